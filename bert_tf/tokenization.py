@@ -1,0 +1,410 @@
+"""Text to word pieces and ids, as the original release splits it.
+
+The steps are: clean, put spaces around CJK ideographs, split at white space,
+lower-case and strip accents, split at punctuation, then the greedy
+longest-match word pieces. Everything after the first white-space split
+depends on one word alone, so `FullTokenizer` remembers what each word became;
+the cache changes the speed and nothing else.
+"""
+
+import itertools
+import re
+import unicodedata
+from collections.abc import Iterable, Mapping, Sequence
+
+# Cached words. An entry costs about 170 bytes for English and at most 530
+# (32 wide characters, 32 ids): 45 MB when full, never above 140 MB.
+_MAX_CACHED_WORDS = 1 << 18
+# Longer words seldom come twice, and would leave the cache without a bound.
+_MAX_CACHED_WORD_CHARS = 32
+
+# Ideographs only: Hangul, Hiragana and Katakana are written with spaces or
+# left to the word pieces (original release, multilingual notes).
+_CJK_RANGES = (
+  (0x4E00, 0x9FFF),
+  (0x3400, 0x4DBF),
+  (0x20000, 0x2A6DF),
+  (0x2A700, 0x2B73F),
+  (0x2B740, 0x2B81F),
+  (0x2B820, 0x2CEAF),
+  (0xF900, 0xFAFF),
+  (0x2F800, 0x2FA1F),
+)
+
+# Folder names of the released checkpoints, by the case of their vocabulary.
+_LOWER_CASED_CHECKPOINTS = frozenset(
+  [
+    "uncased_L-24_H-1024_A-16",
+    "uncased_L-12_H-768_A-12",
+    "multilingual_L-12_H-768_A-12",
+    "chinese_L-12_H-768_A-12",
+  ]
+)
+_CASED_CHECKPOINTS = frozenset(
+  [
+    "cased_L-12_H-768_A-12",
+    "cased_L-24_H-1024_A-16",
+    "multi_cased_L-12_H-768_A-12",
+  ]
+)
+
+
+def validate_case_matches_checkpoint(
+  do_lower_case: bool, init_checkpoint: str | None
+) -> None:
+  """Refuses a case setting that contradicts a known released checkpoint.
+
+  Args:
+    do_lower_case: whether the text is lower-cased.
+    init_checkpoint: path such as `.../cased_L-12_H-768_A-12/bert_model.ckpt`.
+      None, and folders that were not released under such a name, pass.
+
+  Raises:
+    ValueError: the checkpoint was trained with the other setting.
+  """
+  match = re.search(r"([A-Za-z0-9_-]+)/bert_model\.ckpt", init_checkpoint or "")
+  if not match:
+    return
+  folder = match.group(1)
+  known = {name: True for name in _LOWER_CASED_CHECKPOINTS}
+  known.update({name: False for name in _CASED_CHECKPOINTS})
+  trained_lower = known.get(folder, do_lower_case)
+  if trained_lower != do_lower_case:
+    kind = "lower-cased" if trained_lower else "cased"
+    raise ValueError(
+      f"do_lower_case={do_lower_case} does not fit init_checkpoint "
+      f"{init_checkpoint}: {folder} was trained on {kind} text. Pass "
+      f"--do_lower_case={trained_lower}, or rename the folder if its weights "
+      "are others."
+    )
+
+
+def convert_to_unicode(text: str | bytes) -> str:
+  """Returns `text` as str; bytes are read as UTF-8 without their bad bytes.
+
+  Raises:
+    ValueError: `text` is neither str nor bytes.
+  """
+  if isinstance(text, str):
+    return text
+  if isinstance(text, bytes):
+    return text.decode("utf-8", "ignore")
+  raise ValueError(f"text is a {type(text).__name__}; pass str or bytes.")
+
+
+def printable_text(text: str | bytes) -> str:
+  """Returns `text` as the str to print or log; see `convert_to_unicode`."""
+  return convert_to_unicode(text)
+
+
+def load_vocab(vocab_file: str) -> dict[str, int]:
+  """Reads a vocabulary: one token a line, the id is the line's number from 0.
+
+  White space around a token is stripped, as in the original.
+
+  Returns:
+    Token to id, in file order.
+
+  Raises:
+    ValueError: the file is empty, is not UTF-8, or has a token twice.
+    OSError: the file cannot be read.
+  """
+  with open(vocab_file, "rb") as reader:
+    data = reader.read()
+  if not data:
+    raise ValueError(f"{vocab_file}: the vocabulary is empty.")
+  vocab: dict[str, int] = {}
+  for index, line in enumerate(data.removesuffix(b"\n").split(b"\n")):
+    try:
+      token = line.decode("utf-8").strip()
+    except UnicodeDecodeError as error:
+      raise ValueError(
+        f"{vocab_file}:{index + 1}: not UTF-8 (byte {error.start} of the "
+        "line); save the vocabulary as UTF-8."
+      ) from None
+    first = vocab.setdefault(token, index)
+    if first != index:
+      raise ValueError(
+        f"{vocab_file}:{index + 1}: duplicate token {token!r}, first on line "
+        f"{first + 1}; a token has one id, so remove or rename one of them."
+      )
+  return vocab
+
+
+def convert_by_vocab(vocab: Mapping, items: Iterable) -> list:
+  """Returns `vocab[item]` for each of `items`.
+
+  Raises:
+    ValueError: an item is not in the vocabulary.
+  """
+  try:
+    return [vocab[item] for item in items]
+  except KeyError as error:
+    raise ValueError(
+      f"{error.args[0]!r} is not in the vocabulary ({len(vocab)} entries)."
+    ) from None
+
+
+def convert_tokens_to_ids(
+  vocab: Mapping[str, int], tokens: Iterable[str]
+) -> list[int]:
+  """Returns the ids of `tokens`; see `convert_by_vocab`."""
+  return convert_by_vocab(vocab, tokens)
+
+
+def convert_ids_to_tokens(
+  inv_vocab: Mapping[int, str], ids: Iterable[int]
+) -> list[str]:
+  """Returns the tokens of `ids`; see `convert_by_vocab`."""
+  return convert_by_vocab(inv_vocab, ids)
+
+
+def whitespace_tokenize(text: str) -> list[str]:
+  """Splits at runs of white space as `str.split` knows it; "" gives []."""
+  return text.split()
+
+
+def _is_cjk(code: int) -> bool:
+  return any(first <= code <= last for first, last in _CJK_RANGES)
+
+
+def _is_punctuation(char: str) -> bool:
+  """Unicode punctuation, and every ASCII symbol (so "$" and "^" too)."""
+  if char.isascii():
+    return char.isprintable() and not char.isalnum() and char != " "
+  return unicodedata.category(char).startswith("P")
+
+
+class _CleaningTable(dict):
+  """Maps a code point for `str.translate`: dropped, spaced or kept."""
+
+  def __missing__(self, code: int) -> str:
+    char = chr(code)
+    category = unicodedata.category(char)
+    if char in "\t\n\r" or category == "Zs":
+      cleaned = " "
+    elif code == 0xFFFD or category in ("Cc", "Cf"):
+      cleaned = ""
+    elif _is_cjk(code):
+      cleaned = f" {char} "
+    else:
+      cleaned = char
+    self[code] = cleaned
+    return cleaned
+
+
+class _PunctuationTable(dict):
+  """Maps a code point for `str.translate`: spaced if it is punctuation."""
+
+  def __missing__(self, code: int) -> str:
+    char = chr(code)
+    self[code] = spaced = f" {char} " if _is_punctuation(char) else char
+    return spaced
+
+
+_CLEANING = _CleaningTable()
+_PUNCTUATION = _PunctuationTable()
+# Printable characters that the table above would change all the same.
+_CLEANED_PRINTABLE = re.compile(
+  "[\ufffd"
+  + "".join(f"{chr(first)}-{chr(last)}" for first, last in _CJK_RANGES)
+  + "]"
+)
+
+
+def _split_cleaned(text: str) -> list[str]:
+  """Cleans `text` and splits it at white space.
+
+  Cleaning comes first: U+001C to U+001F are white space to `str.split`, but
+  the original removes them as control characters, which joins their sides.
+  """
+  # Most text needs no cleaning, and these two scans are faster than it.
+  if not text.isprintable() or (
+    not text.isascii() and _CLEANED_PRINTABLE.search(text)
+  ):
+    text = text.translate(_CLEANING)
+  return text.split()
+
+
+def _strip_accents(text: str) -> str:
+  """Decomposes `text` (NFD) and drops its non-spacing marks."""
+  return "".join(
+    char
+    for char in unicodedata.normalize("NFD", text)
+    if unicodedata.category(char) != "Mn"
+  )
+
+
+class BasicTokenizer:
+  """Cleans, lower-cases and splits text at white space and punctuation."""
+
+  def __init__(
+    self, do_lower_case: bool = True, strip_accents: bool | None = None
+  ):
+    """Makes a tokenizer.
+
+    Args:
+      do_lower_case: whether to lower-case.
+      strip_accents: whether to drop accents; None does as `do_lower_case`,
+        which is what the original does.
+    """
+    self.do_lower_case = do_lower_case
+    self.strip_accents = (
+      do_lower_case if strip_accents is None else strip_accents
+    )
+
+  def tokenize(self, text: str | bytes) -> list[str]:
+    """Returns the words and punctuation marks of `text`."""
+    words = _split_cleaned(convert_to_unicode(text))
+    return list(itertools.chain.from_iterable(map(self.split_word, words)))
+
+  def split_word(self, word: str) -> list[str]:
+    """Returns the tokens of one cleaned word, which has no white space."""
+    if self.do_lower_case:
+      word = word.lower()
+    if self.strip_accents and not word.isascii():
+      word = _strip_accents(word)
+    if word.isalnum():
+      return [word]
+    return word.translate(_PUNCTUATION).split()
+
+
+class WordpieceTokenizer:
+  """Splits words into the longest pieces of a vocabulary, left to right."""
+
+  def __init__(
+    self,
+    vocab: Mapping[str, int],
+    unk_token: str = "[UNK]",
+    max_input_chars_per_word: int = 200,
+  ):
+    """Makes a tokenizer.
+
+    Args:
+      vocab: token to id; pieces inside a word start with "##".
+      unk_token: what a word becomes that cannot be split into pieces.
+      max_input_chars_per_word: longer words become `unk_token`, characters.
+    """
+    self.vocab = vocab
+    self.unk_token = unk_token
+    self.max_input_chars_per_word = max_input_chars_per_word
+    self._max_piece_chars = max(map(len, vocab), default=0)
+
+  def tokenize(self, text: str | bytes) -> list[str]:
+    """Returns the pieces of `text`, which `BasicTokenizer` has been over."""
+    words = whitespace_tokenize(convert_to_unicode(text))
+    return list(itertools.chain.from_iterable(map(self.split_word, words)))
+
+  def split_word(self, word: str) -> list[str]:
+    """Returns the pieces of one word, or the unknown token alone."""
+    if word in self.vocab and len(word) <= self.max_input_chars_per_word:
+      return [word]
+    if len(word) > self.max_input_chars_per_word:
+      return [self.unk_token]
+    pieces = []
+    start = 0
+    while start < len(word):
+      piece = self._longest_piece(word, start)
+      if not piece:
+        return [self.unk_token]
+      pieces.append(piece)
+      start += len(piece) - (2 if start else 0)
+    return pieces
+
+  def _longest_piece(self, word: str, start: int) -> str:
+    """The longest entry that `word[start:]` begins with; "" if none."""
+    prefix = "##" if start else ""
+    longest = min(len(word), start + self._max_piece_chars)
+    for end in range(longest, start, -1):
+      piece = prefix + word[start:end]
+      if piece in self.vocab:
+        return piece
+    return ""
+
+
+class _WordIds(dict):
+  """Cleaned word -> tuple of its ids, computed at first sight, bounded."""
+
+  def __init__(
+    self,
+    vocab: dict[str, int],
+    basic_tokenizer: BasicTokenizer,
+    wordpiece_tokenizer: WordpieceTokenizer,
+  ):
+    super().__init__()
+    self._vocab = vocab
+    self._basic_tokenizer = basic_tokenizer
+    self._wordpiece_tokenizer = wordpiece_tokenizer
+
+  def __missing__(self, word: str) -> tuple[int, ...]:
+    ids = tuple(
+      self._vocab[piece]
+      for token in self._basic_tokenizer.split_word(word)
+      for piece in self._wordpiece_tokenizer.split_word(token)
+    )
+    if len(word) <= _MAX_CACHED_WORD_CHARS:
+      # Starting over keeps the words of the text at hand, and costs one look
+      # at each of them.
+      if len(self) >= _MAX_CACHED_WORDS:
+        self.clear()
+      self[word] = ids
+    return ids
+
+
+class FullTokenizer:
+  """Text to word pieces or ids of a vocabulary file.
+
+  Attributes:
+    vocab: token to id, in file order.
+    inv_vocab: id to token.
+    basic_tokenizer: the first half, for its words.
+    wordpiece_tokenizer: the second half.
+  """
+
+  def __init__(
+    self,
+    vocab_file: str,
+    do_lower_case: bool = True,
+    strip_accents: bool | None = None,
+  ):
+    """Reads the vocabulary.
+
+    Args:
+      vocab_file: one token a line; see `load_vocab`.
+      do_lower_case: whether to lower-case; must fit the vocabulary.
+      strip_accents: whether to drop accents; None does as `do_lower_case`.
+
+    Raises:
+      ValueError: the vocabulary is faulty or has no [UNK].
+    """
+    self.vocab = load_vocab(vocab_file)
+    self.inv_vocab = {index: token for token, index in self.vocab.items()}
+    if "[UNK]" not in self.vocab:
+      raise ValueError(
+        f"{vocab_file}: no [UNK] among its {len(self.vocab)} tokens, so an "
+        "unknown word has no id; add [PAD], [UNK], [CLS], [SEP] and [MASK]."
+      )
+    self.basic_tokenizer = BasicTokenizer(do_lower_case, strip_accents)
+    self.wordpiece_tokenizer = WordpieceTokenizer(self.vocab)
+    self._word_ids = _WordIds(
+      self.vocab, self.basic_tokenizer, self.wordpiece_tokenizer
+    )
+
+  def tokenize(self, text: str | bytes) -> list[str]:
+    """Returns the word pieces of `text`."""
+    return list(map(self.inv_vocab.__getitem__, self.tokenize_to_ids(text)))
+
+  def tokenize_to_ids(self, text: str | bytes) -> list[int]:
+    """Returns the ids of `tokenize(text)`, without making the pieces."""
+    words = _split_cleaned(convert_to_unicode(text))
+    return list(
+      itertools.chain.from_iterable(map(self._word_ids.__getitem__, words))
+    )
+
+  def convert_tokens_to_ids(self, tokens: Sequence[str]) -> list[int]:
+    """Returns the ids of `tokens`; ValueError for one that is unknown."""
+    return convert_by_vocab(self.vocab, tokens)
+
+  def convert_ids_to_tokens(self, ids: Sequence[int]) -> list[str]:
+    """Returns the tokens of `ids`; ValueError for one that is unknown."""
+    return convert_by_vocab(self.inv_vocab, ids)
