@@ -1,0 +1,257 @@
+"""What stands on top of BertModel for a task, and the pure losses.
+
+A loss returns (sum, weight): the mean over whatever the batch was split into
+is then the total of the sums over the total of the weights.
+"""
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import keras
+from keras import ops
+
+from bert_tf import modeling
+from bert_tf.modeling import Tensor
+
+Sums = dict[str, tuple[Tensor, Tensor]]
+
+
+class PretrainingOutput(NamedTuple):
+  """What PretrainingModel returns.
+
+  Attributes:
+    masked_lm_logits: float [B, P, V].
+    next_sentence_logits: float [B, 2].
+  """
+
+  masked_lm_logits: Tensor
+  next_sentence_logits: Tensor
+
+
+class Transform(keras.layers.Layer):
+  """Dense, activation and layer norm before the output words."""
+
+  def __init__(self, config: modeling.BertConfig):
+    super().__init__(name="transform")
+    self.config = config
+    self.activation = modeling.get_activation(config.hidden_act)
+
+  def build(self, input_shape: Any = None) -> None:
+    """Makes the dense layer, of [D, D], and the layer norm."""
+    size = self.config.hidden_size
+    self.dense = modeling.dense(self.config, size, "dense")
+    self.dense.build((None, size))
+    self.layer_norm = modeling.layer_norm()
+    self.layer_norm.build((None, size))
+
+  def call(self, hidden: Tensor) -> Tensor:
+    """Returns float [B*P, D]."""
+    hidden = self.dense(hidden)
+    if self.activation:
+      hidden = self.activation(hidden)
+    return self.layer_norm(hidden)
+
+
+class MaskedLmHead(keras.layers.Layer):
+  """Predicts the word piece at each masked position."""
+
+  def __init__(self, config: modeling.BertConfig):
+    super().__init__(name="predictions")
+    self.config = config
+    self.transform = Transform(config)
+
+  def build(self, input_shape: Any = None) -> None:
+    """Makes the transform and the bias, of [V]."""
+    self.transform.build()
+    self.output_bias = self.add_weight(
+      name="output_bias", shape=(self.config.vocab_size,), initializer="zeros"
+    )
+
+  def call(
+    self,
+    sequence_output: Tensor,
+    masked_lm_positions: Tensor,
+    word_embeddings: Tensor,
+  ) -> Tensor:
+    """Returns float [B, P, V] for int [B, P] positions.
+
+    The output matrix is the input embedding's, float [V, D]. Only the masked
+    positions are transformed: they are few.
+    """
+    hidden = gather_positions(sequence_output, masked_lm_positions)
+    logits = ops.matmul(self.transform(hidden), ops.transpose(word_embeddings))
+    logits = logits + self.output_bias
+    shape = (-1, ops.shape(masked_lm_positions)[1], self.config.vocab_size)
+    return ops.reshape(logits, shape)
+
+
+class LinearHead(keras.layers.Layer):
+  """A linear layer whose matrix is stored as [outputs, D]."""
+
+  def __init__(self, config: modeling.BertConfig, num_outputs: int, name: str):
+    super().__init__(name=name)
+    self.config = config
+    self.num_outputs = num_outputs
+
+  def build(self, input_shape: Any = None) -> None:
+    """Makes the matrix and the bias."""
+    self.output_weights = self.add_weight(
+      name="output_weights",
+      shape=(self.num_outputs, self.config.hidden_size),
+      initializer=modeling.initializer(self.config),
+    )
+    self.output_bias = self.add_weight(
+      name="output_bias", shape=(self.num_outputs,), initializer="zeros"
+    )
+
+  def call(self, hidden: Tensor) -> Tensor:
+    """Returns float [rows, outputs] for float [rows, D]."""
+    weights = ops.transpose(self.output_weights)
+    return ops.matmul(hidden, weights) + self.output_bias
+
+
+class PretrainingHeads(keras.layers.Layer):
+  """The masked-LM and next-sentence heads."""
+
+  def __init__(self, config: modeling.BertConfig):
+    super().__init__(name="cls")
+    self.predictions = MaskedLmHead(config)
+    self.seq_relationship = LinearHead(config, 2, "seq_relationship")
+    self.build()
+
+  def build(self, input_shape: Any = None) -> None:
+    """Builds both heads."""
+    self.predictions.build()
+    self.seq_relationship.build()
+
+  def call(
+    self,
+    sequence_output: Tensor,
+    pooled_output: Tensor,
+    masked_lm_positions: Tensor,
+    word_embeddings: Tensor,
+  ) -> PretrainingOutput:
+    """Returns the logits of both heads."""
+    masked_lm_logits = self.predictions(
+      sequence_output,
+      masked_lm_positions=masked_lm_positions,
+      word_embeddings=word_embeddings,
+    )
+    return PretrainingOutput(
+      masked_lm_logits, self.seq_relationship(pooled_output)
+    )
+
+
+class PretrainingModel(keras.Model):
+  """BertModel with the pre-training heads.
+
+  `call` takes BertModel's features and `masked_lm_positions`, int [B, P].
+  """
+
+  def __init__(
+    self,
+    config: modeling.BertConfig,
+    use_one_hot_embeddings: bool = False,
+    seed: int = 0,
+  ):
+    super().__init__(name="pretraining")
+    self.bert = modeling.BertModel(config, use_one_hot_embeddings, seed)
+    self.cls = PretrainingHeads(config)
+    self.built = True
+
+  def call(
+    self, features: Mapping[str, Tensor], training: bool = False
+  ) -> PretrainingOutput:
+    """Returns the logits of both heads."""
+    output = self.bert(features, training=training)
+    return self.cls(
+      output.sequence_output,
+      pooled_output=output.pooled_output,
+      masked_lm_positions=features["masked_lm_positions"],
+      word_embeddings=self.bert.embeddings.word_embeddings,
+    )
+
+
+def gather_positions(sequence: Tensor, positions: Tensor) -> Tensor:
+  """Returns float [B*P, D]: the rows of [B, F, D] at int [B, P]."""
+  length = ops.shape(sequence)[1]
+  starts = ops.arange(ops.shape(positions)[0], dtype=positions.dtype) * length
+  rows = ops.reshape(sequence, (-1, sequence.shape[-1]))
+  flat_positions = ops.reshape(positions + starts[:, None], (-1,))
+  return ops.take(rows, flat_positions, axis=0)
+
+
+def cross_entropy(logits: Tensor, labels: Tensor) -> Tensor:
+  """Returns -log softmax(logits)[label], in float32.
+
+  Args:
+    logits: float [..., C].
+    labels: int [...].
+  """
+  log_probs = ops.log_softmax(ops.cast(logits, "float32"), axis=-1)
+  picked = ops.take_along_axis(log_probs, labels[..., None], axis=-1)
+  return -ops.squeeze(picked, axis=-1)
+
+
+def pretraining_loss(
+  outputs: PretrainingOutput, features: Mapping[str, Tensor]
+) -> Sums:
+  """Returns `masked_lm_loss` and `next_sentence_loss` as (sum, weight).
+
+  Args:
+    outputs: of PretrainingModel.
+    features: `masked_lm_ids`, int [B, P]; `masked_lm_weights`, float [B, P],
+      0 for padding; `next_sentence_labels`, int [B, 1], 0 for a pair that is
+      consecutive.
+  """
+  weights = ops.cast(features["masked_lm_weights"], "float32")
+  masked_lm = cross_entropy(
+    outputs.masked_lm_logits, features["masked_lm_ids"]
+  )
+  labels = ops.reshape(features["next_sentence_labels"], (-1,))
+  next_sentence = cross_entropy(outputs.next_sentence_logits, labels)
+  return {
+    # The original's guard against a batch without a masked word.
+    "masked_lm_loss": (
+      ops.sum(weights * masked_lm),
+      ops.sum(weights) + 1e-5,
+    ),
+    "next_sentence_loss": (
+      ops.sum(next_sentence),
+      ops.sum(ops.ones_like(next_sentence)),
+    ),
+  }
+
+
+def pretraining_metrics(
+  outputs: PretrainingOutput, features: Mapping[str, Tensor]
+) -> Sums:
+  """Returns losses and accuracies of both heads as (sum, weight).
+
+  Unlike the loss that is trained, the losses here are plain means: of the
+  real masked words, and of the pairs.
+  """
+  weights = ops.cast(features["masked_lm_weights"], "float32")
+  labels = ops.reshape(features["next_sentence_labels"], (-1,))
+  losses = pretraining_loss(outputs, features)
+  masked_lm_hits = _hits(outputs.masked_lm_logits, features["masked_lm_ids"])
+  next_sentence_hits = _hits(outputs.next_sentence_logits, labels)
+  masked_lm_weight = ops.sum(weights)
+  next_sentence_sum, pairs = losses["next_sentence_loss"]
+  return {
+    "masked_lm_accuracy": (
+      ops.sum(masked_lm_hits * weights),
+      masked_lm_weight,
+    ),
+    "masked_lm_loss": (losses["masked_lm_loss"][0], masked_lm_weight),
+    "next_sentence_accuracy": (ops.sum(next_sentence_hits), pairs),
+    "next_sentence_loss": (next_sentence_sum, pairs),
+  }
+
+
+def _hits(logits: Tensor, labels: Tensor) -> Tensor:
+  """Returns float32, 1 where the label has the largest logit."""
+  predicted = ops.argmax(logits, axis=-1)
+  return ops.cast(
+    ops.equal(predicted, ops.cast(labels, predicted.dtype)), "float32"
+  )

@@ -1,0 +1,543 @@
+"""The BERT model (Devlin et al. 2019, arXiv 1810.04805).
+
+A variable's Keras path is its name in the original release's checkpoints: a
+layer is named after the original's scope and makes its children in `build()`.
+
+Shapes: B batch, F from (query) positions, T to (key) positions, N heads,
+H head size, D hidden size (N * H), I intermediate size, V vocabulary,
+P masked positions, C classes or choices.
+"""
+
+import copy
+import dataclasses
+import json
+import math
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+import keras
+from absl import logging
+from keras import ops
+
+Tensor = Any  # A tensor of whichever backend Keras runs on.
+
+# Added to the scores of padded keys, as the original does: finite, so that a
+# row whose keys are all padding still has a softmax.
+_PADDED_KEY_SCORE = -10000.0
+
+
+@dataclasses.dataclass(frozen=True)
+class BertConfig:
+  """The size and shape of a BERT model; the keys of `bert_config.json`.
+
+  Attributes:
+    vocab_size: word pieces.
+    hidden_size: D, a multiple of num_attention_heads.
+    num_hidden_layers: encoder layers.
+    num_attention_heads: N.
+    intermediate_size: I.
+    hidden_act: "gelu" (the tanh form), "relu", "tanh", "linear" or "".
+    hidden_dropout_prob: dropout of embeddings and dense outputs, in [0, 1).
+    attention_probs_dropout_prob: dropout of attention weights, in [0, 1).
+    max_position_embeddings: the longest input, word pieces.
+    type_vocab_size: segment ids.
+    initializer_range: standard deviation of the truncated normal.
+    unknown: keys of the file that are none of these; kept, not used.
+
+  Raises:
+    ValueError: for a hidden_size that is not a multiple of the heads, or an
+      unknown hidden_act.
+  """
+
+  vocab_size: int
+  hidden_size: int = 768
+  num_hidden_layers: int = 12
+  num_attention_heads: int = 12
+  intermediate_size: int = 3072
+  hidden_act: str = "gelu"
+  hidden_dropout_prob: float = 0.1
+  attention_probs_dropout_prob: float = 0.1
+  max_position_embeddings: int = 512
+  type_vocab_size: int = 16
+  initializer_range: float = 0.02
+  unknown: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+
+  def __post_init__(self):
+    if self.hidden_size % self.num_attention_heads:
+      raise ValueError(
+        f"hidden_size {self.hidden_size} is not a multiple of "
+        f"num_attention_heads {self.num_attention_heads}."
+      )
+    get_activation(self.hidden_act)
+
+  @classmethod
+  def from_dict(cls, json_object: Mapping[str, Any]) -> "BertConfig":
+    """Returns the config with these keys; unknown ones are kept and logged.
+
+    Raises:
+      ValueError: if vocab_size is missing or a value is refused.
+    """
+    if "vocab_size" not in json_object:
+      raise ValueError("a BERT config needs the key vocab_size.")
+    names = {field.name for field in dataclasses.fields(cls)} - {"unknown"}
+    known = {k: v for k, v in json_object.items() if k in names}
+    unknown = {k: v for k, v in json_object.items() if k not in names}
+    if unknown:
+      logging.info("Config keys that BERT does not use: %s", sorted(unknown))
+    return cls(**known, unknown=unknown)
+
+  @classmethod
+  def from_json_file(cls, json_file: str) -> "BertConfig":
+    """Reads a `bert_config.json`.
+
+    Raises:
+      ValueError: if the file is not a JSON object or a value is refused.
+    """
+    with open(json_file, encoding="utf-8") as reader:
+      text = reader.read()
+    try:
+      json_object = json.loads(text)
+      if not isinstance(json_object, dict):
+        raise ValueError("not a JSON object.")
+      return cls.from_dict(json_object)
+    except ValueError as error:
+      raise ValueError(f"{json_file}: {error}") from error
+
+  def to_dict(self) -> dict[str, Any]:
+    """Returns all keys with their values, the unknown ones too."""
+    values = dataclasses.asdict(self)
+    unknown = values.pop("unknown")
+    return {**values, **copy.deepcopy(unknown)}
+
+  def to_json_string(self) -> str:
+    """Returns the text of a `bert_config.json`."""
+    return json.dumps(self.to_dict(), indent=2, sort_keys=True) + "\n"
+
+
+class BertOutput(NamedTuple):
+  """What BertModel returns, float.
+
+  Attributes:
+    sequence_output: [B, F, D]. The last encoder layer.
+    pooled_output: [B, D]. Dense and tanh of the first position.
+    all_encoder_layers: num_hidden_layers of [B, F, D], first to last.
+    embedding_output: [B, F, D]. After layer norm and dropout.
+    attention_probs: num_hidden_layers of [B, N, F, T] before dropout, or ()
+      where they were not asked for.
+  """
+
+  sequence_output: Tensor
+  pooled_output: Tensor
+  all_encoder_layers: tuple[Tensor, ...]
+  embedding_output: Tensor
+  attention_probs: tuple[Tensor, ...]
+
+
+def gelu(x: Tensor) -> Tensor:
+  """Returns the tanh form of the Gaussian error linear unit."""
+  # Multiplied out: a power is slower, and Keras' gelu has one.
+  inner = math.sqrt(2.0 / math.pi) * (x + 0.044715 * (x * x * x))
+  return 0.5 * x * (1.0 + ops.tanh(inner))
+
+
+def get_activation(name: str | None) -> Callable[[Tensor], Tensor] | None:
+  """Returns the activation of that name; None for linear.
+
+  Raises:
+    ValueError: for a name that is none of the original's.
+  """
+  known = {
+    "gelu": gelu,
+    "relu": ops.relu,
+    "tanh": ops.tanh,
+    "linear": None,
+    "": None,
+    None: None,
+  }
+  key = name.lower() if name else name
+  if key not in known:
+    raise ValueError(
+      f"hidden_act {name!r} is not known; use gelu, relu, tanh or linear."
+    )
+  return known[key]
+
+
+def initializer(config: BertConfig) -> keras.initializers.Initializer:
+  """Returns the truncated normal that every matrix starts from."""
+  return keras.initializers.TruncatedNormal(stddev=config.initializer_range)
+
+
+def dense(config: BertConfig, units: int, name: str) -> keras.layers.Dense:
+  """Returns a dense layer without activation, initialized as BERT's are."""
+  return keras.layers.Dense(
+    units, kernel_initializer=initializer(config), name=name
+  )
+
+
+def layer_norm() -> keras.layers.LayerNormalization:
+  """Returns the layer norm of TF 1's contrib: epsilon 1e-12."""
+  return keras.layers.LayerNormalization(epsilon=1e-12, name="LayerNorm")
+
+
+class Embeddings(keras.layers.Layer):
+  """Word, segment and position embeddings, summed, normed, dropped out."""
+
+  def __init__(
+    self,
+    config: BertConfig,
+    seed_generator: keras.random.SeedGenerator,
+    use_one_hot_embeddings: bool = False,
+  ):
+    super().__init__(name="embeddings")
+    self.config = config
+    self.seed_generator = seed_generator
+    self.use_one_hot_embeddings = use_one_hot_embeddings
+
+  def build(self, input_shape: Any = None) -> None:
+    """Makes the three tables and the layer norm."""
+    config = self.config
+    sizes = {
+      "word_embeddings": config.vocab_size,
+      "token_type_embeddings": config.type_vocab_size,
+      "position_embeddings": config.max_position_embeddings,
+    }
+    for name, size in sizes.items():
+      table = self.add_weight(
+        name=name,
+        shape=(size, config.hidden_size),
+        initializer=initializer(config),
+      )
+      setattr(self, name, table)
+    self.layer_norm = layer_norm()
+    self.layer_norm.build((None, config.hidden_size))
+
+  def call(
+    self, input_ids: Tensor, segment_ids: Tensor, training: bool = False
+  ) -> Tensor:
+    """Returns float [B, F, D] for int [B, F] ids."""
+    config = self.config
+    length = input_ids.shape[1]
+    if length is not None and length > config.max_position_embeddings:
+      raise ValueError(
+        f"max_seq_length {length} exceeds max_position_embeddings "
+        f"{config.max_position_embeddings}; lower the flag or use another "
+        "config."
+      )
+    if self.use_one_hot_embeddings:
+      ids = ops.one_hot(input_ids, config.vocab_size, dtype=self.compute_dtype)
+      words = ops.matmul(ids, ops.convert_to_tensor(self.word_embeddings))
+    else:
+      words = ops.take(self.word_embeddings, input_ids, axis=0)
+    # A product with one-hot rows: there are few segments, and this keeps the
+    # gradient of the small table dense, as in the original.
+    segments = ops.matmul(
+      ops.one_hot(
+        segment_ids, config.type_vocab_size, dtype=self.compute_dtype
+      ),
+      ops.convert_to_tensor(self.token_type_embeddings),
+    )
+    positions = self.position_embeddings[: ops.shape(input_ids)[1]]
+    output = self.layer_norm(words + segments + ops.expand_dims(positions, 0))
+    return _dropout(
+      output, config.hidden_dropout_prob, self.seed_generator, training
+    )
+
+
+class SelfAttention(keras.layers.Layer):
+  """Multi-head scaled dot-product attention of a sequence to itself."""
+
+  def __init__(
+    self, config: BertConfig, seed_generator: keras.random.SeedGenerator
+  ):
+    super().__init__(name="self")
+    self.config = config
+    self.seed_generator = seed_generator
+
+  def build(self, input_shape: Any = None) -> None:
+    """Makes the three projections."""
+    for name in ("query", "key", "value"):
+      projection = dense(self.config, self.config.hidden_size, name)
+      projection.build((None, self.config.hidden_size))
+      setattr(self, name, projection)
+
+  def call(
+    self, hidden: Tensor, key_scores: Tensor, training: bool = False
+  ) -> tuple[Tensor, Tensor]:
+    """Attends from every position to every unpadded one.
+
+    Args:
+      hidden: float [B*F, D].
+      key_scores: float32 [B, T]. 0 for a real key, -10000 for a padded one.
+      training: whether to drop out.
+
+    Returns:
+      The context, float [B*F, D], and the weights before dropout, float
+      [B, N, F, T].
+    """
+    config = self.config
+    heads = config.num_attention_heads
+    head_size = config.hidden_size // heads
+    split = (-1, ops.shape(key_scores)[1], heads, head_size)
+    query, key, value = (
+      ops.reshape(projection(hidden), split)
+      for projection in (self.query, self.key, self.value)
+    )
+    scores = ops.einsum("BFNH,BTNH->BNFT", query, key)
+    scores = ops.cast(scores, "float32") * (1.0 / math.sqrt(head_size))
+    scores = scores + key_scores[:, None, None, :]
+    probs = ops.cast(ops.softmax(scores, axis=-1), self.compute_dtype)
+    dropped = _dropout(
+      probs, config.attention_probs_dropout_prob, self.seed_generator, training
+    )
+    context = ops.einsum("BNFT,BTNH->BFNH", dropped, value)
+    return ops.reshape(context, (-1, config.hidden_size)), probs
+
+
+class ResidualOutput(keras.layers.Layer):
+  """Dense, dropout, then layer norm of the sum with the residual."""
+
+  def __init__(
+    self, config: BertConfig, seed_generator: keras.random.SeedGenerator
+  ):
+    super().__init__(name="output")
+    self.config = config
+    self.seed_generator = seed_generator
+
+  def build(self, input_size: int) -> None:
+    """Makes the dense layer, of [input_size, D], and the layer norm."""
+    self.dense = dense(self.config, self.config.hidden_size, "dense")
+    self.dense.build((None, input_size))
+    self.layer_norm = layer_norm()
+    self.layer_norm.build((None, self.config.hidden_size))
+
+  def call(
+    self, hidden: Tensor, residual: Tensor, training: bool = False
+  ) -> Tensor:
+    """Returns float [B*F, D] for hidden [B*F, input_size]."""
+    output = _dropout(
+      self.dense(hidden),
+      self.config.hidden_dropout_prob,
+      self.seed_generator,
+      training,
+    )
+    return self.layer_norm(output + residual)
+
+
+class Attention(keras.layers.Layer):
+  """Self-attention and its residual output."""
+
+  def __init__(
+    self, config: BertConfig, seed_generator: keras.random.SeedGenerator
+  ):
+    super().__init__(name="attention")
+    self.self_attention = SelfAttention(config, seed_generator)
+    # Not `self.output`: Keras keeps that name for itself.
+    self.residual_output = ResidualOutput(config, seed_generator)
+
+  def build(self, hidden_size: int) -> None:
+    """Builds both parts."""
+    self.self_attention.build(hidden_size)
+    self.residual_output.build(hidden_size)
+
+  def call(
+    self, hidden: Tensor, key_scores: Tensor, training: bool = False
+  ) -> tuple[Tensor, Tensor]:
+    """Returns float [B*F, D] and the weights, float [B, N, F, T]."""
+    context, probs = self.self_attention(
+      hidden, key_scores=key_scores, training=training
+    )
+    output = self.residual_output(context, residual=hidden, training=training)
+    return output, probs
+
+
+class Intermediate(keras.layers.Layer):
+  """The widening half of the feed-forward network."""
+
+  def __init__(self, config: BertConfig):
+    super().__init__(name="intermediate")
+    self.config = config
+    self.activation = get_activation(config.hidden_act)
+
+  def build(self, input_shape: Any = None) -> None:
+    """Makes the dense layer, of [D, I]."""
+    self.dense = dense(self.config, self.config.intermediate_size, "dense")
+    self.dense.build((None, self.config.hidden_size))
+
+  def call(self, hidden: Tensor) -> Tensor:
+    """Returns float [B*F, I]."""
+    widened = self.dense(hidden)
+    return self.activation(widened) if self.activation else widened
+
+
+class TransformerLayer(keras.layers.Layer):
+  """One encoder layer: attention, then the feed-forward network."""
+
+  def __init__(
+    self,
+    config: BertConfig,
+    seed_generator: keras.random.SeedGenerator,
+    name: str,
+  ):
+    super().__init__(name=name)
+    self.config = config
+    self.attention = Attention(config, seed_generator)
+    self.intermediate = Intermediate(config)
+    self.residual_output = ResidualOutput(config, seed_generator)
+
+  def build(self, input_shape: Any = None) -> None:
+    """Builds the three parts."""
+    self.attention.build(self.config.hidden_size)
+    self.intermediate.build()
+    self.residual_output.build(self.config.intermediate_size)
+
+  def call(
+    self, hidden: Tensor, key_scores: Tensor, training: bool = False
+  ) -> tuple[Tensor, Tensor]:
+    """Returns float [B*F, D] and the weights, float [B, N, F, T]."""
+    attended, probs = self.attention(
+      hidden, key_scores=key_scores, training=training
+    )
+    output = self.residual_output(
+      self.intermediate(attended), residual=attended, training=training
+    )
+    return output, probs
+
+
+class Encoder(keras.layers.Layer):
+  """The stack of encoder layers."""
+
+  def __init__(
+    self, config: BertConfig, seed_generator: keras.random.SeedGenerator
+  ):
+    super().__init__(name="encoder")
+    self.transformer_layers = [
+      TransformerLayer(config, seed_generator, name=f"layer_{i}")
+      for i in range(config.num_hidden_layers)
+    ]
+
+  def build(self, input_shape: Any = None) -> None:
+    """Builds every layer."""
+    for layer in self.transformer_layers:
+      layer.build()
+
+  def call(
+    self, hidden: Tensor, key_scores: Tensor, training: bool = False
+  ) -> tuple[tuple[Tensor, ...], tuple[Tensor, ...]]:
+    """Returns each layer's output, [B*F, D], and weights, [B, N, F, T]."""
+    outputs, all_probs = [], []
+    for layer in self.transformer_layers:
+      hidden, probs = layer(hidden, key_scores=key_scores, training=training)
+      outputs.append(hidden)
+      all_probs.append(probs)
+    return tuple(outputs), tuple(all_probs)
+
+
+class Pooler(keras.layers.Layer):
+  """Dense and tanh of the first position."""
+
+  def __init__(self, config: BertConfig):
+    super().__init__(name="pooler")
+    self.config = config
+
+  def build(self, input_shape: Any = None) -> None:
+    """Makes the dense layer, of [D, D]."""
+    self.dense = dense(self.config, self.config.hidden_size, "dense")
+    self.dense.build((None, self.config.hidden_size))
+
+  def call(self, sequence_output: Tensor) -> Tensor:
+    """Returns float [B, D] for float [B, F, D]."""
+    return ops.tanh(self.dense(sequence_output[:, 0]))
+
+
+class BertModel(keras.Model):
+  """The encoder of BERT.
+
+  Args:
+    config: sizes.
+    use_one_hot_embeddings: look word pieces up by a matrix product instead
+      of a gather; faster on TPUs, same result.
+    seed: of the dropout; each call draws further along one sequence.
+  """
+
+  def __init__(
+    self,
+    config: BertConfig,
+    use_one_hot_embeddings: bool = False,
+    seed: int = 0,
+  ):
+    super().__init__(name="bert")
+    self.config = config
+    self.seed_generator = keras.random.SeedGenerator(seed)
+    self.embeddings = Embeddings(
+      config, self.seed_generator, use_one_hot_embeddings
+    )
+    self.encoder = Encoder(config, self.seed_generator)
+    self.pooler = Pooler(config)
+    self.build()
+
+  def build(self, input_shape: Any = None) -> None:
+    """Makes every variable; the config knows all sizes."""
+    self.embeddings.build()
+    self.encoder.build()
+    self.pooler.build()
+
+  def call(
+    self,
+    features: Mapping[str, Tensor],
+    training: bool = False,
+    return_attention_probs: bool = False,
+  ) -> BertOutput:
+    """Encodes a batch.
+
+    Args:
+      features: `input_ids`, int [B, F], word-piece ids, 0 is [PAD];
+        `input_mask`, int [B, F], 1 for a real position, all 1 if missing;
+        `segment_ids`, int [B, F], 0 or 1, all 0 if missing. Other keys are
+        not looked at.
+      training: whether to drop out.
+      return_attention_probs: whether to return the attention weights.
+
+    Raises:
+      ValueError: if F exceeds max_position_embeddings.
+    """
+    input_ids = features["input_ids"]
+    input_mask = features.get("input_mask")
+    if input_mask is None:
+      input_mask = ops.ones_like(input_ids)
+    segment_ids = features.get("segment_ids")
+    if segment_ids is None:
+      segment_ids = ops.zeros_like(input_ids)
+
+    embedding_output = self.embeddings(
+      input_ids, segment_ids=segment_ids, training=training
+    )
+    key_scores = (
+      1.0 - ops.cast(input_mask, "float32")
+    ) * _PADDED_KEY_SCORE  # [B, T]
+    # Matrices from here on: a product of rank 3 by rank 2 is slower, and its
+    # gradient is computed per example before it is summed.
+    rows = ops.reshape(embedding_output, (-1, self.config.hidden_size))
+    outputs, probs = self.encoder(
+      rows, key_scores=key_scores, training=training
+    )
+    shape = (-1, ops.shape(input_ids)[1], self.config.hidden_size)
+    layers = tuple(ops.reshape(output, shape) for output in outputs)
+    return BertOutput(
+      sequence_output=layers[-1],
+      pooled_output=self.pooler(layers[-1]),
+      all_encoder_layers=layers,
+      embedding_output=embedding_output,
+      attention_probs=probs if return_attention_probs else (),
+    )
+
+
+def _dropout(
+  x: Tensor,
+  rate: float,
+  seed_generator: keras.random.SeedGenerator,
+  training: bool,
+) -> Tensor:
+  """Zeroes a share of x and scales up the rest; x itself if not training."""
+  if not training or rate == 0.0:
+    return x
+  return keras.random.dropout(x, rate, seed=seed_generator)
