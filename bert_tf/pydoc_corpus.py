@@ -1,0 +1,349 @@
+"""The English documentation of the running Python, as a corpus.
+
+Sources: the topics of `help()`, the docstrings of the standard library and of
+chosen installed packages (read from their source, never imported), and those
+of a few C modules. What is not prose, such as code, tables, signatures and
+markup, is left out.
+"""
+
+import ast
+import importlib
+import importlib.util
+import inspect
+import os
+import re
+import sysconfig
+import warnings
+from collections.abc import Iterable, Iterator, Sequence
+from pydoc_data import topics
+
+# C modules that have docstrings of their own and no effect when imported.
+_C_MODULES = (
+  "builtins _collections _csv _datetime _decimal _functools _io _socket "
+  "_struct array atexit binascii cmath errno fcntl gc itertools marshal math "
+  "mmap operator posix pwd resource select signal syslog time unicodedata zlib"
+).split()
+
+# Folders without documentation for users.
+_SKIPPED_FOLDERS = re.compile(
+  r"__pycache__|site-packages|.*tests?|testing|.*test_?data|idlelib|lib2to3"
+  r"|turtledemo|encodings|.*_internal|.*\.egg-info|third_party|include"
+)
+_SKIPPED_FILES = re.compile(r".*_test\.py|test_.*\.py|conftest\.py|gen_.*\.py")
+
+# A document needs this many sentences for next-sentence prediction.
+_MIN_SENTENCES = 5
+_MIN_WORDS = 4
+_MAX_CHARS = 500
+
+
+def documents(packages: Sequence[str] = ()) -> Iterator[list[str]]:
+  """Yields the documentation as documents of sentences, in a fixed order.
+
+  A document is a help topic or a module; small modules of one folder make a
+  document together. A sentence that came before is dropped.
+
+  Args:
+    packages: names of installed packages, such as "numpy".
+
+  Yields:
+    At least five sentences each, of four words or more.
+
+  Raises:
+    ValueError: a package is not installed as source.
+  """
+  folders = [(name, _package_folder(name)) for name in packages]
+  seen: set[str] = set()
+  for topic in sorted(topics.topics):
+    yield from _documents([[topics.topics[topic]]], seen)
+  for name in _C_MODULES:
+    yield from _documents([_c_docstrings(name)], seen)
+  yield from _folder_documents(sysconfig.get_paths()["stdlib"], seen)
+  for _, folder in folders:
+    yield from _folder_documents(folder, seen)
+
+
+def _package_folder(name: str) -> str:
+  """The folder of an installed package, found without importing it."""
+  spec = None
+  if name.isidentifier():
+    spec = importlib.util.find_spec(name)
+  locations = list(spec.submodule_search_locations or []) if spec else []
+  if not locations:
+    raise ValueError(
+      f"pydoc_packages: {name} is not an installed Python package; pip install "
+      "it or leave it out (top-level import names only)."
+    )
+  return locations[0]
+
+
+def _folder_documents(top: str, seen: set[str]) -> Iterator[list[str]]:
+  """Yields the documents of all modules below a folder."""
+  for folder, subfolders, files in os.walk(top):
+    subfolders[:] = sorted(
+      name for name in subfolders if not _SKIPPED_FOLDERS.fullmatch(name)
+    )
+    modules = [
+      os.path.join(folder, name)
+      for name in sorted(files)
+      if name.endswith(".py") and not _SKIPPED_FILES.fullmatch(name)
+    ]
+    yield from _documents(map(_source_docstrings, modules), seen)
+
+
+def _documents(
+  modules: Iterable[Iterable[str]], seen: set[str]
+) -> Iterator[list[str]]:
+  """Yields a document a module, and one of all modules that are too small."""
+  small = []
+  for docstrings in modules:
+    document = []
+    for docstring in docstrings:
+      for sentence in sentences(docstring):
+        key = sentence.lower().rstrip(".:")
+        if key not in seen:
+          seen.add(key)
+          document.append(sentence)
+    if len(document) >= _MIN_SENTENCES:
+      yield document
+    else:
+      small.extend(document)
+  if len(small) >= _MIN_SENTENCES:
+    yield small
+
+
+def _source_docstrings(path: str) -> Iterator[str]:
+  """Yields the docstrings of a source file, from top to bottom."""
+  with open(path, "rb") as reader:
+    source = reader.read()
+  try:
+    with warnings.catch_warnings():
+      warnings.simplefilter("ignore")  # Of that code's escapes, not of ours.
+      tree = ast.parse(source)
+  except (SyntaxError, ValueError):
+    return  # A template, or made for another Python: no documentation.
+  yield from _node_docstrings(tree)
+
+
+def _node_docstrings(node: ast.AST) -> Iterator[str]:
+  """Yields the docstring of a module, class or function, then of its parts."""
+  docstring = ast.get_docstring(node)
+  if docstring:
+    yield docstring
+  for child in ast.iter_child_nodes(node):
+    if isinstance(child, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+      yield from _node_docstrings(child)
+
+
+def _c_docstrings(name: str) -> Iterator[str]:
+  """Yields the docstrings of a C module; nothing where it is not built."""
+  if not importlib.util.find_spec(name):
+    return
+  module = importlib.import_module(name)
+  yield inspect.getdoc(module) or ""
+  for _, member in sorted(vars(module).items()):
+    if inspect.isclass(member) or callable(member):
+      yield _own_doc(member)
+    if inspect.isclass(member):
+      for _, method in sorted(vars(member).items()):
+        yield _own_doc(method)
+
+
+def _own_doc(member: object) -> str:
+  doc = getattr(member, "__doc__", None)
+  return inspect.cleandoc(doc) if isinstance(doc, str) else ""
+
+
+# Markup that leaves its text behind, in order.
+_INLINE = [
+  (re.compile(pattern), replacement)
+  for pattern, replacement in [
+    (r"!?\[([^\]]+)\]\([^)]*\)", r"\1"),  # Markdown links.
+    (r"`([^`<]+?)\s*<[^>`]*>`_*", r"\1"),  # reST links.
+    (r":(?:[a-z]+:)?[a-z]+:`[~!.]?([^`<]+?)(?:\s*<[^>`]*>)?`", r"\1"),
+    (r"`{1,3}([^`]+)`{1,3}_*", r"\1"),
+    (r"\[[\w#*]+\]_", ""),  # Footnote marks.
+    (r"(?<![\w*])\*{1,2}(\w(?:[^*]*\w)?[.:!]?)\*{1,2}(?![\w*])", r"\1"),
+    (r"(?<!\w)\|(\w[\w ]*)\|(?!\w)", r"\1"),
+    (r"<(?:[a-z]+|/[a-z]+)>", ""),
+    (r"\\([*_`|])", r"\1"),
+    (r"`(\w+)'", r"'\1'"),
+    (r"``|`", ""),
+    (r"\s+", " "),
+    (r"\s+([,.;:!?)])(?=\s|$)", r"\1"),
+    (r"\( ", "("),
+    (r"::$", ":"),
+  ]
+]
+_UNDERLINE = re.compile(r"([=\-~^*+#\"'`.])\1{2,}[\s=\-~^*+]*")
+_CODE_DIRECTIVE = re.compile(
+  r"\.\. (?:code|code-block|sourcecode|math|plot|ipython|testcode|testoutput"
+  r"|testsetup|doctest|parsed-literal|table|csv-table|list-table|toctree"
+  r"|autosummary|productionlist|image|figure|raw|index|only|highlight"
+  r"|currentmodule|module|function|class|method)::.*"
+)
+_VERSION_DIRECTIVE = re.compile(
+  r"\.\. (?:versionadded|versionchanged|deprecated|legacy|seealso)::.*"
+)
+_DIRECTIVE = re.compile(r"\A\.\. (?:[\w-]+:: ?|\[[\w#*]+\] ?|_[^:]+:.*)")
+_BULLET = re.compile(r"\A(?:[-*+•o]|\(?[0-9a-z]{1,2}[.)]|\[[0-9]+\])\s+(?=\S)")
+# "name: text", "name (type): text" and "name -- text" of argument lists.
+_ENTRY = re.compile(
+  r"\A[`*\"']*[\w.*]+[`*\"']*(?:,\s[`*]*[\w.*]+[`*]*)*"
+  r"\s*(?:\([^)]*\))?\s*(?::|--|–)\s+(?=\S)"
+)
+_FIELD = re.compile(
+  r"\A[:@](?:param|type|return|rtype|raise|arg|keyword)\w*[^:]*:"
+)
+_TYPE_LINE = re.compile(
+  r"[`*\"']*[\w.*]+[`*]*(?:,\s*[`*]*[\w.*]+[`*]*)*\s:\s.*"
+)
+_SECTION = re.compile(r"[A-Z][\w ]{2,30}:")
+_CODE_LINE = re.compile(
+  r">>>|\.\.\. |\$ |[#%@|+&]|In \[|Out\[|Traceback|\w+\(.*\)$"
+)
+_SIGNATURE = re.compile(
+  r"[\w.]+\([^()]*(?:\([^()]*\)[^()]*)*\)\s*(?:->.*|--.*|:?)"
+)
+
+
+def _is_never_prose(text: str) -> bool:
+  """Whether a line is a signature, a type, a heading or the like."""
+  return any(
+    pattern.fullmatch(text)
+    for pattern in (_VERSION_DIRECTIVE, _TYPE_LINE, _SECTION, _SIGNATURE)
+  )
+
+
+def _starts_item(text: str) -> bool:
+  """Whether a line begins a list item, a field or a directive."""
+  return any(
+    pattern.match(text) for pattern in (_BULLET, _ENTRY, _FIELD, _DIRECTIVE)
+  )
+
+
+def _without_code(docstring: str) -> Iterator[tuple[int, str]]:
+  """Yields (indent, text) of the lines outside of code; text "" is blank."""
+  is_fenced = is_doctest = False
+  code_indent = None  # Deeper lines belong to a code block.
+  opener_indent = None  # Of a line in "::", which a code block may follow.
+  for line in docstring.expandtabs().splitlines():
+    text = line.strip()
+    indent = len(line) - len(line.lstrip())
+    if text.startswith(("```", "~~~")):
+      is_fenced = not is_fenced
+      text = ""
+    if is_fenced:
+      continue
+    if not text:
+      is_doctest = False
+      yield indent, text
+      continue
+    if opener_indent is not None and indent > opener_indent:
+      code_indent = opener_indent
+    opener_indent = indent if text.endswith("::") else None
+    if code_indent is not None and indent <= code_indent:
+      code_indent = None
+    if _CODE_DIRECTIVE.match(text):
+      code_indent = indent
+    is_doctest = is_doctest or text.startswith(">>>")
+    if code_indent is None and not is_doctest:
+      yield indent, text
+
+
+def _paragraphs(docstring: str) -> Iterator[str]:
+  """Yields the running text of a docstring, a paragraph or list item each."""
+  paragraph: list[str] = []
+  previous_indent = 0
+  for indent, text in _without_code(docstring):
+    if _UNDERLINE.fullmatch(text):
+      paragraph = paragraph[:-1]  # Above it is a heading or a table's line.
+      continue
+    never_prose = not text or _is_never_prose(text)
+    # A term's explanation, as in a definition list.
+    is_explanation = indent > previous_indent + 2 and text[:1].isupper()
+    if never_prose or _starts_item(text) or is_explanation:
+      yield " ".join(paragraph)
+      paragraph = []
+    previous_indent = indent
+    if never_prose or (not paragraph and _CODE_LINE.match(text)):
+      continue
+    paragraph.append(text)
+  yield " ".join(paragraph)
+
+
+_ABBREVIATION = re.compile(
+  r"(?:\b(?:e\.g|i\.e|etc|vs|cf|al|ca|approx|resp|incl|Fig|Eq|Sec|Ref|No|Vol"
+  r"|pp?|Dr|Mr|Mrs|Ms|Prof|Jr|St|Inc|Ltd|[A-Z]))\.$",
+  re.IGNORECASE,
+)
+_SENTENCE_END = re.compile(r"[.!?][\"')\]]*\s+(?=[\"'(\[]?[A-Z0-9])")
+
+
+def _split(paragraph: str) -> Iterator[str]:
+  """Yields the sentences of a paragraph."""
+  start = 0
+  for match in _SENTENCE_END.finditer(paragraph):
+    head = paragraph[start : match.end()].rstrip()
+    if _ABBREVIATION.search(head) and not head.endswith("etc."):
+      continue
+    yield head
+    start = match.end()
+  yield paragraph[start:].strip()
+
+
+_PROSE_WORD = re.compile(
+  r"[\"'(\[]*[A-Za-z][a-z]*(?:['-][A-Za-z]+)*[\"'):;,.!?\]]*"
+)
+_FUNCTION_WORD = re.compile(
+  r"\b(?:a|an|the|of|to|in|is|are|be|by|for|with|from|on|at|as|if|when|that"
+  r"|this|it|or|and|not|can|will|was|has|have)\b",
+  re.IGNORECASE,
+)
+_CODE_MARK = re.compile(
+  r"https?:|://|[{}<>\\|@#$%^~]|(?<!\w)=|=(?![\w'\"])|\w\([^\s)]|->|\]\[|::"
+  r"|\.\.\.$|--\w|\w/\w+/"
+)
+_REFERENCE = re.compile(
+  r"[A-Z]\.[- ]|.*\b(?:pp\.|[Vv]ol\.|Journal|Proc\.|et al)"
+)
+_UNFINISHED = re.compile(
+  r".*\b(?:a|an|and|as|by|for|following|in|is|like|of|or|the|to|with),?"
+)
+_LABEL = re.compile(
+  r"\A(?:Note|Notes|Returns?|Warning|Raises?|Example|Args?|TODO)\W*:\s+"
+)
+
+
+def _is_prose(sentence: str) -> bool:
+  """Whether a sentence reads as English rather than as code."""
+  words = sentence.split()
+  is_ended = sentence.rstrip("\"')]").endswith((".", "!", "?"))
+  num_needed = _MIN_WORDS if is_ended and sentence[0].isupper() else 6
+  if len(words) < num_needed or len(sentence) > _MAX_CHARS:
+    return False
+  if not (sentence[0].isalpha() or sentence[0] in "\"'("):
+    return False
+  if sentence[0].islower() and not is_ended:
+    return False
+  if _CODE_MARK.search(sentence) or not _FUNCTION_WORD.search(sentence):
+    return False
+  if _REFERENCE.match(sentence) or _UNFINISHED.fullmatch(sentence):
+    return False
+  num_prose = sum(bool(_PROSE_WORD.fullmatch(word)) for word in words)
+  return num_prose >= 0.75 * len(words)
+
+
+def sentences(docstring: str) -> Iterator[str]:
+  """Yields the English sentences of a docstring, without markup or code."""
+  for paragraph in _paragraphs(docstring):
+    text = _DIRECTIVE.sub("", paragraph, count=1)
+    text = _FIELD.sub("", text, count=1).strip()
+    text = _BULLET.sub("", text, count=1)
+    text = _ENTRY.sub("", text, count=1)
+    for pattern, replacement in _INLINE:
+      text = pattern.sub(replacement, text)
+    for sentence in _split(text.strip()):
+      sentence = _LABEL.sub("", sentence, count=1)
+      if _is_prose(sentence):
+        yield sentence
