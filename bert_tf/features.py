@@ -1,0 +1,112 @@
+"""Records of `tf.train.Example`: encoding them, writing them whole or not."""
+
+import contextlib
+import os
+from collections.abc import Iterator, Mapping, Sequence
+
+import tensorflow as tf
+
+
+def encode_features(
+  int_features: Mapping[str, Sequence[int]],
+  float_features: Mapping[str, Sequence[float]],
+) -> bytes:
+  """Encodes named lists as a serialized `tf.train.Features`.
+
+  Encodings joined with `+` are one encoding of all their features, so what
+  many examples share (masks, weights) can be encoded once.
+
+  Args:
+    int_features: name to ints, stored as int64.
+    float_features: name to floats, stored as float32. A name is in one of the
+      two only.
+  """
+  features = tf.train.Features()
+  for name, values in int_features.items():
+    features.feature[name].int64_list.value.extend(values)
+  for name, values in float_features.items():
+    features.feature[name].float_list.value.extend(values)
+  # Sorted by name: a protobuf map has no order of its own, and the same
+  # example should be the same bytes in every process.
+  return features.SerializeToString(deterministic=True)
+
+
+def encode_example(features: bytes) -> bytes:
+  """Makes a serialized `tf.train.Example` of `encode_features` results."""
+  # Field 1 of Example, length-delimited: the tag, the size as base-128 digits
+  # with the lowest first, the content.
+  header = bytearray(b"\x0a")
+  size = len(features)
+  while size > 127:
+    header.append(size & 127 | 128)
+    size >>= 7
+  header.append(size)
+  return bytes(header) + features
+
+
+class RecordWriter:
+  """Writes records to one or several TFRecord files in turn."""
+
+  def __init__(self, writers: Sequence[tf.io.TFRecordWriter]):
+    """Takes the open files; `open_records` makes them."""
+    self._writers = writers
+    self._num_written = 0
+
+  def write(self, record: bytes) -> None:
+    """Appends `record` to the next file, the first one after the last."""
+    self._writers[self._num_written % len(self._writers)].write(record)
+    self._num_written += 1
+
+
+@contextlib.contextmanager
+def open_records(paths: Sequence[str]) -> Iterator[RecordWriter]:
+  """Opens TFRecord files that appear, together, when the body ends.
+
+  Until then each is written beside its place under a hidden name. When the
+  body raises or is interrupted those are removed, and what stood at `paths`
+  stays as it was. Missing folders are made.
+
+  Args:
+    paths: files to write, local or gs://; a name in .gz is compressed.
+
+  Raises:
+    OSError, tf.errors.OpError: a file cannot be written; both name it.
+  """
+  unfinished = [unfinished_path(path) for path in paths]
+  try:
+    with contextlib.ExitStack() as stack:
+      writers = []
+      for path, beside in zip(paths, unfinished):
+        tf.io.gfile.makedirs(os.path.dirname(path) or ".")
+        compression = "GZIP" if path.endswith(".gz") else ""
+        writers.append(tf.io.TFRecordWriter(beside, compression))
+        stack.callback(writers[-1].close)
+      yield RecordWriter(writers)
+    for path, beside in zip(paths, unfinished):
+      tf.io.gfile.rename(beside, path, overwrite=True)
+  finally:
+    for beside in unfinished:
+      _remove_if_there(beside)
+
+
+def unfinished_path(path: str) -> str:
+  """The hidden name that `path` has while this process writes it."""
+  return _hidden_beside(path, f"tmp-{os.getpid()}")
+
+
+def remove_unfinished(path: str) -> None:
+  """Removes what runs that were killed left of `path`."""
+  for left in tf.io.gfile.glob(_hidden_beside(path, "tmp-*")):
+    _remove_if_there(left)
+
+
+def _hidden_beside(path: str, suffix: str) -> str:
+  """`folder/.name.suffix` for `folder/name`."""
+  folder, name = os.path.split(path)
+  return os.path.join(folder, f".{name}.{suffix}")
+
+
+def _remove_if_there(path: str) -> None:
+  """Removes a file, which may not exist."""
+  with contextlib.suppress(tf.errors.NotFoundError):
+    tf.io.gfile.remove(path)

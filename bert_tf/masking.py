@@ -1,0 +1,166 @@
+"""Which word pieces a masked language model has to guess.
+
+The order and kind of the calls on `random.Random` are part of the interface:
+the same generator gives the same masks as the original release.
+"""
+
+import dataclasses
+import random
+from collections.abc import Callable, Mapping, Sequence
+
+
+@dataclasses.dataclass(frozen=True)
+class MaskingConfig:
+  """How many word pieces are chosen, and what stands in their place.
+
+  Attributes:
+    max_predictions_per_seq: chosen pieces of an instance at most, at least 1.
+    masked_lm_prob: chosen share of an instance's pieces, in (0, 1].
+    do_whole_word_mask: whether all pieces of a word are chosen together.
+    mask_prob: share of the chosen pieces that become [MASK].
+    keep_prob: share that stays as it is.
+    random_prob: share that becomes any entry of the vocabulary. The three sum
+      to 1; 80/10/10 is Devlin et al. 2019, section 3.1.
+
+  Raises:
+    ValueError: a value is out of its range.
+  """
+
+  max_predictions_per_seq: int = 20
+  masked_lm_prob: float = 0.15
+  do_whole_word_mask: bool = False
+  mask_prob: float = 0.8
+  keep_prob: float = 0.1
+  random_prob: float = 0.1
+
+  def __post_init__(self):
+    if self.max_predictions_per_seq < 1:
+      raise ValueError(
+        f"max_predictions_per_seq {self.max_predictions_per_seq} is below 1: "
+        "an instance would have nothing to predict."
+      )
+    if not 0 < self.masked_lm_prob <= 1:
+      raise ValueError(
+        f"masked_lm_prob {self.masked_lm_prob} is outside (0, 1]."
+      )
+    split = (self.mask_prob, self.keep_prob, self.random_prob)
+    if min(split) < 0 or abs(sum(split) - 1) > 1e-6:
+      raise ValueError(
+        "mask_prob, keep_prob and random_prob must be shares that sum to 1, "
+        f"not {split[0]} + {split[1]} + {split[2]} = {sum(split):g}."
+      )
+
+
+def shuffle(items: list, getrandbits: Callable[[int], int]) -> None:
+  """Shuffles in place, with the draws and result of `random.Random.shuffle`.
+
+  It is written out because half of the time to make an instance goes here.
+
+  Args:
+    items: what to shuffle.
+    getrandbits: of the generator.
+  """
+  last = len(items) - 1
+  while last > 0:
+    # As many bits as `last + 1` has serve down to the next power of two.
+    bits = (last + 1).bit_length()
+    next_last = (1 << (bits - 1)) - 2
+    for i in range(last, next_last, -1):
+      j = getrandbits(bits)
+      while j > i:
+        j = getrandbits(bits)
+      items[i], items[j] = items[j], items[i]
+    last = next_last
+
+
+class Masker:
+  """Masks instances of one vocabulary."""
+
+  def __init__(self, config: MaskingConfig, vocab: Mapping[str, int]):
+    """Prepares for a vocabulary.
+
+    Args:
+      config: how to mask.
+      vocab: token to id; the ids are 0 to V - 1 in order.
+
+    Raises:
+      ValueError: the vocabulary has no [MASK].
+    """
+    if "[MASK]" not in vocab:
+      raise ValueError("the vocabulary has no [MASK].")
+    self._config = config
+    self._mask_id = vocab["[MASK]"]
+    self._vocab_size = len(vocab)
+    self._continues_word = bytes(token.startswith("##") for token in vocab)
+    changed = config.keep_prob + config.random_prob
+    # Of the pieces that do not become [MASK].
+    self._keep_share = config.keep_prob / changed if changed else 0.0
+
+  def mask(
+    self, input_ids: list[int], candidates: list[int], rng: random.Random
+  ) -> tuple[list[int], list[int]]:
+    """Masks `input_ids` in place.
+
+    Args:
+      input_ids: word pieces of an instance, specials included, no padding.
+      candidates: positions that may be chosen, rising; it is used up.
+      rng: source of the draws.
+
+    Returns:
+      masked_lm_positions: the chosen positions, rising. Whole-word masking
+        chooses none where every word is longer than what may be chosen.
+      masked_lm_ids: what stood there.
+    """
+    num_to_predict = min(
+      self._config.max_predictions_per_seq,
+      max(1, round(len(input_ids) * self._config.masked_lm_prob)),
+    )
+    if self._config.do_whole_word_mask:
+      words = self._words(input_ids, candidates)
+      shuffle(words, rng.getrandbits)
+      chosen = _fitting(words, num_to_predict)
+    else:
+      shuffle(candidates, rng.getrandbits)
+      chosen = candidates[:num_to_predict]
+    positions = sorted(chosen)
+    labels = [input_ids[position] for position in positions]
+    self._replace(input_ids, chosen, rng)
+    return positions, labels
+
+  def _words(
+    self, input_ids: Sequence[int], candidates: Sequence[int]
+  ) -> list[list[int]]:
+    """Groups positions by word.
+
+    A segment cut inside a word begins with a ## piece; it joins the word
+    before it, even over a [SEP], as in the original.
+    """
+    words: list[list[int]] = []
+    for position in candidates:
+      if words and self._continues_word[input_ids[position]]:
+        words[-1].append(position)
+      else:
+        words.append([position])
+    return words
+
+  def _replace(
+    self, input_ids: list[int], chosen: Sequence[int], rng: random.Random
+  ) -> None:
+    """Puts [MASK], the piece itself or a random one at the chosen places."""
+    mask_prob = self._config.mask_prob
+    for position in chosen:
+      if rng.random() < mask_prob:
+        input_ids[position] = self._mask_id
+      elif rng.random() >= self._keep_share:
+        input_ids[position] = rng.randrange(self._vocab_size)
+
+
+def _fitting(words: Sequence[Sequence[int]], limit: int) -> list[int]:
+  """Positions of words, in order, leaving out those that pass the limit."""
+  chosen: list[int] = []
+  for word in words:
+    if len(chosen) == limit:
+      break
+    if len(chosen) + len(word) <= limit:
+      chosen.extend(word)
+  return chosen
