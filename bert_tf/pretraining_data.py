@@ -57,11 +57,11 @@ class PretrainingDataConfig:
         f"max_seq_length {self.max_seq_length} leaves no room for text; it "
         f"must be at least {least}."
       )
-    if self.masking_config.max_predictions_per_seq > self.max_seq_length:
+    max_predictions = self.masking_config.max_predictions_per_seq
+    if max_predictions > self.max_seq_length:
       raise ValueError(
-        f"max_predictions_per_seq {self.masking_config.max_predictions_per_seq} "
-        f"exceeds max_seq_length {self.max_seq_length}; lower it (0.15 of the "
-        "length is usual)."
+        f"max_predictions_per_seq {max_predictions} exceeds max_seq_length "
+        f"{self.max_seq_length}; lower it (0.15 of the length is usual)."
       )
     if self.dupe_factor < 1:
       raise ValueError(f"dupe_factor {self.dupe_factor} is below 1.")

@@ -1,0 +1,191 @@
+"""Tasks on several processes, which all end with the one that started them.
+
+The standard pools keep a worker going after Ctrl-C, and wait for ever on one
+that was killed; here an interruption or a failure ends all of them at once,
+after they have cleaned up behind themselves.
+"""
+
+import contextlib
+import dataclasses
+import multiprocessing
+import multiprocessing.connection
+import signal
+import time
+import traceback
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+# A worker reports at most so often, seconds.
+_REPORT_INTERVAL = 0.2
+# How long a worker may clean up after it was told to end, seconds.
+_CLEAN_UP_TIME = 10.0
+
+# task, report(count) -> result.
+Function = Callable[[Any, Callable[[int], None]], Any]
+
+
+class _Throttle:
+  """Sums counts and passes them on now and then."""
+
+  def __init__(self, send: Callable[[int], None]):
+    self._send = send
+    self._count = 0
+    self._sent_at = time.monotonic()
+
+  def add(self, count: int) -> None:
+    self._count += count
+    if time.monotonic() - self._sent_at >= _REPORT_INTERVAL:
+      self.flush()
+
+  def flush(self) -> None:
+    self._send(self._count)
+    self._count = 0
+    self._sent_at = time.monotonic()
+
+
+@dataclasses.dataclass(frozen=True)
+class _Failure:
+  """An exception of a worker and where it was raised."""
+
+  error: Exception
+  trace: str
+
+
+class _WorkerTraceback(Exception):
+  """Shows the traceback of a worker above that of its exception."""
+
+
+def run(
+  function: Function,
+  tasks: Sequence[Any],
+  num_workers: int,
+  report: Callable[[int], None],
+) -> Iterator[tuple[Any, Any]]:
+  """Yields (task, function(task, report)) as they are done, in any order.
+
+  With one worker, or one task, all happens in this process. More are started
+  afresh ("spawn"), so the function, tasks and results must be picklable, and
+  a script needs its `if __name__ == "__main__"`. They are ended when the
+  caller stops, whatever the reason.
+
+  Args:
+    function: called as function(task, report), report as below.
+    tasks: what to call it with.
+    num_workers: processes, at least 1.
+    report: called here with the counts that `function` reports.
+
+  Raises:
+    ChildProcessError: a worker died without an exception.
+    Exception: what `function` raised in a worker.
+  """
+  if min(num_workers, len(tasks)) <= 1:
+    for task in tasks:
+      yield task, function(task, report)
+    return
+  with _started(function, min(num_workers, len(tasks))) as workers:
+    yield from _distribute(tasks, workers, report)
+
+
+def _distribute(
+  tasks: Sequence[Any],
+  workers: dict[multiprocessing.connection.Connection, Any],
+  report: Callable[[int], None],
+) -> Iterator[tuple[Any, Any]]:
+  """Gives every worker a task and, when it is done, the next."""
+  waiting = list(reversed(tasks))
+  busy = {}
+  for connection in workers:
+    busy[connection] = waiting.pop()
+    connection.send(busy[connection])
+  while busy:
+    for connection in multiprocessing.connection.wait(list(busy)):
+      try:
+        kind, payload = connection.recv()
+      except (EOFError, OSError):
+        raise _died(workers[connection], busy[connection]) from None
+      if kind == "report":
+        report(payload)
+      elif kind == "failure":
+        payload.error.__cause__ = _WorkerTraceback(payload.trace)
+        raise payload.error
+      else:
+        yield busy.pop(connection), payload
+        if waiting:
+          busy[connection] = waiting.pop()
+          connection.send(busy[connection])
+
+
+def _died(process: Any, task: Any) -> ChildProcessError:
+  process.join()
+  status = process.exitcode
+  by_whom = f"signal {-status}" if status < 0 else f"exit status {status}"
+  return ChildProcessError(
+    f"a worker process ended by {by_whom} at {task}; signal 9 is mostly the "
+    "system short of memory: use fewer workers, or smaller tasks."
+  )
+
+
+@contextlib.contextmanager
+def _started(
+  function: Function, num_workers: int
+) -> Iterator[dict[multiprocessing.connection.Connection, Any]]:
+  """Starts processes; ends them, and waits until they have cleaned up."""
+  context = multiprocessing.get_context("spawn")
+  workers = {}
+  try:
+    for _ in range(num_workers):
+      ours, theirs = context.Pipe()
+      process = context.Process(
+        target=_work, args=(function, theirs), daemon=True
+      )
+      with _interrupts_held():
+        process.start()
+        workers[ours] = process
+      theirs.close()
+    yield workers
+  finally:
+    for process in workers.values():
+      process.terminate()
+    for process in workers.values():
+      process.join(_CLEAN_UP_TIME)
+      if process.is_alive():
+        process.kill()
+
+
+@contextlib.contextmanager
+def _interrupts_held() -> Iterator[None]:
+  """Holds Ctrl-C back; a process started meanwhile never sees one.
+
+  Only the parent is to act on it: it then ends its workers in order.
+  """
+  before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+  try:
+    yield
+  finally:
+    signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def _work(
+  function: Function, connection: multiprocessing.connection.Connection
+) -> None:
+  """The life of a worker: receives tasks until it is ended."""
+  signal.signal(signal.SIGTERM, _interrupt)
+  throttle = _Throttle(lambda count: connection.send(("report", count)))
+  # An interruption comes from the parent. If it is gone instead, receiving or
+  # reporting fails; there is nobody left to tell.
+  with contextlib.suppress(KeyboardInterrupt, EOFError, OSError):
+    while True:
+      task = connection.recv()
+      try:
+        result = function(task, throttle.add)
+      except Exception as error:  # It is raised again in the parent.
+        failure = _Failure(error, traceback.format_exc())
+        connection.send(("failure", failure))
+        continue
+      throttle.flush()
+      connection.send(("result", result))
+
+
+def _interrupt(signum: int, frame: Any) -> None:
+  """Handles SIGTERM as if it were Ctrl-C, so that `finally` runs."""
+  raise KeyboardInterrupt
