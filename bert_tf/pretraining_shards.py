@@ -241,9 +241,9 @@ def _prepare(
       f"cannot resume: {note} is missing, so nothing tells how the files that "
       "are there were made. Drop --resume to build them again."
     )
+  _remove_unfinished(pending)
   for task in pending:
     for path in task.output_files:
-      features.remove_unfinished(path)
       if tf.io.gfile.exists(path):
         tf.io.gfile.remove(path)
   tf.io.gfile.makedirs(os.path.dirname(note) or ".")
@@ -317,10 +317,21 @@ def _build(
     results = worker_pool.run(
       functools.partial(_build_task, config), tasks, num_workers, bar.update
     )
-    for task, shard_counts in results:
-      counts[task.shard.index] = shard_counts
-      bar.set_postfix_str(f"{len(counts)}/{len(tasks)} shards")
+    try:
+      for task, shard_counts in results:
+        counts[task.shard.index] = shard_counts
+        bar.set_postfix_str(f"{len(counts)}/{len(tasks)} shards")
+    finally:
+      results.close()
+      _remove_unfinished(tasks)  # Of a worker that was killed.
   return counts
+
+
+def _remove_unfinished(tasks: Sequence[_Task]) -> None:
+  """Removes hidden files of runs that were killed."""
+  for task in tasks:
+    for path in task.output_files:
+      features.remove_unfinished(path)
 
 
 def _total(

@@ -12,7 +12,7 @@ import multiprocessing.connection
 import signal
 import time
 import traceback
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from typing import Any
 
 # A worker reports at most so often, seconds.
@@ -60,7 +60,7 @@ def run(
   tasks: Sequence[Any],
   num_workers: int,
   report: Callable[[int], None],
-) -> Iterator[tuple[Any, Any]]:
+) -> Generator[tuple[Any, Any], None, None]:
   """Yields (task, function(task, report)) as they are done, in any order.
 
   With one worker, or one task, all happens in this process. More are started
@@ -90,7 +90,7 @@ def _distribute(
   tasks: Sequence[Any],
   workers: dict[multiprocessing.connection.Connection, Any],
   report: Callable[[int], None],
-) -> Iterator[tuple[Any, Any]]:
+) -> Generator[tuple[Any, Any], None, None]:
   """Gives every worker a task and, when it is done, the next."""
   waiting = list(reversed(tasks))
   busy = {}
@@ -154,7 +154,7 @@ def _started(
 
 @contextlib.contextmanager
 def _interrupts_held() -> Iterator[None]:
-  """Holds Ctrl-C back; a process started meanwhile never sees one.
+  """Holds Ctrl-C back; a process started meanwhile starts without seeing one.
 
   Only the parent is to act on it: it then ends its workers in order.
   """
@@ -169,6 +169,7 @@ def _work(
   function: Function, connection: multiprocessing.connection.Connection
 ) -> None:
   """The life of a worker: receives tasks until it is ended."""
+  signal.signal(signal.SIGINT, signal.SIG_IGN)
   signal.signal(signal.SIGTERM, _interrupt)
   throttle = _Throttle(lambda count: connection.send(("report", count)))
   # An interruption comes from the parent. If it is gone instead, receiving or
@@ -187,5 +188,6 @@ def _work(
 
 
 def _interrupt(signum: int, frame: Any) -> None:
-  """Handles SIGTERM as if it were Ctrl-C, so that `finally` runs."""
+  """Handles the first SIGTERM as if it were Ctrl-C, so `finally` runs."""
+  signal.signal(signal.SIGTERM, signal.SIG_IGN)
   raise KeyboardInterrupt
