@@ -205,9 +205,7 @@ def pretraining_loss(
       consecutive.
   """
   weights = ops.cast(features["masked_lm_weights"], "float32")
-  masked_lm = cross_entropy(
-    outputs.masked_lm_logits, features["masked_lm_ids"]
-  )
+  masked_lm = cross_entropy(outputs.masked_lm_logits, features["masked_lm_ids"])
   labels = ops.reshape(features["next_sentence_labels"], (-1,))
   next_sentence = cross_entropy(outputs.next_sentence_logits, labels)
   return {

@@ -193,9 +193,7 @@ def create_optimizer(
     num_warmup_steps: steps of linear warm-up, 0 for none.
   """
   return AdamWeightDecayOptimizer(
-    learning_rate=WarmupLinearDecay(
-      init_lr, num_train_steps, num_warmup_steps
-    ),
+    learning_rate=WarmupLinearDecay(init_lr, num_train_steps, num_warmup_steps),
     weight_decay_rate=0.01,
     exclude_from_weight_decay=("LayerNorm", "layer_norm", "bias"),
   )

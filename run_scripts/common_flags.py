@@ -4,10 +4,53 @@ import os
 import sys
 from collections.abc import Callable
 
-from absl import app, logging
+from absl import app, flags, logging
 
 # TensorFlow's own start-up notes; what this project logs is not affected.
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "1")
+
+
+FLAGS = flags.FLAGS
+
+
+def define_tpu_flags() -> None:
+  """Defines the original's flags for TPUs."""
+  flags.DEFINE_bool("use_tpu", False, "Whether to run on a TPU.")
+  flags.DEFINE_string("tpu_name", None, "The TPU to use.")
+  flags.DEFINE_string("tpu_zone", None, "The zone of the TPU.")
+  flags.DEFINE_string("gcp_project", None, "The project of the TPU.")
+  flags.DEFINE_string("master", None, "The address of a TensorFlow master.")
+  flags.DEFINE_integer("num_tpu_cores", 8, "Cores of the TPU.")
+
+
+def check_tpu_flags() -> None:
+  """Raises ValueError for a flag of a device that cannot be used yet."""
+  names = ("use_tpu", "tpu_name", "tpu_zone", "gcp_project", "master")
+  for name in names:
+    if FLAGS[name].value:
+      raise ValueError(
+        f"--{name} cannot be honoured: this version trains on the CPU or on "
+        "one GPU, which it finds by itself; leave the flag out."
+      )
+
+
+def define_training_flags() -> None:
+  """Defines the flags of training that the original did not have."""
+  flags.DEFINE_integer(
+    "seed", 12345, "Of initial values, dropout and the order of the data."
+  )
+  flags.DEFINE_integer(
+    "keep_checkpoint_max",
+    5,
+    "How many of the newest checkpoints stay; 0 for all.",
+    lower_bound=0,
+  )
+  flags.DEFINE_integer(
+    "log_every_steps", 100, "Steps between two log lines.", lower_bound=1
+  )
+  flags.DEFINE_bool(
+    "use_xla", True, "Whether the training step is compiled by XLA."
+  )
 
 
 def _user_errors() -> tuple[type[Exception], ...]:

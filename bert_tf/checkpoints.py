@@ -1,0 +1,345 @@
+"""Checkpoints in the original release's format, under its variable names.
+
+A checkpoint is a name-based bundle, as TF 1's Saver wrote: `PREFIX.index` and
+`PREFIX.data-00000-of-00001`. A training checkpoint also has each trained
+variable's `/adam_m` and `/adam_v`, and `global_step`, int64.
+"""
+
+import os
+from collections.abc import Mapping, Sequence
+
+import keras
+import numpy as np
+import tensorflow as tf
+from absl import logging
+
+GLOBAL_STEP = "global_step"
+SLOT_SUFFIXES = ("/adam_m", "/adam_v")
+
+# Where a checkpoint stands until it is whole, inside its folder.
+_UNFINISHED = ".unfinished_checkpoint"
+
+
+class DamagedCheckpointError(ValueError):
+  """A checkpoint that is there, but cannot be read to its end."""
+
+
+class CheckpointReader:
+  """Reads the tensors of one checkpoint.
+
+  Args:
+    path: the prefix, without `.index`.
+
+  Raises:
+    ValueError: if there is no such checkpoint.
+    DamagedCheckpointError: if its index cannot be read.
+  """
+
+  def __init__(self, path: str):
+    self.path = path
+    if not tf.io.gfile.exists(path + ".index"):
+      raise ValueError(
+        f"no checkpoint {path}: there is no {path}.index; give the part of "
+        "the file names before .index and .data-00000-of-00001."
+      )
+    try:
+      self._reader = tf.train.load_checkpoint(path)
+    except tf.errors.OpError as error:
+      raise self._damaged(error) from error
+    self.shapes = {
+      name: tuple(shape)
+      for name, shape in self._reader.get_variable_to_shape_map().items()
+    }
+
+  def get(self, name: str) -> np.ndarray:
+    """Returns one tensor.
+
+    Raises:
+      DamagedCheckpointError: if the data file is missing, cut short or
+        changed.
+    """
+    try:
+      return self._reader.get_tensor(name)
+    except (tf.errors.OpError, RuntimeError) as error:
+      raise self._damaged(error) from error
+
+  def _damaged(self, error: Exception) -> DamagedCheckpointError:
+    reason = str(error).splitlines()[0]
+    return DamagedCheckpointError(
+      f"the checkpoint {self.path} is damaged or only half there: {reason}"
+    )
+
+
+def write(path: str, tensors: Mapping[str, tf.Tensor | np.ndarray]) -> None:
+  """Writes a checkpoint that is visible only once it is whole.
+
+  Args:
+    path: the prefix; its folder is made where it is missing.
+    tensors: by name.
+
+  Raises:
+    OSError: if the disk is full or cannot be written; what stood at `path`
+      before is still there.
+  """
+  folder = os.path.dirname(path) or "."
+  names = sorted(tensors)
+  unfinished = os.path.join(folder, _UNFINISHED)
+  try:
+    tf.io.gfile.makedirs(folder)
+    _remove_all(unfinished)
+    tf.raw_ops.SaveV2(
+      prefix=unfinished,
+      tensor_names=names,
+      shape_and_slices=[""] * len(names),
+      tensors=[tf.convert_to_tensor(tensors[name]) for name in names],
+    )
+    # The index last: a checkpoint without one does not exist.
+    for suffix in (".data-00000-of-00001", ".index"):
+      tf.io.gfile.rename(unfinished + suffix, path + suffix, overwrite=True)
+  except tf.errors.OpError as error:
+    _remove_all(unfinished)
+    reason = str(error.message).splitlines()[0]
+    raise OSError(
+      f"could not write the checkpoint {path}: {reason}; free the disk or "
+      "choose another folder, the checkpoints before it are whole."
+    ) from error
+
+
+def _remove_all(prefix: str) -> None:
+  for path in tf.io.gfile.glob(prefix + "*"):
+    tf.io.gfile.remove(path)
+
+
+def save(
+  output_dir: str,
+  tensors: Mapping[str, tf.Tensor | np.ndarray],
+  keep_checkpoint_max: int,
+) -> str:
+  """Writes `model.ckpt-STEP` and the `checkpoint` file that lists it.
+
+  Args:
+    output_dir: folder of the run.
+    tensors: by name, `global_step` among them.
+    keep_checkpoint_max: how many of the newest stay; 0 for all.
+
+  Returns:
+    The prefix of the new checkpoint.
+  """
+  step = int(tensors[GLOBAL_STEP])
+  path = os.path.join(output_dir, f"model.ckpt-{step}")
+  write(path, tensors)
+  kept = [p for p in reversed(listed(output_dir)) if p != path] + [path]
+  dropped = kept[:-keep_checkpoint_max] if keep_checkpoint_max else []
+  kept = kept[len(dropped) :]
+  _write_state(output_dir, kept)
+  for old in dropped:
+    # The index first, for the reason that it is written last.
+    for suffix in (".index", ".data-00000-of-00001"):
+      if tf.io.gfile.exists(old + suffix):
+        tf.io.gfile.remove(old + suffix)
+  return path
+
+
+def _write_state(output_dir: str, kept: Sequence[str]) -> None:
+  """Writes the `checkpoint` file: the newest, then all from the oldest on."""
+  names = [os.path.basename(path) for path in kept]
+  lines = [f'model_checkpoint_path: "{names[-1]}"\n']
+  lines += [f'all_model_checkpoint_paths: "{name}"\n' for name in names]
+  path = os.path.join(output_dir, "checkpoint")
+  with tf.io.gfile.GFile(path + ".tmp", "w") as writer:
+    writer.write("".join(lines))
+  tf.io.gfile.rename(path + ".tmp", path, overwrite=True)
+
+
+def listed(output_dir: str) -> list[str]:
+  """Returns the prefixes that the `checkpoint` file lists, newest first."""
+  state = tf.train.get_checkpoint_state(output_dir)
+  if state is None:
+    return []
+  newest = state.model_checkpoint_path
+  others = [p for p in state.all_model_checkpoint_paths if p != newest]
+  return [newest, *reversed(others)]
+
+
+def latest(output_dir: str) -> str | None:
+  """Returns the prefix of the newest checkpoint of a run, None without one."""
+  paths = listed(output_dir)
+  return paths[0] if paths else None
+
+
+def training_variables(
+  model: keras.Model, optimizer: keras.optimizers.Optimizer
+) -> dict[str, keras.Variable]:
+  """Returns all that a training checkpoint holds, by name."""
+  variables = {variable.path: variable for variable in model.weights}
+  return {**variables, **optimizer.slots(), GLOBAL_STEP: optimizer.iterations}
+
+
+def restore(
+  path: str, model: keras.Model, optimizer: keras.optimizers.Optimizer
+) -> int:
+  """Brings back a training run: variables, moments and step.
+
+  Args:
+    path: prefix of the checkpoint.
+    model: built.
+    optimizer: built on the variables that are trained.
+
+  Returns:
+    The number of steps done.
+
+  Raises:
+    ValueError: naming every variable that is missing or differs in shape.
+    DamagedCheckpointError: if the checkpoint cannot be read to its end.
+  """
+  reader = CheckpointReader(path)
+  variables = training_variables(model, optimizer)
+  missing = [name for name in variables if name not in reader.shapes]
+  if missing and all(
+    name.endswith(SLOT_SUFFIXES) or name == GLOBAL_STEP for name in missing
+  ):
+    raise ValueError(
+      f"{path} has no {missing[0]} and {len(missing) - 1} more of what "
+      "training needs to go on; start from it with --init_checkpoint and "
+      "another --output_dir."
+    )
+  _check(reader, variables, missing)
+  for name, variable in variables.items():
+    variable.assign(reader.get(name))
+  return int(reader.get(GLOBAL_STEP))
+
+
+def load_variables(
+  reader: CheckpointReader, model: keras.Model, required: str = ""
+) -> list[str]:
+  """Sets the model's variables from a checkpoint's of the same names.
+
+  Optimizer slots and anything else that the file has besides are left alone.
+
+  Args:
+    reader: of the checkpoint.
+    model: built.
+    required: prefix of the names that must be in the file.
+
+  Returns:
+    The names that were not in the file and keep their values.
+
+  Raises:
+    ValueError: naming every required variable that is missing and every one
+      that differs in shape.
+    DamagedCheckpointError: if the checkpoint cannot be read to its end.
+  """
+  variables = {variable.path: variable for variable in model.weights}
+  missing = [name for name in variables if name not in reader.shapes]
+  _check(reader, variables, [n for n in missing if n.startswith(required)])
+  for name in variables.keys() - missing:
+    variables[name].assign(reader.get(name))
+  return missing
+
+
+def init_from_checkpoint(model: keras.Model, init_checkpoint: str) -> list[str]:
+  """Starts a model from a checkpoint: all of the encoder, heads if there.
+
+  Args:
+    model: built.
+    init_checkpoint: prefix of the checkpoint.
+
+  Returns:
+    The names of the head's variables that were not in the file.
+
+  Raises:
+    ValueError, DamagedCheckpointError: as `load_variables` does.
+  """
+  reader = CheckpointReader(init_checkpoint)
+  missing = load_variables(reader, model, required="bert/")
+  for variable in model.weights:
+    initialized = "" if variable.path in missing else ", *INIT_FROM_CKPT*"
+    logging.info(
+      "  name = %s, shape = %s%s",
+      variable.path,
+      tuple(variable.shape),
+      initialized,
+    )
+  if missing:
+    logging.warning(
+      "Not in %s, so untrained: %s", init_checkpoint, ", ".join(missing)
+    )
+  return missing
+
+
+def _check(
+  reader: CheckpointReader,
+  variables: Mapping[str, keras.Variable],
+  missing: Sequence[str],
+) -> None:
+  """Raises ValueError where names are missing or shapes differ."""
+  differing = [
+    f"{name} is {reader.shapes[name]}, the model's {tuple(variable.shape)}"
+    for name, variable in variables.items()
+    if name in reader.shapes and reader.shapes[name] != tuple(variable.shape)
+  ]
+  if missing or differing:
+    parts = []
+    if missing:
+      parts.append(f"it lacks {', '.join(missing)}")
+    if differing:
+      parts.append(f"shapes differ: {'; '.join(differing)}")
+    raise ValueError(
+      f"{reader.path} does not fit the model of the config: {'; '.join(parts)}."
+    )
+
+
+def strip_slots(path: str, stripped_path: str) -> None:
+  """Writes a checkpoint without optimizer slots and global_step.
+
+  That is a third of the size, and the form of the released checkpoints.
+
+  Raises:
+    ValueError: if there is no checkpoint at `path` or it is damaged.
+  """
+  reader = CheckpointReader(path)
+  write(stripped_path, {name: reader.get(name) for name in _parameters(reader)})
+
+
+def average(paths: Sequence[str], averaged_path: str) -> None:
+  """Writes the mean of several checkpoints' variables, without slots.
+
+  Args:
+    paths: prefixes of checkpoints of one model.
+    averaged_path: prefix of the checkpoint to write.
+
+  Raises:
+    ValueError: if one is missing or damaged, or if their variables differ.
+  """
+  if not paths:
+    raise ValueError("there is no checkpoint to average.")
+  readers = [CheckpointReader(path) for path in paths]
+  first = readers[0]
+  names = _parameters(first)
+  for reader in readers[1:]:
+    differing = [
+      name
+      for name in {*names, *_parameters(reader)}
+      if first.shapes.get(name) != reader.shapes.get(name)
+    ]
+    if differing:
+      raise ValueError(
+        f"{reader.path} and {first.path} are not of one model: they differ "
+        f"in {', '.join(sorted(differing))}."
+      )
+  means = {}
+  for name in names:
+    # Summed in float64: the mean of equal values is that value.
+    total = sum(reader.get(name).astype(np.float64) for reader in readers)
+    mean = total / len(readers)
+    means[name] = mean.astype(first.get(name).dtype)
+  write(averaged_path, means)
+
+
+def _parameters(reader: CheckpointReader) -> list[str]:
+  """Returns the names that are neither slots nor the step."""
+  return sorted(
+    name
+    for name in reader.shapes
+    if not name.endswith(SLOT_SUFFIXES) and name != GLOBAL_STEP
+  )

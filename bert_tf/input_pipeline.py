@@ -1,0 +1,235 @@
+"""From TFRecord files to batches.
+
+The order of training records is a function of the seed and the epoch, and any
+position in it can be reached without going through the steps before it, so a
+resumed run sees what the uninterrupted one would have seen.
+"""
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from concurrent import futures
+
+import tensorflow as tf
+
+# Records that are shuffled together: a whole small data set, and about 50 MB
+# of a large one at a length of 128.
+_SHUFFLE_BLOCK = 1 << 16
+
+Spec = Mapping[str, tf.io.FixedLenFeature]
+
+
+@dataclasses.dataclass(frozen=True)
+class RecordFiles:
+  """TFRecord files that were read to their end once.
+
+  Attributes:
+    paths: in the order given.
+    num_records: in all files together.
+  """
+
+  paths: tuple[str, ...]
+  num_records: int
+
+
+def open_records(patterns: str) -> RecordFiles:
+  """Finds and counts records, and so checks that every file is whole.
+
+  Args:
+    patterns: files and globs, separated by commas; a name that ends in .gz is
+      read as GZIP.
+
+  Raises:
+    ValueError: naming the pattern that matches nothing, the file without
+      records, or the file that is damaged and the record where it is.
+  """
+  paths = []
+  for pattern in patterns.split(","):
+    matches = sorted(tf.io.gfile.glob(pattern))
+    if not matches:
+      raise ValueError(f"no TFRecord file matches {pattern!r}.")
+    paths.extend(matches)
+  with futures.ThreadPoolExecutor(max_workers=4) as pool:
+    counts = list(pool.map(_count, paths))
+  return RecordFiles(tuple(paths), sum(counts))
+
+
+def _count(path: str) -> int:
+  """Returns the number of records of a file, read with their checksums."""
+  records = _records(path)
+  one_more = lambda count, _: count + 1  # noqa: E731
+  zero = tf.constant(0, tf.int64)
+  try:
+    count = int(records.reduce(zero, one_more))
+  except tf.errors.DataLossError as error:
+    whole = int(records.ignore_errors().reduce(zero, one_more))
+    raise ValueError(
+      f"{path} is not a whole TFRecord file: record {whole} (the first is 0) "
+      "is cut short or damaged; make the file again."
+    ) from error
+  if not count:
+    raise ValueError(f"{path} holds no records; make the file again.")
+  return count
+
+
+def _records(path: str | tf.Tensor) -> tf.data.Dataset:
+  """Returns the serialized records of one file."""
+  is_gzip = tf.strings.regex_full_match(path, r".*\.gz")
+  return tf.data.TFRecordDataset(path, tf.where(is_gzip, "GZIP", ""))
+
+
+def pretraining_spec(
+  max_seq_length: int, max_predictions_per_seq: int
+) -> dict[str, tf.io.FixedLenFeature]:
+  """Returns the features of a pre-training record: names, shapes, dtypes."""
+  ids = tf.io.FixedLenFeature([max_seq_length], tf.int64)
+  predictions = tf.io.FixedLenFeature([max_predictions_per_seq], tf.int64)
+  weights = tf.io.FixedLenFeature([max_predictions_per_seq], tf.float32)
+  return {
+    "input_ids": ids,
+    "input_mask": ids,
+    "segment_ids": ids,
+    "masked_lm_positions": predictions,
+    "masked_lm_ids": predictions,
+    "masked_lm_weights": weights,
+    "next_sentence_labels": tf.io.FixedLenFeature([1], tf.int64),
+  }
+
+
+def check_first_records(
+  files: RecordFiles, spec: Spec, flags: Mapping[str, str]
+) -> None:
+  """Compares the first record of every file with what will be parsed.
+
+  Args:
+    files: to look at.
+    spec: the features that are expected.
+    flags: the name of the flag that sets the length of a feature.
+
+  Raises:
+    ValueError: naming the file, the feature and the flag that differ.
+  """
+  for path in files.paths:
+    record = next(iter(_records(path).take(1))).numpy()
+    features = tf.train.Example.FromString(record).features.feature
+    for name, feature in spec.items():
+      if name not in features:
+        raise ValueError(
+          f"{path}: its records have no {name}, but "
+          f"{', '.join(sorted(features))}; they were made for another task."
+        )
+      values = features[name]
+      found = len(values.int64_list.value) or len(values.float_list.value)
+      expected = feature.shape[0]
+      if found != expected:
+        flag = flags.get(name, name)
+        raise ValueError(
+          f"{path} was made with {flag} {found}, this run has {expected}; "
+          f"set --{flag}={found} or make the file again."
+        )
+
+
+def training_dataset(
+  files: RecordFiles,
+  spec: Spec,
+  batch_size: int,
+  seed: int,
+  steps_done: int,
+  vocab_size: int,
+) -> tf.data.Dataset:
+  """Returns endless full batches in a shuffled order, from a step on.
+
+  Every epoch has its own order: of the files, four of which are read in turn,
+  and of the records in blocks of 65,536. A batch may span two epochs.
+
+  Args:
+    files: what to read.
+    spec: features to parse.
+    batch_size: records a step.
+    seed: of the order.
+    steps_done: steps whose batches are left out.
+    vocab_size: what every word-piece id must be below.
+
+  Raises:
+    ValueError: if there are fewer records than one batch holds.
+  """
+  if files.num_records < batch_size:
+    raise ValueError(
+      f"{files.num_records} records are fewer than one batch of "
+      f"{batch_size}; lower --train_batch_size or make more."
+    )
+  first_epoch, position = divmod(steps_done * batch_size, files.num_records)
+
+  def epoch_records(epoch: tf.Tensor) -> tf.data.Dataset:
+    start = tf.where(epoch == first_epoch, tf.cast(position, tf.int64), 0)
+    return _epoch(files.paths, seed, epoch, start)
+
+  epochs = tf.data.Dataset.counter(start=first_epoch)
+  records = epochs.flat_map(epoch_records)
+  return _parsed_batches(records, spec, batch_size, vocab_size)
+
+
+def _epoch(
+  paths: Sequence[str], seed: int, epoch: tf.Tensor, start: tf.Tensor
+) -> tf.data.Dataset:
+  """Returns the shuffled records of one epoch from a position on."""
+  order = tf.random.experimental.stateless_shuffle(
+    tf.constant(paths), seed=[seed, epoch]
+  )
+  records = tf.data.Dataset.from_tensor_slices(order).interleave(
+    _records,
+    cycle_length=min(4, len(paths)),
+    num_parallel_calls=min(4, len(paths)),
+    deterministic=True,
+  )
+  first_block = start // _SHUFFLE_BLOCK
+
+  def shuffled(block: tf.Tensor, block_records: tf.Tensor) -> tf.Tensor:
+    # Any pair will do that is not another block's; epochs beyond 2**31 blocks
+    # are out of reach.
+    block_seed = [seed, epoch * (1 << 32) + block + 1]
+    return tf.random.experimental.stateless_shuffle(block_records, block_seed)
+
+  return (
+    records.skip(first_block * _SHUFFLE_BLOCK)
+    .batch(_SHUFFLE_BLOCK)
+    .enumerate(first_block)
+    .map(shuffled)
+    .prefetch(1)
+    .unbatch()
+    .skip(start % _SHUFFLE_BLOCK)
+  )
+
+
+def evaluation_dataset(
+  files: RecordFiles, spec: Spec, batch_size: int, vocab_size: int
+) -> tf.data.Dataset:
+  """Returns endless full batches in the order of the files, repeated."""
+  records = tf.data.Dataset.from_tensor_slices(list(files.paths))
+  records = records.flat_map(_records).repeat()
+  return _parsed_batches(records, spec, batch_size, vocab_size)
+
+
+def _parsed_batches(
+  records: tf.data.Dataset, spec: Spec, batch_size: int, vocab_size: int
+) -> tf.data.Dataset:
+  """Returns full batches, int64 made int32, their ids checked."""
+
+  def parse(serialized: tf.Tensor) -> dict[str, tf.Tensor]:
+    features = tf.io.parse_example(serialized, dict(spec))
+    for name in ("input_ids", "masked_lm_ids"):
+      if name in features:
+        # A gather under XLA would take another row without a word.
+        tf.debugging.assert_less(
+          features[name],
+          tf.cast(vocab_size, tf.int64),
+          f"{name} of a record holds an id that is not below the config's "
+          f"vocab_size {vocab_size}; the data were made with another "
+          "vocabulary",
+        )
+    return {
+      name: tf.cast(t, tf.int32) if t.dtype == tf.int64 else t
+      for name, t in features.items()
+    }
+
+  batches = records.batch(batch_size, drop_remainder=True)
+  return batches.map(parse).prefetch(2)

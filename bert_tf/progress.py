@@ -1,0 +1,120 @@
+"""What a training run says of itself: log lines, progress bar, events."""
+
+import sys
+import time
+from collections.abc import Mapping
+
+import numpy as np
+import tensorflow as tf
+import tqdm
+from absl import logging
+
+from bert_tf.heads import Sums
+
+
+def added(sums: Sums | None, more: Sums) -> Sums:
+  """Returns the totals of (sum, weight) by name; None counts as nothing."""
+  if sums is None:
+    return more
+  return tf.nest.map_structure(lambda a, b: a + b, sums, more)
+
+
+def means(sums: Sums) -> dict[str, float]:
+  """Returns sum / weight by name, 0 where nothing had any weight."""
+  values = {}
+  for name, (total, weight) in sums.items():
+    total, weight = np.float64(total), np.float64(weight)
+    values[name] = float(total / weight) if weight else 0.0
+  return values
+
+
+class Progress:
+  """Reports a training run while it goes.
+
+  Args:
+    output_dir: folder of the TensorBoard events.
+    first_step: steps done before.
+    num_train_steps: steps in all.
+    batch_size: examples a step.
+    log_every_steps: steps between two reports.
+  """
+
+  def __init__(
+    self,
+    output_dir: str,
+    first_step: int,
+    num_train_steps: int,
+    batch_size: int,
+    log_every_steps: int,
+  ):
+    self._num_train_steps = num_train_steps
+    self._batch_size = batch_size
+    self._log_every_steps = log_every_steps
+    self._sums = None
+    self._clock = None
+    self._writer = tf.summary.create_file_writer(output_dir)
+    self._bar = tqdm.tqdm(
+      total=num_train_steps,
+      initial=first_step,
+      desc="training",
+      unit="step",
+      dynamic_ncols=True,
+      disable=not sys.stderr.isatty(),
+    )
+
+  def __enter__(self) -> "Progress":
+    return self
+
+  def __exit__(self, *unused_error: object) -> None:
+    self._bar.close()
+    self._writer.close()
+
+  def add(self, step: int, sums: Sums) -> None:
+    """Takes the sums of the steps up to `step`; reports when it is time."""
+    self._sums = added(self._sums, sums)
+    self._bar.update(step - self._bar.n)
+    if self._clock is None:
+      # The steps so far waited for the compiler: they tell no speed.
+      self._clock = (step, time.monotonic())
+    if step % self._log_every_steps == 0 or step == self._num_train_steps:
+      self._report(step, means(self._sums))
+      self._sums = None
+      self._clock = (step, time.monotonic())
+
+  def _report(self, step: int, values: dict[str, float]) -> None:
+    since, start = self._clock
+    steps_per_second = (step - since) / max(time.monotonic() - start, 1e-9)
+    parts = [f"{name} {_short(value)}" for name, value in values.items()]
+    if steps_per_second:
+      speed = steps_per_second * self._batch_size
+      values["examples_per_second"] = speed
+      left = (self._num_train_steps - step) / steps_per_second
+      parts += [f"{speed:.0f} examples/s", f"{_duration(left)} left"]
+    self._bar.set_postfix_str(f"loss {values['loss']:.3f}")
+    line = f"step {step}/{self._num_train_steps}: {', '.join(parts)}"
+    if self._bar.disable:
+      logging.info("%s", line)
+    else:
+      # Above the bar, which a log line would break.
+      self._bar.write(line, file=sys.stderr)
+    write_events(self._writer, step, values)
+
+
+def write_events(
+  writer: tf.summary.SummaryWriter, step: int, values: Mapping[str, float]
+) -> None:
+  """Writes scalars where TensorBoard finds them."""
+  with writer.as_default(step):
+    for name, value in values.items():
+      tf.summary.scalar(name, value)
+  writer.flush()
+
+
+def _short(value: float) -> str:
+  return f"{value:.4f}" if 1e-3 <= abs(value) < 1e3 else f"{value:.3g}"
+
+
+def _duration(seconds: float) -> str:
+  minutes, seconds = divmod(int(seconds), 60)
+  hours, minutes = divmod(minutes, 60)
+  return f"{hours}h{minutes:02d}m" if hours else f"{minutes}m{seconds:02d}s"
