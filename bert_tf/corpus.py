@@ -12,13 +12,14 @@ import contextlib
 import dataclasses
 import glob
 import gzip
+import hashlib
 import os
 import re
 import sys
 import tempfile
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
-from typing import BinaryIO
+from typing import BinaryIO, TextIO
 
 from bert_tf import pydoc_corpus
 
@@ -146,34 +147,109 @@ def write_documents(path: str, documents_: Iterable[Sequence[str]]) -> int:
 
   Returns:
     How many documents were written.
+
+  Raises:
+    OSError: `path` cannot be written.
   """
+  count = 0
+  with _text_writer(path) as writer:
+    for document in documents_:
+      _write_document(writer, document)
+      count += 1
+  return count
+
+
+def split_documents(
+  documents_: Iterable[Sequence[str]],
+  train_path: str,
+  eval_path: str,
+  eval_fraction: float,
+  seed: int,
+) -> tuple[int, int]:
+  """Writes each document to one of two files, chosen by its text and `seed`.
+
+  The same document always falls on the same side, so a copy of it never
+  leaks from one file to the other.
+
+  Args:
+    documents_: lists of sentences without line ends.
+    train_path: gets about `1 - eval_fraction` of the documents.
+    eval_path: gets the others.
+    eval_fraction: in (0, 1), exclusive.
+    seed: another seed is another choice.
+
+  Returns:
+    How many documents each file has.
+
+  Raises:
+    ValueError: a fraction out of range, one path for both, or a side that got
+      no document; neither file is then written.
+    OSError: a file cannot be written.
+  """
+  if not 0 < eval_fraction < 1:
+    raise ValueError(f"eval_fraction {eval_fraction} is not between 0 and 1.")
+  if os.path.realpath(train_path) == os.path.realpath(eval_path):
+    raise ValueError(f"{train_path} cannot hold both sides; name two files.")
+  counts = [0, 0]
+  with (
+    _text_writer(train_path) as train_writer,
+    _text_writer(eval_path) as eval_writer,
+  ):
+    for document in documents_:
+      is_eval = _fraction_of(document, seed) < eval_fraction
+      _write_document(eval_writer if is_eval else train_writer, document)
+      counts[is_eval] += 1
+    if 0 in counts:
+      raise ValueError(
+        f"{sum(counts)} documents with eval_fraction {eval_fraction} leave "
+        f"{counts[0]} to train on and {counts[1]} to evaluate on; give more "
+        "documents or change the fraction or the seed."
+      )
+  return counts[0], counts[1]
+
+
+def _fraction_of(document: Sequence[str], seed: int) -> float:
+  """A number in [0, 1) that depends on the text and the seed alone."""
+  text = "\n".join([str(seed), *document])
+  digest = hashlib.blake2b(text.encode(), digest_size=8).digest()
+  return int.from_bytes(digest, "big") / 2**64
+
+
+def _write_document(writer: TextIO, document: Sequence[str]) -> None:
+  writer.write("\n".join(document) + "\n\n")
+
+
+@contextlib.contextmanager
+def _text_writer(path: str) -> Iterator[TextIO]:
+  """Opens a text file, or a .gz, that appears when it is whole."""
   with replaced_when_whole(path) as unfinished:
     open_ = gzip.open if path.endswith(".gz") else open
-    count = 0
     with open_(unfinished, "wt", encoding="utf-8", newline="\n") as writer:
-      for document in documents_:
-        writer.write("\n".join(document) + "\n\n")
-        count += 1
-  return count
+      yield writer
 
 
 @contextlib.contextmanager
 def replaced_when_whole(path: str) -> Iterator[str]:
-  """Gives a path beside `path` to write to, and renames it at the end.
+  """Gives an empty file beside `path` to write to, and renames it at the end.
 
   Nothing is left, and `path` is as it was, when the body raises.
 
   Raises:
-    OSError: `path` cannot be written.
+    OSError: `path` cannot be written; found before the body runs.
   """
   if os.path.isdir(path):
     raise IsADirectoryError(f"{path} is a folder; name a file to write.")
   unfinished = f"{path}.unfinished.{os.getpid()}"
   try:
+    with open(unfinished, "wb"):
+      pass
+  except OSError as error:
+    raise OSError(f"cannot write {path}: {error.strerror}.") from None
+  try:
     yield unfinished
     os.replace(unfinished, path)
   finally:
-    with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+    with contextlib.suppress(FileNotFoundError):
       os.remove(unfinished)
 
 

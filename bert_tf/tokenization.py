@@ -175,6 +175,11 @@ def _is_punctuation(char: str) -> bool:
   return unicodedata.category(char).startswith("P")
 
 
+def is_own_token(char: str) -> bool:
+  """Whether `BasicTokenizer` always makes a token of this character alone."""
+  return _is_cjk(ord(char)) or _is_punctuation(char)
+
+
 class _CleaningTable(dict):
   """Maps a code point for `str.translate`: dropped, spaced or kept."""
 
@@ -212,8 +217,11 @@ _CLEANED_PRINTABLE = re.compile(
 )
 
 
-def _split_cleaned(text: str) -> list[str]:
-  """Cleans `text` and splits it at white space.
+def clean_and_split(text: str) -> list[str]:
+  """Cleans `text`, spaces its CJK ideographs and splits it at white space.
+
+  What a text becomes is what these words become, one after the other; see
+  `BasicTokenizer.split_word`.
 
   Cleaning comes first: U+001C to U+001F are white space to `str.split`, but
   the original removes them as control characters, which joins their sides.
@@ -255,7 +263,7 @@ class BasicTokenizer:
 
   def tokenize(self, text: str | bytes) -> list[str]:
     """Returns the words and punctuation marks of `text`."""
-    words = _split_cleaned(convert_to_unicode(text))
+    words = clean_and_split(convert_to_unicode(text))
     return list(itertools.chain.from_iterable(map(self.split_word, words)))
 
   def split_word(self, word: str) -> list[str]:
@@ -396,7 +404,7 @@ class FullTokenizer:
 
   def tokenize_to_ids(self, text: str | bytes) -> list[int]:
     """Returns the ids of `tokenize(text)`, without making the pieces."""
-    words = _split_cleaned(convert_to_unicode(text))
+    words = clean_and_split(convert_to_unicode(text))
     return list(
       itertools.chain.from_iterable(map(self._word_ids.__getitem__, words))
     )

@@ -1,0 +1,285 @@
+"""Learns a WordPiece vocabulary from text, in the released files' layout.
+
+Words are counted by the project's own `BasicTokenizer`, so that what is
+learned is what will be looked up; tensorflow-text's learner chooses the
+pieces (Schuster and Nakajima 2012, from the top down).
+"""
+
+import collections
+import dataclasses
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+from bert_tf import tokenization
+
+# Released vocabularies have 99 slots between [PAD] and the other specials,
+# which puts [UNK] [CLS] [SEP] [MASK] at 100 to 103.
+NUM_UNUSED_BEFORE_SPECIALS = 99
+_SPECIALS = ("[UNK]", "[CLS]", "[SEP]", "[MASK]")
+
+# White-space words that are counted before they are folded into their tokens;
+# about 250 MB.
+_MAX_RAW_WORDS = 2_000_000
+
+# The learner's own default: longer words are left out of the learning.
+_MAX_PIECE_CHARS = 50
+
+# A learned size above the wanted one by at most this share is cut to it.
+_MAX_EXCESS = 0.02
+_MAX_TRIALS = 12
+
+
+@dataclasses.dataclass(frozen=True)
+class Coverage:
+  """How a vocabulary does on text.
+
+  Attributes:
+    num_words: tokens of `BasicTokenizer`, repeats counted.
+    num_unknown: how many of those become [UNK].
+    num_pieces: word pieces of all of them.
+  """
+
+  num_words: int
+  num_unknown: int
+  num_pieces: int
+
+  @property
+  def unknown_share(self) -> float:
+    """The share of words that become [UNK], in [0, 1]."""
+    return self.num_unknown / max(self.num_words, 1)
+
+  @property
+  def pieces_per_word(self) -> float:
+    """Word pieces per word, 1 or more."""
+    return self.num_pieces / max(self.num_words, 1)
+
+
+def count_words(
+  lines: Iterable[str], tokenizer: tokenization.BasicTokenizer
+) -> collections.Counter[str]:
+  """Counts the tokens of `tokenizer` in `lines`.
+
+  The same counts as tokenizing every line, but each distinct white-space word
+  is tokenized once.
+  """
+  counts: collections.Counter[str] = collections.Counter()
+  raw_counts: collections.Counter[str] = collections.Counter()
+
+  def fold() -> None:
+    for word, count in raw_counts.items():
+      for token in tokenizer.split_word(word):
+        counts[token] += count
+    raw_counts.clear()
+
+  for line in lines:
+    raw_counts.update(tokenization.clean_and_split(line))
+    if len(raw_counts) > _MAX_RAW_WORDS:
+      fold()
+  fold()
+  return counts
+
+
+def count_words_apart(
+  lines: Iterable[str],
+  tokenizer: tokenization.BasicTokenizer,
+  holdout_every: int,
+) -> tuple[collections.Counter[str], collections.Counter[str]]:
+  """Counts as `count_words`, every `holdout_every`-th line in a counter apart.
+
+  Args:
+    lines: the text.
+    tokenizer: how words are split.
+    holdout_every: lines; 0 holds nothing out.
+
+  Returns:
+    The counts to learn from and the counts that were held out.
+  """
+  held_out_lines: list[str] = []
+
+  def learned_lines() -> Iterable[str]:
+    for number, line in enumerate(lines, 1):
+      if holdout_every and number % holdout_every == 0:
+        held_out_lines.append(line)
+      else:
+        yield line
+
+  counts = count_words(learned_lines(), tokenizer)
+  return counts, count_words(held_out_lines, tokenizer)
+
+
+def reserved_tokens(num_unused: int) -> list[str]:
+  """Returns [PAD], the [unusedN] slots and the specials, as released.
+
+  [PAD] is 0. With 99 slots or more, [UNK] is 100, [CLS] 101, [SEP] 102 and
+  [MASK] 103, and slots from [unused99] on follow them.
+
+  Raises:
+    ValueError: `num_unused` is negative.
+  """
+  if num_unused < 0:
+    raise ValueError(f"num_unused {num_unused} is below 0.")
+  unused = [f"[unused{index}]" for index in range(num_unused)]
+  before = unused[:NUM_UNUSED_BEFORE_SPECIALS]
+  after = unused[NUM_UNUSED_BEFORE_SPECIALS:]
+  return ["[PAD]", *before, *_SPECIALS, *after]
+
+
+def learn(
+  word_counts: Mapping[str, int],
+  vocab_size: int,
+  num_unused: int = NUM_UNUSED_BEFORE_SPECIALS,
+  alphabet_size: int = 1000,
+) -> list[str]:
+  """Learns a vocabulary of exactly `vocab_size` entries.
+
+  Every character of the alphabet is an entry, alone and as a "##" piece where
+  it can stand inside a word; words with other characters become [UNK].
+
+  Args:
+    word_counts: token of `BasicTokenizer` to how often it occurs.
+    vocab_size: entries, reserved ones included.
+    num_unused: [unusedN] slots; see `reserved_tokens`.
+    alphabet_size: most frequent characters that are kept.
+
+  Returns:
+    The entries in the order of their ids: reserved, characters, then pieces,
+    the more frequent ones first. The same input gives the same list.
+
+  Raises:
+    ValueError: no words, a size too small for the alphabet, or a text that
+      does not have so many pieces.
+  """
+  if not word_counts:
+    raise ValueError("no words to learn from: the text is empty.")
+  if alphabet_size < 1:
+    raise ValueError(f"alphabet_size {alphabet_size} is below 1.")
+  reserved = reserved_tokens(num_unused)
+  characters = _character_pieces(word_counts, alphabet_size)
+  smallest = len(reserved) + len(characters)
+  if vocab_size < smallest:
+    raise ValueError(
+      f"vocab_size {vocab_size} is too small: {len(reserved)} reserved tokens "
+      f"and {len(characters)} single characters need {smallest}. Raise it, or "
+      "lower num_unused or alphabet_size."
+    )
+  num_pieces = vocab_size - smallest
+  pieces = _pieces(word_counts, characters, alphabet_size, num_pieces)
+  if len(pieces) < num_pieces:
+    raise ValueError(
+      f"vocab_size {vocab_size} is more than this text has: "
+      f"{smallest + len(pieces)} with every piece in it. Lower it, or give "
+      "more text."
+    )
+  return [*reserved, *characters, *pieces[:num_pieces]]
+
+
+def _character_pieces(
+  word_counts: Mapping[str, int], alphabet_size: int
+) -> list[str]:
+  """The single-character entries, as the learner chooses the alphabet."""
+  counts: collections.Counter[str] = collections.Counter()
+  for word, count in word_counts.items():
+    if len(word) <= _MAX_PIECE_CHARS:
+      for char in word:
+        counts[char] += count
+  by_count = sorted(counts, key=lambda char: (-counts[char], char))
+  alphabet = sorted(by_count[:alphabet_size])
+  # Punctuation and ideographs are words of their own: "##" before them is a
+  # piece that no text can reach.
+  inner = [char for char in alphabet if not tokenization.is_own_token(char)]
+  return alphabet + ["##" + char for char in inner]
+
+
+def _pieces(
+  word_counts: Mapping[str, int],
+  characters: Sequence[str],
+  alphabet_size: int,
+  num_wanted: int,
+) -> list[str]:
+  """Pieces of two characters or more, the more frequent ones first.
+
+  Fewer than the wanted ones come back when the text has no more.
+  """
+  # Imported here: it imports TensorFlow, and only learning needs it.
+  from tensorflow_text.tools.wordpiece_vocab import (
+    wordpiece_tokenizer_learner_lib as learner,
+  )
+
+  by_count = sorted(word_counts.items(), key=lambda item: (-item[1], item[0]))
+  single = set(characters)
+
+  def learn_at(threshold: int) -> list[str]:
+    # Equal bounds make the learner's own search, which starts far off, try
+    # this threshold alone.
+    entries = learner.learn(
+      by_count,
+      vocab_size=num_wanted,
+      reserved_tokens=[],
+      upper_thresh=threshold,
+      lower_thresh=threshold,
+      max_token_length=_MAX_PIECE_CHARS,
+      max_unique_chars=alphabet_size,
+    )
+    return [
+      entry
+      for entry in entries
+      if entry not in single and len(entry.removeprefix("##")) > 1
+    ]
+
+  guess = by_count[min(len(by_count), num_wanted + 1) - 1][1]
+  return _search(learn_at, guess, num_wanted)
+
+
+def _search(
+  learn_at: Callable[[int], list[str]], guess: int, num_wanted: int
+) -> list[str]:
+  """Returns at least the wanted number of pieces, if the text has them.
+
+  The size falls about as a power of the threshold, so each trial is a step on
+  a straight line in logarithms. Where neighbouring thresholds lie far apart
+  in size, the smaller vocabulary is filled up from the larger one: cutting the
+  larger would lose the short pieces that rare words are made of.
+  """
+  enough: list[str] = []
+  too_few: list[str] = []
+  low, high = 1, None  # The lowest and the end of the thresholds to try.
+  threshold = guess
+  for _ in range(_MAX_TRIALS):
+    pieces = learn_at(threshold)
+    if len(pieces) < num_wanted:
+      too_few, high = pieces, threshold
+    else:
+      enough, low = pieces, threshold + 1
+      # At 1 every word is a piece and few parts of words are: go on.
+      if len(pieces) <= num_wanted * (1 + _MAX_EXCESS) and threshold > 1:
+        return pieces
+    if high is not None and low >= high:
+      break
+    ratio = len(pieces) / max(num_wanted * (1 + _MAX_EXCESS / 2), 1)
+    threshold = max(round(threshold * math.pow(ratio, 1.2)), low)
+    threshold = threshold if high is None else min(threshold, high - 1)
+  known = set(too_few)
+  return too_few + [piece for piece in enough if piece not in known]
+
+
+def coverage(
+  vocab: Mapping[str, int], word_counts: Mapping[str, int]
+) -> Coverage:
+  """Measures a vocabulary on counted words."""
+  tokenizer = tokenization.WordpieceTokenizer(vocab)
+  num_unknown = num_pieces = 0
+  for word, count in word_counts.items():
+    pieces = tokenizer.split_word(word)
+    num_pieces += count * len(pieces)
+    num_unknown += count * (pieces == [tokenizer.unk_token])
+  return Coverage(sum(word_counts.values()), num_unknown, num_pieces)
+
+
+def write_vocab(path: str, tokens: Sequence[str]) -> None:
+  """Writes one token a line.
+
+  Raises:
+    OSError: `path` cannot be written.
+  """
+  with open(path, "w", encoding="utf-8", newline="\n") as writer:
+    writer.writelines(f"{token}\n" for token in tokens)
