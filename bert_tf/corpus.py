@@ -149,6 +149,7 @@ def write_documents(path: str, documents_: Iterable[Sequence[str]]) -> int:
     How many documents were written.
 
   Raises:
+    ValueError: there is no document; nothing is then written.
     OSError: `path` cannot be written.
   """
   count = 0
@@ -156,6 +157,8 @@ def write_documents(path: str, documents_: Iterable[Sequence[str]]) -> int:
     for document in documents_:
       _write_document(writer, document)
       count += 1
+    if not count:
+      raise ValueError(f"no document to write to {path}: the text is blank.")
   return count
 
 

@@ -2,7 +2,7 @@
 
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from absl import app, flags, logging
 
@@ -73,16 +73,34 @@ def run(main: Callable[[], None]) -> None:
       raise app.UsageError(
         f"unexpected argument {argv[1]!r}; flags are written --name=value."
       )
-    try:
-      main()
-    except KeyboardInterrupt:
-      print("interrupted", file=sys.stderr)
-      return 130
-    except _user_errors() as error:
-      logging.debug("Where it was raised:", exc_info=True)
-      print(f"{os.path.basename(argv[0])}: error: {error}", file=sys.stderr)
-      return 1
-    return 0
+    return _run_reporting_mistakes(main)
 
   logging.set_verbosity(logging.INFO)
   app.run(_main)
+
+
+def run_command(commands: Mapping[str, Callable[[], None]]) -> None:
+  """As `run`, for a script whose one argument says which of `commands`."""
+
+  def _main(argv: list[str]) -> int:
+    if len(argv) != 2 or argv[1] not in commands:
+      raise app.UsageError(f"name one of: {', '.join(commands)}.")
+    return _run_reporting_mistakes(commands[argv[1]])
+
+  logging.set_verbosity(logging.INFO)
+  app.run(_main)
+
+
+def _run_reporting_mistakes(main: Callable[[], None]) -> int:
+  """Runs `main()` and returns the exit status."""
+  try:
+    main()
+  except KeyboardInterrupt:
+    print("interrupted", file=sys.stderr)
+    return 130
+  except _user_errors() as error:
+    logging.debug("Where it was raised:", exc_info=True)
+    script = os.path.basename(sys.argv[0])
+    print(f"{script}: error: {error}", file=sys.stderr)
+    return 1
+  return 0
