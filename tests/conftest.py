@@ -1,0 +1,55 @@
+"""What several tests share: the recorded data beside the repository."""
+
+import pathlib
+import subprocess
+import sys
+
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+SHARED = ROOT.parent / "shared"
+
+
+@pytest.fixture(scope="session")
+def shared():
+  """The folder of recorded outputs and data; the test skips without it."""
+  if not SHARED.is_dir():
+    pytest.skip("../shared is not there: no recordings of the original")
+  return SHARED
+
+
+@pytest.fixture(scope="session")
+def unpacked(shared, tmp_path_factory):
+  """A function from the name of an archive in ../shared/data to its folder."""
+  folders = {}
+
+  def unpack(name):
+    if name not in folders:
+      archive = shared / "data" / f"{name}.tar.xz"
+      if not archive.is_file():
+        pytest.skip(f"../shared/data/{archive.name} is not there")
+      destination = tmp_path_factory.mktemp("data")
+      script = shared / "data" / "unpack.sh"
+      subprocess.run(
+        ["bash", script, name, destination], check=True, capture_output=True
+      )
+      folders[name] = destination / name
+    return folders[name]
+
+  return unpack
+
+
+@pytest.fixture(scope="session")
+def run_script():
+  """A function that runs a script of run_scripts/ in a process of its own."""
+
+  def run(name, *arguments, cwd):
+    return subprocess.run(
+      [sys.executable, ROOT / "run_scripts" / name, *map(str, arguments)],
+      cwd=cwd,
+      capture_output=True,
+      text=True,
+      timeout=300,
+    )
+
+  return run

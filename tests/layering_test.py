@@ -1,0 +1,128 @@
+"""Imports point downward only; layer 0 does without TensorFlow."""
+
+import ast
+import pathlib
+import subprocess
+import sys
+
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+PACKAGE = ROOT / "bert_tf"
+
+LAYERS = {
+  0: "corpus masking metrics pydoc_corpus tokenization vocabulary worker_pool",
+  1: (
+    "checkpoints distribution features heads input_pipeline modeling "
+    "optimization text_ops"
+  ),
+  2: "estimator export interop progress",
+  3: (
+    "feature_extraction fill_mask pretraining_beam pretraining_data "
+    "pretraining_shards tasks.classification tasks.glue tasks.ner "
+    "tasks.pretraining tasks.squad tasks.squad_predictions tasks.swag"
+  ),
+}
+LAYER_OF = {
+  name: layer for layer, names in LAYERS.items() for name in names.split()
+}
+
+# Who may import whom inside a layer.
+INSIDE_A_LAYER = {
+  ("corpus", "pydoc_corpus"),
+  ("vocabulary", "tokenization"),
+  ("heads", "modeling"),
+  ("optimization", "modeling"),
+  ("estimator", "progress"),
+  ("export", "estimator"),
+  ("pretraining_shards", "pretraining_data"),
+  ("pretraining_beam", "pretraining_shards"),
+  ("pretraining_beam", "pretraining_data"),
+  ("tasks.classification", "tasks.glue"),
+  ("tasks.squad", "tasks.squad_predictions"),
+}
+
+
+def module_files():
+  """(name below bert_tf, file) of every module but the packages' own."""
+  return [
+    (".".join(path.relative_to(PACKAGE).with_suffix("").parts), path)
+    for path in sorted(PACKAGE.rglob("*.py"))
+    if path.name != "__init__.py"
+  ]
+
+
+def imported_names(path):
+  """Every dotted name that a file imports, wherever in it."""
+  names = set()
+  for node in ast.walk(ast.parse(path.read_text())):
+    if isinstance(node, ast.Import):
+      names.update(alias.name for alias in node.names)
+    elif isinstance(node, ast.ImportFrom):
+      names.update(f"{node.module}.{alias.name}" for alias in node.names)
+  return names
+
+
+def imported_modules(path):
+  """The modules of bert_tf that a file imports."""
+  modules = set()
+  for name in imported_names(path):
+    parts = name.split(".")
+    if parts[0] == "bert_tf":
+      for end in range(len(parts), 1, -1):
+        if ".".join(parts[1:end]) in LAYER_OF:
+          modules.add(".".join(parts[1:end]))
+          break
+  return modules
+
+
+def test_every_module_has_a_layer():
+  unknown = [name for name, _ in module_files() if name not in LAYER_OF]
+  assert not unknown, "give these a layer in LAYERS"
+
+
+def test_imports_point_downward():
+  wrong = [
+    f"{name} imports {imported}"
+    for name, path in module_files()
+    for imported in imported_modules(path)
+    if LAYER_OF[imported] >= LAYER_OF[name]
+    and (name, imported) not in INSIDE_A_LAYER
+  ]
+  assert not wrong
+
+
+def test_the_library_imports_no_script():
+  scripts = {path.stem for path in (ROOT / "run_scripts").glob("*.py")}
+  for name, path in module_files():
+    tops = {imported.split(".")[0] for imported in imported_names(path)}
+    assert not tops & scripts, name
+
+
+def test_the_library_defines_no_flags():
+  for name, path in module_files():
+    absl = {n for n in imported_names(path) if n.startswith("absl")}
+    assert not absl & {"absl.flags", "absl.app", "absl"}, name
+
+
+@pytest.mark.parametrize("name", LAYERS[0].split())
+def test_layer_0_reads_no_tensorflow(name):
+  path = PACKAGE / f"{name}.py"
+  if not path.exists():
+    pytest.skip("not written yet")
+  top_level = ast.parse(path.read_text()).body
+  for node in top_level:
+    if isinstance(node, ast.Import | ast.ImportFrom):
+      text = ast.unparse(node)
+      assert "tensorflow" not in text and "keras" not in text, text
+
+
+def test_importing_layer_0_leaves_tensorflow_out():
+  names = [n for n in LAYERS[0].split() if (PACKAGE / f"{n}.py").exists()]
+  code = "import sys\n"
+  code += "".join(f"import bert_tf.{name}\n" for name in names)
+  code += "print([m for m in ('tensorflow', 'keras') if m in sys.modules])"
+  result = subprocess.run(
+    [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True
+  )
+  assert (result.stdout.strip(), result.stderr) == ("[]", "")

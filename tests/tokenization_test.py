@@ -1,0 +1,307 @@
+import gzip
+import hashlib
+import itertools
+import json
+import pickle
+import random
+import unicodedata
+
+import numpy as np
+import pytest
+
+from bert_tf import tokenization
+
+# Made by hand; ids are the positions.
+VOCAB = (
+  "[PAD] [UNK] [CLS] [SEP] [MASK] play ##ing ##ed the cafe ! , ##s".split()
+)
+
+
+@pytest.fixture
+def vocab_file(tmp_path):
+  path = tmp_path / "vocab.txt"
+  path.write_text("".join(f"{token}\n" for token in VOCAB))
+  return str(path)
+
+
+@pytest.fixture(scope="session")
+def released_vocab_file(unpacked):
+  path = unpacked("vocab") / "bert_base_uncased_vocab.txt"
+  digest = hashlib.sha256(path.read_bytes()).hexdigest()
+  assert digest.startswith("07eced375cec144d27c900241f3e3394")
+  return str(path)
+
+
+@pytest.fixture(scope="session")
+def recorded(shared):
+  """Texts and what the original makes of them."""
+  path = shared / "golden" / "tokenization" / "golden.jsonl.gz"
+  with gzip.open(path, "rt") as reader:
+    lines = [json.loads(line) for line in reader]
+  assert len(lines) == 1364
+  return lines
+
+
+def text_of(line):
+  return line["text"] if "text" in line else bytes.fromhex(line["bytes_hex"])
+
+
+def is_comparable(line):
+  """Some results depend on the Unicode version; recorded with 14.0.0."""
+  return not line["ucd_sensitive"] or unicodedata.unidata_version == "14.0.0"
+
+
+@pytest.mark.parametrize("case", ["uncased", "cased"])
+def test_every_recorded_text_gives_the_originals_tokens_and_ids(
+  recorded, released_vocab_file, case
+):
+  tokenizer = tokenization.FullTokenizer(
+    released_vocab_file, do_lower_case=case == "uncased"
+  )
+  for line in filter(is_comparable, recorded):
+    text = text_of(line)
+    # Twice, since the second answer comes from the cache.
+    for _ in range(2):
+      assert tokenizer.tokenize(text) == line[case], line["id"]
+      assert tokenizer.tokenize_to_ids(text) == line[f"{case}_ids"], line["id"]
+    tokens = tokenizer.convert_ids_to_tokens(line[f"{case}_ids"])
+    assert tokens == line[case], line["id"]
+    assert tokenizer.convert_tokens_to_ids(tokens) == line[f"{case}_ids"]
+
+
+@pytest.mark.parametrize("case", ["uncased", "cased"])
+def test_every_recorded_text_gives_the_originals_basic_tokens(recorded, case):
+  tokenizer = tokenization.BasicTokenizer(do_lower_case=case == "uncased")
+  for line in filter(is_comparable, recorded):
+    assert tokenizer.tokenize(text_of(line)) == line[f"{case}_basic"]
+
+
+def test_every_character_is_treated_as_the_original_treats_it(shared):
+  if unicodedata.unidata_version != "14.0.0":
+    pytest.skip("the table was recorded with Unicode 14.0.0")
+  table = np.load(shared / "golden" / "tokenization" / "char_table.npz")
+  flags = table["flags"]
+  assert len(flags) == 0x110000
+  # The recorded classes say what "a?b" must become.
+  cased = tokenization.BasicTokenizer(do_lower_case=False)
+  for code, flag in enumerate(flags.tolist()):
+    char = chr(code)
+    is_space, is_control, is_punctuation, is_cjk = (
+      flag & 1,
+      flag & 2,
+      flag & 4,
+      flag & 8,
+    )
+    if is_control or code in (0, 0xFFFD):
+      expected = ["ab"]
+    elif is_space or char in "\u2028\u2029":
+      expected = ["a", "b"]
+    elif is_punctuation or is_cjk:
+      expected = ["a", char, "b"]
+    else:
+      expected = [f"a{char}b"]
+    assert cased.tokenize(f"a{char}b") == expected, hex(code)
+
+
+def test_every_character_is_lower_cased_as_the_original_does(shared):
+  if unicodedata.unidata_version != "14.0.0":
+    pytest.skip("the table was recorded with Unicode 14.0.0")
+  table = np.load(shared / "golden" / "tokenization" / "char_table.npz")
+  flags, outputs = table["flags"], table["map_out"].tolist()
+  ends = np.cumsum(table["map_len"].astype(int)).tolist()
+  changed = {
+    code: "".join(map(chr, outputs[start:end]))
+    for code, start, end in zip(table["map_cp"].tolist(), [0, *ends], ends)
+  }
+  uncased = tokenization.BasicTokenizer()
+  # Spaces, controls, punctuation and ideographs are split or dropped before.
+  for code in np.nonzero(flags & 0b1111 == 0)[0].tolist():
+    if code in (0xFFFD, 0x2028, 0x2029):
+      continue
+    expected = changed.get(code, chr(code))
+    tokens = uncased.tokenize(chr(code))
+    assert "".join(tokens) == expected, hex(code)
+
+
+def test_control_characters_are_removed_before_splitting():
+  # str.split() alone would split at each of them.
+  basic = tokenization.BasicTokenizer()
+  for char in "\x1c\x1d\x1e\x1f\x0b\x0c\x85":
+    assert basic.tokenize(f"a{char}b") == ["ab"]
+
+
+def test_words_split_at_punctuation_and_lose_case_and_accents():
+  basic = tokenization.BasicTokenizer()
+  assert basic.tokenize(" Café's  $5\t(ÉTÉ)\n") == (
+    "cafe ' s $ 5 ( ete )".split()
+  )
+
+
+def test_accents_follow_lower_casing_unless_set():
+  text = "Élan ZÜRICH"
+  for lower, strip, expected in [
+    (True, None, "elan zurich"),
+    (False, None, "Élan ZÜRICH"),
+    (True, False, "élan zürich"),
+    (False, True, "Elan ZURICH"),
+  ]:
+    basic = tokenization.BasicTokenizer(lower, strip)
+    assert basic.tokenize(text) == expected.split()
+
+
+def test_full_tokenizer_takes_strip_accents(vocab_file):
+  kept = tokenization.FullTokenizer(vocab_file, strip_accents=False)
+  assert kept.tokenize("Café") == ["[UNK]"]
+  assert tokenization.FullTokenizer(vocab_file).tokenize("Café") == ["cafe"]
+
+
+def test_word_pieces_are_the_longest_from_the_left(vocab_file):
+  tokenizer = tokenization.FullTokenizer(vocab_file)
+  assert tokenizer.tokenize("Playing, played the play!s") == (
+    "play ##ing , play ##ed the play ! [UNK]".split()
+  )
+  assert tokenizer.tokenize_to_ids("plays the") == [5, 12, 8]
+
+
+def test_special_tokens_in_text_are_split_as_text(vocab_file):
+  tokenizer = tokenization.FullTokenizer(vocab_file)
+  assert "[MASK]" not in tokenizer.tokenize("[MASK]")
+
+
+def test_words_over_the_limit_are_unknown():
+  wordpiece = tokenization.WordpieceTokenizer(
+    {"[UNK]": 0, "a": 1, "##a": 2, "aaaaaa": 3}, max_input_chars_per_word=5
+  )
+  assert wordpiece.tokenize("aaaaa") == ["a", "##a", "##a", "##a", "##a"]
+  assert wordpiece.tokenize("aaaaaa") == ["[UNK]"]
+  default = tokenization.WordpieceTokenizer({"[UNK]": 0, "a": 1, "##a": 2})
+  assert len(default.tokenize("a" * 200)) == 200
+  assert default.tokenize("a" * 201) == ["[UNK]"]
+
+
+def brute_force_pieces(word, vocab):
+  """Greedy longest match by trying every end, as the paper words it."""
+  pieces, rest = [], word
+  while rest:
+    prefix = "##" if pieces else ""
+    for end in range(len(rest), 0, -1):
+      if prefix + rest[:end] in vocab:
+        pieces.append(prefix + rest[:end])
+        rest = rest[end:]
+        break
+    else:
+      return ["[UNK]"]
+  return pieces
+
+
+def test_word_pieces_equal_brute_force_on_random_vocabularies():
+  rng = random.Random(3)
+  strings = [
+    "".join(p) for n in (1, 2, 3) for p in itertools.product("ab#", repeat=n)
+  ]
+  for _ in range(200):
+    vocab = {"[UNK]": 0}
+    for string in rng.sample(strings, 12):
+      vocab.setdefault(rng.choice(["", "##"]) + string, len(vocab))
+    wordpiece = tokenization.WordpieceTokenizer(vocab)
+    for _ in range(20):
+      word = "".join(rng.choices("ab#", k=rng.randint(1, 9)))
+      assert wordpiece.tokenize(word) == brute_force_pieces(word, vocab)
+
+
+def test_a_full_cache_changes_no_result(vocab_file, monkeypatch):
+  words = [f"play{'s' * count}" for count in range(20)] + ["the", "x" * 40]
+  expected = [tokenization.FullTokenizer(vocab_file).tokenize(w) for w in words]
+  monkeypatch.setattr(tokenization, "_MAX_CACHED_WORDS", 3)
+  tokenizer = tokenization.FullTokenizer(vocab_file)
+  for _ in range(3):
+    assert [tokenizer.tokenize(word) for word in words] == expected
+    assert len(tokenizer._word_ids) <= 3
+
+
+def test_long_words_are_not_cached(vocab_file):
+  tokenizer = tokenization.FullTokenizer(vocab_file)
+  tokenizer.tokenize("play" + "s" * 100)
+  assert not tokenizer._word_ids
+
+
+def test_a_tokenizer_can_be_sent_to_another_process(vocab_file):
+  tokenizer = tokenization.FullTokenizer(vocab_file, do_lower_case=False)
+  copy = pickle.loads(pickle.dumps(tokenizer))
+  assert copy.tokenize("playing The") == tokenizer.tokenize("playing The")
+
+
+def test_bytes_are_read_as_utf8_without_their_bad_bytes(vocab_file):
+  assert tokenization.convert_to_unicode(b"caf\xc3\xa9\xff") == "café"
+  assert tokenization.printable_text(b"ab\xc3") == "ab"
+  tokenizer = tokenization.FullTokenizer(vocab_file)
+  assert tokenizer.tokenize("café".encode()) == ["cafe"]
+  with pytest.raises(ValueError, match="text is a int; pass str or bytes"):
+    tokenization.convert_to_unicode(3)
+
+
+def test_vocabulary_ids_are_line_numbers_in_file_order(vocab_file):
+  tokenizer = tokenization.FullTokenizer(vocab_file)
+  assert list(tokenizer.vocab) == VOCAB
+  assert list(tokenizer.vocab.values()) == list(range(len(VOCAB)))
+  assert tokenizer.inv_vocab == dict(enumerate(VOCAB))
+
+
+def test_released_vocabularies_load_whole(unpacked):
+  for name, size in [
+    ("uncased", 30522),
+    ("cased", 28996),
+    ("multilingual_cased", 119547),
+    ("chinese", 21128),
+  ]:
+    path = unpacked("vocab") / f"bert_base_{name}_vocab.txt"
+    vocab = tokenization.load_vocab(str(path))
+    assert len(vocab) == size and vocab["[MASK]"] == 103
+
+
+@pytest.mark.parametrize(
+  ("content", "message"),
+  [
+    (b"", "the vocabulary is empty"),
+    (b"[UNK]\na\nb\na\n", r"vocab:4: duplicate token 'a', first on line 2"),
+    (b"[UNK]\nab\xff\n", r"vocab:2: not UTF-8 \(byte 2 of the line\)"),
+    (b"a\nb\n", r"no \[UNK\] among its 2 tokens"),
+  ],
+)
+def test_faulty_vocabularies_are_refused(tmp_path, content, message):
+  path = tmp_path / "vocab"
+  path.write_bytes(content)
+  with pytest.raises(ValueError, match=message):
+    tokenization.FullTokenizer(str(path))
+
+
+def test_unknown_tokens_and_ids_are_named():
+  with pytest.raises(ValueError, match=r"'b' is not in the vocabulary \(1 en"):
+    tokenization.convert_tokens_to_ids({"a": 0}, ["a", "b"])
+  with pytest.raises(ValueError, match="7 is not in the vocabulary"):
+    tokenization.convert_ids_to_tokens({0: "a"}, [7])
+
+
+@pytest.mark.parametrize(
+  ("folder", "trained_lower"),
+  [
+    ("uncased_L-12_H-768_A-12", True),
+    ("uncased_L-24_H-1024_A-16", True),
+    ("multilingual_L-12_H-768_A-12", True),
+    ("chinese_L-12_H-768_A-12", True),
+    ("cased_L-12_H-768_A-12", False),
+    ("cased_L-24_H-1024_A-16", False),
+    ("multi_cased_L-12_H-768_A-12", False),
+  ],
+)
+def test_case_must_fit_a_released_checkpoint(folder, trained_lower):
+  path = f"/models/{folder}/bert_model.ckpt"
+  tokenization.validate_case_matches_checkpoint(trained_lower, path)
+  with pytest.raises(ValueError, match=f"Pass --do_lower_case={trained_lower}"):
+    tokenization.validate_case_matches_checkpoint(not trained_lower, path)
+
+
+@pytest.mark.parametrize("path", [None, "", "/my/model/bert_model.ckpt", "x"])
+@pytest.mark.parametrize("lower", [True, False])
+def test_any_case_fits_other_checkpoints(path, lower):
+  tokenization.validate_case_matches_checkpoint(lower, path)
