@@ -60,7 +60,8 @@ class CheckpointReader:
     """
     try:
       return self._reader.get_tensor(name)
-    except (tf.errors.OpError, RuntimeError) as error:
+    # The reader's binding turns some of TensorFlow's errors into these.
+    except (tf.errors.OpError, RuntimeError, IndexError) as error:
       raise self._damaged(error) from error
 
   def _damaged(self, error: Exception) -> DamagedCheckpointError:

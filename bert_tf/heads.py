@@ -172,6 +172,59 @@ class PretrainingModel(keras.Model):
     )
 
 
+class SpanOutput(NamedTuple):
+  """What SpanModel returns.
+
+  Attributes:
+    start_logits: float [B, F].
+    end_logits: float [B, F].
+  """
+
+  start_logits: Tensor
+  end_logits: Tensor
+
+
+class SpanHeads(keras.layers.Layer):
+  """The head of question answering, under the original's `cls/squad`."""
+
+  def __init__(self, config: modeling.BertConfig):
+    super().__init__(name="cls")
+    self.squad = LinearHead(config, 2, "squad")
+    self.build()
+
+  def build(self, input_shape: Any = None) -> None:
+    """Builds the head."""
+    self.squad.build()
+
+  def call(self, sequence_output: Tensor) -> SpanOutput:
+    """Returns a start and an end logit of every position."""
+    rows = ops.reshape(sequence_output, (-1, sequence_output.shape[-1]))
+    shape = (-1, ops.shape(sequence_output)[1], 2)
+    logits = ops.reshape(self.squad(rows), shape)  # [B, F, 2]
+    return SpanOutput(logits[..., 0], logits[..., 1])
+
+
+class SpanModel(keras.Model):
+  """BertModel with the head that finds a span of its input."""
+
+  def __init__(
+    self,
+    config: modeling.BertConfig,
+    use_one_hot_embeddings: bool = False,
+    seed: int = 0,
+  ):
+    super().__init__(name="span")
+    self.bert = modeling.BertModel(config, use_one_hot_embeddings, seed)
+    self.cls = SpanHeads(config)
+    self.built = True
+
+  def call(
+    self, features: Mapping[str, Tensor], training: bool = False
+  ) -> SpanOutput:
+    """Returns the logits for BertModel's features."""
+    return self.cls(self.bert(features, training=training).sequence_output)
+
+
 def gather_positions(sequence: Tensor, positions: Tensor) -> Tensor:
   """Returns float [B*P, D]: the rows of [B, F, D] at int [B, P]."""
   length = ops.shape(sequence)[1]
@@ -219,6 +272,19 @@ def pretraining_loss(
       ops.sum(ops.ones_like(next_sentence)),
     ),
   }
+
+
+def span_loss(outputs: SpanOutput, features: Mapping[str, Tensor]) -> Sums:
+  """Returns the mean of the start's and the end's loss as (sum, weight).
+
+  Args:
+    outputs: of SpanModel.
+    features: `start_positions` and `end_positions`, int [B].
+  """
+  start = cross_entropy(outputs.start_logits, features["start_positions"])
+  end = cross_entropy(outputs.end_logits, features["end_positions"])
+  losses = (start + end) / 2.0
+  return {"span_loss": (ops.sum(losses), ops.sum(ops.ones_like(losses)))}
 
 
 def pretraining_metrics(

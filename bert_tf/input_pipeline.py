@@ -96,7 +96,7 @@ def pretraining_spec(
 
 
 def check_first_records(
-  files: RecordFiles, spec: Spec, flags: Mapping[str, str]
+  files: RecordFiles, spec: Spec, flags: Mapping[str, str], vocab_size: int
 ) -> None:
   """Compares the first record of every file with what will be parsed.
 
@@ -104,9 +104,10 @@ def check_first_records(
     files: to look at.
     spec: the features that are expected.
     flags: the name of the flag that sets the length of a feature.
+    vocab_size: what every word-piece id must be below.
 
   Raises:
-    ValueError: naming the file, the feature and the flag that differ.
+    ValueError: naming the file and what differs.
   """
   for path in files.paths:
     record = next(iter(_records(path).take(1))).numpy()
@@ -126,6 +127,13 @@ def check_first_records(
           f"{path} was made with {flag} {found}, this run has {expected}; "
           f"set --{flag}={found} or make the file again."
         )
+    largest = max(features["input_ids"].int64_list.value)
+    if largest >= vocab_size:
+      raise ValueError(
+        f"{path} has the word-piece id {largest}, but vocab_size of the "
+        f"config is {vocab_size}; the records were made with another "
+        "vocabulary."
+      )
 
 
 def training_dataset(
@@ -222,9 +230,8 @@ def _parsed_batches(
         tf.debugging.assert_less(
           features[name],
           tf.cast(vocab_size, tf.int64),
-          f"{name} of a record holds an id that is not below the config's "
-          f"vocab_size {vocab_size}; the data were made with another "
-          "vocabulary",
+          f"{name} of a record holds an id that is not below vocab_size "
+          f"{vocab_size}: the records were made with another vocabulary",
         )
     return {
       name: tf.cast(t, tf.int32) if t.dtype == tf.int64 else t

@@ -1,6 +1,7 @@
 """What every script shares: how it starts and how it reports a mistake."""
 
 import os
+import re
 import sys
 from collections.abc import Callable, Mapping
 
@@ -58,6 +59,15 @@ def _user_errors() -> tuple[type[Exception], ...]:
   tensorflow = sys.modules.get("tensorflow")
   op_errors = (tensorflow.errors.OpError,) if tensorflow else ()
   return (ValueError, OSError, ImportError, *op_errors)
+
+
+def _one_line(error: Exception) -> str:
+  """Returns the first line, or what an assertion in a graph says."""
+  text = str(error)
+  failed_assertion = re.search(r"assertion failed: \[(.*?)\]", text, re.DOTALL)
+  if failed_assertion:
+    return failed_assertion.group(1)
+  return text.splitlines()[0] if text else type(error).__name__
 
 
 def run(main: Callable[[], None]) -> None:

@@ -59,9 +59,12 @@ def run(config: PretrainingConfig) -> None:
   spec = input_pipeline.pretraining_spec(
     config.max_seq_length, config.max_predictions_per_seq
   )
-  train_files = _open(config.input_file, spec) if config.do_train else None
+  vocab_size = bert_config.vocab_size
+  train_files = (
+    _open(config.input_file, spec, vocab_size) if config.do_train else None
+  )
   eval_input = config.eval_input_file or config.input_file
-  eval_files = _open(eval_input, spec) if config.do_eval else None
+  eval_files = _open(eval_input, spec, vocab_size) if config.do_eval else None
   estimator.claim_output_dir(config.train.output_dir, bert_config)
 
   runner = build_estimator(bert_config, config.train, config.no_nsp)
@@ -82,14 +85,14 @@ def run(config: PretrainingConfig) -> None:
         train.train_batch_size,
         train.seed,
         steps_done,
-        bert_config.vocab_size,
+        vocab_size,
       )
 
     steps_done = runner.train(training_batches)
     if steps_done < train.num_train_steps:
       return
   if eval_files:
-    _evaluate(config, runner, eval_files, spec, bert_config.vocab_size)
+    _evaluate(config, runner, eval_files, spec, vocab_size)
 
 
 def build_estimator(
@@ -157,7 +160,7 @@ def _check(config: PretrainingConfig, bert_config: modeling.BertConfig) -> None:
 
 
 def _open(
-  patterns: str, spec: input_pipeline.Spec
+  patterns: str, spec: input_pipeline.Spec, vocab_size: int
 ) -> input_pipeline.RecordFiles:
   """Finds the records and checks the first of every file."""
   files = input_pipeline.open_records(patterns)
@@ -167,7 +170,7 @@ def _open(
     else "max_seq_length"
     for name in spec
   }
-  input_pipeline.check_first_records(files, spec, flags)
+  input_pipeline.check_first_records(files, spec, flags, vocab_size)
   return files
 
 

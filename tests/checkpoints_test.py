@@ -1,0 +1,236 @@
+"""Checkpoints: the original's format, strict, whole or not there."""
+
+import os
+import pathlib
+import re
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from bert_tf import checkpoints, heads, modeling, optimization
+
+GOLDEN = pathlib.Path(__file__).parent / "golden"
+TINY = str(GOLDEN / "tiny" / "bert_model.ckpt")
+CONFIG = modeling.BertConfig(
+  20, 8, 1, 2, 16, max_position_embeddings=8, type_vocab_size=2
+)
+
+
+def model_and_optimizer(config=CONFIG):
+  model = heads.PretrainingModel(config)
+  optimizer = optimization.create_optimizer(1e-3, 10, 0)
+  optimizer.build(model.trainable_variables)
+  return model, optimizer
+
+
+def tensors_at(step: int) -> dict[str, np.ndarray]:
+  return {
+    "bert/a": np.full((2, 3), step, np.float32),
+    "bert/a/adam_m": np.ones((2, 3), np.float32),
+    "bert/a/adam_v": np.ones((2, 3), np.float32),
+    "global_step": np.int64(step),
+  }
+
+
+def test_a_v1_saver_reads_what_is_written(tmp_path):
+  model, optimizer = model_and_optimizer()
+  variables = checkpoints.training_variables(model, optimizer)
+  path = checkpoints.save(
+    str(tmp_path), {k: v.value for k, v in variables.items()}, 5
+  )
+  values = {name: variable.numpy() for name, variable in variables.items()}
+  with tf.Graph().as_default():
+    graph_variables = {
+      name: tf.compat.v1.get_variable(
+        name.replace("/", "_"), shape=v.shape, dtype=values[name].dtype
+      )
+      for name, v in variables.items()
+    }
+    saver = tf.compat.v1.train.Saver(graph_variables)
+    with tf.compat.v1.Session() as session:
+      saver.restore(session, tf.train.latest_checkpoint(str(tmp_path)))
+      for name, variable in graph_variables.items():
+        np.testing.assert_array_equal(session.run(variable), values[name])
+  assert path == os.path.join(str(tmp_path), "model.ckpt-0")
+
+
+def test_a_training_checkpoint_has_the_originals_names_and_dtypes(tmp_path):
+  model, optimizer = model_and_optimizer()
+  variables = checkpoints.training_variables(model, optimizer)
+  path = checkpoints.save(
+    str(tmp_path), {k: v.value for k, v in variables.items()}, 5
+  )
+  shapes = tf.train.load_checkpoint(path).get_variable_to_shape_map()
+  for name in ("", "/adam_m", "/adam_v"):
+    assert shapes[f"cls/predictions/output_bias{name}"] == [20]
+  reader = tf.train.load_checkpoint(path)
+  assert reader.get_tensor("global_step").dtype == np.int64
+  assert not any("seed" in name for name in shapes)
+
+
+def test_a_checkpoint_of_the_original_resumes_step_and_moments(unpacked):
+  folder = unpacked("checkpoints") / "tiny_with_adam_slots"
+  config = modeling.BertConfig.from_json_file(str(folder / "bert_config.json"))
+  model, optimizer = model_and_optimizer(config)
+  path = str(folder / "bert_model.ckpt")
+  assert checkpoints.restore(path, model, optimizer) == 20
+  assert optimizer.iterations.numpy() == 20
+  reader = tf.train.load_checkpoint(path)
+  variables = checkpoints.training_variables(model, optimizer)
+  assert set(variables) == set(reader.get_variable_to_shape_map())
+  assert len(variables) == 139
+  for name, variable in variables.items():
+    np.testing.assert_array_equal(variable.numpy(), reader.get_tensor(name))
+  moments = optimizer.slots()["bert/pooler/dense/kernel/adam_v"].numpy()
+  assert moments.any()
+
+
+def test_only_the_newest_checkpoints_stay(tmp_path):
+  for step in range(5):
+    checkpoints.save(str(tmp_path), tensors_at(step), keep_checkpoint_max=2)
+  names = sorted(p.name for p in tmp_path.iterdir())
+  assert names == [
+    "checkpoint",
+    "model.ckpt-3.data-00000-of-00001",
+    "model.ckpt-3.index",
+    "model.ckpt-4.data-00000-of-00001",
+    "model.ckpt-4.index",
+  ]
+  assert tf.train.latest_checkpoint(str(tmp_path)).endswith("model.ckpt-4")
+  text = (tmp_path / "checkpoint").read_text()
+  assert str(tmp_path) not in text  # The folder can be moved.
+
+
+def test_keeping_zero_keeps_all(tmp_path):
+  for step in range(7):
+    checkpoints.save(str(tmp_path), tensors_at(step), keep_checkpoint_max=0)
+  assert len(checkpoints.listed(str(tmp_path))) == 7
+  assert len(list(tmp_path.glob("*.index"))) == 7
+
+
+def test_saving_a_step_again_lists_it_once(tmp_path):
+  checkpoints.save(str(tmp_path), tensors_at(3), 5)
+  checkpoints.save(str(tmp_path), tensors_at(3), 5)
+  assert len(checkpoints.listed(str(tmp_path))) == 1
+
+
+def test_a_failed_write_leaves_the_old_checkpoint_and_nothing_else(
+  tmp_path, monkeypatch
+):
+  path = checkpoints.save(str(tmp_path), tensors_at(1), 5)
+  before = sorted(p.name for p in tmp_path.iterdir())
+  write = tf.raw_ops.SaveV2
+
+  def full_disk(prefix, **kwargs):
+    write(prefix=prefix, **kwargs)
+    raise tf.errors.ResourceExhaustedError(None, None, "No space left")
+
+  monkeypatch.setattr(tf.raw_ops, "SaveV2", full_disk)
+  with pytest.raises(OSError, match="model.ckpt-2: No space left; free"):
+    checkpoints.save(str(tmp_path), tensors_at(2), 5)
+  assert sorted(p.name for p in tmp_path.iterdir()) == before
+  assert checkpoints.latest(str(tmp_path)) == path
+  assert checkpoints.CheckpointReader(path).get("global_step") == 1
+
+
+def test_all_differences_are_named_at_once(tmp_path):
+  model, _ = model_and_optimizer()
+  tensors = {v.path: v.numpy() for v in model.weights}
+  del tensors["bert/pooler/dense/bias"]
+  del tensors["bert/embeddings/LayerNorm/beta"]
+  tensors["bert/pooler/dense/kernel"] = np.zeros((3, 3), np.float32)
+  path = str(tmp_path / "odd.ckpt")
+  checkpoints.write(path, tensors)
+  before = model.get_weights()
+  with pytest.raises(ValueError) as caught:
+    checkpoints.init_from_checkpoint(model, path)
+  message = str(caught.value)
+  assert "odd.ckpt does not fit" in message
+  assert "bert/pooler/dense/bias" in message
+  assert "bert/embeddings/LayerNorm/beta" in message
+  assert "bert/pooler/dense/kernel is (3, 3), the model's (8, 8)" in message
+  for old, new in zip(before, model.get_weights()):
+    np.testing.assert_array_equal(old, new)
+
+
+def test_a_missing_head_is_returned_and_the_rest_is_loaded(tmp_path):
+  source, _ = model_and_optimizer()
+  path = str(tmp_path / "encoder.ckpt")
+  encoder = {
+    v.path: v.numpy() + 1.0 for v in source.weights if "cls/" not in v.path
+  }
+  checkpoints.write(path, {**encoder, "extra": np.zeros(2)})
+  model, _ = model_and_optimizer()
+  missing = checkpoints.init_from_checkpoint(model, path)
+  assert missing == [v.path for v in model.weights if "cls/" in v.path]
+  for variable in model.weights:
+    if variable.path in encoder:
+      np.testing.assert_array_equal(variable.numpy(), encoder[variable.path])
+
+
+def test_a_released_checkpoint_is_not_resumed_from():
+  config = modeling.BertConfig.from_json_file(
+    str(GOLDEN / "tiny" / "bert_config.json")
+  )
+  model, optimizer = model_and_optimizer(config)
+  with pytest.raises(ValueError, match="start from it with --init_checkpoint"):
+    checkpoints.restore(TINY, model, optimizer)
+
+
+def test_a_checkpoint_that_is_not_there_says_what_to_give():
+  with pytest.raises(ValueError, match="nowhere.ckpt.index; give the part"):
+    checkpoints.CheckpointReader("nowhere.ckpt")
+
+
+@pytest.mark.parametrize("damage", ["no data", "short data", "short index"])
+def test_half_a_checkpoint_is_named(tmp_path, damage):
+  path = str(tmp_path / "half.ckpt")
+  checkpoints.write(path, tensors_at(1))
+  data = pathlib.Path(path + ".data-00000-of-00001")
+  index = pathlib.Path(path + ".index")
+  if damage == "no data":
+    data.unlink()
+  elif damage == "short data":
+    data.write_bytes(data.read_bytes()[:10])
+  else:
+    index.write_bytes(index.read_bytes()[:20])
+  with pytest.raises(
+    checkpoints.DamagedCheckpointError, match="half.ckpt is damaged"
+  ) as caught:
+    reader = checkpoints.CheckpointReader(path)
+    for name in reader.shapes:
+      reader.get(name)
+  assert "\n" not in str(caught.value)
+
+
+def test_stripping_leaves_the_variables_alone(tmp_path):
+  path = checkpoints.save(str(tmp_path), tensors_at(4), 5)
+  stripped = str(tmp_path / "slim" / "bert_model.ckpt")
+  checkpoints.strip_slots(path, stripped)
+  reader = checkpoints.CheckpointReader(stripped)
+  assert set(reader.shapes) == {"bert/a"}
+  np.testing.assert_array_equal(reader.get("bert/a"), np.full((2, 3), 4.0))
+
+
+def test_an_average_is_the_mean_of_each_variable(tmp_path):
+  paths = [
+    checkpoints.save(str(tmp_path), tensors_at(step), 5) for step in (1, 2, 6)
+  ]
+  averaged = str(tmp_path / "mean.ckpt")
+  checkpoints.average(paths, averaged)
+  reader = checkpoints.CheckpointReader(averaged)
+  assert set(reader.shapes) == {"bert/a"}
+  value = reader.get("bert/a")
+  np.testing.assert_array_equal(value, np.full((2, 3), 3.0, np.float32))
+  assert value.dtype == np.float32
+
+
+def test_checkpoints_of_two_models_are_not_averaged(tmp_path):
+  one = str(tmp_path / "one.ckpt")
+  two = str(tmp_path / "two.ckpt")
+  checkpoints.write(one, {"bert/a": np.zeros(2), "bert/b": np.zeros(1)})
+  checkpoints.write(two, {"bert/a": np.zeros(3), "bert/b": np.zeros(1)})
+  expected = re.escape("differ in bert/a.")
+  with pytest.raises(ValueError, match=expected):
+    checkpoints.average([one, two], str(tmp_path / "mean.ckpt"))

@@ -1,0 +1,244 @@
+"""The model against what the original release computed."""
+
+import json
+import pathlib
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from bert_tf import checkpoints, heads, modeling
+
+GOLDEN = pathlib.Path(__file__).parent / "golden"
+VARIANTS = ["tiny", "tiny_perturbed", "variant_relu", "variant_tanh"]
+
+# What TF 1.11, TF 2.15 and a float64 model differ by is 3.5e-6.
+TOLERANCE = 1e-5
+
+
+def load(name: str) -> tuple[heads.PretrainingModel, dict, dict]:
+  """Returns the model, its inputs and all that was recorded of it."""
+  folder = GOLDEN / name
+  config = modeling.BertConfig.from_json_file(str(folder / "bert_config.json"))
+  model = heads.PretrainingModel(config)
+  reader = checkpoints.CheckpointReader(str(folder / "bert_model.ckpt"))
+  assert not checkpoints.load_variables(reader, model)
+  recorded = dict(np.load(folder / "forward.npz"))
+  inputs = {
+    key[3:]: tf.constant(value)
+    for key, value in recorded.items()
+    if key.startswith("in/")
+  }
+  return model, inputs, recorded
+
+
+def close(actual, expected) -> None:
+  np.testing.assert_allclose(actual, expected, rtol=0, atol=TOLERANCE)
+
+
+@pytest.mark.parametrize("name", VARIANTS)
+def test_variables_have_exactly_the_names_and_shapes_of_the_original(name):
+  model, _, _ = load(name)
+  reader = checkpoints.CheckpointReader(str(GOLDEN / name / "bert_model.ckpt"))
+  assert {v.path: tuple(v.shape) for v in model.weights} == reader.shapes
+
+
+@pytest.mark.parametrize("name", VARIANTS)
+def test_encoder_outputs_equal_the_original(name):
+  model, inputs, recorded = load(name)
+  output = model.bert(inputs)
+  close(output.embedding_output, recorded["out/embedding_output"])
+  for i, layer in enumerate(output.all_encoder_layers):
+    close(layer, recorded[f"out/encoder_layer_{i}"])
+  close(output.sequence_output, recorded["out/sequence_output"])
+  close(output.pooled_output, recorded["out/pooled_output"])
+
+
+@pytest.mark.parametrize("name", VARIANTS)
+def test_losses_and_gradients_equal_the_original(name):
+  model, inputs, recorded = load(name)
+  with tf.GradientTape() as tape:
+    outputs = model(inputs)
+    losses = heads.pretraining_loss(outputs, inputs)
+    total = sum(loss / weight for loss, weight in losses.values())
+  gradients = tape.gradient(total, model.trainable_variables)
+  means = {key: loss / weight for key, (loss, weight) in losses.items()}
+  close(means["masked_lm_loss"], recorded["out/mlm_loss"])
+  close(means["next_sentence_loss"], recorded["out/nsp_loss"])
+  close(total, recorded["out/total_loss"])
+  log_probs = tf.nn.log_softmax(outputs.masked_lm_logits)
+  close(
+    tf.reshape(log_probs, (-1, log_probs.shape[-1])),
+    recorded["out/mlm_log_probs"],
+  )
+  close(
+    tf.nn.log_softmax(outputs.next_sentence_logits),
+    recorded["out/nsp_log_probs"],
+  )
+  for variable, gradient in zip(model.trainable_variables, gradients):
+    close(gradient, recorded[f"grad/{variable.path}"])
+
+
+def test_one_hot_embeddings_change_nothing():
+  model, inputs, recorded = load("tiny_perturbed")
+  one_hot = heads.PretrainingModel(
+    model.bert.config, use_one_hot_embeddings=True
+  )
+  one_hot.set_weights(model.get_weights())
+  output = one_hot.bert(inputs)
+  close(output.sequence_output, recorded["out/sequence_output"])
+
+
+def test_a_missing_mask_and_missing_segments_are_all_ones_and_all_zeros():
+  model, inputs, _ = load("tiny_perturbed")
+  ids = inputs["input_ids"]
+  explicit = model.bert(
+    {
+      "input_ids": ids,
+      "input_mask": tf.ones_like(ids),
+      "segment_ids": tf.zeros_like(ids),
+    }
+  )
+  implied = model.bert({"input_ids": ids})
+  np.testing.assert_array_equal(
+    implied.sequence_output, explicit.sequence_output
+  )
+
+
+def test_attention_probabilities_ignore_padded_keys_and_sum_to_one():
+  model, inputs, _ = load("tiny_perturbed")
+  output = model.bert(inputs, return_attention_probs=True)
+  assert len(output.attention_probs) == model.bert.config.num_hidden_layers
+  mask = inputs["input_mask"].numpy().astype(bool)
+  for probs in output.attention_probs:
+    probs = probs.numpy()
+    assert probs.shape == (8, 2, 32, 32)
+    np.testing.assert_allclose(probs.sum(-1), 1.0, atol=1e-6)
+    padded = np.broadcast_to(~mask[:, None, None, :], probs.shape)
+    assert padded.any()
+    assert probs[padded].max() == 0.0
+  assert model.bert(inputs).attention_probs == ()
+
+
+def test_attention_probabilities_are_the_softmax_of_the_scaled_products():
+  model, inputs, _ = load("tiny_perturbed")
+  output = model.bert(inputs, return_attention_probs=True)
+  layer = model.bert.encoder.transformer_layers[0].attention.self_attention
+  hidden = output.embedding_output.numpy()[0]  # [F, D]
+  query = hidden @ layer.query.kernel.numpy() + layer.query.bias.numpy()
+  key = hidden @ layer.key.kernel.numpy() + layer.key.bias.numpy()
+  scores = query[:, :16] @ key[:, :16].T / 4.0  # Head 0 of 2, H is 16.
+  scores += (1 - inputs["input_mask"].numpy()[0]) * -10000.0
+  weights = np.exp(scores - scores.max(-1, keepdims=True))
+  weights /= weights.sum(-1, keepdims=True)
+  close(output.attention_probs[0][0, 0], weights)
+
+
+def test_dropout_is_drawn_anew_in_training_and_not_at_all_outside():
+  config = modeling.BertConfig(50, 8, 1, 2, 16, max_position_embeddings=16)
+  model = modeling.BertModel(config)
+  ids = {"input_ids": tf.constant([[1, 2, 3, 4]])}
+  first = model(ids, training=True).sequence_output.numpy()
+  second = model(ids, training=True).sequence_output.numpy()
+  assert np.abs(first - second).max() > 0.01
+  np.testing.assert_array_equal(
+    model(ids).sequence_output, model(ids).sequence_output
+  )
+
+
+def test_dropout_zeroes_the_configured_share():
+  config = modeling.BertConfig(
+    50,
+    64,
+    0 + 1,
+    1,
+    16,
+    hidden_dropout_prob=0.25,
+    attention_probs_dropout_prob=0.0,
+    max_position_embeddings=128,
+  )
+  model = modeling.BertModel(config)
+  ids = {"input_ids": tf.zeros((16, 128), tf.int32)}
+  dropped = model(ids, training=True).embedding_output.numpy() == 0.0
+  # 131,072 draws: five standard deviations are 0.006.
+  assert abs(dropped.mean() - 0.25) < 0.006
+
+
+def test_an_input_longer_than_the_positions_is_refused():
+  config = modeling.BertConfig(50, 8, 1, 2, 16, max_position_embeddings=4)
+  model = modeling.BertModel(config)
+  with pytest.raises(ValueError, match="max_seq_length 5 exceeds .* 4; lower"):
+    model({"input_ids": tf.zeros((1, 5), tf.int32)})
+
+
+def test_initial_matrices_are_truncated_normal_and_the_rest_zero_or_one():
+  config = modeling.BertConfig(1000, 64, 2, 2, 256, initializer_range=0.1)
+  model = heads.PretrainingModel(config)
+  for variable in model.weights:
+    value = variable.numpy()
+    if variable.path.endswith(("bias", "beta")):
+      assert not value.any(), variable.path
+    elif variable.path.endswith("gamma"):
+      assert (value == 1).all(), variable.path
+    else:
+      # Truncated at two deviations, which leaves 0.88 of the deviation.
+      assert np.abs(value).max() <= 0.2 + 1e-6, variable.path
+  words = model.bert.embeddings.word_embeddings.numpy()
+  assert abs(words.std() - 0.088) < 0.001
+  kernels = [v.numpy() for v in model.weights if v.path.endswith("kernel")]
+  assert not np.array_equal(kernels[0], kernels[1])
+
+
+def test_compile_and_fit_lower_the_loss():
+  config = modeling.BertConfig(40, 16, 1, 2, 32, max_position_embeddings=8)
+  rng = np.random.default_rng(0)
+  ids = rng.integers(1, 40, (256, 8))
+  labels = (ids[:, 1] > 20).astype(int)
+  inputs = keras.Input((8,), dtype="int32", name="input_ids")
+  pooled = modeling.BertModel(config)({"input_ids": inputs}).pooled_output
+  model = keras.Model(inputs, keras.layers.Dense(2)(pooled))
+  model.compile(
+    optimizer=keras.optimizers.Adam(3e-3),
+    loss=keras.losses.SparseCategoricalCrossentropy(from_logits=True),
+  )
+  history = model.fit(ids, labels, epochs=15, batch_size=32, verbose=0)
+  losses = history.history["loss"]
+  assert losses[-1] < 0.5 * losses[0]
+
+
+def test_config_reads_the_keys_of_the_original_and_keeps_unknown_ones():
+  values = {"vocab_size": 100, "hidden_size": 24, "pooler_type": "first"}
+  config = modeling.BertConfig.from_dict(values)
+  assert config.hidden_size == 24
+  assert config.type_vocab_size == 16
+  assert config.to_dict()["pooler_type"] == "first"
+  again = modeling.BertConfig.from_dict(json.loads(config.to_json_string()))
+  assert again == config
+
+
+def test_config_refuses_what_cannot_be_built(tmp_path):
+  with pytest.raises(ValueError, match="hidden_size 10 is not a multiple"):
+    modeling.BertConfig(vocab_size=5, hidden_size=10, num_attention_heads=3)
+  with pytest.raises(ValueError, match="hidden_act 'swish' is not known"):
+    modeling.BertConfig(vocab_size=5, hidden_act="swish")
+  with pytest.raises(ValueError, match="vocab_size"):
+    modeling.BertConfig.from_dict({"hidden_size": 8})
+  path = tmp_path / "bert_config.json"
+  path.write_text("{not json")
+  with pytest.raises(ValueError, match="bert_config.json: "):
+    modeling.BertConfig.from_json_file(str(path))
+
+
+@pytest.mark.parametrize("folder", ["google_chinese_L12", "google_uncased_L24"])
+def test_released_checkpoints_have_our_names_and_shapes(unpacked, folder):
+  folder = unpacked("checkpoints") / "index_only" / folder
+  lines = (folder / "bert_model.ckpt.variables.tsv").read_text().splitlines()
+  released = {}
+  for line in lines:
+    name, shape, _ = line.split("\t")
+    released[name] = tuple(json.loads(shape))
+  config = modeling.BertConfig.from_json_file(str(folder / "bert_config.json"))
+  with tf.Graph().as_default():  # Names and shapes only: no memory.
+    model = heads.PretrainingModel(config)
+  assert {v.path: tuple(v.shape) for v in model.weights} == released

@@ -1,0 +1,188 @@
+"""The optimizer against trajectories of the original release."""
+
+import json
+import pathlib
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from bert_tf import checkpoints, heads, modeling, optimization
+
+GOLDEN = pathlib.Path(__file__).parent / "golden"
+SCHEDULES = json.loads((GOLDEN / "lr_schedules.json").read_text())
+
+
+@pytest.mark.parametrize(
+  "recorded",
+  SCHEDULES,
+  ids=lambda r: f"{r['num_train_steps']}-{r['num_warmup_steps']}",
+)
+def test_learning_rates_are_exactly_the_originals(recorded):
+  schedule = optimization.WarmupLinearDecay(
+    recorded["init_lr"],
+    recorded["num_train_steps"],
+    recorded["num_warmup_steps"],
+  )
+  expected = recorded["lr_at_global_step"]
+  actual = [
+    float(schedule(tf.constant(step, tf.int64)))
+    for step in range(len(expected))
+  ]
+  assert actual == expected
+
+
+# Folder, recorded steps, folder of the last checkpoint, model, loss.
+TRAJECTORIES = [
+  ("tiny", "trajectory_tf215", heads.PretrainingModel, heads.pretraining_loss),
+  (
+    "tiny_perturbed",
+    "trajectory_tf215",
+    heads.PretrainingModel,
+    heads.pretraining_loss,
+  ),
+  (
+    "tiny_perturbed",
+    "trajectory_nowarmup_tf215",
+    heads.PretrainingModel,
+    heads.pretraining_loss,
+  ),
+  ("tiny_squad", "trajectory_tf111", heads.SpanModel, heads.span_loss),
+]
+
+
+@pytest.mark.parametrize("use_xla", [False, True], ids=["plain", "xla"])
+@pytest.mark.parametrize(
+  "folder,name,model_class,loss_fn",
+  TRAJECTORIES,
+  ids=[f"{t[0]}-{t[1]}" for t in TRAJECTORIES],
+)
+def test_training_follows_the_original(
+  folder, name, model_class, loss_fn, use_xla
+):
+  recorded = np.load(GOLDEN / folder / f"{name}.npz")
+  settings = json.loads(str(recorded["hparams"]))
+  config = modeling.BertConfig.from_json_file(
+    str(GOLDEN / folder / "bert_config.json")
+  )
+  model = model_class(config)
+  checkpoints.init_from_checkpoint(
+    model, str(GOLDEN / folder / "bert_model.ckpt")
+  )
+  steps = len(recorded["rec/total_loss"])
+  optimizer = optimization.create_optimizer(
+    settings["init_lr"],
+    settings["num_train_steps"],
+    settings["num_warmup_steps"],
+  )
+  # The pooler takes no part in question answering: no gradient, no slots.
+  is_span = model_class is heads.SpanModel
+  variables = [
+    v for v in model.trainable_variables if not (is_span and "pooler" in v.path)
+  ]
+  optimizer.build(variables)
+
+  @tf.function(jit_compile=use_xla)
+  def step(features):
+    with tf.GradientTape() as tape:
+      losses = loss_fn(model(features, training=True), features)
+      loss = sum(total / weight for total, weight in losses.values())
+    gradients = tape.gradient(loss, variables)
+    learning_rate = optimizer.learning_rate * 1.0
+    optimizer.apply(gradients, variables)
+    return loss, optimization.global_norm(gradients), learning_rate
+
+  for i in range(steps):
+    features = {
+      key[3:]: tf.constant(recorded[key][i])
+      for key in recorded
+      if key.startswith("in/")
+    }
+    loss, norm, learning_rate = step(features)
+    np.testing.assert_allclose(loss, recorded["rec/total_loss"][i], atol=1e-5)
+    np.testing.assert_allclose(norm, recorded["rec/gnorm"][i], rtol=1e-5)
+    # XLA fuses multiplications, which may move the last bit.
+    np.testing.assert_allclose(learning_rate, recorded["rec/lr"][i], rtol=3e-7)
+
+  final = checkpoints.latest(str(GOLDEN / folder / f"{name}_final"))
+  reader = checkpoints.CheckpointReader(final)
+  variables = checkpoints.training_variables(model, optimizer)
+  assert set(variables) == set(reader.shapes)
+  for path, variable in variables.items():
+    np.testing.assert_allclose(
+      variable.numpy(), reader.get(path), rtol=0, atol=1e-5, err_msg=path
+    )
+
+
+def one_variable_step(**kwargs) -> tuple[float, ...]:
+  """Takes one step on w = 2 with gradient 0.5; returns w, m, v."""
+  variable = keras.Variable([2.0], name=kwargs.pop("name", "kernel"))
+  optimizer = optimization.AdamWeightDecayOptimizer(**kwargs)
+  optimizer.build([variable])
+  optimizer.apply([tf.constant([0.5])], [variable])
+  slots = optimizer.slots()
+  return tuple(
+    float(x.numpy()[0])
+    for x in (
+      variable,
+      slots[f"{variable.path}/adam_m"],
+      slots[f"{variable.path}/adam_v"],
+    )
+  )
+
+
+def test_update_is_the_papers_without_bias_correction():
+  w, m, v = one_variable_step(learning_rate=0.1, weight_decay_rate=0.01)
+  assert m == pytest.approx(0.05)
+  assert v == pytest.approx(0.00025)
+  update = 0.05 / (0.00025**0.5 + 1e-6) + 0.01 * 2.0
+  assert w == pytest.approx(2.0 - 0.1 * update, abs=1e-6)
+
+
+def test_layer_norm_and_bias_are_not_decayed():
+  optimizer = optimization.create_optimizer(1e-3, 10, 0)
+  names = ["bias", "gamma", "kernel", "output_bias"]
+  variables = []
+  for name in names:
+    with keras.name_scope("LayerNorm" if name == "gamma" else "dense"):
+      variables.append(keras.Variable([1.0], name=name))
+  optimizer.build(variables)
+  # With no gradient only decay can move a weight.
+  optimizer.apply([tf.constant([0.0])] * 4, variables)
+  moved = [name for name, v in zip(names, variables) if v.numpy()[0] != 1.0]
+  assert moved == ["kernel"]
+
+
+def test_gradients_are_clipped_by_their_global_norm():
+  gradients = [tf.constant([3.0]), tf.constant([0.0, 4.0])]
+  assert float(optimization.global_norm(gradients)) == pytest.approx(5.0)
+  clipped = optimization.clip_by_global_norm(gradients, 1.0)
+  np.testing.assert_allclose(clipped[0], [0.6], rtol=1e-6)
+  np.testing.assert_allclose(clipped[1], [0.0, 0.8], rtol=1e-6)
+  small = optimization.clip_by_global_norm([tf.constant([0.5])], 1.0)
+  np.testing.assert_allclose(small[0], [0.5], rtol=1e-6)
+
+
+def test_rows_of_a_sparse_gradient_count_apart_in_the_norm():
+  sparse = tf.IndexedSlices(
+    tf.constant([[3.0], [4.0]]), tf.constant([1, 1]), tf.constant([3, 1])
+  )
+  # Merged, the row would be 7.
+  assert float(optimization.global_norm([sparse])) == pytest.approx(5.0)
+  (dense,) = optimization.clip_by_global_norm([sparse], 1.0)
+  np.testing.assert_allclose(dense, [[0.0], [1.4], [0.0]], rtol=1e-6)
+
+
+def test_a_gradient_that_is_not_finite_makes_all_nan():
+  clipped = optimization.clip_by_global_norm(
+    [tf.constant([np.inf]), tf.constant([1.0])], 1.0
+  )
+  assert all(np.isnan(g.numpy()).all() for g in clipped)
+
+
+def test_a_schedule_out_of_range_is_refused():
+  with pytest.raises(ValueError, match="num_train_steps is 0; at least 1"):
+    optimization.WarmupLinearDecay(1e-3, 0, 0)
+  with pytest.raises(ValueError, match="num_warmup_steps is -1"):
+    optimization.WarmupLinearDecay(1e-3, 1, -1)
