@@ -6,7 +6,7 @@ the same generator gives the same masks as the original release.
 
 import dataclasses
 import random
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 
 @dataclasses.dataclass(frozen=True)
@@ -117,8 +117,7 @@ class Masker:
       max(1, round(len(input_ids) * self._config.masked_lm_prob)),
     )
     if self._config.do_whole_word_mask:
-      words = self._words(input_ids, candidates)
-      shuffle(words, rng.getrandbits)
+      words = self._shuffled_words(input_ids, candidates, rng)
       chosen = _fitting(words, num_to_predict)
     else:
       shuffle(candidates, rng.getrandbits)
@@ -128,21 +127,28 @@ class Masker:
     self._replace(input_ids, chosen, rng)
     return positions, labels
 
-  def _words(
-    self, input_ids: Sequence[int], candidates: Sequence[int]
-  ) -> list[list[int]]:
-    """Groups positions by word.
+  def _shuffled_words(
+    self,
+    input_ids: Sequence[int],
+    candidates: Sequence[int],
+    rng: random.Random,
+  ) -> Iterator[Sequence[int]]:
+    """Yields the positions of each word, the words in random order.
 
     A segment cut inside a word begins with a ## piece; it joins the word
     before it, even over a [SEP], as in the original.
     """
-    words: list[list[int]] = []
-    for position in candidates:
-      if words and self._continues_word[input_ids[position]]:
-        words[-1].append(position)
-      else:
-        words.append([position])
-    return words
+    continues = self._continues_word
+    starts = [
+      index
+      for index, position in enumerate(candidates)
+      if index == 0 or not continues[input_ids[position]]
+    ]
+    order = list(range(len(starts)))
+    shuffle(order, rng.getrandbits)
+    starts.append(len(candidates))
+    for word in order:
+      yield candidates[starts[word] : starts[word + 1]]
 
   def _replace(
     self, input_ids: list[int], chosen: Sequence[int], rng: random.Random
@@ -156,7 +162,7 @@ class Masker:
         input_ids[position] = rng.randrange(self._vocab_size)
 
 
-def _fitting(words: Sequence[Sequence[int]], limit: int) -> list[int]:
+def _fitting(words: Iterable[Sequence[int]], limit: int) -> list[int]:
   """Positions of words, in order, leaving out those that pass the limit."""
   chosen: list[int] = []
   for word in words:

@@ -34,6 +34,15 @@ def test_tensorflow_parses_an_encoded_example_of_any_size(size):
   assert parsed["c"].numpy().tolist() == [0.5]
 
 
+def test_an_encoded_example_is_what_protobuf_writes():
+  # Sizes around one and two bytes of length included.
+  for count in (*range(200), *range(16300, 16400)):
+    example = tf.train.Example()
+    example.features.feature["a"].int64_list.value.extend([1] * count)
+    encoded = features.encode_features({"a": [1] * count}, {})
+    assert features.encode_example(encoded) == example.SerializeToString()
+
+
 def test_joined_encodings_parse_as_one_example():
   joined = features.encode_features({"a": [1]}, {}) + features.encode_features(
     {"b": [2, 3]}, {"c": [4.0]}
