@@ -383,3 +383,21 @@ def test_a_killed_run_shows_no_file_and_resumes(text, tmp_path):
   assert list(contents(out)) == [first, second]
   assert (out / first).stat().st_mtime_ns == before
   assert hidden(out) == [".data.settings.json"]
+
+
+def test_the_data_benchmark_prints_speed_and_ratio(text, tmp_path, run_script):
+  result = run_script(
+    "benchmark.py",
+    "data",
+    f"--input_file={text}",
+    f"--vocab_file={HAND_MADE / 'vocab.txt'}",
+    cwd=tmp_path,
+  )
+  assert result.returncode == 0, result.stderr
+  size, _, ours, noted, memory = result.stdout.splitlines()
+  assert "instances" in size
+  assert noted.split() == ["original,", "noted", "3,150", "1.0"]
+  speed, ratio = (float(x.replace(",", "")) for x in ours.split()[2:])
+  assert speed > 0 and ratio == pytest.approx(speed / 3150, abs=0.06)
+  assert 50 < float(memory.split()[-2].replace(",", "")) < 5000
+  assert os.listdir(tmp_path) == ["text"]

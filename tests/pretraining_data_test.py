@@ -3,7 +3,6 @@ import itertools
 import json
 import pathlib
 import random
-import tarfile
 
 import pytest
 import tensorflow as tf
@@ -11,8 +10,6 @@ import tensorflow as tf
 from bert_tf import corpus, masking, pretraining_data, pretraining_shards
 
 HAND_MADE = pathlib.Path(__file__).parent / "golden" / "pretraining"
-SHARED = pathlib.Path(__file__).parents[2] / "shared"
-GOLDEN = SHARED / "golden" / "pretrain_data"
 
 FEATURE_NAMES = {
   "input_ids",
@@ -57,19 +54,6 @@ def build_examples(config, texts, output_files):
   return [read_examples(path) for path in output_files]
 
 
-@pytest.fixture(scope="session")
-def uncased_vocab(tmp_path_factory):
-  """The released uncased vocabulary."""
-  archive = SHARED / "data" / "vocab.tar.xz"
-  if not archive.exists() or not GOLDEN.exists():
-    pytest.skip("../shared is not there: no recordings of the original")
-  path = tmp_path_factory.mktemp("vocab") / "vocab.txt"
-  with tarfile.open(archive) as tar:
-    member = tar.extractfile("vocab/bert_base_uncased_vocab.txt")
-    path.write_bytes(member.read())
-  return path
-
-
 README_FLAGS = {"dupe_factor": 5}
 
 
@@ -105,37 +89,38 @@ README_FLAGS = {"dupe_factor": 5}
   ],
 )
 def test_instances_equal_the_originals_in_order(
-  text, recorded, flags, uncased_vocab, tmp_path
+  text, recorded, flags, shared, unpacked, tmp_path
 ):
+  golden = shared / "golden" / "pretrain_data"
+  vocab_file = unpacked("vocab") / "bert_base_uncased_vocab.txt"
   expected = []
   for name in recorded:
-    path = GOLDEN / name
+    path = golden / name
     if name.endswith(".gz"):
       path = tmp_path / "recorded"
-      path.write_bytes(gzip.decompress((GOLDEN / name).read_bytes()))
+      path.write_bytes(gzip.decompress((golden / name).read_bytes()))
     expected.append(read_examples(path))
-  texts = [GOLDEN / name for name in text.split(",")]
+  texts = [golden / name for name in text.split(",")]
   outputs = [tmp_path / f"out_{i}" for i in range(len(recorded))]
   assert (
-    build_examples(make_config(uncased_vocab, **flags), texts, outputs)
-    == expected
+    build_examples(make_config(vocab_file, **flags), texts, outputs) == expected
   )
 
 
-def test_instances_of_a_small_vocabulary_equal_the_originals(tmp_path):
-  recorded = SHARED / "golden" / "e2e" / "pretrain_tiny.tfrecord"
-  if not recorded.exists():
-    pytest.skip("../shared is not there: no recordings of the original")
+def test_instances_of_a_small_vocabulary_equal_the_originals(shared, tmp_path):
+  golden = shared / "golden"
   config = make_config(
-    SHARED / "golden" / "tiny" / "vocab.txt",
+    golden / "tiny" / "vocab.txt",
     max_seq_length=64,
     max_predictions_per_seq=10,
     dupe_factor=5,
   )
   [examples] = build_examples(
-    config, [GOLDEN / "sample_text.txt"], [tmp_path / "out"]
+    config,
+    [golden / "pretrain_data" / "sample_text.txt"],
+    [tmp_path / "out"],
   )
-  assert examples == read_examples(recorded)
+  assert examples == read_examples(golden / "e2e" / "pretrain_tiny.tfrecord")
 
 
 @pytest.mark.parametrize("case", ["tokens", "whole_words"])
