@@ -181,14 +181,16 @@ def is_own_token(char: str) -> bool:
 
 
 class _CleaningTable(dict):
-  """Maps a code point for `str.translate`: dropped, spaced or kept."""
+  """Maps a code point for `str.translate`: dropped, spaced or kept.
+
+  Other white space than these three is left to `str.split`.
+  """
 
   def __missing__(self, code: int) -> str:
     char = chr(code)
-    category = unicodedata.category(char)
-    if char in "\t\n\r" or category == "Zs":
+    if char in "\t\n\r":
       cleaned = " "
-    elif code == 0xFFFD or category in ("Cc", "Cf"):
+    elif code == 0xFFFD or unicodedata.category(char) in ("Cc", "Cf"):
       cleaned = ""
     elif _is_cjk(code):
       cleaned = f" {char} "

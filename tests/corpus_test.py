@@ -324,10 +324,10 @@ y : int, optional
 
 Example::
 
-    this is code that nobody should ever read as a sentence of English
+    This is code that looks as if it were a sentence of English.
 
-    >>> fit(x)
-    This is what the doctest prints as its result.
+>>> fit(x)
+This is what the doctest prints as its result.
 
 After the code, the text goes on over
 two lines.
