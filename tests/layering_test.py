@@ -16,7 +16,7 @@ LAYERS = {
     "checkpoints distribution features heads input_pipeline modeling "
     "optimization text_ops"
   ),
-  2: "estimator export interop progress",
+  2: "curves estimator export interop progress",
   3: (
     "feature_extraction fill_mask pretraining_beam pretraining_data "
     "pretraining_shards tasks.classification tasks.glue tasks.ner "
