@@ -126,8 +126,13 @@ def create(
 
 
 def shard_file(output_file: str, index: int, num_shards: int) -> str:
-  """The file of one of several shards, `name-00003-of-00064`."""
-  return f"{output_file}-{index:05d}-of-{num_shards:05d}"
+  """The file of one of several shards, `name-00003-of-00064`.
+
+  A .gz stays at the end, where it tells that the file is compressed.
+  """
+  suffix = ".gz" if output_file.endswith(".gz") else ""
+  name = output_file.removesuffix(".gz")
+  return f"{name}-{index:05d}-of-{num_shards:05d}{suffix}"
 
 
 def shard_seed(random_seed: int, index: int, num_shards: int) -> int:
@@ -311,6 +316,7 @@ def _build(
     desc=f"documents x {num_passes} passes",
     unit="",
     unit_scale=True,
+    dynamic_ncols=True,
     disable=not sys.stderr.isatty(),
   ) as bar:
     bar.set_postfix_str(f"0/{len(tasks)} shards")
@@ -371,8 +377,8 @@ def _log(
 
 def _shards_of_other_runs(names: Sequence[str]) -> list[str]:
   """Files that a glob over these shards would catch as well."""
-  base, separator, _ = names[0].rpartition("-00000-of-")
+  base, separator, end = names[0].rpartition("-00000-of-")
   if not separator:
     return []
-  found = tf.io.gfile.glob(f"{base}-?????-of-?????")
+  found = tf.io.gfile.glob(f"{base}-?????-of-?????{end[5:]}")
   return sorted(set(found) - set(names))
