@@ -44,7 +44,7 @@ ORIGINAL_TOKENIZER_MB_PER_S = 0.17
 
 # The original's code (create_pretraining_data.py of commit d452612 with whole-
 # word masking added, tokenization.py of f18bd94 with its later rules; the
-# records equal those recorded from eedf571) under tf.compat.v1 on one core of an
+# records equal those recorded from eedf571) under tf.compat.v1, one core of an
 # AMD EPYC, Python 3.11, TensorFlow 2.20: default flags, the released uncased
 # vocabulary, the first 2 MB of 442 Wikipedia articles; CPU time from reading
 # the vocabulary to closing the file. This project made 31,000 a second of the
