@@ -1,0 +1,23 @@
+"""Draws the learning curves of a run, from its TensorBoard events."""
+
+import common_flags
+from absl import flags
+
+from bert_tf import curves
+
+FLAGS = flags.FLAGS
+
+flags.DEFINE_string("output_dir", None, "Folder of the run.")
+flags.DEFINE_string("plot_file", None, "PNG file to write.")
+
+
+def main() -> None:
+  """Draws the run."""
+  curves.plot(FLAGS.output_dir, FLAGS.plot_file)
+  print(FLAGS.plot_file)
+
+
+if __name__ == "__main__":
+  for name in ("output_dir", "plot_file"):
+    flags.mark_flag_as_required(name)
+  common_flags.run(main)
