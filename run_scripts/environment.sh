@@ -1,0 +1,35 @@
+# Sourced by quickstart.sh and test.sh: a Python with bert_tf installed.
+# Uses the active virtual environment, else makes one in .venv of the checkout.
+
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+
+find_python() {
+  local candidate
+  for candidate in python3 python3.12 python3.11 python3.13 python3.10; do
+    if "$candidate" -c 'import sys; sys.exit(not (3, 10) <= sys.version_info < (3, 14))' 2>/dev/null; then
+      echo "$candidate"
+      return
+    fi
+  done
+  echo "bert_tf needs Python 3.10 to 3.13; none was found." >&2
+  return 1
+}
+
+# install EXTRA: installs the checkout with that extra, unless it already is.
+install() {
+  local venv=${VIRTUAL_ENV:-$root/.venv} stamp
+  if [[ ! -x $venv/bin/python ]]; then
+    "$(find_python)" -m venv "$venv" || {
+      echo "On Debian and Ubuntu: apt-get install python3-venv" >&2
+      return 1
+    }
+  fi
+  python=$venv/bin/python
+  # Whole for this setup.py, this extra and this checkout.
+  stamp=$venv/.bert_tf-$1-$( (cat "$root/setup.py"; echo "$root") | cksum | cut -d' ' -f1)
+  if [[ ! -e $stamp ]]; then
+    echo "Installing bert_tf[$1] into $venv ..."
+    "$python" -m pip install --quiet --disable-pip-version-check -e "$root[$1]"
+    touch "$stamp"
+  fi
+}
