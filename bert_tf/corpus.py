@@ -307,6 +307,8 @@ def plan_shards(paths: Sequence[str], num_shards: int) -> list[Shard]:
   if num_shards < 1:
     raise ValueError(f"num_shards {num_shards} is below 1.")
   starts, sizes = _scan(paths)
+  if not starts:
+    raise ValueError(f"{', '.join(paths)}: no line of text.")
   if len(starts) < num_shards:
     raise ValueError(
       f"the input has {len(starts)} documents, fewer than num_shards "

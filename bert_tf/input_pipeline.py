@@ -6,6 +6,7 @@ resumed run sees what the uninterrupted one would have seen.
 """
 
 import dataclasses
+import os
 from collections.abc import Mapping, Sequence
 from concurrent import futures
 
@@ -44,7 +45,12 @@ def open_records(patterns: str) -> RecordFiles:
   """
   paths = []
   for pattern in patterns.split(","):
-    matches = sorted(tf.io.gfile.glob(pattern))
+    # A star does not stand for what is hidden, such as a data set's settings.
+    matches = [
+      path
+      for path in sorted(tf.io.gfile.glob(pattern))
+      if path == pattern or not os.path.basename(path).startswith(".")
+    ]
     if not matches:
       raise ValueError(f"no TFRecord file matches {pattern!r}.")
     paths.extend(matches)

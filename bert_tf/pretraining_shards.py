@@ -82,8 +82,9 @@ def create(
   """Turns text files into TFRecords of pre-training instances.
 
   The data set depends on the arguments and the text, not on `num_workers`. A
-  file appears when it is whole. Files of an earlier run under the same names
-  are removed before the first is written, unless `resume` keeps them.
+  file appears when it is whole, in place of one of an earlier run. Several
+  shards of an earlier run are removed before the first is written, unless
+  `resume` keeps them: halves of two runs would look like a whole one.
 
   Args:
     config: what the instances are.
@@ -114,6 +115,7 @@ def create(
   settings = _settings(config, input_files, shards, names)
   pending = _prepare(tasks, settings, output_file, resume)
   counts = _build(config, pending, num_workers)
+  _write_settings(settings, output_file)
   summary = Summary(
     _total(counts),
     len(tasks) - len(pending),
@@ -247,14 +249,22 @@ def _prepare(
       "are there were made. Drop --resume to build them again."
     )
   _remove_unfinished(pending)
-  for task in pending:
-    for path in task.output_files:
-      if tf.io.gfile.exists(path):
+  if len(tasks) > 1:
+    # Half of a new data set beside half of an old one would look whole. One
+    # shard, though, replaces the old one in a single move.
+    for task in pending:
+      for path in filter(tf.io.gfile.exists, task.output_files):
         tf.io.gfile.remove(path)
+    _write_settings(settings, output_file)
+  return pending
+
+
+def _write_settings(settings: dict[str, Any], output_file: str) -> None:
+  """Notes what the files are made of, for a run that resumes."""
+  note = settings_file(output_file)
   tf.io.gfile.makedirs(os.path.dirname(note) or ".")
   with tf.io.gfile.GFile(note, "w") as writer:
     writer.write(json.dumps(settings, indent=2) + "\n")
-  return pending
 
 
 def _is_finished(task: _Task) -> bool:

@@ -43,12 +43,12 @@ flags.DEFINE_bool("do_lower_case", True, "Whether to lower-case the text.")
 ORIGINAL_TOKENIZER_MB_PER_S = 0.17
 
 # The original's code (create_pretraining_data.py of commit d452612 with whole-
-# word masking added, tokenization.py of f18bd94 with its later rules; the
-# records equal those recorded from eedf571) under tf.compat.v1, one core of an
-# AMD EPYC, Python 3.11, TensorFlow 2.20: default flags, the released uncased
-# vocabulary, the first 2 MB of 442 Wikipedia articles; CPU time from reading
-# the vocabulary to closing the file. This project made 31,000 a second of the
-# same text in the same minutes.
+# word masking added, tokenization.py of f18bd94 with its later rules; of
+# wikitext it makes the records that were recorded from eedf571) under
+# tf.compat.v1, one core of an AMD EPYC, Python 3.11, TensorFlow 2.20: default
+# flags, the released uncased vocabulary, the first 2 MB of 442 Wikipedia
+# articles; CPU time from reading the vocabulary to closing the file. This
+# project made 31,000 a second of the same text in the same minutes.
 ORIGINAL_INSTANCES_PER_S = 3150
 
 _NUM_WARM_PASSES = 3

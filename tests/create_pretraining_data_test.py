@@ -208,6 +208,33 @@ def test_a_new_run_leaves_no_shard_of_the_old_one_to_be_mixed_with(
   assert hidden(tmp_path / "out") == [".data.settings.json"]
 
 
+def test_a_new_run_of_one_file_keeps_the_old_one_until_it_is_whole(
+  text, config, tmp_path, monkeypatch
+):
+  output = tmp_path / "data"
+  pretraining_shards.create(config, [str(text)], str(output))
+  old = output.read_bytes()
+  encode = pretraining_data.encode_instance
+  calls = []
+
+  def stop_at_the_tenth(*args):
+    calls.append(args)
+    if len(calls) == 10:
+      raise KeyboardInterrupt
+    return encode(*args)
+
+  monkeypatch.setattr(pretraining_data, "encode_instance", stop_at_the_tenth)
+  other = dataclasses.replace(config, max_seq_length=24)
+  with pytest.raises(KeyboardInterrupt):
+    pretraining_shards.create(other, [str(text)], str(output))
+  assert output.read_bytes() == old
+  # The note is still the old file's, so the old settings resume to it.
+  again = pretraining_shards.create(
+    config, [str(text)], str(output), resume=True
+  )
+  assert again.num_shards_kept == 1
+
+
 def test_the_summary_counts_what_is_in_the_files(text, config, tmp_path):
   summary = pretraining_shards.create(
     config, [str(text)], str(tmp_path / "data"), 3
@@ -347,8 +374,11 @@ def test_ctrl_c_leaves_neither_half_files_nor_processes(
     f"--num_workers={num_workers}",
     "--dupe_factor=100000",
   )
+  # One file replaces an old one at the end, and its note with it.
+  notes = [".data.settings.json"] if num_workers > 1 else []
   wait_for(
-    lambda: out.exists() and len(hidden(out)) == 1 + num_workers, process
+    lambda: out.exists() and len(hidden(out)) == len(notes) + num_workers,
+    process,
   )
   assert contents(out) == {}
   # As a terminal does it: to the whole group.
@@ -358,7 +388,7 @@ def test_ctrl_c_leaves_neither_half_files_nor_processes(
   assert last_line(error) == "interrupted"
   assert "Traceback" not in error
   assert contents(out) == {}
-  assert hidden(out) == [".data.settings.json"]
+  assert hidden(out) == notes
   wait_for_end = time.monotonic() + 10
   while not group_is_gone(process.pid) and time.monotonic() < wait_for_end:
     time.sleep(0.05)

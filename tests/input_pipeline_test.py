@@ -94,6 +94,12 @@ def test_gzip_files_are_read_by_their_name(tmp_path):
   assert sorted(sum(read(files, 1, 9), [])) == list(range(9))
 
 
+def test_a_star_passes_hidden_files_by(tmp_path):
+  write(tmp_path / "a", range(5))
+  (tmp_path / ".a.settings.json").write_text("{}")
+  assert input_pipeline.open_records(f"{tmp_path}/*").num_records == 5
+
+
 def test_evaluation_repeats_the_files_in_their_order(tmp_path):
   write(tmp_path / "b", [3, 4])
   write(tmp_path / "a", [0, 1, 2])

@@ -33,9 +33,7 @@ WORDS = "the of and a in to is was for on as by with at from his".split()
 
 def texts() -> str:
   """Returns documents of one word each: a mask is told by its neighbours."""
-  return "\n\n".join(
-    "\n".join([" ".join([word] * 9)] * 15) for word in WORDS
-  )
+  return "\n\n".join("\n".join([" ".join([word] * 9)] * 15) for word in WORDS)
 
 
 @pytest.fixture(scope="module")
