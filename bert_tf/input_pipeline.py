@@ -126,7 +126,7 @@ def check_first_records(
         )
       values = features[name]
       found = len(values.int64_list.value) or len(values.float_list.value)
-      expected = feature.shape[0]
+      expected = feature.shape[0] if feature.shape else 1
       if found != expected:
         flag = flags.get(name, name)
         raise ValueError(
@@ -223,10 +223,28 @@ def evaluation_dataset(
   return _parsed_batches(records, spec, batch_size, vocab_size)
 
 
-def _parsed_batches(
-  records: tf.data.Dataset, spec: Spec, batch_size: int, vocab_size: int
+def finite_dataset(
+  files: RecordFiles, spec: Spec, batch_size: int, vocab_size: int
 ) -> tf.data.Dataset:
-  """Returns full batches, int64 made int32, their ids checked."""
+  """Returns every record once, in order; the last batch may be short."""
+  records = tf.data.Dataset.from_tensor_slices(list(files.paths))
+  return _parsed_batches(
+    records.flat_map(_records),
+    spec,
+    batch_size,
+    vocab_size,
+    drop_remainder=False,
+  )
+
+
+def _parsed_batches(
+  records: tf.data.Dataset,
+  spec: Spec,
+  batch_size: int,
+  vocab_size: int,
+  drop_remainder: bool = True,
+) -> tf.data.Dataset:
+  """Returns batches, int64 made int32, their ids checked."""
 
   def parse(serialized: tf.Tensor) -> dict[str, tf.Tensor]:
     features = tf.io.parse_example(serialized, dict(spec))
@@ -244,5 +262,5 @@ def _parsed_batches(
       for name, t in features.items()
     }
 
-  batches = records.batch(batch_size, drop_remainder=True)
+  batches = records.batch(batch_size, drop_remainder=drop_remainder)
   return batches.map(parse).prefetch(2)

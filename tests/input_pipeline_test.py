@@ -109,6 +109,15 @@ def test_evaluation_repeats_the_files_in_their_order(tmp_path):
   assert batches == [[3, 4, 0, 1], [2, 3, 4, 0], [1, 2, 3, 4]]
 
 
+def test_a_finite_data_set_has_every_record_once_the_last_batch_short(tmp_path):
+  write(tmp_path / "b", [3, 4])
+  write(tmp_path / "a", [0, 1, 2])
+  files = input_pipeline.open_records(f"{tmp_path}/b,{tmp_path}/a")
+  dataset = input_pipeline.finite_dataset(files, SPEC, 3, 1000)
+  batches = [b["input_ids"].numpy()[:, 0].tolist() for b in dataset]
+  assert batches == [[3, 4, 0], [1, 2]]
+
+
 def test_ids_are_int32_for_the_model(tmp_path):
   files = input_pipeline.open_records(write(tmp_path / "a", range(4)))
   dataset = input_pipeline.training_dataset(files, SPEC, 2, 1, 0, 1000)
