@@ -7,7 +7,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import keras
 import numpy as np
@@ -176,13 +176,18 @@ class Estimator:
     return step
 
   def evaluate(
-    self, dataset: tf.data.Dataset, num_steps: int | None = None
+    self,
+    dataset: tf.data.Dataset,
+    num_steps: int | None = None,
+    on_outputs: Callable[[Tensor, Features], None] | None = None,
   ) -> dict[str, float | int]:
     """Evaluates the newest checkpoint.
 
     Args:
       dataset: batches.
       num_steps: how many of them; all of a finite dataset if None.
+      on_outputs: called with the outputs and the features of every batch, for
+        metrics that are no mean over examples.
 
     Returns:
       `loss`, the mean over batches of the training loss; what eval_fn
@@ -200,7 +205,9 @@ class Estimator:
     )
     totals = None
     for features in bar:
-      sums = self._evaluation_step(features)
+      sums, outputs = self._evaluation_step(features)
+      if on_outputs:
+        on_outputs(outputs, features)
       # Summed in float64: a data set is longer than a batch.
       sums = tf.nest.map_structure(lambda t: np.float64(t.numpy()), sums)
       totals = progress.added(totals, sums)
@@ -303,13 +310,14 @@ class Estimator:
       seed = tf.constant(self.config.seed + i, first_draw.dtype)
       state.assign(tf.stack([seed, first_draw]))
 
-  def _evaluate_batch(self, features: Features) -> Sums:
+  def _evaluate_batch(self, features: Features) -> tuple[Sums, Tensor]:
     outputs = self.model(features, training=False)
     loss = _total(self._loss_fn(outputs, features))
-    return {
+    sums = {
       "loss": (loss, tf.ones([])),
       **self._eval_fn(outputs, features),
     }
+    return sums, outputs
 
   def _predict_batch(self, features: Features) -> Tensor:
     return self.model(features, training=False)
@@ -383,3 +391,27 @@ def claim_output_dir(output_dir: str, bert_config: modeling.BertConfig) -> None:
   with tf.io.gfile.GFile(path + ".tmp", "w") as writer:
     writer.write(bert_config.to_json_string())
   tf.io.gfile.rename(path + ".tmp", path, overwrite=True)
+
+
+def write_results(
+  path: str, results: Mapping[str, float | int], first: Sequence[str] = ()
+) -> None:
+  """Writes and logs `key = value` lines; whole or not at all.
+
+  Args:
+    path: file to write.
+    results: by name; written in the order of their names.
+    first: names that go before all others, where `results` has them.
+  """
+  lines = []
+  for name in sorted(results, key=lambda name: (name not in first, name)):
+    value = results[name]
+    # The digits of a float32, as the original printed.
+    text = str(value) if isinstance(value, int) else str(np.float32(value))
+    lines.append(f"{name} = {text}\n")
+    logging.info("  %s = %s", name, text)
+  unfinished = path + ".tmp"
+  with tf.io.gfile.GFile(unfinished, "w") as writer:
+    writer.write("".join(lines))
+  tf.io.gfile.rename(unfinished, path, overwrite=True)
+  logging.info("Wrote %s.", path)

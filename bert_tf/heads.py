@@ -15,6 +15,13 @@ from bert_tf.modeling import Tensor
 
 Sums = dict[str, tuple[Tensor, Tensor]]
 
+# What a classifier's outputs mean: one class of several, a number, or a yes
+# or no for each label.
+PROBLEM_TYPES = ("classification", "regression", "multilabel")
+
+# Of a classifier's input, whatever the config says, as in the original.
+_POOLED_DROPOUT = 0.1
+
 
 class PretrainingOutput(NamedTuple):
   """What PretrainingModel returns.
@@ -225,6 +232,49 @@ class SpanModel(keras.Model):
     return self.cls(self.bert(features, training=training).sequence_output)
 
 
+class ClassifierModel(keras.Model):
+  """BertModel with a linear layer on the pooled output.
+
+  Its two variables stand at the root, as in the original's checkpoints.
+
+  Args:
+    config: sizes.
+    num_labels: C, outputs of the layer; 1 for a regression.
+    use_one_hot_embeddings: as for BertModel.
+    seed: of the dropout.
+  """
+
+  def __init__(
+    self,
+    config: modeling.BertConfig,
+    num_labels: int,
+    use_one_hot_embeddings: bool = False,
+    seed: int = 0,
+  ):
+    super().__init__(name="classifier")
+    self.bert = modeling.BertModel(config, use_one_hot_embeddings, seed)
+    self.output_weights = keras.Variable(
+      modeling.initializer(config),
+      shape=(num_labels, config.hidden_size),
+      name="output_weights",
+    )
+    self.output_bias = keras.Variable(
+      keras.initializers.Zeros(), shape=(num_labels,), name="output_bias"
+    )
+    self.built = True
+
+  def call(
+    self, features: Mapping[str, Tensor], training: bool = False
+  ) -> Tensor:
+    """Returns the logits, float [B, C], for BertModel's features."""
+    pooled_output = self.bert(features, training=training).pooled_output
+    pooled_output = modeling.dropout(
+      pooled_output, _POOLED_DROPOUT, self.bert.seed_generator, training
+    )
+    weights = ops.transpose(self.output_weights)
+    return ops.matmul(pooled_output, weights) + self.output_bias
+
+
 def gather_positions(sequence: Tensor, positions: Tensor) -> Tensor:
   """Returns float [B*P, D]: the rows of [B, F, D] at int [B, P]."""
   length = ops.shape(sequence)[1]
@@ -285,6 +335,83 @@ def span_loss(outputs: SpanOutput, features: Mapping[str, Tensor]) -> Sums:
   end = cross_entropy(outputs.end_logits, features["end_positions"])
   losses = (start + end) / 2.0
   return {"span_loss": (ops.sum(losses), ops.sum(ops.ones_like(losses)))}
+
+
+def per_example_loss(
+  logits: Tensor, label_ids: Tensor, problem_type: str
+) -> Tensor:
+  """Returns a classifier's loss of each example, float32 [B].
+
+  Args:
+    logits: float [B, C].
+    label_ids: int [B] or [B, 1], a class; float [B] or [B, 1], the number, in
+      a regression; int [B, C], 1 for a label that applies, in multilabel.
+    problem_type: one of PROBLEM_TYPES: cross entropy, squared error, or the
+      mean over labels of the binary cross entropy.
+  """
+  logits = ops.cast(logits, "float32")
+  if problem_type == "regression":
+    numbers = ops.reshape(ops.cast(label_ids, "float32"), (-1,))
+    return ops.square(logits[:, 0] - numbers)
+  if problem_type == "multilabel":
+    applies = ops.cast(label_ids, "float32")
+    # -log sigmoid(x) is softplus(-x), and -log(1 - sigmoid(x)) softplus(x).
+    losses = ops.softplus(logits) - applies * logits
+    return ops.mean(losses, axis=-1)
+  return cross_entropy(logits, ops.reshape(label_ids, (-1,)))
+
+
+def classifier_loss(
+  logits: Tensor, features: Mapping[str, Tensor], problem_type: str
+) -> Sums:
+  """Returns the loss of the real examples as (sum, weight).
+
+  Args:
+    logits: float [B, C], of ClassifierModel.
+    features: `label_ids`, see `per_example_loss`; `is_real_example`, int [B]
+      or [B, 1], 0 for an example that fills the batch up.
+    problem_type: one of PROBLEM_TYPES.
+  """
+  losses = per_example_loss(logits, features["label_ids"], problem_type)
+  weights = _real_examples(features)
+  return {"classifier_loss": (ops.sum(losses * weights), ops.sum(weights))}
+
+
+def classifier_metrics(
+  logits: Tensor, features: Mapping[str, Tensor], problem_type: str
+) -> Sums:
+  """Returns `example_loss` and, but for a regression, `accuracy`.
+
+  In multilabel an example is right when all its labels are.
+  """
+  weights = _real_examples(features)
+  label_ids = features["label_ids"]
+  losses = per_example_loss(logits, label_ids, problem_type)
+  metrics = {"example_loss": (ops.sum(losses * weights), ops.sum(weights))}
+  if problem_type == "regression":
+    return metrics
+  if problem_type == "multilabel":
+    right = ops.equal(logits > 0, label_ids > 0)
+    hits = ops.cast(ops.all(right, axis=-1), "float32")
+  else:
+    hits = _hits(logits, ops.reshape(label_ids, (-1,)))
+  metrics["accuracy"] = (ops.sum(hits * weights), ops.sum(weights))
+  return metrics
+
+
+def probabilities(logits: Tensor, problem_type: str) -> Tensor:
+  """Returns float32 [B, C]: softmax, sigmoid, or a regression's numbers."""
+  logits = ops.cast(logits, "float32")
+  if problem_type == "regression":
+    return logits
+  if problem_type == "multilabel":
+    return ops.sigmoid(logits)
+  return ops.softmax(logits, axis=-1)
+
+
+def _real_examples(features: Mapping[str, Tensor]) -> Tensor:
+  """Returns float32 [B], 0 for an example that fills the batch up."""
+  return ops.reshape(ops.cast(features["is_real_example"], "float32"), (-1,))
 
 
 def pretraining_metrics(

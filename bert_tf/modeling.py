@@ -238,7 +238,7 @@ class Embeddings(keras.layers.Layer):
     )
     positions = self.position_embeddings[: ops.shape(input_ids)[1]]
     output = self.layer_norm(words + segments + ops.expand_dims(positions, 0))
-    return _dropout(
+    return dropout(
       output, config.hidden_dropout_prob, self.seed_generator, training
     )
 
@@ -286,7 +286,7 @@ class SelfAttention(keras.layers.Layer):
     scores = ops.cast(scores, "float32") * (1.0 / math.sqrt(head_size))
     scores = scores + key_scores[:, None, None, :]
     probs = ops.cast(ops.softmax(scores, axis=-1), self.compute_dtype)
-    dropped = _dropout(
+    dropped = dropout(
       probs, config.attention_probs_dropout_prob, self.seed_generator, training
     )
     context = ops.einsum("BNFT,BTNH->BFNH", dropped, value)
@@ -314,7 +314,7 @@ class ResidualOutput(keras.layers.Layer):
     self, hidden: Tensor, residual: Tensor, training: bool = False
   ) -> Tensor:
     """Returns float [B*F, D] for hidden [B*F, input_size]."""
-    output = _dropout(
+    output = dropout(
       self.dense(hidden),
       self.config.hidden_dropout_prob,
       self.seed_generator,
@@ -531,7 +531,7 @@ class BertModel(keras.Model):
     )
 
 
-def _dropout(
+def dropout(
   x: Tensor,
   rate: float,
   seed_generator: keras.random.SeedGenerator,

@@ -295,3 +295,29 @@ def test_an_output_dir_of_another_config_is_refused(tmp_path):
     ValueError, match="num_hidden_layers is 12 there and 2 here; choose"
   ):
     estimator.claim_output_dir(str(tmp_path), other)
+
+
+def test_evaluation_hands_over_the_outputs_of_every_batch(tmp_path):
+  seen = []
+  make(tmp_path).evaluate(
+    batches(0), 2, lambda outputs, features: seen.append((outputs, features))
+  )
+  assert len(seen) == 2
+  for outputs, features in seen:
+    # The untrained weight is 0.5.
+    np.testing.assert_allclose(outputs, 0.5 * features["x"])
+
+
+def test_results_are_sorted_lines_and_some_go_first(tmp_path):
+  path = str(tmp_path / "eval_results.txt")
+  results = {"loss": 0.1, "accuracy": 1 / 3, "f1": 1.0, "global_step": 7}
+  estimator.write_results(path, results)
+  with open(path) as reader:
+    assert reader.read() == (
+      "accuracy = 0.33333334\nf1 = 1.0\nglobal_step = 7\nloss = 0.1\n"
+    )
+  estimator.write_results(path, results, first=("loss", "global_step"))
+  with open(path) as reader:
+    names = [line.split(" = ")[0] for line in reader]
+  assert names == ["global_step", "loss", "accuracy", "f1"]
+  assert os.listdir(tmp_path) == ["eval_results.txt"]

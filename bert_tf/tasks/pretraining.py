@@ -5,7 +5,6 @@ import math
 import os
 from collections.abc import Mapping
 
-import numpy as np
 import tensorflow as tf
 from absl import logging
 
@@ -189,20 +188,4 @@ def _evaluate(
   # Of the masked words, given all the others.
   results["perplexity"] = math.exp(min(results["masked_lm_loss"], 700.0))
   path = os.path.join(config.train.output_dir, "eval_results.txt")
-  write_results(path, results)
-
-
-def write_results(path: str, results: Mapping[str, float | int]) -> None:
-  """Writes and logs sorted `key = value` lines; whole or not at all."""
-  lines = []
-  for name in sorted(results):
-    value = results[name]
-    # The digits of a float32, as the original printed.
-    text = str(value) if isinstance(value, int) else str(np.float32(value))
-    lines.append(f"{name} = {text}\n")
-    logging.info("  %s = %s", name, text)
-  unfinished = path + ".tmp"
-  with tf.io.gfile.GFile(unfinished, "w") as writer:
-    writer.write("".join(lines))
-  tf.io.gfile.rename(unfinished, path, overwrite=True)
-  logging.info("Wrote %s.", path)
+  estimator.write_results(path, results)

@@ -1,0 +1,159 @@
+"""The classifier against the original's numbers, its losses against NumPy."""
+
+import pathlib
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from scipy import special
+
+from bert_tf import checkpoints, heads, modeling, optimization
+
+TINY = pathlib.Path(__file__).resolve().parent / "golden" / "tiny_classifier"
+# A float32 forward or backward pass of two layers.
+close = lambda a, b: np.testing.assert_allclose(a, b, atol=1e-5)  # noqa: E731
+
+
+@pytest.fixture(scope="module")
+def tiny():
+  """The recorded numbers and the model of their checkpoint."""
+  recorded = dict(np.load(TINY / "forward.npz"))
+  config = modeling.BertConfig.from_json_file(str(TINY / "bert_config.json"))
+  model = heads.ClassifierModel(config, num_labels=3)
+  missing = checkpoints.init_from_checkpoint(
+    model, str(TINY / "bert_model.ckpt")
+  )
+  assert not missing
+  return recorded, model
+
+
+def inputs_of(recorded):
+  return {
+    key.removeprefix("in/"): tf.constant(value)
+    for key, value in recorded.items()
+    if key.startswith("in/")
+  }
+
+
+def test_variables_have_the_originals_names(tiny):
+  _, model = tiny
+  reader = checkpoints.CheckpointReader(str(TINY / "bert_model.ckpt"))
+  assert {v.path: tuple(v.shape) for v in model.weights} == reader.shapes
+  assert reader.shapes["output_weights"] == (3, 32)
+
+
+def test_logits_losses_and_probabilities_are_the_originals(tiny):
+  recorded, model = tiny
+  inputs = inputs_of(recorded)
+  logits = model(inputs)
+  close(logits, recorded["out/logits"])
+  losses = heads.per_example_loss(logits, inputs["label_ids"], "classification")
+  close(losses, recorded["out/per_example_loss"])
+  close(
+    heads.probabilities(logits, "classification"), recorded["out/probabilities"]
+  )
+  sums = heads.classifier_loss(logits, inputs, "classification")
+  total, weight = sums["classifier_loss"]
+  close(total / weight, recorded["out/loss"])
+
+
+def test_gradients_and_the_clipping_norm_are_the_originals(tiny):
+  recorded, model = tiny
+  inputs = inputs_of(recorded)
+  with tf.GradientTape() as tape:
+    logits = model(inputs)
+    sums = heads.classifier_loss(logits, inputs, "classification")
+    total, weight = sums["classifier_loss"]
+    loss = total / weight
+  variables = model.trainable_variables
+  gradients = tape.gradient(loss, variables)
+  recorded_names = {k for k in recorded if k.startswith("grad/")}
+  assert {f"grad/{v.path}" for v in variables} == recorded_names
+  for variable, gradient in zip(variables, gradients):
+    close(tf.convert_to_tensor(gradient), recorded[f"grad/{variable.path}"])
+  norm = float(optimization.global_norm(gradients))
+  assert norm == pytest.approx(
+    recorded["grad_global_norm_as_clipped"], rel=1e-5
+  )
+  # Rows of one word piece count apart: the dense norm is another number.
+  assert norm != pytest.approx(recorded["grad_global_norm_dense"], rel=1e-3)
+
+
+def test_an_example_that_is_not_real_changes_nothing(tiny):
+  recorded, model = tiny
+  inputs = inputs_of(recorded)
+  logits = model(inputs).numpy()
+  one_less = {name: value[:5] for name, value in inputs.items()}
+  is_real = tf.constant([1, 1, 1, 1, 1, 0])
+  padded = {**inputs, "is_real_example": is_real[:, None]}
+  for fn in (heads.classifier_loss, heads.classifier_metrics):
+    expected = fn(logits[:5], one_less, "classification")
+    for name, sums in fn(logits, padded, "classification").items():
+      np.testing.assert_allclose(sums, expected[name], rtol=1e-6)
+
+
+def test_the_accuracy_counts_the_largest_logits():
+  logits = np.array([[1.0, 2.0, 0.0], [3.0, 2.0, 1.0], [0.0, 0.0, 1.0]])
+  features = {
+    "label_ids": np.array([[1], [1], [2]]),
+    "is_real_example": np.ones((3, 1), np.int32),
+  }
+  metrics = heads.classifier_metrics(logits, features, "classification")
+  assert [float(v) for v in metrics["accuracy"]] == [2.0, 3.0]
+
+
+def test_a_regression_is_judged_by_the_squared_error():
+  logits = np.array([[1.0], [2.5], [-1.0]], np.float32)
+  features = {
+    "label_ids": np.array([[1.5], [2.5], [1.0]], np.float32),
+    "is_real_example": np.ones((3,), np.int32),
+  }
+  losses = heads.per_example_loss(logits, features["label_ids"], "regression")
+  close(losses, [0.25, 0.0, 4.0])
+  metrics = heads.classifier_metrics(logits, features, "regression")
+  assert list(metrics) == ["example_loss"]
+  assert [float(v) for v in metrics["example_loss"]] == [4.25, 3.0]
+  np.testing.assert_array_equal(
+    heads.probabilities(logits, "regression"), logits
+  )
+
+
+def test_multilabel_is_one_binary_choice_for_each_label():
+  logits = np.array([[2.0, -1.0, 0.5], [-60.0, 60.0, 0.5]], np.float32)
+  features = {
+    "label_ids": np.array([[1, 0, 0], [0, 1, 1]]),
+    "is_real_example": np.ones((2, 1), np.int32),
+  }
+  chance = special.expit(logits.astype(np.float64))
+  close(heads.probabilities(logits, "multilabel"), chance)
+  right = np.where(features["label_ids"] == 1, chance, 1.0 - chance)
+  close(
+    heads.per_example_loss(logits, features["label_ids"], "multilabel"),
+    -np.log(right).mean(axis=1),
+  )
+  metrics = heads.classifier_metrics(logits, features, "multilabel")
+  # The third label of the first example is wrong; the second is all right.
+  assert [float(v) for v in metrics["accuracy"]] == [1.0, 2.0]
+
+
+def test_dropout_drops_a_tenth_of_the_pooled_output_whatever_the_config_says():
+  config = modeling.BertConfig(
+    50,
+    256,
+    1,
+    1,
+    16,
+    hidden_dropout_prob=0.0,
+    attention_probs_dropout_prob=0.0,
+    max_position_embeddings=4,
+  )
+  model = heads.ClassifierModel(config, num_labels=256)
+  # With the identity for a head, the logits are the dropped-out input.
+  model.output_weights.assign(np.eye(256))
+  ids = {"input_ids": tf.ones((256, 2), tf.int32)}
+  pooled = model(ids).numpy()
+  dropped = model(ids, training=True).numpy()
+  # 65,536 draws: five standard deviations are 0.006.
+  assert abs((dropped == 0.0).mean() - 0.1) < 0.006
+  kept = dropped != 0.0
+  np.testing.assert_allclose(dropped[kept], pooled[kept] / 0.9, rtol=1e-5)
