@@ -1,8 +1,10 @@
 """run_pretraining.py, fill_mask.py and what goes with them, as a user runs."""
 
+import dataclasses
 import json
 import os
 import pathlib
+import re
 import shutil
 import signal
 import subprocess
@@ -13,7 +15,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from bert_tf import checkpoints, curves
+from bert_tf import checkpoints, curves, estimator, fill_mask
+from bert_tf.tasks import pretraining
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 GOLDEN = ROOT / "tests" / "golden"
@@ -329,100 +332,132 @@ def assert_refused(result: subprocess.CompletedProcess, expected: str):
   assert expected in result.stderr.splitlines()[-1]
 
 
-def with_config(folder: pathlib.Path, **changes) -> str:
+def other_config(folder: pathlib.Path, **changes) -> dict[str, str]:
   (folder / "other.json").write_text(json.dumps({**CONFIG, **changes}))
-  return "--bert_config_file=other.json"
+  return {"bert_config_file": "other.json"}
 
 
-def truncated(folder: pathlib.Path) -> str:
+def truncated(folder: pathlib.Path) -> dict[str, str]:
   whole = (folder / "data.tfrecord").read_bytes()
   (folder / "short.tfrecord").write_bytes(whole[:-5])
-  return "--input_file=short.tfrecord"
+  return {"input_file": "short.tfrecord"}
 
 
-def half_checkpoint(folder: pathlib.Path) -> str:
+def half_checkpoint(folder: pathlib.Path) -> dict[str, str]:
   for path in (folder / "out").glob("model.ckpt-300.*"):
     shutil.copy(path, folder / path.name.replace("model.ckpt-300", "half"))
   data = folder / "half.data-00000-of-00001"
   data.write_bytes(data.read_bytes()[:1000])
-  return "--init_checkpoint=half"
+  return {"init_checkpoint": "half"}
 
 
-# What the user does wrong (flags, or what makes them in the data folder), and
-# what the last line must say.
+# What the user does wrong (settings, or what makes them in the data folder),
+# and what the message must say.
 MISTAKES = {
-  "nothing to do": (["--nodo_train"], "set --do_train or --do_eval"),
+  "nothing to do": ({"do_train": False}, "set --do_train or --do_eval"),
   "no such records": (
-    ["--input_file=x*.tf"],
+    {"input_file": "x*.tf"},
     "no TFRecord file matches 'x*.tf'",
   ),
-  "text for records": (["--input_file=text.txt"], "text.txt is not a whole"),
-  "truncated records": ([truncated], "short.tfrecord is not a whole"),
+  "text for records": ({"input_file": "text.txt"}, "text.txt is not a whole"),
+  "truncated records": (truncated, "short.tfrecord is not a whole"),
   "other length": (
-    ["--max_seq_length=64"],
+    {"max_seq_length": 64},
     "data.tfrecord was made with max_seq_length 32, this run has 64",
   ),
   "other predictions": (
-    ["--max_predictions_per_seq=20"],
+    {"max_predictions_per_seq": 20},
     "made with max_predictions_per_seq 5, this run has 20",
   ),
   "beyond the positions": (
-    ["--max_seq_length=128"],
+    {"max_seq_length": 128},
     "max_seq_length 128 exceeds max_position_embeddings 64",
   ),
   "more predictions than positions": (
-    ["--max_predictions_per_seq=33"],
+    {"max_predictions_per_seq": 33},
     "max_predictions_per_seq 33 exceeds max_seq_length 32",
   ),
   "vocabulary of another size": (
-    [lambda f: with_config(f, vocab_size=501), "--vocab_file=vocab.txt"],
+    lambda f: {**other_config(f, vocab_size=501), "vocab_file": "vocab.txt"},
     "vocab.txt has 500 word pieces, but vocab_size of other.json is 501",
   ),
   "records of another vocabulary": (
-    [lambda f: with_config(f, vocab_size=4)],
+    lambda f: other_config(f, vocab_size=4),
     "but vocab_size of the config is 4",
   ),
-  "config is not JSON": (["--bert_config_file=text.txt"], "text.txt: "),
-  "no config": (["--bert_config_file=none.json"], "none.json"),
+  "config is not JSON": ({"bert_config_file": "text.txt"}, "text.txt: "),
+  "no config": ({"bert_config_file": "none.json"}, "none.json"),
   "odd heads": (
-    [lambda f: with_config(f, num_attention_heads=5)],
+    lambda f: other_config(f, num_attention_heads=5),
     "hidden_size 32 is not a multiple of num_attention_heads 5",
   ),
   "checkpoint of another shape": (
-    [f"--init_checkpoint={GOLDEN}/variant_relu/bert_model.ckpt"],
+    {"init_checkpoint": f"{GOLDEN}/variant_relu/bert_model.ckpt"},
     "does not fit the model of the config",
   ),
-  "no checkpoint": (["--init_checkpoint=none"], "no checkpoint none"),
-  "half a checkpoint": ([half_checkpoint], "half is damaged or only half"),
+  "no checkpoint": ({"init_checkpoint": "none"}, "no checkpoint none"),
+  "half a checkpoint": (half_checkpoint, "half is damaged or only half"),
   "output_dir of another config": (
-    [lambda f: with_config(f, hidden_size=64), "--output_dir=out"],
+    lambda f: {**other_config(f, hidden_size=64), "output_dir": "out"},
     "out holds a run of another config: hidden_size is 32 there and 64 here",
   ),
-  "output_dir is a file": (["--output_dir=text.txt"], "text.txt"),
+  "output_dir is a file": ({"output_dir": "text.txt"}, "text.txt"),
   "fewer records than a batch": (
-    ["--train_batch_size=100000"],
+    {"train_batch_size": 100000},
     "fewer than one batch of 100000",
   ),
-  "a TPU": (["--use_tpu"], "--use_tpu cannot be honoured"),
 }
 
 
 @pytest.mark.parametrize("mistake", MISTAKES)
-def test_a_mistake_ends_in_one_clear_line(
-  data, trained, run_script, mistake, tmp_path
+def test_a_mistake_is_named_and_leaves_everything_as_it_was(
+  data, trained, mistake, tmp_path, monkeypatch
 ):
+  monkeypatch.chdir(data)
   changes, expected = MISTAKES[mistake]
-  flags = [c if isinstance(c, str) else c(data) for c in changes]
+  settings = {
+    "output_dir": str(tmp_path / "run"),
+    "train_batch_size": 16,
+    "learning_rate": 2e-3,
+    "num_train_steps": 300,
+    "num_warmup_steps": 20,
+    "bert_config_file": "config.json",
+    "input_file": "data.tfrecord",
+    "max_seq_length": 32,
+    "max_predictions_per_seq": 5,
+    "do_train": True,
+    **(changes(data) if callable(changes) else changes),
+  }
+  of_training = {f.name for f in dataclasses.fields(estimator.TrainConfig)}
+  train = {k: settings.pop(k) for k in of_training & settings.keys()}
+  config = pretraining.PretrainingConfig(
+    train=estimator.TrainConfig(**train), **settings
+  )
   before = {p: p.stat().st_mtime for p in (data / "out").iterdir()}
+  with pytest.raises(
+    (ValueError, OSError, tf.errors.OpError), match=re.escape(expected)
+  ):
+    pretraining.run(config)
+  assert {p: p.stat().st_mtime for p in (data / "out").iterdir()} == before
+
+
+def test_a_mistake_ends_the_script_in_one_clear_line(data, run_script):
   result = run_script(
     "run_pretraining.py",
     *TRAIN_FLAGS,
-    f"--output_dir={tmp_path}/run",
-    *flags,
+    "--max_seq_length=64",
+    "--output_dir=refused",
     cwd=data,
   )
-  assert_refused(result, expected)
-  assert {p: p.stat().st_mtime for p in (data / "out").iterdir()} == before
+  assert_refused(result, "made with max_seq_length 32, this run has 64")
+  assert not (data / "refused").exists()
+
+
+def test_a_device_that_cannot_be_used_is_refused(data, run_script):
+  result = run_script(
+    "run_pretraining.py", *TRAIN_FLAGS, "--use_tpu", "--output_dir=x", cwd=data
+  )
+  assert_refused(result, "--use_tpu cannot be honoured")
 
 
 def test_an_unknown_flag_is_refused_with_the_nearest_name(data, run_script):
@@ -434,22 +469,22 @@ def test_an_unknown_flag_is_refused_with_the_nearest_name(data, run_script):
   assert "Traceback" not in result.stderr
 
 
-@pytest.mark.parametrize(
-  "text,expected",
-  [
-    ("no mask here", "no [MASK] in 'no mask here'"),
-    ("[MASK] " * 70, "exceed the model's max_position_embeddings 64"),
-  ],
-)
-def test_fill_mask_refuses_what_it_cannot_fill(
-  data, trained, run_script, text, expected
-):
+def test_fill_mask_refuses_what_it_cannot_fill(data, trained, run_script):
+  filler = fill_mask.MaskFiller(
+    str(data / "config.json"),
+    str(data / "vocab.txt"),
+    str(data / "out" / "model.ckpt-300"),
+  )
+  with pytest.raises(ValueError, match="no \\[MASK\\] in 'no mask here'"):
+    filler.fill(["a [MASK]", "no mask here"])
+  with pytest.raises(ValueError, match="max_position_embeddings 64; shorten"):
+    filler.fill(["[MASK] " * 70])
   result = run_script(
     "fill_mask.py",
-    "--bert_config_file=config.json",
+    f"--bert_config_file={GOLDEN}/variant_tanh/bert_config.json",
     "--vocab_file=vocab.txt",
     "--init_checkpoint=out/model.ckpt-300",
-    f"--text={text}",
+    "--text=a [MASK]",
     cwd=data,
   )
-  assert_refused(result, expected)
+  assert_refused(result, "vocab.txt has 500 word pieces, but vocab_size")
