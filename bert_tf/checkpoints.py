@@ -6,6 +6,7 @@ variable's `/adam_m` and `/adam_v`, and `global_step`, int64.
 """
 
 import os
+import re
 from collections.abc import Mapping, Sequence
 
 import keras
@@ -65,10 +66,16 @@ class CheckpointReader:
       raise self._damaged(error) from error
 
   def _damaged(self, error: Exception) -> DamagedCheckpointError:
-    reason = str(error).splitlines()[0]
     return DamagedCheckpointError(
-      f"the checkpoint {self.path} is damaged or only half there: {reason}"
+      f"the checkpoint {self.path} is damaged or only half there: "
+      f"{_reason(error)}"
     )
+
+
+def _reason(error: Exception) -> str:
+  """Returns the first line of an error, without TensorFlow's name for the op."""
+  line = str(error).splitlines()[0]
+  return re.sub(r"^\{\{.*?\}\} | \[Op:\w+\].*$", "", line)
 
 
 def write(path: str, tensors: Mapping[str, tf.Tensor | np.ndarray]) -> None:
@@ -99,10 +106,9 @@ def write(path: str, tensors: Mapping[str, tf.Tensor | np.ndarray]) -> None:
       tf.io.gfile.rename(unfinished + suffix, path + suffix, overwrite=True)
   except tf.errors.OpError as error:
     _remove_all(unfinished)
-    reason = str(error.message).splitlines()[0]
     raise OSError(
-      f"could not write the checkpoint {path}: {reason}; free the disk or "
-      "choose another folder, the checkpoints before it are whole."
+      f"could not write the checkpoint {path}: {_reason(error)}; free the "
+      "disk or choose another folder, the checkpoints before it are whole."
     ) from error
 
 

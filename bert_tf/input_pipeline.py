@@ -101,6 +101,31 @@ def pretraining_spec(
   }
 
 
+def classifier_spec(
+  max_seq_length: int, num_labels: int, problem_type: str
+) -> dict[str, tf.io.FixedLenFeature]:
+  """Returns the features of a classifier record: names, shapes, dtypes.
+
+  Args:
+    max_seq_length: word pieces a record.
+    num_labels: C.
+    problem_type: one of heads.PROBLEM_TYPES; it decides what label_ids are.
+  """
+  ids = tf.io.FixedLenFeature([max_seq_length], tf.int64)
+  label_ids = {
+    "classification": tf.io.FixedLenFeature([1], tf.int64),
+    "regression": tf.io.FixedLenFeature([1], tf.float32),
+    "multilabel": tf.io.FixedLenFeature([num_labels], tf.int64),
+  }
+  return {
+    "input_ids": ids,
+    "input_mask": ids,
+    "segment_ids": ids,
+    "label_ids": label_ids[problem_type],
+    "is_real_example": tf.io.FixedLenFeature([1], tf.int64),
+  }
+
+
 def check_first_records(
   files: RecordFiles, spec: Spec, flags: Mapping[str, str], vocab_size: int
 ) -> None:

@@ -20,7 +20,8 @@ LAYERS = {
   3: (
     "feature_extraction fill_mask pretraining_beam pretraining_data "
     "pretraining_shards tasks.classification tasks.glue tasks.ner "
-    "tasks.pretraining tasks.squad tasks.squad_predictions tasks.swag"
+    "tasks.pretraining tasks.squad tasks.squad_data tasks.squad_evaluation "
+    "tasks.squad_features tasks.squad_predictions tasks.swag"
   ),
 }
 LAYER_OF = {
@@ -39,7 +40,13 @@ INSIDE_A_LAYER = {
   ("pretraining_beam", "pretraining_shards"),
   ("pretraining_beam", "pretraining_data"),
   ("tasks.classification", "tasks.glue"),
+  ("tasks.squad", "tasks.squad_data"),
+  ("tasks.squad", "tasks.squad_features"),
   ("tasks.squad", "tasks.squad_predictions"),
+  ("tasks.squad_evaluation", "tasks.squad_data"),
+  ("tasks.squad_features", "tasks.squad_data"),
+  ("tasks.squad_predictions", "tasks.squad_data"),
+  ("tasks.squad_predictions", "tasks.squad_features"),
 }
 
 

@@ -1,0 +1,168 @@
+"""SQuAD's scores, by the rules of its official evaluation scripts."""
+
+import collections
+import dataclasses
+import re
+import string
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+_PUNCTUATION = str.maketrans("", "", string.punctuation)
+_ARTICLES = re.compile(r"\b(a|an|the)\b")
+
+
+@dataclasses.dataclass(frozen=True)
+class SquadAnswers:
+  """What a SQuAD file holds to be right.
+
+  Attributes:
+    texts: the accepted answers of every question by its id; none where there
+      is nothing to be found.
+    is_v2: whether the rules are those of SQuAD 2.0.
+  """
+
+  texts: Mapping[str, Sequence[str]]
+  is_v2: bool
+
+
+def normalize_answer(text: str) -> str:
+  """Returns lower-cased text without punctuation, articles, extra blanks."""
+  text = text.lower().translate(_PUNCTUATION)
+  return " ".join(_ARTICLES.sub(" ", text).split())
+
+
+def exact_match(prediction: str, answer: str) -> float:
+  """Returns 1.0 if both are the same once normalised, else 0.0."""
+  return float(normalize_answer(prediction) == normalize_answer(answer))
+
+
+def token_f1(prediction: str, answer: str) -> float:
+  """Returns the F1 of the words of both, in [0, 1]; 0 without a common one."""
+  predicted = normalize_answer(prediction).split()
+  expected = normalize_answer(answer).split()
+  common = collections.Counter(predicted) & collections.Counter(expected)
+  num_common = sum(common.values())
+  if not num_common:
+    return 0.0
+  precision = num_common / len(predicted)
+  recall = num_common / len(expected)
+  return 2 * precision * recall / (precision + recall)
+
+
+def squad_scores(
+  answers: SquadAnswers, predictions: Mapping[str, str]
+) -> dict[str, tuple[float, float]]:
+  """Returns (exact match, F1), each in [0, 1], of every question by id.
+
+  A question that has no prediction scores 0.
+  """
+  scores = {}
+  for qas_id, texts in answers.texts.items():
+    if qas_id not in predictions:
+      scores[qas_id] = (0.0, 0.0)
+      continue
+    prediction = predictions[qas_id]
+    if answers.is_v2:
+      # 2.0 drops what is nothing but articles and punctuation.
+      texts = [text for text in texts if normalize_answer(text)]
+    if texts:
+      scores[qas_id] = (
+        max(exact_match(prediction, text) for text in texts),
+        max(token_f1(prediction, text) for text in texts),
+      )
+    else:
+      is_right = exact_match(prediction, "")
+      scores[qas_id] = (is_right, is_right)
+  return scores
+
+
+def squad_summary(
+  answers: SquadAnswers, predictions: Mapping[str, str]
+) -> dict[str, float | int]:
+  """Returns the means in percent, of 2.0 also by kind of question.
+
+  Args:
+    answers: of the data set.
+    predictions: the answer given to each question by its id.
+
+  Returns:
+    `exact_match`, `f1`, `total`; for 2.0 also `HasAns_exact`, `HasAns_f1`,
+    `HasAns_total` of the questions with an answer, and `NoAns_*`.
+  """
+  scores = squad_scores(answers, predictions)
+  exact, f1 = _percent(list(scores.values()))
+  summary = {"exact_match": exact, "f1": f1, "total": len(scores)}
+  if answers.is_v2:
+    for name, has_answer in (("HasAns", True), ("NoAns", False)):
+      part = [
+        score
+        for qas_id, score in scores.items()
+        if bool(answers.texts[qas_id]) == has_answer
+      ]
+      if part:
+        exact, f1 = _percent(part)
+        summary[f"{name}_exact"] = exact
+        summary[f"{name}_f1"] = f1
+        summary[f"{name}_total"] = len(part)
+  return summary
+
+
+def _percent(scores: Sequence[tuple[float, float]]) -> tuple[float, float]:
+  """Returns 100 times the mean of either score."""
+  exact, f1 = zip(*scores)
+  return 100.0 * sum(exact) / len(scores), 100.0 * sum(f1) / len(scores)
+
+
+def best_null_thresholds(
+  answers: SquadAnswers,
+  predictions: Mapping[str, str],
+  null_odds: Mapping[str, float],
+) -> dict[str, float]:
+  """Finds the null thresholds of the highest scores.
+
+  Args:
+    answers: of the data set.
+    predictions: by id. Best a text for every question: "" stays "" at any
+      threshold.
+    null_odds: how much likelier "" is than any text, one for each question.
+
+  Returns:
+    `best_exact` and `best_f1` in percent, and as `best_exact_thresh` and
+    `best_f1_thresh` the null odds above which "" is then answered.
+  """
+  ids = sorted(answers.texts, key=lambda qas_id: null_odds[qas_id])
+  scores = squad_scores(answers, predictions)
+  best = {}
+  for i, name in enumerate(("best_exact", "best_f1")):
+    gains = [
+      scores[qas_id][i]
+      if answers.texts[qas_id]
+      else -float(bool(predictions.get(qas_id)))
+      for qas_id in ids
+    ]
+    num_unanswerable = sum(not texts for texts in answers.texts.values())
+    odds = np.array([null_odds[qas_id] for qas_id in ids], np.float64)
+    total, threshold = _best_threshold(num_unanswerable, odds, gains)
+    best[name] = 100.0 * total / len(ids)
+    best[f"{name}_thresh"] = threshold
+  return best
+
+
+def _best_threshold(
+  null_total: float, odds: np.ndarray, gains: Sequence[float]
+) -> tuple[float, float]:
+  """Returns the highest total, and the threshold that gives it.
+
+  Args:
+    null_total: the total where "" is answered throughout.
+    odds: float64 [N]. Null odds, ascending.
+    gains: float [N]. What answering each adds to the total.
+  """
+  # Of answers for none, the first, the first two, ...
+  totals = null_total + np.concatenate([[0.0], np.cumsum(gains)])
+  # One threshold cannot part equal odds.
+  is_reachable = np.concatenate([[True], odds[1:] != odds[:-1], [True]])
+  best = int(np.argmax(np.where(is_reachable, totals, -np.inf)))
+  threshold = odds[best - 1] if best else odds[0] - 1.0
+  return float(totals[best]), float(threshold)
