@@ -73,7 +73,7 @@ class CheckpointReader:
 
 
 def _reason(error: Exception) -> str:
-  """Returns the first line of an error, without TensorFlow's name for the op."""
+  """Returns an error's first line without the name of TensorFlow's op."""
   line = str(error).splitlines()[0]
   return re.sub(r"^\{\{.*?\}\} | \[Op:\w+\].*$", "", line)
 

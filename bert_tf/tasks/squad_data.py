@@ -2,6 +2,7 @@
 
 import bisect
 import dataclasses
+import functools
 import json
 import re
 from collections.abc import Sequence
@@ -14,6 +15,9 @@ from bert_tf import metrics, tokenization
 
 # White space to SQuAD's readers: less than to `str.split`, and no U+00A0.
 _WORD = re.compile("[^ \t\r\n\u202f]+")
+
+_EMPTY = "questions are used that are empty, or their context is"
+_NOT_FOUND = "questions are left out, whose answer is not in their context"
 
 # Faults of one kind that are logged one by one unless all are asked for.
 _MAX_REPORTED = 5
@@ -32,14 +36,17 @@ class Context:
   """A paragraph, shared by its questions.
 
   Attributes:
+    text: as written.
     doc_tokens: its words, split at white space.
-    char_starts: where in the paragraph each begins, in characters.
-    num_chars: how long the paragraph is.
   """
 
+  text: str
   doc_tokens: Sequence[str]
-  char_starts: Sequence[int]
-  num_chars: int
+
+  @functools.cached_property
+  def char_starts(self) -> list[int]:
+    """Where in the text each word begins, in characters."""
+    return [match.start() for match in _WORD.finditer(self.text)]
 
   def word_at(self, char: int) -> int:
     """Returns the word at or before a character, -1 before the first."""
@@ -133,28 +140,19 @@ def read_squad_examples(
   paths = {}
   for context, qa in _questions(input_file):
     example = _example(context, qa)
-    first = paths.setdefault(example.qas_id, qa.path)
-    if first != qa.path:
-      raise ValueError(
-        f"{input_file}: {qa.path}id is {example.qas_id!r}, and so is "
-        f"{first}id; predictions are told apart by it, so make it unique."
-      )
-    if not example.question_text.strip() or not context.doc_tokens:
-      what = "context" if example.question_text.strip() else "question"
-      empty.append(f"{qa.path.rstrip('.')}: its {what} is empty")
+    _check_new(example, qa, paths)
+    if not example.question_text.strip():
+      empty.append(f"{qa.path}question is empty")
+    elif not context.doc_tokens:
+      empty.append(f"{qa.path.rpartition('qas[')[0]}context is empty")
     if is_training:
       example, fault = _located(example, qa, version_2_with_negative)
       if fault:
         not_found.append(fault)
         continue
     examples.append(example)
-  _report(input_file, empty, "empty questions or contexts", verbose_logging)
-  _report(
-    input_file,
-    not_found,
-    "questions left out: their answer is not found in the context",
-    verbose_logging,
-  )
+  _report(input_file, empty, _EMPTY, verbose_logging)
+  _report(input_file, not_found, _NOT_FOUND, verbose_logging)
   if not examples:
     raise ValueError(f"{input_file} has no question that can be used.")
   return examples
@@ -172,20 +170,11 @@ def _questions(input_file: str) -> list[tuple[Context, _Node]]:
   questions = []
   for article in data.objects():
     for paragraph in article.get("paragraphs", list).objects():
-      context = split_context(paragraph.get("context", str).value)
+      text = paragraph.get("context", str).value
+      context = Context(text, _WORD.findall(text))
       for qa in paragraph.get("qas", list).objects():
         questions.append((context, qa))
   return questions
-
-
-def split_context(text: str) -> Context:
-  """Splits a paragraph into its words."""
-  matches = list(_WORD.finditer(text))
-  return Context(
-    [match.group() for match in matches],
-    [match.start() for match in matches],
-    len(text),
-  )
 
 
 def _example(context: Context, qa: _Node) -> SquadExample:
@@ -208,6 +197,16 @@ def _example(context: Context, qa: _Node) -> SquadExample:
   )
 
 
+def _check_new(example: SquadExample, qa: _Node, paths: dict[str, str]) -> None:
+  """Raises ValueError for an id that is in paths, and adds it."""
+  first = paths.setdefault(example.qas_id, qa.path)
+  if first != qa.path:
+    raise ValueError(
+      f"{qa.file}: {qa.path}id is {example.qas_id!r}, and so is {first}id; "
+      "predictions are told apart by it, so make it unique."
+    )
+
+
 def _located(
   example: SquadExample, qa: _Node, version_2_with_negative: bool
 ) -> tuple[SquadExample, str]:
@@ -225,10 +224,10 @@ def _located(
   start = answer.get("answer_start", int).value
   context = example.context
   last = start + len(text) - 1
-  if max(start, last) >= context.num_chars:
+  if max(start, last) >= len(context.text):
     raise ValueError(
       f"{qa.file}: {answer.path}answer_start is {start} and the answer of "
-      f"{len(text)} characters goes past its context of {context.num_chars}; "
+      f"{len(text)} characters goes past its context of {len(context.text)}; "
       "count in characters, not bytes."
     )
   start_position = context.word_at(start)
