@@ -69,6 +69,11 @@ class Estimator:
     eval_fn: (outputs, features) to sums of what is reported; the mean over a
       data set is the total of the sums over the total of the weights.
     config: how to train.
+
+  Attributes:
+    model: the model.
+    optimizer: of the model's variables that get a gradient.
+    train_step: one compiled step, from features to the sums that are logged.
   """
 
   def __init__(
@@ -87,7 +92,7 @@ class Estimator:
     self.optimizer = optimization.create_optimizer(
       config.learning_rate, config.num_train_steps, config.num_warmup_steps
     )
-    self._step = tf.function(self._train_step, jit_compile=config.use_xla)
+    self.train_step = tf.function(self._train_step, jit_compile=config.use_xla)
     self._steps = tf.function(self._run_steps)
     self._evaluation_step = tf.function(self._evaluate_batch)
     self._prediction_step = tf.function(self._predict_batch)
@@ -111,7 +116,7 @@ class Estimator:
     config = self.config
     # Which variables get a gradient, and so have moments, is known once the
     # step has been traced.
-    self._step.get_concrete_function(input_fn(0).element_spec)
+    self.train_step.get_concrete_function(input_fn(0).element_spec)
     step = self._restore_for_training()
     if step >= config.num_train_steps:
       logging.info(
@@ -323,9 +328,9 @@ class Estimator:
     return self.model(features, training=False)
 
   def _run_steps(self, iterator: Iterator, num_steps: tf.Tensor) -> Sums:
-    sums = self._step(next(iterator))
+    sums = self.train_step(next(iterator))
     for _ in tf.range(num_steps - 1):
-      sums = progress.added(sums, self._step(next(iterator)))
+      sums = progress.added(sums, self.train_step(next(iterator)))
     return sums
 
 

@@ -19,7 +19,8 @@ LAYERS = {
   2: "curves estimator export interop progress",
   3: (
     "feature_extraction fill_mask pretraining_beam pretraining_data "
-    "pretraining_shards tasks.classification tasks.glue tasks.ner "
+    "pretraining_shards tasks.classification tasks.classification_results "
+    "tasks.examples tasks.glue tasks.label_map tasks.ner "
     "tasks.pretraining tasks.squad tasks.squad_data tasks.squad_evaluation "
     "tasks.squad_features tasks.squad_predictions tasks.swag"
   ),
@@ -39,7 +40,12 @@ INSIDE_A_LAYER = {
   ("pretraining_shards", "pretraining_data"),
   ("pretraining_beam", "pretraining_shards"),
   ("pretraining_beam", "pretraining_data"),
-  ("tasks.classification", "tasks.glue"),
+  ("tasks.classification", "tasks.classification_results"),
+  ("tasks.classification", "tasks.examples"),
+  ("tasks.classification", "tasks.label_map"),
+  ("tasks.classification_results", "tasks.examples"),
+  ("tasks.glue", "tasks.examples"),
+  ("tasks.label_map", "tasks.examples"),
   ("tasks.squad", "tasks.squad_data"),
   ("tasks.squad", "tasks.squad_features"),
   ("tasks.squad", "tasks.squad_predictions"),
