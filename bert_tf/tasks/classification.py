@@ -1,0 +1,392 @@
+"""Fine-tuning on single texts and pairs (Devlin et al. 2019, 4.1)."""
+
+import dataclasses
+import os
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from absl import logging
+
+from bert_tf import (
+  checkpoints,
+  estimator,
+  features,
+  heads,
+  input_pipeline,
+  modeling,
+  tokenization,
+)
+from bert_tf.heads import Sums
+from bert_tf.modeling import Tensor
+from bert_tf.tasks import classification_results, examples, label_map
+from bert_tf.tasks.examples import InputExample
+
+# What the original wrote, and so what comes first.
+_ORIGINAL_RESULTS = ("eval_accuracy", "eval_loss", "global_step", "loss")
+
+# Examples of each file that are logged as the model sees them.
+_NUM_LOGGED = 5
+
+
+@dataclasses.dataclass(frozen=True)
+class ClassificationConfig:
+  """What `run_classifier.py` is asked for.
+
+  Attributes:
+    task: what is classified.
+    data_dir: folder with the task's files.
+    bert_config_file: the model's sizes.
+    vocab_file: the model's vocabulary.
+    train: how to train; `run` sets its steps.
+    do_lower_case: whether the vocabulary is lower-cased.
+    max_seq_length: word pieces an example; what is longer is cut.
+    do_train: whether to train.
+    do_eval: whether to evaluate, after training if both.
+    do_predict: whether to predict the test file, after both.
+    eval_batch_size: examples a batch of the evaluation.
+    predict_batch_size: examples a batch of the prediction.
+    num_train_epochs: passes over the training file; may be a fraction.
+    warmup_proportion: share of the steps with a rising learning rate, in
+      [0, 1].
+    skip_bad_rows: whether to count bad rows of the training and evaluation
+      files instead of stopping at the first.
+  """
+
+  task: examples.Task
+  data_dir: str
+  bert_config_file: str
+  vocab_file: str
+  train: estimator.TrainConfig
+  do_lower_case: bool = True
+  max_seq_length: int = 128
+  do_train: bool = False
+  do_eval: bool = False
+  do_predict: bool = False
+  eval_batch_size: int = 8
+  predict_batch_size: int = 8
+  num_train_epochs: float = 3.0
+  warmup_proportion: float = 0.1
+  skip_bad_rows: bool = False
+
+
+def run(config: ClassificationConfig) -> None:
+  """Trains, evaluates and predicts as asked; writes the result files.
+
+  Raises:
+    ValueError: if flags, config, vocabulary, data, checkpoint and output_dir
+      do not fit one another, before anything is written.
+  """
+  bert_config = modeling.BertConfig.from_json_file(config.bert_config_file)
+  tokenizer = tokenization.FullTokenizer(
+    config.vocab_file, config.do_lower_case
+  )
+  _check(config, bert_config, len(tokenizer.vocab))
+  task, data = _read(config)
+  config = dataclasses.replace(
+    config, task=task, train=_with_steps(config, len(data.get("train", ())))
+  )
+  label_map.check(config.train.output_dir, task)
+  _check_head(config.train, num_outputs(task))
+  estimator.claim_output_dir(config.train.output_dir, bert_config)
+  label_map.write(config.train.output_dir, task)
+  runner = build_estimator(bert_config, task, config.train)
+  if config.do_train:
+    train = config.train
+    records = _write_records(config, "train", data["train"], tokenizer)
+    steps_done = runner.train(
+      lambda steps_done: input_pipeline.training_dataset(
+        records,
+        _spec(config),
+        train.train_batch_size,
+        train.seed,
+        steps_done,
+        bert_config.vocab_size,
+      )
+    )
+    if steps_done < train.num_train_steps:
+      return
+  if config.do_eval:
+    records = _write_records(config, "eval", data["dev"], tokenizer)
+    _evaluate(config, runner, records, bert_config.vocab_size)
+  if config.do_predict:
+    records = _write_records(config, "predict", data["test"], tokenizer)
+    _predict(config, runner, records, bert_config.vocab_size, data["test"])
+
+
+def num_outputs(task: examples.Task) -> int:
+  """Returns C, the outputs of the model: the labels, or one number."""
+  return 1 if task.problem_type == "regression" else len(task.labels)
+
+
+def build_estimator(
+  bert_config: modeling.BertConfig,
+  task: examples.Task,
+  train_config: estimator.TrainConfig,
+) -> estimator.Estimator:
+  """Returns the Estimator of a classifier.
+
+  Args:
+    bert_config: the model's sizes.
+    task: its labels are known.
+    train_config: how to train.
+  """
+
+  def loss_fn(logits: Tensor, batch: Mapping[str, Tensor]) -> Sums:
+    return heads.classifier_loss(logits, batch, task.problem_type)
+
+  def eval_fn(logits: Tensor, batch: Mapping[str, Tensor]) -> Sums:
+    return heads.classifier_metrics(logits, batch, task.problem_type)
+
+  return estimator.Estimator(
+    lambda: heads.ClassifierModel(bert_config, num_outputs(task)),
+    loss_fn,
+    eval_fn,
+    train_config,
+  )
+
+
+def convert_example(
+  example: InputExample,
+  task: examples.Task,
+  tokenizer: tokenization.FullTokenizer,
+  max_seq_length: int,
+) -> bytes:
+  """Returns the serialized `tf.train.Example` of one example.
+
+  Its features are those of input_pipeline.classifier_spec. Without a label,
+  as in a test file, label_ids hold the first label, 0 or none.
+  """
+  ids_b = None
+  if example.text_b is not None:
+    ids_b = tokenizer.tokenize_to_ids(example.text_b)
+  ints = features.pack(
+    tokenizer.tokenize_to_ids(example.text_a),
+    ids_b,
+    *tokenizer.convert_tokens_to_ids(["[CLS]", "[SEP]"]),
+    max_seq_length,
+  )
+  ints["is_real_example"] = [1]
+  floats = {}
+  label = example.label
+  if task.problem_type == "regression":
+    floats["label_ids"] = [label or 0.0]
+  elif task.problem_type == "multilabel":
+    ints["label_ids"] = [int(name in (label or ())) for name in task.labels]
+  else:
+    ints["label_ids"] = [0 if label is None else task.labels.index(label)]
+  return features.encode_example(features.encode_features(ints, floats))
+
+
+def _check(
+  config: ClassificationConfig,
+  bert_config: modeling.BertConfig,
+  vocab_size: int,
+) -> None:
+  """Raises ValueError where flags, config and vocabulary do not fit."""
+  if not (config.do_train or config.do_eval or config.do_predict):
+    raise ValueError(
+      "nothing to do: set --do_train, --do_eval or --do_predict."
+    )
+  tokenization.validate_case_matches_checkpoint(
+    config.do_lower_case, config.train.init_checkpoint
+  )
+  limit = bert_config.max_position_embeddings
+  if config.max_seq_length > limit:
+    raise ValueError(
+      f"max_seq_length {config.max_seq_length} exceeds "
+      f"max_position_embeddings {limit} of {config.bert_config_file}; lower "
+      "the flag or use another config."
+    )
+  if vocab_size != bert_config.vocab_size:
+    raise ValueError(
+      f"{config.vocab_file} has {vocab_size} word pieces, but vocab_size of "
+      f"{config.bert_config_file} is {bert_config.vocab_size}; use the "
+      "vocabulary that the model is for."
+    )
+
+
+def _read(
+  config: ClassificationConfig,
+) -> tuple[examples.Task, dict[str, list[InputExample]]]:
+  """Reads what is asked for.
+
+  Returns:
+    The task with its labels known, and the examples of "train", "dev" and
+    "test" where they are needed.
+  """
+  task, folder = config.task, config.data_dir
+  flags = {"train": "do_train", "dev": "do_eval", "test": "do_predict"}
+  splits = {
+    part: getattr(task, part)
+    for part, flag in flags.items()
+    if getattr(config, flag)
+  }
+  for part, split in splits.items():
+    if split is None:
+      raise ValueError(
+        f"{task.name} has no {part} file; leave out --{flags[part]}."
+      )
+  examples.check_files(folder, list(splits.values()), task.name)
+  task = label_map.with_saved_labels(task, config.train.output_dir)
+  data = {}
+  if task.labels is None:
+    task, data["train"] = _read_with_labels(config)
+  for part, split in splits.items():
+    if part not in data:
+      # Predictions stand in the order of the test file, row for row.
+      skip = config.skip_bad_rows and part != "test"
+      data[part] = examples.read_examples(folder, split, task, skip)
+    logging.info("%s: %d examples.", split.file, len(data[part]))
+  return task, data
+
+
+def _read_with_labels(
+  config: ClassificationConfig,
+) -> tuple[examples.Task, list[InputExample]]:
+  """Returns the task with the labels of the training file, and its examples."""
+  task = config.task
+  path = os.path.join(config.data_dir, task.train.file)
+  if not os.path.isfile(path):
+    raise ValueError(
+      f"the labels are not known: {config.train.output_dir} has no "
+      f"{label_map.FILE} and there is no {path}; copy the {label_map.FILE} of "
+      "the run that trained the model into --output_dir."
+    )
+  found = examples.read_examples(
+    config.data_dir, task.train, task, config.skip_bad_rows
+  )
+  labels = examples.infer_labels(found)
+  needed = 2 if task.problem_type == "classification" else 1
+  if len(labels) < needed:
+    raise ValueError(
+      f"{path} has {len(labels)} labels ({', '.join(labels)}), at least "
+      f"{needed} are needed; is --label_column right?"
+    )
+  return dataclasses.replace(task, labels=labels), found
+
+
+def _with_steps(
+  config: ClassificationConfig, num_examples: int
+) -> estimator.TrainConfig:
+  """Returns how to train, with the steps that the examples make."""
+  train, batch_size = config.train, config.train.train_batch_size
+  if not config.do_train:
+    return train
+  if num_examples < batch_size:
+    raise ValueError(
+      f"{config.task.train.file} has {num_examples} examples, fewer than one "
+      f"batch of {batch_size}; lower --train_batch_size."
+    )
+  # As the original computed both: rounded down.
+  num_train_steps = int(num_examples / batch_size * config.num_train_epochs)
+  if num_train_steps < 1:
+    raise ValueError(
+      f"num_train_epochs {config.num_train_epochs} of {num_examples} examples "
+      f"is less than one batch of {batch_size}; raise it."
+    )
+  return dataclasses.replace(
+    train,
+    num_train_steps=num_train_steps,
+    num_warmup_steps=int(num_train_steps * config.warmup_proportion),
+  )
+
+
+def _check_head(train: estimator.TrainConfig, num_labels: int) -> None:
+  """Raises ValueError if the checkpoint to start from has another head."""
+  own = checkpoints.listed(train.output_dir)
+  given = [train.init_checkpoint] if train.init_checkpoint else []
+  for path in own or given:
+    try:
+      shapes = checkpoints.CheckpointReader(path).shapes
+    except checkpoints.DamagedCheckpointError:
+      continue  # The Estimator takes the one before it, or says so.
+    head = shapes.get("output_weights")
+    if own and head is None:
+      raise ValueError(
+        f"{train.output_dir} holds another task's run: {path} has no "
+        "output_weights; choose another --output_dir."
+      )
+    if head and head[0] != num_labels:
+      raise ValueError(
+        f"{path} has a head of {head[0]} labels, this task needs "
+        f"{num_labels}; start from a checkpoint of the same labels, or of "
+        "none."
+      )
+    return
+
+
+def _spec(config: ClassificationConfig) -> input_pipeline.Spec:
+  return input_pipeline.classifier_spec(
+    config.max_seq_length, num_outputs(config.task), config.task.problem_type
+  )
+
+
+def _write_records(
+  config: ClassificationConfig,
+  name: str,
+  data: Sequence[InputExample],
+  tokenizer: tokenization.FullTokenizer,
+) -> input_pipeline.RecordFiles:
+  """Writes `NAME.tf_record` into the folder of the run."""
+  path = os.path.join(config.train.output_dir, f"{name}.tf_record")
+  with features.open_records([path]) as writer:
+    for index, example in enumerate(data):
+      if index < _NUM_LOGGED:
+        texts = [text for text in (example.text_a, example.text_b) if text]
+        pieces = " [SEP] ".join(" ".join(tokenizer.tokenize(t)) for t in texts)
+        logging.info("%s: %s -> %s", example.guid, pieces, example.label)
+      writer.write(
+        convert_example(example, config.task, tokenizer, config.max_seq_length)
+      )
+  return input_pipeline.RecordFiles((path,), len(data))
+
+
+def _evaluate(
+  config: ClassificationConfig,
+  runner: estimator.Estimator,
+  records: input_pipeline.RecordFiles,
+  vocab_size: int,
+) -> None:
+  """Evaluates the newest checkpoint and writes `eval_results.txt`."""
+  task = config.task
+  label_ids, probabilities = [], []
+
+  def collect(logits: Tensor, batch: Mapping[str, Tensor]) -> None:
+    label_ids.append(batch["label_ids"].numpy())
+    probabilities.append(heads.probabilities(logits, task.problem_type).numpy())
+
+  batches = input_pipeline.finite_dataset(
+    records, _spec(config), config.eval_batch_size, vocab_size
+  )
+  results = runner.evaluate(batches, on_outputs=collect)
+  # The names that the original gave to the means over examples.
+  results["eval_loss"] = results.pop("example_loss")
+  if "accuracy" in results:
+    results["eval_accuracy"] = results.pop("accuracy")
+  results.update(
+    classification_results.official_metrics(
+      task, np.concatenate(label_ids), np.concatenate(probabilities)
+    )
+  )
+  path = os.path.join(config.train.output_dir, "eval_results.txt")
+  estimator.write_results(path, results, first=_ORIGINAL_RESULTS)
+
+
+def _predict(
+  config: ClassificationConfig,
+  runner: estimator.Estimator,
+  records: input_pipeline.RecordFiles,
+  vocab_size: int,
+  data: Sequence[InputExample],
+) -> None:
+  """Predicts the test file and writes the files of predictions."""
+  batches = input_pipeline.finite_dataset(
+    records, _spec(config), config.predict_batch_size, vocab_size
+  )
+  probabilities = [
+    heads.probabilities(logits, config.task.problem_type).numpy()
+    for logits in runner.predict(batches)
+  ]
+  classification_results.write_predictions(
+    config.train.output_dir, config.task, data, np.concatenate(probabilities)
+  )

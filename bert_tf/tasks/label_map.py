@@ -1,0 +1,70 @@
+"""label_map.json: the task of a run's folder and its labels."""
+
+import dataclasses
+import json
+import os
+from typing import Any
+
+import tensorflow as tf
+
+from bert_tf.tasks.examples import Task
+
+FILE = "label_map.json"
+
+
+def with_saved_labels(task: Task, output_dir: str) -> Task:
+  """Returns the task with the labels of the run, where they were not known.
+
+  They stay unknown, None, if the folder has no label map.
+  """
+  saved = _saved(output_dir)
+  if task.labels is not None or saved is None:
+    return task
+  return dataclasses.replace(task, labels=tuple(saved.get("labels", ())))
+
+
+def check(output_dir: str, task: Task) -> None:
+  """Raises ValueError if the folder holds a run of another task."""
+  saved = _saved(output_dir)
+  if saved not in (None, _label_map(task)):
+    raise ValueError(
+      f"{output_dir} holds another task's run: its {FILE} is "
+      f"{json.dumps(saved)}, this run's {json.dumps(_label_map(task))}; choose "
+      "another --output_dir. Its checkpoint can be the --init_checkpoint."
+    )
+
+
+def write(output_dir: str, task: Task) -> None:
+  """Writes the label map; whole or not at all."""
+  text = json.dumps(_label_map(task), indent=2, ensure_ascii=False)
+  path = os.path.join(output_dir, FILE)
+  with tf.io.gfile.GFile(path + ".tmp", "w") as writer:
+    writer.write(text + "\n")
+  tf.io.gfile.rename(path + ".tmp", path, overwrite=True)
+
+
+def _label_map(task: Task) -> dict[str, Any]:
+  """Returns what the file holds; a label's id is its place in the list."""
+  return {
+    "task_name": task.name,
+    "problem_type": task.problem_type,
+    "labels": list(task.labels),
+  }
+
+
+def _saved(output_dir: str) -> dict[str, Any] | None:
+  """Returns what the file holds, None without one."""
+  path = os.path.join(output_dir, FILE)
+  if not tf.io.gfile.exists(path):
+    return None
+  with tf.io.gfile.GFile(path) as reader:
+    text = reader.read()
+  try:
+    saved = json.loads(text)
+  except ValueError:
+    saved = None
+  if not isinstance(saved, dict):
+    raise ValueError(
+      f"{path} is no label map; remove it or choose another --output_dir."
+    )
+  return saved

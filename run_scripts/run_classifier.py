@@ -1,0 +1,166 @@
+"""Fine-tunes BERT on GLUE, XNLI or one's own texts, and classifies."""
+
+import common_flags
+from absl import flags
+
+from bert_tf import estimator, heads
+from bert_tf.tasks import classification, examples, glue
+
+FLAGS = flags.FLAGS
+
+flags.DEFINE_string(
+  "data_dir", None, "Folder with the task's files, such as train.tsv."
+)
+flags.DEFINE_string(
+  "bert_config_file", None, "JSON file with the sizes of the model."
+)
+flags.DEFINE_string(
+  "task_name",
+  None,
+  f"The task: {', '.join(glue.NAMES)}, in any case; or, for one's own train, "
+  f"dev and test files, {', '.join(examples.FILE_FORMATS)}.",
+)
+flags.DEFINE_string("vocab_file", None, "The vocabulary of the model.")
+flags.DEFINE_string(
+  "output_dir", None, "Folder for checkpoints, records and results."
+)
+flags.DEFINE_string(
+  "init_checkpoint",
+  None,
+  "Checkpoint to start from, usually a pre-trained BERT. A checkpoint in "
+  "output_dir goes before it.",
+)
+flags.DEFINE_bool(
+  "do_lower_case", True, "Whether to lower-case; False for cased models."
+)
+flags.DEFINE_integer(
+  "max_seq_length",
+  128,
+  "Word pieces an example, [CLS] and [SEP] included; what is longer is cut.",
+  lower_bound=5,
+)
+flags.DEFINE_bool("do_train", False, "Whether to train.")
+flags.DEFINE_bool("do_eval", False, "Whether to evaluate on the dev file.")
+flags.DEFINE_bool("do_predict", False, "Whether to predict the test file.")
+flags.DEFINE_integer(
+  "train_batch_size", 32, "Examples a training step.", lower_bound=1
+)
+flags.DEFINE_integer(
+  "eval_batch_size", 8, "Examples an evaluation batch.", lower_bound=1
+)
+flags.DEFINE_integer(
+  "predict_batch_size", 8, "Examples a prediction batch.", lower_bound=1
+)
+flags.DEFINE_float("learning_rate", 5e-5, "Peak learning rate.")
+flags.DEFINE_float(
+  "num_train_epochs", 3.0, "Passes over the training file.", lower_bound=0.0
+)
+flags.DEFINE_float(
+  "warmup_proportion",
+  0.1,
+  "Share of the steps with a rising learning rate.",
+  lower_bound=0.0,
+  upper_bound=1.0,
+)
+flags.DEFINE_integer(
+  "save_checkpoints_steps",
+  1000,
+  "Steps between two checkpoints.",
+  lower_bound=1,
+)
+flags.DEFINE_integer(
+  "iterations_per_loop",
+  1000,
+  "The most steps between two looks at the clock.",
+  lower_bound=1,
+)
+common_flags.define_tpu_flags()
+
+flags.DEFINE_string("xnli_language", "zh", "The language of XNLI's texts.")
+flags.DEFINE_enum(
+  "problem_type",
+  "classification",
+  heads.PROBLEM_TYPES,
+  "What the labels of one's own data are: a class, a number, or several "
+  f"labels, {examples.LABEL_SEPARATOR} between them (a list in jsonl).",
+)
+flags.DEFINE_string(
+  "text_a_column",
+  "text",
+  "Of one's own data: the column of the text, by its name in the header (the "
+  "key in jsonl), or by its number from 0 in files without header.",
+)
+flags.DEFINE_string(
+  "text_b_column", None, "Of one's own data: the second text of a pair."
+)
+flags.DEFINE_string("label_column", "label", "Of one's own data: the label.")
+flags.DEFINE_bool(
+  "skip_bad_rows",
+  False,
+  "Whether to count the rows at fault in the train and dev files instead of "
+  "stopping at the first.",
+)
+common_flags.define_training_flags()
+
+
+def _task() -> examples.Task:
+  """Returns the task that the flags name."""
+  file_format = FLAGS.task_name.lower()
+  if file_format not in examples.FILE_FORMATS:
+    return glue.get_task(FLAGS.task_name, FLAGS.xnli_language)
+  return examples.own_task(
+    file_format,
+    FLAGS.problem_type,
+    FLAGS.text_a_column,
+    FLAGS.text_b_column,
+    FLAGS.label_column,
+  )
+
+
+def main() -> None:
+  """Builds the configs from the flags and runs."""
+  common_flags.check_tpu_flags()
+  classification.run(
+    classification.ClassificationConfig(
+      task=_task(),
+      data_dir=FLAGS.data_dir,
+      bert_config_file=FLAGS.bert_config_file,
+      vocab_file=FLAGS.vocab_file,
+      do_lower_case=FLAGS.do_lower_case,
+      max_seq_length=FLAGS.max_seq_length,
+      do_train=FLAGS.do_train,
+      do_eval=FLAGS.do_eval,
+      do_predict=FLAGS.do_predict,
+      eval_batch_size=FLAGS.eval_batch_size,
+      predict_batch_size=FLAGS.predict_batch_size,
+      num_train_epochs=FLAGS.num_train_epochs,
+      warmup_proportion=FLAGS.warmup_proportion,
+      skip_bad_rows=FLAGS.skip_bad_rows,
+      train=estimator.TrainConfig(
+        output_dir=FLAGS.output_dir,
+        init_checkpoint=FLAGS.init_checkpoint,
+        train_batch_size=FLAGS.train_batch_size,
+        learning_rate=FLAGS.learning_rate,
+        num_train_steps=1,  # Counted once the examples are.
+        num_warmup_steps=0,
+        save_checkpoints_steps=FLAGS.save_checkpoints_steps,
+        keep_checkpoint_max=FLAGS.keep_checkpoint_max,
+        iterations_per_loop=FLAGS.iterations_per_loop,
+        log_every_steps=FLAGS.log_every_steps,
+        seed=FLAGS.seed,
+        use_xla=FLAGS.use_xla,
+      ),
+    )
+  )
+
+
+if __name__ == "__main__":
+  for name in (
+    "data_dir",
+    "bert_config_file",
+    "task_name",
+    "vocab_file",
+    "output_dir",
+  ):
+    flags.mark_flag_as_required(name)
+  common_flags.run(main)
