@@ -1,0 +1,231 @@
+"""run_classifier.py as a user runs it."""
+
+import json
+import pathlib
+import shutil
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from bert_tf import curves
+
+GOLDEN = pathlib.Path(__file__).resolve().parent / "golden"
+CONFIG = {
+  "vocab_size": 500,
+  "hidden_size": 32,
+  "num_hidden_layers": 1,
+  "num_attention_heads": 2,
+  "intermediate_size": 64,
+  "max_position_embeddings": 32,
+  "type_vocab_size": 2,
+  "initializer_range": 0.1,
+}
+
+
+def results(folder: pathlib.Path) -> dict[str, float]:
+  lines = (folder / "eval_results.txt").read_text().splitlines()
+  return {k: float(v) for k, v in (line.split(" = ") for line in lines)}
+
+
+def parsed(path) -> list[dict[str, list[int]]]:
+  """Returns the features of every record of a file of ints."""
+  records = tf.data.TFRecordDataset(str(path)).as_numpy_iterator()
+  return [
+    {
+      name: list(feature.int64_list.value)
+      for name, feature in sorted(
+        tf.train.Example.FromString(record).features.feature.items()
+      )
+    }
+    for record in records
+  ]
+
+
+@pytest.fixture(scope="module")
+def recorded_run(shared, tmp_path_factory, run_script):
+  """The folder of the run that was recorded of the original."""
+  folder = tmp_path_factory.mktemp("mnli")
+  result = run_script(
+    "run_classifier.py",
+    "--task_name=MNLI",
+    "--do_eval=true",
+    "--do_predict=true",
+    f"--data_dir={shared}/golden/classifier/data/MNLI",
+    f"--vocab_file={GOLDEN}/tiny/vocab.txt",
+    f"--bert_config_file={GOLDEN}/tiny_classifier/bert_config.json",
+    f"--init_checkpoint={GOLDEN}/tiny_classifier/bert_model.ckpt",
+    "--max_seq_length=64",
+    "--output_dir=out",
+    cwd=folder,
+  )
+  assert result.returncode == 0, result.stderr
+  return folder / "out"
+
+
+def test_evaluation_of_a_recorded_run_is_the_originals(shared, recorded_run):
+  recorded = results(shared / "golden/e2e/mnli")
+  ours = results(recorded_run)
+  assert list(ours) == list(recorded)
+  for name, value in recorded.items():
+    assert ours[name] == pytest.approx(value, abs=1e-5), name
+  assert parsed(recorded_run / "eval.tf_record") == parsed(
+    shared / "golden/e2e/mnli/eval.tf_record"
+  )
+
+
+def test_predictions_of_a_recorded_run_are_the_originals(shared, recorded_run):
+  recorded = np.loadtxt(shared / "golden/e2e/mnli/test_results.tsv")
+  ours = np.loadtxt(recorded_run / "test_results.tsv")
+  assert recorded.shape == (11, 3)
+  np.testing.assert_allclose(ours, recorded, atol=1e-5)
+  labels = ["contradiction", "entailment", "neutral"]
+  likeliest = [labels[i] for i in recorded.argmax(axis=-1)]
+  lines = (recorded_run / "predictions.jsonl").read_text().splitlines()
+  predictions = [json.loads(line) for line in lines]
+  assert [p["id"] for p in predictions] == [f"test-{i}" for i in range(11)]
+  assert [p["label"] for p in predictions] == likeliest
+  for prediction, row in zip(predictions, recorded):
+    assert list(prediction["probabilities"]) == labels
+    np.testing.assert_allclose(
+      list(prediction["probabilities"].values()), row, atol=1e-5
+    )
+  submitted = (recorded_run / "MNLI-m.tsv").read_text().splitlines()
+  assert submitted[0] == "index\tprediction"
+  assert submitted[1:] == [f"{i}\t{label}" for i, label in enumerate(likeliest)]
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+  """A folder with pairs that are alike or not, config and vocabulary."""
+  folder = tmp_path_factory.mktemp("data")
+  rows = [
+    {"a": f"{a} " * n, "b": f"{b} " * n, "same": a == b}
+    for n in (1, 2, 3, 4)
+    for a in ("of", "and", "the", "in")
+    for b in ("of", "and", "the", a)
+  ]
+  for name in ("train", "dev", "test"):
+    lines = "".join(json.dumps(row) + "\n" for row in rows)
+    (folder / f"{name}.jsonl").write_text(lines)
+  (folder / "config.json").write_text(json.dumps(CONFIG))
+  shutil.copy(GOLDEN / "tiny" / "vocab.txt", folder / "vocab.txt")
+  return folder
+
+
+FLAGS = [
+  "--task_name=jsonl",
+  "--text_a_column=a",
+  "--text_b_column=b",
+  "--label_column=same",
+  "--data_dir=.",
+  "--bert_config_file=config.json",
+  "--vocab_file=vocab.txt",
+  "--max_seq_length=16",
+  "--do_train",
+]
+
+
+def test_training_on_ones_own_pairs_learns_them(data, run_script):
+  result = run_script(
+    "run_classifier.py",
+    *FLAGS,
+    "--do_eval",
+    "--do_predict",
+    "--output_dir=out",
+    "--train_batch_size=16",
+    "--learning_rate=3e-3",
+    "--num_train_epochs=100",
+    "--save_checkpoints_steps=200",
+    cwd=data,
+  )
+  assert result.returncode == 0, result.stderr
+  losses = curves.read(str(data / "out"))["loss"]
+  assert losses[400] < 0.5 * losses[100]
+  assert results(data / "out")["eval_accuracy"] > 0.9
+  label_map = json.loads((data / "out" / "label_map.json").read_text())
+  assert label_map["labels"] == ["false", "true"]
+  lines = (data / "out" / "predictions.jsonl").read_text().splitlines()
+  first = json.loads(lines[0])
+  assert (first["text"], first["text_b"], first["label"]) == (
+    "of ",
+    "of ",
+    "true",
+  )
+  assert "train-0: of [SEP] of -> true" in result.stderr
+
+
+def test_a_mistake_ends_in_one_clear_line(data, run_script):
+  with (data / "train.jsonl").open() as reader:
+    lines = reader.readlines()
+  lines[2] = '{"a": "", "b": "of", "same": true}\n'
+  (data / "bad").mkdir()
+  (data / "bad" / "train.jsonl").write_text("".join(lines))
+  result = run_script(
+    "run_classifier.py",
+    *FLAGS,
+    "--data_dir=bad",
+    "--output_dir=none",
+    cwd=data,
+  )
+  assert result.returncode == 1
+  assert "Traceback" not in result.stderr
+  assert result.stderr.splitlines()[-1] == (
+    "run_classifier.py: error: bad/train.jsonl:3: column a is no text, but ''"
+  )
+  assert not (data / "none").exists()
+
+
+def test_an_unknown_flag_is_refused_with_the_nearest_name(data, run_script):
+  result = run_script(
+    "run_classifier.py",
+    *FLAGS,
+    "--output_dir=none",
+    "--do_lower=False",
+    cwd=data,
+  )
+  assert result.returncode == 1
+  assert "do_lower_case" in result.stderr
+  assert "Traceback" not in result.stderr
+
+
+# Behaviour of the original, flag by flag.
+ORIGINAL_DEFAULTS = {
+  "data_dir": None,
+  "bert_config_file": None,
+  "task_name": None,
+  "vocab_file": None,
+  "output_dir": None,
+  "init_checkpoint": None,
+  "do_lower_case": True,
+  "max_seq_length": 128,
+  "do_train": False,
+  "do_eval": False,
+  "do_predict": False,
+  "train_batch_size": 32,
+  "eval_batch_size": 8,
+  "predict_batch_size": 8,
+  "learning_rate": 5e-5,
+  "num_train_epochs": 3.0,
+  "warmup_proportion": 0.1,
+  "save_checkpoints_steps": 1000,
+  "iterations_per_loop": 1000,
+  "use_tpu": False,
+  "tpu_name": None,
+  "tpu_zone": None,
+  "gcp_project": None,
+  "master": None,
+  "num_tpu_cores": 8,
+}
+
+
+def test_every_flag_of_the_original_has_its_default(run_script, tmp_path):
+  result = run_script("run_classifier.py", "--helpxml", cwd=tmp_path)
+  help_text = result.stdout[result.stdout.index("<?xml") :]
+  found = {}
+  for flag in ElementTree.fromstring(help_text).iter("flag"):
+    found[flag.findtext("name")] = flag.findtext("default")
+  for name, default in ORIGINAL_DEFAULTS.items():
+    expected = "" if default is None else str(default).lower()
+    assert (found[name] or "").lower() == expected, name
