@@ -103,10 +103,29 @@ flags.DEFINE_bool(
 common_flags.define_training_flags()
 
 
+# Flags that say what one's own data are.
+_OWN_DATA_FLAGS = (
+  "problem_type",
+  "text_a_column",
+  "text_b_column",
+  "label_column",
+)
+
+
 def _task() -> examples.Task:
   """Returns the task that the flags name."""
   file_format = FLAGS.task_name.lower()
-  if file_format not in examples.FILE_FORMATS:
+  is_own = file_format in examples.FILE_FORMATS
+  idle = () if is_own else _OWN_DATA_FLAGS
+  if file_format != "xnli":
+    idle = (*idle, "xnli_language")
+  for name in idle:
+    if FLAGS[name].present:
+      raise ValueError(
+        f"--{name} means nothing to --task_name={FLAGS.task_name}; leave it "
+        "out."
+      )
+  if not is_own:
     return glue.get_task(FLAGS.task_name, FLAGS.xnli_language)
   return examples.own_task(
     file_format,

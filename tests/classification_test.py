@@ -150,14 +150,16 @@ def test_eval_loss_is_the_mean_over_examples_and_loss_over_batches(
 ):
   # 11 examples in batches of 8 and 3, of an untrained model.
   output_dir = base / "untrained"
-  classification.run(make(base, output_dir, do_eval=True))
+  classification.run(
+    make(base, output_dir, do_eval=True, **task_of(metrics=("f1",)))
+  )
   found = results(output_dir)
   assert list(found) == [
     "eval_accuracy",
     "eval_loss",
     "global_step",
     "loss",
-    "macro_f1",
+    "f1",
   ]
   losses = []
   for size in (1, 11):

@@ -144,8 +144,8 @@ def test_an_unknown_task_is_answered_with_the_known_ones():
 
 
 ROWS = [
-  ("good, really", "yes", "1"),
-  ('a "quoted" word', "no\u2028no", "0"),
+  ("good, really", "yes", "2"),
+  ('a "quoted" word', "no\u2028no", "1"),
   ("ça et là", "中文", "10"),
 ]
 
@@ -184,7 +184,7 @@ def test_ones_own_files_read_the_same_in_every_format(
   found = read(tmp_path, task, "train")
   assert [(e.text_a, e.text_b, e.label) for e in found] == ROWS
   # Numbers by value: 10 is not between 1 and 2.
-  assert examples.infer_labels(found) == ("0", "1", "10")
+  assert examples.infer_labels(found) == ("1", "2", "10")
 
 
 def test_a_csv_cell_may_hold_lines_and_a_fault_names_the_last_of_them(tmp_path):

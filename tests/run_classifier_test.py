@@ -177,17 +177,20 @@ def test_a_mistake_ends_in_one_clear_line(data, run_script):
   assert not (data / "none").exists()
 
 
-def test_an_unknown_flag_is_refused_with_the_nearest_name(data, run_script):
+def test_a_flag_of_ones_own_data_is_refused_with_an_official_task(
+  data, run_script
+):
   result = run_script(
     "run_classifier.py",
     *FLAGS,
+    "--task_name=mrpc",
     "--output_dir=none",
-    "--do_lower=False",
     cwd=data,
   )
   assert result.returncode == 1
-  assert "do_lower_case" in result.stderr
-  assert "Traceback" not in result.stderr
+  assert result.stderr.splitlines()[-1].endswith(
+    "--text_a_column means nothing to --task_name=mrpc; leave it out."
+  )
 
 
 # Behaviour of the original, flag by flag.
