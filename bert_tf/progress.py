@@ -85,12 +85,13 @@ class Progress:
     since, start = self._clock
     steps_per_second = (step - since) / max(time.monotonic() - start, 1e-9)
     parts = [f"{name} {_short(value)}" for name, value in values.items()]
+    shown = [p for p in parts if p.startswith("loss ") or "accuracy " in p]
+    self._bar.set_postfix_str(", ".join(shown))
     if steps_per_second:
       speed = steps_per_second * self._batch_size
       values["examples_per_second"] = speed
       left = (self._num_train_steps - step) / steps_per_second
       parts += [f"{speed:.0f} examples/s", f"{_duration(left)} left"]
-    self._bar.set_postfix_str(f"loss {values['loss']:.3f}")
     line = f"step {step}/{self._num_train_steps}: {', '.join(parts)}"
     if self._bar.disable:
       logging.info("%s", line)

@@ -1,6 +1,7 @@
 """SQuAD's questions and windows, against the original's recordings."""
 
 import gzip
+import itertools
 import json
 import random
 
@@ -150,31 +151,32 @@ def test_words_and_their_characters_are_found_as_one_by_one(tmp_path):
 def test_each_piece_has_its_most_central_window(tokenizer, tmp_path):
   # By the definition: the most context on the shorter side, plus a hundredth
   # of the window's length; the first of equals.
-  for num_words in (1, 9, 10, 11, 23, 40, 41):
+  cases = itertools.product(
+    (1, 9, 10, 11, 23, 40, 41), ((14, 3), (14, 7), (13, 9), (30, 1))
+  )
+  # The last: windows of 300 and 110, whose lengths move the border.
+  for num_words, (length, stride) in [*cases, (310, (304, 200))]:
     path = squad_file(tmp_path / "x.json", ("a " * num_words, [question()]))
     examples = squad_data.read_squad_examples(path, is_training=False)
-    for length, stride in ((14, 3), (14, 7), (13, 9), (30, 1)):
-      config = squad_features.WindowConfig(length, stride, 1)
-      windows = next(
-        squad_features.Windower(tokenizer, config).windows(examples)
-      )
-      room = length - 4
-      starts = list(range(0, max(num_words - room, 0) + stride, stride))
-      ends = [min(start + room, num_words) for start in starts]
-      assert [len(w.words) for w in windows] == [
-        end - start for start, end in zip(starts, ends)
+    config = squad_features.WindowConfig(length, stride, 1)
+    windows = next(squad_features.Windower(tokenizer, config).windows(examples))
+    room = length - 4
+    starts = list(range(0, max(num_words - room, 0) + stride, stride))
+    ends = [min(start + room, num_words) for start in starts]
+    assert [len(w.words) for w in windows] == [
+      end - start for start, end in zip(starts, ends)
+    ]
+    for piece in range(num_words):
+      scores = [
+        min(piece - start, end - 1 - piece) + 0.01 * (end - start)
+        if start <= piece < end
+        else -1
+        for start, end in zip(starts, ends)
       ]
-      for piece in range(num_words):
-        scores = [
-          min(piece - start, end - 1 - piece) + 0.01 * (end - start)
-          if start <= piece < end
-          else -1
-          for start, end in zip(starts, ends)
-        ]
-        for i, window in enumerate(windows):
-          if scores[i] >= 0:
-            is_best = scores.index(max(scores)) == i
-            assert window.is_max_context[piece - starts[i]] == is_best
+      for i, window in enumerate(windows):
+        if scores[i] >= 0:
+          is_best = scores.index(max(scores)) == i
+          assert window.is_max_context[piece - starts[i]] == is_best
 
 
 @pytest.mark.parametrize(
@@ -240,17 +242,19 @@ def test_a_context_is_tokenized_once_for_all_its_questions(
 def test_answers_that_are_not_there_are_counted_and_left_out(tmp_path):
   questions = [question("good")]
   questions += [question(f"bad{i}", answer="b", start=0) for i in range(6)]
-  questions += [question("unknown", answer="a", start=-1)]
+  questions += [question("unknown", answer=" a", start=-1)]
+  questions += [question("empty", answer="")]
   path = squad_file(tmp_path / "x.json", ("a b", questions))
   with runs.logged() as log:
     examples = squad_data.read_squad_examples(path, is_training=True)
   assert [e.qas_id for e in examples] == ["good"]
-  assert "x.json: 7 questions are left out" in log()
+  assert "x.json: 8 questions are left out" in log()
   assert "data[0].paragraphs[0].qas[1].answers[0]: 'b' is not in 'a'" in log()
-  assert "2 more; --verbose_logging lists them" in log()
+  assert "3 more; --verbose_logging lists them" in log()
   with runs.logged() as log:
     squad_data.read_squad_examples(path, True, verbose_logging=True)
-  assert "qas[7].answers[0]: 'a' is not in ''" in log()
+  assert "qas[7].answers[0]: 'a' is not in '' at -1" in log()
+  assert "qas[8].answers[0]: '' is not in 'a' at 0" in log()
 
 
 def test_an_empty_question_or_context_is_named_and_used(tokenizer, tmp_path):

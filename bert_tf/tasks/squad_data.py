@@ -232,9 +232,10 @@ def _located(
     )
   start_position = context.word_at(start)
   end_position = context.word_at(last)
-  # Some sets mark an answer that they did not find with -1.
-  words = context.doc_tokens[max(start_position, 0) : end_position + 1]
-  there = " ".join(words) if start >= 0 else ""
+  # Before the first word is -1, with which some sets mark an answer that they
+  # did not find.
+  words = context.doc_tokens[start_position : end_position + 1]
+  there = " ".join(words) if start_position >= 0 else ""
   cleaned_text = " ".join(tokenization.whitespace_tokenize(text))
   if not cleaned_text or cleaned_text not in there:
     path = answer.path.rstrip(".")
