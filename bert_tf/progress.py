@@ -86,7 +86,7 @@ class Progress:
     steps_per_second = (step - since) / max(time.monotonic() - start, 1e-9)
     parts = [f"{name} {_short(value)}" for name, value in values.items()]
     shown = [p for p in parts if p.startswith("loss ") or "accuracy " in p]
-    self._bar.set_postfix_str(", ".join(shown))
+    self._bar.set_postfix_str(", ".join(shown).replace("_accuracy", ""))
     if steps_per_second:
       speed = steps_per_second * self._batch_size
       values["examples_per_second"] = speed
