@@ -49,7 +49,7 @@ def write_tsv(path, lines, header="text\tlabel"):
 def base(tmp_path_factory):
   """A folder with own data, config and vocabulary."""
   folder = tmp_path_factory.mktemp("base")
-  write_tsv(folder / "train.tsv", rows(40))
+  write_tsv(folder / "train.tsv", rows(44))
   write_tsv(folder / "dev.tsv", rows(11))
   write_tsv(folder / "test.tsv", [(text,) for text, _ in rows(5)], "text")
   (folder / "config.json").write_text(json.dumps(CONFIG))
@@ -105,7 +105,7 @@ def trained(base):
 
 def test_a_run_learns_the_labels(trained):
   losses = curves.read(str(trained))["loss"]
-  assert losses[61] < 0.3 * losses[1]
+  assert losses[67] < 0.3 * losses[1]
   found = results(trained)
   assert found["eval_accuracy"] == found["macro_f1"] == 1.0
   predictions = [
@@ -116,13 +116,13 @@ def test_a_run_learns_the_labels(trained):
 
 
 def test_steps_and_warmup_are_the_originals(trained):
-  # 40 examples / 8 x 12.3 epochs = 61.5 steps; a quarter of 61 is 15.25.
+  # 44 examples / 8 x 12.3 epochs = 67.65 steps; a quarter of 67 is 16.75.
   rates = curves.read(str(trained))["learning_rate"]
-  assert max(rates) == 61
+  assert max(rates) == 67
   assert rates[1] == 0.0
-  assert rates[15] == pytest.approx(3e-3 * 14 / 15, rel=1e-5)
-  assert rates[16] == pytest.approx(3e-3 * (1 - 15 / 61), rel=1e-5)
-  assert (trained / "model.ckpt-61.index").exists()
+  assert rates[16] == pytest.approx(3e-3 * 15 / 16, rel=1e-5)
+  assert rates[17] == pytest.approx(3e-3 * (1 - 16 / 67), rel=1e-5)
+  assert (trained / "model.ckpt-67.index").exists()
 
 
 def test_a_run_leaves_these_files(trained):
@@ -380,12 +380,12 @@ MISTAKES = {
     "vocab.txt has 500 word pieces, but vocab_size of",
   ),
   "fewer examples than a batch": (
-    lambda f: {"train": {"train_batch_size": 41}},
-    "train.tsv has 40 examples, fewer than one batch of 41; lower",
+    lambda f: {"train": {"train_batch_size": 45}},
+    "train.tsv has 44 examples, fewer than one batch of 45; lower",
   ),
   "less than one step": (
     lambda f: {"num_train_epochs": 0.1},
-    "num_train_epochs 0.1 of 40 examples is less than one batch of 8",
+    "num_train_epochs 0.1 of 44 examples is less than one batch of 8",
   ),
   "a head of other labels": (
     lambda f: {

@@ -74,7 +74,7 @@ def run(config: ClassificationConfig) -> None:
 
   Raises:
     ValueError: if flags, config, vocabulary, data, checkpoint and output_dir
-      do not fit one another, before anything is written.
+      do not fit one another, before the first step.
   """
   bert_config = modeling.BertConfig.from_json_file(config.bert_config_file)
   tokenizer = tokenization.FullTokenizer(
@@ -284,10 +284,16 @@ def _with_steps(
       f"num_train_epochs {config.num_train_epochs} of {num_examples} examples "
       f"is less than one batch of {batch_size}; raise it."
     )
+  num_warmup_steps = int(num_train_steps * config.warmup_proportion)
+  logging.info(
+    "%d examples, %d steps of %d, %d of them warm-up.",
+    num_examples,
+    num_train_steps,
+    batch_size,
+    num_warmup_steps,
+  )
   return dataclasses.replace(
-    train,
-    num_train_steps=num_train_steps,
-    num_warmup_steps=int(num_train_steps * config.warmup_proportion),
+    train, num_train_steps=num_train_steps, num_warmup_steps=num_warmup_steps
   )
 
 
