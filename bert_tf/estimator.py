@@ -191,8 +191,7 @@ class Estimator:
     Args:
       dataset: batches.
       num_steps: how many of them; all of a finite dataset if None.
-      on_outputs: called with the outputs and the features of every batch, for
-        metrics that are no mean over examples.
+      on_outputs: called with every batch's outputs and features.
 
     Returns:
       `loss`, the mean over batches of the training loss; what eval_fn
@@ -200,9 +199,8 @@ class Estimator:
       events to output_dir/eval.
     """
     step = self.load_for_inference()
-    batches = dataset if num_steps is None else dataset.take(num_steps)
     bar = tqdm.tqdm(
-      batches,
+      dataset.take(-1 if num_steps is None else num_steps),
       total=num_steps,
       desc="evaluating",
       unit="batch",

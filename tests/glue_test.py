@@ -323,3 +323,9 @@ def test_columns_are_names_or_numbers_not_both():
   ):
     with pytest.raises(ValueError, match="not both"):
       examples.own_task(file_format, "classification", *columns)
+
+
+def test_ones_own_data_need_a_text_and_a_label():
+  for text, label in (("", "label"), ("text", "")):
+    with pytest.raises(ValueError, match="cannot be empty"):
+      examples.own_task("tsv", "classification", text, None, label)

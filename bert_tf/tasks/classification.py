@@ -5,6 +5,7 @@ import os
 from collections.abc import Mapping, Sequence
 
 import numpy as np
+import tensorflow as tf
 from absl import logging
 
 from bert_tf import (
@@ -90,27 +91,17 @@ def run(config: ClassificationConfig) -> None:
   estimator.claim_output_dir(config.train.output_dir, bert_config)
   label_map.write(config.train.output_dir, task)
   runner = build_estimator(bert_config, task, config.train)
+  vocab_size = bert_config.vocab_size
   if config.do_train:
-    train = config.train
     records = _write_records(config, "train", data["train"], tokenizer)
-    steps_done = runner.train(
-      lambda steps_done: input_pipeline.training_dataset(
-        records,
-        _spec(config),
-        train.train_batch_size,
-        train.seed,
-        steps_done,
-        bert_config.vocab_size,
-      )
-    )
-    if steps_done < train.num_train_steps:
+    if not _train(config, runner, records, vocab_size):
       return
   if config.do_eval:
     records = _write_records(config, "eval", data["dev"], tokenizer)
-    _evaluate(config, runner, records, bert_config.vocab_size)
+    _evaluate(config, runner, records, vocab_size)
   if config.do_predict:
     records = _write_records(config, "predict", data["test"], tokenizer)
-    _predict(config, runner, records, bert_config.vocab_size, data["test"])
+    _predict(config, runner, records, vocab_size, data["test"])
 
 
 def num_outputs(task: examples.Task) -> int:
@@ -345,6 +336,28 @@ def _write_records(
         convert_example(example, config.task, tokenizer, config.max_seq_length)
       )
   return input_pipeline.RecordFiles((path,), len(data))
+
+
+def _train(
+  config: ClassificationConfig,
+  runner: estimator.Estimator,
+  records: input_pipeline.RecordFiles,
+  vocab_size: int,
+) -> bool:
+  """Trains; returns whether that came to its end, without a signal."""
+  train = config.train
+
+  def training_batches(steps_done: int) -> tf.data.Dataset:
+    return input_pipeline.training_dataset(
+      records,
+      _spec(config),
+      train.train_batch_size,
+      train.seed,
+      steps_done,
+      vocab_size,
+    )
+
+  return runner.train(training_batches) >= train.num_train_steps
 
 
 def _evaluate(

@@ -20,6 +20,13 @@ FILE_FORMATS = ("tsv", "csv", "jsonl")
 # Between the labels of one multilabel cell.
 LABEL_SEPARATOR = "|"
 
+# What is reported of one's own data beside the accuracy.
+_OWN_METRICS = {
+  "classification": ("macro_f1",),
+  "regression": ("pearson", "spearman"),
+  "multilabel": ("micro_f1", "macro_f1"),
+}
+
 # Labels or columns that an error lists.
 _MAX_LISTED = 20
 
@@ -133,36 +140,40 @@ def own_task(
     label_column: of the label, which the test file need not have.
 
   Raises:
-    ValueError: for numbers and names together, or a number in JSON lines.
+    ValueError: for numbers and names together, a number in JSON lines, or no
+      column of the text or the label.
   """
-  if not text_a_column or not label_column:
-    raise ValueError("--text_a_column and --label_column cannot be empty.")
-  given = (text_a_column, text_b_column, label_column)
-  are_numbers = {column.isdecimal() for column in given if column}
-  if len(are_numbers) == 2 or (True in are_numbers and file_format == "jsonl"):
-    raise ValueError(
-      f"columns {', '.join(map(str, given))}: give the names of a header, or "
-      "for tsv and csv files without one the numbers from 0, not both."
-    )
-  text_a, text_b, label = (
-    int(column) if column and column.isdecimal() else column or None
-    for column in given
+  text_a, text_b, label = _own_columns(
+    file_format, (text_a_column, text_b_column, label_column)
   )
-  metrics = {
-    "classification": ("macro_f1",),
-    "regression": ("pearson", "spearman"),
-    "multilabel": ("micro_f1", "macro_f1"),
-  }
   return Task(
     name="own data",
     labels=() if problem_type == "regression" else None,
-    metrics=metrics[problem_type],
+    metrics=_OWN_METRICS[problem_type],
     train=Split(f"train.{file_format}", "train", text_a, text_b, label),
     dev=Split(f"dev.{file_format}", "dev", text_a, text_b, label),
     test=Split(f"test.{file_format}", "test", text_a, text_b),
     problem_type=problem_type,
     file_format=file_format,
   )
+
+
+def _own_columns(
+  file_format: str, given: Sequence[str | None]
+) -> list[Column | None]:
+  """Returns the columns of text, second text and label; checks them."""
+  if not given[0] or not given[2]:
+    raise ValueError("--text_a_column and --label_column cannot be empty.")
+  are_numbers = {column.isdecimal() for column in given if column}
+  if len(are_numbers) == 2 or (True in are_numbers and file_format == "jsonl"):
+    raise ValueError(
+      f"columns {', '.join(map(str, given))}: give the names of a header, or "
+      "for tsv and csv files without one the numbers from 0, not both."
+    )
+  return [
+    int(column) if column and column.isdecimal() else column or None
+    for column in given
+  ]
 
 
 def check_files(data_dir: str, splits: Sequence[Split], name: str) -> None:
