@@ -10,8 +10,9 @@ import xml.etree.ElementTree
 
 import numpy as np
 import pytest
+import tensorflow as tf
 
-from bert_tf import checkpoints, curves, estimator
+from bert_tf import checkpoints, curves, estimator, tokenization
 from bert_tf.tasks import squad, squad_features, squad_predictions
 from tests import runs
 
@@ -263,6 +264,46 @@ def test_training_learns_to_answer(data, tmp_path, version):
   assert "cls/squad/output_weights/adam_m" in slots
   # Nothing of the loss reaches the pooler.
   assert "bert/pooler/dense/kernel/adam_m" not in slots
+
+
+def test_questions_are_trained_in_the_originals_shuffled_order(data, tmp_path):
+  squad.run(
+    squad_config(data, tmp_path, num_train_epochs=0.25, do_predict=False)
+  )
+  contexts = [
+    p["context"] for p in questions(64, False)["data"][0]["paragraphs"]
+  ]
+  random.Random(12345).shuffle(contexts)
+  tokenizer = tokenization.FullTokenizer(str(VOCAB))
+  records = tf.data.TFRecordDataset(str(tmp_path / "train.tf_record"))
+  for record, context in zip(records.as_numpy_iterator(), contexts):
+    example = tf.train.Example.FromString(record)
+    input_ids = example.features.feature["input_ids"].int64_list.value
+    # [CLS] the [SEP] context [SEP]
+    assert input_ids[3:23] == tokenizer.tokenize_to_ids(context)
+
+
+def test_thresholds_are_of_what_would_be_answered_without_one(data, tmp_path):
+  squad.run(squad_config(data, tmp_path, "v2"))
+  odds = json.loads((tmp_path / "null_odds.json").read_text())
+  predictions = squad_predictions.PredictionConfig(
+    version_2_with_negative=True,
+    null_score_diff_threshold=min(odds.values()) - 1,
+  )
+  squad.run(
+    squad_config(data, tmp_path, "v2", do_train=False, predictions=predictions)
+  )
+  texts = json.loads((tmp_path / "predictions.json").read_text())
+  assert set(texts.values()) == {""}
+  found = results(tmp_path)
+  assert (found["exact_match"], found["best_exact"]) == (25.0, 100.0)
+
+
+def test_a_stopped_training_predicts_nothing(data, tmp_path, monkeypatch):
+  monkeypatch.setattr(estimator.Estimator, "train", lambda *unused: 3)
+  squad.run(squad_config(data, tmp_path))
+  assert (tmp_path / "train.tf_record").exists()
+  assert not (tmp_path / "eval.tf_record").exists()
 
 
 def test_steps_and_warm_up_are_counted_in_questions(data, tmp_path):

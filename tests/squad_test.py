@@ -254,7 +254,7 @@ def test_answers_that_are_not_there_are_counted_and_left_out(tmp_path):
   with runs.logged() as log:
     squad_data.read_squad_examples(path, True, verbose_logging=True)
   assert "qas[7].answers[0]: 'a' is not in '' at -1" in log()
-  assert "qas[8].answers[0]: '' is not in 'a' at 0" in log()
+  assert "qas[8].answers[0]: '' is not in '' at 0" in log()
 
 
 def test_an_empty_question_or_context_is_named_and_used(tokenizer, tmp_path):
