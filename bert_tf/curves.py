@@ -10,7 +10,7 @@ Curves = dict[str, dict[int, float]]
 # A panel each; what a run does not have is left out.
 _PANELS = {
   "loss": ("loss", "masked_lm_loss", "next_sentence_loss"),
-  "accuracy": ("masked_lm_accuracy", "next_sentence_accuracy"),
+  "accuracy": ("accuracy", "masked_lm_accuracy", "next_sentence_accuracy"),
   "learning rate": ("learning_rate",),
 }
 

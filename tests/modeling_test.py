@@ -191,6 +191,7 @@ def test_initial_matrices_are_truncated_normal_and_the_rest_zero_or_one():
 
 
 def test_compile_and_fit_lower_the_loss():
+  keras.utils.set_random_seed(1)
   config = modeling.BertConfig(40, 16, 1, 2, 32, max_position_embeddings=8)
   rng = np.random.default_rng(0)
   ids = rng.integers(1, 40, (256, 8))
@@ -202,7 +203,7 @@ def test_compile_and_fit_lower_the_loss():
     optimizer=keras.optimizers.Adam(3e-3),
     loss=keras.losses.SparseCategoricalCrossentropy(from_logits=True),
   )
-  history = model.fit(ids, labels, epochs=15, batch_size=32, verbose=0)
+  history = model.fit(ids, labels, epochs=30, batch_size=32, verbose=0)
   losses = history.history["loss"]
   assert losses[-1] < 0.5 * losses[0]
 
