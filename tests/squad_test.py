@@ -257,6 +257,14 @@ def test_answers_that_are_not_there_are_counted_and_left_out(tmp_path):
   assert "qas[8].answers[0]: '' is not in '' at 0" in log()
 
 
+def test_an_answer_that_starts_before_the_first_word_is_left_out(tmp_path):
+  before = question("before", answer=" a", start=0)
+  inside = question("inside", answer="a ", start=1)
+  path = squad_file(tmp_path / "x.json", (" a ", [before, inside]))
+  examples = squad_data.read_squad_examples(path, is_training=True)
+  assert [(e.qas_id, e.start_position) for e in examples] == [("inside", 0)]
+
+
 def test_an_empty_question_or_context_is_named_and_used(tokenizer, tmp_path):
   path = squad_file(
     tmp_path / "x.json",
