@@ -75,7 +75,7 @@ make model/eval_results.txt script run_pretraining.py \
   --input_file=train.tfrecord --eval_input_file=eval.tfrecord \
   --max_seq_length=64 --max_predictions_per_seq=10 \
   --do_train --train_batch_size=32 --learning_rate=1e-3 \
-  --num_train_steps=6000 --num_warmup_steps=300 --log_every_steps=250 \
+  --num_train_steps=5000 --num_warmup_steps=250 --log_every_steps=250 \
   --do_eval --eval_batch_size=64 --max_eval_steps=100 --output_dir=model
 make learning_curve.png script plot_curves.py --output_dir=model \
   --plot_file=learning_curve.png
