@@ -36,7 +36,8 @@ class BertConfig:
     num_hidden_layers: encoder layers.
     num_attention_heads: N.
     intermediate_size: I.
-    hidden_act: "gelu" (the tanh form), "relu", "tanh", "linear" or "".
+    hidden_act: "gelu" (the tanh form), "relu", "tanh", "linear" or ""; or
+      "gelu_erf", the exact form, of models that others trained.
     hidden_dropout_prob: dropout of embeddings and dense outputs, in [0, 1).
     attention_probs_dropout_prob: dropout of attention weights, in [0, 1).
     max_position_embeddings: the longest input, word pieces.
@@ -140,14 +141,20 @@ def gelu(x: Tensor) -> Tensor:
   return 0.5 * x * (1.0 + ops.tanh(inner))
 
 
+def gelu_erf(x: Tensor) -> Tensor:
+  """Returns the exact Gaussian error linear unit."""
+  return 0.5 * x * (1.0 + ops.erf(x / math.sqrt(2.0)))
+
+
 def get_activation(name: str | None) -> Callable[[Tensor], Tensor] | None:
   """Returns the activation of that name; None for linear.
 
   Raises:
-    ValueError: for a name that is none of the original's.
+    ValueError: for a name that is none of them.
   """
   known = {
     "gelu": gelu,
+    "gelu_erf": gelu_erf,
     "relu": ops.relu,
     "tanh": ops.tanh,
     "linear": None,
@@ -157,7 +164,8 @@ def get_activation(name: str | None) -> Callable[[Tensor], Tensor] | None:
   key = name.lower() if name else name
   if key not in known:
     raise ValueError(
-      f"hidden_act {name!r} is not known; use gelu, relu, tanh or linear."
+      f"hidden_act {name!r} is not known; use gelu, gelu_erf, relu, tanh or "
+      "linear."
     )
   return known[key]
 
