@@ -3,11 +3,9 @@
 import dataclasses
 import math
 import os
-import signal
 import sys
-import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 
 import keras
 import numpy as np
@@ -15,7 +13,13 @@ import tensorflow as tf
 import tqdm
 from absl import logging
 
-from bert_tf import checkpoints, modeling, optimization, progress
+from bert_tf import (
+  checkpoints,
+  optimization,
+  periodic_evaluation,
+  progress,
+  stop_signals,
+)
 from bert_tf.heads import Sums
 from bert_tf.modeling import Tensor
 
@@ -43,6 +47,12 @@ class TrainConfig:
     log_every_steps: steps between two log lines.
     seed: of initial values, dropout and the order of the data.
     use_xla: whether the training step is compiled by XLA.
+    eval_every_steps: steps between two evaluations while training; 0 for
+      none.
+    best_metric: result of those evaluations by which the best checkpoint is
+      kept in output_dir/best; None for the task's own.
+    early_stopping_patience: evaluations without a better one after which
+      training ends; 0 for never.
   """
 
   output_dir: str
@@ -57,6 +67,18 @@ class TrainConfig:
   log_every_steps: int = 100
   seed: int = 12345
   use_xla: bool = True
+  eval_every_steps: int = 0
+  best_metric: str | None = None
+  early_stopping_patience: int = 0
+
+  def __post_init__(self):
+    """Raises ValueError for a patience that nothing can exhaust."""
+    if self.early_stopping_patience and not self.eval_every_steps:
+      raise ValueError(
+        f"early_stopping_patience {self.early_stopping_patience} counts "
+        "evaluations, but there are none while training; set "
+        "--eval_every_steps."
+      )
 
 
 class Estimator:
@@ -74,6 +96,7 @@ class Estimator:
     model: the model.
     optimizer: of the model's variables that get a gradient.
     train_step: one compiled step, from features to the sums that are logged.
+    was_interrupted: whether a signal ended the last call of `train`.
   """
 
   def __init__(
@@ -96,8 +119,15 @@ class Estimator:
     self._steps = tf.function(self._run_steps)
     self._evaluation_step = tf.function(self._evaluate_batch)
     self._prediction_step = tf.function(self._predict_batch)
+    self._eval_writer = None
+    self._is_training = False
+    self.was_interrupted = False
 
-  def train(self, input_fn: Callable[[int], tf.data.Dataset]) -> int:
+  def train(
+    self,
+    input_fn: Callable[[int], tf.data.Dataset],
+    evaluate_fn: Callable[[], periodic_evaluation.Results] | None = None,
+  ) -> int:
     """Trains until num_train_steps, or until SIGTERM or Ctrl-C.
 
     Starts from the newest checkpoint of output_dir, else from
@@ -106,18 +136,32 @@ class Estimator:
 
     Args:
       input_fn: from the number of steps done to the batches that follow.
+      evaluate_fn: calls `evaluate` and returns the results; it is called
+        every eval_every_steps and after the last step, if that is not 0.
 
     Returns:
-      The number of steps done, num_train_steps unless a signal came.
+      The number of steps done, num_train_steps unless a signal came or
+      early_stopping_patience was exhausted.
 
     Raises:
-      ValueError: if a checkpoint does not fit, or the loss is not finite.
+      ValueError: if a checkpoint does not fit, the loss is not finite, or
+        there is no best_metric among the results.
     """
     config = self.config
+    self.was_interrupted = False
     # Which variables get a gradient, and so have moments, is known once the
     # step has been traced.
     self.train_step.get_concrete_function(input_fn(0).element_spec)
     step = self._restore_for_training()
+    evaluation = periodic_evaluation.PeriodicEvaluation(
+      evaluate_fn,
+      config.output_dir,
+      config.eval_every_steps,
+      config.num_train_steps,
+      config.best_metric,
+      config.early_stopping_patience,
+      step,
+    )
     if step >= config.num_train_steps:
       logging.info(
         "%s is at step %d: nothing is left of num_train_steps %d; raise the "
@@ -129,23 +173,55 @@ class Estimator:
       return step
     if not checkpoints.listed(config.output_dir):
       self._save()
-    with _StopSignals() as stop:
-      step = self._train_from(step, iter(input_fn(step)), stop)
-    if stop.received:
-      logging.info(
-        "Stopped by %s at step %d of %d and saved; the same command goes on.",
-        stop.received,
-        step,
-        config.num_train_steps,
-      )
+    with stop_signals.StopSignals() as stop:
+      step = self._train_from(step, iter(input_fn(step)), stop, evaluation)
+    self._say_why_it_ended(step, stop, evaluation)
     return step
 
+  def _say_why_it_ended(
+    self,
+    step: int,
+    stop: stop_signals.StopSignals,
+    evaluation: periodic_evaluation.PeriodicEvaluation,
+  ) -> None:
+    """Logs a signal, or an early stop, and where the best checkpoint is."""
+    num_train_steps = self.config.num_train_steps
+    if evaluation.best():
+      logging.info(
+        "Kept in %s: %s.",
+        os.path.join(self.config.output_dir, periodic_evaluation.BEST_DIR),
+        evaluation.best(),
+      )
+    if step == num_train_steps:
+      return
+    if evaluation.is_out_of_patience:
+      logging.info(
+        "Stopped early at step %d of %d: nothing better in "
+        "early_stopping_patience %d evaluations.",
+        step,
+        num_train_steps,
+        self.config.early_stopping_patience,
+      )
+      return
+    self.was_interrupted = True
+    logging.info(
+      "Stopped by %s at step %d of %d and saved; the same command goes on.",
+      stop.received,
+      step,
+      num_train_steps,
+    )
+
   def _train_from(
-    self, step: int, iterator: Iterator[Features], stop: "_StopSignals"
+    self,
+    step: int,
+    iterator: Iterator[Features],
+    stop: stop_signals.StopSignals,
+    evaluation: periodic_evaluation.PeriodicEvaluation,
   ) -> int:
-    """Trains to the end or to a signal, saving; returns the steps done."""
+    """Trains until it is to end, saving; returns the steps done."""
     config = self.config
     steps_a_second = 1
+    ends = evaluation.is_out_of_patience
     with progress.Progress(
       config.output_dir,
       step,
@@ -153,45 +229,71 @@ class Estimator:
       config.train_batch_size,
       config.log_every_steps,
     ) as report:
-      while step < config.num_train_steps and not stop.received:
+      while not ends:
         # Not longer than a second, so that a signal is soon answered.
         num_steps = min(
           steps_a_second,
           config.iterations_per_loop,
-          config.num_train_steps - step,
+          evaluation.steps_to_next(step),
           _steps_to_next(config.log_every_steps, step),
           _steps_to_next(config.save_checkpoints_steps, step),
         )
         start = time.monotonic()
         sums = self._steps(iterator, tf.constant(num_steps))
-        loss = float(sums["loss"][0]) / num_steps
-        elapsed = time.monotonic() - start
-        steps_a_second = max(1, int(num_steps / elapsed))
         step += num_steps
-        if not math.isfinite(loss):
-          raise ValueError(
-            f"the loss became {loss} by step {step}; the last checkpoint is "
-            f"{checkpoints.latest(config.output_dir)}. Lower --learning_rate "
-            "or lengthen the warm-up."
-          )
+        self._check_loss(step, float(sums["loss"][0]) / num_steps)
+        steps_a_second = max(1, int(num_steps / (time.monotonic() - start)))
         report.add(step, sums)
-        is_due = step % config.save_checkpoints_steps == 0
-        if is_due or stop.received or step == config.num_train_steps:
+        if evaluation.is_due(step):
+          # Before it is saved: what a checkpoint follows on is all known.
+          self._evaluate_in_between(evaluation, report)
+        is_last = step == config.num_train_steps
+        ends = is_last or stop.received or evaluation.is_out_of_patience
+        if ends or step % config.save_checkpoints_steps == 0:
           self._save()
     return step
+
+  def _check_loss(self, step: int, loss: float) -> None:
+    """Raises ValueError for a loss that is not finite."""
+    if not math.isfinite(loss):
+      raise ValueError(
+        f"the loss became {loss} by step {step}; the last checkpoint is "
+        f"{checkpoints.latest(self.config.output_dir)}. Lower "
+        "--learning_rate or lengthen the warm-up."
+      )
+
+  def _evaluate_in_between(
+    self,
+    evaluation: periodic_evaluation.PeriodicEvaluation,
+    report: progress.Progress,
+  ) -> None:
+    """Evaluates the weights as they are and says what came out."""
+    start = time.monotonic()
+    self._is_training = True
+    try:
+      weights = {v.path: v.value for v in self.model.weights}
+      weights[checkpoints.GLOBAL_STEP] = self.optimizer.iterations.value
+      line = evaluation.run(weights)
+    finally:
+      self._is_training = False
+    report.say(line)
+    report.leave_out(time.monotonic() - start)
 
   def evaluate(
     self,
     dataset: tf.data.Dataset,
     num_steps: int | None = None,
     on_outputs: Callable[[Tensor, Features], None] | None = None,
+    more_results: Callable[[], Mapping[str, float]] | None = None,
   ) -> dict[str, float | int]:
-    """Evaluates the newest checkpoint.
+    """Evaluates the newest checkpoint; inside `train`, the weights as they are.
 
     Args:
       dataset: batches.
       num_steps: how many of them; all of a finite dataset if None.
       on_outputs: called with every batch's outputs and features.
+      more_results: called after the last batch; what it returns is reported
+        too.
 
     Returns:
       `loss`, the mean over batches of the training loss; what eval_fn
@@ -204,6 +306,7 @@ class Estimator:
       total=num_steps,
       desc="evaluating",
       unit="batch",
+      leave=not self._is_training,
       disable=not sys.stderr.isatty(),
     )
     totals = None
@@ -217,9 +320,12 @@ class Estimator:
     if totals is None:
       raise ValueError("there is not one whole batch to evaluate on.")
     results = progress.means(totals)
-    events_dir = os.path.join(self.config.output_dir, "eval")
-    writer = tf.summary.create_file_writer(events_dir)
-    progress.write_events(writer, step, results)
+    if more_results:
+      results.update(more_results())
+    if self._eval_writer is None:
+      events_dir = os.path.join(self.config.output_dir, "eval")
+      self._eval_writer = tf.summary.create_file_writer(events_dir)
+    progress.write_events(self._eval_writer, step, results)
     return {**results, "global_step": step}
 
   def predict(self, dataset: tf.data.Dataset) -> Iterator[Tensor]:
@@ -230,7 +336,12 @@ class Estimator:
       yield tf.nest.map_structure(lambda t: t.numpy(), outputs)
 
   def load_for_inference(self) -> int:
-    """Loads the newest checkpoint, or init_checkpoint; returns its step."""
+    """Loads the newest checkpoint, or init_checkpoint; returns its step.
+
+    While training it loads nothing and returns the step that is reached.
+    """
+    if self._is_training:
+      return int(self.optimizer.iterations.numpy())
     for path in checkpoints.listed(self.config.output_dir):
       try:
         reader = checkpoints.CheckpointReader(path)
@@ -332,33 +443,6 @@ class Estimator:
     return sums
 
 
-class _StopSignals:
-  """Notes SIGTERM and Ctrl-C instead of dying of them; a second one kills.
-
-  Attributes:
-    received: the signal's name, or "".
-  """
-
-  def __init__(self):
-    self.received = ""
-    self._handlers = {}
-
-  def __enter__(self) -> "_StopSignals":
-    if threading.current_thread() is threading.main_thread():
-      for number in (signal.SIGTERM, signal.SIGINT):
-        self._handlers[number] = signal.signal(number, self._note)
-    return self
-
-  def __exit__(self, *unused_error: object) -> None:
-    for number, handler in self._handlers.items():
-      signal.signal(number, handler)
-
-  def _note(self, number: int, unused_frame: object) -> None:
-    self.received = signal.Signals(number).name
-    logging.info("%s: saving, then stopping.", self.received)
-    signal.signal(number, self._handlers[number])
-
-
 def _total(sums: Sums) -> tf.Tensor:
   """Returns the training loss: the total of sum / weight."""
   return tf.add_n([loss / weight for loss, weight in sums.values()])
@@ -366,55 +450,3 @@ def _total(sums: Sums) -> tf.Tensor:
 
 def _steps_to_next(every: int, step: int) -> int:
   return every - step % every
-
-
-def claim_output_dir(output_dir: str, bert_config: modeling.BertConfig) -> None:
-  """Makes the folder of a run and writes `bert_config.json` into it.
-
-  Raises:
-    ValueError: if the folder holds a run of another config.
-    OSError: if it cannot be written.
-  """
-  path = os.path.join(output_dir, "bert_config.json")
-  tf.io.gfile.makedirs(output_dir)
-  if tf.io.gfile.exists(path):
-    found = modeling.BertConfig.from_json_file(path).to_dict()
-    given = bert_config.to_dict()
-    differing = [
-      f"{name} is {found.get(name)} there and {given.get(name)} here"
-      for name in sorted({*found, *given})
-      if found.get(name) != given.get(name)
-    ]
-    if differing:
-      raise ValueError(
-        f"{output_dir} holds a run of another config: {'; '.join(differing)}; "
-        "choose another --output_dir."
-      )
-    return
-  with tf.io.gfile.GFile(path + ".tmp", "w") as writer:
-    writer.write(bert_config.to_json_string())
-  tf.io.gfile.rename(path + ".tmp", path, overwrite=True)
-
-
-def write_results(
-  path: str, results: Mapping[str, float | int], first: Sequence[str] = ()
-) -> None:
-  """Writes and logs `key = value` lines; whole or not at all.
-
-  Args:
-    path: file to write.
-    results: by name; written in the order of their names.
-    first: names that go before all others, where `results` has them.
-  """
-  lines = []
-  for name in sorted(results, key=lambda name: (name not in first, name)):
-    value = results[name]
-    # The digits of a float32, as the original printed.
-    text = str(value) if isinstance(value, int) else str(np.float32(value))
-    lines.append(f"{name} = {text}\n")
-    logging.info("  %s = %s", name, text)
-  unfinished = path + ".tmp"
-  with tf.io.gfile.GFile(unfinished, "w") as writer:
-    writer.write("".join(lines))
-  tf.io.gfile.rename(unfinished, path, overwrite=True)
-  logging.info("Wrote %s.", path)

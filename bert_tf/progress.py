@@ -81,6 +81,19 @@ class Progress:
       self._sums = None
       self._clock = (step, time.monotonic())
 
+  def say(self, line: str) -> None:
+    """Logs a line, above the bar where there is one."""
+    if self._bar.disable:
+      logging.info("%s", line)
+    else:
+      # A log line would break the bar.
+      self._bar.write(line, file=sys.stderr)
+
+  def leave_out(self, seconds: float) -> None:
+    """Counts these seconds as no time of training."""
+    since, start = self._clock
+    self._clock = (since, start + seconds)
+
   def _report(self, step: int, values: dict[str, float]) -> None:
     since, start = self._clock
     steps_per_second = (step - since) / max(time.monotonic() - start, 1e-9)
@@ -92,12 +105,7 @@ class Progress:
       values["examples_per_second"] = speed
       left = (self._num_train_steps - step) / steps_per_second
       parts += [f"{speed:.0f} examples/s", f"{_duration(left)} left"]
-    line = f"step {step}/{self._num_train_steps}: {', '.join(parts)}"
-    if self._bar.disable:
-      logging.info("%s", line)
-    else:
-      # Above the bar, which a log line would break.
-      self._bar.write(line, file=sys.stderr)
+    self.say(f"step {step}/{self._num_train_steps}: {', '.join(parts)}")
     write_events(self._writer, step, values)
 
 

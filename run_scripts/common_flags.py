@@ -54,6 +54,31 @@ def define_training_flags() -> None:
   )
 
 
+def define_evaluation_flags(default_metric: str) -> None:
+  """Defines the flags of evaluation while training."""
+  flags.DEFINE_integer(
+    "eval_every_steps",
+    0,
+    "Steps between two evaluations while training, the last step always being "
+    "one; 0 for none. The weights of the best are kept in output_dir/best, a "
+    "folder that --output_dir takes to evaluate and predict with them.",
+    lower_bound=0,
+  )
+  flags.DEFINE_string(
+    "best_metric",
+    None,
+    "Which result decides on the best: a loss or the perplexity by the lowest "
+    f"value, any other by the highest; default: {default_metric}.",
+  )
+  flags.DEFINE_integer(
+    "early_stopping_patience",
+    0,
+    "Evaluations in a row without a better one after which training ends; 0 "
+    "for never.",
+    lower_bound=0,
+  )
+
+
 def _user_errors() -> tuple[type[Exception], ...]:
   """What a user can mend: bad values, files, disks, missing packages."""
   tensorflow = sys.modules.get("tensorflow")

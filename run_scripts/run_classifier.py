@@ -101,6 +101,9 @@ flags.DEFINE_bool(
   "stopping at the first.",
 )
 common_flags.define_training_flags()
+common_flags.define_evaluation_flags(
+  "the task's first official metric beside the accuracy, else eval_accuracy"
+)
 
 
 # Flags that say what one's own data are.
@@ -168,6 +171,9 @@ def main() -> None:
         log_every_steps=FLAGS.log_every_steps,
         seed=FLAGS.seed,
         use_xla=FLAGS.use_xla,
+        eval_every_steps=FLAGS.eval_every_steps,
+        best_metric=FLAGS.best_metric,
+        early_stopping_patience=FLAGS.early_stopping_patience,
       ),
     )
   )

@@ -77,6 +77,7 @@ flags.DEFINE_bool(
   "no_nsp", False, "Whether to train without the next-sentence loss."
 )
 common_flags.define_training_flags()
+common_flags.define_evaluation_flags("masked_lm_loss")
 
 
 def main() -> None:
@@ -108,6 +109,9 @@ def main() -> None:
         log_every_steps=FLAGS.log_every_steps,
         seed=FLAGS.seed,
         use_xla=FLAGS.use_xla,
+        eval_every_steps=FLAGS.eval_every_steps,
+        best_metric=FLAGS.best_metric or "masked_lm_loss",
+        early_stopping_patience=FLAGS.early_stopping_patience,
       ),
     )
   )

@@ -183,6 +183,41 @@ def test_prediction_alone_takes_the_labels_of_the_run(base, trained, tmp_path):
   assert (tmp_path / "out" / "test_results.tsv").read_text() == expected
 
 
+def test_training_keeps_the_best_by_the_tasks_metric(base, tmp_path):
+  changes = {"do_train": True, "num_train_epochs": 3.0}
+  plan = {"eval_every_steps": 5}
+  classification.run(make(base, tmp_path / "without", **changes))
+  classification.run(make(base, tmp_path / "out", train=plan, **changes))
+  assert not (tmp_path / "out" / "eval_results.txt").exists()  # No do_eval.
+  one, other = (
+    checkpoints.CheckpointReader(str(tmp_path / name / "model.ckpt-16"))
+    for name in ("without", "out")
+  )
+  for name in one.shapes:
+    np.testing.assert_array_equal(one.get(name), other.get(name))
+  curve = curves.read(str(tmp_path / "out" / "eval"))["macro_f1"]
+  assert list(curve) == [5, 10, 15, 16]
+  best = tmp_path / "out" / "best"
+  step = max(curve, key=curve.get)
+  assert (best / f"model.ckpt-{step}.index").exists()
+  classification.run(make(base, best, do_eval=True))
+  assert results(best)["macro_f1"] == pytest.approx(curve[step])
+  assert results(best)["global_step"] == step
+
+
+def test_a_run_that_stops_early_evaluates_and_predicts(base, tmp_path):
+  plan = {
+    "eval_every_steps": 1,
+    "best_metric": "eval_accuracy",
+    "early_stopping_patience": 2,
+    "learning_rate": 0.0,
+  }
+  parts = {"do_train": True, "do_eval": True, "do_predict": True}
+  classification.run(make(base, tmp_path, train=plan, **parts))
+  assert results(tmp_path)["global_step"] == 3
+  assert (tmp_path / "test_results.tsv").exists()
+
+
 def test_a_finished_run_trains_no_further(base, trained):
   before = checkpoints.latest(str(trained))
   classification.run(make(base, trained, do_train=True, num_train_epochs=12.3))
@@ -393,6 +428,10 @@ MISTAKES = {
       "bert_config_file": str(TINY / "bert_config.json"),
     },
     "bert_model.ckpt has a head of 3 labels, this task needs 2",
+  ),
+  "a metric that the task does not have": (
+    lambda f: {"train": {"best_metric": "pearson"}},
+    "best_metric 'pearson' is no result of own data; use macro_f1, eval_acc",
   ),
   "no checkpoint": (
     lambda f: {"train": {"init_checkpoint": "none"}},

@@ -9,7 +9,7 @@ import pytest
 import tensorflow as tf
 from keras import ops
 
-from bert_tf import checkpoints, curves, estimator, modeling
+from bert_tf import checkpoints, curves, estimator, modeling, output_dirs
 from tests import runs
 
 
@@ -288,13 +288,13 @@ def test_prediction_yields_the_outputs_of_the_newest_checkpoint(tmp_path):
 
 def test_an_output_dir_of_another_config_is_refused(tmp_path):
   one = modeling.BertConfig(vocab_size=10)
-  estimator.claim_output_dir(str(tmp_path), one)
-  estimator.claim_output_dir(str(tmp_path), one)
+  output_dirs.claim(str(tmp_path), one)
+  output_dirs.claim(str(tmp_path), one)
   other = modeling.BertConfig(vocab_size=10, num_hidden_layers=2)
   with pytest.raises(
     ValueError, match="num_hidden_layers is 12 there and 2 here; choose"
   ):
-    estimator.claim_output_dir(str(tmp_path), other)
+    output_dirs.claim(str(tmp_path), other)
 
 
 def test_evaluation_hands_over_the_outputs_of_every_batch(tmp_path):
@@ -311,12 +311,12 @@ def test_evaluation_hands_over_the_outputs_of_every_batch(tmp_path):
 def test_results_are_sorted_lines_and_some_go_first(tmp_path):
   path = str(tmp_path / "eval_results.txt")
   results = {"loss": 0.1, "accuracy": 1 / 3, "f1": 1.0, "global_step": 7}
-  estimator.write_results(path, results)
+  output_dirs.write_results(path, results)
   with open(path) as reader:
     assert reader.read() == (
       "accuracy = 0.33333334\nf1 = 1.0\nglobal_step = 7\nloss = 0.1\n"
     )
-  estimator.write_results(path, results, first=("loss", "global_step"))
+  output_dirs.write_results(path, results, first=("loss", "global_step"))
   with open(path) as reader:
     names = [line.split(" = ")[0] for line in reader]
   assert names == ["global_step", "loss", "accuracy", "f1"]

@@ -16,7 +16,10 @@ LAYERS = {
     "checkpoints distribution features heads input_pipeline modeling "
     "optimization text_ops"
   ),
-  2: "curves estimator export interop progress",
+  2: (
+    "curves estimator export interop output_dirs periodic_evaluation "
+    "progress stop_signals"
+  ),
   3: (
     "feature_extraction fill_mask pretraining_beam pretraining_data "
     "pretraining_shards tasks.classification tasks.classification_results "
@@ -35,7 +38,9 @@ INSIDE_A_LAYER = {
   ("vocabulary", "tokenization"),
   ("heads", "modeling"),
   ("optimization", "modeling"),
+  ("estimator", "periodic_evaluation"),
   ("estimator", "progress"),
+  ("estimator", "stop_signals"),
   ("export", "estimator"),
   ("pretraining_shards", "pretraining_data"),
   ("pretraining_beam", "pretraining_shards"),

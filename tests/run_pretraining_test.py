@@ -488,3 +488,24 @@ def test_fill_mask_refuses_what_it_cannot_fill(data, trained, run_script):
     cwd=data,
   )
   assert_refused(result, "vocab.txt has 500 word pieces, but vocab_size")
+
+
+def test_the_learning_curve_has_held_out_points(data, run_script):
+  result = run_script(
+    "run_pretraining.py",
+    *TRAIN_FLAGS,
+    "--num_train_steps=30",
+    "--eval_every_steps=10",
+    "--max_eval_steps=2",
+    "--eval_input_file=data.tfrecord",
+    "--output_dir=watched",
+    cwd=data,
+  )
+  assert result.returncode == 0, result.stderr
+  losses = curves.read(str(data / "watched" / "eval"))["masked_lm_loss"]
+  assert list(losses) == [10, 20, 30]
+  best = min(losses, key=losses.get)
+  assert (data / "watched" / "best" / f"model.ckpt-{best}.index").exists()
+  assert f"best masked_lm_loss {losses[best]:.4g} at step {best}" in (
+    result.stderr
+  )

@@ -2,7 +2,7 @@
 
 import dataclasses
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 import tensorflow as tf
@@ -15,6 +15,7 @@ from bert_tf import (
   heads,
   input_pipeline,
   modeling,
+  output_dirs,
   tokenization,
 )
 from bert_tf.heads import Sums
@@ -88,17 +89,23 @@ def run(config: ClassificationConfig) -> None:
   )
   label_map.check(config.train.output_dir, task)
   _check_head(config.train, num_outputs(task))
-  estimator.claim_output_dir(config.train.output_dir, bert_config)
+  output_dirs.claim(config.train.output_dir, bert_config)
   label_map.write(config.train.output_dir, task)
   runner = build_estimator(bert_config, task, config.train)
   vocab_size = bert_config.vocab_size
+
+  def evaluate() -> dict[str, float | int]:
+    return _evaluate(config, runner, dev_records, vocab_size)
+
+  if "dev" in data:
+    dev_records = _write_records(config, "eval", data["dev"], tokenizer)
   if config.do_train:
     records = _write_records(config, "train", data["train"], tokenizer)
-    if not _train(config, runner, records, vocab_size):
+    if not _train(config, runner, records, vocab_size, evaluate):
       return
   if config.do_eval:
-    records = _write_records(config, "eval", data["dev"], tokenizer)
-    _evaluate(config, runner, records, vocab_size)
+    path = os.path.join(config.train.output_dir, "eval_results.txt")
+    output_dirs.write_results(path, evaluate(), first=_ORIGINAL_RESULTS)
   if config.do_predict:
     records = _write_records(config, "predict", data["test"], tokenizer)
     _predict(config, runner, records, vocab_size, data["test"])
@@ -107,6 +114,12 @@ def run(config: ClassificationConfig) -> None:
 def num_outputs(task: examples.Task) -> int:
   """Returns C, the outputs of the model: the labels, or one number."""
   return 1 if task.problem_type == "regression" else len(task.labels)
+
+
+def result_names(task: examples.Task) -> tuple[str, ...]:
+  """Returns the names of what an evaluation reports, the task's own first."""
+  accuracy = () if task.problem_type == "regression" else ("eval_accuracy",)
+  return (*task.metrics, *accuracy, "eval_loss", "loss")
 
 
 def build_estimator(
@@ -178,6 +191,12 @@ def _check(
     raise ValueError(
       "nothing to do: set --do_train, --do_eval or --do_predict."
     )
+  known, metric = result_names(config.task), config.train.best_metric
+  if metric and metric not in known:
+    raise ValueError(
+      f"best_metric {metric!r} is no result of {config.task.name}; use "
+      f"{', '.join(known)}."
+    )
   tokenization.validate_case_matches_checkpoint(
     config.do_lower_case, config.train.init_checkpoint
   )
@@ -206,12 +225,14 @@ def _read(
     "test" where they are needed.
   """
   task, folder = config.task, config.data_dir
-  flags = {"train": "do_train", "dev": "do_eval", "test": "do_predict"}
-  splits = {
-    part: getattr(task, part)
-    for part, flag in flags.items()
-    if getattr(config, flag)
+  evaluates_in_between = config.do_train and config.train.eval_every_steps
+  flags = {
+    "train": config.do_train and "do_train",
+    "dev": (config.do_eval and "do_eval")
+    or (evaluates_in_between and "eval_every_steps"),
+    "test": config.do_predict and "do_predict",
   }
+  splits = {part: getattr(task, part) for part, flag in flags.items() if flag}
   for part, split in splits.items():
     if split is None:
       raise ValueError(
@@ -284,7 +305,10 @@ def _with_steps(
     num_warmup_steps,
   )
   return dataclasses.replace(
-    train, num_train_steps=num_train_steps, num_warmup_steps=num_warmup_steps
+    train,
+    num_train_steps=num_train_steps,
+    num_warmup_steps=num_warmup_steps,
+    best_metric=train.best_metric or result_names(config.task)[0],
   )
 
 
@@ -343,6 +367,7 @@ def _train(
   runner: estimator.Estimator,
   records: input_pipeline.RecordFiles,
   vocab_size: int,
+  evaluate_fn: Callable[[], dict[str, float | int]],
 ) -> bool:
   """Trains; returns whether that came to its end, without a signal."""
   train = config.train
@@ -357,7 +382,8 @@ def _train(
       vocab_size,
     )
 
-  return runner.train(training_batches) >= train.num_train_steps
+  runner.train(training_batches, evaluate_fn)
+  return not runner.was_interrupted
 
 
 def _evaluate(
@@ -365,8 +391,8 @@ def _evaluate(
   runner: estimator.Estimator,
   records: input_pipeline.RecordFiles,
   vocab_size: int,
-) -> None:
-  """Evaluates the newest checkpoint and writes `eval_results.txt`."""
+) -> dict[str, float | int]:
+  """Returns the results of the newest checkpoint; in training, of that."""
   task = config.task
   label_ids, probabilities = [], []
 
@@ -374,21 +400,22 @@ def _evaluate(
     label_ids.append(batch["label_ids"].numpy())
     probabilities.append(heads.probabilities(logits, task.problem_type).numpy())
 
+  def official_metrics() -> dict[str, float]:
+    return classification_results.official_metrics(
+      task, np.concatenate(label_ids), np.concatenate(probabilities)
+    )
+
   batches = input_pipeline.finite_dataset(
     records, _spec(config), config.eval_batch_size, vocab_size
   )
-  results = runner.evaluate(batches, on_outputs=collect)
+  results = runner.evaluate(
+    batches, on_outputs=collect, more_results=official_metrics
+  )
   # The names that the original gave to the means over examples.
   results["eval_loss"] = results.pop("example_loss")
   if "accuracy" in results:
     results["eval_accuracy"] = results.pop("accuracy")
-  results.update(
-    classification_results.official_metrics(
-      task, np.concatenate(label_ids), np.concatenate(probabilities)
-    )
-  )
-  path = os.path.join(config.train.output_dir, "eval_results.txt")
-  estimator.write_results(path, results, first=_ORIGINAL_RESULTS)
+  return results
 
 
 def _predict(

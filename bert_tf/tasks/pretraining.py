@@ -8,9 +8,26 @@ from collections.abc import Mapping
 import tensorflow as tf
 from absl import logging
 
-from bert_tf import estimator, heads, input_pipeline, modeling, tokenization
+from bert_tf import (
+  estimator,
+  heads,
+  input_pipeline,
+  modeling,
+  output_dirs,
+  tokenization,
+)
 from bert_tf.heads import Sums
 from bert_tf.modeling import Tensor
+
+# What an evaluation reports.
+_RESULTS = (
+  "masked_lm_loss",
+  "masked_lm_accuracy",
+  "perplexity",
+  "next_sentence_loss",
+  "next_sentence_accuracy",
+  "loss",
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -63,10 +80,17 @@ def run(config: PretrainingConfig) -> None:
     _open(config.input_file, spec, vocab_size) if config.do_train else None
   )
   eval_input = config.eval_input_file or config.input_file
-  eval_files = _open(eval_input, spec, vocab_size) if config.do_eval else None
-  estimator.claim_output_dir(config.train.output_dir, bert_config)
+  evaluates_in_between = config.do_train and config.train.eval_every_steps
+  eval_files = None
+  if config.do_eval or evaluates_in_between:
+    eval_files = _open(eval_input, spec, vocab_size)
+  output_dirs.claim(config.train.output_dir, bert_config)
 
   runner = build_estimator(bert_config, config.train, config.no_nsp)
+
+  def evaluate() -> dict[str, float | int]:
+    return _evaluate(config, runner, eval_files, spec, vocab_size)
+
   if train_files:
     train = config.train
     logging.info(
@@ -87,11 +111,12 @@ def run(config: PretrainingConfig) -> None:
         vocab_size,
       )
 
-    steps_done = runner.train(training_batches)
-    if steps_done < train.num_train_steps:
+    runner.train(training_batches, evaluate)
+    if runner.was_interrupted:
       return
-  if eval_files:
-    _evaluate(config, runner, eval_files, spec, vocab_size)
+  if config.do_eval:
+    path = os.path.join(config.train.output_dir, "eval_results.txt")
+    output_dirs.write_results(path, evaluate())
 
 
 def build_estimator(
@@ -127,6 +152,12 @@ def _check(config: PretrainingConfig, bert_config: modeling.BertConfig) -> None:
   """Raises ValueError where flags, config and vocabulary do not fit."""
   if not config.do_train and not config.do_eval:
     raise ValueError("nothing to do: set --do_train or --do_eval, or both.")
+  metric = config.train.best_metric
+  if metric and metric not in _RESULTS:
+    raise ValueError(
+      f"best_metric {metric!r} is no result of pre-training; use "
+      f"{', '.join(_RESULTS)}."
+    )
   limit = bert_config.max_position_embeddings
   if config.max_seq_length > limit:
     raise ValueError(
@@ -179,13 +210,12 @@ def _evaluate(
   files: input_pipeline.RecordFiles,
   spec: input_pipeline.Spec,
   vocab_size: int,
-) -> None:
-  """Evaluates the newest checkpoint and writes `eval_results.txt`."""
+) -> dict[str, float | int]:
+  """Returns the results of the newest checkpoint; in training, of that."""
   batches = input_pipeline.evaluation_dataset(
     files, spec, config.eval_batch_size, vocab_size
   )
   results = runner.evaluate(batches, config.max_eval_steps)
   # Of the masked words, given all the others.
   results["perplexity"] = math.exp(min(results["masked_lm_loss"], 700.0))
-  path = os.path.join(config.train.output_dir, "eval_results.txt")
-  estimator.write_results(path, results)
+  return results

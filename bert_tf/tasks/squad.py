@@ -18,6 +18,7 @@ from bert_tf import (
   input_pipeline,
   metrics,
   modeling,
+  output_dirs,
   tokenization,
 )
 from bert_tf.tasks import squad_data, squad_features, squad_predictions
@@ -78,7 +79,7 @@ def run(config: SquadConfig) -> None:
   # Read now: its faults should not show after hours of training.
   predict_examples = _prediction_examples(config) if config.do_predict else []
   train = _with_steps(config, len(train_examples))
-  estimator.claim_output_dir(train.output_dir, bert_config)
+  output_dirs.claim(train.output_dir, bert_config)
   runner = build_estimator(bert_config, train)
   if train_examples:
     steps_done = _train(config, train, runner, tokenizer, train_examples)
@@ -331,4 +332,6 @@ def _score(
       {qas_id: p.span_text for qas_id, p in predictions.items()},
       {qas_id: p.null_odds for qas_id, p in predictions.items()},
     )
-  estimator.write_results(os.path.join(output_dir, "eval_results.txt"), results)
+  output_dirs.write_results(
+    os.path.join(output_dir, "eval_results.txt"), results
+  )

@@ -1,0 +1,62 @@
+"""The folder of a run: whose it is, and its files of results."""
+
+import os
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import tensorflow as tf
+from absl import logging
+
+from bert_tf import modeling
+
+
+def claim(output_dir: str, bert_config: modeling.BertConfig) -> None:
+  """Makes the folder of a run and writes `bert_config.json` into it.
+
+  Raises:
+    ValueError: if the folder holds a run of another config.
+    OSError: if it cannot be written.
+  """
+  path = os.path.join(output_dir, "bert_config.json")
+  tf.io.gfile.makedirs(output_dir)
+  if tf.io.gfile.exists(path):
+    found = modeling.BertConfig.from_json_file(path).to_dict()
+    given = bert_config.to_dict()
+    differing = [
+      f"{name} is {found.get(name)} there and {given.get(name)} here"
+      for name in sorted({*found, *given})
+      if found.get(name) != given.get(name)
+    ]
+    if differing:
+      raise ValueError(
+        f"{output_dir} holds a run of another config: {'; '.join(differing)}; "
+        "choose another --output_dir."
+      )
+    return
+  with tf.io.gfile.GFile(path + ".tmp", "w") as writer:
+    writer.write(bert_config.to_json_string())
+  tf.io.gfile.rename(path + ".tmp", path, overwrite=True)
+
+
+def write_results(
+  path: str, results: Mapping[str, float | int], first: Sequence[str] = ()
+) -> None:
+  """Writes and logs `key = value` lines; whole or not at all.
+
+  Args:
+    path: file to write.
+    results: by name; written in the order of their names.
+    first: names that go before all others, where `results` has them.
+  """
+  lines = []
+  for name in sorted(results, key=lambda name: (name not in first, name)):
+    value = results[name]
+    # The digits of a float32, as the original printed.
+    text = str(value) if isinstance(value, int) else str(np.float32(value))
+    lines.append(f"{name} = {text}\n")
+    logging.info("  %s = %s", name, text)
+  unfinished = path + ".tmp"
+  with tf.io.gfile.GFile(unfinished, "w") as writer:
+    writer.write("".join(lines))
+  tf.io.gfile.rename(unfinished, path, overwrite=True)
+  logging.info("Wrote %s.", path)
