@@ -6,6 +6,7 @@ resumed run sees what the uninterrupted one would have seen.
 """
 
 import dataclasses
+import math
 import os
 from collections.abc import Mapping, Sequence
 from concurrent import futures
@@ -15,6 +16,15 @@ import tensorflow as tf
 # Records that are shuffled together: a whole small data set, and about 50 MB
 # of a large one at a length of 128.
 _SHUFFLE_BLOCK = 1 << 16
+
+# Batches whose records are grouped by length together: enough that those of a
+# batch are alike, few enough that a batch still is a draw from all lengths.
+_GROUPED_BATCHES = 8
+
+# The widths that batches are cut to, as eighths of the full one. XLA compiles
+# a program for each, so there are few; each is at most 3/2 of the one before.
+_WIDTHS_IN_EIGHTHS = (2, 3, 4, 5, 6, 8)
+_WIDTH_MULTIPLE = 8
 
 Spec = Mapping[str, tf.io.FixedLenFeature]
 
@@ -174,6 +184,7 @@ def training_dataset(
   seed: int,
   steps_done: int,
   vocab_size: int,
+  group_by_length: bool = False,
 ) -> tf.data.Dataset:
   """Returns endless full batches in a shuffled order, from a step on.
 
@@ -187,6 +198,9 @@ def training_dataset(
     seed: of the order.
     steps_done: steps whose batches are left out.
     vocab_size: what every word-piece id must be below.
+    group_by_length: whether records of like length share a batch: those of
+      every 8 batches are sorted by their length, and the 8 batches that this
+      makes come in a shuffled order.
 
   Raises:
     ValueError: if there are fewer records than one batch holds.
@@ -196,15 +210,41 @@ def training_dataset(
       f"{files.num_records} records are fewer than one batch of "
       f"{batch_size}; lower --train_batch_size or make more."
     )
-  first_epoch, position = divmod(steps_done * batch_size, files.num_records)
+  window = _GROUPED_BATCHES if group_by_length else 1
+  first_window, steps_in_window = divmod(steps_done, window)
+  first_epoch, position = divmod(
+    first_window * window * batch_size, files.num_records
+  )
 
   def epoch_records(epoch: tf.Tensor) -> tf.data.Dataset:
     start = tf.where(epoch == first_epoch, tf.cast(position, tf.int64), 0)
     return _epoch(files.paths, seed, epoch, start)
 
   epochs = tf.data.Dataset.counter(start=first_epoch)
-  records = epochs.flat_map(epoch_records)
-  return _parsed_batches(records, spec, batch_size, vocab_size)
+  batches = epochs.flat_map(epoch_records).batch(
+    window * batch_size, drop_remainder=True
+  )
+  if group_by_length:
+    batches = _grouped(batches, seed, first_window).skip(steps_in_window)
+  return _parsed(batches, spec, vocab_size)
+
+
+def _grouped(
+  windows: tf.data.Dataset, seed: int, first_window: int
+) -> tf.data.Dataset:
+  """Returns the batches of windows of serialized records, grouped by length."""
+
+  def group(window: tf.Tensor, serialized: tf.Tensor) -> tf.Tensor:
+    mask = {"input_mask": tf.io.RaggedFeature(tf.int64)}
+    masks = tf.io.parse_example(serialized, mask)["input_mask"]
+    order = tf.argsort(tf.reduce_sum(masks, axis=1), stable=True)
+    batches = tf.reshape(tf.gather(serialized, order), [_GROUPED_BATCHES, -1])
+    # Below 0, where no seed of an epoch or a block is.
+    return tf.random.experimental.stateless_shuffle(
+      batches, [seed, -1 - window]
+    )
+
+  return windows.enumerate(first_window).map(group).unbatch()
 
 
 def _epoch(
@@ -245,7 +285,8 @@ def evaluation_dataset(
   """Returns endless full batches in the order of the files, repeated."""
   records = tf.data.Dataset.from_tensor_slices(list(files.paths))
   records = records.flat_map(_records).repeat()
-  return _parsed_batches(records, spec, batch_size, vocab_size)
+  batches = records.batch(batch_size, drop_remainder=True)
+  return _parsed(batches, spec, vocab_size)
 
 
 def finite_dataset(
@@ -253,23 +294,14 @@ def finite_dataset(
 ) -> tf.data.Dataset:
   """Returns every record once, in order; the last batch may be short."""
   records = tf.data.Dataset.from_tensor_slices(list(files.paths))
-  return _parsed_batches(
-    records.flat_map(_records),
-    spec,
-    batch_size,
-    vocab_size,
-    drop_remainder=False,
-  )
+  batches = records.flat_map(_records).batch(batch_size)
+  return _parsed(batches, spec, vocab_size)
 
 
-def _parsed_batches(
-  records: tf.data.Dataset,
-  spec: Spec,
-  batch_size: int,
-  vocab_size: int,
-  drop_remainder: bool = True,
+def _parsed(
+  batches: tf.data.Dataset, spec: Spec, vocab_size: int
 ) -> tf.data.Dataset:
-  """Returns batches, int64 made int32, their ids checked."""
+  """Returns parsed batches, int64 made int32, their ids checked."""
 
   def parse(serialized: tf.Tensor) -> dict[str, tf.Tensor]:
     features = tf.io.parse_example(serialized, dict(spec))
@@ -287,5 +319,44 @@ def _parsed_batches(
       for name, t in features.items()
     }
 
-  batches = records.batch(batch_size, drop_remainder=drop_remainder)
   return batches.map(parse).prefetch(2)
+
+
+def widths(max_seq_length: int) -> tuple[int, ...]:
+  """Returns the widths that batches are cut to, the least first.
+
+  They are multiples of 8, 6 at most, but for the last one: max_seq_length.
+  Of 128 they are 32, 48, 64, 80, 96 and 128.
+  """
+  parts = (eighths * max_seq_length / 8 for eighths in _WIDTHS_IN_EIGHTHS)
+  rounded = (math.ceil(p / _WIDTH_MULTIPLE) * _WIDTH_MULTIPLE for p in parts)
+  return tuple(sorted({min(width, max_seq_length) for width in rounded}))
+
+
+def cut_padding(
+  batches: tf.data.Dataset, max_seq_length: int
+) -> tf.data.Dataset:
+  """Cuts every batch to the least width that holds its longest example.
+
+  What is cut is padding in every example, so that the model's outputs at the
+  real positions are the same, up to rounding.
+
+  Args:
+    batches: with `input_ids`, `input_mask` and `segment_ids`, int [B, F], F
+      being max_seq_length.
+    max_seq_length: what `widths` are of.
+  """
+  steps = tf.constant(widths(max_seq_length))
+
+  def cut(features: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
+    is_used = tf.reduce_any(features["input_mask"] > 0, axis=0)  # [F]
+    positions = tf.range(1, max_seq_length + 1)
+    length = tf.reduce_max(tf.where(is_used, positions, 0))
+    width = steps[tf.searchsorted(steps, [length])[0]]
+    cut_features = {
+      name: features[name][:, :width]
+      for name in ("input_ids", "input_mask", "segment_ids")
+    }
+    return {**features, **cut_features}
+
+  return batches.map(cut)

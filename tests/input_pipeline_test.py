@@ -207,3 +207,119 @@ def test_a_vocabulary_larger_than_the_models_is_seen_in_the_first_record(
     ValueError, match="/a has the word-piece id 70, but .* 70"
   ):
     input_pipeline.check_first_records(files, SPEC, {}, 70)
+
+
+# Records of 16 word pieces whose first id says which one it is.
+LONG_SPEC = {
+  name: tf.io.FixedLenFeature([16], tf.int64)
+  for name in ("input_ids", "input_mask", "segment_ids")
+}
+
+
+def write_lengths(path: pathlib.Path, lengths) -> input_pipeline.RecordFiles:
+  """Writes a record of each length; the first id is its number."""
+  with tf.io.TFRecordWriter(str(path)) as writer:
+    for i, length in enumerate(lengths):
+      example = tf.train.Example()
+      real = [1] * length + [0] * (16 - length)
+      values = {
+        "input_ids": [i, *real[1:]],
+        "input_mask": real,
+        "segment_ids": real,
+      }
+      for name, ids in values.items():
+        example.features.feature[name].int64_list.value.extend(ids)
+      writer.write(example.SerializeToString())
+  return input_pipeline.open_records(str(path))
+
+
+def grouped(files, num_batches, steps_done=0, seed=1, group_by_length=True):
+  """Returns numbers and lengths of the records of the first batches."""
+  dataset = input_pipeline.training_dataset(
+    files, LONG_SPEC, 4, seed, steps_done, 1000, group_by_length
+  )
+  return [
+    (
+      batch["input_ids"].numpy()[:, 0].tolist(),
+      batch["input_mask"].numpy().sum(axis=1).tolist(),
+    )
+    for batch in dataset.take(num_batches)
+  ]
+
+
+def test_records_of_like_length_share_a_batch(tmp_path):
+  rng = np.random.default_rng(0)
+  files = write_lengths(tmp_path / "a", rng.integers(2, 17, size=70))
+  batches = grouped(files, 80)
+  plain = grouped(files, 80, group_by_length=False)
+  for start in range(0, 80, 8):
+    # The window holds the same records, sorted over all of its batches.
+    ids, plain_ids = (
+      sorted(i for batch, _ in rows[start : start + 8] for i in batch)
+      for rows in (batches, plain)
+    )
+    assert ids == plain_ids
+    window = sorted(lengths for _, lengths in batches[start : start + 8])
+    assert sum(window, []) == sorted(sum(window, []))
+  # The batches are not in the order of their lengths.
+  longest = [max(lengths) for _, lengths in batches]
+  assert any(
+    longest[i : i + 8] != sorted(longest[i : i + 8]) for i in range(0, 80, 8)
+  )
+  places = {
+    int(np.argmax(longest[start : start + 8])) for start in range(0, 80, 8)
+  }
+  assert len(places) > 2
+
+
+@pytest.mark.parametrize("steps_done", [1, 7, 8, 9, 16, 21])
+def test_any_step_of_grouped_batches_is_reached_directly(tmp_path, steps_done):
+  rng = np.random.default_rng(0)
+  files = write_lengths(tmp_path / "a", rng.integers(2, 17, size=70))
+  whole = grouped(files, 40)
+  assert (
+    grouped(files, 12, steps_done=steps_done)
+    == (whole[steps_done : steps_done + 12])
+  )
+  assert grouped(files, 12, seed=2) != whole[:12]
+
+
+@pytest.mark.parametrize(
+  ("max_seq_length", "expected"),
+  [
+    (512, (128, 192, 256, 320, 384, 512)),
+    (128, (32, 48, 64, 80, 96, 128)),
+    (100, (32, 40, 56, 64, 80, 100)),
+    (16, (8, 16)),
+    (5, (5,)),
+  ],
+)
+def test_widths_are_few_and_multiples_of_8(max_seq_length, expected):
+  assert input_pipeline.widths(max_seq_length) == expected
+
+
+def test_a_batch_is_cut_to_the_width_of_its_longest_example(tmp_path):
+  files = write_lengths(tmp_path / "a", [3, 8, 9, 2, 16, 4, 1])
+  whole = input_pipeline.finite_dataset(files, LONG_SPEC, 2, 1000)
+  cut = input_pipeline.cut_padding(whole, 16)
+  assert cut.element_spec["input_ids"].shape.as_list() == [None, None]
+  batches = list(zip(whole, cut))
+  assert [b["input_ids"].shape for _, b in batches] == [
+    (2, 8),
+    (2, 16),
+    (2, 16),
+    (1, 8),
+  ]
+  for full, part in batches:
+    width = part["input_ids"].shape[1]
+    for name in LONG_SPEC:
+      np.testing.assert_array_equal(part[name], full[name][:, :width])
+      assert not full[name].numpy()[:, width:].any()
+
+
+def test_a_real_position_after_padding_is_kept(tmp_path):
+  features = {name: np.zeros((1, 16), np.int32) for name in LONG_SPEC}
+  features["input_mask"][0, [0, 9]] = 1
+  dataset = tf.data.Dataset.from_tensors(features)
+  (batch,) = input_pipeline.cut_padding(dataset, 16)
+  assert batch["input_ids"].shape == (1, 16)
