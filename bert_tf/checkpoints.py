@@ -268,7 +268,7 @@ def init_from_checkpoint(model: keras.Model, init_checkpoint: str) -> list[str]:
       initialized,
     )
   if missing:
-    logging.warning(
+    logging.info(
       "Not in %s, so untrained: %s", init_checkpoint, ", ".join(missing)
     )
   return missing

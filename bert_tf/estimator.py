@@ -53,6 +53,9 @@ class TrainConfig:
       kept in output_dir/best; None for the task's own.
     early_stopping_patience: evaluations without a better one after which
       training ends; 0 for never.
+    freeze_layers: the encoder layers, from the first on, that stay as they
+      are, and the embeddings with them; 0 for the embeddings alone, None for
+      nothing.
   """
 
   output_dir: str
@@ -70,6 +73,7 @@ class TrainConfig:
   eval_every_steps: int = 0
   best_metric: str | None = None
   early_stopping_patience: int = 0
+  freeze_layers: int | None = None
 
   def __post_init__(self):
     """Raises ValueError for a patience that nothing can exhaust."""
@@ -109,6 +113,7 @@ class Estimator:
     # Initial values are drawn from Keras' global generator.
     keras.utils.set_random_seed(config.seed)
     self.model = model_fn()
+    optimization.freeze(self.model.weights, config.freeze_layers)
     self._loss_fn = loss_fn
     self._eval_fn = eval_fn
     self.config = config
@@ -345,12 +350,23 @@ class Estimator:
     for path in checkpoints.listed(self.config.output_dir):
       try:
         reader = checkpoints.CheckpointReader(path)
-        checkpoints.load_variables(reader, self.model)
+        self._warn_of(checkpoints.load_variables(reader, self.model))
         return int(reader.get(checkpoints.GLOBAL_STEP))
       except checkpoints.DamagedCheckpointError as error:
         logging.warning("%s; trying the one before it.", error)
-    self._initialize()
+    self._warn_of(self._initialize())
     return 0
+
+  def _warn_of(self, untrained: list[str]) -> None:
+    """Says that what is evaluated or predicted comes of random values."""
+    if not untrained:
+      return
+    is_all = len(untrained) == len(self.model.weights)
+    logging.warning(
+      "Untrained: %s; results are those of random values. Train with "
+      "--do_train, or start from a checkpoint that has been trained.",
+      "the whole model" if is_all else ", ".join(untrained),
+    )
 
   def _restore_for_training(self) -> int:
     """Brings back the newest whole checkpoint; returns the steps done."""
@@ -371,13 +387,13 @@ class Estimator:
     self._initialize()
     return 0
 
-  def _initialize(self) -> None:
-    """Loads init_checkpoint, or says that the values are random."""
+  def _initialize(self) -> list[str]:
+    """Loads init_checkpoint, if any; returns the names that stay random."""
     path = self.config.init_checkpoint
     if path:
-      checkpoints.init_from_checkpoint(self.model, path)
-    else:
-      logging.info("No checkpoint: starting from random values.")
+      return checkpoints.init_from_checkpoint(self.model, path)
+    logging.info("No checkpoint: starting from random values.")
+    return [variable.path for variable in self.model.weights]
 
   def _save(self) -> str:
     variables = checkpoints.training_variables(self.model, self.optimizer)

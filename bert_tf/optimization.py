@@ -182,6 +182,27 @@ class AdamWeightDecayOptimizer(keras.optimizers.Optimizer):
     return bool(self.weight_decay_rate) and not excluded
 
 
+def freeze(variables: Sequence[keras.Variable], num_layers: int | None) -> None:
+  """Makes the embeddings and the first encoder layers untrainable.
+
+  They get no gradient, no decay and no moments, and count in no norm.
+  Dropout inside them goes on.
+
+  Args:
+    variables: of a model.
+    num_layers: how many encoder layers; 0 for the embeddings alone, None for
+      nothing.
+  """
+  if num_layers is None:
+    return
+  frozen = ("bert/embeddings/",) + tuple(
+    f"bert/encoder/layer_{i}/" for i in range(num_layers)
+  )
+  for variable in variables:
+    if variable.path.startswith(frozen):
+      variable.trainable = False
+
+
 def create_optimizer(
   init_lr: float, num_train_steps: int, num_warmup_steps: int
 ) -> AdamWeightDecayOptimizer:

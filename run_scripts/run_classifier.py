@@ -104,7 +104,14 @@ common_flags.define_training_flags()
 common_flags.define_evaluation_flags(
   "the task's first official metric beside the accuracy, else eval_accuracy"
 )
-
+flags.DEFINE_integer(
+  "freeze_layers",
+  None,
+  "Leaves the embeddings (word, position, segment, their layer norm) and the "
+  "first N encoder layers as they are; the layers above, the pooler and the "
+  "classifier are trained. 0 freezes the embeddings alone; default: nothing.",
+  lower_bound=0,
+)
 
 # Flags that say what one's own data are.
 _OWN_DATA_FLAGS = (
@@ -174,6 +181,7 @@ def main() -> None:
         eval_every_steps=FLAGS.eval_every_steps,
         best_metric=FLAGS.best_metric,
         early_stopping_patience=FLAGS.early_stopping_patience,
+        freeze_layers=FLAGS.freeze_layers,
       ),
     )
   )

@@ -17,6 +17,7 @@ from bert_tf.tasks import (
   glue,
   label_map,
 )
+from tests import runs
 
 GOLDEN = pathlib.Path(__file__).resolve().parent / "golden"
 CONFIG = {
@@ -216,6 +217,75 @@ def test_a_run_that_stops_early_evaluates_and_predicts(base, tmp_path):
   classification.run(make(base, tmp_path, train=plan, **parts))
   assert results(tmp_path)["global_step"] == 3
   assert (tmp_path / "test_results.tsv").exists()
+
+
+def test_frozen_layers_stay_and_are_saved_without_slots(base, tmp_path):
+  changes = with_config(tmp_path, num_hidden_layers=2)
+  plan = {"freeze_layers": 1}
+  classification.run(
+    make(base, tmp_path / "out", train=plan, do_train=True, **changes)
+  )
+  before, after = (
+    checkpoints.CheckpointReader(str(tmp_path / "out" / f"model.ckpt-{step}"))
+    for step in (0, 5)
+  )
+  moved = {
+    name
+    for name in after.shapes
+    if not np.array_equal(before.get(name), after.get(name))
+  }
+  frozen = ("bert/embeddings/", "bert/encoder/layer_0/")
+  names = [name for name in after.shapes if name.startswith(frozen)]
+  assert len(names) == 5 + 16  # Embeddings and one layer; no slots.
+  assert not moved & set(names)
+  for name in (
+    "bert/encoder/layer_1/attention/self/query/kernel",
+    "bert/pooler/dense/kernel",
+    "output_weights",
+    "output_weights/adam_v",
+  ):
+    assert name in moved
+
+
+def test_freezing_0_layers_freezes_the_embeddings_alone(base, tmp_path):
+  plan = {"freeze_layers": 0}
+  classification.run(make(base, tmp_path, train=plan, do_train=True))
+  shapes = checkpoints.CheckpointReader(str(tmp_path / "model.ckpt-5")).shapes
+  assert "bert/embeddings/word_embeddings" in shapes
+  assert "bert/embeddings/word_embeddings/adam_m" not in shapes
+  assert "bert/encoder/layer_0/output/dense/bias/adam_m" in shapes
+
+
+def test_results_of_untrained_values_are_warned_of(base, trained, tmp_path):
+  start = str(tmp_path / "pretrained.ckpt")
+  reader = checkpoints.CheckpointReader(str(trained / "model.ckpt-67"))
+  names = [n for n in reader.shapes if n.startswith("bert/")]
+  checkpoints.write(start, {name: reader.get(name) for name in names})
+  warned = {}
+  for name, path in {
+    "random": None,
+    "no head": start,
+    "trained": str(trained / "model.ckpt-67"),
+  }.items():
+    with runs.logged() as lines:
+      classification.run(
+        make(
+          base,
+          tmp_path / name,
+          train={"init_checkpoint": path},
+          do_eval=True,
+          **task_of(labels=("bad", "good")),
+        )
+      )
+    warned[name] = [x for x in lines().splitlines() if "Untrained: " in x]
+  assert warned["trained"] == []
+  assert len(warned["random"]) == len(warned["no head"]) == 1
+  assert warned["random"][0].startswith("Untrained: the whole model; ")
+  assert warned["no head"][0] == (
+    "Untrained: output_weights, output_bias; results are those of random "
+    "values. Train with --do_train, or start from a checkpoint that has been "
+    "trained."
+  )
 
 
 def test_a_finished_run_trains_no_further(base, trained):
@@ -432,6 +502,10 @@ MISTAKES = {
   "a metric that the task does not have": (
     lambda f: {"train": {"best_metric": "pearson"}},
     "best_metric 'pearson' is no result of own data; use macro_f1, eval_acc",
+  ),
+  "more frozen layers than there are": (
+    lambda f: {"train": {"freeze_layers": 2}},
+    "freeze_layers 2 exceeds num_hidden_layers 1 of",
   ),
   "no checkpoint": (
     lambda f: {"train": {"init_checkpoint": "none"}},

@@ -207,6 +207,13 @@ def _check(
       f"max_position_embeddings {limit} of {config.bert_config_file}; lower "
       "the flag or use another config."
     )
+  freeze_layers = config.train.freeze_layers or 0
+  if freeze_layers > bert_config.num_hidden_layers:
+    raise ValueError(
+      f"freeze_layers {freeze_layers} exceeds num_hidden_layers "
+      f"{bert_config.num_hidden_layers} of {config.bert_config_file}; lower "
+      "the flag."
+    )
   if vocab_size != bert_config.vocab_size:
     raise ValueError(
       f"{config.vocab_file} has {vocab_size} word pieces, but vocab_size of "
