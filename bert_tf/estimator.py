@@ -85,6 +85,10 @@ class TrainConfig:
       )
 
 
+class DivergedError(ValueError):
+  """A loss that is no longer finite."""
+
+
 class Estimator:
   """Runs one model.
 
@@ -122,8 +126,13 @@ class Estimator:
     )
     self.train_step = tf.function(self._train_step, jit_compile=config.use_xla)
     self._steps = tf.function(self._run_steps)
-    self._evaluation_step = tf.function(self._evaluate_batch)
-    self._prediction_step = tf.function(self._predict_batch)
+    # Not one trace for each width that batches are cut to.
+    self._evaluation_step = tf.function(
+      self._evaluate_batch, reduce_retracing=True
+    )
+    self._prediction_step = tf.function(
+      self._predict_batch, reduce_retracing=True
+    )
     self._eval_writer = None
     self._is_training = False
     self.was_interrupted = False
@@ -149,8 +158,9 @@ class Estimator:
       early_stopping_patience was exhausted.
 
     Raises:
-      ValueError: if a checkpoint does not fit, the loss is not finite, or
-        there is no best_metric among the results.
+      ValueError: if a checkpoint does not fit, or there is no best_metric
+        among the results.
+      DivergedError: if the loss is not finite.
     """
     config = self.config
     self.was_interrupted = False
@@ -259,9 +269,9 @@ class Estimator:
     return step
 
   def _check_loss(self, step: int, loss: float) -> None:
-    """Raises ValueError for a loss that is not finite."""
+    """Raises DivergedError for a loss that is not finite."""
     if not math.isfinite(loss):
-      raise ValueError(
+      raise DivergedError(
         f"the loss became {loss} by step {step}; the last checkpoint is "
         f"{checkpoints.latest(self.config.output_dir)}. Lower "
         "--learning_rate or lengthen the warm-up."

@@ -1,0 +1,276 @@
+"""Several fine-tunings of one task: a grid of settings, several seeds.
+
+Small sets give other results with another seed, and the settings that are best
+differ from task to task (Devlin et al. 2019, 4.1 and A.3).
+"""
+
+import dataclasses
+import gc
+import itertools
+import json
+import math
+import os
+import statistics
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import keras
+import tensorflow as tf
+from absl import logging
+
+from bert_tf import estimator, periodic_evaluation
+from bert_tf.tasks import classification
+
+# Devlin et al. 2019, A.3.
+PAPER_GRID = (
+  "train_batch_size=16,32;learning_rate=5e-5,3e-5,2e-5;num_train_epochs=2,3,4"
+)
+
+# What a grid can vary: the type of the values, and the word in folder names.
+_SETTINGS = {
+  "train_batch_size": (int, "batch"),
+  "learning_rate": (float, "rate"),
+  "num_train_epochs": (float, "epochs"),
+}
+
+_RUN_FILE = "sweep_run.json"
+
+Settings = Mapping[str, float | int]
+
+
+@dataclasses.dataclass(frozen=True)
+class Run:
+  """One fine-tuning of a sweep.
+
+  Attributes:
+    cell: the part of its folder that the settings name, "" without a grid.
+    folder: below output_dir.
+    settings: what differs from the sweep's config; names in _SETTINGS.
+    seed: of the run.
+  """
+
+  cell: str
+  folder: str
+  settings: Settings
+  seed: int
+
+
+def parse_grid(text: str) -> dict[str, list[float | int]]:
+  """Returns the values of each setting of a grid.
+
+  Args:
+    text: such as "learning_rate=5e-5,3e-5;train_batch_size=16,32".
+
+  Raises:
+    ValueError: naming the part that is no setting with its values.
+  """
+  grid = {}
+  for part in text.split(";"):
+    name, _, values = part.partition("=")
+    name = name.strip()
+    if name not in _SETTINGS or name in grid:
+      raise ValueError(
+        f"grid {text!r}: {part!r} is no setting of its own with values; write "
+        f"it as {PAPER_GRID!r}."
+      )
+    convert, _ = _SETTINGS[name]
+    try:
+      grid[name] = [convert(value) for value in values.split(",")]
+    except ValueError as error:
+      raise ValueError(
+        f"grid {text!r}: {values!r} are no values of {name}; write numbers "
+        "with commas between them."
+      ) from error
+    if min(grid[name]) <= 0 or len(set(grid[name])) < len(grid[name]):
+      raise ValueError(
+        f"grid {text!r}: the values of {name} must be above 0 and differ."
+      )
+  return grid
+
+
+def plan(grid: str | None, num_runs: int, seed: int) -> list[Run]:
+  """Returns the runs of a sweep, cell after cell.
+
+  Args:
+    grid: see `parse_grid`; None for one cell of the config's own settings.
+    num_runs: runs of each cell, with the seeds seed, seed + 1, ...
+    seed: of the first run of each cell.
+  """
+  parsed = parse_grid(grid) if grid else {}
+  runs = []
+  for values in itertools.product(*parsed.values()):
+    settings = dict(zip(parsed, values))
+    cell = "_".join(
+      f"{_SETTINGS[name][1]}_{repr(value).removesuffix('.0')}"
+      for name, value in settings.items()
+    )
+    for i in range(num_runs):
+      folder = os.path.join(cell, f"run_{i}") if num_runs > 1 else cell
+      runs.append(Run(cell, folder, settings, seed + i))
+  return runs
+
+
+def run(
+  config: classification.ClassificationConfig, grid: str | None, num_runs: int
+) -> None:
+  """Fine-tunes once for each cell of a grid and seed; compares the results.
+
+  Every run has a folder of its own in the config's output_dir. Beside them are
+  sweep_runs.tsv, a row a run, and sweep_results.tsv, a row a cell with mean,
+  sample standard deviation and best of the metric, the best cell first. What
+  is finished is not done again, unless its config has changed.
+
+  Args:
+    config: of every run, but for what the grid and the seeds set.
+    grid: see `plan`.
+    num_runs: see `plan`.
+
+  Raises:
+    ValueError: if the grid is none, or for what a run raises.
+  """
+  if not (config.do_train and config.do_eval):
+    raise ValueError(
+      "a grid and several runs compare what was trained on the dev file: set "
+      "--do_train and --do_eval."
+    )
+  metric = config.train.best_metric
+  metric = metric or classification.result_names(config.task)[0]
+  output_dir = config.train.output_dir
+  runs = plan(grid, num_runs, config.train.seed)
+  found = []
+  for number, one in enumerate(runs, start=1):
+    logging.info("Run %d of %d: %s.", number, len(runs), one.folder)
+    results = _run_once(_config_of(config, one))
+    if results is None:
+      logging.info("%d runs are finished.", len(found))
+      return
+    found.append((one, results))
+    _write_table(output_dir, "sweep_runs.tsv", _run_rows(config, found))
+    rows = _cell_rows(config, found, metric)
+    _write_table(output_dir, "sweep_results.tsv", rows)
+  for row in rows:
+    logging.info("%s", ", ".join(f"{name} {row[name]}" for name in row))
+
+
+def _config_of(
+  config: classification.ClassificationConfig, one: Run
+) -> classification.ClassificationConfig:
+  """Returns the config of one run."""
+  settings = dict(one.settings)
+  epochs = settings.pop("num_train_epochs", config.num_train_epochs)
+  folder = os.path.join(config.train.output_dir, one.folder)
+  train = dataclasses.replace(
+    config.train, output_dir=folder, seed=one.seed, **settings
+  )
+  return dataclasses.replace(config, train=train, num_train_epochs=epochs)
+
+
+def _run_once(
+  config: classification.ClassificationConfig,
+) -> dict[str, float | int] | None:
+  """Returns the results of a run, done now or before; None if interrupted."""
+  path = os.path.join(config.train.output_dir, _RUN_FILE)
+  written = _as_json(config)
+  if tf.io.gfile.exists(path):
+    with tf.io.gfile.GFile(path) as reader:
+      finished = json.loads(reader.read())
+    if finished["config"] == written:
+      logging.info("%s is finished.", config.train.output_dir)
+      return finished["results"]
+  try:
+    results = classification.run(config)
+  except estimator.DivergedError as error:
+    logging.warning("%s This run counts as failed.", error)
+    results = {}
+  if results is not None:
+    text = json.dumps({"config": written, "results": results}, indent=1)
+    _write(path, text)
+  # The run's model and programs would stay in memory otherwise.
+  keras.utils.clear_session()
+  gc.collect()
+  return results
+
+
+def _as_json(config: classification.ClassificationConfig) -> dict[str, Any]:
+  """Returns the config as JSON gives it back, wherever its folder is."""
+  value = json.loads(json.dumps(dataclasses.asdict(config)))
+  del value["train"]["output_dir"]
+  return value
+
+
+def _settings(
+  config: classification.ClassificationConfig, one: Run
+) -> dict[str, float | int]:
+  """Returns all that a grid can vary, as it was in one run."""
+  own = _config_of(config, one)
+  return {
+    "train_batch_size": own.train.train_batch_size,
+    "learning_rate": own.train.learning_rate,
+    "num_train_epochs": own.num_train_epochs,
+  }
+
+
+def _run_rows(
+  config: classification.ClassificationConfig,
+  found: Sequence[tuple[Run, Settings]],
+) -> list[dict[str, Any]]:
+  """Returns a row a run: folder, settings, seed and all results."""
+  names = sorted({name for _, results in found for name in results})
+  return [
+    {
+      "folder": one.folder,
+      **_settings(config, one),
+      "seed": one.seed,
+      **{name: results.get(name, math.nan) for name in names},
+    }
+    for one, results in found
+  ]
+
+
+def _cell_rows(
+  config: classification.ClassificationConfig,
+  found: Sequence[tuple[Run, Settings]],
+  metric: str,
+) -> list[dict[str, Any]]:
+  """Returns a row a cell, the best mean first, those that failed last."""
+  sign = -1.0 if periodic_evaluation.is_better(metric, 0.0, 1.0) else 1.0
+  rows = []
+  for _, group in itertools.groupby(found, key=lambda pair: pair[0].cell):
+    group = list(group)
+    values = [results.get(metric, math.nan) for _, results in group]
+    # What is not a number is worse than any that is.
+    ranks = [-math.inf if math.isnan(v) else sign * v for v in values]
+    best = ranks.index(max(ranks))
+    spread = statistics.stdev(values) if len(values) > 1 else math.nan
+    rows.append(
+      {
+        **_settings(config, group[0][0]),
+        "num_runs": len(values),
+        f"{metric}_mean": statistics.fmean(values),
+        f"{metric}_std": spread,
+        f"{metric}_best": values[best],
+        "best_run": group[best][0].folder,
+      }
+    )
+
+  def rank(row: Mapping[str, Any]) -> float:
+    mean = row[f"{metric}_mean"]
+    return math.inf if math.isnan(mean) else -sign * mean
+
+  return sorted(rows, key=rank)
+
+
+def _write_table(
+  output_dir: str, name: str, rows: Sequence[Mapping[str, Any]]
+) -> None:
+  """Writes rows of the same names as a TSV file with a header."""
+  lines = ["\t".join(rows[0])]
+  lines += ["\t".join(str(value) for value in row.values()) for row in rows]
+  _write(os.path.join(output_dir, name), "\n".join(lines) + "\n")
+
+
+def _write(path: str, text: str) -> None:
+  """Writes a file; whole or not at all."""
+  with tf.io.gfile.GFile(path + ".tmp", "w") as writer:
+    writer.write(text)
+  tf.io.gfile.rename(path + ".tmp", path, overwrite=True)
