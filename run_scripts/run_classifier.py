@@ -4,7 +4,7 @@ import common_flags
 from absl import flags
 
 from bert_tf import estimator, heads
-from bert_tf.tasks import classification, examples, glue
+from bert_tf.tasks import classification, examples, glue, sweeps
 
 FLAGS = flags.FLAGS
 
@@ -100,6 +100,12 @@ flags.DEFINE_bool(
   "Whether to count the rows at fault in the train and dev files instead of "
   "stopping at the first.",
 )
+flags.DEFINE_bool(
+  "group_by_length",
+  False,
+  "Whether training batches hold examples of like length, which leaves less "
+  "padding to compute but makes a batch less of a random draw.",
+)
 common_flags.define_training_flags()
 common_flags.define_evaluation_flags(
   "the task's first official metric beside the accuracy, else eval_accuracy"
@@ -111,6 +117,25 @@ flags.DEFINE_integer(
   "first N encoder layers as they are; the layers above, the pooler and the "
   "classifier are trained. 0 freezes the embeddings alone; default: nothing.",
   lower_bound=0,
+)
+flags.DEFINE_integer(
+  "num_runs",
+  1,
+  "Fine-tunes this often, with the seeds seed, seed + 1, ..., in the folders "
+  "run_0, run_1, ... of output_dir; sweep_results.tsv has mean, sample "
+  "standard deviation and best of best_metric. Every run keeps its "
+  "checkpoints: see keep_checkpoint_max.",
+  lower_bound=1,
+)
+# A boolean flag that takes a value: alone it is the paper's grid.
+flags.DEFINE(
+  flags.ArgumentParser(),
+  "grid",
+  None,
+  "Fine-tunes with every combination of these settings, num_runs times each, "
+  "in a folder of output_dir each; sweep_results.tsv compares them. --grid "
+  f'alone is the paper\'s, --grid="{sweeps.PAPER_GRID}".',
+  boolean=True,
 )
 
 # Flags that say what one's own data are.
@@ -146,45 +171,54 @@ def _task() -> examples.Task:
   )
 
 
-def main() -> None:
-  """Builds the configs from the flags and runs."""
-  common_flags.check_tpu_flags()
-  classification.run(
-    classification.ClassificationConfig(
-      task=_task(),
-      data_dir=FLAGS.data_dir,
-      bert_config_file=FLAGS.bert_config_file,
-      vocab_file=FLAGS.vocab_file,
-      do_lower_case=FLAGS.do_lower_case,
-      max_seq_length=FLAGS.max_seq_length,
-      do_train=FLAGS.do_train,
-      do_eval=FLAGS.do_eval,
-      do_predict=FLAGS.do_predict,
-      eval_batch_size=FLAGS.eval_batch_size,
-      predict_batch_size=FLAGS.predict_batch_size,
-      num_train_epochs=FLAGS.num_train_epochs,
-      warmup_proportion=FLAGS.warmup_proportion,
-      skip_bad_rows=FLAGS.skip_bad_rows,
-      train=estimator.TrainConfig(
-        output_dir=FLAGS.output_dir,
-        init_checkpoint=FLAGS.init_checkpoint,
-        train_batch_size=FLAGS.train_batch_size,
-        learning_rate=FLAGS.learning_rate,
-        num_train_steps=1,  # Counted once the examples are.
-        num_warmup_steps=0,
-        save_checkpoints_steps=FLAGS.save_checkpoints_steps,
-        keep_checkpoint_max=FLAGS.keep_checkpoint_max,
-        iterations_per_loop=FLAGS.iterations_per_loop,
-        log_every_steps=FLAGS.log_every_steps,
-        seed=FLAGS.seed,
-        use_xla=FLAGS.use_xla,
-        eval_every_steps=FLAGS.eval_every_steps,
-        best_metric=FLAGS.best_metric,
-        early_stopping_patience=FLAGS.early_stopping_patience,
-        freeze_layers=FLAGS.freeze_layers,
-      ),
-    )
+def _config() -> classification.ClassificationConfig:
+  """Returns what the flags ask for."""
+  return classification.ClassificationConfig(
+    task=_task(),
+    data_dir=FLAGS.data_dir,
+    bert_config_file=FLAGS.bert_config_file,
+    vocab_file=FLAGS.vocab_file,
+    do_lower_case=FLAGS.do_lower_case,
+    max_seq_length=FLAGS.max_seq_length,
+    do_train=FLAGS.do_train,
+    do_eval=FLAGS.do_eval,
+    do_predict=FLAGS.do_predict,
+    eval_batch_size=FLAGS.eval_batch_size,
+    predict_batch_size=FLAGS.predict_batch_size,
+    num_train_epochs=FLAGS.num_train_epochs,
+    warmup_proportion=FLAGS.warmup_proportion,
+    skip_bad_rows=FLAGS.skip_bad_rows,
+    group_by_length=FLAGS.group_by_length,
+    train=estimator.TrainConfig(
+      output_dir=FLAGS.output_dir,
+      init_checkpoint=FLAGS.init_checkpoint,
+      train_batch_size=FLAGS.train_batch_size,
+      learning_rate=FLAGS.learning_rate,
+      num_train_steps=1,  # Counted once the examples are.
+      num_warmup_steps=0,
+      save_checkpoints_steps=FLAGS.save_checkpoints_steps,
+      keep_checkpoint_max=FLAGS.keep_checkpoint_max,
+      iterations_per_loop=FLAGS.iterations_per_loop,
+      log_every_steps=FLAGS.log_every_steps,
+      seed=FLAGS.seed,
+      use_xla=FLAGS.use_xla,
+      eval_every_steps=FLAGS.eval_every_steps,
+      best_metric=FLAGS.best_metric,
+      early_stopping_patience=FLAGS.early_stopping_patience,
+      freeze_layers=FLAGS.freeze_layers,
+    ),
   )
+
+
+def main() -> None:
+  """Builds the config from the flags and runs, once or several times."""
+  common_flags.check_tpu_flags()
+  # What absl makes of --grid alone, and of --nogrid.
+  grid = {"true": sweeps.PAPER_GRID, "false": None}.get(FLAGS.grid, FLAGS.grid)
+  if grid or FLAGS.num_runs > 1:
+    sweeps.run(_config(), grid, FLAGS.num_runs)
+  else:
+    classification.run(_config())
 
 
 if __name__ == "__main__":

@@ -7,7 +7,7 @@ import pytest
 import tensorflow as tf
 
 from bert_tf import input_pipeline, tokenization
-from bert_tf.tasks import classification, examples, glue
+from bert_tf.tasks import classification_data, examples, glue
 
 RECORDED = ("CoLA", "MRPC", "MNLI", "XNLI")
 PARTS = ("train", "dev", "test")
@@ -55,7 +55,7 @@ def test_features_are_the_originals(shared, tokenizer, name, max_seq_length):
   spec = input_pipeline.classifier_spec(max_seq_length, 3, "classification")
   for part in PARTS[: 2 if name == "XNLI" else 3]:
     ours = [
-      classification.convert_example(e, task, tokenizer, max_seq_length)
+      classification_data.convert_example(e, task, tokenizer, max_seq_length)
       for e in read(shared / "golden/classifier/data" / name, task, part)
     ]
     file = f"{name.lower()}_{part}_seq{max_seq_length}.tf_record"

@@ -22,10 +22,12 @@ LAYERS = {
   ),
   3: (
     "feature_extraction fill_mask pretraining_beam pretraining_data "
-    "pretraining_shards tasks.classification tasks.classification_results "
-    "tasks.examples tasks.glue tasks.label_map tasks.ner "
+    "pretraining_shards tasks.classification tasks.classification_data "
+    "tasks.classification_results tasks.examples tasks.glue tasks.label_map "
+    "tasks.ner "
     "tasks.pretraining tasks.squad tasks.squad_data tasks.squad_evaluation "
-    "tasks.squad_features tasks.squad_predictions tasks.swag"
+    "tasks.squad_features tasks.squad_predictions tasks.swag "
+    "tasks.sweeps"
   ),
 }
 LAYER_OF = {
@@ -45,9 +47,11 @@ INSIDE_A_LAYER = {
   ("pretraining_shards", "pretraining_data"),
   ("pretraining_beam", "pretraining_shards"),
   ("pretraining_beam", "pretraining_data"),
+  ("tasks.classification", "tasks.classification_data"),
   ("tasks.classification", "tasks.classification_results"),
   ("tasks.classification", "tasks.examples"),
   ("tasks.classification", "tasks.label_map"),
+  ("tasks.classification_data", "tasks.examples"),
   ("tasks.classification_results", "tasks.examples"),
   ("tasks.glue", "tasks.examples"),
   ("tasks.label_map", "tasks.examples"),
@@ -58,6 +62,7 @@ INSIDE_A_LAYER = {
   ("tasks.squad_features", "tasks.squad_data"),
   ("tasks.squad_predictions", "tasks.squad_data"),
   ("tasks.squad_predictions", "tasks.squad_features"),
+  ("tasks.sweeps", "tasks.classification"),
 }
 
 

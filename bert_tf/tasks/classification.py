@@ -11,7 +11,6 @@ from absl import logging
 from bert_tf import (
   checkpoints,
   estimator,
-  features,
   heads,
   input_pipeline,
   modeling,
@@ -20,14 +19,16 @@ from bert_tf import (
 )
 from bert_tf.heads import Sums
 from bert_tf.modeling import Tensor
-from bert_tf.tasks import classification_results, examples, label_map
+from bert_tf.tasks import (
+  classification_data,
+  classification_results,
+  examples,
+  label_map,
+)
 from bert_tf.tasks.examples import InputExample
 
 # What the original wrote, and so what comes first.
 _ORIGINAL_RESULTS = ("eval_accuracy", "eval_loss", "global_step", "loss")
-
-# Examples of each file that are logged as the model sees them.
-_NUM_LOGGED = 5
 
 
 @dataclasses.dataclass(frozen=True)
@@ -52,6 +53,7 @@ class ClassificationConfig:
       [0, 1].
     skip_bad_rows: whether to count bad rows of the training and evaluation
       files instead of stopping at the first.
+    group_by_length: whether training batches hold examples of like length.
   """
 
   task: examples.Task
@@ -69,10 +71,15 @@ class ClassificationConfig:
   num_train_epochs: float = 3.0
   warmup_proportion: float = 0.1
   skip_bad_rows: bool = False
+  group_by_length: bool = False
 
 
-def run(config: ClassificationConfig) -> None:
+def run(config: ClassificationConfig) -> dict[str, float | int] | None:
   """Trains, evaluates and predicts as asked; writes the result files.
+
+  Returns:
+    What the evaluation found, nothing without one; None if a signal ended
+    the training.
 
   Raises:
     ValueError: if flags, config, vocabulary, data, checkpoint and output_dir
@@ -88,7 +95,7 @@ def run(config: ClassificationConfig) -> None:
     config, task=task, train=_with_steps(config, len(data.get("train", ())))
   )
   label_map.check(config.train.output_dir, task)
-  _check_head(config.train, num_outputs(task))
+  _check_head(config.train, classification_data.num_outputs(task))
   output_dirs.claim(config.train.output_dir, bert_config)
   label_map.write(config.train.output_dir, task)
   runner = build_estimator(bert_config, task, config.train)
@@ -102,18 +109,16 @@ def run(config: ClassificationConfig) -> None:
   if config.do_train:
     records = _write_records(config, "train", data["train"], tokenizer)
     if not _train(config, runner, records, vocab_size, evaluate):
-      return
+      return None
+  results = {}
   if config.do_eval:
+    results = evaluate()
     path = os.path.join(config.train.output_dir, "eval_results.txt")
-    output_dirs.write_results(path, evaluate(), first=_ORIGINAL_RESULTS)
+    output_dirs.write_results(path, results, first=_ORIGINAL_RESULTS)
   if config.do_predict:
     records = _write_records(config, "predict", data["test"], tokenizer)
     _predict(config, runner, records, vocab_size, data["test"])
-
-
-def num_outputs(task: examples.Task) -> int:
-  """Returns C, the outputs of the model: the labels, or one number."""
-  return 1 if task.problem_type == "regression" else len(task.labels)
+  return results
 
 
 def result_names(task: examples.Task) -> tuple[str, ...]:
@@ -142,43 +147,13 @@ def build_estimator(
     return heads.classifier_metrics(logits, batch, task.problem_type)
 
   return estimator.Estimator(
-    lambda: heads.ClassifierModel(bert_config, num_outputs(task)),
+    lambda: heads.ClassifierModel(
+      bert_config, classification_data.num_outputs(task)
+    ),
     loss_fn,
     eval_fn,
     train_config,
   )
-
-
-def convert_example(
-  example: InputExample,
-  task: examples.Task,
-  tokenizer: tokenization.FullTokenizer,
-  max_seq_length: int,
-) -> bytes:
-  """Returns the serialized `tf.train.Example` of one example.
-
-  Its features are those of input_pipeline.classifier_spec. Without a label,
-  as in a test file, label_ids hold the first label, 0 or none.
-  """
-  ids_b = None
-  if example.text_b is not None:
-    ids_b = tokenizer.tokenize_to_ids(example.text_b)
-  ints = features.pack(
-    tokenizer.tokenize_to_ids(example.text_a),
-    ids_b,
-    *tokenizer.convert_tokens_to_ids(["[CLS]", "[SEP]"]),
-    max_seq_length,
-  )
-  ints["is_real_example"] = [1]
-  floats = {}
-  label = example.label
-  if task.problem_type == "regression":
-    floats["label_ids"] = [label or 0.0]
-  elif task.problem_type == "multilabel":
-    ints["label_ids"] = [int(name in (label or ())) for name in task.labels]
-  else:
-    ints["label_ids"] = [0 if label is None else task.labels.index(label)]
-  return features.encode_example(features.encode_features(ints, floats))
 
 
 def _check(
@@ -343,30 +318,17 @@ def _check_head(train: estimator.TrainConfig, num_labels: int) -> None:
     return
 
 
-def _spec(config: ClassificationConfig) -> input_pipeline.Spec:
-  return input_pipeline.classifier_spec(
-    config.max_seq_length, num_outputs(config.task), config.task.problem_type
-  )
-
-
 def _write_records(
   config: ClassificationConfig,
   name: str,
   data: Sequence[InputExample],
   tokenizer: tokenization.FullTokenizer,
 ) -> input_pipeline.RecordFiles:
-  """Writes `NAME.tf_record` into the folder of the run."""
+  """Makes `NAME.tf_record` in the folder of the run."""
   path = os.path.join(config.train.output_dir, f"{name}.tf_record")
-  with features.open_records([path]) as writer:
-    for index, example in enumerate(data):
-      if index < _NUM_LOGGED:
-        texts = [text for text in (example.text_a, example.text_b) if text]
-        pieces = " [SEP] ".join(" ".join(tokenizer.tokenize(t)) for t in texts)
-        logging.info("%s: %s -> %s", example.guid, pieces, example.label)
-      writer.write(
-        convert_example(example, config.task, tokenizer, config.max_seq_length)
-      )
-  return input_pipeline.RecordFiles((path,), len(data))
+  return classification_data.write_records(
+    path, data, config.task, tokenizer, config.max_seq_length
+  )
 
 
 def _train(
@@ -380,13 +342,15 @@ def _train(
   train = config.train
 
   def training_batches(steps_done: int) -> tf.data.Dataset:
-    return input_pipeline.training_dataset(
+    return classification_data.training_batches(
       records,
-      _spec(config),
+      config.task,
+      config.max_seq_length,
       train.train_batch_size,
       train.seed,
       steps_done,
       vocab_size,
+      config.group_by_length,
     )
 
   runner.train(training_batches, evaluate_fn)
@@ -412,8 +376,12 @@ def _evaluate(
       task, np.concatenate(label_ids), np.concatenate(probabilities)
     )
 
-  batches = input_pipeline.finite_dataset(
-    records, _spec(config), config.eval_batch_size, vocab_size
+  batches = classification_data.batches_once(
+    records,
+    config.task,
+    config.max_seq_length,
+    config.eval_batch_size,
+    vocab_size,
   )
   results = runner.evaluate(
     batches, on_outputs=collect, more_results=official_metrics
@@ -433,8 +401,12 @@ def _predict(
   data: Sequence[InputExample],
 ) -> None:
   """Predicts the test file and writes the files of predictions."""
-  batches = input_pipeline.finite_dataset(
-    records, _spec(config), config.predict_batch_size, vocab_size
+  batches = classification_data.batches_once(
+    records,
+    config.task,
+    config.max_seq_length,
+    config.predict_batch_size,
+    vocab_size,
   )
   probabilities = [
     heads.probabilities(logits, config.task.problem_type).numpy()

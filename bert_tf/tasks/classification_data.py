@@ -1,0 +1,188 @@
+"""Examples to classify as records, made once, and as batches."""
+
+import hashlib
+import json
+import os
+import unicodedata
+from collections.abc import Sequence
+from typing import Any
+
+import tensorflow as tf
+from absl import logging
+
+from bert_tf import features, input_pipeline, tokenization
+from bert_tf.tasks import examples
+from bert_tf.tasks.examples import InputExample
+
+# Examples of each file that are logged as the model sees them.
+_NUM_LOGGED = 5
+
+
+def num_outputs(task: examples.Task) -> int:
+  """Returns C, the outputs of the model: the labels, or one number."""
+  return 1 if task.problem_type == "regression" else len(task.labels)
+
+
+def convert_example(
+  example: InputExample,
+  task: examples.Task,
+  tokenizer: tokenization.FullTokenizer,
+  max_seq_length: int,
+) -> bytes:
+  """Returns the serialized `tf.train.Example` of one example.
+
+  Its features are those of input_pipeline.classifier_spec. Without a label,
+  as in a test file, label_ids hold the first label, 0 or none.
+  """
+  ids_b = None
+  if example.text_b is not None:
+    ids_b = tokenizer.tokenize_to_ids(example.text_b)
+  ints = features.pack(
+    tokenizer.tokenize_to_ids(example.text_a),
+    ids_b,
+    *tokenizer.convert_tokens_to_ids(["[CLS]", "[SEP]"]),
+    max_seq_length,
+  )
+  ints["is_real_example"] = [1]
+  floats = {}
+  label = example.label
+  if task.problem_type == "regression":
+    floats["label_ids"] = [label or 0.0]
+  elif task.problem_type == "multilabel":
+    ints["label_ids"] = [int(name in (label or ())) for name in task.labels]
+  else:
+    ints["label_ids"] = [0 if label is None else task.labels.index(label)]
+  return features.encode_example(features.encode_features(ints, floats))
+
+
+def write_records(
+  path: str,
+  data: Sequence[InputExample],
+  task: examples.Task,
+  tokenizer: tokenization.FullTokenizer,
+  max_seq_length: int,
+) -> input_pipeline.RecordFiles:
+  """Writes the records of examples, unless they are there already.
+
+  A hidden note beside the file tells what it was made of.
+
+  Args:
+    path: TFRecord file to write.
+    data: what to convert, in this order.
+    task: its labels are known.
+    tokenizer: of the model's vocabulary.
+    max_seq_length: word pieces an example; what is longer is cut.
+  """
+  settings = _settings(data, task, tokenizer, max_seq_length)
+  found = _reusable(path, settings)
+  if found:
+    logging.info("%s is of these examples and settings: reused.", path)
+    return found
+  note = _settings_file(path)
+  if tf.io.gfile.exists(note):
+    tf.io.gfile.remove(note)  # Before what it tells of changes.
+  with features.open_records([path]) as writer:
+    for index, example in enumerate(data):
+      if index < _NUM_LOGGED:
+        texts = [text for text in (example.text_a, example.text_b) if text]
+        pieces = " [SEP] ".join(" ".join(tokenizer.tokenize(t)) for t in texts)
+        logging.info("%s: %s -> %s", example.guid, pieces, example.label)
+      writer.write(convert_example(example, task, tokenizer, max_seq_length))
+  with tf.io.gfile.GFile(note, "w") as writer:
+    writer.write(json.dumps(settings, indent=2) + "\n")
+  return input_pipeline.RecordFiles((path,), len(data))
+
+
+def _settings(
+  data: Sequence[InputExample],
+  task: examples.Task,
+  tokenizer: tokenization.FullTokenizer,
+  max_seq_length: int,
+) -> dict[str, Any]:
+  """Returns all that the records depend on; what is long as its hash."""
+  rows = [(e.text_a, e.text_b, e.label) for e in data]
+  return {
+    "examples": _hash(rows),
+    "num_examples": len(data),
+    "vocab": _hash(list(tokenizer.vocab)),
+    "do_lower_case": tokenizer.basic_tokenizer.do_lower_case,
+    "strip_accents": tokenizer.basic_tokenizer.strip_accents,
+    "unicode": unicodedata.unidata_version,
+    "max_seq_length": max_seq_length,
+    "problem_type": task.problem_type,
+    "labels": list(task.labels),
+  }
+
+
+def _hash(value: Any) -> str:
+  return hashlib.sha256(json.dumps(value).encode()).hexdigest()
+
+
+def _settings_file(path: str) -> str:
+  """Where the note of a file is; hidden, so globs of data pass it by."""
+  folder, name = os.path.split(path)
+  return os.path.join(folder, f".{name}.settings.json")
+
+
+def _reusable(
+  path: str, settings: dict[str, Any]
+) -> input_pipeline.RecordFiles | None:
+  """Returns the records that are there, None if they are not of these."""
+  note = _settings_file(path)
+  if not (tf.io.gfile.exists(note) and tf.io.gfile.exists(path)):
+    return None
+  try:
+    with tf.io.gfile.GFile(note) as reader:
+      if json.loads(reader.read()) != settings:
+        return None
+    found = input_pipeline.open_records(path)
+  except ValueError as error:
+    logging.warning("%s; it is made again.", error)
+    return None
+  return found if found.num_records == settings["num_examples"] else None
+
+
+def _spec(task: examples.Task, max_seq_length: int) -> input_pipeline.Spec:
+  return input_pipeline.classifier_spec(
+    max_seq_length, num_outputs(task), task.problem_type
+  )
+
+
+def training_batches(
+  records: input_pipeline.RecordFiles,
+  task: examples.Task,
+  max_seq_length: int,
+  batch_size: int,
+  seed: int,
+  steps_done: int,
+  vocab_size: int,
+  group_by_length: bool,
+) -> tf.data.Dataset:
+  """Returns endless shuffled batches, cut to their longest example.
+
+  Args and errors are those of input_pipeline.training_dataset.
+  """
+  batches = input_pipeline.training_dataset(
+    records,
+    _spec(task, max_seq_length),
+    batch_size,
+    seed,
+    steps_done,
+    vocab_size,
+    group_by_length,
+  )
+  return input_pipeline.cut_padding(batches, max_seq_length)
+
+
+def batches_once(
+  records: input_pipeline.RecordFiles,
+  task: examples.Task,
+  max_seq_length: int,
+  batch_size: int,
+  vocab_size: int,
+) -> tf.data.Dataset:
+  """Returns every example once, in order, in batches that are cut."""
+  batches = input_pipeline.finite_dataset(
+    records, _spec(task, max_seq_length), batch_size, vocab_size
+  )
+  return input_pipeline.cut_padding(batches, max_seq_length)
