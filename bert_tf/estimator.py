@@ -18,6 +18,7 @@ from bert_tf import (
   optimization,
   periodic_evaluation,
   progress,
+  run_start,
   stop_signals,
 )
 from bert_tf.heads import Sums
@@ -167,7 +168,9 @@ class Estimator:
     # Which variables get a gradient, and so have moments, is known once the
     # step has been traced.
     self.train_step.get_concrete_function(input_fn(0).element_spec)
-    step = self._restore_for_training()
+    step = run_start.restore_for_training(
+      self.model, self.optimizer, config.output_dir, config.init_checkpoint
+    )
     evaluation = periodic_evaluation.PeriodicEvaluation(
       evaluate_fn,
       config.output_dir,
@@ -357,53 +360,10 @@ class Estimator:
     """
     if self._is_training:
       return int(self.optimizer.iterations.numpy())
-    for path in checkpoints.listed(self.config.output_dir):
-      try:
-        reader = checkpoints.CheckpointReader(path)
-        self._warn_of(checkpoints.load_variables(reader, self.model))
-        return int(reader.get(checkpoints.GLOBAL_STEP))
-      except checkpoints.DamagedCheckpointError as error:
-        logging.warning("%s; trying the one before it.", error)
-    self._warn_of(self._initialize())
-    return 0
-
-  def _warn_of(self, untrained: list[str]) -> None:
-    """Says that what is evaluated or predicted comes of random values."""
-    if not untrained:
-      return
-    is_all = len(untrained) == len(self.model.weights)
-    logging.warning(
-      "Untrained: %s; results are those of random values. Train with "
-      "--do_train, or start from a checkpoint that has been trained.",
-      "the whole model" if is_all else ", ".join(untrained),
+    config = self.config
+    return run_start.load_for_inference(
+      self.model, config.output_dir, config.init_checkpoint
     )
-
-  def _restore_for_training(self) -> int:
-    """Brings back the newest whole checkpoint; returns the steps done."""
-    damaged = None
-    for path in checkpoints.listed(self.config.output_dir):
-      try:
-        step = checkpoints.restore(path, self.model, self.optimizer)
-        logging.info("Resuming from %s, at step %d.", path, step)
-        return step
-      except checkpoints.DamagedCheckpointError as error:
-        logging.warning("%s; trying the one before it.", error)
-        damaged = error
-    if damaged:
-      raise ValueError(
-        f"{damaged} No older checkpoint in {self.config.output_dir} is whole; "
-        "move the folder away to start again."
-      )
-    self._initialize()
-    return 0
-
-  def _initialize(self) -> list[str]:
-    """Loads init_checkpoint, if any; returns the names that stay random."""
-    path = self.config.init_checkpoint
-    if path:
-      return checkpoints.init_from_checkpoint(self.model, path)
-    logging.info("No checkpoint: starting from random values.")
-    return [variable.path for variable in self.model.weights]
 
   def _save(self) -> str:
     variables = checkpoints.training_variables(self.model, self.optimizer)

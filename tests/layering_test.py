@@ -18,13 +18,13 @@ LAYERS = {
   ),
   2: (
     "curves estimator export interop output_dirs periodic_evaluation "
-    "progress stop_signals"
+    "progress run_start stop_signals"
   ),
   3: (
     "feature_extraction fill_mask pretraining_beam pretraining_data "
     "pretraining_shards tasks.classification tasks.classification_data "
     "tasks.classification_results tasks.examples tasks.glue tasks.label_map "
-    "tasks.ner "
+    "tasks.long_texts tasks.ner "
     "tasks.pretraining tasks.squad tasks.squad_data tasks.squad_evaluation "
     "tasks.squad_features tasks.squad_predictions tasks.swag "
     "tasks.sweeps"
@@ -42,6 +42,7 @@ INSIDE_A_LAYER = {
   ("optimization", "modeling"),
   ("estimator", "periodic_evaluation"),
   ("estimator", "progress"),
+  ("estimator", "run_start"),
   ("estimator", "stop_signals"),
   ("export", "estimator"),
   ("pretraining_shards", "pretraining_data"),
@@ -51,6 +52,7 @@ INSIDE_A_LAYER = {
   ("tasks.classification", "tasks.classification_results"),
   ("tasks.classification", "tasks.examples"),
   ("tasks.classification", "tasks.label_map"),
+  ("tasks.classification", "tasks.long_texts"),
   ("tasks.classification_data", "tasks.examples"),
   ("tasks.classification_results", "tasks.examples"),
   ("tasks.glue", "tasks.examples"),
