@@ -3,6 +3,7 @@
 python run_scripts/benchmark.py tokenizer
 python run_scripts/benchmark.py data
 python run_scripts/benchmark.py train
+python run_scripts/benchmark.py padding --data_dir=MRPC --vocab_file=vocab.txt
 """
 
 import os
@@ -21,13 +22,20 @@ from absl import flags
 from bert_tf import (
   corpus,
   estimator,
+  input_pipeline,
   modeling,
   pretraining_data,
   pretraining_shards,
   tokenization,
   vocabulary,
 )
-from bert_tf.tasks import pretraining
+from bert_tf.tasks import (
+  classification,
+  classification_data,
+  examples,
+  glue,
+  pretraining,
+)
 
 FLAGS = flags.FLAGS
 
@@ -43,6 +51,10 @@ flags.DEFINE_string(
   "Vocabulary to measure with; unset learns 5,000 entries from the text.",
 )
 flags.DEFINE_bool("do_lower_case", True, "Whether to lower-case the text.")
+flags.DEFINE_string("data_dir", None, "For padding: the folder of MRPC.")
+flags.DEFINE_string(
+  "bert_config_file", None, "For padding: the model's sizes; unset: BERT-Tiny."
+)
 
 # The original's FullTokenizer on two CPU cores (it uses one), recorded by
 # running it: the project's notes on its behaviour, "How fast it is".
@@ -62,8 +74,18 @@ ORIGINAL_INSTANCES_PER_S = 3150
 ORIGINAL_STEP_MS = 355
 
 _NUM_STEPS = 20
+# Three windows of batches that are grouped by length.
+_NUM_PADDING_STEPS = 24
 _NUM_WARM_PASSES = 3
 _LEARNED_VOCAB_SIZE = 5000
+_TINY = modeling.BertConfig(
+  vocab_size=30522,
+  hidden_size=128,
+  num_hidden_layers=2,
+  num_attention_heads=2,
+  intermediate_size=512,
+  type_vocab_size=2,
+)
 # The uncached path is slow: a part of the text measures it.
 _UNCACHED_BYTES = 2_000_000
 
@@ -178,14 +200,7 @@ def benchmark_data() -> None:
 
 def benchmark_train() -> None:
   """Prints ms of a pre-training step of BERT-Tiny, with and without XLA."""
-  config = modeling.BertConfig(
-    vocab_size=30522,
-    hidden_size=128,
-    num_hidden_layers=2,
-    num_attention_heads=2,
-    intermediate_size=512,
-    type_vocab_size=2,
-  )
+  config = _TINY
   print(f"{'32 x 128':16}{'ms/step':>8}{'x plain':>10}{'x original':>12}")
   plain = _step_ms(config, use_xla=False)
   for name, ms in (("plain", plain), ("XLA", _step_ms(config, use_xla=True))):
@@ -230,11 +245,80 @@ def _step_ms(config: modeling.BertConfig, use_xla: bool) -> float:
   return 1e3 * statistics.median(times[1:])  # The first one compiles.
 
 
+def benchmark_padding() -> None:
+  """Prints examples/s of fine-tuning on MRPC, padded, cut and grouped."""
+  if not (FLAGS.data_dir and FLAGS.vocab_file):
+    raise ValueError("padding needs --data_dir, of MRPC, and --vocab_file.")
+  config = _TINY
+  if FLAGS.bert_config_file:
+    config = modeling.BertConfig.from_json_file(FLAGS.bert_config_file)
+  with tempfile.TemporaryDirectory() as folder:
+    batches = _padding_batches(folder, config.vocab_size)
+    runner = classification.build_estimator(
+      config,
+      glue.get_task("mrpc"),
+      estimator.TrainConfig(folder, 32, 1e-5, 1000, 100),
+    )
+    times = _alternating_seconds(runner, batches)
+  print(f"{'32 x up to 128':16}{'examples/s':>11}{'x padded':>9}  widths")
+  padded = sum(times["padded"])
+  for name, seconds in times.items():
+    speed = 32 * len(seconds) / sum(seconds)
+    widths = sorted({int(b["input_ids"].shape[1]) for b in batches[name]})
+    print(
+      f"{name:16}{speed:11.1f}{padded / sum(seconds):9.2f}  "
+      f"{', '.join(map(str, widths))}"
+    )
+
+
+def _padding_batches(
+  folder: str, vocab_size: int
+) -> dict[str, list[dict[str, tf.Tensor]]]:
+  """Returns the first batches of MRPC's training set, in three forms."""
+  task = glue.get_task("mrpc")
+  data = examples.read_examples(FLAGS.data_dir, task.train, task)
+  tokenizer = tokenization.FullTokenizer(FLAGS.vocab_file, FLAGS.do_lower_case)
+  path = os.path.join(folder, "train.tf_record")
+  records = classification_data.write_records(path, data, task, tokenizer, 128)
+  spec = input_pipeline.classifier_spec(128, 2, "classification")
+  padded = input_pipeline.training_dataset(records, spec, 32, 0, 0, vocab_size)
+  cut, grouped = (
+    classification_data.training_batches(
+      records, task, 128, 32, 0, 0, vocab_size, group_by_length
+    )
+    for group_by_length in (False, True)
+  )
+  datasets = {"padded": padded, "cut": cut, "cut and grouped": grouped}
+  return {
+    name: list(dataset.take(_NUM_PADDING_STEPS))
+    for name, dataset in datasets.items()
+  }
+
+
+def _alternating_seconds(
+  runner: estimator.Estimator,
+  batches: dict[str, list[dict[str, tf.Tensor]]],
+) -> dict[str, list[float]]:
+  """Returns the seconds of each step, the forms taken in turn."""
+  every = [batch for form in batches.values() for batch in form]
+  by_width = {batch["input_ids"].shape[1]: batch for batch in every}
+  for batch in by_width.values():
+    runner.train_step(batch)["loss"][0].numpy()  # Compiles.
+  seconds = {name: [] for name in batches}
+  for step in range(_NUM_PADDING_STEPS):
+    for name, form in batches.items():
+      start = time.perf_counter()
+      runner.train_step(form[step])["loss"][0].numpy()
+      seconds[name].append(time.perf_counter() - start)
+  return seconds
+
+
 # A new benchmark is a function above and a line here.
 BENCHMARKS = {
   "tokenizer": benchmark_tokenizer,
   "data": benchmark_data,
   "train": benchmark_train,
+  "padding": benchmark_padding,
 }
 
 if __name__ == "__main__":
