@@ -4,7 +4,7 @@ import common_flags
 from absl import flags
 
 from bert_tf import estimator, heads
-from bert_tf.tasks import classification, examples, glue, sweeps
+from bert_tf.tasks import classification, examples, glue, long_texts, sweeps
 
 FLAGS = flags.FLAGS
 
@@ -118,6 +118,17 @@ flags.DEFINE_integer(
   "classifier are trained. 0 freezes the embeddings alone; default: nothing.",
   lower_bound=0,
 )
+flags.DEFINE_enum(
+  "long_text",
+  "truncate",
+  long_texts.MODES,
+  "What becomes of single texts of more than max_seq_length word pieces. "
+  "truncate cuts the end; head_tail keeps the first quarter (128 of 510) and "
+  "the last three (382) and leaves out the middle; windows classifies the "
+  "whole text: it is read in windows of max_seq_length that overlap by half, "
+  "each of them trained on with the text's label, and the mean of their "
+  "logits decides. A pair is always cut, and another value refused.",
+)
 flags.DEFINE_integer(
   "num_runs",
   1,
@@ -188,6 +199,7 @@ def _config() -> classification.ClassificationConfig:
     num_train_epochs=FLAGS.num_train_epochs,
     warmup_proportion=FLAGS.warmup_proportion,
     skip_bad_rows=FLAGS.skip_bad_rows,
+    long_text=FLAGS.long_text,
     group_by_length=FLAGS.group_by_length,
     train=estimator.TrainConfig(
       output_dir=FLAGS.output_dir,

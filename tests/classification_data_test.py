@@ -41,10 +41,17 @@ def tokenizer():
   return tokenization.FullTokenizer(str(GOLDEN / "tiny" / "vocab.txt"))
 
 
-def write(folder, tokenizer, data=DATA, task=TASK, max_seq_length=LENGTH):
+def write(
+  folder,
+  tokenizer,
+  data=DATA,
+  task=TASK,
+  max_seq_length=LENGTH,
+  long_text="truncate",
+):
   path = str(folder / "train.tf_record")
   return classification_data.write_records(
-    path, data, task, tokenizer, max_seq_length
+    path, data, task, tokenizer, max_seq_length, long_text
   )
 
 
@@ -87,6 +94,10 @@ OTHER_RECORDS = {
   },
   "fewer examples": {"data": DATA[:-1]},
   "another length": {"max_seq_length": 31},
+  "what becomes of long texts": {
+    "max_seq_length": 16,
+    "long_text": "head_tail",
+  },
   "the order of the labels": {
     "task": examples.Task("own data", ("good", "bad"), (), None, None, None)
   },

@@ -55,8 +55,11 @@ def test_features_are_the_originals(shared, tokenizer, name, max_seq_length):
   spec = input_pipeline.classifier_spec(max_seq_length, 3, "classification")
   for part in PARTS[: 2 if name == "XNLI" else 3]:
     ours = [
-      classification_data.convert_example(e, task, tokenizer, max_seq_length)
+      record
       for e in read(shared / "golden/classifier/data" / name, task, part)
+      for record in classification_data.convert_example(
+        e, task, tokenizer, max_seq_length
+      )
     ]
     file = f"{name.lower()}_{part}_seq{max_seq_length}.tf_record"
     path = str(shared / "golden/classifier" / file)

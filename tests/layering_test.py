@@ -21,7 +21,8 @@ LAYERS = {
     "progress run_start stop_signals"
   ),
   3: (
-    "feature_extraction fill_mask pretraining_beam pretraining_data "
+    "classifier feature_extraction fill_mask pretraining_beam "
+    "pretraining_data "
     "pretraining_shards tasks.classification tasks.classification_data "
     "tasks.classification_results tasks.examples tasks.glue tasks.label_map "
     "tasks.long_texts tasks.ner "
@@ -36,6 +37,11 @@ LAYER_OF = {
 
 # Who may import whom inside a layer.
 INSIDE_A_LAYER = {
+  ("classifier", "tasks.classification"),
+  ("classifier", "tasks.classification_data"),
+  ("classifier", "tasks.classification_results"),
+  ("classifier", "tasks.examples"),
+  ("classifier", "tasks.label_map"),
   ("corpus", "pydoc_corpus"),
   ("vocabulary", "tokenization"),
   ("heads", "modeling"),
@@ -53,6 +59,8 @@ INSIDE_A_LAYER = {
   ("tasks.classification", "tasks.examples"),
   ("tasks.classification", "tasks.label_map"),
   ("tasks.classification", "tasks.long_texts"),
+  ("tasks.classification_data", "tasks.long_texts"),
+  ("tasks.classification_results", "tasks.long_texts"),
   ("tasks.classification_data", "tasks.examples"),
   ("tasks.classification_results", "tasks.examples"),
   ("tasks.glue", "tasks.examples"),

@@ -24,6 +24,7 @@ from bert_tf.tasks import (
   classification_results,
   examples,
   label_map,
+  long_texts,
 )
 from bert_tf.tasks.examples import InputExample
 
@@ -51,6 +52,9 @@ class ClassificationConfig:
     num_train_epochs: passes over the training file; may be a fraction.
     warmup_proportion: share of the steps with a rising learning rate, in
       [0, 1].
+    long_text: one of long_texts.MODES, what becomes of single texts of more
+      than max_seq_length word pieces; with "windows" the examples are their
+      windows in training, and each its mean in evaluation and prediction.
     skip_bad_rows: whether to count bad rows of the training and evaluation
       files instead of stopping at the first.
     group_by_length: whether training batches hold examples of like length.
@@ -71,6 +75,7 @@ class ClassificationConfig:
   num_train_epochs: float = 3.0
   warmup_proportion: float = 0.1
   skip_bad_rows: bool = False
+  long_text: str = "truncate"
   group_by_length: bool = False
 
 
@@ -89,10 +94,37 @@ def run(config: ClassificationConfig) -> dict[str, float | int] | None:
   tokenizer = tokenization.FullTokenizer(
     config.vocab_file, config.do_lower_case
   )
-  _check(config, bert_config, len(tokenizer.vocab))
+  check(config, bert_config, len(tokenizer.vocab))
   task, data = _read(config)
+  return run_on_examples(config, task, data, bert_config, tokenizer)
+
+
+def run_on_examples(
+  config: ClassificationConfig,
+  task: examples.Task,
+  data: Mapping[str, Sequence[InputExample]],
+  bert_config: modeling.BertConfig,
+  tokenizer: tokenization.FullTokenizer,
+) -> dict[str, float | int] | None:
+  """Does what `run` does with examples that were read.
+
+  Args:
+    config: what is asked for; its files are not read.
+    task: with its labels known.
+    data: the examples of "train", "dev" and "test", where they are needed.
+    bert_config: the model's sizes.
+    tokenizer: of the model's vocabulary.
+
+  Returns, Raises: as `run` does.
+  """
+  windows = {
+    part: classification_data.num_windows(
+      found, tokenizer, config.max_seq_length, config.long_text
+    )
+    for part, found in data.items()
+  }
   config = dataclasses.replace(
-    config, task=task, train=_with_steps(config, len(data.get("train", ())))
+    config, task=task, train=_with_steps(config, sum(windows.get("train", ())))
   )
   label_map.check(config.train.output_dir, task)
   _check_head(config.train, classification_data.num_outputs(task))
@@ -102,7 +134,7 @@ def run(config: ClassificationConfig) -> dict[str, float | int] | None:
   vocab_size = bert_config.vocab_size
 
   def evaluate() -> dict[str, float | int]:
-    return _evaluate(config, runner, dev_records, vocab_size)
+    return _evaluate(config, runner, dev_records, vocab_size, windows["dev"])
 
   if "dev" in data:
     dev_records = _write_records(config, "eval", data["dev"], tokenizer)
@@ -117,7 +149,12 @@ def run(config: ClassificationConfig) -> dict[str, float | int] | None:
     output_dirs.write_results(path, results, first=_ORIGINAL_RESULTS)
   if config.do_predict:
     records = _write_records(config, "predict", data["test"], tokenizer)
-    _predict(config, runner, records, vocab_size, data["test"])
+    probabilities = _predict(
+      config, runner, records, vocab_size, windows["test"]
+    )
+    classification_results.write_predictions(
+      config.train.output_dir, config.task, data["test"], probabilities
+    )
   return results
 
 
@@ -156,7 +193,7 @@ def build_estimator(
   )
 
 
-def _check(
+def check(
   config: ClassificationConfig,
   bert_config: modeling.BertConfig,
   vocab_size: int,
@@ -175,6 +212,13 @@ def _check(
   tokenization.validate_case_matches_checkpoint(
     config.do_lower_case, config.train.init_checkpoint
   )
+  splits = (config.task.train, config.task.dev, config.task.test)
+  if config.long_text != "truncate" and any(s and s.text_b for s in splits):
+    raise ValueError(
+      f"long_text {config.long_text!r} is for single texts, but "
+      f"{config.task.name} has pairs, whose longer text is always cut; leave "
+      "out --long_text."
+    )
   limit = bert_config.max_position_embeddings
   if config.max_seq_length > limit:
     raise ValueError(
@@ -327,7 +371,12 @@ def _write_records(
   """Makes `NAME.tf_record` in the folder of the run."""
   path = os.path.join(config.train.output_dir, f"{name}.tf_record")
   return classification_data.write_records(
-    path, data, config.task, tokenizer, config.max_seq_length
+    path,
+    data,
+    config.task,
+    tokenizer,
+    config.max_seq_length,
+    config.long_text,
   )
 
 
@@ -362,18 +411,19 @@ def _evaluate(
   runner: estimator.Estimator,
   records: input_pipeline.RecordFiles,
   vocab_size: int,
+  num_windows: Sequence[int],
 ) -> dict[str, float | int]:
   """Returns the results of the newest checkpoint; in training, of that."""
   task = config.task
-  label_ids, probabilities = [], []
+  label_ids, logits = [], []
 
-  def collect(logits: Tensor, batch: Mapping[str, Tensor]) -> None:
+  def collect(outputs: Tensor, batch: Mapping[str, Tensor]) -> None:
     label_ids.append(batch["label_ids"].numpy())
-    probabilities.append(heads.probabilities(logits, task.problem_type).numpy())
+    logits.append(outputs.numpy())
 
-  def official_metrics() -> dict[str, float]:
-    return classification_results.official_metrics(
-      task, np.concatenate(label_ids), np.concatenate(probabilities)
+  def metrics_of_examples() -> dict[str, float]:
+    return classification_results.metrics(
+      task, np.concatenate(label_ids), np.concatenate(logits), num_windows
     )
 
   batches = classification_data.batches_once(
@@ -384,7 +434,7 @@ def _evaluate(
     vocab_size,
   )
   results = runner.evaluate(
-    batches, on_outputs=collect, more_results=official_metrics
+    batches, on_outputs=collect, more_results=metrics_of_examples
   )
   # The names that the original gave to the means over examples.
   results["eval_loss"] = results.pop("example_loss")
@@ -398,9 +448,9 @@ def _predict(
   runner: estimator.Estimator,
   records: input_pipeline.RecordFiles,
   vocab_size: int,
-  data: Sequence[InputExample],
-) -> None:
-  """Predicts the test file and writes the files of predictions."""
+  num_windows: Sequence[int],
+) -> np.ndarray:
+  """Returns the test file's heads.probabilities, float32 [B, C]."""
   batches = classification_data.batches_once(
     records,
     config.task,
@@ -408,10 +458,6 @@ def _predict(
     config.predict_batch_size,
     vocab_size,
   )
-  probabilities = [
-    heads.probabilities(logits, config.task.problem_type).numpy()
-    for logits in runner.predict(batches)
-  ]
-  classification_results.write_predictions(
-    config.train.output_dir, config.task, data, np.concatenate(probabilities)
-  )
+  logits = np.concatenate(list(runner.predict(batches)))
+  pooled = long_texts.pooled(logits, num_windows)
+  return heads.probabilities(pooled, config.task.problem_type).numpy()

@@ -11,7 +11,7 @@ import tensorflow as tf
 from absl import logging
 
 from bert_tf import features, input_pipeline, tokenization
-from bert_tf.tasks import examples
+from bert_tf.tasks import examples, long_texts
 from bert_tf.tasks.examples import InputExample
 
 # Examples of each file that are logged as the model sees them.
@@ -28,23 +28,23 @@ def convert_example(
   task: examples.Task,
   tokenizer: tokenization.FullTokenizer,
   max_seq_length: int,
-) -> bytes:
-  """Returns the serialized `tf.train.Example` of one example.
+  long_text: str = "truncate",
+) -> list[bytes]:
+  """Returns the serialized `tf.train.Example` of each window of one example.
 
-  Its features are those of input_pipeline.classifier_spec. Without a label,
-  as in a test file, label_ids hold the first label, 0 or none.
+  That is one, but for a single text that is read in windows; each has the
+  label. Their features are those of input_pipeline.classifier_spec. Without a
+  label, as in a test file, label_ids hold the first label, 0 or none.
   """
   ids_b = None
   if example.text_b is not None:
     ids_b = tokenizer.tokenize_to_ids(example.text_b)
-  ints = features.pack(
-    tokenizer.tokenize_to_ids(example.text_a),
-    ids_b,
-    *tokenizer.convert_tokens_to_ids(["[CLS]", "[SEP]"]),
-    max_seq_length,
-  )
-  ints["is_real_example"] = [1]
-  floats = {}
+  ids_a = tokenizer.tokenize_to_ids(example.text_a)
+  windows = [ids_a]
+  if ids_b is None:
+    windows = long_texts.windows(ids_a, max_seq_length - 2, long_text)
+  marks = tokenizer.convert_tokens_to_ids(["[CLS]", "[SEP]"])
+  ints, floats = {"is_real_example": [1]}, {}
   label = example.label
   if task.problem_type == "regression":
     floats["label_ids"] = [label or 0.0]
@@ -52,7 +52,28 @@ def convert_example(
     ints["label_ids"] = [int(name in (label or ())) for name in task.labels]
   else:
     ints["label_ids"] = [0 if label is None else task.labels.index(label)]
-  return features.encode_example(features.encode_features(ints, floats))
+  label_features = features.encode_features(ints, floats)
+  records = []
+  for window in windows:
+    packed = features.pack(window, ids_b, *marks, max_seq_length)
+    # Joined encodings are one encoding of all features.
+    ids_features = features.encode_features(packed, {})
+    records.append(features.encode_example(ids_features + label_features))
+  return records
+
+
+def num_windows(
+  data: Sequence[InputExample],
+  tokenizer: tokenization.FullTokenizer,
+  max_seq_length: int,
+  long_text: str,
+) -> list[int]:
+  """Returns how many records `convert_example` makes of each example."""
+  if long_text != "windows":
+    return [1] * len(data)
+  texts = (tokenizer.tokenize_to_ids(example.text_a) for example in data)
+  room = max_seq_length - 2
+  return [len(long_texts.windows(ids, room, long_text)) for ids in texts]
 
 
 def write_records(
@@ -61,6 +82,7 @@ def write_records(
   task: examples.Task,
   tokenizer: tokenization.FullTokenizer,
   max_seq_length: int,
+  long_text: str = "truncate",
 ) -> input_pipeline.RecordFiles:
   """Writes the records of examples, unless they are there already.
 
@@ -71,9 +93,15 @@ def write_records(
     data: what to convert, in this order.
     task: its labels are known.
     tokenizer: of the model's vocabulary.
-    max_seq_length: word pieces an example; what is longer is cut.
+    max_seq_length: word pieces a record.
+    long_text: one of long_texts.MODES, what becomes of longer texts.
   """
-  settings = _settings(data, task, tokenizer, max_seq_length)
+  counts = num_windows(data, tokenizer, max_seq_length, long_text)
+  settings = {
+    **_settings(data, task, tokenizer, max_seq_length),
+    "long_text": long_text,
+    "num_records": sum(counts),
+  }
   found = _reusable(path, settings)
   if found:
     logging.info("%s is of these examples and settings: reused.", path)
@@ -87,10 +115,13 @@ def write_records(
         texts = [text for text in (example.text_a, example.text_b) if text]
         pieces = " [SEP] ".join(" ".join(tokenizer.tokenize(t)) for t in texts)
         logging.info("%s: %s -> %s", example.guid, pieces, example.label)
-      writer.write(convert_example(example, task, tokenizer, max_seq_length))
+      for record in convert_example(
+        example, task, tokenizer, max_seq_length, long_text
+      ):
+        writer.write(record)
   with tf.io.gfile.GFile(note, "w") as writer:
     writer.write(json.dumps(settings, indent=2) + "\n")
-  return input_pipeline.RecordFiles((path,), len(data))
+  return input_pipeline.RecordFiles((path,), sum(counts))
 
 
 def _settings(
@@ -103,7 +134,6 @@ def _settings(
   rows = [(e.text_a, e.text_b, e.label) for e in data]
   return {
     "examples": _hash(rows),
-    "num_examples": len(data),
     "vocab": _hash(list(tokenizer.vocab)),
     "do_lower_case": tokenizer.basic_tokenizer.do_lower_case,
     "strip_accents": tokenizer.basic_tokenizer.strip_accents,
@@ -139,7 +169,7 @@ def _reusable(
   except ValueError as error:
     logging.warning("%s; it is made again.", error)
     return None
-  return found if found.num_records == settings["num_examples"] else None
+  return found if found.num_records == settings["num_records"] else None
 
 
 def _spec(task: examples.Task, max_seq_length: int) -> input_pipeline.Spec:

@@ -10,6 +10,8 @@ from absl import logging
 from scipy import stats
 from sklearn import metrics as sklearn_metrics
 
+from bert_tf import heads
+from bert_tf.tasks import long_texts
 from bert_tf.tasks.examples import InputExample, Task
 
 
@@ -70,6 +72,36 @@ def official_metrics(
   }
 
 
+def metrics(
+  task: Task,
+  label_ids: np.ndarray,
+  logits: np.ndarray,
+  num_windows: Sequence[int],
+) -> dict[str, float]:
+  """Returns what depends on all examples, by name.
+
+  That is the official metrics and, where there are windows, the means that
+  cannot be had of single records: `example_loss` and `accuracy`.
+
+  Args:
+    task: its labels are known.
+    label_ids: [R, 1] or [R, C], as in the records.
+    logits: float32 [R, C].
+    num_windows: int [B], how many of the R records are of each example.
+  """
+  label_ids = label_ids[long_texts.first_windows(num_windows)]
+  pooled = long_texts.pooled(logits, num_windows)
+  found = {}
+  if len(pooled) < len(logits):
+    batch = {"label_ids": label_ids, "is_real_example": np.ones(len(pooled))}
+    sums = heads.classifier_metrics(pooled, batch, task.problem_type)
+    found = {
+      name: float(total / weight) for name, (total, weight) in sums.items()
+    }
+  probabilities = heads.probabilities(pooled, task.problem_type).numpy()
+  return {**found, **official_metrics(task, label_ids, probabilities)}
+
+
 def write_predictions(
   output_dir: str,
   task: Task,
@@ -87,7 +119,7 @@ def write_predictions(
   rows = ("\t".join(map(str, row)) for row in probabilities)
   _write_lines(output_dir, "test_results.tsv", rows)
   predicted = decide(probabilities, task.problem_type)
-  named = [_named(task, value) for value in predicted]
+  named = [named(task, value) for value in predicted]
   objects = (
     _prediction(task, *row) for row in zip(examples, named, probabilities)
   )
@@ -100,7 +132,7 @@ def write_predictions(
     _write_lines(output_dir, task.submission, ["index\tprediction", *lines])
 
 
-def _named(task: Task, value: np.ndarray) -> str | float | list[str]:
+def named(task: Task, value: np.ndarray) -> str | float | list[str]:
   """Returns what `decide` gives for one example, with the labels' names."""
   if task.problem_type == "regression":
     return float(str(value))  # The digits of a float32.
