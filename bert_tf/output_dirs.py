@@ -7,7 +7,7 @@ import numpy as np
 import tensorflow as tf
 from absl import logging
 
-from bert_tf import modeling
+from bert_tf import checkpoints, modeling
 
 
 def claim(output_dir: str, bert_config: modeling.BertConfig) -> None:
@@ -36,6 +36,37 @@ def claim(output_dir: str, bert_config: modeling.BertConfig) -> None:
   with tf.io.gfile.GFile(path + ".tmp", "w") as writer:
     writer.write(bert_config.to_json_string())
   tf.io.gfile.rename(path + ".tmp", path, overwrite=True)
+
+
+def check_classifier_head(
+  output_dir: str, init_checkpoint: str | None, num_labels: int
+) -> None:
+  """Checks the head of the checkpoint that a classifier will start from.
+
+  Raises:
+    ValueError: if output_dir holds a run without a classifier, or if the
+      head has another number of labels.
+  """
+  own = checkpoints.listed(output_dir)
+  given = [init_checkpoint] if init_checkpoint else []
+  for path in own or given:
+    try:
+      shapes = checkpoints.CheckpointReader(path).shapes
+    except checkpoints.DamagedCheckpointError:
+      continue  # The Estimator takes the one before it, or says so.
+    head = shapes.get("output_weights")
+    if own and head is None:
+      raise ValueError(
+        f"{output_dir} holds another task's run: {path} has no "
+        "output_weights; choose another --output_dir."
+      )
+    if head and head[0] != num_labels:
+      raise ValueError(
+        f"{path} has a head of {head[0]} labels, this task needs "
+        f"{num_labels}; start from a checkpoint of the same labels, or of "
+        "none."
+      )
+    return
 
 
 def write_results(

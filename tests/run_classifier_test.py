@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from bert_tf import curves
+from bert_tf import checkpoints, curves
 
 GOLDEN = pathlib.Path(__file__).resolve().parent / "golden"
 CONFIG = {
@@ -191,6 +191,51 @@ def test_a_flag_of_ones_own_data_is_refused_with_an_official_task(
   assert result.stderr.splitlines()[-1].endswith(
     "--text_a_column means nothing to --task_name=mrpc; leave it out."
   )
+
+
+def test_a_sweep_evaluates_while_training_and_stops_early(data, run_script):
+  flags = [flag for flag in FLAGS if "text_b_column" not in flag]
+  result = run_script(
+    "run_classifier.py",
+    *flags,
+    "--do_eval",
+    "--output_dir=sweep",
+    "--max_seq_length=5",
+    "--long_text=windows",
+    "--grid=train_batch_size=32;learning_rate=1e-3,1e-12",
+    "--num_runs=2",
+    "--seed=3",
+    "--num_train_epochs=8",
+    "--eval_every_steps=2",
+    "--best_metric=eval_accuracy",
+    "--early_stopping_patience=2",
+    "--freeze_layers=0",
+    "--keep_checkpoint_max=1",
+    cwd=data,
+  )
+  assert result.returncode == 0, result.stderr
+  header, *rows = (data / "sweep" / "sweep_results.tsv").read_text().split("\n")
+  assert header.split("\t") == [
+    "train_batch_size",
+    "learning_rate",
+    "num_train_epochs",
+    "num_runs",
+    "eval_accuracy_mean",
+    "eval_accuracy_std",
+    "eval_accuracy_best",
+    "best_run",
+  ]
+  assert len([row for row in rows if row]) == 2
+  # What learns nothing is as good as at its first evaluation, of step 2.
+  idle = data / "sweep" / "batch_32_rate_1e-12" / "run_1"
+  assert results(idle)["global_step"] == 6
+  assert (idle / "best" / "model.ckpt-2.index").exists()
+  assert "Stopped early at step 6 of " in result.stderr
+  shapes = checkpoints.CheckpointReader(str(idle / "model.ckpt-6")).shapes
+  assert "bert/pooler/dense/bias/adam_m" in shapes
+  assert "bert/embeddings/word_embeddings/adam_m" not in shapes
+  # Of 64 texts of 1 to 4 words, with room for 3, those of 4 make two windows.
+  assert "80 examples, 20 steps of 32" in result.stderr
 
 
 # Behaviour of the original, flag by flag.

@@ -9,7 +9,6 @@ import tensorflow as tf
 from absl import logging
 
 from bert_tf import (
-  checkpoints,
   estimator,
   heads,
   input_pipeline,
@@ -127,7 +126,11 @@ def run_on_examples(
     config, task=task, train=_with_steps(config, sum(windows.get("train", ())))
   )
   label_map.check(config.train.output_dir, task)
-  _check_head(config.train, classification_data.num_outputs(task))
+  output_dirs.check_classifier_head(
+    config.train.output_dir,
+    config.train.init_checkpoint,
+    classification_data.num_outputs(task),
+  )
   output_dirs.claim(config.train.output_dir, bert_config)
   label_map.write(config.train.output_dir, task)
   runner = build_estimator(bert_config, task, config.train)
@@ -336,30 +339,6 @@ def _with_steps(
     num_warmup_steps=num_warmup_steps,
     best_metric=train.best_metric or result_names(config.task)[0],
   )
-
-
-def _check_head(train: estimator.TrainConfig, num_labels: int) -> None:
-  """Raises ValueError if the checkpoint to start from has another head."""
-  own = checkpoints.listed(train.output_dir)
-  given = [train.init_checkpoint] if train.init_checkpoint else []
-  for path in own or given:
-    try:
-      shapes = checkpoints.CheckpointReader(path).shapes
-    except checkpoints.DamagedCheckpointError:
-      continue  # The Estimator takes the one before it, or says so.
-    head = shapes.get("output_weights")
-    if own and head is None:
-      raise ValueError(
-        f"{train.output_dir} holds another task's run: {path} has no "
-        "output_weights; choose another --output_dir."
-      )
-    if head and head[0] != num_labels:
-      raise ValueError(
-        f"{path} has a head of {head[0]} labels, this task needs "
-        f"{num_labels}; start from a checkpoint of the same labels, or of "
-        "none."
-      )
-    return
 
 
 def _write_records(
