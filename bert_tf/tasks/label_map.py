@@ -23,6 +23,22 @@ def with_saved_labels(task: Task, output_dir: str) -> Task:
   return dataclasses.replace(task, labels=tuple(saved.get("labels", ())))
 
 
+def load(output_dir: str) -> Task | None:
+  """Returns the task of a run's folder without its files, None without one."""
+  saved = _saved(output_dir)
+  if saved is None:
+    return None
+  return Task(
+    saved["task_name"],
+    tuple(saved["labels"]),
+    metrics=(),
+    train=None,
+    dev=None,
+    test=None,
+    problem_type=saved["problem_type"],
+  )
+
+
 def check(output_dir: str, task: Task) -> None:
   """Raises ValueError if the folder holds a run of another task."""
   saved = _saved(output_dir)
