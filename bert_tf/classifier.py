@@ -183,7 +183,7 @@ class Classifier:
     labels = classification_results.decide(found, self._task.problem_type)
     return [
       Prediction(
-        classification_results.named(self._task, label),
+        classification_results.named_label(self._task, label),
         dict(zip(self._task.labels, map(float, row))),
       )
       for label, row in zip(labels, found)

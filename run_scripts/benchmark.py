@@ -302,13 +302,20 @@ def _alternating_seconds(
   """Returns the seconds of each step, the forms taken in turn."""
   every = [batch for form in batches.values() for batch in form]
   by_width = {batch["input_ids"].shape[1]: batch for batch in every}
+  # As in training: one trace of any width, which XLA compiles for each.
+  step = runner.train_step.get_concrete_function(
+    {
+      name: tf.TensorSpec([t.shape[0], None], t.dtype)
+      for name, t in every[0].items()
+    }
+  )
   for batch in by_width.values():
-    runner.train_step(batch)["loss"][0].numpy()  # Compiles.
+    step(batch)["loss"][0].numpy()  # Compiles.
   seconds = {name: [] for name in batches}
-  for step in range(_NUM_PADDING_STEPS):
+  for i in range(_NUM_PADDING_STEPS):
     for name, form in batches.items():
       start = time.perf_counter()
-      runner.train_step(form[step])["loss"][0].numpy()
+      step(form[i])["loss"][0].numpy()
       seconds[name].append(time.perf_counter() - start)
   return seconds
 

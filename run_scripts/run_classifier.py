@@ -102,9 +102,10 @@ flags.DEFINE_bool(
 )
 flags.DEFINE_bool(
   "group_by_length",
-  False,
-  "Whether training batches hold examples of like length, which leaves less "
-  "padding to compute but makes a batch less of a random draw.",
+  True,
+  "Whether training batches hold examples of like length, sorted among those "
+  "of 8 batches at a time, which leaves little padding to compute; False draws "
+  "every batch from all lengths.",
 )
 common_flags.define_training_flags()
 common_flags.define_evaluation_flags(

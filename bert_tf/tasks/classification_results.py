@@ -119,7 +119,7 @@ def write_predictions(
   rows = ("\t".join(map(str, row)) for row in probabilities)
   _write_lines(output_dir, "test_results.tsv", rows)
   predicted = decide(probabilities, task.problem_type)
-  named = [named(task, value) for value in predicted]
+  named = [named_label(task, value) for value in predicted]
   objects = (
     _prediction(task, *row) for row in zip(examples, named, probabilities)
   )
@@ -132,7 +132,7 @@ def write_predictions(
     _write_lines(output_dir, task.submission, ["index\tprediction", *lines])
 
 
-def named(task: Task, value: np.ndarray) -> str | float | list[str]:
+def named_label(task: Task, value: np.ndarray) -> str | float | list[str]:
   """Returns what `decide` gives for one example, with the labels' names."""
   if task.problem_type == "regression":
     return float(str(value))  # The digits of a float32.
