@@ -5,78 +5,10 @@ import re
 import sys
 from collections.abc import Callable, Mapping
 
-from absl import app, flags, logging
+from absl import app, logging
 
 # TensorFlow's own start-up notes; what this project logs is not affected.
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "1")
-
-
-FLAGS = flags.FLAGS
-
-
-def define_tpu_flags() -> None:
-  """Defines the original's flags for TPUs."""
-  flags.DEFINE_bool("use_tpu", False, "Whether to run on a TPU.")
-  flags.DEFINE_string("tpu_name", None, "The TPU to use.")
-  flags.DEFINE_string("tpu_zone", None, "The zone of the TPU.")
-  flags.DEFINE_string("gcp_project", None, "The project of the TPU.")
-  flags.DEFINE_string("master", None, "The address of a TensorFlow master.")
-  flags.DEFINE_integer("num_tpu_cores", 8, "Cores of the TPU.")
-
-
-def check_tpu_flags() -> None:
-  """Raises ValueError for a flag of a device that cannot be used yet."""
-  names = ("use_tpu", "tpu_name", "tpu_zone", "gcp_project", "master")
-  for name in names:
-    if FLAGS[name].value:
-      raise ValueError(
-        f"--{name} cannot be honoured: this version trains on the CPU or on "
-        "one GPU, which it finds by itself; leave the flag out."
-      )
-
-
-def define_training_flags() -> None:
-  """Defines the flags of training that the original did not have."""
-  flags.DEFINE_integer(
-    "seed", 12345, "Of initial values, dropout and the order of the data."
-  )
-  flags.DEFINE_integer(
-    "keep_checkpoint_max",
-    5,
-    "How many of the newest checkpoints stay; 0 for all.",
-    lower_bound=0,
-  )
-  flags.DEFINE_integer(
-    "log_every_steps", 100, "Steps between two log lines.", lower_bound=1
-  )
-  flags.DEFINE_bool(
-    "use_xla", True, "Whether the training step is compiled by XLA."
-  )
-
-
-def define_evaluation_flags(default_metric: str) -> None:
-  """Defines the flags of evaluation while training."""
-  flags.DEFINE_integer(
-    "eval_every_steps",
-    0,
-    "Steps between two evaluations while training, the last step always being "
-    "one; 0 for none. The weights of the best are kept in output_dir/best, a "
-    "folder that --output_dir takes to evaluate and predict with them.",
-    lower_bound=0,
-  )
-  flags.DEFINE_string(
-    "best_metric",
-    None,
-    "Which result decides on the best: a loss or the perplexity by the lowest "
-    f"value, any other by the highest; default: {default_metric}.",
-  )
-  flags.DEFINE_integer(
-    "early_stopping_patience",
-    0,
-    "Evaluations in a row without a better one after which training ends; 0 "
-    "for never.",
-    lower_bound=0,
-  )
 
 
 def _user_errors() -> tuple[type[Exception], ...]:

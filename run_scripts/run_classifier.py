@@ -1,18 +1,18 @@
 """Fine-tunes BERT on GLUE, XNLI or one's own texts, and classifies."""
 
 import common_flags
+import training_flags
 from absl import flags
 
-from bert_tf import estimator, heads
+from bert_tf import heads
 from bert_tf.tasks import classification, examples, glue, long_texts, sweeps
 
 FLAGS = flags.FLAGS
 
+training_flags.define_original_flags("Examples")
+training_flags.define_fine_tuning_flags("Examples")
 flags.DEFINE_string(
   "data_dir", None, "Folder with the task's files, such as train.tsv."
-)
-flags.DEFINE_string(
-  "bert_config_file", None, "JSON file with the sizes of the model."
 )
 flags.DEFINE_string(
   "task_name",
@@ -20,61 +20,17 @@ flags.DEFINE_string(
   f"The task: {', '.join(glue.NAMES)}, in any case; or, for one's own train, "
   f"dev and test files, {', '.join(examples.FILE_FORMATS)}.",
 )
-flags.DEFINE_string("vocab_file", None, "The vocabulary of the model.")
-flags.DEFINE_string(
-  "output_dir", None, "Folder for checkpoints, records and results."
-)
-flags.DEFINE_string(
-  "init_checkpoint",
-  None,
-  "Checkpoint to start from, usually a pre-trained BERT. A checkpoint in "
-  "output_dir goes before it.",
-)
-flags.DEFINE_bool(
-  "do_lower_case", True, "Whether to lower-case; False for cased models."
-)
 flags.DEFINE_integer(
   "max_seq_length",
   128,
   "Word pieces an example, [CLS] and [SEP] included; what is longer is cut.",
   lower_bound=5,
 )
-flags.DEFINE_bool("do_train", False, "Whether to train.")
 flags.DEFINE_bool("do_eval", False, "Whether to evaluate on the dev file.")
 flags.DEFINE_bool("do_predict", False, "Whether to predict the test file.")
 flags.DEFINE_integer(
-  "train_batch_size", 32, "Examples a training step.", lower_bound=1
-)
-flags.DEFINE_integer(
   "eval_batch_size", 8, "Examples an evaluation batch.", lower_bound=1
 )
-flags.DEFINE_integer(
-  "predict_batch_size", 8, "Examples a prediction batch.", lower_bound=1
-)
-flags.DEFINE_float("learning_rate", 5e-5, "Peak learning rate.")
-flags.DEFINE_float(
-  "num_train_epochs", 3.0, "Passes over the training file.", lower_bound=0.0
-)
-flags.DEFINE_float(
-  "warmup_proportion",
-  0.1,
-  "Share of the steps with a rising learning rate.",
-  lower_bound=0.0,
-  upper_bound=1.0,
-)
-flags.DEFINE_integer(
-  "save_checkpoints_steps",
-  1000,
-  "Steps between two checkpoints.",
-  lower_bound=1,
-)
-flags.DEFINE_integer(
-  "iterations_per_loop",
-  1000,
-  "The most steps between two looks at the clock.",
-  lower_bound=1,
-)
-common_flags.define_tpu_flags()
 
 flags.DEFINE_string("xnli_language", "zh", "The language of XNLI's texts.")
 flags.DEFINE_enum(
@@ -107,8 +63,8 @@ flags.DEFINE_bool(
   "of 8 batches at a time, which leaves little padding to compute; False draws "
   "every batch from all lengths.",
 )
-common_flags.define_training_flags()
-common_flags.define_evaluation_flags(
+training_flags.define_new_flags()
+training_flags.define_evaluation_flags(
   "the task's first official metric beside the accuracy, else eval_accuracy"
 )
 flags.DEFINE_integer(
@@ -202,19 +158,7 @@ def _config() -> classification.ClassificationConfig:
     skip_bad_rows=FLAGS.skip_bad_rows,
     long_text=FLAGS.long_text,
     group_by_length=FLAGS.group_by_length,
-    train=estimator.TrainConfig(
-      output_dir=FLAGS.output_dir,
-      init_checkpoint=FLAGS.init_checkpoint,
-      train_batch_size=FLAGS.train_batch_size,
-      learning_rate=FLAGS.learning_rate,
-      num_train_steps=1,  # Counted once the examples are.
-      num_warmup_steps=0,
-      save_checkpoints_steps=FLAGS.save_checkpoints_steps,
-      keep_checkpoint_max=FLAGS.keep_checkpoint_max,
-      iterations_per_loop=FLAGS.iterations_per_loop,
-      log_every_steps=FLAGS.log_every_steps,
-      seed=FLAGS.seed,
-      use_xla=FLAGS.use_xla,
+    train=training_flags.train_config(
       eval_every_steps=FLAGS.eval_every_steps,
       best_metric=FLAGS.best_metric,
       early_stopping_patience=FLAGS.early_stopping_patience,
@@ -225,7 +169,6 @@ def _config() -> classification.ClassificationConfig:
 
 def main() -> None:
   """Builds the config from the flags and runs, once or several times."""
-  common_flags.check_tpu_flags()
   # What absl makes of --grid alone, and of --nogrid.
   grid = {"true": sweeps.PAPER_GRID, "false": None}.get(FLAGS.grid, FLAGS.grid)
   if grid or FLAGS.num_runs > 1:

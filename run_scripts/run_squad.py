@@ -1,33 +1,17 @@
 """Fine-tunes BERT on SQuAD 1.1 or 2.0, predicts answers and scores them."""
 
 import common_flags
+import training_flags
 from absl import flags
 
-from bert_tf import estimator
 from bert_tf.tasks import squad, squad_features, squad_predictions
 
 FLAGS = flags.FLAGS
 
-flags.DEFINE_string(
-  "bert_config_file", None, "JSON file with the sizes of the model."
-)
-flags.DEFINE_string("vocab_file", None, "The vocabulary of the model.")
-flags.DEFINE_string(
-  "output_dir", None, "Folder for checkpoints, records and predictions."
-)
+training_flags.define_original_flags("Windows")
+training_flags.define_fine_tuning_flags("Windows")
 flags.DEFINE_string("train_file", None, "SQuAD JSON to train on.")
 flags.DEFINE_string("predict_file", None, "SQuAD JSON to answer.")
-flags.DEFINE_string(
-  "init_checkpoint",
-  None,
-  "Checkpoint to start from, usually a pre-trained BERT. A checkpoint in "
-  "output_dir goes before it.",
-)
-flags.DEFINE_bool(
-  "do_lower_case",
-  True,
-  "Lower-case the text: True for uncased models, False for cased ones.",
-)
 flags.DEFINE_integer(
   "max_seq_length",
   384,
@@ -45,37 +29,7 @@ flags.DEFINE_integer(
   "Word pieces that are kept of a question.",
   lower_bound=1,
 )
-flags.DEFINE_bool("do_train", False, "Whether to train.")
 flags.DEFINE_bool("do_predict", False, "Whether to answer predict_file.")
-flags.DEFINE_integer(
-  "train_batch_size", 32, "Windows a training step.", lower_bound=1
-)
-flags.DEFINE_integer(
-  "predict_batch_size", 8, "Windows a prediction batch.", lower_bound=1
-)
-flags.DEFINE_float("learning_rate", 5e-5, "Peak learning rate.")
-flags.DEFINE_float(
-  "num_train_epochs", 3.0, "Passes over the questions.", lower_bound=0.0
-)
-flags.DEFINE_float(
-  "warmup_proportion",
-  0.1,
-  "Share of the steps in which the learning rate rises.",
-  lower_bound=0.0,
-  upper_bound=1.0,
-)
-flags.DEFINE_integer(
-  "save_checkpoints_steps",
-  1000,
-  "Steps between two checkpoints.",
-  lower_bound=1,
-)
-flags.DEFINE_integer(
-  "iterations_per_loop",
-  1000,
-  "The most steps between two looks at the clock.",
-  lower_bound=1,
-)
 flags.DEFINE_integer(
   "n_best_size",
   20,
@@ -85,7 +39,6 @@ flags.DEFINE_integer(
 flags.DEFINE_integer(
   "max_answer_length", 30, "Word pieces of an answer at most.", lower_bound=1
 )
-common_flags.define_tpu_flags()
 flags.DEFINE_bool(
   "verbose_logging",
   False,
@@ -103,12 +56,11 @@ flags.DEFINE_float(
   'Answers "" where its score less the best answer\'s is above this.',
 )
 
-common_flags.define_training_flags()
+training_flags.define_new_flags()
 
 
 def main() -> None:
   """Builds the configs from the flags and runs."""
-  common_flags.check_tpu_flags()
   squad.run(
     squad.SquadConfig(
       bert_config_file=FLAGS.bert_config_file,
@@ -133,21 +85,7 @@ def main() -> None:
         null_score_diff_threshold=FLAGS.null_score_diff_threshold,
         verbose_logging=FLAGS.verbose_logging,
       ),
-      train=estimator.TrainConfig(
-        output_dir=FLAGS.output_dir,
-        init_checkpoint=FLAGS.init_checkpoint,
-        train_batch_size=FLAGS.train_batch_size,
-        learning_rate=FLAGS.learning_rate,
-        # squad.run counts them from the data.
-        num_train_steps=1,
-        num_warmup_steps=0,
-        save_checkpoints_steps=FLAGS.save_checkpoints_steps,
-        keep_checkpoint_max=FLAGS.keep_checkpoint_max,
-        iterations_per_loop=FLAGS.iterations_per_loop,
-        log_every_steps=FLAGS.log_every_steps,
-        seed=FLAGS.seed,
-        use_xla=FLAGS.use_xla,
-      ),
+      train=training_flags.train_config(),
     )
   )
 
