@@ -317,8 +317,8 @@ def test_several_labels_are_each_a_choice(base, tmp_path):
       do_train=True,
       do_eval=True,
       do_predict=True,
-      num_train_epochs=20.0,
-      train={"learning_rate": 1e-2},
+      num_train_epochs=40.0,
+      train={"learning_rate": 5e-3},
     )
   )
   found = results(tmp_path / "out")
