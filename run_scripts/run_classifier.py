@@ -106,6 +106,9 @@ flags.DEFINE(
   boolean=True,
 )
 
+# Without this --help leaves them to --helpfull.
+flags.adopt_module_key_flags(training_flags)
+
 # Flags that say what one's own data are.
 _OWN_DATA_FLAGS = (
   "problem_type",

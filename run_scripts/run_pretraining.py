@@ -50,6 +50,9 @@ flags.DEFINE_bool(
 training_flags.define_new_flags()
 training_flags.define_evaluation_flags("masked_lm_loss")
 
+# Without this --help leaves them to --helpfull.
+flags.adopt_module_key_flags(training_flags)
+
 
 def main() -> None:
   """Builds the configs from the flags and runs."""

@@ -58,6 +58,9 @@ flags.DEFINE_float(
 
 training_flags.define_new_flags()
 
+# Without this --help leaves them to --helpfull.
+flags.adopt_module_key_flags(training_flags)
+
 
 def main() -> None:
   """Builds the configs from the flags and runs."""
