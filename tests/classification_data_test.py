@@ -226,6 +226,7 @@ def test_a_resumed_run_of_cut_batches_is_the_same_to_the_bit(
     np.testing.assert_array_equal(whole.get(name), resumed.get(name), name)
 
 
+@pytest.mark.slow
 def test_xla_trains_on_batches_of_several_widths(tmp_path):
   config = make(tmp_path, tmp_path / "out", use_xla=True, group_by_length=True)
   classification.run(config)

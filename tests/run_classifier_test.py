@@ -193,6 +193,7 @@ def test_a_flag_of_ones_own_data_is_refused_with_an_official_task(
   )
 
 
+@pytest.mark.slow
 def test_a_sweep_evaluates_while_training_and_stops_early(data, run_script):
   flags = [flag for flag in FLAGS if "text_b_column" not in flag]
   result = run_script(

@@ -205,6 +205,7 @@ def test_sigterm_saves_and_ends_well(data):
   assert f"at step {step} of 100000" in lines[-1]
 
 
+@pytest.mark.slow
 def test_without_next_sentences_its_head_is_not_trained(data, run_script):
   flags = [f for f in TRAIN_FLAGS if "steps=" not in f]
   result = run_script(

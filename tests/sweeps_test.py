@@ -96,6 +96,7 @@ def test_what_is_no_grid_is_refused(grid, expected):
   assert expected in str(error.value)
 
 
+@pytest.mark.slow
 def test_every_cell_and_seed_is_run_and_compared(tmp_path, done):
   sweeps.run(config_of(tmp_path), GRID, 2)
   assert len(done) == 8
@@ -122,6 +123,7 @@ def test_a_loss_is_sorted_from_the_lowest(tmp_path, done):
   assert {row["eval_loss_std"] for row in found} == {"nan"}
 
 
+@pytest.mark.slow
 def test_finished_runs_are_not_repeated_unless_the_config_changed(
   tmp_path, done
 ):
