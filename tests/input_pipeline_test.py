@@ -54,6 +54,14 @@ def test_every_epoch_has_every_record_once_in_its_own_order(files):
   assert epochs[0] != sorted(epochs[0])
 
 
+def test_every_epoch_of_one_file_has_its_own_order(tmp_path):
+  # With one file there is no order of files to tell the epochs apart.
+  files = input_pipeline.open_records(write(tmp_path / "a", range(40)))
+  first, second = read(files, 40, 2)
+  assert sorted(first) == sorted(second)
+  assert first != second
+
+
 def test_batches_are_full_across_the_end_of_an_epoch(files):
   batches = read(files, 10, 11)
   assert all(len(batch) == 10 for batch in batches)
