@@ -48,12 +48,7 @@ class MaskFiller:
     config = modeling.BertConfig.from_json_file(bert_config_file)
     self._tokenizer = tokenization.FullTokenizer(vocab_file, do_lower_case)
     self._vocab = list(self._tokenizer.vocab)
-    if len(self._vocab) != config.vocab_size:
-      raise ValueError(
-        f"{vocab_file} has {len(self._vocab)} word pieces, but vocab_size of "
-        f"{bert_config_file} is {config.vocab_size}; use the vocabulary that "
-        "the model was trained with."
-      )
+    config.check_vocab(len(self._vocab), vocab_file, bert_config_file)
     self._max_length = config.max_position_embeddings
     model = heads.PretrainingModel(config)
     reader = checkpoints.CheckpointReader(init_checkpoint)

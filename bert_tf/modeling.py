@@ -104,6 +104,37 @@ class BertConfig:
     except ValueError as error:
       raise ValueError(f"{json_file}: {error}") from error
 
+  def check_lengths(self, max_seq_length: int, config_file: str) -> None:
+    """Raises ValueError if inputs of that length have no positions.
+
+    Args:
+      max_seq_length: word pieces of an input.
+      config_file: where this config is from, for the message.
+    """
+    if max_seq_length > self.max_position_embeddings:
+      raise ValueError(
+        f"max_seq_length {max_seq_length} exceeds max_position_embeddings "
+        f"{self.max_position_embeddings} of {config_file}; lower the flag or "
+        "use another config."
+      )
+
+  def check_vocab(
+    self, num_tokens: int, vocab_file: str, config_file: str
+  ) -> None:
+    """Raises ValueError if a vocabulary of that size is not the model's.
+
+    Args:
+      num_tokens: word pieces of the vocabulary.
+      vocab_file: where it is from, for the message.
+      config_file: where this config is from, for the message.
+    """
+    if num_tokens != self.vocab_size:
+      raise ValueError(
+        f"{vocab_file} has {num_tokens} word pieces, but vocab_size of "
+        f"{config_file} is {self.vocab_size}; use the vocabulary that the "
+        "model is for."
+      )
+
   def to_dict(self) -> dict[str, Any]:
     """Returns all keys with their values, the unknown ones too."""
     values = dataclasses.asdict(self)

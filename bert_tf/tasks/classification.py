@@ -223,13 +223,7 @@ def check(
       f"{config.task.name} has pairs, whose longer text is always cut; leave "
       "out --long_text."
     )
-  limit = bert_config.max_position_embeddings
-  if config.max_seq_length > limit:
-    raise ValueError(
-      f"max_seq_length {config.max_seq_length} exceeds "
-      f"max_position_embeddings {limit} of {config.bert_config_file}; lower "
-      "the flag or use another config."
-    )
+  bert_config.check_lengths(config.max_seq_length, config.bert_config_file)
   freeze_layers = config.train.freeze_layers or 0
   if freeze_layers > bert_config.num_hidden_layers:
     raise ValueError(
@@ -237,12 +231,9 @@ def check(
       f"{bert_config.num_hidden_layers} of {config.bert_config_file}; lower "
       "the flag."
     )
-  if vocab_size != bert_config.vocab_size:
-    raise ValueError(
-      f"{config.vocab_file} has {vocab_size} word pieces, but vocab_size of "
-      f"{config.bert_config_file} is {bert_config.vocab_size}; use the "
-      "vocabulary that the model is for."
-    )
+  bert_config.check_vocab(
+    vocab_size, config.vocab_file, config.bert_config_file
+  )
 
 
 def _read(

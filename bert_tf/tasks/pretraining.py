@@ -158,26 +158,18 @@ def _check(config: PretrainingConfig, bert_config: modeling.BertConfig) -> None:
       f"best_metric {metric!r} is no result of pre-training; use "
       f"{', '.join(_RESULTS)}."
     )
-  limit = bert_config.max_position_embeddings
-  if config.max_seq_length > limit:
-    raise ValueError(
-      f"max_seq_length {config.max_seq_length} exceeds "
-      f"max_position_embeddings {limit} of {config.bert_config_file}; lower "
-      "the flag or use another config."
-    )
+  bert_config.check_lengths(config.max_seq_length, config.bert_config_file)
   if config.max_predictions_per_seq > config.max_seq_length:
     raise ValueError(
       f"max_predictions_per_seq {config.max_predictions_per_seq} exceeds "
       f"max_seq_length {config.max_seq_length}; lower the flag."
     )
   if config.vocab_file:
-    size = len(tokenization.load_vocab(config.vocab_file))
-    if size != bert_config.vocab_size:
-      raise ValueError(
-        f"{config.vocab_file} has {size} word pieces, but vocab_size of "
-        f"{config.bert_config_file} is {bert_config.vocab_size}; use the "
-        "vocabulary that the model is for, or change vocab_size."
-      )
+    bert_config.check_vocab(
+      len(tokenization.load_vocab(config.vocab_file)),
+      config.vocab_file,
+      config.bert_config_file,
+    )
   if config.do_train:
     train = config.train
     if train.num_warmup_steps >= train.num_train_steps:

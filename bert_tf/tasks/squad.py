@@ -74,7 +74,9 @@ def run(config: SquadConfig) -> None:
   tokenizer = tokenization.FullTokenizer(
     config.vocab_file, config.do_lower_case
   )
-  _check_vocab(config, tokenizer, bert_config)
+  bert_config.check_vocab(
+    len(tokenizer.vocab), config.vocab_file, config.bert_config_file
+  )
   train_examples = _training_examples(config) if config.do_train else []
   # Read now: its faults should not show after hours of training.
   predict_examples = _prediction_examples(config) if config.do_predict else []
@@ -111,13 +113,9 @@ def _check(config: SquadConfig, bert_config: modeling.BertConfig) -> None:
     raise ValueError("--do_train needs --train_file, a SQuAD JSON file.")
   if config.do_predict and not config.predict_file:
     raise ValueError("--do_predict needs --predict_file, a SQuAD JSON file.")
-  length = config.windows.max_seq_length
-  limit = bert_config.max_position_embeddings
-  if length > limit:
-    raise ValueError(
-      f"max_seq_length {length} exceeds max_position_embeddings {limit} of "
-      f"{config.bert_config_file}; lower the flag or use another config."
-    )
+  bert_config.check_lengths(
+    config.windows.max_seq_length, config.bert_config_file
+  )
   tokenization.validate_case_matches_checkpoint(
     config.do_lower_case, config.train.init_checkpoint
   )
@@ -140,21 +138,6 @@ def _check_can_predict(train: estimator.TrainConfig) -> None:
     raise ValueError(
       f"{train.init_checkpoint} has no {name}: it was not fine-tuned to answer "
       "questions; set --do_train."
-    )
-
-
-def _check_vocab(
-  config: SquadConfig,
-  tokenizer: tokenization.FullTokenizer,
-  bert_config: modeling.BertConfig,
-) -> None:
-  """Raises ValueError if the vocabulary is not the model's."""
-  size = len(tokenizer.vocab)
-  if size != bert_config.vocab_size:
-    raise ValueError(
-      f"{config.vocab_file} has {size} word pieces, but vocab_size of "
-      f"{config.bert_config_file} is {bert_config.vocab_size}; use the "
-      "vocabulary that the model is for."
     )
 
 
