@@ -1,0 +1,309 @@
+"""Fine-tunes a Hugging Face model with PyTorch: the baseline of the README.
+
+Nothing of bert_tf is used: readers, tokenization, model and optimizer are of
+transformers and PyTorch, `pip install torch transformers scikit-learn scipy`.
+The recipe is run_classifier.py's and run_squad.py's: as many steps, linear
+warm-up over a tenth of them and linear decay, weight decay 0.01 except of
+biases and layer norms, gradients clipped at a global norm of 1.
+"""
+
+import collections
+import csv
+import json
+import os
+import statistics
+import time
+
+import numpy as np
+import scipy.stats
+import sklearn.metrics
+import torch
+import transformers
+from absl import app, flags
+
+FLAGS = flags.FLAGS
+
+flags.DEFINE_string("model_dir", None, "Folder of a Hugging Face BERT.")
+flags.DEFINE_string(
+  "task_name", None, "MRPC, RTE, CoLA, STS-B, SST-2 or SQuAD."
+)
+flags.DEFINE_string("data_dir", None, "Folder with train.tsv and dev.tsv.")
+flags.DEFINE_string("train_file", None, "SQuAD JSON to train on.")
+flags.DEFINE_string("predict_file", None, "SQuAD JSON to answer.")
+flags.DEFINE_string("output_dir", None, "Folder for SQuAD's predictions.json.")
+flags.DEFINE_integer("max_seq_length", 128, "Word pieces an example.")
+flags.DEFINE_integer("doc_stride", 128, "Word pieces from window to window.")
+flags.DEFINE_integer("train_batch_size", 32, "Examples a step.")
+flags.DEFINE_float("learning_rate", 5e-5, "Peak learning rate.")
+flags.DEFINE_float("num_train_epochs", 3.0, "Passes over the training file.")
+flags.DEFINE_integer("num_runs", 1, "Runs, with seeds seed, seed + 1, ...")
+flags.DEFINE_integer("seed", 12345, "Of the first run.")
+flags.DEFINE_bool("version_2_with_negative", False, "SQuAD 2.0.")
+flags.mark_flags_as_required(["model_dir", "task_name"])
+
+_MAX_QUERY_LENGTH = 64
+_N_BEST_SIZE = 20
+_MAX_ANSWER_LENGTH = 30
+
+
+def _matthews(labels, logits):
+  return {
+    "matthews": sklearn.metrics.matthews_corrcoef(labels, logits.argmax(-1))
+  }
+
+
+def _accuracy(labels, logits):
+  return {"accuracy": np.mean(labels == logits.argmax(-1))}
+
+
+def _accuracy_and_f1(labels, logits):
+  f1 = sklearn.metrics.f1_score(labels, logits.argmax(-1))
+  return {**_accuracy(labels, logits), "f1": f1}
+
+
+def _correlations(labels, logits):
+  scores = logits[:, 0]
+  return {
+    "pearson": scipy.stats.pearsonr(labels, scores).statistic,
+    "spearman": scipy.stats.spearmanr(labels, scores).statistic,
+  }
+
+
+# Columns of the texts and of the label, whether there is a header, labels
+# (None: a number), metrics.
+_TASKS = {
+  "MRPC": ((3, 4), 0, True, ("0", "1"), _accuracy_and_f1),
+  "RTE": ((1, 2), 3, True, ("entailment", "not_entailment"), _accuracy),
+  "CoLA": ((3,), 1, False, ("0", "1"), _matthews),
+  "STS-B": ((7, 8), 9, True, None, _correlations),
+  "SST-2": ((0,), 1, True, ("0", "1"), _accuracy),
+}
+
+
+def _read(name, path):
+  """Returns texts ([example][1 or 2]) and labels of a GLUE file."""
+  columns, label_column, has_header, labels, _ = _TASKS[name]
+  with open(path, encoding="utf-8", newline="") as file:
+    rows = list(csv.reader(file, delimiter="\t", quoting=csv.QUOTE_NONE))
+  rows = rows[has_header:]
+  texts = [[row[c] for c in columns] for row in rows]
+  found = [row[label_column] for row in rows]
+  if labels is None:
+    return texts, [float(label) for label in found]
+  return texts, [labels.index(label) for label in found]
+
+
+def _train(model, features, collate, num_examples, seed):
+  """Trains; returns the seconds that it took."""
+  batch_size = FLAGS.train_batch_size
+  num_steps = int(num_examples / batch_size * FLAGS.num_train_epochs)
+  plain = [p for n, p in model.named_parameters() if _is_plain(n)]
+  decayed = [p for n, p in model.named_parameters() if not _is_plain(n)]
+  optimizer = torch.optim.AdamW(
+    [
+      {"params": decayed, "weight_decay": 0.01},
+      {"params": plain, "weight_decay": 0.0},
+    ],
+    lr=FLAGS.learning_rate,
+    eps=1e-6,
+  )
+  schedule = transformers.get_linear_schedule_with_warmup(
+    optimizer, num_steps // 10, num_steps
+  )
+  order = np.random.default_rng(seed)
+  model.train()
+  start = time.monotonic()
+  step = 0
+  while step < num_steps:
+    shuffled = order.permutation(len(features))
+    for i in range(0, len(shuffled) - batch_size + 1, batch_size):
+      batch = collate([features[j] for j in shuffled[i : i + batch_size]])
+      model(**batch).loss.backward()
+      torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+      optimizer.step()
+      schedule.step()
+      optimizer.zero_grad()
+      step += 1
+      if step == num_steps:
+        break
+  return time.monotonic() - start
+
+
+def _is_plain(name):
+  """Whether weight decay leaves a parameter alone."""
+  return name.endswith("bias") or "LayerNorm" in name
+
+
+def _batches(features, size):
+  """Yields batches in the features' order."""
+  for i in range(0, len(features), size):
+    yield features[i : i + size]
+
+
+def _run_classifier(tokenizer, seed):
+  """Fine-tunes once; returns metrics on the dev set and seconds."""
+  name = FLAGS.task_name
+  labels, measure = _TASKS[name][3:]
+  torch.manual_seed(seed)
+  model = transformers.AutoModelForSequenceClassification.from_pretrained(
+    FLAGS.model_dir, num_labels=len(labels) if labels else 1
+  )
+
+  def features_of(split):
+    path = os.path.join(FLAGS.data_dir, f"{split}.tsv")
+    texts, found = _read(name, path)
+    return [
+      {
+        **tokenizer(*text, truncation=True, max_length=FLAGS.max_seq_length),
+        "labels": label,
+      }
+      for text, label in zip(texts, found)
+    ]
+
+  def collate(batch):
+    return tokenizer.pad(batch, return_tensors="pt")
+
+  train = features_of("train")
+  seconds = _train(model, train, collate, len(train), seed)
+  dev = features_of("dev")
+  model.eval()
+  with torch.inference_mode():
+    logits = [model(**collate(b)).logits.numpy() for b in _batches(dev, 32)]
+  found = np.array([feature["labels"] for feature in dev])
+  return measure(found, np.concatenate(logits)), seconds
+
+
+def _questions(path):
+  """Returns (id, question, context, first answer or None) of a SQuAD file."""
+  with open(path, encoding="utf-8") as file:
+    data = json.load(file)["data"]
+  return [
+    (qa["id"], qa["question"].strip(), paragraph["context"], answer)
+    for article in data
+    for paragraph in article["paragraphs"]
+    for qa in paragraph["qas"]
+    for answer in [(qa.get("answers") or [None])[0]]
+  ]
+
+
+def _windows(tokenizer, questions, is_training):
+  """Yields the windows of every question, as run_squad.py cuts them."""
+  for number, (_, question, context, answer) in enumerate(questions):
+    query = tokenizer(question, add_special_tokens=False)["input_ids"]
+    if len(query) > _MAX_QUERY_LENGTH:
+      query = query[:_MAX_QUERY_LENGTH]
+      question = tokenizer.decode(query)
+    length = FLAGS.max_seq_length - len(query) - 3
+    encoded = tokenizer(
+      question,
+      context,
+      truncation="only_second",
+      max_length=FLAGS.max_seq_length,
+      stride=max(0, length - FLAGS.doc_stride),
+      return_overflowing_tokens=True,
+      return_offsets_mapping=True,
+    )
+    for i, offsets in enumerate(encoded["offset_mapping"]):
+      inside = [s == 1 for s in encoded.sequence_ids(i)]
+      window = {k: encoded[k][i] for k in tokenizer.model_input_names}
+      if is_training:
+        span = _positions(offsets, inside, answer)
+        window["start_positions"], window["end_positions"] = span
+      else:
+        window["number"] = number
+        window["offsets"] = [o if t else None for o, t in zip(offsets, inside)]
+      yield window
+
+
+def _positions(offsets, inside, answer):
+  """Returns first and last position of the answer, (0, 0) if not inside."""
+  if not answer:
+    return 0, 0
+  start = answer["answer_start"]
+  end = start + len(answer["text"])
+  span = [
+    i
+    for i, (o, t) in enumerate(zip(offsets, inside))
+    if t and o[0] < end and o[1] > start
+  ]
+  if not span or offsets[span[0]][0] > start or offsets[span[-1]][1] < end:
+    return 0, 0
+  return span[0], span[-1]
+
+
+def _run_squad(tokenizer, seed):
+  """Fine-tunes and answers; returns seconds of both."""
+  torch.manual_seed(seed)
+  model = transformers.AutoModelForQuestionAnswering.from_pretrained(
+    FLAGS.model_dir
+  )
+
+  def collate(batch):
+    return tokenizer.pad(batch, return_tensors="pt")
+
+  start = time.monotonic()
+  questions = _questions(FLAGS.train_file)
+  windows = list(_windows(tokenizer, questions, is_training=True))
+  _train(model, windows, collate, len(questions), seed)
+  train_seconds = time.monotonic() - start
+  start = time.monotonic()
+  questions = _questions(FLAGS.predict_file)
+  windows = list(_windows(tokenizer, questions, is_training=False))
+  model.eval()
+  found = collections.defaultdict(list)
+  with torch.inference_mode():
+    for batch in _batches(windows, 32):
+      inputs = [{k: w[k] for k in tokenizer.model_input_names} for w in batch]
+      output = model(**collate(inputs))
+      rows = zip(output.start_logits.numpy(), output.end_logits.numpy())
+      for window, logits in zip(batch, rows):
+        found[window["number"]].append((window["offsets"], *logits))
+  answers, odds = {}, {}
+  for number, (qas_id, _, context, _) in enumerate(questions):
+    answers[qas_id], odds[qas_id] = _answer(context, found[number])
+  os.makedirs(FLAGS.output_dir, exist_ok=True)
+  for name, values in (("predictions", answers), ("null_odds", odds)):
+    path = os.path.join(FLAGS.output_dir, f"{name}.json")
+    with open(path, "w", encoding="utf-8") as file:
+      json.dump(values, file)
+  seconds = time.monotonic() - start
+  return {"num_questions": len(questions)}, train_seconds, seconds
+
+
+def _answer(context, windows):
+  """Returns the best text, and the null's score less that text's."""
+  best_score, best_text, null_score = -np.inf, "", np.inf
+  for offsets, starts, ends in windows:
+    null_score = min(null_score, float(starts[0] + ends[0]))
+    for s in np.argsort(starts)[::-1][:_N_BEST_SIZE]:
+      for e in np.argsort(ends)[::-1][:_N_BEST_SIZE]:
+        if not s <= e < min(len(offsets), s + _MAX_ANSWER_LENGTH):
+          continue
+        if not (offsets[s] and offsets[e]) or starts[s] + ends[e] < best_score:
+          continue
+        best_score = float(starts[s] + ends[e])
+        best_text = context[offsets[s][0] : offsets[e][1]]
+  odds = null_score - best_score
+  if FLAGS.version_2_with_negative and odds > 0:
+    return "", odds
+  return best_text, odds
+
+
+def main(unused_argv):
+  """Runs with every seed; prints each, then mean and sample deviation."""
+  tokenizer = transformers.AutoTokenizer.from_pretrained(FLAGS.model_dir)
+  is_squad = FLAGS.task_name == "SQuAD"
+  run = _run_squad if is_squad else _run_classifier
+  results = []
+  for seed in range(FLAGS.seed, FLAGS.seed + FLAGS.num_runs):
+    metrics, *seconds = run(tokenizer, seed)
+    results.append(metrics)
+    print(f"seed {seed}: {metrics}, seconds: {seconds}", flush=True)
+  for name in results[0] if len(results) > 1 else ():
+    values = [float(metrics[name]) for metrics in results]
+    mean, spread = statistics.mean(values), statistics.stdev(values)
+    print(f"{name}: mean {mean:.4f}, sample deviation {spread:.4f}")
+
+
+if __name__ == "__main__":
+  app.run(main)
