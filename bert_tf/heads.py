@@ -22,6 +22,9 @@ PROBLEM_TYPES = ("classification", "regression", "multilabel")
 # Of a classifier's input, whatever the config says, as in the original.
 _POOLED_DROPOUT = 0.1
 
+# Of a token classifier's input: what a classifier's has.
+_TOKEN_DROPOUT = 0.1
+
 
 class PretrainingOutput(NamedTuple):
   """What PretrainingModel returns.
@@ -412,6 +415,73 @@ def probabilities(logits: Tensor, problem_type: str) -> Tensor:
 def _real_examples(features: Mapping[str, Tensor]) -> Tensor:
   """Returns float32 [B], 0 for an example that fills the batch up."""
   return ops.reshape(ops.cast(features["is_real_example"], "float32"), (-1,))
+
+
+class TokenModel(keras.Model):
+  """BertModel with a linear layer on every position of the last layer.
+
+  Its two variables stand at the root and are called as ClassifierModel's.
+
+  Args:
+    config: sizes.
+    num_labels: C, outputs of the layer.
+    use_one_hot_embeddings: as for BertModel.
+    seed: of the dropout.
+  """
+
+  def __init__(
+    self,
+    config: modeling.BertConfig,
+    num_labels: int,
+    use_one_hot_embeddings: bool = False,
+    seed: int = 0,
+  ):
+    super().__init__(name="token")
+    self.num_labels = num_labels
+    self.bert = modeling.BertModel(config, use_one_hot_embeddings, seed)
+    self.output_weights = keras.Variable(
+      modeling.initializer(config),
+      shape=(num_labels, config.hidden_size),
+      name="output_weights",
+    )
+    self.output_bias = keras.Variable(
+      keras.initializers.Zeros(), shape=(num_labels,), name="output_bias"
+    )
+    self.built = True
+
+  def call(
+    self, features: Mapping[str, Tensor], training: bool = False
+  ) -> Tensor:
+    """Returns the logits, float [B, F, C], for BertModel's features."""
+    sequence_output = self.bert(features, training=training).sequence_output
+    sequence_output = modeling.dropout(
+      sequence_output, _TOKEN_DROPOUT, self.bert.seed_generator, training
+    )
+    rows = ops.reshape(sequence_output, (-1, sequence_output.shape[-1]))
+    logits = ops.matmul(rows, ops.transpose(self.output_weights))
+    shape = (-1, ops.shape(sequence_output)[1], self.num_labels)
+    return ops.reshape(logits + self.output_bias, shape)  # [B, F, C]
+
+
+def token_loss(logits: Tensor, features: Mapping[str, Tensor]) -> Sums:
+  """Returns the cross entropy of the labelled positions as (sum, weight).
+
+  Args:
+    logits: float [B, F, C], of TokenModel.
+    features: `label_ids`, int [B, F]; `label_mask`, int [B, F], 1 at the
+      positions that have a label.
+  """
+  losses = cross_entropy(logits, features["label_ids"])
+  weights = ops.cast(features["label_mask"], "float32")
+  return {"token_loss": (ops.sum(losses * weights), ops.sum(weights))}
+
+
+def token_metrics(logits: Tensor, features: Mapping[str, Tensor]) -> Sums:
+  """Returns `token_loss` and `accuracy`; see `token_loss` for the arguments."""
+  weights = ops.cast(features["label_mask"], "float32")
+  hits = ops.sum(_hits(logits, features["label_ids"]) * weights)
+  metrics = token_loss(logits, features)
+  return {**metrics, "accuracy": (hits, ops.sum(weights))}
 
 
 def pretraining_metrics(

@@ -334,7 +334,7 @@ def widths(max_seq_length: int) -> tuple[int, ...]:
 
 
 def cut_padding(
-  batches: tf.data.Dataset, max_seq_length: int
+  batches: tf.data.Dataset, max_seq_length: int, more: Sequence[str] = ()
 ) -> tf.data.Dataset:
   """Cuts every batch to the least width that holds its longest example.
 
@@ -345,6 +345,7 @@ def cut_padding(
     batches: with `input_ids`, `input_mask` and `segment_ids`, int [B, F], F
       being max_seq_length.
     max_seq_length: what `widths` are of.
+    more: names of other features of [B, F] that are cut with them.
   """
   steps = tf.constant(widths(max_seq_length))
 
@@ -355,7 +356,7 @@ def cut_padding(
     width = steps[tf.searchsorted(steps, [length])[0]]
     cut_features = {
       name: features[name][:, :width]
-      for name in ("input_ids", "input_mask", "segment_ids")
+      for name in ("input_ids", "input_mask", "segment_ids", *more)
     }
     return {**features, **cut_features}
 
