@@ -18,17 +18,17 @@ LAYERS = {
   ),
   2: (
     "curves estimator export interop output_dirs periodic_evaluation "
-    "progress run_start stop_signals"
+    "progress record_cache run_start stop_signals"
   ),
   3: (
-    "classifier feature_extraction fill_mask pretraining_beam "
-    "pretraining_data "
+    "classifier extend_vocab feature_extraction fill_mask pretraining_beam "
+    "pretraining_data question_answering "
     "pretraining_shards tasks.classification tasks.classification_data "
     "tasks.classification_results tasks.examples tasks.glue tasks.label_map "
     "tasks.long_texts tasks.ner "
-    "tasks.pretraining tasks.squad tasks.squad_data tasks.squad_evaluation "
-    "tasks.squad_features tasks.squad_predictions tasks.swag "
-    "tasks.sweeps"
+    "tasks.pretraining tasks.rows tasks.squad tasks.squad_data "
+    "tasks.squad_evaluation tasks.squad_features tasks.squad_predictions "
+    "tasks.swag tasks.swag_data tasks.swag_features tasks.sweeps"
   ),
 }
 LAYER_OF = {
@@ -52,6 +52,9 @@ INSIDE_A_LAYER = {
   ("estimator", "stop_signals"),
   ("export", "estimator"),
   ("pretraining_shards", "pretraining_data"),
+  ("question_answering", "tasks.squad_data"),
+  ("question_answering", "tasks.squad_features"),
+  ("question_answering", "tasks.squad_predictions"),
   ("pretraining_beam", "pretraining_shards"),
   ("pretraining_beam", "pretraining_data"),
   ("tasks.classification", "tasks.classification_data"),
@@ -63,6 +66,7 @@ INSIDE_A_LAYER = {
   ("tasks.classification_results", "tasks.long_texts"),
   ("tasks.classification_data", "tasks.examples"),
   ("tasks.classification_results", "tasks.examples"),
+  ("tasks.examples", "tasks.rows"),
   ("tasks.glue", "tasks.examples"),
   ("tasks.label_map", "tasks.examples"),
   ("tasks.squad", "tasks.squad_data"),
@@ -72,6 +76,10 @@ INSIDE_A_LAYER = {
   ("tasks.squad_features", "tasks.squad_data"),
   ("tasks.squad_predictions", "tasks.squad_data"),
   ("tasks.squad_predictions", "tasks.squad_features"),
+  ("tasks.swag", "tasks.swag_data"),
+  ("tasks.swag", "tasks.swag_features"),
+  ("tasks.swag_data", "tasks.rows"),
+  ("tasks.swag_features", "tasks.swag_data"),
   ("tasks.sweeps", "tasks.classification"),
 }
 

@@ -1,19 +1,14 @@
-"""Rows of TSV, CSV and JSON-lines files as labelled texts.
+"""Rows of TSV, CSV and JSON-lines files as labelled texts."""
 
-What a row lacks is an error that names the file, the line and what was found.
-"""
-
-import csv
 import dataclasses
 import json
 import math
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from absl import logging
-
-from bert_tf import corpus
+from bert_tf.tasks import rows
+from bert_tf.tasks.rows import Column, Row
 
 FILE_FORMATS = ("tsv", "csv", "jsonl")
 
@@ -26,14 +21,6 @@ _OWN_METRICS = {
   "regression": ("pearson", "spearman"),
   "multilabel": ("micro_f1", "macro_f1"),
 }
-
-# Labels or columns that an error lists.
-_MAX_LISTED = 20
-
-# A column by its name in the header, or by its number from 0 in a file that
-# has none.
-Column = str | int
-Row = Mapping[str, Any] | Sequence[str]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -118,10 +105,6 @@ class Task:
   file_format: str = "tsv"
 
 
-class _BadRowError(ValueError):
-  """What is wrong with one row."""
-
-
 def own_task(
   file_format: str,
   problem_type: str,
@@ -164,16 +147,7 @@ def _own_columns(
   """Returns the columns of text, second text and label; checks them."""
   if not given[0] or not given[2]:
     raise ValueError("--text_a_column and --label_column cannot be empty.")
-  are_numbers = {column.isdecimal() for column in given if column}
-  if len(are_numbers) == 2 or (True in are_numbers and file_format == "jsonl"):
-    raise ValueError(
-      f"columns {', '.join(map(str, given))}: give the names of a header, or "
-      "for tsv and csv files without one the numbers from 0, not both."
-    )
-  return [
-    int(column) if column and column.isdecimal() else column or None
-    for column in given
-  ]
+  return rows.columns(file_format, given)
 
 
 def check_files(data_dir: str, splits: Sequence[Split], name: str) -> None:
@@ -208,24 +182,16 @@ def read_examples(
       or if the file holds no example.
   """
   path = os.path.join(data_dir, split.file)
-  examples = []
-  faults = []
-  for line, row in _rows(path, split, task):
-    try:
-      if isinstance(row, _BadRowError):
-        raise row
-      if split.only and _value(row, split.only[0]) != split.only[1]:
-        continue
-      examples.append(_example(row, line, split, task))
-    except _BadRowError as error:
-      fault = f"{path}:{line}: {error}"
-      if not skip_bad_rows:
-        raise ValueError(fault) from None
-      faults.append(fault)
-  if faults:
-    logging.warning(
-      "Skipped %d bad rows of %s; the first: %s", len(faults), path, faults[0]
-    )
+  table = rows.Table(
+    path, task.file_format, split.columns(), task.name, split.num_columns
+  )
+
+  def convert(line: int, row: Row) -> InputExample | None:
+    if split.only and rows.value(row, split.only[0]) != split.only[1]:
+      return None
+    return _example(row, line, split, task)
+
+  examples = rows.read(table, convert, skip_bad_rows)
   if not examples:
     wanted = f" with {split.only[0]} {split.only[1]!r}" if split.only else ""
     raise ValueError(f"{path} holds no example{wanted}.")
@@ -243,163 +209,54 @@ def infer_labels(examples: Sequence[InputExample]) -> tuple[str, ...]:
   return tuple(sorted(labels))
 
 
-def _rows(
-  path: str, split: Split, task: Task
-) -> Iterator[tuple[int, Row | _BadRowError]]:
-  """Yields the number of a line, from 1, and its row or what is wrong."""
-  if task.file_format == "jsonl":
-    for line, text in enumerate(corpus.read_lines(path), 1):
-      if text.strip():
-        yield line, _json_row(text)
-    return
-  cells = _csv_cells(path) if task.file_format == "csv" else _tsv_cells(path)
-  if isinstance(split.text_a, int):
-    for line, row in cells:
-      if split.num_columns and len(row) != split.num_columns:
-        yield line, _wrong_count(row, split.num_columns)
-      else:
-        yield line, row
-    return
-  line, header = next(cells, (1, []))
-  _check_header(f"{path}:{line}", header, split, task)
-  for line, row in cells:
-    if len(row) != len(header):
-      yield line, _wrong_count(row, len(header))
-    else:
-      yield line, dict(zip(header, row))
-
-
-def _tsv_cells(path: str) -> Iterator[tuple[int, list[str]]]:
-  """Yields line and cells; a quotation mark means nothing."""
-  for line, text in enumerate(corpus.read_lines(path), 1):
-    text = text.removesuffix("\r")
-    if line == 1:
-      text = text.removeprefix("\ufeff")
-    if text:
-      yield line, text.split("\t")
-
-
-def _csv_cells(path: str) -> Iterator[tuple[int, list[str]]]:
-  """Yields line and cells; a quoted cell may go over several lines."""
-  lines = (text + "\n" for text in corpus.read_lines(path))
-  rows = csv.reader(lines, strict=True)
-  try:
-    is_first = True
-    for row in rows:
-      if row and is_first:
-        row[0] = row[0].removeprefix("\ufeff")
-      if row:
-        yield rows.line_num, row
-      is_first = False
-  except csv.Error as error:
-    raise ValueError(
-      f"{path}:{rows.line_num}: not CSV ({error}); mend its quotation marks."
-    ) from None
-
-
-def _json_row(text: str) -> Row | _BadRowError:
-  """Returns the object of a line, or what is wrong with it."""
-  try:
-    row = json.loads(text.removeprefix("\ufeff"))
-  except ValueError as error:
-    return _BadRowError(f"not JSON ({error}): {_cut(text)}")
-  if not isinstance(row, dict):
-    return _BadRowError(f"not a JSON object: {_cut(text)}")
-  return row
-
-
-def _check_header(
-  where: str, header: Sequence[str], split: Split, task: Task
-) -> None:
-  """Raises ValueError unless each column is there once."""
-  wrong = [name for name in split.columns() if header.count(name) != 1]
-  if wrong:
-    raise ValueError(
-      f"{where}: no header of {task.name}, which has one column "
-      f"{', one '.join(map(repr, wrong))}; found: {_listed(header)}."
-    )
-
-
-def _wrong_count(row: Sequence[str], expected: int) -> _BadRowError:
-  return _BadRowError(
-    f"{len(row)} columns instead of {expected}: {_cut(' | '.join(row))}"
-  )
-
-
 def _example(row: Row, line: int, split: Split, task: Task) -> InputExample:
-  """Returns the example of a row; raises _BadRowError."""
-  end = line - 1 if split.guid is None else _value(row, split.guid)
+  """Returns the example of a row; raises rows.BadRowError."""
+  end = line - 1 if split.guid is None else rows.value(row, split.guid)
   text_b = label = None
   if split.text_b is not None:
-    text_b = _text(row, split.text_b)
+    text_b = rows.text(row, split.text_b)
   if split.label is not None:
-    label = _label(_value(row, split.label), task)
+    label = _label(rows.value(row, split.label), task)
   return InputExample(
-    f"{split.prefix}-{end}", _text(row, split.text_a), text_b, label
+    f"{split.prefix}-{end}", rows.text(row, split.text_a), text_b, label
   )
-
-
-def _value(row: Row, column: Column) -> Any:
-  """Returns a cell; raises _BadRowError where there is none."""
-  try:
-    return row[column]
-  except (KeyError, IndexError):
-    there = _listed(list(row)) if isinstance(row, dict) else len(row)
-    raise _BadRowError(f"no column {column}; found: {there}") from None
-
-
-def _text(row: Row, column: Column) -> str:
-  text = _value(row, column)
-  if not isinstance(text, str) or not text.strip():
-    raise _BadRowError(f"column {column} is no text, but {text!r}")
-  return text
 
 
 def _label(value: Any, task: Task) -> str | float | tuple[str, ...]:
-  """Returns the label of a cell; raises _BadRowError."""
+  """Returns the label of a cell; raises rows.BadRowError."""
   if task.problem_type == "regression":
     return _number(value, task)
   if task.problem_type == "multilabel":
     if isinstance(value, str):
       value = [name for name in value.split(LABEL_SEPARATOR) if name.strip()]
     if not isinstance(value, list):
-      raise _BadRowError(f"label {value!r} is no list of labels")
+      raise rows.BadRowError(f"label {value!r} is no list of labels")
     return tuple(_class(name, task) for name in value)
   return _class(value, task)
 
 
 def _class(value: Any, task: Task) -> str:
-  """Returns one label of the set; raises _BadRowError."""
+  """Returns one label of the set; raises rows.BadRowError."""
   if isinstance(value, dict | list | None):
-    raise _BadRowError(f"label {value!r} is no label")
+    raise rows.BadRowError(f"label {value!r} is no label")
   name = value if isinstance(value, str) else json.dumps(value)
   name = task.label_spellings.get(name.strip(), name.strip())
   if not name:
-    raise _BadRowError("the label is empty")
+    raise rows.BadRowError("the label is empty")
   if task.labels is not None and name not in task.labels:
-    raise _BadRowError(
-      f"label {value!r} is none of the task's: {_listed(task.labels)}"
+    raise rows.BadRowError(
+      f"label {value!r} is none of the task's: {rows.listed(task.labels)}"
     )
   return name
 
 
 def _number(value: Any, task: Task) -> float:
-  """Returns the number of a regression; raises _BadRowError."""
+  """Returns the number of a regression; raises rows.BadRowError."""
   try:
     number = float(value)
   except (TypeError, ValueError):
-    raise _BadRowError(f"label {value!r} is no number") from None
+    raise rows.BadRowError(f"label {value!r} is no number") from None
   low, high = task.number_range or (-math.inf, math.inf)
   if not math.isfinite(number) or not low <= number <= high:
-    raise _BadRowError(f"label {value!r} is not between {low} and {high}")
+    raise rows.BadRowError(f"label {value!r} is not between {low} and {high}")
   return number
-
-
-def _listed(names: Sequence[str]) -> str:
-  more = f" and {len(names) - _MAX_LISTED} more"
-  listed = ", ".join(names[:_MAX_LISTED])
-  return listed + (more if len(names) > _MAX_LISTED else "")
-
-
-def _cut(text: str) -> str:
-  return text if len(text) <= 80 else f"{text[:77]}..."
