@@ -278,6 +278,59 @@ class ClassifierModel(keras.Model):
     return ops.matmul(pooled_output, weights) + self.output_bias
 
 
+class MultipleChoiceModel(keras.Model):
+  """BertModel with a score of each choice (Devlin et al. 2019, 4.4).
+
+  The score is the dot product of the pooled output and one vector; there is no
+  bias, which would add the same to all choices. The vector stands at the root
+  as `choice_weights`, [1, D]: another name than the `output_weights` of a
+  classifier, so that neither is taken for the other. Losses and metrics are
+  those of a classifier whose classes are the choices.
+
+  Args:
+    config: sizes.
+    use_one_hot_embeddings: as for BertModel.
+    seed: of the dropout.
+  """
+
+  def __init__(
+    self,
+    config: modeling.BertConfig,
+    use_one_hot_embeddings: bool = False,
+    seed: int = 0,
+  ):
+    super().__init__(name="multiple_choice")
+    self.bert = modeling.BertModel(config, use_one_hot_embeddings, seed)
+    self.choice_weights = keras.Variable(
+      modeling.initializer(config),
+      shape=(1, config.hidden_size),
+      name="choice_weights",
+    )
+    self.built = True
+
+  def call(
+    self, features: Mapping[str, Tensor], training: bool = False
+  ) -> Tensor:
+    """Returns the scores, float [B, C].
+
+    Args:
+      features: `input_ids`, `input_mask` and `segment_ids` as BertModel has
+        them, but int [B, C, F]: an input for each choice.
+      training: whether to drop out.
+    """
+    shape = ops.shape(features["input_ids"])
+    inputs = {
+      name: ops.reshape(features[name], (-1, shape[2]))  # [B*C, F]
+      for name in ("input_ids", "input_mask", "segment_ids")
+    }
+    pooled_output = self.bert(inputs, training=training).pooled_output
+    pooled_output = modeling.dropout(
+      pooled_output, _POOLED_DROPOUT, self.bert.seed_generator, training
+    )
+    scores = ops.matmul(pooled_output, ops.transpose(self.choice_weights))
+    return ops.reshape(scores, (-1, shape[1]))  # [B, C]
+
+
 def gather_positions(sequence: Tensor, positions: Tensor) -> Tensor:
   """Returns float [B*P, D]: the rows of [B, F, D] at int [B, P]."""
   length = ops.shape(sequence)[1]

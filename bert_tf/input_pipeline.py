@@ -225,19 +225,24 @@ def training_dataset(
     window * batch_size, drop_remainder=True
   )
   if group_by_length:
-    batches = _grouped(batches, seed, first_window).skip(steps_in_window)
+    mask = {"input_mask": spec["input_mask"]}
+    batches = _grouped(batches, mask, seed, first_window).skip(steps_in_window)
   return _parsed(batches, spec, vocab_size)
 
 
 def _grouped(
-  windows: tf.data.Dataset, seed: int, first_window: int
+  windows: tf.data.Dataset, mask: Spec, seed: int, first_window: int
 ) -> tf.data.Dataset:
-  """Returns the batches of windows of serialized records, grouped by length."""
+  """Returns the batches of windows of serialized records, grouped by length.
+
+  The length of a record with several choices is that of its longest.
+  """
 
   def group(window: tf.Tensor, serialized: tf.Tensor) -> tf.Tensor:
-    mask = {"input_mask": tf.io.RaggedFeature(tf.int64)}
-    masks = tf.io.parse_example(serialized, mask)["input_mask"]
-    order = tf.argsort(tf.reduce_sum(masks, axis=1), stable=True)
+    masks = tf.io.parse_example(serialized, dict(mask))["input_mask"]
+    lengths = tf.reduce_sum(masks, axis=-1)  # [B] or [B, C]
+    lengths = tf.reduce_max(lengths, axis=range(1, lengths.shape.rank))
+    order = tf.argsort(lengths, stable=True)
     batches = tf.reshape(tf.gather(serialized, order), [_GROUPED_BATCHES, -1])
     # Below 0, where no seed of an epoch or a block is.
     return tf.random.experimental.stateless_shuffle(
@@ -342,20 +347,21 @@ def cut_padding(
   real positions are the same, up to rounding.
 
   Args:
-    batches: with `input_ids`, `input_mask` and `segment_ids`, int [B, F], F
-      being max_seq_length.
+    batches: with `input_ids`, `input_mask` and `segment_ids`, int [B, F] or
+      [B, C, F], F being max_seq_length.
     max_seq_length: what `widths` are of.
     more: names of other features of [B, F] that are cut with them.
   """
   steps = tf.constant(widths(max_seq_length))
 
   def cut(features: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
-    is_used = tf.reduce_any(features["input_mask"] > 0, axis=0)  # [F]
+    mask = tf.reshape(features["input_mask"], [-1, max_seq_length])
+    is_used = tf.reduce_any(mask > 0, axis=0)  # [F]
     positions = tf.range(1, max_seq_length + 1)
     length = tf.reduce_max(tf.where(is_used, positions, 0))
     width = steps[tf.searchsorted(steps, [length])[0]]
     cut_features = {
-      name: features[name][:, :width]
+      name: features[name][..., :width]
       for name in ("input_ids", "input_mask", "segment_ids", *more)
     }
     return {**features, **cut_features}
