@@ -11,6 +11,9 @@ from bert_tf.tasks.examples import Task
 
 FILE = "label_map.json"
 
+# The problem_type of a run that labels the words of texts; see tasks/ner.py.
+WORDS = "words"
+
 
 def with_saved_labels(task: Task, output_dir: str) -> Task:
   """Returns the task with the labels of the run, where they were not known.
@@ -24,10 +27,20 @@ def with_saved_labels(task: Task, output_dir: str) -> Task:
 
 
 def load(output_dir: str) -> Task | None:
-  """Returns the task of a run's folder without its files, None without one."""
+  """Returns the task of a run's folder without its files, None without one.
+
+  Raises:
+    ValueError: if the file is no label map, or that of another model
+      than a classifier of texts.
+  """
   saved = _saved(output_dir)
   if saved is None:
     return None
+  if saved["problem_type"] == WORDS:
+    raise ValueError(
+      f"{output_dir} holds a model that labels words, not texts; use "
+      "run_ner.py."
+    )
   return Task(
     saved["task_name"],
     tuple(saved["labels"]),

@@ -11,8 +11,8 @@ import json
 import math
 import os
 import statistics
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol
 
 import keras
 import tensorflow as tf
@@ -36,6 +36,15 @@ _SETTINGS = {
 _RUN_FILE = "sweep_run.json"
 
 Settings = Mapping[str, float | int]
+
+
+class Config(Protocol):
+  """What a sweep needs of a task's config, a dataclass that JSON can hold."""
+
+  train: estimator.TrainConfig
+  do_train: bool
+  do_eval: bool
+  num_train_epochs: float
 
 
 @dataclasses.dataclass(frozen=True)
@@ -111,7 +120,12 @@ def plan(grid: str | None, num_runs: int, seed: int) -> list[Run]:
 
 
 def run(
-  config: classification.ClassificationConfig, grid: str | None, num_runs: int
+  config: Config,
+  grid: str | None,
+  num_runs: int,
+  run_fn: Callable[[Any], Settings | None] | None = None,
+  default_metric: str | None = None,
+  more_metrics: Sequence[str] = (),
 ) -> None:
   """Fine-tunes once for each cell of a grid and seed; compares the results.
 
@@ -124,6 +138,11 @@ def run(
     config: of every run, but for what the grid and the seeds set.
     grid: see `plan`.
     num_runs: see `plan`.
+    run_fn: does one run and returns its results; None for classification.run.
+    default_metric: what is compared without best_metric; None for the first
+      result of a classification task.
+    more_metrics: results whose mean and standard deviation are given too, if
+      any run has them.
 
   Raises:
     ValueError: if the grid is none, or for what a run raises.
@@ -133,28 +152,27 @@ def run(
       "a grid and several runs compare what was trained on the dev file: set "
       "--do_train and --do_eval."
     )
-  metric = config.train.best_metric
+  run_fn = run_fn or classification.run
+  metric = config.train.best_metric or default_metric
   metric = metric or classification.result_names(config.task)[0]
   output_dir = config.train.output_dir
   runs = plan(grid, num_runs, config.train.seed)
   found = []
   for number, one in enumerate(runs, start=1):
     logging.info("Run %d of %d: %s.", number, len(runs), one.folder)
-    results = _run_once(_config_of(config, one))
+    results = _run_once(_config_of(config, one), run_fn)
     if results is None:
       logging.info("%d runs are finished.", len(found))
       return
     found.append((one, results))
     _write_table(output_dir, "sweep_runs.tsv", _run_rows(config, found))
-    rows = _cell_rows(config, found, metric)
+    rows = _cell_rows(config, found, metric, more_metrics)
     _write_table(output_dir, "sweep_results.tsv", rows)
   for row in rows:
     logging.info("%s", ", ".join(f"{name} {row[name]}" for name in row))
 
 
-def _config_of(
-  config: classification.ClassificationConfig, one: Run
-) -> classification.ClassificationConfig:
+def _config_of(config: Config, one: Run) -> Config:
   """Returns the config of one run."""
   settings = dict(one.settings)
   epochs = settings.pop("num_train_epochs", config.num_train_epochs)
@@ -166,7 +184,7 @@ def _config_of(
 
 
 def _run_once(
-  config: classification.ClassificationConfig,
+  config: Config, run_fn: Callable[[Any], Settings | None]
 ) -> dict[str, float | int] | None:
   """Returns the results of a run, done now or before; None if interrupted."""
   path = os.path.join(config.train.output_dir, _RUN_FILE)
@@ -178,7 +196,7 @@ def _run_once(
       logging.info("%s is finished.", config.train.output_dir)
       return finished["results"]
   try:
-    results = classification.run(config)
+    results = run_fn(config)
   except estimator.DivergedError as error:
     logging.warning("%s This run counts as failed.", error)
     results = {}
@@ -191,16 +209,14 @@ def _run_once(
   return results
 
 
-def _as_json(config: classification.ClassificationConfig) -> dict[str, Any]:
+def _as_json(config: Config) -> dict[str, Any]:
   """Returns the config as JSON gives it back, wherever its folder is."""
   value = json.loads(json.dumps(dataclasses.asdict(config)))
   del value["train"]["output_dir"]
   return value
 
 
-def _settings(
-  config: classification.ClassificationConfig, one: Run
-) -> dict[str, float | int]:
+def _settings(config: Config, one: Run) -> dict[str, float | int]:
   """Returns all that a grid can vary, as it was in one run."""
   own = _config_of(config, one)
   return {
@@ -211,7 +227,7 @@ def _settings(
 
 
 def _run_rows(
-  config: classification.ClassificationConfig,
+  config: Config,
   found: Sequence[tuple[Run, Settings]],
 ) -> list[dict[str, Any]]:
   """Returns a row a run: folder, settings, seed and all results."""
@@ -228,12 +244,16 @@ def _run_rows(
 
 
 def _cell_rows(
-  config: classification.ClassificationConfig,
+  config: Config,
   found: Sequence[tuple[Run, Settings]],
   metric: str,
+  more_metrics: Sequence[str],
 ) -> list[dict[str, Any]]:
   """Returns a row a cell, the best mean first, those that failed last."""
   sign = -1.0 if periodic_evaluation.is_better(metric, 0.0, 1.0) else 1.0
+  more_names = [
+    name for name in more_metrics if any(name in r for _, r in found)
+  ]
   rows = []
   for _, group in itertools.groupby(found, key=lambda pair: pair[0].cell):
     group = list(group)
@@ -241,15 +261,18 @@ def _cell_rows(
     # What is not a number is worse than any that is.
     ranks = [-math.inf if math.isnan(v) else sign * v for v in values]
     best = ranks.index(max(ranks))
-    spread = statistics.stdev(values) if len(values) > 1 else math.nan
+    more = {}
+    for name in more_names:
+      more_values = [results.get(name, math.nan) for _, results in group]
+      more |= _mean_and_spread(name, more_values)
     rows.append(
       {
         **_settings(config, group[0][0]),
         "num_runs": len(values),
-        f"{metric}_mean": statistics.fmean(values),
-        f"{metric}_std": spread,
+        **_mean_and_spread(metric, values),
         f"{metric}_best": values[best],
         "best_run": group[best][0].folder,
+        **more,
       }
     )
 
@@ -258,6 +281,12 @@ def _cell_rows(
     return math.inf if math.isnan(mean) else -sign * mean
 
   return sorted(rows, key=rank)
+
+
+def _mean_and_spread(name: str, values: Sequence[float]) -> dict[str, float]:
+  """Returns the mean and the sample standard deviation of a result."""
+  spread = statistics.stdev(values) if len(values) > 1 else math.nan
+  return {f"{name}_mean": statistics.fmean(values), f"{name}_std": spread}
 
 
 def _write_table(

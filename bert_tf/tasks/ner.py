@@ -1,0 +1,425 @@
+"""Named entities: a tag for every word (Devlin et al. 2019, 5.3)."""
+
+import dataclasses
+import os
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import tensorflow as tf
+from absl import logging
+
+from bert_tf import (
+  estimator,
+  heads,
+  modeling,
+  output_dirs,
+  tokenization,
+)
+from bert_tf.modeling import Tensor
+from bert_tf.tasks import (
+  examples,
+  label_map,
+  ner_data,
+  ner_features,
+  ner_results,
+)
+from bert_tf.tasks.ner_data import Sentence
+from bert_tf.tasks.ner_features import Window
+
+Results = dict[str, float | int]
+
+# What comes first in files of results.
+_FIRST_RESULTS = (
+  *ner_results.SCORES,
+  "accuracy",
+  "eval_accuracy",
+  "eval_loss",
+  "global_step",
+  "loss",
+)
+
+# In the folder of a run.
+_RECORD_FILES = {
+  "train": "train.tf_record",
+  "dev": "eval.tf_record",
+  "test": "predict.tf_record",
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class NerConfig:
+  """What `run_ner.py` is asked for.
+
+  Attributes:
+    bert_config_file: the model's sizes.
+    vocab_file: the model's vocabulary.
+    train: how to train; `run` sets its steps.
+    data_dir: folder of the files below that are no whole paths.
+    train_file: what is trained on; its tags are the labels.
+    dev_file: what is evaluated on.
+    test_file: what is predicted, with or without tags.
+    file_format: the columns and the scheme of the tags of these files.
+    document_context: whether the sentences around one fill its window.
+    do_lower_case: whether the vocabulary is lower-cased.
+    max_seq_length: word pieces a window; longer sentences have several.
+    do_train: whether to train.
+    do_eval: whether to evaluate, after training if both.
+    do_predict: whether to predict the test file, after both.
+    eval_batch_size: windows a batch of the evaluation.
+    predict_batch_size: windows a batch of the prediction.
+    num_train_epochs: passes over the training file; may be a fraction.
+    warmup_proportion: share of the steps with a rising learning rate, in
+      [0, 1].
+  """
+
+  bert_config_file: str
+  vocab_file: str
+  train: estimator.TrainConfig
+  data_dir: str = ""
+  train_file: str = "train.txt"
+  dev_file: str = "dev.txt"
+  test_file: str = "test.txt"
+  file_format: ner_data.FileFormat = ner_data.FileFormat()
+  document_context: bool = False
+  do_lower_case: bool = True
+  max_seq_length: int = 128
+  do_train: bool = False
+  do_eval: bool = False
+  do_predict: bool = False
+  eval_batch_size: int = 8
+  predict_batch_size: int = 8
+  num_train_epochs: float = 3.0
+  warmup_proportion: float = 0.1
+
+
+@dataclasses.dataclass(frozen=True)
+class _Part:
+  """One of the files.
+
+  Attributes:
+    sentences: of the file, in its order.
+    windows: that label their words, in the same order.
+  """
+
+  sentences: Sequence[Sentence]
+  windows: Sequence[Window]
+
+  @property
+  def is_tagged(self) -> bool:
+    """Whether the tags are known."""
+    return self.sentences[0].tags is not None
+
+
+def run(config: NerConfig) -> Results | None:
+  """Trains, evaluates and predicts as asked; writes the result files.
+
+  Returns:
+    What the evaluation found and, as test_*, the scores of a test file with
+    tags; nothing without both; None if a signal ended the training.
+
+  Raises:
+    ValueError: if flags, config, vocabulary, data, checkpoint and output_dir
+      do not fit one another, before the first step.
+    ImportError: without seqeval, if there is something to score.
+  """
+  bert_config = modeling.BertConfig.from_json_file(config.bert_config_file)
+  tokenizer = tokenization.FullTokenizer(
+    config.vocab_file, config.do_lower_case
+  )
+  _check(config, bert_config, len(tokenizer.vocab))
+  labels, parts = _read(config, tokenizer)
+  if config.do_train:
+    config = dataclasses.replace(
+      config, train=_with_steps(config, labels, parts["train"])
+    )
+  output_dir = config.train.output_dir
+  output_dirs.check_classifier_head(
+    output_dir, config.train.init_checkpoint, len(labels)
+  )
+  output_dirs.claim(output_dir, bert_config)
+  label_map.write(output_dir, _task(labels))
+  return _Run(config, bert_config, labels, parts).run()
+
+
+def build_estimator(
+  bert_config: modeling.BertConfig,
+  num_labels: int,
+  train_config: estimator.TrainConfig,
+) -> estimator.Estimator:
+  """Returns the Estimator of a model that labels words."""
+  return estimator.Estimator(
+    lambda: heads.TokenModel(bert_config, num_labels),
+    heads.token_loss,
+    heads.token_metrics,
+    train_config,
+  )
+
+
+class _Run:
+  """Does what was asked for once all of it was checked."""
+
+  def __init__(
+    self,
+    config: NerConfig,
+    bert_config: modeling.BertConfig,
+    labels: Sequence[str],
+    parts: Mapping[str, _Part],
+  ):
+    self._config = config
+    self._labels = labels
+    self._parts = parts
+    self._vocab_size = bert_config.vocab_size
+    self._records = {
+      name: ner_features.write_records(
+        os.path.join(config.train.output_dir, _RECORD_FILES[name]),
+        part.windows,
+        labels,
+        config.max_seq_length,
+      )
+      for name, part in parts.items()
+    }
+    self._runner = build_estimator(bert_config, len(labels), config.train)
+
+  def run(self) -> Results | None:
+    """Trains, evaluates and predicts; see `run`."""
+    config = self._config
+    if config.do_train:
+      self._train()
+      if self._runner.was_interrupted:
+        return None
+    results = {}
+    if config.do_eval:
+      results, predicted = self._evaluate()
+      self._write("eval", self._parts["dev"], results, predicted)
+    if config.do_predict:
+      found = self._predict()
+      results |= {f"test_{name}": value for name, value in found.items()}
+    return results
+
+  def _train(self) -> None:
+    """Trains on the training file."""
+    train = self._config.train
+
+    def training_batches(steps_done: int) -> tf.data.Dataset:
+      return ner_features.training_batches(
+        self._records["train"],
+        self._config.max_seq_length,
+        train.train_batch_size,
+        train.seed,
+        steps_done,
+        self._vocab_size,
+      )
+
+    self._runner.train(training_batches, lambda: self._evaluate()[0])
+
+  def _evaluate(self) -> tuple[Results, list[list[str]]]:
+    """Returns results and tags of the dev file; in training, as it stands."""
+    part = self._parts["dev"]
+    label_ids = []
+    predicted = []
+
+    def collect(logits: Tensor, batch: Mapping[str, Tensor]) -> None:
+      label_ids.append(_label_ids(logits.numpy(), batch))
+
+    def scores() -> dict[str, float]:
+      predicted.extend(self._tags(part, label_ids))
+      return ner_results.scores(part.sentences, predicted, self._labels)
+
+    batches = self._batches("dev", self._config.eval_batch_size)
+    results = self._runner.evaluate(
+      batches, on_outputs=collect, more_results=scores
+    )
+    results["eval_loss"] = results.pop("token_loss")
+    results["eval_accuracy"] = results.pop("accuracy")
+    return results, predicted
+
+  def _predict(self) -> Results:
+    """Tags the test file; returns its scores, none if it has no tags."""
+    part = self._parts["test"]
+    batches = self._batches("test", self._config.predict_batch_size)
+    label_ids = [
+      _label_ids(logits, batch)
+      for batch, logits in zip(batches, self._runner.predict(batches))
+    ]
+    predicted = self._tags(part, label_ids)
+    results = {}
+    if part.is_tagged:
+      results = ner_results.scores(part.sentences, predicted, self._labels)
+      results["accuracy"] = ner_results.accuracy(part.sentences, predicted)
+    self._write("test", part, results, predicted)
+    return results
+
+  def _batches(self, name: str, batch_size: int) -> tf.data.Dataset:
+    """Returns the windows of a file once, in their order."""
+    return ner_features.batches_once(
+      self._records[name],
+      self._config.max_seq_length,
+      batch_size,
+      self._vocab_size,
+    )
+
+  def _tags(
+    self, part: _Part, label_ids: Sequence[np.ndarray]
+  ) -> list[list[str]]:
+    """Returns the tags of each sentence of a file.
+
+    Args:
+      part: the file.
+      label_ids: int [W] of each batch; together those of all words, in order.
+    """
+    tags = (self._labels[i] for i in np.concatenate(label_ids))
+    return [[next(tags) for _ in s.words] for s in part.sentences]
+
+  def _write(
+    self,
+    name: str,
+    part: _Part,
+    results: Results,
+    predicted: Sequence[Sequence[str]],
+  ) -> None:
+    """Writes `NAME_predictions.txt` and, if any, `NAME_results.txt`."""
+    prefix = os.path.join(self._config.train.output_dir, name)
+    ner_results.write_predictions(
+      f"{prefix}_predictions.txt", part.sentences, predicted
+    )
+    if results:
+      output_dirs.write_results(
+        f"{prefix}_results.txt", results, first=_FIRST_RESULTS
+      )
+
+
+def _label_ids(logits: np.ndarray, batch: Mapping[str, Tensor]) -> np.ndarray:
+  """Returns the likeliest label of each labelled word, int [W], in order."""
+  return logits.argmax(axis=-1)[batch["label_mask"].numpy() == 1]
+
+
+def _check(
+  config: NerConfig, bert_config: modeling.BertConfig, vocab_size: int
+) -> None:
+  """Raises ValueError where flags, config and vocabulary do not fit."""
+  if not (config.do_train or config.do_eval or config.do_predict):
+    raise ValueError(
+      "nothing to do: set --do_train, --do_eval or --do_predict."
+    )
+  tokenization.validate_case_matches_checkpoint(
+    config.do_lower_case, config.train.init_checkpoint
+  )
+  bert_config.check_lengths(config.max_seq_length, config.bert_config_file)
+  bert_config.check_vocab(
+    vocab_size, config.vocab_file, config.bert_config_file
+  )
+
+
+def _read(
+  config: NerConfig, tokenizer: tokenization.FullTokenizer
+) -> tuple[tuple[str, ...], dict[str, _Part]]:
+  """Returns the labels, and what is needed of "train", "dev" and "test"."""
+  task = label_map.with_saved_labels(_task(None), config.train.output_dir)
+  if task.labels is not None:
+    # Labels of texts would be no tags.
+    label_map.check(config.train.output_dir, task)
+  paths = _paths(config, needs_labels=task.labels is None)
+  found = {
+    name: ner_data.read_sentences(path, config.file_format)
+    for name, path in paths.items()
+  }
+  untagged = [n for n, s in found.items() if s[0].tags is None and n != "test"]
+  if untagged:
+    raise ValueError(
+      f"{paths[untagged[0]]} has no column of tags beside that of the words; "
+      "only the test file may go without."
+    )
+  labels = task.labels or ner_data.infer_labels(found["train"])
+  if len(labels) < 2:
+    raise ValueError(f"{paths['train']} has no entity, every tag is O.")
+  if not config.do_train:
+    found.pop("train", None)
+  if any(name != "train" and s[0].tags for name, s in found.items()):
+    ner_results.import_seqeval()  # Not missed after hours of training.
+  windower = ner_features.Windower(
+    tokenizer, config.max_seq_length, config.document_context
+  )
+  parts = {}
+  for name, sentences in found.items():
+    ner_data.check_labels(paths[name], sentences, labels)
+    windows = windower.windows(paths[name], sentences)
+    parts[name] = _Part(sentences, windows)
+  return labels, parts
+
+
+def _paths(config: NerConfig, needs_labels: bool) -> dict[str, str]:
+  """Returns the files that are needed, of which all are there."""
+  evaluates = config.do_train and config.train.eval_every_steps
+  needed = {
+    "train": config.do_train or needs_labels,
+    "dev": config.do_eval or evaluates,
+    "test": config.do_predict,
+  }
+  paths = {
+    name: os.path.join(config.data_dir, getattr(config, f"{name}_file"))
+    for name, is_needed in needed.items()
+    if is_needed
+  }
+  for name, path in paths.items():
+    if os.path.isfile(path):
+      continue
+    if name == "train" and not config.do_train:
+      raise ValueError(
+        f"the labels are not known: {config.train.output_dir} has no "
+        f"{label_map.FILE} and there is no {path}; copy the {label_map.FILE} "
+        "of the run that trained the model into --output_dir."
+      )
+    raise ValueError(
+      f"there is no {path}; set --{name}_file to its name in --data_dir, or to "
+      "its whole path."
+    )
+  return paths
+
+
+def _with_steps(
+  config: NerConfig, labels: Sequence[str], part: _Part
+) -> estimator.TrainConfig:
+  """Returns how to train, with the steps that the windows make."""
+  train, num_windows = config.train, len(part.windows)
+  known = [*ner_results.result_names(labels), "eval_accuracy", "eval_loss"]
+  if train.best_metric and train.best_metric not in (*known, "loss"):
+    raise ValueError(
+      f"best_metric {train.best_metric!r} is no result; use "
+      f"{', '.join(known)} or loss."
+    )
+  batch_size = train.train_batch_size
+  # As run_classifier.py computes both: rounded down.
+  num_train_steps = int(num_windows / batch_size * config.num_train_epochs)
+  if num_windows < batch_size or num_train_steps < 1:
+    raise ValueError(
+      f"{config.num_train_epochs} epochs of {num_windows} windows are too few "
+      f"for batches of {batch_size}; lower --train_batch_size, or raise "
+      "--num_train_epochs if it is below 1."
+    )
+  num_warmup_steps = int(num_train_steps * config.warmup_proportion)
+  logging.info(
+    "%d windows, %d steps of %d, %d of them warm-up.",
+    num_windows,
+    num_train_steps,
+    batch_size,
+    num_warmup_steps,
+  )
+  return dataclasses.replace(
+    train,
+    num_train_steps=num_train_steps,
+    num_warmup_steps=num_warmup_steps,
+    best_metric=train.best_metric or "f1",
+  )
+
+
+def _task(labels: Sequence[str] | None) -> examples.Task:
+  """Returns what label_map.json says of a run."""
+  return examples.Task(
+    name="ner",
+    labels=labels,
+    metrics=(),
+    train=None,
+    dev=None,
+    test=None,
+    problem_type=label_map.WORDS,
+  )

@@ -1,0 +1,133 @@
+"""Fine-tunes BERT to find named entities, scores them, and tags words."""
+
+import common_flags
+import training_flags
+from absl import flags
+
+from bert_tf.tasks import ner, ner_data, sweeps
+
+FLAGS = flags.FLAGS
+
+training_flags.define_original_flags("Windows")
+training_flags.define_fine_tuning_flags("Windows")
+flags.DEFINE_string(
+  "data_dir", "", "Folder of the files that are not named by a whole path."
+)
+flags.DEFINE_string(
+  "train_file",
+  "train.txt",
+  "What is trained on, in the columns of CoNLL: a word a line, its tag (O, "
+  "B-TYPE, I-TYPE) in the last column, blanks or tabs between columns, a blank "
+  "line after each sentence, -DOCSTART- lines before each document if its "
+  "documents are known. Its types are what the model tells apart. "
+  "CoNLL-2003's own name is eng.train.",
+)
+flags.DEFINE_string(
+  "dev_file", "dev.txt", "What is evaluated on; CoNLL-2003's is eng.testa."
+)
+flags.DEFINE_string(
+  "test_file",
+  "test.txt",
+  "What is predicted; CoNLL-2003's is eng.testb. A file of words alone will "
+  "do.",
+)
+flags.DEFINE_integer(
+  "word_column",
+  0,
+  "The column of the words, from 0; with a minus from the last, which is -1.",
+)
+flags.DEFINE_integer(
+  "tag_column",
+  -1,
+  "The column of the tags, likewise; that of the words if there are no tags.",
+)
+flags.DEFINE_enum(
+  "tag_scheme",
+  "auto",
+  ner_data.TAG_SCHEMES,
+  "iob2 refuses an I- that begins an entity, and iob1 a B- that does not part "
+  "two of one type; auto reads both, and such an I- as a beginning. What is "
+  "learned, scored and written is IOB2.",
+)
+flags.DEFINE_integer(
+  "max_seq_length",
+  128,
+  "Word pieces a window, [CLS] and [SEP] included. A longer sentence has "
+  "several windows; every word is tagged in one.",
+  lower_bound=5,
+)
+flags.DEFINE_bool(
+  "document_context",
+  False,
+  "Whether a sentence's window is filled, on both sides, with the sentences "
+  "around it in the document, as in the paper. Documents begin at -DOCSTART- "
+  "lines; without any the whole file is one.",
+)
+flags.DEFINE_bool("do_eval", False, "Whether to evaluate on the dev file.")
+flags.DEFINE_bool(
+  "do_predict", False, "Whether to tag the test file, and score it if it can."
+)
+flags.DEFINE_integer(
+  "eval_batch_size", 8, "Windows an evaluation batch.", lower_bound=1
+)
+training_flags.define_new_flags()
+training_flags.define_evaluation_flags("f1")
+flags.DEFINE_integer(
+  "num_runs",
+  1,
+  "Fine-tunes this often, with the seeds seed, seed + 1, ..., in the folders "
+  "run_0, run_1, ... of output_dir; sweep_results.tsv has mean, sample "
+  "standard deviation and best of best_metric, and mean and standard deviation "
+  "of the test file's f1. Every run keeps its checkpoints: see "
+  "keep_checkpoint_max.",
+  lower_bound=1,
+)
+
+# Without this --help leaves them to --helpfull.
+flags.adopt_module_key_flags(training_flags)
+
+
+def _config() -> ner.NerConfig:
+  """Returns what the flags ask for."""
+  return ner.NerConfig(
+    bert_config_file=FLAGS.bert_config_file,
+    vocab_file=FLAGS.vocab_file,
+    data_dir=FLAGS.data_dir,
+    train_file=FLAGS.train_file,
+    dev_file=FLAGS.dev_file,
+    test_file=FLAGS.test_file,
+    file_format=ner_data.FileFormat(
+      FLAGS.word_column, FLAGS.tag_column, FLAGS.tag_scheme
+    ),
+    document_context=FLAGS.document_context,
+    do_lower_case=FLAGS.do_lower_case,
+    max_seq_length=FLAGS.max_seq_length,
+    do_train=FLAGS.do_train,
+    do_eval=FLAGS.do_eval,
+    do_predict=FLAGS.do_predict,
+    eval_batch_size=FLAGS.eval_batch_size,
+    predict_batch_size=FLAGS.predict_batch_size,
+    num_train_epochs=FLAGS.num_train_epochs,
+    warmup_proportion=FLAGS.warmup_proportion,
+    train=training_flags.train_config(
+      eval_every_steps=FLAGS.eval_every_steps,
+      best_metric=FLAGS.best_metric,
+      early_stopping_patience=FLAGS.early_stopping_patience,
+    ),
+  )
+
+
+def main() -> None:
+  """Builds the config from the flags and runs, once or several times."""
+  if FLAGS.num_runs > 1:
+    sweeps.run(
+      _config(), None, FLAGS.num_runs, ner.run, "f1", more_metrics=("test_f1",)
+    )
+  else:
+    ner.run(_config())
+
+
+if __name__ == "__main__":
+  for name in ("bert_config_file", "vocab_file", "output_dir"):
+    flags.mark_flag_as_required(name)
+  common_flags.run(main)
