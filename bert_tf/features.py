@@ -91,17 +91,21 @@ def pack(
 
 
 class RecordWriter:
-  """Writes records to one or several TFRecord files in turn."""
+  """Writes records to one or several TFRecord files in turn.
+
+  Attributes:
+    num_written: records so far.
+  """
 
   def __init__(self, writers: Sequence[tf.io.TFRecordWriter]):
     """Takes the open files; `open_records` makes them."""
     self._writers = writers
-    self._num_written = 0
+    self.num_written = 0
 
   def write(self, record: bytes) -> None:
     """Appends `record` to the next file, the first one after the last."""
-    self._writers[self._num_written % len(self._writers)].write(record)
-    self._num_written += 1
+    self._writers[self.num_written % len(self._writers)].write(record)
+    self.num_written += 1
 
 
 @contextlib.contextmanager

@@ -1,16 +1,11 @@
 """Examples to classify as records, made once, and as batches."""
 
-import hashlib
-import json
-import os
-import unicodedata
 from collections.abc import Sequence
-from typing import Any
 
 import tensorflow as tf
 from absl import logging
 
-from bert_tf import features, input_pipeline, tokenization
+from bert_tf import features, input_pipeline, record_cache, tokenization
 from bert_tf.tasks import examples, long_texts
 from bert_tf.tasks.examples import InputExample
 
@@ -86,8 +81,6 @@ def write_records(
 ) -> input_pipeline.RecordFiles:
   """Writes the records of examples, unless they are there already.
 
-  A hidden note beside the file tells what it was made of.
-
   Args:
     path: TFRecord file to write.
     data: what to convert, in this order.
@@ -96,20 +89,18 @@ def write_records(
     max_seq_length: word pieces a record.
     long_text: one of long_texts.MODES, what becomes of longer texts.
   """
-  counts = num_windows(data, tokenizer, max_seq_length, long_text)
   settings = {
-    **_settings(data, task, tokenizer, max_seq_length),
+    "examples": record_cache.content_hash(
+      [(e.text_a, e.text_b, e.label) for e in data]
+    ),
+    **record_cache.tokenizer_settings(tokenizer),
+    "max_seq_length": max_seq_length,
+    "problem_type": task.problem_type,
+    "labels": task.labels,
     "long_text": long_text,
-    "num_records": sum(counts),
   }
-  found = _reusable(path, settings)
-  if found:
-    logging.info("%s is of these examples and settings: reused.", path)
-    return found
-  note = _settings_file(path)
-  if tf.io.gfile.exists(note):
-    tf.io.gfile.remove(note)  # Before what it tells of changes.
-  with features.open_records([path]) as writer:
+
+  def write_all(writer: features.RecordWriter) -> None:
     for index, example in enumerate(data):
       if index < _NUM_LOGGED:
         texts = [text for text in (example.text_a, example.text_b) if text]
@@ -119,57 +110,8 @@ def write_records(
         example, task, tokenizer, max_seq_length, long_text
       ):
         writer.write(record)
-  with tf.io.gfile.GFile(note, "w") as writer:
-    writer.write(json.dumps(settings, indent=2) + "\n")
-  return input_pipeline.RecordFiles((path,), sum(counts))
 
-
-def _settings(
-  data: Sequence[InputExample],
-  task: examples.Task,
-  tokenizer: tokenization.FullTokenizer,
-  max_seq_length: int,
-) -> dict[str, Any]:
-  """Returns all that the records depend on; what is long as its hash."""
-  rows = [(e.text_a, e.text_b, e.label) for e in data]
-  return {
-    "examples": _hash(rows),
-    "vocab": _hash(list(tokenizer.vocab)),
-    "do_lower_case": tokenizer.basic_tokenizer.do_lower_case,
-    "strip_accents": tokenizer.basic_tokenizer.strip_accents,
-    "unicode": unicodedata.unidata_version,
-    "max_seq_length": max_seq_length,
-    "problem_type": task.problem_type,
-    "labels": list(task.labels),
-  }
-
-
-def _hash(value: Any) -> str:
-  return hashlib.sha256(json.dumps(value).encode()).hexdigest()
-
-
-def _settings_file(path: str) -> str:
-  """Where the note of a file is; hidden, so globs of data pass it by."""
-  folder, name = os.path.split(path)
-  return os.path.join(folder, f".{name}.settings.json")
-
-
-def _reusable(
-  path: str, settings: dict[str, Any]
-) -> input_pipeline.RecordFiles | None:
-  """Returns the records that are there, None if they are not of these."""
-  note = _settings_file(path)
-  if not (tf.io.gfile.exists(note) and tf.io.gfile.exists(path)):
-    return None
-  try:
-    with tf.io.gfile.GFile(note) as reader:
-      if json.loads(reader.read()) != settings:
-        return None
-    found = input_pipeline.open_records(path)
-  except ValueError as error:
-    logging.warning("%s; it is made again.", error)
-    return None
-  return found if found.num_records == settings["num_records"] else None
+  return record_cache.write(path, settings, write_all)
 
 
 def _spec(task: examples.Task, max_seq_length: int) -> input_pipeline.Spec:
