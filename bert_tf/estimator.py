@@ -136,6 +136,7 @@ class Estimator:
     )
     self._eval_writer = None
     self._is_training = False
+    self._loaded_step = 0
     self.was_interrupted = False
 
   def train(
@@ -318,7 +319,7 @@ class Estimator:
       reports, as the mean over examples; `global_step`. Also written as
       events to output_dir/eval.
     """
-    step = self.load_for_inference()
+    self.load_for_inference()
     bar = tqdm.tqdm(
       dataset.take(-1 if num_steps is None else num_steps),
       total=num_steps,
@@ -340,11 +341,24 @@ class Estimator:
     results = progress.means(totals)
     if more_results:
       results.update(more_results())
+    return self.report(results)
+
+  def report(
+    self, results: Mapping[str, float | int]
+  ) -> dict[str, float | int]:
+    """Writes what was found of the loaded weights as events to output_dir/eval.
+
+    Args:
+      results: by name.
+
+    Returns:
+      They and `global_step`.
+    """
     if self._eval_writer is None:
       events_dir = os.path.join(self.config.output_dir, "eval")
       self._eval_writer = tf.summary.create_file_writer(events_dir)
-    progress.write_events(self._eval_writer, step, results)
-    return {**results, "global_step": step}
+    progress.write_events(self._eval_writer, self._loaded_step, results)
+    return {**results, checkpoints.GLOBAL_STEP: self._loaded_step}
 
   def predict(self, dataset: tf.data.Dataset) -> Iterator[Tensor]:
     """Yields the newest checkpoint's outputs for each batch, as NumPy."""
@@ -358,12 +372,14 @@ class Estimator:
 
     While training it loads nothing and returns the step that is reached.
     """
-    if self._is_training:
-      return int(self.optimizer.iterations.numpy())
     config = self.config
-    return run_start.load_for_inference(
-      self.model, config.output_dir, config.init_checkpoint
-    )
+    if self._is_training:
+      self._loaded_step = int(self.optimizer.iterations.numpy())
+    else:
+      self._loaded_step = run_start.load_for_inference(
+        self.model, config.output_dir, config.init_checkpoint
+      )
+    return self._loaded_step
 
   def _save(self) -> str:
     variables = checkpoints.training_variables(self.model, self.optimizer)

@@ -12,7 +12,13 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from bert_tf import checkpoints, curves, estimator, tokenization
+from bert_tf import (
+  checkpoints,
+  curves,
+  estimator,
+  input_pipeline,
+  tokenization,
+)
 from bert_tf.tasks import squad, squad_features, squad_predictions
 from tests import runs
 
@@ -150,6 +156,7 @@ def test_the_script_on_2_0_gives_the_originals_answers(
   )
   assert {"best_f1", "best_f1_thresh", "NoAns_f1"} <= set(results(out))
   assert sorted(p.name for p in out.iterdir()) == [
+    ".eval.tf_record.settings.json",
     "bert_config.json",
     "eval.tf_record",
     "eval_results.txt",
@@ -266,6 +273,194 @@ def test_training_learns_to_answer(data, tmp_path, version):
   assert "bert/pooler/dense/kernel/adam_m" not in slots
 
 
+@pytest.mark.parametrize("version", ["v1", "v2"])
+def test_the_best_of_the_evaluations_while_training_is_kept(
+  data, tmp_path, version
+):
+  train = train_config(
+    tmp_path, eval_every_steps=2, save_checkpoints_steps=1000
+  )
+  config = squad_config(
+    data, tmp_path, version, num_train_epochs=2.0, train=train
+  )
+  found = squad.run(config)
+  history = json.loads((tmp_path / "best" / "evaluations.json").read_text())
+  evaluations = history["evaluations"]
+  assert history["metric"] == "f1"
+  assert [e["global_step"] for e in evaluations] == [2, 4, 6, 8]
+  # The last evaluation was of the weights that the predictions are of.
+  del evaluations[-1]["global_step"]
+  assert evaluations[-1] == pytest.approx(found)
+  assert curves.read(str(tmp_path / "eval"))["f1"][8] == found["f1"]
+  values = [e["f1"] for e in evaluations]
+  assert values[0] < max(values)
+  step = 2 * (1 + values.index(max(values)))
+  best = checkpoints.latest(str(tmp_path / "best"))
+  assert best.endswith(f"model.ckpt-{step}")
+  # The folder is one to predict with.
+  config = squad_config(data, tmp_path / "best", version, do_train=False)
+  assert squad.run(config)["f1"] == max(values)
+
+
+def test_training_ends_when_nothing_gets_better(data, tmp_path):
+  train = train_config(
+    tmp_path,
+    eval_every_steps=4,
+    early_stopping_patience=2,
+    best_metric="exact_match",
+    learning_rate=1e-9,
+  )
+  with runs.logged() as log:
+    squad.run(squad_config(data, tmp_path, train=train))
+  assert "Stopped early at step 12 of 160" in log()
+  assert checkpoints.latest(str(tmp_path / "best")).endswith("model.ckpt-4")
+  assert (tmp_path / "predictions.json").exists()
+
+
+@pytest.mark.parametrize("cut_padding", [False, True])
+def test_a_resumed_training_is_the_one_that_was_not_interrupted(
+  data, tmp_path, cut_padding
+):
+  def trained(name):
+    train = train_config(tmp_path / name, save_checkpoints_steps=7)
+    config = squad_config(
+      data,
+      tmp_path / name,
+      num_train_epochs=5.0,
+      do_predict=False,
+      cut_padding=cut_padding,
+      train=train,
+    )
+    squad.run(config)
+    reader = checkpoints.CheckpointReader(
+      str(tmp_path / name / "model.ckpt-20")
+    )
+    return {variable: reader.get(variable) for variable in reader.shapes}
+
+  expected = trained("whole")
+  shutil.copytree(tmp_path / "whole", tmp_path / "cut")
+  # As if killed after step 14, and later checkpoints never written.
+  for path in (tmp_path / "cut").glob("model.ckpt-20.*"):
+    path.unlink()
+  (tmp_path / "cut" / "checkpoint").write_text(
+    'model_checkpoint_path: "model.ckpt-14"\n'
+    'all_model_checkpoint_paths: "model.ckpt-14"\n'
+  )
+  with runs.logged() as log:
+    found = trained("cut")
+  assert "at step 14" in log() and "train.tf_record is of these" in log()
+  assert found.keys() == expected.keys()
+  for variable, value in expected.items():
+    np.testing.assert_array_equal(found[variable], value, err_msg=variable)
+
+
+def records_of(data, output_dir, **changes):
+  """Trains a step; returns what was logged and the records written."""
+  config = squad_config(
+    data, output_dir, num_train_epochs=0.25, do_predict=False
+  )
+  with runs.logged() as log:
+    squad.run(dataclasses.replace(config, **changes))
+  return log(), (output_dir / "train.tf_record").read_bytes()
+
+
+def test_windows_are_cut_once_for_the_same_questions_and_settings(
+  data, tmp_path
+):
+  log, first = records_of(data, tmp_path)
+  assert "reused" not in log
+  log, second = records_of(data, tmp_path)
+  assert "train.tf_record is of these examples and settings: reused" in log
+  assert second == first
+
+
+def edited(data, tmp_path, edit):
+  """Returns a training file with one question edited."""
+  content = json.loads((data / "train-v1.json").read_text())
+  edit(content["data"][0]["paragraphs"][0])
+  path = tmp_path / "edited.json"
+  path.write_text(json.dumps(content))
+  return {"train_file": str(path)}
+
+
+OTHER_WINDOWS = {
+  "windows": lambda data, tmp_path: {
+    "windows": squad_features.WindowConfig(24, 9, 1)
+  },
+  "case": lambda data, tmp_path: {"do_lower_case": False},
+  "a question": lambda data, tmp_path: edited(
+    data, tmp_path, lambda p: p["qas"][0].update(question="of")
+  ),
+  "a context": lambda data, tmp_path: edited(
+    data, tmp_path, lambda p: p.update(context=p["context"] + " from")
+  ),
+}
+
+
+@pytest.mark.parametrize("change", OTHER_WINDOWS)
+def test_what_changes_the_windows_cuts_them_again(data, tmp_path, change):
+  records_of(data, tmp_path / "run")
+  changes = OTHER_WINDOWS[change](data, tmp_path)
+  log, again = records_of(data, tmp_path / "run", **changes)
+  assert "reused" not in log
+  changes["train"] = train_config(tmp_path / "fresh")
+  _, fresh = records_of(data, tmp_path / "fresh", **changes)
+  assert again == fresh
+
+
+def test_cut_batches_give_the_answers_of_padded_ones(data, tmp_path):
+  prefix = trained_prefix(data, tmp_path)
+  found = []
+  for cut_padding in (False, True):
+    folder = tmp_path / f"out_{cut_padding}"
+    config = squad_config(
+      data,
+      folder,
+      do_train=False,
+      cut_padding=cut_padding,
+      # Of 23 word pieces in 40, so there is padding; several windows.
+      windows=squad_features.WindowConfig(40, 10, 1),
+      train=train_config(folder, init_checkpoint=prefix),
+    )
+    squad.run(config)
+    found.append(json.loads((folder / "nbest_predictions.json").read_text()))
+  padded, cut = found
+  for qas_id, candidates in padded.items():
+    best = cut[qas_id][0]
+    assert best["text"] == candidates[0]["text"]
+    for name in ("start_logit", "end_logit"):
+      assert best[name] == pytest.approx(candidates[0][name], abs=1e-5)
+
+
+def test_training_on_cut_batches_learns_too(data, tmp_path):
+  # Two widths: windows of 24 pieces, and of 9.
+  content = json.loads((data / "train-v1.json").read_text())
+  for paragraph in content["data"][0]["paragraphs"][::2]:
+    [answer] = paragraph["qas"][0]["answers"]
+    paragraph["context"] = "of his to a in"
+    answer["answer_start"] = 3
+  path = tmp_path / "train.json"
+  path.write_text(json.dumps(content))
+  widths = []
+  cut = input_pipeline.cut_padding
+
+  def recorded(batches, max_seq_length):
+    batches = cut(batches, max_seq_length)
+    if "start_positions" in batches.element_spec:
+      widths.extend(b["input_ids"].shape[1] for b in batches.take(8))
+    return batches
+
+  with pytest.MonkeyPatch.context() as patch:
+    patch.setattr(input_pipeline, "cut_padding", recorded)
+    found = squad.run(
+      squad_config(
+        data, tmp_path / "out", train_file=str(path), cut_padding=True
+      )
+    )
+  assert set(widths) == {16, 24}
+  assert found["f1"] == 100.0
+
+
 def test_questions_are_trained_in_the_originals_shuffled_order(data, tmp_path):
   squad.run(
     squad_config(data, tmp_path, num_train_epochs=0.25, do_predict=False)
@@ -300,8 +495,11 @@ def test_thresholds_are_of_what_would_be_answered_without_one(data, tmp_path):
 
 
 def test_a_stopped_training_predicts_nothing(data, tmp_path, monkeypatch):
-  monkeypatch.setattr(estimator.Estimator, "train", lambda *unused: 3)
-  squad.run(squad_config(data, tmp_path))
+  def stopped(self, *unused):
+    self.was_interrupted = True
+
+  monkeypatch.setattr(estimator.Estimator, "train", stopped)
+  assert squad.run(squad_config(data, tmp_path)) is None
   assert (tmp_path / "train.tf_record").exists()
   assert not (tmp_path / "eval.tf_record").exists()
 
@@ -335,16 +533,21 @@ def test_predictions_alone_come_from_the_checkpoint_of_the_folder(
   assert (tmp_path / "nbest_predictions.json").read_text() == texts
 
 
-def test_questions_without_answers_are_answered_but_not_scored(data, tmp_path):
+def without_answers(folder):
+  """Writes a file of one question without its answer; returns its path."""
   paragraph = {"context": "the his a", "qas": [{"id": "q", "question": "a"}]}
-  (tmp_path / "test.json").write_text(
-    json.dumps({"data": [{"paragraphs": [paragraph]}]})
-  )
+  path = folder / "test.json"
+  path.write_text(json.dumps({"data": [{"paragraphs": [paragraph]}]}))
+  return str(path)
+
+
+def test_questions_without_answers_are_answered_but_not_scored(data, tmp_path):
+  test_file = without_answers(tmp_path)
   config = squad_config(
     data,
     tmp_path / "out",
     do_train=False,
-    predict_file=str(tmp_path / "test.json"),
+    predict_file=test_file,
   )
   prefix = trained_prefix(data, tmp_path)
   config = dataclasses.replace(
@@ -422,6 +625,29 @@ MISTAKES = {
   "2.0 as 1.1": (
     lambda data, tmp_path: {"train_file": str(data / "train-v2.json")},
     "set --version_2_with_negative if the data are SQuAD 2.0's",
+  ),
+  "evaluation without a file": (
+    lambda data, tmp_path: {
+      "do_predict": False,
+      "predict_file": None,
+      "train": train_config(tmp_path / "out", eval_every_steps=5),
+    },
+    "--eval_every_steps needs --predict_file",
+  ),
+  "evaluation without answers": (
+    lambda data, tmp_path: {
+      "predict_file": without_answers(tmp_path),
+      "train": train_config(tmp_path / "out", eval_every_steps=5),
+    },
+    "test.json has no answers to evaluate by",
+  ),
+  "no such score": (
+    lambda data, tmp_path: {
+      "train": train_config(
+        tmp_path / "out", eval_every_steps=5, best_metric="best_f1"
+      )
+    },
+    "best_metric 'best_f1' is no score; use exact_match, f1.",
   ),
   "not SQuAD to predict": (
     lambda data, tmp_path: {"predict_file": str(data / "config.json")},

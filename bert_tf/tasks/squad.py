@@ -5,9 +5,10 @@ import itertools
 import os
 import random
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
+import tensorflow as tf
 import tqdm
 from absl import logging
 
@@ -19,12 +20,17 @@ from bert_tf import (
   metrics,
   modeling,
   output_dirs,
+  record_cache,
   tokenization,
 )
 from bert_tf.tasks import squad_data, squad_features, squad_predictions
 
 # Of the order of the training questions, fixed in the original.
 _SHUFFLE_SEED = 12345
+
+# Of 2.0's scores: at the best threshold, of questions with answers, of those
+# without.
+_KINDS = ("best", "HasAns", "NoAns")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -45,6 +51,9 @@ class SquadConfig:
     predict_batch_size: windows a batch.
     num_train_epochs: passes over the training questions.
     warmup_proportion: share of the steps that warm up, [0, 1].
+    cut_padding: whether batches are cut to their longest window, and those of
+      training hold windows of like length. The original's softmax is over
+      the padding too.
   """
 
   bert_config_file: str
@@ -60,10 +69,30 @@ class SquadConfig:
   predict_batch_size: int = 8
   num_train_epochs: float = 3.0
   warmup_proportion: float = 0.1
+  cut_padding: bool = False
 
 
-def run(config: SquadConfig) -> None:
+@dataclasses.dataclass(frozen=True)
+class QuestionSet:
+  """Questions with their windows.
+
+  Attributes:
+    examples: the questions.
+    windower: makes their windows.
+    records: of these windows, in this order.
+  """
+
+  examples: Sequence[squad_data.SquadExample]
+  windower: squad_features.Windower
+  records: input_pipeline.RecordFiles
+
+
+def run(config: SquadConfig) -> dict[str, float | int] | None:
   """Trains, predicts and scores as asked, into output_dir.
+
+  Returns:
+    The scores of the predictions, none without answers to score by; None if a
+    signal ended the training.
 
   Raises:
     ValueError: if flags, config, vocabulary, data or checkpoint do not fit
@@ -79,17 +108,36 @@ def run(config: SquadConfig) -> None:
   )
   train_examples = _training_examples(config) if config.do_train else []
   # Read now: its faults should not show after hours of training.
-  predict_examples = _prediction_examples(config) if config.do_predict else []
+  predict_examples = _prediction_examples(config)
   train = _with_steps(config, len(train_examples))
   output_dirs.claim(train.output_dir, bert_config)
   runner = build_estimator(bert_config, train)
-  if train_examples:
-    steps_done = _train(config, train, runner, tokenizer, train_examples)
-    if steps_done < train.num_train_steps:
-      return
-    train_examples = []
-  if predict_examples:
-    _predict(config, runner, tokenizer, predict_examples)
+  asked = None
+  if train.eval_every_steps:
+    asked = _question_set(config, tokenizer, predict_examples)
+
+  def evaluate() -> dict[str, float | int]:
+    answers = _answers(config, runner, tokenizer, asked)
+    predictions = {example.qas_id: answer for example, answer in answers}
+    return runner.report(_scores(config, asked.examples, predictions))
+
+  if config.do_train:
+    trained = _question_set(config, tokenizer, train_examples, is_training=True)
+    logging.info(
+      "%d questions, %d windows, %d steps of %d.",
+      len(train_examples),
+      trained.records.num_records,
+      train.num_train_steps,
+      train.train_batch_size,
+    )
+    _train(config, runner, trained.records, len(tokenizer.vocab), evaluate)
+    if runner.was_interrupted:
+      return None
+    del train_examples, trained
+  if not config.do_predict:
+    return {}
+  asked = asked or _question_set(config, tokenizer, predict_examples)
+  return _predict(config, runner, tokenizer, asked)
 
 
 def build_estimator(
@@ -113,6 +161,7 @@ def _check(config: SquadConfig, bert_config: modeling.BertConfig) -> None:
     raise ValueError("--do_train needs --train_file, a SQuAD JSON file.")
   if config.do_predict and not config.predict_file:
     raise ValueError("--do_predict needs --predict_file, a SQuAD JSON file.")
+  _check_evaluation(config)
   bert_config.check_lengths(
     config.windows.max_seq_length, config.bert_config_file
   )
@@ -121,6 +170,22 @@ def _check(config: SquadConfig, bert_config: modeling.BertConfig) -> None:
   )
   if not config.do_train:
     _check_can_predict(config.train)
+
+
+def _check_evaluation(config: SquadConfig) -> None:
+  """Raises ValueError if evaluation while training cannot be."""
+  if config.train.eval_every_steps and not config.predict_file:
+    raise ValueError(
+      "--eval_every_steps needs --predict_file, a SQuAD JSON file with answers."
+    )
+  known = ["exact_match", "f1"]
+  if config.predictions.version_2_with_negative:
+    known += [f"{kind}_{name}" for kind in _KINDS for name in ("exact", "f1")]
+  metric = config.train.best_metric
+  if metric and metric not in known:
+    raise ValueError(
+      f"best_metric {metric!r} is no score; use {', '.join(known)}."
+    )
 
 
 def _check_can_predict(train: estimator.TrainConfig) -> None:
@@ -154,7 +219,9 @@ def _training_examples(config: SquadConfig) -> list[squad_data.SquadExample]:
 
 
 def _prediction_examples(config: SquadConfig) -> list[squad_data.SquadExample]:
-  """Reads the questions to answer."""
+  """Reads the questions to answer, if that is asked for."""
+  if not (config.do_predict or config.train.eval_every_steps):
+    return []
   examples = squad_data.read_squad_examples(
     config.predict_file,
     is_training=False,
@@ -169,6 +236,12 @@ def _prediction_examples(config: SquadConfig) -> list[squad_data.SquadExample]:
       num_impossible,
       len(examples),
     )
+  if config.train.eval_every_steps:
+    if squad_data.correct_answers(examples) is None:
+      raise ValueError(
+        f"{config.predict_file} has no answers to evaluate by; leave out "
+        "--eval_every_steps or give another --predict_file."
+      )
   return examples
 
 
@@ -193,96 +266,125 @@ def _with_steps(
     train,
     num_train_steps=num_train_steps,
     num_warmup_steps=int(num_train_steps * config.warmup_proportion),
+    best_metric=train.best_metric or "f1",
   )
+
+
+def _question_set(
+  config: SquadConfig,
+  tokenizer: tokenization.FullTokenizer,
+  examples: Sequence[squad_data.SquadExample],
+  is_training: bool = False,
+) -> QuestionSet:
+  """Writes train.tf_record or eval.tf_record, unless it is there already."""
+  name = "train" if is_training else "eval"
+  path = os.path.join(config.train.output_dir, f"{name}.tf_record")
+  contexts = {example.context: None for example in examples}
+  numbers = {context: i for i, context in enumerate(contexts)}
+  settings = {
+    "contexts": record_cache.content_hash([c.text for c in contexts]),
+    "questions": record_cache.content_hash(
+      [
+        (e.question_text, numbers[e.context], e.start_position, e.end_position)
+        + ((e.answers or ())[:1], e.is_impossible)
+        for e in examples
+      ]
+    ),
+    "is_training": is_training,
+    **record_cache.tokenizer_settings(tokenizer),
+    **dataclasses.asdict(config.windows),
+  }
+  windower = squad_features.Windower(tokenizer, config.windows)
+  records = record_cache.write(
+    path,
+    settings,
+    lambda writer: squad_features.write_windows(
+      writer, examples, windower, config.windows.max_seq_length, is_training
+    ),
+  )
+  return QuestionSet(examples, windower, records)
 
 
 def _train(
   config: SquadConfig,
-  train: estimator.TrainConfig,
   runner: estimator.Estimator,
-  tokenizer: tokenization.FullTokenizer,
-  examples: Sequence[squad_data.SquadExample],
-) -> int:
-  """Writes train.tf_record and trains on it; returns the steps done."""
+  records: input_pipeline.RecordFiles,
+  vocab_size: int,
+  evaluate_fn: Callable[[], dict[str, float | int]],
+) -> None:
+  """Trains on records."""
   length = config.windows.max_seq_length
-  path = os.path.join(train.output_dir, "train.tf_record")
-  num_records = squad_features.write_records(
-    path,
-    examples,
-    squad_features.Windower(tokenizer, config.windows),
-    length,
-    is_training=True,
-  )
-  logging.info(
-    "%d questions, %d windows, %d steps of %d.",
-    len(examples),
-    num_records,
-    train.num_train_steps,
-    train.train_batch_size,
-  )
-  files = input_pipeline.RecordFiles((path,), num_records)
-  return runner.train(
-    lambda steps_done: input_pipeline.training_dataset(
-      files,
+
+  def training_batches(steps_done: int) -> tf.data.Dataset:
+    batches = input_pipeline.training_dataset(
+      records,
       squad_features.spec(length, is_training=True),
-      train.train_batch_size,
-      train.seed,
+      runner.config.train_batch_size,
+      runner.config.seed,
       steps_done,
-      len(tokenizer.vocab),
+      vocab_size,
+      group_by_length=config.cut_padding,
     )
-  )
+    if config.cut_padding:
+      batches = input_pipeline.cut_padding(batches, length)
+    return batches
+
+  runner.train(training_batches, evaluate_fn)
 
 
 def _predict(
   config: SquadConfig,
   runner: estimator.Estimator,
   tokenizer: tokenization.FullTokenizer,
-  examples: Sequence[squad_data.SquadExample],
-) -> None:
-  """Writes eval.tf_record, the predictions and, if it can, the scores."""
+  asked: QuestionSet,
+) -> dict[str, float | int]:
+  """Writes the predictions and, if it can, the scores, which it returns."""
   output_dir = config.train.output_dir
-  is_v2 = config.predictions.version_2_with_negative
+  num_windows = asked.records.num_records
+  logging.info("%d questions, %d windows.", len(asked.examples), num_windows)
+  predictions = {}
+  with squad_predictions.open_predictions(
+    output_dir, config.predictions.version_2_with_negative
+  ) as writer:
+    for example, answer in _answers(config, runner, tokenizer, asked):
+      writer.write(example.qas_id, answer)
+      # Without the n best, which would add up.
+      predictions[example.qas_id] = dataclasses.replace(answer, nbest=())
+  results = _scores(config, asked.examples, predictions)
+  if not results:
+    logging.info("The predict_file has no answers, so there are no scores.")
+    return {}
+  path = os.path.join(output_dir, "eval_results.txt")
+  output_dirs.write_results(path, results)
+  return results
+
+
+def _answers(
+  config: SquadConfig,
+  runner: estimator.Estimator,
+  tokenizer: tokenization.FullTokenizer,
+  asked: QuestionSet,
+) -> Iterator[tuple[squad_data.SquadExample, squad_predictions.Prediction]]:
+  """Yields each question with its answer."""
   length = config.windows.max_seq_length
-  path = os.path.join(output_dir, "eval.tf_record")
-  windower = squad_features.Windower(tokenizer, config.windows)
-  num_records = squad_features.write_records(
-    path, examples, windower, length, is_training=False
-  )
-  logging.info("%d questions, %d windows.", len(examples), num_records)
   batches = input_pipeline.finite_dataset(
-    input_pipeline.RecordFiles((path,), num_records),
+    asked.records,
     squad_features.spec(length, is_training=False),
     config.predict_batch_size,
     len(tokenizer.vocab),
   )
-  rows = (row for output in runner.predict(batches) for row in zip(*output))
+  if config.cut_padding:
+    batches = input_pipeline.cut_padding(batches, length)
+  # The logits of one window after the other, [2, F].
+  rows = (
+    np.pad(row, ((0, 0), (0, length - row.shape[1])), constant_values=-np.inf)
+    for output in runner.predict(batches)
+    for row in np.stack(output, axis=1)
+  )
   predictor = squad_predictions.Predictor(tokenizer, config.predictions)
-  predictions = {}
-  with squad_predictions.open_predictions(output_dir, is_v2) as writer:
-    for example, prediction in _answers(examples, windower, rows, predictor):
-      writer.write(example.qas_id, prediction)
-      # Without the n best, which would add up.
-      predictions[example.qas_id] = dataclasses.replace(prediction, nbest=())
-  _score(examples, predictions, is_v2, output_dir)
-
-
-def _answers(
-  examples: Sequence[squad_data.SquadExample],
-  windower: squad_features.Windower,
-  rows: Iterator[tuple[np.ndarray, np.ndarray]],
-  predictor: squad_predictions.Predictor,
-) -> Iterator[tuple[squad_data.SquadExample, squad_predictions.Prediction]]:
-  """Yields each question with its answer.
-
-  Args:
-    examples: questions.
-    windower: that made the records.
-    rows: the start and the end logits of each window, in their order.
-    predictor: chooses.
-  """
   bar = tqdm.tqdm(
-    zip(examples, windower.windows(examples)),
-    total=len(examples),
+    zip(asked.examples, asked.windower.windows(asked.examples)),
+    total=len(asked.examples),
     desc="answering",
     unit="question",
     disable=not sys.stderr.isatty(),
@@ -294,27 +396,23 @@ def _answers(
     yield example, predictor.predict(example, windows, starts, ends)
 
 
-def _score(
+def _scores(
+  config: SquadConfig,
   examples: Sequence[squad_data.SquadExample],
   predictions: dict[str, squad_predictions.Prediction],
-  version_2_with_negative: bool,
-  output_dir: str,
-) -> None:
-  """Writes eval_results.txt if the questions come with their answers."""
+) -> dict[str, float | int]:
+  """Returns the scores, none if the questions come without their answers."""
   answers = squad_data.correct_answers(examples)
   if answers is None:
-    logging.info("The predict_file has no answers, so there are no scores.")
-    return
+    return {}
   results = metrics.squad_summary(
     answers, {qas_id: p.text for qas_id, p in predictions.items()}
   )
-  if answers.is_v2 and version_2_with_negative:
+  if answers.is_v2 and config.predictions.version_2_with_negative:
     # Of what would be answered at any threshold, not at the one that was set.
     results |= metrics.best_null_thresholds(
       answers,
       {qas_id: p.span_text for qas_id, p in predictions.items()},
       {qas_id: p.null_odds for qas_id, p in predictions.items()},
     )
-  output_dirs.write_results(
-    os.path.join(output_dir, "eval_results.txt"), results
-  )
+  return results

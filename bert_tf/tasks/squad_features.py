@@ -231,23 +231,22 @@ def _max_context_spans(
   return owners
 
 
-def write_records(
-  path: str,
+def write_windows(
+  writer: features.RecordWriter,
   examples: Sequence[squad_data.SquadExample],
   windower: Windower,
   max_seq_length: int,
   is_training: bool,
-) -> int:
-  """Writes the windows of all examples as TFRecords; returns their number.
+) -> None:
+  """Writes the windows of all examples as records.
 
   Args:
-    path: the file, which appears when it is whole.
+    writer: of the file.
     examples: in the order to write.
     windower: makes the windows.
     max_seq_length: what windows are padded to.
     is_training: whether to write the positions of the answers.
   """
-  num_records = 0
   bar = tqdm.tqdm(
     windower.windows(examples),
     total=len(examples),
@@ -255,12 +254,9 @@ def write_records(
     unit="question",
     disable=not sys.stderr.isatty(),
   )
-  with features.open_records([path]) as writer:
-    for windows in bar:
-      for window in windows:
-        writer.write(encode(window, max_seq_length, is_training))
-      num_records += len(windows)
-  return num_records
+  for windows in bar:
+    for window in windows:
+      writer.write(encode(window, max_seq_length, is_training))
 
 
 def encode(
