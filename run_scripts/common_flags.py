@@ -3,7 +3,7 @@
 import os
 import re
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from absl import app, logging
 
@@ -27,20 +27,27 @@ def _one_line(error: Exception) -> str:
   return text.splitlines()[0] if text else type(error).__name__
 
 
-def run(main: Callable[[], None]) -> None:
+def run(main: Callable[..., None], argument_names: Sequence[str] = ()) -> None:
   """Parses the flags and runs `main()`; never returns.
 
   A user's mistake ends in one line on stderr and exit status 1; with
   `--verbosity=1` the traceback is printed before it. Ctrl-C ends with status
   130. An unknown flag is refused with the nearest flag's name.
+
+  Args:
+    main: is given the arguments that are no flags.
+    argument_names: of these arguments, in the help and in errors.
   """
 
   def _main(argv: list[str]) -> int:
-    if len(argv) > 1:
+    if len(argv) - 1 > len(argument_names):
       raise app.UsageError(
-        f"unexpected argument {argv[1]!r}; flags are written --name=value."
+        f"unexpected argument {argv[1 + len(argument_names)]!r}; flags are "
+        "written --name=value."
       )
-    return _run_reporting_mistakes(main)
+    if len(argv) - 1 < len(argument_names):
+      raise app.UsageError(f"give {' '.join(argument_names)}.")
+    return _run_reporting_mistakes(lambda: main(*argv[1:]))
 
   logging.set_verbosity(logging.INFO)
   app.run(_main)

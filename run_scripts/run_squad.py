@@ -1,9 +1,12 @@
 """Fine-tunes BERT on SQuAD 1.1 or 2.0, predicts answers and scores them."""
 
+import sys
+
 import common_flags
 import training_flags
 from absl import flags
 
+from bert_tf import checkpoints, question_answering
 from bert_tf.tasks import squad, squad_features, squad_predictions
 
 FLAGS = flags.FLAGS
@@ -57,40 +60,83 @@ flags.DEFINE_float(
 )
 
 training_flags.define_new_flags()
+training_flags.define_evaluation_flags("f1")
+flags.DEFINE_bool(
+  "cut_padding",
+  False,
+  "Whether batches are cut to their longest window, and those of training hold "
+  "windows of like length, which takes less time. The original's softmax is "
+  "over the padding too, so scores differ a little from its.",
+)
+flags.DEFINE_bool(
+  "interactive",
+  False,
+  "Whether to answer questions that are typed, after what else is asked for.",
+)
 
 # Without this --help leaves them to --helpfull.
 flags.adopt_module_key_flags(training_flags)
 
 
+def _config() -> squad.SquadConfig:
+  """Returns what the flags ask for."""
+  return squad.SquadConfig(
+    bert_config_file=FLAGS.bert_config_file,
+    vocab_file=FLAGS.vocab_file,
+    do_lower_case=FLAGS.do_lower_case,
+    train_file=FLAGS.train_file,
+    predict_file=FLAGS.predict_file,
+    do_train=FLAGS.do_train,
+    do_predict=FLAGS.do_predict,
+    predict_batch_size=FLAGS.predict_batch_size,
+    num_train_epochs=FLAGS.num_train_epochs,
+    warmup_proportion=FLAGS.warmup_proportion,
+    cut_padding=FLAGS.cut_padding,
+    windows=squad_features.WindowConfig(
+      max_seq_length=FLAGS.max_seq_length,
+      doc_stride=FLAGS.doc_stride,
+      max_query_length=FLAGS.max_query_length,
+    ),
+    predictions=squad_predictions.PredictionConfig(
+      n_best_size=FLAGS.n_best_size,
+      max_answer_length=FLAGS.max_answer_length,
+      version_2_with_negative=FLAGS.version_2_with_negative,
+      null_score_diff_threshold=FLAGS.null_score_diff_threshold,
+      verbose_logging=FLAGS.verbose_logging,
+    ),
+    train=training_flags.train_config(
+      eval_every_steps=FLAGS.eval_every_steps,
+      best_metric=FLAGS.best_metric,
+      early_stopping_patience=FLAGS.early_stopping_patience,
+    ),
+  )
+
+
+def _converse(config: squad.SquadConfig) -> None:
+  """Answers what is typed."""
+  answerer = question_answering.QuestionAnswerer(
+    config.bert_config_file,
+    config.vocab_file,
+    checkpoints.latest(config.train.output_dir)
+    or config.train.init_checkpoint
+    or config.train.output_dir,
+    config.do_lower_case,
+    config.windows,
+    config.predictions,
+  )
+  for text in question_answering.converse(answerer, sys.stdin):
+    print(text, end="", flush=True)
+  print()
+
+
 def main() -> None:
   """Builds the configs from the flags and runs."""
-  squad.run(
-    squad.SquadConfig(
-      bert_config_file=FLAGS.bert_config_file,
-      vocab_file=FLAGS.vocab_file,
-      do_lower_case=FLAGS.do_lower_case,
-      train_file=FLAGS.train_file,
-      predict_file=FLAGS.predict_file,
-      do_train=FLAGS.do_train,
-      do_predict=FLAGS.do_predict,
-      predict_batch_size=FLAGS.predict_batch_size,
-      num_train_epochs=FLAGS.num_train_epochs,
-      warmup_proportion=FLAGS.warmup_proportion,
-      windows=squad_features.WindowConfig(
-        max_seq_length=FLAGS.max_seq_length,
-        doc_stride=FLAGS.doc_stride,
-        max_query_length=FLAGS.max_query_length,
-      ),
-      predictions=squad_predictions.PredictionConfig(
-        n_best_size=FLAGS.n_best_size,
-        max_answer_length=FLAGS.max_answer_length,
-        version_2_with_negative=FLAGS.version_2_with_negative,
-        null_score_diff_threshold=FLAGS.null_score_diff_threshold,
-        verbose_logging=FLAGS.verbose_logging,
-      ),
-      train=training_flags.train_config(),
-    )
-  )
+  config = _config()
+  if FLAGS.do_train or FLAGS.do_predict or not FLAGS.interactive:
+    if squad.run(config) is None:
+      return
+  if FLAGS.interactive:
+    _converse(config)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,10 @@
-"""Scores a predictions.json on SQuAD data; prints `key = value` lines."""
+"""Scores answers to SQuAD's questions; prints `key = value` lines.
+
+  squad_evaluate.py PREDICTIONS DATA [--null_odds_file=FILE]
+
+PREDICTIONS is JSON with a text by question id, DATA the SQuAD JSON, 1.1 or
+2.0, with answers.
+"""
 
 import common_flags
 from absl import flags
@@ -7,10 +13,6 @@ from bert_tf.tasks import squad_evaluation
 
 FLAGS = flags.FLAGS
 
-flags.DEFINE_string(
-  "predictions_file", None, "JSON with a text by question id."
-)
-flags.DEFINE_string("data_file", None, "SQuAD JSON, 1.1 or 2.0, with answers.")
 flags.DEFINE_string(
   "null_odds_file",
   None,
@@ -21,15 +23,14 @@ flags.DEFINE_string(
 )
 
 
-def main() -> None:
+def main(predictions_file: str, data_file: str) -> None:
   """Prints the scores in the order of their names."""
   results = squad_evaluation.evaluate_files(
-    FLAGS.predictions_file, FLAGS.data_file, FLAGS.null_odds_file
+    predictions_file, data_file, FLAGS.null_odds_file
   )
   for name in sorted(results):
     print(f"{name} = {results[name]}")
 
 
 if __name__ == "__main__":
-  flags.mark_flags_as_required(["predictions_file", "data_file"])
-  common_flags.run(main)
+  common_flags.run(main, ["PREDICTIONS", "DATA"])

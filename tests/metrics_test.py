@@ -139,8 +139,8 @@ def test_the_script_prints_scores_and_thresholds(
   (tmp_path / "o.json").write_text(json.dumps({"q": -2, "r": 1, "n": 0.5}))
   result = run_script(
     "squad_evaluate.py",
-    "--predictions_file=p.json",
-    f"--data_file={data_file}",
+    "p.json",
+    data_file,
     "--null_odds_file=o.json",
     cwd=tmp_path,
   )

@@ -43,6 +43,11 @@ class Context:
   text: str
   doc_tokens: Sequence[str]
 
+  @classmethod
+  def of(cls, text: str) -> "Context":
+    """Returns the context of a text."""
+    return cls(text, _WORD.findall(text))
+
   @functools.cached_property
   def char_starts(self) -> list[int]:
     """Where in the text each word begins, in characters."""
@@ -171,7 +176,7 @@ def _questions(input_file: str) -> list[tuple[Context, _Node]]:
   for article in data.objects():
     for paragraph in article.get("paragraphs", list).objects():
       text = paragraph.get("context", str).value
-      context = Context(text, _WORD.findall(text))
+      context = Context.of(text)
       for qa in paragraph.get("qas", list).objects():
         questions.append((context, qa))
   return questions
