@@ -1,7 +1,7 @@
 """The folder of a run: whose it is, and its files of results."""
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 import tensorflow as tf
@@ -69,6 +69,29 @@ def check_classifier_head(
     return
 
 
+def check_has_head(output_dir: str, name: str) -> None:
+  """Checks that the run of a folder, if there is one, is of the same task.
+
+  Args:
+    output_dir: folder of the run.
+    name: of a variable that only this task's models have.
+
+  Raises:
+    ValueError: if the newest whole checkpoint has no such variable.
+  """
+  for path in checkpoints.listed(output_dir):
+    try:
+      shapes = checkpoints.CheckpointReader(path).shapes
+    except checkpoints.DamagedCheckpointError:
+      continue  # The Estimator takes the one before it, or says so.
+    if name not in shapes:
+      raise ValueError(
+        f"{output_dir} holds another task's run: {path} has no {name}; choose "
+        "another --output_dir."
+      )
+    return
+
+
 def write_results(
   path: str, results: Mapping[str, float | int], first: Sequence[str] = ()
 ) -> None:
@@ -84,10 +107,15 @@ def write_results(
     value = results[name]
     # The digits of a float32, as the original printed.
     text = str(value) if isinstance(value, int) else str(np.float32(value))
-    lines.append(f"{name} = {text}\n")
+    lines.append(f"{name} = {text}")
     logging.info("  %s = %s", name, text)
-  unfinished = path + ".tmp"
-  with tf.io.gfile.GFile(unfinished, "w") as writer:
-    writer.write("".join(lines))
-  tf.io.gfile.rename(unfinished, path, overwrite=True)
+  write_lines(path, lines)
+
+
+def write_lines(path: str, lines: Iterable[str]) -> None:
+  """Writes a file of lines; whole or not at all."""
+  with tf.io.gfile.GFile(path + ".tmp", "w") as writer:
+    for line in lines:
+      writer.write(line + "\n")
+  tf.io.gfile.rename(path + ".tmp", path, overwrite=True)
   logging.info("Wrote %s.", path)

@@ -2,15 +2,13 @@
 
 import json
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
-import tensorflow as tf
-from absl import logging
 from scipy import stats
 from sklearn import metrics as sklearn_metrics
 
-from bert_tf import heads
+from bert_tf import heads, output_dirs
 from bert_tf.tasks import long_texts
 from bert_tf.tasks.examples import InputExample, Task
 
@@ -117,19 +115,21 @@ def write_predictions(
     probabilities: float32 [B, C], of heads.probabilities.
   """
   rows = ("\t".join(map(str, row)) for row in probabilities)
-  _write_lines(output_dir, "test_results.tsv", rows)
+  output_dirs.write_lines(os.path.join(output_dir, "test_results.tsv"), rows)
   predicted = decide(probabilities, task.problem_type)
   named = [named_label(task, value) for value in predicted]
   objects = (
     _prediction(task, *row) for row in zip(examples, named, probabilities)
   )
   lines = (json.dumps(value, ensure_ascii=False) for value in objects)
-  _write_lines(output_dir, "predictions.jsonl", lines)
+  output_dirs.write_lines(os.path.join(output_dir, "predictions.jsonl"), lines)
   if task.submission:
     lines = [
       f"{index}\t{_submitted(task, value)}" for index, value in enumerate(named)
     ]
-    _write_lines(output_dir, task.submission, ["index\tprediction", *lines])
+    output_dirs.write_lines(
+      os.path.join(output_dir, task.submission), ["index\tprediction", *lines]
+    )
 
 
 def named_label(task: Task, value: np.ndarray) -> str | float | list[str]:
@@ -163,13 +163,3 @@ def _submitted(task: Task, value: str | float) -> str:
   if task.problem_type != "regression":
     return value
   return f"{np.clip(value, *task.number_range):.3f}"
-
-
-def _write_lines(output_dir: str, name: str, lines: Iterable[str]) -> None:
-  """Writes a file; whole or not at all."""
-  path = os.path.join(output_dir, name)
-  with tf.io.gfile.GFile(path + ".tmp", "w") as writer:
-    for line in lines:
-      writer.write(line + "\n")
-  tf.io.gfile.rename(path + ".tmp", path, overwrite=True)
-  logging.info("Wrote %s.", path)

@@ -1,0 +1,383 @@
+"""Multiple choice, such as SWAG (Devlin et al. 2019, 4.4)."""
+
+import dataclasses
+import json
+import os
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import tensorflow as tf
+from absl import logging
+
+from bert_tf import (
+  checkpoints,
+  estimator,
+  heads,
+  input_pipeline,
+  modeling,
+  output_dirs,
+  tokenization,
+)
+from bert_tf.heads import Sums
+from bert_tf.modeling import Tensor
+from bert_tf.tasks import swag_data, swag_features
+from bert_tf.tasks.swag_data import ChoiceExample
+
+Results = dict[str, float | int]
+
+# What an evaluation reports beside the step; the first decides on the best.
+RESULTS = ("eval_accuracy", "eval_loss", "loss")
+
+# The variable that only a model of multiple choice has.
+_HEAD = "choice_weights"
+
+
+@dataclasses.dataclass(frozen=True)
+class SwagConfig:
+  """What `run_swag.py` is asked for.
+
+  Attributes:
+    task: files and columns.
+    data_dir: folder with the task's files.
+    bert_config_file: the model's sizes.
+    vocab_file: the model's vocabulary.
+    train: how to train; `run` sets its steps.
+    do_lower_case: whether the vocabulary is lower-cased.
+    max_seq_length: word pieces of context and choice; what is longer is cut.
+    do_train: whether to train.
+    do_eval: whether to evaluate, after training if both.
+    do_predict: whether to predict the test file, after both.
+    eval_batch_size: examples a batch of the evaluation.
+    predict_batch_size: examples a batch of the prediction.
+    num_train_epochs: passes over the training file; may be a fraction.
+    warmup_proportion: share of the steps with a rising learning rate, in
+      [0, 1].
+    skip_bad_rows: whether to count bad rows of the training and evaluation
+      files instead of stopping at the first.
+  """
+
+  task: swag_data.ChoiceTask
+  data_dir: str
+  bert_config_file: str
+  vocab_file: str
+  train: estimator.TrainConfig
+  do_lower_case: bool = True
+  max_seq_length: int = 128
+  do_train: bool = False
+  do_eval: bool = False
+  do_predict: bool = False
+  eval_batch_size: int = 8
+  predict_batch_size: int = 8
+  num_train_epochs: float = 3.0
+  warmup_proportion: float = 0.1
+  skip_bad_rows: bool = False
+
+
+@dataclasses.dataclass(frozen=True)
+class _Part:
+  """One of the files.
+
+  Attributes:
+    examples: in the order of the file.
+    records: of these examples, in the same order.
+  """
+
+  examples: Sequence[ChoiceExample]
+  records: input_pipeline.RecordFiles
+
+  @property
+  def num_choices(self) -> int:
+    """C, the same for all examples of the file."""
+    return len(self.examples[0].choices)
+
+
+def run(config: SwagConfig) -> Results | None:
+  """Trains, evaluates and predicts as asked; writes the result files.
+
+  Returns:
+    What the evaluation found, nothing without one; None if a signal ended
+    the training.
+
+  Raises:
+    ValueError: if flags, config, vocabulary, data, checkpoint and output_dir
+      do not fit one another, before the first step.
+  """
+  bert_config = modeling.BertConfig.from_json_file(config.bert_config_file)
+  tokenizer = tokenization.FullTokenizer(
+    config.vocab_file, config.do_lower_case
+  )
+  _check(config, bert_config, len(tokenizer.vocab))
+  _check_start(config)
+  data = _read(config)
+  if config.do_train:
+    train = _with_steps(config, len(data["train"]))
+    config = dataclasses.replace(config, train=train)
+  output_dir = config.train.output_dir
+  output_dirs.claim(output_dir, bert_config)
+  runner = build_estimator(bert_config, config.train)
+  vocab_size = bert_config.vocab_size
+  parts = {
+    name: _Part(examples, _write_records(config, name, examples, tokenizer))
+    for name, examples in data.items()
+  }
+  if config.do_train:
+    _train(config, runner, parts, vocab_size)
+    if runner.was_interrupted:
+      return None
+  results = {}
+  if config.do_eval:
+    results = _evaluate(config, runner, parts["dev"], vocab_size)
+    path = os.path.join(output_dir, "eval_results.txt")
+    output_dirs.write_results(path, results)
+  if config.do_predict:
+    probabilities = _predict(config, runner, parts["test"], vocab_size)
+    write_predictions(
+      output_dir, data["test"], probabilities, config.task.label_type
+    )
+  return results
+
+
+def build_estimator(
+  bert_config: modeling.BertConfig, train_config: estimator.TrainConfig
+) -> estimator.Estimator:
+  """Returns the Estimator of a model that chooses."""
+
+  # The choices of an example are the classes of a classifier.
+  def loss_fn(scores: Tensor, batch: Mapping[str, Tensor]) -> Sums:
+    return heads.classifier_loss(scores, batch, "classification")
+
+  def eval_fn(scores: Tensor, batch: Mapping[str, Tensor]) -> Sums:
+    return heads.classifier_metrics(scores, batch, "classification")
+
+  return estimator.Estimator(
+    lambda: heads.MultipleChoiceModel(bert_config),
+    loss_fn,
+    eval_fn,
+    train_config,
+  )
+
+
+def write_predictions(
+  output_dir: str,
+  examples: Sequence[ChoiceExample],
+  probabilities: np.ndarray,
+  label_type: str,
+) -> None:
+  """Writes test_results.tsv and predictions.jsonl.
+
+  Args:
+    output_dir: folder of the run.
+    examples: what was predicted, B.
+    probabilities: float32 [B, C].
+    label_type: one of swag_data.LABEL_TYPES, what the labels written are.
+  """
+  output_dirs.write_lines(
+    os.path.join(output_dir, "test_results.tsv"),
+    ("\t".join(map(str, row)) for row in probabilities),
+  )
+  output_dirs.write_lines(
+    os.path.join(output_dir, "predictions.jsonl"),
+    (
+      json.dumps(_prediction(example, row, label_type), ensure_ascii=False)
+      for example, row in zip(examples, probabilities)
+    ),
+  )
+
+
+def _prediction(
+  example: ChoiceExample, probabilities: np.ndarray, label_type: str
+) -> dict[str, object]:
+  """Returns the object of one line of predictions.jsonl."""
+  chosen = int(probabilities.argmax())
+  label = swag_data.label_names(example.choices, label_type)[chosen]
+  return {
+    "id": example.guid,
+    "text": example.context,
+    "text_b": example.continuations()[chosen],
+    "label": int(label) if label_type.startswith("number") else label,
+    # The digits of a float32.
+    "probabilities": [float(str(p)) for p in probabilities],
+  }
+
+
+def _check(
+  config: SwagConfig, bert_config: modeling.BertConfig, vocab_size: int
+) -> None:
+  """Raises ValueError where flags, config and vocabulary do not fit."""
+  if not (config.do_train or config.do_eval or config.do_predict):
+    raise ValueError(
+      "nothing to do: set --do_train, --do_eval or --do_predict."
+    )
+  metric = config.train.best_metric
+  if metric and metric not in RESULTS:
+    raise ValueError(
+      f"best_metric {metric!r} is no result; use {', '.join(RESULTS)}."
+    )
+  tokenization.validate_case_matches_checkpoint(
+    config.do_lower_case, config.train.init_checkpoint
+  )
+  bert_config.check_lengths(config.max_seq_length, config.bert_config_file)
+  bert_config.check_vocab(
+    vocab_size, config.vocab_file, config.bert_config_file
+  )
+
+
+def _check_start(config: SwagConfig) -> None:
+  """Raises ValueError where the checkpoint to start from does not fit."""
+  train = config.train
+  output_dirs.check_has_head(train.output_dir, _HEAD)
+  if checkpoints.listed(train.output_dir):
+    return
+  if not train.init_checkpoint:
+    if not config.do_train:
+      raise ValueError(
+        f"there is nothing to choose with: {train.output_dir} has no "
+        "checkpoint; set --do_train, or --init_checkpoint to a fine-tuned one."
+      )
+    return
+  shapes = checkpoints.CheckpointReader(train.init_checkpoint).shapes
+  if not config.do_train and _HEAD not in shapes:
+    raise ValueError(
+      f"{train.init_checkpoint} has no {_HEAD}: it was not fine-tuned on "
+      "multiple choice; set --do_train."
+    )
+
+
+def _read(config: SwagConfig) -> dict[str, list[ChoiceExample]]:
+  """Returns the examples of "train", "dev" and "test" that are needed."""
+  task = config.task
+  evaluates_in_between = config.do_train and config.train.eval_every_steps
+  needed = {
+    "train": config.do_train,
+    "dev": config.do_eval or evaluates_in_between,
+    "test": config.do_predict,
+  }
+  files = {part: getattr(task, part) for part in needed if needed[part]}
+  missing = [
+    file
+    for file in files.values()
+    if not os.path.isfile(os.path.join(config.data_dir, file))
+  ]
+  if missing:
+    raise ValueError(
+      f"{config.data_dir} has no {', no '.join(missing)}; set --data_dir to "
+      f"the folder of {task.name}."
+    )
+  data = {}
+  for part, file in files.items():
+    is_test = part == "test"
+    # Predictions stand in the order of the test file, row for row.
+    skip = config.skip_bad_rows and not is_test
+    data[part] = swag_data.read_examples(
+      config.data_dir, file, task, not is_test, skip
+    )
+    num_choices = len(data[part][0].choices)
+    logging.info(
+      "%s: %d examples of %d choices.", file, len(data[part]), num_choices
+    )
+  return data
+
+
+def _with_steps(config: SwagConfig, num_examples: int) -> estimator.TrainConfig:
+  """Returns how to train, with the steps that the examples make."""
+  train, batch_size = config.train, config.train.train_batch_size
+  if num_examples < batch_size:
+    raise ValueError(
+      f"{config.task.train} has {num_examples} examples, fewer than one batch "
+      f"of {batch_size}; lower --train_batch_size."
+    )
+  # As run_classifier.py computes both: rounded down.
+  num_train_steps = int(num_examples / batch_size * config.num_train_epochs)
+  if num_train_steps < 1:
+    raise ValueError(
+      f"num_train_epochs {config.num_train_epochs} of {num_examples} examples "
+      f"is less than one batch of {batch_size}; raise it."
+    )
+  num_warmup_steps = int(num_train_steps * config.warmup_proportion)
+  logging.info(
+    "%d examples, %d steps of %d, %d of them warm-up.",
+    num_examples,
+    num_train_steps,
+    batch_size,
+    num_warmup_steps,
+  )
+  return dataclasses.replace(
+    train,
+    num_train_steps=num_train_steps,
+    num_warmup_steps=num_warmup_steps,
+    best_metric=train.best_metric or RESULTS[0],
+  )
+
+
+def _write_records(
+  config: SwagConfig,
+  part: str,
+  examples: Sequence[ChoiceExample],
+  tokenizer: tokenization.FullTokenizer,
+) -> input_pipeline.RecordFiles:
+  """Writes the records of "train", "dev" or "test" to the folder of the run."""
+  name = {"train": "train", "dev": "eval", "test": "predict"}[part]
+  path = os.path.join(config.train.output_dir, f"{name}.tf_record")
+  return swag_features.write_records(
+    path, examples, tokenizer, config.max_seq_length
+  )
+
+
+def _train(
+  config: SwagConfig,
+  runner: estimator.Estimator,
+  parts: Mapping[str, _Part],
+  vocab_size: int,
+) -> None:
+  """Trains on the training file."""
+
+  def training_batches(steps_done: int) -> tf.data.Dataset:
+    return swag_features.training_batches(
+      parts["train"].records,
+      config.max_seq_length,
+      parts["train"].num_choices,
+      config.train.train_batch_size,
+      config.train.seed,
+      steps_done,
+      vocab_size,
+    )
+
+  runner.train(
+    training_batches,
+    lambda: _evaluate(config, runner, parts["dev"], vocab_size),
+  )
+
+
+def _evaluate(
+  config: SwagConfig, runner: estimator.Estimator, dev: _Part, vocab_size: int
+) -> Results:
+  """Returns the results of the newest checkpoint; in training, of that."""
+  results = runner.evaluate(
+    _batches_once(config, dev, config.eval_batch_size, vocab_size)
+  )
+  # The names that run_classifier.py gives to the means over examples.
+  results["eval_accuracy"] = results.pop("accuracy")
+  results["eval_loss"] = results.pop("example_loss")
+  return results
+
+
+def _predict(
+  config: SwagConfig, runner: estimator.Estimator, test: _Part, vocab_size: int
+) -> np.ndarray:
+  """Returns the test file's probabilities, float32 [B, C]."""
+  batches = _batches_once(config, test, config.predict_batch_size, vocab_size)
+  scores = np.concatenate(list(runner.predict(batches)))
+  return heads.probabilities(scores, "classification").numpy()
+
+
+def _batches_once(
+  config: SwagConfig, part: _Part, batch_size: int, vocab_size: int
+) -> tf.data.Dataset:
+  """Returns the examples of a file once, in their order."""
+  return swag_features.batches_once(
+    part.records,
+    config.max_seq_length,
+    part.num_choices,
+    batch_size,
+    vocab_size,
+  )
