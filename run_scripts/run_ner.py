@@ -45,9 +45,8 @@ flags.DEFINE_enum(
   "tag_scheme",
   "auto",
   ner_data.TAG_SCHEMES,
-  "iob2 refuses an I- that begins an entity, and iob1 a B- that does not part "
-  "two of one type; auto reads both, and such an I- as a beginning. What is "
-  "learned, scored and written is IOB2.",
+  "auto reads IOB1 and IOB2: an I- that goes on with no entity begins one. "
+  "iob2 refuses such an I-. What is learned, scored and written is IOB2.",
 )
 flags.DEFINE_integer(
   "max_seq_length",

@@ -17,8 +17,9 @@ DOCUMENT_START = "-DOCSTART-"
 OUTSIDE = "O"
 
 # In IOB2 every entity begins with B-. In IOB1, the scheme of the CoNLL-2003
-# files, B- only parts an entity from one of its type right before it.
-TAG_SCHEMES = ("auto", "iob1", "iob2")
+# files, B- parts an entity from one of its type right before it, and the others
+# begin with I-. "auto" reads both; no tag means another thing in the other.
+TAG_SCHEMES = ("auto", "iob2")
 
 # Types that an error lists.
 _MAX_LISTED = 20
@@ -33,7 +34,7 @@ class FileFormat:
       is -1.
     tag_column: the column of the tags, likewise; the words' own if there are
       no tags.
-    tag_scheme: one of TAG_SCHEMES; "auto" takes both.
+    tag_scheme: one of TAG_SCHEMES.
   """
 
   word_column: int = 0
@@ -203,31 +204,34 @@ def _goes_on(tag: str, previous: str) -> bool:
 def _check_scheme(
   path: str, sentences: Sequence[Sentence], tag_scheme: str
 ) -> None:
-  """Raises ValueError at a tag of the other scheme; warns of a mixture."""
-  # The beginnings of entities that only the one or the other would have.
-  only_iob1, only_iob2 = [], []
+  """Raises ValueError, or warns, where I- begins an entity in an IOB2 file."""
+  # The lines, tags and tags before them of what begins an entity.
+  begun = {"B": [], "I": []}
   for sentence in sentences:
     previous = OUTSIDE
     for number, tag in enumerate(sentence.tags, sentence.line):
       if tag != OUTSIDE and not _goes_on(tag, previous):
-        begun = only_iob1 if tag[0] == "I" else only_iob2
-        begun.append((number, tag, previous))
+        begun[tag[0]].append((number, tag, previous))
       previous = tag
-  foreign = {"iob1": only_iob2, "iob2": only_iob1}.get(tag_scheme)
-  if foreign:
-    number, tag, previous = foreign[0]
-    begins = "I-" if tag_scheme == "iob1" else "B-"
+  if not begun["I"]:
+    return
+  number, tag, previous = begun["I"][0]
+  if tag_scheme == "iob2":
     raise ValueError(
-      f"{path}:{number}: {tag} after {previous}, but in {tag_scheme} an entity "
-      f"begins with {begins}; mend the line, or leave out --tag_scheme to read "
-      f"both schemes. Lines like it: {len(foreign)}."
+      f"{path}:{number}: {tag} after {previous}, but in IOB2 an entity begins "
+      f"with B-; mend the line, or leave out --tag_scheme to read it as the "
+      f"beginning of one. Lines like it: {len(begun['I'])}."
     )
-  if only_iob1 and only_iob2:
+  # A file of IOB1 has few; CoNLL-2003's has some where they part nothing.
+  if len(begun["B"]) > len(begun["I"]):
     logging.warning(
-      "%s mixes two schemes of tags: %d entities begin with I- (the first in "
-      "line %d) and %d with B-; each is read as the beginning of an entity.",
+      "%s:%d: %s after %s: an entity begins with I-, though %d begin with B-. "
+      "It is read as the beginning of one; --tag_scheme=iob2 refuses it. Lines "
+      "like it: %d.",
       path,
-      len(only_iob1),
-      only_iob1[0][0],
-      len(only_iob2),
+      number,
+      tag,
+      previous,
+      len(begun["B"]),
+      len(begun["I"]),
     )
