@@ -413,12 +413,13 @@ def test_batches_are_cut_to_their_longest_choice(tmp_path):
 
 
 def test_examples_whose_longest_choices_are_alike_share_a_batch(tmp_path):
-  # Of those with a long choice the sum of the lengths is less.
-  lengths = [(12, 1, 1), (8, 8, 8)] * 8
+  # By the sum of the lengths the second kind would stand between the others,
+  # and so share a batch with each.
+  lengths = [(5, 1, 1)] * 5 + [(12, 1, 1)] * 6 + [(8, 8, 8)] * 5
   files, spec = write_lengths(tmp_path / "a", lengths)
   batches = swag_features.training_batches(files, 16, 3, 2, 1, 0, 500)
   widths = [b["input_ids"].shape[-1] for b in batches.take(8)]
-  assert sorted(widths) == [8] * 4 + [16] * 4
+  assert sorted(widths) == [8] * 5 + [16] * 3
 
 
 # The head.

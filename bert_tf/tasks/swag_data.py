@@ -108,7 +108,8 @@ def own_task(
   """
   if not all((context_column, label_column, choice_columns, *choice_columns)):
     raise ValueError(
-      "--context_column, --choice_columns and --label_column cannot be empty."
+      "name the columns of the files: --context_column, --choice_columns and "
+      "--label_column cannot be empty."
     )
   if file_format != "jsonl" and len(choice_columns) < 2:
     raise ValueError(
@@ -203,7 +204,7 @@ def label_id(value: Any, choices: Sequence[str], label_type: str) -> int:
     rows.BadRowError: for a label that is none of the choices, or several.
   """
   names = label_names(choices, label_type)
-  text = "" if isinstance(value, bool) else str(value).strip()
+  text = str(value).strip()
   if label_type == "letter":
     text = text.upper()
   if names.count(text) != 1:
