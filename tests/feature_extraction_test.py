@@ -5,6 +5,7 @@ import json
 import pathlib
 import weakref
 import xml.etree.ElementTree
+import zipfile
 
 import numpy as np
 import pytest
@@ -190,11 +191,33 @@ def test_a_pooling_takes_in_the_real_tokens_alone(alone, pooling):
     np.testing.assert_allclose(features.vectors, expected, atol=1e-5)
 
 
-def test_one_hot_embeddings_give_the_same():
+def test_one_hot_embeddings_give_the_same(monkeypatch):
   looked_up = extracted(TEXTS)
+  embed = modeling.Embeddings.call
+  used = []
+
+  def watched(self, *inputs, **settings):
+    used.append(self.use_one_hot_embeddings)
+    return embed(self, *inputs, **settings)
+
+  monkeypatch.setattr(modeling.Embeddings, "call", watched)
   multiplied = extracted(TEXTS, use_one_hot_embeddings=True)
+  assert used == [True]
   for one, other in zip(looked_up, multiplied):
     np.testing.assert_allclose(one.vectors, other.vectors, atol=1e-5)
+
+
+def test_batches_of_any_shape_are_one_trace(monkeypatch):
+  embed = modeling.Embeddings.call
+  shapes = []
+
+  def watched(self, input_ids, **settings):
+    shapes.append(tuple(input_ids.shape))
+    return embed(self, input_ids, **settings)
+
+  monkeypatch.setattr(modeling.Embeddings, "call", watched)
+  assert len(extracted(["the " * i for i in range(9)])) == 9
+  assert shapes == [(None, None)]
 
 
 @pytest.mark.parametrize(
@@ -327,7 +350,11 @@ def test_an_npz_of_a_pooling_is_one_array(tmp_path, alone):
 def test_equal_inputs_give_equal_files(tmp_path):
   (tmp_path / "again").mkdir()
   one = extract(tmp_path, "npz", pooling="cls").read_bytes()
-  assert one == extract(tmp_path / "again", "npz", pooling="cls").read_bytes()
+  again = extract(tmp_path / "again", "npz", pooling="cls")
+  assert one == again.read_bytes()
+  # On another day too.
+  with zipfile.ZipFile(again) as archive:
+    assert {e.date_time for e in archive.infolist()} == {(1980, 1, 1, 0, 0, 0)}
 
 
 @pytest.mark.parametrize(
