@@ -51,13 +51,13 @@ def vocab(tmp_path_factory):
   return path
 
 
-def extend(vocab, output_dir, words=tuple(PIECES), **settings):
+def extend(vocab, output_dir, texts=tuple(PIECES), **settings):
   given = {
     "bert_config_file": str(CONFIG),
     "vocab_file": str(vocab),
     "init_checkpoint": str(CHECKPOINT),
     "words": [
-      extend_vocab.Word(word, f"w:{i}") for i, word in enumerate(words)
+      extend_vocab.Word(text, f"w:{i}") for i, text in enumerate(texts)
     ],
     "output_dir": str(output_dir),
     **settings,
@@ -347,15 +347,14 @@ def test_words_are_read_one_a_line(tmp_path):
     extend_vocab.read_words(str(tmp_path / "none.txt"))
 
 
-def run_extend(run_script, vocab, cwd, *arguments):
-  return run_script(
-    "extend_vocab.py",
-    f"--bert_config_file={CONFIG}",
-    f"--vocab_file={vocab}",
-    f"--init_checkpoint={TRAINED}",
-    "--output_dir=out",
-    *arguments,
-    cwd=cwd,
+def test_a_word_of_a_file_is_named_by_its_line(vocab, tmp_path):
+  path = tmp_path / "words.txt"
+  path.write_text("qed\n\nwell-known\n", encoding="utf-8")
+  with pytest.raises(ValueError) as error:
+    extend(vocab, tmp_path / "out", words=extend_vocab.read_words(str(path)))
+  assert str(error.value) == (
+    f"{path}:3: 'well-known' is split into well - known, since blanks, "
+    "punctuation and ideographs end a word; give the parts."
   )
 
 
@@ -363,8 +362,15 @@ def test_the_script_writes_a_model_and_says_what_it_did(
   vocab, tmp_path, run_script
 ):
   (tmp_path / "words.txt").write_text("flighty\nthe\nqed\n", encoding="utf-8")
-  result = run_extend(
-    run_script, vocab, tmp_path, "--words_file=words.txt", "--method=grow"
+  result = run_script(
+    "extend_vocab.py",
+    f"--bert_config_file={CONFIG}",
+    f"--vocab_file={vocab}",
+    f"--init_checkpoint={TRAINED}",
+    "--words_file=words.txt",
+    "--output_dir=out",
+    "--method=grow",
+    cwd=tmp_path,
   )
   assert result.returncode == 0, result.stderr
   assert result.stdout.splitlines() == [
@@ -383,15 +389,3 @@ def test_the_script_writes_a_model_and_says_what_it_did(
   )
   path = str(out / "bert_model.ckpt")
   assert checkpoints.init_from_checkpoint(model, path) == []
-
-
-def test_the_script_names_a_word_and_its_line(vocab, tmp_path, run_script):
-  (tmp_path / "words.txt").write_text("qed\nwell-known\n", encoding="utf-8")
-  result = run_extend(run_script, vocab, tmp_path, "--words_file=words.txt")
-  assert result.returncode == 1
-  assert result.stderr.splitlines()[-1] == (
-    "extend_vocab.py: error: words.txt:2: 'well-known' is split into well - "
-    "known, since blanks, punctuation and ideographs end a word; give the "
-    "parts."
-  )
-  assert not (tmp_path / "out").exists()
