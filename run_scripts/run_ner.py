@@ -1,12 +1,17 @@
 """Fine-tunes BERT to find named entities, scores them, and tags words."""
 
+import dataclasses
+
 import common_flags
 import training_flags
 from absl import flags
 
-from bert_tf.tasks import ner, ner_data, sweeps
+from bert_tf.tasks import ner, ner_data, ner_vectors, sweeps
 
 FLAGS = flags.FLAGS
+
+# What is trained from random values needs more than what is fine-tuned.
+_FEATURE_LEARNING_RATE = 1e-3
 
 training_flags.define_original_flags("Windows")
 training_flags.define_fine_tuning_flags("Windows")
@@ -62,6 +67,22 @@ flags.DEFINE_bool(
   "around it in the document, as in the paper. Documents begin at -DOCSTART- "
   "lines; without any the whole file is one.",
 )
+flags.DEFINE_enum(
+  "approach",
+  "fine_tuning",
+  ("fine_tuning", "features"),
+  "fine_tuning trains BERT and a linear layer. features leaves BERT as it is, "
+  "stores what it computes of each word in output_dir, and trains a two-layer "
+  "BiLSTM on that, with batches of sentences and learning_rate "
+  f"{_FEATURE_LEARNING_RATE} unless one is set.",
+)
+flags.DEFINE_enum(
+  "feature_layers",
+  "concat_last_four",
+  tuple(ner_vectors.FEATURE_LAYERS),
+  "Of --approach=features: what of BERT is taken, as in the paper's table 7. "
+  "The weights of a sum are learned.",
+)
 flags.DEFINE_bool("do_eval", False, "Whether to evaluate on the dev file.")
 flags.DEFINE_bool(
   "do_predict", False, "Whether to tag the test file, and score it if it can."
@@ -71,16 +92,7 @@ flags.DEFINE_integer(
 )
 training_flags.define_new_flags()
 training_flags.define_evaluation_flags("f1")
-flags.DEFINE_integer(
-  "num_runs",
-  1,
-  "Fine-tunes this often, with the seeds seed, seed + 1, ..., in the folders "
-  "run_0, run_1, ... of output_dir; sweep_results.tsv has mean, sample "
-  "standard deviation and best of best_metric, and mean and standard deviation "
-  "of the test file's f1. Every run keeps its checkpoints: see "
-  "keep_checkpoint_max.",
-  lower_bound=1,
-)
+training_flags.define_num_runs_flag()
 
 # Without this --help leaves them to --helpfull.
 flags.adopt_module_key_flags(training_flags)
@@ -88,6 +100,16 @@ flags.adopt_module_key_flags(training_flags)
 
 def _config() -> ner.NerConfig:
   """Returns what the flags ask for."""
+  uses_features = FLAGS.approach == "features"
+  if FLAGS["feature_layers"].present and not uses_features:
+    raise ValueError("--feature_layers needs --approach=features.")
+  train = training_flags.train_config(
+    eval_every_steps=FLAGS.eval_every_steps,
+    best_metric=FLAGS.best_metric,
+    early_stopping_patience=FLAGS.early_stopping_patience,
+  )
+  if uses_features and not FLAGS["learning_rate"].present:
+    train = dataclasses.replace(train, learning_rate=_FEATURE_LEARNING_RATE)
   return ner.NerConfig(
     bert_config_file=FLAGS.bert_config_file,
     vocab_file=FLAGS.vocab_file,
@@ -108,20 +130,16 @@ def _config() -> ner.NerConfig:
     predict_batch_size=FLAGS.predict_batch_size,
     num_train_epochs=FLAGS.num_train_epochs,
     warmup_proportion=FLAGS.warmup_proportion,
-    train=training_flags.train_config(
-      eval_every_steps=FLAGS.eval_every_steps,
-      best_metric=FLAGS.best_metric,
-      early_stopping_patience=FLAGS.early_stopping_patience,
-    ),
+    train=train,
+    feature_layers=FLAGS.feature_layers if uses_features else None,
+    feature_dir=FLAGS.output_dir,  # One for all of num_runs.
   )
 
 
 def main() -> None:
   """Builds the config from the flags and runs, once or several times."""
   if FLAGS.num_runs > 1:
-    sweeps.run(
-      _config(), None, FLAGS.num_runs, ner.run, "f1", more_metrics=("test_f1",)
-    )
+    sweeps.run(_config(), ner.run, ("f1", "test_f1"), num_runs=FLAGS.num_runs)
   else:
     ner.run(_config())
 

@@ -25,8 +25,8 @@ LAYERS = {
     "pretraining_data question_answering "
     "pretraining_shards tasks.classification tasks.classification_data "
     "tasks.classification_results tasks.examples tasks.glue tasks.label_map "
-    "tasks.long_texts tasks.ner tasks.ner_data tasks.ner_features "
-    "tasks.ner_results "
+    "tasks.long_texts tasks.ner tasks.ner_bilstm tasks.ner_data "
+    "tasks.ner_features tasks.ner_results tasks.ner_vectors "
     "tasks.pretraining tasks.rows tasks.squad tasks.squad_data "
     "tasks.squad_evaluation tasks.squad_features tasks.squad_predictions "
     "tasks.swag tasks.swag_data tasks.swag_features tasks.sweeps"
@@ -83,12 +83,15 @@ INSIDE_A_LAYER = {
   ("tasks.swag_features", "tasks.swag_data"),
   ("tasks.ner", "tasks.examples"),
   ("tasks.ner", "tasks.label_map"),
+  ("tasks.ner", "tasks.ner_bilstm"),
   ("tasks.ner", "tasks.ner_data"),
   ("tasks.ner", "tasks.ner_features"),
   ("tasks.ner", "tasks.ner_results"),
+  ("tasks.ner", "tasks.ner_vectors"),
   ("tasks.ner_features", "tasks.ner_data"),
   ("tasks.ner_results", "tasks.ner_data"),
-  ("tasks.sweeps", "tasks.classification"),
+  ("tasks.ner_vectors", "tasks.ner_data"),
+  ("tasks.ner_vectors", "tasks.ner_features"),
 }
 
 

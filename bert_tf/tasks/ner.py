@@ -4,6 +4,7 @@ import dataclasses
 import os
 from collections.abc import Mapping, Sequence
 
+import keras
 import numpy as np
 import tensorflow as tf
 from absl import logging
@@ -13,15 +14,18 @@ from bert_tf import (
   heads,
   modeling,
   output_dirs,
+  record_cache,
   tokenization,
 )
 from bert_tf.modeling import Tensor
 from bert_tf.tasks import (
   examples,
   label_map,
+  ner_bilstm,
   ner_data,
   ner_features,
   ner_results,
+  ner_vectors,
 )
 from bert_tf.tasks.ner_data import Sentence
 from bert_tf.tasks.ner_features import Window
@@ -37,13 +41,6 @@ _FIRST_RESULTS = (
   "global_step",
   "loss",
 )
-
-# In the folder of a run.
-_RECORD_FILES = {
-  "train": "train.tf_record",
-  "dev": "eval.tf_record",
-  "test": "predict.tf_record",
-}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -70,6 +67,11 @@ class NerConfig:
     num_train_epochs: passes over the training file; may be a fraction.
     warmup_proportion: share of the steps with a rising learning rate, in
       [0, 1].
+    feature_layers: None to fine-tune BERT; else one of
+      ner_vectors.FEATURE_LAYERS, which are computed once by the BERT of
+      init_checkpoint, and a BiLSTM is trained on them. Batches are then of
+      sentences.
+    feature_dir: where these are kept; None for output_dir.
   """
 
   bert_config_file: str
@@ -90,6 +92,8 @@ class NerConfig:
   predict_batch_size: int = 8
   num_train_epochs: float = 3.0
   warmup_proportion: float = 0.1
+  feature_layers: str | None = None
+  feature_dir: str | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -134,24 +138,70 @@ def run(config: NerConfig) -> Results | None:
     )
   output_dir = config.train.output_dir
   output_dirs.check_classifier_head(
-    output_dir, config.train.init_checkpoint, len(labels)
+    output_dir,
+    None if config.feature_layers else config.train.init_checkpoint,
+    len(labels),
   )
   output_dirs.claim(output_dir, bert_config)
-  label_map.write(output_dir, _task(labels))
-  return _Run(config, bert_config, labels, parts).run()
+  label_map.write(output_dir, _task(config, labels))
+  inputs = ner_features.write_inputs(
+    output_dir,
+    {name: part.windows for name, part in parts.items()},
+    labels,
+    config.max_seq_length,
+    bert_config.vocab_size,
+  )
+  if config.feature_layers:
+    inputs = ner_vectors.write_inputs(
+      config.feature_dir or output_dir,
+      {name: part.sentences for name, part in parts.items()},
+      inputs,
+      labels,
+      bert_config,
+      config.train.init_checkpoint,
+      config.feature_layers,
+      {
+        **record_cache.tokenizer_settings(tokenizer),
+        "max_seq_length": config.max_seq_length,
+        "document_context": config.document_context,
+      },
+    )
+  runner = build_estimator(
+    bert_config, len(labels), config.train, config.feature_layers
+  )
+  return _Run(config, labels, parts, inputs, runner).run()
 
 
 def build_estimator(
   bert_config: modeling.BertConfig,
   num_labels: int,
   train_config: estimator.TrainConfig,
+  feature_layers: str | None = None,
 ) -> estimator.Estimator:
-  """Returns the Estimator of a model that labels words."""
+  """Returns the Estimator of a model that labels words.
+
+  Args:
+    bert_config: the model's sizes.
+    num_labels: C.
+    train_config: how to train.
+    feature_layers: as of NerConfig; the model is a BiLSTM if it is not None.
+  """
+
+  def model_fn() -> keras.Model:
+    if not feature_layers:
+      return heads.TokenModel(bert_config, num_labels)
+    return ner_bilstm.BiLstmModel(
+      ner_vectors.num_layers(feature_layers, bert_config),
+      bert_config.hidden_size,
+      num_labels,
+      ner_vectors.is_summed(feature_layers),
+    )
+
+  if feature_layers:
+    # Its BERT is no part of the model.
+    train_config = dataclasses.replace(train_config, init_checkpoint=None)
   return estimator.Estimator(
-    lambda: heads.TokenModel(bert_config, num_labels),
-    heads.token_loss,
-    heads.token_metrics,
-    train_config,
+    model_fn, heads.token_loss, heads.token_metrics, train_config
   )
 
 
@@ -161,24 +211,16 @@ class _Run:
   def __init__(
     self,
     config: NerConfig,
-    bert_config: modeling.BertConfig,
     labels: Sequence[str],
     parts: Mapping[str, _Part],
+    inputs: ner_features.WindowInputs | ner_vectors.VectorInputs,
+    runner: estimator.Estimator,
   ):
     self._config = config
     self._labels = labels
     self._parts = parts
-    self._vocab_size = bert_config.vocab_size
-    self._records = {
-      name: ner_features.write_records(
-        os.path.join(config.train.output_dir, _RECORD_FILES[name]),
-        part.windows,
-        labels,
-        config.max_seq_length,
-      )
-      for name, part in parts.items()
-    }
-    self._runner = build_estimator(bert_config, len(labels), config.train)
+    self._inputs = inputs
+    self._runner = runner
 
   def run(self) -> Results | None:
     """Trains, evaluates and predicts; see `run`."""
@@ -201,13 +243,8 @@ class _Run:
     train = self._config.train
 
     def training_batches(steps_done: int) -> tf.data.Dataset:
-      return ner_features.training_batches(
-        self._records["train"],
-        self._config.max_seq_length,
-        train.train_batch_size,
-        train.seed,
-        steps_done,
-        self._vocab_size,
+      return self._inputs.training_batches(
+        train.train_batch_size, train.seed, steps_done
       )
 
     self._runner.train(training_batches, lambda: self._evaluate()[0])
@@ -225,7 +262,7 @@ class _Run:
       predicted.extend(self._tags(part, label_ids))
       return ner_results.scores(part.sentences, predicted, self._labels)
 
-    batches = self._batches("dev", self._config.eval_batch_size)
+    batches = self._inputs.batches_once("dev", self._config.eval_batch_size)
     results = self._runner.evaluate(
       batches, on_outputs=collect, more_results=scores
     )
@@ -236,7 +273,7 @@ class _Run:
   def _predict(self) -> Results:
     """Tags the test file; returns its scores, none if it has no tags."""
     part = self._parts["test"]
-    batches = self._batches("test", self._config.predict_batch_size)
+    batches = self._inputs.batches_once("test", self._config.predict_batch_size)
     label_ids = [
       _label_ids(logits, batch)
       for batch, logits in zip(batches, self._runner.predict(batches))
@@ -248,15 +285,6 @@ class _Run:
       results["accuracy"] = ner_results.accuracy(part.sentences, predicted)
     self._write("test", part, results, predicted)
     return results
-
-  def _batches(self, name: str, batch_size: int) -> tf.data.Dataset:
-    """Returns the windows of a file once, in their order."""
-    return ner_features.batches_once(
-      self._records[name],
-      self._config.max_seq_length,
-      batch_size,
-      self._vocab_size,
-    )
 
   def _tags(
     self, part: _Part, label_ids: Sequence[np.ndarray]
@@ -308,16 +336,24 @@ def _check(
   bert_config.check_vocab(
     vocab_size, config.vocab_file, config.bert_config_file
   )
+  if config.feature_layers:
+    ner_vectors.check_layers(config.feature_layers, bert_config)
+    if not config.train.init_checkpoint:
+      raise ValueError(
+        "features are computed by a BERT that is trained: set "
+        "--init_checkpoint."
+      )
 
 
 def _read(
   config: NerConfig, tokenizer: tokenization.FullTokenizer
 ) -> tuple[tuple[str, ...], dict[str, _Part]]:
   """Returns the labels, and what is needed of "train", "dev" and "test"."""
-  task = label_map.with_saved_labels(_task(None), config.train.output_dir)
+  output_dir = config.train.output_dir
+  task = label_map.with_saved_labels(_task(config, None), output_dir)
   if task.labels is not None:
     # Labels of texts would be no tags.
-    label_map.check(config.train.output_dir, task)
+    label_map.check(output_dir, task)
   paths = _paths(config, needs_labels=task.labels is None)
   found = {
     name: ner_data.read_sentences(path, config.file_format)
@@ -380,7 +416,10 @@ def _with_steps(
   config: NerConfig, labels: Sequence[str], part: _Part
 ) -> estimator.TrainConfig:
   """Returns how to train, with the steps that the windows make."""
-  train, num_windows = config.train, len(part.windows)
+  train = config.train
+  inputs = part.sentences if config.feature_layers else part.windows
+  kind = "sentences" if config.feature_layers else "windows"
+  num_inputs = len(inputs)
   known = [*ner_results.result_names(labels), "eval_accuracy", "eval_loss"]
   if train.best_metric and train.best_metric not in (*known, "loss"):
     raise ValueError(
@@ -389,17 +428,18 @@ def _with_steps(
     )
   batch_size = train.train_batch_size
   # As run_classifier.py computes both: rounded down.
-  num_train_steps = int(num_windows / batch_size * config.num_train_epochs)
-  if num_windows < batch_size or num_train_steps < 1:
+  num_train_steps = int(num_inputs / batch_size * config.num_train_epochs)
+  if num_inputs < batch_size or num_train_steps < 1:
     raise ValueError(
-      f"{config.num_train_epochs} epochs of {num_windows} windows are too few "
+      f"{config.num_train_epochs} epochs of {num_inputs} {kind} are too few "
       f"for batches of {batch_size}; lower --train_batch_size, or raise "
       "--num_train_epochs if it is below 1."
     )
   num_warmup_steps = int(num_train_steps * config.warmup_proportion)
   logging.info(
-    "%d windows, %d steps of %d, %d of them warm-up.",
-    num_windows,
+    "%d %s, %d steps of %d, %d of them warm-up.",
+    num_inputs,
+    kind,
     num_train_steps,
     batch_size,
     num_warmup_steps,
@@ -412,10 +452,13 @@ def _with_steps(
   )
 
 
-def _task(labels: Sequence[str] | None) -> examples.Task:
+def _task(config: NerConfig, labels: Sequence[str] | None) -> examples.Task:
   """Returns what label_map.json says of a run."""
+  name = "ner"
+  if config.feature_layers:
+    name = f"ner on features {config.feature_layers}"
   return examples.Task(
-    name="ner",
+    name=name,
     labels=labels,
     metrics=(),
     train=None,

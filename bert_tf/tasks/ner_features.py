@@ -2,7 +2,8 @@
 
 import dataclasses
 import itertools
-from collections.abc import Iterator, Sequence
+import os
+from collections.abc import Iterator, Mapping, Sequence
 
 import tensorflow as tf
 from absl import logging
@@ -15,6 +16,13 @@ _NUM_LOGGED = 3
 
 # What batches have beside the input of the model.
 _LABEL_FEATURES = ("label_ids", "label_mask")
+
+# Of the parts that are read.
+RECORD_FILES = {
+  "train": "train.tf_record",
+  "dev": "eval.tf_record",
+  "test": "predict.tf_record",
+}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -222,38 +230,82 @@ def spec(max_seq_length: int) -> dict[str, tf.io.FixedLenFeature]:
   return dict.fromkeys(names, ids)
 
 
-def training_batches(
-  records: input_pipeline.RecordFiles,
-  max_seq_length: int,
-  batch_size: int,
-  seed: int,
-  steps_done: int,
-  vocab_size: int,
-) -> tf.data.Dataset:
-  """Returns endless shuffled batches of like lengths, cut to the longest.
+class WindowInputs:
+  """Batches of windows, cut to their longest.
 
-  Args and errors are those of input_pipeline.training_dataset.
+  Args:
+    records: of `write_records`, of each part.
+    max_seq_length: word pieces a record.
+    vocab_size: what every word-piece id must be below.
   """
-  batches = input_pipeline.training_dataset(
-    records,
-    spec(max_seq_length),
-    batch_size,
-    seed,
-    steps_done,
-    vocab_size,
-    group_by_length=True,
-  )
-  return input_pipeline.cut_padding(batches, max_seq_length, _LABEL_FEATURES)
+
+  def __init__(
+    self,
+    records: Mapping[str, input_pipeline.RecordFiles],
+    max_seq_length: int,
+    vocab_size: int,
+  ):
+    self._records = records
+    self._max_seq_length = max_seq_length
+    self._vocab_size = vocab_size
+
+  def training_batches(
+    self, batch_size: int, seed: int, steps_done: int
+  ) -> tf.data.Dataset:
+    """Returns endless shuffled batches of like lengths.
+
+    Args and errors are those of input_pipeline.training_dataset.
+    """
+    batches = input_pipeline.training_dataset(
+      self._records["train"],
+      spec(self._max_seq_length),
+      batch_size,
+      seed,
+      steps_done,
+      self._vocab_size,
+      group_by_length=True,
+    )
+    return self._cut(batches)
+
+  def batches_once(self, part: str, batch_size: int) -> tf.data.Dataset:
+    """Returns every window of a part once, in order."""
+    batches = input_pipeline.finite_dataset(
+      self._records[part],
+      spec(self._max_seq_length),
+      batch_size,
+      self._vocab_size,
+    )
+    return self._cut(batches)
+
+  def _cut(self, batches: tf.data.Dataset) -> tf.data.Dataset:
+    return input_pipeline.cut_padding(
+      batches, self._max_seq_length, _LABEL_FEATURES
+    )
 
 
-def batches_once(
-  records: input_pipeline.RecordFiles,
+def write_inputs(
+  folder: str,
+  windows: Mapping[str, Sequence[Window]],
+  labels: Sequence[str],
   max_seq_length: int,
-  batch_size: int,
   vocab_size: int,
-) -> tf.data.Dataset:
-  """Returns every window once, in order, in batches that are cut."""
-  batches = input_pipeline.finite_dataset(
-    records, spec(max_seq_length), batch_size, vocab_size
-  )
-  return input_pipeline.cut_padding(batches, max_seq_length, _LABEL_FEATURES)
+) -> WindowInputs:
+  """Writes the records of each part and returns what reads them.
+
+  Args:
+    folder: of the run.
+    windows: of each part.
+    labels: that the tags are among.
+    max_seq_length: word pieces a record.
+    vocab_size: of the model.
+  """
+  records = {
+    part: write_records(
+      os.path.join(folder, RECORD_FILES[part]),
+      part_windows,
+      labels,
+      max_seq_length,
+    )
+    for part, part_windows in windows.items()
+  }
+  return WindowInputs(records, max_seq_length, vocab_size)
