@@ -377,6 +377,29 @@ def test_each_pair_is_cut_for_itself_from_its_longer_text(tokenizer):
   )
 
 
+RECORD = ChoiceExample("train-1", "the of", "and", ("in", "to"), 1)
+OTHER_RECORDS = {
+  "another label": {"label": 0},
+  "another context": {"context": "the"},
+  "another question": {"question": "as"},
+  "another choice": {"choices": ("in", "is")},
+}
+
+
+@pytest.mark.parametrize("change", [*OTHER_RECORDS, "another length"])
+def test_what_changes_the_records_makes_them_again(tmp_path, tokenizer, change):
+  path = str(tmp_path / "train.tf_record")
+  swag_features.write_records(path, [RECORD], tokenizer, 12)
+  with runs.logged() as log:
+    swag_features.write_records(path, [RECORD], tokenizer, 12)
+  assert "train.tf_record is of these examples and settings: reused" in log()
+  other = dataclasses.replace(RECORD, **OTHER_RECORDS.get(change, {}))
+  length = 13 if change == "another length" else 12
+  swag_features.write_records(path, [other], tokenizer, length)
+  (found,) = tf.data.TFRecordDataset(path).as_numpy_iterator()
+  assert found == swag_features.convert_example(other, tokenizer, length)
+
+
 def write_lengths(path, lengths):
   """Writes a record for each row of lengths, numbered by its first id."""
   spec = swag_features.spec(16, len(lengths[0]))
@@ -752,7 +775,7 @@ def test_training_keeps_the_best_and_stops_early(stopped):
   assert (folder / "best" / "model.ckpt-2.index").exists()
   assert (folder / "model.ckpt-6.index").exists()
   assert "Stopped early at step 6 of 22" in log
-  assert "eval_accuracy" in log
+  assert "; best eval_accuracy 0." in log
   assert not (folder / "eval_results.txt").exists()  # No do_eval.
 
 
