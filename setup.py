@@ -27,6 +27,6 @@ setuptools.setup(
     "ner": ["seqeval"],
     "beam": ["apache-beam"],
     "plots": ["matplotlib"],
-    "test": ["pytest", "ruff", "matplotlib", "safetensors"],
+    "test": ["pytest", "ruff", "matplotlib", "safetensors", "seqeval"],
   },
 )
