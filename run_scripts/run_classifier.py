@@ -86,15 +86,7 @@ flags.DEFINE_enum(
   "each of them trained on with the text's label, and the mean of their "
   "logits decides. A pair is always cut, and another value refused.",
 )
-flags.DEFINE_integer(
-  "num_runs",
-  1,
-  "Fine-tunes this often, with the seeds seed, seed + 1, ..., in the folders "
-  "run_0, run_1, ... of output_dir; sweep_results.tsv has mean, sample "
-  "standard deviation and best of best_metric. Every run keeps its "
-  "checkpoints: see keep_checkpoint_max.",
-  lower_bound=1,
-)
+training_flags.define_num_runs_flag()
 # A boolean flag that takes a value: alone it is the paper's grid.
 flags.DEFINE(
   flags.ArgumentParser(),
@@ -174,10 +166,12 @@ def main() -> None:
   """Builds the config from the flags and runs, once or several times."""
   # What absl makes of --grid alone, and of --nogrid.
   grid = {"true": sweeps.PAPER_GRID, "false": None}.get(FLAGS.grid, FLAGS.grid)
+  config = _config()
   if grid or FLAGS.num_runs > 1:
-    sweeps.run(_config(), grid, FLAGS.num_runs)
+    metrics = classification.result_names(config.task)
+    sweeps.run(config, classification.run, metrics, grid, FLAGS.num_runs)
   else:
-    classification.run(_config())
+    classification.run(config)
 
 
 if __name__ == "__main__":

@@ -7,7 +7,12 @@ import training_flags
 from absl import flags
 
 from bert_tf import checkpoints, question_answering
-from bert_tf.tasks import squad, squad_features, squad_predictions
+from bert_tf.tasks import (
+  squad,
+  squad_features,
+  squad_predictions,
+  sweeps,
+)
 
 FLAGS = flags.FLAGS
 
@@ -61,6 +66,7 @@ flags.DEFINE_float(
 
 training_flags.define_new_flags()
 training_flags.define_evaluation_flags("f1")
+training_flags.define_num_runs_flag()
 flags.DEFINE_bool(
   "cut_padding",
   False,
@@ -132,6 +138,16 @@ def _converse(config: squad.SquadConfig) -> None:
 def main() -> None:
   """Builds the configs from the flags and runs."""
   config = _config()
+  if FLAGS.num_runs > 1:
+    metrics = squad.result_names(FLAGS.version_2_with_negative)
+    sweeps.run(
+      config,
+      squad.run,
+      metrics,
+      num_runs=FLAGS.num_runs,
+      evaluation_flag="do_predict",
+    )
+    return
   if FLAGS.do_train or FLAGS.do_predict or not FLAGS.interactive:
     if squad.run(config) is None:
       return

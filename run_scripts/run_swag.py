@@ -76,14 +76,7 @@ flags.DEFINE_bool(
 )
 training_flags.define_new_flags()
 training_flags.define_evaluation_flags(swag.RESULTS[0])
-flags.DEFINE_integer(
-  "num_runs",
-  1,
-  "Fine-tunes this often, with the seeds seed, seed + 1, ..., in the folders "
-  "run_0, run_1, ... of output_dir; sweep_results.tsv has mean, sample "
-  "standard deviation and best of best_metric.",
-  lower_bound=1,
-)
+training_flags.define_num_runs_flag()
 
 # Without this --help leaves them to --helpfull.
 flags.adopt_module_key_flags(training_flags)
@@ -146,13 +139,7 @@ def _config() -> swag.SwagConfig:
 def main() -> None:
   """Builds the config from the flags and runs, once or several times."""
   if FLAGS.num_runs > 1:
-    sweeps.run(
-      _config(),
-      grid=None,
-      num_runs=FLAGS.num_runs,
-      run_fn=swag.run,
-      default_metric=swag.RESULTS[0],
-    )
+    sweeps.run(_config(), swag.run, swag.RESULTS, num_runs=FLAGS.num_runs)
   else:
     swag.run(_config())
 

@@ -126,6 +126,19 @@ def define_evaluation_flags(default_metric: str) -> None:
   )
 
 
+def define_num_runs_flag() -> None:
+  """Defines how many seeds are tried."""
+  flags.DEFINE_integer(
+    "num_runs",
+    1,
+    "Fine-tunes this often, with the seeds seed, seed + 1, ..., in the folders "
+    "run_0, run_1, ... of output_dir; sweep_results.tsv has mean and sample "
+    "standard deviation of the results, and the best run by best_metric. Every "
+    "run keeps its checkpoints: see keep_checkpoint_max.",
+    lower_bound=1,
+  )
+
+
 def train_config(**settings: Any) -> estimator.TrainConfig:
   """Returns the config of the flags.
 

@@ -230,6 +230,7 @@ def test_features_need_a_checkpoint(data, tmp_path):
   assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.slow
 def test_layers_alone_on_the_command_line_are_refused(run_script, tmp_path):
   result = run_script(
     "run_ner.py",

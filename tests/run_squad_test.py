@@ -647,7 +647,7 @@ MISTAKES = {
         tmp_path / "out", eval_every_steps=5, best_metric="best_f1"
       )
     },
-    "best_metric 'best_f1' is no score; use exact_match, f1.",
+    "best_metric 'best_f1' is no score; use f1, exact_match.",
   ),
   "not SQuAD to predict": (
     lambda data, tmp_path: {"predict_file": str(data / "config.json")},

@@ -36,20 +36,27 @@ def config_of(output_dir, **train):
   )
 
 
-@pytest.fixture
-def done(monkeypatch):
-  """Replaces a run by a formula; a list of the configs that were run."""
-  found = []
+METRICS = ("macro_f1", "eval_loss")
 
-  def run(config):
-    found.append(config)
+
+class Runs(list):
+  """A run by a formula; the configs that it was called with."""
+
+  def __call__(self, config):
+    self.append(config)
     rate, seed = config.train.learning_rate, config.train.seed
     score = 100 * rate + config.train.train_batch_size / 100 + seed / 10
     os.makedirs(config.train.output_dir, exist_ok=True)
     return {"macro_f1": score, "eval_loss": -score, "global_step": 5}
 
-  monkeypatch.setattr(classification, "run", run)
-  return found
+
+@pytest.fixture
+def done():
+  return Runs()
+
+
+def sweep(config, run_fn, grid, num_runs):
+  sweeps.run(config, run_fn, METRICS, grid, num_runs)
 
 
 def test_the_papers_grid_is_eighteen_cells():
@@ -98,7 +105,7 @@ def test_what_is_no_grid_is_refused(grid, expected):
 
 @pytest.mark.slow
 def test_every_cell_and_seed_is_run_and_compared(tmp_path, done):
-  sweeps.run(config_of(tmp_path), GRID, 2)
+  sweep(config_of(tmp_path), done, GRID, 2)
   assert len(done) == 8
   found = rows_of(tmp_path / "sweep_results.tsv")
   # Of the formula: 100 rate + batch / 100 + seed / 10 with seeds 7 and 8.
@@ -113,10 +120,12 @@ def test_every_cell_and_seed_is_run_and_compared(tmp_path, done):
   each = rows_of(tmp_path / "sweep_runs.tsv")
   assert [row["seed"] for row in each] == ["7", "8"] * 4
   assert float(each[0]["eval_loss"]) == pytest.approx(-1.04)
+  # Of what does not decide too.
+  assert float(first["eval_loss_mean"]) == pytest.approx(-1.13)
 
 
 def test_a_loss_is_sorted_from_the_lowest(tmp_path, done):
-  sweeps.run(config_of(tmp_path, best_metric="eval_loss"), GRID, 1)
+  sweep(config_of(tmp_path, best_metric="eval_loss"), done, GRID, 1)
   found = rows_of(tmp_path / "sweep_results.tsv")
   values = [float(row["eval_loss_mean"]) for row in found]
   assert values == sorted(values)
@@ -127,48 +136,37 @@ def test_a_loss_is_sorted_from_the_lowest(tmp_path, done):
 def test_finished_runs_are_not_repeated_unless_the_config_changed(
   tmp_path, done
 ):
-  sweeps.run(config_of(tmp_path), None, 2)
+  sweep(config_of(tmp_path), done, None, 2)
   expected = (tmp_path / "sweep_results.tsv").read_text()
-  sweeps.run(config_of(tmp_path), None, 2)
+  sweep(config_of(tmp_path), done, None, 2)
   assert len(done) == 2
   assert (tmp_path / "sweep_results.tsv").read_text() == expected
-  sweeps.run(config_of(tmp_path), None, 3)
+  sweep(config_of(tmp_path), done, None, 3)
   assert [config.train.seed for config in done] == [7, 8, 9]
   longer = dataclasses.replace(config_of(tmp_path), max_seq_length=64)
-  sweeps.run(longer, None, 3)
+  sweep(longer, done, None, 3)
   assert len(done) == 6
 
 
-def test_an_interrupted_run_ends_the_sweep_and_is_run_again(
-  tmp_path, done, monkeypatch
-):
-  whole = classification.run
-  monkeypatch.setattr(
-    classification,
-    "run",
-    lambda config: None if config.train.seed == 8 else whole(config),
-  )
-  sweeps.run(config_of(tmp_path), None, 3)
+def test_an_interrupted_run_ends_the_sweep_and_is_run_again(tmp_path, done):
+  def interrupted(config):
+    return None if config.train.seed == 8 else done(config)
+
+  sweep(config_of(tmp_path), interrupted, None, 3)
   assert len(done) == 1
-  monkeypatch.setattr(classification, "run", whole)
-  sweeps.run(config_of(tmp_path), None, 3)
+  sweep(config_of(tmp_path), done, None, 3)
   assert [config.train.seed for config in done] == [7, 8, 9]
 
 
-def test_a_run_that_diverges_counts_as_failed_and_comes_last(
-  tmp_path, done, monkeypatch
-):
-  whole = classification.run
-
+def test_a_run_that_diverges_counts_as_failed_and_comes_last(tmp_path, done):
   def run(config):
     if config.train.learning_rate == 3e-3:
       os.makedirs(config.train.output_dir)
       raise estimator.DivergedError("the loss became nan by step 3.")
-    return whole(config)
+    return done(config)
 
-  monkeypatch.setattr(classification, "run", run)
   with runs.logged() as lines:
-    sweeps.run(config_of(tmp_path), "learning_rate=3e-3,1e-3", 1)
+    sweep(config_of(tmp_path), run, "learning_rate=3e-3,1e-3", 1)
   assert "nan by step 3. This run counts as failed." in lines()
   found = rows_of(tmp_path / "sweep_results.tsv")
   assert [row["learning_rate"] for row in found] == ["0.001", "0.003"]
@@ -178,7 +176,7 @@ def test_a_run_that_diverges_counts_as_failed_and_comes_last(
 def test_a_sweep_without_evaluation_is_refused(tmp_path):
   config = dataclasses.replace(config_of(tmp_path), do_eval=False)
   with pytest.raises(ValueError, match="set --do_train and --do_eval"):
-    sweeps.run(config, None, 2)
+    sweep(config, classification.run, None, 2)
 
 
 base = classification_test.base
@@ -192,7 +190,7 @@ def test_runs_of_other_seeds_are_those_of_that_seed_alone(base, tmp_path):
     do_eval=True,
     train={"seed": 3, "keep_checkpoint_max": 1},
   )
-  sweeps.run(config, None, 2)
+  sweep(config, classification.run, None, 2)
   alone = dataclasses.replace(
     config,
     train=dataclasses.replace(

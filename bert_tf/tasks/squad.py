@@ -140,6 +140,14 @@ def run(config: SquadConfig) -> dict[str, float | int] | None:
   return _predict(config, runner, tokenizer, asked)
 
 
+def result_names(version_2_with_negative: bool) -> tuple[str, ...]:
+  """Returns the names of the scores, the one that decides on the best first."""
+  names = ["f1", "exact_match"]
+  if version_2_with_negative:
+    names += [f"{kind}_{name}" for kind in _KINDS for name in ("f1", "exact")]
+  return tuple(names)
+
+
 def build_estimator(
   bert_config: modeling.BertConfig, train_config: estimator.TrainConfig
 ) -> estimator.Estimator:
@@ -178,9 +186,7 @@ def _check_evaluation(config: SquadConfig) -> None:
     raise ValueError(
       "--eval_every_steps needs --predict_file, a SQuAD JSON file with answers."
     )
-  known = ["exact_match", "f1"]
-  if config.predictions.version_2_with_negative:
-    known += [f"{kind}_{name}" for kind in _KINDS for name in ("exact", "f1")]
+  known = result_names(config.predictions.version_2_with_negative)
   metric = config.train.best_metric
   if metric and metric not in known:
     raise ValueError(
@@ -266,7 +272,7 @@ def _with_steps(
     train,
     num_train_steps=num_train_steps,
     num_warmup_steps=int(num_train_steps * config.warmup_proportion),
-    best_metric=train.best_metric or "f1",
+    best_metric=train.best_metric or result_names(False)[0],
   )
 
 

@@ -19,7 +19,6 @@ import tensorflow as tf
 from absl import logging
 
 from bert_tf import estimator, periodic_evaluation
-from bert_tf.tasks import classification
 
 # Devlin et al. 2019, A.3.
 PAPER_GRID = (
@@ -43,7 +42,6 @@ class Config(Protocol):
 
   train: estimator.TrainConfig
   do_train: bool
-  do_eval: bool
   num_train_epochs: float
 
 
@@ -121,40 +119,38 @@ def plan(grid: str | None, num_runs: int, seed: int) -> list[Run]:
 
 def run(
   config: Config,
-  grid: str | None,
-  num_runs: int,
-  run_fn: Callable[[Any], Settings | None] | None = None,
-  default_metric: str | None = None,
-  more_metrics: Sequence[str] = (),
+  run_fn: Callable[[Any], Settings | None],
+  metrics: Sequence[str],
+  grid: str | None = None,
+  num_runs: int = 1,
+  evaluation_flag: str = "do_eval",
 ) -> None:
   """Fine-tunes once for each cell of a grid and seed; compares the results.
 
   Every run has a folder of its own in the config's output_dir. Beside them are
-  sweep_runs.tsv, a row a run, and sweep_results.tsv, a row a cell with mean,
-  sample standard deviation and best of the metric, the best cell first. What
-  is finished is not done again, unless its config has changed.
+  sweep_runs.tsv, a row a run, and sweep_results.tsv, a row a cell with mean
+  and sample standard deviation of the metrics, the best cell first. What is
+  finished is not done again, unless its config has changed.
 
   Args:
     config: of every run, but for what the grid and the seeds set.
+    run_fn: does one run; returns its results, None if a signal ended it.
+    metrics: results that are compared, if any run has them; the first of them
+      decides, unless the config has a best_metric.
     grid: see `plan`.
     num_runs: see `plan`.
-    run_fn: does one run and returns its results; None for classification.run.
-    default_metric: what is compared without best_metric; None for the first
-      result of a classification task.
-    more_metrics: results whose mean and standard deviation are given too, if
-      any run has them.
+    evaluation_flag: the field of the config that asks for the results.
 
   Raises:
     ValueError: if the grid is none, or for what a run raises.
   """
-  if not (config.do_train and config.do_eval):
+  if not (config.do_train and getattr(config, evaluation_flag)):
     raise ValueError(
       "a grid and several runs compare what was trained on the dev file: set "
-      "--do_train and --do_eval."
+      f"--do_train and --{evaluation_flag}."
     )
-  run_fn = run_fn or classification.run
-  metric = config.train.best_metric or default_metric
-  metric = metric or classification.result_names(config.task)[0]
+  metric = config.train.best_metric or metrics[0]
+  others = [name for name in metrics if name != metric]
   output_dir = config.train.output_dir
   runs = plan(grid, num_runs, config.train.seed)
   found = []
@@ -166,7 +162,7 @@ def run(
       return
     found.append((one, results))
     _write_table(output_dir, "sweep_runs.tsv", _run_rows(config, found))
-    rows = _cell_rows(config, found, metric, more_metrics)
+    rows = _cell_rows(config, found, metric, others)
     _write_table(output_dir, "sweep_results.tsv", rows)
   for row in rows:
     logging.info("%s", ", ".join(f"{name} {row[name]}" for name in row))
@@ -247,13 +243,11 @@ def _cell_rows(
   config: Config,
   found: Sequence[tuple[Run, Settings]],
   metric: str,
-  more_metrics: Sequence[str],
+  others: Sequence[str],
 ) -> list[dict[str, Any]]:
   """Returns a row a cell, the best mean first, those that failed last."""
   sign = -1.0 if periodic_evaluation.is_better(metric, 0.0, 1.0) else 1.0
-  more_names = [
-    name for name in more_metrics if any(name in r for _, r in found)
-  ]
+  others = [name for name in others if any(name in r for _, r in found)]
   rows = []
   for _, group in itertools.groupby(found, key=lambda pair: pair[0].cell):
     group = list(group)
@@ -262,7 +256,7 @@ def _cell_rows(
     ranks = [-math.inf if math.isnan(v) else sign * v for v in values]
     best = ranks.index(max(ranks))
     more = {}
-    for name in more_names:
+    for name in others:
       more_values = [results.get(name, math.nan) for _, results in group]
       more |= _mean_and_spread(name, more_values)
     rows.append(
