@@ -4,7 +4,8 @@ Nothing of bert_tf is used: readers, tokenization, model and optimizer are of
 transformers and PyTorch, `pip install torch transformers scikit-learn scipy`.
 The recipe is run_classifier.py's and run_squad.py's: as many steps, linear
 warm-up over a tenth of them and linear decay, weight decay 0.01 except of
-biases and layer norms, gradients clipped at a global norm of 1.
+biases and layer norms, gradients clipped at a global norm of 1; with
+--nocorrect_bias Adam without bias correction, as in BERT's release.
 """
 
 import collections
@@ -38,6 +39,9 @@ flags.DEFINE_float("learning_rate", 5e-5, "Peak learning rate.")
 flags.DEFINE_float("num_train_epochs", 3.0, "Passes over the training file.")
 flags.DEFINE_integer("num_runs", 1, "Runs, with seeds seed, seed + 1, ...")
 flags.DEFINE_integer("seed", 12345, "Of the first run.")
+flags.DEFINE_bool(
+  "correct_bias", True, "Whether Adam corrects the bias of its moments."
+)
 flags.DEFINE_bool("version_2_with_negative", False, "SQuAD 2.0.")
 flags.mark_flags_as_required(["model_dir", "task_name"])
 
@@ -107,9 +111,6 @@ def _train(model, features, collate, num_examples, seed):
     lr=FLAGS.learning_rate,
     eps=1e-6,
   )
-  schedule = transformers.get_linear_schedule_with_warmup(
-    optimizer, num_steps // 10, num_steps
-  )
   order = np.random.default_rng(seed)
   model.train()
   start = time.monotonic()
@@ -120,13 +121,28 @@ def _train(model, features, collate, num_examples, seed):
       batch = collate([features[j] for j in shuffled[i : i + batch_size]])
       model(**batch).loss.backward()
       torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+      _set_rates(optimizer, step, num_steps)
       optimizer.step()
-      schedule.step()
       optimizer.zero_grad()
       step += 1
       if step == num_steps:
         break
   return time.monotonic() - start
+
+
+def _set_rates(optimizer, step, num_steps):
+  """Sets learning rate and weight decay of a step, counted from 0."""
+  num_warmup_steps = num_steps // 10
+  rate = FLAGS.learning_rate * (1 - step / num_steps)
+  if step < num_warmup_steps:
+    rate = FLAGS.learning_rate * step / num_warmup_steps
+  scale = 1.0
+  if not FLAGS.correct_bias:
+    beta1, beta2 = optimizer.defaults["betas"]
+    scale = (1 - beta1 ** (step + 1)) / (1 - beta2 ** (step + 1)) ** 0.5
+  for group, decay in zip(optimizer.param_groups, (0.01, 0.0)):
+    # Taken times the rate; undone here so that only Adam's part is scaled.
+    group["lr"], group["weight_decay"] = rate * scale, decay / scale
 
 
 def _is_plain(name):
