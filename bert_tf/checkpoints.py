@@ -14,6 +14,8 @@ import numpy as np
 import tensorflow as tf
 from absl import logging
 
+from bert_tf import text_files
+
 GLOBAL_STEP = "global_step"
 SLOT_SUFFIXES = ("/adam_m", "/adam_v")
 
@@ -150,12 +152,10 @@ def save(
 def _write_state(output_dir: str, kept: Sequence[str]) -> None:
   """Writes the `checkpoint` file: the newest, then all from the oldest on."""
   names = [os.path.basename(path) for path in kept]
-  lines = [f'model_checkpoint_path: "{names[-1]}"\n']
-  lines += [f'all_model_checkpoint_paths: "{name}"\n' for name in names]
+  lines = [f'model_checkpoint_path: "{names[-1]}"']
+  lines += [f'all_model_checkpoint_paths: "{name}"' for name in names]
   path = os.path.join(output_dir, "checkpoint")
-  with tf.io.gfile.GFile(path + ".tmp", "w") as writer:
-    writer.write("".join(lines))
-  tf.io.gfile.rename(path + ".tmp", path, overwrite=True)
+  text_files.write_lines(path, lines)
 
 
 def listed(output_dir: str) -> list[str]:

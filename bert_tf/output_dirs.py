@@ -7,7 +7,7 @@ import numpy as np
 import tensorflow as tf
 from absl import logging
 
-from bert_tf import checkpoints, modeling
+from bert_tf import checkpoints, modeling, text_files
 
 
 def claim(output_dir: str, bert_config: modeling.BertConfig) -> None:
@@ -33,9 +33,7 @@ def claim(output_dir: str, bert_config: modeling.BertConfig) -> None:
         "choose another --output_dir."
       )
     return
-  with tf.io.gfile.GFile(path + ".tmp", "w") as writer:
-    writer.write(bert_config.to_json_string())
-  tf.io.gfile.rename(path + ".tmp", path, overwrite=True)
+  text_files.write(path, [bert_config.to_json_string()])
 
 
 def check_classifier_head(
@@ -113,9 +111,6 @@ def write_results(
 
 
 def write_lines(path: str, lines: Iterable[str]) -> None:
-  """Writes a file of lines; whole or not at all."""
-  with tf.io.gfile.GFile(path + ".tmp", "w") as writer:
-    for line in lines:
-      writer.write(line + "\n")
-  tf.io.gfile.rename(path + ".tmp", path, overwrite=True)
+  """Writes and logs a file of lines; whole or not at all."""
+  text_files.write_lines(path, lines)
   logging.info("Wrote %s.", path)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 import tensorflow as tf
 from absl import logging
 
-from bert_tf import checkpoints
+from bert_tf import checkpoints, text_files
 
 Results = Mapping[str, float | int]
 
@@ -107,12 +107,14 @@ class PeriodicEvaluation:
     self._evaluations.append(results)
     if self._best_index() == len(self._evaluations) - 1:
       checkpoints.save(self._folder, tensors, keep_checkpoint_max=1)
-      self._write(
-        "best_eval_results.txt",
-        "".join(f"{name} = {value}\n" for name, value in results.items()),
+      text_files.write_lines(
+        os.path.join(self._folder, "best_eval_results.txt"),
+        (f"{name} = {value}" for name, value in results.items()),
       )
     history = {"metric": self._metric, "evaluations": self._evaluations}
-    self._write(HISTORY_FILE, json.dumps(history, indent=1))
+    text_files.write_lines(
+      os.path.join(self._folder, HISTORY_FILE), [json.dumps(history, indent=1)]
+    )
     parts = [
       f"{name} {value:.4g}"
       for name, value in results.items()
@@ -165,10 +167,3 @@ class PeriodicEvaluation:
     if known:
       logging.info("%d evaluations are known.", len(known))
     return known
-
-  def _write(self, name: str, text: str) -> None:
-    """Writes a file beside the best checkpoint; whole or not at all."""
-    path = os.path.join(self._folder, name)
-    with tf.io.gfile.GFile(path + ".tmp", "w") as writer:
-      writer.write(text)
-    tf.io.gfile.rename(path + ".tmp", path, overwrite=True)

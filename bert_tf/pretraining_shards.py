@@ -7,14 +7,21 @@ import json
 import os
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import tensorflow as tf
 import tqdm
 from absl import logging
 
-from bert_tf import corpus, features, pretraining_data, worker_pool
+from bert_tf import (
+  corpus,
+  features,
+  file_access,
+  pretraining_data,
+  text_files,
+  worker_pool,
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -60,8 +67,14 @@ class Summary:
 
 
 @dataclasses.dataclass(frozen=True)
-class _Task:
-  """One shard to build."""
+class Task:
+  """One shard to build.
+
+  Attributes:
+    shard: the documents.
+    seed: of its draws.
+    output_files: what takes its instances, in turn if there are several.
+  """
 
   shard: corpus.Shard
   seed: int
@@ -71,6 +84,13 @@ class _Task:
     return f"shard {self.shard.index} ({self.output_files[0]})"
 
 
+# Builds shards, by whatever means, and returns the counts by their index.
+Builder = Callable[
+  [pretraining_data.PretrainingDataConfig, Sequence[Task]],
+  dict[int, pretraining_data.ShardCounts],
+]
+
+
 def create(
   config: pretraining_data.PretrainingDataConfig,
   input_files: Sequence[str],
@@ -78,6 +98,7 @@ def create(
   num_shards: int = 1,
   num_workers: int = 1,
   resume: bool = False,
+  build: Builder | None = None,
 ) -> Summary:
   """Turns text files into TFRecords of pre-training instances.
 
@@ -96,6 +117,7 @@ def create(
     num_workers: processes that build shards, at most `num_shards`.
     resume: whether shards that are there are kept and the others built. The
       settings of the run that began must be those of this one.
+    build: builds the shards; None does it here, on `num_workers` processes.
 
   Returns:
     What was built; it is logged, too.
@@ -114,7 +136,11 @@ def create(
   tasks = _tasks(shards, config.random_seed, names)
   settings = _settings(config, input_files, shards, names)
   pending = _prepare(tasks, settings, output_file, resume)
-  counts = _build(config, pending, num_workers)
+  build = build or functools.partial(_build_here, num_workers=num_workers)
+  try:
+    counts = build(config, pending)
+  finally:
+    _remove_unfinished(pending)  # Of a worker that was killed.
   _write_settings(settings, output_file)
   summary = Summary(
     _total(counts),
@@ -195,11 +221,11 @@ def _check_not_input(names: Sequence[str], inputs: Sequence[str]) -> None:
 
 def _tasks(
   shards: Sequence[corpus.Shard], random_seed: int, names: Sequence[str]
-) -> list[_Task]:
+) -> list[Task]:
   """One task a shard."""
   count = len(shards)
   return [
-    _Task(
+    Task(
       shard,
       shard_seed(random_seed, shard.index, count),
       tuple(names) if count == 1 else (names[shard.index],),
@@ -221,10 +247,11 @@ def _settings(
   """
   settings = dataclasses.asdict(config)
   settings.update(settings.pop("masking_config"))
-  with open(config.vocab_file, "rb") as reader:
+  with file_access.open_bytes(config.vocab_file) as reader:
     settings["vocab_file"] = hashlib.sha256(reader.read()).hexdigest()
   settings["input_file"] = [
-    [os.path.basename(path), os.path.getsize(path)] for path in input_files
+    [os.path.basename(path), file_access.num_bytes(path)]
+    for path in input_files
   ]
   settings["num_shards"] = len(shards)
   settings["output_file"] = [os.path.basename(name) for name in names]
@@ -232,11 +259,11 @@ def _settings(
 
 
 def _prepare(
-  tasks: Sequence[_Task],
+  tasks: Sequence[Task],
   settings: dict[str, Any],
   output_file: str,
   resume: bool,
-) -> list[_Task]:
+) -> list[Task]:
   """Makes the place ready; returns the tasks to do."""
   note = settings_file(output_file)
   pending = list(tasks)
@@ -263,11 +290,10 @@ def _write_settings(settings: dict[str, Any], output_file: str) -> None:
   """Notes what the files are made of, for a run that resumes."""
   note = settings_file(output_file)
   tf.io.gfile.makedirs(os.path.dirname(note) or ".")
-  with tf.io.gfile.GFile(note, "w") as writer:
-    writer.write(json.dumps(settings, indent=2) + "\n")
+  text_files.write_lines(note, [json.dumps(settings, indent=2)])
 
 
-def _is_finished(task: _Task) -> bool:
+def _is_finished(task: Task) -> bool:
   return all(map(tf.io.gfile.exists, task.output_files))
 
 
@@ -298,10 +324,12 @@ def _tokenizer(config: pretraining_data.PretrainingDataConfig):
   return pretraining_data.load_tokenizer(config)
 
 
-def _build_task(
-  config: pretraining_data.PretrainingDataConfig, task: _Task, report: Any
+def build_task(
+  config: pretraining_data.PretrainingDataConfig,
+  task: Task,
+  report: Callable[[int], None],
 ) -> pretraining_data.ShardCounts:
-  """Builds one shard, in whatever process."""
+  """Builds one shard, in whatever process; as `build_shard`."""
   return pretraining_data.build_shard(
     task.shard,
     config,
@@ -312,12 +340,12 @@ def _build_task(
   )
 
 
-def _build(
+def _build_here(
   config: pretraining_data.PretrainingDataConfig,
-  tasks: Sequence[_Task],
+  tasks: Sequence[Task],
   num_workers: int,
 ) -> dict[int, pretraining_data.ShardCounts]:
-  """Builds the shards; shows a progress bar on a terminal."""
+  """Builds shards on this machine; shows a progress bar on a terminal."""
   num_passes = config.dupe_factor + 1  # One to read.
   num_documents = sum(task.shard.num_documents for task in tasks)
   counts = {}
@@ -331,7 +359,7 @@ def _build(
   ) as bar:
     bar.set_postfix_str(f"0/{len(tasks)} shards")
     results = worker_pool.run(
-      functools.partial(_build_task, config), tasks, num_workers, bar.update
+      functools.partial(build_task, config), tasks, num_workers, bar.update
     )
     try:
       for task, shard_counts in results:
@@ -339,11 +367,10 @@ def _build(
         bar.set_postfix_str(f"{len(counts)}/{len(tasks)} shards")
     finally:
       results.close()
-      _remove_unfinished(tasks)  # Of a worker that was killed.
   return counts
 
 
-def _remove_unfinished(tasks: Sequence[_Task]) -> None:
+def _remove_unfinished(tasks: Sequence[Task]) -> None:
   """Removes hidden files of runs that were killed."""
   for task in tasks:
     for path in task.output_files:

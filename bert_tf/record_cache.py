@@ -13,7 +13,7 @@ from typing import Any
 import tensorflow as tf
 from absl import logging
 
-from bert_tf import features, input_pipeline, tokenization
+from bert_tf import features, input_pipeline, text_files, tokenization
 
 
 def write(
@@ -40,8 +40,7 @@ def write(
   with features.open_records([path]) as writer:
     write_all(writer)
     settings["num_records"] = writer.num_written
-  with tf.io.gfile.GFile(note, "w") as note_writer:
-    note_writer.write(json.dumps(settings, indent=2) + "\n")
+  text_files.write_lines(note, [json.dumps(settings, indent=2)])
   return input_pipeline.RecordFiles((path,), writer.num_written)
 
 

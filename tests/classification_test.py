@@ -489,11 +489,11 @@ MISTAKES = {
   ),
   "fewer examples than a batch": (
     lambda f: {"train": {"train_batch_size": 45}},
-    "train.tsv has 44 examples, fewer than one batch of 45; lower",
+    "44 training examples are fewer than one batch of 45; lower",
   ),
   "less than one step": (
     lambda f: {"num_train_epochs": 0.1},
-    "num_train_epochs 0.1 of 44 examples is less than one batch of 8",
+    "num_train_epochs 0.1 of 44 training examples is less than one batch of 8",
   ),
   "a head of other labels": (
     lambda f: {

@@ -180,7 +180,7 @@ MISTAKES = {
   ),
   "fewer texts than a batch": (
     lambda m: m.fit(["of", "in"], ["a", "b"]),
-    "fewer than one batch of 32",
+    "2 training examples are fewer than one batch of 32",
   ),
   "nothing fitted": (
     lambda m: m.predict(["of"]),

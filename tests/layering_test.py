@@ -14,11 +14,11 @@ LAYERS = {
   0: "corpus masking metrics pydoc_corpus tokenization vocabulary worker_pool",
   1: (
     "checkpoints distribution features heads input_pipeline modeling "
-    "optimization text_ops"
+    "optimization precision text_files text_ops"
   ),
   2: (
     "curves estimator export interop output_dirs periodic_evaluation "
-    "progress record_cache run_start stop_signals"
+    "progress record_cache run_start stop_signals training_step"
   ),
   3: (
     "classifier extend_vocab feature_extraction fill_mask pretraining_beam "
@@ -29,7 +29,8 @@ LAYERS = {
     "tasks.ner_features tasks.ner_results tasks.ner_vectors "
     "tasks.pretraining tasks.rows tasks.squad tasks.squad_data "
     "tasks.squad_evaluation tasks.squad_features tasks.squad_predictions "
-    "tasks.swag tasks.swag_data tasks.swag_features tasks.sweeps"
+    "tasks.swag tasks.swag_data tasks.swag_features tasks.sweeps "
+    "tasks.training_steps"
   ),
 }
 LAYER_OF = {
@@ -43,14 +44,19 @@ INSIDE_A_LAYER = {
   ("classifier", "tasks.classification_results"),
   ("classifier", "tasks.examples"),
   ("classifier", "tasks.label_map"),
+  ("checkpoints", "text_files"),
   ("corpus", "pydoc_corpus"),
   ("vocabulary", "tokenization"),
   ("heads", "modeling"),
+  ("optimization", "distribution"),
   ("optimization", "modeling"),
+  ("precision", "modeling"),
   ("estimator", "periodic_evaluation"),
   ("estimator", "progress"),
   ("estimator", "run_start"),
   ("estimator", "stop_signals"),
+  ("estimator", "training_step"),
+  ("training_step", "progress"),
   ("export", "estimator"),
   ("pretraining_shards", "pretraining_data"),
   ("question_answering", "tasks.squad_data"),
@@ -63,6 +69,7 @@ INSIDE_A_LAYER = {
   ("tasks.classification", "tasks.examples"),
   ("tasks.classification", "tasks.label_map"),
   ("tasks.classification", "tasks.long_texts"),
+  ("tasks.classification", "tasks.training_steps"),
   ("tasks.classification_data", "tasks.long_texts"),
   ("tasks.classification_results", "tasks.long_texts"),
   ("tasks.classification_data", "tasks.examples"),
@@ -71,6 +78,7 @@ INSIDE_A_LAYER = {
   ("tasks.glue", "tasks.examples"),
   ("tasks.label_map", "tasks.examples"),
   ("tasks.squad", "tasks.squad_data"),
+  ("tasks.squad", "tasks.training_steps"),
   ("tasks.squad", "tasks.squad_features"),
   ("tasks.squad", "tasks.squad_predictions"),
   ("tasks.squad_evaluation", "tasks.squad_data"),
@@ -78,6 +86,7 @@ INSIDE_A_LAYER = {
   ("tasks.squad_predictions", "tasks.squad_data"),
   ("tasks.squad_predictions", "tasks.squad_features"),
   ("tasks.swag", "tasks.swag_data"),
+  ("tasks.swag", "tasks.training_steps"),
   ("tasks.swag", "tasks.swag_features"),
   ("tasks.swag_data", "tasks.rows"),
   ("tasks.swag_features", "tasks.swag_data"),
@@ -85,6 +94,7 @@ INSIDE_A_LAYER = {
   ("tasks.ner", "tasks.label_map"),
   ("tasks.ner", "tasks.ner_bilstm"),
   ("tasks.ner", "tasks.ner_data"),
+  ("tasks.ner", "tasks.training_steps"),
   ("tasks.ner", "tasks.ner_features"),
   ("tasks.ner", "tasks.ner_results"),
   ("tasks.ner", "tasks.ner_vectors"),

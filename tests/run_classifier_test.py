@@ -236,7 +236,7 @@ def test_a_sweep_evaluates_while_training_and_stops_early(data, run_script):
   assert "bert/pooler/dense/bias/adam_m" in shapes
   assert "bert/embeddings/word_embeddings/adam_m" not in shapes
   # Of 64 texts of 1 to 4 words, with room for 3, those of 4 make two windows.
-  assert "80 examples, 20 steps of 32" in result.stderr
+  assert "80 training examples, 20 steps of 32" in result.stderr
 
 
 # Behaviour of the original, flag by flag.

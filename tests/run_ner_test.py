@@ -148,7 +148,7 @@ def trained(data, run_script):
 def test_training_learns_the_entities(trained):
   folder, log = trained
   # int(120 sentences / 16 a batch * 20 epochs), a tenth of them warm-up.
-  assert "120 windows, 150 steps of 16, 15 of them warm-up" in log
+  assert "120 training windows, 150 steps of 16, 15 of them warm-up" in log
   losses = curves.read(str(folder))["loss"]
   assert losses[150] < 0.1 * losses[15]
   found = results(folder / "eval_results.txt")
@@ -459,7 +459,7 @@ MISTAKES = {
   "no entities": (with_file("train", "a O\n" * 40), "every tag is O"),
   "few windows": (
     with_file("train", "a I-LOC\nb I-PER\n"),
-    "3.0 epochs of 1 windows are too few for batches of 16",
+    "1 training windows are fewer than one batch of 16; lower",
   ),
   "unknown label": (
     with_file("dev", "a O\nb B-ORG\n"),

@@ -250,7 +250,7 @@ def test_training_learns_to_answer(data, tmp_path, version):
   with runs.logged() as log:
     squad.run(squad_config(data, tmp_path, version))
   # 64 questions / 16 a batch * 40 epochs.
-  assert "64 questions, 64 windows, 160 steps of 16" in log()
+  assert "64 training questions, 160 steps of 16" in log()
   losses = curves.read(str(tmp_path))["loss"]
   assert losses[160] < 0.1 * losses[20]
   # Updates after the first of 16 warm-up steps rise by a sixteenth each.
@@ -621,7 +621,10 @@ MISTAKES = {
     lambda data, tmp_path: {"vocab_file": str(data / "dev-v1.json")},
     "dev-v1.json",
   ),
-  "no steps": ({"num_train_epochs": 0.1}, "are less than one batch of 16"),
+  "no steps": (
+    {"num_train_epochs": 0.1},
+    "is less than one batch of 16",
+  ),
   "2.0 as 1.1": (
     lambda data, tmp_path: {"train_file": str(data / "train-v2.json")},
     "set --version_2_with_negative if the data are SQuAD 2.0's",

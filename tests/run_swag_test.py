@@ -120,7 +120,9 @@ def test_training_on_swags_files_learns_them(data, run_script):
     cwd=data,
   )
   assert result.returncode == 0, result.stderr
-  assert "48 examples, 120 steps of 8, 12 of them warm-up" in result.stderr
+  assert (
+    "48 training examples, 120 steps of 8, 12 of them warm-up" in result.stderr
+  )
   out = data / "out"
   losses = curves.read(str(out))["loss"]
   assert losses[120] < 0.1 * losses[10]

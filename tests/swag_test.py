@@ -835,11 +835,11 @@ MISTAKES = {
   ),
   "fewer examples than a batch": (
     lambda f: with_rows(f, "train.jsonl", made_rows(7)),
-    "train.jsonl has 7 examples, fewer than one batch of 8; lower",
+    "7 training examples are fewer than one batch of 8; lower",
   ),
   "less than one step": (
     lambda f: {"num_train_epochs": 0.1},
-    "num_train_epochs 0.1 of 44 examples is less than one batch of 8",
+    "num_train_epochs 0.1 of 44 training examples is less than one batch of 8",
   ),
   "a length beyond the positions": (
     lambda f: {"max_seq_length": 33},

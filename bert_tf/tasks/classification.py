@@ -24,6 +24,7 @@ from bert_tf.tasks import (
   examples,
   label_map,
   long_texts,
+  training_steps,
 )
 from bert_tf.tasks.examples import InputExample
 
@@ -123,9 +124,15 @@ def run_on_examples(
     )
     for part, found in data.items()
   }
-  config = dataclasses.replace(
-    config, task=task, train=_with_steps(config, sum(windows.get("train", ())))
-  )
+  config = dataclasses.replace(config, task=task)
+  if config.do_train:
+    train = training_steps.train_config(
+      config,
+      sum(windows["train"]),
+      "training examples",
+      result_names(task)[0],
+    )
+    config = dataclasses.replace(config, train=train)
   label_map.check(config.train.output_dir, task)
   output_dirs.check_classifier_head(
     config.train.output_dir,
@@ -296,41 +303,6 @@ def _read_with_labels(
       f"{needed} are needed; is --label_column right?"
     )
   return dataclasses.replace(task, labels=labels), found
-
-
-def _with_steps(
-  config: ClassificationConfig, num_examples: int
-) -> estimator.TrainConfig:
-  """Returns how to train, with the steps that the examples make."""
-  train, batch_size = config.train, config.train.train_batch_size
-  if not config.do_train:
-    return train
-  if num_examples < batch_size:
-    raise ValueError(
-      f"{config.task.train.file} has {num_examples} examples, fewer than one "
-      f"batch of {batch_size}; lower --train_batch_size."
-    )
-  # As the original computed both: rounded down.
-  num_train_steps = int(num_examples / batch_size * config.num_train_epochs)
-  if num_train_steps < 1:
-    raise ValueError(
-      f"num_train_epochs {config.num_train_epochs} of {num_examples} examples "
-      f"is less than one batch of {batch_size}; raise it."
-    )
-  num_warmup_steps = int(num_train_steps * config.warmup_proportion)
-  logging.info(
-    "%d examples, %d steps of %d, %d of them warm-up.",
-    num_examples,
-    num_train_steps,
-    batch_size,
-    num_warmup_steps,
-  )
-  return dataclasses.replace(
-    train,
-    num_train_steps=num_train_steps,
-    num_warmup_steps=num_warmup_steps,
-    best_metric=train.best_metric or result_names(config.task)[0],
-  )
 
 
 def _write_records(

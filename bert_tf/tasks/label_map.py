@@ -7,6 +7,7 @@ from typing import Any
 
 import tensorflow as tf
 
+from bert_tf import text_files
 from bert_tf.tasks.examples import Task
 
 FILE = "label_map.json"
@@ -67,9 +68,7 @@ def write(output_dir: str, task: Task) -> None:
   """Writes the label map; whole or not at all."""
   text = json.dumps(_label_map(task), indent=2, ensure_ascii=False)
   path = os.path.join(output_dir, FILE)
-  with tf.io.gfile.GFile(path + ".tmp", "w") as writer:
-    writer.write(text + "\n")
-  tf.io.gfile.rename(path + ".tmp", path, overwrite=True)
+  text_files.write_lines(path, [text])
 
 
 def _label_map(task: Task) -> dict[str, Any]:

@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 import keras
 import numpy as np
 import tensorflow as tf
-from absl import logging
 
 from bert_tf import (
   estimator,
@@ -26,6 +25,7 @@ from bert_tf.tasks import (
   ner_features,
   ner_results,
   ner_vectors,
+  training_steps,
 )
 from bert_tf.tasks.ner_data import Sentence
 from bert_tf.tasks.ner_features import Window
@@ -416,40 +416,16 @@ def _with_steps(
   config: NerConfig, labels: Sequence[str], part: _Part
 ) -> estimator.TrainConfig:
   """Returns how to train, with the steps that the windows make."""
-  train = config.train
-  inputs = part.sentences if config.feature_layers else part.windows
-  kind = "sentences" if config.feature_layers else "windows"
-  num_inputs = len(inputs)
   known = [*ner_results.result_names(labels), "eval_accuracy", "eval_loss"]
-  if train.best_metric and train.best_metric not in (*known, "loss"):
+  metric = config.train.best_metric
+  if metric and metric not in (*known, "loss"):
     raise ValueError(
-      f"best_metric {train.best_metric!r} is no result; use "
-      f"{', '.join(known)} or loss."
+      f"best_metric {metric!r} is no result; use {', '.join(known)} or loss."
     )
-  batch_size = train.train_batch_size
-  # As run_classifier.py computes both: rounded down.
-  num_train_steps = int(num_inputs / batch_size * config.num_train_epochs)
-  if num_inputs < batch_size or num_train_steps < 1:
-    raise ValueError(
-      f"{config.num_train_epochs} epochs of {num_inputs} {kind} are too few "
-      f"for batches of {batch_size}; lower --train_batch_size, or raise "
-      "--num_train_epochs if it is below 1."
-    )
-  num_warmup_steps = int(num_train_steps * config.warmup_proportion)
-  logging.info(
-    "%d %s, %d steps of %d, %d of them warm-up.",
-    num_inputs,
-    kind,
-    num_train_steps,
-    batch_size,
-    num_warmup_steps,
-  )
-  return dataclasses.replace(
-    train,
-    num_train_steps=num_train_steps,
-    num_warmup_steps=num_warmup_steps,
-    best_metric=train.best_metric or "f1",
-  )
+  inputs, noun = part.windows, "training windows"
+  if config.feature_layers:
+    inputs, noun = part.sentences, "training sentences"
+  return training_steps.train_config(config, len(inputs), noun, "f1")
 
 
 def _task(config: NerConfig, labels: Sequence[str] | None) -> examples.Task:

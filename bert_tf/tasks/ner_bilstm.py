@@ -41,7 +41,7 @@ class BiLstmModel(keras.Model):
     seed: int = 0,
   ):
     super().__init__(name="bilstm")
-    self.seed_generator = keras.random.SeedGenerator(seed)
+    self.seed_generator = modeling.DropoutSeeds(seed)
     self.layer_weights = None
     size = num_vectors * hidden_size
     if is_summed:
@@ -77,7 +77,7 @@ class BiLstmModel(keras.Model):
         a sentence has ended.
       training: whether to drop out.
     """
-    vectors = ops.cast(batch["vectors"], "float32")
+    vectors = ops.cast(batch["vectors"], self.compute_dtype)
     if self.layer_weights is not None:
       weights = ops.softmax(self.layer_weights)
       hidden = ops.einsum("l,bwld->bwd", weights, vectors)

@@ -3,9 +3,7 @@
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-import tensorflow as tf
-from absl import logging
-
+from bert_tf import output_dirs
 from bert_tf.tasks import ner_data
 from bert_tf.tasks.ner_data import Sentence
 
@@ -96,10 +94,7 @@ def write_predictions(
   Without known tags the lines are `word predicted`. A blank line ends each
   sentence, and -DOCSTART- lines stand where they stood.
   """
-  with tf.io.gfile.GFile(path + ".tmp", "w") as writer:
-    writer.write("".join(_lines(sentences, predicted)))
-  tf.io.gfile.rename(path + ".tmp", path, overwrite=True)
-  logging.info("Wrote %s.", path)
+  output_dirs.write_lines(path, _lines(sentences, predicted))
 
 
 def _lines(
@@ -113,11 +108,11 @@ def _lines(
       columns = (sentence.words, sentence.tags, tags)
     outside = f" {ner_data.OUTSIDE}" * (len(columns) - 1)
     for _ in range(document, sentence.document):
-      yield f"{ner_data.DOCUMENT_START}{outside}\n\n"
+      yield f"{ner_data.DOCUMENT_START}{outside}\n"
     document = sentence.document
     for cells in zip(*columns):
-      yield " ".join(cells) + "\n"
-    yield "\n"
+      yield " ".join(cells)
+    yield ""
 
 
 def _types(tags: Sequence[Sequence[str]]) -> set[str]:

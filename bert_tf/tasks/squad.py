@@ -23,7 +23,12 @@ from bert_tf import (
   record_cache,
   tokenization,
 )
-from bert_tf.tasks import squad_data, squad_features, squad_predictions
+from bert_tf.tasks import (
+  squad_data,
+  squad_features,
+  squad_predictions,
+  training_steps,
+)
 
 # Of the order of the training questions, fixed in the original.
 _SHUFFLE_SEED = 12345
@@ -109,7 +114,12 @@ def run(config: SquadConfig) -> dict[str, float | int] | None:
   train_examples = _training_examples(config) if config.do_train else []
   # Read now: its faults should not show after hours of training.
   predict_examples = _prediction_examples(config)
-  train = _with_steps(config, len(train_examples))
+  train = config.train
+  if config.do_train:
+    # Counted in questions though batches are of windows, as the original does.
+    train = training_steps.train_config(
+      config, len(train_examples), "training questions", result_names(False)[0]
+    )
   output_dirs.claim(train.output_dir, bert_config)
   runner = build_estimator(bert_config, train)
   asked = None
@@ -123,13 +133,7 @@ def run(config: SquadConfig) -> dict[str, float | int] | None:
 
   if config.do_train:
     trained = _question_set(config, tokenizer, train_examples, is_training=True)
-    logging.info(
-      "%d questions, %d windows, %d steps of %d.",
-      len(train_examples),
-      trained.records.num_records,
-      train.num_train_steps,
-      train.train_batch_size,
-    )
+    logging.info("%d windows.", trained.records.num_records)
     _train(config, runner, trained.records, len(tokenizer.vocab), evaluate)
     if runner.was_interrupted:
       return None
@@ -249,31 +253,6 @@ def _prediction_examples(config: SquadConfig) -> list[squad_data.SquadExample]:
         "--eval_every_steps or give another --predict_file."
       )
   return examples
-
-
-def _with_steps(
-  config: SquadConfig, num_examples: int
-) -> estimator.TrainConfig:
-  """Returns how to train, with the steps that the questions make."""
-  train = config.train
-  if not config.do_train:
-    return train
-  # Counted in questions though batches are of windows, as the original does.
-  num_train_steps = int(
-    num_examples / train.train_batch_size * config.num_train_epochs
-  )
-  if num_train_steps < 1:
-    raise ValueError(
-      f"{config.num_train_epochs} epochs of {num_examples} questions are less "
-      f"than one batch of {train.train_batch_size}; lower --train_batch_size "
-      "or raise --num_train_epochs."
-    )
-  return dataclasses.replace(
-    train,
-    num_train_steps=num_train_steps,
-    num_warmup_steps=int(num_train_steps * config.warmup_proportion),
-    best_metric=train.best_metric or result_names(False)[0],
-  )
 
 
 def _question_set(

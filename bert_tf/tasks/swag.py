@@ -20,7 +20,7 @@ from bert_tf import (
 )
 from bert_tf.heads import Sums
 from bert_tf.modeling import Tensor
-from bert_tf.tasks import swag_data, swag_features
+from bert_tf.tasks import swag_data, swag_features, training_steps
 from bert_tf.tasks.swag_data import ChoiceExample
 
 Results = dict[str, float | int]
@@ -110,7 +110,9 @@ def run(config: SwagConfig) -> Results | None:
   _check_start(config)
   data = _read(config)
   if config.do_train:
-    train = _with_steps(config, len(data["train"]))
+    train = training_steps.train_config(
+      config, len(data["train"]), "training examples", RESULTS[0]
+    )
     config = dataclasses.replace(config, train=train)
   output_dir = config.train.output_dir
   output_dirs.claim(output_dir, bert_config)
@@ -276,37 +278,6 @@ def _read(config: SwagConfig) -> dict[str, list[ChoiceExample]]:
       "%s: %d examples of %d choices.", file, len(data[part]), num_choices
     )
   return data
-
-
-def _with_steps(config: SwagConfig, num_examples: int) -> estimator.TrainConfig:
-  """Returns how to train, with the steps that the examples make."""
-  train, batch_size = config.train, config.train.train_batch_size
-  if num_examples < batch_size:
-    raise ValueError(
-      f"{config.task.train} has {num_examples} examples, fewer than one batch "
-      f"of {batch_size}; lower --train_batch_size."
-    )
-  # As run_classifier.py computes both: rounded down.
-  num_train_steps = int(num_examples / batch_size * config.num_train_epochs)
-  if num_train_steps < 1:
-    raise ValueError(
-      f"num_train_epochs {config.num_train_epochs} of {num_examples} examples "
-      f"is less than one batch of {batch_size}; raise it."
-    )
-  num_warmup_steps = int(num_train_steps * config.warmup_proportion)
-  logging.info(
-    "%d examples, %d steps of %d, %d of them warm-up.",
-    num_examples,
-    num_train_steps,
-    batch_size,
-    num_warmup_steps,
-  )
-  return dataclasses.replace(
-    train,
-    num_train_steps=num_train_steps,
-    num_warmup_steps=num_warmup_steps,
-    best_metric=train.best_metric or RESULTS[0],
-  )
 
 
 def _write_records(

@@ -18,7 +18,7 @@ import keras
 import tensorflow as tf
 from absl import logging
 
-from bert_tf import estimator, periodic_evaluation
+from bert_tf import estimator, periodic_evaluation, text_files
 
 # Devlin et al. 2019, A.3.
 PAPER_GRID = (
@@ -198,7 +198,7 @@ def _run_once(
     results = {}
   if results is not None:
     text = json.dumps({"config": written, "results": results}, indent=1)
-    _write(path, text)
+    text_files.write_lines(path, [text])
   # The run's model and programs would stay in memory otherwise.
   keras.utils.clear_session()
   gc.collect()
@@ -289,11 +289,4 @@ def _write_table(
   """Writes rows of the same names as a TSV file with a header."""
   lines = ["\t".join(rows[0])]
   lines += ["\t".join(str(value) for value in row.values()) for row in rows]
-  _write(os.path.join(output_dir, name), "\n".join(lines) + "\n")
-
-
-def _write(path: str, text: str) -> None:
-  """Writes a file; whole or not at all."""
-  with tf.io.gfile.GFile(path + ".tmp", "w") as writer:
-    writer.write(text)
-  tf.io.gfile.rename(path + ".tmp", path, overwrite=True)
+  text_files.write_lines(os.path.join(output_dir, name), lines)
