@@ -21,7 +21,7 @@ import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from typing import BinaryIO, TextIO
 
-from bert_tf import pydoc_corpus
+from bert_tf import file_access, pydoc_corpus
 
 _BLOCK_BYTES = 1 << 22
 
@@ -75,9 +75,9 @@ def input_files(
   """Finds the files that `--input_file` names.
 
   Args:
-    patterns: comma-separated files and globs; the word `pydoc` stands for the
-      documentation of the running Python, which is then written to a file
-      (a file of that name is `./pydoc`).
+    patterns: comma-separated files and globs, gs:// too; the word `pydoc`
+      stands for the documentation of the running Python, which is then
+      written to a file (a file of that name is `./pydoc`).
     pydoc_packages: comma-separated installed packages whose docstrings join
       `pydoc`.
     work_dir: existing folder for `pydoc.txt`; None uses a temporary one that
@@ -111,18 +111,18 @@ def input_files(
 
 def _matches(pattern: str) -> list[str]:
   """The files of one file name or glob, checked."""
-  if os.path.exists(pattern):
+  if file_access.exists(pattern):
     paths = [pattern]
   elif glob.has_magic(pattern):
-    paths = sorted(glob.glob(pattern, recursive=True))
+    paths = file_access.matches(pattern)
     if not paths:
       raise ValueError(f"input_file: {pattern} matches no file.")
   else:
     raise ValueError(f"input_file: there is no file {pattern}.")
   for path in paths:
-    if os.path.isdir(path):
+    if file_access.is_folder(path):
       raise ValueError(f"input_file: {path} is a folder; try {path}/*.")
-    if os.path.isfile(path) and os.path.getsize(path) == 0:
+    if file_access.is_empty(path):
       raise ValueError(f"input_file: {path} is empty (0 bytes).")
   return paths
 
@@ -438,17 +438,17 @@ def _not_utf8(path: str, line: int, byte: int) -> ValueError:
 
 @contextlib.contextmanager
 def _opened(path: str) -> Iterator[BinaryIO]:
-  """Opens a file, or a .gz decompressed, for reading bytes.
+  """Opens a file, here or at gs://, or a .gz decompressed, to read bytes.
 
   Raises:
     ValueError: a damaged .gz.
   """
-  if not path.endswith(".gz"):
-    with open(path, "rb") as reader:
-      yield reader
-    return
-  try:
-    with gzip.open(path, "rb") as reader:
-      yield reader
-  except (gzip.BadGzipFile, EOFError, zlib.error) as error:
-    raise ValueError(f"{path}: not a whole gzip file ({error}).") from None
+  with file_access.open_bytes(path) as stored:
+    if not path.endswith(".gz"):
+      yield stored
+      return
+    try:
+      with gzip.GzipFile(fileobj=stored) as reader:
+        yield reader
+    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
+      raise ValueError(f"{path}: not a whole gzip file ({error}).") from None

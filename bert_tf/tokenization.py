@@ -12,6 +12,8 @@ import re
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 
+from bert_tf import file_access
+
 # Cached words. An entry costs about 170 bytes for English and at most 530
 # (32 wide characters, 32 ids): 45 MB when full, never above 140 MB.
 _MAX_CACHED_WORDS = 1 << 18
@@ -107,9 +109,9 @@ def load_vocab(vocab_file: str) -> dict[str, int]:
 
   Raises:
     ValueError: the file is empty, is not UTF-8, or has a token twice.
-    OSError: the file cannot be read.
+    OSError, tf.errors.OpError: the file cannot be read.
   """
-  with open(vocab_file, "rb") as reader:
+  with file_access.open_bytes(vocab_file) as reader:
     data = reader.read()
   if not data:
     raise ValueError(f"{vocab_file}: the vocabulary is empty.")

@@ -236,6 +236,64 @@ def test_no_shards_are_refused(tmp_path):
     corpus.plan_shards([write(tmp_path / "a", "x\n")], 0)
 
 
+# --- At gs:// and the like ---
+
+
+@pytest.fixture
+def remote():
+  """A function that writes to a file system that only TensorFlow knows."""
+  import tensorflow as tf
+
+  folder = f"ram://{random.getrandbits(64):x}"
+
+  def write_remote(name, data):
+    with tf.io.gfile.GFile(f"{folder}/{name}", "wb") as writer:
+      writer.write(data)
+    return f"{folder}/{name}"
+
+  return write_remote
+
+
+def test_remote_files_are_found_as_local_ones_are(remote):
+  second = remote("b.txt", b"x\n")
+  first = remote("a.txt", b"y\n")
+  folder = first.removesuffix("/a.txt")
+  assert corpus.input_files(f"{folder}/*.txt") == [first, second]
+  empty = remote("empty", b"")
+  for pattern, message in [
+    (f"{folder}/*.none", "none matches no file"),
+    (f"{folder}/c.txt", "there is no file ram://"),
+    (empty, "empty is empty"),
+    (folder, "is a folder"),
+  ]:
+    with pytest.raises(ValueError, match=message):
+      corpus.input_files(pattern)
+
+
+@pytest.mark.parametrize("suffix", ["", ".gz"])
+def test_remote_text_has_the_documents_of_the_same_text_here(
+  remote, tmp_path, suffix
+):
+  rng = random.Random(3)
+  text = "\n\n".join(random_text(rng) + "é" for _ in range(200))
+  here = write(tmp_path / f"a{suffix}", text)
+  there = remote(f"a{suffix}", (tmp_path / f"a{suffix}").read_bytes())
+  expected = brute_force_documents([here])
+  assert list(corpus.documents([there])) == expected
+  shards = corpus.plan_shards([there], 5)
+  assert [shard.num_bytes for shard in shards] == [
+    shard.num_bytes for shard in corpus.plan_shards([here], 5)
+  ]
+  read = [list(corpus.shard_documents(shard)) for shard in reversed(shards)]
+  assert sum(reversed(read), []) == expected
+
+
+def test_a_damaged_remote_gz_is_named(remote):
+  path = remote("a.gz", gzip.compress(b"some words\n" * 1000)[:-20])
+  with pytest.raises(ValueError, match=f"{path}: not a whole gzip file"):
+    list(corpus.read_lines(path))
+
+
 # --- Writing ---
 
 

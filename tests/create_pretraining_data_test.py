@@ -99,6 +99,28 @@ def test_shards_of_a_gz_are_compressed(text, config, tmp_path):
     assert gzip.decompress(files[f"{name}.gz"]) == files[name]
 
 
+def test_text_vocabulary_and_data_may_be_where_only_tensorflow_reads(
+  text, config, tmp_path
+):
+  # ram:// stands for gs://: Python's open() finds neither.
+  tf.io.gfile.copy(str(text), "ram://corpus/text.txt")
+  tf.io.gfile.copy(config.vocab_file, "ram://corpus/vocab.txt")
+  there = dataclasses.replace(config, vocab_file="ram://corpus/vocab.txt")
+  for made_of, files, folder in [
+    (config, [str(text)], str(tmp_path / "out")),
+    (there, ["ram://corpus/text.txt"], "ram://data"),
+  ]:
+    pretraining_shards.create(made_of, files, f"{folder}/data", 3)
+  here = contents(tmp_path / "out")
+  assert sorted(tf.io.gfile.listdir("ram://data")) == [
+    ".data.settings.json",
+    *here,
+  ]
+  for name, data in here.items():
+    with tf.io.gfile.GFile(f"ram://data/{name}", "rb") as reader:
+      assert reader.read() == data
+
+
 def test_the_seed_of_a_shard_is_a_recorded_hash():
   # printf '12345/0' | sha256sum, and so on; the first sixteen digits.
   assert pretraining_shards.shard_seed(12345, 0, 1) == 12345

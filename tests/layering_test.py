@@ -11,7 +11,10 @@ ROOT = pathlib.Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / "bert_tf"
 
 LAYERS = {
-  0: "corpus masking metrics pydoc_corpus tokenization vocabulary worker_pool",
+  0: (
+    "corpus file_access masking metrics pydoc_corpus tokenization vocabulary "
+    "worker_pool"
+  ),
   1: (
     "checkpoints distribution features heads input_pipeline modeling "
     "optimization precision text_files text_ops"
@@ -45,7 +48,9 @@ INSIDE_A_LAYER = {
   ("classifier", "tasks.examples"),
   ("classifier", "tasks.label_map"),
   ("checkpoints", "text_files"),
+  ("corpus", "file_access"),
   ("corpus", "pydoc_corpus"),
+  ("tokenization", "file_access"),
   ("vocabulary", "tokenization"),
   ("heads", "modeling"),
   ("optimization", "distribution"),
