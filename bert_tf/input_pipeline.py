@@ -51,7 +51,8 @@ def open_records(patterns: str) -> RecordFiles:
 
   Raises:
     ValueError: naming the pattern that matches nothing, the file without
-      records, or the file that is damaged and the record where it is.
+      records, the file that is damaged and the record where it is, or the one
+      that is GZIP against its name.
   """
   paths = []
   for pattern in patterns.split(","):
@@ -77,6 +78,7 @@ def _count(path: str) -> int:
   try:
     count = int(records.reduce(zero, one_more))
   except tf.errors.DataLossError as error:
+    _check_name_of_gzip(path)
     whole = int(records.ignore_errors().reduce(zero, one_more))
     raise ValueError(
       f"{path} is not a whole TFRecord file: record {whole} (the first is 0) "
@@ -85,6 +87,19 @@ def _count(path: str) -> int:
   if not count:
     raise ValueError(f"{path} holds no records; make the file again.")
   return count
+
+
+def _check_name_of_gzip(path: str) -> None:
+  """Refuses a file whose name and content differ in whether it is GZIP."""
+  with tf.io.gfile.GFile(path, "rb") as reader:
+    is_gzip = reader.read(2) == b"\x1f\x8b"  # RFC 1952, section 2.3.1.
+  if is_gzip and not path.endswith(".gz"):
+    raise ValueError(f"{path} is GZIP; rename it to {path}.gz to have it read.")
+  if path.endswith(".gz") and not is_gzip:
+    raise ValueError(
+      f"{path} is not GZIP, which its name says it is; rename it to "
+      f"{path.removesuffix('.gz')}, or make the file again."
+    )
 
 
 def _records(path: str | tf.Tensor) -> tf.data.Dataset:

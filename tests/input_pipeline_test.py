@@ -102,6 +102,25 @@ def test_gzip_files_are_read_by_their_name(tmp_path):
   assert sorted(sum(read(files, 1, 9), [])) == list(range(9))
 
 
+def test_a_gzip_file_that_is_cut_short_is_named_with_the_record(tmp_path):
+  path = tmp_path / "a.gz"
+  write(path, range(500), "GZIP")
+  path.write_bytes(path.read_bytes()[:-50])
+  with pytest.raises(
+    ValueError, match=r"a\.gz is not a whole .*: record 4\d\d"
+  ):
+    input_pipeline.open_records(str(path))
+
+
+def test_gzip_that_the_name_does_not_tell_is_named(tmp_path):
+  path = write(tmp_path / "a.tfrecord", range(5), "GZIP")
+  with pytest.raises(ValueError, match=f"is GZIP; rename it to {path}.gz to"):
+    input_pipeline.open_records(path)
+  path = write(tmp_path / "b.gz", range(5))
+  with pytest.raises(ValueError, match="b.gz is not GZIP, .* to .*/b, or"):
+    input_pipeline.open_records(path)
+
+
 def test_a_star_passes_hidden_files_by(tmp_path):
   write(tmp_path / "a", range(5))
   (tmp_path / ".a.settings.json").write_text("{}")
