@@ -27,6 +27,13 @@ setuptools.setup(
     "ner": ["seqeval"],
     "beam": ["apache-beam"],
     "plots": ["matplotlib"],
-    "test": ["pytest", "ruff", "matplotlib", "safetensors", "seqeval"],
+    "test": [
+      "pytest",
+      "ruff",
+      "matplotlib",
+      "safetensors",
+      "seqeval",
+      "apache-beam",
+    ],
   },
 )

@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import socket
 from collections.abc import Iterator, Mapping, Sequence
 
 import tensorflow as tf
@@ -141,7 +142,8 @@ def open_records(paths: Sequence[str]) -> Iterator[RecordWriter]:
 
 def unfinished_path(path: str) -> str:
   """The hidden name that `path` has while this process writes it."""
-  return _hidden_beside(path, f"tmp-{os.getpid()}")
+  # A cluster may build a shard twice at once, on two machines.
+  return _hidden_beside(path, f"tmp-{socket.gethostname()}-{os.getpid()}")
 
 
 def remove_unfinished(path: str) -> None:

@@ -3,16 +3,22 @@
 import common_flags
 from absl import flags
 
-from bert_tf import corpus, masking, pretraining_data, pretraining_shards
+from bert_tf import (
+  corpus,
+  masking,
+  pretraining_beam,
+  pretraining_data,
+  pretraining_shards,
+)
 
 FLAGS = flags.FLAGS
 
 flags.DEFINE_string(
   "input_file",
   None,
-  "Text files and globs, separated by commas: one sentence a line, a blank "
-  "line between documents, UTF-8, .gz too. `pydoc` is the documentation of "
-  "the running Python.",
+  "Text files and globs, separated by commas, gs:// too: one sentence a line, "
+  "a blank line between documents, UTF-8, .gz too. `pydoc` is the "
+  "documentation of the running Python.",
 )
 flags.DEFINE_string(
   "output_file",
@@ -58,6 +64,20 @@ flags.DEFINE_integer(
   1,
   "Processes, at most one a shard; the data are the same for any number.",
 )
+flags.DEFINE_string(
+  "runner",
+  None,
+  "Build the shards on Apache Beam in place of --num_workers: DirectRunner "
+  "(this machine), DataflowRunner, FlinkRunner, SparkRunner or another that "
+  "Beam knows. Needs pip install -e '.[beam]'.",
+)
+flags.DEFINE_string(
+  "pipeline_options",
+  "",
+  "Options of Beam and its runner, separated by spaces, such as "
+  "'--direct_running_mode=multi_processing --direct_num_workers=2'; '--help' "
+  "lists them.",
+)
 flags.DEFINE_bool(
   "resume",
   False,
@@ -88,6 +108,7 @@ flags.DEFINE_string(
 
 def main() -> None:
   """Builds the records that the flags describe."""
+  _check_flags()
   config = pretraining_data.PretrainingDataConfig(
     vocab_file=FLAGS.vocab_file,
     do_lower_case=FLAGS.do_lower_case,
@@ -106,14 +127,41 @@ def main() -> None:
       random_prob=FLAGS.random_prob,
     ),
   )
+  input_files = corpus.input_files(FLAGS.input_file, FLAGS.pydoc_packages)
+  if FLAGS.runner:
+    pretraining_beam.create(
+      config,
+      input_files,
+      FLAGS.output_file,
+      num_shards=FLAGS.num_shards,
+      runner=FLAGS.runner,
+      pipeline_options=FLAGS.pipeline_options,
+      resume=FLAGS.resume,
+    )
+    return
   pretraining_shards.create(
     config,
-    corpus.input_files(FLAGS.input_file, FLAGS.pydoc_packages),
+    input_files,
     FLAGS.output_file,
     num_shards=FLAGS.num_shards,
     num_workers=FLAGS.num_workers,
     resume=FLAGS.resume,
   )
+
+
+def _check_flags() -> None:
+  """Refuses flags that exclude one another."""
+  if FLAGS.runner and FLAGS["num_workers"].present:
+    raise ValueError(
+      f"--num_workers={FLAGS.num_workers} is for this machine and "
+      f"--runner={FLAGS.runner} for Beam; give one. Beam's workers are set in "
+      "--pipeline_options."
+    )
+  if FLAGS.pipeline_options and not FLAGS.runner:
+    raise ValueError(
+      f"--pipeline_options={FLAGS.pipeline_options} has no meaning without "
+      "--runner; add it, or drop the options."
+    )
 
 
 if __name__ == "__main__":
