@@ -14,7 +14,7 @@ import numpy as np
 import tensorflow as tf
 from absl import logging
 
-from bert_tf import text_files
+from bert_tf import distribution, text_files
 
 GLOBAL_STEP = "global_step"
 SLOT_SUFFIXES = ("/adam_m", "/adam_v")
@@ -126,6 +126,8 @@ def save(
 ) -> str:
   """Writes `model.ckpt-STEP` and the `checkpoint` file that lists it.
 
+  Of several processes that train together the chief alone writes.
+
   Args:
     output_dir: folder of the run.
     tensors: by name, `global_step` among them.
@@ -134,8 +136,11 @@ def save(
   Returns:
     The prefix of the new checkpoint.
   """
-  step = int(tensors[GLOBAL_STEP])
+  # Of several replicas' variables the first one's.
+  step = int(tf.convert_to_tensor(tensors[GLOBAL_STEP]))
   path = os.path.join(output_dir, f"model.ckpt-{step}")
+  if not distribution.is_chief():
+    return path
   write(path, tensors)
   kept = [p for p in reversed(listed(output_dir)) if p != path] + [path]
   dropped = kept[:-keep_checkpoint_max] if keep_checkpoint_max else []

@@ -15,20 +15,20 @@ from absl import logging
 
 from bert_tf import (
   checkpoints,
+  distribution,
+  evaluation_step,
   optimization,
   periodic_evaluation,
+  precision,
   progress,
   run_start,
   stop_signals,
+  training_step,
 )
 from bert_tf.heads import Sums
 from bert_tf.modeling import Tensor
 
 Features = dict[str, tf.Tensor]
-
-# Draws of dropout masks that one step may take: two an encoder layer and one
-# more, with room to spare.
-_DRAWS_PER_STEP = 1 << 10
 
 
 @dataclasses.dataclass(frozen=True)
@@ -54,6 +54,14 @@ class TrainConfig:
       kept in output_dir/best; None for the task's own.
     early_stopping_patience: evaluations without a better one after which
       training ends; 0 for never.
+    gradient_accumulation_steps: micro-batches that a replica's part of a
+      batch is cut into; the step they take together is the same.
+    precision: one of precision.PRECISIONS.
+    recompute: whether the encoder's layers are computed again for the
+      gradient, instead of kept.
+    optimizer: a name in optimization.OPTIMIZERS.
+    layerwise_lr_decay: what the learning rate is multiplied by from each
+      layer to the one below it.
     freeze_layers: the encoder layers, from the first on, that stay as they
       are, and the embeddings with them; 0 for the embeddings alone, None for
       nothing.
@@ -74,6 +82,11 @@ class TrainConfig:
   eval_every_steps: int = 0
   best_metric: str | None = None
   early_stopping_patience: int = 0
+  gradient_accumulation_steps: int = 1
+  precision: str = "float32"
+  recompute: bool = False
+  optimizer: str = "adamw"
+  layerwise_lr_decay: float = 1.0
   freeze_layers: int | None = None
 
   def __post_init__(self):
@@ -104,7 +117,7 @@ class Estimator:
   Attributes:
     model: the model.
     optimizer: of the model's variables that get a gradient.
-    train_step: one compiled step, from features to the sums that are logged.
+    train_step: one step, from features to the sums that are logged.
     was_interrupted: whether a signal ended the last call of `train`.
   """
 
@@ -117,22 +130,35 @@ class Estimator:
   ):
     # Initial values are drawn from Keras' global generator.
     keras.utils.set_random_seed(config.seed)
-    self.model = model_fn()
+    precision.check_devices(config.precision)
+    with precision.of_new_layers(config.precision):
+      self.model = model_fn()
     optimization.freeze(self.model.weights, config.freeze_layers)
-    self._loss_fn = loss_fn
-    self._eval_fn = eval_fn
+    if config.recompute:
+      _recompute_layers(self.model)
     self.config = config
     self.optimizer = optimization.create_optimizer(
-      config.learning_rate, config.num_train_steps, config.num_warmup_steps
+      config.learning_rate,
+      config.num_train_steps,
+      config.num_warmup_steps,
+      config.optimizer,
+      config.layerwise_lr_decay,
     )
-    self.train_step = tf.function(self._train_step, jit_compile=config.use_xla)
+    if config.precision == "float16":
+      self.optimizer.loss_scale = precision.LossScale()
+    self.train_step = training_step.TrainingStep(
+      self.model,
+      self.optimizer,
+      loss_fn,
+      eval_fn,
+      config.train_batch_size,
+      config.gradient_accumulation_steps,
+      config.seed,
+      config.use_xla,
+    )
     self._steps = tf.function(self._run_steps)
-    # Not one trace for each width that batches are cut to.
-    self._evaluation_step = tf.function(
-      self._evaluate_batch, reduce_retracing=True
-    )
-    self._prediction_step = tf.function(
-      self._predict_batch, reduce_retracing=True
+    self._evaluation_step = evaluation_step.EvaluationStep(
+      self.model, loss_fn, eval_fn
     )
     self._eval_writer = None
     self._is_training = False
@@ -166,12 +192,11 @@ class Estimator:
     """
     config = self.config
     self.was_interrupted = False
-    # Which variables get a gradient, and so have moments, is known once the
-    # step has been traced.
-    self.train_step.get_concrete_function(input_fn(0).element_spec)
+    self.train_step.build(input_fn(0).element_spec)
     step = run_start.restore_for_training(
       self.model, self.optimizer, config.output_dir, config.init_checkpoint
     )
+    distribution.check_same({"the step found in output_dir": step})
     evaluation = periodic_evaluation.PeriodicEvaluation(
       evaluate_fn,
       config.output_dir,
@@ -193,14 +218,16 @@ class Estimator:
     if not checkpoints.listed(config.output_dir):
       self._save()
     with stop_signals.StopSignals() as stop:
-      step = self._train_from(step, iter(input_fn(step)), stop, evaluation)
-    self._say_why_it_ended(step, stop, evaluation)
+      step, received = self._train_from(
+        step, iter(input_fn(step)), stop, evaluation
+      )
+    self._say_why_it_ended(step, received, evaluation)
     return step
 
   def _say_why_it_ended(
     self,
     step: int,
-    stop: stop_signals.StopSignals,
+    received: str,
     evaluation: periodic_evaluation.PeriodicEvaluation,
   ) -> None:
     """Logs a signal, or an early stop, and where the best checkpoint is."""
@@ -225,7 +252,7 @@ class Estimator:
     self.was_interrupted = True
     logging.info(
       "Stopped by %s at step %d of %d and saved; the same command goes on.",
-      stop.received,
+      received,
       step,
       num_train_steps,
     )
@@ -236,10 +263,11 @@ class Estimator:
     iterator: Iterator[Features],
     stop: stop_signals.StopSignals,
     evaluation: periodic_evaluation.PeriodicEvaluation,
-  ) -> int:
-    """Trains until it is to end, saving; returns the steps done."""
+  ) -> tuple[int, str]:
+    """Trains until it is to end, saving; returns the steps and the signal."""
     config = self.config
     steps_a_second = 1
+    received = ""
     ends = evaluation.is_out_of_patience
     with progress.Progress(
       config.output_dir,
@@ -261,16 +289,17 @@ class Estimator:
         sums = self._steps(iterator, tf.constant(num_steps))
         step += num_steps
         self._check_loss(step, float(sums["loss"][0]) / num_steps)
-        steps_a_second = max(1, int(num_steps / (time.monotonic() - start)))
+        pace = max(1, int(num_steps / (time.monotonic() - start)))
+        steps_a_second, received = _agreed(pace, stop.received)
         report.add(step, sums)
         if evaluation.is_due(step):
           # Before it is saved: what a checkpoint follows on is all known.
           self._evaluate_in_between(evaluation, report)
         is_last = step == config.num_train_steps
-        ends = is_last or stop.received or evaluation.is_out_of_patience
+        ends = is_last or received or evaluation.is_out_of_patience
         if ends or step % config.save_checkpoints_steps == 0:
           self._save()
-    return step
+    return step, received
 
   def _check_loss(self, step: int, loss: float) -> None:
     """Raises DivergedError for a loss that is not finite."""
@@ -330,7 +359,7 @@ class Estimator:
     )
     totals = None
     for features in bar:
-      sums, outputs = self._evaluation_step(features)
+      sums, outputs = self._evaluation_step.evaluate(features)
       if on_outputs:
         on_outputs(outputs, features)
       # Summed in float64: a data set is longer than a batch.
@@ -356,7 +385,7 @@ class Estimator:
     """
     if self._eval_writer is None:
       events_dir = os.path.join(self.config.output_dir, "eval")
-      self._eval_writer = tf.summary.create_file_writer(events_dir)
+      self._eval_writer = progress.events_writer(events_dir)
     progress.write_events(self._eval_writer, self._loaded_step, results)
     return {**results, checkpoints.GLOBAL_STEP: self._loaded_step}
 
@@ -364,7 +393,7 @@ class Estimator:
     """Yields the newest checkpoint's outputs for each batch, as NumPy."""
     self.load_for_inference()
     for features in dataset:
-      outputs = self._prediction_step(features)
+      outputs = self._evaluation_step.predict(features)
       yield tf.nest.map_structure(lambda t: t.numpy(), outputs)
 
   def load_for_inference(self) -> int:
@@ -388,55 +417,9 @@ class Estimator:
       {name: variable.value for name, variable in variables.items()},
       self.config.keep_checkpoint_max,
     )
+    distribution.told_by_all({})  # Before another process reads it.
     logging.info("Saved %s.", path)
     return path
-
-  def _train_step(self, features: Features) -> Sums:
-    """Takes one step; returns the sums of what is logged."""
-    self._seed_dropout()
-    variables = self.model.trainable_variables
-    with tf.GradientTape() as tape:
-      outputs = self.model(features, training=True)
-      loss = _total(self._loss_fn(outputs, features))
-    gradients = tape.gradient(loss, variables)
-    trained = [
-      (gradient, variable)
-      for gradient, variable in zip(gradients, variables)
-      if gradient is not None
-    ]
-    gradients, variables = zip(*trained)
-    with tf.init_scope():
-      self.optimizer.build(variables)
-    one = tf.ones([])
-    sums = {
-      "loss": (loss, one),
-      **self._eval_fn(outputs, features),
-      "learning_rate": (self.optimizer.learning_rate * one, one),
-      "gradient_norm": (optimization.global_norm(gradients), one),
-    }
-    self.optimizer.apply(gradients, variables)
-    return sums
-
-  def _seed_dropout(self) -> None:
-    """Makes the step's dropout a function of the seed and the step alone."""
-    weights = {id(variable) for variable in self.model.weights}
-    states = [v for v in self.model.variables if id(v) not in weights]
-    first_draw = self.optimizer.iterations.value * _DRAWS_PER_STEP
-    for i, state in enumerate(states):
-      seed = tf.constant(self.config.seed + i, first_draw.dtype)
-      state.assign(tf.stack([seed, first_draw]))
-
-  def _evaluate_batch(self, features: Features) -> tuple[Sums, Tensor]:
-    outputs = self.model(features, training=False)
-    loss = _total(self._loss_fn(outputs, features))
-    sums = {
-      "loss": (loss, tf.ones([])),
-      **self._eval_fn(outputs, features),
-    }
-    return sums, outputs
-
-  def _predict_batch(self, features: Features) -> Tensor:
-    return self.model(features, training=False)
 
   def _run_steps(self, iterator: Iterator, num_steps: tf.Tensor) -> Sums:
     sums = self.train_step(next(iterator))
@@ -445,9 +428,21 @@ class Estimator:
     return sums
 
 
-def _total(sums: Sums) -> tf.Tensor:
-  """Returns the training loss: the total of sum / weight."""
-  return tf.add_n([loss / weight for loss, weight in sums.values()])
+def _recompute_layers(model: keras.Model) -> None:
+  """Raises ValueError if there are none."""
+  if not hasattr(model, "bert"):
+    raise ValueError(
+      "recompute is for the layers of BERT, and this model trains none of "
+      "them; leave --recompute out."
+    )
+  model.bert.encoder.recompute = True
+
+
+def _agreed(pace: int, received: str) -> tuple[int, str]:
+  """Returns the least pace and a signal, if any, of all processes."""
+  told = distribution.told_by_all({"pace": pace, "received": received})
+  signals = [one["received"] for one in told if one["received"]]
+  return min(one["pace"] for one in told), (signals or [""])[0]
 
 
 def _steps_to_next(every: int, step: int) -> int:

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import keras
 from keras import ops
 
-from bert_tf import modeling
+from bert_tf import dropout, modeling
 from bert_tf.modeling import Tensor
 
 Sums = dict[str, tuple[Tensor, Tensor]]
@@ -89,7 +89,8 @@ class MaskedLmHead(keras.layers.Layer):
     positions are transformed: they are few.
     """
     hidden = gather_positions(sequence_output, masked_lm_positions)
-    logits = ops.matmul(self.transform(hidden), ops.transpose(word_embeddings))
+    table = ops.cast(word_embeddings, self.compute_dtype)
+    logits = ops.matmul(self.transform(hidden), ops.transpose(table))
     logits = logits + self.output_bias
     shape = (-1, ops.shape(masked_lm_positions)[1], self.config.vocab_size)
     return ops.reshape(logits, shape)
@@ -166,6 +167,7 @@ class PretrainingModel(keras.Model):
   ):
     super().__init__(name="pretraining")
     self.bert = modeling.BertModel(config, use_one_hot_embeddings, seed)
+    self.seed_generator = self.bert.seed_generator
     self.cls = PretrainingHeads(config)
     self.built = True
 
@@ -225,6 +227,7 @@ class SpanModel(keras.Model):
   ):
     super().__init__(name="span")
     self.bert = modeling.BertModel(config, use_one_hot_embeddings, seed)
+    self.seed_generator = self.bert.seed_generator
     self.cls = SpanHeads(config)
     self.built = True
 
@@ -256,6 +259,7 @@ class ClassifierModel(keras.Model):
   ):
     super().__init__(name="classifier")
     self.bert = modeling.BertModel(config, use_one_hot_embeddings, seed)
+    self.seed_generator = self.bert.seed_generator
     self.output_weights = keras.Variable(
       modeling.initializer(config),
       shape=(num_labels, config.hidden_size),
@@ -271,8 +275,8 @@ class ClassifierModel(keras.Model):
   ) -> Tensor:
     """Returns the logits, float [B, C], for BertModel's features."""
     pooled_output = self.bert(features, training=training).pooled_output
-    pooled_output = modeling.dropout(
-      pooled_output, _POOLED_DROPOUT, self.bert.seed_generator, training
+    pooled_output = dropout.dropout(
+      pooled_output, _POOLED_DROPOUT, self.seed_generator, training
     )
     weights = ops.transpose(self.output_weights)
     return ops.matmul(pooled_output, weights) + self.output_bias
@@ -301,6 +305,7 @@ class MultipleChoiceModel(keras.Model):
   ):
     super().__init__(name="multiple_choice")
     self.bert = modeling.BertModel(config, use_one_hot_embeddings, seed)
+    self.seed_generator = self.bert.seed_generator
     self.choice_weights = keras.Variable(
       modeling.initializer(config),
       shape=(1, config.hidden_size),
@@ -324,8 +329,8 @@ class MultipleChoiceModel(keras.Model):
       for name in ("input_ids", "input_mask", "segment_ids")
     }
     pooled_output = self.bert(inputs, training=training).pooled_output
-    pooled_output = modeling.dropout(
-      pooled_output, _POOLED_DROPOUT, self.bert.seed_generator, training
+    pooled_output = dropout.dropout(
+      pooled_output, _POOLED_DROPOUT, self.seed_generator, training
     )
     scores = ops.matmul(pooled_output, ops.transpose(self.choice_weights))
     return ops.reshape(scores, (-1, shape[1]))  # [B, C]
@@ -492,6 +497,7 @@ class TokenModel(keras.Model):
     super().__init__(name="token")
     self.num_labels = num_labels
     self.bert = modeling.BertModel(config, use_one_hot_embeddings, seed)
+    self.seed_generator = self.bert.seed_generator
     self.output_weights = keras.Variable(
       modeling.initializer(config),
       shape=(num_labels, config.hidden_size),
@@ -507,8 +513,8 @@ class TokenModel(keras.Model):
   ) -> Tensor:
     """Returns the logits, float [B, F, C], for BertModel's features."""
     sequence_output = self.bert(features, training=training).sequence_output
-    sequence_output = modeling.dropout(
-      sequence_output, _TOKEN_DROPOUT, self.bert.seed_generator, training
+    sequence_output = dropout.dropout(
+      sequence_output, _TOKEN_DROPOUT, self.seed_generator, training
     )
     rows = ops.reshape(sequence_output, (-1, sequence_output.shape[-1]))
     logits = ops.matmul(rows, ops.transpose(self.output_weights))

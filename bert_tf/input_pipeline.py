@@ -36,10 +36,18 @@ class RecordFiles:
   Attributes:
     paths: in the order given.
     num_records: in all files together.
+    counts: of each file, where they are known.
   """
 
   paths: tuple[str, ...]
   num_records: int
+  counts: tuple[int, ...] = ()
+
+  def only(self, paths: Sequence[str]) -> "RecordFiles":
+    """Returns some of these files, whose counts must be known."""
+    counts = dict(zip(self.paths, self.counts))
+    kept = tuple(counts[path] for path in paths)
+    return RecordFiles(tuple(paths), sum(kept), kept)
 
 
 def open_records(patterns: str) -> RecordFiles:
@@ -67,7 +75,7 @@ def open_records(patterns: str) -> RecordFiles:
     paths.extend(matches)
   with futures.ThreadPoolExecutor(max_workers=4) as pool:
     counts = list(pool.map(_count, paths))
-  return RecordFiles(tuple(paths), sum(counts))
+  return RecordFiles(tuple(paths), sum(counts), tuple(counts))
 
 
 def _count(path: str) -> int:
@@ -106,6 +114,23 @@ def _records(path: str | tf.Tensor) -> tf.data.Dataset:
   """Returns the serialized records of one file."""
   is_gzip = tf.strings.regex_full_match(path, r".*\.gz")
   return tf.data.TFRecordDataset(path, tf.where(is_gzip, "GZIP", ""))
+
+
+def sizes_of_first(path: str) -> tuple[int, int]:
+  """Returns the word pieces and the masked words of a file's first record.
+
+  Raises:
+    ValueError: if it is no record of pre-training.
+  """
+  record = next(iter(_records(path).take(1))).numpy()
+  features = tf.train.Example.FromString(record).features.feature
+  sizes = tuple(
+    len(features[name].int64_list.value)
+    for name in ("input_ids", "masked_lm_positions")
+  )
+  if 0 in sizes:
+    raise ValueError(f"{path} has no records of pre-training.")
+  return sizes
 
 
 def pretraining_spec(

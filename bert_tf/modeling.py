@@ -19,6 +19,8 @@ import keras
 from absl import logging
 from keras import ops
 
+from bert_tf import dropout
+
 Tensor = Any  # A tensor of whichever backend Keras runs on.
 
 # Added to the scores of padded keys, as the original does: finite, so that a
@@ -224,7 +226,7 @@ class Embeddings(keras.layers.Layer):
   def __init__(
     self,
     config: BertConfig,
-    seed_generator: keras.random.SeedGenerator,
+    seed_generator: dropout.Seeds,
     use_one_hot_embeddings: bool = False,
   ):
     super().__init__(name="embeddings")
@@ -245,6 +247,9 @@ class Embeddings(keras.layers.Layer):
         name=name,
         shape=(size, config.hidden_size),
         initializer=initializer(config),
+        # Rows are taken first: a cast of the table would make its gradient
+        # dense, and be slower.
+        autocast=False,
       )
       setattr(self, name, table)
     self.layer_norm = layer_norm()
@@ -264,20 +269,23 @@ class Embeddings(keras.layers.Layer):
       )
     if self.use_one_hot_embeddings:
       ids = ops.one_hot(input_ids, config.vocab_size, dtype=self.compute_dtype)
-      words = ops.matmul(ids, ops.convert_to_tensor(self.word_embeddings))
+      table = ops.cast(self.word_embeddings, self.compute_dtype)
+      words = ops.matmul(ids, table)
     else:
       words = ops.take(self.word_embeddings, input_ids, axis=0)
+      words = ops.cast(words, self.compute_dtype)
     # A product with one-hot rows: there are few segments, and this keeps the
     # gradient of the small table dense, as in the original.
     segments = ops.matmul(
       ops.one_hot(
         segment_ids, config.type_vocab_size, dtype=self.compute_dtype
       ),
-      ops.convert_to_tensor(self.token_type_embeddings),
+      ops.cast(self.token_type_embeddings, self.compute_dtype),
     )
     positions = self.position_embeddings[: ops.shape(input_ids)[1]]
+    positions = ops.cast(positions, self.compute_dtype)
     output = self.layer_norm(words + segments + ops.expand_dims(positions, 0))
-    return dropout(
+    return dropout.dropout(
       output, config.hidden_dropout_prob, self.seed_generator, training
     )
 
@@ -285,9 +293,7 @@ class Embeddings(keras.layers.Layer):
 class SelfAttention(keras.layers.Layer):
   """Multi-head scaled dot-product attention of a sequence to itself."""
 
-  def __init__(
-    self, config: BertConfig, seed_generator: keras.random.SeedGenerator
-  ):
+  def __init__(self, config: BertConfig, seed_generator: dropout.Seeds):
     super().__init__(name="self")
     self.config = config
     self.seed_generator = seed_generator
@@ -323,9 +329,11 @@ class SelfAttention(keras.layers.Layer):
     )
     scores = ops.einsum("BFNH,BTNH->BNFT", query, key)
     scores = ops.cast(scores, "float32") * (1.0 / math.sqrt(head_size))
+    # Keras may have cast them on the way in.
+    key_scores = ops.cast(key_scores, "float32")
     scores = scores + key_scores[:, None, None, :]
     probs = ops.cast(ops.softmax(scores, axis=-1), self.compute_dtype)
-    dropped = dropout(
+    dropped = dropout.dropout(
       probs, config.attention_probs_dropout_prob, self.seed_generator, training
     )
     context = ops.einsum("BNFT,BTNH->BFNH", dropped, value)
@@ -335,9 +343,7 @@ class SelfAttention(keras.layers.Layer):
 class ResidualOutput(keras.layers.Layer):
   """Dense, dropout, then layer norm of the sum with the residual."""
 
-  def __init__(
-    self, config: BertConfig, seed_generator: keras.random.SeedGenerator
-  ):
+  def __init__(self, config: BertConfig, seed_generator: dropout.Seeds):
     super().__init__(name="output")
     self.config = config
     self.seed_generator = seed_generator
@@ -353,7 +359,7 @@ class ResidualOutput(keras.layers.Layer):
     self, hidden: Tensor, residual: Tensor, training: bool = False
   ) -> Tensor:
     """Returns float [B*F, D] for hidden [B*F, input_size]."""
-    output = dropout(
+    output = dropout.dropout(
       self.dense(hidden),
       self.config.hidden_dropout_prob,
       self.seed_generator,
@@ -365,9 +371,7 @@ class ResidualOutput(keras.layers.Layer):
 class Attention(keras.layers.Layer):
   """Self-attention and its residual output."""
 
-  def __init__(
-    self, config: BertConfig, seed_generator: keras.random.SeedGenerator
-  ):
+  def __init__(self, config: BertConfig, seed_generator: dropout.Seeds):
     super().__init__(name="attention")
     self.self_attention = SelfAttention(config, seed_generator)
     # Not `self.output`: Keras keeps that name for itself.
@@ -414,7 +418,7 @@ class TransformerLayer(keras.layers.Layer):
   def __init__(
     self,
     config: BertConfig,
-    seed_generator: keras.random.SeedGenerator,
+    seed_generator: dropout.Seeds,
     name: str,
   ):
     super().__init__(name=name)
@@ -443,12 +447,18 @@ class TransformerLayer(keras.layers.Layer):
 
 
 class Encoder(keras.layers.Layer):
-  """The stack of encoder layers."""
+  """The stack of encoder layers.
 
-  def __init__(
-    self, config: BertConfig, seed_generator: keras.random.SeedGenerator
-  ):
+  Attributes:
+    recompute: whether training keeps of each layer its output alone and
+      computes the rest again for the gradient. No attention weights are then
+      returned.
+  """
+
+  def __init__(self, config: BertConfig, seed_generator: dropout.Seeds):
     super().__init__(name="encoder")
+    self.seed_generator = seed_generator
+    self.recompute = False
     self.transformer_layers = [
       TransformerLayer(config, seed_generator, name=f"layer_{i}")
       for i in range(config.num_hidden_layers)
@@ -465,10 +475,26 @@ class Encoder(keras.layers.Layer):
     """Returns each layer's output, [B*F, D], and weights, [B, N, F, T]."""
     outputs, all_probs = [], []
     for layer in self.transformer_layers:
-      hidden, probs = layer(hidden, key_scores=key_scores, training=training)
+      if self.recompute and training:
+        hidden = self._recomputed(layer, key_scores)(hidden)
+      else:
+        hidden, probs = layer(hidden, key_scores=key_scores, training=training)
+        all_probs.append(probs)
       outputs.append(hidden)
-      all_probs.append(probs)
     return tuple(outputs), tuple(all_probs)
+
+  def _recomputed(
+    self, layer: TransformerLayer, key_scores: Tensor
+  ) -> Callable[[Tensor], Tensor]:
+    """Returns a layer, in training, that computes itself again."""
+    # The same dropout both times.
+    num_drawn = self.seed_generator.num_drawn
+
+    def output(hidden: Tensor) -> Tensor:
+      self.seed_generator.num_drawn = num_drawn
+      return layer(hidden, key_scores=key_scores, training=True)[0]
+
+    return keras.remat(output)
 
 
 class Pooler(keras.layers.Layer):
@@ -506,7 +532,7 @@ class BertModel(keras.Model):
   ):
     super().__init__(name="bert")
     self.config = config
-    self.seed_generator = keras.random.SeedGenerator(seed)
+    self.seed_generator = dropout.Seeds(seed)
     self.embeddings = Embeddings(
       config, self.seed_generator, use_one_hot_embeddings
     )
@@ -568,15 +594,3 @@ class BertModel(keras.Model):
       embedding_output=embedding_output,
       attention_probs=probs if return_attention_probs else (),
     )
-
-
-def dropout(
-  x: Tensor,
-  rate: float,
-  seed_generator: keras.random.SeedGenerator,
-  training: bool,
-) -> Tensor:
-  """Zeroes a share of x and scales up the rest; x itself if not training."""
-  if not training or rate == 0.0:
-    return x
-  return keras.random.dropout(x, rate, seed=seed_generator)

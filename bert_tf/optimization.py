@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import keras
 import numpy as np
@@ -60,24 +60,50 @@ class WarmupLinearDecay(keras.optimizers.schedules.LearningRateSchedule):
     }
 
 
-def global_norm(gradients: Sequence[Tensor]) -> Tensor:
-  """Returns the float32 L2 norm of all gradients together.
+class Gradients(NamedTuple):
+  """Gradients of one batch, or of a part of it; parts are added.
 
-  Rows of a sparse gradient that belong to the same index count apart, as in
-  the original. That concerns fine-tuning; in pre-training the gradient of the
-  word embeddings is dense, since the output layer shares them.
+  Attributes:
+    dense: one for each variable that has a gradient, of its shape.
+    row_squares: by position in `dense`, float32 []: of a gradient that was
+      sparse, the sum of the squares of its rows. Rows that belong to the same
+      index count apart, as in the original. That concerns fine-tuning; in
+      pre-training the gradient of the word embeddings is dense, since the
+      output layer shares them.
   """
+
+  dense: list[Tensor]
+  row_squares: dict[int, Tensor]
+
+
+def as_gradients(gradients: Sequence[Tensor]) -> Gradients:
+  """Returns gradients, some of them sparse, as what can be added."""
+  row_squares = {
+    i: _square_sum(gradient.values)
+    for i, gradient in enumerate(gradients)
+    if hasattr(gradient, "indices") and hasattr(gradient, "values")
+  }
+  # Dense: the moments decay in every row.
+  return Gradients(
+    [ops.convert_to_tensor(gradient) for gradient in gradients], row_squares
+  )
+
+
+def global_norm(gradients: Gradients) -> Tensor:
+  """Returns the float32 L2 norm of all gradients together."""
   squares = [
-    ops.sum(ops.square(ops.cast(_values(gradient), "float32")))
-    for gradient in gradients
+    gradients.row_squares[i]
+    if i in gradients.row_squares
+    else _square_sum(gradient)
+    for i, gradient in enumerate(gradients.dense)
   ]
   return ops.sqrt(sum(squares))
 
 
 def clip_by_global_norm(
-  gradients: Sequence[Tensor], clip_norm: float
-) -> list[Tensor]:
-  """Returns dense gradients, scaled down so that their norm is clip_norm.
+  gradients: Gradients, clip_norm: float
+) -> tuple[list[Tensor], Tensor]:
+  """Returns gradients scaled down to a norm of clip_norm, and the norm before.
 
   Smaller ones are left as they are; a norm that is not finite makes every
   gradient NaN.
@@ -85,14 +111,20 @@ def clip_by_global_norm(
   norm = global_norm(gradients)
   scale = clip_norm * ops.minimum(1.0 / norm, 1.0 / clip_norm)
   scale = scale + (norm - norm)
-  # A sparse gradient becomes dense here: its moments decay in every row.
-  return [ops.convert_to_tensor(gradient) * scale for gradient in gradients]
+  return [gradient * scale for gradient in gradients.dense], norm
 
 
-def _values(gradient: Tensor) -> Tensor:
-  """Returns the rows of a sparse gradient, or the dense gradient."""
-  is_sparse = hasattr(gradient, "indices") and hasattr(gradient, "values")
-  return gradient.values if is_sparse else gradient
+def _summed_over_replicas(gradients: Gradients) -> Gradients:
+  """Returns the gradients of the whole batch from those of its parts."""
+  if keras.backend.backend() != "tensorflow":
+    return gradients
+  from bert_tf import distribution
+
+  return distribution.all_reduce_sum(gradients)
+
+
+def _square_sum(values: Tensor) -> Tensor:
+  return ops.sum(ops.square(ops.cast(values, "float32")))
 
 
 class AdamWeightDecayOptimizer(keras.optimizers.Optimizer):
@@ -110,6 +142,12 @@ class AdamWeightDecayOptimizer(keras.optimizers.Optimizer):
     exclude_from_weight_decay: regular expressions; a variable in whose path
       one of them is found does not decay.
     clip_norm: the largest global norm of the gradients.
+    layerwise_lr_decay: what the learning rate is multiplied by from each layer
+      to the one below it; see `rate_scales`.
+
+  Attributes:
+    loss_scale: a precision.LossScale if the loss was multiplied by it, or
+      None. A step whose gradients are not finite then changes nothing.
   """
 
   def __init__(
@@ -121,6 +159,7 @@ class AdamWeightDecayOptimizer(keras.optimizers.Optimizer):
     epsilon: float = 1e-6,
     exclude_from_weight_decay: Sequence[str] = (),
     clip_norm: float = 1.0,
+    layerwise_lr_decay: float = 1.0,
     name: str = "AdamWeightDecayOptimizer",
   ):
     super().__init__(learning_rate=learning_rate, name=name)
@@ -130,6 +169,8 @@ class AdamWeightDecayOptimizer(keras.optimizers.Optimizer):
     self.epsilon = epsilon
     self.decay_exclusions = tuple(exclude_from_weight_decay)
     self.clip_norm = clip_norm
+    self.layerwise_lr_decay = layerwise_lr_decay
+    self.loss_scale = None
 
   def build(self, variables: Sequence[keras.Variable]) -> None:
     """Makes the moments, zero, of the variables that will be trained."""
@@ -139,11 +180,16 @@ class AdamWeightDecayOptimizer(keras.optimizers.Optimizer):
     self.adam_m, self.adam_v = self.add_optimizer_variables(
       variables, ["adam_m", "adam_v"]
     )
-    self.decays = [self._decays(variable.path) for variable in variables]
+    paths = [variable.path for variable in variables]
+    self.decays = [self._decays(path) for path in paths]
+    self.rate_scales = rate_scales(paths, self.layerwise_lr_decay)
 
   def slots(self) -> dict[str, keras.Variable]:
-    """Returns the moments by their names in the original's checkpoints."""
-    slots = {}
+    """Returns the moments by their names in the original's checkpoints.
+
+    And the state of the loss scale, if there is one.
+    """
+    slots = self.loss_scale.variables() if self.loss_scale else {}
     for variable, m, v in zip(
       self._trainable_variables, self.adam_m, self.adam_v
     ):
@@ -156,11 +202,48 @@ class AdamWeightDecayOptimizer(keras.optimizers.Optimizer):
     grads: Sequence[Tensor],
     trainable_variables: Sequence[keras.Variable] | None = None,
   ) -> None:
-    """Clips the gradients and takes one step."""
+    """Sums the gradients over replicas, clips them and takes one step."""
     given = [gradient for gradient in grads if gradient is not None]
-    clipped = iter(clip_by_global_norm(given, self.clip_norm))
+    clipped, _ = self._summed_and_clipped(as_gradients(given))
+    clipped = iter(clipped)
     grads = [None if grad is None else next(clipped) for grad in grads]
     super().apply(grads, trainable_variables)
+
+  def apply_parts(
+    self, gradients: Gradients, trainable_variables: Sequence[keras.Variable]
+  ) -> Tensor:
+    """As `apply`, of gradients that have been added up.
+
+    Args:
+      gradients: of this replica's part of the batch.
+      trainable_variables: what they are the gradients of.
+
+    Returns:
+      The global norm before clipping, float32 [].
+    """
+    clipped, norm = self._summed_and_clipped(gradients)
+    super().apply(clipped, trainable_variables)
+    return norm
+
+  def _summed_and_clipped(
+    self, gradients: Gradients
+  ) -> tuple[list[Tensor], Tensor]:
+    """Returns the clipped gradients of the whole batch, and their norm."""
+    gradients = _summed_over_replicas(gradients)
+    if self.loss_scale:
+      inverse = 1.0 / self.loss_scale.scale
+      gradients = Gradients(
+        [gradient * inverse for gradient in gradients.dense],
+        {i: s * inverse**2 for i, s in gradients.row_squares.items()},
+      )
+    clipped, norm = clip_by_global_norm(gradients, self.clip_norm)
+    if self.loss_scale:
+      self.loss_scale.update(ops.isfinite(norm))
+    return clipped, norm
+
+  def _all_reduce_sum_gradients(self, pairs: Any) -> Any:
+    """Leaves gradients to Keras as they are: they were summed, then clipped."""
+    return pairs
 
   def update_step(
     self, gradient: Tensor, variable: keras.Variable, learning_rate: Tensor
@@ -170,16 +253,85 @@ class AdamWeightDecayOptimizer(keras.optimizers.Optimizer):
     m, v = self.adam_m[index], self.adam_v[index]
     next_m = self.beta_1 * m + (1.0 - self.beta_1) * gradient
     next_v = self.beta_2 * v + (1.0 - self.beta_2) * ops.square(gradient)
-    update = next_m / (ops.sqrt(next_v) + self.epsilon)
-    if self.decays[index]:
-      update = update + self.weight_decay_rate * variable
+    update = learning_rate * self._update(next_m, next_v, variable, index)
+    if self.rate_scales[index] != 1.0:
+      update = self.rate_scales[index] * update
+    if self.loss_scale:
+      # Where one gradient was not finite, clipping left none that is.
+      is_finite = ops.isfinite(gradient)
+      next_m = ops.where(is_finite, next_m, m)
+      next_v = ops.where(is_finite, next_v, v)
+      update = ops.where(is_finite, update, 0.0)
     self.assign(m, next_m)
     self.assign(v, next_v)
-    self.assign_sub(variable, learning_rate * update)
+    self.assign_sub(variable, update)
+
+  def _update(
+    self, m: Tensor, v: Tensor, variable: keras.Variable, index: int
+  ) -> Tensor:
+    """Returns what the learning rate is multiplied by, from new moments."""
+    update = m / (ops.sqrt(v) + self.epsilon)
+    if self.decays[index]:
+      update = update + self.weight_decay_rate * variable
+    return update
 
   def _decays(self, path: str) -> bool:
     excluded = any(re.search(e, path) for e in self.decay_exclusions)
     return bool(self.weight_decay_rate) and not excluded
+
+
+class LambOptimizer(AdamWeightDecayOptimizer):
+  """LAMB: Adam whose update of each variable is as long as the variable.
+
+  With m' = m / (1 - beta_1^t), v' = v / (1 - beta_2^t) and
+  u = m' / (sqrt(v') + epsilon) + weight_decay_rate w:
+  w -= lr (|w| / |u|) u, the ratio being 1 where a norm is 0 (You et al. 2020,
+  algorithm 2). Variables that do not decay are updated by lr u, as in the
+  authors' code.
+  """
+
+  def _update(
+    self, m: Tensor, v: Tensor, variable: keras.Variable, index: int
+  ) -> Tensor:
+    """Returns what the learning rate is multiplied by, from new moments."""
+    step = ops.cast(self.iterations, "float32") + 1.0
+    m = m / (1.0 - self.beta_1**step)
+    v = v / (1.0 - self.beta_2**step)
+    update = super()._update(m, v, variable, index)
+    if not self.decays[index]:
+      return update
+    length = ops.sqrt(_square_sum(variable))
+    update_length = ops.sqrt(_square_sum(update))
+    has_ratio = ops.logical_and(length > 0, update_length > 0)
+    divisor = ops.where(has_ratio, update_length, 1.0)
+    return ops.where(has_ratio, length / divisor, 1.0) * update
+
+
+# By name of the flag.
+OPTIMIZERS = {"adamw": AdamWeightDecayOptimizer, "lamb": LambOptimizer}
+
+
+def rate_scales(paths: Sequence[str], decay: float) -> list[float]:
+  """Returns what the learning rate of each variable is multiplied by.
+
+  That is 1 above the encoder, `decay` in its highest layer, decay^2 in the next
+  one, and in the embeddings less than in the lowest (Clark et al. 2020,
+  appendix B).
+
+  Args:
+    paths: of the variables.
+    decay: 1 for the same rate everywhere.
+  """
+  found = [re.search(r"bert/encoder/layer_(\d+)/", path) for path in paths]
+  depths = [int(match.group(1)) if match else None for match in found]
+  num_layers = 1 + max([d for d in depths if d is not None], default=-1)
+  scales = []
+  for path, depth in zip(paths, depths):
+    below = 0 if depth is None else num_layers - depth
+    if path.startswith("bert/embeddings/"):
+      below = num_layers + 1
+    scales.append(decay**below)
+  return scales
 
 
 def freeze(variables: Sequence[keras.Variable], num_layers: int | None) -> None:
@@ -204,7 +356,11 @@ def freeze(variables: Sequence[keras.Variable], num_layers: int | None) -> None:
 
 
 def create_optimizer(
-  init_lr: float, num_train_steps: int, num_warmup_steps: int
+  init_lr: float,
+  num_train_steps: int,
+  num_warmup_steps: int,
+  optimizer: str = "adamw",
+  layerwise_lr_decay: float = 1.0,
 ) -> AdamWeightDecayOptimizer:
   """Returns the optimizer of the original's pre-training and fine-tuning.
 
@@ -212,9 +368,12 @@ def create_optimizer(
     init_lr: the peak learning rate.
     num_train_steps: steps until the learning rate is 0.
     num_warmup_steps: steps of linear warm-up, 0 for none.
+    optimizer: a name in OPTIMIZERS.
+    layerwise_lr_decay: see `rate_scales`.
   """
-  return AdamWeightDecayOptimizer(
+  return OPTIMIZERS[optimizer](
     learning_rate=WarmupLinearDecay(init_lr, num_train_steps, num_warmup_steps),
     weight_decay_rate=0.01,
     exclude_from_weight_decay=("LayerNorm", "layer_norm", "bias"),
+    layerwise_lr_decay=layerwise_lr_decay,
   )

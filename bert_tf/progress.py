@@ -9,6 +9,7 @@ import tensorflow as tf
 import tqdm
 from absl import logging
 
+from bert_tf import distribution
 from bert_tf.heads import Sums
 
 
@@ -52,14 +53,14 @@ class Progress:
     self._log_every_steps = log_every_steps
     self._sums = None
     self._clock = None
-    self._writer = tf.summary.create_file_writer(output_dir)
+    self._writer = events_writer(output_dir)
     self._bar = tqdm.tqdm(
       total=num_train_steps,
       initial=first_step,
       desc="training",
       unit="step",
       dynamic_ncols=True,
-      disable=not sys.stderr.isatty(),
+      disable=not (distribution.is_chief() and sys.stderr.isatty()),
     )
 
   def __enter__(self) -> "Progress":
@@ -83,6 +84,8 @@ class Progress:
 
   def say(self, line: str) -> None:
     """Logs a line, above the bar where there is one."""
+    if not distribution.is_chief():
+      return
     if self._bar.disable:
       logging.info("%s", line)
     else:
@@ -107,6 +110,13 @@ class Progress:
       parts += [f"{speed:.0f} examples/s", f"{_duration(left)} left"]
     self.say(f"step {step}/{self._num_train_steps}: {', '.join(parts)}")
     write_events(self._writer, step, values)
+
+
+def events_writer(folder: str) -> tf.summary.SummaryWriter:
+  """Returns a writer of events; of several processes the chief alone writes."""
+  if not distribution.is_chief():
+    return tf.summary.create_noop_writer()
+  return tf.summary.create_file_writer(folder)
 
 
 def write_events(

@@ -1,8 +1,15 @@
 """Text files that are whole or not there."""
 
+import contextlib
+import os
 from collections.abc import Iterable
 
 import tensorflow as tf
+
+
+def unfinished_path(path: str) -> str:
+  """Where a file is while this process writes it."""
+  return f"{path}.tmp-{os.getpid()}"
 
 
 def write(path: str, pieces: Iterable[str]) -> None:
@@ -16,11 +23,16 @@ def write(path: str, pieces: Iterable[str]) -> None:
   Raises:
     tf.errors.OpError: if it cannot be written; what stood at `path` is kept.
   """
-  unfinished = path + ".tmp"
-  with tf.io.gfile.GFile(unfinished, "w") as writer:
-    for piece in pieces:
-      writer.write(piece)
-  tf.io.gfile.rename(unfinished, path, overwrite=True)
+  unfinished = unfinished_path(path)
+  try:
+    with tf.io.gfile.GFile(unfinished, "w") as writer:
+      for piece in pieces:
+        writer.write(piece)
+    tf.io.gfile.rename(unfinished, path, overwrite=True)
+  except BaseException:
+    with contextlib.suppress(tf.errors.OpError):
+      tf.io.gfile.remove(unfinished)
+    raise
 
 
 def write_lines(path: str, lines: Iterable[str]) -> None:

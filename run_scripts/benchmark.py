@@ -4,6 +4,7 @@ python run_scripts/benchmark.py tokenizer
 python run_scripts/benchmark.py data
 python run_scripts/benchmark.py train
 python run_scripts/benchmark.py padding --data_dir=MRPC --vocab_file=vocab.txt
+python run_scripts/benchmark.py scaling
 """
 
 import os
@@ -16,6 +17,7 @@ from collections.abc import Callable, Sequence
 
 import common_flags
 import numpy as np
+import scaling_benchmark
 import tensorflow as tf
 from absl import flags
 
@@ -53,8 +55,17 @@ flags.DEFINE_string(
 flags.DEFINE_bool("do_lower_case", True, "Whether to lower-case the text.")
 flags.DEFINE_string("data_dir", None, "For padding: the folder of MRPC.")
 flags.DEFINE_string(
-  "bert_config_file", None, "For padding: the model's sizes; unset: BERT-Tiny."
+  "bert_config_file",
+  None,
+  "For padding and scaling: the model's sizes; unset: BERT-Tiny.",
 )
+flags.DEFINE_integer(
+  "batch_size", 32, "For scaling: examples a step.", lower_bound=4
+)
+flags.DEFINE_integer(
+  "max_seq_length", 128, "For scaling: word pieces an example.", lower_bound=8
+)
+flags.DEFINE_integer("num_steps", 20, "For scaling: steps.", lower_bound=2)
 
 # The original's FullTokenizer on two CPU cores (it uses one), recorded by
 # running it: the project's notes on its behaviour, "How fast it is".
@@ -237,10 +248,12 @@ def _step_ms(config: modeling.BertConfig, use_xla: bool) -> float:
         use_xla=use_xla,
       ),
     )
+    spec = {n: tf.TensorSpec(t.shape, t.dtype) for n, t in features.items()}
+    step = runner.train_step.build(spec)
     times = []
     for _ in range(_NUM_STEPS + 1):
       start = time.perf_counter()
-      runner.train_step(features)["loss"][0].numpy()
+      step(features)["loss"][0].numpy()
       times.append(time.perf_counter() - start)
   return 1e3 * statistics.median(times[1:])  # The first one compiles.
 
@@ -303,7 +316,7 @@ def _alternating_seconds(
   every = [batch for form in batches.values() for batch in form]
   by_width = {batch["input_ids"].shape[1]: batch for batch in every}
   # As in training: one trace of any width, which XLA compiles for each.
-  step = runner.train_step.get_concrete_function(
+  step = runner.train_step.build(
     {
       name: tf.TensorSpec([t.shape[0], None], t.dtype)
       for name, t in every[0].items()
@@ -320,12 +333,23 @@ def _alternating_seconds(
   return seconds
 
 
+def benchmark_scaling() -> None:
+  """Prints speed, memory and weights of the ways to cut a batch."""
+  config = _TINY
+  if FLAGS.bert_config_file:
+    config = modeling.BertConfig.from_json_file(FLAGS.bert_config_file)
+  scaling_benchmark.measure(
+    config, FLAGS.batch_size, FLAGS.max_seq_length, FLAGS.num_steps
+  )
+
+
 # A new benchmark is a function above and a line here.
 BENCHMARKS = {
   "tokenizer": benchmark_tokenizer,
   "data": benchmark_data,
   "train": benchmark_train,
   "padding": benchmark_padding,
+  "scaling": benchmark_scaling,
 }
 
 if __name__ == "__main__":

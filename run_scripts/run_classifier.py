@@ -1,6 +1,5 @@
 """Fine-tunes BERT on GLUE, XNLI or one's own texts, and classifies."""
 
-import common_flags
 import training_flags
 from absl import flags
 
@@ -183,4 +182,4 @@ if __name__ == "__main__":
     "output_dir",
   ):
     flags.mark_flag_as_required(name)
-  common_flags.run(main)
+  training_flags.run(main)

@@ -1,6 +1,5 @@
 """Pre-trains BERT on TFRecords of create_pretraining_data.py."""
 
-import common_flags
 import training_flags
 from absl import flags
 
@@ -47,6 +46,13 @@ flags.DEFINE_string(
 flags.DEFINE_bool(
   "no_nsp", False, "Whether to train without the next-sentence loss."
 )
+flags.DEFINE_string(
+  "schedule",
+  None,
+  "Lengths of the records, in the order that they are trained on, each with "
+  "its share of the steps, as in 128:0.9,512:0.1. input_file then has files of "
+  "all these lengths, which are told by their first record.",
+)
 training_flags.define_new_flags()
 training_flags.define_evaluation_flags("masked_lm_loss")
 
@@ -69,6 +75,7 @@ def main() -> None:
       eval_batch_size=FLAGS.eval_batch_size,
       max_eval_steps=FLAGS.max_eval_steps,
       no_nsp=FLAGS.no_nsp,
+      schedule=FLAGS.schedule,
       train=training_flags.train_config(
         num_train_steps=FLAGS.num_train_steps,
         num_warmup_steps=FLAGS.num_warmup_steps,
@@ -83,4 +90,4 @@ def main() -> None:
 if __name__ == "__main__":
   for name in ("bert_config_file", "input_file", "output_dir"):
     flags.mark_flag_as_required(name)
-  common_flags.run(main)
+  training_flags.run(main)

@@ -2,7 +2,6 @@
 
 import sys
 
-import common_flags
 import training_flags
 from absl import flags
 
@@ -158,4 +157,4 @@ def main() -> None:
 if __name__ == "__main__":
   for name in ("bert_config_file", "vocab_file", "output_dir"):
     flags.mark_flag_as_required(name)
-  common_flags.run(main)
+  training_flags.run(main)

@@ -1,6 +1,5 @@
 """Fine-tunes BERT on SWAG or other questions of multiple choice."""
 
-import common_flags
 import training_flags
 from absl import flags
 
@@ -147,4 +146,4 @@ def main() -> None:
 if __name__ == "__main__":
   for name in ("data_dir", "bert_config_file", "vocab_file", "output_dir"):
     flags.mark_flag_as_required(name)
-  common_flags.run(main)
+  training_flags.run(main)

@@ -16,4 +16,7 @@ if [[ ${1:-} == --all ]]; then
 fi
 "$python" -m ruff check .
 "$python" -m ruff format --check .
-exec "$python" -m pytest "${selection[@]}" "$@"
+# A file's tests stay together: they share what the first of them makes.
+exec "$python" -m pytest \
+  --numprocesses=auto --maxprocesses=4 --dist=loadfile \
+  "${selection[@]}" "$@"

@@ -1,10 +1,13 @@
 """What the scripts that train share: their flags, and the config of them."""
 
+from collections.abc import Callable
 from typing import Any
 
+import common_flags
+import tensorflow as tf
 from absl import flags
 
-from bert_tf import estimator
+from bert_tf import distribution, estimator, optimization, precision
 
 FLAGS = flags.FLAGS
 
@@ -45,11 +48,20 @@ def define_original_flags(example: str) -> None:
     lower_bound=1,
   )
   flags.DEFINE_bool("use_tpu", False, "Whether to run on a TPU.")
-  flags.DEFINE_string("tpu_name", None, "The TPU to use.")
+  flags.DEFINE_string(
+    "tpu_name",
+    None,
+    "The TPU's name, or its grpc:// address; without one it is that of this "
+    "machine.",
+  )
   flags.DEFINE_string("tpu_zone", None, "The zone of the TPU.")
   flags.DEFINE_string("gcp_project", None, "The project of the TPU.")
-  flags.DEFINE_string("master", None, "The address of a TensorFlow master.")
-  flags.DEFINE_integer("num_tpu_cores", 8, "Cores of the TPU.")
+  flags.DEFINE_string(
+    "master", None, "The TPU's grpc:// address, if it has no --tpu_name."
+  )
+  flags.DEFINE_integer(
+    "num_tpu_cores", 8, "Cores that the TPU must have, if this is set."
+  )
 
 
 def define_fine_tuning_flags(example: str) -> None:
@@ -99,6 +111,48 @@ def define_new_flags() -> None:
   flags.DEFINE_bool(
     "use_xla", True, "Whether the training step is compiled by XLA."
   )
+  flags.DEFINE_enum(
+    "distribution",
+    "auto",
+    distribution.KINDS,
+    "Where to run: one device; mirrored, all GPUs of this machine; "
+    "multi_worker, the machines that TF_CONFIG names; tpu. auto is tpu with "
+    "--use_tpu, mirrored with several GPUs, and else one.",
+  )
+  flags.DEFINE_integer(
+    "gradient_accumulation_steps",
+    1,
+    "Micro-batches that a device's part of a batch is cut into, where the "
+    "whole does not fit in memory. The step is the same.",
+    lower_bound=1,
+  )
+  flags.DEFINE_bool(
+    "recompute",
+    False,
+    "Whether the layers are computed again for the gradient instead of kept: "
+    "less memory, a third more time.",
+  )
+  flags.DEFINE_enum(
+    "optimizer",
+    "adamw",
+    tuple(optimization.OPTIMIZERS),
+    "adamw is the original's; lamb is for large batches.",
+  )
+  flags.DEFINE_float(
+    "layerwise_lr_decay",
+    1.0,
+    "What the learning rate is multiplied by from each encoder layer to the "
+    "one below it.",
+    lower_bound=0.0,
+    upper_bound=1.0,
+  )
+  flags.DEFINE_enum(
+    "precision",
+    "float32",
+    tuple(precision.PRECISIONS),
+    "What products are computed in. Variables, losses and checkpoints are "
+    "float32.",
+  )
 
 
 def define_evaluation_flags(default_metric: str) -> None:
@@ -146,16 +200,7 @@ def train_config(**settings: Any) -> estimator.TrainConfig:
     **settings: of TrainConfig, for what not every script has a flag;
       num_train_steps and num_warmup_steps may be left to the task, which
       counts its examples first.
-
-  Raises:
-    ValueError: for a flag of a device that cannot be used yet.
   """
-  for name in ("use_tpu", "tpu_name", "tpu_zone", "gcp_project", "master"):
-    if FLAGS[name].value:
-      raise ValueError(
-        f"--{name} cannot be honoured: this version trains on the CPU or on "
-        "one GPU, which it finds by itself; leave the flag out."
-      )
   return estimator.TrainConfig(
     output_dir=FLAGS.output_dir,
     init_checkpoint=FLAGS.init_checkpoint,
@@ -167,5 +212,61 @@ def train_config(**settings: Any) -> estimator.TrainConfig:
     log_every_steps=FLAGS.log_every_steps,
     seed=FLAGS.seed,
     use_xla=FLAGS.use_xla,
+    gradient_accumulation_steps=FLAGS.gradient_accumulation_steps,
+    precision=FLAGS.precision,
+    recompute=FLAGS.recompute,
+    optimizer=FLAGS.optimizer,
+    layerwise_lr_decay=FLAGS.layerwise_lr_decay,
     **{"num_train_steps": 1, "num_warmup_steps": 0, **settings},
   )
+
+
+def run(main: Callable[[], None]) -> None:
+  """As common_flags.run, on the devices that the flags name."""
+
+  def run_on_devices() -> None:
+    with _strategy().scope(), distribution.naming_lost_workers():
+      distribution.check_same(_values_of_flags())
+      main()
+
+  common_flags.run(run_on_devices)
+
+
+def _strategy() -> tf.distribute.Strategy:
+  """Returns what the flags of devices ask for.
+
+  Raises:
+    ValueError: for flags that do not go together, or a device that is not
+      there.
+  """
+  if not FLAGS.use_tpu:
+    for name in ("tpu_name", "tpu_zone", "gcp_project", "master"):
+      if FLAGS[name].value:
+        raise ValueError(
+          f"--{name} says where a TPU is and needs --use_tpu. For several "
+          "machines set TF_CONFIG and --distribution=multi_worker."
+        )
+    return distribution.create_strategy(FLAGS.distribution)
+  tpu = distribution.TpuAddress(
+    FLAGS.tpu_name or FLAGS.master or "local",
+    FLAGS.tpu_zone,
+    FLAGS.gcp_project,
+  )
+  strategy = distribution.create_strategy(FLAGS.distribution, tpu)
+  num_cores = strategy.num_replicas_in_sync
+  if FLAGS["num_tpu_cores"].present and num_cores != FLAGS.num_tpu_cores:
+    raise ValueError(
+      f"the TPU has {num_cores} cores, --num_tpu_cores is "
+      f"{FLAGS.num_tpu_cores}; leave the flag out or set it to {num_cores}."
+    )
+  return strategy
+
+
+def _values_of_flags() -> dict[str, Any]:
+  """Returns the values of the script's flags and of those above, by name."""
+  return {
+    f"--{flag.name}": flag.value
+    for module, found in FLAGS.flags_by_module_dict().items()
+    if not module.startswith("absl")
+    for flag in found
+  }

@@ -9,7 +9,15 @@ import pytest
 import tensorflow as tf
 from keras import ops
 
-from bert_tf import checkpoints, curves, estimator, modeling, output_dirs
+from bert_tf import (
+  checkpoints,
+  curves,
+  distribution,
+  dropout,
+  estimator,
+  modeling,
+  output_dirs,
+)
 from tests import runs
 
 
@@ -19,7 +27,7 @@ class Line(keras.Model):
   def __init__(self, rate: float = 0.0):
     super().__init__(name="line")
     self.rate = rate
-    self.seed_generator = keras.random.SeedGenerator(0)
+    self.seed_generator = dropout.Seeds(0)
     with keras.name_scope("bert"):
       self.w = keras.Variable([0.5], name="w")
       self.unused = keras.Variable([1.0], name="unused")
@@ -321,3 +329,38 @@ def test_results_are_sorted_lines_and_some_go_first(tmp_path):
     names = [line.split(" = ")[0] for line in reader]
   assert names == ["global_step", "loss", "accuracy", "f1"]
   assert os.listdir(tmp_path) == ["eval_results.txt"]
+
+
+def test_a_short_batch_is_filled_up_where_shapes_are_fixed(
+  tmp_path, monkeypatch
+):
+  def weighted_loss(outputs, features):
+    errors = ops.square(outputs - features["y"]) * features["weight"]
+    return {"error": (ops.sum(errors), ops.sum(features["weight"]))}
+
+  rows = {"x": [1.0, 2.0, 3.0], "y": [5.0, 4.0, 9.0], "weight": [1.0] * 3}
+  dataset = tf.data.Dataset.from_tensor_slices(rows).batch(2)
+
+  def found(output_dir):
+    runner = make(output_dir)
+    runner = estimator.Estimator(
+      Line, weighted_loss, weighted_loss, runner.config
+    )
+    seen = []
+    call = runner.model.call
+    runner.model.call = lambda features, training=False: (
+      seen.append(tuple(features["x"].shape)) or call(features, training)
+    )
+    outputs = []
+    results = runner.evaluate(
+      dataset, on_outputs=lambda o, f: outputs.append((o.numpy(), len(f["x"])))
+    )
+    predictions = [p.tolist() for p in runner.predict(dataset)]
+    return results, [(o.tolist(), n) for o, n in outputs], predictions, seen
+
+  *expected, _ = found(tmp_path / "short")
+  monkeypatch.setattr(distribution, "needs_full_batches", lambda: True)
+  *filled, shapes = found(tmp_path / "filled")
+  assert filled == expected
+  assert filled[1] == [([0.5, 1.0], 2), ([1.5], 1)]
+  assert set(shapes) == {(2,)}

@@ -71,7 +71,7 @@ def test_gradients_and_the_clipping_norm_are_the_originals(tiny):
   assert {f"grad/{v.path}" for v in variables} == recorded_names
   for variable, gradient in zip(variables, gradients):
     close(tf.convert_to_tensor(gradient), recorded[f"grad/{variable.path}"])
-  norm = float(optimization.global_norm(gradients))
+  norm = float(optimization.global_norm(optimization.as_gradients(gradients)))
   assert norm == pytest.approx(
     recorded["grad_global_norm_as_clipped"], rel=1e-5
   )

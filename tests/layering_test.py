@@ -16,19 +16,21 @@ LAYERS = {
     "worker_pool"
   ),
   1: (
-    "checkpoints distribution features heads input_pipeline modeling "
+    "checkpoints distribution dropout features heads input_pipeline modeling "
     "optimization precision text_files text_ops"
   ),
   2: (
-    "curves estimator export interop output_dirs periodic_evaluation "
-    "progress record_cache run_start stop_signals training_step"
+    "curves estimator evaluation_step export interop output_dirs "
+    "periodic_evaluation progress record_cache run_start stop_signals "
+    "training_step"
   ),
   3: (
     "classifier extend_vocab feature_extraction fill_mask pretraining_beam "
     "pretraining_data question_answering "
     "pretraining_shards tasks.classification tasks.classification_data "
     "tasks.classification_results tasks.examples tasks.glue tasks.label_map "
-    "tasks.long_texts tasks.ner tasks.ner_bilstm tasks.ner_data "
+    "tasks.length_schedule tasks.long_texts tasks.ner tasks.ner_bilstm "
+    "tasks.ner_data "
     "tasks.ner_features tasks.ner_results tasks.ner_vectors "
     "tasks.pretraining tasks.rows tasks.squad tasks.squad_data "
     "tasks.squad_evaluation tasks.squad_features tasks.squad_predictions "
@@ -47,15 +49,19 @@ INSIDE_A_LAYER = {
   ("classifier", "tasks.classification_results"),
   ("classifier", "tasks.examples"),
   ("classifier", "tasks.label_map"),
+  ("checkpoints", "distribution"),
   ("checkpoints", "text_files"),
   ("corpus", "file_access"),
   ("corpus", "pydoc_corpus"),
   ("tokenization", "file_access"),
   ("vocabulary", "tokenization"),
+  ("heads", "dropout"),
   ("heads", "modeling"),
+  ("modeling", "dropout"),
   ("optimization", "distribution"),
   ("optimization", "modeling"),
   ("precision", "modeling"),
+  ("estimator", "evaluation_step"),
   ("estimator", "periodic_evaluation"),
   ("estimator", "progress"),
   ("estimator", "run_start"),
@@ -82,6 +88,7 @@ INSIDE_A_LAYER = {
   ("tasks.examples", "tasks.rows"),
   ("tasks.glue", "tasks.examples"),
   ("tasks.label_map", "tasks.examples"),
+  ("tasks.pretraining", "tasks.length_schedule"),
   ("tasks.squad", "tasks.squad_data"),
   ("tasks.squad", "tasks.training_steps"),
   ("tasks.squad", "tasks.squad_features"),

@@ -1,5 +1,6 @@
 """The optimizer against trajectories of the original release."""
 
+import contextlib
 import json
 import pathlib
 
@@ -91,7 +92,8 @@ def test_training_follows_the_original(
     gradients = tape.gradient(loss, variables)
     learning_rate = optimizer.learning_rate * 1.0
     optimizer.apply(gradients, variables)
-    return loss, optimization.global_norm(gradients), learning_rate
+    norm = optimization.global_norm(optimization.as_gradients(gradients))
+    return loss, norm, learning_rate
 
   for i in range(steps):
     features = {
@@ -156,11 +158,13 @@ def test_layer_norm_and_bias_are_not_decayed():
 
 def test_gradients_are_clipped_by_their_global_norm():
   gradients = [tf.constant([3.0]), tf.constant([0.0, 4.0])]
-  assert float(optimization.global_norm(gradients)) == pytest.approx(5.0)
-  clipped = optimization.clip_by_global_norm(gradients, 1.0)
+  gradients = optimization.as_gradients(gradients)
+  clipped, norm = optimization.clip_by_global_norm(gradients, 1.0)
+  assert float(norm) == pytest.approx(5.0)
   np.testing.assert_allclose(clipped[0], [0.6], rtol=1e-6)
   np.testing.assert_allclose(clipped[1], [0.0, 0.8], rtol=1e-6)
-  small = optimization.clip_by_global_norm([tf.constant([0.5])], 1.0)
+  gradients = optimization.as_gradients([tf.constant([0.5])])
+  small, _ = optimization.clip_by_global_norm(gradients, 1.0)
   np.testing.assert_allclose(small[0], [0.5], rtol=1e-6)
 
 
@@ -169,14 +173,16 @@ def test_rows_of_a_sparse_gradient_count_apart_in_the_norm():
     tf.constant([[3.0], [4.0]]), tf.constant([1, 1]), tf.constant([3, 1])
   )
   # Merged, the row would be 7.
-  assert float(optimization.global_norm([sparse])) == pytest.approx(5.0)
-  (dense,) = optimization.clip_by_global_norm([sparse], 1.0)
+  gradients = optimization.as_gradients([sparse])
+  (dense,), norm = optimization.clip_by_global_norm(gradients, 1.0)
+  assert float(norm) == pytest.approx(5.0)
   np.testing.assert_allclose(dense, [[0.0], [1.4], [0.0]], rtol=1e-6)
 
 
 def test_a_gradient_that_is_not_finite_makes_all_nan():
-  clipped = optimization.clip_by_global_norm(
-    [tf.constant([np.inf]), tf.constant([1.0])], 1.0
+  gradients = [tf.constant([np.inf]), tf.constant([1.0])]
+  clipped, _ = optimization.clip_by_global_norm(
+    optimization.as_gradients(gradients), 1.0
   )
   assert all(np.isnan(g.numpy()).all() for g in clipped)
 
@@ -186,3 +192,70 @@ def test_a_schedule_out_of_range_is_refused():
     optimization.WarmupLinearDecay(1e-3, 0, 0)
   with pytest.raises(ValueError, match="num_warmup_steps is -1"):
     optimization.WarmupLinearDecay(1e-3, 1, -1)
+
+
+def lamb_step(weights, m, v, gradient, step, rate, decay):
+  """Algorithm 2 of You et al. 2020, in float64."""
+  m = 0.9 * m + 0.1 * gradient
+  v = 0.999 * v + 0.001 * gradient**2
+  corrected_m, corrected_v = m / (1 - 0.9**step), v / (1 - 0.999**step)
+  update = corrected_m / (np.sqrt(corrected_v) + 1e-6) + decay * weights
+  ratio = 1.0
+  if decay and np.linalg.norm(weights) and np.linalg.norm(update):
+    ratio = np.linalg.norm(weights) / np.linalg.norm(update)
+  return weights - rate * ratio * update, m, v
+
+
+def test_lamb_is_its_algorithm():
+  rng = np.random.default_rng(0)
+  starts = {
+    "kernel": rng.normal(size=(3, 4)),
+    "zero_kernel": np.zeros((2, 2)),
+    "bias": np.ones(4),
+  }
+  variables = [
+    keras.Variable(value.astype("float32"), name=name)
+    for name, value in starts.items()
+  ]
+  optimizer = optimization.create_optimizer(0.1, 10, 0, "lamb")
+  optimizer.build(variables)
+  expected = [(value, 0.0, 0.0) for value in starts.values()]
+  for step in (1, 2, 3):
+    # A global norm below 1: nothing is clipped.
+    gradients = [0.1 * rng.normal(size=v.shape) for v in starts.values()]
+    assert sum(np.sum(g**2) for g in gradients) < 1
+    optimizer.apply([tf.constant(g, tf.float32) for g in gradients], variables)
+    rate = 0.1 * (1 - (step - 1) / 10)
+    expected = [
+      lamb_step(*state, gradient, step, rate, decay)
+      for state, gradient, decay in zip(expected, gradients, (0.01, 0.01, 0))
+    ]
+  for variable, (value, _, _) in zip(variables, expected):
+    np.testing.assert_allclose(variable.numpy(), value, rtol=2e-5, atol=1e-6)
+
+
+def test_lower_layers_learn_at_a_lower_rate():
+  paths = [
+    "bert/embeddings/word_embeddings",
+    "bert/encoder/layer_0/output/dense/kernel",
+    "bert/encoder/layer_11/output/dense/kernel",
+    "bert/pooler/dense/kernel",
+    "output_weights",
+  ]
+  found = optimization.rate_scales(paths, 0.5)
+  assert found == [0.5**13, 0.5**12, 0.5, 1.0, 1.0]
+  assert optimization.rate_scales(paths, 1.0) == [1.0] * 5
+
+
+def test_the_rate_of_a_layer_scales_its_update():
+  with contextlib.ExitStack() as stack:
+    for name in ("bert", "encoder", "layer_0"):
+      stack.enter_context(keras.name_scope(name))
+    low = keras.Variable([1.0, 2.0], name="kernel")
+  high = keras.Variable([1.0, 2.0], name="kernel")
+  assert low.path == "bert/encoder/layer_0/kernel"
+  optimizer = optimization.create_optimizer(0.1, 10, 0, layerwise_lr_decay=0.25)
+  optimizer.build([low, high])
+  optimizer.apply([tf.constant([0.1, 0.2])] * 2, [low, high])
+  moved = [v.numpy() - [1.0, 2.0] for v in (low, high)]
+  np.testing.assert_allclose(moved[0], 0.25 * moved[1], rtol=1e-5)

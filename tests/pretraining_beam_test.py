@@ -264,7 +264,7 @@ def test_ctrl_c_leaves_neither_half_files_nor_processes(text, tmp_path):
     assert time.monotonic() < deadline
     time.sleep(0.2)
   os.killpg(process.pid, signal.SIGINT)
-  error = process.communicate(timeout=120)[1]
+  error = process.communicate(timeout=300)[1]
   assert process.returncode == 130, error
   assert os.listdir(out) == [".data.settings.json"]
   deadline = time.monotonic() + 60

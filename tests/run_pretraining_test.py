@@ -458,7 +458,7 @@ def test_a_device_that_cannot_be_used_is_refused(data, run_script):
   result = run_script(
     "run_pretraining.py", *TRAIN_FLAGS, "--use_tpu", "--output_dir=x", cwd=data
   )
-  assert_refused(result, "--use_tpu cannot be honoured")
+  assert_refused(result, "there is no TPU 'local' to run on: TPUs not found")
 
 
 def test_an_unknown_flag_is_refused_with_the_nearest_name(data, run_script):

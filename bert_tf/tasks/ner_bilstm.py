@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import keras
 from keras import ops
 
-from bert_tf import modeling
+from bert_tf import dropout
 from bert_tf.modeling import Tensor
 
 # "A randomly initialized two-layer 768-dimensional BiLSTM before the
@@ -41,7 +41,7 @@ class BiLstmModel(keras.Model):
     seed: int = 0,
   ):
     super().__init__(name="bilstm")
-    self.seed_generator = modeling.DropoutSeeds(seed)
+    self.seed_generator = dropout.Seeds(seed)
     self.layer_weights = None
     size = num_vectors * hidden_size
     if is_summed:
@@ -88,6 +88,6 @@ class BiLstmModel(keras.Model):
     mask = ops.greater(batch["label_mask"], 0)
     for bilstm in self.bilstms:
       hidden = bilstm(hidden, mask=mask, training=training)
-    hidden = modeling.dropout(hidden, _DROPOUT, self.seed_generator, training)
+    hidden = dropout.dropout(hidden, _DROPOUT, self.seed_generator, training)
     weights = ops.transpose(self.output_weights)
     return ops.matmul(hidden, weights) + self.output_bias

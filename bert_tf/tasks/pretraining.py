@@ -18,6 +18,7 @@ from bert_tf import (
 )
 from bert_tf.heads import Sums
 from bert_tf.modeling import Tensor
+from bert_tf.tasks import length_schedule
 
 # What an evaluation reports.
 _RESULTS = (
@@ -46,6 +47,9 @@ class PretrainingConfig:
     eval_batch_size: records a batch of the evaluation.
     max_eval_steps: batches of the evaluation.
     no_nsp: whether to leave the next-sentence loss out.
+    schedule: None, or lengths and shares of the steps, see length_schedule;
+      the records' own sizes then count instead of the two above, and the last
+      length's records are what is evaluated on without eval_input_file.
     train: how to train.
   """
 
@@ -61,6 +65,7 @@ class PretrainingConfig:
   eval_batch_size: int = 8
   max_eval_steps: int = 100
   no_nsp: bool = False
+  schedule: str | None = None
 
 
 def run(config: PretrainingConfig) -> None:
@@ -72,18 +77,14 @@ def run(config: PretrainingConfig) -> None:
   """
   bert_config = modeling.BertConfig.from_json_file(config.bert_config_file)
   _check(config, bert_config)
-  spec = input_pipeline.pretraining_spec(
-    config.max_seq_length, config.max_predictions_per_seq
-  )
   vocab_size = bert_config.vocab_size
-  train_files = (
-    _open(config.input_file, spec, vocab_size) if config.do_train else None
-  )
-  eval_input = config.eval_input_file or config.input_file
-  evaluates_in_between = config.do_train and config.train.eval_every_steps
-  eval_files = None
-  if config.do_eval or evaluates_in_between:
-    eval_files = _open(eval_input, spec, vocab_size)
+  # Reading all of it takes a while if it is not needed.
+  needs_input = config.do_train or not config.eval_input_file
+  phases = _phases(config, bert_config) if needs_input else []
+  if config.eval_input_file:
+    eval_files, spec = _evaluation_files(config, vocab_size)
+  else:
+    eval_files, spec = phases[-1].files, phases[-1].spec
   output_dirs.claim(config.train.output_dir, bert_config)
 
   runner = build_estimator(bert_config, config.train, config.no_nsp)
@@ -91,24 +92,21 @@ def run(config: PretrainingConfig) -> None:
   def evaluate() -> dict[str, float | int]:
     return _evaluate(config, runner, eval_files, spec, vocab_size)
 
-  if train_files:
+  if config.do_train:
     train = config.train
-    logging.info(
-      "%d records, %d steps of %d: %.1f epochs.",
-      train_files.num_records,
-      train.num_train_steps,
-      train.train_batch_size,
-      train.num_train_steps * train.train_batch_size / train_files.num_records,
-    )
+    for phase in phases:
+      logging.info(
+        "%d records of length %d, %d steps of %d: %.1f epochs.",
+        phase.files.num_records,
+        phase.spec["input_ids"].shape[0],
+        phase.num_steps,
+        train.train_batch_size,
+        phase.num_steps * train.train_batch_size / phase.files.num_records,
+      )
 
     def training_batches(steps_done: int) -> tf.data.Dataset:
-      return input_pipeline.training_dataset(
-        train_files,
-        spec,
-        train.train_batch_size,
-        train.seed,
-        steps_done,
-        vocab_size,
+      return length_schedule.training_dataset(
+        phases, train.train_batch_size, train.seed, steps_done, vocab_size
       )
 
     runner.train(training_batches, evaluate)
@@ -158,12 +156,13 @@ def _check(config: PretrainingConfig, bert_config: modeling.BertConfig) -> None:
       f"best_metric {metric!r} is no result of pre-training; use "
       f"{', '.join(_RESULTS)}."
     )
-  bert_config.check_lengths(config.max_seq_length, config.bert_config_file)
-  if config.max_predictions_per_seq > config.max_seq_length:
-    raise ValueError(
-      f"max_predictions_per_seq {config.max_predictions_per_seq} exceeds "
-      f"max_seq_length {config.max_seq_length}; lower the flag."
-    )
+  if not config.schedule:
+    bert_config.check_lengths(config.max_seq_length, config.bert_config_file)
+    if config.max_predictions_per_seq > config.max_seq_length:
+      raise ValueError(
+        f"max_predictions_per_seq {config.max_predictions_per_seq} exceeds "
+        f"max_seq_length {config.max_seq_length}; lower the flag."
+      )
   if config.vocab_file:
     bert_config.check_vocab(
       len(tokenization.load_vocab(config.vocab_file)),
@@ -181,11 +180,46 @@ def _check(config: PretrainingConfig, bert_config: modeling.BertConfig) -> None:
       )
 
 
-def _open(
-  patterns: str, spec: input_pipeline.Spec, vocab_size: int
-) -> input_pipeline.RecordFiles:
-  """Finds the records and checks the first of every file."""
-  files = input_pipeline.open_records(patterns)
+def _phases(
+  config: PretrainingConfig, bert_config: modeling.BertConfig
+) -> list[length_schedule.Phase]:
+  """Returns what is trained on, checked; one phase without a schedule."""
+  vocab_size = bert_config.vocab_size
+  num_steps = config.train.num_train_steps
+  if not config.schedule:
+    spec = input_pipeline.pretraining_spec(
+      config.max_seq_length, config.max_predictions_per_seq
+    )
+    files = input_pipeline.open_records(config.input_file)
+    _check_records(files, spec, vocab_size)
+    return [length_schedule.Phase(files, spec, num_steps)]
+  phases = length_schedule.phases(
+    config.schedule, num_steps, input_pipeline.open_records(config.input_file)
+  )
+  for phase in phases:
+    length = phase.spec["input_ids"].shape[0]
+    bert_config.check_lengths(length, config.bert_config_file)
+    _check_records(phase.files, phase.spec, vocab_size)
+  return phases
+
+
+def _evaluation_files(
+  config: PretrainingConfig, vocab_size: int
+) -> tuple[input_pipeline.RecordFiles, input_pipeline.Spec]:
+  """Returns eval_input_file, checked, and the features of its records."""
+  files = input_pipeline.open_records(config.eval_input_file)
+  sizes = config.max_seq_length, config.max_predictions_per_seq
+  if config.schedule:
+    sizes = input_pipeline.sizes_of_first(files.paths[0])
+  spec = input_pipeline.pretraining_spec(*sizes)
+  _check_records(files, spec, vocab_size)
+  return files, spec
+
+
+def _check_records(
+  files: input_pipeline.RecordFiles, spec: input_pipeline.Spec, vocab_size: int
+) -> None:
+  """Checks the first record of every file."""
   flags = {
     name: "max_predictions_per_seq"
     if name.startswith("masked_lm")
@@ -193,7 +227,6 @@ def _open(
     for name in spec
   }
   input_pipeline.check_first_records(files, spec, flags, vocab_size)
-  return files
 
 
 def _evaluate(

@@ -1,0 +1,264 @@
+"""Where a model runs: one device, several, several machines, or a TPU.
+
+A script enters the scope of the strategy that its flags name. All else asks
+for the strategy of the scope; outside of one there is one device.
+"""
+
+import contextlib
+import dataclasses
+import json
+import os
+import socket
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+from absl import logging
+
+KINDS = ("auto", "one", "mirrored", "multi_worker", "tpu")
+
+# The first of these in TF_CONFIG's cluster is the chief.
+_WORKER_KINDS = ("chief", "worker")
+
+# Seconds after which a TPU that does not answer is taken for missing.
+_TPU_TIMEOUT = 10
+
+
+class WorkerLostError(OSError):
+  """Another process of the same run is gone."""
+
+
+@dataclasses.dataclass(frozen=True)
+class TpuAddress:
+  """Where a TPU is.
+
+  Attributes:
+    name: its name, its grpc:// address, or "local" on a TPU machine.
+    zone: of Google Cloud; None to find out.
+    project: of Google Cloud; None to find out.
+  """
+
+  name: str = "local"
+  zone: str | None = None
+  project: str | None = None
+
+
+def create_strategy(
+  kind: str = "auto", tpu: TpuAddress | None = None
+) -> tf.distribute.Strategy:
+  """Returns a strategy; to be called before TensorFlow computes anything.
+
+  Args:
+    kind: "one" device; "mirrored", all GPUs of this machine, or all its
+      logical CPUs if it has none; "multi_worker", the machines of TF_CONFIG;
+      "tpu"; "auto", tpu with an address, mirrored with several GPUs, else one.
+    tpu: where it is, None for no TPU.
+
+  Raises:
+    ValueError: for a kind that does not fit the address, a TPU that is not
+      there, or a TF_CONFIG that names no machines.
+  """
+  if kind == "auto":
+    several = len(tf.config.list_physical_devices("GPU")) > 1
+    kind = "tpu" if tpu else "mirrored" if several else "one"
+  if (kind == "tpu") != (tpu is not None):
+    raise ValueError(
+      "a TPU is used with --use_tpu and --distribution=tpu or auto; "
+      f"--distribution is {kind} and --use_tpu {tpu is not None}."
+    )
+  if kind == "tpu":
+    return _tpu_strategy(tpu)
+  if kind == "multi_worker":
+    return _multi_worker_strategy()
+  if kind == "mirrored":
+    devices = tf.config.list_logical_devices("GPU")
+    devices = devices or tf.config.list_logical_devices("CPU")
+    return tf.distribute.MirroredStrategy([device.name for device in devices])
+  return tf.distribute.get_strategy()
+
+
+def _tpu_strategy(tpu: TpuAddress) -> tf.distribute.TPUStrategy:
+  """Returns the strategy of a TPU that answers."""
+  try:
+    resolver = tf.distribute.cluster_resolver.TPUClusterResolver(
+      tpu.name, zone=tpu.zone, project=tpu.project
+    )
+    if tpu.name != "local":
+      # Connecting waits for ever.
+      _check_answers(resolver.master())
+      tf.config.experimental_connect_to_cluster(resolver)
+    tf.tpu.experimental.initialize_tpu_system(resolver)
+  except (tf.errors.OpError, OSError, RuntimeError, ValueError) as error:
+    raise ValueError(
+      f"there is no TPU {tpu.name!r} to run on: {_first_line(error)} Set "
+      "--tpu_name, or leave --use_tpu out."
+    ) from error
+  return tf.distribute.TPUStrategy(resolver)
+
+
+def _check_answers(address: str) -> None:
+  """Raises OSError if nothing listens at grpc://HOST:PORT."""
+  host, _, port = address.removeprefix("grpc://").rpartition(":")
+  socket.create_connection((host, int(port)), timeout=_TPU_TIMEOUT).close()
+
+
+def _first_line(error: Exception) -> str:
+  return (str(error).splitlines() or [""])[0].rstrip(".") + "."
+
+
+def _multi_worker_strategy() -> tf.distribute.MultiWorkerMirroredStrategy:
+  """Returns the strategy of the machines in TF_CONFIG."""
+  text = os.environ.get("TF_CONFIG", "")
+  example = (
+    'set TF_CONFIG on every machine, as in {"cluster": {"worker": '
+    '["host1:2222", "host2:2222"]}, "task": {"type": "worker", "index": 0}}.'
+  )
+  try:
+    config = json.loads(text)
+    cluster, task = config["cluster"], config["task"]
+    kind, index = task["type"], int(task["index"])
+    names = cluster[kind]
+  except (ValueError, KeyError, TypeError) as error:
+    raise ValueError(
+      f"TF_CONFIG is {text!r}, which names no machines ({error!r}); {example}"
+    ) from error
+  if kind not in _WORKER_KINDS or not 0 <= index < len(names):
+    raise ValueError(
+      f"TF_CONFIG's task is {kind} {index}, but its cluster has "
+      f"{', '.join(f'{len(v)} {k}' for k, v in cluster.items())}; {example}"
+    )
+  num_tasks = sum(len(cluster.get(kind, ())) for kind in _WORKER_KINDS)
+  logging.info("Waiting for the %d workers of TF_CONFIG.", num_tasks)
+  return tf.distribute.MultiWorkerMirroredStrategy()
+
+
+def num_workers() -> int:
+  """Returns how many processes train together."""
+  strategy = tf.distribute.get_strategy()
+  if not isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy):
+    return 1
+  cluster = strategy.cluster_resolver.cluster_spec().as_dict()
+  return sum(len(cluster.get(kind, ())) for kind in _WORKER_KINDS)
+
+
+def is_chief() -> bool:
+  """Whether this process writes what all of them share."""
+  if num_workers() == 1:
+    return True
+  resolver = tf.distribute.get_strategy().cluster_resolver
+  first = next(k for k in _WORKER_KINDS if k in resolver.cluster_spec().jobs)
+  return (resolver.task_type, resolver.task_id) == (first, 0)
+
+
+def needs_full_batches() -> bool:
+  """Whether every batch must have the shape of the first: programs of TPUs."""
+  return isinstance(tf.distribute.get_strategy(), tf.distribute.TPUStrategy)
+
+
+@contextlib.contextmanager
+def naming_lost_workers() -> Iterator[None]:
+  """A scope in which the end of another process is told as what it is.
+
+  Raises:
+    WorkerLostError: when this process cannot go on for want of another.
+  """
+  try:
+    yield
+  except tf.errors.OpError as error:
+    if num_workers() == 1 or "ollective" not in str(error):
+      raise
+    raise WorkerLostError(
+      f"another of the {num_workers()} workers ended or cannot be reached. "
+      "Start all of them again with the same flags: training goes on from the "
+      "newest checkpoint."
+    ) from error
+
+
+def all_reduce_sum(tensors: Any) -> Any:
+  """Returns the sums over replicas, inside a replica's step."""
+  context = tf.distribute.get_replica_context()
+  if context is None or context.num_replicas_in_sync == 1:
+    return tensors
+  flat = tf.nest.flatten(tensors)
+  summed = context.all_reduce(tf.distribute.ReduceOp.SUM, flat)
+  return tf.nest.pack_sequence_as(tensors, summed)
+
+
+def part(
+  features: Mapping[str, tf.Tensor], index: tf.Tensor | int, num_parts: int
+) -> dict[str, tf.Tensor]:
+  """Returns one of equal parts of a batch, or of parts that may be shorter.
+
+  Args:
+    features: of the batch, [B, ...] each.
+    index: which part.
+    num_parts: a part has B / num_parts rows, rounded up.
+  """
+  if num_parts == 1:
+    return dict(features)
+
+  def cut(tensor: tf.Tensor) -> tf.Tensor:
+    size = tensor.shape[0]
+    if size is None or size % num_parts:
+      rows = -(-tf.shape(tensor)[0] // num_parts)
+      return tensor[index * rows : (index + 1) * rows]
+    # Of a shape that is known, as XLA needs it.
+    shape = [num_parts, size // num_parts, *tf.unstack(tf.shape(tensor))[1:]]
+    rows = tf.gather(tf.reshape(tensor, shape), index)
+    return tf.ensure_shape(rows, [size // num_parts, *tensor.shape[1:]])
+
+  return {name: cut(tensor) for name, tensor in features.items()}
+
+
+def replica_part(features: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
+  """Returns the part of a batch that is this replica's, inside its step."""
+  context = tf.distribute.get_replica_context()
+  replica = tf.convert_to_tensor(context.replica_id_in_sync_group)
+  return part(features, replica, context.num_replicas_in_sync)
+
+
+def gathered(value: Any) -> Any:
+  """Returns what replicas returned, one after another along the first axis."""
+  strategy = tf.distribute.get_strategy()
+  if strategy.num_replicas_in_sync == 1:
+    return value
+  return tf.nest.map_structure(lambda v: strategy.gather(v, axis=0), value)
+
+
+def told_by_all(values: Mapping[str, Any]) -> list[dict[str, Any]]:
+  """Returns what every process gave to this call, which all of them make.
+
+  Args:
+    values: what JSON takes; short.
+  """
+  strategy = tf.distribute.get_strategy()
+  if num_workers() == 1:
+    return [dict(values)]
+  text = np.frombuffer(json.dumps(values).encode(), np.uint8)
+
+  def all_of(value: np.ndarray) -> np.ndarray:
+    per_replica = strategy.experimental_distribute_values_from_function(
+      lambda context: tf.constant(value, tf.int32)
+    )
+    return strategy.gather(per_replica, axis=0).numpy()
+
+  sizes = all_of(np.array([len(text)]))
+  pieces = np.split(all_of(text).astype(np.uint8), np.cumsum(sizes)[:-1])
+  replicas_each = len(sizes) // num_workers()
+  return [json.loads(piece.tobytes()) for piece in pieces[::replicas_each]]
+
+
+def check_same(values: Mapping[str, Any]) -> None:
+  """Raises ValueError if what the processes give differs, naming it."""
+  told = told_by_all(values)
+  differing = [
+    f"{name} is {' and '.join(sorted({repr(t.get(name)) for t in told}))}"
+    for name in sorted(set().union(*told))
+    if any(t.get(name) != told[0].get(name) for t in told)
+  ]
+  if differing:
+    raise ValueError(
+      f"the {len(told)} workers differ: {'; '.join(differing)}; all need "
+      "the same flags, and an --output_dir that all of them see."
+    )

@@ -1,0 +1,54 @@
+"""Dropout whose masks a training step chooses."""
+
+import contextlib
+from collections.abc import Iterator
+from typing import Any
+
+import keras
+from keras import ops
+
+Tensor = Any  # A tensor of whichever backend Keras runs on.
+
+
+class Seeds(keras.random.SeedGenerator):
+  """Seeds, each another, of one dropout after the next.
+
+  They count up a state, as every SeedGenerator's do, or what `counted_from`
+  was given, so that a training step changes no state.
+
+  Attributes:
+    num_drawn: seeds since `counted_from` was entered.
+  """
+
+  def __init__(self, seed: int = 0):
+    super().__init__(seed)
+    self._first = None
+    self.num_drawn = 0
+
+  @contextlib.contextmanager
+  def counted_from(self, first: Tensor) -> Iterator[None]:
+    """A scope whose seeds are `first` + [0, 0], + [0, 1], and so on.
+
+    Args:
+      first: int [2], of the dtype of Keras' seeds.
+    """
+    self._first, self.num_drawn = first, 0
+    try:
+      yield
+    finally:
+      self._first = None
+
+  def next(self, ordered: bool = True) -> Tensor:
+    """Returns the next seed, int [2]."""
+    if self._first is None:
+      return super().next(ordered)
+    count = ops.convert_to_tensor([0, self.num_drawn], self.state.dtype)
+    self.num_drawn += 1
+    return self._first + count
+
+
+def dropout(x: Tensor, rate: float, seeds: Seeds, training: bool) -> Tensor:
+  """Zeroes a share of x and scales up the rest; x itself if not training."""
+  if not training or rate == 0.0:
+    return x
+  return keras.random.dropout(x, rate, seed=seeds)

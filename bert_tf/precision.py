@@ -1,0 +1,98 @@
+"""Numbers of 16 bits: where they are used, and the scale of the loss.
+
+Variables, moments, losses, softmax and the statistics of layer norm stay
+float32; products and what lies between layers are of the shorter type.
+"""
+
+import contextlib
+from collections.abc import Iterator
+
+import keras
+import tensorflow as tf
+from keras import ops
+
+from bert_tf.modeling import Tensor
+
+# By name of the flag, Keras' policies.
+PRECISIONS = {
+  "float32": "float32",
+  "bfloat16": "mixed_bfloat16",
+  "float16": "mixed_float16",
+}
+
+# The least compute capability of a GPU that multiplies in it.
+_GPU_CAPABILITY = {"float16": (7, 0), "bfloat16": (8, 0)}
+
+# Of Micikevicius et al. 2018, 3.2, and what others took from it.
+_FIRST_SCALE = 2.0**15
+_STEPS_UNTIL_DOUBLED = 2000
+
+
+@contextlib.contextmanager
+def of_new_layers(precision: str) -> Iterator[None]:
+  """A scope in which layers are made that compute in a precision."""
+  before = keras.config.dtype_policy()
+  keras.config.set_dtype_policy(PRECISIONS[precision])
+  try:
+    yield
+  finally:
+    keras.config.set_dtype_policy(before)
+
+
+def check_devices(precision: str) -> None:
+  """Raises ValueError if a device cannot compute in a precision.
+
+  CPUs compute in all of them, if slowly.
+  """
+  needed = _GPU_CAPABILITY.get(precision)
+  if needed is None:
+    return
+  if precision == "float16" and tf.config.list_logical_devices("TPU"):
+    raise ValueError("TPUs have no float16; set --precision=bfloat16.")
+  for device in tf.config.list_physical_devices("GPU"):
+    details = tf.config.experimental.get_device_details(device)
+    found = details.get("compute_capability")
+    if found and found < needed:
+      raise ValueError(
+        f"{details.get('device_name', device.name)} has compute capability "
+        f"{'.'.join(map(str, found))}, {precision} needs "
+        f"{'.'.join(map(str, needed))}; set --precision=float32."
+      )
+
+
+class LossScale:
+  """What a loss is multiplied by so that float16 holds its gradients.
+
+  It is halved when a gradient was too large, and that step changes nothing;
+  and doubled after 2,000 steps in a row that were not.
+  """
+
+  def __init__(self):
+    self.scale = keras.Variable(
+      _FIRST_SCALE,
+      dtype="float32",
+      trainable=False,
+      aggregation="only_first_replica",
+      name="loss_scale",
+    )
+    self.good_steps = keras.Variable(
+      0,
+      dtype="int32",
+      trainable=False,
+      aggregation="only_first_replica",
+      name="loss_scale_good_steps",
+    )
+
+  def variables(self) -> dict[str, keras.Variable]:
+    """Returns its state by the names that it has in checkpoints."""
+    return {v.name: v for v in (self.scale, self.good_steps)}
+
+  def update(self, is_finite: Tensor) -> None:
+    """Takes note of a step whose gradients were, or were not, finite."""
+    scale, good_steps = self.scale.value, self.good_steps.value + 1
+    doubles = good_steps >= _STEPS_UNTIL_DOUBLED
+    grown = ops.where(doubles, scale * 2.0, scale)
+    shrunk = ops.maximum(scale / 2.0, 1.0)
+    counted = ops.where(doubles, 0, good_steps)
+    self.scale.assign(ops.where(is_finite, grown, shrunk))
+    self.good_steps.assign(ops.where(is_finite, counted, 0))

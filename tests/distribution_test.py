@@ -1,0 +1,265 @@
+"""The same steps into whatever a batch is cut: replicas or micro-batches.
+
+Dropout is 0 where runs are compared. The numbers of masked words differ from
+part to part, so that a mean of means would be another loss.
+"""
+
+import json
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from bert_tf import checkpoints, distribution, optimization, training_step
+from tests import estimator_test, scale_run
+
+# Settings of runs that must take the same steps, by name of their folder.
+CUT = {
+  "micro_2": {"gradient_accumulation_steps": 2},
+  "micro_4_xla": {"gradient_accumulation_steps": 4, "use_xla": True},
+  "recompute": {"recompute": True},
+  "mirrored": {},
+  "mirrored_micro_2": {"gradient_accumulation_steps": 2},
+  "mirrored_xla": {"use_xla": True},
+}
+DROPOUT = {"dropout": 0.1, "gradient_accumulation_steps": 2}
+OTHERS = {
+  "whole": {},
+  "dropout": DROPOUT,
+  "dropout_again": DROPOUT,
+  "dropout_recompute": {**DROPOUT, "recompute": True},
+  "dropout_xla": {**DROPOUT, "use_xla": True},
+  "dropout_recompute_xla": {**DROPOUT, "recompute": True, "use_xla": True},
+  "bfloat16": {"precision": "bfloat16"},
+  "float16": {"precision": "float16"},
+}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+  """The folder of all runs."""
+  folder = tmp_path_factory.mktemp("runs")
+  mirrored = {n: s for n, s in CUT.items() if n.startswith("mirrored")}
+  alone = {n: s for n, s in CUT.items() if n not in mirrored} | OTHERS
+  for kind, num_cpus, runs in (("one", 1, alone), ("mirrored", 2, mirrored)):
+    scale_run.finish(scale_run.start(folder, kind, num_cpus, runs))
+  return folder
+
+
+def tensors(output_dir):
+  """Everything in the newest checkpoint of a run."""
+  reader = checkpoints.CheckpointReader(checkpoints.latest(str(output_dir)))
+  return {name: reader.get(name) for name in reader.shapes}
+
+
+def results(output_dir):
+  return json.loads((output_dir / "results.json").read_text())
+
+
+def assert_same_run(output_dir, expected_dir):
+  """Weights, moments, step, results and predictions agree to 1e-5."""
+  found, expected = tensors(output_dir), tensors(expected_dir)
+  assert found.keys() == expected.keys()
+  for name, value in expected.items():
+    np.testing.assert_allclose(found[name], value, rtol=0, atol=1e-5)
+  found, expected = results(output_dir), results(expected_dir)
+  for name, value in expected.items():
+    np.testing.assert_allclose(found[name], value, rtol=1e-5, atol=1e-5)
+
+
+def distance(output_dir, other_dir, name="bert/pooler/dense/kernel"):
+  found, other = tensors(output_dir)[name], tensors(other_dir)[name]
+  return np.abs(found - other).max()
+
+
+@pytest.mark.slow
+def test_the_runs_move_their_weights(folder):
+  # Else what follows would hold whatever a step did.
+  first = checkpoints.CheckpointReader(str(folder / "whole" / "model.ckpt-0"))
+  last = tensors(folder / "whole")
+  for name in ("bert/pooler/dense/kernel", "cls/predictions/output_bias"):
+    assert np.abs(last[name] - first.get(name)).max() > 3e-3
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", CUT)
+def test_parts_take_the_step_of_the_whole(folder, name):
+  assert_same_run(folder / name, folder / "whole")
+
+
+@pytest.mark.slow
+def test_dropout_in_parts_is_repeatable(folder):
+  first, again = tensors(folder / "dropout"), tensors(folder / "dropout_again")
+  for name, value in first.items():
+    np.testing.assert_array_equal(again[name], value)
+  assert distance(folder / "dropout", folder / "whole") > 1e-3
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("suffix", ["", "_xla"])
+def test_layers_computed_again_drop_the_same(folder, suffix):
+  # XLA's programs draw other masks than plain ones.
+  found = tensors(folder / f"dropout_recompute{suffix}")
+  expected = tensors(folder / f"dropout{suffix}")
+  for name, value in expected.items():
+    np.testing.assert_allclose(found[name], value, rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize("num_micro_batches", [2, 4])
+def test_a_loss_is_divided_by_the_weight_of_the_whole(num_micro_batches):
+  def weighted_loss(outputs, features):
+    errors = (outputs - features["y"]) ** 2 * features["weight"]
+    return {"error": (tf.reduce_sum(errors), tf.reduce_sum(features["weight"]))}
+
+  features = {
+    "x": tf.constant([1.0, 2.0, 3.0, 4.0]),
+    "y": tf.constant([2.0, 1.0, 9.0, 3.0]),
+    "weight": tf.constant([1.0, 0.0, 5.0, 2.0]),
+  }
+  spec = {n: tf.TensorSpec(t.shape, t.dtype) for n, t in features.items()}
+  found = []
+  for count in (1, num_micro_batches):
+    model = estimator_test.Line()
+    step = training_step.TrainingStep(
+      model,
+      optimization.create_optimizer(0.1, 10, 0),
+      weighted_loss,
+      weighted_loss,
+      batch_size=4,
+      num_micro_batches=count,
+      seed=0,
+      use_xla=False,
+    )
+    sums = step.build(spec)(features)
+    values = {name: [float(v) for v in pair] for name, pair in sums.items()}
+    found.append((values, model.w.numpy().tolist()))
+  (expected, expected_w), (values, w) = found
+  # w is 0.5: errors of 2.25, 0, 56.25 and 1, weighted, over 8.
+  assert expected["loss"] == [pytest.approx(285.5 / 8), 1.0]
+  for name, pair in expected.items():
+    assert values[name] == pytest.approx(pair, rel=1e-6)
+  assert w == pytest.approx(expected_w, rel=1e-6)
+
+
+def test_parts_draw_masks_of_their_own():
+  model = estimator_test.Line(rate=0.5)
+  step = training_step.TrainingStep(
+    model,
+    estimator_test.make("unused").optimizer,
+    estimator_test.loss_fn,
+    lambda outputs, features: {"outputs": (outputs, tf.ones([]))},
+    batch_size=128,
+    num_micro_batches=2,
+    seed=0,
+    use_xla=False,
+  )
+  # Two parts with the same rows: one sum tells both masks.
+  features = {"x": tf.ones(128), "y": tf.ones(128)}
+  spec = {n: tf.TensorSpec(t.shape, t.dtype) for n, t in features.items()}
+  total = step.build(spec)(features)["outputs"][0]
+  # 0.5 / (1 - 0.5) in none, one or both of them.
+  assert set(total.numpy()) == {0.0, 1.0, 2.0}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["bfloat16", "float16"])
+def test_shorter_numbers_give_nearly_the_same_weights(folder, name):
+  assert 0 < distance(folder / name, folder / "whole") < 3e-3
+  assert results(folder / name)["masked_lm_loss"] == pytest.approx(
+    results(folder / "whole")["masked_lm_loss"], abs=0.02
+  )
+  found = tensors(folder / name)
+  assert all(t.dtype == np.float32 for n, t in found.items() if "bert/" in n)
+
+
+@pytest.mark.slow
+def test_the_scale_of_the_loss_is_resumed(folder):
+  found = tensors(folder / "float16")
+  assert found["loss_scale"] >= 1.0
+  assert found["loss_scale_good_steps"] <= 20
+
+
+@pytest.mark.parametrize("rows", [6, 7])
+@pytest.mark.parametrize("is_static", [True, False])
+def test_parts_of_a_batch_are_its_rows_in_order(rows, is_static):
+  batch = tf.reshape(tf.range(rows * 2), (rows, 2))
+
+  @tf.function(
+    input_signature=[tf.TensorSpec([rows if is_static else None, 2])]
+  )
+  def parts(x):
+    return [
+      distribution.part({"x": x}, tf.constant(i), 3)["x"] for i in (0, 1, 2)
+    ]
+
+  found = parts(tf.cast(batch, tf.float32))
+  assert [len(p) for p in found] == ([2, 2, 2] if rows == 6 else [3, 3, 1])
+  np.testing.assert_array_equal(np.concatenate(found), batch)
+
+
+def test_a_batch_that_does_not_divide_is_refused(tmp_path):
+  with pytest.raises(ValueError) as error:
+    estimator_test.make(tmp_path, gradient_accumulation_steps=3)
+  assert str(error.value) == (
+    "a batch of 4 does not divide into 1 replicas x 3 micro-batches; set "
+    "--train_batch_size to a multiple of 3."
+  )
+
+
+WORKERS = {"worker": ["localhost:1", "localhost:2"]}
+NOT_MACHINES = {
+  "nothing": (None, "TF_CONFIG is '', which names no machines"),
+  "not JSON": ("{", "TF_CONFIG is '{', which names no machines"),
+  "no task": ({"cluster": WORKERS}, "names no machines (KeyError('task'))"),
+  "no such task": (
+    {"cluster": WORKERS, "task": {"type": "worker", "index": 2}},
+    "TF_CONFIG's task is worker 2, but its cluster has 2 worker",
+  ),
+  "no such kind": (
+    {"cluster": WORKERS, "task": {"type": "chief", "index": 0}},
+    "names no machines (KeyError('chief'))",
+  ),
+  "a parameter server": (
+    {"cluster": {"ps": ["a:1"]}, "task": {"type": "ps", "index": 0}},
+    "TF_CONFIG's task is ps 0",
+  ),
+}
+
+
+@pytest.mark.parametrize("name", NOT_MACHINES)
+def test_a_tf_config_that_names_no_machines_is_refused(name, monkeypatch):
+  config, message = NOT_MACHINES[name]
+  monkeypatch.delenv("TF_CONFIG", raising=False)
+  if config is not None:
+    text = config if isinstance(config, str) else json.dumps(config)
+    monkeypatch.setenv("TF_CONFIG", text)
+  with pytest.raises(ValueError) as error:
+    distribution.create_strategy("multi_worker")
+  assert message in str(error.value)
+  assert 'set TF_CONFIG on every machine, as in {"cluster"' in str(error.value)
+
+
+@pytest.mark.parametrize(
+  "address", ["local", "grpc://127.0.0.1:9", "grpc://127.0.0.1", "no-such-tpu"]
+)
+def test_a_tpu_that_is_not_there_is_refused_at_once(address):
+  tpu = distribution.TpuAddress(address, "us-central1-a", "a-project")
+  with pytest.raises(
+    ValueError, match=f"there is no TPU '{address}' to run on"
+  ):
+    distribution.create_strategy("auto", tpu)
+
+
+def test_a_kind_that_does_not_fit_the_tpu_is_refused():
+  with pytest.raises(
+    ValueError, match="--distribution is one and --use_tpu Tr"
+  ):
+    distribution.create_strategy("one", distribution.TpuAddress())
+  with pytest.raises(ValueError, match="is tpu and --use_tpu False"):
+    distribution.create_strategy("tpu")
+
+
+def test_alone_there_is_nothing_to_agree_on():
+  assert distribution.is_chief() and distribution.num_workers() == 1
+  assert distribution.told_by_all({"a": 1}) == [{"a": 1}]
+  distribution.check_same({"a": 1})

@@ -1,0 +1,127 @@
+"""Several processes that train together, on this machine's loopback."""
+
+import json
+import signal
+import socket
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+
+from bert_tf import checkpoints
+from tests import conftest, distribution_test, scale_run
+
+pytestmark = pytest.mark.slow
+
+
+def environments():
+  """The TF_CONFIG of each of two workers, on ports that were free just now."""
+  with socket.socket() as first, socket.socket() as second:
+    for one in (first, second):
+      one.bind(("localhost", 0))
+    ports = [one.getsockname()[1] for one in (first, second)]
+  cluster = {"worker": [f"localhost:{port}" for port in ports]}
+  return [
+    {
+      "TF_CONFIG": json.dumps(
+        {"cluster": cluster, "task": {"type": "worker", "index": i}}
+      )
+    }
+    for i in (0, 1)
+  ]
+
+
+def start_both(folder, runs):
+  return [
+    scale_run.start(folder, "multi_worker", 1, runs, **environment)
+    for environment in environments()
+  ]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+  """The folder of runs of two workers, and one run alone."""
+  folder = tmp_path_factory.mktemp("runs")
+  dropout = {**distribution_test.DROPOUT, "save_checkpoints_steps": 5}
+  runs = {
+    "workers": {},
+    "workers_micro_2": {"gradient_accumulation_steps": 2},
+    "dropout": dropout,
+  }
+  both = start_both(folder, runs)
+  for log in map(scale_run.finish, both):
+    assert "Waiting for the 2 workers of TF_CONFIG." in log
+  scale_run.finish(scale_run.start(folder, "one", 1, {"whole": {}}))
+  return folder
+
+
+@pytest.mark.parametrize("name", ["workers", "workers_micro_2"])
+def test_two_workers_take_the_steps_of_one(folder, name):
+  distribution_test.assert_same_run(folder / name, folder / "whole")
+
+
+def wait_for(path):
+  for _ in range(1200):
+    if path.exists():
+      return
+    time.sleep(0.1)
+  raise AssertionError(f"{path} did not appear")
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+def test_what_one_worker_gets_ends_both_and_both_go_on(
+  folder, tmp_path, number
+):
+  settings = {**distribution_test.DROPOUT, "save_checkpoints_steps": 5}
+  both = start_both(tmp_path, {"run": {**settings, "pause": 0.5}})
+  wait_for(tmp_path / "run" / "model.ckpt-5.index")
+  both[1].send_signal(number)
+  logs = [process.communicate(timeout=300)[1] for process in both]
+  if number == signal.SIGKILL:
+    assert both[0].returncode == 1
+    assert "another of the 2 workers ended or cannot be reached" in logs[0]
+  else:
+    assert [process.returncode for process in both] == [0, 0]
+    assert all("Stopped by SIGTERM at step" in log for log in logs)
+  assert not (tmp_path / "run" / "model.ckpt-20.index").exists()
+  for log in map(scale_run.finish, start_both(tmp_path, {"run": settings})):
+    assert "Resuming from" in log
+  # The order of a sum of two is the same whichever comes first.
+  expected = distribution_test.tensors(folder / "dropout")
+  found = distribution_test.tensors(tmp_path / "run")
+  for name, value in expected.items():
+    np.testing.assert_array_equal(found[name], value)
+
+
+def test_only_the_chief_writes_checkpoints(folder):
+  events = list((folder / "workers").glob("events.*"))
+  assert len(events) == 1
+  assert checkpoints.latest(str(folder / "workers")).endswith("ckpt-20")
+
+
+def test_workers_with_different_flags_are_refused_by_name(tmp_path):
+  command = [
+    sys.executable,
+    str(conftest.ROOT / "run_scripts" / "run_pretraining.py"),
+    "--distribution=multi_worker",
+    "--bert_config_file=config.json",
+    "--input_file=a",
+    f"--output_dir={tmp_path / 'out'}",
+  ]
+  both = [
+    subprocess.Popen(
+      [*command, f"--train_batch_size={size}"],
+      cwd=tmp_path,
+      env={**scale_run.environment(), **environment},
+      stderr=subprocess.PIPE,
+      text=True,
+    )
+    for size, environment in zip((8, 16), environments())
+  ]
+  for process in both:
+    log = process.communicate(timeout=300)[1]
+    assert process.returncode == 1
+    assert "the 2 workers differ: --train_batch_size is 16 and 8;" in log
+  assert not (tmp_path / "out").exists()
