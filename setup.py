@@ -29,6 +29,7 @@ setuptools.setup(
     "plots": ["matplotlib"],
     "test": [
       "pytest",
+      "pytest-xdist",
       "ruff",
       "matplotlib",
       "safetensors",
