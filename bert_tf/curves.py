@@ -2,6 +2,8 @@
 
 import os
 
+import tensorflow as tf
+from absl import logging
 from tensorboard.backend.event_processing import event_accumulator
 from tensorboard.util import tensor_util
 
@@ -16,7 +18,11 @@ _PANELS = {
 
 
 def read(folder: str) -> Curves:
-  """Returns {name: {step: value}} of the TensorBoard events in a folder."""
+  """Returns {name: {step: value}} of the TensorBoard events in a folder.
+
+  A file that is damaged is named in a warning; what stands before is read.
+  """
+  _warn_of_damage(folder)
   events = event_accumulator.EventAccumulator(
     folder, size_guidance={event_accumulator.TENSORS: 0}
   )
@@ -28,6 +34,18 @@ def read(folder: str) -> Curves:
     }
     for name in events.Tags()["tensors"]
   }
+
+
+def _warn_of_damage(folder: str) -> None:
+  """Reads every file of events to its end."""
+  for path in tf.io.gfile.glob(os.path.join(folder, "events.out.tfevents.*")):
+    try:
+      for _ in tf.data.TFRecordDataset(path):
+        pass
+    except tf.errors.DataLossError:
+      logging.warning(
+        "%s is damaged or cut short; its events before that are read.", path
+      )
 
 
 def plot(output_dir: str, plot_file: str) -> None:

@@ -49,7 +49,7 @@ def run_script():
       cwd=cwd,
       capture_output=True,
       text=True,
-      timeout=300,
+      timeout=600,
     )
 
   return run
