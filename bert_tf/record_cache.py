@@ -41,7 +41,8 @@ def write(
     write_all(writer)
     settings["num_records"] = writer.num_written
   text_files.write_lines(note, [json.dumps(settings, indent=2)])
-  return input_pipeline.RecordFiles((path,), writer.num_written)
+  count = writer.num_written
+  return input_pipeline.RecordFiles((path,), count, (count,))
 
 
 def tokenizer_settings(

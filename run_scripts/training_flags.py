@@ -1,5 +1,7 @@
 """What the scripts that train share: their flags, and the config of them."""
 
+import os
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -229,7 +231,16 @@ def run(main: Callable[[], None]) -> None:
       distribution.check_same(_values_of_flags())
       main()
 
-  common_flags.run(run_on_devices)
+  def run_to_the_end() -> None:
+    try:
+      run_on_devices()
+    except distribution.WorkerLostError as error:
+      script = os.path.basename(sys.argv[0])
+      print(f"{script}: error: {error}", file=sys.stderr, flush=True)
+      # What TensorFlow tidies up at the end may wait for the lost one for ever.
+      os._exit(1)
+
+  common_flags.run(run_to_the_end)
 
 
 def _strategy() -> tf.distribute.Strategy:

@@ -98,9 +98,13 @@ def main(kind, num_cpus, runs):
     cpu, [tf.config.LogicalDeviceConfiguration()] * int(num_cpus)
   )
   strategy = distribution.create_strategy(kind)
-  with strategy.scope(), distribution.naming_lost_workers():
-    for output_dir, settings in json.loads(runs).items():
-      train(output_dir, **settings)
+  try:
+    with strategy.scope(), distribution.naming_lost_workers():
+      for output_dir, settings in json.loads(runs).items():
+        train(output_dir, **settings)
+  except distribution.WorkerLostError as error:
+    print(error, file=sys.stderr, flush=True)
+    os._exit(1)  # As the scripts do.
 
 
 def environment():

@@ -505,11 +505,11 @@ def test_the_loss_is_the_softmax_over_the_choices(model, batch):
   runner = swag.build_estimator(
     modeling.BertConfig.from_dict(CONFIG), train_config("unused")
   )
-  sums = runner._loss_fn(scores, tensors(batch))
+  sums = runner.train_step._loss_fn(scores, tensors(batch))
   ((total, weight),) = sums.values()
   np.testing.assert_allclose(total, np.sum(losses), rtol=1e-5)
   assert float(weight) == 3
-  metrics = runner._eval_fn(scores, tensors(batch))
+  metrics = runner.train_step._eval_fn(scores, tensors(batch))
   hits = (scores.argmax(axis=1) == (2, 0, 3)).sum()
   assert [float(x) for x in metrics["accuracy"]] == [hits, 3]
   np.testing.assert_allclose(
