@@ -72,9 +72,13 @@ class TrainingStep:
     self._variables = None
     is_alone = num_replicas == 1
     # A program for a TPU is compiled in any case.
-    self._sums_and_gradients = tf.function(
-      self._of_micro_batch, jit_compile=(use_xla and not is_alone) or None
-    )
+    # Inside what XLA compiles, a function of its own would make it compile
+    # anew at every step of batches whose width differs.
+    self._sums_and_gradients = self._of_micro_batch
+    if not (is_alone and use_xla):
+      self._sums_and_gradients = tf.function(
+        self._of_micro_batch, jit_compile=use_xla or None
+      )
     self._step = tf.function(
       self._run, jit_compile=(use_xla and is_alone) or None
     )
