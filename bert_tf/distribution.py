@@ -128,8 +128,7 @@ def _multi_worker_strategy() -> tf.distribute.MultiWorkerMirroredStrategy:
       f"TF_CONFIG's task is {kind} {index}, but its cluster has "
       f"{', '.join(f'{len(v)} {k}' for k, v in cluster.items())}; {example}"
     )
-  num_tasks = sum(len(cluster.get(kind, ())) for kind in _WORKER_KINDS)
-  logging.info("Waiting for the %d workers of TF_CONFIG.", num_tasks)
+  logging.info("Waiting for the %d workers of TF_CONFIG.", _count(cluster))
   return tf.distribute.MultiWorkerMirroredStrategy()
 
 
@@ -138,7 +137,11 @@ def num_workers() -> int:
   strategy = tf.distribute.get_strategy()
   if not isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy):
     return 1
-  cluster = strategy.cluster_resolver.cluster_spec().as_dict()
+  return _count(strategy.cluster_resolver.cluster_spec().as_dict())
+
+
+def _count(cluster: Mapping[str, Any]) -> int:
+  """Returns how many processes of a cluster train."""
   return sum(len(cluster.get(kind, ())) for kind in _WORKER_KINDS)
 
 

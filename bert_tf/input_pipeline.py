@@ -116,14 +116,19 @@ def _records(path: str | tf.Tensor) -> tf.data.Dataset:
   return tf.data.TFRecordDataset(path, tf.where(is_gzip, "GZIP", ""))
 
 
+def _first_features(path: str) -> Mapping[str, tf.train.Feature]:
+  """Returns the features of a file's first record."""
+  record = next(iter(_records(path).take(1))).numpy()
+  return tf.train.Example.FromString(record).features.feature
+
+
 def sizes_of_first(path: str) -> tuple[int, int]:
   """Returns the word pieces and the masked words of a file's first record.
 
   Raises:
     ValueError: if it is no record of pre-training.
   """
-  record = next(iter(_records(path).take(1))).numpy()
-  features = tf.train.Example.FromString(record).features.feature
+  features = _first_features(path)
   sizes = tuple(
     len(features[name].int64_list.value)
     for name in ("input_ids", "masked_lm_positions")
@@ -191,8 +196,7 @@ def check_first_records(
     ValueError: naming the file and what differs.
   """
   for path in files.paths:
-    record = next(iter(_records(path).take(1))).numpy()
-    features = tf.train.Example.FromString(record).features.feature
+    features = _first_features(path)
     for name, feature in spec.items():
       if name not in features:
         raise ValueError(

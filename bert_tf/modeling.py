@@ -21,7 +21,7 @@ from keras import ops
 
 from bert_tf import dropout
 
-Tensor = Any  # A tensor of whichever backend Keras runs on.
+Tensor = dropout.Tensor
 
 # Added to the scores of padded keys, as the original does: finite, so that a
 # row whose keys are all padding still has a softmax.

@@ -78,15 +78,15 @@ class Gradients(NamedTuple):
 
 def as_gradients(gradients: Sequence[Tensor]) -> Gradients:
   """Returns gradients, some of them sparse, as what can be added."""
-  row_squares = {
-    i: _square_sum(gradient.values)
-    for i, gradient in enumerate(gradients)
-    if hasattr(gradient, "indices") and hasattr(gradient, "values")
-  }
-  # Dense: the moments decay in every row.
-  return Gradients(
-    [ops.convert_to_tensor(gradient) for gradient in gradients], row_squares
-  )
+  dense, row_squares = [], {}
+  for i, gradient in enumerate(gradients):
+    if hasattr(gradient, "indices") and hasattr(gradient, "values"):
+      row_squares[i] = _square_sum(gradient.values)
+      # The moments decay in every row.
+      rows = ops.expand_dims(gradient.indices, -1)
+      gradient = ops.scatter(rows, gradient.values, gradient.dense_shape)
+    dense.append(gradient)
+  return Gradients(dense, row_squares)
 
 
 def global_norm(gradients: Gradients) -> Tensor:

@@ -1,15 +1,11 @@
 """Text files that are whole or not there."""
 
 import contextlib
-import os
 from collections.abc import Iterable
 
 import tensorflow as tf
 
-
-def unfinished_path(path: str) -> str:
-  """Where a file is while this process writes it."""
-  return f"{path}.tmp-{os.getpid()}"
+from bert_tf import features
 
 
 def write(path: str, pieces: Iterable[str]) -> None:
@@ -23,7 +19,7 @@ def write(path: str, pieces: Iterable[str]) -> None:
   Raises:
     tf.errors.OpError: if it cannot be written; what stood at `path` is kept.
   """
-  unfinished = unfinished_path(path)
+  unfinished = features.unfinished_path(path)
   try:
     with tf.io.gfile.GFile(unfinished, "w") as writer:
       for piece in pieces:

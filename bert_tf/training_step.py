@@ -71,7 +71,6 @@ class TrainingStep:
       )
     self._variables = None
     is_alone = num_replicas == 1
-    # A program for a TPU is compiled in any case.
     # Inside what XLA compiles, a function of its own would make it compile
     # anew at every step of batches whose width differs.
     self._sums_and_gradients = self._of_micro_batch
@@ -79,6 +78,7 @@ class TrainingStep:
       self._sums_and_gradients = tf.function(
         self._of_micro_batch, jit_compile=use_xla or None
       )
+    # A program for a TPU is compiled in any case.
     self._step = tf.function(
       self._run, jit_compile=(use_xla and is_alone) or None
     )

@@ -11,20 +11,27 @@ from absl import app, logging
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "1")
 
 
+def _op_errors() -> tuple[type[Exception], ...]:
+  """What TensorFlow's operations raise, if TensorFlow is in use."""
+  tensorflow = sys.modules.get("tensorflow")
+  return (tensorflow.errors.OpError,) if tensorflow else ()
+
+
 def _user_errors() -> tuple[type[Exception], ...]:
   """What a user can mend: bad values, files, disks, missing packages."""
-  tensorflow = sys.modules.get("tensorflow")
-  op_errors = (tensorflow.errors.OpError,) if tensorflow else ()
-  return (ValueError, OSError, ImportError, *op_errors)
+  return (ValueError, OSError, ImportError, *_op_errors())
 
 
-def _one_line(error: Exception) -> str:
-  """Returns the first line, or what an assertion in a graph says."""
-  text = str(error)
-  failed_assertion = re.search(r"assertion failed: \[(.*?)\]", text, re.DOTALL)
-  if failed_assertion:
-    return failed_assertion.group(1)
-  return text.splitlines()[0] if text else type(error).__name__
+def report(error: Exception) -> None:
+  """Prints a mistake to stderr, with `--verbosity=1` after its traceback."""
+  logging.debug("Where it was raised:", exc_info=error)
+  message = str(error) or type(error).__name__
+  if isinstance(error, _op_errors()):
+    # The rest says where in the graph. An assertion's words stand in it.
+    assertion = re.search(r"assertion failed: \[(.*?)\]", message, re.DOTALL)
+    message = assertion[1] if assertion else message.splitlines()[0]
+  script = os.path.basename(sys.argv[0])
+  print(f"{script}: error: {message}", file=sys.stderr, flush=True)
 
 
 def run(main: Callable[..., None], argument_names: Sequence[str] = ()) -> None:
@@ -73,8 +80,6 @@ def _run_reporting_mistakes(main: Callable[[], None]) -> int:
     print("interrupted", file=sys.stderr)
     return 130
   except _user_errors() as error:
-    logging.debug("Where it was raised:", exc_info=True)
-    script = os.path.basename(sys.argv[0])
-    print(f"{script}: error: {error}", file=sys.stderr)
+    report(error)
     return 1
   return 0

@@ -1,7 +1,6 @@
 """What the scripts that train share: their flags, and the config of them."""
 
 import os
-import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -235,8 +234,7 @@ def run(main: Callable[[], None]) -> None:
     try:
       run_on_devices()
     except distribution.WorkerLostError as error:
-      script = os.path.basename(sys.argv[0])
-      print(f"{script}: error: {error}", file=sys.stderr, flush=True)
+      common_flags.report(error)
       # What TensorFlow tidies up at the end may wait for the lost one for ever.
       os._exit(1)
 

@@ -6,11 +6,19 @@ part to part, so that a mean of means would be another loss.
 
 import json
 
+import keras
 import numpy as np
 import pytest
 import tensorflow as tf
 
-from bert_tf import checkpoints, distribution, optimization, training_step
+from bert_tf import (
+  checkpoints,
+  distribution,
+  heads,
+  modeling,
+  optimization,
+  training_step,
+)
 from tests import estimator_test, scale_run
 
 # Settings of runs that must take the same steps, by name of their folder.
@@ -139,6 +147,47 @@ def test_a_loss_is_divided_by_the_weight_of_the_whole(num_micro_batches):
   for name, pair in expected.items():
     assert values[name] == pytest.approx(pair, rel=1e-6)
   assert w == pytest.approx(expected_w, rel=1e-6)
+
+
+@pytest.mark.parametrize("use_xla", [False, True])
+def test_batches_of_any_width_are_cut_for_a_head(use_xla):
+  # Word embeddings tied to no output have sparse gradients, and batches that
+  # are grouped by width have shapes unknown before they are there.
+  config = modeling.BertConfig.from_dict(
+    {
+      **scale_run.CONFIG,
+      "hidden_dropout_prob": 0.0,
+      "attention_probs_dropout_prob": 0.0,
+    }
+  )
+  names = ("input_ids", "input_mask", "segment_ids")
+  batch = next(scale_run.batches(0))
+  features = {name: tf.constant(batch[name][:, :12]) for name in names}
+  for name, column in (("start_positions", 0), ("end_positions", 1)):
+    features[name] = tf.constant(batch["masked_lm_positions"][:, column])
+  spec = {
+    name: tf.TensorSpec([None] * value.shape.rank, value.dtype)
+    for name, value in features.items()
+  }
+  found = []
+  for num_micro_batches in (1, 2):
+    keras.utils.set_random_seed(1)
+    model = heads.SpanModel(config)
+    model(features)
+    step = training_step.TrainingStep(
+      model,
+      optimization.create_optimizer(1e-3, 10, 0),
+      heads.span_loss,
+      heads.span_loss,
+      scale_run.BATCH_SIZE,
+      num_micro_batches,
+      seed=0,
+      use_xla=use_xla,
+    )
+    step.build(spec)(features)
+    found.append(model.get_weights())
+  for of_parts, of_whole in zip(*found, strict=True):
+    np.testing.assert_allclose(of_parts, of_whole, rtol=0, atol=1e-5)
 
 
 def test_parts_draw_masks_of_their_own():

@@ -59,6 +59,7 @@ INSIDE_A_LAYER = {
   ("heads", "modeling"),
   ("modeling", "dropout"),
   ("optimization", "distribution"),
+  ("text_files", "features"),
   ("optimization", "modeling"),
   ("precision", "modeling"),
   ("estimator", "evaluation_step"),

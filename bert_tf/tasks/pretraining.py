@@ -78,13 +78,15 @@ def run(config: PretrainingConfig) -> None:
   bert_config = modeling.BertConfig.from_json_file(config.bert_config_file)
   _check(config, bert_config)
   vocab_size = bert_config.vocab_size
-  # Reading all of it takes a while if it is not needed.
+  # What is not needed is not read: opening reads it to its end.
   needs_input = config.do_train or not config.eval_input_file
   phases = _phases(config, bert_config) if needs_input else []
-  if config.eval_input_file:
-    eval_files, spec = _evaluation_files(config, vocab_size)
-  else:
-    eval_files, spec = phases[-1].files, phases[-1].spec
+  eval_files, spec = None, None
+  if config.do_eval or config.train.eval_every_steps:
+    if config.eval_input_file:
+      eval_files, spec = _evaluation_files(config, vocab_size)
+    else:
+      eval_files, spec = phases[-1].files, phases[-1].spec
   output_dirs.claim(config.train.output_dir, bert_config)
 
   runner = build_estimator(bert_config, config.train, config.no_nsp)

@@ -12,7 +12,7 @@ import numpy as np
 import tensorflow as tf
 from absl import logging
 
-from bert_tf import text_files, tokenization
+from bert_tf import features, tokenization
 from bert_tf.tasks import squad_data, squad_features
 
 # What the null odds are where nothing but "" can be answered: above any
@@ -306,7 +306,7 @@ class _JsonWriter:
 
   def __init__(self, path: str):
     self.path = path
-    self._writer = tf.io.gfile.GFile(text_files.unfinished_path(path), "w")
+    self._writer = tf.io.gfile.GFile(features.unfinished_path(path), "w")
     self._separator = "{\n"
 
   def add(self, key: str, value: Any) -> None:
@@ -324,14 +324,14 @@ class _JsonWriter:
 
   def publish(self) -> None:
     """Puts the file in its place."""
-    unfinished = text_files.unfinished_path(self.path)
+    unfinished = features.unfinished_path(self.path)
     tf.io.gfile.rename(unfinished, self.path, overwrite=True)
 
   def discard(self) -> None:
     """Removes what was not published."""
     self._writer.close()
     with contextlib.suppress(tf.errors.NotFoundError):
-      tf.io.gfile.remove(text_files.unfinished_path(self.path))
+      tf.io.gfile.remove(features.unfinished_path(self.path))
 
 
 class PredictionWriter:
