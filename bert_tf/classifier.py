@@ -19,13 +19,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 import numpy as np
 import tensorflow as tf
 
-from bert_tf import (
-  checkpoints,
-  estimator,
-  heads,
-  modeling,
-  tokenization,
-)
+from bert_tf import checkpoints, estimator, losses, modeling, tokenization
 from bert_tf.tasks import (
   classification,
   classification_data,
@@ -124,7 +118,7 @@ class Classifier:
     Args:
       texts: each a text or a pair.
       labels: one for each text; what occurs here is what is predicted.
-      problem_type: one of heads.PROBLEM_TYPES.
+      problem_type: one of losses.PROBLEM_TYPES.
       num_train_epochs: passes over the texts; may be a fraction.
       train_batch_size: texts a step.
       learning_rate: the peak of the schedule; the first tenth of the steps is
@@ -227,7 +221,9 @@ class Classifier:
     self._task = task
     # One trace, whatever the width of a batch.
     self._probabilities = tf.function(
-      lambda batch: heads.probabilities(runner.model(batch), task.problem_type),
+      lambda batch: losses.probabilities(
+        runner.model(batch), task.problem_type
+      ),
       reduce_retracing=True,
     )
 

@@ -25,7 +25,7 @@ from bert_tf import (
   stop_signals,
   training_step,
 )
-from bert_tf.heads import Sums
+from bert_tf.losses import Sums
 from bert_tf.modeling import Tensor
 
 Features = dict[str, tf.Tensor]

@@ -6,7 +6,7 @@ import keras
 import tensorflow as tf
 
 from bert_tf import distribution
-from bert_tf.heads import Sums
+from bert_tf.losses import Sums
 from bert_tf.modeling import Tensor
 
 Features = dict[str, tf.Tensor]

@@ -164,7 +164,7 @@ def classifier_spec(
   Args:
     max_seq_length: word pieces a record.
     num_labels: C.
-    problem_type: one of heads.PROBLEM_TYPES; it decides what label_ids are.
+    problem_type: one of losses.PROBLEM_TYPES; it decides what label_ids are.
   """
   ids = tf.io.FixedLenFeature([max_seq_length], tf.int64)
   label_ids = {

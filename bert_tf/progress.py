@@ -10,7 +10,7 @@ import tqdm
 from absl import logging
 
 from bert_tf import distribution
-from bert_tf.heads import Sums
+from bert_tf.losses import Sums
 
 
 def added(sums: Sums | None, more: Sums) -> Sums:

@@ -3,7 +3,7 @@
 import training_flags
 from absl import flags
 
-from bert_tf import heads
+from bert_tf import losses
 from bert_tf.tasks import classification, examples, glue, long_texts, sweeps
 
 FLAGS = flags.FLAGS
@@ -35,7 +35,7 @@ flags.DEFINE_string("xnli_language", "zh", "The language of XNLI's texts.")
 flags.DEFINE_enum(
   "problem_type",
   "classification",
-  heads.PROBLEM_TYPES,
+  losses.PROBLEM_TYPES,
   "What the labels of one's own data are: a class, a number, or several "
   f"labels, {examples.LABEL_SEPARATOR} between them (a list in jsonl).",
 )

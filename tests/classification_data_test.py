@@ -8,22 +8,20 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from bert_tf import checkpoints, estimator, heads, modeling, tokenization
+from bert_tf import (
+  checkpoints,
+  estimator,
+  heads,
+  losses,
+  modeling,
+  tokenization,
+)
 from bert_tf.tasks import classification, classification_data, examples
 from bert_tf.tasks.examples import InputExample
 from tests import runs
 
 GOLDEN = pathlib.Path(__file__).resolve().parent / "golden"
-CONFIG = {
-  "vocab_size": 500,
-  "hidden_size": 16,
-  "num_hidden_layers": 1,
-  "num_attention_heads": 2,
-  "intermediate_size": 32,
-  "max_position_embeddings": 32,
-  "type_vocab_size": 2,
-  "initializer_range": 0.1,
-}
+CONFIG = runs.CONFIG
 OWN = examples.own_task("tsv", "classification", "text", None, "label")
 TASK = examples.Task(
   "own data", ("bad", "good"), (), train=None, dev=None, test=None
@@ -160,7 +158,7 @@ def test_outputs_and_gradients_are_those_of_the_padded_batches(
   def run(batch):
     with tf.GradientTape() as tape:
       logits = model(batch)
-      sums = heads.classifier_loss(logits, batch, "classification")
+      sums = losses.classifier_loss(logits, batch, "classification")
       loss = sums["classifier_loss"][0]
     gradients = tape.gradient(loss, model.trainable_variables)
     return logits, [tf.convert_to_tensor(g).numpy() for g in gradients]
@@ -245,11 +243,11 @@ def test_evaluation_does_not_trace_a_program_for_each_width(tmp_path):
 
   def eval_fn(logits, batch):
     traces.append(batch["input_ids"].shape)
-    return heads.classifier_metrics(logits, batch, "classification")
+    return losses.classifier_metrics(logits, batch, "classification")
 
   runner = estimator.Estimator(
     lambda: heads.ClassifierModel(modeling.BertConfig.from_dict(CONFIG), 2),
-    lambda logits, b: heads.classifier_loss(logits, b, "classification"),
+    lambda logits, b: losses.classifier_loss(logits, b, "classification"),
     eval_fn,
     make(tmp_path, tmp_path / "out").train,
   )

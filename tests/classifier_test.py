@@ -8,18 +8,10 @@ import pytest
 
 from bert_tf import checkpoints, classifier, estimator
 from bert_tf.tasks import classification, examples
+from tests import runs
 
 GOLDEN = pathlib.Path(__file__).resolve().parent / "golden"
-CONFIG = {
-  "vocab_size": 500,
-  "hidden_size": 16,
-  "num_hidden_layers": 1,
-  "num_attention_heads": 2,
-  "intermediate_size": 32,
-  "max_position_embeddings": 32,
-  "type_vocab_size": 2,
-  "initializer_range": 0.1,
-}
+CONFIG = runs.CONFIG
 WORDS = {"of": "good", "and": "bad", "the": "good", "in": "bad"}
 TEXTS = [f"{word} {'a ' * (i % 9)}{word}" for i in range(11) for word in WORDS]
 LABELS = [WORDS[text.split()[0]] for text in TEXTS]

@@ -15,6 +15,7 @@ from bert_tf import (
   checkpoints,
   distribution,
   heads,
+  losses,
   modeling,
   optimization,
   training_step,
@@ -177,8 +178,8 @@ def test_batches_of_any_width_are_cut_for_a_head(use_xla):
     step = training_step.TrainingStep(
       model,
       optimization.create_optimizer(1e-3, 10, 0),
-      heads.span_loss,
-      heads.span_loss,
+      losses.span_loss,
+      losses.span_loss,
       scale_run.BATCH_SIZE,
       num_micro_batches,
       seed=0,

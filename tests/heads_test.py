@@ -7,7 +7,7 @@ import pytest
 import tensorflow as tf
 from scipy import special
 
-from bert_tf import checkpoints, heads, modeling, optimization
+from bert_tf import checkpoints, heads, losses, modeling, optimization
 
 TINY = pathlib.Path(__file__).resolve().parent / "golden" / "tiny_classifier"
 # A float32 forward or backward pass of two layers.
@@ -47,12 +47,13 @@ def test_logits_losses_and_probabilities_are_the_originals(tiny):
   inputs = inputs_of(recorded)
   logits = model(inputs)
   close(logits, recorded["out/logits"])
-  losses = heads.per_example_loss(logits, inputs["label_ids"], "classification")
-  close(losses, recorded["out/per_example_loss"])
+  found = losses.per_example_loss(logits, inputs["label_ids"], "classification")
+  close(found, recorded["out/per_example_loss"])
   close(
-    heads.probabilities(logits, "classification"), recorded["out/probabilities"]
+    losses.probabilities(logits, "classification"),
+    recorded["out/probabilities"],
   )
-  sums = heads.classifier_loss(logits, inputs, "classification")
+  sums = losses.classifier_loss(logits, inputs, "classification")
   total, weight = sums["classifier_loss"]
   close(total / weight, recorded["out/loss"])
 
@@ -62,7 +63,7 @@ def test_gradients_and_the_clipping_norm_are_the_originals(tiny):
   inputs = inputs_of(recorded)
   with tf.GradientTape() as tape:
     logits = model(inputs)
-    sums = heads.classifier_loss(logits, inputs, "classification")
+    sums = losses.classifier_loss(logits, inputs, "classification")
     total, weight = sums["classifier_loss"]
     loss = total / weight
   variables = model.trainable_variables
@@ -86,7 +87,7 @@ def test_an_example_that_is_not_real_changes_nothing(tiny):
   one_less = {name: value[:5] for name, value in inputs.items()}
   is_real = tf.constant([1, 1, 1, 1, 1, 0])
   padded = {**inputs, "is_real_example": is_real[:, None]}
-  for fn in (heads.classifier_loss, heads.classifier_metrics):
+  for fn in (losses.classifier_loss, losses.classifier_metrics):
     expected = fn(logits[:5], one_less, "classification")
     for name, sums in fn(logits, padded, "classification").items():
       np.testing.assert_allclose(sums, expected[name], rtol=1e-6)
@@ -98,7 +99,7 @@ def test_the_accuracy_counts_the_largest_logits():
     "label_ids": np.array([[1], [1], [2]]),
     "is_real_example": np.ones((3, 1), np.int32),
   }
-  metrics = heads.classifier_metrics(logits, features, "classification")
+  metrics = losses.classifier_metrics(logits, features, "classification")
   assert [float(v) for v in metrics["accuracy"]] == [2.0, 3.0]
 
 
@@ -108,13 +109,13 @@ def test_a_regression_is_judged_by_the_squared_error():
     "label_ids": np.array([[1.5], [2.5], [1.0]], np.float32),
     "is_real_example": np.ones((3,), np.int32),
   }
-  losses = heads.per_example_loss(logits, features["label_ids"], "regression")
-  close(losses, [0.25, 0.0, 4.0])
-  metrics = heads.classifier_metrics(logits, features, "regression")
+  found = losses.per_example_loss(logits, features["label_ids"], "regression")
+  close(found, [0.25, 0.0, 4.0])
+  metrics = losses.classifier_metrics(logits, features, "regression")
   assert list(metrics) == ["example_loss"]
   assert [float(v) for v in metrics["example_loss"]] == [4.25, 3.0]
   np.testing.assert_array_equal(
-    heads.probabilities(logits, "regression"), logits
+    losses.probabilities(logits, "regression"), logits
   )
 
 
@@ -125,13 +126,13 @@ def test_multilabel_is_one_binary_choice_for_each_label():
     "is_real_example": np.ones((2, 1), np.int32),
   }
   chance = special.expit(logits.astype(np.float64))
-  close(heads.probabilities(logits, "multilabel"), chance)
+  close(losses.probabilities(logits, "multilabel"), chance)
   right = np.where(features["label_ids"] == 1, chance, 1.0 - chance)
   close(
-    heads.per_example_loss(logits, features["label_ids"], "multilabel"),
+    losses.per_example_loss(logits, features["label_ids"], "multilabel"),
     -np.log(right).mean(axis=1),
   )
-  metrics = heads.classifier_metrics(logits, features, "multilabel")
+  metrics = losses.classifier_metrics(logits, features, "multilabel")
   # The third label of the first example is wrong; the second is all right.
   assert [float(v) for v in metrics["accuracy"]] == [1.0, 2.0]
 

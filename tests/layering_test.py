@@ -16,8 +16,8 @@ LAYERS = {
     "worker_pool"
   ),
   1: (
-    "checkpoints distribution dropout features heads input_pipeline modeling "
-    "optimization precision text_files text_ops"
+    "checkpoints distribution dropout features heads input_pipeline losses "
+    "modeling optimization precision text_files text_ops"
   ),
   2: (
     "curves estimator evaluation_step export interop output_dirs "
@@ -57,6 +57,8 @@ INSIDE_A_LAYER = {
   ("vocabulary", "tokenization"),
   ("heads", "dropout"),
   ("heads", "modeling"),
+  ("losses", "heads"),
+  ("losses", "modeling"),
   ("modeling", "dropout"),
   ("optimization", "distribution"),
   ("text_files", "features"),

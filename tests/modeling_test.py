@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from bert_tf import checkpoints, heads, modeling, optimization
+from bert_tf import checkpoints, heads, losses, modeling, optimization
 
 GOLDEN = pathlib.Path(__file__).parent / "golden"
 VARIANTS = ["tiny", "tiny_perturbed", "variant_relu", "variant_tanh"]
@@ -60,10 +60,10 @@ def test_losses_and_gradients_equal_the_original(name):
   model, inputs, recorded = load(name)
   with tf.GradientTape() as tape:
     outputs = model(inputs)
-    losses = heads.pretraining_loss(outputs, inputs)
-    total = sum(loss / weight for loss, weight in losses.values())
+    sums = losses.pretraining_loss(outputs, inputs)
+    total = sum(loss / weight for loss, weight in sums.values())
   gradients = tape.gradient(total, model.trainable_variables)
-  means = {key: loss / weight for key, (loss, weight) in losses.items()}
+  means = {key: loss / weight for key, (loss, weight) in sums.items()}
   close(means["masked_lm_loss"], recorded["out/mlm_loss"])
   close(means["next_sentence_loss"], recorded["out/nsp_loss"])
   close(total, recorded["out/total_loss"])

@@ -6,7 +6,7 @@ import numpy as np
 import tensorflow as tf
 from scipy import special
 
-from bert_tf import checkpoints, heads, modeling
+from bert_tf import checkpoints, heads, losses, modeling
 
 TINY = pathlib.Path(__file__).resolve().parent / "golden" / "tiny"
 
@@ -62,11 +62,11 @@ def test_loss_and_accuracy_are_of_the_labelled_positions():
   mask = np.array([[0, 1, 1, 0], [0, 1, 0, 0]])
   features = {"label_ids": tf.constant(labels), "label_mask": mask}
   picked = [(b, f) for b in range(2) for f in range(4) if mask[b, f]]
-  losses = [-special.log_softmax(logits[i])[labels[i]] for i in picked]
+  expected = [-special.log_softmax(logits[i])[labels[i]] for i in picked]
   hits = [logits[i].argmax() == labels[i] for i in picked]
-  found = heads.token_metrics(tf.constant(logits), features)
+  found = losses.token_metrics(tf.constant(logits), features)
   assert set(found) == {"token_loss", "accuracy"}
-  total, weight = heads.token_loss(tf.constant(logits), features)["token_loss"]
-  np.testing.assert_allclose([total, weight], [sum(losses), 3], rtol=1e-5)
+  total, weight = losses.token_loss(tf.constant(logits), features)["token_loss"]
+  np.testing.assert_allclose([total, weight], [sum(expected), 3], rtol=1e-5)
   np.testing.assert_allclose(found["token_loss"], [total, weight])
   np.testing.assert_allclose(found["accuracy"], [sum(hits), 3])

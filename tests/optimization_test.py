@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from bert_tf import checkpoints, heads, modeling, optimization
+from bert_tf import checkpoints, heads, losses, modeling, optimization
 
 GOLDEN = pathlib.Path(__file__).parent / "golden"
 SCHEDULES = json.loads((GOLDEN / "lr_schedules.json").read_text())
@@ -36,20 +36,20 @@ def test_learning_rates_are_exactly_the_originals(recorded):
 
 # Folder, recorded steps, folder of the last checkpoint, model, loss.
 TRAJECTORIES = [
-  ("tiny", "trajectory_tf215", heads.PretrainingModel, heads.pretraining_loss),
+  ("tiny", "trajectory_tf215", heads.PretrainingModel, losses.pretraining_loss),
   (
     "tiny_perturbed",
     "trajectory_tf215",
     heads.PretrainingModel,
-    heads.pretraining_loss,
+    losses.pretraining_loss,
   ),
   (
     "tiny_perturbed",
     "trajectory_nowarmup_tf215",
     heads.PretrainingModel,
-    heads.pretraining_loss,
+    losses.pretraining_loss,
   ),
-  ("tiny_squad", "trajectory_tf111", heads.SpanModel, heads.span_loss),
+  ("tiny_squad", "trajectory_tf111", heads.SpanModel, losses.span_loss),
 ]
 
 

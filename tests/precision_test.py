@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from bert_tf import heads, modeling, optimization, precision
+from bert_tf import heads, losses, modeling, optimization, precision
 from tests import scale_run
 
 
@@ -57,8 +57,8 @@ def test_products_are_short_and_the_rest_is_not(name):
   assert keras.config.dtype_policy().name == "float32"
   with tf.GradientTape() as tape:
     outputs = model(features)
-    losses = heads.pretraining_loss(outputs, features)
-    loss = sum(total / weight for total, weight in losses.values())
+    sums = losses.pretraining_loss(outputs, features)
+    loss = sum(total / weight for total, weight in sums.values())
   assert {variable.dtype for variable in model.weights} == {"float32"}
   assert outputs.masked_lm_logits.dtype == name
   assert loss.dtype == "float32"

@@ -13,19 +13,10 @@ import pytest
 
 from bert_tf import checkpoints, curves, estimator
 from bert_tf.tasks import classification, label_map, ner, ner_data
-from tests import classification_test
+from tests import classification_test, runs
 
 GOLDEN = pathlib.Path(__file__).resolve().parent / "golden"
-CONFIG = {
-  "vocab_size": 500,
-  "hidden_size": 32,
-  "num_hidden_layers": 1,
-  "num_attention_heads": 2,
-  "intermediate_size": 64,
-  "max_position_embeddings": 32,
-  "type_vocab_size": 2,
-  "initializer_range": 0.1,
-}
+CONFIG = {**runs.CONFIG, "hidden_size": 32, "intermediate_size": 64}
 WORDS = "the of and a in to is was for on as by with at from".split()
 # Always these tags; the last one is of two word pieces more.
 NAMES = [

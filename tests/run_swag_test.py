@@ -11,49 +11,14 @@ import numpy as np
 import pytest
 
 from bert_tf import curves
+from tests import runs
 
 GOLDEN = pathlib.Path(__file__).resolve().parent / "golden"
-CONFIG = {
-  "vocab_size": 500,
-  "hidden_size": 16,
-  "num_hidden_layers": 1,
-  "num_attention_heads": 2,
-  "intermediate_size": 32,
-  "max_position_embeddings": 32,
-  "type_vocab_size": 2,
-  "initializer_range": 0.1,
-}
+CONFIG = runs.CONFIG
 WORDS = "the of and a in to is for on as by with at from".split()
 COLUMNS = ["", "video-id", "fold-ind", "startphrase", "sent1", "sent2"]
 COLUMNS += ["gold-source", "ending0", "ending1", "ending2", "ending3", "label"]
 
-# What run_classifier.py of the original has by default, but for its tasks.
-ORIGINAL_DEFAULTS = {
-  "data_dir": None,
-  "bert_config_file": None,
-  "vocab_file": None,
-  "output_dir": None,
-  "init_checkpoint": None,
-  "do_lower_case": True,
-  "max_seq_length": 128,
-  "do_train": False,
-  "do_eval": False,
-  "do_predict": False,
-  "train_batch_size": 32,
-  "eval_batch_size": 8,
-  "predict_batch_size": 8,
-  "learning_rate": 5e-5,
-  "num_train_epochs": 3.0,
-  "warmup_proportion": 0.1,
-  "save_checkpoints_steps": 1000,
-  "iterations_per_loop": 1000,
-  "use_tpu": False,
-  "tpu_name": None,
-  "tpu_zone": None,
-  "gcp_project": None,
-  "master": None,
-  "num_tpu_cores": 8,
-}
 NEW_DEFAULTS = {
   "task_name": "swag",
   "context_column": "context",
@@ -234,6 +199,6 @@ def test_every_flag_has_its_default(run_script, tmp_path):
     flag.findtext("name"): flag.findtext("default")
     for flag in ElementTree.fromstring(help_text).iter("flag")
   }
-  for name, default in {**ORIGINAL_DEFAULTS, **NEW_DEFAULTS}.items():
+  for name, default in {**runs.ORIGINAL_DEFAULTS, **NEW_DEFAULTS}.items():
     expected = "" if default is None else str(default).lower()
     assert (found[name] or "").lower() == expected, name

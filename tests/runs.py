@@ -1,11 +1,54 @@
-"""What tests read of a run: its log."""
+"""What tests of runs share: a small model, defaults, log, refusals."""
 
 import contextlib
 import io
 import logging as python_logging
+import pathlib
 from collections.abc import Callable, Iterator
+from typing import Any
 
+import pytest
 from absl import logging
+
+# A model of tests/golden/tiny/vocab.txt.
+CONFIG = {
+  "vocab_size": 500,
+  "hidden_size": 16,
+  "num_hidden_layers": 1,
+  "num_attention_heads": 2,
+  "intermediate_size": 32,
+  "max_position_embeddings": 32,
+  "type_vocab_size": 2,
+  "initializer_range": 0.1,
+}
+
+# Behaviour of the original, flag by flag: run_classifier.py.
+ORIGINAL_DEFAULTS = {
+  "data_dir": None,
+  "bert_config_file": None,
+  "vocab_file": None,
+  "output_dir": None,
+  "init_checkpoint": None,
+  "do_lower_case": True,
+  "max_seq_length": 128,
+  "do_train": False,
+  "do_eval": False,
+  "do_predict": False,
+  "train_batch_size": 32,
+  "eval_batch_size": 8,
+  "predict_batch_size": 8,
+  "learning_rate": 5e-5,
+  "num_train_epochs": 3.0,
+  "warmup_proportion": 0.1,
+  "save_checkpoints_steps": 1000,
+  "iterations_per_loop": 1000,
+  "use_tpu": False,
+  "tpu_name": None,
+  "tpu_zone": None,
+  "gcp_project": None,
+  "master": None,
+  "num_tpu_cores": 8,
+}
 
 
 @contextlib.contextmanager
@@ -22,3 +65,14 @@ def logged() -> Iterator[Callable[[], str]]:
   finally:
     logger.removeHandler(handler)
     logger.setLevel(level)
+
+
+def assert_refused(
+  run: Callable[[Any], None], config: Any, expected: str
+) -> None:
+  """Asserts that one clear line says why, before anything is written."""
+  with pytest.raises(ValueError) as error:
+    run(config)
+  assert expected in str(error.value)
+  assert "\n" not in str(error.value)
+  assert not pathlib.Path(config.train.output_dir).exists()

@@ -12,11 +12,12 @@ from bert_tf import (
   estimator,
   heads,
   input_pipeline,
+  losses,
   modeling,
   output_dirs,
   tokenization,
 )
-from bert_tf.heads import Sums
+from bert_tf.losses import Sums
 from bert_tf.modeling import Tensor
 from bert_tf.tasks import (
   classification_data,
@@ -189,10 +190,10 @@ def build_estimator(
   """
 
   def loss_fn(logits: Tensor, batch: Mapping[str, Tensor]) -> Sums:
-    return heads.classifier_loss(logits, batch, task.problem_type)
+    return losses.classifier_loss(logits, batch, task.problem_type)
 
   def eval_fn(logits: Tensor, batch: Mapping[str, Tensor]) -> Sums:
-    return heads.classifier_metrics(logits, batch, task.problem_type)
+    return losses.classifier_metrics(logits, batch, task.problem_type)
 
   return estimator.Estimator(
     lambda: heads.ClassifierModel(
@@ -393,7 +394,7 @@ def _predict(
   vocab_size: int,
   num_windows: Sequence[int],
 ) -> np.ndarray:
-  """Returns the test file's heads.probabilities, float32 [B, C]."""
+  """Returns the test file's losses.probabilities, float32 [B, C]."""
   batches = classification_data.batches_once(
     records,
     config.task,
@@ -403,4 +404,4 @@ def _predict(
   )
   logits = np.concatenate(list(runner.predict(batches)))
   pooled = long_texts.pooled(logits, num_windows)
-  return heads.probabilities(pooled, config.task.problem_type).numpy()
+  return losses.probabilities(pooled, config.task.problem_type).numpy()

@@ -8,7 +8,7 @@ import numpy as np
 from scipy import stats
 from sklearn import metrics as sklearn_metrics
 
-from bert_tf import heads, output_dirs
+from bert_tf import losses, output_dirs
 from bert_tf.tasks import long_texts
 from bert_tf.tasks.examples import InputExample, Task
 
@@ -39,8 +39,8 @@ def decide(probabilities: np.ndarray, problem_type: str) -> np.ndarray:
   """Returns what is predicted.
 
   Args:
-    probabilities: float32 [B, C], of heads.probabilities.
-    problem_type: one of heads.PROBLEM_TYPES.
+    probabilities: float32 [B, C], of losses.probabilities.
+    problem_type: one of losses.PROBLEM_TYPES.
 
   Returns:
     int [B], the likeliest class; float32 [B], the number of a regression; or
@@ -61,7 +61,7 @@ def official_metrics(
   Args:
     task: its metrics are names in METRICS.
     label_ids: int [B, 1], float32 [B, 1] or int [B, C], as in the records.
-    probabilities: float32 [B, C], of heads.probabilities.
+    probabilities: float32 [B, C], of losses.probabilities.
   """
   predicted = decide(probabilities, task.problem_type)
   labels = label_ids.reshape(predicted.shape)
@@ -92,11 +92,11 @@ def metrics(
   found = {}
   if len(pooled) < len(logits):
     batch = {"label_ids": label_ids, "is_real_example": np.ones(len(pooled))}
-    sums = heads.classifier_metrics(pooled, batch, task.problem_type)
+    sums = losses.classifier_metrics(pooled, batch, task.problem_type)
     found = {
       name: float(total / weight) for name, (total, weight) in sums.items()
     }
-  probabilities = heads.probabilities(pooled, task.problem_type).numpy()
+  probabilities = losses.probabilities(pooled, task.problem_type).numpy()
   return {**found, **official_metrics(task, label_ids, probabilities)}
 
 
@@ -112,7 +112,7 @@ def write_predictions(
     output_dir: folder of the run.
     task: its labels are known.
     examples: what was predicted, B.
-    probabilities: float32 [B, C], of heads.probabilities.
+    probabilities: float32 [B, C], of losses.probabilities.
   """
   rows = ("\t".join(map(str, row)) for row in probabilities)
   output_dirs.write_lines(os.path.join(output_dir, "test_results.tsv"), rows)

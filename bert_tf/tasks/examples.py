@@ -85,7 +85,7 @@ class Task:
     train: what is trained on, or None.
     dev: what is evaluated on, or None.
     test: what is predicted, or None.
-    problem_type: one of heads.PROBLEM_TYPES.
+    problem_type: one of losses.PROBLEM_TYPES.
     number_range: least and largest number of a regression, or None.
     label_spellings: other spellings of labels.
     submission: the file that GLUE takes, or None.
@@ -116,7 +116,7 @@ def own_task(
 
   Args:
     file_format: one of FILE_FORMATS; the files end in it.
-    problem_type: one of heads.PROBLEM_TYPES.
+    problem_type: one of losses.PROBLEM_TYPES.
     text_a_column: name of a column of the header, key of the JSON objects, or
       number of a column from 0 of files without header.
     text_b_column: of the second text of a pair, or None.

@@ -11,6 +11,7 @@ import tensorflow as tf
 from bert_tf import (
   estimator,
   heads,
+  losses,
   modeling,
   output_dirs,
   record_cache,
@@ -201,7 +202,7 @@ def build_estimator(
     # Its BERT is no part of the model.
     train_config = dataclasses.replace(train_config, init_checkpoint=None)
   return estimator.Estimator(
-    model_fn, heads.token_loss, heads.token_metrics, train_config
+    model_fn, losses.token_loss, losses.token_metrics, train_config
   )
 
 

@@ -12,11 +12,12 @@ from bert_tf import (
   estimator,
   heads,
   input_pipeline,
+  losses,
   modeling,
   output_dirs,
   tokenization,
 )
-from bert_tf.heads import Sums
+from bert_tf.losses import Sums
 from bert_tf.modeling import Tensor
 from bert_tf.tasks import length_schedule
 
@@ -135,15 +136,15 @@ def build_estimator(
   def loss_fn(
     outputs: heads.PretrainingOutput, features: Mapping[str, Tensor]
   ) -> Sums:
-    losses = heads.pretraining_loss(outputs, features)
+    sums = losses.pretraining_loss(outputs, features)
     if no_nsp:
-      del losses["next_sentence_loss"]
-    return losses
+      del sums["next_sentence_loss"]
+    return sums
 
   return estimator.Estimator(
     lambda: heads.PretrainingModel(bert_config),
     loss_fn,
-    heads.pretraining_metrics,
+    losses.pretraining_metrics,
     train_config,
   )
 

@@ -17,6 +17,7 @@ from bert_tf import (
   estimator,
   heads,
   input_pipeline,
+  losses,
   metrics,
   modeling,
   output_dirs,
@@ -158,7 +159,7 @@ def build_estimator(
   """Returns the Estimator of a model that finds spans."""
   return estimator.Estimator(
     lambda: heads.SpanModel(bert_config),
-    heads.span_loss,
+    losses.span_loss,
     # Answers are scored by their texts, which takes more than the logits.
     lambda unused_outputs, unused_features: {},
     train_config,

@@ -1,6 +1,7 @@
 """Multiple choice, such as SWAG (Devlin et al. 2019, 4.4)."""
 
 import dataclasses
+import functools
 import json
 import os
 from collections.abc import Mapping, Sequence
@@ -14,12 +15,11 @@ from bert_tf import (
   estimator,
   heads,
   input_pipeline,
+  losses,
   modeling,
   output_dirs,
   tokenization,
 )
-from bert_tf.heads import Sums
-from bert_tf.modeling import Tensor
 from bert_tf.tasks import swag_data, swag_features, training_steps
 from bert_tf.tasks.swag_data import ChoiceExample
 
@@ -143,18 +143,12 @@ def build_estimator(
   bert_config: modeling.BertConfig, train_config: estimator.TrainConfig
 ) -> estimator.Estimator:
   """Returns the Estimator of a model that chooses."""
-
   # The choices of an example are the classes of a classifier.
-  def loss_fn(scores: Tensor, batch: Mapping[str, Tensor]) -> Sums:
-    return heads.classifier_loss(scores, batch, "classification")
-
-  def eval_fn(scores: Tensor, batch: Mapping[str, Tensor]) -> Sums:
-    return heads.classifier_metrics(scores, batch, "classification")
-
+  kind = {"problem_type": "classification"}
   return estimator.Estimator(
     lambda: heads.MultipleChoiceModel(bert_config),
-    loss_fn,
-    eval_fn,
+    functools.partial(losses.classifier_loss, **kind),
+    functools.partial(losses.classifier_metrics, **kind),
     train_config,
   )
 
@@ -338,7 +332,7 @@ def _predict(
   """Returns the test file's probabilities, float32 [B, C]."""
   batches = _batches_once(config, test, config.predict_batch_size, vocab_size)
   scores = np.concatenate(list(runner.predict(batches)))
-  return heads.probabilities(scores, "classification").numpy()
+  return losses.probabilities(scores, "classification").numpy()
 
 
 def _batches_once(

@@ -1,0 +1,203 @@
+"""The losses and metrics of each head, pure functions of its outputs.
+
+Each is returned as (sum, weight): the mean over whatever the batch was split
+into is then the total of the sums over the total of the weights.
+"""
+
+from collections.abc import Mapping
+
+from keras import ops
+
+from bert_tf.heads import PretrainingOutput, SpanOutput
+from bert_tf.modeling import Tensor
+
+Sums = dict[str, tuple[Tensor, Tensor]]
+
+# What a classifier's outputs mean: one class of several, a number, or a yes
+# or no for each label.
+PROBLEM_TYPES = ("classification", "regression", "multilabel")
+
+
+def cross_entropy(logits: Tensor, labels: Tensor) -> Tensor:
+  """Returns -log softmax(logits)[label], in float32.
+
+  Args:
+    logits: float [..., C].
+    labels: int [...].
+  """
+  log_probs = ops.log_softmax(ops.cast(logits, "float32"), axis=-1)
+  picked = ops.take_along_axis(log_probs, labels[..., None], axis=-1)
+  return -ops.squeeze(picked, axis=-1)
+
+
+def pretraining_loss(
+  outputs: PretrainingOutput, features: Mapping[str, Tensor]
+) -> Sums:
+  """Returns `masked_lm_loss` and `next_sentence_loss` as (sum, weight).
+
+  Args:
+    outputs: of PretrainingModel.
+    features: `masked_lm_ids`, int [B, P]; `masked_lm_weights`, float [B, P],
+      0 for padding; `next_sentence_labels`, int [B, 1], 0 for a pair that is
+      consecutive.
+  """
+  weights = ops.cast(features["masked_lm_weights"], "float32")
+  masked_lm = cross_entropy(outputs.masked_lm_logits, features["masked_lm_ids"])
+  labels = ops.reshape(features["next_sentence_labels"], (-1,))
+  next_sentence = cross_entropy(outputs.next_sentence_logits, labels)
+  return {
+    # The original's guard against a batch without a masked word.
+    "masked_lm_loss": (
+      ops.sum(weights * masked_lm),
+      ops.sum(weights) + 1e-5,
+    ),
+    "next_sentence_loss": (
+      ops.sum(next_sentence),
+      ops.sum(ops.ones_like(next_sentence)),
+    ),
+  }
+
+
+def pretraining_metrics(
+  outputs: PretrainingOutput, features: Mapping[str, Tensor]
+) -> Sums:
+  """Returns losses and accuracies of both heads as (sum, weight).
+
+  Unlike the loss that is trained, the losses here are plain means: of the
+  real masked words, and of the pairs.
+  """
+  weights = ops.cast(features["masked_lm_weights"], "float32")
+  labels = ops.reshape(features["next_sentence_labels"], (-1,))
+  losses = pretraining_loss(outputs, features)
+  masked_lm_hits = _hits(outputs.masked_lm_logits, features["masked_lm_ids"])
+  next_sentence_hits = _hits(outputs.next_sentence_logits, labels)
+  masked_lm_weight = ops.sum(weights)
+  next_sentence_sum, pairs = losses["next_sentence_loss"]
+  return {
+    "masked_lm_accuracy": (
+      ops.sum(masked_lm_hits * weights),
+      masked_lm_weight,
+    ),
+    "masked_lm_loss": (losses["masked_lm_loss"][0], masked_lm_weight),
+    "next_sentence_accuracy": (ops.sum(next_sentence_hits), pairs),
+    "next_sentence_loss": (next_sentence_sum, pairs),
+  }
+
+
+def span_loss(outputs: SpanOutput, features: Mapping[str, Tensor]) -> Sums:
+  """Returns the mean of the start's and the end's loss as (sum, weight).
+
+  Args:
+    outputs: of SpanModel.
+    features: `start_positions` and `end_positions`, int [B].
+  """
+  start = cross_entropy(outputs.start_logits, features["start_positions"])
+  end = cross_entropy(outputs.end_logits, features["end_positions"])
+  losses = (start + end) / 2.0
+  return {"span_loss": (ops.sum(losses), ops.sum(ops.ones_like(losses)))}
+
+
+def per_example_loss(
+  logits: Tensor, label_ids: Tensor, problem_type: str
+) -> Tensor:
+  """Returns a classifier's loss of each example, float32 [B].
+
+  Args:
+    logits: float [B, C].
+    label_ids: int [B] or [B, 1], a class; float [B] or [B, 1], the number, in
+      a regression; int [B, C], 1 for a label that applies, in multilabel.
+    problem_type: one of PROBLEM_TYPES: cross entropy, squared error, or the
+      mean over labels of the binary cross entropy.
+  """
+  logits = ops.cast(logits, "float32")
+  if problem_type == "regression":
+    numbers = ops.reshape(ops.cast(label_ids, "float32"), (-1,))
+    return ops.square(logits[:, 0] - numbers)
+  if problem_type == "multilabel":
+    applies = ops.cast(label_ids, "float32")
+    # -log sigmoid(x) is softplus(-x), and -log(1 - sigmoid(x)) softplus(x).
+    losses = ops.softplus(logits) - applies * logits
+    return ops.mean(losses, axis=-1)
+  return cross_entropy(logits, ops.reshape(label_ids, (-1,)))
+
+
+def classifier_loss(
+  logits: Tensor, features: Mapping[str, Tensor], problem_type: str
+) -> Sums:
+  """Returns the loss of the real examples as (sum, weight).
+
+  Args:
+    logits: float [B, C], of ClassifierModel.
+    features: `label_ids`, see `per_example_loss`; `is_real_example`, int [B]
+      or [B, 1], 0 for an example that fills the batch up.
+    problem_type: one of PROBLEM_TYPES.
+  """
+  losses = per_example_loss(logits, features["label_ids"], problem_type)
+  weights = _real_examples(features)
+  return {"classifier_loss": (ops.sum(losses * weights), ops.sum(weights))}
+
+
+def classifier_metrics(
+  logits: Tensor, features: Mapping[str, Tensor], problem_type: str
+) -> Sums:
+  """Returns `example_loss` and, but for a regression, `accuracy`.
+
+  In multilabel an example is right when all its labels are.
+  """
+  weights = _real_examples(features)
+  label_ids = features["label_ids"]
+  losses = per_example_loss(logits, label_ids, problem_type)
+  metrics = {"example_loss": (ops.sum(losses * weights), ops.sum(weights))}
+  if problem_type == "regression":
+    return metrics
+  if problem_type == "multilabel":
+    right = ops.equal(logits > 0, label_ids > 0)
+    hits = ops.cast(ops.all(right, axis=-1), "float32")
+  else:
+    hits = _hits(logits, ops.reshape(label_ids, (-1,)))
+  metrics["accuracy"] = (ops.sum(hits * weights), ops.sum(weights))
+  return metrics
+
+
+def probabilities(logits: Tensor, problem_type: str) -> Tensor:
+  """Returns float32 [B, C]: softmax, sigmoid, or a regression's numbers."""
+  logits = ops.cast(logits, "float32")
+  if problem_type == "regression":
+    return logits
+  if problem_type == "multilabel":
+    return ops.sigmoid(logits)
+  return ops.softmax(logits, axis=-1)
+
+
+def token_loss(logits: Tensor, features: Mapping[str, Tensor]) -> Sums:
+  """Returns the cross entropy of the labelled positions as (sum, weight).
+
+  Args:
+    logits: float [B, F, C], of TokenModel.
+    features: `label_ids`, int [B, F]; `label_mask`, int [B, F], 1 at the
+      positions that have a label.
+  """
+  losses = cross_entropy(logits, features["label_ids"])
+  weights = ops.cast(features["label_mask"], "float32")
+  return {"token_loss": (ops.sum(losses * weights), ops.sum(weights))}
+
+
+def token_metrics(logits: Tensor, features: Mapping[str, Tensor]) -> Sums:
+  """Returns `token_loss` and `accuracy`; see `token_loss` for the arguments."""
+  weights = ops.cast(features["label_mask"], "float32")
+  hits = ops.sum(_hits(logits, features["label_ids"]) * weights)
+  metrics = token_loss(logits, features)
+  return {**metrics, "accuracy": (hits, ops.sum(weights))}
+
+
+def _real_examples(features: Mapping[str, Tensor]) -> Tensor:
+  """Returns float32 [B], 0 for an example that fills the batch up."""
+  return ops.reshape(ops.cast(features["is_real_example"], "float32"), (-1,))
+
+
+def _hits(logits: Tensor, labels: Tensor) -> Tensor:
+  """Returns float32, 1 where the label has the largest logit."""
+  predicted = ops.argmax(logits, axis=-1)
+  return ops.cast(
+    ops.equal(predicted, ops.cast(labels, predicted.dtype)), "float32"
+  )
