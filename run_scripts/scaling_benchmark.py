@@ -7,6 +7,7 @@ its own, so that its peak memory is its own.
 import json
 import os
 import resource
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -164,7 +165,8 @@ def _run(
     variables = checkpoints.training_variables(runner.model, runner.optimizer)
     checkpoints.save(folder, {n: v.value for n, v in variables.items()}, 1)
   peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3
-  speed = batch_size * (num_steps - 1) / sum(seconds[1:])
+  # The median: other work on the machine slows some of them.
+  speed = batch_size / statistics.median(seconds[1:])
   print(json.dumps({"speed": speed, "peak": peak}))
 
 
