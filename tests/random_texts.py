@@ -35,7 +35,7 @@ def _white_space():
 
 
 @functools.cache
-def _marks_that_stay():
+def marks_that_stay():
   """Marks that NFD sorts and that are not stripped."""
   return [
     c
@@ -70,7 +70,7 @@ _KINDS = (
   (6, lambda rng: _few(_white_space(), rng, 2)),
   (4, lambda rng: _few(_of_categories("Cc", "Cf"), rng, 3)),
   (6, lambda rng: _few(_of_categories("Mn", "Mc", "Me"), rng, 4)),
-  (3, lambda rng: _few(_marks_that_stay() + ["\u0301", "\u0323"], rng, 5)),
+  (3, lambda rng: _few(marks_that_stay() + ["\u0301", "\u0323"], rng, 5)),
   (4, lambda rng: _few([chr(rng.randrange(*rng.choice(_CJK)))], rng, 1)),
   (3, lambda rng: chr(rng.randrange(0xAC00, 0xD7A4)) + "\u11a8"),
   (3, lambda rng: _few(_of_categories("Lu", "Lt"), rng)),

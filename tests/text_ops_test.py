@@ -126,8 +126,16 @@ def count_differing(texts, full, ops, batch_size=5000):
 @pytest.mark.parametrize("setting", SETTINGS)
 def test_random_texts_give_the_words_and_ids_of_full_tokenizer(both, setting):
   full, ops = both(*setting)
-  texts = list(random_texts.make(3500, seed=str(setting)))
+  texts = list(random_texts.make(3000, seed=str(setting)))
   assert count_differing(texts, full, ops) == (0, [])
+
+
+def test_random_texts_give_the_same_with_a_vocabulary_made_by_hand(
+  vocab_file, tokenizer
+):
+  full = tokenization.FullTokenizer(vocab_file)
+  texts = list(random_texts.make(2000, seed=1))
+  assert count_differing(texts, full, tokenizer) == (0, [])
 
 
 @pytest.mark.slow
@@ -266,7 +274,7 @@ def test_offsets_cut_the_given_text(tokenizer):
 def test_offsets_of_random_texts_cut_what_each_piece_was_made_of(both):
   full, ops = both("multilingual_cased", do_lower_case=True)
   # Marks that stay are moved inside of a word; the places are not.
-  moved = random_texts._marks_that_stay()
+  moved = random_texts.marks_that_stay()
   texts = [
     text
     for text in random_texts.make(3000, seed=4)
