@@ -7,7 +7,7 @@ variable's `/adam_m` and `/adam_v`, and `global_step`, int64.
 
 import os
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import keras
 import numpy as np
@@ -319,7 +319,10 @@ def strip_slots(path: str, stripped_path: str) -> None:
     ValueError: if there is no checkpoint at `path` or it is damaged.
   """
   reader = CheckpointReader(path)
-  write(stripped_path, {name: reader.get(name) for name in parameters(reader)})
+  write(
+    stripped_path,
+    {name: reader.get(name) for name in parameters(reader.shapes)},
+  )
 
 
 def average(paths: Sequence[str], averaged_path: str) -> None:
@@ -336,11 +339,11 @@ def average(paths: Sequence[str], averaged_path: str) -> None:
     raise ValueError("there is no checkpoint to average.")
   readers = [CheckpointReader(path) for path in paths]
   first = readers[0]
-  names = parameters(first)
+  names = parameters(first.shapes)
   for reader in readers[1:]:
     differing = [
       name
-      for name in {*names, *parameters(reader)}
+      for name in {*names, *parameters(reader.shapes)}
       if first.shapes.get(name) != reader.shapes.get(name)
     ]
     if differing:
@@ -357,11 +360,11 @@ def average(paths: Sequence[str], averaged_path: str) -> None:
   write(averaged_path, means)
 
 
-def parameters(reader: CheckpointReader) -> list[str]:
-  """Returns the names of the model's own: no slots, step or loss scale."""
+def parameters(names: Iterable[str]) -> list[str]:
+  """Returns the model's own names, sorted: no slots, step or loss scale."""
   state = (GLOBAL_STEP, *precision.STATE)
   return sorted(
     name
-    for name in reader.shapes
+    for name in names
     if not name.endswith(SLOT_SUFFIXES) and name not in state
   )

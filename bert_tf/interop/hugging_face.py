@@ -227,7 +227,6 @@ def _tensors(
   prefix = "bert." if has_prefix else ""
   remaining = dict(found)
   remaining.pop(prefix + _POSITION_IDS, None)
-  copies = {n: remaining.pop(n) for n in _COPIES if n in remaining}
   has_pooler = any(name.startswith(f"{prefix}pooler.") for name in found)
   notes = []
   heads = _heads(found, classifier_head)
@@ -241,9 +240,12 @@ def _tensors(
   num_labels = len(found.get("classifier.weight", ()))
   shapes = pretrained.shapes_of(config, heads, num_labels, has_pooler)
   tensors = pretrained.collect(
-    remaining, shapes, lambda name, shape: _place(name, shape, prefix), path
+    remaining,
+    shapes,
+    lambda name, shape: _place(name, shape, prefix),
+    path,
+    copies=_COPIES,
   )
-  _check_copies(copies, tensors, prefix, path)
   return tensors, notes
 
 
@@ -254,22 +256,6 @@ def _heads(names: Sequence[str], classifier_head: str) -> list[str]:
     if any(name.startswith(there) for name in names):
       heads.append(start.removesuffix("/") or classifier_head)
   return heads
-
-
-def _check_copies(
-  copies: Mapping[str, np.ndarray],
-  tensors: Mapping[str, np.ndarray],
-  prefix: str,
-  path: str,
-) -> None:
-  """Raises ValueError where a copy is not its tensor."""
-  faults = [
-    f"{name} is not the same as {_names(_COPIES[name], prefix)[0]}"
-    for name, value in copies.items()
-    if not np.array_equal(value.astype(np.float32), tensors.get(_COPIES[name]))
-  ]
-  if faults:
-    raise ValueError(f"the tensors of {path} do not fit: {'; '.join(faults)}.")
 
 
 def _place(name: str, shape: Sequence[int], prefix: str) -> pretrained.Place:

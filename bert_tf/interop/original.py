@@ -18,7 +18,7 @@ def read(path: str, given: beside.Given) -> pretrained.Pretrained:
   path = checkpoints.latest(path) or path
   reader = checkpoints.CheckpointReader(path)
   found = beside.read(path, given)
-  names = checkpoints.parameters(reader)
+  names = checkpoints.parameters(reader.shapes)
   num_labels = reader.shapes.get("output_bias", (0,))[0]
   tensors = pretrained.checked(
     {name: reader.get(name) for name in names}, found.config, num_labels, path

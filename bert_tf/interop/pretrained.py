@@ -1,6 +1,7 @@
 """A BERT model outside of any library: what every form is read to."""
 
 import dataclasses
+import types
 from collections.abc import Callable, Collection, Mapping, Sequence
 
 import numpy as np
@@ -117,6 +118,7 @@ def collect(
   shapes: Mapping[str, Shape],
   place_of: Callable[[str, Shape], Place],
   path: str,
+  copies: Mapping[str, str] = types.MappingProxyType({}),
 ) -> dict[str, np.ndarray]:
   """Returns the original's tensors out of those of a file.
 
@@ -125,11 +127,13 @@ def collect(
     shapes: of the original's tensors that have to be there, by name.
     place_of: returns where the form keeps a tensor of that name and shape.
     path: of the file, for the message.
+    copies: names that the file may have besides, and the original's names of
+      the tensors that they have to be the same as.
 
   Raises:
     ValueError: naming every tensor that is missing, odd or not of the model.
   """
-  remaining = dict(found)
+  remaining = {n: value for n, value in found.items() if n not in copies}
   tensors, faults = {}, []
   for name, shape in shapes.items():
     place = place_of(name, shape)
@@ -145,9 +149,18 @@ def collect(
       continue
     tensors[name] = place.to_original(value, shape)
   faults += [f"{name} is not of this model" for name in sorted(remaining)]
+  faults += [
+    f"{name} is not the same as {place_of(source, ()).names[0]}"
+    for name, source in copies.items()
+    if name in found and not _is_copy(found[name], tensors.get(source))
+  ]
   if faults:
     raise ValueError(f"the tensors of {path} do not fit: {'; '.join(faults)}.")
   return tensors
+
+
+def _is_copy(value: np.ndarray, source: np.ndarray | None) -> bool:
+  return source is not None and np.array_equal(value.astype(np.float32), source)
 
 
 def checked(
