@@ -194,7 +194,7 @@ class TestBadKerasWeights:
   def test_a_file_that_is_cut_short_is_named(self, tmp_path):
     path = self.saved(tmp_path)
     path.write_bytes(path.read_bytes()[:-500])
-    with pytest.raises(ValueError, match="m.weights.h5 is damaged or no file"):
+    with pytest.raises(ValueError, match="m.weights.h5 is damaged or no HDF5"):
       self.read(path)
 
   def test_a_file_that_is_not_there_is_named(self, tmp_path):
@@ -206,10 +206,18 @@ class TestBadKerasWeights:
     with pytest.raises(ValueError, match="does not end in .weights.h5"):
       self.read(tmp_path / "m.keras")
 
-  def test_weights_of_another_config_are_refused(self, tmp_path):
+  @pytest.mark.parametrize(
+    ("key", "value", "expected"),
+    [
+      ("intermediate_size", 16, "not the weights of a ClassifierModel"),
+      ("num_hidden_layers", 3, "not the weights of a ClassifierModel"),
+      ("num_hidden_layers", 1, "a ClassifierModel of its config has"),
+    ],
+  )
+  def test_another_config_is_refused(self, tmp_path, key, value, expected):
     path = self.saved(tmp_path)
     config = tmp_path / "bert_config.json"
     sizes = json.loads(config.read_text())
-    config.write_text(json.dumps({**sizes, "intermediate_size": 16}))
-    with pytest.raises(ValueError, match="not the weights of a ClassifierMod"):
+    config.write_text(json.dumps({**sizes, key: value}))
+    with pytest.raises(ValueError, match=expected):
       self.read(path)

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import tensorflow as tf
 
-from bert_tf import features, modeling, text_files
+from bert_tf import checkpoint_inspection, features, modeling, text_files
 from bert_tf.interop import beside, hugging_face_files, pretrained
 
 _WEIGHTS = "model.safetensors"
@@ -67,7 +67,9 @@ def read(folder: str, given: beside.Given) -> pretrained.Pretrained:
   vocab = _read_vocab(folder, given, config)
   settings = hugging_face_files.read_tokenizer_settings(folder)
   head = hugging_face_files.head_of_classifier(hf_config)
-  tensors, notes = _tensors(_read_tensors(weights), config, head, weights)
+  file = checkpoint_inspection.open_tensors(weights)
+  found = {name: file.get(name) for name in file.shapes}
+  tensors, notes = _tensors(found, config, head, weights)
   task = None
   if "output_weights" in tensors:
     num_labels = len(tensors["output_bias"])
@@ -193,19 +195,6 @@ def _read_vocab(
     )
   config_file = os.path.join(folder, hugging_face_files.CONFIG)
   return beside.read_vocab(path, config, config_file)
-
-
-def _read_tensors(path: str) -> dict[str, np.ndarray]:
-  """Returns the tensors by the names of the file."""
-  numpy = _safetensors()
-  from safetensors import SafetensorError
-
-  try:
-    return numpy.load_file(path)
-  except SafetensorError as error:
-    raise ValueError(
-      f"{path} is damaged or only half there: {error}; get it again."
-    ) from error
 
 
 def _tensors(

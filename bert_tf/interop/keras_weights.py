@@ -1,17 +1,19 @@
 """Keras' form: the `.weights.h5` of this project's models."""
 
+import math
 import os
+from collections.abc import Mapping
 
 import keras
 import numpy as np
 
-from bert_tf import features, heads, modeling
+from bert_tf import checkpoint_inspection, features, heads, modeling
 from bert_tf.interop import beside, pretrained
 
 _SUFFIX = ".weights.h5"
 
 # The variables of a head that stand at the root of a file.
-_ROOT = "vars"
+_ROOT = "vars/"
 
 
 def read(path: str, given: beside.Given) -> pretrained.Pretrained:
@@ -26,9 +28,12 @@ def read(path: str, given: beside.Given) -> pretrained.Pretrained:
   """
   _check_suffix(path)
   found = beside.read(path, given)
-  names, num_labels = _heads_of_file(path)
+  shapes = checkpoint_inspection.open_tensors(path).shapes
+  names = _heads_of(shapes)
+  num_labels = shapes.get(f"{_ROOT}0", (0,))[0]
   labels_words = pretrained.is_of_words(found.task)
   model = build(found.config, names, num_labels, labels_words)
+  _check_size(shapes, model, path)
   try:
     model.load_weights(path)
   except (ValueError, OSError, KeyError) as error:
@@ -121,25 +126,29 @@ def _check_suffix(path: str) -> None:
     )
 
 
-def _heads_of_file(path: str) -> tuple[tuple[str, ...], int]:
-  """Returns which heads a file has and the labels of `output_weights`."""
-  # What Keras writes these files with.
-  import h5py
+def _heads_of(shapes: Mapping[str, pretrained.Shape]) -> tuple[str, ...]:
+  """Returns which of pretrained.HEADS a file has."""
+  at_root = [name for name in shapes if name.startswith(_ROOT)]
+  if at_root:
+    return (
+      pretrained.CHOICE_WEIGHTS if len(at_root) == 1 else "output_weights",
+    )
+  return tuple(
+    head
+    for head in pretrained.HEADS
+    if any(name.startswith(f"{head}/") for name in shapes)
+  )
 
-  try:
-    with h5py.File(path, "r") as file:
-      root = dict(file.get(_ROOT, {}))
-      shapes = [root[name].shape for name in sorted(root)]
-      cls = tuple(f"cls/{name}" for name in file.get("cls", ()))
-  except FileNotFoundError:
-    raise ValueError(f"there is no {path}.") from None
-  except OSError as error:
+
+def _check_size(
+  shapes: Mapping[str, pretrained.Shape], model: keras.Model, path: str
+) -> None:
+  """Raises ValueError if a file has more than the model."""
+  num_values = sum(math.prod(shape) for shape in shapes.values())
+  # Keras passes over what it has no place for.
+  if num_values > model.count_params():
     raise ValueError(
-      f"{path} is damaged or no file of Keras weights: {error}."
-    ) from error
-  if len(shapes) == 2:
-    return ("output_weights",), shapes[0][0]
-  if len(shapes) == 1:
-    return (pretrained.CHOICE_WEIGHTS,), 0
-  names = tuple(name for name in pretrained.HEADS if name in cls)
-  return names, 0
+      f"{path} has {num_values:,} numbers, but a {type(model).__name__} of its "
+      f"config has {model.count_params():,}; give the model's "
+      "--bert_config_file."
+    )
