@@ -5,6 +5,7 @@
 Exit status 0 if two are the same, 1 if they differ.
 """
 
+import collections
 import sys
 
 import common_flags
@@ -15,19 +16,19 @@ from bert_tf import checkpoint_inspection
 def _list(path: str) -> None:
   """Prints names, shapes, dtypes and norms, then totals."""
   tensors = checkpoint_inspection.open_tensors(path)
-  counts = {False: [0, 0], True: [0, 0]}
+  num_tensors, num_values = collections.Counter(), collections.Counter()
   for row in checkpoint_inspection.rows(tensors):
     shape = "x".join(map(str, row.shape)) or "scalar"
     print(f"{row.name}  {shape}  {row.dtype}  norm {row.norm:.6g}")
-    count = counts[row.is_state]
-    count[0] += 1
-    count[1] += row.num_values
+    num_tensors[row.is_state] += 1
+    num_values[row.is_state] += row.num_values
   print(
-    f"{tensors.path}: {counts[False][1]:,} parameters in {counts[False][0]}"
+    f"{tensors.path}: {num_values[False]:,} parameters in "
+    f"{num_tensors[False]} tensors"
   )
-  if counts[True][0]:
+  if num_tensors[True]:
     print(
-      f"and {counts[True][1]:,} numbers of the training in {counts[True][0]}"
+      f"and {num_values[True]:,} numbers of the training in {num_tensors[True]}"
     )
 
 
@@ -40,7 +41,8 @@ def _compare(path: str, other_path: str) -> None:
     print(line)
     num_differing += 1
   if num_differing:
-    print(f"{num_differing} of {len({*first.shapes, *second.shapes})} differ")
+    num_tensors = len({*first.shapes, *second.shapes})
+    print(f"{num_differing} of {num_tensors} tensors differ")
     sys.exit(1)
   print(f"{len(first.shapes)} tensors, all the same")
 
