@@ -221,3 +221,54 @@ class TestBadKerasWeights:
     config.write_text(json.dumps({**sizes, key: value}))
     with pytest.raises(ValueError, match=expected):
       self.read(path)
+
+
+def test_the_script_goes_to_another_form_and_says_what(tmp_path, run_script):
+  _, model = interop_models.write_original(tmp_path / "run", "classifier")
+  result = run_script(
+    "convert_checkpoint.py",
+    "--to=hf",
+    "--input_checkpoint=run/model.ckpt-7",
+    "--output_checkpoint=out",
+    cwd=tmp_path,
+  )
+  assert result.returncode == 0, result.stderr
+  assert result.stdout.splitlines() == [
+    "out from run/model.ckpt-7; heads: output_weights",
+    "The vocabulary has no capital letter: tokenizer_config.json has "
+    "do_lower_case true.",
+  ]
+  found = safetensors_numpy.load_file(tmp_path / "out" / "model.safetensors")
+  np.testing.assert_array_equal(
+    found["classifier.weight"], model.output_weights.numpy()
+  )
+
+
+@pytest.mark.parametrize(
+  ("flags", "expected"),
+  [
+    (
+      ("--to=hf", "--average_last=2"),
+      "--average_last means nothing to --from=original --to=hf; leave it out.",
+    ),
+    (
+      ("--vocab_file=vocab.txt",),
+      "--vocab_file means nothing to an original checkpoint that stays one; "
+      "leave it out.",
+    ),
+  ],
+)
+def test_the_script_refuses_what_it_would_not_use(
+  tmp_path, run_script, flags, expected
+):
+  result = run_script(
+    "convert_checkpoint.py",
+    "--input_checkpoint=in",
+    "--output_checkpoint=out",
+    *flags,
+    cwd=tmp_path,
+  )
+  assert result.returncode == 1
+  assert result.stderr.splitlines()[-1] == (
+    f"convert_checkpoint.py: error: {expected}"
+  )

@@ -437,6 +437,90 @@ def test_pickled_weights_are_refused_with_the_reason(tmp_path):
     to_original(folder, (tmp_path / "m.ckpt"))
 
 
+def test_a_pickled_file_by_its_name_is_refused_too(tmp_path):
+  path = tmp_path / "model.pt"
+  path.write_bytes(b"")
+  with pytest.raises(
+    ValueError, match="has model.pt and no .* pickled can run"
+  ):
+    to_original(str(path), tmp_path / "m.ckpt")
+
+
+def test_weights_in_several_files_are_told(tmp_path):
+  folder = write_model(tmp_path / "hf", draw(encoder()))
+  weights = pathlib.Path(folder, "model.safetensors")
+  weights.rename(weights.with_name("model-00001-of-00002.safetensors"))
+  weights.with_name("model.safetensors.index.json").write_text("{}")
+  with pytest.raises(
+    ValueError, match="in several files; save .* max_shard_si"
+  ):
+    to_original(folder, tmp_path / "m.ckpt")
+
+
+LABELS = {"id2label": {"0": "O", "1": "B", "2": "I"}}
+
+
+@pytest.mark.parametrize(
+  ("settings", "problem_type", "labels"),
+  [
+    (LABELS, "classification", ["O", "B", "I"]),
+    (
+      {**LABELS, "problem_type": "multi_label_classification"},
+      "multilabel",
+      ["O", "B", "I"],
+    ),
+    (
+      {**LABELS, "architectures": ["BertForTokenClassification"]},
+      "words",
+      ["O", "B", "I"],
+    ),
+    (
+      {"architectures": ["BertForTokenClassification"]},
+      "words",
+      ["LABEL_0", "LABEL_1", "LABEL_2"],
+    ),
+  ],
+)
+def test_labels_go_into_the_label_map(tmp_path, settings, problem_type, labels):
+  converted_model(tmp_path, draw(CLASSIFIER), config=settings)
+  label_map = json.loads((tmp_path / "out" / "label_map.json").read_text())
+  assert label_map["problem_type"] == problem_type
+  assert label_map["labels"] == labels
+
+
+def test_labels_of_another_number_are_refused(tmp_path):
+  folder = write_model(
+    tmp_path / "hf", draw(CLASSIFIER), {"id2label": {"0": "a", "1": "b"}}
+  )
+  with pytest.raises(ValueError, match="ids 0, 1, but the classifier has 3"):
+    to_original(folder, tmp_path / "m.ckpt")
+
+
+def test_one_number_is_a_regression(tmp_path):
+  tensors = draw({**prefixed(encoder()), **linear("classifier", 1, D)})
+  settings = {"id2label": {"0": "LABEL_0"}}
+  converted_model(tmp_path, tensors, config=settings)
+  label_map = json.loads((tmp_path / "out" / "label_map.json").read_text())
+  assert label_map["problem_type"] == "regression"
+  assert label_map["labels"] == []
+
+
+def test_the_bias_of_choices_is_left_out_and_named(tmp_path):
+  tensors = draw({**prefixed(encoder()), **linear("classifier", 1, D)})
+  converted, reader = converted_model(
+    tmp_path, tensors, config={"architectures": ["BertForMultipleChoice"]}
+  )
+  assert converted.heads == ("choice_weights",)
+  np.testing.assert_array_equal(
+    reader.get("choice_weights"), tensors["classifier.weight"]
+  )
+  bias = tensors["classifier.bias"][0]
+  assert converted.notes == (
+    f"The bias {bias:.6g} of the choices' scores is left out; it is the same "
+    "for all choices of a question.",
+  )
+
+
 def test_a_file_that_is_cut_short_is_named(tmp_path):
   folder = write_model(tmp_path / "hf", draw(encoder()))
   path = pathlib.Path(folder, "model.safetensors")

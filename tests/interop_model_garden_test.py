@@ -4,6 +4,7 @@ tests/golden/model_garden holds what tf-models-official 2.20 saved. Tests of
 Model Garden itself need `pip install 'bert_tf[models]'`.
 """
 
+import dataclasses
 import pathlib
 
 import numpy as np
@@ -118,6 +119,23 @@ def test_an_encoder_is_found_under_both_names(tmp_path):
   convert.convert(prefix, "original", back, "model_garden", beside.Given())
   edges = object_graph.Graph(back).edges[0]
   assert edges["encoder"] == edges["model"]
+
+
+@pytest.mark.parametrize(
+  ("hidden_act", "expected"),
+  [("gelu", None), ("gelu_erf", "approximate=False"), ("relu", "'relu'")],
+)
+def test_an_activation_that_is_not_the_default_there_is_told(
+  tmp_path, hidden_act, expected
+):
+  config = dataclasses.replace(interop_models.CONFIG, hidden_act=hidden_act)
+  prefix, _ = interop_models.write_original(tmp_path / "in", "encoder", config)
+  back = str(tmp_path / "back" / "bert_model.ckpt")
+  written = convert.convert(
+    prefix, "original", back, "model_garden", beside.Given()
+  )
+  assert len(written.notes) == (expected is not None)
+  assert all(expected in note for note in written.notes)
 
 
 def test_an_originals_checkpoint_is_told(tmp_path):

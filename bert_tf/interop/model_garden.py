@@ -58,6 +58,11 @@ _WORDS_HEAD = "model/classifier"
 # What the original calls these, the rest is called the same.
 _ENDS = {"output_weights": "kernel", "output_bias": "bias"}
 
+_ACTIVATIONS = {
+  "gelu_erf": "inner_activation=lambda x: tf_keras.activations.gelu(x, "
+  "approximate=False)."
+}
+
 # The models that there are, by their heads: the attribute of the encoder.
 _MODELS = {
   ("cls/predictions", "cls/seq_relationship"): "encoder_network",
@@ -275,7 +280,18 @@ def write(model: pretrained.Pretrained, path: str) -> pretrained.Pretrained:
   beside.write(path, model)
   root = tf.train.Checkpoint(**_objects(model))
   checkpoints.write_whole(path, root.write)
-  return model
+  return dataclasses.replace(model, notes=(*model.notes, *_notes(model)))
+
+
+def _notes(model: pretrained.Pretrained) -> list[str]:
+  """Returns what its user should know."""
+  hidden_act = model.config.hidden_act
+  if hidden_act == "gelu":
+    return []  # What an encoder has there that is not told.
+  return [
+    "The checkpoint does not say the activation: give BertEncoderV2 an "
+    + _ACTIVATIONS.get(hidden_act, f"inner_activation that is {hidden_act!r}.")
+  ]
 
 
 def _objects(model: pretrained.Pretrained) -> dict[str, tf.Module]:
