@@ -7,14 +7,14 @@ variable's `/adam_m` and `/adam_v`, and `global_step`, int64.
 
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import keras
 import numpy as np
 import tensorflow as tf
 from absl import logging
 
-from bert_tf import distribution, text_files
+from bert_tf import distribution, precision, text_files
 
 GLOBAL_STEP = "global_step"
 SLOT_SUFFIXES = ("/adam_m", "/adam_v")
@@ -91,18 +91,27 @@ def write(path: str, tensors: Mapping[str, tf.Tensor | np.ndarray]) -> None:
     OSError: if the disk is full or cannot be written; what stood at `path`
       before is still there.
   """
-  folder = os.path.dirname(path) or "."
   names = sorted(tensors)
-  unfinished = os.path.join(folder, _UNFINISHED)
-  try:
-    tf.io.gfile.makedirs(folder)
-    _remove_all(unfinished)
+
+  def save(prefix: str) -> None:
     tf.raw_ops.SaveV2(
-      prefix=unfinished,
+      prefix=prefix,
       tensor_names=names,
       shape_and_slices=[""] * len(names),
       tensors=[tf.convert_to_tensor(tensors[name]) for name in names],
     )
+
+  write_whole(path, save)
+
+
+def write_whole(path: str, save: Callable[[str], None]) -> None:
+  """As `write`, of what `save(prefix)` writes under another prefix."""
+  folder = os.path.dirname(path) or "."
+  unfinished = os.path.join(folder, _UNFINISHED)
+  try:
+    tf.io.gfile.makedirs(folder)
+    _remove_all(unfinished)
+    save(unfinished)
     # The index last: a checkpoint without one does not exist.
     for suffix in (".data-00000-of-00001", ".index"):
       tf.io.gfile.rename(unfinished + suffix, path + suffix, overwrite=True)
@@ -310,7 +319,10 @@ def strip_slots(path: str, stripped_path: str) -> None:
     ValueError: if there is no checkpoint at `path` or it is damaged.
   """
   reader = CheckpointReader(path)
-  write(stripped_path, {name: reader.get(name) for name in _parameters(reader)})
+  write(
+    stripped_path,
+    {name: reader.get(name) for name in parameters(reader.shapes)},
+  )
 
 
 def average(paths: Sequence[str], averaged_path: str) -> None:
@@ -327,11 +339,11 @@ def average(paths: Sequence[str], averaged_path: str) -> None:
     raise ValueError("there is no checkpoint to average.")
   readers = [CheckpointReader(path) for path in paths]
   first = readers[0]
-  names = _parameters(first)
+  names = parameters(first.shapes)
   for reader in readers[1:]:
     differing = [
       name
-      for name in {*names, *_parameters(reader)}
+      for name in {*names, *parameters(reader.shapes)}
       if first.shapes.get(name) != reader.shapes.get(name)
     ]
     if differing:
@@ -348,10 +360,11 @@ def average(paths: Sequence[str], averaged_path: str) -> None:
   write(averaged_path, means)
 
 
-def _parameters(reader: CheckpointReader) -> list[str]:
-  """Returns the names that are neither slots nor the step."""
+def parameters(names: Iterable[str]) -> list[str]:
+  """Returns the model's own names, sorted: no slots, step or loss scale."""
+  state = (GLOBAL_STEP, *precision.STATE)
   return sorted(
     name
-    for name in reader.shapes
-    if not name.endswith(SLOT_SUFFIXES) and name != GLOBAL_STEP
+    for name in names
+    if not name.endswith(SLOT_SUFFIXES) and name not in state
   )

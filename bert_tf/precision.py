@@ -20,6 +20,9 @@ PRECISIONS = {
   "float16": "mixed_float16",
 }
 
+# What a training checkpoint holds of a LossScale.
+STATE = ("loss_scale", "loss_scale_good_steps")
+
 # The least compute capability of a GPU that multiplies in it.
 _GPU_CAPABILITY = {"float16": (7, 0), "bfloat16": (8, 0)}
 
@@ -73,14 +76,14 @@ class LossScale:
       dtype="float32",
       trainable=False,
       aggregation="only_first_replica",
-      name="loss_scale",
+      name=STATE[0],
     )
     self.good_steps = keras.Variable(
       0,
       dtype="int32",
       trainable=False,
       aggregation="only_first_replica",
-      name="loss_scale_good_steps",
+      name=STATE[1],
     )
 
   def variables(self) -> dict[str, keras.Variable]:

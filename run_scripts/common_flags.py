@@ -34,7 +34,11 @@ def report(error: Exception) -> None:
   print(f"{script}: error: {message}", file=sys.stderr, flush=True)
 
 
-def run(main: Callable[..., None], argument_names: Sequence[str] = ()) -> None:
+def run(
+  main: Callable[..., None],
+  argument_names: Sequence[str] = (),
+  num_optional: int = 0,
+) -> None:
   """Parses the flags and runs `main()`; never returns.
 
   A user's mistake ends in one line on stderr and exit status 1; with
@@ -44,6 +48,7 @@ def run(main: Callable[..., None], argument_names: Sequence[str] = ()) -> None:
   Args:
     main: is given the arguments that are no flags.
     argument_names: of these arguments, in the help and in errors.
+    num_optional: how many of the last of them may be left out.
   """
 
   def _main(argv: list[str]) -> int:
@@ -52,7 +57,7 @@ def run(main: Callable[..., None], argument_names: Sequence[str] = ()) -> None:
         f"unexpected argument {argv[1 + len(argument_names)]!r}; flags are "
         "written --name=value."
       )
-    if len(argv) - 1 < len(argument_names):
+    if len(argv) - 1 < len(argument_names) - num_optional:
       raise app.UsageError(f"give {' '.join(argument_names)}.")
     return _run_reporting_mistakes(lambda: main(*argv[1:]))
 

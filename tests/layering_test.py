@@ -21,12 +21,15 @@ LAYERS = {
     "word_ops"
   ),
   2: (
-    "curves estimator evaluation_step export interop output_dirs "
-    "periodic_evaluation progress record_cache run_start stop_signals "
-    "training_step"
+    "checkpoint_inspection curves estimator evaluation_step export "
+    "output_dirs periodic_evaluation progress record_cache run_start "
+    "stop_signals training_step"
   ),
   3: (
-    "classifier extend_vocab feature_extraction fill_mask pretraining_beam "
+    "classifier extend_vocab feature_extraction fill_mask interop.beside "
+    "interop.convert interop.hugging_face interop.hugging_face_files "
+    "interop.keras_weights interop.model_garden interop.object_graph "
+    "interop.original interop.pretrained pretraining_beam "
     "pretraining_data question_answering "
     "pretraining_shards tasks.classification tasks.classification_data "
     "tasks.classification_results tasks.examples tasks.glue tasks.label_map "
@@ -51,6 +54,7 @@ INSIDE_A_LAYER = {
   ("classifier", "tasks.examples"),
   ("classifier", "tasks.label_map"),
   ("checkpoints", "distribution"),
+  ("checkpoints", "precision"),
   ("checkpoints", "text_files"),
   ("character_tables", "tokenization"),
   ("corpus", "file_access"),
@@ -75,6 +79,32 @@ INSIDE_A_LAYER = {
   ("estimator", "training_step"),
   ("training_step", "progress"),
   ("export", "estimator"),
+  ("interop.beside", "interop.pretrained"),
+  ("interop.beside", "tasks.examples"),
+  ("interop.beside", "tasks.label_map"),
+  ("interop.convert", "interop.beside"),
+  ("interop.convert", "interop.hugging_face"),
+  ("interop.convert", "interop.keras_weights"),
+  ("interop.convert", "interop.model_garden"),
+  ("interop.convert", "interop.original"),
+  ("interop.convert", "interop.pretrained"),
+  ("interop.hugging_face", "interop.beside"),
+  ("interop.hugging_face", "interop.hugging_face_files"),
+  ("interop.hugging_face", "interop.pretrained"),
+  ("interop.hugging_face_files", "interop.pretrained"),
+  ("interop.hugging_face_files", "tasks.examples"),
+  ("interop.hugging_face_files", "tasks.label_map"),
+  ("interop.keras_weights", "interop.beside"),
+  ("interop.keras_weights", "interop.pretrained"),
+  ("interop.model_garden", "interop.beside"),
+  ("interop.model_garden", "interop.object_graph"),
+  ("interop.model_garden", "interop.pretrained"),
+  ("interop.model_garden", "tasks.examples"),
+  ("interop.model_garden", "tasks.label_map"),
+  ("interop.original", "interop.beside"),
+  ("interop.original", "interop.pretrained"),
+  ("interop.pretrained", "tasks.examples"),
+  ("interop.pretrained", "tasks.label_map"),
   ("pretraining_shards", "pretraining_data"),
   ("question_answering", "tasks.squad_data"),
   ("question_answering", "tasks.squad_features"),

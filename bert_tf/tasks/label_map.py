@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import os
+from collections.abc import Sequence
 from typing import Any
 
 import tensorflow as tf
@@ -34,22 +35,35 @@ def load(output_dir: str) -> Task | None:
     ValueError: if the file is no label map, or that of another model
       than a classifier of texts.
   """
-  saved = _saved(output_dir)
-  if saved is None:
-    return None
-  if saved["problem_type"] == WORDS:
+  task = read(output_dir)
+  if task is not None and task.problem_type == WORDS:
     raise ValueError(
       f"{output_dir} holds a model that labels words, not texts; use "
       "run_ner.py."
     )
+  return task
+
+
+def read(output_dir: str) -> Task | None:
+  """As `load`, of models that label words too."""
+  saved = _saved(output_dir)
+  if saved is None:
+    return None
+  return without_files(
+    saved["task_name"], saved["problem_type"], saved["labels"]
+  )
+
+
+def without_files(name: str, problem_type: str, labels: Sequence[str]) -> Task:
+  """Returns a task of which no more is known than its labels."""
   return Task(
-    saved["task_name"],
-    tuple(saved["labels"]),
+    name,
+    tuple(labels),
     metrics=(),
     train=None,
     dev=None,
     test=None,
-    problem_type=saved["problem_type"],
+    problem_type=problem_type,
   )
 
 
@@ -66,9 +80,12 @@ def check(output_dir: str, task: Task) -> None:
 
 def write(output_dir: str, task: Task) -> None:
   """Writes the label map; whole or not at all."""
-  text = json.dumps(_label_map(task), indent=2, ensure_ascii=False)
-  path = os.path.join(output_dir, FILE)
-  text_files.write_lines(path, [text])
+  text_files.write(os.path.join(output_dir, FILE), [to_text(task)])
+
+
+def to_text(task: Task) -> str:
+  """Returns what the file of a task holds."""
+  return json.dumps(_label_map(task), indent=2, ensure_ascii=False) + "\n"
 
 
 def _label_map(task: Task) -> dict[str, Any]:
@@ -91,7 +108,8 @@ def _saved(output_dir: str) -> dict[str, Any] | None:
     saved = json.loads(text)
   except ValueError:
     saved = None
-  if not isinstance(saved, dict):
+  keys = {"task_name", "problem_type", "labels"}
+  if not isinstance(saved, dict) or not keys <= saved.keys():
     raise ValueError(
       f"{path} is no label map; remove it or choose another --output_dir."
     )

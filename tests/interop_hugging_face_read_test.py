@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 from safetensors import numpy as safetensors_numpy
 
-from bert_tf import checkpoints, heads, interop, modeling
+from bert_tf import checkpoints, heads, modeling
+from bert_tf.interop import beside, convert, hugging_face_files
 
 V, D, WIDE, N, P, LAYERS = 23, 8, 12, 2, 10, 2
 HF_CONFIG = {
@@ -97,11 +98,15 @@ def write_model(folder, tensors, config=(), tokenizer=None):
   return str(folder)
 
 
-def convert(tmp_path, tensors, **parts):
+def to_original(folder, output):
+  return convert.convert(folder, "hf", str(output), "original", beside.Given())
+
+
+def converted_model(tmp_path, tensors, **parts):
   """Returns what is said and a reader of what was written."""
   folder = write_model(tmp_path / "hf", tensors, **parts)
   output = str(tmp_path / "out" / "bert_model.ckpt")
-  converted = interop.convert_from_hf(folder, output)
+  converted = to_original(folder, output)
   return converted, checkpoints.CheckpointReader(output)
 
 
@@ -181,7 +186,7 @@ def forward(weights, ids, mask, segments, gelu):
 )
 def test_the_outputs_are_the_other_librarys(tmp_path, hidden_act, gelu):
   tensors = draw(encoder())
-  convert(tmp_path, tensors, config={"hidden_act": hidden_act})
+  converted_model(tmp_path, tensors, config={"hidden_act": hidden_act})
   config = modeling.BertConfig.from_json_file(
     str(tmp_path / "out" / "bert_config.json")
   )
@@ -222,7 +227,7 @@ def test_a_pretrained_model_brings_both_heads(tmp_path):
     ],
     "cls.predictions.decoder.bias": tensors["cls.predictions.bias"],
   }
-  converted, reader = convert(tmp_path, given)
+  converted, reader = converted_model(tmp_path, given)
   assert converted.heads == ("cls/predictions", "cls/seq_relationship")
   config = modeling.BertConfig.from_json_file(
     str(tmp_path / "out" / "bert_config.json")
@@ -255,9 +260,9 @@ def test_a_pretrained_model_brings_both_heads(tmp_path):
 
 def test_a_classifiers_head_is_output_weights_and_bias(tmp_path):
   tensors = draw(CLASSIFIER)
-  converted, reader = convert(tmp_path, tensors)
+  converted, reader = converted_model(tmp_path, tensors)
   assert converted.heads == ("output_weights",)
-  assert not converted.pooler_is_random
+  assert converted.notes == ()
   np.testing.assert_array_equal(
     reader.get("output_weights"), tensors["classifier.weight"]
   )
@@ -272,9 +277,11 @@ def test_a_classifiers_head_is_output_weights_and_bias(tmp_path):
 
 def test_a_model_without_a_pooler_gets_one_that_is_said_to_be_random(tmp_path):
   tensors = draw(SPAN)
-  converted, reader = convert(tmp_path, tensors)
+  converted, reader = converted_model(tmp_path, tensors)
   assert converted.heads == ("cls/squad",)
-  assert converted.pooler_is_random
+  assert converted.notes == (
+    "The model has no pooler: the one that was written is untrained.",
+  )
   np.testing.assert_array_equal(
     reader.get("cls/squad/output_weights"), tensors["qa_outputs.weight"]
   )
@@ -297,7 +304,7 @@ def test_the_names_of_old_files_and_half_floats_are_read(tmp_path, dtype):
     ): value.astype(dtype)
     for name, value in tensors.items()
   }
-  _, reader = convert(tmp_path, old)
+  _, reader = converted_model(tmp_path, old)
   gamma = reader.get("bert/embeddings/LayerNorm/gamma")
   assert gamma.dtype == np.float32
   expected = tensors["embeddings.LayerNorm.weight"].astype(dtype)
@@ -305,7 +312,7 @@ def test_the_names_of_old_files_and_half_floats_are_read(tmp_path, dtype):
 
 
 def test_config_and_vocabulary_stand_beside_the_checkpoint(tmp_path):
-  converted, _ = convert(
+  converted, _ = converted_model(
     tmp_path, draw(encoder()), tokenizer={"do_lower_case": False}
   )
   written = json.loads((tmp_path / "out" / "bert_config.json").read_text())
@@ -333,8 +340,11 @@ def test_config_and_vocabulary_stand_beside_the_checkpoint(tmp_path):
 def test_settings_that_the_tokenizer_does_not_have_are_reported(
   tmp_path, settings, differing
 ):
-  converted, _ = convert(tmp_path, draw(encoder()), tokenizer=settings)
-  assert converted.differing_settings == differing
+  converted, _ = converted_model(tmp_path, draw(encoder()), tokenizer=settings)
+  notes = [note for note in converted.notes if "differs" in note]
+  assert len(notes) == len(differing)
+  for note, setting in zip(notes, differing):
+    assert note.endswith(f"so ids will, in: {setting}")
 
 
 def without(tensors, *names):
@@ -376,8 +386,8 @@ ODD_TENSORS = {
       "lora": np.zeros(1, "f4"),
     },
     [
-      "bert.encoder.layer.2.extra is not of a BERT model",
-      "lora is not of a BERT model",
+      "bert.encoder.layer.2.extra is not of this model",
+      "lora is not of this model",
     ],
   ),
   "an output matrix that is not tied": (
@@ -395,7 +405,7 @@ def test_missing_and_odd_tensors_are_listed_all_at_once(tmp_path, fault):
   change, expected = ODD_TENSORS[fault]
   folder = write_model(tmp_path / "hf", change(draw(CLASSIFIER)))
   with pytest.raises(ValueError) as error:
-    interop.convert_from_hf(folder, str(tmp_path / "out" / "m.ckpt"))
+    to_original(folder, (tmp_path / "out" / "m.ckpt"))
   for text in expected:
     assert text in str(error.value)
   assert not (tmp_path / "out").exists()
@@ -413,7 +423,7 @@ def test_all_settings_of_another_model_are_named():
   config = {**HF_CONFIG, **{k: v for k, (v, _) in OTHER_CONFIGS.items()}}
   del config["hidden_size"]
   with pytest.raises(ValueError) as error:
-    interop.bert_config(config)
+    hugging_face_files.bert_config(config)
   for _, expected in OTHER_CONFIGS.values():
     assert expected in str(error.value)
   assert "hidden_size is missing" in str(error.value)
@@ -423,8 +433,92 @@ def test_pickled_weights_are_refused_with_the_reason(tmp_path):
   folder = write_model(tmp_path / "hf", draw(encoder()))
   weights = pathlib.Path(folder, "model.safetensors")
   weights.rename(weights.with_name("pytorch_model.bin"))
-  with pytest.raises(ValueError, match="pickled can run any code .* Save the"):
-    interop.convert_from_hf(folder, str(tmp_path / "m.ckpt"))
+  with pytest.raises(ValueError, match="pickled can run any code .* Where you"):
+    to_original(folder, (tmp_path / "m.ckpt"))
+
+
+def test_a_pickled_file_by_its_name_is_refused_too(tmp_path):
+  path = tmp_path / "model.pt"
+  path.write_bytes(b"")
+  with pytest.raises(
+    ValueError, match="has model.pt and no .* pickled can run"
+  ):
+    to_original(str(path), tmp_path / "m.ckpt")
+
+
+def test_weights_in_several_files_are_told(tmp_path):
+  folder = write_model(tmp_path / "hf", draw(encoder()))
+  weights = pathlib.Path(folder, "model.safetensors")
+  weights.rename(weights.with_name("model-00001-of-00002.safetensors"))
+  weights.with_name("model.safetensors.index.json").write_text("{}")
+  with pytest.raises(
+    ValueError, match="in several files; save .* max_shard_si"
+  ):
+    to_original(folder, tmp_path / "m.ckpt")
+
+
+LABELS = {"id2label": {"0": "O", "1": "B", "2": "I"}}
+
+
+@pytest.mark.parametrize(
+  ("settings", "problem_type", "labels"),
+  [
+    (LABELS, "classification", ["O", "B", "I"]),
+    (
+      {**LABELS, "problem_type": "multi_label_classification"},
+      "multilabel",
+      ["O", "B", "I"],
+    ),
+    (
+      {**LABELS, "architectures": ["BertForTokenClassification"]},
+      "words",
+      ["O", "B", "I"],
+    ),
+    (
+      {"architectures": ["BertForTokenClassification"]},
+      "words",
+      ["LABEL_0", "LABEL_1", "LABEL_2"],
+    ),
+  ],
+)
+def test_labels_go_into_the_label_map(tmp_path, settings, problem_type, labels):
+  converted_model(tmp_path, draw(CLASSIFIER), config=settings)
+  label_map = json.loads((tmp_path / "out" / "label_map.json").read_text())
+  assert label_map["problem_type"] == problem_type
+  assert label_map["labels"] == labels
+
+
+def test_labels_of_another_number_are_refused(tmp_path):
+  folder = write_model(
+    tmp_path / "hf", draw(CLASSIFIER), {"id2label": {"0": "a", "1": "b"}}
+  )
+  with pytest.raises(ValueError, match="ids 0, 1, but the classifier has 3"):
+    to_original(folder, tmp_path / "m.ckpt")
+
+
+def test_one_number_is_a_regression(tmp_path):
+  tensors = draw({**prefixed(encoder()), **linear("classifier", 1, D)})
+  settings = {"id2label": {"0": "LABEL_0"}}
+  converted_model(tmp_path, tensors, config=settings)
+  label_map = json.loads((tmp_path / "out" / "label_map.json").read_text())
+  assert label_map["problem_type"] == "regression"
+  assert label_map["labels"] == []
+
+
+def test_the_bias_of_choices_is_left_out_and_named(tmp_path):
+  tensors = draw({**prefixed(encoder()), **linear("classifier", 1, D)})
+  converted, reader = converted_model(
+    tmp_path, tensors, config={"architectures": ["BertForMultipleChoice"]}
+  )
+  assert converted.heads == ("choice_weights",)
+  np.testing.assert_array_equal(
+    reader.get("choice_weights"), tensors["classifier.weight"]
+  )
+  bias = tensors["classifier.bias"][0]
+  assert converted.notes == (
+    f"The bias {bias:.6g} of the choices' scores is left out; it is the same "
+    "for all choices of a question.",
+  )
 
 
 def test_a_file_that_is_cut_short_is_named(tmp_path):
@@ -432,14 +526,14 @@ def test_a_file_that_is_cut_short_is_named(tmp_path):
   path = pathlib.Path(folder, "model.safetensors")
   path.write_bytes(path.read_bytes()[:-5])
   with pytest.raises(ValueError, match="model.safetensors is damaged or only"):
-    interop.convert_from_hf(folder, str(tmp_path / "m.ckpt"))
+    to_original(folder, (tmp_path / "m.ckpt"))
 
 
 @pytest.mark.parametrize(
   ("name", "expected"),
   [
     ("config.json", "there is no .*config.json"),
-    ("vocab.txt", "has no vocab.txt; save the tokenizer"),
+    ("vocab.txt", "there is no .*vocab.txt; save the tokenizer"),
     ("model.safetensors", "has no model.safetensors; give the folder"),
   ],
 )
@@ -447,7 +541,7 @@ def test_a_file_that_is_not_there_is_named(tmp_path, name, expected):
   folder = write_model(tmp_path / "hf", draw(encoder()))
   pathlib.Path(folder, name).unlink()
   with pytest.raises(ValueError, match=expected):
-    interop.convert_from_hf(folder, str(tmp_path / "m.ckpt"))
+    to_original(folder, (tmp_path / "m.ckpt"))
 
 
 def test_a_vocabulary_of_another_size_is_refused(tmp_path):
@@ -455,15 +549,15 @@ def test_a_vocabulary_of_another_size_is_refused(tmp_path):
   with pathlib.Path(folder, "vocab.txt").open("a") as writer:
     writer.write("more\n")
   with pytest.raises(ValueError, match="24 word pieces, but vocab_size .* 23"):
-    interop.convert_from_hf(folder, str(tmp_path / "m.ckpt"))
+    to_original(folder, (tmp_path / "m.ckpt"))
 
 
 def test_another_models_files_are_not_written_over(tmp_path):
   tensors = draw(encoder())
-  convert(tmp_path, tensors)
+  converted_model(tmp_path, tensors)
   folder = write_model(tmp_path / "b", tensors, {"hidden_act": "relu"})
   with pytest.raises(ValueError, match="bert_config.json is another model's"):
-    interop.convert_from_hf(folder, str(tmp_path / "out" / "bert_model.ckpt"))
+    to_original(folder, (tmp_path / "out" / "bert_model.ckpt"))
 
 
 def test_the_script_converts_and_says_what(tmp_path, run_script):

@@ -1,0 +1,93 @@
+"""The graph of objects that `tf.train.Checkpoint` saves."""
+
+from collections.abc import Iterable, Mapping, Sequence
+
+import numpy as np
+import tensorflow as tf
+from tensorflow.core.protobuf import trackable_object_graph_pb2
+
+from bert_tf import checkpoints
+
+# The tensor that holds it.
+_GRAPH = "_CHECKPOINTABLE_OBJECT_GRAPH"
+
+
+class Graph:
+  """The objects of a checkpoint, by number; 0 is the root.
+
+  Args:
+    path: prefix of the checkpoint.
+
+  Attributes:
+    path: prefix of the checkpoint.
+    edges: of each object, names of attributes to numbers of objects.
+    keys: of each object, the key of its tensor, None if it has none.
+
+  Raises:
+    ValueError: if the checkpoint is missing, damaged or has no graph.
+  """
+
+  def __init__(self, path: str):
+    self.path = path
+    self._reader = checkpoints.CheckpointReader(path)
+    if _GRAPH not in self._reader.shapes:
+      raise ValueError(
+        f"{path} holds no objects, as Model Garden's checkpoints do; one of "
+        "the original's is read with --from=original."
+      )
+    graph = trackable_object_graph_pb2.TrackableObjectGraph.FromString(
+      self._reader.get(_GRAPH)
+    )
+    self.edges = [
+      {edge.local_name: edge.node_id for edge in node.children}
+      for node in graph.nodes
+    ]
+    self.keys = [
+      node.attributes[0].checkpoint_key if node.attributes else None
+      for node in graph.nodes
+    ]
+
+  def tensor(self, node: int) -> np.ndarray:
+    """Returns the tensor of an object."""
+    return self._reader.get(self.keys[node])
+
+  def with_edges(self, names: Sequence[str]) -> list[int]:
+    """Returns the objects that have all these attributes."""
+    return [
+      node
+      for node, edges in enumerate(self.edges)
+      if all(name in edges for name in names)
+    ]
+
+  def follow(self, roots: Mapping[str, int | None], path: str) -> int | None:
+    """Returns the object at the end of a path; None if there is none.
+
+    Args:
+      roots: objects by the names that paths begin with.
+      path: names with slashes between them.
+    """
+    first, *names = path.split("/")
+    node = roots[first]
+    for name in names:
+      node = None if node is None else self.edges[node].get(name)
+    return node
+
+  def tensors_below(self, nodes: Iterable[int | None]) -> set[int]:
+    """Returns the objects with tensors that can be reached from some."""
+    seen, waiting = set(), [node for node in nodes if node is not None]
+    while waiting:
+      node = waiting.pop()
+      if node not in seen:
+        seen.add(node)
+        waiting.extend(self.edges[node].values())
+    return {node for node in seen if self.keys[node]}
+
+
+def attach(root: tf.Module, path: str, variable: tf.Variable) -> None:
+  """Makes a variable the end of a path of attributes from an object."""
+  *names, last = path.split("/")
+  for name in names:
+    if not hasattr(root, name):
+      setattr(root, name, tf.Module())
+    root = getattr(root, name)
+  setattr(root, last, variable)
