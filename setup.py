@@ -35,6 +35,8 @@ setuptools.setup(
       "safetensors",
       "seqeval",
       "apache-beam",
+      "tf-models-official>=2.20,<2.22",
+      "setuptools<81",
     ],
   },
 )
