@@ -179,6 +179,26 @@ def latest(output_dir: str) -> str | None:
   return paths[0] if paths else None
 
 
+def prefix_of(path: str) -> str:
+  """Returns the prefix of a checkpoint, or that of a run's newest.
+
+  Args:
+    path: a prefix, or the folder of a run.
+
+  Raises:
+    ValueError: if it is a folder without a checkpoint.
+  """
+  if not tf.io.gfile.isdir(path):
+    return path
+  prefix = latest(path)
+  if prefix is None:
+    raise ValueError(
+      f"{path} has no checkpoint; give the output_dir of a run, or the prefix "
+      "of a checkpoint."
+    )
+  return prefix
+
+
 def training_variables(
   model: keras.Model, optimizer: keras.optimizers.Optimizer
 ) -> dict[str, keras.Variable]:

@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import os
+from collections.abc import Mapping
 from typing import Any
 
 import tensorflow as tf
@@ -12,8 +13,33 @@ from bert_tf.tasks.examples import Task
 
 FILE = "label_map.json"
 
+# What it holds.
+_KEYS = {"task_name", "problem_type", "labels"}
+
 # The problem_type of a run that labels the words of texts; see tasks/ner.py.
 WORDS = "words"
+
+
+def read(output_dir: str) -> dict[str, Any] | None:
+  """Returns what the file of a folder holds, None without one.
+
+  Raises:
+    ValueError: if it is no label map.
+  """
+  path = os.path.join(output_dir, FILE)
+  if not tf.io.gfile.exists(path):
+    return None
+  with tf.io.gfile.GFile(path) as reader:
+    text = reader.read()
+  try:
+    saved = json.loads(text)
+  except ValueError:
+    saved = None
+  if not isinstance(saved, dict) or not saved.keys() >= _KEYS:
+    raise ValueError(
+      f"{path} is no label map; remove it or choose another --output_dir."
+    )
+  return saved
 
 
 def with_saved_labels(task: Task, output_dir: str) -> Task:
@@ -21,7 +47,7 @@ def with_saved_labels(task: Task, output_dir: str) -> Task:
 
   They stay unknown, None, if the folder has no label map.
   """
-  saved = _saved(output_dir)
+  saved = read(output_dir)
   if task.labels is not None or saved is None:
     return task
   return dataclasses.replace(task, labels=tuple(saved.get("labels", ())))
@@ -34,7 +60,7 @@ def load(output_dir: str) -> Task | None:
     ValueError: if the file is no label map, or that of another model
       than a classifier of texts.
   """
-  saved = _saved(output_dir)
+  saved = read(output_dir)
   if saved is None:
     return None
   if saved["problem_type"] == WORDS:
@@ -42,6 +68,11 @@ def load(output_dir: str) -> Task | None:
       f"{output_dir} holds a model that labels words, not texts; use "
       "run_ner.py."
     )
+  return task_of(saved)
+
+
+def task_of(saved: Mapping[str, Any]) -> Task:
+  """Returns the task, without its files, of what `read` returned."""
   return Task(
     saved["task_name"],
     tuple(saved["labels"]),
@@ -55,7 +86,7 @@ def load(output_dir: str) -> Task | None:
 
 def check(output_dir: str, task: Task) -> None:
   """Raises ValueError if the folder holds a run of another task."""
-  saved = _saved(output_dir)
+  saved = read(output_dir)
   if saved not in (None, _label_map(task)):
     raise ValueError(
       f"{output_dir} holds another task's run: its {FILE} is "
@@ -78,21 +109,3 @@ def _label_map(task: Task) -> dict[str, Any]:
     "problem_type": task.problem_type,
     "labels": list(task.labels),
   }
-
-
-def _saved(output_dir: str) -> dict[str, Any] | None:
-  """Returns what the file holds, None without one."""
-  path = os.path.join(output_dir, FILE)
-  if not tf.io.gfile.exists(path):
-    return None
-  with tf.io.gfile.GFile(path) as reader:
-    text = reader.read()
-  try:
-    saved = json.loads(text)
-  except ValueError:
-    saved = None
-  if not isinstance(saved, dict):
-    raise ValueError(
-      f"{path} is no label map; remove it or choose another --output_dir."
-    )
-  return saved

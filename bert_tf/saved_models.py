@@ -1,0 +1,149 @@
+"""SavedModels: Keras models as functions over plain, named variables."""
+
+import contextlib
+import os
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import keras
+import tensorflow as tf
+from absl import logging
+
+from bert_tf import features
+from bert_tf.modeling import Tensor
+
+# What the functions on word-piece ids take, in this order.
+ID_NAMES = ("input_ids", "input_mask", "segment_ids")
+
+# What an encoder's SavedModel calls the variable of its vocabulary's case.
+DO_LOWER_CASE = "do_lower_case"
+
+# How functions are called in a SavedModel; the last is taken where a request
+# names none.
+IDS = "ids"
+TEXT = "text"
+DEFAULT = tf.saved_model.DEFAULT_SERVING_SIGNATURE_DEF_KEY
+
+Signatures = dict[str, Any]  # tf.functions that have an input_signature.
+
+
+class NamedModel(tf.Module):
+  """A Keras model that runs on variables of the checkpoints' names.
+
+  Keras calls a variable after what it is in its layer, "kernel"; who reads a
+  SavedModel should find "bert/pooler/dense/kernel".
+
+  Args:
+    model: built; its values are copied.
+    max_positions: word pieces of the longest input.
+
+  Attributes:
+    values: the variables by name.
+  """
+
+  def __init__(self, model: keras.Model, max_positions: int):
+    super().__init__(name="model")
+    self.values = {
+      variable.path: tf.Variable(
+        variable.value, variable.trainable, name=variable.path
+      )
+      for variable in model.weights
+    }
+    self.max_positions = max_positions
+    # A function is not tracked; the Keras model would be saved as well.
+    self._run = self._runner(model)
+
+  def _runner(self, model: keras.Model) -> Callable[..., Any]:
+    def run(inputs: Mapping[str, Tensor], seed: Tensor | None) -> Any:
+      state = [(v, self.values[v.path]) for v in model.weights]
+      with contextlib.ExitStack() as stack:
+        stack.enter_context(keras.StatelessScope(state))
+        if seed is not None:
+          stack.enter_context(model.seed_generator.counted_from(seed))
+        return model(inputs, training=seed is not None)
+
+    return run
+
+  def __call__(
+    self, inputs: Mapping[str, Tensor], training: bool = False
+  ) -> Any:
+    """Returns what the Keras model returns.
+
+    Args:
+      inputs: as the model takes them; the last axis of `input_ids` is F.
+      training: whether to drop out, by other masks in every call.
+    """
+    length = tf.shape(inputs["input_ids"])[-1]
+    check = tf.debugging.assert_less_equal(
+      length,
+      self.max_positions,
+      f"inputs are longer than the model's {self.max_positions} positions",
+    )
+    # Of an eager call there is none.
+    with tf.control_dependencies([check] if check is not None else []):
+      inputs = {name: tf.identity(value) for name, value in inputs.items()}
+    return self._run(inputs, _random_seed() if training else None)
+
+
+def _random_seed() -> Tensor:
+  """Returns the seed of one call's dropout, drawn when it is called."""
+  limit = tf.int32.max
+  drawn = tf.random.uniform([2], maxval=limit, dtype=tf.int32)
+  return tf.cast(drawn, keras.random.SeedGenerator(0).state.dtype)
+
+
+def ids_spec(rank: int = 2) -> list[tf.TensorSpec]:
+  """Returns the input_signature of ID_NAMES: int32 of any sizes."""
+  shape = [None] * rank
+  return [tf.TensorSpec(shape, tf.int32, name) for name in ID_NAMES]
+
+
+def texts_spec(*names: str, rank: int = 1) -> list[tf.TensorSpec]:
+  """Returns the input_signature of texts: strings of any batch."""
+  return [tf.TensorSpec([None] * rank, tf.string, name) for name in names]
+
+
+def check_is_free(export_dir: str) -> None:
+  """Raises ValueError if there is anything at `export_dir` already."""
+  if not tf.io.gfile.exists(export_dir):
+    return
+  if tf.io.gfile.isdir(export_dir) and not tf.io.gfile.listdir(export_dir):
+    return
+  raise ValueError(
+    f"{export_dir} is there and not empty; choose another --export_dir, such "
+    "as the next version's."
+  )
+
+
+def write(
+  export_dir: str, module: tf.Module, signatures: Mapping[str, Any]
+) -> None:
+  """Writes a SavedModel beside its place and moves it there when it is whole.
+
+  Args:
+    export_dir: its folder, which must not exist or be empty.
+    module: tracks all that the functions use.
+    signatures: tf.functions by name.
+
+  Raises:
+    ValueError: if the folder is not empty.
+    OSError, tf.errors.OpError: if it cannot be written.
+  """
+  check_is_free(export_dir)
+  export_dir = export_dir.rstrip("/")
+  unfinished = features.unfinished_path(export_dir)
+  with _removed_at_the_end(unfinished):
+    tf.io.gfile.makedirs(os.path.dirname(export_dir) or ".")
+    tf.saved_model.save(module, unfinished, signatures=dict(signatures))
+    tf.io.gfile.rename(unfinished, export_dir, overwrite=True)
+  logging.info("Wrote %s.", export_dir)
+
+
+@contextlib.contextmanager
+def _removed_at_the_end(folder: str) -> Iterator[None]:
+  """Removes a folder, if it is still there, whatever happens."""
+  try:
+    yield
+  finally:
+    if tf.io.gfile.exists(folder):
+      tf.io.gfile.rmtree(folder)
