@@ -170,8 +170,8 @@ def _is_cjk(code: int) -> bool:
   return any(first <= code <= last for first, last in _CJK_RANGES)
 
 
-def _is_punctuation(char: str) -> bool:
-  """Unicode punctuation, and every ASCII symbol (so "$" and "^" too)."""
+def is_punctuation(char: str) -> bool:
+  """Whether it is punctuation: ASCII symbols such as "$" and "^" are too."""
   if char.isascii():
     return char.isprintable() and not char.isalnum() and char != " "
   return unicodedata.category(char).startswith("P")
@@ -179,26 +179,26 @@ def _is_punctuation(char: str) -> bool:
 
 def is_own_token(char: str) -> bool:
   """Whether `BasicTokenizer` always makes a token of this character alone."""
-  return _is_cjk(ord(char)) or _is_punctuation(char)
+  return _is_cjk(ord(char)) or is_punctuation(char)
 
 
-class _CleaningTable(dict):
-  """Maps a code point for `str.translate`: dropped, spaced or kept.
+def clean_char(char: str) -> str:
+  """Returns a character as it is cleaned: dropped, spaced or kept.
 
   Other white space than these three is left to `str.split`.
   """
+  if char in "\t\n\r":
+    return " "
+  if char == "\ufffd" or unicodedata.category(char) in ("Cc", "Cf"):
+    return ""
+  return f" {char} " if _is_cjk(ord(char)) else char
+
+
+class _CleaningTable(dict):
+  """Maps a code point to `clean_char` of it, for `str.translate`."""
 
   def __missing__(self, code: int) -> str:
-    char = chr(code)
-    if char in "\t\n\r":
-      cleaned = " "
-    elif code == 0xFFFD or unicodedata.category(char) in ("Cc", "Cf"):
-      cleaned = ""
-    elif _is_cjk(code):
-      cleaned = f" {char} "
-    else:
-      cleaned = char
-    self[code] = cleaned
+    self[code] = cleaned = clean_char(chr(code))
     return cleaned
 
 
@@ -207,7 +207,7 @@ class _PunctuationTable(dict):
 
   def __missing__(self, code: int) -> str:
     char = chr(code)
-    self[code] = spaced = f" {char} " if _is_punctuation(char) else char
+    self[code] = spaced = f" {char} " if is_punctuation(char) else char
     return spaced
 
 

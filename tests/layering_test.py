@@ -12,12 +12,12 @@ PACKAGE = ROOT / "bert_tf"
 
 LAYERS = {
   0: (
-    "corpus file_access masking metrics pydoc_corpus tokenization vocabulary "
-    "worker_pool"
+    "character_tables corpus file_access masking metrics pydoc_corpus "
+    "tokenization vocabulary worker_pool"
   ),
   1: (
     "checkpoints distribution dropout features heads input_pipeline modeling "
-    "optimization precision text_files text_ops"
+    "optimization precision text_files text_ops word_ops"
   ),
   2: (
     "curves estimator evaluation_step export interop output_dirs "
@@ -51,6 +51,7 @@ INSIDE_A_LAYER = {
   ("classifier", "tasks.label_map"),
   ("checkpoints", "distribution"),
   ("checkpoints", "text_files"),
+  ("character_tables", "tokenization"),
   ("corpus", "file_access"),
   ("corpus", "pydoc_corpus"),
   ("tokenization", "file_access"),
@@ -60,6 +61,7 @@ INSIDE_A_LAYER = {
   ("modeling", "dropout"),
   ("optimization", "distribution"),
   ("text_files", "features"),
+  ("text_ops", "word_ops"),
   ("optimization", "modeling"),
   ("precision", "modeling"),
   ("estimator", "evaluation_step"),

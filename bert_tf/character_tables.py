@@ -1,0 +1,148 @@
+"""What the tokenizer does to each character, as arrays.
+
+`tokenization` is asked about every code point, so that there is one truth:
+its rules, and the Unicode version of the Python that runs. `word_ops` looks
+the answers up.
+"""
+
+import dataclasses
+import functools
+import unicodedata
+from collections.abc import Iterable
+
+import numpy as np
+
+from bert_tf import tokenization
+
+_NUM_CODES = 0x110000
+
+# Code points are looked up by 256: most pages of a table are the same.
+PAGE_BITS = 8
+
+# What cleaning does to a character. The odd ones end a word before and after
+# them, the first two are in the text that is left.
+KEPT, OWN_WORD, DROPPED, SPACE = range(4)
+
+# How a character counts in the rule of the final sigma.
+UNCASED, CASED, IGNORABLE = range(3)
+
+# In `CharacterTables.classes`, above the combining class.
+COMBINING_CLASS = 0xFF
+IS_STRIPPED = 0x100
+IS_PUNCTUATION = 0x200
+
+
+@dataclasses.dataclass(frozen=True)
+class Table:
+  """An int for each code point: pages[page_starts[code >> 8] + code % 256].
+
+  Attributes:
+    page_starts: int32 [4352].
+    pages: int32 [256 * pages that differ].
+  """
+
+  page_starts: np.ndarray
+  pages: np.ndarray
+
+
+@dataclasses.dataclass(frozen=True)
+class CharacterTables:
+  """All that a text goes through before the word pieces.
+
+  Attributes:
+    cleaning: KEPT, OWN_WORD, DROPPED or SPACE.
+    casing: UNCASED, CASED or IGNORABLE.
+    replacements: index in `replaced_by`, 0 where nothing changes.
+    replaced_by: each the code points that a character becomes.
+    classes: of what characters become: the canonical combining class,
+      IS_STRIPPED and IS_PUNCTUATION together.
+  """
+
+  cleaning: Table
+  casing: Table
+  replacements: Table
+  replaced_by: tuple[tuple[int, ...], ...]
+  classes: Table
+
+
+@functools.cache
+def build(do_lower_case: bool, strip_accents: bool) -> CharacterTables:
+  """Returns the tables; three seconds of CPU time at first.
+
+  Args:
+    do_lower_case: whether characters are lower-cased.
+    strip_accents: whether they are decomposed (NFD) and lose their marks.
+  """
+  indices = {}
+
+  def replacement(char: str) -> int:
+    replaced = char.lower() if do_lower_case else char
+    if strip_accents:
+      replaced = unicodedata.normalize("NFD", replaced)
+    if replaced == char:
+      return 0
+    return indices.setdefault(replaced, len(indices) + 1)
+
+  replacements = _table(map(replacement, _characters()))
+  return CharacterTables(
+    cleaning=_all_cleaning(),
+    casing=_all_casing(),
+    replacements=replacements,
+    # The first is never used.
+    replaced_by=((0,), *(tuple(map(ord, text)) for text in indices)),
+    classes=_table(_class(char, strip_accents) for char in _characters()),
+  )
+
+
+def _characters() -> Iterable[str]:
+  return map(chr, range(_NUM_CODES))
+
+
+def _table(values: Iterable[int]) -> Table:
+  """Returns the table of the values of all code points, in order."""
+  pages = np.fromiter(values, np.int32, _NUM_CODES).reshape(-1, 1 << PAGE_BITS)
+  pages, page_of = np.unique(pages, axis=0, return_inverse=True)
+  starts = page_of.reshape(-1).astype(np.int32) << PAGE_BITS
+  return Table(starts, pages.reshape(-1))
+
+
+@functools.cache
+def _all_cleaning() -> Table:
+  return _table(map(_cleaning, _characters()))
+
+
+@functools.cache
+def _all_casing() -> Table:
+  return _table(map(_casing, _characters()))
+
+
+def _cleaning(char: str) -> int:
+  """Returns what cleaning does to a character."""
+  cleaned = tokenization.clean_char(char)
+  if not cleaned:
+    return DROPPED
+  if cleaned.isspace():
+    return SPACE
+  return KEPT if cleaned == char else OWN_WORD
+
+
+def _casing(char: str) -> int:
+  """Returns how `str.lower` counts a character when it meets a capital sigma.
+
+  A sigma is final after a cased character and before none, where characters
+  that are ignorable do not count. Python has no other way to ask.
+  """
+  if (char + "\u03a3").lower()[-1] == "\u03c2":
+    return CASED
+  ends = ("A" + char + "\u03a3").lower()[-1] == "\u03c2"
+  return IGNORABLE if ends else UNCASED
+
+
+def _class(char: str, strip_accents: bool) -> int:
+  """Returns the value of `CharacterTables.classes` of one character."""
+  found = IS_PUNCTUATION if tokenization.is_punctuation(char) else 0
+  if strip_accents:
+    found |= unicodedata.combining(char)
+    if unicodedata.category(char) == "Mn":
+      found |= IS_STRIPPED
+  return found
