@@ -2,7 +2,7 @@
 
 import contextlib
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import keras
@@ -92,6 +92,12 @@ def _random_seed() -> Tensor:
   return tf.cast(drawn, keras.random.SeedGenerator(0).state.dtype)
 
 
+def function(input_signature: Sequence[tf.TensorSpec]) -> Callable[..., Any]:
+  """Returns a decorator that makes a signature's function."""
+  # No statement depends on a tensor, and conversion takes most of the time.
+  return tf.function(input_signature=input_signature, autograph=False)
+
+
 def ids_spec(rank: int = 2) -> list[tf.TensorSpec]:
   """Returns the input_signature of ID_NAMES: int32 of any sizes."""
   shape = [None] * rank
@@ -132,11 +138,25 @@ def write(
   check_is_free(export_dir)
   export_dir = export_dir.rstrip("/")
   unfinished = features.unfinished_path(export_dir)
-  with _removed_at_the_end(unfinished):
+  with _removed_at_the_end(unfinished), _quiet():
     tf.io.gfile.makedirs(os.path.dirname(export_dir) or ".")
     tf.saved_model.save(module, unfinished, signatures=dict(signatures))
     tf.io.gfile.rename(unfinished, export_dir, overwrite=True)
   logging.info("Wrote %s.", export_dir)
+
+
+@contextlib.contextmanager
+def _quiet() -> Iterator[None]:
+  """Leaves out what TensorFlow says of every function that it saves."""
+  verbosity = logging.get_verbosity()
+  level = tf.get_logger().level
+  logging.set_verbosity(logging.WARNING)
+  tf.get_logger().setLevel("WARNING")
+  try:
+    yield
+  finally:
+    logging.set_verbosity(verbosity)
+    tf.get_logger().setLevel(level)
 
 
 @contextlib.contextmanager

@@ -45,9 +45,10 @@ flags.DEFINE_bool(
 flags.DEFINE_integer(
   "max_seq_length",
   None,
-  "Word pieces of a text, as in training; what is longer is cut as in training, "
-  "or read in windows by squad and ner. Default: 384 for squad, else 128. A "
-  "model with its masked-LM head takes all that it has positions for.",
+  "Word pieces of a text; what is longer is cut as in training, or read in "
+  "windows by squad and ner. Default: 384 for squad, else 128. A model of "
+  "pretraining takes all that it has positions for, and refuses what is "
+  "longer.",
   lower_bound=5,
 )
 flags.DEFINE_bool(

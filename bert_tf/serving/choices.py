@@ -32,7 +32,7 @@ def signatures(
       "choice": tf.argmax(logits, axis=-1, output_type=tf.int32),
     }
 
-  @tf.function(input_signature=saved_models.ids_spec(rank=3))
+  @saved_models.function(saved_models.ids_spec(rank=3))
   def ids(input_ids, input_mask, segment_ids):
     values = (input_ids, input_mask, segment_ids)
     return scored(dict(zip(saved_models.ID_NAMES, values)))
@@ -40,8 +40,8 @@ def signatures(
   if tokenizer is None:
     return {saved_models.IDS: ids, saved_models.DEFAULT: ids}
 
-  @tf.function(
-    input_signature=[
+  @saved_models.function(
+    [
       *saved_models.texts_spec("context"),
       *saved_models.texts_spec("choices", rank=2),
     ]

@@ -32,7 +32,7 @@ def signatures(
     max_seq_length: word pieces a text or pair; what is longer is cut.
   """
 
-  @tf.function(input_signature=saved_models.ids_spec())
+  @saved_models.function(saved_models.ids_spec())
   def ids(input_ids, input_mask, segment_ids):
     values = (input_ids, input_mask, segment_ids)
     logits = model(dict(zip(saved_models.ID_NAMES, values)))
@@ -48,11 +48,11 @@ def signatures(
     logits = model(packed)
     return {**_probabilities(logits, task), **_names(logits, task)}
 
-  @tf.function(input_signature=saved_models.texts_spec("text"))
+  @saved_models.function(saved_models.texts_spec("text"))
   def single(text):
     return classified([text])
 
-  @tf.function(input_signature=saved_models.texts_spec("text", "text_b"))
+  @saved_models.function(saved_models.texts_spec("text", "text_b"))
   def pair(text, text_b):
     return classified([text, text_b])
 

@@ -59,7 +59,7 @@ class Encoder(tf.Module):
     for training in (False, True):
       self.__call__.get_concrete_function(spec, training=training)
 
-  @tf.function
+  @tf.function(autograph=False)
   def __call__(
     self, inputs: Mapping[str, Tensor], training: bool = False
   ) -> dict[str, Tensor | list[Tensor]]:
@@ -86,7 +86,7 @@ class Encoder(tf.Module):
   def signatures(self) -> saved_models.Signatures:
     """Returns `ids`: pooled_output and sequence_output."""
 
-    @tf.function(input_signature=saved_models.ids_spec())
+    @saved_models.function(saved_models.ids_spec())
     def ids(input_ids, input_mask, segment_ids):
       values = (input_ids, input_mask, segment_ids)
       output = self.model(dict(zip(saved_models.ID_NAMES, values)))
@@ -114,7 +114,7 @@ class Preprocessor(tf.Module):
     self.tokenize = Tokenize(tokenizer)
     self.bert_pack_inputs = BertPackInputs(tokenizer, max_seq_length)
 
-  @tf.function(input_signature=saved_models.texts_spec("text"))
+  @saved_models.function(saved_models.texts_spec("text"))
   def __call__(self, text: Tensor) -> dict[str, Tensor]:
     """Returns the input of an Encoder for single texts."""
     return self.bert_pack_inputs([self.tokenize(text)])
@@ -134,7 +134,7 @@ class Tokenize(tf.Module):
     super().__init__(name="tokenize")
     self._tokenizer = tokenizer
 
-  @tf.function(input_signature=saved_models.texts_spec("text"))
+  @saved_models.function(saved_models.texts_spec("text"))
   def __call__(self, text: Tensor) -> tf.RaggedTensor:
     """Returns the ids; a word piece counts as a word of its own."""
     return tf.expand_dims(self._tokenizer.tokenize(text), axis=-1)
@@ -154,7 +154,7 @@ class BertPackInputs(tf.Module):
         self.__call__.get_concrete_function(segments)
         self.__call__.get_concrete_function(segments, seq_length=length)
 
-  @tf.function
+  @tf.function(autograph=False)
   def __call__(
     self,
     inputs: Sequence[tf.RaggedTensor],

@@ -40,8 +40,8 @@ def signatures(
       "next_sentence_probabilities": tf.nn.softmax(output.next_sentence_logits),
     }
 
-  @tf.function(
-    input_signature=[
+  @saved_models.function(
+    [
       *saved_models.ids_spec(),
       tf.TensorSpec([None, None], tf.int32, "masked_lm_positions"),
     ]
@@ -49,7 +49,7 @@ def signatures(
   def ids(input_ids, input_mask, segment_ids, masked_lm_positions):
     return outputs([input_ids, input_mask, segment_ids], masked_lm_positions)
 
-  @tf.function(input_signature=saved_models.ids_spec())
+  @saved_models.function(saved_models.ids_spec())
   def all_positions(input_ids, input_mask, segment_ids):
     positions = tf.range(tf.shape(input_ids)[1])
     positions = tf.zeros_like(input_ids) + positions[None, :]
@@ -62,13 +62,11 @@ def signatures(
   tokens = tf.constant(list(tokenizer.vocab), tf.string)
   mask_id = tokenizer.vocab[fill_mask.MASK]
 
-  @tf.function(input_signature=saved_models.texts_spec("text"))
+  @saved_models.function(saved_models.texts_spec("text"))
   def text(text):
     packed = _packed(tokenizer, mask_id, text, model.max_positions)
     positions = _positions(tf.equal(packed["input_ids"], mask_id))
-    output = model(
-      {**packed, "masked_lm_positions": positions.to_tensor()}
-    )
+    output = model({**packed, "masked_lm_positions": positions.to_tensor()})
     probabilities = tf.nn.softmax(output.masked_lm_logits)
     best, best_ids = tf.math.top_k(probabilities, top_k)  # [B, M, top_k]
     is_mask = tf.sequence_mask(positions.row_lengths())[..., None]

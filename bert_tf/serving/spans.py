@@ -1,7 +1,7 @@
 """Question answering in the graph: windows, n-best spans, their texts.
 
-What `squad_features` and `squad_predictions` do for the script, for one question
-at a time.
+What `squad_features` and `squad_predictions` do for the script, one question at
+a time.
 """
 
 from typing import NamedTuple
@@ -33,8 +33,8 @@ class Pieces(NamedTuple):
     limits: int64. Where each ends.
     word_starts: int64. Where the word of each begins.
     word_limits: int64. Where it ends.
-    surplus: int32. Characters that the context's words up to the piece's have more
-      than their pieces, which is not 0 where the tokenizer drops or adds some.
+    surplus: int32. Characters that the words up to the piece's have more than
+      their pieces: not 0 where the tokenizer drops or adds some.
     surplus_before: the same of the words before the piece's.
     unknown: int32. How many pieces up to this one are [UNK].
     unknown_before: how many before it.
@@ -111,7 +111,7 @@ def signatures(
     predictions: how answers are chosen.
   """
 
-  @tf.function(input_signature=saved_models.ids_spec())
+  @saved_models.function(saved_models.ids_spec())
   def ids(input_ids, input_mask, segment_ids):
     values = (input_ids, input_mask, segment_ids)
     output = model(dict(zip(saved_models.ID_NAMES, values)))
@@ -121,7 +121,7 @@ def signatures(
     return {saved_models.IDS: ids, saved_models.DEFAULT: ids}
   answerer = Answerer(model, tokenizer, windows, predictions)
 
-  @tf.function(input_signature=saved_models.texts_spec("question", "context"))
+  @saved_models.function(saved_models.texts_spec("question", "context"))
   def text(question, context):
     return tf.map_fn(
       lambda texts: answerer.answer(*texts),

@@ -29,7 +29,7 @@ def signatures(
     max_seq_length: word pieces a window; longer texts have several.
   """
 
-  @tf.function(input_signature=saved_models.ids_spec())
+  @saved_models.function(saved_models.ids_spec())
   def ids(input_ids, input_mask, segment_ids):
     values = (input_ids, input_mask, segment_ids)
     logits = model(dict(zip(saved_models.ID_NAMES, values)))
@@ -39,7 +39,7 @@ def signatures(
     return {saved_models.IDS: ids, saved_models.DEFAULT: ids}
   labeller = Labeller(model, labels, tokenizer, max_seq_length)
 
-  @tf.function(input_signature=saved_models.texts_spec("text"))
+  @saved_models.function(saved_models.texts_spec("text"))
   def text(text):
     found = tf.map_fn(
       labeller.label, text, fn_output_signature=labeller.output_spec()
@@ -144,9 +144,7 @@ class Labeller:
     firsts = starts - left
     ends += tf.minimum(after, spare - left)
     shown = tf.gather(ids, tf.ragged.range(firsts, ends))  # [K, (pieces)]
-    packed = self._tokenizer.pack(
-      [shown], self._room + 2, pad_to_max=False
-    )
+    packed = self._tokenizer.pack([shown], self._room + 2, pad_to_max=False)
     positions = word_starts - tf.gather(firsts, window_of) + 1
     return packed, tf.stack([window_of, positions], axis=1)
 
