@@ -59,7 +59,9 @@ class NamedModel(tf.Module):
       with contextlib.ExitStack() as stack:
         stack.enter_context(keras.StatelessScope(state))
         if seed is not None:
-          stack.enter_context(model.seed_generator.counted_from(seed))
+          seeds = model.seed_generator
+          seed = tf.cast(seed, seeds.state.dtype)
+          stack.enter_context(seeds.counted_from(seed))
         return model(inputs, training=seed is not None)
 
     return run
@@ -87,9 +89,7 @@ class NamedModel(tf.Module):
 
 def _random_seed() -> Tensor:
   """Returns the seed of one call's dropout, drawn when it is called."""
-  limit = tf.int32.max
-  drawn = tf.random.uniform([2], maxval=limit, dtype=tf.int32)
-  return tf.cast(drawn, keras.random.SeedGenerator(0).state.dtype)
+  return tf.random.uniform([2], maxval=tf.int32.max, dtype=tf.int32)
 
 
 def function(input_signature: Sequence[tf.TensorSpec]) -> Callable[..., Any]:
