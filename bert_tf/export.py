@@ -54,7 +54,6 @@ _HEADS = {
 PREPROCESSING = "preprocessing"
 TASKS = (*_HEADS, PREPROCESSING)
 
-_WORD_EMBEDDINGS = "bert/embeddings/word_embeddings"
 _MAX_SEQ_LENGTHS = {"squad": squad_features.WindowConfig.max_seq_length}
 _DEFAULT_MAX_SEQ_LENGTH = 128
 
@@ -268,15 +267,15 @@ def _check_head(reader: checkpoints.CheckpointReader, task: str) -> None:
   """Raises ValueError if a checkpoint is not of a task."""
   missing = [
     name
-    for name in (_WORD_EMBEDDINGS, *_HEADS[task])
+    for name in (saved_models.WORD_EMBEDDINGS, *_HEADS[task])
     if name not in reader.shapes
   ]
   if not missing:
     return
-  if missing[0] == _WORD_EMBEDDINGS:
+  if missing[0] == saved_models.WORD_EMBEDDINGS:
     raise ValueError(
-      f"{reader.path} has no BERT in it ({_WORD_EMBEDDINGS} is missing); "
-      "models that were trained on features cannot be exported."
+      f"{reader.path} has no BERT in it: {missing[0]} is missing. Models that "
+      "were trained on features cannot be exported."
     )
   raise ValueError(
     f"{reader.path} has no {missing[0]}, which --task={task} needs; it has "
