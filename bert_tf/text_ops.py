@@ -57,7 +57,7 @@ class BertTokenizer(tf.Module):
       self._splitter = word_ops.WordSplitter(do_lower_case, strip_accents)
       self._wordpiece = _wordpiece_tokenizer(vocab, self._max_word_chars)
 
-  @tf.function(input_signature=[_TEXTS])
+  @tf.function(input_signature=[_TEXTS], autograph=False)
   def tokenize(self, texts: tf.Tensor) -> tf.RaggedTensor:
     """Returns the word-piece ids of texts.
 
@@ -73,7 +73,7 @@ class BertTokenizer(tf.Module):
       pieces, _, _ = self._pieces(words)
       return _by_text(pieces, words, texts)
 
-  @tf.function(input_signature=[_TEXTS])
+  @tf.function(input_signature=[_TEXTS], autograph=False)
   def tokenize_with_offsets(
     self, texts: tf.Tensor
   ) -> tuple[tf.RaggedTensor, tf.RaggedTensor, tf.RaggedTensor]:
@@ -100,7 +100,7 @@ class BertTokenizer(tf.Module):
       limits = ids.with_values(tf.gather(words.limits, last))
       return ids, starts, limits
 
-  @tf.function(input_signature=[_TEXT_WORDS])
+  @tf.function(input_signature=[_TEXT_WORDS], autograph=False)
   def tokenize_words(self, words: tf.RaggedTensor) -> tf.RaggedTensor:
     """Returns the ids of each of the words that texts are given as.
 
@@ -112,7 +112,7 @@ class BertTokenizer(tf.Module):
     """
     return words.with_values(self.tokenize(words.values))
 
-  @tf.function(input_signature=[_TEXTS])
+  @tf.function(input_signature=[_TEXTS], autograph=False)
   def split_at_white_space(
     self, texts: tf.Tensor
   ) -> tuple[tf.RaggedTensor, tf.RaggedTensor, tf.RaggedTensor]:

@@ -50,6 +50,7 @@ LABELS = {
   "multilabel": ("multilabel", ("of", "thé", "and")),
   "ner": (label_map.WORDS, ("O", "B-PER", "I-PER")),
 }
+CLI = "tensorflow.python.tools.saved_model_cli"
 MASKED = ["the [MASK] of[MASK] and", "Was it [MASK]?"]
 NER_TEXTS = [
   "Madonna was in\tthe U.S. (1984)  \u0007 thé",
@@ -386,9 +387,9 @@ def test_masks_are_filled_as_by_the_script(exported, served):
 
 def test_texts_and_ids_beyond_the_positions_are_refused(served):
   message = served["too long masks"]["error"]
-  assert "more word pieces than the model's 32 positions" in message
+  assert "more than the 32 word pieces of the model" in message
   message = served["too long ids"]["error"]
-  assert "longer than the model's 32 positions" in message
+  assert "longer than the 32 positions of the model" in message
 
 
 def test_the_masked_lm_sees_chosen_or_all_positions(exported, served):
@@ -449,7 +450,7 @@ def test_choices_are_scored_as_by_the_script(exported, served):
   close(found["logits"], logits)
   assert found["choice"] == logits.argmax(axis=-1).tolist()
   close(np.sum(found["probabilities"], axis=-1), [1.0, 1.0])
-  assert np.shape(served["ids of swag"]["logits"]) == (1, 2)
+  assert np.shape(served["ids of swag"]["logits"]) == (2, 2)
 
 
 def test_an_encoder_has_the_interface_of_tf_hubs(exported, served):
@@ -491,7 +492,7 @@ def cli(*arguments):
     [
       sys.executable,
       "-m",
-      "tensorflow.python.tools.saved_model_cli",
+      CLI,
       *arguments,
     ],
     env={n: x for n, x in os.environ.items() if n != "PYTHONPATH"},
@@ -663,8 +664,3 @@ def test_the_script_exports_a_run(exported, tmp_path, run_script):
     f"models/multilabel/1: classification of {exported}/runs/multilabel\n"
   )
   assert (tmp_path / "models/multilabel/1/saved_model.pb").is_file()
-  again = run_script("export_savedmodel.py", *arguments, cwd=tmp_path)
-  assert again.returncode == 1
-  assert again.stderr.splitlines()[-1].startswith(
-    "export_savedmodel.py: error: models/multilabel/1 is there and not empty"
-  )
