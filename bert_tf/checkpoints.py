@@ -13,11 +13,15 @@ import keras
 import numpy as np
 import tensorflow as tf
 from absl import logging
+from tensorflow.core.protobuf import trackable_object_graph_pb2
 
 from bert_tf import distribution, precision, text_files
 
 GLOBAL_STEP = "global_step"
 SLOT_SUFFIXES = ("/adam_m", "/adam_v")
+
+# In a checkpoint of objects, such as a SavedModel's: what they are called.
+_OBJECT_GRAPH = "_CHECKPOINTABLE_OBJECT_GRAPH"
 
 # Where a checkpoint stands until it is whole, inside its folder.
 _UNFINISHED = ".unfinished_checkpoint"
@@ -28,10 +32,11 @@ class DamagedCheckpointError(ValueError):
 
 
 class CheckpointReader:
-  """Reads the tensors of one checkpoint.
+  """Reads the tensors of one checkpoint, or of a SavedModel.
 
   Args:
-    path: the prefix, without `.index`.
+    path: the prefix, without `.index`; or the folder of a SavedModel, whose
+      variables go by their names.
 
   Raises:
     ValueError: if there is no such checkpoint.
@@ -40,18 +45,34 @@ class CheckpointReader:
 
   def __init__(self, path: str):
     self.path = path
-    if not tf.io.gfile.exists(path + ".index"):
+    prefix = path
+    if is_saved_model(path):
+      prefix = os.path.join(path, "variables", "variables")
+    elif not tf.io.gfile.exists(path + ".index"):
       raise ValueError(
         f"no checkpoint {path}: there is no {path}.index; give the part of "
         "the file names before .index and .data-00000-of-00001."
       )
     try:
-      self._reader = tf.train.load_checkpoint(path)
+      self._reader = tf.train.load_checkpoint(prefix)
     except tf.errors.OpError as error:
       raise self._damaged(error) from error
-    self.shapes = {
-      name: tuple(shape)
-      for name, shape in self._reader.get_variable_to_shape_map().items()
+    shapes = self._reader.get_variable_to_shape_map()
+    self._keys = {name: name for name in shapes}
+    if _OBJECT_GRAPH in shapes:
+      self._keys = self._keys_by_name()
+    self.shapes = {name: tuple(shapes[k]) for name, k in self._keys.items()}
+
+  def _keys_by_name(self) -> dict[str, str]:
+    """Returns what a SavedModel's checkpoint calls each of its variables."""
+    graph = trackable_object_graph_pb2.TrackableObjectGraph.FromString(
+      self._reader.get_tensor(_OBJECT_GRAPH)
+    )
+    return {
+      attribute.full_name: attribute.checkpoint_key
+      for node in graph.nodes
+      for attribute in node.attributes
+      if attribute.full_name
     }
 
   def get(self, name: str) -> np.ndarray:
@@ -62,7 +83,7 @@ class CheckpointReader:
         changed.
     """
     try:
-      return self._reader.get_tensor(name)
+      return self._reader.get_tensor(self._keys[name])
     # The reader's binding turns some of TensorFlow's errors into these.
     except (tf.errors.OpError, RuntimeError, IndexError) as error:
       raise self._damaged(error) from error
@@ -72,6 +93,11 @@ class CheckpointReader:
       f"the checkpoint {self.path} is damaged or only half there: "
       f"{_reason(error)}"
     )
+
+
+def is_saved_model(path: str) -> bool:
+  """Returns whether there is a SavedModel in a folder."""
+  return tf.io.gfile.exists(os.path.join(path, "saved_model.pb"))
 
 
 def _reason(error: Exception) -> str:
@@ -186,6 +212,27 @@ def latest(output_dir: str) -> str | None:
   """Returns the prefix of the newest checkpoint of a run, None without one."""
   paths = listed(output_dir)
   return paths[0] if paths else None
+
+
+def prefix_of(path: str) -> str:
+  """Returns the prefix of a checkpoint, or that of a run's newest.
+
+  Args:
+    path: a prefix, or the folder of a run or of a SavedModel, which is what
+      a CheckpointReader takes.
+
+  Raises:
+    ValueError: if it is a folder without a checkpoint.
+  """
+  if not tf.io.gfile.isdir(path) or is_saved_model(path):
+    return path
+  prefix = latest(path)
+  if prefix is None:
+    raise ValueError(
+      f"{path} has no checkpoint; give the output_dir of a run, or the prefix "
+      "of a checkpoint."
+    )
+  return prefix
 
 
 def training_variables(

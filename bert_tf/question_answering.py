@@ -55,7 +55,9 @@ class QuestionAnswerer:
     self._predictions = predictions or squad_predictions.PredictionConfig()
     bert_config.check_lengths(self._windows.max_seq_length, bert_config_file)
     model = heads.SpanModel(bert_config)
-    reader = checkpoints.CheckpointReader(_prefix(init_checkpoint))
+    reader = checkpoints.CheckpointReader(
+      checkpoints.prefix_of(init_checkpoint)
+    )
     checkpoints.load_variables(reader, model)
     self._logits = tf.function(
       lambda batch: tf.stack(model(batch)), reduce_retracing=True
@@ -114,19 +116,6 @@ class QuestionAnswerer:
         features["input_mask"][row, :length] = 1
         features["segment_ids"][row, window.doc_offset : length] = 1
       yield np.swapaxes(self._logits(features).numpy(), 0, 1)
-
-
-def _prefix(init_checkpoint: str) -> str:
-  """Returns the prefix of a checkpoint, or that of a folder's newest."""
-  if not tf.io.gfile.isdir(init_checkpoint):
-    return init_checkpoint
-  prefix = checkpoints.latest(init_checkpoint)
-  if prefix is None:
-    raise ValueError(
-      f"{init_checkpoint} has no checkpoint; give the output_dir of a run of "
-      "run_squad.py, or the prefix of a checkpoint."
-    )
-  return prefix
 
 
 def converse(

@@ -57,7 +57,7 @@ class BertTokenizer(tf.Module):
       self._splitter = word_ops.WordSplitter(do_lower_case, strip_accents)
       self._wordpiece = _wordpiece_tokenizer(vocab, self._max_word_chars)
 
-  @tf.function(input_signature=[_TEXTS])
+  @tf.function(input_signature=[_TEXTS], autograph=False)
   def tokenize(self, texts: tf.Tensor) -> tf.RaggedTensor:
     """Returns the word-piece ids of texts.
 
@@ -73,7 +73,7 @@ class BertTokenizer(tf.Module):
       pieces, _, _ = self._pieces(words)
       return _by_text(pieces, words, texts)
 
-  @tf.function(input_signature=[_TEXTS])
+  @tf.function(input_signature=[_TEXTS], autograph=False)
   def tokenize_with_offsets(
     self, texts: tf.Tensor
   ) -> tuple[tf.RaggedTensor, tf.RaggedTensor, tf.RaggedTensor]:
@@ -100,7 +100,7 @@ class BertTokenizer(tf.Module):
       limits = ids.with_values(tf.gather(words.limits, last))
       return ids, starts, limits
 
-  @tf.function(input_signature=[_TEXT_WORDS])
+  @tf.function(input_signature=[_TEXT_WORDS], autograph=False)
   def tokenize_words(self, words: tf.RaggedTensor) -> tf.RaggedTensor:
     """Returns the ids of each of the words that texts are given as.
 
@@ -112,7 +112,7 @@ class BertTokenizer(tf.Module):
     """
     return words.with_values(self.tokenize(words.values))
 
-  @tf.function(input_signature=[_TEXTS])
+  @tf.function(input_signature=[_TEXTS], autograph=False)
   def split_at_white_space(
     self, texts: tf.Tensor
   ) -> tuple[tf.RaggedTensor, tf.RaggedTensor, tf.RaggedTensor]:
@@ -137,7 +137,7 @@ class BertTokenizer(tf.Module):
   def pack(
     self,
     segments: Sequence[tf.RaggedTensor],
-    max_seq_length: int,
+    max_seq_length: int | tf.Tensor,
     pad_to_max: bool = True,
   ) -> dict[str, tf.Tensor]:
     """Returns the model's input; see `features.pack`, which gives the same.
@@ -158,7 +158,7 @@ class BertTokenizer(tf.Module):
     if len(segments) not in (1, 2):
       raise ValueError(f"{len(segments)} segments; pass one text or a pair.")
     room = max_seq_length - 1 - len(segments)
-    if room < 0:
+    if not tf.is_tensor(room) and room < 0:
       raise ValueError(
         f"max_seq_length {max_seq_length} is less than {len(segments) + 1}, "
         "the number of [CLS] and [SEP]; raise it."
@@ -166,14 +166,15 @@ class BertTokenizer(tf.Module):
     marks = tokenization.convert_by_vocab(self.vocab, ["[CLS]", "[SEP]"])
     with _on_cpu():
       ids, segment_ids = tensorflow_text.combine_segments(
-        _truncated(segments, room), *(tf.constant(m, tf.int32) for m in marks)
+        _truncated(segments, tf.cast(room, tf.int64)),
+        *(tf.constant(m, tf.int32) for m in marks),
       )
       parts = {
         "input_ids": ids,
         "input_mask": tf.ones_like(ids),
         "segment_ids": segment_ids,
       }
-      shape = [None, max_seq_length if pad_to_max else None]
+      shape = tf.stack([-1, max_seq_length if pad_to_max else -1])
       return {name: part.to_tensor(shape=shape) for name, part in parts.items()}
 
   def _pieces(
@@ -304,7 +305,7 @@ def _by_text(
 
 
 def _truncated(
-  segments: Sequence[tf.RaggedTensor], room: int
+  segments: Sequence[tf.RaggedTensor], room: tf.Tensor
 ) -> list[tf.RaggedTensor]:
   """Cuts one or two segments to room pieces together, as `features.pack`."""
   lengths = [segment.row_lengths() for segment in segments]

@@ -1,0 +1,1 @@
+"""What a SavedModel computes, a module for each kind of model."""
