@@ -83,8 +83,7 @@ def find_saved_model(path: str) -> str | None:
   versions = [
     name
     for name in names
-    if name.isdecimal()
-    and checkpoints.is_saved_model(os.path.join(path, name))
+    if name.isdecimal() and checkpoints.is_saved_model(os.path.join(path, name))
   ]
   return os.path.join(path, max(versions, key=int)) if versions else None
 

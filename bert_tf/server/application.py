@@ -102,7 +102,6 @@ class Server:
       config.max_batch_size, config.max_wait_ms / 1e3, config.max_queue_size
     )
     self._page = page.load()
-    self._is_stopping = False
 
   async def start(self) -> str:
     """Starts to listen; returns the address, http://HOST:PORT.
@@ -133,8 +132,7 @@ class Server:
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
   async def stop(self) -> None:
-    """Refuses what comes, finishes what there is, and ends."""
-    self._is_stopping = True
+    """Takes no more connections, finishes what there is, and ends."""
     await self._runner.cleanup()
     await self._batcher.close()
     logging.info(
@@ -161,10 +159,8 @@ class Server:
   async def _guarded(
     self, request: web.Request, handler: _Handler
   ) -> web.StreamResponse:
-    """Answers errors as JSON, and none but /health while it stops."""
+    """Answers errors as JSON."""
     try:
-      if self._is_stopping and request.path != "/health":
-        raise _HttpError(503, "the server is stopping.")
       return await handler(request)
     except _HttpError as error:
       return _error(error.status, str(error))
@@ -202,11 +198,11 @@ class Server:
 
   async def _get_health(self, request: web.Request) -> web.Response:
     health = {
-      "status": "stopping" if self._is_stopping else "ok",
+      "status": "ok",
       "model": self._config.model_name,
       "version": str(self._predictor.version),
     }
-    return _json(health, 503 if self._is_stopping else 200)
+    return _json(health)
 
   async def _get_status(self, request: web.Request) -> web.Response:
     name = request.match_info["name"]
