@@ -5,9 +5,11 @@ python run_scripts/benchmark.py data
 python run_scripts/benchmark.py train
 python run_scripts/benchmark.py padding --data_dir=MRPC --vocab_file=vocab.txt
 python run_scripts/benchmark.py scaling
+python run_scripts/benchmark.py serving --model=out --vocab_file=vocab.txt
 """
 
 import os
+import random
 import resource
 import statistics
 import sys
@@ -18,6 +20,7 @@ from collections.abc import Callable, Sequence
 import common_flags
 import numpy as np
 import scaling_benchmark
+import serving_benchmark
 import tensorflow as tf
 from absl import flags
 
@@ -26,6 +29,7 @@ from bert_tf import (
   estimator,
   input_pipeline,
   modeling,
+  predictor,
   pretraining_data,
   pretraining_shards,
   tokenization,
@@ -66,6 +70,15 @@ flags.DEFINE_integer(
   "max_seq_length", 128, "For scaling: word pieces an example.", lower_bound=8
 )
 flags.DEFINE_integer("num_steps", 20, "For scaling: steps.", lower_bound=2)
+flags.DEFINE_string(
+  "model", None, "For serving: what serve.py is given; needs aiohttp."
+)
+flags.DEFINE_integer(
+  "num_clients", 50, "For serving: clients at the same time.", lower_bound=1
+)
+flags.DEFINE_integer(
+  "num_requests", 20, "For serving: requests of each client.", lower_bound=1
+)
 
 # The original's FullTokenizer on two CPU cores (it uses one), recorded by
 # running it: the project's notes on its behaviour, "How fast it is".
@@ -343,6 +356,29 @@ def benchmark_scaling() -> None:
   )
 
 
+def benchmark_serving() -> None:
+  """Prints what a server answers to many clients, and how fast."""
+  if not FLAGS.model:
+    raise ValueError("serving needs --model, of serve.py.")
+  names = ("vocab_file", "bert_config_file", "do_lower_case")
+  given = {name: FLAGS[name].value for name in names if FLAGS[name].present}
+  served = predictor.Predictor(FLAGS.model, **given)
+  lines = [
+    line
+    for path in corpus.input_files(FLAGS.input_file)
+    for line in corpus.read_lines(path)
+  ]
+  sentences = [line for line in map(str.strip, lines) if 40 <= len(line) <= 300]
+  count = FLAGS.num_clients * FLAGS.num_requests
+  serving_benchmark.measure(
+    FLAGS.model,
+    [f"--{name}={value}" for name, value in given.items()],
+    served,
+    random.Random(0).choices(sentences, k=count),
+    FLAGS.num_clients,
+  )
+
+
 # A new benchmark is a function above and a line here.
 BENCHMARKS = {
   "tokenizer": benchmark_tokenizer,
@@ -350,6 +386,7 @@ BENCHMARKS = {
   "train": benchmark_train,
   "padding": benchmark_padding,
   "scaling": benchmark_scaling,
+  "serving": benchmark_serving,
 }
 
 if __name__ == "__main__":

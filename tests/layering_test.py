@@ -12,7 +12,7 @@ PACKAGE = ROOT / "bert_tf"
 
 LAYERS = {
   0: (
-    "character_tables corpus file_access masking metrics pydoc_corpus "
+    "answers character_tables corpus error_text file_access masking metrics pydoc_corpus "
     "tokenization vocabulary worker_pool"
   ),
   1: (
@@ -35,7 +35,9 @@ LAYERS = {
     "tasks.pretraining tasks.rows tasks.squad tasks.squad_data "
     "tasks.squad_evaluation tasks.squad_features tasks.squad_predictions "
     "tasks.swag tasks.swag_data tasks.swag_features tasks.sweeps "
-    "tasks.training_steps"
+    "tasks.training_steps predictor served_functions server.application "
+    "server.attention_json server.batching server.page server.rest_json "
+    "serving.attention"
   ),
 }
 LAYER_OF = {
@@ -72,6 +74,18 @@ INSIDE_A_LAYER = {
   ("estimator", "training_step"),
   ("training_step", "progress"),
   ("export", "estimator"),
+  ("predictor", "served_functions"),
+  ("predictor", "serving.attention"),
+  ("server.application", "predictor"),
+  ("server.application", "server.attention_json"),
+  ("server.application", "server.batching"),
+  ("server.application", "server.page"),
+  ("server.application", "server.rest_json"),
+  ("server.attention_json", "server.rest_json"),
+  ("server.attention_json", "serving.attention"),
+  ("server.rest_json", "served_functions"),
+  ("serving.attention", "fill_mask"),
+  ("serving.attention", "serving.masks"),
   ("pretraining_shards", "pretraining_data"),
   ("question_answering", "tasks.squad_data"),
   ("question_answering", "tasks.squad_features"),

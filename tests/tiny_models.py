@@ -4,6 +4,8 @@ import json
 import pathlib
 import shutil
 
+import numpy as np
+
 from bert_tf import checkpoints, heads, modeling
 
 TINY = pathlib.Path(__file__).resolve().parent / "golden" / "tiny"
@@ -24,6 +26,7 @@ def write_run(folder, model, label_map=None):
   """Writes a model's checkpoint, sizes, vocabulary and labels; returns it."""
   folder.mkdir(parents=True, exist_ok=True)
   values = {v.path: v.numpy() for v in model.weights if "seed" not in v.path}
+  values[checkpoints.GLOBAL_STEP] = np.int64(1)
   checkpoints.write(str(folder / "model.ckpt-1"), values)
   state = 'model_checkpoint_path: "model.ckpt-1"\n'
   state += 'all_model_checkpoint_paths: "model.ckpt-1"\n'
