@@ -20,6 +20,9 @@ from bert_tf import distribution, text_files
 GLOBAL_STEP = "global_step"
 SLOT_SUFFIXES = ("/adam_m", "/adam_v")
 
+# In a checkpoint of objects, such as a SavedModel's: what they are called.
+_OBJECT_GRAPH = "_CHECKPOINTABLE_OBJECT_GRAPH"
+
 # Where a checkpoint stands until it is whole, inside its folder.
 _UNFINISHED = ".unfinished_checkpoint"
 
@@ -56,14 +59,14 @@ class CheckpointReader:
       raise self._damaged(error) from error
     shapes = self._reader.get_variable_to_shape_map()
     self._keys = {name: name for name in shapes}
-    if prefix != path:
+    if _OBJECT_GRAPH in shapes:
       self._keys = self._keys_by_name()
     self.shapes = {name: tuple(shapes[k]) for name, k in self._keys.items()}
 
   def _keys_by_name(self) -> dict[str, str]:
     """Returns what a SavedModel's checkpoint calls each of its variables."""
     graph = trackable_object_graph_pb2.TrackableObjectGraph.FromString(
-      self._reader.get_tensor("_CHECKPOINTABLE_OBJECT_GRAPH")
+      self._reader.get_tensor(_OBJECT_GRAPH)
     )
     return {
       attribute.full_name: attribute.checkpoint_key

@@ -1,6 +1,7 @@
 """SavedModels: Keras models as functions over plain, named variables."""
 
 import contextlib
+import dataclasses
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
@@ -8,12 +9,16 @@ from typing import Any
 import keras
 import tensorflow as tf
 from absl import logging
+from tensorflow.core.protobuf import saved_model_pb2
 
-from bert_tf import features
+from bert_tf import checkpoints, features
 from bert_tf.modeling import Tensor
 
 # What the functions on word-piece ids take, in this order.
 ID_NAMES = ("input_ids", "input_mask", "segment_ids")
+
+# The variable that every BERT has.
+WORD_EMBEDDINGS = "bert/embeddings/word_embeddings"
 
 # What an encoder's SavedModel calls the variable of its vocabulary's case.
 DO_LOWER_CASE = "do_lower_case"
@@ -59,7 +64,9 @@ class NamedModel(tf.Module):
       with contextlib.ExitStack() as stack:
         stack.enter_context(keras.StatelessScope(state))
         if seed is not None:
-          stack.enter_context(model.seed_generator.counted_from(seed))
+          seeds = model.seed_generator
+          seed = tf.cast(seed, seeds.state.dtype)
+          stack.enter_context(seeds.counted_from(seed))
         return model(inputs, training=seed is not None)
 
     return run
@@ -77,19 +84,22 @@ class NamedModel(tf.Module):
     check = tf.debugging.assert_less_equal(
       length,
       self.max_positions,
-      f"inputs are longer than the model's {self.max_positions} positions",
+      f"inputs are longer than the {self.max_positions} positions of the model",
     )
     # Of an eager call there is none.
     with tf.control_dependencies([check] if check is not None else []):
-      inputs = {name: tf.identity(value) for name, value in inputs.items()}
+      # A batch of no texts has no positions, of which the pooler takes one.
+      added = tf.maximum(1 - length, 0)
+    inputs = dict(inputs)
+    for name in ID_NAMES:
+      paddings = [[0, 0]] * (inputs[name].shape.rank - 1) + [[0, added]]
+      inputs[name] = tf.pad(inputs[name], paddings)
     return self._run(inputs, _random_seed() if training else None)
 
 
 def _random_seed() -> Tensor:
   """Returns the seed of one call's dropout, drawn when it is called."""
-  limit = tf.int32.max
-  drawn = tf.random.uniform([2], maxval=limit, dtype=tf.int32)
-  return tf.cast(drawn, keras.random.SeedGenerator(0).state.dtype)
+  return tf.random.uniform([2], maxval=tf.int32.max, dtype=tf.int32)
 
 
 def function(input_signature: Sequence[tf.TensorSpec]) -> Callable[..., Any]:
@@ -167,3 +177,65 @@ def _removed_at_the_end(folder: str) -> Iterator[None]:
   finally:
     if tf.io.gfile.exists(folder):
       tf.io.gfile.rmtree(folder)
+
+
+@dataclasses.dataclass(frozen=True)
+class EncoderFiles:
+  """What the SavedModel of an encoder brings to fine-tune it.
+
+  Attributes:
+    bert_config_file: the model's sizes.
+    vocab_file: the model's vocabulary.
+    do_lower_case: whether that is of lower-cased text.
+  """
+
+  bert_config_file: str
+  vocab_file: str
+  do_lower_case: bool
+
+
+def encoder_files(folder: str) -> EncoderFiles:
+  """Returns the files of an encoder's SavedModel.
+
+  Its variables are read by `checkpoints.CheckpointReader(folder)`.
+
+  Raises:
+    ValueError: if the folder has no SavedModel, or one of something else.
+    DamagedCheckpointError: if its variables cannot be read.
+  """
+  if not checkpoints.is_saved_model(folder):
+    raise ValueError(f"{folder} has no saved_model.pb; give a SavedModel.")
+  assets = _assets(folder)
+  if "bert_config_file" not in assets:
+    raise ValueError(
+      f"{folder} is no SavedModel of export_savedmodel.py --task=encoder: it "
+      "has no bert_config_file among its assets, which are "
+      f"{', '.join(assets) or 'none'}. A model of TF Hub has to be converted "
+      "first, see convert_checkpoint.py."
+    )
+  if "vocab_file" not in assets:
+    raise ValueError(
+      f"{folder} was exported without its vocabulary; export it without "
+      "--notext."
+    )
+  reader = checkpoints.CheckpointReader(folder)
+  return EncoderFiles(
+    assets["bert_config_file"],
+    assets["vocab_file"],
+    bool(reader.get(DO_LOWER_CASE)),
+  )
+
+
+def _assets(folder: str) -> dict[str, str]:
+  """Returns the files of a SavedModel, by the attributes that hold them."""
+  with tf.io.gfile.GFile(os.path.join(folder, "saved_model.pb"), "rb") as file:
+    saved_model = saved_model_pb2.SavedModel.FromString(file.read())
+  graph = saved_model.meta_graphs[0]
+  nodes = graph.object_graph_def.nodes
+  files = {}
+  for child in nodes[0].children if nodes else ():
+    node = nodes[child.node_id]
+    if node.HasField("asset"):
+      found = graph.asset_file_def[node.asset.asset_file_def_index]
+      files[child.local_name] = os.path.join(folder, "assets", found.filename)
+  return files

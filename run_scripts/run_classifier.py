@@ -3,7 +3,7 @@
 import training_flags
 from absl import flags
 
-from bert_tf import heads
+from bert_tf import heads, saved_models
 from bert_tf.tasks import classification, examples, glue, long_texts, sweeps
 
 FLAGS = flags.FLAGS
@@ -31,6 +31,13 @@ flags.DEFINE_integer(
   "eval_batch_size", 8, "Examples an evaluation batch.", lower_bound=1
 )
 
+flags.DEFINE_string(
+  "encoder_saved_model",
+  None,
+  "A SavedModel of export_savedmodel.py --task=encoder to start from, instead "
+  "of --init_checkpoint; --bert_config_file, --vocab_file and --do_lower_case "
+  "are then its own.",
+)
 flags.DEFINE_string("xnli_language", "zh", "The language of XNLI's texts.")
 flags.DEFINE_enum(
   "problem_type",
@@ -133,14 +140,37 @@ def _task() -> examples.Task:
   )
 
 
+def _encoder() -> saved_models.EncoderFiles:
+  """Returns the files of the model to start from."""
+  if not FLAGS.encoder_saved_model:
+    for name in ("bert_config_file", "vocab_file"):
+      if not FLAGS[name].value:
+        raise ValueError(f"set --{name}, or --encoder_saved_model.")
+    return saved_models.EncoderFiles(
+      FLAGS.bert_config_file, FLAGS.vocab_file, FLAGS.do_lower_case
+    )
+  for name in (
+    "bert_config_file",
+    "vocab_file",
+    "do_lower_case",
+    "init_checkpoint",
+  ):
+    if FLAGS[name].present:
+      raise ValueError(
+        f"--{name} is that of --encoder_saved_model; leave it out."
+      )
+  return saved_models.encoder_files(FLAGS.encoder_saved_model)
+
+
 def _config() -> classification.ClassificationConfig:
   """Returns what the flags ask for."""
+  encoder = _encoder()
   return classification.ClassificationConfig(
     task=_task(),
     data_dir=FLAGS.data_dir,
-    bert_config_file=FLAGS.bert_config_file,
-    vocab_file=FLAGS.vocab_file,
-    do_lower_case=FLAGS.do_lower_case,
+    bert_config_file=encoder.bert_config_file,
+    vocab_file=encoder.vocab_file,
+    do_lower_case=encoder.do_lower_case,
     max_seq_length=FLAGS.max_seq_length,
     do_train=FLAGS.do_train,
     do_eval=FLAGS.do_eval,
@@ -153,6 +183,7 @@ def _config() -> classification.ClassificationConfig:
     long_text=FLAGS.long_text,
     group_by_length=FLAGS.group_by_length,
     train=training_flags.train_config(
+      init_checkpoint=FLAGS.encoder_saved_model or FLAGS.init_checkpoint,
       eval_every_steps=FLAGS.eval_every_steps,
       best_metric=FLAGS.best_metric,
       early_stopping_patience=FLAGS.early_stopping_patience,
@@ -174,12 +205,6 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-  for name in (
-    "data_dir",
-    "bert_config_file",
-    "task_name",
-    "vocab_file",
-    "output_dir",
-  ):
+  for name in ("data_dir", "task_name", "output_dir"):
     flags.mark_flag_as_required(name)
   training_flags.run(main)

@@ -204,7 +204,6 @@ def train_config(**settings: Any) -> estimator.TrainConfig:
   """
   return estimator.TrainConfig(
     output_dir=FLAGS.output_dir,
-    init_checkpoint=FLAGS.init_checkpoint,
     train_batch_size=FLAGS.train_batch_size,
     learning_rate=FLAGS.learning_rate,
     save_checkpoints_steps=FLAGS.save_checkpoints_steps,
@@ -218,7 +217,12 @@ def train_config(**settings: Any) -> estimator.TrainConfig:
     recompute=FLAGS.recompute,
     optimizer=FLAGS.optimizer,
     layerwise_lr_decay=FLAGS.layerwise_lr_decay,
-    **{"num_train_steps": 1, "num_warmup_steps": 0, **settings},
+    **{
+      "init_checkpoint": FLAGS.init_checkpoint,
+      "num_train_steps": 1,
+      "num_warmup_steps": 0,
+      **settings,
+    },
   )
 
 

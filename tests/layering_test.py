@@ -12,22 +12,27 @@ PACKAGE = ROOT / "bert_tf"
 
 LAYERS = {
   0: (
-    "answers character_tables corpus error_text file_access masking metrics pydoc_corpus "
-    "tokenization vocabulary worker_pool"
+    "answers character_tables corpus error_text file_access masking metrics "
+    "pydoc_corpus tokenization vocabulary worker_pool"
   ),
   1: (
     "checkpoints distribution dropout features heads input_pipeline modeling "
     "optimization precision text_files text_ops word_ops"
   ),
   2: (
-    "curves estimator evaluation_step export interop output_dirs "
-    "periodic_evaluation progress record_cache run_start stop_signals "
-    "training_step"
+    "curves estimator evaluation_step interop output_dirs "
+    "periodic_evaluation progress record_cache run_start saved_models "
+    "stop_signals training_step"
   ),
   3: (
-    "classifier extend_vocab feature_extraction fill_mask pretraining_beam "
-    "pretraining_data question_answering "
-    "pretraining_shards tasks.classification tasks.classification_data "
+    "classifier export extend_vocab feature_extraction fill_mask "
+    "pretraining_beam "
+    "pretraining_data predictor question_answering "
+    "pretraining_shards served_functions server.application "
+    "server.attention_json server.batching server.page server.rest_json "
+    "serving.attention serving.choices serving.classification "
+    "serving.context_windows serving.encoders serving.masks serving.spans "
+    "serving.words tasks.classification tasks.classification_data "
     "tasks.classification_results tasks.examples tasks.glue tasks.label_map "
     "tasks.length_schedule tasks.long_texts tasks.ner tasks.ner_bilstm "
     "tasks.ner_data "
@@ -35,9 +40,7 @@ LAYERS = {
     "tasks.pretraining tasks.rows tasks.squad tasks.squad_data "
     "tasks.squad_evaluation tasks.squad_features tasks.squad_predictions "
     "tasks.swag tasks.swag_data tasks.swag_features tasks.sweeps "
-    "tasks.training_steps predictor served_functions server.application "
-    "server.attention_json server.batching server.page server.rest_json "
-    "serving.attention"
+    "tasks.training_steps"
   ),
 }
 LAYER_OF = {
@@ -73,9 +76,29 @@ INSIDE_A_LAYER = {
   ("estimator", "stop_signals"),
   ("estimator", "training_step"),
   ("training_step", "progress"),
-  ("export", "estimator"),
+  ("export", "serving.attention"),
+  ("export", "serving.choices"),
+  ("export", "serving.classification"),
+  ("export", "serving.encoders"),
+  ("export", "serving.masks"),
+  ("export", "serving.spans"),
+  ("export", "serving.words"),
+  ("export", "tasks.classification_data"),
+  ("export", "tasks.examples"),
+  ("export", "tasks.label_map"),
+  ("export", "tasks.squad_features"),
+  ("export", "tasks.squad_predictions"),
+  ("serving.classification", "tasks.examples"),
+  ("serving.classification", "tasks.glue"),
+  ("serving.context_windows", "tasks.squad_features"),
+  ("serving.masks", "fill_mask"),
+  ("serving.spans", "serving.context_windows"),
+  ("serving.spans", "tasks.squad_features"),
+  ("serving.spans", "tasks.squad_predictions"),
+  ("predictor", "export"),
   ("predictor", "served_functions"),
   ("predictor", "serving.attention"),
+  ("served_functions", "export"),
   ("server.application", "predictor"),
   ("server.application", "server.attention_json"),
   ("server.application", "server.batching"),

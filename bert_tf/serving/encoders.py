@@ -136,8 +136,9 @@ class Tokenize(tf.Module):
 
   @saved_models.function(saved_models.texts_spec("text"))
   def __call__(self, text: Tensor) -> tf.RaggedTensor:
-    """Returns the ids; a word piece counts as a word of its own."""
-    return tf.expand_dims(self._tokenizer.tokenize(text), axis=-1)
+    """Returns the ids; words are what has white space between."""
+    words, _, _ = self._tokenizer.split_at_white_space(text)
+    return self._tokenizer.tokenize_words(words)
 
 
 class BertPackInputs(tf.Module):
