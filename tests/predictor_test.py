@@ -243,7 +243,9 @@ def test_masks_are_those_of_the_mask_filler():
     ]
   assert found.predict(["no mask"]) == [{"masks": []}]
   assert "[MASK]" in found.attention("the [MASK] of").tokens
-  with pytest.raises(tf.errors.InvalidArgumentError, match="more word pieces"):
+  with pytest.raises(
+    tf.errors.InvalidArgumentError, match="word pieces of the model"
+  ):
     found.predict(["the " * 500])
 
 
