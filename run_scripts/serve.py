@@ -38,7 +38,7 @@ flags.DEFINE_integer(
 flags.DEFINE_integer(
   "max_batch_size",
   _DEFAULTS.max_batch_size,
-  "Rows that are computed together, and rows of a request.",
+  "Rows that are computed together; more is worth it on a GPU.",
   lower_bound=1,
 )
 flags.DEFINE_float(
@@ -51,6 +51,12 @@ flags.DEFINE_integer(
   "max_queue_size",
   _DEFAULTS.max_queue_size,
   "Requests that may wait; more are refused with status 503.",
+  lower_bound=1,
+)
+flags.DEFINE_integer(
+  "max_rows",
+  _DEFAULTS.max_rows,
+  "Rows of a request; more are refused with status 400.",
   lower_bound=1,
 )
 flags.DEFINE_integer(
@@ -147,6 +153,7 @@ def main() -> None:
     max_batch_size=FLAGS.max_batch_size,
     max_wait_ms=FLAGS.max_wait_ms,
     max_queue_size=FLAGS.max_queue_size,
+    max_rows=FLAGS.max_rows,
     max_request_bytes=FLAGS.max_request_bytes,
     max_text_length=FLAGS.max_text_length,
     stop_timeout_s=FLAGS.stop_timeout_s,

@@ -26,7 +26,7 @@ from bert_tf import predictor as predictor_lib
 from bert_tf.server import rest_json
 
 # Batches of the server, the first for comparison.
-MAX_BATCH_SIZES = (1, 32)
+MAX_BATCH_SIZES = (1, 16)
 
 _PATH = "/v1/models/model:predict"
 # Of probabilities: sums are in another order in a larger batch.

@@ -18,13 +18,15 @@ from bert_tf import (
   fill_mask,
   question_answering,
 )
-from bert_tf.tasks import squad_features
+from bert_tf.tasks import squad_features, squad_predictions
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 GOLDEN = ROOT / "tests" / "golden"
 TINY_SQUAD = GOLDEN / "tiny_squad"
 VOCAB = str(GOLDEN / "tiny" / "vocab.txt")
 WINDOWS = squad_features.WindowConfig(64, 16, 12)
+# With all places among the best, there is always an answer.
+PREDICTIONS = squad_predictions.PredictionConfig(n_best_size=64)
 
 TEXTS = [
   "the of and",
@@ -189,6 +191,7 @@ def test_attention_must_have_been_exported(of_saved_model):
     of_saved_model.attention("the")
 
 
+@pytest.mark.slow
 def test_answers_are_those_of_the_question_answerer():
   found = bert_tf.Predictor(
     export.ExportConfig(
@@ -199,6 +202,7 @@ def test_answers_are_those_of_the_question_answerer():
       max_seq_length=64,
       doc_stride=16,
       max_query_length=12,
+      predictions=PREDICTIONS,
     )
   )
   answerer = question_answering.QuestionAnswerer(
@@ -206,6 +210,7 @@ def test_answers_are_those_of_the_question_answerer():
     VOCAB,
     str(TINY_SQUAD / "bert_model.ckpt"),
     windows=WINDOWS,
+    predictions=PREDICTIONS,
   )
   text = "the of \U0001f600 "
   rows = [
@@ -230,6 +235,7 @@ def test_answers_are_those_of_the_question_answerer():
     )
 
 
+@pytest.mark.slow
 def test_masks_are_those_of_the_mask_filler():
   tiny = GOLDEN / "tiny"
   found = bert_tf.Predictor(str(tiny / "bert_model.ckpt"))

@@ -83,7 +83,7 @@ def model():
 def server():
   with serving_client.running(
     FakeModel(),
-    max_batch_size=4,
+    max_rows=4,
     max_request_bytes=2000,
     max_text_length=100,
   ) as running:
@@ -290,6 +290,34 @@ def test_requests_that_arrive_together_are_one_call(model):
     assert code == 200
     echoes = [prediction["echo"] for prediction in answer["predictions"]]
     assert echoes == body["instances"]
+
+
+def test_a_batch_is_of_texts_that_are_about_as_long(model):
+  model.gate.clear()
+  texts = ["x", "a" * 50, "b", "c" * 48, "dd", "e" * 52]
+  with (
+    serving_client.running(model, max_batch_size=3, max_wait_ms=0) as server,
+    concurrent.futures.ThreadPoolExecutor(len(texts)) as pool,
+  ):
+    asked = []
+    for text in texts:  # The first is computed, the others wait.
+      asked.append(pool.submit(ask, server.url, PREDICT, instances(text)))
+      time.sleep(0.2)
+    model.gate.set()
+    assert [future.result()[0] for future in asked] == [200] * len(texts)
+  assert [sorted(call) for call in model.calls] == [
+    ["x"],
+    ["a" * 50, "c" * 48, "e" * 52],
+    ["b", "dd"],
+  ]
+
+
+def test_a_request_of_more_rows_than_a_batch_is_computed_alone(model):
+  rows = [str(i) for i in range(9)]
+  with serving_client.running(model, max_batch_size=4) as server:
+    code, found = ask(server.url, PREDICT, instances(*rows))
+  assert [prediction["echo"] for prediction in found["predictions"]] == rows
+  assert model.calls == [rows]
 
 
 def test_one_who_fails_takes_no_other_along(model):

@@ -42,9 +42,10 @@ class ServerConfig:
     model_name: in the paths.
     host: address to listen at.
     port: to listen at; 0 for any that is free.
-    max_batch_size: rows that are computed together, and rows of a request.
+    max_batch_size: rows that are computed together.
     max_wait_ms: how long a request waits for others to be computed with.
     max_queue_size: requests that may wait.
+    max_rows: of a request.
     max_request_bytes: of a request's body.
     max_text_length: bytes of a text, in UTF-8.
     read_timeout_s: how long a request may take to arrive.
@@ -54,9 +55,10 @@ class ServerConfig:
   model_name: str = "model"
   host: str = "127.0.0.1"
   port: int = 8501
-  max_batch_size: int = 32
+  max_batch_size: int = 16
   max_wait_ms: float = 2.0
   max_queue_size: int = 256
+  max_rows: int = 128
   max_request_bytes: int = 1 << 20
   max_text_length: int = 20000
   read_timeout_s: float = 30.0
@@ -95,9 +97,7 @@ class Server:
       )
     self._predictor = predictor
     self._config = config
-    self._limits = rest_json.Limits(
-      config.max_batch_size, config.max_text_length
-    )
+    self._limits = rest_json.Limits(config.max_rows, config.max_text_length)
     self._batch_config = batching.BatchConfig(
       config.max_batch_size, config.max_wait_ms / 1e3, config.max_queue_size
     )
@@ -233,7 +233,7 @@ class Server:
     )
     function = self._predictor.functions[asked.signature_name]
     outputs = await self._batcher.submit(
-      asked.signature_name, asked.inputs, function.has_batches()
+      asked.signature_name, asked.inputs, asked.length, function.has_batches()
     )
     # Neither depends on what it was computed with.
     outputs = answers.trimmed(outputs)

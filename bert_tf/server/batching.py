@@ -21,7 +21,7 @@ class BatchConfig:
   """How requests are put together.
 
   Attributes:
-    max_batch_size: rows of a call; one request has no more.
+    max_batch_size: rows of a call; a request that has more is computed alone.
     max_wait_s: how long the first of a batch waits for others, in seconds.
     max_queue_size: requests that may wait.
   """
@@ -49,6 +49,7 @@ class _Waiting:
     name: of the function.
     inputs: arrays of its rows.
     num_rows: how many.
+    size: about how long the longest is.
     arrived: when, by time.monotonic.
     result: its outputs, once they are there.
   """
@@ -57,6 +58,7 @@ class _Waiting:
   name: str
   inputs: Arrays
   num_rows: int
+  size: int
   arrived: float
   result: asyncio.Future
 
@@ -89,13 +91,19 @@ class Batcher:
     self.num_batches = self.num_requests = 0
 
   async def submit(
-    self, name: str, inputs: Arrays, can_be_joined: bool = True
+    self,
+    name: str,
+    inputs: Arrays,
+    size: int = 0,
+    can_be_joined: bool = True,
   ) -> Arrays:
     """Returns the outputs of a request.
 
     Args:
       name: of the function.
       inputs: its arrays.
+      size: about how long the longest row is; where more wait than are
+        computed together, those are that are about as long.
       can_be_joined: whether its rows may stand in a batch with others'.
 
     Raises:
@@ -114,6 +122,7 @@ class Batcher:
       name,
       inputs,
       len(next(iter(inputs.values()))),
+      size,
       time.monotonic(),
       asyncio.get_running_loop().create_future(),
     )
@@ -136,7 +145,7 @@ class Batcher:
         self._arrival.clear()
         await self._arrival.wait()
       await self._company(self._waiting[0])
-      batch = self._take(self._waiting[0].key)
+      batch = self._take()
       if batch:
         await self._answer(batch)
 
@@ -157,21 +166,26 @@ class Batcher:
     """Returns how many rows wait that can be computed together."""
     return sum(w.num_rows for w in self._waiting if w.key == key)
 
-  def _take(self, key: Hashable) -> list[_Waiting]:
-    """Returns the next batch, which waits no longer."""
-    room = self._config.max_batch_size
-    taken, left = [], collections.deque()
-    for waiting in self._waiting:
-      if waiting.result.cancelled():  # Who asked has gone.
-        continue
+  def _take(self) -> list[_Waiting]:
+    """Returns the next batch, which waits no longer.
+
+    That is the request that has waited longest, and those with it that are
+    nearest to its size: all are filled up to the longest.
+    """
+    # Some who asked have gone.
+    waiting = [w for w in self._waiting if not w.result.cancelled()]
+    batch, room = [], self._config.max_batch_size
+    for candidate in sorted(
+      waiting, key=lambda w: abs(w.size - waiting[0].size)
+    ):
       # The first is taken whatever its size.
-      if waiting.key == key and (waiting.num_rows <= room or not taken):
-        taken.append(waiting)
-        room -= waiting.num_rows
-      else:
-        left.append(waiting)
-    self._waiting = left
-    return taken
+      fits = candidate.num_rows <= room or candidate is waiting[0]
+      if candidate.key == waiting[0].key and fits:
+        batch.append(candidate)
+        room -= candidate.num_rows
+    taken = set(batch)
+    self._waiting = collections.deque(w for w in waiting if w not in taken)
+    return batch
 
   async def _answer(self, batch: Sequence[_Waiting]) -> None:
     """Computes a batch; if it fails, each of its requests by itself."""

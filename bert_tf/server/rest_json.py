@@ -55,6 +55,18 @@ class PredictRequest:
     """How many rows there are, 1 at least."""
     return len(next(iter(self.inputs.values())))
 
+  @property
+  def length(self) -> int:
+    """How many bytes the texts of the longest row have."""
+    lengths = [
+      np.vectorize(len, otypes=[int])(array).reshape(len(array), -1)
+      for array in self.inputs.values()
+      if array.dtype == object
+    ]
+    return (
+      int(sum(rows.sum(axis=1) for rows in lengths).max()) if lengths else 0
+    )
+
 
 def parse(body: bytes) -> dict[str, Any]:
   """Returns the JSON object of a request.
