@@ -55,7 +55,7 @@ def measure(
   texts: Sequence[str],
   num_clients: int,
 ) -> None:
-  """Prints errors, wrong answers, requests/s and latencies.
+  """Prints errors, wrong answers, requests/s, latencies and CPU time.
 
   Args:
     model: of serve.py.
@@ -70,19 +70,25 @@ def measure(
   title = f"{num_clients} x {len(texts) / num_clients:g}"
   print(
     f"{title:16}{'errors':>8}{'wrong':>7}{'requests/s':>12}{'p50 ms':>8}"
-    f"{'p95 ms':>8}{'max ms':>8}"
+    f"{'p95 ms':>8}{'max ms':>8}{'CPU ms':>8}"
   )
   for size in MAX_BATCH_SIZES:
-    with _serving(model, [*settings, f"--max_batch_size={size}"]) as url:
+    flag = f"--max_batch_size={size}"
+    with _serving(model, [*settings, flag]) as (url, process_id):
       _asked(url, bodies[:num_clients], num_clients)  # The first are slower.
-      start = time.perf_counter()
+      start, cpu_start = time.perf_counter(), _cpu_seconds(process_id)
       found = _asked(url, bodies, num_clients)
       seconds = time.perf_counter() - start
-    _print_row(f"batches to {size}", found, expected, seconds)
+      cpu_seconds = _cpu_seconds(process_id) - cpu_start
+    _print_row(f"batches to {size}", found, expected, seconds, cpu_seconds)
 
 
 def _print_row(
-  name: str, found: Sequence[Response], expected: Sequence[Any], seconds: float
+  name: str,
+  found: Sequence[Response],
+  expected: Sequence[Any],
+  seconds: float,
+  cpu_seconds: float,
 ) -> None:
   """Prints a line of the table, and the errors that there were."""
   errors = [str(each.answer) for each in found if each.status != 200]
@@ -94,7 +100,7 @@ def _print_row(
   p50, p95 = np.percentile(times, [50, 95])
   print(
     f"{name:16}{len(errors):8}{wrong:7}{len(found) / seconds:12.1f}{p50:8.0f}"
-    f"{p95:8.0f}{times.max():8.0f}",
+    f"{p95:8.0f}{times.max():8.0f}{1e3 * cpu_seconds / len(found):8.1f}",
     flush=True,
   )
   for error, count in collections.Counter(errors).most_common(3):
@@ -102,8 +108,8 @@ def _print_row(
 
 
 @contextlib.contextmanager
-def _serving(model: str, settings: Sequence[str]) -> Iterator[str]:
-  """Yields the address of a serve.py, which is stopped afterwards."""
+def _serving(model: str, settings: Sequence[str]) -> Iterator[tuple[str, int]]:
+  """Yields address and process id of a serve.py, stopped afterwards."""
   script = os.path.join(os.path.dirname(__file__), "serve.py")
   process = subprocess.Popen(
     [sys.executable, script, f"--model={model}", "--port=0", *settings],
@@ -122,13 +128,24 @@ def _serving(model: str, settings: Sequence[str]) -> Iterator[str]:
         process.wait(timeout=_TIMEOUT_S)
         reader.join()
         raise ValueError("".join(errors[-1:]).strip())
-      yield address[0]
+      yield address[0], process.pid
     finally:
       process.terminate()
       process.wait(timeout=_TIMEOUT_S)
       reader.join()
   if process.returncode:
     raise ValueError(f"serve.py ended with status {process.returncode}.")
+
+
+def _cpu_seconds(process_id: int) -> float:
+  """Returns what a process has used of the cores; nan but on Linux."""
+  try:
+    with open(f"/proc/{process_id}/stat") as reader:
+      fields = reader.read().rpartition(")")[2].split()
+  except OSError:
+    return float("nan")
+  # Of the user's and the system's time, the 14th and 15th of all fields.
+  return sum(map(int, fields[11:13])) / os.sysconf("SC_CLK_TCK")
 
 
 def _rows(
