@@ -9,6 +9,7 @@ setuptools.setup(
   license="Apache-2.0",
   python_requires=">=3.10,<3.14",
   packages=setuptools.find_packages(include=["bert_tf", "bert_tf.*"]),
+  package_data={"bert_tf.server": ["page.html"]},
   install_requires=[
     "tensorflow>=2.20,<2.22",
     # The same minor version as tensorflow: its compiled operations are bound
@@ -27,6 +28,7 @@ setuptools.setup(
     "ner": ["seqeval"],
     "beam": ["apache-beam"],
     "plots": ["matplotlib"],
+    "serve": ["aiohttp>=3.9"],
     "test": [
       "pytest",
       "pytest-xdist",
@@ -35,6 +37,7 @@ setuptools.setup(
       "safetensors",
       "seqeval",
       "apache-beam",
+      "aiohttp>=3.9",
       "tf-models-official>=2.20,<2.22",
       "setuptools<81",
     ],

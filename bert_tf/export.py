@@ -22,6 +22,7 @@ from bert_tf import (
   tokenization,
 )
 from bert_tf.serving import (
+  attention,
   choices,
   classification,
   encoders,
@@ -78,6 +79,7 @@ class ExportConfig:
     max_query_length: of SQuAD's windows.
     predictions: how SQuAD's answers are chosen.
     top_k: tokens a mask of a pre-trained model.
+    with_attention: whether a model with a head shows its attention too.
   """
 
   export_dir: str
@@ -94,6 +96,7 @@ class ExportConfig:
     squad_predictions.PredictionConfig()
   )
   top_k: int = 5
+  with_attention: bool = False
 
 
 class Served(tf.Module):
@@ -120,6 +123,27 @@ def run(config: ExportConfig) -> str:
       label map do not fit it or are not found, or if the folder is not empty.
   """
   saved_models.check_is_free(config.export_dir)
+  task, module, signatures = build(config)
+  saved_models.write(config.export_dir, module, signatures)
+  return task
+
+
+def build(
+  config: ExportConfig,
+) -> tuple[str, tf.Module, saved_models.Signatures]:
+  """Returns what `run` writes, to be used from memory.
+
+  Returns:
+    The task; the module, which has to be kept as long as its functions are
+    called; and the functions by name.
+
+  Raises:
+    ValueError: as `run`, but for the folder, which is not looked at.
+  """
+  if config.with_attention and not config.with_text:
+    raise ValueError(
+      "--attention is of texts, which --notext leaves out; set one of the two."
+    )
   reader = checkpoints.CheckpointReader(
     checkpoints.prefix_of(config.init_checkpoint)
   )
@@ -131,9 +155,7 @@ def run(config: ExportConfig) -> str:
   config = dataclasses.replace(config, task=task)
   if task != PREPROCESSING:
     _check_head(reader, task)
-  module, signatures = _build(config, reader, folders)
-  saved_models.write(config.export_dir, module, signatures)
-  return task
+  return task, *_build(config, reader, folders)
 
 
 def _build(
@@ -166,6 +188,10 @@ def _build(
     )
     return module, module.signatures()
   signatures = _signatures(config, named, labels, tokenizer, length)
+  if config.with_attention:
+    signatures |= attention.signatures(
+      model.bert, named, tokenizer, length, config.task == "pretraining"
+    )
   return Served(named, tokenizer), signatures
 
 

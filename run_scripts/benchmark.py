@@ -6,9 +6,11 @@ python run_scripts/benchmark.py train
 python run_scripts/benchmark.py padding --data_dir=MRPC --vocab_file=vocab.txt
 python run_scripts/benchmark.py scaling
 python run_scripts/benchmark.py export --init_checkpoint=bert_model.ckpt
+python run_scripts/benchmark.py serving --model=out --vocab_file=vocab.txt
 """
 
 import os
+import random
 import resource
 import statistics
 import sys
@@ -20,6 +22,7 @@ import common_flags
 import export_benchmark
 import numpy as np
 import scaling_benchmark
+import serving_benchmark
 import tensorflow as tf
 from absl import flags
 
@@ -28,6 +31,7 @@ from bert_tf import (
   estimator,
   input_pipeline,
   modeling,
+  predictor,
   pretraining_data,
   pretraining_shards,
   tokenization,
@@ -81,6 +85,15 @@ flags.DEFINE_string(
   "hf_model_dir",
   None,
   "For export: the same model as transformers saves it, to time as well.",
+)
+flags.DEFINE_string(
+  "model", None, "For serving: what serve.py is given; needs aiohttp."
+)
+flags.DEFINE_integer(
+  "num_clients", 50, "For serving: clients at the same time.", lower_bound=1
+)
+flags.DEFINE_integer(
+  "num_requests", 20, "For serving: requests of each client.", lower_bound=1
 )
 
 # The original's FullTokenizer on two CPU cores (it uses one), recorded by
@@ -359,6 +372,29 @@ def benchmark_scaling() -> None:
   )
 
 
+def benchmark_serving() -> None:
+  """Prints what a server answers to many clients, and how fast."""
+  if not FLAGS.model:
+    raise ValueError("serving needs --model, of serve.py.")
+  names = ("vocab_file", "bert_config_file", "do_lower_case")
+  given = {name: FLAGS[name].value for name in names if FLAGS[name].present}
+  served = predictor.Predictor(FLAGS.model, **given)
+  lines = [
+    line
+    for path in corpus.input_files(FLAGS.input_file)
+    for line in corpus.read_lines(path)
+  ]
+  sentences = [line for line in map(str.strip, lines) if 40 <= len(line) <= 300]
+  count = FLAGS.num_clients * FLAGS.num_requests
+  serving_benchmark.measure(
+    FLAGS.model,
+    [f"--{name}={value}" for name, value in given.items()],
+    served,
+    random.Random(0).choices(sentences, k=count),
+    FLAGS.num_clients,
+  )
+
+
 def benchmark_export() -> None:
   """Prints the milliseconds that SavedModels take for 1 and 32 texts."""
   if not FLAGS.init_checkpoint:
@@ -380,6 +416,7 @@ BENCHMARKS = {
   "padding": benchmark_padding,
   "scaling": benchmark_scaling,
   "export": benchmark_export,
+  "serving": benchmark_serving,
 }
 
 if __name__ == "__main__":

@@ -1,11 +1,12 @@
 """What every script shares: how it starts and how it reports a mistake."""
 
 import os
-import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
 
 from absl import app, logging
+
+from bert_tf import error_text
 
 # TensorFlow's own start-up notes; what this project logs is not affected.
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "1")
@@ -27,9 +28,7 @@ def report(error: Exception) -> None:
   logging.debug("Where it was raised:", exc_info=error)
   message = str(error) or type(error).__name__
   if isinstance(error, _op_errors()):
-    # The rest says where in the graph. An assertion's words stand in it.
-    assertion = re.search(r"assertion failed: \[(.*?)\]", message, re.DOTALL)
-    message = assertion[1] if assertion else message.splitlines()[0]
+    message = error_text.of_operation(message)
   script = os.path.basename(sys.argv[0])
   print(f"{script}: error: {message}", file=sys.stderr, flush=True)
 

@@ -57,6 +57,12 @@ flags.DEFINE_bool(
   "Whether the model takes texts too. Without, it needs no vocabulary, nor the "
   "operations of tensorflow-text where it is served.",
 )
+flags.DEFINE_bool(
+  "attention",
+  False,
+  "Whether a model with a head has functions that show its attention, as the "
+  "page of serve.py draws it.",
+)
 flags.DEFINE_integer(
   "top_k", 5, "Of pretraining: tokens a [MASK].", lower_bound=1
 )
@@ -122,6 +128,7 @@ def main() -> None:
         FLAGS.null_score_diff_threshold,
       ),
       top_k=FLAGS.top_k,
+      with_attention=FLAGS.attention,
     )
   )
   print(f"{FLAGS.export_dir}: {task} of {FLAGS.init_checkpoint}")

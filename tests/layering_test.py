@@ -12,8 +12,8 @@ PACKAGE = ROOT / "bert_tf"
 
 LAYERS = {
   0: (
-    "character_tables corpus file_access masking metrics pydoc_corpus "
-    "tokenization vocabulary worker_pool"
+    "answers character_tables corpus error_text file_access masking metrics "
+    "pydoc_corpus tokenization vocabulary worker_pool"
   ),
   1: (
     "checkpoints distribution dropout features heads input_pipeline losses "
@@ -31,8 +31,10 @@ LAYERS = {
     "interop.convert interop.hugging_face interop.hugging_face_files "
     "interop.keras_weights interop.model_garden interop.object_graph "
     "interop.original interop.pretrained pretraining_beam "
-    "pretraining_data question_answering "
-    "pretraining_shards serving.choices serving.classification "
+    "pretraining_data predictor question_answering "
+    "pretraining_shards served_functions server.application "
+    "server.attention_json server.batching server.page server.rest_json "
+    "serving.attention serving.choices serving.classification "
     "serving.context_windows serving.encoders serving.masks serving.spans "
     "serving.words tasks.classification tasks.classification_data "
     "tasks.classification_results tasks.examples tasks.glue tasks.label_map "
@@ -107,6 +109,7 @@ INSIDE_A_LAYER = {
   ("interop.original", "interop.pretrained"),
   ("interop.pretrained", "tasks.examples"),
   ("interop.pretrained", "tasks.label_map"),
+  ("export", "serving.attention"),
   ("export", "serving.choices"),
   ("export", "serving.classification"),
   ("export", "serving.encoders"),
@@ -125,6 +128,20 @@ INSIDE_A_LAYER = {
   ("serving.spans", "serving.context_windows"),
   ("serving.spans", "tasks.squad_features"),
   ("serving.spans", "tasks.squad_predictions"),
+  ("predictor", "export"),
+  ("predictor", "served_functions"),
+  ("predictor", "serving.attention"),
+  ("served_functions", "export"),
+  ("server.application", "predictor"),
+  ("server.application", "server.attention_json"),
+  ("server.application", "server.batching"),
+  ("server.application", "server.page"),
+  ("server.application", "server.rest_json"),
+  ("server.attention_json", "server.rest_json"),
+  ("server.attention_json", "serving.attention"),
+  ("server.rest_json", "served_functions"),
+  ("serving.attention", "fill_mask"),
+  ("serving.attention", "serving.masks"),
   ("pretraining_shards", "pretraining_data"),
   ("question_answering", "tasks.squad_data"),
   ("question_answering", "tasks.squad_features"),

@@ -78,6 +78,18 @@ def signatures(
   return {**found, saved_models.TEXT: text, saved_models.DEFAULT: text}
 
 
+def marked_pieces(
+  tokenizer: text_ops.BertTokenizer, mask_id: int, texts: Tensor
+) -> tf.RaggedTensor:
+  """Returns the word pieces of texts, masks kept whole, int32 [B, (pieces)]."""
+  parts = tf.strings.split(texts, fill_mask.MASK)  # [B, (parts)]
+  pieces = tokenizer.tokenize(parts.values)
+  marks = tf.fill([tf.shape(parts.values)[0], 1], mask_id)
+  # A mask behind every part; a text has one fewer.
+  marked = parts.with_values(tf.concat([pieces, marks], axis=1))
+  return marked.merge_dims(1, 2)[:, :-1]
+
+
 def _packed(
   tokenizer: text_ops.BertTokenizer,
   mask_id: int,
@@ -85,12 +97,7 @@ def _packed(
   max_positions: int,
 ) -> dict[str, Tensor]:
   """Returns [CLS] text [SEP], masks kept whole, as int32 [B, F]."""
-  parts = tf.strings.split(texts, fill_mask.MASK)  # [B, (parts)]
-  pieces = tokenizer.tokenize(parts.values)
-  marks = tf.fill([tf.shape(parts.values)[0], 1], mask_id)
-  # A mask behind every part; a text has one fewer.
-  marked = parts.with_values(tf.concat([pieces, marks], axis=1))
-  segments = marked.merge_dims(1, 2)[:, :-1]  # [B, (pieces)]
+  segments = marked_pieces(tokenizer, mask_id, texts)
   longest = tf.cast(tf.reduce_max(segments.row_lengths()), tf.int32) + 2
   check = tf.debugging.assert_less_equal(
     longest,

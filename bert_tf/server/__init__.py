@@ -1,0 +1,1 @@
+"""A server of one model, with the paths of TensorFlow Serving."""

@@ -1,0 +1,347 @@
+"""The paths of TensorFlow Serving's REST interface, a page, and their limits.
+
+aiohttp does what is HTTP; it is one package for server, limits and an end that
+waits for what runs.
+"""
+
+import asyncio
+import contextlib
+import dataclasses
+import json
+import signal
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+from absl import logging
+
+from bert_tf import answers, error_text
+from bert_tf import predictor as predictor_lib
+from bert_tf.server import attention_json, batching, page, rest_json
+
+try:
+  from aiohttp import web
+except ImportError as error:
+  raise ImportError(
+    "serving needs aiohttp: pip install 'bert_tf[serve]', or pip install "
+    "aiohttp."
+  ) from error
+
+_MODEL_PATH = "/v1/models/{name:[^/:]+}"
+_VERSION_PATH = "/v1/models/{name:[^/:]+}/versions/{version:[0-9]+}"
+
+_Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+
+@dataclasses.dataclass(frozen=True)
+class ServerConfig:
+  """How a model is served.
+
+  Attributes:
+    model_name: in the paths.
+    host: address to listen at.
+    port: to listen at; 0 for any that is free.
+    max_batch_size: rows that are computed together.
+    max_wait_ms: how long a request waits for others to be computed with.
+    max_queue_size: requests that may wait.
+    max_rows: of a request.
+    max_request_bytes: of a request's body.
+    max_text_length: bytes of a text, in UTF-8.
+    read_timeout_s: how long a request may take to arrive.
+    stop_timeout_s: how long what runs has to end when the server is stopped.
+  """
+
+  model_name: str = "model"
+  host: str = "127.0.0.1"
+  port: int = 8501
+  max_batch_size: int = 16
+  max_wait_ms: float = 2.0
+  max_queue_size: int = 256
+  max_rows: int = 128
+  max_request_bytes: int = 1 << 20
+  max_text_length: int = 20000
+  read_timeout_s: float = 30.0
+  stop_timeout_s: float = 30.0
+
+
+class _HttpError(Exception):
+  """A request that is answered with an error.
+
+  Args:
+    status: of HTTP.
+    message: for who asked.
+  """
+
+  def __init__(self, status: int, message: str):
+    super().__init__(message)
+    self.status = status
+
+
+class Server:
+  """Serves a model from its start to its stop, in one event loop.
+
+  Args:
+    predictor: the model.
+    config: how it is served.
+
+  Raises:
+    ValueError: if the config has values that cannot be.
+  """
+
+  def __init__(self, predictor: predictor_lib.Predictor, config: ServerConfig):
+    if not config.model_name or set(config.model_name) & set("/: "):
+      raise ValueError(
+        f"model_name {config.model_name!r} cannot stand in a path; leave out "
+        "slashes, colons and blanks."
+      )
+    self._predictor = predictor
+    self._config = config
+    self._limits = rest_json.Limits(config.max_rows, config.max_text_length)
+    self._batch_config = batching.BatchConfig(
+      config.max_batch_size, config.max_wait_ms / 1e3, config.max_queue_size
+    )
+    self._page = page.load()
+
+  async def start(self) -> str:
+    """Starts to listen; returns the address, http://HOST:PORT.
+
+    Raises:
+      OSError: if it cannot listen there.
+    """
+    self._batcher = batching.Batcher(self._compute, self._batch_config)
+    application = web.Application(
+      middlewares=[self._guarded],
+      client_max_size=self._config.max_request_bytes,
+    )
+    application.add_routes(self._routes())
+    self._runner = web.AppRunner(
+      application,
+      access_log=None,
+      shutdown_timeout=self._config.stop_timeout_s,
+    )
+    await self._runner.setup()
+    site = web.TCPSite(self._runner, self._config.host, self._config.port)
+    try:
+      await site.start()
+    except OSError:
+      await self._batcher.close()
+      await self._runner.cleanup()
+      raise
+    host, port = self._runner.addresses[0][:2]
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+  async def stop(self) -> None:
+    """Takes no more connections, finishes what there is, and ends."""
+    await self._runner.cleanup()
+    await self._batcher.close()
+    logging.info(
+      "Answered %d requests in %d batches.",
+      self._batcher.num_requests,
+      self._batcher.num_batches,
+    )
+
+  def _routes(self) -> list[web.RouteDef]:
+    routes = [
+      web.get("/", self._get_page),
+      web.get("/health", self._get_health),
+    ]
+    for path in (_MODEL_PATH, _VERSION_PATH):
+      routes += [
+        web.get(path, self._get_status),
+        web.get(f"{path}/metadata", self._get_metadata),
+        web.post(f"{path}:predict", self._predict),
+        web.post(f"{path}:attention", self._attention),
+      ]
+    return routes
+
+  @web.middleware
+  async def _guarded(
+    self, request: web.Request, handler: _Handler
+  ) -> web.StreamResponse:
+    """Answers errors as JSON."""
+    try:
+      return await handler(request)
+    except _HttpError as error:
+      return _error(error.status, str(error))
+    except web.HTTPRequestEntityTooLarge:
+      return _error(
+        413,
+        f"the request is larger than {self._config.max_request_bytes} bytes.",
+      )
+    except web.HTTPException as error:  # No such path, or not for this method.
+      status = error.status
+      message = f"Malformed request: {request.method} {request.path:.200}"
+      return _error(status, message, allow=error.headers.get("Allow"))
+    except ValueError as error:
+      return _error(400, str(error))
+    except batching.QueueFullError as error:
+      return _error(503, str(error))
+    except tf.errors.InvalidArgumentError as error:
+      return _error(400, error_text.of_operation(error.message))
+    except tf.errors.OpError as error:
+      logging.exception("A request failed:")
+      return _error(500, error_text.of_operation(error.message))
+
+  def _compute(
+    self, name: str, inputs: Mapping[str, np.ndarray]
+  ) -> dict[str, np.ndarray]:
+    return self._predictor.functions[name](inputs)
+
+  async def _get_page(self, request: web.Request) -> web.Response:
+    return web.Response(
+      text=self._page.html,
+      content_type="text/html",
+      charset="utf-8",
+      headers=self._page.headers,
+    )
+
+  async def _get_health(self, request: web.Request) -> web.Response:
+    health = {
+      "status": "ok",
+      "model": self._config.model_name,
+      "version": str(self._predictor.version),
+    }
+    return _json(health)
+
+  async def _get_status(self, request: web.Request) -> web.Response:
+    name = request.match_info["name"]
+    if not self._has(request):
+      raise _HttpError(404, f"Could not find any versions of model {name:.100}")
+    state = {
+      "version": str(self._predictor.version),
+      "state": "AVAILABLE",
+      "status": {"error_code": "OK", "error_message": ""},
+    }
+    return _json({"model_version_status": [state]})
+
+  async def _get_metadata(self, request: web.Request) -> web.Response:
+    self._check_model(request)
+    return _json(
+      rest_json.metadata(
+        self._config.model_name,
+        self._predictor.version,
+        self._predictor.functions,
+      )
+    )
+
+  async def _predict(self, request: web.Request) -> web.Response:
+    self._check_model(request)
+    value = rest_json.parse(await self._body(request))
+    asked = rest_json.predict_request(
+      value, self._predictor.functions, self._limits
+    )
+    function = self._predictor.functions[asked.signature_name]
+    outputs = await self._batcher.submit(
+      asked.signature_name, asked.inputs, asked.length, function.has_batches()
+    )
+    # Neither depends on what it was computed with.
+    outputs = answers.trimmed(outputs)
+    return _json(rest_json.predict_response(asked, outputs))
+
+  async def _attention(self, request: web.Request) -> web.Response:
+    self._check_model(request)
+    value = rest_json.parse(await self._body(request))
+    asked = attention_json.parse(value, self._predictor.functions, self._limits)
+    outputs = await self._batcher.submit(
+      asked.signature_name, asked.inputs, can_be_joined=False
+    )
+    return _json(attention_json.response(asked, outputs))
+
+  def _has(self, request: web.Request) -> bool:
+    """Returns whether the model of a path is the one that is served."""
+    version = request.match_info.get("version")
+    is_version = version is None or version == str(self._predictor.version)
+    return is_version and request.match_info["name"] == self._config.model_name
+
+  def _check_model(self, request: web.Request) -> None:
+    if not self._has(request):
+      name = request.match_info["name"][:100]
+      version = request.match_info.get("version")
+      which = f"Latest({name})"
+      if version:
+        which = f"Specific({name}, {version:.20})"
+      raise _HttpError(404, f"Servable not found for request: {which}")
+
+  async def _body(self, request: web.Request) -> bytes:
+    """Returns the body of a request; raises where it is too large or slow."""
+    if (request.content_length or 0) > self._config.max_request_bytes:
+      raise web.HTTPRequestEntityTooLarge(
+        self._config.max_request_bytes, request.content_length
+      )
+    try:
+      return await asyncio.wait_for(request.read(), self._config.read_timeout_s)
+    except asyncio.TimeoutError:
+      raise _HttpError(
+        408,
+        f"the request took more than {self._config.read_timeout_s:g} s to "
+        "arrive.",
+      ) from None
+
+
+@contextlib.asynccontextmanager
+async def running(
+  predictor: predictor_lib.Predictor, config: ServerConfig
+) -> AsyncIterator[str]:
+  """Yields the address of a server, which stops afterwards."""
+  server = Server(predictor, config)
+  url = await server.start()
+  try:
+    yield url
+  finally:
+    await server.stop()
+
+
+def run(
+  predictor: predictor_lib.Predictor,
+  config: ServerConfig,
+  started: Callable[[str], None],
+) -> None:
+  """Serves until SIGTERM or Ctrl-C; a second one ends at once.
+
+  Args:
+    predictor: the model.
+    config: how it is served.
+    started: called with the address once requests are answered.
+
+  Raises:
+    ValueError: if the config has values that cannot be.
+    OSError: if it cannot listen there.
+  """
+  asyncio.run(_run(predictor, config, started))
+
+
+async def _run(
+  predictor: predictor_lib.Predictor,
+  config: ServerConfig,
+  started: Callable[[str], None],
+) -> None:
+  loop = asyncio.get_running_loop()
+  stopped = asyncio.Event()
+
+  def stop(number: int) -> None:
+    logging.info("%s: finishing, then stopping.", signal.Signals(number).name)
+    for each in (signal.SIGTERM, signal.SIGINT):
+      loop.remove_signal_handler(each)
+    stopped.set()
+
+  async with running(predictor, config) as url:
+    for number in (signal.SIGTERM, signal.SIGINT):
+      loop.add_signal_handler(number, stop, number)
+    started(url)
+    await stopped.wait()
+
+
+def _json(value: Mapping[str, Any], status: int = 200) -> web.Response:
+  """Returns a response as TensorFlow Serving writes it."""
+  text = json.dumps(value, ensure_ascii=False) + "\n"
+  return web.Response(text=text, status=status, content_type="application/json")
+
+
+def _error(status: int, message: str, allow: str | None = None) -> web.Response:
+  response = _json({"error": message}, status)
+  if allow:
+    response.headers["Allow"] = allow
+  if status == 503:
+    response.headers["Retry-After"] = "1"
+  return response

@@ -1,0 +1,93 @@
+"""Requests for a model's attention, which the page draws.
+
+TensorFlow Serving has no such path; `:predict` of the same signature returns
+all layers and heads, megabytes of them.
+"""
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from bert_tf.server import rest_json
+from bert_tf.serving import attention
+
+# Of the weights, so that a matrix is short to write.
+_DECIMALS = 4
+
+
+@dataclasses.dataclass(frozen=True)
+class AttentionRequest:
+  """What is to be shown.
+
+  Attributes:
+    signature_name: of the function.
+    inputs: the texts, arrays of one row.
+    layer: counted from 0.
+    head: counted from 0; None for the mean of all.
+  """
+
+  signature_name: str
+  inputs: Mapping[str, np.ndarray]
+  layer: int
+  head: int | None
+
+
+def parse(
+  value: Mapping[str, Any],
+  functions: rest_json.Functions,
+  limits: rest_json.Limits,
+) -> AttentionRequest:
+  """Returns what a request asks for.
+
+  Args:
+    value: its object: `text`, of a pair `text_b` too, `layer`, and `head`,
+      null or left out for the mean.
+    functions: the model's.
+    limits: of a request.
+
+  Raises:
+    ValueError: if it does not fit the model, or that shows no attention.
+  """
+  texts = {name: value[name] for name in ("text", "text_b") if name in value}
+  name = attention.PAIR if "text_b" in texts else attention.SINGLE
+  if name not in functions:
+    raise ValueError(
+      "this SavedModel was exported without attention; export it with "
+      "--attention, or serve its checkpoint."
+    )
+  asked = rest_json.predict_request(
+    {"signature_name": name, "instances": [texts]}, functions, limits
+  )
+  shape = functions[name].outputs["attention"].shape  # [B, L, N, F, T]
+  layer = _place("layer", value.get("layer", 0), shape[1])
+  head = value.get("head")
+  if head is not None:
+    head = _place("head", head, shape[2])
+  return AttentionRequest(name, asked.inputs, layer, head)
+
+
+def response(
+  request: AttentionRequest, outputs: Mapping[str, np.ndarray]
+) -> dict[str, Any]:
+  """Returns the object that answers a request."""
+  [probabilities] = outputs["attention"]
+  heads = probabilities[request.layer]  # [N, F, T]
+  shown = heads.mean(axis=0) if request.head is None else heads[request.head]
+  return {
+    "tokens": [token.decode() for token in outputs["tokens"][0]],
+    "layer": request.layer,
+    "head": request.head,
+    "num_layers": len(probabilities),
+    "num_heads": len(heads),
+    "attention": np.round(shown.astype(np.float64), _DECIMALS).tolist(),
+  }
+
+
+def _place(name: str, value: Any, count: int) -> int:
+  if not isinstance(value, int) or isinstance(value, bool):
+    raise ValueError(f"{name} is no number.")
+  if not 0 <= value < count:
+    raise ValueError(f"{name} {value} is not there; use 0 to {count - 1}.")
+  return value

@@ -1,0 +1,53 @@
+"""The page that a person opens, and what a browser may do on it."""
+
+import base64
+import hashlib
+import importlib.resources
+import re
+from collections.abc import Mapping
+from typing import NamedTuple
+
+
+class Page(NamedTuple):
+  """A page.
+
+  Attributes:
+    html: all of it; it asks for nothing but the model's answers.
+    headers: of the response.
+  """
+
+  html: str
+  headers: Mapping[str, str]
+
+
+def load() -> Page:
+  """Returns the page that is installed with the package."""
+  file = importlib.resources.files("bert_tf.server") / "page.html"
+  html = file.read_text(encoding="utf-8")
+  # Texts are never parsed as HTML; if one were, its scripts would not run.
+  policy = "; ".join(
+    [
+      "default-src 'none'",
+      f"script-src {_hashes(html, 'script')}",
+      f"style-src {_hashes(html, 'style')}",
+      "connect-src 'self'",
+      "img-src data:",
+      "base-uri 'none'",
+      "form-action 'none'",
+      "frame-ancestors 'none'",
+    ]
+  )
+  headers = {
+    "Content-Security-Policy": policy,
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cache-Control": "no-cache",
+  }
+  return Page(html, headers)
+
+
+def _hashes(html: str, tag: str) -> str:
+  """Returns the sources of a policy that allow a page's own elements."""
+  contents = re.findall(f"<{tag}>(.*?)</{tag}>", html, re.DOTALL)
+  digests = [hashlib.sha256(text.encode()).digest() for text in contents]
+  return " ".join(f"'sha256-{base64.b64encode(d).decode()}'" for d in digests)

@@ -1,0 +1,384 @@
+"""Requests and responses of TensorFlow Serving's REST interface.
+
+https://www.tensorflow.org/tfx/serving/api_rest says what they look like; the
+errors begin as its own do, and go on to say what is wrong.
+"""
+
+import base64
+import binascii
+import dataclasses
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+from tensorflow.core.framework import types_pb2
+
+from bert_tf import saved_models, served_functions
+
+Functions = Mapping[str, served_functions.Function]
+
+# Outputs whose names end so hold bytes, which are written in Base64.
+_BYTES_SUFFIX = "_bytes"
+
+
+@dataclasses.dataclass(frozen=True)
+class Limits:
+  """What a request may ask for.
+
+  Attributes:
+    max_rows: instances of a request.
+    max_text_length: bytes of a text, in UTF-8.
+  """
+
+  max_rows: int
+  max_text_length: int
+
+
+@dataclasses.dataclass(frozen=True)
+class PredictRequest:
+  """What is to be computed.
+
+  Attributes:
+    signature_name: of the function.
+    inputs: its arrays, all of the same number of rows; texts are bytes.
+    is_row_format: whether the rows were given one by one, as `instances`.
+  """
+
+  signature_name: str
+  inputs: Mapping[str, np.ndarray]
+  is_row_format: bool
+
+  @property
+  def num_rows(self) -> int:
+    """How many rows there are, 1 at least."""
+    return len(next(iter(self.inputs.values())))
+
+  @property
+  def length(self) -> int:
+    """How many bytes the texts of the longest row have."""
+    lengths = [
+      np.vectorize(len, otypes=[int])(array).reshape(len(array), -1)
+      for array in self.inputs.values()
+      if array.dtype == object
+    ]
+    return (
+      int(sum(rows.sum(axis=1) for rows in lengths).max()) if lengths else 0
+    )
+
+
+def parse(body: bytes) -> dict[str, Any]:
+  """Returns the JSON object of a request.
+
+  Raises:
+    ValueError: if it is none.
+  """
+  try:
+    value = json.loads(body.decode("utf-8"))
+  except UnicodeDecodeError as error:
+    raise ValueError(
+      "JSON Parse error: the request is not UTF-8: byte "
+      f"0x{body[error.start]:02x} at offset: {error.start}"
+    ) from error
+  except RecursionError:
+    raise ValueError("JSON Parse error: lists in too many lists.") from None
+  except ValueError as error:
+    raise ValueError(f"JSON Parse error: {error}") from error
+  if not isinstance(value, dict):
+    raise ValueError(
+      f"JSON Value: {_shown(value)} is not a JSON object, such as "
+      '{"instances": [...]}.'
+    )
+  return value
+
+
+def predict_request(
+  value: Mapping[str, Any], functions: Functions, limits: Limits
+) -> PredictRequest:
+  """Returns what a request of `:predict` asks for.
+
+  Args:
+    value: the request's object.
+    functions: the model's.
+    limits: of a request.
+
+  Raises:
+    ValueError: if it does not fit the model or is beyond a limit.
+  """
+  name = value.get("signature_name", saved_models.DEFAULT)
+  if not isinstance(name, str):
+    raise ValueError("'signature_name' key must be a string value.")
+  if name not in functions:
+    raise ValueError(
+      f'Serving signature name: "{name:.100}" not found in signature def; it '
+      f"has {', '.join(sorted(functions))}."
+    )
+  specs = functions[name].inputs
+  is_row_format = "instances" in value
+  if is_row_format and "inputs" in value:
+    raise ValueError(
+      "Not formatted correctly: the request has 'instances' and 'inputs'; "
+      "give one of the two."
+    )
+  if is_row_format:
+    columns = _columns_of_rows(value["instances"], specs, limits)
+  elif "inputs" in value:
+    columns = _columns(value["inputs"], specs)
+  else:
+    raise ValueError("Missing 'inputs' or 'instances' key.")
+  inputs = {
+    key: _array(key, columns[key], spec, limits) for key, spec in specs.items()
+  }
+  counts = {key: len(array) for key, array in inputs.items()}
+  if len(set(counts.values())) > 1:
+    raise ValueError(f"inputs have different numbers of rows: {counts}.")
+  _check_num_rows(next(iter(counts.values())), limits)
+  return PredictRequest(name, inputs, is_row_format)
+
+
+def predict_response(
+  request: PredictRequest, outputs: Mapping[str, np.ndarray]
+) -> dict[str, Any]:
+  """Returns the object that answers a request."""
+  columns = {name: _value(name, array) for name, array in outputs.items()}
+  [first, *others] = columns.values()
+  if not request.is_row_format:
+    return {"outputs": columns if others else first}
+  if not others:
+    return {"predictions": first}
+  rows = [dict(zip(columns, row)) for row in zip(*columns.values())]
+  return {"predictions": rows}
+
+
+def metadata(name: str, version: int, functions: Functions) -> dict[str, Any]:
+  """Returns what a model takes and returns, as a metadata request has it."""
+  definitions = {
+    signature: {
+      "inputs": _tensor_infos(function.inputs),
+      "outputs": _tensor_infos(function.outputs),
+      "method_name": tf.saved_model.PREDICT_METHOD_NAME,
+    }
+    for signature, function in functions.items()
+  }
+  return {
+    "model_spec": {
+      "name": name,
+      "signature_name": "",
+      "version": str(version),
+    },
+    "metadata": {"signature_def": {"signature_def": definitions}},
+  }
+
+
+def _check_num_rows(count: int, limits: Limits) -> None:
+  if not count:
+    raise ValueError("the request has no rows; give one at least.")
+  if count > limits.max_rows:
+    raise ValueError(
+      f"the request has {count} rows; this server takes {limits.max_rows} at "
+      "once: send several requests."
+    )
+
+
+def _columns_of_rows(
+  rows: Any, specs: Mapping[str, tf.TensorSpec], limits: Limits
+) -> dict[str, list]:
+  """Returns the values of each input, a list of all rows."""
+  if not isinstance(rows, list):
+    raise ValueError(
+      f"Expecting 'instances' value to be a list, but got: {_shown(rows)}"
+    )
+  _check_num_rows(len(rows), limits)
+  columns = {name: [] for name in specs}
+  for index, row in enumerate(rows):
+    try:
+      values = _columns(row, specs)
+    except ValueError as error:
+      raise ValueError(
+        f"Failed to process element: {index} of 'instances' list. Error: "
+        f"{error}"
+      ) from error
+    for name, value in values.items():
+      columns[name].append(value)
+  return columns
+
+
+def _columns(value: Any, specs: Mapping[str, tf.TensorSpec]) -> dict[str, Any]:
+  """Returns the values by name; of one input, its value may stand alone."""
+  if not isinstance(value, dict) or _is_base64(value):
+    if len(specs) > 1:
+      raise ValueError(
+        f"{_shown(value)} is not an object of {', '.join(specs)}."
+      )
+    return {name: value for name in specs}
+  for name in value:
+    if name not in specs:
+      raise ValueError(
+        f"there is no input {name!r:.100}; the signature takes "
+        f"{', '.join(specs)}."
+      )
+  for name in specs:
+    if name not in value:
+      raise ValueError(f"JSON object: does not have named input: {name}")
+  return value
+
+
+def _array(
+  name: str, value: Any, spec: tf.TensorSpec, limits: Limits
+) -> np.ndarray:
+  """Returns the array of an input; raises ValueError if it is none."""
+  leaves = []
+  shape = _flattened(name, value, leaves)
+  rank = spec.shape.rank
+  if rank is not None and len(shape) != rank:
+    raise ValueError(
+      f"input {name} has {rank} dimension(s), the first of which is the row; "
+      f"the request has {len(shape)}."
+    )
+  if not spec.shape.is_compatible_with(shape):
+    raise ValueError(
+      f"input {name} has the shape {spec.shape}; the request has {shape}."
+    )
+  convert = _CONVERTERS.get(spec.dtype)
+  if convert is None:
+    raise ValueError(
+      f"input {name} is {spec.dtype.name}, not to be had in JSON"
+    )
+  converted = [convert(name, leaf, spec.dtype) for leaf in leaves]
+  if spec.dtype == tf.string:
+    for text in converted:
+      if len(text) > limits.max_text_length:
+        raise ValueError(
+          f"input {name} has a text of {len(text)} bytes; this server takes "
+          f"{limits.max_text_length}: shorten it."
+        )
+  dtype = spec.dtype.as_numpy_dtype
+  return np.array(converted, dtype=dtype).reshape(shape)
+
+
+def _flattened(name: str, value: Any, leaves: list) -> tuple[int, ...]:
+  """Appends what is no list to `leaves`, and returns the shape."""
+  if not isinstance(value, list):
+    leaves.append(value)
+    return ()
+  shapes = [_flattened(name, item, leaves) for item in value]
+  for shape in shapes[1:]:
+    if len(shape) != len(shapes[0]):
+      raise ValueError(
+        f"Encountered list at unexpected depth in input {name}: Expecting "
+        f"shape {shapes[0]} but got: {shape}"
+      )
+    if shape != shapes[0]:
+      raise ValueError(
+        f"rows of input {name} differ in size: Expecting tensor size: "
+        f"{shapes[0]} but got: {shape}"
+      )
+  return (len(value), *(shapes[0] if shapes else ()))
+
+
+def _to_bytes(name: str, leaf: Any, dtype: tf.DType) -> bytes:
+  """Returns a text in UTF-8, or the bytes that were given in Base64."""
+  if isinstance(leaf, str):
+    try:
+      return leaf.encode("utf-8")
+    except UnicodeEncodeError as error:
+      raise ValueError(
+        f"input {name} is no Unicode text: half a character at {error.start}."
+      ) from error
+  if not _is_base64(leaf):
+    raise _wrong_type(name, leaf, dtype)
+  try:
+    return base64.b64decode(leaf["b64"], validate=True)
+  except (binascii.Error, ValueError) as error:
+    raise ValueError(f"input {name} is no Base64: {error}") from error
+
+
+def _to_int(name: str, leaf: Any, dtype: tf.DType) -> int:
+  # A bool is an int to Python.
+  if not isinstance(leaf, int) or isinstance(leaf, bool):
+    raise _wrong_type(name, leaf, dtype)
+  if not dtype.min <= leaf <= dtype.max:
+    raise ValueError(f"input {name}: {_shown(leaf)} is beyond {dtype.name}.")
+  return leaf
+
+
+def _to_float(name: str, leaf: Any, dtype: tf.DType) -> float:
+  if not isinstance(leaf, int | float) or isinstance(leaf, bool):
+    raise _wrong_type(name, leaf, dtype)
+  try:
+    return float(leaf)
+  except OverflowError as error:
+    raise ValueError(f"input {name}: {error}") from error
+
+
+def _to_bool(name: str, leaf: Any, dtype: tf.DType) -> bool:
+  if not isinstance(leaf, bool):
+    raise _wrong_type(name, leaf, dtype)
+  return leaf
+
+
+_CONVERTERS = {
+  tf.string: _to_bytes,
+  tf.int32: _to_int,
+  tf.int64: _to_int,
+  tf.float32: _to_float,
+  tf.float64: _to_float,
+  tf.bool: _to_bool,
+}
+
+
+def _wrong_type(name: str, leaf: Any, dtype: tf.DType) -> ValueError:
+  return ValueError(
+    f"JSON Value: {_shown(leaf)} of input {name} is not of expected type: "
+    f"{dtype.name}"
+  )
+
+
+def _is_base64(value: Any) -> bool:
+  return (
+    isinstance(value, dict)
+    and value.keys() == {"b64"}
+    and isinstance(value["b64"], str)
+  )
+
+
+def _shown(value: Any) -> str:
+  """Returns the beginning of a value, to be named in an error."""
+  text = json.dumps(value)
+  return text if len(text) <= 60 else f"{text[:60]}..."
+
+
+def _value(name: str, array: np.ndarray) -> Any:
+  """Returns an output as lists of what JSON has."""
+  if array.dtype != object:
+    return array.tolist()
+  return _bytes_value(array.tolist(), name.endswith(_BYTES_SUFFIX))
+
+
+def _bytes_value(value: Any, is_base64: bool) -> Any:
+  if isinstance(value, list):
+    return [_bytes_value(item, is_base64) for item in value]
+  if is_base64:
+    return {"b64": base64.b64encode(value).decode()}
+  return value.decode("utf-8", errors="replace")
+
+
+def _tensor_infos(specs: Mapping[str, tf.TensorSpec]) -> dict[str, Any]:
+  """Returns dtypes and shapes, as the JSON form of TensorInfo has them."""
+  infos = {}
+  for name, spec in specs.items():
+    is_unknown = spec.shape.rank is None
+    sizes = [] if is_unknown else spec.shape.as_list()
+    infos[name] = {
+      "dtype": types_pb2.DataType.Name(spec.dtype.as_datatype_enum),
+      "tensor_shape": {
+        "dim": [
+          {"size": str(-1 if size is None else size), "name": ""}
+          for size in sizes
+        ],
+        "unknown_rank": is_unknown,
+      },
+      "name": name,
+    }
+  return infos

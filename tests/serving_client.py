@@ -1,0 +1,87 @@
+"""A server in a thread, and a client that asks it."""
+
+import asyncio
+import contextlib
+import http.client
+import json
+import queue
+import threading
+import urllib.parse
+
+from bert_tf.server import application
+
+
+class Running:
+  """A server that runs.
+
+  Attributes:
+    url: where.
+    stop: asks it to stop.
+    join: waits until it has.
+  """
+
+  def __init__(self, predictor, **config):
+    self._stopped = None
+    self._loop = None
+    urls = queue.Queue()
+
+    async def serve():
+      self._loop, self._stopped = asyncio.get_running_loop(), asyncio.Event()
+      settings = application.ServerConfig(port=0, **config)
+      async with application.running(predictor, settings) as url:
+        urls.put(url)
+        await self._stopped.wait()
+
+    self._thread = threading.Thread(target=asyncio.run, args=[serve()])
+    self._thread.start()
+    self.url = urls.get(timeout=60)
+
+  def stop(self):
+    self._loop.call_soon_threadsafe(self._stopped.set)
+
+  def join(self):
+    self._thread.join(timeout=60)
+    assert not self._thread.is_alive()
+
+
+@contextlib.contextmanager
+def running(predictor, **config):
+  """Yields a Running, stopped afterwards."""
+  server = Running(predictor, **config)
+  try:
+    yield server
+  finally:
+    server.stop()
+    server.join()
+
+
+class Client:
+  """One connection that is kept."""
+
+  def __init__(self, url):
+    parsed = urllib.parse.urlsplit(url)
+    self._connection = http.client.HTTPConnection(
+      parsed.hostname, parsed.port, timeout=120
+    )
+
+  def ask(self, path, body=None, method=None):
+    """Returns (status, object); a body that is no bytes is sent as JSON."""
+    if body is not None and not isinstance(body, bytes):
+      body = json.dumps(body).encode()
+    method = method or ("GET" if body is None else "POST")
+    self._connection.request(method, path, body)
+    response = self._connection.getresponse()
+    self.headers = response.headers
+    return response.status, json.loads(response.read())
+
+  def close(self):
+    self._connection.close()
+
+
+def ask(url, path, body=None, method=None):
+  """Returns (status, object) of one request."""
+  client = Client(url)
+  try:
+    return client.ask(path, body, method)
+  finally:
+    client.close()

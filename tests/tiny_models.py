@@ -1,0 +1,50 @@
+"""Models of random values that take no time, as the folders of runs."""
+
+import json
+import pathlib
+import shutil
+
+import numpy as np
+
+from bert_tf import checkpoints, heads, modeling
+
+TINY = pathlib.Path(__file__).resolve().parent / "golden" / "tiny"
+CONFIG = modeling.BertConfig(
+  vocab_size=500,
+  hidden_size=16,
+  num_hidden_layers=2,
+  num_attention_heads=2,
+  intermediate_size=32,
+  max_position_embeddings=128,
+  type_vocab_size=2,
+  # Wide, so that texts differ.
+  initializer_range=0.5,
+)
+
+
+def write_run(folder, model, label_map=None):
+  """Writes a model's checkpoint, sizes, vocabulary and labels; returns it."""
+  folder.mkdir(parents=True, exist_ok=True)
+  values = {v.path: v.numpy() for v in model.weights if "seed" not in v.path}
+  values[checkpoints.GLOBAL_STEP] = np.int64(1)
+  checkpoints.write(str(folder / "model.ckpt-1"), values)
+  state = 'model_checkpoint_path: "model.ckpt-1"\n'
+  state += 'all_model_checkpoint_paths: "model.ckpt-1"\n'
+  (folder / "checkpoint").write_text(state)
+  (folder / "bert_config.json").write_text(json.dumps(vars(CONFIG)))
+  shutil.copy(TINY / "vocab.txt", folder / "vocab.txt")
+  if label_map:
+    (folder / "label_map.json").write_text(json.dumps(label_map))
+  return folder
+
+
+def write_classifier(folder):
+  """Writes a classifier of texts and pairs; returns the folder."""
+  model = heads.ClassifierModel(CONFIG, 3, seed=1)
+  # Markup, so that whoever shows a label has to write it as text.
+  labels = {
+    "task_name": "own data",
+    "problem_type": "classification",
+    "labels": ["good", "<b>bad</b>", "so so"],
+  }
+  return write_run(folder, model, labels)
