@@ -72,7 +72,7 @@ class ExportConfig:
     do_lower_case: whether the vocabulary is of lower-cased text.
     max_seq_length: word pieces of a text or pair, as in training; what is
       longer is cut, or has several windows. None for 384 for squad and 128 for
-      all else.
+      all else, or what the model has positions for.
     with_text: whether texts are taken, not ids alone.
     doc_stride: of SQuAD's windows.
     max_query_length: of SQuAD's windows.
@@ -152,8 +152,7 @@ def _build(
     vocab = tokenization.load_vocab(vocab_file)
     bert_config.check_vocab(len(vocab), vocab_file, config_file)
     tokenizer = text_ops.BertTokenizer(vocab, config.do_lower_case)
-  length = _max_seq_length(config)
-  bert_config.check_lengths(length, config_file)
+  length = _max_seq_length(config, bert_config, config_file)
   if config.task == PREPROCESSING:
     module = encoders.Preprocessor(tokenizer, length)
     return module, module.signatures()
@@ -210,10 +209,15 @@ def _signatures(
   return spans.signatures(model, tokenizer, windows, config.predictions)
 
 
-def _max_seq_length(config: ExportConfig) -> int:
+def _max_seq_length(
+  config: ExportConfig, bert_config: modeling.BertConfig, config_file: str
+) -> int:
   """Returns the length that was asked for, or the task's default."""
+  if config.max_seq_length:
+    bert_config.check_lengths(config.max_seq_length, config_file)
+    return config.max_seq_length
   default = _MAX_SEQ_LENGTHS.get(config.task, _DEFAULT_MAX_SEQ_LENGTH)
-  return config.max_seq_length or default
+  return min(default, bert_config.max_position_embeddings)
 
 
 def _folders(prefix: str) -> list[str]:

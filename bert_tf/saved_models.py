@@ -84,11 +84,16 @@ class NamedModel(tf.Module):
     check = tf.debugging.assert_less_equal(
       length,
       self.max_positions,
-      f"inputs are longer than the model's {self.max_positions} positions",
+      f"inputs are longer than the {self.max_positions} positions of the model",
     )
     # Of an eager call there is none.
     with tf.control_dependencies([check] if check is not None else []):
-      inputs = {name: tf.identity(value) for name, value in inputs.items()}
+      # A batch of no texts has no positions, of which the pooler takes one.
+      added = tf.maximum(1 - length, 0)
+    inputs = dict(inputs)
+    for name in ID_NAMES:
+      paddings = [[0, 0]] * (inputs[name].shape.rank - 1) + [[0, added]]
+      inputs[name] = tf.pad(inputs[name], paddings)
     return self._run(inputs, _random_seed() if training else None)
 
 

@@ -57,7 +57,7 @@ class BertTokenizer(tf.Module):
       self._splitter = word_ops.WordSplitter(do_lower_case, strip_accents)
       self._wordpiece = _wordpiece_tokenizer(vocab, self._max_word_chars)
 
-  @tf.function(input_signature=[_TEXTS])
+  @tf.function(input_signature=[_TEXTS], autograph=False)
   def tokenize(self, texts: tf.Tensor) -> tf.RaggedTensor:
     """Returns the word-piece ids of texts.
 
@@ -71,9 +71,9 @@ class BertTokenizer(tf.Module):
     with _on_cpu():
       words = self._splitter.words(texts)
       pieces, _, _ = self._pieces(words)
-      return _by_text(pieces.values, pieces, words, texts)
+      return _by_text(pieces, words, texts)
 
-  @tf.function(input_signature=[_TEXTS])
+  @tf.function(input_signature=[_TEXTS], autograph=False)
   def tokenize_with_offsets(
     self, texts: tf.Tensor
   ) -> tuple[tf.RaggedTensor, tf.RaggedTensor, tf.RaggedTensor]:
@@ -95,12 +95,12 @@ class BertTokenizer(tf.Module):
     with _on_cpu():
       words = self._splitter.words(texts)
       pieces, first, last = self._pieces_with_characters(words)
-      ids = _by_text(pieces.values, pieces, words, texts)
+      ids = _by_text(pieces, words, texts)
       starts = ids.with_values(tf.gather(words.starts, first))
       limits = ids.with_values(tf.gather(words.limits, last))
       return ids, starts, limits
 
-  @tf.function(input_signature=[_TEXT_WORDS])
+  @tf.function(input_signature=[_TEXT_WORDS], autograph=False)
   def tokenize_words(self, words: tf.RaggedTensor) -> tf.RaggedTensor:
     """Returns the ids of each of the words that texts are given as.
 
@@ -112,7 +112,7 @@ class BertTokenizer(tf.Module):
     """
     return words.with_values(self.tokenize(words.values))
 
-  @tf.function(input_signature=[_TEXTS])
+  @tf.function(input_signature=[_TEXTS], autograph=False)
   def split_at_white_space(
     self, texts: tf.Tensor
   ) -> tuple[tf.RaggedTensor, tf.RaggedTensor, tf.RaggedTensor]:
@@ -180,19 +180,22 @@ class BertTokenizer(tf.Module):
   def _pieces(
     self, words: word_ops.Words
   ) -> tuple[tf.RaggedTensor, tf.RaggedTensor, tf.RaggedTensor]:
-    """Returns each word's pieces: ids, first and last byte of the word's.
+    """Returns each word's pieces: ids, and bytes of the word (see below).
 
-    That is int32 and int64 [W, (pieces)].
+    Each is int32 [W, (pieces)]. The bytes from a start to a limit are a piece,
+    but for words that are too long.
     """
     codes = tf.RaggedTensor.from_row_splits(
       words.codes, words.splits, validate=False
     )
-    is_long = codes.row_lengths() > self._max_word_chars
     strings = tf.strings.unicode_encode(codes, "UTF-8")
     # The unknown token is one piece itself.
-    strings = tf.where(is_long, _UNKNOWN, strings)
-    pieces, starts, limits = self._wordpiece.tokenize_with_offsets(strings)
-    return pieces, starts, limits
+    strings = tf.where(self._is_too_long(words), _UNKNOWN, strings)
+    return self._wordpiece.tokenize_with_offsets(strings)
+
+  def _is_too_long(self, words: word_ops.Words) -> tf.Tensor:
+    """Returns bool [W]: whether a word is not to be split into pieces."""
+    return words.splits[1:] - words.splits[:-1] > self._max_word_chars
 
   def _pieces_with_characters(
     self, words: word_ops.Words
@@ -202,25 +205,21 @@ class BertTokenizer(tf.Module):
     These are int64 [pieces], indices in words.codes.
     """
     pieces, starts, limits = self._pieces(words)
-    num_bytes = word_ops.num_bytes(words.codes)
     # [K + 1]: the bytes before each character, as if words were joined.
-    before = tf.concat([[0], tf.cumsum(num_bytes)], axis=0)
-    word_starts = tf.gather(before, words.splits)
+    before = tf.concat(
+      [[0], tf.cumsum(word_ops.num_bytes(words.codes))], axis=0
+    )
     of = pieces.value_rowids()
-    word_start = tf.gather(word_starts, of)
-    first = tf.searchsorted(
-      before, word_start + tf.cast(starts.values, tf.int64), side="left"
-    )
-    last = tf.searchsorted(
-      before, word_start + tf.cast(limits.values, tf.int64), side="left"
-    )
-    is_long = words.splits[1:] - words.splits[:-1] > self._max_word_chars
-    last = tf.where(
-      tf.gather(is_long, of),
-      tf.gather(words.splits[1:], of),
-      tf.cast(last, tf.int64),
-    )
-    return pieces, tf.cast(first, tf.int64), last - 1
+    word_starts = tf.gather(tf.gather(before, words.splits), of)
+
+    def characters(offsets: tf.RaggedTensor) -> tf.Tensor:
+      places = word_starts + tf.cast(offsets.values, tf.int64)
+      return tf.searchsorted(before, places, out_type=tf.int64)
+
+    word_ends = tf.gather(words.splits[1:], of)
+    is_too_long = tf.gather(self._is_too_long(words), of)
+    ends = tf.where(is_too_long, word_ends, characters(limits))
+    return pieces, characters(starts), ends - 1
 
 
 def character_offsets(
@@ -285,8 +284,8 @@ def _wordpiece_tokenizer(
     )
   except RuntimeError as error:
     raise ValueError(
-      "The vocabulary cannot be compiled for TensorFlow: "
-      f"{error}; replace that token by an [unused] one."
+      f"The vocabulary cannot be compiled: {' '.join(str(error).split())} "
+      "Replace that token by an [unused] one."
     ) from None
   return tensorflow_text.FastWordpieceTokenizer(
     model_buffer=tf.constant(np.frombuffer(model, np.uint8)),
@@ -295,17 +294,14 @@ def _wordpiece_tokenizer(
 
 
 def _by_text(
-  values: tf.Tensor,
-  pieces: tf.RaggedTensor,
-  words: word_ops.Words,
-  texts: tf.Tensor,
+  pieces: tf.RaggedTensor, words: word_ops.Words, texts: tf.Tensor
 ) -> tf.RaggedTensor:
-  """Returns values of all pieces by their texts: [B, (pieces)]."""
+  """Returns the pieces of words, [W, (pieces)], as [B, (pieces)]."""
   ends = tf.searchsorted(
     words.texts, tf.range(tf.size(texts, tf.int64)), side="right"
   )
   splits = tf.gather(pieces.row_splits, tf.concat([[0], ends], axis=0))
-  return tf.RaggedTensor.from_row_splits(values, splits)
+  return tf.RaggedTensor.from_row_splits(pieces.values, splits, validate=False)
 
 
 def _truncated(

@@ -37,11 +37,19 @@ class Words(NamedTuple):
 
 
 class _Decoded(NamedTuple):
-  """The N characters of a batch as they are given: texts, codes, bytes."""
+  """The N characters of a batch as they are given.
+
+  Attributes:
+    texts: int64 [N]. The text that each is of.
+    codes: int32 [N]. Code points; U+FFFD for bytes that are no UTF-8.
+    starts: int64 [N]. Its first byte in the text.
+    limits: int64 [N]. The byte after it.
+  """
 
   texts: tf.Tensor
   codes: tf.Tensor
   starts: tf.Tensor
+  limits: tf.Tensor
 
 
 class _Characters(NamedTuple):
@@ -89,7 +97,7 @@ class WordSplitter(tf.Module):
     if self._do_lower_case or self._strip_accents:
       characters = self._replaced(characters)
     classes = self._classes.look_up(characters.codes)
-    limits = _limits(decoded, characters)
+    limits = tf.gather(decoded.limits, characters.sources)
     if self._strip_accents:
       characters, classes = _with_sorted_marks(characters, classes)
       characters, classes, limits = _stripped(characters, classes, limits)
@@ -123,19 +131,15 @@ class WordSplitter(tf.Module):
     words = _ended_around(is_space, decoded.texts)
     shown = tf.where(~is_space)[:, 0]
     words = tf.gather(words, shown)
-    characters = _Characters(tf.gather(decoded.codes, shown), words, shown)
-    first = tf.where(_is_first(words))[:, 0]
-    last = tf.concat([first[1:], [tf.size(words, tf.int64)]], axis=0) - 1
-    # An empty batch has no last word.
-    last = last[: tf.size(first)]
-    starts = tf.gather(decoded.starts, tf.gather(shown, first))
-    limits = tf.gather(_limits(decoded, characters), last)
+    first = tf.gather(shown, tf.where(_is_first(words))[:, 0])
+    last = tf.gather(shown, tf.where(_is_last(words))[:, 0])
     starts = tf.RaggedTensor.from_value_rowids(
-      starts,
-      tf.gather(decoded.texts, tf.gather(shown, first)),
+      tf.gather(decoded.starts, first),
+      tf.gather(decoded.texts, first),
       nrows=tf.size(texts, tf.int64),
+      validate=False,
     )
-    return starts, starts.with_values(limits)
+    return starts, starts.with_values(tf.gather(decoded.limits, last))
 
   def _cleaned(self, decoded: _Decoded) -> _Characters:
     """Drops control characters and white space, which ends words."""
@@ -195,7 +199,12 @@ def _decode(texts: tf.Tensor) -> _Decoded:
   codes, starts = tf.strings.unicode_decode_with_offsets(
     texts, "UTF-8", errors="replace"
   )
-  return _Decoded(codes.value_rowids(), codes.values, starts.values)
+  of = codes.value_rowids()
+  starts = starts.values
+  next_starts = tf.concat([starts[1:], [0]], axis=0)[: tf.size(starts)]
+  text_ends = tf.gather(tf.strings.length(texts), of)
+  limits = tf.where(_is_last(of), tf.cast(text_ends, tf.int64), next_starts)
+  return _Decoded(of, codes.values, starts, limits)
 
 
 def _ended_around(is_alone: tf.Tensor, words: tf.Tensor) -> tf.Tensor:
@@ -215,12 +224,10 @@ def _is_first(words: tf.Tensor) -> tf.Tensor:
   return words != before
 
 
-def _limits(decoded: _Decoded, characters: _Characters) -> tf.Tensor:
-  """Returns the byte after what each character was made of."""
-  codes = tf.gather(decoded.codes, characters.sources)
-  starts = tf.gather(decoded.starts, characters.sources)
-  # Characters that were bad bytes are gone, so the length follows of the code.
-  return starts + num_bytes(codes)
+def _is_last(words: tf.Tensor) -> tf.Tensor:
+  """Returns bool: whether another word starts after; none does at the end."""
+  after = tf.concat([words, [tf.constant(-1, tf.int64)]], axis=0)[1:]
+  return words != after
 
 
 def num_bytes(codes: tf.Tensor) -> tf.Tensor:

@@ -5,6 +5,7 @@ python run_scripts/benchmark.py data
 python run_scripts/benchmark.py train
 python run_scripts/benchmark.py padding --data_dir=MRPC --vocab_file=vocab.txt
 python run_scripts/benchmark.py scaling
+python run_scripts/benchmark.py export --init_checkpoint=bert_model.ckpt
 """
 
 import os
@@ -16,6 +17,7 @@ import time
 from collections.abc import Callable, Sequence
 
 import common_flags
+import export_benchmark
 import numpy as np
 import scaling_benchmark
 import tensorflow as tf
@@ -63,9 +65,23 @@ flags.DEFINE_integer(
   "batch_size", 32, "For scaling: examples a step.", lower_bound=4
 )
 flags.DEFINE_integer(
-  "max_seq_length", 128, "For scaling: word pieces an example.", lower_bound=8
+  "max_seq_length",
+  128,
+  "For scaling and export: word pieces an example.",
+  lower_bound=8,
 )
 flags.DEFINE_integer("num_steps", 20, "For scaling: steps.", lower_bound=2)
+flags.DEFINE_string(
+  "init_checkpoint",
+  None,
+  "For export: a checkpoint, with bert_config.json and, unless --vocab_file is "
+  "set, vocab.txt beside it.",
+)
+flags.DEFINE_string(
+  "hf_model_dir",
+  None,
+  "For export: the same model as transformers saves it, to time as well.",
+)
 
 # The original's FullTokenizer on two CPU cores (it uses one), recorded by
 # running it: the project's notes on its behaviour, "How fast it is".
@@ -343,6 +359,19 @@ def benchmark_scaling() -> None:
   )
 
 
+def benchmark_export() -> None:
+  """Prints the milliseconds that SavedModels take for 1 and 32 texts."""
+  if not FLAGS.init_checkpoint:
+    raise ValueError("export needs --init_checkpoint.")
+  export_benchmark.measure(
+    FLAGS.init_checkpoint,
+    FLAGS.vocab_file,
+    FLAGS.do_lower_case,
+    FLAGS.max_seq_length,
+    FLAGS.hf_model_dir,
+  )
+
+
 # A new benchmark is a function above and a line here.
 BENCHMARKS = {
   "tokenizer": benchmark_tokenizer,
@@ -350,6 +379,7 @@ BENCHMARKS = {
   "train": benchmark_train,
   "padding": benchmark_padding,
   "scaling": benchmark_scaling,
+  "export": benchmark_export,
 }
 
 if __name__ == "__main__":

@@ -20,14 +20,17 @@ LAYERS = {
     "optimization precision text_files text_ops word_ops"
   ),
   2: (
-    "curves estimator evaluation_step export interop output_dirs "
-    "periodic_evaluation progress record_cache run_start stop_signals "
-    "training_step"
+    "curves estimator evaluation_step interop output_dirs "
+    "periodic_evaluation progress record_cache run_start saved_models "
+    "stop_signals training_step"
   ),
   3: (
-    "classifier extend_vocab feature_extraction fill_mask pretraining_beam "
+    "classifier export extend_vocab feature_extraction fill_mask "
+    "pretraining_beam "
     "pretraining_data question_answering "
-    "pretraining_shards tasks.classification tasks.classification_data "
+    "pretraining_shards serving.choices serving.classification "
+    "serving.context_windows serving.encoders serving.masks serving.spans "
+    "serving.words tasks.classification tasks.classification_data "
     "tasks.classification_results tasks.examples tasks.glue tasks.label_map "
     "tasks.length_schedule tasks.long_texts tasks.ner tasks.ner_bilstm "
     "tasks.ner_data "
@@ -71,7 +74,24 @@ INSIDE_A_LAYER = {
   ("estimator", "stop_signals"),
   ("estimator", "training_step"),
   ("training_step", "progress"),
-  ("export", "estimator"),
+  ("export", "serving.choices"),
+  ("export", "serving.classification"),
+  ("export", "serving.encoders"),
+  ("export", "serving.masks"),
+  ("export", "serving.spans"),
+  ("export", "serving.words"),
+  ("export", "tasks.classification_data"),
+  ("export", "tasks.examples"),
+  ("export", "tasks.label_map"),
+  ("export", "tasks.squad_features"),
+  ("export", "tasks.squad_predictions"),
+  ("serving.classification", "tasks.examples"),
+  ("serving.classification", "tasks.glue"),
+  ("serving.context_windows", "tasks.squad_features"),
+  ("serving.masks", "fill_mask"),
+  ("serving.spans", "serving.context_windows"),
+  ("serving.spans", "tasks.squad_features"),
+  ("serving.spans", "tasks.squad_predictions"),
   ("pretraining_shards", "pretraining_data"),
   ("question_answering", "tasks.squad_data"),
   ("question_answering", "tasks.squad_features"),

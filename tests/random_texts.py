@@ -7,7 +7,9 @@ import unicodedata
 # A cased letter between ignorable characters is what makes a sigma final.
 _SIGMAS = "ΣΣΣσςΑα.'·:\u00ad\u0301\u0345\u200d ᾼA1-"
 # Characters whose case or decomposition has a rule of its own.
-_ODDITIES = "İıßẞſǅǈǋǲKÅΩﬀŉǰΐᾳᾳ̈ᾼῼ\u0130\u0307i\u0307\u037e\u1fef\u0344\u0958\u0f73"
+_ODDITIES = (
+  "İıßẞſǅǈǋǲKÅΩﬀŉǰΐᾳᾳ̈ᾼῼ\u0130\u0307i\u0307\u037e\u1fef\u0344\u0958\u0f73"
+)
 _ASCII = "".join(map(chr, range(128)))
 _SPECIALS = ("[UNK]", "[CLS]", "[SEP]", "[MASK]", "[PAD]", "##ing", "[unused1]")
 _CJK = (
@@ -33,7 +35,7 @@ def _white_space():
 
 
 @functools.cache
-def _marks_that_stay():
+def marks_that_stay():
   """Marks that NFD sorts and that are not stripped."""
   return [
     c
@@ -54,7 +56,9 @@ def _few(chars, rng, most=6):
 
 def _long_word(rng):
   """A word of about 200 characters, before or after marks are stripped."""
-  alphabet = rng.choice(["a", "ab", "é", "e\u0301", "한", "ΑΣ", "😀", "x.", "İ"])
+  alphabet = rng.choice(
+    ["a", "ab", "é", "e\u0301", "한", "ΑΣ", "😀", "x.", "İ"]
+  )
   return "".join(rng.choices(alphabet, k=rng.choice([99, 199, 200, 201, 402])))
 
 
@@ -66,7 +70,7 @@ _KINDS = (
   (6, lambda rng: _few(_white_space(), rng, 2)),
   (4, lambda rng: _few(_of_categories("Cc", "Cf"), rng, 3)),
   (6, lambda rng: _few(_of_categories("Mn", "Mc", "Me"), rng, 4)),
-  (3, lambda rng: _few(_marks_that_stay() + ["\u0301", "\u0323"], rng, 5)),
+  (3, lambda rng: _few(marks_that_stay() + ["\u0301", "\u0323"], rng, 5)),
   (4, lambda rng: _few([chr(rng.randrange(*rng.choice(_CJK)))], rng, 1)),
   (3, lambda rng: chr(rng.randrange(0xAC00, 0xD7A4)) + "\u11a8"),
   (3, lambda rng: _few(_of_categories("Lu", "Lt"), rng)),

@@ -95,7 +95,7 @@ def _packed(
   check = tf.debugging.assert_less_equal(
     longest,
     max_positions,
-    f"a text has more word pieces than the model's {max_positions} positions",
+    f"a text has more than the {max_positions} word pieces of the model",
   )
   with tf.control_dependencies([check]):
     segments = tf.identity(segments)
