@@ -27,6 +27,8 @@ setuptools.setup(
     "ner": ["seqeval"],
     "beam": ["apache-beam"],
     "plots": ["matplotlib"],
+    "onnx": ["tf2onnx>=1.17", "onnx>=1.17", "onnxruntime>=1.20"],
+    "litert": ["ai-edge-litert>=2"],
     "test": [
       "pytest",
       "pytest-xdist",

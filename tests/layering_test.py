@@ -20,7 +20,8 @@ LAYERS = {
     "optimization precision text_files text_ops word_ops"
   ),
   2: (
-    "curves estimator evaluation_step interop output_dirs "
+    "curves estimator evaluation_step ids_models interop litert_models "
+    "onnx_models other_runtimes output_dirs "
     "periodic_evaluation progress record_cache run_start saved_models "
     "stop_signals training_step"
   ),
@@ -92,6 +93,13 @@ INSIDE_A_LAYER = {
   ("serving.spans", "serving.context_windows"),
   ("serving.spans", "tasks.squad_features"),
   ("serving.spans", "tasks.squad_predictions"),
+  ("ids_models", "saved_models"),
+  ("litert_models", "ids_models"),
+  ("litert_models", "saved_models"),
+  ("onnx_models", "ids_models"),
+  ("other_runtimes", "ids_models"),
+  ("other_runtimes", "litert_models"),
+  ("other_runtimes", "onnx_models"),
   ("pretraining_shards", "pretraining_data"),
   ("question_answering", "tasks.squad_data"),
   ("question_answering", "tasks.squad_features"),
