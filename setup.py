@@ -37,6 +37,10 @@ setuptools.setup(
       "safetensors",
       "seqeval",
       "apache-beam",
+      "tf2onnx>=1.17",
+      "onnx>=1.17",
+      "onnxruntime>=1.20",
+      "ai-edge-litert>=2",
     ],
   },
 )
