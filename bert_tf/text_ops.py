@@ -35,7 +35,7 @@ class BertTokenizer(tf.Module):
     do_lower_case: bool = True,
     strip_accents: bool | None = None,
   ):
-    """Builds the tables: about two seconds with 30,000 tokens.
+    """Builds the tables, which takes a few seconds.
 
     Args:
       vocab: token to id, of `tokenization.load_vocab`.

@@ -146,9 +146,16 @@ class BertPackInputs(tf.Module):
 
   def __init__(self, tokenizer: text_ops.BertTokenizer, max_seq_length: int):
     super().__init__(name="bert_pack_inputs")
-    self._tokenizer = tokenizer
     self._max_seq_length = max_seq_length
     length = tf.TensorSpec([], tf.int32)
+    pieces = tf.RaggedTensorSpec([None, None], tf.int32, 1)
+    # Traced once for all that follows: most of the time of an export.
+    self._single = saved_models.function([length, pieces])(
+      lambda length, a: tokenizer.pack([a], length)
+    )
+    self._pair = saved_models.function([length, pieces, pieces])(
+      lambda length, a, b: tokenizer.pack([a, b], length)
+    )
     for ranks in (1, 2):  # With words, as Tokenize returns them, and without.
       segment = tf.RaggedTensorSpec([None] * (ranks + 1), tf.int32, ranks)
       for segments in ([segment], [segment, segment]):
@@ -175,6 +182,7 @@ class BertPackInputs(tf.Module):
       for segment in inputs
     ]
     length = self._max_seq_length if seq_length is None else seq_length
-    packed = self._tokenizer.pack(segments, length)
+    pack = self._pair if len(segments) == 2 else self._single
+    packed = pack(length, *segments)
     values = [packed[name] for name in saved_models.ID_NAMES]
     return dict(zip(HUB_NAMES, values))
