@@ -29,6 +29,8 @@ setuptools.setup(
     "beam": ["apache-beam"],
     "plots": ["matplotlib"],
     "serve": ["aiohttp>=3.9"],
+    "onnx": ["tf2onnx>=1.17", "onnx>=1.17", "onnxruntime>=1.20"],
+    "litert": ["ai-edge-litert>=2"],
     "test": [
       "pytest",
       "pytest-xdist",
@@ -40,6 +42,10 @@ setuptools.setup(
       "aiohttp>=3.9",
       "tf-models-official>=2.20,<2.22",
       "setuptools<81",
+      "tf2onnx>=1.17",
+      "onnx>=1.17",
+      "onnxruntime>=1.20",
+      "ai-edge-litert>=2",
     ],
   },
 )

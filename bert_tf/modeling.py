@@ -331,7 +331,7 @@ class SelfAttention(keras.layers.Layer):
     scores = ops.cast(scores, "float32") * (1.0 / math.sqrt(head_size))
     # Keras may have cast them on the way in.
     key_scores = ops.cast(key_scores, "float32")
-    scores = scores + key_scores[:, None, None, :]
+    scores = scores + ops.expand_dims(key_scores, (1, 2))
     probs = ops.cast(ops.softmax(scores, axis=-1), self.compute_dtype)
     dropped = dropout.dropout(
       probs, config.attention_probs_dropout_prob, self.seed_generator, training

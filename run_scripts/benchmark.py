@@ -7,6 +7,7 @@ python run_scripts/benchmark.py padding --data_dir=MRPC --vocab_file=vocab.txt
 python run_scripts/benchmark.py scaling
 python run_scripts/benchmark.py export --init_checkpoint=bert_model.ckpt
 python run_scripts/benchmark.py serving --model=out --vocab_file=vocab.txt
+python run_scripts/benchmark.py runtimes --saved_model=models/mrpc/1
 """
 
 import os
@@ -21,6 +22,7 @@ from collections.abc import Callable, Sequence
 import common_flags
 import export_benchmark
 import numpy as np
+import runtime_benchmark
 import scaling_benchmark
 import serving_benchmark
 import tensorflow as tf
@@ -71,7 +73,7 @@ flags.DEFINE_integer(
 flags.DEFINE_integer(
   "max_seq_length",
   128,
-  "For scaling and export: word pieces an example.",
+  "For scaling, export and runtimes: word pieces an example.",
   lower_bound=8,
 )
 flags.DEFINE_integer("num_steps", 20, "For scaling: steps.", lower_bound=2)
@@ -80,6 +82,11 @@ flags.DEFINE_string(
   None,
   "For export: a checkpoint, with bert_config.json and, unless --vocab_file is "
   "set, vocab.txt beside it.",
+)
+flags.DEFINE_string(
+  "saved_model",
+  None,
+  "For runtimes: a SavedModel of export_savedmodel.py.",
 )
 flags.DEFINE_string(
   "hf_model_dir",
@@ -408,6 +415,13 @@ def benchmark_export() -> None:
   )
 
 
+def benchmark_runtimes() -> None:
+  """Prints how large, close and fast ONNX and LiteRT files of a model are."""
+  if not FLAGS.saved_model:
+    raise ValueError("runtimes needs --saved_model.")
+  runtime_benchmark.measure(FLAGS.saved_model, FLAGS.max_seq_length)
+
+
 # A new benchmark is a function above and a line here.
 BENCHMARKS = {
   "tokenizer": benchmark_tokenizer,
@@ -417,6 +431,7 @@ BENCHMARKS = {
   "scaling": benchmark_scaling,
   "export": benchmark_export,
   "serving": benchmark_serving,
+  "runtimes": benchmark_runtimes,
 }
 
 if __name__ == "__main__":

@@ -21,7 +21,8 @@ LAYERS = {
     "word_ops"
   ),
   2: (
-    "checkpoint_inspection curves estimator evaluation_step output_dirs "
+    "checkpoint_inspection curves estimator evaluation_step ids_models "
+    "litert_models onnx_models other_runtimes output_dirs "
     "periodic_evaluation progress record_cache run_start saved_models "
     "stop_signals training_step"
   ),
@@ -142,6 +143,13 @@ INSIDE_A_LAYER = {
   ("server.rest_json", "served_functions"),
   ("serving.attention", "fill_mask"),
   ("serving.attention", "serving.masks"),
+  ("ids_models", "saved_models"),
+  ("litert_models", "ids_models"),
+  ("litert_models", "saved_models"),
+  ("onnx_models", "ids_models"),
+  ("other_runtimes", "ids_models"),
+  ("other_runtimes", "litert_models"),
+  ("other_runtimes", "onnx_models"),
   ("pretraining_shards", "pretraining_data"),
   ("question_answering", "tasks.squad_data"),
   ("question_answering", "tasks.squad_features"),
