@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import tensorflow as tf
 
-from bert_tf import heads, saved_models, text_ops
+from bert_tf import losses, saved_models, text_ops
 from bert_tf.modeling import Tensor
 from bert_tf.tasks import examples, glue
 
@@ -71,7 +71,7 @@ def _has_pairs(task_name: str) -> bool:
 
 
 def _probabilities(logits: Tensor, task: examples.Task) -> dict[str, Tensor]:
-  probabilities = heads.probabilities(logits, task.problem_type)
+  probabilities = losses.probabilities(logits, task.problem_type)
   if task.problem_type == "regression":
     return {"prediction": probabilities[:, 0]}
   return {"probabilities": probabilities}
