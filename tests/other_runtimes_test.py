@@ -77,12 +77,7 @@ def make_saved_model(task, run, export_dir):
   if task == "classification":
     run = copied(GOLDEN / "tiny_classifier", run)
     checkpoint = run / "bert_model.ckpt"
-    labels = {
-      "task_name": "MNLI",
-      "problem_type": "classification",
-      "labels": glue.get_task("MNLI").labels,
-    }
-    label_map.write(str(run), label_map.task_of(labels))
+    label_map.write(str(run), glue.get_task("MNLI"))
   else:
     tf.keras.utils.set_random_seed(3)
     config = ENCODER_CONFIG if task == "encoder" else CONFIG
