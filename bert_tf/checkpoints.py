@@ -59,7 +59,7 @@ class CheckpointReader:
       raise self._damaged(error) from error
     shapes = self._reader.get_variable_to_shape_map()
     self._keys = {name: name for name in shapes}
-    if _OBJECT_GRAPH in shapes:
+    if prefix != path:
       self._keys = self._keys_by_name()
     self.shapes = {name: tuple(shapes[k]) for name, k in self._keys.items()}
 
