@@ -4,6 +4,7 @@ import json
 import pathlib
 import shutil
 
+import keras
 import numpy as np
 
 from bert_tf import checkpoints, heads, modeling
@@ -40,7 +41,8 @@ def write_run(folder, model, label_map=None):
 
 def write_classifier(folder):
   """Writes a classifier of texts and pairs; returns the folder."""
-  model = heads.ClassifierModel(CONFIG, 3, seed=1)
+  keras.utils.set_random_seed(1)
+  model = heads.ClassifierModel(CONFIG, 3)
   # Markup, so that whoever shows a label has to write it as text.
   labels = {
     "task_name": "own data",
