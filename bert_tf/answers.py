@@ -11,12 +11,12 @@ import numpy as np
 
 Outputs = Mapping[str, np.ndarray]
 
-# Outputs that are filled with "" to the most words or masks of a batch, by
-# the names that tell the kind.
-_FILLED = {
-  frozenset(("words", "labels", "probabilities", "starts", "limits")): "words",
-  frozenset(("tokens", "probabilities")): "tokens",
-}
+# The names that tell functions of words and of masks.
+_WORDS = frozenset(("words", "labels", "probabilities", "starts", "limits"))
+_MASKS = frozenset(("tokens", "probabilities"))
+
+# Of each, the output that is filled with "" to the most of them in a batch.
+_FILLED = {_WORDS: "words", _MASKS: "tokens"}
 
 
 def plain(outputs: Outputs) -> list[dict[str, Any]]:
@@ -60,8 +60,8 @@ def _reader(names: Any) -> Callable[[dict[str, Any]], dict[str, Any]]:
   readers = {
     frozenset(("label", "labels", "probabilities")): _class,
     frozenset(("applies", "labels", "probabilities")): _applying,
-    frozenset(("tokens", "probabilities")): _masks,
-    frozenset(("words", "labels", "probabilities", "starts", "limits")): _words,
+    _MASKS: _masks,
+    _WORDS: _words,
     frozenset(("choice", "probabilities", "logits")): _choice,
   }
   if "nbest_text" in names:

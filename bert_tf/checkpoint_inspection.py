@@ -74,7 +74,7 @@ def open_tensors(path: str) -> Tensors:
     return _open_safetensors(path)
   if path.endswith(".h5"):
     return _open_h5(path)
-  path = checkpoints.latest(path) or path
+  path = checkpoints.prefix_of(path)
   reader = checkpoints.CheckpointReader(path)
   return Tensors(path, reader.shapes, reader.get)
 

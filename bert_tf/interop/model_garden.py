@@ -142,7 +142,7 @@ def read(path: str, given: beside.Given) -> pretrained.Pretrained:
     ValueError: if it is missing, damaged, without an encoder of BERT or with
       several, or if tensors are missing or odd (names all of them).
   """
-  path = checkpoints.latest(path) or path
+  path = checkpoints.prefix_of(path)
   found = beside.read(path, given)
   graph = object_graph.Graph(path)
   encoder = _encoder(graph)

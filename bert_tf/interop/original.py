@@ -15,7 +15,7 @@ def read(path: str, given: beside.Given) -> pretrained.Pretrained:
     ValueError: if it is missing or damaged, or its tensors are not those of
       its config: names all of them.
   """
-  path = checkpoints.latest(path) or path
+  path = checkpoints.prefix_of(path)
   reader = checkpoints.CheckpointReader(path)
   found = beside.read(path, given)
   names = checkpoints.parameters(reader.shapes)
