@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 
 import numpy as np
 
-from bert_tf import checkpoints
+from bert_tf import checkpoints, extras
 
 # Of an object-based checkpoint: what ends a key, and how keys begin that are
 # of its training.
@@ -131,13 +131,8 @@ def _is_number(value: np.ndarray | np.generic) -> bool:
 
 
 def _open_safetensors(path: str) -> Tensors:
-  try:
+  with extras.needed(path, extra="hf"):
     import safetensors
-  except ImportError as error:
-    raise ImportError(
-      f"{path} needs the package safetensors: pip install 'bert_tf[hf]', or "
-      "pip install safetensors."
-    ) from error
   if not os.path.isfile(path):
     raise ValueError(f"there is no {path}.")
   try:

@@ -7,6 +7,8 @@ from absl import logging
 from tensorboard.backend.event_processing import event_accumulator
 from tensorboard.util import tensor_util
 
+from bert_tf import extras
+
 Curves = dict[str, dict[int, float]]
 
 # A panel each; what a run does not have is left out.
@@ -59,12 +61,8 @@ def plot(output_dir: str, plot_file: str) -> None:
     ValueError: if the folder holds no events of a run.
     ImportError: if matplotlib is not installed.
   """
-  try:
+  with extras.needed("drawing", extra="plots"):
     from matplotlib import figure
-  except ImportError as error:
-    raise ImportError(
-      "drawing needs matplotlib: pip install 'bert_tf[plots]'"
-    ) from error
   training = read(output_dir) if os.path.isdir(output_dir) else {}
   if not training:
     raise ValueError(f"{output_dir} holds no events of a training run.")

@@ -16,6 +16,8 @@ import numpy as np
 import tensorflow as tf
 from absl import logging
 
+from bert_tf import error_text
+
 KINDS = ("auto", "one", "mirrored", "multi_worker", "tpu")
 
 # The first of these in TF_CONFIG's cluster is the chief.
@@ -91,8 +93,9 @@ def _tpu_strategy(tpu: TpuAddress) -> tf.distribute.TPUStrategy:
     tf.tpu.experimental.initialize_tpu_system(resolver)
   # Google's clients, where they are installed, raise errors of their own.
   except Exception as error:
+    reason = error_text.first_line(str(error)).rstrip(".")
     raise ValueError(
-      f"there is no TPU {tpu.name!r} to run on: {_first_line(error)} Set "
+      f"there is no TPU {tpu.name!r} to run on: {reason}. Set "
       "--tpu_name, or leave --use_tpu out."
     ) from error
   return tf.distribute.TPUStrategy(resolver)
@@ -102,10 +105,6 @@ def _check_answers(address: str) -> None:
   """Raises OSError if nothing listens at grpc://HOST:PORT."""
   host, _, port = address.removeprefix("grpc://").rpartition(":")
   socket.create_connection((host, int(port)), timeout=_TPU_TIMEOUT).close()
-
-
-def _first_line(error: Exception) -> str:
-  return (str(error).splitlines() or [""])[0].rstrip(".") + "."
 
 
 def _multi_worker_strategy() -> tf.distribute.MultiWorkerMirroredStrategy:

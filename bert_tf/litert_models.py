@@ -10,7 +10,7 @@ import numpy as np
 import tensorflow as tf
 from tensorflow.lite.python import convert_phase
 
-from bert_tf import ids_models, saved_models
+from bert_tf import extras, ids_models, saved_models
 from bert_tf.ids_models import Inputs, Run
 
 ENDING = ".tflite"
@@ -18,13 +18,8 @@ ENDING = ".tflite"
 
 def check_is_installed() -> None:
   """Raises ImportError if a package is missing that this needs."""
-  try:
+  with extras.needed("LiteRT", extra="litert"):
     from ai_edge_litert import interpreter  # noqa: F401
-  except ImportError as error:
-    raise ImportError(
-      "LiteRT needs the package ai-edge-litert: pip install "
-      "'bert_tf[litert]', or pip install ai-edge-litert."
-    ) from error
 
 
 def write(model: ids_models.IdsModel, path: str, is_int8: bool) -> None:

@@ -7,7 +7,7 @@ import tempfile
 import numpy as np
 import tensorflow as tf
 
-from bert_tf import ids_models
+from bert_tf import extras, ids_models
 from bert_tf.ids_models import Inputs, Run
 
 ENDING = ".onnx"
@@ -22,15 +22,10 @@ _AXES = {"masked_lm_positions": ("batch", "predictions")}
 
 def check_is_installed() -> None:
   """Raises ImportError if a package is missing that this needs."""
-  try:
+  with extras.needed("ONNX", extra="onnx"):
     import onnx  # noqa: F401
     import onnxruntime  # noqa: F401
     import tf2onnx  # noqa: F401
-  except ImportError as error:
-    raise ImportError(
-      "ONNX needs the packages tf2onnx, onnx and onnxruntime: pip install "
-      "'bert_tf[onnx]', or pip install tf2onnx onnx onnxruntime."
-    ) from error
 
 
 def write(model: ids_models.IdsModel, path: str, is_int8: bool) -> None:

@@ -17,7 +17,7 @@ from typing import Any, NoReturn
 
 import tensorflow as tf
 
-from bert_tf import pretraining_data, pretraining_shards
+from bert_tf import extras, pretraining_data, pretraining_shards
 
 
 def create(
@@ -84,13 +84,8 @@ def _pipeline(runner: str, pipeline_options: str) -> Any:
 
 def _import_beam() -> ModuleType:
   """Imports apache_beam, which takes seconds and few need."""
-  try:
+  with extras.needed("--runner, unlike --num_workers,", extra="beam"):
     import apache_beam as beam
-  except ImportError as error:
-    raise ImportError(
-      "--runner needs Apache Beam: pip install -e '.[beam]', or leave the flag "
-      "out; --num_workers builds on this machine without it."
-    ) from error
   return beam
 
 

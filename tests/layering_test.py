@@ -12,7 +12,8 @@ PACKAGE = ROOT / "bert_tf"
 
 LAYERS = {
   0: (
-    "answers character_tables corpus error_text file_access masking metrics "
+    "answers character_tables corpus error_text extras file_access masking "
+    "metrics "
     "pydoc_corpus tokenization vocabulary worker_pool"
   ),
   1: (

@@ -208,7 +208,7 @@ def test_without_apache_beam_the_error_names_the_extra(
 ):
   monkeypatch.setitem(sys.modules, "apache_beam", None)
   output = tmp_path / "out" / "data"
-  with pytest.raises(ImportError, match=r"pip install -e '\.\[beam\]'"):
+  with pytest.raises(ImportError, match=r"pip install 'bert_tf\[beam\]'"):
     pretraining_beam.create(config, [text], str(output), 3, "DirectRunner")
   assert not output.parent.exists()
 

@@ -10,7 +10,13 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import tensorflow as tf
 
-from bert_tf import checkpoint_inspection, features, modeling, text_files
+from bert_tf import (
+  checkpoint_inspection,
+  extras,
+  features,
+  modeling,
+  text_files,
+)
 from bert_tf.interop import beside, hugging_face_files, pretrained
 
 _WEIGHTS = "model.safetensors"
@@ -146,13 +152,8 @@ def _write_tensors(
 
 def _safetensors():
   """Returns the module that reads and writes NumPy arrays."""
-  try:
+  with extras.needed(_WEIGHTS, extra="hf"):
     from safetensors import numpy
-  except ImportError as error:
-    raise ImportError(
-      "model.safetensors needs the package safetensors: pip install "
-      "'bert_tf[hf]', or pip install safetensors."
-    ) from error
   return numpy
 
 

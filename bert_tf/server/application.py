@@ -16,17 +16,12 @@ import numpy as np
 import tensorflow as tf
 from absl import logging
 
-from bert_tf import answers, error_text
+from bert_tf import answers, error_text, extras
 from bert_tf import predictor as predictor_lib
 from bert_tf.server import attention_json, batching, page, rest_json
 
-try:
+with extras.needed("serving", extra="serve"):
   from aiohttp import web
-except ImportError as error:
-  raise ImportError(
-    "serving needs aiohttp: pip install 'bert_tf[serve]', or pip install "
-    "aiohttp."
-  ) from error
 
 _MODEL_PATH = "/v1/models/{name:[^/:]+}"
 _VERSION_PATH = "/v1/models/{name:[^/:]+}/versions/{version:[0-9]+}"

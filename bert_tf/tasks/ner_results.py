@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from bert_tf import output_dirs
+from bert_tf import extras, output_dirs
 from bert_tf.tasks import ner_data
 from bert_tf.tasks.ner_data import Sentence
 
@@ -23,13 +23,8 @@ def import_seqeval() -> Any:
   Raises:
     ImportError: without the package seqeval.
   """
-  try:
+  with extras.needed("scoring entities", extra="ner"):
     from seqeval.metrics import sequence_labeling
-  except ImportError as error:
-    raise ImportError(
-      "scoring entities needs the package seqeval: pip install -e '.[ner]', or "
-      "pip install seqeval."
-    ) from error
   return sequence_labeling
 
 
