@@ -368,7 +368,10 @@ def _parsed(
       for name, t in features.items()
     }
 
-  return batches.map(parse).prefetch(2)
+  options = tf.data.Options()
+  # There is nothing to tune, and the end of a run waits for its thread.
+  options.autotune.enabled = False
+  return batches.map(parse).prefetch(2).with_options(options)
 
 
 def widths(max_seq_length: int) -> tuple[int, ...]:
