@@ -9,7 +9,7 @@ import dataclasses
 import json
 import os
 import socket
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -109,27 +109,42 @@ def _check_answers(address: str) -> None:
 
 def _multi_worker_strategy() -> tf.distribute.MultiWorkerMirroredStrategy:
   """Returns the strategy of the machines in TF_CONFIG."""
-  text = os.environ.get("TF_CONFIG", "")
+  cluster = _cluster(os.environ.get("TF_CONFIG", ""))
+  logging.info("Waiting for the %d workers of TF_CONFIG.", _count(cluster))
+  return tf.distribute.MultiWorkerMirroredStrategy()
+
+
+def _cluster(text: str) -> Mapping[str, Sequence[str]]:
+  """Returns the machines in a TF_CONFIG, of which this one's task is."""
   example = (
-    'set TF_CONFIG on every machine, as in {"cluster": {"worker": '
-    '["host1:2222", "host2:2222"]}, "task": {"type": "worker", "index": 0}}.'
+    'set it on every machine, as in {"cluster": {"worker": ["host1:2222", '
+    '"host2:2222"]}, "task": {"type": "worker", "index": 0}}.'
   )
+  if not text:
+    raise ValueError(
+      f"multi_worker reads TF_CONFIG, which is not set; {example}"
+    )
   try:
     config = json.loads(text)
     cluster, task = config["cluster"], config["task"]
     kind, index = task["type"], int(task["index"])
-    names = cluster[kind]
-  except (ValueError, KeyError, TypeError) as error:
+    sizes = {name: len(machines) for name, machines in cluster.items()}
+  except json.JSONDecodeError as error:
     raise ValueError(
-      f"TF_CONFIG is {text!r}, which names no machines ({error!r}); {example}"
+      f"TF_CONFIG is {text!r}, which is not JSON ({error}); {example}"
     ) from error
-  if kind not in _WORKER_KINDS or not 0 <= index < len(names):
+  except (KeyError, TypeError, ValueError, AttributeError) as error:
     raise ValueError(
-      f"TF_CONFIG's task is {kind} {index}, but its cluster has "
-      f"{', '.join(f'{len(v)} {k}' for k, v in cluster.items())}; {example}"
+      f"TF_CONFIG is {text!r}, which has not all of cluster, task.type and "
+      f"task.index; {example}"
+    ) from error
+  if kind not in _WORKER_KINDS or not 0 <= index < sizes.get(kind, 0):
+    found = ", ".join(f"{size} {name}" for name, size in sizes.items())
+    raise ValueError(
+      f"TF_CONFIG's task is {kind} {index}, but its cluster has {found}; "
+      f"{example}"
     )
-  logging.info("Waiting for the %d workers of TF_CONFIG.", _count(cluster))
-  return tf.distribute.MultiWorkerMirroredStrategy()
+  return cluster
 
 
 def num_workers() -> int:

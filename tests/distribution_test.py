@@ -258,16 +258,17 @@ def test_a_batch_that_does_not_divide_is_refused(tmp_path):
 
 WORKERS = {"worker": ["localhost:1", "localhost:2"]}
 NOT_MACHINES = {
-  "nothing": (None, "TF_CONFIG is '', which names no machines"),
-  "not JSON": ("{", "TF_CONFIG is '{', which names no machines"),
-  "no task": ({"cluster": WORKERS}, "names no machines (KeyError('task'))"),
+  "nothing": (None, "multi_worker reads TF_CONFIG, which is not set"),
+  "not JSON": ("{", "TF_CONFIG is '{', which is not JSON (Expecting"),
+  "a list": ("[1]", "TF_CONFIG is '[1]', which has not all of cluster, task."),
+  "no task": ({"cluster": WORKERS}, "which has not all of cluster, task.type"),
   "no such task": (
     {"cluster": WORKERS, "task": {"type": "worker", "index": 2}},
     "TF_CONFIG's task is worker 2, but its cluster has 2 worker",
   ),
   "no such kind": (
     {"cluster": WORKERS, "task": {"type": "chief", "index": 0}},
-    "names no machines (KeyError('chief'))",
+    "TF_CONFIG's task is chief 0, but its cluster has 2 worker",
   ),
   "a parameter server": (
     {"cluster": {"ps": ["a:1"]}, "task": {"type": "ps", "index": 0}},
@@ -286,7 +287,7 @@ def test_a_tf_config_that_names_no_machines_is_refused(name, monkeypatch):
   with pytest.raises(ValueError) as error:
     distribution.create_strategy("multi_worker")
   assert message in str(error.value)
-  assert 'set TF_CONFIG on every machine, as in {"cluster"' in str(error.value)
+  assert 'set it on every machine, as in {"cluster"' in str(error.value)
 
 
 @pytest.mark.parametrize(
