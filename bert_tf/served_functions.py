@@ -11,7 +11,7 @@ import tensorflow as tf
 # Registers the operations that SavedModels of texts are made of.
 import tensorflow_text  # noqa: F401
 
-from bert_tf import checkpoints, export
+from bert_tf import checkpoints, export, saved_models
 
 
 @dataclasses.dataclass(frozen=True)
@@ -92,7 +92,7 @@ def load(folder: str) -> ServedModel:
   """Returns the functions of a SavedModel.
 
   Raises:
-    ValueError: if it cannot be read.
+    ValueError: if it cannot be read, or is one of something else.
   """
   try:
     loaded = tf.saved_model.load(folder)
@@ -100,6 +100,12 @@ def load(folder: str) -> ServedModel:
     raise ValueError(
       f"{folder} is no SavedModel that can be read: {error}"
     ) from error
+  if not {saved_models.IDS, saved_models.TEXT} & set(loaded.signatures):
+    raise ValueError(
+      f"{folder} is no SavedModel of export_savedmodel.py: of its signatures, "
+      f"{', '.join(loaded.signatures) or 'none'}, none is called "
+      f"{saved_models.IDS} or {saved_models.TEXT}."
+    )
   functions = {
     name: Function(
       function.structured_input_signature[1],

@@ -161,7 +161,17 @@ def test_what_is_neither_is_refused(tmp_path):
     bert_tf.Predictor(str(tmp_path))
   (tmp_path / "1").mkdir()
   (tmp_path / "1" / "saved_model.pb").write_bytes(b"nonsense")
-  with pytest.raises(ValueError, match="is no SavedModel"):
+  with pytest.raises(ValueError, match="is no SavedModel that can be read"):
+    bert_tf.Predictor(str(tmp_path))
+
+
+def test_a_saved_model_of_something_else_is_refused(tmp_path):
+  module = tf.Module()
+  module.double = tf.function(
+    lambda x: {"y": 2 * x}, input_signature=[tf.TensorSpec([None], name="x")]
+  )
+  tf.saved_model.save(module, tmp_path, signatures={"twice": module.double})
+  with pytest.raises(ValueError, match="its signatures, twice, none is called"):
     bert_tf.Predictor(str(tmp_path))
 
 
