@@ -1,5 +1,7 @@
 """Fine-tunes BERT on GLUE, XNLI or one's own texts, and classifies."""
 
+import dataclasses
+
 import training_flags
 from absl import flags
 
@@ -164,31 +166,16 @@ def _encoder() -> saved_models.EncoderFiles:
 
 def _config() -> classification.ClassificationConfig:
   """Returns what the flags ask for."""
-  encoder = _encoder()
+  settings = training_flags.data_dir_settings(
+    init_checkpoint=FLAGS.encoder_saved_model or FLAGS.init_checkpoint,
+    freeze_layers=FLAGS.freeze_layers,
+  )
   return classification.ClassificationConfig(
     task=_task(),
-    data_dir=FLAGS.data_dir,
-    bert_config_file=encoder.bert_config_file,
-    vocab_file=encoder.vocab_file,
-    do_lower_case=encoder.do_lower_case,
-    max_seq_length=FLAGS.max_seq_length,
-    do_train=FLAGS.do_train,
-    do_eval=FLAGS.do_eval,
-    do_predict=FLAGS.do_predict,
-    eval_batch_size=FLAGS.eval_batch_size,
-    predict_batch_size=FLAGS.predict_batch_size,
-    num_train_epochs=FLAGS.num_train_epochs,
-    warmup_proportion=FLAGS.warmup_proportion,
     skip_bad_rows=FLAGS.skip_bad_rows,
     long_text=FLAGS.long_text,
     group_by_length=FLAGS.group_by_length,
-    train=training_flags.train_config(
-      init_checkpoint=FLAGS.encoder_saved_model or FLAGS.init_checkpoint,
-      eval_every_steps=FLAGS.eval_every_steps,
-      best_metric=FLAGS.best_metric,
-      early_stopping_patience=FLAGS.early_stopping_patience,
-      freeze_layers=FLAGS.freeze_layers,
-    ),
+    **{**settings, **dataclasses.asdict(_encoder())},
   )
 
 

@@ -102,17 +102,12 @@ def _config() -> ner.NerConfig:
   uses_features = FLAGS.approach == "features"
   if FLAGS["feature_layers"].present and not uses_features:
     raise ValueError("--feature_layers needs --approach=features.")
-  train = training_flags.train_config(
-    eval_every_steps=FLAGS.eval_every_steps,
-    best_metric=FLAGS.best_metric,
-    early_stopping_patience=FLAGS.early_stopping_patience,
-  )
+  settings = training_flags.data_dir_settings()
   if uses_features and not FLAGS["learning_rate"].present:
-    train = dataclasses.replace(train, learning_rate=_FEATURE_LEARNING_RATE)
+    settings["train"] = dataclasses.replace(
+      settings["train"], learning_rate=_FEATURE_LEARNING_RATE
+    )
   return ner.NerConfig(
-    bert_config_file=FLAGS.bert_config_file,
-    vocab_file=FLAGS.vocab_file,
-    data_dir=FLAGS.data_dir,
     train_file=FLAGS.train_file,
     dev_file=FLAGS.dev_file,
     test_file=FLAGS.test_file,
@@ -120,18 +115,9 @@ def _config() -> ner.NerConfig:
       FLAGS.word_column, FLAGS.tag_column, FLAGS.tag_scheme
     ),
     document_context=FLAGS.document_context,
-    do_lower_case=FLAGS.do_lower_case,
-    max_seq_length=FLAGS.max_seq_length,
-    do_train=FLAGS.do_train,
-    do_eval=FLAGS.do_eval,
-    do_predict=FLAGS.do_predict,
-    eval_batch_size=FLAGS.eval_batch_size,
-    predict_batch_size=FLAGS.predict_batch_size,
-    num_train_epochs=FLAGS.num_train_epochs,
-    warmup_proportion=FLAGS.warmup_proportion,
-    train=train,
     feature_layers=FLAGS.feature_layers if uses_features else None,
     feature_dir=FLAGS.output_dir,  # One for all of num_runs.
+    **settings,
   )
 
 

@@ -86,16 +86,8 @@ flags.adopt_module_key_flags(training_flags)
 def _config() -> squad.SquadConfig:
   """Returns what the flags ask for."""
   return squad.SquadConfig(
-    bert_config_file=FLAGS.bert_config_file,
-    vocab_file=FLAGS.vocab_file,
-    do_lower_case=FLAGS.do_lower_case,
     train_file=FLAGS.train_file,
     predict_file=FLAGS.predict_file,
-    do_train=FLAGS.do_train,
-    do_predict=FLAGS.do_predict,
-    predict_batch_size=FLAGS.predict_batch_size,
-    num_train_epochs=FLAGS.num_train_epochs,
-    warmup_proportion=FLAGS.warmup_proportion,
     cut_padding=FLAGS.cut_padding,
     windows=squad_features.WindowConfig(
       max_seq_length=FLAGS.max_seq_length,
@@ -109,11 +101,7 @@ def _config() -> squad.SquadConfig:
       null_score_diff_threshold=FLAGS.null_score_diff_threshold,
       verbose_logging=FLAGS.verbose_logging,
     ),
-    train=training_flags.train_config(
-      eval_every_steps=FLAGS.eval_every_steps,
-      best_metric=FLAGS.best_metric,
-      early_stopping_patience=FLAGS.early_stopping_patience,
-    ),
+    **training_flags.fine_tuning_settings(),
   )
 
 

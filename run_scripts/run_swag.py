@@ -114,24 +114,8 @@ def _config() -> swag.SwagConfig:
   """Returns what the flags ask for."""
   return swag.SwagConfig(
     task=_task(),
-    data_dir=FLAGS.data_dir,
-    bert_config_file=FLAGS.bert_config_file,
-    vocab_file=FLAGS.vocab_file,
-    do_lower_case=FLAGS.do_lower_case,
-    max_seq_length=FLAGS.max_seq_length,
-    do_train=FLAGS.do_train,
-    do_eval=FLAGS.do_eval,
-    do_predict=FLAGS.do_predict,
-    eval_batch_size=FLAGS.eval_batch_size,
-    predict_batch_size=FLAGS.predict_batch_size,
-    num_train_epochs=FLAGS.num_train_epochs,
-    warmup_proportion=FLAGS.warmup_proportion,
     skip_bad_rows=FLAGS.skip_bad_rows,
-    train=training_flags.train_config(
-      eval_every_steps=FLAGS.eval_every_steps,
-      best_metric=FLAGS.best_metric,
-      early_stopping_patience=FLAGS.early_stopping_patience,
-    ),
+    **training_flags.data_dir_settings(),
   )
 
 

@@ -226,6 +226,41 @@ def train_config(**settings: Any) -> estimator.TrainConfig:
   )
 
 
+def fine_tuning_settings(**train_settings: Any) -> dict[str, Any]:
+  """Returns what the flags set of a FineTuningConfig.
+
+  Args:
+    **train_settings: of TrainConfig, as of `train_config`.
+  """
+  return {
+    "bert_config_file": FLAGS.bert_config_file,
+    "vocab_file": FLAGS.vocab_file,
+    "do_lower_case": FLAGS.do_lower_case,
+    "do_train": FLAGS.do_train,
+    "do_predict": FLAGS.do_predict,
+    "predict_batch_size": FLAGS.predict_batch_size,
+    "num_train_epochs": FLAGS.num_train_epochs,
+    "warmup_proportion": FLAGS.warmup_proportion,
+    "train": train_config(
+      eval_every_steps=FLAGS.eval_every_steps,
+      best_metric=FLAGS.best_metric,
+      early_stopping_patience=FLAGS.early_stopping_patience,
+      **train_settings,
+    ),
+  }
+
+
+def data_dir_settings(**train_settings: Any) -> dict[str, Any]:
+  """Returns what the flags set of a DataDirConfig; see above."""
+  return {
+    **fine_tuning_settings(**train_settings),
+    "data_dir": FLAGS.data_dir,
+    "max_seq_length": FLAGS.max_seq_length,
+    "do_eval": FLAGS.do_eval,
+    "eval_batch_size": FLAGS.eval_batch_size,
+  }
+
+
 def run(main: Callable[[], None]) -> None:
   """As common_flags.run, on the devices that the flags name."""
 

@@ -46,7 +46,7 @@ LAYERS = {
     "tasks.pretraining tasks.rows tasks.squad tasks.squad_data "
     "tasks.squad_evaluation tasks.squad_features tasks.squad_predictions "
     "tasks.swag tasks.swag_data tasks.swag_features tasks.sweeps "
-    "tasks.training_steps"
+    "tasks.fine_tuning"
   ),
 }
 LAYER_OF = {
@@ -162,7 +162,7 @@ INSIDE_A_LAYER = {
   ("tasks.classification", "tasks.examples"),
   ("tasks.classification", "tasks.label_map"),
   ("tasks.classification", "tasks.long_texts"),
-  ("tasks.classification", "tasks.training_steps"),
+  ("tasks.classification", "tasks.fine_tuning"),
   ("tasks.classification_data", "tasks.long_texts"),
   ("tasks.classification_results", "tasks.long_texts"),
   ("tasks.classification_data", "tasks.examples"),
@@ -172,7 +172,7 @@ INSIDE_A_LAYER = {
   ("tasks.label_map", "tasks.examples"),
   ("tasks.pretraining", "tasks.length_schedule"),
   ("tasks.squad", "tasks.squad_data"),
-  ("tasks.squad", "tasks.training_steps"),
+  ("tasks.squad", "tasks.fine_tuning"),
   ("tasks.squad", "tasks.squad_features"),
   ("tasks.squad", "tasks.squad_predictions"),
   ("tasks.squad_evaluation", "tasks.squad_data"),
@@ -180,7 +180,7 @@ INSIDE_A_LAYER = {
   ("tasks.squad_predictions", "tasks.squad_data"),
   ("tasks.squad_predictions", "tasks.squad_features"),
   ("tasks.swag", "tasks.swag_data"),
-  ("tasks.swag", "tasks.training_steps"),
+  ("tasks.swag", "tasks.fine_tuning"),
   ("tasks.swag", "tasks.swag_features"),
   ("tasks.swag_data", "tasks.rows"),
   ("tasks.swag_features", "tasks.swag_data"),
@@ -188,7 +188,7 @@ INSIDE_A_LAYER = {
   ("tasks.ner", "tasks.label_map"),
   ("tasks.ner", "tasks.ner_bilstm"),
   ("tasks.ner", "tasks.ner_data"),
-  ("tasks.ner", "tasks.training_steps"),
+  ("tasks.ner", "tasks.fine_tuning"),
   ("tasks.ner", "tasks.ner_features"),
   ("tasks.ner", "tasks.ner_results"),
   ("tasks.ner", "tasks.ner_vectors"),

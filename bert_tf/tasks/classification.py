@@ -23,9 +23,9 @@ from bert_tf.tasks import (
   classification_data,
   classification_results,
   examples,
+  fine_tuning,
   label_map,
   long_texts,
-  training_steps,
 )
 from bert_tf.tasks.examples import InputExample
 
@@ -33,49 +33,22 @@ from bert_tf.tasks.examples import InputExample
 _ORIGINAL_RESULTS = ("eval_accuracy", "eval_loss", "global_step", "loss")
 
 
-@dataclasses.dataclass(frozen=True)
-class ClassificationConfig:
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ClassificationConfig(fine_tuning.DataDirConfig):
   """What `run_classifier.py` is asked for.
 
   Attributes:
     task: what is classified.
-    data_dir: folder with the task's files.
-    bert_config_file: the model's sizes.
-    vocab_file: the model's vocabulary.
-    train: how to train; `run` sets its steps.
-    do_lower_case: whether the vocabulary is lower-cased.
-    max_seq_length: word pieces an example; what is longer is cut.
-    do_train: whether to train.
-    do_eval: whether to evaluate, after training if both.
-    do_predict: whether to predict the test file, after both.
-    eval_batch_size: examples a batch of the evaluation.
-    predict_batch_size: examples a batch of the prediction.
-    num_train_epochs: passes over the training file; may be a fraction.
-    warmup_proportion: share of the steps with a rising learning rate, in
-      [0, 1].
+    skip_bad_rows: whether to count bad rows of the training and evaluation
+      files instead of stopping at the first.
     long_text: one of long_texts.MODES, what becomes of single texts of more
       than max_seq_length word pieces; with "windows" the examples are their
       windows in training, and each its mean in evaluation and prediction.
-    skip_bad_rows: whether to count bad rows of the training and evaluation
-      files instead of stopping at the first.
     group_by_length: whether training batches hold examples of like length,
       which leaves little padding to compute.
   """
 
   task: examples.Task
-  data_dir: str
-  bert_config_file: str
-  vocab_file: str
-  train: estimator.TrainConfig
-  do_lower_case: bool = True
-  max_seq_length: int = 128
-  do_train: bool = False
-  do_eval: bool = False
-  do_predict: bool = False
-  eval_batch_size: int = 8
-  predict_batch_size: int = 8
-  num_train_epochs: float = 3.0
-  warmup_proportion: float = 0.1
   skip_bad_rows: bool = False
   long_text: str = "truncate"
   group_by_length: bool = True
@@ -127,7 +100,7 @@ def run_on_examples(
   }
   config = dataclasses.replace(config, task=task)
   if config.do_train:
-    train = training_steps.train_config(
+    train = fine_tuning.train_config(
       config,
       sum(windows["train"]),
       "training examples",
@@ -211,19 +184,13 @@ def check(
   vocab_size: int,
 ) -> None:
   """Raises ValueError where flags, config and vocabulary do not fit."""
-  if not (config.do_train or config.do_eval or config.do_predict):
-    raise ValueError(
-      "nothing to do: set --do_train, --do_eval or --do_predict."
-    )
+  fine_tuning.check(config, bert_config, vocab_size)
   known, metric = result_names(config.task), config.train.best_metric
   if metric and metric not in known:
     raise ValueError(
       f"best_metric {metric!r} is no result of {config.task.name}; use "
       f"{', '.join(known)}."
     )
-  tokenization.validate_case_matches_checkpoint(
-    config.do_lower_case, config.train.init_checkpoint
-  )
   splits = (config.task.train, config.task.dev, config.task.test)
   if config.long_text != "truncate" and any(s and s.text_b for s in splits):
     raise ValueError(
@@ -231,7 +198,6 @@ def check(
       f"{config.task.name} has pairs, whose longer text is always cut; leave "
       "out --long_text."
     )
-  bert_config.check_lengths(config.max_seq_length, config.bert_config_file)
   freeze_layers = config.train.freeze_layers or 0
   if freeze_layers > bert_config.num_hidden_layers:
     raise ValueError(
@@ -239,9 +205,6 @@ def check(
       f"{bert_config.num_hidden_layers} of {config.bert_config_file}; lower "
       "the flag."
     )
-  bert_config.check_vocab(
-    vocab_size, config.vocab_file, config.bert_config_file
-  )
 
 
 def _read(

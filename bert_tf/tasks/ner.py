@@ -20,13 +20,13 @@ from bert_tf import (
 from bert_tf.modeling import Tensor
 from bert_tf.tasks import (
   examples,
+  fine_tuning,
   label_map,
   ner_bilstm,
   ner_data,
   ner_features,
   ner_results,
   ner_vectors,
-  training_steps,
 )
 from bert_tf.tasks.ner_data import Sentence
 from bert_tf.tasks.ner_features import Window
@@ -44,30 +44,17 @@ _FIRST_RESULTS = (
 )
 
 
-@dataclasses.dataclass(frozen=True)
-class NerConfig:
-  """What `run_ner.py` is asked for.
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class NerConfig(fine_tuning.DataDirConfig):
+  """What `run_ner.py` is asked for; its examples are windows of sentences.
 
   Attributes:
-    bert_config_file: the model's sizes.
-    vocab_file: the model's vocabulary.
-    train: how to train; `run` sets its steps.
-    data_dir: folder of the files below that are no whole paths.
-    train_file: what is trained on; its tags are the labels.
+    train_file: what is trained on; its tags are the labels. It and the next
+      two are in data_dir, or whole paths.
     dev_file: what is evaluated on.
     test_file: what is predicted, with or without tags.
     file_format: the columns and the scheme of the tags of these files.
     document_context: whether the sentences around one fill its window.
-    do_lower_case: whether the vocabulary is lower-cased.
-    max_seq_length: word pieces a window; longer sentences have several.
-    do_train: whether to train.
-    do_eval: whether to evaluate, after training if both.
-    do_predict: whether to predict the test file, after both.
-    eval_batch_size: windows a batch of the evaluation.
-    predict_batch_size: windows a batch of the prediction.
-    num_train_epochs: passes over the training file; may be a fraction.
-    warmup_proportion: share of the steps with a rising learning rate, in
-      [0, 1].
     feature_layers: None to fine-tune BERT; else one of
       ner_vectors.FEATURE_LAYERS, which are computed once by the BERT of
       init_checkpoint, and a BiLSTM is trained on them. Batches are then of
@@ -75,24 +62,11 @@ class NerConfig:
     feature_dir: where these are kept; None for output_dir.
   """
 
-  bert_config_file: str
-  vocab_file: str
-  train: estimator.TrainConfig
-  data_dir: str = ""
   train_file: str = "train.txt"
   dev_file: str = "dev.txt"
   test_file: str = "test.txt"
   file_format: ner_data.FileFormat = ner_data.FileFormat()
   document_context: bool = False
-  do_lower_case: bool = True
-  max_seq_length: int = 128
-  do_train: bool = False
-  do_eval: bool = False
-  do_predict: bool = False
-  eval_batch_size: int = 8
-  predict_batch_size: int = 8
-  num_train_epochs: float = 3.0
-  warmup_proportion: float = 0.1
   feature_layers: str | None = None
   feature_dir: str | None = None
 
@@ -326,17 +300,7 @@ def _check(
   config: NerConfig, bert_config: modeling.BertConfig, vocab_size: int
 ) -> None:
   """Raises ValueError where flags, config and vocabulary do not fit."""
-  if not (config.do_train or config.do_eval or config.do_predict):
-    raise ValueError(
-      "nothing to do: set --do_train, --do_eval or --do_predict."
-    )
-  tokenization.validate_case_matches_checkpoint(
-    config.do_lower_case, config.train.init_checkpoint
-  )
-  bert_config.check_lengths(config.max_seq_length, config.bert_config_file)
-  bert_config.check_vocab(
-    vocab_size, config.vocab_file, config.bert_config_file
-  )
+  fine_tuning.check(config, bert_config, vocab_size)
   if config.feature_layers:
     ner_vectors.check_layers(config.feature_layers, bert_config)
     if not config.train.init_checkpoint:
@@ -426,7 +390,7 @@ def _with_steps(
   inputs, noun = part.windows, "training windows"
   if config.feature_layers:
     inputs, noun = part.sentences, "training sentences"
-  return training_steps.train_config(config, len(inputs), noun, "f1")
+  return fine_tuning.train_config(config, len(inputs), noun, "f1")
 
 
 def _task(config: NerConfig, labels: Sequence[str] | None) -> examples.Task:

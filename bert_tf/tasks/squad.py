@@ -25,10 +25,10 @@ from bert_tf import (
   tokenization,
 )
 from bert_tf.tasks import (
+  fine_tuning,
   squad_data,
   squad_features,
   squad_predictions,
-  training_steps,
 )
 
 # Of the order of the training questions, fixed in the original.
@@ -39,42 +39,24 @@ _SHUFFLE_SEED = 12345
 _KINDS = ("best", "HasAns", "NoAns")
 
 
-@dataclasses.dataclass(frozen=True)
-class SquadConfig:
-  """What `run_squad.py` is asked for.
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class SquadConfig(fine_tuning.FineTuningConfig):
+  """What `run_squad.py` is asked for; batches are of windows.
 
   Attributes:
-    bert_config_file: the model's sizes.
-    vocab_file: the model's vocabulary.
-    train: how to train; its numbers of steps are set from the data.
     windows: how contexts are cut.
     predictions: how answers are chosen.
-    do_lower_case: whether the vocabulary is of lower-cased text.
     train_file: SQuAD JSON, needed to train.
     predict_file: SQuAD JSON, needed to predict.
-    do_train: whether to train.
-    do_predict: whether to predict, after training if both.
-    predict_batch_size: windows a batch.
-    num_train_epochs: passes over the training questions.
-    warmup_proportion: share of the steps that warm up, [0, 1].
     cut_padding: whether batches are cut to their longest window, and those of
       training hold windows of like length. The original's softmax is over
       the padding too.
   """
 
-  bert_config_file: str
-  vocab_file: str
-  train: estimator.TrainConfig
   windows: squad_features.WindowConfig
   predictions: squad_predictions.PredictionConfig
-  do_lower_case: bool = True
   train_file: str | None = None
   predict_file: str | None = None
-  do_train: bool = False
-  do_predict: bool = False
-  predict_batch_size: int = 8
-  num_train_epochs: float = 3.0
-  warmup_proportion: float = 0.1
   cut_padding: bool = False
 
 
@@ -118,7 +100,7 @@ def run(config: SquadConfig) -> dict[str, float | int] | None:
   train = config.train
   if config.do_train:
     # Counted in questions though batches are of windows, as the original does.
-    train = training_steps.train_config(
+    train = fine_tuning.train_config(
       config, len(train_examples), "training questions", result_names(False)[0]
     )
   output_dirs.claim(train.output_dir, bert_config)

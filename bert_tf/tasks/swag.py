@@ -20,7 +20,7 @@ from bert_tf import (
   output_dirs,
   tokenization,
 )
-from bert_tf.tasks import swag_data, swag_features, training_steps
+from bert_tf.tasks import fine_tuning, swag_data, swag_features
 from bert_tf.tasks.swag_data import ChoiceExample
 
 Results = dict[str, float | int]
@@ -32,44 +32,17 @@ RESULTS = ("eval_accuracy", "eval_loss", "loss")
 _HEAD = "choice_weights"
 
 
-@dataclasses.dataclass(frozen=True)
-class SwagConfig:
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class SwagConfig(fine_tuning.DataDirConfig):
   """What `run_swag.py` is asked for.
 
   Attributes:
     task: files and columns.
-    data_dir: folder with the task's files.
-    bert_config_file: the model's sizes.
-    vocab_file: the model's vocabulary.
-    train: how to train; `run` sets its steps.
-    do_lower_case: whether the vocabulary is lower-cased.
-    max_seq_length: word pieces of context and choice; what is longer is cut.
-    do_train: whether to train.
-    do_eval: whether to evaluate, after training if both.
-    do_predict: whether to predict the test file, after both.
-    eval_batch_size: examples a batch of the evaluation.
-    predict_batch_size: examples a batch of the prediction.
-    num_train_epochs: passes over the training file; may be a fraction.
-    warmup_proportion: share of the steps with a rising learning rate, in
-      [0, 1].
     skip_bad_rows: whether to count bad rows of the training and evaluation
       files instead of stopping at the first.
   """
 
   task: swag_data.ChoiceTask
-  data_dir: str
-  bert_config_file: str
-  vocab_file: str
-  train: estimator.TrainConfig
-  do_lower_case: bool = True
-  max_seq_length: int = 128
-  do_train: bool = False
-  do_eval: bool = False
-  do_predict: bool = False
-  eval_batch_size: int = 8
-  predict_batch_size: int = 8
-  num_train_epochs: float = 3.0
-  warmup_proportion: float = 0.1
   skip_bad_rows: bool = False
 
 
@@ -110,7 +83,7 @@ def run(config: SwagConfig) -> Results | None:
   _check_start(config)
   data = _read(config)
   if config.do_train:
-    train = training_steps.train_config(
+    train = fine_tuning.train_config(
       config, len(data["train"]), "training examples", RESULTS[0]
     )
     config = dataclasses.replace(config, train=train)
@@ -200,22 +173,12 @@ def _check(
   config: SwagConfig, bert_config: modeling.BertConfig, vocab_size: int
 ) -> None:
   """Raises ValueError where flags, config and vocabulary do not fit."""
-  if not (config.do_train or config.do_eval or config.do_predict):
-    raise ValueError(
-      "nothing to do: set --do_train, --do_eval or --do_predict."
-    )
+  fine_tuning.check(config, bert_config, vocab_size)
   metric = config.train.best_metric
   if metric and metric not in RESULTS:
     raise ValueError(
       f"best_metric {metric!r} is no result; use {', '.join(RESULTS)}."
     )
-  tokenization.validate_case_matches_checkpoint(
-    config.do_lower_case, config.train.init_checkpoint
-  )
-  bert_config.check_lengths(config.max_seq_length, config.bert_config_file)
-  bert_config.check_vocab(
-    vocab_size, config.vocab_file, config.bert_config_file
-  )
 
 
 def _check_start(config: SwagConfig) -> None:
