@@ -74,9 +74,8 @@ def open_tensors(path: str) -> Tensors:
     return _open_safetensors(path)
   if path.endswith(".h5"):
     return _open_h5(path)
-  path = checkpoints.prefix_of(path)
   reader = checkpoints.CheckpointReader(path)
-  return Tensors(path, reader.shapes, reader.get)
+  return Tensors(reader.path, reader.shapes, reader.get)
 
 
 def rows(tensors: Tensors) -> Iterator[Row]:

@@ -35,8 +35,13 @@ class CheckpointReader:
   """Reads the tensors of one checkpoint, or of a SavedModel.
 
   Args:
-    path: the prefix, without `.index`; or the folder of a SavedModel, whose
-      variables go by their names.
+    path: the prefix, without `.index`; the folder of a run, whose newest
+      checkpoint is read; or that of a SavedModel, whose variables go by their
+      names.
+
+  Attributes:
+    path: the prefix, or the folder of the SavedModel.
+    shapes: of the tensors, by name.
 
   Raises:
     ValueError: if there is no such checkpoint.
@@ -44,6 +49,7 @@ class CheckpointReader:
   """
 
   def __init__(self, path: str):
+    path = _prefix_of(path)
     self.path = path
     prefix = path
     if is_saved_model(path):
@@ -93,6 +99,22 @@ class CheckpointReader:
       f"the checkpoint {self.path} is damaged or only half there: "
       f"{_reason(error)}"
     )
+
+
+def _prefix_of(path: str) -> str:
+  """Returns a prefix or the folder of a SavedModel as it is given.
+
+  Of the folder of a run it is the prefix of the newest checkpoint.
+  """
+  if not tf.io.gfile.isdir(path) or is_saved_model(path):
+    return path
+  prefix = latest(path)
+  if prefix is None:
+    raise ValueError(
+      f"{path} has no checkpoint; give the output_dir of a run, or the prefix "
+      "of a checkpoint."
+    )
+  return prefix
 
 
 def is_saved_model(path: str) -> bool:
@@ -212,27 +234,6 @@ def latest(output_dir: str) -> str | None:
   """Returns the prefix of the newest checkpoint of a run, None without one."""
   paths = listed(output_dir)
   return paths[0] if paths else None
-
-
-def prefix_of(path: str) -> str:
-  """Returns the prefix of a checkpoint, or that of a run's newest.
-
-  Args:
-    path: a prefix, or the folder of a run or of a SavedModel, which is what
-      a CheckpointReader takes.
-
-  Raises:
-    ValueError: if it is a folder without a checkpoint.
-  """
-  if not tf.io.gfile.isdir(path) or is_saved_model(path):
-    return path
-  prefix = latest(path)
-  if prefix is None:
-    raise ValueError(
-      f"{path} has no checkpoint; give the output_dir of a run, or the prefix "
-      "of a checkpoint."
-    )
-  return prefix
 
 
 def training_variables(

@@ -144,9 +144,7 @@ def build(
     raise ValueError(
       "--attention is of texts, which --notext leaves out; set one of the two."
     )
-  reader = checkpoints.CheckpointReader(
-    checkpoints.prefix_of(config.init_checkpoint)
-  )
+  reader = checkpoints.CheckpointReader(config.init_checkpoint)
   tokenization.validate_case_matches_checkpoint(
     config.do_lower_case, reader.path
   )

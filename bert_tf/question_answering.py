@@ -55,9 +55,7 @@ class QuestionAnswerer:
     self._predictions = predictions or squad_predictions.PredictionConfig()
     bert_config.check_lengths(self._windows.max_seq_length, bert_config_file)
     model = heads.SpanModel(bert_config)
-    reader = checkpoints.CheckpointReader(
-      checkpoints.prefix_of(init_checkpoint)
-    )
+    reader = checkpoints.CheckpointReader(init_checkpoint)
     checkpoints.load_variables(reader, model)
     self._logits = tf.function(
       lambda batch: tf.stack(model(batch)), reduce_retracing=True

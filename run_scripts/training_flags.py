@@ -28,7 +28,8 @@ def define_original_flags(example: str) -> None:
   flags.DEFINE_string(
     "init_checkpoint",
     None,
-    "Checkpoint to start from, usually a pre-trained BERT. A checkpoint in "
+    "Checkpoint to start from, usually a pre-trained BERT: its prefix, or the "
+    "output_dir of a run, whose newest is taken. A checkpoint in this run's "
     "output_dir goes before it.",
   )
   flags.DEFINE_bool("do_train", False, "Whether to train.")

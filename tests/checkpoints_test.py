@@ -178,9 +178,19 @@ def test_a_released_checkpoint_is_not_resumed_from():
     checkpoints.restore(TINY, model, optimizer)
 
 
-def test_a_checkpoint_that_is_not_there_says_what_to_give():
+def test_a_checkpoint_that_is_not_there_says_what_to_give(tmp_path):
   with pytest.raises(ValueError, match="nowhere.ckpt.index; give the part"):
     checkpoints.CheckpointReader("nowhere.ckpt")
+  with pytest.raises(ValueError, match="has no checkpoint; give the"):
+    checkpoints.CheckpointReader(str(tmp_path))
+
+
+def test_of_the_folder_of_a_run_the_newest_is_read(tmp_path):
+  for step in (1, 2):
+    path = checkpoints.save(str(tmp_path), tensors_at(step), 5)
+  reader = checkpoints.CheckpointReader(str(tmp_path))
+  assert reader.path == path
+  assert reader.get("global_step") == 2
 
 
 @pytest.mark.parametrize("damage", ["no data", "short data", "short index"])

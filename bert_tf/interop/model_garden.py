@@ -142,9 +142,8 @@ def read(path: str, given: beside.Given) -> pretrained.Pretrained:
     ValueError: if it is missing, damaged, without an encoder of BERT or with
       several, or if tensors are missing or odd (names all of them).
   """
-  path = checkpoints.prefix_of(path)
-  found = beside.read(path, given)
   graph = object_graph.Graph(path)
+  found = beside.read(graph.path, given)
   encoder = _encoder(graph)
   roots = {"encoder": encoder, "model": _model_of(graph, encoder)}
   layout = _layout(graph, roots, found.config)
@@ -154,7 +153,7 @@ def read(path: str, given: beside.Given) -> pretrained.Pretrained:
   tensors = _tensors(graph, roots, layout, shapes)
   return pretrained.Pretrained(
     config=found.config,
-    tensors=pretrained.collect(tensors, shapes, layout.place, path),
+    tensors=pretrained.collect(tensors, shapes, layout.place, graph.path),
     vocab=found.vocab,
     do_lower_case=given.do_lower_case,
     task=_task(found, layout, num_labels),

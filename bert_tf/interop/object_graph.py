@@ -28,8 +28,8 @@ class Graph:
   """
 
   def __init__(self, path: str):
-    self.path = path
     self._reader = checkpoints.CheckpointReader(path)
+    self.path = path = self._reader.path
     if _GRAPH not in self._reader.shapes:
       raise ValueError(
         f"{path} holds no objects, as Model Garden's checkpoints do; one of "

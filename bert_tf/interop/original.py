@@ -15,13 +15,15 @@ def read(path: str, given: beside.Given) -> pretrained.Pretrained:
     ValueError: if it is missing or damaged, or its tensors are not those of
       its config: names all of them.
   """
-  path = checkpoints.prefix_of(path)
   reader = checkpoints.CheckpointReader(path)
-  found = beside.read(path, given)
+  found = beside.read(reader.path, given)
   names = checkpoints.parameters(reader.shapes)
   num_labels = reader.shapes.get("output_bias", (0,))[0]
   tensors = pretrained.checked(
-    {name: reader.get(name) for name in names}, found.config, num_labels, path
+    {name: reader.get(name) for name in names},
+    found.config,
+    num_labels,
+    reader.path,
   )
   return pretrained.Pretrained(
     config=found.config,

@@ -277,12 +277,12 @@ def write_inputs(
   )
 
 
-def _checkpoint_hash(prefix: str) -> str:
+def _checkpoint_hash(path: str) -> str:
   """Returns what changes with a checkpoint; its index has a sum of each tensor.
 
   Raises:
     ValueError: if there is no such checkpoint.
   """
-  checkpoints.CheckpointReader(prefix)  # Says what is wrong, if anything is.
+  prefix = checkpoints.CheckpointReader(path).path
   with tf.io.gfile.GFile(f"{prefix}.index", "rb") as reader:
     return record_cache.content_hash(reader.read().hex())
