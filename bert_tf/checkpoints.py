@@ -49,16 +49,17 @@ class CheckpointReader:
   """
 
   def __init__(self, path: str):
-    path = _prefix_of(path)
-    self.path = path
     prefix = path
     if is_saved_model(path):
       prefix = os.path.join(path, "variables", "variables")
+    elif tf.io.gfile.isdir(path):
+      path = prefix = _newest(path)
     elif not tf.io.gfile.exists(path + ".index"):
       raise ValueError(
         f"no checkpoint {path}: there is no {path}.index; give the part of "
         "the file names before .index and .data-00000-of-00001."
       )
+    self.path = path
     try:
       self._reader = tf.train.load_checkpoint(prefix)
     except tf.errors.OpError as error:
@@ -101,18 +102,13 @@ class CheckpointReader:
     )
 
 
-def _prefix_of(path: str) -> str:
-  """Returns a prefix or the folder of a SavedModel as it is given.
-
-  Of the folder of a run it is the prefix of the newest checkpoint.
-  """
-  if not tf.io.gfile.isdir(path) or is_saved_model(path):
-    return path
-  prefix = latest(path)
+def _newest(folder: str) -> str:
+  """Returns the prefix of the newest checkpoint in the folder of a run."""
+  prefix = latest(folder)
   if prefix is None:
     raise ValueError(
-      f"{path} has no checkpoint; give the output_dir of a run, or the prefix "
-      "of a checkpoint."
+      f"{folder} has no checkpoint; give the output_dir of a run, or the "
+      "prefix of a checkpoint."
     )
   return prefix
 
