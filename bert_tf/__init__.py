@@ -10,7 +10,7 @@ os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "1")
 def __getattr__(name: str) -> type:
   """Returns Predictor, which alone needs TensorFlow, when it is asked for."""
   if name == "Predictor":
-    from bert_tf import predictor
+    from bert_tf.inference import predictor
 
     return predictor.Predictor
   raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -15,7 +15,9 @@ import tensorflow as tf
 from absl import logging
 from tensorflow.core.protobuf import trackable_object_graph_pb2
 
-from bert_tf import distribution, precision, text_files
+from bert_tf import distribution
+from bert_tf import mixed_precision as precision
+from bert_tf.files import atomic
 
 GLOBAL_STEP = "global_step"
 SLOT_SUFFIXES = ("/adam_m", "/adam_v")
@@ -213,7 +215,7 @@ def _write_state(output_dir: str, kept: Sequence[str]) -> None:
   lines = [f'model_checkpoint_path: "{names[-1]}"']
   lines += [f'all_model_checkpoint_paths: "{name}"' for name in names]
   path = os.path.join(output_dir, "checkpoint")
-  text_files.write_lines(path, lines)
+  atomic.write_lines(path, lines)
 
 
 def listed(output_dir: str) -> list[str]:

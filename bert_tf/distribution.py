@@ -16,7 +16,7 @@ import numpy as np
 import tensorflow as tf
 from absl import logging
 
-from bert_tf import error_text
+from bert_tf.files import error_text
 
 KINDS = ("auto", "one", "mirrored", "multi_worker", "tpu")
 

@@ -12,7 +12,10 @@ import re
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 
-from bert_tf import file_access
+from bert_tf.files import paths as file_access
+
+# The special token that stands for a word to be predicted.
+MASK = "[MASK]"
 
 # Cached words. An entry costs about 170 bytes for English and at most 530
 # (32 wide characters, 32 ids): 45 MB when full, never above 140 MB.

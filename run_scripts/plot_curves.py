@@ -1,23 +1,6 @@
-"""Draws the learning curves of a run, from its TensorBoard events."""
+"""Runs bert_tf.cli.plot_curves."""
 
-import common_flags
-from absl import flags
-
-from bert_tf import curves
-
-FLAGS = flags.FLAGS
-
-flags.DEFINE_string("output_dir", None, "Folder of the run.")
-flags.DEFINE_string("plot_file", None, "PNG file to write.")
-
-
-def main() -> None:
-  """Draws the run."""
-  curves.plot(FLAGS.output_dir, FLAGS.plot_file)
-  print(FLAGS.plot_file)
-
+from bert_tf.cli import plot_curves
 
 if __name__ == "__main__":
-  for name in ("output_dir", "plot_file"):
-    flags.mark_flag_as_required(name)
-  common_flags.run(main)
+  plot_curves.run()

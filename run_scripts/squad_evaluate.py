@@ -1,36 +1,6 @@
-"""Scores answers to SQuAD's questions; prints `key = value` lines.
+"""Runs bert_tf.cli.squad_evaluate."""
 
-  squad_evaluate.py PREDICTIONS DATA [--null_odds_file=FILE]
-
-PREDICTIONS is JSON with a text by question id, DATA the SQuAD JSON, 1.1 or
-2.0, with answers.
-"""
-
-import common_flags
-from absl import flags
-
-from bert_tf.tasks import squad_evaluation
-
-FLAGS = flags.FLAGS
-
-flags.DEFINE_string(
-  "null_odds_file",
-  None,
-  "JSON with the null odds by question id, as run_squad.py writes for 2.0: "
-  'adds the best null thresholds. Answers that are "" already stay so: for '
-  "all thresholds make the predictions with a high "
-  "--null_score_diff_threshold.",
-)
-
-
-def main(predictions_file: str, data_file: str) -> None:
-  """Prints the scores in the order of their names."""
-  results = squad_evaluation.evaluate_files(
-    predictions_file, data_file, FLAGS.null_odds_file
-  )
-  for name in sorted(results):
-    print(f"{name} = {results[name]}")
-
+from bert_tf.cli import squad_evaluate
 
 if __name__ == "__main__":
-  common_flags.run(main, ["PREDICTIONS", "DATA"])
+  squad_evaluate.run()

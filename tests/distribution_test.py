@@ -18,8 +18,8 @@ from bert_tf import (
   losses,
   modeling,
   optimization,
-  training_step,
 )
+from bert_tf.training import step as training_step
 from tests import estimator_test, scale_run
 
 # Settings of runs that must take the same steps, by name of their folder.

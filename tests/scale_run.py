@@ -15,8 +15,10 @@ import numpy as np
 import tensorflow as tf
 from absl import logging
 
-from bert_tf import distribution, estimator, modeling, text_files
+from bert_tf import distribution, modeling
+from bert_tf.files import atomic as text_files
 from bert_tf.tasks import pretraining
+from bert_tf.training import estimator
 from tests import conftest
 
 BATCH_SIZE = 8

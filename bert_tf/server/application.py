@@ -16,8 +16,10 @@ import numpy as np
 import tensorflow as tf
 from absl import logging
 
-from bert_tf import answers, error_text, extras
-from bert_tf import predictor as predictor_lib
+from bert_tf.files import error_text
+from bert_tf.files import errors as extras
+from bert_tf.inference import outputs as answers
+from bert_tf.inference import predictor as predictor_lib
 from bert_tf.server import attention_json, batching, page, rest_json
 
 with extras.needed("serving", extra="serve"):

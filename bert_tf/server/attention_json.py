@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from bert_tf.export.signatures import attention
 from bert_tf.server import rest_json
-from bert_tf.serving import attention
 
 # Of the weights, so that a matrix is short to write.
 _DECIMALS = 4

@@ -15,7 +15,8 @@ import numpy as np
 import tensorflow as tf
 from tensorflow.core.framework import types_pb2
 
-from bert_tf import saved_models, served_functions
+from bert_tf.export import saved_models
+from bert_tf.inference import loaded_model as served_functions
 
 Functions = Mapping[str, served_functions.Function]
 

@@ -4,7 +4,8 @@ import dataclasses
 
 from absl import logging
 
-from bert_tf import estimator, modeling, tokenization
+from bert_tf import modeling, tokenization
+from bert_tf.training import estimator
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -8,18 +8,12 @@ from collections.abc import Mapping
 import tensorflow as tf
 from absl import logging
 
-from bert_tf import (
-  estimator,
-  heads,
-  input_pipeline,
-  losses,
-  modeling,
-  output_dirs,
-  tokenization,
-)
+from bert_tf import heads, losses, modeling, tokenization
+from bert_tf.data import input_pipeline, length_schedule
 from bert_tf.losses import Sums
 from bert_tf.modeling import Tensor
-from bert_tf.tasks import length_schedule
+from bert_tf.training import estimator
+from bert_tf.training import run_dir as output_dirs
 
 # What an evaluation reports.
 _RESULTS = (

@@ -18,7 +18,9 @@ import keras
 import tensorflow as tf
 from absl import logging
 
-from bert_tf import estimator, periodic_evaluation, text_files
+from bert_tf.files import atomic
+from bert_tf.training import estimator
+from bert_tf.training import evaluation as periodic_evaluation
 
 # Devlin et al. 2019, A.3.
 PAPER_GRID = (
@@ -198,7 +200,7 @@ def _run_once(
     results = {}
   if results is not None:
     text = json.dumps({"config": written, "results": results}, indent=1)
-    text_files.write_lines(path, [text])
+    atomic.write_lines(path, [text])
   # The run's model and programs would stay in memory otherwise.
   keras.utils.clear_session()
   gc.collect()
@@ -289,4 +291,4 @@ def _write_table(
   """Writes rows of the same names as a TSV file with a header."""
   lines = ["\t".join(rows[0])]
   lines += ["\t".join(str(value) for value in row.values()) for row in rows]
-  text_files.write_lines(os.path.join(output_dir, name), lines)
+  atomic.write_lines(os.path.join(output_dir, name), lines)

@@ -1,0 +1,1 @@
+"""The commands: flags, a config, one library call."""

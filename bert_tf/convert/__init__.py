@@ -1,0 +1,1 @@
+"""Other formats of models, both ways."""

@@ -1,0 +1,320 @@
+"""Gives a model words of one's own: vocabulary, config and checkpoint at once.
+
+A new word's row of the embeddings is the mean of those of the pieces that it
+was cut into before, so that the model starts from what it knew of the word.
+"""
+
+import contextlib
+import dataclasses
+import os
+import re
+import shutil
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+import numpy as np
+
+from bert_tf import checkpoints, modeling, tokenization
+from bert_tf.data import corpus
+
+METHODS = ("unused", "grow")
+
+# What is written, inside the output folder.
+CONFIG_NAME = "bert_config.json"
+VOCAB_NAME = "vocab.txt"
+CHECKPOINT_NAME = "bert_model.ckpt"
+
+_UNUSED = re.compile(r"\[unused\d+\]")
+
+# One row, or one number, a word piece.
+_EMBEDDINGS = "bert/embeddings/word_embeddings"
+_OUTPUT_BIAS = "cls/predictions/output_bias"
+
+# Words at fault that one message names.
+_MAX_NAMED = 10
+
+
+@dataclasses.dataclass(frozen=True)
+class Word:
+  """A word to add.
+
+  Attributes:
+    text: as it is to stand in the vocabulary.
+    place: where it is from, such as "words.txt:3", for messages.
+  """
+
+  text: str
+  place: str
+
+
+@dataclasses.dataclass(frozen=True)
+class Extension:
+  """What was added.
+
+  Attributes:
+    ids: each new word's id, in the order in which they were given.
+    pieces: each new word's pieces before.
+    known: words that were in the vocabulary already, so left out.
+    vocab_size: word pieces now.
+    num_unused: `[unused]` slots that are left.
+    has_output_bias: whether the checkpoint had a masked-LM head, whose bias
+      was filled or grown too.
+    dropped: the optimizer's slots and global_step that the checkpoint had.
+  """
+
+  ids: Mapping[str, int]
+  pieces: Mapping[str, tuple[str, ...]]
+  known: tuple[str, ...]
+  vocab_size: int
+  num_unused: int
+  has_output_bias: bool
+  dropped: tuple[str, ...]
+
+
+def read_words(path: str) -> list[Word]:
+  """Returns the words of a file, one a line; blank lines are none.
+
+  Raises:
+    ValueError: if the file is missing or not UTF-8.
+  """
+  if not os.path.isfile(path):
+    raise ValueError(f"words_file: there is no file {path}.")
+  return [
+    Word(line.strip(), f"{path}:{number}")
+    for number, line in enumerate(corpus.read_lines(path), 1)
+    if line.strip()
+  ]
+
+
+def extend(
+  bert_config_file: str,
+  vocab_file: str,
+  init_checkpoint: str,
+  words: Iterable[Word],
+  output_dir: str,
+  method: str = "unused",
+  do_lower_case: bool = True,
+) -> Extension:
+  """Writes the model with the words in its vocabulary, whole or not at all.
+
+  Of all other word pieces ids and rows stay what they are, to the bit. What
+  the tokenizer makes of a text changes only where a word of it is a new one or
+  begins with one: the longest piece that a word begins with is taken.
+
+  Args:
+    bert_config_file: the model's sizes.
+    vocab_file: the model's vocabulary.
+    init_checkpoint: prefix of the model's checkpoint.
+    words: what to add.
+    output_dir: new or empty; gets bert_config.json, vocab.txt and the
+      checkpoint bert_model.ckpt, without an optimizer's slots and step.
+    method: "unused" puts the words in the place of `[unused]` slots, so that
+      no size changes; "grow" puts them behind the last word piece.
+    do_lower_case: whether the vocabulary is of lower-cased text.
+
+  Raises:
+    ValueError: naming the words that the tokenizer would not keep whole and
+      why; if there are too few slots or nothing is to be added; if config,
+      vocabulary and checkpoint do not fit, or output_dir is in use.
+    OSError: if output_dir cannot be written.
+  """
+  if method not in METHODS:
+    raise ValueError(f"method {method!r} is not {' or '.join(METHODS)}.")
+  tokenization.validate_case_matches_checkpoint(do_lower_case, init_checkpoint)
+  tokenizer = tokenization.FullTokenizer(vocab_file, do_lower_case)
+  old_size = len(tokenizer.vocab)
+  config = modeling.BertConfig.from_json_file(bert_config_file)
+  config.check_vocab(old_size, vocab_file, bert_config_file)
+  new_words, known = _sorted_out(words, tokenizer)
+  slots = [
+    index
+    for token, index in tokenizer.vocab.items()
+    if _UNUSED.fullmatch(token)
+  ]
+  ids = _ids(new_words, slots, old_size, method, vocab_file)
+  size = max(old_size, *(index + 1 for index in ids.values()))
+  pieces = {
+    word: tuple(tokenizer.wordpiece_tokenizer.split_word(word))
+    for word in new_words
+  }
+  tensors, dropped = _extended_tensors(
+    checkpoints.CheckpointReader(init_checkpoint),
+    {
+      ids[word]: tokenizer.convert_tokens_to_ids(pieces[word])
+      for word in new_words
+    },
+    config,
+    size,
+  )
+  with _folder_when_whole(output_dir) as folder:
+    config = dataclasses.replace(config, vocab_size=size)
+    with open(os.path.join(folder, CONFIG_NAME), "w") as writer:
+      writer.write(config.to_json_string())
+    _write_vocab(vocab_file, os.path.join(folder, VOCAB_NAME), ids)
+    checkpoints.write(os.path.join(folder, CHECKPOINT_NAME), tensors)
+  return Extension(
+    ids=ids,
+    pieces=pieces,
+    known=known,
+    vocab_size=size,
+    num_unused=len(slots) - (len(ids) if method == "unused" else 0),
+    has_output_bias=_OUTPUT_BIAS in tensors,
+    dropped=dropped,
+  )
+
+
+def _sorted_out(
+  words: Iterable[Word], tokenizer: tokenization.FullTokenizer
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+  """Returns the words to add and those that are known, each once.
+
+  Raises:
+    ValueError: naming the words that cannot be one piece; if none is to add.
+  """
+  given = {word.text: word for word in words}
+  known = tuple(text for text in given if text in tokenizer.vocab)
+  new = tuple(text for text in given if text not in tokenizer.vocab)
+  faults = [
+    f"{given[text].place}: {text!r} {fault}"
+    for text in new
+    if (fault := _fault(text, tokenizer))
+  ]
+  if faults:
+    more = len(faults) - _MAX_NAMED
+    named = faults[:_MAX_NAMED] + ([f"and {more} more"] if more > 0 else [])
+    raise ValueError("; ".join(named) + ".")
+  if not new:
+    raise ValueError(
+      f"no word to add: {len(known)} are given, all in the vocabulary already."
+      if known
+      else "no word to add: none is given."
+    )
+  return new, known
+
+
+def _fault(text: str, tokenizer: tokenization.FullTokenizer) -> str:
+  """Returns why a word cannot be one piece of the vocabulary; "" if it can."""
+  if text.startswith("##"):
+    # Such a piece would change how known words are cut, too.
+    return "is a part of words; give whole words"
+  longest = tokenizer.wordpiece_tokenizer.max_input_chars_per_word
+  if len(text) > longest:
+    return f"has more than {longest} characters, so it would be [UNK]"
+  basic_tokenizer = tokenizer.basic_tokenizer
+  tokens = basic_tokenizer.tokenize(text)
+  if tokens == [text]:
+    return ""
+  if not tokens:
+    return "has no character that the tokenizer keeps"
+  if len(tokens) > 1:
+    return (
+      f"is split into {' '.join(tokens)}, since blanks, punctuation and "
+      "ideographs end a word; give the parts"
+    )
+  remedy = f"give {tokens[0]}"
+  if basic_tokenizer.do_lower_case:
+    remedy += ", or set do_lower_case to False for a model of cased text"
+  return f"becomes {tokens[0]} before it is looked up; {remedy}"
+
+
+def _ids(
+  words: Sequence[str],
+  slots: Sequence[int],
+  old_size: int,
+  method: str,
+  vocab_file: str,
+) -> dict[str, int]:
+  """Returns each word's id."""
+  if method == "grow":
+    return {word: old_size + i for i, word in enumerate(words)}
+  if len(words) > len(slots):
+    raise ValueError(
+      f"{len(words)} words to add, but {vocab_file} has {len(slots)} [unused] "
+      "slots; the method grow puts them behind the last word piece instead."
+    )
+  return dict(zip(words, slots))
+
+
+def _extended_tensors(
+  reader: checkpoints.CheckpointReader,
+  pieces_of: Mapping[int, Sequence[int]],
+  config: modeling.BertConfig,
+  size: int,
+) -> tuple[dict[str, np.ndarray], tuple[str, ...]]:
+  """Returns the tensors with the new rows, and the names that are dropped.
+
+  Args:
+    reader: of the checkpoint.
+    pieces_of: new word's id to the ids of its pieces.
+    config: of the checkpoint's model.
+    size: rows of the tables that are returned.
+
+  Raises:
+    ValueError: if the embeddings are missing, or a table has not the shape of
+      the config.
+  """
+  if _EMBEDDINGS not in reader.shapes:
+    raise ValueError(f"{reader.path} has no {_EMBEDDINGS}: it is no BERT.")
+  dropped = tuple(
+    name
+    for name in sorted(reader.shapes)
+    if name.endswith(checkpoints.SLOT_SUFFIXES)
+    or name == checkpoints.GLOBAL_STEP
+  )
+  tensors = {
+    name: reader.get(name) for name in reader.shapes if name not in dropped
+  }
+  shapes = {
+    _EMBEDDINGS: (config.vocab_size, config.hidden_size),
+    _OUTPUT_BIAS: (config.vocab_size,),
+  }
+  for name, shape in shapes.items():
+    if name not in tensors:
+      continue
+    old = tensors[name]
+    if old.shape != shape:
+      raise ValueError(
+        f"{name} of {reader.path} is {old.shape}, that of the config {shape}; "
+        "use the checkpoint, config and vocabulary of one model."
+      )
+    new = np.zeros((size, *shape[1:]), old.dtype)
+    new[: len(old)] = old
+    for index, pieces in pieces_of.items():
+      new[index] = old[list(pieces)].mean(axis=0, dtype=np.float64)
+    tensors[name] = new
+  return tensors, dropped
+
+
+def _write_vocab(old_path: str, path: str, ids: Mapping[str, int]) -> None:
+  """Writes the vocabulary; all other lines are byte for byte as they were."""
+  with open(old_path, "rb") as reader:
+    lines = reader.read().removesuffix(b"\n").split(b"\n")
+  for word, index in ids.items():
+    lines[index : index + 1] = [word.encode()]
+  with open(path, "wb") as writer:
+    writer.write(b"\n".join(lines) + b"\n")
+
+
+@contextlib.contextmanager
+def _folder_when_whole(output_dir: str) -> Iterator[str]:
+  """Gives a folder beside output_dir to fill, and renames it at the end.
+
+  Nothing is left when the body raises.
+
+  Raises:
+    ValueError: if there is something at output_dir.
+    OSError: if no folder can be made beside it.
+  """
+  output_dir = os.path.abspath(output_dir)
+  if os.path.exists(output_dir) and (
+    not os.path.isdir(output_dir) or os.listdir(output_dir)
+  ):
+    raise ValueError(
+      f"{output_dir} is there and not empty; choose another output_dir."
+    )
+  unfinished = f"{output_dir}.unfinished.{os.getpid()}"
+  os.makedirs(unfinished)
+  try:
+    yield unfinished
+    os.replace(unfinished, output_dir)
+  finally:
+    shutil.rmtree(unfinished, ignore_errors=True)

@@ -1,0 +1,167 @@
+"""What a checkpoint holds, and in what two of them differ."""
+
+import dataclasses
+import math
+import os
+from collections.abc import Callable, Iterator, Mapping
+
+import numpy as np
+
+from bert_tf import checkpoints
+from bert_tf.files import errors as extras
+
+# Of an object-based checkpoint: what ends a key, and how keys begin that are
+# of its training.
+_OBJECT_END = "/.ATTRIBUTES/VARIABLE_VALUE"
+_OBJECT_STATE = ("optimizer/", "save_counter/", "global_step/")
+_OBJECT_SLOT = "/.OPTIMIZER_SLOT/"
+
+
+@dataclasses.dataclass(frozen=True)
+class Tensors:
+  """The tensors of a file, read when they are asked for.
+
+  Attributes:
+    path: of the file.
+    shapes: by name.
+    get: from a name to the tensor.
+  """
+
+  path: str
+  shapes: Mapping[str, tuple[int, ...]]
+  get: Callable[[str], np.ndarray]
+
+
+@dataclasses.dataclass(frozen=True)
+class Row:
+  """One tensor.
+
+  Attributes:
+    name: in the file.
+    shape: of the tensor.
+    dtype: its name.
+    norm: the root of the sum of squares.
+    is_state: whether it is of the training: a slot, the step or a loss scale.
+  """
+
+  name: str
+  shape: tuple[int, ...]
+  dtype: str
+  norm: float
+  is_state: bool
+
+  @property
+  def num_values(self) -> int:
+    """How many numbers it holds."""
+    return math.prod(self.shape)
+
+
+def open_tensors(path: str) -> Tensors:
+  """Opens a checkpoint, a safetensors file or Keras weights.
+
+  Args:
+    path: prefix of a checkpoint, the folder of a run (its newest), a
+      .safetensors file or the folder with one model.safetensors, or a
+      .weights.h5 file.
+
+  Raises:
+    ValueError: if it is none of them or damaged.
+    ImportError: for a safetensors file without the package safetensors.
+  """
+  in_folder = os.path.join(path, "model.safetensors")
+  if os.path.isfile(in_folder):
+    path = in_folder
+  if path.endswith(".safetensors"):
+    return _open_safetensors(path)
+  if path.endswith(".h5"):
+    return _open_h5(path)
+  reader = checkpoints.CheckpointReader(path)
+  return Tensors(reader.path, reader.shapes, reader.get)
+
+
+def rows(tensors: Tensors) -> Iterator[Row]:
+  """Yields every tensor of numbers, in the order of the names."""
+  model = set(checkpoints.parameters(tensors.shapes))
+  for name in sorted(tensors.shapes):
+    value = tensors.get(name)
+    if isinstance(value, np.ndarray | np.generic) and _is_number(value):
+      norm = float(np.linalg.norm(np.asarray(value, np.float64)))
+      shape = tuple(np.shape(value))
+      is_state = name not in model or _is_object_state(name)
+      yield Row(
+        name.removesuffix(_OBJECT_END), shape, value.dtype.name, norm, is_state
+      )
+
+
+def differences(first: Tensors, second: Tensors) -> Iterator[str]:
+  """Yields a line for each tensor that the other has not, or not so."""
+  for name in sorted({*first.shapes, *second.shapes}):
+    for one, other in ((first, second), (second, first)):
+      if name not in other.shapes:
+        yield f"{name}: only in {one.path}"
+    if name in first.shapes and name in second.shapes:
+      said = _difference(first.get(name), second.get(name))
+      if said:
+        yield f"{name}: {said}"
+
+
+def _difference(first: np.ndarray, second: np.ndarray) -> str | None:
+  """Returns in what two tensors differ, None if in nothing."""
+  first, second = np.asarray(first), np.asarray(second)
+  if first.shape != second.shape:
+    return f"shape {first.shape} and {second.shape}"
+  if first.dtype != second.dtype:
+    return f"dtype {first.dtype} and {second.dtype}"
+  if not _is_number(first):
+    # The graph of an object-based checkpoint.
+    return None if np.array_equal(first, second) else "not the same"
+  values = np.asarray(first, np.float64), np.asarray(second, np.float64)
+  if np.array_equal(*values, equal_nan=True):
+    return None
+  return f"max abs difference {np.abs(values[0] - values[1]).max():.6g}"
+
+
+def _is_object_state(name: str) -> bool:
+  return name.startswith(_OBJECT_STATE) or _OBJECT_SLOT in name
+
+
+def _is_number(value: np.ndarray | np.generic) -> bool:
+  # bfloat16 is of no kind of NumPy's own.
+  return value.dtype.kind in "fiub" or value.dtype.name == "bfloat16"
+
+
+def _open_safetensors(path: str) -> Tensors:
+  with extras.needed(path, extra="hf"):
+    import safetensors
+  if not os.path.isfile(path):
+    raise ValueError(f"there is no {path}.")
+  try:
+    file = safetensors.safe_open(path, framework="numpy")
+  except safetensors.SafetensorError as error:
+    raise ValueError(
+      f"{path} is damaged or only half there: {error}; get it again."
+    ) from error
+  shapes = {
+    name: tuple(file.get_slice(name).get_shape()) for name in file.keys()
+  }
+  return Tensors(path, shapes, file.get_tensor)
+
+
+def _open_h5(path: str) -> Tensors:
+  # What Keras writes these files with.
+  import h5py
+
+  if not os.path.isfile(path):
+    raise ValueError(f"there is no {path}.")
+  try:
+    file = h5py.File(path, "r")
+  except OSError as error:
+    raise ValueError(f"{path} is damaged or no HDF5 file: {error}.") from error
+  shapes: dict[str, tuple[int, ...]] = {}
+
+  def note(name: str, item: h5py.Group | h5py.Dataset) -> None:
+    if isinstance(item, h5py.Dataset):
+      shapes[name] = tuple(item.shape)
+
+  file.visititems(note)
+  return Tensors(path, shapes, lambda name: file[name][()])

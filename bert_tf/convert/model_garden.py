@@ -1,0 +1,324 @@
+"""TF Model Garden's form: object-based checkpoints around its BertEncoderV2.
+
+Such a checkpoint holds a graph: objects, the names of the attributes that lead
+from one to the next, and at its leaves the keys of tensors. It is read and
+written by these names, so tf-models-official need not be installed.
+"""
+
+import dataclasses
+from collections.abc import Mapping
+
+import numpy as np
+import tensorflow as tf
+
+from bert_tf import checkpoints, modeling
+from bert_tf.convert import beside, object_graph, pretrained
+from bert_tf.tasks.classification import examples, label_map
+
+# What marks an encoder.
+_ENCODER_EDGES = ("_embedding_layer", "_transformer_layers")
+
+# Where a model has its encoder, and its heads.
+_TO_ENCODER = ("encoder_network", "_network", "encoder")
+_TO_HEADS = ("masked_lm", "classifier", "span_labeling")
+_MORE_HEADS = "classification_heads"
+
+# Attributes of an encoder and of its layers, by the original's scopes.
+_EMBEDDINGS = {
+  "word_embeddings": "_embedding_layer/embeddings",
+  "position_embeddings": "_position_embedding_layer/embeddings",
+  "token_type_embeddings": "_type_embedding_layer/embeddings",
+  "LayerNorm": "_embedding_norm_layer",
+}
+_LAYER = {
+  "attention/self/query": "_attention_layer/_query_dense",
+  "attention/self/key": "_attention_layer/_key_dense",
+  "attention/self/value": "_attention_layer/_value_dense",
+  "attention/output/dense": "_attention_layer/_output_dense",
+  "attention/output/LayerNorm": "_attention_layer_norm",
+  "intermediate/dense": "_intermediate_dense",
+  "output/dense": "_output_dense",
+  "output/LayerNorm": "_output_layer_norm",
+}
+
+# The same of a model with heads. A head can have a pooler of its own beside
+# the encoder's: it is the original's then.
+_HEADS = {
+  "cls/predictions/transform/dense": "model/masked_lm/dense",
+  "cls/predictions/transform/LayerNorm": "model/masked_lm/layer_norm",
+  "cls/predictions": "model/masked_lm",
+  "cls/seq_relationship": "model/classification_heads/0/out_proj",
+  "cls/squad": "model/span_labeling/layer_with_weights-0",
+}
+_ENCODER_POOLER = "encoder/_pooler_layer"
+_HEAD_POOLERS = ("model/classification_heads/0/dense", "model/classifier/dense")
+_TEXTS_HEAD = "model/classifier/out_proj"
+_WORDS_HEAD = "model/classifier"
+
+# What the original calls these, the rest is called the same.
+_ENDS = {"output_weights": "kernel", "output_bias": "bias"}
+
+_ACTIVATIONS = {
+  "gelu_erf": "inner_activation=lambda x: tf_keras.activations.gelu(x, "
+  "approximate=False)."
+}
+
+# The models that there are, by their heads: the attribute of the encoder.
+_MODELS = {
+  ("cls/predictions", "cls/seq_relationship"): "encoder_network",
+  ("cls/predictions",): "encoder_network",
+  ("cls/squad",): "_network",
+  ("output_weights",): "_network",
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class _Layout:
+  """Where a checkpoint keeps the original's tensors.
+
+  Attributes:
+    config: sizes.
+    heads: of pretrained.HEADS.
+    pooler: path of the original's pooler.
+    output_head: path of the head `output_weights`.
+  """
+
+  config: modeling.BertConfig
+  heads: tuple[str, ...]
+  pooler: str = _ENCODER_POOLER
+  output_head: str = _TEXTS_HEAD
+
+  def place(self, name: str, shape: pretrained.Shape) -> pretrained.Place:
+    """Returns where a tensor is: a path from the encoder or the model."""
+    scope, _, end = name.rpartition("/")
+    paths = self._paths()
+    path = paths.get(name) or f"{paths[scope]}/{_ENDS.get(end, end)}"
+    return pretrained.Place(
+      (path,),
+      self._shape(scope, end, shape),
+      is_transposed=end == "output_weights",
+    )
+
+  def _paths(self) -> dict[str, str]:
+    """Returns the paths of scopes, and of the three tables."""
+    paths = {
+      f"bert/embeddings/{n}": f"encoder/{p}" for n, p in _EMBEDDINGS.items()
+    }
+    for i in range(self.config.num_hidden_layers):
+      for name, path in _LAYER.items():
+        paths[f"bert/encoder/layer_{i}/{name}"] = (
+          f"encoder/_transformer_layers/{i}/{path}"
+        )
+    return {
+      **paths,
+      **_HEADS,
+      pretrained.POOLER: self.pooler,
+      "": self.output_head,
+    }
+
+  def _shape(
+    self, scope: str, end: str, shape: pretrained.Shape
+  ) -> pretrained.Shape:
+    """Returns the shape there, where heads have an axis of their own."""
+    split = (
+      self.config.num_attention_heads,
+      self.config.hidden_size // self.config.num_attention_heads,
+    )
+    if "/attention/self/" in scope:
+      return (*shape[:-1], *split)
+    if scope.endswith("/attention/output/dense") and end == "kernel":
+      return (*split, shape[-1])
+    return shape[::-1] if end == "output_weights" else shape
+
+
+def read(path: str, given: beside.Given) -> pretrained.Pretrained:
+  """Reads what `tf.train.Checkpoint` saved of an encoder or a model of it.
+
+  Args:
+    path: prefix of the checkpoint, or the folder of a run: its newest.
+    given: what is not beside it; a bert_config.json has to be.
+
+  Raises:
+    ValueError: if it is missing, damaged, without an encoder of BERT or with
+      several, or if tensors are missing or odd (names all of them).
+  """
+  graph = object_graph.Graph(path)
+  found = beside.read(graph.path, given)
+  encoder = _encoder(graph)
+  roots = {"encoder": encoder, "model": _model_of(graph, encoder)}
+  layout = _layout(graph, roots, found.config)
+  bias = graph.follow(roots, f"{layout.output_head}/bias")
+  num_labels = 0 if bias is None else len(graph.tensor(bias))
+  shapes = pretrained.shapes_of(found.config, layout.heads, num_labels)
+  tensors = _tensors(graph, roots, layout, shapes)
+  return pretrained.Pretrained(
+    config=found.config,
+    tensors=pretrained.collect(tensors, shapes, layout.place, graph.path),
+    vocab=found.vocab,
+    do_lower_case=given.do_lower_case,
+    task=_task(found, layout, num_labels),
+  )
+
+
+def _encoder(graph: object_graph.Graph) -> int:
+  """Returns the encoder; raises ValueError if there is not just one."""
+  found = graph.with_edges(_ENCODER_EDGES)
+  if len(found) != 1:
+    raise ValueError(
+      f"{graph.path} has {len(found) or 'no'} encoders of Model Garden's BERT "
+      "(BertEncoderV2, BertEncoder) and has to have one."
+    )
+  return found[0]
+
+
+def _model_of(graph: object_graph.Graph, encoder: int) -> int | None:
+  """Returns the object that has the encoder and heads, None without one."""
+  found = [
+    node
+    for head in _TO_HEADS
+    for node in graph.with_edges((head,))
+    if any(graph.edges[node].get(name) == encoder for name in _TO_ENCODER)
+  ]
+  # The root comes last: it names parts of a model for those who read parts.
+  return max(found, default=None)
+
+
+def _layout(
+  graph: object_graph.Graph,
+  roots: Mapping[str, int | None],
+  config: modeling.BertConfig,
+) -> _Layout:
+  """Returns the layout of the model that was saved."""
+  model = roots["model"]
+  edges = {} if model is None else graph.edges[model]
+  more_heads = edges.get(_MORE_HEADS)
+  num_heads = 0 if more_heads is None else len(graph.edges[more_heads])
+  if num_heads > 1:
+    raise ValueError(
+      f"{graph.path} has {num_heads} classification heads; BERT has one, of "
+      "next sentences."
+    )
+  has_head = {
+    "cls/predictions": "masked_lm" in edges,
+    "cls/seq_relationship": num_heads == 1,
+    "cls/squad": "span_labeling" in edges,
+    "output_weights": "classifier" in edges,
+  }
+  poolers = [p for p in _HEAD_POOLERS if graph.follow(roots, p) is not None]
+  is_of_texts = graph.follow(roots, _TEXTS_HEAD) is not None
+  return _Layout(
+    config,
+    heads=tuple(head for head, is_there in has_head.items() if is_there),
+    pooler=poolers[0] if poolers else _ENCODER_POOLER,
+    output_head=_TEXTS_HEAD if is_of_texts else _WORDS_HEAD,
+  )
+
+
+def _tensors(
+  graph: object_graph.Graph,
+  roots: Mapping[str, int | None],
+  layout: _Layout,
+  shapes: Mapping[str, pretrained.Shape],
+) -> dict[str, np.ndarray]:
+  """Returns the tensors by their paths, and what has none by its key."""
+  found, taken = {}, set()
+  for name, shape in shapes.items():
+    path = layout.place(name, shape).names[0]
+    node = graph.follow(roots, path)
+    if node is not None and graph.keys[node]:
+      found[path] = graph.tensor(node)
+      taken.add(node)
+  parts = [roots["encoder"]]
+  parts += [
+    graph.follow(roots, f"model/{head}") for head in (*_TO_HEADS, _MORE_HEADS)
+  ]
+  others = graph.tensors_below(parts) - taken
+  if layout.pooler != _ENCODER_POOLER:
+    # Not of what the model computes.
+    others -= graph.tensors_below([graph.follow(roots, _ENCODER_POOLER)])
+  return {**found, **{graph.keys[n]: graph.tensor(n) for n in others}}
+
+
+def _task(
+  found: beside.Beside, layout: _Layout, num_labels: int
+) -> examples.Task | None:
+  """Returns the labels: those beside the checkpoint, or numbers for words."""
+  is_of_words = layout.output_head == _WORDS_HEAD
+  if "output_weights" not in layout.heads or (
+    found.task and pretrained.is_of_words(found.task) == is_of_words
+  ):
+    return found.task
+  labels = pretrained.numbered_labels(num_labels)
+  return (
+    label_map.without_files("ner", label_map.WORDS, labels)
+    if is_of_words
+    else None
+  )
+
+
+def write(model: pretrained.Pretrained, path: str) -> pretrained.Pretrained:
+  """Writes a checkpoint for Model Garden's model with these heads.
+
+  `tf.train.Checkpoint(encoder=...)` reads the encoder, and `(model=...)` a
+  BertPretrainerV2, BertClassifier, BertTokenClassifier or BertSpanLabeler;
+  without heads it is the encoder too. Config and vocabulary go beside it.
+
+  Returns:
+    What was written.
+
+  Raises:
+    ValueError: if no model there has the heads, or if another model's files
+      stand beside it.
+    OSError: if it cannot be written.
+  """
+  if model.heads and model.heads not in _MODELS:
+    raise ValueError(
+      f"no model of Model Garden's has just the heads {', '.join(model.heads)}."
+    )
+  beside.check(path, model)
+  beside.write(path, model)
+  root = tf.train.Checkpoint(**_objects(model))
+  checkpoints.write_whole(path, root.write)
+  return dataclasses.replace(model, notes=(*model.notes, *_notes(model)))
+
+
+def _notes(model: pretrained.Pretrained) -> list[str]:
+  """Returns what its user should know."""
+  hidden_act = model.config.hidden_act
+  if hidden_act == "gelu":
+    return []  # What an encoder has there that is not told.
+  return [
+    "The checkpoint does not say the activation: give BertEncoderV2 an "
+    + _ACTIVATIONS.get(hidden_act, f"inner_activation that is {hidden_act!r}.")
+  ]
+
+
+def _objects(model: pretrained.Pretrained) -> dict[str, tf.Module]:
+  """Returns the objects of a checkpoint by their names."""
+  layout = _Layout(
+    model.config,
+    model.heads,
+    output_head=_WORDS_HEAD if model.labels_words else _TEXTS_HEAD,
+  )
+  roots = tf.Module()
+  for name, value in model.tensors.items():
+    place = layout.place(name, value.shape)
+    variable = tf.Variable(place.from_original(value))
+    object_graph.attach(roots, place.names[0], variable)
+  encoder = roots.encoder
+  if not model.heads:
+    return {"encoder": encoder, "model": encoder}
+  setattr(roots.model, _MODELS[model.heads], encoder)
+  objects = {"encoder": encoder, "model": roots.model}
+  if "cls/predictions" in model.heads:
+    objects["masked_lm"] = roots.model.masked_lm
+    table = encoder._embedding_layer.embeddings
+    roots.model.masked_lm.embedding_table = table
+  if "cls/seq_relationship" in model.heads:
+    for end in ("kernel", "bias"):
+      variable = tf.Variable(model.tensors[f"{pretrained.POOLER}/{end}"])
+      object_graph.attach(roots, f"{_HEAD_POOLERS[0]}/{end}", variable)
+    # Fine-tuning there takes the pooler by this name.
+    head = getattr(roots.model.classification_heads, "0")
+    objects["next_sentence.pooler_dense"] = head.dense
+  return objects

@@ -1,0 +1,124 @@
+"""Short inputs first, long ones at the end (Devlin et al. 2019, A.2).
+
+Attention costs the square of the length, and all but the far positions is
+learned from short inputs as well.
+"""
+
+import dataclasses
+import itertools
+from collections.abc import Sequence
+
+import tensorflow as tf
+
+from bert_tf.data import input_pipeline
+
+_EXAMPLE = "write it as in 128:0.9,512:0.1."
+
+
+@dataclasses.dataclass(frozen=True)
+class Phase:
+  """Steps on records of one length.
+
+  Attributes:
+    files: the records.
+    spec: their features.
+    num_steps: how many steps.
+  """
+
+  files: input_pipeline.RecordFiles
+  spec: input_pipeline.Spec
+  num_steps: int
+
+
+def parse(schedule: str, num_train_steps: int) -> dict[int, int]:
+  """Returns the steps of each length, in their order.
+
+  Args:
+    schedule: LENGTH:SHARE, separated by commas; the shares add up to 1.
+    num_train_steps: what they are shares of.
+
+  Raises:
+    ValueError: if it is none, or leaves a length without a step.
+  """
+  try:
+    pairs = [part.split(":") for part in schedule.split(",")]
+    shares = {int(length): float(share) for length, share in pairs}
+  except ValueError as error:
+    raise ValueError(f"schedule {schedule!r} is none; {_EXAMPLE}") from error
+  if len(shares) < len(pairs) or abs(sum(shares.values()) - 1.0) > 1e-6:
+    raise ValueError(
+      f"schedule {schedule!r} needs lengths that differ and shares that add up "
+      f"to 1; {_EXAMPLE}"
+    )
+  ends = [
+    round(s * num_train_steps) for s in itertools.accumulate(shares.values())
+  ]
+  starts = [0, *ends]
+  steps = {n: end - start for n, start, end in zip(shares, starts, ends)}
+  for length, num_steps in steps.items():
+    if num_steps < 1:
+      raise ValueError(
+        f"schedule {schedule!r} gives the length {length} {num_steps} of "
+        f"{num_train_steps} steps; raise its share or --num_train_steps."
+      )
+  return steps
+
+
+def phases(
+  schedule: str, num_train_steps: int, files: input_pipeline.RecordFiles
+) -> list[Phase]:
+  """Returns the phases of a training on records of several lengths.
+
+  Args:
+    schedule: see `parse`.
+    num_train_steps: in all.
+    files: the records of all lengths, each file of one.
+
+  Raises:
+    ValueError: for a file whose length is not in the schedule, or a length
+      without a file.
+  """
+  steps = parse(schedule, num_train_steps)
+  sizes = {path: input_pipeline.sizes_of_first(path) for path in files.paths}
+  for path, (length, _) in sizes.items():
+    if length not in steps:
+      raise ValueError(
+        f"{path} has records of max_seq_length {length}, which schedule "
+        f"{schedule!r} does not name; leave the file out or name it."
+      )
+  found = []
+  for length, num_steps in steps.items():
+    paths = [path for path, size in sizes.items() if size[0] == length]
+    if not paths:
+      raise ValueError(
+        f"no file has records of max_seq_length {length}, which schedule "
+        f"{schedule!r} names; add one to --input_file."
+      )
+    spec = input_pipeline.pretraining_spec(*sizes[paths[0]])
+    own = files.only(paths)
+    found.append(Phase(own, spec, num_steps))
+  return found
+
+
+def training_dataset(
+  phases: Sequence[Phase],
+  batch_size: int,
+  seed: int,
+  steps_done: int,
+  vocab_size: int,
+) -> tf.data.Dataset:
+  """Returns the batches of one phase after another, from a step on.
+
+  Args and errors are those of input_pipeline.training_dataset.
+  """
+  batches = None
+  for phase in phases:
+    done = min(steps_done, phase.num_steps)
+    steps_done -= done
+    if done == phase.num_steps:
+      continue
+    more = input_pipeline.training_dataset(
+      phase.files, phase.spec, batch_size, seed, done, vocab_size
+    ).take(phase.num_steps - done)
+    batches = batches.concatenate(more) if batches else more
+  return batches

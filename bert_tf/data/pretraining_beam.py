@@ -1,0 +1,193 @@
+"""`create_pretraining_data` on Apache Beam, for text past one machine.
+
+Every shard is an element of a pipeline of one step, `build_task`: what
+`--num_workers` runs in its processes, so the files are the same.
+"""
+
+import contextlib
+import dataclasses
+import functools
+import importlib.metadata
+import json
+import os
+import shlex
+from collections.abc import Iterable, Sequence
+from types import ModuleType
+from typing import Any, NoReturn
+
+import tensorflow as tf
+
+from bert_tf.data import pretraining_data, pretraining_shards
+from bert_tf.files import errors as extras
+
+
+def create(
+  config: pretraining_data.PretrainingDataConfig,
+  input_files: Sequence[str],
+  output_file: str,
+  num_shards: int,
+  runner: str,
+  pipeline_options: str = "",
+  resume: bool = False,
+) -> pretraining_shards.Summary:
+  """Turns text files into TFRecords, as `pretraining_shards.create` does.
+
+  The text is read here once, to be cut into shards, and once by the workers,
+  so that these need the files, the vocabulary and the output under the same
+  names, and bert_tf installed.
+
+  Args:
+    config: what the instances are.
+    input_files: of `corpus.input_files`.
+    output_file: the one name that `pretraining_shards.shard_file` completes.
+    num_shards: parts of the text, at least 2.
+    runner: a name that Beam knows, or the dotted name of a class.
+    pipeline_options: Beam's options and the runner's, as a shell splits them.
+    resume: whether shards that are there are kept and the others built.
+
+  Returns:
+    What was built; it is logged, too.
+
+  Raises:
+    ValueError: a runner or options that Beam does not know, or what
+      `pretraining_shards.create` refuses.
+    ImportError: without apache-beam, or what it needs for the runner.
+    OSError, tf.errors.OpError: a file cannot be read or written, or the
+      pipeline failed.
+  """
+  if num_shards < 2:
+    raise ValueError(
+      f"--runner={runner} with num_shards {num_shards} would leave all work to "
+      "one worker; set --num_shards to some times the number of workers."
+    )
+  pipeline = _pipeline(runner, pipeline_options)
+  counts_file = _counts_file(output_file)
+  build = functools.partial(_build, pipeline, counts_file)
+  return pretraining_shards.create(
+    config, input_files, output_file, num_shards, resume=resume, build=build
+  )
+
+
+def _pipeline(runner: str, pipeline_options: str) -> Any:
+  """Makes an empty `beam.Pipeline`; refuses what Beam does not know."""
+  beam = _import_beam()
+  options = _parsed(pipeline_options)
+  if runner in ("DirectRunner", "SwitchingDirectRunner"):
+    # DirectRunner may download and start another program, Prism, which heeds
+    # neither direct_num_workers nor direct_running_mode.
+    runner = "FnApiRunner"
+  try:
+    return beam.Pipeline(runner, options)
+  except (ValueError, AttributeError, ImportError) as error:
+    reason = " ".join(str(error).split())
+    raise ValueError(f"--runner={runner}: {reason}") from error
+
+
+def _import_beam() -> ModuleType:
+  """Imports apache_beam, which takes seconds and few need."""
+  with extras.needed("--runner, unlike --num_workers,", extra="beam"):
+    import apache_beam as beam
+  return beam
+
+
+def _parsed(pipeline_options: str) -> Any:
+  """Makes the `PipelineOptions` of a string; refuses what is not known."""
+  from apache_beam.options import pipeline_options as beam_options
+
+  def refuse(reason: str) -> NoReturn:
+    version = importlib.metadata.version("apache-beam")
+    raise ValueError(
+      f"--pipeline_options={pipeline_options}: {reason} (apache-beam "
+      f"{version}; --pipeline_options=--help lists all options)."
+    )
+
+  def check(parser: Any) -> None:
+    parser.error = refuse  # It would print all options and exit.
+    _, unknown = parser.parse_known_args(words)
+    if unknown:
+      refuse(f"no option {' '.join(unknown)}")
+
+  try:
+    words = shlex.split(pipeline_options)
+  except ValueError as error:
+    refuse(str(error))
+  if any(word.split("=")[0] == "--runner" for word in words):
+    refuse("name the runner with --runner alone")
+  # Beam itself logs unknown options and goes on; this hands out its parser.
+  beam_options.PipelineOptions([]).get_all_options(add_extra_args_fn=check)
+  return beam_options.PipelineOptions(words)
+
+
+def _build(
+  pipeline: Any,
+  counts_file: str,
+  config: pretraining_data.PretrainingDataConfig,
+  tasks: Sequence[pretraining_shards.Task],
+) -> dict[int, pretraining_data.ShardCounts]:
+  """Builds shards by a pipeline, which is run once."""
+  if not tasks:
+    return {}
+  import apache_beam as beam
+
+  (
+    pipeline
+    | "shards" >> beam.Create(tasks)
+    | "spread over the workers" >> beam.Reshuffle()
+    | "build" >> beam.Map(functools.partial(_build_one, config))
+    | "all counts" >> beam.combiners.ToList()
+    | "write counts" >> beam.Map(functools.partial(_write_counts, counts_file))
+  )
+  try:
+    _run(pipeline)
+    return _read_counts(counts_file)
+  finally:
+    with contextlib.suppress(tf.errors.NotFoundError):
+      tf.io.gfile.remove(counts_file)
+
+
+def _build_one(
+  config: pretraining_data.PretrainingDataConfig, task: pretraining_shards.Task
+) -> tuple[int, dict[str, int]]:
+  """Builds one shard in a worker; returns its index and counts."""
+  counts = pretraining_shards.build_task(config, task, lambda count: None)
+  return task.shard.index, dataclasses.asdict(counts)
+
+
+def _run(pipeline: Any) -> None:
+  """Runs a pipeline to its end.
+
+  Raises:
+    ChildProcessError: it failed; the runner's account stands above it.
+  """
+  from apache_beam.runners import runner
+
+  try:
+    state = pipeline.run().wait_until_finish()
+  except RuntimeError as error:
+    # The traceback of a worker, as text.
+    reason = str(error).strip().splitlines()[-1]
+    raise ChildProcessError(f"the Beam pipeline failed: {reason}") from error
+  if state != runner.PipelineState.DONE:
+    raise ChildProcessError(
+      f"the Beam pipeline ended as {state}; see the runner's log. --resume "
+      "keeps the shards that are whole."
+    )
+
+
+def _counts_file(output_file: str) -> str:
+  """Where the last step leaves the counts: hidden, beside the data."""
+  folder, name = os.path.split(output_file)
+  return os.path.join(folder, f".{name}.counts.json")
+
+
+def _write_counts(path: str, counts: Iterable[tuple[int, dict]]) -> None:
+  """Writes the counts of all shards, in a worker."""
+  with tf.io.gfile.GFile(path, "w") as writer:
+    writer.write(json.dumps(list(counts)))
+
+
+def _read_counts(path: str) -> dict[int, pretraining_data.ShardCounts]:
+  """Reads what `_write_counts` wrote."""
+  with tf.io.gfile.GFile(path) as reader:
+    pairs = json.loads(reader.read())
+  return {index: pretraining_data.ShardCounts(**c) for index, c in pairs}

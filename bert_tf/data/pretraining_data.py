@@ -1,0 +1,430 @@
+"""Text to pre-training instances: documents, sentence pairs, masks, records.
+
+`build_shard` is a pure function of (shard, config, seed): one run is one or
+many of them, see `pretraining_shards`. The calls on `random.Random`, in order,
+are those of the original release, so one shard with the original's seed gives
+the original's instances.
+"""
+
+import array
+import bisect
+import dataclasses
+import functools
+import random
+from collections.abc import Callable, Iterator, Sequence
+
+from bert_tf import tokenization
+from bert_tf.data import corpus, masking
+from bert_tf.data import records as features
+
+# [CLS] a [SEP] b [SEP], and [CLS] a [SEP].
+_NUM_PAIR_SPECIALS = 3
+_NUM_SINGLE_SPECIALS = 2
+
+
+@dataclasses.dataclass(frozen=True)
+class PretrainingDataConfig:
+  """What instances are made of; the flags of the script, without its files.
+
+  Attributes:
+    vocab_file: one token a line.
+    do_lower_case: whether to lower-case the text; must fit the vocabulary.
+    strip_accents: whether to drop accents; None does as `do_lower_case`.
+    max_seq_length: tokens of an instance, specials and padding included.
+    random_seed: of all draws.
+    dupe_factor: passes over the text, each with other draws.
+    short_seq_prob: share of documents, a pass, with a random shorter target.
+    no_nsp: whether instances are [CLS] a [SEP], without a second segment.
+    masking_config: which word pieces are masked.
+
+  Raises:
+    ValueError: a value is out of its range.
+  """
+
+  vocab_file: str
+  do_lower_case: bool = True
+  strip_accents: bool | None = None
+  max_seq_length: int = 128
+  random_seed: int = 12345
+  dupe_factor: int = 10
+  short_seq_prob: float = 0.1
+  no_nsp: bool = False
+  masking_config: masking.MaskingConfig = masking.MaskingConfig()
+
+  def __post_init__(self):
+    # A short target is drawn from 2 to `max_num_tokens`.
+    if self.max_num_tokens < 2:
+      least = self.max_seq_length - self.max_num_tokens + 2
+      raise ValueError(
+        f"max_seq_length {self.max_seq_length} leaves no room for text; it "
+        f"must be at least {least}."
+      )
+    max_predictions = self.masking_config.max_predictions_per_seq
+    if max_predictions > self.max_seq_length:
+      raise ValueError(
+        f"max_predictions_per_seq {max_predictions} exceeds max_seq_length "
+        f"{self.max_seq_length}; lower it (0.15 of the length is usual)."
+      )
+    if self.dupe_factor < 1:
+      raise ValueError(f"dupe_factor {self.dupe_factor} is below 1.")
+    if not 0 <= self.short_seq_prob <= 1:
+      raise ValueError(
+        f"short_seq_prob {self.short_seq_prob} is outside [0, 1]."
+      )
+
+  @property
+  def max_num_tokens(self) -> int:
+    """Tokens of text that an instance holds."""
+    specials = _NUM_SINGLE_SPECIALS if self.no_nsp else _NUM_PAIR_SPECIALS
+    return self.max_seq_length - specials
+
+
+@dataclasses.dataclass(frozen=True)
+class Document:
+  """A document as ids, compact: four bytes a token or sentence.
+
+  Attributes:
+    ids: int32 [tokens]. Its word pieces, end to end.
+    bounds: int32 [sentences + 1]. Sentence i is ids[bounds[i]:bounds[i + 1]];
+      none is empty.
+  """
+
+  ids: array.array
+  bounds: array.array
+
+  @property
+  def num_sentences(self) -> int:
+    """How many sentences there are, at least 1."""
+    return len(self.bounds) - 1
+
+  def reach(self, first: int, num_tokens: int) -> int:
+    """The sentence to stop before, so that `num_tokens` are there from `first`.
+
+    At least one sentence is taken, and no more than there are.
+    """
+    goal = self.bounds[first] + num_tokens
+    return min(
+      bisect.bisect_left(self.bounds, goal, first + 1), self.num_sentences
+    )
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class TrainingInstance:
+  """One instance after masking, before padding.
+
+  Attributes:
+    input_ids: [CLS] a [SEP] b [SEP], or [CLS] a [SEP], some of them masked.
+    num_first: how many of them are of segment 0; the rest is of segment 1.
+    masked_lm_positions: positions to predict, rising.
+    masked_lm_ids: what stood there.
+    is_random_next: whether b is not what followed a.
+  """
+
+  input_ids: list[int]
+  num_first: int
+  masked_lm_positions: list[int]
+  masked_lm_ids: list[int]
+  is_random_next: bool
+
+
+@dataclasses.dataclass(frozen=True)
+class ShardCounts:
+  """What was built, for the summary.
+
+  Attributes:
+    num_documents: documents with at least one token.
+    num_instances: records written.
+    num_tokens: tokens in them, specials included, padding not.
+    num_masked: positions to predict.
+    num_random_next: instances whose second segment is random.
+  """
+
+  num_documents: int
+  num_instances: int
+  num_tokens: int
+  num_masked: int
+  num_random_next: int
+
+
+def load_tokenizer(config: PretrainingDataConfig) -> tokenization.FullTokenizer:
+  """Makes the tokenizer of `config`.
+
+  Raises:
+    ValueError: the vocabulary is faulty or lacks a special token.
+  """
+  tokenizer = tokenization.FullTokenizer(
+    config.vocab_file, config.do_lower_case, config.strip_accents
+  )
+  specials = ("[CLS]", "[SEP]", "[MASK]")
+  missing = [token for token in specials if token not in tokenizer.vocab]
+  if missing:
+    raise ValueError(
+      f"{config.vocab_file}: no {', '.join(missing)} among its "
+      f"{len(tokenizer.vocab)} tokens; add a line for each."
+    )
+  return tokenizer
+
+
+class InstanceBuilder:
+  """Makes the instances of documents of one shard."""
+
+  def __init__(
+    self,
+    config: PretrainingDataConfig,
+    tokenizer: tokenization.FullTokenizer,
+    rng: random.Random,
+  ):
+    """Prepares for a vocabulary; `rng` gives every draw."""
+    self._config = config
+    self._tokenizer = tokenizer
+    self._rng = rng
+    self._masker = masking.Masker(config.masking_config, tokenizer.vocab)
+    self._cls = [tokenizer.vocab["[CLS]"]]
+    self._sep = [tokenizer.vocab["[SEP]"]]
+
+  def read(self, sentences: Sequence[str]) -> Document:
+    """Tokenizes a document; sentences without a token are left out."""
+    ids = array.array("i")
+    bounds = array.array("i", [0])
+    for sentence in sentences:
+      pieces = self._tokenizer.tokenize_to_ids(sentence)
+      if pieces:
+        ids.extend(pieces)
+        bounds.append(len(ids))
+    return Document(ids, bounds)
+
+  def build(
+    self, documents: Sequence[Document], index: int
+  ) -> Iterator[TrainingInstance]:
+    """Yields the instances of one pass over `documents[index]`."""
+    if self._config.no_nsp:
+      segments = self._single_segments(documents[index])
+    else:
+      segments = self._pairs(documents, index)
+    for first, second, is_random_next in segments:
+      yield self._instance(first, second, is_random_next)
+
+  def _target_length(self) -> int:
+    """Draws how many tokens the instances of a document should have."""
+    if self._rng.random() < self._config.short_seq_prob:
+      return self._rng.randint(2, self._config.max_num_tokens)
+    return self._config.max_num_tokens
+
+  def _pairs(
+    self, documents: Sequence[Document], index: int
+  ) -> Iterator[tuple[list[int], list[int], bool]]:
+    """Yields (segment a, segment b, whether b is random)."""
+    rng = self._rng
+    document = documents[index]
+    target = self._target_length()
+    start = 0
+    while start < document.num_sentences:
+      stop = document.reach(start, target)
+      middle = start + 1
+      if stop - start > 1:
+        middle = start + rng.randint(1, stop - start - 1)
+      first = (document, start, middle)
+      if stop - start == 1 or rng.random() < 0.5:
+        num_first = document.bounds[middle] - document.bounds[start]
+        second = self._random_segment(documents, index, target - num_first)
+        yield *self._truncated(first, second), True
+        start = middle  # What was to be b begins the next pair.
+      else:
+        yield *self._truncated(first, (document, middle, stop)), False
+        start = stop
+
+  def _random_segment(
+    self, documents: Sequence[Document], index: int, num_tokens: int
+  ) -> tuple[Document, int, int]:
+    """Draws sentences of another document, of the same one after ten tries."""
+    rng = self._rng
+    for _ in range(10):
+      other = rng.randrange(len(documents))
+      if other != index:
+        break
+    document = documents[other]
+    start = rng.randrange(document.num_sentences)
+    return document, start, document.reach(start, num_tokens)
+
+  def _single_segments(
+    self, document: Document
+  ) -> Iterator[tuple[list[int], list[int], bool]]:
+    """Yields (segment, [], False): sentences in a row up to the target."""
+    target = self._target_length()
+    start = 0
+    while start < document.num_sentences:
+      stop = document.reach(start, target)
+      nothing = (document, stop, stop)
+      yield *self._truncated((document, start, stop), nothing), False
+      start = stop
+
+  def _truncated(
+    self, first: tuple[Document, int, int], second: tuple[Document, int, int]
+  ) -> tuple[list[int], list[int]]:
+    """The ids of two runs of sentences, cut to `max_num_tokens`.
+
+    One token a time goes, by a coin from the front or the back, from the
+    first run if it is longer and else from the second.
+    """
+    flip = self._rng.random
+    a_start, a_stop = first[0].bounds[first[1]], first[0].bounds[first[2]]
+    b_start, b_stop = second[0].bounds[second[1]], second[0].bounds[second[2]]
+    num_a, num_b = a_stop - a_start, b_stop - b_start
+    for _ in range(num_a + num_b - self._config.max_num_tokens):
+      from_front = flip() < 0.5
+      if num_a > num_b:
+        num_a -= 1
+        a_start += from_front
+      else:
+        num_b -= 1
+        b_start += from_front
+    return (
+      first[0].ids[a_start : a_start + num_a].tolist(),
+      second[0].ids[b_start : b_start + num_b].tolist(),
+    )
+
+  def _instance(
+    self, first: list[int], second: list[int], is_random_next: bool
+  ) -> TrainingInstance:
+    """Puts the special tokens around the segments and masks."""
+    input_ids = self._cls + first + self._sep
+    num_first = len(input_ids)
+    candidates = list(range(1, num_first - 1))
+    if second:
+      input_ids += second
+      candidates += range(num_first, len(input_ids))
+      input_ids += self._sep
+    positions, labels = self._masker.mask(input_ids, candidates, self._rng)
+    return TrainingInstance(
+      input_ids, num_first, positions, labels, is_random_next
+    )
+
+
+def encode_instance(
+  instance: TrainingInstance, max_seq_length: int, max_predictions_per_seq: int
+) -> bytes:
+  """Encodes an instance as a `tf.train.Example`, padded with zeros.
+
+  The features are input_ids, input_mask, segment_ids: int64 [max_seq_length];
+  masked_lm_positions, masked_lm_ids: int64 [max_predictions_per_seq];
+  masked_lm_weights: float32 [max_predictions_per_seq]; next_sentence_labels:
+  int64 [1], 1 for a random second segment.
+  """
+  num_tokens = len(instance.input_ids)
+  num_masked = len(instance.masked_lm_positions)
+  padding = [0] * (max_seq_length - num_tokens)
+  unused = [0] * (max_predictions_per_seq - num_masked)
+  encoded = features.encode_features(
+    {
+      "input_ids": instance.input_ids + padding,
+      "masked_lm_ids": instance.masked_lm_ids + unused,
+      "masked_lm_positions": instance.masked_lm_positions + unused,
+    },
+    {},
+  )
+  return features.encode_example(
+    encoded
+    + _encode_segments(num_tokens, instance.num_first, max_seq_length)
+    + _encode_labels(
+      num_masked, instance.is_random_next, max_predictions_per_seq
+    )
+  )
+
+
+@functools.lru_cache(maxsize=1 << 13)
+def _encode_segments(num_tokens: int, num_first: int, length: int) -> bytes:
+  """Encodes input_mask and segment_ids, which many instances share."""
+  num_second, num_padding = num_tokens - num_first, length - num_tokens
+  return features.encode_features(
+    {
+      "input_mask": [1] * num_tokens + [0] * num_padding,
+      "segment_ids": [0] * num_first + [1] * num_second + [0] * num_padding,
+    },
+    {},
+  )
+
+
+@functools.lru_cache(maxsize=1 << 10)
+def _encode_labels(num_masked: int, is_random_next: bool, length: int) -> bytes:
+  """Encodes masked_lm_weights and next_sentence_labels."""
+  weights = [1.0] * num_masked + [0.0] * (length - num_masked)
+  return features.encode_features(
+    {"next_sentence_labels": [int(is_random_next)]},
+    {"masked_lm_weights": weights},
+  )
+
+
+def build_shard(
+  shard: corpus.Shard,
+  config: PretrainingDataConfig,
+  tokenizer: tokenization.FullTokenizer,
+  seed: int,
+  output_files: Sequence[str],
+  report: Callable[[int], None],
+) -> ShardCounts:
+  """Reads, builds and writes one shard.
+
+  All records of the shard are in memory at once, since the last step shuffles
+  them: about 900 bytes each at 128 tokens, and four bytes a token of text.
+
+  Args:
+    shard: which documents.
+    config: what instances to make of them.
+    tokenizer: `load_tokenizer(config)`.
+    seed: of the draws of this shard.
+    output_files: records go round robin over these; they appear when whole.
+    report: called with the number of documents done since its last call, once
+      for reading and once for each of `config.dupe_factor` passes.
+
+  Raises:
+    ValueError: the text is not UTF-8, or has no token at all.
+    OSError, tf.errors.OpError: a file cannot be read or written.
+  """
+  rng = random.Random(seed)
+  builder = InstanceBuilder(config, tokenizer, rng)
+  with features.open_records(output_files) as writer:
+    documents = []
+    for sentences in corpus.shard_documents(shard):
+      document = builder.read(sentences)
+      if document.num_sentences:
+        documents.append(document)
+      report(1)
+    if not documents:
+      raise ValueError(
+        f"{shard.spans[0].path}: no document with a token in shard "
+        f"{shard.index} ({shard.num_bytes} bytes); is it text?"
+      )
+    masking.shuffle(documents, rng.getrandbits)
+    records, counts = _build_records(builder, documents, config, report)
+    masking.shuffle(records, rng.getrandbits)
+    for record in records:
+      writer.write(record)
+  return counts
+
+
+def _build_records(
+  builder: InstanceBuilder,
+  documents: Sequence[Document],
+  config: PretrainingDataConfig,
+  report: Callable[[int], None],
+) -> tuple[list[bytes], ShardCounts]:
+  """Makes every pass over the documents; returns encoded instances."""
+  max_predictions_per_seq = config.masking_config.max_predictions_per_seq
+  records: list[bytes] = []
+  num_tokens = num_masked = num_random_next = 0
+  for _ in range(config.dupe_factor):
+    for index in range(len(documents)):
+      for instance in builder.build(documents, index):
+        records.append(
+          encode_instance(
+            instance, config.max_seq_length, max_predictions_per_seq
+          )
+        )
+        num_tokens += len(instance.input_ids)
+        num_masked += len(instance.masked_lm_positions)
+        num_random_next += instance.is_random_next
+      report(1)
+  counts = ShardCounts(
+    len(documents), len(records), num_tokens, num_masked, num_random_next
+  )
+  return records, counts

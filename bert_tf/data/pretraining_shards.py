@@ -1,0 +1,416 @@
+"""A run of `create_pretraining_data`: shards, workers, resume, the summary."""
+
+import dataclasses
+import functools
+import hashlib
+import json
+import os
+import sys
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import tensorflow as tf
+import tqdm
+from absl import logging
+
+from bert_tf.data import corpus, pretraining_data, worker_pool
+from bert_tf.files import atomic
+from bert_tf.files import paths as file_access
+
+
+@dataclasses.dataclass(frozen=True)
+class Summary:
+  """What a run has built, shards of earlier runs left out.
+
+  Attributes:
+    counts: documents, instances, tokens and masked positions.
+    num_shards_kept: shards that an earlier run had finished.
+    output_files: all files of the data set, in order.
+    seconds: wall time.
+    max_seq_length: tokens of an instance, padding included.
+  """
+
+  counts: pretraining_data.ShardCounts
+  num_shards_kept: int
+  output_files: tuple[str, ...]
+  seconds: float
+  max_seq_length: int
+
+  def lines(self) -> list[str]:
+    """The summary as text, one fact a line."""
+    counts = self.counts
+    instances = max(counts.num_instances, 1)
+    padding = 1 - counts.num_tokens / (instances * self.max_seq_length)
+    random_next = counts.num_random_next / instances
+    kept = (
+      f", {self.num_shards_kept} shards kept" if self.num_shards_kept else ""
+    )
+    return [
+      f"documents          {counts.num_documents:,}",
+      f"instances          {counts.num_instances:,}",
+      f"padding            {padding:.1%} of all positions",
+      f"masked             {counts.num_masked / instances:.2f} an instance",
+      f"next sentence      {1 - random_next:.1%} actual, {random_next:.1%} "
+      "random",
+      f"files              {len(self.output_files)}{kept}: "
+      f"{self.output_files[0]}"
+      + (" ..." if len(self.output_files) > 1 else ""),
+      f"time               {self.seconds:.1f} s, "
+      f"{counts.num_instances / max(self.seconds, 1e-9):,.0f} instances/s",
+    ]
+
+
+@dataclasses.dataclass(frozen=True)
+class Task:
+  """One shard to build.
+
+  Attributes:
+    shard: the documents.
+    seed: of its draws.
+    output_files: what takes its instances, in turn if there are several.
+  """
+
+  shard: corpus.Shard
+  seed: int
+  output_files: tuple[str, ...]
+
+  def __str__(self):
+    return f"shard {self.shard.index} ({self.output_files[0]})"
+
+
+# Builds shards, by whatever means, and returns the counts by their index.
+Builder = Callable[
+  [pretraining_data.PretrainingDataConfig, Sequence[Task]],
+  dict[int, pretraining_data.ShardCounts],
+]
+
+
+def create(
+  config: pretraining_data.PretrainingDataConfig,
+  input_files: Sequence[str],
+  output_file: str,
+  num_shards: int = 1,
+  num_workers: int = 1,
+  resume: bool = False,
+  build: Builder | None = None,
+) -> Summary:
+  """Turns text files into TFRecords of pre-training instances.
+
+  The data set depends on the arguments and the text, not on `num_workers`. A
+  file appears when it is whole, in place of one of an earlier run. Several
+  shards of an earlier run are removed before the first is written, unless
+  `resume` keeps them: halves of two runs would look like a whole one.
+
+  Args:
+    config: what the instances are.
+    input_files: of `corpus.input_files`.
+    output_file: for one shard, files separated by commas that take the
+      instances in turn; for more, the one name that `shard_file` completes.
+    num_shards: parts of the text, built one by one. One needs all instances
+      in memory at once.
+    num_workers: processes that build shards, at most `num_shards`.
+    resume: whether shards that are there are kept and the others built. The
+      settings of the run that began must be those of this one.
+    build: builds the shards; None does it here, on `num_workers` processes.
+
+  Returns:
+    What was built; it is logged, too.
+
+  Raises:
+    ValueError: settings that cannot be, text that is faulty, or a resumed run
+      with other settings.
+    OSError, tf.errors.OpError: a file cannot be read or written.
+  """
+  started = time.monotonic()
+  names = _output_files(output_file, num_shards)
+  _check_workers(num_workers, num_shards)
+  _check_not_input(names, input_files)
+  pretraining_data.load_tokenizer(config)
+  shards = corpus.plan_shards(input_files, num_shards)
+  tasks = _tasks(shards, config.random_seed, names)
+  settings = _settings(config, input_files, shards, names)
+  pending = _prepare(tasks, settings, output_file, resume)
+  build = build or functools.partial(_build_here, num_workers=num_workers)
+  try:
+    counts = build(config, pending)
+  finally:
+    _remove_unfinished(pending)  # Of a worker that was killed.
+  _write_settings(settings, output_file)
+  summary = Summary(
+    _total(counts),
+    len(tasks) - len(pending),
+    tuple(names),
+    time.monotonic() - started,
+    config.max_seq_length,
+  )
+  _log(summary, counts, names)
+  return summary
+
+
+def shard_file(output_file: str, index: int, num_shards: int) -> str:
+  """The file of one of several shards, `name-00003-of-00064`.
+
+  A .gz stays at the end, where it tells that the file is compressed.
+  """
+  suffix = ".gz" if output_file.endswith(".gz") else ""
+  name = output_file.removesuffix(".gz")
+  return f"{name}-{index:05d}-of-{num_shards:05d}{suffix}"
+
+
+def shard_seed(random_seed: int, index: int, num_shards: int) -> int:
+  """The seed of a shard: `random_seed` itself if there is only one.
+
+  Otherwise the first eight bytes, big-endian, of the SHA-256 of the ASCII text
+  `<random_seed>/<index>`: the same on every machine and in every version, and
+  unlike sums of seed and index it never gives two runs a shard in common.
+  """
+  if num_shards == 1:
+    return random_seed
+  digest = hashlib.sha256(f"{random_seed}/{index}".encode("ascii")).digest()
+  return int.from_bytes(digest[:8], "big")
+
+
+def settings_file(output_file: str) -> str:
+  """Where a run notes its settings; hidden, so globs of data pass it by."""
+  folder, name = os.path.split(output_file.split(",")[0].strip())
+  return os.path.join(folder, f".{name}.settings.json")
+
+
+def _output_files(output_file: str, num_shards: int) -> list[str]:
+  """All files of the data set."""
+  names = [name.strip() for name in output_file.split(",")]
+  if "" in names or len(set(names)) < len(names):
+    raise ValueError(
+      f"output_file={output_file} has an empty name or one twice."
+    )
+  for name in names:
+    if tf.io.gfile.isdir(name) or name.endswith("/"):
+      raise ValueError(f"output_file {name} is a folder; name a file in it.")
+  if num_shards == 1:
+    return names
+  if len(names) > 1:
+    raise ValueError(
+      f"output_file names {len(names)} files and num_shards is {num_shards}; "
+      "give one name, each shard is a file of its own: "
+      f"{shard_file(names[0], 0, num_shards)} and so on."
+    )
+  return [shard_file(names[0], i, num_shards) for i in range(num_shards)]
+
+
+def _check_workers(num_workers: int, num_shards: int) -> None:
+  if not 1 <= num_workers <= num_shards:
+    raise ValueError(
+      f"num_workers {num_workers} must be from 1 to num_shards {num_shards}: "
+      "a shard is built by one process. Raise num_shards."
+    )
+
+
+def _check_not_input(names: Sequence[str], inputs: Sequence[str]) -> None:
+  """Refuses to write over the text."""
+  texts = {os.path.realpath(path) for path in inputs}
+  for name in names:
+    if os.path.realpath(name) in texts:
+      raise ValueError(f"output_file {name} is an input file.")
+
+
+def _tasks(
+  shards: Sequence[corpus.Shard], random_seed: int, names: Sequence[str]
+) -> list[Task]:
+  """One task a shard."""
+  count = len(shards)
+  return [
+    Task(
+      shard,
+      shard_seed(random_seed, shard.index, count),
+      tuple(names) if count == 1 else (names[shard.index],),
+    )
+    for shard in shards
+  ]
+
+
+def _settings(
+  config: pretraining_data.PretrainingDataConfig,
+  input_files: Sequence[str],
+  shards: Sequence[corpus.Shard],
+  names: Sequence[str],
+) -> dict[str, Any]:
+  """All that the data set depends on, by the name of the flag.
+
+  A vocabulary counts by its content and a text by its name and size, so that
+  a run can go on after its folder was moved.
+  """
+  settings = dataclasses.asdict(config)
+  settings.update(settings.pop("masking_config"))
+  with file_access.open_bytes(config.vocab_file) as reader:
+    settings["vocab_file"] = hashlib.sha256(reader.read()).hexdigest()
+  settings["input_file"] = [
+    [os.path.basename(path), file_access.num_bytes(path)]
+    for path in input_files
+  ]
+  settings["num_shards"] = len(shards)
+  settings["output_file"] = [os.path.basename(name) for name in names]
+  return settings
+
+
+def _prepare(
+  tasks: Sequence[Task],
+  settings: dict[str, Any],
+  output_file: str,
+  resume: bool,
+) -> list[Task]:
+  """Makes the place ready; returns the tasks to do."""
+  note = settings_file(output_file)
+  pending = list(tasks)
+  if resume and tf.io.gfile.exists(note):
+    _check_same_settings(settings, note)
+    pending = [task for task in tasks if not _is_finished(task)]
+  elif resume and any(map(_is_finished, tasks)):
+    raise ValueError(
+      f"cannot resume: {note} is missing, so nothing tells how the files that "
+      "are there were made. Drop --resume to build them again."
+    )
+  _remove_unfinished(pending)
+  if len(tasks) > 1:
+    # Half of a new data set beside half of an old one would look whole. One
+    # shard, though, replaces the old one in a single move.
+    for task in pending:
+      for path in filter(tf.io.gfile.exists, task.output_files):
+        tf.io.gfile.remove(path)
+    _write_settings(settings, output_file)
+  return pending
+
+
+def _write_settings(settings: dict[str, Any], output_file: str) -> None:
+  """Notes what the files are made of, for a run that resumes."""
+  note = settings_file(output_file)
+  tf.io.gfile.makedirs(os.path.dirname(note) or ".")
+  atomic.write_lines(note, [json.dumps(settings, indent=2)])
+
+
+def _is_finished(task: Task) -> bool:
+  return all(map(tf.io.gfile.exists, task.output_files))
+
+
+def _check_same_settings(settings: dict[str, Any], note: str) -> None:
+  """Refuses to go on with a run that was another one."""
+  with tf.io.gfile.GFile(note) as reader:
+    try:
+      before = json.loads(reader.read())
+    except json.JSONDecodeError:
+      before = {}
+  for name, value in settings.items():
+    if name not in before or before[name] != value:
+      raise ValueError(
+        f"cannot resume: --{name} differs from the run that made the files "
+        f"({note}): {_brief(before.get(name))} then, {_brief(value)} now. Give "
+        "the same, or drop --resume to build everything again."
+      )
+
+
+def _brief(value: Any) -> str:
+  text = json.dumps(value)
+  return text if len(text) <= 80 else text[:77] + "..."
+
+
+@functools.lru_cache(maxsize=1)
+def _tokenizer(config: pretraining_data.PretrainingDataConfig):
+  """The tokenizer, made once in a process."""
+  return pretraining_data.load_tokenizer(config)
+
+
+def build_task(
+  config: pretraining_data.PretrainingDataConfig,
+  task: Task,
+  report: Callable[[int], None],
+) -> pretraining_data.ShardCounts:
+  """Builds one shard, in whatever process; as `build_shard`."""
+  return pretraining_data.build_shard(
+    task.shard,
+    config,
+    _tokenizer(config),
+    task.seed,
+    task.output_files,
+    report,
+  )
+
+
+def _build_here(
+  config: pretraining_data.PretrainingDataConfig,
+  tasks: Sequence[Task],
+  num_workers: int,
+) -> dict[int, pretraining_data.ShardCounts]:
+  """Builds shards on this machine; shows a progress bar on a terminal."""
+  num_passes = config.dupe_factor + 1  # One to read.
+  num_documents = sum(task.shard.num_documents for task in tasks)
+  counts = {}
+  with tqdm.tqdm(
+    total=num_documents * num_passes,
+    desc=f"documents x {num_passes} passes",
+    unit="",
+    unit_scale=True,
+    dynamic_ncols=True,
+    disable=not sys.stderr.isatty(),
+  ) as bar:
+    bar.set_postfix_str(f"0/{len(tasks)} shards")
+    results = worker_pool.run(
+      functools.partial(build_task, config), tasks, num_workers, bar.update
+    )
+    try:
+      for task, shard_counts in results:
+        counts[task.shard.index] = shard_counts
+        bar.set_postfix_str(f"{len(counts)}/{len(tasks)} shards")
+    finally:
+      results.close()
+  return counts
+
+
+def _remove_unfinished(tasks: Sequence[Task]) -> None:
+  """Removes hidden files of runs that were killed."""
+  for task in tasks:
+    for path in task.output_files:
+      atomic.remove_unfinished(path)
+
+
+def _total(
+  counts: dict[int, pretraining_data.ShardCounts],
+) -> pretraining_data.ShardCounts:
+  """Adds up all shards."""
+  fields = dataclasses.fields(pretraining_data.ShardCounts)
+  return pretraining_data.ShardCounts(
+    *(sum(getattr(c, f.name) for c in counts.values()) for f in fields)
+  )
+
+
+def _log(
+  summary: Summary,
+  counts: dict[int, pretraining_data.ShardCounts],
+  names: Sequence[str],
+) -> None:
+  """Logs the summary, and what the user may not expect."""
+  for line in summary.lines():
+    logging.info(line)
+  lonely = [i for i, c in sorted(counts.items()) if c.num_documents == 1]
+  if lonely:
+    logging.warning(
+      "Only one document in %s: a random second segment came from that same "
+      "document. A blank line ends a document; or use fewer shards.",
+      f"{len(lonely)} of {len(counts)} shards",
+    )
+  others = _shards_of_other_runs(names)
+  if others:
+    logging.warning(
+      "%d files of a run with another number of shards are there too, such as "
+      "%s; remove them before training on all.",
+      len(others),
+      others[0],
+    )
+
+
+def _shards_of_other_runs(names: Sequence[str]) -> list[str]:
+  """Files that a glob over these shards would catch as well."""
+  base, separator, end = names[0].rpartition("-00000-of-")
+  if not separator:
+    return []
+  found = tf.io.gfile.glob(f"{base}-?????-of-?????{end[5:]}")
+  return sorted(set(found) - set(names))

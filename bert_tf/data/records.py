@@ -1,0 +1,141 @@
+"""Records of `tf.train.Example`: encoding them, writing them whole or not."""
+
+import contextlib
+import os
+from collections.abc import Iterator, Mapping, Sequence
+
+import tensorflow as tf
+
+from bert_tf.files import atomic
+
+
+def encode_features(
+  int_features: Mapping[str, Sequence[int]],
+  float_features: Mapping[str, Sequence[float]],
+) -> bytes:
+  """Encodes named lists as a serialized `tf.train.Features`.
+
+  Encodings joined with `+` are one encoding of all their features, so what
+  many examples share (masks, weights) can be encoded once.
+
+  Args:
+    int_features: name to ints, stored as int64.
+    float_features: name to floats, stored as float32. A name is in one of the
+      two only.
+  """
+  features = tf.train.Features()
+  for name, values in int_features.items():
+    features.feature[name].int64_list.value.extend(values)
+  for name, values in float_features.items():
+    features.feature[name].float_list.value.extend(values)
+  # Sorted by name: a protobuf map has no order of its own, and the same
+  # example should be the same bytes in every process.
+  return features.SerializeToString(deterministic=True)
+
+
+def encode_example(features: bytes) -> bytes:
+  """Makes a serialized `tf.train.Example` of `encode_features` results."""
+  # Field 1 of Example, length-delimited: the tag, the size as base-128 digits
+  # with the lowest first, the content.
+  header = bytearray(b"\x0a")
+  size = len(features)
+  while size > 127:
+    header.append(size & 127 | 128)
+    size >>= 7
+  header.append(size)
+  return bytes(header) + features
+
+
+def truncate_pair(
+  ids_a: Sequence[int], ids_b: Sequence[int], max_length: int
+) -> tuple[Sequence[int], Sequence[int]]:
+  """Cuts two texts to max_length together, from the end of the longer one.
+
+  That is one id at a time from the one that is longer then, from the second
+  where both are equally long.
+  """
+  kept_a = min(len(ids_a), max(max_length - len(ids_b), (max_length + 1) // 2))
+  return ids_a[:kept_a], ids_b[: max_length - kept_a]
+
+
+def pack(
+  ids_a: Sequence[int],
+  ids_b: Sequence[int] | None,
+  cls_id: int,
+  sep_id: int,
+  max_seq_length: int,
+) -> dict[str, list[int]]:
+  """Returns the model's input for `[CLS] a [SEP]` or `[CLS] a [SEP] b [SEP]`.
+
+  Args:
+    ids_a: word pieces of the text, or of the first of a pair.
+    ids_b: word pieces of the second of a pair, or None.
+    cls_id: of [CLS].
+    sep_id: of [SEP].
+    max_seq_length: F, at least 2, or 3 for a pair; what is longer is cut.
+
+  Returns:
+    input_ids, input_mask and segment_ids, each of length F, padded with 0.
+  """
+  if ids_b is None:
+    ids = [cls_id, *ids_a[: max_seq_length - 2], sep_id]
+    segments = [0] * len(ids)
+  else:
+    ids_a, ids_b = truncate_pair(ids_a, ids_b, max_seq_length - 3)
+    ids = [cls_id, *ids_a, sep_id, *ids_b, sep_id]
+    segments = [0] * (len(ids_a) + 2) + [1] * (len(ids_b) + 1)
+  padding = [0] * (max_seq_length - len(ids))
+  return {
+    "input_ids": ids + padding,
+    "input_mask": [1] * len(ids) + padding,
+    "segment_ids": segments + padding,
+  }
+
+
+class RecordWriter:
+  """Writes records to one or several TFRecord files in turn.
+
+  Attributes:
+    num_written: records so far.
+  """
+
+  def __init__(self, writers: Sequence[tf.io.TFRecordWriter]):
+    """Takes the open files; `open_records` makes them."""
+    self._writers = writers
+    self.num_written = 0
+
+  def write(self, record: bytes) -> None:
+    """Appends `record` to the next file, the first one after the last."""
+    self._writers[self.num_written % len(self._writers)].write(record)
+    self.num_written += 1
+
+
+@contextlib.contextmanager
+def open_records(paths: Sequence[str]) -> Iterator[RecordWriter]:
+  """Opens TFRecord files that appear, together, when the body ends.
+
+  Until then each is written beside its place under a hidden name. When the
+  body raises or is interrupted those are removed, and what stood at `paths`
+  stays as it was. Missing folders are made.
+
+  Args:
+    paths: files to write, local or gs://; a name in .gz is compressed.
+
+  Raises:
+    OSError, tf.errors.OpError: a file cannot be written; both name it.
+  """
+  unfinished = [atomic.unfinished_path(path) for path in paths]
+  try:
+    with contextlib.ExitStack() as stack:
+      writers = []
+      for path, beside in zip(paths, unfinished):
+        tf.io.gfile.makedirs(os.path.dirname(path) or ".")
+        compression = "GZIP" if path.endswith(".gz") else ""
+        writers.append(tf.io.TFRecordWriter(beside, compression))
+        stack.callback(writers[-1].close)
+      yield RecordWriter(writers)
+    for path, beside in zip(paths, unfinished):
+      tf.io.gfile.rename(beside, path, overwrite=True)
+  finally:
+    for beside in unfinished:
+      atomic.remove_if_there(beside)

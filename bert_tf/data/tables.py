@@ -1,0 +1,221 @@
+"""Rows of TSV, CSV and JSON-lines files.
+
+What a row lacks is an error that names the file, the line and what was found.
+"""
+
+import csv
+import dataclasses
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, TypeVar
+
+from absl import logging
+
+from bert_tf.data import corpus
+
+# Names in a list that an error shows.
+_MAX_LISTED = 20
+
+# A column by its name in the header, or by its number from 0 in a file that
+# has none.
+Column = str | int
+Row = Mapping[str, Any] | Sequence[str]
+
+T = TypeVar("T")
+
+
+@dataclasses.dataclass(frozen=True)
+class Table:
+  """A file of rows.
+
+  Attributes:
+    path: the file.
+    file_format: "tsv", "csv" or "jsonl".
+    columns: what is read, all by name or all by number.
+    task: whose file it is, for errors.
+    num_columns: of a file without header; None if any number will do.
+  """
+
+  path: str
+  file_format: str
+  columns: Sequence[Column]
+  task: str
+  num_columns: int | None = None
+
+
+class BadRowError(ValueError):
+  """What is wrong with one row."""
+
+
+def read(
+  table: Table,
+  convert: Callable[[int, Row], T | None],
+  skip_bad_rows: bool = False,
+) -> list[T]:
+  """Reads a file; blank lines are no rows.
+
+  Args:
+    table: the file.
+    convert: from the number of a line, from 1, and its row to what is wanted
+      of it, None for nothing; raises BadRowError.
+    skip_bad_rows: whether a row that is at fault is left out, counted and
+      logged, instead of being an error.
+
+  Raises:
+    ValueError: naming file and line: the header lacks a column, a row has
+      other columns, or what `convert` raises.
+  """
+  found = []
+  faults = []
+  for line, row in _rows(table):
+    try:
+      if isinstance(row, BadRowError):
+        raise row
+      value_of_row = convert(line, row)
+      if value_of_row is not None:
+        found.append(value_of_row)
+    except BadRowError as error:
+      fault = f"{table.path}:{line}: {error}"
+      if not skip_bad_rows:
+        raise ValueError(fault) from None
+      faults.append(fault)
+  if faults:
+    logging.warning(
+      "Skipped %d bad rows of %s; the first: %s",
+      len(faults),
+      table.path,
+      faults[0],
+    )
+  return found
+
+
+def columns(
+  file_format: str, given: Sequence[str | None]
+) -> list[Column | None]:
+  """Returns columns as flags name them; a number is of a file without header.
+
+  Args:
+    file_format: "tsv", "csv" or "jsonl".
+    given: names or numbers; "" is no column, as None is.
+
+  Raises:
+    ValueError: for numbers and names together, or a number in JSON lines.
+  """
+  are_numbers = {column.isdecimal() for column in given if column}
+  if len(are_numbers) == 2 or (True in are_numbers and file_format == "jsonl"):
+    raise ValueError(
+      f"columns {', '.join(map(str, given))}: give the names of a header, or "
+      "for tsv and csv files without one the numbers from 0, not both."
+    )
+  return [
+    int(column) if column and column.isdecimal() else column or None
+    for column in given
+  ]
+
+
+def value(row: Row, column: Column) -> Any:
+  """Returns a cell; raises BadRowError where there is none."""
+  try:
+    return row[column]
+  except (KeyError, IndexError):
+    there = listed(list(row)) if isinstance(row, dict) else len(row)
+    raise BadRowError(f"no column {column}; found: {there}") from None
+
+
+def text(row: Row, column: Column) -> str:
+  """Returns a cell; raises BadRowError where that is no text, or empty."""
+  found = value(row, column)
+  if not isinstance(found, str) or not found.strip():
+    raise BadRowError(f"column {column} is no text, but {found!r}")
+  return found
+
+
+def listed(names: Sequence[str]) -> str:
+  """Returns names for an error, the first of many."""
+  more = f" and {len(names) - _MAX_LISTED} more"
+  shown = ", ".join(names[:_MAX_LISTED])
+  return shown + (more if len(names) > _MAX_LISTED else "")
+
+
+def _rows(table: Table) -> Iterator[tuple[int, Row | BadRowError]]:
+  """Yields the number of a line, from 1, and its row or what is wrong."""
+  if table.file_format == "jsonl":
+    for line, content in enumerate(corpus.read_lines(table.path), 1):
+      if content.strip():
+        yield line, _json_row(content)
+    return
+  is_csv = table.file_format == "csv"
+  cells = _csv_cells(table.path) if is_csv else _tsv_cells(table.path)
+  if isinstance(table.columns[0], int):
+    for line, row in cells:
+      if table.num_columns and len(row) != table.num_columns:
+        yield line, _wrong_count(row, table.num_columns)
+      else:
+        yield line, row
+    return
+  line, header = next(cells, (1, []))
+  _check_header(line, header, table)
+  for line, row in cells:
+    if len(row) != len(header):
+      yield line, _wrong_count(row, len(header))
+    else:
+      yield line, dict(zip(header, row))
+
+
+def _tsv_cells(path: str) -> Iterator[tuple[int, list[str]]]:
+  """Yields line and cells; a quotation mark means nothing."""
+  for line, content in enumerate(corpus.read_lines(path), 1):
+    content = content.removesuffix("\r")
+    if line == 1:
+      content = content.removeprefix("\ufeff")
+    if content:
+      yield line, content.split("\t")
+
+
+def _csv_cells(path: str) -> Iterator[tuple[int, list[str]]]:
+  """Yields line and cells; a quoted cell may go over several lines."""
+  lines = (content + "\n" for content in corpus.read_lines(path))
+  rows = csv.reader(lines, strict=True)
+  try:
+    is_first = True
+    for row in rows:
+      if row and is_first:
+        row[0] = row[0].removeprefix("\ufeff")
+      if row:
+        yield rows.line_num, row
+      is_first = False
+  except csv.Error as error:
+    raise ValueError(
+      f"{path}:{rows.line_num}: not CSV ({error}); mend its quotation marks."
+    ) from None
+
+
+def _json_row(content: str) -> Row | BadRowError:
+  """Returns the object of a line, or what is wrong with it."""
+  try:
+    row = json.loads(content.removeprefix("\ufeff"))
+  except ValueError as error:
+    return BadRowError(f"not JSON ({error}): {_cut(content)}")
+  if not isinstance(row, dict):
+    return BadRowError(f"not a JSON object: {_cut(content)}")
+  return row
+
+
+def _check_header(line: int, header: Sequence[str], table: Table) -> None:
+  """Raises ValueError unless each column is there once."""
+  wrong = [name for name in table.columns if header.count(name) != 1]
+  if wrong:
+    raise ValueError(
+      f"{table.path}:{line}: no header of {table.task}, which has one column "
+      f"{', one '.join(map(repr, wrong))}; found: {listed(header)}."
+    )
+
+
+def _wrong_count(row: Sequence[str], expected: int) -> BadRowError:
+  return BadRowError(
+    f"{len(row)} columns instead of {expected}: {_cut(' | '.join(row))}"
+  )
+
+
+def _cut(content: str) -> str:
+  return content if len(content) <= 80 else f"{content[:77]}..."

@@ -1,0 +1,94 @@
+"""The functions of SavedModels that take word-piece ids."""
+
+from collections.abc import Callable, Mapping
+
+import numpy as np
+import tensorflow as tf
+import tensorflow_text  # noqa: F401  # Its operations, to load what has them.
+
+from bert_tf import checkpoints
+from bert_tf.export import saved_models
+
+# Of a made-up question of multiple choice.
+_NUM_CHOICES = 3
+
+Inputs = Mapping[str, np.ndarray]
+Run = Callable[[Inputs], dict[str, np.ndarray]]
+
+
+class IdsModel:
+  """The function of a SavedModel that takes word-piece ids.
+
+  Args:
+    folder: of the SavedModel.
+
+  Attributes:
+    folder: of the SavedModel.
+    function: the signature.
+    input_signature: int32 inputs, input_ids, input_mask and segment_ids first.
+
+  Raises:
+    ValueError: if the folder has no SavedModel, or one without this function.
+    DamagedCheckpointError: if its variables cannot be read.
+  """
+
+  def __init__(self, folder: str):
+    if not checkpoints.is_saved_model(folder):
+      raise ValueError(f"{folder} has no saved_model.pb; give a SavedModel.")
+    self.folder = folder
+    self._shapes = checkpoints.CheckpointReader(folder).shapes
+    self._model = tf.saved_model.load(folder)  # It holds the variables.
+    signatures = self._model.signatures
+    if saved_models.IDS not in signatures:
+      raise ValueError(
+        f"{folder} has no signature {saved_models.IDS}, only "
+        f"{', '.join(signatures) or 'none'}: what takes texts cannot be "
+        "converted, since ONNX and LiteRT do not have its operations on "
+        "strings. Give a model of export_savedmodel.py, not "
+        "--task=preprocessing."
+      )
+    self.function = signatures[saved_models.IDS]
+    specs = self.function.structured_input_signature[1]
+    self.input_signature = [
+      tf.TensorSpec(specs[name].shape, specs[name].dtype, name)
+      for name in sorted(specs, key=_order)
+    ]
+
+  def run(self, inputs: Inputs) -> dict[str, np.ndarray]:
+    """Returns the outputs of inputs, both by name."""
+    tensors = {name: tf.constant(value) for name, value in inputs.items()}
+    outputs = self.function(**tensors)
+    return {name: output.numpy() for name, output in outputs.items()}
+
+  def sample(self, batch_size: int, length: int) -> dict[str, np.ndarray]:
+    """Returns made-up inputs, the same in every call.
+
+    Args:
+      batch_size: B.
+      length: F; what is more than the model has positions is cut. At least one
+        row is as long, the others have padding.
+    """
+    rng = np.random.default_rng(0)
+    embeddings = "bert/embeddings/"
+    vocab_size = self._shapes[saved_models.WORD_EMBEDDINGS][0]
+    num_types = self._shapes[embeddings + "token_type_embeddings"][0]
+    positions = self._shapes[embeddings + "position_embeddings"][0]
+    length = min(length, positions)
+    limits = {"input_ids": vocab_size, "segment_ids": num_types}
+    inputs = {}
+    for spec in self.input_signature:
+      shape = (batch_size, *[_NUM_CHOICES] * (len(spec.shape) - 2), length)
+      if spec.name == "input_mask":
+        lengths = rng.integers(1, length + 1, (*shape[:-1], 1))
+        lengths[0] = length
+        value = np.arange(length) < lengths
+      else:  # Positions of masks are below the length.
+        value = rng.integers(limits.get(spec.name, length), size=shape)
+      inputs[spec.name] = value.astype(np.int32)
+    return inputs
+
+
+def _order(name: str) -> tuple[int, str]:
+  """Sorts ID_NAMES before other names."""
+  names = saved_models.ID_NAMES
+  return (names.index(name) if name in names else len(names), name)

@@ -1,0 +1,73 @@
+"""LiteRT: SavedModels' functions as files for it, float32 or int8.
+
+It was TensorFlow Lite. The converter is TensorFlow's; what runs the files is
+ai-edge-litert, where TensorFlow's interpreter has moved.
+"""
+
+import re
+
+import numpy as np
+import tensorflow as tf
+from tensorflow.lite.python import convert_phase
+
+from bert_tf.export import saved_models
+from bert_tf.export.runtimes import ids_models
+from bert_tf.export.runtimes.ids_models import Inputs, Run
+from bert_tf.files import errors as extras
+
+ENDING = ".tflite"
+
+
+def check_is_installed() -> None:
+  """Raises ImportError if a package is missing that this needs."""
+  with extras.needed("LiteRT", extra="litert"):
+    from ai_edge_litert import interpreter  # noqa: F401
+
+
+def write(model: ids_models.IdsModel, path: str, is_int8: bool) -> None:
+  """Writes a function as a LiteRT file; its sizes stay open.
+
+  Args:
+    model: has the function.
+    path: local file to write.
+    is_int8: whether matrices are stored as int8, and multiplied with inputs
+      that are made int8 as they come; the rest is float32.
+
+  Raises:
+    ValueError: if it has operations that LiteRT does not have.
+  """
+  converter = tf.lite.TFLiteConverter.from_saved_model(
+    model.folder, signature_keys=[saved_models.IDS]
+  )
+  if is_int8:
+    converter.optimizations = [tf.lite.Optimize.DEFAULT]
+  try:
+    converted = converter.convert()
+  except convert_phase.ConverterError as error:
+    missing = re.search(r"(?:TF Select|Custom) ops: (.*)", str(error))
+    reason = missing[1] if missing else str(error).splitlines()[0]
+    raise ValueError(
+      f"{model.folder} cannot be converted, LiteRT does not have: {reason}. "
+      "Export it again with this version of export_savedmodel.py."
+    ) from error
+  with open(path, "wb") as file:
+    file.write(converted)
+
+
+def load(path: str, num_threads: int = 0) -> Run:
+  """Returns a LiteRT file as a function from inputs to outputs by name.
+
+  Args:
+    path: local file.
+    num_threads: CPU threads; 0 for LiteRT's own choice.
+  """
+  from ai_edge_litert import interpreter
+
+  runner = interpreter.Interpreter(
+    path, num_threads=num_threads or None
+  ).get_signature_runner()
+
+  def run(inputs: Inputs) -> dict[str, np.ndarray]:
+    return runner(**inputs)
+
+  return run

@@ -1,0 +1,110 @@
+"""ONNX: SavedModels' functions as files for onnxruntime, float32 or int8."""
+
+import logging as python_logging
+import os
+import tempfile
+
+import numpy as np
+import tensorflow as tf
+
+from bert_tf.export.runtimes import ids_models
+from bert_tf.export.runtimes.ids_models import Inputs, Run
+from bert_tf.files import errors as extras
+
+ENDING = ".onnx"
+
+# Of ONNX 1.13, 2022: the newest that tf2onnx 1.17 writes.
+_OPSET = 18
+
+# What the axes of an input are called in the file.
+_AXES_BY_RANK = {2: ("batch", "length"), 3: ("batch", "choices", "length")}
+_AXES = {"masked_lm_positions": ("batch", "predictions")}
+
+
+def check_is_installed() -> None:
+  """Raises ImportError if a package is missing that this needs."""
+  with extras.needed("ONNX", extra="onnx"):
+    import onnx  # noqa: F401
+    import onnxruntime  # noqa: F401
+    import tf2onnx  # noqa: F401
+
+
+def write(model: ids_models.IdsModel, path: str, is_int8: bool) -> None:
+  """Writes a function as an ONNX file; its sizes stay open.
+
+  Args:
+    model: has the function.
+    path: local file to write.
+    is_int8: whether matrices are stored as int8, and multiplied with inputs
+      that are made int8 as they come; the rest is float32.
+  """
+  with tempfile.TemporaryDirectory() as folder:
+    whole = os.path.join(folder, "float32.onnx") if is_int8 else path
+    _write_float32(model, whole)
+    if is_int8:
+      _quantize(whole, path)
+
+
+def _write_float32(model: ids_models.IdsModel, path: str) -> None:
+  import onnx
+  import tf2onnx
+
+  signature = model.input_signature
+  names = [spec.name for spec in signature]
+
+  @tf.function(input_signature=signature, autograph=False)
+  def by_position(*values):
+    return model.function(**dict(zip(names, values)))
+
+  # It tells of every step, and warns of what the check decides.
+  python_logging.getLogger("tf2onnx").setLevel(python_logging.ERROR)
+  converted, _ = tf2onnx.convert.from_function(
+    by_position, signature, opset=_OPSET
+  )
+  for value in converted.graph.input:
+    dimensions = value.type.tensor_type.shape.dim
+    axes = _AXES.get(value.name) or _AXES_BY_RANK[len(dimensions)]
+    for dimension, axis in zip(dimensions, axes):
+      dimension.dim_param = axis
+  onnx.save(converted, path)
+
+
+def _quantize(path: str, quantized_path: str) -> None:
+  """Writes a float32 file again with int8 matrices, a scale a column."""
+  from onnxruntime import quantization
+
+  prepared = path + ".prepared"
+  # Shapes alone; onnxruntime optimizes when it loads the file.
+  quantization.quant_pre_process(
+    path, prepared, skip_optimization=True, skip_symbolic_shape=True
+  )
+  quantization.quantize_dynamic(
+    prepared,
+    quantized_path,
+    per_channel=True,
+    # 7 bits: sums of 8 overflow on x86 processors that have no VNNI.
+    reduce_range=True,
+    weight_type=quantization.QuantType.QInt8,
+  )
+
+
+def load(path: str, num_threads: int = 0) -> Run:
+  """Returns an ONNX file as a function from inputs to outputs by name.
+
+  Args:
+    path: local file.
+    num_threads: CPU threads; 0 for as many as there are cores.
+  """
+  import onnxruntime
+
+  options = onnxruntime.SessionOptions()
+  options.intra_op_num_threads = num_threads
+  session = onnxruntime.InferenceSession(
+    path, options, providers=["CPUExecutionProvider"]
+  )
+  names = [output.name for output in session.get_outputs()]
+
+  def run(inputs: Inputs) -> dict[str, np.ndarray]:
+    return dict(zip(names, session.run(names, dict(inputs))))
+
+  return run

@@ -1,0 +1,242 @@
+"""SavedModels: Keras models as functions over plain, named variables."""
+
+import contextlib
+import dataclasses
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import keras
+import tensorflow as tf
+from absl import logging
+from tensorflow.core.protobuf import saved_model_pb2
+
+from bert_tf import checkpoints
+from bert_tf.files import atomic
+from bert_tf.modeling import Tensor
+
+# What the functions on word-piece ids take, in this order.
+ID_NAMES = ("input_ids", "input_mask", "segment_ids")
+
+# The variable that every BERT has.
+WORD_EMBEDDINGS = "bert/embeddings/word_embeddings"
+
+# What an encoder's SavedModel calls the variable of its vocabulary's case.
+DO_LOWER_CASE = "do_lower_case"
+
+# How functions are called in a SavedModel; the last is taken where a request
+# names none.
+IDS = "ids"
+TEXT = "text"
+DEFAULT = tf.saved_model.DEFAULT_SERVING_SIGNATURE_DEF_KEY
+
+Signatures = dict[str, Any]  # tf.functions that have an input_signature.
+
+
+class NamedModel(tf.Module):
+  """A Keras model that runs on variables of the checkpoints' names.
+
+  Keras calls a variable after what it is in its layer, "kernel"; who reads a
+  SavedModel should find "bert/pooler/dense/kernel".
+
+  Args:
+    model: built; its values are copied.
+    max_positions: word pieces of the longest input.
+
+  Attributes:
+    values: the variables by name.
+  """
+
+  def __init__(self, model: keras.Model, max_positions: int):
+    super().__init__(name="model")
+    self.values = {
+      variable.path: tf.Variable(
+        variable.value, variable.trainable, name=variable.path
+      )
+      for variable in model.weights
+    }
+    self.max_positions = max_positions
+    # A function is not tracked; the Keras model would be saved as well.
+    self._run = self._runner(model)
+
+  def _runner(self, model: keras.Model) -> Callable[..., Any]:
+    def run(inputs: Mapping[str, Tensor], seed: Tensor | None) -> Any:
+      state = [(v, self.values[v.path]) for v in model.weights]
+      with contextlib.ExitStack() as stack:
+        stack.enter_context(keras.StatelessScope(state))
+        if seed is not None:
+          seeds = model.seed_generator
+          seed = tf.cast(seed, seeds.state.dtype)
+          stack.enter_context(seeds.counted_from(seed))
+        return model(inputs, training=seed is not None)
+
+    return run
+
+  def __call__(
+    self, inputs: Mapping[str, Tensor], training: bool = False
+  ) -> Any:
+    """Returns what the Keras model returns.
+
+    Args:
+      inputs: as the model takes them; the last axis of `input_ids` is F.
+      training: whether to drop out, by other masks in every call.
+    """
+    length = tf.shape(inputs["input_ids"])[-1]
+    check = tf.debugging.assert_less_equal(
+      length,
+      self.max_positions,
+      f"inputs are longer than the {self.max_positions} positions of the model",
+    )
+    # Of an eager call there is none.
+    with tf.control_dependencies([check] if check is not None else []):
+      # A batch of no texts has no positions, of which the pooler takes one.
+      added = tf.maximum(1 - length, 0)
+    inputs = dict(inputs)
+    for name in ID_NAMES:
+      paddings = [[0, 0]] * (inputs[name].shape.rank - 1) + [[0, added]]
+      inputs[name] = tf.pad(inputs[name], paddings)
+    return self._run(inputs, _random_seed() if training else None)
+
+
+def _random_seed() -> Tensor:
+  """Returns the seed of one call's dropout, drawn when it is called."""
+  return tf.random.uniform([2], maxval=tf.int32.max, dtype=tf.int32)
+
+
+def function(input_signature: Sequence[tf.TensorSpec]) -> Callable[..., Any]:
+  """Returns a decorator that makes a signature's function."""
+  # No statement depends on a tensor, and conversion takes most of the time.
+  return tf.function(input_signature=input_signature, autograph=False)
+
+
+def ids_spec(rank: int = 2) -> list[tf.TensorSpec]:
+  """Returns the input_signature of ID_NAMES: int32 of any sizes."""
+  shape = [None] * rank
+  return [tf.TensorSpec(shape, tf.int32, name) for name in ID_NAMES]
+
+
+def texts_spec(*names: str, rank: int = 1) -> list[tf.TensorSpec]:
+  """Returns the input_signature of texts: strings of any batch."""
+  return [tf.TensorSpec([None] * rank, tf.string, name) for name in names]
+
+
+def check_is_free(export_dir: str) -> None:
+  """Raises ValueError if there is anything at `export_dir` already."""
+  if not tf.io.gfile.exists(export_dir):
+    return
+  if tf.io.gfile.isdir(export_dir) and not tf.io.gfile.listdir(export_dir):
+    return
+  raise ValueError(
+    f"{export_dir} is there and not empty; choose another --export_dir, such "
+    "as the next version's."
+  )
+
+
+def write(
+  export_dir: str, module: tf.Module, signatures: Mapping[str, Any]
+) -> None:
+  """Writes a SavedModel beside its place and moves it there when it is whole.
+
+  Args:
+    export_dir: its folder, which must not exist or be empty.
+    module: tracks all that the functions use.
+    signatures: tf.functions by name.
+
+  Raises:
+    ValueError: if the folder is not empty.
+    OSError, tf.errors.OpError: if it cannot be written.
+  """
+  check_is_free(export_dir)
+  export_dir = export_dir.rstrip("/")
+  unfinished = atomic.unfinished_path(export_dir)
+  with _removed_at_the_end(unfinished), _quiet():
+    tf.io.gfile.makedirs(os.path.dirname(export_dir) or ".")
+    tf.saved_model.save(module, unfinished, signatures=dict(signatures))
+    tf.io.gfile.rename(unfinished, export_dir, overwrite=True)
+  logging.info("Wrote %s.", export_dir)
+
+
+@contextlib.contextmanager
+def _quiet() -> Iterator[None]:
+  """Leaves out what TensorFlow says of every function that it saves."""
+  verbosity = logging.get_verbosity()
+  level = tf.get_logger().level
+  logging.set_verbosity(logging.WARNING)
+  tf.get_logger().setLevel("WARNING")
+  try:
+    yield
+  finally:
+    logging.set_verbosity(verbosity)
+    tf.get_logger().setLevel(level)
+
+
+@contextlib.contextmanager
+def _removed_at_the_end(folder: str) -> Iterator[None]:
+  """Removes a folder, if it is still there, whatever happens."""
+  try:
+    yield
+  finally:
+    if tf.io.gfile.exists(folder):
+      tf.io.gfile.rmtree(folder)
+
+
+@dataclasses.dataclass(frozen=True)
+class EncoderFiles:
+  """What the SavedModel of an encoder brings to fine-tune it.
+
+  Attributes:
+    bert_config_file: the model's sizes.
+    vocab_file: the model's vocabulary.
+    do_lower_case: whether that is of lower-cased text.
+  """
+
+  bert_config_file: str
+  vocab_file: str
+  do_lower_case: bool
+
+
+def encoder_files(folder: str) -> EncoderFiles:
+  """Returns the files of an encoder's SavedModel.
+
+  Its variables are read by `checkpoints.CheckpointReader(folder)`.
+
+  Raises:
+    ValueError: if the folder has no SavedModel, or one of something else.
+    DamagedCheckpointError: if its variables cannot be read.
+  """
+  if not checkpoints.is_saved_model(folder):
+    raise ValueError(f"{folder} has no saved_model.pb; give a SavedModel.")
+  assets = _assets(folder)
+  if "bert_config_file" not in assets:
+    raise ValueError(
+      f"{folder} is no SavedModel of export_savedmodel.py --task=encoder: it "
+      "has no bert_config_file among its assets, which are "
+      f"{', '.join(assets) or 'none'}. A model of TF Hub has to be converted "
+      "first, see convert_checkpoint.py."
+    )
+  if "vocab_file" not in assets:
+    raise ValueError(
+      f"{folder} was exported without its vocabulary; export it without "
+      "--notext."
+    )
+  reader = checkpoints.CheckpointReader(folder)
+  return EncoderFiles(
+    assets["bert_config_file"],
+    assets["vocab_file"],
+    bool(reader.get(DO_LOWER_CASE)),
+  )
+
+
+def _assets(folder: str) -> dict[str, str]:
+  """Returns the files of a SavedModel, by the attributes that hold them."""
+  with tf.io.gfile.GFile(os.path.join(folder, "saved_model.pb"), "rb") as file:
+    saved_model = saved_model_pb2.SavedModel.FromString(file.read())
+  graph = saved_model.meta_graphs[0]
+  nodes = graph.object_graph_def.nodes
+  files = {}
+  for child in nodes[0].children if nodes else ():
+    node = nodes[child.node_id]
+    if node.HasField("asset"):
+      found = graph.asset_file_def[node.asset.asset_file_def_index]
+      files[child.local_name] = os.path.join(folder, "assets", found.filename)
+  return files

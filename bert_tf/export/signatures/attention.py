@@ -1,0 +1,71 @@
+"""What the layers of a model look at when they read a text."""
+
+from collections.abc import Sequence
+
+import keras
+import tensorflow as tf
+
+from bert_tf import modeling, tokenization
+from bert_tf.export import saved_models
+from bert_tf.export.signatures import masks
+from bert_tf.export.text_ops import tokenizer as text_ops
+from bert_tf.modeling import Tensor
+
+SINGLE = "attention"
+PAIR = "attention_pair"
+
+
+def signatures(
+  bert: modeling.BertModel,
+  model: saved_models.NamedModel,
+  tokenizer: text_ops.BertTokenizer,
+  max_seq_length: int,
+  keeps_masks: bool,
+) -> saved_models.Signatures:
+  """Returns the functions that show a model's attention.
+
+  `attention` takes `text` and `attention_pair` `text` and `text_b`, string
+  [B]. Both return `tokens`, string [B, F], with [CLS] and [SEP] and "" after a
+  text's last, and `attention`, float32 [B, L, N, F, T]: how much head N of
+  layer L takes from token T for token F, 0 beyond the last.
+
+  Args:
+    bert: the layers.
+    model: of which they are a part; its values are used.
+    tokenizer: of its vocabulary.
+    max_seq_length: word pieces a text or pair; what is longer is cut.
+    keeps_masks: whether "[MASK]" in a text is one, and not a word in brackets.
+  """
+  state = [(variable, model.values[variable.path]) for variable in bert.weights]
+  vocab = tf.constant(list(tokenizer.vocab), tf.string)
+
+  def pieces(text: Tensor) -> tf.RaggedTensor:
+    if keeps_masks:
+      mask_id = tokenizer.vocab[tokenization.MASK]
+      return masks.marked_pieces(tokenizer, mask_id, text)
+    return tokenizer.tokenize(text)
+
+  def shown(texts: Sequence[Tensor]) -> dict[str, Tensor]:
+    segments = [pieces(text) for text in texts]
+    packed = tokenizer.pack(segments, max_seq_length, pad_to_max=False)
+    with keras.StatelessScope(state):
+      output = bert(packed, training=False, return_attention_probs=True)
+    probs = tf.stack(output.attention_probs, axis=1)  # [B, L, N, F, T]
+    is_token = tf.cast(packed["input_mask"], probs.dtype)
+    tokens = tf.gather(vocab, packed["input_ids"])
+    return {
+      "tokens": tf.where(is_token > 0, tokens, ""),
+      "attention": probs
+      * is_token[:, None, None, :, None]
+      * is_token[:, None, None, None, :],
+    }
+
+  @saved_models.function(saved_models.texts_spec("text"))
+  def single(text):
+    return shown([text])
+
+  @saved_models.function(saved_models.texts_spec("text", "text_b"))
+  def pair(text, text_b):
+    return shown([text, text_b])
+
+  return {SINGLE: single, PAIR: pair}

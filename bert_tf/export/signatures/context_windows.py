@@ -1,0 +1,182 @@
+"""Contexts in windows, in the graph, as `squad_features` cuts them."""
+
+from typing import NamedTuple
+
+import tensorflow as tf
+import tensorflow_text as tf_text
+
+from bert_tf.export.text_ops import tokenizer as text_ops
+from bert_tf.modeling import Tensor
+from bert_tf.tasks.squad import windows as squad_features
+
+# White space to SQuAD's readers, as squad_data has it.
+WHITE_SPACE = "[ \t\r\n\u202f]+"
+
+
+class Pieces(NamedTuple):
+  """A context in word pieces; every field is [pieces].
+
+  Attributes:
+    ids: int32. Of the pieces.
+    starts: int64. Where each begins in the context, in bytes.
+    limits: int64. Where each ends.
+    word_starts: int64. Where the word of each begins.
+    word_limits: int64. Where it ends.
+    surplus: int32. Characters that the words up to the piece's have more than
+      their pieces: not 0 where the tokenizer drops or adds some.
+    surplus_before: the same of the words before the piece's.
+    unknown: int32. How many pieces up to this one are [UNK].
+    unknown_before: how many before it.
+  """
+
+  ids: Tensor
+  starts: Tensor
+  limits: Tensor
+  word_starts: Tensor
+  word_limits: Tensor
+  surplus: Tensor
+  surplus_before: Tensor
+  unknown: Tensor
+  unknown_before: Tensor
+
+
+class Windows(NamedTuple):
+  """The windows of a context.
+
+  Attributes:
+    inputs: int32 [W, F] each, of the model.
+    pieces: int32 [W, F]. The piece of the context at a position; any number
+      where there is none.
+    is_piece: bool [W, F]. Whether there is one.
+    is_max_context: bool [W, F]. Whether no other window has more on both sides
+      of it.
+  """
+
+  inputs: dict[str, Tensor]
+  pieces: Tensor
+  is_piece: Tensor
+  is_max_context: Tensor
+
+
+class Windower:
+  """Cuts one context at a time.
+
+  Args:
+    tokenizer: of the model's vocabulary.
+    config: how contexts are cut.
+  """
+
+  def __init__(
+    self,
+    tokenizer: text_ops.BertTokenizer,
+    config: squad_features.WindowConfig,
+  ):
+    self._tokenizer = tokenizer
+    self._config = config
+    self._cls, self._sep, self._unknown = (
+      tokenizer.vocab[token] for token in ("[CLS]", "[SEP]", "[UNK]")
+    )
+    # Characters that a piece stands for.
+    self._num_chars = tf.constant(
+      [len(token.removeprefix("##")) for token in tokenizer.vocab], tf.int32
+    )
+
+  def pieces(self, context: Tensor) -> Pieces:
+    """Returns a context in word pieces, each word by itself."""
+    words, word_starts, word_limits = tf_text.regex_split_with_offsets(
+      context[None], WHITE_SPACE
+    )
+    words, word_starts, word_limits = (
+      x[0] for x in (words, word_starts, word_limits)
+    )
+    ids, starts, limits = self._tokenizer.tokenize_with_offsets(words)
+    word_of = ids.value_rowids()
+    word_starts = tf.gather(word_starts, word_of)
+    ids, starts, limits = ids.values, starts.values, limits.values
+    starts, limits = starts + word_starts, limits + word_starts
+    is_unknown = tf.equal(ids, self._unknown)
+    num_chars = tf.where(
+      is_unknown,
+      characters(context, limits) - characters(context, starts),
+      tf.gather(self._num_chars, ids),
+    )
+    surplus = tf.strings.length(
+      words, "UTF8_CHAR"
+    ) - tf.math.unsorted_segment_sum(num_chars, word_of, tf.size(words))
+    return Pieces(
+      ids,
+      starts,
+      limits,
+      word_starts,
+      tf.gather(word_limits, word_of),
+      tf.gather(tf.cumsum(surplus), word_of),
+      tf.gather(tf.cumsum(surplus, exclusive=True), word_of),
+      tf.cumsum(tf.cast(is_unknown, tf.int32)),
+      tf.cumsum(tf.cast(is_unknown, tf.int32), exclusive=True),
+    )
+
+  def cut(self, question: Tensor, pieces: Pieces) -> Windows:
+    """Returns the windows of a context, each beside the question."""
+    config = self._config
+    query = self._tokenizer.tokenize(question[None])[0]
+    query = query[: config.max_query_length]
+    head = tf.concat([[self._cls], query, [self._sep]], axis=0)
+    offset = tf.size(head)
+    num_pieces = tf.size(pieces.ids)
+    length = config.max_seq_length - offset - 1
+    firsts = _first_pieces(num_pieces, length, config.doc_stride)[:, None]
+    ends = tf.minimum(firsts + length, num_pieces)
+    positions = tf.range(config.max_seq_length)[None, :]
+    at = firsts + positions - offset  # [W, F]
+    is_piece = (positions >= offset) & (at < ends)
+    at = tf.clip_by_value(at, 0, tf.maximum(num_pieces - 1, 0))
+    head = tf.pad(head, [[0, config.max_seq_length - offset]])
+    is_last = tf.equal(positions, ends - firsts + offset)
+    after = tf.where(is_last, self._sep, tf.where(positions < offset, head, 0))
+    is_real = is_last | is_piece | (positions < offset)
+    inputs = {
+      "input_ids": tf.where(is_piece, tf.gather(pieces.ids, at), after),
+      "input_mask": tf.cast(is_real, tf.int32),
+      "segment_ids": tf.cast(is_real & (positions >= offset), tf.int32),
+    }
+    owners = _max_context_windows(firsts, ends, num_pieces)
+    numbers = tf.range(tf.size(firsts))[:, None]
+    is_max_context = tf.equal(tf.gather(owners, at), numbers)
+    return Windows(inputs, at, is_piece, is_piece & is_max_context)
+
+
+def characters(text: Tensor, byte_offsets: Tensor) -> Tensor:
+  """Returns int32 [n]: the characters of a text before each byte, int64 [n]."""
+  offsets = tf.RaggedTensor.from_tensor(byte_offsets[None])
+  found = text_ops.character_offsets(text[None], offsets)
+  return tf.cast(found.values, tf.int32)
+
+
+def _first_pieces(num_pieces: Tensor, length: Tensor, stride: int) -> Tensor:
+  """Returns the first piece of each window, int32 [W]."""
+  beyond = tf.maximum(num_pieces - length, 0)
+  count = tf.where(num_pieces > 0, 1 + (beyond + stride - 1) // stride, 0)
+  return tf.range(count) * stride
+
+
+def _max_context_windows(
+  firsts: Tensor, ends: Tensor, num_pieces: Tensor
+) -> Tensor:
+  """Returns int32 [pieces]: the window with the most context of each piece.
+
+  That is the most on the shorter of both sides, and a little for the length
+  of the window; the first of equals.
+
+  Args:
+    firsts: int32 [W, 1]. The first piece of each window.
+    ends: int32 [W, 1]. After its last.
+    num_pieces: int32 [].
+  """
+  at = tf.range(num_pieces)[None, :]
+  shorter = tf.cast(tf.minimum(at - firsts, ends - 1 - at), tf.float64)
+  # In float64 as the original: the sums decide between windows.
+  scores = shorter + 0.01 * tf.cast(ends - firsts, tf.float64)
+  scores = tf.where(shorter < 0, tf.constant(-1.0, tf.float64), scores)
+  is_best = tf.equal(scores, tf.reduce_max(scores, axis=0))
+  numbers = tf.range(tf.size(firsts))[:, None]
+  return tf.reduce_min(tf.where(is_best, numbers, tf.size(firsts)), axis=0)

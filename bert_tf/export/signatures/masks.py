@@ -1,0 +1,118 @@
+"""Pre-trained models: the words behind [MASK], and what follows what."""
+
+import tensorflow as tf
+
+from bert_tf import tokenization
+from bert_tf.export import saved_models
+from bert_tf.export.text_ops import tokenizer as text_ops
+from bert_tf.modeling import Tensor
+
+# Masked-LM logits of every position instead of chosen ones.
+ALL_POSITIONS = "ids_all_positions"
+
+
+def signatures(
+  model: saved_models.NamedModel,
+  tokenizer: text_ops.BertTokenizer | None,
+  top_k: int,
+) -> saved_models.Signatures:
+  """Returns what the SavedModel of a pre-trained model computes.
+
+  `ids` also takes `masked_lm_positions`, int32 [B, P], and returns
+  `masked_lm_logits` and `masked_lm_probabilities`, float32 [B, P, V],
+  `next_sentence_logits` and `next_sentence_probabilities`, float32 [B, 2];
+  `ids_all_positions` the same of every position. `text` returns of the masks of
+  each text `tokens`, string [B, M, top_k], and their `probabilities`; a text
+  with fewer masks than M has "" and 0 for the rest. As fill_mask.py it refuses
+  a text that is longer than the model's input.
+
+  Args:
+    model: of heads.PretrainingModel.
+    tokenizer: None to leave out what takes texts.
+    top_k: tokens a mask, the likeliest first.
+  """
+
+  def outputs(values: list[Tensor], positions: Tensor) -> dict[str, Tensor]:
+    inputs = dict(zip(saved_models.ID_NAMES, values))
+    output = model({**inputs, "masked_lm_positions": positions})
+    return {
+      "masked_lm_logits": output.masked_lm_logits,
+      "masked_lm_probabilities": tf.nn.softmax(output.masked_lm_logits),
+      "next_sentence_logits": output.next_sentence_logits,
+      "next_sentence_probabilities": tf.nn.softmax(output.next_sentence_logits),
+    }
+
+  @saved_models.function(
+    [
+      *saved_models.ids_spec(),
+      tf.TensorSpec([None, None], tf.int32, "masked_lm_positions"),
+    ]
+  )
+  def ids(input_ids, input_mask, segment_ids, masked_lm_positions):
+    return outputs([input_ids, input_mask, segment_ids], masked_lm_positions)
+
+  @saved_models.function(saved_models.ids_spec())
+  def all_positions(input_ids, input_mask, segment_ids):
+    positions = tf.range(tf.shape(input_ids)[1])
+    positions = tf.zeros_like(input_ids) + positions[None, :]
+    return outputs([input_ids, input_mask, segment_ids], positions)
+
+  found = {saved_models.IDS: ids, ALL_POSITIONS: all_positions}
+  if tokenizer is None:
+    return {**found, saved_models.DEFAULT: ids}
+
+  tokens = tf.constant(list(tokenizer.vocab), tf.string)
+  mask_id = tokenizer.vocab[tokenization.MASK]
+
+  @saved_models.function(saved_models.texts_spec("text"))
+  def text(text):
+    packed = _packed(tokenizer, mask_id, text, model.max_positions)
+    positions = _positions(tf.equal(packed["input_ids"], mask_id))
+    output = model({**packed, "masked_lm_positions": positions.to_tensor()})
+    probabilities = tf.nn.softmax(output.masked_lm_logits)
+    best, best_ids = tf.math.top_k(probabilities, top_k)  # [B, M, top_k]
+    is_mask = tf.sequence_mask(positions.row_lengths())[..., None]
+    return {
+      "tokens": tf.where(is_mask, tf.gather(tokens, best_ids), ""),
+      "probabilities": tf.where(is_mask, best, 0.0),
+    }
+
+  return {**found, saved_models.TEXT: text, saved_models.DEFAULT: text}
+
+
+def marked_pieces(
+  tokenizer: text_ops.BertTokenizer, mask_id: int, texts: Tensor
+) -> tf.RaggedTensor:
+  """Returns the word pieces of texts, masks kept whole, int32 [B, (pieces)]."""
+  parts = tf.strings.split(texts, tokenization.MASK)  # [B, (parts)]
+  pieces = tokenizer.tokenize(parts.values)
+  marks = tf.fill([tf.shape(parts.values)[0], 1], mask_id)
+  # A mask behind every part; a text has one fewer.
+  marked = parts.with_values(tf.concat([pieces, marks], axis=1))
+  return marked.merge_dims(1, 2)[:, :-1]
+
+
+def _packed(
+  tokenizer: text_ops.BertTokenizer,
+  mask_id: int,
+  texts: Tensor,
+  max_positions: int,
+) -> dict[str, Tensor]:
+  """Returns [CLS] text [SEP], masks kept whole, as int32 [B, F]."""
+  segments = marked_pieces(tokenizer, mask_id, texts)
+  longest = tf.cast(tf.reduce_max(segments.row_lengths()), tf.int32) + 2
+  check = tf.debugging.assert_less_equal(
+    longest,
+    max_positions,
+    f"a text has more than the {max_positions} word pieces of the model",
+  )
+  with tf.control_dependencies([check]):
+    segments = tf.identity(segments)
+  return tokenizer.pack([segments], max_positions, pad_to_max=False)
+
+
+def _positions(is_mask: Tensor) -> tf.RaggedTensor:
+  """Returns int32 [B, (masks)]: where bool [B, F] is true."""
+  batch = tf.shape(is_mask)[0]
+  places = tf.cast(tf.where(is_mask), tf.int32)  # [masks, 2]
+  return tf.RaggedTensor.from_value_rowids(places[:, 1], places[:, 0], batch)

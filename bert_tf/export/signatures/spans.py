@@ -1,0 +1,334 @@
+"""Question answering in the graph, as `squad_predictions` does it."""
+
+from typing import NamedTuple
+
+import tensorflow as tf
+
+from bert_tf import heads
+from bert_tf.export import saved_models
+from bert_tf.export.signatures import context_windows
+from bert_tf.export.text_ops import tokenizer as text_ops
+from bert_tf.modeling import Tensor
+from bert_tf.tasks.squad import decoding as squad_predictions
+from bert_tf.tasks.squad import windows as squad_features
+
+# Spans whose texts are compared to find n_best_size different ones.
+_MAX_SPANS = 1000
+
+# As squad_predictions has them: of a context without a span.
+_NO_SPAN_ODDS = 1000000.0
+_NO_SPAN_TEXT = "empty"
+
+
+class Spans(NamedTuple):
+  """Possible answers, the best first; every field is [spans].
+
+  Attributes:
+    first: int32. The first piece, -1 of the null answer.
+    last: int32. The last piece, -1 of the null answer.
+    start_logits: float64.
+    end_logits: float64.
+  """
+
+  first: Tensor
+  last: Tensor
+  start_logits: Tensor
+  end_logits: Tensor
+
+  def gather(self, order: Tensor) -> "Spans":
+    """Returns the spans at these places."""
+    return Spans(*(tf.gather(field, order) for field in self))
+
+  def scores(self) -> Tensor:
+    """Returns float64 [spans]."""
+    return self.start_logits + self.end_logits
+
+
+def signatures(
+  model: saved_models.NamedModel,
+  tokenizer: text_ops.BertTokenizer | None,
+  windows: squad_features.WindowConfig,
+  predictions: squad_predictions.PredictionConfig,
+) -> saved_models.Signatures:
+  """Returns what the SavedModel of question answering computes.
+
+  `ids` returns `start_logits` and `end_logits`, float32 [B, F]. `text` takes
+  `question` and `context`, string [B], and returns what Answerer does.
+
+  Args:
+    model: of heads.SpanModel.
+    tokenizer: None to leave out what takes texts.
+    windows: how contexts are cut.
+    predictions: how answers are chosen.
+  """
+
+  @saved_models.function(saved_models.ids_spec())
+  def ids(input_ids, input_mask, segment_ids):
+    values = (input_ids, input_mask, segment_ids)
+    output = model(dict(zip(saved_models.ID_NAMES, values)))
+    return output._asdict()
+
+  if tokenizer is None:
+    return {saved_models.IDS: ids, saved_models.DEFAULT: ids}
+  answerer = Answerer(model, tokenizer, windows, predictions)
+
+  @saved_models.function(saved_models.texts_spec("question", "context"))
+  def text(question, context):
+    return tf.map_fn(
+      lambda texts: answerer.answer(*texts),
+      (question, context),
+      fn_output_signature=answerer.output_spec(),
+    )
+
+  return {
+    saved_models.IDS: ids,
+    saved_models.TEXT: text,
+    saved_models.DEFAULT: text,
+  }
+
+
+class Answerer:
+  """Answers one question.
+
+  Args:
+    model: of heads.SpanModel.
+    tokenizer: of its vocabulary.
+    windows: how contexts are cut.
+    predictions: how answers are chosen.
+  """
+
+  def __init__(
+    self,
+    model: saved_models.NamedModel,
+    tokenizer: text_ops.BertTokenizer,
+    windows: squad_features.WindowConfig,
+    predictions: squad_predictions.PredictionConfig,
+  ):
+    self._model = model
+    self._windower = context_windows.Windower(tokenizer, windows)
+    self._max_seq_length = windows.max_seq_length
+    self._predictions = predictions
+    # The null answer may come on top.
+    self._num_answers = predictions.n_best_size + 1
+
+  def output_spec(self) -> dict[str, tf.TensorSpec]:
+    """Returns shapes and dtypes of what `answer` returns."""
+    n = self._num_answers
+    spec = {
+      "answer": tf.TensorSpec([], tf.string),
+      "start": tf.TensorSpec([], tf.int32),
+      "limit": tf.TensorSpec([], tf.int32),
+      "probability": tf.TensorSpec([], tf.float32),
+      "nbest_text": tf.TensorSpec([n], tf.string),
+      "nbest_start": tf.TensorSpec([n], tf.int32),
+      "nbest_limit": tf.TensorSpec([n], tf.int32),
+      "nbest_probability": tf.TensorSpec([n], tf.float32),
+      "nbest_start_logit": tf.TensorSpec([n], tf.float32),
+      "nbest_end_logit": tf.TensorSpec([n], tf.float32),
+    }
+    if self._predictions.version_2_with_negative:
+      spec["null_odds"] = tf.TensorSpec([], tf.float32)
+    return spec
+
+  def answer(self, question: Tensor, context: Tensor) -> dict[str, Tensor]:
+    """Returns the answer to a question.
+
+    Args:
+      question: string []. What is beyond max_query_length is cut.
+      context: string [].
+
+    Returns:
+      `answer`, string [], cut from the context; `start` and `limit`, int32 [],
+      where it begins and ends there, in characters; `probability`. With
+      `nbest_` the same of the n best and their logits, [n_best_size + 1], the
+      best first, "" and 0 after the last. `null_odds`, float32 [], of a model
+      of 2.0: the score of no answer less that of the best. No answer is "" at
+      0, 0.
+    """
+    pieces = self._windower.pieces(context)
+    windows = self._windower.cut(question, pieces)
+    output = self._model(windows.inputs)
+    null, null_score = _null(output)
+    spans = self._ranked(windows, output, null)
+    kept = self._different(_texts(context, *_places(pieces, spans)))
+    spans = self._completed(spans.gather(kept), null)
+    return self._chosen(context, pieces, spans, null_score)
+
+  def _ranked(
+    self,
+    windows: context_windows.Windows,
+    output: heads.SpanOutput,
+    null: Spans,
+  ) -> Spans:
+    """Returns the possible spans, and for 2.0 the null answer, the best first.
+
+    Equal scores stay in the order of window, rank of start, rank of end; the
+    null answer comes after its equals.
+    """
+    config = self._predictions
+    size = min(config.n_best_size, self._max_seq_length)
+    # Ranked before they are filtered: a position outside takes a rank.
+    start_logits, starts = tf.math.top_k(output.start_logits, size)
+    end_logits, ends = tf.math.top_k(output.end_logits, size)  # [W, n]
+    is_start = tf.gather(windows.is_max_context, starts, batch_dims=1)
+    is_end = tf.gather(windows.is_piece, ends, batch_dims=1)
+    lengths = ends[:, None, :] - starts[:, :, None] + 1  # [W, n, n]
+    is_span = is_start[:, :, None] & is_end[:, None, :]
+    is_span &= (lengths > 0) & (lengths <= config.max_answer_length)
+    found = tf.where(is_span)  # [spans, 3]: window, ranks of start and end
+    start, end = found[:, :2], found[:, ::2]
+    firsts = tf.gather(windows.pieces, starts, batch_dims=1)
+    lasts = tf.gather(windows.pieces, ends, batch_dims=1)
+    spans = Spans(
+      tf.gather_nd(firsts, start),
+      tf.gather_nd(lasts, end),
+      # The original's sums are of Python's floats.
+      tf.cast(tf.gather_nd(start_logits, start), tf.float64),
+      tf.cast(tf.gather_nd(end_logits, end), tf.float64),
+    )
+    if config.version_2_with_negative:
+      num_windows = tf.shape(starts)[0]
+      spans = _joined(spans, null, num_windows > 0)
+    order = tf.argsort(spans.scores(), direction="DESCENDING", stable=True)
+    return spans.gather(order[:_MAX_SPANS])
+
+  def _different(self, texts: Tensor) -> Tensor:
+    """Returns the places of the n best different texts, int32 [nbest]."""
+    # What files of predictions hold: words with a blank between them.
+    keys = tf.strings.regex_replace(texts, context_windows.WHITE_SPACE, " ")
+    distinct, which = tf.unique(keys)
+    places = tf.math.unsorted_segment_min(
+      tf.range(tf.size(keys)), which, tf.size(distinct)
+    )
+    return places[: self._predictions.n_best_size]
+
+  def _completed(self, spans: Spans, null: Spans) -> Spans:
+    """Returns the n best with what has to be among them."""
+    if self._predictions.version_2_with_negative:
+      return _joined(spans, null, ~tf.reduce_any(spans.first < 0))
+    nothing = null._replace(
+      start_logits=tf.zeros_like(null.start_logits),
+      end_logits=tf.zeros_like(null.end_logits),
+    )
+    return _joined(spans, nothing, tf.equal(tf.size(spans.first), 0))
+
+  def _chosen(
+    self,
+    context: Tensor,
+    pieces: context_windows.Pieces,
+    spans: Spans,
+    null_score: Tensor,
+  ) -> dict[str, Tensor]:
+    """Returns what `answer` does, of the n best."""
+    config = self._predictions
+    starts, limits = _places(pieces, spans)
+    texts = _texts(context, starts, limits)
+    is_null = spans.first < 0
+    if not config.version_2_with_negative:
+      texts = tf.where(is_null, _NO_SPAN_TEXT, texts)
+    nbest = {
+      "text": texts,
+      "start": context_windows.characters(context, starts),
+      "limit": context_windows.characters(context, limits),
+      "probability": tf.cast(tf.nn.softmax(spans.scores()), tf.float32),
+      "start_logit": tf.cast(spans.start_logits, tf.float32),
+      "end_logit": tf.cast(spans.end_logits, tf.float32),
+    }
+    best, odds = tf.constant(0), {}
+    if config.version_2_with_negative:
+      best = _first_true(~is_null)
+      scores = tf.concat([spans.scores(), [null_score - _NO_SPAN_ODDS]], axis=0)
+      null_odds = null_score - scores[best]
+      odds = {"null_odds": tf.cast(null_odds, tf.float32)}
+      takes_null = tf.equal(best, tf.size(texts)) | (
+        null_odds > config.null_score_diff_threshold
+      )
+      best = tf.where(takes_null, _first_true(is_null), best)
+    names = {"answer": "text"}
+    names |= {name: name for name in ("start", "limit", "probability")}
+    after = [[0, self._num_answers - tf.size(texts)]]
+    return {
+      **{name: nbest[source][best] for name, source in names.items()},
+      **{f"nbest_{name}": _padded(x, after) for name, x in nbest.items()},
+      **odds,
+    }
+
+
+def _padded(values: Tensor, paddings: list) -> Tensor:
+  """Returns values with "" or 0 after the last."""
+  filler = "" if values.dtype == tf.string else 0
+  return tf.pad(values, paddings, constant_values=filler)
+
+
+def _null(output: heads.SpanOutput) -> tuple[Spans, Tensor]:
+  """Returns the null answer of all windows, [1], and its score, float64 []."""
+  starts, ends = (tf.cast(logits[:, 0], tf.float64) for logits in output)
+  scores = starts + ends
+  has_windows = tf.size(scores) > 0
+  score = tf.where(
+    has_windows,
+    tf.reduce_min(scores),
+    tf.constant(_NO_SPAN_ODDS, tf.float64),
+  )
+  window = _first_true(tf.equal(scores, score))
+  starts, ends = (
+    tf.pad(logits, [[0, 1]])[window][None] for logits in (starts, ends)
+  )
+  nothing = tf.constant([-1])
+  return Spans(nothing, nothing, starts, ends), score
+
+
+def _first_true(condition: Tensor) -> Tensor:
+  """Returns the place of the first true one of bool [n], n if none is."""
+  count = tf.size(condition)
+  places = tf.where(condition, tf.range(count), count)
+  return tf.reduce_min(tf.concat([places, [count]], axis=0))
+
+
+def _joined(spans: Spans, null: Spans, condition: Tensor) -> Spans:
+  """Returns the spans and, if a condition holds, the null answer."""
+  count = tf.cast(condition, tf.int32)
+  return Spans(
+    *(tf.concat([x, added[:count]], axis=0) for x, added in zip(spans, null))
+  )
+
+
+def _places(
+  pieces: context_windows.Pieces, spans: Spans
+) -> tuple[Tensor, Tensor]:
+  """Returns where spans begin and end in the context, in bytes.
+
+  Where pieces and text do not match character by character, it is where their
+  words do: the original then gives up on finding the pieces in them.
+  """
+  is_null = spans.first < 0
+  first, last = tf.maximum(spans.first, 0), tf.maximum(spans.last, 0)
+  # A context may have no pieces, and the null answer has none.
+  pieces = context_windows.Pieces(
+    *(tf.pad(field, [[0, 1]]) for field in pieces)
+  )
+  matches = tf.constant(True)
+  for up_to, before in (
+    (pieces.surplus, pieces.surplus_before),
+    (pieces.unknown, pieces.unknown_before),
+  ):
+    matches &= tf.equal(tf.gather(up_to, last), tf.gather(before, first))
+  starts = tf.where(
+    matches,
+    tf.gather(pieces.starts, first),
+    tf.gather(pieces.word_starts, first),
+  )
+  limits = tf.where(
+    matches,
+    tf.gather(pieces.limits, last),
+    tf.gather(pieces.word_limits, last),
+  )
+  return tuple(
+    tf.where(is_null, tf.constant(0, tf.int64), x) for x in (starts, limits)
+  )
+
+
+def _texts(context: Tensor, starts: Tensor, limits: Tensor) -> Tensor:
+  """Returns the context from each start to each limit, string [spans]."""
+  contexts = tf.fill(tf.shape(starts), context)
+  return tf.strings.substr(contexts, starts, limits - starts)

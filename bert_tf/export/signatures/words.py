@@ -1,0 +1,170 @@
+"""Labels of the words of texts, such as named entities."""
+
+from collections.abc import Sequence
+
+import tensorflow as tf
+
+from bert_tf.export import saved_models
+from bert_tf.export.text_ops import tokenizer as text_ops
+from bert_tf.modeling import Tensor
+
+
+def signatures(
+  model: saved_models.NamedModel,
+  labels: Sequence[str],
+  tokenizer: text_ops.BertTokenizer | None,
+  max_seq_length: int,
+) -> saved_models.Signatures:
+  """Returns what a SavedModel that labels words computes.
+
+  `ids` returns `logits` and `probabilities`, float32 [B, F, C]. `text` takes
+  texts whose words have white space between them, string [B], and returns of
+  each text `words` and `labels`, string [B, W], `probabilities` of these
+  labels, float32 [B, W], and `starts` and `limits`, int32 [B, W], where the
+  words begin and end, in characters; "" and 0 after a text's last word.
+
+  Args:
+    model: of heads.TokenModel.
+    labels: their names.
+    tokenizer: None to leave out what takes texts.
+    max_seq_length: word pieces a window; longer texts have several.
+  """
+
+  @saved_models.function(saved_models.ids_spec())
+  def ids(input_ids, input_mask, segment_ids):
+    values = (input_ids, input_mask, segment_ids)
+    logits = model(dict(zip(saved_models.ID_NAMES, values)))
+    return {"logits": logits, "probabilities": tf.nn.softmax(logits)}
+
+  if tokenizer is None:
+    return {saved_models.IDS: ids, saved_models.DEFAULT: ids}
+  labeller = Labeller(model, labels, tokenizer, max_seq_length)
+
+  @saved_models.function(saved_models.texts_spec("text"))
+  def text(text):
+    found = tf.map_fn(
+      labeller.label, text, fn_output_signature=labeller.output_spec()
+    )
+    return {name: value.to_tensor() for name, value in found.items()}
+
+  return {
+    saved_models.IDS: ids,
+    saved_models.TEXT: text,
+    saved_models.DEFAULT: text,
+  }
+
+
+class Labeller:
+  """Labels the words of one text, as a sentence of `ner_features.Windower`.
+
+  Args:
+    model: of heads.TokenModel.
+    labels: their names.
+    tokenizer: of the model's vocabulary.
+    max_seq_length: F, [CLS] and [SEP] included.
+  """
+
+  def __init__(
+    self,
+    model: saved_models.NamedModel,
+    labels: Sequence[str],
+    tokenizer: text_ops.BertTokenizer,
+    max_seq_length: int,
+  ):
+    self._model = model
+    self._labels = tf.constant(labels, tf.string)
+    self._tokenizer = tokenizer
+    self._room = max_seq_length - 2
+    self._cls, self._sep, self._unknown = (
+      tokenizer.vocab[token] for token in ("[CLS]", "[SEP]", "[UNK]")
+    )
+
+  def output_spec(self) -> dict[str, tf.RaggedTensorSpec]:
+    """Returns shapes and dtypes of what `label` returns."""
+    dtypes = {
+      "words": tf.string,
+      "labels": tf.string,
+      "probabilities": tf.float32,
+      "starts": tf.int32,
+      "limits": tf.int32,
+    }
+    return {
+      name: tf.RaggedTensorSpec([None], dtype, ragged_rank=0)
+      for name, dtype in dtypes.items()
+    }
+
+  def label(self, text: Tensor) -> dict[str, Tensor]:
+    """Returns the words of a text, string [], and their labels, each [W]."""
+    words, *offsets = self._tokenizer.split_at_white_space(text[None])
+    starts, limits = (
+      tf.cast(text_ops.character_offsets(text[None], x)[0], tf.int32)
+      for x in offsets
+    )
+    inputs, places = self._windows(self._word_pieces(words[0]))
+    logits = tf.gather_nd(self._model(inputs), places)  # [W, C]
+    return {
+      "words": words[0],
+      "labels": tf.gather(self._labels, tf.argmax(logits, axis=-1)),
+      "probabilities": tf.reduce_max(tf.nn.softmax(logits), axis=-1),
+      "starts": starts,
+      "limits": limits,
+    }
+
+  def _word_pieces(self, words: Tensor) -> tf.RaggedTensor:
+    """Returns int32 [W, (pieces)]: one at least, a window at most."""
+    pieces = self._tokenizer.tokenize(words)[:, : self._room]
+    is_empty = tf.equal(pieces.row_lengths(), 0)
+    unknown = tf.RaggedTensor.from_row_lengths(
+      tf.fill([tf.math.count_nonzero(is_empty)], self._unknown),
+      tf.cast(is_empty, tf.int64),
+    )
+    return tf.concat([pieces, unknown], axis=1)
+
+  def _windows(
+    self, pieces: tf.RaggedTensor
+  ) -> tuple[dict[str, Tensor], Tensor]:
+    """Returns the windows of a text, filled on both sides.
+
+    Args:
+      pieces: int32 [W, (pieces)], of its words.
+
+    Returns:
+      The model's input, int32 [K, F], and where in it the words' first pieces
+      are, int32 [W, 2].
+    """
+    ids = pieces.values
+    splits = tf.cast(pieces.row_splits, tf.int32)
+    word_starts, total = splits[:-1], splits[-1]
+    window_of, first_words = self._spans(splits)
+    starts = tf.gather(word_starts, first_words)  # [K]
+    ends = tf.concat([starts[1:], [total]], axis=0)[: tf.size(starts)]
+    spare = self._room - (ends - starts)
+    after = total - ends
+    # Half on each side, and what one side has not goes to the other.
+    left = tf.minimum(starts, tf.maximum(spare // 2, spare - after))
+    firsts = starts - left
+    ends += tf.minimum(after, spare - left)
+    shown = tf.gather(ids, tf.ragged.range(firsts, ends))  # [K, (pieces)]
+    packed = self._tokenizer.pack([shown], self._room + 2, pad_to_max=False)
+    positions = word_starts - tf.gather(firsts, window_of) + 1
+    return packed, tf.stack([window_of, positions], axis=1)
+
+  def _spans(self, splits: Tensor) -> tuple[Tensor, Tensor]:
+    """Returns the window of each word, int32 [W], and each one's first word.
+
+    Args:
+      splits: int32 [W + 1]. Where the pieces of each word start, and the end.
+    """
+    half = self._room // 2
+    first_words = tf.scan(
+      lambda first, word: tf.where(
+        splits[word + 1] - splits[first] > half, word, first
+      ),
+      tf.range(tf.size(splits) - 1),
+      initializer=tf.constant(0),
+    )
+    fits = splits[-1] <= self._room
+    first_words = tf.where(fits, 0, first_words)
+    # The numbers of the windows are those of their first words, in order.
+    first_words, window_of = tf.unique(first_words)
+    return window_of, first_words

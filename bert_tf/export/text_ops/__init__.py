@@ -1,0 +1,1 @@
+"""The tokenizer as TensorFlow operations."""

@@ -1,0 +1,326 @@
+"""The tokenizer as TensorFlow ops, for SavedModels that take raw text.
+
+`BertTokenizer` gives the ids of `tokenization.FullTokenizer`. The vocabulary
+and the tables of characters are constants of the graph, so that what is saved
+needs no file beside it, and no Python to run.
+"""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import tensorflow as tf
+import tensorflow_text
+
+from bert_tf import tokenization
+from bert_tf.export.text_ops import words as word_ops
+
+_UNKNOWN = "[UNK]"
+
+_TEXTS = tf.TensorSpec([None], tf.string)
+_TEXT_WORDS = tf.RaggedTensorSpec([None, None], tf.string)
+
+
+class BertTokenizer(tf.Module):
+  """Texts to word pieces, their places in the texts, and the model's input.
+
+  The methods are `tf.function`s or work inside of one; `tf.saved_model.save`
+  keeps those with a signature as they are. They run on the CPU.
+
+  Attributes:
+    vocab: token to id.
+  """
+
+  def __init__(
+    self,
+    vocab: Mapping[str, int],
+    do_lower_case: bool = True,
+    strip_accents: bool | None = None,
+  ):
+    """Builds the tables, which takes a few seconds.
+
+    Args:
+      vocab: token to id, of `tokenization.load_vocab`.
+      do_lower_case: whether to lower-case; must fit the vocabulary.
+      strip_accents: whether to drop accents; None does as `do_lower_case`.
+
+    Raises:
+      ValueError: the ids are not 0, 1, 2 ..., [UNK] is missing, or a token is
+        longer than 256 bytes or holds U+0000.
+    """
+    super().__init__()
+    self.vocab = dict(vocab)
+    if strip_accents is None:
+      strip_accents = do_lower_case
+    self._max_word_chars = tokenization.WordpieceTokenizer(
+      self.vocab
+    ).max_input_chars_per_word
+    with _on_cpu():
+      self._splitter = word_ops.WordSplitter(do_lower_case, strip_accents)
+      self._wordpiece = _wordpiece_tokenizer(vocab, self._max_word_chars)
+
+  @tf.function(input_signature=[_TEXTS], autograph=False)
+  def tokenize(self, texts: tf.Tensor) -> tf.RaggedTensor:
+    """Returns the word-piece ids of texts.
+
+    Args:
+      texts: string [B], UTF-8. Bytes that are none are left out, as
+        `tokenization.convert_to_unicode` leaves them out.
+
+    Returns:
+      int32 [B, (pieces)].
+    """
+    with _on_cpu():
+      words = self._splitter.words(texts)
+      pieces, _, _ = self._pieces(words)
+      return _by_text(pieces, words, texts)
+
+  @tf.function(input_signature=[_TEXTS], autograph=False)
+  def tokenize_with_offsets(
+    self, texts: tf.Tensor
+  ) -> tuple[tf.RaggedTensor, tf.RaggedTensor, tf.RaggedTensor]:
+    """Returns ids and what part of the text each is of.
+
+    `tf.strings.substr(text, start, limit - start)` is what a piece was made
+    of, with its accents. Pieces that one character became, such as a part of a
+    syllable of Hangul, have that character's bytes all.
+
+    Args:
+      texts: string [B]; see `tokenize`.
+
+    Returns:
+      ids: int32 [B, (pieces)].
+      starts: int64 [B, (pieces)]. First byte of each piece in its text; see
+        `character_offsets`.
+      limits: int64 [B, (pieces)]. The byte after each piece.
+    """
+    with _on_cpu():
+      words = self._splitter.words(texts)
+      pieces, first, last = self._pieces_with_characters(words)
+      ids = _by_text(pieces, words, texts)
+      starts = ids.with_values(tf.gather(words.starts, first))
+      limits = ids.with_values(tf.gather(words.limits, last))
+      return ids, starts, limits
+
+  @tf.function(input_signature=[_TEXT_WORDS], autograph=False)
+  def tokenize_words(self, words: tf.RaggedTensor) -> tf.RaggedTensor:
+    """Returns the ids of each of the words that texts are given as.
+
+    Args:
+      words: string [B, (words)].
+
+    Returns:
+      int32 [B, (words), (pieces)]. A word may have no pieces.
+    """
+    return words.with_values(self.tokenize(words.values))
+
+  @tf.function(input_signature=[_TEXTS], autograph=False)
+  def split_at_white_space(
+    self, texts: tf.Tensor
+  ) -> tuple[tf.RaggedTensor, tf.RaggedTensor, tf.RaggedTensor]:
+    """Returns the words between white space, as they are given.
+
+    White space is where the tokenizer splits; the word pieces of the words,
+    one after the other, are those of the text.
+
+    Args:
+      texts: string [B].
+
+    Returns:
+      words: string [B, (words)].
+      starts, limits: int64 [B, (words)]. Where they stand, in bytes.
+    """
+    with _on_cpu():
+      starts, limits = self._splitter.white_space_words(texts)
+      of = tf.gather(texts, starts.value_rowids())
+      words = tf.strings.substr(of, starts.values, (limits - starts).values)
+      return starts.with_values(words), starts, limits
+
+  def pack(
+    self,
+    segments: Sequence[tf.RaggedTensor],
+    max_seq_length: int | tf.Tensor,
+    pad_to_max: bool = True,
+  ) -> dict[str, tf.Tensor]:
+    """Returns the model's input; see `features.pack`, which gives the same.
+
+    Args:
+      segments: one or two int32 [B, (pieces)]: a text, or a pair.
+      max_seq_length: F, [CLS] and [SEP] included; what is longer is cut, of
+        pairs from the end of the longer one.
+      pad_to_max: whether to pad to F, and not to the longest of the batch.
+
+    Returns:
+      input_ids, input_mask and segment_ids: int32 [B, F], padded with 0.
+
+    Raises:
+      ValueError: for other numbers of segments, a max_seq_length that has no
+        room for [CLS] and [SEP], or a vocabulary without them.
+    """
+    if len(segments) not in (1, 2):
+      raise ValueError(f"{len(segments)} segments; pass one text or a pair.")
+    room = max_seq_length - 1 - len(segments)
+    if not tf.is_tensor(room) and room < 0:
+      raise ValueError(
+        f"max_seq_length {max_seq_length} is less than {len(segments) + 1}, "
+        "the number of [CLS] and [SEP]; raise it."
+      )
+    marks = tokenization.convert_by_vocab(self.vocab, ["[CLS]", "[SEP]"])
+    with _on_cpu():
+      ids, segment_ids = tensorflow_text.combine_segments(
+        _truncated(segments, tf.cast(room, tf.int64)),
+        *(tf.constant(m, tf.int32) for m in marks),
+      )
+      parts = {
+        "input_ids": ids,
+        "input_mask": tf.ones_like(ids),
+        "segment_ids": segment_ids,
+      }
+      shape = tf.stack([-1, max_seq_length if pad_to_max else -1])
+      return {name: part.to_tensor(shape=shape) for name, part in parts.items()}
+
+  def _pieces(
+    self, words: word_ops.Words
+  ) -> tuple[tf.RaggedTensor, tf.RaggedTensor, tf.RaggedTensor]:
+    """Returns each word's pieces: ids, and bytes of the word (see below).
+
+    Each is int32 [W, (pieces)]. The bytes from a start to a limit are a piece,
+    but for words that are too long.
+    """
+    codes = tf.RaggedTensor.from_row_splits(
+      words.codes, words.splits, validate=False
+    )
+    strings = tf.strings.unicode_encode(codes, "UTF-8")
+    # The unknown token is one piece itself.
+    strings = tf.where(self._is_too_long(words), _UNKNOWN, strings)
+    return self._wordpiece.tokenize_with_offsets(strings)
+
+  def _is_too_long(self, words: word_ops.Words) -> tf.Tensor:
+    """Returns bool [W]: whether a word is not to be split into pieces."""
+    return words.splits[1:] - words.splits[:-1] > self._max_word_chars
+
+  def _pieces_with_characters(
+    self, words: word_ops.Words
+  ) -> tuple[tf.RaggedTensor, tf.Tensor, tf.Tensor]:
+    """Returns pieces, and the first and the last character of each.
+
+    These are int64 [pieces], indices in words.codes.
+    """
+    pieces, starts, limits = self._pieces(words)
+    # [K + 1]: the bytes before each character, as if words were joined.
+    before = tf.concat(
+      [[0], tf.cumsum(word_ops.num_bytes(words.codes))], axis=0
+    )
+    of = pieces.value_rowids()
+    word_starts = tf.gather(tf.gather(before, words.splits), of)
+
+    def characters(offsets: tf.RaggedTensor) -> tf.Tensor:
+      places = word_starts + tf.cast(offsets.values, tf.int64)
+      return tf.searchsorted(before, places, out_type=tf.int64)
+
+    word_ends = tf.gather(words.splits[1:], of)
+    is_too_long = tf.gather(self._is_too_long(words), of)
+    ends = tf.where(is_too_long, word_ends, characters(limits))
+    return pieces, characters(starts), ends - 1
+
+
+def character_offsets(
+  texts: tf.Tensor, byte_offsets: tf.RaggedTensor
+) -> tf.RaggedTensor:
+  """Returns how many characters of its text are before each byte.
+
+  So a Python str is cut at them: text[start:limit]. Where a text is not UTF-8,
+  characters are those of Python's bytes.decode(errors="replace").
+
+  Args:
+    texts: string [B].
+    byte_offsets: int64 [B, (n)]. Starts of characters, or the text's length.
+
+  Returns:
+    int64 [B, (n)].
+  """
+  with _on_cpu():
+    _, starts = tf.strings.unicode_decode_with_offsets(
+      texts, "UTF-8", errors="replace"
+    )
+    # Texts are told apart by a number that no offset in bytes reaches.
+    step = tf.constant(1 << 32, tf.int64)
+    places = starts.value_rowids() * step + starts.values
+    rows = byte_offsets.value_rowids()
+    found = tf.searchsorted(
+      places, rows * step + byte_offsets.values, out_type=tf.int64
+    )
+    return byte_offsets.with_values(found - tf.gather(starts.row_splits, rows))
+
+
+def _on_cpu():
+  """Texts are on the CPU, where the ops over their characters are as well."""
+  return tf.device("CPU")
+
+
+def _wordpiece_tokenizer(
+  vocab: Mapping[str, int], max_word_chars: int
+) -> tensorflow_text.FastWordpieceTokenizer:
+  """Returns the longest-match tokenizer of words; raises ValueError."""
+  if list(vocab.values()) != list(range(len(vocab))):
+    raise ValueError(
+      "The ids of the vocabulary are not 0, 1, 2 ... in order; pass what "
+      "tokenization.load_vocab returns."
+    )
+  if _UNKNOWN not in vocab:
+    raise ValueError(
+      f"The vocabulary of {len(vocab)} tokens has no {_UNKNOWN}, so an unknown "
+      "word has no id; add it."
+    )
+  # No character has more than four bytes.
+  max_word_bytes = 4 * max_word_chars
+  no_pretokenization, support_detokenization = True, False
+  try:
+    model = tensorflow_text.build_fast_wordpiece_model(
+      list(vocab),
+      max_word_bytes,
+      "##",
+      _UNKNOWN,
+      no_pretokenization,
+      support_detokenization,
+    )
+  except RuntimeError as error:
+    raise ValueError(
+      f"The vocabulary cannot be compiled: {' '.join(str(error).split())} "
+      "Replace that token by an [unused] one."
+    ) from None
+  return tensorflow_text.FastWordpieceTokenizer(
+    model_buffer=tf.constant(np.frombuffer(model, np.uint8)),
+    token_out_type=tf.int32,
+  )
+
+
+def _by_text(
+  pieces: tf.RaggedTensor, words: word_ops.Words, texts: tf.Tensor
+) -> tf.RaggedTensor:
+  """Returns the pieces of words, [W, (pieces)], as [B, (pieces)]."""
+  ends = tf.searchsorted(
+    words.texts, tf.range(tf.size(texts, tf.int64)), side="right"
+  )
+  splits = tf.gather(pieces.row_splits, tf.concat([[0], ends], axis=0))
+  return tf.RaggedTensor.from_row_splits(pieces.values, splits, validate=False)
+
+
+def _truncated(
+  segments: Sequence[tf.RaggedTensor], room: tf.Tensor
+) -> list[tf.RaggedTensor]:
+  """Cuts one or two segments to room pieces together, as `features.pack`."""
+  lengths = [segment.row_lengths() for segment in segments]
+  if len(segments) == 1:
+    kept = [tf.minimum(lengths[0], room)]
+  else:
+    # See features.truncate_pair.
+    first = tf.maximum(room - lengths[1], (room + 1) // 2)
+    first = tf.minimum(lengths[0], first)
+    kept = [first, tf.minimum(lengths[1], room - first)]
+  return [_heads(segment, count) for segment, count in zip(segments, kept)]
+
+
+def _heads(rows: tf.RaggedTensor, counts: tf.Tensor) -> tf.RaggedTensor:
+  """Returns the first values of each row, as many as its count."""
+  starts = rows.row_starts()
+  return tf.gather(rows.values, tf.ragged.range(starts, starts + counts))

@@ -1,0 +1,278 @@
+"""Text to words as TensorFlow ops: what `tokenization.BasicTokenizer` does.
+
+All texts of a batch are one long row of code points, and every step is a few
+ops over it. Where something is rare (a capital sigma, marks to sort) the ops
+run only if it is there.
+"""
+
+from typing import NamedTuple
+
+import tensorflow as tf
+
+from bert_tf.export.text_ops import character_tables
+
+_CAPITAL_SIGMA = 0x3A3
+_FINAL_SIGMA = 0x3C2
+
+
+class Words(NamedTuple):
+  """The words of a batch, one after the other, and where they come from.
+
+  W is the number of words of all texts, K that of their characters.
+
+  Attributes:
+    texts: int64 [W]. The text that each is of; not decreasing.
+    splits: int64 [W + 1]. The first character of each, and K.
+    codes: int32 [K]. Code points, lower-cased and without accents if so set.
+    starts: int64 [K]. The byte of its text at which what each character was
+      made of starts.
+    limits: int64 [K]. The byte before which it ends, stripped marks included.
+  """
+
+  texts: tf.Tensor
+  splits: tf.Tensor
+  codes: tf.Tensor
+  starts: tf.Tensor
+  limits: tf.Tensor
+
+
+class _Decoded(NamedTuple):
+  """The N characters of a batch as they are given.
+
+  Attributes:
+    texts: int64 [N]. The text that each is of.
+    codes: int32 [N]. Code points; U+FFFD for bytes that are no UTF-8.
+    starts: int64 [N]. Its first byte in the text.
+    limits: int64 [N]. The byte after it.
+  """
+
+  texts: tf.Tensor
+  codes: tf.Tensor
+  starts: tf.Tensor
+  limits: tf.Tensor
+
+
+class _Characters(NamedTuple):
+  """Characters on their way.
+
+  Attributes:
+    codes: int32. Code points.
+    words: int64. Changes wherever one word ends and the next starts.
+    sources: int64. Index in the decoded characters.
+  """
+
+  codes: tf.Tensor
+  words: tf.Tensor
+  sources: tf.Tensor
+
+
+class WordSplitter(tf.Module):
+  """Cleans, lower-cases and splits texts at white space and punctuation.
+
+  Args:
+    do_lower_case: whether to lower-case.
+    strip_accents: whether to drop accents.
+  """
+
+  def __init__(self, do_lower_case: bool, strip_accents: bool):
+    super().__init__()
+    self._do_lower_case = do_lower_case
+    self._strip_accents = strip_accents
+    tables = character_tables.build(do_lower_case, strip_accents)
+    self._cleaning = _Lookup(tables.cleaning)
+    self._casing = _Lookup(tables.casing)
+    self._replacements = _Lookup(tables.replacements)
+    self._replaced_by = tf.ragged.constant(tables.replaced_by, tf.int32)
+    self._classes = _Lookup(tables.classes)
+
+  def words(self, texts: tf.Tensor) -> Words:
+    """Returns the words of texts, string [B]; bytes that are no UTF-8 vanish.
+
+    Those become U+FFFD, which cleaning drops.
+    """
+    decoded = _decode(texts)
+    characters = self._cleaned(decoded)
+    if self._do_lower_case:
+      characters = self._with_final_sigmas(characters)
+    if self._do_lower_case or self._strip_accents:
+      characters = self._replaced(characters)
+    classes = self._classes.look_up(characters.codes)
+    limits = tf.gather(decoded.limits, characters.sources)
+    if self._strip_accents:
+      characters, classes = _with_sorted_marks(characters, classes)
+      characters, classes, limits = _stripped(characters, classes, limits)
+    is_alone = classes & character_tables.IS_PUNCTUATION != 0
+    words = _ended_around(is_alone, characters.words)
+    first = tf.where(_is_first(words))[:, 0]
+    sources = characters.sources
+    return Words(
+      texts=tf.gather(decoded.texts, tf.gather(sources, first)),
+      splits=tf.concat([first, [tf.size(words, tf.int64)]], axis=0),
+      codes=characters.codes,
+      starts=tf.gather(decoded.starts, sources),
+      limits=limits,
+    )
+
+  def white_space_words(
+    self, texts: tf.Tensor
+  ) -> tuple[tf.RaggedTensor, tf.RaggedTensor]:
+    """Returns where the words between white space start and end.
+
+    They are as given: not cleaned, lower-cased or split any further.
+
+    Args:
+      texts: string [B].
+
+    Returns:
+      starts, limits: int64 [B, (words)]. Bytes of the text.
+    """
+    decoded = _decode(texts)
+    is_space = self._cleaning.look_up(decoded.codes) == character_tables.SPACE
+    words = _ended_around(is_space, decoded.texts)
+    shown = tf.where(~is_space)[:, 0]
+    words = tf.gather(words, shown)
+    first = tf.gather(shown, tf.where(_is_first(words))[:, 0])
+    last = tf.gather(shown, tf.where(_is_last(words))[:, 0])
+    starts = tf.RaggedTensor.from_value_rowids(
+      tf.gather(decoded.starts, first),
+      tf.gather(decoded.texts, first),
+      nrows=tf.size(texts, tf.int64),
+      validate=False,
+    )
+    return starts, starts.with_values(tf.gather(decoded.limits, last))
+
+  def _cleaned(self, decoded: _Decoded) -> _Characters:
+    """Drops control characters and white space, which ends words."""
+    cleaning = self._cleaning.look_up(decoded.codes)
+    words = _ended_around(cleaning & 1 != 0, decoded.texts)
+    sources = tf.where(cleaning <= character_tables.OWN_WORD)[:, 0]
+    return _Characters(
+      tf.gather(decoded.codes, sources), tf.gather(words, sources), sources
+    )
+
+  def _with_final_sigmas(self, characters: _Characters) -> _Characters:
+    """Lower-cases the capital sigmas that end a word."""
+    codes, words, _ = characters
+
+    def changed() -> tf.Tensor:
+      casing = self._casing.look_up(codes)
+      counted = tf.where(casing != character_tables.IGNORABLE)[:, 0]
+      is_cased = tf.gather(casing, counted) == character_tables.CASED
+      word = tf.gather(words, counted)
+      goes_on = word[1:] == word[:-1]
+      follows = tf.concat([[False], is_cased[:-1] & goes_on], axis=0)
+      is_followed = tf.concat([is_cased[1:] & goes_on, [False]], axis=0)
+      is_sigma = tf.gather(codes, counted) == _CAPITAL_SIGMA
+      final = counted[follows & is_sigma & ~is_followed]
+      sigmas = tf.fill(tf.shape(final), _FINAL_SIGMA)
+      return tf.tensor_scatter_nd_update(codes, final[:, None], sigmas)
+
+    is_there = tf.reduce_any(codes == _CAPITAL_SIGMA)
+    return characters._replace(codes=tf.cond(is_there, changed, lambda: codes))
+
+  def _replaced(self, characters: _Characters) -> _Characters:
+    """Lower-cases and decomposes characters."""
+    indices = self._replacements.look_up(characters.codes)
+    replaced = tf.gather(self._replaced_by, indices)
+    of = replaced.value_rowids()
+    is_changed = tf.gather(indices, of) != 0
+    codes, words, sources = (tf.gather(values, of) for values in characters)
+    codes = tf.where(is_changed, replaced.values, codes)
+    return _Characters(codes, words, sources)
+
+
+class _Lookup:
+  """A table of character_tables in TensorFlow."""
+
+  def __init__(self, table: character_tables.Table):
+    self._page_starts = tf.constant(table.page_starts)
+    self._pages = tf.constant(table.pages)
+
+  def look_up(self, codes: tf.Tensor) -> tf.Tensor:
+    """Returns int32 of the shape of codes, int32."""
+    bits = character_tables.PAGE_BITS
+    starts = tf.gather(self._page_starts, tf.bitwise.right_shift(codes, bits))
+    return tf.gather(self._pages, starts + (codes & ((1 << bits) - 1)))
+
+
+def _decode(texts: tf.Tensor) -> _Decoded:
+  codes, starts = tf.strings.unicode_decode_with_offsets(
+    texts, "UTF-8", errors="replace"
+  )
+  of = codes.value_rowids()
+  starts = starts.values
+  next_starts = tf.concat([starts[1:], [0]], axis=0)[: tf.size(starts)]
+  text_ends = tf.gather(tf.strings.length(texts), of)
+  limits = tf.where(_is_last(of), tf.cast(text_ends, tf.int64), next_starts)
+  return _Decoded(of, codes.values, starts, limits)
+
+
+def _ended_around(is_alone: tf.Tensor, words: tf.Tensor) -> tf.Tensor:
+  """Returns words' numbers that also change before and after some characters.
+
+  Args:
+    is_alone: bool [n]. Which those are.
+    words: int64 [n], not negative. Numbers that never fall.
+  """
+  alone = tf.cast(is_alone, tf.int64)
+  return words + 2 * tf.cumsum(alone) - alone
+
+
+def _is_first(words: tf.Tensor) -> tf.Tensor:
+  """Returns bool: whether another word starts there; the first one does."""
+  before = tf.concat([[tf.constant(-1, tf.int64)], words], axis=0)[:-1]
+  return words != before
+
+
+def _is_last(words: tf.Tensor) -> tf.Tensor:
+  """Returns bool: whether another word starts after; none does at the end."""
+  after = tf.concat([words, [tf.constant(-1, tf.int64)]], axis=0)[1:]
+  return words != after
+
+
+def num_bytes(codes: tf.Tensor) -> tf.Tensor:
+  """Returns the number of bytes of code points in UTF-8: int64 as codes."""
+  larger = [tf.cast(codes >= least, tf.int64) for least in (0x80, 0x800, 65536)]
+  return 1 + tf.add_n(larger)
+
+
+def _with_sorted_marks(
+  characters: _Characters, classes: tf.Tensor
+) -> tuple[_Characters, tf.Tensor]:
+  """Sorts the marks after a character by their class, as NFD has them.
+
+  Most marks are about to be stripped; those that stay are rare. Places are
+  sorted over: what a place was made of is not moved along.
+  """
+  codes, words, _ = characters
+  ranks = classes & character_tables.COMBINING_CLASS
+
+  def sort() -> tuple[tf.Tensor, tf.Tensor]:
+    groups = tf.cumsum(tf.cast(_is_first(words) | (ranks == 0), tf.int64))
+    keys = groups * (character_tables.COMBINING_CLASS + 1)
+    order = tf.argsort(keys + tf.cast(ranks, tf.int64), stable=True)
+    return tf.gather(codes, order), tf.gather(classes, order)
+
+  stays = classes & character_tables.IS_STRIPPED == 0
+  codes, classes = tf.cond(
+    tf.reduce_any(stays & (ranks > 0)), sort, lambda: (codes, classes)
+  )
+  return characters._replace(codes=codes), classes
+
+
+def _stripped(
+  characters: _Characters, classes: tf.Tensor, limits: tf.Tensor
+) -> tuple[_Characters, tf.Tensor, tf.Tensor]:
+  """Drops marks; the character before them, in the same word, ends later."""
+  stays = classes & character_tables.IS_STRIPPED == 0
+  # A character and the marks after it are one group, and so are the marks
+  # that a word starts with.
+  groups = tf.cumsum(tf.cast(stays | _is_first(characters.words), tf.int64)) - 1
+  limits = tf.gather(tf.math.segment_max(limits, groups), groups)
+  kept = tf.where(stays)[:, 0]
+  codes, words, sources = (tf.gather(values, kept) for values in characters)
+  return (
+    _Characters(codes, words, sources),
+    tf.gather(classes, kept),
+    tf.gather(limits, kept),
+  )

@@ -1,0 +1,1 @@
+"""Paths, files that are written whole, and errors."""

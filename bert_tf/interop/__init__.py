@@ -1,1 +1,0 @@
-"""Models of other libraries, read and written: one module a form."""

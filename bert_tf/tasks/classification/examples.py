@@ -1,0 +1,262 @@
+"""Rows of TSV, CSV and JSON-lines files as labelled texts."""
+
+import dataclasses
+import json
+import math
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from bert_tf.data import tables as rows
+from bert_tf.data.tables import Column, Row
+
+FILE_FORMATS = ("tsv", "csv", "jsonl")
+
+# Between the labels of one multilabel cell.
+LABEL_SEPARATOR = "|"
+
+# What is reported of one's own data beside the accuracy.
+_OWN_METRICS = {
+  "classification": ("macro_f1",),
+  "regression": ("pearson", "spearman"),
+  "multilabel": ("micro_f1", "macro_f1"),
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class InputExample:
+  """A text, or a pair of texts, to classify.
+
+  Attributes:
+    guid: names the example: its part and its line, or its index there.
+    text_a: the text, or the first of a pair.
+    text_b: the second of a pair, or None.
+    label: the class; a number in a regression; the labels that apply in
+      multilabel; None if it is not known.
+  """
+
+  guid: str
+  text_a: str
+  text_b: str | None = None
+  label: str | float | tuple[str, ...] | None = None
+
+
+@dataclasses.dataclass(frozen=True)
+class Split:
+  """One part of a task: its file and the columns that are read.
+
+  Attributes:
+    file: path below the task's folder.
+    prefix: of the guids.
+    text_a: column of the text, or of the first of a pair.
+    text_b: column of the second, or None.
+    label: column of the label, or None where there is none.
+    guid: column that the guids end in; None for the line, counted from 0.
+    num_columns: of a file without header; None if any number will do.
+    only: (column, value) of the rows that are read; None for all.
+  """
+
+  file: str
+  prefix: str
+  text_a: Column
+  text_b: Column | None = None
+  label: Column | None = None
+  guid: Column | None = None
+  num_columns: int | None = None
+  only: tuple[Column, str] | None = None
+
+  def columns(self) -> list[Column]:
+    """Returns the columns that are read."""
+    only = self.only[0] if self.only else None
+    columns = (self.text_a, self.text_b, self.label, self.guid, only)
+    return [column for column in columns if column is not None]
+
+
+@dataclasses.dataclass(frozen=True)
+class Task:
+  """What is classified, and where its examples are.
+
+  Attributes:
+    name: as its authors write it.
+    labels: in the order of their ids; None if the training file shows them;
+      () in a regression.
+    metrics: names in classification_results.METRICS of what is reported
+      beside the accuracy.
+    train: what is trained on, or None.
+    dev: what is evaluated on, or None.
+    test: what is predicted, or None.
+    problem_type: one of losses.PROBLEM_TYPES.
+    number_range: least and largest number of a regression, or None.
+    label_spellings: other spellings of labels.
+    submission: the file that GLUE takes, or None.
+    file_format: one of FILE_FORMATS.
+  """
+
+  name: str
+  labels: tuple[str, ...] | None
+  metrics: tuple[str, ...]
+  train: Split | None
+  dev: Split | None
+  test: Split | None
+  problem_type: str = "classification"
+  number_range: tuple[float, float] | None = None
+  label_spellings: Mapping[str, str] = dataclasses.field(default_factory=dict)
+  submission: str | None = None
+  file_format: str = "tsv"
+
+
+def own_task(
+  file_format: str,
+  problem_type: str,
+  text_a_column: str,
+  text_b_column: str | None,
+  label_column: str,
+) -> Task:
+  """Returns the task of train, dev and test files of one's own.
+
+  Args:
+    file_format: one of FILE_FORMATS; the files end in it.
+    problem_type: one of losses.PROBLEM_TYPES.
+    text_a_column: name of a column of the header, key of the JSON objects, or
+      number of a column from 0 of files without header.
+    text_b_column: of the second text of a pair, or None.
+    label_column: of the label, which the test file need not have.
+
+  Raises:
+    ValueError: for numbers and names together, a number in JSON lines, or no
+      column of the text or the label.
+  """
+  text_a, text_b, label = _own_columns(
+    file_format, (text_a_column, text_b_column, label_column)
+  )
+  return Task(
+    name="own data",
+    labels=() if problem_type == "regression" else None,
+    metrics=_OWN_METRICS[problem_type],
+    train=Split(f"train.{file_format}", "train", text_a, text_b, label),
+    dev=Split(f"dev.{file_format}", "dev", text_a, text_b, label),
+    test=Split(f"test.{file_format}", "test", text_a, text_b),
+    problem_type=problem_type,
+    file_format=file_format,
+  )
+
+
+def _own_columns(
+  file_format: str, given: Sequence[str | None]
+) -> list[Column | None]:
+  """Returns the columns of text, second text and label; checks them."""
+  if not given[0] or not given[2]:
+    raise ValueError("--text_a_column and --label_column cannot be empty.")
+  return rows.columns(file_format, given)
+
+
+def check_files(data_dir: str, splits: Sequence[Split], name: str) -> None:
+  """Raises ValueError naming every file that is not there."""
+  missing = [
+    split.file
+    for split in splits
+    if not os.path.isfile(os.path.join(data_dir, split.file))
+  ]
+  if missing:
+    raise ValueError(
+      f"{data_dir} has no {', no '.join(missing)}; set --data_dir to the "
+      f"folder of {name}."
+    )
+
+
+def read_examples(
+  data_dir: str, split: Split, task: Task, skip_bad_rows: bool = False
+) -> list[InputExample]:
+  """Reads one part of a task; blank lines are no rows.
+
+  Args:
+    data_dir: folder of the task.
+    split: which part.
+    task: its labels are what a label may be; any if they are None.
+    skip_bad_rows: whether a row that is at fault is left out, counted and
+      logged, instead of being an error.
+
+  Raises:
+    ValueError: naming file and line: the header lacks a column, a row has
+      other columns, an empty text, or a label that is none of the task's;
+      or if the file holds no example.
+  """
+  path = os.path.join(data_dir, split.file)
+  table = rows.Table(
+    path, task.file_format, split.columns(), task.name, split.num_columns
+  )
+
+  def convert(line: int, row: Row) -> InputExample | None:
+    if split.only and rows.value(row, split.only[0]) != split.only[1]:
+      return None
+    return _example(row, line, split, task)
+
+  examples = rows.read(table, convert, skip_bad_rows)
+  if not examples:
+    wanted = f" with {split.only[0]} {split.only[1]!r}" if split.only else ""
+    raise ValueError(f"{path} holds no example{wanted}.")
+  return examples
+
+
+def infer_labels(examples: Sequence[InputExample]) -> tuple[str, ...]:
+  """Returns the labels that occur: numbers by value, else by alphabet."""
+  labels = set()
+  for example in examples:
+    is_one = isinstance(example.label, str)
+    labels.update([example.label] if is_one else example.label)
+  if all(label.isdecimal() for label in labels):
+    return tuple(sorted(labels, key=lambda label: (int(label), label)))
+  return tuple(sorted(labels))
+
+
+def _example(row: Row, line: int, split: Split, task: Task) -> InputExample:
+  """Returns the example of a row; raises rows.BadRowError."""
+  end = line - 1 if split.guid is None else rows.value(row, split.guid)
+  text_b = label = None
+  if split.text_b is not None:
+    text_b = rows.text(row, split.text_b)
+  if split.label is not None:
+    label = _label(rows.value(row, split.label), task)
+  return InputExample(
+    f"{split.prefix}-{end}", rows.text(row, split.text_a), text_b, label
+  )
+
+
+def _label(value: Any, task: Task) -> str | float | tuple[str, ...]:
+  """Returns the label of a cell; raises rows.BadRowError."""
+  if task.problem_type == "regression":
+    return _number(value, task)
+  if task.problem_type == "multilabel":
+    if isinstance(value, str):
+      value = [name for name in value.split(LABEL_SEPARATOR) if name.strip()]
+    if not isinstance(value, list):
+      raise rows.BadRowError(f"label {value!r} is no list of labels")
+    return tuple(_class(name, task) for name in value)
+  return _class(value, task)
+
+
+def _class(value: Any, task: Task) -> str:
+  """Returns one label of the set; raises rows.BadRowError."""
+  if isinstance(value, dict | list | None):
+    raise rows.BadRowError(f"label {value!r} is no label")
+  name = value if isinstance(value, str) else json.dumps(value)
+  name = task.label_spellings.get(name.strip(), name.strip())
+  if not name:
+    raise rows.BadRowError("the label is empty")
+  if task.labels is not None and name not in task.labels:
+    raise rows.BadRowError(
+      f"label {value!r} is none of the task's: {rows.listed(task.labels)}"
+    )
+  return name
+
+
+def _number(value: Any, task: Task) -> float:
+  """Returns the number of a regression; raises rows.BadRowError."""
+  try:
+    number = float(value)
+  except (TypeError, ValueError):
+    raise rows.BadRowError(f"label {value!r} is no number") from None
+  low, high = task.number_range or (-math.inf, math.inf)
+  if not math.isfinite(number) or not low <= number <= high:
+    raise rows.BadRowError(f"label {value!r} is not between {low} and {high}")
+  return number

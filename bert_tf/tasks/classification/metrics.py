@@ -1,0 +1,166 @@
+"""What a classifier's run reports: metrics and files of predictions."""
+
+import json
+import os
+from collections.abc import Sequence
+
+import numpy as np
+from scipy import stats
+from sklearn import metrics as sklearn_metrics
+
+from bert_tf import losses
+from bert_tf.tasks.classification import long_texts
+from bert_tf.tasks.classification.examples import InputExample, Task
+from bert_tf.training import run_dir as output_dirs
+
+
+def _f1(average: str):
+  """Returns the F1 of that average, 0 where nothing is right."""
+
+  def f1(labels: np.ndarray, predicted: np.ndarray) -> float:
+    return sklearn_metrics.f1_score(
+      labels, predicted, average=average, zero_division=0
+    )
+
+  return f1
+
+
+# Each from true and predicted classes, numbers or, in multilabel, rows.
+METRICS = {
+  "f1": _f1("binary"),
+  "macro_f1": _f1("macro"),
+  "micro_f1": _f1("micro"),
+  "matthews_correlation": sklearn_metrics.matthews_corrcoef,
+  "pearson": lambda a, b: stats.pearsonr(a, b).statistic,
+  "spearman": lambda a, b: stats.spearmanr(a, b).statistic,
+}
+
+
+def decide(probabilities: np.ndarray, problem_type: str) -> np.ndarray:
+  """Returns what is predicted.
+
+  Args:
+    probabilities: float32 [B, C], of losses.probabilities.
+    problem_type: one of losses.PROBLEM_TYPES.
+
+  Returns:
+    int [B], the likeliest class; float32 [B], the number of a regression; or
+    int [B, C], 1 for a label that is likelier than not.
+  """
+  if problem_type == "regression":
+    return probabilities[:, 0]
+  if problem_type == "multilabel":
+    return (probabilities > 0.5).astype(int)
+  return probabilities.argmax(axis=-1)
+
+
+def official_metrics(
+  task: Task, label_ids: np.ndarray, probabilities: np.ndarray
+) -> dict[str, float]:
+  """Returns the task's metrics beside the accuracy, by name.
+
+  Args:
+    task: its metrics are names in METRICS.
+    label_ids: int [B, 1], float32 [B, 1] or int [B, C], as in the records.
+    probabilities: float32 [B, C], of losses.probabilities.
+  """
+  predicted = decide(probabilities, task.problem_type)
+  labels = label_ids.reshape(predicted.shape)
+  return {
+    name: float(METRICS[name](labels, predicted)) for name in task.metrics
+  }
+
+
+def metrics(
+  task: Task,
+  label_ids: np.ndarray,
+  logits: np.ndarray,
+  num_windows: Sequence[int],
+) -> dict[str, float]:
+  """Returns what depends on all examples, by name.
+
+  That is the official metrics and, where there are windows, the means that
+  cannot be had of single records: `example_loss` and `accuracy`.
+
+  Args:
+    task: its labels are known.
+    label_ids: [R, 1] or [R, C], as in the records.
+    logits: float32 [R, C].
+    num_windows: int [B], how many of the R records are of each example.
+  """
+  label_ids = label_ids[long_texts.first_windows(num_windows)]
+  pooled = long_texts.pooled(logits, num_windows)
+  found = {}
+  if len(pooled) < len(logits):
+    batch = {"label_ids": label_ids, "is_real_example": np.ones(len(pooled))}
+    sums = losses.classifier_metrics(pooled, batch, task.problem_type)
+    found = {
+      name: float(total / weight) for name, (total, weight) in sums.items()
+    }
+  probabilities = losses.probabilities(pooled, task.problem_type).numpy()
+  return {**found, **official_metrics(task, label_ids, probabilities)}
+
+
+def write_predictions(
+  output_dir: str,
+  task: Task,
+  examples: Sequence[InputExample],
+  probabilities: np.ndarray,
+) -> None:
+  """Writes test_results.tsv, predictions.jsonl and what GLUE takes.
+
+  Args:
+    output_dir: folder of the run.
+    task: its labels are known.
+    examples: what was predicted, B.
+    probabilities: float32 [B, C], of losses.probabilities.
+  """
+  rows = ("\t".join(map(str, row)) for row in probabilities)
+  output_dirs.write_lines(os.path.join(output_dir, "test_results.tsv"), rows)
+  predicted = decide(probabilities, task.problem_type)
+  named = [named_label(task, value) for value in predicted]
+  objects = (
+    _prediction(task, *row) for row in zip(examples, named, probabilities)
+  )
+  lines = (json.dumps(value, ensure_ascii=False) for value in objects)
+  output_dirs.write_lines(os.path.join(output_dir, "predictions.jsonl"), lines)
+  if task.submission:
+    lines = [
+      f"{index}\t{_submitted(task, value)}" for index, value in enumerate(named)
+    ]
+    output_dirs.write_lines(
+      os.path.join(output_dir, task.submission), ["index\tprediction", *lines]
+    )
+
+
+def named_label(task: Task, value: np.ndarray) -> str | float | list[str]:
+  """Returns what `decide` gives for one example, with the labels' names."""
+  if task.problem_type == "regression":
+    return float(str(value))  # The digits of a float32.
+  if task.problem_type == "multilabel":
+    return [name for name, applies in zip(task.labels, value) if applies]
+  return task.labels[value]
+
+
+def _prediction(
+  task: Task,
+  example: InputExample,
+  label: str | float | list[str],
+  probabilities: np.ndarray,
+) -> dict[str, object]:
+  """Returns the object of one line of predictions.jsonl."""
+  value = {"id": example.guid, "text": example.text_a}
+  if example.text_b is not None:
+    value["text_b"] = example.text_b
+  value["label"] = label
+  if task.problem_type != "regression":
+    numbers = [float(str(p)) for p in probabilities]
+    value["probabilities"] = dict(zip(task.labels, numbers))
+  return value
+
+
+def _submitted(task: Task, value: str | float) -> str:
+  """Returns a cell of a submission; GLUE takes no number out of range."""
+  if task.problem_type != "regression":
+    return value
+  return f"{np.clip(value, *task.number_range):.3f}"

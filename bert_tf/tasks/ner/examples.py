@@ -1,0 +1,237 @@
+"""Sentences with named entities, of files in the columns of CoNLL.
+
+A line is a word and what is known of it, in columns between blanks or tabs; a
+blank line ends a sentence, and a line that begins with -DOCSTART- a document.
+Tags are read in either of two schemes and are IOB2 from here on: the first
+word of an entity is B-TYPE and the others I-TYPE, in all else O.
+"""
+
+import dataclasses
+from collections.abc import Iterator, Sequence
+
+from absl import logging
+
+from bert_tf.data import corpus
+
+DOCUMENT_START = "-DOCSTART-"
+OUTSIDE = "O"
+
+# In IOB2 every entity begins with B-. In IOB1, the scheme of the CoNLL-2003
+# files, B- parts an entity from one of its type right before it, and the others
+# begin with I-. "auto" reads both; no tag means another thing in the other.
+TAG_SCHEMES = ("auto", "iob2")
+
+# Types that an error lists.
+_MAX_LISTED = 20
+
+
+@dataclasses.dataclass(frozen=True)
+class FileFormat:
+  """How files are read.
+
+  Attributes:
+    word_column: the column of the words, from 0; below 0 from the last, which
+      is -1.
+    tag_column: the column of the tags, likewise; the words' own if there are
+      no tags.
+    tag_scheme: one of TAG_SCHEMES.
+  """
+
+  word_column: int = 0
+  tag_column: int = -1
+  tag_scheme: str = "auto"
+
+
+@dataclasses.dataclass(frozen=True)
+class Sentence:
+  """Words with their tags.
+
+  Attributes:
+    words: at least one.
+    tags: of each word, IOB2; None if they are not known.
+    line: of the first word in its file, from 1; the others follow.
+    document: how many -DOCSTART- lines are before it.
+  """
+
+  words: tuple[str, ...]
+  tags: tuple[str, ...] | None
+  line: int
+  document: int = 0
+
+
+def read_sentences(path: str, file_format: FileFormat) -> list[Sentence]:
+  """Reads a file; a name in .gz is decompressed.
+
+  Raises:
+    ValueError: naming file and line: other columns than in the lines before,
+      a tag that is none, or one that is not of the scheme; or if the file
+      holds no word.
+  """
+  sentences = []
+  for line, document, rows in _row_groups(path):
+    words, tags = [], []
+    for number, cells in enumerate(rows, line):
+      word, tag = _word_and_tag(path, number, cells, file_format)
+      words.append(word)
+      tags.append(tag)
+    known = None if None in tags else tuple(tags)
+    sentences.append(Sentence(tuple(words), known, line, document))
+  if not sentences:
+    raise ValueError(f"{path} holds no words.")
+  if sentences[0].tags is None:
+    return sentences
+  _check_scheme(path, sentences, file_format.tag_scheme)
+  return [
+    dataclasses.replace(sentence, tags=to_iob2(sentence.tags))
+    for sentence in sentences
+  ]
+
+
+def to_iob2(tags: Sequence[str]) -> tuple[str, ...]:
+  """Returns tags of either scheme as IOB2.
+
+  An I- that does not go on with an entity of its type begins one: so it is in
+  IOB1, and so conlleval and seqeval read it.
+  """
+  before = [OUTSIDE, *tags]
+  return tuple(
+    "B" + tag[1:] if tag[0] == "I" and not _goes_on(tag, previous) else tag
+    for tag, previous in zip(tags, before)
+  )
+
+
+def infer_labels(sentences: Sequence[Sentence]) -> tuple[str, ...]:
+  """Returns O, and B- and I- of each type that occurs, types in their order.
+
+  Both of a type, whatever occurs: that no entity of the training file has two
+  words says nothing about another file's.
+  """
+  types = {tag[1:] for s in sentences for tag in s.tags if tag != OUTSIDE}
+  return (
+    OUTSIDE,
+    *(prefix + type_ for type_ in sorted(types) for prefix in "BI"),
+  )
+
+
+def entity_types(labels: Sequence[str]) -> list[str]:
+  """Returns the types of `infer_labels`; none for bare B and I."""
+  return [label[2:] for label in labels if label.startswith("B-")]
+
+
+def check_labels(
+  path: str, sentences: Sequence[Sentence], labels: Sequence[str]
+) -> None:
+  """Raises ValueError naming the first line whose tag is no label."""
+  known = set(labels)
+  for sentence in sentences:
+    for number, tag in enumerate(sentence.tags or (), sentence.line):
+      if tag not in known:
+        listed = ", ".join(labels[:_MAX_LISTED])
+        more = ", ..." if len(labels) > _MAX_LISTED else ""
+        raise ValueError(
+          f"{path}:{number}: the model knows no tag {tag!r}; its labels, of "
+          f"the training file, are {listed}{more}."
+        )
+
+
+def _row_groups(path: str) -> Iterator[tuple[int, int, list[list[str]]]]:
+  """Yields (first line, document, cells of each line) of every sentence.
+
+  Raises:
+    ValueError: if a line has not as many columns as the first one.
+  """
+  rows, document, first = [], 0, None
+  for number, line in enumerate(corpus.read_lines(path), start=1):
+    if number == 1:
+      line = line.removeprefix("\ufeff")
+    # Not at what else Unicode calls white space: that is part of a word.
+    cells = line.strip(" \t\r").replace("\t", " ").split(" ")
+    cells = [cell for cell in cells if cell]
+    is_start = cells[:1] == [DOCUMENT_START]
+    if cells and not is_start:
+      first = first or (number, len(cells))
+      if len(cells) != first[1]:
+        raise ValueError(
+          f"{path}:{number}: {len(cells)} columns, but line {first[0]} has "
+          f"{first[1]}: {line[:60]!r}; columns are separated by blanks or tabs."
+        )
+      rows.append(cells)
+      continue
+    if rows:
+      yield number - len(rows), document, rows
+      rows = []
+    document += is_start
+  if rows:
+    yield number - len(rows) + 1, document, rows
+
+
+def _word_and_tag(
+  path: str, number: int, cells: Sequence[str], file_format: FileFormat
+) -> tuple[str, str | None]:
+  """Returns the word and the tag of a line, None where there are no tags."""
+  indices = []
+  for name in ("word_column", "tag_column"):
+    column = getattr(file_format, name)
+    index = column + len(cells) if column < 0 else column
+    if not 0 <= index < len(cells):
+      raise ValueError(
+        f"{path}:{number}: {len(cells)} columns, so there is no {name} "
+        f"{column}; set --{name}, from 0 or, with a minus, from the last."
+      )
+    indices.append(index)
+  word, tag = (cells[index] for index in indices)
+  if indices[0] == indices[1]:
+    return word, None
+  if not _is_tag(tag):
+    raise ValueError(
+      f"{path}:{number}: {tag!r} is no tag; tags are O, B-TYPE and I-TYPE, in "
+      f"column {file_format.tag_column} (--tag_column)."
+    )
+  return word, tag
+
+
+def _is_tag(text: str) -> bool:
+  """Whether a text is O, B-TYPE, I-TYPE, or B or I where there is one type."""
+  prefix, dash, type_ = text.partition("-")
+  return text == OUTSIDE or (prefix in ("B", "I") and bool(type_) == bool(dash))
+
+
+def _goes_on(tag: str, previous: str) -> bool:
+  """Whether a tag is of the type of the entity before it."""
+  return previous != OUTSIDE and previous[1:] == tag[1:]
+
+
+def _check_scheme(
+  path: str, sentences: Sequence[Sentence], tag_scheme: str
+) -> None:
+  """Raises ValueError, or warns, where I- begins an entity in an IOB2 file."""
+  # The lines, tags and tags before them of what begins an entity.
+  begun = {"B": [], "I": []}
+  for sentence in sentences:
+    previous = OUTSIDE
+    for number, tag in enumerate(sentence.tags, sentence.line):
+      if tag != OUTSIDE and not _goes_on(tag, previous):
+        begun[tag[0]].append((number, tag, previous))
+      previous = tag
+  if not begun["I"]:
+    return
+  number, tag, previous = begun["I"][0]
+  if tag_scheme == "iob2":
+    raise ValueError(
+      f"{path}:{number}: {tag} after {previous}, but in IOB2 an entity begins "
+      f"with B-; mend the line, or leave out --tag_scheme to read it as the "
+      f"beginning of one. Lines like it: {len(begun['I'])}."
+    )
+  # A file of IOB1 has few; CoNLL-2003's has some where they part nothing.
+  if len(begun["B"]) > len(begun["I"]):
+    logging.warning(
+      "%s:%d: %s after %s: an entity begins with I-, though %d begin with B-. "
+      "It is read as the beginning of one; --tag_scheme=iob2 refuses it. Lines "
+      "like it: %d.",
+      path,
+      number,
+      tag,
+      previous,
+      len(begun["B"]),
+      len(begun["I"]),
+    )

@@ -1,0 +1,284 @@
+"""Words as the vectors of a BERT that is not trained (Devlin et al., 5.3).
+
+They are computed once, stored, and read by what is trained on them. Shapes: B
+sentences, W words of the longest, L layers, D hidden size.
+"""
+
+import itertools
+import os
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import keras
+import numpy as np
+import tensorflow as tf
+import tqdm
+from keras import ops
+
+from bert_tf import checkpoints, modeling
+from bert_tf.data import input_pipeline, record_cache
+from bert_tf.data import records as features
+from bert_tf.modeling import Tensor
+from bert_tf.tasks.ner import records as ner_features
+from bert_tf.tasks.ner.examples import Sentence
+
+# The rows of Devlin et al. 2019, table 7, as slices of what BERT computes:
+# the embeddings, then every layer.
+FEATURE_LAYERS = {
+  "embeddings": slice(0, 1),
+  "second_to_last": slice(-2, -1),
+  "last": slice(-1, None),
+  "weighted_sum_last_four": slice(-4, None),
+  "concat_last_four": slice(-4, None),
+  "weighted_sum_all": slice(1, None),
+}
+
+# The words that batches are filled up to are multiples of this, so that XLA
+# compiles few programs.
+_WIDTH_MULTIPLE = 16
+
+# Windows that vectors are computed of together.
+_BATCH_SIZE = 32
+
+# Half the bytes of float32; an eleventh bit of a frozen layer tells little.
+_STORED = np.float16
+
+
+def is_summed(feature_layers: str) -> bool:
+  """Whether layers are added, with weights that are learned."""
+  return feature_layers.startswith("weighted_sum")
+
+
+def num_layers(feature_layers: str, bert_config: modeling.BertConfig) -> int:
+  """Returns L."""
+  outputs = range(1 + bert_config.num_hidden_layers)
+  return len(outputs[FEATURE_LAYERS[feature_layers]])
+
+
+def check_layers(feature_layers: str, bert_config: modeling.BertConfig) -> None:
+  """Raises ValueError if the model has not the layers that are asked for."""
+  needed = -(FEATURE_LAYERS[feature_layers].start or 0)
+  if bert_config.num_hidden_layers < needed:
+    raise ValueError(
+      f"feature_layers {feature_layers} needs {needed} layers, the model has "
+      f"{bert_config.num_hidden_layers}; choose another."
+    )
+
+
+class VectorModel(keras.Model):
+  """BertModel that returns some of its layers, float16 [B, F, L, D]."""
+
+  def __init__(self, config: modeling.BertConfig, feature_layers: str):
+    super().__init__(name="vectors")
+    self.bert = modeling.BertModel(config)
+    self.feature_layers = FEATURE_LAYERS[feature_layers]
+    self.built = True
+
+  def call(self, batch: Mapping[str, Tensor], training: bool = False) -> Tensor:
+    """Returns the layers for BertModel's features; never trains."""
+    output = self.bert(batch, training=False)
+    layers = (output.embedding_output, *output.all_encoder_layers)
+    stacked = ops.stack(layers[self.feature_layers], axis=2)  # [B, F, L, D]
+    return ops.cast(stacked, _STORED.__name__)
+
+
+def word_vectors(
+  bert_config: modeling.BertConfig,
+  init_checkpoint: str,
+  feature_layers: str,
+  batches: tf.data.Dataset,
+) -> Iterator[np.ndarray]:
+  """Yields the vectors of every labelled word, float16 [L, D], in order.
+
+  Args:
+    bert_config: the model's sizes.
+    init_checkpoint: prefix of the model's checkpoint.
+    feature_layers: a name in FEATURE_LAYERS.
+    batches: of ner_features.WindowInputs.
+  """
+  model = VectorModel(bert_config, feature_layers)
+  checkpoints.init_from_checkpoint(model, init_checkpoint)
+  compute = tf.function(model, reduce_retracing=True)
+  bar = tqdm.tqdm(
+    batches,
+    desc="computing features",
+    unit="batch",
+    disable=not sys.stderr.isatty(),
+  )
+  for batch in bar:
+    yield from compute(batch).numpy()[batch["label_mask"].numpy() == 1]
+
+
+def write_records(
+  path: str,
+  sentences: Sequence[Sentence],
+  labels: Sequence[str],
+  vectors: Iterable[np.ndarray],
+  settings: Mapping[str, Any],
+) -> input_pipeline.RecordFiles:
+  """Writes a record a sentence, unless the same are there already.
+
+  Args:
+    path: TFRecord file to write.
+    sentences: what the records are of.
+    labels: that the tags are among.
+    vectors: of every word, float16 [L, D], in order; not read if there is
+      nothing to write.
+    settings: what the vectors depend on beside the sentences.
+  """
+  ids = {label: i for i, label in enumerate(labels)}
+
+  def write_all(writer: features.RecordWriter) -> None:
+    words = iter(vectors)
+    for sentence in sentences:
+      num_words = len(sentence.words)
+      tags = sentence.tags or [labels[0]] * num_words
+      # input_mask is what records are grouped by length by.
+      ints = {
+        "input_mask": [1] * num_words,
+        "label_ids": [ids[tag] for tag in tags],
+      }
+      stored = b"".join(
+        word.tobytes() for word in itertools.islice(words, num_words)
+      )
+      stored_features = tf.train.Features()
+      stored_features.feature["vectors"].bytes_list.value.append(stored)
+      encoded = features.encode_features(ints, {})
+      encoded += stored_features.SerializeToString()
+      writer.write(features.encode_example(encoded))
+
+  rows = [(s.words, s.tags, s.document) for s in sentences]
+  settings = {
+    **settings,
+    "sentences": record_cache.content_hash(rows),
+    "labels": list(labels),
+  }
+  return record_cache.write(path, settings, write_all)
+
+
+class VectorInputs:
+  """Batches of word vectors.
+
+  Their features are `vectors`, float16 [B, W, L, D]; `label_ids` and
+  `label_mask`, int32 [B, W], 0 where a sentence has ended.
+
+  Args:
+    records: of `write_records`, of each part.
+    num_layers: L.
+    hidden_size: D.
+  """
+
+  def __init__(
+    self,
+    records: Mapping[str, input_pipeline.RecordFiles],
+    num_layers: int,
+    hidden_size: int,
+  ):
+    self._records = records
+    self._shape = (num_layers, hidden_size)
+
+  def training_batches(
+    self, batch_size: int, seed: int, steps_done: int
+  ) -> tf.data.Dataset:
+    """Returns endless shuffled batches of like lengths."""
+    batches = input_pipeline.training_dataset(
+      self._records["train"],
+      self._spec(),
+      batch_size,
+      seed,
+      steps_done,
+      vocab_size=0,  # There are no ids.
+      group_by_length=True,
+    )
+    return batches.map(self._decoded)
+
+  def batches_once(self, part: str, batch_size: int) -> tf.data.Dataset:
+    """Returns every sentence of a part once, in order."""
+    batches = input_pipeline.finite_dataset(
+      self._records[part], self._spec(), batch_size, vocab_size=0
+    )
+    return batches.map(self._decoded)
+
+  def _spec(self) -> dict[str, Any]:
+    ragged = tf.io.RaggedFeature(tf.int64)
+    return {
+      "vectors": tf.io.FixedLenFeature([], tf.string),
+      "input_mask": ragged,
+      "label_ids": ragged,
+    }
+
+  def _decoded(self, batch: Mapping[str, Tensor]) -> dict[str, tf.Tensor]:
+    """Returns a batch whose sentences are all of W words."""
+    longest = tf.cast(batch["label_ids"].bounding_shape()[1], tf.int32)
+    width = -(-longest // _WIDTH_MULTIPLE) * _WIDTH_MULTIPLE
+    num_bytes = width * int(np.prod(self._shape)) * _STORED().nbytes
+    # There is no kernel that fills up float16.
+    bits = tf.io.decode_raw(batch["vectors"], tf.int16, fixed_length=num_bytes)
+    vectors = tf.bitcast(bits, tf.as_dtype(_STORED))
+    return {
+      "vectors": tf.reshape(vectors, [-1, width, *self._shape]),
+      "label_ids": _padded(batch["label_ids"], width),
+      "label_mask": _padded(batch["input_mask"], width),
+    }
+
+
+def _padded(rows: tf.RaggedTensor, width: tf.Tensor) -> tf.Tensor:
+  """Returns [B, W], rows that are filled up with 0."""
+  padded = rows.to_tensor(shape=tf.stack([-1, width]))
+  return tf.reshape(padded, [-1, width])
+
+
+def write_inputs(
+  folder: str,
+  sentences: Mapping[str, Sequence[Sentence]],
+  windows: ner_features.WindowInputs,
+  labels: Sequence[str],
+  bert_config: modeling.BertConfig,
+  init_checkpoint: str,
+  feature_layers: str,
+  settings: Mapping[str, Any],
+) -> VectorInputs:
+  """Computes the vectors of each part, unless the same are there already.
+
+  Args:
+    folder: where they are kept, under the name of the layers.
+    sentences: of each part.
+    windows: that label the words of these sentences.
+    labels: that the tags are among.
+    bert_config: the model's sizes.
+    init_checkpoint: prefix of the model's checkpoint.
+    feature_layers: a name in FEATURE_LAYERS.
+    settings: what the windows depend on beside the sentences.
+  """
+  settings = {
+    **settings,
+    "bert_config": bert_config.to_dict(),
+    "init_checkpoint": _checkpoint_hash(init_checkpoint),
+    "feature_layers": feature_layers,
+  }
+  records = {}
+  for part, part_sentences in sentences.items():
+    batches = windows.batches_once(part, _BATCH_SIZE)
+    file = f"{feature_layers}.{ner_features.RECORD_FILES[part]}"
+    records[part] = write_records(
+      os.path.join(folder, file),
+      part_sentences,
+      labels,
+      word_vectors(bert_config, init_checkpoint, feature_layers, batches),
+      settings,
+    )
+  return VectorInputs(
+    records, num_layers(feature_layers, bert_config), bert_config.hidden_size
+  )
+
+
+def _checkpoint_hash(path: str) -> str:
+  """Returns what changes with a checkpoint; its index has a sum of each tensor.
+
+  Raises:
+    ValueError: if there is no such checkpoint.
+  """
+  prefix = checkpoints.CheckpointReader(path).path
+  with tf.io.gfile.GFile(f"{prefix}.index", "rb") as reader:
+    return record_cache.content_hash(reader.read().hex())

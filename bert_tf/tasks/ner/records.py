@@ -1,0 +1,313 @@
+"""Sentences as the model's windows: every word is labelled in one of them."""
+
+import dataclasses
+import itertools
+import os
+from collections.abc import Iterator, Mapping, Sequence
+
+import tensorflow as tf
+from absl import logging
+
+from bert_tf import tokenization
+from bert_tf.data import input_pipeline
+from bert_tf.data import records as features
+from bert_tf.tasks.ner.examples import Sentence
+
+# Windows of each file that are logged as the model sees them.
+_NUM_LOGGED = 3
+
+# What batches have beside the input of the model.
+_LABEL_FEATURES = ("label_ids", "label_mask")
+
+# Of the parts that are read.
+RECORD_FILES = {
+  "train": "train.tf_record",
+  "dev": "eval.tf_record",
+  "test": "predict.tf_record",
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class Window:
+  """One input of the model.
+
+  Attributes:
+    input_ids: [CLS], word pieces, [SEP]; F at most.
+    first_pieces: positions of the first word pieces of the words that are
+      labelled here, which follow one another in one sentence.
+    tags: of these words; None if they are not known.
+  """
+
+  input_ids: Sequence[int]
+  first_pieces: Sequence[int]
+  tags: Sequence[str] | None
+
+
+class Windower:
+  """Makes windows of sentences.
+
+  A sentence that fits is labelled in one window. Of a longer one each window
+  labels half of what it holds, so that words have others beside them. What is
+  left of a window is filled on both sides: with the rest of the sentence, or
+  of the document.
+
+  Args:
+    tokenizer: of the model's vocabulary.
+    max_seq_length: F, [CLS] and [SEP] included; at least 3.
+    document_context: whether windows are filled with the sentences around.
+  """
+
+  def __init__(
+    self,
+    tokenizer: tokenization.FullTokenizer,
+    max_seq_length: int,
+    document_context: bool,
+  ):
+    self._tokenizer = tokenizer
+    self._room = max_seq_length - 2
+    self._document_context = document_context
+    self._cls, self._sep, self._unknown = tokenizer.convert_tokens_to_ids(
+      ["[CLS]", "[SEP]", "[UNK]"]
+    )
+
+  def windows(self, path: str, sentences: Sequence[Sentence]) -> list[Window]:
+    """Returns windows whose labelled words are those of the file, in order.
+
+    Args:
+      path: of the file, for what is logged.
+      sentences: all of it.
+    """
+    if self._document_context and not sentences[-1].document:
+      logging.warning(
+        "%s has no -DOCSTART- lines, so the whole file counts as one document: "
+        "windows are filled with whatever sentences stand beside their own.",
+        path,
+      )
+    pieces = self._word_pieces(path, sentences)
+    windows = []
+    key = (lambda i: sentences[i].document) if self._document_context else None
+    for _, group in itertools.groupby(range(len(sentences)), key):
+      group = list(group)
+      text = [word for i in group for word in pieces[i]]
+      windows += self._text_windows(text, [sentences[i] for i in group])
+    self._log(path, sentences, windows)
+    return windows
+
+  def _word_pieces(
+    self, path: str, sentences: Sequence[Sentence]
+  ) -> list[list[list[int]]]:
+    """Returns each sentence's words as ids: one at least, a window at most."""
+    tokenize = self._tokenizer.tokenize_to_ids
+    pieces = [[tokenize(w) for w in sentence.words] for sentence in sentences]
+    empty = [
+      (sentence.line + i, sentence.words[i])
+      for sentence, words in zip(sentences, pieces)
+      for i, ids in enumerate(words)
+      if not ids
+    ]
+    if empty:
+      line, word = empty[0]
+      logging.warning(
+        "%s: %d words have no word pieces, the first is %r in line %d; they "
+        "are read as [UNK].",
+        path,
+        len(empty),
+        word,
+        line,
+      )
+    unknown = [self._unknown]
+    return [[ids[: self._room] or unknown for ids in ws] for ws in pieces]
+
+  def _text_windows(
+    self, pieces: Sequence[Sequence[int]], sentences: Sequence[Sentence]
+  ) -> Iterator[Window]:
+    """Yields the windows of a text.
+
+    Args:
+      pieces: of all its words.
+      sentences: of which these are the words.
+    """
+    ids = list(itertools.chain.from_iterable(pieces))
+    starts = list(itertools.accumulate(map(len, pieces), initial=0))
+    sentence_start = 0
+    for sentence in sentences:
+      sentence_end = sentence_start + len(sentence.words)
+      for first, end in self._spans(starts, sentence_start, sentence_end):
+        tags = sentence.tags
+        if tags is not None:
+          tags = tags[first - sentence_start : end - sentence_start]
+        yield self._window(ids, starts[first : end + 1], tags)
+      sentence_start = sentence_end
+
+  def _spans(
+    self, starts: Sequence[int], first: int, end: int
+  ) -> Iterator[tuple[int, int]]:
+    """Yields the runs of words of a sentence that a window labels each."""
+    if starts[end] - starts[first] <= self._room:
+      yield first, end
+      return
+    for last in range(first + 1, end):
+      if starts[last + 1] - starts[first] > self._room // 2:
+        yield first, last
+        first = last
+    yield first, end
+
+  def _window(
+    self,
+    ids: Sequence[int],
+    starts: Sequence[int],
+    tags: Sequence[str] | None,
+  ) -> Window:
+    """Returns a window, filled on both sides.
+
+    Args:
+      ids: of the text.
+      starts: where the pieces of each labelled word start in it, and where
+        the last of them ends.
+      tags: of these words.
+    """
+    spare = self._room - (starts[-1] - starts[0])
+    before, after = starts[0], len(ids) - starts[-1]
+    # Half on each side, and what one side has not goes to the other.
+    left = min(before, max(spare // 2, spare - after))
+    right = min(after, spare - left)
+    first = starts[0] - left
+    shown = ids[first : starts[-1] + right]
+    positions = [start - first + 1 for start in starts[:-1]]
+    return Window([self._cls, *shown, self._sep], positions, tags)
+
+  def _log(
+    self,
+    path: str,
+    sentences: Sequence[Sentence],
+    windows: Sequence[Window],
+  ) -> None:
+    """Says what was made, and shows the first windows with their tags."""
+    logging.info(
+      "%s: %d sentences, %d words, %d windows.",
+      path,
+      len(sentences),
+      sum(len(sentence.words) for sentence in sentences),
+      len(windows),
+    )
+    for window in windows[:_NUM_LOGGED]:
+      tokens = self._tokenizer.convert_ids_to_tokens(window.input_ids)
+      for position, tag in zip(window.first_pieces, window.tags or ()):
+        tokens[position] += f"/{tag}"
+      logging.info("%s", " ".join(tokens))
+
+
+def write_records(
+  path: str,
+  windows: Sequence[Window],
+  labels: Sequence[str],
+  max_seq_length: int,
+) -> input_pipeline.RecordFiles:
+  """Writes a TFRecord file with the features of `spec`, a record a window."""
+  ids = {label: i for i, label in enumerate(labels)}
+  with features.open_records([path]) as writer:
+    for window in windows:
+      label_ids, label_mask = ([0] * max_seq_length for _ in range(2))
+      for i, position in enumerate(window.first_pieces):
+        label_mask[position] = 1
+        if window.tags is not None:
+          label_ids[position] = ids[window.tags[i]]
+      length = len(window.input_ids)
+      padding = [0] * (max_seq_length - length)
+      ints = {
+        "input_ids": [*window.input_ids, *padding],
+        "input_mask": [1] * length + padding,
+        "segment_ids": [0] * max_seq_length,
+        "label_ids": label_ids,
+        "label_mask": label_mask,
+      }
+      writer.write(features.encode_example(features.encode_features(ints, {})))
+  return input_pipeline.RecordFiles((path,), len(windows))
+
+
+def spec(max_seq_length: int) -> dict[str, tf.io.FixedLenFeature]:
+  """Returns the features of a record: names, shapes, dtypes."""
+  ids = tf.io.FixedLenFeature([max_seq_length], tf.int64)
+  names = ("input_ids", "input_mask", "segment_ids", *_LABEL_FEATURES)
+  return dict.fromkeys(names, ids)
+
+
+class WindowInputs:
+  """Batches of windows, cut to their longest.
+
+  Args:
+    records: of `write_records`, of each part.
+    max_seq_length: word pieces a record.
+    vocab_size: what every word-piece id must be below.
+  """
+
+  def __init__(
+    self,
+    records: Mapping[str, input_pipeline.RecordFiles],
+    max_seq_length: int,
+    vocab_size: int,
+  ):
+    self._records = records
+    self._max_seq_length = max_seq_length
+    self._vocab_size = vocab_size
+
+  def training_batches(
+    self, batch_size: int, seed: int, steps_done: int
+  ) -> tf.data.Dataset:
+    """Returns endless shuffled batches of like lengths.
+
+    Args and errors are those of input_pipeline.training_dataset.
+    """
+    batches = input_pipeline.training_dataset(
+      self._records["train"],
+      spec(self._max_seq_length),
+      batch_size,
+      seed,
+      steps_done,
+      self._vocab_size,
+      group_by_length=True,
+    )
+    return self._cut(batches)
+
+  def batches_once(self, part: str, batch_size: int) -> tf.data.Dataset:
+    """Returns every window of a part once, in order."""
+    batches = input_pipeline.finite_dataset(
+      self._records[part],
+      spec(self._max_seq_length),
+      batch_size,
+      self._vocab_size,
+    )
+    return self._cut(batches)
+
+  def _cut(self, batches: tf.data.Dataset) -> tf.data.Dataset:
+    return input_pipeline.cut_padding(
+      batches, self._max_seq_length, _LABEL_FEATURES
+    )
+
+
+def write_inputs(
+  folder: str,
+  windows: Mapping[str, Sequence[Window]],
+  labels: Sequence[str],
+  max_seq_length: int,
+  vocab_size: int,
+) -> WindowInputs:
+  """Writes the records of each part and returns what reads them.
+
+  Args:
+    folder: of the run.
+    windows: of each part.
+    labels: that the tags are among.
+    max_seq_length: word pieces a record.
+    vocab_size: of the model.
+  """
+  records = {
+    part: write_records(
+      os.path.join(folder, RECORD_FILES[part]),
+      part_windows,
+      labels,
+      max_seq_length,
+    )
+    for part, part_windows in windows.items()
+  }
+  return WindowInputs(records, max_seq_length, vocab_size)

@@ -1,0 +1,385 @@
+"""From logits to answers: n-best spans, their texts, the result files."""
+
+import contextlib
+import dataclasses
+import json
+import math
+import os
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+from absl import logging
+
+from bert_tf import tokenization
+from bert_tf.files import atomic
+from bert_tf.tasks.squad import examples as squad_data
+from bert_tf.tasks.squad import windows as squad_features
+
+# What the null odds are where nothing but "" can be answered: above any
+# threshold.
+_NO_SPAN_ODDS = 1000000.0
+
+
+@dataclasses.dataclass(frozen=True)
+class PredictionConfig:
+  """How answers are chosen.
+
+  Attributes:
+    n_best_size: starts, ends and texts that are looked at.
+    max_answer_length: word pieces.
+    version_2_with_negative: whether "" is an answer.
+    null_score_diff_threshold: null odds above it make "" the answer.
+    verbose_logging: whether to log texts that could not be aligned.
+  """
+
+  n_best_size: int = 20
+  max_answer_length: int = 30
+  version_2_with_negative: bool = False
+  null_score_diff_threshold: float = 0.0
+  verbose_logging: bool = False
+
+
+@dataclasses.dataclass(frozen=True)
+class Candidate:
+  """One of the n best answers.
+
+  Attributes:
+    text: as it stands in the context; "" for no answer.
+    start_logit: of its first word piece.
+    end_logit: of its last word piece.
+    probability: softmax over the n best.
+  """
+
+  text: str
+  start_logit: float
+  end_logit: float
+  probability: float = 0.0
+
+
+@dataclasses.dataclass(frozen=True)
+class Prediction:
+  """What is answered to one question.
+
+  Attributes:
+    text: the answer.
+    nbest: the best first.
+    null_odds: score of "" less that of the best span; None for 1.1.
+    span_text: the best answer that is not ""; "" if there is none.
+  """
+
+  text: str
+  nbest: tuple[Candidate, ...]
+  null_odds: float | None
+  span_text: str
+
+
+class Predictor:
+  """Finds answers.
+
+  Args:
+    tokenizer: that the windows were made with.
+    config: how answers are chosen.
+  """
+
+  def __init__(
+    self, tokenizer: tokenization.FullTokenizer, config: PredictionConfig
+  ):
+    self._tokenizer = tokenizer
+    self._config = config
+    self._aligner = Aligner(tokenizer.basic_tokenizer, config.verbose_logging)
+
+  def predict(
+    self,
+    example: squad_data.SquadExample,
+    windows: Sequence[squad_features.InputFeatures],
+    start_logits: np.ndarray,
+    end_logits: np.ndarray,
+  ) -> Prediction:
+    """Returns the answer to one question.
+
+    Args:
+      example: the question.
+      windows: its windows.
+      start_logits: float32 [windows, F].
+      end_logits: float32 [windows, F].
+    """
+    # The original's sums are of Python's floats.
+    starts = start_logits.astype(np.float64)
+    ends = end_logits.astype(np.float64)
+    null = Candidate("", 0.0, 0.0)
+    null_score = _NO_SPAN_ODDS
+    if len(windows):
+      row = int(np.argmin(starts[:, 0] + ends[:, 0]))
+      null = Candidate("", float(starts[row, 0]), float(ends[row, 0]))
+      null_score = null.start_logit + null.end_logit
+    spans = self._ranked_spans(windows, starts, ends)
+    nbest = self._nbest(example, windows, spans, starts, ends, null)
+    nbest = _with_probabilities(nbest)
+    return self._choose(nbest, null_score)
+
+  def _choose(
+    self, nbest: tuple[Candidate, ...], null_score: float
+  ) -> Prediction:
+    """Returns the first of the n best, or what the threshold says."""
+    best = next((c for c in nbest if c.text), None)
+    span_text = best.text if best else ""
+    if not self._config.version_2_with_negative:
+      return Prediction(nbest[0].text, nbest, None, span_text)
+    odds = _NO_SPAN_ODDS
+    if best:
+      odds = null_score - best.start_logit - best.end_logit
+    is_null = not best or odds > self._config.null_score_diff_threshold
+    return Prediction("" if is_null else span_text, nbest, odds, span_text)
+
+  def _ranked_spans(
+    self,
+    windows: Sequence[squad_features.InputFeatures],
+    starts: np.ndarray,
+    ends: np.ndarray,
+  ) -> np.ndarray:
+    """Returns int [spans, 3]: window, start, end; the best first.
+
+    Equal scores stay in the order of window, rank of start, rank of end. For
+    2.0 the row 0, 0, 0 stands for the null answer, after its equals.
+    """
+    found = [np.zeros((0, 3), np.int64)]
+    found += [
+      self._spans(i, window, starts[i], ends[i])
+      for i, window in enumerate(windows)
+    ]
+    spans = np.concatenate(found)
+    scores = starts[spans[:, 0], spans[:, 1]] + ends[spans[:, 0], spans[:, 2]]
+    if self._config.version_2_with_negative and len(windows):
+      spans = np.append(spans, [[0, 0, 0]], axis=0)
+      scores = np.append(scores, np.min(starts[:, 0] + ends[:, 0]))
+    return spans[np.argsort(-scores, kind="stable")]
+
+  def _spans(
+    self,
+    index: int,
+    window: squad_features.InputFeatures,
+    starts: np.ndarray,
+    ends: np.ndarray,
+  ) -> np.ndarray:
+    """Returns the possible spans of one window, by rank of start, of end."""
+    offset = window.doc_offset
+    is_start = np.zeros(len(starts), bool)
+    is_start[offset : offset + len(window.words)] = window.is_max_context
+    is_end = np.zeros(len(ends), bool)
+    is_end[offset : offset + len(window.words)] = True
+    n_best_size = self._config.n_best_size
+    # Ranked before they are filtered: a position outside takes a rank.
+    best_starts = np.argsort(-starts, kind="stable")[:n_best_size]
+    best_starts = best_starts[is_start[best_starts]]
+    best_ends = np.argsort(-ends, kind="stable")[:n_best_size]
+    best_ends = best_ends[is_end[best_ends]]
+    lengths = best_ends - best_starts[:, None] + 1
+    start_ranks, end_ranks = np.nonzero(
+      (lengths > 0) & (lengths <= self._config.max_answer_length)
+    )
+    spans = np.full((len(start_ranks), 3), index)
+    spans[:, 1] = best_starts[start_ranks]
+    spans[:, 2] = best_ends[end_ranks]
+    return spans
+
+  def _nbest(
+    self,
+    example: squad_data.SquadExample,
+    windows: Sequence[squad_features.InputFeatures],
+    spans: np.ndarray,
+    starts: np.ndarray,
+    ends: np.ndarray,
+    null: Candidate,
+  ) -> list[Candidate]:
+    """Returns the best spans of different texts, and the null answer."""
+    nbest = []
+    seen = set()
+    for row, start, end in spans.tolist():
+      if len(nbest) >= self._config.n_best_size:
+        break
+      if start == 0:
+        nbest.append(null)
+        seen.add("")
+        continue
+      text = self._text(example, windows[row], start, end)
+      if text not in seen:
+        seen.add(text)
+        logits = float(starts[row, start]), float(ends[row, end])
+        nbest.append(Candidate(text, *logits))
+    if self._config.version_2_with_negative and "" not in seen:
+      nbest.append(null)
+    return nbest or [Candidate("empty", 0.0, 0.0)]
+
+  def _text(
+    self,
+    example: squad_data.SquadExample,
+    window: squad_features.InputFeatures,
+    start: int,
+    end: int,
+  ) -> str:
+    """Returns the text of a span as it stands in the context."""
+    offset = window.doc_offset
+    first_word = window.words[start - offset]
+    last_word = window.words[end - offset]
+    pieces = map(
+      self._tokenizer.inv_vocab.__getitem__, window.input_ids[start : end + 1]
+    )
+    joined = " ".join(pieces).replace(" ##", "").replace("##", "")
+    words = example.context.doc_tokens[first_word : last_word + 1]
+    return self._aligner.original_text(" ".join(joined.split()), words)
+
+
+class Aligner:
+  """Finds in the original text what was predicted in normalised text.
+
+  Args:
+    basic_tokenizer: that normalised the text.
+    verbose_logging: whether to log what cannot be found.
+  """
+
+  def __init__(
+    self,
+    basic_tokenizer: tokenization.BasicTokenizer,
+    verbose_logging: bool = False,
+  ):
+    self._basic_tokenizer = basic_tokenizer
+    self._verbose_logging = verbose_logging
+    self._normalized: dict[str, str] = {}
+
+  def original_text(self, predicted: str, words: Sequence[str]) -> str:
+    """Returns the part of the words that normalises to what was predicted.
+
+    Both texts are taken to match character by character, blanks aside. Where
+    they do not, all the words are returned.
+
+    Args:
+      predicted: normalised words, a blank between them.
+      words: of the context, those that the prediction is of.
+    """
+    text = " ".join(words)
+    normalized = " ".join(filter(None, map(self._normalize, words)))
+    start = normalized.find(predicted)
+    if start < 0 or not predicted:
+      return self._all(text, f"no {predicted!r} in it")
+    positions = [i for i, char in enumerate(text) if char != " "]
+    if len(positions) != len(normalized) - normalized.count(" "):
+      return self._all(text, f"not as long as {normalized!r}")
+    first = start - normalized.count(" ", 0, start)
+    last = first + len(predicted) - predicted.count(" ") - 1
+    return text[positions[first] : positions[last] + 1]
+
+  def _normalize(self, word: str) -> str:
+    """Returns a word's tokens, a blank between them."""
+    normalized = self._normalized.get(word)
+    if normalized is None:
+      normalized = " ".join(self._basic_tokenizer.tokenize(word))
+      self._normalized[word] = normalized
+    return normalized
+
+  def _all(self, text: str, reason: str) -> str:
+    if self._verbose_logging:
+      logging.info("The answer is the whole of %r: %s.", text, reason)
+    return text
+
+
+def _with_probabilities(nbest: Sequence[Candidate]) -> tuple[Candidate, ...]:
+  """Returns the candidates with the softmax of their scores."""
+  scores = [c.start_logit + c.end_logit for c in nbest]
+  highest = max(scores)
+  exponentials = [math.exp(score - highest) for score in scores]
+  # Not NumPy, nor Python 3.12's more exact `sum`: files keep every digit.
+  total = 0.0
+  for exponential in exponentials:
+    total += exponential
+  return tuple(
+    dataclasses.replace(c, probability=x / total)
+    for c, x in zip(nbest, exponentials)
+  )
+
+
+class _JsonWriter:
+  """Writes an object's fields one by one, as `json.dumps(..., indent=4)`.
+
+  Attributes:
+    path: the file.
+  """
+
+  def __init__(self, path: str):
+    self.path = path
+    self._writer = tf.io.gfile.GFile(atomic.unfinished_path(path), "w")
+    self._separator = "{\n"
+
+  def add(self, key: str, value: Any) -> None:
+    """Appends a field."""
+    text = json.dumps({key: value}, indent=4)
+    self._writer.write(
+      self._separator + text.removeprefix("{\n").removesuffix("\n}")
+    )
+    self._separator = ",\n"
+
+  def finish(self) -> None:
+    """Ends the object."""
+    self._writer.write("\n}\n")
+    self._writer.close()
+
+  def publish(self) -> None:
+    """Puts the file in its place."""
+    unfinished = atomic.unfinished_path(self.path)
+    tf.io.gfile.rename(unfinished, self.path, overwrite=True)
+
+  def discard(self) -> None:
+    """Removes what was not published."""
+    self._writer.close()
+    with contextlib.suppress(tf.errors.NotFoundError):
+      tf.io.gfile.remove(atomic.unfinished_path(self.path))
+
+
+class PredictionWriter:
+  """Writes predictions.json, nbest_predictions.json and null_odds.json."""
+
+  def __init__(self, writers: Sequence[_JsonWriter]):
+    """Takes the open files; `open_predictions` makes them."""
+    self._writers = writers
+
+  def write(self, qas_id: str, prediction: Prediction) -> None:
+    """Appends the answer to a question."""
+    nbest = [
+      {
+        "text": c.text,
+        "probability": c.probability,
+        "start_logit": c.start_logit,
+        "end_logit": c.end_logit,
+      }
+      for c in prediction.nbest
+    ]
+    values = (prediction.text, nbest, prediction.null_odds)
+    for writer, value in zip(self._writers, values):
+      writer.add(qas_id, value)
+
+
+@contextlib.contextmanager
+def open_predictions(
+  output_dir: str, version_2_with_negative: bool
+) -> Iterator[PredictionWriter]:
+  """Opens result files that appear, together, when the body ends.
+
+  Args:
+    output_dir: folder.
+    version_2_with_negative: whether there is null_odds.json.
+  """
+  names = ["predictions.json", "nbest_predictions.json"]
+  if version_2_with_negative:
+    names.append("null_odds.json")
+  writers = [_JsonWriter(os.path.join(output_dir, name)) for name in names]
+  try:
+    yield PredictionWriter(writers)
+    for writer in writers:
+      writer.finish()
+    for writer in writers:
+      writer.publish()
+      logging.info("Wrote %s.", writer.path)
+  finally:
+    for writer in writers:
+      writer.discard()

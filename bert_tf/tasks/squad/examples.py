@@ -1,0 +1,305 @@
+"""Reads SQuAD files, 1.1 and 2.0, and what is made in their format."""
+
+import bisect
+import dataclasses
+import functools
+import json
+import re
+from collections.abc import Sequence
+from typing import Any
+
+import tensorflow as tf
+from absl import logging
+
+from bert_tf import tokenization
+from bert_tf.tasks.squad import metrics
+
+# White space to SQuAD's readers: less than to `str.split`, and no U+00A0.
+_WORD = re.compile("[^ \t\r\n\u202f]+")
+
+_EMPTY = "questions are used that are empty, or their context is"
+_NOT_FOUND = "questions are left out, whose answer is not in their context"
+
+# Faults of one kind that are logged one by one unless all are asked for.
+_MAX_REPORTED = 5
+
+_KINDS = {
+  dict: "an object",
+  list: "a list",
+  str: "a string",
+  int: "a whole number",
+  bool: "true or false",
+}
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Context:
+  """A paragraph, shared by its questions.
+
+  Attributes:
+    text: as written.
+    doc_tokens: its words, split at white space.
+  """
+
+  text: str
+  doc_tokens: Sequence[str]
+
+  @classmethod
+  def of(cls, text: str) -> "Context":
+    """Returns the context of a text."""
+    return cls(text, _WORD.findall(text))
+
+  @functools.cached_property
+  def char_starts(self) -> list[int]:
+    """Where in the text each word begins, in characters."""
+    return [match.start() for match in _WORD.finditer(self.text)]
+
+  def word_at(self, char: int) -> int:
+    """Returns the word at or before a character, -1 before the first."""
+    return bisect.bisect_right(self.char_starts, char) - 1
+
+
+@dataclasses.dataclass(frozen=True)
+class SquadExample:
+  """A question.
+
+  Attributes:
+    qas_id: its id.
+    question_text: as written.
+    context: where the answer is looked for.
+    answers: the texts of the accepted answers; None where the file has none.
+    is_impossible: whether there is no answer; None where the file does not
+      say, as in 1.1.
+    start_position: first word of the answer to train, -1 if there is none.
+    end_position: its last word.
+  """
+
+  qas_id: str
+  question_text: str
+  context: Context
+  answers: tuple[str, ...] | None
+  is_impossible: bool | None
+  start_position: int = -1
+  end_position: int = -1
+
+
+@dataclasses.dataclass(frozen=True)
+class _Node:
+  """A JSON value and where in the file it is."""
+
+  file: str
+  path: str
+  value: Any
+
+  def get(self, key: str, kind: type) -> "_Node":
+    """Returns a field that must be there and of a kind."""
+    if key not in self.value:
+      raise ValueError(
+        f"{self.file}: {self.path}{key} is missing; the file is not in the "
+        "format of SQuAD."
+      )
+    path = f"{self.path}{key}"
+    return _Node(self.file, path, self.value[key]).checked(kind)
+
+  def objects(self) -> list["_Node"]:
+    """Returns the elements of a list, each of which must be an object."""
+    return [
+      _Node(self.file, f"{self.path}[{i}].", value).checked(dict)
+      for i, value in enumerate(self.value)
+    ]
+
+  def checked(self, kind: type) -> "_Node":
+    """Returns itself if the value is of a kind."""
+    if not isinstance(self.value, kind):
+      found = _KINDS.get(type(self.value), repr(self.value))
+      raise ValueError(
+        f"{self.file}: {self.path.rstrip('.')} is {found}, expected "
+        f"{_KINDS[kind]}; the file is not in the format of SQuAD."
+      )
+    return self
+
+
+def read_squad_examples(
+  input_file: str,
+  is_training: bool,
+  version_2_with_negative: bool = False,
+  verbose_logging: bool = False,
+) -> list[SquadExample]:
+  """Reads the questions of a SQuAD file, in its order.
+
+  Args:
+    input_file: JSON.
+    is_training: whether to find the word positions of the answers. Questions
+      whose answer is not where the file says are left out, with a warning.
+    version_2_with_negative: whether a training file has questions without an
+      answer.
+    verbose_logging: whether to log every fault, not the first few.
+
+  Raises:
+    ValueError: naming the file and the path of the field that is missing, of
+      another type, out of bounds or not unique.
+    OSError: the file cannot be read.
+  """
+  examples = []
+  not_found = []
+  empty = []
+  paths = {}
+  for context, qa in _questions(input_file):
+    example = _example(context, qa)
+    _check_new(example, qa, paths)
+    if not example.question_text.strip():
+      empty.append(f"{qa.path}question is empty")
+    elif not context.doc_tokens:
+      empty.append(f"{qa.path.rpartition('qas[')[0]}context is empty")
+    if is_training:
+      example, fault = _located(example, qa, version_2_with_negative)
+      if fault:
+        not_found.append(fault)
+        continue
+    examples.append(example)
+  _report(input_file, empty, _EMPTY, verbose_logging)
+  _report(input_file, not_found, _NOT_FOUND, verbose_logging)
+  if not examples:
+    raise ValueError(f"{input_file} has no question that can be used.")
+  return examples
+
+
+def _questions(input_file: str) -> list[tuple[Context, _Node]]:
+  """Returns each question's node with its context."""
+  try:
+    with tf.io.gfile.GFile(input_file, "rb") as reader:
+      value = json.loads(reader.read())
+  except ValueError as error:
+    raise ValueError(f"{input_file} is not JSON: {error}.") from None
+  _Node(input_file, "the whole", value).checked(dict)
+  data = _Node(input_file, "", value).get("data", list)
+  questions = []
+  for article in data.objects():
+    for paragraph in article.get("paragraphs", list).objects():
+      text = paragraph.get("context", str).value
+      context = Context.of(text)
+      for qa in paragraph.get("qas", list).objects():
+        questions.append((context, qa))
+  return questions
+
+
+def _example(context: Context, qa: _Node) -> SquadExample:
+  """Returns a question, its answers not yet located."""
+  answers = None
+  if "answers" in qa.value:
+    answers = tuple(
+      answer.get("text", str).value
+      for answer in qa.get("answers", list).objects()
+    )
+  is_impossible = None
+  if "is_impossible" in qa.value:
+    is_impossible = qa.get("is_impossible", bool).value
+  return SquadExample(
+    qas_id=qa.get("id", str).value,
+    question_text=qa.get("question", str).value,
+    context=context,
+    answers=answers,
+    is_impossible=is_impossible,
+  )
+
+
+def _check_new(example: SquadExample, qa: _Node, paths: dict[str, str]) -> None:
+  """Raises ValueError for an id that is in paths, and adds it."""
+  first = paths.setdefault(example.qas_id, qa.path)
+  if first != qa.path:
+    raise ValueError(
+      f"{qa.file}: {qa.path}id is {example.qas_id!r}, and so is {first}id; "
+      "predictions are told apart by it, so make it unique."
+    )
+
+
+def _located(
+  example: SquadExample, qa: _Node, version_2_with_negative: bool
+) -> tuple[SquadExample, str]:
+  """Returns the question with its answer's words, and what is wrong or ""."""
+  if version_2_with_negative:
+    if example.is_impossible is None:
+      raise ValueError(
+        f"{qa.file}: {qa.path}is_impossible is missing; leave "
+        "--version_2_with_negative out for data of SQuAD 1.1."
+      )
+    if example.is_impossible:
+      return example, ""
+  answer = _only_answer(qa, version_2_with_negative)
+  text = answer.get("text", str).value
+  start = answer.get("answer_start", int).value
+  context = example.context
+  last = start + len(text) - 1
+  if max(start, last) >= len(context.text):
+    raise ValueError(
+      f"{qa.file}: {answer.path}answer_start is {start} and the answer of "
+      f"{len(text)} characters goes past its context of {len(context.text)}; "
+      "count in characters, not bytes."
+    )
+  start_position = context.word_at(start)
+  end_position = context.word_at(last)
+  # Before the first word is -1, with which some sets mark an answer that they
+  # did not find.
+  words = context.doc_tokens[start_position : end_position + 1]
+  there = " ".join(words) if start_position >= 0 else ""
+  cleaned_text = " ".join(tokenization.whitespace_tokenize(text))
+  if not cleaned_text or cleaned_text not in there:
+    path = answer.path.rstrip(".")
+    return example, f"{path}: {cleaned_text!r} is not in {there!r} at {start}"
+  located = dataclasses.replace(
+    example,
+    is_impossible=False,
+    start_position=start_position,
+    end_position=end_position,
+  )
+  return located, ""
+
+
+def _only_answer(qa: _Node, version_2_with_negative: bool) -> _Node:
+  """Returns the one answer that a question to be trained must have."""
+  answers = qa.get("answers", list).objects()
+  if len(answers) == 1:
+    return answers[0]
+  remedy = "keep one of them"
+  if not answers:
+    remedy = "give it one or mark it is_impossible"
+    if not version_2_with_negative:
+      remedy = "set --version_2_with_negative if the data are SQuAD 2.0's"
+  raise ValueError(
+    f"{qa.file}: {qa.path}answers has {len(answers)} answers; a question to "
+    f"train has exactly 1, so {remedy}."
+  )
+
+
+def _report(
+  input_file: str, faults: Sequence[str], what: str, verbose_logging: bool
+) -> None:
+  """Logs how many faults there are, and the first or all of them."""
+  if not faults:
+    return
+  logging.warning("%s: %d %s.", input_file, len(faults), what)
+  num_shown = len(faults) if verbose_logging else _MAX_REPORTED
+  for fault in faults[:num_shown]:
+    logging.warning("  %s", fault)
+  if len(faults) > num_shown:
+    logging.warning(
+      "  ... and %d more; --verbose_logging lists them.",
+      len(faults) - num_shown,
+    )
+
+
+def correct_answers(
+  examples: Sequence[SquadExample],
+) -> metrics.SquadAnswers | None:
+  """Returns what predictions are scored by; None for a file without answers.
+
+  A set counts as 2.0's where a question is marked impossible.
+  """
+  is_v2 = any(example.is_impossible for example in examples)
+  if any(example.answers is None for example in examples):
+    return None
+  if not is_v2 and not any(example.answers for example in examples):
+    return None
+  return metrics.SquadAnswers(
+    {example.qas_id: example.answers for example in examples}, is_v2
+  )

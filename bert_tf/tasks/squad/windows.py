@@ -1,0 +1,292 @@
+"""Cuts SQuAD's contexts into windows that fit the model, beside the question.
+
+A context that is too long gives several windows, doc_stride pieces apart.
+"""
+
+import dataclasses
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+
+import numpy as np
+import tensorflow as tf
+import tqdm
+
+from bert_tf import tokenization
+from bert_tf.data import records as features
+from bert_tf.tasks.squad import examples as squad_data
+
+_FIRST_UNIQUE_ID = 1000000000
+
+
+@dataclasses.dataclass(frozen=True)
+class WindowConfig:
+  """How long windows are, all in word pieces.
+
+  Attributes:
+    max_seq_length: a window with question and special tokens.
+    doc_stride: from the start of one window to the next one's.
+    max_query_length: what is kept of a question.
+
+  Raises:
+    ValueError: if they do not fit one another.
+  """
+
+  max_seq_length: int = 384
+  doc_stride: int = 128
+  max_query_length: int = 64
+
+  def __post_init__(self):
+    if self.max_seq_length <= self.max_query_length + 3:
+      raise ValueError(
+        f"max_seq_length {self.max_seq_length} must be greater than "
+        f"max_query_length {self.max_query_length} + 3, or nothing of the "
+        "context fits; raise the one or lower the other."
+      )
+    window = self.max_seq_length - self.max_query_length - 3
+    if not 0 < self.doc_stride <= window:
+      raise ValueError(
+        f"doc_stride {self.doc_stride} is not from 1 to {window}, which is "
+        f"what max_seq_length {self.max_seq_length} leaves of the context "
+        f"beside a question of max_query_length {self.max_query_length}; "
+        "change one of the three."
+      )
+
+
+@dataclasses.dataclass(frozen=True)
+class ContextPieces:
+  """A context in word pieces.
+
+  Attributes:
+    ids: int32 [pieces].
+    words: int32 [pieces]. The word that each is of.
+    first_pieces: int32 [words]. The first piece of, or after, each word.
+  """
+
+  ids: np.ndarray
+  words: np.ndarray
+  first_pieces: np.ndarray
+
+
+@dataclasses.dataclass(frozen=True)
+class InputFeatures:
+  """One window, which is one record.
+
+  Attributes:
+    unique_id: counted from 1000000000 over all windows.
+    example_index: number of its question.
+    doc_span_index: number among the question's windows.
+    input_ids: without padding: [CLS] question [SEP] context [SEP].
+    doc_offset: the position of the first piece of the context.
+    words: int32 [pieces]. The word of each piece of the context.
+    is_max_context: bool [pieces]. Whether no other window has more on both
+      sides of the piece.
+    start_position: first position of the answer, 0 without one in the window.
+    end_position: last position of the answer.
+    is_impossible: whether the question has no answer.
+  """
+
+  unique_id: int
+  example_index: int
+  doc_span_index: int
+  input_ids: Sequence[int]
+  doc_offset: int
+  words: np.ndarray
+  is_max_context: np.ndarray
+  start_position: int
+  end_position: int
+  is_impossible: bool
+
+
+class Windower:
+  """Makes windows; remembers the pieces of every context it has met.
+
+  That is eight bytes a word piece, of each context once.
+  """
+
+  def __init__(
+    self, tokenizer: tokenization.FullTokenizer, config: WindowConfig
+  ):
+    self._tokenizer = tokenizer
+    self._config = config
+    self._pieces: dict[squad_data.Context, ContextPieces] = {}
+    self._cls, self._sep = tokenizer.convert_tokens_to_ids(["[CLS]", "[SEP]"])
+
+  def windows(
+    self, examples: Iterable[squad_data.SquadExample]
+  ) -> Iterator[list[InputFeatures]]:
+    """Yields the windows of one example after the other.
+
+    A context without a single word piece has none.
+    """
+    unique_id = _FIRST_UNIQUE_ID
+    for example_index, example in enumerate(examples):
+      windows = self._windows(example, example_index, unique_id)
+      unique_id += len(windows)
+      yield windows
+
+  def _windows(
+    self, example: squad_data.SquadExample, example_index: int, unique_id: int
+  ) -> list[InputFeatures]:
+    """Returns the windows of one example, numbered from unique_id on."""
+    query = self._tokenizer.tokenize_to_ids(example.question_text)
+    query = query[: self._config.max_query_length]
+    pieces = self.context_pieces(example.context)
+    answer = self._answer_pieces(example, pieces)
+    head = [self._cls, *query, self._sep]
+    length = self._config.max_seq_length - len(query) - 3
+    spans = _spans(len(pieces.ids), length, self._config.doc_stride)
+    owners = _max_context_spans(spans, len(pieces.ids))
+    windows = []
+    for i, (first, end) in enumerate(spans):
+      start_position = end_position = 0
+      if answer and first <= answer[0] and answer[1] < end:
+        start_position = answer[0] - first + len(head)
+        end_position = answer[1] - first + len(head)
+      windows.append(
+        InputFeatures(
+          unique_id=unique_id + i,
+          example_index=example_index,
+          doc_span_index=i,
+          input_ids=[*head, *pieces.ids[first:end].tolist(), self._sep],
+          doc_offset=len(head),
+          words=pieces.words[first:end],
+          is_max_context=owners[first:end] == i,
+          start_position=start_position,
+          end_position=end_position,
+          is_impossible=bool(example.is_impossible),
+        )
+      )
+    return windows
+
+  def context_pieces(self, context: squad_data.Context) -> ContextPieces:
+    """Returns a context's word pieces, made when first asked for."""
+    pieces = self._pieces.get(context)
+    if pieces is None:
+      tokenize = self._tokenizer.tokenize_to_ids
+      ids = []
+      first_pieces = []
+      for word in context.doc_tokens:
+        first_pieces.append(len(ids))
+        ids += tokenize(word)
+      counts = np.diff([*first_pieces, len(ids)])
+      words = np.repeat(np.arange(len(counts), dtype=np.int32), counts)
+      pieces = ContextPieces(
+        np.array(ids, np.int32), words, np.array(first_pieces, np.int32)
+      )
+      self._pieces[context] = pieces
+    return pieces
+
+  def _answer_pieces(
+    self, example: squad_data.SquadExample, pieces: ContextPieces
+  ) -> tuple[int, int] | None:
+    """Returns the first and the last piece of the answer to train.
+
+    Its words may hold more than the answer, as in "(1895-1943)." for 1895:
+    the answer's own pieces are taken where they are found inside.
+    """
+    if example.start_position < 0:
+      return None
+    first = int(pieces.first_pieces[example.start_position])
+    last = len(pieces.ids) - 1
+    if example.end_position < len(pieces.first_pieces) - 1:
+      last = int(pieces.first_pieces[example.end_position + 1]) - 1
+    answer = self._tokenizer.tokenize_to_ids(example.answers[0])
+    inside = pieces.ids[first : last + 1].tolist()
+    for start in range(len(inside) - len(answer) + 1 if answer else 0):
+      if inside[start : start + len(answer)] == answer:
+        return first + start, first + start + len(answer) - 1
+    return first, last
+
+
+def _spans(
+  num_pieces: int, length: int, doc_stride: int
+) -> list[tuple[int, int]]:
+  """Returns (first piece, end) of each window of a context."""
+  spans = []
+  for first in range(0, num_pieces, doc_stride):
+    spans.append((first, min(first + length, num_pieces)))
+    if spans[-1][1] == num_pieces:
+      break
+  return spans
+
+
+def _max_context_spans(
+  spans: Sequence[tuple[int, int]], num_pieces: int
+) -> np.ndarray:
+  """Returns int [pieces]: the window with the most context of each piece.
+
+  That is the most on the shorter of both sides, and a little for the length
+  of the window; the first of equals.
+  """
+  owners = np.zeros(num_pieces, np.int32)
+  if len(spans) == 1:
+    return owners
+  best = np.full(num_pieces, -1.0)
+  for i, (first, end) in enumerate(spans):
+    left = np.arange(end - first)
+    # In float64 as the original: the sums decide between windows.
+    scores = np.minimum(left, left[::-1]) + 0.01 * (end - first)
+    is_better = scores > best[first:end]
+    best[first:end][is_better] = scores[is_better]
+    owners[first:end][is_better] = i
+  return owners
+
+
+def write_windows(
+  writer: features.RecordWriter,
+  examples: Sequence[squad_data.SquadExample],
+  windower: Windower,
+  max_seq_length: int,
+  is_training: bool,
+) -> None:
+  """Writes the windows of all examples as records.
+
+  Args:
+    writer: of the file.
+    examples: in the order to write.
+    windower: makes the windows.
+    max_seq_length: what windows are padded to.
+    is_training: whether to write the positions of the answers.
+  """
+  bar = tqdm.tqdm(
+    windower.windows(examples),
+    total=len(examples),
+    desc="cutting windows",
+    unit="question",
+    disable=not sys.stderr.isatty(),
+  )
+  for windows in bar:
+    for window in windows:
+      writer.write(encode(window, max_seq_length, is_training))
+
+
+def encode(
+  window: InputFeatures, max_seq_length: int, is_training: bool
+) -> bytes:
+  """Returns a window as a serialized `tf.train.Example`."""
+  num_tokens = len(window.input_ids)
+  padding = [0] * (max_seq_length - num_tokens)
+  num_context = num_tokens - window.doc_offset
+  int_features = {
+    "unique_ids": [window.unique_id],
+    "input_ids": [*window.input_ids, *padding],
+    "input_mask": [1] * num_tokens + padding,
+    "segment_ids": [0] * window.doc_offset + [1] * num_context + padding,
+  }
+  if is_training:
+    int_features["start_positions"] = [window.start_position]
+    int_features["end_positions"] = [window.end_position]
+    int_features["is_impossible"] = [int(window.is_impossible)]
+  return features.encode_example(features.encode_features(int_features, {}))
+
+
+def spec(
+  max_seq_length: int, is_training: bool
+) -> dict[str, tf.io.FixedLenFeature]:
+  """Returns what the model reads of a record: names, shapes, dtypes."""
+  ids = tf.io.FixedLenFeature([max_seq_length], tf.int64)
+  found = {"input_ids": ids, "input_mask": ids, "segment_ids": ids}
+  if is_training:
+    position = tf.io.FixedLenFeature([], tf.int64)
+    found |= {"start_positions": position, "end_positions": position}
+  return found

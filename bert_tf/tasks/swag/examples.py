@@ -1,0 +1,256 @@
+"""SWAG and other files of multiple choice, as examples."""
+
+import dataclasses
+import os
+import string
+from collections.abc import Sequence
+from typing import Any
+
+from bert_tf.data import tables as rows
+from bert_tf.data.tables import Column, Row
+
+# What a label is: the choice's number, from 0 or from 1, its letter from A, or
+# its text.
+LABEL_TYPES = ("number", "number_from_1", "letter", "text")
+
+
+@dataclasses.dataclass(frozen=True)
+class ChoiceTask:
+  """Files of multiple choice and their columns.
+
+  Attributes:
+    name: of the task, for errors.
+    file_format: "tsv", "csv" or "jsonl".
+    train: file below the task's folder that is trained on.
+    dev: file that is evaluated on.
+    test: file that is predicted; it needs no labels.
+    context: column of the text that is sentence A.
+    choices: columns of the choices; one column alone holds a list of them.
+    label: column of the label.
+    question: column of a text that sentence B begins with, before each choice;
+      None for none.
+    label_type: one of LABEL_TYPES.
+  """
+
+  name: str
+  file_format: str
+  train: str
+  dev: str
+  test: str
+  context: Column
+  choices: tuple[Column, ...]
+  label: Column
+  question: Column | None = None
+  label_type: str = "number"
+
+
+# Zellers et al. 2018. The endings go on with a second sentence that has begun;
+# sentence A is "the given sentence", sentence B "a possible continuation"
+# (Devlin et al. 2019, 4.4), so that beginning belongs to B.
+SWAG = ChoiceTask(
+  name="SWAG",
+  file_format="csv",
+  train="train.csv",
+  dev="val.csv",
+  test="test.csv",
+  context="sent1",
+  choices=("ending0", "ending1", "ending2", "ending3"),
+  label="label",
+  question="sent2",
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class ChoiceExample:
+  """A text and the choices of what follows it.
+
+  Attributes:
+    guid: names the example: its file and its line, counted from 0.
+    context: the text, sentence A.
+    question: what sentence B begins with, "" for nothing.
+    choices: at least two.
+    label: index of the right choice, or None if it is not known.
+  """
+
+  guid: str
+  context: str
+  question: str
+  choices: tuple[str, ...]
+  label: int | None = None
+
+  def continuations(self) -> list[str]:
+    """Returns sentence B of each choice."""
+    return [f"{self.question} {choice}".strip() for choice in self.choices]
+
+
+def own_task(
+  file_format: str,
+  context_column: str,
+  question_column: str | None,
+  choice_columns: Sequence[str],
+  label_column: str,
+  label_type: str,
+) -> ChoiceTask:
+  """Returns the task of train, dev and test files of one's own.
+
+  Args:
+    file_format: "tsv", "csv" or "jsonl"; the files end in it.
+    context_column: name of a column of the header, key of the JSON objects, or
+      number of a column from 0 of files without header.
+    question_column: of what sentence B begins with, or None.
+    choice_columns: a column a choice; in jsonl one key of a list will do.
+    label_column: of the label, which the test file need not have.
+    label_type: one of LABEL_TYPES.
+
+  Raises:
+    ValueError: for numbers and names together, a number in JSON lines, no
+      column of the context, the choices or the label, or a single choice.
+  """
+  if not all((context_column, label_column, choice_columns, *choice_columns)):
+    raise ValueError(
+      "name the columns of the files: --context_column, --choice_columns and "
+      "--label_column cannot be empty."
+    )
+  if file_format != "jsonl" and len(choice_columns) < 2:
+    raise ValueError(
+      f"--choice_columns={choice_columns[0]} is one choice; name a column for "
+      "each, with commas between them."
+    )
+  context, question, label, *choices = rows.columns(
+    file_format,
+    (context_column, question_column, label_column, *choice_columns),
+  )
+  if len(set(choices)) < len(choices):
+    raise ValueError(
+      f"--choice_columns={','.join(choice_columns)} names a column twice."
+    )
+  return ChoiceTask(
+    name="own data",
+    file_format=file_format,
+    train=f"train.{file_format}",
+    dev=f"dev.{file_format}",
+    test=f"test.{file_format}",
+    context=context,
+    choices=tuple(choices),
+    label=label,
+    question=question,
+    label_type=label_type,
+  )
+
+
+def read_examples(
+  data_dir: str,
+  file: str,
+  task: ChoiceTask,
+  has_labels: bool,
+  skip_bad_rows: bool = False,
+) -> list[ChoiceExample]:
+  """Reads one file of a task.
+
+  Args:
+    data_dir: folder of the task.
+    file: path below it.
+    task: what columns are read.
+    has_labels: whether labels are read.
+    skip_bad_rows: whether a row that is at fault is left out, counted and
+      logged, instead of being an error.
+
+  Raises:
+    ValueError: naming file and line: the header lacks a column, a row has
+      other columns, an empty context or choice, another number of choices
+      than the first row, or a label that is none of the choices; or if the
+      file holds no example.
+  """
+  path = os.path.join(data_dir, file)
+  prefix = os.path.splitext(file)[0]
+  needed = (task.context, *task.choices)
+  needed += () if task.question is None else (task.question,)
+  needed += (task.label,) if has_labels else ()
+  num_choices = None
+
+  def convert(line: int, row: Row) -> ChoiceExample:
+    nonlocal num_choices
+    choices = _choices(row, task)
+    if num_choices not in (None, len(choices)):
+      raise rows.BadRowError(
+        f"{len(choices)} choices, but {num_choices} in the rows before"
+      )
+    label = None
+    if has_labels:
+      label = label_id(rows.value(row, task.label), choices, task.label_type)
+    context = rows.text(row, task.context)
+    question = _question(row, task.question)
+    num_choices = len(choices)
+    return ChoiceExample(
+      f"{prefix}-{line - 1}", context, question, choices, label
+    )
+
+  table = rows.Table(path, task.file_format, needed, task.name)
+  examples = rows.read(table, convert, skip_bad_rows)
+  if not examples:
+    raise ValueError(f"{path} holds no example.")
+  return examples
+
+
+def label_id(value: Any, choices: Sequence[str], label_type: str) -> int:
+  """Returns the index of the choice that a label means.
+
+  Args:
+    value: a cell.
+    choices: of the same row.
+    label_type: one of LABEL_TYPES; a letter may be of either case.
+
+  Raises:
+    rows.BadRowError: for a label that is none of the choices, or several.
+  """
+  names = label_names(choices, label_type)
+  text = str(value).strip()
+  if label_type == "letter":
+    text = text.upper()
+  if names.count(text) != 1:
+    known = "" if label_type == "text" else f" {names[0]} to {names[-1]}"
+    what = "several" if text in names else "none"
+    raise rows.BadRowError(
+      f"label {value!r} is {what} of the {len(choices)} choices{known}; labels "
+      f"are read as --label_type={label_type}, there are also "
+      f"{', '.join(name for name in LABEL_TYPES if name != label_type)}"
+    )
+  return names.index(text)
+
+
+def label_names(choices: Sequence[str], label_type: str) -> list[str]:
+  """Returns what a label is called for each choice."""
+  if label_type == "text":
+    return [choice.strip() for choice in choices]
+  if label_type == "letter":
+    return list(string.ascii_uppercase[: len(choices)])
+  first = 1 if label_type == "number_from_1" else 0
+  return [str(first + i) for i in range(len(choices))]
+
+
+def _choices(row: Row, task: ChoiceTask) -> tuple[str, ...]:
+  """Returns the choices of a row; raises rows.BadRowError."""
+  if len(task.choices) > 1:
+    return tuple(rows.text(row, column) for column in task.choices)
+  column = task.choices[0]
+  choices = rows.value(row, column)
+  if not isinstance(choices, list) or len(choices) < 2:
+    raise rows.BadRowError(
+      f"column {column} is no list of two choices or more, but {choices!r}"
+    )
+  for choice in choices:
+    if not isinstance(choice, str) or not choice.strip():
+      raise rows.BadRowError(
+        f"a choice of column {column} is no text, but {choice!r}"
+      )
+  return tuple(choices)
+
+
+def _question(row: Row, column: Column | None) -> str:
+  """Returns what sentence B begins with, which may be nothing."""
+  if column is None:
+    return ""
+  question = rows.value(row, column)
+  if not isinstance(question, str):
+    raise rows.BadRowError(f"column {column} is no text, but {question!r}")
+  return question

@@ -1,0 +1,140 @@
+"""Examples of multiple choice as records, made once, and as batches."""
+
+from collections.abc import Sequence
+
+import tensorflow as tf
+from absl import logging
+
+from bert_tf import tokenization
+from bert_tf.data import input_pipeline, record_cache
+from bert_tf.data import records as features
+from bert_tf.tasks.swag.examples import ChoiceExample
+
+# Examples of each file that are logged as the model sees them.
+_NUM_LOGGED = 2
+
+
+def spec(max_seq_length: int, num_choices: int) -> input_pipeline.Spec:
+  """Returns the features of a record: names, shapes, dtypes.
+
+  Those of a classifier, but for C inputs of F word pieces instead of one.
+
+  Args:
+    max_seq_length: F.
+    num_choices: C.
+  """
+  ids = tf.io.FixedLenFeature([num_choices, max_seq_length], tf.int64)
+  return {
+    "input_ids": ids,
+    "input_mask": ids,
+    "segment_ids": ids,
+    "label_ids": tf.io.FixedLenFeature([1], tf.int64),
+    "is_real_example": tf.io.FixedLenFeature([1], tf.int64),
+  }
+
+
+def convert_example(
+  example: ChoiceExample,
+  tokenizer: tokenization.FullTokenizer,
+  max_seq_length: int,
+) -> bytes:
+  """Returns the serialized `tf.train.Example`; its features are those of spec.
+
+  Input i is [CLS] context [SEP] question choice_i [SEP], cut as every pair is:
+  from the end of the longer text. Without a label label_ids are 0.
+  """
+  marks = tokenizer.convert_tokens_to_ids(["[CLS]", "[SEP]"])
+  ids_a = tokenizer.tokenize_to_ids(example.context)
+  ints = {"label_ids": [example.label or 0], "is_real_example": [1]}
+  for text_b in example.continuations():
+    ids_b = tokenizer.tokenize_to_ids(text_b)
+    packed = features.pack(ids_a, ids_b, *marks, max_seq_length)
+    for name, values in packed.items():
+      ints.setdefault(name, []).extend(values)  # In the end [C*F].
+  return features.encode_example(features.encode_features(ints, {}))
+
+
+def write_records(
+  path: str,
+  examples: Sequence[ChoiceExample],
+  tokenizer: tokenization.FullTokenizer,
+  max_seq_length: int,
+) -> input_pipeline.RecordFiles:
+  """Writes a record an example, unless they are there already.
+
+  Args:
+    path: TFRecord file to write.
+    examples: what to convert, in this order.
+    tokenizer: of the model's vocabulary.
+    max_seq_length: word pieces a choice.
+  """
+  settings = {
+    "examples": record_cache.content_hash(
+      [(e.context, e.continuations(), e.label) for e in examples]
+    ),
+    **record_cache.tokenizer_settings(tokenizer),
+    "max_seq_length": max_seq_length,
+  }
+
+  def write_all(writer: features.RecordWriter) -> None:
+    for index, example in enumerate(examples):
+      if index < _NUM_LOGGED:
+        _log(example, tokenizer)
+      writer.write(convert_example(example, tokenizer, max_seq_length))
+
+  return record_cache.write(path, settings, write_all)
+
+
+def _log(example: ChoiceExample, tokenizer: tokenization.FullTokenizer) -> None:
+  """Logs the word pieces of an example; a star marks the right choice."""
+  context = " ".join(tokenizer.tokenize(example.context))
+  for i, text in enumerate(example.continuations()):
+    pieces = " ".join(tokenizer.tokenize(text))
+    mark = "*" if i == example.label else " "
+    logging.info("%s %s %s [SEP] %s", example.guid, mark, context, pieces)
+
+
+def training_batches(
+  records: input_pipeline.RecordFiles,
+  max_seq_length: int,
+  num_choices: int,
+  batch_size: int,
+  seed: int,
+  steps_done: int,
+  vocab_size: int,
+) -> tf.data.Dataset:
+  """Returns endless shuffled batches of like length, cut to their longest.
+
+  Args:
+    records: of `write_records`.
+    max_seq_length: F.
+    num_choices: C.
+    batch_size: examples, of C inputs each.
+    seed: of the order.
+    steps_done: steps whose batches are left out.
+    vocab_size: what every word-piece id must be below.
+  """
+  batches = input_pipeline.training_dataset(
+    records,
+    spec(max_seq_length, num_choices),
+    batch_size,
+    seed,
+    steps_done,
+    vocab_size,
+    group_by_length=True,
+  )
+  return input_pipeline.cut_padding(batches, max_seq_length)
+
+
+def batches_once(
+  records: input_pipeline.RecordFiles,
+  max_seq_length: int,
+  num_choices: int,
+  batch_size: int,
+  vocab_size: int,
+) -> tf.data.Dataset:
+  """Returns every example once, in order, in batches that are cut."""
+  batches = input_pipeline.finite_dataset(
+    records, spec(max_seq_length, num_choices), batch_size, vocab_size
+  )
+  return input_pipeline.cut_padding(batches, max_seq_length)

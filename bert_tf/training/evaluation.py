@@ -1,0 +1,170 @@
+"""Evaluation while training: the best weights so far, and when to stop."""
+
+import json
+import os
+from collections.abc import Callable, Mapping
+
+import tensorflow as tf
+from absl import logging
+
+from bert_tf import checkpoints
+from bert_tf.files import atomic
+
+Results = Mapping[str, float | int]
+
+# Below the folder of the run: the best checkpoint, its results, and this.
+BEST_DIR = "best"
+HISTORY_FILE = "evaluations.json"
+
+
+def is_better(metric: str, value: float, other: float) -> bool:
+  """Whether a value beats another: a loss is better lower, all else higher.
+
+  Nothing beats itself, and what is not a number beats nothing.
+  """
+  if metric.endswith("loss") or metric == "perplexity":
+    value, other = -value, -other
+  return value > other or (value == value and other != other)
+
+
+class PeriodicEvaluation:
+  """Evaluates every so many steps and keeps the best checkpoint apart.
+
+  What was evaluated up to `first_step` is known from the folder of the run,
+  so a resumed run finds the same best checkpoint and stops at the same step.
+
+  Args:
+    evaluate: evaluates the weights as they are.
+    output_dir: folder of the run.
+    every_steps: steps between two evaluations; 0 for none at all.
+    num_train_steps: steps in all; the last one is evaluated too.
+    metric: name of the result that decides.
+    patience: evaluations without a better one after which to stop; 0 for
+      never.
+    first_step: steps done before.
+
+  Raises:
+    ValueError: if the folder's best checkpoint is that of another metric.
+  """
+
+  def __init__(
+    self,
+    evaluate: Callable[[], Results] | None,
+    output_dir: str,
+    every_steps: int,
+    num_train_steps: int,
+    metric: str | None,
+    patience: int,
+    first_step: int,
+  ):
+    self._evaluate = evaluate
+    self._folder = os.path.join(output_dir, BEST_DIR)
+    self._every_steps = every_steps
+    self._num_train_steps = num_train_steps
+    self._metric = metric
+    self._patience = patience
+    self._evaluations = self._known(first_step) if every_steps else []
+
+  def steps_to_next(self, step: int) -> int:
+    """Returns the steps until the next evaluation, or until the end."""
+    left = self._num_train_steps - step
+    if not self._every_steps:
+      return left
+    return min(left, self._every_steps - step % self._every_steps)
+
+  def is_due(self, step: int) -> bool:
+    """Whether to evaluate after this step."""
+    is_last = step == self._num_train_steps
+    return bool(self._every_steps) and (
+      is_last or step % self._every_steps == 0
+    )
+
+  @property
+  def is_out_of_patience(self) -> bool:
+    """Whether enough evaluations in a row have brought nothing better."""
+    if not self._patience:
+      return False
+    rest = len(self._evaluations) - 1 - self._best_index()
+    return rest >= self._patience
+
+  def run(self, tensors: Mapping[str, tf.Tensor]) -> str:
+    """Evaluates once; keeps the weights if they are the best so far.
+
+    Args:
+      tensors: the model's weights by name, and `global_step`.
+
+    Returns:
+      What to log.
+
+    Raises:
+      ValueError: if the results lack the metric.
+    """
+    results = dict(self._evaluate())
+    if self._metric not in results:
+      raise ValueError(
+        f"best_metric {self._metric!r} is no result of this evaluation; use "
+        f"{', '.join(sorted(results.keys() - {checkpoints.GLOBAL_STEP}))}."
+      )
+    self._evaluations.append(results)
+    if self._best_index() == len(self._evaluations) - 1:
+      checkpoints.save(self._folder, tensors, keep_checkpoint_max=1)
+      atomic.write_lines(
+        os.path.join(self._folder, "best_eval_results.txt"),
+        (f"{name} = {value}" for name, value in results.items()),
+      )
+    history = {"metric": self._metric, "evaluations": self._evaluations}
+    atomic.write_lines(
+      os.path.join(self._folder, HISTORY_FILE), [json.dumps(history, indent=1)]
+    )
+    parts = [
+      f"{name} {value:.4g}"
+      for name, value in results.items()
+      if name != checkpoints.GLOBAL_STEP
+    ]
+    return (
+      f"evaluation at step {results[checkpoints.GLOBAL_STEP]}: "
+      f"{', '.join(parts)}; {self.best()}"
+    )
+
+  def best(self) -> str:
+    """Returns the best value so far and its step, in words; "" without."""
+    if not self._evaluations:
+      return ""
+    best = self._evaluations[self._best_index()]
+    return (
+      f"best {self._metric} {best[self._metric]:.4g} at step "
+      f"{best[checkpoints.GLOBAL_STEP]}"
+    )
+
+  def _best_index(self) -> int:
+    """Returns which evaluation is the best, the first among equals; -1."""
+    best = -1
+    for i, results in enumerate(self._evaluations):
+      value = results[self._metric]
+      if best < 0 or is_better(
+        self._metric, value, self._evaluations[best][self._metric]
+      ):
+        best = i
+    return best
+
+  def _known(self, first_step: int) -> list[dict[str, float | int]]:
+    """Returns the evaluations of earlier runs, up to a step."""
+    path = os.path.join(self._folder, HISTORY_FILE)
+    if not tf.io.gfile.exists(path):
+      return []
+    with tf.io.gfile.GFile(path) as reader:
+      history = json.loads(reader.read())
+    if history["metric"] != self._metric:
+      raise ValueError(
+        f"{self._folder} holds the best checkpoint by {history['metric']}, "
+        f"this run's best_metric is {self._metric}; set --best_metric="
+        f"{history['metric']} or choose another --output_dir."
+      )
+    known = [
+      results
+      for results in history["evaluations"]
+      if results[checkpoints.GLOBAL_STEP] <= first_step
+    ]
+    if known:
+      logging.info("%d evaluations are known.", len(known))
+    return known

@@ -1,0 +1,75 @@
+"""A SavedModel beside what ONNX and LiteRT make of it."""
+
+import os
+import statistics
+import tempfile
+import time
+from collections.abc import Mapping
+
+import tensorflow as tf
+
+from bert_tf.export.runtimes import conversion as other_runtimes
+from bert_tf.export.runtimes import ids_models
+from bert_tf.export.runtimes.ids_models import Run
+
+_BATCH_SIZES = (1, 8)
+_NUM_ROUNDS = 20
+
+
+def measure(saved_model: str, length: int) -> None:
+  """Prints size, difference and milliseconds, on one CPU thread each.
+
+  The runtimes take turns, so that what else the machine does slows all.
+
+  Args:
+    saved_model: folder of the SavedModel.
+    length: word pieces a row of the batch.
+  """
+  tf.config.threading.set_intra_op_parallelism_threads(1)
+  tf.config.threading.set_inter_op_parallelism_threads(1)
+  model = ids_models.IdsModel(saved_model)
+  sizes = {"SavedModel": _size(saved_model)}
+  differences = {"SavedModel": 0.0}
+  runs = {"SavedModel": model.run}
+  with tempfile.TemporaryDirectory() as folder:
+    for ending, runtime in other_runtimes.FORMATS.items():
+      for is_int8 in (False, True):
+        name = f"{ending} {'int8' if is_int8 else 'float32'}"
+        path = os.path.join(folder, f"{int(is_int8)}{ending}")
+        found = other_runtimes.convert(
+          other_runtimes.ConversionConfig(saved_model, path, is_int8)
+        )
+        sizes[name] = os.path.getsize(path)
+        differences[name] = max(found.values())
+        runs[name] = runtime.load(path, num_threads=1)
+    samples = [model.sample(size, length) for size in _BATCH_SIZES]
+    times = [_milliseconds(runs, inputs) for inputs in samples]
+  heads = "".join(f"{f'batch {size}, ms':>14}" for size in _BATCH_SIZES)
+  print(f"{f'length {length}':18}{'MB':>8}{'difference':>12}{heads}")
+  for name in runs:
+    columns = "".join(f"{column[name]:14.1f}" for column in times)
+    print(
+      f"{name:18}{sizes[name] / 1e6:8.1f}{differences[name]:12.1e}{columns}"
+    )
+
+
+def _size(saved_model: str) -> int:
+  """Returns the bytes of the graph and the variables."""
+  variables = os.path.join(saved_model, "variables", "variables.*")
+  paths = [os.path.join(saved_model, "saved_model.pb")]
+  paths += tf.io.gfile.glob(variables)
+  return sum(tf.io.gfile.stat(path).length for path in paths)
+
+
+def _milliseconds(
+  runs: Mapping[str, Run], inputs: ids_models.Inputs
+) -> dict[str, float]:
+  """Returns the median time of each runtime."""
+  seconds = {name: [] for name in runs}
+  for number in range(_NUM_ROUNDS + 1):
+    for name, run in runs.items():
+      start = time.perf_counter()
+      run(inputs)
+      if number:  # The first call of a size prepares.
+        seconds[name].append(time.perf_counter() - start)
+  return {name: 1e3 * statistics.median(s) for name, s in seconds.items()}

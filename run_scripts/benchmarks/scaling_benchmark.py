@@ -1,0 +1,176 @@
+"""What cutting a batch, shorter numbers and recomputing cost and save.
+
+Each setting takes the same steps on the same made-up records in a process of
+its own, so that its peak memory is its own.
+"""
+
+import json
+import os
+import resource
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from bert_tf import checkpoints, distribution, modeling
+from bert_tf.tasks import pretraining
+from bert_tf.training import estimator
+
+# The first one is what the others are compared with.
+SETTINGS = {
+  "1 device": {},
+  "2 logical devices": {"num_devices": 2},
+  "2 micro-batches": {"gradient_accumulation_steps": 2},
+  "4 micro-batches": {"gradient_accumulation_steps": 4},
+  "recompute": {"recompute": True},
+  "bfloat16": {"precision": "bfloat16"},
+  "float16": {"precision": "float16"},
+}
+
+# Word pieces of which one is predicted.
+_LENGTH_A_PREDICTION = 6
+
+
+def measure(
+  config: modeling.BertConfig, batch_size: int, length: int, num_steps: int
+) -> None:
+  """Prints a table of SETTINGS.
+
+  Args:
+    config: the model's sizes; its dropout is left out.
+    batch_size: examples a step.
+    length: word pieces an example.
+    num_steps: steps, of which the first compiles and is not timed.
+  """
+  title = f"{num_steps} x {batch_size} x {length}"
+  print(
+    f"{title:20}{'examples/s':>11}{'x':>6}{'peak MB':>9}{'x':>6}  "
+    "largest difference of a weight, its mean"
+  )
+  first = None
+  for name, settings in SETTINGS.items():
+    found = _in_a_process(
+      {
+        "config": config.to_dict(),
+        "batch_size": batch_size,
+        "length": length,
+        "num_steps": num_steps,
+        **settings,
+      }
+    )
+    first = first or found
+    differences = [
+      np.abs(found["weights"][n] - w) for n, w in first["weights"].items()
+    ]
+    largest = max(d.max() for d in differences)
+    mean = sum(d.sum() for d in differences) / sum(d.size for d in differences)
+    print(
+      f"{name:20}{found['speed']:11.1f}{found['speed'] / first['speed']:6.2f}"
+      f"{found['peak']:9.0f}{found['peak'] / first['peak']:6.2f}  "
+      f"{largest:.1e}, {mean:.1e}",
+      flush=True,
+    )
+
+
+def _in_a_process(settings: Mapping[str, Any]) -> dict[str, Any]:
+  """Returns speed, peak memory and weights of one setting."""
+  with tempfile.TemporaryDirectory() as folder:
+    done = subprocess.run(
+      [sys.executable, __file__, folder, json.dumps(settings)],
+      capture_output=True,
+      text=True,
+    )
+    if done.returncode:
+      raise ValueError(f"{dict(settings)} failed: {done.stderr[-1000:]}")
+    found = json.loads(done.stdout.splitlines()[-1])
+    reader = checkpoints.CheckpointReader(checkpoints.latest(folder))
+    weights = {
+      name: reader.get(name) for name in reader.shapes if "adam" not in name
+    }
+  return {**found, "weights": weights}
+
+
+def _batch(
+  config: modeling.BertConfig, batch_size: int, length: int, step: int
+) -> dict[str, np.ndarray]:
+  """Returns a made-up batch; how many words are masked differs by row."""
+  rng = np.random.default_rng(step)
+  num_predictions = length // _LENGTH_A_PREDICTION
+
+  def ints(limit: int, *shape: int) -> np.ndarray:
+    return rng.integers(limit, size=shape, dtype=np.int32)
+
+  num_masked = rng.integers(1, num_predictions + 1, (batch_size, 1))
+  is_masked = np.arange(num_predictions) < num_masked
+  return {
+    "input_ids": ints(config.vocab_size, batch_size, length),
+    "input_mask": np.ones((batch_size, length), np.int32),
+    "segment_ids": ints(2, batch_size, length),
+    "masked_lm_positions": ints(length, batch_size, num_predictions),
+    "masked_lm_ids": ints(config.vocab_size, batch_size, num_predictions),
+    "masked_lm_weights": is_masked.astype(np.float32),
+    "next_sentence_labels": ints(2, batch_size, 1),
+  }
+
+
+def _run(
+  folder: str,
+  config: Mapping[str, Any],
+  batch_size: int,
+  length: int,
+  num_steps: int,
+  num_devices: int = 1,
+  **settings: Any,
+) -> None:
+  """Takes the steps of one setting and prints what they took, as JSON."""
+  config = modeling.BertConfig.from_dict(
+    {
+      **config,
+      "hidden_dropout_prob": 0.0,
+      "attention_probs_dropout_prob": 0.0,
+    }
+  )
+  tf.config.set_logical_device_configuration(
+    tf.config.list_physical_devices("CPU")[0],
+    [tf.config.LogicalDeviceConfiguration()] * num_devices,
+  )
+  kind = "mirrored" if num_devices > 1 else "one"
+  train_config = estimator.TrainConfig(
+    output_dir=folder,
+    train_batch_size=batch_size,
+    learning_rate=1e-4,
+    num_train_steps=num_steps,
+    num_warmup_steps=num_steps // 10,
+    **settings,
+  )
+  spec = {
+    name: tf.TensorSpec(value.shape, value.dtype)
+    for name, value in _batch(config, batch_size, length, 0).items()
+  }
+  with distribution.create_strategy(kind).scope():
+    runner = pretraining.build_estimator(config, train_config)
+    step = runner.train_step.build(spec)
+    seconds = []
+    for number in range(num_steps):
+      batch = _batch(config, batch_size, length, number)
+      features = {name: tf.constant(value) for name, value in batch.items()}
+      start = time.perf_counter()
+      step(features)["loss"][0].numpy()
+      seconds.append(time.perf_counter() - start)
+    variables = checkpoints.training_variables(runner.model, runner.optimizer)
+    checkpoints.save(folder, {n: v.value for n, v in variables.items()}, 1)
+  peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3
+  # The median: other work on the machine slows some of them.
+  speed = batch_size / statistics.median(seconds[1:])
+  print(json.dumps({"speed": speed, "peak": peak}))
+
+
+if __name__ == "__main__":
+  os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+  _run(sys.argv[1], **json.loads(sys.argv[2]))

@@ -1,0 +1,464 @@
+import dataclasses
+import gzip
+import os
+import pathlib
+import random
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+import tensorflow as tf
+
+from bert_tf.data import pretraining_data, pretraining_shards
+
+ROOT = pathlib.Path(__file__).parents[2]
+HAND_MADE = ROOT / "tests" / "golden" / "pretraining"
+SCRIPT = ROOT / "run_scripts" / "create_pretraining_data.py"
+
+
+def start(*flags):
+  """Starts the script; its own group of processes."""
+  return subprocess.Popen(
+    [sys.executable, str(SCRIPT), *flags],
+    stderr=subprocess.PIPE,
+    text=True,
+    start_new_session=True,
+  )
+
+
+def last_line(text):
+  return text.strip().splitlines()[-1]
+
+
+@pytest.fixture
+def text(tmp_path):
+  """Twelve documents of words of the hand-made vocabulary."""
+  rng = random.Random(5)
+  words = "a the on sea fish light boat storm night wind wave old".split()
+  path = tmp_path / "text" / "text.txt"
+  path.parent.mkdir()
+  path.write_text(
+    "\n\n".join(
+      "\n".join(
+        " ".join(rng.choices(words, k=rng.randint(4, 12))) + "."
+        for _ in range(rng.randint(5, 15))
+      )
+      for _ in range(12)
+    )
+  )
+  return path
+
+
+@pytest.fixture
+def config():
+  return pretraining_data.PretrainingDataConfig(
+    str(HAND_MADE / "vocab.txt"), max_seq_length=32, dupe_factor=2
+  )
+
+
+def contents(folder):
+  """Name -> bytes of the data files of a folder."""
+  return {
+    path.name: path.read_bytes()
+    for path in sorted(pathlib.Path(folder).iterdir())
+    if not path.name.startswith(".")
+  }
+
+
+def hidden(folder):
+  return sorted(name for name in os.listdir(folder) if name[0] == ".")
+
+
+def test_the_data_do_not_depend_on_the_number_of_workers(
+  text, config, tmp_path
+):
+  for num_workers in (1, 2):
+    pretraining_shards.create(
+      config,
+      [str(text)],
+      str(tmp_path / str(num_workers) / "data"),
+      num_shards=3,
+      num_workers=num_workers,
+    )
+  alone = contents(tmp_path / "1")
+  assert list(alone) == [f"data-0000{i}-of-00003" for i in range(3)]
+  assert alone == contents(tmp_path / "2")
+  assert len(set(alone.values())) == 3
+
+
+def test_shards_of_a_gz_are_compressed(text, config, tmp_path):
+  for name in ("data", "data.gz"):
+    pretraining_shards.create(
+      config, [str(text)], str(tmp_path / "out" / name), 2
+    )
+  files = contents(tmp_path / "out")
+  for i in range(2):
+    name = f"data-0000{i}-of-00002"
+    assert gzip.decompress(files[f"{name}.gz"]) == files[name]
+
+
+def test_text_vocabulary_and_data_may_be_where_only_tensorflow_reads(
+  text, config, tmp_path
+):
+  # ram:// stands for gs://: Python's open() finds neither.
+  tf.io.gfile.copy(str(text), "ram://corpus/text.txt")
+  tf.io.gfile.copy(config.vocab_file, "ram://corpus/vocab.txt")
+  there = dataclasses.replace(config, vocab_file="ram://corpus/vocab.txt")
+  for made_of, files, folder in [
+    (config, [str(text)], str(tmp_path / "out")),
+    (there, ["ram://corpus/text.txt"], "ram://data"),
+  ]:
+    pretraining_shards.create(made_of, files, f"{folder}/data", 3)
+  here = contents(tmp_path / "out")
+  assert sorted(tf.io.gfile.listdir("ram://data")) == [
+    ".data.settings.json",
+    *here,
+  ]
+  for name, data in here.items():
+    with tf.io.gfile.GFile(f"ram://data/{name}", "rb") as reader:
+      assert reader.read() == data
+
+
+def test_the_seed_of_a_shard_is_a_recorded_hash():
+  # printf '12345/0' | sha256sum, and so on; the first sixteen digits.
+  assert pretraining_shards.shard_seed(12345, 0, 1) == 12345
+  assert pretraining_shards.shard_seed(12345, 0, 2) == 0x972F0D33477166FC
+  assert pretraining_shards.shard_seed(12345, 63, 64) == 0x5BB9EB98A9FDA816
+
+
+def test_resume_builds_what_is_missing_and_nothing_else(text, config, tmp_path):
+  def create(**flags):
+    return pretraining_shards.create(
+      config, [str(text)], str(tmp_path / "out" / "data"), 4, **flags
+    )
+
+  create()
+  whole = contents(tmp_path / "out")
+  lost = tmp_path / "out" / "data-00002-of-00004"
+  lost.unlink()
+  left = tmp_path / "out" / ".data-00002-of-00004.tmp-1"
+  left.write_bytes(b"half")
+  kept = tmp_path / "out" / "data-00001-of-00004"
+  kept.write_bytes(b"kept, not built again")
+  summary = create(resume=True)
+  assert kept.read_bytes() == b"kept, not built again"
+  assert lost.read_bytes() == whole[lost.name]
+  assert summary.num_shards_kept == 3
+  assert not left.exists()
+  create()
+  assert contents(tmp_path / "out") == whole
+
+
+@pytest.mark.parametrize(
+  ("changes", "flag"),
+  [
+    ({"max_seq_length": 40}, "max_seq_length"),
+    ({"random_seed": 1}, "random_seed"),
+    ({"no_nsp": True}, "no_nsp"),
+    ({"do_lower_case": False}, "do_lower_case"),
+    ({"vocab_file": "other"}, "vocab_file"),
+    ({"masking_config": {"mask_prob": 0.7, "keep_prob": 0.2}}, "mask_prob"),
+  ],
+)
+def test_resume_with_another_setting_names_the_flag(
+  changes, flag, text, config, tmp_path
+):
+  output = str(tmp_path / "out" / "data")
+  pretraining_shards.create(config, [str(text)], output, 2)
+  if "vocab_file" in changes:
+    other = tmp_path / "other.txt"
+    other.write_text((HAND_MADE / "vocab.txt").read_text() + "more\n")
+    changes = {"vocab_file": str(other)}
+  if "masking_config" in changes:
+    changes = {
+      "masking_config": dataclasses.replace(
+        config.masking_config, **changes["masking_config"]
+      )
+    }
+  with pytest.raises(ValueError, match=f"--{flag} differs from the run"):
+    pretraining_shards.create(
+      dataclasses.replace(config, **changes),
+      [str(text)],
+      output,
+      2,
+      resume=True,
+    )
+
+
+def test_resume_with_another_text_or_number_of_shards_is_refused(
+  text, config, tmp_path
+):
+  output = str(tmp_path / "out" / "data")
+  pretraining_shards.create(config, [str(text)], output, 2)
+  with pytest.raises(ValueError, match="--num_shards differs.*2 then, 3 now"):
+    pretraining_shards.create(config, [str(text)], output, 3, resume=True)
+  text.write_text(text.read_text() + "\nmore.\n")
+  with pytest.raises(ValueError, match="--input_file differs"):
+    pretraining_shards.create(config, [str(text)], output, 2, resume=True)
+  assert len(contents(tmp_path / "out")) == 2
+
+
+def test_resume_beside_files_of_unknown_origin_is_refused(
+  text, config, tmp_path
+):
+  output = tmp_path / "data"
+  output.write_bytes(b"by another program")
+  with pytest.raises(ValueError, match="cannot resume: .* is missing"):
+    pretraining_shards.create(config, [str(text)], str(output), resume=True)
+  assert output.read_bytes() == b"by another program"
+
+
+def test_a_new_run_leaves_no_shard_of_the_old_one_to_be_mixed_with(
+  text, config, tmp_path, monkeypatch
+):
+  output = str(tmp_path / "out" / "data")
+  pretraining_shards.create(config, [str(text)], output, 3)
+  build = pretraining_data.build_shard
+
+  def stop_at_the_second(shard, *args):
+    if shard.index == 1:
+      raise KeyboardInterrupt
+    return build(shard, *args)
+
+  monkeypatch.setattr(pretraining_data, "build_shard", stop_at_the_second)
+  other = dataclasses.replace(config, max_seq_length=24)
+  with pytest.raises(KeyboardInterrupt):
+    pretraining_shards.create(other, [str(text)], output, 3)
+  assert list(contents(tmp_path / "out")) == ["data-00000-of-00003"]
+  assert hidden(tmp_path / "out") == [".data.settings.json"]
+
+
+def test_a_new_run_of_one_file_keeps_the_old_one_until_it_is_whole(
+  text, config, tmp_path, monkeypatch
+):
+  output = tmp_path / "data"
+  pretraining_shards.create(config, [str(text)], str(output))
+  old = output.read_bytes()
+  encode = pretraining_data.encode_instance
+  calls = []
+
+  def stop_at_the_tenth(*args):
+    calls.append(args)
+    if len(calls) == 10:
+      raise KeyboardInterrupt
+    return encode(*args)
+
+  monkeypatch.setattr(pretraining_data, "encode_instance", stop_at_the_tenth)
+  other = dataclasses.replace(config, max_seq_length=24)
+  with pytest.raises(KeyboardInterrupt):
+    pretraining_shards.create(other, [str(text)], str(output))
+  assert output.read_bytes() == old
+  # The note is still the old file's, so the old settings resume to it.
+  again = pretraining_shards.create(
+    config, [str(text)], str(output), resume=True
+  )
+  assert again.num_shards_kept == 1
+
+
+def test_the_summary_counts_what_is_in_the_files(text, config, tmp_path):
+  summary = pretraining_shards.create(
+    config, [str(text)], str(tmp_path / "data"), 3
+  )
+  assert len(summary.output_files) == 3
+  parsed = [
+    tf.train.Example.FromString(record).features.feature
+    for record in tf.data.TFRecordDataset(
+      list(summary.output_files)
+    ).as_numpy_iterator()
+  ]
+
+  def total(name):
+    return sum(
+      sum(f[name].int64_list.value) + sum(f[name].float_list.value)
+      for f in parsed
+    )
+
+  assert summary.counts == pretraining_data.ShardCounts(
+    num_documents=12,
+    num_instances=len(parsed),
+    num_tokens=total("input_mask"),
+    num_masked=total("masked_lm_weights"),
+    num_random_next=total("next_sentence_labels"),
+  )
+  lines = "\n".join(summary.lines())
+  padding = 1 - total("input_mask") / (len(parsed) * 32)
+  masked = total("masked_lm_weights") / len(parsed)
+  assert f"{padding:.1%} of all positions" in lines
+  assert f"{masked:.2f} an instance" in lines
+
+
+def test_a_lone_document_is_warned_about(config, tmp_path, caplog):
+  text = tmp_path / "text.txt"
+  text.write_text("the old boat.\nthe night came.\n" * 5)
+  pretraining_shards.create(config, [str(text)], str(tmp_path / "data"))
+  assert "Only one document in 1 of 1 shards" in caplog.text
+
+
+def test_shards_of_another_count_are_warned_about(
+  text, config, tmp_path, caplog
+):
+  output = str(tmp_path / "data")
+  pretraining_shards.create(config, [str(text)], output, 3)
+  assert "another number of shards" not in caplog.text
+  pretraining_shards.create(config, [str(text)], output, 2)
+  assert "3 files of a run with another number of shards" in caplog.text
+
+
+@pytest.mark.parametrize(
+  ("output_file", "num_shards", "num_workers", "message"),
+  [
+    ("a,b", 2, 1, "names 2 files and num_shards is 2; give one name"),
+    ("a,a", 1, 1, "has an empty name or one twice"),
+    ("a,", 1, 1, "has an empty name or one twice"),
+    ("folder/", 1, 1, "folder/ is a folder"),
+    ("text/text.txt", 1, 1, "text.txt is an input file"),
+    ("a", 2, 3, "num_workers 3 must be from 1 to num_shards 2"),
+    ("a", 2, 0, "num_workers 0 must be from 1 to num_shards 2"),
+    ("a", 13, 1, "12 documents, fewer than num_shards 13"),
+  ],
+)
+def test_outputs_that_cannot_be_are_refused(
+  output_file,
+  num_shards,
+  num_workers,
+  message,
+  text,
+  config,
+  tmp_path,
+  monkeypatch,
+):
+  monkeypatch.chdir(tmp_path)
+  before = text.read_text()
+  with pytest.raises(ValueError, match=message):
+    pretraining_shards.create(
+      config, [str(text)], output_file, num_shards, num_workers
+    )
+  assert os.listdir(tmp_path) == ["text"]
+  assert text.read_text() == before
+
+
+def test_a_mistake_ends_the_script_in_one_clear_line(text, tmp_path):
+  not_utf8 = tmp_path / "latin.txt"
+  not_utf8.write_bytes("the café.\n".encode("latin-1"))
+  (tmp_path / "file").write_text("")
+  good = {
+    "input_file": str(text),
+    "output_file": str(tmp_path / "out" / "data"),
+    "vocab_file": str(HAND_MADE / "vocab.txt"),
+  }
+  mistakes = [
+    ({"input_file": str(tmp_path / "none*.txt")}, "none*.txt matches no file"),
+    ({"input_file": str(not_utf8)}, "latin.txt:1: not UTF-8"),
+    ({"output_file": str(tmp_path / "file" / "data")}, "file"),
+    ({"max_seq_lenth": "64"}, "max_seq_length"),
+  ]
+  for first in range(0, len(mistakes), 2):
+    started = [
+      (start(*[f"--{k}={v}" for k, v in {**good, **flags}.items()]), message)
+      for flags, message in mistakes[first : first + 2]
+    ]
+    for process, message in started:
+      error = process.communicate()[1]
+      assert process.returncode == 1, error
+      assert "Traceback" not in error
+      assert message in error
+  assert not (tmp_path / "out").exists()
+
+
+def wait_for(condition, process):
+  deadline = time.monotonic() + 300
+  while not condition():
+    assert process.poll() is None, process.stderr.read()
+    assert time.monotonic() < deadline
+    time.sleep(0.05)
+
+
+def group_is_gone(group):
+  try:
+    os.killpg(group, 0)
+  except ProcessLookupError:
+    return True
+  return False
+
+
+@pytest.mark.parametrize("num_workers", [1, 2])
+def test_ctrl_c_leaves_neither_half_files_nor_processes(
+  num_workers, text, tmp_path
+):
+  out = tmp_path / "out"
+  process = start(
+    f"--input_file={text}",
+    f"--output_file={out / 'data'}",
+    f"--vocab_file={HAND_MADE / 'vocab.txt'}",
+    f"--num_shards={num_workers}",
+    f"--num_workers={num_workers}",
+    "--dupe_factor=100000",
+  )
+  # One file replaces an old one at the end, and its note with it.
+  notes = [".data.settings.json"] if num_workers > 1 else []
+  wait_for(
+    lambda: out.exists() and len(hidden(out)) == len(notes) + num_workers,
+    process,
+  )
+  assert contents(out) == {}
+  # As a terminal does it: to the whole group.
+  os.killpg(process.pid, signal.SIGINT)
+  error = process.communicate(timeout=300)[1]
+  assert process.returncode == 130, error
+  assert last_line(error) == "interrupted"
+  assert "Traceback" not in error
+  assert contents(out) == {}
+  assert hidden(out) == notes
+  wait_for_end = time.monotonic() + 10
+  while not group_is_gone(process.pid) and time.monotonic() < wait_for_end:
+    time.sleep(0.05)
+  assert group_is_gone(process.pid)
+
+
+def test_a_killed_run_shows_no_file_and_resumes(text, tmp_path):
+  out = tmp_path / "out"
+  flags = [
+    f"--input_file={text}",
+    f"--output_file={out / 'data'}",
+    f"--vocab_file={HAND_MADE / 'vocab.txt'}",
+    "--num_shards=2",
+    "--max_seq_length=32",
+    "--dupe_factor=3000",
+  ]
+  process = start(*flags)
+  first, second = "data-00000-of-00002", "data-00001-of-00002"
+  wait_for(lambda: (out / first).exists(), process)
+  process.kill()
+  process.communicate()
+  assert list(contents(out)) == [first]
+  before = (out / first).stat().st_mtime_ns
+  config = pretraining_data.PretrainingDataConfig(
+    str(HAND_MADE / "vocab.txt"), max_seq_length=32, dupe_factor=3000
+  )
+  summary = pretraining_shards.create(
+    config, [str(text)], str(out / "data"), 2, resume=True
+  )
+  assert summary.num_shards_kept == 1
+  assert list(contents(out)) == [first, second]
+  assert (out / first).stat().st_mtime_ns == before
+  assert hidden(out) == [".data.settings.json"]
+
+
+def test_the_data_benchmark_prints_speed_and_ratio(text, tmp_path, run_script):
+  result = run_script(
+    "benchmarks/benchmark.py",
+    "data",
+    f"--input_file={text}",
+    f"--vocab_file={HAND_MADE / 'vocab.txt'}",
+    cwd=tmp_path,
+  )
+  assert result.returncode == 0, result.stderr
+  size, _, ours, noted, memory = result.stdout.splitlines()
+  assert "instances" in size
+  assert noted.split() == ["original,", "noted", "3,150", "1.0"]
+  speed, ratio = (float(x.replace(",", "")) for x in ours.split()[2:])
+  assert speed > 0 and ratio == pytest.approx(speed / 3150, abs=0.06)
+  assert 50 < float(memory.split()[-2].replace(",", "")) < 5000
+  assert os.listdir(tmp_path) == ["text"]

@@ -1,0 +1,243 @@
+"""run_classifier.py as a user runs it."""
+
+import json
+import pathlib
+import shutil
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from bert_tf import checkpoints
+from bert_tf.training import curves
+from tests import runs
+
+GOLDEN = pathlib.Path(__file__).resolve().parents[1] / "golden"
+CONFIG = {**runs.CONFIG, "hidden_size": 32, "intermediate_size": 64}
+
+
+def results(folder: pathlib.Path) -> dict[str, float]:
+  lines = (folder / "eval_results.txt").read_text().splitlines()
+  return {k: float(v) for k, v in (line.split(" = ") for line in lines)}
+
+
+def parsed(path) -> list[dict[str, list[int]]]:
+  """Returns the features of every record of a file of ints."""
+  records = tf.data.TFRecordDataset(str(path)).as_numpy_iterator()
+  return [
+    {
+      name: list(feature.int64_list.value)
+      for name, feature in sorted(
+        tf.train.Example.FromString(record).features.feature.items()
+      )
+    }
+    for record in records
+  ]
+
+
+@pytest.fixture(scope="module")
+def recorded_run(shared, tmp_path_factory, run_script):
+  """The folder of the run that was recorded of the original."""
+  folder = tmp_path_factory.mktemp("mnli")
+  result = run_script(
+    "run_classifier.py",
+    "--task_name=MNLI",
+    "--do_eval=true",
+    "--do_predict=true",
+    f"--data_dir={shared}/golden/classifier/data/MNLI",
+    f"--vocab_file={GOLDEN}/tiny/vocab.txt",
+    f"--bert_config_file={GOLDEN}/tiny_classifier/bert_config.json",
+    f"--init_checkpoint={GOLDEN}/tiny_classifier/bert_model.ckpt",
+    "--max_seq_length=64",
+    "--output_dir=out",
+    cwd=folder,
+  )
+  assert result.returncode == 0, result.stderr
+  return folder / "out"
+
+
+def test_evaluation_of_a_recorded_run_is_the_originals(shared, recorded_run):
+  recorded = results(shared / "golden/e2e/mnli")
+  ours = results(recorded_run)
+  assert list(ours) == list(recorded)
+  for name, value in recorded.items():
+    assert ours[name] == pytest.approx(value, abs=1e-5), name
+  assert parsed(recorded_run / "eval.tf_record") == parsed(
+    shared / "golden/e2e/mnli/eval.tf_record"
+  )
+
+
+def test_predictions_of_a_recorded_run_are_the_originals(shared, recorded_run):
+  recorded = np.loadtxt(shared / "golden/e2e/mnli/test_results.tsv")
+  ours = np.loadtxt(recorded_run / "test_results.tsv")
+  assert recorded.shape == (11, 3)
+  np.testing.assert_allclose(ours, recorded, atol=1e-5)
+  labels = ["contradiction", "entailment", "neutral"]
+  likeliest = [labels[i] for i in recorded.argmax(axis=-1)]
+  lines = (recorded_run / "predictions.jsonl").read_text().splitlines()
+  predictions = [json.loads(line) for line in lines]
+  assert [p["id"] for p in predictions] == [f"test-{i}" for i in range(11)]
+  assert [p["label"] for p in predictions] == likeliest
+  for prediction, row in zip(predictions, recorded):
+    assert list(prediction["probabilities"]) == labels
+    np.testing.assert_allclose(
+      list(prediction["probabilities"].values()), row, atol=1e-5
+    )
+  submitted = (recorded_run / "MNLI-m.tsv").read_text().splitlines()
+  assert submitted[0] == "index\tprediction"
+  assert submitted[1:] == [f"{i}\t{label}" for i, label in enumerate(likeliest)]
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+  """A folder with pairs that are alike or not, config and vocabulary."""
+  folder = tmp_path_factory.mktemp("data")
+  rows = [
+    {"a": f"{a} " * n, "b": f"{b} " * n, "same": a == b}
+    for n in (1, 2, 3, 4)
+    for a in ("of", "and", "the", "in")
+    for b in ("of", "and", "the", a)
+  ]
+  for name in ("train", "dev", "test"):
+    lines = "".join(json.dumps(row) + "\n" for row in rows)
+    (folder / f"{name}.jsonl").write_text(lines)
+  (folder / "config.json").write_text(json.dumps(CONFIG))
+  shutil.copy(GOLDEN / "tiny" / "vocab.txt", folder / "vocab.txt")
+  return folder
+
+
+FLAGS = [
+  "--task_name=jsonl",
+  "--text_a_column=a",
+  "--text_b_column=b",
+  "--label_column=same",
+  "--data_dir=.",
+  "--bert_config_file=config.json",
+  "--vocab_file=vocab.txt",
+  "--max_seq_length=16",
+  "--do_train",
+]
+
+
+def test_training_on_ones_own_pairs_learns_them(data, run_script):
+  result = run_script(
+    "run_classifier.py",
+    *FLAGS,
+    "--do_eval",
+    "--do_predict",
+    "--output_dir=out",
+    "--train_batch_size=16",
+    "--learning_rate=3e-3",
+    "--num_train_epochs=100",
+    "--save_checkpoints_steps=200",
+    cwd=data,
+  )
+  assert result.returncode == 0, result.stderr
+  losses = curves.read(str(data / "out"))["loss"]
+  assert losses[400] < 0.5 * losses[100]
+  assert results(data / "out")["eval_accuracy"] > 0.9
+  label_map = json.loads((data / "out" / "label_map.json").read_text())
+  assert label_map["labels"] == ["false", "true"]
+  lines = (data / "out" / "predictions.jsonl").read_text().splitlines()
+  first = json.loads(lines[0])
+  assert (first["text"], first["text_b"], first["label"]) == (
+    "of ",
+    "of ",
+    "true",
+  )
+  assert "train-0: of [SEP] of -> true" in result.stderr
+
+
+def test_a_mistake_ends_in_one_clear_line(data, run_script):
+  with (data / "train.jsonl").open() as reader:
+    lines = reader.readlines()
+  lines[2] = '{"a": "", "b": "of", "same": true}\n'
+  (data / "bad").mkdir()
+  (data / "bad" / "train.jsonl").write_text("".join(lines))
+  result = run_script(
+    "run_classifier.py",
+    *FLAGS,
+    "--data_dir=bad",
+    "--output_dir=none",
+    cwd=data,
+  )
+  assert result.returncode == 1
+  assert "Traceback" not in result.stderr
+  assert result.stderr.splitlines()[-1] == (
+    "run_classifier.py: error: bad/train.jsonl:3: column a is no text, but ''"
+  )
+  assert not (data / "none").exists()
+
+
+def test_a_flag_of_ones_own_data_is_refused_with_an_official_task(
+  data, run_script
+):
+  result = run_script(
+    "run_classifier.py",
+    *FLAGS,
+    "--task_name=mrpc",
+    "--output_dir=none",
+    cwd=data,
+  )
+  assert result.returncode == 1
+  assert result.stderr.splitlines()[-1].endswith(
+    "--text_a_column means nothing to --task_name=mrpc; leave it out."
+  )
+
+
+@pytest.mark.slow
+def test_a_sweep_evaluates_while_training_and_stops_early(data, run_script):
+  flags = [flag for flag in FLAGS if "text_b_column" not in flag]
+  result = run_script(
+    "run_classifier.py",
+    *flags,
+    "--do_eval",
+    "--output_dir=sweep",
+    "--max_seq_length=5",
+    "--long_text=windows",
+    "--grid=train_batch_size=32;learning_rate=1e-3,1e-12",
+    "--num_runs=2",
+    "--seed=3",
+    "--num_train_epochs=8",
+    "--eval_every_steps=2",
+    "--best_metric=eval_accuracy",
+    "--early_stopping_patience=2",
+    "--freeze_layers=0",
+    "--keep_checkpoint_max=1",
+    cwd=data,
+  )
+  assert result.returncode == 0, result.stderr
+  header, *rows = (data / "sweep" / "sweep_results.tsv").read_text().split("\n")
+  assert header.split("\t")[:8] == [
+    "train_batch_size",
+    "learning_rate",
+    "num_train_epochs",
+    "num_runs",
+    "eval_accuracy_mean",
+    "eval_accuracy_std",
+    "eval_accuracy_best",
+    "best_run",
+  ]
+  assert len([row for row in rows if row]) == 2
+  # What learns nothing is as good as at its first evaluation, of step 2.
+  idle = data / "sweep" / "batch_32_rate_1e-12" / "run_1"
+  assert results(idle)["global_step"] == 6
+  assert (idle / "best" / "model.ckpt-2.index").exists()
+  assert "Stopped early at step 6 of " in result.stderr
+  shapes = checkpoints.CheckpointReader(str(idle / "model.ckpt-6")).shapes
+  assert "bert/pooler/dense/bias/adam_m" in shapes
+  assert "bert/embeddings/word_embeddings/adam_m" not in shapes
+  # Of 64 texts of 1 to 4 words, with room for 3, those of 4 make two windows.
+  assert "80 training examples, 20 steps of 32" in result.stderr
+
+
+def test_every_flag_of_the_original_has_its_default(run_script, tmp_path):
+  result = run_script("run_classifier.py", "--helpxml", cwd=tmp_path)
+  help_text = result.stdout[result.stdout.index("<?xml") :]
+  found = {}
+  for flag in ElementTree.fromstring(help_text).iter("flag"):
+    found[flag.findtext("name")] = flag.findtext("default")
+  for name, default in {**runs.ORIGINAL_DEFAULTS, "task_name": None}.items():
+    expected = "" if default is None else str(default).lower()
+    assert (found[name] or "").lower() == expected, name

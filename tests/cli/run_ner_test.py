@@ -1,0 +1,534 @@
+"""run_ner.py from CoNLL columns to scores: training, files, mistakes."""
+
+import dataclasses
+import json
+import pathlib
+import random
+import shutil
+import sys
+import xml.etree.ElementTree
+
+import numpy as np
+import pytest
+
+from bert_tf import checkpoints
+from bert_tf.tasks.classification import label_map
+from bert_tf.tasks.classification import task as classification
+from bert_tf.tasks.ner import examples as ner_data
+from bert_tf.tasks.ner import task as ner
+from bert_tf.training import curves, estimator
+from tests import classification_test, runs
+
+GOLDEN = pathlib.Path(__file__).resolve().parents[1] / "golden"
+CONFIG = {**runs.CONFIG, "hidden_size": 32, "intermediate_size": 64}
+WORDS = "the of and a in to is was for on as by with at from".split()
+# Always these tags; the last one is of two word pieces more.
+NAMES = [
+  (["madonna", "school"], ["B-PER", "I-PER"]),
+  (["richmond"], ["B-LOC"]),
+  (["mississippix", "creek"], ["B-LOC", "I-LOC"]),
+]
+
+
+def made_sentences(num_sentences, seed):
+  """Returns (words, IOB2 tags) with up to two names, one after the other."""
+  rng = random.Random(seed)
+  found = []
+  for _ in range(num_sentences):
+    words = rng.choices(WORDS, k=rng.randrange(1, 8))
+    tags = ["O"] * len(words)
+    start = rng.randrange(len(words) + 1)
+    for names, name_tags in rng.choices(NAMES, k=rng.randrange(3)):
+      words[start:start], tags[start:start] = names, name_tags
+    found.append((words, tags))
+  return found
+
+
+def iob1(tags):
+  """Written from the definition: B- only after an entity of the type."""
+  before = ["O", *tags]
+  return [
+    "I" + t[1:] if t[0] == "B" and previous[1:] != t[1:] else t
+    for t, previous in zip(tags, before)
+  ]
+
+
+def conll(found, scheme=list):
+  """Returns the text of a file, ten sentences a document."""
+  lines = []
+  for i, (words, tags) in enumerate(found):
+    if i % 10 == 0:
+      lines.append("-DOCSTART- -X- O\n")
+    lines += [f"{w} NN {t}" for w, t in zip(words, scheme(tags))] + [""]
+  return "\n".join(lines) + "\n"
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+  """A folder with config, vocabulary, and files of both schemes."""
+  folder = tmp_path_factory.mktemp("data")
+  (folder / "config.json").write_text(json.dumps(CONFIG))
+  shutil.copy(GOLDEN / "tiny" / "vocab.txt", folder / "vocab.txt")
+  (folder / "train.txt").write_text(conll(made_sentences(120, 1), iob1))
+  (folder / "dev.txt").write_text(conll(made_sentences(30, 2)))
+  (folder / "test.txt").write_text(conll(made_sentences(30, 3)))
+  return folder
+
+
+def train_config(output_dir, **changes):
+  return estimator.TrainConfig(
+    **{
+      "output_dir": str(output_dir),
+      "train_batch_size": 16,
+      "learning_rate": 3e-3,
+      "num_train_steps": 1,
+      "num_warmup_steps": 0,
+      "log_every_steps": 15,
+      "use_xla": False,
+      **changes,
+    }
+  )
+
+
+def ner_config(data, output_dir, train=(), **changes):
+  return ner.NerConfig(
+    **{
+      "bert_config_file": str(data / "config.json"),
+      "vocab_file": str(data / "vocab.txt"),
+      "data_dir": str(data),
+      "max_seq_length": 24,
+      "train": train_config(output_dir, **dict(train)),
+      **changes,
+    }
+  )
+
+
+def results(path):
+  lines = path.read_text().splitlines()
+  return {k: float(v) for k, v in (line.split(" = ") for line in lines)}
+
+
+def columns(path):
+  """The cells of the lines with words, without -DOCSTART-."""
+  lines = path.read_text().splitlines()
+  return [x.split() for x in lines if x and not x.startswith("-DOCSTART-")]
+
+
+@pytest.fixture(scope="module")
+def trained(data, run_script):
+  """The folder of a run of the script that did all there is."""
+  result = run_script(
+    "run_ner.py",
+    "--bert_config_file=config.json",
+    "--vocab_file=vocab.txt",
+    "--data_dir=.",
+    f"--test_file={data}/test.txt",
+    "--output_dir=out",
+    "--do_train",
+    "--do_eval",
+    "--do_predict",
+    "--max_seq_length=24",
+    "--train_batch_size=16",
+    "--learning_rate=3e-3",
+    "--num_train_epochs=20",
+    "--eval_every_steps=60",
+    "--log_every_steps=15",
+    "--use_xla=false",
+    cwd=data,
+  )
+  assert result.returncode == 0, result.stderr
+  return data / "out", result.stderr
+
+
+def test_training_learns_the_entities(trained):
+  folder, log = trained
+  # int(120 sentences / 16 a batch * 20 epochs), a tenth of them warm-up.
+  assert "120 training windows, 150 steps of 16, 15 of them warm-up" in log
+  losses = curves.read(str(folder))["loss"]
+  assert losses[150] < 0.1 * losses[15]
+  found = results(folder / "eval_results.txt")
+  for name in ("f1", "precision", "recall", "PER_f1", "LOC_f1"):
+    assert found[name] == 1.0
+  assert found["eval_accuracy"] == 1.0
+  assert found["eval_loss"] < 0.1
+  assert found["global_step"] == 150
+  # The means over words and over batches, whose last one is smaller.
+  assert found["loss"] == pytest.approx(found["eval_loss"], abs=0.05)
+  assert results(folder / "test_results.txt")["f1"] == 1.0
+
+
+def test_predictions_stand_beside_the_words_and_tags_of_the_file(trained, data):
+  folder, _ = trained
+  for name, file, seed in (("eval", "dev", 2), ("test", "test", 3)):
+    path = folder / f"{name}_predictions.txt"
+    gold = [
+      [word, tag, tag]
+      for words, tags in made_sentences(30, seed)
+      for word, tag in zip(words, tags)
+    ]
+    assert columns(path) == gold
+    # Blank lines and documents are those of the file.
+    ours = path.read_text().splitlines()
+    theirs = (data / f"{file}.txt").read_text().splitlines()
+    starts = [line.startswith("-DOCSTART-") for line in theirs]
+    assert [line.startswith("-DOCSTART- O O") for line in ours] == starts
+    assert [bool(line) for line in ours] == [bool(line) for line in theirs]
+
+
+def test_a_run_leaves_these_files(trained):
+  folder, _ = trained
+  assert {
+    p.name
+    for p in folder.iterdir()
+    if "tfevents" not in p.name and "ckpt" not in p.name
+  } == {
+    "bert_config.json",
+    "best",
+    "checkpoint",
+    "eval",
+    "eval.tf_record",
+    "eval_predictions.txt",
+    "eval_results.txt",
+    "label_map.json",
+    "predict.tf_record",
+    "test_predictions.txt",
+    "test_results.txt",
+    "train.tf_record",
+  }
+  assert json.loads((folder / "label_map.json").read_text()) == {
+    "task_name": "ner",
+    "problem_type": "words",
+    "labels": ["O", "B-LOC", "I-LOC", "B-PER", "I-PER"],
+  }
+  history = json.loads((folder / "best" / "evaluations.json").read_text())
+  assert history["metric"] == "f1"
+  steps = [found["global_step"] for found in history["evaluations"]]
+  assert steps == [60, 120, 150]
+  shapes = checkpoints.CheckpointReader(str(folder / "model.ckpt-150")).shapes
+  assert shapes["output_weights"] == (5, 32)
+  assert shapes["output_bias"] == (5,)
+  # Nothing of the loss reaches the pooler.
+  assert "output_weights/adam_m" in shapes
+  assert "bert/pooler/dense/kernel/adam_m" not in shapes
+
+
+def test_prediction_alone_takes_the_labels_of_the_run(trained, data, tmp_path):
+  folder, _ = trained
+  shutil.copytree(folder, tmp_path / "out")
+  words = [words for words, _ in made_sentences(4, 5)]
+  text = "\n\n".join("\n".join(sentence) for sentence in words)
+  (tmp_path / "words.txt").write_text(text)
+  shutil.copy(data / "config.json", tmp_path / "config.json")
+  shutil.copy(data / "vocab.txt", tmp_path / "vocab.txt")
+  (tmp_path / "out" / "test_results.txt").unlink()
+  with pytest.MonkeyPatch.context() as patch:
+    # What has no tags needs no seqeval.
+    patch.setitem(sys.modules, "seqeval.metrics", None)
+    found = ner.run(
+      ner_config(
+        tmp_path, tmp_path / "out", do_predict=True, test_file="words.txt"
+      )
+    )
+  assert found == {}
+  expected = [
+    [word, tag]
+    for words, tags in made_sentences(4, 5)
+    for word, tag in zip(words, tags)
+  ]
+  assert columns(tmp_path / "out" / "test_predictions.txt") == expected
+  assert not (tmp_path / "out" / "test_results.txt").exists()
+
+
+def test_results_are_returned_those_of_the_test_file_by_its_name(
+  trained, data, tmp_path
+):
+  folder, _ = trained
+  shutil.copytree(folder, tmp_path / "out")
+  found = ner.run(
+    ner_config(data, tmp_path / "out", do_eval=True, do_predict=True)
+  )
+  assert found["f1"] == found["test_f1"] == found["test_accuracy"] == 1.0
+  assert found["global_step"] == 150
+
+
+def test_scores_and_loss_are_of_every_word_whatever_the_windows(data, tmp_path):
+  # Untrained: the tags are wrong in many ways.
+  text = conll(made_sentences(20, 7) + [(["madonna"] * 50, ["B-PER"] * 50)])
+  (tmp_path / "dev.txt").write_text(text)
+  found = []
+  for size in (1, 7):
+    changes = {"dev_file": str(tmp_path / "dev.txt"), "eval_batch_size": size}
+    ner.run(ner_config(data, tmp_path / "out", do_eval=True, **changes))
+    found.append(results(tmp_path / "out" / "eval_results.txt"))
+  rows = columns(tmp_path / "out" / "eval_predictions.txt")
+  assert len(rows) == sum(len(words) for words, _ in made_sentences(20, 7)) + 50
+  right = np.mean([gold == predicted for _, gold, predicted in rows])
+  assert found[0]["eval_accuracy"] == pytest.approx(right)
+  for name in ("eval_accuracy", "eval_loss", "f1"):
+    assert found[0][name] == pytest.approx(found[1][name], rel=1e-5)
+
+
+def context_file(num_documents, seed):
+  """Documents of two sentences; the first one decides on the name's type."""
+  rng = random.Random(seed)
+  lines = []
+  for _ in range(num_documents):
+    word, type_ = rng.choice([("the", "PER"), ("of", "LOC")])
+    lines += ["-DOCSTART- O", "", f"{word} O", f"{rng.choice('abc')} O", ""]
+    lines += [f"{rng.choice('abc')} O", f"his I-{type_}", ""]
+  return "\n".join(lines)
+
+
+def test_document_context_tells_what_the_sentence_alone_does_not(
+  data, tmp_path
+):
+  for name, seed in (("train", 1), ("dev", 2)):
+    (tmp_path / f"{name}.txt").write_text(context_file(80, seed))
+  changes = {"do_train": True, "do_eval": True, "num_train_epochs": 12.0}
+  found = {}
+  for context in (False, True):
+    config = ner_config(
+      data,
+      tmp_path / f"out_{context}",
+      train={"learning_rate": 5e-3},
+      document_context=context,
+      max_seq_length=8,
+      **changes,
+    )
+    found[context] = ner.run(
+      dataclasses.replace(config, data_dir=str(tmp_path))
+    )
+  # Where it is not known, at best the type that comes more often is right.
+  assert found[False]["f1"] < 0.7
+  assert found[True]["f1"] == 1.0
+
+
+@pytest.mark.slow
+def test_a_stopped_training_scores_nothing_and_goes_on_to_the_same_weights(
+  data, tmp_path, monkeypatch
+):
+  changes = {"do_train": True, "do_eval": True, "num_train_epochs": 1.0}
+  whole = ner.run(ner_config(data, tmp_path / "whole", **changes))
+  step = estimator.Estimator._check_loss
+
+  def stop(self, steps_done, loss):
+    step(self, steps_done, loss)
+    if steps_done == 3:
+      raise KeyboardInterrupt
+
+  train = {"save_checkpoints_steps": 2, "iterations_per_loop": 1}
+  config = ner_config(data, tmp_path / "out", train=train, **changes)
+  with monkeypatch.context() as patch:
+    patch.setattr(estimator.Estimator, "_check_loss", stop)
+    with pytest.raises(KeyboardInterrupt):
+      ner.run(config)
+  assert not (tmp_path / "out" / "eval_results.txt").exists()
+  assert ner.run(config) == pytest.approx(whole, rel=1e-6)
+  one, other = (
+    checkpoints.CheckpointReader(str(tmp_path / name / "model.ckpt-7"))
+    for name in ("whole", "out")
+  )
+  for name in one.shapes:
+    np.testing.assert_array_equal(one.get(name), other.get(name))
+
+
+def test_a_signal_ends_the_run_without_results(data, tmp_path, monkeypatch):
+  def train(self, *unused):
+    self.was_interrupted = True
+
+  monkeypatch.setattr(estimator.Estimator, "train", train)
+  config = ner_config(data, tmp_path, do_train=True, do_predict=True)
+  assert ner.run(config) is None
+  assert not (tmp_path / "test_predictions.txt").exists()
+
+
+@pytest.mark.slow
+def test_several_seeds_give_mean_and_spread(data, tmp_path, run_script):
+  result = run_script(
+    "run_ner.py",
+    f"--data_dir={data}",
+    f"--bert_config_file={data}/config.json",
+    f"--vocab_file={data}/vocab.txt",
+    "--output_dir=out",
+    "--do_train",
+    "--do_eval",
+    "--do_predict",
+    "--max_seq_length=24",
+    "--learning_rate=3e-3",
+    "--use_xla=false",
+    "--num_runs=2",
+    cwd=tmp_path,
+  )
+  assert result.returncode == 0, result.stderr
+  lines = (tmp_path / "out" / "sweep_results.tsv").read_text().splitlines()
+  row = dict(zip(*(line.split("\t") for line in lines)))
+  for column, file in (("f1", "eval"), ("test_f1", "test")):
+    values = [
+      results(tmp_path / "out" / f"run_{i}" / f"{file}_results.txt")["f1"]
+      for i in range(2)
+    ]
+    assert float(row[f"{column}_mean"]) == pytest.approx(np.mean(values))
+    spread = np.std(values, ddof=1)
+    assert float(row[f"{column}_std"]) == pytest.approx(spread, abs=1e-6)
+  assert row["num_runs"] == "2"
+
+
+def test_flags_have_these_defaults(tmp_path, run_script):
+  result = run_script("run_ner.py", "--helpxml", cwd=tmp_path)
+  found = {
+    flag.findtext("name"): flag.findtext("default") or None
+    for flag in xml.etree.ElementTree.fromstring(result.stdout).iter("flag")
+  }
+  expected = {
+    "train_file": "train.txt",
+    "dev_file": "dev.txt",
+    "test_file": "test.txt",
+    "word_column": "0",
+    "tag_column": "-1",
+    "tag_scheme": "auto",
+    "document_context": "false",
+    "do_lower_case": "true",
+    "max_seq_length": "128",
+    "train_batch_size": "32",
+    "eval_batch_size": "8",
+    "predict_batch_size": "8",
+    "learning_rate": "5e-05",
+    "num_train_epochs": "3.0",
+    "num_runs": "1",
+  }
+  assert {name: found[name] for name in expected} == expected
+
+
+def with_file(name, text):
+  """Changes that put a file of this text in the place of another."""
+
+  def changes(unused_data, tmp_path):
+    path = tmp_path / f"{name}.txt"
+    path.write_text(text)
+    return {f"{name}_file": str(path)}
+
+  return changes
+
+
+OTHER_HEAD = str(GOLDEN / "tiny_classifier" / "bert_model.ckpt")
+OTHER_CASE = "uncased_L-12_H-768_A-12/bert_model.ckpt"
+
+
+# What is asked for (or a function of data and tmp_path that returns it; "train"
+# being changes of its own), and what the error must say.
+MISTAKES = {
+  "nothing to do": (
+    {"do_train": False, "do_eval": False},
+    "set --do_train, --do_eval or --do_predict",
+  ),
+  "no file": (
+    {"dev_file": "eng.testa"},
+    "eng.testa; set --dev_file to its name in --data_dir",
+  ),
+  "no labels": (
+    {"do_train": False, "train_file": "none.txt"},
+    "out has no label_map.json and there is no",
+  ),
+  "beyond the positions": (
+    {"max_seq_length": 33},
+    "max_seq_length 33 exceeds max_position_embeddings 32",
+  ),
+  "other case": (
+    {"train": {"init_checkpoint": OTHER_CASE}, "do_lower_case": False},
+    "do_lower_case=False does not fit",
+  ),
+  "another head": (
+    {"train": {"init_checkpoint": OTHER_HEAD}},
+    "has a head of 3 labels, this task needs 5",
+  ),
+  "another vocabulary": (
+    lambda data, tmp_path: {"vocab_file": str(data / "dev.txt")},
+    "dev.txt",
+  ),
+  "no training words": (with_file("train", "\n"), "train.txt holds no words"),
+  "no training tags": (
+    with_file("train", "a\nb\n"),
+    "train.txt has no column of tags beside that of the words",
+  ),
+  "no dev tags": (with_file("dev", "a\n"), "dev.txt has no column of tags"),
+  "no entities": (with_file("train", "a O\n" * 40), "every tag is O"),
+  "few windows": (
+    with_file("train", "a I-LOC\nb I-PER\n"),
+    "1 training windows are fewer than one batch of 16; lower",
+  ),
+  "unknown label": (
+    with_file("dev", "a O\nb B-ORG\n"),
+    "dev.txt:2: the model knows no tag 'B-ORG'; its labels, of the training "
+    "file, are O, B-LOC, I-LOC, B-PER, I-PER",
+  ),
+  "columns": (with_file("dev", "a O\nb\n"), "dev.txt:2: 1 columns, but line 1"),
+  "tag scheme": (
+    {"file_format": ner_data.FileFormat(tag_scheme="iob2")},
+    "but in IOB2 an entity begins with B-",
+  ),
+  "best of nothing": (
+    {"train": {"best_metric": "ORG_f1"}},
+    "best_metric 'ORG_f1' is no result; use",
+  ),
+}
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_a_mistake_is_found_before_anything_is_written(data, tmp_path, mistake):
+  changes, expected = MISTAKES[mistake]
+  if callable(changes):
+    changes = changes(data, tmp_path)
+  changes = {"do_train": True, "do_eval": True, **changes}
+  with pytest.raises(ValueError) as error:
+    ner.run(ner_config(data, tmp_path / "out", **changes))
+  assert expected in str(error.value)
+  assert not (tmp_path / "out").exists()
+
+
+def test_a_missing_seqeval_is_told_of_before_the_training(
+  data, tmp_path, monkeypatch
+):
+  monkeypatch.setitem(sys.modules, "seqeval.metrics", None)
+  config = ner_config(data, tmp_path / "out", do_train=True, do_eval=True)
+  with pytest.raises(ImportError, match="seqeval"):
+    ner.run(config)
+  assert not (tmp_path / "out").exists()
+
+
+base = classification_test.base
+
+
+def test_folders_of_words_and_of_texts_are_kept_apart(trained, base, tmp_path):
+  folder, _ = trained
+  with pytest.raises(ValueError, match="labels words, not texts"):
+    label_map.load(str(folder))
+  config = classification_test.make(base, folder, do_train=True)
+  with pytest.raises(ValueError):
+    classification.run(config)
+  config = classification_test.make(base, tmp_path / "out", do_train=True)
+  classification.run(config)
+  config = ner_config(folder.parent, tmp_path / "out", do_train=True)
+  with pytest.raises(ValueError, match="holds another task's run"):
+    ner.run(config)
+
+
+def test_a_mistake_ends_in_one_line(data, tmp_path, run_script):
+  (tmp_path / "dev.txt").write_text("EU B-ORG\nrejects O O\n")
+  result = run_script(
+    "run_ner.py",
+    f"--bert_config_file={data}/config.json",
+    f"--vocab_file={data}/vocab.txt",
+    f"--train_file={data}/train.txt",
+    "--dev_file=dev.txt",
+    "--max_seq_length=24",
+    "--do_eval",
+    "--output_dir=out",
+    cwd=tmp_path,
+  )
+  assert result.returncode == 1
+  assert result.stderr.splitlines()[-1] == (
+    "run_ner.py: error: dev.txt:2: 3 columns, but line 1 has 2: 'rejects O O'; "
+    "columns are separated by blanks or tabs."
+  )
+  assert "Traceback" not in result.stderr
+  assert [p.name for p in tmp_path.iterdir()] == ["dev.txt"]

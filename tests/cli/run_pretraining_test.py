@@ -1,0 +1,514 @@
+"""run_pretraining.py, fill_mask.py and what goes with them, as a user runs."""
+
+import dataclasses
+import json
+import os
+import pathlib
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from bert_tf import checkpoints
+from bert_tf.inference import fill_mask
+from bert_tf.tasks import pretraining
+from bert_tf.training import curves, estimator
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+GOLDEN = ROOT / "tests" / "golden"
+CONFIG = {
+  "vocab_size": 500,
+  "hidden_size": 32,
+  "num_hidden_layers": 2,
+  "num_attention_heads": 2,
+  "intermediate_size": 64,
+  "max_position_embeddings": 64,
+  "type_vocab_size": 2,
+  # 0.02 is for models twenty times as wide: a narrow one starts too flat.
+  "initializer_range": 0.1,
+}
+WORDS = "the of and a in to is was for on as by with at from his".split()
+
+
+def texts() -> str:
+  """Returns documents of one word each: a mask is told by its neighbours."""
+  return "\n\n".join("\n".join([" ".join([word] * 9)] * 15) for word in WORDS)
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory, run_script):
+  """A folder with text, TFRecords, config and vocabulary."""
+  folder = tmp_path_factory.mktemp("data")
+  (folder / "text.txt").write_text(texts())
+  (folder / "config.json").write_text(json.dumps(CONFIG))
+  shutil.copy(GOLDEN / "tiny" / "vocab.txt", folder / "vocab.txt")
+  result = run_script(
+    "create_pretraining_data.py",
+    "--input_file=text.txt",
+    "--output_file=data.tfrecord",
+    "--vocab_file=vocab.txt",
+    "--max_seq_length=32",
+    "--max_predictions_per_seq=5",
+    "--dupe_factor=5",
+    cwd=folder,
+  )
+  assert result.returncode == 0, result.stderr
+  return folder
+
+
+BASE_FLAGS = [
+  "--bert_config_file=config.json",
+  "--input_file=data.tfrecord",
+  "--max_seq_length=32",
+  "--max_predictions_per_seq=5",
+]
+TRAIN_FLAGS = [
+  *BASE_FLAGS,
+  "--do_train",
+  "--train_batch_size=16",
+  "--learning_rate=2e-3",
+  "--num_train_steps=300",
+  "--num_warmup_steps=20",
+  "--save_checkpoints_steps=100",
+  "--log_every_steps=50",
+]
+
+
+@pytest.fixture(scope="module")
+def trained(data, run_script):
+  """The log of a run that has trained and evaluated, in data/out."""
+  result = run_script(
+    "run_pretraining.py",
+    *TRAIN_FLAGS,
+    "--do_eval",
+    "--max_eval_steps=5",
+    "--vocab_file=vocab.txt",
+    "--output_dir=out",
+    cwd=data,
+  )
+  assert result.returncode == 0, result.stderr
+  return result.stderr
+
+
+def results(folder: pathlib.Path) -> dict[str, float]:
+  lines = (folder / "eval_results.txt").read_text().splitlines()
+  return {
+    name: float(value) for name, value in (line.split(" = ") for line in lines)
+  }
+
+
+def test_evaluation_of_a_recorded_run_is_the_originals(
+  shared, tmp_path, run_script
+):
+  result = run_script(
+    "run_pretraining.py",
+    f"--input_file={shared}/golden/e2e/pretrain_tiny.tfrecord",
+    f"--bert_config_file={GOLDEN}/tiny_perturbed/bert_config.json",
+    f"--init_checkpoint={GOLDEN}/tiny_perturbed/bert_model.ckpt",
+    "--output_dir=out",
+    "--do_eval",
+    "--max_seq_length=64",
+    "--max_predictions_per_seq=10",
+    "--max_eval_steps=7",
+    "--eval_batch_size=16",
+    cwd=tmp_path,
+  )
+  assert result.returncode == 0, result.stderr
+  recorded = results(shared / "golden" / "e2e" / "pretrain")
+  ours = results(tmp_path / "out")
+  assert list(ours)[:-1] == list(recorded)
+  for name, value in recorded.items():
+    assert ours[name] == pytest.approx(value, abs=1e-5), name
+  assert ours["perplexity"] == pytest.approx(np.exp(ours["masked_lm_loss"]))
+
+
+def test_training_learns_the_text(data, trained):
+  losses = curves.read(str(data / "out"))["masked_lm_loss"]
+  assert list(losses) == [50, 100, 150, 200, 250, 300]
+  assert losses[300] < 0.6 * losses[50]
+  found = results(data / "out")
+  assert found["global_step"] == 300
+  # Each of 16 words alone would be right in 6% of the cases.
+  assert found["masked_lm_accuracy"] > 0.5
+  assert "step 300/300: loss" in trained
+  assert "next_sentence_accuracy" in trained and "examples/s" in trained
+
+
+def test_a_run_leaves_what_the_original_left(data, trained):
+  names = {p.name for p in (data / "out").iterdir()}
+  events = {name for name in names if name.startswith("events.out.tfevents")}
+  assert len(events) == 1
+  steps = [0, 100, 200, 300]
+  assert names - events == {
+    "checkpoint",
+    "eval",
+    "eval_results.txt",
+    "bert_config.json",
+    *(f"model.ckpt-{s}.index" for s in steps),
+    *(f"model.ckpt-{s}.data-00000-of-00001" for s in steps),
+  }
+
+
+def test_kill_at_any_step_and_start_again_gives_the_same_weights(data, trained):
+  command = [
+    sys.executable,
+    str(ROOT / "run_scripts" / "run_pretraining.py"),
+    *TRAIN_FLAGS,
+    "--output_dir=killed",
+  ]
+  for mark in ("Saved killed/model.ckpt-0", "step 150/300"):
+    process = subprocess.Popen(
+      command, cwd=data, stderr=subprocess.PIPE, text=True
+    )
+    for line in process.stderr:
+      if mark in line:
+        break
+    time.sleep(0.05)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+  done = subprocess.run(command, cwd=data, capture_output=True, text=True)
+  assert done.returncode == 0, done.stderr
+  assert "model.ckpt-100, at step 100" in done.stderr
+  whole = checkpoints.CheckpointReader(str(data / "out" / "model.ckpt-300"))
+  again = checkpoints.CheckpointReader(str(data / "killed" / "model.ckpt-300"))
+  assert whole.shapes == again.shapes
+  for name in whole.shapes:
+    np.testing.assert_array_equal(whole.get(name), again.get(name))
+
+
+def test_sigterm_saves_and_ends_well(data):
+  process = subprocess.Popen(
+    [
+      sys.executable,
+      str(ROOT / "run_scripts" / "run_pretraining.py"),
+      *TRAIN_FLAGS,
+      "--num_train_steps=100000",
+      "--output_dir=stopped",
+    ],
+    cwd=data,
+    stderr=subprocess.PIPE,
+    text=True,
+  )
+  lines = []
+  for line in process.stderr:
+    lines.append(line)
+    if "step 50/100000" in line:
+      process.send_signal(signal.SIGTERM)
+  assert process.wait() == 0
+  assert "Stopped by SIGTERM" in lines[-1]
+  step = int(checkpoints.latest(str(data / "stopped")).rsplit("-", 1)[1])
+  assert step >= 50
+  assert f"at step {step} of 100000" in lines[-1]
+
+
+@pytest.mark.slow
+def test_without_next_sentences_its_head_is_not_trained(data, run_script):
+  flags = [f for f in TRAIN_FLAGS if "steps=" not in f]
+  result = run_script(
+    "run_pretraining.py",
+    *flags,
+    "--no_nsp",
+    "--num_train_steps=5",
+    "--num_warmup_steps=0",
+    "--output_dir=no_nsp",
+    cwd=data,
+  )
+  assert result.returncode == 0, result.stderr
+  first = checkpoints.CheckpointReader(str(data / "no_nsp" / "model.ckpt-0"))
+  last = checkpoints.CheckpointReader(str(data / "no_nsp" / "model.ckpt-5"))
+  name = "cls/seq_relationship/output_weights"
+  np.testing.assert_array_equal(first.get(name), last.get(name))
+  assert f"{name}/adam_m" not in last.shapes
+  assert (
+    first.get("cls/predictions/output_bias")
+    != last.get("cls/predictions/output_bias")
+  ).any()
+
+
+def test_fill_mask_names_the_word_of_the_text(data, trained, run_script):
+  result = run_script(
+    "fill_mask.py",
+    "--bert_config_file=config.json",
+    "--vocab_file=vocab.txt",
+    "--init_checkpoint=out/model.ckpt-300",
+    "--text=was was was [MASK] was was was was",
+    "--top_k=2",
+    cwd=data,
+  )
+  assert result.returncode == 0, result.stderr
+  lines = result.stdout.splitlines()
+  assert lines[0] == "was was was [MASK] was was was was"
+  assert len(lines) == 4
+  assert lines[2].split()[1] == "was"
+
+
+def test_fill_mask_of_a_file_is_json_lines_with_every_mask(
+  data, trained, run_script
+):
+  (data / "masked.txt").write_text("a [MASK] to\n[MASK] of and [MASK] in\n")
+  result = run_script(
+    "fill_mask.py",
+    "--bert_config_file=config.json",
+    "--vocab_file=vocab.txt",
+    "--init_checkpoint=out/model.ckpt-300",
+    "--input_file=masked.txt",
+    cwd=data,
+  )
+  assert result.returncode == 0, result.stderr
+  found = [json.loads(line) for line in result.stdout.splitlines()]
+  assert [len(f["masks"]) for f in found] == [1, 2]
+  for mask in found[1]["masks"]:
+    probabilities = [p["probability"] for p in mask]
+    assert len(mask) == 5
+    assert probabilities == sorted(probabilities, reverse=True)
+
+
+def test_a_slim_checkpoint_is_a_third_and_predicts_the_same(
+  data, trained, run_script
+):
+  result = run_script(
+    "convert_checkpoint.py",
+    "--input_checkpoint=out",
+    "--output_checkpoint=slim/bert_model.ckpt",
+    cwd=data,
+  )
+  assert result.returncode == 0, result.stderr
+  suffix = ".data-00000-of-00001"
+  full = os.path.getsize(data / "out" / f"model.ckpt-300{suffix}")
+  slim = os.path.getsize(data / "slim" / f"bert_model.ckpt{suffix}")
+  assert slim < 0.35 * full
+  outputs = [
+    run_script(
+      "fill_mask.py",
+      "--bert_config_file=config.json",
+      "--vocab_file=vocab.txt",
+      f"--init_checkpoint={prefix}",
+      "--text=a [MASK] to",
+      cwd=data,
+    ).stdout
+    for prefix in ("out/model.ckpt-300", "slim/bert_model.ckpt")
+  ]
+  assert outputs[0] == outputs[1] != ""
+
+
+def test_averaging_asks_for_checkpoints_that_are_there(
+  data, trained, run_script
+):
+  flags = ["--input_checkpoint=out", "--output_checkpoint=mean.ckpt"]
+  result = run_script(
+    "convert_checkpoint.py", *flags, "--average_last=9", cwd=data
+  )
+  assert_refused(result, "--average_last=9, but out has 4 checkpoints")
+  result = run_script(
+    "convert_checkpoint.py", *flags, "--average_last=2", cwd=data
+  )
+  assert result.returncode == 0, result.stderr
+  name = "bert/pooler/dense/kernel"
+  values = [
+    checkpoints.CheckpointReader(str(data / prefix)).get(name)
+    for prefix in ("out/model.ckpt-200", "out/model.ckpt-300", "mean.ckpt")
+  ]
+  np.testing.assert_allclose(values[2], (values[0] + values[1]) / 2, atol=1e-7)
+
+
+def test_the_plot_is_a_picture(data, trained, run_script):
+  pytest.importorskip("matplotlib")
+  result = run_script(
+    "plot_curves.py", "--output_dir=out", "--plot_file=curves.png", cwd=data
+  )
+  assert result.returncode == 0, result.stderr
+  picture = tf.io.decode_png((data / "curves.png").read_bytes())
+  assert picture.shape[:2] == (400, 1500)
+  assert len(np.unique(picture.numpy().reshape(-1, 4), axis=0)) > 10
+
+
+def assert_refused(result: subprocess.CompletedProcess, expected: str):
+  """One clear line at the end, no traceback, a non-zero status."""
+  assert result.returncode == 1, result.stderr
+  assert "Traceback" not in result.stderr
+  assert expected in result.stderr.splitlines()[-1]
+
+
+def other_config(folder: pathlib.Path, **changes) -> dict[str, str]:
+  (folder / "other.json").write_text(json.dumps({**CONFIG, **changes}))
+  return {"bert_config_file": "other.json"}
+
+
+def truncated(folder: pathlib.Path) -> dict[str, str]:
+  whole = (folder / "data.tfrecord").read_bytes()
+  (folder / "short.tfrecord").write_bytes(whole[:-5])
+  return {"input_file": "short.tfrecord"}
+
+
+def half_checkpoint(folder: pathlib.Path) -> dict[str, str]:
+  for path in (folder / "out").glob("model.ckpt-300.*"):
+    shutil.copy(path, folder / path.name.replace("model.ckpt-300", "half"))
+  data = folder / "half.data-00000-of-00001"
+  data.write_bytes(data.read_bytes()[:1000])
+  return {"init_checkpoint": "half"}
+
+
+# What the user does wrong (settings, or what makes them in the data folder),
+# and what the message must say.
+MISTAKES = {
+  "nothing to do": ({"do_train": False}, "set --do_train or --do_eval"),
+  "no such records": (
+    {"input_file": "x*.tf"},
+    "no TFRecord file matches 'x*.tf'",
+  ),
+  "text for records": ({"input_file": "text.txt"}, "text.txt is not a whole"),
+  "truncated records": (truncated, "short.tfrecord is not a whole"),
+  "other length": (
+    {"max_seq_length": 64},
+    "data.tfrecord was made with max_seq_length 32, this run has 64",
+  ),
+  "other predictions": (
+    {"max_predictions_per_seq": 20},
+    "made with max_predictions_per_seq 5, this run has 20",
+  ),
+  "beyond the positions": (
+    {"max_seq_length": 128},
+    "max_seq_length 128 exceeds max_position_embeddings 64",
+  ),
+  "more predictions than positions": (
+    {"max_predictions_per_seq": 33},
+    "max_predictions_per_seq 33 exceeds max_seq_length 32",
+  ),
+  "vocabulary of another size": (
+    lambda f: {**other_config(f, vocab_size=501), "vocab_file": "vocab.txt"},
+    "vocab.txt has 500 word pieces, but vocab_size of other.json is 501",
+  ),
+  "records of another vocabulary": (
+    lambda f: other_config(f, vocab_size=4),
+    "but vocab_size of the config is 4",
+  ),
+  "config is not JSON": ({"bert_config_file": "text.txt"}, "text.txt: "),
+  "no config": ({"bert_config_file": "none.json"}, "none.json"),
+  "odd heads": (
+    lambda f: other_config(f, num_attention_heads=5),
+    "hidden_size 32 is not a multiple of num_attention_heads 5",
+  ),
+  "checkpoint of another shape": (
+    {"init_checkpoint": f"{GOLDEN}/variant_relu/bert_model.ckpt"},
+    "does not fit the model of the config",
+  ),
+  "no checkpoint": ({"init_checkpoint": "none"}, "no checkpoint none"),
+  "half a checkpoint": (half_checkpoint, "half is damaged or only half"),
+  "output_dir of another config": (
+    lambda f: {**other_config(f, hidden_size=64), "output_dir": "out"},
+    "out holds a run of another config: hidden_size is 32 there and 64 here",
+  ),
+  "output_dir is a file": ({"output_dir": "text.txt"}, "text.txt"),
+  "fewer records than a batch": (
+    {"train_batch_size": 100000},
+    "fewer than one batch of 100000",
+  ),
+}
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_a_mistake_is_named_and_leaves_everything_as_it_was(
+  data, trained, mistake, tmp_path, monkeypatch
+):
+  monkeypatch.chdir(data)
+  changes, expected = MISTAKES[mistake]
+  settings = {
+    "output_dir": str(tmp_path / "run"),
+    "train_batch_size": 16,
+    "learning_rate": 2e-3,
+    "num_train_steps": 300,
+    "num_warmup_steps": 20,
+    "bert_config_file": "config.json",
+    "input_file": "data.tfrecord",
+    "max_seq_length": 32,
+    "max_predictions_per_seq": 5,
+    "do_train": True,
+    **(changes(data) if callable(changes) else changes),
+  }
+  of_training = {f.name for f in dataclasses.fields(estimator.TrainConfig)}
+  train = {k: settings.pop(k) for k in of_training & settings.keys()}
+  config = pretraining.PretrainingConfig(
+    train=estimator.TrainConfig(**train), **settings
+  )
+  before = {p: p.stat().st_mtime for p in (data / "out").iterdir()}
+  with pytest.raises(
+    (ValueError, OSError, tf.errors.OpError), match=re.escape(expected)
+  ):
+    pretraining.run(config)
+  assert {p: p.stat().st_mtime for p in (data / "out").iterdir()} == before
+
+
+def test_a_mistake_ends_the_script_in_one_clear_line(data, run_script):
+  result = run_script(
+    "run_pretraining.py",
+    *TRAIN_FLAGS,
+    "--max_seq_length=64",
+    "--output_dir=refused",
+    cwd=data,
+  )
+  assert_refused(result, "made with max_seq_length 32, this run has 64")
+  assert not (data / "refused").exists()
+
+
+def test_a_device_that_cannot_be_used_is_refused(data, run_script):
+  result = run_script(
+    "run_pretraining.py", *TRAIN_FLAGS, "--use_tpu", "--output_dir=x", cwd=data
+  )
+  assert_refused(result, "there is no TPU 'local' to run on: TPUs not found")
+
+
+def test_an_unknown_flag_is_refused_with_the_nearest_name(data, run_script):
+  result = run_script(
+    "run_pretraining.py", *TRAIN_FLAGS, "--learning_rat=1", cwd=data
+  )
+  assert result.returncode == 1
+  assert "learning_rate" in result.stderr
+  assert "Traceback" not in result.stderr
+
+
+def test_fill_mask_refuses_what_it_cannot_fill(data, trained, run_script):
+  filler = fill_mask.MaskFiller(
+    str(data / "config.json"),
+    str(data / "vocab.txt"),
+    str(data / "out" / "model.ckpt-300"),
+  )
+  with pytest.raises(ValueError, match="no \\[MASK\\] in 'no mask here'"):
+    filler.fill(["a [MASK]", "no mask here"])
+  with pytest.raises(ValueError, match="max_position_embeddings 64; shorten"):
+    filler.fill(["[MASK] " * 70])
+  result = run_script(
+    "fill_mask.py",
+    f"--bert_config_file={GOLDEN}/variant_tanh/bert_config.json",
+    "--vocab_file=vocab.txt",
+    "--init_checkpoint=out/model.ckpt-300",
+    "--text=a [MASK]",
+    cwd=data,
+  )
+  assert_refused(result, "vocab.txt has 500 word pieces, but vocab_size")
+
+
+def test_the_learning_curve_has_held_out_points(data, run_script):
+  result = run_script(
+    "run_pretraining.py",
+    *TRAIN_FLAGS,
+    "--num_train_steps=30",
+    "--eval_every_steps=10",
+    "--max_eval_steps=2",
+    "--eval_input_file=data.tfrecord",
+    "--output_dir=watched",
+    cwd=data,
+  )
+  assert result.returncode == 0, result.stderr
+  losses = curves.read(str(data / "watched" / "eval"))["masked_lm_loss"]
+  assert list(losses) == [10, 20, 30]
+  best = min(losses, key=losses.get)
+  assert (data / "watched" / "best" / f"model.ckpt-{best}.index").exists()
+  assert f"best masked_lm_loss {losses[best]:.4g} at step {best}" in (
+    result.stderr
+  )

@@ -1,0 +1,692 @@
+"""run_squad.py from JSON to scores: recorded runs, training, mistakes."""
+
+import dataclasses
+import gzip
+import json
+import pathlib
+import random
+import shutil
+import xml.etree.ElementTree
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from bert_tf import checkpoints, tokenization
+from bert_tf.data import input_pipeline
+from bert_tf.tasks.squad import decoding as squad_predictions
+from bert_tf.tasks.squad import task as squad
+from bert_tf.tasks.squad import windows as squad_features
+from bert_tf.training import curves, estimator
+from tests import runs
+
+GOLDEN = pathlib.Path(__file__).resolve().parents[1] / "golden"
+TINY = GOLDEN / "tiny_squad"
+VOCAB = GOLDEN / "tiny" / "vocab.txt"
+WORDS = "the of and a in to is was for on as by with at from".split()
+CONFIG = {
+  "vocab_size": 500,
+  "hidden_size": 32,
+  "num_hidden_layers": 1,
+  "num_attention_heads": 2,
+  "intermediate_size": 64,
+  "max_position_embeddings": 64,
+  "type_vocab_size": 2,
+  "initializer_range": 0.1,
+}
+
+# What the original's flags are by default (behaviour.md).
+DEFAULTS = {
+  "bert_config_file": None,
+  "vocab_file": None,
+  "output_dir": None,
+  "train_file": None,
+  "predict_file": None,
+  "init_checkpoint": None,
+  "do_lower_case": "true",
+  "max_seq_length": "384",
+  "doc_stride": "128",
+  "max_query_length": "64",
+  "do_train": "false",
+  "do_predict": "false",
+  "train_batch_size": "32",
+  "predict_batch_size": "8",
+  "learning_rate": "5e-05",
+  "num_train_epochs": "3.0",
+  "warmup_proportion": "0.1",
+  "save_checkpoints_steps": "1000",
+  "iterations_per_loop": "1000",
+  "n_best_size": "20",
+  "max_answer_length": "30",
+  "use_tpu": "false",
+  "tpu_name": None,
+  "tpu_zone": None,
+  "gcp_project": None,
+  "master": None,
+  "num_tpu_cores": "8",
+  "verbose_logging": "false",
+  "version_2_with_negative": "false",
+  "null_score_diff_threshold": "0.0",
+}
+
+
+def results(folder):
+  lines = (folder / "eval_results.txt").read_text().splitlines()
+  return {
+    name: float(value) for name, value in (line.split(" = ") for line in lines)
+  }
+
+
+def assert_nbest_close(ours, recorded):
+  """Same questions and texts in the same order, numbers to 1e-5."""
+  assert list(ours) == list(recorded)
+  for qas_id, candidates in recorded.items():
+    found = ours[qas_id]
+    assert [c["text"] for c in found] == [c["text"] for c in candidates]
+    for name in ("probability", "start_logit", "end_logit"):
+      np.testing.assert_allclose(
+        [c[name] for c in found], [c[name] for c in candidates], atol=1e-5
+      )
+
+
+def test_a_recorded_run_on_1_1_gives_the_originals_answers(shared, tmp_path):
+  squad.run(
+    squad.SquadConfig(
+      bert_config_file=str(TINY / "bert_config.json"),
+      vocab_file=str(VOCAB),
+      predict_file=str(shared / "golden" / "squad" / "dev-v1.1.json"),
+      do_predict=True,
+      windows=squad_features.WindowConfig(128, 48, 40),
+      predictions=squad_predictions.PredictionConfig(),
+      train=train_config(
+        tmp_path, init_checkpoint=str(TINY / "bert_model.ckpt")
+      ),
+    )
+  )
+  recorded = shared / "golden" / "e2e" / "squad_v1"
+  name = "predictions.json"
+  assert (tmp_path / name).read_bytes() == (recorded / name).read_bytes()
+  name = "nbest_predictions.json"
+  assert_nbest_close(
+    json.loads((tmp_path / name).read_text()),
+    json.loads((recorded / name).read_text()),
+  )
+  assert not (tmp_path / "null_odds.json").exists()
+  assert set(results(tmp_path)) == {"exact_match", "f1", "total"}
+
+
+def test_the_script_on_2_0_gives_the_originals_answers(
+  shared, tmp_path, run_script
+):
+  result = run_script(
+    "run_squad.py",
+    f"--bert_config_file={TINY}/bert_config.json",
+    f"--vocab_file={VOCAB}",
+    f"--init_checkpoint={TINY}/bert_model.ckpt",
+    f"--predict_file={shared}/golden/squad/dev-v2.0.json",
+    "--output_dir=out",
+    "--do_predict",
+    "--max_seq_length=128",
+    "--doc_stride=48",
+    "--max_query_length=40",
+    "--version_2_with_negative",
+    "--null_score_diff_threshold=-5.5",
+    "--n_best_size=128",
+    "--max_answer_length=3",
+    cwd=tmp_path,
+  )
+  assert result.returncode == 0, result.stderr
+  out = tmp_path / "out"
+  recorded = shared / "golden" / "e2e" / "squad_v2"
+  name = "predictions.json"
+  assert (out / name).read_bytes() == (recorded / name).read_bytes()
+  name = "nbest_predictions.json"
+  assert_nbest_close(
+    json.loads((out / name).read_text()),
+    json.loads(gzip.decompress((recorded / f"{name}.gz").read_bytes())),
+  )
+  name = "null_odds.json"
+  ours = json.loads((out / name).read_text())
+  odds = json.loads((recorded / name).read_text())
+  assert list(ours) == list(odds)
+  np.testing.assert_allclose(
+    list(ours.values()), list(odds.values()), atol=1e-5
+  )
+  assert {"best_f1", "best_f1_thresh", "NoAns_f1"} <= set(results(out))
+  assert sorted(p.name for p in out.iterdir()) == [
+    ".eval.tf_record.settings.json",
+    "bert_config.json",
+    "eval.tf_record",
+    "eval_results.txt",
+    "nbest_predictions.json",
+    "null_odds.json",
+    "predictions.json",
+  ]
+
+
+def test_every_flag_of_the_original_has_its_default(tmp_path, run_script):
+  result = run_script("run_squad.py", "--helpxml", cwd=tmp_path)
+  found = {
+    flag.findtext("name"): flag.findtext("default")
+    for flag in xml.etree.ElementTree.fromstring(result.stdout).iter("flag")
+  }
+  assert {name: found[name] or None for name in DEFAULTS} == DEFAULTS
+
+
+def questions(num_questions, is_v2):
+  """Returns questions whose answer is "his", wherever that is; 2.0's, one in
+  four of which has none."""
+  rng = random.Random(num_questions)
+  paragraphs = []
+  for i in range(num_questions):
+    words = rng.choices(WORDS, k=20)
+    is_impossible = is_v2 and i % 4 == 0
+    if not is_impossible:
+      words[rng.randrange(20)] = "his"
+    text = " ".join(words)
+    answer = {"text": "his", "answer_start": text.find("his")}
+    qa = {"id": f"q{i}", "question": "the", "answers": [answer]}
+    if is_impossible:
+      qa["answers"] = []
+    if is_v2:
+      qa["is_impossible"] = is_impossible
+    paragraphs.append({"context": text, "qas": [qa]})
+  return {"version": "made", "data": [{"paragraphs": paragraphs}]}
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+  """A folder with config, vocabulary and questions."""
+  folder = tmp_path_factory.mktemp("data")
+  (folder / "config.json").write_text(json.dumps(CONFIG))
+  shutil.copy(VOCAB, folder / "vocab.txt")
+  for name, is_v2 in (("v1", False), ("v2", True)):
+    for split, number in (("train", 64), ("dev", 20)):
+      path = folder / f"{split}-{name}.json"
+      path.write_text(json.dumps(questions(number, is_v2)))
+  return folder
+
+
+def train_config(output_dir, **changes):
+  return estimator.TrainConfig(
+    **{
+      "output_dir": str(output_dir),
+      "train_batch_size": 16,
+      "learning_rate": 3e-3,
+      "num_train_steps": 1,
+      "num_warmup_steps": 0,
+      "log_every_steps": 20,
+      "use_xla": False,
+      **changes,
+    }
+  )
+
+
+def squad_config(data, output_dir, version="v1", **changes):
+  """Returns a config that trains and answers the made questions."""
+  return squad.SquadConfig(
+    **{
+      "bert_config_file": str(data / "config.json"),
+      "vocab_file": str(data / "vocab.txt"),
+      "train_file": str(data / f"train-{version}.json"),
+      "predict_file": str(data / f"dev-{version}.json"),
+      "do_train": True,
+      "do_predict": True,
+      "num_train_epochs": 40.0,
+      "windows": squad_features.WindowConfig(24, 10, 1),
+      "predictions": squad_predictions.PredictionConfig(
+        version_2_with_negative=version == "v2"
+      ),
+      "train": train_config(output_dir),
+      **changes,
+    }
+  )
+
+
+@pytest.mark.parametrize("version", ["v1", "v2"])
+def test_training_learns_to_answer(data, tmp_path, version):
+  with runs.logged() as log:
+    squad.run(squad_config(data, tmp_path, version))
+  # 64 questions / 16 a batch * 40 epochs.
+  assert "64 training questions, 160 steps of 16" in log()
+  losses = curves.read(str(tmp_path))["loss"]
+  assert losses[160] < 0.1 * losses[20]
+  # Updates after the first of 16 warm-up steps rise by a sixteenth each.
+  rates = curves.read(str(tmp_path))["learning_rate"]
+  assert rates[160] < rates[40] < 3e-3
+  expected = questions(20, version == "v2")["data"][0]["paragraphs"]
+  texts = {
+    p["qas"][0]["id"]: "his" if p["qas"][0]["answers"] else "" for p in expected
+  }
+  assert json.loads((tmp_path / "predictions.json").read_text()) == texts
+  found = results(tmp_path)
+  assert (found["exact_match"], found["f1"]) == (100.0, 100.0)
+  if version == "v2":
+    assert (found["best_f1"], found["NoAns_total"]) == (100.0, 5.0)
+  names = {p.name for p in tmp_path.iterdir()}
+  assert {"train.tf_record", "eval.tf_record", "checkpoint"} <= names
+  slots = checkpoints.CheckpointReader(str(tmp_path / "model.ckpt-160")).shapes
+  assert "cls/squad/output_weights/adam_m" in slots
+  # Nothing of the loss reaches the pooler.
+  assert "bert/pooler/dense/kernel/adam_m" not in slots
+
+
+@pytest.mark.parametrize("version", ["v1", "v2"])
+def test_the_best_of_the_evaluations_while_training_is_kept(
+  data, tmp_path, version
+):
+  train = train_config(
+    tmp_path, eval_every_steps=2, save_checkpoints_steps=1000
+  )
+  config = squad_config(
+    data, tmp_path, version, num_train_epochs=2.0, train=train
+  )
+  found = squad.run(config)
+  history = json.loads((tmp_path / "best" / "evaluations.json").read_text())
+  evaluations = history["evaluations"]
+  assert history["metric"] == "f1"
+  assert [e["global_step"] for e in evaluations] == [2, 4, 6, 8]
+  # The last evaluation was of the weights that the predictions are of.
+  del evaluations[-1]["global_step"]
+  assert evaluations[-1] == pytest.approx(found)
+  assert curves.read(str(tmp_path / "eval"))["f1"][8] == found["f1"]
+  values = [e["f1"] for e in evaluations]
+  assert values[0] < max(values)
+  step = 2 * (1 + values.index(max(values)))
+  best = checkpoints.latest(str(tmp_path / "best"))
+  assert best.endswith(f"model.ckpt-{step}")
+  # The folder is one to predict with.
+  config = squad_config(data, tmp_path / "best", version, do_train=False)
+  assert squad.run(config)["f1"] == max(values)
+
+
+def test_training_ends_when_nothing_gets_better(data, tmp_path):
+  train = train_config(
+    tmp_path,
+    eval_every_steps=4,
+    early_stopping_patience=2,
+    best_metric="exact_match",
+    learning_rate=1e-9,
+  )
+  with runs.logged() as log:
+    squad.run(squad_config(data, tmp_path, train=train))
+  assert "Stopped early at step 12 of 160" in log()
+  assert checkpoints.latest(str(tmp_path / "best")).endswith("model.ckpt-4")
+  assert (tmp_path / "predictions.json").exists()
+
+
+@pytest.mark.parametrize("cut_padding", [False, True])
+def test_a_resumed_training_is_the_one_that_was_not_interrupted(
+  data, tmp_path, cut_padding
+):
+  def trained(name):
+    train = train_config(tmp_path / name, save_checkpoints_steps=7)
+    config = squad_config(
+      data,
+      tmp_path / name,
+      num_train_epochs=5.0,
+      do_predict=False,
+      cut_padding=cut_padding,
+      train=train,
+    )
+    squad.run(config)
+    reader = checkpoints.CheckpointReader(
+      str(tmp_path / name / "model.ckpt-20")
+    )
+    return {variable: reader.get(variable) for variable in reader.shapes}
+
+  expected = trained("whole")
+  shutil.copytree(tmp_path / "whole", tmp_path / "cut")
+  # As if killed after step 14, and later checkpoints never written.
+  for path in (tmp_path / "cut").glob("model.ckpt-20.*"):
+    path.unlink()
+  (tmp_path / "cut" / "checkpoint").write_text(
+    'model_checkpoint_path: "model.ckpt-14"\n'
+    'all_model_checkpoint_paths: "model.ckpt-14"\n'
+  )
+  with runs.logged() as log:
+    found = trained("cut")
+  assert "at step 14" in log() and "train.tf_record is of these" in log()
+  assert found.keys() == expected.keys()
+  for variable, value in expected.items():
+    np.testing.assert_array_equal(found[variable], value, err_msg=variable)
+
+
+def records_of(data, output_dir, **changes):
+  """Trains a step; returns what was logged and the records written."""
+  config = squad_config(
+    data, output_dir, num_train_epochs=0.25, do_predict=False
+  )
+  with runs.logged() as log:
+    squad.run(dataclasses.replace(config, **changes))
+  return log(), (output_dir / "train.tf_record").read_bytes()
+
+
+def test_windows_are_cut_once_for_the_same_questions_and_settings(
+  data, tmp_path
+):
+  log, first = records_of(data, tmp_path)
+  assert "reused" not in log
+  log, second = records_of(data, tmp_path)
+  assert "train.tf_record is of these examples and settings: reused" in log
+  assert second == first
+
+
+def edited(data, tmp_path, edit):
+  """Returns a training file with one question edited."""
+  content = json.loads((data / "train-v1.json").read_text())
+  edit(content["data"][0]["paragraphs"][0])
+  path = tmp_path / "edited.json"
+  path.write_text(json.dumps(content))
+  return {"train_file": str(path)}
+
+
+OTHER_WINDOWS = {
+  "windows": lambda data, tmp_path: {
+    "windows": squad_features.WindowConfig(24, 9, 1)
+  },
+  "case": lambda data, tmp_path: {"do_lower_case": False},
+  "a question": lambda data, tmp_path: edited(
+    data, tmp_path, lambda p: p["qas"][0].update(question="of")
+  ),
+  "a context": lambda data, tmp_path: edited(
+    data, tmp_path, lambda p: p.update(context=p["context"] + " from")
+  ),
+}
+
+
+@pytest.mark.parametrize("change", OTHER_WINDOWS)
+def test_what_changes_the_windows_cuts_them_again(data, tmp_path, change):
+  records_of(data, tmp_path / "run")
+  changes = OTHER_WINDOWS[change](data, tmp_path)
+  log, again = records_of(data, tmp_path / "run", **changes)
+  assert "reused" not in log
+  changes["train"] = train_config(tmp_path / "fresh")
+  _, fresh = records_of(data, tmp_path / "fresh", **changes)
+  assert again == fresh
+
+
+def test_cut_batches_give_the_answers_of_padded_ones(data, tmp_path):
+  prefix = trained_prefix(data, tmp_path)
+  found = []
+  for cut_padding in (False, True):
+    folder = tmp_path / f"out_{cut_padding}"
+    config = squad_config(
+      data,
+      folder,
+      do_train=False,
+      cut_padding=cut_padding,
+      # Of 23 word pieces in 40, so there is padding; several windows.
+      windows=squad_features.WindowConfig(40, 10, 1),
+      train=train_config(folder, init_checkpoint=prefix),
+    )
+    squad.run(config)
+    found.append(json.loads((folder / "nbest_predictions.json").read_text()))
+  padded, cut = found
+  for qas_id, candidates in padded.items():
+    best = cut[qas_id][0]
+    assert best["text"] == candidates[0]["text"]
+    for name in ("start_logit", "end_logit"):
+      assert best[name] == pytest.approx(candidates[0][name], abs=1e-5)
+
+
+def test_training_on_cut_batches_learns_too(data, tmp_path):
+  # Two widths: windows of 24 pieces, and of 9.
+  content = json.loads((data / "train-v1.json").read_text())
+  for paragraph in content["data"][0]["paragraphs"][::2]:
+    [answer] = paragraph["qas"][0]["answers"]
+    paragraph["context"] = "of his to a in"
+    answer["answer_start"] = 3
+  path = tmp_path / "train.json"
+  path.write_text(json.dumps(content))
+  widths = []
+  cut = input_pipeline.cut_padding
+
+  def recorded(batches, max_seq_length):
+    batches = cut(batches, max_seq_length)
+    if "start_positions" in batches.element_spec:
+      widths.extend(b["input_ids"].shape[1] for b in batches.take(8))
+    return batches
+
+  with pytest.MonkeyPatch.context() as patch:
+    patch.setattr(input_pipeline, "cut_padding", recorded)
+    found = squad.run(
+      squad_config(
+        data, tmp_path / "out", train_file=str(path), cut_padding=True
+      )
+    )
+  assert set(widths) == {16, 24}
+  assert found["f1"] == 100.0
+
+
+def test_questions_are_trained_in_the_originals_shuffled_order(data, tmp_path):
+  squad.run(
+    squad_config(data, tmp_path, num_train_epochs=0.25, do_predict=False)
+  )
+  contexts = [
+    p["context"] for p in questions(64, False)["data"][0]["paragraphs"]
+  ]
+  random.Random(12345).shuffle(contexts)
+  tokenizer = tokenization.FullTokenizer(str(VOCAB))
+  records = tf.data.TFRecordDataset(str(tmp_path / "train.tf_record"))
+  for record, context in zip(records.as_numpy_iterator(), contexts):
+    example = tf.train.Example.FromString(record)
+    input_ids = example.features.feature["input_ids"].int64_list.value
+    # [CLS] the [SEP] context [SEP]
+    assert input_ids[3:23] == tokenizer.tokenize_to_ids(context)
+
+
+def test_thresholds_are_of_what_would_be_answered_without_one(data, tmp_path):
+  squad.run(squad_config(data, tmp_path, "v2"))
+  odds = json.loads((tmp_path / "null_odds.json").read_text())
+  predictions = squad_predictions.PredictionConfig(
+    version_2_with_negative=True,
+    null_score_diff_threshold=min(odds.values()) - 1,
+  )
+  squad.run(
+    squad_config(data, tmp_path, "v2", do_train=False, predictions=predictions)
+  )
+  texts = json.loads((tmp_path / "predictions.json").read_text())
+  assert set(texts.values()) == {""}
+  found = results(tmp_path)
+  assert (found["exact_match"], found["best_exact"]) == (25.0, 100.0)
+
+
+def test_a_stopped_training_predicts_nothing(data, tmp_path, monkeypatch):
+  def stopped(self, *unused):
+    self.was_interrupted = True
+
+  monkeypatch.setattr(estimator.Estimator, "train", stopped)
+  assert squad.run(squad_config(data, tmp_path)) is None
+  assert (tmp_path / "train.tf_record").exists()
+  assert not (tmp_path / "eval.tf_record").exists()
+
+
+def test_steps_and_warm_up_are_counted_in_questions(data, tmp_path):
+  config = squad_config(
+    data, tmp_path, num_train_epochs=1.6, warmup_proportion=0.4
+  )
+  config = dataclasses.replace(
+    config,
+    do_predict=False,
+    windows=squad_features.WindowConfig(14, 5, 1),
+    train=train_config(tmp_path, train_batch_size=10, log_every_steps=1),
+  )
+  squad.run(config)
+  # int(64 / 10 * 1.6) and int(10 * 0.4), though there are more windows.
+  rates = curves.read(str(tmp_path))["learning_rate"]
+  assert list(rates) == list(range(1, 11))
+  expected = [3e-3 * i / 4 for i in range(4)]
+  expected += [3e-3 * (1 - i / 10) for i in range(4, 10)]
+  np.testing.assert_allclose(list(rates.values()), expected, rtol=1e-5)
+
+
+def test_predictions_alone_come_from_the_checkpoint_of_the_folder(
+  data, tmp_path
+):
+  squad.run(squad_config(data, tmp_path, num_train_epochs=1.0))
+  texts = (tmp_path / "nbest_predictions.json").read_text()
+  (tmp_path / "nbest_predictions.json").unlink()
+  squad.run(squad_config(data, tmp_path, do_train=False))
+  assert (tmp_path / "nbest_predictions.json").read_text() == texts
+
+
+def without_answers(folder):
+  """Writes a file of one question without its answer; returns its path."""
+  paragraph = {"context": "the his a", "qas": [{"id": "q", "question": "a"}]}
+  path = folder / "test.json"
+  path.write_text(json.dumps({"data": [{"paragraphs": [paragraph]}]}))
+  return str(path)
+
+
+def test_questions_without_answers_are_answered_but_not_scored(data, tmp_path):
+  test_file = without_answers(tmp_path)
+  config = squad_config(
+    data,
+    tmp_path / "out",
+    do_train=False,
+    predict_file=test_file,
+  )
+  prefix = trained_prefix(data, tmp_path)
+  config = dataclasses.replace(
+    config, train=train_config(tmp_path / "out", init_checkpoint=prefix)
+  )
+  with runs.logged() as log:
+    squad.run(config)
+  assert "has no answers, so there are no scores" in log()
+  assert list(json.loads((tmp_path / "out/predictions.json").read_text())) == [
+    "q"
+  ]
+  assert not (tmp_path / "out" / "eval_results.txt").exists()
+
+
+def trained_prefix(data, tmp_path):
+  """Trains one step; returns the checkpoint."""
+  folder = tmp_path / "trained"
+  squad.run(squad_config(data, folder, num_train_epochs=0.25, do_predict=False))
+  return str(folder / "model.ckpt-1")
+
+
+def test_2_0_data_answered_as_1_1_are_pointed_out(data, tmp_path):
+  config = squad_config(data, tmp_path / "out", num_train_epochs=0.25)
+  config = dataclasses.replace(config, predict_file=str(data / "dev-v2.json"))
+  with runs.logged() as log:
+    squad.run(config)
+  assert "5 of 20 questions have no answer, but all will be given one" in log()
+  found = results(tmp_path / "out")
+  assert found["NoAns_exact"] == 0.0 and "best_f1" not in found
+
+
+def body_only(data, tmp_path):
+  return {
+    "do_train": False,
+    "train": train_config(
+      tmp_path / "out",
+      init_checkpoint=str(GOLDEN / "tiny" / "bert_model.ckpt"),
+    ),
+  }
+
+
+def other_case(data, tmp_path):
+  return {
+    "train": train_config(
+      tmp_path / "out",
+      init_checkpoint="cased_L-12_H-768_A-12/bert_model.ckpt",
+    )
+  }
+
+
+# What is asked for (or a function of data and tmp_path that returns it), and
+# what the error must say.
+MISTAKES = {
+  "nothing to do": (
+    {"do_train": False, "do_predict": False},
+    "set --do_train or --do_predict",
+  ),
+  "no train_file": ({"train_file": None}, "--do_train needs --train_file"),
+  "no predict_file": ({"predict_file": None}, "needs --predict_file"),
+  "beyond the positions": (
+    {"windows": squad_features.WindowConfig(128, 5, 1)},
+    "max_seq_length 128 exceeds max_position_embeddings 64",
+  ),
+  "other case": (other_case, "do_lower_case=True does not fit"),
+  "no checkpoint": (
+    {"do_train": False},
+    "out has no checkpoint; set --do_train, or --init_checkpoint",
+  ),
+  "not fine-tuned": (body_only, "has no cls/squad/output_weights"),
+  "another vocabulary": (
+    lambda data, tmp_path: {"vocab_file": str(data / "dev-v1.json")},
+    "dev-v1.json",
+  ),
+  "no steps": (
+    {"num_train_epochs": 0.1},
+    "is less than one batch of 16",
+  ),
+  "2.0 as 1.1": (
+    lambda data, tmp_path: {"train_file": str(data / "train-v2.json")},
+    "set --version_2_with_negative if the data are SQuAD 2.0's",
+  ),
+  "evaluation without a file": (
+    lambda data, tmp_path: {
+      "do_predict": False,
+      "predict_file": None,
+      "train": train_config(tmp_path / "out", eval_every_steps=5),
+    },
+    "--eval_every_steps needs --predict_file",
+  ),
+  "evaluation without answers": (
+    lambda data, tmp_path: {
+      "predict_file": without_answers(tmp_path),
+      "train": train_config(tmp_path / "out", eval_every_steps=5),
+    },
+    "test.json has no answers to evaluate by",
+  ),
+  "no such score": (
+    lambda data, tmp_path: {
+      "train": train_config(
+        tmp_path / "out", eval_every_steps=5, best_metric="best_f1"
+      )
+    },
+    "best_metric 'best_f1' is no score; use f1, exact_match.",
+  ),
+  "not SQuAD to predict": (
+    lambda data, tmp_path: {"predict_file": str(data / "config.json")},
+    "config.json: data is missing",
+  ),
+}
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_a_mistake_is_found_before_anything_is_written(data, tmp_path, mistake):
+  changes, expected = MISTAKES[mistake]
+  if callable(changes):
+    changes = changes(data, tmp_path)
+  with pytest.raises(ValueError) as error:
+    squad.run(squad_config(data, tmp_path / "out", **changes))
+  assert expected in str(error.value)
+  assert not (tmp_path / "out").exists()
+
+
+def test_a_mistake_ends_in_one_line_and_loses_nothing(
+  data, tmp_path, run_script
+):
+  (tmp_path / "predictions.json").write_text("kept")
+  result = run_script(
+    "run_squad.py",
+    f"--bert_config_file={data}/config.json",
+    f"--vocab_file={data}/vocab.txt",
+    f"--predict_file={data}/dev-v1.json",
+    "--do_predict",
+    "--output_dir=.",
+    "--max_seq_length=64",
+    "--max_query_length=61",
+    cwd=tmp_path,
+  )
+  assert result.returncode == 1
+  assert result.stderr.splitlines()[-1].startswith(
+    "run_squad.py: error: max_seq_length 64 must be greater than "
+    "max_query_length 61 + 3"
+  )
+  assert "Traceback" not in result.stderr
+  assert [p.name for p in tmp_path.iterdir()] == ["predictions.json"]

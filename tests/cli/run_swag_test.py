@@ -1,0 +1,204 @@
+"""run_swag.py as a user runs it."""
+
+import csv
+import json
+import pathlib
+import random
+import shutil
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+
+from bert_tf.training import curves
+from tests import runs
+
+GOLDEN = pathlib.Path(__file__).resolve().parents[1] / "golden"
+CONFIG = runs.CONFIG
+WORDS = "the of and a in to is for on as by with at from".split()
+COLUMNS = ["", "video-id", "fold-ind", "startphrase", "sent1", "sent2"]
+COLUMNS += ["gold-source", "ending0", "ending1", "ending2", "ending3", "label"]
+
+NEW_DEFAULTS = {
+  "task_name": "swag",
+  "context_column": "context",
+  "question_column": None,
+  "choice_columns": None,
+  "label_column": "label",
+  "label_type": "number",
+  "num_runs": 1,
+  "eval_every_steps": 0,
+}
+
+
+def made_rows(num_rows):
+  """Yields rows of SWAG whose right ending is the one with "his"."""
+  rng = random.Random(num_rows)
+  for i in range(num_rows):
+    label = rng.randrange(4)
+    endings = [" ".join(rng.choices(WORDS, k=3)) for _ in range(4)]
+    endings[label] += ", his"
+    context = " ".join(rng.choices(WORDS, k=rng.randrange(1, 6)))
+    start = f"{context} she"
+    yield [i, "v", i, start, context, "she", "gold", *endings, label]
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+  """A folder with files as SWAG has them, config and vocabulary."""
+  folder = tmp_path_factory.mktemp("data")
+  for name, num_rows, end in (
+    ("train", 48, None),
+    ("val", 20, None),
+    ("test", 5, -1),
+  ):
+    with (folder / f"{name}.csv").open("w", newline="") as opened:
+      writer = csv.writer(opened)
+      writer.writerow(COLUMNS[:end])
+      writer.writerows(row[:end] for row in made_rows(num_rows))
+  (folder / "config.json").write_text(json.dumps(CONFIG))
+  shutil.copy(GOLDEN / "tiny" / "vocab.txt", folder / "vocab.txt")
+  return folder
+
+
+FLAGS = [
+  "--data_dir=.",
+  "--bert_config_file=config.json",
+  "--vocab_file=vocab.txt",
+  "--max_seq_length=16",
+  "--train_batch_size=8",
+  "--learning_rate=5e-3",
+  "--do_train",
+  "--use_xla=false",
+]
+
+
+def test_training_on_swags_files_learns_them(data, run_script):
+  result = run_script(
+    "run_swag.py",
+    *FLAGS,
+    "--do_eval",
+    "--do_predict",
+    "--output_dir=out",
+    "--num_train_epochs=20",
+    "--log_every_steps=10",
+    cwd=data,
+  )
+  assert result.returncode == 0, result.stderr
+  assert (
+    "48 training examples, 120 steps of 8, 12 of them warm-up" in result.stderr
+  )
+  out = data / "out"
+  losses = curves.read(str(out))["loss"]
+  assert losses[120] < 0.1 * losses[10]
+  lines = (out / "eval_results.txt").read_text().splitlines()
+  assert lines[0] == "eval_accuracy = 1.0"
+  assert [line.split(" = ")[0] for line in lines[1:]] == [
+    "eval_loss",
+    "global_step",
+    "loss",
+  ]
+  lines = (out / "predictions.jsonl").read_text().splitlines()
+  predictions = [json.loads(line) for line in lines]
+  probabilities = np.loadtxt(out / "test_results.tsv")
+  assert probabilities.shape == (5, 4)
+  np.testing.assert_allclose(probabilities.sum(axis=1), 1.0, atol=1e-6)
+  rows = list(made_rows(5))
+  assert [p["id"] for p in predictions] == [f"test-{i + 1}" for i in range(5)]
+  assert [p["label"] for p in predictions] == [row[-1] for row in rows]
+  for prediction, row, chances in zip(predictions, rows, probabilities):
+    assert prediction["text"] == row[4]
+    assert prediction["text_b"] == f"she {row[7 + row[-1]]}"
+    np.testing.assert_array_equal(prediction["probabilities"], chances)
+  first = next(made_rows(48))
+  pieces = [ending.replace(",", " ,") for ending in first[7:11]]
+  marks = ["*" if i == first[-1] else " " for i in range(4)]
+  for mark, ending in zip(marks, pieces):
+    expected = f"train-1 {mark} {first[4]} [SEP] she {ending}"
+    assert expected in result.stderr
+
+
+def test_a_mistake_ends_in_one_clear_line(data, run_script):
+  lines = (data / "train.csv").read_text().splitlines()
+  lines[3] = lines[3][:-1] + "4"
+  (data / "bad").mkdir()
+  (data / "bad" / "train.csv").write_text("\n".join(lines))
+  result = run_script(
+    "run_swag.py",
+    *FLAGS,
+    "--data_dir=bad",
+    "--output_dir=none",
+    cwd=data,
+  )
+  assert result.returncode == 1
+  assert "Traceback" not in result.stderr
+  assert result.stderr.splitlines()[-1] == (
+    "run_swag.py: error: bad/train.csv:4: label '4' is none of the 4 choices 0 "
+    "to 3; labels are read as --label_type=number, there are also "
+    "number_from_1, letter, text"
+  )
+  assert not (data / "none").exists()
+
+
+@pytest.mark.slow
+def test_a_flag_of_ones_own_data_is_refused_with_swag(data, run_script):
+  result = run_script(
+    "run_swag.py",
+    *FLAGS,
+    "--choice_columns=a,b",
+    "--output_dir=none",
+    cwd=data,
+  )
+  assert result.returncode == 1
+  assert result.stderr.splitlines()[-1] == (
+    "run_swag.py: error: --choice_columns means nothing to --task_name=swag; "
+    "leave it out, or set --task_name to tsv, csv, jsonl."
+  )
+
+
+@pytest.mark.slow
+def test_several_seeds_on_ones_own_columns_are_compared(data, run_script):
+  result = run_script(
+    "run_swag.py",
+    *FLAGS,
+    "--task_name=csv",
+    "--context_column=sent1",
+    "--question_column=sent2",
+    "--choice_columns=ending0,ending1,ending2,ending3",
+    "--data_dir=own",
+    "--do_eval",
+    "--num_runs=2",
+    "--num_train_epochs=1",
+    "--output_dir=sweep",
+    cwd=own_folder(data),
+  )
+  assert result.returncode == 0, result.stderr
+  with (data / "sweep" / "sweep_results.tsv").open() as opened:
+    (row,) = csv.DictReader(opened, delimiter="\t")
+  found = []
+  for i in range(2):
+    path = data / "sweep" / f"run_{i}" / "eval_results.txt"
+    found.append(float(path.read_text().split()[2]))
+  assert row["num_runs"] == "2"
+  assert float(row["eval_accuracy_mean"]) == pytest.approx(np.mean(found))
+  assert float(row["eval_accuracy_best"]) == pytest.approx(max(found))
+
+
+def own_folder(data):
+  """Makes `own`, the same files under the names of one's own data."""
+  (data / "own").mkdir()
+  shutil.copy(data / "train.csv", data / "own" / "train.csv")
+  shutil.copy(data / "val.csv", data / "own" / "dev.csv")
+  return data
+
+
+def test_every_flag_has_its_default(run_script, tmp_path):
+  result = run_script("run_swag.py", "--helpxml", cwd=tmp_path)
+  help_text = result.stdout[result.stdout.index("<?xml") :]
+  found = {
+    flag.findtext("name"): flag.findtext("default")
+    for flag in ElementTree.fromstring(help_text).iter("flag")
+  }
+  for name, default in {**runs.ORIGINAL_DEFAULTS, **NEW_DEFAULTS}.items():
+    expected = "" if default is None else str(default).lower()
+    assert (found[name] or "").lower() == expected, name

@@ -1,0 +1,274 @@
+"""A model goes to every form and comes back to the bit."""
+
+import json
+import pathlib
+
+import numpy as np
+import pytest
+from safetensors import numpy as safetensors_numpy
+
+from bert_tf import checkpoints
+from bert_tf.convert import beside, convert, keras_weights
+from tests import interop_models
+
+TARGETS = {
+  "original": "out/bert_model.ckpt",
+  "hf": "out",
+  "model_garden": "out/bert_model.ckpt",
+  "keras": "out/bert.weights.h5",
+}
+
+
+def there_and_back(tmp_path, kind, form):
+  """The original's tensors and those after a way through another form."""
+  prefix, model = interop_models.write_original(tmp_path / "in", kind)
+  target = str(tmp_path / TARGETS[form])
+  back = str(tmp_path / "back" / "bert_model.ckpt")
+  given = beside.Given()
+  convert.convert(prefix, "original", target, form, given)
+  convert.convert(target, form, back, "original", given)
+  return {v.path: v.numpy() for v in model.weights}, back
+
+
+@pytest.mark.parametrize("kind", interop_models.KINDS)
+@pytest.mark.parametrize("form", ["hf", "model_garden", "keras"])
+def test_a_round_trip_changes_no_bit(tmp_path, kind, form):
+  if (kind, form) == ("choice", "model_garden"):
+    with pytest.raises(ValueError, match="just the heads choice_weights"):
+      there_and_back(tmp_path, kind, form)
+    return
+  expected, back = there_and_back(tmp_path, kind, form)
+  reader = checkpoints.CheckpointReader(back)
+  # Neither slots nor the step have come along.
+  assert set(reader.shapes) == set(expected)
+  for name, value in expected.items():
+    found = reader.get(name)
+    assert found.dtype == np.float32
+    assert found.tobytes() == value.tobytes(), name
+  files = {"bert_config.json", "vocab.txt"}
+  if kind in interop_models.LABEL_MAPS:
+    files.add("label_map.json")
+  for name in files:
+    content = (tmp_path / "back" / name).read_bytes()
+    assert content == (tmp_path / "in" / name).read_bytes(), name
+  written = {path.name for path in (tmp_path / "back").iterdir()}
+  assert {n for n in written if not n.startswith("bert_model.")} == files
+
+
+@pytest.mark.parametrize("kind", interop_models.KINDS)
+def test_keras_weights_are_what_the_models_load_and_save(tmp_path, kind):
+  prefix, model = interop_models.write_original(tmp_path / "in", kind)
+  target = str(tmp_path / "out" / "bert.weights.h5")
+  convert.convert(prefix, "original", target, "keras", beside.Given())
+  loaded = interop_models.KINDS[kind](interop_models.CONFIG)
+  loaded.load_weights(target)
+  for variable, expected in zip(loaded.weights, model.weights, strict=True):
+    np.testing.assert_array_equal(variable.numpy(), expected.numpy())
+
+  saved = tmp_path / "in" / "saved.weights.h5"
+  model.save_weights(saved)
+  back = str(tmp_path / "back" / "bert_model.ckpt")
+  convert.convert(str(saved), "keras", back, "original", beside.Given())
+  interop_models.assert_close(
+    interop_models.outputs(interop_models.loaded(kind, back), kind),
+    interop_models.outputs(model, kind),
+    atol=0,
+  )
+
+
+def test_a_lone_masked_lm_head_gets_the_other_for_keras(tmp_path):
+  prefix, model = interop_models.write_original(tmp_path / "in", "pretraining")
+  tensors = {
+    v.path: v.numpy()
+    for v in model.weights
+    if not v.path.startswith("cls/seq_relationship")
+  }
+  checkpoints.write(prefix, tensors)
+  target = str(tmp_path / "out" / "bert.weights.h5")
+  written = convert.convert(prefix, "original", target, "keras", beside.Given())
+  assert written.notes == (
+    "The model has no next-sentence head: the one that was written is "
+    "untrained.",
+  )
+  loaded = interop_models.KINDS["pretraining"](interop_models.CONFIG)
+  loaded.load_weights(target)
+  for variable in loaded.weights:
+    if variable.path in tensors:
+      np.testing.assert_array_equal(variable.numpy(), tensors[variable.path])
+
+
+def test_forms_go_to_one_another_without_the_originals(tmp_path):
+  prefix, model = interop_models.write_original(tmp_path / "in", "classifier")
+  given = beside.Given()
+  h5, folder = str(tmp_path / "k" / "m.weights.h5"), str(tmp_path / "hf")
+  convert.convert(prefix, "original", h5, "keras", given)
+  convert.convert(h5, "keras", folder, "hf", given)
+  found = safetensors_numpy.load_file(tmp_path / "hf" / "model.safetensors")
+  np.testing.assert_array_equal(
+    found["classifier.weight"], model.output_weights.numpy()
+  )
+
+
+def test_the_newest_checkpoint_of_a_run_is_taken(tmp_path):
+  folder = tmp_path / "run"
+  interop_models.write_beside(folder, "encoder")
+  for step in (1, 2):
+    model = interop_models.random_model("encoder")
+    tensors = {v.path: v.numpy() * step for v in model.weights}
+    tensors["global_step"] = np.int64(step)
+    checkpoints.save(str(folder), tensors, keep_checkpoint_max=5)
+  target = str(tmp_path / "out" / "m.weights.h5")
+  written = convert.convert(
+    str(folder), "original", target, "keras", beside.Given()
+  )
+  name = "bert/pooler/dense/bias"
+  np.testing.assert_array_equal(written.tensors[name], tensors[name])
+
+
+def test_tensors_that_do_not_fit_the_config_are_all_named(tmp_path):
+  prefix, model = interop_models.write_original(tmp_path / "in", "span")
+  tensors = {v.path: v.numpy() for v in model.weights}
+  del tensors["bert/encoder/layer_1/output/dense/bias"]
+  tensors["cls/squad/output_bias"] = np.zeros(3, np.float32)
+  tensors["bert/pooler/dense/bias"] = np.zeros(8, np.int32)
+  tensors["lstm/kernel"] = np.zeros(1, np.float32)
+  checkpoints.write(prefix, tensors)
+  with pytest.raises(ValueError) as error:
+    convert.convert(
+      prefix, "original", str(tmp_path / "out"), "hf", beside.Given()
+    )
+  for expected in (
+    "bert/encoder/layer_1/output/dense/bias is missing",
+    "cls/squad/output_bias is float32 of (3,), not a float of (2,)",
+    "bert/pooler/dense/bias is int32 of (8,), not a float of (8,)",
+    "lstm/kernel is not of this model",
+  ):
+    assert expected in str(error.value)
+  assert not (tmp_path / "out").exists()
+
+
+def test_a_checkpoint_needs_its_config(tmp_path):
+  prefix, _ = interop_models.write_original(tmp_path / "in", "encoder")
+  (tmp_path / "in" / "bert_config.json").rename(tmp_path / "config.json")
+  target = str(tmp_path / "out" / "m.weights.h5")
+  with pytest.raises(ValueError, match="give the model's --bert_config_file"):
+    convert.convert(prefix, "original", target, "keras", beside.Given())
+  given = beside.Given(bert_config_file=str(tmp_path / "config.json"))
+  convert.convert(prefix, "original", target, "keras", given)
+  assert pathlib.Path(target).is_file()
+
+
+def test_a_vocabulary_of_another_size_is_refused(tmp_path):
+  prefix, _ = interop_models.write_original(tmp_path / "in", "encoder")
+  with (tmp_path / "in" / "vocab.txt").open("a") as writer:
+    writer.write("more\n")
+  with pytest.raises(ValueError, match="24 word pieces, but vocab_size .* 23"):
+    convert.convert(
+      prefix, "original", str(tmp_path / "out"), "hf", beside.Given()
+    )
+
+
+@pytest.mark.parametrize("form", ["original", "model_garden", "keras"])
+def test_another_models_files_are_not_written_over(tmp_path, form):
+  prefix, _ = interop_models.write_original(tmp_path / "in", "encoder")
+  target = str(tmp_path / TARGETS[form])
+  (tmp_path / "out").mkdir()
+  (tmp_path / "out" / "vocab.txt").write_text("other\n")
+  with pytest.raises(ValueError, match="vocab.txt is another model's; choose"):
+    convert.convert(prefix, "original", target, form, beside.Given())
+  assert [p.name for p in (tmp_path / "out").iterdir()] == ["vocab.txt"]
+
+
+class TestBadKerasWeights:
+  """Files that Keras did not write, or not of this config."""
+
+  def read(self, path):
+    return keras_weights.read(str(path), beside.Given())
+
+  def saved(self, tmp_path):
+    interop_models.write_beside(tmp_path, "classifier")
+    path = tmp_path / "m.weights.h5"
+    interop_models.random_model("classifier").save_weights(path)
+    return path
+
+  def test_a_file_that_is_cut_short_is_named(self, tmp_path):
+    path = self.saved(tmp_path)
+    path.write_bytes(path.read_bytes()[:-500])
+    with pytest.raises(ValueError, match="m.weights.h5 is damaged or no HDF5"):
+      self.read(path)
+
+  def test_a_file_that_is_not_there_is_named(self, tmp_path):
+    interop_models.write_beside(tmp_path, "classifier")
+    with pytest.raises(ValueError, match="there is no .*m.weights.h5"):
+      self.read(tmp_path / "m.weights.h5")
+
+  def test_a_whole_model_is_no_file_of_weights(self, tmp_path):
+    with pytest.raises(ValueError, match="does not end in .weights.h5"):
+      self.read(tmp_path / "m.keras")
+
+  @pytest.mark.parametrize(
+    ("key", "value", "expected"),
+    [
+      ("intermediate_size", 16, "not the weights of a ClassifierModel"),
+      ("num_hidden_layers", 3, "not the weights of a ClassifierModel"),
+      ("num_hidden_layers", 1, "a ClassifierModel of its config has"),
+    ],
+  )
+  def test_another_config_is_refused(self, tmp_path, key, value, expected):
+    path = self.saved(tmp_path)
+    config = tmp_path / "bert_config.json"
+    sizes = json.loads(config.read_text())
+    config.write_text(json.dumps({**sizes, key: value}))
+    with pytest.raises(ValueError, match=expected):
+      self.read(path)
+
+
+def test_the_script_goes_to_another_form_and_says_what(tmp_path, run_script):
+  _, model = interop_models.write_original(tmp_path / "run", "classifier")
+  result = run_script(
+    "convert_checkpoint.py",
+    "--to=hf",
+    "--input_checkpoint=run/model.ckpt-7",
+    "--output_checkpoint=out",
+    cwd=tmp_path,
+  )
+  assert result.returncode == 0, result.stderr
+  assert result.stdout.splitlines() == [
+    "out from run/model.ckpt-7; heads: output_weights",
+    "The vocabulary has no capital letter: tokenizer_config.json has "
+    "do_lower_case true.",
+  ]
+  found = safetensors_numpy.load_file(tmp_path / "out" / "model.safetensors")
+  np.testing.assert_array_equal(
+    found["classifier.weight"], model.output_weights.numpy()
+  )
+
+
+@pytest.mark.parametrize(
+  ("flags", "expected"),
+  [
+    (
+      ("--to=hf", "--average_last=2"),
+      "--average_last means nothing to --from=original --to=hf; leave it out.",
+    ),
+    (
+      ("--vocab_file=vocab.txt",),
+      "--vocab_file means nothing to an original checkpoint that stays one; "
+      "leave it out.",
+    ),
+  ],
+)
+def test_the_script_refuses_what_it_would_not_use(
+  tmp_path, run_script, flags, expected
+):
+  result = run_script(
+    "convert_checkpoint.py",
+    "--input_checkpoint=in",
+    "--output_checkpoint=out",
+    *flags,
+    cwd=tmp_path,
+  )
+  assert result.returncode == 1
+  assert result.stderr.splitlines()[-1] == (
+    f"convert_checkpoint.py: error: {expected}"
+  )

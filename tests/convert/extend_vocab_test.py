@@ -1,0 +1,386 @@
+"""Words added to a model: rows, vocabulary, config, and what stays."""
+
+import json
+import pathlib
+
+import numpy as np
+import pytest
+
+from bert_tf import checkpoints, heads, modeling, tokenization
+from bert_tf.convert import extend_vocab
+
+GOLDEN = pathlib.Path(__file__).resolve().parents[1] / "golden"
+MODEL = GOLDEN / "tiny_perturbed"
+CONFIG = MODEL / "bert_config.json"
+CHECKPOINT = MODEL / "bert_model.ckpt"
+# Of the same sizes, with the optimizer's slots and the step.
+TRAINED = MODEL / "trajectory_tf215_final" / "model.ckpt-10"
+V, D = 500, 32
+EMBEDDINGS = "bert/embeddings/word_embeddings"
+OUTPUT_BIAS = "cls/predictions/output_bias"
+
+# New words, and by hand what they are in the tiny vocabulary.
+PIECES = {
+  "flighty": ("flight", "##y"),
+  "qed": ("q", "##ed"),
+  "σ": ("[UNK]",),
+}
+PIECE_IDS = {"flighty": [457, 107], "qed": [59, 110], "σ": [1]}
+SLOTS = {5: b"[unused0]", 498: b"[unused1]", 499: b"[unused7]"}
+IDS = {
+  "unused": {"flighty": 5, "qed": 498, "σ": 499},
+  "grow": {"flighty": 500, "qed": 501, "σ": 502},
+}
+
+
+@pytest.fixture(scope="module")
+def vocab(tmp_path_factory):
+  """The tiny vocabulary with slots, and lines whose odd ends must stay."""
+  lines = (GOLDEN / "tiny" / "vocab.txt").read_bytes().split(b"\n")[:V]
+  for index, slot in SLOTS.items():
+    lines[index] = slot
+  lines[7] += b"\r"
+  lines[9] += b" "
+  path = tmp_path_factory.mktemp("vocab") / "vocab.txt"
+  path.write_bytes(b"\n".join(lines))  # No newline at the end.
+  return path
+
+
+def extend(vocab, output_dir, texts=tuple(PIECES), **settings):
+  given = {
+    "bert_config_file": str(CONFIG),
+    "vocab_file": str(vocab),
+    "init_checkpoint": str(CHECKPOINT),
+    "words": [
+      extend_vocab.Word(text, f"w:{i}") for i, text in enumerate(texts)
+    ],
+    "output_dir": str(output_dir),
+    **settings,
+  }
+  return extend_vocab.extend(**given)
+
+
+@pytest.fixture(scope="module")
+def extended(vocab, tmp_path_factory):
+  """A function from a method to what it says and the folder it writes."""
+  made = {}
+
+  def run(method):
+    if method not in made:
+      folder = tmp_path_factory.mktemp("extended") / "new" / method
+      extension = extend(
+        vocab, folder, method=method, init_checkpoint=str(TRAINED)
+      )
+      made[method] = extension, folder
+    return made[method]
+
+  return run
+
+
+METHODS = pytest.mark.parametrize("method", ["unused", "grow"])
+
+
+@METHODS
+def test_a_new_row_is_the_mean_of_its_old_pieces(extended, method):
+  extension, folder = extended(method)
+  assert dict(extension.ids) == IDS[method]
+  assert dict(extension.pieces) == PIECES
+  old = checkpoints.CheckpointReader(str(TRAINED))
+  new = checkpoints.CheckpointReader(str(folder / "bert_model.ckpt"))
+  for name in (EMBEDDINGS, OUTPUT_BIAS):
+    before, after = old.get(name), new.get(name)
+    assert after.dtype == np.float32
+    for word, pieces in PIECE_IDS.items():
+      mean = sum(before[i].astype(np.float64) for i in pieces) / len(pieces)
+      # Rounded once, from float64.
+      np.testing.assert_array_equal(
+        after[IDS[method][word]], mean.astype(np.float32)
+      )
+
+
+@METHODS
+def test_all_else_is_the_same_to_the_bit(extended, method):
+  _, folder = extended(method)
+  old = checkpoints.CheckpointReader(str(TRAINED))
+  new = checkpoints.CheckpointReader(str(folder / "bert_model.ckpt"))
+  # What a released checkpoint of these sizes holds: no slots, no step.
+  released = checkpoints.CheckpointReader(str(CHECKPOINT))
+  assert set(new.shapes) == set(released.shapes)
+  size = V if method == "unused" else V + len(PIECES)
+  assert new.shapes[EMBEDDINGS] == (size, D)
+  assert new.shapes[OUTPUT_BIAS] == (size,)
+  kept = [i for i in range(V) if i not in IDS[method].values()]
+  for name in new.shapes:
+    before, after = old.get(name), new.get(name)
+    if name in (EMBEDDINGS, OUTPUT_BIAS):
+      before, after = before[kept], after[kept]
+    assert before.tobytes() == after.tobytes(), name
+
+
+@METHODS
+def test_the_vocabulary_has_the_words_and_its_other_lines(
+  extended, vocab, method
+):
+  _, folder = extended(method)
+  lines = vocab.read_bytes().split(b"\n")
+  new_lines = (folder / "vocab.txt").read_bytes().split(b"\n")
+  assert new_lines.pop() == b""
+  ids = IDS[method]
+  assert len(new_lines) == max(V, *(i + 1 for i in ids.values()))
+  for index, line in enumerate(lines):
+    if index not in ids.values():
+      assert new_lines[index] == line
+  for word, index in ids.items():
+    assert new_lines[index] == word.encode()
+
+
+@METHODS
+def test_the_config_has_the_new_size_and_all_else(extended, method):
+  extension, folder = extended(method)
+  size = V if method == "unused" else V + len(PIECES)
+  found = json.loads((folder / "bert_config.json").read_text())
+  assert found == {**json.loads(CONFIG.read_text()), "vocab_size": size}
+  assert extension.vocab_size == size
+  assert extension.num_unused == (0 if method == "unused" else len(SLOTS))
+
+
+@METHODS
+def test_the_tokenizer_gives_each_word_as_one_piece(extended, vocab, method):
+  _, folder = extended(method)
+  text = "The FLIGHTY qed, Σ in october!"
+  tokenizer = tokenization.FullTokenizer(str(vocab))
+  assert "flight ##y q ##ed , [UNK] in" in " ".join(tokenizer.tokenize(text))
+  tokenizer = tokenization.FullTokenizer(str(folder / "vocab.txt"))
+  words = [t for t in tokenizer.tokenize(text) if t in PIECES]
+  assert words == ["flighty", "qed", "σ"]
+
+
+def outputs(config, checkpoint, ids):
+  """Sequence output and masked-LM logits of one text, at every position."""
+  config = modeling.BertConfig.from_json_file(str(config))
+  model = heads.PretrainingModel(config)
+  reader = checkpoints.CheckpointReader(str(checkpoint))
+  assert checkpoints.load_variables(reader, model) == []
+  features = {"input_ids": np.array([ids])}
+  output = model.bert(features).sequence_output.numpy()
+  positions = {"masked_lm_positions": np.array([range(len(ids))])}
+  return output, model({**features, **positions}).masked_lm_logits.numpy()
+
+
+@METHODS
+def test_a_text_without_the_words_gets_what_it_got(extended, vocab, method):
+  _, folder = extended(method)
+  text = "few songs of the church were much noted on flight 18 in 1988."
+  old, new = (
+    tokenization.FullTokenizer(str(path))
+    for path in (vocab, folder / "vocab.txt")
+  )
+  ids = [2, *old.tokenize_to_ids(text), 3]
+  assert ids == [2, *new.tokenize_to_ids(text), 3]
+  sequence, masked = outputs(CONFIG, TRAINED, ids)
+  new_sequence, new_masked = outputs(
+    folder / "bert_config.json", folder / "bert_model.ckpt", ids
+  )
+  np.testing.assert_array_equal(new_sequence, sequence)
+  kept = [i for i in range(V) if i not in IDS[method].values()]
+  # A product with a wider matrix may add in another order.
+  np.testing.assert_allclose(
+    new_masked[..., kept], masked[..., kept], atol=1e-5
+  )
+
+
+def test_the_optimizers_tensors_are_named_as_dropped(extended):
+  extension, _ = extended("grow")
+  old = checkpoints.CheckpointReader(str(TRAINED))
+  released = checkpoints.CheckpointReader(str(CHECKPOINT))
+  assert set(extension.dropped) == set(old.shapes) - set(released.shapes)
+  assert "global_step" in extension.dropped
+  assert extension.has_output_bias
+
+
+def test_a_checkpoint_of_the_encoder_alone_will_do(vocab, tmp_path):
+  reader = checkpoints.CheckpointReader(str(CHECKPOINT))
+  path = str(tmp_path / "encoder.ckpt")
+  checkpoints.write(
+    path, {n: reader.get(n) for n in reader.shapes if n.startswith("bert/")}
+  )
+  extension = extend(vocab, tmp_path / "out", init_checkpoint=path)
+  assert not extension.has_output_bias
+  assert extension.dropped == ()
+  new = checkpoints.CheckpointReader(str(tmp_path / "out" / "bert_model.ckpt"))
+  assert OUTPUT_BIAS not in new.shapes
+
+
+def test_known_and_repeated_words_are_left_out(vocab, tmp_path):
+  extension = extend(
+    vocab, tmp_path / "out", ["the", "qed", "[MASK]", "qed", "the"]
+  )
+  assert dict(extension.ids) == {"qed": 5}
+  assert extension.known == ("the", "[MASK]")
+  assert extension.num_unused == 2
+
+
+FAULTS = {
+  "well-known": "'well-known' is split into well - known, since blanks, pun",
+  "two words": "'two words' is split into two words, since blanks,",
+  "新冠": "'新冠' is split into 新 冠, since .* ideographs end a word",
+  "Flighty": "becomes flighty before .* give flighty, or set do_lower_case to",
+  "café": "becomes cafe before it is looked up; give cafe",
+  "zero\u200bwidth": "becomes zerowidth before",
+  "\u200b": "has no character that the tokenizer keeps",
+  "##ly2": "is a part of words; give whole words",
+  "x" * 201: "has more than 200 characters, so it would be ",
+}
+
+
+@pytest.mark.parametrize("word", FAULTS)
+def test_a_word_that_would_not_stay_whole_is_named_with_the_reason(
+  vocab, tmp_path, word
+):
+  with pytest.raises(ValueError, match=f"^w:1: .*{FAULTS[word]}"):
+    extend(vocab, tmp_path / "out", ["qed", word])
+  assert not list(tmp_path.iterdir())
+
+
+def test_cased_words_are_taken_for_a_cased_model(vocab, tmp_path):
+  extension = extend(
+    vocab, tmp_path / "out", ["Café", "flighty"], do_lower_case=False
+  )
+  assert dict(extension.ids) == {"Café": 5, "flighty": 498}
+  # Each of C and é is unknown, so the word is.
+  assert extension.pieces["Café"] == ("[UNK]",)
+  with pytest.raises(ValueError, match="before it is looked up; give zw.$"):
+    extend(vocab, tmp_path / "no", ["z\u200bw"], do_lower_case=False)
+
+
+def test_several_faults_are_named_at_once(vocab, tmp_path):
+  with pytest.raises(ValueError) as error:
+    extend(vocab, tmp_path / "out", [f"a-{i}" for i in range(13)])
+  assert str(error.value).count("is split into") == 10
+  assert str(error.value).endswith("; and 3 more.")
+
+
+def test_more_words_than_slots_need_the_other_method(vocab, tmp_path):
+  words = ["aa0", "aa1", "aa2", "aa3"]
+  with pytest.raises(
+    ValueError, match="4 words to add, but .*vocab.txt has 3 .* method grow"
+  ):
+    extend(vocab, tmp_path / "out", words)
+  extension = extend(vocab, tmp_path / "out", words, method="grow")
+  assert list(extension.ids.values()) == [500, 501, 502, 503]
+
+
+@pytest.mark.parametrize(
+  ("words", "expected"),
+  [
+    ([], "no word to add: none is given"),
+    (["the", "of"], "no word to add: 2 are given, all in the vocabulary"),
+  ],
+)
+def test_nothing_to_add_is_an_error(vocab, tmp_path, words, expected):
+  with pytest.raises(ValueError, match=expected):
+    extend(vocab, tmp_path / "out", words)
+
+
+def test_a_folder_in_use_is_not_written_to(vocab, tmp_path):
+  (tmp_path / "mine").write_text("kept")
+  with pytest.raises(ValueError, match="is there and not empty"):
+    extend(vocab, tmp_path)
+  with pytest.raises(ValueError, match="is there and not empty"):
+    extend(vocab, tmp_path / "mine")
+  assert [p.name for p in tmp_path.iterdir()] == ["mine"]
+  (tmp_path / "empty").mkdir()
+  extend(vocab, tmp_path / "empty")
+  assert {p.name for p in (tmp_path / "empty").iterdir()} == {
+    "bert_config.json",
+    "vocab.txt",
+    "bert_model.ckpt.index",
+    "bert_model.ckpt.data-00000-of-00001",
+  }
+
+
+def test_nothing_is_left_when_the_disk_is_full(vocab, tmp_path, monkeypatch):
+  def fail(path, tensors):
+    raise OSError(f"could not write the checkpoint {path}")
+
+  monkeypatch.setattr(checkpoints, "write", fail)
+  with pytest.raises(OSError, match="could not write"):
+    extend(vocab, tmp_path / "out")
+  assert not list(tmp_path.iterdir())
+
+
+def test_config_vocabulary_and_checkpoint_must_be_of_one_model(vocab, tmp_path):
+  config = json.loads(CONFIG.read_text())
+  other = tmp_path / "config.json"
+  other.write_text(json.dumps({**config, "hidden_size": 64}))
+  with pytest.raises(ValueError, match=r"is \(500, 32\), .* \(500, 64\)"):
+    extend(vocab, tmp_path / "out", bert_config_file=str(other))
+  other.write_text(json.dumps({**config, "vocab_size": 501}))
+  with pytest.raises(ValueError, match="500 word pieces, but vocab_size of"):
+    extend(vocab, tmp_path / "out", bert_config_file=str(other))
+  path = str(tmp_path / "head.ckpt")
+  checkpoints.write(path, {OUTPUT_BIAS: np.zeros(V, np.float32)})
+  with pytest.raises(ValueError, match="head.ckpt has no bert/embeddings/word"):
+    extend(vocab, tmp_path / "out", init_checkpoint=path)
+  with pytest.raises(ValueError, match="was trained on cased text"):
+    cased = "cased_L-12_H-768_A-12/bert_model.ckpt"
+    extend(vocab, tmp_path / "out", init_checkpoint=cased)
+  with pytest.raises(ValueError, match="method 'append' is not unused or grow"):
+    extend(vocab, tmp_path / "out", method="append")
+  assert not (tmp_path / "out").exists()
+
+
+def test_words_are_read_one_a_line(tmp_path):
+  path = tmp_path / "words.txt"
+  path.write_text("qed\n\n  flighty \n \nthe", encoding="utf-8")
+  assert extend_vocab.read_words(str(path)) == [
+    extend_vocab.Word("qed", f"{path}:1"),
+    extend_vocab.Word("flighty", f"{path}:3"),
+    extend_vocab.Word("the", f"{path}:5"),
+  ]
+  with pytest.raises(ValueError, match="there is no file .*none.txt"):
+    extend_vocab.read_words(str(tmp_path / "none.txt"))
+
+
+def test_a_word_of_a_file_is_named_by_its_line(vocab, tmp_path):
+  path = tmp_path / "words.txt"
+  path.write_text("qed\n\nwell-known\n", encoding="utf-8")
+  with pytest.raises(ValueError) as error:
+    extend(vocab, tmp_path / "out", words=extend_vocab.read_words(str(path)))
+  assert str(error.value) == (
+    f"{path}:3: 'well-known' is split into well - known, since blanks, "
+    "punctuation and ideographs end a word; give the parts."
+  )
+
+
+def test_the_script_writes_a_model_and_says_what_it_did(
+  vocab, tmp_path, run_script
+):
+  (tmp_path / "words.txt").write_text("flighty\nthe\nqed\n", encoding="utf-8")
+  result = run_script(
+    "extend_vocab.py",
+    f"--bert_config_file={CONFIG}",
+    f"--vocab_file={vocab}",
+    f"--init_checkpoint={TRAINED}",
+    "--words_file=words.txt",
+    "--output_dir=out",
+    "--method=grow",
+    cwd=tmp_path,
+  )
+  assert result.returncode == 0, result.stderr
+  assert result.stdout.splitlines() == [
+    "out: 2 words added by grow, 502 word pieces, 3 [unused] slots left",
+    "  500  flighty  was flight ##y",
+    "  501  qed  was q ##ed",
+    "In the vocabulary already, so left out: the",
+    "Dropped: 93 tensors of the optimizer (adam_m, adam_v, global_step); start "
+    "from this with --init_checkpoint.",
+  ]
+  out = tmp_path / "out"
+  tokenizer = tokenization.FullTokenizer(str(out / "vocab.txt"))
+  assert tokenizer.tokenize_to_ids("flighty qed") == [500, 501]
+  model = modeling.BertModel(
+    modeling.BertConfig.from_json_file(str(out / "bert_config.json"))
+  )
+  path = str(out / "bert_model.ckpt")
+  assert checkpoints.init_from_checkpoint(model, path) == []

@@ -1,0 +1,584 @@
+"""Models of Hugging Face: read, checked, written in the original's form."""
+
+import json
+import pathlib
+
+import ml_dtypes
+import numpy as np
+import pytest
+from safetensors import numpy as safetensors_numpy
+
+from bert_tf import checkpoints, heads, modeling
+from bert_tf.convert import beside, convert, hugging_face_files
+
+V, D, WIDE, N, P, LAYERS = 23, 8, 12, 2, 10, 2
+HF_CONFIG = {
+  "architectures": ["BertForPreTraining"],
+  "attention_probs_dropout_prob": 0.1,
+  "hidden_act": "gelu",
+  "hidden_dropout_prob": 0.1,
+  "hidden_size": D,
+  "initializer_range": 0.02,
+  "intermediate_size": WIDE,
+  "layer_norm_eps": 1e-12,
+  "max_position_embeddings": P,
+  "model_type": "bert",
+  "num_attention_heads": N,
+  "num_hidden_layers": LAYERS,
+  "pad_token_id": 0,
+  "type_vocab_size": 2,
+  "vocab_size": V,
+}
+
+
+def linear(name, outputs, inputs):
+  return {f"{name}.weight": (outputs, inputs), f"{name}.bias": (outputs,)}
+
+
+def encoder(with_pooler=True):
+  """Names and shapes of a BertModel, as Hugging Face saves them."""
+  shapes = {
+    "embeddings.word_embeddings.weight": (V, D),
+    "embeddings.position_embeddings.weight": (P, D),
+    "embeddings.token_type_embeddings.weight": (2, D),
+    **linear("embeddings.LayerNorm", D, D),
+  }
+  for i in range(LAYERS):
+    layer = f"encoder.layer.{i}"
+    for name in ("query", "key", "value"):
+      shapes.update(linear(f"{layer}.attention.self.{name}", D, D))
+    shapes.update(linear(f"{layer}.attention.output.dense", D, D))
+    shapes.update(linear(f"{layer}.attention.output.LayerNorm", D, D))
+    shapes.update(linear(f"{layer}.intermediate.dense", WIDE, D))
+    shapes.update(linear(f"{layer}.output.dense", D, WIDE))
+    shapes.update(linear(f"{layer}.output.LayerNorm", D, D))
+  if with_pooler:
+    shapes.update(linear("pooler.dense", D, D))
+  return {
+    name: (D,) if "LayerNorm" in name else shape
+    for name, shape in shapes.items()
+  }
+
+
+def prefixed(shapes):
+  return {f"bert.{name}": shape for name, shape in shapes.items()}
+
+
+PRETRAINING = {
+  **prefixed(encoder()),
+  **linear("cls.predictions.transform.dense", D, D),
+  "cls.predictions.transform.LayerNorm.weight": (D,),
+  "cls.predictions.transform.LayerNorm.bias": (D,),
+  "cls.predictions.bias": (V,),
+  **linear("cls.seq_relationship", 2, D),
+}
+CLASSIFIER = {**prefixed(encoder()), **linear("classifier", 3, D)}
+SPAN = {**prefixed(encoder(False)), **linear("qa_outputs", 2, D)}
+
+
+def draw(shapes, seed=0):
+  rng = np.random.default_rng(seed)
+  return {
+    name: rng.normal(size=shape).astype(np.float32) * 0.5
+    for name, shape in shapes.items()
+  }
+
+
+def write_model(folder, tensors, config=(), tokenizer=None):
+  """Writes what save_pretrained would; returns the folder's name."""
+  folder.mkdir()
+  safetensors_numpy.save_file(tensors, folder / "model.safetensors")
+  text = json.dumps({**HF_CONFIG, **dict(config)})
+  (folder / "config.json").write_text(text)
+  words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+  words += [f"w{i}" for i in range(V - len(words))]
+  (folder / "vocab.txt").write_text("".join(f"{word}\n" for word in words))
+  if tokenizer:
+    (folder / "tokenizer_config.json").write_text(json.dumps(tokenizer))
+  return str(folder)
+
+
+def to_original(folder, output):
+  return convert.convert(folder, "hf", str(output), "original", beside.Given())
+
+
+def converted_model(tmp_path, tensors, **parts):
+  """Returns what is said and a reader of what was written."""
+  folder = write_model(tmp_path / "hf", tensors, **parts)
+  output = str(tmp_path / "out" / "bert_model.ckpt")
+  converted = to_original(folder, output)
+  return converted, checkpoints.CheckpointReader(output)
+
+
+# An oracle: the model on Hugging Face's names, in float64.
+
+
+def erf(x):
+  """Abramowitz and Stegun 7.1.5: the series, enough for |x| < 6."""
+  term, total = x, x
+  for n in range(1, 150):
+    term = -term * x * x / n
+    total = total + term / (2 * n + 1)
+  return 2 / np.sqrt(np.pi) * total
+
+
+def gelu_exact(x):
+  return x * 0.5 * (1 + erf(x / np.sqrt(2)))
+
+
+def gelu_tanh(x):
+  return x / 2 * (1 + np.tanh(np.sqrt(2 / np.pi) * (x + 0.044715 * x**3)))
+
+
+def affine(x, weights, name):
+  return x @ weights[f"{name}.weight"].T + weights[f"{name}.bias"]
+
+
+def layer_norm(x, weights, name):
+  x = x - x.mean(-1, keepdims=True)
+  x = x / np.sqrt((x**2).mean(-1, keepdims=True) + 1e-12)
+  return x * weights[f"{name}.weight"] + weights[f"{name}.bias"]
+
+
+def softmax(x):
+  exps = np.exp(x - x.max(-1, keepdims=True))
+  return exps / exps.sum(-1, keepdims=True)
+
+
+def attention(x, mask, weights, name):
+  """Self-attention of one text, [F, D]."""
+  parts = []
+  queries, keys, values = (
+    affine(x, weights, f"{name}.self.{part}").reshape(-1, N, D // N)
+    for part in ("query", "key", "value")
+  )
+  for head in range(N):
+    scores = queries[:, head] @ keys[:, head].T / np.sqrt(D // N)
+    parts.append(softmax(scores + (1 - mask) * -1e9) @ values[:, head])
+  x_new = affine(np.concatenate(parts, -1), weights, f"{name}.output.dense")
+  return layer_norm(x_new + x, weights, f"{name}.output.LayerNorm")
+
+
+def forward(weights, ids, mask, segments, gelu):
+  """Sequence and pooled output of one text."""
+  names = ("word", "position", "token_type")
+  word, position, segment = (
+    weights[f"embeddings.{name}_embeddings.weight"] for name in names
+  )
+  x = word[ids] + position[: len(ids)] + segment[segments]
+  x = layer_norm(x, weights, "embeddings.LayerNorm")
+  for i in range(LAYERS):
+    layer = f"encoder.layer.{i}"
+    x = attention(x, mask, weights, f"{layer}.attention")
+    wide = gelu(affine(x, weights, f"{layer}.intermediate.dense"))
+    narrow = affine(wide, weights, f"{layer}.output.dense")
+    x = layer_norm(narrow + x, weights, f"{layer}.output.LayerNorm")
+  return x, np.tanh(affine(x[0], weights, "pooler.dense"))
+
+
+@pytest.mark.parametrize(
+  ("hidden_act", "gelu"),
+  [
+    ("gelu", gelu_exact),
+    ("gelu_new", gelu_tanh),
+    ("gelu_pytorch_tanh", gelu_tanh),
+  ],
+)
+def test_the_outputs_are_the_other_librarys(tmp_path, hidden_act, gelu):
+  tensors = draw(encoder())
+  converted_model(tmp_path, tensors, config={"hidden_act": hidden_act})
+  config = modeling.BertConfig.from_json_file(
+    str(tmp_path / "out" / "bert_config.json")
+  )
+  model = modeling.BertModel(config)
+  path = str(tmp_path / "out" / "bert_model.ckpt")
+  assert checkpoints.init_from_checkpoint(model, path) == []
+  ids = np.array([[2, 7, 9, 3, 11, 3], [2, 8, 3, 0, 0, 0]])
+  mask = np.array([[1] * 6, [1] * 3 + [0] * 3])
+  segments = np.array([[0] * 4 + [1] * 2, [0] * 6])
+  found = model({"input_ids": ids, "input_mask": mask, "segment_ids": segments})
+  weights = {name: value.astype(float) for name, value in tensors.items()}
+  for row in range(2):
+    sequence, pooled = forward(
+      weights, ids[row], mask[row], segments[row], gelu
+    )
+    real = mask[row] == 1
+    # float32 of a few layers against float64.
+    np.testing.assert_allclose(
+      found.sequence_output[row][real], sequence[real], atol=2e-5
+    )
+    np.testing.assert_allclose(found.pooled_output[row], pooled, atol=2e-5)
+
+
+def test_the_two_gelus_differ_by_more_than_rounding(tmp_path):
+  x = np.linspace(-4, 4, 81).astype(np.float32)
+  np.testing.assert_allclose(modeling.gelu_erf(x), gelu_exact(x), atol=1e-6)
+  np.testing.assert_allclose(modeling.gelu(x), gelu_tanh(x), atol=1e-6)
+  assert 1e-4 < np.abs(gelu_exact(x) - gelu_tanh(x)).max() < 1e-3
+
+
+def test_a_pretrained_model_brings_both_heads(tmp_path):
+  tensors = draw(PRETRAINING)
+  given = {
+    **tensors,
+    "bert.embeddings.position_ids": np.arange(P)[None],
+    "cls.predictions.decoder.weight": tensors[
+      "bert.embeddings.word_embeddings.weight"
+    ],
+    "cls.predictions.decoder.bias": tensors["cls.predictions.bias"],
+  }
+  converted, reader = converted_model(tmp_path, given)
+  assert converted.heads == ("cls/predictions", "cls/seq_relationship")
+  config = modeling.BertConfig.from_json_file(
+    str(tmp_path / "out" / "bert_config.json")
+  )
+  model = heads.PretrainingModel(config)
+  assert checkpoints.init_from_checkpoint(model, reader.path) == []
+  assert {v.path for v in model.weights} == set(reader.shapes)
+  expected = {
+    "bert/encoder/layer_1/output/dense/kernel": tensors[
+      "bert.encoder.layer.1.output.dense.weight"
+    ].T,
+    "bert/encoder/layer_1/attention/output/LayerNorm/gamma": tensors[
+      "bert.encoder.layer.1.attention.output.LayerNorm.weight"
+    ],
+    "cls/predictions/transform/dense/kernel": tensors[
+      "cls.predictions.transform.dense.weight"
+    ].T,
+    "cls/predictions/transform/LayerNorm/beta": tensors[
+      "cls.predictions.transform.LayerNorm.bias"
+    ],
+    "cls/predictions/output_bias": tensors["cls.predictions.bias"],
+    "cls/seq_relationship/output_weights": tensors[
+      "cls.seq_relationship.weight"
+    ],
+    "cls/seq_relationship/output_bias": tensors["cls.seq_relationship.bias"],
+  }
+  for name, value in expected.items():
+    np.testing.assert_array_equal(reader.get(name), value, err_msg=name)
+
+
+def test_a_classifiers_head_is_output_weights_and_bias(tmp_path):
+  tensors = draw(CLASSIFIER)
+  converted, reader = converted_model(tmp_path, tensors)
+  assert converted.heads == ("output_weights",)
+  assert converted.notes == ()
+  np.testing.assert_array_equal(
+    reader.get("output_weights"), tensors["classifier.weight"]
+  )
+  np.testing.assert_array_equal(
+    reader.get("output_bias"), tensors["classifier.bias"]
+  )
+  np.testing.assert_array_equal(
+    reader.get("bert/pooler/dense/kernel"),
+    tensors["bert.pooler.dense.weight"].T,
+  )
+
+
+def test_a_model_without_a_pooler_gets_one_that_is_said_to_be_random(tmp_path):
+  tensors = draw(SPAN)
+  converted, reader = converted_model(tmp_path, tensors)
+  assert converted.heads == ("cls/squad",)
+  assert converted.notes == (
+    "The model has no pooler: the one that was written is untrained.",
+  )
+  np.testing.assert_array_equal(
+    reader.get("cls/squad/output_weights"), tensors["qa_outputs.weight"]
+  )
+  kernel = reader.get("bert/pooler/dense/kernel")
+  assert 0.01 < kernel.std() < 0.03  # initializer_range is 0.02.
+  model = heads.SpanModel(
+    modeling.BertConfig.from_json_file(
+      str(tmp_path / "out" / "bert_config.json")
+    )
+  )
+  assert checkpoints.init_from_checkpoint(model, reader.path) == []
+
+
+@pytest.mark.parametrize("dtype", [np.float16, ml_dtypes.bfloat16])
+def test_the_names_of_old_files_and_half_floats_are_read(tmp_path, dtype):
+  tensors = draw(encoder())
+  old = {
+    name.replace("LayerNorm.weight", "LayerNorm.gamma").replace(
+      "LayerNorm.bias", "LayerNorm.beta"
+    ): value.astype(dtype)
+    for name, value in tensors.items()
+  }
+  _, reader = converted_model(tmp_path, old)
+  gamma = reader.get("bert/embeddings/LayerNorm/gamma")
+  assert gamma.dtype == np.float32
+  expected = tensors["embeddings.LayerNorm.weight"].astype(dtype)
+  np.testing.assert_array_equal(gamma, expected.astype(np.float32))
+
+
+def test_config_and_vocabulary_stand_beside_the_checkpoint(tmp_path):
+  converted, _ = converted_model(
+    tmp_path, draw(encoder()), tokenizer={"do_lower_case": False}
+  )
+  written = json.loads((tmp_path / "out" / "bert_config.json").read_text())
+  expected = {
+    key: HF_CONFIG[key]
+    for key in HF_CONFIG
+    if key
+    not in ("architectures", "layer_norm_eps", "model_type", "pad_token_id")
+  }
+  assert written == {**expected, "hidden_act": "gelu_erf"}
+  vocab = (tmp_path / "hf" / "vocab.txt").read_bytes()
+  assert (tmp_path / "out" / "vocab.txt").read_bytes() == vocab
+  assert converted.do_lower_case is False
+
+
+@pytest.mark.parametrize(
+  ("settings", "differing"),
+  [
+    ({"do_lower_case": True, "strip_accents": None}, ()),
+    ({"do_lower_case": True, "strip_accents": True}, ()),
+    ({"do_lower_case": False, "strip_accents": True}, ("strip_accents True",)),
+    ({"tokenize_chinese_chars": False}, ("tokenize_chinese_chars False",)),
+  ],
+)
+def test_settings_that_the_tokenizer_does_not_have_are_reported(
+  tmp_path, settings, differing
+):
+  converted, _ = converted_model(tmp_path, draw(encoder()), tokenizer=settings)
+  notes = [note for note in converted.notes if "differs" in note]
+  assert len(notes) == len(differing)
+  for note, setting in zip(notes, differing):
+    assert note.endswith(f"so ids will, in: {setting}")
+
+
+def without(tensors, *names):
+  return {name: t for name, t in tensors.items() if name not in names}
+
+
+ODD_TENSORS = {
+  "every missing one is named": (
+    lambda t: without(
+      t, "bert.pooler.dense.bias", "bert.embeddings.LayerNorm.bias"
+    ),
+    [
+      "bert.pooler.dense.bias is missing",
+      "bert.embeddings.LayerNorm.bias is missing",
+    ],
+  ),
+  "one of a head": (
+    lambda t: without(t, "classifier.bias"),
+    ["classifier.bias is missing"],
+  ),
+  "shapes and dtypes": (
+    lambda t: {
+      **t,
+      "bert.encoder.layer.0.intermediate.dense.weight": np.zeros(
+        (D, WIDE), "f4"
+      ),
+      "classifier.bias": np.zeros(3, np.int32),
+    },
+    [
+      "bert.encoder.layer.0.intermediate.dense.weight is float32 of (8, 12), "
+      "not a float of (12, 8)",
+      "classifier.bias is int32 of (3,), not a float of (3,)",
+    ],
+  ),
+  "what is not of BERT": (
+    lambda t: {
+      **t,
+      "bert.encoder.layer.2.extra": np.zeros(1, "f4"),
+      "lora": np.zeros(1, "f4"),
+    },
+    [
+      "bert.encoder.layer.2.extra is not of this model",
+      "lora is not of this model",
+    ],
+  ),
+  "an output matrix that is not tied": (
+    lambda t: {**t, "cls.predictions.decoder.weight": np.zeros((V, D), "f4")},
+    [
+      "cls.predictions.decoder.weight is not the same as "
+      "bert.embeddings.word_embeddings.weight"
+    ],
+  ),
+}
+
+
+@pytest.mark.parametrize("fault", ODD_TENSORS)
+def test_missing_and_odd_tensors_are_listed_all_at_once(tmp_path, fault):
+  change, expected = ODD_TENSORS[fault]
+  folder = write_model(tmp_path / "hf", change(draw(CLASSIFIER)))
+  with pytest.raises(ValueError) as error:
+    to_original(folder, (tmp_path / "out" / "m.ckpt"))
+  for text in expected:
+    assert text in str(error.value)
+  assert not (tmp_path / "out").exists()
+
+
+OTHER_CONFIGS = {
+  "layer_norm_eps": (1e-5, "layer_norm_eps is 1e-05 and has to be 1e-12"),
+  "model_type": ("roberta", "model_type is 'roberta' and has to be 'bert'"),
+  "hidden_act": ("swish", "hidden_act is 'swish' and has to be one of gelu"),
+  "position_embedding_type": ("relative_key", "'relative_key' and has to be"),
+}
+
+
+def test_all_settings_of_another_model_are_named():
+  config = {**HF_CONFIG, **{k: v for k, (v, _) in OTHER_CONFIGS.items()}}
+  del config["hidden_size"]
+  with pytest.raises(ValueError) as error:
+    hugging_face_files.bert_config(config)
+  for _, expected in OTHER_CONFIGS.values():
+    assert expected in str(error.value)
+  assert "hidden_size is missing" in str(error.value)
+
+
+def test_pickled_weights_are_refused_with_the_reason(tmp_path):
+  folder = write_model(tmp_path / "hf", draw(encoder()))
+  weights = pathlib.Path(folder, "model.safetensors")
+  weights.rename(weights.with_name("pytorch_model.bin"))
+  with pytest.raises(ValueError, match="pickled can run any code .* Where you"):
+    to_original(folder, (tmp_path / "m.ckpt"))
+
+
+def test_a_pickled_file_by_its_name_is_refused_too(tmp_path):
+  path = tmp_path / "model.pt"
+  path.write_bytes(b"")
+  with pytest.raises(
+    ValueError, match="has model.pt and no .* pickled can run"
+  ):
+    to_original(str(path), tmp_path / "m.ckpt")
+
+
+def test_weights_in_several_files_are_told(tmp_path):
+  folder = write_model(tmp_path / "hf", draw(encoder()))
+  weights = pathlib.Path(folder, "model.safetensors")
+  weights.rename(weights.with_name("model-00001-of-00002.safetensors"))
+  weights.with_name("model.safetensors.index.json").write_text("{}")
+  with pytest.raises(
+    ValueError, match="in several files; save .* max_shard_si"
+  ):
+    to_original(folder, tmp_path / "m.ckpt")
+
+
+LABELS = {"id2label": {"0": "O", "1": "B", "2": "I"}}
+
+
+@pytest.mark.parametrize(
+  ("settings", "problem_type", "labels"),
+  [
+    (LABELS, "classification", ["O", "B", "I"]),
+    (
+      {**LABELS, "problem_type": "multi_label_classification"},
+      "multilabel",
+      ["O", "B", "I"],
+    ),
+    (
+      {**LABELS, "architectures": ["BertForTokenClassification"]},
+      "words",
+      ["O", "B", "I"],
+    ),
+    (
+      {"architectures": ["BertForTokenClassification"]},
+      "words",
+      ["LABEL_0", "LABEL_1", "LABEL_2"],
+    ),
+  ],
+)
+def test_labels_go_into_the_label_map(tmp_path, settings, problem_type, labels):
+  converted_model(tmp_path, draw(CLASSIFIER), config=settings)
+  label_map = json.loads((tmp_path / "out" / "label_map.json").read_text())
+  assert label_map["problem_type"] == problem_type
+  assert label_map["labels"] == labels
+
+
+def test_labels_of_another_number_are_refused(tmp_path):
+  folder = write_model(
+    tmp_path / "hf", draw(CLASSIFIER), {"id2label": {"0": "a", "1": "b"}}
+  )
+  with pytest.raises(ValueError, match="ids 0, 1, but the classifier has 3"):
+    to_original(folder, tmp_path / "m.ckpt")
+
+
+def test_one_number_is_a_regression(tmp_path):
+  tensors = draw({**prefixed(encoder()), **linear("classifier", 1, D)})
+  settings = {"id2label": {"0": "LABEL_0"}}
+  converted_model(tmp_path, tensors, config=settings)
+  label_map = json.loads((tmp_path / "out" / "label_map.json").read_text())
+  assert label_map["problem_type"] == "regression"
+  assert label_map["labels"] == []
+
+
+def test_the_bias_of_choices_is_left_out_and_named(tmp_path):
+  tensors = draw({**prefixed(encoder()), **linear("classifier", 1, D)})
+  converted, reader = converted_model(
+    tmp_path, tensors, config={"architectures": ["BertForMultipleChoice"]}
+  )
+  assert converted.heads == ("choice_weights",)
+  np.testing.assert_array_equal(
+    reader.get("choice_weights"), tensors["classifier.weight"]
+  )
+  bias = tensors["classifier.bias"][0]
+  assert converted.notes == (
+    f"The bias {bias:.6g} of the choices' scores is left out; it is the same "
+    "for all choices of a question.",
+  )
+
+
+def test_a_file_that_is_cut_short_is_named(tmp_path):
+  folder = write_model(tmp_path / "hf", draw(encoder()))
+  path = pathlib.Path(folder, "model.safetensors")
+  path.write_bytes(path.read_bytes()[:-5])
+  with pytest.raises(ValueError, match="model.safetensors is damaged or only"):
+    to_original(folder, (tmp_path / "m.ckpt"))
+
+
+@pytest.mark.parametrize(
+  ("name", "expected"),
+  [
+    ("config.json", "there is no .*config.json"),
+    ("vocab.txt", "there is no .*vocab.txt; save the tokenizer"),
+    ("model.safetensors", "has no model.safetensors; give the folder"),
+  ],
+)
+def test_a_file_that_is_not_there_is_named(tmp_path, name, expected):
+  folder = write_model(tmp_path / "hf", draw(encoder()))
+  pathlib.Path(folder, name).unlink()
+  with pytest.raises(ValueError, match=expected):
+    to_original(folder, (tmp_path / "m.ckpt"))
+
+
+def test_a_vocabulary_of_another_size_is_refused(tmp_path):
+  folder = write_model(tmp_path / "hf", draw(encoder()))
+  with pathlib.Path(folder, "vocab.txt").open("a") as writer:
+    writer.write("more\n")
+  with pytest.raises(ValueError, match="24 word pieces, but vocab_size .* 23"):
+    to_original(folder, (tmp_path / "m.ckpt"))
+
+
+def test_another_models_files_are_not_written_over(tmp_path):
+  tensors = draw(encoder())
+  converted_model(tmp_path, tensors)
+  folder = write_model(tmp_path / "b", tensors, {"hidden_act": "relu"})
+  with pytest.raises(ValueError, match="bert_config.json is another model's"):
+    to_original(folder, (tmp_path / "out" / "bert_model.ckpt"))
+
+
+def test_the_script_converts_and_says_what(tmp_path, run_script):
+  folder = write_model(
+    tmp_path / "hf", draw(CLASSIFIER), tokenizer={"do_lower_case": True}
+  )
+  result = run_script(
+    "convert_checkpoint.py",
+    "--from=hf",
+    f"--input_checkpoint={folder}",
+    "--output_checkpoint=out/bert_model.ckpt",
+    cwd=tmp_path,
+  )
+  assert result.returncode == 0, result.stderr
+  assert result.stdout.splitlines() == [
+    f"out/bert_model.ckpt from {folder}; heads: output_weights",
+    "Use it with --do_lower_case=true",
+  ]
+  assert {path.name for path in (tmp_path / "out").iterdir()} == {
+    "bert_config.json",
+    "bert_model.ckpt.data-00000-of-00001",
+    "bert_model.ckpt.index",
+    "vocab.txt",
+  }

@@ -1,0 +1,323 @@
+"""Folders for transformers: what they hold, and what transformers makes of it.
+
+Comparisons with transformers itself need transformers and torch, which the
+project does not install: `pip install transformers torch`.
+"""
+
+import json
+
+import numpy as np
+import pytest
+from safetensors import numpy as safetensors_numpy
+
+from bert_tf import checkpoints, modeling, tokenization
+from bert_tf.convert import beside, convert
+from tests import interop_models
+
+CLASSES = {
+  "encoder": "BertModel",
+  "pretraining": "BertForPreTraining",
+  "span": "BertForQuestionAnswering",
+  "classifier": "BertForSequenceClassification",
+  "token": "BertForTokenClassification",
+  "choice": "BertForMultipleChoice",
+}
+
+
+@pytest.fixture
+def transformers():
+  """The library; tests are skipped without it."""
+  pytest.importorskip("torch", reason="torch is not installed")
+  return pytest.importorskip(
+    "transformers", reason="transformers is not installed"
+  )
+
+
+def to_hf(tmp_path, kind, config=interop_models.CONFIG):
+  """Returns the folder, our model and what was said."""
+  prefix, model = interop_models.write_original(tmp_path / "in", kind, config)
+  folder = tmp_path / "hf"
+  written = convert.convert(
+    prefix, "original", str(folder), "hf", beside.Given()
+  )
+  return folder, model, written
+
+
+def read_json(path):
+  return json.loads(path.read_text(encoding="utf-8"))
+
+
+@pytest.mark.parametrize("kind", CLASSES)
+def test_the_files_are_those_that_from_pretrained_takes(tmp_path, kind):
+  folder, _, _ = to_hf(tmp_path, kind)
+  assert {path.name for path in folder.iterdir()} == {
+    "config.json",
+    "model.safetensors",
+    "tokenizer_config.json",
+    "vocab.txt",
+  }
+  assert (folder / "vocab.txt").read_text() == interop_models.VOCAB
+  config = read_json(folder / "config.json")
+  assert config["architectures"] == [CLASSES[kind]]
+  assert config["model_type"] == "bert"
+  assert config["hidden_act"] == "gelu_new"
+  assert config["layer_norm_eps"] == 1e-12
+  assert config["pad_token_id"] == 0
+  # Others may read what was written.
+  assert (folder / "model.safetensors").stat().st_mode & 0o044
+
+
+def test_names_and_matrices_are_hugging_faces(tmp_path):
+  folder, model, _ = to_hf(tmp_path, "pretraining")
+  found = safetensors_numpy.load_file(folder / "model.safetensors")
+  ours = {v.path: v.numpy() for v in model.weights}
+  assert len(found) == len(ours)
+  expected = {
+    "bert.embeddings.word_embeddings.weight": ours[
+      "bert/embeddings/word_embeddings"
+    ],
+    "bert.encoder.layer.1.attention.self.query.weight": ours[
+      "bert/encoder/layer_1/attention/self/query/kernel"
+    ].T,
+    "bert.encoder.layer.0.attention.output.LayerNorm.weight": ours[
+      "bert/encoder/layer_0/attention/output/LayerNorm/gamma"
+    ],
+    "bert.encoder.layer.0.intermediate.dense.weight": ours[
+      "bert/encoder/layer_0/intermediate/dense/kernel"
+    ].T,
+    "cls.predictions.transform.LayerNorm.bias": ours[
+      "cls/predictions/transform/LayerNorm/beta"
+    ],
+    "cls.predictions.bias": ours["cls/predictions/output_bias"],
+    "cls.seq_relationship.weight": ours["cls/seq_relationship/output_weights"],
+  }
+  for name, value in expected.items():
+    np.testing.assert_array_equal(found[name], value, err_msg=name)
+
+
+def test_labels_come_from_the_label_map(tmp_path):
+  folder, _, _ = to_hf(tmp_path, "classifier")
+  config = read_json(folder / "config.json")
+  assert config["id2label"] == {"0": "good", "1": "bad", "2": "schön"}
+  assert config["label2id"] == {"good": 0, "bad": 1, "schön": 2}
+  assert config["problem_type"] == "multi_label_classification"
+  assert config["classifier_dropout"] == 0.1
+
+
+def test_labels_without_a_label_map_are_numbered(tmp_path):
+  prefix, _ = interop_models.write_original(tmp_path / "in", "classifier")
+  (tmp_path / "in" / "label_map.json").unlink()
+  folder = tmp_path / "hf"
+  convert.convert(prefix, "original", str(folder), "hf", beside.Given())
+  config = read_json(folder / "config.json")
+  assert config["id2label"] == {str(i): f"LABEL_{i}" for i in range(3)}
+  assert "problem_type" not in config
+
+
+def test_a_label_map_of_other_labels_is_refused(tmp_path):
+  prefix, _ = interop_models.write_original(tmp_path / "in", "classifier")
+  path = tmp_path / "in" / "label_map.json"
+  path.write_text(json.dumps({**read_json(path), "labels": ["a", "b"]}))
+  with pytest.raises(ValueError, match="label_map.json has 2 labels, but the"):
+    convert.convert(
+      prefix, "original", str(tmp_path / "hf"), "hf", beside.Given()
+    )
+
+
+@pytest.mark.parametrize(
+  ("act", "there"),
+  [
+    ("gelu", "gelu_new"),
+    ("gelu_erf", "gelu"),
+    ("relu", "relu"),
+    ("", "linear"),
+  ],
+)
+def test_the_tanh_form_of_gelu_has_another_name_there(tmp_path, act, there):
+  config = modeling.BertConfig.from_dict(
+    {**interop_models.CONFIG.to_dict(), "hidden_act": act}
+  )
+  folder, _, _ = to_hf(tmp_path, "encoder", config=config)
+  assert read_json(folder / "config.json")["hidden_act"] == there
+
+
+@pytest.mark.parametrize(
+  ("word", "flag", "expected"),
+  [
+    ("w0", None, True),
+    ("W0", None, False),
+    ("[Ab]", None, True),
+    ("ℝ", None, True),
+    ("W0", True, True),
+  ],
+)
+def test_the_case_is_the_flags_or_the_vocabularys(
+  tmp_path, word, flag, expected
+):
+  prefix, _ = interop_models.write_original(tmp_path / "in", "encoder")
+  vocab = interop_models.VOCAB.replace("w0\n", f"{word}\n")
+  (tmp_path / "in" / "vocab.txt").write_text(vocab, encoding="utf-8")
+  given = beside.Given(do_lower_case=flag)
+  written = convert.convert(
+    prefix, "original", str(tmp_path / "hf"), "hf", given
+  )
+  settings = read_json(tmp_path / "hf" / "tokenizer_config.json")
+  assert settings["do_lower_case"] is expected
+  assert len(written.notes) == (flag is None)
+
+
+def test_a_folder_without_a_vocabulary_is_not_written(tmp_path):
+  prefix, _ = interop_models.write_original(tmp_path / "in", "encoder")
+  (tmp_path / "in" / "vocab.txt").rename(tmp_path / "words.txt")
+  folder = tmp_path / "hf"
+  with pytest.raises(ValueError, match="no vocab.txt beside .* --vocab_file"):
+    convert.convert(prefix, "original", str(folder), "hf", beside.Given())
+  assert not folder.exists()
+  given = beside.Given(vocab_file=str(tmp_path / "words.txt"))
+  convert.convert(prefix, "original", str(folder), "hf", given)
+  assert (folder / "vocab.txt").read_text() == interop_models.VOCAB
+
+
+def test_a_folder_of_something_else_is_left_alone(tmp_path):
+  folder = tmp_path / "hf"
+  folder.mkdir()
+  # transformers would take its words before those of vocab.txt.
+  (folder / "tokenizer.json").write_text("{}")
+  with pytest.raises(ValueError, match="already holds tokenizer.json, which"):
+    to_hf(tmp_path, "encoder")
+  assert [path.name for path in folder.iterdir()] == ["tokenizer.json"]
+
+
+def test_the_same_model_is_written_again(tmp_path):
+  folder, _, _ = to_hf(tmp_path, "encoder")
+  weights = (folder / "model.safetensors").read_bytes()
+  (folder / "model.safetensors").write_bytes(weights[:100])
+  to_hf(tmp_path, "encoder")
+  assert (folder / "model.safetensors").read_bytes() == weights
+  with pytest.raises(ValueError, match="config.json is another model's"):
+    to_hf(tmp_path, "pretraining")
+
+
+def test_heads_that_no_class_has_together_are_named(tmp_path):
+  config = interop_models.CONFIG
+  model = interop_models.random_model("pretraining")
+  tensors = {v.path: v.numpy() for v in model.weights}
+  tensors["choice_weights"] = np.ones((1, config.hidden_size), np.float32)
+  interop_models.write_beside(tmp_path / "in", "encoder")
+  prefix = str(tmp_path / "in" / "m.ckpt")
+  checkpoints.write(prefix, tensors)
+  with pytest.raises(ValueError, match="no class of .* cls/predictions, cls/s"):
+    convert.convert(
+      prefix, "original", str(tmp_path / "hf"), "hf", beside.Given()
+    )
+
+
+def their_inputs(kind):
+  """The two texts, as transformers' models take them."""
+  import torch
+
+  inputs = {
+    "input_ids": interop_models.IDS,
+    "attention_mask": interop_models.MASK,
+    "token_type_ids": interop_models.SEGMENTS,
+  }
+  if kind == "choice":
+    inputs = {name: value[None] for name, value in inputs.items()}
+  return {n: torch.tensor(v.astype(np.int64)) for n, v in inputs.items()}
+
+
+def their_outputs(model, kind):
+  """What a model of transformers computes, by our names."""
+  import torch
+
+  with torch.no_grad():
+    output = model.eval()(**their_inputs(kind))
+  if kind == "pretraining":
+    rows = np.arange(2)[:, None]
+    logits = output.prediction_logits.numpy()
+    return {
+      "masked_lm_logits": logits[rows, interop_models.POSITIONS],
+      "next_sentence_logits": output.seq_relationship_logits.numpy(),
+    }
+  names = {
+    "encoder": {
+      "sequence_output": "last_hidden_state",
+      "pooled_output": "pooler_output",
+    },
+    "span": {"start_logits": "start_logits", "end_logits": "end_logits"},
+  }.get(kind, {"logits": "logits"})
+  return {ours: output[theirs].numpy() for ours, theirs in names.items()}
+
+
+@pytest.mark.parametrize("kind", CLASSES)
+def test_transformers_computes_the_same_of_it(tmp_path, transformers, kind):
+  folder, model, _ = to_hf(tmp_path, kind)
+  name = read_json(folder / "config.json")["architectures"][0]
+  theirs, loading = getattr(transformers, name).from_pretrained(
+    folder, output_loading_info=True
+  )
+  assert not loading["missing_keys"]
+  assert not loading["mismatched_keys"]
+  assert {k.split(".")[1] for k in loading["unexpected_keys"]} <= {"pooler"}
+  interop_models.assert_close(
+    their_outputs(theirs, kind), interop_models.outputs(model, kind)
+  )
+
+
+@pytest.mark.parametrize("kind", CLASSES)
+def test_what_transformers_saves_computes_the_same_here(
+  tmp_path, transformers, kind
+):
+  import torch
+
+  torch.manual_seed(3)
+  sizes = interop_models.CONFIG.to_dict()
+  labels = {i: f"label {i}" for i in range(interop_models.LABELS)}
+  has_labels = kind in interop_models.LABEL_MAPS
+  config = transformers.BertConfig(
+    **{**sizes, "hidden_act": "gelu", "initializer_range": 0.5},
+    **({"id2label": labels} if has_labels else {}),
+  )
+  theirs = getattr(transformers, CLASSES[kind])(config)
+  if kind == "choice":
+    # It is left out: the softmax over the choices does not see it.
+    torch.nn.init.zeros_(theirs.classifier.bias)
+  theirs.save_pretrained(tmp_path / "hf")
+  (tmp_path / "hf" / "vocab.txt").write_text(interop_models.VOCAB)
+  prefix = str(tmp_path / "out" / "bert_model.ckpt")
+  convert.convert(
+    str(tmp_path / "hf"), "hf", prefix, "original", beside.Given()
+  )
+  ours_config = modeling.BertConfig.from_json_file(
+    str(tmp_path / "out" / "bert_config.json")
+  )
+  ours = interop_models.loaded(kind, prefix, ours_config)
+  interop_models.assert_close(
+    interop_models.outputs(ours, kind), their_outputs(theirs, kind)
+  )
+  if has_labels:
+    label_map = read_json(tmp_path / "out" / "label_map.json")
+    assert label_map["labels"] == list(labels.values())
+    assert (label_map["problem_type"] == "words") == (kind == "token")
+
+
+@pytest.mark.parametrize("do_lower_case", [True, False])
+def test_the_tokenizer_of_transformers_gives_our_ids(
+  tmp_path, transformers, do_lower_case
+):
+  words = ["a", "##b", "É", "e", "é", ",", "中", "A"]
+  words += [f"w{i}" for i in range(interop_models.V - 5 - len(words))]
+  vocab = "\n".join([*interop_models.WORDS[:5], *words]) + "\n"
+  interop_models.write_original(tmp_path / "in", "encoder")
+  (tmp_path / "in" / "vocab.txt").write_text(vocab, encoding="utf-8")
+  given = beside.Given(do_lower_case=do_lower_case)
+  prefix = str(tmp_path / "in" / "model.ckpt-7")
+  convert.convert(prefix, "original", str(tmp_path / "hf"), "hf", given)
+  ours = tokenization.FullTokenizer(
+    str(tmp_path / "in" / "vocab.txt"), do_lower_case
+  )
+  theirs = transformers.AutoTokenizer.from_pretrained(tmp_path / "hf")
+  text = "A ab É é,中a w3 qqq"
+  expected = ["[CLS]", *ours.tokenize(text), "[SEP]"]
+  assert len(set(expected)) > 7
+  assert theirs(text)["input_ids"] == ours.convert_tokens_to_ids(expected)

@@ -1,0 +1,248 @@
+"""Checkpoints of TF Model Garden: those that it saved, those that it loads.
+
+tests/golden/model_garden holds what tf-models-official 2.20 saved. Tests of
+Model Garden itself need `pip install 'bert_tf[models]'`.
+"""
+
+import dataclasses
+import pathlib
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from bert_tf import checkpoints
+from bert_tf.convert import beside, convert, model_garden, object_graph
+from tests import interop_models
+
+GOLDEN = pathlib.Path(__file__).parents[1] / "golden" / "model_garden"
+KINDS = ("encoder", "pretraining", "classifier", "token", "span")
+
+
+@pytest.fixture(scope="module")
+def garden():
+  """What makes Model Garden's models; tests are skipped without it."""
+  pytest.importorskip(
+    "official.nlp.modeling", reason="tf-models-official is not installed"
+  )
+  from tests.golden import record_model_garden
+
+  return record_model_garden
+
+
+def given(tmp_path):
+  """What does not stand beside the recorded checkpoints."""
+  interop_models.write_beside(tmp_path, "encoder")
+  return beside.Given(
+    bert_config_file=str(tmp_path / "bert_config.json"),
+    vocab_file=str(tmp_path / "vocab.txt"),
+  )
+
+
+def from_garden(tmp_path, path):
+  """Returns what was read, and the prefix that it was written to."""
+  prefix = str(tmp_path / "out" / "bert_model.ckpt")
+  written = convert.convert(
+    str(path), "model_garden", prefix, "original", given(tmp_path)
+  )
+  return written, prefix
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_model_garden_saved_computes_the_same_here(tmp_path, kind):
+  written, prefix = from_garden(tmp_path, GOLDEN / kind)
+  ours = interop_models.outputs(interop_models.loaded(kind, prefix), kind)
+  interop_models.assert_close(ours, dict(np.load(GOLDEN / f"{kind}.npz")))
+  assert (tmp_path / "out" / "label_map.json").exists() == (kind == "token")
+  assert written.labels_words == (kind == "token")
+
+
+def test_the_pooler_is_that_of_the_next_sentence_head(tmp_path):
+  _, prefix = from_garden(tmp_path, GOLDEN / "pretraining")
+  found = checkpoints.CheckpointReader(prefix).get("bert/pooler/dense/bias")
+  garden_reader = checkpoints.CheckpointReader(str(GOLDEN / "pretraining"))
+  keys = {
+    part: next(n for n in garden_reader.shapes if n.startswith(part))
+    for part in (
+      "model/classification_heads/0/dense/bias/",
+      "model/encoder_network/_pooler_layer/bias/",
+    )
+  }
+  head, encoder = (garden_reader.get(key) for key in keys.values())
+  np.testing.assert_array_equal(found, head)
+  assert not np.array_equal(found, encoder)
+
+
+def matched(live, saved):
+  """Objects of a live model to those that a checkpoint would restore there.
+
+  As TensorFlow finds them: from the roots on, wherever an attribute of the
+  checkpoint is one of the live object too.
+  """
+  pairs, waiting = {}, [(0, 0)]
+  while waiting:
+    ours, theirs = waiting.pop(0)
+    if ours in pairs:
+      assert pairs[ours] == theirs, "two objects for one"
+      continue
+    pairs[ours] = theirs
+    for name, node in saved.edges[theirs].items():
+      if name in live.edges[ours]:
+        waiting.append((live.edges[ours][name], node))
+  return pairs
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_tensor_of_a_recorded_model_has_its_place(tmp_path, kind):
+  _, prefix = from_garden(tmp_path, GOLDEN / kind)
+  back = str(tmp_path / "back" / "bert_model.ckpt")
+  convert.convert(prefix, "original", back, "model_garden", beside.Given())
+  live, saved = (
+    object_graph.Graph(path) for path in (str(GOLDEN / kind), back)
+  )
+  pairs = matched(live, saved)
+  wanted = live.tensors_below([live.edges[0]["model"]])
+  assert len(wanted) > 36
+  for node in wanted:
+    key = live.keys[node]
+    found = saved.tensor(pairs[node])
+    if kind == "pretraining" and "/_pooler_layer/" in key:
+      continue  # The head's pooler is in both places.
+    np.testing.assert_array_equal(found, live.tensor(node), err_msg=key)
+  # Nothing is left over either, as `assert_consumed` wants it.
+  assert set(pairs.values()) == set(range(len(saved.edges)))
+
+
+def test_an_encoder_is_found_under_both_names(tmp_path):
+  prefix, _ = interop_models.write_original(tmp_path / "in", "encoder")
+  back = str(tmp_path / "back" / "bert_model.ckpt")
+  convert.convert(prefix, "original", back, "model_garden", beside.Given())
+  edges = object_graph.Graph(back).edges[0]
+  assert edges["encoder"] == edges["model"]
+
+
+@pytest.mark.parametrize(
+  ("hidden_act", "expected"),
+  [("gelu", None), ("gelu_erf", "approximate=False"), ("relu", "'relu'")],
+)
+def test_an_activation_that_is_not_the_default_there_is_told(
+  tmp_path, hidden_act, expected
+):
+  config = dataclasses.replace(interop_models.CONFIG, hidden_act=hidden_act)
+  prefix, _ = interop_models.write_original(tmp_path / "in", "encoder", config)
+  back = str(tmp_path / "back" / "bert_model.ckpt")
+  written = convert.convert(
+    prefix, "original", back, "model_garden", beside.Given()
+  )
+  assert len(written.notes) == (expected is not None)
+  assert all(expected in note for note in written.notes)
+
+
+def test_an_originals_checkpoint_is_told(tmp_path):
+  prefix, _ = interop_models.write_original(tmp_path / "in", "encoder")
+  with pytest.raises(ValueError, match="holds no objects.* --from=original"):
+    model_garden.read(prefix, beside.Given())
+
+
+def save_objects(tmp_path, **objects):
+  """Saves objects; returns the prefix."""
+  return tf.train.Checkpoint(**objects).write(str(tmp_path / "m.ckpt"))
+
+
+def test_another_model_has_no_encoder(tmp_path):
+  path = save_objects(tmp_path, model=tf.train.Checkpoint(v=tf.Variable(1.0)))
+  with pytest.raises(ValueError, match="m.ckpt has no encoders of Model Gard"):
+    model_garden.read(path, given(tmp_path))
+
+
+def changed_encoder(tmp_path, change):
+  """Saves the recorded encoder with a change; returns the prefix."""
+  graph = object_graph.Graph(str(GOLDEN / "encoder"))
+  root = tf.Module()
+  nodes = graph.tensors_below([graph.edges[0]["model"]])
+  for node in nodes:
+    path = graph.keys[node].removesuffix("/.ATTRIBUTES/VARIABLE_VALUE")
+    object_graph.attach(root, path, tf.Variable(graph.tensor(node)))
+  change(root.model)
+  return save_objects(tmp_path, encoder=root.model)
+
+
+def test_missing_and_odd_tensors_are_all_named(tmp_path):
+  def change(encoder):
+    del encoder._pooler_layer.bias
+    layer = getattr(encoder._transformer_layers, "1")
+    layer._attention_layer._query_dense.kernel = tf.Variable(
+      tf.zeros((8, 4, 2))
+    )
+    encoder._embedding_projection = tf.Module()
+    encoder._embedding_projection.kernel = tf.Variable(tf.zeros((8, 8)))
+
+  path = changed_encoder(tmp_path, change)
+  with pytest.raises(ValueError) as error:
+    model_garden.read(path, given(tmp_path))
+  for expected in (
+    "encoder/_pooler_layer/bias is missing",
+    "encoder/_transformer_layers/1/_attention_layer/_query_dense/kernel is "
+    "float32 of (8, 4, 2), not a float of (8, 2, 4)",
+    "encoder/_embedding_projection/kernel/.ATTRIBUTES/VARIABLE_VALUE is not of "
+    "this model",
+  ):
+    assert expected in str(error.value)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_model_garden_loads_it_by_its_normal_call(tmp_path, garden, kind):
+  prefix, ours = interop_models.write_original(tmp_path / "in", kind)
+  path = str(tmp_path / "out" / "bert_model.ckpt")
+  convert.convert(prefix, "original", path, "model_garden", beside.Given())
+  model, encoder = garden.new_model(kind)
+  status = tf.train.Checkpoint(model=model).read(path)
+  status.assert_consumed().assert_existing_objects_matched()
+  interop_models.assert_close(
+    garden.outputs(model, kind), interop_models.outputs(ours, kind)
+  )
+  # And the encoder alone, as fine-tuning there begins.
+  encoder = garden.new_encoder()
+  status = tf.train.Checkpoint(encoder=encoder).read(path)
+  status.expect_partial().assert_existing_objects_matched()
+  np.testing.assert_array_equal(
+    encoder.get_embedding_table(),
+    ours.bert.embeddings.word_embeddings
+    if kind != "encoder"
+    else ours.embeddings.word_embeddings,
+  )
+
+
+def test_model_gardens_parts_are_found_too(tmp_path, garden):
+  prefix, _ = interop_models.write_original(tmp_path / "in", "pretraining")
+  path = str(tmp_path / "out" / "bert_model.ckpt")
+  convert.convert(prefix, "original", path, "model_garden", beside.Given())
+  model, _ = garden.new_model("pretraining")
+  assert set(model.checkpoint_items) == {
+    "encoder",
+    "masked_lm",
+    "next_sentence.pooler_dense",
+  }
+  status = tf.train.Checkpoint(**model.checkpoint_items).read(path)
+  status.expect_partial().assert_existing_objects_matched()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_model_garden_saves_now_is_read(tmp_path, garden, kind):
+  model, _ = garden.new_model(kind)
+  rng = np.random.default_rng(9)
+  for variable in model.trainable_variables:
+    variable.assign(rng.normal(size=variable.shape) * 0.5)
+  (tmp_path / "run").mkdir()
+  tf.train.CheckpointManager(
+    tf.train.Checkpoint(
+      model=model, optimizer=garden.tf_keras.optimizers.Adam()
+    ),
+    str(tmp_path / "run"),
+    max_to_keep=1,
+  ).save()
+  _, prefix = from_garden(tmp_path, tmp_path / "run")
+  interop_models.assert_close(
+    interop_models.outputs(interop_models.loaded(kind, prefix), kind),
+    garden.outputs(model, kind),
+  )

@@ -1,0 +1,170 @@
+"""Training on short inputs, then on long ones."""
+
+import dataclasses
+import json
+
+import numpy as np
+import pytest
+
+from bert_tf import checkpoints
+from bert_tf.data import input_pipeline, length_schedule
+from bert_tf.data import records as features
+from bert_tf.tasks import pretraining
+from bert_tf.training import estimator
+from tests import scale_run
+
+CONFIG = {**scale_run.CONFIG, "max_position_embeddings": 32}
+VOCAB_SIZE = CONFIG["vocab_size"]
+
+
+def write_records(path, length, num_predictions, num_records, first_id):
+  """Writes records that are told apart by their first word piece."""
+  rng = np.random.default_rng(length)
+  with features.open_records([str(path)]) as writer:
+    for i in range(num_records):
+      ids = rng.integers(5, VOCAB_SIZE, length)
+      ids[0] = first_id + i
+      ints = {
+        "input_ids": ids,
+        "input_mask": np.ones(length, int),
+        "segment_ids": np.zeros(length, int),
+        "masked_lm_positions": np.arange(num_predictions),
+        "masked_lm_ids": rng.integers(5, VOCAB_SIZE, num_predictions),
+        "next_sentence_labels": [0],
+      }
+      floats = {"masked_lm_weights": [1.0] * num_predictions}
+      encoded = features.encode_features(ints, floats)
+      writer.write(features.encode_example(encoded))
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+  """A folder with records of lengths 8 and 32, and a config."""
+  folder = tmp_path_factory.mktemp("data")
+  write_records(folder / "short-0.tfrecord", 8, 2, 20, 5)
+  write_records(folder / "short-1.tfrecord", 8, 2, 12, 25)
+  write_records(folder / "long.tfrecord", 32, 5, 16, 40)
+  (folder / "config.json").write_text(json.dumps(CONFIG))
+  return folder
+
+
+def phases(data, schedule="8:0.75,32:0.25", num_train_steps=8):
+  files = input_pipeline.open_records(f"{data}/*.tfrecord")
+  return length_schedule.phases(schedule, num_train_steps, files)
+
+
+def test_shares_become_steps():
+  assert length_schedule.parse("128:0.9,512:0.1", 1000) == {128: 900, 512: 100}
+  # Rounded, they still add up.
+  found = length_schedule.parse("8:0.3,16:0.3,32:0.4", 5)
+  assert list(found) == [8, 16, 32] and sum(found.values()) == 5
+
+
+@pytest.mark.parametrize(
+  ("schedule", "message"),
+  [
+    ("128", "schedule '128' is none; write it as in 128:0.9,512:0.1"),
+    ("128:x", "is none"),
+    ("128:0.9:1", "is none"),
+    ("128:0.9,512:0.2", "lengths that differ and shares that add up to 1"),
+    ("128:0.5,128:0.5", "lengths that differ"),
+    ("128:0.99,512:0.01", "gives the length 512 0 of 10 steps"),
+    ("128:1.5,512:-0.5", "gives the length 512 -5 of 10 steps"),
+  ],
+)
+def test_what_is_no_schedule_is_refused(schedule, message):
+  with pytest.raises(ValueError) as error:
+    length_schedule.parse(schedule, 10)
+  assert message in str(error.value)
+
+
+def test_files_are_told_by_their_records(data):
+  short, long = phases(data)
+  assert [p.split("/")[-1] for p in short.files.paths] == [
+    "short-0.tfrecord",
+    "short-1.tfrecord",
+  ]
+  assert (short.files.num_records, short.num_steps) == (32, 6)
+  assert (long.files.num_records, long.num_steps) == (16, 2)
+  assert long.spec["masked_lm_ids"].shape == [5]
+
+
+def test_files_and_schedule_must_agree(data):
+  with pytest.raises(ValueError, match="long.tfrecord has .*_length 32, which"):
+    phases(data, "8:1.0")
+  with pytest.raises(ValueError, match="no file has .* max_seq_length 16"):
+    phases(data, "8:0.5,16:0.25,32:0.25")
+
+
+@pytest.mark.parametrize("steps_done", [0, 4, 6, 7])
+def test_any_step_is_reached_directly(data, steps_done):
+  def batches(steps_done):
+    dataset = length_schedule.training_dataset(
+      phases(data), 4, 7, steps_done, VOCAB_SIZE
+    )
+    return [batch["input_ids"].numpy() for batch in dataset]
+
+  whole, rest = batches(0), batches(steps_done)
+  assert [batch.shape for batch in whole] == [(4, 8)] * 6 + [(4, 32)] * 2
+  assert len(rest) == 8 - steps_done
+  for found, expected in zip(rest, whole[steps_done:]):
+    np.testing.assert_array_equal(found, expected)
+
+
+def config(data, output_dir, num_train_steps=8, **train):
+  return pretraining.PretrainingConfig(
+    bert_config_file=str(data / "config.json"),
+    input_file=f"{data}/*.tfrecord",
+    do_train=True,
+    do_eval=True,
+    max_eval_steps=2,
+    schedule="8:0.75,32:0.25",
+    train=estimator.TrainConfig(
+      output_dir=str(output_dir),
+      train_batch_size=4,
+      learning_rate=1e-3,
+      num_train_steps=num_train_steps,
+      num_warmup_steps=2,
+      save_checkpoints_steps=4,
+      use_xla=False,
+      **train,
+    ),
+  )
+
+
+def test_a_run_goes_over_both_lengths_and_resumes(data, tmp_path):
+  pretraining.run(config(data, tmp_path / "whole"))
+  results = (tmp_path / "whole" / "eval_results.txt").read_text()
+  assert "global_step = 8" in results
+  # Back to step 4, in the phase of short records.
+  (tmp_path / "again").mkdir()
+  for path in (tmp_path / "whole").glob("model.ckpt-4.*"):
+    (tmp_path / "again" / path.name).write_bytes(path.read_bytes())
+  (tmp_path / "again" / "checkpoint").write_text(
+    'model_checkpoint_path: "model.ckpt-4"\n'
+    'all_model_checkpoint_paths: "model.ckpt-4"\n'
+  )
+  pretraining.run(config(data, tmp_path / "again"))
+  first, again = (
+    checkpoints.CheckpointReader(str(tmp_path / name / "model.ckpt-8"))
+    for name in ("whole", "again")
+  )
+  assert first.shapes == again.shapes
+  for name in first.shapes:
+    np.testing.assert_array_equal(first.get(name), again.get(name))
+  # Positions beyond 8 moved in the last two steps alone.
+  name = "bert/embeddings/position_embeddings"
+  early = checkpoints.CheckpointReader(str(tmp_path / "whole" / "model.ckpt-4"))
+  moved = np.abs(first.get(name) - early.get(name)).max(axis=1)
+  assert moved[:8].min() > 1.5 * moved[8:].max() > 0
+
+
+def test_a_length_beyond_the_positions_is_refused(data, tmp_path):
+  one = config(data, tmp_path)
+  with pytest.raises(ValueError, match="max_seq_length 32 exceeds"):
+    (tmp_path / "config.json").write_text(
+      json.dumps({**CONFIG, "max_position_embeddings": 16})
+    )
+    pretraining.run(
+      dataclasses.replace(one, bert_config_file=str(tmp_path / "config.json"))
+    )

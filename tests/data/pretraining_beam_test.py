@@ -1,0 +1,273 @@
+import importlib.util
+import os
+import pathlib
+import random
+import re
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from bert_tf.data import pretraining_beam, pretraining_data, pretraining_shards
+
+ROOT = pathlib.Path(__file__).parents[2]
+VOCAB = ROOT / "tests" / "golden" / "pretraining" / "vocab.txt"
+SCRIPT = ROOT / "run_scripts" / "create_pretraining_data.py"
+
+needs_beam = pytest.mark.skipif(
+  importlib.util.find_spec("apache_beam") is None,
+  reason="apache-beam is not there: pip install -e '.[test]'",
+)
+
+
+@pytest.fixture
+def text(tmp_path):
+  """Twelve documents of words of the hand-made vocabulary."""
+  rng = random.Random(5)
+  words = "a the on sea fish light boat storm night wind wave old".split()
+  path = tmp_path / "text.txt"
+  documents = [
+    [" ".join(rng.choices(words, k=8)) + "." for _ in range(10)]
+    for _ in range(12)
+  ]
+  path.write_text("\n\n".join(map("\n".join, documents)))
+  return str(path)
+
+
+@pytest.fixture
+def config():
+  return pretraining_data.PretrainingDataConfig(
+    str(VOCAB), max_seq_length=32, dupe_factor=2
+  )
+
+
+def contents(folder):
+  """Name -> bytes of all files of a folder, hidden ones too."""
+  return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+def start(*flags):
+  """Starts the script; its own group of processes."""
+  return subprocess.Popen(
+    [sys.executable, str(SCRIPT), *flags],
+    stderr=subprocess.PIPE,
+    text=True,
+    start_new_session=True,
+    # Beam's workers are to find bert_tf though it may not be installed.
+    env={**os.environ, "PYTHONPATH": str(ROOT)},
+  )
+
+
+def flags_of(text, output_file):
+  return [
+    f"--input_file={text}",
+    f"--output_file={output_file}",
+    f"--vocab_file={VOCAB}",
+    "--num_shards=3",
+  ]
+
+
+@needs_beam
+def test_several_processes_write_the_files_that_num_workers_writes(
+  text, config, tmp_path
+):
+  process = start(
+    *flags_of(text, tmp_path / "beam" / "data"),
+    "--max_seq_length=32",
+    "--dupe_factor=2",
+    "--runner=DirectRunner",
+    "--pipeline_options=--direct_running_mode=multi_processing "
+    "--direct_num_workers=2",
+  )
+  summary = pretraining_shards.create(
+    config, [text], str(tmp_path / "local" / "data"), 3
+  )
+  error = process.communicate(timeout=300)[1]
+  assert process.returncode == 0, error
+  assert contents(tmp_path / "beam") == contents(tmp_path / "local")
+  assert re.search(rf"instances +{summary.counts.num_instances}\n", error)
+  # It was not done by the script itself: each worker says its good-bye.
+  assert error.count("INFO:__main__:Python sdk harness exiting") == 2
+
+
+@needs_beam
+def test_resume_builds_what_is_missing_and_nothing_else(text, config, tmp_path):
+  def create(**flags):
+    return pretraining_beam.create(
+      config, [text], str(tmp_path / "out" / "data"), 3, "direct", **flags
+    )
+
+  first = create()
+  whole = contents(tmp_path / "out")
+  assert sorted(whole) == [
+    ".data.settings.json",
+    *(f"data-0000{i}-of-00003" for i in range(3)),
+  ]
+  (tmp_path / "out" / "data-00001-of-00003").unlink()
+  kept = tmp_path / "out" / "data-00002-of-00003"
+  kept.write_bytes(b"kept, not built again")
+  second = create(resume=True)
+  assert second.num_shards_kept == 2
+  assert 0 < second.counts.num_documents < first.counts.num_documents == 12
+  assert contents(tmp_path / "out") == {
+    **whole,
+    kept.name: b"kept, not built again",
+  }
+  assert create(resume=True).counts.num_instances == 0
+  # And so does a run without Beam, of the same flags.
+  again = pretraining_shards.create(
+    config, [text], str(tmp_path / "out" / "data"), 3, resume=True
+  )
+  assert again.num_shards_kept == 3
+
+
+@needs_beam
+@pytest.mark.parametrize("mode", ["in_memory", "multi_threading"])
+def test_what_a_shard_raises_is_one_line(mode, config, tmp_path):
+  text = tmp_path / "text.txt"
+  text.write_text("\x01\n" * 9 + "\nthe old boat.\n\nthe sea.\n")
+  with pytest.raises((ValueError, OSError)) as raised:
+    pretraining_beam.create(
+      config,
+      [str(text)],
+      str(tmp_path / "out" / "data"),
+      2,
+      "DirectRunner",
+      f"--direct_running_mode={mode}",
+    )
+  message = str(raised.value)
+  assert "text.txt: no document with a token in shard 0" in message
+  assert "\n" not in message
+  assert "data-00000-of-00002" not in contents(tmp_path / "out")
+  # What --resume goes by; neither a half file nor counts.
+  assert set(contents(tmp_path / "out")) <= {
+    ".data.settings.json",
+    "data-00001-of-00002",
+  }
+
+
+@needs_beam
+@pytest.mark.parametrize(
+  ("changes", "message"),
+  [
+    ({"num_shards": 1}, "num_shards 1 would leave all work to one worker; set"),
+    ({"runner": "Direkt"}, "--runner=Direkt: Unexpected .*DirectRunner,"),
+    ({"runner": "none.Such"}, "--runner=none.Such: No module named 'none'"),
+    ({"runner": "os.Such"}, "--runner=os.Such: module 'os' has no attribute"),
+    ({"pipeline_options": "--direct_numworkers=2"}, "no option --direct_numw"),
+    ({"pipeline_options": "two workers"}, "no option two workers"),
+    (
+      {"pipeline_options": "--direct_running_mode=fast"},
+      "invalid choice: 'fast' .*'multi_processing'",
+    ),
+    (
+      {"pipeline_options": "--direct_num_workers=two"},
+      "invalid int value: 'two'",
+    ),
+    ({"pipeline_options": "--job_name='a"}, "No closing quotation"),
+    ({"pipeline_options": "--runner=Direct"}, "with --runner alone"),
+    ({"output_file": "a,b"}, "names 2 files and num_shards is 3; give one"),
+    ({"num_shards": 13}, "12 documents, fewer than num_shards 13"),
+  ],
+)
+def test_what_beam_does_not_know_is_refused_before_anything_is_written(
+  changes, message, text, config, tmp_path, monkeypatch, capfd
+):
+  monkeypatch.chdir(tmp_path)
+  arguments = {
+    "output_file": "out/data",
+    "num_shards": 3,
+    "runner": "DirectRunner",
+    **changes,
+  }
+  with pytest.raises(ValueError, match=message) as raised:
+    pretraining_beam.create(config, [text], **arguments)
+  assert "\n" not in str(raised.value)
+  assert os.listdir(tmp_path) == ["text.txt"]
+  assert "usage:" not in capfd.readouterr().err
+
+
+@needs_beam
+def test_help_among_the_options_lists_those_of_beam(
+  text, config, tmp_path, capsys
+):
+  output = tmp_path / "out" / "data"
+  with pytest.raises(SystemExit) as ended:
+    pretraining_beam.create(
+      config, [text], str(output), 3, "DirectRunner", "--help"
+    )
+  assert not ended.value.code
+  assert "--direct_num_workers" in capsys.readouterr().out
+  assert not output.parent.exists()
+
+
+def test_without_apache_beam_the_error_names_the_extra(
+  text, config, tmp_path, monkeypatch
+):
+  monkeypatch.setitem(sys.modules, "apache_beam", None)
+  output = tmp_path / "out" / "data"
+  with pytest.raises(ImportError, match=r"pip install 'bert_tf\[beam\]'"):
+    pretraining_beam.create(config, [text], str(output), 3, "DirectRunner")
+  assert not output.parent.exists()
+
+
+def test_flags_that_exclude_one_another_end_the_script_in_one_line(
+  text, tmp_path
+):
+  mistakes = [
+    (
+      ["--runner=DirectRunner", "--num_workers=2"],
+      "--num_workers=2 is for this machine and --runner=DirectRunner for Beam",
+    ),
+    (
+      ["--pipeline_options=--streaming"],
+      "--pipeline_options=--streaming has no meaning without --runner",
+    ),
+    # Whether Beam is there or not.
+    (["--runner=DirectRunner", "--num_shards=1"], "num_shards 1 would leave"),
+  ]
+  started = [
+    (start(*flags_of(text, tmp_path / "out" / "data"), *flags), message)
+    for flags, message in mistakes
+  ]
+  for process, message in started:
+    error = process.communicate(timeout=300)[1]
+    assert process.returncode == 1, error
+    assert "Traceback" not in error
+    assert message in error.strip().splitlines()[-1]
+  assert not (tmp_path / "out").exists()
+
+
+def is_running(group):
+  try:
+    os.killpg(group, 0)
+  except ProcessLookupError:
+    return False
+  return True
+
+
+@needs_beam
+def test_ctrl_c_leaves_neither_half_files_nor_processes(text, tmp_path):
+  out = tmp_path / "out"
+  process = start(
+    *flags_of(text, out / "data"),
+    "--dupe_factor=100000",
+    "--runner=DirectRunner",
+    "--pipeline_options=--direct_running_mode=multi_processing "
+    "--direct_num_workers=2",
+  )
+  deadline = time.monotonic() + 300
+  while not list(out.glob(".data-*.tmp-*")):
+    assert process.poll() is None, process.stderr.read()
+    assert time.monotonic() < deadline
+    time.sleep(0.2)
+  os.killpg(process.pid, signal.SIGINT)
+  error = process.communicate(timeout=300)[1]
+  assert process.returncode == 130, error
+  assert os.listdir(out) == [".data.settings.json"]
+  deadline = time.monotonic() + 60
+  while is_running(process.pid):
+    assert time.monotonic() < deadline, "a worker goes on"
+    time.sleep(0.2)

@@ -1,0 +1,392 @@
+import gzip
+import itertools
+import json
+import pathlib
+import random
+
+import pytest
+import tensorflow as tf
+
+from bert_tf.data import corpus, masking, pretraining_data, pretraining_shards
+
+HAND_MADE = pathlib.Path(__file__).parents[1] / "golden" / "pretraining"
+
+FEATURE_NAMES = {
+  "input_ids",
+  "input_mask",
+  "segment_ids",
+  "masked_lm_positions",
+  "masked_lm_ids",
+  "masked_lm_weights",
+  "next_sentence_labels",
+}
+
+
+def make_config(vocab_file, **flags):
+  """A config from the names of flags, as the script makes it."""
+  fields = masking.MaskingConfig.__dataclass_fields__
+  masks = {name: flags.pop(name) for name in list(flags) if name in fields}
+  return pretraining_data.PretrainingDataConfig(
+    str(vocab_file), masking_config=masking.MaskingConfig(**masks), **flags
+  )
+
+
+def read_examples(path):
+  """Parsed examples of a TFRecord, in order: name -> list."""
+  records = tf.data.TFRecordDataset([str(path)]).as_numpy_iterator()
+  examples = []
+  for record in records:
+    feature = tf.train.Example.FromString(record).features.feature
+    examples.append(
+      {
+        name: list(value.int64_list.value) or list(value.float_list.value)
+        for name, value in feature.items()
+      }
+    )
+  return examples
+
+
+def build_examples(config, texts, output_files):
+  """What one shard and one process write, file by file."""
+  pretraining_shards.create(
+    config, [str(text) for text in texts], ",".join(map(str, output_files))
+  )
+  return [read_examples(path) for path in output_files]
+
+
+README_FLAGS = {"dupe_factor": 5}
+
+
+@pytest.mark.parametrize(
+  ("text", "recorded", "flags"),
+  [
+    ("sample_text.txt", ["sample_text.tfrecord"], README_FLAGS),
+    (
+      "sample_text.txt",
+      ["sample_text_wwm.tfrecord"],
+      {"do_whole_word_mask": True, **README_FLAGS},
+    ),
+    ("wiki_corpus.txt", ["wiki.tfrecord"], README_FLAGS),
+    (
+      "wiki_corpus.txt",
+      ["wiki_wwm.tfrecord.gz"],
+      {"do_whole_word_mask": True, **README_FLAGS},
+    ),
+    ("sample_text.txt,wiki_head60.txt", ["defaults.tfrecord"], {}),
+    (
+      "sample_text.txt,wiki_head60.txt",
+      ["flags_a.tfrecord", "flags_b.tfrecord"],
+      {
+        "do_lower_case": False,
+        "max_seq_length": 64,
+        "max_predictions_per_seq": 7,
+        "masked_lm_prob": 0.3,
+        "short_seq_prob": 0.5,
+        "random_seed": 42,
+        "dupe_factor": 3,
+      },
+    ),
+  ],
+)
+def test_instances_equal_the_originals_in_order(
+  text, recorded, flags, shared, unpacked, tmp_path
+):
+  golden = shared / "golden" / "pretrain_data"
+  vocab_file = unpacked("vocab") / "bert_base_uncased_vocab.txt"
+  expected = []
+  for name in recorded:
+    path = golden / name
+    if name.endswith(".gz"):
+      path = tmp_path / "recorded"
+      path.write_bytes(gzip.decompress((golden / name).read_bytes()))
+    expected.append(read_examples(path))
+  texts = [golden / name for name in text.split(",")]
+  outputs = [tmp_path / f"out_{i}" for i in range(len(recorded))]
+  assert (
+    build_examples(make_config(vocab_file, **flags), texts, outputs) == expected
+  )
+
+
+def test_instances_of_a_small_vocabulary_equal_the_originals(shared, tmp_path):
+  golden = shared / "golden"
+  config = make_config(
+    golden / "tiny" / "vocab.txt",
+    max_seq_length=64,
+    max_predictions_per_seq=10,
+    dupe_factor=5,
+  )
+  [examples] = build_examples(
+    config,
+    [golden / "pretrain_data" / "sample_text.txt"],
+    [tmp_path / "out"],
+  )
+  assert examples == read_examples(golden / "e2e" / "pretrain_tiny.tfrecord")
+
+
+@pytest.mark.parametrize("case", ["tokens", "whole_words"])
+def test_instances_of_hand_made_text_equal_the_originals(case, tmp_path):
+  recorded = json.loads((HAND_MADE / "examples.json").read_text())[case]
+  [examples] = build_examples(
+    make_config(HAND_MADE / "vocab.txt", **recorded["flags"]),
+    [HAND_MADE / "text.txt"],
+    [tmp_path / "out"],
+  )
+  assert examples == recorded["examples"]
+
+
+@pytest.mark.parametrize("size", [0, 1, 2, 3, 4, 5, 7, 8, 9, 64, 125, 1000])
+def test_shuffle_is_pythons_shuffle(size):
+  ours, pythons = random.Random(size), random.Random(size)
+  shuffled, expected = list(range(size)), list(range(size))
+  masking.shuffle(shuffled, ours.getrandbits)
+  pythons.shuffle(expected)
+  assert shuffled == expected
+  assert ours.getstate() == pythons.getstate()
+
+
+VOCAB = {
+  token: index
+  for index, token in enumerate(
+    ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+    + [f"{'##' if i % 3 == 2 else ''}t{i}" for i in range(95)]
+  )
+}
+
+
+@pytest.mark.parametrize(
+  ("split", "expected"),
+  [
+    ((0.8, 0.1, 0.1), (0.8, 0.1, 0.1)),
+    ((1.0, 0.0, 0.0), (1.0, 0.0, 0.0)),
+    ((0.0, 0.2, 0.8), (0.0, 0.2, 0.8)),
+    ((0.8, 0.0, 0.2), (0.8, 0.0, 0.2)),
+  ],
+)
+def test_masked_pieces_split_as_asked(split, expected):
+  config = masking.MaskingConfig(20, 0.15, False, *split)
+  masker = masking.Masker(config, VOCAB)
+  rng = random.Random(1)
+  masked = kept = total = 0
+  for _ in range(1000):
+    # A piece that no random draw gives often: 1 of 100 is a keep by chance.
+    original = [2] + [50] * 98 + [3]
+    ids = list(original)
+    positions, labels = masker.mask(ids, list(range(1, 99)), rng)
+    assert len(positions) == 15 and labels == [50] * 15
+    assert positions == sorted(set(positions))
+    assert (ids[0], ids[-1]) == (2, 3)
+    changed = [i for i in range(100) if ids[i] != original[i]]
+    assert set(changed) <= set(positions)
+    total += len(positions)
+    masked += sum(ids[i] == VOCAB["[MASK]"] for i in positions)
+    kept += sum(ids[i] == 50 for i in positions)
+  # A random piece is [MASK] or the same one in 1 of 100 draws each. 15,000
+  # draws: three standard deviations are 0.012 at most.
+  by_chance = expected[2] / 100
+  assert masked / total == pytest.approx(expected[0] + by_chance, abs=0.012)
+  assert kept / total == pytest.approx(expected[1] + by_chance, abs=0.012)
+
+
+@pytest.mark.parametrize(
+  ("num_tokens", "prob", "limit", "expected"),
+  [(128, 0.15, 20, 19), (128, 0.15, 10, 10), (5, 0.01, 20, 1), (10, 1, 9, 8)],
+)
+def test_the_number_of_predictions_is_rounded_and_bounded(
+  num_tokens, prob, limit, expected
+):
+  masker = masking.Masker(masking.MaskingConfig(limit, prob), VOCAB)
+  ids = [2] + [50] * (num_tokens - 2) + [3]
+  positions, _ = masker.mask(
+    ids, list(range(1, num_tokens - 1)), random.Random(0)
+  )
+  assert len(positions) == expected
+
+
+def test_whole_words_are_masked_together_or_not_at_all():
+  config = masking.MaskingConfig(9, 0.3, True, 1.0, 0.0, 0.0)
+  masker = masking.Masker(config, VOCAB)
+  rng = random.Random(3)
+  # Words of one, two and three pieces; "##t2" is a continuation.
+  head, tail = VOCAB["t0"], VOCAB["##t2"]
+  words = [[head], [head, tail], [head, tail, tail]] * 4
+  starts = list(itertools.accumulate([len(word) for word in words], initial=1))
+  for _ in range(200):
+    ids = [2, *itertools.chain.from_iterable(words), 3]
+    positions, _ = masker.mask(ids, list(range(1, len(ids) - 1)), rng)
+    assert 0 < len(positions) <= 8  # round(26 * 0.3)
+    for start, stop in itertools.pairwise(starts):
+      chosen = [position in positions for position in range(start, stop)]
+      assert all(chosen) or not any(chosen)
+
+
+def sentences_of_distinct_pieces(num_documents, num_sentences, length):
+  """Documents in which a piece tells where it stands: ids from 5 up."""
+  ids = itertools.count(5)
+  return [
+    [[next(ids) for _ in range(length)] for _ in range(num_sentences)]
+    for _ in range(num_documents)
+  ]
+
+
+def write_ids(folder, documents):
+  """Text and vocabulary for documents of ids; returns their paths."""
+  size = 1 + max(itertools.chain(*itertools.chain(*documents)))
+  names = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+  names += [f"w{i}" for i in range(5, size)]
+  vocab_file, text = folder / "vocab.txt", folder / "text.txt"
+  vocab_file.write_text("\n".join(names) + "\n")
+  text.write_text(
+    "\n".join(
+      "\n".join(" ".join(names[i] for i in line) for line in document) + "\n"
+      for document in documents
+    )
+  )
+  return vocab_file, text
+
+
+def unmasked(example):
+  """The ids of an example without padding, before masking."""
+  ids = example["input_ids"][: sum(example["input_mask"])]
+  for position, label, weight in zip(
+    example["masked_lm_positions"],
+    example["masked_lm_ids"],
+    example["masked_lm_weights"],
+  ):
+    if weight:
+      ids[position] = label
+  return ids
+
+
+def test_an_actual_next_segment_follows_and_a_random_one_is_elsewhere(tmp_path):
+  documents = sentences_of_distinct_pieces(5, 12, 6)
+  vocab_file, text = write_ids(tmp_path, documents)
+  per_document = 12 * 6
+  config = make_config(vocab_file, max_seq_length=32, max_predictions_per_seq=5)
+  # The first two pieces of a sentence tell if anything was cut in front.
+  [examples] = build_examples(config, [text], [tmp_path / "out"])
+  labels = []
+  for example in examples:
+    assert example.keys() == FEATURE_NAMES
+    ids = unmasked(example)
+    num_first = ids.index(3) + 1
+    assert (ids[0], ids[-1], ids.count(3)) == (2, 3, 2)
+    assert example["segment_ids"] == [0] * num_first + [1] * (
+      len(ids) - num_first
+    ) + [0] * (32 - len(ids))
+    assert example["input_ids"][len(ids) :] == [0] * (32 - len(ids))
+    first, second = ids[1 : num_first - 1], ids[num_first:-1]
+    for segment in (first, second):
+      assert segment == list(range(segment[0], segment[0] + len(segment)))
+    is_same_document = (first[0] - 5) // per_document == (
+      second[0] - 5
+    ) // per_document
+    [is_random] = example["next_sentence_labels"]
+    assert is_same_document != bool(is_random)
+    if not is_random:
+      # Cuts take pieces of the end of a or the front of b, less than either.
+      assert first[-1] < second[0]
+    labels.append(is_random)
+  # Half of the pairs, and a little more: single sentences are always random.
+  assert 0.4 < sum(labels) / len(labels) < 0.75
+
+
+def test_without_nsp_each_pass_holds_the_text_once_in_one_segment(tmp_path):
+  documents = sentences_of_distinct_pieces(4, 9, 5)
+  vocab_file, text = write_ids(tmp_path, documents)
+  config = make_config(
+    vocab_file,
+    no_nsp=True,
+    max_seq_length=22,
+    max_predictions_per_seq=4,
+    short_seq_prob=0.0,
+    dupe_factor=3,
+  )
+  [examples] = build_examples(config, [text], [tmp_path / "out"])
+  seen = []
+  for example in examples:
+    ids = unmasked(example)
+    assert (ids[0], ids[-1], ids.count(3)) == (2, 3, 1)
+    # 20 places hold four sentences of 5; the ninth is alone in its document.
+    assert len(ids) in (22, 7)
+    assert set(example["segment_ids"]) == {0}
+    assert example["next_sentence_labels"] == [0]
+    seen += ids[1:-1]
+  assert sorted(seen) == sorted(list(range(5, 5 + 4 * 9 * 5)) * 3)
+  whole = [unmasked(e) for e in examples]
+  assert all(len({(i - 5) // 45 for i in ids[1:-1]}) == 1 for ids in whole)
+
+
+def test_lines_without_a_token_are_left_out(tmp_path):
+  documents = sentences_of_distinct_pieces(3, 4, 3)
+  vocab_file, text = write_ids(tmp_path, documents)
+  config = make_config(vocab_file, max_seq_length=16, max_predictions_per_seq=3)
+  [expected] = build_examples(config, [text], [tmp_path / "expected"])
+  # A zero-width space is no white space and no token: a line of its own, and
+  # a document of its own at the end.
+  changed = tmp_path / "changed.txt"
+  changed.write_text(
+    text.read_text().replace("\n", "\n\u200b\n", 1) + "\n\n\u200b\n",
+    encoding="utf-8",
+  )
+  [examples] = build_examples(config, [changed], [tmp_path / "out"])
+  assert examples == expected
+
+
+@pytest.mark.parametrize(
+  ("flags", "message"),
+  [
+    ({"max_seq_length": 4}, "max_seq_length 4 .* at least 5"),
+    ({"max_seq_length": 3, "no_nsp": True}, "max_seq_length 3 .* at least 4"),
+    ({"masked_lm_prob": 0.0}, r"masked_lm_prob 0.0 is outside \(0, 1\]"),
+    ({"masked_lm_prob": 1.5}, r"masked_lm_prob 1.5 is outside \(0, 1\]"),
+    ({"max_predictions_per_seq": 0}, "max_predictions_per_seq 0 is below 1"),
+    (
+      {"max_seq_length": 16, "max_predictions_per_seq": 17},
+      "max_predictions_per_seq 17 exceeds max_seq_length 16",
+    ),
+    ({"dupe_factor": 0}, "dupe_factor 0 is below 1"),
+    ({"short_seq_prob": -0.1}, r"short_seq_prob -0.1 is outside \[0, 1\]"),
+    ({"mask_prob": 0.9}, "sum to 1, not 0.9 .* = 1.1"),
+    ({"mask_prob": 1.2, "keep_prob": -0.3}, "must be shares that sum to 1"),
+  ],
+)
+def test_a_setting_out_of_range_is_refused(flags, message):
+  with pytest.raises(ValueError, match=message):
+    make_config("vocab.txt", **flags)
+
+
+def test_a_vocabulary_without_specials_names_them(tmp_path):
+  vocab_file = tmp_path / "vocab.txt"
+  vocab_file.write_text("[PAD]\n[UNK]\n[SEP]\nword\n")
+  with pytest.raises(ValueError, match=r"no \[CLS\], \[MASK\] among its 4"):
+    pretraining_data.load_tokenizer(make_config(vocab_file))
+
+
+def test_text_without_any_token_is_refused(tmp_path):
+  text = tmp_path / "text.txt"
+  text.write_text("\u200b\n\n\u200b\n", encoding="utf-8")
+  config = make_config(HAND_MADE / "vocab.txt")
+  with pytest.raises(ValueError, match="text.txt: no document with a token"):
+    pretraining_shards.create(config, [str(text)], str(tmp_path / "out"))
+  assert not (tmp_path / "out").exists()
+
+
+def test_a_shard_reads_no_more_than_its_documents(tmp_path):
+  documents = sentences_of_distinct_pieces(6, 4, 4)
+  vocab_file, text = write_ids(tmp_path, documents)
+  config = make_config(vocab_file, max_seq_length=16, max_predictions_per_seq=3)
+  shards = corpus.plan_shards([str(text)], 3)
+  done = []
+  counts = pretraining_data.build_shard(
+    shards[1],
+    config,
+    pretraining_data.load_tokenizer(config),
+    7,
+    [str(tmp_path / "out")],
+    done.append,
+  )
+  # Two documents of 16 pieces, the third and fourth.
+  seen = {i for e in read_examples(tmp_path / "out") for i in unmasked(e)}
+  assert seen - {2, 3} <= set(range(5 + 32, 5 + 64))
+  assert counts.num_documents == 2
+  assert sum(done) == 2 * 11

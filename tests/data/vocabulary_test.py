@@ -1,0 +1,275 @@
+import collections
+import os
+import random
+import re
+
+import pytest
+
+from bert_tf import tokenization
+from bert_tf.data import vocabulary
+
+
+@pytest.fixture(scope="module")
+def word_counts():
+  """Words of syllables, so that they have pieces in common."""
+  rng = random.Random(7)
+  syllables = [a + b for a in "bdfgklmnprst" for b in "aeiou"]
+  counts = collections.Counter()
+  for _ in range(6_000):
+    size = rng.choice([1, 2, 2, 3, 4])
+    # The square favours the first syllables, as real text does.
+    picks = [int(len(syllables) * rng.random() ** 2) for _ in range(size)]
+    counts["".join(syllables[pick] for pick in picks)] += 1
+  counts.update({"!": 900, "学": 40, "习": 30, "ø": 1})
+  return counts
+
+
+def test_words_are_counted_as_the_tokenizer_splits_them():
+  lines = [
+    "The cat, the hat;\tthe cat's café.",
+    "",
+    "学习 the\x1ccat \ufffd",
+    "The cat, again",
+  ] * 3
+  for lower in (True, False):
+    tokenizer = tokenization.BasicTokenizer(lower)
+    expected = collections.Counter()
+    for line in lines:
+      expected.update(tokenizer.tokenize(line))
+    assert vocabulary.count_words(lines, tokenizer) == expected
+
+
+def test_counting_in_parts_changes_nothing(monkeypatch):
+  tokenizer = tokenization.BasicTokenizer()
+  lines = [f"word{n % 7} and word{n % 5}!" for n in range(50)]
+  whole = vocabulary.count_words(lines, tokenizer)
+  monkeypatch.setattr(vocabulary, "_MAX_RAW_WORDS", 3)
+  assert vocabulary.count_words(lines, tokenizer) == whole
+
+
+def test_every_nth_line_is_held_out():
+  lines = ["a", "b", "c", "d", "e", "f", "g"]
+  tokenizer = tokenization.BasicTokenizer()
+  for every, held_out in [(3, "cf"), (7, "g"), (8, ""), (0, "")]:
+    counts, apart = vocabulary.count_words_apart(lines, tokenizer, every)
+    assert set(apart) == set(held_out)
+    assert set(counts) == set("abcdefg") - set(held_out)
+
+
+def test_reserved_tokens_stand_where_the_release_has_them(unpacked):
+  path = unpacked("vocab") / "bert_base_uncased_vocab.txt"
+  released = list(tokenization.load_vocab(str(path)))
+  # The uncased release: 994 slots, 99 of them before the specials.
+  assert vocabulary.reserved_tokens(994) == released[:999]
+  chinese = unpacked("vocab") / "bert_base_chinese_vocab.txt"
+  specials = [
+    (index, token)
+    for token, index in tokenization.load_vocab(str(chinese)).items()
+    if token in ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
+  ]
+  ours = list(enumerate(vocabulary.reserved_tokens(99)))
+  assert [pair for pair in ours if pair in specials] == specials
+
+
+def test_few_slots_come_before_the_specials():
+  assert vocabulary.reserved_tokens(1) == (
+    "[PAD] [unused0] [UNK] [CLS] [SEP] [MASK]".split()
+  )
+  with pytest.raises(ValueError, match="num_unused -1 is below 0"):
+    vocabulary.reserved_tokens(-1)
+
+
+@pytest.mark.parametrize("vocab_size", [250, 1000, 2000])
+def test_the_size_is_exact_and_entries_are_unique(word_counts, vocab_size):
+  tokens = vocabulary.learn(word_counts, vocab_size)
+  assert len(tokens) == len(set(tokens)) == vocab_size
+  assert tokens[:104] == vocabulary.reserved_tokens(99)
+
+
+def test_every_character_is_an_entry_alone_and_inside_words(word_counts):
+  tokens = set(vocabulary.learn(word_counts, 400))
+  letters = {char for word in word_counts for char in word if char.isascii()}
+  for char in letters - {"!"}:
+    assert {char, f"##{char}"} <= tokens
+  # These are always words of their own.
+  assert {"!", "学", "习"} <= tokens
+  assert not {"##!", "##学", "##习"} & tokens
+
+
+def test_every_training_word_is_known_and_frequent_ones_are_whole(word_counts):
+  tokens = vocabulary.learn(word_counts, 1000)
+  vocab = {token: index for index, token in enumerate(tokens)}
+  assert vocabulary.coverage(vocab, word_counts).num_unknown == 0
+  wordpiece = tokenization.WordpieceTokenizer(vocab)
+  for word, _ in word_counts.most_common(100):
+    assert wordpiece.tokenize(word) == [word]
+
+
+def test_more_entries_mean_fewer_pieces(word_counts):
+  rates = []
+  for vocab_size in (300, 800, 2000):
+    tokens = vocabulary.learn(word_counts, vocab_size)
+    vocab = {token: index for index, token in enumerate(tokens)}
+    rates.append(vocabulary.coverage(vocab, word_counts).pieces_per_word)
+  assert rates == sorted(rates, reverse=True) and rates[-1] < 1.7
+
+
+@pytest.mark.parametrize("num_wanted", [1, 50, 100, 299, 500, 999])
+@pytest.mark.parametrize("guess", [1, 3, 100, 5000])
+def test_the_search_ends_between_neighbouring_thresholds(num_wanted, guess):
+  # 1000 pieces at threshold 1, 300 at 2, then falling as a power.
+  tried = []
+
+  def learn_at(threshold):
+    tried.append(threshold)
+    size = 1000 if threshold == 1 else int(300 * (threshold / 2) ** -0.8)
+    return [f"{threshold}:{index}" for index in range(size)]
+
+  pieces = vocabulary._search(learn_at, guess, num_wanted)
+  assert len(pieces) >= num_wanted and len(tried) <= 12
+  # Pieces of the higher threshold come first; the lower one fills up.
+  thresholds = [int(piece.split(":")[0]) for piece in pieces[:num_wanted]]
+  assert thresholds == sorted(thresholds, reverse=True)
+  assert thresholds[0] - thresholds[-1] <= 1
+  if num_wanted in (500, 999):
+    assert thresholds.count(2) == 300 and thresholds[-1] == 1
+
+
+def test_rare_characters_leave_a_small_alphabet(word_counts):
+  tokens = vocabulary.learn(word_counts, 400, alphabet_size=19)
+  assert "ø" not in tokens and "##ø" not in tokens and "学" in tokens
+  vocab = {token: index for index, token in enumerate(tokens)}
+  assert vocabulary.coverage(vocab, {"ø": 3, "ba": 1}).unknown_share == 0.75
+
+
+def test_coverage_counts_words_unknowns_and_pieces():
+  vocab = {"[UNK]": 0, "a": 1, "##b": 2}
+  measured = vocabulary.coverage(vocab, {"abb": 2, "a": 5, "c": 3})
+  assert measured == vocabulary.Coverage(10, 3, 2 * 3 + 5 + 3)
+  assert measured.unknown_share == 0.3
+  assert measured.pieces_per_word == 1.4
+  assert vocabulary.coverage(vocab, {}).pieces_per_word == 0
+
+
+def test_sizes_that_cannot_be_reached_are_refused_with_the_limit(word_counts):
+  with pytest.raises(ValueError, match="no words to learn from"):
+    vocabulary.learn({}, 500)
+  with pytest.raises(ValueError, match="alphabet_size 0 is below 1"):
+    vocabulary.learn(word_counts, 500, alphabet_size=0)
+  with pytest.raises(ValueError, match="104 reserved tokens") as error:
+    vocabulary.learn(word_counts, 110)
+  smallest = int(re.search(r"need (\d+)", str(error.value)).group(1))
+  assert len(vocabulary.learn(word_counts, smallest)) == smallest
+  with pytest.raises(ValueError, match="too small"):
+    vocabulary.learn(word_counts, smallest - 1)
+  with pytest.raises(ValueError, match="more than this text has") as error:
+    vocabulary.learn(word_counts, 10**6)
+  largest = int(re.search(r"has: (\d+)", str(error.value)).group(1))
+  assert len(vocabulary.learn(word_counts, largest)) == largest
+
+
+# --- The scripts ---
+
+
+@pytest.fixture
+def text(tmp_path):
+  rng = random.Random(1)
+  stems = ["".join(rng.choices("abcdefg", k=4)) for _ in range(300)]
+  lines = [
+    " ".join(rng.choice(stems) + rng.choice(["", "s", "ed"]) for _ in range(9))
+    for _ in range(2000)
+  ]
+  path = tmp_path / "text.txt"
+  path.write_text(".\n".join(lines) + "\n")
+  return path
+
+
+def test_build_vocab_writes_the_same_file_twice_and_reports(
+  tmp_path, text, run_script, monkeypatch
+):
+  contents = []
+  for seed in ("1", "2"):
+    monkeypatch.setenv("PYTHONHASHSEED", seed)
+    result = run_script(
+      "build_vocab.py",
+      f"--input_file={text}",
+      "--output_file=vocab.txt",
+      "--vocab_size=600",
+      cwd=tmp_path,
+    )
+    assert result.returncode == 0, result.stderr
+    contents.append((tmp_path / "vocab.txt").read_bytes())
+  assert contents[0] == contents[1]
+  tokenizer = tokenization.FullTokenizer(str(tmp_path / "vocab.txt"))
+  assert len(tokenizer.vocab) == 600 and tokenizer.vocab["[MASK]"] == 103
+
+  # The report, from the vocabulary file and the fiftieth lines.
+  lines = text.read_text().splitlines()[49::50]
+  words = [
+    w for line in lines for w in tokenizer.basic_tokenizer.tokenize(line)
+  ]
+  pieces = [piece for line in lines for piece in tokenizer.tokenize(line)]
+  held_out = result.stdout.splitlines()[-1]
+  rate = f"{len(pieces) / len(words):.3f}"
+  assert held_out.split() == ["held", "out", str(len(words)), "0.0000%", rate]
+  assert sorted(os.listdir(tmp_path)) == ["text.txt", "vocab.txt"]
+
+
+def test_build_vocab_measures_on_a_file_of_its_own(tmp_path, text, run_script):
+  (tmp_path / "eval.txt").write_text("Zzz aaaa.\n")
+  result = run_script(
+    "build_vocab.py",
+    f"--input_file={text}",
+    "--eval_input_file=eval.txt",
+    "--output_file=vocab.txt",
+    "--vocab_size=400",
+    cwd=tmp_path,
+  )
+  assert result.returncode == 0, result.stderr
+  assert "held out                   3  33.3333%" in result.stdout
+
+
+def test_build_vocab_leaves_no_file_behind_a_mistake(
+  tmp_path, text, run_script
+):
+  result = run_script(
+    "build_vocab.py",
+    f"--input_file={text}",
+    "--output_file=vocab.txt",
+    "--vocab_size=100",
+    cwd=tmp_path,
+  )
+  assert result.returncode == 1 and "Traceback" not in result.stderr
+  last = result.stderr.splitlines()[-1]
+  assert last.startswith("build_vocab.py: error: vocab_size 100 is too small")
+  assert os.listdir(tmp_path) == ["text.txt"]
+
+
+def test_the_tokenizer_benchmark_prints_speeds_and_ratios(
+  tmp_path, text, run_script
+):
+  vocab = "[PAD] [UNK] . a b c d e f g ##a ##b ##c ##d ##e ##f ##g ##s"
+  (tmp_path / "vocab.txt").write_text(vocab.replace(" ", "\n") + "\n")
+  result = run_script(
+    "benchmarks/benchmark.py",
+    "tokenizer",
+    f"--input_file={text}",
+    "--vocab_file=vocab.txt",
+    cwd=tmp_path,
+  )
+  assert result.returncode == 0, result.stderr
+  rows = {
+    line.split()[0]: [float(number) for number in line.split()[1:]]
+    for line in result.stdout.splitlines()[2:5]
+  }
+  for speed, to_original, to_uncached in rows.values():
+    assert to_original == pytest.approx(speed / 0.17, rel=0.05)
+    assert to_uncached == pytest.approx(
+      speed / rows["uncached"][0], rel=0.05, abs=0.05
+    )
+  assert rows["warm"][0] > 2 * rows["uncached"][0]
+
+
+def test_the_benchmark_wants_the_name_of_one(tmp_path, run_script):
+  result = run_script("benchmarks/benchmark.py", "nothing", cwd=tmp_path)
+  assert result.returncode == 1 and "name one of: tokenizer" in result.stderr

@@ -1,0 +1,656 @@
+"""SavedModels in a process that has only TensorFlow, against the scripts."""
+
+import dataclasses
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from bert_tf import checkpoints, heads, modeling, tokenization
+from bert_tf.data import records as features
+from bert_tf.export import export, saved_models
+from bert_tf.inference import fill_mask
+from bert_tf.tasks.classification import examples as examples_lib
+from bert_tf.tasks.classification import glue, label_map
+from bert_tf.tasks.classification import records as classification_data
+from bert_tf.tasks.ner import examples as ner_data
+from bert_tf.tasks.ner import records as ner_features
+from bert_tf.tasks.squad import decoding as squad_predictions
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+GOLDEN = pathlib.Path(__file__).resolve().parents[1] / "golden"
+VOCAB = GOLDEN / "tiny" / "vocab.txt"
+CONFIG = modeling.BertConfig(
+  vocab_size=500,
+  hidden_size=16,
+  num_hidden_layers=2,
+  num_attention_heads=2,
+  intermediate_size=32,
+  max_position_embeddings=32,
+  type_vocab_size=2,
+  initializer_range=0.3,
+)
+LABELS = {
+  "regression": ("regression", ()),
+  "multilabel": ("multilabel", ("of", "thé", "and")),
+  "ner": (label_map.WORDS, ("O", "B-PER", "I-PER")),
+}
+CLI = "tensorflow.python.tools.saved_model_cli"
+MASKED = ["the [MASK] of[MASK] and", "Was it [MASK]?"]
+NER_TEXTS = [
+  "Madonna was in\tthe U.S. (1984)  \u0007 thé",
+  # Several windows of 16 word pieces, whose words have one to many.
+  " ".join(f"the mississippi{'x' * (i % 4)} of, {i * i}" for i in range(12)),
+  "",
+  "supercalifragilisticexpialidocious" * 2 + " the",
+]
+CHOICES = (
+  ["the of and", "in it"],
+  [["was his", "thé school (and so on) " * 4, ""], ["a", "b b", "c c c"]],
+)
+TEXTS = ["The of and", "thé [MASK] was.", "in " * 60]
+TEXTS_B = ["was his", "", "and it " * 30]
+IDS = {
+  "input_ids": [[2, 120, 122, 3, 0], [2, 126, 3, 124, 3]],
+  "input_mask": [[1, 1, 1, 1, 0], [1, 1, 1, 1, 1]],
+  "segment_ids": [[0, 0, 0, 0, 0], [0, 0, 0, 1, 1]],
+}
+HUB_IDS = dict(
+  zip(("input_word_ids", "input_mask", "input_type_ids"), IDS.values())
+)
+SHORTER = {name: [row[:3] for row in rows[:1]] for name, rows in IDS.items()}
+
+
+def made_model(task):
+  tf.keras.utils.set_random_seed(3)
+  if task in LABELS:
+    problem_type, labels = LABELS[task]
+    model = heads.TokenModel if task == "ner" else heads.ClassifierModel
+    return model(CONFIG, len(labels) or 1)
+  return {
+    "pretraining": heads.PretrainingModel,
+    "swag": heads.MultipleChoiceModel,
+    "encoder": modeling.BertModel,
+  }[task](CONFIG)
+
+
+def write_run(folder, model, task):
+  """Writes what a run leaves: a training checkpoint, config and labels."""
+  tensors = {v.path: v.numpy() for v in model.weights}
+  slots = {f"{n}/adam_m": np.ones_like(x) for n, x in tensors.items()}
+  step = {checkpoints.GLOBAL_STEP: np.int64(7)}
+  folder.mkdir(parents=True)
+  checkpoints.save(str(folder), {**tensors, **slots, **step}, 5)
+  (folder / "bert_config.json").write_text(CONFIG.to_json_string())
+  if task in LABELS:
+    write_labels(folder, task, *LABELS[task])
+
+
+def write_labels(folder, name, problem_type, labels):
+  task = label_map.without_files(name, problem_type, labels)
+  label_map.write(str(folder), task)
+
+
+MADE = ("regression", "multilabel", "ner", "pretraining", "swag", "encoder")
+SQUAD = {"max_seq_length": 128, "doc_stride": 48, "max_query_length": 40}
+V2 = squad_predictions.PredictionConfig(
+  n_best_size=128,
+  max_answer_length=3,
+  version_2_with_negative=True,
+  null_score_diff_threshold=-5.5,
+)
+
+
+@pytest.fixture(scope="module")
+def exported(tmp_path_factory):
+  """A folder with runs/TASK and their SavedModels, models/TASK."""
+  folder = tmp_path_factory.mktemp("exported")
+  (folder / "runs").mkdir()
+  configs = {name: {} for name in MADE}
+  for name in MADE:
+    write_run(folder / "runs" / name, made_model(name), name)
+  for name in ("tiny_squad", "tiny_classifier"):
+    shutil.copytree(GOLDEN / name, folder / "runs" / name)
+  write_labels(
+    folder / "runs" / "tiny_classifier",
+    "MNLI",
+    "classification",
+    glue.get_task("MNLI").labels,
+  )
+  squad = {"init_checkpoint": "tiny_squad/bert_model.ckpt", **SQUAD}
+  configs |= {
+    "classification": {
+      "init_checkpoint": "tiny_classifier/bert_model.ckpt",
+      "max_seq_length": 64,
+    },
+    "squad_v1": squad,
+    "squad_v2": {**squad, "predictions": V2},
+    "preprocessing": {"init_checkpoint": "encoder", "task": "preprocessing"},
+    "regression": {"with_text": False},
+  }
+  for name, changes in configs.items():
+    run = folder / "runs" / changes.pop("init_checkpoint", name)
+    arguments = {
+      "export_dir": str(folder / "models" / name),
+      "init_checkpoint": str(run),
+      "vocab_file": str(VOCAB),
+      "max_seq_length": 16,
+      **changes,
+    }
+    export.run(export.ExportConfig(**arguments))
+  return folder
+
+
+@pytest.fixture(scope="module")
+def served(exported, tmp_path_factory):
+  """A function from requests to answers of a process without this package."""
+  folder = tmp_path_factory.mktemp("client")
+  shutil.copy(ROOT / "tests" / "saved_model_client.py", folder)
+  requests = made_requests(exported / "models")
+  (folder / "requests.json").write_text(json.dumps(requests))
+  environment = {n: x for n, x in os.environ.items() if n != "PYTHONPATH"}
+  result = subprocess.run(
+    [sys.executable, "saved_model_client.py", "requests.json", "results.json"],
+    cwd=folder,
+    env=environment,
+    capture_output=True,
+    text=True,
+    timeout=600,
+  )
+  assert result.returncode == 0, result.stderr
+  return json.loads((folder / "results.json").read_text())
+
+
+def made_requests(models):
+  """All that is asked of the one process."""
+  shared = ROOT.parent / "shared"
+
+  def request(name, signature, **inputs):
+    return {
+      "model": str(models / name),
+      "signature": signature,
+      "inputs": inputs,
+    }
+
+  requests = {
+    f"ids of {name}": request(name, "ids", **IDS)
+    for name in ("regression", "multilabel")
+  }
+  ids = request("classification", "ids", **SHORTER)
+  long_ids = {name: [[1] * 33] for name in IDS}
+  requests |= {
+    "shorter ids": ids,
+    "ids of pretraining": request(
+      "pretraining", "ids", **IDS, masked_lm_positions=[[1], [3]]
+    ),
+    "all ids": request("pretraining", "ids_all_positions", **IDS),
+    "ids of swag": request(
+      "swag", "ids", **{n: [x, x] for n, x in IDS.items()}
+    ),
+    "ids of encoder": request("encoder", "ids", **IDS),
+    "too long ids": request("encoder", "ids", **long_ids),
+    "multilabel": request("multilabel", "serving_default", text=TEXTS),
+    "multilabel pair": request(
+      "multilabel", "text_pair", text=TEXTS, text_b=TEXTS_B
+    ),
+    "no texts": request("multilabel", "text", text=[]),
+    "masks": request("pretraining", "serving_default", text=MASKED),
+    "too long masks": request("pretraining", "text", text=["[MASK] " * 31]),
+    "words": request("ner", "serving_default", text=NER_TEXTS),
+    "choices": request(
+      "swag", "serving_default", context=CHOICES[0], choices=CHOICES[1]
+    ),
+    "encoder": {"encoder": str(models / "encoder"), "inputs": HUB_IDS},
+    "preprocessor": {
+      "preprocessor": str(models / "preprocessing"),
+      "texts": TEXTS,
+      "texts_b": TEXTS_B,
+      "seq_length": 24,
+    },
+  }
+  if shared.is_dir():
+    texts = mnli_texts(shared)
+    requests["mnli"] = request("classification", "serving_default", **texts)
+    for version in ("v1", "v2"):
+      asked = questions(shared, version).values()
+      requests[version] = request(
+        f"squad_{version}",
+        "serving_default",
+        question=[question for question, _ in asked],
+        context=[context for _, context in asked],
+      )
+  return requests
+
+
+def mnli_texts(shared):
+  task = glue.get_task("MNLI")
+  found = examples_lib.read_examples(
+    str(shared / "golden/classifier/data/MNLI"), task.test, task
+  )
+  return {
+    "text": [example.text_a for example in found],
+    "text_b": [example.text_b for example in found],
+  }
+
+
+def questions(shared, version):
+  name = {"v1": "dev-v1.1.json", "v2": "dev-v2.0.json"}[version]
+  data = json.loads((shared / "golden" / "squad" / name).read_text())["data"]
+  return {
+    qa["id"]: (qa["question"], paragraph["context"])
+    for article in data
+    for paragraph in article["paragraphs"]
+    for qa in paragraph["qas"]
+  }
+
+
+def close(found, expected):
+  np.testing.assert_allclose(found, np.asarray(expected), atol=1e-5)
+
+
+def arrays(**rows):
+  return {name: np.asarray(x, np.int32) for name, x in rows.items()}
+
+
+def loaded(exported, task):
+  """The Keras model of a run, its variables set by the script's reader."""
+  model = made_model(task)
+  for variable in model.weights:
+    variable.assign(np.zeros(variable.shape))
+  path = checkpoints.latest(str(exported / "runs" / task))
+  checkpoints.init_from_checkpoint(model, path)
+  return model
+
+
+def tokenizer():
+  return tokenization.FullTokenizer(str(VOCAB))
+
+
+def test_nothing_of_this_package_is_needed(served):
+  assert served["modules"] == ["keras"] or served["modules"] == []
+
+
+def test_pairs_are_classified_as_by_the_original(shared, served):
+  recorded = np.loadtxt(shared / "golden/e2e/mnli/test_results.tsv")
+  close(served["mnli"]["probabilities"], recorded)
+  labels = ["contradiction", "entailment", "neutral"]
+  assert served["mnli"]["labels"] == [labels] * len(recorded)
+  likeliest = [labels[i] for i in recorded.argmax(axis=-1)]
+  assert served["mnli"]["label"] == likeliest
+
+
+@pytest.mark.parametrize("version", ["v1", "v2"])
+def test_questions_are_answered_as_by_the_original(shared, served, version):
+  recorded = shared / "golden" / "e2e" / f"squad_{version}"
+  texts = json.loads((recorded / "predictions.json").read_text())
+  asked = questions(shared, version)
+  found = served[version]
+  assert len(found["answer"]) == len(asked)
+  rows = zip(asked, found["answer"], found["start"], found["limit"])
+  for qas_id, answer, start, limit in rows:
+    # There the words of an answer have one blank between them.
+    assert " ".join(answer.split()) == " ".join(texts[qas_id].split())
+    if answer != "empty":
+      assert asked[qas_id][1][start:limit] == answer
+
+
+def test_the_n_best_are_the_originals(shared, served):
+  recorded = shared / "golden/e2e/squad_v1/nbest_predictions.json"
+  found = served["v1"]
+  for row, entries in enumerate(json.loads(recorded.read_text()).values()):
+    for name in ("probability", "start_logit", "end_logit"):
+      values = found[f"nbest_{name}"][row]
+      close(values[: len(entries)], [entry[name] for entry in entries])
+      assert not any(values[len(entries) :])
+    texts = [" ".join(t.split()) for t in found["nbest_text"][row] if t]
+    assert texts == [" ".join(entry["text"].split()) for entry in entries]
+
+
+def test_null_odds_are_the_originals(shared, served):
+  path = shared / "golden/e2e/squad_v2/null_odds.json"
+  recorded = json.loads(path.read_text())
+  close(served["v2"]["null_odds"], list(recorded.values()))
+
+
+@pytest.mark.parametrize("task", ["regression", "multilabel"])
+def test_ids_are_classified_as_by_the_model(exported, served, task):
+  logits = loaded(exported, task)(arrays(**IDS)).numpy()
+  found = served[f"ids of {task}"]
+  close(found["logits"], logits)
+  if task == "regression":
+    close(found["prediction"], logits[:, 0])
+  else:
+    close(found["probabilities"], 1 / (1 + np.exp(-logits)))
+
+
+def test_other_lengths_and_batches_are_taken(served):
+  # Of the first example the first three positions, all else being padding.
+  assert np.shape(served["shorter ids"]["logits"]) == (1, 3)
+  close(np.sum(served["shorter ids"]["probabilities"]), 1.0)
+
+
+@pytest.mark.parametrize("pairs", [False, True])
+def test_texts_are_cut_and_classified_as_by_the_script(exported, served, pairs):
+  texts_b = TEXTS_B if pairs else [None] * len(TEXTS)
+  task = label_map.load(str(exported / "runs" / "multilabel"))
+  rows = [
+    classification_data.convert_example(
+      examples_lib.InputExample("", a, b), task, tokenizer(), 16
+    )[0]
+    for a, b in zip(TEXTS, texts_b)
+  ]
+  ints = tf.io.parse_example(
+    rows, {n: tf.io.FixedLenFeature([16], tf.int64) for n in IDS}
+  )
+  logits = loaded(exported, "multilabel")(ints).numpy()
+  found = served["multilabel pair" if pairs else "multilabel"]
+  close(found["probabilities"], 1 / (1 + np.exp(-logits)))
+  assert found["applies"] == (logits > 0).tolist()
+  assert found["labels"] == [["of", "thé", "and"]] * 3
+
+
+def test_no_texts_have_no_answers(served):
+  names = ("probabilities", "labels", "applies")
+  assert served["no texts"] == {name: [] for name in names}
+
+
+def test_masks_are_filled_as_by_the_script(exported, served):
+  run = exported / "runs" / "pretraining"
+  filler = fill_mask.MaskFiller(
+    str(run / "bert_config.json"), str(VOCAB), checkpoints.latest(str(run))
+  )
+  found = served["masks"]
+  for row, filled in enumerate(filler.fill(MASKED)):
+    tokens = [[p.token for p in mask] for mask in filled]
+    assert found["tokens"][row][: len(filled)] == tokens
+    expected = [[p.probability for p in mask] for mask in filled]
+    close(found["probabilities"][row][: len(filled)], expected)
+  assert found["tokens"][1][1] == [""] * 5
+  assert not any(found["probabilities"][1][1])
+
+
+def test_texts_and_ids_beyond_the_positions_are_refused(served):
+  message = served["too long masks"]["error"]
+  assert "more than the 32 word pieces of the model" in message
+  message = served["too long ids"]["error"]
+  assert "longer than the 32 positions of the model" in message
+
+
+def test_the_masked_lm_sees_chosen_or_all_positions(exported, served):
+  positions = np.tile(np.arange(5, dtype=np.int32), (2, 1))
+  model = loaded(exported, "pretraining")
+  output = model({**arrays(**IDS), "masked_lm_positions": positions})
+  found = served["all ids"]
+  close(found["masked_lm_logits"], output.masked_lm_logits)
+  close(found["next_sentence_logits"], output.next_sentence_logits)
+  chosen = served["ids of pretraining"]
+  close(
+    np.squeeze(chosen["masked_lm_logits"], axis=1),
+    np.stack([output.masked_lm_logits[0, 1], output.masked_lm_logits[1, 3]]),
+  )
+  close(np.sum(chosen["masked_lm_probabilities"], axis=-1), [[1.0], [1.0]])
+
+
+def test_words_are_labelled_as_by_the_script(exported, served):
+  model = loaded(exported, "ner")
+  windower = ner_features.Windower(tokenizer(), 16, document_context=False)
+  found = served["words"]
+  for row, text in enumerate(NER_TEXTS):
+    words = text.split()
+    scores = []
+    if words:
+      sentence = ner_data.Sentence(tuple(words), None, 1)
+      for window in windower.windows("", [sentence]):
+        size = len(window.input_ids)
+        logits = model(
+          arrays(
+            input_ids=[window.input_ids],
+            input_mask=[[1] * size],
+            segment_ids=[[0] * size],
+          )
+        ).numpy()[0]
+        scores += [logits[i] for i in window.first_pieces]
+    count = len(words)
+    assert found["words"][row][:count] == words
+    assert not any(found["words"][row][count:])
+    labels = [LABELS["ner"][1][np.argmax(x)] for x in scores]
+    assert found["labels"][row][:count] == labels
+    probabilities = [np.exp(x).max() / np.exp(x).sum() for x in scores]
+    close(found["probabilities"][row][:count], probabilities)
+    for i, word in enumerate(words):
+      assert text[found["starts"][row][i] : found["limits"][row][i]] == word
+
+
+def test_choices_are_scored_as_by_the_script(exported, served):
+  marks = tokenizer().convert_tokens_to_ids(["[CLS]", "[SEP]"])
+  cut = tokenizer().tokenize_to_ids
+  packed = [
+    [features.pack(cut(context), cut(c), *marks, 16) for c in choices]
+    for context, choices in zip(*CHOICES)
+  ]
+  inputs = {n: [[x[n] for x in row] for row in packed] for n in IDS}
+  logits = loaded(exported, "swag")(arrays(**inputs)).numpy()
+  found = served["choices"]
+  close(found["logits"], logits)
+  assert found["choice"] == logits.argmax(axis=-1).tolist()
+  close(np.sum(found["probabilities"], axis=-1), [1.0, 1.0])
+  assert np.shape(served["ids of swag"]["logits"]) == (2, 2)
+
+
+def test_an_encoder_has_the_interface_of_tf_hubs(exported, served):
+  output = loaded(exported, "encoder")(arrays(**IDS))
+  found = served["encoder"]
+  close(found["outputs"]["pooled_output"], output.pooled_output)
+  close(found["outputs"]["default"], output.pooled_output)
+  close(found["outputs"]["sequence_output"], output.sequence_output)
+  close(found["encoder_outputs"], np.stack(output.all_encoder_layers))
+  names = {v.path for v in modeling.BertModel(CONFIG).weights}
+  assert {name.removesuffix(":0") for name in found["variables"]} == names
+  assert found["without_gradient"] == 0
+  assert pathlib.Path(found["vocab_file"]).name == "vocab.txt"
+  assert found["do_lower_case"] is True
+  close(served["ids of encoder"]["pooled_output"], output.pooled_output)
+
+
+def test_an_encoder_drops_out_in_training_alone(served):
+  first, second, third, fourth = served["encoder"]["default_of_calls"]
+  assert np.abs(np.subtract(first, second)).max() > 1e-3
+  assert third == fourth
+
+
+def test_a_preprocessor_makes_the_scripts_input(served):
+  marks = tokenizer().convert_tokens_to_ids(["[CLS]", "[SEP]"])
+  cut = tokenizer().tokenize_to_ids
+  single, pair = served["preprocessor"]
+  for row, (a, b) in enumerate(zip(TEXTS, TEXTS_B)):
+    alone = features.pack(cut(a), None, *marks, 16)
+    both = features.pack(cut(a), cut(b), *marks, 24)
+    for name, hub_name in zip(IDS, HUB_IDS):
+      assert single[hub_name][row] == alone[name]
+      assert pair[hub_name][row] == both[name]
+
+
+def cli(*arguments):
+  """Starts TensorFlow's saved_model_cli, without this package."""
+  return subprocess.Popen(
+    [
+      sys.executable,
+      "-m",
+      CLI,
+      *arguments,
+    ],
+    env={n: x for n, x in os.environ.items() if n != "PYTHONPATH"},
+    cwd="/",
+    stdout=subprocess.PIPE,
+    stderr=subprocess.PIPE,
+    text=True,
+  )
+
+
+def test_saved_model_cli_shows_and_runs(exported, served):
+  place = ("--dir", str(exported / "models" / "regression"))
+  function = ("--tag_set=serve", "--signature_def=serving_default")
+  inputs = ";".join(f"{name}={rows}" for name, rows in IDS.items())
+  show = cli("show", *place, *function)
+  run = cli("run", *place, *function, f"--input_exprs={inputs}")
+  shown, errors = show.communicate(timeout=300)
+  assert show.returncode == 0, errors
+  for name in IDS:
+    assert f"inputs['{name}'] tensor_info" in shown
+  assert "shape: (-1, -1)" in shown
+  printed, errors = run.communicate(timeout=300)
+  assert run.returncode == 0, errors
+  numbers = printed.split("Result for output key prediction:\n")[1]
+  found = [float(x) for x in numbers.splitlines()[0].strip("[]").split()]
+  close(found, served["ids of regression"]["prediction"])
+
+
+def test_there_are_no_slots_in_it(exported):
+  for task in MADE:
+    names = checkpoints.CheckpointReader(
+      str(exported / "models" / task)
+    ).shapes.keys() - {"do_lower_case"}
+    assert names == {v.path for v in made_model(task).weights}, task
+
+
+def test_without_texts_there_is_no_vocabulary(exported):
+  assert not list((exported / "models/regression/assets").glob("*"))
+  size = (exported / "models/regression/saved_model.pb").stat().st_size
+  with_text = exported / "models/multilabel/saved_model.pb"
+  assert size < with_text.stat().st_size
+
+
+def test_nothing_unfinished_is_left(exported):
+  names = {path.name for path in (exported / "models").iterdir()}
+  assert not [name for name in names if name.startswith(".")]
+
+
+@pytest.fixture
+def mistaken(exported, tmp_path):
+  """A function that exports with changes, of the run that is classified."""
+
+  def run(run="encoder", **changes):
+    config = export.ExportConfig(
+      export_dir=str(tmp_path / "model"),
+      init_checkpoint=str(exported / "runs" / run),
+      vocab_file=str(VOCAB),
+      max_seq_length=16,
+    )
+    with pytest.raises(ValueError) as error:
+      export.run(dataclasses.replace(config, **changes))
+    assert not list(tmp_path.glob("*model*"))
+    return str(error.value)
+
+  return run
+
+
+def test_a_head_that_is_not_there_is_named(mistaken):
+  message = mistaken("swag", task="squad")
+  assert "no cls/squad/output_weights, which --task=squad needs" in message
+  assert "it has swag" in message
+  assert "it has no head" in mistaken("encoder", task="pretraining")
+
+
+def test_a_vocabulary_of_another_size_is_refused(mistaken, tmp_path):
+  path = tmp_path / "vocab.txt"
+  path.write_text("\n".join(VOCAB.read_text().splitlines()[:-1]) + "\n")
+  assert "has 499 word pieces" in mistaken(vocab_file=str(path))
+
+
+def test_what_is_not_found_is_named(mistaken):
+  assert "no vocab.txt; set --vocab_file" in mistaken(vocab_file=None)
+  message = mistaken(
+    init_checkpoint=str(GOLDEN / "tiny_classifier/bert_model.ckpt")
+  )
+  assert "there is no" in message and "label_map.json" in message
+
+
+def test_labels_of_another_number_are_refused(exported, mistaken, tmp_path):
+  run = tmp_path / "run"
+  shutil.copytree(exported / "runs" / "multilabel", run)
+  write_labels(run, "own data", "multilabel", ("a", "b"))
+  message = mistaken(init_checkpoint=str(run))
+  assert "has a head of 3 labels" in message and "has 2" in message
+
+
+def test_a_folder_in_use_is_refused(exported, tmp_path):
+  (tmp_path / "kept").write_text("")
+  with pytest.raises(ValueError, match="is there and not empty"):
+    export.run(export.ExportConfig(str(tmp_path), str(exported)))
+  assert [path.name for path in tmp_path.iterdir()] == ["kept"]
+
+
+def test_lengths_beyond_the_positions_are_refused(mistaken):
+  message = mistaken("swag", max_seq_length=33)
+  assert "max_seq_length 33 exceeds" in message
+
+
+def test_the_best_checkpoint_finds_the_files_of_its_run(exported, tmp_path):
+  shutil.copytree(exported / "runs" / "regression", tmp_path / "run")
+  best = tmp_path / "run" / "best"
+  best.mkdir()
+  for path in (tmp_path / "run").glob("*ckpt*"):
+    path.rename(best / path.name)
+  (tmp_path / "run" / "checkpoint").rename(best / "checkpoint")
+  task = export.run(
+    export.ExportConfig(str(tmp_path / "model"), str(best), with_text=False)
+  )
+  assert task == "classification"
+
+
+def test_a_classifier_starts_from_an_encoder(exported, tmp_path, run_script):
+  rows = [{"text": f"the {x}", "label": x} for x in ("of", "and") * 4]
+  lines = "".join(json.dumps(row) + "\n" for row in rows)
+  (tmp_path / "train.jsonl").write_text(lines)
+  arguments = [
+    "--task_name=jsonl",
+    "--data_dir=.",
+    f"--encoder_saved_model={exported}/models/encoder",
+    "--output_dir=out",
+    "--max_seq_length=8",
+    "--train_batch_size=4",
+    "--num_train_epochs=1",
+    # The weights stay those of the encoder.
+    "--learning_rate=0",
+    "--nouse_xla",
+    "--do_train",
+  ]
+  result = run_script("run_classifier.py", *arguments, cwd=tmp_path)
+  assert result.returncode == 0, result.stderr
+  found = checkpoints.CheckpointReader(str(tmp_path / "out" / "model.ckpt-2"))
+  for variable in loaded(exported, "encoder").weights:
+    close(found.get(variable.path), variable.numpy())
+  saved = modeling.BertConfig.from_json_file(tmp_path / "out/bert_config.json")
+  assert saved == CONFIG
+  again = run_script(
+    "run_classifier.py", *arguments, f"--vocab_file={VOCAB}", cwd=tmp_path
+  )
+  assert again.returncode == 1
+  assert "--vocab_file is that of --encoder_saved_model" in again.stderr
+
+
+def test_the_saved_model_of_something_else_is_no_encoder(exported, tmp_path):
+  with pytest.raises(ValueError, match="has no saved_model.pb"):
+    saved_models.encoder_files(str(tmp_path))
+  with pytest.raises(ValueError, match="no SavedModel of export_savedmodel"):
+    saved_models.encoder_files(str(exported / "models" / "swag"))
+
+
+def test_the_script_exports_a_run(exported, tmp_path, run_script):
+  arguments = [
+    f"--init_checkpoint={exported}/runs/multilabel",
+    "--export_dir=models/multilabel/1",
+    "--notext",
+  ]
+  result = run_script("export_savedmodel.py", *arguments, cwd=tmp_path)
+  assert result.returncode == 0, result.stderr
+  assert result.stdout == (
+    f"models/multilabel/1: classification of {exported}/runs/multilabel\n"
+  )
+  assert (tmp_path / "models/multilabel/1/saved_model.pb").is_file()

@@ -1,0 +1,358 @@
+"""Files for ONNX and LiteRT, run there, against the SavedModel and itself."""
+
+import dataclasses
+import importlib.util
+import pathlib
+import sys
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from bert_tf import checkpoints, heads, modeling
+from bert_tf.export import export, saved_models
+from bert_tf.export.runtimes import conversion as other_runtimes
+from bert_tf.export.runtimes import ids_models
+from bert_tf.export.runtimes import litert as litert_models
+from bert_tf.export.runtimes import onnx as onnx_models
+from bert_tf.tasks.classification import glue, label_map
+
+GOLDEN = pathlib.Path(__file__).resolve().parents[1] / "golden"
+CONFIG = modeling.BertConfig(
+  vocab_size=50,
+  hidden_size=16,
+  num_hidden_layers=2,
+  num_attention_heads=2,
+  intermediate_size=32,
+  max_position_embeddings=24,
+  type_vocab_size=2,
+  initializer_range=0.3,
+)
+# Wide enough for the matrices to be most of a file.
+ENCODER_CONFIG = dataclasses.replace(CONFIG, vocab_size=3000, hidden_size=32)
+MODELS = {
+  "pretraining": heads.PretrainingModel,
+  "swag": heads.MultipleChoiceModel,
+  "squad": heads.SpanModel,
+  "encoder": modeling.BertModel,
+}
+PACKAGES = {
+  ".onnx": ("tf2onnx", "onnx", "onnxruntime"),
+  ".tflite": ("ai_edge_litert",),
+}
+ENDINGS = [
+  pytest.param(
+    ending,
+    marks=pytest.mark.skipif(
+      not all(map(importlib.util.find_spec, packages)),
+      reason=f"needs {', '.join(packages)}: pip install '.[onnx,litert]'",
+    ),
+  )
+  for ending, packages in PACKAGES.items()
+]
+
+
+@pytest.fixture(scope="module")
+def exported(tmp_path_factory):
+  """A function from a task to the folder of a small SavedModel of it."""
+  folder = tmp_path_factory.mktemp("exported")
+
+  def exported(task):
+    export_dir = folder / task
+    if not export_dir.exists():
+      make_saved_model(task, folder / f"{task}_run", export_dir)
+    return str(export_dir)
+
+  return exported
+
+
+def make_saved_model(task, run, export_dir):
+  run.mkdir()
+  checkpoint = run / "model.ckpt-1"
+  if task == "classification":
+    run = copied(GOLDEN / "tiny_classifier", run)
+    checkpoint = run / "bert_model.ckpt"
+    label_map.write(str(run), glue.get_task("MNLI"))
+  else:
+    tf.keras.utils.set_random_seed(3)
+    config = ENCODER_CONFIG if task == "encoder" else CONFIG
+    model = MODELS[task](config)
+    checkpoints.write(
+      str(checkpoint), {v.path: v.numpy() for v in model.weights}
+    )
+    (run / "bert_config.json").write_text(config.to_json_string())
+  export.run(
+    export.ExportConfig(
+      export_dir=str(export_dir),
+      init_checkpoint=str(checkpoint),
+      vocab_file=str(GOLDEN / "tiny" / "vocab.txt"),
+      max_seq_length=24,
+      max_query_length=8,
+      doc_stride=8,
+      # Of the classifier texts too: the conversion leaves them out.
+      with_text=task == "classification",
+    )
+  )
+
+
+def copied(source, destination):
+  for path in source.iterdir():
+    (destination / path.name).write_bytes(path.read_bytes())
+  return destination
+
+
+def convert(folder, path, is_int8=False):
+  config = other_runtimes.ConversionConfig(folder, str(path), is_int8)
+  return other_runtimes.convert(config)
+
+
+def load(path):
+  return other_runtimes.FORMATS[path.suffix].load(str(path))
+
+
+def rows(batch_size, length, num_masks=None):
+  """Ids of any values; all but the first row have padding."""
+  rng = np.random.default_rng(5)
+  lengths = np.array([length, *rng.integers(1, length, batch_size - 1)])
+  values = {
+    "input_ids": rng.integers(50, size=(batch_size, length)),
+    "input_mask": np.arange(length) < lengths[:, None],
+    "segment_ids": rng.integers(2, size=(batch_size, length)),
+  }
+  if num_masks:
+    shape = (batch_size, num_masks)
+    values["masked_lm_positions"] = rng.integers(length, size=shape)
+  return {name: value.astype(np.int32) for name, value in values.items()}
+
+
+def saved_model_outputs(folder, inputs):
+  function = tf.saved_model.load(folder).signatures["ids"]
+  outputs = function(**{n: tf.constant(v) for n, v in inputs.items()})
+  return {name: value.numpy() for name, value in outputs.items()}
+
+
+@pytest.fixture(scope="module")
+def converted(exported, tmp_path_factory):
+  """A function to the file of the encoder, and how far off it was found."""
+  folder = tmp_path_factory.mktemp("converted")
+  found = {}
+
+  def converted(ending, is_int8=False):
+    path = folder / "deep" / f"{'int8' if is_int8 else 'float32'}{ending}"
+    if path not in found:
+      found[path] = convert(exported("encoder"), path, is_int8)
+    return path, found[path]
+
+  return converted
+
+
+@pytest.mark.parametrize("ending", ENDINGS)
+def test_float32_computes_what_the_saved_model_does(
+  exported, converted, ending
+):
+  path, found = converted(ending)
+  assert set(found) == {"pooled_output", "sequence_output"}
+  assert max(found.values()) < 1e-5
+  run = load(path)
+  # Neither of the sizes that it was checked with, growing and shrinking.
+  for sizes in ((2, 7), (5, 24), (1, 3)):
+    inputs = rows(*sizes)
+    outputs = run(inputs)
+    want = saved_model_outputs(exported("encoder"), inputs)
+    assert set(outputs) == set(want)
+    for name, value in want.items():
+      np.testing.assert_allclose(outputs[name], value, atol=1e-5)
+  assert not list(path.parent.glob(".*"))
+
+
+@pytest.mark.parametrize("ending", ENDINGS)
+def test_int8_is_smaller_and_says_how_far_off_it_is(
+  exported, converted, ending
+):
+  path, found = converted(ending, is_int8=True)
+  # More than float32's rounding; tanh of [-1, 1], so no other model's either.
+  assert 1e-4 < found["pooled_output"] < 0.2
+  assert path.stat().st_size < 0.6 * converted(ending)[0].stat().st_size
+  inputs = rows(3, 9)
+  outputs = load(path)(inputs)["pooled_output"]
+  want = saved_model_outputs(exported("encoder"), inputs)["pooled_output"]
+  assert 1e-4 < np.abs(outputs - want).max() < 0.2
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("ending", ENDINGS)
+@pytest.mark.parametrize("task", [task for task in MODELS if task != "encoder"])
+def test_every_task_is_converted(exported, tmp_path, task, ending):
+  path = tmp_path / f"model{ending}"
+  found = convert(exported(task), path)
+  assert max(found.values()) < 1e-5
+  inputs = rows(4, 11, num_masks=3 if task == "pretraining" else None)
+  if task == "swag":
+    inputs = {name: value.reshape(2, 2, 11) for name, value in inputs.items()}
+  outputs = load(path)(inputs)
+  for name, value in saved_model_outputs(exported(task), inputs).items():
+    np.testing.assert_allclose(outputs[name], value, atol=1e-5)
+
+
+@pytest.mark.parametrize("ending", ENDINGS)
+def test_what_is_longer_than_the_model_is_refused(converted, ending):
+  with pytest.raises(Exception, match="(?i)broadcast|failed to reshape"):
+    load(converted(ending)[0])(rows(2, 25))
+
+
+class Altered:
+  """A runtime whose files compute something else."""
+
+  ENDING = ".onnx"
+
+  def __init__(self, alter):
+    self.alter = alter
+
+  def check_is_installed(self):
+    pass
+
+  def write(self, model, path, is_int8):
+    pathlib.Path(path).write_text("altered")
+    self.model = model
+
+  def load(self, path):
+    return lambda inputs: self.alter(self.model.run(inputs))
+
+
+def off_by(difference):
+  def alter(outputs):
+    probabilities = outputs["probabilities"].copy()
+    probabilities[-1, -1] += difference
+    return {**outputs, "probabilities": probabilities}
+
+  return alter
+
+
+@pytest.mark.parametrize(
+  ("alter", "is_int8", "words"),
+  [
+    (off_by(2e-4), False, "probabilities by 2.0e-04, more than 1e-04"),
+    (off_by(float("nan")), False, "probabilities by nan"),
+    (off_by(float("nan")), True, "probabilities by nan"),
+    (lambda outputs: {"logits": outputs["logits"]}, False, "returns"),
+    (lambda out: {n: v[:1] for n, v in out.items()}, False, "returns"),
+  ],
+)
+def test_what_computes_something_else_is_not_written(
+  exported, tmp_path, monkeypatch, alter, is_int8, words
+):
+  monkeypatch.setitem(other_runtimes.FORMATS, ".onnx", Altered(alter))
+  path = tmp_path / "model.onnx"
+  path.write_text("what stood there")
+  with pytest.raises(ValueError, match=words):
+    convert(exported("classification"), path, is_int8)
+  assert [p.name for p in tmp_path.iterdir()] == ["model.onnx"]
+  assert path.read_text() == "what stood there"
+
+
+def test_what_is_close_enough_is_written(exported, tmp_path, monkeypatch):
+  monkeypatch.setitem(other_runtimes.FORMATS, ".onnx", Altered(off_by(5e-5)))
+  found = convert(exported("classification"), tmp_path / "model.onnx")
+  assert found["logits"] == 0
+  assert found["probabilities"] == pytest.approx(5e-5, rel=0.01)
+  assert (tmp_path / "model.onnx").read_text() == "altered"
+
+
+def test_samples_have_padding_and_reach_every_id(exported):
+  model = ids_models.IdsModel(exported("pretraining"))
+  sample = model.sample(64, 128)
+  assert list(sample) == [*saved_models.ID_NAMES, "masked_lm_positions"]
+  for value in sample.values():
+    assert (value.shape, value.dtype) == ((64, 24), np.int32)
+  assert set(sample["input_ids"].flat) == set(range(50))
+  assert set(sample["segment_ids"].flat) == {0, 1}
+  lengths = sample["input_mask"].sum(axis=1)
+  assert lengths[0] == 24 and lengths.min() < 6
+  assert (sample["input_mask"] == (np.arange(24) < lengths[:, None])).all()
+
+
+@pytest.mark.parametrize("module", [onnx_models, litert_models])
+def test_a_missing_package_is_named(monkeypatch, module):
+  name, packages = {
+    onnx_models: ("onnx", PACKAGES[".onnx"]),
+    litert_models: ("litert", PACKAGES[".tflite"]),
+  }[module]
+  monkeypatch.setitem(sys.modules, packages[0], None)
+  with pytest.raises(ImportError, match=rf"pip install 'bert_tf\[{name}\]'"):
+    module.check_is_installed()
+
+
+def test_mistakes_are_named(exported, tmp_path, monkeypatch):
+  monkeypatch.setitem(other_runtimes.FORMATS, ".onnx", Altered(dict))
+  with pytest.raises(ValueError, match="should end in .onnx or .tflite"):
+    convert(exported("encoder"), tmp_path / "model.pb")
+  with pytest.raises(ValueError, match="no saved_model.pb"):
+    convert(str(tmp_path), tmp_path / "model.onnx")
+
+  class Texts(tf.Module):
+    @saved_models.function(saved_models.texts_spec("text"))
+    def text(self, text):
+      return {"length": tf.strings.length(text)}
+
+  texts = Texts()
+  folder = str(tmp_path / "texts")
+  saved_models.write(folder, texts, {"text": texts.text})
+  with pytest.raises(ValueError, match="no signature ids, only text: .*string"):
+    convert(folder, tmp_path / "model.onnx")
+
+
+@pytest.mark.parametrize("ending", ENDINGS[1:])
+def test_an_operation_that_litert_lacks_is_named(tmp_path, ending):
+  class Sliced(tf.Module):
+    @saved_models.function(saved_models.ids_spec())
+    def ids(self, input_ids, input_mask, segment_ids):
+      scores = tf.cast(input_ids + input_mask + segment_ids, tf.float32)
+      return {"scores": scores[:, None, None, :]}
+
+  sliced = Sliced()
+  sliced.shapes = [
+    tf.Variable(tf.zeros((5, 4)), name=name)
+    for name in (
+      saved_models.WORD_EMBEDDINGS,
+      "bert/embeddings/token_type_embeddings",
+      "bert/embeddings/position_embeddings",
+    )
+  ]
+  folder = str(tmp_path / "sliced")
+  saved_models.write(folder, sliced, {"ids": sliced.ids})
+  with pytest.raises(ValueError, match="does not have: StridedSlice. Export"):
+    convert(folder, tmp_path / f"model{ending}")
+  assert not (tmp_path / f"model{ending}").exists()
+
+
+@pytest.mark.parametrize("ending", ENDINGS)
+def test_the_script_prints_the_differences(
+  exported, tmp_path, run_script, ending
+):
+  folder = exported("classification")
+  arguments = (f"--saved_model={folder}", "--quantize=int8")
+  name = f"mnli{ending}"
+  result = run_script(
+    "convert_savedmodel.py", *arguments, f"--output_file={name}", cwd=tmp_path
+  )
+  assert result.returncode == 0, result.stderr
+  lines = result.stdout.splitlines()
+  assert lines[0].startswith(f"{name}: 0.") and "MB, int8" in lines[0]
+  found = dict(line.split(": ") for line in lines[1:])
+  assert set(found) == {"  logits", "  probabilities"}
+  assert 1e-5 < float(found["  probabilities"]) < 0.1
+  assert (tmp_path / name).stat().st_size > 10_000
+
+
+def test_the_script_ends_a_mistake_with_one_line(
+  exported, tmp_path, run_script
+):
+  result = run_script(
+    "convert_savedmodel.py",
+    f"--saved_model={exported('encoder')}",
+    "--output_file=model.pt",
+    cwd=tmp_path,
+  )
+  assert result.returncode == 1
+  assert "error: model.pt should end in .onnx or .tflite" in result.stderr
+  assert "Traceback" not in result.stderr

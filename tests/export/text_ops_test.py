@@ -1,0 +1,484 @@
+import gzip
+import json
+import os
+import random
+import subprocess
+import sys
+import unicodedata
+
+import keras
+import numpy as np
+import pytest
+import random_texts
+import tensorflow as tf
+
+from bert_tf import tokenization
+from bert_tf.data import records as features
+from bert_tf.export.text_ops import tokenizer as text_ops
+from bert_tf.export.text_ops import words as word_ops
+
+# Made by hand; ids are the positions.
+VOCAB = "[PAD] [UNK] [CLS] [SEP] [MASK] play ##ing ##ed the cafe ! , ##s $ 日"
+VOCAB = {token: index for index, token in enumerate(VOCAB.split())}
+
+# Recorded lines whose ids differ from the original's, and why: a str of Python
+# holds lone surrogates, UTF-8 does not. Their bytes are left out as bad ones;
+# the original made [UNK] of a word with them.
+_LONE_SURROGATES = {114, 115, 117, 118, 1198, 1201, 2040}
+DIFFERING = {
+  "cased": _LONE_SURROGATES,
+  # Read as cased, the words around these are unknown either way.
+  "uncased": _LONE_SURROGATES
+  | {90, 91, 93, 94, 96, 97, 99, 100, 102, 103, 105, 106, 108, 109, 111, 112},
+}
+
+# Vocabulary and its case; others are tried to find mistakes that it hides.
+SETTINGS = [
+  ("uncased", True, None),
+  ("cased", False, None),
+  ("multilingual_cased", False, None),
+  ("chinese", True, None),
+  ("multilingual_cased", True, False),
+  ("cased", False, True),
+]
+
+# 10,000 texts under each setting in each; 17 are a million in all.
+NUM_PARTS = int(os.environ.get("RANDOM_TEXT_PARTS", 1))
+
+
+@pytest.fixture(scope="module")
+def vocab_file(tmp_path_factory):
+  path = tmp_path_factory.mktemp("vocab") / "vocab.txt"
+  path.write_text("".join(f"{token}\n" for token in VOCAB))
+  return str(path)
+
+
+@pytest.fixture(scope="module")
+def tokenizer():
+  return text_ops.BertTokenizer(VOCAB)
+
+
+@pytest.fixture(scope="module")
+def both(unpacked):
+  """A function from a setting to FullTokenizer and BertTokenizer."""
+
+  def make(name, do_lower_case, strip_accents=None):
+    path = unpacked("vocab") / f"bert_base_{name}_vocab.txt"
+    full = tokenization.FullTokenizer(str(path), do_lower_case, strip_accents)
+    ops = text_ops.BertTokenizer(full.vocab, do_lower_case, strip_accents)
+    return full, ops
+
+  return make
+
+
+def has_surrogate(text):
+  return any(0xD800 <= ord(char) < 0xE000 for char in text)
+
+
+def bytes_of(line):
+  """The bytes of a recorded text, lone surrogates too."""
+  if "text" in line:
+    return line["text"].encode("utf-8", "surrogatepass")
+  return bytes.fromhex(line["bytes_hex"])
+
+
+@pytest.mark.parametrize("case", ["uncased", "cased"])
+def test_every_recorded_text_gives_the_originals_ids(shared, both, case):
+  path = shared / "golden" / "tokenization" / "golden.jsonl.gz"
+  with gzip.open(path, "rt") as reader:
+    lines = [json.loads(line) for line in reader]
+  assert len(lines) == 1364
+  if unicodedata.unidata_version != "14.0.0":
+    lines = [line for line in lines if not line["ucd_sensitive"]]
+  texts = list(map(bytes_of, lines))
+  full, ops = both("uncased", do_lower_case=case == "uncased")
+  ids = ops.tokenize(texts).to_list()
+  assert ids == list(map(full.tokenize_to_ids, texts))
+  differing = [
+    line for line, found in zip(lines, ids) if found != line[f"{case}_ids"]
+  ]
+  assert {line["id"] for line in differing} == DIFFERING[case]
+  assert all(has_surrogate(line["text"]) for line in differing)
+
+
+def words_of(words):
+  """The words of each text of a `word_ops.Words`, as tuples of str."""
+  codes = tf.RaggedTensor.from_row_splits(words.codes, words.splits)
+  strings = tf.strings.unicode_encode(codes, "UTF-8").numpy()
+  return list(zip(words.texts.numpy().tolist(), map(bytes.decode, strings)))
+
+
+def count_differing(texts, full, ops, batch_size=5000):
+  """How many texts give other ids or other words, and the first of them."""
+  basic = full.basic_tokenizer
+  splitter = word_ops.WordSplitter(basic.do_lower_case, basic.strip_accents)
+  split = tf.function(splitter.words, input_signature=[text_ops._TEXTS])
+  differing = []
+  for start in range(0, len(texts), batch_size):
+    batch = texts[start : start + batch_size]
+    ids = ops.tokenize(tf.constant(batch)).to_list()
+    words = [[] for _ in batch]
+    for row, word in words_of(split(tf.constant(batch))):
+      words[row].append(word)
+    differing += [
+      text
+      for text, found, found_words in zip(batch, ids, words)
+      if found != full.tokenize_to_ids(text)
+      or found_words != basic.tokenize(text)
+    ]
+  return len(differing), [ascii(text) for text in differing[:3]]
+
+
+@pytest.mark.parametrize("setting", SETTINGS)
+def test_random_texts_give_the_words_and_ids_of_full_tokenizer(both, setting):
+  full, ops = both(*setting)
+  texts = list(random_texts.make(3000, seed=str(setting)))
+  assert count_differing(texts, full, ops) == (0, [])
+
+
+def test_random_texts_give_the_same_with_a_vocabulary_made_by_hand(
+  vocab_file, tokenizer
+):
+  full = tokenization.FullTokenizer(vocab_file)
+  texts = list(random_texts.make(2000, seed=1))
+  assert count_differing(texts, full, tokenizer) == (0, [])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("setting", SETTINGS)
+def test_many_random_texts_give_no_other_words_or_ids(both, setting):
+  full, ops = both(*setting)
+  count, first = 0, []
+  for part in range(NUM_PARTS):
+    texts = list(random_texts.make(10_000, seed=f"{setting} {part}"))
+    found, examples = count_differing(texts, full, ops)
+    count += found
+    first += examples
+  print(f"{setting}: {count} of {NUM_PARTS}0,000 differ")
+  assert (count, first[:3]) == (0, [])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("do_lower_case", [True, False])
+def test_every_character_is_treated_as_full_tokenizer_does(both, do_lower_case):
+  full, ops = both("uncased", do_lower_case)
+  chars = [c for c in map(chr, range(0x110000)) if not has_surrogate(c)]
+  texts = [f"a{char}b" for char in chars]
+  assert count_differing(texts, full, ops, 50_000) == (0, [])
+
+
+def test_bytes_that_are_no_utf8_are_left_out(both):
+  full, ops = both("uncased", do_lower_case=True)
+  rng = random.Random(7)
+  alphabet = (
+    b"aZ \x80\xbf\xc0\xc3\xe2\x82\xac\xed\xa0\xf0\x9f\x98\xf4\x90\xff\xe0"
+  )
+  texts = [
+    bytes(rng.choices(alphabet, k=rng.randint(0, 9))) for _ in range(5000)
+  ]
+  texts += [bytes(rng.choices(range(256), k=8)) for _ in range(5000)]
+  texts += [text.encode()[:-1] for text in ("é", "日", "😀", "ab日")]
+  assert ops.tokenize(texts).to_list() == list(map(full.tokenize_to_ids, texts))
+
+
+def test_words_and_pieces_by_hand(tokenizer):
+  texts = ["Playing, played!", "", " \t\n", "the CAFÉ[MASK]", "xyz plays 日the"]
+  assert tokenizer.tokenize(texts).to_list() == [
+    [5, 6, 11, 5, 7, 10],
+    [],
+    [],
+    # [, mask and ] are no entries.
+    [8, 9, 1, 1, 1],
+    [1, 5, 12, 14, 8],
+  ]
+
+
+def test_words_over_200_characters_are_unknown(tokenizer):
+  play = "play" + "ing" * 65 + "s"
+  assert len(play) == 200
+  # The 201st is stripped, or is a character as another.
+  texts = [play, play + "\u0301", play + "s", "日" + play + "! " + "é" * 201]
+  pieces = [5, *[6] * 65, 12]
+  ids, starts, limits = tokenizer.tokenize_with_offsets(texts)
+  assert ids.to_list() == [pieces, pieces, [1], [14, *pieces, 10, 1]]
+  assert (starts[2].numpy(), limits[2].numpy()) == ([0], [201])
+  assert (starts[3][-1].numpy(), limits[3][-1].numpy()) == (205, 607)
+
+
+def test_sigma_is_final_after_a_letter_and_before_none():
+  vocab = {
+    token: i for i, token in enumerate(["[UNK]", "ας", "ασ", "##α", "σ"])
+  }
+  ops = text_ops.BertTokenizer(vocab, strip_accents=False)
+  for text, expected in [
+    ("ΑΣ", [1]),
+    ("ΑΣ ΑΣ", [1, 1]),
+    ("ΑΣΑ", [2, 3]),
+    ("Σ", [4]),
+    ("Α\u00adΣ\u00ad", [1]),
+  ]:
+    assert ops.tokenize([text]).to_list() == [expected], text
+
+
+def brute_force_pieces(word, vocab):
+  """Greedy longest match by trying every end, as the paper words it."""
+  pieces, rest = [], word
+  while rest:
+    prefix = "##" if pieces else ""
+    ends = range(len(rest), 0, -1)
+    end = next((end for end in ends if prefix + rest[:end] in vocab), None)
+    if end is None:
+      return [vocab["[UNK]"]]
+    pieces.append(vocab[prefix + rest[:end]])
+    rest = rest[end:]
+  return pieces
+
+
+def test_word_pieces_equal_brute_force_on_random_vocabularies():
+  rng = random.Random(3)
+  for _ in range(200):
+    vocab = {"[UNK]": 0}
+    for _ in range(14):
+      piece = "".join(rng.choices("ab#é", k=rng.randint(1, 4)))
+      vocab.setdefault(rng.choice(["", "##"]) + piece, len(vocab))
+    words = [
+      "".join(rng.choices("abé", k=rng.randint(1, 9))) for _ in range(30)
+    ]
+    found = text_ops._wordpiece_tokenizer(vocab, 200).tokenize([*words, "#"])
+    expected = [brute_force_pieces(word, vocab) for word in [*words, "#"]]
+    assert found.to_list() == expected
+
+
+def cut(text, starts, limits):
+  text = text.encode() if isinstance(text, str) else text
+  return [text[a:b].decode() for a, b in zip(starts, limits)]
+
+
+def test_offsets_cut_the_given_text(tokenizer):
+  texts = [
+    "\ufeff Playing  the Cafe\u0301!",
+    b"caf\xc3\xa9\xff \xe6\x97 the\x00 pl\xc2\xaday$",
+    "",
+    "日日 \u0301the \u0323play\u0301\u0323ed",
+  ]
+  _, starts, limits = tokenizer.tokenize_with_offsets(texts)
+  assert (starts.dtype, limits.dtype) == (tf.int64, tf.int64)
+  assert [
+    cut(text, *places)
+    for text, *places in zip(texts, starts.to_list(), limits.to_list())
+  ] == [
+    # Accents go with their letter, and a letter's case is kept.
+    ["Play", "ing", "the", "Cafe\u0301", "!"],
+    ["café", "the", "pl\u00aday", "$"],
+    [],
+    # A mark without a letter before it in its word goes with none.
+    ["日", "日", "the", "play\u0301\u0323", "ed"],
+  ]
+
+
+def test_offsets_of_random_texts_cut_what_each_piece_was_made_of(both):
+  full, ops = both("multilingual_cased", do_lower_case=True)
+  # Marks that stay are moved inside of a word; the places are not.
+  moved = random_texts.marks_that_stay()
+  texts = [
+    text
+    for text in random_texts.make(3000, seed=4)
+    if not set(moved) & set(text)
+  ]
+  ids, starts, limits = (
+    part.to_list() for part in ops.tokenize_with_offsets(texts)
+  )
+  num_checked = 0
+  for text, pieces, *places in zip(texts, ids, starts, limits):
+    assert pieces == full.tokenize_to_ids(text)
+    # One after the other; the same place only for parts of one character.
+    assert places[0] == sorted(places[0]) and places[1] == sorted(places[1])
+    for piece, given in zip(pieces, cut(text, *places)):
+      token = full.inv_vocab[piece].removeprefix("##")
+      if token != "[UNK]":
+        made = "".join(full.basic_tokenizer.tokenize(given))
+        assert token.replace("ς", "σ") in made.replace("ς", "σ"), ascii(text)
+        num_checked += 1
+  assert num_checked > 5000
+
+
+def test_unknown_words_have_the_place_of_the_word(tokenizer):
+  _, starts, limits = tokenizer.tokenize_with_offsets(["a xÉz, xe\u0301 q"])
+  text = "a xÉz, xe\u0301 q"
+  assert cut(text, starts[0].numpy(), limits[0].numpy()) == (
+    ["a", "xÉz", ",", "xe\u0301", "q"]
+  )
+
+
+def test_character_offsets_cut_a_python_string(tokenizer):
+  texts = ["日本 cafés! 😀the", "", b"\xff\xe6\x97the \xf0\x9fplay"]
+  _, starts, limits = tokenizer.tokenize_with_offsets(texts)
+  starts = text_ops.character_offsets(texts, starts).to_list()
+  limits = text_ops.character_offsets(texts, limits).to_list()
+  texts[2] = texts[2].decode(errors="replace")
+  assert [
+    [text[start:limit] for start, limit in zip(*places)]
+    for text, *places in zip(texts, starts, limits)
+  ] == [["日", "本", "café", "s", "!", "😀the"], [], ["the", "play"]]
+
+
+def test_words_between_white_space_have_the_pieces_of_the_text(tokenizer):
+  texts = ["The\u00a0CAFÉ,  play\x0bing\u2028日\ufeff ", "", " \t", "the"]
+  words, starts, limits = tokenizer.split_at_white_space(texts)
+  expected = [["The", "CAFÉ,", "play\x0bing", "日\ufeff"], [], [], ["the"]]
+  assert [[w.decode() for w in row] for row in words.to_list()] == expected
+  assert [
+    cut(text, *places)
+    for text, *places in zip(texts, starts.to_list(), limits.to_list())
+  ] == expected
+  ids = tokenizer.tokenize_words(words)
+  assert ids.to_list() == [[[8], [9, 11], [5, 6], [14]], [], [], [[8]]]
+  assert ids.merge_dims(1, 2).to_list() == tokenizer.tokenize(texts).to_list()
+
+
+def test_words_between_white_space_keep_bad_bytes(tokenizer):
+  words, _, _ = tokenizer.split_at_white_space([b"\xe6\x97 the\xff play\xc3"])
+  assert words.to_list() == [[b"\xe6\x97", b"the\xff", b"play\xc3"]]
+
+
+def test_white_space_words_of_random_texts_give_all_pieces(both):
+  _, ops = both("chinese", do_lower_case=True)
+  texts = list(random_texts.make(2000, seed=9))
+  words, _, _ = ops.split_at_white_space(texts)
+  ids = ops.tokenize_words(words)
+  assert ids.merge_dims(1, 2).to_list() == ops.tokenize(texts).to_list()
+
+
+def random_segments(rng, count):
+  return [
+    [rng.randrange(5, 12) for _ in range(rng.randint(0, 9))]
+    for _ in range(count)
+  ]
+
+
+@pytest.mark.parametrize("num_segments", [1, 2])
+def test_packed_texts_equal_those_of_features(tokenizer, num_segments):
+  rng = random.Random(num_segments)
+  for max_seq_length in [num_segments + 1, *range(4, 14), 24]:
+    segments = [random_segments(rng, 60) for _ in range(num_segments)]
+    pairs = list(zip(*segments)) if num_segments == 2 else None
+    expected = [
+      features.pack(a, b, 2, 3, max_seq_length)
+      for a, b in (pairs or [(a, None) for a in segments[0]])
+    ]
+    ragged = [tf.ragged.constant(s, tf.int32, ragged_rank=1) for s in segments]
+    packed = tokenizer.pack(ragged, max_seq_length)
+    for name, values in packed.items():
+      assert values.dtype == tf.int32
+      wanted = [features_of_one[name] for features_of_one in expected]
+      np.testing.assert_array_equal(values, wanted)
+    longest = max(sum(one["input_mask"]) for one in expected)
+    short = tokenizer.pack(ragged, max_seq_length, pad_to_max=False)
+    for name, values in packed.items():
+      np.testing.assert_array_equal(short[name], values[:, :longest])
+
+
+@pytest.mark.parametrize(
+  ("num_segments", "max_seq_length", "message"),
+  [
+    (0, 8, "0 segments; pass one text or a pair"),
+    (3, 8, "3 segments; pass one text or a pair"),
+    (1, 1, "max_seq_length 1 is less than 2, the number of"),
+    (2, 2, "max_seq_length 2 is less than 3, the number of"),
+  ],
+)
+def test_what_cannot_be_packed_is_named(
+  tokenizer, num_segments, max_seq_length, message
+):
+  segments = [tf.ragged.constant([[5]], tf.int32)] * num_segments
+  with pytest.raises(ValueError, match=message):
+    tokenizer.pack(segments, max_seq_length)
+
+
+@pytest.mark.parametrize(
+  ("vocab", "message"),
+  [
+    ({"[UNK]": 1, "a": 0}, "are not 0, 1, 2"),
+    ({"a": 0, "b": 1}, r"of 2 tokens has no \[UNK\]"),
+    ({"[UNK]": 0, "a" * 300: 1}, r"cannot be compiled: .*256.*unused"),
+    ({"[UNK]": 0, "a\0b": 1}, "cannot be compiled"),
+  ],
+)
+def test_faulty_vocabularies_are_refused(vocab, message):
+  with pytest.raises(ValueError, match=message):
+    text_ops.BertTokenizer(vocab)
+
+
+def test_packing_needs_cls_and_sep():
+  ops = text_ops.BertTokenizer({"[UNK]": 0, "[CLS]": 1})
+  with pytest.raises(ValueError, match=r"'\[SEP\]' is not in the vocabulary"):
+    ops.pack([ops.tokenize(["a"])], 8)
+
+
+def test_it_works_in_a_dataset_and_on_an_empty_batch(tokenizer):
+  texts = tf.data.Dataset.from_tensor_slices(["the cafe", "play"]).batch(2)
+  packed = texts.map(lambda t: tokenizer.pack([tokenizer.tokenize(t)], 5))
+  (found,) = packed.as_numpy_iterator()
+  assert found["input_ids"].tolist() == [[2, 8, 9, 3, 0], [2, 5, 3, 0, 0]]
+  nothing = tf.constant([], tf.string)
+  for part in tokenizer.tokenize_with_offsets(nothing):
+    assert part.to_list() == []
+  assert tokenizer.split_at_white_space(nothing)[0].to_list() == []
+  assert tokenizer.pack([tokenizer.tokenize(nothing)], 5)[
+    "input_ids"
+  ].shape == ((0, 5))
+
+
+# What a user runs who has neither bert_tf nor the vocabulary.
+_LOADING = """
+import json, sys
+import tensorflow as tf
+import tensorflow_text
+module, archive, texts = sys.argv[1:]
+texts = tf.constant(json.loads(texts))
+tokenizer = tf.saved_model.load(module)
+parts = tokenizer.tokenize_with_offsets(texts)
+words, _, _ = tokenizer.split_at_white_space(texts)
+served = tf.saved_model.load(archive).signatures["serve"](texts)
+print(json.dumps([
+  [part.to_list() for part in parts],
+  tokenizer.tokenize_words(words).to_list(),
+  {name: part.numpy().tolist() for name, part in served.items()},
+  [name for name in sys.modules if name.startswith("bert_tf")],
+]))
+"""
+
+
+def test_saved_it_works_in_a_process_that_has_tensorflow_alone(
+  vocab_file, tmp_path
+):
+  tokenizer = text_ops.BertTokenizer(tokenization.load_vocab(vocab_file))
+  tf.saved_model.save(tokenizer, str(tmp_path / "module"))
+  archive = keras.export.ExportArchive()
+  archive.track(tokenizer)
+  archive.add_endpoint(
+    "serve",
+    lambda texts: tokenizer.pack([tokenizer.tokenize(texts)] * 2, 9),
+    input_signature=[tf.TensorSpec([None], tf.string)],
+  )
+  archive.write_out(str(tmp_path / "archive"), verbose=False)
+
+  texts = ["Playing the CAFÉ! 日 \u0130", "ΑΣ " + "x" * 300, ""]
+  result = subprocess.run(
+    [
+      *(sys.executable, "-c", _LOADING, tmp_path / "module"),
+      *(tmp_path / "archive", json.dumps(texts)),
+    ],
+    cwd=tmp_path,
+    env={name: v for name, v in os.environ.items() if name != "PYTHONPATH"},
+    capture_output=True,
+    text=True,
+    timeout=600,
+  )
+  assert result.returncode == 0, result.stderr
+  parts, by_word, served, ours = json.loads(result.stdout.splitlines()[-1])
+  expected = [p.to_list() for p in tokenizer.tokenize_with_offsets(texts)]
+  assert parts == expected and ours == []
+  assert by_word == [[[5, 6], [8], [9, 10], [14], [1]], [[1], [1]], []]
+  packed = tokenizer.pack([tokenizer.tokenize(texts)] * 2, 9)
+  assert served == {n: part.numpy().tolist() for n, part in packed.items()}

@@ -1,0 +1,203 @@
+"""Fine-tuning and classifying from Python, on lists."""
+
+import json
+import pathlib
+import shutil
+
+import pytest
+
+from bert_tf import checkpoints
+from bert_tf.inference import classifier
+from bert_tf.tasks.classification import examples
+from bert_tf.tasks.classification import task as classification
+from bert_tf.training import estimator
+from tests import runs
+
+GOLDEN = pathlib.Path(__file__).resolve().parents[1] / "golden"
+CONFIG = runs.CONFIG
+WORDS = {"of": "good", "and": "bad", "the": "good", "in": "bad"}
+TEXTS = [f"{word} {'a ' * (i % 9)}{word}" for i in range(11) for word in WORDS]
+LABELS = [WORDS[text.split()[0]] for text in TEXTS]
+HOW = {
+  "num_train_epochs": 12.0,
+  "train_batch_size": 8,
+  "learning_rate": 3e-3,
+  "use_xla": False,
+}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+  folder = tmp_path_factory.mktemp("model")
+  (folder / "config.json").write_text(json.dumps(CONFIG))
+  shutil.copy(GOLDEN / "tiny" / "vocab.txt", folder / "vocab.txt")
+  return folder
+
+
+def make(folder, output_dir, **changes):
+  return classifier.Classifier(
+    str(folder / "config.json"),
+    str(folder / "vocab.txt"),
+    str(output_dir),
+    **{"max_seq_length": 16, **changes},
+  )
+
+
+@pytest.fixture(scope="module")
+def fitted(folder):
+  model = make(folder, folder / "out")
+  model.fit(TEXTS, LABELS, **HOW)
+  return model
+
+
+def test_what_is_fitted_is_predicted(fitted):
+  found = fitted.predict(TEXTS)
+  assert [p.label for p in found] == LABELS
+  for prediction in found:
+    assert list(prediction.probabilities) == ["bad", "good"]
+    assert sum(prediction.probabilities.values()) == pytest.approx(1)
+    assert prediction.probabilities[prediction.label] > 0.5
+  assert fitted.predict([]) == []
+
+
+def test_a_text_is_predicted_the_same_alone_and_among_others(fitted):
+  together = fitted.predict(TEXTS)
+  for text, expected in zip(TEXTS[:3], together):
+    (alone,) = fitted.predict([text])
+    # Other widths, other rounding.
+    assert alone.probabilities == pytest.approx(
+      expected.probabilities, abs=1e-5
+    )
+
+
+def test_the_model_is_loaded_once(folder, fitted, monkeypatch):
+  loads = []
+  load_variables = checkpoints.load_variables
+
+  def counted(*arguments, **kwargs):
+    loads.append(1)
+    return load_variables(*arguments, **kwargs)
+
+  monkeypatch.setattr(checkpoints, "load_variables", counted)
+  model = make(folder, folder / "out")
+  first = model.predict(TEXTS[:5])
+  assert model.predict(TEXTS[:5]) == first
+  assert len(loads) == 1
+  assert [p.label for p in first] == LABELS[:5]
+
+
+def test_run_classifier_trains_to_the_same_weights(folder, fitted, tmp_path):
+  lines = [
+    json.dumps({"a": text, "label": label})
+    for text, label in zip(TEXTS, LABELS)
+  ]
+  (tmp_path / "train.jsonl").write_text("\n".join(lines))
+  classification.run(
+    classification.ClassificationConfig(
+      task=examples.own_task("jsonl", "classification", "a", None, "label"),
+      data_dir=str(tmp_path),
+      bert_config_file=str(folder / "config.json"),
+      vocab_file=str(folder / "vocab.txt"),
+      max_seq_length=16,
+      do_train=True,
+      num_train_epochs=12.0,
+      train=estimator.TrainConfig(
+        output_dir=str(tmp_path / "out"),
+        train_batch_size=8,
+        learning_rate=3e-3,
+        num_train_steps=1,
+        num_warmup_steps=0,
+        use_xla=False,
+      ),
+    )
+  )
+  ours, theirs = (
+    checkpoints.CheckpointReader(str(path / "out" / "model.ckpt-66"))
+    for path in (folder, tmp_path)
+  )
+  assert ours.shapes == theirs.shapes
+  for name in ours.shapes:
+    assert (ours.get(name) == theirs.get(name)).all(), name
+  # And what it trained can be predicted with.
+  (found,) = make(folder, tmp_path / "out").predict([TEXTS[0]])
+  assert found == fitted.predict([TEXTS[0]])[0]
+
+
+def test_pairs_are_told_apart_by_their_second_text(folder, tmp_path):
+  pairs = [(a, b) for a in WORDS for b in ("of", "and")] * 6
+  labels = ["yes" if b == "of" else "no" for _, b in pairs]
+  model = make(folder, tmp_path)
+  model.fit(pairs, labels, **HOW)
+  assert [p.label for p in model.predict(pairs)] == labels
+
+
+def test_a_regression_predicts_numbers(folder, tmp_path):
+  model = make(folder, tmp_path)
+  numbers = [1.5 if label == "good" else -0.5 for label in LABELS]
+  model.fit(TEXTS, numbers, "regression", **{**HOW, "num_train_epochs": 30.0})
+  found = model.predict(TEXTS[:4])
+  assert [p.label for p in found] == pytest.approx(numbers[:4], abs=0.4)
+  assert found[0].probabilities == {}
+
+
+def test_several_labels_apply(folder, tmp_path):
+  model = make(folder, tmp_path)
+  labels = [("x",) if label == "good" else ("x", "y") for label in LABELS]
+  model.fit(TEXTS, labels, "multilabel", **HOW)
+  found = model.predict(TEXTS[:4])
+  assert [p.label for p in found] == [list(names) for names in labels[:4]]
+
+
+MISTAKES = {
+  "more texts than labels": (
+    lambda m: m.fit(TEXTS, LABELS[:-1]),
+    "44 texts and 43 labels; give one for each",
+  ),
+  "an empty text": (
+    lambda m: m.fit(["of", " "], ["a", "b"]),
+    "text 1 is neither a text nor a pair of texts: ' '",
+  ),
+  "three texts": (
+    lambda m: m.fit([("of", "a", "in")], ["a"]),
+    "text 0 is neither a text nor a pair",
+  ),
+  "a label that is a number": (
+    lambda m: m.fit(["of"], [1]),
+    "label 1 of text 0 is not text, as classification needs",
+  ),
+  "a number that is text": (
+    lambda m: m.fit(["of"], ["1"], "regression"),
+    "label '1' of text 0 is not a number, as regression needs",
+  ),
+  "one label": (
+    lambda m: m.fit(["of", "in"], ["a", "a"]),
+    "all labels are 'a'; at least 2 are needed",
+  ),
+  "fewer texts than a batch": (
+    lambda m: m.fit(["of", "in"], ["a", "b"]),
+    "2 training examples are fewer than one batch of 32",
+  ),
+  "nothing fitted": (
+    lambda m: m.predict(["of"]),
+    "holds no trained classifier; call `fit` first",
+  ),
+}
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_a_mistake_is_said_clearly(folder, tmp_path, mistake):
+  act, expected = MISTAKES[mistake]
+  with pytest.raises(ValueError) as error:
+    act(make(folder, tmp_path / "out"))
+  assert expected in str(error.value)
+  assert not (tmp_path / "out").exists()
+
+
+def test_a_second_fit_needs_another_folder(fitted):
+  with pytest.raises(ValueError, match="holds a run already; predict with it"):
+    fitted.fit(TEXTS, LABELS)
+
+
+def test_a_config_that_does_not_fit_is_refused_at_once(folder):
+  with pytest.raises(ValueError, match="max_seq_length 33 exceeds"):
+    make(folder, folder / "none", max_seq_length=33)

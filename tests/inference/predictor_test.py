@@ -1,0 +1,279 @@
+"""Predictions from Python agree with what was there before, loaded once."""
+
+import concurrent.futures
+import pathlib
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import tensorflow as tf
+import tiny_models
+
+import bert_tf
+from bert_tf.export import export
+from bert_tf.inference import (
+  classifier,
+  feature_extraction,
+  fill_mask,
+  question_answering,
+)
+from bert_tf.tasks.squad import decoding as squad_predictions
+from bert_tf.tasks.squad import windows as squad_features
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+GOLDEN = ROOT / "tests" / "golden"
+TINY_SQUAD = GOLDEN / "tiny_squad"
+VOCAB = str(GOLDEN / "tiny" / "vocab.txt")
+WINDOWS = squad_features.WindowConfig(64, 16, 12)
+# With all places among the best, there is always an answer.
+PREDICTIONS = squad_predictions.PredictionConfig(n_best_size=64)
+
+TEXTS = [
+  "the of and",
+  "",
+  "a in to, was?",
+  "İ was 40 \U0001f600",
+  *(f"of {'the in ' * n}and" for n in range(9)),
+]
+
+
+@pytest.fixture(scope="module")
+def run_folder(tmp_path_factory):
+  return tiny_models.write_classifier(tmp_path_factory.mktemp("run"))
+
+
+@pytest.fixture(scope="module")
+def saved_model(run_folder):
+  path = run_folder / "models" / "3"
+  export.run(export.ExportConfig(str(path), str(run_folder / "model.ckpt-1")))
+  return path
+
+
+@pytest.fixture(scope="module")
+def of_checkpoint(run_folder):
+  return bert_tf.Predictor(str(run_folder / "model.ckpt-1"))
+
+
+@pytest.fixture(scope="module")
+def of_saved_model(saved_model):
+  return bert_tf.Predictor(str(saved_model.parent), max_batch_size=4)
+
+
+@pytest.fixture(scope="module")
+def earlier(run_folder):
+  """What run_classifier.py's own code says of texts and of pairs."""
+  return classifier.Classifier(
+    str(run_folder / "bert_config.json"),
+    str(run_folder / "vocab.txt"),
+    str(run_folder),
+    max_seq_length=128,
+  )
+
+
+def assert_same(found, expected):
+  """Asserts that labels are the same and probabilities to float32."""
+  assert len(found) == len(expected)
+  for one, other in zip(found, expected):
+    assert one["label"] == other["label"]
+    assert one["probabilities"].keys() == other["probabilities"].keys()
+    for label, probability in one["probabilities"].items():
+      assert abs(probability - other["probabilities"][label]) < 1e-5
+
+
+def plain(predictions):
+  return [
+    {"label": p.label, "probabilities": p.probabilities} for p in predictions
+  ]
+
+
+def test_a_checkpoint_predicts_what_the_classifier_does(of_checkpoint, earlier):
+  texts = [text for text in TEXTS if text]
+  expected = plain(earlier.predict(texts))
+  assert len({e["label"] for e in expected}) > 1
+  assert_same(of_checkpoint.predict(texts), expected)
+  pairs = [(text, texts[-1 - i]) for i, text in enumerate(texts)]
+  rows = [{"text": text, "text_b": text_b} for text, text_b in pairs]
+  assert_same(of_checkpoint.predict(rows), plain(earlier.predict(pairs)))
+
+
+def test_a_saved_model_predicts_the_same_whatever_the_batch(
+  of_checkpoint, of_saved_model
+):
+  expected = of_checkpoint.predict(TEXTS)
+  assert_same(of_saved_model.predict(TEXTS), expected)
+  assert_same(of_saved_model.predict(TEXTS[::-1]), expected[::-1])
+  assert_same(sum((of_saved_model.predict([t]) for t in TEXTS), []), expected)
+  assert of_saved_model.predict([]) == []
+
+
+def test_texts_and_pairs_may_be_mixed(of_saved_model):
+  rows = [
+    "the of",
+    {"text_b": "and", "text": "the of"},
+    {"text": "in"},
+  ]
+  one_by_one = [of_saved_model.predict([row])[0] for row in rows]
+  assert_same(of_saved_model.predict(rows), one_by_one)
+  assert one_by_one[0]["probabilities"] != one_by_one[1]["probabilities"]
+
+
+def test_the_newest_version_is_taken(of_saved_model, of_checkpoint):
+  assert (of_saved_model.version, of_checkpoint.version) == (3, 1)
+
+
+def test_threads_get_their_own_answers(of_saved_model):
+  texts = [f"{'of the ' * (i % 7)}and {'in ' * (i % 5)}" for i in range(40)]
+  expected = of_saved_model.predict(texts)
+  with concurrent.futures.ThreadPoolExecutor(8) as pool:
+    found = pool.map(lambda text: of_saved_model.predict([text])[0], texts)
+    assert_same(list(found), expected)
+
+
+@pytest.mark.parametrize(
+  "rows,words",
+  [
+    ("one text", "pass a list"),
+    ({"text": "one"}, "pass a list"),
+    ([3], "row 0 is neither a text nor texts by name: 3"),
+    (["a", {"question": "b"}], "row 1 has question; the model takes text or"),
+    ([{"text": 3}], "text of row 0 is no text: 3"),
+    ([{"text": "a", "text_b": None}], "text_b of row 0 is no text: None"),
+    (["a\ud800"], "text of row 0 is no Unicode text"),
+    ([{}], "row 0 has nothing"),
+  ],
+)
+def test_rows_that_the_model_does_not_take_are_named(
+  of_saved_model, rows, words
+):
+  with pytest.raises(ValueError, match=words):
+    of_saved_model.predict(rows)
+
+
+def test_a_saved_model_takes_no_settings(saved_model):
+  with pytest.raises(ValueError, match="brings its vocabulary"):
+    bert_tf.Predictor(str(saved_model), vocab_file="vocab.txt")
+  with pytest.raises(ValueError, match="max_batch_size 0"):
+    bert_tf.Predictor(str(saved_model), max_batch_size=0)
+
+
+def test_what_is_neither_is_refused(tmp_path):
+  with pytest.raises(ValueError, match="has no checkpoint"):
+    bert_tf.Predictor(str(tmp_path))
+  (tmp_path / "1").mkdir()
+  (tmp_path / "1" / "saved_model.pb").write_bytes(b"nonsense")
+  with pytest.raises(ValueError, match="is no SavedModel that can be read"):
+    bert_tf.Predictor(str(tmp_path))
+
+
+def test_a_saved_model_of_something_else_is_refused(tmp_path):
+  module = tf.Module()
+  module.double = tf.function(
+    lambda x: {"y": 2 * x}, input_signature=[tf.TensorSpec([None], name="x")]
+  )
+  tf.saved_model.save(module, tmp_path, signatures={"twice": module.double})
+  with pytest.raises(ValueError, match="its signatures, twice, none is called"):
+    bert_tf.Predictor(str(tmp_path))
+
+
+def test_attention_is_that_of_the_extractor(of_checkpoint, run_folder):
+  extractor = feature_extraction.FeatureExtractor(
+    feature_extraction.ExtractionConfig(
+      str(run_folder / "bert_config.json"),
+      str(run_folder / "vocab.txt"),
+      str(run_folder / "model.ckpt-1"),
+      layers=(0, 1),
+      max_seq_length=128,
+      attention_probs=True,
+    )
+  )
+  for texts in (("the of and",), ("the of", "and a in")):
+    given = texts[0] if len(texts) == 1 else texts
+    [expected] = extractor.extract([given])
+    found = of_checkpoint.attention(*texts)
+    assert found.tokens == expected.tokens
+    np.testing.assert_allclose(
+      found.probabilities, expected.attention_probs, atol=1e-5
+    )
+
+
+def test_attention_must_have_been_exported(of_saved_model):
+  with pytest.raises(ValueError, match="exported without attention"):
+    of_saved_model.attention("the")
+
+
+@pytest.mark.slow
+def test_answers_are_those_of_the_question_answerer():
+  found = bert_tf.Predictor(
+    export.ExportConfig(
+      "",
+      str(TINY_SQUAD / "bert_model.ckpt"),
+      bert_config_file=str(TINY_SQUAD / "bert_config.json"),
+      vocab_file=VOCAB,
+      max_seq_length=64,
+      doc_stride=16,
+      max_query_length=12,
+      predictions=PREDICTIONS,
+    )
+  )
+  answerer = question_answering.QuestionAnswerer(
+    str(TINY_SQUAD / "bert_config.json"),
+    VOCAB,
+    str(TINY_SQUAD / "bert_model.ckpt"),
+    windows=WINDOWS,
+    predictions=PREDICTIONS,
+  )
+  text = "the of \U0001f600 "
+  rows = [
+    {
+      "question": "the of?",
+      "context": f"In 1843, {text * n}was a.",
+    }
+    for n in (1, 3, 20)
+  ]
+  for row, answer in zip(rows, found.predict(rows)):
+    expected = answerer.answer(**row)
+    assert answer["answer"] == expected.text
+    span = row["context"][answer["start"] : answer["limit"]]
+    assert span == answer["answer"]
+    assert [a["text"] for a in answer["nbest"]] == [
+      a.text for a in expected.nbest
+    ]
+    np.testing.assert_allclose(
+      [a["probability"] for a in answer["nbest"]],
+      [a.probability for a in expected.nbest],
+      atol=1e-5,
+    )
+
+
+@pytest.mark.slow
+def test_masks_are_those_of_the_mask_filler():
+  tiny = GOLDEN / "tiny"
+  found = bert_tf.Predictor(str(tiny / "bert_model.ckpt"))
+  filler = fill_mask.MaskFiller(
+    str(tiny / "bert_config.json"), VOCAB, str(tiny / "bert_model.ckpt")
+  )
+  texts = ["the [MASK] of", "[MASK] and [MASK]in", "a [MASK]"]
+  for answer, expected in zip(found.predict(texts), filler.fill(texts)):
+    assert [[t["token"] for t in mask] for mask in answer["masks"]] == [
+      [p.token for p in mask] for mask in expected
+    ]
+  assert found.predict(["no mask"]) == [{"masks": []}]
+  assert "[MASK]" in found.attention("the [MASK] of").tokens
+  with pytest.raises(
+    tf.errors.InvalidArgumentError, match="word pieces of the model"
+  ):
+    found.predict(["the " * 500])
+
+
+def test_importing_the_package_imports_no_tensorflow():
+  code = (
+    "import sys, bert_tf\n"
+    "print('tensorflow' in sys.modules)\n"
+    "bert_tf.Predictors"
+  )
+  result = subprocess.run(
+    [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True
+  )
+  assert result.stdout.strip() == "False"
+  assert "has no attribute 'Predictors'" in result.stderr

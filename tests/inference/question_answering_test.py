@@ -1,0 +1,160 @@
+"""Answering from Python and from what is typed, as run_squad.py answers."""
+
+import concurrent.futures
+import json
+import pathlib
+import subprocess
+import sys
+
+import pytest
+
+from bert_tf.inference import question_answering
+from bert_tf.tasks.squad import decoding as squad_predictions
+from bert_tf.tasks.squad import windows as squad_features
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+GOLDEN = pathlib.Path(__file__).resolve().parents[1] / "golden"
+TINY = GOLDEN / "tiny_squad"
+VOCAB = GOLDEN / "tiny" / "vocab.txt"
+# What golden/e2e/squad_v1 and squad_v2 were recorded with.
+WINDOWS = squad_features.WindowConfig(128, 48, 40)
+V2 = squad_predictions.PredictionConfig(
+  n_best_size=128,
+  max_answer_length=3,
+  version_2_with_negative=True,
+  null_score_diff_threshold=-5.5,
+)
+
+
+def answerer(**changes):
+  arguments = {
+    "bert_config_file": str(TINY / "bert_config.json"),
+    "vocab_file": str(VOCAB),
+    "init_checkpoint": str(TINY / "bert_model.ckpt"),
+    "windows": WINDOWS,
+  }
+  return question_answering.QuestionAnswerer(**{**arguments, **changes})
+
+
+def questions_of(path):
+  """Yields (id, question, context)."""
+  for article in json.loads(path.read_text())["data"]:
+    for paragraph in article["paragraphs"]:
+      for qa in paragraph["qas"]:
+        yield qa["id"], qa["question"], paragraph["context"]
+
+
+@pytest.mark.parametrize("version,predictions", [("v1", None), ("v2", V2)])
+def test_answers_are_the_originals(shared, version, predictions):
+  recorded = shared / "golden" / "e2e" / f"squad_{version}"
+  texts = json.loads((recorded / "predictions.json").read_text())
+  found = answerer(predictions=predictions)
+  name = "dev-v1.1.json" if version == "v1" else "dev-v2.0.json"
+  answers = {
+    qas_id: found.answer(question, context)
+    for qas_id, question, context in questions_of(
+      shared / "golden" / "squad" / name
+    )
+    # What the script answers with a warning is refused here.
+    if question.strip() and context.strip()
+  }
+  assert len(answers) >= len(texts) - 2
+  for qas_id, answer in answers.items():
+    assert answer.text == texts[qas_id]
+  if version == "v2":
+    odds = json.loads((recorded / "null_odds.json").read_text())
+    for qas_id, answer in answers.items():
+      assert answer.null_odds == pytest.approx(odds[qas_id], abs=1e-5)
+
+
+def test_threads_share_one(tmp_path):
+  found = answerer()
+  texts = [f"the {'of ' * i}and the his" for i in range(1, 17)]
+  expected = [found.answer("the", text) for text in texts]
+  with concurrent.futures.ThreadPoolExecutor(8) as pool:
+    ours = list(pool.map(lambda text: found.answer("the", text), texts))
+  assert [p.text for p in ours] == [p.text for p in expected]
+
+
+@pytest.mark.parametrize("question,context", [(" ", "the"), ("the", "\n")])
+def test_an_empty_text_is_refused(question, context):
+  name = "context" if question.strip() else "question"
+  with pytest.raises(ValueError, match=f"the {name} is empty"):
+    answerer().answer(question, context)
+
+
+def test_a_context_without_a_word_piece_has_an_answer_of_its_own():
+  # A control character, which the tokenizer drops.
+  assert answerer().answer("the", "\x07").text == "empty"
+
+
+MISTAKES = {
+  "a folder without a checkpoint": (
+    {"init_checkpoint": str(GOLDEN)},
+    "golden has no checkpoint; give the output_dir of a run",
+  ),
+  "not fine-tuned": (
+    {"init_checkpoint": str(GOLDEN / "tiny" / "bert_model.ckpt")},
+    "cls/squad/output_weights",
+  ),
+  "windows beyond the positions": (
+    {"windows": squad_features.WindowConfig(384, 128, 64)},
+    "max_seq_length 384 exceeds max_position_embeddings",
+  ),
+}
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_a_mistake_is_named(mistake):
+  changes, expected = MISTAKES[mistake]
+  with pytest.raises(ValueError) as error:
+    answerer(**changes)
+  assert expected in str(error.value)
+
+
+def test_a_talk_has_contexts_and_questions(tmp_path):
+  path = tmp_path / "context.txt"
+  path.write_text("the his was\nof and\n")
+  found = answerer()
+  lines = ["the of and to", "the", "", "@nowhere", f"@{path}", "of", "was"]
+  shown = list(question_answering.converse(found, lines, num_answers=2))
+  context, question = "Context, or @file: ", "Question: "
+  assert shown[:2] == [context, question]
+  answer = found.answer("the", "the of and to")
+  assert shown[2].splitlines() == [
+    answer.text,
+    *(f"  {c.probability:.4f}  {c.text}" for c in answer.nbest[:2]),
+  ]
+  assert shown[3:5] == [question, context]
+  assert "nowhere" in shown[5] and shown[6:8] == [context, question]
+  answer = found.answer("of", "the his was\nof and")
+  assert shown[8].splitlines()[0] == answer.text
+  assert shown[9] == question
+
+
+def test_the_script_answers_what_is_typed(tmp_path):
+  arguments = [
+    f"--bert_config_file={TINY}/bert_config.json",
+    f"--vocab_file={VOCAB}",
+    f"--init_checkpoint={TINY}/bert_model.ckpt",
+    "--output_dir=out",
+    "--max_seq_length=128",
+    "--doc_stride=48",
+    "--max_query_length=40",
+    "--interactive",
+  ]
+  result = subprocess.run(
+    [sys.executable, ROOT / "run_scripts" / "run_squad.py", *arguments],
+    cwd=tmp_path,
+    input="the of and to\nthe\n",
+    capture_output=True,
+    text=True,
+    timeout=300,
+  )
+  assert result.returncode == 0, result.stderr
+  expected = answerer().answer("the", "the of and to").text
+  assert result.stdout.startswith(
+    f"Context, or @file: Question: {expected}\n  "
+  )
+  # Nothing was to be written.
+  assert not (tmp_path / "out").exists()

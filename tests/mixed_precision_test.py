@@ -1,0 +1,122 @@
+"""16-bit numbers: where they are allowed, and the scale of the loss."""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from bert_tf import heads, losses, modeling, optimization
+from bert_tf import mixed_precision as precision
+from tests import scale_run
+
+
+def gpu_of(monkeypatch, capability):
+  devices = {"GPU": [tf.config.PhysicalDevice("GPU:0", "GPU")]}
+  monkeypatch.setattr(
+    tf.config, "list_physical_devices", lambda kind: devices.get(kind, [])
+  )
+  details = {"compute_capability": capability, "device_name": "Tesla"}
+  monkeypatch.setattr(
+    tf.config.experimental, "get_device_details", lambda device: details
+  )
+
+
+@pytest.mark.parametrize(
+  ("name", "capability", "needed"),
+  [("float16", (6, 1), "7.0"), ("bfloat16", (7, 5), "8.0")],
+)
+def test_a_gpu_that_cannot_is_refused(monkeypatch, name, capability, needed):
+  gpu_of(monkeypatch, capability)
+  with pytest.raises(ValueError) as error:
+    precision.check_devices(name)
+  found = ".".join(map(str, capability))
+  assert str(error.value) == (
+    f"Tesla has compute capability {found}, {name} needs {needed}; set "
+    "--precision=float32."
+  )
+
+
+def test_a_device_that_can_is_taken(monkeypatch):
+  precision.check_devices("float16")  # The CPU.
+  gpu_of(monkeypatch, (8, 0))
+  for name in precision.PRECISIONS:
+    precision.check_devices(name)
+
+
+def test_a_tpu_has_no_float16(monkeypatch):
+  monkeypatch.setattr(tf.config, "list_logical_devices", lambda kind: [kind])
+  with pytest.raises(ValueError, match="set --precision=bfloat16"):
+    precision.check_devices("float16")
+
+
+@pytest.mark.parametrize("name", ["bfloat16", "float16"])
+def test_products_are_short_and_the_rest_is_not(name):
+  config = modeling.BertConfig.from_dict(scale_run.CONFIG)
+  features = next(scale_run.batches(0))
+  with precision.of_new_layers(name):
+    model = heads.PretrainingModel(config)
+  assert keras.config.dtype_policy().name == "float32"
+  with tf.GradientTape() as tape:
+    outputs = model(features)
+    sums = losses.pretraining_loss(outputs, features)
+    loss = sum(total / weight for total, weight in sums.values())
+  assert {variable.dtype for variable in model.weights} == {"float32"}
+  assert outputs.masked_lm_logits.dtype == name
+  assert loss.dtype == "float32"
+  gradients = tape.gradient(loss, model.trainable_variables)
+  assert {gradient.dtype.name for gradient in gradients} == {"float32"}
+  # Casting whole tables would make it dense, and the norm another.
+  assert not isinstance(gradients[0], tf.IndexedSlices)  # Tied to the output.
+  with precision.of_new_layers(name):
+    classifier = heads.ClassifierModel(config, 2)
+  with tf.GradientTape() as tape:
+    logits = tf.cast(classifier(features), tf.float32)
+    loss = tf.reduce_sum(logits)
+  table = classifier.bert.embeddings.word_embeddings
+  assert isinstance(tape.gradient(loss, table.value), tf.IndexedSlices)
+
+
+def scaled_optimizer(variable):
+  optimizer = optimization.create_optimizer(0.1, 10, 0)
+  optimizer.loss_scale = precision.LossScale()
+  optimizer.build([variable])
+  return optimizer
+
+
+def test_a_scaled_gradient_gives_the_step_of_the_plain_one():
+  plain, scaled = (keras.Variable([1.0, 2.0], name="kernel") for _ in "ab")
+  reference = optimization.create_optimizer(0.1, 10, 0)
+  optimizer = scaled_optimizer(scaled)
+  gradient = tf.constant([0.3, -0.4])
+  reference.apply([gradient], [plain])
+  optimizer.apply([gradient * optimizer.loss_scale.scale], [scaled])
+  np.testing.assert_allclose(scaled.numpy(), plain.numpy(), rtol=1e-6)
+
+
+@pytest.mark.parametrize("bad", [np.inf, np.nan])
+def test_an_overflow_changes_nothing_but_the_scale(bad):
+  variables = [keras.Variable([1.0, 2.0], name=n) for n in ("a", "b")]
+  optimizer = optimization.create_optimizer(0.1, 10, 0)
+  optimizer.loss_scale = precision.LossScale()
+  optimizer.build(variables)
+  optimizer.apply([tf.constant([0.1, 0.2])] * 2, variables)
+  before = [v.numpy() for v in (*variables, *optimizer.adam_m)]
+  scale = optimizer.loss_scale.scale.numpy()
+  bad_gradient = tf.constant([bad, 1.0])
+  optimizer.apply([bad_gradient, tf.constant([0.1, 0.2])], variables)
+  after = [v.numpy() for v in (*variables, *optimizer.adam_m)]
+  np.testing.assert_array_equal(before, after)
+  assert optimizer.loss_scale.scale.numpy() == scale / 2
+  assert optimizer.loss_scale.good_steps.numpy() == 0
+  assert optimizer.iterations.numpy() == 2
+
+
+def test_the_scale_doubles_after_enough_good_steps(monkeypatch):
+  monkeypatch.setattr(precision, "_STEPS_UNTIL_DOUBLED", 3)
+  scale = precision.LossScale()
+  first = scale.scale.numpy()
+  found = []
+  for is_finite in (True, True, False, True, True, True, True):
+    scale.update(tf.constant(is_finite))
+    found.append(float(scale.scale.numpy() / first))
+  assert found == [1, 1, 0.5, 0.5, 0.5, 1, 1]

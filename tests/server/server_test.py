@@ -1,0 +1,500 @@
+"""The server, asked over HTTP on this machine."""
+
+import base64
+import concurrent.futures
+import pathlib
+import re
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+
+import numpy as np
+import pytest
+import serving_client
+import tensorflow as tf
+import tiny_models
+from serving_client import ask
+
+import bert_tf
+from bert_tf.export import export
+from bert_tf.inference import loaded_model as served_functions
+
+pytest.importorskip("aiohttp", reason="pip install 'bert_tf[serve]'")
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+PREDICT = "/v1/models/model:predict"
+
+
+def spec(dtype, *shape):
+  return tf.TensorSpec(shape, dtype)
+
+
+class FakeModel:
+  """Functions whose answers are known: the lengths of texts, sums of numbers.
+
+  Attributes:
+    calls: the rows of each call, as they are made.
+    gate: a call waits until it is set.
+  """
+
+  def __init__(self):
+    self.version = 7
+    self.calls = []
+    self.gate = threading.Event()
+    self.gate.set()
+    function = served_functions.Function
+    self.functions = {
+      "serving_default": function(
+        {"text": spec(tf.string, None)},
+        {
+          "length": spec(tf.int32, None),
+          "echo": spec(tf.string, None),
+        },
+        self._lengths,
+      ),
+      "sums": function(
+        {"numbers": spec(tf.int32, None, None)},
+        {"sum": spec(tf.int32, None)},
+        lambda numbers: {"sum": tf.reduce_sum(numbers, axis=1)},
+      ),
+      "pair": function(
+        {"text": spec(tf.string, None), "weight": spec(tf.float32, None)},
+        {"weight": spec(tf.float32, None), "raw_bytes": spec(tf.string, None)},
+        lambda text, weight: {"weight": 2 * weight, "raw_bytes": text},
+      ),
+    }
+
+  def _lengths(self, text):
+    self.gate.wait(timeout=60)
+    self.calls.append([value.decode() for value in text.numpy()])
+    is_bad = tf.reduce_any(tf.equal(text, "bad"))
+    tf.debugging.assert_equal(is_bad, False, "a text is bad")
+    return {"length": tf.strings.length(text), "echo": text}
+
+
+@pytest.fixture
+def model():
+  return FakeModel()
+
+
+@pytest.fixture(scope="module")
+def server():
+  with serving_client.running(
+    FakeModel(),
+    max_rows=4,
+    max_request_bytes=2000,
+    max_text_length=100,
+  ) as running:
+    yield running
+
+
+def test_rows_and_columns_are_answered_as_tensorflow_serving_does(server):
+  for path in (PREDICT, "/v1/models/model/versions/7:predict"):
+    assert ask(server.url, path, {"instances": ["ab", "ä"]}) == (
+      200,
+      {
+        "predictions": [
+          {"length": 2, "echo": "ab"},
+          {"length": 2, "echo": "ä"},
+        ]
+      },
+    )
+  named = {"instances": [{"text": "abc"}]}
+  [found] = ask(server.url, PREDICT, named)[1]["predictions"]
+  assert found["length"] == 3
+  columns = {"outputs": {"length": [2], "echo": ["ab"]}}
+  for inputs in (["ab"], {"text": ["ab"]}):
+    assert ask(server.url, PREDICT, {"inputs": inputs}) == (200, columns)
+
+
+def test_one_output_stands_without_its_name(server):
+  body = {"signature_name": "sums", "instances": [[1, 2], [3, 4]]}
+  assert ask(server.url, PREDICT, body) == (200, {"predictions": [3, 7]})
+  body = {"signature_name": "sums", "inputs": {"numbers": [[1, 2]]}}
+  assert ask(server.url, PREDICT, body) == (200, {"outputs": [3]})
+
+
+def test_bytes_are_in_base64_both_ways(server):
+  raw = {"b64": base64.b64encode(b"\xff\x00").decode()}
+  body = {
+    "signature_name": "pair",
+    "instances": [{"text": raw, "weight": 1}],
+  }
+  assert ask(server.url, PREDICT, body) == (
+    200,
+    {"predictions": [{"weight": 2.0, "raw_bytes": raw}]},
+  )
+  text = {"b64": base64.b64encode(b"abc").decode()}
+  [found] = ask(server.url, PREDICT, {"instances": [text]})[1]["predictions"]
+  assert found["length"] == 3
+
+
+def test_status_and_metadata_are_tensorflow_servings(server):
+  status = {
+    "model_version_status": [
+      {
+        "version": "7",
+        "state": "AVAILABLE",
+        "status": {"error_code": "OK", "error_message": ""},
+      }
+    ]
+  }
+  assert ask(server.url, "/v1/models/model") == (200, status)
+  assert ask(server.url, "/v1/models/model/versions/7") == (200, status)
+  code, found = ask(server.url, "/v1/models/model/metadata")
+  assert code == 200
+  assert found["model_spec"] == {
+    "name": "model",
+    "signature_name": "",
+    "version": "7",
+  }
+  sums = found["metadata"]["signature_def"]["signature_def"]["sums"]
+  assert sums["method_name"] == "tensorflow/serving/predict"
+  assert sums["inputs"]["numbers"]["dtype"] == "DT_INT32"
+  sizes = sums["inputs"]["numbers"]["tensor_shape"]["dim"]
+  assert [size["size"] for size in sizes] == ["-1", "-1"]
+  assert ask(server.url, "/health") == (
+    200,
+    {"status": "ok", "model": "model", "version": "7"},
+  )
+
+
+@pytest.mark.parametrize(
+  "method,path,status,words",
+  [
+    ("POST", "/v1/models/x:predict", 404, "request: Latest(x)"),
+    ("POST", "/v1/models/model/versions/8:predict", 404, "Specific(model, 8)"),
+    ("GET", "/v1/models/x", 404, "Could not find any versions of model x"),
+    ("GET", "/v1/models/x/metadata", 404, "Servable not found"),
+    ("GET", "/v1/models/model:predict", 405, "Malformed request: GET"),
+    ("POST", "/v1/models/model:classify", 404, "Malformed request: POST"),
+    ("POST", "/v2", 404, "Malformed request: POST /v2"),
+    ("DELETE", "/v1/models/model", 405, "Malformed request: DELETE"),
+  ],
+)
+def test_unknown_paths_and_models_are_named(
+  server, method, path, status, words
+):
+  body = {"instances": ["a"]} if method == "POST" else None
+  code, found = ask(server.url, path, body, method)
+  assert code == status
+  assert words in found["error"]
+
+
+def instances(*values, **others):
+  return {"instances": list(values), **others}
+
+
+@pytest.mark.parametrize(
+  "body,words",
+  [
+    (b"", "JSON Parse error: Expecting value"),
+    (b"{", "JSON Parse error: Expecting property name"),
+    (b'{"instances": ["\xff"]}', "not UTF-8: byte 0xff at offset: 16"),
+    (b"[" * 1999, "JSON Parse error: "),
+    (b"[1]", "is not a JSON object"),
+    ({}, "Missing 'inputs' or 'instances' key"),
+    ({"instances": ["a"], "inputs": ["a"]}, "Not formatted correctly"),
+    ({"instances": "a"}, "Expecting 'instances' value to be a list"),
+    (instances(), "no rows"),
+    ({"inputs": {"text": []}}, "no rows"),
+    ({"inputs": []}, "no rows"),
+    (instances("a", signature_name=3), "must be a string value"),
+    (instances("a", signature_name="none"), '"none" not found in signature'),
+    (
+      instances({"txt": "a"}),
+      "element: 0 of 'instances' list. Error: there is",
+    ),
+    (
+      instances("a", {}),
+      "element: 1 of 'instances' list. Error: JSON object: does not have "
+      "named input: text",
+    ),
+    (instances(3), "JSON Value: 3 of input text is not of expected type"),
+    (instances(None), "JSON Value: null of input text is not"),
+    (instances(["a"]), "input text has 1 dimension(s)"),
+    (instances("a", ["b"]), "list at unexpected depth"),
+    (instances({"b64": "%"}), "input text is no Base64"),
+    (instances("\ud800"), "input text is no Unicode text"),
+    ({"inputs": "a"}, "input text has 1 dimension(s)"),
+    (instances(*"abcde"), "has 5 rows; this server takes 4"),
+    ({"inputs": list("abcde")}, "has 5 rows; this server takes 4"),
+    (instances("a" * 101), "a text of 101 bytes; this server takes 100"),
+    (instances("ä" * 51), "a text of 102 bytes; this server takes 100"),
+    (instances([1], [1, 2], signature_name="sums"), "Expecting tensor size"),
+    (instances([1.5], signature_name="sums"), "1.5 of input numbers is not"),
+    (instances([True], signature_name="sums"), "true of input numbers is not"),
+    (instances([1 << 40], signature_name="sums"), "is beyond int32"),
+    (instances("a", signature_name="pair"), "not an object of text, weight"),
+    (
+      {
+        "signature_name": "pair",
+        "inputs": {"text": ["a"], "weight": [1.0, 2.0]},
+      },
+      "different numbers of rows",
+    ),
+    (instances("bad"), "a text is bad"),
+  ],
+)
+def test_what_is_wrong_with_a_request_is_said(server, body, words):
+  code, found = ask(server.url, PREDICT, body)
+  assert (code, list(found)) == (400, ["error"])
+  assert words in found["error"]
+
+
+def test_large_requests_are_refused_before_they_are_read(server):
+  code, found = ask(server.url, PREDICT, b" " * 2001)
+  assert code == 413
+  assert found["error"] == "the request is larger than 2000 bytes."
+  # Without a Content-Length it is found out as it arrives.
+  client = serving_client.Client(server.url)
+  chunks = iter([b" " * 1500, b" " * 1500])
+  client._connection.request(
+    "POST",
+    PREDICT,
+    chunks,
+    encode_chunked=True,
+    headers={"Transfer-Encoding": "chunked"},
+  )
+  assert client._connection.getresponse().status == 413
+  client.close()
+
+
+def test_a_request_that_does_not_arrive_is_given_up(model):
+  with serving_client.running(model, read_timeout_s=0.2) as running:
+    port = int(running.url.rpartition(":")[2])
+    with socket.create_connection(("127.0.0.1", port), timeout=60) as sock:
+      head = f"POST {PREDICT} HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\n"
+      sock.sendall(head.encode() + b"{")
+      assert b" 408 " in sock.recv(1000).splitlines()[0]
+
+
+def in_parallel(url, bodies):
+  """Returns the answers to requests that are made at the same time."""
+  with concurrent.futures.ThreadPoolExecutor(len(bodies)) as pool:
+    return list(pool.map(lambda body: ask(url, PREDICT, body), bodies))
+
+
+def test_requests_that_arrive_together_are_one_call(model):
+  rows = [["a"], ["bb", "c"], ["d", "eee", "f"], ["g"], ["h", "ii"], ["j"]]
+  bodies = [instances(*texts) for texts in rows]
+  with serving_client.running(
+    model, max_batch_size=10, max_wait_ms=20000
+  ) as running:
+    found = in_parallel(running.url, bodies)
+  assert [len(call) for call in model.calls] == [10]
+  for texts, (code, answer) in zip(rows, found):
+    assert code == 200
+    echoes = [prediction["echo"] for prediction in answer["predictions"]]
+    assert echoes == texts
+
+
+def test_a_batch_is_of_texts_that_are_about_as_long(model):
+  model.gate.clear()
+  texts = ["x", "a" * 50, "b", "c" * 48, "dd", "e" * 52]
+  with (
+    serving_client.running(model, max_batch_size=3, max_wait_ms=0) as server,
+    concurrent.futures.ThreadPoolExecutor(len(texts)) as pool,
+  ):
+    asked = []
+    for text in texts:  # The first is computed, the others wait.
+      asked.append(pool.submit(ask, server.url, PREDICT, instances(text)))
+      time.sleep(0.2)
+    model.gate.set()
+    assert [future.result()[0] for future in asked] == [200] * len(texts)
+  assert [sorted(call) for call in model.calls] == [
+    ["x"],
+    ["a" * 50, "c" * 48, "e" * 52],
+    ["b", "dd"],
+  ]
+
+
+def test_a_request_of_more_rows_than_a_batch_is_computed_alone(model):
+  rows = [str(i) for i in range(9)]
+  with serving_client.running(model, max_batch_size=4) as server:
+    code, found = ask(server.url, PREDICT, instances(*rows))
+  assert [prediction["echo"] for prediction in found["predictions"]] == rows
+  assert model.calls == [rows]
+
+
+def test_one_who_fails_takes_no_other_along(model):
+  bodies = [instances("good"), instances("bad"), instances("fine")]
+  with serving_client.running(
+    model, max_batch_size=3, max_wait_ms=20000
+  ) as running:
+    codes = [code for code, _ in in_parallel(running.url, bodies)]
+  assert codes == [200, 400, 200]
+  assert sorted(len(call) for call in model.calls) == [1, 1, 1, 3]
+
+
+def test_a_full_queue_refuses(model):
+  model.gate.clear()
+  with (
+    serving_client.running(model, max_batch_size=1, max_queue_size=2) as server,
+    concurrent.futures.ThreadPoolExecutor(3) as pool,
+  ):
+    # One is computed, two wait.
+    asked = []
+    client = serving_client.Client(server.url)
+    for i in range(3):
+      asked.append(pool.submit(ask, server.url, PREDICT, instances(f"{i}")))
+      time.sleep(0.3)
+    code, found = client.ask(PREDICT, instances("late"))
+    assert code == 503
+    assert found["error"].startswith("2 requests are waiting, the most that")
+    assert client.headers["Retry-After"] == "1"
+    client.close()
+    model.gate.set()
+    assert [future.result()[0] for future in asked] == [200, 200, 200]
+    assert ask(server.url, PREDICT, instances("again"))[0] == 200
+
+
+def test_a_stop_finishes_what_runs_and_refuses_more(model):
+  model.gate.clear()
+  server = serving_client.Running(model)
+  with concurrent.futures.ThreadPoolExecutor(1) as pool:
+    asked = pool.submit(ask, server.url, PREDICT, instances("first"))
+    time.sleep(0.5)
+    server.stop()
+    time.sleep(0.5)
+    with pytest.raises(ConnectionRefusedError):
+      ask(server.url, "/health")
+    assert not asked.done()
+    model.gate.set()
+    code, found = asked.result()
+  assert code == 200
+  assert found["predictions"][0]["echo"] == "first"
+  server.join()
+
+
+def test_names_that_cannot_stand_in_a_path_are_refused(model):
+  from bert_tf.server import application
+
+  config = application.ServerConfig(model_name="a/b")
+  with pytest.raises(ValueError, match="model_name 'a/b'"):
+    application.Server(model, config)
+  config = application.ServerConfig(max_batch_size=0)
+  with pytest.raises(ValueError, match="max_batch_size 0"):
+    application.Server(model, config)
+
+
+@pytest.fixture(scope="module")
+def run_folder(tmp_path_factory):
+  return tiny_models.write_classifier(tmp_path_factory.mktemp("run"))
+
+
+@pytest.fixture(scope="module")
+def predictor(run_folder):
+  return bert_tf.Predictor(str(run_folder / "model.ckpt-1"))
+
+
+@pytest.fixture(scope="module")
+def real_server(predictor):
+  with serving_client.running(predictor, max_batch_size=8) as running:
+    yield running
+
+
+def assert_answers(found, expected):
+  """Asserts what `:predict` returned is what the Predictor did, to float32."""
+  for one, other in zip(found, expected, strict=True):
+    assert one["label"] == other["label"]
+    np.testing.assert_allclose(
+      one["probabilities"], list(other["probabilities"].values()), atol=1e-5
+    )
+
+
+def test_many_clients_get_their_own_answers(real_server, predictor):
+  num_clients, num_requests = 30, 4
+  texts = [
+    f"{'the of ' * (i % 6)}and {'in ' * (i % 11)}{i}"
+    for i in range(num_clients * num_requests)
+  ]
+  expected = predictor.predict(texts)
+  barrier = threading.Barrier(num_clients)
+
+  def client_of(number):
+    client = serving_client.Client(real_server.url)
+    barrier.wait(timeout=60)
+    mine = range(number, len(texts), num_clients)
+    answers = [client.ask(PREDICT, instances(texts[i])) for i in mine]
+    client.close()
+    return [(i, *answer) for i, answer in zip(mine, answers)]
+
+  with concurrent.futures.ThreadPoolExecutor(num_clients) as pool:
+    found = [
+      a for batch in pool.map(client_of, range(num_clients)) for a in batch
+    ]
+  assert len(found) == len(texts)
+  for i, code, answer in found:
+    assert code == 200, answer
+    assert_answers(answer["predictions"], [expected[i]])
+
+
+def test_attention_is_one_layer_and_head_or_their_mean(real_server, predictor):
+  path = "/v1/models/model:attention"
+  whole = predictor.attention("the of", "and")
+  body = {"text": "the of", "text_b": "and", "layer": 1}
+  code, found = ask(real_server.url, path, body)
+  assert code == 200
+  assert (found["num_layers"], found["num_heads"]) == (2, 2)
+  assert tuple(found["tokens"]) == whole.tokens
+  np.testing.assert_allclose(
+    found["attention"], whole.probabilities[1].mean(axis=0), atol=1e-4
+  )
+  code, found = ask(real_server.url, path, {**body, "head": 1, "layer": 0})
+  np.testing.assert_allclose(
+    found["attention"], whole.probabilities[0, 1], atol=1e-4
+  )
+  for change, words in (
+    ({"layer": 2}, "layer 2 is not there; use 0 to 1."),
+    ({"head": -1}, "head -1 is not there; use 0 to 1."),
+    ({"head": "a"}, "head is no number"),
+    ({"text": 3}, "is not of expected type"),
+  ):
+    code, found = ask(real_server.url, path, {**body, **change})
+    assert code == 400
+    assert words in found["error"]
+
+
+def test_a_model_without_attention_says_so(server):
+  path = "/v1/models/model:attention"
+  code, found = ask(server.url, path, {"text": "a"})
+  assert code == 400
+  assert "exported without attention" in found["error"]
+
+
+@pytest.mark.slow
+def test_the_script_serves_a_saved_model_until_sigterm(run_folder, tmp_path):
+  path = tmp_path / "models" / "12"
+  export.run(
+    export.ExportConfig(
+      str(path), str(run_folder / "model.ckpt-1"), with_attention=True
+    )
+  )
+  script = [sys.executable, ROOT / "run_scripts" / "serve.py"]
+  arguments = ["--model=models", "--model_name=tiny", "--port=0"]
+  process = subprocess.Popen(
+    [*script, *arguments],
+    cwd=tmp_path,
+    stdout=subprocess.PIPE,
+    stderr=subprocess.PIPE,
+    text=True,
+  )
+  try:
+    line = process.stdout.readline()
+    url = re.search(r"http://127\.0\.0\.1:\d+", line)[0]
+    predict = "/v1/models/tiny/versions/12:predict"
+    body = instances("the of", "and", signature_name="text")
+    code, found = ask(url, predict, body)
+    assert code == 200
+    expected = bert_tf.Predictor(str(path)).predict(["the of", "and"])
+    assert_answers(found["predictions"], expected)
+  finally:
+    process.send_signal(signal.SIGTERM)
+    _, errors = process.communicate(timeout=120)
+  assert process.returncode == 0, errors
+  assert "SIGTERM: finishing, then stopping." in errors
+  assert "Answered 1 requests in 1 batches." in errors

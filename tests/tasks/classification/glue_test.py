@@ -1,0 +1,336 @@
+"""Official tasks and one's own files, as they are read."""
+
+import csv
+import json
+
+import pytest
+import tensorflow as tf
+
+from bert_tf import tokenization
+from bert_tf.data import input_pipeline
+from bert_tf.tasks.classification import examples, glue
+from bert_tf.tasks.classification import records as classification_data
+
+RECORDED = ("CoLA", "MRPC", "MNLI", "XNLI")
+PARTS = ("train", "dev", "test")
+
+
+def read(folder, task, part, **kwargs):
+  return examples.read_examples(
+    str(folder), getattr(task, part), task, **kwargs
+  )
+
+
+@pytest.mark.parametrize("name", RECORDED)
+def test_examples_and_labels_are_the_originals(shared, name):
+  recorded = json.loads(
+    (shared / "golden/classifier" / f"{name.lower()}_examples.json").read_text()
+  )
+  task = glue.get_task(name)
+  assert list(task.labels) == recorded["labels"]
+  for part, rows in recorded["examples"].items():
+    if name == "XNLI" and part == "test":
+      assert task.test is None
+      continue
+    found = read(shared / "golden/classifier/data" / name, task, part)
+    # The original gave test examples the first label.
+    assert [
+      [e.guid, e.text_a, e.text_b, e.label or task.labels[0]] for e in found
+    ] == rows
+
+
+@pytest.fixture(scope="module")
+def tokenizer(unpacked):
+  path = unpacked("vocab") / "bert_base_uncased_vocab.txt"
+  return tokenization.FullTokenizer(str(path), do_lower_case=True)
+
+
+def parsed(records, spec):
+  values = tf.io.parse_example(tf.constant(records), spec)
+  return {name: value.numpy().tolist() for name, value in values.items()}
+
+
+@pytest.mark.parametrize("max_seq_length", [32, 128])
+@pytest.mark.parametrize("name", RECORDED)
+def test_features_are_the_originals(shared, tokenizer, name, max_seq_length):
+  task = glue.get_task(name)
+  spec = input_pipeline.classifier_spec(max_seq_length, 3, "classification")
+  for part in PARTS[: 2 if name == "XNLI" else 3]:
+    ours = [
+      record
+      for e in read(shared / "golden/classifier/data" / name, task, part)
+      for record in classification_data.convert_example(
+        e, task, tokenizer, max_seq_length
+      )
+    ]
+    file = f"{name.lower()}_{part}_seq{max_seq_length}.tf_record"
+    path = str(shared / "golden/classifier" / file)
+    recorded = list(tf.data.TFRecordDataset(path).as_numpy_iterator())
+    # Recorded as on a TPU: filled up to whole batches of eight.
+    padding = parsed(recorded[len(ours) :], spec) if part == "dev" else {}
+    assert not any(sum(padding.get("is_real_example", []), []))
+    assert len(recorded) - len(ours) in range(8 if part == "dev" else 1)
+    assert parsed(ours, spec) == parsed(recorded[: len(ours)], spec)
+
+
+# Rows of the official files: Wang et al. 2019, table 1, and the diagnostic
+# set; None where the archive has only a part.
+OFFICIAL_ROWS = {
+  "CoLA": (8551, 1043, 1063),
+  "SST-2": (67349, 872, 1821),
+  "MRPC": (3668, 408, 1725),
+  "STS-B": (5749, 1500, 1379),
+  "MNLI": (None, 9815, None),
+  "QNLI": (None, 5463, 5463),
+  "RTE": (2490, 277, 3000),
+  "WNLI": (635, 71, 146),
+  "AX": (None, None, 1104),
+}
+
+
+@pytest.mark.parametrize("name", OFFICIAL_ROWS)
+def test_every_row_of_the_official_files_is_read(unpacked, name):
+  folder = unpacked("glue") / ("diagnostic" if name == "AX" else name)
+  task = glue.get_task(name)
+  for part, num_rows in zip(PARTS, OFFICIAL_ROWS[name]):
+    if num_rows:
+      found = read(folder, task, part)
+      assert len(found) == num_rows
+      assert len({e.guid for e in found}) == num_rows
+      has_labels = part != "test"
+      assert all((e.label is not None) == has_labels for e in found)
+
+
+def test_the_columns_of_qqp_are_the_official_ones(unpacked, tmp_path):
+  path = unpacked("glue") / "QQP" / "train_slice_official_columns.tsv"
+  # The second line has lost a tab in this copy.
+  lines = path.read_text().splitlines()[:1] + path.read_text().splitlines()[2:9]
+  (tmp_path / "train.tsv").write_text("\n".join(lines))
+  found = read(tmp_path, glue.get_task("qqp"), "train")
+  for line, example in zip(lines[1:], found, strict=True):
+    cells = line.split("\t")
+    assert (example.text_a, example.text_b, example.label) == tuple(cells[3:])
+
+
+def test_submissions_have_the_names_that_glue_takes():
+  names = {
+    name: glue.get_task(name).submission
+    for name in glue.NAMES
+    if name != "XNLI"
+  }
+  assert names.pop("MNLI") == "MNLI-m.tsv"
+  assert names == {name: f"{name}.tsv" for name in names}
+
+
+def test_xnli_reads_the_language_that_is_asked_for(tmp_path):
+  (tmp_path / "multinli").mkdir()
+  (tmp_path / "multinli" / "multinli.train.de.tsv").write_text(
+    "premise\thypo\tlabel\nja\tnein\tcontradictory\n"
+  )
+  (tmp_path / "xnli.dev.tsv").write_text(
+    "language\tgold_label\tsentence1\tsentence2\n"
+    "en\tneutral\tone\ttwo\nde\tentailment\teins\tzwei\n"
+  )
+  task = glue.get_task("xnli", "de")
+  Example = examples.InputExample
+  assert read(tmp_path, task, "train") == [
+    Example("train-1", "ja", "nein", "contradiction")
+  ]
+  assert read(tmp_path, task, "dev") == [
+    Example("dev-2", "eins", "zwei", "entailment")
+  ]
+  with pytest.raises(ValueError, match="no example with language 'zh'"):
+    read(tmp_path, glue.get_task("xnli"), "dev")
+
+
+def test_an_unknown_task_is_answered_with_the_known_ones():
+  with pytest.raises(ValueError, match="'sst' is not known; use cola, sst-2"):
+    glue.get_task("sst")
+
+
+ROWS = [
+  ("good, really", "yes", "2"),
+  ('a "quoted" word', "no\u2028no", "1"),
+  ("ça et là", "中文", "10"),
+]
+
+
+def write_own(folder, file_format, header=True):
+  """Writes ROWS as train.* in a format."""
+  keys = ("first", "second", "y")
+  path = folder / f"train.{file_format}"
+  with path.open("w", newline="", encoding="utf-8") as writer:
+    if file_format == "jsonl":
+      for row in ROWS:
+        value = dict(zip(keys, row))
+        writer.write(json.dumps({**value, "y": int(row[2])}) + "\n")
+    elif file_format == "csv":
+      csv.writer(writer).writerows([keys, *ROWS] if header else ROWS)
+    else:
+      rows = [keys, *ROWS] if header else ROWS
+      writer.write("".join("\t".join(row) + "\r\n" for row in rows))
+
+
+@pytest.mark.parametrize(
+  "file_format,columns",
+  [
+    ("tsv", ("first", "second", "y")),
+    ("csv", ("first", "second", "y")),
+    ("jsonl", ("first", "second", "y")),
+    ("tsv", ("0", "1", "2")),
+    ("csv", ("0", "1", "2")),
+  ],
+)
+def test_ones_own_files_read_the_same_in_every_format(
+  tmp_path, file_format, columns
+):
+  write_own(tmp_path, file_format, header=columns[0] == "first")
+  task = examples.own_task(file_format, "classification", *columns)
+  found = read(tmp_path, task, "train")
+  assert [(e.text_a, e.text_b, e.label) for e in found] == ROWS
+  # Numbers by value: 10 is not between 1 and 2.
+  assert examples.infer_labels(found) == ("1", "2", "10")
+
+
+def test_a_csv_cell_may_hold_lines_and_a_fault_names_the_last_of_them(tmp_path):
+  (tmp_path / "train.csv").write_text(
+    '\ufefftext,label\n"two\nlines",x\n"again\ntwo",\n', encoding="utf-8"
+  )
+  task = examples.own_task("csv", "classification", "text", None, "label")
+  with pytest.raises(ValueError, match=r"train.csv:5: the label is empty"):
+    read(tmp_path, task, "train")
+  (found,) = read(tmp_path, task, "train", skip_bad_rows=True)
+  assert (found.text_a, found.label) == ("two\nlines", "x")
+
+
+def test_multilabel_cells_hold_any_number_of_labels(tmp_path):
+  (tmp_path / "train.tsv").write_text("text\tlabel\na\tx|y\nb\t\nc\tz\n")
+  (tmp_path / "train.jsonl").write_text(
+    '{"text": "a", "label": ["x", "y"]}\n{"text": "b", "label": []}\n'
+    '{"text": "c", "label": ["z"]}\n'
+  )
+  for file_format in ("tsv", "jsonl"):
+    task = examples.own_task(file_format, "multilabel", "text", None, "label")
+    found = read(tmp_path, task, "train")
+    assert [e.label for e in found] == [("x", "y"), (), ("z",)]
+    assert examples.infer_labels(found) == ("x", "y", "z")
+
+
+# The task, its training file, and what the error must say.
+RTE_HEADER = "index\tsentence1\tsentence2\tlabel\n"
+FAULTS = {
+  "another header": (
+    "rte",
+    "question\tsentence\tlabel\n",
+    "train.tsv:1: no header of RTE, which has one column 'sentence1', one "
+    "'sentence2'; found: question, sentence, label",
+  ),
+  "no header": ("rte", "", "train.tsv:1: no header of RTE"),
+  "only a header": ("rte", RTE_HEADER, "train.tsv holds no example"),
+  "a column too few": (
+    "rte",
+    RTE_HEADER + "0\ta\tb\tentailment\n1\tc\td\n",
+    "train.tsv:3: 3 columns instead of 4: 1 | c | d",
+  ),
+  "a column too many": (
+    "cola",
+    "gj04\t1\t\ta\tb\n",
+    "train.tsv:1: 5 columns instead of 4",
+  ),
+  "an unknown label": (
+    "rte",
+    RTE_HEADER + "0\ta\tb\tneutral\n",
+    "train.tsv:2: label 'neutral' is none of the task's: entailment, "
+    "not_entailment",
+  ),
+  "an empty text": (
+    "rte",
+    RTE_HEADER + "0\ta\t \tentailment\n",
+    "train.tsv:2: column sentence2 is no text, but ' '",
+  ),
+  "no number": (
+    "sts-b",
+    "sentence1\tsentence2\tscore\na\tb\thigh\n",
+    "train.tsv:2: label 'high' is no number",
+  ),
+  "a number out of range": (
+    "sts-b",
+    "sentence1\tsentence2\tscore\na\tb\t5.2\n",
+    "train.tsv:2: label '5.2' is not between 0.0 and 5.0",
+  ),
+  "not UTF-8": ("cola", b"gj04\t1\t\t\xff\n", "train.tsv:1: not UTF-8"),
+  "not JSON": ("jsonl", '{"text": \n', "train.jsonl:1: not JSON"),
+  "no JSON object": ("jsonl", "[1]\n", "train.jsonl:1: not a JSON object: [1]"),
+  "a key that is missing": (
+    "jsonl",
+    '{"text": "a"}\n',
+    "train.jsonl:1: no column label; found: text",
+  ),
+  "a text that is none": (
+    "jsonl",
+    '{"text": 5, "label": 1}\n',
+    "train.jsonl:1: column text is no text, but 5",
+  ),
+  "no label": (
+    "jsonl",
+    '{"text": "a", "label": null}\n',
+    "train.jsonl:1: label None is no label",
+  ),
+  "an open quotation mark": (
+    "csv",
+    'text,label\n"a,1\nb,2\n',
+    "train.csv:3: not CSV",
+  ),
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_fault_names_file_line_and_what_was_found(tmp_path, fault):
+  name, content, expected = FAULTS[fault]
+  if name in examples.FILE_FORMATS:
+    task = examples.own_task(name, "classification", "text", None, "label")
+  else:
+    task = glue.get_task(name)
+  content = content if isinstance(content, bytes) else content.encode()
+  (tmp_path / task.train.file).write_bytes(content)
+  with pytest.raises(ValueError) as error:
+    read(tmp_path, task, "train")
+  assert str(error.value).startswith(f"{tmp_path}/")
+  assert expected in str(error.value)
+  assert "\n" not in str(error.value)
+
+
+def test_bad_rows_are_counted_where_that_is_asked_for(tmp_path, caplog):
+  (tmp_path / "train.tsv").write_text(
+    RTE_HEADER + "0\ta\tb\tentailment\n1\tc\n2\te\tf\tmaybe\n"
+  )
+  (found,) = read(tmp_path, glue.get_task("rte"), "train", skip_bad_rows=True)
+  assert found.text_a == "a"
+  assert "Skipped 2 bad rows" in caplog.text
+  assert "train.tsv:3: 2 columns instead of 4: 1 | c" in caplog.text
+
+
+def test_all_missing_files_are_named_at_once(tmp_path):
+  task = glue.get_task("mnli")
+  (tmp_path / "train.tsv").write_text("")
+  with pytest.raises(
+    ValueError, match="no dev_matched.tsv, no test_matched.tsv; set --data_dir"
+  ):
+    examples.check_files(
+      str(tmp_path), [task.train, task.dev, task.test], task.name
+    )
+
+
+def test_columns_are_names_or_numbers_not_both():
+  for file_format, columns in (
+    ("tsv", ("text", None, "1")),
+    ("jsonl", ("0", None, "1")),
+  ):
+    with pytest.raises(ValueError, match="not both"):
+      examples.own_task(file_format, "classification", *columns)
+
+
+def test_ones_own_data_need_a_text_and_a_label():
+  for text, label in (("", "label"), ("text", "")):
+    with pytest.raises(ValueError, match="cannot be empty"):
+      examples.own_task("tsv", "classification", text, None, label)

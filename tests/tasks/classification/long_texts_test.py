@@ -1,0 +1,175 @@
+"""Texts that do not fit: their ends, their windows, the mean of the logits."""
+
+import dataclasses
+import json
+
+import numpy as np
+import pytest
+
+from bert_tf import checkpoints
+from bert_tf.tasks.classification import examples, glue, long_texts
+from bert_tf.tasks.classification import task as classification
+from tests import classification_test
+
+base = classification_test.base
+WORDS = "of and the in a to is was for on".split()
+ROOM = 6
+
+
+def test_head_and_tail_are_128_and_382_of_510():
+  ids = list(range(1000))
+  (kept,) = long_texts.windows(ids, 510, "head_tail")
+  assert kept == ids[:128] + ids[-382:]
+  (kept,) = long_texts.windows(ids, 126, "head_tail")
+  assert kept == ids[:31] + ids[-95:]  # 126 * 128 / 510 is 31.6.
+
+
+@pytest.mark.parametrize("long_text", long_texts.MODES)
+@pytest.mark.parametrize("length", [0, 1, 509, 510])
+def test_a_text_that_fits_is_left_as_it_is(long_text, length):
+  ids = list(range(length))
+  assert long_texts.windows(ids, 510, long_text) == [ids]
+
+
+def test_truncation_keeps_the_start():
+  assert long_texts.windows([1, 2, 3, 4], 3, "truncate") == [[1, 2, 3]]
+
+
+@pytest.mark.parametrize("room", [1, 2, 3, 6, 7])
+@pytest.mark.parametrize("length", [8, 9, 13, 14, 100])
+def test_windows_are_full_in_order_and_leave_nothing_out(room, length):
+  found = long_texts.windows(list(range(length)), room, "windows")
+  starts = [window[0] for window in found]
+  for start, window in zip(starts, found):
+    assert window == list(range(start, start + room))
+  assert starts[0] == 0
+  assert found[-1][-1] == length - 1
+  steps = np.diff(starts)
+  # By half a window, the last one by what is left.
+  assert set(steps[:-1]) <= {max(1, room // 2)}
+  assert 0 < steps[-1] <= max(1, room // 2)
+
+
+def test_logits_are_pooled_by_their_mean():
+  logits = np.float32([[1, 2], [3, 6], [5, 4], [0, 0], [1, 1], [2, 5]])
+  np.testing.assert_array_equal(
+    long_texts.pooled(logits, [1, 2, 3]), [[1, 2], [4, 5], [1, 2]]
+  )
+
+
+def slices(words):
+  """Returns the texts of the windows of a text of one-piece words."""
+  return [
+    " ".join(window) for window in long_texts.windows(words, ROOM, "windows")
+  ]
+
+
+@pytest.fixture(scope="module")
+def run_on_windows(base, tmp_path_factory):
+  """The folder of a run that trained and predicted long texts in windows."""
+  folder = tmp_path_factory.mktemp("long")
+  rng = np.random.default_rng(1)
+  texts = [list(rng.choice(WORDS, n)) for n in (4, 7, 14, 25, 6, 9, 40, 11)]
+  labels = ["good", "bad"] * 4
+  rows = [(" ".join(words), label) for words, label in zip(texts, labels)]
+  for name in ("train.tsv", "dev.tsv"):
+    classification_test.write_tsv(folder / name, rows)
+  classification_test.write_tsv(
+    folder / "test.tsv", [(text,) for text, _ in rows], "text"
+  )
+  config = classification_test.make(
+    base,
+    folder / "out",
+    train={"train_batch_size": 4},
+    data_dir=str(folder),
+    max_seq_length=ROOM + 2,
+    long_text="windows",
+    do_train=True,
+    do_eval=True,
+    do_predict=True,
+    num_train_epochs=2.0,
+  )
+  classification.run(config)
+  return folder, config, texts, labels
+
+
+def test_training_sees_every_window_with_the_label(run_on_windows):
+  folder, _, texts, _ = run_on_windows
+  count = sum(len(slices(words)) for words in texts)
+  assert count > 30
+  assert (folder / "out" / f"model.ckpt-{count * 2 // 4}.index").exists()
+
+
+def test_a_long_text_is_classified_by_the_mean_of_its_windows(
+  base, run_on_windows
+):
+  folder, config, texts, labels = run_on_windows
+  # The windows as examples of their own, by the same weights.
+  (folder / "windows").mkdir()
+  windows = [slices(words) for words in texts]
+  rows = [(text,) for group in windows for text in group]
+  classification_test.write_tsv(folder / "windows" / "test.tsv", rows, "text")
+  alone = dataclasses.replace(
+    config,
+    task=dataclasses.replace(config.task, labels=("bad", "good")),
+    data_dir=str(folder / "windows"),
+    long_text="truncate",
+    do_train=False,
+    do_eval=False,
+    train=dataclasses.replace(
+      config.train,
+      output_dir=str(folder / "alone"),
+      init_checkpoint=checkpoints.latest(str(folder / "out")),
+    ),
+  )
+  classification.run(alone)
+  logs = np.log(np.loadtxt(folder / "alone" / "test_results.tsv"))
+  ends = np.cumsum([len(group) for group in windows])[:-1]
+  means = np.array([part.mean(axis=0) for part in np.split(logs, ends)])
+  expected = np.exp(means) / np.exp(means).sum(axis=1, keepdims=True)
+  found = np.loadtxt(folder / "out" / "test_results.tsv")
+  assert found.shape == (8, 2)
+  np.testing.assert_allclose(found, expected, rtol=1e-4)
+  lines = (folder / "out" / "predictions.jsonl").read_text().splitlines()
+  assert [json.loads(x)["text"] for x in lines] == [" ".join(t) for t in texts]
+  # And the evaluation is that of the examples.
+  right = np.array([["bad", "good"].index(label) for label in labels])
+  results = classification_test.results(folder / "out")
+  assert results["eval_accuracy"] == np.mean(expected.argmax(axis=1) == right)
+  assert results["eval_loss"] == pytest.approx(
+    -np.log(expected[np.arange(8), right]).mean(), rel=1e-4
+  )
+
+
+def test_head_and_tail_reach_the_model(base, run_on_windows):
+  folder, config, texts, _ = run_on_windows
+  for name, mode in {"ends": "head_tail", "start": "truncate"}.items():
+    classification.run(
+      dataclasses.replace(
+        config,
+        task=dataclasses.replace(config.task, labels=("bad", "good")),
+        long_text=mode,
+        do_train=False,
+        do_eval=False,
+        train=dataclasses.replace(
+          config.train,
+          output_dir=str(folder / name),
+          init_checkpoint=checkpoints.latest(str(folder / "out")),
+        ),
+      )
+    )
+  ends = np.loadtxt(folder / "ends" / "test_results.tsv")
+  start = np.loadtxt(folder / "start" / "test_results.tsv")
+  fits = np.array([len(words) <= ROOM for words in texts])
+  np.testing.assert_allclose(ends[fits], start[fits], rtol=1e-5)
+  assert np.all(np.abs(ends[~fits] - start[~fits]) > 1e-6)
+
+
+def test_pairs_are_refused(base, tmp_path):
+  pairs = examples.own_task("tsv", "classification", "text", "b", "label")
+  for task in (pairs, glue.get_task("rte")):
+    config = classification_test.make(
+      base, tmp_path / "out", task=task, long_text="windows", do_eval=True
+    )
+    with pytest.raises(ValueError, match="'windows' is for single texts, but"):
+      classification.run(config)

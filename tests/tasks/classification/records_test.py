@@ -1,0 +1,254 @@
+"""Records that are made once, and batches that are cut."""
+
+import json
+import pathlib
+import shutil
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from bert_tf import checkpoints, heads, losses, modeling, tokenization
+from bert_tf.tasks.classification import examples
+from bert_tf.tasks.classification import records as classification_data
+from bert_tf.tasks.classification import task as classification
+from bert_tf.tasks.classification.examples import InputExample
+from bert_tf.training import estimator
+from tests import runs
+
+GOLDEN = pathlib.Path(__file__).resolve().parents[2] / "golden"
+CONFIG = runs.CONFIG
+OWN = examples.own_task("tsv", "classification", "text", None, "label")
+TASK = examples.Task(
+  "own data", ("bad", "good"), (), train=None, dev=None, test=None
+)
+LENGTH = 32
+# Texts of 1 to 29 words.
+DATA = [
+  InputExample(f"train-{i}", "of " * (1 + i * 7 % 29), None, label)
+  for i, label in enumerate(["good", "bad"] * 22)
+]
+
+
+@pytest.fixture(scope="module")
+def tokenizer():
+  return tokenization.FullTokenizer(str(GOLDEN / "tiny" / "vocab.txt"))
+
+
+def write(
+  folder,
+  tokenizer,
+  data=DATA,
+  task=TASK,
+  max_seq_length=LENGTH,
+  long_text="truncate",
+):
+  path = str(folder / "train.tf_record")
+  return classification_data.write_records(
+    path, data, task, tokenizer, max_seq_length, long_text
+  )
+
+
+class CountingTokenizer(tokenization.FullTokenizer):
+  """Counts the texts that it is given."""
+
+  num_texts = 0
+
+  def tokenize_to_ids(self, text):
+    self.num_texts += 1
+    return super().tokenize_to_ids(text)
+
+
+@pytest.fixture
+def counting():
+  return CountingTokenizer(str(GOLDEN / "tiny" / "vocab.txt"))
+
+
+def test_the_same_examples_are_tokenized_once(tmp_path, counting):
+  first = write(tmp_path, counting)
+  content = pathlib.Path(first.paths[0]).read_bytes()
+  assert counting.num_texts >= len(DATA)
+  counting.num_texts = 0
+  with runs.logged() as log:
+    second = write(tmp_path, counting)
+  assert counting.num_texts == 0
+  assert "train.tf_record is of these examples and settings: reused" in log()
+  assert second == first
+  assert pathlib.Path(first.paths[0]).read_bytes() == content
+
+
+CASED = tokenization.FullTokenizer(
+  str(GOLDEN / "tiny" / "vocab.txt"), do_lower_case=False
+)
+OTHER_RECORDS = {
+  "a text": {"data": [InputExample("x", "the", None, "good"), *DATA[1:]]},
+  "a label": {"data": [InputExample("x", DATA[0].text_a, None, "bad")]},
+  "a second text": {
+    "data": [InputExample("x", DATA[0].text_a, "of", "good"), *DATA[1:]]
+  },
+  "fewer examples": {"data": DATA[:-1]},
+  "another length": {"max_seq_length": 31},
+  "what becomes of long texts": {
+    "max_seq_length": 16,
+    "long_text": "head_tail",
+  },
+  "the order of the labels": {
+    "task": examples.Task("own data", ("good", "bad"), (), None, None, None)
+  },
+  "case": {"tokenizer": CASED},
+}
+
+
+@pytest.mark.parametrize("change", OTHER_RECORDS)
+def test_what_changes_the_records_makes_them_again(tmp_path, tokenizer, change):
+  write(tmp_path, tokenizer)
+  arguments = {"tokenizer": tokenizer, **OTHER_RECORDS[change]}
+  with runs.logged() as log:
+    again = write(tmp_path, **arguments)
+  assert "reused" not in log()
+  (tmp_path / "fresh").mkdir()
+  fresh = write(tmp_path / "fresh", **arguments)
+  assert again.num_records == fresh.num_records
+  paths = pathlib.Path(again.paths[0]), pathlib.Path(fresh.paths[0])
+  assert paths[0].read_bytes() == paths[1].read_bytes()
+
+
+def test_records_that_are_damaged_or_without_a_note_are_made_again(
+  tmp_path, tokenizer
+):
+  path = pathlib.Path(write(tmp_path, tokenizer).paths[0])
+  content = path.read_bytes()
+  path.write_bytes(content[:-3])
+  with runs.logged() as log:
+    write(tmp_path, tokenizer)
+  assert "is cut short or damaged" in log()
+  assert path.read_bytes() == content
+  path.write_bytes(b"of another task")
+  (tmp_path / ".train.tf_record.settings.json").unlink()
+  write(tmp_path, tokenizer)
+  assert path.read_bytes() == content
+
+
+def padded_and_cut(tmp_path, tokenizer, batch_size):
+  """Yields each batch twice."""
+  records = write(tmp_path, tokenizer)
+  cut = classification_data.batches_once(records, TASK, LENGTH, batch_size, 500)
+  for batch in cut:
+    missing = LENGTH - batch["input_ids"].shape[1]
+    padded = {
+      name: tf.pad(t, [[0, 0], [0, missing]])
+      if name in ("input_ids", "input_mask", "segment_ids")
+      else t
+      for name, t in batch.items()
+    }
+    yield padded, batch
+
+
+def test_outputs_and_gradients_are_those_of_the_padded_batches(
+  tmp_path, tokenizer
+):
+  config = modeling.BertConfig.from_dict({**CONFIG, "initializer_range": 0.5})
+  model = heads.ClassifierModel(config, 2)
+  widths = set()
+
+  def run(batch):
+    with tf.GradientTape() as tape:
+      logits = model(batch)
+      sums = losses.classifier_loss(logits, batch, "classification")
+      loss = sums["classifier_loss"][0]
+    gradients = tape.gradient(loss, model.trainable_variables)
+    return logits, [tf.convert_to_tensor(g).numpy() for g in gradients]
+
+  for padded, cut in padded_and_cut(tmp_path, tokenizer, 3):
+    widths.add(cut["input_ids"].shape[1])
+    (expected, gradients), (found, cut_gradients) = run(padded), run(cut)
+    np.testing.assert_allclose(found, expected, atol=1e-5)
+    for one, other in zip(cut_gradients, gradients):
+      np.testing.assert_allclose(one, other, atol=1e-5)
+  assert len(widths) > 1
+
+
+def make(folder, output_dir, **changes):
+  """Returns the config of a run on the examples, written to a folder."""
+  lines = [f"{e.text_a.strip()}\t{e.label}" for e in DATA]
+  for name in ("train", "dev"):
+    path = folder / f"{name}.tsv"
+    path.write_text("\n".join(["text\tlabel", *lines]))
+  (folder / "config.json").write_text(json.dumps(CONFIG))
+  shutil.copy(GOLDEN / "tiny" / "vocab.txt", folder / "vocab.txt")
+  return classification.ClassificationConfig(
+    task=OWN,
+    data_dir=str(folder),
+    bert_config_file=str(folder / "config.json"),
+    vocab_file=str(folder / "vocab.txt"),
+    max_seq_length=LENGTH,
+    num_train_epochs=3.0,
+    do_train=True,
+    train=estimator.TrainConfig(
+      output_dir=str(output_dir),
+      train_batch_size=4,
+      learning_rate=1e-2,
+      num_train_steps=1,
+      num_warmup_steps=0,
+      save_checkpoints_steps=11,
+      use_xla=changes.pop("use_xla", False),
+    ),
+    **changes,
+  )
+
+
+@pytest.mark.parametrize("group_by_length", [False, True])
+def test_a_resumed_run_of_cut_batches_is_the_same_to_the_bit(
+  tmp_path, group_by_length
+):
+  changes = {"group_by_length": group_by_length}
+  classification.run(make(tmp_path, tmp_path / "whole", **changes))
+  (tmp_path / "resumed").mkdir()
+  for path in (tmp_path / "whole").glob("*"):
+    if path.is_file():
+      shutil.copy(path, tmp_path / "resumed" / path.name)
+  state = tmp_path / "resumed" / "checkpoint"
+  state.write_text('model_checkpoint_path: "model.ckpt-11"\n')
+  with runs.logged() as log:
+    classification.run(make(tmp_path, tmp_path / "resumed", **changes))
+  assert "at step 11" in log()
+  whole, resumed = (
+    checkpoints.CheckpointReader(str(tmp_path / name / "model.ckpt-33"))
+    for name in ("whole", "resumed")
+  )
+  for name in whole.shapes:
+    np.testing.assert_array_equal(whole.get(name), resumed.get(name), name)
+
+
+@pytest.mark.slow
+def test_xla_trains_on_batches_of_several_widths(tmp_path):
+  config = make(tmp_path, tmp_path / "out", use_xla=True, group_by_length=True)
+  classification.run(config)
+  plain = make(tmp_path, tmp_path / "plain", group_by_length=True)
+  classification.run(plain)
+  xla, other = (
+    checkpoints.CheckpointReader(str(tmp_path / name / "model.ckpt-33"))
+    for name in ("out", "plain")
+  )
+  assert xla.shapes == other.shapes
+  assert np.isfinite(xla.get("output_weights")).all()
+
+
+def test_evaluation_does_not_trace_a_program_for_each_width(tmp_path):
+  traces = []
+
+  def eval_fn(logits, batch):
+    traces.append(batch["input_ids"].shape)
+    return losses.classifier_metrics(logits, batch, "classification")
+
+  runner = estimator.Estimator(
+    lambda: heads.ClassifierModel(modeling.BertConfig.from_dict(CONFIG), 2),
+    lambda logits, b: losses.classifier_loss(logits, b, "classification"),
+    eval_fn,
+    make(tmp_path, tmp_path / "out").train,
+  )
+  records = write(tmp_path, CASED)
+  batches = classification_data.batches_once(records, TASK, LENGTH, 1, 500)
+  assert len({tuple(b["input_ids"].shape) for b in batches}) == 4
+  runner.evaluate(batches)
+  assert len(traces) <= 2

@@ -1,0 +1,575 @@
+"""Fine-tuning in this process: steps, labels, metrics, files, mistakes."""
+
+import dataclasses
+import json
+import pathlib
+import shutil
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from bert_tf import checkpoints
+from bert_tf.tasks.classification import examples, glue, label_map
+from bert_tf.tasks.classification import metrics as classification_results
+from bert_tf.tasks.classification import task as classification
+from bert_tf.training import curves, estimator
+from tests import runs
+
+GOLDEN = pathlib.Path(__file__).resolve().parents[2] / "golden"
+CONFIG = runs.CONFIG
+OWN = examples.own_task("tsv", "classification", "text", None, "label")
+WORDS = {"of": "good", "and": "bad", "the": "good", "in": "bad"}
+
+
+def rows(num_rows):
+  """Returns texts whose label is that of their only word but a filler."""
+  words = list(WORDS)
+  for i in range(num_rows):
+    word = words[i % len(words)]
+    yield f"{word} {'a ' * (i % 3)}{word}", WORDS[word]
+
+
+def write_tsv(path, lines, header="text\tlabel"):
+  path.write_text("\n".join([header, *("\t".join(line) for line in lines)]))
+
+
+@pytest.fixture(scope="module")
+def base(tmp_path_factory):
+  """A folder with own data, config and vocabulary."""
+  folder = tmp_path_factory.mktemp("base")
+  write_tsv(folder / "train.tsv", rows(44))
+  write_tsv(folder / "dev.tsv", rows(11))
+  write_tsv(folder / "test.tsv", [(text,) for text, _ in rows(5)], "text")
+  (folder / "config.json").write_text(json.dumps(CONFIG))
+  shutil.copy(GOLDEN / "tiny" / "vocab.txt", folder / "vocab.txt")
+  return folder
+
+
+def make(folder, output_dir, train=(), **changes):
+  """Returns the config of a run on own data, with changes."""
+  train_config = estimator.TrainConfig(
+    output_dir=str(output_dir),
+    train_batch_size=8,
+    learning_rate=3e-3,
+    num_train_steps=1,
+    num_warmup_steps=0,
+    log_every_steps=1,
+    use_xla=False,
+  )
+  config = classification.ClassificationConfig(
+    task=OWN,
+    data_dir=str(folder),
+    bert_config_file=str(folder / "config.json"),
+    vocab_file=str(folder / "vocab.txt"),
+    max_seq_length=16,
+    num_train_epochs=1.0,
+    train=dataclasses.replace(train_config, **dict(train)),
+  )
+  return dataclasses.replace(config, **changes)
+
+
+def results(output_dir):
+  lines = (output_dir / "eval_results.txt").read_text().splitlines()
+  return {k: float(v) for k, v in (line.split(" = ") for line in lines)}
+
+
+@pytest.fixture(scope="module")
+def trained(base):
+  """The folder of a run that has trained, evaluated and predicted."""
+  output_dir = base / "out"
+  classification.run(
+    make(
+      base,
+      output_dir,
+      do_train=True,
+      do_eval=True,
+      do_predict=True,
+      num_train_epochs=12.3,
+      warmup_proportion=0.25,
+    )
+  )
+  return output_dir
+
+
+def test_a_run_learns_the_labels(trained):
+  losses = curves.read(str(trained))["loss"]
+  assert losses[67] < 0.3 * losses[1]
+  found = results(trained)
+  assert found["eval_accuracy"] == found["macro_f1"] == 1.0
+  predictions = [
+    json.loads(line)
+    for line in (trained / "predictions.jsonl").read_text().splitlines()
+  ]
+  assert [(p["text"], p["label"]) for p in predictions] == list(rows(5))
+
+
+def test_steps_and_warmup_are_the_originals(trained):
+  # 44 examples / 8 x 12.3 epochs = 67.65 steps; a quarter of 67 is 16.75.
+  rates = curves.read(str(trained))["learning_rate"]
+  assert max(rates) == 67
+  assert rates[1] == 0.0
+  assert rates[16] == pytest.approx(3e-3 * 15 / 16, rel=1e-5)
+  assert rates[17] == pytest.approx(3e-3 * (1 - 16 / 67), rel=1e-5)
+  assert (trained / "model.ckpt-67.index").exists()
+
+
+def test_a_run_leaves_these_files(trained):
+  names = {p.name for p in trained.iterdir() if "ckpt" not in p.name}
+  assert {n for n in names if "tfevents" not in n} == {
+    ".eval.tf_record.settings.json",
+    ".predict.tf_record.settings.json",
+    ".train.tf_record.settings.json",
+    "bert_config.json",
+    "checkpoint",
+    "eval",
+    "eval.tf_record",
+    "eval_results.txt",
+    "label_map.json",
+    "predict.tf_record",
+    "predictions.jsonl",
+    "test_results.tsv",
+    "train.tf_record",
+  }
+  assert json.loads((trained / "label_map.json").read_text())["labels"] == [
+    "bad",
+    "good",
+  ]
+
+
+def test_eval_loss_is_the_mean_over_examples_and_loss_over_batches(
+  base, trained
+):
+  # 11 examples in batches of 8 and 3, of an untrained model.
+  output_dir = base / "untrained"
+  classification.run(
+    make(base, output_dir, do_eval=True, **task_of(metrics=("f1",)))
+  )
+  found = results(output_dir)
+  assert list(found) == [
+    "eval_accuracy",
+    "eval_loss",
+    "global_step",
+    "loss",
+    "f1",
+  ]
+  losses = []
+  for size in (1, 11):
+    classification.run(
+      make(base, output_dir, do_eval=True, eval_batch_size=size)
+    )
+    again = results(output_dir)
+    assert again["eval_loss"] == pytest.approx(found["eval_loss"], rel=1e-5)
+    losses.append(again["loss"])
+  assert losses == pytest.approx([found["eval_loss"]] * 2, rel=1e-5)
+  assert found["loss"] != pytest.approx(found["eval_loss"], rel=1e-4)
+
+
+def test_prediction_alone_takes_the_labels_of_the_run(base, trained, tmp_path):
+  shutil.copytree(trained, tmp_path / "out")
+  for name in ("config.json", "vocab.txt", "test.tsv"):
+    shutil.copy(base / name, tmp_path / name)
+  expected = (tmp_path / "out" / "test_results.tsv").read_text()
+  (tmp_path / "out" / "test_results.tsv").unlink()
+  classification.run(make(tmp_path, tmp_path / "out", do_predict=True))
+  assert (tmp_path / "out" / "test_results.tsv").read_text() == expected
+
+
+def test_training_keeps_the_best_by_the_tasks_metric(base, tmp_path):
+  changes = {"do_train": True, "num_train_epochs": 3.0}
+  plan = {"eval_every_steps": 5}
+  classification.run(make(base, tmp_path / "without", **changes))
+  classification.run(make(base, tmp_path / "out", train=plan, **changes))
+  assert not (tmp_path / "out" / "eval_results.txt").exists()  # No do_eval.
+  one, other = (
+    checkpoints.CheckpointReader(str(tmp_path / name / "model.ckpt-16"))
+    for name in ("without", "out")
+  )
+  for name in one.shapes:
+    np.testing.assert_array_equal(one.get(name), other.get(name))
+  curve = curves.read(str(tmp_path / "out" / "eval"))["macro_f1"]
+  assert list(curve) == [5, 10, 15, 16]
+  best = tmp_path / "out" / "best"
+  step = max(curve, key=curve.get)
+  assert (best / f"model.ckpt-{step}.index").exists()
+  classification.run(make(base, best, do_eval=True))
+  assert results(best)["macro_f1"] == pytest.approx(curve[step])
+  assert results(best)["global_step"] == step
+
+
+def test_a_run_that_stops_early_evaluates_and_predicts(base, tmp_path):
+  plan = {
+    "eval_every_steps": 1,
+    "best_metric": "eval_accuracy",
+    "early_stopping_patience": 2,
+    "learning_rate": 0.0,
+  }
+  parts = {"do_train": True, "do_eval": True, "do_predict": True}
+  classification.run(make(base, tmp_path, train=plan, **parts))
+  assert results(tmp_path)["global_step"] == 3
+  assert (tmp_path / "test_results.tsv").exists()
+
+
+def test_frozen_layers_stay_and_are_saved_without_slots(base, tmp_path):
+  changes = with_config(tmp_path, num_hidden_layers=2)
+  plan = {"freeze_layers": 1}
+  classification.run(
+    make(base, tmp_path / "out", train=plan, do_train=True, **changes)
+  )
+  before, after = (
+    checkpoints.CheckpointReader(str(tmp_path / "out" / f"model.ckpt-{step}"))
+    for step in (0, 5)
+  )
+  moved = {
+    name
+    for name in after.shapes
+    if not np.array_equal(before.get(name), after.get(name))
+  }
+  frozen = ("bert/embeddings/", "bert/encoder/layer_0/")
+  names = [name for name in after.shapes if name.startswith(frozen)]
+  assert len(names) == 5 + 16  # Embeddings and one layer; no slots.
+  assert not moved & set(names)
+  for name in (
+    "bert/encoder/layer_1/attention/self/query/kernel",
+    "bert/pooler/dense/kernel",
+    "output_weights",
+    "output_weights/adam_v",
+  ):
+    assert name in moved
+
+
+def test_freezing_0_layers_freezes_the_embeddings_alone(base, tmp_path):
+  plan = {"freeze_layers": 0}
+  classification.run(make(base, tmp_path, train=plan, do_train=True))
+  shapes = checkpoints.CheckpointReader(str(tmp_path / "model.ckpt-5")).shapes
+  assert "bert/embeddings/word_embeddings" in shapes
+  assert "bert/embeddings/word_embeddings/adam_m" not in shapes
+  assert "bert/encoder/layer_0/output/dense/bias/adam_m" in shapes
+
+
+def test_results_of_untrained_values_are_warned_of(base, trained, tmp_path):
+  start = str(tmp_path / "pretrained.ckpt")
+  reader = checkpoints.CheckpointReader(str(trained / "model.ckpt-67"))
+  names = [n for n in reader.shapes if n.startswith("bert/")]
+  checkpoints.write(start, {name: reader.get(name) for name in names})
+  warned = {}
+  for name, path in {
+    "random": None,
+    "no head": start,
+    "trained": str(trained / "model.ckpt-67"),
+  }.items():
+    with runs.logged() as lines:
+      classification.run(
+        make(
+          base,
+          tmp_path / name,
+          train={"init_checkpoint": path},
+          do_eval=True,
+          **task_of(labels=("bad", "good")),
+        )
+      )
+    warned[name] = [x for x in lines().splitlines() if "Untrained: " in x]
+  assert warned["trained"] == []
+  assert len(warned["random"]) == len(warned["no head"]) == 1
+  assert warned["random"][0].startswith("Untrained: the whole model; ")
+  assert warned["no head"][0] == (
+    "Untrained: output_weights, output_bias; results are those of random "
+    "values. Train with --do_train, or start from a checkpoint that has been "
+    "trained."
+  )
+
+
+def test_a_finished_run_trains_no_further(base, trained):
+  before = checkpoints.latest(str(trained))
+  classification.run(make(base, trained, do_train=True, num_train_epochs=12.3))
+  assert checkpoints.latest(str(trained)) == before
+
+
+def test_several_labels_are_each_a_choice(base, tmp_path):
+  both = [
+    ("of of", "x"),
+    ("and and", "y"),
+    ("of and", "x|y"),
+    ("the the", ""),
+  ]
+  write_tsv(tmp_path / "train.tsv", both * 10)
+  write_tsv(tmp_path / "dev.tsv", both)
+  write_tsv(tmp_path / "test.tsv", [(text,) for text, _ in both], "text")
+  task = examples.own_task("tsv", "multilabel", "text", None, "label")
+  classification.run(
+    make(
+      base,
+      tmp_path / "out",
+      task=task,
+      data_dir=str(tmp_path),
+      do_train=True,
+      do_eval=True,
+      do_predict=True,
+      num_train_epochs=40.0,
+      train={"learning_rate": 5e-3},
+    )
+  )
+  found = results(tmp_path / "out")
+  assert found["eval_accuracy"] == found["micro_f1"] == 1.0
+  lines = (tmp_path / "out" / "predictions.jsonl").read_text().splitlines()
+  labels = [json.loads(line)["label"] for line in lines]
+  assert labels == [["x"], ["y"], ["x", "y"], []]
+
+
+def test_a_regression_learns_numbers(base, tmp_path):
+  numbers = [("of a", "1.5"), ("and a", "-0.5"), ("the a", "0.5")]
+  write_tsv(tmp_path / "train.tsv", numbers * 10)
+  write_tsv(tmp_path / "dev.tsv", numbers)
+  task = examples.own_task("tsv", "regression", "text", None, "label")
+  classification.run(
+    make(
+      base,
+      tmp_path / "out",
+      task=task,
+      data_dir=str(tmp_path),
+      do_train=True,
+      do_eval=True,
+      num_train_epochs=60.0,
+    )
+  )
+  found = results(tmp_path / "out")
+  assert list(found) == [
+    "eval_loss",
+    "global_step",
+    "loss",
+    "pearson",
+    "spearman",
+  ]
+  assert found["eval_loss"] < 0.1
+  assert found["pearson"] > 0.9
+  assert found["spearman"] == 1.0
+
+
+def metrics_of(name, label_ids, probabilities):
+  return classification_results.official_metrics(
+    glue.get_task(name), np.array(label_ids), np.array(probabilities)
+  )
+
+
+def test_official_metrics_are_those_of_a_hand_count():
+  # 3 true and 2 false positives, 1 false and 2 true negatives.
+  labels = [[1], [1], [1], [0], [0], [1], [0], [0]]
+  chances = [0.9, 0.8, 0.6, 0.7, 0.9, 0.2, 0.4, 0.3]
+  probabilities = [[1 - p, p] for p in chances]
+  f1 = metrics_of("mrpc", labels, probabilities)
+  assert f1 == {"f1": pytest.approx(2 * 3 / (2 * 3 + 2 + 1))}
+  cola = metrics_of("cola", labels, probabilities)
+  assert cola == {
+    "matthews_correlation": pytest.approx(
+      (3 * 2 - 2 * 1) / np.sqrt((3 + 2) * (3 + 1) * (2 + 2) * (2 + 1))
+    )
+  }
+
+
+def test_correlations_are_those_of_the_numbers_and_of_their_ranks():
+  labels = np.array([0.0, 1.0, 2.0, 5.0])
+  predicted = np.array([0.1, 3.0, 2.0, 2.5])
+  found = metrics_of("sts-b", labels[:, None], predicted[:, None])
+  ranks = np.array([0, 1, 2, 3]), np.array([0, 3, 1, 2])
+  assert found["pearson"] == pytest.approx(np.corrcoef(labels, predicted)[0, 1])
+  assert found["spearman"] == pytest.approx(np.corrcoef(*ranks)[0, 1])
+
+
+def test_predictions_of_a_pair_have_id_texts_label_and_probabilities(tmp_path):
+  found = [
+    examples.InputExample("test-0", "é one", "two"),
+    examples.InputExample("test-1", "three", "four"),
+  ]
+  probabilities = np.array([[0.25, 0.75], [0.6, 0.4]], np.float32)
+  classification_results.write_predictions(
+    str(tmp_path), glue.get_task("rte"), found, probabilities
+  )
+  assert (tmp_path / "test_results.tsv").read_text() == "0.25\t0.75\n0.6\t0.4\n"
+  assert (tmp_path / "RTE.tsv").read_text() == (
+    "index\tprediction\n0\tnot_entailment\n1\tentailment\n"
+  )
+  first = (tmp_path / "predictions.jsonl").read_text().splitlines()[0]
+  assert first == (
+    '{"id": "test-0", "text": "é one", "text_b": "two", '
+    '"label": "not_entailment", '
+    '"probabilities": {"entailment": 0.25, "not_entailment": 0.75}}'
+  )
+  assert len(list(tmp_path.iterdir())) == 3
+
+
+def test_submitted_scores_stay_between_0_and_5(tmp_path):
+  found = [examples.InputExample(str(i), "a", "b") for i in range(3)]
+  scores = np.array([[-0.5], [2.34567], [5.5]], np.float32)
+  classification_results.write_predictions(
+    str(tmp_path), glue.get_task("sts-b"), found, scores
+  )
+  assert (tmp_path / "STS-B.tsv").read_text() == (
+    "index\tprediction\n0\t0.000\n1\t2.346\n2\t5.000\n"
+  )
+  assert (tmp_path / "test_results.tsv").read_text().split() == [
+    "-0.5",
+    "2.34567",
+    "5.5",
+  ]
+
+
+def with_rows(folder, name, lines):
+  """Copies own data with another file and returns what names the folder."""
+  shutil.copytree(folder, folder.parent / "other", dirs_exist_ok=True)
+  write_tsv(folder.parent / "other" / name, lines)
+  return {"data_dir": str(folder.parent / "other")}
+
+
+def with_config(folder, **changes):
+  path = folder / "other.json"
+  path.write_text(json.dumps({**CONFIG, **changes}))
+  return {"bert_config_file": str(path)}
+
+
+def task_of(**changes):
+  return {"task": dataclasses.replace(OWN, **changes)}
+
+
+TINY = GOLDEN / "tiny_classifier"
+
+# What a user does wrong, from the folder of own data to changes of a run that
+# trains, evaluates and predicts; and what must be said.
+MISTAKES = {
+  "nothing to do": (
+    lambda f: {"do_train": False, "do_eval": False, "do_predict": False},
+    "nothing to do: set --do_train, --do_eval or --do_predict",
+  ),
+  "a folder without the files": (
+    lambda f: {"task": glue.get_task("mnli")},
+    "has no dev_matched.tsv, no test_matched.tsv; set --data_dir",
+  ),
+  "a header of another task": (
+    lambda f: {"task": glue.get_task("rte")},
+    "train.tsv:1: no header of RTE",
+  ),
+  "a part that the task does not have": (
+    lambda f: {"task": glue.get_task("xnli")},
+    "XNLI has no test file; leave out --do_predict",
+  ),
+  "a label of the dev file that was not trained": (
+    lambda f: with_rows(f, "dev.tsv", [("of", "good"), ("a", "fair")]),
+    "dev.tsv:3: label 'fair' is none of the task's: bad, good",
+  ),
+  "an empty text": (
+    lambda f: with_rows(f, "dev.tsv", [("of", "good"), ("", "bad")]),
+    "dev.tsv:3: column text is no text, but ''",
+  ),
+  "a bad row to predict, though bad rows are skipped": (
+    lambda f: {**with_rows(f, "test.tsv", [("", "")]), "skip_bad_rows": True},
+    "test.tsv:2: column text is no text",
+  ),
+  "one label only": (
+    lambda f: with_rows(f, "train.tsv", [("of", "good")] * 9),
+    "train.tsv has 1 labels (good), at least 2 are needed",
+  ),
+  "longer than the positions": (
+    lambda f: {"max_seq_length": 33},
+    "max_seq_length 33 exceeds max_position_embeddings 32",
+  ),
+  "a vocabulary of another size": (
+    lambda f: with_config(f, vocab_size=501),
+    "vocab.txt has 500 word pieces, but vocab_size of",
+  ),
+  "fewer examples than a batch": (
+    lambda f: {"train": {"train_batch_size": 45}},
+    "44 training examples are fewer than one batch of 45; lower",
+  ),
+  "less than one step": (
+    lambda f: {"num_train_epochs": 0.1},
+    "num_train_epochs 0.1 of 44 training examples is less than one batch of 8",
+  ),
+  "a head of other labels": (
+    lambda f: {
+      "train": {"init_checkpoint": str(TINY / "bert_model.ckpt")},
+      "bert_config_file": str(TINY / "bert_config.json"),
+    },
+    "bert_model.ckpt has a head of 3 labels, this task needs 2",
+  ),
+  "a metric that the task does not have": (
+    lambda f: {"train": {"best_metric": "pearson"}},
+    "best_metric 'pearson' is no result of own data; use macro_f1, eval_acc",
+  ),
+  "more frozen layers than there are": (
+    lambda f: {"train": {"freeze_layers": 2}},
+    "freeze_layers 2 exceeds num_hidden_layers 1 of",
+  ),
+  "no checkpoint": (
+    lambda f: {"train": {"init_checkpoint": "none"}},
+    "no checkpoint none",
+  ),
+  "a case that contradicts the checkpoint": (
+    lambda f: {
+      "train": {"init_checkpoint": "cased_L-12_H-768_A-12/bert_model.ckpt"}
+    },
+    "was trained on cased text",
+  ),
+}
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_a_mistake_is_one_clear_line_before_anything_is_written(
+  base, tmp_path, mistake
+):
+  changes, expected = MISTAKES[mistake]
+  folder = tmp_path / "data"
+  shutil.copytree(base, folder, ignore=shutil.ignore_patterns("out*"))
+  parts = {"do_train": True, "do_eval": True, "do_predict": True}
+  config = make(folder, tmp_path / "run", **{**parts, **changes(folder)})
+  runs.assert_refused(classification.run, config, expected)
+
+
+OTHER_RUNS = {
+  "another task": (
+    lambda f: task_of(name="RTE", labels=("bad", "good")),
+    'holds another task\'s run: its label_map.json is {"task_name": "own data"',
+  ),
+  "other labels": (lambda f: task_of(labels=("x", "y")), "choose another"),
+  "another config": (
+    lambda f: with_config(f, hidden_size=32),
+    "holds a run of another config: hidden_size is 16 there and 32 here",
+  ),
+}
+
+
+@pytest.mark.parametrize("other", OTHER_RUNS)
+def test_another_tasks_run_is_refused_and_left_as_it_is(base, trained, other):
+  changes, expected = OTHER_RUNS[other]
+  before = {p: p.stat().st_mtime_ns for p in trained.rglob("*")}
+  with pytest.raises(ValueError) as error:
+    classification.run(make(base, trained, do_predict=True, **changes(base)))
+  assert expected in str(error.value)
+  assert {p: p.stat().st_mtime_ns for p in trained.rglob("*")} == before
+
+
+def test_a_run_without_a_classifier_is_refused_and_left_as_it_is(
+  base, tmp_path
+):
+  checkpoints.save(
+    str(tmp_path),
+    {"global_step": tf.constant(7, tf.int64), "cls/squad/output_bias": [0.0]},
+    keep_checkpoint_max=5,
+  )
+  (tmp_path / "train.tf_record").write_bytes(b"of the other task")
+  names = {p.name for p in tmp_path.iterdir()}
+  with pytest.raises(ValueError, match="model.ckpt-7 has no output_weights"):
+    classification.run(make(base, tmp_path, do_train=True))
+  assert {p.name for p in tmp_path.iterdir()} == names
+  assert (tmp_path / "train.tf_record").read_bytes() == b"of the other task"
+
+
+def test_labels_that_nothing_tells_are_asked_for(base, tmp_path):
+  for name in ("config.json", "vocab.txt", "test.tsv"):
+    shutil.copy(base / name, tmp_path / name)
+  with pytest.raises(ValueError, match="the labels are not known: .* copy the"):
+    classification.run(make(tmp_path, tmp_path / "out", do_predict=True))
+
+
+def test_a_file_that_is_no_label_map_is_named(tmp_path):
+  (tmp_path / "label_map.json").write_text("[]")
+  with pytest.raises(ValueError, match="label_map.json is no label map"):
+    label_map.check(str(tmp_path), glue.get_task("rte"))

@@ -1,0 +1,198 @@
+"""Files in the columns of CoNLL: sentences, documents, schemes, faults."""
+
+import gzip
+
+import pytest
+
+from bert_tf.tasks.ner import examples as ner_data
+from tests import runs
+
+# The shared task's own numbers (Tjong Kim Sang and De Meulder 2003, tables 1
+# and 2): sentences as blank lines count them, that is with one for each
+# -DOCSTART-; documents; words without these; entities.
+CONLL_2003 = {
+  "train": (14987, 946, 203621, 7140, 3438, 6321, 6600),
+  "testa": (3466, 216, 51362, 1837, 922, 1341, 1842),
+  "testb": (3684, 231, 46435, 1668, 702, 1661, 1617),
+}
+IOB2_NAMES = {"train": "train", "testa": "dev", "testb": "test"}
+
+
+def read(tmp_path, text, **settings):
+  path = tmp_path / "x.txt"
+  path.write_bytes(text.encode())
+  return ner_data.read_sentences(str(path), ner_data.FileFormat(**settings))
+
+
+def test_words_and_tags_are_the_first_and_the_last_column(tmp_path):
+  text = "EU NNP I-NP B-ORG\nrejects\tVBZ \t I-VP O \r\n\n\nPeter X X B-PER"
+  one, two = read(tmp_path, text)
+  assert (one.words, one.tags) == (("EU", "rejects"), ("B-ORG", "O"))
+  assert (two.words, two.tags) == (("Peter",), ("B-PER",))
+  assert (one.line, two.line) == (1, 5)
+
+
+def test_columns_can_be_chosen(tmp_path):
+  text = "1\tSchartau\tB-PER\tO\n2\tsagte\tO\tO\n"
+  (sentence,) = read(tmp_path, text, word_column=1, tag_column=-2)
+  assert sentence.words == ("Schartau", "sagte")
+  assert sentence.tags == ("B-PER", "O")
+
+
+def test_words_alone_have_no_tags(tmp_path):
+  (sentence,) = read(tmp_path, "O\nPeter\n")
+  assert (sentence.words, sentence.tags) == (("O", "Peter"), None)
+
+
+def test_document_starts_end_sentences_and_are_counted(tmp_path):
+  text = (
+    "-DOCSTART- -X- O O\n\na x O\n-DOCSTART-\nb x O\n\nc x O\n\n"
+    "-DOCSTART- -X-\n\nd x O\n"
+  )
+  found = [(s.words, s.document, s.line) for s in read(tmp_path, text)]
+  assert found == [
+    (("a",), 1, 3),
+    (("b",), 2, 5),
+    (("c",), 2, 7),
+    (("d",), 3, 11),
+  ]
+
+
+def test_only_blanks_and_tabs_part_columns(tmp_path):
+  (sentence,) = read(tmp_path, "10\u00a0000 O\na\u2028b O\n\u3000 O\n")
+  assert sentence.words == ("10\u00a0000", "a\u2028b", "\u3000")
+
+
+def test_a_byte_order_mark_is_no_part_of_the_first_word(tmp_path):
+  (sentence,) = read(tmp_path, "\ufeffEU O\n")
+  assert sentence.words == ("EU",)
+
+
+def test_gzip_is_read_by_its_name(tmp_path):
+  path = tmp_path / "x.txt.gz"
+  path.write_bytes(gzip.compress(b"EU B-ORG\n"))
+  (sentence,) = ner_data.read_sentences(str(path), ner_data.FileFormat())
+  assert sentence.tags == ("B-ORG",)
+
+
+# IOB1, or IOB2, and what is read of it.
+CONVERSIONS = [
+  ("O I-PER I-PER O", "O B-PER I-PER O"),
+  ("I-PER B-PER I-PER", "B-PER B-PER I-PER"),
+  ("I-PER I-LOC I-LOC", "B-PER B-LOC I-LOC"),
+  ("I-PER O I-PER", "B-PER O B-PER"),
+  ("B-PER I-PER B-PER", "B-PER I-PER B-PER"),
+  ("I-A-B I-A-B I-A", "B-A-B I-A-B B-A"),
+  ("O I I O I B", "O B I O B B"),
+]
+
+
+@pytest.mark.parametrize("tags, expected", CONVERSIONS)
+def test_both_schemes_become_iob2(tags, expected):
+  assert ner_data.to_iob2(tags.split()) == tuple(expected.split())
+
+
+def test_a_sentence_begins_outside(tmp_path):
+  text = "a I-PER\n\nb I-PER\n"
+  assert [s.tags for s in read(tmp_path, text)] == [("B-PER",), ("B-PER",)]
+
+
+def test_iob2_refuses_an_i_that_begins_an_entity(tmp_path):
+  text = "a B-PER\nb I-PER\n\nc B-PER\nd I-LOC\ne O\nf I-LOC\n"
+  with pytest.raises(ValueError) as error:
+    read(tmp_path, text, tag_scheme="iob2")
+  assert "x.txt:5: I-LOC after B-PER, but in IOB2 an entity begins with B-" in (
+    str(error.value)
+  )
+  assert "Lines like it: 2" in str(error.value)
+  assert read(tmp_path, "a B-X\nb I-X\nc B-X\n", tag_scheme="iob2")
+
+
+def test_an_i_that_begins_an_entity_is_pointed_out_in_an_iob2_file(tmp_path):
+  with runs.logged() as log:
+    read(tmp_path, "a B-PER\nb I-PER\nc O\nd I-LOC\ne B-PER\n")
+  assert "x.txt:4: I-LOC after O: an entity begins with I-, though 2" in log()
+  for text in ("a B-PER\nb I-PER\n", "a I-PER\nb B-PER\nc O\nd I-PER\n"):
+    with runs.logged() as log:
+      read(tmp_path, text)
+    assert not log()
+
+
+def test_labels_are_both_tags_of_every_type_in_order(tmp_path):
+  sentences = read(tmp_path, "a I-PER\nb O\nc B-LOC\nd O\n")
+  labels = ner_data.infer_labels(sentences)
+  assert labels == ("O", "B-LOC", "I-LOC", "B-PER", "I-PER")
+  assert ner_data.entity_types(labels) == ["LOC", "PER"]
+  labels = ner_data.infer_labels(read(tmp_path, "a B\nb O\n"))
+  assert labels == ("O", "B", "I")
+  assert ner_data.entity_types(labels) == []
+
+
+# A file and what is said of it.
+FAULTS = {
+  "fewer columns": ("a X O\nb X O\n\nc O\n", "x.txt:4: 2 columns, but line 1"),
+  "more columns": ("-DOCSTART-\n\na O\nb c O\n", "x.txt:4: 3 columns, but lin"),
+  "no tag": ("a O\nb NNP\n", "x.txt:2: 'NNP' is no tag; tags are O, B-TYPE"),
+  "other scheme": ("a S-PER\n", "x.txt:1: 'S-PER' is no tag"),
+  "no type": ("a B-\n", "x.txt:1: 'B-' is no tag"),
+  "no dash": ("a BPER\n", "x.txt:1: 'BPER' is no tag"),
+  "empty": ("", "x.txt holds no words"),
+  "no words": ("-DOCSTART- O\n\n \n", "x.txt holds no words"),
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_fault_is_named_with_file_and_line(tmp_path, fault):
+  text, expected = FAULTS[fault]
+  with pytest.raises(ValueError) as error:
+    read(tmp_path, text)
+  assert expected in str(error.value)
+
+
+def test_a_column_that_is_not_there_is_named(tmp_path):
+  with pytest.raises(ValueError, match="x.txt:1: 2 columns.*no tag_column 3"):
+    read(tmp_path, "a O\n", tag_column=3)
+  with pytest.raises(ValueError, match="no word_column -3; set --word_column"):
+    read(tmp_path, "a O\n", word_column=-3)
+
+
+def test_bytes_that_are_no_text_are_named(tmp_path):
+  path = tmp_path / "x.txt"
+  path.write_bytes(b"a O\n\xff O\n")
+  with pytest.raises(ValueError, match=r"x.txt:2: not UTF-8"):
+    ner_data.read_sentences(str(path), ner_data.FileFormat())
+
+
+def test_a_tag_that_is_no_label_is_named_with_the_labels(tmp_path):
+  sentences = read(tmp_path, "a O\n\nb O\nc I-ORG\n")
+  labels = ("O", "B-ORG", "I-ORG")
+  ner_data.check_labels("x.txt", sentences, labels)
+  with pytest.raises(ValueError) as error:
+    ner_data.check_labels("x.txt", sentences, ("O", "B-PER", "I-PER"))
+  assert str(error.value) == (
+    "x.txt:4: the model knows no tag 'B-ORG'; its labels, of the training "
+    "file, are O, B-PER, I-PER."
+  )
+
+
+@pytest.mark.parametrize("name", CONLL_2003)
+def test_conll_2003_has_its_published_numbers(unpacked, name):
+  folder = unpacked("conll2003")
+  path = folder / "iob1_docstart" / f"eng.{name}"
+  with runs.logged() as log:
+    found = ner_data.read_sentences(str(path), ner_data.FileFormat())
+  assert not log()
+  tags = [tag for sentence in found for tag in sentence.tags]
+  documents = found[-1].document
+  entities = (tags.count(f"B-{t}") for t in ("LOC", "MISC", "ORG", "PER"))
+  numbers = (len(found) + documents, documents, len(tags), *entities)
+  assert numbers == CONLL_2003[name]
+  # Somebody else's conversion, without documents.
+  path = folder / "iob2" / f"{IOB2_NAMES[name]}.txt"
+  other = ner_data.read_sentences(
+    str(path), ner_data.FileFormat(tag_scheme="iob2")
+  )
+  assert [(s.words, s.tags) for s in other] == [
+    (s.words, s.tags) for s in found
+  ]
+  assert {s.document for s in other} == {0}

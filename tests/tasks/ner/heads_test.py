@@ -1,0 +1,72 @@
+"""The head that labels word pieces, and its losses, against NumPy."""
+
+import pathlib
+
+import numpy as np
+import tensorflow as tf
+from scipy import special
+
+from bert_tf import checkpoints, heads, losses, modeling
+
+TINY = pathlib.Path(__file__).resolve().parents[2] / "golden" / "tiny"
+
+
+def test_logits_are_a_linear_function_of_the_originals_last_layer():
+  recorded = dict(np.load(TINY / "forward.npz"))
+  config = modeling.BertConfig.from_json_file(str(TINY / "bert_config.json"))
+  model = heads.TokenModel(config, num_labels=5)
+  missing = checkpoints.init_from_checkpoint(
+    model, str(TINY / "bert_model.ckpt")
+  )
+  assert missing == ["output_weights", "output_bias"]
+  rng = np.random.default_rng(0)
+  weights = rng.normal(size=(5, 32)).astype(np.float32)
+  bias = rng.normal(size=5).astype(np.float32)
+  model.output_weights.assign(weights)
+  model.output_bias.assign(bias)
+  names = ("input_ids", "input_mask", "segment_ids")
+  logits = model({name: tf.constant(recorded[f"in/{name}"]) for name in names})
+  expected = recorded["out/sequence_output"] @ weights.T + bias
+  assert expected.shape == (8, 32, 5)
+  # A float32 forward pass of two layers.
+  np.testing.assert_allclose(logits, expected, atol=2e-5)
+
+
+def test_dropout_drops_a_tenth_of_every_position():
+  config = modeling.BertConfig(
+    50,
+    64,
+    1,
+    1,
+    16,
+    hidden_dropout_prob=0.0,
+    attention_probs_dropout_prob=0.0,
+    max_position_embeddings=64,
+  )
+  model = heads.TokenModel(config, num_labels=64)
+  # With the identity for a head, the logits are the dropped-out input.
+  model.output_weights.assign(np.eye(64))
+  ids = {"input_ids": tf.ones((16, 64), tf.int32)}
+  sequence = model(ids).numpy()
+  dropped = model(ids, training=True).numpy()
+  # 65,536 draws: five standard deviations are 0.006.
+  assert abs((dropped == 0.0).mean() - 0.1) < 0.006
+  kept = dropped != 0.0
+  np.testing.assert_allclose(dropped[kept], sequence[kept] / 0.9, rtol=1e-5)
+
+
+def test_loss_and_accuracy_are_of_the_labelled_positions():
+  rng = np.random.default_rng(1)
+  logits = rng.normal(size=(2, 4, 3)).astype(np.float32)
+  labels = rng.integers(3, size=(2, 4))
+  mask = np.array([[0, 1, 1, 0], [0, 1, 0, 0]])
+  features = {"label_ids": tf.constant(labels), "label_mask": mask}
+  picked = [(b, f) for b in range(2) for f in range(4) if mask[b, f]]
+  expected = [-special.log_softmax(logits[i])[labels[i]] for i in picked]
+  hits = [logits[i].argmax() == labels[i] for i in picked]
+  found = losses.token_metrics(tf.constant(logits), features)
+  assert set(found) == {"token_loss", "accuracy"}
+  total, weight = losses.token_loss(tf.constant(logits), features)["token_loss"]
+  np.testing.assert_allclose([total, weight], [sum(expected), 3], rtol=1e-5)
+  np.testing.assert_allclose(found["token_loss"], [total, weight])
+  np.testing.assert_allclose(found["accuracy"], [sum(hits), 3])

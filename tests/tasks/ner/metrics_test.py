@@ -1,0 +1,122 @@
+"""Scores of entities by hand, and the files that conlleval reads."""
+
+import sys
+
+import pytest
+
+from bert_tf.tasks.ner import examples as ner_data
+from bert_tf.tasks.ner import metrics as ner_results
+
+LABELS = ("O", "B-LOC", "I-LOC", "B-PER", "I-PER")
+
+
+def sentence(text, tags, document=0):
+  tags = tuple(tags.split()) if tags else None
+  return ner_data.Sentence(tuple(text.split()), tags, 1, document)
+
+
+def scores(pairs, labels=LABELS):
+  """Scores of pairs of gold and predicted tags."""
+  gold = [sentence("w " * len(tags.split()), tags) for tags, _ in pairs]
+  predicted = [tags.split() for _, tags in pairs]
+  return ner_results.scores(gold, predicted, labels)
+
+
+def test_an_entity_is_right_with_its_borders_and_type_alone():
+  found = scores(
+    [
+      # A whole one, one cut short, one of another type.
+      ("B-PER I-PER O B-PER I-PER", "B-PER I-PER O B-PER O"),
+      ("B-LOC O O O", "B-PER O B-LOC O"),
+      ("B-LOC I-LOC", "B-LOC I-LOC"),
+    ]
+  )
+  # PER: 1 right of 3 predicted and 2 true; LOC: 1 of 2 and 2.
+  assert found == pytest.approx(
+    {
+      "precision": 2 / 5,
+      "recall": 2 / 4,
+      "f1": 4 / 9,
+      "PER_precision": 1 / 3,
+      "PER_recall": 1 / 2,
+      "PER_f1": 2 / 5,
+      "LOC_precision": 1 / 2,
+      "LOC_recall": 1 / 2,
+      "LOC_f1": 1 / 2,
+    }
+  )
+
+
+# Gold, predicted and how many entities are right, predicted and true, as
+# conlleval counts them: an I- that goes on with nothing begins an entity.
+CONLLEVAL = [
+  ("B-PER I-PER", "I-PER I-PER", (1, 1, 1)),
+  ("B-PER B-PER", "B-PER I-PER", (0, 1, 2)),
+  ("B-PER I-LOC", "B-PER B-LOC", (2, 2, 2)),
+  ("B-PER O B-PER", "B-PER I-PER I-PER", (0, 1, 2)),
+]
+
+
+@pytest.mark.parametrize("gold, predicted, counts", CONLLEVAL)
+def test_entities_are_counted_as_conlleval_counts(gold, predicted, counts):
+  right, num_predicted, num_true = counts
+  found = scores([(gold, predicted)])
+  assert found["precision"] == pytest.approx(right / num_predicted)
+  assert found["recall"] == pytest.approx(right / num_true)
+
+
+def test_an_entity_ends_with_its_sentence():
+  found = scores([("B-PER", "B-PER"), ("B-PER", "I-PER")])
+  assert found["f1"] == 1.0
+
+
+def test_what_cannot_be_divided_is_0():
+  assert set(scores([("O O", "O O")]).values()) == {0.0}
+  found = scores([("O B-PER", "O O")])
+  assert set(found) == {*scores([("O", "O")])}
+  assert set(found.values()) == {0.0}
+
+
+def test_bare_tags_are_scored_together_alone():
+  labels = ("O", "B", "I")
+  assert ner_results.result_names(labels) == ["f1", "precision", "recall"]
+  found = scores([("B I O B", "B I O O")], labels)
+  assert found == pytest.approx({"f1": 2 / 3, "precision": 1, "recall": 1 / 2})
+
+
+def test_accuracy_is_of_words():
+  gold = [sentence("a b c", "O B-PER I-PER"), sentence("d", "O")]
+  predicted = [["O", "B-PER", "O"], ["O"]]
+  assert ner_results.accuracy(gold, predicted) == 3 / 4
+
+
+def test_without_seqeval_the_error_says_how_to_get_it(monkeypatch):
+  monkeypatch.setitem(sys.modules, "seqeval.metrics", None)
+  with pytest.raises(ImportError, match=r"pip install 'bert_tf\[ner\]'"):
+    ner_results.import_seqeval()
+
+
+def test_predictions_are_in_the_columns_of_conlleval(tmp_path):
+  path = str(tmp_path / "x.txt")
+  found = [
+    sentence("EU rejects", "B-ORG O", document=1),
+    sentence("Peter", "B-PER", document=1),
+    sentence("e x", "O O", document=3),
+  ]
+  predicted = [["B-ORG", "I-ORG"], ["O"], ["O", "O"]]
+  ner_results.write_predictions(path, found, predicted)
+  assert (tmp_path / "x.txt").read_text() == (
+    "-DOCSTART- O O\n\n"
+    "EU B-ORG B-ORG\nrejects O I-ORG\n\n"
+    "Peter B-PER O\n\n"
+    "-DOCSTART- O O\n\n-DOCSTART- O O\n\n"
+    "e O O\nx O O\n\n"
+  )
+  assert [p.name for p in tmp_path.iterdir()] == ["x.txt"]
+
+
+def test_predictions_without_gold_have_two_columns(tmp_path):
+  path = str(tmp_path / "x.txt")
+  found = [sentence("EU", None, document=1)]
+  ner_results.write_predictions(path, found, [["B-ORG"]])
+  assert (tmp_path / "x.txt").read_text() == "-DOCSTART- O\n\nEU B-ORG\n\n"

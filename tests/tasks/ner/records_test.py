@@ -1,0 +1,240 @@
+"""Windows of sentences: what is labelled where, and what stands around it."""
+
+import itertools
+import pathlib
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from bert_tf import tokenization
+from bert_tf.data import input_pipeline
+from bert_tf.tasks.ner import examples as ner_data
+from bert_tf.tasks.ner import records as ner_features
+from tests import runs
+
+VOCAB = "[PAD] [UNK] [CLS] [SEP] [MASK] a b c d e f g h i j k ##x ##y -".split()
+LABELS = ("O", "B-P", "I-P")
+
+
+@pytest.fixture(scope="module")
+def tokenizer(tmp_path_factory):
+  path = tmp_path_factory.mktemp("vocab") / "vocab.txt"
+  path.write_text("\n".join(VOCAB))
+  return tokenization.FullTokenizer(str(path))
+
+
+def sentences(*texts, document=1):
+  """Sentences without entities, of as many lines as words."""
+  found, line = [], 1
+  for text in texts:
+    words = tuple(text.split())
+    tags = ("O",) * len(words)
+    found.append(ner_data.Sentence(words, tags, line, document))
+    line += len(words) + 1
+  return found
+
+
+def shown(tokenizer, found, length, document_context=False):
+  """Windows as text, with a star before each labelled word piece."""
+  windower = ner_features.Windower(tokenizer, length, document_context)
+  lines = []
+  for window in windower.windows("x.txt", found):
+    tokens = tokenizer.convert_ids_to_tokens(window.input_ids)
+    for position in window.first_pieces:
+      tokens[position] = "*" + tokens[position]
+    lines.append(" ".join(tokens))
+  return lines
+
+
+def test_the_first_piece_of_each_word_is_labelled(tokenizer):
+  (window,) = ner_features.Windower(tokenizer, 12, False).windows(
+    "x.txt", [ner_data.Sentence(("axy", "b-c", "d"), ("B-P", "I-P", "O"), 1)]
+  )
+  tokens = tokenizer.convert_ids_to_tokens(window.input_ids)
+  assert tokens == "[CLS] a ##x ##y b - c d [SEP]".split()
+  assert list(window.first_pieces) == [1, 4, 7]
+  assert window.tags == ("B-P", "I-P", "O")
+
+
+def test_without_document_context_a_sentence_stands_alone(tokenizer):
+  assert shown(tokenizer, sentences("a b", "c"), 10) == [
+    "[CLS] *a *b [SEP]",
+    "[CLS] *c [SEP]",
+  ]
+
+
+def test_document_context_fills_both_sides_in_equal_parts(tokenizer):
+  found = sentences("a b c", "d", "e f g h")
+  assert shown(tokenizer, found, 7, True) == [
+    # A side with nothing gives its place to the other.
+    "[CLS] *a *b *c d e [SEP]",
+    "[CLS] b c *d e f [SEP]",
+    "[CLS] d *e *f *g *h [SEP]",
+  ]
+  # The spare place of an odd number is on the right.
+  assert shown(tokenizer, found, 6, True)[1] == "[CLS] c *d e f [SEP]"
+
+
+def test_context_ends_with_the_document(tokenizer):
+  found = [*sentences("a", "b"), *sentences("c", "d", document=2)]
+  assert shown(tokenizer, found, 10, True) == [
+    "[CLS] *a b [SEP]",
+    "[CLS] a *b [SEP]",
+    "[CLS] *c d [SEP]",
+    "[CLS] c *d [SEP]",
+  ]
+
+
+def test_a_file_without_documents_is_one_and_this_is_said(tokenizer):
+  found = sentences("a", "b", document=0)
+  with runs.logged() as log:
+    assert shown(tokenizer, found, 10, True)[0] == "[CLS] *a b [SEP]"
+  assert "x.txt has no -DOCSTART- lines, so the whole file counts as" in log()
+  with runs.logged() as log:
+    shown(tokenizer, found, 10, False)
+    shown(tokenizer, sentences("a", "b"), 10, True)
+  assert "-DOCSTART-" not in log()
+
+
+def test_a_long_sentence_is_labelled_in_halves_of_windows(tokenizer):
+  found = sentences("a b c d e f g")
+  assert shown(tokenizer, found, 8) == [
+    "[CLS] *a *b *c d e f [SEP]",
+    "[CLS] b c *d *e *f g [SEP]",
+    "[CLS] b c d e f *g [SEP]",
+  ]
+  # One that fits is not.
+  assert shown(tokenizer, found, 9) == ["[CLS] *a *b *c *d *e *f *g [SEP]"]
+
+
+def test_a_word_is_not_parted_and_a_word_longer_than_a_window_is_cut(tokenizer):
+  found = sentences("a bxy c dxyxyxyxy e")
+  assert shown(tokenizer, found, 8) == [
+    "[CLS] *a b ##x ##y c d [SEP]",
+    "[CLS] a *b ##x ##y c d [SEP]",
+    "[CLS] ##x ##y *c d ##x ##y [SEP]",
+    "[CLS] *d ##x ##y ##x ##y ##x [SEP]",
+    "[CLS] ##x ##y ##x ##y ##x *e [SEP]",
+  ]
+
+
+@pytest.mark.parametrize("document_context", [False, True])
+@pytest.mark.parametrize("length", [3, 5, 6, 9, 40])
+def test_every_word_is_labelled_once_in_order(
+  tokenizer, length, document_context
+):
+  rng = np.random.default_rng(length)
+  words = [
+    "abcdefghijk"[rng.integers(11)] + "xy" * rng.integers(4) for _ in range(300)
+  ]
+  ends = np.sort(rng.choice(np.arange(1, 300), 30, replace=False))
+  found = [
+    ner_data.Sentence(tuple(part), tuple(f"B-{w}" for w in part), 1, i // 7)
+    for i, part in enumerate(np.split(np.array(words), ends))
+  ]
+  windower = ner_features.Windower(tokenizer, length, document_context)
+  windows = windower.windows("x.txt", found)
+  tags = itertools.chain.from_iterable(window.tags for window in windows)
+  assert [tag[2:] for tag in tags] == words
+  for window in windows:
+    tokens = tokenizer.convert_ids_to_tokens(window.input_ids)
+    assert len(tokens) <= length
+    assert (tokens[0], tokens[-1]) == ("[CLS]", "[SEP]")
+    firsts = [tokens[position] for position in window.first_pieces]
+    assert firsts == [tag[2] for tag in window.tags]
+
+
+def test_a_word_without_word_pieces_is_unknown_and_counted(tokenizer):
+  found = sentences("a \u0081 b", "\u200b \ufffd")
+  with runs.logged() as log:
+    assert shown(tokenizer, found, 10) == [
+      "[CLS] *a *[UNK] *b [SEP]",
+      "[CLS] *[UNK] *[UNK] [SEP]",
+    ]
+  assert (
+    "x.txt: 3 words have no word pieces, the first is '\\x81' in line 2"
+    in (log())
+  )
+
+
+def test_the_log_shows_windows_with_their_tags(tokenizer):
+  sentence = ner_data.Sentence(("axy", "b"), ("B-P", "O"), 1)
+  with runs.logged() as log:
+    shown(tokenizer, [sentence], 10)
+  assert "x.txt: 1 sentences, 2 words, 1 windows." in log()
+  assert "[CLS] a/B-P ##x ##y b/O [SEP]" in log()
+
+
+def test_records_hold_padded_windows_and_their_labels(tmp_path):
+  windows = [
+    ner_features.Window([2, 7, 8, 9, 3], [1, 3], ("I-P", "O")),
+    ner_features.Window([2, 5, 3], [1], None),
+  ]
+  path = str(tmp_path / "x.tf_record")
+  records = ner_features.write_records(path, windows, LABELS, 6)
+  assert records == input_pipeline.RecordFiles((path,), 2)
+  found = [
+    {
+      name: list(feature.int64_list.value)
+      for name, feature in tf.train.Example.FromString(
+        record
+      ).features.feature.items()
+    }
+    for record in tf.data.TFRecordDataset(path).as_numpy_iterator()
+  ]
+  assert found == [
+    {
+      "input_ids": [2, 7, 8, 9, 3, 0],
+      "input_mask": [1, 1, 1, 1, 1, 0],
+      "segment_ids": [0, 0, 0, 0, 0, 0],
+      "label_ids": [0, 2, 0, 0, 0, 0],
+      "label_mask": [0, 1, 0, 1, 0, 0],
+    },
+    {
+      "input_ids": [2, 5, 3, 0, 0, 0],
+      "input_mask": [1, 1, 1, 0, 0, 0],
+      "segment_ids": [0, 0, 0, 0, 0, 0],
+      "label_ids": [0, 0, 0, 0, 0, 0],
+      "label_mask": [0, 1, 0, 0, 0, 0],
+    },
+  ]
+
+
+def test_batches_are_cut_with_their_labels(tmp_path):
+  windows = [
+    ner_features.Window([2, *[5] * (n - 2), 3], [1, n - 2], ("B-P", "I-P"))
+    for n in (5, 8, 9, 7)
+  ]
+  path = str(tmp_path / "x.tf_record")
+  records = ner_features.write_records(path, windows, LABELS, 32)
+  inputs = ner_features.WindowInputs({"dev": records}, 32, 50)
+  batches = list(inputs.batches_once("dev", 2))
+  assert [batch["label_mask"].shape for batch in batches] == [(2, 8), (2, 16)]
+  for batch in batches:
+    assert len({tuple(t.shape) for t in batch.values()}) == 1
+    np.testing.assert_array_equal(np.sum(batch["label_mask"], axis=1), [2, 2])
+    np.testing.assert_array_equal(np.sum(batch["label_ids"], axis=1), [3, 3])
+  # Eight batches of two windows, those of like length together.
+  windows = [
+    ner_features.Window([2, *[5] * (n - 2), 3], [1], ("B-P",))
+    for n in [6] * 8 + [30] * 8
+  ]
+  records = ner_features.write_records(path, windows, LABELS, 32)
+  inputs = ner_features.WindowInputs({"train": records}, 32, 50)
+  batches = inputs.training_batches(2, 1, 0)
+  widths = [batch["label_ids"].shape[1] for batch in batches.take(8)]
+  assert sorted(widths) == [8] * 4 + [32] * 4
+
+
+def test_conll_2003_loses_no_word(unpacked):
+  vocab = pathlib.Path(__file__).resolve().parents[2] / "golden" / "tiny"
+  full = tokenization.FullTokenizer(str(vocab / "vocab.txt"))
+  path = str(unpacked("conll2003") / "iob1_docstart" / "eng.testa")
+  found = ner_data.read_sentences(path, ner_data.FileFormat())
+  windower = ner_features.Windower(full, 64, True)
+  windows = windower.windows(path, found)
+  tags = itertools.chain.from_iterable(window.tags for window in windows)
+  assert list(tags) == [tag for sentence in found for tag in sentence.tags]
+  full_ones = [len(window.input_ids) == 64 for window in windows]
+  assert np.mean(full_ones) > 0.99

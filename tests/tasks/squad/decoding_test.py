@@ -1,0 +1,292 @@
+"""Answers from logits: the original's files, brute force, hand examples."""
+
+import gzip
+import json
+import math
+import unicodedata
+
+import numpy as np
+import pytest
+
+from bert_tf import tokenization
+from bert_tf.tasks.squad import decoding as squad_predictions
+from bert_tf.tasks.squad import examples as squad_data
+from bert_tf.tasks.squad import windows as squad_features
+from tests import runs
+
+WORDS = "The steve smith lived in a house near Steve Smith's barn".split()
+PIECES = "[PAD] [UNK] [CLS] [SEP] the steve smith lived in a house near barn"
+QUESTION_PIECES = 2
+
+
+@pytest.fixture(scope="module")
+def tokenizer(tmp_path_factory):
+  path = tmp_path_factory.mktemp("vocab") / "vocab.txt"
+  path.write_text("\n".join([*PIECES.split(), "'", "s", "##s"]) + "\n")
+  return tokenization.FullTokenizer(str(path))
+
+
+def example_of(text):
+  return squad_data.SquadExample(
+    qas_id="q",
+    question_text="near house",
+    context=squad_data.Context(text, text.split()),
+    answers=None,
+    is_impossible=None,
+  )
+
+
+def windows_of(tokenizer, example, max_seq_length=20, doc_stride=5):
+  config = squad_features.WindowConfig(
+    max_seq_length, doc_stride, QUESTION_PIECES
+  )
+  return next(squad_features.Windower(tokenizer, config).windows([example]))
+
+
+def predict_file(folder, tokenizer, name, version, output_dir, config):
+  """Answers a recorded data set from its recorded logits."""
+  examples = squad_data.read_squad_examples(
+    str(folder / f"dev-{version}.json"), is_training=False
+  )
+  windower = squad_features.Windower(
+    tokenizer, squad_features.WindowConfig(128, 64, 24)
+  )
+  predictor = squad_predictions.Predictor(tokenizer, config)
+  with np.load(folder / f"logits_{name}.npz") as recorded:
+    starts, ends = recorded["start_logits"], recorded["end_logits"]
+  row = 0
+  with squad_predictions.open_predictions(
+    str(output_dir), version == "v2.0"
+  ) as writer:
+    for example, windows in zip(examples, windower.windows(examples)):
+      rows = slice(row, row + len(windows))
+      row += len(windows)
+      prediction = predictor.predict(example, windows, starts[rows], ends[rows])
+      writer.write(example.qas_id, prediction)
+  assert row == len(starts)
+
+
+@pytest.mark.parametrize("case", ["uncased", "cased"])
+@pytest.mark.parametrize("version", ["v1.1", "v2.0"])
+@pytest.mark.parametrize("n_best_size,max_answer_length", [(20, 30), (3, 5)])
+def test_files_are_the_originals_byte_for_byte(
+  shared, unpacked, tmp_path, case, version, n_best_size, max_answer_length
+):
+  folder = shared / "golden" / "squad"
+  vocab = unpacked("vocab") / "bert_base_uncased_vocab.txt"
+  predict_file(
+    folder,
+    tokenization.FullTokenizer(str(vocab), case == "uncased"),
+    f"{version}_{case}",
+    version,
+    tmp_path,
+    squad_predictions.PredictionConfig(
+      n_best_size, max_answer_length, version == "v2.0"
+    ),
+  )
+  name = f"pred_{version}_{case}_nbest{n_best_size}_maxlen{max_answer_length}"
+  ours = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+  if (folder / f"{name}_CRASH.txt").exists():
+    # The original ended here, at a question without any span.
+    predictions = json.loads(ours["predictions.json"])
+    nbest = json.loads(ours["nbest_predictions.json"])
+    spanless = [
+      i for i, found in nbest.items() if [c["text"] for c in found] == [""]
+    ]
+    assert spanless and {predictions[i] for i in spanless} == {""}
+    return
+  recorded = {
+    "predictions.json": (folder / f"{name}.json").read_bytes(),
+    "nbest_predictions.json": gzip.decompress(
+      (folder / f"{name}_nbest.json.gz").read_bytes()
+    ),
+  }
+  if version == "v2.0":
+    odds = folder / f"{name}_null_odds.json"
+    recorded["null_odds.json"] = odds.read_bytes()
+  assert ours == recorded
+
+
+def possible_spans(windows, max_answer_length):
+  """Yields (window, start, end) of every span there can be."""
+  for row, window in enumerate(windows):
+    first = window.doc_offset
+    end = first + len(window.words)
+    for start in range(first, end):
+      for last in range(start, min(start + max_answer_length, end)):
+        if window.is_max_context[start - first]:
+          yield row, start, last
+
+
+@pytest.mark.parametrize("is_v2", [False, True])
+def test_the_best_of_all_spans_is_found(tokenizer, is_v2):
+  rng = np.random.default_rng(3)
+  example = example_of(" ".join(WORDS))
+  windows = windows_of(tokenizer, example, max_seq_length=10, doc_stride=4)
+  assert len(windows) > 2
+  config = squad_predictions.PredictionConfig(
+    n_best_size=500, max_answer_length=4, version_2_with_negative=is_v2
+  )
+  predictor = squad_predictions.Predictor(tokenizer, config)
+  for _ in range(50):
+    starts, ends = rng.normal(size=(2, len(windows), 10)).astype(np.float32)
+    found = predictor.predict(example, windows, starts, ends)
+    scores = {
+      (row, start, end): float(starts[row, start]) + float(ends[row, end])
+      for row, start, end in possible_spans(windows, 4)
+    }
+    row, start, end = max(scores, key=scores.get)
+    offset = windows[row].doc_offset
+    words = example.context.doc_tokens[
+      windows[row].words[start - offset] : windows[row].words[end - offset] + 1
+    ]
+    best = next(c for c in found.nbest if c.text)
+    assert best.start_logit + best.end_logit == scores[row, start, end]
+    assert best.text in " ".join(words)
+    assert found.span_text == best.text
+    totals = [c.start_logit + c.end_logit for c in found.nbest]
+    assert totals == sorted(totals, reverse=True)
+    assert len({c.text for c in found.nbest}) == len(found.nbest)
+    if is_v2:
+      null = min(float(s[0]) + float(e[0]) for s, e in zip(starts, ends))
+      assert found.null_odds == pytest.approx(null - max(scores.values()))
+      assert found.text == ("" if found.null_odds > 0 else best.text)
+      assert [c.text for c in found.nbest].count("") == 1
+    else:
+      assert (found.text, found.null_odds) == (best.text, None)
+
+
+def test_equal_scores_stay_in_the_order_of_positions(tokenizer):
+  example = example_of("the steve smith")
+  windows = windows_of(tokenizer, example)
+  logits = np.zeros((1, 20), np.float32)
+  predictor = squad_predictions.Predictor(
+    tokenizer, squad_predictions.PredictionConfig()
+  )
+  found = predictor.predict(example, windows, logits, logits)
+  assert [c.text for c in found.nbest] == [
+    *("the", "the steve", "the steve smith"),
+    *("steve", "steve smith", "smith"),
+  ]
+  assert [c.probability for c in found.nbest] == pytest.approx([1 / 6] * 6)
+
+
+def test_probabilities_are_a_softmax_of_the_scores(tokenizer):
+  example = example_of("the steve")
+  windows = windows_of(tokenizer, example)
+  starts = np.arange(20, dtype=np.float32)[None] / 10
+  predictor = squad_predictions.Predictor(
+    tokenizer, squad_predictions.PredictionConfig()
+  )
+  nbest = predictor.predict(example, windows, starts, starts).nbest
+  # Positions 4 and 5, after [CLS] near house [SEP].
+  scores = {"the": 0.8, "the steve": 0.9, "steve": 1.0}
+  total = sum(map(math.exp, scores.values()))
+  assert {c.text: c.probability for c in nbest} == {
+    text: pytest.approx(math.exp(score) / total, rel=1e-6)
+    for text, score in scores.items()
+  }
+
+
+def test_positions_of_the_question_take_ranks_but_are_no_answers(tokenizer):
+  example = example_of("the steve")
+  windows = windows_of(tokenizer, example)
+  starts = np.zeros((1, 20), np.float32)
+  starts[0, 1:3] = 5  # near house
+  config = squad_predictions.PredictionConfig(n_best_size=2)
+  predictor = squad_predictions.Predictor(tokenizer, config)
+  found = predictor.predict(example, windows, starts, starts)
+  assert [c.text for c in found.nbest] == ["empty"]
+  assert found.nbest[0].probability == 1.0
+
+
+@pytest.mark.parametrize("threshold", [-1e5, 0.0, 1e5])
+def test_2_0_without_any_span_answers_nothing(tokenizer, threshold):
+  example = example_of("the steve")
+  windows = windows_of(tokenizer, example)
+  starts = np.zeros((1, 20), np.float32)
+  starts[0, 1:3] = 5
+  config = squad_predictions.PredictionConfig(
+    n_best_size=2,
+    version_2_with_negative=True,
+    null_score_diff_threshold=threshold,
+  )
+  predictor = squad_predictions.Predictor(tokenizer, config)
+  found = predictor.predict(example, windows, starts, starts)
+  assert (found.text, found.span_text) == ("", "")
+  assert found.null_odds > 1e5
+
+
+def test_a_context_without_words_has_no_answer(tokenizer):
+  example = example_of(" ")
+  assert windows_of(tokenizer, example) == []
+  nothing = np.zeros((0, 0), np.float32)
+  for is_v2, text in ((False, "empty"), (True, "")):
+    config = squad_predictions.PredictionConfig(version_2_with_negative=is_v2)
+    predictor = squad_predictions.Predictor(tokenizer, config)
+    assert predictor.predict(example, [], nothing, nothing).text == text
+
+
+def test_the_null_threshold_decides_and_the_lowest_null_counts(tokenizer):
+  example = example_of(" ".join(WORDS))
+  windows = windows_of(tokenizer, example, max_seq_length=15, doc_stride=8)
+  assert len(windows) == 2
+  logits = np.full((2, 15), -5.0, np.float32)
+  logits[0, 0], logits[1, 0] = 3.0, 2.0
+  logits[0, 5] = 1.5  # "steve", once as start and once as end
+  for threshold, text in ((0.99, ""), (1.0, "steve"), (1.01, "steve")):
+    config = squad_predictions.PredictionConfig(
+      version_2_with_negative=True, null_score_diff_threshold=threshold
+    )
+    predictor = squad_predictions.Predictor(tokenizer, config)
+    found = predictor.predict(example, windows, logits, logits)
+    assert (found.text, found.null_odds) == (text, 1.0)
+
+
+@pytest.mark.parametrize(
+  "predicted,words,expected",
+  [
+    ("steve smith", "Steve Smith's", "Steve Smith"),
+    ("1895", "(1895-1943).", "1895"),
+    ("smith ' s", "Steve Smith's", "Smith's"),
+    ("naive", "«naïve»", "naïve"),
+    ("tokyo", "nothing of it", "nothing of it"),
+    # Hangul becomes two or three letters a syllable, so nothing matches up.
+    (unicodedata.normalize("NFD", "한"), "한 국", "한 국"),
+    ("", "a b", "a b"),
+    ("a a", "(a a)", "a a"),
+    ("東 京", "in 東京.", "東京"),
+  ],
+)
+def test_an_answer_is_cut_out_of_the_original_words(predicted, words, expected):
+  aligner = squad_predictions.Aligner(tokenization.BasicTokenizer())
+  assert aligner.original_text(predicted, words.split()) == expected
+
+
+def test_what_cannot_be_aligned_is_logged_if_asked(tokenizer):
+  for verbose in (False, True):
+    aligner = squad_predictions.Aligner(tokenizer.basic_tokenizer, verbose)
+    with runs.logged() as log:
+      aligner.original_text("tokyo", ["Osaka"])
+    assert ("no 'tokyo' in it" in log()) == verbose
+
+
+def test_files_appear_together_or_not_at_all(tokenizer, tmp_path):
+  (tmp_path / "predictions.json").write_text("old")
+  prediction = squad_predictions.Prediction("a", (), 1.0, "a")
+  with pytest.raises(RuntimeError):
+    with squad_predictions.open_predictions(str(tmp_path), True) as writer:
+      writer.write("q", prediction)
+      raise RuntimeError
+  assert [p.name for p in tmp_path.iterdir()] == ["predictions.json"]
+  assert (tmp_path / "predictions.json").read_text() == "old"
+  with squad_predictions.open_predictions(str(tmp_path), True) as writer:
+    writer.write("q", prediction)
+    writer.write("é", prediction)
+  assert sorted(p.name for p in tmp_path.iterdir()) == [
+    "nbest_predictions.json",
+    "null_odds.json",
+    "predictions.json",
+  ]
+  text = (tmp_path / "predictions.json").read_text()
+  assert text == json.dumps({"q": "a", "é": "a"}, indent=4) + "\n"

@@ -1,0 +1,443 @@
+"""SQuAD's questions and windows, against the original's recordings."""
+
+import gzip
+import itertools
+import json
+import random
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from bert_tf import tokenization
+from bert_tf.data import records as features
+from bert_tf.tasks.squad import examples as squad_data
+from bert_tf.tasks.squad import windows as squad_features
+from tests import runs
+
+# What golden/squad was recorded with.
+RECORDED_WINDOWS = squad_features.WindowConfig(
+  max_seq_length=128, doc_stride=64, max_query_length=24
+)
+PIECES = (
+  "[PAD] [UNK] [CLS] [SEP] [MASK] a b c d e ( ) - . 1895 1943 ##x who".split()
+)
+
+
+def read_records(path):
+  """Returns each record's features as lists, by name."""
+  return [
+    {
+      name: list(values.int64_list.value)
+      for name, values in tf.train.Example.FromString(
+        record
+      ).features.feature.items()
+    }
+    for record in tf.data.TFRecordDataset(str(path)).as_numpy_iterator()
+  ]
+
+
+@pytest.fixture(scope="module")
+def tokenizer(tmp_path_factory):
+  """A tokenizer of single letters and a few more pieces."""
+  path = tmp_path_factory.mktemp("vocab") / "vocab.txt"
+  path.write_text("\n".join(PIECES) + "\n")
+  return tokenization.FullTokenizer(str(path))
+
+
+@pytest.fixture(scope="module", params=["uncased", "cased"])
+def recorded_tokenizer(request, unpacked):
+  """(case, tokenizer of the vocabulary of golden/squad)."""
+  path = unpacked("vocab") / "bert_base_uncased_vocab.txt"
+  is_uncased = request.param == "uncased"
+  return request.param, tokenization.FullTokenizer(str(path), is_uncased)
+
+
+@pytest.mark.parametrize("version", ["v1.1", "v2.0"])
+@pytest.mark.parametrize("split", ["train", "dev"])
+def test_records_are_the_originals(
+  shared, tmp_path, recorded_tokenizer, version, split
+):
+  case, tokenizer = recorded_tokenizer
+  folder = shared / "golden" / "squad"
+  is_training = split == "train"
+  examples = squad_data.read_squad_examples(
+    str(folder / f"{split}-{version}.json"), is_training, version == "v2.0"
+  )
+  if is_training:
+    random.Random(12345).shuffle(examples)
+  path = tmp_path / "ours.tf_record"
+  with features.open_records([str(path)]) as writer:
+    windower = squad_features.Windower(tokenizer, RECORDED_WINDOWS)
+    squad_features.write_windows(writer, examples, windower, 128, is_training)
+  name = "train" if is_training else "eval"
+  recorded = read_records(folder / f"{name}_{version}_{case}.tf_record")
+  assert read_records(path) == recorded
+
+
+@pytest.mark.parametrize("version", ["v1.1", "v2.0"])
+def test_windows_map_to_words_as_the_originals(shared, unpacked, version):
+  folder = shared / "golden" / "squad"
+  vocab = unpacked("vocab") / "bert_base_uncased_vocab.txt"
+  tokenizer = tokenization.FullTokenizer(str(vocab))
+  examples = squad_data.read_squad_examples(
+    str(folder / f"dev-{version}.json"), is_training=False
+  )
+  windower = squad_features.Windower(tokenizer, RECORDED_WINDOWS)
+  ours = [
+    {
+      "unique_id": window.unique_id,
+      "example_index": window.example_index,
+      "doc_span_index": window.doc_span_index,
+      "tokens": tokenizer.convert_ids_to_tokens(window.input_ids),
+      "token_to_orig_map": [
+        [window.doc_offset + i, int(word)]
+        for i, word in enumerate(window.words)
+      ],
+      "token_is_max_context": window.is_max_context.astype(int).tolist(),
+    }
+    for windows in windower.windows(examples)
+    for window in windows
+  ]
+  name = f"eval_features_{version}_uncased.jsonl.gz"
+  with gzip.open(folder / name, "rt") as reader:
+    recorded = [json.loads(line) for line in reader]
+  assert ours == recorded
+
+
+def squad_file(path, *paragraphs, **fields):
+  """Writes {context: questions} pairs as a SQuAD file; returns its path."""
+  data = [
+    {"title": "t", "paragraphs": [{"context": context, "qas": list(qas)}]}
+    for context, qas in paragraphs
+  ]
+  path.write_text(json.dumps({"version": "1.1", "data": data, **fields}))
+  return str(path)
+
+
+def question(qas_id="q", text="who", answer="a", start=0, **fields):
+  answers = [{"text": answer, "answer_start": start}]
+  return {"id": qas_id, "question": text, "answers": answers, **fields}
+
+
+def per_character_words(text):
+  """Returns (words, word index of every character), one by one."""
+  words, indices, was_blank = [], [], True
+  for char in text:
+    is_blank = char in " \t\r\n\u202f"
+    if not is_blank and was_blank:
+      words.append("")
+    if not is_blank:
+      words[-1] += char
+    was_blank = is_blank
+    indices.append(len(words) - 1)
+  return words, indices
+
+
+def test_words_and_their_characters_are_found_as_one_by_one(tmp_path):
+  rng = random.Random(1)
+  for _ in range(200):
+    text = "".join(rng.choices("ab \t\r\n\u202f\u00a0\u2028é東", k=30))
+    path = squad_file(tmp_path / "x.json", (text, [question()]))
+    context = squad_data.read_squad_examples(path, False)[0].context
+    words, indices = per_character_words(text)
+    assert context.doc_tokens == words
+    assert [context.word_at(i) for i in range(len(text))] == indices
+
+
+def test_each_piece_has_its_most_central_window(tokenizer, tmp_path):
+  # By the definition: the most context on the shorter side, plus a hundredth
+  # of the window's length; the first of equals.
+  cases = itertools.product(
+    (1, 9, 10, 11, 23, 40, 41), ((14, 3), (14, 7), (13, 9), (30, 1))
+  )
+  # The last: windows of 300 and 110, whose lengths move the border.
+  for num_words, (length, stride) in [*cases, (310, (304, 200))]:
+    path = squad_file(tmp_path / "x.json", ("a " * num_words, [question()]))
+    examples = squad_data.read_squad_examples(path, is_training=False)
+    config = squad_features.WindowConfig(length, stride, 1)
+    windows = next(squad_features.Windower(tokenizer, config).windows(examples))
+    room = length - 4
+    starts = list(range(0, max(num_words - room, 0) + stride, stride))
+    ends = [min(start + room, num_words) for start in starts]
+    assert [len(w.words) for w in windows] == [
+      end - start for start, end in zip(starts, ends)
+    ]
+    for piece in range(num_words):
+      scores = [
+        min(piece - start, end - 1 - piece) + 0.01 * (end - start)
+        if start <= piece < end
+        else -1
+        for start, end in zip(starts, ends)
+      ]
+      for i, window in enumerate(windows):
+        if scores[i] >= 0:
+          is_best = scores.index(max(scores)) == i
+          assert window.is_max_context[piece - starts[i]] == is_best
+
+
+@pytest.mark.parametrize(
+  "context,answer,start,positions",
+  [
+    # [CLS] who [SEP], then a ( 1895 - 1943 ) . b
+    ("a (1895-1943). b", "1895", 3, (5, 5)),
+    ("a (1895-1943). b", "1895-1943", 3, (5, 7)),
+    ("a (1895-1943). b", "b", 15, (10, 10)),
+    # Not a piece of its own, so the whole word: a, ##x.
+    ("b ax", "x", 3, (4, 5)),
+    # The pieces of "a" come twice in the words; the first is taken.
+    ("b a-a", "a", 4, (4, 4)),
+  ],
+)
+def test_an_answer_is_the_pieces_that_it_is_made_of(
+  tokenizer, tmp_path, context, answer, start, positions
+):
+  path = squad_file(
+    tmp_path / "x.json", (context, [question(answer=answer, start=start)])
+  )
+  examples = squad_data.read_squad_examples(path, is_training=True)
+  windower = squad_features.Windower(
+    tokenizer, squad_features.WindowConfig(20, 5, 5)
+  )
+  [[window]] = windower.windows(examples)
+  assert (window.start_position, window.end_position) == positions
+
+
+def test_a_window_without_the_whole_answer_trains_position_0(
+  tokenizer, tmp_path
+):
+  # Five pieces a window: a b c d e | c d e a b | ...
+  context = "a b c d e a b c d e"
+  answer = question(answer="d e a", start=6)
+  path = squad_file(tmp_path / "x.json", (context, [answer]))
+  examples = squad_data.read_squad_examples(path, is_training=True)
+  windower = squad_features.Windower(
+    tokenizer, squad_features.WindowConfig(9, 2, 1)
+  )
+  [windows] = windower.windows(examples)
+  found = [(w.start_position, w.end_position) for w in windows]
+  assert found == [(0, 0), (4, 6), (0, 0), (0, 0)]
+
+
+def test_a_context_is_tokenized_once_for_all_its_questions(
+  tokenizer, tmp_path, monkeypatch
+):
+  questions = [question(str(i)) for i in range(10)]
+  path = squad_file(tmp_path / "x.json", ("a b c", questions))
+  examples = squad_data.read_squad_examples(path, is_training=False)
+  texts = []
+  monkeypatch.setattr(
+    tokenizer, "tokenize_to_ids", lambda text: texts.append(text) or [5]
+  )
+  windower = squad_features.Windower(
+    tokenizer, squad_features.WindowConfig(20, 5, 5)
+  )
+  assert len(list(windower.windows(examples))) == 10
+  assert sorted(texts) == ["a", "b", "c"] + ["who"] * 10
+
+
+def test_answers_that_are_not_there_are_counted_and_left_out(tmp_path):
+  questions = [question("good")]
+  questions += [question(f"bad{i}", answer="b", start=0) for i in range(6)]
+  questions += [question("unknown", answer=" a", start=-1)]
+  questions += [question("empty", answer="")]
+  path = squad_file(tmp_path / "x.json", ("a b", questions))
+  with runs.logged() as log:
+    examples = squad_data.read_squad_examples(path, is_training=True)
+  assert [e.qas_id for e in examples] == ["good"]
+  assert "x.json: 8 questions are left out" in log()
+  assert "data[0].paragraphs[0].qas[1].answers[0]: 'b' is not in 'a'" in log()
+  assert "3 more; --verbose_logging lists them" in log()
+  with runs.logged() as log:
+    squad_data.read_squad_examples(path, True, verbose_logging=True)
+  assert "qas[7].answers[0]: 'a' is not in '' at -1" in log()
+  assert "qas[8].answers[0]: '' is not in '' at 0" in log()
+
+
+def test_an_answer_that_starts_before_the_first_word_is_left_out(tmp_path):
+  before = question("before", answer=" a", start=0)
+  inside = question("inside", answer="a ", start=1)
+  path = squad_file(tmp_path / "x.json", (" a ", [before, inside]))
+  examples = squad_data.read_squad_examples(path, is_training=True)
+  assert [(e.qas_id, e.start_position) for e in examples] == [("inside", 0)]
+
+
+def test_an_empty_question_or_context_is_named_and_used(tokenizer, tmp_path):
+  path = squad_file(
+    tmp_path / "x.json",
+    ("a", [question("q", text=" ")]),
+    (" ", [question("r")]),
+  )
+  with runs.logged() as log:
+    examples = squad_data.read_squad_examples(path, is_training=False)
+  assert "2 questions are used that are empty, or their context is" in log()
+  assert "data[0].paragraphs[0].qas[0].question is empty" in log()
+  assert "data[1].paragraphs[0].context is empty" in log()
+  windower = squad_features.Windower(
+    tokenizer, squad_features.WindowConfig(20, 5, 5)
+  )
+  assert [len(windows) for windows in windower.windows(examples)] == [1, 0]
+
+
+def test_chinese_without_blanks_finds_the_answer(tmp_path):
+  text = "大阪在日本"
+  answer = question(answer="日本", start=3)
+  path = squad_file(tmp_path / "x.json", (text, [answer]))
+  [example] = squad_data.read_squad_examples(path, is_training=True)
+  assert (example.start_position, example.end_position) == (0, 0)
+
+
+QA = "data[0].paragraphs[0].qas[0]."
+# A question's fields (None for: left out), and what the error must say.
+WRONG_FIELDS = {
+  "no id": ({"id": None}, f"{QA}id is missing"),
+  "number for id": ({"id": 3}, f"{QA}id is a whole number, expected a string"),
+  "no question": ({"question": None}, f"{QA}question is missing"),
+  "no answers": ({"answers": None}, f"{QA}answers is missing"),
+  "answers are an object": (
+    {"answers": {}},
+    f"{QA}answers is an object, expected a list",
+  ),
+  "answer is a text": (
+    {"answers": ["a"]},
+    f"{QA}answers[0] is a string, expected an object",
+  ),
+  "answer without text": (
+    {"answers": [{"answer_start": 0}]},
+    f"{QA}answers[0].text is missing",
+  ),
+  "answer without start": (
+    {"answers": [{"text": "a"}]},
+    f"{QA}answers[0].answer_start is missing",
+  ),
+  "start past the context": (
+    {"answers": [{"text": "a", "answer_start": 5}]},
+    f"{QA}answers[0].answer_start is 5 and the answer of 1 characters goes "
+    "past its context of 5",
+  ),
+  "end past the context": (
+    {"answers": [{"text": "cd", "answer_start": 4}]},
+    "answer_start is 4 and the answer of 2 characters goes past",
+  ),
+  "two answers": (
+    {"answers": question()["answers"] * 2},
+    f"{QA}answers has 2 answers; a question to train has exactly 1, so keep",
+  ),
+  "2.0 without its flag": (
+    {"answers": [], "is_impossible": True},
+    f"{QA}answers has 0 answers; a question to train has exactly 1, so set "
+    "--version_2_with_negative",
+  ),
+}
+
+
+@pytest.mark.parametrize("mistake", WRONG_FIELDS)
+def test_a_wrong_field_is_named_by_its_path(tmp_path, mistake):
+  fields, expected = WRONG_FIELDS[mistake]
+  fields = {**question(), **fields}
+  fields = {name: value for name, value in fields.items() if value is not None}
+  path = squad_file(tmp_path / "x.json", ("a b c", [fields]))
+  with pytest.raises(ValueError) as error:
+    squad_data.read_squad_examples(path, is_training=True)
+  assert str(error.value).startswith(f"{path}: data[0]")
+  assert expected in str(error.value)
+
+
+# What the file holds, and what the error must say.
+WRONG_FILES = {
+  "not JSON": ('{"data": ', "is not JSON"),
+  "not UTF-8": (b'{"data": "\xff"}', "is not JSON"),
+  "a list": ("[1]", "is a list, expected an object"),
+  "another schema": ('{"questions": []}', "data is missing"),
+  "no paragraphs": ('{"data": [{}]}', "data[0].paragraphs is missing"),
+  "context is a list": (
+    '{"data": [{"paragraphs": [{"context": []}]}]}',
+    "data[0].paragraphs[0].context is a list, expected a string",
+  ),
+  "no questions": ('{"data": []}', "has no question that can be used"),
+}
+
+
+@pytest.mark.parametrize("mistake", WRONG_FILES)
+def test_another_file_is_refused(tmp_path, mistake):
+  content, expected = WRONG_FILES[mistake]
+  path = tmp_path / "x.json"
+  path.write_bytes(content if isinstance(content, bytes) else content.encode())
+  with pytest.raises(ValueError) as error:
+    squad_data.read_squad_examples(str(path), is_training=False)
+  assert "x.json" in str(error.value) and expected in str(error.value)
+
+
+def test_an_id_that_comes_twice_is_refused(tmp_path):
+  path = squad_file(
+    tmp_path / "x.json", ("a", [question("q")]), ("a", [question("q")])
+  )
+  with pytest.raises(ValueError) as error:
+    squad_data.read_squad_examples(path, is_training=False)
+  assert f"data[1].paragraphs[0].qas[0].id is 'q', and so is {QA}id" in str(
+    error.value
+  )
+
+
+def test_2_0_training_needs_the_field_of_2_0_and_trains_nulls(tmp_path):
+  impossible = question("r", is_impossible=True)
+  path = squad_file(
+    tmp_path / "x.json",
+    ("a", [question("q", is_impossible=False), {**impossible, "answers": []}]),
+  )
+  examples = squad_data.read_squad_examples(path, True, True)
+  assert [(e.is_impossible, e.start_position) for e in examples] == [
+    (False, 0),
+    (True, -1),
+  ]
+  path = squad_file(tmp_path / "x.json", ("a", [question()]))
+  with pytest.raises(ValueError, match="leave --version_2_with_negative out"):
+    squad_data.read_squad_examples(path, True, True)
+
+
+@pytest.mark.parametrize(
+  "sizes,expected",
+  [
+    ((67, 1, 64), "max_seq_length 67 must be greater than max_query_length 64"),
+    ((384, 0, 64), "doc_stride 0 is not from 1 to 317"),
+    ((384, -1, 64), "doc_stride -1 is not from 1 to 317"),
+    ((384, 318, 64), "doc_stride 318 is not from 1 to 317"),
+  ],
+)
+def test_windows_that_cannot_be_are_refused(sizes, expected):
+  with pytest.raises(ValueError) as error:
+    squad_features.WindowConfig(*sizes)
+  assert expected in str(error.value)
+  squad_features.WindowConfig(384, 317, 64)
+
+
+def test_answers_to_score_by_are_of_2_0_where_a_question_is_impossible(
+  tmp_path,
+):
+  def answers_of(*questions):
+    path = squad_file(tmp_path / "x.json", ("a", questions))
+    examples = squad_data.read_squad_examples(path, is_training=False)
+    return squad_data.correct_answers(examples)
+
+  found = answers_of(question("q"), {**question("r"), "answers": []})
+  assert (found.texts, found.is_v2) == ({"q": ("a",), "r": ()}, False)
+  null = {"id": "r", "question": "b", "answers": [], "is_impossible": True}
+  assert answers_of(question("q"), null).is_v2
+  # Test sets: without the field, or with an empty one throughout.
+  assert answers_of({"id": "q", "question": "a"}) is None
+  assert answers_of({"id": "q", "question": "a", "answers": []}) is None
+
+
+def test_ids_of_windows_run_on_over_questions(tokenizer, tmp_path):
+  path = squad_file(
+    tmp_path / "x.json", ("a " * 9, [question("q"), question("r")])
+  )
+  examples = squad_data.read_squad_examples(path, is_training=False)
+  windower = squad_features.Windower(
+    tokenizer, squad_features.WindowConfig(9, 2, 1)
+  )
+  ids = [
+    [w.unique_id for w in windows] for windows in windower.windows(examples)
+  ]
+  np.testing.assert_array_equal(np.concatenate(ids), 10**9 + np.arange(6))
+  assert [len(i) for i in ids] == [3, 3]

@@ -1,0 +1,196 @@
+"""SQuAD's scores, by hand, by brute force and against published figures."""
+
+import itertools
+import json
+import random
+
+import pytest
+
+from bert_tf.tasks.squad import examples as squad_data
+from bert_tf.tasks.squad import metrics
+from bert_tf.tasks.squad import official_evaluation as squad_evaluation
+
+
+@pytest.mark.parametrize(
+  "text,expected",
+  [
+    ("The  Cat's\tHat!", "cats hat"),
+    ("an apple a day", "apple day"),
+    # An article is a word of its own; an underscore is punctuation.
+    ("Atheist the_a", "atheist thea"),
+    ("a-b", "ab"),
+    ("«é» 5.0%", "«é» 50"),
+    ("The.", ""),
+  ],
+)
+def test_normalized_answers(text, expected):
+  assert metrics.normalize_answer(text) == expected
+
+
+@pytest.mark.parametrize(
+  "prediction,answer,f1",
+  [
+    ("the big cat", "cat", 2 / 3),
+    ("Cat", "the cat!", 1.0),
+    # Common words count as often as in both: x, x of 3 and of 2.
+    ("x x x", "x x", 0.8),
+    ("dog", "cat", 0.0),
+    ("", "cat", 0.0),
+  ],
+)
+def test_f1_is_of_common_words(prediction, answer, f1):
+  assert metrics.token_f1(prediction, answer) == pytest.approx(f1)
+
+
+def test_a_question_takes_its_best_answer_and_none_counts_as_wrong():
+  answers = metrics.SquadAnswers(
+    {"q": ("big dog", "the big cat"), "r": ("x",), "s": ("y",)}, is_v2=False
+  )
+  predictions = {"q": "big cat", "r": "x y", "elsewhere": "z"}
+  assert metrics.squad_scores(answers, predictions) == {
+    "q": (1.0, 1.0),
+    "r": (0.0, pytest.approx(2 / 3)),
+    "s": (0.0, 0.0),
+  }
+  assert metrics.squad_summary(answers, predictions) == {
+    "exact_match": pytest.approx(100 / 3),
+    "f1": pytest.approx(100 * (1 + 2 / 3) / 3),
+    "total": 3,
+  }
+
+
+def test_2_0_is_also_scored_with_and_without_answer():
+  answers = metrics.SquadAnswers(
+    # "The" is nothing once normalised, so 2.0 wants "" there.
+    {"q": ("cat",), "the": ("The",), "n": (), "m": ()},
+    is_v2=True,
+  )
+  predictions = {"q": "big cat", "the": "", "n": "", "m": "cat"}
+  assert metrics.squad_summary(answers, predictions) == {
+    "exact_match": 50.0,
+    "f1": pytest.approx(100 * (2 / 3 + 1 + 1) / 4),
+    "total": 4,
+    "HasAns_exact": 50.0,
+    "HasAns_f1": pytest.approx(100 * (2 / 3 + 1) / 2),
+    "HasAns_total": 2,
+    "NoAns_exact": 50.0,
+    "NoAns_f1": 50.0,
+    "NoAns_total": 2,
+  }
+
+
+def test_best_thresholds_are_those_of_trying_all():
+  rng = random.Random(5)
+  for _ in range(50):
+    ids = [f"q{i}" for i in range(8)]
+    texts = {i: rng.choice([("cat",), ("a dog",), ()]) for i in ids}
+    answers = metrics.SquadAnswers(texts, is_v2=True)
+    predictions = {i: rng.choice(["cat", "big cat", "dog", ""]) for i in ids}
+    # Few values, so that some are equal.
+    odds = {i: float(rng.randrange(-3, 3)) for i in ids}
+    best = metrics.best_null_thresholds(answers, predictions, odds)
+    for name, key in (("exact", "exact_match"), ("f1", "f1")):
+      found = {}
+      for threshold in range(-5, 4):
+        given = {i: "" if odds[i] > threshold else predictions[i] for i in ids}
+        found[threshold] = metrics.squad_summary(answers, given)[key]
+      assert best[f"best_{name}"] == pytest.approx(max(found.values()))
+      assert found[best[f"best_{name}_thresh"]] == pytest.approx(
+        max(found.values())
+      )
+
+
+@pytest.mark.parametrize(
+  "predictions,data,exact,f1",
+  [
+    ("v1.1-BERT-ensemble", "dev-v1.1", 86.206, 92.196),
+    ("v2.0-BERT-single", "dev-v2.0", 78.742, 81.775),
+  ],
+)
+def test_published_predictions_have_their_scores(
+  unpacked, predictions, data, exact, f1
+):
+  folder = unpacked("squad")
+  results = squad_evaluation.evaluate_files(
+    str(folder / "published_bert_predictions" / f"{predictions}.json"),
+    str(folder / f"{data}.json"),
+  )
+  assert round(results["exact_match"], 3) == exact
+  assert round(results["f1"], 3) == f1
+  assert ("NoAns_total" in results) == (data == "dev-v2.0")
+
+
+@pytest.fixture
+def data_file(tmp_path):
+  qas = [
+    {"id": i, "question": "?", "answers": [{"text": "a cat"}]} for i in "qr"
+  ]
+  qas.append({"id": "n", "question": "?", "answers": [], "is_impossible": True})
+  paragraphs = [{"context": "a cat", "qas": qas}]
+  path = tmp_path / "data.json"
+  path.write_text(json.dumps({"data": [{"paragraphs": paragraphs}]}))
+  return str(path)
+
+
+def test_the_script_prints_scores_and_thresholds(
+  data_file, tmp_path, run_script
+):
+  predictions = {"q": "cat", "r": "dog", "n": "cat"}
+  (tmp_path / "p.json").write_text(json.dumps(predictions))
+  (tmp_path / "o.json").write_text(json.dumps({"q": -2, "r": 1, "n": 0.5}))
+  result = run_script(
+    "squad_evaluate.py",
+    "p.json",
+    data_file,
+    "--null_odds_file=o.json",
+    cwd=tmp_path,
+  )
+  assert result.returncode == 0, result.stderr
+  lines = result.stdout.splitlines()
+  assert lines == sorted(lines)
+  values = {
+    name: float(value) for name, value in (line.split(" = ") for line in lines)
+  }
+  assert values["exact_match"] == pytest.approx(100 / 3)
+  assert values["best_exact"] == pytest.approx(200 / 3)
+  assert values["best_exact_thresh"] == -2
+  assert set(values) == {
+    *("exact_match", "f1", "total"),
+    *(
+      f"{kind}_{name}"
+      for kind, name in itertools.product(
+        ("HasAns", "NoAns"), ("exact", "f1", "total")
+      )
+    ),
+    *("best_exact", "best_exact_thresh", "best_f1", "best_f1_thresh"),
+  }
+
+
+@pytest.mark.parametrize(
+  "predictions,odds,expected",
+  [
+    ("[]", "{}", "p.json is not an object of a text by question id"),
+    ("{", "{}", "p.json is not JSON"),
+    ('{"q": 1}', "{}", "p.json: q is 1, expected a text"),
+    ('{"z": "a"}', "{}", "p.json answers no question of"),
+    ('{"q": "a"}', '{"q": 1}', "o.json lacks 2 questions"),
+    ('{"q": "a"}', '{"q": "1"}', "o.json: q is '1', expected a number"),
+  ],
+)
+def test_files_of_something_else_are_refused(
+  data_file, tmp_path, predictions, odds, expected
+):
+  (tmp_path / "p.json").write_text(predictions)
+  (tmp_path / "o.json").write_text(odds)
+  with pytest.raises(ValueError) as error:
+    squad_evaluation.evaluate_files(
+      str(tmp_path / "p.json"), data_file, str(tmp_path / "o.json")
+    )
+  assert expected in str(error.value)
+
+
+def test_a_set_of_2_0_is_told_by_its_impossible_questions(data_file):
+  examples = squad_data.read_squad_examples(data_file, is_training=False)
+  answers = squad_data.correct_answers(examples)
+  assert answers.is_v2
+  assert dict(answers.texts) == {"q": ("a cat",), "r": ("a cat",), "n": ()}

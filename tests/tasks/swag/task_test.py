@@ -1,0 +1,903 @@
+"""Multiple choice: files, records, scores, and runs in this process."""
+
+import collections
+import csv
+import dataclasses
+import json
+import pathlib
+import random
+import shutil
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from bert_tf import checkpoints, heads, losses, modeling, tokenization
+from bert_tf.data import input_pipeline
+from bert_tf.data import records as features
+from bert_tf.tasks.swag import examples as swag_data
+from bert_tf.tasks.swag import records as swag_features
+from bert_tf.tasks.swag import task as swag
+from bert_tf.tasks.swag.examples import ChoiceExample
+from bert_tf.training import curves, estimator
+from tests import runs
+
+GOLDEN = pathlib.Path(__file__).resolve().parents[2] / "golden"
+VOCAB = str(GOLDEN / "tiny" / "vocab.txt")
+CONFIG = runs.CONFIG
+HEADER = ",video-id,fold-ind,startphrase,sent1,sent2,gold-source"
+HEADER = f"{HEADER},ending0,ending1,ending2,ending3,label"
+WORDS = "the of and a in to is for on as by with at from".split()
+
+
+def read(folder, name, text, task, has_labels=True, skip_bad_rows=False):
+  (folder / name).write_text(text)
+  return swag_data.read_examples(
+    str(folder), name, task, has_labels, skip_bad_rows
+  )
+
+
+def own(file_format, *choices, label_type="number", question=None):
+  return swag_data.own_task(
+    file_format, "context", question, choices, "label", label_type
+  )
+
+
+# Files.
+
+
+def test_the_500_real_rows_of_swag_are_read(unpacked):
+  folder = unpacked("swag")
+  name = "val_first500.csv"
+  examples = swag_data.read_examples(str(folder), name, swag_data.SWAG, True)
+  with (folder / name).open() as reader:
+    rows = list(csv.DictReader(reader))
+  assert len(examples) == 500
+  assert collections.Counter(e.label for e in examples) == LABEL_COUNTS
+  for example, row in zip(examples, rows):
+    # The data say themselves what the two sentences make together.
+    start = f"{example.context} {example.question}".strip()
+    assert start == row["startphrase"]
+    assert example.choices[example.label] == row[f"ending{row['label']}"]
+  assert examples[0] == ChoiceExample(
+    "val_first500-1",
+    "Students lower their eyes nervously.",
+    "She",
+    (
+      "pats her shoulder, then saunters toward someone.",
+      "turns with two students.",
+      "walks slowly towards someone.",
+      "wheels around as her dog thunders out.",
+    ),
+    2,
+  )
+  assert examples[0].continuations()[1] == "She turns with two students."
+
+
+# Of the last characters of the file's lines.
+LABEL_COUNTS = {0: 123, 1: 109, 2: 144, 3: 124}
+
+
+def test_a_file_with_all_of_swags_columns_has_the_same_examples(unpacked):
+  found = [
+    swag_data.read_examples(str(unpacked("swag")), name, swag_data.SWAG, True)
+    for name in ("allennlp_fixture_val_first11.csv", "val_first500.csv")
+  ]
+  without_names = [
+    [dataclasses.replace(e, guid="") for e in examples] for examples in found
+  ]
+  assert len(found[0]) == 11
+  assert without_names[0] == without_names[1][:11]
+
+
+def test_a_test_file_of_swag_has_no_labels(tmp_path):
+  header = HEADER.removesuffix(",label")
+  text = f'{header}\n7,v,1,A b. She,A b.,She,gen,w,"x, y",z,v\n'
+  (example,) = read(tmp_path, "test.csv", text, swag_data.SWAG, False)
+  assert example == ChoiceExample(
+    "test-1", "A b.", "She", ("w", "x, y", "z", "v"), None
+  )
+
+
+FILES = {
+  "csv by names": (
+    own("csv", "a", "b"),
+    "label,a,context,b\n1,no,how,yes\n",
+  ),
+  "csv by numbers": (
+    swag_data.own_task("csv", "0", None, ("1", "2"), "3", "number"),
+    "how,no,yes,1\n",
+  ),
+  "tsv": (own("tsv", "a", "b"), "context\ta\tb\tlabel\nhow\tno\tyes\t1\n"),
+  "jsonl of a key a choice": (
+    own("jsonl", "a", "b"),
+    '{"context": "how", "a": "no", "b": "yes", "label": 1}\n',
+  ),
+  "jsonl of a list": (
+    own("jsonl", "ends"),
+    '{"context": "how", "ends": ["no", "yes"], "label": "1"}\n\n',
+  ),
+}
+
+
+@pytest.mark.parametrize("kind", FILES)
+def test_ones_own_files_are_read_by_their_columns(tmp_path, kind):
+  task, text = FILES[kind]
+  (example,) = read(tmp_path, "f", text, task)
+  assert dataclasses.replace(example, guid="") == ChoiceExample(
+    "", "how", "", ("no", "yes"), 1
+  )
+
+
+def test_a_question_begins_every_choice_and_may_be_empty(tmp_path):
+  task = own("tsv", "a", "b", question="q")
+  text = "context\tq\ta\tb\tlabel\nhow\twhy ?\tno\tyes\t1\nhow\t\tno\tyes\t0\n"
+  asked, unasked = read(tmp_path, "f", text, task)
+  assert asked.continuations() == ["why ? no", "why ? yes"]
+  assert unasked.continuations() == ["no", "yes"]
+
+
+CHOICES = ("4", "2", " one ", "2b")
+
+
+@pytest.mark.parametrize(
+  ("value", "label_type", "expected"),
+  [
+    ("0", "number", 0),
+    (" 3 ", "number", 3),
+    (2, "number", 2),
+    ("1", "number_from_1", 0),
+    (4, "number_from_1", 3),
+    ("A", "letter", 0),
+    ("d", "letter", 3),
+    ("2", "text", 1),
+    ("one", "text", 2),
+  ],
+)
+def test_labels_are_numbers_letters_or_texts(value, label_type, expected):
+  assert swag_data.label_id(value, CHOICES, label_type) == expected
+
+
+@pytest.mark.parametrize(
+  ("value", "label_type", "expected"),
+  [
+    ("4", "number", "label '4' is none of the 4 choices 0 to 3; labels are"),
+    ("-1", "number", "'-1' is none"),
+    ("A", "number", "read as --label_type=number, there are also number_from_"),
+    ("01", "number", "'01' is none"),
+    ("", "number", "'' is none"),
+    (True, "number", "True is none"),
+    (None, "number", "None is none"),
+    (1.0, "number", "1.0 is none"),
+    (0, "number_from_1", "0 is none of the 4 choices 1 to 4"),
+    ("E", "letter", "'E' is none of the 4 choices A to D"),
+    ("AB", "letter", "'AB' is none"),
+    ("five", "text", "'five' is none of the 4 choices; labels"),
+  ],
+)
+def test_a_label_that_is_no_choice_is_named(
+  tmp_path, value, label_type, expected
+):
+  task = own("jsonl", "ends", label_type=label_type)
+  good = label_of(label_type)
+  rows = [
+    {"context": "how", "ends": CHOICES, "label": label}
+    for label in (good, value)
+  ]
+  text = "".join(json.dumps(row) + "\n" for row in rows)
+  with pytest.raises(ValueError) as error:
+    read(tmp_path, "train.jsonl", text, task)
+  assert f"{tmp_path}/train.jsonl:2: label " in str(error.value)
+  assert expected in str(error.value)
+
+
+def label_of(label_type):
+  """Returns a label that is the second of CHOICES."""
+  labels = {"number": 1, "number_from_1": 2, "letter": "B", "text": "2"}
+  return labels[label_type]
+
+
+def test_a_text_that_is_two_choices_is_no_label(tmp_path):
+  text = '{"context": "how", "ends": ["a", "a ", "b"], "label": "a"}'
+  with pytest.raises(ValueError, match="'a' is several of the 3 choices"):
+    read(tmp_path, "f", text, own("jsonl", "ends", label_type="text"))
+
+
+GOOD_ROW = "0,,,A b. She,A b.,She,gold,w,x,y,z,3\n"
+BAD_FILES = {
+  "a choice too few": (
+    swag_data.SWAG,
+    f"{HEADER}\n{GOOD_ROW}0,,,A b. She,A b.,She,gold,w,x,y,3\n",
+    "f:3: 11 columns instead of 12: 0 |  |  | A b. She | A b.",
+  ),
+  "a choice too many": (
+    swag_data.SWAG,
+    f"{HEADER}\n0,,,A b. She,A b.,She,gold,w,x,y,z,u,3\n",
+    "f:2: 13 columns instead of 12",
+  ),
+  "an empty choice": (
+    swag_data.SWAG,
+    f"{HEADER}\n{GOOD_ROW}0,,,A b. She,A b.,She,gold,w,x, ,z,3\n",
+    "f:3: column ending2 is no text, but ' '",
+  ),
+  "an empty context": (
+    swag_data.SWAG,
+    f"{HEADER}\n0,,,A b. She,,She,gold,w,x,y,z,3\n",
+    "f:2: column sent1 is no text, but ''",
+  ),
+  "no column of the label": (
+    swag_data.SWAG,
+    f"{HEADER.removesuffix(',label')}\n",
+    "f:1: no header of SWAG, which has one column 'label'; found: , video-id",
+  ),
+  "no column of the second sentence": (
+    swag_data.SWAG,
+    f"{HEADER.replace('sent2', 'sent3')}\n{GOOD_ROW}",
+    "f:1: no header of SWAG, which has one column 'sent2'; found: , video-id",
+  ),
+  "a quotation mark that stays open": (
+    swag_data.SWAG,
+    f'{HEADER}\n{GOOD_ROW}0,,,"A b. She,A b.,She,gold,w,x,y,z,3\n',
+    "f:3: not CSV (unexpected end of data)",
+  ),
+  "no row": (swag_data.SWAG, f"{HEADER}\n", "f holds no example"),
+  "another number of choices": (
+    own("jsonl", "ends"),
+    '{"context": "c", "ends": ["a", "b", "c"], "label": 0}\n'
+    '{"context": "c", "ends": ["a", "b"], "label": 0}\n',
+    "f:2: 2 choices, but 3 in the rows before",
+  ),
+  "a list of one": (
+    own("jsonl", "ends"),
+    '{"context": "c", "ends": ["a"], "label": 0}\n',
+    "f:1: column ends is no list of two choices or more, but ['a']",
+  ),
+  "no list": (
+    own("jsonl", "ends"),
+    '{"context": "c", "ends": "a", "label": 0}\n',
+    "f:1: column ends is no list of two choices or more, but 'a'",
+  ),
+  "an empty choice in a list": (
+    own("jsonl", "ends"),
+    '{"context": "c", "ends": ["a", ""], "label": 0}\n',
+    "f:1: a choice of column ends is no text, but ''",
+  ),
+  "a key that is missing": (
+    own("jsonl", "ends"),
+    '{"context": "c", "endings": ["a", "b"], "label": 0}\n',
+    "f:1: no column ends; found: context, endings, label",
+  ),
+  "a question that is no text": (
+    own("jsonl", "ends", question="q"),
+    '{"context": "c", "q": null, "ends": ["a", "b"], "label": 0}\n',
+    "f:1: column q is no text, but None",
+  ),
+}
+
+
+@pytest.mark.parametrize("fault", BAD_FILES)
+def test_what_is_wrong_with_a_file_is_named_with_its_line(tmp_path, fault):
+  task, text, expected = BAD_FILES[fault]
+  with pytest.raises(ValueError) as error:
+    read(tmp_path, "f", text, task)
+  assert f"{tmp_path}/{expected}" in str(error.value)
+
+
+def test_bad_rows_are_counted_if_that_is_asked_for(tmp_path):
+  rows = [
+    {"context": "c", "ends": ["a"], "label": 0},
+    {"context": "c", "ends": ["a", "b"], "label": 1},
+    {"context": "c", "ends": ["a", "b", "c"], "label": 1},
+  ]
+  text = "".join(json.dumps(row) + "\n" for row in rows)
+  with runs.logged() as log:
+    (example,) = read(
+      tmp_path, "f", text, own("jsonl", "ends"), skip_bad_rows=True
+    )
+  assert example.choices == ("a", "b")
+  assert "Skipped 2 bad rows of" in log()
+
+
+@pytest.mark.parametrize(
+  ("arguments", "expected"),
+  [
+    (("csv", "", None, ("a", "b"), "label"), "cannot be empty"),
+    (("csv", "c", None, (), "label"), "cannot be empty"),
+    (("csv", "c", None, ("a", ""), "label"), "cannot be empty"),
+    (("csv", "c", None, ("a",), "label"), "--choice_columns=a is one choice"),
+    (("csv", "c", None, ("a", "b", "a"), "label"), "names a column twice"),
+    (("csv", "0", None, ("1", "b"), "3"), "not both"),
+    (("jsonl", "0", None, ("1", "2"), "3"), "not both"),
+  ],
+)
+def test_columns_that_cannot_be_are_refused(arguments, expected):
+  with pytest.raises(ValueError) as error:
+    swag_data.own_task(*arguments, "number")
+  assert expected in str(error.value)
+
+
+# Records and batches.
+
+
+@pytest.fixture(scope="module")
+def tokenizer():
+  return tokenization.FullTokenizer(VOCAB)
+
+
+def ids_of(text):
+  """Returns the ids of words of the vocabulary, which is a word a line."""
+  words = pathlib.Path(VOCAB).read_text().split("\n")
+  return [words.index(word) for word in text.split()]
+
+
+def test_a_record_holds_one_pair_a_choice(tokenizer):
+  example = ChoiceExample("x", "the of", "and", ("in", "to is as"), 1)
+  record = swag_features.convert_example(example, tokenizer, 9)
+  spec = swag_features.spec(9, 2)
+  found = tf.io.parse_single_example(record, spec)
+  expected = [
+    ids_of("[CLS] the of [SEP] and in [SEP] [PAD] [PAD]"),
+    ids_of("[CLS] the of [SEP] and to is as [SEP]"),
+  ]
+  np.testing.assert_array_equal(found["input_ids"], expected)
+  np.testing.assert_array_equal(
+    found["input_mask"], [[1] * 7 + [0] * 2, [1] * 9]
+  )
+  np.testing.assert_array_equal(
+    found["segment_ids"], [[0] * 4 + [1] * 3 + [0] * 2, [0] * 4 + [1] * 5]
+  )
+  assert found["label_ids"].numpy().tolist() == [1]
+  assert found["is_real_example"].numpy().tolist() == [1]
+
+
+def test_each_pair_is_cut_for_itself_from_its_longer_text(tokenizer):
+  example = ChoiceExample("x", "the of and in", "", ("to", "to is as on for"))
+  record = swag_features.convert_example(example, tokenizer, 8)
+  found = tf.io.parse_single_example(record, swag_features.spec(8, 2))
+  np.testing.assert_array_equal(
+    found["input_ids"],
+    [
+      ids_of("[CLS] the of and in [SEP] to [SEP]"),
+      # 9 pieces for 5 places: 1 and then 3 more, from the longer text then.
+      ids_of("[CLS] the of and [SEP] to is [SEP]"),
+    ],
+  )
+
+
+RECORD = ChoiceExample("train-1", "the of", "and", ("in", "to"), 1)
+OTHER_RECORDS = {
+  "another label": {"label": 0},
+  "another context": {"context": "the"},
+  "another question": {"question": "as"},
+  "another choice": {"choices": ("in", "is")},
+}
+
+
+@pytest.mark.parametrize("change", [*OTHER_RECORDS, "another length"])
+def test_what_changes_the_records_makes_them_again(tmp_path, tokenizer, change):
+  path = str(tmp_path / "train.tf_record")
+  swag_features.write_records(path, [RECORD], tokenizer, 12)
+  with runs.logged() as log:
+    swag_features.write_records(path, [RECORD], tokenizer, 12)
+  assert "train.tf_record is of these examples and settings: reused" in log()
+  other = dataclasses.replace(RECORD, **OTHER_RECORDS.get(change, {}))
+  length = 13 if change == "another length" else 12
+  swag_features.write_records(path, [other], tokenizer, length)
+  (found,) = tf.data.TFRecordDataset(path).as_numpy_iterator()
+  assert found == swag_features.convert_example(other, tokenizer, length)
+
+
+def write_lengths(path, lengths):
+  """Writes a record for each row of lengths, numbered by its first id."""
+  spec = swag_features.spec(16, len(lengths[0]))
+  with features.open_records([str(path)]) as writer:
+    for number, row in enumerate(lengths):
+      masks = [[1] * length + [0] * (16 - length) for length in row]
+      ids = [[number + 1] * length + [0] * (16 - length) for length in row]
+      ints = {
+        "input_ids": sum(ids, []),
+        "input_mask": sum(masks, []),
+        "segment_ids": sum(masks, []),
+        "label_ids": [0],
+        "is_real_example": [1],
+      }
+      writer.write(features.encode_example(features.encode_features(ints, {})))
+  return input_pipeline.open_records(str(path)), spec
+
+
+def test_batches_are_cut_to_their_longest_choice(tmp_path):
+  lengths = [(3, 8), (5, 2), (2, 9), (1, 1), (7, 7)]
+  files, spec = write_lengths(tmp_path / "a", lengths)
+  whole = list(input_pipeline.finite_dataset(files, spec, 2, 500))
+  cut = list(swag_features.batches_once(files, 16, 2, 2, 500))
+  assert [b["input_ids"].shape.as_list() for b in cut] == [
+    [2, 2, 8],
+    [2, 2, 16],
+    [1, 2, 8],
+  ]
+  for full, part in zip(whole, cut):
+    width = part["input_ids"].shape[-1]
+    for name in ("input_ids", "input_mask", "segment_ids"):
+      np.testing.assert_array_equal(part[name], full[name][..., :width])
+      assert not full[name].numpy()[..., width:].any()
+
+
+def test_examples_whose_longest_choices_are_alike_share_a_batch(tmp_path):
+  # By the sum of the lengths the second kind would stand between the others,
+  # and so share a batch with each.
+  lengths = [(5, 1, 1)] * 5 + [(12, 1, 1)] * 6 + [(8, 8, 8)] * 5
+  files, spec = write_lengths(tmp_path / "a", lengths)
+  batches = swag_features.training_batches(files, 16, 3, 2, 1, 0, 500)
+  widths = [b["input_ids"].shape[-1] for b in batches.take(8)]
+  assert sorted(widths) == [8] * 5 + [16] * 3
+
+
+# The head.
+
+
+@pytest.fixture(scope="module")
+def model():
+  config = modeling.BertConfig.from_dict({**CONFIG, "initializer_range": 0.5})
+  return heads.MultipleChoiceModel(config)
+
+
+@pytest.fixture
+def batch():
+  """3 examples of 4 choices of 3 to 9 word pieces."""
+  rng = np.random.default_rng(1)
+  lengths = rng.integers(3, 10, size=(3, 4, 1))
+  mask = (np.arange(9) < lengths).astype(np.int32)
+  return {
+    "input_ids": rng.integers(1, 500, size=mask.shape).astype(np.int32) * mask,
+    "input_mask": mask,
+    "segment_ids": (np.arange(9) > 1).astype(np.int32) * mask,
+    "label_ids": np.array([[2], [0], [3]], np.int32),
+    "is_real_example": np.ones((3, 1), np.int32),
+  }
+
+
+def tensors(batch):
+  return {name: tf.constant(value) for name, value in batch.items()}
+
+
+def test_the_head_is_one_vector_and_no_bias(model):
+  names = {v.path: tuple(v.shape) for v in model.weights}
+  assert names.pop("choice_weights") == (1, 16)
+  assert all(name.startswith("bert/") for name in names)
+
+
+def test_a_score_is_the_product_of_the_vector_and_the_pooled_output(
+  model, batch
+):
+  scores = model(tensors(batch)).numpy()
+  assert scores.shape == (3, 4)
+  vector = model.choice_weights.numpy()[0]
+  for i in range(3):
+    for j in range(4):
+      # Alone and without its padding: no choice knows of another.
+      length = batch["input_mask"][i, j].sum()
+      one = {
+        name: tf.constant(batch[name][i, j, :length][None])
+        for name in ("input_ids", "input_mask", "segment_ids")
+      }
+      pooled = model.bert(one).pooled_output.numpy()[0]
+      # A float32 forward pass of one layer.
+      assert scores[i, j] == pytest.approx(pooled @ vector, abs=1e-5)
+
+
+def test_the_loss_is_the_softmax_over_the_choices(model, batch):
+  scores = model(tensors(batch)).numpy().astype(np.float64)
+  probabilities = np.exp(scores) / np.exp(scores).sum(axis=1, keepdims=True)
+  expected = [-np.log(probabilities[i, j]) for i, j in enumerate((2, 0, 3))]
+  sums = losses.classifier_loss(scores, tensors(batch), "classification")
+  ((total, weight),) = sums.values()
+  np.testing.assert_allclose(total, np.sum(expected), rtol=1e-5)
+  assert float(weight) == 3
+  metrics = losses.classifier_metrics(scores, tensors(batch), "classification")
+  hits = (scores.argmax(axis=1) == (2, 0, 3)).sum()
+  assert [float(x) for x in metrics["accuracy"]] == [hits, 3]
+  np.testing.assert_allclose(
+    metrics["example_loss"], (np.sum(expected), 3), rtol=1e-5
+  )
+
+
+def test_the_pooled_output_is_dropped_out_in_training(batch):
+  config = {**CONFIG, "initializer_range": 0.5, "hidden_dropout_prob": 0.0}
+  config["attention_probs_dropout_prob"] = 0.0
+  model = heads.MultipleChoiceModel(modeling.BertConfig.from_dict(config))
+  inputs = {
+    name: tf.repeat(value, 300, axis=0) for name, value in batch.items()
+  }
+  plain = model(inputs).numpy()
+  np.testing.assert_array_equal(model(inputs).numpy(), plain)
+  trained = model(inputs, training=True).numpy()
+  assert np.abs(trained - plain).min(axis=1).all()
+  spread = (trained - plain).reshape(3, 300, 4)
+  # A share of 0.1 of a vector of 16 numbers is missing, the rest scaled up;
+  # 5 standard errors of the mean of 300.
+  limit = 5 * spread.std(axis=1) / np.sqrt(300)
+  assert (np.abs(spread.mean(axis=1)) < limit).all()
+  vector = model.choice_weights.numpy()[0]
+  pooled = model.bert(
+    {
+      name: tf.reshape(tf.constant(batch[name]), (12, 9))
+      for name in ("input_ids", "input_mask", "segment_ids")
+    }
+  ).pooled_output.numpy()
+  # The variance of a Bernoulli of 0.9 over its mean is 0.1 / 0.9.
+  variance = ((pooled * vector) ** 2).sum(axis=1) * 0.1 / 0.9
+  np.testing.assert_allclose(
+    spread.std(axis=1).reshape(-1), np.sqrt(variance), rtol=0.25
+  )
+
+
+# Runs.
+
+
+def train_config(output_dir, **changes):
+  config = estimator.TrainConfig(
+    output_dir=str(output_dir),
+    train_batch_size=8,
+    learning_rate=5e-3,
+    num_train_steps=1,
+    num_warmup_steps=0,
+    log_every_steps=1,
+    use_xla=False,
+  )
+  return dataclasses.replace(config, **changes)
+
+
+def made_rows(num_rows, num_choices=3):
+  """Returns rows whose right choice is the one with "his"."""
+  rng = random.Random(num_rows)
+  for _ in range(num_rows):
+    label = rng.randrange(num_choices)
+    choices = [" ".join(rng.choices(WORDS, k=3)) for _ in range(num_choices)]
+    choices[label] += " his"
+    context = " ".join(rng.choices(WORDS, k=rng.randrange(1, 6)))
+    yield {"context": context, "ends": choices, "label": "ABCDE"[label]}
+
+
+def write_jsonl(path, rows):
+  path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+
+
+OWN = own("jsonl", "ends", label_type="letter")
+
+
+@pytest.fixture(scope="module")
+def base(tmp_path_factory):
+  """A folder with own data, config and vocabulary."""
+  folder = tmp_path_factory.mktemp("base")
+  write_jsonl(folder / "train.jsonl", made_rows(44))
+  # The model is the same for any number of choices.
+  write_jsonl(folder / "dev.jsonl", made_rows(19, num_choices=4))
+  rows = [{k: v for k, v in r.items() if k != "label"} for r in made_rows(6)]
+  write_jsonl(folder / "test.jsonl", rows)
+  (folder / "config.json").write_text(json.dumps(CONFIG))
+  shutil.copy(VOCAB, folder / "vocab.txt")
+  return folder
+
+
+def make(folder, output_dir, train=(), **changes):
+  """Returns the config of a run on own data, with changes."""
+  config = swag.SwagConfig(
+    task=OWN,
+    data_dir=str(folder),
+    bert_config_file=str(folder / "config.json"),
+    vocab_file=str(folder / "vocab.txt"),
+    max_seq_length=16,
+    num_train_epochs=1.0,
+    train=train_config(output_dir, **dict(train)),
+  )
+  return dataclasses.replace(config, **changes)
+
+
+def results(output_dir):
+  lines = (output_dir / "eval_results.txt").read_text().splitlines()
+  return {k: float(v) for k, v in (line.split(" = ") for line in lines)}
+
+
+@pytest.fixture(scope="module")
+def trained(base):
+  """The folder of a run that has trained, evaluated and predicted."""
+  config = make(
+    base,
+    base / "out",
+    do_train=True,
+    do_eval=True,
+    do_predict=True,
+    num_train_epochs=20.3,
+    warmup_proportion=0.25,
+    train={"save_checkpoints_steps": 100},
+  )
+  swag.run(config)
+  return base / "out"
+
+
+def test_a_run_learns_to_choose(trained):
+  values = curves.read(str(trained))["loss"]
+  assert values[111] < 0.3 * values[1]
+  assert results(trained)["eval_accuracy"] == 1.0
+  lines = (trained / "predictions.jsonl").read_text().splitlines()
+  found = [json.loads(line) for line in lines]
+  rows = list(made_rows(6))
+  assert [p["label"] for p in found] == [row["label"] for row in rows]
+  assert [p["text"] for p in found] == [row["context"] for row in rows]
+  assert all(p["text_b"].endswith(" his") for p in found)
+
+
+def test_a_run_leaves_these_files(trained):
+  names = {p.name for p in trained.iterdir() if "ckpt" not in p.name}
+  assert {n for n in names if "tfevents" not in n and n[0] != "."} == {
+    "bert_config.json",
+    "checkpoint",
+    "eval",
+    "eval.tf_record",
+    "eval_results.txt",
+    "predict.tf_record",
+    "predictions.jsonl",
+    "test_results.tsv",
+    "train.tf_record",
+  }
+  assert list(results(trained)) == [
+    "eval_accuracy",
+    "eval_loss",
+    "global_step",
+    "loss",
+  ]
+
+
+def test_steps_and_warm_up_are_those_of_a_classifier(trained):
+  # 44 examples / 8 x 20.3 epochs = 111.65 steps; a quarter of 111 is 27.75.
+  rates = curves.read(str(trained))["learning_rate"]
+  assert list(rates) == list(range(1, 112))
+  expected = [5e-3 * i / 27 for i in range(27)]
+  expected += [5e-3 * (1 - i / 111) for i in range(27, 111)]
+  np.testing.assert_allclose(list(rates.values()), expected, rtol=1e-5)
+
+
+def test_predictions_name_the_choice_as_the_labels_do(tmp_path):
+  example = ChoiceExample("test-0", "é", "q", ("one", "two"))
+  probabilities = np.array([[0.25, 0.75]], np.float32)
+  expected = {"number": 1, "number_from_1": 2, "letter": "B", "text": "two"}
+  for label_type, label in expected.items():
+    swag.write_predictions(str(tmp_path), [example], probabilities, label_type)
+    assert (tmp_path / "predictions.jsonl").read_text() == (
+      '{"id": "test-0", "text": "é", "text_b": "q two", '
+      f'"label": {json.dumps(label)}, "probabilities": [0.25, 0.75]}}\n'
+    )
+  assert (tmp_path / "test_results.tsv").read_text() == "0.25\t0.75\n"
+
+
+def test_eval_loss_is_the_mean_over_examples_and_loss_over_batches(
+  base, trained, tmp_path
+):
+  checkpoint = str(trained / "model.ckpt-0")
+  swag.run(
+    make(base, tmp_path, train={"init_checkpoint": checkpoint}, do_eval=True)
+  )
+  found = results(tmp_path)
+  model = heads.MultipleChoiceModel(modeling.BertConfig.from_dict(CONFIG))
+  assert not checkpoints.init_from_checkpoint(model, checkpoint)
+  values = []
+  for row in made_rows(19, num_choices=4):
+    scores = []
+    for end in row["ends"]:
+      ids_a = ids_of(f"[CLS] {row['context']} [SEP]")
+      ids_b = ids_of(f"{end} [SEP]")
+      inputs = {
+        "input_ids": tf.constant([ids_a + ids_b]),
+        "segment_ids": tf.constant([[0] * len(ids_a) + [1] * len(ids_b)]),
+      }
+      pooled = model.bert(inputs).pooled_output.numpy()[0]
+      scores.append(pooled @ model.choice_weights.numpy()[0])
+    label = "ABCD".index(row["label"])
+    values.append(np.log(np.sum(np.exp(scores))) - scores[label])
+  assert found["eval_loss"] == pytest.approx(np.mean(values), rel=1e-5)
+  batches = [values[:8], values[8:16], values[16:]]
+  of_batches = np.mean([np.mean(batch) for batch in batches])
+  assert found["loss"] == pytest.approx(of_batches, rel=1e-5)
+  assert found["loss"] != pytest.approx(found["eval_loss"], rel=1e-5)
+
+
+def test_a_resumed_run_is_the_same_to_the_bit(base, trained, tmp_path):
+  for path in trained.glob("*"):
+    if path.is_file() and "ckpt-111" not in path.name:
+      shutil.copy(path, tmp_path / path.name)
+  (tmp_path / "checkpoint").write_text(
+    'model_checkpoint_path: "model.ckpt-100"\n'
+  )
+  with runs.logged() as log:
+    swag.run(
+      make(
+        base,
+        tmp_path,
+        do_train=True,
+        num_train_epochs=20.3,
+        warmup_proportion=0.25,
+      )
+    )
+  assert "at step 100" in log() and "train.tf_record is of these" in log()
+  whole, resumed = (
+    checkpoints.CheckpointReader(str(folder / "model.ckpt-111"))
+    for folder in (trained, tmp_path)
+  )
+  assert "choice_weights/adam_v" in whole.shapes
+  for name in whole.shapes:
+    np.testing.assert_array_equal(whole.get(name), resumed.get(name), name)
+
+
+CLASSIFIER = GOLDEN / "tiny_classifier"
+
+
+@pytest.fixture(scope="module")
+def stopped(base):
+  """A run from a classifier's checkpoint that learns nothing; and its log."""
+  with runs.logged() as log:
+    config = make(
+      base,
+      base / "out_stopped",
+      train={
+        "init_checkpoint": str(CLASSIFIER / "bert_model.ckpt"),
+        "eval_every_steps": 2,
+        "early_stopping_patience": 2,
+        "learning_rate": 0.0,
+      },
+      bert_config_file=str(CLASSIFIER / "bert_config.json"),
+      do_train=True,
+      num_train_epochs=4.0,
+    )
+    swag.run(config)
+  return base / "out_stopped", log()
+
+
+def test_training_keeps_the_best_and_stops_early(stopped):
+  folder, log = stopped
+  # What learns nothing is as good as at its first evaluation, of step 2.
+  assert list(curves.read(str(folder / "eval"))["accuracy"]) == [2, 4, 6]
+  assert (folder / "best" / "model.ckpt-2.index").exists()
+  assert (folder / "model.ckpt-6.index").exists()
+  assert "Stopped early at step 6 of 22" in log
+  assert "; best eval_accuracy 0." in log
+  assert not (folder / "eval_results.txt").exists()  # No do_eval.
+
+
+def test_training_starts_from_the_body_of_another_tasks_checkpoint(stopped):
+  folder, log = stopped
+  start = str(CLASSIFIER / "bert_model.ckpt")
+  assert f"Not in {start}, so untrained: choice_weights" in log
+  first = checkpoints.CheckpointReader(str(folder / "model.ckpt-0"))
+  given = checkpoints.CheckpointReader(start)
+  for name in first.shapes:
+    if name.startswith("bert/") and "/adam_" not in name:
+      np.testing.assert_array_equal(first.get(name), given.get(name))
+  assert "output_weights" in given.shapes
+  assert "output_weights" not in first.shapes
+
+
+def test_a_stopped_training_evaluates_nothing(base, tmp_path, monkeypatch):
+  def stopped(runner, *unused):
+    runner.was_interrupted = True
+
+  monkeypatch.setattr(estimator.Estimator, "train", stopped)
+  config = make(base, tmp_path, do_train=True, do_eval=True, do_predict=True)
+  assert swag.run(config) is None
+  assert not (tmp_path / "eval_results.txt").exists()
+
+
+def with_rows(folder, name, rows):
+  write_jsonl(folder / name, rows)
+  return {}
+
+
+# What a user does wrong, from the folder of own data to changes of a run that
+# trains, evaluates and predicts; and what must be said.
+MISTAKES = {
+  "nothing to do": (
+    lambda f: {"do_train": False, "do_eval": False, "do_predict": False},
+    "nothing to do: set --do_train, --do_eval or --do_predict",
+  ),
+  "a folder without the files": (
+    lambda f: {"task": swag_data.SWAG},
+    "has no train.csv, no val.csv, no test.csv; set --data_dir to the folder "
+    "of SWAG",
+  ),
+  "evaluation while training without its file": (
+    lambda f: (
+      (f / "dev.jsonl").unlink()
+      or {"do_eval": False, "train": {"eval_every_steps": 2}}
+    ),
+    "has no dev.jsonl;",
+  ),
+  "a bad row of the test file": (
+    lambda f: {
+      **with_rows(f, "test.jsonl", [{"context": "c", "ends": ["a", ""]}]),
+      "skip_bad_rows": True,
+    },
+    "test.jsonl:1: a choice of column ends is no text",
+  ),
+  "fewer examples than a batch": (
+    lambda f: with_rows(f, "train.jsonl", made_rows(7)),
+    "7 training examples are fewer than one batch of 8; lower",
+  ),
+  "less than one step": (
+    lambda f: {"num_train_epochs": 0.1},
+    "num_train_epochs 0.1 of 44 training examples is less than one batch of 8",
+  ),
+  "a length beyond the positions": (
+    lambda f: {"max_seq_length": 33},
+    "max_seq_length 33 exceeds max_position_embeddings 32",
+  ),
+  "another vocabulary": (
+    lambda f: (f / "vocab.txt").write_text("[PAD]\n" * 501) and {},
+    "vocab.txt",
+  ),
+  "an unknown metric": (
+    lambda f: {"train": {"best_metric": "f1"}},
+    "best_metric 'f1' is no result; use eval_accuracy, eval_loss, loss",
+  ),
+  "no checkpoint of that name": (
+    lambda f: {"train": {"init_checkpoint": "none"}},
+    "no checkpoint none",
+  ),
+  "nothing to choose with": (
+    lambda f: {"do_train": False},
+    "run has no checkpoint; set --do_train, or --init_checkpoint",
+  ),
+  "the head of another task": (
+    lambda f: {
+      "do_train": False,
+      "train": {"init_checkpoint": str(CLASSIFIER / "bert_model.ckpt")},
+    },
+    "bert_model.ckpt has no choice_weights: it was not fine-tuned on multiple "
+    "choice; set --do_train",
+  ),
+  "a case that contradicts the checkpoint": (
+    lambda f: {
+      "train": {"init_checkpoint": "cased_L-12_H-768_A-12/bert_model.ckpt"}
+    },
+    "was trained on cased text",
+  ),
+}
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_a_mistake_is_one_clear_line_before_anything_is_written(
+  base, tmp_path, mistake
+):
+  changes, expected = MISTAKES[mistake]
+  folder = tmp_path / "data"
+  shutil.copytree(base, folder, ignore=shutil.ignore_patterns("out*"))
+  parts = {"do_train": True, "do_eval": True, "do_predict": True}
+  config = make(folder, tmp_path / "run", **{**parts, **changes(folder)})
+  runs.assert_refused(swag.run, config, expected)
+
+
+def test_another_tasks_run_is_refused_and_left_as_it_is(base, tmp_path):
+  checkpoints.save(
+    str(tmp_path),
+    {"global_step": tf.constant(7, tf.int64), "output_weights": [[0.0] * 16]},
+    keep_checkpoint_max=5,
+  )
+  (tmp_path / "train.tf_record").write_bytes(b"of the other task")
+  names = {p.name for p in tmp_path.iterdir()}
+  with pytest.raises(ValueError, match="model.ckpt-7 has no choice_weights"):
+    swag.run(make(base, tmp_path, do_train=True))
+  assert {p.name for p in tmp_path.iterdir()} == names
+  assert (tmp_path / "train.tf_record").read_bytes() == b"of the other task"
+
+
+def test_a_run_of_another_config_is_refused(base, trained, tmp_path):
+  (tmp_path / "config.json").write_text(
+    json.dumps({**CONFIG, "intermediate_size": 64})
+  )
+  with pytest.raises(ValueError, match="intermediate_size is 32 there and 64"):
+    swag.run(
+      make(
+        base,
+        trained,
+        do_eval=True,
+        bert_config_file=str(tmp_path / "config.json"),
+      )
+    )

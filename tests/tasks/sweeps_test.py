@@ -1,0 +1,238 @@
+"""Grids and several seeds: what is run, what is compared, what is resumed."""
+
+import csv
+import dataclasses
+import json
+import os
+import pathlib
+
+import numpy as np
+import pytest
+
+from bert_tf import checkpoints
+from bert_tf.tasks import sweeps
+from bert_tf.tasks.classification import examples
+from bert_tf.tasks.classification import task as classification
+from bert_tf.training import estimator
+from tests import classification_test, runs
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+GRID = "learning_rate=3e-3,1e-3;train_batch_size=4,8"
+
+
+def rows_of(path):
+  with open(path) as reader:
+    return list(csv.DictReader(reader, delimiter="\t"))
+
+
+def config_of(output_dir, **train):
+  return classification.ClassificationConfig(
+    task=examples.own_task("tsv", "classification", "text", None, "label"),
+    data_dir="data",
+    bert_config_file="config.json",
+    vocab_file="vocab.txt",
+    do_train=True,
+    do_eval=True,
+    train=estimator.TrainConfig(
+      str(output_dir), 32, 5e-5, 1, 0, seed=7, **train
+    ),
+  )
+
+
+METRICS = ("macro_f1", "eval_loss")
+
+
+class Runs(list):
+  """A run by a formula; the configs that it was called with."""
+
+  def __call__(self, config):
+    self.append(config)
+    rate, seed = config.train.learning_rate, config.train.seed
+    score = 100 * rate + config.train.train_batch_size / 100 + seed / 10
+    os.makedirs(config.train.output_dir, exist_ok=True)
+    return {"macro_f1": score, "eval_loss": -score, "global_step": 5}
+
+
+@pytest.fixture
+def done():
+  return Runs()
+
+
+def sweep(config, run_fn, grid, num_runs):
+  sweeps.run(config, run_fn, METRICS, grid, num_runs)
+
+
+def test_the_papers_grid_is_eighteen_cells():
+  planned = sweeps.plan(sweeps.PAPER_GRID, 1, 12345)
+  assert len(planned) == 2 * 3 * 3
+  assert planned[0].folder == "batch_16_rate_5e-05_epochs_2"
+  assert planned[-1].settings == {
+    "train_batch_size": 32,
+    "learning_rate": 2e-5,
+    "num_train_epochs": 4.0,
+  }
+  assert len({one.folder for one in planned}) == 18
+
+
+def test_seeds_follow_one_another_inside_a_cell():
+  assert [(r.folder, r.seed) for r in sweeps.plan(None, 3, 5)] == [
+    ("run_0", 5),
+    ("run_1", 6),
+    ("run_2", 7),
+  ]
+  both = sweeps.plan("num_train_epochs=2,0.5", 2, 5)
+  assert [(r.folder, r.seed) for r in both] == [
+    ("epochs_2/run_0", 5),
+    ("epochs_2/run_1", 6),
+    ("epochs_0.5/run_0", 5),
+    ("epochs_0.5/run_1", 6),
+  ]
+
+
+@pytest.mark.parametrize(
+  "grid, expected",
+  [
+    ("rate=1", "'rate=1' is no setting of its own with values; write it as"),
+    ("learning_rate=1,x", "'1,x' are no values of learning_rate"),
+    ("train_batch_size=1.5", "'1.5' are no values of train_batch_size"),
+    ("learning_rate=0", "learning_rate must be above 0 and differ"),
+    ("learning_rate=1,1.0", "learning_rate must be above 0 and differ"),
+    ("learning_rate=1;learning_rate=2", "is no setting of its own"),
+  ],
+)
+def test_what_is_no_grid_is_refused(grid, expected):
+  with pytest.raises(ValueError) as error:
+    sweeps.parse_grid(grid)
+  assert expected in str(error.value)
+
+
+@pytest.mark.slow
+def test_every_cell_and_seed_is_run_and_compared(tmp_path, done):
+  sweep(config_of(tmp_path), done, GRID, 2)
+  assert len(done) == 8
+  found = rows_of(tmp_path / "sweep_results.tsv")
+  # Of the formula: 100 rate + batch / 100 + seed / 10 with seeds 7 and 8.
+  means = [float(row["macro_f1_mean"]) for row in found]
+  np.testing.assert_allclose(means, [1.13, 1.09, 0.93, 0.89])
+  first = found[0]
+  assert (first["learning_rate"], first["train_batch_size"]) == ("0.003", "8")
+  assert first["num_train_epochs"] == "3.0"
+  assert float(first["macro_f1_std"]) == pytest.approx(np.std([0, 0.1], ddof=1))
+  assert float(first["macro_f1_best"]) == pytest.approx(1.18)
+  assert first["best_run"] == "rate_0.003_batch_8/run_1"
+  each = rows_of(tmp_path / "sweep_runs.tsv")
+  assert [row["seed"] for row in each] == ["7", "8"] * 4
+  assert float(each[0]["eval_loss"]) == pytest.approx(-1.04)
+  # Of what does not decide too.
+  assert float(first["eval_loss_mean"]) == pytest.approx(-1.13)
+
+
+def test_a_loss_is_sorted_from_the_lowest(tmp_path, done):
+  sweep(config_of(tmp_path, best_metric="eval_loss"), done, GRID, 1)
+  found = rows_of(tmp_path / "sweep_results.tsv")
+  values = [float(row["eval_loss_mean"]) for row in found]
+  assert values == sorted(values)
+  assert {row["eval_loss_std"] for row in found} == {"nan"}
+
+
+@pytest.mark.slow
+def test_finished_runs_are_not_repeated_unless_the_config_changed(
+  tmp_path, done
+):
+  sweep(config_of(tmp_path), done, None, 2)
+  expected = (tmp_path / "sweep_results.tsv").read_text()
+  sweep(config_of(tmp_path), done, None, 2)
+  assert len(done) == 2
+  assert (tmp_path / "sweep_results.tsv").read_text() == expected
+  sweep(config_of(tmp_path), done, None, 3)
+  assert [config.train.seed for config in done] == [7, 8, 9]
+  longer = dataclasses.replace(config_of(tmp_path), max_seq_length=64)
+  sweep(longer, done, None, 3)
+  assert len(done) == 6
+
+
+def test_an_interrupted_run_ends_the_sweep_and_is_run_again(tmp_path, done):
+  def interrupted(config):
+    return None if config.train.seed == 8 else done(config)
+
+  sweep(config_of(tmp_path), interrupted, None, 3)
+  assert len(done) == 1
+  sweep(config_of(tmp_path), done, None, 3)
+  assert [config.train.seed for config in done] == [7, 8, 9]
+
+
+def test_a_run_that_diverges_counts_as_failed_and_comes_last(tmp_path, done):
+  def run(config):
+    if config.train.learning_rate == 3e-3:
+      os.makedirs(config.train.output_dir)
+      raise estimator.DivergedError("the loss became nan by step 3.")
+    return done(config)
+
+  with runs.logged() as lines:
+    sweep(config_of(tmp_path), run, "learning_rate=3e-3,1e-3", 1)
+  assert "nan by step 3. This run counts as failed." in lines()
+  found = rows_of(tmp_path / "sweep_results.tsv")
+  assert [row["learning_rate"] for row in found] == ["0.001", "0.003"]
+  assert found[1]["macro_f1_mean"] == "nan"
+
+
+def test_a_sweep_without_evaluation_is_refused(tmp_path):
+  config = dataclasses.replace(config_of(tmp_path), do_eval=False)
+  with pytest.raises(ValueError, match="set --do_train and --do_eval"):
+    sweep(config, classification.run, None, 2)
+
+
+base = classification_test.base
+
+
+def test_runs_of_other_seeds_are_those_of_that_seed_alone(base, tmp_path):
+  config = classification_test.make(
+    base,
+    tmp_path / "out",
+    do_train=True,
+    do_eval=True,
+    train={"seed": 3, "keep_checkpoint_max": 1},
+  )
+  sweep(config, classification.run, None, 2)
+  alone = dataclasses.replace(
+    config,
+    train=dataclasses.replace(
+      config.train, output_dir=str(tmp_path / "alone"), seed=4
+    ),
+  )
+  results = classification.run(alone)
+  written = json.loads((tmp_path / "out/run_1/sweep_run.json").read_text())
+  assert written["results"] == results
+  one, other = (
+    checkpoints.CheckpointReader(str(folder / "model.ckpt-5"))
+    for folder in (tmp_path / "out" / "run_1", tmp_path / "alone")
+  )
+  for name in one.shapes:
+    np.testing.assert_array_equal(one.get(name), other.get(name))
+  seed_3 = checkpoints.CheckpointReader(
+    str(tmp_path / "out/run_0/model.ckpt-5")
+  )
+  assert not np.array_equal(
+    seed_3.get("output_weights"), one.get("output_weights")
+  )
+
+
+def test_grid_alone_is_the_papers_and_mistakes_are_one_line(
+  run_script, tmp_path
+):
+  flags = [
+    "--task_name=mrpc",
+    "--data_dir=none",
+    f"--bert_config_file={ROOT}/tests/golden/tiny_classifier/bert_config.json",
+    f"--vocab_file={ROOT}/tests/golden/tiny/vocab.txt",
+    "--output_dir=out",
+    "--do_train",
+  ]
+  result = run_script(
+    "run_classifier.py", *flags, "--do_eval", "--grid", cwd=tmp_path
+  )
+  assert "Run 1 of 18: batch_16_rate_5e-05_epochs_2." in result.stderr
+  result = run_script("run_classifier.py", *flags, "--grid=x=1", cwd=tmp_path)
+  assert result.returncode == 1
+  assert "Traceback" not in result.stderr
+  assert "--do_train and --do_eval" in result.stderr.splitlines()[-1]

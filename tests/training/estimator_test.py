@@ -1,0 +1,372 @@
+"""Training, its resume and its reports, on a model of a few weights."""
+
+import os
+import signal
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+from keras import ops
+
+from bert_tf import checkpoints, distribution, dropout, modeling
+from bert_tf.training import curves, estimator
+from bert_tf.training import run_dir as output_dirs
+from tests import runs
+
+
+class Line(keras.Model):
+  """y = w x, with dropout on x."""
+
+  def __init__(self, rate: float = 0.0):
+    super().__init__(name="line")
+    self.rate = rate
+    self.seed_generator = dropout.Seeds(0)
+    with keras.name_scope("bert"):
+      self.w = keras.Variable([0.5], name="w")
+      self.unused = keras.Variable([1.0], name="unused")
+    self.built = True
+
+  def call(self, features, training=False):
+    x = features["x"]
+    if training and self.rate:
+      x = keras.random.dropout(x, self.rate, seed=self.seed_generator)
+    return self.w * x
+
+
+def loss_fn(outputs, features):
+  errors = ops.square(outputs - features["y"])
+  return {"error": (ops.sum(errors), ops.sum(ops.ones_like(errors)))}
+
+
+def batches(steps_done: int, y_scale: float = 2.0):
+  """Returns x = 1, 2, ... from a step on, four to a batch."""
+
+  def batch(step):
+    x = 1.0 + tf.cast(step * 4 + tf.range(4, dtype=tf.int64), tf.float32) % 7
+    return {"x": x, "y": y_scale * x}
+
+  return tf.data.Dataset.counter(steps_done).map(batch)
+
+
+def make(output_dir, num_train_steps=30, rate=0.5, **kwargs):
+  config = estimator.TrainConfig(
+    output_dir=str(output_dir),
+    train_batch_size=4,
+    learning_rate=0.05,
+    num_train_steps=num_train_steps,
+    num_warmup_steps=3,
+    **{"log_every_steps": 10, "save_checkpoints_steps": 10, **kwargs},
+  )
+  return estimator.Estimator(lambda: Line(rate), loss_fn, loss_fn, config)
+
+
+def weights_at(output_dir, step):
+  reader = checkpoints.CheckpointReader(f"{output_dir}/model.ckpt-{step}")
+  return {name: reader.get(name) for name in reader.shapes}
+
+
+def assert_same(one, other):
+  assert one.keys() == other.keys()
+  for name, value in one.items():
+    np.testing.assert_array_equal(value, other[name], err_msg=name)
+
+
+def test_loss_falls_and_the_weight_nears_the_solution(tmp_path):
+  assert make(tmp_path, 200, rate=0.0).train(batches) == 200
+  assert weights_at(tmp_path, 200)["bert/w"] == pytest.approx(2.0, abs=0.1)
+  losses = curves.read(str(tmp_path))["loss"]
+  assert losses[10] > 1.0
+  assert losses[200] < 0.1 * losses[10]
+
+
+def test_a_variable_without_gradient_is_saved_without_slots(tmp_path):
+  make(tmp_path).train(batches)
+  assert set(weights_at(tmp_path, 30)) == {
+    "bert/w",
+    "bert/w/adam_m",
+    "bert/w/adam_v",
+    "bert/unused",
+    "global_step",
+  }
+
+
+def test_the_first_step_and_every_save_step_have_a_checkpoint(tmp_path):
+  make(tmp_path, 35, save_checkpoints_steps=20).train(batches)
+  listed = [os.path.basename(p) for p in checkpoints.listed(str(tmp_path))]
+  assert listed == ["model.ckpt-35", "model.ckpt-20", "model.ckpt-0"]
+
+
+@pytest.mark.parametrize("use_xla", [False, True])
+def test_a_resumed_run_is_the_run_that_was_not_interrupted(tmp_path, use_xla):
+  make(tmp_path / "whole", use_xla=use_xla).train(batches)
+  make(tmp_path / "two", use_xla=use_xla).train(batches)
+  # As if killed after step 20: what was saved later is not there.
+  for suffix in (".index", ".data-00000-of-00001"):
+    os.remove(tmp_path / "two" / f"model.ckpt-30{suffix}")
+  reached = weights_at(tmp_path / "two", 20)
+  assert not np.array_equal(
+    reached["bert/w"], weights_at(tmp_path / "whole", 30)["bert/w"]
+  )
+  (tmp_path / "two" / "checkpoint").write_text(
+    'model_checkpoint_path: "model.ckpt-20"\n'
+  )
+  make(tmp_path / "two", use_xla=use_xla).train(batches)
+  assert_same(
+    weights_at(tmp_path / "two", 30), weights_at(tmp_path / "whole", 30)
+  )
+
+
+def test_how_steps_are_grouped_changes_nothing(tmp_path):
+  make(tmp_path / "a", iterations_per_loop=1).train(batches)
+  make(tmp_path / "b", iterations_per_loop=7, log_every_steps=4).train(batches)
+  assert_same(weights_at(tmp_path / "a", 30), weights_at(tmp_path / "b", 30))
+
+
+def test_dropout_follows_the_seed(tmp_path):
+  make(tmp_path / "a", seed=1).train(batches)
+  make(tmp_path / "b", seed=1).train(batches)
+  make(tmp_path / "c", seed=2).train(batches)
+  assert_same(weights_at(tmp_path / "a", 30), weights_at(tmp_path / "b", 30))
+  assert (
+    weights_at(tmp_path / "a", 30)["bert/w"]
+    != weights_at(tmp_path / "c", 30)["bert/w"]
+  )
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_saves_and_the_same_call_goes_on(tmp_path, number):
+  make(tmp_path / "whole").train(batches)
+
+  def kill_at_13(step):
+    if step == 13:
+      os.kill(os.getpid(), number)
+    return np.int64(0)
+
+  def watched(step, features):
+    called = tf.numpy_function(kill_at_13, [step], tf.int64)
+    with tf.control_dependencies([called]):
+      return tf.nest.map_structure(tf.identity, features)
+
+  def with_signal(steps_done):
+    return batches(steps_done).enumerate(steps_done).map(watched)
+
+  stopped = make(tmp_path / "two").train(with_signal)
+  assert 0 < stopped < 30  # The signal comes with a batch read ahead.
+  assert checkpoints.latest(str(tmp_path / "two")).endswith(f"-{stopped}")
+  assert signal.getsignal(number) in (
+    signal.SIG_DFL,
+    signal.default_int_handler,
+  )
+  assert make(tmp_path / "two").train(batches) == 30
+  assert_same(
+    weights_at(tmp_path / "two", 30), weights_at(tmp_path / "whole", 30)
+  )
+
+
+def test_a_run_that_has_done_its_steps_does_nothing(tmp_path):
+  make(tmp_path).train(batches)
+  before = sorted(p.name for p in tmp_path.iterdir())
+  with runs.logged() as lines:
+    assert make(tmp_path).train(batches) == 30
+  assert "nothing is left of num_train_steps 30; raise the flag" in lines()
+  assert sorted(p.name for p in tmp_path.iterdir()) == before
+
+
+def test_a_damaged_checkpoint_is_named_and_the_one_before_it_used(tmp_path):
+  make(tmp_path).train(batches)
+  expected = weights_at(tmp_path, 30)
+  data = tmp_path / "model.ckpt-30.data-00000-of-00001"
+  data.write_bytes(data.read_bytes()[:3])
+  with runs.logged() as lines:
+    assert make(tmp_path).train(batches) == 30
+  assert "model.ckpt-30 is damaged" in lines()
+  assert "Resuming from" in lines() and "model.ckpt-20, at step 20" in lines()
+  assert_same(weights_at(tmp_path, 30), expected)
+
+
+def test_when_every_checkpoint_is_damaged_nothing_is_overwritten(tmp_path):
+  make(tmp_path, save_checkpoints_steps=100).train(batches)
+  for path in tmp_path.glob("*.index"):
+    path.write_bytes(b"")
+  before = {p.name: p.read_bytes() for p in tmp_path.glob("model*")}
+  with pytest.raises(ValueError, match="No older checkpoint .* is whole"):
+    make(tmp_path).train(batches)
+  assert {p.name: p.read_bytes() for p in tmp_path.glob("model*")} == before
+
+
+def test_output_dir_goes_before_init_checkpoint_and_that_before_random(
+  tmp_path,
+):
+  start = str(tmp_path / "start.ckpt")
+  checkpoints.write(
+    start,
+    {
+      "bert/w": np.float32([7.0]),
+      "bert/unused": np.float32([1.0]),
+      "bert/w/adam_m": np.float32([9.0]),
+      "global_step": np.int64(99),
+    },
+  )
+  make(tmp_path / "a", init_checkpoint=start).train(batches)
+  first = weights_at(tmp_path / "a", 0)
+  assert first["bert/w"] == 7.0
+  assert first["bert/w/adam_m"] == 0.0  # No optimizer state comes along.
+  assert first["global_step"] == 0
+  with runs.logged() as lines:
+    make(tmp_path / "a", 40, init_checkpoint=start).train(batches)
+  assert "model.ckpt-30, at step 30" in lines()
+  assert "INIT_FROM_CKPT" not in lines()
+
+
+def test_a_loss_that_is_not_finite_stops_and_keeps_the_last_checkpoint(
+  tmp_path,
+):
+  make(tmp_path, 10).train(batches)
+  kept = weights_at(tmp_path, 10)
+
+  def broken(steps_done):
+    return batches(steps_done, y_scale=float("nan"))
+
+  with pytest.raises(
+    ValueError, match="the loss became nan by step 11; .*model.ckpt-10. Lower"
+  ):
+    make(tmp_path, 20).train(broken)
+  assert checkpoints.latest(str(tmp_path)).endswith("-10")
+  assert_same(weights_at(tmp_path, 10), kept)
+
+
+def test_events_hold_what_is_logged(tmp_path):
+  make(tmp_path, 20).train(batches)
+  events = curves.read(str(tmp_path))
+  assert set(events) == {
+    "loss",
+    "error",
+    "learning_rate",
+    "gradient_norm",
+    "examples_per_second",
+  }
+  assert list(events["loss"]) == [10, 20]
+  # The mean of the rates of steps 10 to 19, of 20 with no warm-up left.
+  expected = np.mean([0.05 * (1 - s / 20) for s in range(10, 20)])
+  assert events["learning_rate"][20] == pytest.approx(expected, rel=1e-5)
+
+
+def test_evaluation_weighs_batches_for_the_loss_and_examples_for_the_rest(
+  tmp_path,
+):
+  runner = make(tmp_path, 10, rate=0.0)
+  runner.train(batches)
+  w = float(weights_at(tmp_path, 10)["bert/w"][0])
+  x = [np.float32([1.0, 2.0, 3.0]), np.float32([5.0])]
+  dataset = tf.data.Dataset.from_generator(
+    lambda: ({"x": v, "y": 0.0 * v} for v in x),
+    output_signature={
+      "x": tf.TensorSpec([None], tf.float32),
+      "y": tf.TensorSpec([None], tf.float32),
+    },
+  )
+  results = runner.evaluate(dataset)
+  squares = [(w * v) ** 2 for v in x]
+  assert results["loss"] == pytest.approx(
+    np.mean([s.mean() for s in squares]), rel=1e-5
+  )
+  assert results["error"] == pytest.approx(
+    np.concatenate(squares).mean(), rel=1e-5
+  )
+  assert results["global_step"] == 10
+  assert curves.read(str(tmp_path / "eval"))["loss"][10] == pytest.approx(
+    results["loss"], rel=1e-5
+  )
+
+
+def test_prediction_yields_the_outputs_of_the_newest_checkpoint(tmp_path):
+  make(tmp_path, 10).train(batches)
+  w = weights_at(tmp_path, 10)["bert/w"]
+  outputs = list(make(tmp_path, 10).predict(batches(0).take(2)))
+  assert len(outputs) == 2
+  np.testing.assert_allclose(outputs[0], w * [1, 2, 3, 4], rtol=1e-6)
+
+
+def test_an_output_dir_of_another_config_is_refused(tmp_path):
+  one = modeling.BertConfig(vocab_size=10)
+  output_dirs.claim(str(tmp_path), one)
+  output_dirs.claim(str(tmp_path), one)
+  other = modeling.BertConfig(vocab_size=10, num_hidden_layers=2)
+  with pytest.raises(
+    ValueError, match="num_hidden_layers is 12 there and 2 here; choose"
+  ):
+    output_dirs.claim(str(tmp_path), other)
+
+
+def test_evaluation_hands_over_the_outputs_of_every_batch(tmp_path):
+  seen = []
+  make(tmp_path).evaluate(
+    batches(0), 2, lambda outputs, features: seen.append((outputs, features))
+  )
+  assert len(seen) == 2
+  for outputs, features in seen:
+    # The untrained weight is 0.5.
+    np.testing.assert_allclose(outputs, 0.5 * features["x"])
+
+
+def test_results_are_sorted_lines_and_some_go_first(tmp_path):
+  path = str(tmp_path / "eval_results.txt")
+  results = {"loss": 0.1, "accuracy": 1 / 3, "f1": 1.0, "global_step": 7}
+  output_dirs.write_results(path, results)
+  with open(path) as reader:
+    assert reader.read() == (
+      "accuracy = 0.33333334\nf1 = 1.0\nglobal_step = 7\nloss = 0.1\n"
+    )
+  output_dirs.write_results(path, results, first=("loss", "global_step"))
+  with open(path) as reader:
+    names = [line.split(" = ")[0] for line in reader]
+  assert names == ["global_step", "loss", "accuracy", "f1"]
+  assert os.listdir(tmp_path) == ["eval_results.txt"]
+
+
+def test_a_short_batch_is_filled_up_where_shapes_are_fixed(
+  tmp_path, monkeypatch
+):
+  def weighted_loss(outputs, features):
+    errors = ops.square(outputs - features["y"]) * features["weight"]
+    return {"error": (ops.sum(errors), ops.sum(features["weight"]))}
+
+  rows = {"x": [1.0, 2.0, 3.0], "y": [5.0, 4.0, 9.0], "weight": [1.0] * 3}
+  dataset = tf.data.Dataset.from_tensor_slices(rows).batch(2)
+
+  def found(output_dir):
+    runner = make(output_dir)
+    runner = estimator.Estimator(
+      Line, weighted_loss, weighted_loss, runner.config
+    )
+    seen = []
+    call = runner.model.call
+    runner.model.call = lambda features, training=False: (
+      seen.append(tuple(features["x"].shape)) or call(features, training)
+    )
+    outputs = []
+    results = runner.evaluate(
+      dataset, on_outputs=lambda o, f: outputs.append((o.numpy(), len(f["x"])))
+    )
+    predictions = [p.tolist() for p in runner.predict(dataset)]
+    return results, [(o.tolist(), n) for o, n in outputs], predictions, seen
+
+  *expected, _ = found(tmp_path / "short")
+  monkeypatch.setattr(distribution, "needs_full_batches", lambda: True)
+  *filled, shapes = found(tmp_path / "filled")
+  assert filled == expected
+  assert filled[1] == [([0.5, 1.0], 2), ([1.5], 1)]
+  assert set(shapes) == {(2,)}
+
+
+def test_a_damaged_events_file_is_named_and_read_up_to_there(tmp_path):
+  make(tmp_path).train(batches)
+  whole = curves.read(str(tmp_path))["loss"]
+  (path,) = tmp_path.glob("events.*")
+  path.write_bytes(path.read_bytes()[:-40])
+  with runs.logged() as lines:
+    found = curves.read(str(tmp_path))["loss"]
+  assert f"{path} is damaged or cut short" in lines()
+  assert list(found) == list(whole)[: len(found)]
+  assert 0 < len(found)

@@ -1,0 +1,176 @@
+"""Evaluation while training: it disturbs nothing, keeps the best, stops."""
+
+import json
+import os
+import time
+
+import numpy as np
+import pytest
+from tests.estimator_test import assert_same, batches, make, weights_at
+
+from bert_tf import checkpoints
+from bert_tf.training import curves, estimator
+from bert_tf.training import evaluation as periodic_evaluation
+from tests import runs
+
+
+def train(output_dir, values=(), num_train_steps=30, **kwargs):
+  """Trains with evaluations that give these values of f1, one after another.
+
+  Returns the steps done and the Estimator.
+  """
+  values = iter(values)
+  runner = make(output_dir, num_train_steps, **kwargs)
+
+  def evaluate():
+    results = runner.evaluate(batches(0), 2)
+    return {**results, "f1": next(values)} if kwargs.get("best_metric") else {}
+
+  return runner.train(batches, evaluate), runner
+
+
+def best_step(output_dir):
+  (path,) = checkpoints.listed(f"{output_dir}/best")
+  return int(checkpoints.CheckpointReader(path).get("global_step"))
+
+
+def test_evaluation_does_not_disturb_training(tmp_path):
+  make(tmp_path / "without").train(batches)
+  runner = make(tmp_path / "with", eval_every_steps=7, best_metric="error")
+  runner.train(batches, lambda: runner.evaluate(batches(100), 3))
+  for step in (10, 20, 30):
+    assert_same(
+      weights_at(tmp_path / "without", step),
+      weights_at(tmp_path / "with", step),
+    )
+
+
+def test_what_is_evaluated_is_the_weights_of_that_step(tmp_path):
+  # Every step is saved, but the evaluation comes before that.
+  runner = make(
+    tmp_path,
+    6,
+    eval_every_steps=2,
+    best_metric="error",
+    save_checkpoints_steps=1,
+    keep_checkpoint_max=0,
+  )
+  runner.train(batches, lambda: runner.evaluate(batches(0), 1))
+  errors = curves.read(str(tmp_path / "eval"))["error"]
+  x = np.float32([1, 2, 3, 4])
+  assert list(errors) == [2, 4, 6]
+  for step, error in errors.items():
+    w = weights_at(tmp_path, step)["bert/w"]
+    np.testing.assert_allclose(error, np.mean((w * x - 2 * x) ** 2), rtol=1e-5)
+
+
+def test_the_best_is_kept_when_its_checkpoint_is_long_gone(tmp_path):
+  plan = {"eval_every_steps": 10, "best_metric": "f1"}
+  train(tmp_path, (0.1, 0.9, 0.8, 0.7), 40, keep_checkpoint_max=1, **plan)
+  assert not (tmp_path / "model.ckpt-20.index").exists()
+  assert best_step(tmp_path) == 20
+  lines = (tmp_path / "best" / "best_eval_results.txt").read_text().split("\n")
+  assert "f1 = 0.9" in lines
+  assert "global_step = 20" in lines
+  # The folder is one to predict from.
+  kept = checkpoints.CheckpointReader(f"{tmp_path}/best/model.ckpt-20")
+  (output,) = make(tmp_path / "best").predict(batches(0).take(1))
+  np.testing.assert_allclose(output, kept.get("bert/w") * [1, 2, 3, 4])
+  assert not any("adam" in name for name in kept.shapes)
+
+
+def test_the_last_step_is_evaluated_too(tmp_path):
+  plan = {"eval_every_steps": 20, "best_metric": "f1"}
+  train(tmp_path, (0.1, 0.2), 25, **plan)
+  assert best_step(tmp_path) == 25
+
+
+def test_a_loss_is_better_lower_and_a_first_among_equals_is_kept(tmp_path):
+  better = periodic_evaluation.is_better
+  assert better("eval_loss", 1.0, 2.0) and not better("eval_loss", 2.0, 1.0)
+  assert better("f1", 2.0, 1.0) and not better("f1", 1.0, 1.0)
+  nan = float("nan")
+  assert better("pearson", -1.0, nan) and not better("pearson", nan, -1.0)
+  plan = {"eval_every_steps": 10, "best_metric": "f1"}
+  train(tmp_path, (nan, 0.5, 0.5), **plan)
+  assert best_step(tmp_path) == 20
+
+
+def test_patience_ends_training_and_the_end_stays_the_end(tmp_path):
+  plan = {
+    "eval_every_steps": 5,
+    "best_metric": "f1",
+    "early_stopping_patience": 2,
+  }
+  values = (0.3, 0.2, 0.4, 0.4, 0.1, 0.9)
+  with runs.logged() as lines:
+    steps, runner = train(tmp_path, values, 100, **plan)
+  assert steps == 25
+  assert not runner.was_interrupted
+  assert "Stopped early at step 25 of 100: nothing better in" in lines()
+  assert f"Kept in {tmp_path}/best: best f1 0.4 at step 15." in lines()
+  assert "evaluation at step 20: loss " in lines()
+  assert best_step(tmp_path) == 15
+  assert checkpoints.latest(str(tmp_path)).endswith("-25")
+  # The same command again does nothing; more patience goes on.
+  assert train(tmp_path, (), 100, **plan)[0] == 25
+  more = {**plan, "early_stopping_patience": 3}
+  assert train(tmp_path, (0.1,), 100, **more)[0] == 30
+
+
+def test_a_resumed_run_knows_the_best_and_its_patience(tmp_path):
+  plan = {"eval_every_steps": 10, "best_metric": "f1"}
+  train(tmp_path, (0.3, 0.9), 20, **plan)
+  train(tmp_path, (0.5,), 30, **plan)
+  assert best_step(tmp_path) == 20
+  patient = {**plan, "early_stopping_patience": 3}
+  steps, _ = train(tmp_path, (0.6, 0.7, 1.0), 80, **patient)
+  assert steps == 50
+
+
+def test_evaluations_after_the_checkpoint_that_is_resumed_count_once(tmp_path):
+  plan = {"eval_every_steps": 5, "best_metric": "f1"}
+  train(tmp_path, (0.1, 0.2, 0.9, 0.3), 20, **plan)
+  # As if killed after the evaluation of step 20, before it was saved.
+  (tmp_path / "checkpoint").write_text(
+    'model_checkpoint_path: "model.ckpt-10"\n'
+  )
+  train(tmp_path, (0.9, 0.3), 20, **plan)
+  history = json.loads((tmp_path / "best" / "evaluations.json").read_text())
+  found = [(e["global_step"], e["f1"]) for e in history["evaluations"]]
+  assert found == [(5, 0.1), (10, 0.2), (15, 0.9), (20, 0.3)]
+  assert best_step(tmp_path) == 15
+
+
+def test_another_metric_in_the_same_folder_is_refused(tmp_path):
+  train(tmp_path, (0.1,), 10, eval_every_steps=10, best_metric="f1")
+  with pytest.raises(ValueError, match="best checkpoint by f1, this run's"):
+    train(tmp_path, (), 20, eval_every_steps=10, best_metric="loss")
+
+
+def test_a_metric_that_is_not_there_and_a_vain_patience_are_refused(tmp_path):
+  with pytest.raises(ValueError, match="'f2' is no result .*; use error, f1,"):
+    train(tmp_path, (0.1,), 10, eval_every_steps=10, best_metric="f2")
+  with pytest.raises(ValueError, match="set --eval_every_steps"):
+    estimator.TrainConfig("out", 4, 0.1, 10, 0, early_stopping_patience=1)
+
+
+def test_more_results_are_reported_and_drawn(tmp_path):
+  runner = make(tmp_path)
+  results = runner.evaluate(batches(0), 1, more_results=lambda: {"f1": 0.5})
+  assert results["f1"] == 0.5
+  assert curves.read(str(tmp_path / "eval"))["f1"] == {0: 0.5}
+
+
+def test_the_time_of_an_evaluation_is_no_time_of_training(tmp_path):
+  runner = make(tmp_path, 40, rate=0.0, eval_every_steps=5, best_metric="error")
+
+  def evaluate():
+    time.sleep(0.2)
+    return runner.evaluate(batches(0), 1)
+
+  runner.train(batches, evaluate)
+  speeds = curves.read(str(tmp_path))["examples_per_second"]
+  # 10 steps of 4 in 0.4 s of sleep are 100 a second at most.
+  assert max(speeds.values()) > 150
+  assert os.path.isdir(tmp_path / "best")
