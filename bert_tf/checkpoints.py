@@ -50,7 +50,7 @@ class CheckpointReader:
     DamagedCheckpointError: if its index cannot be read.
   """
 
-  def __init__(self, path: str):
+  def __init__(self, path: str) -> None:
     prefix = path
     if is_saved_model(path):
       prefix = os.path.join(path, "variables", "variables")

@@ -20,7 +20,7 @@ class Seeds(keras.random.SeedGenerator):
     num_drawn: seeds since `counted_from` was entered.
   """
 
-  def __init__(self, seed: int = 0):
+  def __init__(self, seed: int = 0) -> None:
     super().__init__(seed)
     self._first = None
     self.num_drawn = 0

@@ -31,7 +31,7 @@ class PretrainingOutput(NamedTuple):
 class Transform(keras.layers.Layer):
   """Dense, activation and layer norm before the output words."""
 
-  def __init__(self, config: modeling.BertConfig):
+  def __init__(self, config: modeling.BertConfig) -> None:
     super().__init__(name="transform")
     self.config = config
     self.activation = modeling.get_activation(config.hidden_act)
@@ -55,7 +55,7 @@ class Transform(keras.layers.Layer):
 class MaskedLmHead(keras.layers.Layer):
   """Predicts the word piece at each masked position."""
 
-  def __init__(self, config: modeling.BertConfig):
+  def __init__(self, config: modeling.BertConfig) -> None:
     super().__init__(name="predictions")
     self.config = config
     self.transform = Transform(config)
@@ -89,7 +89,9 @@ class MaskedLmHead(keras.layers.Layer):
 class LinearHead(keras.layers.Layer):
   """A linear layer whose matrix is stored as [outputs, D]."""
 
-  def __init__(self, config: modeling.BertConfig, num_outputs: int, name: str):
+  def __init__(
+    self, config: modeling.BertConfig, num_outputs: int, name: str
+  ) -> None:
     super().__init__(name=name)
     self.config = config
     self.num_outputs = num_outputs
@@ -114,7 +116,7 @@ class LinearHead(keras.layers.Layer):
 class PretrainingHeads(keras.layers.Layer):
   """The masked-LM and next-sentence heads."""
 
-  def __init__(self, config: modeling.BertConfig):
+  def __init__(self, config: modeling.BertConfig) -> None:
     super().__init__(name="cls")
     self.predictions = MaskedLmHead(config)
     self.seq_relationship = LinearHead(config, 2, "seq_relationship")
@@ -154,7 +156,7 @@ class PretrainingModel(keras.Model):
     config: modeling.BertConfig,
     use_one_hot_embeddings: bool = False,
     seed: int = 0,
-  ):
+  ) -> None:
     super().__init__(name="pretraining")
     self.bert = modeling.BertModel(config, use_one_hot_embeddings, seed)
     self.seed_generator = self.bert.seed_generator
@@ -189,7 +191,7 @@ class SpanOutput(NamedTuple):
 class SpanHeads(keras.layers.Layer):
   """The head of question answering, under the original's `cls/squad`."""
 
-  def __init__(self, config: modeling.BertConfig):
+  def __init__(self, config: modeling.BertConfig) -> None:
     super().__init__(name="cls")
     self.squad = LinearHead(config, 2, "squad")
     self.build()
@@ -214,7 +216,7 @@ class SpanModel(keras.Model):
     config: modeling.BertConfig,
     use_one_hot_embeddings: bool = False,
     seed: int = 0,
-  ):
+  ) -> None:
     super().__init__(name="span")
     self.bert = modeling.BertModel(config, use_one_hot_embeddings, seed)
     self.seed_generator = self.bert.seed_generator
@@ -247,7 +249,7 @@ class _LabelModel(keras.Model):
     num_labels: int,
     use_one_hot_embeddings: bool = False,
     seed: int = 0,
-  ):
+  ) -> None:
     super().__init__()
     self.num_labels = num_labels
     self.bert = modeling.BertModel(config, use_one_hot_embeddings, seed)
@@ -298,7 +300,7 @@ class MultipleChoiceModel(keras.Model):
     config: modeling.BertConfig,
     use_one_hot_embeddings: bool = False,
     seed: int = 0,
-  ):
+  ) -> None:
     super().__init__(name="multiple_choice")
     self.bert = modeling.BertModel(config, use_one_hot_embeddings, seed)
     self.seed_generator = self.bert.seed_generator

@@ -70,7 +70,7 @@ class LossScale:
   and doubled after 2,000 steps in a row that were not.
   """
 
-  def __init__(self):
+  def __init__(self) -> None:
     self.scale = keras.Variable(
       _FIRST_SCALE,
       dtype="float32",

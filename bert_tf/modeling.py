@@ -228,7 +228,7 @@ class Embeddings(keras.layers.Layer):
     config: BertConfig,
     seed_generator: dropout.Seeds,
     use_one_hot_embeddings: bool = False,
-  ):
+  ) -> None:
     super().__init__(name="embeddings")
     self.config = config
     self.seed_generator = seed_generator
@@ -293,7 +293,7 @@ class Embeddings(keras.layers.Layer):
 class SelfAttention(keras.layers.Layer):
   """Multi-head scaled dot-product attention of a sequence to itself."""
 
-  def __init__(self, config: BertConfig, seed_generator: dropout.Seeds):
+  def __init__(self, config: BertConfig, seed_generator: dropout.Seeds) -> None:
     super().__init__(name="self")
     self.config = config
     self.seed_generator = seed_generator
@@ -343,7 +343,7 @@ class SelfAttention(keras.layers.Layer):
 class ResidualOutput(keras.layers.Layer):
   """Dense, dropout, then layer norm of the sum with the residual."""
 
-  def __init__(self, config: BertConfig, seed_generator: dropout.Seeds):
+  def __init__(self, config: BertConfig, seed_generator: dropout.Seeds) -> None:
     super().__init__(name="output")
     self.config = config
     self.seed_generator = seed_generator
@@ -371,7 +371,7 @@ class ResidualOutput(keras.layers.Layer):
 class Attention(keras.layers.Layer):
   """Self-attention and its residual output."""
 
-  def __init__(self, config: BertConfig, seed_generator: dropout.Seeds):
+  def __init__(self, config: BertConfig, seed_generator: dropout.Seeds) -> None:
     super().__init__(name="attention")
     self.self_attention = SelfAttention(config, seed_generator)
     # Not `self.output`: Keras keeps that name for itself.
@@ -396,7 +396,7 @@ class Attention(keras.layers.Layer):
 class Intermediate(keras.layers.Layer):
   """The widening half of the feed-forward network."""
 
-  def __init__(self, config: BertConfig):
+  def __init__(self, config: BertConfig) -> None:
     super().__init__(name="intermediate")
     self.config = config
     self.activation = get_activation(config.hidden_act)
@@ -420,7 +420,7 @@ class TransformerLayer(keras.layers.Layer):
     config: BertConfig,
     seed_generator: dropout.Seeds,
     name: str,
-  ):
+  ) -> None:
     super().__init__(name=name)
     self.config = config
     self.attention = Attention(config, seed_generator)
@@ -455,7 +455,7 @@ class Encoder(keras.layers.Layer):
       returned.
   """
 
-  def __init__(self, config: BertConfig, seed_generator: dropout.Seeds):
+  def __init__(self, config: BertConfig, seed_generator: dropout.Seeds) -> None:
     super().__init__(name="encoder")
     self.seed_generator = seed_generator
     self.recompute = False
@@ -500,7 +500,7 @@ class Encoder(keras.layers.Layer):
 class Pooler(keras.layers.Layer):
   """Dense and tanh of the first position."""
 
-  def __init__(self, config: BertConfig):
+  def __init__(self, config: BertConfig) -> None:
     super().__init__(name="pooler")
     self.config = config
 
@@ -529,7 +529,7 @@ class BertModel(keras.Model):
     config: BertConfig,
     use_one_hot_embeddings: bool = False,
     seed: int = 0,
-  ):
+  ) -> None:
     super().__init__(name="bert")
     self.config = config
     self.seed_generator = dropout.Seeds(seed)

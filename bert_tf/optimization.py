@@ -28,7 +28,7 @@ class WarmupLinearDecay(keras.optimizers.schedules.LearningRateSchedule):
 
   def __init__(
     self, init_lr: float, num_train_steps: int, num_warmup_steps: int
-  ):
+  ) -> None:
     if num_train_steps < 1:
       raise ValueError(f"num_train_steps is {num_train_steps}; at least 1.")
     if num_warmup_steps < 0:
@@ -161,7 +161,7 @@ class AdamWeightDecayOptimizer(keras.optimizers.Optimizer):
     clip_norm: float = 1.0,
     layerwise_lr_decay: float = 1.0,
     name: str = "AdamWeightDecayOptimizer",
-  ):
+  ) -> None:
     super().__init__(learning_rate=learning_rate, name=name)
     self.weight_decay_rate = weight_decay_rate
     self.beta_1 = beta_1

@@ -255,7 +255,7 @@ class BasicTokenizer:
 
   def __init__(
     self, do_lower_case: bool = True, strip_accents: bool | None = None
-  ):
+  ) -> None:
     """Makes a tokenizer.
 
     Args:
@@ -292,7 +292,7 @@ class WordpieceTokenizer:
     vocab: Mapping[str, int],
     unk_token: str = "[UNK]",
     max_input_chars_per_word: int = 200,
-  ):
+  ) -> None:
     """Makes a tokenizer.
 
     Args:
@@ -345,7 +345,7 @@ class _WordIds(dict):
     vocab: dict[str, int],
     basic_tokenizer: BasicTokenizer,
     wordpiece_tokenizer: WordpieceTokenizer,
-  ):
+  ) -> None:
     super().__init__()
     self._vocab = vocab
     self._basic_tokenizer = basic_tokenizer
@@ -381,7 +381,7 @@ class FullTokenizer:
     vocab_file: str,
     do_lower_case: bool = True,
     strip_accents: bool | None = None,
-  ):
+  ) -> None:
     """Reads the vocabulary.
 
     Args:

@@ -27,7 +27,7 @@ class Graph:
     ValueError: if the checkpoint is missing, damaged or has no graph.
   """
 
-  def __init__(self, path: str):
+  def __init__(self, path: str) -> None:
     self._reader = checkpoints.CheckpointReader(path)
     self.path = path = self._reader.path
     if _GRAPH not in self._reader.shapes:

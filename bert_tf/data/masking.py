@@ -77,7 +77,7 @@ def shuffle(items: list, getrandbits: Callable[[int], int]) -> None:
 class Masker:
   """Masks instances of one vocabulary."""
 
-  def __init__(self, config: MaskingConfig, vocab: Mapping[str, int]):
+  def __init__(self, config: MaskingConfig, vocab: Mapping[str, int]) -> None:
     """Prepares for a vocabulary.
 
     Args:

@@ -173,7 +173,7 @@ class InstanceBuilder:
     config: PretrainingDataConfig,
     tokenizer: tokenization.FullTokenizer,
     rng: random.Random,
-  ):
+  ) -> None:
     """Prepares for a vocabulary; `rng` gives every draw."""
     self._config = config
     self._tokenizer = tokenizer

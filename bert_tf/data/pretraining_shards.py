@@ -75,7 +75,7 @@ class Task:
   seed: int
   output_files: tuple[str, ...]
 
-  def __str__(self):
+  def __str__(self) -> str:
     return f"shard {self.shard.index} ({self.output_files[0]})"
 
 

@@ -99,7 +99,7 @@ class RecordWriter:
     num_written: records so far.
   """
 
-  def __init__(self, writers: Sequence[tf.io.TFRecordWriter]):
+  def __init__(self, writers: Sequence[tf.io.TFRecordWriter]) -> None:
     """Takes the open files; `open_records` makes them."""
     self._writers = writers
     self.num_written = 0

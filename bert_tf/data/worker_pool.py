@@ -27,7 +27,7 @@ Function = Callable[[Any, Callable[[int], None]], Any]
 class _Throttle:
   """Sums counts and passes them on now and then."""
 
-  def __init__(self, send: Callable[[int], None]):
+  def __init__(self, send: Callable[[int], None]) -> None:
     self._send = send
     self._count = 0
     self._sent_at = time.monotonic()

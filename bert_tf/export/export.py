@@ -98,7 +98,7 @@ class Served(tf.Module):
     self,
     model: saved_models.NamedModel,
     tokenizer: text_ops.BertTokenizer | None,
-  ):
+  ) -> None:
     super().__init__(name="served")
     self.model = model
     self.tokenizer = tokenizer

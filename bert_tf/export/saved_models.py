@@ -47,7 +47,7 @@ class NamedModel(tf.Module):
     values: the variables by name.
   """
 
-  def __init__(self, model: keras.Model, max_positions: int):
+  def __init__(self, model: keras.Model, max_positions: int) -> None:
     super().__init__(name="model")
     self.values = {
       variable.path: tf.Variable(

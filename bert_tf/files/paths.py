@@ -19,7 +19,7 @@ class _RawGFile(io.RawIOBase):
   Its own lines come one call at a time, ten times slower.
   """
 
-  def __init__(self, path: str):
+  def __init__(self, path: str) -> None:
     self._file = _gfile().GFile(path, "rb")
 
   def readable(self) -> bool:

@@ -74,7 +74,7 @@ class Classifier:
     init_checkpoint: str | None = None,
     do_lower_case: bool = True,
     max_seq_length: int = 128,
-  ):
+  ) -> None:
     self._config = classification.ClassificationConfig(
       task=examples.own_task("jsonl", "classification", "a", "b", "label"),
       data_dir="",

@@ -125,7 +125,7 @@ class FeatureExtractor:
       do not fit.
   """
 
-  def __init__(self, config: ExtractionConfig):
+  def __init__(self, config: ExtractionConfig) -> None:
     self.config = config
     self.bert_config = modeling.BertConfig.from_json_file(
       config.bert_config_file

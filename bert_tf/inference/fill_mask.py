@@ -43,7 +43,7 @@ class MaskFiller:
     vocab_file: str,
     init_checkpoint: str,
     do_lower_case: bool = True,
-  ):
+  ) -> None:
     config = modeling.BertConfig.from_json_file(bert_config_file)
     self._tokenizer = tokenization.FullTokenizer(vocab_file, do_lower_case)
     self._vocab = list(self._tokenizer.vocab)

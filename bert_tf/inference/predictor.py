@@ -64,7 +64,7 @@ class Predictor:
     bert_config_file: str | None = None,
     do_lower_case: bool = True,
     max_batch_size: int = 32,
-  ):
+  ) -> None:
     if max_batch_size < 1:
       raise ValueError(f"max_batch_size {max_batch_size} is below 1.")
     is_given = bool(vocab_file or bert_config_file or not do_lower_case)

@@ -47,7 +47,7 @@ class QuestionAnswerer:
     do_lower_case: bool = True,
     windows: squad_features.WindowConfig | None = None,
     predictions: squad_predictions.PredictionConfig | None = None,
-  ):
+  ) -> None:
     bert_config = modeling.BertConfig.from_json_file(bert_config_file)
     self._tokenizer = tokenization.FullTokenizer(vocab_file, do_lower_case)
     bert_config.check_vocab(

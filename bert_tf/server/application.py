@@ -70,7 +70,7 @@ class _HttpError(Exception):
     message: for who asked.
   """
 
-  def __init__(self, status: int, message: str):
+  def __init__(self, status: int, message: str) -> None:
     super().__init__(message)
     self.status = status
 
@@ -86,7 +86,9 @@ class Server:
     ValueError: if the config has values that cannot be.
   """
 
-  def __init__(self, predictor: predictor_lib.Predictor, config: ServerConfig):
+  def __init__(
+    self, predictor: predictor_lib.Predictor, config: ServerConfig
+  ) -> None:
     if not config.model_name or set(config.model_name) & set("/: "):
       raise ValueError(
         f"model_name {config.model_name!r} cannot stand in a path; leave out "

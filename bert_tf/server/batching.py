@@ -80,7 +80,7 @@ class Batcher:
 
   def __init__(
     self, compute: Callable[[str, Arrays], Arrays], config: BatchConfig
-  ):
+  ) -> None:
     self._compute = compute
     self._config = config
     self._waiting: collections.deque[_Waiting] = collections.deque()

@@ -121,7 +121,7 @@ class Estimator:
     loss_fn: Callable[[Tensor, Features], Sums],
     eval_fn: Callable[[Tensor, Features], Sums],
     config: TrainConfig,
-  ):
+  ) -> None:
     # Initial values are drawn from Keras' global generator.
     keras.utils.set_random_seed(config.seed)
     precision.check_devices(config.precision)

@@ -56,7 +56,7 @@ class PeriodicEvaluation:
     metric: str | None,
     patience: int,
     first_step: int,
-  ):
+  ) -> None:
     self._evaluate = evaluate
     self._folder = os.path.join(output_dir, BEST_DIR)
     self._every_steps = every_steps

@@ -29,7 +29,7 @@ class EvaluationStep:
     model: keras.Model,
     loss_fn: Callable[[Tensor, Features], Sums],
     eval_fn: Callable[[Tensor, Features], Sums],
-  ):
+  ) -> None:
     self._model = model
     self._loss_fn = loss_fn
     self._eval_fn = eval_fn

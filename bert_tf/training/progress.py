@@ -47,7 +47,7 @@ class Progress:
     num_train_steps: int,
     batch_size: int,
     log_every_steps: int,
-  ):
+  ) -> None:
     self._num_train_steps = num_train_steps
     self._batch_size = batch_size
     self._log_every_steps = log_every_steps

@@ -13,7 +13,7 @@ class StopSignals:
     received: the signal's name, or "".
   """
 
-  def __init__(self):
+  def __init__(self) -> None:
     self.received = ""
     self._handlers = {}
 

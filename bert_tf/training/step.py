@@ -54,7 +54,7 @@ class TrainingStep:
     num_micro_batches: int,
     seed: int,
     use_xla: bool,
-  ):
+  ) -> None:
     self._model = model
     self._optimizer = optimizer
     self._loss_fn = loss_fn

@@ -32,7 +32,7 @@ class IdsModel:
     DamagedCheckpointError: if its variables cannot be read.
   """
 
-  def __init__(self, folder: str):
+  def __init__(self, folder: str) -> None:
     if not checkpoints.is_saved_model(folder):
       raise ValueError(f"{folder} has no saved_model.pb; give a SavedModel.")
     self.folder = folder

@@ -70,7 +70,7 @@ class Windower:
     self,
     tokenizer: text_ops.BertTokenizer,
     config: squad_features.WindowConfig,
-  ):
+  ) -> None:
     self._tokenizer = tokenizer
     self._config = config
     self._cls, self._sep, self._unknown = (

@@ -44,7 +44,7 @@ class Encoder(tf.Module):
     bert_config_file: str,
     vocab_file: str | None,
     do_lower_case: bool,
-  ):
+  ) -> None:
     super().__init__(name="encoder")
     self.model = model
     self.variables = list(model.values.values())
@@ -110,7 +110,9 @@ class Preprocessor(tf.Module):
     max_seq_length: F, where a call names no other.
   """
 
-  def __init__(self, tokenizer: text_ops.BertTokenizer, max_seq_length: int):
+  def __init__(
+    self, tokenizer: text_ops.BertTokenizer, max_seq_length: int
+  ) -> None:
     super().__init__(name="preprocessor")
     self.tokenize = Tokenize(tokenizer)
     self.bert_pack_inputs = BertPackInputs(tokenizer, max_seq_length)
@@ -131,7 +133,7 @@ class Preprocessor(tf.Module):
 class Tokenize(tf.Module):
   """Texts, string [B], to word pieces, int32 [B, (words), (pieces)]."""
 
-  def __init__(self, tokenizer: text_ops.BertTokenizer):
+  def __init__(self, tokenizer: text_ops.BertTokenizer) -> None:
     super().__init__(name="tokenize")
     self._tokenizer = tokenizer
 
@@ -145,7 +147,9 @@ class Tokenize(tf.Module):
 class BertPackInputs(tf.Module):
   """One or two segments to an Encoder's input."""
 
-  def __init__(self, tokenizer: text_ops.BertTokenizer, max_seq_length: int):
+  def __init__(
+    self, tokenizer: text_ops.BertTokenizer, max_seq_length: int
+  ) -> None:
     super().__init__(name="bert_pack_inputs")
     self._max_seq_length = max_seq_length
     length = tf.TensorSpec([], tf.int32)

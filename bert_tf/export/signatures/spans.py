@@ -103,7 +103,7 @@ class Answerer:
     tokenizer: text_ops.BertTokenizer,
     windows: squad_features.WindowConfig,
     predictions: squad_predictions.PredictionConfig,
-  ):
+  ) -> None:
     self._model = model
     self._windower = context_windows.Windower(tokenizer, windows)
     self._max_seq_length = windows.max_seq_length

@@ -70,7 +70,7 @@ class Labeller:
     labels: Sequence[str],
     tokenizer: text_ops.BertTokenizer,
     max_seq_length: int,
-  ):
+  ) -> None:
     self._model = model
     self._labels = tf.constant(labels, tf.string)
     self._tokenizer = tokenizer

@@ -35,7 +35,7 @@ class BertTokenizer(tf.Module):
     vocab: Mapping[str, int],
     do_lower_case: bool = True,
     strip_accents: bool | None = None,
-  ):
+  ) -> None:
     """Builds the tables, which takes a few seconds.
 
     Args:

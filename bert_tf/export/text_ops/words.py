@@ -74,7 +74,7 @@ class WordSplitter(tf.Module):
     strip_accents: whether to drop accents.
   """
 
-  def __init__(self, do_lower_case: bool, strip_accents: bool):
+  def __init__(self, do_lower_case: bool, strip_accents: bool) -> None:
     super().__init__()
     self._do_lower_case = do_lower_case
     self._strip_accents = strip_accents
@@ -184,7 +184,7 @@ class WordSplitter(tf.Module):
 class _Lookup:
   """A table of character_tables in TensorFlow."""
 
-  def __init__(self, table: character_tables.Table):
+  def __init__(self, table: character_tables.Table) -> None:
     self._page_starts = tf.constant(table.page_starts)
     self._pages = tf.constant(table.pages)
 

@@ -39,7 +39,7 @@ class BiLstmModel(keras.Model):
     is_summed: bool,
     initializer_range: float = 0.02,
     seed: int = 0,
-  ):
+  ) -> None:
     super().__init__(name="bilstm")
     self.seed_generator = dropout.Seeds(seed)
     self.layer_weights = None

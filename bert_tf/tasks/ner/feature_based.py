@@ -69,7 +69,7 @@ def check_layers(feature_layers: str, bert_config: modeling.BertConfig) -> None:
 class VectorModel(keras.Model):
   """BertModel that returns some of its layers, float16 [B, F, L, D]."""
 
-  def __init__(self, config: modeling.BertConfig, feature_layers: str):
+  def __init__(self, config: modeling.BertConfig, feature_layers: str) -> None:
     super().__init__(name="vectors")
     self.bert = modeling.BertModel(config)
     self.feature_layers = FEATURE_LAYERS[feature_layers]
@@ -174,7 +174,7 @@ class VectorInputs:
     records: Mapping[str, input_pipeline.RecordFiles],
     num_layers: int,
     hidden_size: int,
-  ):
+  ) -> None:
     self._records = records
     self._shape = (num_layers, hidden_size)
 

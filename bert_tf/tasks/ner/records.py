@@ -62,7 +62,7 @@ class Windower:
     tokenizer: tokenization.FullTokenizer,
     max_seq_length: int,
     document_context: bool,
-  ):
+  ) -> None:
     self._tokenizer = tokenizer
     self._room = max_seq_length - 2
     self._document_context = document_context
@@ -246,7 +246,7 @@ class WindowInputs:
     records: Mapping[str, input_pipeline.RecordFiles],
     max_seq_length: int,
     vocab_size: int,
-  ):
+  ) -> None:
     self._records = records
     self._max_seq_length = max_seq_length
     self._vocab_size = vocab_size

@@ -182,7 +182,7 @@ class _Run:
     parts: Mapping[str, _Part],
     inputs: ner_features.WindowInputs | ner_vectors.VectorInputs,
     runner: estimator.Estimator,
-  ):
+  ) -> None:
     self._config = config
     self._labels = labels
     self._parts = parts

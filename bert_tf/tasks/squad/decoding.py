@@ -85,7 +85,7 @@ class Predictor:
 
   def __init__(
     self, tokenizer: tokenization.FullTokenizer, config: PredictionConfig
-  ):
+  ) -> None:
     self._tokenizer = tokenizer
     self._config = config
     self._aligner = Aligner(tokenizer.basic_tokenizer, config.verbose_logging)
@@ -243,7 +243,7 @@ class Aligner:
     self,
     basic_tokenizer: tokenization.BasicTokenizer,
     verbose_logging: bool = False,
-  ):
+  ) -> None:
     self._basic_tokenizer = basic_tokenizer
     self._verbose_logging = verbose_logging
     self._normalized: dict[str, str] = {}
@@ -306,7 +306,7 @@ class _JsonWriter:
     path: the file.
   """
 
-  def __init__(self, path: str):
+  def __init__(self, path: str) -> None:
     self.path = path
     self._writer = tf.io.gfile.GFile(atomic.unfinished_path(path), "w")
     self._separator = "{\n"
@@ -339,7 +339,7 @@ class _JsonWriter:
 class PredictionWriter:
   """Writes predictions.json, nbest_predictions.json and null_odds.json."""
 
-  def __init__(self, writers: Sequence[_JsonWriter]):
+  def __init__(self, writers: Sequence[_JsonWriter]) -> None:
     """Takes the open files; `open_predictions` makes them."""
     self._writers = writers
 

@@ -105,7 +105,7 @@ class Windower:
 
   def __init__(
     self, tokenizer: tokenization.FullTokenizer, config: WindowConfig
-  ):
+  ) -> None:
     self._tokenizer = tokenizer
     self._config = config
     self._pieces: dict[squad_data.Context, ContextPieces] = {}
