@@ -84,6 +84,26 @@ def validate_case_matches_checkpoint(
     )
 
 
+def guess_do_lower_case(vocab: Iterable[str]) -> bool | None:
+  """Returns whether a vocabulary is of lower-cased text; None if unknown.
+
+  It is cased if at least 1% of the tokens whose letters have two cases hold a
+  capital letter; a few that somebody added do not make it cased.
+
+  Args:
+    vocab: the tokens. Special tokens such as [CLS] and <S> are passed over.
+  """
+  num_capital = num_small = 0
+  for token in vocab:
+    if token[:1] + token[-1:] in ("[]", "<>"):
+      continue
+    num_capital += token.lower() != token
+    num_small += token.lower() == token != token.upper()
+  if not num_capital + num_small:
+    return None
+  return num_capital * 100 < num_capital + num_small
+
+
 def convert_to_unicode(text: str | bytes) -> str:
   """Returns `text` as str; bytes are read as UTF-8 without their bad bytes.
 
