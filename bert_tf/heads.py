@@ -1,7 +1,12 @@
-"""What stands on top of BertModel for a task."""
+"""BertModel with a head for each task.
 
-from collections.abc import Mapping
-from typing import Any, NamedTuple
+What others need to know of a head is said here alone: how checkpoints and
+other libraries name it (`Head`), its task and its results (`HeadModel`).
+"""
+
+import dataclasses
+from collections.abc import Collection, Mapping
+from typing import Any, ClassVar, NamedTuple
 
 import keras
 from keras import ops
@@ -9,23 +14,79 @@ from keras import ops
 from bert_tf import dropout, modeling
 from bert_tf.modeling import Tensor
 
-# Of a classifier's input, whatever the config says, as in the original.
-_POOLED_DROPOUT = 0.1
+Features = Mapping[str, Tensor]
 
-# Of a token classifier's input: what a classifier's has.
-_TOKEN_DROPOUT = 0.1
+# Dropout rate of the classifiers' inputs, whatever the config says, as in the
+# original.
+CLASSIFIER_DROPOUT = 0.1
 
 
-class PretrainingOutput(NamedTuple):
-  """What PretrainingModel returns.
+@dataclasses.dataclass(frozen=True)
+class Head:
+  """How checkpoints and other libraries name a head.
 
   Attributes:
-    masked_lm_logits: float [B, P, V].
-    next_sentence_logits: float [B, 2].
+    name: for messages.
+    shapes: its variables' names in a checkpoint to their shapes, where D is
+      hidden_size, V vocab_size and C the number of labels.
+    hugging_face: Hugging Face's class of models with this head alone, and what
+      its variables' names begin with there.
+    model_garden: the attribute of TF Model Garden's models that holds it; ""
+      if they have no such head.
   """
 
-  masked_lm_logits: Tensor
-  next_sentence_logits: Tensor
+  name: str
+  shapes: Mapping[str, tuple[int | str, ...]]
+  hugging_face: tuple[str, str]
+  model_garden: str = ""
+
+
+def _linear(scope: str, n: int | str) -> dict[str, tuple[int | str, ...]]:
+  """Returns the shapes of a linear layer with n outputs, stored as [n, D]."""
+  return {f"{scope}output_weights": (n, "D"), f"{scope}output_bias": (n,)}
+
+
+MASKED_LM = Head(
+  "masked LM",
+  {
+    "cls/predictions/output_bias": ("V",),
+    "cls/predictions/transform/dense/kernel": ("D", "D"),
+    "cls/predictions/transform/dense/bias": ("D",),
+    "cls/predictions/transform/LayerNorm/gamma": ("D",),
+    "cls/predictions/transform/LayerNorm/beta": ("D",),
+  },
+  ("BertForMaskedLM", "cls.predictions."),
+  "masked_lm",
+)
+NEXT_SENTENCE = Head(
+  "next sentence",
+  _linear("cls/seq_relationship/", 2),
+  ("BertForNextSentencePrediction", "cls.seq_relationship."),
+  "classification_heads",
+)
+SPAN = Head(
+  "question answering",
+  _linear("cls/squad/", 2),
+  ("BertForQuestionAnswering", "qa_outputs."),
+  "span_labeling",
+)
+TEXT_LABELS = Head(
+  "classification",
+  _linear("", "C"),
+  ("BertForSequenceClassification", "classifier."),
+  "classifier",
+)
+WORD_LABELS = Head(
+  "named entity recognition",
+  _linear("", "C"),
+  ("BertForTokenClassification", "classifier."),
+  "classifier",
+)
+CHOICES = Head(
+  "multiple choice",
+  {"choice_weights": (1, "D")},
+  ("BertForMultipleChoice", "classifier."),
+)
 
 
 class Transform(keras.layers.Layer):
@@ -73,10 +134,9 @@ class MaskedLmHead(keras.layers.Layer):
     masked_lm_positions: Tensor,
     word_embeddings: Tensor,
   ) -> Tensor:
-    """Returns float [B, P, V] for int [B, P] positions.
+    """Returns float [B, P, V] for int [B, P] positions, a few of all.
 
-    The output matrix is the input embedding's, float [V, D]. Only the masked
-    positions are transformed: they are few.
+    The output matrix is the input embedding's, float [V, D].
     """
     hidden = gather_positions(sequence_output, masked_lm_positions)
     table = ops.cast(word_embeddings, self.compute_dtype)
@@ -87,173 +147,147 @@ class MaskedLmHead(keras.layers.Layer):
 
 
 class LinearHead(keras.layers.Layer):
-  """A linear layer whose matrix is stored as [outputs, D]."""
+  """A linear layer with two outputs, whose matrix is stored as [2, D]."""
 
-  def __init__(
-    self, config: modeling.BertConfig, num_outputs: int, name: str
-  ) -> None:
+  def __init__(self, config: modeling.BertConfig, name: str) -> None:
     super().__init__(name=name)
     self.config = config
-    self.num_outputs = num_outputs
 
   def build(self, input_shape: Any = None) -> None:
     """Makes the matrix and the bias."""
     self.output_weights = self.add_weight(
       name="output_weights",
-      shape=(self.num_outputs, self.config.hidden_size),
+      shape=(2, self.config.hidden_size),
       initializer=modeling.initializer(self.config),
     )
     self.output_bias = self.add_weight(
-      name="output_bias", shape=(self.num_outputs,), initializer="zeros"
+      name="output_bias", shape=(2,), initializer="zeros"
     )
 
   def call(self, hidden: Tensor) -> Tensor:
-    """Returns float [rows, outputs] for float [rows, D]."""
+    """Returns float [rows, 2] for float [rows, D]."""
     weights = ops.transpose(self.output_weights)
     return ops.matmul(hidden, weights) + self.output_bias
 
 
-class PretrainingHeads(keras.layers.Layer):
-  """The masked-LM and next-sentence heads."""
+class _Cls(keras.layers.Layer):
+  """The scope `cls` of the original's checkpoints, with heads in it."""
 
-  def __init__(self, config: modeling.BertConfig) -> None:
+  def __init__(self, **heads: keras.layers.Layer) -> None:
     super().__init__(name="cls")
-    self.predictions = MaskedLmHead(config)
-    self.seq_relationship = LinearHead(config, 2, "seq_relationship")
+    for name, head in heads.items():
+      setattr(self, name, head)
     self.build()
 
   def build(self, input_shape: Any = None) -> None:
-    """Builds both heads."""
-    self.predictions.build()
-    self.seq_relationship.build()
-
-  def call(
-    self,
-    sequence_output: Tensor,
-    pooled_output: Tensor,
-    masked_lm_positions: Tensor,
-    word_embeddings: Tensor,
-  ) -> PretrainingOutput:
-    """Returns the logits of both heads."""
-    masked_lm_logits = self.predictions(
-      sequence_output,
-      masked_lm_positions=masked_lm_positions,
-      word_embeddings=word_embeddings,
-    )
-    return PretrainingOutput(
-      masked_lm_logits, self.seq_relationship(pooled_output)
-    )
+    """Builds the heads."""
+    for head in self._layers:
+      head.build()
 
 
-class PretrainingModel(keras.Model):
+class HeadModel(keras.Model):
+  """BertModel, as `bert`, and what stands on top of it for a task.
+
+  Attributes:
+    task: what `run.json` and --task call it.
+    heads: its heads.
+    outputs: names of what its SavedModel returns for texts.
+  """
+
+  task: ClassVar[str]
+  heads: ClassVar[tuple[Head, ...]]
+  outputs: ClassVar[tuple[str, ...]]
+
+  def __init__(self, config: modeling.BertConfig) -> None:
+    super().__init__(name=self.task)
+    self.bert = modeling.BertModel(config)
+    self.seed_generator = self.bert.seed_generator
+    self.built = True
+
+  @classmethod
+  def missing_variables(cls, names: Collection[str]) -> list[str]:
+    """Returns the heads' variables that are not among those of a checkpoint."""
+    return [n for head in cls.heads for n in head.shapes if n not in names]
+
+  def _dropped_out(self, x: Tensor, training: bool) -> Tensor:
+    """Returns the input of a classifier."""
+    return dropout.dropout(x, CLASSIFIER_DROPOUT, self.seed_generator, training)
+
+
+class PretrainingOutput(NamedTuple):
+  """What PretrainingModel returns."""
+
+  masked_lm_logits: Tensor  # float [B, P, V]
+  next_sentence_logits: Tensor  # float [B, 2]
+
+
+class PretrainingModel(HeadModel):
   """BertModel with the pre-training heads.
 
   `call` takes BertModel's features and `masked_lm_positions`, int [B, P].
   """
 
-  def __init__(
-    self,
-    config: modeling.BertConfig,
-    use_one_hot_embeddings: bool = False,
-    seed: int = 0,
-  ) -> None:
-    super().__init__(name="pretraining")
-    self.bert = modeling.BertModel(config, use_one_hot_embeddings, seed)
-    self.seed_generator = self.bert.seed_generator
-    self.cls = PretrainingHeads(config)
-    self.built = True
+  task = "pretraining"
+  heads = (MASKED_LM, NEXT_SENTENCE)
+  # The likeliest tokens for each [MASK].
+  outputs = ("tokens", "probabilities")
+
+  def __init__(self, config: modeling.BertConfig) -> None:
+    super().__init__(config)
+    self.cls = _Cls(
+      predictions=MaskedLmHead(config),
+      seq_relationship=LinearHead(config, "seq_relationship"),
+    )
 
   def call(
-    self, features: Mapping[str, Tensor], training: bool = False
+    self, features: Features, training: bool = False
   ) -> PretrainingOutput:
     """Returns the logits of both heads."""
     output = self.bert(features, training=training)
-    return self.cls(
+    masked_lm_logits = self.cls.predictions(
       output.sequence_output,
-      pooled_output=output.pooled_output,
       masked_lm_positions=features["masked_lm_positions"],
       word_embeddings=self.bert.embeddings.word_embeddings,
     )
+    next_sentence_logits = self.cls.seq_relationship(output.pooled_output)
+    return PretrainingOutput(masked_lm_logits, next_sentence_logits)
 
 
 class SpanOutput(NamedTuple):
-  """What SpanModel returns.
+  """What SpanModel returns."""
 
-  Attributes:
-    start_logits: float [B, F].
-    end_logits: float [B, F].
-  """
-
-  start_logits: Tensor
-  end_logits: Tensor
+  start_logits: Tensor  # float [B, F]
+  end_logits: Tensor  # float [B, F]
 
 
-class SpanHeads(keras.layers.Layer):
-  """The head of question answering, under the original's `cls/squad`."""
+class SpanModel(HeadModel):
+  """BertModel with the head that finds a span of its input."""
+
+  task = "squad"
+  heads = (SPAN,)
+  # The best answer, the n best ones, and `null_odds` if it knows questions
+  # without an answer.
+  outputs = ("answer", "start", "limit", "probability", "nbest_text")
 
   def __init__(self, config: modeling.BertConfig) -> None:
-    super().__init__(name="cls")
-    self.squad = LinearHead(config, 2, "squad")
-    self.build()
+    super().__init__(config)
+    self.cls = _Cls(squad=LinearHead(config, "squad"))
 
-  def build(self, input_shape: Any = None) -> None:
-    """Builds the head."""
-    self.squad.build()
-
-  def call(self, sequence_output: Tensor) -> SpanOutput:
+  def call(self, features: Features, training: bool = False) -> SpanOutput:
     """Returns a start and an end logit of every position."""
+    sequence_output = self.bert(features, training=training).sequence_output
     rows = ops.reshape(sequence_output, (-1, sequence_output.shape[-1]))
     shape = (-1, ops.shape(sequence_output)[1], 2)
-    logits = ops.reshape(self.squad(rows), shape)  # [B, F, 2]
+    logits = ops.reshape(self.cls.squad(rows), shape)  # [B, F, 2]
     return SpanOutput(logits[..., 0], logits[..., 1])
 
 
-class SpanModel(keras.Model):
-  """BertModel with the head that finds a span of its input."""
+class _LabelModel(HeadModel):
+  """BertModel and a linear layer of C outputs, at the root of the names."""
 
-  def __init__(
-    self,
-    config: modeling.BertConfig,
-    use_one_hot_embeddings: bool = False,
-    seed: int = 0,
-  ) -> None:
-    super().__init__(name="span")
-    self.bert = modeling.BertModel(config, use_one_hot_embeddings, seed)
-    self.seed_generator = self.bert.seed_generator
-    self.cls = SpanHeads(config)
-    self.built = True
-
-  def call(
-    self, features: Mapping[str, Tensor], training: bool = False
-  ) -> SpanOutput:
-    """Returns the logits for BertModel's features."""
-    return self.cls(self.bert(features, training=training).sequence_output)
-
-
-class _LabelModel(keras.Model):
-  """BertModel and a linear layer with an output for each label.
-
-  The layer's two variables stand at the root, as in the original's checkpoints
-  of classifiers.
-
-  Args:
-    config: sizes.
-    num_labels: C, outputs of the layer; 1 for a regression.
-    use_one_hot_embeddings: as for BertModel.
-    seed: of the dropout.
-  """
-
-  def __init__(
-    self,
-    config: modeling.BertConfig,
-    num_labels: int,
-    use_one_hot_embeddings: bool = False,
-    seed: int = 0,
-  ) -> None:
-    super().__init__()
+  def __init__(self, config: modeling.BertConfig, num_labels: int) -> None:
+    super().__init__(config)
     self.num_labels = num_labels
-    self.bert = modeling.BertModel(config, use_one_hot_embeddings, seed)
-    self.seed_generator = self.bert.seed_generator
     self.output_weights = keras.Variable(
       modeling.initializer(config),
       shape=(num_labels, config.hidden_size),
@@ -262,58 +296,67 @@ class _LabelModel(keras.Model):
     self.output_bias = keras.Variable(
       keras.initializers.Zeros(), shape=(num_labels,), name="output_bias"
     )
-    self.built = True
 
 
 class ClassifierModel(_LabelModel):
   """BertModel with a linear layer on the pooled output."""
 
-  def call(
-    self, features: Mapping[str, Tensor], training: bool = False
-  ) -> Tensor:
+  task = "classification"
+  heads = (TEXT_LABELS,)
+  # `label` if a text has one, `applies` if it can have several; a regression
+  # has `prediction` alone.
+  outputs = ("label", "applies", "labels", "probabilities", "prediction")
+
+  def call(self, features: Features, training: bool = False) -> Tensor:
     """Returns the logits, float [B, C], for BertModel's features."""
     pooled_output = self.bert(features, training=training).pooled_output
-    pooled_output = dropout.dropout(
-      pooled_output, _POOLED_DROPOUT, self.seed_generator, training
-    )
+    pooled_output = self._dropped_out(pooled_output, training)
     weights = ops.transpose(self.output_weights)
     return ops.matmul(pooled_output, weights) + self.output_bias
 
 
-class MultipleChoiceModel(keras.Model):
+class TokenModel(_LabelModel):
+  """BertModel with a linear layer on every position of the last layer."""
+
+  task = "ner"
+  heads = (WORD_LABELS,)
+  # Of each word its text, its label, that label's probability, and where it
+  # starts and ends.
+  outputs = ("words", "labels", "probabilities", "starts", "limits")
+
+  def call(self, features: Features, training: bool = False) -> Tensor:
+    """Returns the logits, float [B, F, C], for BertModel's features."""
+    sequence_output = self.bert(features, training=training).sequence_output
+    sequence_output = self._dropped_out(sequence_output, training)
+    rows = ops.reshape(sequence_output, (-1, sequence_output.shape[-1]))
+    logits = ops.matmul(rows, ops.transpose(self.output_weights))
+    shape = (-1, ops.shape(sequence_output)[1], self.num_labels)
+    return ops.reshape(logits + self.output_bias, shape)  # [B, F, C]
+
+
+class MultipleChoiceModel(HeadModel):
   """BertModel with a score of each choice (Devlin et al. 2019, 4.4).
 
-  The score is the dot product of the pooled output and one vector; there is no
-  bias, which would add the same to all choices. The vector stands at the root
-  as `choice_weights`, [1, D]: another name than the `output_weights` of a
-  classifier, so that neither is taken for the other. Losses and metrics are
-  those of a classifier whose classes are the choices.
-
-  Args:
-    config: sizes.
-    use_one_hot_embeddings: as for BertModel.
-    seed: of the dropout.
+  The score is the dot product of the pooled output and one vector, without a
+  bias, which would add the same to all choices. The vector is not called
+  `output_weights`, so that the model is not taken for a classifier; losses and
+  metrics are those of a classifier whose classes are the choices.
   """
 
-  def __init__(
-    self,
-    config: modeling.BertConfig,
-    use_one_hot_embeddings: bool = False,
-    seed: int = 0,
-  ) -> None:
-    super().__init__(name="multiple_choice")
-    self.bert = modeling.BertModel(config, use_one_hot_embeddings, seed)
-    self.seed_generator = self.bert.seed_generator
+  task = "swag"
+  heads = (CHOICES,)
+  # The number of the likeliest choice, and a score of each.
+  outputs = ("choice", "probabilities", "logits")
+
+  def __init__(self, config: modeling.BertConfig) -> None:
+    super().__init__(config)
     self.choice_weights = keras.Variable(
       modeling.initializer(config),
       shape=(1, config.hidden_size),
       name="choice_weights",
     )
-    self.built = True
 
-  def call(
-    self, features: Mapping[str, Tensor], training: bool = False
-  ) -> Tensor:
+  def call(self, features: Features, training: bool = False) -> Tensor:
     """Returns the scores, float [B, C].
 
     Args:
@@ -327,9 +370,7 @@ class MultipleChoiceModel(keras.Model):
       for name in ("input_ids", "input_mask", "segment_ids")
     }
     pooled_output = self.bert(inputs, training=training).pooled_output
-    pooled_output = dropout.dropout(
-      pooled_output, _POOLED_DROPOUT, self.seed_generator, training
-    )
+    pooled_output = self._dropped_out(pooled_output, training)
     scores = ops.matmul(pooled_output, ops.transpose(self.choice_weights))
     return ops.reshape(scores, (-1, shape[1]))  # [B, C]
 
@@ -343,18 +384,47 @@ def gather_positions(sequence: Tensor, positions: Tensor) -> Tensor:
   return ops.take(rows, flat_positions, axis=0)
 
 
-class TokenModel(_LabelModel):
-  """BertModel with a linear layer on every position of the last layer."""
+MODELS: tuple[type[HeadModel], ...] = (
+  PretrainingModel,
+  ClassifierModel,
+  TokenModel,
+  SpanModel,
+  MultipleChoiceModel,
+)
 
-  def call(
-    self, features: Mapping[str, Tensor], training: bool = False
-  ) -> Tensor:
-    """Returns the logits, float [B, F, C], for BertModel's features."""
-    sequence_output = self.bert(features, training=training).sequence_output
-    sequence_output = dropout.dropout(
-      sequence_output, _TOKEN_DROPOUT, self.seed_generator, training
-    )
-    rows = ops.reshape(sequence_output, (-1, sequence_output.shape[-1]))
-    logits = ops.matmul(rows, ops.transpose(self.output_weights))
-    shape = (-1, ops.shape(sequence_output)[1], self.num_labels)
-    return ops.reshape(logits + self.output_bias, shape)  # [B, F, C]
+
+def kind_of(
+  names: Collection[str], labels_words: bool = False
+) -> type[HeadModel] | None:
+  """Returns the model for a checkpoint's head, None for BertModel itself.
+
+  Args:
+    names: of the checkpoint's variables.
+    labels_words: whether `output_weights` gives labels to words. TokenModel's
+      variables are called as ClassifierModel's are.
+
+  Raises:
+    ValueError: if it has the heads of several.
+  """
+  other = ClassifierModel if labels_words else TokenModel
+  found = [
+    m for m in MODELS if m is not other and not m.missing_variables(names)
+  ]
+  if len(found) > 1:
+    tasks = ", ".join(model.task for model in found)
+    raise ValueError(f"the checkpoint has heads of several tasks: {tasks}.")
+  return found[0] if found else None
+
+
+def build(
+  model: type[HeadModel] | None, config: modeling.BertConfig, num_labels: int
+) -> keras.Model:
+  """Returns a new model of that class, a BertModel for None.
+
+  Only a ClassifierModel or TokenModel has num_labels.
+  """
+  if model is None:
+    return modeling.BertModel(config)
+  if issubclass(model, _LabelModel):
+    return model(config, num_labels)
+  return model(config)

@@ -521,18 +521,14 @@ class BertModel(keras.Model):
     config: sizes.
     use_one_hot_embeddings: look word pieces up by a matrix product instead
       of a gather; faster on TPUs, same result.
-    seed: of the dropout; each call draws further along one sequence.
   """
 
   def __init__(
-    self,
-    config: BertConfig,
-    use_one_hot_embeddings: bool = False,
-    seed: int = 0,
+    self, config: BertConfig, use_one_hot_embeddings: bool = False
   ) -> None:
     super().__init__(name="bert")
     self.config = config
-    self.seed_generator = dropout.Seeds(seed)
+    self.seed_generator = dropout.Seeds()
     self.embeddings = Embeddings(
       config, self.seed_generator, use_one_hot_embeddings
     )

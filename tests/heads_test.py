@@ -42,6 +42,38 @@ def test_variables_have_the_originals_names(tiny):
   assert reader.shapes["output_weights"] == (3, 32)
 
 
+@pytest.mark.parametrize("kind", heads.MODELS)
+def test_heads_name_the_variables_of_their_models(kind):
+  config = modeling.BertConfig(7, 4, 1, 2, 6, max_position_embeddings=5)
+  model = heads.build(kind, config, num_labels=3)
+  sizes = {"D": 4, "V": 7, "C": 3}
+  named = {
+    name: tuple(sizes.get(size, size) for size in shape)
+    for head in kind.heads
+    for name, shape in head.shapes.items()
+  }
+  found = {v.path: tuple(v.shape) for v in model.weights}
+  assert named == {
+    name: shape for name, shape in found.items() if name[:5] != "bert/"
+  }
+  labels_words = kind is heads.TokenModel
+  assert heads.kind_of(found, labels_words) is kind
+
+
+def test_a_checkpoint_without_a_whole_head_is_an_encoders():
+  names = ["bert/pooler/dense/kernel", "cls/predictions/output_bias"]
+  assert heads.kind_of(names) is None
+  assert isinstance(
+    heads.build(None, modeling.BertConfig(7, 4, 1, 2, 6), 0), modeling.BertModel
+  )
+
+
+def test_heads_of_several_tasks_are_named():
+  names = ["choice_weights", *heads.SPAN.shapes]
+  with pytest.raises(ValueError, match="squad, swag"):
+    heads.kind_of(names)
+
+
 def test_logits_losses_and_probabilities_are_the_originals(tiny):
   recorded, model = tiny
   inputs = inputs_of(recorded)

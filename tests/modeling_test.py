@@ -82,9 +82,8 @@ def test_losses_and_gradients_equal_the_original(name):
 
 def test_one_hot_embeddings_change_nothing():
   model, inputs, recorded = load("tiny_perturbed")
-  one_hot = heads.PretrainingModel(
-    model.bert.config, use_one_hot_embeddings=True
-  )
+  one_hot = heads.PretrainingModel(model.bert.config)
+  one_hot.bert.embeddings.use_one_hot_embeddings = True
   one_hot.set_weights(model.get_weights())
   output = one_hot.bert(inputs)
   close(output.sequence_output, recorded["out/sequence_output"])
