@@ -16,7 +16,7 @@ import numpy as np
 import tensorflow as tf
 from absl import logging
 
-from bert_tf.files import error_text
+from bert_tf.files import errors
 
 KINDS = ("auto", "one", "mirrored", "multi_worker", "tpu")
 
@@ -93,7 +93,7 @@ def _tpu_strategy(tpu: TpuAddress) -> tf.distribute.TPUStrategy:
     tf.tpu.experimental.initialize_tpu_system(resolver)
   # Google's clients, where they are installed, raise errors of their own.
   except Exception as error:
-    reason = error_text.first_line(str(error)).rstrip(".")
+    reason = errors.reason(error).rstrip(".")
     raise ValueError(
       f"there is no TPU {tpu.name!r} to run on: {reason}. Set "
       "--tpu_name, or leave --use_tpu out."

@@ -20,6 +20,7 @@ from absl import logging
 from keras import ops
 
 from bert_tf import dropout
+from bert_tf.files import paths
 
 Tensor = dropout.Tensor
 
@@ -96,10 +97,8 @@ class BertConfig:
     Raises:
       ValueError: if the file is not a JSON object or a value is refused.
     """
-    with open(json_file, encoding="utf-8") as reader:
-      text = reader.read()
     try:
-      json_object = json.loads(text)
+      json_object = json.loads(paths.read_text(json_file))
       if not isinstance(json_object, dict):
         raise ValueError("not a JSON object.")
       return cls.from_dict(json_object)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from absl import app, logging
 
-from bert_tf.files import error_text
+from bert_tf.files import errors
 
 # TensorFlow's own start-up notes; what this project logs is not affected.
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "1")
@@ -28,7 +28,7 @@ def report(error: Exception) -> None:
   logging.debug("Where it was raised:", exc_info=error)
   message = str(error) or type(error).__name__
   if isinstance(error, _op_errors()):
-    message = error_text.of_operation(message)
+    message = errors.reason(error)
   script = os.path.basename(sys.argv[0])
   print(f"{script}: error: {message}", file=sys.stderr, flush=True)
 

@@ -13,8 +13,7 @@ import tensorflow as tf
 from bert_tf import modeling
 from bert_tf.convert import beside, hugging_face_files, pretrained
 from bert_tf.convert import inspect as checkpoint_inspection
-from bert_tf.files import atomic
-from bert_tf.files import errors as extras
+from bert_tf.files import atomic, errors
 
 _WEIGHTS = "model.safetensors"
 
@@ -149,7 +148,7 @@ def _write_tensors(
 
 def _safetensors():
   """Returns the module that reads and writes NumPy arrays."""
-  with extras.needed(_WEIGHTS, extra="hf"):
+  with errors.needs_extra(_WEIGHTS, extra="hf"):
     from safetensors import numpy
   return numpy
 

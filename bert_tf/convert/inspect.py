@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 import numpy as np
 
 from bert_tf import checkpoints
-from bert_tf.files import errors as extras
+from bert_tf.files import errors
 
 # Of an object-based checkpoint: what ends a key, and how keys begin that are
 # of its training.
@@ -131,7 +131,7 @@ def _is_number(value: np.ndarray | np.generic) -> bool:
 
 
 def _open_safetensors(path: str) -> Tensors:
-  with extras.needed(path, extra="hf"):
+  with errors.needs_extra(path, extra="hf"):
     import safetensors
   if not os.path.isfile(path):
     raise ValueError(f"there is no {path}.")

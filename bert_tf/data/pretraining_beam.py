@@ -18,7 +18,7 @@ from typing import Any, NoReturn
 import tensorflow as tf
 
 from bert_tf.data import pretraining_data, pretraining_shards
-from bert_tf.files import errors as extras
+from bert_tf.files import errors
 
 
 def create(
@@ -85,7 +85,7 @@ def _pipeline(runner: str, pipeline_options: str) -> Any:
 
 def _import_beam() -> ModuleType:
   """Imports apache_beam, which takes seconds and few need."""
-  with extras.needed("--runner, unlike --num_workers,", extra="beam"):
+  with errors.needs_extra("--runner, unlike --num_workers,", extra="beam"):
     import apache_beam as beam
   return beam
 

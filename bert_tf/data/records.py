@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import tensorflow as tf
 
 from bert_tf.files import atomic
+from bert_tf.files import paths as paths_lib
 
 
 def encode_features(
@@ -138,4 +139,4 @@ def open_records(paths: Sequence[str]) -> Iterator[RecordWriter]:
       tf.io.gfile.rename(beside, path, overwrite=True)
   finally:
     for beside in unfinished:
-      atomic.remove_if_there(beside)
+      paths_lib.remove(beside)

@@ -16,13 +16,12 @@ import numpy as np
 import tensorflow as tf
 from absl import logging
 
-from bert_tf.files import error_text
-from bert_tf.files import errors as extras
+from bert_tf.files import errors
 from bert_tf.inference import outputs as answers
 from bert_tf.inference import predictor as predictor_lib
 from bert_tf.server import attention_json, batching, page, rest_json
 
-with extras.needed("serving", extra="serve"):
+with errors.needs_extra("serving", extra="serve"):
   from aiohttp import web
 
 _MODEL_PATH = "/v1/models/{name:[^/:]+}"
@@ -177,10 +176,10 @@ class Server:
     except batching.QueueFullError as error:
       return _error(503, str(error))
     except tf.errors.InvalidArgumentError as error:
-      return _error(400, error_text.of_operation(error.message))
+      return _error(400, errors.reason(error))
     except tf.errors.OpError as error:
       logging.exception("A request failed:")
-      return _error(500, error_text.of_operation(error.message))
+      return _error(500, errors.reason(error))
 
   def _compute(
     self, name: str, inputs: Mapping[str, np.ndarray]

@@ -12,8 +12,8 @@ from bert_tf import heads, losses, modeling, tokenization
 from bert_tf.data import input_pipeline, length_schedule
 from bert_tf.losses import Sums
 from bert_tf.modeling import Tensor
-from bert_tf.training import estimator
-from bert_tf.training import run_dir as output_dirs
+from bert_tf.training import estimator, run_dir
+from bert_tf.training import results as results_lib
 
 # What an evaluation reports.
 _RESULTS = (
@@ -82,7 +82,8 @@ def run(config: PretrainingConfig) -> None:
       eval_files, spec = _evaluation_files(config, vocab_size)
     else:
       eval_files, spec = phases[-1].files, phases[-1].spec
-  output_dirs.claim(config.train.output_dir, bert_config)
+  info = run_dir.RunInfo(task="pretraining")
+  run_dir.prepare_output_dir(config.train.output_dir, info, bert_config, None)
 
   runner = build_estimator(bert_config, config.train, config.no_nsp)
 
@@ -111,7 +112,7 @@ def run(config: PretrainingConfig) -> None:
       return
   if config.do_eval:
     path = os.path.join(config.train.output_dir, "eval_results.txt")
-    output_dirs.write_results(path, evaluate())
+    results_lib.write_results(path, evaluate())
 
 
 def build_estimator(

@@ -7,7 +7,7 @@ from absl import logging
 from tensorboard.backend.event_processing import event_accumulator
 from tensorboard.util import tensor_util
 
-from bert_tf.files import errors as extras
+from bert_tf.files import errors
 
 Curves = dict[str, dict[int, float]]
 
@@ -61,7 +61,7 @@ def plot(output_dir: str, plot_file: str) -> None:
     ValueError: if the folder holds no events of a run.
     ImportError: if matplotlib is not installed.
   """
-  with extras.needed("drawing", extra="plots"):
+  with errors.needs_extra("drawing", extra="plots"):
     from matplotlib import figure
   training = read(output_dir) if os.path.isdir(output_dir) else {}
   if not training:

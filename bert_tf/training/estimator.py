@@ -18,7 +18,7 @@ from bert_tf import mixed_precision as precision
 from bert_tf.losses import Sums
 from bert_tf.modeling import Tensor
 from bert_tf.training import evaluation as periodic_evaluation
-from bert_tf.training import evaluation_step, progress, run_start
+from bert_tf.training import evaluation_step, progress, restore
 from bert_tf.training import signals as stop_signals
 from bert_tf.training import step as training_step
 
@@ -187,7 +187,7 @@ class Estimator:
     config = self.config
     self.was_interrupted = False
     self.train_step.build(input_fn(0).element_spec)
-    step = run_start.restore_for_training(
+    step = restore.restore_for_training(
       self.model, self.optimizer, config.output_dir, config.init_checkpoint
     )
     distribution.check_same({"the step found in output_dir": step})
@@ -399,7 +399,7 @@ class Estimator:
     if self._is_training:
       self._loaded_step = int(self.optimizer.iterations.numpy())
     else:
-      self._loaded_step = run_start.load_for_inference(
+      self._loaded_step = restore.load_for_inference(
         self.model, config.output_dir, config.init_checkpoint
       )
     return self._loaded_step

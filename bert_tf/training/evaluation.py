@@ -7,8 +7,9 @@ from collections.abc import Callable, Mapping
 import tensorflow as tf
 from absl import logging
 
-from bert_tf import checkpoints
+from bert_tf import checkpoints, distribution
 from bert_tf.files import atomic
+from bert_tf.training import run_dir
 
 Results = Mapping[str, float | int]
 
@@ -107,6 +108,9 @@ class PeriodicEvaluation:
       )
     self._evaluations.append(results)
     if self._best_index() == len(self._evaluations) - 1:
+      if distribution.is_chief():
+        # Before the checkpoint: whoever finds that finds what it is of.
+        run_dir.copy_run(os.path.dirname(self._folder), self._folder)
       checkpoints.save(self._folder, tensors, keep_checkpoint_max=1)
       atomic.write_lines(
         os.path.join(self._folder, "best_eval_results.txt"),

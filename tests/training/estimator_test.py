@@ -9,9 +9,9 @@ import pytest
 import tensorflow as tf
 from keras import ops
 
-from bert_tf import checkpoints, distribution, dropout, modeling
+from bert_tf import checkpoints, distribution, dropout
 from bert_tf.training import curves, estimator
-from bert_tf.training import run_dir as output_dirs
+from bert_tf.training import results as results_lib
 from tests import runs
 
 
@@ -190,9 +190,23 @@ def test_when_every_checkpoint_is_damaged_nothing_is_overwritten(tmp_path):
   for path in tmp_path.glob("*.index"):
     path.write_bytes(b"")
   before = {p.name: p.read_bytes() for p in tmp_path.glob("model*")}
-  with pytest.raises(ValueError, match="No older checkpoint .* is whole"):
+  with pytest.raises(
+    ValueError, match="model.ckpt-30 is damaged.*model.ckpt-0 is damaged"
+  ):
     make(tmp_path).train(batches)
   assert {p.name: p.read_bytes() for p in tmp_path.glob("model*")} == before
+
+
+@pytest.mark.parametrize("use", ["evaluate", "predict"])
+def test_nothing_is_computed_of_a_run_whose_checkpoints_are_all_damaged(
+  tmp_path, use
+):
+  make(tmp_path, save_checkpoints_steps=100).train(batches)
+  for path in tmp_path.glob("*.index"):
+    path.write_bytes(b"")
+  runner = make(tmp_path)
+  with pytest.raises(ValueError, match="model.ckpt-30 .*model.ckpt-0 "):
+    list(getattr(runner, use)(batches(0).take(1)))
 
 
 def test_output_dir_goes_before_init_checkpoint_and_that_before_random(
@@ -288,17 +302,6 @@ def test_prediction_yields_the_outputs_of_the_newest_checkpoint(tmp_path):
   np.testing.assert_allclose(outputs[0], w * [1, 2, 3, 4], rtol=1e-6)
 
 
-def test_an_output_dir_of_another_config_is_refused(tmp_path):
-  one = modeling.BertConfig(vocab_size=10)
-  output_dirs.claim(str(tmp_path), one)
-  output_dirs.claim(str(tmp_path), one)
-  other = modeling.BertConfig(vocab_size=10, num_hidden_layers=2)
-  with pytest.raises(
-    ValueError, match="num_hidden_layers is 12 there and 2 here; choose"
-  ):
-    output_dirs.claim(str(tmp_path), other)
-
-
 def test_evaluation_hands_over_the_outputs_of_every_batch(tmp_path):
   seen = []
   make(tmp_path).evaluate(
@@ -313,12 +316,12 @@ def test_evaluation_hands_over_the_outputs_of_every_batch(tmp_path):
 def test_results_are_sorted_lines_and_some_go_first(tmp_path):
   path = str(tmp_path / "eval_results.txt")
   results = {"loss": 0.1, "accuracy": 1 / 3, "f1": 1.0, "global_step": 7}
-  output_dirs.write_results(path, results)
+  results_lib.write_results(path, results)
   with open(path) as reader:
     assert reader.read() == (
       "accuracy = 0.33333334\nf1 = 1.0\nglobal_step = 7\nloss = 0.1\n"
     )
-  output_dirs.write_results(path, results, first=("loss", "global_step"))
+  results_lib.write_results(path, results, first=("loss", "global_step"))
   with open(path) as reader:
     names = [line.split(" = ")[0] for line in reader]
   assert names == ["global_step", "loss", "accuracy", "f1"]

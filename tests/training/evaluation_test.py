@@ -6,12 +6,12 @@ import time
 
 import numpy as np
 import pytest
-from tests.estimator_test import assert_same, batches, make, weights_at
 
 from bert_tf import checkpoints
 from bert_tf.training import curves, estimator
 from bert_tf.training import evaluation as periodic_evaluation
 from tests import runs
+from tests.training.estimator_test import assert_same, batches, make, weights_at
 
 
 def train(output_dir, values=(), num_train_steps=30, **kwargs):

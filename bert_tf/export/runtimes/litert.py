@@ -13,14 +13,14 @@ from tensorflow.lite.python import convert_phase
 from bert_tf.export import saved_models
 from bert_tf.export.runtimes import ids_models
 from bert_tf.export.runtimes.ids_models import Inputs, Run
-from bert_tf.files import errors as extras
+from bert_tf.files import errors
 
 ENDING = ".tflite"
 
 
 def check_is_installed() -> None:
   """Raises ImportError if a package is missing that this needs."""
-  with extras.needed("LiteRT", extra="litert"):
+  with errors.needs_extra("LiteRT", extra="litert"):
     from ai_edge_litert import interpreter  # noqa: F401
 
 

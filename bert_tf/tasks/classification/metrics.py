@@ -11,7 +11,7 @@ from sklearn import metrics as sklearn_metrics
 from bert_tf import losses
 from bert_tf.tasks.classification import long_texts
 from bert_tf.tasks.classification.examples import InputExample, Task
-from bert_tf.training import run_dir as output_dirs
+from bert_tf.training import results as results_lib
 
 
 def _f1(average: str):
@@ -116,19 +116,19 @@ def write_predictions(
     probabilities: float32 [B, C], of losses.probabilities.
   """
   rows = ("\t".join(map(str, row)) for row in probabilities)
-  output_dirs.write_lines(os.path.join(output_dir, "test_results.tsv"), rows)
+  results_lib.write_lines(os.path.join(output_dir, "test_results.tsv"), rows)
   predicted = decide(probabilities, task.problem_type)
   named = [named_label(task, value) for value in predicted]
   objects = (
     _prediction(task, *row) for row in zip(examples, named, probabilities)
   )
   lines = (json.dumps(value, ensure_ascii=False) for value in objects)
-  output_dirs.write_lines(os.path.join(output_dir, "predictions.jsonl"), lines)
+  results_lib.write_lines(os.path.join(output_dir, "predictions.jsonl"), lines)
   if task.submission:
     lines = [
       f"{index}\t{_submitted(task, value)}" for index, value in enumerate(named)
     ]
-    output_dirs.write_lines(
+    results_lib.write_lines(
       os.path.join(output_dir, task.submission), ["index\tprediction", *lines]
     )
 

@@ -17,8 +17,8 @@ from bert_tf.tasks.classification import examples, label_map, long_texts
 from bert_tf.tasks.classification import metrics as classification_results
 from bert_tf.tasks.classification import records as classification_data
 from bert_tf.tasks.classification.examples import InputExample
-from bert_tf.training import estimator
-from bert_tf.training import run_dir as output_dirs
+from bert_tf.training import estimator, restore, run_dir
+from bert_tf.training import results as results_lib
 
 # What the original wrote, and so what comes first.
 _ORIGINAL_RESULTS = ("eval_accuracy", "eval_loss", "global_step", "loss")
@@ -99,12 +99,17 @@ def run_on_examples(
     )
     config = dataclasses.replace(config, train=train)
   label_map.check(config.train.output_dir, task)
-  output_dirs.check_classifier_head(
+  restore.check_classifier_head(
     config.train.output_dir,
     config.train.init_checkpoint,
     classification_data.num_outputs(task),
   )
-  output_dirs.claim(config.train.output_dir, bert_config)
+  info = run_dir.RunInfo(
+    task="classification", do_lower_case=config.do_lower_case
+  )
+  run_dir.prepare_output_dir(
+    config.train.output_dir, info, bert_config, config.vocab_file
+  )
   label_map.write(config.train.output_dir, task)
   runner = build_estimator(bert_config, task, config.train)
   vocab_size = bert_config.vocab_size
@@ -122,7 +127,7 @@ def run_on_examples(
   if config.do_eval:
     results = evaluate()
     path = os.path.join(config.train.output_dir, "eval_results.txt")
-    output_dirs.write_results(path, results, first=_ORIGINAL_RESULTS)
+    results_lib.write_results(path, results, first=_ORIGINAL_RESULTS)
   if config.do_predict:
     records = _write_records(config, "predict", data["test"], tokenizer)
     probabilities = _predict(

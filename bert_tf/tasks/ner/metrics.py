@@ -3,10 +3,10 @@
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from bert_tf.files import errors as extras
+from bert_tf.files import errors
 from bert_tf.tasks.ner import examples as ner_data
 from bert_tf.tasks.ner.examples import Sentence
-from bert_tf.training import run_dir as output_dirs
+from bert_tf.training import results as results_lib
 
 # Of all entities, and with TYPE_ before them of those of one type.
 SCORES = ("f1", "precision", "recall")
@@ -24,7 +24,7 @@ def import_seqeval() -> Any:
   Raises:
     ImportError: without the package seqeval.
   """
-  with extras.needed("scoring entities", extra="ner"):
+  with errors.needs_extra("scoring entities", extra="ner"):
     from seqeval.metrics import sequence_labeling
   return sequence_labeling
 
@@ -90,7 +90,7 @@ def write_predictions(
   Without known tags the lines are `word predicted`. A blank line ends each
   sentence, and -DOCSTART- lines stand where they stood.
   """
-  output_dirs.write_lines(path, _lines(sentences, predicted))
+  results_lib.write_lines(path, _lines(sentences, predicted))
 
 
 def _lines(

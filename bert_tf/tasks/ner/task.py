@@ -20,8 +20,8 @@ from bert_tf.tasks.ner import metrics as ner_results
 from bert_tf.tasks.ner import records as ner_features
 from bert_tf.tasks.ner.examples import Sentence
 from bert_tf.tasks.ner.records import Window
-from bert_tf.training import estimator
-from bert_tf.training import run_dir as output_dirs
+from bert_tf.training import estimator, restore, run_dir
+from bert_tf.training import results as results_lib
 
 Results = dict[str, float | int]
 
@@ -104,12 +104,13 @@ def run(config: NerConfig) -> Results | None:
       config, train=_with_steps(config, labels, parts["train"])
     )
   output_dir = config.train.output_dir
-  output_dirs.check_classifier_head(
+  restore.check_classifier_head(
     output_dir,
     None if config.feature_layers else config.train.init_checkpoint,
     len(labels),
   )
-  output_dirs.claim(output_dir, bert_config)
+  info = run_dir.RunInfo(task="ner", do_lower_case=config.do_lower_case)
+  run_dir.prepare_output_dir(output_dir, info, bert_config, config.vocab_file)
   label_map.write(output_dir, _task(config, labels))
   inputs = ner_features.write_inputs(
     output_dir,
@@ -278,7 +279,7 @@ class _Run:
       f"{prefix}_predictions.txt", part.sentences, predicted
     )
     if results:
-      output_dirs.write_results(
+      results_lib.write_results(
         f"{prefix}_results.txt", results, first=_FIRST_RESULTS
       )
 

@@ -19,8 +19,8 @@ from bert_tf.tasks.squad import decoding as squad_predictions
 from bert_tf.tasks.squad import examples as squad_data
 from bert_tf.tasks.squad import metrics
 from bert_tf.tasks.squad import windows as squad_features
-from bert_tf.training import estimator
-from bert_tf.training import run_dir as output_dirs
+from bert_tf.training import estimator, run_dir
+from bert_tf.training import results as results_lib
 
 # Of the order of the training questions, fixed in the original.
 _SHUFFLE_SEED = 12345
@@ -94,7 +94,10 @@ def run(config: SquadConfig) -> dict[str, float | int] | None:
     train = fine_tuning.train_config(
       config, len(train_examples), "training questions", result_names(False)[0]
     )
-  output_dirs.claim(train.output_dir, bert_config)
+  info = run_dir.RunInfo(task="squad", do_lower_case=config.do_lower_case)
+  run_dir.prepare_output_dir(
+    train.output_dir, info, bert_config, config.vocab_file
+  )
   runner = build_estimator(bert_config, train)
   asked = None
   if train.eval_every_steps:
@@ -314,7 +317,7 @@ def _predict(
     logging.info("The predict_file has no answers, so there are no scores.")
     return {}
   path = os.path.join(output_dir, "eval_results.txt")
-  output_dirs.write_results(path, results)
+  results_lib.write_results(path, results)
   return results
 
 

@@ -16,8 +16,8 @@ from bert_tf.tasks import fine_tuning
 from bert_tf.tasks.swag import examples as swag_data
 from bert_tf.tasks.swag import records as swag_features
 from bert_tf.tasks.swag.examples import ChoiceExample
-from bert_tf.training import estimator
-from bert_tf.training import run_dir as output_dirs
+from bert_tf.training import estimator, restore, run_dir
+from bert_tf.training import results as results_lib
 
 Results = dict[str, float | int]
 
@@ -84,7 +84,8 @@ def run(config: SwagConfig) -> Results | None:
     )
     config = dataclasses.replace(config, train=train)
   output_dir = config.train.output_dir
-  output_dirs.claim(output_dir, bert_config)
+  info = run_dir.RunInfo(task="swag", do_lower_case=config.do_lower_case)
+  run_dir.prepare_output_dir(output_dir, info, bert_config, config.vocab_file)
   runner = build_estimator(bert_config, config.train)
   vocab_size = bert_config.vocab_size
   parts = {
@@ -99,7 +100,7 @@ def run(config: SwagConfig) -> Results | None:
   if config.do_eval:
     results = _evaluate(config, runner, parts["dev"], vocab_size)
     path = os.path.join(output_dir, "eval_results.txt")
-    output_dirs.write_results(path, results)
+    results_lib.write_results(path, results)
   if config.do_predict:
     probabilities = _predict(config, runner, parts["test"], vocab_size)
     write_predictions(
@@ -136,11 +137,11 @@ def write_predictions(
     probabilities: float32 [B, C].
     label_type: one of swag_data.LABEL_TYPES, what the labels written are.
   """
-  output_dirs.write_lines(
+  results_lib.write_lines(
     os.path.join(output_dir, "test_results.tsv"),
     ("\t".join(map(str, row)) for row in probabilities),
   )
-  output_dirs.write_lines(
+  results_lib.write_lines(
     os.path.join(output_dir, "predictions.jsonl"),
     (
       json.dumps(_prediction(example, row, label_type), ensure_ascii=False)
@@ -180,7 +181,7 @@ def _check(
 def _check_start(config: SwagConfig) -> None:
   """Raises ValueError where the checkpoint to start from does not fit."""
   train = config.train
-  output_dirs.check_has_head(train.output_dir, _HEAD)
+  restore.check_has_head(train.output_dir, _HEAD)
   if checkpoints.listed(train.output_dir):
     return
   if not train.init_checkpoint:

@@ -1,0 +1,164 @@
+"""Which weights a run starts from: newest checkpoint, given one, or random."""
+
+from collections.abc import Callable
+from typing import TypeVar
+
+import keras
+from absl import logging
+
+from bert_tf import checkpoints
+
+T = TypeVar("T")
+
+
+def restore_for_training(
+  model: keras.Model,
+  optimizer: keras.optimizers.Optimizer,
+  output_dir: str,
+  init_checkpoint: str | None,
+) -> int:
+  """Resumes from the newest whole checkpoint, else starts from the given one.
+
+  Args:
+    model: built.
+    optimizer: built on the variables that are trained.
+    output_dir: folder of the run.
+    init_checkpoint: prefix of a checkpoint, or None for random values.
+
+  Returns:
+    The number of steps done.
+
+  Raises:
+    ValueError: if a checkpoint does not fit, or if the folder has some and
+      all are damaged.
+  """
+
+  def restore(path: str) -> int:
+    step = checkpoints.restore(path, model, optimizer)
+    logging.info("Resuming from %s, at step %d.", path, step)
+    return step
+
+  step = _from_newest_whole(output_dir, restore)
+  if step is None:
+    _initialize(model, init_checkpoint)
+  return step or 0
+
+
+def load_for_inference(
+  model: keras.Model, output_dir: str, init_checkpoint: str | None
+) -> int:
+  """Loads the newest whole checkpoint, else the given one; warns without one.
+
+  Args:
+    model: built.
+    output_dir: folder of the run.
+    init_checkpoint: prefix of a checkpoint, or None.
+
+  Returns:
+    The step of the checkpoint, 0 for the given one.
+
+  Raises:
+    ValueError: if a checkpoint does not fit, or if the folder has some and
+      all are damaged.
+  """
+
+  def load(path: str) -> int:
+    reader = checkpoints.CheckpointReader(path)
+    _warn_of_random(model, checkpoints.load_variables(reader, model))
+    return int(reader.get(checkpoints.GLOBAL_STEP))
+
+  step = _from_newest_whole(output_dir, load)
+  if step is None:
+    _warn_of_random(model, _initialize(model, init_checkpoint))
+  return step or 0
+
+
+def check_classifier_head(
+  output_dir: str, init_checkpoint: str | None, num_labels: int
+) -> None:
+  """Checks the head of the checkpoint that a classifier will start from.
+
+  Raises:
+    ValueError: if output_dir holds a run without a classifier, if the head
+      has another number of labels, or if all checkpoints are damaged.
+  """
+  check_has_head(output_dir, "output_weights")
+
+  def check(path: str) -> bool:
+    head = checkpoints.CheckpointReader(path).shapes.get("output_weights")
+    if head and head[0] != num_labels:
+      raise ValueError(
+        f"{path} has a head of {head[0]} labels, this task needs "
+        f"{num_labels}; start from a checkpoint of the same labels, or of "
+        "none."
+      )
+    return True
+
+  if not _from_newest_whole(output_dir, check) and init_checkpoint:
+    check(init_checkpoint)
+
+
+def check_has_head(output_dir: str, name: str) -> None:
+  """Checks that the run of a folder, if there is one, is of the same task.
+
+  Args:
+    output_dir: folder of the run.
+    name: of a variable that only this task's models have.
+
+  Raises:
+    ValueError: if the newest whole checkpoint has no such variable, or if all
+      are damaged.
+  """
+
+  def check(path: str) -> None:
+    if name not in checkpoints.CheckpointReader(path).shapes:
+      raise ValueError(
+        f"{output_dir} holds another task's run: {path} has no {name}; choose "
+        "another --output_dir."
+      )
+
+  _from_newest_whole(output_dir, check)
+
+
+def _from_newest_whole(output_dir: str, load: Callable[[str], T]) -> T | None:
+  """Returns what `load(path)` makes of the newest checkpoint that is whole.
+
+  Returns:
+    None if the folder has no checkpoint.
+
+  Raises:
+    ValueError: if all are damaged; names them.
+  """
+  damaged: list[checkpoints.DamagedCheckpointError] = []
+  for path in checkpoints.listed(output_dir):
+    try:
+      return load(path)
+    except checkpoints.DamagedCheckpointError as error:
+      logging.warning("%s; trying the one before it.", error)
+      damaged.append(error)
+  if damaged:
+    raise ValueError(
+      f"no checkpoint of {output_dir} can be read: "
+      f"{'; '.join(map(str, damaged))}. Move the folder away to start again."
+    )
+  return None
+
+
+def _initialize(model: keras.Model, init_checkpoint: str | None) -> list[str]:
+  """Loads init_checkpoint, if any; returns the names that stay random."""
+  if init_checkpoint:
+    return checkpoints.init_from_checkpoint(model, init_checkpoint)
+  logging.info("No checkpoint: starting from random values.")
+  return [variable.path for variable in model.weights]
+
+
+def _warn_of_random(model: keras.Model, untrained: list[str]) -> None:
+  """Warns that an evaluation or a prediction uses random values."""
+  if not untrained:
+    return
+  is_all = len(untrained) == len(model.weights)
+  logging.warning(
+    "Untrained: %s; results are those of random values. Train with "
+    "--do_train, or start from a checkpoint that has been trained.",
+    "the whole model" if is_all else ", ".join(untrained),
+  )

@@ -1,0 +1,34 @@
+"""Files of results: `key = value` lines and lines of a task's own."""
+
+from collections.abc import Iterable, Mapping, Sequence
+
+import numpy as np
+from absl import logging
+
+from bert_tf.files import atomic
+
+
+def write_results(
+  path: str, results: Mapping[str, float | int], first: Sequence[str] = ()
+) -> None:
+  """Writes and logs `key = value` lines.
+
+  Args:
+    path: file to write.
+    results: by name; written in the order of their names.
+    first: names that go before all others, where `results` has them.
+  """
+  lines = []
+  for name in sorted(results, key=lambda name: (name not in first, name)):
+    value = results[name]
+    # The digits of a float32, as the original printed.
+    text = str(value) if isinstance(value, int) else str(np.float32(value))
+    lines.append(f"{name} = {text}")
+    logging.info("  %s = %s", name, text)
+  write_lines(path, lines)
+
+
+def write_lines(path: str, lines: Iterable[str]) -> None:
+  """Writes a file of lines and logs that it did."""
+  atomic.write_lines(path, lines)
+  logging.info("Wrote %s.", path)

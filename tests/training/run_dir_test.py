@@ -1,0 +1,115 @@
+"""What the folder of a run says about it."""
+
+import dataclasses
+import json
+
+import pytest
+import tensorflow as tf
+
+import bert_tf
+from bert_tf import checkpoints, modeling
+from bert_tf.training import run_dir
+
+CONFIG = modeling.BertConfig(vocab_size=3, num_hidden_layers=1)
+INFO = run_dir.RunInfo(
+  task="classification",
+  do_lower_case=False,
+  max_seq_length=64,
+  task_name="MRPC",
+  problem_type="classification",
+  labels=("0", "ß"),
+  null_score_diff_threshold=1.0,
+)
+
+
+@pytest.fixture
+def vocab_file(tmp_path):
+  path = tmp_path / "words.txt"
+  path.write_bytes(b"[PAD]\r\n[UNK]\nb\xc3\xa4\n")  # Copied byte for byte.
+  return str(path)
+
+
+@pytest.mark.parametrize("root", ["local", "ram://run_dir_test"])
+def test_a_run_is_read_as_it_was_written(tmp_path, vocab_file, root):
+  folder = f"{root}/run" if "://" in root else str(tmp_path / root / "run")
+  run_dir.write_run(folder, INFO, CONFIG, vocab_file)
+  assert run_dir.read_run(folder) == INFO
+  config = modeling.BertConfig.from_json_file(f"{folder}/bert_config.json")
+  assert config.to_dict() == CONFIG.to_dict()
+  with tf.io.gfile.GFile(f"{folder}/vocab.txt", "rb") as reader:
+    assert reader.read() == b"[PAD]\r\n[UNK]\nb\xc3\xa4\n"
+  names = sorted(tf.io.gfile.listdir(folder))
+  assert names == ["bert_config.json", "run.json", "vocab.txt"]
+  with tf.io.gfile.GFile(f"{folder}/run.json") as reader:
+    saved = json.loads(reader.read())
+  assert saved.pop("bert_tf_version") == bert_tf.__version__
+  assert saved.pop("task") == "classification"
+  assert {**saved, "labels": ("0", "ß")} == INFO.saved()
+  assert "doc_stride" not in saved
+
+
+def test_the_run_of_a_checkpoint_or_a_folder_is_found(tmp_path, vocab_file):
+  run_dir.write_run(str(tmp_path / "run"), INFO, CONFIG, vocab_file)
+  assert run_dir.run_of(str(tmp_path / "run")) == INFO
+  assert run_dir.run_of(str(tmp_path / "run" / "model.ckpt-7")) == INFO
+  assert run_dir.run_of(str(tmp_path / "nowhere" / "model.ckpt-7")) is None
+  assert run_dir.run_of(None) is None
+
+
+def test_a_copied_run_is_the_same_run(tmp_path, vocab_file):
+  one, two = str(tmp_path / "one"), tmp_path / "one" / "best"
+  run_dir.write_run(one, INFO, CONFIG, vocab_file)
+  (tmp_path / "one" / "label_map.json").write_text("{}")
+  run_dir.copy_run(one, str(two))
+  assert run_dir.read_run(str(two)) == INFO
+  assert sorted(p.name for p in two.iterdir()) == [
+    "bert_config.json",
+    "label_map.json",
+    "run.json",
+    "vocab.txt",
+  ]
+
+
+@pytest.mark.parametrize(
+  "text, named",
+  [
+    ("{", "run.json"),
+    ("[]", "run.json"),
+    ('{"do_lower_case": true}', "task"),
+    ('{"task": "sudoku"}', "sudoku"),
+    ('{"task": "ner", "do_lower_case": "yes"}', '"yes"'),
+    ('{"task": "ner", "max_seq_length": true}', "max_seq_length"),
+    ('{"task": "ner", "labels": [1]}', "labels"),
+  ],
+)
+def test_a_damaged_run_json_is_refused_in_one_line(tmp_path, text, named):
+  (tmp_path / "run.json").write_text(text)
+  with pytest.raises(ValueError) as error:
+    run_dir.read_run(str(tmp_path))
+  assert named in str(error.value) and str(tmp_path) in str(error.value)
+  assert "\n" not in str(error.value)
+
+
+def test_what_a_later_version_adds_is_ignored(tmp_path):
+  text = '{"task": "squad", "taste": 1, "null_score_diff_threshold": -1}'
+  (tmp_path / "run.json").write_text(text)
+  info = run_dir.read_run(str(tmp_path))
+  assert (info.task, info.null_score_diff_threshold) == ("squad", -1)
+
+
+def test_an_output_dir_of_another_run_is_refused(tmp_path, vocab_file):
+  folder = str(tmp_path / "out")
+  run_dir.prepare_output_dir(folder, INFO, CONFIG, vocab_file)
+  run_dir.prepare_output_dir(folder, INFO, CONFIG, vocab_file)
+  other = dataclasses.replace(INFO, task="ner")
+  with pytest.raises(ValueError, match="classification.*ner.*--output_dir"):
+    run_dir.prepare_output_dir(folder, other, CONFIG, vocab_file)
+  deeper = modeling.BertConfig(vocab_size=3, num_hidden_layers=2)
+  with pytest.raises(ValueError, match="num_hidden_layers is 1 .* 2 here"):
+    run_dir.prepare_output_dir(folder, INFO, deeper, vocab_file)
+  checkpoints.save(folder, {"global_step": tf.constant(1, tf.int64)}, 1)
+  words = tmp_path / "other.txt"
+  words.write_text("[PAD]\n[UNK]\nc\n")
+  with pytest.raises(ValueError, match="vocab.txt .*other.txt"):
+    run_dir.prepare_output_dir(folder, INFO, CONFIG, str(words))
+  assert run_dir.read_run(folder) == INFO
