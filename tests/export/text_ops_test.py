@@ -9,13 +9,13 @@ import unicodedata
 import keras
 import numpy as np
 import pytest
-import random_texts
 import tensorflow as tf
 
 from bert_tf import tokenization
 from bert_tf.data import records as features
 from bert_tf.export.text_ops import tokenizer as text_ops
 from bert_tf.export.text_ops import words as word_ops
+from tests import random_texts
 
 # Made by hand; ids are the positions.
 VOCAB = "[PAD] [UNK] [CLS] [SEP] [MASK] play ##ing ##ed the cafe ! , ##s $ 日"

@@ -9,10 +9,10 @@ import urllib.parse
 
 import numpy as np
 import pytest
-import serving_client
 import tensorflow as tf
 
 from bert_tf.inference import loaded_model as served_functions
+from tests import serving_client
 
 pytest.importorskip("aiohttp", reason="pip install 'bert_tf[serve]'")
 
