@@ -121,7 +121,7 @@ _OWN_DATA_FLAGS = (
 )
 
 
-def _task() -> examples.Task:
+def _task() -> examples.FileLayout:
   """Returns the task that the flags name."""
   file_format = FLAGS.task_name.lower()
   is_own = file_format in examples.FILE_FORMATS
@@ -136,7 +136,7 @@ def _task() -> examples.Task:
       )
   if not is_own:
     return glue.get_task(FLAGS.task_name, FLAGS.xnli_language)
-  return examples.own_task(
+  return examples.own_files(
     file_format,
     FLAGS.problem_type,
     FLAGS.text_a_column,

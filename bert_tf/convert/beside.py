@@ -8,7 +8,7 @@ import tensorflow as tf
 from bert_tf import modeling, tokenization
 from bert_tf.convert import pretrained
 from bert_tf.files import atomic
-from bert_tf.tasks.classification import examples, label_map
+from bert_tf.tasks import label_map
 
 _CONFIG = "bert_config.json"
 _VOCAB = "vocab.txt"
@@ -36,7 +36,7 @@ class Beside:
 
   config: modeling.BertConfig
   vocab: str | None
-  task: examples.Task | None
+  task: label_map.LabelSpec | None
 
 
 def read(checkpoint: str, given: Given) -> Beside:

@@ -8,7 +8,7 @@ from typing import Any
 
 from bert_tf import modeling
 from bert_tf.convert import pretrained
-from bert_tf.tasks.classification import examples, label_map
+from bert_tf.tasks import label_map
 
 CONFIG = "config.json"
 _TOKENIZER_CONFIG = "tokenizer_config.json"
@@ -145,7 +145,7 @@ def head_of_classifier(hf_config: Mapping[str, Any]) -> str:
 
 def read_task(
   hf_config: Mapping[str, Any], num_labels: int
-) -> examples.Task | None:
+) -> label_map.LabelSpec | None:
   """Returns the labels of a classifier; None where the file has none.
 
   Raises:
@@ -162,7 +162,7 @@ def read_task(
   if names is not None:
     labels = [names[i] for i in ids]
   if _WORDS_CLASS in _architectures(hf_config):
-    return label_map.without_files("ner", label_map.WORDS, labels)
+    return label_map.LabelSpec("ner", label_map.WORDS, tuple(labels))
   there = {value: key for key, value in _PROBLEM_TYPES.items()}
   problem_type = there.get(hf_config.get("problem_type"))
   if problem_type is None and names is None:
@@ -172,7 +172,7 @@ def read_task(
     problem_type = "regression" if num_labels == 1 else "classification"
   if problem_type == "regression":
     labels = []
-  return label_map.without_files("own data", problem_type, labels)
+  return label_map.LabelSpec("own data", problem_type, tuple(labels))
 
 
 def read_tokenizer_settings(folder: str) -> TokenizerSettings:

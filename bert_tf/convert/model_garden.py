@@ -13,7 +13,7 @@ import tensorflow as tf
 
 from bert_tf import checkpoints, modeling
 from bert_tf.convert import beside, object_graph, pretrained
-from bert_tf.tasks.classification import examples, label_map
+from bert_tf.tasks import label_map
 
 # What marks an encoder.
 _ENCODER_EDGES = ("_embedding_layer", "_transformer_layers")
@@ -241,7 +241,7 @@ def _tensors(
 
 def _task(
   found: beside.Beside, layout: _Layout, num_labels: int
-) -> examples.Task | None:
+) -> label_map.LabelSpec | None:
   """Returns the labels: those beside the checkpoint, or numbers for words."""
   is_of_words = layout.output_head == _WORDS_HEAD
   if "output_weights" not in layout.heads or (
@@ -250,7 +250,7 @@ def _task(
     return found.task
   labels = pretrained.numbered_labels(num_labels)
   return (
-    label_map.without_files("ner", label_map.WORDS, labels)
+    label_map.LabelSpec("ner", label_map.WORDS, tuple(labels))
     if is_of_words
     else None
   )

@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 import numpy as np
 
 from bert_tf import modeling
-from bert_tf.tasks.classification import examples, label_map
+from bert_tf.tasks import label_map
 
 Shape = tuple[int, ...]
 Shapes = dict[str, Shape]
@@ -48,7 +48,7 @@ class Pretrained:
   tensors: Mapping[str, np.ndarray]
   vocab: str | None = None
   do_lower_case: bool | None = None
-  task: examples.Task | None = None
+  task: label_map.LabelSpec | None = None
   notes: tuple[str, ...] = ()
 
   @property
@@ -94,7 +94,7 @@ class Place:
     return np.ascontiguousarray(value)
 
 
-def is_of_words(task: examples.Task | None) -> bool:
+def is_of_words(task: label_map.LabelSpec | None) -> bool:
   """Returns whether a task's labels are of words and not of texts."""
   return task is not None and task.problem_type == label_map.WORDS
 

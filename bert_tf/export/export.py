@@ -24,8 +24,7 @@ from bert_tf.export.signatures import (
   words,
 )
 from bert_tf.export.text_ops import tokenizer as text_ops
-from bert_tf.tasks.classification import examples, label_map
-from bert_tf.tasks.classification import records as classification_data
+from bert_tf.tasks import label_map
 from bert_tf.tasks.squad import decoding as squad_predictions
 from bert_tf.tasks.squad import windows as squad_features
 from bert_tf.training import evaluation as periodic_evaluation
@@ -186,11 +185,13 @@ def _build(
 
 
 def _model(
-  task: str, bert_config: modeling.BertConfig, labels: examples.Task | None
+  task: str,
+  bert_config: modeling.BertConfig,
+  labels: label_map.LabelSpec | None,
 ) -> keras.Model:
   """Returns the model of a task."""
   if task == "classification":
-    num_outputs = classification_data.num_outputs(labels)
+    num_outputs = labels.num_outputs
     return heads.ClassifierModel(bert_config, num_outputs)
   if task == "ner":
     return heads.TokenModel(bert_config, len(labels.labels))
@@ -206,7 +207,7 @@ def _model(
 def _signatures(
   config: ExportConfig,
   model: saved_models.NamedModel,
-  labels: examples.Task | None,
+  labels: label_map.LabelSpec | None,
   tokenizer: text_ops.BertTokenizer | None,
   length: int,
 ) -> saved_models.Signatures:
@@ -306,7 +307,7 @@ def _check_head(reader: checkpoints.CheckpointReader, task: str) -> None:
 
 def _labels(
   task: str, reader: checkpoints.CheckpointReader, folders: Sequence[str]
-) -> examples.Task | None:
+) -> label_map.LabelSpec | None:
   """Returns the label map of a model that labels, checked against its head."""
   if task not in ("classification", "ner"):
     return None
@@ -317,7 +318,7 @@ def _labels(
       "the flag out."
     )
   head = reader.shapes["output_weights"][0]
-  if head != classification_data.num_outputs(labels):
+  if head != labels.num_outputs:
     raise ValueError(
       f"{reader.path} has a head of {head} labels, but "
       f"{os.path.join(folder, label_map.FILE)} has {len(labels.labels)}."
@@ -327,7 +328,7 @@ def _labels(
 
 def _saved_labels(
   reader: checkpoints.CheckpointReader, folders: Sequence[str]
-) -> tuple[str, examples.Task]:
+) -> tuple[str, label_map.LabelSpec]:
   """Returns the folder of the label map and the task in it."""
   for folder in folders:
     labels = label_map.read(folder)

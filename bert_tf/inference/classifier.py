@@ -20,7 +20,8 @@ import numpy as np
 import tensorflow as tf
 
 from bert_tf import checkpoints, losses, modeling, tokenization
-from bert_tf.tasks.classification import examples, label_map
+from bert_tf.tasks import label_map
+from bert_tf.tasks.classification import examples
 from bert_tf.tasks.classification import metrics as classification_results
 from bert_tf.tasks.classification import records as classification_data
 from bert_tf.tasks.classification import task as classification
@@ -76,7 +77,7 @@ class Classifier:
     max_seq_length: int = 128,
   ) -> None:
     self._config = classification.ClassificationConfig(
-      task=examples.own_task("jsonl", "classification", "a", "b", "label"),
+      task=examples.own_files("jsonl", "classification", "a", "b", "label"),
       data_dir="",
       bert_config_file=bert_config_file,
       vocab_file=vocab_file,
@@ -136,7 +137,7 @@ class Classifier:
         "another output_dir to fit."
       )
     data = _labelled(texts, labels, problem_type)
-    task = examples.own_task("jsonl", problem_type, "a", "b", "label")
+    task = examples.own_files("jsonl", problem_type, "a", "b", "label")
     if problem_type != "regression":
       task = dataclasses.replace(task, labels=examples.infer_labels(data))
     if problem_type == "classification" and len(task.labels) < 2:

@@ -301,7 +301,7 @@ def benchmark_padding() -> None:
     batches = _padding_batches(folder, config.vocab_size)
     runner = classification.build_estimator(
       config,
-      glue.get_task("mrpc"),
+      glue.get_task("mrpc").label_spec(),
       estimator.TrainConfig(folder, 32, 1e-5, 1000, 100),
     )
     times = _alternating_seconds(runner, batches)
@@ -324,12 +324,14 @@ def _padding_batches(
   data = examples.read_examples(FLAGS.data_dir, task.train, task)
   tokenizer = tokenization.FullTokenizer(FLAGS.vocab_file, FLAGS.do_lower_case)
   path = os.path.join(folder, "train.tf_record")
-  records = classification_data.write_records(path, data, task, tokenizer, 128)
+  records = classification_data.write_records(
+    path, data, task.label_spec(), tokenizer, 128
+  )
   spec = input_pipeline.classifier_spec(128, 2, "classification")
   padded = input_pipeline.training_dataset(records, spec, 32, 0, 0, vocab_size)
   cut, grouped = (
     classification_data.training_batches(
-      records, task, 128, 32, 0, 0, vocab_size, group_by_length
+      records, task.label_spec(), 128, 32, 0, 0, vocab_size, group_by_length
     )
     for group_by_length in (False, True)
   )

@@ -12,12 +12,13 @@ import numpy as np
 import pytest
 
 from bert_tf import checkpoints
-from bert_tf.tasks.classification import label_map
+from bert_tf.tasks import label_map
 from bert_tf.tasks.classification import task as classification
 from bert_tf.tasks.ner import examples as ner_data
 from bert_tf.tasks.ner import task as ner
 from bert_tf.training import curves, estimator
-from tests import classification_test, runs
+from tests import runs
+from tests.tasks.classification import task_test as classification_test
 
 GOLDEN = pathlib.Path(__file__).resolve().parents[1] / "golden"
 CONFIG = {**runs.CONFIG, "hidden_size": 32, "intermediate_size": 64}

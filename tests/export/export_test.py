@@ -17,8 +17,9 @@ from bert_tf import checkpoints, heads, modeling, tokenization
 from bert_tf.data import records as features
 from bert_tf.export import export, saved_models
 from bert_tf.inference import fill_mask
+from bert_tf.tasks import label_map
 from bert_tf.tasks.classification import examples as examples_lib
-from bert_tf.tasks.classification import glue, label_map
+from bert_tf.tasks.classification import glue
 from bert_tf.tasks.classification import records as classification_data
 from bert_tf.tasks.ner import examples as ner_data
 from bert_tf.tasks.ner import records as ner_features
@@ -95,7 +96,7 @@ def write_run(folder, model, task):
 
 
 def write_labels(folder, name, problem_type, labels):
-  task = label_map.without_files(name, problem_type, labels)
+  task = label_map.LabelSpec(name, problem_type, tuple(labels))
   label_map.write(str(folder), task)
 
 

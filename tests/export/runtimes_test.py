@@ -15,7 +15,8 @@ from bert_tf.export.runtimes import conversion as other_runtimes
 from bert_tf.export.runtimes import ids_models
 from bert_tf.export.runtimes import litert as litert_models
 from bert_tf.export.runtimes import onnx as onnx_models
-from bert_tf.tasks.classification import glue, label_map
+from bert_tf.tasks import label_map
+from bert_tf.tasks.classification import glue
 
 GOLDEN = pathlib.Path(__file__).resolve().parents[1] / "golden"
 CONFIG = modeling.BertConfig(
@@ -72,7 +73,7 @@ def make_saved_model(task, run, export_dir):
   if task == "classification":
     run = copied(GOLDEN / "tiny_classifier", run)
     checkpoint = run / "bert_model.ckpt"
-    label_map.write(str(run), glue.get_task("MNLI"))
+    label_map.write(str(run), glue.get_task("MNLI").label_spec())
   else:
     tf.keras.utils.set_random_seed(3)
     config = ENCODER_CONFIG if task == "encoder" else CONFIG

@@ -94,7 +94,7 @@ def test_run_classifier_trains_to_the_same_weights(folder, fitted, tmp_path):
   (tmp_path / "train.jsonl").write_text("\n".join(lines))
   classification.run(
     classification.ClassificationConfig(
-      task=examples.own_task("jsonl", "classification", "a", None, "label"),
+      task=examples.own_files("jsonl", "classification", "a", None, "label"),
       data_dir=str(tmp_path),
       bert_config_file=str(folder / "config.json"),
       vocab_file=str(folder / "vocab.txt"),

@@ -14,7 +14,8 @@ from bert_tf.tasks import sweeps
 from bert_tf.tasks.classification import examples
 from bert_tf.tasks.classification import task as classification
 from bert_tf.training import estimator
-from tests import classification_test, runs
+from tests import runs
+from tests.tasks.classification import task_test as classification_test
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 GRID = "learning_rate=3e-3,1e-3;train_batch_size=4,8"
@@ -27,7 +28,7 @@ def rows_of(path):
 
 def config_of(output_dir, **train):
   return classification.ClassificationConfig(
-    task=examples.own_task("tsv", "classification", "text", None, "label"),
+    task=examples.own_files("tsv", "classification", "text", None, "label"),
     data_dir="data",
     bert_config_file="config.json",
     vocab_file="vocab.txt",

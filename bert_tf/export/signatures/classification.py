@@ -8,14 +8,15 @@ from bert_tf import losses
 from bert_tf.export import saved_models
 from bert_tf.export.text_ops import tokenizer as text_ops
 from bert_tf.modeling import Tensor
-from bert_tf.tasks.classification import examples, glue
+from bert_tf.tasks import label_map
+from bert_tf.tasks.classification import glue
 
 TEXT_PAIR = "text_pair"
 
 
 def signatures(
   model: saved_models.NamedModel,
-  task: examples.Task,
+  task: label_map.LabelSpec,
   tokenizer: text_ops.BertTokenizer | None,
   max_seq_length: int,
 ) -> saved_models.Signatures:
@@ -67,19 +68,19 @@ def _has_pairs(task_name: str) -> bool:
   """Returns whether a task is known to be one of pairs."""
   if task_name not in glue.NAMES:
     return False
-  task = glue.get_task(task_name)
-  splits = filter(None, (task.train, task.dev, task.test))
-  return any(split.text_b is not None for split in splits)
+  return glue.get_task(task_name).is_pair
 
 
-def _probabilities(logits: Tensor, task: examples.Task) -> dict[str, Tensor]:
+def _probabilities(
+  logits: Tensor, task: label_map.LabelSpec
+) -> dict[str, Tensor]:
   probabilities = losses.probabilities(logits, task.problem_type)
   if task.problem_type == "regression":
     return {"prediction": probabilities[:, 0]}
   return {"probabilities": probabilities}
 
 
-def _names(logits: Tensor, task: examples.Task) -> dict[str, Tensor]:
+def _names(logits: Tensor, task: label_map.LabelSpec) -> dict[str, Tensor]:
   """Returns what the labels are called, and which it is."""
   if task.problem_type == "regression":
     return {}

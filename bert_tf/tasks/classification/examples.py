@@ -7,8 +7,10 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from bert_tf.data import tables as rows
+from bert_tf.data import tables
 from bert_tf.data.tables import Column, Row
+from bert_tf.files import paths
+from bert_tf.tasks import label_map
 
 FILE_FORMATS = ("tsv", "csv", "jsonl")
 
@@ -73,22 +75,21 @@ class Split:
 
 
 @dataclasses.dataclass(frozen=True)
-class Task:
-  """What is classified, and where its examples are.
+class FileLayout:
+  """The files of a task: their format, columns and labels.
 
   Attributes:
-    name: as its authors write it.
-    labels: in the order of their ids; None if the training file shows them;
-      () in a regression.
-    metrics: names in classification_results.METRICS of what is reported
-      beside the accuracy.
-    train: what is trained on, or None.
-    dev: what is evaluated on, or None.
-    test: what is predicted, or None.
+    name: the task's, as its authors write it.
+    labels: in the order of their ids; None to take those of the training
+      file; () in a regression.
+    metrics: names in metrics.METRICS of what is reported beside the accuracy.
+    train: the split to train on, or None.
+    dev: the split to evaluate on, or None.
+    test: the split to predict, or None.
     problem_type: one of losses.PROBLEM_TYPES.
     number_range: least and largest number of a regression, or None.
     label_spellings: other spellings of labels.
-    submission: the file that GLUE takes, or None.
+    submission: name of the file to upload to GLUE, or None.
     file_format: one of FILE_FORMATS.
   """
 
@@ -104,15 +105,26 @@ class Task:
   submission: str | None = None
   file_format: str = "tsv"
 
+  @property
+  def is_pair(self) -> bool:
+    """Whether an example is a pair of texts."""
+    splits = filter(None, (self.train, self.dev, self.test))
+    return any(split.text_b is not None for split in splits)
 
-def own_task(
+  def label_spec(self) -> label_map.LabelSpec:
+    """Returns the labels of the model; they must be known."""
+    assert self.labels is not None
+    return label_map.LabelSpec(self.name, self.problem_type, self.labels)
+
+
+def own_files(
   file_format: str,
   problem_type: str,
   text_a_column: str,
   text_b_column: str | None,
   label_column: str,
-) -> Task:
-  """Returns the task of train, dev and test files of one's own.
+) -> FileLayout:
+  """Returns the layout of train, dev and test files of one's own.
 
   Args:
     file_format: one of FILE_FORMATS; the files end in it.
@@ -129,7 +141,7 @@ def own_task(
   text_a, text_b, label = _own_columns(
     file_format, (text_a_column, text_b_column, label_column)
   )
-  return Task(
+  return FileLayout(
     name="own data",
     labels=() if problem_type == "regression" else None,
     metrics=_OWN_METRICS[problem_type],
@@ -147,7 +159,7 @@ def _own_columns(
   """Returns the columns of text, second text and label; checks them."""
   if not given[0] or not given[2]:
     raise ValueError("--text_a_column and --label_column cannot be empty.")
-  return rows.columns(file_format, given)
+  return tables.columns(file_format, given)
 
 
 def check_files(data_dir: str, splits: Sequence[Split], name: str) -> None:
@@ -155,7 +167,7 @@ def check_files(data_dir: str, splits: Sequence[Split], name: str) -> None:
   missing = [
     split.file
     for split in splits
-    if not os.path.isfile(os.path.join(data_dir, split.file))
+    if not paths.exists(os.path.join(data_dir, split.file))
   ]
   if missing:
     raise ValueError(
@@ -165,14 +177,14 @@ def check_files(data_dir: str, splits: Sequence[Split], name: str) -> None:
 
 
 def read_examples(
-  data_dir: str, split: Split, task: Task, skip_bad_rows: bool = False
+  data_dir: str, split: Split, layout: FileLayout, skip_bad_rows: bool = False
 ) -> list[InputExample]:
   """Reads one part of a task; blank lines are no rows.
 
   Args:
-    data_dir: folder of the task.
+    data_dir: folder of the layout.
     split: which part.
-    task: its labels are what a label may be; any if they are None.
+    layout: of the task's files; labels that it does not have are refused.
     skip_bad_rows: whether a row that is at fault is left out, counted and
       logged, instead of being an error.
 
@@ -182,16 +194,16 @@ def read_examples(
       or if the file holds no example.
   """
   path = os.path.join(data_dir, split.file)
-  table = rows.Table(
-    path, task.file_format, split.columns(), task.name, split.num_columns
+  table = tables.Table(
+    path, layout.file_format, split.columns(), layout.name, split.num_columns
   )
 
   def convert(line: int, row: Row) -> InputExample | None:
-    if split.only and rows.value(row, split.only[0]) != split.only[1]:
+    if split.only and tables.value(row, split.only[0]) != split.only[1]:
       return None
-    return _example(row, line, split, task)
+    return _example(row, line, split, layout)
 
-  examples = rows.read(table, convert, skip_bad_rows)
+  examples = tables.read(table, convert, skip_bad_rows)
   if not examples:
     wanted = f" with {split.only[0]} {split.only[1]!r}" if split.only else ""
     raise ValueError(f"{path} holds no example{wanted}.")
@@ -209,54 +221,56 @@ def infer_labels(examples: Sequence[InputExample]) -> tuple[str, ...]:
   return tuple(sorted(labels))
 
 
-def _example(row: Row, line: int, split: Split, task: Task) -> InputExample:
-  """Returns the example of a row; raises rows.BadRowError."""
-  end = line - 1 if split.guid is None else rows.value(row, split.guid)
+def _example(
+  row: Row, line: int, split: Split, layout: FileLayout
+) -> InputExample:
+  """Returns the example of a row; raises tables.BadRowError."""
+  end = line - 1 if split.guid is None else tables.value(row, split.guid)
   text_b = label = None
   if split.text_b is not None:
-    text_b = rows.text(row, split.text_b)
+    text_b = tables.text(row, split.text_b)
   if split.label is not None:
-    label = _label(rows.value(row, split.label), task)
+    label = _label(tables.value(row, split.label), layout)
   return InputExample(
-    f"{split.prefix}-{end}", rows.text(row, split.text_a), text_b, label
+    f"{split.prefix}-{end}", tables.text(row, split.text_a), text_b, label
   )
 
 
-def _label(value: Any, task: Task) -> str | float | tuple[str, ...]:
-  """Returns the label of a cell; raises rows.BadRowError."""
-  if task.problem_type == "regression":
-    return _number(value, task)
-  if task.problem_type == "multilabel":
+def _label(value: Any, layout: FileLayout) -> str | float | tuple[str, ...]:
+  """Returns the label of a cell; raises tables.BadRowError."""
+  if layout.problem_type == "regression":
+    return _number(value, layout)
+  if layout.problem_type == "multilabel":
     if isinstance(value, str):
       value = [name for name in value.split(LABEL_SEPARATOR) if name.strip()]
     if not isinstance(value, list):
-      raise rows.BadRowError(f"label {value!r} is no list of labels")
-    return tuple(_class(name, task) for name in value)
-  return _class(value, task)
+      raise tables.BadRowError(f"label {value!r} is no list of labels")
+    return tuple(_class(name, layout) for name in value)
+  return _class(value, layout)
 
 
-def _class(value: Any, task: Task) -> str:
-  """Returns one label of the set; raises rows.BadRowError."""
+def _class(value: Any, layout: FileLayout) -> str:
+  """Returns one label of the set; raises tables.BadRowError."""
   if isinstance(value, dict | list | None):
-    raise rows.BadRowError(f"label {value!r} is no label")
+    raise tables.BadRowError(f"label {value!r} is no label")
   name = value if isinstance(value, str) else json.dumps(value)
-  name = task.label_spellings.get(name.strip(), name.strip())
+  name = layout.label_spellings.get(name.strip(), name.strip())
   if not name:
-    raise rows.BadRowError("the label is empty")
-  if task.labels is not None and name not in task.labels:
-    raise rows.BadRowError(
-      f"label {value!r} is none of the task's: {rows.listed(task.labels)}"
+    raise tables.BadRowError("the label is empty")
+  if layout.labels is not None and name not in layout.labels:
+    raise tables.BadRowError(
+      f"label {value!r} is none of the task's: {tables.listed(layout.labels)}"
     )
   return name
 
 
-def _number(value: Any, task: Task) -> float:
-  """Returns the number of a regression; raises rows.BadRowError."""
+def _number(value: Any, layout: FileLayout) -> float:
+  """Returns the number of a regression; raises tables.BadRowError."""
   try:
     number = float(value)
   except (TypeError, ValueError):
-    raise rows.BadRowError(f"label {value!r} is no number") from None
-  low, high = task.number_range or (-math.inf, math.inf)
+    raise tables.BadRowError(f"label {value!r} is no number") from None
+  low, high = layout.number_range or (-math.inf, math.inf)
   if not math.isfinite(number) or not low <= number <= high:
-    raise rows.BadRowError(f"label {value!r} is not between {low} and {high}")
+    raise tables.BadRowError(f"label {value!r} is not between {low} and {high}")
   return number

@@ -5,7 +5,7 @@ GLUE: Wang et al. 2019, arXiv 1804.07461. XNLI: Conneau et al. 2018, arXiv
 """
 
 from bert_tf.tasks.classification import examples
-from bert_tf.tasks.classification.examples import Split, Task
+from bert_tf.tasks.classification.examples import FileLayout, Split
 
 _BINARY = ("0", "1")
 # The order of the original's ids.
@@ -30,7 +30,7 @@ def _nli(file: str, prefix: str, label: str | None) -> examples.Split:
 
 
 _TASKS = (
-  Task(
+  FileLayout(
     "CoLA",
     _BINARY,
     ("matthews_correlation",),
@@ -40,21 +40,21 @@ _TASKS = (
     test=Split("test.tsv", "test", "sentence"),
     submission="CoLA.tsv",
   ),
-  Task(
+  FileLayout(
     "SST-2",
     _BINARY,
     (),
     **_splits("sentence", None, "label"),
     submission="SST-2.tsv",
   ),
-  Task(
+  FileLayout(
     "MRPC",
     _BINARY,
     ("f1",),
     **_splits("#1 String", "#2 String", "Quality"),
     submission="MRPC.tsv",
   ),
-  Task(
+  FileLayout(
     "STS-B",
     (),
     ("pearson", "spearman"),
@@ -63,14 +63,14 @@ _TASKS = (
     number_range=(0.0, 5.0),
     submission="STS-B.tsv",
   ),
-  Task(
+  FileLayout(
     "QQP",
     _BINARY,
     ("f1",),
     **_splits("question1", "question2", "is_duplicate"),
     submission="QQP.tsv",
   ),
-  Task(
+  FileLayout(
     "MNLI",
     _NLI,
     (),
@@ -79,7 +79,7 @@ _TASKS = (
     test=_nli("test_matched.tsv", "test", None),
     submission="MNLI-m.tsv",
   ),
-  Task(
+  FileLayout(
     "MNLI-mm",
     _NLI,
     (),
@@ -88,21 +88,21 @@ _TASKS = (
     test=_nli("test_mismatched.tsv", "test", None),
     submission="MNLI-mm.tsv",
   ),
-  Task(
+  FileLayout(
     "QNLI",
     _ENTAILMENT,
     (),
     **_splits("question", "sentence", "label"),
     submission="QNLI.tsv",
   ),
-  Task(
+  FileLayout(
     "RTE",
     _ENTAILMENT,
     (),
     **_splits("sentence1", "sentence2", "label"),
     submission="RTE.tsv",
   ),
-  Task(
+  FileLayout(
     "WNLI",
     _BINARY,
     (),
@@ -110,7 +110,7 @@ _TASKS = (
     submission="WNLI.tsv",
   ),
   # GLUE's diagnostic set, for a model that was trained on MNLI.
-  Task(
+  FileLayout(
     "AX",
     _NLI,
     (),
@@ -122,9 +122,9 @@ _TASKS = (
 )
 
 
-def _xnli(language: str) -> Task:
+def _xnli(language: str) -> FileLayout:
   """Returns XNLI in a language: machine-translated MNLI to train on."""
-  return Task(
+  return FileLayout(
     "XNLI",
     _NLI,
     (),
@@ -151,7 +151,7 @@ def _xnli(language: str) -> Task:
 NAMES = (*(task.name for task in _TASKS), "XNLI")
 
 
-def get_task(name: str, xnli_language: str = "zh") -> Task:
+def get_task(name: str, xnli_language: str = "zh") -> FileLayout:
   """Returns a task by its name, in any case.
 
   Args:

@@ -10,7 +10,8 @@ from sklearn import metrics as sklearn_metrics
 
 from bert_tf import losses
 from bert_tf.tasks.classification import long_texts
-from bert_tf.tasks.classification.examples import InputExample, Task
+from bert_tf.tasks.classification.examples import FileLayout, InputExample
+from bert_tf.tasks.label_map import LabelSpec
 from bert_tf.training import results as results_lib
 
 
@@ -55,24 +56,24 @@ def decide(probabilities: np.ndarray, problem_type: str) -> np.ndarray:
 
 
 def official_metrics(
-  task: Task, label_ids: np.ndarray, probabilities: np.ndarray
+  layout: FileLayout, label_ids: np.ndarray, probabilities: np.ndarray
 ) -> dict[str, float]:
   """Returns the task's metrics beside the accuracy, by name.
 
   Args:
-    task: its metrics are names in METRICS.
+    layout: of the task's files.
     label_ids: int [B, 1], float32 [B, 1] or int [B, C], as in the records.
     probabilities: float32 [B, C], of losses.probabilities.
   """
-  predicted = decide(probabilities, task.problem_type)
+  predicted = decide(probabilities, layout.problem_type)
   labels = label_ids.reshape(predicted.shape)
   return {
-    name: float(METRICS[name](labels, predicted)) for name in task.metrics
+    name: float(METRICS[name](labels, predicted)) for name in layout.metrics
   }
 
 
 def metrics(
-  task: Task,
+  layout: FileLayout,
   label_ids: np.ndarray,
   logits: np.ndarray,
   num_windows: Sequence[int],
@@ -83,7 +84,7 @@ def metrics(
   cannot be had of single records: `example_loss` and `accuracy`.
 
   Args:
-    task: its labels are known.
+    layout: of the task's files, its labels known.
     label_ids: [R, 1] or [R, C], as in the records.
     logits: float32 [R, C].
     num_windows: int [B], how many of the R records are of each example.
@@ -93,17 +94,17 @@ def metrics(
   found = {}
   if len(pooled) < len(logits):
     batch = {"label_ids": label_ids, "is_real_example": np.ones(len(pooled))}
-    sums = losses.classifier_metrics(pooled, batch, task.problem_type)
+    sums = losses.classifier_metrics(pooled, batch, layout.problem_type)
     found = {
       name: float(total / weight) for name, (total, weight) in sums.items()
     }
-  probabilities = losses.probabilities(pooled, task.problem_type).numpy()
-  return {**found, **official_metrics(task, label_ids, probabilities)}
+  probabilities = losses.probabilities(pooled, layout.problem_type).numpy()
+  return {**found, **official_metrics(layout, label_ids, probabilities)}
 
 
 def write_predictions(
   output_dir: str,
-  task: Task,
+  layout: FileLayout,
   examples: Sequence[InputExample],
   probabilities: np.ndarray,
 ) -> None:
@@ -111,39 +112,41 @@ def write_predictions(
 
   Args:
     output_dir: folder of the run.
-    task: its labels are known.
+    layout: of the task's files, its labels known.
     examples: what was predicted, B.
     probabilities: float32 [B, C], of losses.probabilities.
   """
   rows = ("\t".join(map(str, row)) for row in probabilities)
   results_lib.write_lines(os.path.join(output_dir, "test_results.tsv"), rows)
-  predicted = decide(probabilities, task.problem_type)
-  named = [named_label(task, value) for value in predicted]
+  predicted = decide(probabilities, layout.problem_type)
+  spec = layout.label_spec()
+  named = [named_label(spec, value) for value in predicted]
   objects = (
-    _prediction(task, *row) for row in zip(examples, named, probabilities)
+    _prediction(spec, *row) for row in zip(examples, named, probabilities)
   )
   lines = (json.dumps(value, ensure_ascii=False) for value in objects)
   results_lib.write_lines(os.path.join(output_dir, "predictions.jsonl"), lines)
-  if task.submission:
+  if layout.submission:
     lines = [
-      f"{index}\t{_submitted(task, value)}" for index, value in enumerate(named)
+      f"{index}\t{_submitted(layout, value)}"
+      for index, value in enumerate(named)
     ]
     results_lib.write_lines(
-      os.path.join(output_dir, task.submission), ["index\tprediction", *lines]
+      os.path.join(output_dir, layout.submission), ["index\tprediction", *lines]
     )
 
 
-def named_label(task: Task, value: np.ndarray) -> str | float | list[str]:
+def named_label(spec: LabelSpec, value: np.ndarray) -> str | float | list[str]:
   """Returns what `decide` gives for one example, with the labels' names."""
-  if task.problem_type == "regression":
+  if spec.problem_type == "regression":
     return float(str(value))  # The digits of a float32.
-  if task.problem_type == "multilabel":
-    return [name for name, applies in zip(task.labels, value) if applies]
-  return task.labels[value]
+  if spec.problem_type == "multilabel":
+    return [name for name, applies in zip(spec.labels, value) if applies]
+  return spec.labels[int(value)]
 
 
 def _prediction(
-  task: Task,
+  spec: LabelSpec,
   example: InputExample,
   label: str | float | list[str],
   probabilities: np.ndarray,
@@ -153,14 +156,14 @@ def _prediction(
   if example.text_b is not None:
     value["text_b"] = example.text_b
   value["label"] = label
-  if task.problem_type != "regression":
+  if spec.problem_type != "regression":
     numbers = [float(str(p)) for p in probabilities]
-    value["probabilities"] = dict(zip(task.labels, numbers))
+    value["probabilities"] = dict(zip(spec.labels, numbers))
   return value
 
 
-def _submitted(task: Task, value: str | float) -> str:
+def _submitted(layout: FileLayout, value: str | float) -> str:
   """Returns a cell of a submission; GLUE takes no number out of range."""
-  if task.problem_type != "regression":
+  if layout.problem_type != "regression":
     return value
-  return f"{np.clip(value, *task.number_range):.3f}"
+  return f"{np.clip(value, *layout.number_range):.3f}"

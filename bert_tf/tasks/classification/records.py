@@ -6,23 +6,18 @@ import tensorflow as tf
 from absl import logging
 
 from bert_tf import tokenization
-from bert_tf.data import input_pipeline, record_cache
-from bert_tf.data import records as features
-from bert_tf.tasks.classification import examples, long_texts
+from bert_tf.data import input_pipeline, record_cache, records
+from bert_tf.tasks import label_map
+from bert_tf.tasks.classification import long_texts
 from bert_tf.tasks.classification.examples import InputExample
 
 # Examples of each file that are logged as the model sees them.
 _NUM_LOGGED = 5
 
 
-def num_outputs(task: examples.Task) -> int:
-  """Returns C, the outputs of the model: the labels, or one number."""
-  return 1 if task.problem_type == "regression" else len(task.labels)
-
-
 def convert_example(
   example: InputExample,
-  task: examples.Task,
+  spec: label_map.LabelSpec,
   tokenizer: tokenization.FullTokenizer,
   max_seq_length: int,
   long_text: str = "truncate",
@@ -43,20 +38,20 @@ def convert_example(
   marks = tokenizer.convert_tokens_to_ids(["[CLS]", "[SEP]"])
   ints, floats = {"is_real_example": [1]}, {}
   label = example.label
-  if task.problem_type == "regression":
+  if spec.problem_type == "regression":
     floats["label_ids"] = [label or 0.0]
-  elif task.problem_type == "multilabel":
-    ints["label_ids"] = [int(name in (label or ())) for name in task.labels]
+  elif spec.problem_type == "multilabel":
+    ints["label_ids"] = [int(name in (label or ())) for name in spec.labels]
   else:
-    ints["label_ids"] = [0 if label is None else task.labels.index(label)]
-  label_features = features.encode_features(ints, floats)
-  records = []
+    ints["label_ids"] = [0 if label is None else spec.labels.index(label)]
+  label_features = records.encode_features(ints, floats)
+  encoded = []
   for window in windows:
-    packed = features.pack(window, ids_b, *marks, max_seq_length)
+    packed = records.pack(window, ids_b, *marks, max_seq_length)
     # Joined encodings are one encoding of all features.
-    ids_features = features.encode_features(packed, {})
-    records.append(features.encode_example(ids_features + label_features))
-  return records
+    ids_features = records.encode_features(packed, {})
+    encoded.append(records.encode_example(ids_features + label_features))
+  return encoded
 
 
 def num_windows(
@@ -76,7 +71,7 @@ def num_windows(
 def write_records(
   path: str,
   data: Sequence[InputExample],
-  task: examples.Task,
+  spec: label_map.LabelSpec,
   tokenizer: tokenization.FullTokenizer,
   max_seq_length: int,
   long_text: str = "truncate",
@@ -86,7 +81,7 @@ def write_records(
   Args:
     path: TFRecord file to write.
     data: what to convert, in this order.
-    task: its labels are known.
+    spec: the labels of the model.
     tokenizer: of the model's vocabulary.
     max_seq_length: word pieces a record.
     long_text: one of long_texts.MODES, what becomes of longer texts.
@@ -97,34 +92,36 @@ def write_records(
     ),
     **record_cache.tokenizer_settings(tokenizer),
     "max_seq_length": max_seq_length,
-    "problem_type": task.problem_type,
-    "labels": task.labels,
+    "problem_type": spec.problem_type,
+    "labels": spec.labels,
     "long_text": long_text,
   }
 
-  def write_all(writer: features.RecordWriter) -> None:
+  def write_all(writer: records.RecordWriter) -> None:
     for index, example in enumerate(data):
       if index < _NUM_LOGGED:
         texts = [text for text in (example.text_a, example.text_b) if text]
         pieces = " [SEP] ".join(" ".join(tokenizer.tokenize(t)) for t in texts)
         logging.info("%s: %s -> %s", example.guid, pieces, example.label)
       for record in convert_example(
-        example, task, tokenizer, max_seq_length, long_text
+        example, spec, tokenizer, max_seq_length, long_text
       ):
         writer.write(record)
 
   return record_cache.write(path, settings, write_all)
 
 
-def _spec(task: examples.Task, max_seq_length: int) -> input_pipeline.Spec:
+def _spec(
+  spec: label_map.LabelSpec, max_seq_length: int
+) -> input_pipeline.Spec:
   return input_pipeline.classifier_spec(
-    max_seq_length, num_outputs(task), task.problem_type
+    max_seq_length, spec.num_outputs, spec.problem_type
   )
 
 
 def training_batches(
-  records: input_pipeline.RecordFiles,
-  task: examples.Task,
+  files: input_pipeline.RecordFiles,
+  spec: label_map.LabelSpec,
   max_seq_length: int,
   batch_size: int,
   seed: int,
@@ -137,8 +134,8 @@ def training_batches(
   Args and errors are those of input_pipeline.training_dataset.
   """
   batches = input_pipeline.training_dataset(
-    records,
-    _spec(task, max_seq_length),
+    files,
+    _spec(spec, max_seq_length),
     batch_size,
     seed,
     steps_done,
@@ -149,14 +146,14 @@ def training_batches(
 
 
 def batches_once(
-  records: input_pipeline.RecordFiles,
-  task: examples.Task,
+  files: input_pipeline.RecordFiles,
+  spec: label_map.LabelSpec,
   max_seq_length: int,
   batch_size: int,
   vocab_size: int,
 ) -> tf.data.Dataset:
   """Returns every example once, in order, in batches that are cut."""
   batches = input_pipeline.finite_dataset(
-    records, _spec(task, max_seq_length), batch_size, vocab_size
+    files, _spec(spec, max_seq_length), batch_size, vocab_size
   )
   return input_pipeline.cut_padding(batches, max_seq_length)

@@ -10,10 +10,11 @@ from absl import logging
 
 from bert_tf import heads, losses, modeling, tokenization
 from bert_tf.data import input_pipeline
+from bert_tf.files import paths
 from bert_tf.losses import Sums
 from bert_tf.modeling import Tensor
-from bert_tf.tasks import fine_tuning
-from bert_tf.tasks.classification import examples, label_map, long_texts
+from bert_tf.tasks import fine_tuning, label_map
+from bert_tf.tasks.classification import examples, long_texts
 from bert_tf.tasks.classification import metrics as classification_results
 from bert_tf.tasks.classification import records as classification_data
 from bert_tf.tasks.classification.examples import InputExample
@@ -39,7 +40,7 @@ class ClassificationConfig(fine_tuning.DataDirConfig):
       which leaves little padding to compute.
   """
 
-  task: examples.Task
+  task: examples.FileLayout
   skip_bad_rows: bool = False
   long_text: str = "truncate"
   group_by_length: bool = True
@@ -67,7 +68,7 @@ def run(config: ClassificationConfig) -> dict[str, float | int] | None:
 
 def run_on_examples(
   config: ClassificationConfig,
-  task: examples.Task,
+  task: examples.FileLayout,
   data: Mapping[str, Sequence[InputExample]],
   bert_config: modeling.BertConfig,
   tokenizer: tokenization.FullTokenizer,
@@ -98,11 +99,11 @@ def run_on_examples(
       result_names(task)[0],
     )
     config = dataclasses.replace(config, train=train)
-  label_map.check(config.train.output_dir, task)
+  label_map.check(config.train.output_dir, task.label_spec())
   restore.check_classifier_head(
     config.train.output_dir,
     config.train.init_checkpoint,
-    classification_data.num_outputs(task),
+    task.label_spec().num_outputs,
   )
   info = run_dir.RunInfo(
     task="classification", do_lower_case=config.do_lower_case
@@ -110,8 +111,8 @@ def run_on_examples(
   run_dir.prepare_output_dir(
     config.train.output_dir, info, bert_config, config.vocab_file
   )
-  label_map.write(config.train.output_dir, task)
-  runner = build_estimator(bert_config, task, config.train)
+  label_map.write(config.train.output_dir, task.label_spec())
+  runner = build_estimator(bert_config, task.label_spec(), config.train)
   vocab_size = bert_config.vocab_size
 
   def evaluate() -> dict[str, float | int]:
@@ -139,7 +140,7 @@ def run_on_examples(
   return results
 
 
-def result_names(task: examples.Task) -> tuple[str, ...]:
+def result_names(task: examples.FileLayout) -> tuple[str, ...]:
   """Returns the names of what an evaluation reports, the task's own first."""
   accuracy = () if task.problem_type == "regression" else ("eval_accuracy",)
   return (*task.metrics, *accuracy, "eval_loss", "loss")
@@ -147,14 +148,14 @@ def result_names(task: examples.Task) -> tuple[str, ...]:
 
 def build_estimator(
   bert_config: modeling.BertConfig,
-  task: examples.Task,
+  task: label_map.LabelSpec,
   train_config: estimator.TrainConfig,
 ) -> estimator.Estimator:
   """Returns the Estimator of a classifier.
 
   Args:
     bert_config: the model's sizes.
-    task: its labels are known.
+    task: the labels of the model.
     train_config: how to train.
   """
 
@@ -165,9 +166,7 @@ def build_estimator(
     return losses.classifier_metrics(logits, batch, task.problem_type)
 
   return estimator.Estimator(
-    lambda: heads.ClassifierModel(
-      bert_config, classification_data.num_outputs(task)
-    ),
+    lambda: heads.ClassifierModel(bert_config, task.num_outputs),
     loss_fn,
     eval_fn,
     train_config,
@@ -205,7 +204,7 @@ def check(
 
 def _read(
   config: ClassificationConfig,
-) -> tuple[examples.Task, dict[str, list[InputExample]]]:
+) -> tuple[examples.FileLayout, dict[str, list[InputExample]]]:
   """Reads what is asked for.
 
   Returns:
@@ -227,7 +226,9 @@ def _read(
         f"{task.name} has no {part} file; leave out --{flags[part]}."
       )
   examples.check_files(folder, list(splits.values()), task.name)
-  task = label_map.with_saved_labels(task, config.train.output_dir)
+  saved = label_map.read(config.train.output_dir)
+  if task.labels is None and saved:
+    task = dataclasses.replace(task, labels=saved.labels)
   data = {}
   if task.labels is None:
     task, data["train"] = _read_with_labels(config)
@@ -242,11 +243,11 @@ def _read(
 
 def _read_with_labels(
   config: ClassificationConfig,
-) -> tuple[examples.Task, list[InputExample]]:
+) -> tuple[examples.FileLayout, list[InputExample]]:
   """Returns the task with the labels of the training file, and its examples."""
   task = config.task
   path = os.path.join(config.data_dir, task.train.file)
-  if not os.path.isfile(path):
+  if not paths.exists(path):
     raise ValueError(
       f"the labels are not known: {config.train.output_dir} has no "
       f"{label_map.FILE} and there is no {path}; copy the {label_map.FILE} of "
@@ -276,7 +277,7 @@ def _write_records(
   return classification_data.write_records(
     path,
     data,
-    config.task,
+    config.task.label_spec(),
     tokenizer,
     config.max_seq_length,
     config.long_text,
@@ -296,7 +297,7 @@ def _train(
   def training_batches(steps_done: int) -> tf.data.Dataset:
     return classification_data.training_batches(
       records,
-      config.task,
+      config.task.label_spec(),
       config.max_seq_length,
       train.train_batch_size,
       train.seed,
@@ -331,7 +332,7 @@ def _evaluate(
 
   batches = classification_data.batches_once(
     records,
-    config.task,
+    config.task.label_spec(),
     config.max_seq_length,
     config.eval_batch_size,
     vocab_size,
@@ -356,7 +357,7 @@ def _predict(
   """Returns the test file's losses.probabilities, float32 [B, C]."""
   batches = classification_data.batches_once(
     records,
-    config.task,
+    config.task.label_spec(),
     config.max_seq_length,
     config.predict_batch_size,
     vocab_size,

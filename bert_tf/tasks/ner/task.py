@@ -11,8 +11,7 @@ import tensorflow as tf
 from bert_tf import heads, losses, modeling, tokenization
 from bert_tf.data import record_cache
 from bert_tf.modeling import Tensor
-from bert_tf.tasks import fine_tuning
-from bert_tf.tasks.classification import examples, label_map
+from bert_tf.tasks import fine_tuning, label_map
 from bert_tf.tasks.ner import bilstm as ner_bilstm
 from bert_tf.tasks.ner import examples as ner_data
 from bert_tf.tasks.ner import feature_based as ner_vectors
@@ -111,7 +110,7 @@ def run(config: NerConfig) -> Results | None:
   )
   info = run_dir.RunInfo(task="ner", do_lower_case=config.do_lower_case)
   run_dir.prepare_output_dir(output_dir, info, bert_config, config.vocab_file)
-  label_map.write(output_dir, _task(config, labels))
+  label_map.write(output_dir, _label_spec(config, labels))
   inputs = ner_features.write_inputs(
     output_dir,
     {name: part.windows for name, part in parts.items()},
@@ -308,11 +307,11 @@ def _read(
 ) -> tuple[tuple[str, ...], dict[str, _Part]]:
   """Returns the labels, and what is needed of "train", "dev" and "test"."""
   output_dir = config.train.output_dir
-  task = label_map.with_saved_labels(_task(config, None), output_dir)
-  if task.labels is not None:
+  saved = label_map.read(output_dir)
+  if saved is not None:
     # Labels of texts would be no tags.
-    label_map.check(output_dir, task)
-  paths = _paths(config, needs_labels=task.labels is None)
+    label_map.check(output_dir, _label_spec(config, saved.labels))
+  paths = _paths(config, needs_labels=saved is None)
   found = {
     name: ner_data.read_sentences(path, config.file_format)
     for name, path in paths.items()
@@ -323,7 +322,7 @@ def _read(
       f"{paths[untagged[0]]} has no column of tags beside that of the words; "
       "only the test file may go without."
     )
-  labels = task.labels or ner_data.infer_labels(found["train"])
+  labels = saved.labels if saved else ner_data.infer_labels(found["train"])
   if len(labels) < 2:
     raise ValueError(f"{paths['train']} has no entity, every tag is O.")
   if not config.do_train:
@@ -386,17 +385,11 @@ def _with_steps(
   return fine_tuning.train_config(config, len(inputs), noun, "f1")
 
 
-def _task(config: NerConfig, labels: Sequence[str] | None) -> examples.Task:
+def _label_spec(
+  config: NerConfig, labels: Sequence[str]
+) -> label_map.LabelSpec:
   """Returns what label_map.json says of a run."""
   name = "ner"
   if config.feature_layers:
     name = f"ner on features {config.feature_layers}"
-  return examples.Task(
-    name=name,
-    labels=labels,
-    metrics=(),
-    train=None,
-    dev=None,
-    test=None,
-    problem_type=label_map.WORDS,
-  )
+  return label_map.LabelSpec(name, label_map.WORDS, tuple(labels))

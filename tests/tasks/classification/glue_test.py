@@ -60,7 +60,7 @@ def test_features_are_the_originals(shared, tokenizer, name, max_seq_length):
       record
       for e in read(shared / "golden/classifier/data" / name, task, part)
       for record in classification_data.convert_example(
-        e, task, tokenizer, max_seq_length
+        e, task.label_spec(), tokenizer, max_seq_length
       )
     ]
     file = f"{name.lower()}_{part}_seq{max_seq_length}.tf_record"
@@ -185,7 +185,7 @@ def test_ones_own_files_read_the_same_in_every_format(
   tmp_path, file_format, columns
 ):
   write_own(tmp_path, file_format, header=columns[0] == "first")
-  task = examples.own_task(file_format, "classification", *columns)
+  task = examples.own_files(file_format, "classification", *columns)
   found = read(tmp_path, task, "train")
   assert [(e.text_a, e.text_b, e.label) for e in found] == ROWS
   # Numbers by value: 10 is not between 1 and 2.
@@ -196,7 +196,7 @@ def test_a_csv_cell_may_hold_lines_and_a_fault_names_the_last_of_them(tmp_path):
   (tmp_path / "train.csv").write_text(
     '\ufefftext,label\n"two\nlines",x\n"again\ntwo",\n', encoding="utf-8"
   )
-  task = examples.own_task("csv", "classification", "text", None, "label")
+  task = examples.own_files("csv", "classification", "text", None, "label")
   with pytest.raises(ValueError, match=r"train.csv:5: the label is empty"):
     read(tmp_path, task, "train")
   (found,) = read(tmp_path, task, "train", skip_bad_rows=True)
@@ -210,7 +210,7 @@ def test_multilabel_cells_hold_any_number_of_labels(tmp_path):
     '{"text": "c", "label": ["z"]}\n'
   )
   for file_format in ("tsv", "jsonl"):
-    task = examples.own_task(file_format, "multilabel", "text", None, "label")
+    task = examples.own_files(file_format, "multilabel", "text", None, "label")
     found = read(tmp_path, task, "train")
     assert [e.label for e in found] == [("x", "y"), (), ("z",)]
     assert examples.infer_labels(found) == ("x", "y", "z")
@@ -288,7 +288,7 @@ FAULTS = {
 def test_a_fault_names_file_line_and_what_was_found(tmp_path, fault):
   name, content, expected = FAULTS[fault]
   if name in examples.FILE_FORMATS:
-    task = examples.own_task(name, "classification", "text", None, "label")
+    task = examples.own_files(name, "classification", "text", None, "label")
   else:
     task = glue.get_task(name)
   content = content if isinstance(content, bytes) else content.encode()
@@ -327,10 +327,10 @@ def test_columns_are_names_or_numbers_not_both():
     ("jsonl", ("0", None, "1")),
   ):
     with pytest.raises(ValueError, match="not both"):
-      examples.own_task(file_format, "classification", *columns)
+      examples.own_files(file_format, "classification", *columns)
 
 
 def test_ones_own_data_need_a_text_and_a_label():
   for text, label in (("", "label"), ("text", "")):
     with pytest.raises(ValueError, match="cannot be empty"):
-      examples.own_task("tsv", "classification", text, None, label)
+      examples.own_files("tsv", "classification", text, None, label)

@@ -9,7 +9,7 @@ import pytest
 from bert_tf import checkpoints
 from bert_tf.tasks.classification import examples, glue, long_texts
 from bert_tf.tasks.classification import task as classification
-from tests import classification_test
+from tests.tasks.classification import task_test as classification_test
 
 base = classification_test.base
 WORDS = "of and the in a to is was for on".split()
@@ -166,7 +166,7 @@ def test_head_and_tail_reach_the_model(base, run_on_windows):
 
 
 def test_pairs_are_refused(base, tmp_path):
-  pairs = examples.own_task("tsv", "classification", "text", "b", "label")
+  pairs = examples.own_files("tsv", "classification", "text", "b", "label")
   for task in (pairs, glue.get_task("rte")):
     config = classification_test.make(
       base, tmp_path / "out", task=task, long_text="windows", do_eval=True

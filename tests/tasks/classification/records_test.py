@@ -1,5 +1,6 @@
 """Records that are made once, and batches that are cut."""
 
+import dataclasses
 import json
 import pathlib
 import shutil
@@ -9,6 +10,7 @@ import pytest
 import tensorflow as tf
 
 from bert_tf import checkpoints, heads, losses, modeling, tokenization
+from bert_tf.tasks import label_map
 from bert_tf.tasks.classification import examples
 from bert_tf.tasks.classification import records as classification_data
 from bert_tf.tasks.classification import task as classification
@@ -18,10 +20,8 @@ from tests import runs
 
 GOLDEN = pathlib.Path(__file__).resolve().parents[2] / "golden"
 CONFIG = runs.CONFIG
-OWN = examples.own_task("tsv", "classification", "text", None, "label")
-TASK = examples.Task(
-  "own data", ("bad", "good"), (), train=None, dev=None, test=None
-)
+OWN = examples.own_files("tsv", "classification", "text", None, "label")
+SPEC = label_map.LabelSpec("own data", "classification", ("bad", "good"))
 LENGTH = 32
 # Texts of 1 to 29 words.
 DATA = [
@@ -39,13 +39,13 @@ def write(
   folder,
   tokenizer,
   data=DATA,
-  task=TASK,
+  spec=SPEC,
   max_seq_length=LENGTH,
   long_text="truncate",
 ):
   path = str(folder / "train.tf_record")
   return classification_data.write_records(
-    path, data, task, tokenizer, max_seq_length, long_text
+    path, data, spec, tokenizer, max_seq_length, long_text
   )
 
 
@@ -93,7 +93,7 @@ OTHER_RECORDS = {
     "long_text": "head_tail",
   },
   "the order of the labels": {
-    "task": examples.Task("own data", ("good", "bad"), (), None, None, None)
+    "spec": dataclasses.replace(SPEC, labels=("good", "bad"))
   },
   "case": {"tokenizer": CASED},
 }
@@ -132,7 +132,7 @@ def test_records_that_are_damaged_or_without_a_note_are_made_again(
 def padded_and_cut(tmp_path, tokenizer, batch_size):
   """Yields each batch twice."""
   records = write(tmp_path, tokenizer)
-  cut = classification_data.batches_once(records, TASK, LENGTH, batch_size, 500)
+  cut = classification_data.batches_once(records, SPEC, LENGTH, batch_size, 500)
   for batch in cut:
     missing = LENGTH - batch["input_ids"].shape[1]
     padded = {
@@ -248,7 +248,7 @@ def test_evaluation_does_not_trace_a_program_for_each_width(tmp_path):
     make(tmp_path, tmp_path / "out").train,
   )
   records = write(tmp_path, CASED)
-  batches = classification_data.batches_once(records, TASK, LENGTH, 1, 500)
+  batches = classification_data.batches_once(records, SPEC, LENGTH, 1, 500)
   assert len({tuple(b["input_ids"].shape) for b in batches}) == 4
   runner.evaluate(batches)
   assert len(traces) <= 2

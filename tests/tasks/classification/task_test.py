@@ -10,7 +10,8 @@ import pytest
 import tensorflow as tf
 
 from bert_tf import checkpoints
-from bert_tf.tasks.classification import examples, glue, label_map
+from bert_tf.tasks import label_map
+from bert_tf.tasks.classification import examples, glue
 from bert_tf.tasks.classification import metrics as classification_results
 from bert_tf.tasks.classification import task as classification
 from bert_tf.training import curves, estimator
@@ -18,7 +19,7 @@ from tests import runs
 
 GOLDEN = pathlib.Path(__file__).resolve().parents[2] / "golden"
 CONFIG = runs.CONFIG
-OWN = examples.own_task("tsv", "classification", "text", None, "label")
+OWN = examples.own_files("tsv", "classification", "text", None, "label")
 WORDS = {"of": "good", "and": "bad", "the": "good", "in": "bad"}
 
 
@@ -295,7 +296,7 @@ def test_several_labels_are_each_a_choice(base, tmp_path):
   write_tsv(tmp_path / "train.tsv", both * 10)
   write_tsv(tmp_path / "dev.tsv", both)
   write_tsv(tmp_path / "test.tsv", [(text,) for text, _ in both], "text")
-  task = examples.own_task("tsv", "multilabel", "text", None, "label")
+  task = examples.own_files("tsv", "multilabel", "text", None, "label")
   classification.run(
     make(
       base,
@@ -320,7 +321,7 @@ def test_a_regression_learns_numbers(base, tmp_path):
   numbers = [("of a", "1.5"), ("and a", "-0.5"), ("the a", "0.5")]
   write_tsv(tmp_path / "train.tsv", numbers * 10)
   write_tsv(tmp_path / "dev.tsv", numbers)
-  task = examples.own_task("tsv", "regression", "text", None, "label")
+  task = examples.own_files("tsv", "regression", "text", None, "label")
   classification.run(
     make(
       base,
@@ -572,4 +573,4 @@ def test_labels_that_nothing_tells_are_asked_for(base, tmp_path):
 def test_a_file_that_is_no_label_map_is_named(tmp_path):
   (tmp_path / "label_map.json").write_text("[]")
   with pytest.raises(ValueError, match="label_map.json is no label map"):
-    label_map.check(str(tmp_path), glue.get_task("rte"))
+    label_map.check(str(tmp_path), glue.get_task("rte").label_spec())

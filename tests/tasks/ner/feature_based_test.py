@@ -12,7 +12,8 @@ from bert_tf.tasks.ner import examples as ner_data
 from bert_tf.tasks.ner import feature_based as ner_vectors
 from bert_tf.tasks.ner import task as ner
 from bert_tf.training import curves
-from tests import run_ner_test, runs
+from tests import runs
+from tests.cli import run_ner_test
 
 TINY = pathlib.Path(__file__).resolve().parents[2] / "golden" / "tiny"
 CHECKPOINT = str(TINY / "bert_model.ckpt")

@@ -1,0 +1,105 @@
+"""What a model's labels are, and label_map.json, which keeps them."""
+
+import dataclasses
+import json
+import os
+from typing import Any
+
+from bert_tf.files import atomic, paths
+
+FILE = "label_map.json"
+
+# The problem_type of a model that labels the words of texts, not the texts.
+WORDS = "words"
+
+
+@dataclasses.dataclass(frozen=True)
+class LabelSpec:
+  """The labels of a model that classifies texts or words.
+
+  Attributes:
+    name: the task's, as its authors write it.
+    problem_type: one of losses.PROBLEM_TYPES, or WORDS.
+    labels: in the order of their ids; () in a regression.
+  """
+
+  name: str
+  problem_type: str
+  labels: tuple[str, ...]
+
+  @property
+  def num_outputs(self) -> int:
+    """C, the outputs of the model: one for each label, or one number."""
+    return 1 if self.problem_type == "regression" else len(self.labels)
+
+
+def load(folder: str) -> LabelSpec | None:
+  """Returns the labels of a classifier of texts; None if none are saved.
+
+  Args:
+    folder: of a run or a checkpoint.
+
+  Raises:
+    ValueError: if the file is no label map, or that of a model that labels
+      words.
+  """
+  spec = read(folder)
+  if spec is not None and spec.problem_type == WORDS:
+    raise ValueError(
+      f"{folder} holds a model that labels words, not texts; use run_ner.py."
+    )
+  return spec
+
+
+def read(folder: str) -> LabelSpec | None:
+  """Returns the labels of a model of texts or words; None if none are saved.
+
+  Args:
+    folder: of a run or a checkpoint.
+
+  Raises:
+    ValueError: if the file is no label map.
+  """
+  path = os.path.join(folder, FILE)
+  if not paths.exists(path):
+    return None
+  text = paths.read_text(path)
+  try:
+    saved = json.loads(text)
+    values = saved["task_name"], saved["problem_type"], tuple(saved["labels"])
+  except (ValueError, KeyError, TypeError):
+    raise ValueError(
+      f"{path} is no label map; remove it or choose another --output_dir."
+    ) from None
+  return LabelSpec(*values)
+
+
+def check(output_dir: str, spec: LabelSpec) -> None:
+  """Raises ValueError if the folder holds a run of other labels."""
+  saved = read(output_dir)
+  if saved is not None and saved != spec:
+    there, here = (json.dumps(_as_json(one)) for one in (saved, spec))
+    raise ValueError(
+      f"{output_dir} holds another task's run: its {FILE} is {there}, this "
+      f"run's {here}; choose another --output_dir. Its checkpoint can be the "
+      "--init_checkpoint."
+    )
+
+
+def write(folder: str, spec: LabelSpec) -> None:
+  """Writes the label map; whole or not at all."""
+  atomic.write(os.path.join(folder, FILE), [to_text(spec)])
+
+
+def to_text(spec: LabelSpec) -> str:
+  """Returns the text of a label map."""
+  return json.dumps(_as_json(spec), indent=2, ensure_ascii=False) + "\n"
+
+
+def _as_json(spec: LabelSpec) -> dict[str, Any]:
+  """Returns the fields of a label map; a label's id is its index."""
+  return {
+    "task_name": spec.name,
+    "problem_type": spec.problem_type,
+    "labels": list(spec.labels),
+  }
