@@ -14,8 +14,7 @@ import random
 from collections.abc import Callable, Iterator, Sequence
 
 from bert_tf import tokenization
-from bert_tf.data import corpus, masking
-from bert_tf.data import records as features
+from bert_tf.data import corpus, masking, packing, records
 
 # [CLS] a [SEP] b [SEP], and [CLS] a [SEP].
 _NUM_PAIR_SPECIALS = 3
@@ -179,8 +178,8 @@ class InstanceBuilder:
     self._tokenizer = tokenizer
     self._rng = rng
     self._masker = masking.Masker(config.masking_config, tokenizer.vocab)
-    self._cls = [tokenizer.vocab["[CLS]"]]
-    self._sep = [tokenizer.vocab["[SEP]"]]
+    self._cls = tokenizer.vocab["[CLS]"]
+    self._sep = tokenizer.vocab["[SEP]"]
 
   def read(self, sentences: Sequence[str]) -> Document:
     """Tokenizes a document; sentences without a token are left out."""
@@ -287,13 +286,13 @@ class InstanceBuilder:
     self, first: list[int], second: list[int], is_random_next: bool
   ) -> TrainingInstance:
     """Puts the special tokens around the segments and masks."""
-    input_ids = self._cls + first + self._sep
-    num_first = len(input_ids)
-    candidates = list(range(1, num_first - 1))
-    if second:
-      input_ids += second
-      candidates += range(num_first, len(input_ids))
-      input_ids += self._sep
+    input_ids, num_first = packing.add_special_tokens(
+      first, second or None, self._cls, self._sep
+    )
+    candidates = [
+      *range(1, num_first - 1),
+      *range(num_first, len(input_ids) - 1),
+    ]
     positions, labels = self._masker.mask(input_ids, candidates, self._rng)
     return TrainingInstance(
       input_ids, num_first, positions, labels, is_random_next
@@ -314,7 +313,7 @@ def encode_instance(
   num_masked = len(instance.masked_lm_positions)
   padding = [0] * (max_seq_length - num_tokens)
   unused = [0] * (max_predictions_per_seq - num_masked)
-  encoded = features.encode_features(
+  encoded = records.encode_features(
     {
       "input_ids": instance.input_ids + padding,
       "masked_lm_ids": instance.masked_lm_ids + unused,
@@ -322,7 +321,7 @@ def encode_instance(
     },
     {},
   )
-  return features.encode_example(
+  return records.encode_example(
     encoded
     + _encode_segments(num_tokens, instance.num_first, max_seq_length)
     + _encode_labels(
@@ -334,13 +333,8 @@ def encode_instance(
 @functools.lru_cache(maxsize=1 << 13)
 def _encode_segments(num_tokens: int, num_first: int, length: int) -> bytes:
   """Encodes input_mask and segment_ids, which many instances share."""
-  num_second, num_padding = num_tokens - num_first, length - num_tokens
-  return features.encode_features(
-    {
-      "input_mask": [1] * num_tokens + [0] * num_padding,
-      "segment_ids": [0] * num_first + [1] * num_second + [0] * num_padding,
-    },
-    {},
+  return records.encode_features(
+    packing.mask_and_segments(num_tokens, num_first, length), {}
   )
 
 
@@ -348,7 +342,7 @@ def _encode_segments(num_tokens: int, num_first: int, length: int) -> bytes:
 def _encode_labels(num_masked: int, is_random_next: bool, length: int) -> bytes:
   """Encodes masked_lm_weights and next_sentence_labels."""
   weights = [1.0] * num_masked + [0.0] * (length - num_masked)
-  return features.encode_features(
+  return records.encode_features(
     {"next_sentence_labels": [int(is_random_next)]},
     {"masked_lm_weights": weights},
   )
@@ -382,7 +376,7 @@ def build_shard(
   """
   rng = random.Random(seed)
   builder = InstanceBuilder(config, tokenizer, rng)
-  with features.open_records(output_files) as writer:
+  with records.open_records(output_files) as writer:
     documents = []
     for sentences in corpus.shard_documents(shard):
       document = builder.read(sentences)
@@ -395,14 +389,14 @@ def build_shard(
         f"{shard.index} ({shard.num_bytes} bytes); is it text?"
       )
     masking.shuffle(documents, rng.getrandbits)
-    records, counts = _build_records(builder, documents, config, report)
-    masking.shuffle(records, rng.getrandbits)
-    for record in records:
+    examples, counts = _build_examples(builder, documents, config, report)
+    masking.shuffle(examples, rng.getrandbits)
+    for record in examples:
       writer.write(record)
   return counts
 
 
-def _build_records(
+def _build_examples(
   builder: InstanceBuilder,
   documents: Sequence[Document],
   config: PretrainingDataConfig,
@@ -410,12 +404,12 @@ def _build_records(
 ) -> tuple[list[bytes], ShardCounts]:
   """Makes every pass over the documents; returns encoded instances."""
   max_predictions_per_seq = config.masking_config.max_predictions_per_seq
-  records: list[bytes] = []
+  examples: list[bytes] = []
   num_tokens = num_masked = num_random_next = 0
   for _ in range(config.dupe_factor):
     for index in range(len(documents)):
       for instance in builder.build(documents, index):
-        records.append(
+        examples.append(
           encode_instance(
             instance, config.max_seq_length, max_predictions_per_seq
           )
@@ -425,6 +419,6 @@ def _build_records(
         num_random_next += instance.is_random_next
       report(1)
   counts = ShardCounts(
-    len(documents), len(records), num_tokens, num_masked, num_random_next
+    len(documents), len(examples), num_tokens, num_masked, num_random_next
   )
-  return records, counts
+  return examples, counts

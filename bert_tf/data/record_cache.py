@@ -14,15 +14,14 @@ import tensorflow as tf
 from absl import logging
 
 from bert_tf import tokenization
-from bert_tf.data import input_pipeline
-from bert_tf.data import records as features
+from bert_tf.data import input_pipeline, records
 from bert_tf.files import atomic
 
 
 def write(
   path: str,
   settings: Mapping[str, Any],
-  write_all: Callable[[features.RecordWriter], None],
+  write_all: Callable[[records.RecordWriter], None],
 ) -> input_pipeline.RecordFiles:
   """Writes a file of records, unless the same is there already.
 
@@ -40,7 +39,7 @@ def write(
   note = _settings_file(path)
   if tf.io.gfile.exists(note):
     tf.io.gfile.remove(note)  # Before what it tells of changes.
-  with features.open_records([path]) as writer:
+  with records.open_records([path]) as writer:
     write_all(writer)
     settings["num_records"] = writer.num_written
   atomic.write_lines(note, [json.dumps(settings, indent=2)])

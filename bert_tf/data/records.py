@@ -47,52 +47,6 @@ def encode_example(features: bytes) -> bytes:
   return bytes(header) + features
 
 
-def truncate_pair(
-  ids_a: Sequence[int], ids_b: Sequence[int], max_length: int
-) -> tuple[Sequence[int], Sequence[int]]:
-  """Cuts two texts to max_length together, from the end of the longer one.
-
-  That is one id at a time from the one that is longer then, from the second
-  where both are equally long.
-  """
-  kept_a = min(len(ids_a), max(max_length - len(ids_b), (max_length + 1) // 2))
-  return ids_a[:kept_a], ids_b[: max_length - kept_a]
-
-
-def pack(
-  ids_a: Sequence[int],
-  ids_b: Sequence[int] | None,
-  cls_id: int,
-  sep_id: int,
-  max_seq_length: int,
-) -> dict[str, list[int]]:
-  """Returns the model's input for `[CLS] a [SEP]` or `[CLS] a [SEP] b [SEP]`.
-
-  Args:
-    ids_a: word pieces of the text, or of the first of a pair.
-    ids_b: word pieces of the second of a pair, or None.
-    cls_id: of [CLS].
-    sep_id: of [SEP].
-    max_seq_length: F, at least 2, or 3 for a pair; what is longer is cut.
-
-  Returns:
-    input_ids, input_mask and segment_ids, each of length F, padded with 0.
-  """
-  if ids_b is None:
-    ids = [cls_id, *ids_a[: max_seq_length - 2], sep_id]
-    segments = [0] * len(ids)
-  else:
-    ids_a, ids_b = truncate_pair(ids_a, ids_b, max_seq_length - 3)
-    ids = [cls_id, *ids_a, sep_id, *ids_b, sep_id]
-    segments = [0] * (len(ids_a) + 2) + [1] * (len(ids_b) + 1)
-  padding = [0] * (max_seq_length - len(ids))
-  return {
-    "input_ids": ids + padding,
-    "input_mask": [1] * len(ids) + padding,
-    "segment_ids": segments + padding,
-  }
-
-
 class RecordWriter:
   """Writes records to one or several TFRecord files in turn.
 

@@ -26,8 +26,7 @@ import tensorflow as tf
 import tqdm
 
 from bert_tf import checkpoints, modeling, tokenization
-from bert_tf.data import corpus
-from bert_tf.data import records as features_lib
+from bert_tf.data import corpus, packing
 
 POOLINGS = ("none", "cls", "mean", "max")
 OUTPUT_FORMATS = ("jsonl", "npz")
@@ -218,7 +217,7 @@ class FeatureExtractor:
     ids = [self._tokenizer.tokenize_to_ids(part) for part in parts]
     # A second text without a token makes no pair, as in the original.
     ids_b = ids[1] if len(ids) == 2 and ids[1] else None
-    return features_lib.pack(
+    return packing.pack(
       ids[0], ids_b, self._cls_id, self._sep_id, self.config.max_seq_length
     )
 

@@ -7,6 +7,7 @@ import numpy as np
 import tensorflow as tf
 
 from bert_tf import checkpoints, heads, modeling, tokenization
+from bert_tf.data import packing
 
 _BATCH_SIZE = 32
 
@@ -105,9 +106,7 @@ class MaskFiller:
       for ids in encoded
     ]
     features = {
-      "input_ids": _padded(encoded),
-      "input_mask": _padded([[1] * len(ids) for ids in encoded]),
-      "segment_ids": _padded([[0] * len(ids) for ids in encoded]),
+      **packing.pad_batch([(ids, len(ids)) for ids in encoded]),
       "masked_lm_positions": _padded(positions),
     }
     probabilities = self._probabilities(features).numpy()  # [B, P, V]

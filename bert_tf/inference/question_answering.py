@@ -12,6 +12,7 @@ import numpy as np
 import tensorflow as tf
 
 from bert_tf import checkpoints, heads, modeling, tokenization
+from bert_tf.data import packing
 from bert_tf.tasks.squad import decoding as squad_predictions
 from bert_tf.tasks.squad import examples as squad_data
 from bert_tf.tasks.squad import windows as squad_features
@@ -106,15 +107,9 @@ class QuestionAnswerer:
     width = self._windows.max_seq_length
     for first in range(0, len(windows), _BATCH_SIZE):
       batch = windows[first : first + _BATCH_SIZE]
-      features = {
-        name: np.zeros((len(batch), width), np.int32)
-        for name in ("input_ids", "input_mask", "segment_ids")
-      }
-      for row, window in enumerate(batch):
-        length = len(window.input_ids)
-        features["input_ids"][row, :length] = window.input_ids
-        features["input_mask"][row, :length] = 1
-        features["segment_ids"][row, window.doc_offset : length] = 1
+      features = packing.pad_batch(
+        [(window.input_ids, window.doc_offset) for window in batch], width
+      )
       yield np.swapaxes(self._logits(features).numpy(), 0, 1)
 
 

@@ -11,7 +11,7 @@ import numpy as np
 import tensorflow as tf
 
 from bert_tf import tokenization
-from bert_tf.data import records as features
+from bert_tf.data import packing
 from bert_tf.export import export, saved_models
 
 # The original's forward pass on TF 2.15 with oneDNN off and on, recorded by
@@ -144,7 +144,7 @@ def _ids(
   """Returns the model's input for the texts, int32 [B, F]."""
   marks = tokenizer.convert_tokens_to_ids(["[CLS]", "[SEP]"])
   rows = [
-    features.pack(tokenizer.tokenize_to_ids(text), None, *marks, length)
+    packing.pack(tokenizer.tokenize_to_ids(text), None, *marks, length)
     for text in texts
   ]
   return {n: np.array([row[n] for row in rows], np.int32) for n in rows[0]}

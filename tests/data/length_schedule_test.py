@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 
 from bert_tf import checkpoints
-from bert_tf.data import input_pipeline, length_schedule
-from bert_tf.data import records as features
+from bert_tf.data import input_pipeline, length_schedule, records
 from bert_tf.tasks import pretraining
 from bert_tf.training import estimator
 from tests import scale_run
@@ -20,7 +19,7 @@ VOCAB_SIZE = CONFIG["vocab_size"]
 def write_records(path, length, num_predictions, num_records, first_id):
   """Writes records that are told apart by their first word piece."""
   rng = np.random.default_rng(length)
-  with features.open_records([str(path)]) as writer:
+  with records.open_records([str(path)]) as writer:
     for i in range(num_records):
       ids = rng.integers(5, VOCAB_SIZE, length)
       ids[0] = first_id + i
@@ -33,8 +32,8 @@ def write_records(path, length, num_predictions, num_records, first_id):
         "next_sentence_labels": [0],
       }
       floats = {"masked_lm_weights": [1.0] * num_predictions}
-      encoded = features.encode_features(ints, floats)
-      writer.write(features.encode_example(encoded))
+      encoded = records.encode_features(ints, floats)
+      writer.write(records.encode_example(encoded))
 
 
 @pytest.fixture(scope="module")

@@ -7,7 +7,7 @@ import textwrap
 import pytest
 import tensorflow as tf
 
-from bert_tf.data import records as features
+from bert_tf.data import records
 from bert_tf.files import atomic
 
 
@@ -19,8 +19,8 @@ def read_records(path, compression=""):
 @pytest.mark.parametrize("size", [0, 1, 100, 127, 128, 20000, 3_000_000])
 def test_tensorflow_parses_an_encoded_example_of_any_size(size):
   values = [size] * (size // 3)
-  encoded = features.encode_example(
-    features.encode_features({"a": values, "b": [-1, 1 << 40]}, {"c": [0.5]})
+  encoded = records.encode_example(
+    records.encode_features({"a": values, "b": [-1, 1 << 40]}, {"c": [0.5]})
   )
   parsed = tf.io.parse_single_example(
     encoded,
@@ -40,15 +40,15 @@ def test_an_encoded_example_is_what_protobuf_writes():
   for count in (*range(200), *range(16300, 16400)):
     example = tf.train.Example()
     example.features.feature["a"].int64_list.value.extend([1] * count)
-    encoded = features.encode_features({"a": [1] * count}, {})
-    assert features.encode_example(encoded) == example.SerializeToString()
+    encoded = records.encode_features({"a": [1] * count}, {})
+    assert records.encode_example(encoded) == example.SerializeToString()
 
 
 def test_joined_encodings_parse_as_one_example():
-  joined = features.encode_features({"a": [1]}, {}) + features.encode_features(
+  joined = records.encode_features({"a": [1]}, {}) + records.encode_features(
     {"b": [2, 3]}, {"c": [4.0]}
   )
-  example = tf.train.Example.FromString(features.encode_example(joined))
+  example = tf.train.Example.FromString(records.encode_example(joined))
   feature = example.features.feature
   assert sorted(feature) == ["a", "b", "c"]
   assert list(feature["a"].int64_list.value) == [1]
@@ -60,14 +60,14 @@ def test_the_order_of_names_does_not_change_the_bytes():
   names = [f"name_{i}" for i in range(20)]
   forward = {name: [1] for name in names}
   backward = {name: [1] for name in reversed(names)}
-  assert features.encode_features(forward, {}) == features.encode_features(
+  assert records.encode_features(forward, {}) == records.encode_features(
     backward, {}
   )
 
 
 def test_records_go_round_robin_over_the_files(tmp_path):
   paths = [str(tmp_path / "new_folder" / name) for name in ("a", "b", "c")]
-  with features.open_records(paths) as writer:
+  with records.open_records(paths) as writer:
     for i in range(7):
       writer.write(b"%d" % i)
   assert read_records(paths[0]) == [b"0", b"3", b"6"]
@@ -78,7 +78,7 @@ def test_records_go_round_robin_over_the_files(tmp_path):
 
 def test_a_name_in_gz_is_compressed(tmp_path):
   path = tmp_path / "a.gz"
-  with features.open_records([str(path)]) as writer:
+  with records.open_records([str(path)]) as writer:
     writer.write(b"record")
   assert b"record" in gzip.decompress(path.read_bytes())
   assert read_records(path, "GZIP") == [b"record"]
@@ -86,7 +86,7 @@ def test_a_name_in_gz_is_compressed(tmp_path):
 
 def test_a_file_is_visible_only_when_whole(tmp_path):
   path = tmp_path / "a"
-  with features.open_records([str(path)]) as writer:
+  with records.open_records([str(path)]) as writer:
     writer.write(b"record")
     assert not [name for name in os.listdir(tmp_path) if name[0] != "."]
   assert os.listdir(tmp_path) == ["a"]
@@ -99,7 +99,7 @@ def test_nothing_is_left_and_nothing_replaced_when_writing_stops(
   before, new = tmp_path / "before", tmp_path / "new"
   before.write_bytes(b"old")
   with pytest.raises(error):
-    with features.open_records([str(before), str(new)]) as writer:
+    with records.open_records([str(before), str(new)]) as writer:
       writer.write(b"record")
       raise error("stopped")
   assert os.listdir(tmp_path) == ["before"]
@@ -118,7 +118,7 @@ def test_a_folder_that_cannot_be_made_is_named(tmp_path):
   (tmp_path / "file").write_bytes(b"")
   path = str(tmp_path / "file" / "a")
   with pytest.raises((OSError, tf.errors.OpError), match=str(tmp_path)):
-    with features.open_records([path]):
+    with records.open_records([path]):
       pass
 
 
@@ -127,12 +127,12 @@ def test_a_full_disk_is_an_error_that_names_the_file(tmp_path):
   # back, hence the process.
   script = """
     import resource, signal, sys
-    from bert_tf import features
+    from bert_tf.data import records
     import tensorflow as tf
     signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 16, 1 << 16))
     try:
-      with features.open_records([sys.argv[1]]) as writer:
+      with records.open_records([sys.argv[1]]) as writer:
         for _ in range(1000):
           writer.write(bytes(1 << 10))
     except (OSError, tf.errors.OpError) as error:
@@ -147,36 +147,3 @@ def test_a_full_disk_is_an_error_that_names_the_file(tmp_path):
   assert done.stdout.startswith("caught"), done.stderr
   assert str(tmp_path) in done.stdout
   assert os.listdir(tmp_path) == []
-
-
-def truncated_one_by_one(a, b, max_length):
-  """The rule as it is told: the longer one loses its last, b if equal."""
-  a, b = list(a), list(b)
-  while len(a) + len(b) > max_length:
-    (a if len(a) > len(b) else b).pop()
-  return a, b
-
-
-def test_a_pair_is_cut_from_the_end_of_the_longer_one():
-  for size_a in range(1, 9):
-    for size_b in range(1, 9):
-      for max_length in range(2, 18):
-        a, b = range(size_a), range(10, 10 + size_b)
-        cut = features.truncate_pair(a, b, max_length)
-        assert [list(ids) for ids in cut] == list(
-          truncated_one_by_one(a, b, max_length)
-        )
-
-
-def test_packing_frames_cuts_and_pads():
-  assert features.pack([5, 6], None, 1, 2, 6) == {
-    "input_ids": [1, 5, 6, 2, 0, 0],
-    "input_mask": [1, 1, 1, 1, 0, 0],
-    "segment_ids": [0, 0, 0, 0, 0, 0],
-  }
-  assert features.pack([5, 6, 7], [8, 9], 1, 2, 7) == {
-    "input_ids": [1, 5, 6, 2, 8, 9, 2],
-    "input_mask": [1] * 7,
-    "segment_ids": [0, 0, 0, 0, 1, 1, 1],
-  }
-  assert features.pack([5, 6, 7], None, 1, 2, 4)["input_ids"] == [1, 5, 6, 2]

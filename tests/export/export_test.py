@@ -14,7 +14,7 @@ import pytest
 import tensorflow as tf
 
 from bert_tf import checkpoints, heads, modeling, tokenization
-from bert_tf.data import records as features
+from bert_tf.data import packing
 from bert_tf.export import export, saved_models
 from bert_tf.inference import fill_mask
 from bert_tf.tasks import label_map
@@ -452,7 +452,7 @@ def test_choices_are_scored_as_by_the_script(exported, served):
   marks = tokenizer().convert_tokens_to_ids(["[CLS]", "[SEP]"])
   cut = tokenizer().tokenize_to_ids
   packed = [
-    [features.pack(cut(context), cut(c), *marks, 16) for c in choices]
+    [packing.pack(cut(context), cut(c), *marks, 16) for c in choices]
     for context, choices in zip(*CHOICES)
   ]
   inputs = {n: [[x[n] for x in row] for row in packed] for n in IDS}
@@ -490,8 +490,8 @@ def test_a_preprocessor_makes_the_scripts_input(served):
   cut = tokenizer().tokenize_to_ids
   single, pair = served["preprocessor"]
   for row, (a, b) in enumerate(zip(TEXTS, TEXTS_B)):
-    alone = features.pack(cut(a), None, *marks, 16)
-    both = features.pack(cut(a), cut(b), *marks, 24)
+    alone = packing.pack(cut(a), None, *marks, 16)
+    both = packing.pack(cut(a), cut(b), *marks, 24)
     for name, hub_name in zip(IDS, HUB_IDS):
       assert single[hub_name][row] == alone[name]
       assert pair[hub_name][row] == both[name]

@@ -12,7 +12,7 @@ import pytest
 import tensorflow as tf
 
 from bert_tf import tokenization
-from bert_tf.data import records as features
+from bert_tf.data import packing
 from bert_tf.export.text_ops import tokenizer as text_ops
 from bert_tf.export.text_ops import words as word_ops
 from tests import random_texts
@@ -363,7 +363,7 @@ def test_packed_texts_equal_those_of_features(tokenizer, num_segments):
     segments = [random_segments(rng, 60) for _ in range(num_segments)]
     pairs = list(zip(*segments)) if num_segments == 2 else None
     expected = [
-      features.pack(a, b, 2, 3, max_seq_length)
+      packing.pack(a, b, 2, 3, max_seq_length)
       for a, b in (pairs or [(a, None) for a in segments[0]])
     ]
     ragged = [tf.ragged.constant(s, tf.int32, ragged_rank=1) for s in segments]

@@ -141,7 +141,7 @@ class BertTokenizer(tf.Module):
     max_seq_length: int | tf.Tensor,
     pad_to_max: bool = True,
   ) -> dict[str, tf.Tensor]:
-    """Returns the model's input; see `features.pack`, which gives the same.
+    """Returns the model's input; see `packing.pack`, which gives the same.
 
     Args:
       segments: one or two int32 [B, (pieces)]: a text, or a pair.
@@ -308,12 +308,12 @@ def _by_text(
 def _truncated(
   segments: Sequence[tf.RaggedTensor], room: tf.Tensor
 ) -> list[tf.RaggedTensor]:
-  """Cuts one or two segments to room pieces together, as `features.pack`."""
+  """Cuts one or two segments to room pieces together, as `packing.pack`."""
   lengths = [segment.row_lengths() for segment in segments]
   if len(segments) == 1:
     kept = [tf.minimum(lengths[0], room)]
   else:
-    # See features.truncate_pair.
+    # See packing.truncate_pair.
     first = tf.maximum(room - lengths[1], (room + 1) // 2)
     first = tf.minimum(lengths[0], first)
     kept = [first, tf.minimum(lengths[1], room - first)]

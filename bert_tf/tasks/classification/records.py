@@ -6,7 +6,7 @@ import tensorflow as tf
 from absl import logging
 
 from bert_tf import tokenization
-from bert_tf.data import input_pipeline, record_cache, records
+from bert_tf.data import input_pipeline, packing, record_cache, records
 from bert_tf.tasks import label_map
 from bert_tf.tasks.classification import long_texts
 from bert_tf.tasks.classification.examples import InputExample
@@ -47,7 +47,7 @@ def convert_example(
   label_features = records.encode_features(ints, floats)
   encoded = []
   for window in windows:
-    packed = records.pack(window, ids_b, *marks, max_seq_length)
+    packed = packing.pack(window, ids_b, *marks, max_seq_length)
     # Joined encodings are one encoding of all features.
     ids_features = records.encode_features(packed, {})
     encoded.append(records.encode_example(ids_features + label_features))

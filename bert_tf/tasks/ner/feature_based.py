@@ -17,8 +17,7 @@ import tqdm
 from keras import ops
 
 from bert_tf import checkpoints, modeling
-from bert_tf.data import input_pipeline, record_cache
-from bert_tf.data import records as features
+from bert_tf.data import input_pipeline, record_cache, records
 from bert_tf.modeling import Tensor
 from bert_tf.tasks.ner import records as ner_features
 from bert_tf.tasks.ner.examples import Sentence
@@ -129,7 +128,7 @@ def write_records(
   """
   ids = {label: i for i, label in enumerate(labels)}
 
-  def write_all(writer: features.RecordWriter) -> None:
+  def write_all(writer: records.RecordWriter) -> None:
     words = iter(vectors)
     for sentence in sentences:
       num_words = len(sentence.words)
@@ -144,9 +143,9 @@ def write_records(
       )
       stored_features = tf.train.Features()
       stored_features.feature["vectors"].bytes_list.value.append(stored)
-      encoded = features.encode_features(ints, {})
+      encoded = records.encode_features(ints, {})
       encoded += stored_features.SerializeToString()
-      writer.write(features.encode_example(encoded))
+      writer.write(records.encode_example(encoded))
 
   rows = [(s.words, s.tags, s.document) for s in sentences]
   settings = {

@@ -9,8 +9,7 @@ import tensorflow as tf
 from absl import logging
 
 from bert_tf import tokenization
-from bert_tf.data import input_pipeline
-from bert_tf.data import records as features
+from bert_tf.data import input_pipeline, packing, records
 from bert_tf.tasks.ner.examples import Sentence
 
 # Windows of each file that are logged as the model sees them.
@@ -205,23 +204,19 @@ def write_records(
 ) -> input_pipeline.RecordFiles:
   """Writes a TFRecord file with the features of `spec`, a record a window."""
   ids = {label: i for i, label in enumerate(labels)}
-  with features.open_records([path]) as writer:
+  with records.open_records([path]) as writer:
     for window in windows:
       label_ids, label_mask = ([0] * max_seq_length for _ in range(2))
       for i, position in enumerate(window.first_pieces):
         label_mask[position] = 1
         if window.tags is not None:
           label_ids[position] = ids[window.tags[i]]
-      length = len(window.input_ids)
-      padding = [0] * (max_seq_length - length)
       ints = {
-        "input_ids": [*window.input_ids, *padding],
-        "input_mask": [1] * length + padding,
-        "segment_ids": [0] * max_seq_length,
+        **packing.pad(window.input_ids, len(window.input_ids), max_seq_length),
         "label_ids": label_ids,
         "label_mask": label_mask,
       }
-      writer.write(features.encode_example(features.encode_features(ints, {})))
+      writer.write(records.encode_example(records.encode_features(ints, {})))
   return input_pipeline.RecordFiles((path,), len(windows))
 
 

@@ -12,7 +12,7 @@ import tensorflow as tf
 import tqdm
 
 from bert_tf import tokenization
-from bert_tf.data import records as features
+from bert_tf.data import packing, records
 from bert_tf.tasks.squad import examples as squad_data
 
 _FIRST_UNIQUE_ID = 1000000000
@@ -233,7 +233,7 @@ def _max_context_spans(
 
 
 def write_windows(
-  writer: features.RecordWriter,
+  writer: records.RecordWriter,
   examples: Sequence[squad_data.SquadExample],
   windower: Windower,
   max_seq_length: int,
@@ -264,20 +264,15 @@ def encode(
   window: InputFeatures, max_seq_length: int, is_training: bool
 ) -> bytes:
   """Returns a window as a serialized `tf.train.Example`."""
-  num_tokens = len(window.input_ids)
-  padding = [0] * (max_seq_length - num_tokens)
-  num_context = num_tokens - window.doc_offset
   int_features = {
     "unique_ids": [window.unique_id],
-    "input_ids": [*window.input_ids, *padding],
-    "input_mask": [1] * num_tokens + padding,
-    "segment_ids": [0] * window.doc_offset + [1] * num_context + padding,
+    **packing.pad(window.input_ids, window.doc_offset, max_seq_length),
   }
   if is_training:
     int_features["start_positions"] = [window.start_position]
     int_features["end_positions"] = [window.end_position]
     int_features["is_impossible"] = [int(window.is_impossible)]
-  return features.encode_example(features.encode_features(int_features, {}))
+  return records.encode_example(records.encode_features(int_features, {}))
 
 
 def spec(

@@ -6,8 +6,7 @@ import tensorflow as tf
 from absl import logging
 
 from bert_tf import tokenization
-from bert_tf.data import input_pipeline, record_cache
-from bert_tf.data import records as features
+from bert_tf.data import input_pipeline, packing, record_cache, records
 from bert_tf.tasks.swag.examples import ChoiceExample
 
 # Examples of each file that are logged as the model sees them.
@@ -48,10 +47,10 @@ def convert_example(
   ints = {"label_ids": [example.label or 0], "is_real_example": [1]}
   for text_b in example.continuations():
     ids_b = tokenizer.tokenize_to_ids(text_b)
-    packed = features.pack(ids_a, ids_b, *marks, max_seq_length)
+    packed = packing.pack(ids_a, ids_b, *marks, max_seq_length)
     for name, values in packed.items():
       ints.setdefault(name, []).extend(values)  # In the end [C*F].
-  return features.encode_example(features.encode_features(ints, {}))
+  return records.encode_example(records.encode_features(ints, {}))
 
 
 def write_records(
@@ -76,7 +75,7 @@ def write_records(
     "max_seq_length": max_seq_length,
   }
 
-  def write_all(writer: features.RecordWriter) -> None:
+  def write_all(writer: records.RecordWriter) -> None:
     for index, example in enumerate(examples):
       if index < _NUM_LOGGED:
         _log(example, tokenizer)

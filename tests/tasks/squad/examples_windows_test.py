@@ -10,7 +10,7 @@ import pytest
 import tensorflow as tf
 
 from bert_tf import tokenization
-from bert_tf.data import records as features
+from bert_tf.data import records
 from bert_tf.tasks.squad import examples as squad_data
 from bert_tf.tasks.squad import windows as squad_features
 from tests import runs
@@ -67,7 +67,7 @@ def test_records_are_the_originals(
   if is_training:
     random.Random(12345).shuffle(examples)
   path = tmp_path / "ours.tf_record"
-  with features.open_records([str(path)]) as writer:
+  with records.open_records([str(path)]) as writer:
     windower = squad_features.Windower(tokenizer, RECORDED_WINDOWS)
     squad_features.write_windows(writer, examples, windower, 128, is_training)
   name = "train" if is_training else "eval"

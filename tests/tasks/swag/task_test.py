@@ -13,8 +13,7 @@ import pytest
 import tensorflow as tf
 
 from bert_tf import checkpoints, heads, losses, modeling, tokenization
-from bert_tf.data import input_pipeline
-from bert_tf.data import records as features
+from bert_tf.data import input_pipeline, records
 from bert_tf.tasks.swag import examples as swag_data
 from bert_tf.tasks.swag import records as swag_features
 from bert_tf.tasks.swag import task as swag
@@ -390,7 +389,7 @@ def test_what_changes_the_records_makes_them_again(tmp_path, tokenizer, change):
 def write_lengths(path, lengths):
   """Writes a record for each row of lengths, numbered by its first id."""
   spec = swag_features.spec(16, len(lengths[0]))
-  with features.open_records([str(path)]) as writer:
+  with records.open_records([str(path)]) as writer:
     for number, row in enumerate(lengths):
       masks = [[1] * length + [0] * (16 - length) for length in row]
       ids = [[number + 1] * length + [0] * (16 - length) for length in row]
@@ -401,7 +400,7 @@ def write_lengths(path, lengths):
         "label_ids": [0],
         "is_real_example": [1],
       }
-      writer.write(features.encode_example(features.encode_features(ints, {})))
+      writer.write(records.encode_example(records.encode_features(ints, {})))
   return input_pipeline.open_records(str(path)), spec
 
 

@@ -1,0 +1,110 @@
+"""Packs word pieces as the model's input: special tokens, cutting, padding."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+
+def truncate_pair(
+  ids_a: Sequence[int], ids_b: Sequence[int], max_length: int
+) -> tuple[Sequence[int], Sequence[int]]:
+  """Cuts two texts to max_length together, from the end of the longer one.
+
+  That is one id at a time from the one that is longer then, from the second
+  where both are equally long.
+  """
+  kept_a = min(len(ids_a), max(max_length - len(ids_b), (max_length + 1) // 2))
+  return ids_a[:kept_a], ids_b[: max_length - kept_a]
+
+
+def add_special_tokens(
+  ids_a: Sequence[int],
+  ids_b: Sequence[int] | None,
+  cls_id: int,
+  sep_id: int,
+) -> tuple[list[int], int]:
+  """Returns `[CLS] a [SEP]` or `[CLS] a [SEP] b [SEP]`.
+
+  Returns:
+    The ids, and how many of them, the first ones, are of segment 0.
+  """
+  ids = [cls_id, *ids_a, sep_id]
+  num_first = len(ids)
+  return ids if ids_b is None else [*ids, *ids_b, sep_id], num_first
+
+
+def mask_and_segments(
+  num_tokens: int, num_first: int, max_seq_length: int
+) -> dict[str, list[int]]:
+  """Returns input_mask and segment_ids, each padded with 0.
+
+  Args:
+    num_tokens: tokens of the input, special ones included.
+    num_first: how many of them are of segment 0.
+    max_seq_length: F, tokens with padding.
+  """
+  padding = [0] * (max_seq_length - num_tokens)
+  return {
+    "input_mask": [1] * num_tokens + padding,
+    "segment_ids": [0] * num_first + [1] * (num_tokens - num_first) + padding,
+  }
+
+
+def pad(
+  ids: Sequence[int], num_first: int, max_seq_length: int
+) -> dict[str, list[int]]:
+  """Returns input_ids, input_mask and segment_ids of length max_seq_length.
+
+  Args:
+    ids: with their special tokens; no more than max_seq_length.
+    num_first: how many of them are of segment 0.
+    max_seq_length: F, tokens with padding, which is 0.
+  """
+  return {
+    "input_ids": [*ids, *[0] * (max_seq_length - len(ids))],
+    **mask_and_segments(len(ids), num_first, max_seq_length),
+  }
+
+
+def pad_batch(
+  rows: Sequence[tuple[Sequence[int], int]], width: int | None = None
+) -> dict[str, np.ndarray]:
+  """Returns a batch, each feature int32 [B, F].
+
+  Args:
+    rows: ids and num_first of each input; see `pad`.
+    width: F; None is that of the longest row.
+  """
+  if width is None:
+    width = max(len(ids) for ids, _ in rows)
+  padded = [pad(ids, num_first, width) for ids, num_first in rows]
+  return {
+    name: np.array([row[name] for row in padded], np.int32)
+    for name in padded[0]
+  }
+
+
+def pack(
+  ids_a: Sequence[int],
+  ids_b: Sequence[int] | None,
+  cls_id: int,
+  sep_id: int,
+  max_seq_length: int,
+) -> dict[str, list[int]]:
+  """Returns the model's input for a text or a pair, cut and padded.
+
+  Args:
+    ids_a: word pieces of the text, or of the first of a pair.
+    ids_b: word pieces of the second of a pair, or None.
+    cls_id: of [CLS].
+    sep_id: of [SEP].
+    max_seq_length: F, at least 2, or 3 for a pair; what is longer is cut.
+
+  Returns:
+    input_ids, input_mask and segment_ids, each of length F, padded with 0.
+  """
+  if ids_b is None:
+    ids_a = ids_a[: max_seq_length - 2]
+  else:
+    ids_a, ids_b = truncate_pair(ids_a, ids_b, max_seq_length - 3)
+  return pad(*add_special_tokens(ids_a, ids_b, cls_id, sep_id), max_seq_length)

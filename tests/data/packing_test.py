@@ -1,0 +1,53 @@
+"""Packing word pieces: special tokens, cutting, padding."""
+
+import numpy as np
+
+from bert_tf.data import packing
+
+
+def truncated_one_by_one(a, b, max_length):
+  """The rule as it is told: the longer one loses its last, b if equal."""
+  a, b = list(a), list(b)
+  while len(a) + len(b) > max_length:
+    (a if len(a) > len(b) else b).pop()
+  return a, b
+
+
+def test_a_pair_is_cut_from_the_end_of_the_longer_one():
+  for size_a in range(1, 9):
+    for size_b in range(1, 9):
+      for max_length in range(2, 18):
+        a, b = range(size_a), range(10, 10 + size_b)
+        cut = packing.truncate_pair(a, b, max_length)
+        assert [list(ids) for ids in cut] == list(
+          truncated_one_by_one(a, b, max_length)
+        )
+
+
+def test_packing_frames_cuts_and_pads():
+  assert packing.pack([5, 6], None, 1, 2, 6) == {
+    "input_ids": [1, 5, 6, 2, 0, 0],
+    "input_mask": [1, 1, 1, 1, 0, 0],
+    "segment_ids": [0, 0, 0, 0, 0, 0],
+  }
+  assert packing.pack([5, 6, 7], [8, 9], 1, 2, 7) == {
+    "input_ids": [1, 5, 6, 2, 8, 9, 2],
+    "input_mask": [1] * 7,
+    "segment_ids": [0, 0, 0, 0, 1, 1, 1],
+  }
+  assert packing.pack([5, 6, 7], None, 1, 2, 4)["input_ids"] == [1, 5, 6, 2]
+
+
+def test_a_batch_is_padded_to_its_longest_row_or_to_a_width():
+  rows = [([1, 5, 2], 3), ([1, 5, 2, 6, 2], 3)]
+  found = packing.pad_batch(rows)
+  expected = {
+    "input_ids": [[1, 5, 2, 0, 0], [1, 5, 2, 6, 2]],
+    "input_mask": [[1, 1, 1, 0, 0], [1, 1, 1, 1, 1]],
+    "segment_ids": [[0, 0, 0, 0, 0], [0, 0, 0, 1, 1]],
+  }
+  for name, values in expected.items():
+    assert found[name].dtype == np.int32
+    assert found[name].tolist() == values
+    wider = packing.pad_batch(rows, 7)[name]
+    assert wider.tolist() == [[*row, 0, 0] for row in values]
