@@ -7,10 +7,9 @@ from absl import flags
 
 from bert_tf.cli import common_flags
 from bert_tf.export import export
-from bert_tf.inference import loaded_model as served_functions
-from bert_tf.inference import predictor
+from bert_tf.inference import loaded_model, predictor
 from bert_tf.server import application
-from bert_tf.tasks.squad import decoding as squad_predictions
+from bert_tf.tasks.squad import decoding
 
 FLAGS = flags.FLAGS
 _DEFAULTS = application.ServerConfig()
@@ -125,7 +124,7 @@ def _export_config() -> export.ExportConfig:
     vocab_file=FLAGS.vocab_file,
     do_lower_case=FLAGS.do_lower_case,
     max_seq_length=FLAGS.max_seq_length,
-    predictions=squad_predictions.PredictionConfig(
+    predictions=decoding.PredictionConfig(
       version_2_with_negative=FLAGS.version_2_with_negative
     ),
     with_attention=True,
@@ -134,7 +133,7 @@ def _export_config() -> export.ExportConfig:
 
 def _predictor() -> predictor.Predictor:
   """Returns the model that the flags name."""
-  folder = served_functions.find_saved_model(FLAGS.model)
+  folder = loaded_model.find_saved_model(FLAGS.model)
   if not folder:
     return predictor.Predictor(_export_config())
   for name in _CHECKPOINT_FLAGS:

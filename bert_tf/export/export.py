@@ -23,11 +23,10 @@ from bert_tf.export.signatures import (
   spans,
   words,
 )
-from bert_tf.export.text_ops import tokenizer as text_ops
+from bert_tf.export.text_ops import bert_tokenizer
 from bert_tf.tasks import label_map
-from bert_tf.tasks.squad import decoding as squad_predictions
-from bert_tf.tasks.squad import windows as squad_features
-from bert_tf.training import evaluation as periodic_evaluation
+from bert_tf.tasks.squad import decoding, windows
+from bert_tf.training import evaluation
 
 # The variables of a checkpoint that a task needs beside BERT's.
 _HEADS = {
@@ -46,7 +45,7 @@ _HEADS = {
 PREPROCESSING = "preprocessing"
 TASKS = (*_HEADS, PREPROCESSING)
 
-_MAX_SEQ_LENGTHS = {"squad": squad_features.WindowConfig.max_seq_length}
+_MAX_SEQ_LENGTHS = {"squad": windows.WindowConfig.max_seq_length}
 _DEFAULT_MAX_SEQ_LENGTH = 128
 
 
@@ -81,11 +80,9 @@ class ExportConfig:
   do_lower_case: bool = True
   max_seq_length: int | None = None
   with_text: bool = True
-  doc_stride: int = squad_features.WindowConfig.doc_stride
-  max_query_length: int = squad_features.WindowConfig.max_query_length
-  predictions: squad_predictions.PredictionConfig = (
-    squad_predictions.PredictionConfig()
-  )
+  doc_stride: int = windows.WindowConfig.doc_stride
+  max_query_length: int = windows.WindowConfig.max_query_length
+  predictions: decoding.PredictionConfig = decoding.PredictionConfig()
   top_k: int = 5
   with_attention: bool = False
 
@@ -96,7 +93,7 @@ class Served(tf.Module):
   def __init__(
     self,
     model: saved_models.NamedModel,
-    tokenizer: text_ops.BertTokenizer | None,
+    tokenizer: bert_tokenizer.BertTokenizer | None,
   ) -> None:
     super().__init__(name="served")
     self.model = model
@@ -162,7 +159,7 @@ def _build(
     vocab_file = _find(config.vocab_file, "vocab.txt", folders, "vocab_file")
     vocab = tokenization.load_vocab(vocab_file)
     bert_config.check_vocab(len(vocab), vocab_file, config_file)
-    tokenizer = text_ops.BertTokenizer(vocab, config.do_lower_case)
+    tokenizer = bert_tokenizer.BertTokenizer(vocab, config.do_lower_case)
   length = _max_seq_length(config, bert_config, config_file)
   if config.task == PREPROCESSING:
     module = encoders.Preprocessor(tokenizer, length)
@@ -208,7 +205,7 @@ def _signatures(
   config: ExportConfig,
   model: saved_models.NamedModel,
   labels: label_map.LabelSpec | None,
-  tokenizer: text_ops.BertTokenizer | None,
+  tokenizer: bert_tokenizer.BertTokenizer | None,
   length: int,
 ) -> saved_models.Signatures:
   """Returns the functions of a task with a head."""
@@ -220,10 +217,10 @@ def _signatures(
     return choices.signatures(model, tokenizer, length)
   if config.task == "pretraining":
     return masks.signatures(model, tokenizer, config.top_k)
-  windows = squad_features.WindowConfig(
+  window_config = windows.WindowConfig(
     length, config.doc_stride, config.max_query_length
   )
-  return spans.signatures(model, tokenizer, windows, config.predictions)
+  return spans.signatures(model, tokenizer, window_config, config.predictions)
 
 
 def _max_seq_length(
@@ -240,7 +237,7 @@ def _max_seq_length(
 def _folders(prefix: str) -> list[str]:
   """Returns where the files of a checkpoint's run are looked for."""
   folder = os.path.dirname(prefix)
-  if os.path.basename(folder) == periodic_evaluation.BEST_DIR:
+  if os.path.basename(folder) == evaluation.BEST_DIR:
     return [folder, os.path.dirname(folder)]
   return [folder]
 

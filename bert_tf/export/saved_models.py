@@ -15,17 +15,16 @@ from bert_tf import checkpoints
 from bert_tf.files import atomic
 from bert_tf.modeling import Tensor
 
-# What the functions on word-piece ids take, in this order.
+# Inputs of the functions on word-piece ids, in this order.
 ID_NAMES = ("input_ids", "input_mask", "segment_ids")
 
 # The variable that every BERT has.
 WORD_EMBEDDINGS = "bert/embeddings/word_embeddings"
 
-# What an encoder's SavedModel calls the variable of its vocabulary's case.
+# Variable of an encoder's SavedModel: whether texts are lower-cased.
 DO_LOWER_CASE = "do_lower_case"
 
-# How functions are called in a SavedModel; the last is taken where a request
-# names none.
+# Names of functions in a SavedModel; a request that names none gets DEFAULT.
 IDS = "ids"
 TEXT = "text"
 DEFAULT = tf.saved_model.DEFAULT_SERVING_SIGNATURE_DEF_KEY
@@ -34,14 +33,15 @@ Signatures = dict[str, Any]  # tf.functions that have an input_signature.
 
 
 class NamedModel(tf.Module):
-  """A Keras model that runs on variables of the checkpoints' names.
+  """A Keras model whose variables have the names of the checkpoints.
 
-  Keras calls a variable after what it is in its layer, "kernel"; who reads a
-  SavedModel should find "bert/pooler/dense/kernel".
+  Keras names a variable by its role in the layer, such as "kernel"; a
+  SavedModel should hold "bert/pooler/dense/kernel".
 
   Args:
-    model: built; its values are copied.
-    max_positions: word pieces of the longest input.
+    model: built. Its values move into this module, so that memory holds them
+      once; it cannot be called on its own any more.
+    max_positions: maximum length of an input in word pieces.
 
   Attributes:
     values: the variables by name.
@@ -49,14 +49,16 @@ class NamedModel(tf.Module):
 
   def __init__(self, model: keras.Model, max_positions: int) -> None:
     super().__init__(name="model")
-    self.values = {
-      variable.path: tf.Variable(
+    self.values: dict[str, tf.Variable] = {}
+    for variable in model.weights:
+      self.values[variable.path] = tf.Variable(
         variable.value, variable.trainable, name=variable.path
       )
-      for variable in model.weights
-    }
+      # To Keras a variable that is not initialized yet; it has no public way
+      # to free a value.
+      variable._value = None
     self.max_positions = max_positions
-    # A function is not tracked; the Keras model would be saved as well.
+    # A closure, because tf.Module would track the Keras model and save it.
     self._run = self._runner(model)
 
   def _runner(self, model: keras.Model) -> Callable[..., Any]:
@@ -75,11 +77,11 @@ class NamedModel(tf.Module):
   def __call__(
     self, inputs: Mapping[str, Tensor], training: bool = False
   ) -> Any:
-    """Returns what the Keras model returns.
+    """Runs the Keras model and returns its outputs.
 
     Args:
-      inputs: as the model takes them; the last axis of `input_ids` is F.
-      training: whether to drop out, by other masks in every call.
+      inputs: of the model; the last axis of `input_ids` is F.
+      training: whether to apply dropout, with other masks in every call.
     """
     length = tf.shape(inputs["input_ids"])[-1]
     check = tf.debugging.assert_less_equal(
@@ -87,9 +89,9 @@ class NamedModel(tf.Module):
       self.max_positions,
       f"inputs are longer than the {self.max_positions} positions of the model",
     )
-    # Of an eager call there is none.
+    # The check is None when run eagerly.
     with tf.control_dependencies([check] if check is not None else []):
-      # A batch of no texts has no positions, of which the pooler takes one.
+      # A batch without texts has length 0, but the pooler needs a position.
       added = tf.maximum(1 - length, 0)
     inputs = dict(inputs)
     for name in ID_NAMES:
@@ -99,14 +101,26 @@ class NamedModel(tf.Module):
 
 
 def _random_seed() -> Tensor:
-  """Returns the seed of one call's dropout, drawn when it is called."""
+  """Draws the dropout seed of one call."""
   return tf.random.uniform([2], maxval=tf.int32.max, dtype=tf.int32)
 
 
 def function(input_signature: Sequence[tf.TensorSpec]) -> Callable[..., Any]:
-  """Returns a decorator that makes a signature's function."""
-  # No statement depends on a tensor, and conversion takes most of the time.
+  """Returns a decorator that makes a tf.function of an input signature."""
+  # No Python control flow depends on a tensor, and AutoGraph is slow.
   return tf.function(input_signature=input_signature, autograph=False)
+
+
+def ids_function(
+  compute: Callable[[dict[str, Tensor]], Any], rank: int = 2
+) -> Any:
+  """Returns the function of ID_NAMES, int32 of a rank, that calls `compute`."""
+
+  @function(ids_spec(rank))
+  def ids(input_ids: Tensor, input_mask: Tensor, segment_ids: Tensor) -> Any:
+    return compute(dict(zip(ID_NAMES, (input_ids, input_mask, segment_ids))))
+
+  return ids
 
 
 def ids_spec(rank: int = 2) -> list[tf.TensorSpec]:
@@ -116,12 +130,12 @@ def ids_spec(rank: int = 2) -> list[tf.TensorSpec]:
 
 
 def texts_spec(*names: str, rank: int = 1) -> list[tf.TensorSpec]:
-  """Returns the input_signature of texts: strings of any batch."""
+  """Returns the input_signature of texts: strings of any batch size."""
   return [tf.TensorSpec([None] * rank, tf.string, name) for name in names]
 
 
 def check_is_free(export_dir: str) -> None:
-  """Raises ValueError if there is anything at `export_dir` already."""
+  """Raises ValueError unless `export_dir` is missing or an empty folder."""
   if not tf.io.gfile.exists(export_dir):
     return
   if tf.io.gfile.isdir(export_dir) and not tf.io.gfile.listdir(export_dir):
@@ -135,11 +149,11 @@ def check_is_free(export_dir: str) -> None:
 def write(
   export_dir: str, module: tf.Module, signatures: Mapping[str, Any]
 ) -> None:
-  """Writes a SavedModel beside its place and moves it there when it is whole.
+  """Writes a SavedModel; it appears at `export_dir` once it is complete.
 
   Args:
     export_dir: its folder, which must not exist or be empty.
-    module: tracks all that the functions use.
+    module: tracks all variables and tables that the functions use.
     signatures: tf.functions by name.
 
   Raises:
@@ -158,7 +172,7 @@ def write(
 
 @contextlib.contextmanager
 def _quiet() -> Iterator[None]:
-  """Leaves out what TensorFlow says of every function that it saves."""
+  """Silences the messages that TensorFlow logs for each saved function."""
   verbosity = logging.get_verbosity()
   level = tf.get_logger().level
   logging.set_verbosity(logging.WARNING)
@@ -172,7 +186,7 @@ def _quiet() -> Iterator[None]:
 
 @contextlib.contextmanager
 def _removed_at_the_end(folder: str) -> Iterator[None]:
-  """Removes a folder, if it is still there, whatever happens."""
+  """Removes a folder at the end, also after an error, if it exists."""
   try:
     yield
   finally:

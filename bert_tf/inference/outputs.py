@@ -12,7 +12,7 @@ import numpy as np
 Outputs = Mapping[str, np.ndarray]
 
 # The names that tell functions of words and of masks.
-_WORDS = frozenset(("words", "labels", "probabilities", "starts", "limits"))
+_WORDS = frozenset(("words", "labels", "probabilities", "starts", "ends"))
 _MASKS = frozenset(("tokens", "probabilities"))
 
 # Of each, the output that is filled with "" to the most of them in a batch.
@@ -28,9 +28,9 @@ def plain(outputs: Outputs) -> list[dict[str, Any]]:
   Returns:
     B dicts. Of a classifier `label` and `probabilities` by label, of a
     multilabel one `labels`, of a regression `prediction`; of questions
-    `answer`, `start`, `limit`, `probability`, `nbest` and, of a model of 2.0,
+    `answer`, `start`, `end`, `probability`, `nbest` and, of a model of 2.0,
     `null_odds`; of words `words`, each of `word`, `label`, `probability`,
-    `start` and `limit`; of masks `masks`, for each its `token`s and their
+    `start` and `end`; of masks `masks`, for each its `token`s and their
     `probability`; of choices `choice` and `probabilities`. Of any other
     function its outputs.
   """
@@ -122,7 +122,7 @@ def _words(row: dict[str, Any]) -> dict[str, Any]:
     "label": "labels",
     "probability": "probabilities",
     "start": "starts",
-    "limit": "limits",
+    "end": "ends",
   }
   columns = [row[name] for name in fields.values()]
   words = [dict(zip(fields, values)) for values in zip(*columns)]
@@ -134,10 +134,10 @@ def _choice(row: dict[str, Any]) -> dict[str, Any]:
 
 
 def _answer(row: dict[str, Any]) -> dict[str, Any]:
-  fields = ("text", "start", "limit", "probability")
+  fields = ("text", "start", "end", "probability")
   columns = [row[f"nbest_{field}"] for field in fields]
   nbest = [dict(zip(fields, values)) for values in zip(*columns)]
-  names = ("answer", "start", "limit", "probability", "null_odds")
+  names = ("answer", "start", "end", "probability", "null_odds")
   return {
     **{name: row[name] for name in names if name in row},
     # What fills the list up has a probability of 0.

@@ -13,7 +13,7 @@ import numpy as np
 
 from bert_tf.export import export, saved_models
 from bert_tf.export.signatures import attention
-from bert_tf.inference import loaded_model as served_functions
+from bert_tf.inference import loaded_model
 from bert_tf.inference import outputs as answers
 
 # A text, or the texts that a model takes by name; the choices are a list.
@@ -71,16 +71,16 @@ class Predictor:
     if isinstance(source, export.ExportConfig):
       if is_given:
         raise ValueError("an ExportConfig has the settings; give them there.")
-      model = served_functions.build(source)
-    elif folder := served_functions.find_saved_model(source):
+      model = loaded_model.build(source)
+    elif folder := loaded_model.find_saved_model(source):
       if is_given:
         raise ValueError(
           f"{folder} is a SavedModel, which brings its vocabulary, sizes and "
           "case with it; leave these settings out."
         )
-      model = served_functions.load(folder)
+      model = loaded_model.load(folder)
     else:
-      model = served_functions.build(
+      model = loaded_model.build(
         export.ExportConfig(
           export_dir="",
           init_checkpoint=source,

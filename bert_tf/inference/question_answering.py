@@ -13,9 +13,9 @@ import tensorflow as tf
 
 from bert_tf import checkpoints, heads, modeling, tokenization
 from bert_tf.data import packing
-from bert_tf.tasks.squad import decoding as squad_predictions
+from bert_tf.tasks.squad import decoding
 from bert_tf.tasks.squad import examples as squad_data
-from bert_tf.tasks.squad import windows as squad_features
+from bert_tf.tasks.squad import windows
 
 # Windows that the model sees together.
 _BATCH_SIZE = 16
@@ -46,16 +46,16 @@ class QuestionAnswerer:
     vocab_file: str,
     init_checkpoint: str,
     do_lower_case: bool = True,
-    windows: squad_features.WindowConfig | None = None,
-    predictions: squad_predictions.PredictionConfig | None = None,
+    windows: windows.WindowConfig | None = None,
+    predictions: decoding.PredictionConfig | None = None,
   ) -> None:
     bert_config = modeling.BertConfig.from_json_file(bert_config_file)
     self._tokenizer = tokenization.FullTokenizer(vocab_file, do_lower_case)
     bert_config.check_vocab(
       len(self._tokenizer.vocab), vocab_file, bert_config_file
     )
-    self._windows = windows or squad_features.WindowConfig()
-    self._predictions = predictions or squad_predictions.PredictionConfig()
+    self._windows = windows or windows.WindowConfig()
+    self._predictions = predictions or decoding.PredictionConfig()
     bert_config.check_lengths(self._windows.max_seq_length, bert_config_file)
     model = heads.SpanModel(bert_config)
     reader = checkpoints.CheckpointReader(init_checkpoint)
@@ -64,7 +64,7 @@ class QuestionAnswerer:
       lambda batch: tf.stack(model(batch)), reduce_retracing=True
     )
 
-  def answer(self, question: str, context: str) -> squad_predictions.Prediction:
+  def answer(self, question: str, context: str) -> decoding.Prediction:
     """Returns the answer to a question.
 
     Args:
@@ -89,18 +89,18 @@ class QuestionAnswerer:
       answers=None,
       is_impossible=None,
     )
-    windower = squad_features.Windower(self._tokenizer, self._windows)
+    windower = windows.Windower(self._tokenizer, self._windows)
     [windows] = windower.windows([example])
     # [windows, 2, F], or [0, 2, 0] for a context without a word.
     logits = np.zeros((0, 2, 0))
     if windows:
       logits = np.concatenate(list(self._batches(windows)))
-    predictor = squad_predictions.Predictor(self._tokenizer, self._predictions)
+    predictor = decoding.Predictor(self._tokenizer, self._predictions)
     starts, ends = np.swapaxes(logits, 0, 1)
     return predictor.predict(example, windows, starts, ends)
 
   def _batches(
-    self, windows: list[squad_features.InputFeatures]
+    self, windows: list[windows.InputFeatures]
   ) -> Iterator[np.ndarray]:
     """Yields the logits of a few windows after the others, [B, 2, F]."""
     # With padding, which takes ranks among the n best in the original.
@@ -150,7 +150,7 @@ def _context(text: str) -> str:
     return reader.read().strip()
 
 
-def _shown(prediction: squad_predictions.Prediction, num_answers: int) -> str:
+def _shown(prediction: decoding.Prediction, num_answers: int) -> str:
   """Returns the answer and the next ones, a line each."""
   lines = [prediction.text or "(no answer)"]
   lines += [

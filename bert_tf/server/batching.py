@@ -144,12 +144,12 @@ class Batcher:
       while not self._waiting:
         self._arrival.clear()
         await self._arrival.wait()
-      await self._company(self._waiting[0])
+      await self._wait_for_batch(self._waiting[0])
       batch = self._take()
       if batch:
         await self._answer(batch)
 
-  async def _company(self, first: _Waiting) -> None:
+  async def _wait_for_batch(self, first: _Waiting) -> None:
     """Waits until a batch is full or its first request has waited enough."""
     end = first.arrived + self._config.max_wait_s
     while self._num_rows(first.key) < self._config.max_batch_size:

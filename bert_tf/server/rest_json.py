@@ -16,9 +16,9 @@ import tensorflow as tf
 from tensorflow.core.framework import types_pb2
 
 from bert_tf.export import saved_models
-from bert_tf.inference import loaded_model as served_functions
+from bert_tf.inference import loaded_model
 
-Functions = Mapping[str, served_functions.Function]
+Functions = Mapping[str, loaded_model.Function]
 
 # Outputs whose names end so hold bytes, which are written in Base64.
 _BYTES_SUFFIX = "_bytes"

@@ -8,8 +8,7 @@ from collections.abc import Mapping
 
 import tensorflow as tf
 
-from bert_tf.export.runtimes import conversion as other_runtimes
-from bert_tf.export.runtimes import ids_models
+from bert_tf.export.runtimes import conversion, ids_models
 from bert_tf.export.runtimes.ids_models import Run
 
 _BATCH_SIZES = (1, 8)
@@ -32,12 +31,12 @@ def measure(saved_model: str, length: int) -> None:
   differences = {"SavedModel": 0.0}
   runs = {"SavedModel": model.run}
   with tempfile.TemporaryDirectory() as folder:
-    for ending, runtime in other_runtimes.FORMATS.items():
+    for ending, runtime in conversion.FORMATS.items():
       for is_int8 in (False, True):
         name = f"{ending} {'int8' if is_int8 else 'float32'}"
         path = os.path.join(folder, f"{int(is_int8)}{ending}")
-        found = other_runtimes.convert(
-          other_runtimes.ConversionConfig(saved_model, path, is_int8)
+        found = conversion.convert(
+          conversion.ConversionConfig(saved_model, path, is_int8)
         )
         sizes[name] = os.path.getsize(path)
         differences[name] = max(found.values())

@@ -23,7 +23,7 @@ from bert_tf.tasks.classification import glue
 from bert_tf.tasks.classification import records as classification_data
 from bert_tf.tasks.ner import examples as ner_data
 from bert_tf.tasks.ner import records as ner_features
-from bert_tf.tasks.squad import decoding as squad_predictions
+from bert_tf.tasks.squad import decoding
 from tests import near_ties
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -102,7 +102,7 @@ def write_labels(folder, name, problem_type, labels):
 
 MADE = ("regression", "multilabel", "ner", "pretraining", "swag", "encoder")
 SQUAD = {"max_seq_length": 128, "doc_stride": 48, "max_query_length": 40}
-V2 = squad_predictions.PredictionConfig(
+V2 = decoding.PredictionConfig(
   n_best_size=128,
   max_answer_length=3,
   version_2_with_negative=True,
@@ -308,13 +308,13 @@ def test_questions_are_answered_as_by_the_original(shared, served, version):
   asked = questions(shared, version)
   found = served[version]
   assert len(found["answer"]) == len(asked)
-  rows = zip(asked, found["answer"], found["start"], found["limit"])
-  for qas_id, answer, start, limit in rows:
+  rows = zip(asked, found["answer"], found["start"], found["end"])
+  for qas_id, answer, start, end in rows:
     # There the words of an answer have one blank between them.
     allowed = near_ties.answers(nbest[qas_id], odds.get(qas_id), -5.5)
     assert one_blank(answer) in map(one_blank, allowed)
     if answer != "empty":
-      assert asked[qas_id][1][start:limit] == answer
+      assert asked[qas_id][1][start:end] == answer
 
 
 def test_the_n_best_are_the_originals(shared, served):
@@ -445,7 +445,7 @@ def test_words_are_labelled_as_by_the_script(exported, served):
     probabilities = [np.exp(x).max() / np.exp(x).sum() for x in scores]
     close(found["probabilities"][row][:count], probabilities)
     for i, word in enumerate(words):
-      assert text[found["starts"][row][i] : found["limits"][row][i]] == word
+      assert text[found["starts"][row][i] : found["ends"][row][i]] == word
 
 
 def test_choices_are_scored_as_by_the_script(exported, served):

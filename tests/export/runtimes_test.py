@@ -11,10 +11,7 @@ import tensorflow as tf
 
 from bert_tf import checkpoints, heads, modeling
 from bert_tf.export import export, saved_models
-from bert_tf.export.runtimes import conversion as other_runtimes
-from bert_tf.export.runtimes import ids_models
-from bert_tf.export.runtimes import litert as litert_models
-from bert_tf.export.runtimes import onnx as onnx_models
+from bert_tf.export.runtimes import conversion, ids_models, litert, onnx
 from bert_tf.tasks import label_map
 from bert_tf.tasks.classification import glue
 
@@ -103,12 +100,12 @@ def copied(source, destination):
 
 
 def convert(folder, path, is_int8=False):
-  config = other_runtimes.ConversionConfig(folder, str(path), is_int8)
-  return other_runtimes.convert(config)
+  config = conversion.ConversionConfig(folder, str(path), is_int8)
+  return conversion.convert(config)
 
 
 def load(path):
-  return other_runtimes.FORMATS[path.suffix].load(str(path))
+  return conversion.FORMATS[path.suffix].load(str(path))
 
 
 def rows(batch_size, length, num_masks=None):
@@ -242,7 +239,7 @@ def off_by(difference):
 def test_what_computes_something_else_is_not_written(
   exported, tmp_path, monkeypatch, alter, is_int8, words
 ):
-  monkeypatch.setitem(other_runtimes.FORMATS, ".onnx", Altered(alter))
+  monkeypatch.setitem(conversion.FORMATS, ".onnx", Altered(alter))
   path = tmp_path / "model.onnx"
   path.write_text("what stood there")
   with pytest.raises(ValueError, match=words):
@@ -252,7 +249,7 @@ def test_what_computes_something_else_is_not_written(
 
 
 def test_what_is_close_enough_is_written(exported, tmp_path, monkeypatch):
-  monkeypatch.setitem(other_runtimes.FORMATS, ".onnx", Altered(off_by(5e-5)))
+  monkeypatch.setitem(conversion.FORMATS, ".onnx", Altered(off_by(5e-5)))
   found = convert(exported("classification"), tmp_path / "model.onnx")
   assert found["logits"] == 0
   assert found["probabilities"] == pytest.approx(5e-5, rel=0.01)
@@ -272,11 +269,11 @@ def test_samples_have_padding_and_reach_every_id(exported):
   assert (sample["input_mask"] == (np.arange(24) < lengths[:, None])).all()
 
 
-@pytest.mark.parametrize("module", [onnx_models, litert_models])
+@pytest.mark.parametrize("module", [onnx, litert])
 def test_a_missing_package_is_named(monkeypatch, module):
   name, packages = {
-    onnx_models: ("onnx", PACKAGES[".onnx"]),
-    litert_models: ("litert", PACKAGES[".tflite"]),
+    onnx: ("onnx", PACKAGES[".onnx"]),
+    litert: ("litert", PACKAGES[".tflite"]),
   }[module]
   monkeypatch.setitem(sys.modules, packages[0], None)
   with pytest.raises(ImportError, match=rf"pip install 'bert_tf\[{name}\]'"):
@@ -284,7 +281,7 @@ def test_a_missing_package_is_named(monkeypatch, module):
 
 
 def test_mistakes_are_named(exported, tmp_path, monkeypatch):
-  monkeypatch.setitem(other_runtimes.FORMATS, ".onnx", Altered(dict))
+  monkeypatch.setitem(conversion.FORMATS, ".onnx", Altered(dict))
   with pytest.raises(ValueError, match="should end in .onnx or .tflite"):
     convert(exported("encoder"), tmp_path / "model.pb")
   with pytest.raises(ValueError, match="no saved_model.pb"):

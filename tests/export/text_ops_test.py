@@ -13,8 +13,8 @@ import tensorflow as tf
 
 from bert_tf import tokenization
 from bert_tf.data import packing
-from bert_tf.export.text_ops import tokenizer as text_ops
-from bert_tf.export.text_ops import words as word_ops
+from bert_tf.export.text_ops import bert_tokenizer
+from bert_tf.export.text_ops import word_splitter
 from tests import random_texts
 
 # Made by hand; ids are the positions.
@@ -55,7 +55,7 @@ def vocab_file(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def tokenizer():
-  return text_ops.BertTokenizer(VOCAB)
+  return bert_tokenizer.BertTokenizer(VOCAB)
 
 
 @pytest.fixture(scope="module")
@@ -65,7 +65,7 @@ def both(unpacked):
   def make(name, do_lower_case, strip_accents=None):
     path = unpacked("vocab") / f"bert_base_{name}_vocab.txt"
     full = tokenization.FullTokenizer(str(path), do_lower_case, strip_accents)
-    ops = text_ops.BertTokenizer(full.vocab, do_lower_case, strip_accents)
+    ops = bert_tokenizer.BertTokenizer(full.vocab, do_lower_case, strip_accents)
     return full, ops
 
   return make
@@ -102,7 +102,7 @@ def test_every_recorded_text_gives_the_originals_ids(shared, both, case):
 
 
 def words_of(words):
-  """The words of each text of a `word_ops.Words`, as tuples of str."""
+  """The words of each text of a `word_splitter.Words`, as tuples of str."""
   codes = tf.RaggedTensor.from_row_splits(words.codes, words.splits)
   strings = tf.strings.unicode_encode(codes, "UTF-8").numpy()
   return list(zip(words.texts.numpy().tolist(), map(bytes.decode, strings)))
@@ -111,8 +111,10 @@ def words_of(words):
 def count_differing(texts, full, ops, batch_size=5000):
   """How many texts give other ids or other words, and the first of them."""
   basic = full.basic_tokenizer
-  splitter = word_ops.WordSplitter(basic.do_lower_case, basic.strip_accents)
-  split = tf.function(splitter.words, input_signature=[text_ops._TEXTS])
+  splitter = word_splitter.WordSplitter(
+    basic.do_lower_case, basic.strip_accents
+  )
+  split = tf.function(splitter.words, input_signature=[bert_tokenizer._TEXTS])
   differing = []
   for start in range(0, len(texts), batch_size):
     batch = texts[start : start + batch_size]
@@ -199,17 +201,17 @@ def test_words_over_200_characters_are_unknown(tokenizer):
   # The 201st is stripped, or is a character as another.
   texts = [play, play + "\u0301", play + "s", "日" + play + "! " + "é" * 201]
   pieces = [5, *[6] * 65, 12]
-  ids, starts, limits = tokenizer.tokenize_with_offsets(texts)
+  ids, starts, ends = tokenizer.tokenize_with_offsets(texts)
   assert ids.to_list() == [pieces, pieces, [1], [14, *pieces, 10, 1]]
-  assert (starts[2].numpy(), limits[2].numpy()) == ([0], [201])
-  assert (starts[3][-1].numpy(), limits[3][-1].numpy()) == (205, 607)
+  assert (starts[2].numpy(), ends[2].numpy()) == ([0], [201])
+  assert (starts[3][-1].numpy(), ends[3][-1].numpy()) == (205, 607)
 
 
 def test_sigma_is_final_after_a_letter_and_before_none():
   vocab = {
     token: i for i, token in enumerate(["[UNK]", "ας", "ασ", "##α", "σ"])
   }
-  ops = text_ops.BertTokenizer(vocab, strip_accents=False)
+  ops = bert_tokenizer.BertTokenizer(vocab, strip_accents=False)
   for text, expected in [
     ("ΑΣ", [1]),
     ("ΑΣ ΑΣ", [1, 1]),
@@ -244,14 +246,16 @@ def test_word_pieces_equal_brute_force_on_random_vocabularies():
     words = [
       "".join(rng.choices("abé", k=rng.randint(1, 9))) for _ in range(30)
     ]
-    found = text_ops._wordpiece_tokenizer(vocab, 200).tokenize([*words, "#"])
+    found = bert_tokenizer._wordpiece_tokenizer(vocab, 200).tokenize(
+      [*words, "#"]
+    )
     expected = [brute_force_pieces(word, vocab) for word in [*words, "#"]]
     assert found.to_list() == expected
 
 
-def cut(text, starts, limits):
+def cut(text, starts, ends):
   text = text.encode() if isinstance(text, str) else text
-  return [text[a:b].decode() for a, b in zip(starts, limits)]
+  return [text[a:b].decode() for a, b in zip(starts, ends)]
 
 
 def test_offsets_cut_the_given_text(tokenizer):
@@ -261,11 +265,11 @@ def test_offsets_cut_the_given_text(tokenizer):
     "",
     "日日 \u0301the \u0323play\u0301\u0323ed",
   ]
-  _, starts, limits = tokenizer.tokenize_with_offsets(texts)
-  assert (starts.dtype, limits.dtype) == (tf.int64, tf.int64)
+  _, starts, ends = tokenizer.tokenize_with_offsets(texts)
+  assert (starts.dtype, ends.dtype) == (tf.int64, tf.int64)
   assert [
     cut(text, *places)
-    for text, *places in zip(texts, starts.to_list(), limits.to_list())
+    for text, *places in zip(texts, starts.to_list(), ends.to_list())
   ] == [
     # Accents go with their letter, and a letter's case is kept.
     ["Play", "ing", "the", "Cafe\u0301", "!"],
@@ -285,11 +289,11 @@ def test_offsets_of_random_texts_cut_what_each_piece_was_made_of(both):
     for text in random_texts.make(3000, seed=4)
     if not set(moved) & set(text)
   ]
-  ids, starts, limits = (
+  ids, starts, ends = (
     part.to_list() for part in ops.tokenize_with_offsets(texts)
   )
   num_checked = 0
-  for text, pieces, *places in zip(texts, ids, starts, limits):
+  for text, pieces, *places in zip(texts, ids, starts, ends):
     assert pieces == full.tokenize_to_ids(text)
     # One after the other; the same place only for parts of one character.
     assert places[0] == sorted(places[0]) and places[1] == sorted(places[1])
@@ -303,33 +307,33 @@ def test_offsets_of_random_texts_cut_what_each_piece_was_made_of(both):
 
 
 def test_unknown_words_have_the_place_of_the_word(tokenizer):
-  _, starts, limits = tokenizer.tokenize_with_offsets(["a xÉz, xe\u0301 q"])
+  _, starts, ends = tokenizer.tokenize_with_offsets(["a xÉz, xe\u0301 q"])
   text = "a xÉz, xe\u0301 q"
-  assert cut(text, starts[0].numpy(), limits[0].numpy()) == (
+  assert cut(text, starts[0].numpy(), ends[0].numpy()) == (
     ["a", "xÉz", ",", "xe\u0301", "q"]
   )
 
 
 def test_character_offsets_cut_a_python_string(tokenizer):
   texts = ["日本 cafés! 😀the", "", b"\xff\xe6\x97the \xf0\x9fplay"]
-  _, starts, limits = tokenizer.tokenize_with_offsets(texts)
-  starts = text_ops.character_offsets(texts, starts).to_list()
-  limits = text_ops.character_offsets(texts, limits).to_list()
+  _, starts, ends = tokenizer.tokenize_with_offsets(texts)
+  starts = bert_tokenizer.character_offsets(texts, starts).to_list()
+  ends = bert_tokenizer.character_offsets(texts, ends).to_list()
   texts[2] = texts[2].decode(errors="replace")
   assert [
-    [text[start:limit] for start, limit in zip(*places)]
-    for text, *places in zip(texts, starts, limits)
+    [text[start:end] for start, end in zip(*places)]
+    for text, *places in zip(texts, starts, ends)
   ] == [["日", "本", "café", "s", "!", "😀the"], [], ["the", "play"]]
 
 
 def test_words_between_white_space_have_the_pieces_of_the_text(tokenizer):
   texts = ["The\u00a0CAFÉ,  play\x0bing\u2028日\ufeff ", "", " \t", "the"]
-  words, starts, limits = tokenizer.split_at_white_space(texts)
+  words, starts, ends = tokenizer.split_at_white_space(texts)
   expected = [["The", "CAFÉ,", "play\x0bing", "日\ufeff"], [], [], ["the"]]
   assert [[w.decode() for w in row] for row in words.to_list()] == expected
   assert [
     cut(text, *places)
-    for text, *places in zip(texts, starts.to_list(), limits.to_list())
+    for text, *places in zip(texts, starts.to_list(), ends.to_list())
   ] == expected
   ids = tokenizer.tokenize_words(words)
   assert ids.to_list() == [[[8], [9, 11], [5, 6], [14]], [], [], [[8]]]
@@ -406,11 +410,11 @@ def test_what_cannot_be_packed_is_named(
 )
 def test_faulty_vocabularies_are_refused(vocab, message):
   with pytest.raises(ValueError, match=message):
-    text_ops.BertTokenizer(vocab)
+    bert_tokenizer.BertTokenizer(vocab)
 
 
 def test_packing_needs_cls_and_sep():
-  ops = text_ops.BertTokenizer({"[UNK]": 0, "[CLS]": 1})
+  ops = bert_tokenizer.BertTokenizer({"[UNK]": 0, "[CLS]": 1})
   with pytest.raises(ValueError, match=r"'\[SEP\]' is not in the vocabulary"):
     ops.pack([ops.tokenize(["a"])], 8)
 
@@ -452,7 +456,7 @@ print(json.dumps([
 def test_saved_it_works_in_a_process_that_has_tensorflow_alone(
   vocab_file, tmp_path
 ):
-  tokenizer = text_ops.BertTokenizer(tokenization.load_vocab(vocab_file))
+  tokenizer = bert_tokenizer.BertTokenizer(tokenization.load_vocab(vocab_file))
   tf.saved_model.save(tokenizer, str(tmp_path / "module"))
   archive = keras.export.ExportArchive()
   archive.track(tokenizer)

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from bert_tf.inference import outputs as answers
+from bert_tf.inference import outputs
 
 
 def texts(*values):
@@ -16,7 +16,7 @@ def test_a_class_has_its_label_and_the_probabilities_of_all():
     "labels": texts(["no", "jä"], ["no", "jä"]),
     "label": texts("jä", "no"),
   }
-  assert answers.plain(outputs) == [
+  assert outputs.plain(outputs) == [
     {"label": "jä", "probabilities": {"no": 0.25, "jä": 0.75}},
     {"label": "no", "probabilities": {"no": 0.5, "jä": 0.5}},
   ]
@@ -28,14 +28,14 @@ def test_several_labels_are_those_that_apply():
     "labels": texts(["a", "b", "c"]),
     "applies": np.array([[False, True, False]]),
   }
-  assert answers.plain(outputs) == [
+  assert outputs.plain(outputs) == [
     {"labels": ["b"], "probabilities": {"a": 0.25, "b": 0.75, "c": 0.5}}
   ]
 
 
 def test_a_regression_is_a_number():
   outputs = {"prediction": np.array([1.5, -2.0], np.float32)}
-  assert answers.plain(outputs) == [{"prediction": 1.5}, {"prediction": -2.0}]
+  assert outputs.plain(outputs) == [{"prediction": 1.5}, {"prediction": -2.0}]
 
 
 WORDS = {
@@ -43,35 +43,35 @@ WORDS = {
   "labels": texts(["B-PER", "O"], ["B-LOC", ""]),
   "probabilities": np.array([[0.5, 1.0], [0.25, 0.0]], np.float32),
   "starts": np.array([[0, 4], [1, 0]], np.int32),
-  "limits": np.array([[3, 8], [5, 0]], np.int32),
+  "ends": np.array([[3, 8], [5, 0]], np.int32),
 }
 BONN = {
   "word": "Bonn",
   "label": "B-LOC",
   "probability": 0.25,
   "start": 1,
-  "limit": 5,
+  "end": 5,
 }
 
 
 def test_words_have_no_filler():
-  first, second = answers.plain(WORDS)
+  first, second = outputs.plain(WORDS)
   assert [word["word"] for word in first["words"]] == ["Ada", "left"]
   assert second == {"words": [BONN]}
 
 
 def test_rows_are_as_wide_as_they_need():
-  alone = answers.trimmed({name: rows[1:] for name, rows in WORDS.items()})
+  alone = outputs.trimmed({name: rows[1:] for name, rows in WORDS.items()})
   assert {array.shape for array in alone.values()} == {(1, 1)}
-  assert answers.plain(alone) == [{"words": [BONN]}]
-  both = answers.trimmed(WORDS)
+  assert outputs.plain(alone) == [{"words": [BONN]}]
+  both = outputs.trimmed(WORDS)
   assert all((both[name] == WORDS[name]).all() for name in WORDS)
 
 
 def test_texts_without_words_have_no_width():
   empty = {name: rows[:, :0] for name, rows in WORDS.items()}
-  assert answers.trimmed(empty)["words"].shape == (2, 0)
-  assert answers.plain(empty) == [{"words": []}, {"words": []}]
+  assert outputs.trimmed(empty)["words"].shape == (2, 0)
+  assert outputs.plain(empty) == [{"words": []}, {"words": []}]
 
 
 def test_masks_have_their_tokens_and_no_filler():
@@ -81,13 +81,13 @@ def test_masks_have_their_tokens_and_no_filler():
       [[[0.5, 0.25], [0.75, 0.125]], [[1.0, 0.0], [0.0, 0.0]]], np.float32
     ),
   }
-  first, second = answers.plain(outputs)
+  first, second = outputs.plain(outputs)
   assert first["masks"][0][1] == {"token": "##b", "probability": 0.25}
   assert len(first["masks"]) == 2
   assert [[t["token"] for t in mask] for mask in second["masks"]] == [
     ["e", "f"]
   ]
-  alone = answers.trimmed({name: rows[1:] for name, rows in outputs.items()})
+  alone = outputs.trimmed({name: rows[1:] for name, rows in outputs.items()})
   assert alone["tokens"].shape == (1, 1, 2)
 
 
@@ -95,23 +95,23 @@ def test_an_answer_has_the_next_best_without_filler():
   outputs = {
     "answer": texts("1843"),
     "start": np.array([7], np.int32),
-    "limit": np.array([11], np.int32),
+    "end": np.array([11], np.int32),
     "probability": np.array([0.75], np.float32),
     "nbest_text": texts(["1843", "", ""]),
     "nbest_start": np.array([[7, 0, 0]], np.int32),
-    "nbest_limit": np.array([[11, 0, 0]], np.int32),
+    "nbest_end": np.array([[11, 0, 0]], np.int32),
     "nbest_probability": np.array([[0.75, 0.25, 0.0]], np.float32),
     "nbest_start_logit": np.array([[2.0, 1.0, 0.0]], np.float32),
     "nbest_end_logit": np.array([[2.0, 1.0, 0.0]], np.float32),
     "null_odds": np.array([-3.0], np.float32),
   }
-  [found] = answers.plain(outputs)
+  [found] = outputs.plain(outputs)
   # The second of them is "no answer".
   assert [a["probability"] for a in found.pop("nbest")] == [0.75, 0.25]
   assert found == {
     "answer": "1843",
     "start": 7,
-    "limit": 11,
+    "end": 11,
     "probability": 0.75,
     "null_odds": -3.0,
   }
@@ -123,10 +123,10 @@ def test_a_choice_is_its_number():
     "probabilities": np.array([[0.25, 0.75]], np.float32),
     "choice": np.array([1], np.int32),
   }
-  [found] = answers.plain(outputs)
+  [found] = outputs.plain(outputs)
   assert found == {"choice": 1, "probabilities": [0.25, 0.75]}
 
 
 def test_any_other_function_returns_its_outputs():
   outputs = {"input_word_ids": np.array([[101, 7], [101, 8]], np.int32)}
-  assert answers.plain(outputs)[1] == {"input_word_ids": [101, 8]}
+  assert outputs.plain(outputs)[1] == {"input_word_ids": [101, 8]}

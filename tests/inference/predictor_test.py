@@ -2,6 +2,7 @@
 
 import concurrent.futures
 import dataclasses
+import gc
 import pathlib
 import subprocess
 import sys
@@ -11,6 +12,7 @@ import pytest
 import tensorflow as tf
 
 import bert_tf
+from bert_tf import checkpoints
 from bert_tf.export import export
 from bert_tf.inference import (
   classifier,
@@ -18,17 +20,17 @@ from bert_tf.inference import (
   fill_mask,
   question_answering,
 )
-from bert_tf.tasks.squad import decoding as squad_predictions
-from bert_tf.tasks.squad import windows as squad_features
+from bert_tf.tasks.squad import decoding
+from bert_tf.tasks.squad import windows
 from tests import near_ties, tiny_models
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 GOLDEN = ROOT / "tests" / "golden"
 TINY_SQUAD = GOLDEN / "tiny_squad"
 VOCAB = str(GOLDEN / "tiny" / "vocab.txt")
-WINDOWS = squad_features.WindowConfig(64, 16, 12)
+WINDOWS = windows.WindowConfig(64, 16, 12)
 # With all places among the best, there is always an answer.
-PREDICTIONS = squad_predictions.PredictionConfig(n_best_size=64)
+PREDICTIONS = decoding.PredictionConfig(n_best_size=64)
 
 TEXTS = [
   "the of and",
@@ -236,7 +238,7 @@ def test_answers_are_those_of_the_question_answerer():
     expected = answerer.answer(**row)
     candidates = [dataclasses.asdict(c) for c in expected.nbest]
     assert answer["answer"] in near_ties.answers(candidates)
-    span = row["context"][answer["start"] : answer["limit"]]
+    span = row["context"][answer["start"] : answer["end"]]
     assert span == answer["answer"]
     near_ties.assert_nbest(answer["nbest"], candidates)
 
@@ -261,6 +263,24 @@ def test_masks_are_those_of_the_mask_filler():
     tf.errors.InvalidArgumentError, match="word pieces of the model"
   ):
     found.predict(["the " * 500])
+
+
+def bytes_of_variables():
+  """Returns the bytes of all variables that are alive."""
+  gc.collect()
+  alive = [x for x in gc.get_objects() if isinstance(x, tf.Variable)]
+  return sum(v.shape.num_elements() * v.dtype.size for v in alive)
+
+
+def test_a_checkpoint_is_held_once(run_folder):
+  before = bytes_of_variables()
+  predictor = bert_tf.Predictor(str(run_folder / "model.ckpt-1"))
+  predictor.predict(TEXTS)
+  shapes = checkpoints.CheckpointReader(str(run_folder)).shapes
+  names = checkpoints.parameters(shapes)
+  weights = 4 * sum(int(np.prod(shapes[name])) for name in names)
+  # The model's weights and the seed of its dropout.
+  assert weights <= bytes_of_variables() - before < 1.1 * weights
 
 
 def test_importing_the_package_imports_no_tensorflow():

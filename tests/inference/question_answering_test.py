@@ -11,8 +11,8 @@ import sys
 import pytest
 
 from bert_tf.inference import question_answering
-from bert_tf.tasks.squad import decoding as squad_predictions
-from bert_tf.tasks.squad import windows as squad_features
+from bert_tf.tasks.squad import decoding
+from bert_tf.tasks.squad import windows
 from tests import near_ties
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -20,8 +20,8 @@ GOLDEN = pathlib.Path(__file__).resolve().parents[1] / "golden"
 TINY = GOLDEN / "tiny_squad"
 VOCAB = GOLDEN / "tiny" / "vocab.txt"
 # What golden/e2e/squad_v1 and squad_v2 were recorded with.
-WINDOWS = squad_features.WindowConfig(128, 48, 40)
-V2 = squad_predictions.PredictionConfig(
+WINDOWS = windows.WindowConfig(128, 48, 40)
+V2 = decoding.PredictionConfig(
   n_best_size=128,
   max_answer_length=3,
   version_2_with_negative=True,
@@ -109,7 +109,7 @@ MISTAKES = {
     "cls/squad/output_weights",
   ),
   "windows beyond the positions": (
-    {"windows": squad_features.WindowConfig(384, 128, 64)},
+    {"windows": windows.WindowConfig(384, 128, 64)},
     "max_seq_length 384 exceeds max_position_embeddings",
   ),
 }

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from bert_tf.inference import loaded_model as served_functions
+from bert_tf.inference import loaded_model
 from tests import serving_client
 
 pytest.importorskip("aiohttp", reason="pip install 'bert_tf[serve]'")
@@ -33,7 +33,7 @@ EVIL = "<img src=x onerror=\"document.title='owned'\">"
 def function(names, outputs):
   """A function of texts that returns the same whatever it is asked."""
   tensors = {name: tf.constant(value) for name, value in outputs.items()}
-  return served_functions.Function(
+  return loaded_model.Function(
     {name: tf.TensorSpec([None], tf.string) for name in names},
     {
       name: tf.TensorSpec([None, *t.shape[1:]], t.dtype)
@@ -135,11 +135,11 @@ def test_an_answer_is_marked_in_its_context():
   found = {
     "answer": ["1843 <i>"],
     "start": np.int32([2]),
-    "limit": np.int32([10]),
+    "end": np.int32([10]),
     "probability": [0.5],
     "nbest_text": [["1843 <i>", "", ""]],
     "nbest_start": np.int32([[2, 0, 0]]),
-    "nbest_limit": np.int32([[10, 0, 0]]),
+    "nbest_end": np.int32([[10, 0, 0]]),
     "nbest_probability": [[0.5, 0.25, 0.0]],
     "nbest_start_logit": [[1.0, 0.0, 0.0]],
     "nbest_end_logit": [[1.0, 0.0, 0.0]],
@@ -165,7 +165,7 @@ def test_words_have_their_labels():
     "labels": [["B-PER", "O", "B-LOC"]],
     "probabilities": [[1.0, 0.5, 0.25]],
     "starts": np.int32([[0, 4, 9]]),
-    "limits": np.int32([[3, 8, 13]]),
+    "ends": np.int32([[3, 8, 13]]),
   }
   html = shown(
     model(serving_default=function(["text"], found)), text="Ada left Bonn"
@@ -203,7 +203,7 @@ def test_choices_are_a_line_each_and_mistakes_are_said():
     "probabilities": [[0.25, 0.75]],
   }
   chooser = model(
-    serving_default=served_functions.Function(
+    serving_default=loaded_model.Function(
       {
         "context": tf.TensorSpec([None], tf.string),
         "choices": tf.TensorSpec([None, None], tf.string),
@@ -223,6 +223,6 @@ def test_choices_are_a_line_each_and_mistakes_are_said():
 @pytest.mark.slow
 def test_a_model_of_ids_is_said_to_take_no_texts():
   spec = {"input_ids": tf.TensorSpec([None, None], tf.int32)}
-  ids = served_functions.Function(spec, spec, lambda input_ids: input_ids)
+  ids = loaded_model.Function(spec, spec, lambda input_ids: input_ids)
   html = shown(model(ids=ids, serving_default=ids))
   assert "This model takes word-piece ids, not texts." in html

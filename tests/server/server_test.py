@@ -17,7 +17,7 @@ import tensorflow as tf
 
 import bert_tf
 from bert_tf.export import export
-from bert_tf.inference import loaded_model as served_functions
+from bert_tf.inference import loaded_model
 from tests import near_ties, serving_client, tiny_models
 from tests.serving_client import ask
 
@@ -44,7 +44,7 @@ class FakeModel:
     self.calls = []
     self.gate = threading.Event()
     self.gate.set()
-    function = served_functions.Function
+    function = loaded_model.Function
     self.functions = {
       "serving_default": function(
         {"text": spec(tf.string, None)},

@@ -13,14 +13,12 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import tensorflow as tf
 
-from bert_tf.export.runtimes import ids_models
-from bert_tf.export.runtimes import litert as litert_models
-from bert_tf.export.runtimes import onnx as onnx_models
+from bert_tf.export.runtimes import ids_models, litert, onnx
 from bert_tf.export.runtimes.ids_models import Inputs, Run
 from bert_tf.files import atomic
 
 # By the end of the file's name.
-FORMATS = {module.ENDING: module for module in (onnx_models, litert_models)}
+FORMATS = {module.ENDING: module for module in (onnx, litert)}
 
 # What float32 may differ by in any output, logits and vectors of unit scale.
 # It is 5e-6 with 6 layers, and 12 to 24 add rounding, not 20 times as much.

@@ -1,6 +1,6 @@
 """ONNX: SavedModels' functions as files for onnxruntime, float32 or int8."""
 
-import logging as python_logging
+import logging
 import os
 import tempfile
 
@@ -57,7 +57,7 @@ def _write_float32(model: ids_models.IdsModel, path: str) -> None:
     return model.function(**dict(zip(names, values)))
 
   # It tells of every step, and warns of what the check decides.
-  python_logging.getLogger("tf2onnx").setLevel(python_logging.ERROR)
+  logging.getLogger("tf2onnx").setLevel(logging.ERROR)
   converted, _ = tf2onnx.convert.from_function(
     by_position, signature, opset=_OPSET
   )

@@ -8,7 +8,7 @@ import tensorflow as tf
 from bert_tf import modeling, tokenization
 from bert_tf.export import saved_models
 from bert_tf.export.signatures import masks
-from bert_tf.export.text_ops import tokenizer as text_ops
+from bert_tf.export.text_ops import bert_tokenizer
 from bert_tf.modeling import Tensor
 
 SINGLE = "attention"
@@ -18,7 +18,7 @@ PAIR = "attention_pair"
 def signatures(
   bert: modeling.BertModel,
   model: saved_models.NamedModel,
-  tokenizer: text_ops.BertTokenizer,
+  tokenizer: bert_tokenizer.BertTokenizer,
   max_seq_length: int,
   keeps_masks: bool,
 ) -> saved_models.Signatures:
@@ -61,11 +61,11 @@ def signatures(
     }
 
   @saved_models.function(saved_models.texts_spec("text"))
-  def single(text):
+  def single(text: Tensor) -> dict[str, Tensor]:
     return shown([text])
 
   @saved_models.function(saved_models.texts_spec("text", "text_b"))
-  def pair(text, text_b):
+  def pair(text: Tensor, text_b: Tensor) -> dict[str, Tensor]:
     return shown([text, text_b])
 
   return {SINGLE: single, PAIR: pair}

@@ -3,13 +3,13 @@
 import tensorflow as tf
 
 from bert_tf.export import saved_models
-from bert_tf.export.text_ops import tokenizer as text_ops
+from bert_tf.export.text_ops import bert_tokenizer
 from bert_tf.modeling import Tensor
 
 
 def signatures(
   model: saved_models.NamedModel,
-  tokenizer: text_ops.BertTokenizer | None,
+  tokenizer: bert_tokenizer.BertTokenizer | None,
   max_seq_length: int,
 ) -> saved_models.Signatures:
   """Returns what a SavedModel of multiple choice computes.
@@ -33,11 +33,7 @@ def signatures(
       "choice": tf.argmax(logits, axis=-1, output_type=tf.int32),
     }
 
-  @saved_models.function(saved_models.ids_spec(rank=3))
-  def ids(input_ids, input_mask, segment_ids):
-    values = (input_ids, input_mask, segment_ids)
-    return scored(dict(zip(saved_models.ID_NAMES, values)))
-
+  ids = saved_models.ids_function(scored, rank=3)
   if tokenizer is None:
     return {saved_models.IDS: ids, saved_models.DEFAULT: ids}
 
@@ -47,7 +43,7 @@ def signatures(
       *saved_models.texts_spec("choices", rank=2),
     ]
   )
-  def text(context, choices):
+  def text(context: Tensor, choices: Tensor) -> dict[str, Tensor]:
     shape = tf.shape(choices)  # [B, C]
     pieces = tokenizer.tokenize(context)
     repeated = tf.repeat(tf.range(shape[0]), shape[1])

@@ -6,7 +6,7 @@ import tensorflow as tf
 
 from bert_tf import losses
 from bert_tf.export import saved_models
-from bert_tf.export.text_ops import tokenizer as text_ops
+from bert_tf.export.text_ops import bert_tokenizer
 from bert_tf.modeling import Tensor
 from bert_tf.tasks import label_map
 from bert_tf.tasks.classification import glue
@@ -17,7 +17,7 @@ TEXT_PAIR = "text_pair"
 def signatures(
   model: saved_models.NamedModel,
   task: label_map.LabelSpec,
-  tokenizer: text_ops.BertTokenizer | None,
+  tokenizer: bert_tokenizer.BertTokenizer | None,
   max_seq_length: int,
 ) -> saved_models.Signatures:
   """Returns what a classifier's SavedModel computes.
@@ -35,12 +35,11 @@ def signatures(
     max_seq_length: word pieces a text or pair; what is longer is cut.
   """
 
-  @saved_models.function(saved_models.ids_spec())
-  def ids(input_ids, input_mask, segment_ids):
-    values = (input_ids, input_mask, segment_ids)
-    logits = model(dict(zip(saved_models.ID_NAMES, values)))
+  def scored(inputs: dict[str, Tensor]) -> dict[str, Tensor]:
+    logits = model(inputs)
     return {"logits": logits, **_probabilities(logits, task)}
 
+  ids = saved_models.ids_function(scored)
   found = {saved_models.IDS: ids, saved_models.DEFAULT: ids}
   if tokenizer is None:
     return found
@@ -52,11 +51,11 @@ def signatures(
     return {**_probabilities(logits, task), **_names(logits, task)}
 
   @saved_models.function(saved_models.texts_spec("text"))
-  def single(text):
+  def single(text: Tensor) -> dict[str, Tensor]:
     return classified([text])
 
   @saved_models.function(saved_models.texts_spec("text", "text_b"))
-  def pair(text, text_b):
+  def pair(text: Tensor, text_b: Tensor) -> dict[str, Tensor]:
     return classified([text, text_b])
 
   found |= {saved_models.TEXT: single, TEXT_PAIR: pair}

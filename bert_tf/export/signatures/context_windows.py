@@ -1,15 +1,15 @@
-"""Contexts in windows, in the graph, as `squad_features` cuts them."""
+"""Contexts in windows, in the graph, as tasks/squad/windows.py cuts them."""
 
 from typing import NamedTuple
 
 import tensorflow as tf
 import tensorflow_text as tf_text
 
-from bert_tf.export.text_ops import tokenizer as text_ops
+from bert_tf.export.text_ops import bert_tokenizer
 from bert_tf.modeling import Tensor
-from bert_tf.tasks.squad import windows as squad_features
+from bert_tf.tasks.squad import windows
 
-# White space to SQuAD's readers, as squad_data has it.
+# White space to SQuAD's readers, as tasks/squad/examples.py has it.
 WHITE_SPACE = "[ \t\r\n\u202f]+"
 
 
@@ -19,9 +19,9 @@ class Pieces(NamedTuple):
   Attributes:
     ids: int32. Of the pieces.
     starts: int64. Where each begins in the context, in bytes.
-    limits: int64. Where each ends.
+    ends: int64. Where each ends.
     word_starts: int64. Where the word of each begins.
-    word_limits: int64. Where it ends.
+    word_ends: int64. Where it ends.
     surplus: int32. Characters that the words up to the piece's have more than
       their pieces: not 0 where the tokenizer drops or adds some.
     surplus_before: the same of the words before the piece's.
@@ -31,9 +31,9 @@ class Pieces(NamedTuple):
 
   ids: Tensor
   starts: Tensor
-  limits: Tensor
+  ends: Tensor
   word_starts: Tensor
-  word_limits: Tensor
+  word_ends: Tensor
   surplus: Tensor
   surplus_before: Tensor
   unknown: Tensor
@@ -68,8 +68,8 @@ class Windower:
 
   def __init__(
     self,
-    tokenizer: text_ops.BertTokenizer,
-    config: squad_features.WindowConfig,
+    tokenizer: bert_tokenizer.BertTokenizer,
+    config: windows.WindowConfig,
   ) -> None:
     self._tokenizer = tokenizer
     self._config = config
@@ -83,21 +83,21 @@ class Windower:
 
   def pieces(self, context: Tensor) -> Pieces:
     """Returns a context in word pieces, each word by itself."""
-    words, word_starts, word_limits = tf_text.regex_split_with_offsets(
+    words, word_starts, word_ends = tf_text.regex_split_with_offsets(
       context[None], WHITE_SPACE
     )
-    words, word_starts, word_limits = (
-      x[0] for x in (words, word_starts, word_limits)
+    words, word_starts, word_ends = (
+      x[0] for x in (words, word_starts, word_ends)
     )
-    ids, starts, limits = self._tokenizer.tokenize_with_offsets(words)
+    ids, starts, ends = self._tokenizer.tokenize_with_offsets(words)
     word_of = ids.value_rowids()
     word_starts = tf.gather(word_starts, word_of)
-    ids, starts, limits = ids.values, starts.values, limits.values
-    starts, limits = starts + word_starts, limits + word_starts
+    ids, starts, ends = ids.values, starts.values, ends.values
+    starts, ends = starts + word_starts, ends + word_starts
     is_unknown = tf.equal(ids, self._unknown)
     num_chars = tf.where(
       is_unknown,
-      characters(context, limits) - characters(context, starts),
+      characters(context, ends) - characters(context, starts),
       tf.gather(self._num_chars, ids),
     )
     surplus = tf.strings.length(
@@ -106,9 +106,9 @@ class Windower:
     return Pieces(
       ids,
       starts,
-      limits,
+      ends,
       word_starts,
-      tf.gather(word_limits, word_of),
+      tf.gather(word_ends, word_of),
       tf.gather(tf.cumsum(surplus), word_of),
       tf.gather(tf.cumsum(surplus, exclusive=True), word_of),
       tf.cumsum(tf.cast(is_unknown, tf.int32)),
@@ -148,7 +148,7 @@ class Windower:
 def characters(text: Tensor, byte_offsets: Tensor) -> Tensor:
   """Returns int32 [n]: the characters of a text before each byte, int64 [n]."""
   offsets = tf.RaggedTensor.from_tensor(byte_offsets[None])
-  found = text_ops.character_offsets(text[None], offsets)
+  found = bert_tokenizer.character_offsets(text[None], offsets)
   return tf.cast(found.values, tf.int32)
 
 

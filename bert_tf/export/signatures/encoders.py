@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 import tensorflow as tf
 
 from bert_tf.export import saved_models
-from bert_tf.export.text_ops import tokenizer as text_ops
+from bert_tf.export.text_ops import bert_tokenizer
 from bert_tf.modeling import Tensor
 
 # What TF Hub's text encoders call ID_NAMES, in the same order.
@@ -87,15 +87,14 @@ class Encoder(tf.Module):
   def signatures(self) -> saved_models.Signatures:
     """Returns `ids`: pooled_output and sequence_output."""
 
-    @saved_models.function(saved_models.ids_spec())
-    def ids(input_ids, input_mask, segment_ids):
-      values = (input_ids, input_mask, segment_ids)
-      output = self.model(dict(zip(saved_models.ID_NAMES, values)))
+    def encoded(inputs: dict[str, Tensor]) -> dict[str, Tensor]:
+      output = self.model(inputs)
       return {
         "pooled_output": output.pooled_output,
         "sequence_output": output.sequence_output,
       }
 
+    ids = saved_models.ids_function(encoded)
     return {saved_models.IDS: ids, saved_models.DEFAULT: ids}
 
 
@@ -111,7 +110,7 @@ class Preprocessor(tf.Module):
   """
 
   def __init__(
-    self, tokenizer: text_ops.BertTokenizer, max_seq_length: int
+    self, tokenizer: bert_tokenizer.BertTokenizer, max_seq_length: int
   ) -> None:
     super().__init__(name="preprocessor")
     self.tokenize = Tokenize(tokenizer)
@@ -133,7 +132,7 @@ class Preprocessor(tf.Module):
 class Tokenize(tf.Module):
   """Texts, string [B], to word pieces, int32 [B, (words), (pieces)]."""
 
-  def __init__(self, tokenizer: text_ops.BertTokenizer) -> None:
+  def __init__(self, tokenizer: bert_tokenizer.BertTokenizer) -> None:
     super().__init__(name="tokenize")
     self._tokenizer = tokenizer
 
@@ -148,7 +147,7 @@ class BertPackInputs(tf.Module):
   """One or two segments to an Encoder's input."""
 
   def __init__(
-    self, tokenizer: text_ops.BertTokenizer, max_seq_length: int
+    self, tokenizer: bert_tokenizer.BertTokenizer, max_seq_length: int
   ) -> None:
     super().__init__(name="bert_pack_inputs")
     self._max_seq_length = max_seq_length

@@ -4,7 +4,7 @@ import tensorflow as tf
 
 from bert_tf import tokenization
 from bert_tf.export import saved_models
-from bert_tf.export.text_ops import tokenizer as text_ops
+from bert_tf.export.text_ops import bert_tokenizer
 from bert_tf.modeling import Tensor
 
 # Masked-LM logits of every position instead of chosen ones.
@@ -13,7 +13,7 @@ ALL_POSITIONS = "ids_all_positions"
 
 def signatures(
   model: saved_models.NamedModel,
-  tokenizer: text_ops.BertTokenizer | None,
+  tokenizer: bert_tokenizer.BertTokenizer | None,
   top_k: int,
 ) -> saved_models.Signatures:
   """Returns what the SavedModel of a pre-trained model computes.
@@ -32,8 +32,9 @@ def signatures(
     top_k: tokens a mask, the likeliest first.
   """
 
-  def outputs(values: list[Tensor], positions: Tensor) -> dict[str, Tensor]:
-    inputs = dict(zip(saved_models.ID_NAMES, values))
+  def outputs(
+    inputs: dict[str, Tensor], positions: Tensor
+  ) -> dict[str, Tensor]:
     output = model({**inputs, "masked_lm_positions": positions})
     return {
       "masked_lm_logits": output.masked_lm_logits,
@@ -48,15 +49,23 @@ def signatures(
       tf.TensorSpec([None, None], tf.int32, "masked_lm_positions"),
     ]
   )
-  def ids(input_ids, input_mask, segment_ids, masked_lm_positions):
-    return outputs([input_ids, input_mask, segment_ids], masked_lm_positions)
+  def ids(
+    input_ids: Tensor,
+    input_mask: Tensor,
+    segment_ids: Tensor,
+    masked_lm_positions: Tensor,
+  ) -> dict[str, Tensor]:
+    values = (input_ids, input_mask, segment_ids)
+    return outputs(
+      dict(zip(saved_models.ID_NAMES, values)), masked_lm_positions
+    )
 
-  @saved_models.function(saved_models.ids_spec())
-  def all_positions(input_ids, input_mask, segment_ids):
-    positions = tf.range(tf.shape(input_ids)[1])
-    positions = tf.zeros_like(input_ids) + positions[None, :]
-    return outputs([input_ids, input_mask, segment_ids], positions)
+  def of_all_positions(inputs: dict[str, Tensor]) -> dict[str, Tensor]:
+    positions = tf.range(tf.shape(inputs["input_ids"])[1])
+    positions = tf.zeros_like(inputs["input_ids"]) + positions[None, :]
+    return outputs(inputs, positions)
 
+  all_positions = saved_models.ids_function(of_all_positions)
   found = {saved_models.IDS: ids, ALL_POSITIONS: all_positions}
   if tokenizer is None:
     return {**found, saved_models.DEFAULT: ids}
@@ -65,7 +74,7 @@ def signatures(
   mask_id = tokenizer.vocab[tokenization.MASK]
 
   @saved_models.function(saved_models.texts_spec("text"))
-  def text(text):
+  def text(text: Tensor) -> dict[str, Tensor]:
     packed = _packed(tokenizer, mask_id, text, model.max_positions)
     positions = _positions(tf.equal(packed["input_ids"], mask_id))
     output = model({**packed, "masked_lm_positions": positions.to_tensor()})
@@ -81,7 +90,7 @@ def signatures(
 
 
 def marked_pieces(
-  tokenizer: text_ops.BertTokenizer, mask_id: int, texts: Tensor
+  tokenizer: bert_tokenizer.BertTokenizer, mask_id: int, texts: Tensor
 ) -> tf.RaggedTensor:
   """Returns the word pieces of texts, masks kept whole, int32 [B, (pieces)]."""
   parts = tf.strings.split(texts, tokenization.MASK)  # [B, (parts)]
@@ -93,7 +102,7 @@ def marked_pieces(
 
 
 def _packed(
-  tokenizer: text_ops.BertTokenizer,
+  tokenizer: bert_tokenizer.BertTokenizer,
   mask_id: int,
   texts: Tensor,
   max_positions: int,

@@ -1,4 +1,4 @@
-"""Question answering in the graph, as `squad_predictions` does it."""
+"""Question answering in the graph, as `decoding` does it."""
 
 from typing import NamedTuple
 
@@ -7,15 +7,14 @@ import tensorflow as tf
 from bert_tf import heads
 from bert_tf.export import saved_models
 from bert_tf.export.signatures import context_windows
-from bert_tf.export.text_ops import tokenizer as text_ops
+from bert_tf.export.text_ops import bert_tokenizer
 from bert_tf.modeling import Tensor
-from bert_tf.tasks.squad import decoding as squad_predictions
-from bert_tf.tasks.squad import windows as squad_features
+from bert_tf.tasks.squad import decoding, windows
 
 # Spans whose texts are compared to find n_best_size different ones.
 _MAX_SPANS = 1000
 
-# As squad_predictions has them: of a context without a span.
+# As decoding has them: of a context without a span.
 _NO_SPAN_ODDS = 1000000.0
 _NO_SPAN_TEXT = "empty"
 
@@ -46,9 +45,9 @@ class Spans(NamedTuple):
 
 def signatures(
   model: saved_models.NamedModel,
-  tokenizer: text_ops.BertTokenizer | None,
-  windows: squad_features.WindowConfig,
-  predictions: squad_predictions.PredictionConfig,
+  tokenizer: bert_tokenizer.BertTokenizer | None,
+  window_config: windows.WindowConfig,
+  predictions: decoding.PredictionConfig,
 ) -> saved_models.Signatures:
   """Returns what the SavedModel of question answering computes.
 
@@ -58,22 +57,16 @@ def signatures(
   Args:
     model: of heads.SpanModel.
     tokenizer: None to leave out what takes texts.
-    windows: how contexts are cut.
+    window_config: how contexts are cut.
     predictions: how answers are chosen.
   """
-
-  @saved_models.function(saved_models.ids_spec())
-  def ids(input_ids, input_mask, segment_ids):
-    values = (input_ids, input_mask, segment_ids)
-    output = model(dict(zip(saved_models.ID_NAMES, values)))
-    return output._asdict()
-
+  ids = saved_models.ids_function(lambda inputs: model(inputs)._asdict())
   if tokenizer is None:
     return {saved_models.IDS: ids, saved_models.DEFAULT: ids}
-  answerer = Answerer(model, tokenizer, windows, predictions)
+  answerer = Answerer(model, tokenizer, window_config, predictions)
 
   @saved_models.function(saved_models.texts_spec("question", "context"))
-  def text(question, context):
+  def text(question: Tensor, context: Tensor) -> dict[str, Tensor]:
     return tf.map_fn(
       lambda texts: answerer.answer(*texts),
       (question, context),
@@ -93,20 +86,20 @@ class Answerer:
   Args:
     model: of heads.SpanModel.
     tokenizer: of its vocabulary.
-    windows: how contexts are cut.
+    window_config: how contexts are cut.
     predictions: how answers are chosen.
   """
 
   def __init__(
     self,
     model: saved_models.NamedModel,
-    tokenizer: text_ops.BertTokenizer,
-    windows: squad_features.WindowConfig,
-    predictions: squad_predictions.PredictionConfig,
+    tokenizer: bert_tokenizer.BertTokenizer,
+    window_config: windows.WindowConfig,
+    predictions: decoding.PredictionConfig,
   ) -> None:
     self._model = model
-    self._windower = context_windows.Windower(tokenizer, windows)
-    self._max_seq_length = windows.max_seq_length
+    self._windower = context_windows.Windower(tokenizer, window_config)
+    self._max_seq_length = window_config.max_seq_length
     self._predictions = predictions
     # The null answer may come on top.
     self._num_answers = predictions.n_best_size + 1
@@ -117,11 +110,11 @@ class Answerer:
     spec = {
       "answer": tf.TensorSpec([], tf.string),
       "start": tf.TensorSpec([], tf.int32),
-      "limit": tf.TensorSpec([], tf.int32),
+      "end": tf.TensorSpec([], tf.int32),
       "probability": tf.TensorSpec([], tf.float32),
       "nbest_text": tf.TensorSpec([n], tf.string),
       "nbest_start": tf.TensorSpec([n], tf.int32),
-      "nbest_limit": tf.TensorSpec([n], tf.int32),
+      "nbest_end": tf.TensorSpec([n], tf.int32),
       "nbest_probability": tf.TensorSpec([n], tf.float32),
       "nbest_start_logit": tf.TensorSpec([n], tf.float32),
       "nbest_end_logit": tf.TensorSpec([n], tf.float32),
@@ -138,7 +131,7 @@ class Answerer:
       context: string [].
 
     Returns:
-      `answer`, string [], cut from the context; `start` and `limit`, int32 [],
+      `answer`, string [], cut from the context; `start` and `end`, int32 [],
       where it begins and ends there, in characters; `probability`. With
       `nbest_` the same of the n best and their logits, [n_best_size + 1], the
       best first, "" and 0 after the last. `null_odds`, float32 [], of a model
@@ -146,17 +139,17 @@ class Answerer:
       0, 0.
     """
     pieces = self._windower.pieces(context)
-    windows = self._windower.cut(question, pieces)
-    output = self._model(windows.inputs)
+    cut = self._windower.cut(question, pieces)
+    output = self._model(cut.inputs)
     null, null_score = _null(output)
-    spans = self._ranked(windows, output, null)
+    spans = self._ranked(cut, output, null)
     kept = self._different(_texts(context, *_places(pieces, spans)))
     spans = self._completed(spans.gather(kept), null)
     return self._chosen(context, pieces, spans, null_score)
 
   def _ranked(
     self,
-    windows: context_windows.Windows,
+    cut: context_windows.Windows,
     output: heads.SpanOutput,
     null: Spans,
   ) -> Spans:
@@ -170,15 +163,15 @@ class Answerer:
     # Ranked before they are filtered: a position outside takes a rank.
     start_logits, starts = tf.math.top_k(output.start_logits, size)
     end_logits, ends = tf.math.top_k(output.end_logits, size)  # [W, n]
-    is_start = tf.gather(windows.is_max_context, starts, batch_dims=1)
-    is_end = tf.gather(windows.is_piece, ends, batch_dims=1)
+    is_start = tf.gather(cut.is_max_context, starts, batch_dims=1)
+    is_end = tf.gather(cut.is_piece, ends, batch_dims=1)
     lengths = ends[:, None, :] - starts[:, :, None] + 1  # [W, n, n]
     is_span = is_start[:, :, None] & is_end[:, None, :]
     is_span &= (lengths > 0) & (lengths <= config.max_answer_length)
     found = tf.where(is_span)  # [spans, 3]: window, ranks of start and end
     start, end = found[:, :2], found[:, ::2]
-    firsts = tf.gather(windows.pieces, starts, batch_dims=1)
-    lasts = tf.gather(windows.pieces, ends, batch_dims=1)
+    firsts = tf.gather(cut.pieces, starts, batch_dims=1)
+    lasts = tf.gather(cut.pieces, ends, batch_dims=1)
     spans = Spans(
       tf.gather_nd(firsts, start),
       tf.gather_nd(lasts, end),
@@ -221,15 +214,15 @@ class Answerer:
   ) -> dict[str, Tensor]:
     """Returns what `answer` does, of the n best."""
     config = self._predictions
-    starts, limits = _places(pieces, spans)
-    texts = _texts(context, starts, limits)
+    starts, ends = _places(pieces, spans)
+    texts = _texts(context, starts, ends)
     is_null = spans.first < 0
     if not config.version_2_with_negative:
       texts = tf.where(is_null, _NO_SPAN_TEXT, texts)
     nbest = {
       "text": texts,
       "start": context_windows.characters(context, starts),
-      "limit": context_windows.characters(context, limits),
+      "end": context_windows.characters(context, ends),
       "probability": tf.cast(tf.nn.softmax(spans.scores()), tf.float32),
       "start_logit": tf.cast(spans.start_logits, tf.float32),
       "end_logit": tf.cast(spans.end_logits, tf.float32),
@@ -245,7 +238,7 @@ class Answerer:
       )
       best = tf.where(takes_null, _first_true(is_null), best)
     names = {"answer": "text"}
-    names |= {name: name for name in ("start", "limit", "probability")}
+    names |= {name: name for name in ("start", "end", "probability")}
     after = [[0, self._num_answers - tf.size(texts)]]
     return {
       **{name: nbest[source][best] for name, source in names.items()},
@@ -318,17 +311,17 @@ def _places(
     tf.gather(pieces.starts, first),
     tf.gather(pieces.word_starts, first),
   )
-  limits = tf.where(
+  ends = tf.where(
     matches,
-    tf.gather(pieces.limits, last),
-    tf.gather(pieces.word_limits, last),
+    tf.gather(pieces.ends, last),
+    tf.gather(pieces.word_ends, last),
   )
   return tuple(
-    tf.where(is_null, tf.constant(0, tf.int64), x) for x in (starts, limits)
+    tf.where(is_null, tf.constant(0, tf.int64), x) for x in (starts, ends)
   )
 
 
-def _texts(context: Tensor, starts: Tensor, limits: Tensor) -> Tensor:
-  """Returns the context from each start to each limit, string [spans]."""
+def _texts(context: Tensor, starts: Tensor, ends: Tensor) -> Tensor:
+  """Returns the context from each start to each end, string [spans]."""
   contexts = tf.fill(tf.shape(starts), context)
-  return tf.strings.substr(contexts, starts, limits - starts)
+  return tf.strings.substr(contexts, starts, ends - starts)

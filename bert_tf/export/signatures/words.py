@@ -5,14 +5,14 @@ from collections.abc import Sequence
 import tensorflow as tf
 
 from bert_tf.export import saved_models
-from bert_tf.export.text_ops import tokenizer as text_ops
+from bert_tf.export.text_ops import bert_tokenizer
 from bert_tf.modeling import Tensor
 
 
 def signatures(
   model: saved_models.NamedModel,
   labels: Sequence[str],
-  tokenizer: text_ops.BertTokenizer | None,
+  tokenizer: bert_tokenizer.BertTokenizer | None,
   max_seq_length: int,
 ) -> saved_models.Signatures:
   """Returns what a SavedModel that labels words computes.
@@ -20,7 +20,7 @@ def signatures(
   `ids` returns `logits` and `probabilities`, float32 [B, F, C]. `text` takes
   texts whose words have white space between them, string [B], and returns of
   each text `words` and `labels`, string [B, W], `probabilities` of these
-  labels, float32 [B, W], and `starts` and `limits`, int32 [B, W], where the
+  labels, float32 [B, W], and `starts` and `ends`, int32 [B, W], where the
   words begin and end, in characters; "" and 0 after a text's last word.
 
   Args:
@@ -30,18 +30,17 @@ def signatures(
     max_seq_length: word pieces a window; longer texts have several.
   """
 
-  @saved_models.function(saved_models.ids_spec())
-  def ids(input_ids, input_mask, segment_ids):
-    values = (input_ids, input_mask, segment_ids)
-    logits = model(dict(zip(saved_models.ID_NAMES, values)))
+  def scored(inputs: dict[str, Tensor]) -> dict[str, Tensor]:
+    logits = model(inputs)
     return {"logits": logits, "probabilities": tf.nn.softmax(logits)}
 
+  ids = saved_models.ids_function(scored)
   if tokenizer is None:
     return {saved_models.IDS: ids, saved_models.DEFAULT: ids}
   labeller = Labeller(model, labels, tokenizer, max_seq_length)
 
   @saved_models.function(saved_models.texts_spec("text"))
-  def text(text):
+  def text(text: Tensor) -> dict[str, Tensor]:
     found = tf.map_fn(
       labeller.label, text, fn_output_signature=labeller.output_spec()
     )
@@ -68,7 +67,7 @@ class Labeller:
     self,
     model: saved_models.NamedModel,
     labels: Sequence[str],
-    tokenizer: text_ops.BertTokenizer,
+    tokenizer: bert_tokenizer.BertTokenizer,
     max_seq_length: int,
   ) -> None:
     self._model = model
@@ -86,7 +85,7 @@ class Labeller:
       "labels": tf.string,
       "probabilities": tf.float32,
       "starts": tf.int32,
-      "limits": tf.int32,
+      "ends": tf.int32,
     }
     return {
       name: tf.RaggedTensorSpec([None], dtype, ragged_rank=0)
@@ -96,8 +95,8 @@ class Labeller:
   def label(self, text: Tensor) -> dict[str, Tensor]:
     """Returns the words of a text, string [], and their labels, each [W]."""
     words, *offsets = self._tokenizer.split_at_white_space(text[None])
-    starts, limits = (
-      tf.cast(text_ops.character_offsets(text[None], x)[0], tf.int32)
+    starts, ends = (
+      tf.cast(bert_tokenizer.character_offsets(text[None], x)[0], tf.int32)
       for x in offsets
     )
     inputs, places = self._windows(self._word_pieces(words[0]))
@@ -107,7 +106,7 @@ class Labeller:
       "labels": tf.gather(self._labels, tf.argmax(logits, axis=-1)),
       "probabilities": tf.reduce_max(tf.nn.softmax(logits), axis=-1),
       "starts": starts,
-      "limits": limits,
+      "ends": ends,
     }
 
   def _word_pieces(self, words: Tensor) -> tf.RaggedTensor:

@@ -1,8 +1,8 @@
 """What the tokenizer does to each character, as arrays.
 
 `tokenization` is asked about every code point, so that there is one truth:
-its rules, and the Unicode version of the Python that runs. `word_ops` looks
-the answers up.
+its rules, and the Unicode version of the Python that runs. `word_splitter`
+looks the answers up.
 """
 
 import dataclasses

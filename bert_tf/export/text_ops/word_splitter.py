@@ -26,14 +26,14 @@ class Words(NamedTuple):
     codes: int32 [K]. Code points, lower-cased and without accents if so set.
     starts: int64 [K]. The byte of its text at which what each character was
       made of starts.
-    limits: int64 [K]. The byte before which it ends, stripped marks included.
+    ends: int64 [K]. The byte before which it ends, stripped marks included.
   """
 
   texts: tf.Tensor
   splits: tf.Tensor
   codes: tf.Tensor
   starts: tf.Tensor
-  limits: tf.Tensor
+  ends: tf.Tensor
 
 
 class _Decoded(NamedTuple):
@@ -43,13 +43,13 @@ class _Decoded(NamedTuple):
     texts: int64 [N]. The text that each is of.
     codes: int32 [N]. Code points; U+FFFD for bytes that are no UTF-8.
     starts: int64 [N]. Its first byte in the text.
-    limits: int64 [N]. The byte after it.
+    ends: int64 [N]. The byte after it.
   """
 
   texts: tf.Tensor
   codes: tf.Tensor
   starts: tf.Tensor
-  limits: tf.Tensor
+  ends: tf.Tensor
 
 
 class _Characters(NamedTuple):
@@ -97,10 +97,10 @@ class WordSplitter(tf.Module):
     if self._do_lower_case or self._strip_accents:
       characters = self._replaced(characters)
     classes = self._classes.look_up(characters.codes)
-    limits = tf.gather(decoded.limits, characters.sources)
+    ends = tf.gather(decoded.ends, characters.sources)
     if self._strip_accents:
       characters, classes = _with_sorted_marks(characters, classes)
-      characters, classes, limits = _stripped(characters, classes, limits)
+      characters, classes, ends = _stripped(characters, classes, ends)
     is_alone = classes & character_tables.IS_PUNCTUATION != 0
     words = _ended_around(is_alone, characters.words)
     first = tf.where(_is_first(words))[:, 0]
@@ -110,7 +110,7 @@ class WordSplitter(tf.Module):
       splits=tf.concat([first, [tf.size(words, tf.int64)]], axis=0),
       codes=characters.codes,
       starts=tf.gather(decoded.starts, sources),
-      limits=limits,
+      ends=ends,
     )
 
   def white_space_words(
@@ -124,7 +124,7 @@ class WordSplitter(tf.Module):
       texts: string [B].
 
     Returns:
-      starts, limits: int64 [B, (words)]. Bytes of the text.
+      starts, ends: int64 [B, (words)]. Bytes of the text.
     """
     decoded = _decode(texts)
     is_space = self._cleaning.look_up(decoded.codes) == character_tables.SPACE
@@ -139,7 +139,7 @@ class WordSplitter(tf.Module):
       nrows=tf.size(texts, tf.int64),
       validate=False,
     )
-    return starts, starts.with_values(tf.gather(decoded.limits, last))
+    return starts, starts.with_values(tf.gather(decoded.ends, last))
 
   def _cleaned(self, decoded: _Decoded) -> _Characters:
     """Drops control characters and white space, which ends words."""
@@ -203,8 +203,8 @@ def _decode(texts: tf.Tensor) -> _Decoded:
   starts = starts.values
   next_starts = tf.concat([starts[1:], [0]], axis=0)[: tf.size(starts)]
   text_ends = tf.gather(tf.strings.length(texts), of)
-  limits = tf.where(_is_last(of), tf.cast(text_ends, tf.int64), next_starts)
-  return _Decoded(of, codes.values, starts, limits)
+  ends = tf.where(_is_last(of), tf.cast(text_ends, tf.int64), next_starts)
+  return _Decoded(of, codes.values, starts, ends)
 
 
 def _ended_around(is_alone: tf.Tensor, words: tf.Tensor) -> tf.Tensor:
@@ -261,18 +261,18 @@ def _with_sorted_marks(
 
 
 def _stripped(
-  characters: _Characters, classes: tf.Tensor, limits: tf.Tensor
+  characters: _Characters, classes: tf.Tensor, ends: tf.Tensor
 ) -> tuple[_Characters, tf.Tensor, tf.Tensor]:
   """Drops marks; the character before them, in the same word, ends later."""
   stays = classes & character_tables.IS_STRIPPED == 0
   # A character and the marks after it are one group, and so are the marks
   # that a word starts with.
   groups = tf.cumsum(tf.cast(stays | _is_first(characters.words), tf.int64)) - 1
-  limits = tf.gather(tf.math.segment_max(limits, groups), groups)
+  ends = tf.gather(tf.math.segment_max(ends, groups), groups)
   kept = tf.where(stays)[:, 0]
   codes, words, sources = (tf.gather(values, kept) for values in characters)
   return (
     _Characters(codes, words, sources),
     tf.gather(classes, kept),
-    tf.gather(limits, kept),
+    tf.gather(ends, kept),
   )

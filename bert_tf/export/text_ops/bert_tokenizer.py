@@ -12,7 +12,7 @@ import tensorflow as tf
 import tensorflow_text
 
 from bert_tf import tokenization
-from bert_tf.export.text_ops import words as word_ops
+from bert_tf.export.text_ops import word_splitter
 
 _UNKNOWN = "[UNK]"
 
@@ -55,7 +55,7 @@ class BertTokenizer(tf.Module):
       self.vocab
     ).max_input_chars_per_word
     with _on_cpu():
-      self._splitter = word_ops.WordSplitter(do_lower_case, strip_accents)
+      self._splitter = word_splitter.WordSplitter(do_lower_case, strip_accents)
       self._wordpiece = _wordpiece_tokenizer(vocab, self._max_word_chars)
 
   @tf.function(input_signature=[_TEXTS], autograph=False)
@@ -80,7 +80,7 @@ class BertTokenizer(tf.Module):
   ) -> tuple[tf.RaggedTensor, tf.RaggedTensor, tf.RaggedTensor]:
     """Returns ids and what part of the text each is of.
 
-    `tf.strings.substr(text, start, limit - start)` is what a piece was made
+    `tf.strings.substr(text, start, end - start)` is what a piece was made
     of, with its accents. Pieces that one character became, such as a part of a
     syllable of Hangul, have that character's bytes all.
 
@@ -91,15 +91,15 @@ class BertTokenizer(tf.Module):
       ids: int32 [B, (pieces)].
       starts: int64 [B, (pieces)]. First byte of each piece in its text; see
         `character_offsets`.
-      limits: int64 [B, (pieces)]. The byte after each piece.
+      ends: int64 [B, (pieces)]. The byte after each piece.
     """
     with _on_cpu():
       words = self._splitter.words(texts)
       pieces, first, last = self._pieces_with_characters(words)
       ids = _by_text(pieces, words, texts)
       starts = ids.with_values(tf.gather(words.starts, first))
-      limits = ids.with_values(tf.gather(words.limits, last))
-      return ids, starts, limits
+      ends = ids.with_values(tf.gather(words.ends, last))
+      return ids, starts, ends
 
   @tf.function(input_signature=[_TEXT_WORDS], autograph=False)
   def tokenize_words(self, words: tf.RaggedTensor) -> tf.RaggedTensor:
@@ -127,13 +127,13 @@ class BertTokenizer(tf.Module):
 
     Returns:
       words: string [B, (words)].
-      starts, limits: int64 [B, (words)]. Where they stand, in bytes.
+      starts, ends: int64 [B, (words)]. Where they stand, in bytes.
     """
     with _on_cpu():
-      starts, limits = self._splitter.white_space_words(texts)
+      starts, ends = self._splitter.white_space_words(texts)
       of = tf.gather(texts, starts.value_rowids())
-      words = tf.strings.substr(of, starts.values, (limits - starts).values)
-      return starts.with_values(words), starts, limits
+      words = tf.strings.substr(of, starts.values, (ends - starts).values)
+      return starts.with_values(words), starts, ends
 
   def pack(
     self,
@@ -179,11 +179,11 @@ class BertTokenizer(tf.Module):
       return {name: part.to_tensor(shape=shape) for name, part in parts.items()}
 
   def _pieces(
-    self, words: word_ops.Words
+    self, words: word_splitter.Words
   ) -> tuple[tf.RaggedTensor, tf.RaggedTensor, tf.RaggedTensor]:
     """Returns each word's pieces: ids, and bytes of the word (see below).
 
-    Each is int32 [W, (pieces)]. The bytes from a start to a limit are a piece,
+    Each is int32 [W, (pieces)]. The bytes from a start to a end are a piece,
     but for words that are too long.
     """
     codes = tf.RaggedTensor.from_row_splits(
@@ -194,21 +194,21 @@ class BertTokenizer(tf.Module):
     strings = tf.where(self._is_too_long(words), _UNKNOWN, strings)
     return self._wordpiece.tokenize_with_offsets(strings)
 
-  def _is_too_long(self, words: word_ops.Words) -> tf.Tensor:
+  def _is_too_long(self, words: word_splitter.Words) -> tf.Tensor:
     """Returns bool [W]: whether a word is not to be split into pieces."""
     return words.splits[1:] - words.splits[:-1] > self._max_word_chars
 
   def _pieces_with_characters(
-    self, words: word_ops.Words
+    self, words: word_splitter.Words
   ) -> tuple[tf.RaggedTensor, tf.Tensor, tf.Tensor]:
     """Returns pieces, and the first and the last character of each.
 
     These are int64 [pieces], indices in words.codes.
     """
-    pieces, starts, limits = self._pieces(words)
+    pieces, starts, ends = self._pieces(words)
     # [K + 1]: the bytes before each character, as if words were joined.
     before = tf.concat(
-      [[0], tf.cumsum(word_ops.num_bytes(words.codes))], axis=0
+      [[0], tf.cumsum(word_splitter.num_bytes(words.codes))], axis=0
     )
     of = pieces.value_rowids()
     word_starts = tf.gather(tf.gather(before, words.splits), of)
@@ -219,7 +219,7 @@ class BertTokenizer(tf.Module):
 
     word_ends = tf.gather(words.splits[1:], of)
     is_too_long = tf.gather(self._is_too_long(words), of)
-    ends = tf.where(is_too_long, word_ends, characters(limits))
+    ends = tf.where(is_too_long, word_ends, characters(ends))
     return pieces, characters(starts), ends - 1
 
 
@@ -228,7 +228,7 @@ def character_offsets(
 ) -> tf.RaggedTensor:
   """Returns how many characters of its text are before each byte.
 
-  So a Python str is cut at them: text[start:limit]. Where a text is not UTF-8,
+  So a Python str is cut at them: text[start:end]. Where a text is not UTF-8,
   characters are those of Python's bytes.decode(errors="replace").
 
   Args:
@@ -295,7 +295,7 @@ def _wordpiece_tokenizer(
 
 
 def _by_text(
-  pieces: tf.RaggedTensor, words: word_ops.Words, texts: tf.Tensor
+  pieces: tf.RaggedTensor, words: word_splitter.Words, texts: tf.Tensor
 ) -> tf.RaggedTensor:
   """Returns the pieces of words, [W, (pieces)], as [B, (pieces)]."""
   ends = tf.searchsorted(
