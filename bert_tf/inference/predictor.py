@@ -13,8 +13,7 @@ import numpy as np
 
 from bert_tf.export import export, saved_models
 from bert_tf.export.signatures import attention
-from bert_tf.inference import loaded_model
-from bert_tf.inference import outputs as answers
+from bert_tf.inference import loaded_model, outputs
 
 # A text, or the texts that a model takes by name; the choices are a list.
 Row = str | Mapping[str, str | Sequence[str]]
@@ -104,7 +103,7 @@ class Predictor:
         it takes one.
 
     Returns:
-      Dicts of numbers, texts and lists, as `answers.plain` has them.
+      Dicts of numbers, texts and lists, as `outputs.plain` has them.
 
     Raises:
       ValueError: if a row is not what the model takes.
@@ -142,15 +141,15 @@ class Predictor:
         "--attention, or give its checkpoint."
       )
     texts = {"text": text} | ({} if text_b is None else {"text_b": text_b})
-    outputs = self.functions[name](_columns([texts]))
-    tokens = [token.decode() for token in outputs["tokens"][0]]
-    return Attention(tuple(tokens), outputs["attention"][0])
+    found = self.functions[name](_columns([texts]))
+    tokens = [token.decode() for token in found["tokens"][0]]
+    return Attention(tuple(tokens), found["attention"][0])
 
   def _answers(
     self, name: str, batch: Sequence[tuple[int, Mapping[str, Any]]]
   ) -> list[dict[str, Any]]:
     texts = [texts for _, texts in batch]
-    return answers.plain(self.functions[name](_columns(texts)))
+    return outputs.plain(self.functions[name](_columns(texts)))
 
   def _request(self, index: int, row: Row) -> tuple[str, dict[str, Any]]:
     """Returns the name of the function that takes a row, and its inputs."""

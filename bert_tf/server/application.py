@@ -17,8 +17,7 @@ import tensorflow as tf
 from absl import logging
 
 from bert_tf.files import errors
-from bert_tf.inference import outputs as answers
-from bert_tf.inference import predictor as predictor_lib
+from bert_tf.inference import outputs, predictor
 from bert_tf.server import attention_json, batching, page, rest_json
 
 with errors.needs_extra("serving", extra="serve"):
@@ -78,22 +77,20 @@ class Server:
   """Serves a model from its start to its stop, in one event loop.
 
   Args:
-    predictor: the model.
+    model: is served.
     config: how it is served.
 
   Raises:
-    ValueError: if the config has values that cannot be.
+    ValueError: if the config has a value that is out of range.
   """
 
-  def __init__(
-    self, predictor: predictor_lib.Predictor, config: ServerConfig
-  ) -> None:
+  def __init__(self, model: predictor.Predictor, config: ServerConfig) -> None:
     if not config.model_name or set(config.model_name) & set("/: "):
       raise ValueError(
         f"model_name {config.model_name!r} cannot stand in a path; leave out "
         "slashes, colons and blanks."
       )
-    self._predictor = predictor
+    self._model = model
     self._config = config
     self._limits = rest_json.Limits(config.max_rows, config.max_text_length)
     self._batch_config = batching.BatchConfig(
@@ -184,7 +181,7 @@ class Server:
   def _compute(
     self, name: str, inputs: Mapping[str, np.ndarray]
   ) -> dict[str, np.ndarray]:
-    return self._predictor.functions[name](inputs)
+    return self._model.functions[name](inputs)
 
   async def _get_page(self, request: web.Request) -> web.Response:
     return web.Response(
@@ -198,7 +195,7 @@ class Server:
     health = {
       "status": "ok",
       "model": self._config.model_name,
-      "version": str(self._predictor.version),
+      "version": str(self._model.version),
     }
     return _json(health)
 
@@ -207,7 +204,7 @@ class Server:
     if not self._has(request):
       raise _HttpError(404, f"Could not find any versions of model {name:.100}")
     state = {
-      "version": str(self._predictor.version),
+      "version": str(self._model.version),
       "state": "AVAILABLE",
       "status": {"error_code": "OK", "error_message": ""},
     }
@@ -218,8 +215,8 @@ class Server:
     return _json(
       rest_json.metadata(
         self._config.model_name,
-        self._predictor.version,
-        self._predictor.functions,
+        self._model.version,
+        self._model.functions,
       )
     )
 
@@ -227,29 +224,29 @@ class Server:
     self._check_model(request)
     value = rest_json.parse(await self._body(request))
     asked = rest_json.predict_request(
-      value, self._predictor.functions, self._limits
+      value, self._model.functions, self._limits
     )
-    function = self._predictor.functions[asked.signature_name]
-    outputs = await self._batcher.submit(
+    function = self._model.functions[asked.signature_name]
+    computed = await self._batcher.submit(
       asked.signature_name, asked.inputs, asked.length, function.has_batches()
     )
-    # Neither depends on what it was computed with.
-    outputs = answers.trimmed(outputs)
-    return _json(rest_json.predict_response(asked, outputs))
+    # The width of an answer must not depend on the rest of its batch.
+    trimmed = outputs.trimmed(computed)
+    return _json(rest_json.predict_response(asked, trimmed))
 
   async def _attention(self, request: web.Request) -> web.Response:
     self._check_model(request)
     value = rest_json.parse(await self._body(request))
-    asked = attention_json.parse(value, self._predictor.functions, self._limits)
-    outputs = await self._batcher.submit(
+    asked = attention_json.parse(value, self._model.functions, self._limits)
+    computed = await self._batcher.submit(
       asked.signature_name, asked.inputs, can_be_joined=False
     )
-    return _json(attention_json.response(asked, outputs))
+    return _json(attention_json.response(asked, computed))
 
   def _has(self, request: web.Request) -> bool:
     """Returns whether the model of a path is the one that is served."""
     version = request.match_info.get("version")
-    is_version = version is None or version == str(self._predictor.version)
+    is_version = version is None or version == str(self._model.version)
     return is_version and request.match_info["name"] == self._config.model_name
 
   def _check_model(self, request: web.Request) -> None:
@@ -279,10 +276,10 @@ class Server:
 
 @contextlib.asynccontextmanager
 async def running(
-  predictor: predictor_lib.Predictor, config: ServerConfig
+  model: predictor.Predictor, config: ServerConfig
 ) -> AsyncIterator[str]:
   """Yields the address of a server, which stops afterwards."""
-  server = Server(predictor, config)
+  server = Server(model, config)
   url = await server.start()
   try:
     yield url
@@ -291,26 +288,26 @@ async def running(
 
 
 def run(
-  predictor: predictor_lib.Predictor,
+  model: predictor.Predictor,
   config: ServerConfig,
   started: Callable[[str], None],
 ) -> None:
   """Serves until SIGTERM or Ctrl-C; a second one ends at once.
 
   Args:
-    predictor: the model.
+    model: is served.
     config: how it is served.
     started: called with the address once requests are answered.
 
   Raises:
-    ValueError: if the config has values that cannot be.
+    ValueError: if the config has a value that is out of range.
     OSError: if it cannot listen there.
   """
-  asyncio.run(_run(predictor, config, started))
+  asyncio.run(_run(model, config, started))
 
 
 async def _run(
-  predictor: predictor_lib.Predictor,
+  model: predictor.Predictor,
   config: ServerConfig,
   started: Callable[[str], None],
 ) -> None:
@@ -323,7 +320,7 @@ async def _run(
       loop.remove_signal_handler(each)
     stopped.set()
 
-  async with running(predictor, config) as url:
+  async with running(model, config) as url:
     for number in (signal.SIGTERM, signal.SIGINT):
       loop.add_signal_handler(number, stop, number)
     started(url)

@@ -11,31 +11,31 @@ def texts(*values):
 
 
 def test_a_class_has_its_label_and_the_probabilities_of_all():
-  outputs = {
+  computed = {
     "probabilities": np.array([[0.25, 0.75], [0.5, 0.5]], np.float32),
     "labels": texts(["no", "jä"], ["no", "jä"]),
     "label": texts("jä", "no"),
   }
-  assert outputs.plain(outputs) == [
+  assert outputs.plain(computed) == [
     {"label": "jä", "probabilities": {"no": 0.25, "jä": 0.75}},
     {"label": "no", "probabilities": {"no": 0.5, "jä": 0.5}},
   ]
 
 
 def test_several_labels_are_those_that_apply():
-  outputs = {
+  computed = {
     "probabilities": np.array([[0.25, 0.75, 0.5]], np.float32),
     "labels": texts(["a", "b", "c"]),
     "applies": np.array([[False, True, False]]),
   }
-  assert outputs.plain(outputs) == [
+  assert outputs.plain(computed) == [
     {"labels": ["b"], "probabilities": {"a": 0.25, "b": 0.75, "c": 0.5}}
   ]
 
 
 def test_a_regression_is_a_number():
-  outputs = {"prediction": np.array([1.5, -2.0], np.float32)}
-  assert outputs.plain(outputs) == [{"prediction": 1.5}, {"prediction": -2.0}]
+  computed = {"prediction": np.array([1.5, -2.0], np.float32)}
+  assert outputs.plain(computed) == [{"prediction": 1.5}, {"prediction": -2.0}]
 
 
 WORDS = {
@@ -75,24 +75,24 @@ def test_texts_without_words_have_no_width():
 
 
 def test_masks_have_their_tokens_and_no_filler():
-  outputs = {
+  computed = {
     "tokens": texts([["a", "##b"], ["c", "d"]], [["e", "f"], ["", ""]]),
     "probabilities": np.array(
       [[[0.5, 0.25], [0.75, 0.125]], [[1.0, 0.0], [0.0, 0.0]]], np.float32
     ),
   }
-  first, second = outputs.plain(outputs)
+  first, second = outputs.plain(computed)
   assert first["masks"][0][1] == {"token": "##b", "probability": 0.25}
   assert len(first["masks"]) == 2
   assert [[t["token"] for t in mask] for mask in second["masks"]] == [
     ["e", "f"]
   ]
-  alone = outputs.trimmed({name: rows[1:] for name, rows in outputs.items()})
+  alone = outputs.trimmed({name: rows[1:] for name, rows in computed.items()})
   assert alone["tokens"].shape == (1, 1, 2)
 
 
 def test_an_answer_has_the_next_best_without_filler():
-  outputs = {
+  computed = {
     "answer": texts("1843"),
     "start": np.array([7], np.int32),
     "end": np.array([11], np.int32),
@@ -105,7 +105,7 @@ def test_an_answer_has_the_next_best_without_filler():
     "nbest_end_logit": np.array([[2.0, 1.0, 0.0]], np.float32),
     "null_odds": np.array([-3.0], np.float32),
   }
-  [found] = outputs.plain(outputs)
+  [found] = outputs.plain(computed)
   # The second of them is "no answer".
   assert [a["probability"] for a in found.pop("nbest")] == [0.75, 0.25]
   assert found == {
@@ -118,15 +118,15 @@ def test_an_answer_has_the_next_best_without_filler():
 
 
 def test_a_choice_is_its_number():
-  outputs = {
+  computed = {
     "logits": np.array([[1.0, 2.0]], np.float32),
     "probabilities": np.array([[0.25, 0.75]], np.float32),
     "choice": np.array([1], np.int32),
   }
-  [found] = outputs.plain(outputs)
+  [found] = outputs.plain(computed)
   assert found == {"choice": 1, "probabilities": [0.25, 0.75]}
 
 
 def test_any_other_function_returns_its_outputs():
-  outputs = {"input_word_ids": np.array([[101, 7], [101, 8]], np.int32)}
-  assert outputs.plain(outputs)[1] == {"input_word_ids": [101, 8]}
+  computed = {"input_word_ids": np.array([[101, 7], [101, 8]], np.int32)}
+  assert outputs.plain(computed)[1] == {"input_word_ids": [101, 8]}
