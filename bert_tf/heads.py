@@ -267,7 +267,7 @@ class SpanModel(HeadModel):
   heads = (SPAN,)
   # The best answer, the n best ones, and `null_odds` if it knows questions
   # without an answer.
-  outputs = ("answer", "start", "limit", "probability", "nbest_text")
+  outputs = ("answer", "start", "end", "probability", "nbest_text")
 
   def __init__(self, config: modeling.BertConfig) -> None:
     super().__init__(config)
@@ -322,7 +322,7 @@ class TokenModel(_LabelModel):
   heads = (WORD_LABELS,)
   # Of each word its text, its label, that label's probability, and where it
   # starts and ends.
-  outputs = ("words", "labels", "probabilities", "starts", "limits")
+  outputs = ("words", "labels", "probabilities", "starts", "ends")
 
   def call(self, features: Features, training: bool = False) -> Tensor:
     """Returns the logits, float [B, F, C], for BertModel's features."""

@@ -15,7 +15,7 @@ from bert_tf import checkpoints, heads, modeling, tokenization
 from bert_tf.data import packing
 from bert_tf.tasks.squad import decoding
 from bert_tf.tasks.squad import examples as squad_data
-from bert_tf.tasks.squad import windows
+from bert_tf.tasks.squad import windows as squad_features
 
 # Windows that the model sees together.
 _BATCH_SIZE = 16
@@ -46,7 +46,7 @@ class QuestionAnswerer:
     vocab_file: str,
     init_checkpoint: str,
     do_lower_case: bool = True,
-    windows: windows.WindowConfig | None = None,
+    windows: squad_features.WindowConfig | None = None,
     predictions: decoding.PredictionConfig | None = None,
   ) -> None:
     bert_config = modeling.BertConfig.from_json_file(bert_config_file)
@@ -54,7 +54,7 @@ class QuestionAnswerer:
     bert_config.check_vocab(
       len(self._tokenizer.vocab), vocab_file, bert_config_file
     )
-    self._windows = windows or windows.WindowConfig()
+    self._windows = windows or squad_features.WindowConfig()
     self._predictions = predictions or decoding.PredictionConfig()
     bert_config.check_lengths(self._windows.max_seq_length, bert_config_file)
     model = heads.SpanModel(bert_config)
@@ -89,7 +89,7 @@ class QuestionAnswerer:
       answers=None,
       is_impossible=None,
     )
-    windower = windows.Windower(self._tokenizer, self._windows)
+    windower = squad_features.Windower(self._tokenizer, self._windows)
     [windows] = windower.windows([example])
     # [windows, 2, F], or [0, 2, 0] for a context without a word.
     logits = np.zeros((0, 2, 0))
@@ -100,7 +100,7 @@ class QuestionAnswerer:
     return predictor.predict(example, windows, starts, ends)
 
   def _batches(
-    self, windows: list[windows.InputFeatures]
+    self, windows: list[squad_features.InputFeatures]
   ) -> Iterator[np.ndarray]:
     """Yields the logits of a few windows after the others, [B, 2, F]."""
     # With padding, which takes ranks among the n best in the original.

@@ -20,8 +20,7 @@ from bert_tf.inference import (
   fill_mask,
   question_answering,
 )
-from bert_tf.tasks.squad import decoding
-from bert_tf.tasks.squad import windows
+from bert_tf.tasks.squad import decoding, windows
 from tests import near_ties, tiny_models
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]

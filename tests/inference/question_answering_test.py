@@ -11,8 +11,7 @@ import sys
 import pytest
 
 from bert_tf.inference import question_answering
-from bert_tf.tasks.squad import decoding
-from bert_tf.tasks.squad import windows
+from bert_tf.tasks.squad import decoding, windows
 from tests import near_ties
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
