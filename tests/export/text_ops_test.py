@@ -13,8 +13,7 @@ import tensorflow as tf
 
 from bert_tf import tokenization
 from bert_tf.data import packing
-from bert_tf.export.text_ops import bert_tokenizer
-from bert_tf.export.text_ops import word_splitter
+from bert_tf.export.text_ops import bert_tokenizer, word_splitter
 from tests import random_texts
 
 # Made by hand; ids are the positions.
