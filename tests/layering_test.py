@@ -33,8 +33,11 @@ WITHOUT_TENSORFLOW = (
   "data.worker_pool",
   "files.errors",
   "files.paths",
+  "settings",
+  "tasks.pretraining_config",
   "tasks.squad.metrics",
   "tokenization",
+  "training.config",
 )
 
 

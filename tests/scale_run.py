@@ -18,7 +18,7 @@ from absl import logging
 from bert_tf import distribution, modeling
 from bert_tf.files import atomic as text_files
 from bert_tf.tasks import pretraining
-from bert_tf.training import estimator
+from bert_tf.training import config as training_config
 from tests import conftest
 
 BATCH_SIZE = 8
@@ -76,7 +76,7 @@ def train(output_dir, dropout=0.0, pause=0.0, **settings):
       "attention_probs_dropout_prob": dropout,
     }
   )
-  train_config = estimator.TrainConfig(
+  train_config = training_config.TrainConfig(
     output_dir=output_dir,
     train_batch_size=BATCH_SIZE,
     learning_rate=1e-3,

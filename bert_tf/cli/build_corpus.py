@@ -6,7 +6,7 @@ python run_scripts/build_corpus.py --input_file=pydoc \
 
 from absl import flags, logging
 
-from bert_tf.cli import common_flags
+from bert_tf.cli import command
 from bert_tf.data import corpus
 
 FLAGS = flags.FLAGS
@@ -61,4 +61,4 @@ def main() -> None:
 def run() -> None:
   """Runs the command with the flags of the command line; never returns."""
   flags.mark_flag_as_required("output_file")
-  common_flags.run(main)
+  command.run(main, __doc__)

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from absl import flags
 
 from bert_tf import tokenization
-from bert_tf.cli import common_flags
+from bert_tf.cli import command
 from bert_tf.data import corpus, vocabulary
 
 FLAGS = flags.FLAGS
@@ -116,4 +116,4 @@ def main() -> None:
 def run() -> None:
   """Runs the command with the flags of the command line; never returns."""
   flags.mark_flags_as_required(["input_file", "output_file"])
-  common_flags.run(main)
+  command.run(main, __doc__)

@@ -3,7 +3,7 @@
 from absl import flags
 
 from bert_tf import checkpoints
-from bert_tf.cli import common_flags
+from bert_tf.cli import command
 from bert_tf.convert import beside, convert
 
 FLAGS = flags.FLAGS
@@ -107,4 +107,4 @@ def run() -> None:
   """Runs the command with the flags of the command line; never returns."""
   for name in ("input_checkpoint", "output_checkpoint"):
     flags.mark_flag_as_required(name)
-  common_flags.run(main)
+  command.run(main, __doc__)

@@ -3,7 +3,7 @@
 import tensorflow as tf
 from absl import flags
 
-from bert_tf.cli import common_flags
+from bert_tf.cli import command
 from bert_tf.export.runtimes import conversion as other_runtimes
 
 FLAGS = flags.FLAGS
@@ -49,4 +49,4 @@ def run() -> None:
   """Runs the command with the flags of the command line; never returns."""
   for name in ("saved_model", "output_file"):
     flags.mark_flag_as_required(name)
-  common_flags.run(main)
+  command.run(main, __doc__)

@@ -2,7 +2,7 @@
 
 from absl import flags
 
-from bert_tf.cli import common_flags
+from bert_tf.cli import command
 from bert_tf.data import (
   corpus,
   masking,
@@ -167,4 +167,4 @@ def _check_flags() -> None:
 def run() -> None:
   """Runs the command with the flags of the command line; never returns."""
   flags.mark_flags_as_required(["input_file", "output_file", "vocab_file"])
-  common_flags.run(main)
+  command.run(main, __doc__)

@@ -2,7 +2,7 @@
 
 from absl import flags
 
-from bert_tf.cli import common_flags
+from bert_tf.cli import command
 from bert_tf.export import export
 from bert_tf.tasks.squad import decoding as squad_predictions
 from bert_tf.tasks.squad import windows as squad_features
@@ -139,4 +139,4 @@ def run() -> None:
   """Runs the command with the flags of the command line; never returns."""
   for name in ("init_checkpoint", "export_dir"):
     flags.mark_flag_as_required(name)
-  common_flags.run(main)
+  command.run(main, __doc__)

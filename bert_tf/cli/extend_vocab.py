@@ -2,7 +2,7 @@
 
 from absl import flags
 
-from bert_tf.cli import common_flags
+from bert_tf.cli import command
 from bert_tf.convert import extend_vocab
 
 FLAGS = flags.FLAGS
@@ -91,4 +91,4 @@ def run() -> None:
     "output_dir",
   ):
     flags.mark_flag_as_required(name)
-  common_flags.run(main)
+  command.run(main, __doc__)

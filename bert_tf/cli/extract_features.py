@@ -2,7 +2,7 @@
 
 from absl import flags
 
-from bert_tf.cli import common_flags
+from bert_tf.cli import command
 from bert_tf.inference import feature_extraction
 
 FLAGS = flags.FLAGS
@@ -104,4 +104,4 @@ def run() -> None:
     "vocab_file",
   ):
     flags.mark_flag_as_required(name)
-  common_flags.run(main)
+  command.run(main, __doc__)

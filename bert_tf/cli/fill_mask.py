@@ -6,7 +6,7 @@ import json
 from absl import flags
 
 from bert_tf import tokenization
-from bert_tf.cli import common_flags
+from bert_tf.cli import command
 from bert_tf.data import corpus
 from bert_tf.inference import fill_mask
 
@@ -58,4 +58,4 @@ def run() -> None:
   """Runs the command with the flags of the command line; never returns."""
   for name in ("bert_config_file", "vocab_file", "init_checkpoint"):
     flags.mark_flag_as_required(name)
-  common_flags.run(main)
+  command.run(main, __doc__)

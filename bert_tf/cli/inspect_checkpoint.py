@@ -8,7 +8,7 @@ Exit status 0 if two are the same, 1 if they differ.
 import collections
 import sys
 
-from bert_tf.cli import common_flags
+from bert_tf.cli import command
 from bert_tf.convert import inspect as checkpoint_inspection
 
 
@@ -56,4 +56,4 @@ def main(path: str, other_path: str | None = None) -> None:
 
 def run() -> None:
   """Runs the command with the flags of the command line; never returns."""
-  common_flags.run(main, ["CHECKPOINT", "[OTHER]"], num_optional=1)
+  command.run(main, __doc__, ["CHECKPOINT", "[OTHER]"], num_optional=1)

@@ -2,7 +2,7 @@
 
 from absl import flags
 
-from bert_tf.cli import common_flags
+from bert_tf.cli import command
 from bert_tf.training import curves
 
 FLAGS = flags.FLAGS
@@ -21,4 +21,4 @@ def run() -> None:
   """Runs the command with the flags of the command line; never returns."""
   for name in ("output_dir", "plot_file"):
     flags.mark_flag_as_required(name)
-  common_flags.run(main)
+  command.run(main, __doc__)

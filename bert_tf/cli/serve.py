@@ -5,7 +5,7 @@ python run_scripts/serve.py --model=models/mrpc --model_name=mrpc
 
 from absl import flags
 
-from bert_tf.cli import common_flags
+from bert_tf.cli import command
 from bert_tf.export import export
 from bert_tf.inference import loaded_model, predictor
 from bert_tf.server import application
@@ -171,4 +171,4 @@ def main() -> None:
 def run() -> None:
   """Runs the command with the flags of the command line; never returns."""
   flags.mark_flag_as_required("model")
-  common_flags.run(main)
+  command.run(main, __doc__)

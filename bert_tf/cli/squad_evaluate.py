@@ -8,7 +8,7 @@ PREDICTIONS is JSON with a text by question id, DATA the SQuAD JSON, 1.1 or
 
 from absl import flags
 
-from bert_tf.cli import common_flags
+from bert_tf.cli import command
 from bert_tf.tasks.squad import official_evaluation as squad_evaluation
 
 FLAGS = flags.FLAGS
@@ -34,4 +34,4 @@ def main(predictions_file: str, data_file: str) -> None:
 
 def run() -> None:
   """Runs the command with the flags of the command line; never returns."""
-  common_flags.run(main, ["PREDICTIONS", "DATA"])
+  command.run(main, __doc__, ["PREDICTIONS", "DATA"])

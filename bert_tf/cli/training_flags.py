@@ -1,6 +1,7 @@
 """What the scripts that train share: their flags, and the config of them."""
 
 import os
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -9,8 +10,8 @@ from absl import flags
 
 from bert_tf import distribution, optimization
 from bert_tf import mixed_precision as precision
-from bert_tf.cli import common_flags
-from bert_tf.training import estimator
+from bert_tf.cli import command
+from bert_tf.training import config as training_config
 
 FLAGS = flags.FLAGS
 
@@ -197,7 +198,7 @@ def define_num_runs_flag() -> None:
   )
 
 
-def train_config(**settings: Any) -> estimator.TrainConfig:
+def train_config(**settings: Any) -> training_config.TrainConfig:
   """Returns the config of the flags.
 
   Args:
@@ -205,7 +206,7 @@ def train_config(**settings: Any) -> estimator.TrainConfig:
       num_train_steps and num_warmup_steps may be left to the task, which
       counts its examples first.
   """
-  return estimator.TrainConfig(
+  return training_config.TrainConfig(
     output_dir=FLAGS.output_dir,
     train_batch_size=FLAGS.train_batch_size,
     learning_rate=FLAGS.learning_rate,
@@ -265,7 +266,7 @@ def data_dir_settings(**train_settings: Any) -> dict[str, Any]:
 
 
 def run(main: Callable[[], None]) -> None:
-  """As common_flags.run, on the devices that the flags name."""
+  """As command.run, on the devices that the flags name."""
 
   def run_on_devices() -> None:
     with _strategy().scope(), distribution.naming_lost_workers():
@@ -276,11 +277,11 @@ def run(main: Callable[[], None]) -> None:
     try:
       run_on_devices()
     except distribution.WorkerLostError as error:
-      common_flags.report(error)
+      command.report(error)
       # What TensorFlow tidies up at the end may wait for the lost one for ever.
       os._exit(1)
 
-  common_flags.run(run_to_the_end)
+  command.run(run_to_the_end, sys.modules[main.__module__].__doc__)
 
 
 def _strategy() -> tf.distribute.Strategy:

@@ -25,7 +25,7 @@ from bert_tf.tasks.classification import examples
 from bert_tf.tasks.classification import metrics as classification_results
 from bert_tf.tasks.classification import records as classification_data
 from bert_tf.tasks.classification import task as classification
-from bert_tf.training import estimator
+from bert_tf.training import config as training_config
 
 # A text, or the two of a pair.
 Text = str | tuple[str, str]
@@ -84,7 +84,7 @@ class Classifier:
       do_lower_case=do_lower_case,
       max_seq_length=max_seq_length,
       do_train=True,
-      train=estimator.TrainConfig(
+      train=training_config.TrainConfig(
         output_dir=output_dir,
         init_checkpoint=init_checkpoint,
         train_batch_size=32,

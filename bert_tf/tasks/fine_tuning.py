@@ -5,7 +5,7 @@ import dataclasses
 from absl import logging
 
 from bert_tf import modeling, tokenization
-from bert_tf.training import estimator
+from bert_tf.training import config as training_config
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -27,7 +27,7 @@ class FineTuningConfig:
 
   bert_config_file: str
   vocab_file: str
-  train: estimator.TrainConfig
+  train: training_config.TrainConfig
   do_lower_case: bool = True
   do_train: bool = False
   do_predict: bool = False
@@ -72,7 +72,7 @@ def check(
 
 def train_config(
   config: FineTuningConfig, num_examples: int, noun: str, default_metric: str
-) -> estimator.TrainConfig:
+) -> training_config.TrainConfig:
   """Returns how to train, with the steps that the examples make.
 
   Args:

@@ -12,6 +12,8 @@ from bert_tf import heads, losses, modeling, tokenization
 from bert_tf.data import input_pipeline, length_schedule
 from bert_tf.losses import Sums
 from bert_tf.modeling import Tensor
+from bert_tf.tasks import pretraining_config
+from bert_tf.training import config as training_config
 from bert_tf.training import estimator, run_dir
 from bert_tf.training import results as results_lib
 
@@ -26,44 +28,7 @@ _RESULTS = (
 )
 
 
-@dataclasses.dataclass(frozen=True)
-class PretrainingConfig:
-  """What `run_pretraining.py` is asked for.
-
-  Attributes:
-    bert_config_file: the model's sizes.
-    input_file: TFRecord files and globs, separated by commas.
-    eval_input_file: what is evaluated on; input_file if None.
-    vocab_file: checked against the model's vocab_size where it is given.
-    max_seq_length: word pieces a record, as it was made.
-    max_predictions_per_seq: masked words a record, as it was made.
-    do_train: whether to train.
-    do_eval: whether to evaluate, after training if both.
-    eval_batch_size: records a batch of the evaluation.
-    max_eval_steps: batches of the evaluation.
-    no_nsp: whether to leave the next-sentence loss out.
-    schedule: None, or lengths and shares of the steps, see length_schedule;
-      the records' own sizes then count instead of the two above, and the last
-      length's records are what is evaluated on without eval_input_file.
-    train: how to train.
-  """
-
-  bert_config_file: str
-  input_file: str
-  train: estimator.TrainConfig
-  eval_input_file: str | None = None
-  vocab_file: str | None = None
-  max_seq_length: int = 128
-  max_predictions_per_seq: int = 20
-  do_train: bool = False
-  do_eval: bool = False
-  eval_batch_size: int = 8
-  max_eval_steps: int = 100
-  no_nsp: bool = False
-  schedule: str | None = None
-
-
-def run(config: PretrainingConfig) -> None:
+def run(config: pretraining_config.PretrainingConfig) -> None:
   """Trains and evaluates as asked; writes `eval_results.txt`.
 
   Raises:
@@ -85,13 +50,15 @@ def run(config: PretrainingConfig) -> None:
   info = run_dir.RunInfo(task="pretraining")
   run_dir.prepare_output_dir(config.train.output_dir, info, bert_config, None)
 
-  runner = build_estimator(bert_config, config.train, config.no_nsp)
+  train = dataclasses.replace(
+    config.train, best_metric=config.train.best_metric or "masked_lm_loss"
+  )
+  runner = build_estimator(bert_config, train, config.no_nsp)
 
   def evaluate() -> dict[str, float | int]:
     return _evaluate(config, runner, eval_files, spec, vocab_size)
 
   if config.do_train:
-    train = config.train
     for phase in phases:
       logging.info(
         "%d records of length %d, %d steps of %d: %.1f epochs.",
@@ -117,7 +84,7 @@ def run(config: PretrainingConfig) -> None:
 
 def build_estimator(
   bert_config: modeling.BertConfig,
-  train_config: estimator.TrainConfig,
+  train_config: training_config.TrainConfig,
   no_nsp: bool = False,
 ) -> estimator.Estimator:
   """Returns the Estimator of a pre-training model.
@@ -144,7 +111,9 @@ def build_estimator(
   )
 
 
-def _check(config: PretrainingConfig, bert_config: modeling.BertConfig) -> None:
+def _check(
+  config: pretraining_config.PretrainingConfig, bert_config: modeling.BertConfig
+) -> None:
   """Raises ValueError where flags, config and vocabulary do not fit."""
   if not config.do_train and not config.do_eval:
     raise ValueError("nothing to do: set --do_train or --do_eval, or both.")
@@ -179,7 +148,7 @@ def _check(config: PretrainingConfig, bert_config: modeling.BertConfig) -> None:
 
 
 def _phases(
-  config: PretrainingConfig, bert_config: modeling.BertConfig
+  config: pretraining_config.PretrainingConfig, bert_config: modeling.BertConfig
 ) -> list[length_schedule.Phase]:
   """Returns what is trained on, checked; one phase without a schedule."""
   vocab_size = bert_config.vocab_size
@@ -202,7 +171,7 @@ def _phases(
 
 
 def _evaluation_files(
-  config: PretrainingConfig, vocab_size: int
+  config: pretraining_config.PretrainingConfig, vocab_size: int
 ) -> tuple[input_pipeline.RecordFiles, input_pipeline.Spec]:
   """Returns eval_input_file, checked, and the features of its records."""
   files = input_pipeline.open_records(config.eval_input_file)
@@ -228,7 +197,7 @@ def _check_records(
 
 
 def _evaluate(
-  config: PretrainingConfig,
+  config: pretraining_config.PretrainingConfig,
   runner: estimator.Estimator,
   files: input_pipeline.RecordFiles,
   spec: input_pipeline.Spec,

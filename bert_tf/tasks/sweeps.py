@@ -19,6 +19,7 @@ import tensorflow as tf
 from absl import logging
 
 from bert_tf.files import atomic
+from bert_tf.training import config as training_config
 from bert_tf.training import estimator
 from bert_tf.training import evaluation as periodic_evaluation
 
@@ -42,7 +43,7 @@ Settings = Mapping[str, float | int]
 class Config(Protocol):
   """What a sweep needs of a task's config, a dataclass that JSON can hold."""
 
-  train: estimator.TrainConfig
+  train: training_config.TrainConfig
   do_train: bool
   num_train_epochs: float
 

@@ -1,6 +1,5 @@
 """Trains, evaluates and predicts: the loop around a model and its loss."""
 
-import dataclasses
 import math
 import os
 import sys
@@ -17,80 +16,13 @@ from bert_tf import checkpoints, distribution, optimization
 from bert_tf import mixed_precision as precision
 from bert_tf.losses import Sums
 from bert_tf.modeling import Tensor
+from bert_tf.training import config as training_config
 from bert_tf.training import evaluation as periodic_evaluation
 from bert_tf.training import evaluation_step, progress, restore
 from bert_tf.training import signals as stop_signals
 from bert_tf.training import step as training_step
 
 Features = dict[str, tf.Tensor]
-
-
-@dataclasses.dataclass(frozen=True)
-class TrainConfig:
-  """How to train.
-
-  Attributes:
-    output_dir: where checkpoints, events and results go.
-    train_batch_size: examples a step.
-    learning_rate: the peak of the schedule.
-    num_train_steps: steps in all, those of earlier runs included.
-    num_warmup_steps: steps of linear warm-up.
-    init_checkpoint: prefix of a checkpoint to start from, or None.
-    save_checkpoints_steps: steps between two checkpoints.
-    keep_checkpoint_max: how many checkpoints stay; 0 for all.
-    iterations_per_loop: the most steps between two looks at the clock.
-    log_every_steps: steps between two log lines.
-    seed: of initial values, dropout and the order of the data.
-    use_xla: whether the training step is compiled by XLA.
-    eval_every_steps: steps between two evaluations while training; 0 for
-      none.
-    best_metric: result of those evaluations by which the best checkpoint is
-      kept in output_dir/best; None for the task's own.
-    early_stopping_patience: evaluations without a better one after which
-      training ends; 0 for never.
-    gradient_accumulation_steps: micro-batches that a replica's part of a
-      batch is cut into; the step they take together is the same.
-    precision: one of precision.PRECISIONS.
-    recompute: whether the encoder's layers are computed again for the
-      gradient, instead of kept.
-    optimizer: a name in optimization.OPTIMIZERS.
-    layerwise_lr_decay: what the learning rate is multiplied by from each
-      layer to the one below it.
-    freeze_layers: the encoder layers, from the first on, that stay as they
-      are, and the embeddings with them; 0 for the embeddings alone, None for
-      nothing.
-  """
-
-  output_dir: str
-  train_batch_size: int
-  learning_rate: float
-  num_train_steps: int
-  num_warmup_steps: int
-  init_checkpoint: str | None = None
-  save_checkpoints_steps: int = 1000
-  keep_checkpoint_max: int = 5
-  iterations_per_loop: int = 1000
-  log_every_steps: int = 100
-  seed: int = 12345
-  use_xla: bool = True
-  eval_every_steps: int = 0
-  best_metric: str | None = None
-  early_stopping_patience: int = 0
-  gradient_accumulation_steps: int = 1
-  precision: str = "float32"
-  recompute: bool = False
-  optimizer: str = "adamw"
-  layerwise_lr_decay: float = 1.0
-  freeze_layers: int | None = None
-
-  def __post_init__(self):
-    """Raises ValueError for a patience that nothing can exhaust."""
-    if self.early_stopping_patience and not self.eval_every_steps:
-      raise ValueError(
-        f"early_stopping_patience {self.early_stopping_patience} counts "
-        "evaluations, but there are none while training; set "
-        "--eval_every_steps."
-      )
 
 
 class DivergedError(ValueError):
@@ -120,7 +52,7 @@ class Estimator:
     model_fn: Callable[[], keras.Model],
     loss_fn: Callable[[Tensor, Features], Sums],
     eval_fn: Callable[[Tensor, Features], Sums],
-    config: TrainConfig,
+    config: training_config.TrainConfig,
   ) -> None:
     # Initial values are drawn from Keras' global generator.
     keras.utils.set_random_seed(config.seed)

@@ -28,7 +28,7 @@ import tensorflow as tf
 from absl import flags
 
 from bert_tf import modeling, tokenization
-from bert_tf.cli import common_flags
+from bert_tf.cli import command
 from bert_tf.data import (
   corpus,
   input_pipeline,
@@ -41,6 +41,7 @@ from bert_tf.tasks import pretraining
 from bert_tf.tasks.classification import examples, glue
 from bert_tf.tasks.classification import records as classification_data
 from bert_tf.tasks.classification import task as classification
+from bert_tf.training import config as training_config
 from bert_tf.training import estimator
 
 FLAGS = flags.FLAGS
@@ -271,7 +272,7 @@ def _step_ms(config: modeling.BertConfig, use_xla: bool) -> float:
   with tempfile.TemporaryDirectory() as folder:
     runner = pretraining.build_estimator(
       config,
-      estimator.TrainConfig(
+      training_config.TrainConfig(
         output_dir=folder,
         train_batch_size=32,
         learning_rate=1e-4,
@@ -302,7 +303,12 @@ def benchmark_padding() -> None:
     runner = classification.build_estimator(
       config,
       glue.get_task("mrpc").label_spec(),
-      estimator.TrainConfig(folder, 32, 1e-5, 1000, 100),
+      training_config.TrainConfig(
+        output_dir=folder,
+        learning_rate=1e-5,
+        num_train_steps=1000,
+        num_warmup_steps=100,
+      ),
     )
     times = _alternating_seconds(runner, batches)
   print(f"{'32 x up to 128':16}{'examples/s':>11}{'x padded':>9}  widths")
@@ -433,4 +439,4 @@ BENCHMARKS = {
 }
 
 if __name__ == "__main__":
-  common_flags.run_command(BENCHMARKS)
+  command.run_one_of(BENCHMARKS, __doc__)

@@ -20,7 +20,7 @@ import tensorflow as tf
 
 from bert_tf import checkpoints, distribution, modeling
 from bert_tf.tasks import pretraining
-from bert_tf.training import estimator
+from bert_tf.training import config as training_config
 
 # The first one is what the others are compared with.
 SETTINGS = {
@@ -141,7 +141,7 @@ def _run(
     [tf.config.LogicalDeviceConfiguration()] * num_devices,
   )
   kind = "mirrored" if num_devices > 1 else "one"
-  train_config = estimator.TrainConfig(
+  train_config = training_config.TrainConfig(
     output_dir=folder,
     train_batch_size=batch_size,
     learning_rate=1e-4,

@@ -16,6 +16,7 @@ from bert_tf.tasks import label_map
 from bert_tf.tasks.classification import task as classification
 from bert_tf.tasks.ner import examples as ner_data
 from bert_tf.tasks.ner import task as ner
+from bert_tf.training import config as training_config
 from bert_tf.training import curves, estimator
 from tests import runs
 from tests.tasks.classification import task_test as classification_test
@@ -77,7 +78,7 @@ def data(tmp_path_factory):
 
 
 def train_config(output_dir, **changes):
-  return estimator.TrainConfig(
+  return training_config.TrainConfig(
     **{
       "output_dir": str(output_dir),
       "train_batch_size": 16,

@@ -17,8 +17,9 @@ import tensorflow as tf
 
 from bert_tf import checkpoints
 from bert_tf.inference import fill_mask
-from bert_tf.tasks import pretraining
-from bert_tf.training import curves, estimator
+from bert_tf.tasks import pretraining, pretraining_config
+from bert_tf.training import config as training_config
+from bert_tf.training import curves
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 GOLDEN = ROOT / "tests" / "golden"
@@ -431,10 +432,12 @@ def test_a_mistake_is_named_and_leaves_everything_as_it_was(
     "do_train": True,
     **(changes(data) if callable(changes) else changes),
   }
-  of_training = {f.name for f in dataclasses.fields(estimator.TrainConfig)}
+  of_training = {
+    f.name for f in dataclasses.fields(training_config.TrainConfig)
+  }
   train = {k: settings.pop(k) for k in of_training & settings.keys()}
-  config = pretraining.PretrainingConfig(
-    train=estimator.TrainConfig(**train), **settings
+  config = pretraining_config.PretrainingConfig(
+    train=training_config.TrainConfig(**train), **settings
   )
   before = {p: p.stat().st_mtime for p in (data / "out").iterdir()}
   with pytest.raises(

@@ -17,6 +17,7 @@ from bert_tf.data import input_pipeline
 from bert_tf.tasks.squad import decoding as squad_predictions
 from bert_tf.tasks.squad import task as squad
 from bert_tf.tasks.squad import windows as squad_features
+from bert_tf.training import config as training_config
 from bert_tf.training import curves, estimator
 from tests import near_ties, runs
 
@@ -203,7 +204,7 @@ def data(tmp_path_factory):
 
 
 def train_config(output_dir, **changes):
-  return estimator.TrainConfig(
+  return training_config.TrainConfig(
     **{
       "output_dir": str(output_dir),
       "train_batch_size": 16,

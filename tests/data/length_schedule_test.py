@@ -8,8 +8,8 @@ import pytest
 
 from bert_tf import checkpoints
 from bert_tf.data import input_pipeline, length_schedule, records
-from bert_tf.tasks import pretraining
-from bert_tf.training import estimator
+from bert_tf.tasks import pretraining, pretraining_config
+from bert_tf.training import config as training_config
 from tests import scale_run
 
 CONFIG = {**scale_run.CONFIG, "max_position_embeddings": 32}
@@ -111,14 +111,14 @@ def test_any_step_is_reached_directly(data, steps_done):
 
 
 def config(data, output_dir, num_train_steps=8, **train):
-  return pretraining.PretrainingConfig(
+  return pretraining_config.PretrainingConfig(
     bert_config_file=str(data / "config.json"),
     input_file=f"{data}/*.tfrecord",
     do_train=True,
     do_eval=True,
     max_eval_steps=2,
     schedule="8:0.75,32:0.25",
-    train=estimator.TrainConfig(
+    train=training_config.TrainConfig(
       output_dir=str(output_dir),
       train_batch_size=4,
       learning_rate=1e-3,

@@ -10,7 +10,7 @@ from bert_tf import checkpoints
 from bert_tf.inference import classifier
 from bert_tf.tasks.classification import examples
 from bert_tf.tasks.classification import task as classification
-from bert_tf.training import estimator
+from bert_tf.training import config as training_config
 from tests import runs
 
 GOLDEN = pathlib.Path(__file__).resolve().parents[1] / "golden"
@@ -101,7 +101,7 @@ def test_run_classifier_trains_to_the_same_weights(folder, fitted, tmp_path):
       max_seq_length=16,
       do_train=True,
       num_train_epochs=12.0,
-      train=estimator.TrainConfig(
+      train=training_config.TrainConfig(
         output_dir=str(tmp_path / "out"),
         train_batch_size=8,
         learning_rate=3e-3,

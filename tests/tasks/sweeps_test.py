@@ -13,6 +13,7 @@ from bert_tf import checkpoints
 from bert_tf.tasks import sweeps
 from bert_tf.tasks.classification import examples
 from bert_tf.tasks.classification import task as classification
+from bert_tf.training import config as training_config
 from bert_tf.training import estimator
 from tests import runs
 from tests.tasks.classification import task_test as classification_test
@@ -34,8 +35,12 @@ def config_of(output_dir, **train):
     vocab_file="vocab.txt",
     do_train=True,
     do_eval=True,
-    train=estimator.TrainConfig(
-      str(output_dir), 32, 5e-5, 1, 0, seed=7, **train
+    train=training_config.TrainConfig(
+      output_dir=str(output_dir),
+      num_train_steps=1,
+      num_warmup_steps=0,
+      seed=7,
+      **train,
     ),
   )
 

@@ -10,6 +10,7 @@ import tensorflow as tf
 from keras import ops
 
 from bert_tf import checkpoints, distribution, dropout
+from bert_tf.training import config as training_config
 from bert_tf.training import curves, estimator
 from bert_tf.training import results as results_lib
 from tests import runs
@@ -50,7 +51,7 @@ def batches(steps_done: int, y_scale: float = 2.0):
 
 
 def make(output_dir, num_train_steps=30, rate=0.5, **kwargs):
-  config = estimator.TrainConfig(
+  config = training_config.TrainConfig(
     output_dir=str(output_dir),
     train_batch_size=4,
     learning_rate=0.05,

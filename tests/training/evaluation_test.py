@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from bert_tf import checkpoints
-from bert_tf.training import curves, estimator
+from bert_tf.training import config as training_config
+from bert_tf.training import curves
 from bert_tf.training import evaluation as periodic_evaluation
 from tests import runs
 from tests.training.estimator_test import assert_same, batches, make, weights_at
@@ -152,7 +153,7 @@ def test_a_metric_that_is_not_there_and_a_vain_patience_are_refused(tmp_path):
   with pytest.raises(ValueError, match="'f2' is no result .*; use error, f1,"):
     train(tmp_path, (0.1,), 10, eval_every_steps=10, best_metric="f2")
   with pytest.raises(ValueError, match="set --eval_every_steps"):
-    estimator.TrainConfig("out", 4, 0.1, 10, 0, early_stopping_patience=1)
+    training_config.TrainConfig(output_dir="out", early_stopping_patience=1)
 
 
 def test_more_results_are_reported_and_drawn(tmp_path):

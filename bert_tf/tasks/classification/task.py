@@ -18,6 +18,7 @@ from bert_tf.tasks.classification import examples, long_texts
 from bert_tf.tasks.classification import metrics as classification_results
 from bert_tf.tasks.classification import records as classification_data
 from bert_tf.tasks.classification.examples import InputExample
+from bert_tf.training import config as training_config
 from bert_tf.training import estimator, restore, run_dir
 from bert_tf.training import results as results_lib
 
@@ -149,7 +150,7 @@ def result_names(task: examples.FileLayout) -> tuple[str, ...]:
 def build_estimator(
   bert_config: modeling.BertConfig,
   task: label_map.LabelSpec,
-  train_config: estimator.TrainConfig,
+  train_config: training_config.TrainConfig,
 ) -> estimator.Estimator:
   """Returns the Estimator of a classifier.
 

@@ -19,6 +19,7 @@ from bert_tf.tasks.ner import metrics as ner_results
 from bert_tf.tasks.ner import records as ner_features
 from bert_tf.tasks.ner.examples import Sentence
 from bert_tf.tasks.ner.records import Window
+from bert_tf.training import config as training_config
 from bert_tf.training import estimator, restore, run_dir
 from bert_tf.training import results as results_lib
 
@@ -142,7 +143,7 @@ def run(config: NerConfig) -> Results | None:
 def build_estimator(
   bert_config: modeling.BertConfig,
   num_labels: int,
-  train_config: estimator.TrainConfig,
+  train_config: training_config.TrainConfig,
   feature_layers: str | None = None,
 ) -> estimator.Estimator:
   """Returns the Estimator of a model that labels words.
@@ -371,7 +372,7 @@ def _paths(config: NerConfig, needs_labels: bool) -> dict[str, str]:
 
 def _with_steps(
   config: NerConfig, labels: Sequence[str], part: _Part
-) -> estimator.TrainConfig:
+) -> training_config.TrainConfig:
   """Returns how to train, with the steps that the windows make."""
   known = [*ner_results.result_names(labels), "eval_accuracy", "eval_loss"]
   metric = config.train.best_metric

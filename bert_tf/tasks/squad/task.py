@@ -19,6 +19,7 @@ from bert_tf.tasks.squad import decoding as squad_predictions
 from bert_tf.tasks.squad import examples as squad_data
 from bert_tf.tasks.squad import metrics
 from bert_tf.tasks.squad import windows as squad_features
+from bert_tf.training import config as training_config
 from bert_tf.training import estimator, run_dir
 from bert_tf.training import results as results_lib
 
@@ -130,7 +131,7 @@ def result_names(version_2_with_negative: bool) -> tuple[str, ...]:
 
 
 def build_estimator(
-  bert_config: modeling.BertConfig, train_config: estimator.TrainConfig
+  bert_config: modeling.BertConfig, train_config: training_config.TrainConfig
 ) -> estimator.Estimator:
   """Returns the Estimator of a model that finds spans."""
   return estimator.Estimator(
@@ -175,7 +176,7 @@ def _check_evaluation(config: SquadConfig) -> None:
     )
 
 
-def _check_can_predict(train: estimator.TrainConfig) -> None:
+def _check_can_predict(train: training_config.TrainConfig) -> None:
   """Raises ValueError if there is no fine-tuned checkpoint."""
   if checkpoints.listed(train.output_dir):
     return

@@ -16,6 +16,7 @@ from bert_tf.tasks import fine_tuning
 from bert_tf.tasks.swag import examples as swag_data
 from bert_tf.tasks.swag import records as swag_features
 from bert_tf.tasks.swag.examples import ChoiceExample
+from bert_tf.training import config as training_config
 from bert_tf.training import estimator, restore, run_dir
 from bert_tf.training import results as results_lib
 
@@ -110,7 +111,7 @@ def run(config: SwagConfig) -> Results | None:
 
 
 def build_estimator(
-  bert_config: modeling.BertConfig, train_config: estimator.TrainConfig
+  bert_config: modeling.BertConfig, train_config: training_config.TrainConfig
 ) -> estimator.Estimator:
   """Returns the Estimator of a model that chooses."""
   # The choices of an example are the classes of a classifier.

@@ -15,6 +15,7 @@ from bert_tf.tasks.classification import examples
 from bert_tf.tasks.classification import records as classification_data
 from bert_tf.tasks.classification import task as classification
 from bert_tf.tasks.classification.examples import InputExample
+from bert_tf.training import config as training_config
 from bert_tf.training import estimator
 from tests import runs
 
@@ -184,7 +185,7 @@ def make(folder, output_dir, **changes):
     max_seq_length=LENGTH,
     num_train_epochs=3.0,
     do_train=True,
-    train=estimator.TrainConfig(
+    train=training_config.TrainConfig(
       output_dir=str(output_dir),
       train_batch_size=4,
       learning_rate=1e-2,

@@ -14,7 +14,8 @@ from bert_tf.tasks import label_map
 from bert_tf.tasks.classification import examples, glue
 from bert_tf.tasks.classification import metrics as classification_results
 from bert_tf.tasks.classification import task as classification
-from bert_tf.training import curves, estimator
+from bert_tf.training import config as training_config
+from bert_tf.training import curves
 from tests import runs
 
 GOLDEN = pathlib.Path(__file__).resolve().parents[2] / "golden"
@@ -49,7 +50,7 @@ def base(tmp_path_factory):
 
 def make(folder, output_dir, train=(), **changes):
   """Returns the config of a run on own data, with changes."""
-  train_config = estimator.TrainConfig(
+  train_config = training_config.TrainConfig(
     output_dir=str(output_dir),
     train_batch_size=8,
     learning_rate=3e-3,

@@ -18,6 +18,7 @@ from bert_tf.tasks.swag import examples as swag_data
 from bert_tf.tasks.swag import records as swag_features
 from bert_tf.tasks.swag import task as swag
 from bert_tf.tasks.swag.examples import ChoiceExample
+from bert_tf.training import config as training_config
 from bert_tf.training import curves, estimator
 from tests import runs
 
@@ -534,7 +535,7 @@ def test_the_pooled_output_is_dropped_out_in_training(batch):
 
 
 def train_config(output_dir, **changes):
-  config = estimator.TrainConfig(
+  config = training_config.TrainConfig(
     output_dir=str(output_dir),
     train_batch_size=8,
     learning_rate=5e-3,

@@ -1,0 +1,218 @@
+"""Makes flags of the settings of a config, and the config of the flags."""
+
+import dataclasses
+import types
+import typing
+from collections.abc import Callable, Collection, Iterator
+from typing import Any
+
+from absl import flags
+
+from bert_tf import settings
+
+# The groups of --help, in order.
+REQUIRED = "Required"
+ORIGINAL = "Optional, as in the original release"
+NEW = "Optional"
+GROUPS = (REQUIRED, ORIGINAL, NEW)
+
+
+class _Tuple(flags.ArgumentParser):
+  """Parses items with commas between them."""
+
+  def __init__(self, parse_item: Callable[[str], Any]) -> None:
+    self.syntactic_help = "items separated by commas"
+    self._parse_item = parse_item
+
+  def parse(self, argument: str | tuple) -> tuple:
+    """Returns the items; raises ValueError for one of another type."""
+    if isinstance(argument, tuple):
+      return argument
+    items = [item.strip() for item in argument.split(",")]
+    return tuple(self._parse_item(item) for item in items if item)
+
+  def flag_type(self) -> str:
+    """Returns what --helpxml calls this."""
+    return "comma separated list"
+
+
+class _TupleSerializer(flags.ArgumentSerializer):
+  """Writes items as they are parsed."""
+
+  def serialize(self, value: tuple) -> str:
+    """Returns the items with commas between them."""
+    return ",".join(map(str, value))
+
+
+def define(
+  config_class: type[settings.Dataclass],
+  omit: Collection[str] = (),
+  flag_values: flags.FlagValues = flags.FLAGS,
+) -> None:
+  """Defines a flag for each setting, those of nested configs included.
+
+  Args:
+    config_class: a dataclass whose settings are made by settings.setting.
+    omit: settings that the command does not offer.
+    flag_values: where the flags are defined.
+  """
+  for field, setting, kind in _settings(config_class):
+    if field.name not in omit:
+      _define(field, setting, kind, flag_values)
+
+
+def build(
+  config_class: type[settings.Config],
+  flag_values: flags.FlagValues = flags.FLAGS,
+  **values: Any,
+) -> settings.Config:
+  """Returns the config that the flags ask for.
+
+  Args:
+    config_class: as given to `define`.
+    flag_values: where its flags are defined.
+    **values: of fields that are no flags, or that take another value than
+      their flag; by the field's name, those of nested configs too. A whole
+      nested config may be given as well.
+  """
+  unknown = values.keys() - _field_names(config_class)
+  if unknown:
+    raise TypeError(f"{config_class.__name__} has no {', '.join(unknown)}.")
+  return _build(config_class, flag_values, values)
+
+
+def is_given(name: str, flag_values: flags.FlagValues = flags.FLAGS) -> bool:
+  """Returns whether the user set a flag."""
+  return bool(flag_values[name].present)
+
+
+def refuse_given(names: Collection[str], reason: str) -> None:
+  """Raises ValueError if the user set a flag that has no meaning.
+
+  Args:
+    names: of the flags.
+    reason: why they have none, as in "is for checkpoints".
+  """
+  for name in names:
+    if is_given(name):
+      raise ValueError(f"--{name} {reason}; leave it out.")
+
+
+def given_values(
+  flag_values: flags.FlagValues = flags.FLAGS,
+) -> dict[str, Any]:
+  """Returns the value of every flag that `define` made, by "--name"."""
+  by_group = flag_values.flags_by_module_dict()
+  return {
+    f"--{flag.name}": flag.value
+    for group in GROUPS
+    for flag in by_group.get(group, ())
+  }
+
+
+def _define(
+  field: dataclasses.Field,
+  setting: settings.Setting,
+  kind: Any,
+  flag_values: flags.FlagValues,
+) -> None:
+  is_required = field.default is dataclasses.MISSING
+  group = ORIGINAL if setting.original else NEW
+  arguments = {
+    "name": setting.flag or field.name,
+    "default": None if is_required else field.default,
+    "help": _help(setting),
+    "flag_values": flag_values,
+    "module_name": REQUIRED if is_required else group,
+    "required": is_required,
+  }
+  bounds = {"lower_bound": setting.minimum, "upper_bound": setting.maximum}
+  if setting.choices:
+    flags.DEFINE_enum(enum_values=setting.choices, **arguments)
+  elif kind is bool:
+    flags.DEFINE_bool(**arguments)
+  elif kind is int:
+    flags.DEFINE_integer(**bounds, **arguments)
+  elif kind is float:
+    flags.DEFINE_float(**bounds, **arguments)
+  elif setting.repeated:
+    flags.DEFINE_multi_string(**arguments)
+  elif typing.get_origin(kind) is tuple:
+    parser = _Tuple(typing.get_args(kind)[0])
+    flags.DEFINE(parser, serializer=_TupleSerializer(), **arguments)
+  else:
+    flags.DEFINE_string(**arguments)
+
+
+def _help(setting: settings.Setting) -> str:
+  """Returns the help, with what holds where a saved run decides."""
+  if not setting.is_saved:
+    return setting.help
+  otherwise = setting.otherwise
+  if otherwise is None:
+    return f"{setting.help} Default: what the model's run.json says."
+  return (
+    f"{setting.help} Default: what the model's run.json says, else {otherwise}."
+  )
+
+
+def _build(
+  config_class: type[settings.Config],
+  flag_values: flags.FlagValues,
+  values: dict[str, Any],
+) -> settings.Config:
+  arguments = {}
+  for field, kind in _fields(config_class):
+    setting = settings.of(field)
+    if field.name in values:
+      arguments[field.name] = values[field.name]
+    elif setting:
+      name = setting.flag or field.name
+      if name in flag_values:
+        value = flag_values[name].value
+        is_list = isinstance(value, list)
+        arguments[field.name] = tuple(value) if is_list else value
+    elif _has_settings(kind):
+      arguments[field.name] = _build(kind, flag_values, values)
+  return config_class(**arguments)
+
+
+def _fields(
+  config_class: type[settings.Dataclass],
+) -> Iterator[tuple[dataclasses.Field, Any]]:
+  """Yields the fields with their types, of `X | None` X."""
+  types_by_name = typing.get_type_hints(config_class)
+  for field in dataclasses.fields(config_class):
+    kind = types_by_name[field.name]
+    if isinstance(kind, types.UnionType):
+      kind, *_ = [t for t in typing.get_args(kind) if t is not type(None)]
+    yield field, kind
+
+
+def _settings(
+  config_class: type[settings.Dataclass],
+) -> Iterator[tuple[dataclasses.Field, settings.Setting, Any]]:
+  """Yields field, setting and type, those of nested configs in their place."""
+  for field, kind in _fields(config_class):
+    setting = settings.of(field)
+    if setting:
+      yield field, setting, kind
+    elif _is_config(kind):
+      yield from _settings(kind)
+
+
+def _is_config(kind: Any) -> bool:
+  return dataclasses.is_dataclass(kind)
+
+
+def _has_settings(kind: Any) -> bool:
+  return _is_config(kind) and any(_settings(kind))
+
+
+def _field_names(config_class: type[settings.Dataclass]) -> set[str]:
+  names = set()
+  for field, kind in _fields(config_class):
+    names.add(field.name)
+    if _is_config(kind):
+      names |= _field_names(kind)
+  return names

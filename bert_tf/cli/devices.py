@@ -1,0 +1,105 @@
+"""The devices that a command trains on: their flags, and running on them."""
+
+import dataclasses
+import os
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from bert_tf import settings
+from bert_tf.cli import command, config_flags
+
+if TYPE_CHECKING:
+  import tensorflow as tf
+
+# Kinds of distribution.create_strategy, which needs TensorFlow.
+DISTRIBUTIONS = ("auto", "one", "mirrored", "multi_worker", "tpu")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class DeviceConfig:
+  """Where to run."""
+
+  use_tpu: bool = settings.setting(
+    False, "Whether to run on a TPU.", original=True
+  )
+  tpu_name: str | None = settings.setting(
+    None,
+    "The TPU's name, or its grpc:// address; without one it is the TPU of this "
+    "machine.",
+    original=True,
+  )
+  tpu_zone: str | None = settings.setting(
+    None, "The zone of the TPU.", original=True
+  )
+  gcp_project: str | None = settings.setting(
+    None, "The project of the TPU.", original=True
+  )
+  master: str | None = settings.setting(
+    None,
+    "The TPU's grpc:// address, if it has no --tpu_name.",
+    original=True,
+  )
+  num_tpu_cores: int = settings.setting(
+    8, "Cores that the TPU must have, if this is set.", original=True
+  )
+  distribution: str = settings.setting(
+    "auto",
+    "Where to run: one device; mirrored, all GPUs of this machine; "
+    "multi_worker, the machines that TF_CONFIG names; tpu. auto is tpu with "
+    "--use_tpu, mirrored with several GPUs, and else one.",
+    choices=DISTRIBUTIONS,
+  )
+
+
+def run(main: Callable[[], None], description: str | None) -> None:
+  """As command.run, on the devices that the flags of DeviceConfig name."""
+  config_flags.define(DeviceConfig)
+
+  def run_on_devices() -> None:
+    from bert_tf import distribution
+
+    try:
+      with _strategy().scope(), distribution.naming_lost_workers():
+        distribution.check_same(config_flags.given_values())
+        main()
+    except distribution.WorkerLostError as error:
+      command.report(error)
+      # TensorFlow's own end may wait for the lost worker for ever.
+      os._exit(1)
+
+  command.run(run_on_devices, description)
+
+
+def _strategy() -> "tf.distribute.Strategy":
+  """Returns what the flags ask for.
+
+  Raises:
+    ValueError: for flags that do not go together, or a device that is not
+      there.
+  """
+  from bert_tf import distribution
+
+  config = config_flags.build(DeviceConfig)
+  if not config.use_tpu:
+    for name in ("tpu_name", "tpu_zone", "gcp_project", "master"):
+      if getattr(config, name):
+        raise ValueError(
+          f"--{name} says where a TPU is and needs --use_tpu. For several "
+          "machines set TF_CONFIG and --distribution=multi_worker."
+        )
+    return distribution.create_strategy(config.distribution)
+  tpu = distribution.TpuAddress(
+    config.tpu_name or config.master or "local",
+    config.tpu_zone,
+    config.gcp_project,
+  )
+  strategy = distribution.create_strategy(config.distribution, tpu)
+  num_cores = strategy.num_replicas_in_sync
+  if (
+    config_flags.is_given("num_tpu_cores") and num_cores != config.num_tpu_cores
+  ):
+    raise ValueError(
+      f"the TPU has {num_cores} cores, --num_tpu_cores is "
+      f"{config.num_tpu_cores}; leave the flag out or set it to {num_cores}."
+    )
+  return strategy

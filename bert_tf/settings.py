@@ -1,0 +1,156 @@
+"""Settings: fields of config dataclasses that say all there is to say.
+
+A field made by `setting` carries its help, its allowed values and its default.
+The command line is made of these (cli/config_flags.py), so that nothing about
+a setting stands twice.
+"""
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any, ClassVar, Protocol, TypeVar
+
+# The default of a setting that has none.
+REQUIRED: Any = dataclasses.MISSING
+
+# What `otherwise` is of a setting that no saved run decides.
+_NOTHING: Any = object()
+
+_KEY = "setting"
+
+
+class Dataclass(Protocol):
+  """Any dataclass."""
+
+  __dataclass_fields__: ClassVar[dict[str, dataclasses.Field[Any]]]
+
+
+Config = TypeVar("Config", bound=Dataclass)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Setting:
+  """What a field says besides its name, type and default.
+
+  Attributes:
+    help: what the setting means, with its unit.
+    choices: the allowed values; all of the type if None.
+    minimum: the smallest allowed number.
+    maximum: the largest allowed number.
+    original: whether the release of 2018 has it.
+    otherwise: the value where neither the user nor a saved run gives one.
+    flag: the name of its flag, where it cannot be the field's.
+    repeated: whether a tuple's flag is given once an item, instead of with
+      commas between the items.
+  """
+
+  help: str
+  choices: tuple[str, ...] | None
+  minimum: float | None
+  maximum: float | None
+  original: bool
+  otherwise: Any
+  flag: str | None
+  repeated: bool
+
+  @property
+  def is_saved(self) -> bool:
+    """Whether a saved run decides what is left out."""
+    return self.otherwise is not _NOTHING
+
+
+def setting(
+  default: Any = REQUIRED,
+  help: str = "",
+  *,
+  choices: tuple[str, ...] | None = None,
+  minimum: float | None = None,
+  maximum: float | None = None,
+  original: bool = False,
+  otherwise: Any = _NOTHING,
+  flag: str | None = None,
+  repeated: bool = False,
+) -> Any:
+  """Returns a dataclass field, which is required if it has no default.
+
+  The other arguments are those of Setting. The default None together with
+  `otherwise` leaves the decision to `settle`.
+  """
+  return dataclasses.field(
+    default=default,
+    metadata={
+      _KEY: Setting(
+        help=help,
+        choices=choices,
+        minimum=minimum,
+        maximum=maximum,
+        original=original,
+        otherwise=otherwise,
+        flag=flag,
+        repeated=repeated,
+      )
+    },
+  )
+
+
+def of(field: dataclasses.Field) -> Setting | None:
+  """Returns what `setting` was told of a field, None for other fields."""
+  return field.metadata.get(_KEY)
+
+
+def check(config: Dataclass) -> None:
+  """Raises ValueError for a value that its setting does not allow.
+
+  Configs call this in `__post_init__`. None is always allowed.
+  """
+  for field in dataclasses.fields(config):
+    found, value = of(field), getattr(config, field.name)
+    if not found or value is None:
+      continue
+    if found.choices and value not in found.choices:
+      raise ValueError(
+        f"{field.name} {value!r} is unknown; use {', '.join(found.choices)}."
+      )
+    if found.minimum is not None and value < found.minimum:
+      raise ValueError(
+        f"{field.name} {value} is too small; use {found.minimum} or more."
+      )
+    if found.maximum is not None and value > found.maximum:
+      raise ValueError(
+        f"{field.name} {value} is too large; use {found.maximum} or less."
+      )
+
+
+def settle(
+  config: Config, saved: Mapping[str, Any] | None, where: str
+) -> Config:
+  """Decides settings that were left out by what a saved run says of them.
+
+  Only settings with `otherwise` take part, those of nested configs too.
+
+  Args:
+    config: a config dataclass.
+    saved: values by setting; None for a value, or for all, if not known.
+    where: the file that says so, for errors.
+
+  Returns:
+    The config with each None replaced by the saved value, else by `otherwise`.
+
+  Raises:
+    ValueError: for a given value that differs from the saved one.
+  """
+  saved = saved or {}
+  changes = {}
+  for field in dataclasses.fields(config):
+    found, value = of(field), getattr(config, field.name)
+    if hasattr(value, "__dataclass_fields__"):
+      changes[field.name] = settle(value, saved, where)
+    elif found and found.is_saved:
+      known = saved.get(field.name)
+      if value is None:
+        changes[field.name] = found.otherwise if known is None else known
+      elif known is not None and known != value:
+        raise ValueError(
+          f"{field.name} {value!r} contradicts {where}, which says {known!r}; "
+          f"leave --{found.flag or field.name} out."
+        )
+  return dataclasses.replace(config, **changes)

@@ -1,0 +1,62 @@
+"""The settings of pre-training, without TensorFlow."""
+
+import dataclasses
+
+from bert_tf import settings
+from bert_tf.training import config as training_config
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class PretrainingConfig:
+  """What `run_pretraining.py` is asked for."""
+
+  bert_config_file: str = settings.setting(
+    help="JSON file with the sizes of the model.", original=True
+  )
+  input_file: str = settings.setting(
+    help="TFRecord files or globs, separated by commas.", original=True
+  )
+  train: training_config.TrainConfig
+  max_seq_length: int = settings.setting(
+    128,
+    "Word pieces of a record, as the data were made.",
+    minimum=1,
+    original=True,
+  )
+  max_predictions_per_seq: int = settings.setting(
+    20,
+    "Masked tokens of a record, as the data were made.",
+    minimum=1,
+    original=True,
+  )
+  do_train: bool = settings.setting(False, "Whether to train.", original=True)
+  do_eval: bool = settings.setting(
+    False, "Whether to evaluate, after training if both.", original=True
+  )
+  eval_batch_size: int = settings.setting(
+    8, "Examples in an evaluation batch.", minimum=1, original=True
+  )
+  max_eval_steps: int = settings.setting(
+    100, "Batches of an evaluation.", minimum=1, original=True
+  )
+  eval_input_file: str | None = settings.setting(
+    None,
+    "TFRecords to evaluate on. Default: input_file, with a schedule the last "
+    "length's.",
+  )
+  vocab_file: str | None = settings.setting(
+    None, "If given, its size is checked against the config's."
+  )
+  no_nsp: bool = settings.setting(
+    False, "Whether to train without the next-sentence loss."
+  )
+  schedule: str | None = settings.setting(
+    None,
+    "Lengths of the records, in the order that they are trained on, each with "
+    "its share of the steps, as in 128:0.9,512:0.1. input_file then has files "
+    "of all these lengths, which are read off their first record.",
+  )
+
+  def __post_init__(self) -> None:
+    """Raises ValueError for values that are out of bounds."""
+    settings.check(self)

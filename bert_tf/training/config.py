@@ -1,0 +1,125 @@
+"""How to train: the settings, without TensorFlow."""
+
+import dataclasses
+
+from bert_tf import settings
+
+# Names in optimization.OPTIMIZERS and mixed_precision.PRECISIONS, which need
+# TensorFlow.
+OPTIMIZERS = ("adamw", "lamb")
+PRECISIONS = ("float32", "bfloat16", "float16")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class TrainConfig:
+  """How to train."""
+
+  init_checkpoint: str | None = settings.setting(
+    None,
+    "Checkpoint to start from, usually a pre-trained BERT: its prefix, or the "
+    "output_dir of a run, whose newest is taken. A checkpoint in this run's "
+    "output_dir goes before it.",
+    original=True,
+  )
+  output_dir: str = settings.setting(
+    help="Folder for checkpoints, events and results.", original=True
+  )
+  train_batch_size: int = settings.setting(
+    32, "Examples in a training batch.", minimum=1, original=True
+  )
+  learning_rate: float = settings.setting(
+    5e-5, "Peak learning rate.", original=True
+  )
+  num_train_steps: int = settings.setting(
+    100000,
+    "Training steps in all, those of earlier runs included.",
+    minimum=1,
+    original=True,
+  )
+  num_warmup_steps: int = settings.setting(
+    10000, "Steps of linear warm-up.", minimum=0, original=True
+  )
+  save_checkpoints_steps: int = settings.setting(
+    1000, "Steps between two checkpoints.", minimum=1, original=True
+  )
+  iterations_per_loop: int = settings.setting(
+    1000, "Maximum steps per tf.function call.", minimum=1, original=True
+  )
+  seed: int = settings.setting(
+    12345, "Seed of initial values, dropout and the order of the data."
+  )
+  keep_checkpoint_max: int = settings.setting(
+    5, "How many of the newest checkpoints are kept; 0 for all.", minimum=0
+  )
+  log_every_steps: int = settings.setting(
+    100, "Steps between two log lines.", minimum=1
+  )
+  use_xla: bool = settings.setting(
+    True, "Whether XLA compiles the training step."
+  )
+  gradient_accumulation_steps: int = settings.setting(
+    1,
+    "Micro-batches that each device splits its share of a batch into, where "
+    "the whole does not fit in memory. The step is the same.",
+    minimum=1,
+  )
+  recompute: bool = settings.setting(
+    False,
+    "Gradient checkpointing: computes the encoder layers again for the "
+    "gradient instead of keeping their activations; less memory, a third more "
+    "time.",
+  )
+  optimizer: str = settings.setting(
+    "adamw",
+    "adamw is the original's; lamb is for large batches.",
+    choices=OPTIMIZERS,
+  )
+  layerwise_lr_decay: float = settings.setting(
+    1.0,
+    "Factor of the learning rate from each encoder layer to the one below it.",
+    minimum=0.0,
+    maximum=1.0,
+  )
+  precision: str = settings.setting(
+    "float32",
+    "What products are computed in. Variables, losses and checkpoints are "
+    "float32.",
+    choices=PRECISIONS,
+  )
+  freeze_layers: int | None = settings.setting(
+    None,
+    "Leaves the embeddings (word, position, segment, their layer norm) and the "
+    "first N encoder layers as they are; the layers above, the pooler and the "
+    "classifier are trained. 0 freezes the embeddings alone. Default: nothing.",
+    minimum=0,
+  )
+  eval_every_steps: int = settings.setting(
+    0,
+    "Steps between two evaluations while training, the last step always being "
+    "one; 0 for none. The weights of the best are kept in output_dir/best, a "
+    "folder that --output_dir takes to evaluate and predict with them.",
+    minimum=0,
+  )
+  best_metric: str | None = settings.setting(
+    None,
+    "Which result decides on the best: a loss or the perplexity by the lowest "
+    "value, any other by the highest. Default: masked_lm_loss in pre-training, "
+    "f1 in SQuAD and NER; else the task's first official metric beside the "
+    "accuracy, or eval_accuracy.",
+  )
+  early_stopping_patience: int = settings.setting(
+    0,
+    "Evaluations in a row without a better one after which training ends; 0 "
+    "for never.",
+    minimum=0,
+  )
+
+  def __post_init__(self) -> None:
+    """Raises ValueError for values that are out of bounds or contradict."""
+    settings.check(self)
+    if self.early_stopping_patience and not self.eval_every_steps:
+      raise ValueError(
+        f"early_stopping_patience {self.early_stopping_patience} counts "
+        "evaluations, but there are none while training; set "
+        "--eval_every_steps."
+      )

@@ -1,0 +1,150 @@
+"""The flags of a config's settings, and the config of the flags."""
+
+import dataclasses
+
+import pytest
+from absl import flags
+
+from bert_tf import settings
+from bert_tf.cli import config_flags
+from bert_tf.training import config as training_config
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Inner:
+  num_shards: int = settings.setting(1, "Shards.", minimum=1)
+  rate: float = settings.setting(0.5, "Rate.", minimum=0.0, maximum=1.0)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Outer:
+  input_file: str = settings.setting(help="What is read.", original=True)
+  output_file: str = settings.setting(help="What is written.")
+  do_eval: bool = settings.setting(False, "Whether.", original=True)
+  do_lower_case: bool | None = settings.setting(None, "Case.", otherwise=True)
+  task: str | None = settings.setting(None, "Task.", choices=("a", "b"))
+  top_k: int | None = settings.setting(None, "Answers.")
+  layers: tuple[int, ...] = settings.setting((-1, -2), "Layers.")
+  words: tuple[str, ...] = settings.setting((), "Words.")
+  text: tuple[str, ...] = settings.setting((), "Texts.", repeated=True)
+  source: str = settings.setting("x", "Source.", flag="from")
+  inner: Inner
+  computed: int = 7
+
+
+REQUIRED = ("--input_file=in", "--output_file=out")
+
+
+def parsed(*arguments, omit=()):
+  values = flags.FlagValues()
+  config_flags.define(Outer, omit, values)
+  values(["script", *arguments])
+  return values
+
+
+def built(*arguments, omit=(), **values):
+  flag_values = parsed(*REQUIRED, *arguments, omit=omit)
+  return config_flags.build(Outer, flag_values, **values)
+
+
+def test_without_flags_the_defaults_of_the_config_hold():
+  assert built() == Outer(input_file="in", output_file="out", inner=Inner())
+
+
+def test_flags_set_the_fields_of_nested_configs_too():
+  assert built(
+    "--do_eval",
+    "--nodo_lower_case",
+    "--task=b",
+    "--top_k=3",
+    "--layers=-1, 0",
+    "--words=one,two",
+    "--text=a, b",
+    "--text=c",
+    "--from=y",
+    "--num_shards=4",
+    "--rate=1",
+  ) == Outer(
+    input_file="in",
+    output_file="out",
+    do_eval=True,
+    do_lower_case=False,
+    task="b",
+    top_k=3,
+    layers=(-1, 0),
+    words=("one", "two"),
+    text=("a, b", "c"),
+    source="y",
+    inner=Inner(num_shards=4, rate=1.0),
+  )
+
+
+def test_all_missing_settings_are_named():
+  with pytest.raises(flags.IllegalFlagValueError) as error:
+    parsed()
+  assert "--input_file" in str(error.value)
+  assert "--output_file" in str(error.value)
+
+
+@pytest.mark.parametrize(
+  ("argument", "parts"),
+  [
+    ("--num_shards=0", ("num_shards", "0", "positive")),
+    ("--rate=1.5", ("rate", "1.5", "[0.0, 1.0]")),
+    ("--task=c", ("task", "c", "a|b")),
+    ("--top_k=some", ("top_k", "some")),
+    ("--layers=1,x", ("layers", "x")),
+  ],
+)
+def test_a_wrong_value_is_named_with_its_flag(argument, parts):
+  with pytest.raises(flags.IllegalFlagValueError) as error:
+    parsed(*REQUIRED, argument)
+  for part in parts:
+    assert part in str(error.value)
+
+
+def test_omitted_settings_are_no_flags_and_keep_their_default():
+  with pytest.raises(flags.UnrecognizedFlagError, match="num_shards"):
+    parsed(*REQUIRED, "--num_shards=2", omit=["num_shards"])
+  assert built(omit=["num_shards"]).inner == Inner()
+
+
+def test_values_of_the_command_go_before_the_flags():
+  config = built("--num_shards=2", num_shards=3, computed=9, task="a")
+  assert config.inner.num_shards == 3
+  assert (config.computed, config.task) == (9, "a")
+  assert built(inner=Inner(rate=0.1)).inner.rate == 0.1
+
+
+def test_a_value_of_no_field_is_refused():
+  with pytest.raises(TypeError, match="shards"):
+    built(shards=3)
+
+
+def test_the_help_has_groups_and_says_what_a_saved_run_decides():
+  values = parsed(*REQUIRED)
+  groups = {
+    group: {flag.name for flag in values.get_flags_for_module(group)}
+    for group in config_flags.GROUPS
+  }
+  assert groups[config_flags.REQUIRED] == {"input_file", "output_file"}
+  assert groups[config_flags.ORIGINAL] == {"do_eval"}
+  assert {"from", "num_shards"} <= groups[config_flags.NEW]
+  text = values["do_lower_case"].help
+  assert "run.json" in text and "True" in text
+
+
+def test_given_flags_are_told_from_defaults():
+  values = parsed(*REQUIRED, "--rate=0.5")
+  assert config_flags.is_given("rate", values)
+  assert not config_flags.is_given("num_shards", values)
+  assert config_flags.given_values(values)["--num_shards"] == 1
+
+
+def test_choices_are_what_the_library_knows():
+  from bert_tf import distribution, mixed_precision, optimization
+  from bert_tf.cli import devices
+
+  assert training_config.OPTIMIZERS == tuple(optimization.OPTIMIZERS)
+  assert training_config.PRECISIONS == tuple(mixed_precision.PRECISIONS)
+  assert devices.DISTRIBUTIONS == distribution.KINDS

@@ -1,0 +1,110 @@
+"""Settings: what they allow, and what a saved run decides."""
+
+import dataclasses
+
+import pytest
+
+from bert_tf import settings
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Inner:
+  max_seq_length: int | None = settings.setting(None, otherwise=384, minimum=5)
+
+  def __post_init__(self):
+    settings.check(self)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Outer:
+  vocab_file: str = settings.setting(help="The vocabulary.")
+  do_lower_case: bool | None = settings.setting(None, otherwise=True)
+  strip_accents: bool | None = settings.setting(None, otherwise=None)
+  rate: float | None = settings.setting(0.5, minimum=0.0, maximum=1.0)
+  kind: str = settings.setting("a", choices=("a", "b"))
+  inner: Inner = Inner()
+  plain: int = 3
+
+  def __post_init__(self):
+    settings.check(self)
+
+
+def test_a_setting_without_default_is_required():
+  with pytest.raises(TypeError, match="vocab_file"):
+    Outer()
+
+
+@pytest.mark.parametrize(
+  ("values", "parts"),
+  [
+    ({"rate": -0.1}, ("rate", "-0.1", "0.0")),
+    ({"rate": 1.5}, ("rate", "1.5", "1.0")),
+    ({"kind": "c"}, ("kind", "'c'", "a, b")),
+  ],
+)
+def test_values_that_are_not_allowed_are_named(values, parts):
+  with pytest.raises(ValueError) as error:
+    Outer(vocab_file="v", **values)
+  for part in parts:
+    assert part in str(error.value)
+
+
+@pytest.mark.parametrize("rate", [0.0, 1.0, None])
+def test_bounds_and_none_are_allowed(rate):
+  assert Outer(vocab_file="v", rate=rate).rate == rate
+
+
+def test_nested_values_are_checked_too():
+  with pytest.raises(ValueError, match="max_seq_length 4 .*5"):
+    Inner(max_seq_length=4)
+
+
+@pytest.mark.parametrize("saved", [None, {}, {"do_lower_case": None}])
+def test_what_nobody_says_is_otherwise(saved):
+  settled = settings.settle(Outer(vocab_file="v"), saved, "run.json")
+  assert settled.do_lower_case is True
+  assert settled.strip_accents is None
+  assert settled.inner.max_seq_length == 384
+  assert settled.plain == 3
+
+
+def test_what_is_left_out_is_what_was_saved():
+  saved = {
+    "do_lower_case": False,
+    "strip_accents": True,
+    "max_seq_length": 64,
+    "plain": 8,
+    "rate": 0.1,
+  }
+  settled = settings.settle(Outer(vocab_file="v"), saved, "run.json")
+  assert settled.do_lower_case is False
+  assert settled.strip_accents is True
+  assert settled.inner.max_seq_length == 64
+  assert (settled.plain, settled.rate) == (3, 0.5)
+
+
+def test_a_given_value_may_repeat_the_saved_one():
+  config = Outer(vocab_file="v", do_lower_case=False)
+  saved = {"do_lower_case": False}
+  assert settings.settle(config, saved, "run.json") == Outer(
+    vocab_file="v", do_lower_case=False, inner=Inner(max_seq_length=384)
+  )
+
+
+@pytest.mark.parametrize(
+  ("given", "saved", "values"),
+  [
+    ({"do_lower_case": True}, {"do_lower_case": False}, ("True", "False")),
+    (
+      {"inner": Inner(max_seq_length=64)},
+      {"max_seq_length": 128},
+      ("64", "128"),
+    ),
+  ],
+)
+def test_a_contradiction_names_both_values_and_the_file(given, saved, values):
+  config = Outer(vocab_file="v", **given)
+  with pytest.raises(ValueError) as error:
+    settings.settle(config, saved, "out/run.json")
+  for part in (*values, *saved, "out/run.json"):
+    assert part in str(error.value)
