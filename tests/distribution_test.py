@@ -20,7 +20,8 @@ from bert_tf import (
   optimization,
 )
 from bert_tf.training import step as training_step
-from tests import estimator_test, scale_run
+from tests import scale_run
+from tests.training import estimator_test
 
 # Settings of runs that must take the same steps, by name of their folder.
 CUT = {
