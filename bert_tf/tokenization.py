@@ -125,7 +125,8 @@ def printable_text(text: str | bytes) -> str:
 def load_vocab(vocab_file: str) -> dict[str, int]:
   """Reads a vocabulary: one token a line, the id is the line's number from 0.
 
-  White space around a token is stripped, as in the original.
+  White space around a token is stripped and carriage returns are dropped, as
+  in the original.
 
   Returns:
     Token to id, in file order.
@@ -141,7 +142,7 @@ def load_vocab(vocab_file: str) -> dict[str, int]:
   vocab: dict[str, int] = {}
   for index, line in enumerate(data.removesuffix(b"\n").split(b"\n")):
     try:
-      token = line.decode("utf-8").strip()
+      token = line.decode("utf-8").replace("\r", "").strip()
     except UnicodeDecodeError as error:
       raise ValueError(
         f"{vocab_file}:{index + 1}: not UTF-8 (byte {error.start} of the "

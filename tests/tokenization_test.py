@@ -165,7 +165,7 @@ def test_word_pieces_are_the_longest_from_the_left(vocab_file):
 
 def test_special_tokens_in_text_are_split_as_text(vocab_file):
   tokenizer = tokenization.FullTokenizer(vocab_file)
-  assert "[MASK]" not in tokenizer.tokenize("[MASK]")
+  assert tokenizer.tokenize("[MASK]") == ["[UNK]"] * 3
 
 
 def test_words_over_the_limit_are_unknown():
@@ -259,6 +259,13 @@ def test_released_vocabularies_load_whole(unpacked):
     assert len(vocab) == size and vocab["[MASK]"] == 103
 
 
+def test_carriage_returns_of_a_vocabulary_are_dropped(tmp_path):
+  # As TensorFlow's readline does, which the original reads it with.
+  path = tmp_path / "vocab"
+  path.write_bytes(b"[UNK]\r\nfoo\rbar\r\n ##a \n")
+  assert list(tokenization.load_vocab(str(path))) == ["[UNK]", "foobar", "##a"]
+
+
 @pytest.mark.parametrize(
   ("content", "message"),
   [
@@ -301,10 +308,26 @@ def test_case_must_fit_a_released_checkpoint(folder, trained_lower):
     tokenization.validate_case_matches_checkpoint(not trained_lower, path)
 
 
-@pytest.mark.parametrize("path", [None, "", "/my/model/bert_model.ckpt", "x"])
-@pytest.mark.parametrize("lower", [True, False])
-def test_any_case_fits_other_checkpoints(path, lower):
-  tokenization.validate_case_matches_checkpoint(lower, path)
+@pytest.mark.parametrize(
+  ("path", "is_known"),
+  [
+    (None, False),
+    ("", False),
+    ("x", False),
+    ("/my/model/bert_model.ckpt", False),
+    ("/cased_L-12_H-768_A-12/model.ckpt-7", False),
+    ("/my_cased_L-12_H-768_A-12/bert_model.ckpt", False),
+    ("/cased_L-12_H-768_A-12/bert_model.ckpt", True),
+  ],
+)
+def test_any_case_fits_other_checkpoints(path, is_known):
+  refused = []
+  for lower in (False, True):
+    try:
+      tokenization.validate_case_matches_checkpoint(lower, path)
+    except ValueError:
+      refused.append(lower)
+  assert refused == ([True] if is_known else [])
 
 
 @pytest.mark.parametrize(

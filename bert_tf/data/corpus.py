@@ -2,7 +2,9 @@
 
 A corpus is one sentence a line with a blank line between documents. A blank
 line ends a document, the end of a file does not, as in the original release.
-Lines end at newlines only, and a line is blank when `str.strip` leaves nothing.
+Lines end at newlines only, every carriage return is dropped, as TensorFlow's
+readline did for the original, and a line is blank when `str.strip` leaves
+nothing.
 """
 
 import array
@@ -258,7 +260,7 @@ def replaced_when_whole(path: str) -> Iterator[str]:
 
 
 def read_lines(path: str) -> Iterator[str]:
-  """Yields the lines of a text file, or of a .gz, without the newline.
+  """Yields the lines of a text file or a .gz, without their line ends.
 
   Raises:
     ValueError: bytes that are not UTF-8, named by file and line, or a damaged
@@ -267,7 +269,7 @@ def read_lines(path: str) -> Iterator[str]:
   with _opened(path) as reader:
     for number, line in enumerate(reader, 1):
       try:
-        yield line.decode("utf-8").removesuffix("\n")
+        yield _decoded(line).removesuffix("\n")
       except UnicodeDecodeError as error:
         raise _not_utf8(path, number, error.start) from None
 
@@ -422,12 +424,16 @@ def _span_lines(span: Span) -> Iterator[str]:
         )
       position += len(line)
       try:
-        yield line.decode("utf-8")
+        yield _decoded(line)
       except UnicodeDecodeError:
         raise ValueError(
           f"{span.path}: not UTF-8 before byte {position}; it has changed "
           "while it was read. Start again."
         ) from None
+
+
+def _decoded(line: bytes) -> str:
+  return line.decode("utf-8").replace("\r", "")
 
 
 def _not_utf8(path: str, line: int, byte: int) -> ValueError:

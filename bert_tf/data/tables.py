@@ -165,7 +165,6 @@ def _rows(table: Table) -> Iterator[tuple[int, Row | BadRowError]]:
 def _tsv_cells(path: str) -> Iterator[tuple[int, list[str]]]:
   """Yields line and cells; a quotation mark means nothing."""
   for line, content in enumerate(corpus.read_lines(path), 1):
-    content = content.removesuffix("\r")
     if line == 1:
       content = content.removeprefix("\ufeff")
     if content:

@@ -8,6 +8,7 @@ import subprocess
 import sys
 
 import pytest
+import tensorflow as tf
 
 from bert_tf.data import corpus, pydoc_corpus
 
@@ -85,9 +86,22 @@ def test_packages_without_pydoc_are_refused(tmp_path):
 
 
 def test_lines_end_at_newlines_only(tmp_path):
-  text = "a\u2028b\x0bc\r\nd\x85e\rf\n\ng"
+  text = "a\u2028b\x0bc\nd\x85e\u2029f\n\ng"
   path = write(tmp_path / "a.txt", text)
   assert list(corpus.read_lines(path)) == text.split("\n")
+
+
+def test_lines_are_those_of_tensorflows_readline(tmp_path):
+  # What the original read its text with: it drops every carriage return.
+  path = write(tmp_path / "a.txt", "foo\rbar é\r\n\r\n a\r\rb \n\rc\r")
+  with tf.io.gfile.GFile(path) as reader:
+    expected = list(reader)
+  assert expected == ["foobar é\n", "\n", " ab \n", "c"]
+  assert list(corpus.read_lines(path)) == [x.rstrip("\n") for x in expected]
+  documents = [["foobar é"], ["ab", "c"]]
+  assert list(corpus.documents([path])) == documents
+  [shard] = corpus.plan_shards([path], 1)
+  assert list(corpus.shard_documents(shard)) == documents
 
 
 def test_gz_files_are_read_as_their_content(tmp_path):
@@ -242,8 +256,6 @@ def test_no_shards_are_refused(tmp_path):
 @pytest.fixture
 def remote():
   """A function that writes to a file system that only TensorFlow knows."""
-  import tensorflow as tf
-
   folder = f"ram://{random.getrandbits(64):x}"
 
   def write_remote(name, data):
@@ -466,7 +478,7 @@ def test_pydoc_is_long_prose_without_duplicates_and_the_same_twice(tmp_path):
   letters = sum(char.isalpha() or char == " " for char in text)
   assert letters / len(text) > 0.93
   command = (
-    "import sys; from bert_tf import corpus; "
+    "import sys; from bert_tf.data import corpus; "
     "corpus.input_files('pydoc', work_dir=sys.argv[1])"
   )
   (tmp_path / "again").mkdir()
@@ -480,7 +492,7 @@ def test_pydoc_is_long_prose_without_duplicates_and_the_same_twice(tmp_path):
 
 def test_pydoc_without_a_folder_is_removed_at_exit():
   command = (
-    "from bert_tf import corpus, pydoc_corpus; "
+    "from bert_tf.data import corpus, pydoc_corpus; "
     "pydoc_corpus.documents = lambda packages: [['a']]; "
     "print(open(corpus.input_files('pydoc')[0]).name)"
   )

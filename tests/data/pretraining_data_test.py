@@ -134,6 +134,21 @@ def test_instances_of_hand_made_text_equal_the_originals(case, tmp_path):
   assert examples == recorded["examples"]
 
 
+def test_carriage_returns_anywhere_change_no_instance(tmp_path):
+  recorded = json.loads((HAND_MADE / "examples.json").read_text())["tokens"]
+  rng = random.Random(5)
+  text = (HAND_MADE / "text.txt").read_bytes().decode()
+  text = "".join("\r" * (rng.random() < 0.1) + char for char in text)
+  path = tmp_path / "text.txt"
+  path.write_bytes(text.replace("\n", "\r\n").encode())
+  [examples] = build_examples(
+    make_config(HAND_MADE / "vocab.txt", **recorded["flags"]),
+    [path],
+    [tmp_path / "out"],
+  )
+  assert examples == recorded["examples"]
+
+
 @pytest.mark.parametrize("size", [0, 1, 2, 3, 4, 5, 7, 8, 9, 64, 125, 1000])
 def test_shuffle_is_pythons_shuffle(size):
   ours, pythons = random.Random(size), random.Random(size)
