@@ -6,7 +6,6 @@ variable's `/adam_m` and `/adam_v`, and `global_step`, int64.
 """
 
 import os
-import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import keras
@@ -17,7 +16,7 @@ from tensorflow.core.protobuf import trackable_object_graph_pb2
 
 from bert_tf import distribution
 from bert_tf import mixed_precision as precision
-from bert_tf.files import atomic
+from bert_tf.files import atomic, errors, paths
 
 GLOBAL_STEP = "global_step"
 SLOT_SUFFIXES = ("/adam_m", "/adam_v")
@@ -25,8 +24,8 @@ SLOT_SUFFIXES = ("/adam_m", "/adam_v")
 # In a checkpoint of objects, such as a SavedModel's: what they are called.
 _OBJECT_GRAPH = "_CHECKPOINTABLE_OBJECT_GRAPH"
 
-# Where a checkpoint stands until it is whole, inside its folder.
-_UNFINISHED = ".unfinished_checkpoint"
+_INDEX = ".index"
+_DATA = ".data-00000-of-00001"
 
 
 class DamagedCheckpointError(ValueError):
@@ -51,24 +50,17 @@ class CheckpointReader:
   """
 
   def __init__(self, path: str) -> None:
-    prefix = path
-    if is_saved_model(path):
-      prefix = os.path.join(path, "variables", "variables")
-    elif tf.io.gfile.isdir(path):
+    prefix = _prefix_to_read(path)
+    if prefix is None:
       path = prefix = _newest(path)
-    elif not tf.io.gfile.exists(path + ".index"):
-      raise ValueError(
-        f"no checkpoint {path}: there is no {path}.index; give the part of "
-        "the file names before .index and .data-00000-of-00001."
-      )
     self.path = path
     try:
-      self._reader = tf.train.load_checkpoint(prefix)
+      self._reader = tf.compat.v1.train.NewCheckpointReader(prefix)
     except tf.errors.OpError as error:
       raise self._damaged(error) from error
     shapes = self._reader.get_variable_to_shape_map()
     self._keys = {name: name for name in shapes}
-    if prefix != path:
+    if is_saved_model(path):
       self._keys = self._keys_by_name()
     self.shapes = {name: tuple(shapes[k]) for name, k in self._keys.items()}
 
@@ -100,7 +92,7 @@ class CheckpointReader:
   def _damaged(self, error: Exception) -> DamagedCheckpointError:
     return DamagedCheckpointError(
       f"the checkpoint {self.path} is damaged or only half there: "
-      f"{_reason(error)}"
+      f"{errors.reason(error)}"
     )
 
 
@@ -115,15 +107,29 @@ def _newest(folder: str) -> str:
   return prefix
 
 
+def _prefix_to_read(path: str) -> str | None:
+  """Returns the prefix of a checkpoint's or a SavedModel's files.
+
+  Returns:
+    None for another folder.
+  """
+  if is_saved_model(path):
+    return os.path.join(path, "variables", "variables")
+  # If only the second is there, a process was killed that replaced the first.
+  for prefix in (path, _set_aside_prefix(path)):
+    if paths.exists(prefix + _INDEX):
+      return prefix
+  if paths.is_folder(path):
+    return None
+  raise ValueError(
+    f"no checkpoint {path}: there is no {path}{_INDEX}; give the part of the "
+    f"file names before {_INDEX} and {_DATA}."
+  )
+
+
 def is_saved_model(path: str) -> bool:
   """Returns whether there is a SavedModel in a folder."""
-  return tf.io.gfile.exists(os.path.join(path, "saved_model.pb"))
-
-
-def _reason(error: Exception) -> str:
-  """Returns an error's first line without the name of TensorFlow's op."""
-  line = str(error).splitlines()[0]
-  return re.sub(r"^\{\{.*?\}\} | \[Op:\w+\].*$", "", line)
+  return paths.exists(os.path.join(path, "saved_model.pb"))
 
 
 def write(path: str, tensors: Mapping[str, tf.Tensor | np.ndarray]) -> None:
@@ -152,26 +158,48 @@ def write(path: str, tensors: Mapping[str, tf.Tensor | np.ndarray]) -> None:
 
 def write_whole(path: str, save: Callable[[str], None]) -> None:
   """As `write`, of what `save(prefix)` writes under another prefix."""
-  folder = os.path.dirname(path) or "."
-  unfinished = os.path.join(folder, _UNFINISHED)
   try:
-    tf.io.gfile.makedirs(folder)
-    _remove_all(unfinished)
-    save(unfinished)
-    # The index last: a checkpoint without one does not exist.
-    for suffix in (".data-00000-of-00001", ".index"):
-      tf.io.gfile.rename(unfinished + suffix, path + suffix, overwrite=True)
-  except tf.errors.OpError as error:
-    _remove_all(unfinished)
+    with atomic.hidden_folder(path) as folder:
+      prefix = os.path.join(folder, os.path.basename(path))
+      save(prefix)
+      _put_in_place(prefix, path)
+  except (OSError, tf.errors.OpError) as error:
     raise OSError(
-      f"could not write the checkpoint {path}: {_reason(error)}; free the "
-      "disk or choose another folder, the checkpoints before it are whole."
+      f"could not write the checkpoint {path}: {errors.reason(error)}; free "
+      "the disk or choose another folder, the checkpoints before it are whole."
     ) from error
 
 
-def _remove_all(prefix: str) -> None:
-  for path in tf.io.gfile.glob(prefix + "*"):
-    tf.io.gfile.remove(path)
+def _put_in_place(prefix: str, path: str) -> None:
+  """Moves a checkpoint's files to their places, and an older one's away.
+
+  Two files cannot be replaced in one step. So the older pair is kept aside
+  until the new one is whole; it is read while `path` has no index.
+  """
+  older = _set_aside_prefix(path)
+  if paths.exists(path + _INDEX) and paths.exists(path + _DATA):
+    paths.remove(os.path.dirname(older))
+    paths.make_folder(os.path.dirname(older))
+    paths.link(path + _DATA, older + _DATA)
+    paths.rename(path + _INDEX, older + _INDEX)
+  try:
+    # The index last: a checkpoint without one does not exist.
+    for suffix in (_DATA, _INDEX):
+      atomic.publish(prefix + suffix, path + suffix)
+  except BaseException:
+    if paths.exists(older + _INDEX):
+      for suffix in (_DATA, _INDEX):
+        paths.rename(older + suffix, path + suffix)
+    raise
+  finally:
+    if paths.exists(path + _INDEX):
+      paths.remove(os.path.dirname(older))
+
+
+def _set_aside_prefix(path: str) -> str:
+  """Returns the prefix of an older checkpoint while `path` is replaced."""
+  folder, name = paths.split(path)
+  return os.path.join(folder, f".{name}.older", name)
 
 
 def save(
@@ -196,6 +224,7 @@ def save(
   path = os.path.join(output_dir, f"model.ckpt-{step}")
   if not distribution.is_chief():
     return path
+  atomic.remove_unfinished(os.path.join(output_dir, "model.ckpt-*"))
   write(path, tensors)
   kept = [p for p in reversed(listed(output_dir)) if p != path] + [path]
   dropped = kept[:-keep_checkpoint_max] if keep_checkpoint_max else []
@@ -203,9 +232,8 @@ def save(
   _write_state(output_dir, kept)
   for old in dropped:
     # The index first, for the reason that it is written last.
-    for suffix in (".index", ".data-00000-of-00001"):
-      if tf.io.gfile.exists(old + suffix):
-        tf.io.gfile.remove(old + suffix)
+    for suffix in (_INDEX, _DATA):
+      paths.remove(old + suffix)
   return path
 
 
@@ -230,8 +258,7 @@ def listed(output_dir: str) -> list[str]:
 
 def latest(output_dir: str) -> str | None:
   """Returns the prefix of the newest checkpoint of a run, None without one."""
-  paths = listed(output_dir)
-  return paths[0] if paths else None
+  return next(iter(listed(output_dir)), None)
 
 
 def training_variables(
@@ -371,19 +398,19 @@ def strip_slots(path: str, stripped_path: str) -> None:
   )
 
 
-def average(paths: Sequence[str], averaged_path: str) -> None:
+def average(prefixes: Sequence[str], averaged_path: str) -> None:
   """Writes the mean of several checkpoints' variables, without slots.
 
   Args:
-    paths: prefixes of checkpoints of one model.
+    prefixes: of checkpoints of one model.
     averaged_path: prefix of the checkpoint to write.
 
   Raises:
     ValueError: if one is missing or damaged, or if their variables differ.
   """
-  if not paths:
+  if not prefixes:
     raise ValueError("there is no checkpoint to average.")
-  readers = [CheckpointReader(path) for path in paths]
+  readers = [CheckpointReader(prefix) for prefix in prefixes]
   first = readers[0]
   names = parameters(first.shapes)
   for reader in readers[1:]:

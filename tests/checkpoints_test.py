@@ -1,8 +1,11 @@
 """Checkpoints: the original's format, strict, whole or not there."""
 
+import contextlib
+import itertools
 import os
 import pathlib
 import re
+import shutil
 
 import numpy as np
 import pytest
@@ -132,6 +135,86 @@ def test_a_failed_write_leaves_the_old_checkpoint_and_nothing_else(
   assert sorted(p.name for p in tmp_path.iterdir()) == before
   assert checkpoints.latest(str(tmp_path)) == path
   assert checkpoints.CheckpointReader(path).get("global_step") == 1
+
+
+def test_a_checkpoint_that_is_replaced_is_the_old_or_the_new_one(
+  tmp_path, monkeypatch
+):
+  class KilledError(BaseException):
+    pass
+
+  def calls_until_killed(num_calls):
+    calls = itertools.count()
+
+    def wrap(function):
+      def wrapped(*args, **kwargs):
+        if next(calls) >= num_calls:
+          raise KilledError  # And so does all that would tidy up.
+        return function(*args, **kwargs)
+
+      return wrapped
+
+    for module, name in (
+      (os, "replace"),
+      (os, "link"),
+      (os, "remove"),
+      (shutil, "rmtree"),
+    ):
+      monkeypatch.setattr(module, name, wrap(getattr(module, name)))
+
+  def values(n):
+    return {"a": np.full(100, n), "b": np.full(n, 2 * n)}
+
+  path = str(tmp_path / "model.ckpt-7")
+  found = []
+  for num_calls in range(20):
+    checkpoints.write(path, values(1))
+    with monkeypatch.context() as monkeypatch:
+      calls_until_killed(num_calls)
+      with contextlib.suppress(KilledError):
+        checkpoints.write(path, values(2))
+        found.append("done")
+    reader = checkpoints.CheckpointReader(path)
+    n = int(reader.get("a")[0])
+    np.testing.assert_array_equal(reader.get("b"), values(n)["b"])
+    found.append(n)
+  assert found[0] == 1 and "done" in found and found[-1] == 2
+  # Whoever writes next mends it.
+  checkpoints.write(path, values(3))
+  assert checkpoints.CheckpointReader(path).get("a")[0] == 3
+  checkpoints.save(str(tmp_path), {"global_step": np.int64(8)}, 5)
+  assert not [name for name in os.listdir(tmp_path) if name[0] == "."]
+
+
+def test_a_checkpoint_whose_place_is_taken_leaves_the_old_one(
+  tmp_path, monkeypatch
+):
+  path = str(tmp_path / "model.ckpt-7")
+  checkpoints.write(path, {"a": np.ones(3)})
+  replace = os.replace
+
+  def fails_at_the_index(source, target):
+    if target == path + ".index" and ".tmp-" in source:
+      raise OSError("no such luck")
+    replace(source, target)
+
+  monkeypatch.setattr(os, "replace", fails_at_the_index)
+  with pytest.raises(OSError, match="model.ckpt-7: no such luck"):
+    checkpoints.write(path, {"a": np.zeros(3)})
+  assert checkpoints.CheckpointReader(path).get("a")[0] == 1
+  assert sorted(os.listdir(tmp_path)) == [
+    "model.ckpt-7.data-00000-of-00001",
+    "model.ckpt-7.index",
+  ]
+
+
+def test_checkpoints_are_written_where_only_tensorflow_can():
+  folder = "ram://checkpoints_test/run"
+  for step in (1, 2, 2):
+    checkpoints.save(folder, {"global_step": np.int64(step)}, 1)
+  assert checkpoints.listed(folder) == [f"{folder}/model.ckpt-2"]
+  for path in (folder, f"{folder}/model.ckpt-2"):
+    assert checkpoints.CheckpointReader(path).get("global_step") == 2
 
 
 def test_all_differences_are_named_at_once(tmp_path):

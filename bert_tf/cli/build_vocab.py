@@ -12,6 +12,7 @@ from absl import flags
 from bert_tf import tokenization
 from bert_tf.cli import command
 from bert_tf.data import corpus, vocabulary
+from bert_tf.files import atomic
 
 FLAGS = flags.FLAGS
 
@@ -92,7 +93,7 @@ def main() -> None:
   tokenizer = tokenization.BasicTokenizer(
     FLAGS.do_lower_case, FLAGS.strip_accents
   )
-  with corpus.replaced_when_whole(FLAGS.output_file) as unfinished:
+  with atomic.file(FLAGS.output_file) as unfinished:
     counts, held_out = vocabulary.count_words_apart(
       _lines(FLAGS.input_file, FLAGS.pydoc_packages),
       tokenizer,

@@ -4,17 +4,16 @@ A new word's row of the embeddings is the mean of those of the pieces that it
 was cut into before, so that the model starts from what it knew of the word.
 """
 
-import contextlib
 import dataclasses
 import os
 import re
-import shutil
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
 from bert_tf import checkpoints, modeling, tokenization
 from bert_tf.data import corpus
+from bert_tf.files import atomic, paths
 
 METHODS = ("unused", "grow")
 
@@ -145,10 +144,10 @@ def extend(
     config,
     size,
   )
-  with _folder_when_whole(output_dir) as folder:
+  _check_is_free(output_dir)
+  with atomic.folder(output_dir, last=f"{CHECKPOINT_NAME}.index") as folder:
     config = dataclasses.replace(config, vocab_size=size)
-    with open(os.path.join(folder, CONFIG_NAME), "w") as writer:
-      writer.write(config.to_json_string())
+    atomic.write(os.path.join(folder, CONFIG_NAME), [config.to_json_string()])
     _write_vocab(vocab_file, os.path.join(folder, VOCAB_NAME), ids)
     checkpoints.write(os.path.join(folder, CHECKPOINT_NAME), tensors)
   return Extension(
@@ -286,35 +285,17 @@ def _extended_tensors(
 
 def _write_vocab(old_path: str, path: str, ids: Mapping[str, int]) -> None:
   """Writes the vocabulary; all other lines are byte for byte as they were."""
-  with open(old_path, "rb") as reader:
-    lines = reader.read().removesuffix(b"\n").split(b"\n")
+  lines = paths.read_bytes(old_path).removesuffix(b"\n").split(b"\n")
   for word, index in ids.items():
     lines[index : index + 1] = [word.encode()]
-  with open(path, "wb") as writer:
-    writer.write(b"\n".join(lines) + b"\n")
+  atomic.write_bytes(path, b"\n".join(lines) + b"\n")
 
 
-@contextlib.contextmanager
-def _folder_when_whole(output_dir: str) -> Iterator[str]:
-  """Gives a folder beside output_dir to fill, and renames it at the end.
-
-  Nothing is left when the body raises.
-
-  Raises:
-    ValueError: if there is something at output_dir.
-    OSError: if no folder can be made beside it.
-  """
-  output_dir = os.path.abspath(output_dir)
-  if os.path.exists(output_dir) and (
-    not os.path.isdir(output_dir) or os.listdir(output_dir)
+def _check_is_free(output_dir: str) -> None:
+  """Raises ValueError if there is anything at `output_dir` already."""
+  if paths.exists(output_dir) and (
+    not paths.is_folder(output_dir) or paths.list_folder(output_dir)
   ):
     raise ValueError(
       f"{output_dir} is there and not empty; choose another output_dir."
     )
-  unfinished = f"{output_dir}.unfinished.{os.getpid()}"
-  os.makedirs(unfinished)
-  try:
-    yield unfinished
-    os.replace(unfinished, output_dir)
-  finally:
-    shutil.rmtree(unfinished, ignore_errors=True)

@@ -133,17 +133,10 @@ def _write_tensors(
   for name, text in texts.items():
     atomic.write(os.path.join(folder, name), [text])
   path = os.path.join(folder, _WEIGHTS)
-  unfinished = atomic.unfinished_path(path)
-  try:
-    # transformers refuses files that do not say whose layout they have. Not
-    # save_file, which makes a file that others may not read.
-    data = _safetensors().save(tensors, metadata={"format": "pt"})
-    with open(unfinished, "wb") as writer:
-      writer.write(data)
-    os.replace(unfinished, path)
-  finally:
-    if os.path.exists(unfinished):
-      os.remove(unfinished)
+  # transformers refuses files that do not say whose layout they have. Not
+  # save_file, which makes a file that others may not read.
+  data = _safetensors().save(tensors, metadata={"format": "pt"})
+  atomic.write_bytes(path, data)
 
 
 def _safetensors():

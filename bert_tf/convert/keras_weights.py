@@ -1,7 +1,6 @@
 """Keras' form: the `.weights.h5` of this project's models."""
 
 import math
-import os
 from collections.abc import Mapping
 
 import keras
@@ -72,13 +71,8 @@ def write(model: pretrained.Pretrained, path: str) -> pretrained.Pretrained:
   for variable in keras_model.weights:
     variable.assign(model.tensors[variable.path])
   beside.write(path, model)
-  unfinished = atomic.unfinished_path(path.removesuffix(_SUFFIX)) + _SUFFIX
-  try:
+  with atomic.file(path) as unfinished:
     keras_model.save_weights(unfinished)
-    os.replace(unfinished, path)
-  finally:
-    if os.path.exists(unfinished):
-      os.remove(unfinished)
   return model
 
 

@@ -24,6 +24,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import BinaryIO, TextIO
 
 from bert_tf.data import pydoc_corpus
+from bert_tf.files import atomic
 from bert_tf.files import paths as file_access
 
 _BLOCK_BYTES = 1 << 22
@@ -228,35 +229,10 @@ def _write_document(writer: TextIO, document: Sequence[str]) -> None:
 @contextlib.contextmanager
 def _text_writer(path: str) -> Iterator[TextIO]:
   """Opens a text file, or a .gz, that appears when it is whole."""
-  with replaced_when_whole(path) as unfinished:
+  with atomic.file(path) as unfinished:
     open_ = gzip.open if path.endswith(".gz") else open
     with open_(unfinished, "wt", encoding="utf-8", newline="\n") as writer:
       yield writer
-
-
-@contextlib.contextmanager
-def replaced_when_whole(path: str) -> Iterator[str]:
-  """Gives an empty file beside `path` to write to, and renames it at the end.
-
-  Nothing is left, and `path` is as it was, when the body raises.
-
-  Raises:
-    OSError: `path` cannot be written; found before the body runs.
-  """
-  if os.path.isdir(path):
-    raise IsADirectoryError(f"{path} is a folder; name a file to write.")
-  unfinished = f"{path}.unfinished.{os.getpid()}"
-  try:
-    with open(unfinished, "wb"):
-      pass
-  except OSError as error:
-    raise OSError(f"cannot write {path}: {error.strerror}.") from None
-  try:
-    yield unfinished
-    os.replace(unfinished, path)
-  finally:
-    with contextlib.suppress(FileNotFoundError):
-      os.remove(unfinished)
 
 
 def read_lines(path: str) -> Iterator[str]:

@@ -18,7 +18,7 @@ from typing import Any, NoReturn
 import tensorflow as tf
 
 from bert_tf.data import pretraining_data, pretraining_shards
-from bert_tf.files import errors
+from bert_tf.files import atomic, errors
 
 
 def create(
@@ -182,8 +182,7 @@ def _counts_file(output_file: str) -> str:
 
 def _write_counts(path: str, counts: Iterable[tuple[int, dict]]) -> None:
   """Writes the counts of all shards, in a worker."""
-  with tf.io.gfile.GFile(path, "w") as writer:
-    writer.write(json.dumps(list(counts)))
+  atomic.write(path, [json.dumps(list(counts))])
 
 
 def _read_counts(path: str) -> dict[int, pretraining_data.ShardCounts]:

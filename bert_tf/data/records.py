@@ -1,13 +1,11 @@
 """Records of `tf.train.Example`: encoding them, writing them whole or not."""
 
 import contextlib
-import os
 from collections.abc import Iterator, Mapping, Sequence
 
 import tensorflow as tf
 
 from bert_tf.files import atomic
-from bert_tf.files import paths as paths_lib
 
 
 def encode_features(
@@ -79,18 +77,10 @@ def open_records(paths: Sequence[str]) -> Iterator[RecordWriter]:
   Raises:
     OSError, tf.errors.OpError: a file cannot be written; both name it.
   """
-  unfinished = [atomic.unfinished_path(path) for path in paths]
-  try:
-    with contextlib.ExitStack() as stack:
-      writers = []
-      for path, beside in zip(paths, unfinished):
-        tf.io.gfile.makedirs(os.path.dirname(path) or ".")
-        compression = "GZIP" if path.endswith(".gz") else ""
-        writers.append(tf.io.TFRecordWriter(beside, compression))
-        stack.callback(writers[-1].close)
-      yield RecordWriter(writers)
-    for path, beside in zip(paths, unfinished):
-      tf.io.gfile.rename(beside, path, overwrite=True)
-  finally:
-    for beside in unfinished:
-      paths_lib.remove(beside)
+  with atomic.files(paths) as unfinished, contextlib.ExitStack() as stack:
+    writers = []
+    for path in unfinished:
+      compression = "GZIP" if path.endswith(".gz") else ""
+      writers.append(tf.io.TFRecordWriter(path, compression))
+      stack.callback(writers[-1].close)
+    yield RecordWriter(writers)

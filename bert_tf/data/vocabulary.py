@@ -11,6 +11,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from bert_tf import tokenization
+from bert_tf.files import atomic
 
 # Released vocabularies have 99 slots between [PAD] and the other specials,
 # which puts [UNK] [CLS] [SEP] [MASK] at 100 to 103.
@@ -281,5 +282,4 @@ def write_vocab(path: str, tokens: Sequence[str]) -> None:
   Raises:
     OSError: `path` cannot be written.
   """
-  with open(path, "w", encoding="utf-8", newline="\n") as writer:
-    writer.writelines(f"{token}\n" for token in tokens)
+  atomic.write_lines(path, tokens)

@@ -161,12 +161,8 @@ def write(
     OSError, tf.errors.OpError: if it cannot be written.
   """
   check_is_free(export_dir)
-  export_dir = export_dir.rstrip("/")
-  unfinished = atomic.unfinished_path(export_dir)
-  with _removed_at_the_end(unfinished), _quiet():
-    tf.io.gfile.makedirs(os.path.dirname(export_dir) or ".")
+  with atomic.folder(export_dir, last="saved_model.pb") as unfinished, _quiet():
     tf.saved_model.save(module, unfinished, signatures=dict(signatures))
-    tf.io.gfile.rename(unfinished, export_dir, overwrite=True)
   logging.info("Wrote %s.", export_dir)
 
 
@@ -182,16 +178,6 @@ def _quiet() -> Iterator[None]:
   finally:
     logging.set_verbosity(verbosity)
     tf.get_logger().setLevel(level)
-
-
-@contextlib.contextmanager
-def _removed_at_the_end(folder: str) -> Iterator[None]:
-  """Removes a folder at the end, also after an error, if it exists."""
-  try:
-    yield
-  finally:
-    if tf.io.gfile.exists(folder):
-      tf.io.gfile.rmtree(folder)
 
 
 @dataclasses.dataclass(frozen=True)

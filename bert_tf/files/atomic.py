@@ -151,11 +151,6 @@ def remove_unfinished(target: str) -> None:
     paths.remove(path)
 
 
-def unfinished_path(path: str) -> str:
-  """For writers that do not use `files` yet."""
-  return _hidden(path, _writer_suffix())
-
-
 def _hidden(target: str, suffix: str) -> str:
   """Returns `parent/.name.suffix` for `parent/name`."""
   parent, name = paths.split(target)

@@ -161,6 +161,16 @@ def rename(path: str, new_path: str) -> None:
     os.replace(path, new_path)
 
 
+def link(path: str, new_path: str) -> None:
+  """Gives a file a second name; copies it where that cannot be done."""
+  try:
+    if not is_remote(path):
+      return os.link(path, new_path)
+  except OSError:  # The file system knows no links.
+    pass
+  return copy(path, new_path)
+
+
 def copy(path: str, new_path: str) -> None:
   """Copies a file, in place of one that is there."""
   if is_remote(path) or is_remote(new_path):

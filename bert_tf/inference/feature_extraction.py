@@ -27,6 +27,7 @@ import tqdm
 
 from bert_tf import checkpoints, modeling, tokenization
 from bert_tf.data import corpus, packing
+from bert_tf.files import atomic
 
 POOLINGS = ("none", "cls", "mean", "max")
 OUTPUT_FORMATS = ("jsonl", "npz")
@@ -324,7 +325,7 @@ def extract_file(
   num_lines = _count_lines(input_file)
   if os.path.realpath(input_file) == os.path.realpath(output_file):
     raise ValueError(f"{output_file} is the input; name another output_file.")
-  with corpus.replaced_when_whole(output_file) as unfinished:
+  with atomic.file(output_file) as unfinished:
     extractor = FeatureExtractor(config)
     bar = tqdm.tqdm(
       extractor.extract(_texts(input_file, num_lines)),

@@ -7,7 +7,7 @@ from absl import logging
 from tensorboard.backend.event_processing import event_accumulator
 from tensorboard.util import tensor_util
 
-from bert_tf.files import errors
+from bert_tf.files import atomic, errors
 
 Curves = dict[str, dict[int, float]]
 
@@ -85,9 +85,8 @@ def plot(output_dir: str, plot_file: str) -> None:
     axis.set(title=title, xlabel="step")
     axis.grid(alpha=0.3)
     axis.legend()
-  unfinished = plot_file + ".tmp"
-  picture.savefig(unfinished, format="png", dpi=100)
-  os.replace(unfinished, plot_file)
+  with atomic.file(plot_file) as unfinished:
+    picture.savefig(unfinished, format="png", dpi=100)
 
 
 def _points(curve: dict[int, float]) -> tuple[list[int], list[float]]:

@@ -332,8 +332,9 @@ def test_an_interrupted_write_leaves_the_old_file_and_nothing_else(tmp_path):
 
 
 def test_an_output_that_cannot_be_written_is_named(tmp_path):
-  with pytest.raises(OSError, match="cannot write .*none/a.txt: No such"):
-    corpus.write_documents(str(tmp_path / "none" / "a.txt"), [["a"]])
+  (tmp_path / "file").write_text("")
+  with pytest.raises(OSError, match=str(tmp_path / "file")):
+    corpus.write_documents(str(tmp_path / "file" / "a.txt"), [["a"]])
   with pytest.raises(OSError, match="is a folder"):
     corpus.write_documents(str(tmp_path), [["a"]])
 

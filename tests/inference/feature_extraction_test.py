@@ -369,7 +369,7 @@ def test_lines_are_written_and_forgotten_as_they_come(
     for features in extract_texts(self, texts):
       found.append(weakref.ref(features))
       alive.append(sum(reference() is not None for reference in found))
-      sizes.append(next(tmp_path.glob("out*unfinished*")).stat().st_size)
+      sizes.append(next(tmp_path.glob(".out*/out*")).stat().st_size)
       yield features
 
   monkeypatch.setattr(feature_extraction.FeatureExtractor, "extract", watched)

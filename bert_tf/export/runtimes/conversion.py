@@ -4,18 +4,16 @@ What is converted is the function that takes word-piece ids. Those that take
 texts stay in TensorFlow: neither ONNX nor LiteRT has its operations on strings.
 """
 
-import contextlib
 import dataclasses
 import os
 import tempfile
 from collections.abc import Mapping, Sequence
 
 import numpy as np
-import tensorflow as tf
 
 from bert_tf.export.runtimes import ids_models, litert, onnx
 from bert_tf.export.runtimes.ids_models import Inputs, Run
-from bert_tf.files import atomic
+from bert_tf.files import atomic, paths
 
 # By the end of the file's name.
 FORMATS = {module.ENDING: module for module in (onnx, litert)}
@@ -114,12 +112,5 @@ def _check(found: Mapping[str, float], config: ConversionConfig) -> None:
 
 def _put_in_place(path: str, output_file: str) -> None:
   """Copies a local file to where it belongs, visible once it is whole."""
-  unfinished = atomic.unfinished_path(output_file)
-  try:
-    tf.io.gfile.makedirs(os.path.dirname(output_file) or ".")
-    tf.io.gfile.copy(path, unfinished)
-    tf.io.gfile.rename(unfinished, output_file, overwrite=True)
-  except BaseException:
-    with contextlib.suppress(tf.errors.OpError):
-      tf.io.gfile.remove(unfinished)
-    raise
+  with atomic.file(output_file) as unfinished:
+    paths.copy(path, unfinished)

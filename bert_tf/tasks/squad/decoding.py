@@ -6,10 +6,9 @@ import json
 import math
 import os
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, TextIO
 
 import numpy as np
-import tensorflow as tf
 from absl import logging
 
 from bert_tf import tokenization
@@ -300,15 +299,10 @@ def _with_probabilities(nbest: Sequence[Candidate]) -> tuple[Candidate, ...]:
 
 
 class _JsonWriter:
-  """Writes an object's fields one by one, as `json.dumps(..., indent=4)`.
+  """Writes an object's fields one by one, as `json.dumps(..., indent=4)`."""
 
-  Attributes:
-    path: the file.
-  """
-
-  def __init__(self, path: str) -> None:
-    self.path = path
-    self._writer = tf.io.gfile.GFile(atomic.unfinished_path(path), "w")
+  def __init__(self, writer: TextIO) -> None:
+    self._writer = writer
     self._separator = "{\n"
 
   def add(self, key: str, value: Any) -> None:
@@ -322,18 +316,6 @@ class _JsonWriter:
   def finish(self) -> None:
     """Ends the object."""
     self._writer.write("\n}\n")
-    self._writer.close()
-
-  def publish(self) -> None:
-    """Puts the file in its place."""
-    unfinished = atomic.unfinished_path(self.path)
-    tf.io.gfile.rename(unfinished, self.path, overwrite=True)
-
-  def discard(self) -> None:
-    """Removes what was not published."""
-    self._writer.close()
-    with contextlib.suppress(tf.errors.NotFoundError):
-      tf.io.gfile.remove(atomic.unfinished_path(self.path))
 
 
 class PredictionWriter:
@@ -372,14 +354,14 @@ def open_predictions(
   names = ["predictions.json", "nbest_predictions.json"]
   if version_2_with_negative:
     names.append("null_odds.json")
-  writers = [_JsonWriter(os.path.join(output_dir, name)) for name in names]
-  try:
+  targets = [os.path.join(output_dir, name) for name in names]
+  with atomic.files(targets) as unfinished, contextlib.ExitStack() as stack:
+    writers = [
+      _JsonWriter(stack.enter_context(open(path, "w", encoding="utf-8")))
+      for path in unfinished
+    ]
     yield PredictionWriter(writers)
     for writer in writers:
       writer.finish()
-    for writer in writers:
-      writer.publish()
-      logging.info("Wrote %s.", writer.path)
-  finally:
-    for writer in writers:
-      writer.discard()
+  for path in targets:
+    logging.info("Wrote %s.", path)
