@@ -2,9 +2,8 @@
 
 from absl import flags
 
-from bert_tf import checkpoints
 from bert_tf.cli import command
-from bert_tf.convert import beside, convert
+from bert_tf.convert import convert, model_files, pretrained
 
 FLAGS = flags.FLAGS
 
@@ -35,7 +34,7 @@ for name, help_text in {
   "to": "Whose form the output has. From original to original takes away the "
   "optimizer's slots and the step.",
 }.items():
-  flags.DEFINE_enum(name, "original", list(convert.FORMS), help_text)
+  flags.DEFINE_enum(name, "original", list(convert.FORMATS), help_text)
 flags.DEFINE_string(
   "bert_config_file",
   None,
@@ -61,19 +60,23 @@ def _refuse_unused(names: list[str], use: str) -> None:
       raise ValueError(f"--{name} means nothing to {use}; leave it out.")
 
 
-def _convert(source_form: str, target_form: str) -> None:
+def _convert(source_format: str, target_format: str) -> None:
   """Writes a model in another form."""
-  _refuse_unused(["average_last"], f"--from={source_form} --to={target_form}")
-  model = convert.convert(
-    FLAGS.input_checkpoint,
-    source_form,
-    FLAGS.output_checkpoint,
-    target_form,
-    beside.Given(FLAGS.bert_config_file, FLAGS.vocab_file, FLAGS.do_lower_case),
+  _refuse_unused(
+    ["average_last"], f"--from={source_format} --to={target_format}"
   )
-  heads = ", ".join(model.heads) or "none"
+  source = model_files.Source(
+    FLAGS.input_checkpoint,
+    FLAGS.bert_config_file,
+    FLAGS.vocab_file,
+    FLAGS.do_lower_case,
+  )
+  model = convert.convert(
+    source, source_format, FLAGS.output_checkpoint, target_format
+  )
+  names = pretrained.names_of(model.own_heads) or "none"
   print(
-    f"{FLAGS.output_checkpoint} from {FLAGS.input_checkpoint}; heads: {heads}"
+    f"{FLAGS.output_checkpoint} from {FLAGS.input_checkpoint}; heads: {names}"
   )
   for note in model.notes:
     print(note)
@@ -89,17 +92,9 @@ def main() -> None:
     ["bert_config_file", "vocab_file", "do_lower_case"],
     "an original checkpoint that stays one",
   )
-  listed = checkpoints.listed(FLAGS.input_checkpoint)
-  paths = listed[: FLAGS.average_last] or [FLAGS.input_checkpoint]
-  if len(paths) < FLAGS.average_last:
-    raise ValueError(
-      f"--average_last={FLAGS.average_last}, but {FLAGS.input_checkpoint} "
-      f"has {len(listed)} checkpoints; lower it or give the folder of a run."
-    )
-  if FLAGS.average_last == 1:
-    checkpoints.strip_slots(paths[0], FLAGS.output_checkpoint)
-  else:
-    checkpoints.average(paths, FLAGS.output_checkpoint)
+  paths = convert.slim(
+    FLAGS.input_checkpoint, FLAGS.output_checkpoint, FLAGS.average_last
+  )
   print(f"{FLAGS.output_checkpoint} from {', '.join(paths)}")
 
 

@@ -1,18 +1,21 @@
-"""From any form of a model to any other."""
+"""Models from any format to any other."""
 
+import os
 import types
 
+from bert_tf import checkpoints
 from bert_tf.convert import (
-  beside,
   hugging_face,
   keras_weights,
+  model_files,
   model_garden,
   original,
   pretrained,
 )
+from bert_tf.training import run_dir
 
-# A module reads a form and writes it.
-FORMS: dict[str, types.ModuleType] = {
+# Each module reads and writes its format.
+FORMATS: dict[str, types.ModuleType] = {
   "original": original,
   "hf": hugging_face,
   "model_garden": model_garden,
@@ -21,22 +24,19 @@ FORMS: dict[str, types.ModuleType] = {
 
 
 def convert(
-  source: str,
-  source_form: str,
+  source: model_files.Source,
+  source_format: str,
   target: str,
-  target_form: str,
-  given: beside.Given,
+  target_format: str,
 ) -> pretrained.Pretrained:
-  """Writes a model in another form; no optimizer state is carried.
+  """Writes a model in another format, without an optimizer's state.
 
   Args:
-    source: where it is: a checkpoint's prefix or the folder of a run
-      (original, model_garden), a folder (hf) or a .weights.h5 (keras).
-    source_form: one of FORMS.
-    target: where it goes, of the same kind; a config and a vocabulary go
-      beside it or into it.
-    target_form: one of FORMS.
-    given: what does not stand beside the source.
+    source: what to read.
+    source_format: one of FORMATS.
+    target: where to write it, as `Source.path`; run.json, config and
+      vocabulary go beside it or into it.
+    target_format: one of FORMATS.
 
   Returns:
     What was written.
@@ -48,5 +48,40 @@ def convert(
     ImportError: without the package safetensors, for hf.
     OSError: if it cannot be written.
   """
-  model = FORMS[source_form].read(source, given)
-  return FORMS[target_form].write(model, target)
+  model = FORMATS[source_format].read(source)
+  return FORMATS[target_format].write(model, target)
+
+
+def slim(path: str, target: str, average_last: int = 1) -> list[str]:
+  """Writes an original checkpoint without an optimizer's state.
+
+  What lies beside it, such as run.json and the vocabulary, is copied.
+
+  Args:
+    path: prefix of the checkpoint, or folder of a run.
+    target: prefix of the checkpoint to write.
+    average_last: how many of the run's newest checkpoints are averaged.
+
+  Returns:
+    Prefixes of the checkpoints that were read.
+
+  Raises:
+    ValueError: if there are not so many, one is damaged, or another model's
+      files lie beside the target.
+    OSError: if it cannot be written.
+  """
+  listed = checkpoints.listed(path)
+  prefixes = listed[:average_last] or [path]
+  if len(prefixes) < average_last:
+    raise ValueError(
+      f"--average_last={average_last}, but {path} has {len(listed)} "
+      "checkpoints; lower it or give the folder of a run."
+    )
+  folder, target_folder = run_dir.folder_of(path), os.path.dirname(target)
+  model_files.check_copy(folder, target_folder or ".")
+  if average_last == 1:
+    checkpoints.strip_slots(prefixes[0], target)
+  else:
+    checkpoints.average(prefixes, target)
+  run_dir.copy_run(folder, target_folder or ".")
+  return prefixes

@@ -1,19 +1,24 @@
-"""Hugging Face's form: the folder that `save_pretrained` writes.
+"""Hugging Face's format: the folder that `save_pretrained` writes.
 
 It has config.json, model.safetensors, vocab.txt and tokenizer_config.json.
 """
 
 import dataclasses
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from types import ModuleType
 
 import numpy as np
-import tensorflow as tf
 
-from bert_tf import modeling
-from bert_tf.convert import beside, hugging_face_files, pretrained
-from bert_tf.convert import inspect as checkpoint_inspection
-from bert_tf.files import atomic, errors
+from bert_tf import heads, modeling
+from bert_tf.convert import (
+  hugging_face_config,
+  inspect,
+  model_files,
+  pretrained,
+)
+from bert_tf.files import atomic, errors, paths
+from bert_tf.training import run_dir
 
 _WEIGHTS = "model.safetensors"
 
@@ -34,28 +39,18 @@ _ENDS = {
   "choice_weights": ("weight",),
 }
 
-# How a head's names begin here and there. Of the two that stand at the root
-# a file has one.
-_HEADS = {
-  "cls/predictions/": "cls.predictions.",
-  "cls/seq_relationship/": "cls.seq_relationship.",
-  "cls/squad/": "qa_outputs.",
-  "": "classifier.",
-}
-
-_EMBEDDINGS = "bert/embeddings/word_embeddings"
 _CHOICE_BIAS = "classifier.bias"
 
 # Copies of other tensors: of the positions, and of the tied output matrix
 # and its bias.
 _POSITION_IDS = "embeddings.position_ids"
 _COPIES = {
-  "cls.predictions.decoder.weight": _EMBEDDINGS,
+  "cls.predictions.decoder.weight": "bert/embeddings/word_embeddings",
   "cls.predictions.decoder.bias": "cls/predictions/output_bias",
 }
 
 
-def read(folder: str, given: beside.Given) -> pretrained.Pretrained:
+def read(source: model_files.Source) -> pretrained.Pretrained:
   """Reads what `save_pretrained` wrote of a BERT model and its tokenizer.
 
   Raises:
@@ -63,28 +58,40 @@ def read(folder: str, given: beside.Given) -> pretrained.Pretrained:
       for another model, or tensors are missing or odd (names all of them).
     ImportError: without the package safetensors.
   """
+  folder = source.path
   weights = _weights_file(folder)
-  hf_config = hugging_face_files.read_config(folder)
-  config = hugging_face_files.bert_config(hf_config)
-  vocab = _read_vocab(folder, given, config)
-  settings = hugging_face_files.read_tokenizer_settings(folder)
-  head = hugging_face_files.head_of_classifier(hf_config)
-  file = checkpoint_inspection.open_tensors(weights)
+  hf_config = hugging_face_config.read_config(folder)
+  config = hugging_face_config.bert_config(hf_config)
+  vocab_file = _vocab_file(source, config)
+  tokenizer = hugging_face_config.read_tokenizer_settings(folder)
+  file = inspect.open_tensors(weights)
   found = {name: file.get(name) for name in file.shapes}
-  tensors, notes = _tensors(found, config, head, weights)
-  task = None
-  if "output_weights" in tensors:
-    num_labels = len(tensors["output_bias"])
-    task = hugging_face_files.read_task(hf_config, num_labels)
-  do_lower_case = given.do_lower_case
-  if do_lower_case is None:
-    do_lower_case = settings.do_lower_case
-  model = pretrained.Pretrained(
-    config, tensors, vocab, do_lower_case, task, tuple(notes)
+  own_heads = _heads(found, hugging_face_config.classifier_head(hf_config))
+  tensors, notes = _tensors(found, config, own_heads, weights)
+  saved = run_dir.read_run(folder)
+  if not saved or saved.task != _task(own_heads):
+    saved = run_dir.RunInfo(task=_task(own_heads))
+  run = dataclasses.replace(
+    hugging_face_config.with_labels(
+      saved, hf_config, len(tensors.get("output_bias", ()))
+    ),
+    do_lower_case=tokenizer.do_lower_case,
+  )
+  files = model_files.ModelFiles(config, vocab_file, run)
+  model = model_files.describe(
+    source, files, tensors, hugging_face_config.TOKENIZER_CONFIG
   )
   if f"{pretrained.POOLER}/kernel" not in tensors:
-    model = pretrained.with_drawn(model, pretrained.POOLER)
-  return dataclasses.replace(model, notes=(*model.notes, *settings.notes()))
+    shapes = pretrained.pooler_shapes(config)
+    model = pretrained.with_untrained(model, "pooler", shapes)
+  all_notes = (*notes, *model.notes, *tokenizer.notes())
+  return dataclasses.replace(model, notes=all_notes)
+
+
+def _task(own_heads: Sequence[heads.Head]) -> str:
+  """Returns the task of a model with these heads."""
+  kind = pretrained.model_of(own_heads)
+  return kind.task if kind else "encoder"
 
 
 def write(model: pretrained.Pretrained, folder: str) -> pretrained.Pretrained:
@@ -93,7 +100,7 @@ def write(model: pretrained.Pretrained, folder: str) -> pretrained.Pretrained:
   Its class is the one for the model's heads.
 
   Args:
-    model: what is written, with a vocabulary.
+    model: to write, with a vocabulary.
     folder: is made; may hold what an earlier run wrote of the same model.
 
   Returns:
@@ -104,42 +111,31 @@ def write(model: pretrained.Pretrained, folder: str) -> pretrained.Pretrained:
       has, or if the folder holds anything else.
     ImportError: without the package safetensors.
   """
-  model = hugging_face_files.with_case(model)
-  texts = hugging_face_files.texts(model)
-  _check_folder(folder, texts)
-  _write_tensors(_tensors_there(model), folder, texts)
+  texts = hugging_face_config.texts(model)
+  _check_folder(folder, texts, model)
+  # transformers refuses files that do not say whose layout they have.
+  data = _safetensors().save(_tensors_there(model), metadata={"format": "pt"})
+  for name, text in texts.items():
+    atomic.write(os.path.join(folder, name), [text])
+  run_dir.write_run(folder, model.run, model.config, model.vocab_file)
+  atomic.write_bytes(os.path.join(folder, _WEIGHTS), data)
   return model
 
 
 def _tensors_there(model: pretrained.Pretrained) -> dict[str, np.ndarray]:
   """Returns the tensors of a model by the names of the file."""
+  # A model without a head is saved without the encoder's prefix.
+  prefix = "bert." if model.own_heads else ""
   tensors = {}
   for name, value in model.tensors.items():
-    place = _place(name, value.shape, "bert.")
+    place = _place(name, value.shape, prefix, model.own_heads)
     tensors[place.names[0]] = place.from_original(value)
-  if not model.heads:
-    # A model without a head is saved without the encoder's prefix.
-    tensors = {n.removeprefix("bert."): t for n, t in tensors.items()}
-  if pretrained.CHOICE_WEIGHTS in model.heads:
+  if heads.CHOICES in model.own_heads:
     tensors[_CHOICE_BIAS] = np.zeros(1, np.float32)
   return tensors
 
 
-def _write_tensors(
-  tensors: Mapping[str, np.ndarray], folder: str, texts: Mapping[str, str]
-) -> None:
-  """Writes the files of a folder, the weights last."""
-  os.makedirs(folder, exist_ok=True)
-  for name, text in texts.items():
-    atomic.write(os.path.join(folder, name), [text])
-  path = os.path.join(folder, _WEIGHTS)
-  # transformers refuses files that do not say whose layout they have. Not
-  # save_file, which makes a file that others may not read.
-  data = _safetensors().save(tensors, metadata={"format": "pt"})
-  atomic.write_bytes(path, data)
-
-
-def _safetensors():
+def _safetensors() -> ModuleType:
   """Returns the module that reads and writes NumPy arrays."""
   with errors.needs_extra(_WEIGHTS, extra="hf"):
     from safetensors import numpy
@@ -172,25 +168,24 @@ def _weights_file(folder: str) -> str:
   )
 
 
-def _read_vocab(
-  folder: str, given: beside.Given, config: modeling.BertConfig
-) -> str:
-  """Returns the text of vocab.txt; raises ValueError if it does not fit."""
-  path = given.vocab_file or os.path.join(folder, "vocab.txt")
-  if not tf.io.gfile.exists(path):
+def _vocab_file(source: model_files.Source, config: modeling.BertConfig) -> str:
+  """Returns the vocabulary; raises ValueError if it is not there or not it."""
+  vocab_file = model_files.find_vocab(source, source.path)
+  if vocab_file is None:
     raise ValueError(
-      f"there is no {path}; save the tokenizer of the model there, a "
-      "BertTokenizer writes one by save_vocabulary(folder), or give "
-      "--vocab_file."
+      f"there is no {os.path.join(source.path, run_dir.VOCAB_FILE)}; save the "
+      "tokenizer of the model there, a BertTokenizer writes one by "
+      "save_vocabulary(folder), or give --vocab_file."
     )
-  config_file = os.path.join(folder, hugging_face_files.CONFIG)
-  return beside.read_vocab(path, config, config_file)
+  config_file = os.path.join(source.path, hugging_face_config.CONFIG)
+  model_files.check_vocab(vocab_file, config, config_file)
+  return vocab_file
 
 
 def _tensors(
   found: Mapping[str, np.ndarray],
   config: modeling.BertConfig,
-  classifier_head: str,
+  own_heads: Sequence[heads.Head],
   path: str,
 ) -> tuple[dict[str, np.ndarray], list[str]]:
   """Returns the tensors by the original's names, and notes on them.
@@ -198,7 +193,7 @@ def _tensors(
   Args:
     found: by the names of the file.
     config: sizes.
-    classifier_head: what `classifier.` is of, see pretrained.HEADS.
+    own_heads: the heads in the file.
     path: of the file.
   """
   # A BertModel that was saved alone has no prefix.
@@ -208,8 +203,7 @@ def _tensors(
   remaining.pop(prefix + _POSITION_IDS, None)
   has_pooler = any(name.startswith(f"{prefix}pooler.") for name in found)
   notes = []
-  heads = _heads(found, classifier_head)
-  if pretrained.CHOICE_WEIGHTS in heads:
+  if heads.CHOICES in own_heads:
     bias = remaining.pop(_CHOICE_BIAS, np.zeros(1))
     if np.any(bias):
       notes.append(
@@ -217,65 +211,84 @@ def _tensors(
         "it is the same for all choices of a question."
       )
   num_labels = len(found.get("classifier.weight", ()))
-  shapes = pretrained.shapes_of(config, heads, num_labels, has_pooler)
   tensors = pretrained.collect(
     remaining,
-    shapes,
-    lambda name, shape: _place(name, shape, prefix),
+    pretrained.shapes_of(config, own_heads, num_labels, has_pooler),
+    lambda name, shape: _place(name, shape, prefix, own_heads),
     path,
     copies=_COPIES,
   )
   return tensors, notes
 
 
-def _heads(names: Sequence[str], classifier_head: str) -> list[str]:
+def _heads(
+  names: Collection[str], classifier_head: heads.Head
+) -> tuple[heads.Head, ...]:
   """Returns the heads whose tensors are in the file."""
-  heads = []
-  for start, there in _HEADS.items():
-    if any(name.startswith(there) for name in names):
-      heads.append(start.removesuffix("/") or classifier_head)
-  return heads
+  known = (heads.MASKED_LM, heads.NEXT_SENTENCE, heads.SPAN, classifier_head)
+  return tuple(
+    head
+    for head in known
+    if any(name.startswith(head.hugging_face[1]) for name in names)
+  )
 
 
-def _place(name: str, shape: Sequence[int], prefix: str) -> pretrained.Place:
+def _place(
+  name: str,
+  shape: pretrained.Shape,
+  prefix: str,
+  own_heads: Sequence[heads.Head],
+) -> pretrained.Place:
   """Returns where a tensor of the original is."""
   is_transposed = name.endswith("/kernel")
   return pretrained.Place(
-    _names(name, prefix),
+    _names(name, prefix, own_heads),
     tuple(shape[::-1] if is_transposed else shape),
     is_transposed,
   )
 
 
-def _names(name: str, encoder_prefix: str) -> list[str]:
-  """Returns what a tensor of ours is called there, the usual name first."""
-  scope, _, end = name.rpartition("/")
-  if name == "cls/predictions/output_bias":
-    return ["cls.predictions.bias"]
-  if scope == "bert/embeddings":
-    return [f"{encoder_prefix}embeddings.{end}.weight"]
-  if scope.startswith("bert/"):
-    prefix = encoder_prefix
-    scope = scope.removeprefix("bert/").replace("layer_", "layer.") + "/"
+def _names(
+  name: str, prefix: str, own_heads: Sequence[heads.Head]
+) -> list[str]:
+  """Returns what a tensor is called there, the usual name first.
+
+  Args:
+    name: the original's.
+    prefix: of the encoder's names there.
+    own_heads: the model's.
+  """
+  *scopes, end = name.split("/")
+  if name.startswith("bert/embeddings/") and len(scopes) == 2:
+    return [f"{prefix}embeddings.{end}.weight"]
+  if scopes[:1] == ["bert"]:
+    scopes = [scope.replace("layer_", "layer.") for scope in scopes[1:]]
   else:
-    head = next(h for h in _HEADS if (scope + "/").startswith(h))
-    prefix = _HEADS[head]
-    scope = (scope + "/").removeprefix(head or "/")
-  return [prefix + scope.replace("/", ".") + e for e in _ENDS[end]]
+    head = next(head for head in own_heads if name in head.shapes)
+    prefix = head.hugging_face[1]
+    scopes = scopes[2:]  # Without those of the head, such as cls/predictions.
+  scope = "".join(f"{scope}." for scope in scopes)
+  return [prefix + scope + e for e in _ENDS[end]]
 
 
-def _check_folder(folder: str, texts: Mapping[str, str]) -> None:
+def _check_folder(
+  folder: str, texts: Mapping[str, str], model: pretrained.Pretrained
+) -> None:
   """Raises ValueError if the folder holds anything but the same model."""
-  if os.path.exists(folder) and not os.path.isdir(folder):
+  if paths.is_file(folder):
     raise ValueError(
       f"{folder} is a file; give a folder for --output_checkpoint."
     )
-  if not os.path.isdir(folder):
+  if not paths.exists(folder):
     return
-  others = sorted(set(os.listdir(folder)) - {*texts, _WEIGHTS})
+  own = {*texts, _WEIGHTS, run_dir.RUN_FILE}
+  own |= {run_dir.CONFIG_FILE, run_dir.VOCAB_FILE}
+  others = sorted(set(paths.list_folder(folder)) - own)
   if others:
     raise ValueError(
       f"{folder} already holds {', '.join(others)}, which the model's loader "
       "could take for its own; choose an empty folder for --output_checkpoint."
     )
-  beside.check_files(folder, dict(texts))
+  for name, text in texts.items():
+    model_files.check_content(os.path.join(folder, name), text.encode())
+  model_files.check(folder, model)

@@ -1,39 +1,36 @@
-"""Keras' form: the `.weights.h5` of this project's models."""
+"""Keras' format: the `.weights.h5` of this package's models."""
 
+import dataclasses
 import math
+import os
 from collections.abc import Mapping
 
 import keras
 import numpy as np
 
-from bert_tf import heads, modeling
-from bert_tf.convert import beside, pretrained
-from bert_tf.convert import inspect as checkpoint_inspection
+from bert_tf import heads
+from bert_tf.convert import inspect, model_files, pretrained
 from bert_tf.files import atomic
 
 _SUFFIX = ".weights.h5"
 
-# The variables of a head that stand at the root of a file.
+# A file calls a head's variables at the root "vars/0", "vars/1".
 _ROOT = "vars/"
 
 
-def read(path: str, given: beside.Given) -> pretrained.Pretrained:
-  """Reads what `save_weights` wrote of one of this project's models.
-
-  Args:
-    path: of the file; bert_config.json stands beside it.
-    given: what is not beside it.
+def read(source: model_files.Source) -> pretrained.Pretrained:
+  """Reads what `save_weights` wrote of one of this package's models.
 
   Raises:
     ValueError: if it is no such file, or of a model of another config.
   """
+  path = source.path
   _check_suffix(path)
-  found = beside.read(path, given)
-  shapes = checkpoint_inspection.open_tensors(path).shapes
-  names = _heads_of(shapes)
+  files = model_files.read(source, path)
+  shapes = inspect.open_tensors(path).shapes
+  found = _heads_of(shapes, files.labels_words)
   num_labels = shapes.get(f"{_ROOT}0", (0,))[0]
-  labels_words = pretrained.is_of_words(found.task)
-  model = build(found.config, names, num_labels, labels_words)
+  model = heads.build(_kind(found), files.config, num_labels)
   _check_size(shapes, model, path)
   try:
     model.load_weights(path)
@@ -42,77 +39,54 @@ def read(path: str, given: beside.Given) -> pretrained.Pretrained:
       f"{path} is not the weights of a {type(model).__name__} of its config: "
       f"{str(error).strip().splitlines()[0]}"
     ) from error
-  return pretrained.Pretrained(
-    config=found.config,
-    tensors={v.path: np.asarray(v.numpy()) for v in model.weights},
-    vocab=found.vocab,
-    do_lower_case=given.do_lower_case,
-    task=found.task,
-  )
+  tensors = {v.path: np.asarray(v.numpy()) for v in model.weights}
+  return model_files.describe(source, files, tensors)
 
 
 def write(model: pretrained.Pretrained, path: str) -> pretrained.Pretrained:
-  """Writes what `load_weights` takes; config and vocabulary go beside it.
+  """Writes what `load_weights` takes; the other files go beside it.
 
   Returns:
-    What was written: with a next-sentence head, untrained, where there was a
+    What was written: with an untrained next-sentence head where there was a
     masked-LM head alone, since the pre-training model has both.
 
   Raises:
     ValueError: if path does not end in .weights.h5, if no model has the heads,
-      or if another model's files stand beside it.
+      or if another model's files lie beside it.
     OSError: if it cannot be written.
   """
   _check_suffix(path)
   model = _with_both_heads(model)
-  beside.check(path, model)
-  num_labels = len(model.tensors.get("output_bias", ()))
-  keras_model = build(model.config, model.heads, num_labels, model.labels_words)
+  folder = os.path.dirname(path) or "."
+  model_files.check(folder, model)
+  keras_model = heads.build(
+    _kind(model.own_heads), model.config, model.num_labels
+  )
   for variable in keras_model.weights:
     variable.assign(model.tensors[variable.path])
-  beside.write(path, model)
+  model_files.write(folder, model)
   with atomic.file(path) as unfinished:
     keras_model.save_weights(unfinished)
   return model
 
 
-def build(
-  config: modeling.BertConfig,
-  names: tuple[str, ...],
-  num_labels: int,
-  labels_words: bool,
-) -> keras.Model:
-  """Returns the model for a checkpoint's heads.
-
-  Args:
-    config: sizes.
-    names: of pretrained.HEADS.
-    num_labels: of `output_weights`.
-    labels_words: whether they are of words.
-
-  Raises:
-    ValueError: if there is none.
-  """
-  if names == ():
-    return modeling.BertModel(config)
-  if names == ("cls/predictions", "cls/seq_relationship"):
-    return heads.PretrainingModel(config)
-  if names == ("cls/squad",):
-    return heads.SpanModel(config)
-  if names == (pretrained.CHOICE_WEIGHTS,):
-    return heads.MultipleChoiceModel(config)
-  if names == ("output_weights",) and labels_words:
-    return heads.TokenModel(config, num_labels)
-  if names == ("output_weights",):
-    return heads.ClassifierModel(config, num_labels)
-  raise ValueError(f"no Keras model has just the heads {', '.join(names)}.")
+def _kind(found: tuple[heads.Head, ...]) -> type[heads.HeadModel] | None:
+  """Returns the model for heads; raises ValueError if there is none."""
+  kind = pretrained.model_of(found)
+  if found and not kind:
+    names = pretrained.names_of(found)
+    raise ValueError(f"no Keras model has just the heads {names}.")
+  return kind
 
 
 def _with_both_heads(model: pretrained.Pretrained) -> pretrained.Pretrained:
   """Returns the model with a next-sentence head if it has the other alone."""
-  if model.heads != ("cls/predictions",):
+  if model.own_heads != (heads.MASKED_LM,):
     return model
-  return pretrained.with_drawn(model, "cls/seq_relationship")
+  shapes = pretrained.head_shapes(heads.NEXT_SENTENCE, model.config)
+  model = pretrained.with_untrained(model, "next-sentence head", shapes)
+  run = dataclasses.replace(model.run, task="pretraining")
+  return dataclasses.replace(model, run=run)
 
 
 def _check_suffix(path: str) -> None:
@@ -122,17 +96,21 @@ def _check_suffix(path: str) -> None:
     )
 
 
-def _heads_of(shapes: Mapping[str, pretrained.Shape]) -> tuple[str, ...]:
-  """Returns which of pretrained.HEADS a file has."""
-  at_root = [name for name in shapes if name.startswith(_ROOT)]
-  if at_root:
-    return (
-      pretrained.CHOICE_WEIGHTS if len(at_root) == 1 else "output_weights",
-    )
+def _heads_of(
+  shapes: Mapping[str, pretrained.Shape], labels_words: bool
+) -> tuple[heads.Head, ...]:
+  """Returns the heads that a file has."""
+  num_at_root = sum(name.startswith(_ROOT) for name in shapes)
+  if num_at_root == 1:
+    return (heads.CHOICES,)
+  if num_at_root:
+    return (heads.WORD_LABELS if labels_words else heads.TEXT_LABELS,)
+  # All others have the original's scopes.
+  scopes = {name.rpartition("/vars/")[0] for name in shapes}
   return tuple(
     head
-    for head in pretrained.HEADS
-    if any(name.startswith(f"{head}/") for name in shapes)
+    for head in (heads.MASKED_LM, heads.NEXT_SENTENCE, heads.SPAN)
+    if any(name.rpartition("/")[0] in scopes for name in head.shapes)
   )
 
 

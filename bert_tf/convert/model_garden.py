@@ -1,4 +1,4 @@
-"""TF Model Garden's form: object-based checkpoints around its BertEncoderV2.
+"""TF Model Garden's format: object-based checkpoints around its BertEncoderV2.
 
 Such a checkpoint holds a graph: objects, the names of the attributes that lead
 from one to the next, and at its leaves the keys of tensors. It is read and
@@ -6,14 +6,15 @@ written by these names, so tf-models-official need not be installed.
 """
 
 import dataclasses
+import os
 from collections.abc import Mapping
 
 import numpy as np
 import tensorflow as tf
 
-from bert_tf import checkpoints, modeling
-from bert_tf.convert import beside, object_graph, pretrained
-from bert_tf.tasks import label_map
+from bert_tf import checkpoints, heads, modeling
+from bert_tf.convert import model_files, object_graph, pretrained
+from bert_tf.training import run_dir
 
 # What marks an encoder.
 _ENCODER_EDGES = ("_embedding_layer", "_transformer_layers")
@@ -21,7 +22,7 @@ _ENCODER_EDGES = ("_embedding_layer", "_transformer_layers")
 # Where a model has its encoder, and its heads.
 _TO_ENCODER = ("encoder_network", "_network", "encoder")
 _TO_HEADS = ("masked_lm", "classifier", "span_labeling")
-_MORE_HEADS = "classification_heads"
+_MORE_HEADS = heads.NEXT_SENTENCE.model_garden
 
 # Attributes of an encoder and of its layers, by the original's scopes.
 _EMBEDDINGS = {
@@ -63,14 +64,6 @@ _ACTIVATIONS = {
   "approximate=False)."
 }
 
-# The models that there are, by their heads: the attribute of the encoder.
-_MODELS = {
-  ("cls/predictions", "cls/seq_relationship"): "encoder_network",
-  ("cls/predictions",): "encoder_network",
-  ("cls/squad",): "_network",
-  ("output_weights",): "_network",
-}
-
 
 @dataclasses.dataclass(frozen=True)
 class _Layout:
@@ -78,13 +71,13 @@ class _Layout:
 
   Attributes:
     config: sizes.
-    heads: of pretrained.HEADS.
+    own_heads: the model's.
     pooler: path of the original's pooler.
-    output_head: path of the head `output_weights`.
+    output_head: path of the head for labels.
   """
 
   config: modeling.BertConfig
-  heads: tuple[str, ...]
+  own_heads: tuple[heads.Head, ...]
   pooler: str = _ENCODER_POOLER
   output_head: str = _TEXTS_HEAD
 
@@ -131,33 +124,32 @@ class _Layout:
     return shape[::-1] if end == "output_weights" else shape
 
 
-def read(path: str, given: beside.Given) -> pretrained.Pretrained:
+def read(source: model_files.Source) -> pretrained.Pretrained:
   """Reads what `tf.train.Checkpoint` saved of an encoder or a model of it.
-
-  Args:
-    path: prefix of the checkpoint, or the folder of a run: its newest.
-    given: what is not beside it; a bert_config.json has to be.
 
   Raises:
     ValueError: if it is missing, damaged, without an encoder of BERT or with
       several, or if tensors are missing or odd (names all of them).
   """
-  graph = object_graph.Graph(path)
-  found = beside.read(graph.path, given)
+  graph = object_graph.Graph(source.path)
+  files = model_files.read(source, graph.path)
   encoder = _encoder(graph)
   roots = {"encoder": encoder, "model": _model_of(graph, encoder)}
-  layout = _layout(graph, roots, found.config)
+  layout = _layout(graph, roots, files.config)
   bias = graph.follow(roots, f"{layout.output_head}/bias")
   num_labels = 0 if bias is None else len(graph.tensor(bias))
-  shapes = pretrained.shapes_of(found.config, layout.heads, num_labels)
-  tensors = _tensors(graph, roots, layout, shapes)
-  return pretrained.Pretrained(
-    config=found.config,
-    tensors=pretrained.collect(tensors, shapes, layout.place, graph.path),
-    vocab=found.vocab,
-    do_lower_case=given.do_lower_case,
-    task=_task(found, layout, num_labels),
+  shapes = pretrained.shapes_of(files.config, layout.own_heads, num_labels)
+  tensors = pretrained.collect(
+    _tensors(graph, roots, layout, shapes), shapes, layout.place, graph.path
   )
+  is_of_words = heads.WORD_LABELS in layout.own_heads
+  if is_of_words != files.labels_words:
+    run = None
+    if is_of_words:
+      labels = pretrained.numbered_labels(num_labels)
+      run = run_dir.RunInfo(task="ner", labels=labels)
+    files = dataclasses.replace(files, run=run)
+  return model_files.describe(source, files, tensors)
 
 
 def _encoder(graph: object_graph.Graph) -> int:
@@ -198,17 +190,18 @@ def _layout(
       f"{graph.path} has {num_heads} classification heads; BERT has one, of "
       "next sentences."
     )
-  has_head = {
-    "cls/predictions": "masked_lm" in edges,
-    "cls/seq_relationship": num_heads == 1,
-    "cls/squad": "span_labeling" in edges,
-    "output_weights": "classifier" in edges,
-  }
   poolers = [p for p in _HEAD_POOLERS if graph.follow(roots, p) is not None]
   is_of_texts = graph.follow(roots, _TEXTS_HEAD) is not None
+  labels = heads.TEXT_LABELS if is_of_texts else heads.WORD_LABELS
+  known = (heads.MASKED_LM, heads.NEXT_SENTENCE, heads.SPAN, labels)
   return _Layout(
     config,
-    heads=tuple(head for head, is_there in has_head.items() if is_there),
+    own_heads=tuple(
+      head
+      for head in known
+      if head.model_garden in edges
+      and (head.model_garden != _MORE_HEADS or num_heads)
+    ),
     pooler=poolers[0] if poolers else _ENCODER_POOLER,
     output_head=_TEXTS_HEAD if is_of_texts else _WORDS_HEAD,
   )
@@ -239,23 +232,6 @@ def _tensors(
   return {**found, **{graph.keys[n]: graph.tensor(n) for n in others}}
 
 
-def _task(
-  found: beside.Beside, layout: _Layout, num_labels: int
-) -> label_map.LabelSpec | None:
-  """Returns the labels: those beside the checkpoint, or numbers for words."""
-  is_of_words = layout.output_head == _WORDS_HEAD
-  if "output_weights" not in layout.heads or (
-    found.task and pretrained.is_of_words(found.task) == is_of_words
-  ):
-    return found.task
-  labels = pretrained.numbered_labels(num_labels)
-  return (
-    label_map.LabelSpec("ner", label_map.WORDS, tuple(labels))
-    if is_of_words
-    else None
-  )
-
-
 def write(model: pretrained.Pretrained, path: str) -> pretrained.Pretrained:
   """Writes a checkpoint for Model Garden's model with these heads.
 
@@ -271,15 +247,23 @@ def write(model: pretrained.Pretrained, path: str) -> pretrained.Pretrained:
       stand beside it.
     OSError: if it cannot be written.
   """
-  if model.heads and model.heads not in _MODELS:
-    raise ValueError(
-      f"no model of Model Garden's has just the heads {', '.join(model.heads)}."
-    )
-  beside.check(path, model)
-  beside.write(path, model)
+  _check_heads(model.own_heads)
+  folder = os.path.dirname(path) or "."
+  model_files.check(folder, model)
+  model_files.write(folder, model)
   root = tf.train.Checkpoint(**_objects(model))
   checkpoints.write_whole(path, root.write)
   return dataclasses.replace(model, notes=(*model.notes, *_notes(model)))
+
+
+def _check_heads(own_heads: tuple[heads.Head, ...]) -> None:
+  """Raises ValueError if no model there has these heads."""
+  is_pretraining = own_heads == heads.PretrainingModel.heads
+  is_alone = len(own_heads) == 1 and own_heads != (heads.NEXT_SENTENCE,)
+  has_model = is_pretraining or (is_alone and own_heads[0].model_garden)
+  if own_heads and not has_model:
+    names = pretrained.names_of(own_heads)
+    raise ValueError(f"no model of Model Garden's has just the heads {names}.")
 
 
 def _notes(model: pretrained.Pretrained) -> list[str]:
@@ -297,8 +281,8 @@ def _objects(model: pretrained.Pretrained) -> dict[str, tf.Module]:
   """Returns the objects of a checkpoint by their names."""
   layout = _Layout(
     model.config,
-    model.heads,
-    output_head=_WORDS_HEAD if model.labels_words else _TEXTS_HEAD,
+    model.own_heads,
+    output_head=_WORDS_HEAD if model.run.task == "ner" else _TEXTS_HEAD,
   )
   roots = tf.Module()
   for name, value in model.tensors.items():
@@ -306,15 +290,18 @@ def _objects(model: pretrained.Pretrained) -> dict[str, tf.Module]:
     variable = tf.Variable(place.from_original(value))
     object_graph.attach(roots, place.names[0], variable)
   encoder = roots.encoder
-  if not model.heads:
+  if not model.own_heads:
     return {"encoder": encoder, "model": encoder}
-  setattr(roots.model, _MODELS[model.heads], encoder)
+  is_pretrainer = heads.MASKED_LM in model.own_heads
+  setattr(
+    roots.model, "encoder_network" if is_pretrainer else "_network", encoder
+  )
   objects = {"encoder": encoder, "model": roots.model}
-  if "cls/predictions" in model.heads:
+  if is_pretrainer:
     objects["masked_lm"] = roots.model.masked_lm
     table = encoder._embedding_layer.embeddings
     roots.model.masked_lm.embedding_table = table
-  if "cls/seq_relationship" in model.heads:
+  if heads.NEXT_SENTENCE in model.own_heads:
     for end in ("kernel", "bias"):
       variable = tf.Variable(model.tensors[f"{pretrained.POOLER}/{end}"])
       object_graph.attach(roots, f"{_HEAD_POOLERS[0]}/{end}", variable)

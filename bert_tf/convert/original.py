@@ -1,54 +1,52 @@
-"""The original's form: name-based checkpoints, and what stands beside them."""
+"""The original's format: name-based checkpoints."""
+
+import os
 
 from bert_tf import checkpoints
-from bert_tf.convert import beside, pretrained
+from bert_tf.convert import model_files, pretrained
 
 
-def read(path: str, given: beside.Given) -> pretrained.Pretrained:
-  """Reads a checkpoint, without slots and step.
-
-  Args:
-    path: prefix of a checkpoint, or the folder of a run: its newest.
-    given: what is not beside it.
+def read(source: model_files.Source) -> pretrained.Pretrained:
+  """Reads a checkpoint, without an optimizer's slots and step.
 
   Raises:
     ValueError: if it is missing or damaged, or its tensors are not those of
       its config: names all of them.
   """
-  reader = checkpoints.CheckpointReader(path)
-  found = beside.read(reader.path, given)
+  reader = checkpoints.CheckpointReader(source.path)
+  files = model_files.read(source, reader.path)
   names = checkpoints.parameters(reader.shapes)
-  num_labels = reader.shapes.get("output_bias", (0,))[0]
-  tensors = pretrained.checked(
+  task = files.run.task if files.run else "encoder"
+  shapes = pretrained.shapes_of(
+    files.config,
+    pretrained.heads_of(names, task),
+    reader.shapes.get("output_bias", (0,))[0],
+  )
+  tensors = pretrained.collect(
     {name: reader.get(name) for name in names},
-    found.config,
-    num_labels,
+    shapes,
+    lambda name, shape: pretrained.Place((name,), shape),
     reader.path,
   )
-  return pretrained.Pretrained(
-    config=found.config,
-    tensors=tensors,
-    vocab=found.vocab,
-    do_lower_case=given.do_lower_case,
-    task=found.task,
-  )
+  return model_files.describe(source, files, tensors)
 
 
 def write(model: pretrained.Pretrained, path: str) -> pretrained.Pretrained:
-  """Writes a checkpoint, its config, vocabulary and labels.
+  """Writes a checkpoint and the files that belong beside it.
 
   Args:
-    model: what is written.
+    model: to write.
     path: prefix of the checkpoint.
 
   Returns:
-    What was written.
+    The model.
 
   Raises:
-    ValueError: if another model's files stand beside it.
+    ValueError: if another model's files lie beside it.
     OSError: if it cannot be written.
   """
-  beside.check(path, model)
-  beside.write(path, model)
+  folder = os.path.dirname(path) or "."
+  model_files.check(folder, model)
+  model_files.write(folder, model)
   checkpoints.write(path, model.tensors)
   return model

@@ -1,4 +1,4 @@
-"""A BERT model outside of any library: what every form is read to."""
+"""A BERT model outside of any library: what every format is read into."""
 
 import dataclasses
 import types
@@ -6,24 +6,13 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 
 import numpy as np
 
-from bert_tf import modeling
-from bert_tf.tasks import label_map
+from bert_tf import heads, modeling, tokenization
+from bert_tf.training import run_dir
 
 Shape = tuple[int, ...]
 Shapes = dict[str, Shape]
 
 POOLER = "bert/pooler/dense"
-CHOICE_WEIGHTS = "choice_weights"
-
-# The heads and the beginnings of their variables' names; a classifier of
-# texts and one of words have the same.
-HEADS = {
-  "cls/predictions": "cls/predictions/",
-  "cls/seq_relationship": "cls/seq_relationship/",
-  "cls/squad": "cls/squad/",
-  "output_weights": "output_",
-  CHOICE_WEIGHTS: CHOICE_WEIGHTS,
-}
 
 _FLOATS = ("bfloat16", "float16", "float32", "float64")
 
@@ -35,48 +24,42 @@ class Pretrained:
   Attributes:
     config: sizes.
     tensors: float32 arrays by the original's names: encoder, pooler and heads,
-      no slots.
-    vocab: the text of vocab.txt, None if it is not known.
-    do_lower_case: whether the vocabulary is lower-cased, None if it is not
-      known.
-    task: of a classifier, of texts or words, its labels; None if they are not
-      known.
+      without an optimizer's slots.
+    run: what is known of its task, labels and tokenizer.
+    vocab_file: its vocabulary, None if there is none.
     notes: what its user should know, a sentence each.
   """
 
   config: modeling.BertConfig
   tensors: Mapping[str, np.ndarray]
-  vocab: str | None = None
-  do_lower_case: bool | None = None
-  task: label_map.LabelSpec | None = None
+  run: run_dir.RunInfo
+  vocab_file: str | None
   notes: tuple[str, ...] = ()
 
   @property
-  def heads(self) -> tuple[str, ...]:
-    """Which of HEADS it has."""
-    return heads_of(self.tensors)
+  def own_heads(self) -> tuple[heads.Head, ...]:
+    """The heads that it has."""
+    return heads_of(self.tensors, self.run.task)
 
   @property
-  def tokens(self) -> list[str]:
-    """The word pieces of the vocabulary in the order of their ids."""
-    text = (self.vocab or "").removesuffix("\n")
-    return [line.strip() for line in text.split("\n")]
+  def num_labels(self) -> int:
+    """How many outputs `output_weights` has, 0 without it."""
+    return len(self.tensors.get("output_bias", ()))
 
-  @property
-  def labels_words(self) -> bool:
-    """Whether its `output_weights` are for words and not for texts."""
-    return is_of_words(self.task)
+  def vocab(self) -> dict[str, int]:
+    """Returns token to id; nothing without a vocabulary."""
+    return tokenization.load_vocab(self.vocab_file) if self.vocab_file else {}
 
 
 @dataclasses.dataclass(frozen=True)
 class Place:
-  """Where a form keeps one of the original's tensors.
+  """Where a format keeps one of the original's tensors.
 
   Attributes:
-    names: there, the usual one first.
-    shape: there.
-    is_transposed: whether rows are columns there; else the shapes may differ
-      but the order of the numbers does not.
+    names: its names there, the usual one first.
+    shape: its shape there.
+    is_transposed: whether rows are columns there. Otherwise the shapes may
+      differ, but the order of the numbers does not.
   """
 
   names: Sequence[str]
@@ -84,33 +67,46 @@ class Place:
   is_transposed: bool = False
 
   def to_original(self, value: np.ndarray, shape: Shape) -> np.ndarray:
-    """Returns the original's tensor, float32, of what is there."""
+    """Returns the original's tensor, float32, for the one that is there."""
     value = value.T if self.is_transposed else value.reshape(shape)
     return np.ascontiguousarray(value, np.float32)
 
   def from_original(self, value: np.ndarray) -> np.ndarray:
-    """Returns what is there of the original's tensor."""
+    """Returns the tensor to keep there for the original's."""
     value = value.T if self.is_transposed else value.reshape(self.shape)
     return np.ascontiguousarray(value)
 
 
-def is_of_words(task: label_map.LabelSpec | None) -> bool:
-  """Returns whether a task's labels are of words and not of texts."""
-  return task is not None and task.problem_type == label_map.WORDS
+def heads_of(names: Collection[str], task: str) -> tuple[heads.Head, ...]:
+  """Returns the heads that have variables among the original's names.
 
-
-def heads_of(names: Collection[str]) -> tuple[str, ...]:
-  """Returns which of HEADS have variables among the original's names."""
+  Args:
+    names: of a checkpoint's variables.
+    task: of the run; "ner" if `output_weights` gives labels to words.
+  """
+  labels = heads.WORD_LABELS if task == "ner" else heads.TEXT_LABELS
+  known = (heads.MASKED_LM, heads.NEXT_SENTENCE, heads.SPAN, labels)
   return tuple(
     head
-    for head, start in HEADS.items()
-    if any(name.startswith(start) for name in names)
+    for head in (*known, heads.CHOICES)
+    if any(name in head.shapes for name in names)
   )
 
 
-def numbered_labels(num_labels: int) -> list[str]:
+def model_of(found: Sequence[heads.Head]) -> type[heads.HeadModel] | None:
+  """Returns the model of this package with just these heads, None without."""
+  kinds = (kind for kind in heads.MODELS if kind.heads == tuple(found))
+  return next(kinds, None)
+
+
+def names_of(found: Sequence[heads.Head]) -> str:
+  """Returns the names of heads for a message."""
+  return ", ".join(head.name for head in found)
+
+
+def numbered_labels(num_labels: int) -> tuple[str, ...]:
   """Returns names for labels that have none, as transformers makes them."""
-  return [f"LABEL_{i}" for i in range(num_labels)]
+  return tuple(f"LABEL_{i}" for i in range(num_labels))
 
 
 def collect(
@@ -120,15 +116,15 @@ def collect(
   path: str,
   copies: Mapping[str, str] = types.MappingProxyType({}),
 ) -> dict[str, np.ndarray]:
-  """Returns the original's tensors out of those of a file.
+  """Returns the original's tensors for those of a file.
 
   Args:
     found: every tensor of the file, by the file's names.
     shapes: of the original's tensors that have to be there, by name.
-    place_of: returns where the form keeps a tensor of that name and shape.
+    place_of: returns where the format keeps a tensor of that name and shape.
     path: of the file, for the message.
     copies: names that the file may have besides, and the original's names of
-      the tensors that they have to be the same as.
+      the tensors that they have to be equal to.
 
   Raises:
     ValueError: naming every tensor that is missing, odd or not of the model.
@@ -163,41 +159,27 @@ def _is_copy(value: np.ndarray, source: np.ndarray | None) -> bool:
   return source is not None and np.array_equal(value.astype(np.float32), source)
 
 
-def checked(
-  found: Mapping[str, np.ndarray],
-  config: modeling.BertConfig,
-  num_labels: int,
-  path: str,
-) -> dict[str, np.ndarray]:
-  """Returns the tensors of a file that has the original's names.
-
-  Raises:
-    ValueError: as `collect`.
-  """
-  shapes = shapes_of(config, heads_of(found), num_labels)
-  return collect(found, shapes, lambda name, shape: Place((name,), shape), path)
-
-
-def with_drawn(model: Pretrained, name: str) -> Pretrained:
-  """Returns the model and an untrained layer besides; the same each time.
+def with_untrained(
+  model: Pretrained, what: str, shapes: Mapping[str, Shape]
+) -> Pretrained:
+  """Returns the model with one more layer, whose values are always the same.
 
   Args:
     model: without the layer.
-    name: POOLER or "cls/seq_relationship".
+    what: the layer is, for the note on it.
+    shapes: of its matrix and bias, by name.
   """
-  size = model.config.hidden_size
-  matrix, bias, shape = f"{name}/kernel", f"{name}/bias", (size, size)
-  if name != POOLER:
-    matrix, bias = f"{name}/output_weights", f"{name}/output_bias"
-    shape = (2, size)
   # Not zeros: nothing below them would get a gradient at first.
-  drawn = np.random.default_rng(0).standard_normal(shape, np.float32)
-  drawn = np.clip(drawn, -2.0, 2.0) * model.config.initializer_range
+  stddev = np.float32(model.config.initializer_range)
   layer = {
-    matrix: drawn.astype(np.float32),
-    bias: np.zeros(shape[0], np.float32),
+    name: np.clip(
+      np.random.default_rng(0).standard_normal(shape, np.float32), -2.0, 2.0
+    )
+    * stddev
+    if len(shape) > 1
+    else np.zeros(shape, np.float32)
+    for name, shape in shapes.items()
   }
-  what = "pooler" if name == POOLER else "next-sentence head"
   note = f"The model has no {what}: the one that was written is untrained."
   return dataclasses.replace(
     model,
@@ -208,7 +190,7 @@ def with_drawn(model: Pretrained, name: str) -> Pretrained:
 
 def shapes_of(
   config: modeling.BertConfig,
-  heads: Collection[str],
+  found: Collection[heads.Head],
   num_labels: int = 0,
   has_pooler: bool = True,
 ) -> Shapes:
@@ -216,27 +198,32 @@ def shapes_of(
 
   Args:
     config: sizes.
-    heads: those of HEADS that are there.
-    num_labels: of `output_weights`, where that is among the heads.
+    found: the heads that are there.
+    num_labels: of `output_weights`, if that is among them.
     has_pooler: whether the pooler is there.
   """
-  size = config.hidden_size
   shapes = _encoder_shapes(config)
   if has_pooler:
-    shapes.update(_dense(POOLER, size, size))
-  if "cls/predictions" in heads:
-    transform = "cls/predictions/transform"
-    shapes.update(_dense(f"{transform}/dense", size, size))
-    shapes.update(_layer_norm(transform, size))
-    shapes["cls/predictions/output_bias"] = (config.vocab_size,)
-  for head in ("cls/seq_relationship", "cls/squad"):
-    if head in heads:
-      shapes.update(_linear(f"{head}/", 2, size))
-  if "output_weights" in heads:
-    shapes.update(_linear("", num_labels, size))
-  if CHOICE_WEIGHTS in heads:
-    shapes[CHOICE_WEIGHTS] = (1, size)
+    shapes.update(pooler_shapes(config))
+  for head in found:
+    shapes.update(head_shapes(head, config, num_labels))
   return shapes
+
+
+def head_shapes(
+  head: heads.Head, config: modeling.BertConfig, num_labels: int = 0
+) -> Shapes:
+  """Returns name and shape of a head's tensors."""
+  sizes = {"D": config.hidden_size, "V": config.vocab_size, "C": num_labels}
+  return {
+    name: tuple(sizes[n] if isinstance(n, str) else n for n in shape)
+    for name, shape in head.shapes.items()
+  }
+
+
+def pooler_shapes(config: modeling.BertConfig) -> Shapes:
+  """Returns name and shape of the pooler's tensors."""
+  return _dense(POOLER, config.hidden_size, config.hidden_size)
 
 
 def _encoder_shapes(config: modeling.BertConfig) -> Shapes:
@@ -247,7 +234,9 @@ def _encoder_shapes(config: modeling.BertConfig) -> Shapes:
     "position_embeddings": config.max_position_embeddings,
     "token_type_embeddings": config.type_vocab_size,
   }
-  shapes = {f"bert/embeddings/{name}": (n, size) for name, n in sizes.items()}
+  shapes: Shapes = {
+    f"bert/embeddings/{name}": (n, size) for name, n in sizes.items()
+  }
   shapes.update(_layer_norm("bert/embeddings", size))
   for i in range(config.num_hidden_layers):
     layer = f"bert/encoder/layer_{i}"
@@ -267,11 +256,3 @@ def _dense(name: str, inputs: int, outputs: int) -> Shapes:
 
 def _layer_norm(name: str, size: int) -> Shapes:
   return {f"{name}/LayerNorm/{end}": (size,) for end in ("gamma", "beta")}
-
-
-def _linear(name: str, outputs: int, size: int) -> Shapes:
-  """Returns the shapes of a head that is stored as [outputs, D]."""
-  return {
-    f"{name}output_weights": (outputs, size),
-    f"{name}output_bias": (outputs,),
-  }

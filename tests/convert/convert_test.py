@@ -8,7 +8,9 @@ import pytest
 from safetensors import numpy as safetensors_numpy
 
 from bert_tf import checkpoints
-from bert_tf.convert import beside, convert, keras_weights
+from bert_tf.convert import convert, keras_weights, model_files
+from bert_tf.tasks import label_map
+from bert_tf.training import run_dir
 from tests import interop_models
 
 TARGETS = {
@@ -24,9 +26,8 @@ def there_and_back(tmp_path, kind, form):
   prefix, model = interop_models.write_original(tmp_path / "in", kind)
   target = str(tmp_path / TARGETS[form])
   back = str(tmp_path / "back" / "bert_model.ckpt")
-  given = beside.Given()
-  convert.convert(prefix, "original", target, form, given)
-  convert.convert(target, form, back, "original", given)
+  convert.convert(model_files.Source(prefix), "original", target, form)
+  convert.convert(model_files.Source(target), form, back, "original")
   return {v.path: v.numpy() for v in model.weights}, back
 
 
@@ -34,7 +35,7 @@ def there_and_back(tmp_path, kind, form):
 @pytest.mark.parametrize("form", ["hf", "model_garden", "keras"])
 def test_a_round_trip_changes_no_bit(tmp_path, kind, form):
   if (kind, form) == ("choice", "model_garden"):
-    with pytest.raises(ValueError, match="just the heads choice_weights"):
+    with pytest.raises(ValueError, match="just the heads multiple choice"):
       there_and_back(tmp_path, kind, form)
     return
   expected, back = there_and_back(tmp_path, kind, form)
@@ -45,10 +46,10 @@ def test_a_round_trip_changes_no_bit(tmp_path, kind, form):
     found = reader.get(name)
     assert found.dtype == np.float32
     assert found.tobytes() == value.tobytes(), name
-  files = {"bert_config.json", "vocab.txt"}
+  files = {"bert_config.json", "vocab.txt", "run.json"}
   if kind in interop_models.LABEL_MAPS:
     files.add("label_map.json")
-  for name in files:
+  for name in files - {"run.json"}:
     content = (tmp_path / "back" / name).read_bytes()
     assert content == (tmp_path / "in" / name).read_bytes(), name
   written = {path.name for path in (tmp_path / "back").iterdir()}
@@ -59,7 +60,7 @@ def test_a_round_trip_changes_no_bit(tmp_path, kind, form):
 def test_keras_weights_are_what_the_models_load_and_save(tmp_path, kind):
   prefix, model = interop_models.write_original(tmp_path / "in", kind)
   target = str(tmp_path / "out" / "bert.weights.h5")
-  convert.convert(prefix, "original", target, "keras", beside.Given())
+  convert.convert(model_files.Source(prefix), "original", target, "keras")
   loaded = interop_models.KINDS[kind](interop_models.CONFIG)
   loaded.load_weights(target)
   for variable, expected in zip(loaded.weights, model.weights, strict=True):
@@ -68,7 +69,7 @@ def test_keras_weights_are_what_the_models_load_and_save(tmp_path, kind):
   saved = tmp_path / "in" / "saved.weights.h5"
   model.save_weights(saved)
   back = str(tmp_path / "back" / "bert_model.ckpt")
-  convert.convert(str(saved), "keras", back, "original", beside.Given())
+  convert.convert(model_files.Source(str(saved)), "keras", back, "original")
   interop_models.assert_close(
     interop_models.outputs(interop_models.loaded(kind, back), kind),
     interop_models.outputs(model, kind),
@@ -85,7 +86,9 @@ def test_a_lone_masked_lm_head_gets_the_other_for_keras(tmp_path):
   }
   checkpoints.write(prefix, tensors)
   target = str(tmp_path / "out" / "bert.weights.h5")
-  written = convert.convert(prefix, "original", target, "keras", beside.Given())
+  source = model_files.Source(prefix, do_lower_case=True)
+  written = convert.convert(source, "original", target, "keras")
+  assert written.run.task == "pretraining"
   assert written.notes == (
     "The model has no next-sentence head: the one that was written is "
     "untrained.",
@@ -99,14 +102,88 @@ def test_a_lone_masked_lm_head_gets_the_other_for_keras(tmp_path):
 
 def test_forms_go_to_one_another_without_the_originals(tmp_path):
   prefix, model = interop_models.write_original(tmp_path / "in", "classifier")
-  given = beside.Given()
   h5, folder = str(tmp_path / "k" / "m.weights.h5"), str(tmp_path / "hf")
-  convert.convert(prefix, "original", h5, "keras", given)
-  convert.convert(h5, "keras", folder, "hf", given)
+  convert.convert(model_files.Source(prefix), "original", h5, "keras")
+  convert.convert(model_files.Source(h5), "keras", folder, "hf")
   found = safetensors_numpy.load_file(tmp_path / "hf" / "model.safetensors")
   np.testing.assert_array_equal(
     found["classifier.weight"], model.output_weights.numpy()
   )
+
+
+RUN = run_dir.RunInfo(
+  task="classification",
+  do_lower_case=False,
+  max_seq_length=9,
+  task_name="mine",
+  problem_type="multilabel",
+  labels=("good", "bad", "schön"),
+  is_pair=True,
+)
+
+
+@pytest.mark.parametrize("form", TARGETS)
+def test_run_json_comes_along(tmp_path, form):
+  prefix, _ = interop_models.write_original(tmp_path / "in", "classifier")
+  vocab_file = str(tmp_path / "in" / "vocab.txt")
+  run_dir.write_run(
+    str(tmp_path / "in"), RUN, interop_models.CONFIG, vocab_file
+  )
+  target = str(tmp_path / TARGETS[form])
+  source = model_files.Source(prefix)
+  written = convert.convert(source, "original", target, form)
+  assert run_dir.run_of(target) == RUN
+  assert written.notes == ()
+  if form != "hf":
+    saved = label_map.read(str(tmp_path / "out"))
+    assert saved == label_map.LabelSpec("mine", "multilabel", RUN.labels)
+  back = str(tmp_path / "back" / "bert_model.ckpt")
+  convert.convert(model_files.Source(target), form, back, "original")
+  assert run_dir.run_of(back) == RUN
+
+
+@pytest.mark.parametrize("form", TARGETS)
+def test_a_case_that_contradicts_the_models_files_is_refused(tmp_path, form):
+  prefix, _ = interop_models.write_original(tmp_path / "in", "encoder")
+  target = str(tmp_path / TARGETS[form])
+  source = model_files.Source(prefix, do_lower_case=False)
+  convert.convert(source, "original", target, form)
+  source = model_files.Source(target, do_lower_case=True)
+  where = "tokenizer_config.json" if form == "hf" else "run.json"
+  with pytest.raises(ValueError, match=f"True contradicts {where}.* False"):
+    convert.convert(source, form, str(tmp_path / "b" / "m.ckpt"), "original")
+  assert not (tmp_path / "b").exists()
+
+
+@pytest.mark.parametrize("average_last", [1, 2])
+def test_run_json_stays_beside_an_original_checkpoint(
+  tmp_path, run_script, average_last
+):
+  interop_models.write_beside(tmp_path / "run", "encoder")
+  vocab_file = str(tmp_path / "run" / "vocab.txt")
+  run = run_dir.RunInfo(task="encoder", do_lower_case=False)
+  run_dir.write_run(
+    str(tmp_path / "run"), run, interop_models.CONFIG, vocab_file
+  )
+  model = interop_models.random_model("encoder")
+  for step in (1, 2):
+    tensors = {v.path: v.numpy() for v in model.weights}
+    tensors["global_step"] = np.int64(step)
+    checkpoints.save(str(tmp_path / "run"), tensors, keep_checkpoint_max=5)
+  flags = (f"--average_last={average_last}", "--input_checkpoint=run")
+  command = ("convert_checkpoint.py", *flags)
+  result = run_script(*command, "--output_checkpoint=out/m", cwd=tmp_path)
+  assert result.returncode == 0, result.stderr
+  assert run_dir.run_of(str(tmp_path / "out" / "m")) == run
+  vocab = (tmp_path / "out" / "vocab.txt").read_text()
+  assert vocab == interop_models.VOCAB
+  # Another model's folder is left alone.
+  (tmp_path / "other").mkdir()
+  (tmp_path / "other" / "vocab.txt").write_text("other\n")
+  result = run_script(*command, "--output_checkpoint=other/m", cwd=tmp_path)
+  assert result.returncode == 1
+  assert "vocab.txt is another model's" in result.stderr
+  assert [p.name for p in (tmp_path / "other").iterdir()] == ["vocab.txt"]
 
 
 def test_the_newest_checkpoint_of_a_run_is_taken(tmp_path):
@@ -119,7 +196,7 @@ def test_the_newest_checkpoint_of_a_run_is_taken(tmp_path):
     checkpoints.save(str(folder), tensors, keep_checkpoint_max=5)
   target = str(tmp_path / "out" / "m.weights.h5")
   written = convert.convert(
-    str(folder), "original", target, "keras", beside.Given()
+    model_files.Source(str(folder)), "original", target, "keras"
   )
   name = "bert/pooler/dense/bias"
   np.testing.assert_array_equal(written.tensors[name], tensors[name])
@@ -135,7 +212,7 @@ def test_tensors_that_do_not_fit_the_config_are_all_named(tmp_path):
   checkpoints.write(prefix, tensors)
   with pytest.raises(ValueError) as error:
     convert.convert(
-      prefix, "original", str(tmp_path / "out"), "hf", beside.Given()
+      model_files.Source(prefix), "original", str(tmp_path / "out"), "hf"
     )
   for expected in (
     "bert/encoder/layer_1/output/dense/bias is missing",
@@ -152,9 +229,10 @@ def test_a_checkpoint_needs_its_config(tmp_path):
   (tmp_path / "in" / "bert_config.json").rename(tmp_path / "config.json")
   target = str(tmp_path / "out" / "m.weights.h5")
   with pytest.raises(ValueError, match="give the model's --bert_config_file"):
-    convert.convert(prefix, "original", target, "keras", beside.Given())
-  given = beside.Given(bert_config_file=str(tmp_path / "config.json"))
-  convert.convert(prefix, "original", target, "keras", given)
+    convert.convert(model_files.Source(prefix), "original", target, "keras")
+  config_file = str(tmp_path / "config.json")
+  source = model_files.Source(prefix, bert_config_file=config_file)
+  convert.convert(source, "original", target, "keras")
   assert pathlib.Path(target).is_file()
 
 
@@ -164,7 +242,7 @@ def test_a_vocabulary_of_another_size_is_refused(tmp_path):
     writer.write("more\n")
   with pytest.raises(ValueError, match="24 word pieces, but vocab_size .* 23"):
     convert.convert(
-      prefix, "original", str(tmp_path / "out"), "hf", beside.Given()
+      model_files.Source(prefix), "original", str(tmp_path / "out"), "hf"
     )
 
 
@@ -175,7 +253,7 @@ def test_another_models_files_are_not_written_over(tmp_path, form):
   (tmp_path / "out").mkdir()
   (tmp_path / "out" / "vocab.txt").write_text("other\n")
   with pytest.raises(ValueError, match="vocab.txt is another model's; choose"):
-    convert.convert(prefix, "original", target, form, beside.Given())
+    convert.convert(model_files.Source(prefix), "original", target, form)
   assert [p.name for p in (tmp_path / "out").iterdir()] == ["vocab.txt"]
 
 
@@ -183,7 +261,7 @@ class TestBadKerasWeights:
   """Files that Keras did not write, or not of this config."""
 
   def read(self, path):
-    return keras_weights.read(str(path), beside.Given())
+    return keras_weights.read(model_files.Source(str(path)))
 
   def saved(self, tmp_path):
     interop_models.write_beside(tmp_path, "classifier")
@@ -234,9 +312,8 @@ def test_the_script_goes_to_another_form_and_says_what(tmp_path, run_script):
   )
   assert result.returncode == 0, result.stderr
   assert result.stdout.splitlines() == [
-    "out from run/model.ckpt-7; heads: output_weights",
-    "The vocabulary has no capital letter: tokenizer_config.json has "
-    "do_lower_case true.",
+    "out from run/model.ckpt-7; heads: classification",
+    "The vocabulary has no capital letters, so do_lower_case is true.",
   ]
   found = safetensors_numpy.load_file(tmp_path / "out" / "model.safetensors")
   np.testing.assert_array_equal(

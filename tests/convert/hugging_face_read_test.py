@@ -9,7 +9,7 @@ import pytest
 from safetensors import numpy as safetensors_numpy
 
 from bert_tf import checkpoints, heads, modeling
-from bert_tf.convert import beside, convert, hugging_face_files
+from bert_tf.convert import convert, hugging_face_config, model_files
 
 V, D, WIDE, N, P, LAYERS = 23, 8, 12, 2, 10, 2
 HF_CONFIG = {
@@ -84,7 +84,10 @@ def draw(shapes, seed=0):
   }
 
 
-def write_model(folder, tensors, config=(), tokenizer=None):
+TOKENIZER = {"do_lower_case": True}
+
+
+def write_model(folder, tensors, config=(), tokenizer=TOKENIZER):
   """Writes what save_pretrained would; returns the folder's name."""
   folder.mkdir()
   safetensors_numpy.save_file(tensors, folder / "model.safetensors")
@@ -99,7 +102,9 @@ def write_model(folder, tensors, config=(), tokenizer=None):
 
 
 def to_original(folder, output):
-  return convert.convert(folder, "hf", str(output), "original", beside.Given())
+  return convert.convert(
+    model_files.Source(folder), "hf", str(output), "original"
+  )
 
 
 def converted_model(tmp_path, tensors, **parts):
@@ -228,7 +233,7 @@ def test_a_pretrained_model_brings_both_heads(tmp_path):
     "cls.predictions.decoder.bias": tensors["cls.predictions.bias"],
   }
   converted, reader = converted_model(tmp_path, given)
-  assert converted.heads == ("cls/predictions", "cls/seq_relationship")
+  assert converted.run.task == "pretraining"
   config = modeling.BertConfig.from_json_file(
     str(tmp_path / "out" / "bert_config.json")
   )
@@ -261,7 +266,7 @@ def test_a_pretrained_model_brings_both_heads(tmp_path):
 def test_a_classifiers_head_is_output_weights_and_bias(tmp_path):
   tensors = draw(CLASSIFIER)
   converted, reader = converted_model(tmp_path, tensors)
-  assert converted.heads == ("output_weights",)
+  assert converted.own_heads == (heads.TEXT_LABELS,)
   assert converted.notes == ()
   np.testing.assert_array_equal(
     reader.get("output_weights"), tensors["classifier.weight"]
@@ -278,7 +283,7 @@ def test_a_classifiers_head_is_output_weights_and_bias(tmp_path):
 def test_a_model_without_a_pooler_gets_one_that_is_said_to_be_random(tmp_path):
   tensors = draw(SPAN)
   converted, reader = converted_model(tmp_path, tensors)
-  assert converted.heads == ("cls/squad",)
+  assert converted.own_heads == (heads.SPAN,)
   assert converted.notes == (
     "The model has no pooler: the one that was written is untrained.",
   )
@@ -325,7 +330,7 @@ def test_config_and_vocabulary_stand_beside_the_checkpoint(tmp_path):
   assert written == {**expected, "hidden_act": "gelu_erf"}
   vocab = (tmp_path / "hf" / "vocab.txt").read_bytes()
   assert (tmp_path / "out" / "vocab.txt").read_bytes() == vocab
-  assert converted.do_lower_case is False
+  assert converted.run.do_lower_case is False
 
 
 @pytest.mark.parametrize(
@@ -423,7 +428,7 @@ def test_all_settings_of_another_model_are_named():
   config = {**HF_CONFIG, **{k: v for k, (v, _) in OTHER_CONFIGS.items()}}
   del config["hidden_size"]
   with pytest.raises(ValueError) as error:
-    hugging_face_files.bert_config(config)
+    hugging_face_config.bert_config(config)
   for _, expected in OTHER_CONFIGS.values():
     assert expected in str(error.value)
   assert "hidden_size is missing" in str(error.value)
@@ -510,7 +515,7 @@ def test_the_bias_of_choices_is_left_out_and_named(tmp_path):
   converted, reader = converted_model(
     tmp_path, tensors, config={"architectures": ["BertForMultipleChoice"]}
   )
-  assert converted.heads == ("choice_weights",)
+  assert converted.own_heads == (heads.CHOICES,)
   np.testing.assert_array_equal(
     reader.get("choice_weights"), tensors["classifier.weight"]
   )
@@ -573,12 +578,12 @@ def test_the_script_converts_and_says_what(tmp_path, run_script):
   )
   assert result.returncode == 0, result.stderr
   assert result.stdout.splitlines() == [
-    f"out/bert_model.ckpt from {folder}; heads: output_weights",
-    "Use it with --do_lower_case=true",
+    f"out/bert_model.ckpt from {folder}; heads: classification",
   ]
   assert {path.name for path in (tmp_path / "out").iterdir()} == {
     "bert_config.json",
     "bert_model.ckpt.data-00000-of-00001",
     "bert_model.ckpt.index",
+    "run.json",
     "vocab.txt",
   }

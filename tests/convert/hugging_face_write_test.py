@@ -11,7 +11,7 @@ import pytest
 from safetensors import numpy as safetensors_numpy
 
 from bert_tf import checkpoints, modeling, tokenization
-from bert_tf.convert import beside, convert
+from bert_tf.convert import convert, model_files
 from tests import interop_models
 
 CLASSES = {
@@ -38,7 +38,7 @@ def to_hf(tmp_path, kind, config=interop_models.CONFIG):
   prefix, model = interop_models.write_original(tmp_path / "in", kind, config)
   folder = tmp_path / "hf"
   written = convert.convert(
-    prefix, "original", str(folder), "hf", beside.Given()
+    model_files.Source(prefix), "original", str(folder), "hf"
   )
   return folder, model, written
 
@@ -51,8 +51,10 @@ def read_json(path):
 def test_the_files_are_those_that_from_pretrained_takes(tmp_path, kind):
   folder, _, _ = to_hf(tmp_path, kind)
   assert {path.name for path in folder.iterdir()} == {
+    "bert_config.json",
     "config.json",
     "model.safetensors",
+    "run.json",
     "tokenizer_config.json",
     "vocab.txt",
   }
@@ -108,7 +110,7 @@ def test_labels_without_a_label_map_are_numbered(tmp_path):
   prefix, _ = interop_models.write_original(tmp_path / "in", "classifier")
   (tmp_path / "in" / "label_map.json").unlink()
   folder = tmp_path / "hf"
-  convert.convert(prefix, "original", str(folder), "hf", beside.Given())
+  convert.convert(model_files.Source(prefix), "original", str(folder), "hf")
   config = read_json(folder / "config.json")
   assert config["id2label"] == {str(i): f"LABEL_{i}" for i in range(3)}
   assert "problem_type" not in config
@@ -118,9 +120,9 @@ def test_a_label_map_of_other_labels_is_refused(tmp_path):
   prefix, _ = interop_models.write_original(tmp_path / "in", "classifier")
   path = tmp_path / "in" / "label_map.json"
   path.write_text(json.dumps({**read_json(path), "labels": ["a", "b"]}))
-  with pytest.raises(ValueError, match="label_map.json has 2 labels, but the"):
+  with pytest.raises(ValueError, match="2 labels are saved .* head has 3"):
     convert.convert(
-      prefix, "original", str(tmp_path / "hf"), "hf", beside.Given()
+      model_files.Source(prefix), "original", str(tmp_path / "hf"), "hf"
     )
 
 
@@ -157,10 +159,8 @@ def test_the_case_is_the_flags_or_the_vocabularys(
   prefix, _ = interop_models.write_original(tmp_path / "in", "encoder")
   vocab = interop_models.VOCAB.replace("w0\n", f"{word}\n")
   (tmp_path / "in" / "vocab.txt").write_text(vocab, encoding="utf-8")
-  given = beside.Given(do_lower_case=flag)
-  written = convert.convert(
-    prefix, "original", str(tmp_path / "hf"), "hf", given
-  )
+  source = model_files.Source(prefix, do_lower_case=flag)
+  written = convert.convert(source, "original", str(tmp_path / "hf"), "hf")
   settings = read_json(tmp_path / "hf" / "tokenizer_config.json")
   assert settings["do_lower_case"] is expected
   assert len(written.notes) == (flag is None)
@@ -171,10 +171,10 @@ def test_a_folder_without_a_vocabulary_is_not_written(tmp_path):
   (tmp_path / "in" / "vocab.txt").rename(tmp_path / "words.txt")
   folder = tmp_path / "hf"
   with pytest.raises(ValueError, match="no vocab.txt beside .* --vocab_file"):
-    convert.convert(prefix, "original", str(folder), "hf", beside.Given())
+    convert.convert(model_files.Source(prefix), "original", str(folder), "hf")
   assert not folder.exists()
-  given = beside.Given(vocab_file=str(tmp_path / "words.txt"))
-  convert.convert(prefix, "original", str(folder), "hf", given)
+  source = model_files.Source(prefix, vocab_file=str(tmp_path / "words.txt"))
+  convert.convert(source, "original", str(folder), "hf")
   assert (folder / "vocab.txt").read_text() == interop_models.VOCAB
 
 
@@ -206,9 +206,11 @@ def test_heads_that_no_class_has_together_are_named(tmp_path):
   interop_models.write_beside(tmp_path / "in", "encoder")
   prefix = str(tmp_path / "in" / "m.ckpt")
   checkpoints.write(prefix, tensors)
-  with pytest.raises(ValueError, match="no class of .* cls/predictions, cls/s"):
+  with pytest.raises(
+    ValueError, match="no class of .* masked LM, next sentence, multiple"
+  ):
     convert.convert(
-      prefix, "original", str(tmp_path / "hf"), "hf", beside.Given()
+      model_files.Source(prefix), "original", str(tmp_path / "hf"), "hf"
     )
 
 
@@ -286,7 +288,7 @@ def test_what_transformers_saves_computes_the_same_here(
   (tmp_path / "hf" / "vocab.txt").write_text(interop_models.VOCAB)
   prefix = str(tmp_path / "out" / "bert_model.ckpt")
   convert.convert(
-    str(tmp_path / "hf"), "hf", prefix, "original", beside.Given()
+    model_files.Source(str(tmp_path / "hf")), "hf", prefix, "original"
   )
   ours_config = modeling.BertConfig.from_json_file(
     str(tmp_path / "out" / "bert_config.json")
@@ -310,9 +312,10 @@ def test_the_tokenizer_of_transformers_gives_our_ids(
   vocab = "\n".join([*interop_models.WORDS[:5], *words]) + "\n"
   interop_models.write_original(tmp_path / "in", "encoder")
   (tmp_path / "in" / "vocab.txt").write_text(vocab, encoding="utf-8")
-  given = beside.Given(do_lower_case=do_lower_case)
-  prefix = str(tmp_path / "in" / "model.ckpt-7")
-  convert.convert(prefix, "original", str(tmp_path / "hf"), "hf", given)
+  source = model_files.Source(
+    str(tmp_path / "in" / "model.ckpt-7"), do_lower_case=do_lower_case
+  )
+  convert.convert(source, "original", str(tmp_path / "hf"), "hf")
   ours = tokenization.FullTokenizer(
     str(tmp_path / "in" / "vocab.txt"), do_lower_case
   )

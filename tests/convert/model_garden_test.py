@@ -12,7 +12,7 @@ import pytest
 import tensorflow as tf
 
 from bert_tf import checkpoints
-from bert_tf.convert import beside, convert, model_garden, object_graph
+from bert_tf.convert import convert, model_files, model_garden, object_graph
 from tests import interop_models
 
 GOLDEN = pathlib.Path(__file__).parents[1] / "golden" / "model_garden"
@@ -30,10 +30,12 @@ def garden():
   return record_model_garden
 
 
-def given(tmp_path):
-  """What does not stand beside the recorded checkpoints."""
+def source(tmp_path, path):
+  """A recorded checkpoint with files that do not lie beside it."""
   interop_models.write_beside(tmp_path, "encoder")
-  return beside.Given(
+  return model_files.Source(
+    str(path),
+    do_lower_case=True,
     bert_config_file=str(tmp_path / "bert_config.json"),
     vocab_file=str(tmp_path / "vocab.txt"),
   )
@@ -43,7 +45,7 @@ def from_garden(tmp_path, path):
   """Returns what was read, and the prefix that it was written to."""
   prefix = str(tmp_path / "out" / "bert_model.ckpt")
   written = convert.convert(
-    str(path), "model_garden", prefix, "original", given(tmp_path)
+    source(tmp_path, path), "model_garden", prefix, "original"
   )
   return written, prefix
 
@@ -54,7 +56,7 @@ def test_what_model_garden_saved_computes_the_same_here(tmp_path, kind):
   ours = interop_models.outputs(interop_models.loaded(kind, prefix), kind)
   interop_models.assert_close(ours, dict(np.load(GOLDEN / f"{kind}.npz")))
   assert (tmp_path / "out" / "label_map.json").exists() == (kind == "token")
-  assert written.labels_words == (kind == "token")
+  assert (written.run.task == "ner") == (kind == "token")
 
 
 def test_the_pooler_is_that_of_the_next_sentence_head(tmp_path):
@@ -96,7 +98,7 @@ def matched(live, saved):
 def test_every_tensor_of_a_recorded_model_has_its_place(tmp_path, kind):
   _, prefix = from_garden(tmp_path, GOLDEN / kind)
   back = str(tmp_path / "back" / "bert_model.ckpt")
-  convert.convert(prefix, "original", back, "model_garden", beside.Given())
+  convert.convert(model_files.Source(prefix), "original", back, "model_garden")
   live, saved = (
     object_graph.Graph(path) for path in (str(GOLDEN / kind), back)
   )
@@ -116,7 +118,7 @@ def test_every_tensor_of_a_recorded_model_has_its_place(tmp_path, kind):
 def test_an_encoder_is_found_under_both_names(tmp_path):
   prefix, _ = interop_models.write_original(tmp_path / "in", "encoder")
   back = str(tmp_path / "back" / "bert_model.ckpt")
-  convert.convert(prefix, "original", back, "model_garden", beside.Given())
+  convert.convert(model_files.Source(prefix), "original", back, "model_garden")
   edges = object_graph.Graph(back).edges[0]
   assert edges["encoder"] == edges["model"]
 
@@ -131,9 +133,8 @@ def test_an_activation_that_is_not_the_default_there_is_told(
   config = dataclasses.replace(interop_models.CONFIG, hidden_act=hidden_act)
   prefix, _ = interop_models.write_original(tmp_path / "in", "encoder", config)
   back = str(tmp_path / "back" / "bert_model.ckpt")
-  written = convert.convert(
-    prefix, "original", back, "model_garden", beside.Given()
-  )
+  source = model_files.Source(prefix, do_lower_case=True)
+  written = convert.convert(source, "original", back, "model_garden")
   assert len(written.notes) == (expected is not None)
   assert all(expected in note for note in written.notes)
 
@@ -141,7 +142,7 @@ def test_an_activation_that_is_not_the_default_there_is_told(
 def test_an_originals_checkpoint_is_told(tmp_path):
   prefix, _ = interop_models.write_original(tmp_path / "in", "encoder")
   with pytest.raises(ValueError, match="holds no objects.* --from=original"):
-    model_garden.read(prefix, beside.Given())
+    model_garden.read(model_files.Source(prefix))
 
 
 def save_objects(tmp_path, **objects):
@@ -152,7 +153,7 @@ def save_objects(tmp_path, **objects):
 def test_another_model_has_no_encoder(tmp_path):
   path = save_objects(tmp_path, model=tf.train.Checkpoint(v=tf.Variable(1.0)))
   with pytest.raises(ValueError, match="m.ckpt has no encoders of Model Gard"):
-    model_garden.read(path, given(tmp_path))
+    model_garden.read(source(tmp_path, path))
 
 
 def changed_encoder(tmp_path, change):
@@ -179,7 +180,7 @@ def test_missing_and_odd_tensors_are_all_named(tmp_path):
 
   path = changed_encoder(tmp_path, change)
   with pytest.raises(ValueError) as error:
-    model_garden.read(path, given(tmp_path))
+    model_garden.read(source(tmp_path, path))
   for expected in (
     "encoder/_pooler_layer/bias is missing",
     "encoder/_transformer_layers/1/_attention_layer/_query_dense/kernel is "
@@ -194,7 +195,7 @@ def test_missing_and_odd_tensors_are_all_named(tmp_path):
 def test_model_garden_loads_it_by_its_normal_call(tmp_path, garden, kind):
   prefix, ours = interop_models.write_original(tmp_path / "in", kind)
   path = str(tmp_path / "out" / "bert_model.ckpt")
-  convert.convert(prefix, "original", path, "model_garden", beside.Given())
+  convert.convert(model_files.Source(prefix), "original", path, "model_garden")
   model, encoder = garden.new_model(kind)
   status = tf.train.Checkpoint(model=model).read(path)
   status.assert_consumed().assert_existing_objects_matched()
@@ -216,7 +217,7 @@ def test_model_garden_loads_it_by_its_normal_call(tmp_path, garden, kind):
 def test_model_gardens_parts_are_found_too(tmp_path, garden):
   prefix, _ = interop_models.write_original(tmp_path / "in", "pretraining")
   path = str(tmp_path / "out" / "bert_model.ckpt")
-  convert.convert(prefix, "original", path, "model_garden", beside.Given())
+  convert.convert(model_files.Source(prefix), "original", path, "model_garden")
   model, _ = garden.new_model("pretraining")
   assert set(model.checkpoint_items) == {
     "encoder",

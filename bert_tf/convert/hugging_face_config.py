@@ -3,15 +3,16 @@
 import dataclasses
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
-from bert_tf import modeling
+from bert_tf import heads, modeling
 from bert_tf.convert import pretrained
-from bert_tf.tasks import label_map
+from bert_tf.files import paths
+from bert_tf.training import run_dir
 
 CONFIG = "config.json"
-_TOKENIZER_CONFIG = "tokenizer_config.json"
+TOKENIZER_CONFIG = "tokenizer_config.json"
 
 # What an activation is called there, and here. There "gelu" is the exact
 # form, here it is the tanh form, as in the original.
@@ -42,17 +43,8 @@ _FIXED_SETTINGS = {
   "add_cross_attention": False,
 }
 
-# The class for a model's heads; that of words is _WORDS_CLASS.
-_CLASSES = {
-  (): "BertModel",
-  ("cls/predictions", "cls/seq_relationship"): "BertForPreTraining",
-  ("cls/predictions",): "BertForMaskedLM",
-  ("cls/seq_relationship",): "BertForNextSentencePrediction",
-  ("cls/squad",): "BertForQuestionAnswering",
-  ("output_weights",): "BertForSequenceClassification",
-  (pretrained.CHOICE_WEIGHTS,): "BertForMultipleChoice",
-}
-_WORDS_CLASS = "BertForTokenClassification"
+# The class for two heads; Head.hugging_face names that for one.
+_PRETRAINING_CLASS = "BertForPreTraining"
 
 # What is learned, here and there.
 _PROBLEM_TYPES = {
@@ -66,9 +58,6 @@ _FIXED_TOKENIZER_SETTINGS = {
   "strip_accents": None,
   "tokenize_chinese_chars": True,
 }
-
-# Of the inputs of these heads; see heads.py.
-_HEAD_DROPOUT = 0.1
 
 
 @dataclasses.dataclass(frozen=True)
@@ -85,17 +74,12 @@ class TokenizerSettings:
 
   def notes(self) -> list[str]:
     """Returns what its user should know."""
-    notes = []
-    if self.do_lower_case is not None:
-      notes.append(
-        f"Use it with --do_lower_case={str(self.do_lower_case).lower()}"
-      )
-    if self.differing:
-      notes.append(
-        "Its tokenizer differs from the original's, so ids will, in: "
-        f"{', '.join(self.differing)}"
-      )
-    return notes
+    if not self.differing:
+      return []
+    return [
+      "Its tokenizer differs from the original's, so ids will, in: "
+      f"{', '.join(self.differing)}"
+    ]
 
 
 def read_config(folder: str) -> dict[str, Any]:
@@ -136,21 +120,25 @@ def bert_config(hf_config: Mapping[str, Any]) -> modeling.BertConfig:
   )
 
 
-def head_of_classifier(hf_config: Mapping[str, Any]) -> str:
-  """Returns which of pretrained.HEADS a `classifier.` of the file is."""
-  if "BertForMultipleChoice" in _architectures(hf_config):
-    return pretrained.CHOICE_WEIGHTS
-  return "output_weights"
+def classifier_head(hf_config: Mapping[str, Any]) -> heads.Head:
+  """Returns the head that the file calls `classifier`."""
+  architectures = hf_config.get("architectures") or ()
+  for head in (heads.WORD_LABELS, heads.CHOICES):
+    if head.hugging_face[0] in architectures:
+      return head
+  return heads.TEXT_LABELS
 
 
-def read_task(
-  hf_config: Mapping[str, Any], num_labels: int
-) -> label_map.LabelSpec | None:
-  """Returns the labels of a classifier; None where the file has none.
+def with_labels(
+  run: run_dir.RunInfo, hf_config: Mapping[str, Any], num_labels: int
+) -> run_dir.RunInfo:
+  """Returns a run with its labels and problem type, as far as they are known.
 
   Raises:
     ValueError: if there are not num_labels of them.
   """
+  if not num_labels:
+    return run
   names = hf_config.get("id2label")
   ids = [str(i) for i in range(num_labels)]
   if names is not None and sorted(names) != sorted(ids):
@@ -160,25 +148,25 @@ def read_task(
     )
   labels = pretrained.numbered_labels(num_labels)
   if names is not None:
-    labels = [names[i] for i in ids]
-  if _WORDS_CLASS in _architectures(hf_config):
-    return label_map.LabelSpec("ner", label_map.WORDS, tuple(labels))
+    labels = tuple(names[i] for i in ids)
+  if run.task == "ner":
+    return dataclasses.replace(run, labels=labels)
   there = {value: key for key, value in _PROBLEM_TYPES.items()}
-  problem_type = there.get(hf_config.get("problem_type"))
+  problem_type = there.get(hf_config.get("problem_type", ""))
   if problem_type is None and names is None:
-    return None
+    return run
   if problem_type is None:
-    # What transformers makes of it.
+    # As transformers decides it.
     problem_type = "regression" if num_labels == 1 else "classification"
   if problem_type == "regression":
-    labels = []
-  return label_map.LabelSpec("own data", problem_type, tuple(labels))
+    labels = ()
+  return dataclasses.replace(run, problem_type=problem_type, labels=labels)
 
 
 def read_tokenizer_settings(folder: str) -> TokenizerSettings:
   """Returns what tokenizer_config.json says, nothing without one."""
-  path = os.path.join(folder, _TOKENIZER_CONFIG)
-  if not os.path.isfile(path):
+  path = os.path.join(folder, TOKENIZER_CONFIG)
+  if not paths.exists(path):
     return TokenizerSettings()
   settings = _read_json(path)
   do_lower_case = settings.get("do_lower_case", True)
@@ -192,48 +180,21 @@ def read_tokenizer_settings(folder: str) -> TokenizerSettings:
   return TokenizerSettings(do_lower_case, tuple(differing))
 
 
-def with_case(model: pretrained.Pretrained) -> pretrained.Pretrained:
-  """Returns the model with do_lower_case, taken from its words if need be.
+def texts(model: pretrained.Pretrained) -> dict[str, str]:
+  """Returns the text of config.json and of tokenizer_config.json, by name.
 
   Raises:
-    ValueError: without a vocabulary.
+    ValueError: without a vocabulary, or if no class has the model's heads.
   """
-  if model.vocab is None:
+  if model.vocab_file is None:
     raise ValueError(
-      "Hugging Face's form holds the vocabulary, and there is no vocab.txt "
+      "Hugging Face's format holds the vocabulary, and there is no vocab.txt "
       "beside the checkpoint; give --vocab_file."
     )
-  if model.do_lower_case is not None:
-    return model
-  has_capitals = any(
-    token.lower() != token
-    for token in model.tokens
-    if not (token.startswith("[") and token.endswith("]"))
-  )
-  said = "no capital letter" if not has_capitals else "capital letters"
-  note = (
-    f"The vocabulary has {said}: tokenizer_config.json has do_lower_case "
-    f"{str(not has_capitals).lower()}."
-  )
-  return dataclasses.replace(
-    model, do_lower_case=not has_capitals, notes=(*model.notes, note)
-  )
-
-
-def texts(model: pretrained.Pretrained) -> dict[str, str]:
-  """Returns the files of a folder, but for the weights, by name.
-
-  Args:
-    model: with a vocabulary and do_lower_case.
-
-  Raises:
-    ValueError: if no class has the model's heads.
-  """
-  tokens = {token: i for i, token in enumerate(model.tokens)}
+  vocab = model.vocab()
   return {
-    CONFIG: _to_json(_config(model, tokens)),
-    "vocab.txt": model.vocab,
-    _TOKENIZER_CONFIG: _to_json(_tokenizer_config(model, tokens)),
+    CONFIG: _to_json(_config(model, vocab)),
+    TOKENIZER_CONFIG: _to_json(_tokenizer_config(model, vocab)),
   }
 
 
@@ -254,35 +215,29 @@ def _config(
 
 def _class(model: pretrained.Pretrained) -> str:
   """Returns the name of the class for a model's heads."""
-  if model.heads not in _CLASSES:
-    raise ValueError(
-      f"no class of Hugging Face's has all the heads {', '.join(model.heads)}."
-    )
-  is_words = model.heads == ("output_weights",) and model.labels_words
-  return _WORDS_CLASS if is_words else _CLASSES[model.heads]
+  own_heads = model.own_heads
+  if own_heads == heads.PretrainingModel.heads:
+    return _PRETRAINING_CLASS
+  if len(own_heads) > 1:
+    names = pretrained.names_of(own_heads)
+    raise ValueError(f"no class of Hugging Face's has all the heads {names}.")
+  return own_heads[0].hugging_face[0] if own_heads else "BertModel"
 
 
 def _classifier_settings(model: pretrained.Pretrained) -> dict[str, Any]:
   """Returns what config.json says of a classifier's head."""
-  if pretrained.CHOICE_WEIGHTS in model.heads:
-    return {"classifier_dropout": _HEAD_DROPOUT}
-  if "output_weights" not in model.heads:
+  if heads.CHOICES in model.own_heads:
+    return {"classifier_dropout": heads.CLASSIFIER_DROPOUT}
+  if not model.num_labels:
     return {}
-  num_labels = len(model.tensors["output_bias"])
-  labels = model.task.labels if model.task else ()
-  labels = labels or pretrained.numbered_labels(num_labels)
-  if len(labels) != num_labels:
-    raise ValueError(
-      f"{label_map.FILE} has {len(labels)} labels, but the classifier has "
-      f"{num_labels}."
-    )
-  settings = {
-    "classifier_dropout": _HEAD_DROPOUT,
+  labels = model.run.labels or pretrained.numbered_labels(model.num_labels)
+  settings: dict[str, Any] = {
+    "classifier_dropout": heads.CLASSIFIER_DROPOUT,
     "id2label": {str(i): label for i, label in enumerate(labels)},
     "label2id": {label: i for i, label in enumerate(labels)},
   }
-  if model.task and not model.labels_words:
-    settings["problem_type"] = _PROBLEM_TYPES[model.task.problem_type]
+  if model.run.task == "classification" and model.run.problem_type:
+    settings["problem_type"] = _PROBLEM_TYPES[model.run.problem_type]
   return settings
 
 
@@ -297,7 +252,7 @@ def _tokenizer_config(
   }
   return {
     "tokenizer_class": "BertTokenizer",
-    "do_lower_case": model.do_lower_case,
+    "do_lower_case": model.run.do_lower_case is not False,
     **_FIXED_TOKENIZER_SETTINGS,
     "model_max_length": model.config.max_position_embeddings,
     **special,
@@ -315,10 +270,6 @@ def _size_names() -> list[str]:
   return names
 
 
-def _architectures(hf_config: Mapping[str, Any]) -> Sequence[str]:
-  return hf_config.get("architectures") or ()
-
-
 def _to_json(value: Mapping[str, Any]) -> str:
   return json.dumps(value, indent=2, sort_keys=True, ensure_ascii=False) + "\n"
 
@@ -326,8 +277,7 @@ def _to_json(value: Mapping[str, Any]) -> str:
 def _read_json(path: str) -> dict[str, Any]:
   """Returns the object of a file; raises ValueError if it is none."""
   try:
-    with open(path, encoding="utf-8") as reader:
-      value = json.load(reader)
+    value = json.loads(paths.read_text(path))
   except FileNotFoundError:
     raise ValueError(f"there is no {path}.") from None
   except ValueError as error:
