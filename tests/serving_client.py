@@ -9,6 +9,7 @@ import threading
 import urllib.parse
 
 from bert_tf.server import application
+from bert_tf.server import config as server_config
 
 
 class Running:
@@ -27,7 +28,7 @@ class Running:
 
     async def serve():
       self._loop, self._stopped = asyncio.get_running_loop(), asyncio.Event()
-      settings = application.ServerConfig(port=0, **config)
+      settings = server_config.ServerConfig(port=0, **config)
       async with application.running(predictor, settings) as url:
         urls.put(url)
         await self._stopped.wait()

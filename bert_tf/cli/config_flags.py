@@ -3,7 +3,7 @@
 import dataclasses
 import types
 import typing
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Collection, Iterator
 from typing import Any
 
 from absl import flags
@@ -17,31 +17,20 @@ NEW = "Optional"
 GROUPS = (REQUIRED, ORIGINAL, NEW)
 
 
-class _Tuple(flags.ArgumentParser):
-  """Parses items with commas between them."""
+class _Integers(flags.ArgumentParser):
+  """Parses integers with commas between them."""
 
-  def __init__(self, parse_item: Callable[[str], Any]) -> None:
-    self.syntactic_help = "items separated by commas"
-    self._parse_item = parse_item
+  syntactic_help = "integers with commas between them"
 
-  def parse(self, argument: str | tuple) -> tuple:
-    """Returns the items; raises ValueError for one of another type."""
+  def parse(self, argument: str | tuple[int, ...]) -> tuple[int, ...]:
+    """Returns the numbers; raises ValueError for what is none."""
     if isinstance(argument, tuple):
       return argument
-    items = [item.strip() for item in argument.split(",")]
-    return tuple(self._parse_item(item) for item in items if item)
+    return tuple(map(int, argument.split(",")))
 
   def flag_type(self) -> str:
     """Returns what --helpxml calls this."""
-    return "comma separated list"
-
-
-class _TupleSerializer(flags.ArgumentSerializer):
-  """Writes items as they are parsed."""
-
-  def serialize(self, value: tuple) -> str:
-    """Returns the items with commas between them."""
-    return ",".join(map(str, value))
+    return "comma separated list of integers"
 
 
 def define(
@@ -137,23 +126,23 @@ def _define(
     flags.DEFINE_float(**bounds, **arguments)
   elif setting.repeated:
     flags.DEFINE_multi_string(**arguments)
-  elif typing.get_origin(kind) is tuple:
-    parser = _Tuple(typing.get_args(kind)[0])
-    flags.DEFINE(parser, serializer=_TupleSerializer(), **arguments)
+  elif kind == tuple[int, ...]:
+    serializer = flags.ListSerializer(",")
+    flags.DEFINE(_Integers(), serializer=serializer, **arguments)
+  elif kind == tuple[str, ...]:
+    flags.DEFINE_list(**arguments)
   else:
     flags.DEFINE_string(**arguments)
 
 
 def _help(setting: settings.Setting) -> str:
-  """Returns the help, with what holds where a saved run decides."""
-  if not setting.is_saved:
+  """Returns the help, with the default where a saved run decides."""
+  if not setting.is_saved or "Default:" in setting.help:
     return setting.help
-  otherwise = setting.otherwise
-  if otherwise is None:
-    return f"{setting.help} Default: what the model's run.json says."
-  return (
-    f"{setting.help} Default: what the model's run.json says, else {otherwise}."
-  )
+  default = "what the model's run.json says"
+  if setting.otherwise is not None:
+    default += f", else {setting.otherwise}"
+  return f"{setting.help} Default: {default}."
 
 
 def _build(

@@ -1,47 +1,57 @@
 """Adds words to a model: to its vocabulary, config and checkpoint at once."""
 
-from absl import flags
+import dataclasses
+from typing import TYPE_CHECKING
 
-from bert_tf.cli import command
-from bert_tf.convert import extend_vocab
+from bert_tf import settings
+from bert_tf.cli import command, config_flags
 
-FLAGS = flags.FLAGS
+if TYPE_CHECKING:
+  from bert_tf.convert import extend_vocab
 
-# The most words of a kind that are printed.
+# Maximum words of a kind that are printed.
 _MAX_SHOWN = 10
 
-flags.DEFINE_string(
-  "bert_config_file", None, "JSON file with the sizes of the model."
-)
-flags.DEFINE_string("vocab_file", None, "The vocabulary of the model.")
-flags.DEFINE_string(
-  "init_checkpoint", None, "The model's checkpoint, usually a pre-trained BERT."
-)
-flags.DEFINE_string("words_file", None, "The words to add, one a line.")
-flags.DEFINE_list("words", [], "The words to add, commas between them.")
-flags.DEFINE_string(
-  "output_dir",
-  None,
-  "New folder; gets bert_config.json, vocab.txt and bert_model.ckpt.",
-)
-flags.DEFINE_bool(
-  "do_lower_case", True, "Whether the model is for lower-cased text."
-)
-flags.DEFINE_enum(
-  "method",
-  "unused",
-  extend_vocab.METHODS,
-  "unused puts the words in the place of [unused] slots, so no size changes; "
-  "grow puts them behind the last word piece and enlarges the embeddings.",
-)
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ExtensionConfig:
+  """The model, and the words that it gets."""
+
+  bert_config_file: str = settings.setting(
+    help="JSON file with the sizes of the model."
+  )
+  vocab_file: str = settings.setting(help="The vocabulary of the model.")
+  init_checkpoint: str = settings.setting(
+    help="The model's checkpoint, usually a pre-trained BERT."
+  )
+  words_file: str | None = settings.setting(
+    None, "The words to add, one a line."
+  )
+  words: tuple[str, ...] = settings.setting(
+    (), "The words to add, commas between them."
+  )
+  output_dir: str = settings.setting(
+    help="New folder; gets bert_config.json, vocab.txt and bert_model.ckpt."
+  )
+  do_lower_case: bool = settings.setting(
+    True, "Whether the model is for lower-cased text."
+  )
+  method: str = settings.setting(
+    "unused",
+    "unused puts the words in the place of [unused] slots, so no size changes; "
+    "grow puts them behind the last word piece and enlarges the embeddings.",
+    choices=("unused", "grow"),
+  )
 
 
-def _report(extension: extend_vocab.Extension) -> None:
+def _report(
+  config: ExtensionConfig, extension: "extend_vocab.Extension"
+) -> None:
   """Prints what was added and what was left out."""
   print(
-    f"{FLAGS.output_dir}: {len(extension.ids)} words added by {FLAGS.method}, "
-    f"{extension.vocab_size} word pieces, {extension.num_unused} [unused] "
-    "slots left"
+    f"{config.output_dir}: {len(extension.ids)} words added by "
+    f"{config.method}, {extension.vocab_size} word pieces, "
+    f"{extension.num_unused} [unused] slots left"
   )
   for word, index in list(extension.ids.items())[:_MAX_SHOWN]:
     print(f"  {index}  {word}  was {' '.join(extension.pieces[word])}")
@@ -63,32 +73,30 @@ def _report(extension: extend_vocab.Extension) -> None:
 
 def main() -> None:
   """Adds the words of the flags and reports."""
-  if bool(FLAGS.words) == bool(FLAGS.words_file):
+  from bert_tf.convert import extend_vocab
+
+  config = config_flags.build(ExtensionConfig)
+  if bool(config.words) == bool(config.words_file):
     raise ValueError("set either --words or --words_file.")
-  if FLAGS.words_file:
-    words = extend_vocab.read_words(FLAGS.words_file)
+  if config.words_file:
+    words = extend_vocab.read_words(config.words_file)
   else:
-    words = [extend_vocab.Word(text, "--words") for text in FLAGS.words]
+    words = [extend_vocab.Word(text, "--words") for text in config.words]
   _report(
+    config,
     extend_vocab.extend(
-      FLAGS.bert_config_file,
-      FLAGS.vocab_file,
-      FLAGS.init_checkpoint,
+      config.bert_config_file,
+      config.vocab_file,
+      config.init_checkpoint,
       words,
-      FLAGS.output_dir,
-      FLAGS.method,
-      FLAGS.do_lower_case,
-    )
+      config.output_dir,
+      config.method,
+      config.do_lower_case,
+    ),
   )
 
 
 def run() -> None:
   """Runs the command with the flags of the command line; never returns."""
-  for name in (
-    "bert_config_file",
-    "vocab_file",
-    "init_checkpoint",
-    "output_dir",
-  ):
-    flags.mark_flag_as_required(name)
+  config_flags.define(ExtensionConfig)
   command.run(main, __doc__)

@@ -1,22 +1,24 @@
-"""Lists a checkpoint's tensors, or tells in what two checkpoints differ.
+"""Lists a checkpoint's tensors, or the differences between two checkpoints.
 
   inspect_checkpoint.py CHECKPOINT [OTHER]
 
-Exit status 0 if two are the same, 1 if they differ.
+Exit status 0 if two are equal, 1 if they differ.
 """
 
 import collections
 import sys
 
 from bert_tf.cli import command
-from bert_tf.convert import inspect as checkpoint_inspection
 
 
 def _list(path: str) -> None:
   """Prints names, shapes, dtypes and norms, then totals."""
-  tensors = checkpoint_inspection.open_tensors(path)
-  num_tensors, num_values = collections.Counter(), collections.Counter()
-  for row in checkpoint_inspection.rows(tensors):
+  from bert_tf.convert import inspect
+
+  tensors = inspect.open_tensors(path)
+  num_tensors: dict[bool, int] = collections.Counter()
+  num_values: dict[bool, int] = collections.Counter()
+  for row in inspect.rows(tensors):
     shape = "x".join(map(str, row.shape)) or "scalar"
     print(f"{row.name}  {shape}  {row.dtype}  norm {row.norm:.6g}")
     num_tensors[row.is_state] += 1
@@ -33,10 +35,12 @@ def _list(path: str) -> None:
 
 def _compare(path: str, other_path: str) -> None:
   """Prints the differences; exits with 1 if there are any."""
-  first = checkpoint_inspection.open_tensors(path)
-  second = checkpoint_inspection.open_tensors(other_path)
+  from bert_tf.convert import inspect
+
+  first = inspect.open_tensors(path)
+  second = inspect.open_tensors(other_path)
   num_differing = 0
-  for line in checkpoint_inspection.differences(first, second):
+  for line in inspect.differences(first, second):
     print(line)
     num_differing += 1
   if num_differing:

@@ -1,24 +1,29 @@
 """Draws the learning curves of a run, from its TensorBoard events."""
 
-from absl import flags
+import dataclasses
 
-from bert_tf.cli import command
-from bert_tf.training import curves
+from bert_tf import settings
+from bert_tf.cli import command, config_flags
 
-FLAGS = flags.FLAGS
 
-flags.DEFINE_string("output_dir", None, "Folder of the run.")
-flags.DEFINE_string("plot_file", None, "PNG file to write.")
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class PlotConfig:
+  """A run and its plot."""
+
+  output_dir: str = settings.setting(help="Folder of the run.")
+  plot_file: str = settings.setting(help="PNG file to write.")
 
 
 def main() -> None:
-  """Draws the run."""
-  curves.plot(FLAGS.output_dir, FLAGS.plot_file)
-  print(FLAGS.plot_file)
+  """Draws the curves."""
+  from bert_tf.training import curves
+
+  config = config_flags.build(PlotConfig)
+  curves.plot(config.output_dir, config.plot_file)
+  print(config.plot_file)
 
 
 def run() -> None:
   """Runs the command with the flags of the command line; never returns."""
-  for name in ("output_dir", "plot_file"):
-    flags.mark_flag_as_required(name)
+  config_flags.define(PlotConfig)
   command.run(main, __doc__)

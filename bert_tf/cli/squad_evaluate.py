@@ -6,27 +6,32 @@ PREDICTIONS is JSON with a text by question id, DATA the SQuAD JSON, 1.1 or
 2.0, with answers.
 """
 
-from absl import flags
+import dataclasses
 
-from bert_tf.cli import command
-from bert_tf.tasks.squad import official_evaluation as squad_evaluation
+from bert_tf import settings
+from bert_tf.cli import command, config_flags
 
-FLAGS = flags.FLAGS
 
-flags.DEFINE_string(
-  "null_odds_file",
-  None,
-  "JSON with the null odds by question id, as run_squad.py writes for 2.0: "
-  'adds the best null thresholds. Answers that are "" already stay so: for '
-  "all thresholds make the predictions with a high "
-  "--null_score_diff_threshold.",
-)
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class EvaluationConfig:
+  """What is read besides the predictions and the data."""
+
+  null_odds_file: str | None = settings.setting(
+    None,
+    "JSON with the null odds by question id, as run_squad.py writes for 2.0: "
+    'adds the best null thresholds. Answers that are "" already stay so: for '
+    "all thresholds make the predictions with a high "
+    "--null_score_diff_threshold.",
+  )
 
 
 def main(predictions_file: str, data_file: str) -> None:
   """Prints the scores in the order of their names."""
-  results = squad_evaluation.evaluate_files(
-    predictions_file, data_file, FLAGS.null_odds_file
+  from bert_tf.tasks.squad import official_evaluation
+
+  config = config_flags.build(EvaluationConfig)
+  results = official_evaluation.evaluate_files(
+    predictions_file, data_file, config.null_odds_file
   )
   for name in sorted(results):
     print(f"{name} = {results[name]}")
@@ -34,4 +39,5 @@ def main(predictions_file: str, data_file: str) -> None:
 
 def run() -> None:
   """Runs the command with the flags of the command line; never returns."""
+  config_flags.define(EvaluationConfig)
   command.run(main, __doc__, ["PREDICTIONS", "DATA"])

@@ -8,32 +8,40 @@ import dataclasses
 import random
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
+from bert_tf import settings
 
-@dataclasses.dataclass(frozen=True)
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
 class MaskingConfig:
   """How many word pieces are chosen, and what stands in their place.
-
-  Attributes:
-    max_predictions_per_seq: chosen pieces of an instance at most, at least 1.
-    masked_lm_prob: chosen share of an instance's pieces, in (0, 1].
-    do_whole_word_mask: whether all pieces of a word are chosen together.
-    mask_prob: share of the chosen pieces that become [MASK].
-    keep_prob: share that stays as it is.
-    random_prob: share that becomes any entry of the vocabulary. The three sum
-      to 1; 80/10/10 is Devlin et al. 2019, section 3.1.
 
   Raises:
     ValueError: a value is out of its range.
   """
 
-  max_predictions_per_seq: int = 20
-  masked_lm_prob: float = 0.15
-  do_whole_word_mask: bool = False
-  mask_prob: float = 0.8
-  keep_prob: float = 0.1
-  random_prob: float = 0.1
+  max_predictions_per_seq: int = settings.setting(
+    20, "Masked tokens of an instance at most.", original=True
+  )
+  masked_lm_prob: float = settings.setting(
+    0.15, "Share of tokens to mask, (0, 1].", original=True
+  )
+  do_whole_word_mask: bool = settings.setting(
+    False, "Mask all pieces of a word or none.", original=True
+  )
+  # 80/10/10, Devlin et al. 2019, section 3.1.
+  mask_prob: float = settings.setting(
+    0.8,
+    "Share of the masked tokens that become [MASK]; mask_prob, keep_prob and "
+    "random_prob sum to 1.",
+  )
+  keep_prob: float = settings.setting(
+    0.1, "Share of the masked tokens that stay as they are."
+  )
+  random_prob: float = settings.setting(
+    0.1, "Share of the masked tokens that become a random token."
+  )
 
-  def __post_init__(self):
+  def __post_init__(self) -> None:
     if self.max_predictions_per_seq < 1:
       raise ValueError(
         f"max_predictions_per_seq {self.max_predictions_per_seq} is below 1: "

@@ -17,12 +17,13 @@ from typing import Any, NoReturn
 
 import tensorflow as tf
 
+from bert_tf.data import config as data_config
 from bert_tf.data import pretraining_data, pretraining_shards
 from bert_tf.files import atomic, errors
 
 
 def create(
-  config: pretraining_data.PretrainingDataConfig,
+  config: data_config.PretrainingDataConfig,
   input_files: Sequence[str],
   output_file: str,
   num_shards: int,
@@ -121,7 +122,7 @@ def _parsed(pipeline_options: str) -> Any:
 def _build(
   pipeline: Any,
   counts_file: str,
-  config: pretraining_data.PretrainingDataConfig,
+  config: data_config.PretrainingDataConfig,
   tasks: Sequence[pretraining_shards.Task],
 ) -> dict[int, pretraining_data.ShardCounts]:
   """Builds shards by a pipeline, which is run once."""
@@ -146,7 +147,7 @@ def _build(
 
 
 def _build_one(
-  config: pretraining_data.PretrainingDataConfig, task: pretraining_shards.Task
+  config: data_config.PretrainingDataConfig, task: pretraining_shards.Task
 ) -> tuple[int, dict[str, int]]:
   """Builds one shard in a worker; returns its index and counts."""
   counts = pretraining_shards.build_task(config, task, lambda count: None)

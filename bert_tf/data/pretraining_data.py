@@ -14,68 +14,8 @@ import random
 from collections.abc import Callable, Iterator, Sequence
 
 from bert_tf import tokenization
+from bert_tf.data import config as data_config
 from bert_tf.data import corpus, masking, packing, records
-
-# [CLS] a [SEP] b [SEP], and [CLS] a [SEP].
-_NUM_PAIR_SPECIALS = 3
-_NUM_SINGLE_SPECIALS = 2
-
-
-@dataclasses.dataclass(frozen=True)
-class PretrainingDataConfig:
-  """What instances are made of; the flags of the script, without its files.
-
-  Attributes:
-    vocab_file: one token a line.
-    do_lower_case: whether to lower-case the text; must fit the vocabulary.
-    strip_accents: whether to drop accents; None does as `do_lower_case`.
-    max_seq_length: tokens of an instance, specials and padding included.
-    random_seed: of all draws.
-    dupe_factor: passes over the text, each with other draws.
-    short_seq_prob: share of documents, a pass, with a random shorter target.
-    no_nsp: whether instances are [CLS] a [SEP], without a second segment.
-    masking_config: which word pieces are masked.
-
-  Raises:
-    ValueError: a value is out of its range.
-  """
-
-  vocab_file: str
-  do_lower_case: bool = True
-  strip_accents: bool | None = None
-  max_seq_length: int = 128
-  random_seed: int = 12345
-  dupe_factor: int = 10
-  short_seq_prob: float = 0.1
-  no_nsp: bool = False
-  masking_config: masking.MaskingConfig = masking.MaskingConfig()
-
-  def __post_init__(self):
-    # A short target is drawn from 2 to `max_num_tokens`.
-    if self.max_num_tokens < 2:
-      least = self.max_seq_length - self.max_num_tokens + 2
-      raise ValueError(
-        f"max_seq_length {self.max_seq_length} leaves no room for text; it "
-        f"must be at least {least}."
-      )
-    max_predictions = self.masking_config.max_predictions_per_seq
-    if max_predictions > self.max_seq_length:
-      raise ValueError(
-        f"max_predictions_per_seq {max_predictions} exceeds max_seq_length "
-        f"{self.max_seq_length}; lower it (0.15 of the length is usual)."
-      )
-    if self.dupe_factor < 1:
-      raise ValueError(f"dupe_factor {self.dupe_factor} is below 1.")
-    if not 0 <= self.short_seq_prob <= 1:
-      raise ValueError(
-        f"short_seq_prob {self.short_seq_prob} is outside [0, 1]."
-      )
-
-  @property
-  def max_num_tokens(self) -> int:
-    """Tokens of text that an instance holds."""
-    specials = _NUM_SINGLE_SPECIALS if self.no_nsp else _NUM_PAIR_SPECIALS
-    return self.max_seq_length - specials
 
 
 @dataclasses.dataclass(frozen=True)
@@ -145,7 +85,9 @@ class ShardCounts:
   num_random_next: int
 
 
-def load_tokenizer(config: PretrainingDataConfig) -> tokenization.FullTokenizer:
+def load_tokenizer(
+  config: data_config.PretrainingDataConfig,
+) -> tokenization.FullTokenizer:
   """Makes the tokenizer of `config`.
 
   Raises:
@@ -169,7 +111,7 @@ class InstanceBuilder:
 
   def __init__(
     self,
-    config: PretrainingDataConfig,
+    config: data_config.PretrainingDataConfig,
     tokenizer: tokenization.FullTokenizer,
     rng: random.Random,
   ) -> None:
@@ -350,7 +292,7 @@ def _encode_labels(num_masked: int, is_random_next: bool, length: int) -> bytes:
 
 def build_shard(
   shard: corpus.Shard,
-  config: PretrainingDataConfig,
+  config: data_config.PretrainingDataConfig,
   tokenizer: tokenization.FullTokenizer,
   seed: int,
   output_files: Sequence[str],
@@ -399,7 +341,7 @@ def build_shard(
 def _build_examples(
   builder: InstanceBuilder,
   documents: Sequence[Document],
-  config: PretrainingDataConfig,
+  config: data_config.PretrainingDataConfig,
   report: Callable[[int], None],
 ) -> tuple[list[bytes], ShardCounts]:
   """Makes every pass over the documents; returns encoded instances."""

@@ -14,6 +14,7 @@ import tensorflow as tf
 import tqdm
 from absl import logging
 
+from bert_tf.data import config as data_config
 from bert_tf.data import corpus, pretraining_data, worker_pool
 from bert_tf.files import atomic
 from bert_tf.files import paths as file_access
@@ -81,13 +82,13 @@ class Task:
 
 # Builds shards, by whatever means, and returns the counts by their index.
 Builder = Callable[
-  [pretraining_data.PretrainingDataConfig, Sequence[Task]],
+  [data_config.PretrainingDataConfig, Sequence[Task]],
   dict[int, pretraining_data.ShardCounts],
 ]
 
 
 def create(
-  config: pretraining_data.PretrainingDataConfig,
+  config: data_config.PretrainingDataConfig,
   input_files: Sequence[str],
   output_file: str,
   num_shards: int = 1,
@@ -230,7 +231,7 @@ def _tasks(
 
 
 def _settings(
-  config: pretraining_data.PretrainingDataConfig,
+  config: data_config.PretrainingDataConfig,
   input_files: Sequence[str],
   shards: Sequence[corpus.Shard],
   names: Sequence[str],
@@ -314,13 +315,13 @@ def _brief(value: Any) -> str:
 
 
 @functools.lru_cache(maxsize=1)
-def _tokenizer(config: pretraining_data.PretrainingDataConfig):
+def _tokenizer(config: data_config.PretrainingDataConfig):
   """The tokenizer, made once in a process."""
   return pretraining_data.load_tokenizer(config)
 
 
 def build_task(
-  config: pretraining_data.PretrainingDataConfig,
+  config: data_config.PretrainingDataConfig,
   task: Task,
   report: Callable[[int], None],
 ) -> pretraining_data.ShardCounts:
@@ -336,7 +337,7 @@ def build_task(
 
 
 def _build_here(
-  config: pretraining_data.PretrainingDataConfig,
+  config: data_config.PretrainingDataConfig,
   tasks: Sequence[Task],
   num_workers: int,
 ) -> dict[int, pretraining_data.ShardCounts]:

@@ -1,7 +1,7 @@
 """Contextual features of texts: vectors of their tokens, or of the texts.
 
   extractor = feature_extraction.FeatureExtractor(
-    feature_extraction.ExtractionConfig(
+    config.ExtractionConfig(
       "bert_config.json", "vocab.txt", "bert_model.ckpt",
       layers=(-1,), pooling="mean",
     )
@@ -28,9 +28,7 @@ import tqdm
 from bert_tf import checkpoints, modeling, tokenization
 from bert_tf.data import corpus, packing
 from bert_tf.files import atomic
-
-POOLINGS = ("none", "cls", "mean", "max")
-OUTPUT_FORMATS = ("jsonl", "npz")
+from bert_tf.inference import config as inference_config
 
 # Between the two texts of a pair, in a line.
 _SEPARATOR = " ||| "
@@ -40,58 +38,6 @@ _DECIMALS = 6
 
 # A text, or the two of a pair.
 Text = str | tuple[str, str]
-
-
-@dataclasses.dataclass(frozen=True)
-class ExtractionConfig:
-  """What is computed, and with which model.
-
-  Attributes:
-    bert_config_file: the model's sizes.
-    vocab_file: the model's vocabulary.
-    init_checkpoint: prefix of the model's checkpoint.
-    layers: indices of encoder layers, 0 the first and -1 the last.
-    do_lower_case: whether the vocabulary is of lower-cased text.
-    max_seq_length: the most word pieces of a text or pair, [CLS] and [SEP]
-      included, at least 3; what is longer is cut.
-    batch_size: texts that are computed together.
-    pooling: "none" for the vectors of the tokens; for one vector a text
-      "cls", that of [CLS], "mean" or "max", over all tokens with [CLS] and
-      [SEP].
-    attention_probs: whether the attention weights come too; with "none" only.
-    use_one_hot_embeddings: as of BertModel; the same result.
-
-  Raises:
-    ValueError: for a value out of its range.
-  """
-
-  bert_config_file: str
-  vocab_file: str
-  init_checkpoint: str
-  layers: Sequence[int] = (-1, -2, -3, -4)
-  do_lower_case: bool = True
-  max_seq_length: int = 128
-  batch_size: int = 32
-  pooling: str = "none"
-  attention_probs: bool = False
-  use_one_hot_embeddings: bool = False
-
-  def __post_init__(self):
-    if not self.layers:
-      raise ValueError("layers is empty; name one or more, such as -1.")
-    # [CLS] and two [SEP].
-    for name, least in (("max_seq_length", 3), ("batch_size", 1)):
-      if getattr(self, name) < least:
-        raise ValueError(f"{name} {getattr(self, name)} is below {least}.")
-    if self.pooling not in POOLINGS:
-      raise ValueError(
-        f"pooling {self.pooling!r} is not known; use {', '.join(POOLINGS)}."
-      )
-    if self.attention_probs and self.pooling != "none":
-      raise ValueError(
-        "attention_probs are of tokens, which pooling="
-        f"{self.pooling} leaves out; set one of the two."
-      )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -125,7 +71,7 @@ class FeatureExtractor:
       do not fit.
   """
 
-  def __init__(self, config: ExtractionConfig) -> None:
+  def __init__(self, config: inference_config.ExtractionConfig) -> None:
     self.config = config
     self.bert_config = modeling.BertConfig.from_json_file(
       config.bert_config_file
@@ -257,21 +203,6 @@ def _pooled(
   return vectors
 
 
-def parse_layers(layers: str) -> tuple[int, ...]:
-  """Returns the indices of a string such as "-1,-2,-3,-4".
-
-  Raises:
-    ValueError: if one is no number.
-  """
-  try:
-    return tuple(int(index) for index in layers.split(","))
-  except ValueError:
-    raise ValueError(
-      f"layers {layers!r} are not numbers with commas between them, such as "
-      "-1,-2,-3,-4."
-    ) from None
-
-
 def parse_line(line: str) -> Text:
   """Returns the text of a line, or the pair of a line `a ||| b`.
 
@@ -283,7 +214,7 @@ def parse_line(line: str) -> Text:
 
 
 def extract_file(
-  config: ExtractionConfig,
+  config: inference_config.ExtractionConfig,
   input_file: str,
   output_file: str,
   output_format: str = "jsonl",
@@ -306,7 +237,7 @@ def extract_file(
     config: what to compute, and with which model.
     input_file: a text a line, or a pair as `parse_line` reads it; .gz too.
     output_file: what to write.
-    output_format: one of OUTPUT_FORMATS.
+    output_format: one of inference_config.OUTPUT_FORMATS.
 
   Returns:
     The number of lines.
@@ -317,10 +248,10 @@ def extract_file(
       while it is read.
     OSError: if output_file cannot be written.
   """
-  if output_format not in OUTPUT_FORMATS:
+  if output_format not in inference_config.OUTPUT_FORMATS:
     raise ValueError(
       f"output_format {output_format!r} is not known; use "
-      f"{', '.join(OUTPUT_FORMATS)}."
+      f"{', '.join(inference_config.OUTPUT_FORMATS)}."
     )
   num_lines = _count_lines(input_file)
   if os.path.realpath(input_file) == os.path.realpath(output_file):
@@ -368,7 +299,9 @@ def _texts(path: str, num_lines: int) -> Iterator[Text]:
 
 
 def _write_jsonl(
-  path: str, extracted: Iterable[TextFeatures], config: ExtractionConfig
+  path: str,
+  extracted: Iterable[TextFeatures],
+  config: inference_config.ExtractionConfig,
 ) -> None:
   with open(path, "w", encoding="utf-8") as writer:
     for index, text in enumerate(extracted):
@@ -377,7 +310,7 @@ def _write_jsonl(
 
 
 def _json_object(
-  text: TextFeatures, config: ExtractionConfig
+  text: TextFeatures, config: inference_config.ExtractionConfig
 ) -> dict[str, Any]:
   """Returns the object of a line, but for its index."""
   vectors = _rounded(text.vectors)
@@ -410,7 +343,7 @@ def _rounded(array: np.ndarray) -> list:
 def _write_npz(
   path: str,
   extracted: Iterable[TextFeatures],
-  config: ExtractionConfig,
+  config: inference_config.ExtractionConfig,
   pooled_shape: tuple[int, int, int],
 ) -> None:
   """Writes an npz an array at a time; np.savez needs all of them at once."""

@@ -6,7 +6,6 @@ waits for what runs.
 
 import asyncio
 import contextlib
-import dataclasses
 import json
 import signal
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
@@ -19,6 +18,7 @@ from absl import logging
 from bert_tf.files import errors
 from bert_tf.inference import outputs, predictor
 from bert_tf.server import attention_json, batching, page, rest_json
+from bert_tf.server import config as server_config
 
 with errors.needs_extra("serving", extra="serve"):
   from aiohttp import web
@@ -27,37 +27,6 @@ _MODEL_PATH = "/v1/models/{name:[^/:]+}"
 _VERSION_PATH = "/v1/models/{name:[^/:]+}/versions/{version:[0-9]+}"
 
 _Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
-
-
-@dataclasses.dataclass(frozen=True)
-class ServerConfig:
-  """How a model is served.
-
-  Attributes:
-    model_name: in the paths.
-    host: address to listen at.
-    port: to listen at; 0 for any that is free.
-    max_batch_size: rows that are computed together.
-    max_wait_ms: how long a request waits for others to be computed with.
-    max_queue_size: requests that may wait.
-    max_rows: of a request.
-    max_request_bytes: of a request's body.
-    max_text_length: bytes of a text, in UTF-8.
-    read_timeout_s: how long a request may take to arrive.
-    stop_timeout_s: how long what runs has to end when the server is stopped.
-  """
-
-  model_name: str = "model"
-  host: str = "127.0.0.1"
-  port: int = 8501
-  max_batch_size: int = 16
-  max_wait_ms: float = 2.0
-  max_queue_size: int = 256
-  max_rows: int = 128
-  max_request_bytes: int = 1 << 20
-  max_text_length: int = 20000
-  read_timeout_s: float = 30.0
-  stop_timeout_s: float = 30.0
 
 
 class _HttpError(Exception):
@@ -84,7 +53,9 @@ class Server:
     ValueError: if the config has a value that is out of range.
   """
 
-  def __init__(self, model: predictor.Predictor, config: ServerConfig) -> None:
+  def __init__(
+    self, model: predictor.Predictor, config: server_config.ServerConfig
+  ) -> None:
     if not config.model_name or set(config.model_name) & set("/: "):
       raise ValueError(
         f"model_name {config.model_name!r} cannot stand in a path; leave out "
@@ -276,7 +247,7 @@ class Server:
 
 @contextlib.asynccontextmanager
 async def running(
-  model: predictor.Predictor, config: ServerConfig
+  model: predictor.Predictor, config: server_config.ServerConfig
 ) -> AsyncIterator[str]:
   """Yields the address of a server, which stops afterwards."""
   server = Server(model, config)
@@ -289,7 +260,7 @@ async def running(
 
 def run(
   model: predictor.Predictor,
-  config: ServerConfig,
+  config: server_config.ServerConfig,
   started: Callable[[str], None],
 ) -> None:
   """Serves until SIGTERM or Ctrl-C; a second one ends at once.
@@ -308,7 +279,7 @@ def run(
 
 async def _run(
   model: predictor.Predictor,
-  config: ServerConfig,
+  config: server_config.ServerConfig,
   started: Callable[[str], None],
 ) -> None:
   loop = asyncio.get_running_loop()

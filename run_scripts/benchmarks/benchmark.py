@@ -29,10 +29,10 @@ from absl import flags
 
 from bert_tf import modeling, tokenization
 from bert_tf.cli import command
+from bert_tf.data import config as data_config
 from bert_tf.data import (
   corpus,
   input_pipeline,
-  pretraining_data,
   pretraining_shards,
   vocabulary,
 )
@@ -216,9 +216,7 @@ def benchmark_data() -> None:
   lines = [line for path in paths for line in corpus.read_lines(path)]
   with tempfile.TemporaryDirectory() as folder:
     vocab_file = _vocab_file(lines, folder)
-    config = pretraining_data.PretrainingDataConfig(
-      vocab_file, FLAGS.do_lower_case
-    )
+    config = data_config.PretrainingDataConfig(vocab_file, FLAGS.do_lower_case)
     start = time.process_time()
     summary = pretraining_shards.create(
       config, paths, os.path.join(folder, "data.tfrecord")

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 
 import tensorflow as tf
 
+from bert_tf.export.runtimes import config as runtime_config
 from bert_tf.export.runtimes import conversion, ids_models
 from bert_tf.export.runtimes.ids_models import Run
 
@@ -36,7 +37,11 @@ def measure(saved_model: str, length: int) -> None:
         name = f"{ending} {'int8' if is_int8 else 'float32'}"
         path = os.path.join(folder, f"{int(is_int8)}{ending}")
         found = conversion.convert(
-          conversion.ConversionConfig(saved_model, path, is_int8)
+          runtime_config.ConversionConfig(
+            saved_model=saved_model,
+            output_file=path,
+            quantize="int8" if is_int8 else "none",
+          )
         )
         sizes[name] = os.path.getsize(path)
         differences[name] = max(found.values())

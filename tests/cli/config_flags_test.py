@@ -94,6 +94,8 @@ def test_all_missing_settings_are_named():
     ("--task=c", ("task", "c", "a|b")),
     ("--top_k=some", ("top_k", "some")),
     ("--layers=1,x", ("layers", "x")),
+    ("--layers=1,", ("layers", "1,")),
+    ("--layers=", ("layers",)),
   ],
 )
 def test_a_wrong_value_is_named_with_its_flag(argument, parts):

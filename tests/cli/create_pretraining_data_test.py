@@ -11,6 +11,7 @@ import time
 import pytest
 import tensorflow as tf
 
+from bert_tf.data import config as data_config
 from bert_tf.data import pretraining_data, pretraining_shards
 
 ROOT = pathlib.Path(__file__).parents[2]
@@ -53,8 +54,8 @@ def text(tmp_path):
 
 @pytest.fixture
 def config():
-  return pretraining_data.PretrainingDataConfig(
-    str(HAND_MADE / "vocab.txt"), max_seq_length=32, dupe_factor=2
+  return data_config.PretrainingDataConfig(
+    vocab_file=str(HAND_MADE / "vocab.txt"), max_seq_length=32, dupe_factor=2
   )
 
 
@@ -434,8 +435,8 @@ def test_a_killed_run_shows_no_file_and_resumes(text, tmp_path):
   process.communicate()
   assert list(contents(out)) == [first]
   before = (out / first).stat().st_mtime_ns
-  config = pretraining_data.PretrainingDataConfig(
-    str(HAND_MADE / "vocab.txt"), max_seq_length=32, dupe_factor=3000
+  config = data_config.PretrainingDataConfig(
+    vocab_file=str(HAND_MADE / "vocab.txt"), max_seq_length=32, dupe_factor=3000
   )
   summary = pretraining_shards.create(
     config, [str(text)], str(out / "data"), 2, resume=True

@@ -10,7 +10,8 @@ import time
 
 import pytest
 
-from bert_tf.data import pretraining_beam, pretraining_data, pretraining_shards
+from bert_tf.data import config as data_config
+from bert_tf.data import pretraining_beam, pretraining_shards
 
 ROOT = pathlib.Path(__file__).parents[2]
 VOCAB = ROOT / "tests" / "golden" / "pretraining" / "vocab.txt"
@@ -38,8 +39,8 @@ def text(tmp_path):
 
 @pytest.fixture
 def config():
-  return pretraining_data.PretrainingDataConfig(
-    str(VOCAB), max_seq_length=32, dupe_factor=2
+  return data_config.PretrainingDataConfig(
+    vocab_file=str(VOCAB), max_seq_length=32, dupe_factor=2
   )
 
 

@@ -7,6 +7,7 @@ import random
 import pytest
 import tensorflow as tf
 
+from bert_tf.data import config as data_config
 from bert_tf.data import corpus, masking, pretraining_data, pretraining_shards
 
 HAND_MADE = pathlib.Path(__file__).parents[1] / "golden" / "pretraining"
@@ -26,8 +27,10 @@ def make_config(vocab_file, **flags):
   """A config from the names of flags, as the script makes it."""
   fields = masking.MaskingConfig.__dataclass_fields__
   masks = {name: flags.pop(name) for name in list(flags) if name in fields}
-  return pretraining_data.PretrainingDataConfig(
-    str(vocab_file), masking_config=masking.MaskingConfig(**masks), **flags
+  return data_config.PretrainingDataConfig(
+    vocab_file=str(vocab_file),
+    masking_config=masking.MaskingConfig(**masks),
+    **flags,
   )
 
 
@@ -178,7 +181,9 @@ VOCAB = {
   ],
 )
 def test_masked_pieces_split_as_asked(split, expected):
-  config = masking.MaskingConfig(20, 0.15, False, *split)
+  config = masking.MaskingConfig(
+    **dict(zip(("mask_prob", "keep_prob", "random_prob"), split))
+  )
   masker = masking.Masker(config, VOCAB)
   rng = random.Random(1)
   masked = kept = total = 0
@@ -209,7 +214,10 @@ def test_masked_pieces_split_as_asked(split, expected):
 def test_the_number_of_predictions_is_rounded_and_bounded(
   num_tokens, prob, limit, expected
 ):
-  masker = masking.Masker(masking.MaskingConfig(limit, prob), VOCAB)
+  masker = masking.Masker(
+    masking.MaskingConfig(max_predictions_per_seq=limit, masked_lm_prob=prob),
+    VOCAB,
+  )
   ids = [2] + [50] * (num_tokens - 2) + [3]
   positions, _ = masker.mask(
     ids, list(range(1, num_tokens - 1)), random.Random(0)
@@ -218,7 +226,14 @@ def test_the_number_of_predictions_is_rounded_and_bounded(
 
 
 def test_whole_words_are_masked_together_or_not_at_all():
-  config = masking.MaskingConfig(9, 0.3, True, 1.0, 0.0, 0.0)
+  config = masking.MaskingConfig(
+    max_predictions_per_seq=9,
+    masked_lm_prob=0.3,
+    do_whole_word_mask=True,
+    mask_prob=1.0,
+    keep_prob=0.0,
+    random_prob=0.0,
+  )
   masker = masking.Masker(config, VOCAB)
   rng = random.Random(3)
   # Words of one, two and three pieces; "##t2" is a continuation.

@@ -11,6 +11,7 @@ import tensorflow as tf
 
 from bert_tf import checkpoints, heads, modeling
 from bert_tf.export import export, saved_models
+from bert_tf.export.runtimes import config as runtime_config
 from bert_tf.export.runtimes import conversion, ids_models, litert, onnx
 from bert_tf.tasks import label_map
 from bert_tf.tasks.classification import glue
@@ -100,7 +101,11 @@ def copied(source, destination):
 
 
 def convert(folder, path, is_int8=False):
-  config = conversion.ConversionConfig(folder, str(path), is_int8)
+  config = runtime_config.ConversionConfig(
+    saved_model=str(folder),
+    output_file=str(path),
+    quantize="int8" if is_int8 else "none",
+  )
   return conversion.convert(config)
 
 

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from bert_tf import checkpoints, modeling, tokenization
+from bert_tf.inference import config as inference_config
 from bert_tf.inference import feature_extraction
 
 GOLDEN = pathlib.Path(__file__).resolve().parents[1] / "golden"
@@ -54,7 +55,7 @@ def config(**settings):
     "batch_size": 2,
     **settings,
   }
-  return feature_extraction.ExtractionConfig(**given)
+  return inference_config.ExtractionConfig(**given)
 
 
 def extracted(texts, **settings):
@@ -464,16 +465,6 @@ def test_a_case_that_contradicts_the_checkpoint_is_refused():
   path = "cased_L-12_H-768_A-12/bert_model.ckpt"
   with pytest.raises(ValueError, match="was trained on cased text"):
     feature_extraction.FeatureExtractor(config(init_checkpoint=path))
-
-
-@pytest.mark.parametrize("layers", ["", "-1,", "-1;-2", "last"])
-def test_layers_that_are_no_numbers_are_named(layers):
-  with pytest.raises(ValueError, match=f"layers '{layers}' are not numbers"):
-    feature_extraction.parse_layers(layers)
-
-
-def test_layers_are_read_in_their_order():
-  assert feature_extraction.parse_layers("-1, 0,-1") == (-1, 0, -1)
 
 
 BAD_INPUTS = {

@@ -20,6 +20,7 @@ from bert_tf.inference import (
   fill_mask,
   question_answering,
 )
+from bert_tf.inference import config as inference_config
 from bert_tf.tasks.squad import decoding, windows
 from tests import near_ties, tiny_models
 
@@ -180,10 +181,10 @@ def test_a_saved_model_of_something_else_is_refused(tmp_path):
 
 def test_attention_is_that_of_the_extractor(of_checkpoint, run_folder):
   extractor = feature_extraction.FeatureExtractor(
-    feature_extraction.ExtractionConfig(
-      str(run_folder / "bert_config.json"),
-      str(run_folder / "vocab.txt"),
-      str(run_folder / "model.ckpt-1"),
+    inference_config.ExtractionConfig(
+      bert_config_file=str(run_folder / "bert_config.json"),
+      vocab_file=str(run_folder / "vocab.txt"),
+      init_checkpoint=str(run_folder / "model.ckpt-1"),
       layers=(0, 1),
       max_seq_length=128,
       attention_probs=True,

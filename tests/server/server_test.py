@@ -18,6 +18,7 @@ import tensorflow as tf
 import bert_tf
 from bert_tf.export import export
 from bert_tf.inference import loaded_model
+from bert_tf.server import config as server_config
 from tests import near_ties, serving_client, tiny_models
 from tests.serving_client import ask
 
@@ -372,10 +373,10 @@ def test_a_stop_finishes_what_runs_and_refuses_more(model):
 def test_names_that_cannot_stand_in_a_path_are_refused(model):
   from bert_tf.server import application
 
-  config = application.ServerConfig(model_name="a/b")
+  config = server_config.ServerConfig(model_name="a/b")
   with pytest.raises(ValueError, match="model_name 'a/b'"):
     application.Server(model, config)
-  config = application.ServerConfig(max_batch_size=0)
+  config = server_config.ServerConfig(max_batch_size=0)
   with pytest.raises(ValueError, match="max_batch_size 0"):
     application.Server(model, config)
 

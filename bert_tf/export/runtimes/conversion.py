@@ -4,13 +4,13 @@ What is converted is the function that takes word-piece ids. Those that take
 texts stay in TensorFlow: neither ONNX nor LiteRT has its operations on strings.
 """
 
-import dataclasses
 import os
 import tempfile
 from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from bert_tf.export.runtimes import config as runtime_config
 from bert_tf.export.runtimes import ids_models, litert, onnx
 from bert_tf.export.runtimes.ids_models import Inputs, Run
 from bert_tf.files import atomic, paths
@@ -26,22 +26,7 @@ _TOLERANCE = 1e-4
 _CHECKED_SIZES = ((1, 16), (3, 128))
 
 
-@dataclasses.dataclass(frozen=True)
-class ConversionConfig:
-  """What `convert_savedmodel.py` is asked for.
-
-  Attributes:
-    saved_model: folder that export_savedmodel.py wrote.
-    output_file: file to write; its name ends in one of FORMATS.
-    is_int8: whether matrices become int8, and so do their inputs as they come.
-  """
-
-  saved_model: str
-  output_file: str
-  is_int8: bool = False
-
-
-def convert(config: ConversionConfig) -> dict[str, float]:
+def convert(config: runtime_config.ConversionConfig) -> dict[str, float]:
   """Converts, checks the file in its own runtime, and puts it in place.
 
   Returns:
@@ -95,7 +80,9 @@ def differences(
   return {name: float(value) for name, value in sorted(largest.items())}
 
 
-def _check(found: Mapping[str, float], config: ConversionConfig) -> None:
+def _check(
+  found: Mapping[str, float], config: runtime_config.ConversionConfig
+) -> None:
   """Raises ValueError if outputs are not what they should be.
 
   How far int8 may be off is for its user to say, who sees the differences.

@@ -1,0 +1,81 @@
+"""The settings of pre-training data, without TensorFlow."""
+
+import dataclasses
+
+from bert_tf import settings
+from bert_tf.data import masking
+
+# [CLS] a [SEP] b [SEP], and [CLS] a [SEP].
+_NUM_PAIR_SPECIALS = 3
+_NUM_SINGLE_SPECIALS = 2
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class PretrainingDataConfig:
+  """How text becomes instances.
+
+  Raises:
+    ValueError: a value is out of its range.
+  """
+
+  vocab_file: str = settings.setting(
+    help="Vocabulary, one token a line.", original=True
+  )
+  do_lower_case: bool = settings.setting(
+    True,
+    "Lower-case the text: True for uncased vocabularies, False for cased ones.",
+    original=True,
+  )
+  strip_accents: bool | None = settings.setting(
+    None, "Drop accents. Default: as do_lower_case."
+  )
+  max_seq_length: int = settings.setting(
+    128,
+    "Tokens of an instance, special tokens and padding included.",
+    original=True,
+  )
+  random_seed: int = settings.setting(
+    12345, "Seed of all random draws.", original=True
+  )
+  dupe_factor: int = settings.setting(
+    10, "Passes over the text, each with other masks and pairs.", original=True
+  )
+  short_seq_prob: float = settings.setting(
+    0.1,
+    "Share of documents, in each pass, cut into instances of a random shorter "
+    "length, [0, 1].",
+    original=True,
+  )
+  no_nsp: bool = settings.setting(
+    False,
+    "Make [CLS] text [SEP] without a second segment; next_sentence_labels is "
+    "0.",
+  )
+  masking_config: masking.MaskingConfig = masking.MaskingConfig()
+
+  def __post_init__(self) -> None:
+    # A short target is drawn from 2 to `max_num_tokens`.
+    if self.max_num_tokens < 2:
+      least = self.max_seq_length - self.max_num_tokens + 2
+      raise ValueError(
+        f"max_seq_length {self.max_seq_length} leaves no room for text; it "
+        f"must be at least {least}."
+      )
+    max_predictions = self.masking_config.max_predictions_per_seq
+    if max_predictions > self.max_seq_length:
+      raise ValueError(
+        f"max_predictions_per_seq {max_predictions} exceeds max_seq_length "
+        f"{self.max_seq_length}; lower it (0.15 of the length is usual)."
+      )
+    if self.dupe_factor < 1:
+      raise ValueError(f"dupe_factor {self.dupe_factor} is below 1.")
+    if not 0 <= self.short_seq_prob <= 1:
+      raise ValueError(
+        f"short_seq_prob {self.short_seq_prob} is outside [0, 1]."
+      )
+
+  @property
+  def max_num_tokens(self) -> int:
+    """Tokens of text that an instance holds."""
+    specials = _NUM_SINGLE_SPECIALS if self.no_nsp else _NUM_PAIR_SPECIALS
+    return self.max_seq_length - specials

@@ -1,0 +1,29 @@
+"""The settings of conversions for other runtimes, without TensorFlow."""
+
+import dataclasses
+
+from bert_tf import settings
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ConversionConfig:
+  """What `convert_savedmodel.py` is asked for."""
+
+  saved_model: str = settings.setting(
+    help="The folder that export_savedmodel.py wrote; the functions that take "
+    "word-piece ids are converted."
+  )
+  output_file: str = settings.setting(
+    help="The file to write: NAME.onnx for ONNX, NAME.tflite for LiteRT."
+  )
+  quantize: str = settings.setting(
+    "none",
+    "int8 stores matrices as int8, a quarter of the size, and quantizes their "
+    "inputs as they come.",
+    choices=("none", "int8"),
+  )
+
+  @property
+  def is_int8(self) -> bool:
+    """Whether matrices become int8."""
+    return self.quantize == "int8"

@@ -1,0 +1,55 @@
+"""The settings of the server, without TensorFlow."""
+
+import dataclasses
+
+from bert_tf import settings
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ServerConfig:
+  """How a model is served."""
+
+  model_name: str = settings.setting("model", "The model's name in the paths.")
+  host: str = settings.setting(
+    "127.0.0.1",
+    "Address to listen at. Only this machine reaches the default; there is "
+    "neither encryption nor a password.",
+  )
+  port: int = settings.setting(
+    8501, "Port to listen at; 0 for any that is free.", minimum=0, maximum=65535
+  )
+  max_batch_size: int = settings.setting(
+    16,
+    "Rows that are computed together; more is worth it on a GPU.",
+    minimum=1,
+  )
+  max_wait_ms: float = settings.setting(
+    2.0,
+    "Milliseconds that a request waits for others to be computed with.",
+    minimum=0,
+  )
+  max_queue_size: int = settings.setting(
+    256,
+    "Requests that may wait; more are refused with status 503.",
+    minimum=1,
+  )
+  max_rows: int = settings.setting(
+    128, "Rows of a request; more are refused with status 400.", minimum=1
+  )
+  max_request_bytes: int = settings.setting(
+    1 << 20,
+    "Bytes of a request; larger ones are refused with status 413.",
+    minimum=1,
+  )
+  max_text_length: int = settings.setting(
+    20000,
+    "Bytes of a text in UTF-8; longer ones are refused with status 400.",
+    minimum=1,
+  )
+  # Seconds that a request may take to arrive.
+  read_timeout_s: float = 30.0
+  stop_timeout_s: float = settings.setting(
+    30.0,
+    "Seconds that running requests have to end when the server is stopped.",
+    minimum=0,
+  )
