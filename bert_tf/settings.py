@@ -108,16 +108,12 @@ def check(config: Dataclass) -> None:
       continue
     if found.choices and value not in found.choices:
       raise ValueError(
-        f"{field.name} {value!r} is unknown; use {', '.join(found.choices)}."
+        f"{field.name} {value!r} is not known; use {', '.join(found.choices)}."
       )
     if found.minimum is not None and value < found.minimum:
-      raise ValueError(
-        f"{field.name} {value} is too small; use {found.minimum} or more."
-      )
+      raise ValueError(f"{field.name} {value} is below {found.minimum}.")
     if found.maximum is not None and value > found.maximum:
-      raise ValueError(
-        f"{field.name} {value} is too large; use {found.maximum} or less."
-      )
+      raise ValueError(f"{field.name} {value} exceeds {found.maximum}.")
 
 
 def settle(

@@ -26,6 +26,19 @@ FOLDERS = (
 
 # What reads and writes text does without TensorFlow, which takes seconds.
 WITHOUT_TENSORFLOW = (
+  "cli.build_corpus",
+  "cli.build_vocab",
+  "cli.convert_checkpoint",
+  "cli.convert_savedmodel",
+  "cli.create_pretraining_data",
+  "cli.extend_vocab",
+  "cli.extract_features",
+  "cli.fill_mask",
+  "cli.inspect_checkpoint",
+  "cli.plot_curves",
+  "cli.run_pretraining",
+  "cli.serve",
+  "cli.squad_evaluate",
   "data.corpus",
   "data.masking",
   "data.pydoc_corpus",

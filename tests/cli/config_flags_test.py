@@ -145,8 +145,10 @@ def test_given_flags_are_told_from_defaults():
 
 def test_choices_are_what_the_library_knows():
   from bert_tf import distribution, mixed_precision, optimization
-  from bert_tf.cli import devices
+  from bert_tf.cli import convert_checkpoint, devices
+  from bert_tf.convert import convert
 
+  assert convert_checkpoint.FORMATS == tuple(convert.FORMATS)
   assert training_config.OPTIMIZERS == tuple(optimization.OPTIMIZERS)
   assert training_config.PRECISIONS == tuple(mixed_precision.PRECISIONS)
   assert devices.DISTRIBUTIONS == distribution.KINDS
