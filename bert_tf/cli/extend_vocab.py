@@ -31,10 +31,13 @@ class ExtensionConfig:
     (), "The words to add, commas between them."
   )
   output_dir: str = settings.setting(
-    help="New folder; gets bert_config.json, vocab.txt and bert_model.ckpt."
+    help="New folder; gets run.json, bert_config.json, vocab.txt and "
+    "bert_model.ckpt."
   )
-  do_lower_case: bool = settings.setting(
-    True, "Whether the model is for lower-cased text."
+  do_lower_case: bool | None = settings.setting(
+    None,
+    "Whether the model is for lower-cased text; by default what run.json "
+    "beside the checkpoint says, or without one the vocabulary.",
   )
   method: str = settings.setting(
     "unused",
@@ -69,6 +72,8 @@ def _report(
       f"Dropped: {len(extension.dropped)} tensors of the optimizer "
       "(adam_m, adam_v, global_step); start from this with --init_checkpoint."
     )
+  for note in extension.notes:
+    print(note)
 
 
 def main() -> None:

@@ -1,4 +1,4 @@
-"""Gives a model words of one's own: vocabulary, config and checkpoint at once.
+"""Adds words to a model's vocabulary, config and checkpoint at once.
 
 A new word's row of the embeddings is the mean of those of the pieces that it
 was cut into before, so that the model starts from what it knew of the word.
@@ -12,14 +12,14 @@ from collections.abc import Iterable, Mapping, Sequence
 import numpy as np
 
 from bert_tf import checkpoints, modeling, tokenization
+from bert_tf.convert import model_files, pretrained
 from bert_tf.data import corpus
 from bert_tf.files import atomic, paths
+from bert_tf.training import run_dir
 
 METHODS = ("unused", "grow")
 
-# What is written, inside the output folder.
-CONFIG_NAME = "bert_config.json"
-VOCAB_NAME = "vocab.txt"
+# Of the checkpoint in the output folder.
 CHECKPOINT_NAME = "bert_model.ckpt"
 
 _UNUSED = re.compile(r"\[unused\d+\]")
@@ -57,7 +57,9 @@ class Extension:
     num_unused: `[unused]` slots that are left.
     has_output_bias: whether the checkpoint had a masked-LM head, whose bias
       was filled or grown too.
-    dropped: the optimizer's slots and global_step that the checkpoint had.
+    dropped: the optimizer's state that the checkpoint had: slots, global_step
+      and the scale of the loss.
+    notes: what the user should know, a sentence each.
   """
 
   ids: Mapping[str, int]
@@ -67,6 +69,7 @@ class Extension:
   num_unused: int
   has_output_bias: bool
   dropped: tuple[str, ...]
+  notes: tuple[str, ...]
 
 
 def read_words(path: str) -> list[Word]:
@@ -91,7 +94,7 @@ def extend(
   words: Iterable[Word],
   output_dir: str,
   method: str = "unused",
-  do_lower_case: bool = True,
+  do_lower_case: bool | None = None,
 ) -> Extension:
   """Writes the model with the words in its vocabulary, whole or not at all.
 
@@ -104,22 +107,31 @@ def extend(
     vocab_file: the model's vocabulary.
     init_checkpoint: prefix of the model's checkpoint.
     words: what to add.
-    output_dir: new or empty; gets bert_config.json, vocab.txt and the
-      checkpoint bert_model.ckpt, without an optimizer's slots and step.
+    output_dir: new or empty; gets run.json, bert_config.json, vocab.txt and the
+      checkpoint bert_model.ckpt, without an optimizer's state.
     method: "unused" puts the words in the place of `[unused]` slots, so that
       no size changes; "grow" puts them behind the last word piece.
-    do_lower_case: whether the vocabulary is of lower-cased text.
+    do_lower_case: whether the vocabulary is of lower-cased text; None for what
+      run.json beside the checkpoint says, or without one the vocabulary.
 
   Raises:
     ValueError: naming the words that the tokenizer would not keep whole and
       why; if there are too few slots or nothing is to be added; if config,
-      vocabulary and checkpoint do not fit, or output_dir is in use.
+      vocabulary and checkpoint do not fit, do_lower_case contradicts run.json,
+      or output_dir is in use.
     OSError: if output_dir cannot be written.
   """
   if method not in METHODS:
     raise ValueError(f"method {method!r} is not {' or '.join(METHODS)}.")
-  tokenization.validate_case_matches_checkpoint(do_lower_case, init_checkpoint)
-  tokenizer = tokenization.FullTokenizer(vocab_file, do_lower_case)
+  if do_lower_case is not None:
+    tokenization.validate_case_matches_checkpoint(
+      do_lower_case, init_checkpoint
+    )
+  reader = checkpoints.CheckpointReader(init_checkpoint)
+  run, notes = _run(reader, do_lower_case, vocab_file)
+  tokenizer = tokenization.FullTokenizer(
+    vocab_file, run.do_lower_case is not False, run.strip_accents
+  )
   old_size = len(tokenizer.vocab)
   config = modeling.BertConfig.from_json_file(bert_config_file)
   config.check_vocab(old_size, vocab_file, bert_config_file)
@@ -135,8 +147,8 @@ def extend(
     word: tuple(tokenizer.wordpiece_tokenizer.split_word(word))
     for word in new_words
   }
-  tensors, dropped = _extended_tensors(
-    checkpoints.CheckpointReader(init_checkpoint),
+  tensors = _extended_tensors(
+    reader,
     {
       ids[word]: tokenizer.convert_tokens_to_ids(pieces[word])
       for word in new_words
@@ -146,9 +158,10 @@ def extend(
   )
   _check_is_free(output_dir)
   with atomic.folder(output_dir, last=f"{CHECKPOINT_NAME}.index") as folder:
+    run_dir.copy_run(run_dir.folder_of(reader.path), folder)
+    _write_vocab(vocab_file, os.path.join(folder, run_dir.VOCAB_FILE), ids)
     config = dataclasses.replace(config, vocab_size=size)
-    atomic.write(os.path.join(folder, CONFIG_NAME), [config.to_json_string()])
-    _write_vocab(vocab_file, os.path.join(folder, VOCAB_NAME), ids)
+    run_dir.write_run(folder, run, config, vocab_file=None)
     checkpoints.write(os.path.join(folder, CHECKPOINT_NAME), tensors)
   return Extension(
     ids=ids,
@@ -157,8 +170,24 @@ def extend(
     vocab_size=size,
     num_unused=len(slots) - (len(ids) if method == "unused" else 0),
     has_output_bias=_OUTPUT_BIAS in tensors,
-    dropped=dropped,
+    dropped=tuple(sorted(reader.shapes.keys() - tensors.keys())),
+    notes=notes,
   )
+
+
+def _run(
+  reader: checkpoints.CheckpointReader,
+  do_lower_case: bool | None,
+  vocab_file: str,
+) -> tuple[run_dir.RunInfo, tuple[str, ...]]:
+  """Returns what is known of a checkpoint's run, and notes on that."""
+  run = model_files.find_run(run_dir.folder_of(reader.path))
+  run = run or run_dir.RunInfo(task="encoder")
+  do_lower_case, notes = model_files.settle_case(
+    do_lower_case, run.do_lower_case, run_dir.RUN_FILE, vocab_file
+  )
+  task = pretrained.task_of(pretrained.heads_of(reader.shapes, run.task))
+  return dataclasses.replace(run, task=task, do_lower_case=do_lower_case), notes
 
 
 def _sorted_out(
@@ -238,8 +267,8 @@ def _extended_tensors(
   pieces_of: Mapping[int, Sequence[int]],
   config: modeling.BertConfig,
   size: int,
-) -> tuple[dict[str, np.ndarray], tuple[str, ...]]:
-  """Returns the tensors with the new rows, and the names that are dropped.
+) -> dict[str, np.ndarray]:
+  """Returns the tensors with the new rows, without an optimizer's state.
 
   Args:
     reader: of the checkpoint.
@@ -253,15 +282,8 @@ def _extended_tensors(
   """
   if _EMBEDDINGS not in reader.shapes:
     raise ValueError(f"{reader.path} has no {_EMBEDDINGS}: it is no BERT.")
-  dropped = tuple(
-    name
-    for name in sorted(reader.shapes)
-    if name.endswith(checkpoints.SLOT_SUFFIXES)
-    or name == checkpoints.GLOBAL_STEP
-  )
-  tensors = {
-    name: reader.get(name) for name in reader.shapes if name not in dropped
-  }
+  names = checkpoints.parameters(reader.shapes)
+  tensors = {name: reader.get(name) for name in names}
   shapes = {
     _EMBEDDINGS: (config.vocab_size, config.hidden_size),
     _OUTPUT_BIAS: (config.vocab_size,),
@@ -280,7 +302,7 @@ def _extended_tensors(
     for index, pieces in pieces_of.items():
       new[index] = old[list(pieces)].mean(axis=0, dtype=np.float64)
     tensors[name] = new
-  return tensors, dropped
+  return tensors
 
 
 def _write_vocab(old_path: str, path: str, ids: Mapping[str, int]) -> None:

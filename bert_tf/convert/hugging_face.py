@@ -69,8 +69,9 @@ def read(source: model_files.Source) -> pretrained.Pretrained:
   own_heads = _heads(found, hugging_face_config.classifier_head(hf_config))
   tensors, notes = _tensors(found, config, own_heads, weights)
   saved = run_dir.read_run(folder)
-  if not saved or saved.task != _task(own_heads):
-    saved = run_dir.RunInfo(task=_task(own_heads))
+  task = pretrained.task_of(own_heads)
+  if not saved or saved.task != task:
+    saved = run_dir.RunInfo(task=task)
   run = dataclasses.replace(
     hugging_face_config.with_labels(
       saved, hf_config, len(tensors.get("output_bias", ()))
@@ -86,12 +87,6 @@ def read(source: model_files.Source) -> pretrained.Pretrained:
     model = pretrained.with_untrained(model, "pooler", shapes)
   all_notes = (*notes, *model.notes, *tokenizer.notes())
   return dataclasses.replace(model, notes=all_notes)
-
-
-def _task(own_heads: Sequence[heads.Head]) -> str:
-  """Returns the task of a model with these heads."""
-  kind = pretrained.model_of(own_heads)
-  return kind.task if kind else "encoder"
 
 
 def write(model: pretrained.Pretrained, folder: str) -> pretrained.Pretrained:

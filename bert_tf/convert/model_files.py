@@ -75,8 +75,7 @@ def read(source: Source, path: str) -> ModelFiles:
   vocab_file = find_vocab(source, folder)
   if vocab_file:
     check_vocab(vocab_file, config, config_file)
-  run = run_dir.read_run(folder) or _run_of_labels(folder)
-  return ModelFiles(config, vocab_file, run)
+  return ModelFiles(config, vocab_file, find_run(folder))
 
 
 def find_vocab(source: Source, folder: str) -> str | None:
@@ -93,8 +92,11 @@ def check_vocab(
   config.check_vocab(num_tokens, vocab_file, config_file)
 
 
-def _run_of_labels(folder: str) -> run_dir.RunInfo | None:
-  """Returns what a folder's label_map.json says, None without one."""
+def find_run(folder: str) -> run_dir.RunInfo | None:
+  """Returns what run.json says, else label_map.json, None without both."""
+  run = run_dir.read_run(folder)
+  if run:
+    return run
   labels = label_map.read(folder)
   if labels is None:
     return None
@@ -129,9 +131,10 @@ def describe(
       labels are of another number than the head's.
   """
   run = files.run or run_dir.RunInfo(task="encoder")
-  kind = pretrained.model_of(pretrained.heads_of(tensors, run.task))
-  task = kind.task if kind else "encoder"
-  do_lower_case, notes = _do_lower_case(source, files, said_by)
+  task = pretrained.task_of(pretrained.heads_of(tensors, run.task))
+  do_lower_case, notes = settle_case(
+    source.do_lower_case, run.do_lower_case, said_by, files.vocab_file
+  )
   run = dataclasses.replace(run, task=task, do_lower_case=do_lower_case)
   if task not in ("classification", "ner"):
     run = dataclasses.replace(
@@ -148,21 +151,28 @@ def describe(
   return model
 
 
-def _do_lower_case(
-  source: Source, files: ModelFiles, said_by: str
+def settle_case(
+  given: bool | None, saved: bool | None, said_by: str, vocab_file: str | None
 ) -> tuple[bool | None, tuple[str, ...]]:
-  """Returns whether a vocabulary is lower-cased, None if unknown, and notes."""
-  given = source.do_lower_case
-  saved = files.run.do_lower_case if files.run else None
+  """Returns whether a vocabulary is lower-cased, and notes on that.
+
+  Args:
+    given: what the user says.
+    saved: what the file `said_by` says. Either can be None for nothing.
+    said_by: name of a file.
+    vocab_file: whose tokens decide where nobody says; None for no vocabulary.
+
+  Raises:
+    ValueError: if what the user says contradicts the file.
+  """
   if None not in (given, saved) and given != saved:
     raise ValueError(
       f"do_lower_case {given} contradicts {said_by}, which says {saved}; leave "
       "--do_lower_case out."
     )
-  if given is not None or saved is not None or not files.vocab_file:
+  if given is not None or saved is not None or not vocab_file:
     return (saved if given is None else given), ()
-  vocab = tokenization.load_vocab(files.vocab_file)
-  guess = tokenization.guess_do_lower_case(vocab)
+  guess = tokenization.guess_do_lower_case(tokenization.load_vocab(vocab_file))
   if guess is None:
     return None, ()
   said = "no capital letters" if guess else "capital letters"

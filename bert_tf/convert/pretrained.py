@@ -99,6 +99,12 @@ def model_of(found: Sequence[heads.Head]) -> type[heads.HeadModel] | None:
   return next(kinds, None)
 
 
+def task_of(found: Sequence[heads.Head]) -> str:
+  """Returns the task of a model with just these heads, encoder without."""
+  kind = model_of(found)
+  return kind.task if kind else "encoder"
+
+
 def names_of(found: Sequence[heads.Head]) -> str:
   """Returns the names of heads for a message."""
   return ", ".join(head.name for head in found)

@@ -8,6 +8,7 @@ import pytest
 
 from bert_tf import checkpoints, heads, modeling, tokenization
 from bert_tf.convert import extend_vocab
+from bert_tf.training import run_dir
 
 GOLDEN = pathlib.Path(__file__).resolve().parents[1] / "golden"
 MODEL = GOLDEN / "tiny_perturbed"
@@ -55,6 +56,7 @@ def extend(vocab, output_dir, texts=tuple(PIECES), **settings):
       extend_vocab.Word(text, f"w:{i}") for i, text in enumerate(texts)
     ],
     "output_dir": str(output_dir),
+    "do_lower_case": True,
     **settings,
   }
   return extend_vocab.extend(**given)
@@ -198,6 +200,52 @@ def test_the_optimizers_tensors_are_named_as_dropped(extended):
   assert extension.has_output_bias
 
 
+def test_the_scale_of_the_loss_is_dropped(vocab, tmp_path):
+  reader = checkpoints.CheckpointReader(str(CHECKPOINT))
+  path = str(tmp_path / "mixed.ckpt")
+  state = {
+    "loss_scale": np.float32(4),
+    "loss_scale_good_steps": np.int32(1),
+  }
+  checkpoints.write(
+    path, {**{n: reader.get(n) for n in reader.shapes}, **state}
+  )
+  extension = extend(vocab, tmp_path / "out", init_checkpoint=path)
+  assert extension.dropped == tuple(state)
+  new = checkpoints.CheckpointReader(str(tmp_path / "out" / "bert_model.ckpt"))
+  assert new.shapes.keys() == reader.shapes.keys()
+
+
+def test_run_json_comes_along_and_decides_the_case(vocab, tmp_path):
+  start = tmp_path / "run"
+  start.mkdir()
+  reader = checkpoints.CheckpointReader(str(CHECKPOINT))
+  path = str(start / "model.ckpt-1")
+  checkpoints.write(path, {n: reader.get(n) for n in reader.shapes})
+  run = run_dir.RunInfo(
+    task="pretraining", do_lower_case=False, max_seq_length=9
+  )
+  config = modeling.BertConfig.from_json_file(str(CONFIG))
+  run_dir.write_run(str(start), run, config, str(vocab))
+  folder = tmp_path / "out"
+  given = {"init_checkpoint": path}
+  extension = extend(vocab, folder, ["Qed"], do_lower_case=None, **given)
+  assert extension.notes == ()
+  assert run_dir.run_of(str(folder)) == run
+  tokens = tokenization.load_vocab(str(folder / "vocab.txt"))
+  assert tokens["Qed"] == extension.ids["Qed"]
+  with pytest.raises(ValueError, match="True contradicts run.json.* False"):
+    extend(vocab, tmp_path / "b", ["Qed"], do_lower_case=True, **given)
+
+
+def test_without_run_json_the_vocabulary_decides_the_case(vocab, tmp_path):
+  extension = extend(vocab, tmp_path / "out", do_lower_case=None)
+  assert "do_lower_case is true" in extension.notes[0]
+  assert run_dir.run_of(str(tmp_path / "out")) == run_dir.RunInfo(
+    task="pretraining", do_lower_case=True
+  )
+
+
 def test_a_checkpoint_of_the_encoder_alone_will_do(vocab, tmp_path):
   reader = checkpoints.CheckpointReader(str(CHECKPOINT))
   path = str(tmp_path / "encoder.ckpt")
@@ -293,6 +341,7 @@ def test_a_folder_in_use_is_not_written_to(vocab, tmp_path):
   extend(vocab, tmp_path / "empty")
   assert {p.name for p in (tmp_path / "empty").iterdir()} == {
     "bert_config.json",
+    "run.json",
     "vocab.txt",
     "bert_model.ckpt.index",
     "bert_model.ckpt.data-00000-of-00001",
@@ -362,6 +411,7 @@ def test_the_script_writes_a_model_and_says_what_it_did(
     f"--bert_config_file={CONFIG}",
     f"--vocab_file={vocab}",
     f"--init_checkpoint={TRAINED}",
+    "--do_lower_case",
     "--words_file=words.txt",
     "--output_dir=out",
     "--method=grow",
