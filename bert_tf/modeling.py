@@ -47,10 +47,6 @@ class BertConfig:
     type_vocab_size: segment ids.
     initializer_range: standard deviation of the truncated normal.
     unknown: keys of the file that are none of these; kept, not used.
-
-  Raises:
-    ValueError: for a hidden_size that is not a multiple of the heads, or an
-      unknown hidden_act.
   """
 
   vocab_size: int
@@ -66,20 +62,12 @@ class BertConfig:
   initializer_range: float = 0.02
   unknown: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 
-  def __post_init__(self):
-    if self.hidden_size % self.num_attention_heads:
-      raise ValueError(
-        f"hidden_size {self.hidden_size} is not a multiple of "
-        f"num_attention_heads {self.num_attention_heads}."
-      )
-    get_activation(self.hidden_act)
-
   @classmethod
   def from_dict(cls, json_object: Mapping[str, Any]) -> "BertConfig":
     """Returns the config with these keys; unknown ones are kept and logged.
 
     Raises:
-      ValueError: if vocab_size is missing or a value is refused.
+      ValueError: if vocab_size is missing.
     """
     if "vocab_size" not in json_object:
       raise ValueError("a BERT config needs the key vocab_size.")
@@ -95,7 +83,7 @@ class BertConfig:
     """Reads a `bert_config.json`.
 
     Raises:
-      ValueError: if the file is not a JSON object or a value is refused.
+      ValueError: if the file is no JSON object or vocab_size is missing.
     """
     try:
       json_object = json.loads(paths.read_text(json_file))
@@ -104,6 +92,19 @@ class BertConfig:
       return cls.from_dict(json_object)
     except ValueError as error:
       raise ValueError(f"{json_file}: {error}") from error
+
+  def check_sizes(self) -> None:
+    """Raises ValueError if no model can be built of this.
+
+    That is if hidden_size is not a multiple of num_attention_heads, or
+    hidden_act is unknown. BertModel asks this; a config may be made of any.
+    """
+    if self.hidden_size % self.num_attention_heads:
+      raise ValueError(
+        f"hidden_size {self.hidden_size} is not a multiple of "
+        f"num_attention_heads {self.num_attention_heads}."
+      )
+    get_activation(self.hidden_act)
 
   def check_lengths(self, max_seq_length: int, config_file: str) -> None:
     """Raises ValueError if inputs of that length have no positions.
@@ -520,12 +521,17 @@ class BertModel(keras.Model):
     config: sizes.
     use_one_hot_embeddings: look word pieces up by a matrix product instead
       of a gather; faster on TPUs, same result.
+
+  Raises:
+    ValueError: if hidden_size is not a multiple of num_attention_heads, or
+      hidden_act is unknown.
   """
 
   def __init__(
     self, config: BertConfig, use_one_hot_embeddings: bool = False
   ) -> None:
     super().__init__(name="bert")
+    config.check_sizes()
     self.config = config
     self.seed_generator = dropout.Seeds()
     self.embeddings = Embeddings(

@@ -219,11 +219,16 @@ def test_config_reads_the_keys_of_the_original_and_keeps_unknown_ones():
   assert again == config
 
 
-def test_config_refuses_what_cannot_be_built(tmp_path):
-  with pytest.raises(ValueError, match="hidden_size 10 is not a multiple"):
-    modeling.BertConfig(vocab_size=5, hidden_size=10, num_attention_heads=3)
+def test_sizes_are_refused_when_a_model_is_built_and_not_before():
+  config = modeling.BertConfig(vocab_size=99, hidden_size=37)
+  with pytest.raises(ValueError, match="hidden_size 37 .*_attention_heads 12"):
+    modeling.BertModel(config)
+  config = modeling.BertConfig(vocab_size=5, hidden_act="swish")
   with pytest.raises(ValueError, match="hidden_act 'swish' is not known"):
-    modeling.BertConfig(vocab_size=5, hidden_act="swish")
+    modeling.BertModel(config)
+
+
+def test_a_config_that_cannot_be_read_is_refused(tmp_path):
   with pytest.raises(ValueError, match="vocab_size"):
     modeling.BertConfig.from_dict({"hidden_size": 8})
   path = tmp_path / "bert_config.json"

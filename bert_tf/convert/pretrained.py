@@ -5,6 +5,7 @@ import types
 from collections.abc import Callable, Collection, Mapping, Sequence
 
 import numpy as np
+import tensorflow as tf
 
 from bert_tf import heads, modeling, tokenization
 from bert_tf.training import run_dir
@@ -208,9 +209,13 @@ def shapes_of(
     num_labels: of `output_weights`, if that is among them.
     has_pooler: whether the pooler is there.
   """
-  shapes = _encoder_shapes(config)
-  if has_pooler:
-    shapes.update(pooler_shapes(config))
+  with tf.Graph().as_default():  # Names and shapes only: no memory.
+    encoder = modeling.BertModel(config)
+  shapes = {
+    v.path: tuple(v.shape)
+    for v in encoder.weights
+    if has_pooler or not v.path.startswith(POOLER)
+  }
   for head in found:
     shapes.update(head_shapes(head, config, num_labels))
   return shapes
@@ -229,36 +234,5 @@ def head_shapes(
 
 def pooler_shapes(config: modeling.BertConfig) -> Shapes:
   """Returns name and shape of the pooler's tensors."""
-  return _dense(POOLER, config.hidden_size, config.hidden_size)
-
-
-def _encoder_shapes(config: modeling.BertConfig) -> Shapes:
-  """Returns name and shape of the tensors of embeddings and layers."""
-  size, wide = config.hidden_size, config.intermediate_size
-  sizes = {
-    "word_embeddings": config.vocab_size,
-    "position_embeddings": config.max_position_embeddings,
-    "token_type_embeddings": config.type_vocab_size,
-  }
-  shapes: Shapes = {
-    f"bert/embeddings/{name}": (n, size) for name, n in sizes.items()
-  }
-  shapes.update(_layer_norm("bert/embeddings", size))
-  for i in range(config.num_hidden_layers):
-    layer = f"bert/encoder/layer_{i}"
-    for name in ("query", "key", "value"):
-      shapes.update(_dense(f"{layer}/attention/self/{name}", size, size))
-    shapes.update(_dense(f"{layer}/attention/output/dense", size, size))
-    shapes.update(_layer_norm(f"{layer}/attention/output", size))
-    shapes.update(_dense(f"{layer}/intermediate/dense", size, wide))
-    shapes.update(_dense(f"{layer}/output/dense", wide, size))
-    shapes.update(_layer_norm(f"{layer}/output", size))
-  return shapes
-
-
-def _dense(name: str, inputs: int, outputs: int) -> Shapes:
-  return {f"{name}/kernel": (inputs, outputs), f"{name}/bias": (outputs,)}
-
-
-def _layer_norm(name: str, size: int) -> Shapes:
-  return {f"{name}/LayerNorm/{end}": (size,) for end in ("gamma", "beta")}
+  size = config.hidden_size
+  return {f"{POOLER}/kernel": (size, size), f"{POOLER}/bias": (size,)}

@@ -79,9 +79,10 @@ def prepare_output_dir(
 
   Raises:
     ValueError: if the folder holds a run of another task, config or
-      vocabulary.
+      vocabulary, or no model can be built of the config.
     OSError: if it cannot be written.
   """
+  bert_config.check_sizes()
   _check_same_run(output_dir, info, bert_config, vocab_file)
   write_run(output_dir, info, bert_config, vocab_file)
 
