@@ -19,8 +19,8 @@ class ConversionConfig:
   )
   output_checkpoint: str = settings.setting(
     help="Prefix of the checkpoint to write; with --to=hf a folder, with "
-    "--to=keras a .weights.h5. Where the format changes, bert_config.json and "
-    "vocab.txt are written beside it."
+    "--to=keras a .weights.h5. run.json, bert_config.json and vocab.txt are "
+    "written beside it."
   )
   average_last: int = settings.setting(
     1,
@@ -52,8 +52,8 @@ class ConversionConfig:
   )
   do_lower_case: bool | None = settings.setting(
     None,
-    "Whether the vocabulary is lower-cased, for --to=hf. Default: what the "
-    "input says, or that it is if no word piece has a capital letter.",
+    "Whether the vocabulary is lower-cased. Default: what the files of the "
+    "input say, or the vocabulary.",
   )
 
 
