@@ -1,10 +1,9 @@
-"""Where text comes from: files, globs, .gz, and the running Python's docs.
+"""Reads and writes corpora: text files, globs, .gz, Python's documentation.
 
-A corpus is one sentence a line with a blank line between documents. A blank
-line ends a document, the end of a file does not, as in the original release.
-Lines end at newlines only, every carriage return is dropped, as TensorFlow's
-readline did for the original, and a line is blank when `str.strip` leaves
-nothing.
+A corpus has one sentence a line and a blank line between documents; the end
+of a file does not end a document. Lines end at newlines only, every carriage
+return is dropped (as TensorFlow's readline does, which the original used), and
+a line is blank when `str.strip` leaves nothing.
 """
 
 import array
@@ -21,15 +20,15 @@ import sys
 import tempfile
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
-from typing import BinaryIO, TextIO
+from typing import BinaryIO, TextIO, cast
 
 from bert_tf.data import pydoc_corpus
 from bert_tf.files import atomic
-from bert_tf.files import paths as file_access
+from bert_tf.files import paths as paths_lib
 
 _BLOCK_BYTES = 1 << 22
 
-# One white-space character of `str.strip`, as UTF-8.
+# One character that `str.strip` strips, as UTF-8.
 _SPACE = b"|".join(
   re.escape(chr(code).encode())
   for code in range(sys.maxunicode + 1)
@@ -40,12 +39,12 @@ _BLANK_LINES = re.compile(rb"\n(?:" + _SPACE + rb")*\n")
 
 @dataclasses.dataclass(frozen=True)
 class Span:
-  """A run of whole lines of one file.
+  """Consecutive whole lines of one file.
 
   Attributes:
     path: the file.
     start: offset of its first byte, after decompression.
-    end: offset behind its last byte, after decompression.
+    end: offset after its last byte, after decompression.
   """
 
   path: str
@@ -55,12 +54,12 @@ class Span:
 
 @dataclasses.dataclass(frozen=True)
 class Shard:
-  """A run of whole documents that can be read without the rest.
+  """Consecutive whole documents that can be read without the rest.
 
   Attributes:
-    index: position among the shards, from 0.
-    num_documents: how many documents it holds, at least 1.
-    spans: where they are, in order.
+    index: number of the shard, from 0.
+    num_documents: at least 1.
+    spans: where the documents are, in order.
   """
 
   index: int
@@ -69,23 +68,23 @@ class Shard:
 
   @property
   def num_bytes(self) -> int:
-    """Bytes of text, after decompression."""
+    """Returns the bytes of text after decompression."""
     return sum(span.end - span.start for span in self.spans)
 
 
 def input_files(
   patterns: str, pydoc_packages: str = "", work_dir: str | None = None
 ) -> list[str]:
-  """Finds the files that `--input_file` names.
+  """Returns the files that `--input_file` names.
 
   Args:
     patterns: comma-separated files and globs, gs:// too; the word `pydoc`
       stands for the documentation of the running Python, which is then
-      written to a file (a file of that name is `./pydoc`).
-    pydoc_packages: comma-separated installed packages whose docstrings join
-      `pydoc`.
+      written to a file (write `./pydoc` for a file of that name).
+    pydoc_packages: comma-separated installed packages whose docstrings are
+      added to `pydoc`.
     work_dir: existing folder for `pydoc.txt`; None uses a temporary one that
-      goes when the process ends.
+      is removed when the process ends.
 
   Returns:
     The files in the order of the patterns, those of one glob sorted.
@@ -94,11 +93,9 @@ def input_files(
     ValueError: a pattern that matches nothing, a file that is missing or
       empty, a package that is not installed, or packages without `pydoc`.
   """
-  names = [name.strip() for name in patterns.split(",") if name.strip()]
+  names, packages = _listed(patterns), _listed(pydoc_packages)
   if not names:
     raise ValueError("input_file names no file; give files, globs or pydoc.")
-  packages = [name.strip() for name in pydoc_packages.split(",")]
-  packages = [name for name in packages if name]
   if packages and "pydoc" not in names:
     raise ValueError(
       f"pydoc_packages={pydoc_packages} has no meaning without pydoc in "
@@ -113,20 +110,24 @@ def input_files(
   return paths
 
 
+def _listed(names: str) -> list[str]:
+  return [name.strip() for name in names.split(",") if name.strip()]
+
+
 def _matches(pattern: str) -> list[str]:
-  """The files of one file name or glob, checked."""
-  if file_access.exists(pattern):
+  """Returns the files of one file name or glob, checked."""
+  if paths_lib.exists(pattern):
     paths = [pattern]
   elif glob.has_magic(pattern):
-    paths = file_access.matches(pattern)
+    paths = paths_lib.matches(pattern)
     if not paths:
       raise ValueError(f"input_file: {pattern} matches no file.")
   else:
     raise ValueError(f"input_file: there is no file {pattern}.")
   for path in paths:
-    if file_access.is_folder(path):
+    if paths_lib.is_folder(path):
       raise ValueError(f"input_file: {path} is a folder; try {path}/*.")
-    if file_access.is_empty(path):
+    if paths_lib.is_empty(path):
       raise ValueError(f"input_file: {path} is empty (0 bytes).")
   return paths
 
@@ -146,20 +147,20 @@ def write_documents(path: str, documents_: Iterable[Sequence[str]]) -> int:
   """Writes documents, one sentence a line; the file appears when whole.
 
   Args:
-    path: where to; a name in .gz is compressed.
+    path: file to write; a name in .gz is compressed.
     documents_: lists of sentences without line ends.
 
   Returns:
-    How many documents were written.
+    The number of documents.
 
   Raises:
-    ValueError: there is no document; nothing is then written.
+    ValueError: if there is no document; nothing is written then.
     OSError: `path` cannot be written.
   """
   count = 0
   with _text_writer(path) as writer:
     for document in documents_:
-      _write_document(writer, document)
+      writer.write("\n".join(document) + "\n\n")
       count += 1
     if not count:
       raise ValueError(f"no document to write to {path}: the text is blank.")
@@ -173,30 +174,23 @@ def split_documents(
   eval_fraction: float,
   seed: int,
 ) -> tuple[int, int]:
-  """Writes each document to one of two files, chosen by its text and `seed`.
+  """Splits documents into two files, by a hash of their text and `seed`.
 
-  The same document always falls on the same side, so a copy of it never
-  leaks from one file to the other.
-
-  Args:
-    documents_: lists of sentences without line ends.
-    train_path: gets about `1 - eval_fraction` of the documents.
-    eval_path: gets the others.
-    eval_fraction: in (0, 1), exclusive.
-    seed: another seed is another choice.
+  Copies of a document get into the same file. About `eval_fraction` of the
+  documents, in (0, 1), go to `eval_path`.
 
   Returns:
-    How many documents each file has.
+    The number of documents in each file.
 
   Raises:
-    ValueError: a fraction out of range, one path for both, or a side that got
-      no document; neither file is then written.
-    OSError: a file cannot be written.
+    ValueError: if the fraction is out of range, the paths are the same, or a
+      file would get no document; neither is written then.
+    OSError: if a file cannot be written.
   """
   if not 0 < eval_fraction < 1:
     raise ValueError(f"eval_fraction {eval_fraction} is not between 0 and 1.")
   if os.path.realpath(train_path) == os.path.realpath(eval_path):
-    raise ValueError(f"{train_path} cannot hold both sides; name two files.")
+    raise ValueError(f"{train_path} cannot hold both splits; name two files.")
   counts = [0, 0]
   with (
     _text_writer(train_path) as train_writer,
@@ -204,7 +198,8 @@ def split_documents(
   ):
     for document in documents_:
       is_eval = _fraction_of(document, seed) < eval_fraction
-      _write_document(eval_writer if is_eval else train_writer, document)
+      writer = eval_writer if is_eval else train_writer
+      writer.write("\n".join(document) + "\n\n")
       counts[is_eval] += 1
     if 0 in counts:
       raise ValueError(
@@ -216,19 +211,15 @@ def split_documents(
 
 
 def _fraction_of(document: Sequence[str], seed: int) -> float:
-  """A number in [0, 1) that depends on the text and the seed alone."""
-  text = "\n".join([str(seed), *document])
-  digest = hashlib.blake2b(text.encode(), digest_size=8).digest()
+  """Returns a number in [0, 1) that depends on the text and the seed only."""
+  text = "\n".join([str(seed), *document]).encode()
+  digest = hashlib.blake2b(text, digest_size=8).digest()
   return int.from_bytes(digest, "big") / 2**64
-
-
-def _write_document(writer: TextIO, document: Sequence[str]) -> None:
-  writer.write("\n".join(document) + "\n\n")
 
 
 @contextlib.contextmanager
 def _text_writer(path: str) -> Iterator[TextIO]:
-  """Opens a text file, or a .gz, that appears when it is whole."""
+  """Opens a text file or a .gz to write; it appears when it is whole."""
   with atomic.file(path) as unfinished:
     open_ = gzip.open if path.endswith(".gz") else open
     with open_(unfinished, "wt", encoding="utf-8", newline="\n") as writer:
@@ -239,8 +230,8 @@ def read_lines(path: str) -> Iterator[str]:
   """Yields the lines of a text file or a .gz, without their line ends.
 
   Raises:
-    ValueError: bytes that are not UTF-8, named by file and line, or a damaged
-      .gz.
+    ValueError: if bytes are not UTF-8, naming file and line, or a .gz is
+      damaged.
   """
   with _opened(path) as reader:
     for number, line in enumerate(reader, 1):
@@ -251,7 +242,7 @@ def read_lines(path: str) -> Iterator[str]:
 
 
 def documents(paths: Sequence[str]) -> Iterator[list[str]]:
-  """Yields each document as its stripped lines that are not blank.
+  """Yields each document as its stripped lines, blank ones left out.
 
   Raises:
     ValueError: as `read_lines`.
@@ -260,7 +251,7 @@ def documents(paths: Sequence[str]) -> Iterator[list[str]]:
 
 
 def _grouped(lines: Iterable[str]) -> Iterator[list[str]]:
-  """Yields runs of stripped lines between blank lines."""
+  """Yields lists of the stripped lines between blank lines."""
   document: list[str] = []
   for line in lines:
     line = line.strip()
@@ -274,14 +265,14 @@ def _grouped(lines: Iterable[str]) -> Iterator[list[str]]:
 
 
 def plan_shards(paths: Sequence[str], num_shards: int) -> list[Shard]:
-  """Cuts a corpus into runs of whole documents of about equal bytes.
+  """Divides a corpus into shards of whole documents and about equal bytes.
 
   Reads every file once, a block at a time, and holds eight bytes a document.
   The documents of the shards, in order, are those of `documents(paths)`.
 
   Raises:
-    ValueError: fewer documents than `num_shards`, text that is not UTF-8, or
-      a damaged .gz.
+    ValueError: if there are fewer documents than `num_shards`, text is not
+      UTF-8, or a .gz is damaged.
   """
   if num_shards < 1:
     raise ValueError(f"num_shards {num_shards} is below 1.")
@@ -305,10 +296,10 @@ def plan_shards(paths: Sequence[str], num_shards: int) -> list[Shard]:
 
 
 def shard_documents(shard: Shard) -> Iterator[list[str]]:
-  """Yields the documents of one shard; as `documents`.
+  """Yields the documents of one shard; see `documents`.
 
   Raises:
-    ValueError: the text is not UTF-8, so the file has changed since the plan.
+    ValueError: if a file has changed since `plan_shards`.
   """
   return _grouped(line for span in shard.spans for line in _span_lines(span))
 
@@ -316,7 +307,7 @@ def shard_documents(shard: Shard) -> Iterator[list[str]]:
 def _first_documents(
   starts: Sequence[int], total: int, num_shards: int
 ) -> list[int]:
-  """The first document of each shard: nearest to even, none empty."""
+  """Returns each shard's first document; sizes are near even, none is 0."""
   firsts = [0]
   for shard in range(1, num_shards):
     goal = total * shard // num_shards
@@ -333,7 +324,7 @@ def _first_documents(
 def _spans(
   paths: Sequence[str], sizes: Sequence[int], start: int, end: int
 ) -> Iterator[Span]:
-  """Where bytes `start` to `end` of all files together lie."""
+  """Yields where bytes `start` to `end` of all files together are."""
   offset = 0
   for path, size in zip(paths, sizes):
     first, last = max(start - offset, 0), min(end - offset, size)
@@ -343,10 +334,10 @@ def _spans(
 
 
 def _scan(paths: Sequence[str]) -> tuple[Sequence[int], list[int]]:
-  """Finds where documents start, as an offset into all files together.
+  """Finds where documents start.
 
   Returns:
-    starts: int64 array, one offset a document.
+    starts: int64 array, each document's offset into all files together.
     sizes: bytes of each file after decompression.
   """
   starts = array.array("q", [0])
@@ -355,12 +346,12 @@ def _scan(paths: Sequence[str]) -> tuple[Sequence[int], list[int]]:
   for path in paths:
     file_start = offset
     for block in _whole_line_blocks(path):
-      # Each line of the block now stands between two line ends.
+      # Now each line of the block is between two newlines.
       framed = b"\n" + block + (b"" if block.endswith(b"\n") else b"\n")
       for match in _BLANK_LINES.finditer(framed):
         start = offset + min(match.end() - 1, len(block))
         if match.start() == 0 and starts[-1] == offset:
-          starts[-1] = start  # Blank lines go on from the block before.
+          starts[-1] = start  # The block before ended in a blank line.
         else:
           starts.append(start)
       offset += len(block)
@@ -371,7 +362,7 @@ def _scan(paths: Sequence[str]) -> tuple[Sequence[int], list[int]]:
 
 
 def _whole_line_blocks(path: str) -> Iterator[bytes]:
-  """Yields a file in blocks that end with a line, checked for UTF-8."""
+  """Yields a file in blocks of whole lines; raises if they are not UTF-8."""
   num_lines = 0
   with _opened(path) as reader:
     while block := reader.read(_BLOCK_BYTES):
@@ -421,17 +412,17 @@ def _not_utf8(path: str, line: int, byte: int) -> ValueError:
 
 @contextlib.contextmanager
 def _opened(path: str) -> Iterator[BinaryIO]:
-  """Opens a file, here or at gs://, or a .gz decompressed, to read bytes.
+  """Opens a file, or decompresses a .gz, to read bytes.
 
   Raises:
-    ValueError: a damaged .gz.
+    ValueError: if the .gz is damaged.
   """
-  with file_access.open_bytes(path) as stored:
+  with paths_lib.open_bytes(path) as stored:
     if not path.endswith(".gz"):
       yield stored
       return
     try:
       with gzip.GzipFile(fileobj=stored) as reader:
-        yield reader
+        yield cast(BinaryIO, reader)
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
       raise ValueError(f"{path}: not a whole gzip file ({error}).") from None

@@ -1,8 +1,8 @@
-"""From TFRecord files to batches.
+"""Reads TFRecord files as batches.
 
-The order of training records is a function of the seed and the epoch, and any
-position in it can be reached without going through the steps before it, so a
-resumed run sees what the uninterrupted one would have seen.
+The order of training records depends on the seed and the epoch only, and
+reading can start at any step, so a resumed run gets the batches that the
+uninterrupted run would have got.
 """
 
 import dataclasses
@@ -17,12 +17,12 @@ import tensorflow as tf
 # of a large one at a length of 128.
 _SHUFFLE_BLOCK = 1 << 16
 
-# Batches whose records are grouped by length together: enough that those of a
-# batch are alike, few enough that a batch still is a draw from all lengths.
+# Batches whose records are sorted by length together: enough for records of
+# like length in a batch, few enough for batches of all lengths to alternate.
 _GROUPED_BATCHES = 8
 
-# The widths that batches are cut to, as eighths of the full one. XLA compiles
-# a program for each, so there are few; each is at most 3/2 of the one before.
+# The widths of dynamic padding in eighths of max_seq_length. XLA compiles a
+# program for each, so there are few; each is at most 3/2 of the one before.
 _WIDTHS_IN_EIGHTHS = (2, 3, 4, 5, 6, 8)
 _WIDTH_MULTIPLE = 8
 
@@ -31,12 +31,12 @@ Spec = Mapping[str, tf.io.FixedLenFeature]
 
 @dataclasses.dataclass(frozen=True)
 class RecordFiles:
-  """TFRecord files that were read to their end once.
+  """TFRecord files whose records have been counted.
 
   Attributes:
     paths: in the order given.
-    num_records: in all files together.
-    counts: of each file, where they are known.
+    num_records: records of all files.
+    counts: records of each file; () if not known.
   """
 
   paths: tuple[str, ...]
@@ -51,20 +51,19 @@ class RecordFiles:
 
 
 def open_records(patterns: str) -> RecordFiles:
-  """Finds and counts records, and so checks that every file is whole.
+  """Finds files and counts their records, which checks that they are whole.
 
   Args:
     patterns: files and globs, separated by commas; a name that ends in .gz is
       read as GZIP.
 
   Raises:
-    ValueError: naming the pattern that matches nothing, the file without
-      records, the file that is damaged and the record where it is, or the one
-      that is GZIP against its name.
+    ValueError: naming the pattern that matches nothing, or the file that has
+      no records, is damaged (and at which record) or is GZIP but not .gz.
   """
   paths = []
   for pattern in patterns.split(","):
-    # A star does not stand for what is hidden, such as a data set's settings.
+    # A star does not match hidden files, such as a data set's settings.
     matches = [
       path
       for path in sorted(tf.io.gfile.glob(pattern))
@@ -79,7 +78,7 @@ def open_records(patterns: str) -> RecordFiles:
 
 
 def _count(path: str) -> int:
-  """Returns the number of records of a file, read with their checksums."""
+  """Returns the number of records of a file, checking their checksums."""
   records = _records(path)
   one_more = lambda count, _: count + 1  # noqa: E731
   zero = tf.constant(0, tf.int64)
@@ -98,7 +97,7 @@ def _count(path: str) -> int:
 
 
 def _check_name_of_gzip(path: str) -> None:
-  """Refuses a file whose name and content differ in whether it is GZIP."""
+  """Raises ValueError for GZIP not named .gz, and the other way round."""
   with tf.io.gfile.GFile(path, "rb") as reader:
     is_gzip = reader.read(2) == b"\x1f\x8b"  # RFC 1952, section 2.3.1.
   if is_gzip and not path.endswith(".gz"):
@@ -123,19 +122,17 @@ def _first_features(path: str) -> Mapping[str, tf.train.Feature]:
 
 
 def sizes_of_first(path: str) -> tuple[int, int]:
-  """Returns the word pieces and the masked words of a file's first record.
+  """Returns max_seq_length and max_predictions_per_seq of the first record.
 
   Raises:
-    ValueError: if it is no record of pre-training.
+    ValueError: if it is not a pre-training record.
   """
   features = _first_features(path)
-  sizes = tuple(
-    len(features[name].int64_list.value)
-    for name in ("input_ids", "masked_lm_positions")
-  )
-  if 0 in sizes:
+  max_seq_length = len(features["input_ids"].int64_list.value)
+  num_masked = len(features["masked_lm_positions"].int64_list.value)
+  if not max_seq_length or not num_masked:
     raise ValueError(f"{path} has no records of pre-training.")
-  return sizes
+  return max_seq_length, num_masked
 
 
 def pretraining_spec(
@@ -164,7 +161,7 @@ def classifier_spec(
   Args:
     max_seq_length: word pieces a record.
     num_labels: C.
-    problem_type: one of losses.PROBLEM_TYPES; it decides what label_ids are.
+    problem_type: one of losses.PROBLEM_TYPES; it decides the label_ids' type.
   """
   ids = tf.io.FixedLenFeature([max_seq_length], tf.int64)
   label_ids = {
@@ -184,16 +181,16 @@ def classifier_spec(
 def check_first_records(
   files: RecordFiles, spec: Spec, flags: Mapping[str, str], vocab_size: int
 ) -> None:
-  """Compares the first record of every file with what will be parsed.
+  """Checks the first record of every file against the expected features.
 
   Args:
-    files: to look at.
-    spec: the features that are expected.
-    flags: the name of the flag that sets the length of a feature.
-    vocab_size: what every word-piece id must be below.
+    files: to check.
+    spec: the expected features.
+    flags: feature to the flag that sets its length.
+    vocab_size: upper bound of word-piece ids, exclusive.
 
   Raises:
-    ValueError: naming the file and what differs.
+    ValueError: naming the file and the difference.
   """
   for path in files.paths:
     features = _first_features(path)
@@ -230,24 +227,23 @@ def training_dataset(
   vocab_size: int,
   group_by_length: bool = False,
 ) -> tf.data.Dataset:
-  """Returns endless full batches in a shuffled order, from a step on.
+  """Returns endless shuffled full batches, after the first `steps_done`.
 
-  Every epoch has its own order: of the files, four of which are read in turn,
-  and of the records in blocks of 65,536. A batch may span two epochs.
+  Every epoch shuffles the files, four of which are read in turn, and the
+  records in blocks of 65,536. A batch may span two epochs.
 
   Args:
-    files: what to read.
+    files: to read.
     spec: features to parse.
     batch_size: records a step.
     seed: of the order.
-    steps_done: steps whose batches are left out.
-    vocab_size: what every word-piece id must be below.
-    group_by_length: whether records of like length share a batch: those of
-      every 8 batches are sorted by their length, and the 8 batches that this
-      makes come in a shuffled order.
+    steps_done: batches to skip.
+    vocab_size: upper bound of word-piece ids, exclusive.
+    group_by_length: whether batches hold records of like length: the records
+      of 8 batches are sorted by length, and these batches shuffled.
 
   Raises:
-    ValueError: if there are fewer records than one batch holds.
+    ValueError: if there are fewer records than batch_size.
   """
   if files.num_records < batch_size:
     raise ValueError(
@@ -277,7 +273,7 @@ def training_dataset(
 def _grouped(
   windows: tf.data.Dataset, mask: Spec, seed: int, first_window: int
 ) -> tf.data.Dataset:
-  """Returns the batches of windows of serialized records, grouped by length.
+  """Divides windows of 8 batches of records into batches of like length.
 
   The length of a record with several choices is that of its longest.
   """
@@ -288,7 +284,7 @@ def _grouped(
     lengths = tf.reduce_max(lengths, axis=range(1, lengths.shape.rank))
     order = tf.argsort(lengths, stable=True)
     batches = tf.reshape(tf.gather(serialized, order), [_GROUPED_BATCHES, -1])
-    # Below 0, where no seed of an epoch or a block is.
+    # Negative, unlike the seeds of epochs and blocks.
     return tf.random.experimental.stateless_shuffle(
       batches, [seed, -1 - window]
     )
@@ -299,7 +295,7 @@ def _grouped(
 def _epoch(
   paths: Sequence[str], seed: int, epoch: tf.Tensor, start: tf.Tensor
 ) -> tf.data.Dataset:
-  """Returns the shuffled records of one epoch from a position on."""
+  """Returns the shuffled records of one epoch, the first `start` skipped."""
   order = tf.random.experimental.stateless_shuffle(
     tf.constant(paths), seed=[seed, epoch]
   )
@@ -312,8 +308,7 @@ def _epoch(
   first_block = start // _SHUFFLE_BLOCK
 
   def shuffled(block: tf.Tensor, block_records: tf.Tensor) -> tf.Tensor:
-    # Any pair will do that is not another block's; epochs beyond 2**31 blocks
-    # are out of reach.
+    # Unique for each block; no epoch has 2**31 blocks.
     block_seed = [seed, epoch * (1 << 32) + block + 1]
     return tf.random.experimental.stateless_shuffle(block_records, block_seed)
 
@@ -350,13 +345,13 @@ def finite_dataset(
 def _parsed(
   batches: tf.data.Dataset, spec: Spec, vocab_size: int
 ) -> tf.data.Dataset:
-  """Returns parsed batches, int64 made int32, their ids checked."""
+  """Parses batches, checks their ids and casts int64 to int32."""
 
   def parse(serialized: tf.Tensor) -> dict[str, tf.Tensor]:
     features = tf.io.parse_example(serialized, dict(spec))
     for name in ("input_ids", "masked_lm_ids"):
       if name in features:
-        # A gather under XLA would take another row without a word.
+        # A gather under XLA would silently take another row.
         tf.debugging.assert_less(
           features[name],
           tf.cast(vocab_size, tf.int64),
@@ -369,16 +364,16 @@ def _parsed(
     }
 
   options = tf.data.Options()
-  # There is nothing to tune, and the end of a run waits for its thread.
+  # Nothing is tuned, and the end of a run would wait for the tuning thread.
   options.autotune.enabled = False
   return batches.map(parse).prefetch(2).with_options(options)
 
 
 def widths(max_seq_length: int) -> tuple[int, ...]:
-  """Returns the widths that batches are cut to, the least first.
+  """Returns the widths of dynamic padding, ascending.
 
-  They are multiples of 8, 6 at most, but for the last one: max_seq_length.
-  Of 128 they are 32, 48, 64, 80, 96 and 128.
+  They are at most 5 multiples of 8 and max_seq_length: 32, 48, 64, 80, 96 and
+  128 for 128.
   """
   parts = (eighths * max_seq_length / 8 for eighths in _WIDTHS_IN_EIGHTHS)
   rounded = (math.ceil(p / _WIDTH_MULTIPLE) * _WIDTH_MULTIPLE for p in parts)
@@ -388,16 +383,16 @@ def widths(max_seq_length: int) -> tuple[int, ...]:
 def cut_padding(
   batches: tf.data.Dataset, max_seq_length: int, more: Sequence[str] = ()
 ) -> tf.data.Dataset:
-  """Cuts every batch to the least width that holds its longest example.
+  """Cuts every batch to the least of `widths` that holds its longest example.
 
-  What is cut is padding in every example, so that the model's outputs at the
-  real positions are the same, up to rounding.
+  Only padding is cut, so the model's outputs at the real positions are the
+  same up to rounding.
 
   Args:
     batches: with `input_ids`, `input_mask` and `segment_ids`, int [B, F] or
       [B, C, F], F being max_seq_length.
-    max_seq_length: what `widths` are of.
-    more: names of other features of [B, F] that are cut with them.
+    max_seq_length: F.
+    more: other features of [B, F] to cut.
   """
   steps = tf.constant(widths(max_seq_length))
 

@@ -1,7 +1,7 @@
-"""Short inputs first, long ones at the end (Devlin et al. 2019, A.2).
+"""Pre-training on short inputs first and long ones last.
 
-Attention costs the square of the length, and all but the far positions is
-learned from short inputs as well.
+Attention costs the square of the length, and only the far positions need long
+inputs to be learned (Devlin et al. 2019, A.2).
 """
 
 import dataclasses
@@ -12,17 +12,17 @@ import tensorflow as tf
 
 from bert_tf.data import input_pipeline
 
-_EXAMPLE = "write it as in 128:0.9,512:0.1."
+_EXAMPLE = "write LENGTH:SHARE,..., such as 128:0.9,512:0.1."
 
 
 @dataclasses.dataclass(frozen=True)
 class Phase:
-  """Steps on records of one length.
+  """Consecutive steps on records of one length.
 
   Attributes:
     files: the records.
     spec: their features.
-    num_steps: how many steps.
+    num_steps: number of steps.
   """
 
   files: input_pipeline.RecordFiles
@@ -31,24 +31,24 @@ class Phase:
 
 
 def parse(schedule: str, num_train_steps: int) -> dict[int, int]:
-  """Returns the steps of each length, in their order.
+  """Returns the number of steps of each length, in the schedule's order.
 
   Args:
     schedule: LENGTH:SHARE, separated by commas; the shares add up to 1.
-    num_train_steps: what they are shares of.
+    num_train_steps: the steps to share.
 
   Raises:
-    ValueError: if it is none, or leaves a length without a step.
+    ValueError: if the schedule cannot be read, or gives a length no step.
   """
   try:
     pairs = [part.split(":") for part in schedule.split(",")]
     shares = {int(length): float(share) for length, share in pairs}
   except ValueError as error:
-    raise ValueError(f"schedule {schedule!r} is none; {_EXAMPLE}") from error
+    raise ValueError(f"bad schedule {schedule!r}; {_EXAMPLE}") from error
   if len(shares) < len(pairs) or abs(sum(shares.values()) - 1.0) > 1e-6:
     raise ValueError(
-      f"schedule {schedule!r} needs lengths that differ and shares that add up "
-      f"to 1; {_EXAMPLE}"
+      f"schedule {schedule!r} must have distinct lengths and shares that add "
+      f"up to 1; {_EXAMPLE}"
     )
   ends = [
     round(s * num_train_steps) for s in itertools.accumulate(shares.values())
@@ -67,12 +67,12 @@ def parse(schedule: str, num_train_steps: int) -> dict[int, int]:
 def phases(
   schedule: str, num_train_steps: int, files: input_pipeline.RecordFiles
 ) -> list[Phase]:
-  """Returns the phases of a training on records of several lengths.
+  """Returns the phases of training on records of several lengths.
 
   Args:
     schedule: see `parse`.
-    num_train_steps: in all.
-    files: the records of all lengths, each file of one.
+    num_train_steps: steps of all phases.
+    files: records of all lengths; each file holds one length.
 
   Raises:
     ValueError: for a file whose length is not in the schedule, or a length
@@ -107,7 +107,7 @@ def training_dataset(
   steps_done: int,
   vocab_size: int,
 ) -> tf.data.Dataset:
-  """Returns the batches of one phase after another, from a step on.
+  """Returns the batches of all phases in order, after `steps_done` steps.
 
   Args and errors are those of input_pipeline.training_dataset.
   """

@@ -1,7 +1,7 @@
-"""`create_pretraining_data` on Apache Beam, for text past one machine.
+"""Runs `create_pretraining_data` on Apache Beam.
 
-Every shard is an element of a pipeline of one step, `build_task`: what
-`--num_workers` runs in its processes, so the files are the same.
+A pipeline of one step calls `build_task` for every shard, as the processes of
+`--num_workers` do, so the files are the same.
 """
 
 import contextlib
@@ -33,27 +33,26 @@ def create(
 ) -> pretraining_shards.Summary:
   """Turns text files into TFRecords, as `pretraining_shards.create` does.
 
-  The text is read here once, to be cut into shards, and once by the workers,
-  so that these need the files, the vocabulary and the output under the same
-  names, and bert_tf installed.
+  The text is read once here, to plan the shards, and once by the workers. They
+  need bert_tf installed and all files under the same names.
 
   Args:
     config: what the instances are.
     input_files: of `corpus.input_files`.
-    output_file: the one name that `pretraining_shards.shard_file` completes.
-    num_shards: parts of the text, at least 2.
+    output_file: the name that `pretraining_shards.shard_file` completes.
+    num_shards: at least 2.
     runner: a name that Beam knows, or the dotted name of a class.
-    pipeline_options: Beam's options and the runner's, as a shell splits them.
-    resume: whether shards that are there are kept and the others built.
+    pipeline_options: options of Beam and its runner, in a shell's syntax.
+    resume: whether existing shards are kept.
 
   Returns:
-    What was built; it is logged, too.
+    The summary, which is logged too.
 
   Raises:
-    ValueError: a runner or options that Beam does not know, or what
-      `pretraining_shards.create` refuses.
-    ImportError: without apache-beam, or what it needs for the runner.
-    OSError, tf.errors.OpError: a file cannot be read or written, or the
+    ValueError: if Beam does not know the runner or an option, or as
+      `pretraining_shards.create` raises.
+    ImportError: if apache-beam, or a package of the runner, is missing.
+    OSError, tf.errors.OpError: if a file cannot be read or written, or the
       pipeline failed.
   """
   if num_shards < 2:
@@ -70,7 +69,7 @@ def create(
 
 
 def _pipeline(runner: str, pipeline_options: str) -> Any:
-  """Makes an empty `beam.Pipeline`; refuses what Beam does not know."""
+  """Returns an empty `beam.Pipeline`; raises ValueError if Beam refuses."""
   beam = _import_beam()
   options = _parsed(pipeline_options)
   if runner in ("DirectRunner", "SwitchingDirectRunner"):
@@ -85,14 +84,14 @@ def _pipeline(runner: str, pipeline_options: str) -> Any:
 
 
 def _import_beam() -> ModuleType:
-  """Imports apache_beam, which takes seconds and few need."""
+  """Imports apache_beam, which takes seconds."""
   with errors.needs_extra("--runner, unlike --num_workers,", extra="beam"):
     import apache_beam as beam
   return beam
 
 
 def _parsed(pipeline_options: str) -> Any:
-  """Makes the `PipelineOptions` of a string; refuses what is not known."""
+  """Parses `PipelineOptions`; raises ValueError for unknown options."""
   from apache_beam.options import pipeline_options as beam_options
 
   def refuse(reason: str) -> NoReturn:
@@ -114,7 +113,7 @@ def _parsed(pipeline_options: str) -> Any:
     refuse(str(error))
   if any(word.split("=")[0] == "--runner" for word in words):
     refuse("name the runner with --runner alone")
-  # Beam itself logs unknown options and goes on; this hands out its parser.
+  # Beam itself only logs unknown options; this passes its parser to `check`.
   beam_options.PipelineOptions([]).get_all_options(add_extra_args_fn=check)
   return beam_options.PipelineOptions(words)
 
@@ -125,7 +124,7 @@ def _build(
   config: data_config.PretrainingDataConfig,
   tasks: Sequence[pretraining_shards.Task],
 ) -> dict[int, pretraining_data.ShardCounts]:
-  """Builds shards by a pipeline, which is run once."""
+  """Builds shards by running the pipeline, once."""
   if not tasks:
     return {}
   import apache_beam as beam
@@ -158,7 +157,7 @@ def _run(pipeline: Any) -> None:
   """Runs a pipeline to its end.
 
   Raises:
-    ChildProcessError: it failed; the runner's account stands above it.
+    ChildProcessError: if it failed; the runner has logged why.
   """
   from apache_beam.runners import runner
 
@@ -176,7 +175,7 @@ def _run(pipeline: Any) -> None:
 
 
 def _counts_file(output_file: str) -> str:
-  """Where the last step leaves the counts: hidden, beside the data."""
+  """Returns the hidden file beside the data that the last step writes."""
   folder, name = os.path.split(output_file)
   return os.path.join(folder, f".{name}.counts.json")
 

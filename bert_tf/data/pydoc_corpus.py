@@ -1,9 +1,8 @@
-"""The English documentation of the running Python, as a corpus.
+"""Makes a corpus of the English documentation of the running Python.
 
 Sources: the topics of `help()`, the docstrings of the standard library and of
 chosen installed packages (read from their source, never imported), and those
-of a few C modules. What is not prose, such as code, tables, signatures and
-markup, is left out.
+of a few C modules. Code, tables, signatures and markup are left out.
 """
 
 import ast
@@ -41,7 +40,7 @@ def documents(packages: Sequence[str] = ()) -> Iterator[list[str]]:
   """Yields the documentation as documents of sentences, in a fixed order.
 
   A document is a help topic or a module; small modules of one folder make a
-  document together. A sentence that came before is dropped.
+  document together. Repeated sentences are dropped.
 
   Args:
     packages: names of installed packages, such as "numpy".
@@ -50,21 +49,21 @@ def documents(packages: Sequence[str] = ()) -> Iterator[list[str]]:
     At least five sentences each, of four words or more.
 
   Raises:
-    ValueError: a package is not installed as source.
+    ValueError: if a package is not installed as source.
   """
-  folders = [(name, _package_folder(name)) for name in packages]
+  folders = [_package_folder(name) for name in packages]
   seen: set[str] = set()
   for topic in sorted(topics.topics):
     yield from _documents([[topics.topics[topic]]], seen)
   for name in _C_MODULES:
     yield from _documents([_c_docstrings(name)], seen)
   yield from _folder_documents(sysconfig.get_paths()["stdlib"], seen)
-  for _, folder in folders:
+  for folder in folders:
     yield from _folder_documents(folder, seen)
 
 
 def _package_folder(name: str) -> str:
-  """The folder of an installed package, found without importing it."""
+  """Returns the folder of an installed package without importing it."""
   spec = None
   if name.isidentifier():
     spec = importlib.util.find_spec(name)
@@ -94,7 +93,7 @@ def _folder_documents(top: str, seen: set[str]) -> Iterator[list[str]]:
 def _documents(
   modules: Iterable[Iterable[str]], seen: set[str]
 ) -> Iterator[list[str]]:
-  """Yields a document a module, and one of all modules that are too small."""
+  """Yields a document a module, and one of all small modules together."""
   small = []
   for docstrings in modules:
     document = []
@@ -125,8 +124,10 @@ def _source_docstrings(path: str) -> Iterator[str]:
   yield from _node_docstrings(tree)
 
 
-def _node_docstrings(node: ast.AST) -> Iterator[str]:
-  """Yields the docstring of a module, class or function, then of its parts."""
+def _node_docstrings(
+  node: ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef,
+) -> Iterator[str]:
+  """Yields the docstring of a node, then those of its classes and functions."""
   docstring = ast.get_docstring(node)
   if docstring:
     yield docstring
@@ -136,7 +137,7 @@ def _node_docstrings(node: ast.AST) -> Iterator[str]:
 
 
 def _c_docstrings(name: str) -> Iterator[str]:
-  """Yields the docstrings of a C module; nothing where it is not built."""
+  """Yields the docstrings of a C module; none if Python lacks the module."""
   if not importlib.util.find_spec(name):
     return
   module = importlib.import_module(name)
@@ -154,7 +155,7 @@ def _own_doc(member: object) -> str:
   return inspect.cleandoc(doc) if isinstance(doc, str) else ""
 
 
-# Markup that leaves its text behind, in order.
+# Markup and the text that replaces it, in order.
 _INLINE = [
   (re.compile(pattern), replacement)
   for pattern, replacement in [
@@ -227,8 +228,8 @@ def _starts_item(text: str) -> bool:
 def _without_code(docstring: str) -> Iterator[tuple[int, str]]:
   """Yields (indent, text) of the lines outside of code; text "" is blank."""
   is_fenced = is_doctest = False
-  code_indent = None  # Deeper lines belong to a code block.
-  opener_indent = None  # Of a line in "::", which a code block may follow.
+  code_indent = None  # Lines indented deeper belong to a code block.
+  opener_indent = None  # Of a line that ends in "::", before a code block.
   for line in docstring.expandtabs().splitlines():
     text = line.strip()
     indent = len(line) - len(line.lstrip())
@@ -254,12 +255,12 @@ def _without_code(docstring: str) -> Iterator[tuple[int, str]]:
 
 
 def _paragraphs(docstring: str) -> Iterator[str]:
-  """Yields the running text of a docstring, a paragraph or list item each."""
+  """Yields the paragraphs and list items of a docstring."""
   paragraph: list[str] = []
   previous_indent = 0
   for indent, text in _without_code(docstring):
     if _UNDERLINE.fullmatch(text):
-      paragraph = paragraph[:-1]  # Above it is a heading or a table's line.
+      paragraph = paragraph[:-1]  # A heading or a row of a table.
       continue
     never_prose = not text or _is_never_prose(text)
     # A term's explanation, as in a definition list.

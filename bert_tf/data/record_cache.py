@@ -1,6 +1,6 @@
-"""TFRecord files that are made once for the same content and settings.
+"""TFRecord files that are reused while content and settings stay the same.
 
-A hidden note beside the file tells what it was made of.
+A hidden JSON file beside each says what it was made of.
 """
 
 import hashlib
@@ -23,26 +23,26 @@ def write(
   settings: Mapping[str, Any],
   write_all: Callable[[records.RecordWriter], None],
 ) -> input_pipeline.RecordFiles:
-  """Writes a file of records, unless the same is there already.
+  """Writes a TFRecord file, unless the same one is there already.
 
   Args:
-    path: TFRecord file to write; it appears when it is whole.
-    settings: all that the records depend on, as JSON takes it: `content_hash`
-      of what is long, and `tokenizer_settings`.
+    path: file to write; it appears when it is whole.
+    settings: everything that the records depend on, as JSON values:
+      `content_hash` of what is long, and `tokenizer_settings`.
     write_all: writes the records.
   """
-  settings = json.loads(json.dumps(settings))
-  found = _reusable(path, settings)
+  made_of = json.loads(json.dumps(settings))
+  found = _reusable(path, made_of)
   if found:
     logging.info("%s is of these examples and settings: reused.", path)
     return found
   note = _settings_file(path)
   if tf.io.gfile.exists(note):
-    tf.io.gfile.remove(note)  # Before what it tells of changes.
+    tf.io.gfile.remove(note)  # Before the records change.
   with records.open_records([path]) as writer:
     write_all(writer)
-    settings["num_records"] = writer.num_written
-  atomic.write_lines(note, [json.dumps(settings, indent=2)])
+    made_of["num_records"] = writer.num_written
+  atomic.write_lines(note, [json.dumps(made_of, indent=2)])
   count = writer.num_written
   return input_pipeline.RecordFiles((path,), count, (count,))
 
@@ -50,7 +50,7 @@ def write(
 def tokenizer_settings(
   tokenizer: tokenization.FullTokenizer,
 ) -> dict[str, Any]:
-  """Returns all that word pieces depend on but the text."""
+  """Returns everything but the text that word pieces depend on."""
   return {
     "vocab": content_hash(list(tokenizer.vocab)),
     "do_lower_case": tokenizer.basic_tokenizer.do_lower_case,
@@ -60,12 +60,12 @@ def tokenizer_settings(
 
 
 def content_hash(value: Any) -> str:
-  """Returns the SHA-256 of a value that JSON takes, in hexadecimal."""
+  """Returns the SHA-256 of a JSON value in hexadecimal."""
   return hashlib.sha256(json.dumps(value).encode()).hexdigest()
 
 
 def _settings_file(path: str) -> str:
-  """Where the note of a file is; hidden, so globs of data pass it by."""
+  """Returns the settings file of a TFRecord file, which globs leave out."""
   folder, name = os.path.split(path)
   return os.path.join(folder, f".{name}.settings.json")
 
@@ -73,7 +73,7 @@ def _settings_file(path: str) -> str:
 def _reusable(
   path: str, settings: Mapping[str, Any]
 ) -> input_pipeline.RecordFiles | None:
-  """Returns the records that are there, None if they are not of these."""
+  """Returns the existing records if they have these settings, else None."""
   note = _settings_file(path)
   if not (tf.io.gfile.exists(note) and tf.io.gfile.exists(path)):
     return None

@@ -1,4 +1,4 @@
-"""Records of `tf.train.Example`: encoding them, writing them whole or not."""
+"""Encodes `tf.train.Example` records and writes them to TFRecord files."""
 
 import contextlib
 from collections.abc import Iterator, Mapping, Sequence
@@ -23,17 +23,17 @@ def encode_features(
       two only.
   """
   features = tf.train.Features()
-  for name, values in int_features.items():
-    features.feature[name].int64_list.value.extend(values)
-  for name, values in float_features.items():
-    features.feature[name].float_list.value.extend(values)
+  for name, ints in int_features.items():
+    features.feature[name].int64_list.value.extend(ints)
+  for name, floats in float_features.items():
+    features.feature[name].float_list.value.extend(floats)
   # Sorted by name: a protobuf map has no order of its own, and the same
   # example should be the same bytes in every process.
   return features.SerializeToString(deterministic=True)
 
 
 def encode_example(features: bytes) -> bytes:
-  """Makes a serialized `tf.train.Example` of `encode_features` results."""
+  """Returns `encode_features` results as a serialized `tf.train.Example`."""
   # Field 1 of Example, length-delimited: the tag, the size as base-128 digits
   # with the lowest first, the content.
   header = bytearray(b"\x0a")
@@ -65,11 +65,10 @@ class RecordWriter:
 
 @contextlib.contextmanager
 def open_records(paths: Sequence[str]) -> Iterator[RecordWriter]:
-  """Opens TFRecord files that appear, together, when the body ends.
+  """Opens TFRecord files that appear together when the body ends.
 
-  Until then each is written beside its place under a hidden name. When the
-  body raises or is interrupted those are removed, and what stood at `paths`
-  stays as it was. Missing folders are made.
+  When the body raises or is interrupted, older files at `paths` stay as they
+  were; see `atomic.files`. Missing folders are made.
 
   Args:
     paths: files to write, local or gs://; a name in .gz is compressed.

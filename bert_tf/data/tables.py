@@ -1,6 +1,6 @@
-"""Rows of TSV, CSV and JSON-lines files.
+"""Reads rows of TSV, CSV and JSON-lines files.
 
-What a row lacks is an error that names the file, the line and what was found.
+A faulty row raises an error that names the file, the line and what was found.
 """
 
 import csv
@@ -31,9 +31,9 @@ class Table:
   Attributes:
     path: the file.
     file_format: "tsv", "csv" or "jsonl".
-    columns: what is read, all by name or all by number.
-    task: whose file it is, for errors.
-    num_columns: of a file without header; None if any number will do.
+    columns: the columns to read, all by name or all by number.
+    task: name of the task, for errors.
+    num_columns: columns of a file without header; None allows any number.
   """
 
   path: str
@@ -44,7 +44,7 @@ class Table:
 
 
 class BadRowError(ValueError):
-  """What is wrong with one row."""
+  """Says what is wrong with one row."""
 
 
 def read(
@@ -52,14 +52,14 @@ def read(
   convert: Callable[[int, Row], T | None],
   skip_bad_rows: bool = False,
 ) -> list[T]:
-  """Reads a file; blank lines are no rows.
+  """Returns the converted rows of a file; blank lines are skipped.
 
   Args:
     table: the file.
-    convert: from the number of a line, from 1, and its row to what is wanted
-      of it, None for nothing; raises BadRowError.
-    skip_bad_rows: whether a row that is at fault is left out, counted and
-      logged, instead of being an error.
+    convert: takes the number of a line, from 1, and its row; returns None to
+      leave the row out and raises BadRowError for a faulty one.
+    skip_bad_rows: whether faulty rows are skipped and logged instead of
+      raised.
 
   Raises:
     ValueError: naming file and line: the header lacks a column, a row has
@@ -92,11 +92,12 @@ def read(
 def columns(
   file_format: str, given: Sequence[str | None]
 ) -> list[Column | None]:
-  """Returns columns as flags name them; a number is of a file without header.
+  """Parses columns as flags give them.
 
   Args:
     file_format: "tsv", "csv" or "jsonl".
-    given: names or numbers; "" is no column, as None is.
+    given: names, or numbers from 0 for a file without header; "" and None
+      are no column.
 
   Raises:
     ValueError: for numbers and names together, or a number in JSON lines.
@@ -114,16 +115,17 @@ def columns(
 
 
 def value(row: Row, column: Column) -> Any:
-  """Returns a cell; raises BadRowError where there is none."""
+  """Returns a cell; raises BadRowError if it is missing."""
+  cells: Any = row
   try:
-    return row[column]
+    return cells[column]
   except (KeyError, IndexError):
     there = listed(list(row)) if isinstance(row, dict) else len(row)
     raise BadRowError(f"no column {column}; found: {there}") from None
 
 
 def text(row: Row, column: Column) -> str:
-  """Returns a cell; raises BadRowError where that is no text, or empty."""
+  """Returns a cell; raises BadRowError unless it is text and not blank."""
   found = value(row, column)
   if not isinstance(found, str) or not found.strip():
     raise BadRowError(f"column {column} is no text, but {found!r}")
@@ -131,14 +133,14 @@ def text(row: Row, column: Column) -> str:
 
 
 def listed(names: Sequence[str]) -> str:
-  """Returns names for an error, the first of many."""
+  """Joins names for an error message, leaving out those past the first 20."""
   more = f" and {len(names) - _MAX_LISTED} more"
   shown = ", ".join(names[:_MAX_LISTED])
   return shown + (more if len(names) > _MAX_LISTED else "")
 
 
 def _rows(table: Table) -> Iterator[tuple[int, Row | BadRowError]]:
-  """Yields the number of a line, from 1, and its row or what is wrong."""
+  """Yields the number of each line, from 1, and its row or its fault."""
   if table.file_format == "jsonl":
     for line, content in enumerate(corpus.read_lines(table.path), 1):
       if content.strip():
@@ -163,7 +165,7 @@ def _rows(table: Table) -> Iterator[tuple[int, Row | BadRowError]]:
 
 
 def _tsv_cells(path: str) -> Iterator[tuple[int, list[str]]]:
-  """Yields line and cells; a quotation mark means nothing."""
+  """Yields line and cells; quotation marks have no meaning."""
   for line, content in enumerate(corpus.read_lines(path), 1):
     if line == 1:
       content = content.removeprefix("\ufeff")
@@ -172,7 +174,7 @@ def _tsv_cells(path: str) -> Iterator[tuple[int, list[str]]]:
 
 
 def _csv_cells(path: str) -> Iterator[tuple[int, list[str]]]:
-  """Yields line and cells; a quoted cell may go over several lines."""
+  """Yields line and cells; a quoted cell may span several lines."""
   lines = (content + "\n" for content in corpus.read_lines(path))
   rows = csv.reader(lines, strict=True)
   try:
@@ -190,7 +192,7 @@ def _csv_cells(path: str) -> Iterator[tuple[int, list[str]]]:
 
 
 def _json_row(content: str) -> Row | BadRowError:
-  """Returns the object of a line, or what is wrong with it."""
+  """Returns the object of a line, or its fault."""
   try:
     row = json.loads(content.removeprefix("\ufeff"))
   except ValueError as error:
@@ -201,7 +203,7 @@ def _json_row(content: str) -> Row | BadRowError:
 
 
 def _check_header(line: int, header: Sequence[str], table: Table) -> None:
-  """Raises ValueError unless each column is there once."""
+  """Raises ValueError unless the header has each column once."""
   wrong = [name for name in table.columns if header.count(name) != 1]
   if wrong:
     raise ValueError(

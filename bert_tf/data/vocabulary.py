@@ -1,8 +1,8 @@
 """Learns a WordPiece vocabulary from text, in the released files' layout.
 
-Words are counted by the project's own `BasicTokenizer`, so that what is
-learned is what will be looked up; tensorflow-text's learner chooses the
-pieces (Schuster and Nakajima 2012, from the top down).
+Words are counted by the project's own `BasicTokenizer`, as they will be looked
+up; tensorflow-text's learner chooses the pieces (Schuster and Nakajima 2012,
+from the top down).
 """
 
 import collections
@@ -13,30 +13,31 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from bert_tf import tokenization
 from bert_tf.files import atomic
 
-# Released vocabularies have 99 slots between [PAD] and the other specials,
-# which puts [UNK] [CLS] [SEP] [MASK] at 100 to 103.
+# Released vocabularies have 99 unused tokens between [PAD] and the other
+# special tokens, so [UNK] [CLS] [SEP] [MASK] are 100 to 103.
 NUM_UNUSED_BEFORE_SPECIALS = 99
-_SPECIALS = ("[UNK]", "[CLS]", "[SEP]", "[MASK]")
+_SPECIAL_TOKENS = ("[UNK]", "[CLS]", "[SEP]", "[MASK]")
 
-# White-space words that are counted before they are folded into their tokens;
+# Distinct white-space words that are held before they are split into tokens;
 # about 250 MB.
 _MAX_RAW_WORDS = 2_000_000
 
-# The learner's own default: longer words are left out of the learning.
+# The learner's own default: it ignores longer words.
 _MAX_PIECE_CHARS = 50
 
-# A learned size above the wanted one by at most this share is cut to it.
+# A learned vocabulary may exceed the wanted size by this share before it is
+# cut.
 _MAX_EXCESS = 0.02
 _MAX_TRIALS = 12
 
 
 @dataclasses.dataclass(frozen=True)
 class Coverage:
-  """How a vocabulary does on text.
+  """How well a vocabulary covers a text.
 
   Attributes:
-    num_words: tokens of `BasicTokenizer`, repeats counted.
-    num_unknown: how many of those become [UNK].
+    num_words: tokens of `BasicTokenizer`, repeated ones included.
+    num_unknown: how many of them become [UNK].
     num_pieces: word pieces of all of them.
   """
 
@@ -46,12 +47,12 @@ class Coverage:
 
   @property
   def unknown_share(self) -> float:
-    """The share of words that become [UNK], in [0, 1]."""
+    """Returns the share of words that become [UNK], in [0, 1]."""
     return self.num_unknown / max(self.num_words, 1)
 
   @property
   def pieces_per_word(self) -> float:
-    """Word pieces per word, 1 or more."""
+    """Returns the word pieces per word, at least 1."""
     return self.num_pieces / max(self.num_words, 1)
 
 
@@ -60,8 +61,7 @@ def count_words(
 ) -> collections.Counter[str]:
   """Counts the tokens of `tokenizer` in `lines`.
 
-  The same counts as tokenizing every line, but each distinct white-space word
-  is tokenized once.
+  Each distinct white-space word is split once.
   """
   counts: collections.Counter[str] = collections.Counter()
   raw_counts: collections.Counter[str] = collections.Counter()
@@ -85,15 +85,15 @@ def count_words_apart(
   tokenizer: tokenization.BasicTokenizer,
   holdout_every: int,
 ) -> tuple[collections.Counter[str], collections.Counter[str]]:
-  """Counts as `count_words`, every `holdout_every`-th line in a counter apart.
+  """Counts as `count_words`, every `holdout_every`-th line separately.
 
   Args:
     lines: the text.
-    tokenizer: how words are split.
+    tokenizer: splits the words.
     holdout_every: lines; 0 holds nothing out.
 
   Returns:
-    The counts to learn from and the counts that were held out.
+    The counts to learn from and the held-out counts.
   """
   held_out_lines: list[str] = []
 
@@ -109,20 +109,20 @@ def count_words_apart(
 
 
 def reserved_tokens(num_unused: int) -> list[str]:
-  """Returns [PAD], the [unusedN] slots and the specials, as released.
+  """Returns the special tokens and [unusedN] in the released order.
 
-  [PAD] is 0. With 99 slots or more, [UNK] is 100, [CLS] 101, [SEP] 102 and
-  [MASK] 103, and slots from [unused99] on follow them.
+  [PAD] is 0. With 99 unused tokens or more, [UNK] is 100, [CLS] 101, [SEP] 102
+  and [MASK] 103, followed by [unused99] and so on.
 
   Raises:
-    ValueError: `num_unused` is negative.
+    ValueError: if `num_unused` is negative.
   """
   if num_unused < 0:
     raise ValueError(f"num_unused {num_unused} is below 0.")
   unused = [f"[unused{index}]" for index in range(num_unused)]
   before = unused[:NUM_UNUSED_BEFORE_SPECIALS]
   after = unused[NUM_UNUSED_BEFORE_SPECIALS:]
-  return ["[PAD]", *before, *_SPECIALS, *after]
+  return ["[PAD]", *before, *_SPECIAL_TOKENS, *after]
 
 
 def learn(
@@ -134,21 +134,21 @@ def learn(
   """Learns a vocabulary of exactly `vocab_size` entries.
 
   Every character of the alphabet is an entry, alone and as a "##" piece where
-  it can stand inside a word; words with other characters become [UNK].
+  it can occur inside a word; words with other characters become [UNK].
 
   Args:
-    word_counts: token of `BasicTokenizer` to how often it occurs.
+    word_counts: number of occurrences of each token of `BasicTokenizer`.
     vocab_size: entries, reserved ones included.
-    num_unused: [unusedN] slots; see `reserved_tokens`.
-    alphabet_size: most frequent characters that are kept.
+    num_unused: [unusedN] tokens; see `reserved_tokens`.
+    alphabet_size: the number of characters to keep, most frequent first.
 
   Returns:
     The entries in the order of their ids: reserved, characters, then pieces,
     the more frequent ones first. The same input gives the same list.
 
   Raises:
-    ValueError: no words, a size too small for the alphabet, or a text that
-      does not have so many pieces.
+    ValueError: if there are no words, vocab_size is too small for the
+      alphabet, or the text has too few pieces.
   """
   if not word_counts:
     raise ValueError("no words to learn from: the text is empty.")
@@ -177,7 +177,7 @@ def learn(
 def _character_pieces(
   word_counts: Mapping[str, int], alphabet_size: int
 ) -> list[str]:
-  """The single-character entries, as the learner chooses the alphabet."""
+  """Returns the single-character entries, chosen as the learner does."""
   counts: collections.Counter[str] = collections.Counter()
   for word, count in word_counts.items():
     if len(word) <= _MAX_PIECE_CHARS:
@@ -185,8 +185,7 @@ def _character_pieces(
         counts[char] += count
   by_count = sorted(counts, key=lambda char: (-counts[char], char))
   alphabet = sorted(by_count[:alphabet_size])
-  # Punctuation and ideographs are words of their own: "##" before them is a
-  # piece that no text can reach.
+  # Punctuation and ideographs are whole words, so "##" never precedes them.
   inner = [char for char in alphabet if not tokenization.is_own_token(char)]
   return alphabet + ["##" + char for char in inner]
 
@@ -197,9 +196,9 @@ def _pieces(
   alphabet_size: int,
   num_wanted: int,
 ) -> list[str]:
-  """Pieces of two characters or more, the more frequent ones first.
+  """Returns pieces of two characters or more, the more frequent ones first.
 
-  Fewer than the wanted ones come back when the text has no more.
+  They are fewer than `num_wanted` if the text has no more.
   """
   # Imported here: it imports TensorFlow, and only learning needs it.
   from tensorflow_text.tools.wordpiece_vocab import (
@@ -210,8 +209,8 @@ def _pieces(
   single = set(characters)
 
   def learn_at(threshold: int) -> list[str]:
-    # Equal bounds make the learner's own search, which starts far off, try
-    # this threshold alone.
+    # Equal bounds make the learner's search, which starts far off, try only
+    # this threshold.
     entries = learner.learn(
       by_count,
       vocab_size=num_wanted,
@@ -234,16 +233,16 @@ def _pieces(
 def _search(
   learn_at: Callable[[int], list[str]], guess: int, num_wanted: int
 ) -> list[str]:
-  """Returns at least the wanted number of pieces, if the text has them.
+  """Returns at least `num_wanted` pieces, if the text has them.
 
-  The size falls about as a power of the threshold, so each trial is a step on
-  a straight line in logarithms. Where neighbouring thresholds lie far apart
-  in size, the smaller vocabulary is filled up from the larger one: cutting the
-  larger would lose the short pieces that rare words are made of.
+  The size falls about as a power of the threshold, so each trial extrapolates
+  on a log-log line. If two neighbouring thresholds give very different sizes,
+  the smaller vocabulary is filled up from the larger one: cutting the larger
+  would lose the short pieces that rare words are made of.
   """
   enough: list[str] = []
   too_few: list[str] = []
-  low, high = 1, None  # The lowest and the end of the thresholds to try.
+  low, high = 1, None  # The thresholds to try, high exclusive.
   threshold = guess
   for _ in range(_MAX_TRIALS):
     pieces = learn_at(threshold)
@@ -251,7 +250,7 @@ def _search(
       too_few, high = pieces, threshold
     else:
       enough, low = pieces, threshold + 1
-      # At 1 every word is a piece and few parts of words are: go on.
+      # At threshold 1 nearly all pieces are whole words: search on.
       if len(pieces) <= num_wanted * (1 + _MAX_EXCESS) and threshold > 1:
         return pieces
     if high is not None and low >= high:
@@ -266,7 +265,7 @@ def _search(
 def coverage(
   vocab: Mapping[str, int], word_counts: Mapping[str, int]
 ) -> Coverage:
-  """Measures a vocabulary on counted words."""
+  """Returns how well a vocabulary covers counted words."""
   tokenizer = tokenization.WordpieceTokenizer(vocab)
   num_unknown = num_pieces = 0
   for word, count in word_counts.items():

@@ -1,8 +1,8 @@
-"""Tasks on several processes, which all end with the one that started them.
+"""Runs tasks on worker processes that end together with their parent.
 
-The standard pools keep a worker going after Ctrl-C, and wait for ever on one
-that was killed; here an interruption or a failure ends all of them at once,
-after they have cleaned up behind themselves.
+The standard pools keep a worker running after Ctrl-C and wait forever for one
+that was killed. Here an interruption or a failure ends all workers at once,
+after they have cleaned up.
 """
 
 import contextlib
@@ -15,9 +15,9 @@ import traceback
 from collections.abc import Callable, Generator, Iterator, Sequence
 from typing import Any
 
-# A worker reports at most so often, seconds.
+# Least seconds between two reports of a worker.
 _REPORT_INTERVAL = 0.2
-# How long a worker may clean up after it was told to end, seconds.
+# Seconds a worker may clean up after it was told to end.
 _CLEAN_UP_TIME = 10.0
 
 # task, report(count) -> result.
@@ -25,7 +25,7 @@ Function = Callable[[Any, Callable[[int], None]], Any]
 
 
 class _Throttle:
-  """Sums counts and passes them on now and then."""
+  """Sums counts and sends the sum at most every _REPORT_INTERVAL seconds."""
 
   def __init__(self, send: Callable[[int], None]) -> None:
     self._send = send
@@ -45,14 +45,14 @@ class _Throttle:
 
 @dataclasses.dataclass(frozen=True)
 class _Failure:
-  """An exception of a worker and where it was raised."""
+  """An exception of a worker and its traceback."""
 
   error: Exception
   trace: str
 
 
 class _WorkerTraceback(Exception):
-  """Shows the traceback of a worker above that of its exception."""
+  """Carries a worker's traceback as the cause of its exception."""
 
 
 def run(
@@ -63,20 +63,20 @@ def run(
 ) -> Generator[tuple[Any, Any], None, None]:
   """Yields (task, function(task, report)) as they are done, in any order.
 
-  With one worker, or one task, all happens in this process. More are started
-  afresh ("spawn"), so the function, tasks and results must be picklable, and
-  a script needs its `if __name__ == "__main__"`. They are ended when the
-  caller stops, whatever the reason.
+  One worker or one task runs in this process. Several are started with
+  "spawn", so the function, tasks and results must be picklable, and a script
+  needs `if __name__ == "__main__"`. Workers are ended when the caller stops
+  iterating, whatever the reason.
 
   Args:
     function: called as function(task, report), report as below.
-    tasks: what to call it with.
+    tasks: to call it with.
     num_workers: processes, at least 1.
-    report: called here with the counts that `function` reports.
+    report: called in this process with the counts that `function` reports.
 
   Raises:
-    ChildProcessError: a worker died without an exception.
-    Exception: what `function` raised in a worker.
+    ChildProcessError: if a worker died without an exception.
+    Exception: as `function` raised it in a worker.
   """
   if min(num_workers, len(tasks)) <= 1:
     for task in tasks:
@@ -98,7 +98,8 @@ def _distribute(
     busy[connection] = waiting.pop()
     connection.send(busy[connection])
   while busy:
-    for connection in multiprocessing.connection.wait(list(busy)):
+    ready: Any = multiprocessing.connection.wait(list(busy))
+    for connection in ready:
       try:
         kind, payload = connection.recv()
       except (EOFError, OSError):
@@ -129,7 +130,7 @@ def _died(process: Any, task: Any) -> ChildProcessError:
 def _started(
   function: Function, num_workers: int
 ) -> Iterator[dict[multiprocessing.connection.Connection, Any]]:
-  """Starts processes; ends them, and waits until they have cleaned up."""
+  """Starts processes; at the end stops them after they have cleaned up."""
   context = multiprocessing.get_context("spawn")
   workers = {}
   try:
@@ -154,9 +155,9 @@ def _started(
 
 @contextlib.contextmanager
 def _interrupts_held() -> Iterator[None]:
-  """Holds Ctrl-C back; a process started meanwhile starts without seeing one.
+  """Blocks Ctrl-C, so that a process started meanwhile does not get it.
 
-  Only the parent is to act on it: it then ends its workers in order.
+  Only the parent acts on it, by ending its workers.
   """
   before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
   try:
@@ -168,18 +169,18 @@ def _interrupts_held() -> Iterator[None]:
 def _work(
   function: Function, connection: multiprocessing.connection.Connection
 ) -> None:
-  """The life of a worker: receives tasks until it is ended."""
+  """Runs in a worker: does the tasks it receives until it is ended."""
   signal.signal(signal.SIGINT, signal.SIG_IGN)
   signal.signal(signal.SIGTERM, _interrupt)
   throttle = _Throttle(lambda count: connection.send(("report", count)))
-  # An interruption comes from the parent. If it is gone instead, receiving or
-  # reporting fails; there is nobody left to tell.
+  # The parent interrupts its workers. If it is gone instead, receiving or
+  # reporting fails, and nobody is left to tell.
   with contextlib.suppress(KeyboardInterrupt, EOFError, OSError):
     while True:
       task = connection.recv()
       try:
         result = function(task, throttle.add)
-      except Exception as error:  # It is raised again in the parent.
+      except Exception as error:  # Raised again in the parent.
         failure = _Failure(error, traceback.format_exc())
         connection.send(("failure", failure))
         continue

@@ -372,7 +372,7 @@ def test_a_split_that_leaves_a_side_empty_writes_nothing(tmp_path):
     split(tmp_path, [["a"]], fraction=1e-9)
   with pytest.raises(ValueError, match="eval_fraction 1.0 is not between"):
     split(tmp_path, [["a"]], fraction=1.0)
-  with pytest.raises(ValueError, match="cannot hold both sides"):
+  with pytest.raises(ValueError, match="^same "):
     corpus.split_documents([["a"]], "same", "./same", 0.5, 1)
   assert not os.listdir(tmp_path)
 

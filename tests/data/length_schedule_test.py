@@ -62,11 +62,11 @@ def test_shares_become_steps():
 @pytest.mark.parametrize(
   ("schedule", "message"),
   [
-    ("128", "schedule '128' is none; write it as in 128:0.9,512:0.1"),
-    ("128:x", "is none"),
-    ("128:0.9:1", "is none"),
-    ("128:0.9,512:0.2", "lengths that differ and shares that add up to 1"),
-    ("128:0.5,128:0.5", "lengths that differ"),
+    ("128", "schedule '128'"),
+    ("128:x", "schedule '128:x'"),
+    ("128:0.9:1", "schedule '128:0.9:1'"),
+    ("128:0.9,512:0.2", "schedule '128:0.9,512:0.2'"),
+    ("128:0.5,128:0.5", "schedule '128:0.5,128:0.5'"),
     ("128:0.99,512:0.01", "gives the length 512 0 of 10 steps"),
     ("128:1.5,512:-0.5", "gives the length 512 -5 of 10 steps"),
   ],
