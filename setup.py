@@ -9,7 +9,7 @@ setuptools.setup(
   license="Apache-2.0",
   python_requires=">=3.10,<3.14",
   packages=setuptools.find_packages(include=["bert_tf", "bert_tf.*"]),
-  package_data={"bert_tf.server": ["page.html"]},
+  package_data={"bert_tf": ["py.typed"], "bert_tf.server": ["page.html"]},
   install_requires=[
     "tensorflow>=2.20,<2.22",
     # The same minor version as tensorflow: its compiled operations are bound

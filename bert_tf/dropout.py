@@ -2,12 +2,40 @@
 
 import contextlib
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Protocol
 
 import keras
 from keras import ops
 
-Tensor = Any  # A tensor of whichever backend Keras runs on.
+
+class Tensor(Protocol):
+  """What the tensors of all backends of Keras have, and NumPy's arrays.
+
+  Their packages come without types, so this is all that a type checker knows.
+  """
+
+  @property
+  def shape(self) -> Any:
+    """Sizes; None where one is not known, in a graph."""
+
+  @property
+  def dtype(self) -> Any:
+    """Type of the elements."""
+
+  def __getitem__(self, key: Any, /) -> Any: ...
+  def __add__(self, other: Any, /) -> Any: ...
+  def __radd__(self, other: Any, /) -> Any: ...
+  def __sub__(self, other: Any, /) -> Any: ...
+  def __rsub__(self, other: Any, /) -> Any: ...
+  def __mul__(self, other: Any, /) -> Any: ...
+  def __rmul__(self, other: Any, /) -> Any: ...
+  def __truediv__(self, other: Any, /) -> Any: ...
+  def __rtruediv__(self, other: Any, /) -> Any: ...
+  def __neg__(self) -> Any: ...
+  def __lt__(self, other: Any, /) -> Any: ...
+  def __gt__(self, other: Any, /) -> Any: ...
+  def __and__(self, other: Any, /) -> Any: ...
+  def __invert__(self) -> Any: ...
 
 
 class Seeds(keras.random.SeedGenerator):
@@ -22,7 +50,7 @@ class Seeds(keras.random.SeedGenerator):
 
   def __init__(self, seed: int = 0) -> None:
     super().__init__(seed)
-    self._first = None
+    self._first: Tensor | None = None
     self.num_drawn = 0
 
   @contextlib.contextmanager

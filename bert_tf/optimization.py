@@ -76,8 +76,8 @@ class Gradients(NamedTuple):
   row_squares: dict[int, Tensor]
 
 
-def as_gradients(gradients: Sequence[Tensor]) -> Gradients:
-  """Returns gradients, some of them sparse, as what can be added."""
+def as_gradients(gradients: Sequence[Any]) -> Gradients:
+  """Returns gradients, some of them IndexedSlices, as what can be added."""
   dense, row_squares = [], {}
   for i, gradient in enumerate(gradients):
     if hasattr(gradient, "indices") and hasattr(gradient, "values"):
@@ -199,14 +199,14 @@ class AdamWeightDecayOptimizer(keras.optimizers.Optimizer):
 
   def apply(
     self,
-    grads: Sequence[Tensor],
+    grads: Sequence[Tensor | None],
     trainable_variables: Sequence[keras.Variable] | None = None,
   ) -> None:
     """Sums the gradients over replicas, clips them and takes one step."""
     given = [gradient for gradient in grads if gradient is not None]
     clipped, _ = self._summed_and_clipped(as_gradients(given))
-    clipped = iter(clipped)
-    grads = [None if grad is None else next(clipped) for grad in grads]
+    remaining = iter(clipped)
+    grads = [None if grad is None else next(remaining) for grad in grads]
     super().apply(grads, trainable_variables)
 
   def apply_parts(

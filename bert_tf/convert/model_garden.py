@@ -229,7 +229,7 @@ def _tensors(
   if layout.pooler != _ENCODER_POOLER:
     # Not of what the model computes.
     others -= graph.tensors_below([graph.follow(roots, _ENCODER_POOLER)])
-  return {**found, **{graph.keys[n]: graph.tensor(n) for n in others}}
+  return {**found, **{str(graph.keys[n]): graph.tensor(n) for n in others}}
 
 
 def write(model: pretrained.Pretrained, path: str) -> pretrained.Pretrained:

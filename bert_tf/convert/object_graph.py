@@ -49,7 +49,9 @@ class Graph:
 
   def tensor(self, node: int) -> np.ndarray:
     """Returns the tensor of an object."""
-    return self._reader.get(self.keys[node])
+    key = self.keys[node]
+    assert key is not None, "the object holds no tensor"
+    return self._reader.get(key)
 
   def with_edges(self, names: Sequence[str]) -> list[int]:
     """Returns the objects that have all these attributes."""
