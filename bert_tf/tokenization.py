@@ -1,10 +1,9 @@
-"""Text to word pieces and ids, as the original release splits it.
+"""Splits text into word pieces and ids, as the original release does.
 
 The steps are: clean, put spaces around CJK ideographs, split at white space,
-lower-case and strip accents, split at punctuation, then the greedy
-longest-match word pieces. Everything after the first white-space split
-depends on one word alone, so `FullTokenizer` remembers what each word became;
-the cache changes the speed and nothing else.
+lower-case and strip accents, split at punctuation, then take the longest
+matching word pieces from the left. Everything after the first white-space split
+depends on one word only, so `FullTokenizer` caches the ids of words.
 """
 
 import itertools
@@ -14,13 +13,19 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from bert_tf.files import paths as file_access
 
-# The special token that stands for a word to be predicted.
-MASK = "[MASK]"
+# In the order of the released vocabularies.
+SPECIAL_TOKENS = PAD, UNK, CLS, SEP, MASK = (
+  "[PAD]",
+  "[UNK]",
+  "[CLS]",
+  "[SEP]",
+  "[MASK]",
+)
 
-# Cached words. An entry costs about 170 bytes for English and at most 530
-# (32 wide characters, 32 ids): 45 MB when full, never above 140 MB.
+# Cached words. An entry takes about 170 bytes for English and at most 530 (32
+# wide characters, 32 ids): 45 MB in all, never above 140 MB.
 _MAX_CACHED_WORDS = 1 << 18
-# Longer words seldom come twice, and would leave the cache without a bound.
+# Longer words are rarely repeated, and would leave the cache unbounded.
 _MAX_CACHED_WORD_CHARS = 32
 
 # Ideographs only: Hangul, Hiragana and Katakana are written with spaces or
@@ -36,7 +41,7 @@ _CJK_RANGES = (
   (0x2F800, 0x2FA1F),
 )
 
-# Folder names of the released checkpoints, by the case of their vocabulary.
+# Folder names of the released checkpoints with a lower-cased vocabulary.
 _LOWER_CASED_CHECKPOINTS = frozenset(
   [
     "uncased_L-24_H-1024_A-16",
@@ -61,11 +66,11 @@ def validate_case_matches_checkpoint(
 
   Args:
     do_lower_case: whether the text is lower-cased.
-    init_checkpoint: path such as `.../cased_L-12_H-768_A-12/bert_model.ckpt`.
-      None, and folders that were not released under such a name, pass.
+    init_checkpoint: path such as `.../cased_L-12_H-768_A-12/bert_model.ckpt`;
+      None and other names of folders are accepted.
 
   Raises:
-    ValueError: the checkpoint was trained with the other setting.
+    ValueError: if the checkpoint was trained with the other setting.
   """
   match = re.search(r"([A-Za-z0-9_-]+)/bert_model\.ckpt", init_checkpoint or "")
   if not match:
@@ -105,10 +110,10 @@ def guess_do_lower_case(vocab: Iterable[str]) -> bool | None:
 
 
 def convert_to_unicode(text: str | bytes) -> str:
-  """Returns `text` as str; bytes are read as UTF-8 without their bad bytes.
+  """Returns `text` as str, decoding UTF-8 bytes and dropping bad ones.
 
   Raises:
-    ValueError: `text` is neither str nor bytes.
+    ValueError: if `text` is neither str nor bytes.
   """
   if isinstance(text, str):
     return text
@@ -132,8 +137,8 @@ def load_vocab(vocab_file: str) -> dict[str, int]:
     Token to id, in file order.
 
   Raises:
-    ValueError: the file is empty, is not UTF-8, or has a token twice.
-    OSError, tf.errors.OpError: the file cannot be read.
+    ValueError: if the file is empty, is not UTF-8, or has a token twice.
+    OSError: if the file cannot be read.
   """
   with file_access.open_bytes(vocab_file) as reader:
     data = reader.read()
@@ -161,7 +166,7 @@ def convert_by_vocab(vocab: Mapping, items: Iterable) -> list:
   """Returns `vocab[item]` for each of `items`.
 
   Raises:
-    ValueError: an item is not in the vocabulary.
+    ValueError: if an item is not in the vocabulary.
   """
   try:
     return [vocab[item] for item in items]
@@ -195,21 +200,21 @@ def _is_cjk(code: int) -> bool:
 
 
 def is_punctuation(char: str) -> bool:
-  """Whether it is punctuation: ASCII symbols such as "$" and "^" are too."""
+  """Returns whether a character, or ASCII symbol like "$", is punctuation."""
   if char.isascii():
     return char.isprintable() and not char.isalnum() and char != " "
   return unicodedata.category(char).startswith("P")
 
 
 def is_own_token(char: str) -> bool:
-  """Whether `BasicTokenizer` always makes a token of this character alone."""
+  """Returns whether `BasicTokenizer` makes a token of this character alone."""
   return _is_cjk(ord(char)) or is_punctuation(char)
 
 
 def clean_char(char: str) -> str:
-  """Returns a character as it is cleaned: dropped, spaced or kept.
+  """Returns a character cleaned: dropped, surrounded by spaces or kept.
 
-  Other white space than these three is left to `str.split`.
+  White space other than tab, newline and return is left to `str.split`.
   """
   if char in "\t\n\r":
     return " "
@@ -237,7 +242,7 @@ class _PunctuationTable(dict):
 
 _CLEANING = _CleaningTable()
 _PUNCTUATION = _PunctuationTable()
-# Printable characters that the table above would change all the same.
+# Printable characters that cleaning changes.
 _CLEANED_PRINTABLE = re.compile(
   "[\ufffd"
   + "".join(f"{chr(first)}-{chr(last)}" for first, last in _CJK_RANGES)
@@ -248,13 +253,12 @@ _CLEANED_PRINTABLE = re.compile(
 def clean_and_split(text: str) -> list[str]:
   """Cleans `text`, spaces its CJK ideographs and splits it at white space.
 
-  What a text becomes is what these words become, one after the other; see
-  `BasicTokenizer.split_word`.
+  `BasicTokenizer.split_word` splits each of these words further.
 
   Cleaning comes first: U+001C to U+001F are white space to `str.split`, but
   the original removes them as control characters, which joins their sides.
   """
-  # Most text needs no cleaning, and these two scans are faster than it.
+  # Most text needs no cleaning, and these two scans are faster than cleaning.
   if not text.isprintable() or (
     not text.isascii() and _CLEANED_PRINTABLE.search(text)
   ):
@@ -311,7 +315,7 @@ class WordpieceTokenizer:
   def __init__(
     self,
     vocab: Mapping[str, int],
-    unk_token: str = "[UNK]",
+    unk_token: str = UNK,
     max_input_chars_per_word: int = 200,
   ) -> None:
     """Makes a tokenizer.
@@ -359,7 +363,7 @@ class WordpieceTokenizer:
 
 
 class _WordIds(dict):
-  """Cleaned word -> tuple of its ids, computed at first sight, bounded."""
+  """Bounded cache: cleaned word to the tuple of its ids."""
 
   def __init__(
     self,
@@ -379,8 +383,7 @@ class _WordIds(dict):
       for piece in self._wordpiece_tokenizer.split_word(token)
     )
     if len(word) <= _MAX_CACHED_WORD_CHARS:
-      # Starting over keeps the words of the text at hand, and costs one look
-      # at each of them.
+      # Frequent words are back in the cache soon.
       if len(self) >= _MAX_CACHED_WORDS:
         self.clear()
       self[word] = ids
@@ -388,13 +391,13 @@ class _WordIds(dict):
 
 
 class FullTokenizer:
-  """Text to word pieces or ids of a vocabulary file.
+  """Splits text into word pieces or ids of a vocabulary file.
 
   Attributes:
     vocab: token to id, in file order.
     inv_vocab: id to token.
-    basic_tokenizer: the first half, for its words.
-    wordpiece_tokenizer: the second half.
+    basic_tokenizer: splits text into words.
+    wordpiece_tokenizer: splits words into word pieces.
   """
 
   def __init__(
@@ -411,11 +414,11 @@ class FullTokenizer:
       strip_accents: whether to drop accents; None does as `do_lower_case`.
 
     Raises:
-      ValueError: the vocabulary is faulty or has no [UNK].
+      ValueError: if the vocabulary is faulty or has no [UNK].
     """
     self.vocab = load_vocab(vocab_file)
     self.inv_vocab = {index: token for token, index in self.vocab.items()}
-    if "[UNK]" not in self.vocab:
+    if UNK not in self.vocab:
       raise ValueError(
         f"{vocab_file}: no [UNK] among its {len(self.vocab)} tokens, so an "
         "unknown word has no id; add [PAD], [UNK], [CLS], [SEP] and [MASK]."

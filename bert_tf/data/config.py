@@ -1,22 +1,14 @@
-"""The settings of pre-training data, without TensorFlow."""
+"""Settings of pre-training data; imports no TensorFlow."""
 
 import dataclasses
 
 from bert_tf import settings
 from bert_tf.data import masking
 
-# [CLS] a [SEP] b [SEP], and [CLS] a [SEP].
-_NUM_PAIR_SPECIALS = 3
-_NUM_SINGLE_SPECIALS = 2
-
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class PretrainingDataConfig:
-  """How text becomes instances.
-
-  Raises:
-    ValueError: a value is out of its range.
-  """
+  """How text becomes instances; raises ValueError for bad values."""
 
   vocab_file: str = settings.setting(
     help="Vocabulary, one token a line.", original=True
@@ -38,12 +30,17 @@ class PretrainingDataConfig:
     12345, "Seed of all random draws.", original=True
   )
   dupe_factor: int = settings.setting(
-    10, "Passes over the text, each with other masks and pairs.", original=True
+    10,
+    "Passes over the text, each with other masks and pairs.",
+    minimum=1,
+    original=True,
   )
   short_seq_prob: float = settings.setting(
     0.1,
     "Share of documents, in each pass, cut into instances of a random shorter "
     "length, [0, 1].",
+    minimum=0,
+    maximum=1,
     original=True,
   )
   no_nsp: bool = settings.setting(
@@ -54,6 +51,7 @@ class PretrainingDataConfig:
   masking_config: masking.MaskingConfig = masking.MaskingConfig()
 
   def __post_init__(self) -> None:
+    settings.check(self)
     # A short target is drawn from 2 to `max_num_tokens`.
     if self.max_num_tokens < 2:
       least = self.max_seq_length - self.max_num_tokens + 2
@@ -67,15 +65,9 @@ class PretrainingDataConfig:
         f"max_predictions_per_seq {max_predictions} exceeds max_seq_length "
         f"{self.max_seq_length}; lower it (0.15 of the length is usual)."
       )
-    if self.dupe_factor < 1:
-      raise ValueError(f"dupe_factor {self.dupe_factor} is below 1.")
-    if not 0 <= self.short_seq_prob <= 1:
-      raise ValueError(
-        f"short_seq_prob {self.short_seq_prob} is outside [0, 1]."
-      )
 
   @property
   def max_num_tokens(self) -> int:
-    """Tokens of text that an instance holds."""
-    specials = _NUM_SINGLE_SPECIALS if self.no_nsp else _NUM_PAIR_SPECIALS
-    return self.max_seq_length - specials
+    """Returns how many tokens of an instance are no special tokens."""
+    # [CLS] a [SEP], or [CLS] a [SEP] b [SEP].
+    return self.max_seq_length - (2 if self.no_nsp else 3)

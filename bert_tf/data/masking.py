@@ -8,19 +8,15 @@ import dataclasses
 import random
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-from bert_tf import settings
+from bert_tf import settings, tokenization
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class MaskingConfig:
-  """How many word pieces are chosen, and what stands in their place.
-
-  Raises:
-    ValueError: a value is out of its range.
-  """
+  """How tokens are masked; raises ValueError for values out of range."""
 
   max_predictions_per_seq: int = settings.setting(
-    20, "Masked tokens of an instance at most.", original=True
+    20, "Masked tokens of an instance at most.", minimum=1, original=True
   )
   masked_lm_prob: float = settings.setting(
     0.15, "Share of tokens to mask, (0, 1].", original=True
@@ -42,11 +38,7 @@ class MaskingConfig:
   )
 
   def __post_init__(self) -> None:
-    if self.max_predictions_per_seq < 1:
-      raise ValueError(
-        f"max_predictions_per_seq {self.max_predictions_per_seq} is below 1: "
-        "an instance would have nothing to predict."
-      )
+    settings.check(self)
     if not 0 < self.masked_lm_prob <= 1:
       raise ValueError(
         f"masked_lm_prob {self.masked_lm_prob} is outside (0, 1]."
@@ -95,10 +87,10 @@ class Masker:
     Raises:
       ValueError: if the vocabulary has no [MASK].
     """
-    if "[MASK]" not in vocab:
+    if tokenization.MASK not in vocab:
       raise ValueError("the vocabulary has no [MASK].")
     self._config = config
-    self._mask_id = vocab["[MASK]"]
+    self._mask_id = vocab[tokenization.MASK]
     self._vocab_size = len(vocab)
     self._continues_word = bytes(token.startswith("##") for token in vocab)
     changed = config.keep_prob + config.random_prob

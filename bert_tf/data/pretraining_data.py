@@ -1,9 +1,9 @@
-"""Text to pre-training instances: documents, sentence pairs, masks, records.
+"""Makes pre-training instances of text: sentence pairs, masks, records.
 
-`build_shard` is a pure function of (shard, config, seed): one run is one or
-many of them, see `pretraining_shards`. The calls on `random.Random`, in order,
-are those of the original release, so one shard with the original's seed gives
-the original's instances.
+`build_shard` is a pure function of (shard, config, seed); `pretraining_shards`
+calls it for each shard. The calls on `random.Random`, in order, are those of
+the original release, so one shard with the original's seed gives the original's
+instances.
 """
 
 import array
@@ -20,10 +20,10 @@ from bert_tf.data import corpus, masking, packing, records
 
 @dataclasses.dataclass(frozen=True)
 class Document:
-  """A document as ids, compact: four bytes a token or sentence.
+  """A document as ids, four bytes a token and a sentence.
 
   Attributes:
-    ids: int32 [tokens]. Its word pieces, end to end.
+    ids: int32 [tokens]. The word pieces of all sentences.
     bounds: int32 [sentences + 1]. Sentence i is ids[bounds[i]:bounds[i + 1]];
       none is empty.
   """
@@ -33,13 +33,14 @@ class Document:
 
   @property
   def num_sentences(self) -> int:
-    """How many sentences there are, at least 1."""
+    """Returns the number of sentences, at least 1."""
     return len(self.bounds) - 1
 
   def reach(self, first: int, num_tokens: int) -> int:
-    """The sentence to stop before, so that `num_tokens` are there from `first`.
+    """Returns the end of the sentences from `first` that hold `num_tokens`.
 
-    At least one sentence is taken, and no more than there are.
+    The end is exclusive and at least `first + 1`. At the end of the document
+    the sentences may hold fewer tokens.
     """
     goal = self.bounds[first] + num_tokens
     return min(
@@ -52,11 +53,11 @@ class TrainingInstance:
   """One instance after masking, before padding.
 
   Attributes:
-    input_ids: [CLS] a [SEP] b [SEP], or [CLS] a [SEP], some of them masked.
-    num_first: how many of them are of segment 0; the rest is of segment 1.
-    masked_lm_positions: positions to predict, rising.
-    masked_lm_ids: what stood there.
-    is_random_next: whether b is not what followed a.
+    input_ids: [CLS] a [SEP] b [SEP], or [CLS] a [SEP], masked.
+    num_first: how many of them are of segment 0; the rest are of segment 1.
+    masked_lm_positions: positions to predict, ascending.
+    masked_lm_ids: the ids before masking.
+    is_random_next: whether b is random text, not what followed a.
   """
 
   input_ids: list[int]
@@ -68,12 +69,12 @@ class TrainingInstance:
 
 @dataclasses.dataclass(frozen=True)
 class ShardCounts:
-  """What was built, for the summary.
+  """Counts of a shard, for the summary.
 
   Attributes:
     num_documents: documents with at least one token.
     num_instances: records written.
-    num_tokens: tokens in them, specials included, padding not.
+    num_tokens: tokens in them, special tokens included, padding excluded.
     num_masked: positions to predict.
     num_random_next: instances whose second segment is random.
   """
@@ -88,16 +89,16 @@ class ShardCounts:
 def load_tokenizer(
   config: data_config.PretrainingDataConfig,
 ) -> tokenization.FullTokenizer:
-  """Makes the tokenizer of `config`.
+  """Returns the tokenizer of `config`.
 
   Raises:
-    ValueError: the vocabulary is faulty or lacks a special token.
+    ValueError: if the vocabulary is faulty or lacks a special token.
   """
   tokenizer = tokenization.FullTokenizer(
     config.vocab_file, config.do_lower_case, config.strip_accents
   )
-  specials = ("[CLS]", "[SEP]", "[MASK]")
-  missing = [token for token in specials if token not in tokenizer.vocab]
+  needed = (tokenization.CLS, tokenization.SEP, tokenization.MASK)
+  missing = [token for token in needed if token not in tokenizer.vocab]
   if missing:
     raise ValueError(
       f"{config.vocab_file}: no {', '.join(missing)} among its "
@@ -107,7 +108,7 @@ def load_tokenizer(
 
 
 class InstanceBuilder:
-  """Makes the instances of documents of one shard."""
+  """Makes the instances of the documents of one shard."""
 
   def __init__(
     self,
@@ -115,16 +116,16 @@ class InstanceBuilder:
     tokenizer: tokenization.FullTokenizer,
     rng: random.Random,
   ) -> None:
-    """Prepares for a vocabulary; `rng` gives every draw."""
+    """Makes a builder; `rng` is the source of all draws."""
     self._config = config
     self._tokenizer = tokenizer
     self._rng = rng
     self._masker = masking.Masker(config.masking_config, tokenizer.vocab)
-    self._cls = tokenizer.vocab["[CLS]"]
-    self._sep = tokenizer.vocab["[SEP]"]
+    self._cls = tokenizer.vocab[tokenization.CLS]
+    self._sep = tokenizer.vocab[tokenization.SEP]
 
   def read(self, sentences: Sequence[str]) -> Document:
-    """Tokenizes a document; sentences without a token are left out."""
+    """Tokenizes a document; drops sentences without a token."""
     ids = array.array("i")
     bounds = array.array("i", [0])
     for sentence in sentences:
@@ -169,7 +170,7 @@ class InstanceBuilder:
         num_first = document.bounds[middle] - document.bounds[start]
         second = self._random_segment(documents, index, target - num_first)
         yield *self._truncated(first, second), True
-        start = middle  # What was to be b begins the next pair.
+        start = middle  # The sentences after a begin the next pair.
       else:
         yield *self._truncated(first, (document, middle, stop)), False
         start = stop
@@ -177,7 +178,7 @@ class InstanceBuilder:
   def _random_segment(
     self, documents: Sequence[Document], index: int, num_tokens: int
   ) -> tuple[Document, int, int]:
-    """Draws sentences of another document, of the same one after ten tries."""
+    """Draws sentences of another document, after ten tries of any document."""
     rng = self._rng
     for _ in range(10):
       other = rng.randrange(len(documents))
@@ -190,7 +191,7 @@ class InstanceBuilder:
   def _single_segments(
     self, document: Document
   ) -> Iterator[tuple[list[int], list[int], bool]]:
-    """Yields (segment, [], False): sentences in a row up to the target."""
+    """Yields (segment, [], False), of consecutive sentences."""
     target = self._target_length()
     start = 0
     while start < document.num_sentences:
@@ -202,10 +203,10 @@ class InstanceBuilder:
   def _truncated(
     self, first: tuple[Document, int, int], second: tuple[Document, int, int]
   ) -> tuple[list[int], list[int]]:
-    """The ids of two runs of sentences, cut to `max_num_tokens`.
+    """Returns the ids of two (document, start, stop), cut to max_num_tokens.
 
-    One token a time goes, by a coin from the front or the back, from the
-    first run if it is longer and else from the second.
+    Tokens are dropped one at a time from the longer one, or from the second
+    if they are equally long, at the front or the back by a coin.
     """
     flip = self._rng.random
     a_start, a_stop = first[0].bounds[first[1]], first[0].bounds[first[2]]
@@ -227,7 +228,7 @@ class InstanceBuilder:
   def _instance(
     self, first: list[int], second: list[int], is_random_next: bool
   ) -> TrainingInstance:
-    """Puts the special tokens around the segments and masks."""
+    """Adds special tokens to the segments and masks them."""
     input_ids, num_first = packing.add_special_tokens(
       first, second or None, self._cls, self._sep
     )
@@ -274,7 +275,7 @@ def encode_instance(
 
 @functools.lru_cache(maxsize=1 << 13)
 def _encode_segments(num_tokens: int, num_first: int, length: int) -> bytes:
-  """Encodes input_mask and segment_ids, which many instances share."""
+  """Encodes input_mask and segment_ids, which are equal in many instances."""
   return records.encode_features(
     packing.mask_and_segments(num_tokens, num_first, length), {}
   )
@@ -298,23 +299,23 @@ def build_shard(
   output_files: Sequence[str],
   report: Callable[[int], None],
 ) -> ShardCounts:
-  """Reads, builds and writes one shard.
+  """Builds and writes one shard.
 
-  All records of the shard are in memory at once, since the last step shuffles
-  them: about 900 bytes each at 128 tokens, and four bytes a token of text.
+  All its records are in memory at once, to be shuffled: about 900 bytes each
+  at 128 tokens, and four bytes a token of text.
 
   Args:
-    shard: which documents.
-    config: what instances to make of them.
+    shard: the documents.
+    config: how to make instances.
     tokenizer: `load_tokenizer(config)`.
-    seed: of the draws of this shard.
-    output_files: records go round robin over these; they appear when whole.
-    report: called with the number of documents done since its last call, once
-      for reading and once for each of `config.dupe_factor` passes.
+    seed: of this shard's draws.
+    output_files: take the records in turn; they appear when whole.
+    report: called with numbers of documents, once for reading and once for
+      each of `config.dupe_factor` passes.
 
   Raises:
-    ValueError: the text is not UTF-8, or has no token at all.
-    OSError, tf.errors.OpError: a file cannot be read or written.
+    ValueError: if the text is not UTF-8, or has no token at all.
+    OSError, tf.errors.OpError: if a file cannot be read or written.
   """
   rng = random.Random(seed)
   builder = InstanceBuilder(config, tokenizer, rng)
@@ -344,7 +345,7 @@ def _build_examples(
   config: data_config.PretrainingDataConfig,
   report: Callable[[int], None],
 ) -> tuple[list[bytes], ShardCounts]:
-  """Makes every pass over the documents; returns encoded instances."""
+  """Returns the encoded instances of all passes over the documents."""
   max_predictions_per_seq = config.masking_config.max_predictions_per_seq
   examples: list[bytes] = []
   num_tokens = num_masked = num_random_next = 0

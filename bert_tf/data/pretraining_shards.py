@@ -1,4 +1,4 @@
-"""A run of `create_pretraining_data`: shards, workers, resume, the summary."""
+"""Runs `create_pretraining_data`: shards, workers, resuming, the summary."""
 
 import dataclasses
 import functools
@@ -14,19 +14,20 @@ import tensorflow as tf
 import tqdm
 from absl import logging
 
+from bert_tf import tokenization
 from bert_tf.data import config as data_config
 from bert_tf.data import corpus, pretraining_data, worker_pool
 from bert_tf.files import atomic
-from bert_tf.files import paths as file_access
+from bert_tf.files import paths as paths_lib
 
 
 @dataclasses.dataclass(frozen=True)
 class Summary:
-  """What a run has built, shards of earlier runs left out.
+  """What a run has built.
 
   Attributes:
-    counts: documents, instances, tokens and masked positions.
-    num_shards_kept: shards that an earlier run had finished.
+    counts: of the shards that were built in this run.
+    num_shards_kept: shards of an earlier run that were kept.
     output_files: all files of the data set, in order.
     seconds: wall time.
     max_seq_length: tokens of an instance, padding included.
@@ -39,7 +40,7 @@ class Summary:
   max_seq_length: int
 
   def lines(self) -> list[str]:
-    """The summary as text, one fact a line."""
+    """Returns the summary as lines of text."""
     counts = self.counts
     instances = max(counts.num_instances, 1)
     padding = 1 - counts.num_tokens / (instances * self.max_seq_length)
@@ -68,8 +69,8 @@ class Task:
 
   Attributes:
     shard: the documents.
-    seed: of its draws.
-    output_files: what takes its instances, in turn if there are several.
+    seed: of the shard's draws.
+    output_files: files that take its instances in turn.
   """
 
   shard: corpus.Shard
@@ -80,7 +81,7 @@ class Task:
     return f"shard {self.shard.index} ({self.output_files[0]})"
 
 
-# Builds shards, by whatever means, and returns the counts by their index.
+# Builds shards and returns their counts by index.
 Builder = Callable[
   [data_config.PretrainingDataConfig, Sequence[Task]],
   dict[int, pretraining_data.ShardCounts],
@@ -98,30 +99,27 @@ def create(
 ) -> Summary:
   """Turns text files into TFRecords of pre-training instances.
 
-  The data set depends on the arguments and the text, not on `num_workers`. A
-  file appears when it is whole, in place of one of an earlier run. Several
-  shards of an earlier run are removed before the first is written, unless
-  `resume` keeps them: halves of two runs would look like a whole one.
+  The data set does not depend on `num_workers`. Files appear when whole. If
+  there are several, those of an earlier run are removed first (unless
+  `resume`), since halves of two data sets would look like a whole one.
 
   Args:
-    config: what the instances are.
+    config: how to make instances.
     input_files: of `corpus.input_files`.
-    output_file: for one shard, files separated by commas that take the
-      instances in turn; for more, the one name that `shard_file` completes.
-    num_shards: parts of the text, built one by one. One needs all instances
-      in memory at once.
+    output_file: of one shard, comma-separated files that take the instances in
+      turn; of several, the name that `shard_file` completes.
+    num_shards: the instances of one shard are in memory at once.
     num_workers: processes that build shards, at most `num_shards`.
-    resume: whether shards that are there are kept and the others built. The
-      settings of the run that began must be those of this one.
-    build: builds the shards; None does it here, on `num_workers` processes.
+    resume: whether existing shards, of the same settings, are kept.
+    build: builds the shards; by default on `num_workers` local processes.
 
   Returns:
-    What was built; it is logged, too.
+    The summary, which is logged too.
 
   Raises:
-    ValueError: settings that cannot be, text that is faulty, or a resumed run
-      with other settings.
-    OSError, tf.errors.OpError: a file cannot be read or written.
+    ValueError: if settings or text are faulty, or a resumed run had other
+      settings.
+    OSError, tf.errors.OpError: if a file cannot be read or written.
   """
   started = time.monotonic()
   names = _output_files(output_file, num_shards)
@@ -136,7 +134,7 @@ def create(
   try:
     counts = build(config, pending)
   finally:
-    _remove_unfinished(pending)  # Of a worker that was killed.
+    _remove_unfinished(pending)  # If a worker was killed.
   _write_settings(settings, output_file)
   summary = Summary(
     _total(counts),
@@ -150,21 +148,18 @@ def create(
 
 
 def shard_file(output_file: str, index: int, num_shards: int) -> str:
-  """The file of one of several shards, `name-00003-of-00064`.
-
-  A .gz stays at the end, where it tells that the file is compressed.
-  """
+  """Returns the file of one of several shards, `name-00003-of-00064[.gz]`."""
   suffix = ".gz" if output_file.endswith(".gz") else ""
   name = output_file.removesuffix(".gz")
   return f"{name}-{index:05d}-of-{num_shards:05d}{suffix}"
 
 
 def shard_seed(random_seed: int, index: int, num_shards: int) -> int:
-  """The seed of a shard: `random_seed` itself if there is only one.
+  """Returns the seed of a shard, `random_seed` itself if there is only one.
 
-  Otherwise the first eight bytes, big-endian, of the SHA-256 of the ASCII text
-  `<random_seed>/<index>`: the same on every machine and in every version, and
-  unlike sums of seed and index it never gives two runs a shard in common.
+  Otherwise it is the first eight bytes, big-endian, of the SHA-256 of the ASCII
+  text `<random_seed>/<index>`: equal on every machine and in every version, and
+  unlike sums of seed and index different for the shards of two runs.
   """
   if num_shards == 1:
     return random_seed
@@ -173,13 +168,13 @@ def shard_seed(random_seed: int, index: int, num_shards: int) -> int:
 
 
 def settings_file(output_file: str) -> str:
-  """Where a run notes its settings; hidden, so globs of data pass it by."""
+  """Returns the hidden file, which globs leave out, of a run's settings."""
   folder, name = os.path.split(output_file.split(",")[0].strip())
   return os.path.join(folder, f".{name}.settings.json")
 
 
 def _output_files(output_file: str, num_shards: int) -> list[str]:
-  """All files of the data set."""
+  """Returns all files of the data set."""
   names = [name.strip() for name in output_file.split(",")]
   if "" in names or len(set(names)) < len(names):
     raise ValueError(
@@ -208,7 +203,7 @@ def _check_workers(num_workers: int, num_shards: int) -> None:
 
 
 def _check_not_input(names: Sequence[str], inputs: Sequence[str]) -> None:
-  """Refuses to write over the text."""
+  """Raises ValueError if an output file is an input file."""
   texts = {os.path.realpath(path) for path in inputs}
   for name in names:
     if os.path.realpath(name) in texts:
@@ -218,7 +213,7 @@ def _check_not_input(names: Sequence[str], inputs: Sequence[str]) -> None:
 def _tasks(
   shards: Sequence[corpus.Shard], random_seed: int, names: Sequence[str]
 ) -> list[Task]:
-  """One task a shard."""
+  """Returns a task for each shard."""
   count = len(shards)
   return [
     Task(
@@ -236,18 +231,17 @@ def _settings(
   shards: Sequence[corpus.Shard],
   names: Sequence[str],
 ) -> dict[str, Any]:
-  """All that the data set depends on, by the name of the flag.
+  """Returns everything that the data set depends on, by the flag's name.
 
-  A vocabulary counts by its content and a text by its name and size, so that
-  a run can go on after its folder was moved.
+  That is the hash of the vocabulary and the names and sizes of the texts, so
+  that a run can be resumed after its folder was moved.
   """
   settings = dataclasses.asdict(config)
   settings.update(settings.pop("masking_config"))
-  with file_access.open_bytes(config.vocab_file) as reader:
+  with paths_lib.open_bytes(config.vocab_file) as reader:
     settings["vocab_file"] = hashlib.sha256(reader.read()).hexdigest()
   settings["input_file"] = [
-    [os.path.basename(path), file_access.num_bytes(path)]
-    for path in input_files
+    [os.path.basename(path), paths_lib.num_bytes(path)] for path in input_files
   ]
   settings["num_shards"] = len(shards)
   settings["output_file"] = [os.path.basename(name) for name in names]
@@ -260,7 +254,7 @@ def _prepare(
   output_file: str,
   resume: bool,
 ) -> list[Task]:
-  """Makes the place ready; returns the tasks to do."""
+  """Removes what older runs left and returns the tasks to do."""
   note = settings_file(output_file)
   pending = list(tasks)
   if resume and tf.io.gfile.exists(note):
@@ -273,8 +267,7 @@ def _prepare(
     )
   _remove_unfinished(pending)
   if len(tasks) > 1:
-    # Half of a new data set beside half of an old one would look whole. One
-    # shard, though, replaces the old one in a single move.
+    # See `create`. A single shard replaces the old one in one step.
     for task in pending:
       for path in filter(tf.io.gfile.exists, task.output_files):
         tf.io.gfile.remove(path)
@@ -283,7 +276,7 @@ def _prepare(
 
 
 def _write_settings(settings: dict[str, Any], output_file: str) -> None:
-  """Notes what the files are made of, for a run that resumes."""
+  """Writes the settings file, which a resumed run is checked against."""
   note = settings_file(output_file)
   tf.io.gfile.makedirs(os.path.dirname(note) or ".")
   atomic.write_lines(note, [json.dumps(settings, indent=2)])
@@ -294,7 +287,7 @@ def _is_finished(task: Task) -> bool:
 
 
 def _check_same_settings(settings: dict[str, Any], note: str) -> None:
-  """Refuses to go on with a run that was another one."""
+  """Raises ValueError if the run to resume had other settings."""
   with tf.io.gfile.GFile(note) as reader:
     try:
       before = json.loads(reader.read())
@@ -315,8 +308,10 @@ def _brief(value: Any) -> str:
 
 
 @functools.lru_cache(maxsize=1)
-def _tokenizer(config: data_config.PretrainingDataConfig):
-  """The tokenizer, made once in a process."""
+def _tokenizer(
+  config: data_config.PretrainingDataConfig,
+) -> tokenization.FullTokenizer:
+  """Returns the tokenizer, loaded once in a process."""
   return pretraining_data.load_tokenizer(config)
 
 
@@ -325,7 +320,7 @@ def build_task(
   task: Task,
   report: Callable[[int], None],
 ) -> pretraining_data.ShardCounts:
-  """Builds one shard, in whatever process; as `build_shard`."""
+  """Builds one shard in a worker; see `build_shard`."""
   return pretraining_data.build_shard(
     task.shard,
     config,
@@ -341,7 +336,7 @@ def _build_here(
   tasks: Sequence[Task],
   num_workers: int,
 ) -> dict[int, pretraining_data.ShardCounts]:
-  """Builds shards on this machine; shows a progress bar on a terminal."""
+  """Builds shards on this machine, with a progress bar on a terminal."""
   num_passes = config.dupe_factor + 1  # One to read.
   num_documents = sum(task.shard.num_documents for task in tasks)
   counts = {}
@@ -367,7 +362,7 @@ def _build_here(
 
 
 def _remove_unfinished(tasks: Sequence[Task]) -> None:
-  """Removes hidden files of runs that were killed."""
+  """Removes hidden files that killed runs left."""
   for task in tasks:
     for path in task.output_files:
       atomic.remove_unfinished(path)
@@ -376,7 +371,7 @@ def _remove_unfinished(tasks: Sequence[Task]) -> None:
 def _total(
   counts: dict[int, pretraining_data.ShardCounts],
 ) -> pretraining_data.ShardCounts:
-  """Adds up all shards."""
+  """Returns the sums over all shards."""
   fields = dataclasses.fields(pretraining_data.ShardCounts)
   return pretraining_data.ShardCounts(
     *(sum(getattr(c, f.name) for c in counts.values()) for f in fields)
@@ -388,7 +383,7 @@ def _log(
   counts: dict[int, pretraining_data.ShardCounts],
   names: Sequence[str],
 ) -> None:
-  """Logs the summary, and what the user may not expect."""
+  """Logs the summary, and warnings."""
   for line in summary.lines():
     logging.info(line)
   lonely = [i for i, c in sorted(counts.items()) if c.num_documents == 1]
@@ -409,7 +404,7 @@ def _log(
 
 
 def _shards_of_other_runs(names: Sequence[str]) -> list[str]:
-  """Files that a glob over these shards would catch as well."""
+  """Returns other files that a glob over these shards would match."""
   base, separator, end = names[0].rpartition("-00000-of-")
   if not separator:
     return []

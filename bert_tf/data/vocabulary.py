@@ -16,7 +16,6 @@ from bert_tf.files import atomic
 # Released vocabularies have 99 unused tokens between [PAD] and the other
 # special tokens, so [UNK] [CLS] [SEP] [MASK] are 100 to 103.
 NUM_UNUSED_BEFORE_SPECIALS = 99
-_SPECIAL_TOKENS = ("[UNK]", "[CLS]", "[SEP]", "[MASK]")
 
 # Distinct white-space words that are held before they are split into tokens;
 # about 250 MB.
@@ -122,7 +121,8 @@ def reserved_tokens(num_unused: int) -> list[str]:
   unused = [f"[unused{index}]" for index in range(num_unused)]
   before = unused[:NUM_UNUSED_BEFORE_SPECIALS]
   after = unused[NUM_UNUSED_BEFORE_SPECIALS:]
-  return ["[PAD]", *before, *_SPECIAL_TOKENS, *after]
+  pad, *others = tokenization.SPECIAL_TOKENS
+  return [pad, *before, *others, *after]
 
 
 def learn(
