@@ -14,8 +14,7 @@ import tensorflow as tf
 from absl import logging
 from tensorflow.core.protobuf import trackable_object_graph_pb2
 
-from bert_tf import distribution
-from bert_tf import mixed_precision as precision
+from bert_tf import distribution, mixed_precision
 from bert_tf.files import atomic, errors, paths
 
 GLOBAL_STEP = "global_step"
@@ -435,7 +434,7 @@ def average(prefixes: Sequence[str], averaged_path: str) -> None:
 
 def parameters(names: Iterable[str]) -> list[str]:
   """Returns the model's own names, sorted: no slots, step or loss scale."""
-  state = (GLOBAL_STEP, *precision.STATE)
+  state = (GLOBAL_STEP, *mixed_precision.STATE)
   return sorted(
     name
     for name in names

@@ -175,11 +175,11 @@ def needs_full_batches() -> bool:
 
 
 @contextlib.contextmanager
-def naming_lost_workers() -> Iterator[None]:
-  """A scope in which the end of another process is told as what it is.
+def translate_worker_loss() -> Iterator[None]:
+  """A scope that raises TensorFlow's error for a lost process as our own.
 
   Raises:
-    WorkerLostError: when this process cannot go on for want of another.
+    WorkerLostError: when another process ended or cannot be reached.
   """
   try:
     yield
@@ -244,8 +244,8 @@ def gathered(value: Any) -> Any:
   return tf.nest.map_structure(lambda v: strategy.gather(v, axis=0), value)
 
 
-def told_by_all(values: Mapping[str, Any]) -> list[dict[str, Any]]:
-  """Returns what every process gave to this call, which all of them make.
+def all_gather_objects(values: Mapping[str, Any]) -> list[dict[str, Any]]:
+  """Returns the values of every process; all of them make this call.
 
   Args:
     values: what JSON takes; short.
@@ -267,16 +267,21 @@ def told_by_all(values: Mapping[str, Any]) -> list[dict[str, Any]]:
   return [json.loads(piece.tobytes()) for piece in pieces[::replicas_each]]
 
 
+def barrier() -> None:
+  """Waits until every process has come here."""
+  all_gather_objects({})
+
+
 def check_same(values: Mapping[str, Any]) -> None:
   """Raises ValueError if what the processes give differs, naming it."""
-  told = told_by_all(values)
+  found = all_gather_objects(values)
   differing = [
-    f"{name} is {' and '.join(sorted({repr(t.get(name)) for t in told}))}"
-    for name in sorted(set().union(*told))
-    if any(t.get(name) != told[0].get(name) for t in told)
+    f"{name} is {' and '.join(sorted({repr(f.get(name)) for f in found}))}"
+    for name in sorted(set().union(*found))
+    if any(f.get(name) != found[0].get(name) for f in found)
   ]
   if differing:
     raise ValueError(
-      f"the {len(told)} workers differ: {'; '.join(differing)}; all need "
+      f"the {len(found)} workers differ: {'; '.join(differing)}; all need "
       "the same flags, and an --output_dir that all of them see."
     )

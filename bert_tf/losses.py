@@ -1,7 +1,9 @@
 """The losses and metrics of each head, pure functions of its outputs.
 
 Each is returned as (sum, weight): the mean over whatever the batch was split
-into is then the total of the sums over the total of the weights.
+into is then the total of the sums over the total of the weights. The weights
+of a loss are a function of the features alone (`*_weights`), so that they are
+known before the model is run.
 """
 
 from collections.abc import Mapping
@@ -30,6 +32,16 @@ def cross_entropy(logits: Tensor, labels: Tensor) -> Tensor:
   return -ops.squeeze(picked, axis=-1)
 
 
+def pretraining_weights(features: Mapping[str, Tensor]) -> dict[str, Tensor]:
+  """Returns the weights of `pretraining_loss`: masked words and pairs."""
+  weights = ops.cast(features["masked_lm_weights"], "float32")
+  return {
+    # The original's guard against a batch without a masked word.
+    "masked_lm_loss": ops.sum(weights) + 1e-5,
+    "next_sentence_loss": _num_rows(features["next_sentence_labels"]),
+  }
+
+
 def pretraining_loss(
   outputs: PretrainingOutput, features: Mapping[str, Tensor]
 ) -> Sums:
@@ -45,15 +57,15 @@ def pretraining_loss(
   masked_lm = cross_entropy(outputs.masked_lm_logits, features["masked_lm_ids"])
   labels = ops.reshape(features["next_sentence_labels"], (-1,))
   next_sentence = cross_entropy(outputs.next_sentence_logits, labels)
+  totals = pretraining_weights(features)
   return {
-    # The original's guard against a batch without a masked word.
     "masked_lm_loss": (
       ops.sum(weights * masked_lm),
-      ops.sum(weights) + 1e-5,
+      totals["masked_lm_loss"],
     ),
     "next_sentence_loss": (
       ops.sum(next_sentence),
-      ops.sum(ops.ones_like(next_sentence)),
+      totals["next_sentence_loss"],
     ),
   }
 
@@ -84,6 +96,11 @@ def pretraining_metrics(
   }
 
 
+def span_weights(features: Mapping[str, Tensor]) -> dict[str, Tensor]:
+  """Returns the weight of `span_loss`: windows."""
+  return {"span_loss": _num_rows(features["start_positions"])}
+
+
 def span_loss(outputs: SpanOutput, features: Mapping[str, Tensor]) -> Sums:
   """Returns the mean of the start's and the end's loss as (sum, weight).
 
@@ -94,7 +111,7 @@ def span_loss(outputs: SpanOutput, features: Mapping[str, Tensor]) -> Sums:
   start = cross_entropy(outputs.start_logits, features["start_positions"])
   end = cross_entropy(outputs.end_logits, features["end_positions"])
   losses = (start + end) / 2.0
-  return {"span_loss": (ops.sum(losses), ops.sum(ops.ones_like(losses)))}
+  return {"span_loss": (ops.sum(losses), span_weights(features)["span_loss"])}
 
 
 def per_example_loss(
@@ -119,6 +136,11 @@ def per_example_loss(
     losses = ops.softplus(logits) - applies * logits
     return ops.mean(losses, axis=-1)
   return cross_entropy(logits, ops.reshape(label_ids, (-1,)))
+
+
+def classifier_weights(features: Mapping[str, Tensor]) -> dict[str, Tensor]:
+  """Returns the weight of `classifier_loss`: real examples."""
+  return {"classifier_loss": ops.sum(_real_examples(features))}
 
 
 def classifier_loss(
@@ -169,6 +191,11 @@ def probabilities(logits: Tensor, problem_type: str) -> Tensor:
   return ops.softmax(logits, axis=-1)
 
 
+def token_weights(features: Mapping[str, Tensor]) -> dict[str, Tensor]:
+  """Returns the weight of `token_loss`: positions that have a label."""
+  return {"token_loss": ops.sum(ops.cast(features["label_mask"], "float32"))}
+
+
 def token_loss(logits: Tensor, features: Mapping[str, Tensor]) -> Sums:
   """Returns the cross entropy of the labelled positions as (sum, weight).
 
@@ -179,7 +206,8 @@ def token_loss(logits: Tensor, features: Mapping[str, Tensor]) -> Sums:
   """
   losses = cross_entropy(logits, features["label_ids"])
   weights = ops.cast(features["label_mask"], "float32")
-  return {"token_loss": (ops.sum(losses * weights), ops.sum(weights))}
+  total = token_weights(features)["token_loss"]
+  return {"token_loss": (ops.sum(losses * weights), total)}
 
 
 def token_metrics(logits: Tensor, features: Mapping[str, Tensor]) -> Sums:
@@ -188,6 +216,11 @@ def token_metrics(logits: Tensor, features: Mapping[str, Tensor]) -> Sums:
   hits = ops.sum(_hits(logits, features["label_ids"]) * weights)
   metrics = token_loss(logits, features)
   return {**metrics, "accuracy": (hits, ops.sum(weights))}
+
+
+def _num_rows(labels: Tensor) -> Tensor:
+  """Returns the number of examples, float32 [], from one number of each."""
+  return ops.sum(ops.ones_like(labels, dtype="float32"))
 
 
 def _real_examples(features: Mapping[str, Tensor]) -> Tensor:

@@ -32,7 +32,7 @@ _STEPS_UNTIL_DOUBLED = 2000
 
 
 @contextlib.contextmanager
-def of_new_layers(precision: str) -> Iterator[None]:
+def policy_scope(precision: str) -> Iterator[None]:
   """A scope in which layers are made that compute in a precision."""
   before = keras.config.dtype_policy()
   keras.config.set_dtype_policy(PRECISIONS[precision])

@@ -19,7 +19,7 @@ from bert_tf import (
   modeling,
   optimization,
 )
-from bert_tf.training import step as training_step
+from bert_tf.training import steps
 from tests import scale_run
 from tests.training import estimator_test
 
@@ -130,10 +130,11 @@ def test_a_loss_is_divided_by_the_weight_of_the_whole(num_micro_batches):
   found = []
   for count in (1, num_micro_batches):
     model = estimator_test.Line()
-    step = training_step.TrainingStep(
+    step = steps.TrainingStep(
       model,
       optimization.create_optimizer(0.1, 10, 0),
       weighted_loss,
+      lambda features: {"error": tf.reduce_sum(features["weight"])},
       weighted_loss,
       batch_size=4,
       num_micro_batches=count,
@@ -176,10 +177,11 @@ def test_batches_of_any_width_are_cut_for_a_head(use_xla):
     keras.utils.set_random_seed(1)
     model = heads.SpanModel(config)
     model(features)
-    step = training_step.TrainingStep(
+    step = steps.TrainingStep(
       model,
       optimization.create_optimizer(1e-3, 10, 0),
       losses.span_loss,
+      losses.span_weights,
       losses.span_loss,
       scale_run.BATCH_SIZE,
       num_micro_batches,
@@ -194,10 +196,11 @@ def test_batches_of_any_width_are_cut_for_a_head(use_xla):
 
 def test_parts_draw_masks_of_their_own():
   model = estimator_test.Line(rate=0.5)
-  step = training_step.TrainingStep(
+  step = steps.TrainingStep(
     model,
     estimator_test.make("unused").optimizer,
     estimator_test.loss_fn,
+    estimator_test.weights_fn,
     lambda outputs, features: {"outputs": (outputs, tf.ones([]))},
     batch_size=128,
     num_micro_batches=2,
@@ -313,5 +316,5 @@ def test_a_kind_that_does_not_fit_the_tpu_is_refused():
 
 def test_alone_there_is_nothing_to_agree_on():
   assert distribution.is_chief() and distribution.num_workers() == 1
-  assert distribution.told_by_all({"a": 1}) == [{"a": 1}]
+  assert distribution.all_gather_objects({"a": 1}) == [{"a": 1}]
   distribution.check_same({"a": 1})

@@ -5,8 +5,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from bert_tf import heads, losses, modeling, optimization
-from bert_tf import mixed_precision as precision
+from bert_tf import heads, losses, mixed_precision, modeling, optimization
 from tests import scale_run
 
 
@@ -28,7 +27,7 @@ def gpu_of(monkeypatch, capability):
 def test_a_gpu_that_cannot_is_refused(monkeypatch, name, capability, needed):
   gpu_of(monkeypatch, capability)
   with pytest.raises(ValueError) as error:
-    precision.check_devices(name)
+    mixed_precision.check_devices(name)
   found = ".".join(map(str, capability))
   assert str(error.value) == (
     f"Tesla has compute capability {found}, {name} needs {needed}; set "
@@ -36,24 +35,40 @@ def test_a_gpu_that_cannot_is_refused(monkeypatch, name, capability, needed):
   )
 
 
-def test_a_device_that_can_is_taken(monkeypatch):
-  precision.check_devices("float16")  # The CPU.
-  gpu_of(monkeypatch, (8, 0))
-  for name in precision.PRECISIONS:
-    precision.check_devices(name)
+@pytest.mark.parametrize(
+  ("capability", "taken"),
+  [
+    (None, {"float32", "bfloat16", "float16"}),  # The CPU.
+    ((6, 1), {"float32"}),
+    ((7, 0), {"float32", "float16"}),
+    ((7, 9), {"float32", "float16"}),
+    ((8, 0), {"float32", "bfloat16", "float16"}),
+    ((10, 0), {"float32", "bfloat16", "float16"}),
+  ],
+)
+def test_a_device_takes_what_it_can_multiply(monkeypatch, capability, taken):
+  if capability:
+    gpu_of(monkeypatch, capability)
+  refused = set()
+  for name in mixed_precision.PRECISIONS:
+    try:
+      mixed_precision.check_devices(name)
+    except ValueError:
+      refused.add(name)
+  assert set(mixed_precision.PRECISIONS) - refused == taken
 
 
 def test_a_tpu_has_no_float16(monkeypatch):
   monkeypatch.setattr(tf.config, "list_logical_devices", lambda kind: [kind])
   with pytest.raises(ValueError, match="set --precision=bfloat16"):
-    precision.check_devices("float16")
+    mixed_precision.check_devices("float16")
 
 
 @pytest.mark.parametrize("name", ["bfloat16", "float16"])
 def test_products_are_short_and_the_rest_is_not(name):
   config = modeling.BertConfig.from_dict(scale_run.CONFIG)
   features = next(scale_run.batches(0))
-  with precision.of_new_layers(name):
+  with mixed_precision.policy_scope(name):
     model = heads.PretrainingModel(config)
   assert keras.config.dtype_policy().name == "float32"
   with tf.GradientTape() as tape:
@@ -67,7 +82,7 @@ def test_products_are_short_and_the_rest_is_not(name):
   assert {gradient.dtype.name for gradient in gradients} == {"float32"}
   # Casting whole tables would make it dense, and the norm another.
   assert not isinstance(gradients[0], tf.IndexedSlices)  # Tied to the output.
-  with precision.of_new_layers(name):
+  with mixed_precision.policy_scope(name):
     classifier = heads.ClassifierModel(config, 2)
   with tf.GradientTape() as tape:
     logits = tf.cast(classifier(features), tf.float32)
@@ -78,7 +93,7 @@ def test_products_are_short_and_the_rest_is_not(name):
 
 def scaled_optimizer(variable):
   optimizer = optimization.create_optimizer(0.1, 10, 0)
-  optimizer.loss_scale = precision.LossScale()
+  optimizer.loss_scale = mixed_precision.LossScale()
   optimizer.build([variable])
   return optimizer
 
@@ -97,7 +112,7 @@ def test_a_scaled_gradient_gives_the_step_of_the_plain_one():
 def test_an_overflow_changes_nothing_but_the_scale(bad):
   variables = [keras.Variable([1.0, 2.0], name=n) for n in ("a", "b")]
   optimizer = optimization.create_optimizer(0.1, 10, 0)
-  optimizer.loss_scale = precision.LossScale()
+  optimizer.loss_scale = mixed_precision.LossScale()
   optimizer.build(variables)
   optimizer.apply([tf.constant([0.1, 0.2])] * 2, variables)
   before = [v.numpy() for v in (*variables, *optimizer.adam_m)]
@@ -112,8 +127,8 @@ def test_an_overflow_changes_nothing_but_the_scale(bad):
 
 
 def test_the_scale_doubles_after_enough_good_steps(monkeypatch):
-  monkeypatch.setattr(precision, "_STEPS_UNTIL_DOUBLED", 3)
-  scale = precision.LossScale()
+  monkeypatch.setattr(mixed_precision, "_STEPS_UNTIL_DOUBLED", 3)
+  scale = mixed_precision.LossScale()
   first = scale.scale.numpy()
   found = []
   for is_finite in (True, True, False, True, True, True, True):

@@ -87,7 +87,7 @@ def train(output_dir, dropout=0.0, pause=0.0, **settings):
   runner.train(lambda steps_done: input_fn(steps_done, pause))
   if runner.was_interrupted:
     return
-  found = runner.evaluate(input_fn(1000), num_steps=3)
+  found = runner.evaluate_checkpoint(input_fn(1000), num_steps=3)
   outputs = next(runner.predict(input_fn(2000).take(1)))
   found["logits"] = outputs.next_sentence_logits.tolist()
   path = os.path.join(output_dir, "results.json")
@@ -101,7 +101,7 @@ def main(kind, num_cpus, runs):
   )
   strategy = distribution.create_strategy(kind)
   try:
-    with strategy.scope(), distribution.naming_lost_workers():
+    with strategy.scope(), distribution.translate_worker_loss():
       for output_dir, settings in json.loads(runs).items():
         train(output_dir, **settings)
   except distribution.WorkerLostError as error:

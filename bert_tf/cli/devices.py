@@ -59,7 +59,7 @@ def run(main: Callable[[], None], description: str | None) -> None:
     from bert_tf import distribution
 
     try:
-      with _strategy().scope(), distribution.naming_lost_workers():
+      with _strategy().scope(), distribution.translate_worker_loss():
         distribution.check_same(config_flags.given_values())
         main()
     except distribution.WorkerLostError as error:

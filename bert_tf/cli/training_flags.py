@@ -8,8 +8,7 @@ from typing import Any
 import tensorflow as tf
 from absl import flags
 
-from bert_tf import distribution, optimization
-from bert_tf import mixed_precision as precision
+from bert_tf import distribution, mixed_precision, optimization
 from bert_tf.cli import command
 from bert_tf.training import config as training_config
 
@@ -154,7 +153,7 @@ def define_new_flags() -> None:
   flags.DEFINE_enum(
     "precision",
     "float32",
-    tuple(precision.PRECISIONS),
+    tuple(mixed_precision.PRECISIONS),
     "What products are computed in. Variables, losses and checkpoints are "
     "float32.",
   )
@@ -269,7 +268,7 @@ def run(main: Callable[[], None]) -> None:
   """As command.run, on the devices that the flags name."""
 
   def run_on_devices() -> None:
-    with _strategy().scope(), distribution.naming_lost_workers():
+    with _strategy().scope(), distribution.translate_worker_loss():
       distribution.check_same(_values_of_flags())
       main()
 

@@ -230,7 +230,7 @@ def training_dataset(
   """Returns endless shuffled full batches, after the first `steps_done`.
 
   Every epoch shuffles the files, four of which are read in turn, and the
-  records in blocks of 65,536. A batch may span two epochs.
+  records in blocks of 65,536. A batch may span several epochs.
 
   Args:
     files: to read.
@@ -241,15 +241,7 @@ def training_dataset(
     vocab_size: upper bound of word-piece ids, exclusive.
     group_by_length: whether batches hold records of like length: the records
       of 8 batches are sorted by length, and these batches shuffled.
-
-  Raises:
-    ValueError: if there are fewer records than batch_size.
   """
-  if files.num_records < batch_size:
-    raise ValueError(
-      f"{files.num_records} records are fewer than one batch of "
-      f"{batch_size}; lower --train_batch_size or make more."
-    )
   window = _GROUPED_BATCHES if group_by_length else 1
   first_window, steps_in_window = divmod(steps_done, window)
   first_epoch, position = divmod(

@@ -78,6 +78,7 @@ def run(config: pretraining_config.PretrainingConfig) -> None:
     if runner.was_interrupted:
       return
   if config.do_eval:
+    runner.load_for_inference()
     path = os.path.join(config.train.output_dir, "eval_results.txt")
     results_lib.write_results(path, evaluate())
 
@@ -106,6 +107,7 @@ def build_estimator(
   return estimator.Estimator(
     lambda: heads.PretrainingModel(bert_config),
     loss_fn,
+    losses.pretraining_weights,
     losses.pretraining_metrics,
     train_config,
   )

@@ -20,8 +20,7 @@ from absl import logging
 
 from bert_tf.files import atomic
 from bert_tf.training import config as training_config
-from bert_tf.training import estimator
-from bert_tf.training import evaluation as periodic_evaluation
+from bert_tf.training import estimator, evaluation
 
 # Devlin et al. 2019, A.3.
 PAPER_GRID = (
@@ -249,7 +248,7 @@ def _cell_rows(
   others: Sequence[str],
 ) -> list[dict[str, Any]]:
   """Returns a row a cell, the best mean first, those that failed last."""
-  sign = -1.0 if periodic_evaluation.is_better(metric, 0.0, 1.0) else 1.0
+  sign = -1.0 if evaluation.is_better(metric, 0.0, 1.0) else 1.0
   others = [name for name in others if any(name in r for _, r in found)]
   rows = []
   for _, group in itertools.groupby(found, key=lambda pair: pair[0].cell):

@@ -1,7 +1,9 @@
 """Trains, evaluates and predicts: the loop around a model and its loss."""
 
+import contextlib
 import math
 import os
+import random
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -12,17 +14,13 @@ import tensorflow as tf
 import tqdm
 from absl import logging
 
-from bert_tf import checkpoints, distribution, optimization
-from bert_tf import mixed_precision as precision
+from bert_tf import checkpoints, distribution, mixed_precision, optimization
 from bert_tf.losses import Sums
 from bert_tf.modeling import Tensor
 from bert_tf.training import config as training_config
-from bert_tf.training import evaluation as periodic_evaluation
-from bert_tf.training import evaluation_step, progress, restore
-from bert_tf.training import signals as stop_signals
-from bert_tf.training import step as training_step
-
-Features = dict[str, tf.Tensor]
+from bert_tf.training import evaluation, progress, restore, signals, steps
+from bert_tf.training import sums as sums_lib
+from bert_tf.training.steps import Features, SumsFn, WeightsFn
 
 
 class DivergedError(ValueError):
@@ -36,6 +34,7 @@ class Estimator:
     model_fn: makes the model, with every variable built.
     loss_fn: (outputs, features) to sums; the training loss is the total of
       sum / weight over their names.
+    weights_fn: features to the weights of these sums, by the same names.
     eval_fn: (outputs, features) to sums of what is reported; the mean over a
       data set is the total of the sums over the total of the weights.
     config: how to train.
@@ -50,18 +49,20 @@ class Estimator:
   def __init__(
     self,
     model_fn: Callable[[], keras.Model],
-    loss_fn: Callable[[Tensor, Features], Sums],
-    eval_fn: Callable[[Tensor, Features], Sums],
+    loss_fn: SumsFn,
+    weights_fn: WeightsFn,
+    eval_fn: SumsFn,
     config: training_config.TrainConfig,
   ) -> None:
-    # Initial values are drawn from Keras' global generator.
-    keras.utils.set_random_seed(config.seed)
-    precision.check_devices(config.precision)
-    with precision.of_new_layers(config.precision):
+    mixed_precision.check_devices(config.precision)
+    with (
+      mixed_precision.policy_scope(config.precision),
+      _initial_values_of(config.seed),
+    ):
       self.model = model_fn()
     optimization.freeze(self.model.weights, config.freeze_layers)
     if config.recompute:
-      _recompute_layers(self.model)
+      _checkpoint_gradients(self.model)
     self.config = config
     self.optimizer = optimization.create_optimizer(
       config.learning_rate,
@@ -71,11 +72,12 @@ class Estimator:
       config.layerwise_lr_decay,
     )
     if config.precision == "float16":
-      self.optimizer.loss_scale = precision.LossScale()
-    self.train_step = training_step.TrainingStep(
+      self.optimizer.loss_scale = mixed_precision.LossScale()
+    self.train_step = steps.TrainingStep(
       self.model,
       self.optimizer,
       loss_fn,
+      weights_fn,
       eval_fn,
       config.train_batch_size,
       config.gradient_accumulation_steps,
@@ -83,18 +85,16 @@ class Estimator:
       config.use_xla,
     )
     self._steps = tf.function(self._run_steps)
-    self._evaluation_step = evaluation_step.EvaluationStep(
-      self.model, loss_fn, eval_fn
-    )
-    self._eval_writer = None
-    self._is_training = False
-    self._loaded_step = 0
+    self._evaluation_step = steps.EvaluationStep(self.model, loss_fn, eval_fn)
+    self._eval_writer: tf.summary.SummaryWriter | None = None
+    # Of the weights in memory; None for values that are still random.
+    self._step: int | None = None
     self.was_interrupted = False
 
   def train(
     self,
     input_fn: Callable[[int], tf.data.Dataset],
-    evaluate_fn: Callable[[], periodic_evaluation.Results] | None = None,
+    evaluate_fn: Callable[[], evaluation.Results] | None = None,
   ) -> int:
     """Trains until num_train_steps, or until SIGTERM or Ctrl-C.
 
@@ -104,8 +104,9 @@ class Estimator:
 
     Args:
       input_fn: from the number of steps done to the batches that follow.
-      evaluate_fn: calls `evaluate` and returns the results; it is called
-        every eval_every_steps and after the last step, if that is not 0.
+      evaluate_fn: evaluates the weights as they are, as `evaluate` does, and
+        returns the results; called every eval_every_steps and after the last
+        step, unless eval_every_steps is 0.
 
     Returns:
       The number of steps done, num_train_steps unless a signal came or
@@ -123,7 +124,8 @@ class Estimator:
       self.model, self.optimizer, config.output_dir, config.init_checkpoint
     )
     distribution.check_same({"the step found in output_dir": step})
-    evaluation = periodic_evaluation.PeriodicEvaluation(
+    self._step = step
+    evaluations = evaluation.PeriodicEvaluation(
       evaluate_fn,
       config.output_dir,
       config.eval_every_steps,
@@ -143,30 +145,27 @@ class Estimator:
       return step
     if not checkpoints.listed(config.output_dir):
       self._save()
-    with stop_signals.StopSignals() as stop:
+    with signals.StopSignals() as stop:
       step, received = self._train_from(
-        step, iter(input_fn(step)), stop, evaluation
+        step, iter(input_fn(step)), stop, evaluations
       )
-    self._say_why_it_ended(step, received, evaluation)
+    self._log_end(step, received, evaluations)
     return step
 
-  def _say_why_it_ended(
-    self,
-    step: int,
-    received: str,
-    evaluation: periodic_evaluation.PeriodicEvaluation,
+  def _log_end(
+    self, step: int, received: str, evaluations: evaluation.PeriodicEvaluation
   ) -> None:
-    """Logs a signal, or an early stop, and where the best checkpoint is."""
+    """Logs why training ended early and where the best checkpoint is."""
     num_train_steps = self.config.num_train_steps
-    if evaluation.best():
+    if evaluations.best():
       logging.info(
         "Kept in %s: %s.",
-        os.path.join(self.config.output_dir, periodic_evaluation.BEST_DIR),
-        evaluation.best(),
+        os.path.join(self.config.output_dir, evaluation.BEST_DIR),
+        evaluations.best(),
       )
     if step == num_train_steps:
       return
-    if evaluation.is_out_of_patience:
+    if evaluations.is_out_of_patience:
       logging.info(
         "Stopped early at step %d of %d: nothing better in "
         "early_stopping_patience %d evaluations.",
@@ -187,14 +186,18 @@ class Estimator:
     self,
     step: int,
     iterator: Iterator[Features],
-    stop: stop_signals.StopSignals,
-    evaluation: periodic_evaluation.PeriodicEvaluation,
+    stop: signals.StopSignals,
+    evaluations: evaluation.PeriodicEvaluation,
   ) -> tuple[int, str]:
-    """Trains until it is to end, saving; returns the steps and the signal."""
+    """Trains and saves until the end, a signal or the end of patience.
+
+    Returns:
+      The number of steps done and the name of the signal, or "".
+    """
     config = self.config
-    steps_a_second = 1
+    steps_per_second = 1
     received = ""
-    ends = evaluation.is_out_of_patience
+    ends = evaluations.is_out_of_patience
     with progress.Progress(
       config.output_dir,
       step,
@@ -205,24 +208,24 @@ class Estimator:
       while not ends:
         # Not longer than a second, so that a signal is soon answered.
         num_steps = min(
-          steps_a_second,
+          steps_per_second,
           config.iterations_per_loop,
-          evaluation.steps_to_next(step),
+          evaluations.steps_to_next(step),
           _steps_to_next(config.log_every_steps, step),
           _steps_to_next(config.save_checkpoints_steps, step),
         )
         start = time.monotonic()
         sums = self._steps(iterator, tf.constant(num_steps))
-        step += num_steps
+        self._step = step = step + num_steps
         self._check_loss(step, float(sums["loss"][0]) / num_steps)
         pace = max(1, int(num_steps / (time.monotonic() - start)))
-        steps_a_second, received = _agreed(pace, stop.received)
+        steps_per_second, received = _agree(pace, stop.received)
         report.add(step, sums)
-        if evaluation.is_due(step):
-          # Before it is saved: what a checkpoint follows on is all known.
-          self._evaluate_in_between(evaluation, report)
+        if evaluations.is_due(step):
+          # Before saving: a resumed run knows all evaluations before it.
+          self._evaluate_while_training(evaluations, report)
         is_last = step == config.num_train_steps
-        ends = is_last or received or evaluation.is_out_of_patience
+        ends = bool(is_last or received or evaluations.is_out_of_patience)
         if ends or step % config.save_checkpoints_steps == 0:
           self._save()
     return step, received
@@ -236,22 +239,38 @@ class Estimator:
         "--learning_rate or lengthen the warm-up."
       )
 
-  def _evaluate_in_between(
+  def _evaluate_while_training(
     self,
-    evaluation: periodic_evaluation.PeriodicEvaluation,
+    evaluations: evaluation.PeriodicEvaluation,
     report: progress.Progress,
   ) -> None:
-    """Evaluates the weights as they are and says what came out."""
+    """Evaluates the weights as they are and logs the results."""
     start = time.monotonic()
-    self._is_training = True
-    try:
-      weights = {v.path: v.value for v in self.model.weights}
-      weights[checkpoints.GLOBAL_STEP] = self.optimizer.iterations.value
-      line = evaluation.run(weights)
-    finally:
-      self._is_training = False
-    report.say(line)
+    weights = {v.path: v.value for v in self.model.weights}
+    weights[checkpoints.GLOBAL_STEP] = self.optimizer.iterations.value
+    report.say(evaluations.run(weights))
     report.leave_out(time.monotonic() - start)
+
+  def load_for_inference(self) -> int:
+    """Loads the newest checkpoint of output_dir, or else init_checkpoint.
+
+    Returns:
+      The step of the checkpoint; 0 for init_checkpoint.
+
+    Raises:
+      ValueError: if a checkpoint does not fit, or if all are damaged.
+    """
+    self._step = restore.load_for_inference(
+      self.model, self.config.output_dir, self.config.init_checkpoint
+    )
+    return self._step
+
+  def evaluate_checkpoint(
+    self, dataset: tf.data.Dataset, num_steps: int | None = None
+  ) -> dict[str, float | int]:
+    """Evaluates the newest checkpoint; as `load_for_inference`, `evaluate`."""
+    self.load_for_inference()
+    return self.evaluate(dataset, num_steps)
 
   def evaluate(
     self,
@@ -260,7 +279,7 @@ class Estimator:
     on_outputs: Callable[[Tensor, Features], None] | None = None,
     more_results: Callable[[], Mapping[str, float]] | None = None,
   ) -> dict[str, float | int]:
-    """Evaluates the newest checkpoint; inside `train`, the weights as they are.
+    """Evaluates the weights as they are: trained, or loaded before.
 
     Args:
       dataset: batches.
@@ -274,13 +293,12 @@ class Estimator:
       reports, as the mean over examples; `global_step`. Also written as
       events to output_dir/eval.
     """
-    self.load_for_inference()
     bar = tqdm.tqdm(
       dataset.take(-1 if num_steps is None else num_steps),
       total=num_steps,
       desc="evaluating",
       unit="batch",
-      leave=not self._is_training,
+      leave=False,
       disable=not sys.stderr.isatty(),
     )
     totals = None
@@ -290,10 +308,10 @@ class Estimator:
         on_outputs(outputs, features)
       # Summed in float64: a data set is longer than a batch.
       sums = tf.nest.map_structure(lambda t: np.float64(t.numpy()), sums)
-      totals = progress.added(totals, sums)
+      totals = sums_lib.add(totals, sums)
     if totals is None:
       raise ValueError("there is not one whole batch to evaluate on.")
-    results = progress.means(totals)
+    results = sums_lib.means(totals)
     if more_results:
       results.update(more_results())
     return self.report(results)
@@ -301,7 +319,7 @@ class Estimator:
   def report(
     self, results: Mapping[str, float | int]
   ) -> dict[str, float | int]:
-    """Writes what was found of the loaded weights as events to output_dir/eval.
+    """Writes results of the weights as they are as events to output_dir/eval.
 
     Args:
       results: by name.
@@ -309,32 +327,25 @@ class Estimator:
     Returns:
       They and `global_step`.
     """
+    step = self._weights_step()
     if self._eval_writer is None:
       events_dir = os.path.join(self.config.output_dir, "eval")
       self._eval_writer = progress.events_writer(events_dir)
-    progress.write_events(self._eval_writer, self._loaded_step, results)
-    return {**results, checkpoints.GLOBAL_STEP: self._loaded_step}
+    progress.write_events(self._eval_writer, step, results)
+    return {**results, checkpoints.GLOBAL_STEP: step}
 
   def predict(self, dataset: tf.data.Dataset) -> Iterator[Tensor]:
-    """Yields the newest checkpoint's outputs for each batch, as NumPy."""
-    self.load_for_inference()
+    """Yields the outputs of the weights as they are, NumPy, for each batch."""
+    self._weights_step()
     for features in dataset:
       outputs = self._evaluation_step.predict(features)
       yield tf.nest.map_structure(lambda t: t.numpy(), outputs)
 
-  def load_for_inference(self) -> int:
-    """Loads the newest checkpoint, or init_checkpoint; returns its step.
-
-    While training it loads nothing and returns the step that is reached.
-    """
-    config = self.config
-    if self._is_training:
-      self._loaded_step = int(self.optimizer.iterations.numpy())
-    else:
-      self._loaded_step = restore.load_for_inference(
-        self.model, config.output_dir, config.init_checkpoint
-      )
-    return self._loaded_step
+  def _weights_step(self) -> int:
+    """Returns the step of the weights in memory."""
+    if self._step is None:
+      raise RuntimeError("call train or load_for_inference before.")
+    return self._step
 
   def _save(self) -> str:
     variables = checkpoints.training_variables(self.model, self.optimizer)
@@ -343,19 +354,39 @@ class Estimator:
       {name: variable.value for name, variable in variables.items()},
       self.config.keep_checkpoint_max,
     )
-    distribution.told_by_all({})  # Before another process reads it.
+    distribution.barrier()  # Before another process reads it.
     logging.info("Saved %s.", path)
     return path
 
   def _run_steps(self, iterator: Iterator, num_steps: tf.Tensor) -> Sums:
+    """Takes steps within one tf.function; returns the totals of their sums."""
     sums = self.train_step(next(iterator))
     for _ in tf.range(num_steps - 1):
-      sums = progress.added(sums, self.train_step(next(iterator)))
+      sums = sums_lib.add(sums, self.train_step(next(iterator)))
     return sums
 
 
-def _recompute_layers(model: keras.Model) -> None:
-  """Raises ValueError if there are none."""
+@contextlib.contextmanager
+def _initial_values_of(seed: int) -> Iterator[None]:
+  """A scope in which new variables get the initial values of a seed.
+
+  Keras' initializers draw their own seeds from Python's global generator. It
+  goes on afterwards as if nothing had been drawn.
+  """
+  state = random.getstate()
+  random.seed(seed)
+  try:
+    yield
+  finally:
+    random.setstate(state)
+
+
+def _checkpoint_gradients(model: keras.Model) -> None:
+  """Has the encoder's layers computed again for the gradient, not kept.
+
+  Raises:
+    ValueError: if the model trains no encoder.
+  """
   if not hasattr(model, "bert"):
     raise ValueError(
       "recompute is for the layers of BERT, and this model trains none of "
@@ -364,12 +395,13 @@ def _recompute_layers(model: keras.Model) -> None:
   model.bert.encoder.recompute = True
 
 
-def _agreed(pace: int, received: str) -> tuple[int, str]:
+def _agree(pace: int, received: str) -> tuple[int, str]:
   """Returns the least pace and a signal, if any, of all processes."""
-  told = distribution.told_by_all({"pace": pace, "received": received})
-  signals = [one["received"] for one in told if one["received"]]
-  return min(one["pace"] for one in told), (signals or [""])[0]
+  found = distribution.all_gather_objects({"pace": pace, "received": received})
+  received = next((one["received"] for one in found if one["received"]), "")
+  return min(one["pace"] for one in found), received
 
 
 def _steps_to_next(every: int, step: int) -> int:
+  """Returns the steps until the next multiple of `every`."""
   return every - step % every

@@ -8,7 +8,7 @@ import tensorflow as tf
 from absl import logging
 
 from bert_tf import checkpoints, distribution
-from bert_tf.files import atomic
+from bert_tf.files import atomic, paths
 from bert_tf.training import run_dir
 
 Results = Mapping[str, float | int]
@@ -107,19 +107,9 @@ class PeriodicEvaluation:
         f"{', '.join(sorted(results.keys() - {checkpoints.GLOBAL_STEP}))}."
       )
     self._evaluations.append(results)
-    if self._best_index() == len(self._evaluations) - 1:
-      if distribution.is_chief():
-        # Before the checkpoint: whoever finds that finds what it is of.
-        run_dir.copy_run(os.path.dirname(self._folder), self._folder)
-      checkpoints.save(self._folder, tensors, keep_checkpoint_max=1)
-      atomic.write_lines(
-        os.path.join(self._folder, "best_eval_results.txt"),
-        (f"{name} = {value}" for name, value in results.items()),
-      )
-    history = {"metric": self._metric, "evaluations": self._evaluations}
-    atomic.write_lines(
-      os.path.join(self._folder, HISTORY_FILE), [json.dumps(history, indent=1)]
-    )
+    if distribution.is_chief():
+      self._write(tensors, results)
+    distribution.barrier()  # Before another process reads it.
     parts = [
       f"{name} {value:.4g}"
       for name, value in results.items()
@@ -128,6 +118,21 @@ class PeriodicEvaluation:
     return (
       f"evaluation at step {results[checkpoints.GLOBAL_STEP]}: "
       f"{', '.join(parts)}; {self.best()}"
+    )
+
+  def _write(self, tensors: Mapping[str, tf.Tensor], results: Results) -> None:
+    """Keeps the weights if they are the best so far; writes the history."""
+    if self._best_index() == len(self._evaluations) - 1:
+      # Before the checkpoint: whoever finds that finds what it is of.
+      run_dir.copy_run(os.path.dirname(self._folder), self._folder)
+      checkpoints.save(self._folder, tensors, keep_checkpoint_max=1)
+      atomic.write_lines(
+        os.path.join(self._folder, "best_eval_results.txt"),
+        (f"{name} = {value}" for name, value in results.items()),
+      )
+    history = {"metric": self._metric, "evaluations": self._evaluations}
+    atomic.write_lines(
+      os.path.join(self._folder, HISTORY_FILE), [json.dumps(history, indent=1)]
     )
 
   def best(self) -> str:
@@ -154,10 +159,9 @@ class PeriodicEvaluation:
   def _known(self, first_step: int) -> list[dict[str, float | int]]:
     """Returns the evaluations of earlier runs, up to a step."""
     path = os.path.join(self._folder, HISTORY_FILE)
-    if not tf.io.gfile.exists(path):
+    if not paths.exists(path):
       return []
-    with tf.io.gfile.GFile(path) as reader:
-      history = json.loads(reader.read())
+    history = json.loads(paths.read_text(path))
     if history["metric"] != self._metric:
       raise ValueError(
         f"{self._folder} holds the best checkpoint by {history['metric']}, "

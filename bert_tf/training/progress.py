@@ -4,29 +4,13 @@ import sys
 import time
 from collections.abc import Mapping
 
-import numpy as np
 import tensorflow as tf
 import tqdm
 from absl import logging
 
 from bert_tf import distribution
 from bert_tf.losses import Sums
-
-
-def added(sums: Sums | None, more: Sums) -> Sums:
-  """Returns the totals of (sum, weight) by name; None counts as nothing."""
-  if sums is None:
-    return more
-  return tf.nest.map_structure(lambda a, b: a + b, sums, more)
-
-
-def means(sums: Sums) -> dict[str, float]:
-  """Returns sum / weight by name, 0 where nothing had any weight."""
-  values = {}
-  for name, (total, weight) in sums.items():
-    total, weight = np.float64(total), np.float64(weight)
-    values[name] = float(total / weight) if weight else 0.0
-  return values
+from bert_tf.training import sums as sums_lib
 
 
 class Progress:
@@ -72,13 +56,13 @@ class Progress:
 
   def add(self, step: int, sums: Sums) -> None:
     """Takes the sums of the steps up to `step`; reports when it is time."""
-    self._sums = added(self._sums, sums)
+    self._sums = sums_lib.add(self._sums, sums)
     self._bar.update(step - self._bar.n)
     if self._clock is None:
       # The steps so far waited for the compiler: they tell no speed.
       self._clock = (step, time.monotonic())
     if step % self._log_every_steps == 0 or step == self._num_train_steps:
-      self._report(step, means(self._sums))
+      self._report(step, sums_lib.means(self._sums))
       self._sums = None
       self._clock = (step, time.monotonic())
 

@@ -406,10 +406,6 @@ MISTAKES = {
     "out holds a run of another config: hidden_size is 32 there and 64 here",
   ),
   "output_dir is a file": ({"output_dir": "text.txt"}, "text.txt"),
-  "fewer records than a batch": (
-    {"train_batch_size": 100000},
-    "fewer than one batch of 100000",
-  ),
 }
 
 

@@ -190,10 +190,14 @@ def test_text_is_not_taken_for_records(tmp_path):
     input_pipeline.open_records(str(path))
 
 
-def test_fewer_records_than_a_batch_are_refused(tmp_path):
+def test_fewer_records_than_a_batch_are_repeated(tmp_path):
+  # As the original did: repeat(), then batch().
   files = input_pipeline.open_records(write(tmp_path / "a", range(3)))
-  with pytest.raises(ValueError, match="3 records are fewer than one batch"):
-    input_pipeline.training_dataset(files, SPEC, 4, 1, 0, 1000)
+  batches = read(files, 8, 3)
+  assert [len(batch) for batch in batches] == [8, 8, 8]
+  for i in range(0, 24, 3):
+    assert sorted(sum(batches, [])[i : i + 3]) == [0, 1, 2]
+  assert read(files, 8, 1, steps_done=2) == batches[2:]
 
 
 def test_an_id_outside_the_vocabulary_stops_the_run(tmp_path):

@@ -1,6 +1,7 @@
 """Training, its resume and its reports, on a model of a few weights."""
 
 import os
+import random
 import signal
 
 import keras
@@ -9,7 +10,8 @@ import pytest
 import tensorflow as tf
 from keras import ops
 
-from bert_tf import checkpoints, distribution, dropout
+from bert_tf import checkpoints, distribution, dropout, heads, modeling
+from bert_tf.tasks import pretraining
 from bert_tf.training import config as training_config
 from bert_tf.training import curves, estimator
 from bert_tf.training import results as results_lib
@@ -40,6 +42,10 @@ def loss_fn(outputs, features):
   return {"error": (ops.sum(errors), ops.sum(ops.ones_like(errors)))}
 
 
+def weights_fn(features):
+  return {"error": ops.sum(ops.ones_like(features["y"]))}
+
+
 def batches(steps_done: int, y_scale: float = 2.0):
   """Returns x = 1, 2, ... from a step on, four to a batch."""
 
@@ -59,7 +65,9 @@ def make(output_dir, num_train_steps=30, rate=0.5, **kwargs):
     num_warmup_steps=3,
     **{"log_every_steps": 10, "save_checkpoints_steps": 10, **kwargs},
   )
-  return estimator.Estimator(lambda: Line(rate), loss_fn, loss_fn, config)
+  return estimator.Estimator(
+    lambda: Line(rate), loss_fn, weights_fn, loss_fn, config
+  )
 
 
 def weights_at(output_dir, step):
@@ -198,16 +206,46 @@ def test_when_every_checkpoint_is_damaged_nothing_is_overwritten(tmp_path):
   assert {p.name: p.read_bytes() for p in tmp_path.glob("model*")} == before
 
 
-@pytest.mark.parametrize("use", ["evaluate", "predict"])
-def test_nothing_is_computed_of_a_run_whose_checkpoints_are_all_damaged(
-  tmp_path, use
-):
+def test_a_run_whose_checkpoints_are_all_damaged_is_no_model(tmp_path):
   make(tmp_path, save_checkpoints_steps=100).train(batches)
   for path in tmp_path.glob("*.index"):
     path.write_bytes(b"")
-  runner = make(tmp_path)
   with pytest.raises(ValueError, match="model.ckpt-30 .*model.ckpt-0 "):
-    list(getattr(runner, use)(batches(0).take(1)))
+    make(tmp_path).evaluate_checkpoint(batches(0).take(1))
+
+
+def test_an_estimator_leaves_the_programs_random_numbers_alone(tmp_path):
+  def draws():
+    return (
+      random.random(),
+      np.random.random(),
+      float(tf.random.uniform([])),
+      float(keras.random.uniform([])),
+    )
+
+  keras.utils.set_random_seed(7)
+  expected = [draws(), draws()]
+  keras.utils.set_random_seed(7)
+  found = [draws()]
+  make(tmp_path, 2).train(batches)
+  assert [*found, draws()] == expected
+
+
+def test_initial_values_are_those_of_the_seed(tmp_path):
+  config = modeling.BertConfig(
+    9, 8, 1, 2, 16, max_position_embeddings=8, type_vocab_size=2
+  )
+
+  def weights(seed):
+    train = training_config.TrainConfig(output_dir=str(tmp_path), seed=seed)
+    return pretraining.build_estimator(config, train).model.get_weights()
+
+  keras.utils.set_random_seed(12345)
+  expected = heads.PretrainingModel(config).get_weights()
+  keras.utils.set_random_seed(7)
+  for one, other in zip(expected, weights(12345), strict=True):
+    np.testing.assert_array_equal(one, other)
+  assert np.any(weights(1)[0] != expected[0])
 
 
 def test_output_dir_goes_before_init_checkpoint_and_that_before_random(
@@ -281,7 +319,7 @@ def test_evaluation_weighs_batches_for_the_loss_and_examples_for_the_rest(
       "y": tf.TensorSpec([None], tf.float32),
     },
   )
-  results = runner.evaluate(dataset)
+  results = runner.evaluate_checkpoint(dataset)
   squares = [(w * v) ** 2 for v in x]
   assert results["loss"] == pytest.approx(
     np.mean([s.mean() for s in squares]), rel=1e-5
@@ -298,14 +336,22 @@ def test_evaluation_weighs_batches_for_the_loss_and_examples_for_the_rest(
 def test_prediction_yields_the_outputs_of_the_newest_checkpoint(tmp_path):
   make(tmp_path, 10).train(batches)
   w = weights_at(tmp_path, 10)["bert/w"]
-  outputs = list(make(tmp_path, 10).predict(batches(0).take(2)))
+  runner = make(tmp_path, 10)
+  with pytest.raises(RuntimeError, match="load_for_inference"):
+    next(runner.predict(batches(0)))
+  assert runner.load_for_inference() == 10
+  outputs = list(runner.predict(batches(0).take(2)))
   assert len(outputs) == 2
   np.testing.assert_allclose(outputs[0], w * [1, 2, 3, 4], rtol=1e-6)
 
 
 def test_evaluation_hands_over_the_outputs_of_every_batch(tmp_path):
   seen = []
-  make(tmp_path).evaluate(
+  runner = make(tmp_path)
+  with pytest.raises(RuntimeError, match="load_for_inference"):
+    runner.evaluate(batches(0), 2)
+  runner.load_for_inference()
+  runner.evaluate(
     batches(0), 2, lambda outputs, features: seen.append((outputs, features))
   )
   assert len(seen) == 2
@@ -336,14 +382,18 @@ def test_a_short_batch_is_filled_up_where_shapes_are_fixed(
     errors = ops.square(outputs - features["y"]) * features["weight"]
     return {"error": (ops.sum(errors), ops.sum(features["weight"]))}
 
+  def loss_weights(features):
+    return {"error": ops.sum(features["weight"])}
+
   rows = {"x": [1.0, 2.0, 3.0], "y": [5.0, 4.0, 9.0], "weight": [1.0] * 3}
   dataset = tf.data.Dataset.from_tensor_slices(rows).batch(2)
 
   def found(output_dir):
     runner = make(output_dir)
     runner = estimator.Estimator(
-      Line, weighted_loss, weighted_loss, runner.config
+      Line, weighted_loss, loss_weights, weighted_loss, runner.config
     )
+    runner.load_for_inference()
     seen = []
     call = runner.model.call
     runner.model.call = lambda features, training=False: (

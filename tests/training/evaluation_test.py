@@ -7,10 +7,9 @@ import time
 import numpy as np
 import pytest
 
-from bert_tf import checkpoints
+from bert_tf import checkpoints, distribution, modeling
 from bert_tf.training import config as training_config
-from bert_tf.training import curves
-from bert_tf.training import evaluation as periodic_evaluation
+from bert_tf.training import curves, evaluation, run_dir
 from tests import runs
 from tests.training.estimator_test import assert_same, batches, make, weights_at
 
@@ -75,9 +74,44 @@ def test_the_best_is_kept_when_its_checkpoint_is_long_gone(tmp_path):
   assert "global_step = 20" in lines
   # The folder is one to predict from.
   kept = checkpoints.CheckpointReader(f"{tmp_path}/best/model.ckpt-20")
-  (output,) = make(tmp_path / "best").predict(batches(0).take(1))
+  best = make(tmp_path / "best")
+  best.load_for_inference()
+  (output,) = best.predict(batches(0).take(1))
   np.testing.assert_allclose(output, kept.get("bert/w") * [1, 2, 3, 4])
   assert not any("adam" in name for name in kept.shapes)
+
+
+def test_of_several_workers_the_chief_alone_writes(tmp_path, monkeypatch):
+  def evaluate(is_chief, folder):
+    monkeypatch.setattr(distribution, "is_chief", lambda: is_chief)
+    results = {"f1": 0.5, "global_step": 4}
+    evaluation.PeriodicEvaluation(
+      lambda: results, str(folder), 2, 10, "f1", 0, 0
+    ).run({"w": np.ones(1), "global_step": np.int64(4)})
+
+  # As soon as the others are: before the chief has made the folder.
+  evaluate(False, tmp_path / "out")
+  assert not (tmp_path / "out").exists()
+  evaluate(True, tmp_path / "out")
+  assert sorted(os.listdir(tmp_path / "out" / "best")) == [
+    "best_eval_results.txt",
+    "checkpoint",
+    "evaluations.json",
+    "model.ckpt-4.data-00000-of-00001",
+    "model.ckpt-4.index",
+  ]
+
+
+def test_the_best_checkpoint_says_which_run_it_is_of(tmp_path):
+  config = modeling.BertConfig(vocab_size=9)
+  info = run_dir.RunInfo(task="ner", labels=("O", "B-X"))
+  run_dir.write_run(str(tmp_path), info, config, None)
+  (tmp_path / "label_map.json").write_text("{}")
+  train(tmp_path, (0.1,), 10, eval_every_steps=10, best_metric="f1")
+  assert run_dir.run_of(f"{tmp_path}/best/model.ckpt-10") == info
+  for name in ("bert_config.json", "label_map.json"):
+    copied = (tmp_path / "best" / name).read_bytes()
+    assert copied == (tmp_path / name).read_bytes()
 
 
 def test_the_last_step_is_evaluated_too(tmp_path):
@@ -87,7 +121,7 @@ def test_the_last_step_is_evaluated_too(tmp_path):
 
 
 def test_a_loss_is_better_lower_and_a_first_among_equals_is_kept(tmp_path):
-  better = periodic_evaluation.is_better
+  better = evaluation.is_better
   assert better("eval_loss", 1.0, 2.0) and not better("eval_loss", 2.0, 1.0)
   assert better("f1", 2.0, 1.0) and not better("f1", 1.0, 1.0)
   nan = float("nan")
@@ -158,6 +192,7 @@ def test_a_metric_that_is_not_there_and_a_vain_patience_are_refused(tmp_path):
 
 def test_more_results_are_reported_and_drawn(tmp_path):
   runner = make(tmp_path)
+  runner.load_for_inference()
   results = runner.evaluate(batches(0), 1, more_results=lambda: {"f1": 0.5})
   assert results["f1"] == 0.5
   assert curves.read(str(tmp_path / "eval"))["f1"] == {0: 0.5}

@@ -126,6 +126,8 @@ def run_on_examples(
     if not _train(config, runner, records, vocab_size, evaluate):
       return None
   results = {}
+  if config.do_eval or config.do_predict:
+    runner.load_for_inference()
   if config.do_eval:
     results = evaluate()
     path = os.path.join(config.train.output_dir, "eval_results.txt")
@@ -169,6 +171,7 @@ def build_estimator(
   return estimator.Estimator(
     lambda: heads.ClassifierModel(bert_config, task.num_outputs),
     loss_fn,
+    losses.classifier_weights,
     eval_fn,
     train_config,
   )

@@ -169,7 +169,11 @@ def build_estimator(
     # Its BERT is no part of the model.
     train_config = dataclasses.replace(train_config, init_checkpoint=None)
   return estimator.Estimator(
-    model_fn, losses.token_loss, losses.token_metrics, train_config
+    model_fn,
+    losses.token_loss,
+    losses.token_weights,
+    losses.token_metrics,
+    train_config,
   )
 
 
@@ -198,6 +202,8 @@ class _Run:
       if self._runner.was_interrupted:
         return None
     results = {}
+    if config.do_eval or config.do_predict:
+      self._runner.load_for_inference()
     if config.do_eval:
       results, predicted = self._evaluate()
       self._write("eval", self._parts["dev"], results, predicted)

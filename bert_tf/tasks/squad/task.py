@@ -118,6 +118,7 @@ def run(config: SquadConfig) -> dict[str, float | int] | None:
     del train_examples, trained
   if not config.do_predict:
     return {}
+  runner.load_for_inference()
   asked = asked or _question_set(config, tokenizer, predict_examples)
   return _predict(config, runner, tokenizer, asked)
 
@@ -137,6 +138,7 @@ def build_estimator(
   return estimator.Estimator(
     lambda: heads.SpanModel(bert_config),
     losses.span_loss,
+    losses.span_weights,
     # Answers are scored by their texts, which takes more than the logits.
     lambda unused_outputs, unused_features: {},
     train_config,

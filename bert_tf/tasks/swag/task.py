@@ -98,6 +98,8 @@ def run(config: SwagConfig) -> Results | None:
     if runner.was_interrupted:
       return None
   results = {}
+  if config.do_eval or config.do_predict:
+    runner.load_for_inference()
   if config.do_eval:
     results = _evaluate(config, runner, parts["dev"], vocab_size)
     path = os.path.join(output_dir, "eval_results.txt")
@@ -119,6 +121,7 @@ def build_estimator(
   return estimator.Estimator(
     lambda: heads.MultipleChoiceModel(bert_config),
     functools.partial(losses.classifier_loss, **kind),
+    losses.classifier_weights,
     functools.partial(losses.classifier_metrics, **kind),
     train_config,
   )

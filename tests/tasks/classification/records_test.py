@@ -245,11 +245,12 @@ def test_evaluation_does_not_trace_a_program_for_each_width(tmp_path):
   runner = estimator.Estimator(
     lambda: heads.ClassifierModel(modeling.BertConfig.from_dict(CONFIG), 2),
     lambda logits, b: losses.classifier_loss(logits, b, "classification"),
+    losses.classifier_weights,
     eval_fn,
     make(tmp_path, tmp_path / "out").train,
   )
   records = write(tmp_path, CASED)
   batches = classification_data.batches_once(records, SPEC, LENGTH, 1, 500)
   assert len({tuple(b["input_ids"].shape) for b in batches}) == 4
-  runner.evaluate(batches)
+  runner.evaluate_checkpoint(batches)
   assert len(traces) <= 2

@@ -1,0 +1,303 @@
+"""One step of training or evaluation on one batch, on all devices.
+
+A training batch is cut into parts: one for each replica, and these into
+micro-batches. Losses are divided by weights of the whole batch, gradients
+added, and clipped when they are those of the whole batch, so the parts make
+no difference.
+"""
+
+import contextlib
+from collections.abc import Callable
+
+import keras
+import tensorflow as tf
+
+from bert_tf import distribution, dropout, optimization
+from bert_tf.losses import Sums
+from bert_tf.modeling import Tensor
+from bert_tf.training import sums as sums_lib
+
+Features = dict[str, tf.Tensor]
+SumsFn = Callable[[Tensor, Features], Sums]
+WeightsFn = Callable[[Features], dict[str, Tensor]]
+
+# Dropout masks that one step may draw: two an encoder layer and one more, with
+# room to spare.
+_DRAWS_PER_STEP = 1 << 10
+
+# Between the seeds of two parts of a batch.
+_PART_SEEDS = 1 << 32
+
+
+class TrainingStep:
+  """Changes the model's variables once a call.
+
+  Args:
+    model: built, in the scope of the strategy.
+    optimizer: of the variables that get a gradient.
+    loss_fn: as of Estimator.
+    weights_fn: as of Estimator.
+    eval_fn: as of Estimator.
+    batch_size: examples of a whole batch.
+    num_micro_batches: how many a replica's part is cut into.
+    seed: of the dropout.
+    use_xla: whether it is compiled by XLA: all of it on one replica, on
+      several what lies between their exchanges.
+
+  Raises:
+    ValueError: if the batch does not divide into the parts.
+  """
+
+  def __init__(
+    self,
+    model: keras.Model,
+    optimizer: optimization.AdamWeightDecayOptimizer,
+    loss_fn: SumsFn,
+    weights_fn: WeightsFn,
+    eval_fn: SumsFn,
+    batch_size: int,
+    num_micro_batches: int,
+    seed: int,
+    use_xla: bool,
+  ) -> None:
+    self._model = model
+    self._optimizer = optimizer
+    self._loss_fn = loss_fn
+    self._weights_fn = weights_fn
+    self._eval_fn = eval_fn
+    self._num_micro_batches = num_micro_batches
+    self._seed = seed
+    self._strategy = tf.distribute.get_strategy()
+    num_replicas = self._strategy.num_replicas_in_sync
+    num_parts = num_replicas * num_micro_batches
+    if batch_size % num_parts:
+      raise ValueError(
+        f"a batch of {batch_size} does not divide into {num_replicas} replicas "
+        f"x {num_micro_batches} micro-batches; set --train_batch_size to a "
+        f"multiple of {num_parts}."
+      )
+    self._variables: list[keras.Variable] = []
+    is_alone = num_replicas == 1
+    # Inside what XLA compiles, a function of its own would make it compile
+    # anew at every step of batches whose width differs.
+    self._sums_and_gradients: Callable = self._micro_batch_step
+    if not (is_alone and use_xla):
+      self._sums_and_gradients = tf.function(
+        self._micro_batch_step, jit_compile=use_xla or None
+      )
+    # A program for a TPU is compiled in any case.
+    self._step = tf.function(
+      self._run, jit_compile=(use_xla and is_alone) or None
+    )
+
+  def build(
+    self, element_spec: dict[str, tf.TensorSpec]
+  ) -> Callable[[Features], Sums]:
+    """Builds the optimizer and returns the step for batches of these shapes.
+
+    Args:
+      element_spec: of the batches.
+    """
+    self._variables = self._variables_with_gradient(element_spec)
+    self._optimizer.build(self._variables)
+    return self._step.get_concrete_function(element_spec)
+
+  def __call__(self, features: Features) -> Sums:
+    """Takes one step; returns the sums of what is logged.
+
+    Args:
+      features: of the whole batch, the same for every replica.
+    """
+    return self._step(features)
+
+  def _variables_with_gradient(
+    self, element_spec: dict[str, tf.TensorSpec]
+  ) -> list[keras.Variable]:
+    """Returns the trainable variables that the loss depends on."""
+    variables = self._model.trainable_variables
+    has_gradient: list[bool] = []
+
+    def differentiate(features: Features) -> None:
+      features, number = self._replica_part(features)
+      weights = self._weights_fn(features)
+      features = distribution.part(features, 0, self._num_micro_batches)
+      _, gradients = self._differentiate(features, weights, number, variables)
+      has_gradient[:] = [gradient is not None for gradient in gradients]
+
+    @tf.function
+    def trace(features: Features) -> None:
+      self._strategy.run(differentiate, (features,))
+
+    trace.get_concrete_function(element_spec)
+    return [v for v, has_one in zip(variables, has_gradient) if has_one]
+
+  def _run(self, features: Features) -> Sums:
+    sums = self._strategy.run(self._replica_step, (features,))
+    # They are the same on every replica.
+    return tf.nest.map_structure(
+      lambda v: self._strategy.experimental_local_results(v)[0], sums
+    )
+
+  def _replica_step(self, features: Features) -> Sums:
+    """Takes the step on the replica's part of the batch."""
+    features, first = self._replica_part(features)
+    weights = distribution.all_reduce_sum(self._weights_fn(features))
+
+    def micro_batch(index: tf.Tensor | int) -> tuple[Sums, Tensor]:
+      part = distribution.part(features, index, self._num_micro_batches)
+      return self._sums_and_gradients(part, weights, first + index)
+
+    sums, gradients = micro_batch(0)
+    if self._num_micro_batches > 1:
+      for i in tf.range(1, self._num_micro_batches):
+        sums, gradients = sums_lib.add((sums, gradients), micro_batch(i))
+    sums = distribution.all_reduce_sum(sums)
+    loss = sums.pop("loss")
+    one = tf.ones([])
+    rate = self._optimizer.learning_rate * one
+    norm = self._optimizer.apply_parts(gradients, self._variables)
+    return {
+      "loss": (loss, one),
+      **sums,
+      "learning_rate": (rate, one),
+      "gradient_norm": (norm, one),
+    }
+
+  def _replica_part(self, features: Features) -> tuple[Features, tf.Tensor]:
+    """Returns the replica's part and the number of its first micro-batch."""
+    context = tf.distribute.get_replica_context()
+    replica = tf.convert_to_tensor(context.replica_id_in_sync_group)
+    part = distribution.replica_part(features)
+    return part, replica * self._num_micro_batches
+
+  def _micro_batch_step(
+    self, features: Features, weights: dict[str, Tensor], number: tf.Tensor
+  ) -> tuple[Sums, optimization.Gradients]:
+    """Returns what is logged, and the gradients of the loss.
+
+    Args:
+      features: of the micro-batch.
+      weights: of the whole batch, by loss.
+      number: which micro-batch of the whole batch this is, int [].
+    """
+    sums, gradients = self._differentiate(
+      features, weights, number, self._variables
+    )
+    return sums, optimization.as_gradients(gradients)
+
+  def _differentiate(
+    self,
+    features: Features,
+    weights: dict[str, Tensor],
+    number: tf.Tensor,
+    variables: list[keras.Variable],
+  ) -> tuple[Sums, list[Tensor | None]]:
+    """Returns what is logged and a gradient for each variable, None for 0."""
+    # Layers under gradient checkpointing draw again in the backward pass.
+    with self._dropout_seeds(number):
+      with tf.GradientTape() as tape:
+        outputs = self._model(features, training=True)
+        losses = self._loss_fn(outputs, features)
+        loss = tf.add_n([s / weights[name] for name, (s, _) in losses.items()])
+        scaled = loss
+        if self._optimizer.loss_scale:
+          scaled = loss * self._optimizer.loss_scale.scale
+      gradients = tape.gradient(scaled, variables)
+    return {"loss": loss, **self._eval_fn(outputs, features)}, gradients
+
+  def _dropout_seeds(
+    self, number: tf.Tensor
+  ) -> contextlib.AbstractContextManager:
+    """Makes the dropout a function of the seed, the step and the part."""
+    seeds = getattr(self._model, "seed_generator", None)
+    if not isinstance(seeds, dropout.Seeds):
+      return contextlib.nullcontext()
+    dtype = seeds.state.dtype
+    seed = self._seed + tf.cast(number, dtype) * _PART_SEEDS
+    first_draw = self._optimizer.iterations.value * _DRAWS_PER_STEP
+    return seeds.counted_from(tf.stack([seed, tf.cast(first_draw, dtype)]))
+
+
+class EvaluationStep:
+  """Computes outputs, and sums of what is reported, without training.
+
+  Where programs have fixed shapes, as on TPUs, a smaller batch is filled up
+  to the size of the first: with zeros, which have no weight in losses and
+  metrics.
+
+  Args:
+    model: built, in the scope of the strategy.
+    loss_fn: as of Estimator.
+    eval_fn: as of Estimator.
+  """
+
+  def __init__(
+    self,
+    model: keras.Model,
+    loss_fn: SumsFn,
+    eval_fn: SumsFn,
+  ) -> None:
+    self._model = model
+    self._loss_fn = loss_fn
+    self._eval_fn = eval_fn
+    self._strategy = tf.distribute.get_strategy()
+    self._num_rows = 0
+    # Not one trace for each width of dynamic padding.
+    self._evaluate = tf.function(self._evaluate_batch, reduce_retracing=True)
+    self._predict = tf.function(self._predict_batch, reduce_retracing=True)
+
+  def evaluate(self, features: Features) -> tuple[Sums, Tensor]:
+    """Returns the sums of what is reported, and the outputs of each row."""
+    sums, outputs = self._evaluate(self._fill_up(features))
+    return sums, _first_rows(outputs, features)
+
+  def predict(self, features: Features) -> Tensor:
+    """Returns the outputs of each row."""
+    outputs = self._predict(self._fill_up(features))
+    return _first_rows(outputs, features)
+
+  def _fill_up(self, features: Features) -> Features:
+    """Returns a batch of the size of the first, where that is needed."""
+    if not distribution.needs_full_batches():
+      return features
+    self._num_rows = max(self._num_rows, _num_rows(features))
+    missing = self._num_rows - _num_rows(features)
+    return {
+      name: tf.pad(value, [(0, missing)] + [(0, 0)] * (value.shape.rank - 1))
+      for name, value in features.items()
+    }
+
+  def _evaluate_batch(self, features: Features) -> tuple[Sums, Tensor]:
+    losses, sums, outputs = self._strategy.run(self._evaluate_part, (features,))
+    losses, sums = tf.nest.map_structure(self._sum, (losses, sums))
+    loss = tf.add_n([loss / weight for loss, weight in losses.values()])
+    sums = {"loss": (loss, tf.ones([])), **sums}
+    return sums, distribution.gathered(outputs)
+
+  def _evaluate_part(self, features: Features) -> tuple[Sums, Sums, Tensor]:
+    features = distribution.replica_part(features)
+    outputs = self._model(features, training=False)
+    losses = self._loss_fn(outputs, features)
+    return losses, self._eval_fn(outputs, features), outputs
+
+  def _sum(self, value: tf.Tensor) -> tf.Tensor:
+    return self._strategy.reduce(tf.distribute.ReduceOp.SUM, value, axis=None)
+
+  def _predict_batch(self, features: Features) -> Tensor:
+    outputs = self._strategy.run(self._predict_part, (features,))
+    return distribution.gathered(outputs)
+
+  def _predict_part(self, features: Features) -> Tensor:
+    return self._model(distribution.replica_part(features), training=False)
+
+
+def _first_rows(outputs: Tensor, features: Features) -> Tensor:
+  """Returns the outputs of the rows that a batch had before it was filled."""
+  if not distribution.needs_full_batches():
+    return outputs
+  num_rows = _num_rows(features)
+  return tf.nest.map_structure(lambda value: value[:num_rows], outputs)
+
+
+def _num_rows(features: Features) -> int:
+  return int(next(iter(features.values())).shape[0])
