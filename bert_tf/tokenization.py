@@ -11,6 +11,8 @@ import re
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 
+from absl import logging
+
 from bert_tf.files import paths as file_access
 
 # In the order of the released vocabularies.
@@ -107,6 +109,40 @@ def guess_do_lower_case(vocab: Iterable[str]) -> bool | None:
   if not num_capital + num_small:
     return None
   return num_capital * 100 < num_capital + num_small
+
+
+def settle_case(
+  given: bool | None,
+  saved: bool | None,
+  run_file: str,
+  vocab: Iterable[str],
+  vocab_file: str,
+) -> bool:
+  """Decides whether texts are lower-cased.
+
+  Args:
+    given: do_lower_case as the user set it; None if left out.
+    saved: what the run.json of the model's run says; None if unknown.
+    run_file: path of that run.json, for errors.
+    vocab: the tokens, which decide where nothing is saved.
+    vocab_file: where they were read.
+
+  Raises:
+    ValueError: if what is given contradicts the run or the vocabulary.
+  """
+  known, where = saved, run_file
+  if known is None:
+    known, where = guess_do_lower_case(vocab), vocab_file
+    if given is None:
+      known = True if known is None else known
+      logging.info("%s: do_lower_case=%s fits its tokens.", where, known)
+  if given is None or known is None or given == known:
+    return bool(known if given is None else given)
+  kind = "lower-cased" if known else "cased"
+  raise ValueError(
+    f"do_lower_case={given} contradicts {where}, which is of {kind} text "
+    f"(do_lower_case={known}); leave --do_lower_case out."
+  )
 
 
 def convert_to_unicode(text: str | bytes) -> str:

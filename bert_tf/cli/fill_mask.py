@@ -12,15 +12,20 @@ from bert_tf.data import corpus
 class FillMaskConfig:
   """The model, and the texts with masks."""
 
-  bert_config_file: str = settings.setting(
-    help="JSON file with the sizes of the model."
+  bert_config_file: str | None = settings.setting(
+    None,
+    "JSON file with the sizes of the model. Default: bert_config.json beside "
+    "the checkpoint.",
   )
-  vocab_file: str = settings.setting(help="The vocabulary of the model.")
+  vocab_file: str | None = settings.setting(
+    None,
+    "The vocabulary of the model. Default: vocab.txt beside the checkpoint.",
+  )
   init_checkpoint: str = settings.setting(
-    help="A checkpoint of run_pretraining.py."
+    help="A checkpoint of run_pretraining.py, or its SavedModel."
   )
-  do_lower_case: bool = settings.setting(
-    True, "Whether the model is for lower-cased text."
+  do_lower_case: bool | None = settings.setting(
+    None, "Whether texts are lower-cased.", otherwise=True
   )
   text: tuple[str, ...] = settings.setting(
     (), "A text with [MASK] in it; may be given several times.", repeated=True
@@ -46,8 +51,9 @@ def main() -> None:
     config.vocab_file,
     config.init_checkpoint,
     config.do_lower_case,
+    config.top_k,
   )
-  for text, masks in zip(texts, filler.fill(texts, config.top_k)):
+  for text, masks in zip(texts, filler.fill(texts)):
     if config.input_file:
       found = [[dataclasses.asdict(p) for p in mask] for mask in masks]
       print(json.dumps({"text": text, "masks": found}, ensure_ascii=False))

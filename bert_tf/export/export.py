@@ -6,14 +6,14 @@ of tensorflow-text, which TensorFlow Serving has.
 
 import dataclasses
 import os
-from collections.abc import Sequence
+from typing import Any
 
-import keras
 import tensorflow as tf
-from absl import logging
 
-from bert_tf import checkpoints, heads, modeling, tokenization
-from bert_tf.export import saved_models
+import bert_tf
+from bert_tf import checkpoints, heads
+from bert_tf.export import config as configs
+from bert_tf.export import saved_models, sources
 from bert_tf.export.signatures import (
   attention,
   choices,
@@ -26,69 +26,34 @@ from bert_tf.export.signatures import (
 from bert_tf.export.text_ops import bert_tokenizer
 from bert_tf.tasks import label_map
 from bert_tf.tasks.squad import decoding, windows
-from bert_tf.training import evaluation
+from bert_tf.training import run_dir
 
-# The variables of a checkpoint that a task needs beside BERT's.
-_HEADS = {
-  "pretraining": (
-    "cls/predictions/output_bias",
-    "cls/seq_relationship/output_weights",
-  ),
-  "classification": ("output_weights", "output_bias"),
-  "ner": ("output_weights", "output_bias"),
-  "squad": ("cls/squad/output_weights", "cls/squad/output_bias"),
-  "swag": ("choice_weights",),
-  "encoder": (),
-}
-
-# What can be exported; the last is made of the vocabulary alone.
-PREPROCESSING = "preprocessing"
-TASKS = (*_HEADS, PREPROCESSING)
+_MODELS = {model.task: model for model in heads.MODELS}
 
 _MAX_SEQ_LENGTHS = {"squad": windows.WindowConfig.max_seq_length}
 _DEFAULT_MAX_SEQ_LENGTH = 128
 
 
 @dataclasses.dataclass(frozen=True)
-class ExportConfig:
-  """What `export_savedmodel.py` is asked for.
+class Built:
+  """A model and the functions that its SavedModel has.
 
   Attributes:
-    export_dir: folder of the SavedModel; new or empty.
-    init_checkpoint: prefix of a checkpoint, or the output_dir of a run, whose
-      newest is taken.
-    task: one of TASKS; None for that of the checkpoint's head.
-    bert_config_file: None for bert_config.json beside the checkpoint.
-    vocab_file: None for vocab.txt beside the checkpoint.
-    do_lower_case: whether the vocabulary is of lower-cased text.
-    max_seq_length: word pieces of a text or pair, as in training; what is
-      longer is cut, or has several windows. None for 384 for squad and 128 for
-      all else, or what the model has positions for.
-    with_text: whether texts are taken, not ids alone.
-    doc_stride: of SQuAD's windows.
-    max_query_length: of SQuAD's windows.
-    predictions: how SQuAD's answers are chosen.
-    top_k: tokens a mask of a pre-trained model.
-    with_attention: whether a model with a head shows its attention too.
+    source: the checkpoint.
+    info: what run.json says of the model.
+    module: holds the variables and tables; to be kept while the functions are
+      called.
+    signatures: tf.functions by name.
   """
 
-  export_dir: str
-  init_checkpoint: str
-  task: str | None = None
-  bert_config_file: str | None = None
-  vocab_file: str | None = None
-  do_lower_case: bool = True
-  max_seq_length: int | None = None
-  with_text: bool = True
-  doc_stride: int = windows.WindowConfig.doc_stride
-  max_query_length: int = windows.WindowConfig.max_query_length
-  predictions: decoding.PredictionConfig = decoding.PredictionConfig()
-  top_k: int = 5
-  with_attention: bool = False
+  source: sources.Source
+  info: run_dir.RunInfo
+  module: tf.Module
+  signatures: saved_models.Signatures
 
 
 class Served(tf.Module):
-  """What the SavedModel of a task keeps: variables and tables."""
+  """Variables and tables of a model with a head."""
 
   def __init__(
     self,
@@ -100,240 +65,252 @@ class Served(tf.Module):
     self.tokenizer = tokenizer
 
 
-def run(config: ExportConfig) -> str:
-  """Writes a SavedModel.
+def run(config: configs.ExportConfig) -> str:
+  """Writes a SavedModel, with run.json, bert_config.json and vocab.txt in it.
 
   Returns:
     The task that was exported.
 
   Raises:
-    ValueError: if the checkpoint has no such head, if config, vocabulary and
-      label map do not fit it or are not found, or if the folder is not empty.
+    ValueError: if the checkpoint has no such head; if settings, config,
+      vocabulary, labels and run.json contradict one another or are missing;
+      or if the folder is not empty.
   """
   saved_models.check_is_free(config.export_dir)
-  task, module, signatures = build(config)
-  saved_models.write(config.export_dir, module, signatures)
-  return task
+  built = build(config, config.with_text, config.with_attention)
+  with saved_models.new_folder(config.export_dir) as folder:
+    saved_models.save(built.module, built.signatures, folder)
+    source = built.source
+    run_dir.write_run(folder, built.info, source.bert_config, source.vocab_file)
+  return built.info.task
 
 
 def build(
-  config: ExportConfig,
-) -> tuple[str, tf.Module, saved_models.Signatures]:
-  """Returns what `run` writes, to be used from memory.
+  config: configs.ModelConfig,
+  with_text: bool = True,
+  with_attention: bool = False,
+) -> Built:
+  """Builds what `run` writes, for use in memory.
 
-  Returns:
-    The task; the module, which has to be kept as long as its functions are
-    called; and the functions by name.
+  Args:
+    config: the checkpoint and its settings.
+    with_text: whether there are functions that take texts.
+    with_attention: whether there are functions that return the attention.
 
   Raises:
-    ValueError: as `run`, but for the folder, which is not looked at.
+    ValueError: as `run`, except for the folder.
   """
-  if config.with_attention and not config.with_text:
+  if with_attention and not with_text:
     raise ValueError(
       "--attention is of texts, which --notext leaves out; set one of the two."
     )
-  reader = checkpoints.CheckpointReader(config.init_checkpoint)
-  tokenization.validate_case_matches_checkpoint(
-    config.do_lower_case, reader.path
+  source = sources.open_source(
+    config.init_checkpoint,
+    config.bert_config_file,
+    config.vocab_file,
+    needs_vocab=with_text or config.task == configs.PREPROCESSING,
   )
-  folders = _folders(reader.path)
-  task = config.task or _task_of(reader, folders)
-  config = dataclasses.replace(config, task=task)
-  if task != PREPROCESSING:
-    _check_head(reader, task)
-  return task, *_build(config, reader, folders)
+  spec = _label_spec(source)
+  task = config.task or _task_of(source, spec)
+  if task != configs.PREPROCESSING:
+    _check_head(source.reader, task)
+  tokenizer = None
+  if source.vocab_file:
+    tokenizer = sources.tokenizer_of(
+      source, config.do_lower_case, config.strip_accents
+    )
+  config = sources.settled(source, config, task)
+  labels_something = task in ("classification", "ner")
+  spec = _checked(source, task, spec) if labels_something else None
+  length = _max_seq_length(source, task, config.max_seq_length)
+  config = dataclasses.replace(config, max_seq_length=length)
+  info = _run_info(source, task, config, tokenizer, spec)
+  module, signatures = _module(source, config, info, tokenizer, with_attention)
+  return Built(source, info, module, signatures)
 
 
-def _build(
-  config: ExportConfig,
-  reader: checkpoints.CheckpointReader,
-  folders: Sequence[str],
+def _module(
+  source: sources.Source,
+  config: configs.ModelConfig,
+  info: run_dir.RunInfo,
+  tokenizer: bert_tokenizer.BertTokenizer | None,
+  with_attention: bool,
 ) -> tuple[tf.Module, saved_models.Signatures]:
   """Returns what is saved, and its functions."""
-  config_file = _find(
-    config.bert_config_file, "bert_config.json", folders, "bert_config_file"
-  )
-  bert_config = modeling.BertConfig.from_json_file(config_file)
-  vocab_file = tokenizer = None
-  if config.with_text or config.task == PREPROCESSING:
-    vocab_file = _find(config.vocab_file, "vocab.txt", folders, "vocab_file")
-    vocab = tokenization.load_vocab(vocab_file)
-    bert_config.check_vocab(len(vocab), vocab_file, config_file)
-    tokenizer = bert_tokenizer.BertTokenizer(vocab, config.do_lower_case)
-  length = _max_seq_length(config, bert_config, config_file)
-  if config.task == PREPROCESSING:
-    module = encoders.Preprocessor(tokenizer, length)
-    return module, module.signatures()
-  labels = _labels(config.task, reader, folders)
-  model = _model(config.task, bert_config, labels)
-  checkpoints.load_variables(reader, model)
+  assert config.max_seq_length is not None
+  length = config.max_seq_length
+  if info.task == configs.PREPROCESSING:
+    assert tokenizer is not None
+    preprocessor = encoders.Preprocessor(tokenizer, length)
+    return preprocessor, preprocessor.signatures()
+  bert_config = source.bert_config
+  num_outputs = len(info.labels or ()) or 1  # A regression has no labels.
+  model = heads.build(_MODELS.get(info.task), bert_config, num_outputs)
+  checkpoints.load_variables(source.reader, model)
   named = saved_models.NamedModel(model, bert_config.max_position_embeddings)
-  if config.task == "encoder":
-    module = encoders.Encoder(
-      named, config_file, vocab_file, config.do_lower_case
+  if info.task == "encoder":
+    encoder = encoders.Encoder(
+      named, source.vocab_file, info.do_lower_case is not False
     )
-    return module, module.signatures()
-  signatures = _signatures(config, named, labels, tokenizer, length)
-  if config.with_attention:
+    return encoder, encoder.signatures()
+  signatures = _signatures(info, named, tokenizer, length, config.top_k)
+  if with_attention:
+    assert tokenizer is not None
+    keeps_masks = info.task == "pretraining"
     signatures |= attention.signatures(
-      model.bert, named, tokenizer, length, config.task == "pretraining"
+      model.bert, named, tokenizer, length, keeps_masks
     )
   return Served(named, tokenizer), signatures
 
 
-def _model(
-  task: str,
-  bert_config: modeling.BertConfig,
-  labels: label_map.LabelSpec | None,
-) -> keras.Model:
-  """Returns the model of a task."""
-  if task == "classification":
-    num_outputs = labels.num_outputs
-    return heads.ClassifierModel(bert_config, num_outputs)
-  if task == "ner":
-    return heads.TokenModel(bert_config, len(labels.labels))
-  models = {
-    "pretraining": heads.PretrainingModel,
-    "squad": heads.SpanModel,
-    "swag": heads.MultipleChoiceModel,
-    "encoder": modeling.BertModel,
-  }
-  return models[task](bert_config)
-
-
 def _signatures(
-  config: ExportConfig,
+  info: run_dir.RunInfo,
   model: saved_models.NamedModel,
-  labels: label_map.LabelSpec | None,
   tokenizer: bert_tokenizer.BertTokenizer | None,
   length: int,
+  top_k: int,
 ) -> saved_models.Signatures:
-  """Returns the functions of a task with a head."""
-  if config.task == "classification":
-    return classification.signatures(model, labels, tokenizer, length)
-  if config.task == "ner":
-    return words.signatures(model, labels.labels, tokenizer, length)
-  if config.task == "swag":
+  """Returns the functions of a model with a head."""
+  labels = info.labels or ()
+  if info.task == "classification":
+    problem_type, is_pair = info.problem_type, bool(info.is_pair)
+    assert problem_type is not None
+    return classification.signatures(
+      model, problem_type, labels, is_pair, tokenizer, length
+    )
+  if info.task == "ner":
+    return words.signatures(model, labels, tokenizer, length)
+  if info.task == "swag":
     return choices.signatures(model, tokenizer, length)
-  if config.task == "pretraining":
-    return masks.signatures(model, tokenizer, config.top_k)
+  if info.task == "pretraining":
+    return masks.signatures(model, tokenizer, top_k)
+  values = {name: getattr(info, name) for name in sources.SQUAD_SETTINGS}
   window_config = windows.WindowConfig(
-    length, config.doc_stride, config.max_query_length
+    length, values.pop("doc_stride"), values.pop("max_query_length")
   )
-  return spans.signatures(model, tokenizer, window_config, config.predictions)
+  predictions = decoding.PredictionConfig(**values)
+  return spans.signatures(model, tokenizer, window_config, predictions)
+
+
+def _run_info(
+  source: sources.Source,
+  task: str,
+  config: configs.ModelConfig,
+  tokenizer: bert_tokenizer.BertTokenizer | None,
+  spec: label_map.LabelSpec | None,
+) -> run_dir.RunInfo:
+  """Returns what run.json says of the model as it is built.
+
+  Args:
+    source: the checkpoint.
+    task: of the model.
+    config: its settings, settled.
+    tokenizer: None if the model takes no texts.
+    spec: the labels, if the model has some.
+  """
+  info = run_dir.RunInfo(task=task)
+  if source.run and source.run.task == task:
+    info = source.run
+  changes: dict[str, Any] = {"bert_tf_version": bert_tf.__version__}
+  if task not in ("pretraining", "encoder"):  # They take any length.
+    changes["max_seq_length"] = config.max_seq_length
+  if tokenizer:
+    changes["do_lower_case"] = tokenizer.do_lower_case
+    changes["strip_accents"] = tokenizer.strip_accents
+  if spec:
+    changes["task_name"] = spec.name
+    changes["problem_type"] = spec.problem_type
+    changes["labels"] = spec.labels
+    if task == "classification" and info.is_pair is None:
+      changes["is_pair"] = classification.has_pairs(spec.name)
+  if task == "squad":
+    for name in sources.SQUAD_SETTINGS:
+      changes[name] = getattr(config, name)
+  return dataclasses.replace(info, **changes)
 
 
 def _max_seq_length(
-  config: ExportConfig, bert_config: modeling.BertConfig, config_file: str
+  source: sources.Source, task: str, length: int | None
 ) -> int:
-  """Returns the length that was asked for, or the task's default."""
-  if config.max_seq_length:
-    bert_config.check_lengths(config.max_seq_length, config_file)
-    return config.max_seq_length
-  default = _MAX_SEQ_LENGTHS.get(config.task, _DEFAULT_MAX_SEQ_LENGTH)
+  """Returns the length that is set, else the task's default."""
+  bert_config = source.bert_config
+  if length:
+    bert_config.check_lengths(length, source.bert_config_file)
+    return length
+  default = _MAX_SEQ_LENGTHS.get(task, _DEFAULT_MAX_SEQ_LENGTH)
   return min(default, bert_config.max_position_embeddings)
 
 
-def _folders(prefix: str) -> list[str]:
-  """Returns where the files of a checkpoint's run are looked for."""
-  folder = os.path.dirname(prefix)
-  if os.path.basename(folder) == evaluation.BEST_DIR:
-    return [folder, os.path.dirname(folder)]
-  return [folder]
+def _label_spec(source: sources.Source) -> label_map.LabelSpec | None:
+  """Returns the labels in run.json, else in label_map.json; None if none."""
+  run = source.run
+  if run and run.labels is not None:
+    kind = label_map.WORDS if run.task == "ner" else run.problem_type
+    return label_map.LabelSpec(run.task_name or "", kind or "", run.labels)
+  found = (label_map.read(folder) for folder in source.folders)
+  return next(filter(None, found), None)
 
 
-def _find(
-  given: str | None, name: str, folders: Sequence[str], flag: str
-) -> str:
-  """Returns the file that was given, else the one beside the checkpoint."""
-  if given:
-    return given
-  for folder in folders:
-    path = os.path.join(folder, name)
-    if tf.io.gfile.exists(path):
-      logging.info("Found %s.", path)
-      return path
-  raise ValueError(f"{folders[0] or '.'} has no {name}; set --{flag}.")
-
-
-def _task_of(
-  reader: checkpoints.CheckpointReader, folders: Sequence[str]
-) -> str:
-  """Returns the task of the one head that a checkpoint has."""
-  found = _heads_in(reader)
-  if "ner" in found:  # Or a classifier of texts: both call theirs the same.
-    labels = _saved_labels(reader, folders)[1]
-    is_words = labels.problem_type == label_map.WORDS
-    found.remove("classification" if is_words else "ner")
-  if len(found) > 1:
+def _task_of(source: sources.Source, spec: label_map.LabelSpec | None) -> str:
+  """Returns the task of the run, else that of the one head it has."""
+  names = source.reader.shapes
+  if source.run:
+    model = _MODELS.get(source.run.task)
+    if model is None or not model.missing_variables(names):
+      return source.run.task
+  labels_words = spec is not None and spec.problem_type == label_map.WORDS
+  try:
+    model = heads.kind_of(names, labels_words)
+  except ValueError as error:
     raise ValueError(
-      f"{reader.path} has the heads of {', '.join(found)}; set --task to one."
-    )
-  return found[0] if found else "encoder"
-
-
-def _heads_in(reader: checkpoints.CheckpointReader) -> list[str]:
-  """Returns the tasks whose heads a checkpoint has."""
-  return [
-    task
-    for task, names in _HEADS.items()
-    if names and all(name in reader.shapes for name in names)
-  ]
+      f"{source.reader.path}: {error} Set --task to one."
+    ) from error
+  return model.task if model else "encoder"
 
 
 def _check_head(reader: checkpoints.CheckpointReader, task: str) -> None:
   """Raises ValueError if a checkpoint is not of a task."""
-  missing = [
-    name
-    for name in (saved_models.WORD_EMBEDDINGS, *_HEADS[task])
-    if name not in reader.shapes
-  ]
-  if not missing:
-    return
-  if missing[0] == saved_models.WORD_EMBEDDINGS:
+  if saved_models.WORD_EMBEDDINGS not in reader.shapes:
     raise ValueError(
-      f"{reader.path} has no BERT in it: {missing[0]} is missing. Models that "
-      "were trained on features cannot be exported."
+      f"{reader.path} has no BERT in it: {saved_models.WORD_EMBEDDINGS} is "
+      "missing. Models that were trained on features cannot be exported."
     )
-  raise ValueError(
-    f"{reader.path} has no {missing[0]}, which --task={task} needs; it has "
-    f"{' and '.join(_heads_in(reader)) or 'no head'}, and any can be exported "
-    "with --task=encoder."
-  )
-
-
-def _labels(
-  task: str, reader: checkpoints.CheckpointReader, folders: Sequence[str]
-) -> label_map.LabelSpec | None:
-  """Returns the label map of a model that labels, checked against its head."""
-  if task not in ("classification", "ner"):
-    return None
-  folder, labels = _saved_labels(reader, folders)
-  if (task == "ner") != (labels.problem_type == label_map.WORDS):
+  model = _MODELS.get(task)
+  missing = model.missing_variables(reader.shapes) if model else []
+  if missing:
+    found = [
+      other.task
+      for other in heads.MODELS
+      if not other.missing_variables(reader.shapes)
+    ]
     raise ValueError(
-      f"{os.path.join(folder, label_map.FILE)} is not of --task={task}; leave "
-      "the flag out."
+      f"{reader.path} has no {missing[0]}, which --task={task} needs; it has "
+      f"{' and '.join(found) or 'no head'}, and any can be exported with "
+      "--task=encoder."
+    )
+
+
+def _checked(
+  source: sources.Source, task: str, spec: label_map.LabelSpec | None
+) -> label_map.LabelSpec:
+  """Returns the labels of a task; ValueError if they do not fit the head."""
+  path = os.path.join(source.folders[0], label_map.FILE)
+  reader = source.reader
+  if spec is None:
+    raise ValueError(
+      f"the labels of {reader.path} are not known: there is no {path}; copy "
+      'that of the run there, or write it: {"task_name": "own data", '
+      '"problem_type": "classification", "labels": ["negative", "positive"]}.'
+    )
+  if (task == "ner") != (spec.problem_type == label_map.WORDS):
+    raise ValueError(
+      f"{reader.path} is not of --task={task}: the labels beside it are of "
+      f"problem_type {spec.problem_type}; leave the flag out."
     )
   head = reader.shapes["output_weights"][0]
-  if head != labels.num_outputs:
+  if head != spec.num_outputs:
     raise ValueError(
-      f"{reader.path} has a head of {head} labels, but "
-      f"{os.path.join(folder, label_map.FILE)} has {len(labels.labels)}."
+      f"{reader.path} has a head of {head} labels, but the labels beside it "
+      f"are {len(spec.labels)}: {', '.join(spec.labels)}."
     )
-  return labels
-
-
-def _saved_labels(
-  reader: checkpoints.CheckpointReader, folders: Sequence[str]
-) -> tuple[str, label_map.LabelSpec]:
-  """Returns the folder of the label map and the task in it."""
-  for folder in folders:
-    labels = label_map.read(folder)
-    if labels is not None:
-      return folder, labels
-  raise ValueError(
-    f"the labels of {reader.path} are not known: there is no "
-    f"{os.path.join(folders[0], label_map.FILE)}; copy that of the run there, "
-    'or write it: {"task_name": "own data", "problem_type": "classification", '
-    '"labels": ["negative", "positive"]}.'
-  )
+  return spec

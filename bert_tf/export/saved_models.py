@@ -9,20 +9,17 @@ from typing import Any
 import keras
 import tensorflow as tf
 from absl import logging
-from tensorflow.core.protobuf import saved_model_pb2
 
 from bert_tf import checkpoints
-from bert_tf.files import atomic
+from bert_tf.files import atomic, paths
 from bert_tf.modeling import Tensor
+from bert_tf.training import run_dir
 
 # Inputs of the functions on word-piece ids, in this order.
 ID_NAMES = ("input_ids", "input_mask", "segment_ids")
 
 # The variable that every BERT has.
 WORD_EMBEDDINGS = "bert/embeddings/word_embeddings"
-
-# Variable of an encoder's SavedModel: whether texts are lower-cased.
-DO_LOWER_CASE = "do_lower_case"
 
 # Names of functions in a SavedModel; a request that names none gets DEFAULT.
 IDS = "ids"
@@ -63,16 +60,24 @@ class NamedModel(tf.Module):
 
   def _runner(self, model: keras.Model) -> Callable[..., Any]:
     def run(inputs: Mapping[str, Tensor], seed: Tensor | None) -> Any:
-      state = [(v, self.values[v.path]) for v in model.weights]
-      with contextlib.ExitStack() as stack:
-        stack.enter_context(keras.StatelessScope(state))
-        if seed is not None:
-          seeds = model.seed_generator
-          seed = tf.cast(seed, seeds.state.dtype)
-          stack.enter_context(seeds.counted_from(seed))
-        return model(inputs, training=seed is not None)
+      if seed is None:
+        return self.call_layer(model, inputs, training=False)
+      seeds = model.seed_generator
+      with seeds.counted_from(tf.cast(seed, seeds.state.dtype)):
+        return self.call_layer(model, inputs, training=True)
 
     return run
+
+  def call_layer(
+    self,
+    layer: keras.layers.Layer,
+    inputs: Mapping[str, Tensor],
+    **settings: bool,
+  ) -> Any:
+    """Calls the Keras model, or a layer of it, on the values of this module."""
+    state = [(v, self.values[v.path]) for v in layer.weights]
+    with keras.StatelessScope(state):
+      return layer(inputs, **settings)
 
   def __call__(
     self, inputs: Mapping[str, Tensor], training: bool = False
@@ -146,24 +151,30 @@ def check_is_free(export_dir: str) -> None:
   )
 
 
-def write(
-  export_dir: str, module: tf.Module, signatures: Mapping[str, Any]
-) -> None:
-  """Writes a SavedModel; it appears at `export_dir` once it is complete.
-
-  Args:
-    export_dir: its folder, which must not exist or be empty.
-    module: tracks all variables and tables that the functions use.
-    signatures: tf.functions by name.
+@contextlib.contextmanager
+def new_folder(export_dir: str) -> Iterator[str]:
+  """Yields a folder to fill, which appears at `export_dir` when it is complete.
 
   Raises:
-    ValueError: if the folder is not empty.
-    OSError, tf.errors.OpError: if it cannot be written.
+    ValueError: if `export_dir` is not empty.
+    OSError: if it cannot be written.
   """
   check_is_free(export_dir)
-  with atomic.folder(export_dir, last="saved_model.pb") as unfinished, _quiet():
-    tf.saved_model.save(module, unfinished, signatures=dict(signatures))
+  with atomic.folder(export_dir, last="saved_model.pb") as unfinished:
+    yield unfinished
   logging.info("Wrote %s.", export_dir)
+
+
+def save(module: tf.Module, signatures: Mapping[str, Any], folder: str) -> None:
+  """Saves a module and its functions as a SavedModel.
+
+  Args:
+    module: tracks all variables and tables that the functions use.
+    signatures: tf.functions by name.
+    folder: to save in; see `new_folder`.
+  """
+  with _quiet():
+    tf.saved_model.save(module, folder, signatures=dict(signatures))
 
 
 @contextlib.contextmanager
@@ -187,7 +198,7 @@ class EncoderFiles:
   Attributes:
     bert_config_file: the model's sizes.
     vocab_file: the model's vocabulary.
-    do_lower_case: whether that is of lower-cased text.
+    do_lower_case: whether texts are lower-cased.
   """
 
   bert_config_file: str
@@ -202,41 +213,21 @@ def encoder_files(folder: str) -> EncoderFiles:
 
   Raises:
     ValueError: if the folder has no SavedModel, or one of something else.
-    DamagedCheckpointError: if its variables cannot be read.
   """
   if not checkpoints.is_saved_model(folder):
     raise ValueError(f"{folder} has no saved_model.pb; give a SavedModel.")
-  assets = _assets(folder)
-  if "bert_config_file" not in assets:
+  run = run_dir.read_run(folder)
+  if run is None or run.task != "encoder":
     raise ValueError(
-      f"{folder} is no SavedModel of export_savedmodel.py --task=encoder: it "
-      "has no bert_config_file among its assets, which are "
-      f"{', '.join(assets) or 'none'}. A model of TF Hub has to be converted "
-      "first, see convert_checkpoint.py."
+      f"{folder} is no SavedModel of export_savedmodel.py --task=encoder; its "
+      f"task is {run.task if run else 'unknown'}. A model of TF Hub has to be "
+      "converted first, see convert_checkpoint.py."
     )
-  if "vocab_file" not in assets:
+  vocab_file = os.path.join(folder, run_dir.VOCAB_FILE)
+  if not paths.exists(vocab_file) or run.do_lower_case is None:
     raise ValueError(
       f"{folder} was exported without its vocabulary; export it without "
       "--notext."
     )
-  reader = checkpoints.CheckpointReader(folder)
-  return EncoderFiles(
-    assets["bert_config_file"],
-    assets["vocab_file"],
-    bool(reader.get(DO_LOWER_CASE)),
-  )
-
-
-def _assets(folder: str) -> dict[str, str]:
-  """Returns the files of a SavedModel, by the attributes that hold them."""
-  with tf.io.gfile.GFile(os.path.join(folder, "saved_model.pb"), "rb") as file:
-    saved_model = saved_model_pb2.SavedModel.FromString(file.read())
-  graph = saved_model.meta_graphs[0]
-  nodes = graph.object_graph_def.nodes
-  files = {}
-  for child in nodes[0].children if nodes else ():
-    node = nodes[child.node_id]
-    if node.HasField("asset"):
-      found = graph.asset_file_def[node.asset.asset_file_def_index]
-      files[child.local_name] = os.path.join(folder, "assets", found.filename)
-  return files
+  config_file = os.path.join(folder, run_dir.CONFIG_FILE)
+  return EncoderFiles(config_file, vocab_file, run.do_lower_case)

@@ -1,64 +1,75 @@
-"""The settings of feature extraction, without TensorFlow."""
+"""Settings of feature extraction; without TensorFlow, as export/config.py."""
 
 import dataclasses
 
 from bert_tf import settings
+from bert_tf.settings import setting
 
-POOLINGS = ("none", "cls", "mean", "max")
 OUTPUT_FORMATS = ("jsonl", "npz")
+POOLINGS = ("none", "cls", "mean", "max")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ExtractionConfig:
-  """What is computed, and with which model."""
+  """What is computed of texts, and with which model."""
 
-  bert_config_file: str = settings.setting(
-    help="JSON file with the sizes of the model.", original=True
+  init_checkpoint: str = setting(
+    help="The model's checkpoint, usually a BERT: its prefix, or the folder of "
+    "a run, an encoder's SavedModel or a conversion.",
+    original=True,
   )
-  vocab_file: str = settings.setting(
-    help="The vocabulary of the model.", original=True
+  bert_config_file: str | None = setting(
+    None,
+    "JSON file with the sizes of the model; default: bert_config.json beside "
+    "the checkpoint.",
+    original=True,
   )
-  init_checkpoint: str = settings.setting(
-    help="The model's checkpoint, usually a BERT.", original=True
+  vocab_file: str | None = setting(
+    None,
+    "The vocabulary of the model; default: vocab.txt beside the checkpoint.",
+    original=True,
   )
-  layers: tuple[int, ...] = settings.setting(
+  layers: tuple[int, ...] = setting(
     (-1, -2, -3, -4),
-    "Encoder layers with commas between them; 0 is the first, -1 the last.",
+    "Encoder layers; 0 is the first, -1 the last.",
     original=True,
   )
-  do_lower_case: bool = settings.setting(
-    True, "Whether the model is for lower-cased text.", original=True
+  do_lower_case: bool | None = setting(
+    None,
+    "Whether texts are lower-cased.",
+    original=True,
+    otherwise=True,
   )
-  max_seq_length: int = settings.setting(
+  max_seq_length: int = setting(
     128,
-    "Word pieces of a line, [CLS] and [SEP] included; longer lines are cut.",
-    minimum=3,  # [CLS] and two [SEP].
+    "Word pieces of a text or pair, [CLS] and [SEP] included; longer ones are "
+    "cut.",
     original=True,
+    minimum=3,  # [CLS] and two [SEP].
   )
-  batch_size: int = settings.setting(
-    32, "Lines in a batch.", minimum=1, original=True
+  batch_size: int = setting(
+    32, "Texts that are computed together.", original=True, minimum=1
   )
-  use_one_hot_embeddings: bool = settings.setting(
+  use_one_hot_embeddings: bool = setting(
     False,
     "Whether word pieces are looked up by a matrix product: the same result, "
-    "slower but on TPUs.",
+    "slower except on TPUs.",
     original=True,
   )
-  pooling: str = settings.setting(
+  pooling: str = setting(
     "none",
-    "What is written of a line: none, every token's vectors; else one vector a "
-    "layer: cls, that of [CLS]; mean or max, over all tokens with [CLS] and "
-    "[SEP].",
+    "none: vectors of all tokens; else one vector of the text for each layer: "
+    "cls, that of [CLS]; mean or max, over all tokens with [CLS] and [SEP].",
     choices=POOLINGS,
   )
-  attention_probs: bool = settings.setting(
+  attention_probs: bool = setting(
     False,
-    "Whether the attention probabilities of the layers are written too, "
-    "[heads, from token, to token]; without pooling only.",
+    "Whether the attention weights of the layers are written too: [heads, "
+    "from token, to token]. Not with a pooling.",
   )
 
   def __post_init__(self) -> None:
-    """Raises ValueError for values that are out of range or contradict."""
+    """Raises ValueError for a value out of range or that excludes another."""
     settings.check(self)
     if not self.layers:
       raise ValueError("layers is empty; name one or more, such as -1.")

@@ -2,14 +2,13 @@
 
   extractor = feature_extraction.FeatureExtractor(
     config.ExtractionConfig(
-      "bert_config.json", "vocab.txt", "bert_model.ckpt",
-      layers=(-1,), pooling="mean",
+      init_checkpoint="uncased/bert_model.ckpt", layers=(-1,), pooling="mean"
     )
   )
   for features in extractor.extract(["a text", ("one of", "a pair")]):
     features.vectors  # [1, D]
 
-Shapes: as in modeling.py, and K the layers that are asked for.
+Shapes: as in modeling.py, and K the number of requested layers.
 """
 
 import dataclasses
@@ -18,17 +17,19 @@ import json
 import os
 import sys
 import zipfile
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, BinaryIO
+from collections.abc import Iterable, Iterator, Sequence
+from typing import IO, Any
 
 import numpy as np
-import tensorflow as tf
 import tqdm
 
-from bert_tf import checkpoints, modeling, tokenization
-from bert_tf.data import corpus, packing
-from bert_tf.files import atomic
-from bert_tf.inference import config as inference_config
+from bert_tf import checkpoints, modeling
+from bert_tf.data import corpus
+from bert_tf.export import saved_models, sources
+from bert_tf.export.signatures import features
+from bert_tf.files import atomic, paths
+from bert_tf.inference import config as configs
+from bert_tf.inference import loaded_model
 
 # Between the two texts of a pair, in a line.
 _SEPARATOR = " ||| "
@@ -42,13 +43,13 @@ Text = str | tuple[str, str]
 
 @dataclasses.dataclass(frozen=True)
 class TextFeatures:
-  """What was computed of one text.
+  """Features of one text or pair.
 
   Attributes:
     tokens: its F word pieces, with [CLS] and [SEP].
     vectors: float32 [K, F, D]; with a pooling [K, D].
-    attention_probs: float32 [K, N, F, T], from F to T, both all tokens; None
-      where they were not asked for.
+    attention_probs: float32 [K, N, F, T], the weight of token T for token F;
+      None unless requested.
   """
 
   tokens: tuple[str, ...]
@@ -71,30 +72,30 @@ class FeatureExtractor:
       do not fit.
   """
 
-  def __init__(self, config: inference_config.ExtractionConfig) -> None:
+  def __init__(self, config: configs.ExtractionConfig) -> None:
     self.config = config
-    self.bert_config = modeling.BertConfig.from_json_file(
-      config.bert_config_file
+    source = sources.open_source(
+      config.init_checkpoint, config.bert_config_file, config.vocab_file
     )
-    self._tokenizer = tokenization.FullTokenizer(
-      config.vocab_file, config.do_lower_case
+    self.bert_config = source.bert_config
+    _check(config, source)
+    tokenizer = sources.tokenizer_of(source, config.do_lower_case, None)
+    model = modeling.BertModel(self.bert_config, config.use_one_hot_embeddings)
+    checkpoints.load_variables(source.reader, model)
+    named = saved_models.NamedModel(
+      model, self.bert_config.max_position_embeddings
     )
-    self._check()
-    self._cls_id, self._sep_id = self._tokenizer.convert_tokens_to_ids(
-      ["[CLS]", "[SEP]"]
+    signature = features.signature(
+      model,
+      named,
+      tokenizer,
+      config.max_seq_length,
+      config.layers,
+      config.pooling,
+      config.attention_probs,
     )
-    self._model = modeling.BertModel(
-      self.bert_config, config.use_one_hot_embeddings
-    )
-    checkpoints.init_from_checkpoint(self._model, config.init_checkpoint)
-    columns = ("input_ids", "input_mask", "segment_ids")
-    # Any size and width of batch: one trace.
-    self._compute = tf.function(
-      self._computed,
-      input_signature=[
-        {name: tf.TensorSpec([None, None], tf.int32) for name in columns}
-      ],
-    )
+    self._owner = named, tokenizer
+    self._compute = loaded_model.function_of(signature)
 
   def extract(self, texts: Iterable[Text]) -> Iterator[TextFeatures]:
     """Yields the features of each text, in their order.
@@ -111,38 +112,14 @@ class FeatureExtractor:
     while batch := list(itertools.islice(remaining, self.config.batch_size)):
       yield from self._extract_batch(batch)
 
-  def _check(self) -> None:
-    """Raises ValueError where config, vocabulary and flags do not fit."""
-    config, bert_config = self.config, self.bert_config
-    tokenization.validate_case_matches_checkpoint(
-      config.do_lower_case, config.init_checkpoint
-    )
-    bert_config.check_lengths(config.max_seq_length, config.bert_config_file)
-    bert_config.check_vocab(
-      len(self._tokenizer.vocab), config.vocab_file, config.bert_config_file
-    )
-    num_layers = bert_config.num_hidden_layers
-    for index in config.layers:
-      if not -num_layers <= index < num_layers:
-        raise ValueError(
-          f"layer {index} is not there: {config.bert_config_file} has "
-          f"{num_layers}, 0 to {num_layers - 1} from the first and -1 to "
-          f"-{num_layers} from the last."
-        )
-
   def _extract_batch(self, texts: Sequence[Text]) -> Iterator[TextFeatures]:
-    packed = [self._pack(text) for text in texts]
+    pairs = [_as_pair(text) for text in texts]
     columns = {
-      name: np.array([row[name] for row in packed], np.int32)
-      for name in packed[0]
+      name: np.array(column, dtype=object)
+      for name, column in zip(("text", "text_b"), zip(*pairs))
     }
-    lengths = columns["input_mask"].sum(axis=1)
-    # Cut to the longest: what goes is padding in every text.
-    batch = {name: rows[:, : max(lengths)] for name, rows in columns.items()}
-    computed = {
-      name: tensor.numpy() for name, tensor in self._compute(batch).items()
-    }
-    for row, length in enumerate(lengths):
+    computed = self._compute(columns)
+    for row, length in enumerate(computed["num_tokens"]):
       # Copies, so that one text does not keep its whole batch in memory.
       vectors = computed["vectors"][row]
       if self.config.pooling == "none":
@@ -150,57 +127,32 @@ class FeatureExtractor:
       probs = None
       if self.config.attention_probs:
         probs = computed["attention_probs"][row, :, :, :length, :length].copy()
-      ids = batch["input_ids"][row, :length].tolist()
-      tokens = self._tokenizer.convert_ids_to_tokens(ids)
+      tokens = [token.decode() for token in computed["tokens"][row, :length]]
       yield TextFeatures(tuple(tokens), vectors.copy(), probs)
 
-  def _pack(self, text: Text) -> dict[str, list[int]]:
-    """Returns the model's input of a text, padded to max_seq_length."""
-    parts = (text,) if isinstance(text, str) else tuple(text)
-    if len(parts) not in (1, 2) or not all(
-      isinstance(part, str) for part in parts
-    ):
-      raise ValueError(f"neither a text nor a pair of texts: {text!r}.")
-    ids = [self._tokenizer.tokenize_to_ids(part) for part in parts]
-    # A second text without a token makes no pair, as in the original.
-    ids_b = ids[1] if len(ids) == 2 and ids[1] else None
-    return packing.pack(
-      ids[0], ids_b, self._cls_id, self._sep_id, self.config.max_seq_length
-    )
 
-  def _computed(self, batch: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
-    """Returns what is asked for of a batch, padding included."""
-    output = self._model(
-      batch, return_attention_probs=self.config.attention_probs
-    )
-    layers = self.config.layers
-    vectors = tf.stack(
-      [output.all_encoder_layers[index] for index in layers], axis=1
-    )  # [B, K, F, D]
-    results = {
-      "vectors": _pooled(vectors, batch["input_mask"], self.config.pooling)
-    }
-    if self.config.attention_probs:
-      results["attention_probs"] = tf.stack(
-        [output.attention_probs[index] for index in layers], axis=1
-      )  # [B, K, N, F, T]
-    return results
+def _check(config: configs.ExtractionConfig, source: sources.Source) -> None:
+  """Raises ValueError where length and layers do not fit the model."""
+  bert_config, config_file = source.bert_config, source.bert_config_file
+  bert_config.check_lengths(config.max_seq_length, config_file)
+  num_layers = bert_config.num_hidden_layers
+  for index in config.layers:
+    if not -num_layers <= index < num_layers:
+      raise ValueError(
+        f"layer {index} is not there: {config_file} has {num_layers}, 0 to "
+        f"{num_layers - 1} from the first and -1 to -{num_layers} from the "
+        "last."
+      )
 
 
-def _pooled(
-  vectors: tf.Tensor, input_mask: tf.Tensor, pooling: str
-) -> tf.Tensor:
-  """Returns [B, K, D], or with "none" the [B, K, F, D] that came."""
-  if pooling == "cls":
-    return vectors[:, :, 0]
-  is_real = tf.cast(input_mask, vectors.dtype)[:, None, :, None]  # [B, 1, F, 1]
-  if pooling == "mean":
-    total = tf.reduce_sum(vectors * is_real, axis=2)
-    return total / tf.reduce_sum(is_real, axis=2)
-  if pooling == "max":
-    lowest = vectors.dtype.min
-    return tf.reduce_max(tf.where(is_real > 0, vectors, lowest), axis=2)
-  return vectors
+def _as_pair(text: Text) -> tuple[str, str]:
+  """Returns a pair of texts, the second "" if there is one text."""
+  parts = (text, "") if isinstance(text, str) else tuple(text)
+  if len(parts) == 1:
+    parts = (*parts, "")
+  if len(parts) != 2 or not all(isinstance(part, str) for part in parts):
+    raise ValueError(f"neither a text nor a pair of texts: {text!r}.")
+  return parts
 
 
 def parse_line(line: str) -> Text:
@@ -214,7 +166,7 @@ def parse_line(line: str) -> Text:
 
 
 def extract_file(
-  config: inference_config.ExtractionConfig,
+  config: configs.ExtractionConfig,
   input_file: str,
   output_file: str,
   output_format: str = "jsonl",
@@ -237,7 +189,7 @@ def extract_file(
     config: what to compute, and with which model.
     input_file: a text a line, or a pair as `parse_line` reads it; .gz too.
     output_file: what to write.
-    output_format: one of inference_config.OUTPUT_FORMATS.
+    output_format: one of configs.OUTPUT_FORMATS.
 
   Returns:
     The number of lines.
@@ -248,10 +200,10 @@ def extract_file(
       while it is read.
     OSError: if output_file cannot be written.
   """
-  if output_format not in inference_config.OUTPUT_FORMATS:
+  if output_format not in configs.OUTPUT_FORMATS:
     raise ValueError(
       f"output_format {output_format!r} is not known; use "
-      f"{', '.join(inference_config.OUTPUT_FORMATS)}."
+      f"{', '.join(configs.OUTPUT_FORMATS)}."
     )
   num_lines = _count_lines(input_file)
   if os.path.realpath(input_file) == os.path.realpath(output_file):
@@ -276,8 +228,9 @@ def extract_file(
 
 def _count_lines(path: str) -> int:
   """Returns how many lines a file has, all of which are UTF-8."""
-  if not os.path.isfile(path):
-    # A pipe cannot be read a second time.
+  # Not a pipe, which cannot be read a second time.
+  is_file = paths.is_file if paths.is_remote(path) else os.path.isfile
+  if not is_file(path):
     raise ValueError(f"input_file: there is no file {path}.")
   num_lines = sum(1 for _ in corpus.read_lines(path))
   if not num_lines:
@@ -299,9 +252,7 @@ def _texts(path: str, num_lines: int) -> Iterator[Text]:
 
 
 def _write_jsonl(
-  path: str,
-  extracted: Iterable[TextFeatures],
-  config: inference_config.ExtractionConfig,
+  path: str, extracted: Iterable[TextFeatures], config: configs.ExtractionConfig
 ) -> None:
   with open(path, "w", encoding="utf-8") as writer:
     for index, text in enumerate(extracted):
@@ -310,7 +261,7 @@ def _write_jsonl(
 
 
 def _json_object(
-  text: TextFeatures, config: inference_config.ExtractionConfig
+  text: TextFeatures, config: configs.ExtractionConfig
 ) -> dict[str, Any]:
   """Returns the object of a line, but for its index."""
   vectors = _rounded(text.vectors)
@@ -343,7 +294,7 @@ def _rounded(array: np.ndarray) -> list:
 def _write_npz(
   path: str,
   extracted: Iterable[TextFeatures],
-  config: inference_config.ExtractionConfig,
+  config: configs.ExtractionConfig,
   pooled_shape: tuple[int, int, int],
 ) -> None:
   """Writes an npz an array at a time; np.savez needs all of them at once."""
@@ -380,7 +331,7 @@ def _write_pooled(
       writer.write(text.vectors.astype("<f4").tobytes())
 
 
-def _member(archive: zipfile.ZipFile, name: str) -> BinaryIO:
+def _member(archive: zipfile.ZipFile, name: str) -> IO[bytes]:
   # A ZipInfo of its own has no clock in it: equal inputs, equal files.
   entry = zipfile.ZipInfo(f"{name}.npy")
   return archive.open(entry, "w", force_zip64=True)

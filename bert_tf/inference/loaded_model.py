@@ -1,6 +1,7 @@
 """The functions of a SavedModel or a checkpoint, ready to be called."""
 
 import dataclasses
+import functools
 import os
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -8,11 +9,16 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-# Registers the operations that SavedModels of texts are made of.
+# Registers the operations of SavedModels that take texts.
 import tensorflow_text  # noqa: F401
 
 from bert_tf import checkpoints
+from bert_tf.export import config as configs
 from bert_tf.export import export, saved_models
+from bert_tf.files import paths
+from bert_tf.training import run_dir
+
+Specs = Mapping[str, tf.TensorSpec]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -21,13 +27,18 @@ class Function:
 
   Attributes:
     inputs: dtypes and shapes by name.
-    outputs: the same of what it returns.
     compute: takes and returns tensors by name.
+    find_outputs: returns dtypes and shapes of what `compute` returns.
   """
 
-  inputs: Mapping[str, tf.TensorSpec]
-  outputs: Mapping[str, tf.TensorSpec]
+  inputs: Specs
   compute: Callable[..., Mapping[str, tf.Tensor]]
+  find_outputs: Callable[[], Specs]
+
+  @functools.cached_property
+  def outputs(self) -> Specs:
+    """Dtypes and shapes of the outputs by name; a checkpoint is traced."""
+    return self.find_outputs()
 
   def __call__(self, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
     """Returns the outputs; texts are bytes, in arrays of objects.
@@ -55,16 +66,18 @@ class Function:
 
 
 @dataclasses.dataclass(frozen=True)
-class ServedModel:
-  """A model and what it can be asked.
+class LoadedModel:
+  """A model and its functions.
 
   Attributes:
     functions: by the names of signatures.
-    version: the number that its folder is called after, else 1.
-    owner: what holds the variables and tables of the functions.
+    info: what run.json says of the model; None without one.
+    version: the number that its folder is named by, else 1.
+    owner: holds the variables and tables of the functions.
   """
 
   functions: Mapping[str, Function]
+  info: run_dir.RunInfo | None
   version: int
   owner: Any
 
@@ -73,27 +86,26 @@ def find_saved_model(path: str) -> str | None:
   """Returns the folder of the SavedModel at a path, None if there is none.
 
   Args:
-    path: its folder, or one with a folder for each version, called 1, 2 ...,
-      of which the newest is taken.
+    path: its folder; or a folder of versions, named 1, 2 ..., of which the
+      newest is taken.
   """
   if checkpoints.is_saved_model(path):
     return path
-  if not tf.io.gfile.isdir(path):
+  if not paths.is_folder(path):
     return None
-  names = [name.rstrip("/") for name in tf.io.gfile.listdir(path)]
   versions = [
     name
-    for name in names
+    for name in paths.list_folder(path)
     if name.isdecimal() and checkpoints.is_saved_model(os.path.join(path, name))
   ]
   return os.path.join(path, max(versions, key=int)) if versions else None
 
 
-def load(folder: str) -> ServedModel:
+def load(folder: str) -> LoadedModel:
   """Returns the functions of a SavedModel.
 
   Raises:
-    ValueError: if it cannot be read, or is one of something else.
+    ValueError: if it cannot be read, or export_savedmodel.py did not write it.
   """
   try:
     loaded = tf.saved_model.load(folder)
@@ -110,35 +122,41 @@ def load(folder: str) -> ServedModel:
   functions = {
     name: Function(
       function.structured_input_signature[1],
-      function.structured_outputs,
       function,
+      functools.partial(getattr, function, "structured_outputs"),
     )
     for name, function in loaded.signatures.items()
   }
   name = os.path.basename(os.path.abspath(folder))
-  return ServedModel(functions, int(name) if name.isdecimal() else 1, loaded)
+  version = int(name) if name.isdecimal() else 1
+  return LoadedModel(functions, run_dir.read_run(folder), version, loaded)
 
 
-def build(config: export.ExportConfig) -> ServedModel:
+def build(config: configs.ModelConfig, with_attention: bool) -> LoadedModel:
   """Returns the functions that a SavedModel of a checkpoint would have.
-
-  Args:
-    config: what `export.run` would be given; export_dir is not used.
 
   Raises:
     ValueError: as `export.build`.
   """
-  _, module, signatures = export.build(config)
-  functions = {name: _traced(f) for name, f in signatures.items()}
-  return ServedModel(functions, 1, module)
+  built = export.build(config, with_attention=with_attention)
+  functions = {n: function_of(f) for n, f in built.signatures.items()}
+  return LoadedModel(functions, built.info, 1, built.module)
 
 
-def _traced(signature: Any) -> Function:
-  """Returns a function of this process, traced once and for all."""
-  concrete = signature.get_concrete_function()
-  (specs, _) = concrete.structured_input_signature
-  outputs = {
-    name: tf.TensorSpec(output.shape, output.dtype, name)
-    for name, output in concrete.structured_outputs.items()
-  }
-  return Function({spec.name: spec for spec in specs}, outputs, concrete)
+def function_of(signature: Any) -> Function:
+  """Returns a tf.function that has an input_signature; it is traced late."""
+
+  def find_outputs() -> Specs:
+    outputs = signature.get_concrete_function().structured_outputs
+    return {
+      name: tf.TensorSpec(output.shape, output.dtype, name)
+      for name, output in outputs.items()
+    }
+
+  inputs = {spec.name: spec for spec in signature.input_signature}
+  # By position: a function may call its arguments otherwise.
+  return Function(
+    inputs,
+    lambda **tensors: signature(*(tensors[name] for name in inputs)),
+    find_outputs,
+  )

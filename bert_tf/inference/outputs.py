@@ -1,26 +1,28 @@
-"""What the functions of a model return, as plain Python.
+"""Outputs of a model's functions as plain Python.
 
-The kind of a model is told by the names of its outputs, which the modules of
-`bert_tf.serving` document.
+The names of the outputs, which `heads` has for each model, tell what they are.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any
 
 import numpy as np
 
+from bert_tf import heads
+
+Row = dict[str, Any]
 Outputs = Mapping[str, np.ndarray]
 
-# The names that tell functions of words and of masks.
-_WORDS = frozenset(("words", "labels", "probabilities", "starts", "ends"))
-_MASKS = frozenset(("tokens", "probabilities"))
-
-# Of each, the output that is filled with "" to the most of them in a batch.
-_FILLED = {_WORDS: "words", _MASKS: "tokens"}
+# Outputs of rows with different numbers of words or masks, which batches pad;
+# by the one that is "" there.
+_PADDED = {
+  frozenset(heads.TokenModel.outputs): "words",
+  frozenset(heads.PretrainingModel.outputs): "tokens",
+}
 
 
 def plain(outputs: Outputs) -> list[dict[str, Any]]:
-  """Returns what was computed of each row, without what fills batches up.
+  """Returns the answer to each row, without padding.
 
   Args:
     outputs: arrays of B rows by name; texts are bytes.
@@ -39,14 +41,14 @@ def plain(outputs: Outputs) -> list[dict[str, Any]]:
 
 
 def trimmed(outputs: Outputs) -> dict[str, np.ndarray]:
-  """Returns outputs that are as wide as their own rows need.
+  """Returns outputs that are only as wide as their own rows need.
 
-  Rows that were computed with others are filled up to the widest of them.
+  Rows of a batch are padded to the widest of them.
 
   Args:
     outputs: arrays of B rows by name.
   """
-  name = _FILLED.get(frozenset(outputs))
+  name = _PADDED.get(frozenset(outputs))
   if name is None:
     return dict(outputs)
   texts = outputs[name]
@@ -55,17 +57,19 @@ def trimmed(outputs: Outputs) -> dict[str, np.ndarray]:
   return {name: array[:, :width] for name, array in outputs.items()}
 
 
-def _reader(names: Any) -> Callable[[dict[str, Any]], dict[str, Any]]:
-  """Returns what makes the dict of a row of outputs of these names."""
-  readers = {
-    frozenset(("label", "labels", "probabilities")): _class,
-    frozenset(("applies", "labels", "probabilities")): _applying,
-    _MASKS: _masks,
-    _WORDS: _words,
-    frozenset(("choice", "probabilities", "logits")): _choice,
-  }
+def _reader(names: Collection[str]) -> Callable[[Row], Row]:
+  """Returns what makes an answer of a row whose outputs have these names."""
   if "nbest_text" in names:
     return _answer
+  if "applies" in names:
+    return _applying
+  if "label" in names:
+    return _class
+  readers = {
+    frozenset(heads.PretrainingModel.outputs): _masks,
+    frozenset(heads.TokenModel.outputs): _words,
+    frozenset(heads.MultipleChoiceModel.outputs): _choice,
+  }
   return readers.get(frozenset(names), lambda row: row)
 
 
@@ -86,16 +90,16 @@ def _values(array: np.ndarray) -> Any:
 def _texts(value: Any) -> Any:
   if isinstance(value, list):
     return [_texts(item) for item in value]
-  # A model cuts texts where bytes begin that are no UTF-8, if it is given any.
+  # A text that was no UTF-8 may be cut within a character.
   return value.decode("utf-8", errors="replace")
 
 
-def _class(row: dict[str, Any]) -> dict[str, Any]:
+def _class(row: Row) -> Row:
   probabilities = dict(zip(row["labels"], row["probabilities"]))
   return {"label": row["label"], "probabilities": probabilities}
 
 
-def _applying(row: dict[str, Any]) -> dict[str, Any]:
+def _applying(row: Row) -> Row:
   names = zip(row["labels"], row["applies"])
   return {
     "labels": [name for name, applies in names if applies],
@@ -103,7 +107,7 @@ def _applying(row: dict[str, Any]) -> dict[str, Any]:
   }
 
 
-def _masks(row: dict[str, Any]) -> dict[str, Any]:
+def _masks(row: Row) -> Row:
   return {
     "masks": [
       [
@@ -116,7 +120,7 @@ def _masks(row: dict[str, Any]) -> dict[str, Any]:
   }
 
 
-def _words(row: dict[str, Any]) -> dict[str, Any]:
+def _words(row: Row) -> Row:
   fields = {
     "word": "words",
     "label": "labels",
@@ -129,17 +133,17 @@ def _words(row: dict[str, Any]) -> dict[str, Any]:
   return {"words": [word for word in words if word["word"]]}
 
 
-def _choice(row: dict[str, Any]) -> dict[str, Any]:
+def _choice(row: Row) -> Row:
   return {name: row[name] for name in ("choice", "probabilities")}
 
 
-def _answer(row: dict[str, Any]) -> dict[str, Any]:
+def _answer(row: Row) -> Row:
   fields = ("text", "start", "end", "probability")
   columns = [row[f"nbest_{field}"] for field in fields]
   nbest = [dict(zip(fields, values)) for values in zip(*columns)]
   names = ("answer", "start", "end", "probability", "null_odds")
   return {
     **{name: row[name] for name in names if name in row},
-    # What fills the list up has a probability of 0.
+    # Padding has a probability of 0.
     "nbest": [answer for answer in nbest if answer["probability"] > 0],
   }

@@ -6,14 +6,20 @@ predictor.predict([{"text": "He left.", "text_b": "He went away."}])
 
 import collections
 import dataclasses
+import os
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+import tensorflow as tf
 
-from bert_tf.export import export, saved_models
+from bert_tf import settings
+from bert_tf.export import config as configs
+from bert_tf.export import saved_models
 from bert_tf.export.signatures import attention
+from bert_tf.files import errors
 from bert_tf.inference import loaded_model, outputs
+from bert_tf.training import run_dir
 
 # A text, or the texts that a model takes by name; the choices are a list.
 Row = str | Mapping[str, str | Sequence[str]]
@@ -21,7 +27,7 @@ Row = str | Mapping[str, str | Sequence[str]]
 
 @dataclasses.dataclass(frozen=True)
 class Attention:
-  """What a model looked at.
+  """The attention of a model to the tokens of a text or a pair.
 
   Attributes:
     tokens: the F word pieces, with [CLS] and [SEP].
@@ -33,64 +39,54 @@ class Attention:
 
 
 class Predictor:
-  """A model that is asked for texts.
+  """A model that answers texts.
 
   It is safe to share between threads: a call leaves nothing behind.
 
   Args:
     source: folder of a SavedModel, or of its versions, whose newest is taken;
-      prefix of a checkpoint, or the output_dir of a run; or an ExportConfig,
-      for a checkpoint that wants other settings than the defaults.
+      prefix of a checkpoint, or folder of a run; or a ModelConfig, which names
+      one of these and has more settings.
     vocab_file: of a checkpoint; None for vocab.txt beside it.
     bert_config_file: of a checkpoint; None for bert_config.json beside it.
-    do_lower_case: of a checkpoint: whether it is for lower-cased text.
-    max_batch_size: rows that the model sees together.
+    do_lower_case: whether texts are lower-cased; None for what run.json says,
+      else what the vocabulary shows.
+    max_batch_size: rows that are computed together.
 
   Attributes:
-    functions: what the model can be asked, by the names of signatures.
+    functions: the model's functions, by the names of signatures.
+    info: what run.json says of the model; None without one.
     version: the number of a SavedModel's folder, else 1.
     max_batch_size: as given.
 
   Raises:
     ValueError: if nothing is found at `source`, its files do not fit one
-      another, or settings are given that a SavedModel brings with it.
+      another, or a setting contradicts them.
   """
 
   def __init__(
     self,
-    source: str | export.ExportConfig,
+    source: str | configs.ModelConfig,
     vocab_file: str | None = None,
     bert_config_file: str | None = None,
-    do_lower_case: bool = True,
+    do_lower_case: bool | None = None,
     max_batch_size: int = 32,
   ) -> None:
     if max_batch_size < 1:
       raise ValueError(f"max_batch_size {max_batch_size} is below 1.")
-    is_given = bool(vocab_file or bert_config_file or not do_lower_case)
-    if isinstance(source, export.ExportConfig):
-      if is_given:
-        raise ValueError("an ExportConfig has the settings; give them there.")
-      model = loaded_model.build(source)
-    elif folder := loaded_model.find_saved_model(source):
-      if is_given:
-        raise ValueError(
-          f"{folder} is a SavedModel, which brings its vocabulary, sizes and "
-          "case with it; leave these settings out."
-        )
-      model = loaded_model.load(folder)
-    else:
-      model = loaded_model.build(
-        export.ExportConfig(
-          export_dir="",
-          init_checkpoint=source,
-          vocab_file=vocab_file,
-          bert_config_file=bert_config_file,
-          do_lower_case=do_lower_case,
-          with_attention=True,
-        )
+    if isinstance(source, str):
+      source = configs.ModelConfig(
+        init_checkpoint=source,
+        vocab_file=vocab_file,
+        bert_config_file=bert_config_file,
+        do_lower_case=do_lower_case,
       )
+    elif (vocab_file, bert_config_file, do_lower_case) != (None, None, None):
+      raise ValueError("a ModelConfig has the settings; give them there.")
+    model = _load(source)
     self._model = model
     self.functions = model.functions
+    self.info = model.info
     self.version = model.version
     self.max_batch_size = max_batch_size
 
@@ -113,7 +109,7 @@ class Predictor:
     if isinstance(rows, str | Mapping):
       raise ValueError(f"pass a list of rows, not one: {rows!r:.60}")
     by_kind = collections.defaultdict(list)
-    found = []
+    found: list[dict[str, Any]] = []
     for index, row in enumerate(rows):
       name, texts = self._request(index, row)
       # Rows of one call have the same number of choices.
@@ -129,7 +125,7 @@ class Predictor:
     return found
 
   def attention(self, text: str, text_b: str | None = None) -> Attention:
-    """Returns what the model looks at when it reads a text or a pair.
+    """Returns the attention of all layers and heads for a text or a pair.
 
     Raises:
       ValueError: if it is a SavedModel that was written without.
@@ -149,7 +145,10 @@ class Predictor:
     self, name: str, batch: Sequence[tuple[int, Mapping[str, Any]]]
   ) -> list[dict[str, Any]]:
     texts = [texts for _, texts in batch]
-    return outputs.plain(self.functions[name](_columns(texts)))
+    try:
+      return outputs.plain(self.functions[name](_columns(texts)))
+    except tf.errors.InvalidArgumentError as error:
+      raise ValueError(errors.reason(error)) from error
 
   def _request(self, index: int, row: Row) -> tuple[str, dict[str, Any]]:
     """Returns the name of the function that takes a row, and its inputs."""
@@ -189,6 +188,29 @@ class Predictor:
       and name not in (attention.SINGLE, attention.PAIR)
     ]
     return sorted(names, key=lambda name: name != saved_models.DEFAULT)
+
+
+def _load(config: configs.ModelConfig) -> loaded_model.LoadedModel:
+  """Returns a model; ValueError if settings contradict a SavedModel's."""
+  folder = loaded_model.find_saved_model(config.init_checkpoint)
+  if folder is None:
+    return loaded_model.build(config, with_attention=True)
+  info = run_dir.read_run(folder)
+  default = configs.ModelConfig(init_checkpoint=config.init_checkpoint)
+  fixed = [field.name for field in dataclasses.fields(default)]
+  if info and config.task in (None, info.task):
+    fixed = ["bert_config_file", "vocab_file", "top_k"]
+  for name in fixed:
+    if getattr(config, name) != getattr(default, name):
+      raise ValueError(
+        f"{name} {getattr(config, name)!r} is for checkpoints; {folder} is a "
+        f"SavedModel{f' of {info.task}' if info else ''}, which brings its "
+        f"own. Leave --{name} out."
+      )
+  if info:
+    run_file = os.path.join(folder, run_dir.RUN_FILE)
+    settings.settle(config, info.saved(), run_file)
+  return loaded_model.load(folder)
 
 
 def _check_texts(name: str, value: Any, num_axes: int) -> None:

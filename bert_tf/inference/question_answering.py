@@ -1,4 +1,4 @@
-"""Answering questions from Python, with a model that is loaded once.
+"""Answers questions from Python, with a model that is loaded once.
 
 answerer = question_answering.QuestionAnswerer(
   "bert_config.json", "vocab.txt", "out/model.ckpt-10000"
@@ -6,19 +6,19 @@ answerer = question_answering.QuestionAnswerer(
 answerer.answer("Who wrote it?", "It was written by Ada in 1843.").text
 """
 
+import dataclasses
+import re
 from collections.abc import Iterable, Iterator
+from typing import Any
 
 import numpy as np
-import tensorflow as tf
 
-from bert_tf import checkpoints, heads, modeling, tokenization
-from bert_tf.data import packing
-from bert_tf.tasks.squad import decoding
-from bert_tf.tasks.squad import examples as squad_data
-from bert_tf.tasks.squad import windows as squad_features
-
-# Windows that the model sees together.
-_BATCH_SIZE = 16
+from bert_tf.export import config as configs
+from bert_tf.export import saved_models
+from bert_tf.export.signatures import context_windows
+from bert_tf.files import paths
+from bert_tf.inference import predictor
+from bert_tf.tasks.squad import decoding, windows
 
 
 class QuestionAnswerer:
@@ -27,13 +27,15 @@ class QuestionAnswerer:
   It is safe to share between threads: a call leaves nothing behind.
 
   Args:
-    bert_config_file: the model's sizes.
-    vocab_file: the model's vocabulary.
-    init_checkpoint: prefix of a fine-tuned checkpoint, or the output_dir of a
-      run, whose newest is taken.
-    do_lower_case: whether the vocabulary is of lower-cased text.
-    windows: how contexts are cut.
-    predictions: how answers are chosen.
+    bert_config_file: the model's sizes; None for those beside the checkpoint.
+    vocab_file: the model's vocabulary; None for that beside the checkpoint.
+    init_checkpoint: prefix of a fine-tuned checkpoint, folder of a run, whose
+      newest checkpoint is taken, or a SavedModel.
+    do_lower_case: whether texts are lower-cased; None for what run.json says,
+      else what the vocabulary shows.
+    window_config: how contexts are cut; None for what run.json says, else the
+      defaults.
+    predictions: how answers are chosen; None as window_config.
 
   Raises:
     ValueError: if config, vocabulary, checkpoint and lengths do not fit one
@@ -42,26 +44,28 @@ class QuestionAnswerer:
 
   def __init__(
     self,
-    bert_config_file: str,
-    vocab_file: str,
+    bert_config_file: str | None,
+    vocab_file: str | None,
     init_checkpoint: str,
-    do_lower_case: bool = True,
-    windows: squad_features.WindowConfig | None = None,
+    do_lower_case: bool | None = None,
+    window_config: windows.WindowConfig | None = None,
     predictions: decoding.PredictionConfig | None = None,
   ) -> None:
-    bert_config = modeling.BertConfig.from_json_file(bert_config_file)
-    self._tokenizer = tokenization.FullTokenizer(vocab_file, do_lower_case)
-    bert_config.check_vocab(
-      len(self._tokenizer.vocab), vocab_file, bert_config_file
-    )
-    self._windows = windows or squad_features.WindowConfig()
-    self._predictions = predictions or decoding.PredictionConfig()
-    bert_config.check_lengths(self._windows.max_seq_length, bert_config_file)
-    model = heads.SpanModel(bert_config)
-    reader = checkpoints.CheckpointReader(init_checkpoint)
-    checkpoints.load_variables(reader, model)
-    self._logits = tf.function(
-      lambda batch: tf.stack(model(batch)), reduce_retracing=True
+    given: dict[str, Any] = {}
+    for config in (window_config, predictions):
+      if config:
+        given |= dataclasses.asdict(config)
+    # It logs what the files of predictions would not have as they stand.
+    given.pop("verbose_logging", None)
+    self._predictor = predictor.Predictor(
+      configs.ModelConfig(
+        init_checkpoint=init_checkpoint,
+        task="squad",
+        bert_config_file=bert_config_file,
+        vocab_file=vocab_file,
+        do_lower_case=do_lower_case,
+        **given,
+      )
     )
 
   def answer(self, question: str, context: str) -> decoding.Prediction:
@@ -72,9 +76,9 @@ class QuestionAnswerer:
       context: the text to find the answer in, of any length.
 
     Returns:
-      `text`, the answer as it stands in the context; `nbest`, the best first,
-      with probabilities; and of a model of SQuAD 2.0 `null_odds`, above 0
-      where "no answer" is likelier than any.
+      `text`, the answer, its words with one blank between them; `nbest`, the
+      best first, with probabilities; and of a model of SQuAD 2.0 `null_odds`,
+      above 0 where "no answer" is likelier than any.
 
     Raises:
       ValueError: if the question or the context is empty.
@@ -82,35 +86,32 @@ class QuestionAnswerer:
     for name, text in (("question", question), ("context", context)):
       if not text.strip():
         raise ValueError(f"the {name} is empty; both must have a text.")
-    example = squad_data.SquadExample(
-      qas_id="",
-      question_text=question,
-      context=squad_data.Context.of(context),
-      answers=None,
-      is_impossible=None,
-    )
-    windower = squad_features.Windower(self._tokenizer, self._windows)
-    [windows] = windower.windows([example])
-    # [windows, 2, F], or [0, 2, 0] for a context without a word.
-    logits = np.zeros((0, 2, 0))
-    if windows:
-      logits = np.concatenate(list(self._batches(windows)))
-    predictor = decoding.Predictor(self._tokenizer, self._predictions)
-    starts, ends = np.swapaxes(logits, 0, 1)
-    return predictor.predict(example, windows, starts, ends)
-
-  def _batches(
-    self, windows: list[squad_features.InputFeatures]
-  ) -> Iterator[np.ndarray]:
-    """Yields the logits of a few windows after the others, [B, 2, F]."""
-    # With padding, which takes ranks among the n best in the original.
-    width = self._windows.max_seq_length
-    for first in range(0, len(windows), _BATCH_SIZE):
-      batch = windows[first : first + _BATCH_SIZE]
-      features = packing.pad_batch(
-        [(window.input_ids, window.doc_offset) for window in batch], width
+    columns = {"question": np.array([question]), "context": np.array([context])}
+    found = self._predictor.functions[saved_models.TEXT](columns)
+    row = {name: values[0] for name, values in found.items()}
+    nbest = tuple(
+      decoding.Candidate(_text(text), *map(float, scores))
+      for text, *scores in zip(
+        row["nbest_text"],
+        row["nbest_start_logit"],
+        row["nbest_end_logit"],
+        row["nbest_probability"],
       )
-      yield np.swapaxes(self._logits(features).numpy(), 0, 1)
+      # Padding has a probability of 0.
+      if scores[-1] > 0
+    )
+    return decoding.Prediction(
+      text=_text(row["answer"]),
+      nbest=nbest,
+      null_odds=float(row["null_odds"]) if "null_odds" in row else None,
+      span_text=next((c.text for c in nbest if c.text), ""),
+    )
+
+
+def _text(answer: bytes) -> str:
+  """Returns an answer with one blank between its words, as in result files."""
+  text = answer.decode("utf-8", errors="replace")
+  return re.sub(context_windows.WHITE_SPACE, " ", text)
 
 
 def converse(
@@ -146,8 +147,7 @@ def _context(text: str) -> str:
   """Returns the context that was typed, or that the named file holds."""
   if not text.startswith("@"):
     return text
-  with open(text[1:].strip(), encoding="utf-8") as reader:
-    return reader.read().strip()
+  return paths.read_text(text[1:].strip()).strip()
 
 
 def _shown(prediction: decoding.Prediction, num_answers: int) -> str:

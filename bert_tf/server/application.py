@@ -1,7 +1,6 @@
-"""The paths of TensorFlow Serving's REST interface, a page, and their limits.
+"""An HTTP server with TensorFlow Serving's REST paths and a page.
 
-aiohttp does what is HTTP; it is one package for server, limits and an end that
-waits for what runs.
+aiohttp handles HTTP, the limits of requests and the graceful shutdown.
 """
 
 import asyncio
@@ -30,11 +29,11 @@ _Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
 class _HttpError(Exception):
-  """A request that is answered with an error.
+  """An error response.
 
   Args:
-    status: of HTTP.
-    message: for who asked.
+    status: HTTP status.
+    message: for the client.
   """
 
   def __init__(self, status: int, message: str) -> None:
@@ -68,6 +67,9 @@ class Server:
       config.max_batch_size, config.max_wait_ms / 1e3, config.max_queue_size
     )
     self._page = page.load()
+    for name, function in model.functions.items():
+      # Traces a checkpoint's functions, which takes seconds, before requests.
+      logging.info("%s returns %s.", name, ", ".join(function.outputs))
 
   async def start(self) -> str:
     """Starts to listen; returns the address, http://HOST:PORT.
@@ -98,7 +100,7 @@ class Server:
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
   async def stop(self) -> None:
-    """Takes no more connections, finishes what there is, and ends."""
+    """Refuses new connections, finishes running requests and stops."""
     await self._runner.cleanup()
     await self._batcher.close()
     logging.info(
@@ -125,7 +127,7 @@ class Server:
   async def _guarded(
     self, request: web.Request, handler: _Handler
   ) -> web.StreamResponse:
-    """Answers errors as JSON."""
+    """Turns errors into JSON responses."""
     try:
       return await handler(request)
     except _HttpError as error:
@@ -135,7 +137,7 @@ class Server:
         413,
         f"the request is larger than {self._config.max_request_bytes} bytes.",
       )
-    except web.HTTPException as error:  # No such path, or not for this method.
+    except web.HTTPException as error:  # Unknown path or wrong method.
       status = error.status
       message = f"Malformed request: {request.method} {request.path:.200}"
       return _error(status, message, allow=error.headers.get("Allow"))
@@ -215,7 +217,7 @@ class Server:
     return _json(attention_json.response(asked, computed))
 
   def _has(self, request: web.Request) -> bool:
-    """Returns whether the model of a path is the one that is served."""
+    """Returns whether a path names the served model and version."""
     version = request.match_info.get("version")
     is_version = version is None or version == str(self._model.version)
     return is_version and request.match_info["name"] == self._config.model_name
@@ -230,10 +232,11 @@ class Server:
       raise _HttpError(404, f"Servable not found for request: {which}")
 
   async def _body(self, request: web.Request) -> bytes:
-    """Returns the body of a request; raises where it is too large or slow."""
-    if (request.content_length or 0) > self._config.max_request_bytes:
+    """Returns the body of a request; raises if it is too large or too slow."""
+    length = request.content_length or 0
+    if length > self._config.max_request_bytes:
       raise web.HTTPRequestEntityTooLarge(
-        self._config.max_request_bytes, request.content_length
+        self._config.max_request_bytes, length
       )
     try:
       return await asyncio.wait_for(request.read(), self._config.read_timeout_s)
@@ -249,7 +252,7 @@ class Server:
 async def running(
   model: predictor.Predictor, config: server_config.ServerConfig
 ) -> AsyncIterator[str]:
-  """Yields the address of a server, which stops afterwards."""
+  """Runs a server inside the scope; yields its address."""
   server = Server(model, config)
   url = await server.start()
   try:
@@ -263,7 +266,7 @@ def run(
   config: server_config.ServerConfig,
   started: Callable[[str], None],
 ) -> None:
-  """Serves until SIGTERM or Ctrl-C; a second one ends at once.
+  """Serves until SIGTERM or Ctrl-C; a second signal ends at once.
 
   Args:
     model: is served.

@@ -1,7 +1,7 @@
 """Requests for a model's attention, which the page draws.
 
-TensorFlow Serving has no such path; `:predict` of the same signature returns
-all layers and heads, megabytes of them.
+TensorFlow Serving has no such path. Its `:predict` returns the attention of all
+layers and heads, which is megabytes.
 """
 
 import dataclasses
@@ -13,13 +13,13 @@ import numpy as np
 from bert_tf.export.signatures import attention
 from bert_tf.server import rest_json
 
-# Of the weights, so that a matrix is short to write.
+# Digits of a weight, to keep responses short.
 _DECIMALS = 4
 
 
 @dataclasses.dataclass(frozen=True)
 class AttentionRequest:
-  """What is to be shown.
+  """A layer and head whose attention is requested.
 
   Attributes:
     signature_name: of the function.
@@ -39,16 +39,16 @@ def parse(
   functions: rest_json.Functions,
   limits: rest_json.Limits,
 ) -> AttentionRequest:
-  """Returns what a request asks for.
+  """Parses a request.
 
   Args:
-    value: its object: `text`, of a pair `text_b` too, `layer`, and `head`,
-      null or left out for the mean.
-    functions: the model's.
+    value: its JSON object: `text`, for a pair also `text_b`, `layer`, and
+      `head`, null or left out for the mean of all.
+    functions: of the model.
     limits: of a request.
 
   Raises:
-    ValueError: if it does not fit the model, or that shows no attention.
+    ValueError: if it does not fit the model, or the model has no attention.
   """
   texts = {name: value[name] for name in ("text", "text_b") if name in value}
   name = attention.PAIR if "text_b" in texts else attention.SINGLE
@@ -71,7 +71,7 @@ def parse(
 def response(
   request: AttentionRequest, outputs: Mapping[str, np.ndarray]
 ) -> dict[str, Any]:
-  """Returns the object that answers a request."""
+  """Returns the JSON object of a response."""
   [probabilities] = outputs["attention"]
   heads = probabilities[request.layer]  # [N, F, T]
   shown = heads.mean(axis=0) if request.head is None else heads[request.head]
@@ -87,7 +87,7 @@ def response(
 
 def _place(name: str, value: Any, count: int) -> int:
   if not isinstance(value, int) or isinstance(value, bool):
-    raise ValueError(f"{name} is no number.")
+    raise ValueError(f"{name} {value!r:.60} is no whole number.")
   if not 0 <= value < count:
     raise ValueError(f"{name} {value} is not there; use 0 to {count - 1}.")
   return value

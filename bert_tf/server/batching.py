@@ -1,4 +1,4 @@
-"""Requests that arrive together are computed together."""
+"""Computes requests that arrive together in one batch."""
 
 import asyncio
 import collections
@@ -13,24 +13,24 @@ Arrays = Mapping[str, np.ndarray]
 
 
 class QueueFullError(Exception):
-  """As many requests wait as may."""
+  """The queue of waiting requests is full."""
 
 
 @dataclasses.dataclass(frozen=True)
 class BatchConfig:
-  """How requests are put together.
+  """How requests are batched.
 
   Attributes:
-    max_batch_size: rows of a call; a request that has more is computed alone.
-    max_wait_s: how long the first of a batch waits for others, in seconds.
-    max_queue_size: requests that may wait.
+    max_batch_size: rows of a batch; a larger request is computed alone.
+    max_wait_s: seconds that the first request of a batch waits for others.
+    max_queue_size: number of requests that may wait.
   """
 
   max_batch_size: int
   max_wait_s: float
   max_queue_size: int
 
-  def __post_init__(self):
+  def __post_init__(self) -> None:
     for name, least in (
       ("max_batch_size", 1),
       ("max_wait_s", 0),
@@ -42,16 +42,16 @@ class BatchConfig:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class _Waiting:
-  """A request that waits.
+  """A waiting request.
 
   Attributes:
-    key: equal where requests can be computed together.
+    key: equal for requests that can be computed together.
     name: of the function.
     inputs: arrays of its rows.
-    num_rows: how many.
-    size: about how long the longest is.
-    arrived: when, by time.monotonic.
-    result: its outputs, once they are there.
+    num_rows: number of rows.
+    size: approximate length of the longest row.
+    arrived: time of arrival, by time.monotonic.
+    result: the outputs, when they are computed.
   """
 
   key: Hashable
@@ -66,16 +66,16 @@ class _Waiting:
 class Batcher:
   """Computes requests in batches, one after another, in a thread of its own.
 
-  Made and used in one event loop.
+  It belongs to one event loop.
 
   Args:
-    compute: called with the name of a function and arrays of equally many
-      rows; returns arrays of as many.
-    config: how requests are put together.
+    compute: takes the name of a function and arrays with the same number of
+      rows; returns arrays with that number of rows.
+    config: how requests are batched.
 
   Attributes:
-    num_batches: how many were computed.
-    num_requests: how many requests were in them.
+    num_batches: number of batches computed.
+    num_requests: number of requests in them.
   """
 
   def __init__(
@@ -102,9 +102,9 @@ class Batcher:
     Args:
       name: of the function.
       inputs: its arrays.
-      size: about how long the longest row is; where more wait than are
-        computed together, those are that are about as long.
-      can_be_joined: whether its rows may stand in a batch with others'.
+      size: approximate length of the longest row; a batch is made of requests
+        of like size.
+      can_be_joined: whether it may share a batch with other requests.
 
     Raises:
       QueueFullError: if too many wait already.
@@ -115,7 +115,7 @@ class Batcher:
         f"{len(self._waiting)} requests are waiting, the most that may; try "
         "again later."
       )
-    # Rows of other sizes would have to be filled up.
+    # Rows of other shapes would need padding.
     sizes = tuple((key, array.shape[1:]) for key, array in inputs.items())
     waiting = _Waiting(
       (name, sizes) if can_be_joined else object(),
@@ -131,7 +131,7 @@ class Batcher:
     return await waiting.result
 
   async def close(self) -> None:
-    """Ends; who still waits is cancelled."""
+    """Stops; waiting requests are cancelled."""
     self._task.cancel()
     await asyncio.gather(self._task, return_exceptions=True)
     for waiting in self._waiting:
@@ -139,7 +139,7 @@ class Batcher:
     self._thread.shutdown(wait=False, cancel_futures=True)
 
   async def _run(self) -> None:
-    """Takes what waits, batch after batch."""
+    """Computes waiting requests, batch after batch."""
     while True:
       while not self._waiting:
         self._arrival.clear()
@@ -150,7 +150,7 @@ class Batcher:
         await self._answer(batch)
 
   async def _wait_for_batch(self, first: _Waiting) -> None:
-    """Waits until a batch is full or its first request has waited enough."""
+    """Waits until a batch is full or its first request may wait no longer."""
     end = first.arrived + self._config.max_wait_s
     while self._num_rows(first.key) < self._config.max_batch_size:
       remaining = end - time.monotonic()
@@ -163,22 +163,22 @@ class Batcher:
         return
 
   def _num_rows(self, key: Hashable) -> int:
-    """Returns how many rows wait that can be computed together."""
+    """Returns the number of waiting rows that can be computed together."""
     return sum(w.num_rows for w in self._waiting if w.key == key)
 
   def _take(self) -> list[_Waiting]:
-    """Returns the next batch, which waits no longer.
+    """Removes the next batch from the queue and returns it.
 
-    That is the request that has waited longest, and those with it that are
-    nearest to its size: all are filled up to the longest.
+    It has the request that has waited longest, and those nearest to its size,
+    because all rows are padded to the longest.
     """
-    # Some who asked have gone.
+    # Clients may have disconnected.
     waiting = [w for w in self._waiting if not w.result.cancelled()]
     batch, room = [], self._config.max_batch_size
     for candidate in sorted(
       waiting, key=lambda w: abs(w.size - waiting[0].size)
     ):
-      # The first is taken whatever its size.
+      # The first is taken even if it is larger than a batch.
       fits = candidate.num_rows <= room or candidate is waiting[0]
       if candidate.key == waiting[0].key and fits:
         batch.append(candidate)
@@ -188,7 +188,7 @@ class Batcher:
     return batch
 
   async def _answer(self, batch: Sequence[_Waiting]) -> None:
-    """Computes a batch; if it fails, each of its requests by itself."""
+    """Computes a batch; if that fails, each of its requests alone."""
     if all(waiting.result.done() for waiting in batch):
       return
     inputs = {
@@ -200,7 +200,7 @@ class Batcher:
       outputs = await loop.run_in_executor(
         self._thread, self._compute, batch[0].name, inputs
       )
-    except Exception as error:  # noqa: BLE001  Raised where it was asked for.
+    except Exception as error:  # noqa: BLE001  Raised in `submit`.
       if len(batch) > 1:
         for waiting in batch:
           await self._answer([waiting])
@@ -220,5 +220,5 @@ class Batcher:
 
 
 def _set(waiting: _Waiting, outputs: Arrays) -> None:
-  if not waiting.result.done():  # It is, if who asked has gone.
+  if not waiting.result.done():  # Done if the client has disconnected.
     waiting.result.set_result(outputs)

@@ -1,4 +1,4 @@
-"""The page that a person opens, and what a browser may do on it."""
+"""The page that the server shows, and its content security policy."""
 
 import base64
 import hashlib
@@ -12,7 +12,7 @@ class Page(NamedTuple):
   """A page.
 
   Attributes:
-    html: all of it; it asks for nothing but the model's answers.
+    html: the whole page; its only requests are to the model.
     headers: of the response.
   """
 
@@ -24,7 +24,7 @@ def load() -> Page:
   """Returns the page that is installed with the package."""
   file = importlib.resources.files("bert_tf.server") / "page.html"
   html = file.read_text(encoding="utf-8")
-  # Texts are never parsed as HTML; if one were, its scripts would not run.
+  # Texts are never parsed as HTML; the policy is a second line of defence.
   policy = "; ".join(
     [
       "default-src 'none'",
@@ -47,7 +47,7 @@ def load() -> Page:
 
 
 def _hashes(html: str, tag: str) -> str:
-  """Returns the sources of a policy that allow a page's own elements."""
+  """Returns the hashes that allow the page's own scripts or styles."""
   contents = re.findall(f"<{tag}>(.*?)</{tag}>", html, re.DOTALL)
   digests = [hashlib.sha256(text.encode()).digest() for text in contents]
   return " ".join(f"'sha256-{base64.b64encode(d).decode()}'" for d in digests)

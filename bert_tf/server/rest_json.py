@@ -1,7 +1,7 @@
 """Requests and responses of TensorFlow Serving's REST interface.
 
-https://www.tensorflow.org/tfx/serving/api_rest says what they look like; the
-errors begin as its own do, and go on to say what is wrong.
+They follow https://www.tensorflow.org/tfx/serving/api_rest. Errors begin with
+TensorFlow Serving's own words and add what is wrong.
 """
 
 import base64
@@ -20,17 +20,17 @@ from bert_tf.inference import loaded_model
 
 Functions = Mapping[str, loaded_model.Function]
 
-# Outputs whose names end so hold bytes, which are written in Base64.
+# Outputs with this suffix hold bytes, which are written in Base64.
 _BYTES_SUFFIX = "_bytes"
 
 
 @dataclasses.dataclass(frozen=True)
 class Limits:
-  """What a request may ask for.
+  """Limits of a request.
 
   Attributes:
-    max_rows: instances of a request.
-    max_text_length: bytes of a text, in UTF-8.
+    max_rows: number of instances.
+    max_text_length: bytes of a text in UTF-8.
   """
 
   max_rows: int
@@ -39,12 +39,12 @@ class Limits:
 
 @dataclasses.dataclass(frozen=True)
 class PredictRequest:
-  """What is to be computed.
+  """A parsed request.
 
   Attributes:
     signature_name: of the function.
-    inputs: its arrays, all of the same number of rows; texts are bytes.
-    is_row_format: whether the rows were given one by one, as `instances`.
+    inputs: arrays with the same number of rows; texts are bytes.
+    is_row_format: whether rows were given one by one, as `instances`.
   """
 
   signature_name: str
@@ -53,12 +53,12 @@ class PredictRequest:
 
   @property
   def num_rows(self) -> int:
-    """How many rows there are, 1 at least."""
+    """Number of rows, at least 1."""
     return len(next(iter(self.inputs.values())))
 
   @property
   def length(self) -> int:
-    """How many bytes the texts of the longest row have."""
+    """Bytes of all texts of the longest row."""
     lengths = [
       np.vectorize(len, otypes=[int])(array).reshape(len(array), -1)
       for array in self.inputs.values()
@@ -70,10 +70,10 @@ class PredictRequest:
 
 
 def parse(body: bytes) -> dict[str, Any]:
-  """Returns the JSON object of a request.
+  """Parses the body of a request as a JSON object.
 
   Raises:
-    ValueError: if it is none.
+    ValueError: if it is not one.
   """
   try:
     value = json.loads(body.decode("utf-8"))
@@ -97,15 +97,15 @@ def parse(body: bytes) -> dict[str, Any]:
 def predict_request(
   value: Mapping[str, Any], functions: Functions, limits: Limits
 ) -> PredictRequest:
-  """Returns what a request of `:predict` asks for.
+  """Parses the JSON object of a `:predict` request.
 
   Args:
-    value: the request's object.
-    functions: the model's.
+    value: the object.
+    functions: of the model.
     limits: of a request.
 
   Raises:
-    ValueError: if it does not fit the model or is beyond a limit.
+    ValueError: if it does not fit the model or exceeds a limit.
   """
   name = value.get("signature_name", saved_models.DEFAULT)
   if not isinstance(name, str):
@@ -141,7 +141,7 @@ def predict_request(
 def predict_response(
   request: PredictRequest, outputs: Mapping[str, np.ndarray]
 ) -> dict[str, Any]:
-  """Returns the object that answers a request."""
+  """Returns the JSON object of a response."""
   columns = {name: _value(name, array) for name, array in outputs.items()}
   [first, *others] = columns.values()
   if not request.is_row_format:
@@ -153,7 +153,7 @@ def predict_response(
 
 
 def metadata(name: str, version: int, functions: Functions) -> dict[str, Any]:
-  """Returns what a model takes and returns, as a metadata request has it."""
+  """Returns inputs and outputs of all functions, for a metadata request."""
   definitions = {
     signature: {
       "inputs": _tensor_infos(function.inputs),
@@ -185,13 +185,13 @@ def _check_num_rows(count: int, limits: Limits) -> None:
 def _columns_of_rows(
   rows: Any, specs: Mapping[str, tf.TensorSpec], limits: Limits
 ) -> dict[str, list]:
-  """Returns the values of each input, a list of all rows."""
+  """Returns the values of all rows for each input."""
   if not isinstance(rows, list):
     raise ValueError(
       f"Expecting 'instances' value to be a list, but got: {_shown(rows)}"
     )
   _check_num_rows(len(rows), limits)
-  columns = {name: [] for name in specs}
+  columns: dict[str, list] = {name: [] for name in specs}
   for index, row in enumerate(rows):
     try:
       values = _columns(row, specs)
@@ -206,7 +206,7 @@ def _columns_of_rows(
 
 
 def _columns(value: Any, specs: Mapping[str, tf.TensorSpec]) -> dict[str, Any]:
-  """Returns the values by name; of one input, its value may stand alone."""
+  """Returns the values by name; a single input may omit its name."""
   if not isinstance(value, dict) or _is_base64(value):
     if len(specs) > 1:
       raise ValueError(
@@ -228,8 +228,8 @@ def _columns(value: Any, specs: Mapping[str, tf.TensorSpec]) -> dict[str, Any]:
 def _array(
   name: str, value: Any, spec: tf.TensorSpec, limits: Limits
 ) -> np.ndarray:
-  """Returns the array of an input; raises ValueError if it is none."""
-  leaves = []
+  """Converts an input to an array; raises ValueError if it cannot."""
+  leaves: list[Any] = []
   shape = _flattened(name, value, leaves)
   rank = spec.shape.rank
   if rank is not None and len(shape) != rank:
@@ -246,7 +246,7 @@ def _array(
     raise ValueError(
       f"input {name} is {spec.dtype.name}, not to be had in JSON"
     )
-  converted = [convert(name, leaf, spec.dtype) for leaf in leaves]
+  converted: list[Any] = [convert(name, leaf, spec.dtype) for leaf in leaves]
   if spec.dtype == tf.string:
     for text in converted:
       if len(text) > limits.max_text_length:
@@ -259,7 +259,7 @@ def _array(
 
 
 def _flattened(name: str, value: Any, leaves: list) -> tuple[int, ...]:
-  """Appends what is no list to `leaves`, and returns the shape."""
+  """Appends the values of nested lists to `leaves`; returns the shape."""
   if not isinstance(value, list):
     leaves.append(value)
     return ()
@@ -279,7 +279,7 @@ def _flattened(name: str, value: Any, leaves: list) -> tuple[int, ...]:
 
 
 def _to_bytes(name: str, leaf: Any, dtype: tf.DType) -> bytes:
-  """Returns a text in UTF-8, or the bytes that were given in Base64."""
+  """Encodes a text in UTF-8, or decodes bytes given in Base64."""
   if isinstance(leaf, str):
     try:
       return leaf.encode("utf-8")
@@ -345,13 +345,13 @@ def _is_base64(value: Any) -> bool:
 
 
 def _shown(value: Any) -> str:
-  """Returns the beginning of a value, to be named in an error."""
+  """Returns the beginning of a value, for an error message."""
   text = json.dumps(value)
   return text if len(text) <= 60 else f"{text[:60]}..."
 
 
 def _value(name: str, array: np.ndarray) -> Any:
-  """Returns an output as lists of what JSON has."""
+  """Returns an output as nested lists of JSON values."""
   if array.dtype != object:
     return array.tolist()
   return _bytes_value(array.tolist(), name.endswith(_BYTES_SUFFIX))
@@ -366,7 +366,7 @@ def _bytes_value(value: Any, is_base64: bool) -> Any:
 
 
 def _tensor_infos(specs: Mapping[str, tf.TensorSpec]) -> dict[str, Any]:
-  """Returns dtypes and shapes, as the JSON form of TensorInfo has them."""
+  """Returns dtypes and shapes as TensorInfo objects in JSON."""
   infos = {}
   for name, spec in specs.items():
     is_unknown = spec.shape.rank is None

@@ -21,7 +21,15 @@ CONFIG_FILE = "bert_config.json"
 VOCAB_FILE = "vocab.txt"
 LABEL_MAP_FILE = "label_map.json"
 
-TASKS = ("pretraining", "classification", "squad", "ner", "swag", "encoder")
+TASKS = (
+  "pretraining",
+  "classification",
+  "squad",
+  "ner",
+  "swag",
+  "encoder",
+  "preprocessing",
+)
 
 # Fields that say what a run is, rather than how it was set.
 _IDENTITY = ("task", "bert_tf_version")

@@ -12,6 +12,7 @@ import tensorflow as tf
 
 from bert_tf import tokenization
 from bert_tf.data import packing
+from bert_tf.export import config as configs
 from bert_tf.export import export, saved_models
 
 # The original's forward pass on TF 2.15 with oneDNN off and on, recorded by
@@ -74,7 +75,7 @@ def _exported(
   length: int,
 ) -> tf.Module:
   """Exports and loads a SavedModel."""
-  config = export.ExportConfig(
+  config = configs.ExportConfig(
     export_dir=export_dir,
     init_checkpoint=init_checkpoint,
     task=task,

@@ -10,6 +10,7 @@ import pytest
 import tensorflow as tf
 
 from bert_tf import checkpoints, heads, modeling
+from bert_tf.export import config as configs
 from bert_tf.export import export, saved_models
 from bert_tf.export.runtimes import config as runtime_config
 from bert_tf.export.runtimes import conversion, ids_models, litert, onnx
@@ -81,7 +82,7 @@ def make_saved_model(task, run, export_dir):
     )
     (run / "bert_config.json").write_text(config.to_json_string())
   export.run(
-    export.ExportConfig(
+    configs.ExportConfig(
       export_dir=str(export_dir),
       init_checkpoint=str(checkpoint),
       vocab_file=str(GOLDEN / "tiny" / "vocab.txt"),
@@ -299,7 +300,7 @@ def test_mistakes_are_named(exported, tmp_path, monkeypatch):
 
   texts = Texts()
   folder = str(tmp_path / "texts")
-  saved_models.write(folder, texts, {"text": texts.text})
+  saved_models.save(texts, {"text": texts.text}, folder)
   with pytest.raises(ValueError, match="no signature ids, only text: .*string"):
     convert(folder, tmp_path / "model.onnx")
 
@@ -322,7 +323,7 @@ def test_an_operation_that_litert_lacks_is_named(tmp_path, ending):
     )
   ]
   folder = str(tmp_path / "sliced")
-  saved_models.write(folder, sliced, {"ids": sliced.ids})
+  saved_models.save(sliced, {"ids": sliced.ids}, folder)
   with pytest.raises(ValueError, match="does not have: StridedSlice. Export"):
     convert(folder, tmp_path / f"model{ending}")
   assert not (tmp_path / f"model{ending}").exists()

@@ -9,6 +9,7 @@ import zipfile
 
 import numpy as np
 import pytest
+import tensorflow as tf
 
 from bert_tf import checkpoints, modeling, tokenization
 from bert_tf.inference import config as inference_config
@@ -36,7 +37,7 @@ DEFAULTS = {
   "max_seq_length": "128",
   "init_checkpoint": None,
   "vocab_file": None,
-  "do_lower_case": "true",
+  "do_lower_case": None,
   "batch_size": "32",
   "use_tpu": "false",
   "master": None,
@@ -484,6 +485,19 @@ def test_a_bad_input_is_named_and_nothing_is_written(tmp_path, fault):
   with pytest.raises(ValueError, match=expected):
     feature_extraction.extract_file(config(), str(path), str(output))
   assert not list(tmp_path.glob("out*"))
+
+
+def test_files_at_a_scheme_are_read_and_written(tmp_path):
+  local = extract(tmp_path, pooling="cls").read_text()
+  folder = "ram://feature_extraction"
+  tf.io.gfile.makedirs(folder)
+  with tf.io.gfile.GFile(f"{folder}/in.txt", "w") as writer:
+    writer.write((tmp_path / "in.txt").read_text())
+  feature_extraction.extract_file(
+    config(pooling="cls"), f"{folder}/in.txt", f"{folder}/out.jsonl"
+  )
+  with tf.io.gfile.GFile(f"{folder}/out.jsonl") as reader:
+    assert reader.read() == local
 
 
 def test_the_input_is_not_written_over(tmp_path):

@@ -33,7 +33,7 @@ def answerer(**changes):
     "bert_config_file": str(TINY / "bert_config.json"),
     "vocab_file": str(VOCAB),
     "init_checkpoint": str(TINY / "bert_model.ckpt"),
-    "windows": WINDOWS,
+    "window_config": WINDOWS,
   }
   return question_answering.QuestionAnswerer(**{**arguments, **changes})
 
@@ -108,7 +108,7 @@ MISTAKES = {
     "cls/squad/output_weights",
   ),
   "windows beyond the positions": (
-    {"windows": windows.WindowConfig(384, 128, 64)},
+    {"window_config": windows.WindowConfig(384, 128, 64)},
     "max_seq_length 384 exceeds max_position_embeddings",
   ),
 }

@@ -35,11 +35,11 @@ def function(names, outputs):
   tensors = {name: tf.constant(value) for name, value in outputs.items()}
   return loaded_model.Function(
     {name: tf.TensorSpec([None], tf.string) for name in names},
-    {
+    lambda **inputs: tensors,
+    lambda: {
       name: tf.TensorSpec([None, *t.shape[1:]], t.dtype)
       for name, t in tensors.items()
     },
-    lambda **inputs: tensors,
   )
 
 

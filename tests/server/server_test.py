@@ -16,6 +16,7 @@ import pytest
 import tensorflow as tf
 
 import bert_tf
+from bert_tf.export import config as configs
 from bert_tf.export import export
 from bert_tf.inference import loaded_model
 from bert_tf.server import config as server_config
@@ -49,21 +50,21 @@ class FakeModel:
     self.functions = {
       "serving_default": function(
         {"text": spec(tf.string, None)},
-        {
-          "length": spec(tf.int32, None),
-          "echo": spec(tf.string, None),
-        },
         self._lengths,
+        lambda: {"length": spec(tf.int32, None), "echo": spec(tf.string, None)},
       ),
       "sums": function(
         {"numbers": spec(tf.int32, None, None)},
-        {"sum": spec(tf.int32, None)},
         lambda numbers: {"sum": tf.reduce_sum(numbers, axis=1)},
+        lambda: {"sum": spec(tf.int32, None)},
       ),
       "pair": function(
         {"text": spec(tf.string, None), "weight": spec(tf.float32, None)},
-        {"weight": spec(tf.float32, None), "raw_bytes": spec(tf.string, None)},
         lambda text, weight: {"weight": 2 * weight, "raw_bytes": text},
+        lambda: {
+          "weight": spec(tf.float32, None),
+          "raw_bytes": spec(tf.string, None),
+        },
       ),
     }
 
@@ -470,8 +471,10 @@ def test_a_model_without_attention_says_so(server):
 def test_the_script_serves_a_saved_model_until_sigterm(run_folder, tmp_path):
   path = tmp_path / "models" / "12"
   export.run(
-    export.ExportConfig(
-      str(path), str(run_folder / "model.ckpt-1"), with_attention=True
+    configs.ExportConfig(
+      export_dir=str(path),
+      init_checkpoint=str(run_folder / "model.ckpt-1"),
+      with_attention=True,
     )
   )
   script = [sys.executable, ROOT / "run_scripts" / "serve.py"]

@@ -1,7 +1,7 @@
-"""SavedModels as files of other runtimes, checked there before they are kept.
+"""Converts SavedModels to ONNX and LiteRT, and checks the results.
 
-What is converted is the function that takes word-piece ids. Those that take
-texts stay in TensorFlow: neither ONNX nor LiteRT has its operations on strings.
+Only the function that takes word-piece ids is converted: neither runtime has
+TensorFlow's operations on strings.
 """
 
 import os
@@ -15,28 +15,27 @@ from bert_tf.export.runtimes import ids_models, litert, onnx
 from bert_tf.export.runtimes.ids_models import Inputs, Run
 from bert_tf.files import atomic, paths
 
-# By the end of the file's name.
+# Converters by suffix of the file.
 FORMATS = {module.ENDING: module for module in (onnx, litert)}
 
-# What float32 may differ by in any output, logits and vectors of unit scale.
-# It is 5e-6 with 6 layers, and 12 to 24 add rounding, not 20 times as much.
+# Allowed difference of a float32 output. Logits and vectors are of unit scale;
+# 6 layers differ by 5e-6, and 12 to 24 add less than 20 times as much.
 _TOLERANCE = 1e-4
 
-# Batch sizes and lengths of the check; shorter where the model's input is.
+# Batch sizes and lengths of the check, cut to the model's longest input.
 _CHECKED_SIZES = ((1, 16), (3, 128))
 
 
 def convert(config: runtime_config.ConversionConfig) -> dict[str, float]:
-  """Converts, checks the file in its own runtime, and puts it in place.
+  """Converts a SavedModel, checks the result in its runtime and writes it.
 
   Returns:
-    The largest difference from the SavedModel of each output, on made-up ids of
-    two batch sizes and lengths.
+    The largest difference of each output from the SavedModel's, for random ids
+    of two batch sizes and lengths.
 
   Raises:
-    ValueError: if the name of the file ends in no format, if the SavedModel
-      cannot be converted, or if what came out computes something else; nothing
-      is written then.
+    ValueError: if the file's suffix is unknown, the SavedModel cannot be
+      converted, or the result computes something else. Nothing is written then.
     ImportError: if a package of the format is missing.
   """
   runtime = FORMATS.get(os.path.splitext(config.output_file)[1])
@@ -65,7 +64,7 @@ def differences(
   Raises:
     ValueError: if outputs or their shapes are not the same.
   """
-  largest = {}
+  largest: dict[str, float] = {}
   for inputs in samples:
     want, got = wanted(inputs), converted(inputs)
     shapes = [{n: v.shape for n, v in out.items()} for out in (want, got)]
@@ -75,7 +74,7 @@ def differences(
       )
     for name, value in want.items():
       difference = np.abs(value.astype(np.float64) - got[name]).max()
-      # Not max(): it may pass over what is not a number.
+      # Unlike max(), np.maximum keeps NaN.
       largest[name] = np.maximum(largest.get(name, 0.0), difference)
   return {name: float(value) for name, value in sorted(largest.items())}
 
@@ -83,9 +82,9 @@ def differences(
 def _check(
   found: Mapping[str, float], config: runtime_config.ConversionConfig
 ) -> None:
-  """Raises ValueError if outputs are not what they should be.
+  """Raises ValueError if outputs differ more than they may.
 
-  How far int8 may be off is for its user to say, who sees the differences.
+  For int8 the user decides, who sees the differences.
   """
   limit = np.finfo(np.float32).max if config.is_int8 else _TOLERANCE
   wrong = [f"{n} by {d:.1e}" for n, d in found.items() if not d <= limit]
@@ -98,6 +97,6 @@ def _check(
 
 
 def _put_in_place(path: str, output_file: str) -> None:
-  """Copies a local file to where it belongs, visible once it is whole."""
+  """Copies a local file to its place, where it appears when complete."""
   with atomic.file(output_file) as unfinished:
     paths.copy(path, unfinished)

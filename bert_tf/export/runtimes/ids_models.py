@@ -1,4 +1,4 @@
-"""The functions of SavedModels that take word-piece ids."""
+"""The function of a SavedModel that takes word-piece ids."""
 
 from collections.abc import Callable, Mapping
 
@@ -9,7 +9,7 @@ import tensorflow_text  # noqa: F401  # Its operations, to load what has them.
 from bert_tf import checkpoints
 from bert_tf.export import saved_models
 
-# Of a made-up question of multiple choice.
+# Choices of a random multiple-choice question.
 _NUM_CHOICES = 3
 
 Inputs = Mapping[str, np.ndarray]
@@ -61,12 +61,11 @@ class IdsModel:
     return {name: output.numpy() for name, output in outputs.items()}
 
   def sample(self, batch_size: int, length: int) -> dict[str, np.ndarray]:
-    """Returns made-up inputs, the same in every call.
+    """Returns random inputs, the same in every call.
 
     Args:
       batch_size: B.
-      length: F; what is more than the model has positions is cut. At least one
-        row is as long, the others have padding.
+      length: F, cut to the model's positions. The first row has no padding.
     """
     rng = np.random.default_rng(0)
     embeddings = "bert/embeddings/"
@@ -81,10 +80,10 @@ class IdsModel:
       if spec.name == "input_mask":
         lengths = rng.integers(1, length + 1, (*shape[:-1], 1))
         lengths[0] = length
-        value = np.arange(length) < lengths
+        inputs[spec.name] = (np.arange(length) < lengths).astype(np.int32)
       else:  # Positions of masks are below the length.
-        value = rng.integers(limits.get(spec.name, length), size=shape)
-      inputs[spec.name] = value.astype(np.int32)
+        values = rng.integers(limits.get(spec.name, length), size=shape)
+        inputs[spec.name] = values.astype(np.int32)
     return inputs
 
 

@@ -1,7 +1,6 @@
-"""LiteRT: SavedModels' functions as files for it, float32 or int8.
+"""Converts to LiteRT, formerly TensorFlow Lite, in float32 or int8.
 
-It was TensorFlow Lite. The converter is TensorFlow's; what runs the files is
-ai-edge-litert, where TensorFlow's interpreter has moved.
+The converter is part of TensorFlow; ai-edge-litert has the interpreter.
 """
 
 import re
@@ -19,19 +18,19 @@ ENDING = ".tflite"
 
 
 def check_is_installed() -> None:
-  """Raises ImportError if a package is missing that this needs."""
+  """Raises ImportError if a package is missing."""
   with errors.needs_extra("LiteRT", extra="litert"):
     from ai_edge_litert import interpreter  # noqa: F401
 
 
 def write(model: ids_models.IdsModel, path: str, is_int8: bool) -> None:
-  """Writes a function as a LiteRT file; its sizes stay open.
+  """Writes a function as a LiteRT file with dynamic shapes.
 
   Args:
     model: has the function.
     path: local file to write.
-    is_int8: whether matrices are stored as int8, and multiplied with inputs
-      that are made int8 as they come; the rest is float32.
+    is_int8: whether matrices are quantized to int8, and their inputs at run
+      time (dynamic range quantization); the rest is float32.
 
   Raises:
     ValueError: if it has operations that LiteRT does not have.

@@ -1,8 +1,9 @@
-"""ONNX: SavedModels' functions as files for onnxruntime, float32 or int8."""
+"""Converts to ONNX, for onnxruntime, in float32 or int8."""
 
 import logging
 import os
 import tempfile
+from collections.abc import Mapping
 
 import numpy as np
 import tensorflow as tf
@@ -13,16 +14,16 @@ from bert_tf.files import errors
 
 ENDING = ".onnx"
 
-# Of ONNX 1.13, 2022: the newest that tf2onnx 1.17 writes.
+# ONNX 1.13 of 2022, the newest that tf2onnx 1.17 writes.
 _OPSET = 18
 
-# What the axes of an input are called in the file.
+# Names of the inputs' axes in the file.
 _AXES_BY_RANK = {2: ("batch", "length"), 3: ("batch", "choices", "length")}
 _AXES = {"masked_lm_positions": ("batch", "predictions")}
 
 
 def check_is_installed() -> None:
-  """Raises ImportError if a package is missing that this needs."""
+  """Raises ImportError if a package is missing."""
   with errors.needs_extra("ONNX", extra="onnx"):
     import onnx  # noqa: F401
     import onnxruntime  # noqa: F401
@@ -30,13 +31,13 @@ def check_is_installed() -> None:
 
 
 def write(model: ids_models.IdsModel, path: str, is_int8: bool) -> None:
-  """Writes a function as an ONNX file; its sizes stay open.
+  """Writes a function as an ONNX file with dynamic shapes.
 
   Args:
     model: has the function.
     path: local file to write.
-    is_int8: whether matrices are stored as int8, and multiplied with inputs
-      that are made int8 as they come; the rest is float32.
+    is_int8: whether matrices are quantized to int8, and their inputs at run
+      time (dynamic quantization); the rest is float32.
   """
   with tempfile.TemporaryDirectory() as folder:
     whole = os.path.join(folder, "float32.onnx") if is_int8 else path
@@ -53,10 +54,10 @@ def _write_float32(model: ids_models.IdsModel, path: str) -> None:
   names = [spec.name for spec in signature]
 
   @tf.function(input_signature=signature, autograph=False)
-  def by_position(*values):
+  def by_position(*values: tf.Tensor) -> Mapping[str, tf.Tensor]:
     return model.function(**dict(zip(names, values)))
 
-  # It tells of every step, and warns of what the check decides.
+  # It logs every step, and warns of what our own check decides.
   logging.getLogger("tf2onnx").setLevel(logging.ERROR)
   converted, _ = tf2onnx.convert.from_function(
     by_position, signature, opset=_OPSET
@@ -70,11 +71,11 @@ def _write_float32(model: ids_models.IdsModel, path: str) -> None:
 
 
 def _quantize(path: str, quantized_path: str) -> None:
-  """Writes a float32 file again with int8 matrices, a scale a column."""
+  """Quantizes a float32 file: int8 matrices with a scale for each column."""
   from onnxruntime import quantization
 
   prepared = path + ".prepared"
-  # Shapes alone; onnxruntime optimizes when it loads the file.
+  # Shape inference only; onnxruntime optimizes when it loads the file.
   quantization.quant_pre_process(
     path, prepared, skip_optimization=True, skip_symbolic_shape=True
   )
@@ -82,7 +83,7 @@ def _quantize(path: str, quantized_path: str) -> None:
     prepared,
     quantized_path,
     per_channel=True,
-    # 7 bits: sums of 8 overflow on x86 processors that have no VNNI.
+    # 7 bits: sums of 8-bit products overflow on x86 without VNNI.
     reduce_range=True,
     weight_type=quantization.QuantType.QInt8,
   )

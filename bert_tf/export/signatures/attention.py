@@ -1,8 +1,7 @@
-"""What the layers of a model look at when they read a text."""
+"""The attention of a model's layers to the tokens of a text."""
 
 from collections.abc import Sequence
 
-import keras
 import tensorflow as tf
 
 from bert_tf import modeling, tokenization
@@ -22,21 +21,21 @@ def signatures(
   max_seq_length: int,
   keeps_masks: bool,
 ) -> saved_models.Signatures:
-  """Returns the functions that show a model's attention.
+  """Returns the functions of a model's attention.
 
   `attention` takes `text` and `attention_pair` `text` and `text_b`, string
-  [B]. Both return `tokens`, string [B, F], with [CLS] and [SEP] and "" after a
-  text's last, and `attention`, float32 [B, L, N, F, T]: how much head N of
-  layer L takes from token T for token F, 0 beyond the last.
+  [B]. Both return `tokens`, string [B, F], with [CLS], [SEP] and "" as padding,
+  and `attention`, float32 [B, L, N, F, T]: the weight of token T for token F in
+  head N of layer L, 0 for padding.
 
   Args:
     bert: the layers.
-    model: of which they are a part; its values are used.
-    tokenizer: of its vocabulary.
-    max_seq_length: word pieces a text or pair; what is longer is cut.
-    keeps_masks: whether "[MASK]" in a text is one, and not a word in brackets.
+    model: the module that holds their values.
+    tokenizer: of the model's vocabulary.
+    max_seq_length: word pieces of a text or pair; what is longer is cut.
+    keeps_masks: whether "[MASK]" in a text is that token, not a word in
+      brackets.
   """
-  state = [(variable, model.values[variable.path]) for variable in bert.weights]
   vocab = tf.constant(list(tokenizer.vocab), tf.string)
 
   def pieces(text: Tensor) -> tf.RaggedTensor:
@@ -48,8 +47,7 @@ def signatures(
   def shown(texts: Sequence[Tensor]) -> dict[str, Tensor]:
     segments = [pieces(text) for text in texts]
     packed = tokenizer.pack(segments, max_seq_length, pad_to_max=False)
-    with keras.StatelessScope(state):
-      output = bert(packed, training=False, return_attention_probs=True)
+    output = model.call_layer(bert, packed, return_attention_probs=True)
     probs = tf.stack(output.attention_probs, axis=1)  # [B, L, N, F, T]
     is_token = tf.cast(packed["input_mask"], probs.dtype)
     tokens = tf.gather(vocab, packed["input_ids"])

@@ -1,4 +1,4 @@
-"""Multiple choice: which of several texts follows a text."""
+"""Functions of multiple choice: which of several texts follows a text."""
 
 import tensorflow as tf
 
@@ -15,14 +15,14 @@ def signatures(
   """Returns what a SavedModel of multiple choice computes.
 
   Both return `logits` and `probabilities`, float32 [B, C], and `choice`,
-  int32 [B], the number of the likeliest. `ids` takes int32 [B, C, F]; `text`
+  int32 [B], the index of the likeliest. `ids` takes int32 [B, C, F]; `text`
   takes `context`, string [B], and `choices`, string [B, C], each as sentence B
   has it: of SWAG with the beginning that the endings share.
 
   Args:
     model: of heads.MultipleChoiceModel.
-    tokenizer: None to leave out what takes texts.
-    max_seq_length: word pieces a pair; what is longer is cut.
+    tokenizer: None to leave out the function that takes texts.
+    max_seq_length: word pieces of a pair; longer ones are cut.
   """
 
   def scored(inputs: dict[str, Tensor]) -> dict[str, Tensor]:

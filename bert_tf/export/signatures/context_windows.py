@@ -1,4 +1,4 @@
-"""Contexts in windows, in the graph, as tasks/squad/windows.py cuts them."""
+"""Windows of SQuAD's contexts in the graph; see tasks/squad/windows.py."""
 
 from typing import NamedTuple
 
@@ -14,19 +14,19 @@ WHITE_SPACE = "[ \t\r\n\u202f]+"
 
 
 class Pieces(NamedTuple):
-  """A context in word pieces; every field is [pieces].
+  """The word pieces of a context; every field is [pieces].
 
   Attributes:
-    ids: int32. Of the pieces.
-    starts: int64. Where each begins in the context, in bytes.
-    ends: int64. Where each ends.
-    word_starts: int64. Where the word of each begins.
-    word_ends: int64. Where it ends.
-    surplus: int32. Characters that the words up to the piece's have more than
-      their pieces: not 0 where the tokenizer drops or adds some.
-    surplus_before: the same of the words before the piece's.
-    unknown: int32. How many pieces up to this one are [UNK].
-    unknown_before: how many before it.
+    ids: int32. Ids of the pieces.
+    starts: int64. First byte of each piece in the context.
+    ends: int64. The byte after each piece.
+    word_starts: int64. First byte of the piece's word.
+    word_ends: int64. The byte after that word.
+    surplus: int32. Number of characters less number of the pieces' characters
+      in all words up to the piece's: not 0 if the tokenizer drops or adds some.
+    surplus_before: int32. The same for the words before the piece's.
+    unknown: int32. Number of [UNK] up to this piece.
+    unknown_before: int32. Number of [UNK] before this piece.
   """
 
   ids: Tensor
@@ -45,11 +45,10 @@ class Windows(NamedTuple):
 
   Attributes:
     inputs: int32 [W, F] each, of the model.
-    pieces: int32 [W, F]. The piece of the context at a position; any number
-      where there is none.
-    is_piece: bool [W, F]. Whether there is one.
-    is_max_context: bool [W, F]. Whether no other window has more on both sides
-      of it.
+    pieces: int32 [W, F]. Index of the context's piece at each position.
+    is_piece: bool [W, F]. Whether there is one; `pieces` is arbitrary if not.
+    is_max_context: bool [W, F]. Whether no other window has more context on
+      both sides of the piece.
   """
 
   inputs: dict[str, Tensor]
@@ -82,7 +81,7 @@ class Windower:
     )
 
   def pieces(self, context: Tensor) -> Pieces:
-    """Returns a context in word pieces, each word by itself."""
+    """Returns the word pieces of a context, which is split into words first."""
     words, word_starts, word_ends = tf_text.regex_split_with_offsets(
       context[None], WHITE_SPACE
     )
@@ -116,7 +115,7 @@ class Windower:
     )
 
   def cut(self, question: Tensor, pieces: Pieces) -> Windows:
-    """Returns the windows of a context, each beside the question."""
+    """Returns the windows of a context, each after the question."""
     config = self._config
     query = self._tokenizer.tokenize(question[None])[0]
     query = query[: config.max_query_length]
@@ -146,14 +145,14 @@ class Windower:
 
 
 def characters(text: Tensor, byte_offsets: Tensor) -> Tensor:
-  """Returns int32 [n]: the characters of a text before each byte, int64 [n]."""
+  """Converts byte offsets, int64 [n], to character offsets, int32 [n]."""
   offsets = tf.RaggedTensor.from_tensor(byte_offsets[None])
   found = bert_tokenizer.character_offsets(text[None], offsets)
   return tf.cast(found.values, tf.int32)
 
 
 def _first_pieces(num_pieces: Tensor, length: Tensor, stride: int) -> Tensor:
-  """Returns the first piece of each window, int32 [W]."""
+  """Returns the index of the first piece of each window, int32 [W]."""
   beyond = tf.maximum(num_pieces - length, 0)
   count = tf.where(num_pieces > 0, 1 + (beyond + stride - 1) // stride, 0)
   return tf.range(count) * stride
@@ -162,14 +161,14 @@ def _first_pieces(num_pieces: Tensor, length: Tensor, stride: int) -> Tensor:
 def _max_context_windows(
   firsts: Tensor, ends: Tensor, num_pieces: Tensor
 ) -> Tensor:
-  """Returns int32 [pieces]: the window with the most context of each piece.
+  """Returns int32 [pieces]: the window with the most context for each piece.
 
-  That is the most on the shorter of both sides, and a little for the length
-  of the window; the first of equals.
+  The score is the length of the shorter side plus 0.01 times the length of the
+  window; the first of equals wins.
 
   Args:
-    firsts: int32 [W, 1]. The first piece of each window.
-    ends: int32 [W, 1]. After its last.
+    firsts: int32 [W, 1]. Index of the first piece of each window.
+    ends: int32 [W, 1]. Index after its last piece.
     num_pieces: int32 [].
   """
   at = tf.range(num_pieces)[None, :]

@@ -1,7 +1,7 @@
-"""BERT itself, with the interface that TF Hub gave its text encoders.
+"""BERT without a head, with the interface of TF Hub's text encoders.
 
-What was written for TF Hub's BERT runs on these: `tf.saved_model.load`,
-`hub.load` and `hub.KerasLayer` of an Encoder and of its Preprocessor.
+Code written for TF Hub's BERT works with Encoder and Preprocessor: loaded by
+`tf.saved_model.load`, `hub.load` or `hub.KerasLayer`.
 """
 
 from collections.abc import Mapping, Sequence
@@ -12,7 +12,7 @@ from bert_tf.export import saved_models
 from bert_tf.export.text_ops import bert_tokenizer
 from bert_tf.modeling import Tensor
 
-# What TF Hub's text encoders call ID_NAMES, in the same order.
+# TF Hub's names of saved_models.ID_NAMES, in the same order.
 HUB_NAMES = ("input_word_ids", "input_mask", "input_type_ids")
 
 
@@ -21,9 +21,9 @@ class Encoder(tf.Module):
 
   Args:
     model: of modeling.BertModel.
-    bert_config_file: the model's sizes; it is copied into the SavedModel.
-    vocab_file: the model's vocabulary, or None; it is copied as well.
-    do_lower_case: whether the vocabulary is of lower-cased text.
+    vocab_file: the model's vocabulary, which is copied into the SavedModel;
+      None for none.
+    do_lower_case: whether texts are to be lower-cased.
 
   Attributes:
     variables: all of the model's.
@@ -33,15 +33,14 @@ class Encoder(tf.Module):
     do_lower_case: bool variable.
   """
 
-  # Lists, where tf.Module has properties: only what is set is saved.
-  variables = ()
-  trainable_variables = ()
-  regularization_losses = ()
+  # tf.Module has properties of these names; only what is set is saved.
+  variables: Sequence[tf.Variable] = ()
+  trainable_variables: Sequence[tf.Variable] = ()
+  regularization_losses: Sequence[Tensor] = ()
 
   def __init__(
     self,
     model: saved_models.NamedModel,
-    bert_config_file: str,
     vocab_file: str | None,
     do_lower_case: bool,
   ) -> None:
@@ -50,11 +49,10 @@ class Encoder(tf.Module):
     self.variables = list(model.values.values())
     self.trainable_variables = list(model.values.values())
     self.regularization_losses = []
-    self.bert_config_file = tf.saved_model.Asset(bert_config_file)
     if vocab_file:
       self.vocab_file = tf.saved_model.Asset(vocab_file)
     self.do_lower_case = tf.Variable(
-      do_lower_case, trainable=False, name=saved_models.DO_LOWER_CASE
+      do_lower_case, trainable=False, name="do_lower_case"
     )
     spec = {n: tf.TensorSpec([None, None], tf.int32, n) for n in HUB_NAMES}
     for training in (False, True):
@@ -99,14 +97,14 @@ class Encoder(tf.Module):
 
 
 class Preprocessor(tf.Module):
-  """Texts to an Encoder's input.
+  """Turns texts into an Encoder's input.
 
-  Called with texts, string [B], it returns HUB_NAMES, int32 [B, F]; pairs and
-  other lengths are made with its `tokenize` and `bert_pack_inputs`.
+  A call takes texts, string [B], and returns HUB_NAMES, int32 [B, F]. For pairs
+  and other lengths there are `tokenize` and `bert_pack_inputs`.
 
   Args:
     tokenizer: of the encoder's vocabulary.
-    max_seq_length: F, where a call names no other.
+    max_seq_length: default of F.
   """
 
   def __init__(
@@ -130,7 +128,7 @@ class Preprocessor(tf.Module):
 
 
 class Tokenize(tf.Module):
-  """Texts, string [B], to word pieces, int32 [B, (words), (pieces)]."""
+  """Turns texts, string [B], into ids, int32 [B, (words), (pieces)]."""
 
   def __init__(self, tokenizer: bert_tokenizer.BertTokenizer) -> None:
     super().__init__(name="tokenize")
@@ -138,13 +136,13 @@ class Tokenize(tf.Module):
 
   @saved_models.function(saved_models.texts_spec("text"))
   def __call__(self, text: Tensor) -> tf.RaggedTensor:
-    """Returns the ids; words are what has white space between."""
+    """Returns the ids of words, which are split at white space."""
     words, _, _ = self._tokenizer.split_at_white_space(text)
     return self._tokenizer.tokenize_words(words)
 
 
 class BertPackInputs(tf.Module):
-  """One or two segments to an Encoder's input."""
+  """Packs one or two segments as an Encoder's input."""
 
   def __init__(
     self, tokenizer: bert_tokenizer.BertTokenizer, max_seq_length: int
@@ -153,7 +151,7 @@ class BertPackInputs(tf.Module):
     self._max_seq_length = max_seq_length
     length = tf.TensorSpec([], tf.int32)
     pieces = tf.RaggedTensorSpec([None, None], tf.int32, 1)
-    # Traced once for all that follows: most of the time of an export.
+    # Traced once for all calls below; tracing takes most of an export's time.
     self._single = saved_models.function([length, pieces])(
       lambda length, a: tokenizer.pack([a], length)
     )
@@ -172,11 +170,11 @@ class BertPackInputs(tf.Module):
     inputs: Sequence[tf.RaggedTensor],
     seq_length: Tensor | None = None,
   ) -> dict[str, Tensor]:
-    """Packs segments; what is longer is cut, from the end of the longer one.
+    """Packs segments and cuts them, from the end of the longer one.
 
     Args:
       inputs: int32 [B, (pieces)] or [B, (words), (pieces)], one or two.
-      seq_length: F, int32; None for the max_seq_length of the export.
+      seq_length: F, int32; None for max_seq_length.
 
     Returns:
       HUB_NAMES, int32 [B, F].

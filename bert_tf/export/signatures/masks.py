@@ -1,4 +1,4 @@
-"""Pre-trained models: the words behind [MASK], and what follows what."""
+"""Functions of pre-trained models: words behind [MASK], next sentences."""
 
 import tensorflow as tf
 
@@ -21,15 +21,14 @@ def signatures(
   `ids` also takes `masked_lm_positions`, int32 [B, P], and returns
   `masked_lm_logits` and `masked_lm_probabilities`, float32 [B, P, V],
   `next_sentence_logits` and `next_sentence_probabilities`, float32 [B, 2];
-  `ids_all_positions` the same of every position. `text` returns of the masks of
-  each text `tokens`, string [B, M, top_k], and their `probabilities`; a text
-  with fewer masks than M has "" and 0 for the rest. As fill_mask.py it refuses
-  a text that is longer than the model's input.
+  `ids_all_positions` the same for every position. `text` returns for M masks of
+  each text, `tokens`, string [B, M, top_k], and their `probabilities`, padded
+  with "" and 0. It refuses a text that is longer than the model's input.
 
   Args:
     model: of heads.PretrainingModel.
-    tokenizer: None to leave out what takes texts.
-    top_k: tokens a mask, the likeliest first.
+    tokenizer: None to leave out the function that takes texts.
+    top_k: number of tokens for each mask, the likeliest first.
   """
 
   def outputs(
@@ -92,12 +91,12 @@ def signatures(
 def marked_pieces(
   tokenizer: bert_tokenizer.BertTokenizer, mask_id: int, texts: Tensor
 ) -> tf.RaggedTensor:
-  """Returns the word pieces of texts, masks kept whole, int32 [B, (pieces)]."""
+  """Returns int32 [B, (pieces)]; each "[MASK]" is one word piece."""
   parts = tf.strings.split(texts, tokenization.MASK)  # [B, (parts)]
   pieces = tokenizer.tokenize(parts.values)
-  marks = tf.fill([tf.shape(parts.values)[0], 1], mask_id)
-  # A mask behind every part; a text has one fewer.
-  marked = parts.with_values(tf.concat([pieces, marks], axis=1))
+  masks = tf.fill([tf.shape(parts.values)[0], 1], mask_id)
+  # A mask after every part; the last one is dropped.
+  marked = parts.with_values(tf.concat([pieces, masks], axis=1))
   return marked.merge_dims(1, 2)[:, :-1]
 
 
@@ -107,7 +106,7 @@ def _packed(
   texts: Tensor,
   max_positions: int,
 ) -> dict[str, Tensor]:
-  """Returns [CLS] text [SEP], masks kept whole, as int32 [B, F]."""
+  """Returns the model's input, int32 [B, F]; see `marked_pieces`."""
   segments = marked_pieces(tokenizer, mask_id, texts)
   longest = tf.cast(tf.reduce_max(segments.row_lengths()), tf.int32) + 2
   check = tf.debugging.assert_less_equal(
@@ -121,7 +120,7 @@ def _packed(
 
 
 def _positions(is_mask: Tensor) -> tf.RaggedTensor:
-  """Returns int32 [B, (masks)]: where bool [B, F] is true."""
+  """Returns int32 [B, (masks)]: the positions where bool [B, F] is true."""
   batch = tf.shape(is_mask)[0]
   places = tf.cast(tf.where(is_mask), tf.int32)  # [masks, 2]
   return tf.RaggedTensor.from_value_rowids(places[:, 1], places[:, 0], batch)

@@ -1,4 +1,4 @@
-"""Question answering in the graph, as `decoding` does it."""
+"""Functions of question answering; tasks/squad/decoding.py in the graph."""
 
 from typing import NamedTuple
 
@@ -23,8 +23,8 @@ class Spans(NamedTuple):
   """Possible answers, the best first; every field is [spans].
 
   Attributes:
-    first: int32. The first piece, -1 of the null answer.
-    last: int32. The last piece, -1 of the null answer.
+    first: int32. Index of the first piece, -1 for the null answer.
+    last: int32. Index of the last piece, -1 for the null answer.
     start_logits: float64.
     end_logits: float64.
   """
@@ -35,7 +35,7 @@ class Spans(NamedTuple):
   end_logits: Tensor
 
   def gather(self, order: Tensor) -> "Spans":
-    """Returns the spans at these places."""
+    """Returns the spans at these indices."""
     return Spans(*(tf.gather(field, order) for field in self))
 
   def scores(self) -> Tensor:
@@ -56,7 +56,7 @@ def signatures(
 
   Args:
     model: of heads.SpanModel.
-    tokenizer: None to leave out what takes texts.
+    tokenizer: None to leave out the function that takes texts.
     window_config: how contexts are cut.
     predictions: how answers are chosen.
   """
@@ -131,12 +131,11 @@ class Answerer:
       context: string [].
 
     Returns:
-      `answer`, string [], cut from the context; `start` and `end`, int32 [],
-      where it begins and ends there, in characters; `probability`. With
-      `nbest_` the same of the n best and their logits, [n_best_size + 1], the
-      best first, "" and 0 after the last. `null_odds`, float32 [], of a model
-      of 2.0: the score of no answer less that of the best. No answer is "" at
-      0, 0.
+      `answer`, string [], cut from the context; its `start` and `end` there,
+      int32 [], in characters; its `probability`. The same and the logits for
+      the n best, named `nbest_...`, [n_best_size + 1], the best first, padded
+      with "" and 0. For a model of 2.0 `null_odds`, float32 []: the score of
+      no answer less that of the best. No answer is "" from 0 to 0.
     """
     pieces = self._windower.pieces(context)
     cut = self._windower.cut(question, pieces)
@@ -160,7 +159,7 @@ class Answerer:
     """
     config = self._predictions
     size = min(config.n_best_size, self._max_seq_length)
-    # Ranked before they are filtered: a position outside takes a rank.
+    # Positions outside of the context take ranks, as in the original.
     start_logits, starts = tf.math.top_k(output.start_logits, size)
     end_logits, ends = tf.math.top_k(output.end_logits, size)  # [W, n]
     is_start = tf.gather(cut.is_max_context, starts, batch_dims=1)
@@ -186,8 +185,8 @@ class Answerer:
     return spans.gather(order[:_MAX_SPANS])
 
   def _different(self, texts: Tensor) -> Tensor:
-    """Returns the places of the n best different texts, int32 [nbest]."""
-    # What files of predictions hold: words with a blank between them.
+    """Returns the indices of the n best different texts, int32 [nbest]."""
+    # Result files have one blank between words.
     keys = tf.strings.regex_replace(texts, context_windows.WHITE_SPACE, " ")
     distinct, which = tf.unique(keys)
     places = tf.math.unsorted_segment_min(
@@ -196,7 +195,7 @@ class Answerer:
     return places[: self._predictions.n_best_size]
 
   def _completed(self, spans: Spans, null: Spans) -> Spans:
-    """Returns the n best with what has to be among them."""
+    """Returns the n best, and the null answer where it must be among them."""
     if self._predictions.version_2_with_negative:
       return _joined(spans, null, ~tf.reduce_any(spans.first < 0))
     nothing = null._replace(
@@ -212,7 +211,7 @@ class Answerer:
     spans: Spans,
     null_score: Tensor,
   ) -> dict[str, Tensor]:
-    """Returns what `answer` does, of the n best."""
+    """Returns the outputs of `answer` for the n best."""
     config = self._predictions
     starts, ends = _places(pieces, spans)
     texts = _texts(context, starts, ends)
@@ -248,7 +247,7 @@ class Answerer:
 
 
 def _padded(values: Tensor, paddings: list) -> Tensor:
-  """Returns values with "" or 0 after the last."""
+  """Returns values padded with "" or 0."""
   filler = "" if values.dtype == tf.string else 0
   return tf.pad(values, paddings, constant_values=filler)
 
@@ -272,7 +271,7 @@ def _null(output: heads.SpanOutput) -> tuple[Spans, Tensor]:
 
 
 def _first_true(condition: Tensor) -> Tensor:
-  """Returns the place of the first true one of bool [n], n if none is."""
+  """Returns the index of the first true value of bool [n], n if none is."""
   count = tf.size(condition)
   places = tf.where(condition, tf.range(count), count)
   return tf.reduce_min(tf.concat([places, [count]], axis=0))
@@ -289,10 +288,10 @@ def _joined(spans: Spans, null: Spans, condition: Tensor) -> Spans:
 def _places(
   pieces: context_windows.Pieces, spans: Spans
 ) -> tuple[Tensor, Tensor]:
-  """Returns where spans begin and end in the context, in bytes.
+  """Returns the starts and ends of spans in the context, in bytes.
 
-  Where pieces and text do not match character by character, it is where their
-  words do: the original then gives up on finding the pieces in them.
+  Where pieces and text do not match character by character, those of whole
+  words, as the original then cannot find the pieces in the words.
   """
   is_null = spans.first < 0
   first, last = tf.maximum(spans.first, 0), tf.maximum(spans.last, 0)

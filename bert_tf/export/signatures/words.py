@@ -1,4 +1,4 @@
-"""Labels of the words of texts, such as named entities."""
+"""Functions that label the words of texts, such as named entities."""
 
 from collections.abc import Sequence
 
@@ -18,16 +18,16 @@ def signatures(
   """Returns what a SavedModel that labels words computes.
 
   `ids` returns `logits` and `probabilities`, float32 [B, F, C]. `text` takes
-  texts whose words have white space between them, string [B], and returns of
-  each text `words` and `labels`, string [B, W], `probabilities` of these
-  labels, float32 [B, W], and `starts` and `ends`, int32 [B, W], where the
-  words begin and end, in characters; "" and 0 after a text's last word.
+  texts, string [B], splits them at white space, and returns `words` and
+  `labels`, string [B, W], the `probabilities` of these labels, float32 [B, W],
+  and `starts` and `ends` of the words, int32 [B, W], in characters. Padding is
+  "" and 0.
 
   Args:
     model: of heads.TokenModel.
-    labels: their names.
-    tokenizer: None to leave out what takes texts.
-    max_seq_length: word pieces a window; longer texts have several.
+    labels: in the order of their ids.
+    tokenizer: None to leave out the function that takes texts.
+    max_seq_length: word pieces of a window; longer texts have several.
   """
 
   def scored(inputs: dict[str, Tensor]) -> dict[str, Tensor]:
@@ -54,11 +54,11 @@ def signatures(
 
 
 class Labeller:
-  """Labels the words of one text, as a sentence of `ner_features.Windower`.
+  """Labels the words of one text; its windows are those of tasks/ner/records.
 
   Args:
     model: of heads.TokenModel.
-    labels: their names.
+    labels: in the order of their ids.
     tokenizer: of the model's vocabulary.
     max_seq_length: F, [CLS] and [SEP] included.
   """
@@ -110,7 +110,7 @@ class Labeller:
     }
 
   def _word_pieces(self, words: Tensor) -> tf.RaggedTensor:
-    """Returns int32 [W, (pieces)]: one at least, a window at most."""
+    """Returns int32 [W, (pieces)]: from one piece to a whole window."""
     pieces = self._tokenizer.tokenize(words)[:, : self._room]
     is_empty = tf.equal(pieces.row_lengths(), 0)
     unknown = tf.RaggedTensor.from_row_lengths(
@@ -122,14 +122,14 @@ class Labeller:
   def _windows(
     self, pieces: tf.RaggedTensor
   ) -> tuple[dict[str, Tensor], Tensor]:
-    """Returns the windows of a text, filled on both sides.
+    """Returns the windows of a text, with context on both sides.
 
     Args:
       pieces: int32 [W, (pieces)], of its words.
 
     Returns:
-      The model's input, int32 [K, F], and where in it the words' first pieces
-      are, int32 [W, 2].
+      The model's input, int32 [K, F], and the window and position of the first
+      piece of each word, int32 [W, 2].
     """
     ids = pieces.values
     splits = tf.cast(pieces.row_splits, tf.int32)
@@ -139,7 +139,7 @@ class Labeller:
     ends = tf.concat([starts[1:], [total]], axis=0)[: tf.size(starts)]
     spare = self._room - (ends - starts)
     after = total - ends
-    # Half on each side, and what one side has not goes to the other.
+    # Half on each side; if one side has less, the other gets more.
     left = tf.minimum(starts, tf.maximum(spare // 2, spare - after))
     firsts = starts - left
     ends += tf.minimum(after, spare - left)
@@ -149,10 +149,11 @@ class Labeller:
     return packed, tf.stack([window_of, positions], axis=1)
 
   def _spans(self, splits: Tensor) -> tuple[Tensor, Tensor]:
-    """Returns the window of each word, int32 [W], and each one's first word.
+    """Returns the window of each word, int32 [W], and the first word of each.
 
     Args:
-      splits: int32 [W + 1]. Where the pieces of each word start, and the end.
+      splits: int32 [W + 1]. Index of the first piece of each word, and the
+        number of pieces.
     """
     half = self._room // 2
     first_words = tf.scan(
@@ -164,6 +165,6 @@ class Labeller:
     )
     fits = splits[-1] <= self._room
     first_words = tf.where(fits, 0, first_words)
-    # The numbers of the windows are those of their first words, in order.
+    # Until here a window is numbered by its first word.
     first_words, window_of = tf.unique(first_words)
     return window_of, first_words

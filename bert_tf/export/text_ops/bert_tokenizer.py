@@ -1,10 +1,11 @@
-"""The tokenizer as TensorFlow ops, for SavedModels that take raw text.
+"""The tokenizer as TensorFlow ops, for models that take raw text.
 
-`BertTokenizer` gives the ids of `tokenization.FullTokenizer`. The vocabulary
-and the tables of characters are constants of the graph, so that what is saved
-needs no file beside it, and no Python to run.
+`BertTokenizer` returns the ids of `tokenization.FullTokenizer`. Vocabulary and
+character tables are constants of the graph, so a SavedModel needs neither
+Python nor other files to run it.
 """
 
+import contextlib
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -21,13 +22,15 @@ _TEXT_WORDS = tf.RaggedTensorSpec([None, None], tf.string)
 
 
 class BertTokenizer(tf.Module):
-  """Texts to word pieces, their places in the texts, and the model's input.
+  """Turns texts into word pieces, their offsets and the model's input.
 
-  The methods are `tf.function`s or work inside of one; `tf.saved_model.save`
-  keeps those with a signature as they are. They run on the CPU.
+  The methods are `tf.function`s or can be called inside of one. They run on
+  the CPU.
 
   Attributes:
     vocab: token to id.
+    do_lower_case: whether texts are lower-cased.
+    strip_accents: whether accents are dropped.
   """
 
   def __init__(
@@ -49,13 +52,17 @@ class BertTokenizer(tf.Module):
     """
     super().__init__()
     self.vocab = dict(vocab)
-    if strip_accents is None:
-      strip_accents = do_lower_case
+    self.do_lower_case = do_lower_case
+    self.strip_accents = (
+      do_lower_case if strip_accents is None else strip_accents
+    )
     self._max_word_chars = tokenization.WordpieceTokenizer(
       self.vocab
     ).max_input_chars_per_word
     with _on_cpu():
-      self._splitter = word_splitter.WordSplitter(do_lower_case, strip_accents)
+      self._splitter = word_splitter.WordSplitter(
+        do_lower_case, self.strip_accents
+      )
       self._wordpiece = _wordpiece_tokenizer(vocab, self._max_word_chars)
 
   @tf.function(input_signature=[_TEXTS], autograph=False)
@@ -63,8 +70,8 @@ class BertTokenizer(tf.Module):
     """Returns the word-piece ids of texts.
 
     Args:
-      texts: string [B], UTF-8. Bytes that are none are left out, as
-        `tokenization.convert_to_unicode` leaves them out.
+      texts: string [B], UTF-8. Invalid bytes are dropped, as
+        `tokenization.convert_to_unicode` drops them.
 
     Returns:
       int32 [B, (pieces)].
@@ -78,11 +85,11 @@ class BertTokenizer(tf.Module):
   def tokenize_with_offsets(
     self, texts: tf.Tensor
   ) -> tuple[tf.RaggedTensor, tf.RaggedTensor, tf.RaggedTensor]:
-    """Returns ids and what part of the text each is of.
+    """Returns ids and the part of the text that each stands for.
 
-    `tf.strings.substr(text, start, end - start)` is what a piece was made
-    of, with its accents. Pieces that one character became, such as a part of a
-    syllable of Hangul, have that character's bytes all.
+    `tf.strings.substr(text, start, end - start)` is that part, with its
+    accents. Several pieces of one character, such as those of a Hangul
+    syllable, all have the offsets of that character.
 
     Args:
       texts: string [B]; see `tokenize`.
@@ -103,7 +110,7 @@ class BertTokenizer(tf.Module):
 
   @tf.function(input_signature=[_TEXT_WORDS], autograph=False)
   def tokenize_words(self, words: tf.RaggedTensor) -> tf.RaggedTensor:
-    """Returns the ids of each of the words that texts are given as.
+    """Returns the ids of each word of texts that are already split.
 
     Args:
       words: string [B, (words)].
@@ -117,17 +124,16 @@ class BertTokenizer(tf.Module):
   def split_at_white_space(
     self, texts: tf.Tensor
   ) -> tuple[tf.RaggedTensor, tf.RaggedTensor, tf.RaggedTensor]:
-    """Returns the words between white space, as they are given.
+    """Splits texts at white space only, without cleaning them.
 
-    White space is where the tokenizer splits; the word pieces of the words,
-    one after the other, are those of the text.
+    The word pieces of all words, in order, are those of the text.
 
     Args:
       texts: string [B].
 
     Returns:
       words: string [B, (words)].
-      starts, ends: int64 [B, (words)]. Where they stand, in bytes.
+      starts, ends: int64 [B, (words)]. Their offsets in bytes.
     """
     with _on_cpu():
       starts, ends = self._splitter.white_space_words(texts)
@@ -190,12 +196,12 @@ class BertTokenizer(tf.Module):
       words.codes, words.splits, validate=False
     )
     strings = tf.strings.unicode_encode(codes, "UTF-8")
-    # The unknown token is one piece itself.
+    # [UNK] is in the vocabulary, so it stays one piece.
     strings = tf.where(self._is_too_long(words), _UNKNOWN, strings)
     return self._wordpiece.tokenize_with_offsets(strings)
 
   def _is_too_long(self, words: word_splitter.Words) -> tf.Tensor:
-    """Returns bool [W]: whether a word is not to be split into pieces."""
+    """Returns bool [W]: whether a word is longer than WordPiece splits."""
     return words.splits[1:] - words.splits[:-1] > self._max_word_chars
 
   def _pieces_with_characters(
@@ -226,10 +232,10 @@ class BertTokenizer(tf.Module):
 def character_offsets(
   texts: tf.Tensor, byte_offsets: tf.RaggedTensor
 ) -> tf.RaggedTensor:
-  """Returns how many characters of its text are before each byte.
+  """Converts byte offsets to character offsets, which cut a Python str.
 
-  So a Python str is cut at them: text[start:end]. Where a text is not UTF-8,
-  characters are those of Python's bytes.decode(errors="replace").
+  Where a text is not UTF-8, characters are those of Python's
+  bytes.decode(errors="replace").
 
   Args:
     texts: string [B].
@@ -242,7 +248,7 @@ def character_offsets(
     _, starts = tf.strings.unicode_decode_with_offsets(
       texts, "UTF-8", errors="replace"
     )
-    # Texts are told apart by a number that no offset in bytes reaches.
+    # Offsets of all texts in one sorted list, 2**32 apart for each text.
     step = tf.constant(1 << 32, tf.int64)
     places = starts.value_rowids() * step + starts.values
     rows = byte_offsets.value_rowids()
@@ -252,15 +258,15 @@ def character_offsets(
     return byte_offsets.with_values(found - tf.gather(starts.row_splits, rows))
 
 
-def _on_cpu():
-  """Texts are on the CPU, where the ops over their characters are as well."""
+def _on_cpu() -> contextlib.AbstractContextManager[None]:
+  """Returns a scope whose ops run on the CPU, where strings are."""
   return tf.device("CPU")
 
 
 def _wordpiece_tokenizer(
   vocab: Mapping[str, int], max_word_chars: int
 ) -> tensorflow_text.FastWordpieceTokenizer:
-  """Returns the longest-match tokenizer of words; raises ValueError."""
+  """Returns the longest-match tokenizer; ValueError for a bad vocabulary."""
   if list(vocab.values()) != list(range(len(vocab))):
     raise ValueError(
       "The ids of the vocabulary are not 0, 1, 2 ... in order; pass what "

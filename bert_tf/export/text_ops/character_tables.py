@@ -1,8 +1,7 @@
-"""What the tokenizer does to each character, as arrays.
+"""What the tokenizer does to each character, as arrays for `word_splitter`.
 
-`tokenization` is asked about every code point, so that there is one truth:
-its rules, and the Unicode version of the Python that runs. `word_splitter`
-looks the answers up.
+They are made by calling `tokenization` on every code point, so its rules and
+the Unicode version of the running Python hold here too.
 """
 
 import dataclasses
@@ -19,11 +18,11 @@ _NUM_CODES = 0x110000
 # Code points are looked up by 256: most pages of a table are the same.
 PAGE_BITS = 8
 
-# What cleaning does to a character. The odd ones end a word before and after
-# them, the first two are in the text that is left.
+# What cleaning does to a character. OWN_WORD and SPACE end the word before
+# them; KEPT and OWN_WORD stay in the text.
 KEPT, OWN_WORD, DROPPED, SPACE = range(4)
 
-# How a character counts in the rule of the final sigma.
+# How a character counts in the rule of the final sigma (see _casing).
 UNCASED, CASED, IGNORABLE = range(3)
 
 # In `CharacterTables.classes`, above the combining class.
@@ -47,15 +46,15 @@ class Table:
 
 @dataclasses.dataclass(frozen=True)
 class CharacterTables:
-  """All that a text goes through before the word pieces.
+  """All changes of characters before WordPiece.
 
   Attributes:
     cleaning: KEPT, OWN_WORD, DROPPED or SPACE.
     casing: UNCASED, CASED or IGNORABLE.
     replacements: index in `replaced_by`, 0 where nothing changes.
-    replaced_by: each the code points that a character becomes.
-    classes: of what characters become: the canonical combining class,
-      IS_STRIPPED and IS_PUNCTUATION together.
+    replaced_by: the code points that replace a character.
+    classes: of a character after replacement: its canonical combining class,
+      plus IS_STRIPPED and IS_PUNCTUATION.
   """
 
   cleaning: Table
@@ -67,13 +66,13 @@ class CharacterTables:
 
 @functools.cache
 def build(do_lower_case: bool, strip_accents: bool) -> CharacterTables:
-  """Returns the tables; three seconds of CPU time at first.
+  """Returns the tables; the first call takes three seconds of CPU time.
 
   Args:
     do_lower_case: whether characters are lower-cased.
     strip_accents: whether they are decomposed (NFD) and lose their marks.
   """
-  indices = {}
+  indices: dict[str, int] = {}
 
   def replacement(char: str) -> int:
     replaced = char.lower() if do_lower_case else char
@@ -127,10 +126,10 @@ def _cleaning(char: str) -> int:
 
 
 def _casing(char: str) -> int:
-  """Returns how `str.lower` counts a character when it meets a capital sigma.
+  """Returns how `str.lower` counts a character beside a capital sigma.
 
-  A sigma is final after a cased character and before none, where characters
-  that are ignorable do not count. Python has no other way to ask.
+  A sigma is final if the nearest character before it that is not ignorable is
+  cased, and the one after it is not. Python offers no other way to tell.
   """
   if (char + "\u03a3").lower()[-1] == "\u03c2":
     return CASED

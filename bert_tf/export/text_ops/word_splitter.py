@@ -1,8 +1,8 @@
 """Text to words as TensorFlow ops: what `tokenization.BasicTokenizer` does.
 
-All texts of a batch are one long row of code points, and every step is a few
-ops over it. Where something is rare (a capital sigma, marks to sort) the ops
-run only if it is there.
+All texts of a batch are joined to one row of code points, on which every step
+is a few ops. Ops for rare characters (a capital sigma, accents to sort) run
+only if there are some.
 """
 
 from typing import NamedTuple
@@ -16,17 +16,16 @@ _FINAL_SIGMA = 0x3C2
 
 
 class Words(NamedTuple):
-  """The words of a batch, one after the other, and where they come from.
+  """All words of a batch in order, and where they come from.
 
   W is the number of words of all texts, K that of their characters.
 
   Attributes:
-    texts: int64 [W]. The text that each is of; not decreasing.
-    splits: int64 [W + 1]. The first character of each, and K.
+    texts: int64 [W]. Index of the text of each word; not decreasing.
+    splits: int64 [W + 1]. Index of the first character of each word, and K.
     codes: int32 [K]. Code points, lower-cased and without accents if so set.
-    starts: int64 [K]. The byte of its text at which what each character was
-      made of starts.
-    ends: int64 [K]. The byte before which it ends, stripped marks included.
+    starts: int64 [K]. First byte, in its text, of each character's source.
+    ends: int64 [K]. The byte after it, stripped accents included.
   """
 
   texts: tf.Tensor
@@ -37,10 +36,10 @@ class Words(NamedTuple):
 
 
 class _Decoded(NamedTuple):
-  """The N characters of a batch as they are given.
+  """The N original characters of a batch.
 
   Attributes:
-    texts: int64 [N]. The text that each is of.
+    texts: int64 [N]. Index of the text of each character.
     codes: int32 [N]. Code points; U+FFFD for bytes that are no UTF-8.
     starts: int64 [N]. Its first byte in the text.
     ends: int64 [N]. The byte after it.
@@ -53,12 +52,12 @@ class _Decoded(NamedTuple):
 
 
 class _Characters(NamedTuple):
-  """Characters on their way.
+  """Characters between two steps.
 
   Attributes:
     codes: int32. Code points.
-    words: int64. Changes wherever one word ends and the next starts.
-    sources: int64. Index in the decoded characters.
+    words: int64. A number for each word; it rises from word to word.
+    sources: int64. Index of the decoded character that each came from.
   """
 
   codes: tf.Tensor
@@ -86,9 +85,9 @@ class WordSplitter(tf.Module):
     self._classes = _Lookup(tables.classes)
 
   def words(self, texts: tf.Tensor) -> Words:
-    """Returns the words of texts, string [B]; bytes that are no UTF-8 vanish.
+    """Returns the words of texts, string [B]; drops invalid UTF-8.
 
-    Those become U+FFFD, which cleaning drops.
+    Invalid bytes are decoded as U+FFFD, which cleaning drops.
     """
     decoded = _decode(texts)
     characters = self._cleaned(decoded)
@@ -116,9 +115,9 @@ class WordSplitter(tf.Module):
   def white_space_words(
     self, texts: tf.Tensor
   ) -> tuple[tf.RaggedTensor, tf.RaggedTensor]:
-    """Returns where the words between white space start and end.
+    """Returns the offsets of the words between white space.
 
-    They are as given: not cleaned, lower-cased or split any further.
+    They are not cleaned, lower-cased or split any further.
 
     Args:
       texts: string [B].
@@ -142,7 +141,7 @@ class WordSplitter(tf.Module):
     return starts, starts.with_values(tf.gather(decoded.ends, last))
 
   def _cleaned(self, decoded: _Decoded) -> _Characters:
-    """Drops control characters and white space, which ends words."""
+    """Drops control characters, and white space, where words end."""
     cleaning = self._cleaning.look_up(decoded.codes)
     words = _ended_around(cleaning & 1 != 0, decoded.texts)
     sources = tf.where(cleaning <= character_tables.OWN_WORD)[:, 0]
@@ -208,24 +207,24 @@ def _decode(texts: tf.Tensor) -> _Decoded:
 
 
 def _ended_around(is_alone: tf.Tensor, words: tf.Tensor) -> tf.Tensor:
-  """Returns words' numbers that also change before and after some characters.
+  """Returns word numbers in which some characters are words of their own.
 
   Args:
-    is_alone: bool [n]. Which those are.
-    words: int64 [n], not negative. Numbers that never fall.
+    is_alone: bool [n]. Whether a character is one of these.
+    words: int64 [n], not negative. Word numbers, not decreasing.
   """
   alone = tf.cast(is_alone, tf.int64)
   return words + 2 * tf.cumsum(alone) - alone
 
 
 def _is_first(words: tf.Tensor) -> tf.Tensor:
-  """Returns bool: whether another word starts there; the first one does."""
+  """Returns bool: whether a character is the first of its word."""
   before = tf.concat([[tf.constant(-1, tf.int64)], words], axis=0)[:-1]
   return words != before
 
 
 def _is_last(words: tf.Tensor) -> tf.Tensor:
-  """Returns bool: whether another word starts after; none does at the end."""
+  """Returns bool: whether a character is the last of its word."""
   after = tf.concat([words, [tf.constant(-1, tf.int64)]], axis=0)[1:]
   return words != after
 
@@ -239,10 +238,10 @@ def num_bytes(codes: tf.Tensor) -> tf.Tensor:
 def _with_sorted_marks(
   characters: _Characters, classes: tf.Tensor
 ) -> tuple[_Characters, tf.Tensor]:
-  """Sorts the marks after a character by their class, as NFD has them.
+  """Sorts the accents after a character by their class, as NFD does.
 
-  Most marks are about to be stripped; those that stay are rare. Places are
-  sorted over: what a place was made of is not moved along.
+  Most of them will be stripped; those that stay are rare. Codes and classes
+  are sorted, the sources are not.
   """
   codes, words, _ = characters
   ranks = classes & character_tables.COMBINING_CLASS
@@ -263,10 +262,10 @@ def _with_sorted_marks(
 def _stripped(
   characters: _Characters, classes: tf.Tensor, ends: tf.Tensor
 ) -> tuple[_Characters, tf.Tensor, tf.Tensor]:
-  """Drops marks; the character before them, in the same word, ends later."""
+  """Drops accents; they extend the character before them in the word."""
   stays = classes & character_tables.IS_STRIPPED == 0
-  # A character and the marks after it are one group, and so are the marks
-  # that a word starts with.
+  # A character and the accents after it are one group, and so are accents at
+  # the start of a word.
   groups = tf.cumsum(tf.cast(stays | _is_first(characters.words), tf.int64)) - 1
   ends = tf.gather(tf.math.segment_max(ends, groups), groups)
   kept = tf.where(stays)[:, 0]

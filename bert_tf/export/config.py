@@ -1,0 +1,135 @@
+"""Settings of models that are exported, served or asked from Python.
+
+Without TensorFlow, so that a command can show its flags at once.
+"""
+
+import dataclasses
+
+from bert_tf import settings
+from bert_tf.settings import setting
+
+# Texts to word-piece ids; made of the vocabulary alone.
+PREPROCESSING = "preprocessing"
+
+TASKS = (
+  "pretraining",
+  "classification",
+  "ner",
+  "squad",
+  "swag",
+  "encoder",
+  PREPROCESSING,
+)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ModelConfig:
+  """A checkpoint, and the settings that turn texts into its input.
+
+  Settings left at None are those of the checkpoint's run.json, else the
+  defaults that their help names.
+  """
+
+  init_checkpoint: str
+  task: str | None = setting(
+    None,
+    "What the model does: a task with its head; encoder, BERT alone with the "
+    "interface of TF Hub's; preprocessing, texts to its input. Default: the "
+    "task of the checkpoint's head.",
+    choices=TASKS,
+  )
+  bert_config_file: str | None = setting(
+    None,
+    "JSON file with the sizes of the model; default: bert_config.json beside "
+    "the checkpoint.",
+  )
+  vocab_file: str | None = setting(
+    None,
+    "The vocabulary of the model; default: vocab.txt beside the checkpoint.",
+  )
+  do_lower_case: bool | None = setting(
+    None,
+    "Whether texts are lower-cased.",
+    otherwise=True,
+  )
+  strip_accents: bool | None = setting(
+    None,
+    "Whether accents are dropped; as do_lower_case where nothing is known.",
+    otherwise=None,
+  )
+  max_seq_length: int | None = setting(
+    None,
+    "Word pieces of a text; longer ones are cut as in training, or read in "
+    "windows by squad and ner. A model of pretraining takes all that it has "
+    "positions for. Where nothing is known, 384 for squad and 128 for others.",
+    minimum=5,
+    otherwise=None,
+  )
+  top_k: int = setting(
+    5, "Pretraining only: number of tokens for each [MASK].", minimum=1
+  )
+  doc_stride: int | None = setting(
+    None,
+    "SQuAD only: word pieces from the start of one window to the next one's.",
+    minimum=1,
+    otherwise=128,
+  )
+  max_query_length: int | None = setting(
+    None,
+    "SQuAD only: word pieces of a question; longer ones are cut.",
+    minimum=1,
+    otherwise=64,
+  )
+  version_2_with_negative: bool | None = setting(
+    None,
+    "SQuAD only: whether a question may have no answer.",
+    otherwise=False,
+  )
+  n_best_size: int | None = setting(
+    None,
+    "SQuAD only: number of answers to rank.",
+    minimum=1,
+    otherwise=20,
+  )
+  max_answer_length: int | None = setting(
+    None,
+    "SQuAD only: maximum word pieces of an answer.",
+    minimum=1,
+    otherwise=30,
+  )
+  null_score_diff_threshold: float | None = setting(
+    None,
+    "SQuAD only: no answer is given if its score exceeds the best answer's by "
+    "more than this.",
+    otherwise=0.0,
+  )
+
+  def __post_init__(self) -> None:
+    """Raises ValueError for a value out of range."""
+    settings.check(self)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ExportConfig(ModelConfig):
+  """A checkpoint and the SavedModel to make of it."""
+
+  init_checkpoint: str = setting(
+    help="The checkpoint: its prefix, or the output_dir of a run or its best/, "
+    "whose newest checkpoint is taken."
+  )
+  export_dir: str = setting(
+    help="Folder of the SavedModel, new or empty; TensorFlow Serving wants a "
+    "number, models/NAME/1."
+  )
+  with_text: bool = setting(
+    True,
+    "Whether the model takes texts too. Without, it needs no vocabulary, nor "
+    "the operations of tensorflow-text where it is served.",
+    flag="text",
+  )
+  with_attention: bool = setting(
+    False,
+    "Whether a model with a head has functions that return its attention, "
+    "which the page of serve.py draws.",
+    flag="attention",
+  )

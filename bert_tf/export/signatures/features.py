@@ -1,0 +1,89 @@
+"""Contextual features of texts: vectors of their tokens, or of the texts."""
+
+from collections.abc import Callable, Sequence
+
+import tensorflow as tf
+
+from bert_tf import modeling
+from bert_tf.export import saved_models
+from bert_tf.export.text_ops import bert_tokenizer
+from bert_tf.modeling import Tensor
+
+
+def signature(
+  bert: modeling.BertModel,
+  model: saved_models.NamedModel,
+  tokenizer: bert_tokenizer.BertTokenizer,
+  max_seq_length: int,
+  layers: Sequence[int],
+  pooling: str,
+  attention_probs: bool,
+) -> Callable[..., dict[str, Tensor]]:
+  """Returns the function that computes features of texts and pairs.
+
+  It takes `text` and `text_b`, string [B]; where text_b has no token, the input
+  is the text alone, as in the original. It returns `tokens`, string [B, F], and
+  `num_tokens`, int32 [B], without padding; `vectors`, float32 [B, K, F, D] or
+  pooled [B, K, D], of the K layers; and on request `attention_probs`, float32
+  [B, K, N, F, T].
+
+  Args:
+    bert: the layers.
+    model: the module that holds their values.
+    tokenizer: of the model's vocabulary.
+    max_seq_length: word pieces of a text or pair; what is longer is cut.
+    layers: indices of encoder layers, 0 the first and -1 the last.
+    pooling: "none", "cls", "mean" or "max".
+    attention_probs: whether to return them.
+  """
+  vocab = tf.constant(list(tokenizer.vocab), tf.string)
+
+  @saved_models.function(saved_models.texts_spec("text", "text_b"))
+  def pair(text: Tensor, text_b: Tensor) -> dict[str, Tensor]:
+    packed = _packed(tokenizer, text, text_b, max_seq_length)
+    output = model.call_layer(
+      bert, packed, return_attention_probs=attention_probs
+    )
+    found = [output.all_encoder_layers[index] for index in layers]
+    vectors = tf.stack(found, axis=1)  # [B, K, F, D]
+    results = {
+      "tokens": tf.gather(vocab, packed["input_ids"]),
+      "num_tokens": tf.reduce_sum(packed["input_mask"], axis=1),
+      "vectors": _pooled(vectors, packed["input_mask"], pooling),
+    }
+    if attention_probs:
+      probs = [output.attention_probs[index] for index in layers]
+      results["attention_probs"] = tf.stack(probs, axis=1)  # [B, K, N, F, T]
+    return results
+
+  return pair
+
+
+def _packed(
+  tokenizer: bert_tokenizer.BertTokenizer,
+  text: Tensor,
+  text_b: Tensor,
+  max_seq_length: int,
+) -> dict[str, Tensor]:
+  """Returns the model's input, int32 [B, F], cut to the longest row."""
+  pieces, pieces_b = tokenizer.tokenize(text), tokenizer.tokenize(text_b)
+  single = tokenizer.pack([pieces], max_seq_length)
+  pair = tokenizer.pack([pieces, pieces_b], max_seq_length)
+  is_pair = (pieces_b.row_lengths() > 0)[:, None]
+  packed = {name: tf.where(is_pair, pair[name], single[name]) for name in pair}
+  width = tf.reduce_max(tf.reduce_sum(packed["input_mask"], axis=1))
+  return {name: rows[:, :width] for name, rows in packed.items()}
+
+
+def _pooled(vectors: Tensor, input_mask: Tensor, pooling: str) -> Tensor:
+  """Returns [B, K, D], or for "none" the vectors, [B, K, F, D]."""
+  if pooling == "cls":
+    return vectors[:, :, 0]
+  is_real = tf.cast(input_mask, vectors.dtype)[:, None, :, None]  # [B, 1, F, 1]
+  if pooling == "mean":
+    total = tf.reduce_sum(vectors * is_real, axis=2)
+    return total / tf.reduce_sum(is_real, axis=2)
+  if pooling == "max":
+    lowest = vectors.dtype.min
+    return tf.reduce_max(tf.where(is_real > 0, vectors, lowest), axis=2)
+  return vectors

@@ -1,0 +1,130 @@
+"""What run.json and the vocabulary decide about a model that is exported."""
+
+import dataclasses
+import shutil
+
+import keras
+import pytest
+
+from bert_tf import heads
+from bert_tf.export import config as configs
+from bert_tf.export import export, saved_models
+from bert_tf.training import run_dir
+from tests import tiny_models
+
+CLASSIFIER = run_dir.RunInfo(
+  task="classification",
+  do_lower_case=True,
+  strip_accents=False,
+  max_seq_length=24,
+  task_name="jsonl",
+  problem_type="classification",
+  labels=("no", "yes", "maybe"),
+  is_pair=True,
+)
+SQUAD = run_dir.RunInfo(
+  task="squad",
+  do_lower_case=True,
+  max_seq_length=48,
+  doc_stride=9,
+  max_query_length=11,
+  version_2_with_negative=True,
+  null_score_diff_threshold=-1.5,
+  n_best_size=7,
+  max_answer_length=4,
+)
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory):
+  """Folders of runs by task, without run.json."""
+  folder = tmp_path_factory.mktemp("runs")
+  keras.utils.set_random_seed(1)
+  models = {
+    "classification": heads.ClassifierModel(tiny_models.CONFIG, 3),
+    "squad": heads.SpanModel(tiny_models.CONFIG),
+  }
+  for task, model in models.items():
+    tiny_models.write_run(folder / task, model)
+  return folder
+
+
+def run_of(runs, info, tmp_path):
+  """A run whose run.json says `info`."""
+  folder = tmp_path / "run"
+  shutil.copytree(runs / info.task, folder)
+  run_dir.write_run(
+    str(folder), info, tiny_models.CONFIG, str(folder / "vocab.txt")
+  )
+  return str(folder)
+
+
+def build(folder, **settings):
+  return export.build(configs.ModelConfig(init_checkpoint=folder, **settings))
+
+
+def test_a_run_trained_on_cased_text_is_exported_so(runs, tmp_path):
+  info = dataclasses.replace(CLASSIFIER, do_lower_case=False)
+  folder = run_of(runs, info, tmp_path)
+  built = build(folder)
+  assert built.info.do_lower_case is False
+  vocab = built.module.tokenizer.vocab
+  [pieces] = built.module.tokenizer.tokenize(["The the"]).to_list()
+  assert pieces[-1] == vocab["the"] and pieces != 2 * [vocab["the"]]
+  with pytest.raises(ValueError, match="do_lower_case=True .*run.json.*False"):
+    build(folder, do_lower_case=True)
+
+
+def test_without_run_json_the_vocabulary_decides_the_case(runs, tmp_path):
+  folder = tmp_path / "run"
+  shutil.copytree(runs / "squad", folder)
+  assert build(str(folder)).info.do_lower_case is True
+  with pytest.raises(ValueError, match="do_lower_case=False .*vocab.txt"):
+    build(str(folder), do_lower_case=False)
+  words = (folder / "vocab.txt").read_text().splitlines()
+  cased = [w if w.startswith(("[", "##")) else w.title() for w in words]
+  numbered = [f"{w}{i}" if w in cased[:i] else w for i, w in enumerate(cased)]
+  (folder / "vocab.txt").write_text("\n".join(numbered) + "\n")
+  assert build(str(folder)).info.do_lower_case is False
+
+
+def test_the_default_function_takes_what_the_run_was_trained_on(runs, tmp_path):
+  for is_pair, names in ((True, ["text", "text_b"]), (False, ["text"])):
+    info = dataclasses.replace(CLASSIFIER, is_pair=is_pair)
+    built = build(run_of(runs, info, tmp_path / str(is_pair)))
+    default = built.signatures[saved_models.DEFAULT]
+    assert [spec.name for spec in default.input_signature] == names
+
+
+def test_settings_of_the_run_are_those_of_the_model(runs, tmp_path):
+  folder = run_of(runs, SQUAD, tmp_path)
+  found = dataclasses.replace(build(folder).info, strip_accents=None)
+  assert found == SQUAD
+  # How answers are chosen can be set anew.
+  info = build(folder, null_score_diff_threshold=2.0).info
+  assert info.null_score_diff_threshold == 2.0
+  for name, value in (("max_seq_length", 64), ("doc_stride", 8)):
+    saved = getattr(SQUAD, name)
+    with pytest.raises(ValueError, match=f"{name} {value} .*run.json.*{saved}"):
+      build(folder, **{name: value})
+
+
+def test_another_vocabulary_than_the_runs_is_refused(runs, tmp_path):
+  folder = run_of(runs, SQUAD, tmp_path)
+  words = (tmp_path / "run" / "vocab.txt").read_text().splitlines()
+  other = tmp_path / "other.txt"
+  other.write_text("\n".join([*words[:-1], "other"]) + "\n")
+  with pytest.raises(ValueError, match="other.txt contradicts .*vocab.txt"):
+    build(folder, vocab_file=str(other))
+
+
+def test_a_saved_model_says_what_it_is(runs, tmp_path):
+  run = run_of(runs, CLASSIFIER, tmp_path)
+  folder = str(tmp_path / "models" / "1")
+  export.run(configs.ExportConfig(init_checkpoint=run, export_dir=folder))
+  assert run_dir.read_run(folder) == CLASSIFIER
+  for name in ("vocab.txt", "bert_config.json"):
+    ours = tmp_path / "models" / "1" / name
+    assert ours.read_text() == (tmp_path / "run" / name).read_text()
+  # It is a checkpoint as good as the run's own.
+  assert build(folder).info == CLASSIFIER
