@@ -78,14 +78,14 @@ def test_a_run_trained_on_cased_text_is_exported_so(runs, tmp_path):
 def test_without_run_json_the_vocabulary_decides_the_case(runs, tmp_path):
   folder = tmp_path / "run"
   shutil.copytree(runs / "squad", folder)
-  assert build(str(folder)).info.do_lower_case is True
+  assert build(str(folder), doc_stride=9).info.do_lower_case is True
   with pytest.raises(ValueError, match="do_lower_case=False .*vocab.txt"):
-    build(str(folder), do_lower_case=False)
+    build(str(folder), doc_stride=9, do_lower_case=False)
   words = (folder / "vocab.txt").read_text().splitlines()
   cased = [w if w.startswith(("[", "##")) else w.title() for w in words]
   numbered = [f"{w}{i}" if w in cased[:i] else w for i, w in enumerate(cased)]
   (folder / "vocab.txt").write_text("\n".join(numbered) + "\n")
-  assert build(str(folder)).info.do_lower_case is False
+  assert build(str(folder), doc_stride=9).info.do_lower_case is False
 
 
 def test_the_default_function_takes_what_the_run_was_trained_on(runs, tmp_path):

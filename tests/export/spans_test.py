@@ -23,6 +23,8 @@ WORDS = [
   *("the", "of", "and", "mississippi", "thé", "(1984)", "U.S.", "in,"),
   *("\u0007", "\U0001f600", "İstanbul", "e\u0301a\u0323", "日本", "한국어"),
   *("supercalifragilisticexpialidocious", "x" * 201, "\u202f", "a\u00a0b"),
+  # Pieces that occur earlier in their word, in another case.
+  *("Rhrhrh", "Mimima", "\u00c9e\u00e9e", "\U0001f600.Aa"),
 ]
 PREDICTIONS = {
   "1.1": decoding.PredictionConfig(n_best_size=5, max_answer_length=4),

@@ -25,6 +25,10 @@ class Pieces(NamedTuple):
     surplus: int32. Number of characters less number of the pieces' characters
       in all words up to the piece's: not 0 if the tokenizer drops or adds some.
     surplus_before: int32. The same for the words before the piece's.
+    normalized: string. The pieces of the piece's word, joined.
+    offsets: int32. Characters of the word in pieces before this one; 0 in a
+      word with [UNK].
+    num_chars: int32. Characters of the piece.
     unknown: int32. Number of [UNK] up to this piece.
     unknown_before: int32. Number of [UNK] before this piece.
   """
@@ -36,6 +40,9 @@ class Pieces(NamedTuple):
   word_ends: Tensor
   surplus: Tensor
   surplus_before: Tensor
+  normalized: Tensor
+  offsets: Tensor
+  num_chars: Tensor
   unknown: Tensor
   unknown_before: Tensor
 
@@ -75,10 +82,10 @@ class Windower:
     self._cls, self._sep, self._unknown = (
       tokenizer.vocab[token] for token in ("[CLS]", "[SEP]", "[UNK]")
     )
-    # Characters that a piece stands for.
-    self._num_chars = tf.constant(
-      [len(token.removeprefix("##")) for token in tokenizer.vocab], tf.int32
-    )
+    # What a piece stands for, and its number of characters.
+    texts = [token.removeprefix("##") for token in tokenizer.vocab]
+    self._texts = tf.constant(texts, tf.string)
+    self._num_chars = tf.constant([len(text) for text in texts], tf.int32)
 
   def pieces(self, context: Tensor) -> Pieces:
     """Returns the word pieces of a context, which is split into words first."""
@@ -102,6 +109,20 @@ class Windower:
     surplus = tf.strings.length(
       words, "UTF8_CHAR"
     ) - tf.math.unsorted_segment_sum(num_chars, word_of, tf.size(words))
+    before = tf.cumsum(num_chars, exclusive=True)
+    firsts = tf.math.unsorted_segment_min(before, word_of, tf.size(words))
+    has_unknown = (
+      tf.gather(
+        tf.math.unsorted_segment_max(
+          tf.cast(is_unknown, tf.int32), word_of, tf.size(words)
+        ),
+        word_of,
+      )
+      > 0
+    )
+    normalized = tf.strings.unsorted_segment_join(
+      tf.gather(self._texts, ids), word_of, tf.size(words)
+    )
     return Pieces(
       ids,
       starts,
@@ -110,6 +131,9 @@ class Windower:
       tf.gather(word_ends, word_of),
       tf.gather(tf.cumsum(surplus), word_of),
       tf.gather(tf.cumsum(surplus, exclusive=True), word_of),
+      tf.gather(normalized, word_of),
+      tf.where(has_unknown, 0, before - tf.gather(firsts, word_of)),
+      num_chars,
       tf.cumsum(tf.cast(is_unknown, tf.int32)),
       tf.cumsum(tf.cast(is_unknown, tf.int32), exclusive=True),
     )

@@ -142,7 +142,7 @@ class Answerer:
     output = self._model(cut.inputs)
     null, null_score = _null(output)
     spans = self._ranked(cut, output, null)
-    kept = self._different(_texts(context, *_places(pieces, spans)))
+    kept = self._different(_texts(context, *_places(context, pieces, spans)))
     spans = self._completed(spans.gather(kept), null)
     return self._chosen(context, pieces, spans, null_score)
 
@@ -213,7 +213,7 @@ class Answerer:
   ) -> dict[str, Tensor]:
     """Returns the outputs of `answer` for the n best."""
     config = self._predictions
-    starts, ends = _places(pieces, spans)
+    starts, ends = _places(context, pieces, spans)
     texts = _texts(context, starts, ends)
     is_null = spans.first < 0
     if not config.version_2_with_negative:
@@ -286,7 +286,7 @@ def _joined(spans: Spans, null: Spans, condition: Tensor) -> Spans:
 
 
 def _places(
-  pieces: context_windows.Pieces, spans: Spans
+  context: Tensor, pieces: context_windows.Pieces, spans: Spans
 ) -> tuple[Tensor, Tensor]:
   """Returns the starts and ends of spans in the context, in bytes.
 
@@ -296,28 +296,76 @@ def _places(
   is_null = spans.first < 0
   first, last = tf.maximum(spans.first, 0), tf.maximum(spans.last, 0)
   # A context may have no pieces, and the null answer has none.
-  pieces = context_windows.Pieces(
-    *(tf.pad(field, [[0, 1]]) for field in pieces)
-  )
+  pieces = context_windows.Pieces(*(_padded(x, [[0, 1]]) for x in pieces))
   matches = tf.constant(True)
   for up_to, before in (
     (pieces.surplus, pieces.surplus_before),
     (pieces.unknown, pieces.unknown_before),
   ):
     matches &= tf.equal(tf.gather(up_to, last), tf.gather(before, first))
-  starts = tf.where(
-    matches,
-    tf.gather(pieces.starts, first),
-    tf.gather(pieces.word_starts, first),
+  starts, ends = _first_occurrences(context, pieces, first, last, matches)
+  starts = tf.where(matches, starts, tf.gather(pieces.word_starts, first))
+  ends = tf.where(matches, ends, tf.gather(pieces.word_ends, last))
+  zero = tf.constant(0, tf.int64)
+  return tf.where(is_null, zero, starts), tf.where(is_null, zero, ends)
+
+
+def _first_occurrences(
+  context: Tensor,
+  pieces: context_windows.Pieces,
+  first: Tensor,
+  last: Tensor,
+  matches: Tensor,
+) -> tuple[Tensor, Tensor]:
+  """Returns where the texts of spans first occur in their words, in bytes.
+
+  The original searches for the text of a span in its words, so for the last
+  piece of "Ging" it finds the first "g". Only a part of one word can occur
+  earlier than it stands.
+
+  Args:
+    context: string [].
+    pieces: of the context.
+    first: int32 [spans]. Index of the first piece.
+    last: int32 [spans]. Index of the last piece.
+    matches: bool [spans]. Whether words have the characters of their pieces.
+  """
+  starts, ends = tf.gather(pieces.starts, first), tf.gather(pieces.ends, last)
+  words = tf.gather(pieces.word_starts, first)
+  is_part = matches & tf.equal(words, tf.gather(pieces.word_starts, last))
+  offsets = tf.where(is_part, tf.gather(pieces.offsets, first), 0)
+  lengths = tf.gather(pieces.offsets + pieces.num_chars, last) - offsets
+  normalized = tf.gather(pieces.normalized, first)
+  texts = _characters(normalized, offsets, lengths)
+  places = tf.ragged.range(offsets)  # All earlier ones; most spans have none.
+  rows = places.value_rowids()
+  is_there = tf.equal(
+    _characters(
+      tf.gather(normalized, rows), places.values, tf.gather(lengths, rows)
+    ),
+    tf.gather(texts, rows),
   )
-  ends = tf.where(
-    matches,
-    tf.gather(pieces.ends, last),
-    tf.gather(pieces.word_ends, last),
+  found = tf.where(is_there, places.values, tf.gather(offsets, rows))
+  earliest = tf.math.unsorted_segment_min(found, rows, tf.size(offsets))
+  is_earlier = earliest < offsets
+  earliest = tf.where(is_earlier, earliest, 0)
+  originals = _texts(context, words, tf.gather(pieces.word_ends, first))
+  before = _num_bytes(_characters(originals, tf.zeros_like(first), earliest))
+  size = _num_bytes(_characters(originals, earliest, lengths))
+  return (
+    tf.where(is_earlier, words + before, starts),
+    tf.where(is_earlier, words + before + size, ends),
   )
-  return tuple(
-    tf.where(is_null, tf.constant(0, tf.int64), x) for x in (starts, ends)
-  )
+
+
+def _characters(texts: Tensor, starts: Tensor, lengths: Tensor) -> Tensor:
+  """Returns parts of texts, counted in characters."""
+  return tf.strings.substr(texts, starts, lengths, unit="UTF8_CHAR")
+
+
+def _num_bytes(texts: Tensor) -> Tensor:
+  """Returns int64: the size of each text."""
+  return tf.cast(tf.strings.length(texts), tf.int64)
 
 
 def _texts(context: Tensor, starts: Tensor, ends: Tensor) -> Tensor:
