@@ -479,7 +479,7 @@ def test_fill_mask_refuses_what_it_cannot_fill(data, trained, run_script):
   )
   with pytest.raises(ValueError, match="no \\[MASK\\] in 'no mask here'"):
     filler.fill(["a [MASK]", "no mask here"])
-  with pytest.raises(ValueError, match="max_position_embeddings 64; shorten"):
+  with pytest.raises(ValueError, match="64 word pieces"):
     filler.fill(["[MASK] " * 70])
   result = run_script(
     "fill_mask.py",

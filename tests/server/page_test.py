@@ -208,8 +208,8 @@ def test_choices_are_a_line_each_and_mistakes_are_said():
         "context": tf.TensorSpec([None], tf.string),
         "choices": tf.TensorSpec([None, None], tf.string),
       },
-      {name: tf.TensorSpec([None], tf.float32) for name in found},
       lambda context, choices: {n: tf.constant(v) for n, v in found.items()},
+      lambda: {name: tf.TensorSpec([None], tf.float32) for name in found},
     )
   )
   html = shown(chooser, context="She", choices="goes\n\nleaves")
@@ -223,6 +223,6 @@ def test_choices_are_a_line_each_and_mistakes_are_said():
 @pytest.mark.slow
 def test_a_model_of_ids_is_said_to_take_no_texts():
   spec = {"input_ids": tf.TensorSpec([None, None], tf.int32)}
-  ids = loaded_model.Function(spec, spec, lambda input_ids: input_ids)
+  ids = loaded_model.Function(spec, lambda input_ids: input_ids, lambda: spec)
   html = shown(model(ids=ids, serving_default=ids))
   assert "This model takes word-piece ids, not texts." in html
