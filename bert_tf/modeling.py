@@ -39,14 +39,14 @@ class BertConfig:
     num_hidden_layers: encoder layers.
     num_attention_heads: N.
     intermediate_size: I.
-    hidden_act: "gelu" (the tanh form), "relu", "tanh", "linear" or ""; or
-      "gelu_erf", the exact form, of models that others trained.
+    hidden_act: "gelu" (its tanh approximation), "relu", "tanh", "linear" or
+      ""; or "gelu_erf", the exact one, for models from other libraries.
     hidden_dropout_prob: dropout of embeddings and dense outputs, in [0, 1).
     attention_probs_dropout_prob: dropout of attention weights, in [0, 1).
     max_position_embeddings: the longest input, word pieces.
     type_vocab_size: segment ids.
     initializer_range: standard deviation of the truncated normal.
-    unknown: keys of the file that are none of these; kept, not used.
+    unknown: other keys of the file, kept but not used.
   """
 
   vocab_size: int
@@ -156,8 +156,8 @@ class BertOutput(NamedTuple):
     pooled_output: [B, D]. Dense and tanh of the first position.
     all_encoder_layers: num_hidden_layers of [B, F, D], first to last.
     embedding_output: [B, F, D]. After layer norm and dropout.
-    attention_probs: num_hidden_layers of [B, N, F, T] before dropout, or ()
-      where they were not asked for.
+    attention_probs: num_hidden_layers of [B, N, F, T] before dropout; ()
+      unless requested.
   """
 
   sequence_output: Tensor
@@ -168,7 +168,7 @@ class BertOutput(NamedTuple):
 
 
 def gelu(x: Tensor) -> Tensor:
-  """Returns the tanh form of the Gaussian error linear unit."""
+  """Returns the tanh approximation of the Gaussian error linear unit."""
   # Multiplied out: a power is slower, and Keras' gelu has one.
   inner = math.sqrt(2.0 / math.pi) * (x + 0.044715 * (x * x * x))
   return 0.5 * x * (1.0 + ops.tanh(inner))
@@ -183,7 +183,7 @@ def get_activation(name: str | None) -> Callable[[Tensor], Tensor] | None:
   """Returns the activation of that name; None for linear.
 
   Raises:
-    ValueError: for a name that is none of them.
+    ValueError: if the name is unknown.
   """
   known = {
     "gelu": gelu,
@@ -204,12 +204,12 @@ def get_activation(name: str | None) -> Callable[[Tensor], Tensor] | None:
 
 
 def initializer(config: BertConfig) -> keras.initializers.Initializer:
-  """Returns the truncated normal that every matrix starts from."""
+  """Returns the truncated normal that initializes every matrix."""
   return keras.initializers.TruncatedNormal(stddev=config.initializer_range)
 
 
 def dense(config: BertConfig, units: int, name: str) -> keras.layers.Dense:
-  """Returns a dense layer without activation, initialized as BERT's are."""
+  """Returns a dense layer without activation, with BERT's initializer."""
   return keras.layers.Dense(
     units, kernel_initializer=initializer(config), name=name
   )
@@ -450,9 +450,9 @@ class Encoder(keras.layers.Layer):
   """The stack of encoder layers.
 
   Attributes:
-    recompute: whether training keeps of each layer its output alone and
-      computes the rest again for the gradient. No attention weights are then
-      returned.
+    recompute: whether training uses gradient checkpointing: it keeps only the
+      output of each layer and computes the rest again for the gradient. It
+      then returns no attention weights.
   """
 
   def __init__(self, config: BertConfig, seed_generator: dropout.Seeds) -> None:
@@ -476,18 +476,18 @@ class Encoder(keras.layers.Layer):
     outputs, all_probs = [], []
     for layer in self.transformer_layers:
       if self.recompute and training:
-        hidden = self._recomputed(layer, key_scores)(hidden)
+        hidden = self._checkpointed(layer, key_scores)(hidden)
       else:
         hidden, probs = layer(hidden, key_scores=key_scores, training=training)
         all_probs.append(probs)
       outputs.append(hidden)
     return tuple(outputs), tuple(all_probs)
 
-  def _recomputed(
+  def _checkpointed(
     self, layer: TransformerLayer, key_scores: Tensor
   ) -> Callable[[Tensor], Tensor]:
-    """Returns a layer, in training, that computes itself again."""
-    # The same dropout both times.
+    """Returns a layer's training call with gradient checkpointing."""
+    # Both computations have to draw the same dropout.
     num_drawn = self.seed_generator.num_drawn
 
     def output(hidden: Tensor) -> Tensor:
@@ -559,7 +559,7 @@ class BertModel(keras.Model):
       features: `input_ids`, int [B, F], word-piece ids, 0 is [PAD];
         `input_mask`, int [B, F], 1 for a real position, all 1 if missing;
         `segment_ids`, int [B, F], 0 or 1, all 0 if missing. Other keys are
-        not looked at.
+        ignored.
       training: whether to drop out.
       return_attention_probs: whether to return the attention weights.
 

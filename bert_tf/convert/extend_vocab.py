@@ -24,11 +24,11 @@ CHECKPOINT_NAME = "bert_model.ckpt"
 
 _UNUSED = re.compile(r"\[unused\d+\]")
 
-# One row, or one number, a word piece.
+# Tensors with a row, or a number, for each word piece.
 _EMBEDDINGS = "bert/embeddings/word_embeddings"
 _OUTPUT_BIAS = "cls/predictions/output_bias"
 
-# Words at fault that one message names.
+# Maximum faults in one message.
 _MAX_NAMED = 10
 
 
@@ -37,8 +37,8 @@ class Word:
   """A word to add.
 
   Attributes:
-    text: as it is to stand in the vocabulary.
-    place: where it is from, such as "words.txt:3", for messages.
+    text: the entry for the vocabulary.
+    place: its source for messages, such as "words.txt:3".
   """
 
   text: str
@@ -47,7 +47,7 @@ class Word:
 
 @dataclasses.dataclass(frozen=True)
 class Extension:
-  """What was added.
+  """The results of `extend`.
 
   Attributes:
     ids: each new word's id, in the order in which they were given.
@@ -98,9 +98,9 @@ def extend(
 ) -> Extension:
   """Writes the model with the words in its vocabulary, whole or not at all.
 
-  Of all other word pieces ids and rows stay what they are, to the bit. What
-  the tokenizer makes of a text changes only where a word of it is a new one or
-  begins with one: the longest piece that a word begins with is taken.
+  The ids and rows of all other word pieces stay the same, to the bit. The
+  tokens of a text change only where a word is a new one or begins with one,
+  since the tokenizer takes the longest piece that a word begins with.
 
   Args:
     bert_config_file: the model's sizes.
@@ -193,10 +193,11 @@ def _run(
 def _sorted_out(
   words: Iterable[Word], tokenizer: tokenization.FullTokenizer
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-  """Returns the words to add and those that are known, each once.
+  """Returns the words to add and the known ones, each once.
 
   Raises:
-    ValueError: naming the words that cannot be one piece; if none is to add.
+    ValueError: naming the words that cannot be one piece; if there is none to
+      add.
   """
   given = {word.text: word for word in words}
   known = tuple(text for text in given if text in tokenizer.vocab)

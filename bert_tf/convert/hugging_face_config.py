@@ -1,4 +1,4 @@
-"""config.json and tokenizer_config.json of Hugging Face's folders."""
+"""Reads and writes config.json and tokenizer_config.json of Hugging Face."""
 
 import dataclasses
 import json
@@ -14,8 +14,8 @@ from bert_tf.training import run_dir
 CONFIG = "config.json"
 TOKENIZER_CONFIG = "tokenizer_config.json"
 
-# What an activation is called there, and here. There "gelu" is the exact
-# form, here it is the tanh form, as in the original.
+# Names of activations there to those here. There "gelu" is the exact one, here
+# it is the tanh approximation, as in the original.
 _ACTIVATIONS = {
   "gelu": "gelu_erf",
   "gelu_new": "gelu",
@@ -34,7 +34,7 @@ _ACTIVATIONS_THERE = {
   None: "linear",
 }
 
-# Settings that this model has one value of; a file without them has it too.
+# Settings of which this model supports one value, the default of the file.
 _FIXED_SETTINGS = {
   "model_type": "bert",
   "layer_norm_eps": 1e-12,
@@ -46,14 +46,14 @@ _FIXED_SETTINGS = {
 # The class for two heads; Head.hugging_face names that for one.
 _PRETRAINING_CLASS = "BertForPreTraining"
 
-# What is learned, here and there.
+# Problem types here to those there.
 _PROBLEM_TYPES = {
   "classification": "single_label_classification",
   "regression": "regression",
   "multilabel": "multi_label_classification",
 }
 
-# What FullTokenizer always does; None follows do_lower_case.
+# Fixed behaviour of FullTokenizer; None follows do_lower_case.
 _FIXED_TOKENIZER_SETTINGS = {
   "strip_accents": None,
   "tokenize_chinese_chars": True,
@@ -62,18 +62,18 @@ _FIXED_TOKENIZER_SETTINGS = {
 
 @dataclasses.dataclass(frozen=True)
 class TokenizerSettings:
-  """What tokenizer_config.json says.
+  """Settings in tokenizer_config.json.
 
   Attributes:
-    do_lower_case: None where it is not there.
-    differing: what FullTokenizer does in another way.
+    do_lower_case: None without the file.
+    differing: settings that FullTokenizer does not have.
   """
 
   do_lower_case: bool | None = None
   differing: tuple[str, ...] = ()
 
   def notes(self) -> list[str]:
-    """Returns what its user should know."""
+    """Returns what the user should know."""
     if not self.differing:
       return []
     return [
@@ -164,7 +164,7 @@ def with_labels(
 
 
 def read_tokenizer_settings(folder: str) -> TokenizerSettings:
-  """Returns what tokenizer_config.json says, nothing without one."""
+  """Returns the settings in tokenizer_config.json; none without the file."""
   path = os.path.join(folder, TOKENIZER_CONFIG)
   if not paths.exists(path):
     return TokenizerSettings()

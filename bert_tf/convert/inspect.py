@@ -1,4 +1,4 @@
-"""What a checkpoint holds, and in what two of them differ."""
+"""Lists the tensors of checkpoints and the differences between two."""
 
 import dataclasses
 import math
@@ -10,8 +10,8 @@ import numpy as np
 from bert_tf import checkpoints
 from bert_tf.files import errors
 
-# Of an object-based checkpoint: what ends a key, and how keys begin that are
-# of its training.
+# In an object-based checkpoint: the end of a key, and the beginnings of keys
+# of the training's state.
 _OBJECT_END = "/.ATTRIBUTES/VARIABLE_VALUE"
 _OBJECT_STATE = ("optimizer/", "save_counter/", "global_step/")
 _OBJECT_SLOT = "/.OPTIMIZER_SLOT/"
@@ -19,12 +19,12 @@ _OBJECT_SLOT = "/.OPTIMIZER_SLOT/"
 
 @dataclasses.dataclass(frozen=True)
 class Tensors:
-  """The tensors of a file, read when they are asked for.
+  """The tensors of a file.
 
   Attributes:
     path: of the file.
     shapes: by name.
-    get: from a name to the tensor.
+    get: reads the tensor of a name.
   """
 
   path: str
@@ -41,7 +41,8 @@ class Row:
     shape: of the tensor.
     dtype: its name.
     norm: the root of the sum of squares.
-    is_state: whether it is of the training: a slot, the step or a loss scale.
+    is_state: whether it belongs to the training rather than the model: a slot,
+      the step or a loss scale.
   """
 
   name: str
@@ -58,6 +59,8 @@ class Row:
 
 def open_tensors(path: str) -> Tensors:
   """Opens a checkpoint, a safetensors file or Keras weights.
+
+  Tensors are read only when they are asked for.
 
   Args:
     path: prefix of a checkpoint, the folder of a run (its newest), a
@@ -80,7 +83,7 @@ def open_tensors(path: str) -> Tensors:
 
 
 def rows(tensors: Tensors) -> Iterator[Row]:
-  """Yields every tensor of numbers, in the order of the names."""
+  """Yields every numeric tensor, sorted by name."""
   model = set(checkpoints.parameters(tensors.shapes))
   for name in sorted(tensors.shapes):
     value = tensors.get(name)
@@ -94,7 +97,7 @@ def rows(tensors: Tensors) -> Iterator[Row]:
 
 
 def differences(first: Tensors, second: Tensors) -> Iterator[str]:
-  """Yields a line for each tensor that the other has not, or not so."""
+  """Yields a line for each tensor that is missing or different in one."""
   for name in sorted({*first.shapes, *second.shapes}):
     for one, other in ((first, second), (second, first)):
       if name not in other.shapes:
@@ -106,7 +109,7 @@ def differences(first: Tensors, second: Tensors) -> Iterator[str]:
 
 
 def _difference(first: np.ndarray, second: np.ndarray) -> str | None:
-  """Returns in what two tensors differ, None if in nothing."""
+  """Returns the difference between two tensors in words, None if equal."""
   first, second = np.asarray(first), np.asarray(second)
   if first.shape != second.shape:
     return f"shape {first.shape} and {second.shape}"

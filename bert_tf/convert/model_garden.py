@@ -1,8 +1,8 @@
 """TF Model Garden's format: object-based checkpoints around its BertEncoderV2.
 
-Such a checkpoint holds a graph: objects, the names of the attributes that lead
-from one to the next, and at its leaves the keys of tensors. It is read and
-written by these names, so tf-models-official need not be installed.
+Such a checkpoint holds a graph of objects: attributes lead from one to the
+next, and the leaves are keys of tensors. It is read and written by the names of
+the attributes, so tf-models-official need not be installed.
 """
 
 import dataclasses
@@ -16,10 +16,10 @@ from bert_tf import checkpoints, heads, modeling
 from bert_tf.convert import model_files, object_graph, pretrained
 from bert_tf.training import run_dir
 
-# What marks an encoder.
+# Attributes that only an encoder has.
 _ENCODER_EDGES = ("_embedding_layer", "_transformer_layers")
 
-# Where a model has its encoder, and its heads.
+# Attributes of a model that hold its encoder, and its heads.
 _TO_ENCODER = ("encoder_network", "_network", "encoder")
 _TO_HEADS = ("masked_lm", "classifier", "span_labeling")
 _MORE_HEADS = heads.NEXT_SENTENCE.model_garden
@@ -42,8 +42,8 @@ _LAYER = {
   "output/LayerNorm": "_output_layer_norm",
 }
 
-# The same of a model with heads. A head can have a pooler of its own beside
-# the encoder's: it is the original's then.
+# The same for heads. If a head has its own pooler besides the encoder's, that
+# is the original's pooler.
 _HEADS = {
   "cls/predictions/transform/dense": "model/masked_lm/dense",
   "cls/predictions/transform/LayerNorm": "model/masked_lm/layer_norm",
@@ -56,7 +56,7 @@ _HEAD_POOLERS = ("model/classification_heads/0/dense", "model/classifier/dense")
 _TEXTS_HEAD = "model/classifier/out_proj"
 _WORDS_HEAD = "model/classifier"
 
-# What the original calls these, the rest is called the same.
+# The original's names for the ends of a path that are called otherwise here.
 _ENDS = {"output_weights": "kernel", "output_bias": "bias"}
 
 _ACTIVATIONS = {
@@ -67,7 +67,7 @@ _ACTIVATIONS = {
 
 @dataclasses.dataclass(frozen=True)
 class _Layout:
-  """Where a checkpoint keeps the original's tensors.
+  """Tells where a checkpoint keeps the original's tensors.
 
   Attributes:
     config: sizes.
@@ -164,14 +164,14 @@ def _encoder(graph: object_graph.Graph) -> int:
 
 
 def _model_of(graph: object_graph.Graph, encoder: int) -> int | None:
-  """Returns the object that has the encoder and heads, None without one."""
+  """Returns the object that holds the encoder and heads, None without one."""
   found = [
     node
     for head in _TO_HEADS
     for node in graph.with_edges((head,))
     if any(graph.edges[node].get(name) == encoder for name in _TO_ENCODER)
   ]
-  # The root comes last: it names parts of a model for those who read parts.
+  # The root may name parts of the model too; the model has a higher number.
   return max(found, default=None)
 
 
@@ -213,7 +213,7 @@ def _tensors(
   layout: _Layout,
   shapes: Mapping[str, pretrained.Shape],
 ) -> dict[str, np.ndarray]:
-  """Returns the tensors by their paths, and what has none by its key."""
+  """Returns the tensors by path, and those without a path by key."""
   found, taken = {}, set()
   for name, shape in shapes.items():
     path = layout.place(name, shape).names[0]
@@ -227,7 +227,7 @@ def _tensors(
   ]
   others = graph.tensors_below(parts) - taken
   if layout.pooler != _ENCODER_POOLER:
-    # Not of what the model computes.
+    # The model does not use the encoder's own pooler.
     others -= graph.tensors_below([graph.follow(roots, _ENCODER_POOLER)])
   return {**found, **{str(graph.keys[n]): graph.tensor(n) for n in others}}
 
@@ -244,7 +244,7 @@ def write(model: pretrained.Pretrained, path: str) -> pretrained.Pretrained:
 
   Raises:
     ValueError: if no model there has the heads, or if another model's files
-      stand beside it.
+      lie beside it.
     OSError: if it cannot be written.
   """
   _check_heads(model.own_heads)
@@ -270,7 +270,7 @@ def _notes(model: pretrained.Pretrained) -> list[str]:
   """Returns what its user should know."""
   hidden_act = model.config.hidden_act
   if hidden_act == "gelu":
-    return []  # What an encoder has there that is not told.
+    return []  # The default of an encoder there.
   return [
     "The checkpoint does not say the activation: give BertEncoderV2 an "
     + _ACTIVATIONS.get(hidden_act, f"inner_activation that is {hidden_act!r}.")

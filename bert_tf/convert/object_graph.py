@@ -1,4 +1,4 @@
-"""The graph of objects that `tf.train.Checkpoint` saves."""
+"""Reads and makes the graph of objects that `tf.train.Checkpoint` saves."""
 
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -8,7 +8,7 @@ from tensorflow.core.protobuf import trackable_object_graph_pb2
 
 from bert_tf import checkpoints
 
-# The tensor that holds it.
+# Name of the tensor that holds the graph.
 _GRAPH = "_CHECKPOINTABLE_OBJECT_GRAPH"
 
 
@@ -20,8 +20,8 @@ class Graph:
 
   Attributes:
     path: prefix of the checkpoint.
-    edges: of each object, names of attributes to numbers of objects.
-    keys: of each object, the key of its tensor, None if it has none.
+    edges: for each object, names of attributes to numbers of objects.
+    keys: for each object, the key of its tensor, None if it has none.
 
   Raises:
     ValueError: if the checkpoint is missing, damaged or has no graph.
@@ -86,7 +86,7 @@ class Graph:
 
 
 def attach(root: tf.Module, path: str, variable: tf.Variable) -> None:
-  """Makes a variable the end of a path of attributes from an object."""
+  """Sets an attribute below an object, with the objects on the way there."""
   *names, last = path.split("/")
   for name in names:
     if not hasattr(root, name):

@@ -1,4 +1,4 @@
-"""A model goes to every form and comes back to the bit."""
+"""A model goes to every format and comes back to the bit."""
 
 import json
 import pathlib
@@ -21,24 +21,24 @@ TARGETS = {
 }
 
 
-def there_and_back(tmp_path, kind, form):
-  """The original's tensors and those after a way through another form."""
+def there_and_back(tmp_path, kind, model_format):
+  """The original's tensors and those after a way through another format."""
   prefix, model = interop_models.write_original(tmp_path / "in", kind)
-  target = str(tmp_path / TARGETS[form])
+  target = str(tmp_path / TARGETS[model_format])
   back = str(tmp_path / "back" / "bert_model.ckpt")
-  convert.convert(model_files.Source(prefix), "original", target, form)
-  convert.convert(model_files.Source(target), form, back, "original")
+  convert.convert(model_files.Source(prefix), "original", target, model_format)
+  convert.convert(model_files.Source(target), model_format, back, "original")
   return {v.path: v.numpy() for v in model.weights}, back
 
 
 @pytest.mark.parametrize("kind", interop_models.KINDS)
-@pytest.mark.parametrize("form", ["hf", "model_garden", "keras"])
-def test_a_round_trip_changes_no_bit(tmp_path, kind, form):
-  if (kind, form) == ("choice", "model_garden"):
+@pytest.mark.parametrize("model_format", ["hf", "model_garden", "keras"])
+def test_a_round_trip_changes_no_bit(tmp_path, kind, model_format):
+  if (kind, model_format) == ("choice", "model_garden"):
     with pytest.raises(ValueError, match="just the heads multiple choice"):
-      there_and_back(tmp_path, kind, form)
+      there_and_back(tmp_path, kind, model_format)
     return
-  expected, back = there_and_back(tmp_path, kind, form)
+  expected, back = there_and_back(tmp_path, kind, model_format)
   reader = checkpoints.CheckpointReader(back)
   # Neither slots nor the step have come along.
   assert set(reader.shapes) == set(expected)
@@ -122,36 +122,40 @@ RUN = run_dir.RunInfo(
 )
 
 
-@pytest.mark.parametrize("form", TARGETS)
-def test_run_json_comes_along(tmp_path, form):
+@pytest.mark.parametrize("model_format", TARGETS)
+def test_run_json_comes_along(tmp_path, model_format):
   prefix, _ = interop_models.write_original(tmp_path / "in", "classifier")
   vocab_file = str(tmp_path / "in" / "vocab.txt")
   run_dir.write_run(
     str(tmp_path / "in"), RUN, interop_models.CONFIG, vocab_file
   )
-  target = str(tmp_path / TARGETS[form])
+  target = str(tmp_path / TARGETS[model_format])
   source = model_files.Source(prefix)
-  written = convert.convert(source, "original", target, form)
+  written = convert.convert(source, "original", target, model_format)
   assert run_dir.run_of(target) == RUN
   assert written.notes == ()
-  if form != "hf":
+  if model_format != "hf":
     saved = label_map.read(str(tmp_path / "out"))
     assert saved == label_map.LabelSpec("mine", "multilabel", RUN.labels)
   back = str(tmp_path / "back" / "bert_model.ckpt")
-  convert.convert(model_files.Source(target), form, back, "original")
+  convert.convert(model_files.Source(target), model_format, back, "original")
   assert run_dir.run_of(back) == RUN
 
 
-@pytest.mark.parametrize("form", TARGETS)
-def test_a_case_that_contradicts_the_models_files_is_refused(tmp_path, form):
+@pytest.mark.parametrize("model_format", TARGETS)
+def test_a_case_that_contradicts_the_models_files_is_refused(
+  tmp_path, model_format
+):
   prefix, _ = interop_models.write_original(tmp_path / "in", "encoder")
-  target = str(tmp_path / TARGETS[form])
+  target = str(tmp_path / TARGETS[model_format])
   source = model_files.Source(prefix, do_lower_case=False)
-  convert.convert(source, "original", target, form)
+  convert.convert(source, "original", target, model_format)
   source = model_files.Source(target, do_lower_case=True)
-  where = "tokenizer_config.json" if form == "hf" else "run.json"
+  where = "tokenizer_config.json" if model_format == "hf" else "run.json"
   with pytest.raises(ValueError, match=f"True contradicts {where}.* False"):
-    convert.convert(source, form, str(tmp_path / "b" / "m.ckpt"), "original")
+    convert.convert(
+      source, model_format, str(tmp_path / "b" / "m.ckpt"), "original"
+    )
   assert not (tmp_path / "b").exists()
 
 
@@ -246,14 +250,16 @@ def test_a_vocabulary_of_another_size_is_refused(tmp_path):
     )
 
 
-@pytest.mark.parametrize("form", ["original", "model_garden", "keras"])
-def test_another_models_files_are_not_written_over(tmp_path, form):
+@pytest.mark.parametrize("model_format", ["original", "model_garden", "keras"])
+def test_another_models_files_are_not_written_over(tmp_path, model_format):
   prefix, _ = interop_models.write_original(tmp_path / "in", "encoder")
-  target = str(tmp_path / TARGETS[form])
+  target = str(tmp_path / TARGETS[model_format])
   (tmp_path / "out").mkdir()
   (tmp_path / "out" / "vocab.txt").write_text("other\n")
   with pytest.raises(ValueError, match="vocab.txt is another model's; choose"):
-    convert.convert(model_files.Source(prefix), "original", target, form)
+    convert.convert(
+      model_files.Source(prefix), "original", target, model_format
+    )
   assert [p.name for p in (tmp_path / "out").iterdir()] == ["vocab.txt"]
 
 

@@ -1,4 +1,4 @@
-"""Models of Hugging Face: read, checked, written in the original's form."""
+"""Models of Hugging Face: read, checked, written in the original's format."""
 
 import json
 import pathlib
