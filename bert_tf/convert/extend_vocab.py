@@ -157,10 +157,10 @@ def extend(
     size,
   )
   _check_is_free(output_dir)
+  config = dataclasses.replace(config, vocab_size=size)
   with atomic.folder(output_dir, last=f"{CHECKPOINT_NAME}.index") as folder:
     run_dir.copy_run(run_dir.folder_of(reader.path), folder)
     _write_vocab(vocab_file, os.path.join(folder, run_dir.VOCAB_FILE), ids)
-    config = dataclasses.replace(config, vocab_size=size)
     run_dir.write_run(folder, run, config, vocab_file=None)
     checkpoints.write(os.path.join(folder, CHECKPOINT_NAME), tensors)
   return Extension(
@@ -278,8 +278,7 @@ def _extended_tensors(
     size: rows of the tables that are returned.
 
   Raises:
-    ValueError: if the embeddings are missing, or a table has not the shape of
-      the config.
+    ValueError: if a table is missing or not of the config's shape.
   """
   if _EMBEDDINGS not in reader.shapes:
     raise ValueError(f"{reader.path} has no {_EMBEDDINGS}: it is no BERT.")

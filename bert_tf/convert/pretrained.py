@@ -130,8 +130,8 @@ def collect(
     shapes: of the original's tensors that have to be there, by name.
     place_of: returns where the format keeps a tensor of that name and shape.
     path: of the file, for the message.
-    copies: names that the file may have besides, and the original's names of
-      the tensors that they have to be equal to.
+    copies: further names that the file may have, to the original's names of the
+      tensors that they must equal.
 
   Raises:
     ValueError: naming every tensor that is missing, odd or not of the model.
@@ -152,11 +152,11 @@ def collect(
       continue
     tensors[name] = place.to_original(value, shape)
   faults += [f"{name} is not of this model" for name in sorted(remaining)]
-  faults += [
-    f"{name} is not the same as {place_of(source, ()).names[0]}"
-    for name, source in copies.items()
-    if name in found and not _is_copy(found[name], tensors.get(source))
-  ]
+  for name, source in copies.items():
+    if name in found and not _is_copy(found[name], tensors.get(source)):
+      faults.append(
+        f"{name} is not the same as {place_of(source, ()).names[0]}"
+      )
   if faults:
     raise ValueError(f"the tensors of {path} do not fit: {'; '.join(faults)}.")
   return tensors
