@@ -11,7 +11,15 @@ _ODDITIES = (
   "İıßẞſǅǈǋǲKÅΩﬀŉǰΐᾳᾳ̈ᾼῼ\u0130\u0307i\u0307\u037e\u1fef\u0344\u0958\u0f73"
 )
 _ASCII = "".join(map(chr, range(128)))
-_SPECIALS = ("[UNK]", "[CLS]", "[SEP]", "[MASK]", "[PAD]", "##ing", "[unused1]")
+_SPECIAL_TOKENS = (
+  "[UNK]",
+  "[CLS]",
+  "[SEP]",
+  "[MASK]",
+  "[PAD]",
+  "##ing",
+  "[unused1]",
+)
 _CJK = (
   (0x3400, 0x4DC0),
   (0x4E00, 0xA000),
@@ -78,7 +86,7 @@ _KINDS = (
   (2, lambda rng: _few(_of_categories("Co")[::997], rng, 2)),
   (6, lambda rng: _few(_SIGMAS, rng, 8)),
   (6, lambda rng: _few(_ODDITIES, rng, 4)),
-  (3, lambda rng: rng.choice(_SPECIALS)),
+  (3, lambda rng: rng.choice(_SPECIAL_TOKENS)),
   (1, _long_word),
 )
 _WEIGHTS, _MAKERS = zip(*_KINDS)

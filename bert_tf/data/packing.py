@@ -30,7 +30,10 @@ def add_special_tokens(
   """
   ids = [cls_id, *ids_a, sep_id]
   num_first = len(ids)
-  return ids if ids_b is None else [*ids, *ids_b, sep_id], num_first
+  if ids_b is not None:
+    ids += ids_b
+    ids.append(sep_id)
+  return ids, num_first
 
 
 def mask_and_segments(
