@@ -185,7 +185,6 @@ def split_documents(
   Raises:
     ValueError: if the fraction is out of range, the paths are the same, or a
       file would get no document; neither is written then.
-    OSError: if a file cannot be written.
   """
   if not 0 < eval_fraction < 1:
     raise ValueError(f"eval_fraction {eval_fraction} is not between 0 and 1.")

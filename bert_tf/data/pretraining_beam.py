@@ -45,15 +45,10 @@ def create(
     pipeline_options: options of Beam and its runner, in a shell's syntax.
     resume: whether existing shards are kept.
 
-  Returns:
-    The summary, which is logged too.
-
   Raises:
-    ValueError: if Beam does not know the runner or an option, or as
-      `pretraining_shards.create` raises.
+    ValueError: if Beam does not know the runner or an option.
     ImportError: if apache-beam, or a package of the runner, is missing.
-    OSError, tf.errors.OpError: if a file cannot be read or written, or the
-      pipeline failed.
+    ChildProcessError: if the pipeline failed.
   """
   if num_shards < 2:
     raise ValueError(

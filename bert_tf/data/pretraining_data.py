@@ -310,12 +310,10 @@ def build_shard(
     tokenizer: `load_tokenizer(config)`.
     seed: of this shard's draws.
     output_files: take the records in turn; they appear when whole.
-    report: called with numbers of documents, once for reading and once for
-      each of `config.dupe_factor` passes.
+    report: called with numbers of documents, for reading and for each pass.
 
   Raises:
     ValueError: if the text is not UTF-8, or has no token at all.
-    OSError, tf.errors.OpError: if a file cannot be read or written.
   """
   rng = random.Random(seed)
   builder = InstanceBuilder(config, tokenizer, rng)

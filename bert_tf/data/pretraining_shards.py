@@ -97,7 +97,7 @@ def create(
   resume: bool = False,
   build: Builder | None = None,
 ) -> Summary:
-  """Turns text files into TFRecords of pre-training instances.
+  """Turns text files into TFRecords; logs and returns a summary.
 
   The data set does not depend on `num_workers`. Files appear when whole. If
   there are several, those of an earlier run are removed first (unless
@@ -105,21 +105,17 @@ def create(
 
   Args:
     config: how to make instances.
-    input_files: of `corpus.input_files`.
+    input_files: text files.
     output_file: of one shard, comma-separated files that take the instances in
       turn; of several, the name that `shard_file` completes.
-    num_shards: the instances of one shard are in memory at once.
+    num_shards: divides the text; one shard at a time is in memory.
     num_workers: processes that build shards, at most `num_shards`.
     resume: whether existing shards, of the same settings, are kept.
     build: builds the shards; by default on `num_workers` local processes.
 
-  Returns:
-    The summary, which is logged too.
-
   Raises:
     ValueError: if settings or text are faulty, or a resumed run had other
       settings.
-    OSError, tf.errors.OpError: if a file cannot be read or written.
   """
   started = time.monotonic()
   names = _output_files(output_file, num_shards)
@@ -195,6 +191,7 @@ def _output_files(output_file: str, num_shards: int) -> list[str]:
 
 
 def _check_workers(num_workers: int, num_shards: int) -> None:
+  """Raises ValueError unless every worker can build a shard."""
   if not 1 <= num_workers <= num_shards:
     raise ValueError(
       f"num_workers {num_workers} must be from 1 to num_shards {num_shards}: "

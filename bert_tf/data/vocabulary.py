@@ -131,10 +131,10 @@ def learn(
   num_unused: int = NUM_UNUSED_BEFORE_SPECIALS,
   alphabet_size: int = 1000,
 ) -> list[str]:
-  """Learns a vocabulary of exactly `vocab_size` entries.
+  """Returns a vocabulary of exactly `vocab_size` entries.
 
-  Every character of the alphabet is an entry, alone and as a "##" piece where
-  it can occur inside a word; words with other characters become [UNK].
+  They are the reserved tokens, the characters (as "##" pieces too if they
+  occur inside words), then longer pieces, the more frequent ones first.
 
   Args:
     word_counts: number of occurrences of each token of `BasicTokenizer`.
@@ -142,13 +142,8 @@ def learn(
     num_unused: [unusedN] tokens; see `reserved_tokens`.
     alphabet_size: the number of characters to keep, most frequent first.
 
-  Returns:
-    The entries in the order of their ids: reserved, characters, then pieces,
-    the more frequent ones first. The same input gives the same list.
-
   Raises:
-    ValueError: if there are no words, vocab_size is too small for the
-      alphabet, or the text has too few pieces.
+    ValueError: if vocab_size is too small or too large for the text.
   """
   if not word_counts:
     raise ValueError("no words to learn from: the text is empty.")
