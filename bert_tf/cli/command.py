@@ -2,7 +2,7 @@
 
 import os
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 
 from absl import app, flags, logging
 
@@ -87,19 +87,6 @@ def run(
     if len(arguments) < len(argument_names) - num_optional:
       raise ValueError(f"give {' '.join(argument_names)}.")
     main(*arguments)
-
-  _start(check_and_run, description)
-
-
-def run_one_of(
-  commands: Mapping[str, Callable[[], None]], description: str | None
-) -> None:
-  """As `run`, for a script whose one argument says which of `commands`."""
-
-  def check_and_run(*arguments: str) -> None:
-    if len(arguments) != 1 or arguments[0] not in commands:
-      raise ValueError(f"name one of: {', '.join(commands)}.")
-    commands[arguments[0]]()
 
   _start(check_and_run, description)
 

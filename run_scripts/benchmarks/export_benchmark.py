@@ -1,4 +1,4 @@
-"""How long a SavedModel, and Hugging Face's model, take for a batch."""
+"""Latency of a batch in a SavedModel and in Hugging Face's model."""
 
 import os
 import random
@@ -9,10 +9,11 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 import tensorflow as tf
+from benchmark_config import BenchmarkConfig
 
 from bert_tf import tokenization
 from bert_tf.data import packing
-from bert_tf.export import config as configs
+from bert_tf.export import config as export_config
 from bert_tf.export import export, saved_models
 
 # The original's forward pass on TF 2.15 with oneDNN off and on, recorded by
@@ -30,34 +31,25 @@ _NUM_CALLS = {1: 41, 32: 9}
 Call = Callable[[list[str], Mapping[str, np.ndarray]], np.ndarray]
 
 
-def measure(
-  init_checkpoint: str,
-  vocab_file: str | None,
-  do_lower_case: bool,
-  length: int,
-  hf_model_dir: str | None,
-) -> None:
-  """Prints the milliseconds of a batch; the models take turns.
+def measure(config: BenchmarkConfig) -> None:
+  """Prints the milliseconds of a batch of 1 and 32 texts.
 
-  Args:
-    init_checkpoint: prefix of a checkpoint, bert_config.json beside it.
-    vocab_file: its vocabulary; None for vocab.txt beside it.
-    do_lower_case: whether that is of lower-cased text.
-    length: word pieces a text.
-    hf_model_dir: the same model in Hugging Face's form, or None.
+  The models take turns.
   """
-  settings = (init_checkpoint, vocab_file, do_lower_case, length)
+  if not config.init_checkpoint:
+    raise ValueError("export needs --init_checkpoint.")
+  length = config.max_seq_length
   with tempfile.TemporaryDirectory() as folder:
     encoder, preprocessor = (
-      _exported(os.path.join(folder, task), task, *settings)
+      _exported(os.path.join(folder, task), task, config)
       for task in ("encoder", export.PREPROCESSING)
     )
     assets = saved_models.encoder_files(os.path.join(folder, "encoder"))
     vocab = assets.vocab_file
-    tokenizer = tokenization.FullTokenizer(vocab, do_lower_case)
+    tokenizer = tokenization.FullTokenizer(vocab, config.do_lower_case)
     calls = _calls(encoder, preprocessor)
-    if hf_model_dir:
-      calls["transformers, ids"] = _transformers_call(hf_model_dir)
+    if config.hf_model_dir:
+      calls["transformers, ids"] = _transformers_call(config.hf_model_dir)
     for batch_size, num_calls in _NUM_CALLS.items():
       texts = _texts(tokenizer, batch_size, length)
       ids = _ids(tokenizer, texts, length)
@@ -66,29 +58,23 @@ def measure(
     print(f"original, noted: {name}: {plain} ms, with oneDNN {one_dnn} ms")
 
 
-def _exported(
-  export_dir: str,
-  task: str,
-  init_checkpoint: str,
-  vocab_file: str | None,
-  do_lower_case: bool,
-  length: int,
-) -> tf.Module:
+def _exported(export_dir: str, task: str, config: BenchmarkConfig) -> tf.Module:
   """Exports and loads a SavedModel."""
-  config = configs.ExportConfig(
-    export_dir=export_dir,
-    init_checkpoint=init_checkpoint,
-    task=task,
-    vocab_file=vocab_file,
-    do_lower_case=do_lower_case,
-    max_seq_length=length,
+  export.run(
+    export_config.ExportConfig(
+      export_dir=export_dir,
+      init_checkpoint=config.init_checkpoint,
+      task=task,
+      vocab_file=config.vocab_file,
+      do_lower_case=config.do_lower_case,
+      max_seq_length=config.max_seq_length,
+    )
   )
-  export.run(config)
   return tf.saved_model.load(export_dir)
 
 
 def _calls(encoder: tf.Module, preprocessor: tf.Module) -> dict[str, Call]:
-  """Returns what is timed of the SavedModels, by name."""
+  """Returns the timed calls of the SavedModels, by name."""
   from_ids = encoder.signatures[saved_models.IDS]
 
   def of_ids(texts: list[str], ids: Mapping[str, np.ndarray]) -> np.ndarray:
@@ -103,7 +89,7 @@ def _calls(encoder: tf.Module, preprocessor: tf.Module) -> dict[str, Call]:
 
 
 def _transformers_call(model_dir: str) -> Call:
-  """Returns what is timed of Hugging Face's model.
+  """Returns the timed call of Hugging Face's model.
 
   Raises:
     ImportError: without torch and transformers.
@@ -143,9 +129,9 @@ def _ids(
   tokenizer: tokenization.FullTokenizer, texts: list[str], length: int
 ) -> dict[str, np.ndarray]:
   """Returns the model's input for the texts, int32 [B, F]."""
-  marks = tokenizer.convert_tokens_to_ids(["[CLS]", "[SEP]"])
+  special_ids = tokenizer.convert_tokens_to_ids(["[CLS]", "[SEP]"])
   rows = [
-    packing.pack(tokenizer.tokenize_to_ids(text), None, *marks, length)
+    packing.pack(tokenizer.tokenize_to_ids(text), None, *special_ids, length)
     for text in texts
   ]
   return {n: np.array([row[n] for row in rows], np.int32) for n in rows[0]}
@@ -160,7 +146,7 @@ def _print_times(
   num_calls: int,
 ) -> None:
   """Prints a row for each model, of one batch size."""
-  seconds = {name: [] for name in calls}
+  seconds: dict[str, list[float]] = {name: [] for name in calls}
   outputs = {}
   for _ in range(num_calls):
     for name, call in calls.items():

@@ -1,4 +1,4 @@
-"""A SavedModel beside what ONNX and LiteRT make of it."""
+"""A SavedModel compared with its conversions to ONNX and LiteRT."""
 
 import os
 import statistics
@@ -7,6 +7,7 @@ import time
 from collections.abc import Mapping
 
 import tensorflow as tf
+from benchmark_config import BenchmarkConfig
 
 from bert_tf.export.runtimes import config as runtime_config
 from bert_tf.export.runtimes import conversion, ids_models
@@ -16,15 +17,14 @@ _BATCH_SIZES = (1, 8)
 _NUM_ROUNDS = 20
 
 
-def measure(saved_model: str, length: int) -> None:
+def measure(config: BenchmarkConfig) -> None:
   """Prints size, difference and milliseconds, on one CPU thread each.
 
-  The runtimes take turns, so that what else the machine does slows all.
-
-  Args:
-    saved_model: folder of the SavedModel.
-    length: word pieces a row of the batch.
+  The runtimes take turns, so that other work of the machine slows all.
   """
+  if not config.saved_model:
+    raise ValueError("runtimes needs --saved_model.")
+  saved_model, length = config.saved_model, config.max_seq_length
   tf.config.threading.set_intra_op_parallelism_threads(1)
   tf.config.threading.set_inter_op_parallelism_threads(1)
   model = ids_models.IdsModel(saved_model)
@@ -69,7 +69,7 @@ def _milliseconds(
   runs: Mapping[str, Run], inputs: ids_models.Inputs
 ) -> dict[str, float]:
   """Returns the median time of each runtime."""
-  seconds = {name: [] for name in runs}
+  seconds: dict[str, list[float]] = {name: [] for name in runs}
   for number in range(_NUM_ROUNDS + 1):
     for name, run in runs.items():
       start = time.perf_counter()

@@ -1,4 +1,4 @@
-"""What cutting a batch, shorter numbers and recomputing cost and save.
+"""The cost and gain of splitting a batch, mixed precision and checkpointing.
 
 Each setting takes the same steps on the same made-up records in a process of
 its own, so that its peak memory is its own.
@@ -11,19 +11,20 @@ import statistics
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Mapping
 from typing import Any
 
+import made_up
 import numpy as np
 import tensorflow as tf
+from benchmark_config import BenchmarkConfig
 
 from bert_tf import checkpoints, distribution, modeling
 from bert_tf.tasks import pretraining
 from bert_tf.training import config as training_config
 
 # The first one is what the others are compared with.
-SETTINGS = {
+SETTINGS: dict[str, dict[str, Any]] = {
   "1 device": {},
   "2 logical devices": {"num_devices": 2},
   "2 micro-batches": {"gradient_accumulation_steps": 2},
@@ -33,31 +34,27 @@ SETTINGS = {
   "float16": {"precision": "float16"},
 }
 
-# Word pieces of which one is predicted.
+# One in this many word pieces is predicted.
 _LENGTH_A_PREDICTION = 6
 
 
-def measure(
-  config: modeling.BertConfig, batch_size: int, length: int, num_steps: int
-) -> None:
-  """Prints a table of SETTINGS.
+def measure(config: BenchmarkConfig) -> None:
+  """Prints a table of SETTINGS; the model's dropout is left out.
 
-  Args:
-    config: the model's sizes; its dropout is left out.
-    batch_size: examples a step.
-    length: word pieces an example.
-    num_steps: steps, of which the first compiles and is not timed.
+  The first step compiles and is not timed.
   """
+  num_steps, batch_size = config.num_steps, config.batch_size
+  length = config.max_seq_length
   title = f"{num_steps} x {batch_size} x {length}"
   print(
     f"{title:20}{'examples/s':>11}{'x':>6}{'peak MB':>9}{'x':>6}  "
     "largest difference of a weight, its mean"
   )
-  first = None
+  first: dict[str, Any] = {}
   for name, settings in SETTINGS.items():
     found = _in_a_process(
       {
-        "config": config.to_dict(),
+        "config": made_up.bert_config(config).to_dict(),
         "batch_size": batch_size,
         "length": length,
         "num_steps": num_steps,
@@ -96,32 +93,9 @@ def _in_a_process(settings: Mapping[str, Any]) -> dict[str, Any]:
   return {**found, "weights": weights}
 
 
-def _batch(
-  config: modeling.BertConfig, batch_size: int, length: int, step: int
-) -> dict[str, np.ndarray]:
-  """Returns a made-up batch; how many words are masked differs by row."""
-  rng = np.random.default_rng(step)
-  num_predictions = length // _LENGTH_A_PREDICTION
-
-  def ints(limit: int, *shape: int) -> np.ndarray:
-    return rng.integers(limit, size=shape, dtype=np.int32)
-
-  num_masked = rng.integers(1, num_predictions + 1, (batch_size, 1))
-  is_masked = np.arange(num_predictions) < num_masked
-  return {
-    "input_ids": ints(config.vocab_size, batch_size, length),
-    "input_mask": np.ones((batch_size, length), np.int32),
-    "segment_ids": ints(2, batch_size, length),
-    "masked_lm_positions": ints(length, batch_size, num_predictions),
-    "masked_lm_ids": ints(config.vocab_size, batch_size, num_predictions),
-    "masked_lm_weights": is_masked.astype(np.float32),
-    "next_sentence_labels": ints(2, batch_size, 1),
-  }
-
-
 def _run(
   folder: str,
-  config: Mapping[str, Any],
+  config: dict[str, Any],
   batch_size: int,
   length: int,
   num_steps: int,
@@ -129,13 +103,8 @@ def _run(
   **settings: Any,
 ) -> None:
   """Takes the steps of one setting and prints what they took, as JSON."""
-  config = modeling.BertConfig.from_dict(
-    {
-      **config,
-      "hidden_dropout_prob": 0.0,
-      "attention_probs_dropout_prob": 0.0,
-    }
-  )
+  no_dropout = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
+  bert_config = modeling.BertConfig.from_dict({**config, **no_dropout})
   tf.config.set_logical_device_configuration(
     tf.config.list_physical_devices("CPU")[0],
     [tf.config.LogicalDeviceConfiguration()] * num_devices,
@@ -149,20 +118,14 @@ def _run(
     num_warmup_steps=num_steps // 10,
     **settings,
   )
-  spec = {
-    name: tf.TensorSpec(value.shape, value.dtype)
-    for name, value in _batch(config, batch_size, length, 0).items()
-  }
+  num_predictions = length // _LENGTH_A_PREDICTION
+  batches = [
+    made_up.batch(bert_config, batch_size, length, num_predictions, seed)
+    for seed in range(num_steps)
+  ]
   with distribution.create_strategy(kind).scope():
-    runner = pretraining.build_estimator(config, train_config)
-    step = runner.train_step.build(spec)
-    seconds = []
-    for number in range(num_steps):
-      batch = _batch(config, batch_size, length, number)
-      features = {name: tf.constant(value) for name, value in batch.items()}
-      start = time.perf_counter()
-      step(features)["loss"][0].numpy()
-      seconds.append(time.perf_counter() - start)
+    runner = pretraining.build_estimator(bert_config, train_config)
+    seconds = made_up.step_seconds(runner, batches)
     variables = checkpoints.training_variables(runner.model, runner.optimizer)
     checkpoints.save(folder, {n: v.value for n, v in variables.items()}, 1)
   peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3

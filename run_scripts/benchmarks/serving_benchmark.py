@@ -1,4 +1,4 @@
-"""What a server answers to many clients at once, and how fast.
+"""The answers and the speed of a server with many clients at once.
 
 serve.py runs in a process of its own; the clients are threads of this one.
 """
@@ -9,6 +9,7 @@ import contextlib
 import http.client
 import json
 import os
+import random
 import re
 import subprocess
 import sys
@@ -18,11 +19,14 @@ import urllib.parse
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
+import data_benchmark
 import numpy as np
 import tensorflow as tf
+from benchmark_config import BenchmarkConfig
 
+from bert_tf.cli import config_flags
 from bert_tf.export import saved_models
-from bert_tf.inference import outputs as answers
+from bert_tf.inference import outputs as output_lib
 from bert_tf.inference import predictor as predictor_lib
 from bert_tf.server import rest_json
 
@@ -36,11 +40,11 @@ _TIMEOUT_S = 300
 
 
 class Response(NamedTuple):
-  """What came back.
+  """A response.
 
   Attributes:
     status: of HTTP; 0 if there was none.
-    answer: the object, or what went wrong.
+    answer: the object, or the error.
     seconds: from the request to the last byte.
   """
 
@@ -49,22 +53,15 @@ class Response(NamedTuple):
   seconds: float
 
 
-def measure(
-  model: str,
-  settings: Sequence[str],
-  predictor: predictor_lib.Predictor,
-  texts: Sequence[str],
-  num_clients: int,
-) -> None:
-  """Prints errors, wrong answers, requests/s, latencies and CPU time.
-
-  Args:
-    model: of serve.py.
-    settings: its flags for the model, such as --vocab_file.
-    predictor: the same model, which says what is right.
-    texts: to ask for, one for each request.
-    num_clients: that ask at the same time, each one request after another.
-  """
+def measure(config: BenchmarkConfig) -> None:
+  """Prints errors, wrong answers, requests/s, latencies and CPU time."""
+  if not config.model:
+    raise ValueError("serving needs --model, of serve.py.")
+  names = ("vocab_file", "bert_config_file", "do_lower_case")
+  given = {n: getattr(config, n) for n in names if config_flags.is_given(n)}
+  predictor = predictor_lib.Predictor(config.model, **given)
+  settings = [f"--{name}={value}" for name, value in given.items()]
+  texts, num_clients = _texts(config), config.num_clients
   rows = _rows(predictor, texts)
   expected = [_answer(predictor, row) for row in rows]
   bodies = [json.dumps({"instances": [row]}).encode() for row in rows]
@@ -75,13 +72,21 @@ def measure(
   )
   for size in MAX_BATCH_SIZES:
     flag = f"--max_batch_size={size}"
-    with _serving(model, [*settings, flag]) as (url, process_id):
+    with _serving(config.model, [*settings, flag]) as (url, process_id):
       _asked(url, bodies[:num_clients], num_clients)  # The first are slower.
       start, cpu_start = time.perf_counter(), _cpu_seconds(process_id)
       found = _asked(url, bodies, num_clients)
       seconds = time.perf_counter() - start
       cpu_seconds = _cpu_seconds(process_id) - cpu_start
     _print_row(f"batches to {size}", found, expected, seconds, cpu_seconds)
+
+
+def _texts(config: BenchmarkConfig) -> list[str]:
+  """Returns a sentence for each request."""
+  lines = map(str.strip, data_benchmark.read_lines(config))
+  sentences = [line for line in lines if 40 <= len(line) <= 300]
+  count = config.num_clients * config.num_requests
+  return random.Random(0).choices(sentences, k=count)
 
 
 def _print_row(
@@ -118,13 +123,15 @@ def _serving(model: str, settings: Sequence[str]) -> Iterator[tuple[str, int]]:
     stderr=subprocess.PIPE,
     text=True,
   )
+  stdout, stderr = process.stdout, process.stderr
+  assert stdout and stderr
   with process:
     # Read as it comes: a full pipe would stop the server.
-    errors = []
-    reader = threading.Thread(target=lambda: errors.extend(process.stderr))
+    errors: list[str] = []
+    reader = threading.Thread(target=lambda: errors.extend(stderr))
     reader.start()
     try:
-      address = re.search(r"http://[^/]+", process.stdout.readline())
+      address = re.search(r"http://[^/]+", stdout.readline())
       if not address:
         process.wait(timeout=_TIMEOUT_S)
         reader.join()
@@ -139,7 +146,7 @@ def _serving(model: str, settings: Sequence[str]) -> Iterator[tuple[str, int]]:
 
 
 def _cpu_seconds(process_id: int) -> float:
-  """Returns what a process has used of the cores; nan but on Linux."""
+  """Returns the CPU seconds of a process; nan on other systems than Linux."""
   try:
     with open(f"/proc/{process_id}/stat") as reader:
       fields = reader.read().rpartition(")")[2].split()
@@ -152,7 +159,7 @@ def _cpu_seconds(process_id: int) -> float:
 def _rows(
   model: predictor_lib.Predictor, texts: Sequence[str]
 ) -> list[dict[str, str]]:
-  """Returns what is asked for: each a text, or as many as the model takes."""
+  """Returns the inputs of each request: as many texts as the model takes."""
   inputs = model.functions[saved_models.DEFAULT].inputs
   if any(s.dtype != tf.string or s.shape.rank != 1 for s in inputs.values()):
     raise ValueError(
@@ -166,11 +173,11 @@ def _rows(
 
 
 def _answer(model: predictor_lib.Predictor, row: Mapping[str, str]) -> Any:
-  """Returns what the server has to answer, computed here and alone."""
+  """Returns the expected answer, computed here, one request at a time."""
   inputs = {name: np.array([text.encode()]) for name, text in row.items()}
   request = rest_json.PredictRequest(saved_models.DEFAULT, inputs, True)
   outputs = model.functions[saved_models.DEFAULT](inputs)
-  return rest_json.predict_response(request, answers.trimmed(outputs))
+  return rest_json.predict_response(request, output_lib.trimmed(outputs))
 
 
 def _asked(
@@ -183,7 +190,7 @@ def _asked(
     address = urllib.parse.urlsplit(url)
     with contextlib.closing(
       http.client.HTTPConnection(
-        address.hostname, address.port, timeout=_TIMEOUT_S
+        str(address.hostname), address.port, timeout=_TIMEOUT_S
       )
     ) as connection:
       barrier.wait()
@@ -191,14 +198,14 @@ def _asked(
 
   with concurrent.futures.ThreadPoolExecutor(num_clients) as pool:
     by_client = list(pool.map(client, range(num_clients)))
-  found = [None] * len(bodies)
+  found = [Response(0, None, 0.0)] * len(bodies)
   for number, responses in enumerate(by_client):
     found[number::num_clients] = responses
   return found
 
 
 def _request(connection: http.client.HTTPConnection, body: bytes) -> Response:
-  """Returns one response; what keeps it from coming is its error."""
+  """Returns one response; a failure to get one is its answer."""
   start = time.perf_counter()
   try:
     connection.request("POST", _PATH, body)

@@ -14,6 +14,8 @@ import json
 import os
 import statistics
 import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import scipy.stats
@@ -49,23 +51,33 @@ _MAX_QUERY_LENGTH = 64
 _N_BEST_SIZE = 20
 _MAX_ANSWER_LENGTH = 30
 
+Metrics = dict[str, float]
+Features = dict[str, Any]
+Collate = Callable[[Sequence[Features]], Mapping[str, torch.Tensor]]
 
-def _matthews(labels, logits):
+# Id, text, context, and first answer if there is one.
+Question = tuple[str, str, str, Mapping[str, Any] | None]
+
+# Characters [start, end) of each token, None outside the context.
+Offsets = Sequence[tuple[int, int] | None]
+
+
+def _matthews(labels: np.ndarray, logits: np.ndarray) -> Metrics:
   return {
     "matthews": sklearn.metrics.matthews_corrcoef(labels, logits.argmax(-1))
   }
 
 
-def _accuracy(labels, logits):
+def _accuracy(labels: np.ndarray, logits: np.ndarray) -> Metrics:
   return {"accuracy": np.mean(labels == logits.argmax(-1))}
 
 
-def _accuracy_and_f1(labels, logits):
+def _accuracy_and_f1(labels: np.ndarray, logits: np.ndarray) -> Metrics:
   f1 = sklearn.metrics.f1_score(labels, logits.argmax(-1))
   return {**_accuracy(labels, logits), "f1": f1}
 
 
-def _correlations(labels, logits):
+def _correlations(labels: np.ndarray, logits: np.ndarray) -> Metrics:
   scores = logits[:, 0]
   return {
     "pearson": scipy.stats.pearsonr(labels, scores).statistic,
@@ -84,7 +96,7 @@ _TASKS = {
 }
 
 
-def _read(name, path):
+def _read(name: str, path: str) -> tuple[list[list[str]], list[float]]:
   """Returns texts ([example][1 or 2]) and labels of a GLUE file."""
   columns, label_column, has_header, labels, _ = _TASKS[name]
   with open(path, encoding="utf-8", newline="") as file:
@@ -97,7 +109,13 @@ def _read(name, path):
   return texts, [labels.index(label) for label in found]
 
 
-def _train(model, features, collate, num_examples, seed):
+def _train(
+  model: torch.nn.Module,
+  features: Sequence[Features],
+  collate: Collate,
+  num_examples: int,
+  seed: int,
+) -> float:
   """Trains; returns the seconds that it took."""
   batch_size = FLAGS.train_batch_size
   num_steps = int(num_examples / batch_size * FLAGS.num_train_epochs)
@@ -130,7 +148,9 @@ def _train(model, features, collate, num_examples, seed):
   return time.monotonic() - start
 
 
-def _set_rates(optimizer, step, num_steps):
+def _set_rates(
+  optimizer: torch.optim.Optimizer, step: int, num_steps: int
+) -> None:
   """Sets learning rate and weight decay of a step, counted from 0."""
   num_warmup_steps = num_steps // 10
   rate = FLAGS.learning_rate * (1 - step / num_steps)
@@ -145,18 +165,22 @@ def _set_rates(optimizer, step, num_steps):
     group["lr"], group["weight_decay"] = rate * scale, decay / scale
 
 
-def _is_plain(name):
-  """Whether weight decay leaves a parameter alone."""
+def _is_plain(name: str) -> bool:
+  """Returns whether weight decay leaves a parameter alone."""
   return name.endswith("bias") or "LayerNorm" in name
 
 
-def _batches(features, size):
+def _batches(
+  features: Sequence[Features], size: int
+) -> Iterator[Sequence[Features]]:
   """Yields batches in the features' order."""
   for i in range(0, len(features), size):
     yield features[i : i + size]
 
 
-def _run_classifier(tokenizer, seed):
+def _run_classifier(
+  tokenizer: transformers.PreTrainedTokenizerBase, seed: int
+) -> tuple[Metrics, float]:
   """Fine-tunes once; returns metrics on the dev set and seconds."""
   name = FLAGS.task_name
   labels, measure = _TASKS[name][3:]
@@ -165,7 +189,7 @@ def _run_classifier(tokenizer, seed):
     FLAGS.model_dir, num_labels=len(labels) if labels else 1
   )
 
-  def features_of(split):
+  def features_of(split: str) -> list[Features]:
     path = os.path.join(FLAGS.data_dir, f"{split}.tsv")
     texts, found = _read(name, path)
     return [
@@ -176,7 +200,7 @@ def _run_classifier(tokenizer, seed):
       for text, label in zip(texts, found)
     ]
 
-  def collate(batch):
+  def collate(batch: Sequence[Features]) -> Mapping[str, torch.Tensor]:
     return tokenizer.pad(batch, return_tensors="pt")
 
   train = features_of("train")
@@ -189,8 +213,8 @@ def _run_classifier(tokenizer, seed):
   return measure(found, np.concatenate(logits)), seconds
 
 
-def _questions(path):
-  """Returns (id, question, context, first answer or None) of a SQuAD file."""
+def _questions(path: str) -> list[Question]:
+  """Returns the questions of a SQuAD file, each with its first answer."""
   with open(path, encoding="utf-8") as file:
     data = json.load(file)["data"]
   return [
@@ -202,7 +226,11 @@ def _questions(path):
   ]
 
 
-def _windows(tokenizer, questions, is_training):
+def _windows(
+  tokenizer: transformers.PreTrainedTokenizerBase,
+  questions: Sequence[Question],
+  is_training: bool,
+) -> Iterator[Features]:
   """Yields the windows of every question, as run_squad.py cuts them."""
   for number, (_, question, context, answer) in enumerate(questions):
     query = tokenizer(question, add_special_tokens=False)["input_ids"]
@@ -231,7 +259,11 @@ def _windows(tokenizer, questions, is_training):
       yield window
 
 
-def _positions(offsets, inside, answer):
+def _positions(
+  offsets: Sequence[tuple[int, int]],
+  inside: Sequence[bool],
+  answer: Mapping[str, Any] | None,
+) -> tuple[int, int]:
   """Returns first and last position of the answer, (0, 0) if not inside."""
   if not answer:
     return 0, 0
@@ -247,14 +279,16 @@ def _positions(offsets, inside, answer):
   return span[0], span[-1]
 
 
-def _run_squad(tokenizer, seed):
+def _run_squad(
+  tokenizer: transformers.PreTrainedTokenizerBase, seed: int
+) -> tuple[Metrics, float, float]:
   """Fine-tunes and answers; returns seconds of both."""
   torch.manual_seed(seed)
   model = transformers.AutoModelForQuestionAnswering.from_pretrained(
     FLAGS.model_dir
   )
 
-  def collate(batch):
+  def collate(batch: Sequence[Features]) -> Mapping[str, torch.Tensor]:
     return tokenizer.pad(batch, return_tensors="pt")
 
   start = time.monotonic()
@@ -263,6 +297,20 @@ def _run_squad(tokenizer, seed):
   _train(model, windows, collate, len(questions), seed)
   train_seconds = time.monotonic() - start
   start = time.monotonic()
+  num_questions = _predict(model, tokenizer, collate)
+  return (
+    {"num_questions": num_questions},
+    train_seconds,
+    time.monotonic() - start,
+  )
+
+
+def _predict(
+  model: torch.nn.Module,
+  tokenizer: transformers.PreTrainedTokenizerBase,
+  collate: Collate,
+) -> int:
+  """Writes answers and null odds; returns the number of questions."""
   questions = _questions(FLAGS.predict_file)
   windows = list(_windows(tokenizer, questions, is_training=False))
   model.eval()
@@ -282,11 +330,12 @@ def _run_squad(tokenizer, seed):
     path = os.path.join(FLAGS.output_dir, f"{name}.json")
     with open(path, "w", encoding="utf-8") as file:
       json.dump(values, file)
-  seconds = time.monotonic() - start
-  return {"num_questions": len(questions)}, train_seconds, seconds
+  return len(questions)
 
 
-def _answer(context, windows):
+def _answer(
+  context: str, windows: Sequence[tuple[Offsets, np.ndarray, np.ndarray]]
+) -> tuple[str, float]:
   """Returns the best text, and the null's score less that text's."""
   best_score, best_text, null_score = -np.inf, "", np.inf
   for offsets, starts, ends in windows:
@@ -305,7 +354,7 @@ def _answer(context, windows):
   return best_text, odds
 
 
-def main(unused_argv):
+def main(unused_argv: Sequence[str]) -> None:
   """Runs with every seed; prints each, then mean and sample deviation."""
   tokenizer = transformers.AutoTokenizer.from_pretrained(FLAGS.model_dir)
   is_squad = FLAGS.task_name == "SQuAD"

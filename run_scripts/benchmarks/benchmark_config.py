@@ -1,0 +1,59 @@
+"""The settings of the benchmarks, without TensorFlow."""
+
+import dataclasses
+
+from bert_tf import settings
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class BenchmarkConfig:
+  """What is measured."""
+
+  input_file: str = settings.setting(
+    "pydoc",
+    "Text to measure on: comma-separated files and globs, and the word pydoc "
+    "for the documentation of the running Python.",
+  )
+  vocab_file: str | None = settings.setting(
+    None,
+    "Vocabulary to measure with; unset learns 5,000 entries from the text.",
+  )
+  do_lower_case: bool = settings.setting(
+    True, "Whether to lower-case the text."
+  )
+  data_dir: str | None = settings.setting(
+    None, "For padding: the folder of MRPC."
+  )
+  bert_config_file: str | None = settings.setting(
+    None, "For padding and scaling: the model's sizes; unset: BERT-Tiny."
+  )
+  batch_size: int = settings.setting(
+    32, "For scaling: examples in a batch.", minimum=4
+  )
+  max_seq_length: int = settings.setting(
+    128,
+    "For scaling, export and runtimes: word pieces of an example.",
+    minimum=8,
+  )
+  num_steps: int = settings.setting(20, "For scaling: steps.", minimum=2)
+  init_checkpoint: str | None = settings.setting(
+    None,
+    "For export: a checkpoint, with bert_config.json and, unless --vocab_file "
+    "is set, vocab.txt beside it.",
+  )
+  saved_model: str | None = settings.setting(
+    None, "For runtimes: a SavedModel of export_savedmodel.py."
+  )
+  hf_model_dir: str | None = settings.setting(
+    None,
+    "For export: the same model as transformers saves it, to time as well.",
+  )
+  model: str | None = settings.setting(
+    None, "For serving: what serve.py is given; needs aiohttp."
+  )
+  num_clients: int = settings.setting(
+    50, "For serving: clients at the same time.", minimum=1
+  )
+  num_requests: int = settings.setting(
+    20, "For serving: requests of each client.", minimum=1
+  )

@@ -1,0 +1,75 @@
+"""A small model and made-up batches for the benchmarks of training."""
+
+import time
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import tensorflow as tf
+from benchmark_config import BenchmarkConfig
+
+from bert_tf import modeling
+from bert_tf.training import estimator
+
+# BERT-Tiny.
+TINY = modeling.BertConfig(
+  vocab_size=30522,
+  hidden_size=128,
+  num_hidden_layers=2,
+  num_attention_heads=2,
+  intermediate_size=512,
+  type_vocab_size=2,
+)
+
+Batch = Mapping[str, np.ndarray]
+
+
+def bert_config(config: BenchmarkConfig) -> modeling.BertConfig:
+  """Returns the sizes of the model to measure."""
+  if config.bert_config_file:
+    return modeling.BertConfig.from_json_file(config.bert_config_file)
+  return TINY
+
+
+def batch(
+  config: modeling.BertConfig,
+  batch_size: int,
+  length: int,
+  num_predictions: int,
+  seed: int,
+) -> Batch:
+  """Returns a pre-training batch; how many words are masked differs by row."""
+  rng = np.random.default_rng(seed)
+
+  def ints(end: int, *shape: int) -> np.ndarray:
+    return rng.integers(end, size=shape, dtype=np.int32)
+
+  num_masked = rng.integers(1, num_predictions + 1, (batch_size, 1))
+  is_masked = np.arange(num_predictions) < num_masked
+  return {
+    "input_ids": ints(config.vocab_size, batch_size, length),
+    "input_mask": np.ones((batch_size, length), np.int32),
+    "segment_ids": ints(2, batch_size, length),
+    "masked_lm_positions": ints(length, batch_size, num_predictions),
+    "masked_lm_ids": ints(config.vocab_size, batch_size, num_predictions),
+    "masked_lm_weights": is_masked.astype(np.float32),
+    "next_sentence_labels": ints(2, batch_size, 1),
+  }
+
+
+def step_seconds(
+  runner: estimator.Estimator, batches: Sequence[Batch]
+) -> list[float]:
+  """Returns how long each batch's training step takes; the first compiles."""
+  step = runner.train_step.build(
+    {
+      name: tf.TensorSpec(value.shape, value.dtype)
+      for name, value in batches[0].items()
+    }
+  )
+  seconds = []
+  for batch in batches:
+    features = {name: tf.constant(value) for name, value in batch.items()}
+    start = time.perf_counter()
+    step(features)["loss"][0].numpy()
+    seconds.append(time.perf_counter() - start)
+  return seconds

@@ -1,0 +1,141 @@
+"""Speed of training steps: plain, with XLA, and with dynamic padding."""
+
+import os
+import statistics
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+
+import made_up
+import tensorflow as tf
+from benchmark_config import BenchmarkConfig
+
+from bert_tf import tokenization
+from bert_tf.data import input_pipeline
+from bert_tf.tasks import pretraining
+from bert_tf.tasks.classification import examples, glue
+from bert_tf.tasks.classification import records as classification_records
+from bert_tf.tasks.classification import task as classification
+from bert_tf.training import config as training_config
+from bert_tf.training import estimator
+
+# The original's step on TF 2.15 with oneDNN on, recorded by running it on two
+# CPU cores: the project's notes on its behaviour, "How fast it is".
+ORIGINAL_STEP_MS = 355
+
+_NUM_STEPS = 20
+# Three windows of batches that are grouped by length.
+_NUM_PADDING_STEPS = 24
+
+Batches = Mapping[str, Sequence[Mapping[str, tf.Tensor]]]
+
+
+def measure_steps(config: BenchmarkConfig) -> None:
+  """Prints ms of a pre-training step of BERT-Tiny, with and without XLA."""
+  print(f"{'32 x 128':16}{'ms/step':>8}{'x plain':>10}{'x original':>12}")
+  plain = _step_ms(use_xla=False)
+  for name, ms in (("plain", plain), ("XLA", _step_ms(use_xla=True))):
+    ratio = ORIGINAL_STEP_MS / ms
+    print(f"{name:16}{ms:8.0f}{plain / ms:10.2f}{ratio:12.1f}")
+  print(f"{'original, noted':16}{ORIGINAL_STEP_MS:8.0f}{'':10}{1:12.1f}")
+
+
+def _step_ms(use_xla: bool) -> float:
+  """Returns the median milliseconds of a training step on made-up records."""
+  batch = made_up.batch(made_up.TINY, 32, 128, num_predictions=20, seed=0)
+  with tempfile.TemporaryDirectory() as folder:
+    runner = pretraining.build_estimator(
+      made_up.TINY,
+      training_config.TrainConfig(
+        output_dir=folder,
+        train_batch_size=32,
+        learning_rate=1e-4,
+        num_train_steps=100,
+        num_warmup_steps=10,
+        use_xla=use_xla,
+      ),
+    )
+    seconds = made_up.step_seconds(runner, [batch] * (_NUM_STEPS + 1))
+  return 1e3 * statistics.median(seconds[1:])  # The first step compiles.
+
+
+def measure_padding(config: BenchmarkConfig) -> None:
+  """Prints examples/s of fine-tuning on MRPC, by how batches are padded."""
+  if not (config.data_dir and config.vocab_file):
+    raise ValueError("padding needs --data_dir, of MRPC, and --vocab_file.")
+  bert_config = made_up.bert_config(config)
+  with tempfile.TemporaryDirectory() as folder:
+    batches = _padding_batches(folder, config, bert_config.vocab_size)
+    runner = classification.build_estimator(
+      bert_config,
+      glue.get_task("mrpc").label_spec(),
+      training_config.TrainConfig(
+        output_dir=folder,
+        learning_rate=1e-5,
+        num_train_steps=1000,
+        num_warmup_steps=100,
+      ),
+    )
+    times = _alternating_seconds(runner, batches)
+  print(f"{'32 x up to 128':16}{'examples/s':>11}{'x padded':>9}  widths")
+  padded = sum(times["padded"])
+  for name, seconds in times.items():
+    speed = 32 * len(seconds) / sum(seconds)
+    widths = sorted({int(b["input_ids"].shape[1]) for b in batches[name]})
+    print(
+      f"{name:16}{speed:11.1f}{padded / sum(seconds):9.2f}  "
+      f"{', '.join(map(str, widths))}"
+    )
+
+
+def _padding_batches(
+  folder: str, config: BenchmarkConfig, vocab_size: int
+) -> Batches:
+  """Returns the first batches of MRPC's training set, padded in three ways."""
+  task = glue.get_task("mrpc")
+  data = examples.read_examples(config.data_dir, task.train, task)
+  tokenizer = tokenization.FullTokenizer(
+    config.vocab_file, config.do_lower_case
+  )
+  path = os.path.join(folder, "train.tf_record")
+  records = classification_records.write_records(
+    path, data, task.label_spec(), tokenizer, 128
+  )
+  spec = input_pipeline.classifier_spec(128, 2, "classification")
+  padded = input_pipeline.training_dataset(records, spec, 32, 0, 0, vocab_size)
+  cut, grouped = (
+    classification_records.training_batches(
+      records, task.label_spec(), 128, 32, 0, 0, vocab_size, group_by_length
+    )
+    for group_by_length in (False, True)
+  )
+  datasets = {"padded": padded, "cut": cut, "cut and grouped": grouped}
+  return {
+    name: list(dataset.take(_NUM_PADDING_STEPS))
+    for name, dataset in datasets.items()
+  }
+
+
+def _alternating_seconds(
+  runner: estimator.Estimator,
+  batches: Batches,
+) -> dict[str, list[float]]:
+  """Returns the seconds of each step, the ways taken in turn."""
+  every = [batch for way in batches.values() for batch in way]
+  by_width = {batch["input_ids"].shape[1]: batch for batch in every}
+  # As in training: one trace of any width, which XLA compiles for each.
+  step = runner.train_step.build(
+    {
+      name: tf.TensorSpec([t.shape[0], None], t.dtype)
+      for name, t in every[0].items()
+    }
+  )
+  for batch in by_width.values():
+    step(batch)["loss"][0].numpy()  # Compiles.
+  seconds: dict[str, list[float]] = {name: [] for name in batches}
+  for i in range(_NUM_PADDING_STEPS):
+    for name, way in batches.items():
+      start = time.perf_counter()
+      step(way[i])["loss"][0].numpy()
+      seconds[name].append(time.perf_counter() - start)
+  return seconds
