@@ -15,7 +15,7 @@ import benchmark_config
 from bert_tf.cli import command, config_flags
 
 
-def main(name: str) -> None:
+def main(name: str = "") -> None:
   """Runs one benchmark, which prints a table."""
   import data_benchmark
   import export_benchmark
@@ -41,4 +41,4 @@ def main(name: str) -> None:
 
 if __name__ == "__main__":
   config_flags.define(benchmark_config.BenchmarkConfig)
-  command.run(main, __doc__, ["BENCHMARK"])
+  command.run(main, __doc__, ["BENCHMARK"], num_optional=1)

@@ -57,3 +57,10 @@ class BenchmarkConfig:
   num_requests: int = settings.setting(
     20, "For serving: requests of each client.", minimum=1
   )
+
+  def needed(self, name: str) -> str:
+    """Returns a setting; raises ValueError if it is not given."""
+    value = getattr(self, name)
+    if not value:
+      raise ValueError(f"this benchmark needs --{name}.")
+    return value

@@ -36,8 +36,6 @@ def measure(config: BenchmarkConfig) -> None:
 
   The models take turns.
   """
-  if not config.init_checkpoint:
-    raise ValueError("export needs --init_checkpoint.")
   length = config.max_seq_length
   with tempfile.TemporaryDirectory() as folder:
     encoder, preprocessor = (
@@ -63,7 +61,7 @@ def _exported(export_dir: str, task: str, config: BenchmarkConfig) -> tf.Module:
   export.run(
     export_config.ExportConfig(
       export_dir=export_dir,
-      init_checkpoint=config.init_checkpoint,
+      init_checkpoint=config.needed("init_checkpoint"),
       task=task,
       vocab_file=config.vocab_file,
       do_lower_case=config.do_lower_case,
@@ -130,11 +128,15 @@ def _ids(
 ) -> dict[str, np.ndarray]:
   """Returns the model's input for the texts, int32 [B, F]."""
   special_ids = tokenizer.convert_tokens_to_ids(["[CLS]", "[SEP]"])
-  rows = [
-    packing.pack(tokenizer.tokenize_to_ids(text), None, *special_ids, length)
-    for text in texts
-  ]
-  return {n: np.array([row[n] for row in rows], np.int32) for n in rows[0]}
+  return packing.pad_batch(
+    [
+      packing.add_special_tokens(
+        tokenizer.tokenize_to_ids(text)[: length - 2], None, *special_ids
+      )
+      for text in texts
+    ],
+    length,
+  )
 
 
 def _print_times(

@@ -22,9 +22,7 @@ def measure(config: BenchmarkConfig) -> None:
 
   The runtimes take turns, so that other work of the machine slows all.
   """
-  if not config.saved_model:
-    raise ValueError("runtimes needs --saved_model.")
-  saved_model, length = config.saved_model, config.max_seq_length
+  saved_model, length = config.needed("saved_model"), config.max_seq_length
   tf.config.threading.set_intra_op_parallelism_threads(1)
   tf.config.threading.set_inter_op_parallelism_threads(1)
   model = ids_models.IdsModel(saved_model)

@@ -86,7 +86,7 @@ def _in_a_process(settings: Mapping[str, Any]) -> dict[str, Any]:
     if done.returncode:
       raise ValueError(f"{dict(settings)} failed: {done.stderr[-1000:]}")
     found = json.loads(done.stdout.splitlines()[-1])
-    reader = checkpoints.CheckpointReader(checkpoints.latest(folder))
+    reader = checkpoints.CheckpointReader(checkpoints.listed(folder)[0])
     weights = {
       name: reader.get(name) for name in reader.shapes if "adam" not in name
     }

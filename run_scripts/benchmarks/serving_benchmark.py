@@ -55,11 +55,10 @@ class Response(NamedTuple):
 
 def measure(config: BenchmarkConfig) -> None:
   """Prints errors, wrong answers, requests/s, latencies and CPU time."""
-  if not config.model:
-    raise ValueError("serving needs --model, of serve.py.")
+  model = config.needed("model")
   names = ("vocab_file", "bert_config_file", "do_lower_case")
   given = {n: getattr(config, n) for n in names if config_flags.is_given(n)}
-  predictor = predictor_lib.Predictor(config.model, **given)
+  predictor = predictor_lib.Predictor(model, **given)
   settings = [f"--{name}={value}" for name, value in given.items()]
   texts, num_clients = _texts(config), config.num_clients
   rows = _rows(predictor, texts)
@@ -72,7 +71,7 @@ def measure(config: BenchmarkConfig) -> None:
   )
   for size in MAX_BATCH_SIZES:
     flag = f"--max_batch_size={size}"
-    with _serving(config.model, [*settings, flag]) as (url, process_id):
+    with _serving(model, [*settings, flag]) as (url, process_id):
       _asked(url, bodies[:num_clients], num_clients)  # The first are slower.
       start, cpu_start = time.perf_counter(), _cpu_seconds(process_id)
       found = _asked(url, bodies, num_clients)

@@ -27,7 +27,7 @@ _NUM_STEPS = 20
 # Three windows of batches that are grouped by length.
 _NUM_PADDING_STEPS = 24
 
-Batches = Mapping[str, Sequence[Mapping[str, tf.Tensor]]]
+Batches = Mapping[str, Sequence[dict[str, tf.Tensor]]]
 
 
 def measure_steps(config: BenchmarkConfig) -> None:
@@ -61,8 +61,6 @@ def _step_ms(use_xla: bool) -> float:
 
 def measure_padding(config: BenchmarkConfig) -> None:
   """Prints examples/s of fine-tuning on MRPC, by how batches are padded."""
-  if not (config.data_dir and config.vocab_file):
-    raise ValueError("padding needs --data_dir, of MRPC, and --vocab_file.")
   bert_config = made_up.bert_config(config)
   with tempfile.TemporaryDirectory() as folder:
     batches = _padding_batches(folder, config, bert_config.vocab_size)
@@ -93,9 +91,10 @@ def _padding_batches(
 ) -> Batches:
   """Returns the first batches of MRPC's training set, padded in three ways."""
   task = glue.get_task("mrpc")
-  data = examples.read_examples(config.data_dir, task.train, task)
+  assert task.train
+  data = examples.read_examples(config.needed("data_dir"), task.train, task)
   tokenizer = tokenization.FullTokenizer(
-    config.vocab_file, config.do_lower_case
+    config.needed("vocab_file"), config.do_lower_case
   )
   path = os.path.join(folder, "train.tf_record")
   records = classification_records.write_records(
@@ -131,11 +130,11 @@ def _alternating_seconds(
     }
   )
   for batch in by_width.values():
-    step(batch)["loss"][0].numpy()  # Compiles.
+    float(step(batch)["loss"][0])  # Compiles.
   seconds: dict[str, list[float]] = {name: [] for name in batches}
   for i in range(_NUM_PADDING_STEPS):
     for name, way in batches.items():
       start = time.perf_counter()
-      step(way[i])["loss"][0].numpy()
+      float(step(way[i])["loss"][0])
       seconds[name].append(time.perf_counter() - start)
   return seconds
