@@ -31,6 +31,7 @@ WITHOUT_TENSORFLOW = (
   "cli.convert_checkpoint",
   "cli.convert_savedmodel",
   "cli.create_pretraining_data",
+  "cli.export_savedmodel",
   "cli.extend_vocab",
   "cli.extract_features",
   "cli.fill_mask",

@@ -40,7 +40,7 @@ def measure(config: BenchmarkConfig) -> None:
   with tempfile.TemporaryDirectory() as folder:
     encoder, preprocessor = (
       _exported(os.path.join(folder, task), task, config)
-      for task in ("encoder", export.PREPROCESSING)
+      for task in ("encoder", export_config.PREPROCESSING)
     )
     assets = saved_models.encoder_files(os.path.join(folder, "encoder"))
     vocab = assets.vocab_file
