@@ -1,14 +1,18 @@
 """What tests of runs share: a small model, defaults, log, refusals."""
 
 import contextlib
+import dataclasses
 import io
 import logging as python_logging
 import pathlib
 from collections.abc import Callable, Iterator
 from typing import Any
+from xml.etree import ElementTree
 
 import pytest
 from absl import logging
+
+from bert_tf import settings
 
 # A model of tests/golden/tiny/vocab.txt.
 CONFIG = {
@@ -49,6 +53,33 @@ ORIGINAL_DEFAULTS = {
   "master": None,
   "num_tpu_cores": 8,
 }
+
+
+def flag_defaults(
+  run_script: Callable, script: str, config_class: type, cwd: pathlib.Path
+) -> dict[str, str | None]:
+  """Returns the default of each flag of a script, lower-cased.
+
+  That of a flag without one, where run.json decides, is the value that holds
+  without a run.json.
+  """
+  result = run_script(script, "--helpxml", cwd=cwd)
+  text = result.stdout[result.stdout.index("<?xml") :]
+  found = {
+    flag.findtext("name"): _default(flag)
+    for flag in ElementTree.fromstring(text).iter("flag")
+  }
+  for field in dataclasses.fields(config_class):
+    setting = settings.of(field)
+    if setting and setting.is_saved and found[field.name] is None:
+      found[field.name] = str(setting.otherwise).lower()
+  return found
+
+
+def _default(flag: ElementTree.Element) -> str | None:
+  """Returns the default of a flag; absl writes None for a bool without one."""
+  text = (flag.findtext("default") or "").lower()
+  return None if text in ("", "none") else text
 
 
 @contextlib.contextmanager

@@ -15,15 +15,15 @@ import dataclasses
 import os
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
-from bert_tf import checkpoints, losses, modeling, tokenization
-from bert_tf.tasks import label_map
-from bert_tf.tasks.classification import examples
-from bert_tf.tasks.classification import metrics as classification_results
-from bert_tf.tasks.classification import records as classification_data
+from bert_tf import checkpoints, losses
+from bert_tf.tasks import fine_tuning, label_map
+from bert_tf.tasks.classification import config as config_lib
+from bert_tf.tasks.classification import examples, metrics, records
 from bert_tf.tasks.classification import task as classification
 from bert_tf.training import config as training_config
 
@@ -60,8 +60,10 @@ class Classifier:
       or new one to `fit`.
     init_checkpoint: prefix of the pre-trained checkpoint that `fit` starts
       from; None for random values.
-    do_lower_case: whether the vocabulary is of lower-cased text.
-    max_seq_length: word pieces a text or pair; what is longer is cut.
+    do_lower_case: whether the vocabulary is of lower-cased text; None for what
+      run.json says, or the vocabulary itself.
+    max_seq_length: word pieces of a text or pair; what is longer is cut. None
+      for what run.json says, or 128.
 
   Raises:
     ValueError: if config, vocabulary and max_seq_length do not fit.
@@ -73,11 +75,11 @@ class Classifier:
     vocab_file: str,
     output_dir: str,
     init_checkpoint: str | None = None,
-    do_lower_case: bool = True,
-    max_seq_length: int = 128,
+    do_lower_case: bool | None = None,
+    max_seq_length: int | None = None,
   ) -> None:
-    self._config = classification.ClassificationConfig(
-      task=examples.own_files("jsonl", "classification", "a", "b", "label"),
+    config = config_lib.ClassificationConfig(
+      task_name="jsonl",
       data_dir="",
       bert_config_file=bert_config_file,
       vocab_file=vocab_file,
@@ -85,20 +87,13 @@ class Classifier:
       max_seq_length=max_seq_length,
       do_train=True,
       train=training_config.TrainConfig(
-        output_dir=output_dir,
-        init_checkpoint=init_checkpoint,
-        train_batch_size=32,
-        learning_rate=5e-5,
-        num_train_steps=1,  # Counted once the examples are.
-        num_warmup_steps=0,
+        output_dir=output_dir, init_checkpoint=init_checkpoint
       ),
     )
-    self._bert_config = modeling.BertConfig.from_json_file(bert_config_file)
-    self._tokenizer = tokenization.FullTokenizer(vocab_file, do_lower_case)
-    classification.check(
-      self._config, self._bert_config, len(self._tokenizer.vocab)
-    )
-    self._task = None
+    self._config, self._bert_config, self._tokenizer = fine_tuning.load(config)
+    assert self._config.max_seq_length is not None
+    self._max_seq_length = self._config.max_seq_length
+    self._spec: label_map.LabelSpec | None = None
     self._probabilities: Callable | None = None
 
   def fit(
@@ -127,8 +122,8 @@ class Classifier:
         while at first; not worth it for a few hundred texts.
 
     Raises:
-      ValueError: if texts, labels and problem_type do not fit one another,
-        there are fewer texts than a batch, or output_dir holds a run.
+      ValueError: if texts, labels and problem_type do not fit one another, or
+        output_dir holds a run.
     """
     output_dir = self._config.train.output_dir
     if checkpoints.listed(output_dir):
@@ -137,13 +132,13 @@ class Classifier:
         "another output_dir to fit."
       )
     data = _labelled(texts, labels, problem_type)
-    task = examples.own_files("jsonl", problem_type, "a", "b", "label")
+    text_b = "b" if any(example.text_b for example in data) else None
+    layout = examples.own_files("jsonl", problem_type, "a", text_b, "label")
     if problem_type != "regression":
-      task = dataclasses.replace(task, labels=examples.infer_labels(data))
-    if problem_type == "classification" and len(task.labels) < 2:
-      raise ValueError(
-        f"all labels are {task.labels[0]!r}; at least 2 are needed."
-      )
+      layout = layout.with_labels(examples.infer_labels(data))
+    found = layout.label_spec().labels
+    if problem_type == "classification" and len(found) < 2:
+      raise ValueError(f"all labels are {found[0]!r}; at least 2 are needed.")
     train = dataclasses.replace(
       self._config.train,
       train_batch_size=train_batch_size,
@@ -152,11 +147,14 @@ class Classifier:
       use_xla=use_xla,
     )
     config = dataclasses.replace(
-      self._config, task=task, train=train, num_train_epochs=num_train_epochs
+      self._config, train=train, num_train_epochs=num_train_epochs
+    )
+    task = classification.ClassificationTask(
+      layout, "", self._bert_config, self._tokenizer, self._max_seq_length
     )
     self._probabilities = None
-    classification.run_on_examples(
-      config, task, {"train": data}, self._bert_config, self._tokenizer
+    fine_tuning.run_on_examples(
+      config, task, self._bert_config, {"train": data}
     )
 
   def predict(self, texts: Sequence[Text]) -> list[Prediction]:
@@ -169,15 +167,16 @@ class Classifier:
     """
     if self._probabilities is None:
       self._load()
+    assert self._spec is not None
     data = [_example(i, text, None) for i, text in enumerate(texts)]
     if not data:
       return []
     found = np.concatenate(list(self._probabilities_of(data)))
-    labels = classification_results.decide(found, self._task.problem_type)
+    labels = metrics.decide(found, self._spec.problem_type)
     return [
       Prediction(
-        classification_results.named_label(self._task, label),
-        dict(zip(self._task.labels, map(float, row))),
+        metrics.named_label(self._spec, label),
+        dict(zip(self._spec.labels, map(float, row))),
       )
       for label, row in zip(labels, found)
     ]
@@ -186,42 +185,39 @@ class Classifier:
     self, data: Sequence[examples.InputExample]
   ) -> Iterator[np.ndarray]:
     """Yields float32 [B, C] for each batch of examples."""
+    assert self._spec is not None and self._probabilities is not None
     with tempfile.TemporaryDirectory() as folder:
-      records = classification_data.write_records(
+      files = records.write_records(
         os.path.join(folder, "predict.tf_record"),
         data,
-        self._task,
+        self._spec,
         self._tokenizer,
-        self._config.max_seq_length,
+        self._max_seq_length,
       )
-      batches = classification_data.batches_once(
-        records,
-        self._task,
-        self._config.max_seq_length,
-        _BATCH_SIZE,
-        self._bert_config.vocab_size,
+      batches = records.batches(
+        self._spec, self._max_seq_length, self._bert_config.vocab_size
       )
-      for batch in batches:
+      for batch in batches.once(files, _BATCH_SIZE):
         yield self._probabilities(batch).numpy()
 
   def _load(self) -> None:
     """Loads the newest checkpoint of output_dir and its labels."""
     output_dir = self._config.train.output_dir
-    task = label_map.load(output_dir)
-    if task is None or not checkpoints.listed(output_dir):
+    spec = label_map.load(output_dir)
+    if spec is None or not checkpoints.listed(output_dir):
       raise ValueError(
         f"{output_dir} holds no trained classifier; call `fit` first, or give "
         "the output_dir of a run."
       )
     runner = classification.build_estimator(
-      self._bert_config, task, self._config.train
+      self._bert_config, spec, self._config.train
     )
     runner.load_for_inference()
-    self._task = task
+    self._spec = spec
     # One trace, whatever the width of a batch.
     self._probabilities = tf.function(
       lambda batch: losses.probabilities(
-        runner.model(batch), task.problem_type
+        runner.model(batch), spec.problem_type
       ),
       reduce_retracing=True,
     )
@@ -236,11 +232,11 @@ def _labelled(
       f"{len(texts)} texts and {len(labels)} labels; give one for each."
     )
   data = []
-  for index, (text, label) in enumerate(zip(texts, labels)):
+  found: tuple[Any, ...] = tuple(labels)
+  for index, (text, label) in enumerate(zip(texts, found)):
+    names: tuple[Any, ...] = () if problem_type == "regression" else (label,)
     if problem_type == "multilabel" and not isinstance(label, str):
       names = label = tuple(label)
-    else:
-      names = () if problem_type == "regression" else (label,)
     if not all(isinstance(name, str) for name in names) or (
       problem_type == "regression" and not isinstance(label, int | float)
     ):
@@ -254,7 +250,7 @@ def _labelled(
 
 
 def _example(
-  index: int, text: Text, label: Label | None
+  index: int, text: Text, label: str | float | tuple[str, ...] | None
 ) -> examples.InputExample:
   """Returns the example of a text or a pair."""
   parts = (text,) if isinstance(text, str) else tuple(text)
@@ -264,4 +260,6 @@ def _example(
     raise ValueError(
       f"text {index} is neither a text nor a pair of texts: {text!r}."
     )
-  return examples.InputExample(str(index), *parts, label=label)
+  text_a, text_b = (*parts, None)[:2]
+  assert text_a is not None
+  return examples.InputExample(str(index), text_a, text_b, label)

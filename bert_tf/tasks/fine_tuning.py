@@ -1,114 +1,386 @@
-"""What the scripts that fine-tune share: settings, their checks, and steps."""
+"""Fine-tuning: the sequence of steps that all tasks share.
+
+`run` checks what is asked for, reads the splits that are needed, trains,
+evaluates, predicts and writes the results; a base.Task says what is its own.
+"""
 
 import dataclasses
+import functools
+import itertools
+import os
+from collections.abc import Callable, Mapping, Sequence
+from typing import Generic, TypeVar
 
+import numpy as np
 from absl import logging
 
-from bert_tf import modeling, tokenization
+from bert_tf import checkpoints, modeling, settings, tokenization
+from bert_tf.data import input_pipeline
+from bert_tf.files import paths
+from bert_tf.tasks import base, label_map
+from bert_tf.tasks import config as config_lib
 from bert_tf.training import config as training_config
+from bert_tf.training import estimator, restore, results, run_dir
+
+Config = TypeVar("Config", bound=config_lib.FineTuningConfig)
+
+# The records of each split, in the folder of the run.
+_RECORD_FILES = {
+  "train": "train.tf_record",
+  "dev": "eval.tf_record",
+  "test": "predict.tf_record",
+}
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class FineTuningConfig:
-  """What each of them is asked for.
+def run(
+  config: Config,
+  make_task: Callable[
+    [Config, modeling.BertConfig, tokenization.FullTokenizer],
+    base.Task[base.Example, base.Data],
+  ],
+) -> base.Results | None:
+  """Trains, evaluates and predicts as asked; writes the result files.
 
-  Attributes:
-    bert_config_file: the model's sizes.
-    vocab_file: the model's vocabulary.
-    train: how to train; its steps are set from the data.
-    do_lower_case: whether the vocabulary is lower-cased.
-    do_train: whether to train.
-    do_predict: whether to predict, after training and evaluation.
-    predict_batch_size: examples a batch of the prediction.
-    num_train_epochs: passes over the training examples; may be a fraction.
-    warmup_proportion: share of the steps with a rising learning rate, in
-      [0, 1].
+  Args:
+    config: what is asked for.
+    make_task: returns the task of a config, a model and a tokenizer.
+
+  Returns:
+    The results of the evaluation and of the predictions, as far as there are
+    any; None if a signal ended the training.
+
+  Raises:
+    ValueError: if flags, config, vocabulary, data, checkpoint and output_dir
+      do not fit one another, before the first step.
   """
-
-  bert_config_file: str
-  vocab_file: str
-  train: training_config.TrainConfig
-  do_lower_case: bool = True
-  do_train: bool = False
-  do_predict: bool = False
-  predict_batch_size: int = 8
-  num_train_epochs: float = 3.0
-  warmup_proportion: float = 0.1
+  config, bert_config, tokenizer = load(config)
+  task = make_task(config, bert_config, tokenizer)
+  _check_labels(task, config.train.output_dir)  # Before others are read.
+  return run_on_examples(config, task, bert_config, _read(config, task))
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class DataDirConfig(FineTuningConfig):
-  """What those are asked for that train, evaluate and predict by three files.
+def load(
+  config: Config,
+) -> tuple[Config, modeling.BertConfig, tokenization.FullTokenizer]:
+  """Settles what is left out, loads model sizes and tokenizer, checks them.
 
-  Attributes:
-    data_dir: folder of these files.
-    max_seq_length: word pieces an example.
-    do_eval: whether to evaluate, after training if both.
-    eval_batch_size: examples a batch of the evaluation.
+  Raises:
+    ValueError: if flags, config and vocabulary do not fit one another.
   """
-
-  data_dir: str = ""
-  max_seq_length: int = 128
-  do_eval: bool = False
-  eval_batch_size: int = 8
-
-
-def check(
-  config: DataDirConfig, bert_config: modeling.BertConfig, vocab_size: int
-) -> None:
-  """Raises ValueError where flags, config and vocabulary do not fit."""
   if not (config.do_train or config.do_eval or config.do_predict):
     raise ValueError(
       "nothing to do: set --do_train, --do_eval or --do_predict."
     )
+  bert_config = modeling.BertConfig.from_json_file(config.bert_config_file)
+  config = settle(config)
+  assert config.do_lower_case is not None and config.max_seq_length is not None
   tokenization.validate_case_matches_checkpoint(
     config.do_lower_case, config.train.init_checkpoint
   )
   bert_config.check_lengths(config.max_seq_length, config.bert_config_file)
-  bert_config.check_vocab(
-    vocab_size, config.vocab_file, config.bert_config_file
+  freeze_layers = config.train.freeze_layers or 0
+  if freeze_layers > bert_config.num_hidden_layers:
+    raise ValueError(
+      f"freeze_layers {freeze_layers} exceeds num_hidden_layers "
+      f"{bert_config.num_hidden_layers} of {config.bert_config_file}; lower "
+      "the flag."
+    )
+  tokenizer = tokenization.FullTokenizer(
+    config.vocab_file, config.do_lower_case
   )
+  bert_config.check_vocab(
+    len(tokenizer.vocab), config.vocab_file, config.bert_config_file
+  )
+  return config, bert_config, tokenizer
 
 
-def train_config(
-  config: FineTuningConfig, num_examples: int, noun: str, default_metric: str
-) -> training_config.TrainConfig:
-  """Returns how to train, with the steps that the examples make.
+def settle(config: Config) -> Config:
+  """Decides what is left out by run.json, or the case by the vocabulary.
 
-  Args:
-    config: of the run.
-    num_examples: examples of a pass.
-    noun: what they are, in the plural.
-    default_metric: the best_metric if the config has none.
+  The run of init_checkpoint decides on the case alone, which belongs to its
+  vocabulary; the other settings are those of its task.
 
   Raises:
-    ValueError: if they are fewer than a batch, or not one step.
+    ValueError: for a given value that differs from a saved one, or a case that
+      is not the vocabulary's.
   """
-  train, batch_size = config.train, config.train.train_batch_size
-  if num_examples < batch_size:
-    raise ValueError(
-      f"{num_examples} {noun} are fewer than one batch of {batch_size}; lower "
-      "--train_batch_size."
+  output_dir, start = config.train.output_dir, config.train.init_checkpoint
+  own = run_dir.read_run(output_dir)
+  given = run_dir.run_of(start)
+  if own:
+    where = os.path.join(output_dir, run_dir.RUN_FILE)
+    return settings.settle(config, own.saved(), where)
+  if start and given and given.do_lower_case is not None:
+    where = os.path.join(run_dir.folder_of(start), run_dir.RUN_FILE)
+    saved = {"do_lower_case": given.do_lower_case}
+    return settings.settle(config, saved, where)
+  vocab = tokenization.load_vocab(config.vocab_file)
+  guessed = tokenization.guess_do_lower_case(vocab)
+  if guessed is not None:
+    kind = "lower-cased" if guessed else "cased"
+    logging.info("%s is %s.", config.vocab_file, kind)
+  where = f"the capital letters in {config.vocab_file}"
+  return settings.settle(config, {"do_lower_case": guessed}, where)
+
+
+def run_on_examples(
+  config: config_lib.FineTuningConfig,
+  task: base.Task[base.Example, base.Data],
+  bert_config: modeling.BertConfig,
+  examples: Mapping[str, Sequence[base.Example]],
+) -> base.Results | None:
+  """Does what `run` does, with examples that were read.
+
+  Args:
+    config: what is asked for, settled; its files of examples are not read.
+    task: its labels are known.
+    bert_config: the model's sizes.
+    examples: of "train", "dev" and "test", where they are needed.
+
+  Returns, Raises: as `run` does.
+  """
+  data = {split: task.prepare(split, e) for split, e in examples.items()}
+  train = _with_steps(config, task, data.get("train"))
+  output_dir = train.output_dir
+  _check_start(task, output_dir, train.init_checkpoint, config.do_train)
+  info = run_dir.RunInfo(
+    task=task.model.task,
+    do_lower_case=config.do_lower_case,
+    max_seq_length=config.max_seq_length,
+    **task.run_info(),
+  )
+  _check_labels(task, output_dir)
+  run_dir.prepare_output_dir(output_dir, info, bert_config, config.vocab_file)
+  if task.label_spec:
+    label_map.write(output_dir, task.label_spec)
+  work = _Work(task, task.build_estimator(train), output_dir, data)
+  evaluate = functools.partial(work.evaluate, config.eval_batch_size)
+  if config.do_train:
+    if train.eval_every_steps:
+      work.records("dev")  # Its faults should not show during training.
+    work.train(train.train_batch_size, train.seed, lambda: evaluate()[0])
+    if work.runner.was_interrupted:
+      return None
+    data.pop("train")
+  if config.do_eval or config.do_predict:
+    work.runner.load_for_inference()
+  found: base.Results = {}
+  if config.do_eval:
+    found, rows = evaluate()
+    path = os.path.join(output_dir, "eval_results.txt")
+    results.write_results(path, found, first=task.first_results)
+    task.write_evaluation(output_dir, data["dev"], rows)
+  if config.do_predict:
+    found |= work.predict(config.predict_batch_size)
+  return found
+
+
+class _Work(Generic[base.Example, base.Data]):
+  """Trains, evaluates and predicts; writes each split's records when needed.
+
+  Args:
+    task: its labels are known.
+    runner: of the task's model.
+    output_dir: folder of the run.
+    data: of the splits that are needed.
+  """
+
+  def __init__(
+    self,
+    task: base.Task[base.Example, base.Data],
+    runner: estimator.Estimator,
+    output_dir: str,
+    data: Mapping[str, base.Data],
+  ) -> None:
+    self._task = task
+    self._output_dir = output_dir
+    self._data = data
+    self._records: dict[str, input_pipeline.RecordFiles] = {}
+    self.runner = runner
+
+  def records(self, split: str) -> input_pipeline.RecordFiles:
+    """Returns the records of a split."""
+    if split not in self._records:
+      path = os.path.join(self._output_dir, _RECORD_FILES[split])
+      self._records[split] = self._task.write_records(
+        split, path, self._data[split]
+      )
+    return self._records[split]
+
+  def train(
+    self, batch_size: int, seed: int, evaluate: Callable[[], base.Results]
+  ) -> None:
+    """Trains on the training split."""
+    records, batches = self.records("train"), self._task.batches("train")
+    self.runner.train(
+      lambda step: batches.for_training(records, batch_size, seed, step),
+      evaluate,
     )
+
+  def evaluate(self, batch_size: int) -> tuple[base.Results, list[np.ndarray]]:
+    """Returns the results of the dev split and the rows that they are of."""
+    batches = self._task.batches("dev").once(self.records("dev"), batch_size)
+    return self._task.evaluate(self.runner, batches, self._data["dev"])
+
+  def predict(self, batch_size: int) -> base.Results:
+    """Writes the predictions; returns their scores, if there are any."""
+    split = self._task.predicted_split
+    batches = self._task.batches(split).once(self.records(split), batch_size)
+    rows = itertools.chain.from_iterable(
+      map(self._task.rows, self.runner.predict(batches))
+    )
+    return self._task.write_predictions(
+      self._output_dir, self._data[split], rows
+    )
+
+
+def _read(
+  config: config_lib.FineTuningConfig, task: base.Task[base.Example, base.Data]
+) -> dict[str, list[base.Example]]:
+  """Returns the examples of the splits that are needed; sets the labels."""
+  needed = {
+    "train": config.do_train and "do_train",
+    "dev": (config.do_eval and "do_eval")
+    or (config.do_train and config.train.eval_every_steps > 0)
+    and "eval_every_steps",
+  }
+  if config.do_predict:
+    needed[task.predicted_split] = "do_predict"
+  found = {split: task.file(split) for split, flag in needed.items() if flag}
+  for split, (path, flag) in found.items():
+    if not path:
+      raise ValueError(
+        f"--{needed[split]} needs a {split} file, but there is none; set "
+        f"--{flag} or leave out --{needed[split]}."
+      )
+  missing = [f for f in found.values() if not paths.exists(f.path or "")]
+  if missing:
+    raise ValueError(
+      f"there is no {', no '.join(f.path or '' for f in missing)}; set "
+      f"{' and '.join(dict.fromkeys(f'--{f.flag}' for f in missing))}."
+    )
+  output_dir = config.train.output_dir
+  examples: dict[str, list[base.Example]] = {}
+  if task.has_labels and task.label_spec is None:
+    train = _read_labelled(task, output_dir)
+    if "train" in found:
+      examples["train"] = train
+  for split, (path, _) in found.items():
+    if split not in examples:
+      examples[split] = task.read(split, path or "")
+    logging.info("%s: %d read.", path, len(examples[split]))
+  return examples
+
+
+def _read_labelled(
+  task: base.Task[base.Example, base.Data], output_dir: str
+) -> list[base.Example]:
+  """Returns the training examples after setting the task's labels by them."""
+  path = task.file("train").path
+  if not path or not paths.exists(path):
+    raise ValueError(
+      f"the labels are not known: {output_dir} has neither {run_dir.RUN_FILE} "
+      f"nor {label_map.FILE}, and there is no {path}; copy the "
+      f"{label_map.FILE} of the run that trained the model into --output_dir."
+    )
+  examples = task.read("train", path)
+  task.set_labels(examples)
+  return examples
+
+
+def _check_labels(task: base.Task, output_dir: str) -> None:
+  """Raises ValueError if the folder holds a run of other labels."""
+  if task.label_spec:
+    label_map.check(output_dir, task.label_spec)
+
+
+def _with_steps(
+  config: config_lib.FineTuningConfig,
+  task: base.Task[base.Example, base.Data],
+  data: base.Data | None,
+) -> training_config.TrainConfig:
+  """Returns how to train, with the steps that the training inputs make.
+
+  Raises:
+    ValueError: for an unknown best_metric, or if the epochs are not one step.
+  """
+  train, known = config.train, task.result_names()
+  if train.best_metric and train.best_metric not in known:
+    raise ValueError(
+      f"best_metric {train.best_metric!r} is no result; use {', '.join(known)}."
+    )
+  if not config.do_train:
+    return train
+  assert data is not None
+  num_inputs, batch_size = task.num_inputs(data), train.train_batch_size
   # As the original computed both: rounded down.
-  num_train_steps = int(num_examples / batch_size * config.num_train_epochs)
+  num_train_steps = int(num_inputs / batch_size * config.num_train_epochs)
   if num_train_steps < 1:
     raise ValueError(
-      f"num_train_epochs {config.num_train_epochs} of {num_examples} {noun} is "
-      f"less than one batch of {batch_size}; raise it."
+      f"num_train_epochs {config.num_train_epochs} of {num_inputs} {task.noun} "
+      f"is less than one batch of {batch_size}; raise it."
     )
   num_warmup_steps = int(num_train_steps * config.warmup_proportion)
   logging.info(
     "%d %s, %d steps of %d, %d of them warm-up.",
-    num_examples,
-    noun,
+    num_inputs,
+    task.noun,
     num_train_steps,
     batch_size,
     num_warmup_steps,
   )
+  if num_inputs < batch_size:
+    logging.warning(
+      "%d %s are fewer than one batch of %d: they are repeated, and a step is "
+      "%.1f passes over them.",
+      num_inputs,
+      task.noun,
+      batch_size,
+      batch_size / num_inputs,
+    )
   return dataclasses.replace(
     train,
     num_train_steps=num_train_steps,
     num_warmup_steps=num_warmup_steps,
-    best_metric=train.best_metric or default_metric,
+    best_metric=train.best_metric or known[0],
   )
+
+
+def _check_start(
+  task: base.Task, output_dir: str, init_checkpoint: str | None, do_train: bool
+) -> None:
+  """Checks the weights that the run will start from.
+
+  Raises:
+    ValueError: if the checkpoints of output_dir are another task's, if the
+      head has other labels, or if there is nothing to evaluate and predict
+      with: no checkpoint of a fine-tuned model.
+  """
+  if not task.starts_from_checkpoint:
+    init_checkpoint = None
+  head = next(iter(task.model.heads[0].shapes))
+  if task.label_spec:
+    restore.check_classifier_head(
+      output_dir, init_checkpoint, task.label_spec.num_outputs
+    )
+  else:
+    restore.check_has_head(output_dir, head)
+  if checkpoints.listed(output_dir):
+    return
+  if init_checkpoint:
+    shapes = checkpoints.CheckpointReader(init_checkpoint).shapes
+    if not do_train and head not in shapes:
+      raise ValueError(
+        f"{init_checkpoint} has no {head}: it was not fine-tuned for "
+        f"{task.model.heads[0].name}; set --do_train."
+      )
+  elif not do_train:
+    raise ValueError(
+      f"there is no trained model: {output_dir} has no checkpoint; set "
+      "--do_train, or --init_checkpoint to a fine-tuned one."
+    )
+  elif task.starts_from_checkpoint:
+    logging.warning(
+      "There is no --init_checkpoint: the whole model starts from RANDOM "
+      "values, not from a pre-trained BERT."
+    )

@@ -6,6 +6,7 @@ import os
 from typing import Any
 
 from bert_tf.files import atomic, paths
+from bert_tf.training import run_dir
 
 FILE = "label_map.json"
 
@@ -31,6 +32,14 @@ class LabelSpec:
   def num_outputs(self) -> int:
     """C, the outputs of the model: one for each label, or one number."""
     return 1 if self.problem_type == "regression" else len(self.labels)
+
+  def run_info(self) -> dict[str, Any]:
+    """Returns the fields of run.json that hold this."""
+    return {
+      "task_name": self.name,
+      "problem_type": self.problem_type,
+      "labels": self.labels,
+    }
 
 
 def load(folder: str) -> LabelSpec | None:
@@ -60,6 +69,9 @@ def read(folder: str) -> LabelSpec | None:
   Raises:
     ValueError: if the file is no label map.
   """
+  run = run_dir.read_run(folder)
+  if run and run.task_name and run.problem_type and run.labels is not None:
+    return LabelSpec(run.task_name, run.problem_type, run.labels)
   path = os.path.join(folder, FILE)
   if not paths.exists(path):
     return None
@@ -80,7 +92,7 @@ def check(output_dir: str, spec: LabelSpec) -> None:
   if saved is not None and saved != spec:
     there, here = (json.dumps(_as_json(one)) for one in (saved, spec))
     raise ValueError(
-      f"{output_dir} holds another task's run: its {FILE} is {there}, this "
+      f"{output_dir} holds another task's run: its labels are {there}, this "
       f"run's {here}; choose another --output_dir. Its checkpoint can be the "
       "--init_checkpoint."
     )
@@ -98,8 +110,4 @@ def to_text(spec: LabelSpec) -> str:
 
 def _as_json(spec: LabelSpec) -> dict[str, Any]:
   """Returns the fields of a label map; a label's id is its index."""
-  return {
-    "task_name": spec.name,
-    "problem_type": spec.problem_type,
-    "labels": list(spec.labels),
-  }
+  return {**spec.run_info(), "labels": list(spec.labels)}

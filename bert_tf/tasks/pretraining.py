@@ -3,9 +3,8 @@
 import dataclasses
 import math
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
-import tensorflow as tf
 from absl import logging
 
 from bert_tf import heads, losses, modeling, tokenization
@@ -37,50 +36,70 @@ def run(config: pretraining_config.PretrainingConfig) -> None:
   """
   bert_config = modeling.BertConfig.from_json_file(config.bert_config_file)
   _check(config, bert_config)
-  vocab_size = bert_config.vocab_size
   # What is not needed is not read: opening reads it to its end.
   needs_input = config.do_train or not config.eval_input_file
   phases = _phases(config, bert_config) if needs_input else []
-  eval_files, spec = None, None
+  evaluated = None
   if config.do_eval or config.train.eval_every_steps:
-    if config.eval_input_file:
-      eval_files, spec = _evaluation_files(config, vocab_size)
-    else:
-      eval_files, spec = phases[-1].files, phases[-1].spec
-  info = run_dir.RunInfo(task="pretraining")
-  run_dir.prepare_output_dir(config.train.output_dir, info, bert_config, None)
-
+    evaluated = _evaluation_files(config, phases, bert_config.vocab_size)
+  output_dir = config.train.output_dir
+  run_dir.prepare_output_dir(
+    output_dir, _run_info(config), bert_config, config.vocab_file
+  )
   train = dataclasses.replace(
-    config.train, best_metric=config.train.best_metric or "masked_lm_loss"
+    config.train, best_metric=config.train.best_metric or _RESULTS[0]
   )
   runner = build_estimator(bert_config, train, config.no_nsp)
 
   def evaluate() -> dict[str, float | int]:
-    return _evaluate(config, runner, eval_files, spec, vocab_size)
+    assert evaluated
+    return _evaluate(config, runner, *evaluated, bert_config.vocab_size)
 
   if config.do_train:
-    for phase in phases:
-      logging.info(
-        "%d records of length %d, %d steps of %d: %.1f epochs.",
-        phase.files.num_records,
-        phase.spec["input_ids"].shape[0],
-        phase.num_steps,
+    _log_epochs(phases, train.train_batch_size)
+    runner.train(
+      lambda steps_done: length_schedule.training_dataset(
+        phases,
         train.train_batch_size,
-        phase.num_steps * train.train_batch_size / phase.files.num_records,
-      )
-
-    def training_batches(steps_done: int) -> tf.data.Dataset:
-      return length_schedule.training_dataset(
-        phases, train.train_batch_size, train.seed, steps_done, vocab_size
-      )
-
-    runner.train(training_batches, evaluate)
+        train.seed,
+        steps_done,
+        bert_config.vocab_size,
+      ),
+      evaluate,
+    )
     if runner.was_interrupted:
       return
   if config.do_eval:
     runner.load_for_inference()
-    path = os.path.join(config.train.output_dir, "eval_results.txt")
+    path = os.path.join(output_dir, "eval_results.txt")
     results_lib.write_results(path, evaluate())
+
+
+def _run_info(config: pretraining_config.PretrainingConfig) -> run_dir.RunInfo:
+  """Returns what is known of the run; the records do not say their case."""
+  do_lower_case = None
+  if config.vocab_file:
+    vocab = tokenization.load_vocab(config.vocab_file)
+    do_lower_case = tokenization.guess_do_lower_case(vocab)
+  return run_dir.RunInfo(
+    task="pretraining",
+    do_lower_case=do_lower_case,
+    max_seq_length=None if config.schedule else config.max_seq_length,
+  )
+
+
+def _log_epochs(
+  phases: Sequence[length_schedule.Phase], batch_size: int
+) -> None:
+  for phase in phases:
+    logging.info(
+      "%d records of length %d, %d steps of %d: %.1f epochs.",
+      phase.files.num_records,
+      phase.spec["input_ids"].shape[0],
+      phase.num_steps,
+      batch_size,
+      phase.num_steps * batch_size / phase.files.num_records,
+    )
 
 
 def build_estimator(
@@ -173,9 +192,13 @@ def _phases(
 
 
 def _evaluation_files(
-  config: pretraining_config.PretrainingConfig, vocab_size: int
+  config: pretraining_config.PretrainingConfig,
+  phases: Sequence[length_schedule.Phase],
+  vocab_size: int,
 ) -> tuple[input_pipeline.RecordFiles, input_pipeline.Spec]:
-  """Returns eval_input_file, checked, and the features of its records."""
+  """Returns what is evaluated on, checked, and the features of its records."""
+  if not config.eval_input_file:
+    return phases[-1].files, phases[-1].spec
   files = input_pipeline.open_records(config.eval_input_file)
   sizes = config.max_seq_length, config.max_predictions_per_seq
   if config.schedule:

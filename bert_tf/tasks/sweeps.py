@@ -12,23 +12,17 @@ import math
 import os
 import statistics
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any, TypeVar
 
 import keras
-import tensorflow as tf
 from absl import logging
 
-from bert_tf.files import atomic
-from bert_tf.training import config as training_config
+from bert_tf.files import atomic, paths
+from bert_tf.tasks import config as config_lib
 from bert_tf.training import estimator, evaluation
 
-# Devlin et al. 2019, A.3.
-PAPER_GRID = (
-  "train_batch_size=16,32;learning_rate=5e-5,3e-5,2e-5;num_train_epochs=2,3,4"
-)
-
 # What a grid can vary: the type of the values, and the word in folder names.
-_SETTINGS = {
+_SETTINGS: dict[str, tuple[type[int] | type[float], str]] = {
   "train_batch_size": (int, "batch"),
   "learning_rate": (float, "rate"),
   "num_train_epochs": (float, "epochs"),
@@ -37,14 +31,8 @@ _SETTINGS = {
 _RUN_FILE = "sweep_run.json"
 
 Settings = Mapping[str, float | int]
-
-
-class Config(Protocol):
-  """What a sweep needs of a task's config, a dataclass that JSON can hold."""
-
-  train: training_config.TrainConfig
-  do_train: bool
-  num_train_epochs: float
+Results = dict[str, float | int]
+Config = TypeVar("Config", bound=config_lib.FineTuningConfig)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -73,14 +61,14 @@ def parse_grid(text: str) -> dict[str, list[float | int]]:
   Raises:
     ValueError: naming the part that is no setting with its values.
   """
-  grid = {}
+  grid: dict[str, list[float | int]] = {}
   for part in text.split(";"):
     name, _, values = part.partition("=")
     name = name.strip()
     if name not in _SETTINGS or name in grid:
       raise ValueError(
         f"grid {text!r}: {part!r} is no setting of its own with values; write "
-        f"it as {PAPER_GRID!r}."
+        f"it as {config_lib.PAPER_GRID!r}."
       )
     convert, _ = _SETTINGS[name]
     try:
@@ -121,18 +109,19 @@ def plan(grid: str | None, num_runs: int, seed: int) -> list[Run]:
 
 def run(
   config: Config,
-  run_fn: Callable[[Any], Settings | None],
+  run_fn: Callable[[Config], Results | None],
   metrics: Sequence[str],
   grid: str | None = None,
   num_runs: int = 1,
   evaluation_flag: str = "do_eval",
-) -> None:
+) -> Results | None:
   """Fine-tunes once for each cell of a grid and seed; compares the results.
 
-  Every run has a folder of its own in the config's output_dir. Beside them are
-  sweep_runs.tsv, a row a run, and sweep_results.tsv, a row a cell with mean
-  and sample standard deviation of the metrics, the best cell first. What is
-  finished is not done again, unless its config has changed.
+  A single run without a grid is just that run, in output_dir itself. Else
+  every run has a folder of its own there. Beside them are sweep_runs.tsv, a
+  row a run, and sweep_results.tsv, a row a cell with mean and sample standard
+  deviation of the metrics, the best cell first. What is finished is not done
+  again, unless its config has changed.
 
   Args:
     config: of every run, but for what the grid and the seeds set.
@@ -143,9 +132,14 @@ def run(
     num_runs: see `plan`.
     evaluation_flag: the field of the config that asks for the results.
 
+  Returns:
+    The results of the last run; None if a signal ended it.
+
   Raises:
-    ValueError: if the grid is none, or for what a run raises.
+    ValueError: if the grid cannot be parsed, or for what a run raises.
   """
+  if not grid and num_runs == 1:
+    return run_fn(config)
   if not (config.do_train and getattr(config, evaluation_flag)):
     raise ValueError(
       "a grid and several runs compare what was trained on the dev file: set "
@@ -155,24 +149,26 @@ def run(
   others = [name for name in metrics if name != metric]
   output_dir = config.train.output_dir
   runs = plan(grid, num_runs, config.train.seed)
-  found = []
+  found: list[tuple[Run, Results]] = []
+  rows: list[dict[str, Any]] = []
   for number, one in enumerate(runs, start=1):
     logging.info("Run %d of %d: %s.", number, len(runs), one.folder)
     results = _run_once(_config_of(config, one), run_fn)
     if results is None:
       logging.info("%d runs are finished.", len(found))
-      return
+      return None
     found.append((one, results))
     _write_table(output_dir, "sweep_runs.tsv", _run_rows(config, found))
     rows = _cell_rows(config, found, metric, others)
     _write_table(output_dir, "sweep_results.tsv", rows)
   for row in rows:
     logging.info("%s", ", ".join(f"{name} {row[name]}" for name in row))
+  return found[-1][1]
 
 
 def _config_of(config: Config, one: Run) -> Config:
   """Returns the config of one run."""
-  settings = dict(one.settings)
+  settings: dict[str, Any] = dict(one.settings)
   epochs = settings.pop("num_train_epochs", config.num_train_epochs)
   folder = os.path.join(config.train.output_dir, one.folder)
   train = dataclasses.replace(
@@ -182,14 +178,13 @@ def _config_of(config: Config, one: Run) -> Config:
 
 
 def _run_once(
-  config: Config, run_fn: Callable[[Any], Settings | None]
-) -> dict[str, float | int] | None:
+  config: Config, run_fn: Callable[[Config], Results | None]
+) -> Results | None:
   """Returns the results of a run, done now or before; None if interrupted."""
   path = os.path.join(config.train.output_dir, _RUN_FILE)
   written = _as_json(config)
-  if tf.io.gfile.exists(path):
-    with tf.io.gfile.GFile(path) as reader:
-      finished = json.loads(reader.read())
+  if paths.exists(path):
+    finished = json.loads(paths.read_text(path))
     if finished["config"] == written:
       logging.info("%s is finished.", config.train.output_dir)
       return finished["results"]
@@ -207,14 +202,16 @@ def _run_once(
   return results
 
 
-def _as_json(config: Config) -> dict[str, Any]:
+def _as_json(config: config_lib.FineTuningConfig) -> dict[str, Any]:
   """Returns the config as JSON gives it back, wherever its folder is."""
   value = json.loads(json.dumps(dataclasses.asdict(config)))
   del value["train"]["output_dir"]
   return value
 
 
-def _settings(config: Config, one: Run) -> dict[str, float | int]:
+def _settings(
+  config: config_lib.FineTuningConfig, one: Run
+) -> dict[str, float | int]:
   """Returns all that a grid can vary, as it was in one run."""
   own = _config_of(config, one)
   return {
@@ -225,8 +222,8 @@ def _settings(config: Config, one: Run) -> dict[str, float | int]:
 
 
 def _run_rows(
-  config: Config,
-  found: Sequence[tuple[Run, Settings]],
+  config: config_lib.FineTuningConfig,
+  found: Sequence[tuple[Run, Results]],
 ) -> list[dict[str, Any]]:
   """Returns a row a run: folder, settings, seed and all results."""
   names = sorted({name for _, results in found for name in results})
@@ -242,8 +239,8 @@ def _run_rows(
 
 
 def _cell_rows(
-  config: Config,
-  found: Sequence[tuple[Run, Settings]],
+  config: config_lib.FineTuningConfig,
+  found: Sequence[tuple[Run, Results]],
   metric: str,
   others: Sequence[str],
 ) -> list[dict[str, Any]]:
@@ -251,13 +248,13 @@ def _cell_rows(
   sign = -1.0 if evaluation.is_better(metric, 0.0, 1.0) else 1.0
   others = [name for name in others if any(name in r for _, r in found)]
   rows = []
-  for _, group in itertools.groupby(found, key=lambda pair: pair[0].cell):
-    group = list(group)
+  for _, pairs in itertools.groupby(found, key=lambda pair: pair[0].cell):
+    group = list(pairs)
     values = [results.get(metric, math.nan) for _, results in group]
     # What is not a number is worse than any that is.
     ranks = [-math.inf if math.isnan(v) else sign * v for v in values]
     best = ranks.index(max(ranks))
-    more = {}
+    more: dict[str, float] = {}
     for name in others:
       more_values = [results.get(name, math.nan) for _, results in group]
       more |= _mean_and_spread(name, more_values)

@@ -104,9 +104,9 @@ def _padding_batches(
   spec = input_pipeline.classifier_spec(128, 2, "classification")
   padded = input_pipeline.training_dataset(records, spec, 32, 0, 0, vocab_size)
   cut, grouped = (
-    classification_records.training_batches(
-      records, task.label_spec(), 128, 32, 0, 0, vocab_size, group_by_length
-    )
+    classification_records.batches(
+      task.label_spec(), 128, vocab_size, group_by_length
+    ).for_training(records, 32, 0, 0)
     for group_by_length in (False, True)
   )
   datasets = {"padded": padded, "cut": cut, "cut and grouped": grouped}

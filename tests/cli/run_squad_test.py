@@ -6,7 +6,6 @@ import json
 import pathlib
 import random
 import shutil
-import xml.etree.ElementTree
 
 import numpy as np
 import pytest
@@ -14,9 +13,8 @@ import tensorflow as tf
 
 from bert_tf import checkpoints, tokenization
 from bert_tf.data import input_pipeline
-from bert_tf.tasks.squad import decoding as squad_predictions
+from bert_tf.tasks.squad import config as squad_config_lib
 from bert_tf.tasks.squad import task as squad
-from bert_tf.tasks.squad import windows as squad_features
 from bert_tf.training import config as training_config
 from bert_tf.training import curves, estimator
 from tests import near_ties, runs
@@ -95,13 +93,14 @@ def assert_files_agree(folder, recorded, nbest, odds=None, threshold=0.0):
 
 def test_a_recorded_run_on_1_1_gives_the_originals_answers(shared, tmp_path):
   squad.run(
-    squad.SquadConfig(
+    squad_config_lib.SquadConfig(
       bert_config_file=str(TINY / "bert_config.json"),
       vocab_file=str(VOCAB),
       predict_file=str(shared / "golden" / "squad" / "dev-v1.1.json"),
       do_predict=True,
-      windows=squad_features.WindowConfig(128, 48, 40),
-      predictions=squad_predictions.PredictionConfig(),
+      max_seq_length=128,
+      doc_stride=48,
+      max_query_length=40,
       train=train_config(
         tmp_path, init_checkpoint=str(TINY / "bert_model.ckpt")
       ),
@@ -157,16 +156,16 @@ def test_the_script_on_2_0_gives_the_originals_answers(
     "nbest_predictions.json",
     "null_odds.json",
     "predictions.json",
+    "run.json",
+    "vocab.txt",
   ]
 
 
 def test_every_flag_of_the_original_has_its_default(tmp_path, run_script):
-  result = run_script("run_squad.py", "--helpxml", cwd=tmp_path)
-  found = {
-    flag.findtext("name"): flag.findtext("default")
-    for flag in xml.etree.ElementTree.fromstring(result.stdout).iter("flag")
-  }
-  assert {name: found[name] or None for name in DEFAULTS} == DEFAULTS
+  found = runs.flag_defaults(
+    run_script, "run_squad.py", squad_config_lib.SquadConfig, tmp_path
+  )
+  assert {name: found[name] for name in DEFAULTS} == DEFAULTS
 
 
 def questions(num_questions, is_v2):
@@ -218,9 +217,17 @@ def train_config(output_dir, **changes):
   )
 
 
+def window_settings(max_seq_length, doc_stride, max_query_length):
+  return {
+    "max_seq_length": max_seq_length,
+    "doc_stride": doc_stride,
+    "max_query_length": max_query_length,
+  }
+
+
 def squad_config(data, output_dir, version="v1", **changes):
   """Returns a config that trains and answers the made questions."""
-  return squad.SquadConfig(
+  return squad_config_lib.SquadConfig(
     **{
       "bert_config_file": str(data / "config.json"),
       "vocab_file": str(data / "vocab.txt"),
@@ -229,10 +236,8 @@ def squad_config(data, output_dir, version="v1", **changes):
       "do_train": True,
       "do_predict": True,
       "num_train_epochs": 40.0,
-      "windows": squad_features.WindowConfig(24, 10, 1),
-      "predictions": squad_predictions.PredictionConfig(
-        version_2_with_negative=version == "v2"
-      ),
+      **window_settings(24, 10, 1),
+      "version_2_with_negative": version == "v2",
       "train": train_config(output_dir),
       **changes,
     }
@@ -378,10 +383,7 @@ def edited(data, tmp_path, edit):
 
 
 OTHER_WINDOWS = {
-  "windows": lambda data, tmp_path: {
-    "windows": squad_features.WindowConfig(24, 9, 1)
-  },
-  "case": lambda data, tmp_path: {"do_lower_case": False},
+  "windows": lambda data, tmp_path: window_settings(24, 9, 1),
   "a question": lambda data, tmp_path: edited(
     data, tmp_path, lambda p: p["qas"][0].update(question="of")
   ),
@@ -394,6 +396,8 @@ OTHER_WINDOWS = {
 @pytest.mark.parametrize("change", OTHER_WINDOWS)
 def test_what_changes_the_windows_cuts_them_again(data, tmp_path, change):
   records_of(data, tmp_path / "run")
+  # It would refuse other settings than its own.
+  (tmp_path / "run" / "run.json").unlink()
   changes = OTHER_WINDOWS[change](data, tmp_path)
   log, again = records_of(data, tmp_path / "run", **changes)
   assert "reused" not in log
@@ -413,7 +417,7 @@ def test_cut_batches_give_the_answers_of_padded_ones(data, tmp_path):
       do_train=False,
       cut_padding=cut_padding,
       # Of 23 word pieces in 40, so there is padding; several windows.
-      windows=squad_features.WindowConfig(40, 10, 1),
+      **window_settings(40, 10, 1),
       train=train_config(folder, init_checkpoint=prefix),
     )
     squad.run(config)
@@ -440,8 +444,8 @@ def test_training_on_cut_batches_learns_too(data, tmp_path):
   widths = []
   cut = input_pipeline.cut_padding
 
-  def recorded(batches, max_seq_length):
-    batches = cut(batches, max_seq_length)
+  def recorded(batches, max_seq_length, more):
+    batches = cut(batches, max_seq_length, more)
     if "start_positions" in batches.element_spec:
       widths.extend(b["input_ids"].shape[1] for b in batches.take(8))
     return batches
@@ -477,12 +481,15 @@ def test_questions_are_trained_in_the_originals_shuffled_order(data, tmp_path):
 def test_thresholds_are_of_what_would_be_answered_without_one(data, tmp_path):
   squad.run(squad_config(data, tmp_path, "v2"))
   odds = json.loads((tmp_path / "null_odds.json").read_text())
-  predictions = squad_predictions.PredictionConfig(
-    version_2_with_negative=True,
-    null_score_diff_threshold=min(odds.values()) - 1,
-  )
+  threshold = min(odds.values()) - 1
   squad.run(
-    squad_config(data, tmp_path, "v2", do_train=False, predictions=predictions)
+    squad_config(
+      data,
+      tmp_path,
+      "v2",
+      do_train=False,
+      null_score_diff_threshold=threshold,
+    )
   )
   texts = json.loads((tmp_path / "predictions.json").read_text())
   assert set(texts.values()) == {""}
@@ -507,7 +514,7 @@ def test_steps_and_warm_up_are_counted_in_questions(data, tmp_path):
   config = dataclasses.replace(
     config,
     do_predict=False,
-    windows=squad_features.WindowConfig(14, 5, 1),
+    **window_settings(14, 5, 1),
     train=train_config(tmp_path, train_batch_size=10, log_every_steps=1),
   )
   squad.run(config)
@@ -599,12 +606,12 @@ def other_case(data, tmp_path):
 MISTAKES = {
   "nothing to do": (
     {"do_train": False, "do_predict": False},
-    "set --do_train or --do_predict",
+    "nothing to do",
   ),
-  "no train_file": ({"train_file": None}, "--do_train needs --train_file"),
-  "no predict_file": ({"predict_file": None}, "needs --predict_file"),
+  "no train_file": ({"train_file": None}, "set --train_file"),
+  "no predict_file": ({"predict_file": None}, "set --predict_file"),
   "beyond the positions": (
-    {"windows": squad_features.WindowConfig(128, 5, 1)},
+    window_settings(128, 5, 1),
     "max_seq_length 128 exceeds max_position_embeddings 64",
   ),
   "other case": (other_case, "do_lower_case=True does not fit"),
@@ -631,7 +638,7 @@ MISTAKES = {
       "predict_file": None,
       "train": train_config(tmp_path / "out", eval_every_steps=5),
     },
-    "--eval_every_steps needs --predict_file",
+    "--eval_every_steps needs a dev file",
   ),
   "evaluation without answers": (
     lambda data, tmp_path: {
@@ -646,7 +653,7 @@ MISTAKES = {
         tmp_path / "out", eval_every_steps=5, best_metric="best_f1"
       )
     },
-    "best_metric 'best_f1' is no score; use f1, exact_match.",
+    "best_metric 'best_f1' is no result; use f1, exact_match.",
   ),
   "not SQuAD to predict": (
     lambda data, tmp_path: {"predict_file": str(data / "config.json")},

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from bert_tf import checkpoints
-from bert_tf.tasks import sweeps
-from bert_tf.tasks.classification import examples
+from bert_tf.tasks import config, sweeps
+from bert_tf.tasks.classification import config as classification_config
 from bert_tf.tasks.classification import task as classification
 from bert_tf.training import config as training_config
 from bert_tf.training import estimator
@@ -28,8 +28,8 @@ def rows_of(path):
 
 
 def config_of(output_dir, **train):
-  return classification.ClassificationConfig(
-    task=examples.own_files("tsv", "classification", "text", None, "label"),
+  return classification_config.ClassificationConfig(
+    task_name="tsv",
     data_dir="data",
     bert_config_file="config.json",
     vocab_file="vocab.txt",
@@ -69,7 +69,7 @@ def sweep(config, run_fn, grid, num_runs):
 
 
 def test_the_papers_grid_is_eighteen_cells():
-  planned = sweeps.plan(sweeps.PAPER_GRID, 1, 12345)
+  planned = sweeps.plan(config.PAPER_GRID, 1, 12345)
   assert len(planned) == 2 * 3 * 3
   assert planned[0].folder == "batch_16_rate_5e-05_epochs_2"
   assert planned[-1].settings == {

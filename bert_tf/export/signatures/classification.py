@@ -8,7 +8,7 @@ from bert_tf import losses
 from bert_tf.export import saved_models
 from bert_tf.export.text_ops import bert_tokenizer
 from bert_tf.modeling import Tensor
-from bert_tf.tasks.classification import glue
+from bert_tf.tasks.classification import config, glue
 
 TEXT_PAIR = "text_pair"
 
@@ -71,7 +71,7 @@ def signatures(
 
 def has_pairs(task_name: str) -> bool:
   """Returns whether a task is one of GLUE's with pairs of texts."""
-  if task_name not in glue.NAMES:
+  if task_name not in config.TASK_NAMES:
     return False
   return glue.get_task(task_name).is_pair
 

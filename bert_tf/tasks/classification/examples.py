@@ -9,13 +9,8 @@ from typing import Any
 
 from bert_tf.data import tables
 from bert_tf.data.tables import Column, Row
-from bert_tf.files import paths
 from bert_tf.tasks import label_map
-
-FILE_FORMATS = ("tsv", "csv", "jsonl")
-
-# Between the labels of one multilabel cell.
-LABEL_SEPARATOR = "|"
+from bert_tf.tasks.classification import config
 
 # What is reported of one's own data beside the accuracy.
 _OWN_METRICS = {
@@ -30,7 +25,7 @@ class InputExample:
   """A text, or a pair of texts, to classify.
 
   Attributes:
-    guid: names the example: its part and its line, or its index there.
+    guid: names the example: its split and its line, or its index there.
     text_a: the text, or the first of a pair.
     text_b: the second of a pair, or None.
     label: the class; a number in a regression; the labels that apply in
@@ -45,7 +40,7 @@ class InputExample:
 
 @dataclasses.dataclass(frozen=True)
 class Split:
-  """One part of a task: its file and the columns that are read.
+  """One split of a task: its file and the columns that are read.
 
   Attributes:
     file: path below the task's folder.
@@ -90,7 +85,7 @@ class FileLayout:
     number_range: least and largest number of a regression, or None.
     label_spellings: other spellings of labels.
     submission: name of the file to upload to GLUE, or None.
-    file_format: one of FILE_FORMATS.
+    file_format: one of config.FILE_FORMATS.
   """
 
   name: str
@@ -111,6 +106,12 @@ class FileLayout:
     splits = filter(None, (self.train, self.dev, self.test))
     return any(split.text_b is not None for split in splits)
 
+  def with_labels(self, labels: tuple[str, ...]) -> "FileLayout":
+    """Returns the layout with these labels, unless it has its own."""
+    if self.labels is not None:
+      return self
+    return dataclasses.replace(self, labels=labels)
+
   def label_spec(self) -> label_map.LabelSpec:
     """Returns the labels of the model; they must be known."""
     assert self.labels is not None
@@ -127,7 +128,7 @@ def own_files(
   """Returns the layout of train, dev and test files of one's own.
 
   Args:
-    file_format: one of FILE_FORMATS; the files end in it.
+    file_format: one of config.FILE_FORMATS; the files end in it.
     problem_type: one of losses.PROBLEM_TYPES.
     text_a_column: name of a column of the header, key of the JSON objects, or
       number of a column from 0 of files without header.
@@ -138,9 +139,11 @@ def own_files(
     ValueError: for numbers and names together, a number in JSON lines, or no
       column of the text or the label.
   """
-  text_a, text_b, label = _own_columns(
+  text_a, text_b, label = tables.columns(
     file_format, (text_a_column, text_b_column, label_column)
   )
+  if text_a is None or label is None:
+    raise ValueError("--text_a_column and --label_column cannot be empty.")
   return FileLayout(
     name="own data",
     labels=() if problem_type == "regression" else None,
@@ -153,37 +156,14 @@ def own_files(
   )
 
 
-def _own_columns(
-  file_format: str, given: Sequence[str | None]
-) -> list[Column | None]:
-  """Returns the columns of text, second text and label; checks them."""
-  if not given[0] or not given[2]:
-    raise ValueError("--text_a_column and --label_column cannot be empty.")
-  return tables.columns(file_format, given)
-
-
-def check_files(data_dir: str, splits: Sequence[Split], name: str) -> None:
-  """Raises ValueError naming every file that is not there."""
-  missing = [
-    split.file
-    for split in splits
-    if not paths.exists(os.path.join(data_dir, split.file))
-  ]
-  if missing:
-    raise ValueError(
-      f"{data_dir} has no {', no '.join(missing)}; set --data_dir to the "
-      f"folder of {name}."
-    )
-
-
 def read_examples(
   data_dir: str, split: Split, layout: FileLayout, skip_bad_rows: bool = False
 ) -> list[InputExample]:
-  """Reads one part of a task; blank lines are no rows.
+  """Reads one split of a task; blank lines are no rows.
 
   Args:
-    data_dir: folder of the layout.
-    split: which part.
+    data_dir: folder of the files.
+    split: its file and columns.
     layout: of the task's files; labels that it does not have are refused.
     skip_bad_rows: whether a row that is at fault is left out, counted and
       logged, instead of being an error.
@@ -212,10 +192,12 @@ def read_examples(
 
 def infer_labels(examples: Sequence[InputExample]) -> tuple[str, ...]:
   """Returns the labels that occur: numbers by value, else by alphabet."""
-  labels = set()
+  labels: set[str] = set()
   for example in examples:
-    is_one = isinstance(example.label, str)
-    labels.update([example.label] if is_one else example.label)
+    if isinstance(example.label, str):
+      labels.add(example.label)
+    elif isinstance(example.label, tuple):
+      labels.update(example.label)
   if all(label.isdecimal() for label in labels):
     return tuple(sorted(labels, key=lambda label: (int(label), label)))
   return tuple(sorted(labels))
@@ -242,7 +224,9 @@ def _label(value: Any, layout: FileLayout) -> str | float | tuple[str, ...]:
     return _number(value, layout)
   if layout.problem_type == "multilabel":
     if isinstance(value, str):
-      value = [name for name in value.split(LABEL_SEPARATOR) if name.strip()]
+      value = [
+        name for name in value.split(config.LABEL_SEPARATOR) if name.strip()
+      ]
     if not isinstance(value, list):
       raise tables.BadRowError(f"label {value!r} is no list of labels")
     return tuple(_class(name, layout) for name in value)

@@ -4,7 +4,7 @@ GLUE: Wang et al. 2019, arXiv 1804.07461. XNLI: Conneau et al. 2018, arXiv
 1809.05053.
 """
 
-from bert_tf.tasks.classification import examples
+from bert_tf.tasks.classification import config
 from bert_tf.tasks.classification.examples import FileLayout, Split
 
 _BINARY = ("0", "1")
@@ -13,18 +13,37 @@ _NLI = ("contradiction", "entailment", "neutral")
 _ENTAILMENT = ("entailment", "not_entailment")
 
 
-def _splits(
-  text_a: str, text_b: str | None, label: str
-) -> dict[str, examples.Split]:
-  """Returns train.tsv, dev.tsv and test.tsv with a header of these names."""
-  return {
-    "train": Split("train.tsv", "train", text_a, text_b, label),
-    "dev": Split("dev.tsv", "dev", text_a, text_b, label),
-    "test": Split("test.tsv", "test", text_a, text_b),
-  }
+def _layout(
+  name: str,
+  labels: tuple[str, ...],
+  metrics: tuple[str, ...],
+  columns: tuple[str, str | None, str],
+  number_range: tuple[float, float] | None = None,
+) -> FileLayout:
+  """Returns the layout of train.tsv, dev.tsv and test.tsv with a header.
+
+  Args:
+    name: of the task.
+    labels: in the order of their ids.
+    metrics: see FileLayout.
+    columns: of the text, the second text and the label.
+    number_range: of a regression; None for a classification.
+  """
+  text_a, text_b, label = columns
+  return FileLayout(
+    name,
+    labels,
+    metrics,
+    train=Split("train.tsv", "train", text_a, text_b, label),
+    dev=Split("dev.tsv", "dev", text_a, text_b, label),
+    test=Split("test.tsv", "test", text_a, text_b),
+    problem_type="regression" if number_range else "classification",
+    number_range=number_range,
+    submission=f"{name}.tsv",
+  )
 
 
-def _nli(file: str, prefix: str, label: str | None) -> examples.Split:
+def _nli(file: str, prefix: str, label: str | None) -> Split:
   """Returns one file of MNLI; its guids end in the column `index`."""
   return Split(file, prefix, "sentence1", "sentence2", label, guid="index")
 
@@ -40,36 +59,16 @@ _TASKS = (
     test=Split("test.tsv", "test", "sentence"),
     submission="CoLA.tsv",
   ),
-  FileLayout(
-    "SST-2",
-    _BINARY,
-    (),
-    **_splits("sentence", None, "label"),
-    submission="SST-2.tsv",
-  ),
-  FileLayout(
-    "MRPC",
-    _BINARY,
-    ("f1",),
-    **_splits("#1 String", "#2 String", "Quality"),
-    submission="MRPC.tsv",
-  ),
-  FileLayout(
+  _layout("SST-2", _BINARY, (), ("sentence", None, "label")),
+  _layout("MRPC", _BINARY, ("f1",), ("#1 String", "#2 String", "Quality")),
+  _layout(
     "STS-B",
     (),
     ("pearson", "spearman"),
-    **_splits("sentence1", "sentence2", "score"),
-    problem_type="regression",
-    number_range=(0.0, 5.0),
-    submission="STS-B.tsv",
+    ("sentence1", "sentence2", "score"),
+    (0.0, 5.0),
   ),
-  FileLayout(
-    "QQP",
-    _BINARY,
-    ("f1",),
-    **_splits("question1", "question2", "is_duplicate"),
-    submission="QQP.tsv",
-  ),
+  _layout("QQP", _BINARY, ("f1",), ("question1", "question2", "is_duplicate")),
   FileLayout(
     "MNLI",
     _NLI,
@@ -88,27 +87,9 @@ _TASKS = (
     test=_nli("test_mismatched.tsv", "test", None),
     submission="MNLI-mm.tsv",
   ),
-  FileLayout(
-    "QNLI",
-    _ENTAILMENT,
-    (),
-    **_splits("question", "sentence", "label"),
-    submission="QNLI.tsv",
-  ),
-  FileLayout(
-    "RTE",
-    _ENTAILMENT,
-    (),
-    **_splits("sentence1", "sentence2", "label"),
-    submission="RTE.tsv",
-  ),
-  FileLayout(
-    "WNLI",
-    _BINARY,
-    (),
-    **_splits("sentence1", "sentence2", "label"),
-    submission="WNLI.tsv",
-  ),
+  _layout("QNLI", _ENTAILMENT, (), ("question", "sentence", "label")),
+  _layout("RTE", _ENTAILMENT, (), ("sentence1", "sentence2", "label")),
+  _layout("WNLI", _BINARY, (), ("sentence1", "sentence2", "label")),
   # GLUE's diagnostic set, for a model that was trained on MNLI.
   FileLayout(
     "AX",
@@ -148,14 +129,11 @@ def _xnli(language: str) -> FileLayout:
   )
 
 
-NAMES = (*(task.name for task in _TASKS), "XNLI")
-
-
 def get_task(name: str, xnli_language: str = "zh") -> FileLayout:
   """Returns a task by its name, in any case.
 
   Args:
-    name: one of NAMES.
+    name: one of config.TASK_NAMES.
     xnli_language: of XNLI's texts, such as "de"; no other task has it.
 
   Raises:
@@ -164,5 +142,5 @@ def get_task(name: str, xnli_language: str = "zh") -> FileLayout:
   for task in (*_TASKS, _xnli(xnli_language)):
     if task.name.lower() == name.lower():
       return task
-  known = [*(n.lower() for n in NAMES), *examples.FILE_FORMATS]
+  known = [*map(str.lower, config.TASK_NAMES), *config.FILE_FORMATS]
   raise ValueError(f"task_name {name!r} is not known; use {', '.join(known)}.")

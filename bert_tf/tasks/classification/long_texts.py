@@ -4,9 +4,6 @@ from collections.abc import Sequence
 
 import numpy as np
 
-# Cut at the end, as the original does; keep both ends; read all of it.
-MODES = ("truncate", "head_tail", "windows")
-
 # Of 510 word pieces the first 128 and the last 382: the best of the ways to
 # cut that Sun et al. 2019 (arXiv 1905.05583, 5.3.1) compared.
 _HEAD, _WHOLE = 128, 510
@@ -20,9 +17,10 @@ def windows(
   Args:
     ids: word pieces of the text.
     room: how many fit into one input.
-    long_text: one of MODES. "head_tail" keeps the first room * 128 / 510,
-      rounded down, and as many of the last as fit. "windows" gives inputs of
-      `room` that start half a window apart, the last one at the text's end.
+    long_text: one of config.LONG_TEXT_MODES. "head_tail" keeps the first
+      room * 128 / 510, rounded down, and as many of the last as fit. "windows"
+      gives inputs of `room` that start half a window apart, the last one at
+      the text's end.
 
   Returns:
     One input; several only for "windows" and a text that does not fit.
@@ -49,12 +47,6 @@ def pooled(logits: np.ndarray, num_windows: Sequence[int]) -> np.ndarray:
   Returns:
     float32 [B, C].
   """
-  return (
-    np.add.reduceat(logits, first_windows(num_windows), axis=0)
-    / (np.asarray(num_windows, logits.dtype)[:, None])
-  )
-
-
-def first_windows(num_windows: Sequence[int]) -> np.ndarray:
-  """Returns the row of each example's first window, int [B]."""
-  return np.cumsum(num_windows) - num_windows
+  counts = np.asarray(num_windows)
+  totals = np.add.reduceat(logits, np.cumsum(counts) - counts, axis=0)
+  return totals / counts.astype(logits.dtype)[:, None]

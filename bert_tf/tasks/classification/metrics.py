@@ -2,7 +2,7 @@
 
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from scipy import stats
@@ -15,7 +15,7 @@ from bert_tf.tasks.label_map import LabelSpec
 from bert_tf.training import results as results_lib
 
 
-def _f1(average: str):
+def _f1(average: str) -> Callable[[np.ndarray, np.ndarray], float]:
   """Returns the F1 of that average, 0 where nothing is right."""
 
   def f1(labels: np.ndarray, predicted: np.ndarray) -> float:
@@ -72,24 +72,23 @@ def official_metrics(
   }
 
 
-def metrics(
+def scores(
   layout: FileLayout,
   label_ids: np.ndarray,
   logits: np.ndarray,
   num_windows: Sequence[int],
 ) -> dict[str, float]:
-  """Returns what depends on all examples, by name.
+  """Returns the results that are not means over records, by name.
 
-  That is the official metrics and, where there are windows, the means that
-  cannot be had of single records: `example_loss` and `accuracy`.
+  These are the official metrics and, where examples have several windows,
+  `example_loss` and `accuracy`, the means over examples.
 
   Args:
-    layout: of the task's files, its labels known.
-    label_ids: [R, 1] or [R, C], as in the records.
-    logits: float32 [R, C].
-    num_windows: int [B], how many of the R records are of each example.
+    layout: of the task's files.
+    label_ids: [B, 1] or [B, C], of records.label_ids.
+    logits: float32 [R, C], of all windows.
+    num_windows: int [B], the windows of each example; their sum is R.
   """
-  label_ids = label_ids[long_texts.first_windows(num_windows)]
   pooled = long_texts.pooled(logits, num_windows)
   found = {}
   if len(pooled) < len(logits):
@@ -98,7 +97,7 @@ def metrics(
     found = {
       name: float(total / weight) for name, (total, weight) in sums.items()
     }
-  probabilities = losses.probabilities(pooled, layout.problem_type).numpy()
+  probabilities = np.asarray(losses.probabilities(pooled, layout.problem_type))
   return {**found, **official_metrics(layout, label_ids, probabilities)}
 
 
@@ -124,8 +123,10 @@ def write_predictions(
   objects = (
     _prediction(spec, *row) for row in zip(examples, named, probabilities)
   )
-  lines = (json.dumps(value, ensure_ascii=False) for value in objects)
-  results_lib.write_lines(os.path.join(output_dir, "predictions.jsonl"), lines)
+  results_lib.write_lines(
+    os.path.join(output_dir, "predictions.jsonl"),
+    (json.dumps(value, ensure_ascii=False) for value in objects),
+  )
   if layout.submission:
     lines = [
       f"{index}\t{_submitted(layout, value)}"
@@ -152,7 +153,7 @@ def _prediction(
   probabilities: np.ndarray,
 ) -> dict[str, object]:
   """Returns the object of one line of predictions.jsonl."""
-  value = {"id": example.guid, "text": example.text_a}
+  value: dict[str, object] = {"id": example.guid, "text": example.text_a}
   if example.text_b is not None:
     value["text_b"] = example.text_b
   value["label"] = label
@@ -162,8 +163,10 @@ def _prediction(
   return value
 
 
-def _submitted(layout: FileLayout, value: str | float) -> str:
+def _submitted(
+  layout: FileLayout, value: str | float | list[str]
+) -> str | float | list[str]:
   """Returns a cell of a submission; GLUE takes no number out of range."""
-  if layout.problem_type != "regression":
+  if layout.number_range is None:
     return value
   return f"{np.clip(value, *layout.number_range):.3f}"

@@ -1,12 +1,14 @@
 """Examples to classify as records, made once, and as batches."""
 
 from collections.abc import Sequence
+from typing import Any
 
-import tensorflow as tf
+import numpy as np
 from absl import logging
 
 from bert_tf import tokenization
 from bert_tf.data import input_pipeline, packing, record_cache, records
+from bert_tf.tasks import batches as batches_lib
 from bert_tf.tasks import label_map
 from bert_tf.tasks.classification import long_texts
 from bert_tf.tasks.classification.examples import InputExample
@@ -32,22 +34,19 @@ def convert_example(
   if example.text_b is not None:
     ids_b = tokenizer.tokenize_to_ids(example.text_b)
   ids_a = tokenizer.tokenize_to_ids(example.text_a)
-  windows = [ids_a]
+  windows: list[Sequence[int]] = [ids_a]
   if ids_b is None:
     windows = long_texts.windows(ids_a, max_seq_length - 2, long_text)
-  marks = tokenizer.convert_tokens_to_ids(["[CLS]", "[SEP]"])
-  ints, floats = {"is_real_example": [1]}, {}
-  label = example.label
+  cls_id, sep_id = tokenizer.convert_tokens_to_ids(["[CLS]", "[SEP]"])
+  labels = {"label_ids": label_ids([example], spec)[0].tolist()}
+  ints: dict[str, list[int]] = {"is_real_example": [1]}
   if spec.problem_type == "regression":
-    floats["label_ids"] = [label or 0.0]
-  elif spec.problem_type == "multilabel":
-    ints["label_ids"] = [int(name in (label or ())) for name in spec.labels]
+    label_features = records.encode_features(ints, labels)
   else:
-    ints["label_ids"] = [0 if label is None else spec.labels.index(label)]
-  label_features = records.encode_features(ints, floats)
+    label_features = records.encode_features(ints | labels, {})
   encoded = []
   for window in windows:
-    packed = packing.pack(window, ids_b, *marks, max_seq_length)
+    packed = packing.pack(window, ids_b, cls_id, sep_id, max_seq_length)
     # Joined encodings are one encoding of all features.
     ids_features = records.encode_features(packed, {})
     encoded.append(records.encode_example(ids_features + label_features))
@@ -84,7 +83,7 @@ def write_records(
     spec: the labels of the model.
     tokenizer: of the model's vocabulary.
     max_seq_length: word pieces a record.
-    long_text: one of long_texts.MODES, what becomes of longer texts.
+    long_text: one of config.LONG_TEXT_MODES, how longer texts are read.
   """
   settings = {
     "examples": record_cache.content_hash(
@@ -111,49 +110,42 @@ def write_records(
   return record_cache.write(path, settings, write_all)
 
 
-def _spec(
-  spec: label_map.LabelSpec, max_seq_length: int
-) -> input_pipeline.Spec:
-  return input_pipeline.classifier_spec(
+def batches(
+  spec: label_map.LabelSpec,
+  max_seq_length: int,
+  vocab_size: int,
+  group_by_length: bool = True,
+) -> batches_lib.Batches:
+  """Returns how records become batches, dynamically padded.
+
+  Args:
+    spec: the labels of the model.
+    max_seq_length: word pieces of a record.
+    vocab_size: every word-piece id must be below it.
+    group_by_length: whether training batches hold examples of like length.
+  """
+  record_spec = input_pipeline.classifier_spec(
     max_seq_length, spec.num_outputs, spec.problem_type
   )
+  return batches_lib.dynamic_padding(
+    record_spec, vocab_size, max_seq_length, group_by_length=group_by_length
+  )
 
 
-def training_batches(
-  files: input_pipeline.RecordFiles,
-  spec: label_map.LabelSpec,
-  max_seq_length: int,
-  batch_size: int,
-  seed: int,
-  steps_done: int,
-  vocab_size: int,
-  group_by_length: bool,
-) -> tf.data.Dataset:
-  """Returns endless shuffled batches, cut to their longest example.
+def label_ids(
+  data: Sequence[InputExample], spec: label_map.LabelSpec
+) -> np.ndarray:
+  """Returns label_ids of examples; the first label, 0 or none without one.
 
-  Args and errors are those of input_pipeline.training_dataset.
+  Returns:
+    int32 [B, 1], the classes; float32 [B, 1], the numbers of a regression; or
+    int32 [B, C] in multilabel, 1 for a label that applies.
   """
-  batches = input_pipeline.training_dataset(
-    files,
-    _spec(spec, max_seq_length),
-    batch_size,
-    seed,
-    steps_done,
-    vocab_size,
-    group_by_length,
-  )
-  return input_pipeline.cut_padding(batches, max_seq_length)
-
-
-def batches_once(
-  files: input_pipeline.RecordFiles,
-  spec: label_map.LabelSpec,
-  max_seq_length: int,
-  batch_size: int,
-  vocab_size: int,
-) -> tf.data.Dataset:
-  """Returns every example once, in order, in batches that are cut."""
-  batches = input_pipeline.finite_dataset(
-    files, _spec(spec, max_seq_length), batch_size, vocab_size
-  )
-  return input_pipeline.cut_padding(batches, max_seq_length)
+  labels: list[Any] = [example.label for example in data]
+  if spec.problem_type == "regression":
+    return np.array([[label or 0.0] for label in labels], np.float32)
+  if spec.problem_type == "multilabel":
+    rows = [[name in (label or ()) for name in spec.labels] for label in labels]
+    return np.array(rows, np.int32)
+  ids = {name: i for i, name in enumerate(spec.labels)}
+  return np.array([[0 if x is None else ids[x]] for x in labels], np.int32)

@@ -16,11 +16,6 @@ from bert_tf.data import corpus
 DOCUMENT_START = "-DOCSTART-"
 OUTSIDE = "O"
 
-# In IOB2 every entity begins with B-. In IOB1, the scheme of the CoNLL-2003
-# files, B- parts an entity from one of its type right before it, and the others
-# begin with I-. "auto" reads both; no tag means another thing in the other.
-TAG_SCHEMES = ("auto", "iob2")
-
 # Types that an error lists.
 _MAX_LISTED = 20
 
@@ -34,7 +29,7 @@ class FileFormat:
       is -1.
     tag_column: the column of the tags, likewise; the words' own if there are
       no tags.
-    tag_scheme: one of TAG_SCHEMES.
+    tag_scheme: one of config.TAG_SCHEMES.
   """
 
   word_column: int = 0
@@ -58,6 +53,12 @@ class Sentence:
   line: int
   document: int = 0
 
+  @property
+  def known_tags(self) -> tuple[str, ...]:
+    """The tags, which must be known."""
+    assert self.tags is not None
+    return self.tags
+
 
 def read_sentences(path: str, file_format: FileFormat) -> list[Sentence]:
   """Reads a file; a name in .gz is decompressed.
@@ -69,20 +70,21 @@ def read_sentences(path: str, file_format: FileFormat) -> list[Sentence]:
   """
   sentences = []
   for line, document, rows in _row_groups(path):
-    words, tags = [], []
-    for number, cells in enumerate(rows, line):
-      word, tag = _word_and_tag(path, number, cells, file_format)
-      words.append(word)
-      tags.append(tag)
-    known = None if None in tags else tuple(tags)
-    sentences.append(Sentence(tuple(words), known, line, document))
+    cells = [
+      _word_and_tag(path, number, row, file_format)
+      for number, row in enumerate(rows, line)
+    ]
+    words = tuple(word for word, _ in cells)
+    tags = tuple(tag for _, tag in cells if tag is not None)
+    known = tags if len(tags) == len(words) else None
+    sentences.append(Sentence(words, known, line, document))
   if not sentences:
     raise ValueError(f"{path} holds no words.")
   if sentences[0].tags is None:
     return sentences
   _check_scheme(path, sentences, file_format.tag_scheme)
   return [
-    dataclasses.replace(sentence, tags=to_iob2(sentence.tags))
+    dataclasses.replace(sentence, tags=to_iob2(sentence.known_tags))
     for sentence in sentences
   ]
 
@@ -90,12 +92,12 @@ def read_sentences(path: str, file_format: FileFormat) -> list[Sentence]:
 def to_iob2(tags: Sequence[str]) -> tuple[str, ...]:
   """Returns tags of either scheme as IOB2.
 
-  An I- that does not go on with an entity of its type begins one: so it is in
+  An I- that does not continue an entity of its type begins one: so it is in
   IOB1, and so conlleval and seqeval read it.
   """
   before = [OUTSIDE, *tags]
   return tuple(
-    "B" + tag[1:] if tag[0] == "I" and not _goes_on(tag, previous) else tag
+    "B" + tag[1:] if tag[0] == "I" and not _continues(tag, previous) else tag
     for tag, previous in zip(tags, before)
   )
 
@@ -106,7 +108,7 @@ def infer_labels(sentences: Sequence[Sentence]) -> tuple[str, ...]:
   Both of a type, whatever occurs: that no entity of the training file has two
   words says nothing about another file's.
   """
-  types = {tag[1:] for s in sentences for tag in s.tags if tag != OUTSIDE}
+  types = {tag[1:] for s in sentences for tag in s.known_tags if tag != OUTSIDE}
   return (
     OUTSIDE,
     *(prefix + type_ for type_ in sorted(types) for prefix in "BI"),
@@ -196,7 +198,7 @@ def _is_tag(text: str) -> bool:
   return text == OUTSIDE or (prefix in ("B", "I") and bool(type_) == bool(dash))
 
 
-def _goes_on(tag: str, previous: str) -> bool:
+def _continues(tag: str, previous: str) -> bool:
   """Whether a tag is of the type of the entity before it."""
   return previous != OUTSIDE and previous[1:] == tag[1:]
 
@@ -206,11 +208,11 @@ def _check_scheme(
 ) -> None:
   """Raises ValueError, or warns, where I- begins an entity in an IOB2 file."""
   # The lines, tags and tags before them of what begins an entity.
-  begun = {"B": [], "I": []}
+  begun: dict[str, list[tuple[int, str, str]]] = {"B": [], "I": []}
   for sentence in sentences:
     previous = OUTSIDE
-    for number, tag in enumerate(sentence.tags, sentence.line):
-      if tag != OUTSIDE and not _goes_on(tag, previous):
+    for number, tag in enumerate(sentence.known_tags, sentence.line):
+      if tag != OUTSIDE and not _continues(tag, previous):
         begun[tag[0]].append((number, tag, previous))
       previous = tag
   if not begun["I"]:

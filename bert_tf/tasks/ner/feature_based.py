@@ -5,7 +5,6 @@ sentences, W words of the longest, L layers, D hidden size.
 """
 
 import itertools
-import os
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
@@ -18,27 +17,18 @@ from keras import ops
 
 from bert_tf import checkpoints, modeling
 from bert_tf.data import input_pipeline, record_cache, records
+from bert_tf.files import paths
 from bert_tf.modeling import Tensor
-from bert_tf.tasks.ner import records as ner_features
+from bert_tf.tasks import batches as batches_lib
+from bert_tf.tasks.ner import config
 from bert_tf.tasks.ner.examples import Sentence
-
-# The rows of Devlin et al. 2019, table 7, as slices of what BERT computes:
-# the embeddings, then every layer.
-FEATURE_LAYERS = {
-  "embeddings": slice(0, 1),
-  "second_to_last": slice(-2, -1),
-  "last": slice(-1, None),
-  "weighted_sum_last_four": slice(-4, None),
-  "concat_last_four": slice(-4, None),
-  "weighted_sum_all": slice(1, None),
-}
 
 # The words that batches are filled up to are multiples of this, so that XLA
 # compiles few programs.
 _WIDTH_MULTIPLE = 16
 
 # Windows that vectors are computed of together.
-_BATCH_SIZE = 32
+BATCH_SIZE = 32
 
 # Half the bytes of float32; an eleventh bit of a frozen layer tells little.
 _STORED = np.float16
@@ -52,12 +42,12 @@ def is_summed(feature_layers: str) -> bool:
 def num_layers(feature_layers: str, bert_config: modeling.BertConfig) -> int:
   """Returns L."""
   outputs = range(1 + bert_config.num_hidden_layers)
-  return len(outputs[FEATURE_LAYERS[feature_layers]])
+  return len(outputs[config.FEATURE_LAYERS[feature_layers]])
 
 
 def check_layers(feature_layers: str, bert_config: modeling.BertConfig) -> None:
   """Raises ValueError if the model has not the layers that are asked for."""
-  needed = -(FEATURE_LAYERS[feature_layers].start or 0)
+  needed = -(config.FEATURE_LAYERS[feature_layers].start or 0)
   if bert_config.num_hidden_layers < needed:
     raise ValueError(
       f"feature_layers {feature_layers} needs {needed} layers, the model has "
@@ -68,10 +58,12 @@ def check_layers(feature_layers: str, bert_config: modeling.BertConfig) -> None:
 class VectorModel(keras.Model):
   """BertModel that returns some of its layers, float16 [B, F, L, D]."""
 
-  def __init__(self, config: modeling.BertConfig, feature_layers: str) -> None:
+  def __init__(
+    self, bert_config: modeling.BertConfig, feature_layers: str
+  ) -> None:
     super().__init__(name="vectors")
-    self.bert = modeling.BertModel(config)
-    self.feature_layers = FEATURE_LAYERS[feature_layers]
+    self.bert = modeling.BertModel(bert_config)
+    self.feature_layers = config.FEATURE_LAYERS[feature_layers]
     self.built = True
 
   def call(self, batch: Mapping[str, Tensor], training: bool = False) -> Tensor:
@@ -93,8 +85,8 @@ def word_vectors(
   Args:
     bert_config: the model's sizes.
     init_checkpoint: prefix of the model's checkpoint.
-    feature_layers: a name in FEATURE_LAYERS.
-    batches: of ner_features.WindowInputs.
+    feature_layers: a name in config.FEATURE_LAYERS.
+    batches: of the windows' records.
   """
   model = VectorModel(bert_config, feature_layers)
   checkpoints.init_from_checkpoint(model, init_checkpoint)
@@ -156,70 +148,40 @@ def write_records(
   return record_cache.write(path, settings, write_all)
 
 
-class VectorInputs:
-  """Batches of word vectors.
+def batches(num_layers: int, hidden_size: int) -> batches_lib.Batches:
+  """Returns how the records of sentences become batches of word vectors.
 
   Their features are `vectors`, float16 [B, W, L, D]; `label_ids` and
   `label_mask`, int32 [B, W], 0 where a sentence has ended.
 
   Args:
-    records: of `write_records`, of each part.
     num_layers: L.
     hidden_size: D.
   """
+  ragged = tf.io.RaggedFeature(tf.int64)
+  spec = {
+    "vectors": tf.io.FixedLenFeature([], tf.string),
+    "input_mask": ragged,
+    "label_ids": ragged,
+  }
 
-  def __init__(
-    self,
-    records: Mapping[str, input_pipeline.RecordFiles],
-    num_layers: int,
-    hidden_size: int,
-  ) -> None:
-    self._records = records
-    self._shape = (num_layers, hidden_size)
-
-  def training_batches(
-    self, batch_size: int, seed: int, steps_done: int
-  ) -> tf.data.Dataset:
-    """Returns endless shuffled batches of like lengths."""
-    batches = input_pipeline.training_dataset(
-      self._records["train"],
-      self._spec(),
-      batch_size,
-      seed,
-      steps_done,
-      vocab_size=0,  # There are no ids.
-      group_by_length=True,
-    )
-    return batches.map(self._decoded)
-
-  def batches_once(self, part: str, batch_size: int) -> tf.data.Dataset:
-    """Returns every sentence of a part once, in order."""
-    batches = input_pipeline.finite_dataset(
-      self._records[part], self._spec(), batch_size, vocab_size=0
-    )
-    return batches.map(self._decoded)
-
-  def _spec(self) -> dict[str, Any]:
-    ragged = tf.io.RaggedFeature(tf.int64)
-    return {
-      "vectors": tf.io.FixedLenFeature([], tf.string),
-      "input_mask": ragged,
-      "label_ids": ragged,
-    }
-
-  def _decoded(self, batch: Mapping[str, Tensor]) -> dict[str, tf.Tensor]:
+  def decoded(batch: Mapping[str, Any]) -> dict[str, tf.Tensor]:
     """Returns a batch whose sentences are all of W words."""
     longest = tf.cast(batch["label_ids"].bounding_shape()[1], tf.int32)
     width = -(-longest // _WIDTH_MULTIPLE) * _WIDTH_MULTIPLE
-    num_bytes = width * int(np.prod(self._shape)) * _STORED().nbytes
+    num_bytes = width * num_layers * hidden_size * _STORED().nbytes
     # There is no kernel that fills up float16.
     bits = tf.io.decode_raw(batch["vectors"], tf.int16, fixed_length=num_bytes)
     vectors = tf.bitcast(bits, tf.as_dtype(_STORED))
+    shape = [-1, width, num_layers, hidden_size]
     return {
-      "vectors": tf.reshape(vectors, [-1, width, *self._shape]),
+      "vectors": tf.reshape(vectors, shape),
       "label_ids": _padded(batch["label_ids"], width),
       "label_mask": _padded(batch["input_mask"], width),
     }
+
+  # There are no ids, so any vocabulary will do.
+  return batches_lib.Batches(spec, 0, lambda batches: batches.map(decoded))
 
 
 def _padded(rows: tf.RaggedTensor, width: tf.Tensor) -> tf.Tensor:
@@ -228,56 +190,11 @@ def _padded(rows: tf.RaggedTensor, width: tf.Tensor) -> tf.Tensor:
   return tf.reshape(padded, [-1, width])
 
 
-def write_inputs(
-  folder: str,
-  sentences: Mapping[str, Sequence[Sentence]],
-  windows: ner_features.WindowInputs,
-  labels: Sequence[str],
-  bert_config: modeling.BertConfig,
-  init_checkpoint: str,
-  feature_layers: str,
-  settings: Mapping[str, Any],
-) -> VectorInputs:
-  """Computes the vectors of each part, unless the same are there already.
-
-  Args:
-    folder: where they are kept, under the name of the layers.
-    sentences: of each part.
-    windows: that label the words of these sentences.
-    labels: that the tags are among.
-    bert_config: the model's sizes.
-    init_checkpoint: prefix of the model's checkpoint.
-    feature_layers: a name in FEATURE_LAYERS.
-    settings: what the windows depend on beside the sentences.
-  """
-  settings = {
-    **settings,
-    "bert_config": bert_config.to_dict(),
-    "init_checkpoint": _checkpoint_hash(init_checkpoint),
-    "feature_layers": feature_layers,
-  }
-  records = {}
-  for part, part_sentences in sentences.items():
-    batches = windows.batches_once(part, _BATCH_SIZE)
-    file = f"{feature_layers}.{ner_features.RECORD_FILES[part]}"
-    records[part] = write_records(
-      os.path.join(folder, file),
-      part_sentences,
-      labels,
-      word_vectors(bert_config, init_checkpoint, feature_layers, batches),
-      settings,
-    )
-  return VectorInputs(
-    records, num_layers(feature_layers, bert_config), bert_config.hidden_size
-  )
-
-
-def _checkpoint_hash(path: str) -> str:
+def checkpoint_hash(path: str) -> str:
   """Returns what changes with a checkpoint; its index has a sum of each tensor.
 
   Raises:
     ValueError: if there is no such checkpoint.
   """
   prefix = checkpoints.CheckpointReader(path).path
-  with tf.io.gfile.GFile(f"{prefix}.index", "rb") as reader:
-    return record_cache.content_hash(reader.read().hex())
+  return record_cache.content_hash(paths.read_bytes(f"{prefix}.index").hex())

@@ -1,10 +1,10 @@
-"""What a run on named entities reports: scores and files of predictions."""
+"""Scores and files of predictions of named entity recognition."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 from bert_tf.files import errors
-from bert_tf.tasks.ner import examples as ner_data
+from bert_tf.tasks.ner import examples
 from bert_tf.tasks.ner.examples import Sentence
 from bert_tf.training import results as results_lib
 
@@ -14,7 +14,7 @@ SCORES = ("f1", "precision", "recall")
 
 def result_names(labels: Sequence[str]) -> list[str]:
   """Returns the names of `scores`, those of all entities first."""
-  types = ner_data.entity_types(labels)
+  types = examples.entity_types(labels)
   return [*SCORES, *(f"{type_}_{name}" for type_ in types for name in SCORES)]
 
 
@@ -36,8 +36,8 @@ def scores(
 ) -> dict[str, float]:
   """Returns precision, recall and F1 of entities, as conlleval has them.
 
-  An entity is right if its first word, last word and type are. An I- that goes
-  on with no entity begins one. What is divided by 0 is 0.
+  An entity is right if its first word, last word and type are. An I- that
+  continues no entity begins one. A quotient with the divisor 0 is 0.
 
   Args:
     sentences: with their tags.
@@ -45,7 +45,7 @@ def scores(
     labels: whose types are reported; bare B and I have no type of their own.
   """
   seqeval = import_seqeval()
-  gold = [list(sentence.tags) for sentence in sentences]
+  gold = [list(sentence.known_tags) for sentence in sentences]
   predicted = [list(tags) for tags in predicted]
   found = dict.fromkeys(result_names(labels), 0.0)
   types = _types(gold) | _types(predicted)
@@ -75,7 +75,7 @@ def accuracy(
   hits = [
     tag == other
     for sentence, tags in zip(sentences, predicted)
-    for tag, other in zip(sentence.tags, tags)
+    for tag, other in zip(sentence.known_tags, tags)
   ]
   return sum(hits) / len(hits)
 
@@ -99,12 +99,12 @@ def _lines(
   """Yields the lines of `write_predictions`."""
   document = 0
   for sentence, tags in zip(sentences, predicted):
-    columns = (sentence.words, tags)
+    columns: tuple[Sequence[str], ...] = (sentence.words, tags)
     if sentence.tags is not None:
       columns = (sentence.words, sentence.tags, tags)
-    outside = f" {ner_data.OUTSIDE}" * (len(columns) - 1)
+    outside = f" {examples.OUTSIDE}" * (len(columns) - 1)
     for _ in range(document, sentence.document):
-      yield f"{ner_data.DOCUMENT_START}{outside}\n"
+      yield f"{examples.DOCUMENT_START}{outside}\n"
     document = sentence.document
     for cells in zip(*columns):
       yield " ".join(cells)
@@ -114,5 +114,5 @@ def _lines(
 def _types(tags: Sequence[Sequence[str]]) -> set[str]:
   """Returns the types that occur; "_" is seqeval's name for bare B and I."""
   return {
-    tag[2:] or "_" for row in tags for tag in row if tag != ner_data.OUTSIDE
+    tag[2:] or "_" for row in tags for tag in row if tag != examples.OUTSIDE
   }

@@ -2,14 +2,14 @@
 
 import dataclasses
 import itertools
-import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 
 import tensorflow as tf
 from absl import logging
 
 from bert_tf import tokenization
 from bert_tf.data import input_pipeline, packing, records
+from bert_tf.tasks import batches as batches_lib
 from bert_tf.tasks.ner.examples import Sentence
 
 # Windows of each file that are logged as the model sees them.
@@ -17,13 +17,6 @@ _NUM_LOGGED = 3
 
 # What batches have beside the input of the model.
 _LABEL_FEATURES = ("label_ids", "label_mask")
-
-# Of the parts that are read.
-RECORD_FILES = {
-  "train": "train.tf_record",
-  "dev": "eval.tf_record",
-  "test": "predict.tf_record",
-}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -83,10 +76,10 @@ class Windower:
         path,
       )
     pieces = self._word_pieces(path, sentences)
-    windows = []
+    windows: list[Window] = []
     key = (lambda i: sentences[i].document) if self._document_context else None
-    for _, group in itertools.groupby(range(len(sentences)), key):
-      group = list(group)
+    for _, numbers in itertools.groupby(range(len(sentences)), key):
+      group = list(numbers)
       text = [word for i in group for word in pieces[i]]
       windows += self._text_windows(text, [sentences[i] for i in group])
     self._log(path, sentences, windows)
@@ -227,82 +220,13 @@ def spec(max_seq_length: int) -> dict[str, tf.io.FixedLenFeature]:
   return dict.fromkeys(names, ids)
 
 
-class WindowInputs:
-  """Batches of windows, cut to their longest.
+def batches(max_seq_length: int, vocab_size: int) -> batches_lib.Batches:
+  """Returns how records become batches, dynamically padded.
 
   Args:
-    records: of `write_records`, of each part.
-    max_seq_length: word pieces a record.
-    vocab_size: what every word-piece id must be below.
+    max_seq_length: word pieces of a record.
+    vocab_size: every word-piece id must be below it.
   """
-
-  def __init__(
-    self,
-    records: Mapping[str, input_pipeline.RecordFiles],
-    max_seq_length: int,
-    vocab_size: int,
-  ) -> None:
-    self._records = records
-    self._max_seq_length = max_seq_length
-    self._vocab_size = vocab_size
-
-  def training_batches(
-    self, batch_size: int, seed: int, steps_done: int
-  ) -> tf.data.Dataset:
-    """Returns endless shuffled batches of like lengths.
-
-    Args and errors are those of input_pipeline.training_dataset.
-    """
-    batches = input_pipeline.training_dataset(
-      self._records["train"],
-      spec(self._max_seq_length),
-      batch_size,
-      seed,
-      steps_done,
-      self._vocab_size,
-      group_by_length=True,
-    )
-    return self._cut(batches)
-
-  def batches_once(self, part: str, batch_size: int) -> tf.data.Dataset:
-    """Returns every window of a part once, in order."""
-    batches = input_pipeline.finite_dataset(
-      self._records[part],
-      spec(self._max_seq_length),
-      batch_size,
-      self._vocab_size,
-    )
-    return self._cut(batches)
-
-  def _cut(self, batches: tf.data.Dataset) -> tf.data.Dataset:
-    return input_pipeline.cut_padding(
-      batches, self._max_seq_length, _LABEL_FEATURES
-    )
-
-
-def write_inputs(
-  folder: str,
-  windows: Mapping[str, Sequence[Window]],
-  labels: Sequence[str],
-  max_seq_length: int,
-  vocab_size: int,
-) -> WindowInputs:
-  """Writes the records of each part and returns what reads them.
-
-  Args:
-    folder: of the run.
-    windows: of each part.
-    labels: that the tags are among.
-    max_seq_length: word pieces a record.
-    vocab_size: of the model.
-  """
-  records = {
-    part: write_records(
-      os.path.join(folder, RECORD_FILES[part]),
-      part_windows,
-      labels,
-      max_seq_length,
-    )
-    for part, part_windows in windows.items()
-  }
-  return WindowInputs(records, max_seq_length, vocab_size)
+  return batches_lib.dynamic_padding(
+    spec(max_seq_length), vocab_size, max_seq_length, _LABEL_FEATURES
+  )

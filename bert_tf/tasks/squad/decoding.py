@@ -115,8 +115,7 @@ class Predictor:
       null_score = null.start_logit + null.end_logit
     spans = self._ranked_spans(windows, starts, ends)
     nbest = self._nbest(example, windows, spans, starts, ends, null)
-    nbest = _with_probabilities(nbest)
-    return self._choose(nbest, null_score)
+    return self._choose(_with_probabilities(nbest), null_score)
 
   def _choose(
     self, nbest: tuple[Candidate, ...], null_score: float
@@ -193,7 +192,7 @@ class Predictor:
     null: Candidate,
   ) -> list[Candidate]:
     """Returns the best spans of different texts, and the null answer."""
-    nbest = []
+    nbest: list[Candidate] = []
     seen = set()
     for row, start, end in spans.tolist():
       if len(nbest) >= self._config.n_best_size:

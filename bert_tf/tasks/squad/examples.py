@@ -143,7 +143,7 @@ def read_squad_examples(
   examples = []
   not_found = []
   empty = []
-  paths = {}
+  paths: dict[str, str] = {}
   for context, qa in _questions(input_file):
     example = _example(context, qa)
     _check_new(example, qa, paths)
@@ -301,5 +301,5 @@ def correct_answers(
   if not is_v2 and not any(example.answers for example in examples):
     return None
   return metrics.SquadAnswers(
-    {example.qas_id: example.answers for example in examples}, is_v2
+    {example.qas_id: example.answers or () for example in examples}, is_v2
   )

@@ -11,6 +11,18 @@ import numpy as np
 _PUNCTUATION = str.maketrans("", "", string.punctuation)
 _ARTICLES = re.compile(r"\b(a|an|the)\b")
 
+# Of 2.0's scores: at the best threshold, of questions with answers, of those
+# without.
+_KINDS = ("best", "HasAns", "NoAns")
+
+
+def result_names(version_2_with_negative: bool) -> tuple[str, ...]:
+  """Returns the names of the scores, the one that decides on the best first."""
+  names = ["f1", "exact_match"]
+  if version_2_with_negative:
+    names += [f"{kind}_{name}" for kind in _KINDS for name in ("f1", "exact")]
+  return tuple(names)
+
 
 @dataclasses.dataclass(frozen=True)
 class SquadAnswers:

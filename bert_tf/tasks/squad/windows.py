@@ -163,7 +163,7 @@ class Windower:
     pieces = self._pieces.get(context)
     if pieces is None:
       tokenize = self._tokenizer.tokenize_to_ids
-      ids = []
+      ids: list[int] = []
       first_pieces = []
       for word in context.doc_tokens:
         first_pieces.append(len(ids))
@@ -190,7 +190,7 @@ class Windower:
     last = len(pieces.ids) - 1
     if example.end_position < len(pieces.first_pieces) - 1:
       last = int(pieces.first_pieces[example.end_position + 1]) - 1
-    answer = self._tokenizer.tokenize_to_ids(example.answers[0])
+    answer = self._tokenizer.tokenize_to_ids((example.answers or ("",))[0])
     inside = pieces.ids[first : last + 1].tolist()
     for start in range(len(inside) - len(answer) + 1 if answer else 0):
       if inside[start : start + len(answer)] == answer:

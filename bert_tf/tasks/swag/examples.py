@@ -6,20 +6,17 @@ import string
 from collections.abc import Sequence
 from typing import Any
 
-from bert_tf.data import tables as rows
+from bert_tf.data import tables
 from bert_tf.data.tables import Column, Row
-
-# What a label is: the choice's number, from 0 or from 1, its letter from A, or
-# its text.
-LABEL_TYPES = ("number", "number_from_1", "letter", "text")
+from bert_tf.tasks.swag import config
 
 
 @dataclasses.dataclass(frozen=True)
-class ChoiceTask:
+class FileLayout:
   """Files of multiple choice and their columns.
 
   Attributes:
-    name: of the task, for errors.
+    name: the task's, for errors.
     file_format: "tsv", "csv" or "jsonl".
     train: file below the task's folder that is trained on.
     dev: file that is evaluated on.
@@ -29,7 +26,7 @@ class ChoiceTask:
     label: column of the label.
     question: column of a text that sentence B begins with, before each choice;
       None for none.
-    label_type: one of LABEL_TYPES.
+    label_type: one of config.LABEL_TYPES.
   """
 
   name: str
@@ -47,7 +44,7 @@ class ChoiceTask:
 # Zellers et al. 2018. The endings go on with a second sentence that has begun;
 # sentence A is "the given sentence", sentence B "a possible continuation"
 # (Devlin et al. 2019, 4.4), so that beginning belongs to B.
-SWAG = ChoiceTask(
+SWAG = FileLayout(
   name="SWAG",
   file_format="csv",
   train="train.csv",
@@ -83,15 +80,15 @@ class ChoiceExample:
     return [f"{self.question} {choice}".strip() for choice in self.choices]
 
 
-def own_task(
+def own_files(
   file_format: str,
   context_column: str,
   question_column: str | None,
   choice_columns: Sequence[str],
   label_column: str,
   label_type: str,
-) -> ChoiceTask:
-  """Returns the task of train, dev and test files of one's own.
+) -> FileLayout:
+  """Returns the layout of train, dev and test files of one's own.
 
   Args:
     file_format: "tsv", "csv" or "jsonl"; the files end in it.
@@ -100,7 +97,7 @@ def own_task(
     question_column: of what sentence B begins with, or None.
     choice_columns: a column a choice; in jsonl one key of a list will do.
     label_column: of the label, which the test file need not have.
-    label_type: one of LABEL_TYPES.
+    label_type: one of config.LABEL_TYPES.
 
   Raises:
     ValueError: for numbers and names together, a number in JSON lines, no
@@ -116,22 +113,23 @@ def own_task(
       f"--choice_columns={choice_columns[0]} is one choice; name a column for "
       "each, with commas between them."
     )
-  context, question, label, *choices = rows.columns(
+  context, question, label, *choices = tables.columns(
     file_format,
     (context_column, question_column, label_column, *choice_columns),
   )
+  assert context is not None and label is not None
   if len(set(choices)) < len(choices):
     raise ValueError(
       f"--choice_columns={','.join(choice_columns)} names a column twice."
     )
-  return ChoiceTask(
+  return FileLayout(
     name="own data",
     file_format=file_format,
     train=f"train.{file_format}",
     dev=f"dev.{file_format}",
     test=f"test.{file_format}",
     context=context,
-    choices=tuple(choices),
+    choices=tuple(choice for choice in choices if choice is not None),
     label=label,
     question=question,
     label_type=label_type,
@@ -141,16 +139,16 @@ def own_task(
 def read_examples(
   data_dir: str,
   file: str,
-  task: ChoiceTask,
+  layout: FileLayout,
   has_labels: bool,
   skip_bad_rows: bool = False,
 ) -> list[ChoiceExample]:
-  """Reads one file of a task.
+  """Reads one file of a layout.
 
   Args:
-    data_dir: folder of the task.
+    data_dir: folder of the layout.
     file: path below it.
-    task: what columns are read.
+    layout: names the columns.
     has_labels: whether labels are read.
     skip_bad_rows: whether a row that is at fault is left out, counted and
       logged, instead of being an error.
@@ -163,30 +161,32 @@ def read_examples(
   """
   path = os.path.join(data_dir, file)
   prefix = os.path.splitext(file)[0]
-  needed = (task.context, *task.choices)
-  needed += () if task.question is None else (task.question,)
-  needed += (task.label,) if has_labels else ()
+  needed = (layout.context, *layout.choices)
+  needed += () if layout.question is None else (layout.question,)
+  needed += (layout.label,) if has_labels else ()
   num_choices = None
 
   def convert(line: int, row: Row) -> ChoiceExample:
     nonlocal num_choices
-    choices = _choices(row, task)
+    choices = _choices(row, layout)
     if num_choices not in (None, len(choices)):
-      raise rows.BadRowError(
+      raise tables.BadRowError(
         f"{len(choices)} choices, but {num_choices} in the rows before"
       )
     label = None
     if has_labels:
-      label = label_id(rows.value(row, task.label), choices, task.label_type)
-    context = rows.text(row, task.context)
-    question = _question(row, task.question)
+      label = label_id(
+        tables.value(row, layout.label), choices, layout.label_type
+      )
+    context = tables.text(row, layout.context)
+    question = _question(row, layout.question)
     num_choices = len(choices)
     return ChoiceExample(
       f"{prefix}-{line - 1}", context, question, choices, label
     )
 
-  table = rows.Table(path, task.file_format, needed, task.name)
-  examples = rows.read(table, convert, skip_bad_rows)
+  table = tables.Table(path, layout.file_format, needed, layout.name)
+  examples = tables.read(table, convert, skip_bad_rows)
   if not examples:
     raise ValueError(f"{path} holds no example.")
   return examples
@@ -198,10 +198,10 @@ def label_id(value: Any, choices: Sequence[str], label_type: str) -> int:
   Args:
     value: a cell.
     choices: of the same row.
-    label_type: one of LABEL_TYPES; a letter may be of either case.
+    label_type: one of config.LABEL_TYPES; a letter may be of either case.
 
   Raises:
-    rows.BadRowError: for a label that is none of the choices, or several.
+    tables.BadRowError: for a label that is none of the choices, or several.
   """
   names = label_names(choices, label_type)
   text = str(value).strip()
@@ -210,10 +210,10 @@ def label_id(value: Any, choices: Sequence[str], label_type: str) -> int:
   if names.count(text) != 1:
     known = "" if label_type == "text" else f" {names[0]} to {names[-1]}"
     what = "several" if text in names else "none"
-    raise rows.BadRowError(
+    raise tables.BadRowError(
       f"label {value!r} is {what} of the {len(choices)} choices{known}; labels "
       f"are read as --label_type={label_type}, there are also "
-      f"{', '.join(name for name in LABEL_TYPES if name != label_type)}"
+      f"{', '.join(name for name in config.LABEL_TYPES if name != label_type)}"
     )
   return names.index(text)
 
@@ -228,19 +228,19 @@ def label_names(choices: Sequence[str], label_type: str) -> list[str]:
   return [str(first + i) for i in range(len(choices))]
 
 
-def _choices(row: Row, task: ChoiceTask) -> tuple[str, ...]:
-  """Returns the choices of a row; raises rows.BadRowError."""
-  if len(task.choices) > 1:
-    return tuple(rows.text(row, column) for column in task.choices)
-  column = task.choices[0]
-  choices = rows.value(row, column)
+def _choices(row: Row, layout: FileLayout) -> tuple[str, ...]:
+  """Returns the choices of a row; raises tables.BadRowError."""
+  if len(layout.choices) > 1:
+    return tuple(tables.text(row, column) for column in layout.choices)
+  column = layout.choices[0]
+  choices = tables.value(row, column)
   if not isinstance(choices, list) or len(choices) < 2:
-    raise rows.BadRowError(
+    raise tables.BadRowError(
       f"column {column} is no list of two choices or more, but {choices!r}"
     )
   for choice in choices:
     if not isinstance(choice, str) or not choice.strip():
-      raise rows.BadRowError(
+      raise tables.BadRowError(
         f"a choice of column {column} is no text, but {choice!r}"
       )
   return tuple(choices)
@@ -250,7 +250,7 @@ def _question(row: Row, column: Column | None) -> str:
   """Returns what sentence B begins with, which may be nothing."""
   if column is None:
     return ""
-  question = rows.value(row, column)
+  question = tables.value(row, column)
   if not isinstance(question, str):
-    raise rows.BadRowError(f"column {column} is no text, but {question!r}")
+    raise tables.BadRowError(f"column {column} is no text, but {question!r}")
   return question

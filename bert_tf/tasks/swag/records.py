@@ -7,6 +7,7 @@ from absl import logging
 
 from bert_tf import tokenization
 from bert_tf.data import input_pipeline, packing, record_cache, records
+from bert_tf.tasks import batches as batches_lib
 from bert_tf.tasks.swag.examples import ChoiceExample
 
 # Examples of each file that are logged as the model sees them.
@@ -42,12 +43,12 @@ def convert_example(
   Input i is [CLS] context [SEP] question choice_i [SEP], cut as every pair is:
   from the end of the longer text. Without a label label_ids are 0.
   """
-  marks = tokenizer.convert_tokens_to_ids(["[CLS]", "[SEP]"])
+  cls_id, sep_id = tokenizer.convert_tokens_to_ids(["[CLS]", "[SEP]"])
   ids_a = tokenizer.tokenize_to_ids(example.context)
   ints = {"label_ids": [example.label or 0], "is_real_example": [1]}
   for text_b in example.continuations():
     ids_b = tokenizer.tokenize_to_ids(text_b)
-    packed = packing.pack(ids_a, ids_b, *marks, max_seq_length)
+    packed = packing.pack(ids_a, ids_b, cls_id, sep_id, max_seq_length)
     for name, values in packed.items():
       ints.setdefault(name, []).extend(values)  # In the end [C*F].
   return records.encode_example(records.encode_features(ints, {}))
@@ -93,47 +94,16 @@ def _log(example: ChoiceExample, tokenizer: tokenization.FullTokenizer) -> None:
     logging.info("%s %s %s [SEP] %s", example.guid, mark, context, pieces)
 
 
-def training_batches(
-  records: input_pipeline.RecordFiles,
-  max_seq_length: int,
-  num_choices: int,
-  batch_size: int,
-  seed: int,
-  steps_done: int,
-  vocab_size: int,
-) -> tf.data.Dataset:
-  """Returns endless shuffled batches of like length, cut to their longest.
+def batches(
+  max_seq_length: int, num_choices: int, vocab_size: int
+) -> batches_lib.Batches:
+  """Returns how records become batches, dynamically padded.
 
   Args:
-    records: of `write_records`.
     max_seq_length: F.
     num_choices: C.
-    batch_size: examples, of C inputs each.
-    seed: of the order.
-    steps_done: steps whose batches are left out.
-    vocab_size: what every word-piece id must be below.
+    vocab_size: every word-piece id must be below it.
   """
-  batches = input_pipeline.training_dataset(
-    records,
-    spec(max_seq_length, num_choices),
-    batch_size,
-    seed,
-    steps_done,
-    vocab_size,
-    group_by_length=True,
+  return batches_lib.dynamic_padding(
+    spec(max_seq_length, num_choices), vocab_size, max_seq_length
   )
-  return input_pipeline.cut_padding(batches, max_seq_length)
-
-
-def batches_once(
-  records: input_pipeline.RecordFiles,
-  max_seq_length: int,
-  num_choices: int,
-  batch_size: int,
-  vocab_size: int,
-) -> tf.data.Dataset:
-  """Returns every example once, in order, in batches that are cut."""
-  batches = input_pipeline.finite_dataset(
-    records, spec(max_seq_length, num_choices), batch_size, vocab_size
-  )
-  return input_pipeline.cut_padding(batches, max_seq_length)

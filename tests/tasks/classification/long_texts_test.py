@@ -7,13 +7,15 @@ import numpy as np
 import pytest
 
 from bert_tf import checkpoints
-from bert_tf.tasks.classification import examples, glue, long_texts
+from bert_tf.tasks.classification import config as classification_config
+from bert_tf.tasks.classification import long_texts
 from bert_tf.tasks.classification import task as classification
 from tests.tasks.classification import task_test as classification_test
 
 base = classification_test.base
 WORDS = "of and the in a to is was for on".split()
 ROOM = 6
+OWN = classification_test.with_own(labels=("bad", "good"))
 
 
 def test_head_and_tail_are_128_and_382_of_510():
@@ -24,7 +26,7 @@ def test_head_and_tail_are_128_and_382_of_510():
   assert kept == ids[:31] + ids[-95:]  # 126 * 128 / 510 is 31.6.
 
 
-@pytest.mark.parametrize("long_text", long_texts.MODES)
+@pytest.mark.parametrize("long_text", classification_config.LONG_TEXT_MODES)
 @pytest.mark.parametrize("length", [0, 1, 509, 510])
 def test_a_text_that_fits_is_left_as_it_is(long_text, length):
   ids = list(range(length))
@@ -111,7 +113,6 @@ def test_a_long_text_is_classified_by_the_mean_of_its_windows(
   classification_test.write_tsv(folder / "windows" / "test.tsv", rows, "text")
   alone = dataclasses.replace(
     config,
-    task=dataclasses.replace(config.task, labels=("bad", "good")),
     data_dir=str(folder / "windows"),
     long_text="truncate",
     do_train=False,
@@ -122,7 +123,7 @@ def test_a_long_text_is_classified_by_the_mean_of_its_windows(
       init_checkpoint=checkpoints.latest(str(folder / "out")),
     ),
   )
-  classification.run(alone)
+  classification.run(alone, OWN)
   logs = np.log(np.loadtxt(folder / "alone" / "test_results.tsv"))
   ends = np.cumsum([len(group) for group in windows])[:-1]
   means = np.array([part.mean(axis=0) for part in np.split(logs, ends)])
@@ -147,7 +148,6 @@ def test_head_and_tail_reach_the_model(base, run_on_windows):
     classification.run(
       dataclasses.replace(
         config,
-        task=dataclasses.replace(config.task, labels=("bad", "good")),
         long_text=mode,
         do_train=False,
         do_eval=False,
@@ -156,7 +156,8 @@ def test_head_and_tail_reach_the_model(base, run_on_windows):
           output_dir=str(folder / name),
           init_checkpoint=checkpoints.latest(str(folder / "out")),
         ),
-      )
+      ),
+      OWN,
     )
   ends = np.loadtxt(folder / "ends" / "test_results.tsv")
   start = np.loadtxt(folder / "start" / "test_results.tsv")
@@ -166,10 +167,9 @@ def test_head_and_tail_reach_the_model(base, run_on_windows):
 
 
 def test_pairs_are_refused(base, tmp_path):
-  pairs = examples.own_files("tsv", "classification", "text", "b", "label")
-  for task in (pairs, glue.get_task("rte")):
+  for changes in ({"text_b_column": "b"}, {"task_name": "rte"}):
     config = classification_test.make(
-      base, tmp_path / "out", task=task, long_text="windows", do_eval=True
+      base, tmp_path / "out", long_text="windows", do_eval=True, **changes
     )
     with pytest.raises(ValueError, match="'windows' is for single texts, but"):
       classification.run(config)

@@ -11,7 +11,7 @@ import tensorflow as tf
 
 from bert_tf import checkpoints, heads, losses, modeling, tokenization
 from bert_tf.tasks import label_map
-from bert_tf.tasks.classification import examples
+from bert_tf.tasks.classification import config as classification_config
 from bert_tf.tasks.classification import records as classification_data
 from bert_tf.tasks.classification import task as classification
 from bert_tf.tasks.classification.examples import InputExample
@@ -21,7 +21,6 @@ from tests import runs
 
 GOLDEN = pathlib.Path(__file__).resolve().parents[2] / "golden"
 CONFIG = runs.CONFIG
-OWN = examples.own_files("tsv", "classification", "text", None, "label")
 SPEC = label_map.LabelSpec("own data", "classification", ("bad", "good"))
 LENGTH = 32
 # Texts of 1 to 29 words.
@@ -133,7 +132,7 @@ def test_records_that_are_damaged_or_without_a_note_are_made_again(
 def padded_and_cut(tmp_path, tokenizer, batch_size):
   """Yields each batch twice."""
   records = write(tmp_path, tokenizer)
-  cut = classification_data.batches_once(records, SPEC, LENGTH, batch_size, 500)
+  cut = classification_data.batches(SPEC, LENGTH, 500).once(records, batch_size)
   for batch in cut:
     missing = LENGTH - batch["input_ids"].shape[1]
     padded = {
@@ -177,8 +176,8 @@ def make(folder, output_dir, **changes):
     path.write_text("\n".join(["text\tlabel", *lines]))
   (folder / "config.json").write_text(json.dumps(CONFIG))
   shutil.copy(GOLDEN / "tiny" / "vocab.txt", folder / "vocab.txt")
-  return classification.ClassificationConfig(
-    task=OWN,
+  return classification_config.ClassificationConfig(
+    task_name="tsv",
     data_dir=str(folder),
     bert_config_file=str(folder / "config.json"),
     vocab_file=str(folder / "vocab.txt"),
@@ -250,7 +249,7 @@ def test_evaluation_does_not_trace_a_program_for_each_width(tmp_path):
     make(tmp_path, tmp_path / "out").train,
   )
   records = write(tmp_path, CASED)
-  batches = classification_data.batches_once(records, SPEC, LENGTH, 1, 500)
+  batches = classification_data.batches(SPEC, LENGTH, 500).once(records, 1)
   assert len({tuple(b["input_ids"].shape) for b in batches}) == 4
   runner.evaluate_checkpoint(batches)
   assert len(traces) <= 2

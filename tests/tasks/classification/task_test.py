@@ -11,6 +11,7 @@ import tensorflow as tf
 
 from bert_tf import checkpoints
 from bert_tf.tasks import label_map
+from bert_tf.tasks.classification import config as classification_config
 from bert_tf.tasks.classification import examples, glue
 from bert_tf.tasks.classification import metrics as classification_results
 from bert_tf.tasks.classification import task as classification
@@ -59,8 +60,8 @@ def make(folder, output_dir, train=(), **changes):
     log_every_steps=1,
     use_xla=False,
   )
-  config = classification.ClassificationConfig(
-    task=OWN,
+  config = classification_config.ClassificationConfig(
+    task_name="tsv",
     data_dir=str(folder),
     bert_config_file=str(folder / "config.json"),
     vocab_file=str(folder / "vocab.txt"),
@@ -130,8 +131,10 @@ def test_a_run_leaves_these_files(trained):
     "label_map.json",
     "predict.tf_record",
     "predictions.jsonl",
+    "run.json",
     "test_results.tsv",
     "train.tf_record",
+    "vocab.txt",
   }
   assert json.loads((trained / "label_map.json").read_text())["labels"] == [
     "bad",
@@ -142,10 +145,11 @@ def test_a_run_leaves_these_files(trained):
 def test_eval_loss_is_the_mean_over_examples_and_loss_over_batches(
   base, trained
 ):
-  # 11 examples in batches of 8 and 3, of an untrained model.
+  # 11 examples in batches of 8 and 3, of a model that has not learned yet.
   output_dir = base / "untrained"
+  start = {"init_checkpoint": str(trained / "model.ckpt-0")}
   classification.run(
-    make(base, output_dir, do_eval=True, **task_of(metrics=("f1",)))
+    make(base, output_dir, start, do_eval=True), with_own(metrics=("f1",))
   )
   found = results(output_dir)
   assert list(found) == [
@@ -158,7 +162,7 @@ def test_eval_loss_is_the_mean_over_examples_and_loss_over_batches(
   losses = []
   for size in (1, 11):
     classification.run(
-      make(base, output_dir, do_eval=True, eval_batch_size=size)
+      make(base, output_dir, start, do_eval=True, eval_batch_size=size)
     )
     again = results(output_dir)
     assert again["eval_loss"] == pytest.approx(found["eval_loss"], rel=1e-5)
@@ -249,36 +253,126 @@ def test_freezing_0_layers_freezes_the_embeddings_alone(base, tmp_path):
   assert "bert/encoder/layer_0/output/dense/bias/adam_m" in shapes
 
 
-def test_results_of_untrained_values_are_warned_of(base, trained, tmp_path):
-  start = str(tmp_path / "pretrained.ckpt")
-  reader = checkpoints.CheckpointReader(str(trained / "model.ckpt-67"))
-  names = [n for n in reader.shapes if n.startswith("bert/")]
-  checkpoints.write(start, {name: reader.get(name) for name in names})
+def test_fine_tuning_from_random_values_is_warned_of(base, trained, tmp_path):
   warned = {}
   for name, path in {
     "random": None,
-    "no head": start,
-    "trained": str(trained / "model.ckpt-67"),
+    "given": str(trained / "model.ckpt-67"),
   }.items():
     with runs.logged() as lines:
-      classification.run(
-        make(
-          base,
-          tmp_path / name,
-          train={"init_checkpoint": path},
-          do_eval=True,
-          **task_of(labels=("bad", "good")),
-        )
-      )
-    warned[name] = [x for x in lines().splitlines() if "Untrained: " in x]
-  assert warned["trained"] == []
-  assert len(warned["random"]) == len(warned["no head"]) == 1
-  assert warned["random"][0].startswith("Untrained: the whole model; ")
-  assert warned["no head"][0] == (
-    "Untrained: output_weights, output_bias; results are those of random "
-    "values. Train with --do_train, or start from a checkpoint that has been "
-    "trained."
+      start = {"init_checkpoint": path}
+      classification.run(make(base, tmp_path / name, start, do_train=True))
+    warned[name] = "RANDOM" in lines()
+  assert warned == {"random": True, "given": False}
+
+
+@pytest.mark.parametrize("flag", ["do_eval", "do_predict"])
+@pytest.mark.parametrize("start", ["nothing", "no head"])
+def test_an_untrained_model_is_not_used(base, trained, tmp_path, flag, start):
+  train = {}
+  if start == "no head":
+    path = train["init_checkpoint"] = str(tmp_path / "pretrained.ckpt")
+    reader = checkpoints.CheckpointReader(str(trained / "model.ckpt-67"))
+    names = [n for n in reader.shapes if n.startswith("bert/")]
+    checkpoints.write(path, {name: reader.get(name) for name in names})
+  config = make(base, tmp_path / "out", train, **{flag: True})
+  expected = {"nothing": "has no checkpoint", "no head": "no output_weights"}
+  runs.assert_refused(classification.run, config, expected[start])
+
+
+def test_fewer_examples_than_a_batch_are_repeated(base, tmp_path):
+  config = make(
+    base, tmp_path, {"train_batch_size": 100}, do_train=True, num_train_epochs=7
   )
+  with runs.logged() as lines:
+    classification.run(config)
+  # int(44 / 100 * 7) steps, of 100 / 44 passes each.
+  assert checkpoints.latest(str(tmp_path)).endswith("model.ckpt-3")
+  assert "2.3 passes" in lines()
+
+
+def test_files_are_read_where_there_is_a_scheme(base, tmp_path):
+  for name in ("train.tsv", "dev.tsv", "test.tsv"):
+    tf.io.gfile.copy(
+      str(base / name), f"ram://classification/{name}", overwrite=True
+    )
+  parts = {"do_train": True, "do_eval": True, "do_predict": True}
+  config = make(base, tmp_path, data_dir="ram://classification", **parts)
+  classification.run(config)
+  assert (tmp_path / "test_results.tsv").exists()
+
+
+def test_run_json_decides_what_is_left_out(base, trained, tmp_path):
+  info = json.loads((trained / "run.json").read_text())
+  assert info["task"] == "classification"
+  assert info["labels"] == ["bad", "good"]
+  assert (info["max_seq_length"], info["do_lower_case"]) == (16, True)
+  assert (trained / "vocab.txt").read_bytes() == (
+    base / "vocab.txt"
+  ).read_bytes()
+  shutil.copytree(trained, tmp_path / "out")
+  config = make(base, tmp_path / "out", do_eval=True, max_seq_length=None)
+  expected = results(trained)
+  classification.run(config)
+  assert results(tmp_path / "out") == expected
+
+
+@pytest.mark.parametrize(
+  ("changes", "values"),
+  [
+    ({"max_seq_length": 17}, ("17", "16")),
+    ({"do_lower_case": False}, ("False", "True")),
+    ({"long_text": "head_tail"}, ("head_tail", "truncate")),
+  ],
+)
+def test_what_contradicts_run_json_is_refused(base, trained, changes, values):
+  with pytest.raises(ValueError) as error:
+    classification.run(make(base, trained, do_eval=True, **changes))
+  for expected in (*changes, *values, "run.json"):
+    assert expected in str(error.value)
+
+
+def test_the_case_of_the_checkpoint_given_to_start_from_is_taken(
+  base, tmp_path
+):
+  write_cased_vocabulary(tmp_path / "vocab.txt")
+  changes = {"vocab_file": str(tmp_path / "vocab.txt"), "do_train": True}
+  with runs.logged() as lines:
+    classification.run(make(base, tmp_path / "a", **changes))
+  assert "cased" in lines()
+  found = json.loads((tmp_path / "a" / "run.json").read_text())
+  assert found["do_lower_case"] is False
+  start = {"init_checkpoint": str(tmp_path / "a")}
+  classification.run(
+    make(base, tmp_path / "b", start, max_seq_length=24, **changes)
+  )
+  found = json.loads((tmp_path / "b" / "run.json").read_text())
+  assert (found["do_lower_case"], found["max_seq_length"]) == (False, 24)
+
+
+@pytest.mark.parametrize("is_cased", [True, False])
+def test_a_case_that_is_not_the_vocabularys_is_refused(
+  base, tmp_path, is_cased
+):
+  path = base / "vocab.txt"
+  if is_cased:
+    path = tmp_path / "vocab.txt"
+    write_cased_vocabulary(path)
+  config = make(
+    base,
+    tmp_path / "out",
+    vocab_file=str(path),
+    do_lower_case=is_cased,
+    do_train=True,
+  )
+  runs.assert_refused(classification.run, config, "do_lower_case")
+
+
+def write_cased_vocabulary(path):
+  words = (GOLDEN / "tiny" / "vocab.txt").read_text().split("\n")
+  # The last hundred words begin with a capital letter.
+  words[-101:-1] = [f"X{word}" for word in words[-101:-1]]
+  path.write_text("\n".join(words))
 
 
 def test_a_finished_run_trains_no_further(base, trained):
@@ -297,12 +391,11 @@ def test_several_labels_are_each_a_choice(base, tmp_path):
   write_tsv(tmp_path / "train.tsv", both * 10)
   write_tsv(tmp_path / "dev.tsv", both)
   write_tsv(tmp_path / "test.tsv", [(text,) for text, _ in both], "text")
-  task = examples.own_files("tsv", "multilabel", "text", None, "label")
   classification.run(
     make(
       base,
       tmp_path / "out",
-      task=task,
+      problem_type="multilabel",
       data_dir=str(tmp_path),
       do_train=True,
       do_eval=True,
@@ -322,12 +415,11 @@ def test_a_regression_learns_numbers(base, tmp_path):
   numbers = [("of a", "1.5"), ("and a", "-0.5"), ("the a", "0.5")]
   write_tsv(tmp_path / "train.tsv", numbers * 10)
   write_tsv(tmp_path / "dev.tsv", numbers)
-  task = examples.own_files("tsv", "regression", "text", None, "label")
   classification.run(
     make(
       base,
       tmp_path / "out",
-      task=task,
+      problem_type="regression",
       data_dir=str(tmp_path),
       do_train=True,
       do_eval=True,
@@ -428,8 +520,8 @@ def with_config(folder, **changes):
   return {"bert_config_file": str(path)}
 
 
-def task_of(**changes):
-  return {"task": dataclasses.replace(OWN, **changes)}
+def with_own(**changes):
+  return dataclasses.replace(OWN, **changes)
 
 
 TINY = GOLDEN / "tiny_classifier"
@@ -442,16 +534,16 @@ MISTAKES = {
     "nothing to do: set --do_train, --do_eval or --do_predict",
   ),
   "a folder without the files": (
-    lambda f: {"task": glue.get_task("mnli")},
-    "has no dev_matched.tsv, no test_matched.tsv; set --data_dir",
+    lambda f: {"task_name": "mnli"},
+    "dev_matched.tsv, no {data}/test_matched.tsv; set --data_dir",
   ),
   "a header of another task": (
-    lambda f: {"task": glue.get_task("rte")},
+    lambda f: {"task_name": "rte"},
     "train.tsv:1: no header of RTE",
   ),
   "a part that the task does not have": (
-    lambda f: {"task": glue.get_task("xnli")},
-    "XNLI has no test file; leave out --do_predict",
+    lambda f: {"task_name": "xnli"},
+    "--do_predict needs a test file",
   ),
   "a label of the dev file that was not trained": (
     lambda f: with_rows(f, "dev.tsv", [("of", "good"), ("a", "fair")]),
@@ -477,10 +569,6 @@ MISTAKES = {
     lambda f: with_config(f, vocab_size=501),
     "vocab.txt has 500 word pieces, but vocab_size of",
   ),
-  "fewer examples than a batch": (
-    lambda f: {"train": {"train_batch_size": 45}},
-    "44 training examples are fewer than one batch of 45; lower",
-  ),
   "less than one step": (
     lambda f: {"num_train_epochs": 0.1},
     "num_train_epochs 0.1 of 44 training examples is less than one batch of 8",
@@ -494,7 +582,7 @@ MISTAKES = {
   ),
   "a metric that the task does not have": (
     lambda f: {"train": {"best_metric": "pearson"}},
-    "best_metric 'pearson' is no result of own data; use macro_f1, eval_acc",
+    "best_metric 'pearson' is no result; use macro_f1, eval_acc",
   ),
   "more frozen layers than there are": (
     lambda f: {"train": {"freeze_layers": 2}},
@@ -522,17 +610,21 @@ def test_a_mistake_is_one_clear_line_before_anything_is_written(
   shutil.copytree(base, folder, ignore=shutil.ignore_patterns("out*"))
   parts = {"do_train": True, "do_eval": True, "do_predict": True}
   config = make(folder, tmp_path / "run", **{**parts, **changes(folder)})
+  expected = expected.format(data=folder)
   runs.assert_refused(classification.run, config, expected)
 
 
 OTHER_RUNS = {
   "another task": (
-    lambda f: task_of(name="RTE", labels=("bad", "good")),
-    'holds another task\'s run: its label_map.json is {"task_name": "own data"',
+    lambda f: ({}, with_own(name="RTE", labels=("bad", "good"))),
+    '{"task_name": "own data"',
   ),
-  "other labels": (lambda f: task_of(labels=("x", "y")), "choose another"),
+  "other labels": (
+    lambda f: ({}, with_own(labels=("x", "y"))),
+    "choose another",
+  ),
   "another config": (
-    lambda f: with_config(f, hidden_size=32),
+    lambda f: (with_config(f, hidden_size=32), None),
     "holds a run of another config: hidden_size is 16 there and 32 here",
   ),
 }
@@ -543,7 +635,8 @@ def test_another_tasks_run_is_refused_and_left_as_it_is(base, trained, other):
   changes, expected = OTHER_RUNS[other]
   before = {p: p.stat().st_mtime_ns for p in trained.rglob("*")}
   with pytest.raises(ValueError) as error:
-    classification.run(make(base, trained, do_predict=True, **changes(base)))
+    changed, layout = changes(base)
+    classification.run(make(base, trained, do_predict=True, **changed), layout)
   assert expected in str(error.value)
   assert {p: p.stat().st_mtime_ns for p in trained.rglob("*")} == before
 
@@ -574,4 +667,4 @@ def test_labels_that_nothing_tells_are_asked_for(base, tmp_path):
 def test_a_file_that_is_no_label_map_is_named(tmp_path):
   (tmp_path / "label_map.json").write_text("[]")
   with pytest.raises(ValueError, match="label_map.json is no label map"):
-    label_map.check(str(tmp_path), glue.get_task("rte").label_spec())
+    label_map.read(str(tmp_path))

@@ -8,6 +8,7 @@ import tensorflow as tf
 
 from bert_tf import checkpoints, modeling
 from bert_tf.tasks.ner import bilstm as ner_bilstm
+from bert_tf.tasks.ner import config as ner_config
 from bert_tf.tasks.ner import examples as ner_data
 from bert_tf.tasks.ner import feature_based as ner_vectors
 from bert_tf.tasks.ner import task as ner
@@ -62,7 +63,7 @@ def test_the_last_four_are_in_the_order_of_the_layers():
     "concat_last_four": [9, 10, 11, 12],
     "weighted_sum_all": list(range(1, 13)),
   }.items():
-    assert layers[ner_vectors.FEATURE_LAYERS[name]] == expected
+    assert layers[ner_config.FEATURE_LAYERS[name]] == expected
 
 
 def test_layers_that_the_model_lacks_are_refused():
@@ -85,8 +86,7 @@ def test_records_are_padded_to_the_longest_sentence(tmp_path):
   path = str(tmp_path / "x")
   found = sentences(2, 1, 17)
   records = ner_vectors.write_records(path, found, LABELS, words, {})
-  inputs = ner_vectors.VectorInputs({"dev": records}, 2, 3)
-  first, second = inputs.batches_once("dev", 2)
+  first, second = ner_vectors.batches(2, 3).once(records, 2)
   assert first["vectors"].shape == (2, 16, 2, 3)
   assert second["vectors"].shape == (1, 32, 2, 3)
   np.testing.assert_array_equal(first["vectors"][0, :2], words[:2])
@@ -174,6 +174,7 @@ def config_of(data, output_dir, **changes):
     train={"learning_rate": 1e-2, "init_checkpoint": CHECKPOINT},
     **{
       "bert_config_file": str(TINY / "bert_config.json"),
+      "approach": "features",
       "feature_layers": "weighted_sum_all",
       "num_train_epochs": 8.0,
       **changes,
@@ -219,16 +220,18 @@ def test_a_run_learns_on_features_that_are_computed_once(
   assert "weighted_sum_all.eval.tf_record is of these examples" in log()
   assert again["test_f1"] > 0.95
   # Fine-tuning, or other layers, are another task's run.
-  for layers in (None, "last"):
+  for changes in ({"approach": "fine_tuning"}, {"feature_layers": "last"}):
     with pytest.raises(ValueError, match="another task's run"):
-      ner.run(
-        config_of(data, tmp_path / "out", do_eval=True, feature_layers=layers)
-      )
+      ner.run(config_of(data, tmp_path / "out", do_eval=True, **changes))
 
 
 def test_features_need_a_checkpoint(data, tmp_path):
   config = run_ner_test.ner_config(
-    data, tmp_path / "out", do_train=True, feature_layers="last"
+    data,
+    tmp_path / "out",
+    do_train=True,
+    approach="features",
+    feature_layers="last",
   )
   with pytest.raises(ValueError, match="set --init_checkpoint"):
     ner.run(config)

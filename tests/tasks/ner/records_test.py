@@ -208,8 +208,7 @@ def test_batches_are_cut_with_their_labels(tmp_path):
   ]
   path = str(tmp_path / "x.tf_record")
   records = ner_features.write_records(path, windows, LABELS, 32)
-  inputs = ner_features.WindowInputs({"dev": records}, 32, 50)
-  batches = list(inputs.batches_once("dev", 2))
+  batches = list(ner_features.batches(32, 50).once(records, 2))
   assert [batch["label_mask"].shape for batch in batches] == [(2, 8), (2, 16)]
   for batch in batches:
     assert len({tuple(t.shape) for t in batch.values()}) == 1
@@ -221,8 +220,7 @@ def test_batches_are_cut_with_their_labels(tmp_path):
     for n in [6] * 8 + [30] * 8
   ]
   records = ner_features.write_records(path, windows, LABELS, 32)
-  inputs = ner_features.WindowInputs({"train": records}, 32, 50)
-  batches = inputs.training_batches(2, 1, 0)
+  batches = ner_features.batches(32, 50).for_training(records, 2, 1, 0)
   widths = [batch["label_ids"].shape[1] for batch in batches.take(8)]
   assert sorted(widths) == [8] * 4 + [32] * 4
 

@@ -14,7 +14,9 @@ import tensorflow as tf
 
 from bert_tf import checkpoints, heads, losses, modeling, tokenization
 from bert_tf.data import input_pipeline, records
+from bert_tf.tasks.swag import config as swag_config
 from bert_tf.tasks.swag import examples as swag_data
+from bert_tf.tasks.swag import metrics as swag_metrics
 from bert_tf.tasks.swag import records as swag_features
 from bert_tf.tasks.swag import task as swag
 from bert_tf.tasks.swag.examples import ChoiceExample
@@ -38,7 +40,7 @@ def read(folder, name, text, task, has_labels=True, skip_bad_rows=False):
 
 
 def own(file_format, *choices, label_type="number", question=None):
-  return swag_data.own_task(
+  return swag_data.own_files(
     file_format, "context", question, choices, "label", label_type
   )
 
@@ -105,7 +107,7 @@ FILES = {
     "label,a,context,b\n1,no,how,yes\n",
   ),
   "csv by numbers": (
-    swag_data.own_task("csv", "0", None, ("1", "2"), "3", "number"),
+    swag_data.own_files("csv", "0", None, ("1", "2"), "3", "number"),
     "how,no,yes,1\n",
   ),
   "tsv": (own("tsv", "a", "b"), "context\ta\tb\tlabel\nhow\tno\tyes\t1\n"),
@@ -312,7 +314,7 @@ def test_bad_rows_are_counted_if_that_is_asked_for(tmp_path):
 )
 def test_columns_that_cannot_be_are_refused(arguments, expected):
   with pytest.raises(ValueError) as error:
-    swag_data.own_task(*arguments, "number")
+    swag_data.own_files(*arguments, "number")
   assert expected in str(error.value)
 
 
@@ -409,7 +411,7 @@ def test_batches_are_cut_to_their_longest_choice(tmp_path):
   lengths = [(3, 8), (5, 2), (2, 9), (1, 1), (7, 7)]
   files, spec = write_lengths(tmp_path / "a", lengths)
   whole = list(input_pipeline.finite_dataset(files, spec, 2, 500))
-  cut = list(swag_features.batches_once(files, 16, 2, 2, 500))
+  cut = list(swag_features.batches(16, 2, 500).once(files, 2))
   assert [b["input_ids"].shape.as_list() for b in cut] == [
     [2, 2, 8],
     [2, 2, 16],
@@ -427,7 +429,7 @@ def test_examples_whose_longest_choices_are_alike_share_a_batch(tmp_path):
   # and so share a batch with each.
   lengths = [(5, 1, 1)] * 5 + [(12, 1, 1)] * 6 + [(8, 8, 8)] * 5
   files, spec = write_lengths(tmp_path / "a", lengths)
-  batches = swag_features.training_batches(files, 16, 3, 2, 1, 0, 500)
+  batches = swag_features.batches(16, 3, 500).for_training(files, 2, 1, 0)
   widths = [b["input_ids"].shape[-1] for b in batches.take(8)]
   assert sorted(widths) == [8] * 5 + [16] * 3
 
@@ -562,9 +564,6 @@ def write_jsonl(path, rows):
   path.write_text("".join(json.dumps(row) + "\n" for row in rows))
 
 
-OWN = own("jsonl", "ends", label_type="letter")
-
-
 @pytest.fixture(scope="module")
 def base(tmp_path_factory):
   """A folder with own data, config and vocabulary."""
@@ -581,8 +580,10 @@ def base(tmp_path_factory):
 
 def make(folder, output_dir, train=(), **changes):
   """Returns the config of a run on own data, with changes."""
-  config = swag.SwagConfig(
-    task=OWN,
+  config = swag_config.SwagConfig(
+    task_name="jsonl",
+    choice_columns=("ends",),
+    label_type="letter",
     data_dir=str(folder),
     bert_config_file=str(folder / "config.json"),
     vocab_file=str(folder / "vocab.txt"),
@@ -637,8 +638,10 @@ def test_a_run_leaves_these_files(trained):
     "eval_results.txt",
     "predict.tf_record",
     "predictions.jsonl",
+    "run.json",
     "test_results.tsv",
     "train.tf_record",
+    "vocab.txt",
   }
   assert list(results(trained)) == [
     "eval_accuracy",
@@ -662,7 +665,9 @@ def test_predictions_name_the_choice_as_the_labels_do(tmp_path):
   probabilities = np.array([[0.25, 0.75]], np.float32)
   expected = {"number": 1, "number_from_1": 2, "letter": "B", "text": "two"}
   for label_type, label in expected.items():
-    swag.write_predictions(str(tmp_path), [example], probabilities, label_type)
+    swag_metrics.write_predictions(
+      str(tmp_path), [example], probabilities, label_type
+    )
     assert (tmp_path / "predictions.jsonl").read_text() == (
       '{"id": "test-0", "text": "é", "text_b": "q two", '
       f'"label": {json.dumps(label)}, "probabilities": [0.25, 0.75]}}\n'
@@ -799,16 +804,15 @@ MISTAKES = {
     "nothing to do: set --do_train, --do_eval or --do_predict",
   ),
   "a folder without the files": (
-    lambda f: {"task": swag_data.SWAG},
-    "has no train.csv, no val.csv, no test.csv; set --data_dir to the folder "
-    "of SWAG",
+    lambda f: {"task_name": "SWAG"},
+    "train.csv, no {data}/val.csv, no {data}/test.csv; set --data_dir",
   ),
   "evaluation while training without its file": (
     lambda f: (
       (f / "dev.jsonl").unlink()
       or {"do_eval": False, "train": {"eval_every_steps": 2}}
     ),
-    "has no dev.jsonl;",
+    "there is no {data}/dev.jsonl; set --data_dir",
   ),
   "a bad row of the test file": (
     lambda f: {
@@ -816,10 +820,6 @@ MISTAKES = {
       "skip_bad_rows": True,
     },
     "test.jsonl:1: a choice of column ends is no text",
-  ),
-  "fewer examples than a batch": (
-    lambda f: with_rows(f, "train.jsonl", made_rows(7)),
-    "7 training examples are fewer than one batch of 8; lower",
   ),
   "less than one step": (
     lambda f: {"num_train_epochs": 0.1},
@@ -850,8 +850,7 @@ MISTAKES = {
       "do_train": False,
       "train": {"init_checkpoint": str(CLASSIFIER / "bert_model.ckpt")},
     },
-    "bert_model.ckpt has no choice_weights: it was not fine-tuned on multiple "
-    "choice; set --do_train",
+    "bert_model.ckpt has no choice_weights",
   ),
   "a case that contradicts the checkpoint": (
     lambda f: {
@@ -871,7 +870,7 @@ def test_a_mistake_is_one_clear_line_before_anything_is_written(
   shutil.copytree(base, folder, ignore=shutil.ignore_patterns("out*"))
   parts = {"do_train": True, "do_eval": True, "do_predict": True}
   config = make(folder, tmp_path / "run", **{**parts, **changes(folder)})
-  runs.assert_refused(swag.run, config, expected)
+  runs.assert_refused(swag.run, config, expected.format(data=folder))
 
 
 def test_another_tasks_run_is_refused_and_left_as_it_is(base, tmp_path):

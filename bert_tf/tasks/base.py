@@ -1,0 +1,135 @@
+"""What fine-tuning asks of a task: files, records, model, scores."""
+
+import abc
+from collections.abc import Iterable, Sequence
+from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
+
+import numpy as np
+import tensorflow as tf
+
+from bert_tf import heads
+from bert_tf.data import input_pipeline
+from bert_tf.tasks import batches as batches_lib
+from bert_tf.tasks import label_map
+from bert_tf.training import config as training_config
+from bert_tf.training import estimator
+
+Results = dict[str, float | int]
+# A row of the model's outputs for each record, in order.
+Rows = Iterable[np.ndarray]
+
+Example = TypeVar("Example")
+Data = TypeVar("Data")
+
+# The names that the original gave to the means over examples.
+_EVAL_NAMES = {
+  "example_loss": "eval_loss",
+  "token_loss": "eval_loss",
+  "accuracy": "eval_accuracy",
+}
+
+
+class SplitFile(NamedTuple):
+  """The file of a split and the flag that names it or its folder."""
+
+  path: str | None
+  flag: str
+
+
+class Task(abc.ABC, Generic[Example, Data]):
+  """What is a task's own; Data is a split's examples, ready to be written.
+
+  Attributes:
+    model: the task's model.
+    noun: what training steps are counted in, in the plural.
+    starts_from_checkpoint: whether the model can start from init_checkpoint.
+    predicted_split: the split that is predicted.
+    first_results: names that go before others in files of results.
+    has_labels: whether the model has labels, the same in all inputs.
+  """
+
+  model: ClassVar[type[heads.HeadModel]]
+  noun: str = "training examples"
+  starts_from_checkpoint: bool = True
+  predicted_split: ClassVar[str] = "test"
+  first_results: ClassVar[tuple[str, ...]] = ()
+  has_labels: ClassVar[bool] = False
+
+  @property
+  def label_spec(self) -> label_map.LabelSpec | None:
+    """The model's labels, None if there are none or not known yet."""
+    return None
+
+  @abc.abstractmethod
+  def file(self, split: str) -> SplitFile:
+    """Returns the file of "train", "dev" or "test"."""
+
+  @abc.abstractmethod
+  def read(self, split: str, path: str) -> list[Example]:
+    """Reads the examples of a split; any label will do if none are known."""
+
+  def set_labels(self, train: Sequence[Example]) -> None:
+    """Sets label_spec to the labels of the training examples."""
+
+  @abc.abstractmethod
+  def prepare(self, split: str, examples: Sequence[Example]) -> Data:
+    """Returns what records are made of; the labels are known."""
+
+  @abc.abstractmethod
+  def num_inputs(self, data: Data) -> int:
+    """Returns how many inputs a pass over a split is, to count steps by."""
+
+  @abc.abstractmethod
+  def write_records(
+    self, split: str, path: str, data: Data
+  ) -> input_pipeline.RecordFiles:
+    """Writes the records of a split, unless they are there already."""
+
+  @abc.abstractmethod
+  def batches(self, split: str) -> batches_lib.Batches:
+    """Returns how the records of a split become batches."""
+
+  @abc.abstractmethod
+  def build_estimator(
+    self, train: training_config.TrainConfig
+  ) -> estimator.Estimator:
+    """Returns the Estimator of the task's model."""
+
+  @abc.abstractmethod
+  def result_names(self) -> tuple[str, ...]:
+    """Returns the names of results, the one that decides on the best first."""
+
+  def rows(self, outputs: Any) -> Rows:
+    """Returns what is kept of a batch of outputs, for each record."""
+    return outputs
+
+  def scores(self, data: Data, rows: Sequence[np.ndarray]) -> Results:
+    """Returns the results that are not means over records."""
+    return {}
+
+  def evaluate(
+    self, runner: estimator.Estimator, batches: tf.data.Dataset, data: Data
+  ) -> tuple[Results, list[np.ndarray]]:
+    """Returns the results of a split and the rows that they are of."""
+    rows: list[np.ndarray] = []
+    found = runner.evaluate(
+      batches,
+      on_outputs=lambda outputs, _: rows.extend(self.rows(np.asarray(outputs))),
+      more_results=lambda: self.scores(data, rows),
+    )
+    return {_EVAL_NAMES.get(n, n): value for n, value in found.items()}, rows
+
+  def write_evaluation(
+    self, output_dir: str, data: Data, rows: Sequence[np.ndarray]
+  ) -> None:
+    """Writes what an evaluation leaves besides eval_results.txt."""
+
+  @abc.abstractmethod
+  def write_predictions(
+    self, output_dir: str, data: Data, rows: Rows
+  ) -> Results:
+    """Writes the predictions; returns their scores, if there are any."""
+
+  def run_info(self) -> dict[str, Any]:
+    """Returns the task's own fields of run.json."""
+    return {}

@@ -1,0 +1,81 @@
+"""How the records of a task become batches."""
+
+import dataclasses
+from collections.abc import Callable
+
+import tensorflow as tf
+
+from bert_tf.data import input_pipeline
+
+
+@dataclasses.dataclass(frozen=True)
+class Batches:
+  """Makes batches of records.
+
+  Attributes:
+    spec: the features of a record.
+    vocab_size: every word-piece id must be below it.
+    finish: returns what the model takes of batches of whole records, such as
+      dynamically padded ones.
+    group_by_length: whether training batches hold records of like length,
+      which leaves little padding to compute.
+  """
+
+  spec: input_pipeline.Spec
+  vocab_size: int
+  finish: Callable[[tf.data.Dataset], tf.data.Dataset]
+  group_by_length: bool = True
+
+  def for_training(
+    self,
+    records: input_pipeline.RecordFiles,
+    batch_size: int,
+    seed: int,
+    steps_done: int,
+  ) -> tf.data.Dataset:
+    """Returns endless shuffled batches; see input_pipeline.training_dataset."""
+    return self.finish(
+      input_pipeline.training_dataset(
+        records,
+        self.spec,
+        batch_size,
+        seed,
+        steps_done,
+        self.vocab_size,
+        self.group_by_length,
+      )
+    )
+
+  def once(
+    self, records: input_pipeline.RecordFiles, batch_size: int
+  ) -> tf.data.Dataset:
+    """Returns every record once, in order; the last batch may be short."""
+    return self.finish(
+      input_pipeline.finite_dataset(
+        records, self.spec, batch_size, self.vocab_size
+      )
+    )
+
+
+def dynamic_padding(
+  spec: input_pipeline.Spec,
+  vocab_size: int,
+  max_seq_length: int,
+  more: tuple[str, ...] = (),
+  group_by_length: bool = True,
+) -> Batches:
+  """Returns batches that are padded to their longest input only.
+
+  Args:
+    spec: the features of a record.
+    vocab_size: every word-piece id must be below it.
+    max_seq_length: word pieces of a record.
+    more: features of every position besides the model's input.
+    group_by_length: see Batches.
+  """
+  return Batches(
+    spec,
+    vocab_size,
+    lambda batches: input_pipeline.cut_padding(batches, max_seq_length, more),
+    group_by_length,
+  )

@@ -1,0 +1,87 @@
+"""The settings that all fine-tuning tasks share, without TensorFlow."""
+
+import dataclasses
+
+from bert_tf import settings
+from bert_tf.training import config as training_config
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class FineTuningConfig:
+  """What a fine-tuning script is asked for."""
+
+  bert_config_file: str = settings.setting(
+    help="JSON file with the sizes of the model.", original=True
+  )
+  vocab_file: str = settings.setting(
+    help="The vocabulary of the model.", original=True
+  )
+  do_lower_case: bool | None = settings.setting(
+    None,
+    "Whether to lower-case the text: true for uncased models, false for cased "
+    "ones. Without a run.json the vocabulary decides, where it can.",
+    original=True,
+    otherwise=True,
+  )
+  max_seq_length: int | None = settings.setting(
+    None,
+    "Word pieces of an input, [CLS] and [SEP] included; what is longer is cut.",
+    minimum=5,
+    original=True,
+    otherwise=128,
+  )
+  do_train: bool = settings.setting(False, "Whether to train.", original=True)
+  do_eval: bool = settings.setting(
+    False, "Whether to evaluate on the dev file.", original=True
+  )
+  do_predict: bool = settings.setting(
+    False, "Whether to predict the test file.", original=True
+  )
+  eval_batch_size: int = settings.setting(
+    8, "Inputs in an evaluation batch.", minimum=1, original=True
+  )
+  predict_batch_size: int = settings.setting(
+    8, "Inputs in a prediction batch.", minimum=1, original=True
+  )
+  num_train_epochs: float = settings.setting(
+    3.0,
+    "Passes over the training file; may be a fraction.",
+    minimum=0.0,
+    original=True,
+  )
+  warmup_proportion: float = settings.setting(
+    0.1,
+    "Share of the steps with a rising learning rate.",
+    minimum=0.0,
+    maximum=1.0,
+    original=True,
+  )
+  train: training_config.TrainConfig
+
+  def __post_init__(self) -> None:
+    """Raises ValueError for values that a setting does not allow."""
+    settings.check(self)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class SweepConfig:
+  """How often a fine-tuning script runs."""
+
+  num_runs: int = settings.setting(
+    1,
+    "Fine-tunes this often, with the seeds seed, seed + 1, ..., in the folders "
+    "run_0, run_1, ... of output_dir; sweep_results.tsv has mean and sample "
+    "standard deviation of the results, and the best run by best_metric. Every "
+    "run keeps its checkpoints: see keep_checkpoint_max.",
+    minimum=1,
+  )
+
+
+# Devlin et al. 2019, A.3.
+PAPER_GRID = (
+  "train_batch_size=16,32;learning_rate=5e-5,3e-5,2e-5;num_train_epochs=2,3,4"
+)
+
+# Settings of training that are no flags: the steps are counted from the data,
+# and only classification freezes layers.
+NO_FLAGS = ("num_train_steps", "num_warmup_steps", "freeze_layers")

@@ -1,0 +1,71 @@
+"""The settings of question answering, without TensorFlow."""
+
+import dataclasses
+
+from bert_tf import settings
+from bert_tf.tasks import config
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class SquadConfig(config.FineTuningConfig):
+  """What `run_squad.py` is asked for; its inputs are windows of contexts."""
+
+  train_file: str | None = settings.setting(
+    None, "SQuAD JSON to train on.", original=True
+  )
+  predict_file: str | None = settings.setting(
+    None, "SQuAD JSON to answer.", original=True
+  )
+  max_seq_length: int | None = settings.setting(
+    None,
+    "Word pieces of a window: question, context and special tokens.",
+    minimum=1,
+    original=True,
+    otherwise=384,
+  )
+  doc_stride: int | None = settings.setting(
+    None,
+    "Word pieces from the start of one window of a long context to the next.",
+    original=True,
+    otherwise=128,
+  )
+  max_query_length: int | None = settings.setting(
+    None,
+    "Word pieces that are kept of a question.",
+    minimum=1,
+    original=True,
+    otherwise=64,
+  )
+  n_best_size: int = settings.setting(
+    20,
+    "Starts, ends and answers that are considered and written.",
+    minimum=1,
+    original=True,
+  )
+  max_answer_length: int = settings.setting(
+    30, "Maximum word pieces of an answer.", minimum=1, original=True
+  )
+  verbose_logging: bool = settings.setting(
+    False,
+    "Whether to log every fault of the data, and every answer that could not "
+    "be aligned with its context.",
+    original=True,
+  )
+  version_2_with_negative: bool | None = settings.setting(
+    None,
+    "Whether some questions have no answer, as in SQuAD 2.0.",
+    original=True,
+    otherwise=False,
+  )
+  null_score_diff_threshold: float = settings.setting(
+    0.0,
+    'Answers "" where its score less the best answer\'s is above this.',
+    original=True,
+  )
+  cut_padding: bool = settings.setting(
+    False,
+    "Dynamic padding: whether batches are padded to their longest window only, "
+    "and those of training hold windows of like length, which takes less time. "
+    "The original's softmax is over the padding too, so scores differ a little "
+    "from its.",
+  )

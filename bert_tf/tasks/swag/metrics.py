@@ -1,0 +1,56 @@
+"""Results and files of predictions of multiple choice."""
+
+import json
+import os
+from collections.abc import Sequence
+
+import numpy as np
+
+from bert_tf.tasks.swag import examples
+from bert_tf.training import results
+
+# What an evaluation reports beside the step; the first decides on the best.
+RESULTS = ("eval_accuracy", "eval_loss", "loss")
+
+
+def write_predictions(
+  output_dir: str,
+  predicted: Sequence[examples.ChoiceExample],
+  probabilities: np.ndarray,
+  label_type: str,
+) -> None:
+  """Writes test_results.tsv and predictions.jsonl.
+
+  Args:
+    output_dir: folder of the run.
+    predicted: the examples, B.
+    probabilities: float32 [B, C].
+    label_type: one of config.LABEL_TYPES, what the labels written are.
+  """
+  results.write_lines(
+    os.path.join(output_dir, "test_results.tsv"),
+    ("\t".join(map(str, row)) for row in probabilities),
+  )
+  results.write_lines(
+    os.path.join(output_dir, "predictions.jsonl"),
+    (
+      json.dumps(_prediction(example, row, label_type), ensure_ascii=False)
+      for example, row in zip(predicted, probabilities)
+    ),
+  )
+
+
+def _prediction(
+  example: examples.ChoiceExample, probabilities: np.ndarray, label_type: str
+) -> dict[str, object]:
+  """Returns the object of one line of predictions.jsonl."""
+  chosen = int(probabilities.argmax())
+  label = examples.label_names(example.choices, label_type)[chosen]
+  return {
+    "id": example.guid,
+    "text": example.context,
+    "text_b": example.continuations()[chosen],
+    "label": int(label) if label_type.startswith("number") else label,
+    # The digits of a float32.
+    "probabilities": [float(str(p)) for p in probabilities],
+  }
