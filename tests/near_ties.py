@@ -66,6 +66,26 @@ def assert_best(
     assert choice in allowed, f"row {row}: {choice!r}, not of {allowed}"
 
 
+def assert_accuracy(
+  found: float,
+  expected: Sequence[Sequence[float]],
+  right: Sequence[int],
+  atol: float = ATOL,
+) -> None:
+  """Asserts that an accuracy is that of the scores but for near ties.
+
+  Args:
+    found: share of the rows whose best score is the right one.
+    expected: [rows, classes]. The expected scores.
+    right: [rows]. The right class of each.
+    atol: how far below the best score a choice may be.
+  """
+  choices = [best(dict(enumerate(scores)), atol) for scores in expected]
+  certain = np.mean([{i} == c for i, c in zip(right, choices, strict=True)])
+  possible = np.mean([i in c for i, c in zip(right, choices)])
+  assert certain <= found <= possible
+
+
 def assert_nbest(
   found: Sequence[Mapping[str, Any]],
   expected: Sequence[Mapping[str, Any]],

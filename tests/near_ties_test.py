@@ -65,6 +65,16 @@ def test_a_choice_is_the_best_or_near_it():
       near_ties.assert_best(found, scores, "xyz")
 
 
+def test_an_accuracy_may_count_a_near_tie_or_not():
+  scores = [[0.5, 0.5 - 3e-7, 0.1], [0.1, 0.2, 0.7]]
+  for found in (0.5, 1.0):
+    near_ties.assert_accuracy(found, scores, [1, 2])
+  near_ties.assert_accuracy(0.5, scores, [2, 2])
+  for found in (0.0, 1.0):
+    with pytest.raises(AssertionError):
+      near_ties.assert_accuracy(found, scores, [2, 2])
+
+
 def entry(text, start_logit, end_logit, probability=0.5):
   return {
     "text": text,
