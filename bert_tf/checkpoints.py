@@ -20,7 +20,7 @@ from bert_tf.files import atomic, errors, paths
 GLOBAL_STEP = "global_step"
 SLOT_SUFFIXES = ("/adam_m", "/adam_v")
 
-# In a checkpoint of objects, such as a SavedModel's: what they are called.
+# The entry of a SavedModel's variables that maps their names to its keys.
 _OBJECT_GRAPH = "_CHECKPOINTABLE_OBJECT_GRAPH"
 
 _INDEX = ".index"
@@ -28,7 +28,7 @@ _DATA = ".data-00000-of-00001"
 
 
 class DamagedCheckpointError(ValueError):
-  """A checkpoint that is there, but cannot be read to its end."""
+  """A checkpoint that exists but cannot be read completely."""
 
 
 class CheckpointReader:
@@ -36,12 +36,11 @@ class CheckpointReader:
 
   Args:
     path: the prefix, without `.index`; the folder of a run, whose newest
-      checkpoint is read; or that of a SavedModel, whose variables go by their
-      names.
+      checkpoint is read; or the folder of a SavedModel.
 
   Attributes:
     path: the prefix, or the folder of the SavedModel.
-    shapes: of the tensors, by name.
+    shapes: of the tensors, by the names of their variables.
 
   Raises:
     ValueError: if there is no such checkpoint.
@@ -51,7 +50,13 @@ class CheckpointReader:
   def __init__(self, path: str) -> None:
     prefix = _prefix_to_read(path)
     if prefix is None:
-      path = prefix = _newest(path)
+      prefix = latest(path)
+      if prefix is None:
+        raise ValueError(
+          f"{path} has no checkpoint; give the output_dir of a run, or the "
+          "prefix of a checkpoint."
+        )
+      path = prefix
     self.path = path
     try:
       self._reader = tf.compat.v1.train.NewCheckpointReader(prefix)
@@ -64,7 +69,7 @@ class CheckpointReader:
     self.shapes = {name: tuple(shapes[k]) for name, k in self._keys.items()}
 
   def _keys_by_name(self) -> dict[str, str]:
-    """Returns what a SavedModel's checkpoint calls each of its variables."""
+    """Returns the key of each variable in a SavedModel's checkpoint."""
     graph = trackable_object_graph_pb2.TrackableObjectGraph.FromString(
       self._reader.get_tensor(_OBJECT_GRAPH)
     )
@@ -84,7 +89,7 @@ class CheckpointReader:
     """
     try:
       return self._reader.get_tensor(self._keys[name])
-    # The reader's binding turns some of TensorFlow's errors into these.
+    # TensorFlow raises the last two for some damaged files.
     except (tf.errors.OpError, RuntimeError, IndexError) as error:
       raise self._damaged(error) from error
 
@@ -93,17 +98,6 @@ class CheckpointReader:
       f"the checkpoint {self.path} is damaged or only half there: "
       f"{errors.reason(error)}"
     )
-
-
-def _newest(folder: str) -> str:
-  """Returns the prefix of the newest checkpoint in the folder of a run."""
-  prefix = latest(folder)
-  if prefix is None:
-    raise ValueError(
-      f"{folder} has no checkpoint; give the output_dir of a run, or the "
-      "prefix of a checkpoint."
-    )
-  return prefix
 
 
 def _prefix_to_read(path: str) -> str | None:
@@ -132,15 +126,14 @@ def is_saved_model(path: str) -> bool:
 
 
 def write(path: str, tensors: Mapping[str, tf.Tensor | np.ndarray]) -> None:
-  """Writes a checkpoint that is visible only once it is whole.
+  """Writes a checkpoint, which replaces an older one once it is whole.
 
   Args:
     path: the prefix; its folder is made where it is missing.
     tensors: by name.
 
   Raises:
-    OSError: if the disk is full or cannot be written; what stood at `path`
-      before is still there.
+    OSError: if it cannot be written; an older checkpoint is kept.
   """
   names = sorted(tensors)
 
@@ -156,7 +149,7 @@ def write(path: str, tensors: Mapping[str, tf.Tensor | np.ndarray]) -> None:
 
 
 def write_whole(path: str, save: Callable[[str], None]) -> None:
-  """As `write`, of what `save(prefix)` writes under another prefix."""
+  """Does the same as `write`; `save(prefix)` writes under another prefix."""
   try:
     with atomic.hidden_folder(path) as folder:
       prefix = os.path.join(folder, os.path.basename(path))
@@ -170,10 +163,10 @@ def write_whole(path: str, save: Callable[[str], None]) -> None:
 
 
 def _put_in_place(prefix: str, path: str) -> None:
-  """Moves a checkpoint's files to their places, and an older one's away.
+  """Moves the files of a checkpoint to their places.
 
-  Two files cannot be replaced in one step. So the older pair is kept aside
-  until the new one is whole; it is read while `path` has no index.
+  Two files cannot be replaced in one step, so older ones are kept aside until
+  both new ones are there, and are read as long as `path` has no index.
   """
   older = _set_aside_prefix(path)
   if paths.exists(path + _INDEX) and paths.exists(path + _DATA):
@@ -196,7 +189,7 @@ def _put_in_place(prefix: str, path: str) -> None:
 
 
 def _set_aside_prefix(path: str) -> str:
-  """Returns the prefix of an older checkpoint while `path` is replaced."""
+  """Returns the prefix of the older checkpoint while `path` is replaced."""
   folder, name = paths.split(path)
   return os.path.join(folder, f".{name}.older", name)
 
@@ -208,17 +201,17 @@ def save(
 ) -> str:
   """Writes `model.ckpt-STEP` and the `checkpoint` file that lists it.
 
-  Of several processes that train together the chief alone writes.
+  Does nothing unless this process is the chief.
 
   Args:
     output_dir: folder of the run.
     tensors: by name, `global_step` among them.
-    keep_checkpoint_max: how many of the newest stay; 0 for all.
+    keep_checkpoint_max: number of checkpoints to keep; 0 for all.
 
   Returns:
     The prefix of the new checkpoint.
   """
-  # Of several replicas' variables the first one's.
+  # Converted, because a variable of several replicas is no number.
   step = int(tf.convert_to_tensor(tensors[GLOBAL_STEP]))
   path = os.path.join(output_dir, f"model.ckpt-{step}")
   if not distribution.is_chief():
@@ -230,14 +223,14 @@ def save(
   kept = kept[len(dropped) :]
   _write_state(output_dir, kept)
   for old in dropped:
-    # The index first, for the reason that it is written last.
+    # The index first, because it is written last.
     for suffix in (_INDEX, _DATA):
       paths.remove(old + suffix)
   return path
 
 
 def _write_state(output_dir: str, kept: Sequence[str]) -> None:
-  """Writes the `checkpoint` file: the newest, then all from the oldest on."""
+  """Writes the `checkpoint` file: the newest, then all, oldest first."""
   names = [os.path.basename(path) for path in kept]
   lines = [f'model_checkpoint_path: "{names[-1]}"']
   lines += [f'all_model_checkpoint_paths: "{name}"' for name in names]
@@ -263,7 +256,7 @@ def latest(output_dir: str) -> str | None:
 def training_variables(
   model: keras.Model, optimizer: keras.optimizers.Optimizer
 ) -> dict[str, keras.Variable]:
-  """Returns all that a training checkpoint holds, by name."""
+  """Returns the variables that a training checkpoint holds, by name."""
   variables = {variable.path: variable for variable in model.weights}
   return {**variables, **optimizer.slots(), GLOBAL_STEP: optimizer.iterations}
 
@@ -271,7 +264,7 @@ def training_variables(
 def restore(
   path: str, model: keras.Model, optimizer: keras.optimizers.Optimizer
 ) -> int:
-  """Brings back a training run: variables, moments and step.
+  """Restores variables, moments and step of a training run.
 
   Args:
     path: prefix of the checkpoint.
@@ -292,9 +285,9 @@ def restore(
     name.endswith(SLOT_SUFFIXES) or name == GLOBAL_STEP for name in missing
   ):
     raise ValueError(
-      f"{path} has no {missing[0]} and {len(missing) - 1} more of what "
-      "training needs to go on; start from it with --init_checkpoint and "
-      "another --output_dir."
+      f"{path} lacks {missing[0]} and {len(missing) - 1} more that training "
+      "needs to resume; start from it with --init_checkpoint and another "
+      "--output_dir."
     )
   _check(reader, variables, missing)
   for name, variable in variables.items():
@@ -305,9 +298,9 @@ def restore(
 def load_variables(
   reader: CheckpointReader, model: keras.Model, required: str = ""
 ) -> list[str]:
-  """Sets the model's variables from a checkpoint's of the same names.
+  """Sets the model's variables to the tensors of the same names.
 
-  Optimizer slots and anything else that the file has besides are left alone.
+  Other tensors of the checkpoint, such as optimizer slots, are ignored.
 
   Args:
     reader: of the checkpoint.
@@ -315,7 +308,8 @@ def load_variables(
     required: prefix of the names that must be in the file.
 
   Returns:
-    The names that were not in the file and keep their values.
+    The names of the variables that the checkpoint lacks; they keep their
+    values.
 
   Raises:
     ValueError: naming every required variable that is missing and every one
@@ -331,14 +325,14 @@ def load_variables(
 
 
 def init_from_checkpoint(model: keras.Model, init_checkpoint: str) -> list[str]:
-  """Starts a model from a checkpoint: all of the encoder, heads if there.
+  """Loads the encoder from a checkpoint, and the heads that it has.
 
   Args:
     model: built.
     init_checkpoint: prefix of the checkpoint.
 
   Returns:
-    The names of the head's variables that were not in the file.
+    The names of the head's variables that the checkpoint lacks.
 
   Raises:
     ValueError, DamagedCheckpointError: as `load_variables` does.
@@ -346,13 +340,9 @@ def init_from_checkpoint(model: keras.Model, init_checkpoint: str) -> list[str]:
   reader = CheckpointReader(init_checkpoint)
   missing = load_variables(reader, model, required="bert/")
   for variable in model.weights:
+    shape = tuple(variable.shape)
     initialized = "" if variable.path in missing else ", *INIT_FROM_CKPT*"
-    logging.info(
-      "  name = %s, shape = %s%s",
-      variable.path,
-      tuple(variable.shape),
-      initialized,
-    )
+    logging.info("  name = %s, shape = %s%s", variable.path, shape, initialized)
   if missing:
     logging.info(
       "Not in %s, so untrained: %s", init_checkpoint, ", ".join(missing)
@@ -385,16 +375,14 @@ def _check(
 def strip_slots(path: str, stripped_path: str) -> None:
   """Writes a checkpoint without optimizer slots and global_step.
 
-  That is a third of the size, and the form of the released checkpoints.
+  It has a third of the size, as the released checkpoints.
 
   Raises:
     ValueError: if there is no checkpoint at `path` or it is damaged.
   """
   reader = CheckpointReader(path)
-  write(
-    stripped_path,
-    {name: reader.get(name) for name in parameters(reader.shapes)},
-  )
+  names = parameters(reader.shapes)
+  write(stripped_path, {name: reader.get(name) for name in names})
 
 
 def average(prefixes: Sequence[str], averaged_path: str) -> None:
@@ -425,15 +413,15 @@ def average(prefixes: Sequence[str], averaged_path: str) -> None:
       )
   means = {}
   for name in names:
-    # Summed in float64: the mean of equal values is that value.
-    total = sum(reader.get(name).astype(np.float64) for reader in readers)
-    mean = total / len(readers)
-    means[name] = mean.astype(first.get(name).dtype)
+    # In float64: the mean of equal values is that value.
+    values = [reader.get(name) for reader in readers]
+    mean = np.sum(values, axis=0, dtype=np.float64) / len(readers)
+    means[name] = mean.astype(values[0].dtype)
   write(averaged_path, means)
 
 
 def parameters(names: Iterable[str]) -> list[str]:
-  """Returns the model's own names, sorted: no slots, step or loss scale."""
+  """Returns the names of model variables, sorted: no training state."""
   state = (GLOBAL_STEP, *mixed_precision.STATE)
   return sorted(
     name

@@ -1,7 +1,7 @@
-"""Where a model runs: one device, several, several machines, or a TPU.
+"""Devices that a model runs on: one, several, several machines, or a TPU.
 
-A script enters the scope of the strategy that its flags name. All else asks
-for the strategy of the scope; outside of one there is one device.
+A command enters the scope of the strategy that its flags name. The library
+uses the strategy of the scope; outside of any scope there is one device.
 """
 
 import contextlib
@@ -23,17 +23,17 @@ KINDS = ("auto", "one", "mirrored", "multi_worker", "tpu")
 # The first of these in TF_CONFIG's cluster is the chief.
 _WORKER_KINDS = ("chief", "worker")
 
-# Seconds after which a TPU that does not answer is taken for missing.
+# Seconds to wait for a TPU to answer.
 _TPU_TIMEOUT = 10
 
 
 class WorkerLostError(OSError):
-  """Another process of the same run is gone."""
+  """Another process of the same run ended or cannot be reached."""
 
 
 @dataclasses.dataclass(frozen=True)
 class TpuAddress:
-  """Where a TPU is.
+  """The address of a TPU.
 
   Attributes:
     name: its name, its grpc:// address, or "local" on a TPU machine.
@@ -49,13 +49,13 @@ class TpuAddress:
 def create_strategy(
   kind: str = "auto", tpu: TpuAddress | None = None
 ) -> tf.distribute.Strategy:
-  """Returns a strategy; to be called before TensorFlow computes anything.
+  """Returns a strategy; call it before TensorFlow computes anything.
 
   Args:
     kind: "one" device; "mirrored", all GPUs of this machine, or all its
       logical CPUs if it has none; "multi_worker", the machines of TF_CONFIG;
       "tpu"; "auto", tpu with an address, mirrored with several GPUs, else one.
-    tpu: where it is, None for no TPU.
+    tpu: address of the TPU, None for no TPU.
 
   Raises:
     ValueError: for a kind that does not fit the address, a TPU that is not
@@ -64,12 +64,12 @@ def create_strategy(
   if kind == "auto":
     several = len(tf.config.list_physical_devices("GPU")) > 1
     kind = "tpu" if tpu else "mirrored" if several else "one"
-  if (kind == "tpu") != (tpu is not None):
+  if (tpu is not None) != (kind == "tpu"):
     raise ValueError(
       "a TPU is used with --use_tpu and --distribution=tpu or auto; "
       f"--distribution is {kind} and --use_tpu {tpu is not None}."
     )
-  if kind == "tpu":
+  if tpu is not None:
     return _tpu_strategy(tpu)
   if kind == "multi_worker":
     return _multi_worker_strategy()
@@ -87,7 +87,7 @@ def _tpu_strategy(tpu: TpuAddress) -> tf.distribute.TPUStrategy:
       tpu.name, zone=tpu.zone, project=tpu.project
     )
     if tpu.name != "local":
-      # Connecting waits for ever.
+      # Connecting would wait forever.
       _check_answers(resolver.master())
       tf.config.experimental_connect_to_cluster(resolver)
     tf.tpu.experimental.initialize_tpu_system(resolver)
@@ -115,7 +115,7 @@ def _multi_worker_strategy() -> tf.distribute.MultiWorkerMirroredStrategy:
 
 
 def _cluster(text: str) -> Mapping[str, Sequence[str]]:
-  """Returns the machines in a TF_CONFIG, of which this one's task is."""
+  """Returns the cluster of a TF_CONFIG, after checking that it is valid."""
   example = (
     'set it on every machine, as in {"cluster": {"worker": ["host1:2222", '
     '"host2:2222"]}, "task": {"type": "worker", "index": 0}}.'
@@ -148,7 +148,7 @@ def _cluster(text: str) -> Mapping[str, Sequence[str]]:
 
 
 def num_workers() -> int:
-  """Returns how many processes train together."""
+  """Returns the number of processes that train together."""
   strategy = tf.distribute.get_strategy()
   if not isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy):
     return 1
@@ -156,12 +156,12 @@ def num_workers() -> int:
 
 
 def _count(cluster: Mapping[str, Any]) -> int:
-  """Returns how many processes of a cluster train."""
+  """Returns the number of processes in a cluster that train."""
   return sum(len(cluster.get(kind, ())) for kind in _WORKER_KINDS)
 
 
 def is_chief() -> bool:
-  """Whether this process writes what all of them share."""
+  """Returns whether this process writes the files that all of them share."""
   if num_workers() == 1:
     return True
   resolver = tf.distribute.get_strategy().cluster_resolver
@@ -170,7 +170,7 @@ def is_chief() -> bool:
 
 
 def needs_full_batches() -> bool:
-  """Whether every batch must have the shape of the first: programs of TPUs."""
+  """Returns whether all batches need the shape of the first, as on TPUs."""
   return isinstance(tf.distribute.get_strategy(), tf.distribute.TPUStrategy)
 
 
@@ -194,7 +194,7 @@ def translate_worker_loss() -> Iterator[None]:
 
 
 def all_reduce_sum(tensors: Any) -> Any:
-  """Returns the sums over replicas, inside a replica's step."""
+  """Returns the sums over replicas; to be called inside a replica's step."""
   context = tf.distribute.get_replica_context()
   if context is None or context.num_replicas_in_sync == 1:
     return tensors
@@ -206,12 +206,13 @@ def all_reduce_sum(tensors: Any) -> Any:
 def part(
   features: Mapping[str, tf.Tensor], index: tf.Tensor | int, num_parts: int
 ) -> dict[str, tf.Tensor]:
-  """Returns one of equal parts of a batch, or of parts that may be shorter.
+  """Returns one of the parts that a batch is cut into, by rows.
 
   Args:
     features: of the batch, [B, ...] each.
     index: which part.
-    num_parts: a part has B / num_parts rows, rounded up.
+    num_parts: number of parts. Each has B / num_parts rows, rounded up; the
+      last ones have fewer if B does not divide.
   """
   if num_parts == 1:
     return dict(features)
@@ -221,7 +222,7 @@ def part(
     if size is None or size % num_parts:
       rows = -(-tf.shape(tensor)[0] // num_parts)
       return tensor[index * rows : (index + 1) * rows]
-    # Of a shape that is known, as XLA needs it.
+    # XLA needs a static shape.
     shape = [num_parts, size // num_parts, *tf.unstack(tf.shape(tensor))[1:]]
     rows = tf.gather(tf.reshape(tensor, shape), index)
     return tf.ensure_shape(rows, [size // num_parts, *tensor.shape[1:]])
@@ -230,14 +231,14 @@ def part(
 
 
 def replica_part(features: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
-  """Returns the part of a batch that is this replica's, inside its step."""
+  """Returns this replica's part of a batch, inside a replica's step."""
   context = tf.distribute.get_replica_context()
   replica = tf.convert_to_tensor(context.replica_id_in_sync_group)
   return part(features, replica, context.num_replicas_in_sync)
 
 
 def gathered(value: Any) -> Any:
-  """Returns what replicas returned, one after another along the first axis."""
+  """Returns the outputs of all replicas, joined along the first axis."""
   strategy = tf.distribute.get_strategy()
   if strategy.num_replicas_in_sync == 1:
     return value
@@ -273,7 +274,7 @@ def barrier() -> None:
 
 
 def check_same(values: Mapping[str, Any]) -> None:
-  """Raises ValueError if what the processes give differs, naming it."""
+  """Raises ValueError naming the values that differ between processes."""
   found = all_gather_objects(values)
   differing = [
     f"{name} is {' and '.join(sorted({repr(f.get(name)) for f in found}))}"

@@ -1,4 +1,4 @@
-"""Dropout whose masks a training step chooses."""
+"""Dropout whose masks are a function of seeds that a training step sets."""
 
 import contextlib
 from collections.abc import Iterator
@@ -39,13 +39,13 @@ class Tensor(Protocol):
 
 
 class Seeds(keras.random.SeedGenerator):
-  """Seeds, each another, of one dropout after the next.
+  """A generator of a different seed for each call of dropout.
 
-  They count up a state, as every SeedGenerator's do, or what `counted_from`
-  was given, so that a training step changes no state.
+  Seeds are counted from a state, as every SeedGenerator does, or from the
+  argument of `counted_from`, so that a training step changes no state.
 
   Attributes:
-    num_drawn: seeds since `counted_from` was entered.
+    num_drawn: number of seeds drawn since `counted_from` was entered.
   """
 
   def __init__(self, seed: int = 0) -> None:

@@ -1,7 +1,7 @@
-"""Numbers of 16 bits: where they are used, and the scale of the loss.
+"""Mixed precision: computing in 16 bits, and the scale of the loss.
 
 Variables, moments, losses, softmax and the statistics of layer norm stay
-float32; products and what lies between layers are of the shorter type.
+float32; matrix products and activations are of the 16-bit type.
 """
 
 import contextlib
@@ -13,27 +13,27 @@ from keras import ops
 
 from bert_tf.modeling import Tensor
 
-# By name of the flag, Keras' policies.
+# Keras' policies by the values of --precision.
 PRECISIONS = {
   "float32": "float32",
   "bfloat16": "mixed_bfloat16",
   "float16": "mixed_float16",
 }
 
-# What a training checkpoint holds of a LossScale.
+# Names of a LossScale's state in checkpoints.
 STATE = ("loss_scale", "loss_scale_good_steps")
 
-# The least compute capability of a GPU that multiplies in it.
+# The smallest compute capability of GPUs that multiply in a type.
 _GPU_CAPABILITY = {"float16": (7, 0), "bfloat16": (8, 0)}
 
-# Of Micikevicius et al. 2018, 3.2, and what others took from it.
+# Micikevicius et al. 2018, section 3.2, with the values that became usual.
 _FIRST_SCALE = 2.0**15
 _STEPS_UNTIL_DOUBLED = 2000
 
 
 @contextlib.contextmanager
 def policy_scope(precision: str) -> Iterator[None]:
-  """A scope in which layers are made that compute in a precision."""
+  """A scope whose new layers compute in a precision."""
   before = keras.config.dtype_policy()
   keras.config.set_dtype_policy(PRECISIONS[precision])
   try:
@@ -45,7 +45,7 @@ def policy_scope(precision: str) -> Iterator[None]:
 def check_devices(precision: str) -> None:
   """Raises ValueError if a device cannot compute in a precision.
 
-  CPUs compute in all of them, if slowly.
+  CPUs compute in all of them, but slowly in 16 bits.
   """
   needed = _GPU_CAPABILITY.get(precision)
   if needed is None:
@@ -64,10 +64,10 @@ def check_devices(precision: str) -> None:
 
 
 class LossScale:
-  """What a loss is multiplied by so that float16 holds its gradients.
+  """The factor of a loss that keeps its gradients in the range of float16.
 
-  It is halved when a gradient was too large, and that step changes nothing;
-  and doubled after 2,000 steps in a row that were not.
+  It is halved when a gradient overflows, in which case the step changes no
+  variable, and doubled after 2,000 steps in a row without an overflow.
   """
 
   def __init__(self) -> None:
@@ -87,11 +87,11 @@ class LossScale:
     )
 
   def variables(self) -> dict[str, keras.Variable]:
-    """Returns its state by the names that it has in checkpoints."""
+    """Returns its state by its names in checkpoints."""
     return {v.name: v for v in (self.scale, self.good_steps)}
 
   def update(self, is_finite: Tensor) -> None:
-    """Takes note of a step whose gradients were, or were not, finite."""
+    """Adapts the scale after a step whose gradients were finite, or not."""
     scale, good_steps = self.scale.value, self.good_steps.value + 1
     doubles = good_steps >= _STEPS_UNTIL_DOUBLED
     grown = ops.where(doubles, scale * 2.0, scale)

@@ -2,13 +2,16 @@
 
 import re
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import keras
 import numpy as np
 from keras import ops
 
 from bert_tf.modeling import Tensor
+
+if TYPE_CHECKING:
+  from bert_tf import mixed_precision
 
 
 class WarmupLinearDecay(keras.optimizers.schedules.LearningRateSchedule):
@@ -61,15 +64,15 @@ class WarmupLinearDecay(keras.optimizers.schedules.LearningRateSchedule):
 
 
 class Gradients(NamedTuple):
-  """Gradients of one batch, or of a part of it; parts are added.
+  """Gradients of a batch, or of a part of it; those of parts can be added.
 
   Attributes:
     dense: one for each variable that has a gradient, of its shape.
-    row_squares: by position in `dense`, float32 []: of a gradient that was
-      sparse, the sum of the squares of its rows. Rows that belong to the same
-      index count apart, as in the original. That concerns fine-tuning; in
-      pre-training the gradient of the word embeddings is dense, since the
-      output layer shares them.
+    row_squares: by position in `dense`, float32 []: the sum of squares of a
+      gradient that was sparse. Rows of the same index are squared before they
+      are added up, as in the original. Fine-tuning has such a gradient, of the
+      word embeddings; in pre-training it is dense, since the output layer
+      shares them.
   """
 
   dense: list[Tensor]
@@ -77,12 +80,12 @@ class Gradients(NamedTuple):
 
 
 def as_gradients(gradients: Sequence[Any]) -> Gradients:
-  """Returns gradients, some of them IndexedSlices, as what can be added."""
+  """Returns gradients, dense or IndexedSlices, in a form that can be added."""
   dense, row_squares = [], {}
   for i, gradient in enumerate(gradients):
     if hasattr(gradient, "indices") and hasattr(gradient, "values"):
       row_squares[i] = _square_sum(gradient.values)
-      # The moments decay in every row.
+      # Dense, because the moments decay in every row.
       rows = ops.expand_dims(gradient.indices, -1)
       gradient = ops.scatter(rows, gradient.values, gradient.dense_shape)
     dense.append(gradient)
@@ -105,8 +108,8 @@ def clip_by_global_norm(
 ) -> tuple[list[Tensor], Tensor]:
   """Returns gradients scaled down to a norm of clip_norm, and the norm before.
 
-  Smaller ones are left as they are; a norm that is not finite makes every
-  gradient NaN.
+  Gradients of a smaller norm are returned unchanged; a norm that is not finite
+  makes every gradient NaN.
   """
   norm = global_norm(gradients)
   scale = clip_norm * ops.minimum(1.0 / norm, 1.0 / clip_norm)
@@ -142,8 +145,8 @@ class AdamWeightDecayOptimizer(keras.optimizers.Optimizer):
     exclude_from_weight_decay: regular expressions; a variable in whose path
       one of them is found does not decay.
     clip_norm: the largest global norm of the gradients.
-    layerwise_lr_decay: what the learning rate is multiplied by from each layer
-      to the one below it; see `rate_scales`.
+    layerwise_lr_decay: factor of the learning rate from each layer to the one
+      below it; see `rate_scales`.
 
   Attributes:
     loss_scale: a precision.LossScale if the loss was multiplied by it, or
@@ -170,7 +173,7 @@ class AdamWeightDecayOptimizer(keras.optimizers.Optimizer):
     self.decay_exclusions = tuple(exclude_from_weight_decay)
     self.clip_norm = clip_norm
     self.layerwise_lr_decay = layerwise_lr_decay
-    self.loss_scale = None
+    self.loss_scale: mixed_precision.LossScale | None = None
 
   def build(self, variables: Sequence[keras.Variable]) -> None:
     """Makes the moments, zero, of the variables that will be trained."""
@@ -187,7 +190,7 @@ class AdamWeightDecayOptimizer(keras.optimizers.Optimizer):
   def slots(self) -> dict[str, keras.Variable]:
     """Returns the moments by their names in the original's checkpoints.
 
-    And the state of the loss scale, if there is one.
+    The state of the loss scale is among them, if there is one.
     """
     slots = self.loss_scale.variables() if self.loss_scale else {}
     for variable, m, v in zip(
@@ -212,11 +215,11 @@ class AdamWeightDecayOptimizer(keras.optimizers.Optimizer):
   def apply_parts(
     self, gradients: Gradients, trainable_variables: Sequence[keras.Variable]
   ) -> Tensor:
-    """As `apply`, of gradients that have been added up.
+    """Does the same as `apply`, for gradients that were added up.
 
     Args:
       gradients: of this replica's part of the batch.
-      trainable_variables: what they are the gradients of.
+      trainable_variables: their variables, in the same order.
 
     Returns:
       The global norm before clipping, float32 [].
@@ -242,7 +245,7 @@ class AdamWeightDecayOptimizer(keras.optimizers.Optimizer):
     return clipped, norm
 
   def _all_reduce_sum_gradients(self, pairs: Any) -> Any:
-    """Leaves gradients to Keras as they are: they were summed, then clipped."""
+    """Returns gradients unchanged: they are summed already, before clipping."""
     return pairs
 
   def update_step(
@@ -257,7 +260,7 @@ class AdamWeightDecayOptimizer(keras.optimizers.Optimizer):
     if self.rate_scales[index] != 1.0:
       update = self.rate_scales[index] * update
     if self.loss_scale:
-      # Where one gradient was not finite, clipping left none that is.
+      # One gradient that is not finite makes all of them NaN when clipped.
       is_finite = ops.isfinite(gradient)
       next_m = ops.where(is_finite, next_m, m)
       next_v = ops.where(is_finite, next_v, v)
@@ -269,7 +272,7 @@ class AdamWeightDecayOptimizer(keras.optimizers.Optimizer):
   def _update(
     self, m: Tensor, v: Tensor, variable: keras.Variable, index: int
   ) -> Tensor:
-    """Returns what the learning rate is multiplied by, from new moments."""
+    """Returns the update before the learning rate, from the new moments."""
     update = m / (ops.sqrt(v) + self.epsilon)
     if self.decays[index]:
       update = update + self.weight_decay_rate * variable
@@ -293,7 +296,7 @@ class LambOptimizer(AdamWeightDecayOptimizer):
   def _update(
     self, m: Tensor, v: Tensor, variable: keras.Variable, index: int
   ) -> Tensor:
-    """Returns what the learning rate is multiplied by, from new moments."""
+    """Returns the update before the learning rate, from the new moments."""
     step = ops.cast(self.iterations, "float32") + 1.0
     m = m / (1.0 - self.beta_1**step)
     v = v / (1.0 - self.beta_2**step)
@@ -312,11 +315,10 @@ OPTIMIZERS = {"adamw": AdamWeightDecayOptimizer, "lamb": LambOptimizer}
 
 
 def rate_scales(paths: Sequence[str], decay: float) -> list[float]:
-  """Returns what the learning rate of each variable is multiplied by.
+  """Returns a factor of the learning rate for each variable.
 
-  That is 1 above the encoder, `decay` in its highest layer, decay^2 in the next
-  one, and in the embeddings less than in the lowest (Clark et al. 2020,
-  appendix B).
+  It is 1 above the encoder, `decay` in its highest layer, decay^2 in the next
+  one, and smallest in the embeddings (Clark et al. 2020, appendix B).
 
   Args:
     paths: of the variables.
@@ -337,8 +339,8 @@ def rate_scales(paths: Sequence[str], decay: float) -> list[float]:
 def freeze(variables: Sequence[keras.Variable], num_layers: int | None) -> None:
   """Makes the embeddings and the first encoder layers untrainable.
 
-  They get no gradient, no decay and no moments, and count in no norm.
-  Dropout inside them goes on.
+  They get no gradient, decay or moments and do not count in the norm of the
+  gradients. Dropout inside them stays on.
 
   Args:
     variables: of a model.

@@ -1,4 +1,4 @@
-"""Learning curves: read from a run's events, drawn as a picture."""
+"""Learning curves: read from a run's TensorBoard events, drawn as a PNG."""
 
 import os
 
@@ -7,11 +7,11 @@ from absl import logging
 from tensorboard.backend.event_processing import event_accumulator
 from tensorboard.util import tensor_util
 
-from bert_tf.files import atomic, errors
+from bert_tf.files import atomic, errors, paths
 
 Curves = dict[str, dict[int, float]]
 
-# A panel each; what a run does not have is left out.
+# The curves of each panel; those that a run does not have are left out.
 _PANELS = {
   "loss": ("loss", "masked_lm_loss", "next_sentence_loss"),
   "accuracy": ("accuracy", "masked_lm_accuracy", "next_sentence_accuracy"),
@@ -22,7 +22,7 @@ _PANELS = {
 def read(folder: str) -> Curves:
   """Returns {name: {step: value}} of the TensorBoard events in a folder.
 
-  A file that is damaged is named in a warning; what stands before is read.
+  Logs a warning for a damaged file, which is read up to the damage.
   """
   _warn_of_damage(folder)
   events = event_accumulator.EventAccumulator(
@@ -39,8 +39,8 @@ def read(folder: str) -> Curves:
 
 
 def _warn_of_damage(folder: str) -> None:
-  """Reads every file of events to its end."""
-  for path in tf.io.gfile.glob(os.path.join(folder, "events.out.tfevents.*")):
+  """Logs a warning for each file of events that cannot be read to its end."""
+  for path in paths.matches(os.path.join(folder, "events.out.tfevents.*")):
     try:
       for _ in tf.data.TFRecordDataset(path):
         pass
@@ -51,7 +51,7 @@ def _warn_of_damage(folder: str) -> None:
 
 
 def plot(output_dir: str, plot_file: str) -> None:
-  """Draws training as lines and evaluation as points, whole or not at all.
+  """Draws training as lines and evaluation as points.
 
   Args:
     output_dir: folder of the run.
@@ -63,11 +63,11 @@ def plot(output_dir: str, plot_file: str) -> None:
   """
   with errors.needs_extra("drawing", extra="plots"):
     from matplotlib import figure
-  training = read(output_dir) if os.path.isdir(output_dir) else {}
+  training = read(output_dir) if paths.is_folder(output_dir) else {}
   if not training:
     raise ValueError(f"{output_dir} holds no events of a training run.")
   eval_dir = os.path.join(output_dir, "eval")
-  evaluation = read(eval_dir) if os.path.isdir(eval_dir) else {}
+  evaluation = read(eval_dir) if paths.is_folder(eval_dir) else {}
 
   picture = figure.Figure(figsize=(15, 4), layout="constrained")
   axes = picture.subplots(1, len(_PANELS))

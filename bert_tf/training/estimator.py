@@ -31,10 +31,11 @@ class Estimator:
   """Runs one model.
 
   Args:
-    model_fn: makes the model, with every variable built.
+    model_fn: makes the model and builds all its variables.
     loss_fn: (outputs, features) to sums; the training loss is the total of
       sum / weight over their names.
-    weights_fn: features to the weights of these sums, by the same names.
+    weights_fn: features to the weights of these sums, by name; needed before
+      the model is run.
     eval_fn: (outputs, features) to sums of what is reported; the mean over a
       data set is the total of the sums over the total of the weights.
     config: how to train.
@@ -99,11 +100,11 @@ class Estimator:
     """Trains until num_train_steps, or until SIGTERM or Ctrl-C.
 
     Starts from the newest checkpoint of output_dir, else from
-    init_checkpoint, else from random values. A signal saves a checkpoint
-    before this returns; the same call goes on from it, to the same weights.
+    init_checkpoint, else from random values. After a signal a checkpoint is
+    saved; the same call resumes from it and ends with the same weights.
 
     Args:
-      input_fn: from the number of steps done to the batches that follow.
+      input_fn: takes the number of steps done, returns the batches after them.
       evaluate_fn: evaluates the weights as they are, as `evaluate` does, and
         returns the results; called every eval_every_steps and after the last
         step, unless eval_every_steps is 0.
@@ -119,12 +120,7 @@ class Estimator:
     """
     config = self.config
     self.was_interrupted = False
-    self.train_step.build(input_fn(0).element_spec)
-    step = restore.restore_for_training(
-      self.model, self.optimizer, config.output_dir, config.init_checkpoint
-    )
-    distribution.check_same({"the step found in output_dir": step})
-    self._step = step
+    step = self._restore(input_fn(0).element_spec)
     evaluations = evaluation.PeriodicEvaluation(
       evaluate_fn,
       config.output_dir,
@@ -151,6 +147,18 @@ class Estimator:
       )
     self._log_end(step, received, evaluations)
     return step
+
+  def _restore(self, element_spec: dict[str, tf.TensorSpec]) -> int:
+    """Builds the training step and loads weights; returns the steps done."""
+    self.train_step.build(element_spec)
+    self._step = restore.restore_for_training(
+      self.model,
+      self.optimizer,
+      self.config.output_dir,
+      self.config.init_checkpoint,
+    )
+    distribution.check_same({"the step found in output_dir": self._step})
+    return self._step
 
   def _log_end(
     self, step: int, received: str, evaluations: evaluation.PeriodicEvaluation
@@ -285,13 +293,12 @@ class Estimator:
       dataset: batches.
       num_steps: how many of them; all of a finite dataset if None.
       on_outputs: called with every batch's outputs and features.
-      more_results: called after the last batch; what it returns is reported
-        too.
+      more_results: called after the last batch; returns further results.
 
     Returns:
-      `loss`, the mean over batches of the training loss; what eval_fn
-      reports, as the mean over examples; `global_step`. Also written as
-      events to output_dir/eval.
+      `loss`, the mean of the training loss over batches; the results of
+      eval_fn, means over examples; `global_step`. Also written as events to
+      output_dir/eval.
     """
     bar = tqdm.tqdm(
       dataset.take(-1 if num_steps is None else num_steps),

@@ -19,9 +19,9 @@ HISTORY_FILE = "evaluations.json"
 
 
 def is_better(metric: str, value: float, other: float) -> bool:
-  """Whether a value beats another: a loss is better lower, all else higher.
+  """Returns whether a value is better than another: for a loss a lower one.
 
-  Nothing beats itself, and what is not a number beats nothing.
+  Any number is better than NaN.
   """
   if metric.endswith("loss") or metric == "perplexity":
     value, other = -value, -other
@@ -29,17 +29,19 @@ def is_better(metric: str, value: float, other: float) -> bool:
 
 
 class PeriodicEvaluation:
-  """Evaluates every so many steps and keeps the best checkpoint apart.
+  """Evaluates every so many steps and keeps the best checkpoint in best/.
 
-  What was evaluated up to `first_step` is known from the folder of the run,
-  so a resumed run finds the same best checkpoint and stops at the same step.
+  Evaluations up to `first_step` are read from the folder of the run, so a
+  resumed run finds the same best checkpoint and stops at the same step.
 
   Args:
-    evaluate: evaluates the weights as they are.
+    evaluate: evaluates the weights as they are; None only where every_steps
+      is 0.
     output_dir: folder of the run.
     every_steps: steps between two evaluations; 0 for none at all.
     num_train_steps: steps in all; the last one is evaluated too.
-    metric: name of the result that decides.
+    metric: name of the result by which the best is chosen; None only where
+      every_steps is 0.
     patience: evaluations without a better one after which to stop; 0 for
       never.
     first_step: steps done before.
@@ -62,7 +64,7 @@ class PeriodicEvaluation:
     self._folder = os.path.join(output_dir, BEST_DIR)
     self._every_steps = every_steps
     self._num_train_steps = num_train_steps
-    self._metric = metric
+    self._metric = metric or ""
     self._patience = patience
     self._evaluations = self._known(first_step) if every_steps else []
 
@@ -74,7 +76,7 @@ class PeriodicEvaluation:
     return min(left, self._every_steps - step % self._every_steps)
 
   def is_due(self, step: int) -> bool:
-    """Whether to evaluate after this step."""
+    """Returns whether to evaluate after this step."""
     is_last = step == self._num_train_steps
     return bool(self._every_steps) and (
       is_last or step % self._every_steps == 0
@@ -82,7 +84,7 @@ class PeriodicEvaluation:
 
   @property
   def is_out_of_patience(self) -> bool:
-    """Whether enough evaluations in a row have brought nothing better."""
+    """Whether the last `patience` evaluations were no better than the best."""
     if not self._patience:
       return False
     rest = len(self._evaluations) - 1 - self._best_index()
@@ -95,11 +97,12 @@ class PeriodicEvaluation:
       tensors: the model's weights by name, and `global_step`.
 
     Returns:
-      What to log.
+      A line to log.
 
     Raises:
       ValueError: if the results lack the metric.
     """
+    assert self._evaluate is not None
     results = dict(self._evaluate())
     if self._metric not in results:
       raise ValueError(
@@ -136,7 +139,7 @@ class PeriodicEvaluation:
     )
 
   def best(self) -> str:
-    """Returns the best value so far and its step, in words; "" without."""
+    """Returns a phrase with the best value so far and its step; "" if none."""
     if not self._evaluations:
       return ""
     best = self._evaluations[self._best_index()]
@@ -146,7 +149,7 @@ class PeriodicEvaluation:
     )
 
   def _best_index(self) -> int:
-    """Returns which evaluation is the best, the first among equals; -1."""
+    """Returns the index of the best evaluation, the first of equals; or -1."""
     best = -1
     for i, results in enumerate(self._evaluations):
       value = results[self._metric]
@@ -174,5 +177,5 @@ class PeriodicEvaluation:
       if results[checkpoints.GLOBAL_STEP] <= first_step
     ]
     if known:
-      logging.info("%d evaluations are known.", len(known))
+      logging.info("Read %d evaluations of earlier runs.", len(known))
     return known

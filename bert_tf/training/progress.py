@@ -1,4 +1,4 @@
-"""What a training run says of itself: log lines, progress bar, events."""
+"""Log lines, progress bar and TensorBoard events of a training run."""
 
 import sys
 import time
@@ -14,7 +14,7 @@ from bert_tf.training import sums as sums_lib
 
 
 class Progress:
-  """Reports a training run while it goes.
+  """Reports a training run as it proceeds.
 
   Args:
     output_dir: folder of the TensorBoard events.
@@ -35,8 +35,9 @@ class Progress:
     self._num_train_steps = num_train_steps
     self._batch_size = batch_size
     self._log_every_steps = log_every_steps
-    self._sums = None
-    self._clock = None
+    self._sums: Sums | None = None
+    # The step and the time since which the speed is measured.
+    self._clock: tuple[int, float] | None = None
     self._writer = events_writer(output_dir)
     self._bar = tqdm.tqdm(
       total=num_train_steps,
@@ -55,14 +56,15 @@ class Progress:
     self._writer.close()
 
   def add(self, step: int, sums: Sums) -> None:
-    """Takes the sums of the steps up to `step`; reports when it is time."""
-    self._sums = sums_lib.add(self._sums, sums)
+    """Adds the sums of the steps up to `step`; reports if it is due."""
+    totals = sums_lib.add(self._sums, sums)
+    self._sums = totals
     self._bar.update(step - self._bar.n)
     if self._clock is None:
-      # The steps so far waited for the compiler: they tell no speed.
+      # The steps so far include compilation, so they are not timed.
       self._clock = (step, time.monotonic())
     if step % self._log_every_steps == 0 or step == self._num_train_steps:
-      self._report(step, sums_lib.means(self._sums))
+      self._report(step, sums_lib.means(totals))
       self._sums = None
       self._clock = (step, time.monotonic())
 
@@ -77,12 +79,14 @@ class Progress:
       self._bar.write(line, file=sys.stderr)
 
   def leave_out(self, seconds: float) -> None:
-    """Counts these seconds as no time of training."""
-    since, start = self._clock
-    self._clock = (since, start + seconds)
+    """Leaves these seconds out of the time that the speed is measured over."""
+    if self._clock:
+      since, start = self._clock
+      self._clock = (since, start + seconds)
 
   def _report(self, step: int, values: dict[str, float]) -> None:
-    since, start = self._clock
+    """Logs means and speed, shows them on the bar, writes them as events."""
+    since, start = self._clock or (step, time.monotonic())
     steps_per_second = (step - since) / max(time.monotonic() - start, 1e-9)
     parts = [f"{name} {_short(value)}" for name, value in values.items()]
     shown = [p for p in parts if p.startswith("loss ") or "accuracy " in p]
@@ -97,7 +101,7 @@ class Progress:
 
 
 def events_writer(folder: str) -> tf.summary.SummaryWriter:
-  """Returns a writer of events; of several processes the chief alone writes."""
+  """Returns a writer of events; it writes nothing unless this is the chief."""
   if not distribution.is_chief():
     return tf.summary.create_noop_writer()
   return tf.summary.create_file_writer(folder)
@@ -106,7 +110,7 @@ def events_writer(folder: str) -> tf.summary.SummaryWriter:
 def write_events(
   writer: tf.summary.SummaryWriter, step: int, values: Mapping[str, float]
 ) -> None:
-  """Writes scalars where TensorBoard finds them."""
+  """Writes scalars for TensorBoard."""
   with writer.as_default(step):
     for name, value in values.items():
       tf.summary.scalar(name, value)

@@ -143,7 +143,9 @@ class TrainingStep:
     features, first = self._replica_part(features)
     weights = distribution.all_reduce_sum(self._weights_fn(features))
 
-    def micro_batch(index: tf.Tensor | int) -> tuple[Sums, Tensor]:
+    def micro_batch(
+      index: tf.Tensor | int,
+    ) -> tuple[Sums, optimization.Gradients]:
       part = distribution.part(features, index, self._num_micro_batches)
       return self._sums_and_gradients(part, weights, first + index)
 

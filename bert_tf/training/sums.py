@@ -1,13 +1,17 @@
 """Totals and means of what is summed over parts of a batch or a data set."""
 
+from typing import TypeVar
+
 import numpy as np
 import tensorflow as tf
 
 from bert_tf.losses import Sums
 
+T = TypeVar("T")
 
-def add(sums: Sums | None, more: Sums) -> Sums:
-  """Returns the totals of (sum, weight) by name; None counts as nothing."""
+
+def add(sums: T | None, more: T) -> T:
+  """Returns the sum of two structures of tensors; None counts as 0."""
   if sums is None:
     return more
   return tf.nest.map_structure(lambda a, b: a + b, sums, more)
@@ -15,8 +19,8 @@ def add(sums: Sums | None, more: Sums) -> Sums:
 
 def means(sums: Sums) -> dict[str, float]:
   """Returns sum / weight by name, 0 where nothing had any weight."""
-  values = {}
-  for name, (total, weight) in sums.items():
-    total, weight = np.float64(total), np.float64(weight)
-    values[name] = float(total / weight) if weight else 0.0
-  return values
+  numbers = {name: np.asarray(pair, np.float64) for name, pair in sums.items()}
+  return {
+    name: float(total / weight) if weight else 0.0
+    for name, (total, weight) in numbers.items()
+  }

@@ -13,7 +13,7 @@ from keras import ops
 from bert_tf import checkpoints, distribution, dropout, heads, modeling
 from bert_tf.tasks import pretraining
 from bert_tf.training import config as training_config
-from bert_tf.training import curves, estimator
+from bert_tf.training import curves, estimator, run_dir
 from bert_tf.training import results as results_lib
 from tests import runs
 
@@ -246,6 +246,23 @@ def test_initial_values_are_those_of_the_seed(tmp_path):
   for one, other in zip(expected, weights(12345), strict=True):
     np.testing.assert_array_equal(one, other)
   assert np.any(weights(1)[0] != expected[0])
+
+
+def test_a_run_where_only_tensorflow_can_write_is_resumed(tmp_path):
+  remote = "ram://estimator_test/run"
+  for steps in (10, 15):
+    config = modeling.BertConfig(vocab_size=9)
+    info = run_dir.RunInfo(task="pretraining")
+    run_dir.prepare_output_dir(remote, info, config, None)
+    with runs.logged() as lines:
+      make(remote, steps).train(batches)
+  assert f"{remote}/model.ckpt-10" in lines()
+  local = tmp_path / "run"
+  make(local, 10).train(batches)
+  make(local, 15).train(batches)
+  assert_same(weights_at(remote, 15), weights_at(local, 15))
+  results = make(remote, 15).evaluate_checkpoint(batches(0), 1)
+  assert results["global_step"] == 15
 
 
 def test_output_dir_goes_before_init_checkpoint_and_that_before_random(
