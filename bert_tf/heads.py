@@ -100,10 +100,8 @@ class Transform(keras.layers.Layer):
   def build(self, input_shape: Any = None) -> None:
     """Makes the dense layer, of [D, D], and the layer norm."""
     size = self.config.hidden_size
-    self.dense = modeling.dense(self.config, size, "dense")
-    self.dense.build((None, size))
-    self.layer_norm = modeling.layer_norm()
-    self.layer_norm.build((None, size))
+    self.dense = modeling.dense(self.config, size, size)
+    self.layer_norm = modeling.layer_norm(self.config)
 
   def call(self, hidden: Tensor) -> Tensor:
     """Returns float [B*P, D]."""

@@ -208,16 +208,22 @@ def initializer(config: BertConfig) -> keras.initializers.Initializer:
   return keras.initializers.TruncatedNormal(stddev=config.initializer_range)
 
 
-def dense(config: BertConfig, units: int, name: str) -> keras.layers.Dense:
-  """Returns a dense layer without activation, with BERT's initializer."""
-  return keras.layers.Dense(
+def dense(
+  config: BertConfig, inputs: int, units: int, name: str = "dense"
+) -> keras.layers.Dense:
+  """Returns a built dense layer of [inputs, units], without activation."""
+  layer = keras.layers.Dense(
     units, kernel_initializer=initializer(config), name=name
   )
+  layer.build((None, inputs))
+  return layer
 
 
-def layer_norm() -> keras.layers.LayerNormalization:
-  """Returns the layer norm of TF 1's contrib: epsilon 1e-12."""
-  return keras.layers.LayerNormalization(epsilon=1e-12, name="LayerNorm")
+def layer_norm(config: BertConfig) -> keras.layers.LayerNormalization:
+  """Returns a built layer norm of [D] with the epsilon of TF 1's contrib."""
+  layer = keras.layers.LayerNormalization(epsilon=1e-12, name="LayerNorm")
+  layer.build((None, config.hidden_size))
+  return layer
 
 
 class Embeddings(keras.layers.Layer):
@@ -252,8 +258,7 @@ class Embeddings(keras.layers.Layer):
         autocast=False,
       )
       setattr(self, name, table)
-    self.layer_norm = layer_norm()
-    self.layer_norm.build((None, config.hidden_size))
+    self.layer_norm = layer_norm(config)
 
   def call(
     self, input_ids: Tensor, segment_ids: Tensor, training: bool = False
@@ -301,9 +306,8 @@ class SelfAttention(keras.layers.Layer):
   def build(self, input_shape: Any = None) -> None:
     """Makes the three projections."""
     for name in ("query", "key", "value"):
-      projection = dense(self.config, self.config.hidden_size, name)
-      projection.build((None, self.config.hidden_size))
-      setattr(self, name, projection)
+      size = self.config.hidden_size
+      setattr(self, name, dense(self.config, size, size, name))
 
   def call(
     self, hidden: Tensor, key_scores: Tensor, training: bool = False
@@ -350,10 +354,8 @@ class ResidualOutput(keras.layers.Layer):
 
   def build(self, input_size: int) -> None:
     """Makes the dense layer, of [input_size, D], and the layer norm."""
-    self.dense = dense(self.config, self.config.hidden_size, "dense")
-    self.dense.build((None, input_size))
-    self.layer_norm = layer_norm()
-    self.layer_norm.build((None, self.config.hidden_size))
+    self.dense = dense(self.config, input_size, self.config.hidden_size)
+    self.layer_norm = layer_norm(self.config)
 
   def call(
     self, hidden: Tensor, residual: Tensor, training: bool = False
@@ -403,8 +405,8 @@ class Intermediate(keras.layers.Layer):
 
   def build(self, input_shape: Any = None) -> None:
     """Makes the dense layer, of [D, I]."""
-    self.dense = dense(self.config, self.config.intermediate_size, "dense")
-    self.dense.build((None, self.config.hidden_size))
+    config = self.config
+    self.dense = dense(config, config.hidden_size, config.intermediate_size)
 
   def call(self, hidden: Tensor) -> Tensor:
     """Returns float [B*F, I]."""
@@ -506,8 +508,8 @@ class Pooler(keras.layers.Layer):
 
   def build(self, input_shape: Any = None) -> None:
     """Makes the dense layer, of [D, D]."""
-    self.dense = dense(self.config, self.config.hidden_size, "dense")
-    self.dense.build((None, self.config.hidden_size))
+    size = self.config.hidden_size
+    self.dense = dense(self.config, size, size)
 
   def call(self, sequence_output: Tensor) -> Tensor:
     """Returns float [B, D] for float [B, F, D]."""
