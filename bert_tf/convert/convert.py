@@ -77,11 +77,9 @@ def slim(path: str, target: str, average_last: int = 1) -> list[str]:
       f"--average_last={average_last}, but {path} has {len(listed)} "
       "checkpoints; lower it or give the folder of a run."
     )
-  folder, target_folder = run_dir.folder_of(path), os.path.dirname(target)
-  model_files.check_copy(folder, target_folder or ".")
+  model_files.copy(run_dir.folder_of(path), os.path.dirname(target) or ".")
   if average_last == 1:
     checkpoints.strip_slots(prefixes[0], target)
   else:
     checkpoints.average(prefixes, target)
-  run_dir.copy_run(folder, target_folder or ".")
   return prefixes

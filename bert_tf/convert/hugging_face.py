@@ -107,12 +107,12 @@ def write(model: pretrained.Pretrained, folder: str) -> pretrained.Pretrained:
     ImportError: without the package safetensors.
   """
   texts = hugging_face_config.texts(model)
-  _check_folder(folder, texts, model)
+  _check_folder(folder, texts)
   # transformers refuses files that do not say whose layout they have.
   data = _safetensors().save(_tensors_there(model), metadata={"format": "pt"})
+  model_files.write(folder, model)
   for name, text in texts.items():
     atomic.write(os.path.join(folder, name), [text])
-  run_dir.write_run(folder, model.run, model.config, model.vocab_file)
   atomic.write_bytes(os.path.join(folder, _WEIGHTS), data)
   return model
 
@@ -266,9 +266,7 @@ def _names(
   return [prefix + scope + e for e in _ENDS[end]]
 
 
-def _check_folder(
-  folder: str, texts: Mapping[str, str], model: pretrained.Pretrained
-) -> None:
+def _check_folder(folder: str, texts: Mapping[str, str]) -> None:
   """Raises ValueError if the folder holds anything but the same model."""
   if paths.is_file(folder):
     raise ValueError(
@@ -276,7 +274,7 @@ def _check_folder(
     )
   if not paths.exists(folder):
     return
-  own = {*texts, _WEIGHTS, run_dir.RUN_FILE}
+  own = {*texts, _WEIGHTS, run_dir.RUN_FILE, run_dir.LABEL_MAP_FILE}
   own |= {run_dir.CONFIG_FILE, run_dir.VOCAB_FILE}
   others = sorted(set(paths.list_folder(folder)) - own)
   if others:
@@ -286,4 +284,3 @@ def _check_folder(
     )
   for name, text in texts.items():
     model_files.check_content(os.path.join(folder, name), text.encode())
-  model_files.check(folder, model)

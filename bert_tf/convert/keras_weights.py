@@ -57,14 +57,12 @@ def write(model: pretrained.Pretrained, path: str) -> pretrained.Pretrained:
   """
   _check_suffix(path)
   model = _with_both_heads(model)
-  folder = os.path.dirname(path) or "."
-  model_files.check(folder, model)
   keras_model = heads.build(
     _kind(model.own_heads), model.config, model.num_labels
   )
   for variable in keras_model.weights:
     variable.assign(model.tensors[variable.path])
-  model_files.write(folder, model)
+  model_files.write(os.path.dirname(path) or ".", model)
   with atomic.file(path) as unfinished:
     keras_model.save_weights(unfinished)
   return model

@@ -2,6 +2,7 @@
 
 import dataclasses
 import os
+import tempfile
 from collections.abc import Mapping
 
 import numpy as np
@@ -180,13 +181,32 @@ def settle_case(
   return guess, (note,)
 
 
-def check(folder: str, model: pretrained.Pretrained) -> None:
-  """Raises ValueError if another model's files would be written over."""
-  for name, content in _contents(model).items():
-    check_content(os.path.join(folder, name), content)
-  found = run_dir.read_run(folder)
-  if found and _without_version(found) != _without_version(model.run):
-    _refuse(os.path.join(folder, run_dir.RUN_FILE))
+def write(folder: str, model: pretrained.Pretrained) -> None:
+  """Writes what belongs beside a model's weights into their folder.
+
+  Raises:
+    ValueError: if another model's files lie there.
+    OSError: if it cannot be written.
+  """
+  with tempfile.TemporaryDirectory() as staged:
+    run_dir.write_run(staged, model.run, model.config, model.vocab_file)
+    labels = _labels(model.run)
+    if labels:
+      label_map.write(staged, labels)
+    copy(staged, folder)
+
+
+def copy(folder: str, other_folder: str) -> None:
+  """Copies what lies beside a model's weights; as `write`."""
+  for name in (run_dir.CONFIG_FILE, run_dir.VOCAB_FILE, label_map.FILE):
+    path = os.path.join(folder, name)
+    if paths.exists(path):
+      check_content(os.path.join(other_folder, name), paths.read_bytes(path))
+  runs = [run_dir.read_run(place) for place in (folder, other_folder)]
+  first, other = (run and (run.task, run.saved()) for run in runs)
+  if first and other and first != other:
+    _refuse(os.path.join(other_folder, run_dir.RUN_FILE))
+  run_dir.copy_run(folder, other_folder)
 
 
 def check_content(path: str, content: bytes) -> None:
@@ -195,42 +215,11 @@ def check_content(path: str, content: bytes) -> None:
     _refuse(path)
 
 
-def _without_version(run: run_dir.RunInfo) -> run_dir.RunInfo:
-  return dataclasses.replace(run, bert_tf_version="")
-
-
 def _refuse(path: str) -> None:
   """Raises ValueError: a file must not be written over."""
   raise ValueError(
     f"{path} is another model's; choose another folder for --output_checkpoint."
   )
-
-
-def check_copy(folder: str, other_folder: str) -> None:
-  """Raises ValueError if `run_dir.copy_run` would write over other files."""
-  for name in (run_dir.CONFIG_FILE, run_dir.VOCAB_FILE, label_map.FILE):
-    path = os.path.join(folder, name)
-    if paths.exists(path):
-      check_content(os.path.join(other_folder, name), paths.read_bytes(path))
-
-
-def write(folder: str, model: pretrained.Pretrained) -> None:
-  """Writes what belongs beside a model's weights; its folder is made."""
-  run_dir.write_run(folder, model.run, model.config, model.vocab_file)
-  labels = _labels(model.run)
-  if labels:
-    label_map.write(folder, labels)
-
-
-def _contents(model: pretrained.Pretrained) -> dict[str, bytes]:
-  """Returns the files, apart from run.json, by name."""
-  contents = {run_dir.CONFIG_FILE: model.config.to_json_string().encode()}
-  if model.vocab_file:
-    contents[run_dir.VOCAB_FILE] = paths.read_bytes(model.vocab_file)
-  labels = _labels(model.run)
-  if labels:
-    contents[label_map.FILE] = label_map.to_text(labels).encode()
-  return contents
 
 
 def _labels(run: run_dir.RunInfo) -> label_map.LabelSpec | None:

@@ -248,9 +248,7 @@ def write(model: pretrained.Pretrained, path: str) -> pretrained.Pretrained:
     OSError: if it cannot be written.
   """
   _check_heads(model.own_heads)
-  folder = os.path.dirname(path) or "."
-  model_files.check(folder, model)
-  model_files.write(folder, model)
+  model_files.write(os.path.dirname(path) or ".", model)
   root = tf.train.Checkpoint(**_objects(model))
   checkpoints.write_whole(path, root.write)
   return dataclasses.replace(model, notes=(*model.notes, *_notes(model)))

@@ -45,8 +45,6 @@ def write(model: pretrained.Pretrained, path: str) -> pretrained.Pretrained:
     ValueError: if another model's files lie beside it.
     OSError: if it cannot be written.
   """
-  folder = os.path.dirname(path) or "."
-  model_files.check(folder, model)
-  model_files.write(folder, model)
+  model_files.write(os.path.dirname(path) or ".", model)
   checkpoints.write(path, model.tensors)
   return model

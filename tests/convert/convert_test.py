@@ -134,9 +134,8 @@ def test_run_json_comes_along(tmp_path, model_format):
   written = convert.convert(source, "original", target, model_format)
   assert run_dir.run_of(target) == RUN
   assert written.notes == ()
-  if model_format != "hf":
-    saved = label_map.read(str(tmp_path / "out"))
-    assert saved == label_map.LabelSpec("mine", "multilabel", RUN.labels)
+  saved = label_map.read(str(tmp_path / "out"))
+  assert saved == label_map.LabelSpec("mine", "multilabel", RUN.labels)
   back = str(tmp_path / "back" / "bert_model.ckpt")
   convert.convert(model_files.Source(target), model_format, back, "original")
   assert run_dir.run_of(back) == RUN

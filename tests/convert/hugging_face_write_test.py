@@ -57,6 +57,7 @@ def test_the_files_are_those_that_from_pretrained_takes(tmp_path, kind):
     "run.json",
     "tokenizer_config.json",
     "vocab.txt",
+    *(["label_map.json"] if kind in interop_models.LABEL_MAPS else []),
   }
   assert (folder / "vocab.txt").read_text() == interop_models.VOCAB
   config = read_json(folder / "config.json")
