@@ -8,6 +8,7 @@ no difference.
 
 import contextlib
 from collections.abc import Callable
+from typing import Any
 
 import keras
 import tensorflow as tf
@@ -18,7 +19,8 @@ from bert_tf.modeling import Tensor
 from bert_tf.training import sums as sums_lib
 
 Features = dict[str, tf.Tensor]
-SumsFn = Callable[[Tensor, Features], Sums]
+# The outputs are what the model returns: a tensor, or a tuple of several.
+SumsFn = Callable[[Any, Features], Sums]
 WeightsFn = Callable[[Features], dict[str, Tensor]]
 
 # Dropout masks that one step may draw: two an encoder layer and one more, with
