@@ -25,7 +25,7 @@ install() {
     }
   fi
   python=$venv/bin/python
-  # Whole for this setup.py, this extra and this checkout.
+  # Marks a finished installation of this setup.py, extra and checkout.
   stamp=$venv/.bert_tf-$1-$( (cat "$root/setup.py"; echo "$root") | cksum | cut -d' ' -f1)
   if [[ ! -e $stamp ]]; then
     echo "Installing bert_tf[$1] into $venv ..."

@@ -4,7 +4,7 @@
 #   bash run_scripts/quickstart.sh [FOLDER]
 #
 # Everything is written to FOLDER (default: quickstart in the checkout). A
-# second run reuses what is whole.
+# second run reuses the finished files.
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/environment.sh"
 install plots
@@ -20,8 +20,8 @@ script() {
   "$python" "$root/run_scripts/$name" "$@"
 }
 
-# make FILE COMMAND...: runs the command unless FILE is there. What stands
-# after it in the chain is made anew once something before it was.
+# make FILE COMMAND...: runs the command unless FILE exists and no earlier step
+# ran anew.
 made_anew=false
 make() {
   local file=$1
@@ -48,7 +48,7 @@ make eval.tfrecord script create_pretraining_data.py "${data_flags[@]}" \
   --input_file=eval.txt --output_file=eval.tfrecord --dupe_factor=1
 
 # The size of BERT-Tiny. Its matrices start wider than BERT's 0.02, which is
-# for 768 columns, and nothing is dropped out: a few minutes do not overfit.
+# for 768 columns, and there is no dropout: a few minutes do not overfit.
 write_config() {
   cat > bert_config.json.tmp <<JSON
 {
@@ -68,7 +68,7 @@ JSON
 }
 make bert_config.json write_config
 
-# Of other data than these, and stopped half way: a model to start over.
+# A half-trained model of older data must not be continued.
 if $made_anew; then rm -rf model; fi
 make model/eval_results.txt script run_pretraining.py \
   --bert_config_file=bert_config.json --vocab_file=vocab.txt \

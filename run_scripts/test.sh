@@ -16,7 +16,7 @@ if [[ ${1:-} == --all ]]; then
 fi
 "$python" -m ruff check .
 "$python" -m ruff format --check .
-# A file's tests stay together: they share what the first of them makes.
+# The tests of a file run in one process: they share fixtures.
 exec "$python" -m pytest \
   --numprocesses=auto --maxprocesses=4 --dist=loadfile \
   "${selection[@]}" "$@"
