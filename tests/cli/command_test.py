@@ -12,7 +12,7 @@ SCRIPTS = pathlib.Path(__file__).resolve().parents[2] / "run_scripts"
 ORIGINAL = {
   "create_pretraining_data.py": "dupe_factor",
   "extract_features.py": "layers",
-  "run_classifier.py": "task_name",
+  "run_classifier.py": "warmup_proportion",
   "run_pretraining.py": "num_train_steps",
   "run_squad.py": "doc_stride",
 }
