@@ -67,9 +67,9 @@ class Extension:
   known: tuple[str, ...]
   vocab_size: int
   num_unused: int
-  has_output_bias: bool
-  dropped: tuple[str, ...]
-  notes: tuple[str, ...]
+  has_output_bias: bool = False
+  dropped: tuple[str, ...] = ()
+  notes: tuple[str, ...] = ()
 
 
 def read_words(path: str) -> list[Word]:
@@ -132,46 +132,49 @@ def extend(
   tokenizer = tokenization.FullTokenizer(
     vocab_file, run.do_lower_case is not False, run.strip_accents
   )
-  old_size = len(tokenizer.vocab)
   config = modeling.BertConfig.from_json_file(bert_config_file)
-  config.check_vocab(old_size, vocab_file, bert_config_file)
-  new_words, known = _sorted_out(words, tokenizer)
-  slots = [
-    index
-    for token, index in tokenizer.vocab.items()
-    if _UNUSED.fullmatch(token)
-  ]
-  ids = _ids(new_words, slots, old_size, method, vocab_file)
-  size = max(old_size, *(index + 1 for index in ids.values()))
-  pieces = {
-    word: tuple(tokenizer.wordpiece_tokenizer.split_word(word))
-    for word in new_words
+  config.check_vocab(len(tokenizer.vocab), vocab_file, bert_config_file)
+  extension = _plan(words, tokenizer, method, vocab_file)
+  pieces_of = {
+    extension.ids[word]: tokenizer.convert_tokens_to_ids(pieces)
+    for word, pieces in extension.pieces.items()
   }
-  tensors = _extended_tensors(
-    reader,
-    {
-      ids[word]: tokenizer.convert_tokens_to_ids(pieces[word])
-      for word in new_words
-    },
-    config,
-    size,
-  )
+  size = extension.vocab_size
+  tensors = _extended_tensors(reader, pieces_of, config, size)
   _check_is_free(output_dir)
   config = dataclasses.replace(config, vocab_size=size)
   with atomic.folder(output_dir, last=f"{CHECKPOINT_NAME}.index") as folder:
     run_dir.copy_run(run_dir.folder_of(reader.path), folder)
-    _write_vocab(vocab_file, os.path.join(folder, run_dir.VOCAB_FILE), ids)
+    new_file = os.path.join(folder, run_dir.VOCAB_FILE)
+    _write_vocab(vocab_file, new_file, extension.ids)
     run_dir.write_run(folder, run, config, vocab_file=None)
     checkpoints.write(os.path.join(folder, CHECKPOINT_NAME), tensors)
-  return Extension(
-    ids=ids,
-    pieces=pieces,
-    known=known,
-    vocab_size=size,
-    num_unused=len(slots) - (len(ids) if method == "unused" else 0),
+  return dataclasses.replace(
+    extension,
     has_output_bias=_OUTPUT_BIAS in tensors,
     dropped=tuple(sorted(reader.shapes.keys() - tensors.keys())),
     notes=notes,
+  )
+
+
+def _plan(
+  words: Iterable[Word],
+  tokenizer: tokenization.FullTokenizer,
+  method: str,
+  vocab_file: str,
+) -> Extension:
+  """Returns what is to be added; raises ValueError as `extend`."""
+  new_words, known = _sorted_out(words, tokenizer)
+  vocab = tokenizer.vocab
+  slots = [i for token, i in vocab.items() if _UNUSED.fullmatch(token)]
+  ids = _ids(new_words, slots, len(vocab), method, vocab_file)
+  split = tokenizer.wordpiece_tokenizer.split_word
+  return Extension(
+    ids=ids,
+    pieces={word: tuple(split(word)) for word in new_words},
+    known=known,
+    vocab_size=max(len(vocab), *(index + 1 for index in ids.values())),
+    num_unused=len(slots) - (len(ids) if method == "unused" else 0),
   )
 
 
