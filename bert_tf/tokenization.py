@@ -11,18 +11,11 @@ import re
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 
-from absl import logging
-
-from bert_tf.files import paths as file_access
+from bert_tf.files import paths
 
 # In the order of the released vocabularies.
-SPECIAL_TOKENS = PAD, UNK, CLS, SEP, MASK = (
-  "[PAD]",
-  "[UNK]",
-  "[CLS]",
-  "[SEP]",
-  "[MASK]",
-)
+SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
+PAD, UNK, CLS, SEP, MASK = SPECIAL_TOKENS
 
 # Cached words. An entry takes about 170 bytes for English and at most 530 (32
 # wide characters, 32 ids): 45 MB in all, never above 140 MB.
@@ -43,22 +36,16 @@ _CJK_RANGES = (
   (0x2F800, 0x2FA1F),
 )
 
-# Folder names of the released checkpoints with a lower-cased vocabulary.
-_LOWER_CASED_CHECKPOINTS = frozenset(
-  [
-    "uncased_L-24_H-1024_A-16",
-    "uncased_L-12_H-768_A-12",
-    "multilingual_L-12_H-768_A-12",
-    "chinese_L-12_H-768_A-12",
-  ]
-)
-_CASED_CHECKPOINTS = frozenset(
-  [
-    "cased_L-12_H-768_A-12",
-    "cased_L-24_H-1024_A-16",
-    "multi_cased_L-12_H-768_A-12",
-  ]
-)
+# Folders of released checkpoints: whether their vocabulary is lower-cased.
+_RELEASED_LOWER_CASE = {
+  "uncased_L-24_H-1024_A-16": True,
+  "uncased_L-12_H-768_A-12": True,
+  "multilingual_L-12_H-768_A-12": True,
+  "chinese_L-12_H-768_A-12": True,
+  "cased_L-12_H-768_A-12": False,
+  "cased_L-24_H-1024_A-16": False,
+  "multi_cased_L-12_H-768_A-12": False,
+}
 
 
 def validate_case_matches_checkpoint(
@@ -78,9 +65,7 @@ def validate_case_matches_checkpoint(
   if not match:
     return
   folder = match.group(1)
-  known = {name: True for name in _LOWER_CASED_CHECKPOINTS}
-  known.update({name: False for name in _CASED_CHECKPOINTS})
-  trained_lower = known.get(folder, do_lower_case)
+  trained_lower = _RELEASED_LOWER_CASE.get(folder, do_lower_case)
   if trained_lower != do_lower_case:
     kind = "lower-cased" if trained_lower else "cased"
     raise ValueError(
@@ -89,60 +74,6 @@ def validate_case_matches_checkpoint(
       f"--do_lower_case={trained_lower}, or rename the folder if its weights "
       "are others."
     )
-
-
-def guess_do_lower_case(vocab: Iterable[str]) -> bool | None:
-  """Returns whether a vocabulary is of lower-cased text; None if unknown.
-
-  It is cased if at least 1% of the tokens whose letters have two cases hold a
-  capital letter; a few that somebody added do not make it cased.
-
-  Args:
-    vocab: the tokens. Special tokens such as [CLS] and <S> are passed over.
-  """
-  num_capital = num_small = 0
-  for token in vocab:
-    if token[:1] + token[-1:] in ("[]", "<>"):
-      continue
-    num_capital += token.lower() != token
-    num_small += token.lower() == token != token.upper()
-  if not num_capital + num_small:
-    return None
-  return num_capital * 100 < num_capital + num_small
-
-
-def settle_case(
-  given: bool | None,
-  saved: bool | None,
-  run_file: str,
-  vocab: Iterable[str],
-  vocab_file: str,
-) -> bool:
-  """Decides whether texts are lower-cased.
-
-  Args:
-    given: do_lower_case as the user set it; None if left out.
-    saved: what the run.json of the model's run says; None if unknown.
-    run_file: path of that run.json, for errors.
-    vocab: the tokens, which decide where nothing is saved.
-    vocab_file: where they were read.
-
-  Raises:
-    ValueError: if what is given contradicts the run or the vocabulary.
-  """
-  known, where = saved, run_file
-  if known is None:
-    known, where = guess_do_lower_case(vocab), vocab_file
-    if given is None:
-      known = True if known is None else known
-      logging.info("%s: do_lower_case=%s fits its tokens.", where, known)
-  if given is None or known is None or given == known:
-    return bool(known if given is None else given)
-  kind = "lower-cased" if known else "cased"
-  raise ValueError(
-    f"do_lower_case={given} contradicts {where}, which is of {kind} text "
-    f"(do_lower_case={known}); leave --do_lower_case out."
-  )
 
 
 def convert_to_unicode(text: str | bytes) -> str:
@@ -159,25 +90,21 @@ def convert_to_unicode(text: str | bytes) -> str:
 
 
 def printable_text(text: str | bytes) -> str:
-  """Returns `text` as the str to print or log; see `convert_to_unicode`."""
+  """Returns `text` as str, to be printed; see `convert_to_unicode`."""
   return convert_to_unicode(text)
 
 
 def load_vocab(vocab_file: str) -> dict[str, int]:
-  """Reads a vocabulary: one token a line, the id is the line's number from 0.
+  """Returns token to id; the id is the number of the token's line, from 0.
 
   White space around a token is stripped and carriage returns are dropped, as
   in the original.
-
-  Returns:
-    Token to id, in file order.
 
   Raises:
     ValueError: if the file is empty, is not UTF-8, or has a token twice.
     OSError: if the file cannot be read.
   """
-  with file_access.open_bytes(vocab_file) as reader:
-    data = reader.read()
+  data = paths.read_bytes(vocab_file)
   if not data:
     raise ValueError(f"{vocab_file}: the vocabulary is empty.")
   vocab: dict[str, int] = {}

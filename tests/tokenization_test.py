@@ -328,24 +328,3 @@ def test_any_case_fits_other_checkpoints(path, is_known):
     except ValueError:
       refused.append(lower)
   assert refused == ([True] if is_known else [])
-
-
-@pytest.mark.parametrize(
-  ("tokens", "do_lower_case"),
-  [
-    ("[PAD] [CLS] the ##ing Berlin", False),
-    ("[PAD] [CLS] <S> the ##ing berlin", True),
-    ("[PAD] [UNK] 42 \u4e00 ##\u4e01 !", None),
-    ("", None),
-    ("the " * 200 + "BERT", True),
-    ("the " * 98 + "BERT", False),
-  ],
-)
-def test_the_case_of_a_vocabulary_is_guessed(tokens, do_lower_case):
-  guess = tokenization.guess_do_lower_case(tokens.split())
-  assert guess is do_lower_case
-
-
-def test_the_released_vocabulary_is_lower_cased(released_vocab_file):
-  vocab = tokenization.load_vocab(released_vocab_file)
-  assert tokenization.guess_do_lower_case(vocab) is True

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from bert_tf import modeling, tokenization
+from bert_tf import letter_case, modeling, tokenization
 from bert_tf.convert import pretrained
 from bert_tf.files import paths
 from bert_tf.tasks import label_map
@@ -173,7 +173,7 @@ def settle_case(
     )
   if given is not None or saved is not None or not vocab_file:
     return (saved if given is None else given), ()
-  guess = tokenization.guess_do_lower_case(tokenization.load_vocab(vocab_file))
+  guess = letter_case.guess(tokenization.load_vocab(vocab_file))
   if guess is None:
     return None, ()
   said = "no capital letters" if guess else "capital letters"

@@ -10,7 +10,13 @@ from collections.abc import Sequence
 
 from absl import logging
 
-from bert_tf import checkpoints, modeling, settings, tokenization
+from bert_tf import (
+  checkpoints,
+  letter_case,
+  modeling,
+  settings,
+  tokenization,
+)
 from bert_tf.export import config as configs
 from bert_tf.export.text_ops import bert_tokenizer
 from bert_tf.files import paths
@@ -120,7 +126,7 @@ def tokenizer_of(
     len(vocab), source.vocab_file, source.bert_config_file
   )
   saved = source.run.saved() if source.run else {}
-  do_lower_case = tokenization.settle_case(
+  do_lower_case = letter_case.settle(
     do_lower_case,
     saved.get("do_lower_case"),
     source.run_file,

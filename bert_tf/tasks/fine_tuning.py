@@ -14,7 +14,13 @@ from typing import Generic, TypeVar
 import numpy as np
 from absl import logging
 
-from bert_tf import checkpoints, modeling, settings, tokenization
+from bert_tf import (
+  checkpoints,
+  letter_case,
+  modeling,
+  settings,
+  tokenization,
+)
 from bert_tf.data import input_pipeline
 from bert_tf.files import paths
 from bert_tf.tasks import base, label_map
@@ -115,7 +121,7 @@ def settle(config: Config) -> Config:
     saved = {"do_lower_case": given.do_lower_case}
     return settings.settle(config, saved, where)
   vocab = tokenization.load_vocab(config.vocab_file)
-  guessed = tokenization.guess_do_lower_case(vocab)
+  guessed = letter_case.guess(vocab)
   if guessed is not None:
     kind = "lower-cased" if guessed else "cased"
     logging.info("%s is %s.", config.vocab_file, kind)

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from absl import logging
 
-from bert_tf import heads, losses, modeling, tokenization
+from bert_tf import heads, letter_case, losses, modeling, tokenization
 from bert_tf.data import input_pipeline, length_schedule
 from bert_tf.losses import Sums
 from bert_tf.modeling import Tensor
@@ -80,7 +80,7 @@ def _run_info(config: pretraining_config.PretrainingConfig) -> run_dir.RunInfo:
   do_lower_case = None
   if config.vocab_file:
     vocab = tokenization.load_vocab(config.vocab_file)
-    do_lower_case = tokenization.guess_do_lower_case(vocab)
+    do_lower_case = letter_case.guess(vocab)
   return run_dir.RunInfo(
     task="pretraining",
     do_lower_case=do_lower_case,

@@ -1,0 +1,41 @@
+"""The case of text: what a run says, or what its vocabulary shows."""
+
+import pytest
+
+from bert_tf import letter_case, tokenization
+
+
+@pytest.mark.parametrize(
+  ("tokens", "do_lower_case"),
+  [
+    ("[PAD] [CLS] the ##ing Berlin", False),
+    ("[PAD] [CLS] <S> the ##ing berlin", True),
+    ("[PAD] [UNK] 42 \u4e00 ##\u4e01 !", None),
+    ("", None),
+    ("the " * 200 + "BERT", True),
+    ("the " * 98 + "BERT", False),
+  ],
+)
+def test_the_case_of_a_vocabulary_is_guessed(tokens, do_lower_case):
+  assert letter_case.guess(tokens.split()) is do_lower_case
+
+
+def test_the_released_vocabulary_is_lower_cased(unpacked):
+  path = unpacked("vocab") / "bert_base_uncased_vocab.txt"
+  assert letter_case.guess(tokenization.load_vocab(str(path))) is True
+
+
+def test_the_run_decides_then_the_vocabulary_and_neither_is_contradicted():
+  cased = ["[CLS]", "Berlin", "the"]
+
+  def settle(given, saved, vocab=cased):
+    return letter_case.settle(given, saved, "run.json", vocab, "vocab.txt")
+
+  assert settle(None, True) is settle(True, True) is True
+  assert settle(None, None) is settle(False, None) is False
+  assert settle(None, None, ["42"]) is True
+  assert settle(False, None, ["42"]) is False
+  with pytest.raises(ValueError, match="do_lower_case=False .*run.json"):
+    settle(False, True)
+  with pytest.raises(ValueError, match="do_lower_case=True .*vocab.txt"):
+    settle(True, None)
