@@ -2,6 +2,8 @@
 
 from collections.abc import Sequence
 
+import numpy as np
+
 
 def truncate_pair(
   ids_a: Sequence[int], ids_b: Sequence[int], max_length: int
@@ -64,6 +66,24 @@ def pad(
   return {
     "input_ids": [*ids, *[0] * (max_seq_length - len(ids))],
     **mask_and_segments(len(ids), num_first, max_seq_length),
+  }
+
+
+def pad_batch(
+  rows: Sequence[tuple[Sequence[int], int]], width: int | None = None
+) -> dict[str, np.ndarray]:
+  """Returns a batch, each feature int32 [B, F].
+
+  Args:
+    rows: ids and num_first of each input; see `pad`.
+    width: F; None is that of the longest row.
+  """
+  if width is None:
+    width = max(len(ids) for ids, _ in rows)
+  padded = [pad(ids, num_first, width) for ids, num_first in rows]
+  return {
+    name: np.array([row[name] for row in padded], np.int32)
+    for name in padded[0]
   }
 
 
