@@ -35,6 +35,7 @@ setuptools.setup(
       "pytest",
       "pytest-xdist",
       "ruff",
+      "mypy>=1.18",
       "matplotlib",
       "safetensors",
       "seqeval",

@@ -16,6 +16,7 @@ if [[ ${1:-} == --all ]]; then
 fi
 "$python" -m ruff check .
 "$python" -m ruff format --check .
+"$python" -m mypy
 # The tests of a file run in one process: they share fixtures.
 exec "$python" -m pytest \
   --numprocesses=auto --maxprocesses=4 --dist=loadfile \

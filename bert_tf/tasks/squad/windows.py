@@ -35,7 +35,7 @@ class WindowConfig:
   doc_stride: int = 128
   max_query_length: int = 64
 
-  def __post_init__(self):
+  def __post_init__(self) -> None:
     if self.max_seq_length <= self.max_query_length + 3:
       raise ValueError(
         f"max_seq_length {self.max_seq_length} must be greater than "
