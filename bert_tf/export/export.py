@@ -101,9 +101,7 @@ def build(
     ValueError: as `run`, except for the folder.
   """
   if with_attention and not with_text:
-    raise ValueError(
-      "--attention is of texts, which --notext leaves out; set one of the two."
-    )
+    raise ValueError("--attention takes texts, which --notext leaves out.")
   source = sources.open_source(
     config.init_checkpoint,
     config.bert_config_file,
@@ -120,8 +118,8 @@ def build(
       source, config.do_lower_case, config.strip_accents
     )
   config = sources.settled(source, config, task)
-  labels_something = task in ("classification", "ner")
-  spec = _checked(source, task, spec) if labels_something else None
+  has_labels = task in ("classification", "ner")
+  spec = _checked(source, task, spec) if has_labels else None
   length = _max_seq_length(source, task, config.max_seq_length)
   config = dataclasses.replace(config, max_seq_length=length)
   info = _run_info(source, task, config, tokenizer, spec)

@@ -116,6 +116,13 @@ def function(input_signature: Sequence[tf.TensorSpec]) -> Callable[..., Any]:
   return tf.function(input_signature=input_signature, autograph=False)
 
 
+def by_name(ids: Any, text: Any = None) -> Signatures:
+  """Returns functions by their names; texts are the default where possible."""
+  if text is None:
+    return {IDS: ids, DEFAULT: ids}
+  return {IDS: ids, TEXT: text, DEFAULT: text}
+
+
 def ids_function(
   compute: Callable[[dict[str, Tensor]], Any], rank: int = 2
 ) -> Any:

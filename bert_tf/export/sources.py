@@ -96,14 +96,9 @@ def open_source(
         f"vocab_file {vocab_file} contradicts {own_file}, the vocabulary that "
         "the model was trained with; leave --vocab_file out."
       )
-  return Source(
-    reader,
-    folders,
-    run,
-    bert_config,
-    config_file,
-    vocab_file if needs_vocab else None,
-  )
+  else:
+    vocab_file = None
+  return Source(reader, folders, run, bert_config, config_file, vocab_file)
 
 
 def tokenizer_of(

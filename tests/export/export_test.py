@@ -15,7 +15,7 @@ import tensorflow as tf
 
 from bert_tf import checkpoints, heads, modeling, tokenization
 from bert_tf.data import packing
-from bert_tf.export import config as configs
+from bert_tf.export import config as export_config
 from bert_tf.export import export, saved_models
 from bert_tf.tasks import label_map
 from bert_tf.tasks.classification import examples as examples_lib
@@ -145,7 +145,7 @@ def exported(tmp_path_factory):
       "max_seq_length": 16,
       **changes,
     }
-    export.run(configs.ExportConfig(**arguments))
+    export.run(export_config.ExportConfig(**arguments))
   return folder
 
 
@@ -563,7 +563,7 @@ def mistaken(exported, tmp_path):
   """A function that exports with changes, of the run that is classified."""
 
   def run(run="encoder", **changes):
-    config = configs.ExportConfig(
+    config = export_config.ExportConfig(
       export_dir=str(tmp_path / "model"),
       init_checkpoint=str(exported / "runs" / run),
       vocab_file=str(VOCAB),
@@ -610,7 +610,7 @@ def test_a_folder_in_use_is_refused(exported, tmp_path):
   (tmp_path / "kept").write_text("")
   with pytest.raises(ValueError, match="is there and not empty"):
     export.run(
-      configs.ExportConfig(
+      export_config.ExportConfig(
         export_dir=str(tmp_path), init_checkpoint=str(exported)
       )
     )
@@ -630,7 +630,7 @@ def test_the_best_checkpoint_finds_the_files_of_its_run(exported, tmp_path):
     path.rename(best / path.name)
   (tmp_path / "run" / "checkpoint").rename(best / "checkpoint")
   task = export.run(
-    configs.ExportConfig(
+    export_config.ExportConfig(
       export_dir=str(tmp_path / "model"),
       init_checkpoint=str(best),
       with_text=False,

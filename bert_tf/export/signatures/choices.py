@@ -35,7 +35,7 @@ def signatures(
 
   ids = saved_models.ids_function(scored, rank=3)
   if tokenizer is None:
-    return {saved_models.IDS: ids, saved_models.DEFAULT: ids}
+    return saved_models.by_name(ids)
 
   @saved_models.function(
     [
@@ -44,27 +44,23 @@ def signatures(
     ]
   )
   def text(context: Tensor, choices: Tensor) -> dict[str, Tensor]:
-    shape = tf.shape(choices)  # [B, C]
-    pieces = tokenizer.tokenize(context)
-    repeated = tf.repeat(tf.range(shape[0]), shape[1])
-    packed = tokenizer.pack(
-      [
-        tf.gather(pieces, repeated),
-        tokenizer.tokenize(tf.reshape(choices, [-1])),
-      ],
-      max_seq_length,
-      pad_to_max=False,
-    )  # [B*C, F]
-    width = tf.shape(packed["input_ids"])[1]
-    return scored(
-      {
-        name: tf.reshape(value, [shape[0], shape[1], width])
-        for name, value in packed.items()
-      }
-    )
+    return scored(_packed(tokenizer, context, choices, max_seq_length))
 
-  return {
-    saved_models.IDS: ids,
-    saved_models.TEXT: text,
-    saved_models.DEFAULT: text,
-  }
+  return saved_models.by_name(ids, text)
+
+
+def _packed(
+  tokenizer: bert_tokenizer.BertTokenizer,
+  context: Tensor,
+  choices: Tensor,
+  max_seq_length: int,
+) -> dict[str, Tensor]:
+  """Returns the model's input, int32 [B, C, F], cut and padded."""
+  shape = tf.shape(choices)  # [B, C]
+  repeated = tf.repeat(tf.range(shape[0]), shape[1])
+  contexts = tf.gather(tokenizer.tokenize(context), repeated)
+  pieces = tokenizer.tokenize(tf.reshape(choices, [-1]))
+  packed = tokenizer.pack([contexts, pieces], max_seq_length, pad_to_max=False)
+  width = tf.shape(packed["input_ids"])[1]
+  sizes = [shape[0], shape[1], width]
+  return {name: tf.reshape(value, sizes) for name, value in packed.items()}

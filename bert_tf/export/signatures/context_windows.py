@@ -109,20 +109,7 @@ class Windower:
     surplus = tf.strings.length(
       words, "UTF8_CHAR"
     ) - tf.math.unsorted_segment_sum(num_chars, word_of, tf.size(words))
-    before = tf.cumsum(num_chars, exclusive=True)
-    firsts = tf.math.unsorted_segment_min(before, word_of, tf.size(words))
-    has_unknown = (
-      tf.gather(
-        tf.math.unsorted_segment_max(
-          tf.cast(is_unknown, tf.int32), word_of, tf.size(words)
-        ),
-        word_of,
-      )
-      > 0
-    )
-    normalized = tf.strings.unsorted_segment_join(
-      tf.gather(self._texts, ids), word_of, tf.size(words)
-    )
+    normalized, offsets = self._normalized(ids, num_chars, word_of)
     return Pieces(
       ids,
       starts,
@@ -131,11 +118,35 @@ class Windower:
       tf.gather(word_ends, word_of),
       tf.gather(tf.cumsum(surplus), word_of),
       tf.gather(tf.cumsum(surplus, exclusive=True), word_of),
-      tf.gather(normalized, word_of),
-      tf.where(has_unknown, 0, before - tf.gather(firsts, word_of)),
+      normalized,
+      offsets,
       num_chars,
       tf.cumsum(tf.cast(is_unknown, tf.int32)),
       tf.cumsum(tf.cast(is_unknown, tf.int32), exclusive=True),
+    )
+
+  def _normalized(
+    self, ids: Tensor, num_chars: Tensor, word_of: Tensor
+  ) -> tuple[Tensor, Tensor]:
+    """Returns `normalized` and `offsets` of Pieces; see there.
+
+    Args:
+      ids: int32 [pieces]. Ids of the pieces.
+      num_chars: int32 [pieces]. Their numbers of characters.
+      word_of: int64 [pieces]. The word of each piece.
+    """
+    num_words = tf.reduce_max(tf.concat([word_of, [-1]], axis=0)) + 1
+    before = tf.cumsum(num_chars, exclusive=True)
+    firsts = tf.math.unsorted_segment_min(before, word_of, num_words)
+    is_unknown = tf.cast(tf.equal(ids, self._unknown), tf.int32)
+    unknown = tf.math.unsorted_segment_sum(is_unknown, word_of, num_words)
+    offsets = before - tf.gather(firsts, word_of)
+    normalized = tf.strings.unsorted_segment_join(
+      tf.gather(self._texts, ids), word_of, num_words
+    )
+    return (
+      tf.gather(normalized, word_of),
+      tf.where(tf.gather(unknown, word_of) > 0, 0, offsets),
     )
 
   def cut(self, question: Tensor, pieces: Pieces) -> Windows:

@@ -93,7 +93,7 @@ class Encoder(tf.Module):
       }
 
     ids = saved_models.ids_function(encoded)
-    return {saved_models.IDS: ids, saved_models.DEFAULT: ids}
+    return saved_models.by_name(ids)
 
 
 class Preprocessor(tf.Module):

@@ -70,22 +70,31 @@ def signatures(
     return {**found, saved_models.DEFAULT: ids}
 
   tokens = tf.constant(list(tokenizer.vocab), tf.string)
-  mask_id = tokenizer.vocab[tokenization.MASK]
 
   @saved_models.function(saved_models.texts_spec("text"))
   def text(text: Tensor) -> dict[str, Tensor]:
-    packed = _packed(tokenizer, mask_id, text, model.max_positions)
-    positions = _positions(tf.equal(packed["input_ids"], mask_id))
-    output = model({**packed, "masked_lm_positions": positions.to_tensor()})
-    probabilities = tf.nn.softmax(output.masked_lm_logits)
+    is_mask, probabilities = _mask_probabilities(model, tokenizer, text)
     best, best_ids = tf.math.top_k(probabilities, top_k)  # [B, M, top_k]
-    is_mask = tf.sequence_mask(positions.row_lengths())[..., None]
     return {
       "tokens": tf.where(is_mask, tf.gather(tokens, best_ids), ""),
       "probabilities": tf.where(is_mask, best, 0.0),
     }
 
   return {**found, saved_models.TEXT: text, saved_models.DEFAULT: text}
+
+
+def _mask_probabilities(
+  model: saved_models.NamedModel,
+  tokenizer: bert_tokenizer.BertTokenizer,
+  texts: Tensor,
+) -> tuple[Tensor, Tensor]:
+  """Returns whether there is a mask, bool [B, M, 1], and float32 [B, M, V]."""
+  mask_id = tokenizer.vocab[tokenization.MASK]
+  packed = _packed(tokenizer, mask_id, texts, model.max_positions)
+  positions = _positions(tf.equal(packed["input_ids"], mask_id))
+  output = model({**packed, "masked_lm_positions": positions.to_tensor()})
+  is_mask = tf.sequence_mask(positions.row_lengths())[..., None]
+  return is_mask, tf.nn.softmax(output.masked_lm_logits)
 
 
 def marked_pieces(

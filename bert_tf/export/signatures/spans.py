@@ -62,7 +62,7 @@ def signatures(
   """
   ids = saved_models.ids_function(lambda inputs: model(inputs)._asdict())
   if tokenizer is None:
-    return {saved_models.IDS: ids, saved_models.DEFAULT: ids}
+    return saved_models.by_name(ids)
   answerer = Answerer(model, tokenizer, window_config, predictions)
 
   @saved_models.function(saved_models.texts_spec("question", "context"))
@@ -73,11 +73,7 @@ def signatures(
       fn_output_signature=answerer.output_spec(),
     )
 
-  return {
-    saved_models.IDS: ids,
-    saved_models.TEXT: text,
-    saved_models.DEFAULT: text,
-  }
+  return saved_models.by_name(ids, text)
 
 
 class Answerer:

@@ -36,7 +36,7 @@ def signatures(
 
   ids = saved_models.ids_function(scored)
   if tokenizer is None:
-    return {saved_models.IDS: ids, saved_models.DEFAULT: ids}
+    return saved_models.by_name(ids)
   labeller = Labeller(model, labels, tokenizer, max_seq_length)
 
   @saved_models.function(saved_models.texts_spec("text"))
@@ -46,11 +46,7 @@ def signatures(
     )
     return {name: value.to_tensor() for name, value in found.items()}
 
-  return {
-    saved_models.IDS: ids,
-    saved_models.TEXT: text,
-    saved_models.DEFAULT: text,
-  }
+  return saved_models.by_name(ids, text)
 
 
 class Labeller:

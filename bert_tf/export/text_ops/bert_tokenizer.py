@@ -170,17 +170,14 @@ class BertTokenizer(tf.Module):
         f"max_seq_length {max_seq_length} is less than {len(segments) + 1}, "
         "the number of [CLS] and [SEP]; raise it."
       )
-    marks = tokenization.convert_by_vocab(self.vocab, ["[CLS]", "[SEP]"])
+    special_ids = tokenization.convert_by_vocab(self.vocab, ["[CLS]", "[SEP]"])
     with _on_cpu():
       ids, segment_ids = tensorflow_text.combine_segments(
         _truncated(segments, tf.cast(room, tf.int64)),
-        *(tf.constant(m, tf.int32) for m in marks),
+        *(tf.constant(i, tf.int32) for i in special_ids),
       )
-      parts = {
-        "input_ids": ids,
-        "input_mask": tf.ones_like(ids),
-        "segment_ids": segment_ids,
-      }
+      values = (ids, tf.ones_like(ids), segment_ids)
+      parts = dict(zip(("input_ids", "input_mask", "segment_ids"), values))
       shape = tf.stack([-1, max_seq_length if pad_to_max else -1])
       return {name: part.to_tensor(shape=shape) for name, part in parts.items()}
 

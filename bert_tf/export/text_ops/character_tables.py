@@ -70,7 +70,7 @@ def build(do_lower_case: bool, strip_accents: bool) -> CharacterTables:
 
   Args:
     do_lower_case: whether characters are lower-cased.
-    strip_accents: whether they are decomposed (NFD) and lose their marks.
+    strip_accents: whether they are decomposed (NFD) and lose accents.
   """
   indices: dict[str, int] = {}
 
