@@ -37,7 +37,7 @@ DEFAULTS = {
   "max_seq_length": "128",
   "init_checkpoint": None,
   "vocab_file": None,
-  "do_lower_case": None,
+  "do_lower_case": "None",  # The run or the vocabulary decides.
   "batch_size": "32",
   "use_tpu": "false",
   "master": None,
