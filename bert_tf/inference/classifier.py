@@ -12,18 +12,15 @@ checkpoints, and each can go on from what the other left.
 """
 
 import dataclasses
-import os
-import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-import numpy as np
-import tensorflow as tf
-
-from bert_tf import checkpoints, losses
-from bert_tf.tasks import fine_tuning, label_map
+from bert_tf import checkpoints
+from bert_tf.export import config as export_config
+from bert_tf.inference import predictor
+from bert_tf.tasks import fine_tuning
 from bert_tf.tasks.classification import config as config_lib
-from bert_tf.tasks.classification import examples, metrics, records
+from bert_tf.tasks.classification import examples
 from bert_tf.tasks.classification import task as classification
 from bert_tf.training import config as training_config
 
@@ -32,13 +29,10 @@ Text = str | tuple[str, str]
 # A class; a number in a regression; the labels that apply in multilabel.
 Label = str | float | Sequence[str]
 
-# Texts that are predicted together.
-_BATCH_SIZE = 32
-
 
 @dataclasses.dataclass(frozen=True)
 class Prediction:
-  """What is predicted of one text.
+  """The prediction for one text or pair.
 
   Attributes:
     label: the likeliest class; the number of a regression; the labels that
@@ -60,8 +54,8 @@ class Classifier:
       or new one to `fit`.
     init_checkpoint: prefix of the pre-trained checkpoint that `fit` starts
       from; None for random values.
-    do_lower_case: whether the vocabulary is of lower-cased text; None for what
-      run.json says, or the vocabulary itself.
+    do_lower_case: whether texts are lower-cased; None for what run.json says,
+      else what the vocabulary shows.
     max_seq_length: word pieces of a text or pair; what is longer is cut. None
       for what run.json says, or 128.
 
@@ -93,8 +87,7 @@ class Classifier:
     self._config, self._bert_config, self._tokenizer = fine_tuning.load(config)
     assert self._config.max_seq_length is not None
     self._max_seq_length = self._config.max_seq_length
-    self._spec: label_map.LabelSpec | None = None
-    self._probabilities: Callable | None = None
+    self._predictor: predictor.Predictor | None = None
 
   def fit(
     self,
@@ -152,7 +145,7 @@ class Classifier:
     task = classification.ClassificationTask(
       layout, "", self._bert_config, self._tokenizer, self._max_seq_length
     )
-    self._probabilities = None
+    self._predictor = None
     fine_tuning.run_on_examples(
       config, task, self._bert_config, {"train": data}
     )
@@ -165,62 +158,45 @@ class Classifier:
     Raises:
       ValueError: if output_dir holds no trained model, or a text is empty.
     """
-    if self._probabilities is None:
-      self._load()
-    assert self._spec is not None
-    data = [_example(i, text, None) for i, text in enumerate(texts)]
-    if not data:
-      return []
-    found = np.concatenate(list(self._probabilities_of(data)))
-    labels = metrics.decide(found, self._spec.problem_type)
-    return [
-      Prediction(
-        metrics.named_label(self._spec, label),
-        dict(zip(self._spec.labels, map(float, row))),
-      )
-      for label, row in zip(labels, found)
-    ]
+    rows = [_row(_example(i, text, None)) for i, text in enumerate(texts)]
+    if self._predictor is None:
+      self._predictor = self._load()
+    return [_prediction(answer) for answer in self._predictor.predict(rows)]
 
-  def _probabilities_of(
-    self, data: Sequence[examples.InputExample]
-  ) -> Iterator[np.ndarray]:
-    """Yields float32 [B, C] for each batch of examples."""
-    assert self._spec is not None and self._probabilities is not None
-    with tempfile.TemporaryDirectory() as folder:
-      files = records.write_records(
-        os.path.join(folder, "predict.tf_record"),
-        data,
-        self._spec,
-        self._tokenizer,
-        self._max_seq_length,
-      )
-      batches = records.batches(
-        self._spec, self._max_seq_length, self._bert_config.vocab_size
-      )
-      for batch in batches.once(files, _BATCH_SIZE):
-        yield self._probabilities(batch).numpy()
-
-  def _load(self) -> None:
-    """Loads the newest checkpoint of output_dir and its labels."""
+  def _load(self) -> predictor.Predictor:
+    """Returns a predictor with the newest checkpoint of output_dir."""
     output_dir = self._config.train.output_dir
-    spec = label_map.load(output_dir)
-    if spec is None or not checkpoints.listed(output_dir):
+    if not checkpoints.listed(output_dir):
       raise ValueError(
         f"{output_dir} holds no trained classifier; call `fit` first, or give "
         "the output_dir of a run."
       )
-    runner = classification.build_estimator(
-      self._bert_config, spec, self._config.train
+    return predictor.Predictor(
+      export_config.ModelConfig(
+        init_checkpoint=output_dir,
+        task="classification",
+        bert_config_file=self._config.bert_config_file,
+        vocab_file=self._config.vocab_file,
+        do_lower_case=self._config.do_lower_case,
+        max_seq_length=self._max_seq_length,
+      )
     )
-    runner.load_for_inference()
-    self._spec = spec
-    # One trace, whatever the width of a batch.
-    self._probabilities = tf.function(
-      lambda batch: losses.probabilities(
-        runner.model(batch), spec.problem_type
-      ),
-      reduce_retracing=True,
-    )
+
+
+def _row(example: examples.InputExample) -> dict[str, str]:
+  """Returns the inputs of the model by name."""
+  row = {"text": example.text_a}
+  if example.text_b is not None:
+    row["text_b"] = example.text_b
+  return row
+
+
+def _prediction(answer: dict[str, Any]) -> Prediction:
+  """Returns what the model's answer says of one text."""
+  if "prediction" in answer:
+    return Prediction(answer["prediction"], {})
+  label = answer["label"] if "label" in answer else answer["labels"]
+  return Prediction(label, answer["probabilities"])
 
 
 def _labelled(
