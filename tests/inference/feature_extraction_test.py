@@ -3,6 +3,7 @@
 import itertools
 import json
 import pathlib
+import shutil
 import weakref
 import xml.etree.ElementTree
 import zipfile
@@ -462,8 +463,9 @@ def test_a_checkpoint_without_the_encoder_is_refused(tmp_path):
     feature_extraction.FeatureExtractor(config(init_checkpoint=path))
 
 
-def test_a_case_that_contradicts_the_checkpoint_is_refused():
-  path = "cased_L-12_H-768_A-12/bert_model.ckpt"
+def test_a_case_that_contradicts_the_checkpoint_is_refused(tmp_path):
+  shutil.copytree(MODEL, tmp_path / "cased_L-12_H-768_A-12")
+  path = str(tmp_path / "cased_L-12_H-768_A-12" / "bert_model.ckpt")
   with pytest.raises(ValueError, match="was trained on cased text"):
     feature_extraction.FeatureExtractor(config(init_checkpoint=path))
 
