@@ -308,7 +308,7 @@ def _checked(
   head = reader.shapes["output_weights"][0]
   if head != spec.num_outputs:
     raise ValueError(
-      f"{reader.path} has a head of {head} labels, but the labels beside it "
-      f"are {len(spec.labels)}: {', '.join(spec.labels)}."
+      f"{reader.path} has a head of {head} labels, but the file beside it has "
+      f"{len(spec.labels)}: {', '.join(spec.labels)}."
     )
   return spec
