@@ -149,16 +149,7 @@ def run_on_examples(
   train = _with_steps(config, task, data.get("train"))
   output_dir = train.output_dir
   _check_start(task, output_dir, train.init_checkpoint, config.do_train)
-  info = run_dir.RunInfo(
-    task=task.model.task,
-    do_lower_case=config.do_lower_case,
-    max_seq_length=config.max_seq_length,
-    **task.run_info(),
-  )
-  _check_labels(task, output_dir)
-  run_dir.prepare_output_dir(output_dir, info, bert_config, config.vocab_file)
-  if task.label_spec:
-    label_map.write(output_dir, task.label_spec)
+  _prepare_output_dir(config, task, bert_config)
   work = _Work(task, task.build_estimator(train), output_dir, data)
   evaluate = functools.partial(work.evaluate, config.eval_batch_size)
   if config.do_train:
@@ -179,6 +170,25 @@ def run_on_examples(
   if config.do_predict:
     found |= work.predict(config.predict_batch_size)
   return found
+
+
+def _prepare_output_dir(
+  config: config_lib.FineTuningConfig,
+  task: base.Task,
+  bert_config: modeling.BertConfig,
+) -> None:
+  """Makes the folder of the run and writes what the run is."""
+  info = run_dir.RunInfo(
+    task=task.model.task,
+    do_lower_case=config.do_lower_case,
+    max_seq_length=config.max_seq_length,
+    **task.run_info(),
+  )
+  output_dir = config.train.output_dir
+  _check_labels(task, output_dir)
+  run_dir.prepare_output_dir(output_dir, info, bert_config, config.vocab_file)
+  if task.label_spec:
+    label_map.write(output_dir, task.label_spec)
 
 
 class _Work(Generic[base.Example, base.Data]):
@@ -327,22 +337,15 @@ def _with_steps(
       f"is less than one batch of {batch_size}; raise it."
     )
   num_warmup_steps = int(num_train_steps * config.warmup_proportion)
+  counts = f"{num_inputs} {task.noun}"
   logging.info(
-    "%d %s, %d steps of %d, %d of them warm-up.",
-    num_inputs,
-    task.noun,
-    num_train_steps,
-    batch_size,
-    num_warmup_steps,
+    f"{counts}, {num_train_steps} steps of {batch_size}, "
+    f"{num_warmup_steps} of them warm-up."
   )
   if num_inputs < batch_size:
     logging.warning(
-      "%d %s are fewer than one batch of %d: they are repeated, and a step is "
-      "%.1f passes over them.",
-      num_inputs,
-      task.noun,
-      batch_size,
-      batch_size / num_inputs,
+      f"{counts} are fewer than one batch of {batch_size}: they are repeated, "
+      f"and a step is {batch_size / num_inputs:.1f} passes over them."
     )
   return dataclasses.replace(
     train,
@@ -364,27 +367,19 @@ def _check_start(
   """
   if not task.starts_from_checkpoint:
     init_checkpoint = None
-  head = next(iter(task.model.heads[0].shapes))
+  head = task.model.heads[0]
   if task.label_spec:
     restore.check_classifier_head(
       output_dir, init_checkpoint, task.label_spec.num_outputs
     )
   else:
-    restore.check_has_head(output_dir, head)
-  if checkpoints.listed(output_dir):
+    restore.check_has_head(output_dir, next(iter(head.shapes)))
+  if not do_train:
+    restore.check_is_trained(output_dir, init_checkpoint, head)
+  elif checkpoints.listed(output_dir):
     return
-  if init_checkpoint:
-    shapes = checkpoints.CheckpointReader(init_checkpoint).shapes
-    if not do_train and head not in shapes:
-      raise ValueError(
-        f"{init_checkpoint} has no {head}: it was not fine-tuned for "
-        f"{task.model.heads[0].name}; set --do_train."
-      )
-  elif not do_train:
-    raise ValueError(
-      f"there is no trained model: {output_dir} has no checkpoint; set "
-      "--do_train, or --init_checkpoint to a fine-tuned one."
-    )
+  elif init_checkpoint:
+    checkpoints.CheckpointReader(init_checkpoint)  # Raises if there is none.
   elif task.starts_from_checkpoint:
     logging.warning(
       "There is no --init_checkpoint: the whole model starts from RANDOM "

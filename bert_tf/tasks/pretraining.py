@@ -13,7 +13,7 @@ from bert_tf.losses import Sums
 from bert_tf.modeling import Tensor
 from bert_tf.tasks import pretraining_config
 from bert_tf.training import config as training_config
-from bert_tf.training import estimator, run_dir
+from bert_tf.training import estimator, restore, run_dir
 from bert_tf.training import results as results_lib
 
 # What an evaluation reports.
@@ -36,13 +36,17 @@ def run(config: pretraining_config.PretrainingConfig) -> None:
   """
   bert_config = modeling.BertConfig.from_json_file(config.bert_config_file)
   _check(config, bert_config)
+  vocab_size = bert_config.vocab_size
   # What is not needed is not read: opening reads it to its end.
   needs_input = config.do_train or not config.eval_input_file
   phases = _phases(config, bert_config) if needs_input else []
   evaluated = None
   if config.do_eval or config.train.eval_every_steps:
-    evaluated = _evaluation_files(config, phases, bert_config.vocab_size)
+    evaluated = _evaluation_files(config, phases, vocab_size)
   output_dir = config.train.output_dir
+  if not config.do_train:
+    for head in heads.PretrainingModel.heads:
+      restore.check_is_trained(output_dir, config.train.init_checkpoint, head)
   run_dir.prepare_output_dir(
     output_dir, _run_info(config), bert_config, config.vocab_file
   )
@@ -53,17 +57,13 @@ def run(config: pretraining_config.PretrainingConfig) -> None:
 
   def evaluate() -> dict[str, float | int]:
     assert evaluated
-    return _evaluate(config, runner, *evaluated, bert_config.vocab_size)
+    return _evaluate(config, runner, *evaluated, vocab_size)
 
   if config.do_train:
     _log_epochs(phases, train.train_batch_size)
     runner.train(
       lambda steps_done: length_schedule.training_dataset(
-        phases,
-        train.train_batch_size,
-        train.seed,
-        steps_done,
-        bert_config.vocab_size,
+        phases, train.train_batch_size, train.seed, steps_done, vocab_size
       ),
       evaluate,
     )

@@ -6,7 +6,7 @@ from typing import TypeVar
 import keras
 from absl import logging
 
-from bert_tf import checkpoints
+from bert_tf import checkpoints, heads
 
 T = TypeVar("T")
 
@@ -96,6 +96,31 @@ def check_classifier_head(
 
   if not _from_newest_whole(output_dir, check) and init_checkpoint:
     check(init_checkpoint)
+
+
+def check_is_trained(
+  output_dir: str, init_checkpoint: str | None, head: heads.Head
+) -> None:
+  """Checks that there is a trained model to evaluate or to predict with.
+
+  Raises:
+    ValueError: if output_dir has no checkpoint, and init_checkpoint is None or
+      lacks the head.
+  """
+  if checkpoints.listed(output_dir):
+    return
+  if not init_checkpoint:
+    raise ValueError(
+      f"there is no trained model: {output_dir} has no checkpoint; set "
+      "--do_train, or --init_checkpoint to a trained one."
+    )
+  shapes = checkpoints.CheckpointReader(init_checkpoint).shapes
+  missing = [name for name in head.shapes if name not in shapes]
+  if missing:
+    raise ValueError(
+      f"{init_checkpoint} has no {missing[0]}: it was not trained for "
+      f"{head.name}; set --do_train."
+    )
 
 
 def check_has_head(output_dir: str, name: str) -> None:

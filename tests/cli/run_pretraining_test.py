@@ -359,6 +359,10 @@ def half_checkpoint(folder: pathlib.Path) -> dict[str, str]:
 # and what the message must say.
 MISTAKES = {
   "nothing to do": ({"do_train": False}, "set --do_train or --do_eval"),
+  "no trained model": (
+    {"do_train": False, "do_eval": True},
+    "has no checkpoint",
+  ),
   "no such records": (
     {"input_file": "x*.tf"},
     "no TFRecord file matches 'x*.tf'",

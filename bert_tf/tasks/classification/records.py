@@ -99,15 +99,20 @@ def write_records(
   def write_all(writer: records.RecordWriter) -> None:
     for index, example in enumerate(data):
       if index < _NUM_LOGGED:
-        texts = [text for text in (example.text_a, example.text_b) if text]
-        pieces = " [SEP] ".join(" ".join(tokenizer.tokenize(t)) for t in texts)
-        logging.info("%s: %s -> %s", example.guid, pieces, example.label)
+        _log(example, tokenizer)
       for record in convert_example(
         example, spec, tokenizer, max_seq_length, long_text
       ):
         writer.write(record)
 
   return record_cache.write(path, settings, write_all)
+
+
+def _log(example: InputExample, tokenizer: tokenization.FullTokenizer) -> None:
+  """Logs the word pieces of an example and its label."""
+  texts = [text for text in (example.text_a, example.text_b) if text]
+  pieces = " [SEP] ".join(" ".join(tokenizer.tokenize(t)) for t in texts)
+  logging.info("%s: %s -> %s", example.guid, pieces, example.label)
 
 
 def batches(
