@@ -452,7 +452,7 @@ def test_attention_is_one_layer_and_head_or_their_mean(real_server, predictor):
   for change, words in (
     ({"layer": 2}, "layer 2 is not there; use 0 to 1."),
     ({"head": -1}, "head -1 is not there; use 0 to 1."),
-    ({"head": "a"}, "head is no number"),
+    ({"head": "a"}, "head 'a' is no"),
     ({"text": 3}, "is not of expected type"),
   ):
     code, found = ask(real_server.url, path, {**body, **change})
