@@ -107,7 +107,7 @@ def _define(
 ) -> None:
   is_required = field.default is dataclasses.MISSING
   group = ORIGINAL if setting.original else NEW
-  arguments = {
+  arguments: dict[str, Any] = {
     "name": setting.flag or field.name,
     "default": None if is_required else field.default,
     "help": _help(setting),
@@ -115,7 +115,10 @@ def _define(
     "module_name": REQUIRED if is_required else group,
     "required": is_required,
   }
-  bounds = {"lower_bound": setting.minimum, "upper_bound": setting.maximum}
+  bounds: dict[str, Any] = {
+    "lower_bound": setting.minimum,
+    "upper_bound": setting.maximum,
+  }
   if setting.choices:
     flags.DEFINE_enum(enum_values=setting.choices, **arguments)
   elif kind is bool:
@@ -127,7 +130,7 @@ def _define(
   elif setting.repeated:
     flags.DEFINE_multi_string(**arguments)
   elif kind == tuple[int, ...]:
-    serializer = flags.ListSerializer(",")
+    serializer: flags.ArgumentSerializer = flags.ListSerializer(",")
     flags.DEFINE(_Integers(), serializer=serializer, **arguments)
   elif kind == tuple[str, ...]:
     flags.DEFINE_list(**arguments)
@@ -150,7 +153,7 @@ def _build(
   flag_values: flags.FlagValues,
   values: dict[str, Any],
 ) -> settings.Config:
-  arguments = {}
+  arguments: dict[str, Any] = {}
   for field, kind in _fields(config_class):
     setting = settings.of(field)
     if field.name in values:
@@ -158,7 +161,7 @@ def _build(
     elif setting:
       name = setting.flag or field.name
       if name in flag_values:
-        value = flag_values[name].value
+        value: Any = flag_values[name].value
         is_list = isinstance(value, list)
         arguments[field.name] = tuple(value) if is_list else value
     elif _has_settings(kind):

@@ -1,6 +1,7 @@
 """Fine-tunes BERT on GLUE, XNLI or one's own texts, and classifies."""
 
 import dataclasses
+from typing import Any
 
 from absl import flags
 
@@ -45,7 +46,7 @@ def main() -> None:
   sweeps.run(config, task.run, metrics, grid, num_runs)
 
 
-def _start() -> dict[str, str | bool | None]:
+def _start() -> dict[str, Any]:
   """Returns the settings of the model to start from."""
   start = config_flags.build(StartConfig)
   if not start.encoder_saved_model:
