@@ -78,7 +78,7 @@ def read_words(path: str) -> list[Word]:
   Raises:
     ValueError: if the file is missing or not UTF-8.
   """
-  if not os.path.isfile(path):
+  if not paths.is_file(path):
     raise ValueError(f"words_file: there is no file {path}.")
   return [
     Word(line.strip(), f"{path}:{number}")
@@ -141,7 +141,10 @@ def extend(
   }
   size = extension.vocab_size
   tensors = _extended_tensors(reader, pieces_of, config, size)
-  _check_is_free(output_dir)
+  if not paths.is_free(output_dir):
+    raise ValueError(
+      f"{output_dir} is there and not empty; choose another output_dir."
+    )
   config = dataclasses.replace(config, vocab_size=size)
   with atomic.folder(output_dir, last=f"{CHECKPOINT_NAME}.index") as folder:
     run_dir.copy_run(run_dir.folder_of(reader.path), folder)
@@ -314,13 +317,3 @@ def _write_vocab(old_path: str, path: str, ids: Mapping[str, int]) -> None:
   for word, index in ids.items():
     lines[index : index + 1] = [word.encode()]
   atomic.write_bytes(path, b"\n".join(lines) + b"\n")
-
-
-def _check_is_free(output_dir: str) -> None:
-  """Raises ValueError if there is anything at `output_dir` already."""
-  if paths.exists(output_dir) and (
-    not paths.is_folder(output_dir) or paths.list_folder(output_dir)
-  ):
-    raise ValueError(
-      f"{output_dir} is there and not empty; choose another output_dir."
-    )

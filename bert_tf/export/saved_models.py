@@ -148,14 +148,11 @@ def texts_spec(*names: str, rank: int = 1) -> list[tf.TensorSpec]:
 
 def check_is_free(export_dir: str) -> None:
   """Raises ValueError unless `export_dir` is missing or an empty folder."""
-  if not tf.io.gfile.exists(export_dir):
-    return
-  if tf.io.gfile.isdir(export_dir) and not tf.io.gfile.listdir(export_dir):
-    return
-  raise ValueError(
-    f"{export_dir} is there and not empty; choose another --export_dir, such "
-    "as the next version's."
-  )
+  if not paths.is_free(export_dir):
+    raise ValueError(
+      f"{export_dir} is there and not empty; choose another --export_dir, such "
+      "as the next version's."
+    )
 
 
 @contextlib.contextmanager

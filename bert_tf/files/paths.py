@@ -96,8 +96,10 @@ def is_folder(path: str) -> bool:
 
 
 def is_file(path: str) -> bool:
-  """Returns whether there is something to read that is not a folder."""
-  return exists(path) and not is_folder(path)
+  """Returns whether there is a file; a folder or a pipe does not count."""
+  if is_remote(path):
+    return exists(path) and not is_folder(path)
+  return os.path.isfile(path)
 
 
 def is_empty(path: str) -> bool:
@@ -128,6 +130,11 @@ def list_folder(path: str) -> list[str]:
     with _os_errors(path):
       return sorted(name.rstrip("/") for name in _gfile().listdir(path))
   return sorted(os.listdir(path))
+
+
+def is_free(path: str) -> bool:
+  """Returns whether there is nothing, or an empty folder."""
+  return not exists(path) or (is_folder(path) and not list_folder(path))
 
 
 def make_folder(path: str) -> None:

@@ -229,8 +229,7 @@ def extract_file(
 def _count_lines(path: str) -> int:
   """Returns how many lines a file has, all of which are UTF-8."""
   # Not a pipe, which cannot be read a second time.
-  is_file = paths.is_file if paths.is_remote(path) else os.path.isfile
-  if not is_file(path):
+  if not paths.is_file(path):
     raise ValueError(f"input_file: there is no file {path}.")
   num_lines = sum(1 for _ in corpus.read_lines(path))
   if not num_lines:

@@ -115,3 +115,14 @@ def test_what_is_missing_in_the_cloud_is_an_error_of_files():
   paths.remove("ram://nowhere/a")
   assert not paths.exists("ram://nowhere/a")
   assert not isinstance(FileNotFoundError(), tf.errors.OpError)
+
+
+def test_what_is_a_file_and_what_is_free(root, tmp_path):
+  assert paths.is_free(f"{root}/out") and not paths.is_file(f"{root}/out")
+  atomic.write(f"{root}/out/a", ["text"])
+  assert not paths.is_free(f"{root}/out") and not paths.is_file(f"{root}/out")
+  assert not paths.is_free(f"{root}/out/a") and paths.is_file(f"{root}/out/a")
+  os.mkfifo(tmp_path / "pipe")
+  assert not paths.is_file(str(tmp_path / "pipe"))
+  (tmp_path / "empty").mkdir()
+  assert paths.is_free(str(tmp_path / "empty"))
