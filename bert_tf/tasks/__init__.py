@@ -1,1 +1,1 @@
-"""What is trained: one module a task."""
+"""Pre-training, and a folder for each fine-tuning task."""

@@ -37,7 +37,9 @@ class SplitFile(NamedTuple):
 
 
 class Task(abc.ABC, Generic[Example, Data]):
-  """What is a task's own; Data is a split's examples, ready to be written.
+  """The part of fine-tuning that differs from task to task.
+
+  Data holds the examples of a split with all that records are made of.
 
   Attributes:
     model: the task's model.
@@ -66,18 +68,18 @@ class Task(abc.ABC, Generic[Example, Data]):
 
   @abc.abstractmethod
   def read(self, split: str, path: str) -> list[Example]:
-    """Reads the examples of a split; any label will do if none are known."""
+    """Reads a split; any label is accepted while the labels are unknown."""
 
   def set_labels(self, train: Sequence[Example]) -> None:
     """Sets label_spec to the labels of the training examples."""
 
   @abc.abstractmethod
   def prepare(self, split: str, examples: Sequence[Example]) -> Data:
-    """Returns what records are made of; the labels are known."""
+    """Returns the data to make records of, once the labels are known."""
 
   @abc.abstractmethod
   def num_inputs(self, data: Data) -> int:
-    """Returns how many inputs a pass over a split is, to count steps by."""
+    """Returns the number of inputs in one pass, which training steps follow."""
 
   @abc.abstractmethod
   def write_records(
@@ -100,17 +102,17 @@ class Task(abc.ABC, Generic[Example, Data]):
     """Returns the names of results, the one that decides on the best first."""
 
   def rows(self, outputs: Any) -> Rows:
-    """Returns what is kept of a batch of outputs, for each record."""
+    """Returns a row for each record in a batch of outputs."""
     return outputs
 
   def scores(self, data: Data, rows: Sequence[np.ndarray]) -> Results:
-    """Returns the results that are not means over records."""
+    """Returns results that need all predictions, such as F1."""
     return {}
 
   def evaluate(
     self, runner: estimator.Estimator, batches: tf.data.Dataset, data: Data
   ) -> tuple[Results, list[np.ndarray]]:
-    """Returns the results of a split and the rows that they are of."""
+    """Returns the results of a split and the rows they were computed from."""
     rows: list[np.ndarray] = []
     found = runner.evaluate(
       batches,
@@ -122,7 +124,7 @@ class Task(abc.ABC, Generic[Example, Data]):
   def write_evaluation(
     self, output_dir: str, data: Data, rows: Sequence[np.ndarray]
   ) -> None:
-    """Writes what an evaluation leaves besides eval_results.txt."""
+    """Writes the files of an evaluation besides eval_results.txt."""
 
   @abc.abstractmethod
   def write_predictions(

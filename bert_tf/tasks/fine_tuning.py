@@ -68,7 +68,7 @@ def run(
 def load(
   config: Config,
 ) -> tuple[Config, modeling.BertConfig, tokenization.FullTokenizer]:
-  """Settles what is left out, loads model sizes and tokenizer, checks them.
+  """Loads model config and tokenizer; checks that the settings fit them.
 
   Raises:
     ValueError: if flags, config and vocabulary do not fit one another.
@@ -101,7 +101,7 @@ def load(
 
 
 def settle(config: Config) -> Config:
-  """Decides what is left out by run.json, or the case by the vocabulary.
+  """Fills settings that were left out, from run.json or the vocabulary.
 
   The run of init_checkpoint decides on the case alone, which belongs to its
   vocabulary; the other settings are those of its task.
@@ -135,7 +135,7 @@ def run_on_examples(
   bert_config: modeling.BertConfig,
   examples: Mapping[str, Sequence[base.Example]],
 ) -> base.Results | None:
-  """Does what `run` does, with examples that were read.
+  """Trains, evaluates and predicts on examples in memory; as `run`.
 
   Args:
     config: what is asked for, settled; its files of examples are not read.
@@ -177,7 +177,7 @@ def _prepare_output_dir(
   task: base.Task,
   bert_config: modeling.BertConfig,
 ) -> None:
-  """Makes the folder of the run and writes what the run is."""
+  """Makes the folder of the run and writes run.json and the labels."""
   info = run_dir.RunInfo(
     task=task.model.task,
     do_lower_case=config.do_lower_case,
@@ -234,7 +234,7 @@ class _Work(Generic[base.Example, base.Data]):
     )
 
   def evaluate(self, batch_size: int) -> tuple[base.Results, list[np.ndarray]]:
-    """Returns the results of the dev split and the rows that they are of."""
+    """Returns the results of the dev split and the rows behind them."""
     batches = self._task.batches("dev").once(self.records("dev"), batch_size)
     return self._task.evaluate(self.runner, batches, self._data["dev"])
 
@@ -291,7 +291,7 @@ def _read(
 def _read_labelled(
   task: base.Task[base.Example, base.Data], output_dir: str
 ) -> list[base.Example]:
-  """Returns the training examples after setting the task's labels by them."""
+  """Reads the training examples and sets the task's labels from them."""
   path = task.file("train").path
   if not path or not paths.exists(path):
     raise ValueError(
@@ -315,7 +315,7 @@ def _with_steps(
   task: base.Task[base.Example, base.Data],
   data: base.Data | None,
 ) -> training_config.TrainConfig:
-  """Returns how to train, with the steps that the training inputs make.
+  """Returns the training config with the number of steps set.
 
   Raises:
     ValueError: for an unknown best_metric, or if the epochs are not one step.

@@ -1,4 +1,4 @@
-"""What a model's labels are, and label_map.json, which keeps them."""
+"""The labels of a model, and label_map.json, which stores them."""
 
 import dataclasses
 import json
@@ -99,7 +99,7 @@ def check(output_dir: str, spec: LabelSpec) -> None:
 
 
 def write(folder: str, spec: LabelSpec) -> None:
-  """Writes the label map; whole or not at all."""
+  """Writes the label map."""
   atomic.write(os.path.join(folder, FILE), [to_text(spec)])
 
 

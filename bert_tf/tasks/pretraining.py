@@ -45,8 +45,8 @@ def run(config: pretraining_config.PretrainingConfig) -> None:
     evaluated = _evaluation_files(config, phases, vocab_size)
   output_dir = config.train.output_dir
   if not config.do_train:
-    for head in heads.PretrainingModel.heads:
-      restore.check_is_trained(output_dir, config.train.init_checkpoint, head)
+    start = config.train.init_checkpoint
+    restore.check_is_trained(output_dir, start, heads.MASKED_LM)
   run_dir.prepare_output_dir(
     output_dir, _run_info(config), bert_config, config.vocab_file
   )
@@ -76,7 +76,7 @@ def run(config: pretraining_config.PretrainingConfig) -> None:
 
 
 def _run_info(config: pretraining_config.PretrainingConfig) -> run_dir.RunInfo:
-  """Returns what is known of the run; the records do not say their case."""
+  """Returns the fields of run.json; the case is that of the vocabulary."""
   do_lower_case = None
   if config.vocab_file:
     vocab = tokenization.load_vocab(config.vocab_file)
@@ -171,7 +171,7 @@ def _check(
 def _phases(
   config: pretraining_config.PretrainingConfig, bert_config: modeling.BertConfig
 ) -> list[length_schedule.Phase]:
-  """Returns what is trained on, checked; one phase without a schedule."""
+  """Returns the phases of training; one without a schedule."""
   vocab_size = bert_config.vocab_size
   num_steps = config.train.num_train_steps
   if not config.schedule:
@@ -196,7 +196,7 @@ def _evaluation_files(
   phases: Sequence[length_schedule.Phase],
   vocab_size: int,
 ) -> tuple[input_pipeline.RecordFiles, input_pipeline.Spec]:
-  """Returns what is evaluated on, checked, and the features of its records."""
+  """Returns the records to evaluate on and their features."""
   if not config.eval_input_file:
     return phases[-1].files, phases[-1].spec
   files = input_pipeline.open_records(config.eval_input_file)
@@ -228,7 +228,7 @@ def _evaluate(
   spec: input_pipeline.Spec,
   vocab_size: int,
 ) -> dict[str, float | int]:
-  """Returns the results of the newest checkpoint; in training, of that."""
+  """Returns the results of the weights as they are."""
   batches = input_pipeline.evaluation_dataset(
     files, spec, config.eval_batch_size, vocab_size
   )

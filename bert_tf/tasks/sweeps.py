@@ -180,7 +180,7 @@ def _config_of(config: Config, one: Run) -> Config:
 def _run_once(
   config: Config, run_fn: Callable[[Config], Results | None]
 ) -> Results | None:
-  """Returns the results of a run, done now or before; None if interrupted."""
+  """Runs once unless that is done; returns the results, None if interrupted."""
   path = os.path.join(config.train.output_dir, _RUN_FILE)
   written = _as_json(config)
   if paths.exists(path):
@@ -203,7 +203,7 @@ def _run_once(
 
 
 def _as_json(config: config_lib.FineTuningConfig) -> dict[str, Any]:
-  """Returns the config as JSON gives it back, wherever its folder is."""
+  """Returns the config as JSON, without output_dir."""
   value = json.loads(json.dumps(dataclasses.asdict(config)))
   del value["train"]["output_dir"]
   return value

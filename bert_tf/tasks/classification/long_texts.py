@@ -1,4 +1,4 @@
-"""Texts of more word pieces than the model takes: cut, or read in windows."""
+"""Texts that are too long for the model: truncated, or read in windows."""
 
 from collections.abc import Sequence
 
@@ -12,7 +12,7 @@ _HEAD, _WHOLE = 128, 510
 def windows(
   ids: Sequence[int], room: int, long_text: str
 ) -> list[Sequence[int]]:
-  """Returns what the model sees of a text, an input each.
+  """Returns the inputs that a text becomes.
 
   Args:
     ids: word pieces of the text.

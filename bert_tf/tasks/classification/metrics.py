@@ -1,4 +1,4 @@
-"""What a classifier's run reports: metrics and files of predictions."""
+"""Metrics and files of predictions of a classifier."""
 
 import json
 import os
@@ -16,7 +16,7 @@ from bert_tf.training import results as results_lib
 
 
 def _f1(average: str) -> Callable[[np.ndarray, np.ndarray], float]:
-  """Returns the F1 of that average, 0 where nothing is right."""
+  """Returns a function that computes F1 with this average."""
 
   def f1(labels: np.ndarray, predicted: np.ndarray) -> float:
     return sklearn_metrics.f1_score(
@@ -38,7 +38,7 @@ METRICS = {
 
 
 def decide(probabilities: np.ndarray, problem_type: str) -> np.ndarray:
-  """Returns what is predicted.
+  """Returns the predicted labels or numbers.
 
   Args:
     probabilities: float32 [B, C], of losses.probabilities.
@@ -78,7 +78,7 @@ def scores(
   logits: np.ndarray,
   num_windows: Sequence[int],
 ) -> dict[str, float]:
-  """Returns the results that are not means over records, by name.
+  """Returns the results that need all predictions, by name.
 
   These are the official metrics and, where examples have several windows,
   `example_loss` and `accuracy`, the means over examples.
@@ -107,7 +107,7 @@ def write_predictions(
   examples: Sequence[InputExample],
   probabilities: np.ndarray,
 ) -> None:
-  """Writes test_results.tsv, predictions.jsonl and what GLUE takes.
+  """Writes test_results.tsv, predictions.jsonl and the file for GLUE.
 
   Args:
     output_dir: folder of the run.

@@ -1,4 +1,4 @@
-"""Examples to classify as records, made once, and as batches."""
+"""Records of classification examples, and batches of them."""
 
 from collections.abc import Sequence
 from typing import Any

@@ -232,7 +232,7 @@ class ClassificationTask(base.Task[InputExample, Texts]):
     return result_names(self._layout)
 
   def scores(self, data: Texts, rows: Sequence[np.ndarray]) -> base.Results:
-    """Returns the official metrics and, of windows, means over examples."""
+    """Returns the official metrics and, with windows, means over examples."""
     return metrics.scores(
       self._layout,
       records.label_ids(data.examples, self._layout.label_spec()),
@@ -243,7 +243,7 @@ class ClassificationTask(base.Task[InputExample, Texts]):
   def write_predictions(
     self, output_dir: str, data: Texts, rows: base.Rows
   ) -> base.Results:
-    """Writes test_results.tsv, predictions.jsonl and what GLUE takes."""
+    """Writes test_results.tsv, predictions.jsonl and the file for GLUE."""
     logits = long_texts.pooled(np.stack(list(rows)), data.num_windows)
     problem_type = self._layout.problem_type
     probabilities = np.asarray(losses.probabilities(logits, problem_type))

@@ -1,4 +1,4 @@
-"""The model that is trained on the vectors of a frozen BERT."""
+"""The BiLSTM that is trained on the word vectors of a frozen BERT."""
 
 from collections.abc import Mapping
 

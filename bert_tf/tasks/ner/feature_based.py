@@ -1,6 +1,6 @@
-"""Words as the vectors of a BERT that is not trained (Devlin et al., 5.3).
+"""Word vectors of a frozen BERT (Devlin et al. 2019, 5.3).
 
-They are computed once, stored, and read by what is trained on them. Shapes: B
+They are computed once, stored, and then read to train a BiLSTM. Shapes: B
 sentences, W words of the longest, L layers, D hidden size.
 """
 
@@ -23,8 +23,8 @@ from bert_tf.tasks import batches as batches_lib
 from bert_tf.tasks.ner import config
 from bert_tf.tasks.ner.examples import Sentence
 
-# The words that batches are filled up to are multiples of this, so that XLA
-# compiles few programs.
+# Batches are padded to a multiple of this many words, so that XLA compiles
+# few programs.
 _WIDTH_MULTIPLE = 16
 
 # Windows that vectors are computed of together.
@@ -46,7 +46,7 @@ def num_layers(feature_layers: str, bert_config: modeling.BertConfig) -> int:
 
 
 def check_layers(feature_layers: str, bert_config: modeling.BertConfig) -> None:
-  """Raises ValueError if the model has not the layers that are asked for."""
+  """Raises ValueError if the model lacks the layers."""
   needed = -(config.FEATURE_LAYERS[feature_layers].start or 0)
   if bert_config.num_hidden_layers < needed:
     raise ValueError(
@@ -108,7 +108,7 @@ def write_records(
   vectors: Iterable[np.ndarray],
   settings: Mapping[str, Any],
 ) -> input_pipeline.RecordFiles:
-  """Writes a record a sentence, unless the same are there already.
+  """Writes a record for each sentence, unless they are there already.
 
   Args:
     path: TFRecord file to write.
@@ -170,7 +170,7 @@ def batches(num_layers: int, hidden_size: int) -> batches_lib.Batches:
     longest = tf.cast(batch["label_ids"].bounding_shape()[1], tf.int32)
     width = -(-longest // _WIDTH_MULTIPLE) * _WIDTH_MULTIPLE
     num_bytes = width * num_layers * hidden_size * _STORED().nbytes
-    # There is no kernel that fills up float16.
+    # No kernel pads float16.
     bits = tf.io.decode_raw(batch["vectors"], tf.int16, fixed_length=num_bytes)
     vectors = tf.bitcast(bits, tf.as_dtype(_STORED))
     shape = [-1, width, num_layers, hidden_size]
@@ -185,13 +185,13 @@ def batches(num_layers: int, hidden_size: int) -> batches_lib.Batches:
 
 
 def _padded(rows: tf.RaggedTensor, width: tf.Tensor) -> tf.Tensor:
-  """Returns [B, W], rows that are filled up with 0."""
+  """Returns [B, W], the rows padded with 0."""
   padded = rows.to_tensor(shape=tf.stack([-1, width]))
   return tf.reshape(padded, [-1, width])
 
 
 def checkpoint_hash(path: str) -> str:
-  """Returns what changes with a checkpoint; its index has a sum of each tensor.
+  """Returns a hash of a checkpoint's index, which has a checksum per tensor.
 
   Raises:
     ValueError: if there is no such checkpoint.

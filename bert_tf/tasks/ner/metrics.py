@@ -85,7 +85,7 @@ def write_predictions(
   sentences: Sequence[Sentence],
   predicted: Sequence[Sequence[str]],
 ) -> None:
-  """Writes `word gold predicted` lines, the input of conlleval; whole or not.
+  """Writes `word gold predicted` lines, the input of conlleval.
 
   Without known tags the lines are `word predicted`. A blank line ends each
   sentence, and -DOCSTART- lines stand where they stood.

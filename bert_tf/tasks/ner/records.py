@@ -1,4 +1,4 @@
-"""Sentences as the model's windows: every word is labelled in one of them."""
+"""Windows of sentences, and their records; each word is labelled in one."""
 
 import dataclasses
 import itertools
@@ -15,7 +15,7 @@ from bert_tf.tasks.ner.examples import Sentence
 # Windows of each file that are logged as the model sees them.
 _NUM_LOGGED = 3
 
-# What batches have beside the input of the model.
+# Features of every position besides the model's input.
 _LABEL_FEATURES = ("label_ids", "label_mask")
 
 
@@ -174,7 +174,7 @@ class Windower:
     sentences: Sequence[Sentence],
     windows: Sequence[Window],
   ) -> None:
-    """Says what was made, and shows the first windows with their tags."""
+    """Logs the numbers of windows and the first windows with their tags."""
     logging.info(
       "%s: %d sentences, %d words, %d windows.",
       path,
@@ -195,7 +195,7 @@ def write_records(
   labels: Sequence[str],
   max_seq_length: int,
 ) -> input_pipeline.RecordFiles:
-  """Writes a TFRecord file with the features of `spec`, a record a window."""
+  """Writes a record for each window, with the features of `spec`."""
   ids = {label: i for i, label in enumerate(labels)}
   with records.open_records([path]) as writer:
     for window in windows:

@@ -1,4 +1,4 @@
-"""Reads SQuAD files, 1.1 and 2.0, and what is made in their format."""
+"""Reads files in the format of SQuAD 1.1 and 2.0."""
 
 import bisect
 import dataclasses
@@ -291,7 +291,7 @@ def _report(
 def correct_answers(
   examples: Sequence[SquadExample],
 ) -> metrics.SquadAnswers | None:
-  """Returns what predictions are scored by; None for a file without answers.
+  """Returns the accepted answers; None for a file without answers.
 
   A set counts as 2.0's where a question is marked impossible.
   """

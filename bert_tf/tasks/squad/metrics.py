@@ -26,7 +26,7 @@ def result_names(version_2_with_negative: bool) -> tuple[str, ...]:
 
 @dataclasses.dataclass(frozen=True)
 class SquadAnswers:
-  """What a SQuAD file holds to be right.
+  """The accepted answers of a SQuAD file.
 
   Attributes:
     texts: the accepted answers of every question by its id; none where there

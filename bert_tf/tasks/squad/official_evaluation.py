@@ -1,4 +1,4 @@
-"""Scores SQuAD predictions that are in a file, wherever they come from."""
+"""Scores the SQuAD predictions of a file."""
 
 import json
 from typing import Any

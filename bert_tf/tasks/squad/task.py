@@ -164,7 +164,7 @@ class SquadTask(base.Task[SquadExample, Questions]):
     return found
 
   def prepare(self, split: str, examples: Sequence[SquadExample]) -> Questions:
-    """Returns the questions with what makes their windows."""
+    """Returns the questions with their windower."""
     return Questions(examples, windows.Windower(self._tokenizer, self._windows))
 
   def num_inputs(self, data: Questions) -> int:
@@ -241,7 +241,7 @@ class SquadTask(base.Task[SquadExample, Questions]):
     return metrics.result_names(self._predictions.version_2_with_negative)
 
   def rows(self, outputs: Any) -> base.Rows:
-    """Returns the logits of each window, [2, F], -inf for cut padding."""
+    """Returns the logits of each window, [2, F], -inf where padding was cut."""
     logits = np.stack(outputs, axis=1)  # [B, 2, F]
     room = self._windows.max_seq_length - logits.shape[2]
     padding = ((0, 0), (0, 0), (0, room))
@@ -253,7 +253,7 @@ class SquadTask(base.Task[SquadExample, Questions]):
     batches: tf.data.Dataset,
     data: Questions,
   ) -> tuple[base.Results, list[np.ndarray]]:
-    """Returns the scores of the answers; no rows, which nothing else needs."""
+    """Returns the scores of the answers; the rows are not kept."""
     rows = itertools.chain.from_iterable(
       map(self.rows, runner.predict(batches))
     )
@@ -265,7 +265,7 @@ class SquadTask(base.Task[SquadExample, Questions]):
   def write_predictions(
     self, output_dir: str, data: Questions, rows: base.Rows
   ) -> base.Results:
-    """Writes the answers and, if it can, their scores."""
+    """Writes the answers and, if they are known, the scores."""
     predictions = {}
     with decoding.open_predictions(
       output_dir, self._predictions.version_2_with_negative
@@ -283,7 +283,7 @@ class SquadTask(base.Task[SquadExample, Questions]):
     return found
 
   def run_info(self) -> dict[str, Any]:
-    """Returns how windows and answers are made for run.json."""
+    """Returns the settings of windows and answers for run.json."""
     info = {
       **dataclasses.asdict(self._windows),
       **dataclasses.asdict(self._predictions),

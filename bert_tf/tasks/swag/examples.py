@@ -143,7 +143,7 @@ def read_examples(
   has_labels: bool,
   skip_bad_rows: bool = False,
 ) -> list[ChoiceExample]:
-  """Reads one file of a layout.
+  """Reads one file of a task.
 
   Args:
     data_dir: folder of the layout.

@@ -1,4 +1,4 @@
-"""Examples of multiple choice as records, made once, and as batches."""
+"""Records of multiple-choice examples, and batches of them."""
 
 from collections.abc import Sequence
 
