@@ -151,6 +151,8 @@ def test_a_run_leaves_what_the_original_left(data, trained):
     "eval",
     "eval_results.txt",
     "bert_config.json",
+    "run.json",
+    "vocab.txt",
     *(f"model.ckpt-{s}.index" for s in steps),
     *(f"model.ckpt-{s}.data-00000-of-00001" for s in steps),
   }
