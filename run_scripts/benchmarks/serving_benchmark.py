@@ -84,6 +84,10 @@ def _texts(config: BenchmarkConfig) -> list[str]:
   """Returns a sentence for each request."""
   lines = map(str.strip, data_benchmark.read_lines(config))
   sentences = [line for line in lines if 40 <= len(line) <= 300]
+  if not sentences:
+    raise ValueError(
+      f"{config.input_file} has no line of 40 to 300 characters to ask for."
+    )
   count = config.num_clients * config.num_requests
   return random.Random(0).choices(sentences, k=count)
 
