@@ -32,6 +32,7 @@ WITHOUT_TENSORFLOW = (
   "data.pydoc_corpus",
   "data.vocabulary",
   "data.worker_pool",
+  "files.atomic",
   "files.errors",
   "files.paths",
   "settings",
