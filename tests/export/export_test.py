@@ -661,7 +661,9 @@ def test_a_classifier_starts_from_an_encoder(exported, tmp_path, run_script):
   found = checkpoints.CheckpointReader(str(tmp_path / "out" / "model.ckpt-2"))
   for variable in loaded(exported, "encoder").weights:
     close(found.get(variable.path), variable.numpy())
-  saved = modeling.BertConfig.from_json_file(tmp_path / "out/bert_config.json")
+  saved = modeling.BertConfig.from_json_file(
+    str(tmp_path / "out" / "bert_config.json")
+  )
   assert saved == CONFIG
   again = run_script(
     "run_classifier.py", *arguments, f"--vocab_file={VOCAB}", cwd=tmp_path
