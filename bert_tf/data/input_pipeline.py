@@ -230,7 +230,7 @@ def training_dataset(
   """Returns endless shuffled full batches, after the first `steps_done`.
 
   Every epoch shuffles the files, four of which are read in turn, and the
-  records in blocks of 65,536. A batch may span several epochs.
+  records in blocks of 65,536. A batch may span epochs.
 
   Args:
     files: to read.
@@ -239,8 +239,7 @@ def training_dataset(
     seed: of the order.
     steps_done: batches to skip.
     vocab_size: upper bound of word-piece ids, exclusive.
-    group_by_length: whether batches hold records of like length: the records
-      of 8 batches are sorted by length, and these batches shuffled.
+    group_by_length: whether 8 batches at a time are sorted by length, shuffled.
   """
   window = _GROUPED_BATCHES if group_by_length else 1
   first_window, steps_in_window = divmod(steps_done, window)

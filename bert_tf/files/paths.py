@@ -49,9 +49,9 @@ class _RawGFile(io.RawIOBase):
     super().close()
 
 
-def is_remote(path: str) -> bool:
+def is_remote(path: str | os.PathLike[str]) -> bool:
   """Returns whether a path has a scheme, such as gs://."""
-  return "://" in path
+  return "://" in os.fspath(path)
 
 
 def split(path: str) -> tuple[str, str]:

@@ -131,11 +131,16 @@ def predict_request(
   inputs = {
     key: _array(key, columns[key], spec, limits) for key, spec in specs.items()
   }
+  _check_rows(inputs, limits)
+  return PredictRequest(name, inputs, is_row_format)
+
+
+def _check_rows(inputs: Mapping[str, np.ndarray], limits: Limits) -> None:
+  """Raises ValueError unless the inputs have as many rows, not too many."""
   counts = {key: len(array) for key, array in inputs.items()}
   if len(set(counts.values())) > 1:
     raise ValueError(f"inputs have different numbers of rows: {counts}.")
   _check_num_rows(next(iter(counts.values())), limits)
-  return PredictRequest(name, inputs, is_row_format)
 
 
 def predict_response(

@@ -87,10 +87,9 @@ class TrainingStep:
       self._sums_and_gradients = tf.function(
         self._micro_batch_step, jit_compile=use_xla or None
       )
-    # A program for a TPU is compiled in any case.
-    self._step = tf.function(
-      self._run, jit_compile=(use_xla and is_alone) or None
-    )
+    # None leaves it to TensorFlow, which compiles for a TPU in any case.
+    compiles = (use_xla and is_alone) or None
+    self._step = tf.function(self._run, jit_compile=compiles)
 
   def build(
     self, element_spec: dict[str, tf.TensorSpec]
