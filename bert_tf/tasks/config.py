@@ -8,7 +8,7 @@ from bert_tf.training import config as training_config
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class FineTuningConfig:
-  """What a fine-tuning script is asked for."""
+  """Settings shared by the fine-tuning scripts."""
 
   bert_config_file: str = settings.setting(
     help="JSON file with the sizes of the model.", original=True

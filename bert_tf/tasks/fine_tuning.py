@@ -1,6 +1,6 @@
 """Fine-tuning: the sequence of steps that all tasks share.
 
-`run` checks what is asked for, reads the splits that are needed, trains,
+`run` checks the settings, reads the splits that are needed, trains,
 evaluates, predicts and writes the results; a base.Task says what is its own.
 """
 
@@ -48,7 +48,7 @@ def run(
   """Trains, evaluates and predicts as asked; writes the result files.
 
   Args:
-    config: what is asked for.
+    config: settings of the run.
     make_task: returns the task of a config, a model and a tokenizer.
 
   Returns:
@@ -138,7 +138,7 @@ def run_on_examples(
   """Trains, evaluates and predicts on examples in memory; as `run`.
 
   Args:
-    config: what is asked for, settled; its files of examples are not read.
+    config: settings of the run, settled; its files of examples are not read.
     task: its labels are known.
     bert_config: the model's sizes.
     examples: of "train", "dev" and "test", where they are needed.

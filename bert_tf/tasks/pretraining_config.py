@@ -8,7 +8,7 @@ from bert_tf.training import config as training_config
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class PretrainingConfig:
-  """What `run_pretraining.py` is asked for."""
+  """Settings of `run_pretraining.py`."""
 
   bert_config_file: str = settings.setting(
     help="JSON file with the sizes of the model.", original=True

@@ -7,7 +7,7 @@ from bert_tf import settings
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ConversionConfig:
-  """What `convert_savedmodel.py` is asked for."""
+  """Settings of `convert_savedmodel.py`."""
 
   saved_model: str = settings.setting(
     help="The folder that export_savedmodel.py wrote; the functions that take "

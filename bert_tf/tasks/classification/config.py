@@ -34,7 +34,7 @@ LONG_TEXT_MODES = ("truncate", "head_tail", "windows")
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ClassificationConfig(config.FineTuningConfig):
-  """What `run_classifier.py` is asked for."""
+  """Settings of `run_classifier.py`."""
 
   data_dir: str = settings.setting(
     help="Folder with the task's files, such as train.tsv.", original=True

@@ -31,7 +31,7 @@ def run(
   """Trains, evaluates and predicts as asked; see fine_tuning.run.
 
   Args:
-    config: what is asked for.
+    config: settings of the run.
     layout: of the files, where the config does not describe them.
   """
   return fine_tuning.run(config, functools.partial(_make_task, layout=layout))

@@ -29,7 +29,7 @@ FEATURE_LEARNING_RATE = 1e-3
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class NerConfig(config.FineTuningConfig):
-  """What `run_ner.py` is asked for; its inputs are windows of sentences."""
+  """Settings of `run_ner.py`; its inputs are windows of sentences."""
 
   data_dir: str = settings.setting(
     "", "Folder of the files that are not named by a whole path."

@@ -8,7 +8,7 @@ from bert_tf.tasks import config
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class SquadConfig(config.FineTuningConfig):
-  """What `run_squad.py` is asked for; its inputs are windows of contexts."""
+  """Settings of `run_squad.py`; its inputs are windows of contexts."""
 
   train_file: str | None = settings.setting(
     None, "SQuAD JSON to train on.", original=True

@@ -20,7 +20,7 @@ _WORD = re.compile("[^ \t\r\n\u202f]+")
 _EMPTY = "questions are used that are empty, or their context is"
 _NOT_FOUND = "questions are left out, whose answer is not in their context"
 
-# Faults of one kind that are logged one by one unless all are asked for.
+# Maximum faults of one kind that are logged, unless verbose_logging is set.
 _MAX_REPORTED = 5
 
 _KINDS = {

@@ -15,7 +15,7 @@ LABEL_TYPES = ("number", "number_from_1", "letter", "text")
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class SwagConfig(config.FineTuningConfig):
-  """What `run_swag.py` is asked for."""
+  """Settings of `run_swag.py`."""
 
   data_dir: str = settings.setting(
     help="Folder with SWAG's train.csv, val.csv and test.csv; for one's own "
