@@ -1,6 +1,7 @@
 """The settings that all fine-tuning tasks share, without TensorFlow."""
 
 import dataclasses
+from typing import ClassVar
 
 from bert_tf import settings
 from bert_tf.training import config as training_config
@@ -8,7 +9,13 @@ from bert_tf.training import config as training_config
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class FineTuningConfig:
-  """Settings shared by the fine-tuning scripts."""
+  """Settings shared by the fine-tuning scripts.
+
+  Attributes:
+    task: the kind of model in run.json.
+  """
+
+  task: ClassVar[str]
 
   bert_config_file: str = settings.setting(
     help="JSON file with the sizes of the model.", original=True

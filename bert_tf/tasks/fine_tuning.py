@@ -107,11 +107,17 @@ def settle(config: Config) -> Config:
   vocabulary; the other settings are those of its task.
 
   Raises:
-    ValueError: for a given value that differs from a saved one, or a case that
-      is not the vocabulary's.
+    ValueError: for a run of another task in output_dir, a given value that
+      differs from a saved one, or a case that is not the vocabulary's.
   """
   output_dir, start = config.train.output_dir, config.train.init_checkpoint
   own = run_dir.read_run(output_dir)
+  if own and own.task != config.task:
+    raise ValueError(
+      f"{output_dir} holds another task's run: {own.task}, this run's is "
+      f"{config.task}; choose another --output_dir. Its checkpoint can be the "
+      "--init_checkpoint."
+    )
   given = run_dir.run_of(start)
   if own:
     where = os.path.join(output_dir, run_dir.RUN_FILE)

@@ -1,6 +1,7 @@
 """The settings of classification, without TensorFlow."""
 
 import dataclasses
+from typing import ClassVar
 
 from bert_tf import settings
 from bert_tf.tasks import config
@@ -35,6 +36,8 @@ LONG_TEXT_MODES = ("truncate", "head_tail", "windows")
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ClassificationConfig(config.FineTuningConfig):
   """Settings of `run_classifier.py`."""
+
+  task: ClassVar[str] = "classification"
 
   data_dir: str = settings.setting(
     help="Folder with the task's files, such as train.tsv.", original=True

@@ -1,6 +1,7 @@
 """The settings of named entity recognition, without TensorFlow."""
 
 import dataclasses
+from typing import ClassVar
 
 from bert_tf import settings
 from bert_tf.tasks import config
@@ -30,6 +31,8 @@ FEATURE_LEARNING_RATE = 1e-3
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class NerConfig(config.FineTuningConfig):
   """Settings of `run_ner.py`; its inputs are windows of sentences."""
+
+  task: ClassVar[str] = "ner"
 
   data_dir: str = settings.setting(
     "", "Folder of the files that are not named by a whole path."

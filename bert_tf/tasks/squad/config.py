@@ -1,6 +1,7 @@
 """The settings of question answering, without TensorFlow."""
 
 import dataclasses
+from typing import ClassVar
 
 from bert_tf import settings
 from bert_tf.tasks import config
@@ -9,6 +10,8 @@ from bert_tf.tasks import config
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class SquadConfig(config.FineTuningConfig):
   """Settings of `run_squad.py`; its inputs are windows of contexts."""
+
+  task: ClassVar[str] = "squad"
 
   train_file: str | None = settings.setting(
     None, "SQuAD JSON to train on.", original=True

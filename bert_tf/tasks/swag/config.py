@@ -1,6 +1,7 @@
 """The settings of multiple choice, without TensorFlow."""
 
 import dataclasses
+from typing import ClassVar
 
 from bert_tf import settings
 from bert_tf.tasks import config
@@ -16,6 +17,8 @@ LABEL_TYPES = ("number", "number_from_1", "letter", "text")
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class SwagConfig(config.FineTuningConfig):
   """Settings of `run_swag.py`."""
+
+  task: ClassVar[str] = "swag"
 
   data_dir: str = settings.setting(
     help="Folder with SWAG's train.csv, val.csv and test.csv; for one's own "
