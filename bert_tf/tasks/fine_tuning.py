@@ -111,17 +111,11 @@ def settle(config: Config) -> Config:
       differs from a saved one, or a case that is not the vocabulary's.
   """
   output_dir, start = config.train.output_dir, config.train.init_checkpoint
-  own = run_dir.read_run(output_dir)
-  if own and own.task != config.task:
-    raise ValueError(
-      f"{output_dir} holds another task's run: {own.task}, this run's is "
-      f"{config.task}; choose another --output_dir. Its checkpoint can be the "
-      "--init_checkpoint."
-    )
-  given = run_dir.run_of(start)
+  own = run_dir.read_run_of_task(output_dir, config.task)
   if own:
     where = os.path.join(output_dir, run_dir.RUN_FILE)
     return settings.settle(config, own.saved(), where)
+  given = run_dir.run_of(start)
   if start and given and given.do_lower_case is not None:
     where = os.path.join(run_dir.folder_of(start), run_dir.RUN_FILE)
     saved = {"do_lower_case": given.do_lower_case}

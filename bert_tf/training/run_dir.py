@@ -151,6 +151,22 @@ def read_run(folder: str) -> RunInfo | None:
     raise ValueError(f"{path} does not describe a run: {error}") from error
 
 
+def read_run_of_task(output_dir: str, task: str) -> RunInfo | None:
+  """Returns what run.json says of a run of this task, None without one.
+
+  Raises:
+    ValueError: as `read_run`, and if the folder holds a run of another task.
+  """
+  found = read_run(output_dir)
+  if found and found.task != task:
+    raise ValueError(
+      f"{output_dir} holds another task's run, one of {found.task}; this is "
+      f"one of {task}. Choose another --output_dir; its checkpoint can be the "
+      "--init_checkpoint."
+    )
+  return found
+
+
 def run_of(path: str | None) -> RunInfo | None:
   """Returns what is said of the run that a model comes from, None if nothing.
 
@@ -210,12 +226,7 @@ def _check_same_run(
   vocab_file: str | None,
 ) -> None:
   """Raises ValueError if a folder holds a run of another kind."""
-  found = read_run(output_dir)
-  if found and found.task != info.task:
-    raise ValueError(
-      f"{output_dir} holds a run of {found.task}, this is one of {info.task}; "
-      "choose another --output_dir."
-    )
+  read_run_of_task(output_dir, info.task)
   path = os.path.join(output_dir, CONFIG_FILE)
   if paths.exists(path):
     _check_same_config(path, bert_config)
