@@ -17,7 +17,8 @@ def main() -> None:
     "feature_dir": config.train.output_dir
   }  # One for all of num_runs.
   if config.approach != "features":
-    config_flags.refuse_given(["feature_layers"], "needs --approach=features")
+    if config_flags.is_given("feature_layers"):
+      raise ValueError("--feature_layers needs --approach=features.")
   elif not config_flags.is_given("learning_rate"):
     changes["learning_rate"] = ner_config.FEATURE_LEARNING_RATE
   config = config_flags.build(ner_config.NerConfig, **changes)
