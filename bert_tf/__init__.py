@@ -1,18 +1,90 @@
 """BERT on TensorFlow 2 and Keras 3."""
 
+import importlib
 import os
+import sys
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+  from bert_tf.export.text_ops.bert_tokenizer import (
+    BertTokenizer as BertTokenizer,
+  )
+  from bert_tf.heads import ClassifierModel as ClassifierModel
+  from bert_tf.heads import MultipleChoiceModel as MultipleChoiceModel
+  from bert_tf.heads import PretrainingModel as PretrainingModel
+  from bert_tf.heads import SpanModel as SpanModel
+  from bert_tf.heads import TokenModel as TokenModel
+  from bert_tf.inference.classifier import Classifier as Classifier
+  from bert_tf.inference.config import ExtractionConfig as ExtractionConfig
+  from bert_tf.inference.entity_recognizer import (
+    EntityRecognizer as EntityRecognizer,
+  )
+  from bert_tf.inference.feature_extraction import (
+    FeatureExtractor as FeatureExtractor,
+  )
+  from bert_tf.inference.fill_mask import MaskFiller as MaskFiller
+  from bert_tf.inference.loading import load as load
+  from bert_tf.inference.multiple_choice import MultipleChoice as MultipleChoice
+  from bert_tf.inference.predictor import Predictor as Predictor
+  from bert_tf.inference.question_answering import (
+    QuestionAnswerer as QuestionAnswerer,
+  )
+  from bert_tf.modeling import BertConfig as BertConfig
+  from bert_tf.modeling import BertModel as BertModel
+  from bert_tf.tasks.classification.examples import (
+    InputExample as InputExample,
+  )
+  from bert_tf.tasks.classification.processors import (
+    DataProcessor as DataProcessor,
+  )
+  from bert_tf.tokenization import FullTokenizer as FullTokenizer
 
 __version__ = "0.1.0"
+
+if sys.version_info < (3, 10):  # noqa: UP036
+  # What follows does not parse there, so a traceback would mislead.
+  sys.exit(f"bert_tf needs Python 3.10 to 3.13, not {sys.version.split()[0]}.")
 
 # Off by default on processors without VNNI, where it makes a training step
 # 1.35 to 1.55 times faster. TensorFlow reads it once, when it is imported.
 os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "1")
 
+# The modules of the public names: imported, as TensorFlow with them, when a
+# name is first used.
+_MODULES = {
+  "BertConfig": "modeling",
+  "BertModel": "modeling",
+  "BertTokenizer": "export.text_ops.bert_tokenizer",
+  "Classifier": "inference.classifier",
+  "ClassifierModel": "heads",
+  "DataProcessor": "tasks.classification.processors",
+  "EntityRecognizer": "inference.entity_recognizer",
+  "ExtractionConfig": "inference.config",
+  "FeatureExtractor": "inference.feature_extraction",
+  "FullTokenizer": "tokenization",
+  "InputExample": "tasks.classification.examples",
+  "MaskFiller": "inference.fill_mask",
+  "MultipleChoice": "inference.multiple_choice",
+  "MultipleChoiceModel": "heads",
+  "Predictor": "inference.predictor",
+  "PretrainingModel": "heads",
+  "QuestionAnswerer": "inference.question_answering",
+  "SpanModel": "heads",
+  "TokenModel": "heads",
+  "load": "inference.loading",
+}
 
-def __getattr__(name: str) -> type:
-  """Returns Predictor, which alone needs TensorFlow, when it is asked for."""
-  if name == "Predictor":
-    from bert_tf.inference import predictor
+__all__ = [*_MODULES, "__version__"]
 
-    return predictor.Predictor
-  raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+def __getattr__(name: str) -> Any:
+  """Returns a public name after importing its module."""
+  if name not in _MODULES:
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+  module = importlib.import_module(f"{__name__}.{_MODULES[name]}")
+  return getattr(module, name)
+
+
+def __dir__() -> list[str]:
+  """Returns the names of the module, those that are not imported yet too."""
+  return sorted({*globals(), *__all__})

@@ -5,6 +5,7 @@ A checkpoint is a name-based bundle, as TF 1's Saver wrote: `PREFIX.index` and
 variable's `/adam_m` and `/adam_v`, and `global_step`, int64.
 """
 
+import glob
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
@@ -14,8 +15,10 @@ import tensorflow as tf
 from absl import logging
 from tensorflow.core.protobuf import trackable_object_graph_pb2
 
-from bert_tf import distribution, mixed_precision
+from bert_tf import distribution
 from bert_tf.files import atomic, errors, paths
+from bert_tf.formats import hugging_face
+from bert_tf.layers import lora, mixed_precision
 
 GLOBAL_STEP = "global_step"
 SLOT_SUFFIXES = ("/adam_m", "/adam_v")
@@ -23,24 +26,26 @@ SLOT_SUFFIXES = ("/adam_m", "/adam_v")
 # The entry of a SavedModel's variables that maps their names to its keys.
 _OBJECT_GRAPH = "_CHECKPOINTABLE_OBJECT_GRAPH"
 
+_LIST_FILE = "checkpoint"
 _INDEX = ".index"
 _DATA = ".data-00000-of-00001"
 
 
 class DamagedCheckpointError(ValueError):
-  """A checkpoint that exists but cannot be read completely."""
+  """A checkpoint that is not there, or cannot be read completely."""
+
+
+class NotFiniteError(DamagedCheckpointError):
+  """A checkpoint with weights that are no numbers."""
 
 
 class CheckpointReader:
   """Reads the tensors of one checkpoint, or of a SavedModel.
 
-  Args:
-    path: the prefix, without `.index`; the folder of a run, whose newest
-      checkpoint is read; or the folder of a SavedModel.
-
-  Attributes:
-    path: the prefix, or the folder of the SavedModel.
-    shapes: of the tensors, by the names of their variables.
+  The path is the prefix, without `.index`; the folder of a run, whose newest
+  checkpoint is read; the folder of a SavedModel; or a safetensors file. Then
+  `path` is the prefix, the SavedModel's folder or the file, and `shapes` are by
+  the original's names of variables.
 
   Raises:
     ValueError: if there is no such checkpoint.
@@ -48,6 +53,14 @@ class CheckpointReader:
   """
 
   def __init__(self, path: str) -> None:
+    if path.endswith(hugging_face.SUFFIX):
+      self.path = path
+      self._reader = hugging_face.Reader(path)
+      self.shapes = self._reader.get_variable_to_shape_map()
+      self._keys = {name: name for name in self.shapes}
+      for note in self._reader.notes:
+        logging.info("%s: %s", path, note)
+      return
     prefix = _prefix_to_read(path)
     if prefix is None:
       prefix = latest(path)
@@ -81,7 +94,22 @@ class CheckpointReader:
     }
 
   def get(self, name: str) -> np.ndarray:
-    """Returns one tensor.
+    """Returns one tensor; as `get_any`.
+
+    Raises:
+      NotFiniteError: if it holds NaN or infinite values.
+    """
+    value = self.get_any(name)
+    is_float = tf.as_dtype(np.asarray(value).dtype).is_floating
+    if is_float and not np.isfinite(value).all():
+      raise NotFiniteError(
+        f"the checkpoint {self.path} holds values that are not finite, in "
+        f"{name}: its training had diverged; use an older checkpoint."
+      )
+    return value
+
+  def get_any(self, name: str) -> np.ndarray:
+    """Returns one tensor, whatever its values are.
 
     Raises:
       DamagedCheckpointError: if the data file is missing, cut short or
@@ -101,11 +129,7 @@ class CheckpointReader:
 
 
 def _prefix_to_read(path: str) -> str | None:
-  """Returns the prefix of a checkpoint's or a SavedModel's files.
-
-  Returns:
-    None for another folder.
-  """
+  """Returns the prefix of the files to read; None for another folder."""
   if is_saved_model(path):
     return os.path.join(path, "variables", "variables")
   # If only the second is there, a process was killed that replaced the first.
@@ -114,7 +138,7 @@ def _prefix_to_read(path: str) -> str | None:
       return prefix
   if paths.is_folder(path):
     return None
-  raise ValueError(
+  raise DamagedCheckpointError(
     f"no checkpoint {path}: there is no {path}{_INDEX}; give the part of the "
     f"file names before {_INDEX} and {_DATA}."
   )
@@ -126,11 +150,7 @@ def is_saved_model(path: str) -> bool:
 
 
 def write(path: str, tensors: Mapping[str, tf.Tensor | np.ndarray]) -> None:
-  """Writes a checkpoint, which replaces an older one once it is whole.
-
-  Args:
-    path: the prefix; its folder is made where it is missing.
-    tensors: by name.
+  """Writes tensors by name, in place of an older checkpoint once it is whole.
 
   Raises:
     OSError: if it cannot be written; an older checkpoint is kept.
@@ -201,12 +221,7 @@ def save(
 ) -> str:
   """Writes `model.ckpt-STEP` and the `checkpoint` file that lists it.
 
-  Does nothing unless this process is the chief.
-
-  Args:
-    output_dir: folder of the run.
-    tensors: by name, `global_step` among them.
-    keep_checkpoint_max: number of checkpoints to keep; 0 for all.
+  Only the chief writes. The newest keep_checkpoint_max are kept; 0 keeps all.
 
   Returns:
     The prefix of the new checkpoint.
@@ -220,8 +235,10 @@ def save(
   write(path, tensors)
   kept = [p for p in reversed(listed(output_dir)) if p != path] + [path]
   dropped = kept[:-keep_checkpoint_max] if keep_checkpoint_max else []
-  kept = kept[len(dropped) :]
-  _write_state(output_dir, kept)
+  names = [os.path.basename(path) for path in kept[len(dropped) :]]
+  lines = [f'model_checkpoint_path: "{names[-1]}"']
+  lines += [f'all_model_checkpoint_paths: "{name}"' for name in names]
+  atomic.write_lines(os.path.join(output_dir, _LIST_FILE), lines)
   for old in dropped:
     # The index first, because it is written last.
     for suffix in (_INDEX, _DATA):
@@ -229,23 +246,25 @@ def save(
   return path
 
 
-def _write_state(output_dir: str, kept: Sequence[str]) -> None:
-  """Writes the `checkpoint` file: the newest, then all, oldest first."""
-  names = [os.path.basename(path) for path in kept]
-  lines = [f'model_checkpoint_path: "{names[-1]}"']
-  lines += [f'all_model_checkpoint_paths: "{name}"' for name in names]
-  path = os.path.join(output_dir, "checkpoint")
-  atomic.write_lines(path, lines)
-
-
 def listed(output_dir: str) -> list[str]:
-  """Returns the prefixes that the `checkpoint` file lists, newest first."""
-  state = tf.train.get_checkpoint_state(output_dir)
-  if state is None:
+  """Returns the prefixes that the `checkpoint` file lists, newest first.
+
+  If it is empty or damaged, those that are in the folder.
+  """
+  try:
+    state = tf.train.get_checkpoint_state(output_dir)
+  except (ValueError, tf.errors.OpError):  # Empty, or no text.
+    state = None
+  if state and state.model_checkpoint_path:
+    every = [*state.all_model_checkpoint_paths, state.model_checkpoint_path]
+    return list(dict.fromkeys(reversed(every)))
+  if not paths.exists(os.path.join(output_dir, _LIST_FILE)):
     return []
-  newest = state.model_checkpoint_path
-  others = [p for p in state.all_model_checkpoint_paths if p != newest]
-  return [newest, *reversed(others)]
+  # The file is damaged; what it listed may still be there.
+  found = paths.matches(os.path.join(glob.escape(output_dir), f"*-*{_INDEX}"))
+  prefixes = [p.removesuffix(_INDEX) for p in found]
+  numbered = [p for p in prefixes if p.rpartition("-")[2].isdecimal()]
+  return sorted(numbered, key=lambda p: -int(p.rpartition("-")[2]))
 
 
 def latest(output_dir: str) -> str | None:
@@ -257,22 +276,14 @@ def training_variables(
   model: keras.Model, optimizer: keras.optimizers.Optimizer
 ) -> dict[str, keras.Variable]:
   """Returns the variables that a training checkpoint holds, by name."""
-  variables = {variable.path: variable for variable in model.weights}
-  return {**variables, **optimizer.slots(), GLOBAL_STEP: optimizer.iterations}
+  state = {**optimizer.slots(), GLOBAL_STEP: optimizer.iterations}
+  return {**lora.variables(model), **state}
 
 
 def restore(
   path: str, model: keras.Model, optimizer: keras.optimizers.Optimizer
 ) -> int:
-  """Restores variables, moments and step of a training run.
-
-  Args:
-    path: prefix of the checkpoint.
-    model: built.
-    optimizer: built on the variables that are trained.
-
-  Returns:
-    The number of steps done.
+  """Restores variables, moments and step; returns the number of steps done.
 
   Raises:
     ValueError: naming every variable that is missing or differs in shape.
@@ -281,13 +292,11 @@ def restore(
   reader = CheckpointReader(path)
   variables = training_variables(model, optimizer)
   missing = [name for name in variables if name not in reader.shapes]
-  if missing and all(
-    name.endswith(SLOT_SUFFIXES) or name == GLOBAL_STEP for name in missing
-  ):
+  if missing and not parameters(missing):
     raise ValueError(
       f"{path} lacks {missing[0]} and {len(missing) - 1} more that training "
-      "needs to resume; start from it with --init_checkpoint and another "
-      "--output_dir."
+      "needs to resume; start from it with `init_checkpoint` and another "
+      "`output_dir`."
     )
   _check(reader, variables, missing)
   for name, variable in variables.items():
@@ -302,21 +311,17 @@ def load_variables(
 
   Other tensors of the checkpoint, such as optimizer slots, are ignored.
 
-  Args:
-    reader: of the checkpoint.
-    model: built.
-    required: prefix of the names that must be in the file.
-
   Returns:
     The names of the variables that the checkpoint lacks; they keep their
     values.
 
   Raises:
-    ValueError: naming every required variable that is missing and every one
-      that differs in shape.
+    ValueError: naming every one that is missing though its name begins with
+      `required`, and every one that differs in shape.
     DamagedCheckpointError: if the checkpoint cannot be read to its end.
   """
-  variables = {variable.path: variable for variable in model.weights}
+  lora.reset(model)  # The updates are in what the checkpoint calls kernels.
+  variables = {v.path: v for v in model.weights if parameters([v.path])}
   missing = [name for name in variables if name not in reader.shapes]
   _check(reader, variables, [n for n in missing if n.startswith(required)])
   for name in variables.keys() - missing:
@@ -326,10 +331,6 @@ def load_variables(
 
 def init_from_checkpoint(model: keras.Model, init_checkpoint: str) -> list[str]:
   """Loads the encoder from a checkpoint, and the heads that it has.
-
-  Args:
-    model: built.
-    init_checkpoint: prefix of the checkpoint.
 
   Returns:
     The names of the head's variables that the checkpoint lacks.
@@ -342,11 +343,14 @@ def init_from_checkpoint(model: keras.Model, init_checkpoint: str) -> list[str]:
   for variable in model.weights:
     shape = tuple(variable.shape)
     initialized = "" if variable.path in missing else ", *INIT_FROM_CKPT*"
-    logging.info("  name = %s, shape = %s%s", variable.path, shape, initialized)
-  if missing:
-    logging.info(
-      "Not in %s, so untrained: %s", init_checkpoint, ", ".join(missing)
-    )
+    logging.debug("name = %s, shape = %s%s", variable.path, shape, initialized)
+  logging.info(
+    "%s: %d of %d variables restored%s.",
+    reader.path,
+    len(model.weights) - len(missing),
+    len(model.weights),
+    f"; untrained: {', '.join(missing)}" if missing else "",
+  )
   return missing
 
 
@@ -361,42 +365,21 @@ def _check(
     for name, variable in variables.items()
     if name in reader.shapes and reader.shapes[name] != tuple(variable.shape)
   ]
-  if missing or differing:
-    parts = []
-    if missing:
-      parts.append(f"it lacks {', '.join(missing)}")
-    if differing:
-      parts.append(f"shapes differ: {'; '.join(differing)}")
+  faults = [f"it lacks {', '.join(missing)}"] if missing else []
+  faults += [f"shapes differ: {'; '.join(differing)}"] if differing else []
+  if faults:
     raise ValueError(
-      f"{reader.path} does not fit the model of the config: {'; '.join(parts)}."
+      f"{reader.path} does not fit the model of the config: "
+      f"{'; '.join(faults)}."
     )
 
 
-def strip_slots(path: str, stripped_path: str) -> None:
-  """Writes a checkpoint without optimizer slots and global_step.
-
-  It has a third of the size, as the released checkpoints.
-
-  Raises:
-    ValueError: if there is no checkpoint at `path` or it is damaged.
-  """
-  reader = CheckpointReader(path)
-  names = parameters(reader.shapes)
-  write(stripped_path, {name: reader.get(name) for name in names})
-
-
 def average(prefixes: Sequence[str], averaged_path: str) -> None:
-  """Writes the mean of several checkpoints' variables, without slots.
-
-  Args:
-    prefixes: of checkpoints of one model.
-    averaged_path: prefix of the checkpoint to write.
+  """Writes the mean of one or more checkpoints' variables, without slots.
 
   Raises:
     ValueError: if one is missing or damaged, or if their variables differ.
   """
-  if not prefixes:
-    raise ValueError("there is no checkpoint to average.")
   readers = [CheckpointReader(prefix) for prefix in prefixes]
   first = readers[0]
   names = parameters(first.shapes)
@@ -426,5 +409,6 @@ def parameters(names: Iterable[str]) -> list[str]:
   return sorted(
     name
     for name in names
-    if not name.endswith(SLOT_SUFFIXES) and name not in state
+    if not name.endswith(SLOT_SUFFIXES + lora.STATE_SUFFIXES)
+    and name not in state
   )

@@ -12,6 +12,7 @@ import socket
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+import keras
 import numpy as np
 import tensorflow as tf
 from absl import logging
@@ -33,17 +34,23 @@ class WorkerLostError(OSError):
 
 @dataclasses.dataclass(frozen=True)
 class TpuAddress:
-  """The address of a TPU.
+  """The address of a TPU."""
 
-  Attributes:
-    name: its name, its grpc:// address, or "local" on a TPU machine.
-    zone: of Google Cloud; None to find out.
-    project: of Google Cloud; None to find out.
-  """
-
+  # Its name, its grpc:// address, or "local" on a TPU machine.
   name: str = "local"
-  zone: str | None = None
-  project: str | None = None
+  zone: str | None = None  # Of Google Cloud; None to find out.
+  project: str | None = None  # Of Google Cloud; None to find out.
+
+
+def check_backend() -> None:
+  """Raises ValueError if Keras does not run on TensorFlow."""
+  backend = keras.backend.backend()
+  if backend != "tensorflow":
+    raise ValueError(
+      f"Keras runs on {backend}, but records, training, evaluation, export and "
+      "prediction need it on TensorFlow; set KERAS_BACKEND=tensorflow. Models, "
+      "losses, the optimizer and checkpoints run on both."
+    )
 
 
 def create_strategy(
@@ -66,8 +73,8 @@ def create_strategy(
     kind = "tpu" if tpu else "mirrored" if several else "one"
   if (tpu is not None) != (kind == "tpu"):
     raise ValueError(
-      "a TPU is used with --use_tpu and --distribution=tpu or auto; "
-      f"--distribution is {kind} and --use_tpu {tpu is not None}."
+      "a TPU is used with `use_tpu` and `distribution=tpu` or auto; "
+      f"`distribution` is {kind} and `use_tpu` {tpu is not None}."
     )
   if tpu is not None:
     return _tpu_strategy(tpu)
@@ -96,7 +103,7 @@ def _tpu_strategy(tpu: TpuAddress) -> tf.distribute.TPUStrategy:
     reason = errors.reason(error).rstrip(".")
     raise ValueError(
       f"there is no TPU {tpu.name!r} to run on: {reason}. Set "
-      "--tpu_name, or leave --use_tpu out."
+      "`tpu_name`, or leave `use_tpu` out."
     ) from error
   return tf.distribute.TPUStrategy(resolver)
 
@@ -206,13 +213,10 @@ def all_reduce_sum(tensors: Any) -> Any:
 def part(
   features: Mapping[str, tf.Tensor], index: tf.Tensor | int, num_parts: int
 ) -> dict[str, tf.Tensor]:
-  """Returns one of the parts that a batch is cut into, by rows.
+  """Returns one of the parts that a batch, [B, ...] each, is cut into by rows.
 
-  Args:
-    features: of the batch, [B, ...] each.
-    index: which part.
-    num_parts: number of parts. Each has B / num_parts rows, rounded up; the
-      last ones have fewer if B does not divide.
+  Each has B / num_parts rows, rounded up; the last ones have fewer if B does
+  not divide.
   """
   if num_parts == 1:
     return dict(features)
@@ -246,11 +250,7 @@ def gathered(value: Any) -> Any:
 
 
 def all_gather_objects(values: Mapping[str, Any]) -> list[dict[str, Any]]:
-  """Returns the values of every process; all of them make this call.
-
-  Args:
-    values: what JSON takes; short.
-  """
+  """Returns short JSON values of every process; all make this call."""
   strategy = tf.distribute.get_strategy()
   if num_workers() == 1:
     return [dict(values)]
@@ -284,5 +284,5 @@ def check_same(values: Mapping[str, Any]) -> None:
   if differing:
     raise ValueError(
       f"the {len(found)} workers differ: {'; '.join(differing)}; all need "
-      "the same flags, and an --output_dir that all of them see."
+      "the same settings, and an `output_dir` that all of them see."
     )

@@ -5,16 +5,19 @@ other libraries name it (`Head`), its task and its results (`HeadModel`).
 """
 
 import dataclasses
+import os
 from collections.abc import Collection, Mapping
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, TypeVar
 
 import keras
 from keras import ops
 
-from bert_tf import dropout, modeling
-from bert_tf.modeling import Tensor
+from bert_tf import head_layers, modeling
+from bert_tf.layers import dropout, masked_lm, model_inputs, serialization
+from bert_tf.modeling import DType, Tensor
 
 Features = Mapping[str, Tensor]
+Model = TypeVar("Model", bound="HeadModel")
 
 # Dropout rate of the classifiers' inputs, whatever the config says, as in the
 # original.
@@ -23,21 +26,17 @@ CLASSIFIER_DROPOUT = 0.1
 
 @dataclasses.dataclass(frozen=True)
 class Head:
-  """How checkpoints and other libraries name a head.
+  """How checkpoints and other libraries name a head."""
 
-  Attributes:
-    name: for messages.
-    shapes: its variables' names in a checkpoint to their shapes, where D is
-      hidden_size, V vocab_size and C the number of labels.
-    hugging_face: Hugging Face's class of models with this head alone, and what
-      its variables' names begin with there.
-    model_garden: the attribute of TF Model Garden's models that holds it; ""
-      if they have no such head.
-  """
-
-  name: str
+  name: str  # For messages.
+  # Its variables' names in a checkpoint to their shapes, where D is
+  # hidden_size, V vocab_size and C the number of labels.
   shapes: Mapping[str, tuple[int | str, ...]]
+  # Hugging Face's class of models with this head alone, and what its variables'
+  # names begin with there.
   hugging_face: tuple[str, str]
+  # The attribute of TF Model Garden's models that holds it; "" if they have no
+  # such head.
   model_garden: str = ""
 
 
@@ -89,118 +88,57 @@ CHOICES = Head(
 )
 
 
-class Transform(keras.layers.Layer):
-  """Dense, activation and layer norm before the output words."""
-
-  def __init__(self, config: modeling.BertConfig) -> None:
-    super().__init__(name="transform")
-    self.config = config
-    self.activation = modeling.get_activation(config.hidden_act)
-
-  def build(self, input_shape: Any = None) -> None:
-    """Makes the dense layer, of [D, D], and the layer norm."""
-    size = self.config.hidden_size
-    self.dense = modeling.dense(self.config, size, size)
-    self.layer_norm = modeling.layer_norm(self.config)
-
-  def call(self, hidden: Tensor) -> Tensor:
-    """Returns float [B*P, D]."""
-    hidden = self.dense(hidden)
-    if self.activation:
-      hidden = self.activation(hidden)
-    return self.layer_norm(hidden)
-
-
-class MaskedLmHead(keras.layers.Layer):
-  """Predicts the word piece at each masked position."""
-
-  def __init__(self, config: modeling.BertConfig) -> None:
-    super().__init__(name="predictions")
-    self.config = config
-    self.transform = Transform(config)
-
-  def build(self, input_shape: Any = None) -> None:
-    """Makes the transform and the bias, of [V]."""
-    self.transform.build()
-    self.output_bias = self.add_weight(
-      name="output_bias", shape=(self.config.vocab_size,), initializer="zeros"
-    )
-
-  def call(
-    self,
-    sequence_output: Tensor,
-    masked_lm_positions: Tensor,
-    word_embeddings: Tensor,
-  ) -> Tensor:
-    """Returns float [B, P, V] for int [B, P] positions, a few of all.
-
-    The output matrix is the input embedding's, float [V, D].
-    """
-    hidden = gather_positions(sequence_output, masked_lm_positions)
-    table = ops.cast(word_embeddings, self.compute_dtype)
-    logits = ops.matmul(self.transform(hidden), ops.transpose(table))
-    logits = logits + self.output_bias
-    shape = (-1, ops.shape(masked_lm_positions)[1], self.config.vocab_size)
-    return ops.reshape(logits, shape)
-
-
-class LinearHead(keras.layers.Layer):
-  """A linear layer with two outputs, whose matrix is stored as [2, D]."""
-
-  def __init__(self, config: modeling.BertConfig, name: str) -> None:
-    super().__init__(name=name)
-    self.config = config
-
-  def build(self, input_shape: Any = None) -> None:
-    """Makes the matrix and the bias."""
-    self.output_weights = self.add_weight(
-      name="output_weights",
-      shape=(2, self.config.hidden_size),
-      initializer=modeling.initializer(self.config),
-    )
-    self.output_bias = self.add_weight(
-      name="output_bias", shape=(2,), initializer="zeros"
-    )
-
-  def call(self, hidden: Tensor) -> Tensor:
-    """Returns float [rows, 2] for float [rows, D]."""
-    weights = ops.transpose(self.output_weights)
-    return ops.matmul(hidden, weights) + self.output_bias
-
-
-class _Cls(keras.layers.Layer):
-  """The scope `cls` of the original's checkpoints, with heads in it."""
-
-  def __init__(self, **heads: keras.layers.Layer) -> None:
-    super().__init__(name="cls")
-    for name, head in heads.items():
-      setattr(self, name, head)
-    self.build()
-
-  def build(self, input_shape: Any = None) -> None:
-    """Builds the heads."""
-    for head in self._layers:
-      head.build()
-
-
-class HeadModel(keras.Model):
+class HeadModel(model_inputs.FeaturesModel):
   """BertModel, as `bert`, and what stands on top of it for a task.
 
-  Attributes:
-    task: what `run.json` and --task call it.
-    heads: its heads.
-    outputs: names of what its SavedModel returns for texts.
+  Its task is what `run.json` and --task call it; its outputs are the names of
+  what its SavedModel returns for texts.
   """
 
   task: ClassVar[str]
   heads: ClassVar[tuple[Head, ...]]
   outputs: ClassVar[tuple[str, ...]]
 
-  def __init__(self, config: modeling.BertConfig) -> None:
-    super().__init__(name=self.task)
-    self.bert = modeling.BertModel(config)
+  def __init__(self, config: modeling.BertConfig, dtype: DType = None) -> None:
+    super().__init__(name=self.task, dtype=dtype)
+    self.config = config
+    self.bert = modeling.BertModel(config, dtype=self.dtype_policy)
     self.seed_generator = self.bert.seed_generator
     self.built = True
+
+  @classmethod
+  def from_pretrained(
+    cls: type[Model],
+    folder: str | os.PathLike[str],
+    num_labels: int | None = None,
+    dtype: DType = None,
+  ) -> Model:
+    """Returns the model of a folder; a head that it lacks is random.
+
+    Args:
+      folder: as BertModel.from_pretrained takes it.
+      num_labels: of a model with labels; None for those of the folder's head.
+      dtype: as in the constructor.
+
+    Raises:
+      ValueError: as BertModel.from_pretrained; if the head in the folder is
+        another task's or of other labels, or num_labels is not known.
+    """
+    from bert_tf import model_folder
+
+    found = model_folder.find(os.fspath(folder))
+    config = modeling.BertConfig.from_json_file(found.config_file)
+    settings: dict[str, Any] = {}
+    if issubclass(cls, _LabelModel):
+      known = model_folder.num_outputs(found, cls.task)
+      settings["num_labels"] = num_labels or known
+      if not settings["num_labels"]:
+        raise ValueError(
+          f"{found.weights} has no head of {cls.task}: set `num_labels`."
+        )
+    model = cls(config, dtype=dtype, **settings)
+    model_folder.load(found, model)
+    return model
 
   @classmethod
   def missing_variables(cls, names: Collection[str]) -> list[str]:
@@ -219,10 +157,23 @@ class PretrainingOutput(NamedTuple):
   next_sentence_logits: Tensor  # float [B, 2]
 
 
+class PretrainingSums(NamedTuple):
+  """What PretrainingModel returns while it is trained or evaluated."""
+
+  masked_lm_sums: Tensor  # float32 [2], see masked_lm.sums.
+  next_sentence_logits: Tensor  # float [B, 2]
+
+
+@serialization.register
 class PretrainingModel(HeadModel):
   """BertModel with the pre-training heads.
 
   `call` takes BertModel's features and `masked_lm_positions`, int [B, P].
+
+  Attributes:
+    returns_sums: whether `call` returns PretrainingSums, without ever holding
+      all logits; it then takes `masked_lm_ids`, int [B, P], and
+      `masked_lm_weights`, float [B, P], 0 for padding, too.
   """
 
   task = "pretraining"
@@ -230,25 +181,49 @@ class PretrainingModel(HeadModel):
   # The likeliest tokens for each [MASK].
   outputs = ("tokens", "probabilities")
 
-  def __init__(self, config: modeling.BertConfig) -> None:
-    super().__init__(config)
-    self.cls = _Cls(
-      predictions=MaskedLmHead(config),
-      seq_relationship=LinearHead(config, "seq_relationship"),
+  def __init__(self, config: modeling.BertConfig, dtype: DType = None) -> None:
+    super().__init__(config, dtype)
+    self.returns_sums = False
+    self.autocast = False  # The weights of the loss are not rounded.
+    self.cls = head_layers.Cls(
+      self.dtype_policy,
+      predictions=head_layers.MaskedLmHead(config, self.dtype_policy),
+      seq_relationship=head_layers.LinearHead(
+        config, "seq_relationship", self.dtype_policy
+      ),
     )
 
   def call(
     self, features: Features, training: bool = False
-  ) -> PretrainingOutput:
-    """Returns the logits of both heads."""
+  ) -> PretrainingOutput | PretrainingSums:
+    """Returns the logits of both heads, or the sums of the first."""
     output = self.bert(features, training=training)
+    next_sentence_logits = self.cls.seq_relationship(output.pooled_output)
+    if self.returns_sums:
+      sums = self._masked_lm_sums(output.sequence_output, features, training)
+      return PretrainingSums(sums, next_sentence_logits)
     masked_lm_logits = self.cls.predictions(
       output.sequence_output,
       masked_lm_positions=features["masked_lm_positions"],
       word_embeddings=self.bert.embeddings.word_embeddings,
     )
-    next_sentence_logits = self.cls.seq_relationship(output.pooled_output)
     return PretrainingOutput(masked_lm_logits, next_sentence_logits)
+
+  def _masked_lm_sums(
+    self, sequence_output: Tensor, features: Features, training: bool
+  ) -> Tensor:
+    """Returns what `masked_lm.sums` does."""
+    head = self.cls.predictions
+    positions = features["masked_lm_positions"]
+    # Casts, because the value of a variable need not be a tensor.
+    return masked_lm.sums(
+      head.transform(head_layers.gather_positions(sequence_output, positions)),
+      ops.cast(self.bert.embeddings.word_embeddings, "float32"),
+      ops.cast(head.output_bias, "float32"),
+      ops.reshape(features["masked_lm_ids"], (-1,)),
+      ops.reshape(ops.cast(features["masked_lm_weights"], "float32"), (-1,)),
+      training,
+    )
 
 
 class SpanOutput(NamedTuple):
@@ -258,6 +233,7 @@ class SpanOutput(NamedTuple):
   end_logits: Tensor  # float [B, F]
 
 
+@serialization.register
 class SpanModel(HeadModel):
   """BertModel with the head that finds a span of its input."""
 
@@ -267,9 +243,10 @@ class SpanModel(HeadModel):
   # without an answer.
   outputs = ("answer", "start", "end", "probability", "nbest_text")
 
-  def __init__(self, config: modeling.BertConfig) -> None:
-    super().__init__(config)
-    self.cls = _Cls(squad=LinearHead(config, "squad"))
+  def __init__(self, config: modeling.BertConfig, dtype: DType = None) -> None:
+    super().__init__(config, dtype)
+    squad = head_layers.LinearHead(config, "squad", self.dtype_policy)
+    self.cls = head_layers.Cls(self.dtype_policy, squad=squad)
 
   def call(self, features: Features, training: bool = False) -> SpanOutput:
     """Returns a start and an end logit of every position."""
@@ -283,19 +260,26 @@ class SpanModel(HeadModel):
 class _LabelModel(HeadModel):
   """BertModel and a linear layer of C outputs, at the root of the names."""
 
-  def __init__(self, config: modeling.BertConfig, num_labels: int) -> None:
-    super().__init__(config)
+  def __init__(
+    self, config: modeling.BertConfig, num_labels: int, dtype: DType = None
+  ) -> None:
+    super().__init__(config, dtype)
     self.num_labels = num_labels
     self.output_weights = keras.Variable(
       modeling.initializer(config),
       shape=(num_labels, config.hidden_size),
+      dtype=self.variable_dtype,
       name="output_weights",
     )
     self.output_bias = keras.Variable(
-      keras.initializers.Zeros(), shape=(num_labels,), name="output_bias"
+      keras.initializers.Zeros(),
+      shape=(num_labels,),
+      dtype=self.variable_dtype,
+      name="output_bias",
     )
 
 
+@serialization.register
 class ClassifierModel(_LabelModel):
   """BertModel with a linear layer on the pooled output."""
 
@@ -313,6 +297,7 @@ class ClassifierModel(_LabelModel):
     return ops.matmul(pooled_output, weights) + self.output_bias
 
 
+@serialization.register
 class TokenModel(_LabelModel):
   """BertModel with a linear layer on every position of the last layer."""
 
@@ -332,6 +317,7 @@ class TokenModel(_LabelModel):
     return ops.reshape(logits + self.output_bias, shape)  # [B, F, C]
 
 
+@serialization.register
 class MultipleChoiceModel(HeadModel):
   """BertModel with a score of each choice (Devlin et al. 2019, 4.4).
 
@@ -343,14 +329,16 @@ class MultipleChoiceModel(HeadModel):
 
   task = "swag"
   heads = (CHOICES,)
+  input_shape_names = ("B", "C", "F")
   # The number of the likeliest choice, and a score of each.
   outputs = ("choice", "probabilities", "logits")
 
-  def __init__(self, config: modeling.BertConfig) -> None:
-    super().__init__(config)
+  def __init__(self, config: modeling.BertConfig, dtype: DType = None) -> None:
+    super().__init__(config, dtype)
     self.choice_weights = keras.Variable(
       modeling.initializer(config),
       shape=(1, config.hidden_size),
+      dtype=self.variable_dtype,
       name="choice_weights",
     )
 
@@ -371,15 +359,6 @@ class MultipleChoiceModel(HeadModel):
     pooled_output = self._dropped_out(pooled_output, training)
     scores = ops.matmul(pooled_output, ops.transpose(self.choice_weights))
     return ops.reshape(scores, (-1, shape[1]))  # [B, C]
-
-
-def gather_positions(sequence: Tensor, positions: Tensor) -> Tensor:
-  """Returns float [B*P, D]: the rows of [B, F, D] at int [B, P]."""
-  length = ops.shape(sequence)[1]
-  starts = ops.arange(ops.shape(positions)[0], dtype=positions.dtype) * length
-  rows = ops.reshape(sequence, (-1, sequence.shape[-1]))
-  flat_positions = ops.reshape(positions + starts[:, None], (-1,))
-  return ops.take(rows, flat_positions, axis=0)
 
 
 MODELS: tuple[type[HeadModel], ...] = (

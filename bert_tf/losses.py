@@ -10,23 +10,14 @@ from collections.abc import Mapping
 
 from keras import ops
 
-from bert_tf.heads import PretrainingOutput, SpanOutput
+from bert_tf.heads import PretrainingOutput, PretrainingSums, SpanOutput
 from bert_tf.modeling import Tensor
 
 Sums = dict[str, tuple[Tensor, Tensor]]
 
-# What a classifier's outputs mean: one class of several, a number, or a yes
-# or no for each label.
-PROBLEM_TYPES = ("classification", "regression", "multilabel")
-
 
 def cross_entropy(logits: Tensor, labels: Tensor) -> Tensor:
-  """Returns -log softmax(logits)[label], in float32.
-
-  Args:
-    logits: float [..., C].
-    labels: int [...].
-  """
+  """Returns -log softmax(logits)[label], float32 [...], of float [..., C]."""
   log_probs = ops.log_softmax(ops.cast(logits, "float32"), axis=-1)
   picked = ops.take_along_axis(log_probs, labels[..., None], axis=-1)
   return -ops.squeeze(picked, axis=-1)
@@ -43,24 +34,20 @@ def pretraining_weights(features: Mapping[str, Tensor]) -> dict[str, Tensor]:
 
 
 def pretraining_loss(
-  outputs: PretrainingOutput, features: Mapping[str, Tensor]
+  outputs: PretrainingOutput | PretrainingSums, features: Mapping[str, Tensor]
 ) -> Sums:
   """Returns `masked_lm_loss` and `next_sentence_loss` as (sum, weight).
 
-  Args:
-    outputs: of PretrainingModel.
-    features: `masked_lm_ids`, int [B, P]; `masked_lm_weights`, float [B, P],
-      0 for padding; `next_sentence_labels`, int [B, 1], 0 for a pair that is
-      consecutive.
+  The features have `masked_lm_ids`, int [B, P]; `masked_lm_weights`, float [B,
+  P], 0 for padding; `next_sentence_labels`, int [B, 1], 0 for a pair that is
+  consecutive.
   """
-  weights = ops.cast(features["masked_lm_weights"], "float32")
-  masked_lm = cross_entropy(outputs.masked_lm_logits, features["masked_lm_ids"])
   labels = ops.reshape(features["next_sentence_labels"], (-1,))
   next_sentence = cross_entropy(outputs.next_sentence_logits, labels)
   totals = pretraining_weights(features)
   return {
     "masked_lm_loss": (
-      ops.sum(weights * masked_lm),
+      _masked_lm_sums(outputs, features)[0],
       totals["masked_lm_loss"],
     ),
     "next_sentence_loss": (
@@ -71,7 +58,7 @@ def pretraining_loss(
 
 
 def pretraining_metrics(
-  outputs: PretrainingOutput, features: Mapping[str, Tensor]
+  outputs: PretrainingOutput | PretrainingSums, features: Mapping[str, Tensor]
 ) -> Sums:
   """Returns losses and accuracies of both heads as (sum, weight).
 
@@ -81,19 +68,30 @@ def pretraining_metrics(
   weights = ops.cast(features["masked_lm_weights"], "float32")
   labels = ops.reshape(features["next_sentence_labels"], (-1,))
   losses = pretraining_loss(outputs, features)
-  masked_lm_hits = _hits(outputs.masked_lm_logits, features["masked_lm_ids"])
   next_sentence_hits = _hits(outputs.next_sentence_logits, labels)
   masked_lm_weight = ops.sum(weights)
   next_sentence_sum, pairs = losses["next_sentence_loss"]
   return {
     "masked_lm_accuracy": (
-      ops.sum(masked_lm_hits * weights),
+      _masked_lm_sums(outputs, features)[1],
       masked_lm_weight,
     ),
     "masked_lm_loss": (losses["masked_lm_loss"][0], masked_lm_weight),
     "next_sentence_accuracy": (ops.sum(next_sentence_hits), pairs),
     "next_sentence_loss": (next_sentence_sum, pairs),
   }
+
+
+def _masked_lm_sums(
+  outputs: PretrainingOutput | PretrainingSums, features: Mapping[str, Tensor]
+) -> Tensor:
+  """Returns the weighted sums of losses and of hits, float32 [2]."""
+  if isinstance(outputs, PretrainingSums):
+    return outputs.masked_lm_sums
+  weights = ops.cast(features["masked_lm_weights"], "float32")
+  logits, ids = outputs.masked_lm_logits, features["masked_lm_ids"]
+  both = ops.stack([cross_entropy(logits, ids), _hits(logits, ids)])
+  return ops.sum(both * weights, axis=(1, 2))
 
 
 def span_weights(features: Mapping[str, Tensor]) -> dict[str, Tensor]:
@@ -104,9 +102,7 @@ def span_weights(features: Mapping[str, Tensor]) -> dict[str, Tensor]:
 def span_loss(outputs: SpanOutput, features: Mapping[str, Tensor]) -> Sums:
   """Returns the mean of the start's and the end's loss as (sum, weight).
 
-  Args:
-    outputs: of SpanModel.
-    features: `start_positions` and `end_positions`, int [B].
+  The features have `start_positions` and `end_positions`, int [B].
   """
   start = cross_entropy(outputs.start_logits, features["start_positions"])
   end = cross_entropy(outputs.end_logits, features["end_positions"])
@@ -123,8 +119,8 @@ def per_example_loss(
     logits: float [B, C].
     label_ids: int [B] or [B, 1], a class; float [B] or [B, 1], the number, in
       a regression; int [B, C], 1 for a label that applies, in multilabel.
-    problem_type: one of PROBLEM_TYPES: cross entropy, squared error, or the
-      mean over labels of the binary cross entropy.
+    problem_type: one of run_info.PROBLEM_TYPES: cross entropy, squared error,
+      or the mean over labels of the binary cross entropy.
   """
   logits = ops.cast(logits, "float32")
   if problem_type == "regression":
@@ -148,11 +144,9 @@ def classifier_loss(
 ) -> Sums:
   """Returns the loss of the real examples as (sum, weight).
 
-  Args:
-    logits: float [B, C], of ClassifierModel.
-    features: `label_ids`, see `per_example_loss`; `is_real_example`, int [B]
-      or [B, 1], 0 for an example that fills the batch up.
-    problem_type: one of PROBLEM_TYPES.
+  The logits are float [B, C]; the features have `label_ids`, see
+  `per_example_loss`, and `is_real_example`, int [B] or [B, 1], 0 for an example
+  that fills the batch up.
   """
   losses = per_example_loss(logits, features["label_ids"], problem_type)
   weights = _real_examples(features)
@@ -199,10 +193,8 @@ def token_weights(features: Mapping[str, Tensor]) -> dict[str, Tensor]:
 def token_loss(logits: Tensor, features: Mapping[str, Tensor]) -> Sums:
   """Returns the cross entropy of the labelled positions as (sum, weight).
 
-  Args:
-    logits: float [B, F, C], of TokenModel.
-    features: `label_ids`, int [B, F]; `label_mask`, int [B, F], 1 at the
-      positions that have a label.
+  The logits are float [B, F, C]; the features have `label_ids`, int [B, F], and
+  `label_mask`, int [B, F], 1 at the positions that have a label.
   """
   losses = cross_entropy(logits, features["label_ids"])
   weights = ops.cast(features["label_mask"], "float32")

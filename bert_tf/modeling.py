@@ -12,6 +12,7 @@ import copy
 import dataclasses
 import json
 import math
+import os
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
@@ -19,47 +20,78 @@ import keras
 from absl import logging
 from keras import ops
 
-from bert_tf import dropout
 from bert_tf.files import paths
+from bert_tf.formats import hugging_face
+from bert_tf.layers import dropout, model_inputs, serialization
 
 Tensor = dropout.Tensor
+# A layer's dtype: a name or a policy of Keras, which has no types, or None.
+DType = Any
 
 # Added to the scores of padded keys, as the original does: finite, so that a
 # row whose keys are all padding still has a softmax.
 _PADDED_KEY_SCORE = -10000.0
 
 
+# What values of a config file may be: the lowest and the highest whole number,
+# or the lowest number and the one that it must be below.
+_WHOLE_RANGES = {
+  "vocab_size": (1, 10**8),
+  "hidden_size": (1, 10**6),
+  "num_hidden_layers": (1, 1000),
+  "num_attention_heads": (1, 10**4),
+  "intermediate_size": (1, 10**7),
+  "max_position_embeddings": (1, 10**7),
+  "type_vocab_size": (1, 10**6),
+}
+_RANGES = {
+  "hidden_dropout_prob": (0.0, 1.0),
+  "attention_probs_dropout_prob": (0.0, 1.0),
+  "initializer_range": (0.0, 100.0),
+}
+
+
+def _check_values(json_object: Mapping[str, Any]) -> None:
+  """Raises ValueError for a value of another type or out of its range."""
+  for name, (low, high) in {**_WHOLE_RANGES, **_RANGES}.items():
+    if name not in json_object:
+      continue
+    value, is_whole = json_object[name], name in _WHOLE_RANGES
+    kinds = int if is_whole else (int, float)
+    is_number = isinstance(value, kinds) and not isinstance(value, bool)
+    if (
+      is_number
+      and low <= value
+      and (value < high or is_whole and value == high)
+    ):
+      continue
+    allowed = f"a whole number, {low} to {high}"
+    if not is_whole:
+      allowed = f"a number, at least {low:g} and below {high:g}"
+    raise ValueError(f"{name} is {value!r:.80}; it has to be {allowed}.")
+
+
+@serialization.register
 @dataclasses.dataclass(frozen=True)
 class BertConfig:
-  """The size and shape of a BERT model; the keys of `bert_config.json`.
+  """The size and shape of a BERT model; the keys of `bert_config.json`."""
 
-  Attributes:
-    vocab_size: word pieces.
-    hidden_size: D, a multiple of num_attention_heads.
-    num_hidden_layers: encoder layers.
-    num_attention_heads: N.
-    intermediate_size: I.
-    hidden_act: "gelu" (its tanh approximation), "relu", "tanh", "linear" or
-      ""; or "gelu_erf", the exact one, for models from other libraries.
-    hidden_dropout_prob: dropout of embeddings and dense outputs, in [0, 1).
-    attention_probs_dropout_prob: dropout of attention weights, in [0, 1).
-    max_position_embeddings: the longest input, word pieces.
-    type_vocab_size: segment ids.
-    initializer_range: standard deviation of the truncated normal.
-    unknown: other keys of the file, kept but not used.
-  """
-
-  vocab_size: int
-  hidden_size: int = 768
-  num_hidden_layers: int = 12
-  num_attention_heads: int = 12
-  intermediate_size: int = 3072
+  vocab_size: int  # Word pieces.
+  hidden_size: int = 768  # D, a multiple of num_attention_heads.
+  num_hidden_layers: int = 12  # Encoder layers.
+  num_attention_heads: int = 12  # N.
+  intermediate_size: int = 3072  # I.
+  # "gelu" (its tanh approximation), "relu", "tanh", "linear" or ""; or
+  # "gelu_erf", the exact one, for models from other libraries.
   hidden_act: str = "gelu"
+  # Dropout of embeddings and dense outputs, in [0, 1).
   hidden_dropout_prob: float = 0.1
+  # Dropout of attention weights, in [0, 1).
   attention_probs_dropout_prob: float = 0.1
-  max_position_embeddings: int = 512
-  type_vocab_size: int = 16
-  initializer_range: float = 0.02
+  max_position_embeddings: int = 512  # The longest input, word pieces.
+  type_vocab_size: int = 16  # Segment ids.
+  initializer_range: float = 0.02  # Standard deviation of the truncated normal.
+  # Other keys of the file, kept but not used.
   unknown: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 
   @classmethod
@@ -80,16 +112,27 @@ class BertConfig:
 
   @classmethod
   def from_json_file(cls, json_file: str) -> "BertConfig":
-    """Reads a `bert_config.json`.
+    """Reads a `bert_config.json`, or Hugging Face's `config.json`.
 
     Raises:
-      ValueError: if the file is no JSON object or vocab_size is missing.
+      ValueError: if the file is no JSON object, vocab_size is missing, a value
+        is out of range, or it is of another model of Hugging Face.
     """
     try:
       json_object = json.loads(paths.read_text(json_file))
       if not isinstance(json_object, dict):
         raise ValueError("not a JSON object.")
-      return cls.from_dict(json_object)
+      if hugging_face.is_config(json_object):
+        names = {field.name for field in dataclasses.fields(cls)} - {"unknown"}
+        json_object = hugging_face.original_config(json_object, names)
+      _check_values(json_object)
+      config = cls.from_dict(json_object)
+      config.to_dict()  # It copies what is nested.
+      return config
+    except RecursionError:
+      raise ValueError(
+        f"{json_file}: its values are nested too deep."
+      ) from None
     except ValueError as error:
       raise ValueError(f"{json_file}: {error}") from error
 
@@ -107,29 +150,18 @@ class BertConfig:
     get_activation(self.hidden_act)
 
   def check_lengths(self, max_seq_length: int, config_file: str) -> None:
-    """Raises ValueError if inputs of that length have no positions.
-
-    Args:
-      max_seq_length: word pieces of an input.
-      config_file: where this config is from, for the message.
-    """
+    """Raises ValueError if inputs of that length have no positions."""
     if max_seq_length > self.max_position_embeddings:
       raise ValueError(
         f"max_seq_length {max_seq_length} exceeds max_position_embeddings "
-        f"{self.max_position_embeddings} of {config_file}; lower the flag or "
+        f"{self.max_position_embeddings} of {config_file}; lower it or "
         "use another config."
       )
 
   def check_vocab(
     self, num_tokens: int, vocab_file: str, config_file: str
   ) -> None:
-    """Raises ValueError if a vocabulary of that size is not the model's.
-
-    Args:
-      num_tokens: word pieces of the vocabulary.
-      vocab_file: where it is from, for the message.
-      config_file: where this config is from, for the message.
-    """
+    """Raises ValueError if a vocabulary of that size is not the model's."""
     if num_tokens != self.vocab_size:
       raise ValueError(
         f"{vocab_file} has {num_tokens} word pieces, but vocab_size of "
@@ -147,23 +179,20 @@ class BertConfig:
     """Returns the text of a `bert_config.json`."""
     return json.dumps(self.to_dict(), indent=2, sort_keys=True) + "\n"
 
+  # What Keras calls them, when it saves a model.
+  get_config = to_dict
+  from_config = from_dict
+
 
 class BertOutput(NamedTuple):
-  """What BertModel returns, float.
+  """What BertModel returns, float."""
 
-  Attributes:
-    sequence_output: [B, F, D]. The last encoder layer.
-    pooled_output: [B, D]. Dense and tanh of the first position.
-    all_encoder_layers: num_hidden_layers of [B, F, D], first to last.
-    embedding_output: [B, F, D]. After layer norm and dropout.
-    attention_probs: num_hidden_layers of [B, N, F, T] before dropout; ()
-      unless requested.
-  """
-
-  sequence_output: Tensor
-  pooled_output: Tensor
+  sequence_output: Tensor  # [B, F, D]. The last encoder layer.
+  pooled_output: Tensor  # [B, D]. Dense and tanh of the first position.
+  # num_hidden_layers of [B, F, D], first to last.
   all_encoder_layers: tuple[Tensor, ...]
-  embedding_output: Tensor
+  embedding_output: Tensor  # [B, F, D]. After layer norm and dropout.
+  # num_hidden_layers of [B, N, F, T] before dropout; () unless requested.
   attention_probs: tuple[Tensor, ...]
 
 
@@ -208,36 +237,62 @@ def initializer(config: BertConfig) -> keras.initializers.Initializer:
   return keras.initializers.TruncatedNormal(stddev=config.initializer_range)
 
 
-def dense(
-  config: BertConfig, inputs: int, units: int, name: str = "dense"
-) -> keras.layers.Dense:
-  """Returns a built dense layer of [inputs, units], without activation."""
-  layer = keras.layers.Dense(
-    units, kernel_initializer=initializer(config), name=name
-  )
-  layer.build((None, inputs))
-  return layer
+class BertLayer(serialization.Configured, keras.layers.Layer):
+  """A layer whose sizes a BertConfig gives.
+
+  Args:
+    config: sizes.
+    name: the layer's scope in checkpoints.
+    seed_generator: of dropout; the layers of a model share one. None for the
+      layer's own.
+    dtype: type or policy of Keras; None for the global one.
+  """
+
+  def __init__(
+    self,
+    config: BertConfig,
+    name: str,
+    seed_generator: dropout.Seeds | None = None,
+    dtype: DType = None,
+  ) -> None:
+    super().__init__(name=name, dtype=dtype)
+    self.config = config
+    self.seed_generator = seed_generator or dropout.Seeds()
+
+  def make_dense(
+    self, inputs: int, units: int, name: str = "dense"
+  ) -> keras.layers.Dense:
+    """Returns a built dense layer of [inputs, units], without activation."""
+    layer = keras.layers.Dense(
+      units,
+      kernel_initializer=initializer(self.config),
+      name=name,
+      dtype=self.dtype_policy,
+    )
+    layer.build((None, inputs))
+    return layer
+
+  def make_layer_norm(self) -> keras.layers.LayerNormalization:
+    """Returns a built layer norm of [D] with the epsilon of TF 1's contrib."""
+    layer = keras.layers.LayerNormalization(
+      epsilon=1e-12, name="LayerNorm", dtype=self.dtype_policy
+    )
+    layer.build((None, self.config.hidden_size))
+    return layer
 
 
-def layer_norm(config: BertConfig) -> keras.layers.LayerNormalization:
-  """Returns a built layer norm of [D] with the epsilon of TF 1's contrib."""
-  layer = keras.layers.LayerNormalization(epsilon=1e-12, name="LayerNorm")
-  layer.build((None, config.hidden_size))
-  return layer
-
-
-class Embeddings(keras.layers.Layer):
+@serialization.register
+class Embeddings(BertLayer):
   """Word, segment and position embeddings, summed, normed, dropped out."""
 
   def __init__(
     self,
     config: BertConfig,
-    seed_generator: dropout.Seeds,
+    seed_generator: dropout.Seeds | None = None,
     use_one_hot_embeddings: bool = False,
+    dtype: DType = None,
   ) -> None:
-    super().__init__(name="embeddings")
-    self.config = config
-    self.seed_generator = seed_generator
+    super().__init__(config, "embeddings", seed_generator, dtype)
     self.use_one_hot_embeddings = use_one_hot_embeddings
 
   def build(self, input_shape: Any = None) -> None:
@@ -258,7 +313,7 @@ class Embeddings(keras.layers.Layer):
         autocast=False,
       )
       setattr(self, name, table)
-    self.layer_norm = layer_norm(config)
+    self.layer_norm = self.make_layer_norm()
 
   def call(
     self, input_ids: Tensor, segment_ids: Tensor, training: bool = False
@@ -269,7 +324,7 @@ class Embeddings(keras.layers.Layer):
     if length is not None and length > config.max_position_embeddings:
       raise ValueError(
         f"max_seq_length {length} exceeds max_position_embeddings "
-        f"{config.max_position_embeddings}; lower the flag or use another "
+        f"{config.max_position_embeddings}; lower it or use another "
         "config."
       )
     if self.use_one_hot_embeddings:
@@ -295,19 +350,23 @@ class Embeddings(keras.layers.Layer):
     )
 
 
-class SelfAttention(keras.layers.Layer):
+@serialization.register
+class SelfAttention(BertLayer):
   """Multi-head scaled dot-product attention of a sequence to itself."""
 
-  def __init__(self, config: BertConfig, seed_generator: dropout.Seeds) -> None:
-    super().__init__(name="self")
-    self.config = config
-    self.seed_generator = seed_generator
+  def __init__(
+    self,
+    config: BertConfig,
+    seed_generator: dropout.Seeds | None = None,
+    dtype: DType = None,
+  ) -> None:
+    super().__init__(config, "self", seed_generator, dtype)
 
   def build(self, input_shape: Any = None) -> None:
     """Makes the three projections."""
     for name in ("query", "key", "value"):
       size = self.config.hidden_size
-      setattr(self, name, dense(self.config, size, size, name))
+      setattr(self, name, self.make_dense(size, size, name))
 
   def call(
     self, hidden: Tensor, key_scores: Tensor, training: bool = False
@@ -344,18 +403,24 @@ class SelfAttention(keras.layers.Layer):
     return ops.reshape(context, (-1, config.hidden_size)), probs
 
 
-class ResidualOutput(keras.layers.Layer):
+@serialization.register
+class ResidualOutput(BertLayer):
   """Dense, dropout, then layer norm of the sum with the residual."""
 
-  def __init__(self, config: BertConfig, seed_generator: dropout.Seeds) -> None:
-    super().__init__(name="output")
-    self.config = config
-    self.seed_generator = seed_generator
+  def __init__(
+    self,
+    config: BertConfig,
+    input_size: int,
+    seed_generator: dropout.Seeds | None = None,
+    dtype: DType = None,
+  ) -> None:
+    super().__init__(config, "output", seed_generator, dtype)
+    self.input_size = input_size
 
-  def build(self, input_size: int) -> None:
+  def build(self, input_shape: Any = None) -> None:
     """Makes the dense layer, of [input_size, D], and the layer norm."""
-    self.dense = dense(self.config, input_size, self.config.hidden_size)
-    self.layer_norm = layer_norm(self.config)
+    self.dense = self.make_dense(self.input_size, self.config.hidden_size)
+    self.layer_norm = self.make_layer_norm()
 
   def call(
     self, hidden: Tensor, residual: Tensor, training: bool = False
@@ -370,19 +435,28 @@ class ResidualOutput(keras.layers.Layer):
     return self.layer_norm(output + residual)
 
 
-class Attention(keras.layers.Layer):
+@serialization.register
+class Attention(BertLayer):
   """Self-attention and its residual output."""
 
-  def __init__(self, config: BertConfig, seed_generator: dropout.Seeds) -> None:
-    super().__init__(name="attention")
-    self.self_attention = SelfAttention(config, seed_generator)
+  def __init__(
+    self,
+    config: BertConfig,
+    seed_generator: dropout.Seeds | None = None,
+    dtype: DType = None,
+  ) -> None:
+    super().__init__(config, "attention", seed_generator, dtype)
+    seeds, policy = self.seed_generator, self.dtype_policy
+    self.self_attention = SelfAttention(config, seeds, policy)
     # Not `self.output`: Keras keeps that name for itself.
-    self.residual_output = ResidualOutput(config, seed_generator)
+    self.residual_output = ResidualOutput(
+      config, config.hidden_size, seeds, policy
+    )
 
-  def build(self, hidden_size: int) -> None:
+  def build(self, input_shape: Any = None) -> None:
     """Builds both parts."""
-    self.self_attention.build(hidden_size)
-    self.residual_output.build(hidden_size)
+    self.self_attention.build()
+    self.residual_output.build()
 
   def call(
     self, hidden: Tensor, key_scores: Tensor, training: bool = False
@@ -395,18 +469,18 @@ class Attention(keras.layers.Layer):
     return output, probs
 
 
-class Intermediate(keras.layers.Layer):
+@serialization.register
+class Intermediate(BertLayer):
   """The widening half of the feed-forward network."""
 
-  def __init__(self, config: BertConfig) -> None:
-    super().__init__(name="intermediate")
-    self.config = config
+  def __init__(self, config: BertConfig, dtype: DType = None) -> None:
+    super().__init__(config, "intermediate", dtype=dtype)
     self.activation = get_activation(config.hidden_act)
 
   def build(self, input_shape: Any = None) -> None:
     """Makes the dense layer, of [D, I]."""
     config = self.config
-    self.dense = dense(config, config.hidden_size, config.intermediate_size)
+    self.dense = self.make_dense(config.hidden_size, config.intermediate_size)
 
   def call(self, hidden: Tensor) -> Tensor:
     """Returns float [B*F, I]."""
@@ -414,26 +488,30 @@ class Intermediate(keras.layers.Layer):
     return self.activation(widened) if self.activation else widened
 
 
-class TransformerLayer(keras.layers.Layer):
+@serialization.register
+class TransformerLayer(BertLayer):
   """One encoder layer: attention, then the feed-forward network."""
 
   def __init__(
     self,
     config: BertConfig,
-    seed_generator: dropout.Seeds,
     name: str,
+    seed_generator: dropout.Seeds | None = None,
+    dtype: DType = None,
   ) -> None:
-    super().__init__(name=name)
-    self.config = config
-    self.attention = Attention(config, seed_generator)
-    self.intermediate = Intermediate(config)
-    self.residual_output = ResidualOutput(config, seed_generator)
+    super().__init__(config, name, seed_generator, dtype)
+    seeds, policy = self.seed_generator, self.dtype_policy
+    self.attention = Attention(config, seeds, policy)
+    self.intermediate = Intermediate(config, policy)
+    self.residual_output = ResidualOutput(
+      config, config.intermediate_size, seeds, policy
+    )
 
   def build(self, input_shape: Any = None) -> None:
     """Builds the three parts."""
-    self.attention.build(self.config.hidden_size)
+    self.attention.build()
     self.intermediate.build()
-    self.residual_output.build(self.config.intermediate_size)
+    self.residual_output.build()
 
   def call(
     self, hidden: Tensor, key_scores: Tensor, training: bool = False
@@ -448,7 +526,8 @@ class TransformerLayer(keras.layers.Layer):
     return output, probs
 
 
-class Encoder(keras.layers.Layer):
+@serialization.register
+class Encoder(BertLayer):
   """The stack of encoder layers.
 
   Attributes:
@@ -457,12 +536,18 @@ class Encoder(keras.layers.Layer):
       then returns no attention weights.
   """
 
-  def __init__(self, config: BertConfig, seed_generator: dropout.Seeds) -> None:
-    super().__init__(name="encoder")
-    self.seed_generator = seed_generator
+  def __init__(
+    self,
+    config: BertConfig,
+    seed_generator: dropout.Seeds | None = None,
+    dtype: DType = None,
+  ) -> None:
+    super().__init__(config, "encoder", seed_generator, dtype)
     self.recompute = False
     self.transformer_layers = [
-      TransformerLayer(config, seed_generator, name=f"layer_{i}")
+      TransformerLayer(
+        config, f"layer_{i}", self.seed_generator, self.dtype_policy
+      )
       for i in range(config.num_hidden_layers)
     ]
 
@@ -499,30 +584,33 @@ class Encoder(keras.layers.Layer):
     return keras.remat(output)
 
 
-class Pooler(keras.layers.Layer):
+@serialization.register
+class Pooler(BertLayer):
   """Dense and tanh of the first position."""
 
-  def __init__(self, config: BertConfig) -> None:
-    super().__init__(name="pooler")
-    self.config = config
+  def __init__(self, config: BertConfig, dtype: DType = None) -> None:
+    super().__init__(config, "pooler", dtype=dtype)
 
   def build(self, input_shape: Any = None) -> None:
     """Makes the dense layer, of [D, D]."""
     size = self.config.hidden_size
-    self.dense = dense(self.config, size, size)
+    self.dense = self.make_dense(size, size)
 
   def call(self, sequence_output: Tensor) -> Tensor:
     """Returns float [B, D] for float [B, F, D]."""
     return ops.tanh(self.dense(sequence_output[:, 0]))
 
 
-class BertModel(keras.Model):
+@serialization.register
+class BertModel(model_inputs.FeaturesModel):
   """The encoder of BERT.
 
   Args:
     config: sizes.
     use_one_hot_embeddings: look word pieces up by a matrix product instead
       of a gather; faster on TPUs, same result.
+    dtype: type or policy of Keras, such as "mixed_bfloat16"; None for the
+      global one.
 
   Raises:
     ValueError: if hidden_size is not a multiple of num_attention_heads, or
@@ -530,21 +618,47 @@ class BertModel(keras.Model):
   """
 
   def __init__(
-    self, config: BertConfig, use_one_hot_embeddings: bool = False
+    self,
+    config: BertConfig,
+    use_one_hot_embeddings: bool = False,
+    dtype: DType = None,
   ) -> None:
-    super().__init__(name="bert")
+    super().__init__(name="bert", dtype=dtype)
     config.check_sizes()
     self.config = config
+    self.use_one_hot_embeddings = use_one_hot_embeddings
     self.seed_generator = dropout.Seeds()
-    self.embeddings = Embeddings(
-      config, self.seed_generator, use_one_hot_embeddings
-    )
-    self.encoder = Encoder(config, self.seed_generator)
-    self.pooler = Pooler(config)
+    seeds, policy = self.seed_generator, self.dtype_policy
+    self.embeddings = Embeddings(config, seeds, use_one_hot_embeddings, policy)
+    self.encoder = Encoder(config, seeds, policy)
+    self.pooler = Pooler(config, policy)
     self.build()
+
+  @classmethod
+  def from_pretrained(
+    cls, folder: str | os.PathLike[str], dtype: DType = None
+  ) -> "BertModel":
+    """Returns the encoder of a model's folder; needs TensorFlow to read it.
+
+    Args:
+      folder: as `model_folder.find` takes it: a released one, one of a run, a
+        conversion, a SavedModel or one of Hugging Face.
+      dtype: as in the constructor.
+
+    Raises:
+      ValueError: if there is no model, or not just one, that can be read.
+    """
+    from bert_tf import model_folder
+
+    found = model_folder.find(os.fspath(folder))
+    model = cls(BertConfig.from_json_file(found.config_file), dtype=dtype)
+    model_folder.load(found, model)
+    return model
 
   def build(self, input_shape: Any = None) -> None:
     """Makes every variable; the config knows all sizes."""
+    if self.built:  # Keras builds what it loads once more.
+      return
     self.embeddings.build()
     self.encoder.build()
     self.pooler.build()
@@ -558,15 +672,16 @@ class BertModel(keras.Model):
     """Encodes a batch.
 
     Args:
-      features: `input_ids`, int [B, F], word-piece ids, 0 is [PAD];
-        `input_mask`, int [B, F], 1 for a real position, all 1 if missing;
-        `segment_ids`, int [B, F], 0 or 1, all 0 if missing. Other keys are
-        ignored.
+      features: tensors, arrays or lists by name: `input_ids`, int [B, F],
+        word-piece ids, 0 is [PAD]; `input_mask`, int [B, F], 1 for a real
+        position, all 1 if missing; `segment_ids`, int [B, F], 0 or 1, all 0 if
+        missing. Other keys are ignored.
       training: whether to drop out.
       return_attention_probs: whether to return the attention weights.
 
     Raises:
-      ValueError: if F exceeds max_position_embeddings.
+      ValueError: if F exceeds max_position_embeddings, or for features that
+        `model_inputs.checked` refuses.
     """
     input_ids = features["input_ids"]
     input_mask = features.get("input_mask")

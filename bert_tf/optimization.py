@@ -11,7 +11,7 @@ from keras import ops
 from bert_tf.modeling import Tensor
 
 if TYPE_CHECKING:
-  from bert_tf import mixed_precision
+  from bert_tf.layers import mixed_precision
 
 
 class WarmupLinearDecay(keras.optimizers.schedules.LearningRateSchedule):
@@ -19,11 +19,6 @@ class WarmupLinearDecay(keras.optimizers.schedules.LearningRateSchedule):
 
   The fall starts from step 0 of the whole schedule, not from the end of the
   warm-up, so there is a jump between the two, as in the original.
-
-  Args:
-    init_lr: the peak learning rate.
-    num_train_steps: steps at whose end the learning rate is 0; at least 1.
-    num_warmup_steps: steps of the rise; 0 for none.
 
   Raises:
     ValueError: for a number of steps out of range.
@@ -64,18 +59,14 @@ class WarmupLinearDecay(keras.optimizers.schedules.LearningRateSchedule):
 
 
 class Gradients(NamedTuple):
-  """Gradients of a batch, or of a part of it; those of parts can be added.
+  """Gradients of a batch, or of a part of it; those of parts can be added."""
 
-  Attributes:
-    dense: one for each variable that has a gradient, of its shape.
-    row_squares: by position in `dense`, float32 []: the sum of squares of a
-      gradient that was sparse. Rows of the same index are squared before they
-      are added up, as in the original. Fine-tuning has such a gradient, of the
-      word embeddings; in pre-training it is dense, since the output layer
-      shares them.
-  """
-
+  # One for each variable that has a gradient, of its shape.
   dense: list[Tensor]
+  # By position in `dense`, float32 []: the sum of squares of a gradient that
+  # was sparse. Rows of the same index are squared before they are added up, as
+  # in the original. Fine-tuning has such a gradient, of the word embeddings; in
+  # pre-training it is dense, since the output layer shares them.
   row_squares: dict[int, Tensor]
 
 
@@ -83,7 +74,7 @@ def as_gradients(gradients: Sequence[Any]) -> Gradients:
   """Returns gradients, dense or IndexedSlices, in a form that can be added."""
   dense, row_squares = [], {}
   for i, gradient in enumerate(gradients):
-    if hasattr(gradient, "indices") and hasattr(gradient, "values"):
+    if hasattr(gradient, "dense_shape"):
       row_squares[i] = _square_sum(gradient.values)
       # Dense, because the moments decay in every row.
       rows = ops.expand_dims(gradient.indices, -1)
@@ -215,11 +206,7 @@ class AdamWeightDecayOptimizer(keras.optimizers.Optimizer):
   def apply_parts(
     self, gradients: Gradients, trainable_variables: Sequence[keras.Variable]
   ) -> Tensor:
-    """Does the same as `apply`, for gradients that were added up.
-
-    Args:
-      gradients: of this replica's part of the batch.
-      trainable_variables: their variables, in the same order.
+    """Does the same as `apply`, for added-up gradients of a replica's part.
 
     Returns:
       The global norm before clipping, float32 [].
@@ -319,10 +306,6 @@ def rate_scales(paths: Sequence[str], decay: float) -> list[float]:
 
   It is 1 above the encoder, `decay` in its highest layer, decay^2 in the next
   one, and smallest in the embeddings (Clark et al. 2020, appendix B).
-
-  Args:
-    paths: of the variables.
-    decay: 1 for the same rate everywhere.
   """
   found = [re.search(r"bert/encoder/layer_(\d+)/", path) for path in paths]
   depths = [int(match.group(1)) if match else None for match in found]
@@ -340,12 +323,8 @@ def freeze(variables: Sequence[keras.Variable], num_layers: int | None) -> None:
   """Makes the embeddings and the first encoder layers untrainable.
 
   They get no gradient, decay or moments and do not count in the norm of the
-  gradients. Dropout inside them stays on.
-
-  Args:
-    variables: of a model.
-    num_layers: how many encoder layers; 0 for the embeddings alone, None for
-      nothing.
+  gradients. Dropout inside them stays on. With num_layers 0 these are the
+  embeddings alone, with None nothing.
   """
   if num_layers is None:
     return
@@ -366,12 +345,8 @@ def create_optimizer(
 ) -> AdamWeightDecayOptimizer:
   """Returns the optimizer of the original's pre-training and fine-tuning.
 
-  Args:
-    init_lr: the peak learning rate.
-    num_train_steps: steps until the learning rate is 0.
-    num_warmup_steps: steps of linear warm-up, 0 for none.
-    optimizer: a name in OPTIMIZERS.
-    layerwise_lr_decay: see `rate_scales`.
+  It is one of OPTIMIZERS, with a linear warm-up (see WarmupLinearDecay) and, if
+  asked for, a layerwise_lr_decay (see `rate_scales`).
   """
   return OPTIMIZERS[optimizer](
     learning_rate=WarmupLinearDecay(init_lr, num_train_steps, num_warmup_steps),

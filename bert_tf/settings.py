@@ -29,27 +29,18 @@ Config = TypeVar("Config", bound=Dataclass)
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Setting:
-  """What a field says besides its name, type and default.
+  """What a field says besides its name, type and default."""
 
-  Attributes:
-    help: what the setting means, with its unit.
-    choices: the allowed values; all of the type if None.
-    minimum: the smallest allowed number.
-    maximum: the largest allowed number.
-    original: whether the release of 2018 has it.
-    otherwise: the value where neither the user nor a saved run gives one.
-    flag: the name of its flag, where it cannot be the field's.
-    repeated: whether a tuple's flag is given once an item, instead of with
-      commas between the items.
-  """
-
-  help: str
+  help: str  # What the setting means, with its unit.
+  # The allowed values; all of the type if None.
   choices: tuple[str, ...] | None
-  minimum: float | None
-  maximum: float | None
-  original: bool
-  otherwise: Any
-  flag: str | None
+  minimum: float | None  # The smallest allowed number.
+  maximum: float | None  # The largest allowed number.
+  original: bool  # Whether the release of 2018 has it.
+  otherwise: Any  # The value where neither the user nor a saved run gives one.
+  flag: str | None  # The name of its flag, where it cannot be the field's.
+  # Whether a tuple's flag is given once an item, instead of with commas between
+  # the items.
   repeated: bool
 
   @property
@@ -147,6 +138,33 @@ def settle(
       elif known is not None and known != value:
         raise ValueError(
           f"{field.name} {value!r} contradicts {where}, which says {known!r}; "
-          f"leave --{found.flag or field.name} out."
+          f"leave `{field.name}` out."
         )
   return dataclasses.replace(config, **changes)
+
+
+def changed(config: Config, values: Mapping[str, Any]) -> Config:
+  """Returns a config with other values, those of nested configs too.
+
+  Args:
+    config: a config dataclass.
+    values: by field; what the config does not have is passed over.
+  """
+  changes = {}
+  for field in dataclasses.fields(config):
+    value = getattr(config, field.name)
+    if hasattr(value, "__dataclass_fields__"):
+      changes[field.name] = changed(value, values)
+    elif field.name in values:
+      changes[field.name] = values[field.name]
+  return dataclasses.replace(config, **changes)
+
+
+def names(config: Dataclass) -> set[str]:
+  """Returns the names of the fields, those of nested configs too."""
+  found = set()
+  for field in dataclasses.fields(config):
+    value = getattr(config, field.name)
+    nested = hasattr(value, "__dataclass_fields__")
+    found |= names(value) if nested else {field.name}
+  return found

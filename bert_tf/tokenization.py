@@ -6,10 +6,13 @@ matching word pieces from the left. Everything after the first white-space split
 depends on one word only, so `FullTokenizer` caches the ids of words.
 """
 
+import codecs
 import itertools
 import re
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
+
+from absl import logging
 
 from bert_tf.files import paths
 
@@ -53,10 +56,8 @@ def validate_case_matches_checkpoint(
 ) -> None:
   """Refuses a case setting that contradicts a known released checkpoint.
 
-  Args:
-    do_lower_case: whether the text is lower-cased.
-    init_checkpoint: path such as `.../cased_L-12_H-768_A-12/bert_model.ckpt`;
-      None and other names of folders are accepted.
+  Its path is such as `.../cased_L-12_H-768_A-12/bert_model.ckpt`; None and
+  other names of folders are accepted.
 
   Raises:
     ValueError: if the checkpoint was trained with the other setting.
@@ -71,7 +72,7 @@ def validate_case_matches_checkpoint(
     raise ValueError(
       f"do_lower_case={do_lower_case} does not fit init_checkpoint "
       f"{init_checkpoint}: {folder} was trained on {kind} text. Pass "
-      f"--do_lower_case={trained_lower}, or rename the folder if its weights "
+      f"`do_lower_case={trained_lower}`, or rename the folder if its weights "
       "are others."
     )
 
@@ -105,6 +106,9 @@ def load_vocab(vocab_file: str) -> dict[str, int]:
     OSError: if the file cannot be read.
   """
   data = paths.read_bytes(vocab_file)
+  if data.startswith(codecs.BOM_UTF8):
+    logging.warning("%s begins with a byte order mark, left out.", vocab_file)
+    data = data.removeprefix(codecs.BOM_UTF8)
   if not data:
     raise ValueError(f"{vocab_file}: the vocabulary is empty.")
   vocab: dict[str, int] = {}
@@ -244,13 +248,7 @@ class BasicTokenizer:
   def __init__(
     self, do_lower_case: bool = True, strip_accents: bool | None = None
   ) -> None:
-    """Makes a tokenizer.
-
-    Args:
-      do_lower_case: whether to lower-case.
-      strip_accents: whether to drop accents; None does as `do_lower_case`,
-        which is what the original does.
-    """
+    """Makes a tokenizer; strip_accents None is as do_lower_case."""
     self.do_lower_case = do_lower_case
     self.strip_accents = (
       do_lower_case if strip_accents is None else strip_accents
@@ -369,12 +367,7 @@ class FullTokenizer:
     do_lower_case: bool = True,
     strip_accents: bool | None = None,
   ) -> None:
-    """Reads the vocabulary.
-
-    Args:
-      vocab_file: one token a line; see `load_vocab`.
-      do_lower_case: whether to lower-case; must fit the vocabulary.
-      strip_accents: whether to drop accents; None does as `do_lower_case`.
+    """Reads the vocabulary, which do_lower_case must fit; see `load_vocab`.
 
     Raises:
       ValueError: if the vocabulary is faulty or has no [UNK].

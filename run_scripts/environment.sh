@@ -25,8 +25,8 @@ install() {
     }
   fi
   python=$venv/bin/python
-  # Marks a finished installation of this setup.py, extra and checkout.
-  stamp=$venv/.bert_tf-$1-$( (cat "$root/setup.py"; echo "$root") | cksum | cut -d' ' -f1)
+  # Marks a finished installation of these dependencies, extra and checkout.
+  stamp=$venv/.bert_tf-$1-$( (cat "$root/pyproject.toml"; echo "$root") | cksum | cut -d' ' -f1)
   if [[ ! -e $stamp ]]; then
     echo "Installing bert_tf[$1] into $venv ..."
     "$python" -m pip install --quiet --disable-pip-version-check -e "$root[$1]"

@@ -49,7 +49,7 @@ def run_script():
       cwd=cwd,
       capture_output=True,
       text=True,
-      timeout=600,
+      timeout=1800,
     )
 
   return run

@@ -25,16 +25,20 @@ def test_the_released_vocabulary_is_lower_cased(unpacked):
   assert letter_case.guess(tokenization.load_vocab(str(path))) is True
 
 
-def test_the_run_decides_then_the_vocabulary_and_neither_is_contradicted():
-  cased = ["[CLS]", "Berlin", "the"]
+def test_the_run_decides_then_the_vocabulary_and_neither_is_contradicted(
+  tmp_path,
+):
+  vocab_file = tmp_path / "vocab.txt"
 
-  def settle(given, saved, vocab=cased):
-    return letter_case.settle(given, saved, "run.json", vocab, "vocab.txt")
+  def settle(given, saved, tokens="[CLS] Berlin the"):
+    vocab_file.write_text(tokens.replace(" ", "\n") + "\n")
+    return letter_case.settle(given, saved, "run.json", str(vocab_file))
 
   assert settle(None, True) is settle(True, True) is True
   assert settle(None, None) is settle(False, None) is False
-  assert settle(None, None, ["42"]) is True
-  assert settle(False, None, ["42"]) is False
+  assert settle(None, None, "42") is None
+  assert settle(False, None, "42") is False
+  assert letter_case.settle(None, None, "run.json", None) is None
   with pytest.raises(ValueError, match="do_lower_case=False .*run.json"):
     settle(False, True)
   with pytest.raises(ValueError, match="do_lower_case=True .*vocab.txt"):

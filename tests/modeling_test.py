@@ -8,7 +8,14 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from bert_tf import checkpoints, heads, losses, modeling, optimization
+from bert_tf import (
+  checkpoints,
+  heads,
+  losses,
+  modeling,
+  optimization,
+  tokenization,
+)
 
 GOLDEN = pathlib.Path(__file__).parent / "golden"
 VARIANTS = ["tiny", "tiny_perturbed", "variant_relu", "variant_tanh"]
@@ -226,6 +233,43 @@ def test_sizes_are_refused_when_a_model_is_built_and_not_before():
   config = modeling.BertConfig(vocab_size=5, hidden_act="swish")
   with pytest.raises(ValueError, match="hidden_act 'swish' is not known"):
     modeling.BertModel(config)
+
+
+@pytest.mark.parametrize(
+  ("name", "text"),
+  [
+    ("num_attention_heads", "0"),
+    ("num_attention_heads", "2.0"),
+    ("hidden_size", '"32"'),
+    ("hidden_size", "true"),
+    ("hidden_size", "null"),
+    ("num_hidden_layers", "0"),
+    ("num_hidden_layers", "1e9"),
+    ("num_hidden_layers", "1000000000"),
+    ("type_vocab_size", "0"),
+    ("hidden_dropout_prob", "1.0"),
+    ("hidden_dropout_prob", "NaN"),
+    ("initializer_range", "1e30"),
+  ],
+)
+def test_a_value_out_of_range_is_named_with_its_key(tmp_path, name, text):
+  path = tmp_path / "config.json"
+  path.write_text(f'{{"vocab_size": 9, "{name}": {text}}}')
+  with pytest.raises(ValueError) as error:
+    modeling.BertConfig.from_json_file(str(path))
+  for said in (str(path), f"{name} is ", "it has to be"):
+    assert said in str(error.value)
+  path.write_text('{"vocab_size": 9, "more": %s}' % ("[" * 500 + "]" * 500))
+  with pytest.raises(ValueError, match="nested too deep"):
+    modeling.BertConfig.from_json_file(str(path))
+
+
+def test_a_byte_order_mark_is_left_out_of_config_and_vocabulary(tmp_path):
+  path = tmp_path / "config.json"
+  path.write_text('{"vocab_size": 9}', encoding="utf-8-sig")
+  assert modeling.BertConfig.from_json_file(str(path)).vocab_size == 9
+  path.write_text("[PAD]\na\n", encoding="utf-8-sig")
+  assert tokenization.load_vocab(str(path)) == {"[PAD]": 0, "a": 1}
 
 
 def test_a_config_that_cannot_be_read_is_refused(tmp_path):

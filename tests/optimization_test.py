@@ -68,6 +68,7 @@ def test_training_follows_the_original(
     str(GOLDEN / folder / "bert_config.json")
   )
   model = model_class(config)
+  model.returns_sums = True  # Of a PretrainingModel.
   checkpoints.init_from_checkpoint(
     model, str(GOLDEN / folder / "bert_model.ckpt")
   )

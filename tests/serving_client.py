@@ -70,7 +70,8 @@ class Client:
     if body is not None and not isinstance(body, bytes):
       body = json.dumps(body).encode()
     method = method or ("GET" if body is None else "POST")
-    self._connection.request(method, path, body)
+    headers = {"Content-Type": "application/json"} if body is not None else {}
+    self._connection.request(method, path, body, headers)
     response = self._connection.getresponse()
     self.headers = response.headers
     return response.status, json.loads(response.read())

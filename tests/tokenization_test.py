@@ -304,7 +304,7 @@ def test_unknown_tokens_and_ids_are_named():
 def test_case_must_fit_a_released_checkpoint(folder, trained_lower):
   path = f"/models/{folder}/bert_model.ckpt"
   tokenization.validate_case_matches_checkpoint(trained_lower, path)
-  with pytest.raises(ValueError, match=f"Pass --do_lower_case={trained_lower}"):
+  with pytest.raises(ValueError, match=f"Pass `do_lower_case={trained_lower}`"):
     tokenization.validate_case_matches_checkpoint(not trained_lower, path)
 
 

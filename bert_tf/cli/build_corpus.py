@@ -1,7 +1,7 @@
-"""Writes a corpus, one sentence a line, from files or from Python's own docs.
+r"""Writes a corpus, one sentence a line, from files or from Python's own docs.
 
-python run_scripts/build_corpus.py --input_file=pydoc \
-    --output_file=train.txt --eval_output_file=eval.txt
+bert-tf build-corpus --input_file=pydoc --output_file=train.txt \
+    --eval_output_file=eval.txt
 """
 
 import dataclasses

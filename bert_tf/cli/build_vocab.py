@@ -1,7 +1,7 @@
-"""Learns a WordPiece vocab.txt from text.
+r"""Learns a WordPiece vocab.txt from text.
 
-python run_scripts/build_vocab.py --input_file=corpus.txt \
-    --output_file=vocab.txt --vocab_size=30522
+bert-tf build-vocab --input_file=corpus.txt --output_file=vocab.txt \
+    --vocab_size=30522
 """
 
 import dataclasses
@@ -99,7 +99,7 @@ def main() -> None:
     tokens = vocabulary.learn(
       counts, config.vocab_size, config.num_unused, config.alphabet_size
     )
-    vocabulary.write_vocab(unfinished, tokens)
+    atomic.write_lines(unfinished, tokens)
   vocab = {token: index for index, token in enumerate(tokens)}
   print(f"{config.output_file}: {len(tokens):,} entries")
   _report(

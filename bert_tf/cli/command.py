@@ -1,6 +1,10 @@
 """How a command starts, shows its help and reports a mistake."""
 
+import contextlib
+import logging as python_logging
 import os
+import re
+import signal
 import sys
 from collections.abc import Callable, Sequence
 
@@ -9,8 +13,32 @@ from absl import app, flags, logging
 from bert_tf.cli import config_flags
 from bert_tf.files import errors
 
-# Hides TensorFlow's own start-up notes; this project's log is not affected.
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "1")
+# Hides TensorFlow's own notes and warnings; this project's are not affected.
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+
+# Lines of TensorFlow that hold where nothing is wrong: notes, libraries that
+# register twice, no GPU.
+_NOISE = re.compile(
+  b"^I\\d{4} |before absl::InitializeLog|Unable to register|already registered"
+  b"|failed call to cuInit|oneDNN supports DT_INT64"
+)
+
+# Values of a boolean flag that may stand behind a space.
+_BOOLEANS = ("true", "false", "1", "0")
+
+
+class _LogFormatter(python_logging.Formatter):
+  """The time, what it is if it is worse than a note, and the message."""
+
+  def __init__(self) -> None:
+    super().__init__("%(asctime)s %(message)s", "%H:%M:%S")
+
+  def formatMessage(self, record: python_logging.LogRecord) -> str:  # noqa: N802
+    """Returns the line of a record."""
+    record.message = with_flags(record.message)
+    if record.levelno > python_logging.INFO:
+      record.message = f"{record.levelname.lower()}: {record.message}"
+    return super().formatMessage(record)
 
 
 class _HelpFlag(flags.BooleanFlag):
@@ -27,15 +55,17 @@ class _HelpFlag(flags.BooleanFlag):
     """Prints the help and ends the program."""
     if not self._parse(argument):
       return
-    parts = [(self._description or "").strip()]
+    parts = [_as_called((self._description or "").strip())]
     by_group = flags.FLAGS.flags_by_module_dict()
     parts += [
       flags.FLAGS.module_help(group).strip()
       for group in config_flags.GROUPS
       if group in by_group
     ]
-    print(*parts, "Flags of absl: --helpfull.", sep="\n\n")
-    sys.exit(1)  # As absl does.
+    with contextlib.suppress(BrokenPipeError):  # Of `--help | head`.
+      print(*parts, "Flags of absl: --helpfull.", sep="\n\n", flush=True)
+    sys.stdout = None  # Which is not flushed again at exit.
+    sys.exit()
 
 
 def _op_errors() -> tuple[type[Exception], ...]:
@@ -49,14 +79,93 @@ def _user_errors() -> tuple[type[Exception], ...]:
   return (ValueError, OSError, ImportError, *_op_errors())
 
 
+def with_flags(message: str) -> str:
+  """Returns a message in which the settings that it names are flags.
+
+  The library names a setting as Python has it, `name` or `name=value` between
+  backticks; what is no flag of this command stays as it is.
+  """
+  return re.sub(
+    r"`((\w+)(=[^`]*)?)`",
+    lambda found: f"--{found[1]}" if found[2] in flags.FLAGS else found[0],
+    message,
+  )
+
+
 def report(error: Exception) -> None:
   """Prints a mistake to stderr, with `--verbosity=1` after its traceback."""
   logging.debug("Where it was raised:", exc_info=error)
   message = str(error) or type(error).__name__
   if isinstance(error, _op_errors()):
     message = errors.reason(error)
-  script = os.path.basename(sys.argv[0])
-  print(f"{script}: error: {message}", file=sys.stderr, flush=True)
+  program = os.path.basename(sys.argv[0])
+  message = with_flags(message)
+  print(f"{program}: error: {message}", file=sys.stderr, flush=True)
+
+
+def _start_log() -> None:
+  """Formats the log's lines; other packages' notes stay out of it."""
+  if not logging.level_debug():
+    _filter_stderr()
+  handler = logging.get_absl_handler()
+  handler.setFormatter(_LogFormatter())
+  handler.python_handler.stream = sys.stderr
+  logging.get_absl_logger().setLevel(python_logging.root.level)
+  python_logging.root.setLevel(python_logging.WARNING)
+  # Warns of what a user cannot change, such as retracing.
+  python_logging.getLogger("tensorflow").setLevel(python_logging.ERROR)
+
+
+def _filter_stderr() -> None:
+  """Drops notes that C++ code writes to stderr; Python's stderr stays as it is.
+
+  A process of its own reads the lines, so that those of a crash are not lost.
+  """
+  reader, writer = os.pipe()
+  if not os.fork():
+    for number in (signal.SIGINT, signal.SIGTERM):
+      signal.signal(number, signal.SIG_IGN)
+    os.close(writer)
+    with os.fdopen(reader, "rb") as lines:
+      for line in lines:
+        if not _NOISE.search(line):
+          os.write(2, line)
+    os._exit(0)
+  sys.stderr = os.fdopen(os.dup(2), "w", 1, errors="backslashreplace")
+  os.dup2(writer, 2)
+  os.close(reader)
+  os.close(writer)
+
+
+def _as_called(description: str) -> str:
+  """Returns a description with its examples as this program is called."""
+  if not sys.argv[0].endswith(".py"):
+    return description
+  return re.sub("bert-tf [a-z-]+", f"python {sys.argv[0]}", description)
+
+
+def _parse(argv: list[str]) -> list[str]:
+  """Parses the flags; returns the other arguments, or ends at a mistake."""
+  try:
+    arguments = flags.FLAGS(_join_booleans(argv))
+    config_flags.check_required()
+  except (flags.Error, ValueError) as error:
+    report(error)
+    sys.exit(1)
+  return arguments
+
+
+def _join_booleans(argv: list[str]) -> list[str]:
+  """Makes `--do_train=true` of `--do_train true`."""
+  words: list[str] = []
+  for word in argv:
+    flag = words[-1].lstrip("-") if words and words[-1][:1] == "-" else ""
+    is_boolean = flag in flags.FLAGS and flags.FLAGS[flag].boolean
+    if is_boolean and word.lower() in _BOOLEANS:
+      words[-1] += f"={word}"
+    else:
+      words.append(word)
+  return words
 
 
 def run(
@@ -69,7 +178,8 @@ def run(
 
   A user's mistake ends in one line on stderr and exit status 1; with
   `--verbosity=1` the traceback is printed before it. Ctrl-C ends with status
-  130. An unknown flag is refused with the nearest flag's name.
+  130. An unknown flag is refused with the nearest flag's name; required flags
+  that are missing are named all at once.
 
   Args:
     main: is given the arguments that are no flags.
@@ -95,6 +205,7 @@ def _start(main: Callable[..., None], description: str | None) -> None:
   """Parses the flags, runs `main` and ends with its exit status."""
 
   def status_of_main(argv: list[str]) -> int:
+    _start_log()
     try:
       main(*argv[1:])
     except KeyboardInterrupt:
@@ -105,8 +216,7 @@ def _start(main: Callable[..., None], description: str | None) -> None:
       return 1
     return 0
 
-  logging.set_verbosity(logging.INFO)
   app.define_help_flags()
   for name in ("help", "helpshort"):
     flags.DEFINE_flag(_HelpFlag(name, description), module_name="absl.app")
-  app.run(status_of_main)
+  app.run(status_of_main, flags_parser=_parse)

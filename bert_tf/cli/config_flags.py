@@ -33,18 +33,20 @@ class _Integers(flags.ArgumentParser):
     return "comma separated list of integers"
 
 
+class _BooleanOrAuto(flags.BooleanParser):
+  """Parses true, false or auto; None for the last."""
+
+  def parse(self, argument: str | bool | int) -> bool | None:
+    """Returns the value; raises ValueError for anything else."""
+    return None if argument == "auto" else super().parse(argument)
+
+
 def define(
   config_class: type[settings.Dataclass],
   omit: Collection[str] = (),
   flag_values: flags.FlagValues = flags.FLAGS,
 ) -> None:
-  """Defines a flag for each setting, those of nested configs included.
-
-  Args:
-    config_class: a dataclass whose settings are made by settings.setting.
-    omit: settings that the command does not offer.
-    flag_values: where the flags are defined.
-  """
+  """Defines a flag for each setting but `omit`, nested configs included."""
   for field, setting, kind in _settings(config_class):
     if field.name not in omit:
       _define(field, setting, kind, flag_values)
@@ -75,12 +77,24 @@ def is_given(name: str, flag_values: flags.FlagValues = flags.FLAGS) -> bool:
   return bool(flag_values[name].present)
 
 
-def refuse_given(names: Collection[str], reason: str) -> None:
-  """Raises ValueError if the user set a flag that has no meaning.
+def check_required(flag_values: flags.FlagValues = flags.FLAGS) -> None:
+  """Raises ValueError for required flags that are missing; names them all."""
+  required = flag_values.flags_by_module_dict().get(REQUIRED, [])
+  missing = [flag for flag in required if flag.value is None]
+  # A model is named by any of these (model_flags.py).
+  names = ("model", "init_checkpoint", "bert_config_file")
+  model = [flag_values[name] for name in names if name in flag_values]
+  if missing and len(model) > 1 and all(flag.value is None for flag in model):
+    missing.insert(0, model[0])
+  lines = [f"  --{flag.name}: {flag.help}" for flag in missing]
+  if lines:
+    raise ValueError("\n".join(["these flags are missing:", *lines]))
 
-  Args:
-    names: of the flags.
-    reason: why they have none, as in "is for checkpoints".
+
+def refuse_given(names: Collection[str], reason: str) -> None:
+  """Raises ValueError if the user set one of the flags, for a reason.
+
+  The reason goes on as in "is for checkpoints".
   """
   for name in names:
     if is_given(name):
@@ -113,7 +127,6 @@ def _define(
     "help": _help(setting),
     "flag_values": flag_values,
     "module_name": REQUIRED if is_required else group,
-    "required": is_required,
   }
   bounds: dict[str, Any] = {
     "lower_bound": setting.minimum,
@@ -121,6 +134,8 @@ def _define(
   }
   if setting.choices:
     flags.DEFINE_enum(enum_values=setting.choices, **arguments)
+  elif kind is bool and field.default is None and not setting.is_saved:
+    flags.DEFINE(_BooleanOrAuto(), boolean=True, **arguments)
   elif kind is bool:
     flags.DEFINE_bool(**arguments)
   elif kind is int:

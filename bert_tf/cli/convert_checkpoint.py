@@ -1,4 +1,7 @@
-"""Strips a checkpoint for release, averages several, or changes its format."""
+"""Strips a checkpoint for release, averages several, or changes its format.
+
+bert-tf convert --model=FOLDER --output_checkpoint=OUT/bert_model.ckpt
+"""
 
 import dataclasses
 
@@ -13,9 +16,11 @@ FORMATS = ("original", "hf", "model_garden", "keras")
 class ConversionConfig:
   """What is read and written, and in which format."""
 
-  input_checkpoint: str = settings.setting(
-    help="Prefix of a checkpoint, or the folder of a run: its newest; with "
-    "--from=hf the folder of the model, with --from=keras its .weights.h5."
+  model: str | None = settings.setting(
+    None, "Folder of the model to read, or its .weights.h5."
+  )
+  input_checkpoint: str | None = settings.setting(
+    None, "The same, or the prefix of a checkpoint."
   )
   output_checkpoint: str = settings.setting(
     help="Prefix of the checkpoint to write; with --to=hf a folder, with "
@@ -27,12 +32,12 @@ class ConversionConfig:
     "How many of the newest checkpoints of the folder are averaged.",
     minimum=1,
   )
-  source_format: str = settings.setting(
-    "original",
+  source_format: str | None = settings.setting(
+    None,
     "Format of the input: the original's, as this project's runs write it; "
     "Hugging Face's, as save_pretrained writes it; that of TF Model Garden's "
     "BertEncoderV2; or Keras', as save_weights of this project's models writes "
-    "it.",
+    "it. Default: what the input shows.",
     choices=FORMATS,
     flag="from",
   )
@@ -66,6 +71,7 @@ def _convert(config: ConversionConfig) -> None:
     f"means nothing to --from={config.source_format} "
     f"--to={config.target_format}",
   )
+  assert config.input_checkpoint and config.source_format
   source = model_files.Source(
     config.input_checkpoint,
     config.bert_config_file,
@@ -94,6 +100,7 @@ def _slim(config: ConversionConfig) -> None:
     ["bert_config_file", "vocab_file", "do_lower_case"],
     "means nothing to an original checkpoint that stays one",
   )
+  assert config.input_checkpoint
   paths = convert.slim(
     config.input_checkpoint, config.output_checkpoint, config.average_last
   )
@@ -102,7 +109,16 @@ def _slim(config: ConversionConfig) -> None:
 
 def main() -> None:
   """Strips one checkpoint, averages several, or converts a model."""
+  from bert_tf.convert import convert
+
   config = config_flags.build(ConversionConfig)
+  path = config.model or config.input_checkpoint
+  if not path or (config.model and config.input_checkpoint):
+    raise ValueError("set --model, or --input_checkpoint instead.")
+  source_format = config.source_format or convert.format_of(path)
+  config = dataclasses.replace(
+    config, input_checkpoint=path, source_format=source_format
+  )
   if (config.source_format, config.target_format) == ("original", "original"):
     _slim(config)
   else:

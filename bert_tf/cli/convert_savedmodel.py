@@ -1,4 +1,7 @@
-"""Converts a SavedModel for ONNX or LiteRT and checks the result there."""
+"""Converts a SavedModel for ONNX or LiteRT and checks the result there.
+
+bert-tf convert-savedmodel --saved_model=models/mrpc/1 --output_file=mrpc.onnx
+"""
 
 from bert_tf.cli import command, config_flags
 from bert_tf.export.runtimes import config as runtime_config

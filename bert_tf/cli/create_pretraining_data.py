@@ -1,4 +1,8 @@
-"""Turns text into TFRecords of masked, paired instances for pre-training."""
+r"""Turns text into TFRecords of masked, paired instances for pre-training.
+
+bert-tf create-pretraining-data --input_file='text/*.txt' \
+    --vocab_file=vocab.txt --output_file=data.tfrecord
+"""
 
 import dataclasses
 
@@ -36,7 +40,7 @@ class CommandConfig:
     None,
     "Build the shards on Apache Beam in place of --num_workers: DirectRunner "
     "(this machine), DataflowRunner, FlinkRunner, SparkRunner or another that "
-    "Beam knows. Needs pip install -e '.[beam]'.",
+    "Beam knows. Needs the extra beam.",
   )
   pipeline_options: str = settings.setting(
     "",

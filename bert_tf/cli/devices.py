@@ -5,6 +5,8 @@ import os
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from absl import logging
+
 from bert_tf import settings
 from bert_tf.cli import command, config_flags
 
@@ -61,6 +63,8 @@ def run(main: Callable[[], None], description: str | None) -> None:
     try:
       with _strategy().scope(), distribution.translate_worker_loss():
         distribution.check_same(config_flags.given_values())
+        if not distribution.is_chief():
+          logging.set_verbosity(logging.ERROR)
         main()
     except distribution.WorkerLostError as error:
       command.report(error)
@@ -79,6 +83,7 @@ def _strategy() -> "tf.distribute.Strategy":
   """
   from bert_tf import distribution
 
+  distribution.check_backend()
   config = config_flags.build(DeviceConfig)
   if not config.use_tpu:
     for name in ("tpu_name", "tpu_zone", "gcp_project", "master"):

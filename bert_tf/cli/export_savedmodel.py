@@ -1,6 +1,9 @@
-"""Exports a checkpoint as a SavedModel that takes word-piece ids or texts."""
+"""Exports a checkpoint as a SavedModel that takes word-piece ids or texts.
 
-from bert_tf.cli import command, config_flags
+bert-tf export --model=out --export_dir=models/mrpc/1
+"""
+
+from bert_tf.cli import command, config_flags, model_flags
 from bert_tf.export import config as configs
 
 
@@ -8,12 +11,12 @@ def main() -> None:
   """Exports and says what was written."""
   from bert_tf.export import export
 
-  config = config_flags.build(configs.ExportConfig)
+  config = config_flags.build(configs.ExportConfig, **model_flags.required())
   task = export.run(config)
   print(f"{config.export_dir}: {task} of {config.init_checkpoint}")
 
 
 def run() -> None:
   """Runs the command with the flags of the command line; never returns."""
-  config_flags.define(configs.ExportConfig)
+  model_flags.define(configs.ExportConfig)
   command.run(main, __doc__)

@@ -1,10 +1,13 @@
-"""Adds words to a model: to its vocabulary, config and checkpoint at once."""
+"""Adds words to a model: to its vocabulary, config and checkpoint at once.
+
+bert-tf extend-vocab --model=uncased --words=tokamak --output_dir=out
+"""
 
 import dataclasses
 from typing import TYPE_CHECKING
 
 from bert_tf import settings
-from bert_tf.cli import command, config_flags
+from bert_tf.cli import command, config_flags, model_flags
 
 if TYPE_CHECKING:
   from bert_tf.convert import extend_vocab
@@ -17,13 +20,9 @@ _MAX_SHOWN = 10
 class ExtensionConfig:
   """The model, and the words that it gets."""
 
-  bert_config_file: str = settings.setting(
-    help="JSON file with the sizes of the model."
-  )
-  vocab_file: str = settings.setting(help="The vocabulary of the model.")
-  init_checkpoint: str = settings.setting(
-    help="The model's checkpoint, usually a pre-trained BERT."
-  )
+  init_checkpoint: str
+  bert_config_file: str
+  vocab_file: str
   words_file: str | None = settings.setting(
     None, "The words to add, one a line."
   )
@@ -72,15 +71,15 @@ def _report(
       f"Dropped: {len(extension.dropped)} tensors of the optimizer "
       "(adam_m, adam_v, global_step); start from this with --init_checkpoint."
     )
-  for note in extension.notes:
-    print(note)
 
 
 def main() -> None:
   """Adds the words of the flags and reports."""
   from bert_tf.convert import extend_vocab
 
-  config = config_flags.build(ExtensionConfig)
+  model_flags.required()
+  files = model_flags.found()
+  config = config_flags.build(ExtensionConfig, **files)
   if bool(config.words) == bool(config.words_file):
     raise ValueError("set either --words or --words_file.")
   if config.words_file:
@@ -103,5 +102,5 @@ def main() -> None:
 
 def run() -> None:
   """Runs the command with the flags of the command line; never returns."""
-  config_flags.define(ExtensionConfig)
+  model_flags.define(ExtensionConfig)
   command.run(main, __doc__)

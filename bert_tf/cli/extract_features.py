@@ -1,9 +1,13 @@
-"""Writes contextual features of a file's lines: of each token, or pooled."""
+r"""Writes contextual features of a file's lines: of each token, or pooled.
+
+bert-tf extract-features --input_file=texts.txt --output_file=features.jsonl \
+    --model=uncased_L-12_H-768_A-12
+"""
 
 import dataclasses
 
 from bert_tf import settings
-from bert_tf.cli import command, config_flags
+from bert_tf.cli import command, config_flags, model_flags
 from bert_tf.inference import config as inference_config
 
 
@@ -41,7 +45,7 @@ def main() -> None:
   """Builds the config from the flags and extracts."""
   from bert_tf.inference import feature_extraction
 
-  config = config_flags.build(CommandConfig)
+  config = config_flags.build(CommandConfig, **model_flags.required())
   devices = [
     f"--{name}" for name in ("use_tpu", "master") if getattr(config, name)
   ]
@@ -61,5 +65,5 @@ def main() -> None:
 
 def run() -> None:
   """Runs the command with the flags of the command line; never returns."""
-  config_flags.define(CommandConfig)
+  model_flags.define(CommandConfig)
   command.run(main, __doc__)

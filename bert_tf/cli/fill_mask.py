@@ -1,10 +1,13 @@
-"""Predicts the words behind [MASK]."""
+"""Predicts the words behind [MASK].
+
+bert-tf fill-mask --model=out --text="It returns a [MASK]."
+"""
 
 import dataclasses
 import json
 
 from bert_tf import settings, tokenization
-from bert_tf.cli import command, config_flags
+from bert_tf.cli import command, config_flags, model_flags
 from bert_tf.data import corpus
 
 
@@ -12,18 +15,9 @@ from bert_tf.data import corpus
 class FillMaskConfig:
   """The model, and the texts with masks."""
 
-  bert_config_file: str | None = settings.setting(
-    None,
-    "JSON file with the sizes of the model. Default: bert_config.json beside "
-    "the checkpoint.",
-  )
-  vocab_file: str | None = settings.setting(
-    None,
-    "The vocabulary of the model. Default: vocab.txt beside the checkpoint.",
-  )
-  init_checkpoint: str = settings.setting(
-    help="A checkpoint of run_pretraining.py, or its SavedModel."
-  )
+  init_checkpoint: str
+  bert_config_file: str | None
+  vocab_file: str | None
   do_lower_case: bool | None = settings.setting(
     None, "Whether texts are lower-cased.", otherwise=True
   )
@@ -40,7 +34,7 @@ def main() -> None:
   """Fills the masks of the texts or of the file."""
   from bert_tf.inference import fill_mask
 
-  config = config_flags.build(FillMaskConfig)
+  config = config_flags.build(FillMaskConfig, **model_flags.required())
   if bool(config.text) == bool(config.input_file):
     raise ValueError("set either --text or --input_file.")
   texts = list(config.text)
@@ -49,11 +43,11 @@ def main() -> None:
   filler = fill_mask.MaskFiller(
     config.bert_config_file,
     config.vocab_file,
-    config.init_checkpoint,
-    config.do_lower_case,
-    config.top_k,
+    init_checkpoint=config.init_checkpoint,
+    do_lower_case=config.do_lower_case,
+    top_k=config.top_k,
   )
-  for text, masks in zip(texts, filler.fill(texts)):
+  for text, masks in zip(texts, filler.predict(texts)):
     if config.input_file:
       found = [[dataclasses.asdict(p) for p in mask] for mask in masks]
       print(json.dumps({"text": text, "masks": found}, ensure_ascii=False))
@@ -67,5 +61,5 @@ def main() -> None:
 
 def run() -> None:
   """Runs the command with the flags of the command line; never returns."""
-  config_flags.define(FillMaskConfig)
+  model_flags.define(FillMaskConfig)
   command.run(main, __doc__)

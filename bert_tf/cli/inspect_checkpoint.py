@@ -1,6 +1,6 @@
 """Lists a checkpoint's tensors, or the differences between two checkpoints.
 
-  inspect_checkpoint.py CHECKPOINT [OTHER]
+  bert-tf inspect CHECKPOINT [OTHER]
 
 Exit status 0 if two are equal, 1 if they differ.
 """

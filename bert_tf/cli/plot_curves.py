@@ -1,4 +1,7 @@
-"""Draws the learning curves of a run, from its TensorBoard events."""
+"""Draws the learning curves of a run, from its TensorBoard events.
+
+bert-tf plot-curves --output_dir=out --plot_file=curves.png
+"""
 
 import dataclasses
 

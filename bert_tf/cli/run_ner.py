@@ -1,8 +1,12 @@
-"""Fine-tunes BERT to find named entities, scores them, and tags words."""
+r"""Fine-tunes BERT to find named entities, scores them, and tags words.
+
+bert-tf ner --data_dir=conll --do_train --do_eval --do_predict \
+    --model=uncased_L-12_H-768_A-12 --output_dir=out
+"""
 
 from typing import Any
 
-from bert_tf.cli import config_flags, devices
+from bert_tf.cli import config_flags, devices, model_flags
 from bert_tf.tasks import config as config_lib
 from bert_tf.tasks.ner import config as ner_config
 
@@ -12,10 +16,10 @@ def main() -> None:
   from bert_tf.tasks import sweeps
   from bert_tf.tasks.ner import task
 
-  config = config_flags.build(ner_config.NerConfig)
-  changes: dict[str, Any] = {
-    "feature_dir": config.train.output_dir
-  }  # One for all of num_runs.
+  changes: dict[str, Any] = {**model_flags.found()}
+  config = config_flags.build(ner_config.NerConfig, **changes)
+  # One for all of num_runs.
+  changes["feature_dir"] = config.train.output_dir
   if config.approach != "features":
     if config_flags.is_given("feature_layers"):
       raise ValueError("--feature_layers needs --approach=features.")
@@ -28,6 +32,6 @@ def main() -> None:
 
 def run() -> None:
   """Runs the command with the flags of the command line; never returns."""
-  config_flags.define(ner_config.NerConfig, omit=config_lib.NO_FLAGS)
+  model_flags.define(ner_config.NerConfig, omit=config_lib.NO_FLAGS)
   config_flags.define(config_lib.SweepConfig)
   devices.run(main, __doc__)

@@ -1,22 +1,31 @@
-"""Pre-trains BERT on TFRecords of create_pretraining_data.py."""
+r"""Pre-trains BERT on TFRecords of create_pretraining_data.py.
 
-from bert_tf.cli import config_flags, devices
+bert-tf pretrain --do_train --input_file=data.tfrecord --output_dir=out \
+    --bert_config_file=bert_config.json --vocab_file=vocab.txt \
+    --learning_rate=1e-4 --num_train_steps=100000 --num_warmup_steps=10000
+"""
+
+from bert_tf.cli import config_flags, devices, model_flags
 from bert_tf.tasks import pretraining_config
+from bert_tf.training import config as training_config
 
 
 def main() -> None:
   """Builds the config from the flags and runs."""
   from bert_tf.tasks import pretraining
 
+  files = model_flags.found(needs_vocab=False)
   config = config_flags.build(
-    pretraining_config.PretrainingConfig, freeze_layers=None
+    pretraining_config.PretrainingConfig,
+    **dict.fromkeys(training_config.FINE_TUNING),
+    **files,
   )
   pretraining.run(config)
 
 
 def run() -> None:
   """Runs the command with the flags of the command line; never returns."""
-  config_flags.define(
-    pretraining_config.PretrainingConfig, omit=["freeze_layers"]
+  model_flags.define(
+    pretraining_config.PretrainingConfig, omit=training_config.FINE_TUNING
   )
   devices.run(main, __doc__)

@@ -1,10 +1,15 @@
-"""Fine-tunes BERT on SQuAD 1.1 or 2.0, predicts answers and scores them."""
+r"""Fine-tunes BERT on SQuAD 1.1 or 2.0, predicts answers and scores them.
+
+bert-tf squad --do_train --train_file=train-v1.1.json --do_predict \
+    --predict_file=dev-v1.1.json \
+    --model=uncased_L-12_H-768_A-12 --output_dir=out
+"""
 
 import dataclasses
 import sys
 
 from bert_tf import settings
-from bert_tf.cli import config_flags, devices
+from bert_tf.cli import config_flags, devices, model_flags
 from bert_tf.tasks import config as config_lib
 from bert_tf.tasks.squad import config as squad_config
 
@@ -25,7 +30,8 @@ def main() -> None:
   from bert_tf.tasks.squad import metrics, task
 
   # Evaluation is prediction with scores, so batches are of the same size.
-  config = config_flags.build(squad_config.SquadConfig)
+  files = model_flags.found()
+  config = config_flags.build(squad_config.SquadConfig, **files)
   config = dataclasses.replace(
     config, eval_batch_size=config.predict_batch_size
   )
@@ -51,19 +57,22 @@ def _converse(config: squad_config.SquadConfig) -> None:
   from bert_tf import checkpoints
   from bert_tf.inference import question_answering
   from bert_tf.tasks import fine_tuning
-  from bert_tf.tasks.squad import task
+  from bert_tf.tasks.squad import decoding, task, windows
 
   config = fine_tuning.settle(config)
   assert config.do_lower_case is not None
+  chosen = dataclasses.asdict(task.part(config, decoding.PredictionConfig))
+  # It logs what the files of predictions would not have as they stand.
+  del chosen["verbose_logging"]
   answerer = question_answering.QuestionAnswerer(
     config.bert_config_file,
     config.vocab_file,
-    checkpoints.latest(config.train.output_dir)
+    init_checkpoint=checkpoints.latest(config.train.output_dir)
     or config.train.init_checkpoint
     or config.train.output_dir,
-    config.do_lower_case,
-    task.window_config(config),
-    task.prediction_config(config),
+    do_lower_case=config.do_lower_case,
+    **dataclasses.asdict(task.part(config, windows.WindowConfig)),
+    **chosen,
   )
   for text in question_answering.converse(answerer, sys.stdin):
     print(text, end="", flush=True)
@@ -72,7 +81,7 @@ def _converse(config: squad_config.SquadConfig) -> None:
 
 def run() -> None:
   """Runs the command with the flags of the command line; never returns."""
-  config_flags.define(
+  model_flags.define(
     squad_config.SquadConfig,
     omit=(*config_lib.NO_FLAGS, "do_eval", "eval_batch_size"),
   )

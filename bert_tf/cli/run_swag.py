@@ -1,6 +1,10 @@
-"""Fine-tunes BERT on SWAG or other questions of multiple choice."""
+r"""Fine-tunes BERT on SWAG or other questions of multiple choice.
 
-from bert_tf.cli import config_flags, devices
+bert-tf swag --data_dir=swag --do_train --do_eval \
+    --model=uncased_L-12_H-768_A-12 --output_dir=out
+"""
+
+from bert_tf.cli import config_flags, devices, model_flags
 from bert_tf.tasks import config as config_lib
 from bert_tf.tasks.swag import config as swag_config
 
@@ -10,7 +14,8 @@ def main() -> None:
   from bert_tf.tasks import sweeps
   from bert_tf.tasks.swag import metrics, task
 
-  config = config_flags.build(swag_config.SwagConfig)
+  files = model_flags.found()
+  config = config_flags.build(swag_config.SwagConfig, **files)
   if config.task_name.lower() == "swag":
     config_flags.refuse_given(
       swag_config.OWN_DATA, "means nothing to --task_name=swag"
@@ -21,6 +26,6 @@ def main() -> None:
 
 def run() -> None:
   """Runs the command with the flags of the command line; never returns."""
-  config_flags.define(swag_config.SwagConfig, omit=config_lib.NO_FLAGS)
+  model_flags.define(swag_config.SwagConfig, omit=config_lib.NO_FLAGS)
   config_flags.define(config_lib.SweepConfig)
   devices.run(main, __doc__)

@@ -1,6 +1,6 @@
 """Serves a model over HTTP, with TensorFlow Serving's paths and a page.
 
-python run_scripts/serve.py --model=models/mrpc --model_name=mrpc
+bert-tf serve --model=models/mrpc --model_name=mrpc
 """
 
 import dataclasses

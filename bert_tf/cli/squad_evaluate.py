@@ -1,6 +1,6 @@
 """Scores answers to SQuAD's questions; prints `key = value` lines.
 
-  squad_evaluate.py PREDICTIONS DATA [--null_odds_file=FILE]
+  bert-tf squad-evaluate PREDICTIONS DATA [--null_odds_file=FILE]
 
 PREDICTIONS is JSON with a text by question id, DATA the SQuAD JSON, 1.1 or
 2.0, with answers.
@@ -27,10 +27,10 @@ class EvaluationConfig:
 
 def main(predictions_file: str, data_file: str) -> None:
   """Prints the scores in the order of their names."""
-  from bert_tf.tasks.squad import official_evaluation
+  from bert_tf.tasks.squad import metrics
 
   config = config_flags.build(EvaluationConfig)
-  results = official_evaluation.evaluate_files(
+  results = metrics.evaluate_files(
     predictions_file, data_file, config.null_odds_file
   )
   for name in sorted(results):

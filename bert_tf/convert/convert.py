@@ -3,16 +3,18 @@
 import os
 import types
 
-from bert_tf import checkpoints
+from bert_tf import checkpoints, model_folder
 from bert_tf.convert import (
   hugging_face,
   keras_weights,
   model_files,
   model_garden,
+  object_graph,
   original,
   pretrained,
 )
-from bert_tf.training import run_dir
+from bert_tf.formats import hugging_face as hugging_face_files
+from bert_tf.formats import run_info
 
 # Each module reads and writes its format.
 FORMATS: dict[str, types.ModuleType] = {
@@ -52,15 +54,26 @@ def convert(
   return FORMATS[target_format].write(model, target)
 
 
+def format_of(path: str) -> str:
+  """Returns the format of a model, as its files show it; one of FORMATS.
+
+  Raises:
+    ValueError: if there is no model, or not just one.
+  """
+  if path.endswith(keras_weights.SUFFIX):
+    return "keras"
+  weights = model_folder.find_weights(path)
+  if weights.endswith(hugging_face_files.SUFFIX):
+    return "hf"
+  shapes = checkpoints.CheckpointReader(weights).shapes
+  return "model_garden" if object_graph.GRAPH in shapes else "original"
+
+
 def slim(path: str, target: str, average_last: int = 1) -> list[str]:
   """Writes an original checkpoint without an optimizer's state.
 
-  What lies beside it, such as run.json and the vocabulary, is copied.
-
-  Args:
-    path: prefix of the checkpoint, or folder of a run.
-    target: prefix of the checkpoint to write.
-    average_last: how many of the run's newest checkpoints are averaged.
+  It is the mean of the run's `average_last` newest checkpoints. What lies
+  beside it, such as run.json and the vocabulary, is copied.
 
   Returns:
     Prefixes of the checkpoints that were read.
@@ -71,15 +84,12 @@ def slim(path: str, target: str, average_last: int = 1) -> list[str]:
     OSError: if it cannot be written.
   """
   listed = checkpoints.listed(path)
-  prefixes = listed[:average_last] or [path]
+  prefixes = listed[:average_last] or [model_folder.find_weights(path)]
   if len(prefixes) < average_last:
     raise ValueError(
-      f"--average_last={average_last}, but {path} has {len(listed)} "
+      f"`average_last={average_last}`, but {path} has {len(listed)} "
       "checkpoints; lower it or give the folder of a run."
     )
-  model_files.copy(run_dir.folder_of(path), os.path.dirname(target) or ".")
-  if average_last == 1:
-    checkpoints.strip_slots(prefixes[0], target)
-  else:
-    checkpoints.average(prefixes, target)
+  model_files.copy(run_info.folder_of(path), os.path.dirname(target) or ".")
+  checkpoints.average(prefixes, target)
   return prefixes

@@ -11,10 +11,17 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
-from bert_tf import checkpoints, modeling, tokenization
-from bert_tf.convert import model_files, pretrained
+from bert_tf import (
+  checkpoints,
+  letter_case,
+  model_folder,
+  modeling,
+  tokenization,
+)
+from bert_tf.convert import pretrained
 from bert_tf.data import corpus
 from bert_tf.files import atomic, paths
+from bert_tf.formats import run_info
 from bert_tf.training import run_dir
 
 METHODS = ("unused", "grow")
@@ -34,42 +41,29 @@ _MAX_NAMED = 10
 
 @dataclasses.dataclass(frozen=True)
 class Word:
-  """A word to add.
+  """A word to add."""
 
-  Attributes:
-    text: the entry for the vocabulary.
-    place: its source for messages, such as "words.txt:3".
-  """
-
-  text: str
-  place: str
+  text: str  # The entry for the vocabulary.
+  place: str  # Its source for messages, such as "words.txt:3".
 
 
 @dataclasses.dataclass(frozen=True)
 class Extension:
-  """The results of `extend`.
+  """The results of `extend`."""
 
-  Attributes:
-    ids: each new word's id, in the order in which they were given.
-    pieces: each new word's pieces before.
-    known: words that were in the vocabulary already, so left out.
-    vocab_size: word pieces now.
-    num_unused: `[unused]` slots that are left.
-    has_output_bias: whether the checkpoint had a masked-LM head, whose bias
-      was filled or grown too.
-    dropped: the optimizer's state that the checkpoint had: slots, global_step
-      and the scale of the loss.
-    notes: what the user should know, a sentence each.
-  """
-
+  # Each new word's id, in the order in which they were given.
   ids: Mapping[str, int]
-  pieces: Mapping[str, tuple[str, ...]]
+  pieces: Mapping[str, tuple[str, ...]]  # Each new word's pieces before.
+  # Words that were in the vocabulary already, so left out.
   known: tuple[str, ...]
-  vocab_size: int
-  num_unused: int
+  vocab_size: int  # Word pieces now.
+  num_unused: int  # `[unused]` slots that are left.
+  # Whether the checkpoint had a masked-LM head, whose bias was filled or grown
+  # too.
   has_output_bias: bool = False
+  # The optimizer's state that the checkpoint had: slots, global_step and the
+  # scale of the loss.
   dropped: tuple[str, ...] = ()
-  notes: tuple[str, ...] = ()
 
 
 def read_words(path: str) -> list[Word]:
@@ -127,8 +121,10 @@ def extend(
     tokenization.validate_case_matches_checkpoint(
       do_lower_case, init_checkpoint
     )
-  reader = checkpoints.CheckpointReader(init_checkpoint)
-  run, notes = _run(reader, do_lower_case, vocab_file)
+  reader = checkpoints.CheckpointReader(
+    model_folder.find_weights(init_checkpoint)
+  )
+  run = _run(reader, do_lower_case, vocab_file)
   tokenizer = tokenization.FullTokenizer(
     vocab_file, run.do_lower_case is not False, run.strip_accents
   )
@@ -147,8 +143,8 @@ def extend(
     )
   config = dataclasses.replace(config, vocab_size=size)
   with atomic.folder(output_dir, last=f"{CHECKPOINT_NAME}.index") as folder:
-    run_dir.copy_run(run_dir.folder_of(reader.path), folder)
-    new_file = os.path.join(folder, run_dir.VOCAB_FILE)
+    run_dir.copy_run(run_info.folder_of(reader.path), folder)
+    new_file = os.path.join(folder, run_info.VOCAB_FILE)
     _write_vocab(vocab_file, new_file, extension.ids)
     run_dir.write_run(folder, run, config, vocab_file=None)
     checkpoints.write(os.path.join(folder, CHECKPOINT_NAME), tensors)
@@ -156,7 +152,6 @@ def extend(
     extension,
     has_output_bias=_OUTPUT_BIAS in tensors,
     dropped=tuple(sorted(reader.shapes.keys() - tensors.keys())),
-    notes=notes,
   )
 
 
@@ -185,26 +180,23 @@ def _run(
   reader: checkpoints.CheckpointReader,
   do_lower_case: bool | None,
   vocab_file: str,
-) -> tuple[run_dir.RunInfo, tuple[str, ...]]:
-  """Returns what is known of a checkpoint's run, and notes on that."""
-  run = model_files.find_run(run_dir.folder_of(reader.path))
-  run = run or run_dir.RunInfo(task="encoder")
-  do_lower_case, notes = model_files.settle_case(
-    do_lower_case, run.do_lower_case, run_dir.RUN_FILE, vocab_file
+) -> run_info.RunInfo:
+  """Returns what is known of a checkpoint's run."""
+  run = model_folder.run_of(reader.path) or run_info.RunInfo(task="encoder")
+  do_lower_case = letter_case.settle(
+    do_lower_case,
+    run.do_lower_case,
+    model_folder.run_file_of(reader.path),
+    vocab_file,
   )
   task = pretrained.task_of(pretrained.heads_of(reader.shapes, run.task))
-  return dataclasses.replace(run, task=task, do_lower_case=do_lower_case), notes
+  return dataclasses.replace(run, task=task, do_lower_case=do_lower_case)
 
 
 def _sorted_out(
   words: Iterable[Word], tokenizer: tokenization.FullTokenizer
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-  """Returns the words to add and the known ones, each once.
-
-  Raises:
-    ValueError: naming the words that cannot be one piece; if there is none to
-      add.
-  """
+  """Returns the words to add and the known ones, each once; may raise."""
   given = {word.text: word for word in words}
   known = tuple(text for text in given if text in tokenizer.vocab)
   new = tuple(text for text in given if text not in tokenizer.vocab)
@@ -275,17 +267,7 @@ def _extended_tensors(
   config: modeling.BertConfig,
   size: int,
 ) -> dict[str, np.ndarray]:
-  """Returns the tensors with the new rows, without an optimizer's state.
-
-  Args:
-    reader: of the checkpoint.
-    pieces_of: new word's id to the ids of its pieces.
-    config: of the checkpoint's model.
-    size: rows of the tables that are returned.
-
-  Raises:
-    ValueError: if a table is missing or not of the config's shape.
-  """
+  """Returns the tensors with the new rows, without an optimizer's state."""
   if _EMBEDDINGS not in reader.shapes:
     raise ValueError(f"{reader.path} has no {_EMBEDDINGS}: it is no BERT.")
   names = checkpoints.parameters(reader.shapes)

@@ -2,13 +2,13 @@
 
 import dataclasses
 import math
-import os
 from collections.abc import Callable, Iterator, Mapping
 
 import numpy as np
 
-from bert_tf import checkpoints
-from bert_tf.files import errors
+from bert_tf import checkpoints, model_folder
+from bert_tf.files import paths
+from bert_tf.formats import hugging_face
 
 # In an object-based checkpoint: the end of a key, and the beginnings of keys
 # of the training's state.
@@ -19,36 +19,23 @@ _OBJECT_SLOT = "/.OPTIMIZER_SLOT/"
 
 @dataclasses.dataclass(frozen=True)
 class Tensors:
-  """The tensors of a file.
-
-  Attributes:
-    path: of the file.
-    shapes: by name.
-    get: reads the tensor of a name.
-  """
+  """The tensors of a file."""
 
   path: str
   shapes: Mapping[str, tuple[int, ...]]
-  get: Callable[[str], np.ndarray]
+  get: Callable[[str], np.ndarray]  # Reads the tensor of a name.
 
 
 @dataclasses.dataclass(frozen=True)
 class Row:
-  """One tensor.
+  """One tensor."""
 
-  Attributes:
-    name: in the file.
-    shape: of the tensor.
-    dtype: its name.
-    norm: the root of the sum of squares.
-    is_state: whether it belongs to the training rather than the model: a slot,
-      the step or a loss scale.
-  """
-
-  name: str
+  name: str  # In the file.
   shape: tuple[int, ...]
-  dtype: str
-  norm: float
+  dtype: str  # Its name.
+  norm: float  # The root of the sum of squares.
+  # Whether it belongs to the training rather than the model: a slot, the step
+  # or a loss scale.
   is_state: bool
 
   @property
@@ -63,23 +50,20 @@ def open_tensors(path: str) -> Tensors:
   Tensors are read only when they are asked for.
 
   Args:
-    path: prefix of a checkpoint, the folder of a run (its newest), a
-      .safetensors file or the folder with one model.safetensors, or a
+    path: folder of a model, prefix of a checkpoint, a .safetensors file or a
       .weights.h5 file.
 
   Raises:
     ValueError: if it is none of them or damaged.
     ImportError: for a safetensors file without the package safetensors.
   """
-  in_folder = os.path.join(path, "model.safetensors")
-  if os.path.isfile(in_folder):
-    path = in_folder
-  if path.endswith(".safetensors"):
-    return _open_safetensors(path)
   if path.endswith(".h5"):
     return _open_h5(path)
+  path = model_folder.find_weights(path)
+  if path.endswith(hugging_face.SUFFIX):
+    return _open_safetensors(path)
   reader = checkpoints.CheckpointReader(path)
-  return Tensors(reader.path, reader.shapes, reader.get)
+  return Tensors(reader.path, reader.shapes, reader.get_any)
 
 
 def rows(tensors: Tensors) -> Iterator[Row]:
@@ -134,16 +118,7 @@ def _is_number(value: np.ndarray | np.generic) -> bool:
 
 
 def _open_safetensors(path: str) -> Tensors:
-  with errors.needs_extra(path, extra="hf"):
-    import safetensors
-  if not os.path.isfile(path):
-    raise ValueError(f"there is no {path}.")
-  try:
-    file = safetensors.safe_open(path, framework="numpy")
-  except safetensors.SafetensorError as error:
-    raise ValueError(
-      f"{path} is damaged or only half there: {error}; get it again."
-    ) from error
+  file = hugging_face.open_file(path)
   shapes = {
     name: tuple(file.get_slice(name).get_shape()) for name in file.keys()
   }
@@ -154,16 +129,23 @@ def _open_h5(path: str) -> Tensors:
   # What Keras writes these files with.
   import h5py
 
-  if not os.path.isfile(path):
+  if not paths.is_file(path):
     raise ValueError(f"there is no {path}.")
   try:
-    file = h5py.File(path, "r")
+    file = h5py.File(paths.open_bytes(path), "r")
   except OSError as error:
     raise ValueError(f"{path} is damaged or no HDF5 file: {error}.") from error
   shapes: dict[str, tuple[int, ...]] = {}
 
   def note(name: str, item: h5py.Group | h5py.Dataset) -> None:
     if isinstance(item, h5py.Dataset):
+      # Else a file of a few bytes reads others, or fills the memory.
+      is_whole = item.compression or item.id.get_storage_size() >= item.nbytes
+      if item.external or item.is_virtual or not is_whole:
+        raise ValueError(
+          f"{path}: the values of {name} are not in the file; give one that "
+          "holds all of its values."
+        )
       shapes[name] = tuple(item.shape)
 
   file.visititems(note)

@@ -12,7 +12,7 @@ from bert_tf import heads
 from bert_tf.convert import inspect, model_files, pretrained
 from bert_tf.files import atomic
 
-_SUFFIX = ".weights.h5"
+SUFFIX = ".weights.h5"
 
 # A file calls a head's variables at the root "vars/0", "vars/1".
 _ROOT = "vars/"
@@ -88,9 +88,9 @@ def _with_both_heads(model: pretrained.Pretrained) -> pretrained.Pretrained:
 
 
 def _check_suffix(path: str) -> None:
-  if not path.endswith(_SUFFIX):
+  if not path.endswith(SUFFIX):
     raise ValueError(
-      f"{path} does not end in {_SUFFIX}, which Keras asks of such files."
+      f"{path} does not end in {SUFFIX}, which Keras asks of such files."
     )
 
 
@@ -122,5 +122,5 @@ def _check_size(
     raise ValueError(
       f"{path} has {num_values:,} numbers, but a {type(model).__name__} of its "
       f"config has {model.count_params():,}; give the model's "
-      "--bert_config_file."
+      "`bert_config_file`."
     )

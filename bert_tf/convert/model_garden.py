@@ -14,7 +14,7 @@ import tensorflow as tf
 
 from bert_tf import checkpoints, heads, modeling
 from bert_tf.convert import model_files, object_graph, pretrained
-from bert_tf.training import run_dir
+from bert_tf.formats import hugging_face, run_info
 
 # Attributes that only an encoder has.
 _ENCODER_EDGES = ("_embedding_layer", "_transformer_layers")
@@ -67,19 +67,12 @@ _ACTIVATIONS = {
 
 @dataclasses.dataclass(frozen=True)
 class _Layout:
-  """Tells where a checkpoint keeps the original's tensors.
-
-  Attributes:
-    config: sizes.
-    own_heads: the model's.
-    pooler: path of the original's pooler.
-    output_head: path of the head for labels.
-  """
+  """Tells where a checkpoint keeps the original's tensors."""
 
   config: modeling.BertConfig
-  own_heads: tuple[heads.Head, ...]
-  pooler: str = _ENCODER_POOLER
-  output_head: str = _TEXTS_HEAD
+  own_heads: tuple[heads.Head, ...]  # The model's.
+  pooler: str = _ENCODER_POOLER  # Path of the original's pooler.
+  output_head: str = _TEXTS_HEAD  # Path of the head for labels.
 
   def place(self, name: str, shape: pretrained.Shape) -> pretrained.Place:
     """Returns where a tensor is: a path from the encoder or the model."""
@@ -146,8 +139,8 @@ def read(source: model_files.Source) -> pretrained.Pretrained:
   if is_of_words != files.labels_words:
     run = None
     if is_of_words:
-      labels = pretrained.numbered_labels(num_labels)
-      run = run_dir.RunInfo(task="ner", labels=labels)
+      labels = hugging_face.numbered_labels(num_labels)
+      run = run_info.RunInfo(task="ner", labels=labels)
     files = dataclasses.replace(files, run=run)
   return model_files.describe(source, files, tensors)
 

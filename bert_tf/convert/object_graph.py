@@ -6,37 +6,32 @@ import numpy as np
 import tensorflow as tf
 from tensorflow.core.protobuf import trackable_object_graph_pb2
 
-from bert_tf import checkpoints
+from bert_tf import checkpoints, model_folder
 
 # Name of the tensor that holds the graph.
-_GRAPH = "_CHECKPOINTABLE_OBJECT_GRAPH"
+GRAPH = "_CHECKPOINTABLE_OBJECT_GRAPH"
 
 
 class Graph:
   """The objects of a checkpoint, by number; 0 is the root.
 
-  Args:
-    path: prefix of the checkpoint.
-
-  Attributes:
-    path: prefix of the checkpoint.
-    edges: for each object, names of attributes to numbers of objects.
-    keys: for each object, the key of its tensor, None if it has none.
+  For each object `edges` has the numbers of others by attribute, and `keys` the
+  key of its tensor, None if it has none.
 
   Raises:
     ValueError: if the checkpoint is missing, damaged or has no graph.
   """
 
   def __init__(self, path: str) -> None:
-    self._reader = checkpoints.CheckpointReader(path)
+    self._reader = checkpoints.CheckpointReader(model_folder.find_weights(path))
     self.path = path = self._reader.path
-    if _GRAPH not in self._reader.shapes:
+    if GRAPH not in self._reader.shapes:
       raise ValueError(
         f"{path} holds no objects, as Model Garden's checkpoints do; one of "
-        "the original's is read with --from=original."
+        "the original's is read with `from=original`."
       )
     graph = trackable_object_graph_pb2.TrackableObjectGraph.FromString(
-      self._reader.get(_GRAPH)
+      self._reader.get(GRAPH)
     )
     self.edges = [
       {edge.local_name: edge.node_id for edge in node.children}
@@ -62,12 +57,7 @@ class Graph:
     ]
 
   def follow(self, roots: Mapping[str, int | None], path: str) -> int | None:
-    """Returns the object at the end of a path; None if there is none.
-
-    Args:
-      roots: objects by the names that paths begin with.
-      path: names with slashes between them.
-    """
+    """Returns the object at the end of a path such as a/b; None if none is."""
     first, *names = path.split("/")
     node = roots[first]
     for name in names:

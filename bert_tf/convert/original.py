@@ -2,7 +2,7 @@
 
 import os
 
-from bert_tf import checkpoints
+from bert_tf import checkpoints, model_folder
 from bert_tf.convert import model_files, pretrained
 
 
@@ -13,7 +13,7 @@ def read(source: model_files.Source) -> pretrained.Pretrained:
     ValueError: if it is missing or damaged, or its tensors are not those of
       its config: names all of them.
   """
-  reader = checkpoints.CheckpointReader(source.path)
+  reader = checkpoints.CheckpointReader(model_folder.find_weights(source.path))
   files = model_files.read(source, reader.path)
   names = checkpoints.parameters(reader.shapes)
   task = files.run.task if files.run else "encoder"
@@ -33,13 +33,6 @@ def read(source: model_files.Source) -> pretrained.Pretrained:
 
 def write(model: pretrained.Pretrained, path: str) -> pretrained.Pretrained:
   """Writes a checkpoint and the files that belong beside it.
-
-  Args:
-    model: to write.
-    path: prefix of the checkpoint.
-
-  Returns:
-    The model.
 
   Raises:
     ValueError: if another model's files lie beside it.

@@ -39,31 +39,19 @@ _BLANK_LINES = re.compile(rb"\n(?:" + _SPACE + rb")*\n")
 
 @dataclasses.dataclass(frozen=True)
 class Span:
-  """Consecutive whole lines of one file.
-
-  Attributes:
-    path: the file.
-    start: offset of its first byte, after decompression.
-    end: offset after its last byte, after decompression.
-  """
+  """Consecutive whole lines of one file."""
 
   path: str
-  start: int
-  end: int
+  start: int  # Offset of its first byte, after decompression.
+  end: int  # Offset after its last byte, after decompression.
 
 
 @dataclasses.dataclass(frozen=True)
 class Shard:
-  """Consecutive whole documents that can be read without the rest.
+  """Consecutive whole documents that can be read without the rest."""
 
-  Attributes:
-    index: number of the shard, from 0.
-    num_documents: at least 1.
-    spans: where the documents are, in order.
-  """
-
-  index: int
-  num_documents: int
+  index: int  # Number of the shard, from 0.
+  num_documents: int  # At least 1.
   spans: tuple[Span, ...]
 
   @property
@@ -75,25 +63,22 @@ class Shard:
 def input_files(
   patterns: str, pydoc_packages: str = "", work_dir: str | None = None
 ) -> list[str]:
-  """Returns the files that `--input_file` names.
+  """Returns the files that `--input_file` names, those of one glob sorted.
 
-  Args:
-    patterns: comma-separated files and globs, gs:// too; the word `pydoc`
-      stands for the documentation of the running Python, which is then
-      written to a file (write `./pydoc` for a file of that name).
-    pydoc_packages: comma-separated installed packages whose docstrings are
-      added to `pydoc`.
-    work_dir: existing folder for `pydoc.txt`; None uses a temporary one that
-      is removed when the process ends.
-
-  Returns:
-    The files in the order of the patterns, those of one glob sorted.
+  The word `pydoc` in the comma-separated `patterns` stands for the
+  documentation of the running Python and of the comma-separated
+  `pydoc_packages`, which is then written to `work_dir`/pydoc.txt, or to a
+  temporary folder that is removed when the process ends (write `./pydoc` for a
+  file of that name).
 
   Raises:
-    ValueError: a pattern that matches nothing, a file that is missing or
-      empty, a package that is not installed, or packages without `pydoc`.
+    ValueError: a pattern that matches nothing, a file that is missing or empty,
+      a package that is not installed, or packages without `pydoc`.
   """
-  names, packages = _listed(patterns), _listed(pydoc_packages)
+  names, packages = (
+    [name.strip() for name in given.split(",") if name.strip()]
+    for given in (patterns, pydoc_packages)
+  )
   if not names:
     raise ValueError("input_file names no file; give files, globs or pydoc.")
   if packages and "pydoc" not in names:
@@ -108,10 +93,6 @@ def input_files(
     else:
       paths.extend(_matches(name))
   return paths
-
-
-def _listed(names: str) -> list[str]:
-  return [name.strip() for name in names.split(",") if name.strip()]
 
 
 def _matches(pattern: str) -> list[str]:
@@ -144,14 +125,7 @@ def _write_pydoc(packages: Sequence[str], work_dir: str | None) -> str:
 
 
 def write_documents(path: str, documents_: Iterable[Sequence[str]]) -> int:
-  """Writes documents, one sentence a line; the file appears when whole.
-
-  Args:
-    path: file to write; a name in .gz is compressed.
-    documents_: lists of sentences without line ends.
-
-  Returns:
-    The number of documents.
+  """Writes documents, one sentence a line; returns how many there were.
 
   Raises:
     ValueError: if there is no document; nothing is written then.
@@ -174,13 +148,10 @@ def split_documents(
   eval_fraction: float,
   seed: int,
 ) -> tuple[int, int]:
-  """Splits documents into two files, by a hash of their text and `seed`.
+  """Splits documents into two files; returns the number in each.
 
-  Copies of a document get into the same file. About `eval_fraction` of the
-  documents, in (0, 1), go to `eval_path`.
-
-  Returns:
-    The number of documents in each file.
+  A hash of text and `seed` decides, so copies of a document get into the same
+  file. About `eval_fraction` of the documents, in (0, 1), go to `eval_path`.
 
   Raises:
     ValueError: if the fraction is out of range, the paths are the same, or a
@@ -281,7 +252,7 @@ def plan_shards(paths: Sequence[str], num_shards: int) -> list[Shard]:
   if len(starts) < num_shards:
     raise ValueError(
       f"the input has {len(starts)} documents, fewer than num_shards "
-      f"{num_shards}; a blank line ends a document. Lower the flag."
+      f"{num_shards}; a blank line ends a document. Lower it."
     )
   total = sum(sizes)
   firsts = _first_documents(starts, total, num_shards)
@@ -333,12 +304,7 @@ def _spans(
 
 
 def _scan(paths: Sequence[str]) -> tuple[Sequence[int], list[int]]:
-  """Finds where documents start.
-
-  Returns:
-    starts: int64 array, each document's offset into all files together.
-    sizes: bytes of each file after decompression.
-  """
+  """Returns each document's offset into all files together, and their sizes."""
   starts = array.array("q", [0])
   sizes = []
   offset = 0
@@ -411,11 +377,7 @@ def _not_utf8(path: str, line: int, byte: int) -> ValueError:
 
 @contextlib.contextmanager
 def _opened(path: str) -> Iterator[BinaryIO]:
-  """Opens a file, or decompresses a .gz, to read bytes.
-
-  Raises:
-    ValueError: if the .gz is damaged.
-  """
+  """Opens a file, or decompresses a .gz; raises ValueError if it is damaged."""
   with paths_lib.open_bytes(path) as stored:
     if not path.endswith(".gz"):
       yield stored

@@ -5,13 +5,18 @@ reading can start at any step, so a resumed run gets the batches that the
 uninterrupted run would have got.
 """
 
+import contextlib
 import dataclasses
-import math
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent import futures
 
 import tensorflow as tf
+from google.protobuf import message
+
+from bert_tf.data import record_checks
+from bert_tf.data.record_checks import Spec
+from bert_tf.files import paths
 
 # Records that are shuffled together: a whole small data set, and about 50 MB
 # of a large one at a length of 128.
@@ -21,27 +26,14 @@ _SHUFFLE_BLOCK = 1 << 16
 # like length in a batch, few enough for batches of all lengths to alternate.
 _GROUPED_BATCHES = 8
 
-# The widths of dynamic padding in eighths of max_seq_length. XLA compiles a
-# program for each, so there are few; each is at most 3/2 of the one before.
-_WIDTHS_IN_EIGHTHS = (2, 3, 4, 5, 6, 8)
-_WIDTH_MULTIPLE = 8
-
-Spec = Mapping[str, tf.io.FixedLenFeature]
-
 
 @dataclasses.dataclass(frozen=True)
 class RecordFiles:
-  """TFRecord files whose records have been counted.
-
-  Attributes:
-    paths: in the order given.
-    num_records: records of all files.
-    counts: records of each file; () if not known.
-  """
+  """TFRecord files whose records have been counted."""
 
   paths: tuple[str, ...]
-  num_records: int
-  counts: tuple[int, ...] = ()
+  num_records: int  # Records of all files.
+  counts: tuple[int, ...] = ()  # Records of each file; () if not known.
 
   def only(self, paths: Sequence[str]) -> "RecordFiles":
     """Returns some of these files, whose counts must be known."""
@@ -53,28 +45,27 @@ class RecordFiles:
 def open_records(patterns: str) -> RecordFiles:
   """Finds files and counts their records, which checks that they are whole.
 
-  Args:
-    patterns: files and globs, separated by commas; a name that ends in .gz is
-      read as GZIP.
+  `patterns` are files and globs, separated by commas; a name in .gz is read as
+  GZIP.
 
   Raises:
-    ValueError: naming the pattern that matches nothing, or the file that has
-      no records, is damaged (and at which record) or is GZIP but not .gz.
+    ValueError: naming the pattern that matches nothing, or the file that has no
+      records, is damaged (and at which record) or is GZIP but not .gz.
   """
-  paths = []
+  found = []
   for pattern in patterns.split(","):
     # A star does not match hidden files, such as a data set's settings.
     matches = [
       path
-      for path in sorted(tf.io.gfile.glob(pattern))
+      for path in paths.matches(pattern)
       if path == pattern or not os.path.basename(path).startswith(".")
     ]
     if not matches:
       raise ValueError(f"no TFRecord file matches {pattern!r}.")
-    paths.extend(matches)
+    found.extend(matches)
   with futures.ThreadPoolExecutor(max_workers=4) as pool:
-    counts = list(pool.map(_count, paths))
-  return RecordFiles(tuple(paths), sum(counts), tuple(counts))
+    counts = list(pool.map(_count, found))
+  return RecordFiles(tuple(found), sum(counts), tuple(counts))
 
 
 def _count(path: str) -> int:
@@ -98,7 +89,7 @@ def _count(path: str) -> int:
 
 def _check_name_of_gzip(path: str) -> None:
   """Raises ValueError for GZIP not named .gz, and the other way round."""
-  with tf.io.gfile.GFile(path, "rb") as reader:
+  with paths.open_bytes(path) as reader:
     is_gzip = reader.read(2) == b"\x1f\x8b"  # RFC 1952, section 2.3.1.
   if is_gzip and not path.endswith(".gz"):
     raise ValueError(f"{path} is GZIP; rename it to {path}.gz to have it read.")
@@ -118,7 +109,13 @@ def _records(path: str | tf.Tensor) -> tf.data.Dataset:
 def _first_features(path: str) -> Mapping[str, tf.train.Feature]:
   """Returns the features of a file's first record."""
   record = next(iter(_records(path).take(1))).numpy()
-  return tf.train.Example.FromString(record).features.feature
+  try:
+    return tf.train.Example.FromString(record).features.feature
+  except message.DecodeError as error:
+    raise ValueError(
+      f"{path}: its first record is no tf.train.Example; give a file of "
+      "create_pretraining_data.py."
+    ) from error
 
 
 def sizes_of_first(path: str) -> tuple[int, int]:
@@ -135,17 +132,20 @@ def sizes_of_first(path: str) -> tuple[int, int]:
   return max_seq_length, num_masked
 
 
+def inputs_spec(*shape: int) -> dict[str, tf.io.FixedLenFeature]:
+  """Returns the model's input in a record: names, shapes, dtypes."""
+  ids = tf.io.FixedLenFeature(shape, tf.int64)
+  return {"input_ids": ids, "input_mask": ids, "segment_ids": ids}
+
+
 def pretraining_spec(
   max_seq_length: int, max_predictions_per_seq: int
 ) -> dict[str, tf.io.FixedLenFeature]:
   """Returns the features of a pre-training record: names, shapes, dtypes."""
-  ids = tf.io.FixedLenFeature([max_seq_length], tf.int64)
   predictions = tf.io.FixedLenFeature([max_predictions_per_seq], tf.int64)
   weights = tf.io.FixedLenFeature([max_predictions_per_seq], tf.float32)
   return {
-    "input_ids": ids,
-    "input_mask": ids,
-    "segment_ids": ids,
+    **inputs_spec(max_seq_length),
     "masked_lm_positions": predictions,
     "masked_lm_ids": predictions,
     "masked_lm_weights": weights,
@@ -158,39 +158,28 @@ def classifier_spec(
 ) -> dict[str, tf.io.FixedLenFeature]:
   """Returns the features of a classifier record: names, shapes, dtypes.
 
-  Args:
-    max_seq_length: word pieces a record.
-    num_labels: C.
-    problem_type: one of losses.PROBLEM_TYPES; it decides the label_ids' type.
+  The problem_type, one of run_info.PROBLEM_TYPES, decides the label_ids' type.
   """
-  ids = tf.io.FixedLenFeature([max_seq_length], tf.int64)
   label_ids = {
     "classification": tf.io.FixedLenFeature([1], tf.int64),
     "regression": tf.io.FixedLenFeature([1], tf.float32),
     "multilabel": tf.io.FixedLenFeature([num_labels], tf.int64),
   }
   return {
-    "input_ids": ids,
-    "input_mask": ids,
-    "segment_ids": ids,
+    **inputs_spec(max_seq_length),
     "label_ids": label_ids[problem_type],
     "is_real_example": tf.io.FixedLenFeature([1], tf.int64),
   }
 
 
 def check_first_records(
-  files: RecordFiles, spec: Spec, flags: Mapping[str, str], vocab_size: int
+  files: RecordFiles, spec: Spec, vocab_size: int
 ) -> None:
-  """Checks the first record of every file against the expected features.
-
-  Args:
-    files: to check.
-    spec: the expected features.
-    flags: feature to the flag that sets its length.
-    vocab_size: upper bound of word-piece ids, exclusive.
+  """Checks the first record of every file against those of pre-training.
 
   Raises:
-    ValueError: naming the file and the difference.
+    ValueError: naming the file and the setting that differs, or an id that is
+      not below vocab_size.
   """
   for path in files.paths:
     features = _first_features(path)
@@ -201,13 +190,20 @@ def check_first_records(
           f"{', '.join(sorted(features))}; they were made for another task."
         )
       values = features[name]
-      found = len(values.int64_list.value) or len(values.float_list.value)
+      kind = "float_list" if feature.dtype.is_floating else "int64_list"
+      if values.WhichOneof("kind") != kind or not getattr(values, kind).value:
+        raise ValueError(
+          f"{path}: {name} of its records is {values.WhichOneof('kind')}, not "
+          f"{kind}; they were made for another task."
+        )
+      found = len(getattr(values, kind).value)
       expected = feature.shape[0] if feature.shape else 1
       if found != expected:
-        flag = flags.get(name, name)
+        is_masked = name.startswith("masked_lm")
+        flag = "max_predictions_per_seq" if is_masked else "max_seq_length"
         raise ValueError(
           f"{path} was made with {flag} {found}, this run has {expected}; "
-          f"set --{flag}={found} or make the file again."
+          f"set `{flag}={found}` or make the file again."
         )
     largest = max(features["input_ids"].int64_list.value)
     if largest >= vocab_size:
@@ -226,20 +222,14 @@ def training_dataset(
   steps_done: int,
   vocab_size: int,
   group_by_length: bool = False,
+  type_vocab_size: int = 2,
 ) -> tf.data.Dataset:
   """Returns endless shuffled full batches, after the first `steps_done`.
 
   Every epoch shuffles the files, four of which are read in turn, and the
-  records in blocks of 65,536. A batch may span epochs.
-
-  Args:
-    files: to read.
-    spec: features to parse.
-    batch_size: records a step.
-    seed: of the order.
-    steps_done: batches to skip.
-    vocab_size: upper bound of word-piece ids, exclusive.
-    group_by_length: whether 8 batches at a time are sorted by length, shuffled.
+  records in blocks of 65,536. A batch may span epochs. With group_by_length 8
+  batches at a time are sorted by length and shuffled. Ids must be below
+  vocab_size and type_vocab_size.
   """
   window = _GROUPED_BATCHES if group_by_length else 1
   first_window, steps_in_window = divmod(steps_done, window)
@@ -258,16 +248,13 @@ def training_dataset(
   if group_by_length:
     mask = {"input_mask": spec["input_mask"]}
     batches = _grouped(batches, mask, seed, first_window).skip(steps_in_window)
-  return _parsed(batches, spec, vocab_size)
+  return _parsed(batches, spec, vocab_size, type_vocab_size)
 
 
 def _grouped(
   windows: tf.data.Dataset, mask: Spec, seed: int, first_window: int
 ) -> tf.data.Dataset:
-  """Divides windows of 8 batches of records into batches of like length.
-
-  The length of a record with several choices is that of its longest.
-  """
+  """Divides windows of 8 batches into batches of like (longest) length."""
 
   def group(window: tf.Tensor, serialized: tf.Tensor) -> tf.Tensor:
     masks = tf.io.parse_example(serialized, dict(mask))["input_mask"]
@@ -315,40 +302,41 @@ def _epoch(
 
 
 def evaluation_dataset(
-  files: RecordFiles, spec: Spec, batch_size: int, vocab_size: int
+  files: RecordFiles,
+  spec: Spec,
+  batch_size: int,
+  vocab_size: int,
+  type_vocab_size: int = 2,
 ) -> tf.data.Dataset:
   """Returns endless full batches in the order of the files, repeated."""
-  records = tf.data.Dataset.from_tensor_slices(list(files.paths))
-  records = records.flat_map(_records).repeat()
-  batches = records.batch(batch_size, drop_remainder=True)
-  return _parsed(batches, spec, vocab_size)
+  batches = _in_order(files).repeat().batch(batch_size, drop_remainder=True)
+  return _parsed(batches, spec, vocab_size, type_vocab_size)
 
 
 def finite_dataset(
   files: RecordFiles, spec: Spec, batch_size: int, vocab_size: int
 ) -> tf.data.Dataset:
   """Returns every record once, in order; the last batch may be short."""
-  records = tf.data.Dataset.from_tensor_slices(list(files.paths))
-  batches = records.flat_map(_records).batch(batch_size)
-  return _parsed(batches, spec, vocab_size)
+  return _parsed(_in_order(files).batch(batch_size), spec, vocab_size)
+
+
+def _in_order(files: RecordFiles) -> tf.data.Dataset:
+  names = tf.data.Dataset.from_tensor_slices(list(files.paths))
+  return names.flat_map(_records)
 
 
 def _parsed(
-  batches: tf.data.Dataset, spec: Spec, vocab_size: int
+  batches: tf.data.Dataset,
+  spec: Spec,
+  vocab_size: int,
+  type_vocab_size: int = 2,
 ) -> tf.data.Dataset:
-  """Parses batches, checks their ids and casts int64 to int32."""
+  """Parses batches, checks their numbers and casts int64 to int32."""
+  highest = record_checks.highest_of(spec, vocab_size, type_vocab_size)
 
   def parse(serialized: tf.Tensor) -> dict[str, tf.Tensor]:
     features = tf.io.parse_example(serialized, dict(spec))
-    for name in ("input_ids", "masked_lm_ids"):
-      if name in features:
-        # A gather under XLA would silently take another row.
-        tf.debugging.assert_less(
-          features[name],
-          tf.cast(vocab_size, tf.int64),
-          f"{name} of a record holds an id that is not below vocab_size "
-          f"{vocab_size}: the records were made with another vocabulary",
-        )
+    record_checks.check(features, highest)
     return {
       name: tf.cast(t, tf.int32) if t.dtype == tf.int64 else t
       for name, t in features.items()
@@ -360,43 +348,40 @@ def _parsed(
   return batches.map(parse).prefetch(2).with_options(options)
 
 
-def widths(max_seq_length: int) -> tuple[int, ...]:
-  """Returns the widths of dynamic padding, ascending.
-
-  They are at most 5 multiples of 8 and max_seq_length: 32, 48, 64, 80, 96 and
-  128 for 128.
-  """
-  parts = (eighths * max_seq_length / 8 for eighths in _WIDTHS_IN_EIGHTHS)
-  rounded = (math.ceil(p / _WIDTH_MULTIPLE) * _WIDTH_MULTIPLE for p in parts)
-  return tuple(sorted({min(width, max_seq_length) for width in rounded}))
-
-
-def cut_padding(
-  batches: tf.data.Dataset, max_seq_length: int, more: Sequence[str] = ()
-) -> tf.data.Dataset:
-  """Cuts every batch to the least of `widths` that holds its longest example.
-
-  Only padding is cut, so the model's outputs at the real positions are the
-  same up to rounding.
+@contextlib.contextmanager
+def naming_records(
+  read: Sequence[tuple[RecordFiles, Spec]],
+  vocab_size: int,
+  type_vocab_size: int,
+) -> Iterator[None]:
+  """A scope that names file and record where reading fails.
 
   Args:
-    batches: with `input_ids`, `input_mask` and `segment_ids`, int [B, F] or
-      [B, C, F], F being max_seq_length.
-    max_seq_length: F.
-    more: other features of [B, F] to cut.
+    read: files that are read in the scope, and the features of their records.
+    vocab_size: as of `training_dataset`.
+    type_vocab_size: as of `training_dataset`.
+
+  Raises:
+    ValueError: naming the first record that is damaged or does not fit.
   """
-  steps = tf.constant(widths(max_seq_length))
-
-  def cut(features: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
-    mask = tf.reshape(features["input_mask"], [-1, max_seq_length])
-    is_used = tf.reduce_any(mask > 0, axis=0)  # [F]
-    positions = tf.range(1, max_seq_length + 1)
-    length = tf.reduce_max(tf.where(is_used, positions, 0))
-    width = steps[tf.searchsorted(steps, [length])[0]]
-    cut_features = {
-      name: features[name][..., :width]
-      for name in ("input_ids", "input_mask", "segment_ids", *more)
-    }
-    return {**features, **cut_features}
-
-  return batches.map(cut)
+  try:
+    yield
+  except (
+    tf.errors.InvalidArgumentError,
+    tf.errors.DataLossError,
+    tf.errors.NotFoundError,
+    UnicodeDecodeError,  # Of a message that quotes the record.
+  ):
+    for files, spec in read:
+      highest = record_checks.highest_of(spec, vocab_size, type_vocab_size)
+      for path in files.paths:
+        if not paths.exists(path):
+          raise ValueError(f"{path} was deleted while it was read.") from None
+        _count(path)
+        for number, record in enumerate(_records(path)):
+          if fault := record_checks.fault_of(record.numpy(), spec, highest):
+            raise ValueError(
+              f"{path}: record {number} (the first is 0) {fault}; make the "
+              "file again, with the vocabulary of the model."
+            ) from None
+    raise

@@ -17,13 +17,7 @@ _EXAMPLE = "write LENGTH:SHARE,..., such as 128:0.9,512:0.1."
 
 @dataclasses.dataclass(frozen=True)
 class Phase:
-  """Consecutive steps on records of one length.
-
-  Attributes:
-    files: the records.
-    spec: their features.
-    num_steps: number of steps.
-  """
+  """Consecutive steps on records of one length."""
 
   files: input_pipeline.RecordFiles
   spec: input_pipeline.Spec
@@ -33,12 +27,9 @@ class Phase:
 def parse(schedule: str, num_train_steps: int) -> dict[int, int]:
   """Returns the number of steps of each length, in the schedule's order.
 
-  Args:
-    schedule: LENGTH:SHARE, separated by commas; the shares add up to 1.
-    num_train_steps: the steps to share.
-
   Raises:
-    ValueError: if the schedule cannot be read, or gives a length no step.
+    ValueError: if the schedule, such as 128:0.9,512:0.1, cannot be read, or
+      gives a length no step.
   """
   try:
     pairs = [part.split(":") for part in schedule.split(",")]
@@ -59,7 +50,7 @@ def parse(schedule: str, num_train_steps: int) -> dict[int, int]:
     if num_steps < 1:
       raise ValueError(
         f"schedule {schedule!r} gives the length {length} {num_steps} of "
-        f"{num_train_steps} steps; raise its share or --num_train_steps."
+        f"{num_train_steps} steps; raise its share or `num_train_steps`."
       )
   return steps
 
@@ -67,12 +58,7 @@ def parse(schedule: str, num_train_steps: int) -> dict[int, int]:
 def phases(
   schedule: str, num_train_steps: int, files: input_pipeline.RecordFiles
 ) -> list[Phase]:
-  """Returns the phases of training on records of several lengths.
-
-  Args:
-    schedule: see `parse`.
-    num_train_steps: steps of all phases.
-    files: records of all lengths; each file holds one length.
+  """Returns the phases of training on files that hold one length each.
 
   Raises:
     ValueError: for a file whose length is not in the schedule, or a length
@@ -92,7 +78,7 @@ def phases(
     if not paths:
       raise ValueError(
         f"no file has records of max_seq_length {length}, which schedule "
-        f"{schedule!r} names; add one to --input_file."
+        f"{schedule!r} names; add one to `input_file`."
       )
     spec = input_pipeline.pretraining_spec(*sizes[paths[0]])
     own = files.only(paths)
@@ -106,6 +92,7 @@ def training_dataset(
   seed: int,
   steps_done: int,
   vocab_size: int,
+  type_vocab_size: int,
 ) -> tf.data.Dataset:
   """Returns the batches of all phases in order, after `steps_done` steps.
 
@@ -118,7 +105,13 @@ def training_dataset(
     if done == phase.num_steps:
       continue
     more = input_pipeline.training_dataset(
-      phase.files, phase.spec, batch_size, seed, done, vocab_size
+      phase.files,
+      phase.spec,
+      batch_size,
+      seed,
+      done,
+      vocab_size,
+      type_vocab_size=type_vocab_size,
     ).take(phase.num_steps - done)
     batches = batches.concatenate(more) if batches else more
   return batches

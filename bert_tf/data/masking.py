@@ -54,12 +54,8 @@ class MaskingConfig:
 def shuffle(items: list, getrandbits: Callable[[int], int]) -> None:
   """Shuffles in place, with the draws and result of `random.Random.shuffle`.
 
-  It takes half the time of that method; a third of the time to make an
-  instance is spent here.
-
-  Args:
-    items: the list to shuffle.
-    getrandbits: method of the generator.
+  It takes half the time of that method; a third of the time to make an instance
+  is spent here.
   """
   last = len(items) - 1
   while last > 0:
@@ -75,18 +71,13 @@ def shuffle(items: list, getrandbits: Callable[[int], int]) -> None:
 
 
 class Masker:
-  """Masks instances of one vocabulary."""
+  """Masks instances of one vocabulary, whose ids are 0 to V - 1 in order.
+
+  Raises:
+    ValueError: if the vocabulary has no [MASK].
+  """
 
   def __init__(self, config: MaskingConfig, vocab: Mapping[str, int]) -> None:
-    """Makes a masker.
-
-    Args:
-      config: how to mask.
-      vocab: token to id; the ids are 0 to V - 1 in order.
-
-    Raises:
-      ValueError: if the vocabulary has no [MASK].
-    """
     if tokenization.MASK not in vocab:
       raise ValueError("the vocabulary has no [MASK].")
     self._config = config
@@ -100,10 +91,10 @@ class Masker:
   def mask(
     self, input_ids: list[int], candidates: list[int], rng: random.Random
   ) -> tuple[list[int], list[int]]:
-    """Masks `input_ids` in place.
+    """Masks the word pieces of an instance in place.
 
     Args:
-      input_ids: word pieces of an instance without padding.
+      input_ids: without padding.
       candidates: positions that may be chosen, ascending; it is changed.
       rng: source of the draws.
 

@@ -2,8 +2,6 @@
 
 from collections.abc import Sequence
 
-import numpy as np
-
 
 def truncate_pair(
   ids_a: Sequence[int], ids_b: Sequence[int], max_length: int
@@ -18,10 +16,7 @@ def truncate_pair(
 
 
 def add_special_tokens(
-  ids_a: Sequence[int],
-  ids_b: Sequence[int] | None,
-  cls_id: int,
-  sep_id: int,
+  ids_a: Sequence[int], ids_b: Sequence[int] | None, cls_id: int, sep_id: int
 ) -> tuple[list[int], int]:
   """Returns `[CLS] a [SEP]` or `[CLS] a [SEP] b [SEP]`.
 
@@ -41,10 +36,7 @@ def mask_and_segments(
 ) -> dict[str, list[int]]:
   """Returns input_mask and segment_ids, each padded with 0.
 
-  Args:
-    num_tokens: tokens of the input, special ones included.
-    num_first: how many of them are of segment 0.
-    max_seq_length: F, tokens with padding.
+  The first `num_first` of `num_tokens` tokens are of segment 0.
   """
   padding = [0] * (max_seq_length - num_tokens)
   return {
@@ -56,34 +48,13 @@ def mask_and_segments(
 def pad(
   ids: Sequence[int], num_first: int, max_seq_length: int
 ) -> dict[str, list[int]]:
-  """Returns input_ids, input_mask and segment_ids of length max_seq_length.
+  """Returns input_ids, input_mask and segment_ids, each padded with 0.
 
-  Args:
-    ids: with their special tokens; no more than max_seq_length.
-    num_first: how many of them are of segment 0.
-    max_seq_length: F, tokens with padding, which is 0.
+  The first `num_first` ids, special tokens included, are of segment 0.
   """
   return {
     "input_ids": [*ids, *[0] * (max_seq_length - len(ids))],
     **mask_and_segments(len(ids), num_first, max_seq_length),
-  }
-
-
-def pad_batch(
-  rows: Sequence[tuple[Sequence[int], int]], width: int | None = None
-) -> dict[str, np.ndarray]:
-  """Returns a batch, each feature int32 [B, F].
-
-  Args:
-    rows: ids and num_first of each input; see `pad`.
-    width: F; None is that of the longest row.
-  """
-  if width is None:
-    width = max(len(ids) for ids, _ in rows)
-  padded = [pad(ids, num_first, width) for ids, num_first in rows]
-  return {
-    name: np.array([row[name] for row in padded], np.int32)
-    for name in padded[0]
   }
 
 
@@ -96,15 +67,9 @@ def pack(
 ) -> dict[str, list[int]]:
   """Returns the model's input for a text or a pair, cut and padded.
 
-  Args:
-    ids_a: word pieces of the text, or of the first of a pair.
-    ids_b: word pieces of the second of a pair, or None.
-    cls_id: of [CLS].
-    sep_id: of [SEP].
-    max_seq_length: F, at least 2, or 3 for a pair; what is longer is cut.
-
   Returns:
-    input_ids, input_mask and segment_ids, each of length F, padded with 0.
+    input_ids, input_mask and segment_ids, each of length max_seq_length (at
+    least 2, or 3 for a pair), padded with 0.
   """
   if ids_b is None:
     ids_a = ids_a[: max_seq_length - 2]

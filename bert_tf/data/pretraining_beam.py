@@ -4,22 +4,17 @@ A pipeline of one step calls `build_task` for every shard, as the processes of
 `--num_workers` do, so the files are the same.
 """
 
-import contextlib
 import dataclasses
 import functools
 import importlib.metadata
 import json
-import os
 import shlex
 from collections.abc import Iterable, Sequence
-from types import ModuleType
 from typing import Any, NoReturn
-
-import tensorflow as tf
 
 from bert_tf.data import config as data_config
 from bert_tf.data import pretraining_data, pretraining_shards
-from bert_tf.files import atomic, errors
+from bert_tf.files import atomic, errors, paths
 
 
 def create(
@@ -34,16 +29,9 @@ def create(
   """Turns text files into TFRecords, as `pretraining_shards.create` does.
 
   The text is read once here, to plan the shards, and once by the workers. They
-  need bert_tf installed and all files under the same names.
-
-  Args:
-    config: what the instances are.
-    input_files: of `corpus.input_files`.
-    output_file: the name that `pretraining_shards.shard_file` completes.
-    num_shards: at least 2.
-    runner: a name that Beam knows, or the dotted name of a class.
-    pipeline_options: options of Beam and its runner, in a shell's syntax.
-    resume: whether existing shards are kept.
+  need bert_tf installed and all files under the same names. `runner` is a name
+  that Beam knows or the dotted name of a class; `pipeline_options` are in a
+  shell's syntax.
 
   Raises:
     ValueError: if Beam does not know the runner or an option.
@@ -52,11 +40,11 @@ def create(
   """
   if num_shards < 2:
     raise ValueError(
-      f"--runner={runner} with num_shards {num_shards} would leave all work to "
-      "one worker; set --num_shards to some times the number of workers."
+      f"`runner={runner}` with num_shards {num_shards} would leave all work to "
+      "one worker; set `num_shards` to some times the number of workers."
     )
   pipeline = _pipeline(runner, pipeline_options)
-  counts_file = _counts_file(output_file)
+  counts_file = atomic.hidden(output_file, "counts.json")
   build = functools.partial(_build, pipeline, counts_file)
   return pretraining_shards.create(
     config, input_files, output_file, num_shards, resume=resume, build=build
@@ -65,7 +53,8 @@ def create(
 
 def _pipeline(runner: str, pipeline_options: str) -> Any:
   """Returns an empty `beam.Pipeline`; raises ValueError if Beam refuses."""
-  beam = _import_beam()
+  with errors.needs_extra("`runner`, unlike `num_workers`,", extra="beam"):
+    import apache_beam as beam
   options = _parsed(pipeline_options)
   if runner in ("DirectRunner", "SwitchingDirectRunner"):
     # DirectRunner may download and start another program, Prism, which heeds
@@ -75,14 +64,7 @@ def _pipeline(runner: str, pipeline_options: str) -> Any:
     return beam.Pipeline(runner, options)
   except (ValueError, AttributeError, ImportError) as error:
     reason = " ".join(str(error).split())
-    raise ValueError(f"--runner={runner}: {reason}") from error
-
-
-def _import_beam() -> ModuleType:
-  """Imports apache_beam, which takes seconds."""
-  with errors.needs_extra("--runner, unlike --num_workers,", extra="beam"):
-    import apache_beam as beam
-  return beam
+    raise ValueError(f"`runner={runner}`: {reason}") from error
 
 
 def _parsed(pipeline_options: str) -> Any:
@@ -92,8 +74,8 @@ def _parsed(pipeline_options: str) -> Any:
   def refuse(reason: str) -> NoReturn:
     version = importlib.metadata.version("apache-beam")
     raise ValueError(
-      f"--pipeline_options={pipeline_options}: {reason} (apache-beam "
-      f"{version}; --pipeline_options=--help lists all options)."
+      f"`pipeline_options={pipeline_options}`: {reason} (apache-beam "
+      f"{version}; `pipeline_options=--help` lists all options)."
     )
 
   def check(parser: Any) -> None:
@@ -107,7 +89,7 @@ def _parsed(pipeline_options: str) -> Any:
   except ValueError as error:
     refuse(str(error))
   if any(word.split("=")[0] == "--runner" for word in words):
-    refuse("name the runner with --runner alone")
+    refuse("name the runner with `runner` alone")
   # Beam itself only logs unknown options; this passes its parser to `check`.
   beam_options.PipelineOptions([]).get_all_options(add_extra_args_fn=check)
   return beam_options.PipelineOptions(words)
@@ -134,10 +116,10 @@ def _build(
   )
   try:
     _run(pipeline)
-    return _read_counts(counts_file)
+    counts = json.loads(paths.read_text(counts_file))
+    return {i: pretraining_data.ShardCounts(**c) for i, c in counts}
   finally:
-    with contextlib.suppress(tf.errors.NotFoundError):
-      tf.io.gfile.remove(counts_file)
+    paths.remove(counts_file)
 
 
 def _build_one(
@@ -149,11 +131,7 @@ def _build_one(
 
 
 def _run(pipeline: Any) -> None:
-  """Runs a pipeline to its end.
-
-  Raises:
-    ChildProcessError: if it failed; the runner has logged why.
-  """
+  """Runs a pipeline to its end; ChildProcessError if it failed."""
   from apache_beam.runners import runner
 
   try:
@@ -164,24 +142,11 @@ def _run(pipeline: Any) -> None:
     raise ChildProcessError(f"the Beam pipeline failed: {reason}") from error
   if state != runner.PipelineState.DONE:
     raise ChildProcessError(
-      f"the Beam pipeline ended as {state}; see the runner's log. --resume "
+      f"the Beam pipeline ended as {state}; see the runner's log. `resume` "
       "keeps the shards that are whole."
     )
-
-
-def _counts_file(output_file: str) -> str:
-  """Returns the hidden file beside the data that the last step writes."""
-  folder, name = os.path.split(output_file)
-  return os.path.join(folder, f".{name}.counts.json")
 
 
 def _write_counts(path: str, counts: Iterable[tuple[int, dict]]) -> None:
   """Writes the counts of all shards, in a worker."""
   atomic.write(path, [json.dumps(list(counts))])
-
-
-def _read_counts(path: str) -> dict[int, pretraining_data.ShardCounts]:
-  """Reads what `_write_counts` wrote."""
-  with tf.io.gfile.GFile(path) as reader:
-    pairs = json.loads(reader.read())
-  return {index: pretraining_data.ShardCounts(**c) for index, c in pairs}

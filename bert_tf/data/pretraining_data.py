@@ -20,15 +20,11 @@ from bert_tf.data import corpus, masking, packing, records
 
 @dataclasses.dataclass(frozen=True)
 class Document:
-  """A document as ids, four bytes a token and a sentence.
+  """A document as ids, four bytes a token and a sentence."""
 
-  Attributes:
-    ids: int32 [tokens]. The word pieces of all sentences.
-    bounds: int32 [sentences + 1]. Sentence i is ids[bounds[i]:bounds[i + 1]];
-      none is empty.
-  """
-
-  ids: array.array
+  ids: array.array  # int32 [tokens]. The word pieces of all sentences.
+  # int32 [sentences + 1]. Sentence i is ids[bounds[i]:bounds[i + 1]]; none is
+  # empty.
   bounds: array.array
 
   @property
@@ -37,10 +33,9 @@ class Document:
     return len(self.bounds) - 1
 
   def reach(self, first: int, num_tokens: int) -> int:
-    """Returns the end of the sentences from `first` that hold `num_tokens`.
+    """Returns the end, exclusive, of the sentences that hold `num_tokens`.
 
-    The end is exclusive and at least `first + 1`. At the end of the document
-    the sentences may hold fewer tokens.
+    It is at least `first + 1`. The last ones may hold fewer tokens.
     """
     goal = self.bounds[first] + num_tokens
     return min(
@@ -50,40 +45,25 @@ class Document:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class TrainingInstance:
-  """One instance after masking, before padding.
+  """One instance after masking, before padding."""
 
-  Attributes:
-    input_ids: [CLS] a [SEP] b [SEP], or [CLS] a [SEP], masked.
-    num_first: how many of them are of segment 0; the rest are of segment 1.
-    masked_lm_positions: positions to predict, ascending.
-    masked_lm_ids: the ids before masking.
-    is_random_next: whether b is random text, not what followed a.
-  """
-
-  input_ids: list[int]
+  input_ids: list[int]  # [CLS] a [SEP] b [SEP], or [CLS] a [SEP], masked.
+  # How many of them are of segment 0; the rest are of segment 1.
   num_first: int
-  masked_lm_positions: list[int]
-  masked_lm_ids: list[int]
-  is_random_next: bool
+  masked_lm_positions: list[int]  # Positions to predict, ascending.
+  masked_lm_ids: list[int]  # The ids before masking.
+  is_random_next: bool  # Whether b is random text, not what followed a.
 
 
 @dataclasses.dataclass(frozen=True)
 class ShardCounts:
-  """Counts of a shard, for the summary.
+  """Counts of a shard, for the summary."""
 
-  Attributes:
-    num_documents: documents with at least one token.
-    num_instances: records written.
-    num_tokens: tokens in them, special tokens included, padding excluded.
-    num_masked: positions to predict.
-    num_random_next: instances whose second segment is random.
-  """
-
-  num_documents: int
-  num_instances: int
-  num_tokens: int
+  num_documents: int  # Documents with at least one token.
+  num_instances: int  # Records written.
+  num_tokens: int  # Tokens in them, special tokens included, padding excluded.
   num_masked: int
-  num_random_next: int
+  num_random_next: int  # Instances whose second segment is random.
 
 
 def load_tokenizer(
@@ -108,7 +88,7 @@ def load_tokenizer(
 
 
 class InstanceBuilder:
-  """Makes the instances of the documents of one shard."""
+  """Makes the instances of the documents of one shard; `rng` draws."""
 
   def __init__(
     self,
@@ -116,7 +96,6 @@ class InstanceBuilder:
     tokenizer: tokenization.FullTokenizer,
     rng: random.Random,
   ) -> None:
-    """Makes a builder; `rng` is the source of all draws."""
     self._config = config
     self._tokenizer = tokenizer
     self._rng = rng
@@ -301,16 +280,10 @@ def build_shard(
 ) -> ShardCounts:
   """Builds and writes one shard.
 
-  All its records are in memory at once, to be shuffled: about 900 bytes each
-  at 128 tokens, and four bytes a token of text.
-
-  Args:
-    shard: the documents.
-    config: how to make instances.
-    tokenizer: `load_tokenizer(config)`.
-    seed: of this shard's draws.
-    output_files: take the records in turn; they appear when whole.
-    report: called with numbers of documents, for reading and for each pass.
+  All its records are in memory at once, to be shuffled: about 900 bytes each at
+  128 tokens, and four bytes a token of text. The output files take them in
+  turn. `report` is called with numbers of documents, for reading and for each
+  pass.
 
   Raises:
     ValueError: if the text is not UTF-8, or has no token at all.

@@ -5,39 +5,29 @@ import functools
 import hashlib
 import json
 import os
-import sys
 import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import tensorflow as tf
 import tqdm
 from absl import logging
 
 from bert_tf import tokenization
 from bert_tf.data import config as data_config
-from bert_tf.data import corpus, pretraining_data, worker_pool
-from bert_tf.files import atomic
-from bert_tf.files import paths as paths_lib
+from bert_tf.data import corpus, pretraining_data, record_cache, worker_pool
+from bert_tf.files import atomic, paths
 
 
 @dataclasses.dataclass(frozen=True)
 class Summary:
-  """What a run has built.
+  """What a run has built."""
 
-  Attributes:
-    counts: of the shards that were built in this run.
-    num_shards_kept: shards of an earlier run that were kept.
-    output_files: all files of the data set, in order.
-    seconds: wall time.
-    max_seq_length: tokens of an instance, padding included.
-  """
-
+  # Of the shards that were built in this run.
   counts: pretraining_data.ShardCounts
-  num_shards_kept: int
-  output_files: tuple[str, ...]
+  num_shards_kept: int  # Shards of an earlier run that were kept.
+  output_files: tuple[str, ...]  # All files of the data set, in order.
   seconds: float
-  max_seq_length: int
+  max_seq_length: int  # Tokens of an instance, padding included.
 
   def lines(self) -> list[str]:
     """Returns the summary as lines of text."""
@@ -65,17 +55,11 @@ class Summary:
 
 @dataclasses.dataclass(frozen=True)
 class Task:
-  """One shard to build.
-
-  Attributes:
-    shard: the documents.
-    seed: of the shard's draws.
-    output_files: files that take its instances in turn.
-  """
+  """One shard to build."""
 
   shard: corpus.Shard
   seed: int
-  output_files: tuple[str, ...]
+  output_files: tuple[str, ...]  # Files that take its instances in turn.
 
   def __str__(self) -> str:
     return f"shard {self.shard.index} ({self.output_files[0]})"
@@ -119,19 +103,27 @@ def create(
   """
   started = time.monotonic()
   names = _output_files(output_file, num_shards)
-  _check_workers(num_workers, num_shards)
-  _check_not_input(names, input_files)
+  if not 1 <= num_workers <= num_shards:
+    raise ValueError(
+      f"num_workers {num_workers} must be from 1 to num_shards {num_shards}: "
+      "a shard is built by one process. Raise num_shards."
+    )
+  texts = set(map(os.path.realpath, input_files))
+  for name in names:
+    if os.path.realpath(name) in texts:
+      raise ValueError(f"output_file {name} is an input file.")
   pretraining_data.load_tokenizer(config)
   shards = corpus.plan_shards(input_files, num_shards)
   tasks = _tasks(shards, config.random_seed, names)
   settings = _settings(config, input_files, shards, names)
-  pending = _prepare(tasks, settings, output_file, resume)
+  note = record_cache.settings_file(output_file.split(",")[0].strip())
+  pending = _prepare(tasks, settings, note, resume)
   build = build or functools.partial(_build_here, num_workers=num_workers)
   try:
     counts = build(config, pending)
   finally:
     _remove_unfinished(pending)  # If a worker was killed.
-  _write_settings(settings, output_file)
+  _write_settings(settings, note)
   summary = Summary(
     _total(counts),
     len(tasks) - len(pending),
@@ -163,12 +155,6 @@ def shard_seed(random_seed: int, index: int, num_shards: int) -> int:
   return int.from_bytes(digest[:8], "big")
 
 
-def settings_file(output_file: str) -> str:
-  """Returns the hidden file, which globs leave out, of a run's settings."""
-  folder, name = os.path.split(output_file.split(",")[0].strip())
-  return os.path.join(folder, f".{name}.settings.json")
-
-
 def _output_files(output_file: str, num_shards: int) -> list[str]:
   """Returns all files of the data set."""
   names = [name.strip() for name in output_file.split(",")]
@@ -177,7 +163,7 @@ def _output_files(output_file: str, num_shards: int) -> list[str]:
       f"output_file={output_file} has an empty name or one twice."
     )
   for name in names:
-    if tf.io.gfile.isdir(name) or name.endswith("/"):
+    if paths.is_folder(name) or name.endswith("/"):
       raise ValueError(f"output_file {name} is a folder; name a file in it.")
   if num_shards == 1:
     return names
@@ -188,23 +174,6 @@ def _output_files(output_file: str, num_shards: int) -> list[str]:
       f"{shard_file(names[0], 0, num_shards)} and so on."
     )
   return [shard_file(names[0], i, num_shards) for i in range(num_shards)]
-
-
-def _check_workers(num_workers: int, num_shards: int) -> None:
-  """Raises ValueError unless every worker can build a shard."""
-  if not 1 <= num_workers <= num_shards:
-    raise ValueError(
-      f"num_workers {num_workers} must be from 1 to num_shards {num_shards}: "
-      "a shard is built by one process. Raise num_shards."
-    )
-
-
-def _check_not_input(names: Sequence[str], inputs: Sequence[str]) -> None:
-  """Raises ValueError if an output file is an input file."""
-  texts = {os.path.realpath(path) for path in inputs}
-  for name in names:
-    if os.path.realpath(name) in texts:
-      raise ValueError(f"output_file {name} is an input file.")
 
 
 def _tasks(
@@ -228,17 +197,13 @@ def _settings(
   shards: Sequence[corpus.Shard],
   names: Sequence[str],
 ) -> dict[str, Any]:
-  """Returns everything that the data set depends on, by the flag's name.
-
-  That is the hash of the vocabulary and the names and sizes of the texts, so
-  that a run can be resumed after its folder was moved.
-  """
+  """Returns all that the data set depends on, whatever folder it is in."""
   settings = dataclasses.asdict(config)
   settings.update(settings.pop("masking_config"))
-  with paths_lib.open_bytes(config.vocab_file) as reader:
-    settings["vocab_file"] = hashlib.sha256(reader.read()).hexdigest()
+  vocab = paths.read_bytes(config.vocab_file)
+  settings["vocab_file"] = hashlib.sha256(vocab).hexdigest()
   settings["input_file"] = [
-    [os.path.basename(path), paths_lib.num_bytes(path)] for path in input_files
+    [os.path.basename(path), paths.num_bytes(path)] for path in input_files
   ]
   settings["num_shards"] = len(shards)
   settings["output_file"] = [os.path.basename(name) for name in names]
@@ -246,56 +211,49 @@ def _settings(
 
 
 def _prepare(
-  tasks: Sequence[Task],
-  settings: dict[str, Any],
-  output_file: str,
-  resume: bool,
+  tasks: Sequence[Task], settings: dict[str, Any], note: str, resume: bool
 ) -> list[Task]:
   """Removes what older runs left and returns the tasks to do."""
-  note = settings_file(output_file)
   pending = list(tasks)
-  if resume and tf.io.gfile.exists(note):
+  if resume and paths.exists(note):
     _check_same_settings(settings, note)
     pending = [task for task in tasks if not _is_finished(task)]
   elif resume and any(map(_is_finished, tasks)):
     raise ValueError(
       f"cannot resume: {note} is missing, so nothing tells how the files that "
-      "are there were made. Drop --resume to build them again."
+      "are there were made. Drop `resume` to build them again."
     )
   _remove_unfinished(pending)
   if len(tasks) > 1:
     # See `create`. A single shard replaces the old one in one step.
     for task in pending:
-      for path in filter(tf.io.gfile.exists, task.output_files):
-        tf.io.gfile.remove(path)
-    _write_settings(settings, output_file)
+      for path in task.output_files:
+        paths.remove(path)
+    _write_settings(settings, note)
   return pending
 
 
-def _write_settings(settings: dict[str, Any], output_file: str) -> None:
+def _write_settings(settings: dict[str, Any], note: str) -> None:
   """Writes the settings file, which a resumed run is checked against."""
-  note = settings_file(output_file)
-  tf.io.gfile.makedirs(os.path.dirname(note) or ".")
   atomic.write_lines(note, [json.dumps(settings, indent=2)])
 
 
 def _is_finished(task: Task) -> bool:
-  return all(map(tf.io.gfile.exists, task.output_files))
+  return all(map(paths.exists, task.output_files))
 
 
 def _check_same_settings(settings: dict[str, Any], note: str) -> None:
   """Raises ValueError if the run to resume had other settings."""
-  with tf.io.gfile.GFile(note) as reader:
-    try:
-      before = json.loads(reader.read())
-    except json.JSONDecodeError:
-      before = {}
+  try:
+    before = json.loads(paths.read_text(note))
+  except ValueError:
+    before = {}
   for name, value in settings.items():
     if name not in before or before[name] != value:
       raise ValueError(
-        f"cannot resume: --{name} differs from the run that made the files "
+        f"cannot resume: `{name}` differs from the run that made the files "
         f"({note}): {_brief(before.get(name))} then, {_brief(value)} now. Give "
-        "the same, or drop --resume to build everything again."
+        "the same, or drop `resume` to build everything again."
       )
 
 
@@ -319,12 +277,7 @@ def build_task(
 ) -> pretraining_data.ShardCounts:
   """Builds one shard in a worker; see `build_shard`."""
   return pretraining_data.build_shard(
-    task.shard,
-    config,
-    _tokenizer(config),
-    task.seed,
-    task.output_files,
-    report,
+    task.shard, config, _tokenizer(config), task.seed, task.output_files, report
   )
 
 
@@ -343,7 +296,7 @@ def _build_here(
     unit="",
     unit_scale=True,
     dynamic_ncols=True,
-    disable=not sys.stderr.isatty(),
+    disable=None,
   ) as bar:
     bar.set_postfix_str(f"0/{len(tasks)} shards")
     results = worker_pool.run(
@@ -405,5 +358,5 @@ def _shards_of_other_runs(names: Sequence[str]) -> list[str]:
   base, separator, end = names[0].rpartition("-00000-of-")
   if not separator:
     return []
-  found = tf.io.gfile.glob(f"{base}-?????-of-?????{end[5:]}")
+  found = paths.matches(f"{base}-?????-of-?????{end[5:]}")
   return sorted(set(found) - set(names))

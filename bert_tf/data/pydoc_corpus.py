@@ -39,17 +39,12 @@ _MAX_CHARS = 500
 def documents(packages: Sequence[str] = ()) -> Iterator[list[str]]:
   """Yields the documentation as documents of sentences, in a fixed order.
 
-  A document is a help topic or a module; small modules of one folder make a
-  document together. Repeated sentences are dropped.
-
-  Args:
-    packages: names of installed packages, such as "numpy".
-
-  Yields:
-    At least five sentences each, of four words or more.
+  A document is a help topic or a module, of at least five sentences of four
+  words or more; small modules of one folder make a document together. Repeated
+  sentences are dropped.
 
   Raises:
-    ValueError: if a package is not installed as source.
+    ValueError: if one of the packages is not installed as source.
   """
   folders = [_package_folder(name) for name in packages]
   seen: set[str] = set()

@@ -5,17 +5,15 @@ A hidden JSON file beside each says what it was made of.
 
 import hashlib
 import json
-import os
 import unicodedata
 from collections.abc import Callable, Mapping
 from typing import Any
 
-import tensorflow as tf
 from absl import logging
 
 from bert_tf import tokenization
 from bert_tf.data import input_pipeline, records
-from bert_tf.files import atomic
+from bert_tf.files import atomic, paths
 
 
 def write(
@@ -25,20 +23,16 @@ def write(
 ) -> input_pipeline.RecordFiles:
   """Writes a TFRecord file, unless the same one is there already.
 
-  Args:
-    path: file to write; it appears when it is whole.
-    settings: everything that the records depend on, as JSON values:
-      `content_hash` of what is long, and `tokenizer_settings`.
-    write_all: writes the records.
+  `settings` are all that the records depend on, as JSON values: `content_hash`
+  of what is long, and `tokenizer_settings`.
   """
   made_of = json.loads(json.dumps(settings))
   found = _reusable(path, made_of)
   if found:
     logging.info("%s is of these examples and settings: reused.", path)
     return found
-  note = _settings_file(path)
-  if tf.io.gfile.exists(note):
-    tf.io.gfile.remove(note)  # Before the records change.
+  note = settings_file(path)
+  paths.remove(note)  # Before the records change.
   with records.open_records([path]) as writer:
     write_all(writer)
     made_of["num_records"] = writer.num_written
@@ -47,9 +41,7 @@ def write(
   return input_pipeline.RecordFiles((path,), count, (count,))
 
 
-def tokenizer_settings(
-  tokenizer: tokenization.FullTokenizer,
-) -> dict[str, Any]:
+def tokenizer_settings(tokenizer: tokenization.FullTokenizer) -> dict[str, Any]:
   """Returns everything but the text that word pieces depend on."""
   return {
     "vocab": content_hash(list(tokenizer.vocab)),
@@ -64,22 +56,20 @@ def content_hash(value: Any) -> str:
   return hashlib.sha256(json.dumps(value).encode()).hexdigest()
 
 
-def _settings_file(path: str) -> str:
-  """Returns the settings file of a TFRecord file, which globs leave out."""
-  folder, name = os.path.split(path)
-  return os.path.join(folder, f".{name}.settings.json")
+def settings_file(path: str) -> str:
+  """Returns the hidden file of the settings that a file was made with."""
+  return atomic.hidden(path, "settings.json")
 
 
 def _reusable(
   path: str, settings: Mapping[str, Any]
 ) -> input_pipeline.RecordFiles | None:
   """Returns the existing records if they have these settings, else None."""
-  note = _settings_file(path)
-  if not (tf.io.gfile.exists(note) and tf.io.gfile.exists(path)):
+  note = settings_file(path)
+  if not (paths.exists(note) and paths.exists(path)):
     return None
   try:
-    with tf.io.gfile.GFile(note) as reader:
-      written = json.loads(reader.read())
+    written = json.loads(paths.read_text(note))
     if {**settings, "num_records": written.get("num_records")} != written:
       return None
     found = input_pipeline.open_records(path)

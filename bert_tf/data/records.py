@@ -12,15 +12,10 @@ def encode_features(
   int_features: Mapping[str, Sequence[int]],
   float_features: Mapping[str, Sequence[float]],
 ) -> bytes:
-  """Encodes named lists as a serialized `tf.train.Features`.
+  """Encodes named ints and floats as a serialized `tf.train.Features`.
 
-  Encodings joined with `+` are one encoding of all their features, so what
-  many examples share (masks, weights) can be encoded once.
-
-  Args:
-    int_features: name to ints, stored as int64.
-    float_features: name to floats, stored as float32. A name is in one of the
-      two only.
+  Encodings joined with `+` are one encoding of all their features, so what many
+  examples share (masks, weights) can be encoded once.
   """
   features = tf.train.Features()
   for name, ints in int_features.items():
@@ -46,14 +41,9 @@ def encode_example(features: bytes) -> bytes:
 
 
 class RecordWriter:
-  """Writes records to one or several TFRecord files in turn.
-
-  Attributes:
-    num_written: records so far.
-  """
+  """Writes records to one or several TFRecord files in turn."""
 
   def __init__(self, writers: Sequence[tf.io.TFRecordWriter]) -> None:
-    """Takes the open files; `open_records` makes them."""
     self._writers = writers
     self.num_written = 0
 
@@ -68,10 +58,7 @@ def open_records(paths: Sequence[str]) -> Iterator[RecordWriter]:
   """Opens TFRecord files that appear together when the body ends.
 
   When the body raises or is interrupted, older files at `paths` stay as they
-  were; see `atomic.files`. Missing folders are made.
-
-  Args:
-    paths: files to write, local or gs://; a name in .gz is compressed.
+  were; see `atomic.files`. A name in .gz is compressed.
 
   Raises:
     OSError, tf.errors.OpError: a file cannot be written; both name it.

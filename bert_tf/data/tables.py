@@ -26,20 +26,14 @@ T = TypeVar("T")
 
 @dataclasses.dataclass(frozen=True)
 class Table:
-  """A file of rows.
-
-  Attributes:
-    path: the file.
-    file_format: "tsv", "csv" or "jsonl".
-    columns: the columns to read, all by name or all by number.
-    task: name of the task, for errors.
-    num_columns: columns of a file without header; None allows any number.
-  """
+  """A file of rows."""
 
   path: str
-  file_format: str
+  file_format: str  # "tsv", "csv" or "jsonl".
+  # The columns to read, all by name or all by number.
   columns: Sequence[Column]
-  task: str
+  task: str  # Name of the task, for errors.
+  # Columns of a file without header; None allows any number.
   num_columns: int | None = None
 
 
@@ -58,12 +52,11 @@ def read(
     table: the file.
     convert: takes the number of a line, from 1, and its row; returns None to
       leave the row out and raises BadRowError for a faulty one.
-    skip_bad_rows: whether faulty rows are skipped and logged instead of
-      raised.
+    skip_bad_rows: whether faulty rows are logged instead of raised.
 
   Raises:
-    ValueError: naming file and line: the header lacks a column, a row has
-      other columns, or what `convert` raises.
+    ValueError: naming file and line: the header lacks a column, a row has other
+      columns, or what `convert` raises.
   """
   found = []
   faults = []
@@ -92,12 +85,7 @@ def read(
 def columns(
   file_format: str, given: Sequence[str | None]
 ) -> list[Column | None]:
-  """Parses columns as flags give them.
-
-  Args:
-    file_format: "tsv", "csv" or "jsonl".
-    given: names, or numbers from 0 for a file without header; "" and None
-      are no column.
+  """Parses columns as flags give them: names of a header, or numbers from 0.
 
   Raises:
     ValueError: for numbers and names together, or a number in JSON lines.
@@ -148,43 +136,38 @@ def _rows(table: Table) -> Iterator[tuple[int, Row | BadRowError]]:
     return
   is_csv = table.file_format == "csv"
   cells = _csv_cells(table.path) if is_csv else _tsv_cells(table.path)
-  if isinstance(table.columns[0], int):
-    for line, row in cells:
-      if table.num_columns and len(row) != table.num_columns:
-        yield line, _wrong_count(row, table.num_columns)
-      else:
-        yield line, row
-    return
-  line, header = next(cells, (1, []))
-  _check_header(line, header, table)
+  header, count = None, table.num_columns
+  if not isinstance(table.columns[0], int):
+    line, header = next(cells, (1, []))
+    _check_header(line, header, table)
+    count = len(header)
   for line, row in cells:
-    if len(row) != len(header):
-      yield line, _wrong_count(row, len(header))
+    if count and len(row) != count:
+      content = _cut(" | ".join(row))
+      fault = f"{len(row)} columns instead of {count}: {content}"
+      yield line, BadRowError(fault)
     else:
-      yield line, dict(zip(header, row))
+      yield line, dict(zip(header, row)) if header else row
+
+
+def lines(path: str) -> Iterator[str]:
+  """Yields the lines of a file; drops a byte order mark."""
+  for number, line in enumerate(corpus.read_lines(path)):
+    yield line if number else line.removeprefix("\ufeff")
 
 
 def _tsv_cells(path: str) -> Iterator[tuple[int, list[str]]]:
   """Yields line and cells; quotation marks have no meaning."""
-  for line, content in enumerate(corpus.read_lines(path), 1):
-    if line == 1:
-      content = content.removeprefix("\ufeff")
-    if content:
-      yield line, content.split("\t")
+  for number, line in enumerate(lines(path), 1):
+    if line:
+      yield number, line.split("\t")
 
 
 def _csv_cells(path: str) -> Iterator[tuple[int, list[str]]]:
   """Yields line and cells; a quoted cell may span several lines."""
-  lines = (content + "\n" for content in corpus.read_lines(path))
-  rows = csv.reader(lines, strict=True)
+  rows = csv.reader((line + "\n" for line in lines(path)), strict=True)
   try:
-    is_first = True
-    for row in rows:
-      if row and is_first:
-        row[0] = row[0].removeprefix("\ufeff")
-      if row:
-        yield rows.line_num, row
-      is_first = False
+    yield from ((rows.line_num, row) for row in rows if row)
   except csv.Error as error:
     raise ValueError(
       f"{path}:{rows.line_num}: not CSV ({error}); mend its quotation marks."
@@ -195,10 +178,15 @@ def _json_row(content: str) -> Row | BadRowError:
   """Returns the object of a line, or its fault."""
   try:
     row = json.loads(content.removeprefix("\ufeff"))
-  except ValueError as error:
+  except (ValueError, RecursionError) as error:
     return BadRowError(f"not JSON ({error}): {_cut(content)}")
   if not isinstance(row, dict):
     return BadRowError(f"not a JSON object: {_cut(content)}")
+  if "\\ud" in content.lower():  # Perhaps half of an escaped character.
+    try:
+      json.dumps(row, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+      return BadRowError(f"half a character, a surrogate: {_cut(content)}")
   return row
 
 
@@ -210,12 +198,6 @@ def _check_header(line: int, header: Sequence[str], table: Table) -> None:
       f"{table.path}:{line}: no header of {table.task}, which has one column "
       f"{', one '.join(map(repr, wrong))}; found: {listed(header)}."
     )
-
-
-def _wrong_count(row: Sequence[str], expected: int) -> BadRowError:
-  return BadRowError(
-    f"{len(row)} columns instead of {expected}: {_cut(' | '.join(row))}"
-  )
 
 
 def _cut(content: str) -> str:

@@ -11,7 +11,6 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from bert_tf import tokenization
-from bert_tf.files import atomic
 
 # Released vocabularies have 99 unused tokens between [PAD] and the other
 # special tokens, so [UNK] [CLS] [SEP] [MASK] are 100 to 103.
@@ -32,16 +31,10 @@ _MAX_TRIALS = 12
 
 @dataclasses.dataclass(frozen=True)
 class Coverage:
-  """How well a vocabulary covers a text.
+  """How well a vocabulary covers a text."""
 
-  Attributes:
-    num_words: tokens of `BasicTokenizer`, repeated ones included.
-    num_unknown: how many of them become [UNK].
-    num_pieces: word pieces of all of them.
-  """
-
-  num_words: int
-  num_unknown: int
+  num_words: int  # Tokens of `BasicTokenizer`, repeated ones included.
+  num_unknown: int  # How many of them become [UNK].
   num_pieces: int
 
   @property
@@ -58,10 +51,7 @@ class Coverage:
 def count_words(
   lines: Iterable[str], tokenizer: tokenization.BasicTokenizer
 ) -> collections.Counter[str]:
-  """Counts the tokens of `tokenizer` in `lines`.
-
-  Each distinct white-space word is split once.
-  """
+  """Counts the tokens of `tokenizer`; splits each distinct word once."""
   counts: collections.Counter[str] = collections.Counter()
   raw_counts: collections.Counter[str] = collections.Counter()
 
@@ -86,25 +76,19 @@ def count_words_apart(
 ) -> tuple[collections.Counter[str], collections.Counter[str]]:
   """Counts as `count_words`, every `holdout_every`-th line separately.
 
-  Args:
-    lines: the text.
-    tokenizer: splits the words.
-    holdout_every: lines; 0 holds nothing out.
-
   Returns:
     The counts to learn from and the held-out counts.
   """
-  held_out_lines: list[str] = []
+  held_out: list[str] = []
 
-  def learned_lines() -> Iterable[str]:
+  def learned() -> Iterable[str]:
     for number, line in enumerate(lines, 1):
       if holdout_every and number % holdout_every == 0:
-        held_out_lines.append(line)
+        held_out.append(line)
       else:
         yield line
 
-  counts = count_words(learned_lines(), tokenizer)
-  return counts, count_words(held_out_lines, tokenizer)
+  return count_words(learned(), tokenizer), count_words(held_out, tokenizer)
 
 
 def reserved_tokens(num_unused: int) -> list[str]:
@@ -133,14 +117,9 @@ def learn(
 ) -> list[str]:
   """Returns a vocabulary of exactly `vocab_size` entries.
 
-  They are the reserved tokens, the characters (as "##" pieces too if they
-  occur inside words), then longer pieces, the more frequent ones first.
-
-  Args:
-    word_counts: number of occurrences of each token of `BasicTokenizer`.
-    vocab_size: entries, reserved ones included.
-    num_unused: [unusedN] tokens; see `reserved_tokens`.
-    alphabet_size: the number of characters to keep, most frequent first.
+  They are the reserved tokens, the `alphabet_size` most frequent characters (as
+  "##" pieces too if they occur inside words), then longer pieces, the more
+  frequent ones first.
 
   Raises:
     ValueError: if vocab_size is too small or too large for the text.
@@ -191,10 +170,7 @@ def _pieces(
   alphabet_size: int,
   num_wanted: int,
 ) -> list[str]:
-  """Returns pieces of two characters or more, the more frequent ones first.
-
-  They are fewer than `num_wanted` if the text has no more.
-  """
+  """Returns pieces of two characters or more, the more frequent ones first."""
   # Imported here: it imports TensorFlow, and only learning needs it.
   from tensorflow_text.tools.wordpiece_vocab import (
     wordpiece_tokenizer_learner_lib as learner,
@@ -268,12 +244,3 @@ def coverage(
     num_pieces += count * len(pieces)
     num_unknown += count * (pieces == [tokenizer.unk_token])
   return Coverage(sum(word_counts.values()), num_unknown, num_pieces)
-
-
-def write_vocab(path: str, tokens: Sequence[str]) -> None:
-  """Writes one token a line.
-
-  Raises:
-    OSError: `path` cannot be written.
-  """
-  atomic.write_lines(path, tokens)

@@ -6,7 +6,6 @@ after they have cleaned up.
 """
 
 import contextlib
-import dataclasses
 import multiprocessing
 import multiprocessing.connection
 import signal
@@ -43,18 +42,6 @@ class _Throttle:
     self._sent_at = time.monotonic()
 
 
-@dataclasses.dataclass(frozen=True)
-class _Failure:
-  """An exception of a worker and its traceback."""
-
-  error: Exception
-  trace: str
-
-
-class _WorkerTraceback(Exception):
-  """Carries a worker's traceback as the cause of its exception."""
-
-
 def run(
   function: Function,
   tasks: Sequence[Any],
@@ -63,16 +50,11 @@ def run(
 ) -> Generator[tuple[Any, Any], None, None]:
   """Yields (task, function(task, report)) as they are done, in any order.
 
-  One worker or one task runs in this process. Several are started with
-  "spawn", so the function, tasks and results must be picklable, and a script
-  needs `if __name__ == "__main__"`. Workers are ended when the caller stops
-  iterating, whatever the reason.
-
-  Args:
-    function: called as function(task, report), report as below.
-    tasks: to call it with.
-    num_workers: processes, at least 1.
-    report: called in this process with the counts that `function` reports.
+  One worker or one task runs in this process. Several are started with "spawn",
+  so the function, tasks and results must be picklable, and a script needs `if
+  __name__ == "__main__"`. Workers are ended when the caller stops iterating,
+  whatever the reason. Counts that the function reports are passed to `report`
+  in this process.
 
   Raises:
     ChildProcessError: if a worker died without an exception.
@@ -107,8 +89,8 @@ def _distribute(
       if kind == "report":
         report(payload)
       elif kind == "failure":
-        payload.error.__cause__ = _WorkerTraceback(payload.trace)
-        raise payload.error
+        error, trace = payload
+        raise error from RuntimeError(trace)
       else:
         yield busy.pop(connection), payload
         if waiting:
@@ -139,9 +121,13 @@ def _started(
       process = context.Process(
         target=_work, args=(function, theirs), daemon=True
       )
-      with _interrupts_held():
+      # Ctrl-C is for the parent alone, which ends its workers.
+      before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+      try:
         process.start()
         workers[ours] = process
+      finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
       theirs.close()
     yield workers
   finally:
@@ -151,19 +137,6 @@ def _started(
       process.join(_CLEAN_UP_TIME)
       if process.is_alive():
         process.kill()
-
-
-@contextlib.contextmanager
-def _interrupts_held() -> Iterator[None]:
-  """Blocks Ctrl-C, so that a process started meanwhile does not get it.
-
-  Only the parent acts on it, by ending its workers.
-  """
-  before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-  try:
-    yield
-  finally:
-    signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _work(
@@ -181,8 +154,7 @@ def _work(
       try:
         result = function(task, throttle.add)
       except Exception as error:  # Raised again in the parent.
-        failure = _Failure(error, traceback.format_exc())
-        connection.send(("failure", failure))
+        connection.send(("failure", (error, traceback.format_exc())))
         continue
       throttle.flush()
       connection.send(("result", result))

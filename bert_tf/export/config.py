@@ -6,20 +6,11 @@ Without TensorFlow, so that a command can show its flags at once.
 import dataclasses
 
 from bert_tf import settings
+from bert_tf.formats import run_info
 from bert_tf.settings import setting
 
 # Texts to word-piece ids; made of the vocabulary alone.
 PREPROCESSING = "preprocessing"
-
-TASKS = (
-  "pretraining",
-  "classification",
-  "ner",
-  "squad",
-  "swag",
-  "encoder",
-  PREPROCESSING,
-)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -36,7 +27,7 @@ class ModelConfig:
     "What the model does: a task with its head; encoder, BERT alone with the "
     "interface of TF Hub's; preprocessing, texts to its input. Default: the "
     "task of the checkpoint's head.",
-    choices=TASKS,
+    choices=run_info.TASKS,
   )
   bert_config_file: str | None = setting(
     None,
@@ -48,9 +39,7 @@ class ModelConfig:
     "The vocabulary of the model; default: vocab.txt beside the checkpoint.",
   )
   do_lower_case: bool | None = setting(
-    None,
-    "Whether texts are lower-cased.",
-    otherwise=True,
+    None, "Whether texts are lower-cased.", otherwise=True
   )
   strip_accents: bool | None = setting(
     None,
@@ -81,15 +70,10 @@ class ModelConfig:
     otherwise=64,
   )
   version_2_with_negative: bool | None = setting(
-    None,
-    "SQuAD only: whether a question may have no answer.",
-    otherwise=False,
+    None, "SQuAD only: whether a question may have no answer.", otherwise=False
   )
   n_best_size: int | None = setting(
-    None,
-    "SQuAD only: number of answers to rank.",
-    minimum=1,
-    otherwise=20,
+    None, "SQuAD only: number of answers to rank.", minimum=1, otherwise=20
   )
   max_answer_length: int | None = setting(
     None,

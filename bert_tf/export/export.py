@@ -9,9 +9,10 @@ import os
 from typing import Any
 
 import tensorflow as tf
+from absl import logging
 
 import bert_tf
-from bert_tf import checkpoints, heads
+from bert_tf import checkpoints, distribution, heads
 from bert_tf.export import config as configs
 from bert_tf.export import saved_models, sources
 from bert_tf.export.signatures import (
@@ -24,7 +25,8 @@ from bert_tf.export.signatures import (
   words,
 )
 from bert_tf.export.text_ops import bert_tokenizer
-from bert_tf.tasks import label_map
+from bert_tf.files import atomic
+from bert_tf.formats import label_map, run_info
 from bert_tf.tasks.squad import decoding, windows
 from bert_tf.training import run_dir
 
@@ -36,33 +38,13 @@ _DEFAULT_MAX_SEQ_LENGTH = 128
 
 @dataclasses.dataclass(frozen=True)
 class Built:
-  """A model and the functions that its SavedModel has.
-
-  Attributes:
-    source: the checkpoint.
-    info: what run.json says of the model.
-    module: holds the variables and tables; to be kept while the functions are
-      called.
-    signatures: tf.functions by name.
-  """
+  """A model and the functions that its SavedModel has."""
 
   source: sources.Source
-  info: run_dir.RunInfo
+  info: run_info.RunInfo  # What run.json says of the model.
+  # Holds the variables and tables; to be kept while the functions are called.
   module: tf.Module
   signatures: saved_models.Signatures
-
-
-class Served(tf.Module):
-  """Variables and tables of a model with a head."""
-
-  def __init__(
-    self,
-    model: saved_models.NamedModel,
-    tokenizer: bert_tokenizer.BertTokenizer | None,
-  ) -> None:
-    super().__init__(name="served")
-    self.model = model
-    self.tokenizer = tokenizer
 
 
 def run(config: configs.ExportConfig) -> str:
@@ -78,10 +60,11 @@ def run(config: configs.ExportConfig) -> str:
   """
   saved_models.check_is_free(config.export_dir)
   built = build(config, config.with_text, config.with_attention)
-  with saved_models.new_folder(config.export_dir) as folder:
+  with atomic.folder(config.export_dir, last="saved_model.pb") as folder:
     saved_models.save(built.module, built.signatures, folder)
-    source = built.source
-    run_dir.write_run(folder, built.info, source.bert_config, source.vocab_file)
+    source, vocab_file = built.source, built.source.files.vocab_file
+    run_dir.write_run(folder, built.info, source.bert_config, vocab_file)
+  logging.info("Wrote %s.", config.export_dir)
   return built.info.task
 
 
@@ -92,28 +75,26 @@ def build(
 ) -> Built:
   """Builds what `run` writes, for use in memory.
 
-  Args:
-    config: the checkpoint and its settings.
-    with_text: whether there are functions that take texts.
-    with_attention: whether there are functions that return the attention.
+  `with_text` gives it functions that take texts, `with_attention` some that
+  return the attention.
 
   Raises:
     ValueError: as `run`, except for the folder.
   """
   if with_attention and not with_text:
-    raise ValueError("--attention takes texts, which --notext leaves out.")
+    raise ValueError("`attention` takes texts, which `text=False` leaves out.")
   source = sources.open_source(
     config.init_checkpoint,
     config.bert_config_file,
     config.vocab_file,
     needs_vocab=with_text or config.task == configs.PREPROCESSING,
   )
-  spec = _label_spec(source)
+  spec = label_map.of_run(source.run)
   task = config.task or _task_of(source, spec)
   if task != configs.PREPROCESSING:
     _check_head(source.reader, task)
   tokenizer = None
-  if source.vocab_file:
+  if source.files.vocab_file:
     tokenizer = sources.tokenizer_of(
       source, config.do_lower_case, config.strip_accents
     )
@@ -130,7 +111,7 @@ def build(
 def _module(
   source: sources.Source,
   config: configs.ModelConfig,
-  info: run_dir.RunInfo,
+  info: run_info.RunInfo,
   tokenizer: bert_tokenizer.BertTokenizer | None,
   with_attention: bool,
 ) -> tuple[tf.Module, saved_models.Signatures]:
@@ -143,12 +124,13 @@ def _module(
     return preprocessor, preprocessor.signatures()
   bert_config = source.bert_config
   num_outputs = len(info.labels or ()) or 1  # A regression has no labels.
+  distribution.check_backend()
   model = heads.build(_MODELS.get(info.task), bert_config, num_outputs)
   checkpoints.load_variables(source.reader, model)
   named = saved_models.NamedModel(model, bert_config.max_position_embeddings)
   if info.task == "encoder":
     encoder = encoders.Encoder(
-      named, source.vocab_file, info.do_lower_case is not False
+      named, source.files.vocab_file, info.do_lower_case is not False
     )
     return encoder, encoder.signatures()
   signatures = _signatures(info, named, tokenizer, length, config.top_k)
@@ -158,11 +140,13 @@ def _module(
     signatures |= attention.signatures(
       model.bert, named, tokenizer, length, keeps_masks
     )
-  return Served(named, tokenizer), signatures
+  served = tf.Module(name="served")
+  served.model, served.tokenizer = named, tokenizer
+  return served, signatures
 
 
 def _signatures(
-  info: run_dir.RunInfo,
+  info: run_info.RunInfo,
   model: saved_models.NamedModel,
   tokenizer: bert_tokenizer.BertTokenizer | None,
   length: int,
@@ -196,17 +180,9 @@ def _run_info(
   config: configs.ModelConfig,
   tokenizer: bert_tokenizer.BertTokenizer | None,
   spec: label_map.LabelSpec | None,
-) -> run_dir.RunInfo:
-  """Returns what run.json says of the model as it is built.
-
-  Args:
-    source: the checkpoint.
-    task: of the model.
-    config: its settings, settled.
-    tokenizer: None if the model takes no texts.
-    spec: the labels, if the model has some.
-  """
-  info = run_dir.RunInfo(task=task)
+) -> run_info.RunInfo:
+  """Returns what run.json says of the model as it is built."""
+  info = run_info.RunInfo(task=task)
   if source.run and source.run.task == task:
     info = source.run
   changes: dict[str, Any] = {"bert_tf_version": bert_tf.__version__}
@@ -233,20 +209,10 @@ def _max_seq_length(
   """Returns the length that is set, else the task's default."""
   bert_config = source.bert_config
   if length:
-    bert_config.check_lengths(length, source.bert_config_file)
+    bert_config.check_lengths(length, source.files.config_file)
     return length
   default = _MAX_SEQ_LENGTHS.get(task, _DEFAULT_MAX_SEQ_LENGTH)
   return min(default, bert_config.max_position_embeddings)
-
-
-def _label_spec(source: sources.Source) -> label_map.LabelSpec | None:
-  """Returns the labels in run.json, else in label_map.json; None if none."""
-  run = source.run
-  if run and run.labels is not None:
-    kind = label_map.WORDS if run.task == "ner" else run.problem_type
-    return label_map.LabelSpec(run.task_name or "", kind or "", run.labels)
-  found = (label_map.read(folder) for folder in source.folders)
-  return next(filter(None, found), None)
 
 
 def _task_of(source: sources.Source, spec: label_map.LabelSpec | None) -> str:
@@ -261,7 +227,7 @@ def _task_of(source: sources.Source, spec: label_map.LabelSpec | None) -> str:
     model = heads.kind_of(names, labels_words)
   except ValueError as error:
     raise ValueError(
-      f"{source.reader.path}: {error} Set --task to one."
+      f"{source.reader.path}: {error} Set `task` to one."
     ) from error
   return model.task if model else "encoder"
 
@@ -282,9 +248,9 @@ def _check_head(reader: checkpoints.CheckpointReader, task: str) -> None:
       if not other.missing_variables(reader.shapes)
     ]
     raise ValueError(
-      f"{reader.path} has no {missing[0]}, which --task={task} needs; it has "
+      f"{reader.path} has no {missing[0]}, which `task={task}` needs; it has "
       f"{' and '.join(found) or 'no head'}, and any can be exported with "
-      "--task=encoder."
+      "`task=encoder`."
     )
 
 
@@ -292,7 +258,7 @@ def _checked(
   source: sources.Source, task: str, spec: label_map.LabelSpec | None
 ) -> label_map.LabelSpec:
   """Returns the labels of a task; ValueError if they do not fit the head."""
-  path = os.path.join(source.folders[0], label_map.FILE)
+  path = os.path.join(source.files.folder, label_map.FILE)
   reader = source.reader
   if spec is None:
     raise ValueError(
@@ -302,8 +268,8 @@ def _checked(
     )
   if (task == "ner") != (spec.problem_type == label_map.WORDS):
     raise ValueError(
-      f"{reader.path} is not of --task={task}: the labels beside it are of "
-      f"problem_type {spec.problem_type}; leave the flag out."
+      f"{reader.path} is not of `task={task}`: the labels beside it are of "
+      f"problem_type {spec.problem_type}; leave it out."
     )
   head = reader.shapes["output_weights"][0]
   if head != spec.num_outputs:

@@ -1,19 +1,14 @@
 """SavedModels: Keras models as functions over plain, named variables."""
 
-import contextlib
-import dataclasses
-import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import keras
 import tensorflow as tf
 from absl import logging
 
-from bert_tf import checkpoints
-from bert_tf.files import atomic, paths
+from bert_tf.files import paths
 from bert_tf.modeling import Tensor
-from bert_tf.training import run_dir
 
 # Inputs of the functions on word-piece ids, in this order.
 ID_NAMES = ("input_ids", "input_mask", "segment_ids")
@@ -33,15 +28,9 @@ class NamedModel(tf.Module):
   """A Keras model whose variables have the names of the checkpoints.
 
   Keras names a variable by its role in the layer, such as "kernel"; a
-  SavedModel should hold "bert/pooler/dense/kernel".
-
-  Args:
-    model: built. Its values move into this module, so that memory holds them
-      once; it cannot be called on its own any more.
-    max_positions: maximum length of an input in word pieces.
-
-  Attributes:
-    values: the variables by name.
+  SavedModel should hold "bert/pooler/dense/kernel". The values of the built
+  `model` move into this module, as `values`, so that memory holds them once; it
+  cannot be called on its own any more.
   """
 
   def __init__(self, model: keras.Model, max_positions: int) -> None:
@@ -84,9 +73,8 @@ class NamedModel(tf.Module):
   ) -> Any:
     """Runs the Keras model and returns its outputs.
 
-    Args:
-      inputs: of the model; the last axis of `input_ids` is F.
-      training: whether to apply dropout, with other masks in every call.
+    The last axis of `input_ids` is F. `training` applies dropout, with other
+    masks in every call.
     """
     length = tf.shape(inputs["input_ids"])[-1]
     check = tf.debugging.assert_less_equal(
@@ -102,12 +90,10 @@ class NamedModel(tf.Module):
     for name in ID_NAMES:
       paddings = [[0, 0]] * (inputs[name].shape.rank - 1) + [[0, added]]
       inputs[name] = tf.pad(inputs[name], paddings)
-    return self._run(inputs, _random_seed() if training else None)
-
-
-def _random_seed() -> Tensor:
-  """Draws the dropout seed of one call."""
-  return tf.random.uniform([2], maxval=tf.int32.max, dtype=tf.int32)
+    seed = None
+    if training:
+      seed = tf.random.uniform([2], maxval=tf.int32.max, dtype=tf.int32)
+    return self._run(inputs, seed)
 
 
 def function(input_signature: Sequence[tf.TensorSpec]) -> Callable[..., Any]:
@@ -135,10 +121,23 @@ def ids_function(
   return ids
 
 
+def texts_functions(compute: Callable[[list[Tensor]], Any]) -> tuple[Any, Any]:
+  """Returns the functions of `text`, and of it and `text_b`, by `compute`."""
+
+  @function(texts_spec("text"))
+  def single(text: Tensor) -> Any:
+    return compute([text])
+
+  @function(texts_spec("text", "text_b"))
+  def pair(text: Tensor, text_b: Tensor) -> Any:
+    return compute([text, text_b])
+
+  return single, pair
+
+
 def ids_spec(rank: int = 2) -> list[tf.TensorSpec]:
   """Returns the input_signature of ID_NAMES: int32 of any sizes."""
-  shape = [None] * rank
-  return [tf.TensorSpec(shape, tf.int32, name) for name in ID_NAMES]
+  return [tf.TensorSpec([None] * rank, tf.int32, name) for name in ID_NAMES]
 
 
 def texts_spec(*names: str, rank: int = 1) -> list[tf.TensorSpec]:
@@ -150,88 +149,22 @@ def check_is_free(export_dir: str) -> None:
   """Raises ValueError unless `export_dir` is missing or an empty folder."""
   if not paths.is_free(export_dir):
     raise ValueError(
-      f"{export_dir} is there and not empty; choose another --export_dir, such "
+      f"{export_dir} is there and not empty; choose another `export_dir`, such "
       "as the next version's."
     )
 
 
-@contextlib.contextmanager
-def new_folder(export_dir: str) -> Iterator[str]:
-  """Yields a folder to fill, which appears at `export_dir` when it is complete.
-
-  Raises:
-    ValueError: if `export_dir` is not empty.
-    OSError: if it cannot be written.
-  """
-  check_is_free(export_dir)
-  with atomic.folder(export_dir, last="saved_model.pb") as unfinished:
-    yield unfinished
-  logging.info("Wrote %s.", export_dir)
-
-
 def save(module: tf.Module, signatures: Mapping[str, Any], folder: str) -> None:
-  """Saves a module and its functions as a SavedModel.
+  """Saves functions as a SavedModel in a folder.
 
-  Args:
-    module: tracks all variables and tables that the functions use.
-    signatures: tf.functions by name.
-    folder: to save in; see `new_folder`.
+  The module tracks all variables and tables that the functions use.
   """
-  with _quiet():
-    tf.saved_model.save(module, folder, signatures=dict(signatures))
-
-
-@contextlib.contextmanager
-def _quiet() -> Iterator[None]:
-  """Silences the messages that TensorFlow logs for each saved function."""
-  verbosity = logging.get_verbosity()
-  level = tf.get_logger().level
+  # TensorFlow would log messages for each saved function.
+  verbosity, level = logging.get_verbosity(), tf.get_logger().level
   logging.set_verbosity(logging.WARNING)
   tf.get_logger().setLevel("WARNING")
   try:
-    yield
+    tf.saved_model.save(module, folder, signatures=dict(signatures))
   finally:
     logging.set_verbosity(verbosity)
     tf.get_logger().setLevel(level)
-
-
-@dataclasses.dataclass(frozen=True)
-class EncoderFiles:
-  """What the SavedModel of an encoder brings to fine-tune it.
-
-  Attributes:
-    bert_config_file: the model's sizes.
-    vocab_file: the model's vocabulary.
-    do_lower_case: whether texts are lower-cased.
-  """
-
-  bert_config_file: str
-  vocab_file: str
-  do_lower_case: bool
-
-
-def encoder_files(folder: str) -> EncoderFiles:
-  """Returns the files of an encoder's SavedModel.
-
-  Its variables are read by `checkpoints.CheckpointReader(folder)`.
-
-  Raises:
-    ValueError: if the folder has no SavedModel, or one of something else.
-  """
-  if not checkpoints.is_saved_model(folder):
-    raise ValueError(f"{folder} has no saved_model.pb; give a SavedModel.")
-  run = run_dir.read_run(folder)
-  if run is None or run.task != "encoder":
-    raise ValueError(
-      f"{folder} is no SavedModel of export_savedmodel.py --task=encoder; its "
-      f"task is {run.task if run else 'unknown'}. A model of TF Hub has to be "
-      "converted first, see convert_checkpoint.py."
-    )
-  vocab_file = os.path.join(folder, run_dir.VOCAB_FILE)
-  if not paths.exists(vocab_file) or run.do_lower_case is None:
-    raise ValueError(
-      f"{folder} was exported without its vocabulary; export it without "
-      "--notext."
-    )
-  config_file = os.path.join(folder, run_dir.CONFIG_FILE)
-  return EncoderFiles(config_file, vocab_file, run.do_lower_case)

@@ -5,22 +5,18 @@ stands on it, the server.
 """
 
 import dataclasses
-import os
-from collections.abc import Sequence
-
-from absl import logging
 
 from bert_tf import (
   checkpoints,
   letter_case,
+  model_folder,
   modeling,
   settings,
   tokenization,
 )
 from bert_tf.export import config as configs
 from bert_tf.export.text_ops import bert_tokenizer
-from bert_tf.files import paths
-from bert_tf.training import evaluation, run_dir
+from bert_tf.formats import run_info
 
 # Settings that choose among a model's answers: the run's are only defaults.
 _CHOOSE_ANSWERS = (
@@ -38,28 +34,16 @@ SQUAD_SETTINGS = (
 
 @dataclasses.dataclass(frozen=True)
 class Source:
-  """A checkpoint and the files beside it.
+  """A model that is opened."""
 
-  Attributes:
-    reader: of the checkpoint.
-    folders: where files of its run are looked for, the checkpoint's first.
-    run: contents of run.json; None without one.
-    bert_config: the model's sizes.
-    bert_config_file: where they were read.
-    vocab_file: the vocabulary; None if none is needed.
-  """
-
-  reader: checkpoints.CheckpointReader
-  folders: Sequence[str]
-  run: run_dir.RunInfo | None
+  files: model_folder.ModelFolder
+  reader: checkpoints.CheckpointReader  # Of its weights.
   bert_config: modeling.BertConfig
-  bert_config_file: str
-  vocab_file: str | None
 
   @property
-  def run_file(self) -> str:
-    """Path of run.json, for messages."""
-    return os.path.join(self.folders[0], run_dir.RUN_FILE)
+  def run(self) -> run_info.RunInfo | None:
+    """What is known of the run that the model comes from."""
+    return self.files.run
 
 
 def open_source(
@@ -68,37 +52,26 @@ def open_source(
   vocab_file: str | None = None,
   needs_vocab: bool = True,
 ) -> Source:
-  """Finds the files of a checkpoint.
+  """Opens a model; arguments and errors as `model_folder.find`.
 
   Args:
-    init_checkpoint: prefix of a checkpoint; or a folder of a run, a SavedModel
-      or a conversion.
-    bert_config_file: None for bert_config.json beside the checkpoint.
-    vocab_file: None for vocab.txt beside the checkpoint.
-    needs_vocab: whether to look for a vocabulary.
-
-  Raises:
-    ValueError: if a file is missing, does not fit the others, or contradicts
-      those of the run.
+    init_checkpoint: folder of the model or prefix of its checkpoint.
+    bert_config_file: None for the one beside the checkpoint.
+    vocab_file: None for the one beside the checkpoint.
+    needs_vocab: whether it is an error if there is no vocabulary.
   """
-  reader = checkpoints.CheckpointReader(init_checkpoint)
-  folders = _folders(reader.path)
-  run = run_dir.run_of(reader.path)
-  config_file = _find(
-    bert_config_file, run_dir.CONFIG_FILE, folders, "bert_config_file"
+  files = model_folder.find(init_checkpoint, bert_config_file, vocab_file)
+  if needs_vocab and files.vocab_file is None:
+    raise ValueError(
+      f"{files.folder} has no {run_info.VOCAB_FILE}; set `vocab_file`."
+    )
+  return Source(
+    dataclasses.replace(
+      files, vocab_file=files.vocab_file if needs_vocab else None
+    ),
+    checkpoints.CheckpointReader(files.weights),
+    modeling.BertConfig.from_json_file(files.config_file),
   )
-  bert_config = modeling.BertConfig.from_json_file(config_file)
-  if needs_vocab:
-    vocab_file = _find(vocab_file, run_dir.VOCAB_FILE, folders, "vocab_file")
-    own_file = os.path.join(folders[0], run_dir.VOCAB_FILE)
-    if run is not None and _differ(vocab_file, own_file):
-      raise ValueError(
-        f"vocab_file {vocab_file} contradicts {own_file}, the vocabulary that "
-        "the model was trained with; leave --vocab_file out."
-      )
-  else:
-    vocab_file = None
-  return Source(reader, folders, run, bert_config, config_file, vocab_file)
 
 
 def tokenizer_of(
@@ -115,19 +88,17 @@ def tokenizer_of(
     ValueError: for a setting that contradicts run.json or the vocabulary, or
       a vocabulary of another size than the model's.
   """
-  assert source.vocab_file is not None
-  vocab = tokenization.load_vocab(source.vocab_file)
+  files = source.files
+  assert files.vocab_file is not None
+  vocab = tokenization.load_vocab(files.vocab_file)
   source.bert_config.check_vocab(
-    len(vocab), source.vocab_file, source.bert_config_file
+    len(vocab), files.vocab_file, files.config_file
   )
   saved = source.run.saved() if source.run else {}
-  do_lower_case = letter_case.settle(
-    do_lower_case,
-    saved.get("do_lower_case"),
-    source.run_file,
-    vocab,
-    source.vocab_file,
+  known = letter_case.settle(
+    do_lower_case, saved.get("do_lower_case"), files.run_file, files.vocab_file
   )
+  do_lower_case = known is not False
   tokenization.validate_case_matches_checkpoint(
     do_lower_case, source.reader.path
   )
@@ -143,10 +114,7 @@ def settled(
 ) -> configs.ModelConfig:
   """Returns a config whose settings left at None are those of the run.
 
-  Args:
-    source: a checkpoint of a run, or of none.
-    config: settings of the user.
-    task: of the model that is built. Settings of other tasks do not count.
+  Settings of other tasks than the model's do not count.
 
   Raises:
     ValueError: for a setting that contradicts run.json.
@@ -156,35 +124,4 @@ def settled(
   for name in _CHOOSE_ANSWERS:
     if getattr(config, name) is not None:
       saved.pop(name, None)
-  return settings.settle(config, saved, source.run_file)
-
-
-def _folders(path: str) -> list[str]:
-  """Returns the folders to look for the files of a checkpoint in."""
-  folder = run_dir.folder_of(path)
-  if os.path.basename(folder) == evaluation.BEST_DIR:
-    return [folder, os.path.dirname(folder)]
-  return [folder]
-
-
-def _find(
-  given: str | None, name: str, folders: Sequence[str], flag: str
-) -> str:
-  """Returns the file that was given, else the one beside the checkpoint."""
-  if given:
-    return given
-  for folder in folders:
-    path = os.path.join(folder, name)
-    if paths.exists(path):
-      logging.info("Found %s.", path)
-      return path
-  raise ValueError(f"{folders[0]} has no {name}; set --{flag}.")
-
-
-def _differ(path: str, own_path: str) -> bool:
-  """Returns whether both files exist and have other contents."""
-  return (
-    path != own_path
-    and paths.exists(own_path)
-    and paths.read_bytes(path) != paths.read_bytes(own_path)
-  )
+  return settings.settle(config, saved, source.files.run_file)

@@ -6,21 +6,21 @@ whatever fails. For gs:// and the like it lies on this machine first.
 """
 
 import contextlib
+import glob
 import os
+import secrets
 import socket
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 
 from bert_tf.files import paths
 
+# Tells a process from an earlier one that had its number, as in containers.
+_TOKEN = secrets.token_hex(4)
+
 
 def write(path: str, pieces: Iterable[str]) -> None:
-  """Writes a UTF-8 text file.
-
-  Args:
-    path: file to write; missing folders are made.
-    pieces: its text, in any pieces. A string would be one character each, so
-      give a list.
+  """Writes a UTF-8 text file in pieces, and missing folders.
 
   Raises:
     OSError: if it cannot be written.
@@ -52,13 +52,10 @@ def file(path: str) -> Iterator[str]:
 def files(targets: Sequence[str]) -> Iterator[list[str]]:
   """Yields local paths to write files to, which then take their places.
 
-  The paths end in the names of the targets, so libraries that go by the
-  suffix of a name can write there. When the body raises, nothing is left of
-  them and the targets are as they were.
-
-  Args:
-    targets: files to write; they are put in place in this order. Missing
-      folders are made.
+  The paths end in the names of the targets, so libraries that go by the suffix
+  of a name can write there. When the body raises, nothing is left of them and
+  the targets are as they were. They are put in place in this order, in folders
+  that are made where they are missing.
 
   Raises:
     OSError: if one cannot be written; as a rule before the body runs.
@@ -79,10 +76,8 @@ def files(targets: Sequence[str]) -> Iterator[list[str]]:
 def folder(target: str, last: str) -> Iterator[str]:
   """Yields a new local folder to fill, which then takes its place.
 
-  Args:
-    target: folder to write; new or empty.
-    last: name of the file without which the folder counts for nothing. Where
-      a folder cannot be moved in one step, as at gs://, it goes there last.
+  The target is new or empty. Where a folder cannot be moved in one step, as at
+  gs://, the file `last`, without which it counts for nothing, goes there last.
 
   Raises:
     OSError: if it cannot be written.
@@ -92,11 +87,18 @@ def folder(target: str, last: str) -> Iterator[str]:
     unfinished = os.path.join(parent, os.path.basename(target))
     os.makedirs(unfinished)
     yield unfinished
-    names = _files_below(unfinished)
+    names = [
+      os.path.relpath(os.path.join(parent, name), unfinished)
+      for parent, _, files in os.walk(unfinished)
+      for name in files
+    ]
     for name in names:
       _flush(os.path.join(unfinished, name))
     if not paths.is_remote(target):
+      for inner, _, _ in os.walk(unfinished):
+        _flush_names(inner)
       os.replace(unfinished, target)
+      _flush_names(os.path.dirname(target))
       return
     for name in sorted(names, key=lambda name: (name == last, name)):
       remote = f"{target}/{name}"
@@ -114,19 +116,20 @@ def hidden_folder(target: str) -> Iterator[str]:
   parent, name = paths.split(target)
   paths.make_folder(parent)
   if paths.is_remote(target):
-    with tempfile.TemporaryDirectory(prefix="bert_tf_") as hidden:
-      yield hidden
+    with tempfile.TemporaryDirectory(prefix="bert_tf_") as folder:
+      yield folder
     return
-  hidden = _hidden(target, _writer_suffix())
-  paths.remove(hidden)
+  remove_unfinished(glob.escape(target), of_other_hosts=False)
+  beside = hidden(target, _writer_suffix())
+  paths.remove(beside)
   try:
-    os.makedirs(hidden)
+    os.makedirs(beside)
   except OSError as error:
     raise OSError(f"cannot write {target}: {error.strerror}.") from error
   try:
-    yield hidden
+    yield beside
   finally:
-    paths.remove(hidden)
+    paths.remove(beside)
 
 
 def publish(path: str, target: str) -> None:
@@ -135,7 +138,7 @@ def publish(path: str, target: str) -> None:
     raise IsADirectoryError(f"{target} is a folder; name a file to write.")
   _flush(path)
   if paths.is_remote(target):
-    beside = _hidden(target, _writer_suffix())
+    beside = hidden(target, _writer_suffix())
     try:
       paths.copy(path, beside)
       paths.rename(beside, target)
@@ -143,16 +146,40 @@ def publish(path: str, target: str) -> None:
       paths.remove(beside)
   else:
     os.replace(path, target)
+    # What is put in place after it must not outlast it in a power failure.
+    _flush_names(os.path.dirname(target))
 
 
-def remove_unfinished(target: str) -> None:
-  """Removes what killed processes left of a file; a glob stands for several."""
-  for path in paths.matches(_hidden(target, "tmp-*")):
+def remove_unfinished(target: str, of_other_hosts: bool = True) -> None:
+  """Removes what killed processes left of a file; a glob stands for several.
+
+  What a living process of this host writes stays. Whether one of another host
+  lives is not known, so leave those out where it may.
+  """
+  for path in paths.matches(hidden(target, "tmp-*")):
+    host, _, rest = path.rpartition(".tmp-")[2].partition("-pid-")
+    is_own_host = host == socket.gethostname()
+    if _is_writing(rest) if is_own_host else not of_other_hosts:
+      continue
     paths.remove(path)
 
 
-def _hidden(target: str, suffix: str) -> str:
-  """Returns `parent/.name.suffix` for `parent/name`."""
+def _is_writing(process: str) -> bool:
+  """Returns whether a process of this host lives, by PID-TOKEN."""
+  number, _, token = process.partition("-")
+  if int(number) == os.getpid():
+    return token == _TOKEN
+  try:
+    os.kill(int(number), 0)
+  except ProcessLookupError:
+    return False
+  except PermissionError:
+    pass  # Another user's.
+  return True
+
+
+def hidden(target: str, suffix: str) -> str:
+  """Returns `parent/.name.suffix` for `parent/name`, which globs leave out."""
   parent, name = paths.split(target)
   return os.path.join(parent, f".{name}.{suffix}")
 
@@ -160,19 +187,20 @@ def _hidden(target: str, suffix: str) -> str:
 def _writer_suffix() -> str:
   """Returns what tells this process from others that write the same file."""
   # A cluster may build a shard twice at once, on two machines.
-  return f"tmp-{socket.gethostname()}-{os.getpid()}"
-
-
-def _files_below(parent: str) -> list[str]:
-  """Returns the files in a local folder and its folders, relative to it."""
-  return [
-    os.path.relpath(os.path.join(where, name), parent)
-    for where, _, names in os.walk(parent)
-    for name in names
-  ]
+  return f"tmp-{socket.gethostname()}-pid-{os.getpid()}-{_TOKEN}"
 
 
 def _flush(path: str) -> None:
   """Has the system write a local file to the disk."""
   with open(path, "rb+") as opened:
     os.fsync(opened.fileno())
+
+
+def _flush_names(folder: str) -> None:
+  """Has the system write a local folder's names to the disk, where it can."""
+  with contextlib.suppress(OSError):  # Some file systems refuse it.
+    opened = os.open(folder or ".", os.O_RDONLY)
+    try:
+      os.fsync(opened)
+    finally:
+      os.close(opened)

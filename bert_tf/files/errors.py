@@ -1,28 +1,40 @@
 """Errors as a user should read them: a missing extra, TensorFlow's messages."""
 
 import contextlib
+import pathlib
 import re
 from collections.abc import Iterator
+from importlib import metadata
+
+# Of a checkout; of an installed package the folder that it was installed in.
+_ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 
 @contextlib.contextmanager
 def needs_extra(purpose: str, extra: str) -> Iterator[None]:
   """Says what to install if an import inside the scope fails.
 
-  Args:
-    purpose: what needs the package, as a sentence begins: "scoring entities".
-    extra: name of the extra in setup.py that has the package.
+  `purpose`, what needs the package, begins a sentence: "scoring entities".
 
   Raises:
-    ImportError: names `purpose`, the package and the extra.
+    ImportError: names `purpose`, the package and the command that installs it.
   """
   try:
     yield
   except ImportError as error:
     raise ImportError(
-      f"{purpose} needs another package ({error}): "
-      f"pip install 'bert_tf[{extra}]'."
+      f"{purpose} needs another package ({error}): {_install_line(extra)}"
     ) from error
+
+
+def _install_line(extra: str) -> str:
+  """Returns what installs an extra: of the checkout, or its packages."""
+  if (_ROOT / "pyproject.toml").exists():
+    return f"pip install -e '{_ROOT}[{extra}]'"
+  required = metadata.requires("bert_tf") or []
+  marked = [line.split(";") for line in required if ";" in line]
+  names = [name.strip() for name, mark in marked if f'"{extra}"' in mark]
+  return " ".join(["pip install", *(f"'{name}'" for name in names)])
 
 
 def reason(error: Exception) -> str:

@@ -15,6 +15,8 @@ from collections.abc import Iterator
 from types import ModuleType
 from typing import BinaryIO
 
+from absl import logging
+
 _BUFFER_BYTES = 1 << 20
 
 
@@ -81,8 +83,14 @@ def read_bytes(path: str) -> bytes:
 
 
 def read_text(path: str) -> str:
-  """Returns the whole content of a UTF-8 file, its line ends as they are."""
-  return read_bytes(path).decode("utf-8")
+  """Returns the whole content of a UTF-8 file, its line ends as they are.
+
+  A byte order mark is left out, and that is said.
+  """
+  text = read_bytes(path).decode("utf-8")
+  if text.startswith("\ufeff"):
+    logging.warning("%s begins with a byte order mark, left out.", path)
+  return text.removeprefix("\ufeff")
 
 
 def exists(path: str) -> bool:

@@ -15,13 +15,11 @@ import dataclasses
 import itertools
 import json
 import os
-import sys
 import zipfile
 from collections.abc import Iterable, Iterator, Sequence
 from typing import IO, Any
 
 import numpy as np
-import tqdm
 
 from bert_tf import checkpoints, modeling
 from bert_tf.data import corpus
@@ -29,7 +27,9 @@ from bert_tf.export import saved_models, sources
 from bert_tf.export.signatures import features
 from bert_tf.files import atomic, paths
 from bert_tf.inference import config as configs
+from bert_tf.inference import inputs as inputs_lib
 from bert_tf.inference import loaded_model
+from bert_tf.training import progress
 
 # Between the two texts of a pair, in a line.
 _SEPARATOR = " ||| "
@@ -37,23 +37,20 @@ _SEPARATOR = " ||| "
 # Digits behind the point in JSON, as in the original.
 _DECIMALS = 6
 
+_NAMES = ("text", "text_b")
+
 # A text, or the two of a pair.
 Text = str | tuple[str, str]
 
 
 @dataclasses.dataclass(frozen=True)
 class TextFeatures:
-  """Features of one text or pair.
+  """Features of one text or pair."""
 
-  Attributes:
-    tokens: its F word pieces, with [CLS] and [SEP].
-    vectors: float32 [K, F, D]; with a pooling [K, D].
-    attention_probs: float32 [K, N, F, T], the weight of token T for token F;
-      None unless requested.
-  """
-
-  tokens: tuple[str, ...]
-  vectors: np.ndarray
+  tokens: tuple[str, ...]  # Its F word pieces, with [CLS] and [SEP].
+  vectors: np.ndarray  # float32 [K, F, D]; with a pooling [K, D].
+  # float32 [K, N, F, T], the weight of token T for token F; None unless
+  # requested.
   attention_probs: np.ndarray | None
 
 
@@ -108,15 +105,32 @@ class FeatureExtractor:
     Raises:
       ValueError: for what is neither a text nor a pair.
     """
-    remaining = iter(texts)
+    remaining = enumerate(texts)
     while batch := list(itertools.islice(remaining, self.config.batch_size)):
       yield from self._extract_batch(batch)
 
-  def _extract_batch(self, texts: Sequence[Text]) -> Iterator[TextFeatures]:
-    pairs = [_as_pair(text) for text in texts]
+  def predict(self, inputs: Any) -> Any:
+    """Returns the TextFeatures of a text or a pair, or a list of several's.
+
+    Args:
+      inputs: a text, a pair as tuple or by the names text and text_b, or
+        several: a list, an iterator, a NumPy array, a pandas Series, a
+        DataFrame.
+
+    Raises:
+      ValueError: for what is neither a text nor a pair.
+    """
+    rows, is_one = inputs_lib.rows_of(inputs)
+    found = list(self.extract(rows))
+    return found[0] if is_one else found
+
+  def _extract_batch(
+    self, texts: Sequence[tuple[int, Any]]
+  ) -> Iterator[TextFeatures]:
+    pairs = [_as_pair(index, text) for index, text in texts]
     columns = {
-      name: np.array(column, dtype=object)
-      for name, column in zip(("text", "text_b"), zip(*pairs))
+      name: np.array([pair[name] for pair in pairs], dtype=object)
+      for name in _NAMES
     }
     computed = self._compute(columns)
     for row, length in enumerate(computed["num_tokens"]):
@@ -133,7 +147,7 @@ class FeatureExtractor:
 
 def _check(config: configs.ExtractionConfig, source: sources.Source) -> None:
   """Raises ValueError where length and layers do not fit the model."""
-  bert_config, config_file = source.bert_config, source.bert_config_file
+  bert_config, config_file = source.bert_config, source.files.config_file
   bert_config.check_lengths(config.max_seq_length, config_file)
   num_layers = bert_config.num_hidden_layers
   for index in config.layers:
@@ -145,14 +159,14 @@ def _check(config: configs.ExtractionConfig, source: sources.Source) -> None:
       )
 
 
-def _as_pair(text: Text) -> tuple[str, str]:
-  """Returns a pair of texts, the second "" if there is one text."""
-  parts = (text, "") if isinstance(text, str) else tuple(text)
-  if len(parts) == 1:
-    parts = (*parts, "")
-  if len(parts) != 2 or not all(isinstance(part, str) for part in parts):
-    raise ValueError(f"neither a text nor a pair of texts: {text!r}.")
-  return parts
+def _as_pair(index: int, text: Any) -> dict[str, str]:
+  """Returns a pair of texts by name, the second "" if there is one text."""
+  texts = inputs_lib.by_name(index, text, _NAMES)
+  if "text" not in texts or len(texts.keys() | set(_NAMES)) > len(_NAMES):
+    raise ValueError(f"row {index} is no text and text_b: {text!r:.60}")
+  for name, value in texts.items():
+    inputs_lib.check_texts(f"{name} of row {index}", value)
+  return {"text_b": "", **texts}
 
 
 def parse_line(line: str) -> Text:
@@ -210,19 +224,13 @@ def extract_file(
     raise ValueError(f"{output_file} is the input; name another output_file.")
   with atomic.file(output_file) as unfinished:
     extractor = FeatureExtractor(config)
-    bar = tqdm.tqdm(
-      extractor.extract(_texts(input_file, num_lines)),
-      total=num_lines,
-      desc="extracting",
-      unit="line",
-      dynamic_ncols=True,
-      disable=not sys.stderr.isatty(),
-    )
+    found = extractor.extract(_texts(input_file, num_lines))
+    found = progress.track(found, "extracting", "line", num_lines)
     if output_format == "jsonl":
-      _write_jsonl(unfinished, bar, config)
+      _write_jsonl(unfinished, found, config)
     else:
       shape = (num_lines, len(config.layers), extractor.bert_config.hidden_size)
-      _write_npz(unfinished, bar, config, shape)
+      _write_npz(unfinished, found, config, shape)
   return num_lines
 
 

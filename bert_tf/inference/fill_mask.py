@@ -1,82 +1,170 @@
-"""Predicts the words behind [MASK] with a pre-trained model.
+"""Predicting the words behind [MASK], and pre-training, from Python.
 
-filler = fill_mask.MaskFiller(
-  "uncased/bert_config.json", "uncased/vocab.txt", "uncased/bert_model.ckpt"
+filler = bert_tf.MaskFiller(
+"uncased/bert_config.json", "uncased/vocab.txt",
+init_checkpoint="uncased/bert_model.ckpt",
 )
-filler.fill(["The capital of France is [MASK]."])[0][0][0].token
+filler.predict("The capital of France is [MASK].")[0][0].token
 """
 
 import dataclasses
-from collections.abc import Sequence
+import os
+import tempfile
+from collections.abc import Iterable, Sequence
+from typing import Any
 
-from bert_tf import tokenization
-from bert_tf.export import config as configs
-from bert_tf.inference import predictor
+from bert_tf import letter_case, tokenization
+from bert_tf.data import config as data_config
+from bert_tf.data import pretraining_shards
+from bert_tf.files import atomic
+from bert_tf.inference import inputs as inputs_lib
+from bert_tf.inference import task_model
+from bert_tf.tasks import base, pretraining, pretraining_config
+from bert_tf.training import config as training_config
+
+# A text with a sentence a line, or the sentences.
+Document = str | Sequence[str]
 
 
 @dataclasses.dataclass(frozen=True)
 class Prediction:
-  """One word piece that may stand behind a mask.
-
-  Attributes:
-    token: the word piece.
-    probability: in [0, 1], over the whole vocabulary.
-  """
+  """One word piece that may stand behind a mask."""
 
   token: str
-  probability: float
+  probability: float  # In [0, 1], over the whole vocabulary.
 
 
-class MaskFiller:
-  """A pre-trained model, loaded once, that fills masks.
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class _Config:
+  """The settings of making records and of pre-training on them."""
 
-  Args:
-    bert_config_file: the model's sizes; None for those beside the checkpoint.
-    vocab_file: the model's vocabulary; None for that beside the checkpoint.
-    init_checkpoint: prefix of a checkpoint with the masked-LM head, folder of
-      a run, or a SavedModel.
-    do_lower_case: whether texts are lower-cased; None for what run.json says,
-      else what the vocabulary shows.
-    top_k: number of predictions for each mask; a SavedModel has its own.
+  data: data_config.PretrainingDataConfig
+  run: pretraining_config.PretrainingConfig
 
-  Raises:
-    ValueError: if files are missing or do not fit one another.
+
+class MaskFiller(task_model.TaskModel):
+  """A BERT that is pre-trained on documents, and fills masks.
+
+  A row is a text with at least one "[MASK]"; `top_k` (5) is the number of
+  predictions for each. `predict` returns for each of a text's masks its
+  Predictions, the best first, `predict_proba` their probabilities, [masks,
+  top_k].
+
+  Arguments: as TaskModel has them.
   """
 
-  def __init__(
-    self,
-    bert_config_file: str | None,
-    vocab_file: str | None,
-    init_checkpoint: str,
-    do_lower_case: bool | None = None,
-    top_k: int = 5,
-  ) -> None:
-    self._predictor = predictor.Predictor(
-      configs.ModelConfig(
-        init_checkpoint=init_checkpoint,
-        task="pretraining",
-        bert_config_file=bert_config_file,
-        vocab_file=vocab_file,
-        do_lower_case=do_lower_case,
-        top_k=top_k,
-      )
-    )
+  task = "pretraining"
 
-  def fill(self, texts: Sequence[str]) -> list[list[list[Prediction]]]:
-    """Returns, for each text and each of its masks, the best predictions.
+  def fit(
+    self,
+    inputs: Iterable[Document],
+    validation_data: Iterable[Document] | None = None,
+    **changes: Any,
+  ) -> base.Results:
+    """Pre-trains on documents; checkpoints and results go to output_dir.
 
     Args:
-      texts: each with at least one "[MASK]".
+      inputs: documents, each a text with a sentence a line, or a list of
+        sentences. There have to be several: sentences of other documents stand
+        for those that do not follow.
+      validation_data: documents to evaluate on.
+      **changes: settings of create_pretraining_data.py and run_pretraining.py
+        by name, such as max_seq_length, dupe_factor, num_train_steps,
+        num_warmup_steps, train_batch_size, learning_rate.
+
+    Returns:
+      The results on validation_data, {} without.
 
     Raises:
-      ValueError: if a text has no mask or is longer than the model's input.
+      ValueError: if documents and settings do not fit, or output_dir holds a
+        run.
+      TypeError: for an unknown setting.
     """
-    for text in texts:
-      if tokenization.MASK not in text:
-        raise ValueError(
-          f"no {tokenization.MASK} in {text!r}; write it where a word is asked."
-        )
-    return [
-      [[Prediction(**found) for found in mask] for mask in answer["masks"]]
-      for answer in self._predictor.predict(texts)
-    ]
+    self._prepare_fit(changes)
+    return self._run(inputs, validation_data)
+
+  def evaluate(self, inputs: Iterable[Document]) -> base.Results:
+    """Returns the results on documents; see `fit`."""
+    self._trained()
+    return self._run(None, inputs)
+
+  def score(self, inputs: Iterable[Document]) -> float:
+    """Returns the share of the masked words of documents that are found."""
+    return float(self.evaluate(inputs)["masked_lm_accuracy"])
+
+  def _row(self, index: int, row: Any) -> dict[str, Any]:
+    texts = super()._row(index, row)
+    if tokenization.MASK not in texts["text"]:
+      raise ValueError(
+        f"no {tokenization.MASK} in {texts['text']!r}; write it where a word "
+        "is asked."
+      )
+    return texts
+
+  def _answer(self, answer: dict[str, Any]) -> list[list[Prediction]]:
+    return [[Prediction(**found) for found in mask] for mask in answer["masks"]]
+
+  def _probabilities(
+    self, answer: Sequence[Sequence[Prediction]]
+  ) -> list[list[float]]:
+    return [[found.probability for found in mask] for mask in answer]
+
+  def _defaults(self) -> _Config:
+    return _Config(
+      data=data_config.PretrainingDataConfig(vocab_file=""),
+      run=pretraining_config.PretrainingConfig(
+        bert_config_file="",
+        input_file="",
+        train=training_config.TrainConfig(output_dir=""),
+      ),
+    )
+
+  def _check_settings(self) -> None:
+    pretraining.check(self._settings({"do_train": True}).run)
+
+  def _run(
+    self,
+    train: Iterable[Document] | None,
+    dev: Iterable[Document] | None,
+  ) -> base.Results:
+    """Makes records of documents, trains and evaluates."""
+    folder = self._output_dir or ""
+    config = self._settings(
+      {
+        "input_file": os.path.join(folder, "train.tf_record"),
+        "eval_input_file": os.path.join(folder, "eval.tf_record"),
+        "do_train": train is not None,
+        "do_eval": dev is not None,
+      }
+    )
+    pretraining.check(config.run)
+    vocab_file = config.run.vocab_file
+    data = config.data
+    if "do_lower_case" not in self._given:
+      guessed = letter_case.guess(tokenization.load_vocab(vocab_file))
+      data = dataclasses.replace(data, do_lower_case=guessed is not False)
+    if train is not None:
+      _write_records(train, data, config.run.input_file)
+    if dev is not None:
+      _write_records(dev, data, config.run.eval_input_file)
+    return pretraining.run(config.run) or {}
+
+
+def _write_records(
+  documents: Iterable[Document],
+  config: data_config.PretrainingDataConfig,
+  path: str,
+) -> None:
+  """Makes records of documents."""
+  rows, is_one = inputs_lib.rows_of(documents)
+  if is_one:
+    raise ValueError("give a list of documents.")
+  lines = []
+  for document in rows:
+    if not isinstance(document, str):
+      document = "\n".join(document)
+    lines += [line for line in document.splitlines() if line.strip()] + [""]
+  with tempfile.TemporaryDirectory() as folder:
+    text_file = os.path.join(folder, "documents.txt")
+    atomic.write_lines(text_file, lines)
+    pretraining_shards.create(config, [text_file], path)

@@ -12,27 +12,21 @@ import tensorflow as tf
 # Registers the operations of SavedModels that take texts.
 import tensorflow_text  # noqa: F401
 
-from bert_tf import checkpoints
 from bert_tf.export import config as configs
 from bert_tf.export import export, saved_models
-from bert_tf.files import paths
-from bert_tf.training import run_dir
+from bert_tf.formats import run_info
 
 Specs = Mapping[str, tf.TensorSpec]
 
 
 @dataclasses.dataclass(frozen=True)
 class Function:
-  """One function of a model; it may be called from several threads.
+  """One function of a model; it may be called from several threads."""
 
-  Attributes:
-    inputs: dtypes and shapes by name.
-    compute: takes and returns tensors by name.
-    find_outputs: returns dtypes and shapes of what `compute` returns.
-  """
-
-  inputs: Specs
+  inputs: Specs  # Dtypes and shapes by name.
+  # Takes and returns tensors by name.
   compute: Callable[..., Mapping[str, tf.Tensor]]
+  # Returns dtypes and shapes of what `compute` returns.
   find_outputs: Callable[[], Specs]
 
   @functools.cached_property
@@ -67,38 +61,13 @@ class Function:
 
 @dataclasses.dataclass(frozen=True)
 class LoadedModel:
-  """A model and its functions.
+  """A model and its functions."""
 
-  Attributes:
-    functions: by the names of signatures.
-    info: what run.json says of the model; None without one.
-    version: the number that its folder is named by, else 1.
-    owner: holds the variables and tables of the functions.
-  """
-
-  functions: Mapping[str, Function]
-  info: run_dir.RunInfo | None
-  version: int
-  owner: Any
-
-
-def find_saved_model(path: str) -> str | None:
-  """Returns the folder of the SavedModel at a path, None if there is none.
-
-  Args:
-    path: its folder; or a folder of versions, named 1, 2 ..., of which the
-      newest is taken.
-  """
-  if checkpoints.is_saved_model(path):
-    return path
-  if not paths.is_folder(path):
-    return None
-  versions = [
-    name
-    for name in paths.list_folder(path)
-    if name.isdecimal() and checkpoints.is_saved_model(os.path.join(path, name))
-  ]
-  return os.path.join(path, max(versions, key=int)) if versions else None
+  functions: Mapping[str, Function]  # By the names of signatures.
+  # What run.json says of the model; None without one.
+  info: run_info.RunInfo | None
+  version: int  # The number that its folder is named by, else 1.
+  owner: Any  # Holds the variables and tables of the functions.
 
 
 def load(folder: str) -> LoadedModel:
@@ -129,7 +98,7 @@ def load(folder: str) -> LoadedModel:
   }
   name = os.path.basename(os.path.abspath(folder))
   version = int(name) if name.isdecimal() else 1
-  return LoadedModel(functions, run_dir.read_run(folder), version, loaded)
+  return LoadedModel(functions, run_info.read_run(folder), version, loaded)
 
 
 def build(config: configs.ModelConfig, with_attention: bool) -> LoadedModel:

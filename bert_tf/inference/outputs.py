@@ -138,7 +138,10 @@ def _choice(row: Row) -> Row:
 
 
 def _answer(row: Row) -> Row:
-  fields = ("text", "start", "end", "probability")
+  fields = (
+    *("text", "start", "end", "probability"),
+    *("start_logit", "end_logit"),
+  )
   columns = [row[f"nbest_{field}"] for field in fields]
   nbest = [dict(zip(fields, values)) for values in zip(*columns)]
   names = ("answer", "start", "end", "probability", "null_odds")

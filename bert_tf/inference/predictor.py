@@ -7,34 +7,28 @@ predictor.predict([{"text": "He left.", "text_b": "He went away."}])
 import collections
 import dataclasses
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
-from bert_tf import settings
+from bert_tf import checkpoints, model_folder, settings
 from bert_tf.export import config as configs
 from bert_tf.export import saved_models
 from bert_tf.export.signatures import attention
 from bert_tf.files import errors
+from bert_tf.formats import run_info
+from bert_tf.inference import inputs as inputs_lib
 from bert_tf.inference import loaded_model, outputs
-from bert_tf.training import run_dir
-
-# A text, or the texts that a model takes by name; the choices are a list.
-Row = str | Mapping[str, str | Sequence[str]]
 
 
 @dataclasses.dataclass(frozen=True)
 class Attention:
-  """The attention of a model to the tokens of a text or a pair.
+  """The attention of a model to the tokens of a text or a pair."""
 
-  Attributes:
-    tokens: the F word pieces, with [CLS] and [SEP].
-    probabilities: float32 [L, N, F, T]. Of layer, head, from token F to T.
-  """
-
-  tokens: tuple[str, ...]
+  tokens: tuple[str, ...]  # The F word pieces, with [CLS] and [SEP].
+  # float32 [L, N, F, T]. Of layer, head, from token F to T.
   probabilities: np.ndarray
 
 
@@ -90,24 +84,25 @@ class Predictor:
     self.version = model.version
     self.max_batch_size = max_batch_size
 
-  def predict(self, rows: Iterable[Row]) -> list[dict[str, Any]]:
-    """Returns an answer to each row, in their order.
+  def predict(self, inputs: Any) -> Any:
+    """Returns the answer to a row, or to each of several, in their order.
 
     Args:
-      rows: of what the model takes, such as {"text": ...}, {"text": ...,
-        "text_b": ...}, {"question": ..., "context": ...}; a text alone where
-        it takes one.
+      inputs: a text, where the model takes one; a tuple of what it takes, such
+        as (text, text_b), (question, context), (context, choices); the same by
+        name, such as {"text": ...}; or a list, an iterator, a NumPy array, a
+        pandas Series of these, or a DataFrame.
 
     Returns:
-      Dicts of numbers, texts and lists, as `outputs.plain` has them.
+      For a row a dict of numbers, texts and lists, as `outputs.plain` has it;
+      for several a list of them.
 
     Raises:
       ValueError: if a row is not what the model takes.
       tf.errors.OpError: if the model refuses a text, such as one that is too
         long.
     """
-    if isinstance(rows, str | Mapping):
-      raise ValueError(f"pass a list of rows, not one: {rows!r:.60}")
+    rows, is_one = inputs_lib.rows_of(inputs)
     by_kind = collections.defaultdict(list)
     found: list[dict[str, Any]] = []
     for index, row in enumerate(rows):
@@ -122,7 +117,7 @@ class Predictor:
         batch = requests[first : first + self.max_batch_size]
         for (index, _), answer in zip(batch, self._answers(name, batch)):
           found[index] = answer
-    return found
+    return found[0] if is_one else found
 
   def attention(self, text: str, text_b: str | None = None) -> Attention:
     """Returns the attention of all layers and heads for a text or a pair.
@@ -134,7 +129,7 @@ class Predictor:
     if name not in self.functions:
       raise ValueError(
         "this SavedModel was exported without attention; export it with "
-        "--attention, or give its checkpoint."
+        "export_savedmodel.py --attention, or give its checkpoint."
       )
     texts = {"text": text} | ({} if text_b is None else {"text_b": text_b})
     found = self.functions[name](_columns([texts]))
@@ -150,17 +145,17 @@ class Predictor:
     except tf.errors.InvalidArgumentError as error:
       raise ValueError(errors.reason(error)) from error
 
-  def _request(self, index: int, row: Row) -> tuple[str, dict[str, Any]]:
+  def _request(self, index: int, row: Any) -> tuple[str, dict[str, Any]]:
     """Returns the name of the function that takes a row, and its inputs."""
-    texts = {"text": row} if isinstance(row, str) else row
-    if not isinstance(texts, Mapping):
-      raise ValueError(
-        f"row {index} is neither a text nor texts by name: {row!r:.60}"
-      )
+    taken = {n for f in self.text_functions() for n in self.functions[f].inputs}
+    names = [name for name in inputs_lib.ORDER if name in taken]
+    texts = inputs_lib.by_name(index, row, names or ["text"])
     name = self._function_of(index, texts)
     for field, spec in self.functions[name].inputs.items():
-      _check_texts(f"{field} of row {index}", texts[field], spec.shape.rank - 1)
-    return name, dict(texts)
+      inputs_lib.check_texts(
+        f"{field} of row {index}", texts[field], spec.shape.rank - 1
+      )
+    return name, texts
 
   def _function_of(self, index: int, texts: Mapping[str, Any]) -> str:
     """Returns the name of the function that takes these inputs."""
@@ -170,8 +165,8 @@ class Predictor:
         return name
     if not names:
       raise ValueError(
-        "the model takes no texts: it was exported as an encoder or with "
-        "--notext."
+        "the model takes no texts: it was exported as an encoder or without "
+        "its text functions."
       )
     allowed = {", ".join(self.functions[name].inputs) for name in names}
     raise ValueError(
@@ -192,10 +187,10 @@ class Predictor:
 
 def _load(config: configs.ModelConfig) -> loaded_model.LoadedModel:
   """Returns a model; ValueError if settings contradict a SavedModel's."""
-  folder = loaded_model.find_saved_model(config.init_checkpoint)
-  if folder is None:
+  folder = model_folder.find_weights(config.init_checkpoint)
+  if not checkpoints.is_saved_model(folder):
     return loaded_model.build(config, with_attention=True)
-  info = run_dir.read_run(folder)
+  info = run_info.read_run(folder)
   default = configs.ModelConfig(init_checkpoint=config.init_checkpoint)
   fixed = [field.name for field in dataclasses.fields(default)]
   if info and config.task in (None, info.task):
@@ -205,25 +200,12 @@ def _load(config: configs.ModelConfig) -> loaded_model.LoadedModel:
       raise ValueError(
         f"{name} {getattr(config, name)!r} is for checkpoints; {folder} is a "
         f"SavedModel{f' of {info.task}' if info else ''}, which brings its "
-        f"own. Leave --{name} out."
+        f"own. Leave `{name}` out."
       )
   if info:
-    run_file = os.path.join(folder, run_dir.RUN_FILE)
+    run_file = os.path.join(folder, run_info.RUN_FILE)
     settings.settle(config, info.saved(), run_file)
   return loaded_model.load(folder)
-
-
-def _check_texts(name: str, value: Any, num_axes: int) -> None:
-  """Raises ValueError for what is no text, or for one axis no list of texts."""
-  if num_axes:
-    if isinstance(value, str) or not isinstance(value, Sequence) or not value:
-      raise ValueError(f"{name} is no list of texts: {value!r:.60}")
-    for item in value:
-      _check_texts(name, item, num_axes - 1)
-  elif not isinstance(value, str):
-    raise ValueError(f"{name} is no text: {value!r:.60}")
-  elif any("\ud800" <= character <= "\udfff" for character in value):
-    raise ValueError(f"{name} is no Unicode text: {value!r:.60}")
 
 
 def _columns(rows: Sequence[Mapping[str, Any]]) -> dict[str, np.ndarray]:

@@ -1,117 +1,126 @@
-"""Answers questions from Python, with a model that is loaded once.
+"""Answering questions from Python, and training what answers them.
 
-answerer = question_answering.QuestionAnswerer(
-  "bert_config.json", "vocab.txt", "out/model.ckpt-10000"
+answerer = bert_tf.QuestionAnswerer(
+"bert_config.json", "vocab.txt", init_checkpoint="out/model.ckpt-10000"
 )
-answerer.answer("Who wrote it?", "It was written by Ada in 1843.").text
+answerer.predict(("Who wrote it?", "It was written by Ada in 1843.")).text
 """
 
-import dataclasses
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-import numpy as np
-
-from bert_tf.export import config as configs
-from bert_tf.export import saved_models
+from bert_tf import modeling, tokenization
 from bert_tf.export.signatures import context_windows
 from bert_tf.files import paths
-from bert_tf.inference import predictor
-from bert_tf.tasks.squad import decoding, windows
+from bert_tf.inference import inputs, task_model
+from bert_tf.tasks.squad import config as config_lib
+from bert_tf.tasks.squad import decoding, examples
+from bert_tf.tasks.squad import task as squad
 
 
-class QuestionAnswerer:
-  """A model of run_squad.py that finds answers.
+class QuestionAnswerer(task_model.FineTunedModel):
+  """A BERT that is fine-tuned to find answers in texts, and finds them.
 
-  It is safe to share between threads: a call leaves nothing behind.
+  A row is a question and its context, of any length. Its label is the answer
+  as it stands in the context; a dict of `text` and `answer_start`, in
+  characters, where it stands there several times; to evaluate also a list of
+  all accepted answers; and with version_2_with_negative=True None or "" where
+  there is no answer. `predict` returns a decoding.Prediction: `text`, `nbest`
+  with probabilities and, of a model of SQuAD 2.0, `null_odds`, above 0 where
+  "no answer" is likelier than any; `predict_proba` the probabilities of the n
+  best.
 
-  Args:
-    bert_config_file: the model's sizes; None for those beside the checkpoint.
-    vocab_file: the model's vocabulary; None for that beside the checkpoint.
-    init_checkpoint: prefix of a fine-tuned checkpoint, folder of a run, whose
-      newest checkpoint is taken, or a SavedModel.
-    do_lower_case: whether texts are lower-cased; None for what run.json says,
-      else what the vocabulary shows.
-    window_config: how contexts are cut; None for what run.json says, else the
-      defaults.
-    predictions: how answers are chosen; None as window_config.
-
-  Raises:
-    ValueError: if config, vocabulary, checkpoint and lengths do not fit one
-      another.
+  Arguments: as TaskModel has them.
   """
 
-  def __init__(
-    self,
-    bert_config_file: str | None,
-    vocab_file: str | None,
-    init_checkpoint: str,
-    do_lower_case: bool | None = None,
-    window_config: windows.WindowConfig | None = None,
-    predictions: decoding.PredictionConfig | None = None,
-  ) -> None:
-    given: dict[str, Any] = {}
-    for config in (window_config, predictions):
-      if config:
-        given |= dataclasses.asdict(config)
-    # It logs what the files of predictions would not have as they stand.
-    given.pop("verbose_logging", None)
-    self._predictor = predictor.Predictor(
-      configs.ModelConfig(
-        init_checkpoint=init_checkpoint,
-        task="squad",
-        bert_config_file=bert_config_file,
-        vocab_file=vocab_file,
-        do_lower_case=do_lower_case,
-        **given,
-      )
-    )
+  task = "squad"
+  inputs = ("question", "context")
+  num_required = 2
+  config_class = config_lib.SquadConfig
+  score_name = "f1"
 
-  def answer(self, question: str, context: str) -> decoding.Prediction:
-    """Returns the answer to a question.
-
-    Args:
-      question: what is beyond max_query_length word pieces is cut.
-      context: the text to find the answer in, of any length.
-
-    Returns:
-      `text`, the answer, its words with one blank between them; `nbest`, the
-      best first, with probabilities; and of a model of SQuAD 2.0 `null_odds`,
-      above 0 where "no answer" is likelier than any.
-
-    Raises:
-      ValueError: if the question or the context is empty.
-    """
-    for name, text in (("question", question), ("context", context)):
-      if not text.strip():
-        raise ValueError(f"the {name} is empty; both must have a text.")
-    columns = {"question": np.array([question]), "context": np.array([context])}
-    found = self._predictor.functions[saved_models.TEXT](columns)
-    row = {name: values[0] for name, values in found.items()}
+  def _answer(self, answer: dict[str, Any]) -> decoding.Prediction:
     nbest = tuple(
-      decoding.Candidate(_text(text), *map(float, scores))
-      for text, *scores in zip(
-        row["nbest_text"],
-        row["nbest_start_logit"],
-        row["nbest_end_logit"],
-        row["nbest_probability"],
+      decoding.Candidate(
+        _text(found["text"]),
+        *(found["start_logit"], found["end_logit"], found["probability"]),
       )
-      # Padding has a probability of 0.
-      if scores[-1] > 0
+      for found in answer["nbest"]
     )
     return decoding.Prediction(
-      text=_text(row["answer"]),
+      text=_text(answer["answer"]),
       nbest=nbest,
-      null_odds=float(row["null_odds"]) if "null_odds" in row else None,
+      null_odds=answer.get("null_odds"),
       span_text=next((c.text for c in nbest if c.text), ""),
     )
 
+  def _probabilities(self, answer: decoding.Prediction) -> list[float]:
+    return [candidate.probability for candidate in answer.nbest]
 
-def _text(answer: bytes) -> str:
+  def _make_task(
+    self,
+    config: config_lib.SquadConfig,
+    bert_config: modeling.BertConfig,
+    tokenizer: tokenization.FullTokenizer,
+    rows: Sequence[Mapping[str, Any]],
+  ) -> squad.SquadTask:
+    return squad.make_task(config, bert_config, tokenizer)
+
+  def _examples(
+    self,
+    task: squad.SquadTask,
+    split: str,
+    rows: Sequence[Mapping[str, Any]],
+    labels: Sequence[Any],
+  ) -> list[examples.SquadExample]:
+    paragraphs = [
+      {"context": row["context"], "qas": [_question(index, row, label)]}
+      for index, (row, label) in enumerate(zip(rows, labels))
+    ]
+    return examples.parse(
+      {"data": [{"paragraphs": paragraphs}]},
+      f"the {split} rows",
+      is_training=split == "train",
+      version_2_with_negative=task.predictions.version_2_with_negative,
+    )
+
+
+def _question(index: int, row: Mapping[str, Any], label: Any) -> dict[str, Any]:
+  """Returns a question as SQuAD's files have it."""
+  starts: list[Any] = []
+  if isinstance(label, Mapping):
+    found = {name: _listed(label.get(name)) for name in label}
+    label, starts = found.get("text", []), found.get("answer_start", [])
+  texts = _listed(label)
+  if not all(isinstance(text, str) for text in texts):
+    raise ValueError(f"the answer of row {index} is no text: {label!r:.60}")
+  starts = starts or [row["context"].find(text) for text in texts]
+  if len(starts) != len(texts) or -1 in starts:
+    raise ValueError(
+      f"the answer of row {index} is not in its context: {label!r:.60}"
+    )
+  answers = [
+    {"text": text, "answer_start": start} for text, start in zip(texts, starts)
+  ]
+  return {
+    "id": str(index),
+    "question": row["question"],
+    "answers": answers,
+    "is_impossible": not answers,
+  }
+
+
+def _listed(value: Any) -> list[Any]:
+  """Returns one value or several as a list; none for None and ""."""
+  if value is None or isinstance(value, str):
+    return [value] if value else []
+  return inputs.as_list(value) if hasattr(value, "__iter__") else [value]
+
+
+def _text(answer: str) -> str:
   """Returns an answer with one blank between its words, as in result files."""
-  text = answer.decode("utf-8", errors="replace")
-  return re.sub(context_windows.WHITE_SPACE, " ", text)
+  return re.sub(context_windows.WHITE_SPACE, " ", answer)
 
 
 def converse(
@@ -137,7 +146,7 @@ def converse(
       except (OSError, ValueError) as error:
         yield f"{error}\n"
     elif text:
-      yield _shown(answerer.answer(text, context), num_answers)
+      yield _shown(answerer.predict((text, context)), num_answers)
     else:
       context = ""
     yield "Question: " if context else "Context, or @file: "

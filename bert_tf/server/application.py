@@ -5,10 +5,8 @@ aiohttp handles HTTP, the limits of requests and the graceful shutdown.
 
 import asyncio
 import contextlib
-import json
 import signal
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -16,7 +14,13 @@ from absl import logging
 
 from bert_tf.files import errors
 from bert_tf.inference import outputs, predictor
-from bert_tf.server import attention_json, batching, page, rest_json
+from bert_tf.server import (
+  attention_json,
+  batching,
+  connections,
+  page,
+  rest_json,
+)
 from bert_tf.server import config as server_config
 
 with errors.needs_extra("serving", extra="serve"):
@@ -29,12 +33,7 @@ _Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
 class _HttpError(Exception):
-  """An error response.
-
-  Args:
-    status: HTTP status.
-    message: for the client.
-  """
+  """An error response with an HTTP status and a message for the client."""
 
   def __init__(self, status: int, message: str) -> None:
     super().__init__(message)
@@ -42,31 +41,17 @@ class _HttpError(Exception):
 
 
 class Server:
-  """Serves a model from its start to its stop, in one event loop.
-
-  Args:
-    model: is served.
-    config: how it is served.
-
-  Raises:
-    ValueError: if the config has a value that is out of range.
-  """
+  """Serves a model from its start to its stop, in one event loop."""
 
   def __init__(
     self, model: predictor.Predictor, config: server_config.ServerConfig
   ) -> None:
-    if not config.model_name or set(config.model_name) & set("/: "):
-      raise ValueError(
-        f"model_name {config.model_name!r} cannot stand in a path; leave out "
-        "slashes, colons and blanks."
-      )
     self._model = model
     self._config = config
     self._limits = rest_json.Limits(config.max_rows, config.max_text_length)
-    self._batch_config = batching.BatchConfig(
-      config.max_batch_size, config.max_wait_ms / 1e3, config.max_queue_size
-    )
     self._page = page.load()
+    self._hosts = {"localhost", "127.0.0.1", "::1", config.host}
+    self._hosts.update(host.lower() for host in config.allowed_hosts)
     for name, function in model.functions.items():
       # Traces a checkpoint's functions, which takes seconds, before requests.
       logging.info("%s returns %s.", name, ", ".join(function.outputs))
@@ -77,30 +62,44 @@ class Server:
     Raises:
       OSError: if it cannot listen there.
     """
-    self._batcher = batching.Batcher(self._compute, self._batch_config)
+    self._batcher = batching.Batcher(self._compute, self._config)
     application = web.Application(
       middlewares=[self._guarded],
       client_max_size=self._config.max_request_bytes,
     )
     application.add_routes(self._routes())
     self._runner = web.AppRunner(
-      application,
-      access_log=None,
-      shutdown_timeout=self._config.stop_timeout_s,
+      application, shutdown_timeout=self._config.stop_timeout_s
     )
     await self._runner.setup()
-    site = web.TCPSite(self._runner, self._config.host, self._config.port)
     try:
-      await site.start()
+      self._listener = await self._listen()
     except OSError:
       await self._batcher.close()
       await self._runner.cleanup()
       raise
-    host, port = self._runner.addresses[0][:2]
+    host, port = self._listener.sockets[0].getsockname()[:2]
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+  async def _listen(self) -> asyncio.Server:
+    """Listens; each connection has its limits."""
+    loop, server = asyncio.get_running_loop(), self._runner.server
+    assert server is not None
+    limit = connections.max_connections(self._config.max_connections)
+
+    def connect() -> connections.Connection:
+      timeout = self._config.idle_timeout_s
+      return connections.Connection(
+        server, limit, loop=loop, keepalive_timeout=timeout
+      )
+
+    return await loop.create_server(
+      connect, self._config.host, self._config.port, backlog=128
+    )
 
   async def stop(self) -> None:
     """Refuses new connections, finishes running requests and stops."""
+    self._listener.close()
     await self._runner.cleanup()
     await self._batcher.close()
     logging.info(
@@ -129,6 +128,7 @@ class Server:
   ) -> web.StreamResponse:
     """Turns errors into JSON responses."""
     try:
+      self._check_host(request)
       return await handler(request)
     except _HttpError as error:
       return _error(error.status, str(error))
@@ -141,6 +141,10 @@ class Server:
       status = error.status
       message = f"Malformed request: {request.method} {request.path:.200}"
       return _error(status, message, allow=error.headers.get("Allow"))
+    except web.RequestPayloadError as error:
+      return _error(400, f"Malformed request: the body is not whole: {error}")
+    except RecursionError:
+      return _error(400, "JSON Parse error: lists in too many lists.")
     except ValueError as error:
       return _error(400, str(error))
     except batching.QueueFullError as error:
@@ -165,12 +169,10 @@ class Server:
     )
 
   async def _get_health(self, request: web.Request) -> web.Response:
-    health = {
-      "status": "ok",
-      "model": self._config.model_name,
-      "version": str(self._model.version),
-    }
-    return _json(health)
+    name, version = self._config.model_name, str(self._model.version)
+    return connections.json_response(
+      {"status": "ok", "model": name, "version": version}
+    )
 
   async def _get_status(self, request: web.Request) -> web.Response:
     name = request.match_info["name"]
@@ -181,16 +183,13 @@ class Server:
       "state": "AVAILABLE",
       "status": {"error_code": "OK", "error_message": ""},
     }
-    return _json({"model_version_status": [state]})
+    return connections.json_response({"model_version_status": [state]})
 
   async def _get_metadata(self, request: web.Request) -> web.Response:
     self._check_model(request)
-    return _json(
-      rest_json.metadata(
-        self._config.model_name,
-        self._model.version,
-        self._model.functions,
-      )
+    name, model = self._config.model_name, self._model
+    return connections.json_response(
+      rest_json.metadata(name, model.version, model.functions)
     )
 
   async def _predict(self, request: web.Request) -> web.Response:
@@ -199,13 +198,37 @@ class Server:
     asked = rest_json.predict_request(
       value, self._model.functions, self._limits
     )
+    lengths = asked.lengths
+    self._check_windows(lengths)
     function = self._model.functions[asked.signature_name]
     computed = await self._batcher.submit(
-      asked.signature_name, asked.inputs, asked.length, function.has_batches()
+      asked.signature_name,
+      asked.inputs,
+      int(lengths.max()),
+      function.has_batches(),
     )
     # The width of an answer must not depend on the rest of its batch.
     trimmed = outputs.trimmed(computed)
-    return _json(rest_json.predict_response(asked, trimmed))
+    return connections.json_response(rest_json.predict_response(asked, trimmed))
+
+  def _check_windows(self, lengths: np.ndarray) -> None:
+    """Raises if texts may need more windows than a request may compute.
+
+    Args:
+      lengths: int [B]. Bytes of each row: it has at most as many word pieces.
+    """
+    info = self._model.info
+    if info is None or info.task not in ("squad", "ner"):
+      return  # Computes one input a row; longer texts are cut.
+    stride = info.doc_stride or (info.max_seq_length or 128) // 2
+    num_windows = int(np.ceil(lengths / stride).sum())
+    if num_windows > self._config.max_windows:
+      raise _HttpError(
+        413,
+        f"the texts of the request may have {num_windows} windows of "
+        f"{stride} word pieces; this server computes "
+        f"{self._config.max_windows} at once: send several requests.",
+      )
 
   async def _attention(self, request: web.Request) -> web.Response:
     self._check_model(request)
@@ -214,7 +237,7 @@ class Server:
     computed = await self._batcher.submit(
       asked.signature_name, asked.inputs, can_be_joined=False
     )
-    return _json(attention_json.response(asked, computed))
+    return connections.json_response(attention_json.response(asked, computed))
 
   def _has(self, request: web.Request) -> bool:
     """Returns whether a path names the served model and version."""
@@ -231,8 +254,27 @@ class Server:
         which = f"Specific({name}, {version:.20})"
       raise _HttpError(404, f"Servable not found for request: {which}")
 
+  def _check_host(self, request: web.Request) -> None:
+    """Refuses names that are not this server's: of a page that was rebound."""
+    name = request.headers.get("Host", "localhost").lower()
+    name = name[1:].partition("]")[0] if name[:1] == "[" else name.split(":")[0]
+    address = request.get_extra_info("sockname", ("",))[0]
+    if name not in self._hosts and name != address:
+      raise _HttpError(
+        403,
+        f"the Host {name!r:.100} is not this server's; its setting "
+        "allowed_hosts names others.",
+      )
+
   async def _body(self, request: web.Request) -> bytes:
     """Returns the body of a request; raises if it is too large or too slow."""
+    # A page of another site can send any other type unasked.
+    if request.content_type != "application/json":
+      raise _HttpError(
+        415,
+        f"the Content-Type is {request.content_type:.100}; send "
+        "application/json.",
+      )
     length = request.content_length or 0
     if length > self._config.max_request_bytes:
       raise web.HTTPRequestEntityTooLarge(
@@ -268,13 +310,9 @@ def run(
 ) -> None:
   """Serves until SIGTERM or Ctrl-C; a second signal ends at once.
 
-  Args:
-    model: is served.
-    config: how it is served.
-    started: called with the address once requests are answered.
+  `started` is called with the address once requests are answered.
 
   Raises:
-    ValueError: if the config has a value that is out of range.
     OSError: if it cannot listen there.
   """
   asyncio.run(_run(model, config, started))
@@ -301,14 +339,8 @@ async def _run(
     await stopped.wait()
 
 
-def _json(value: Mapping[str, Any], status: int = 200) -> web.Response:
-  """Returns a response as TensorFlow Serving writes it."""
-  text = json.dumps(value, ensure_ascii=False) + "\n"
-  return web.Response(text=text, status=status, content_type="application/json")
-
-
 def _error(status: int, message: str, allow: str | None = None) -> web.Response:
-  response = _json({"error": message}, status)
+  response = connections.error_response(status, message)
   if allow:
     response.headers["Allow"] = allow
   if status == 503:

@@ -19,19 +19,12 @@ _DECIMALS = 4
 
 @dataclasses.dataclass(frozen=True)
 class AttentionRequest:
-  """A layer and head whose attention is requested.
-
-  Attributes:
-    signature_name: of the function.
-    inputs: the texts, arrays of one row.
-    layer: counted from 0.
-    head: counted from 0; None for the mean of all.
-  """
+  """A layer and head whose attention is requested."""
 
   signature_name: str
-  inputs: Mapping[str, np.ndarray]
-  layer: int
-  head: int | None
+  inputs: Mapping[str, np.ndarray]  # The texts, arrays of one row.
+  layer: int  # Counted from 0.
+  head: int | None  # Counted from 0; None for the mean of all.
 
 
 def parse(
@@ -39,13 +32,10 @@ def parse(
   functions: rest_json.Functions,
   limits: rest_json.Limits,
 ) -> AttentionRequest:
-  """Parses a request.
+  """Parses a request's JSON object.
 
-  Args:
-    value: its JSON object: `text`, for a pair also `text_b`, `layer`, and
-      `head`, null or left out for the mean of all.
-    functions: of the model.
-    limits: of a request.
+  It has `text`, for a pair also `text_b`, `layer`, and `head`, null or left out
+  for the mean of all.
 
   Raises:
     ValueError: if it does not fit the model, or the model has no attention.
@@ -55,7 +45,7 @@ def parse(
   if name not in functions:
     raise ValueError(
       "this SavedModel was exported without attention; export it with "
-      "--attention, or serve its checkpoint."
+      "export_savedmodel.py --attention, or serve its checkpoint."
     )
   asked = rest_json.predict_request(
     {"signature_name": name, "instances": [texts]}, functions, limits

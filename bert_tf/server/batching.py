@@ -9,6 +9,8 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 
 import numpy as np
 
+from bert_tf.server import config as server_config
+
 Arrays = Mapping[str, np.ndarray]
 
 
@@ -16,70 +18,31 @@ class QueueFullError(Exception):
   """The queue of waiting requests is full."""
 
 
-@dataclasses.dataclass(frozen=True)
-class BatchConfig:
-  """How requests are batched.
-
-  Attributes:
-    max_batch_size: rows of a batch; a larger request is computed alone.
-    max_wait_s: seconds that the first request of a batch waits for others.
-    max_queue_size: number of requests that may wait.
-  """
-
-  max_batch_size: int
-  max_wait_s: float
-  max_queue_size: int
-
-  def __post_init__(self) -> None:
-    for name, least in (
-      ("max_batch_size", 1),
-      ("max_wait_s", 0),
-      ("max_queue_size", 1),
-    ):
-      if getattr(self, name) < least:
-        raise ValueError(f"{name} {getattr(self, name)} is below {least}.")
-
-
 @dataclasses.dataclass(frozen=True, eq=False)
 class _Waiting:
-  """A waiting request.
+  """A waiting request."""
 
-  Attributes:
-    key: equal for requests that can be computed together.
-    name: of the function.
-    inputs: arrays of its rows.
-    num_rows: number of rows.
-    size: approximate length of the longest row.
-    arrived: time of arrival, by time.monotonic.
-    result: the outputs, when they are computed.
-  """
-
-  key: Hashable
+  key: Hashable  # Equal for requests that can be computed together.
   name: str
   inputs: Arrays
   num_rows: int
-  size: int
-  arrived: float
-  result: asyncio.Future
+  size: int  # Approximate length of the longest row.
+  arrived: float  # Time of arrival, by time.monotonic.
+  result: asyncio.Future  # The outputs, when they are computed.
 
 
 class Batcher:
   """Computes requests in batches, one after another, in a thread of its own.
 
-  It belongs to one event loop.
-
-  Args:
-    compute: takes the name of a function and arrays with the same number of
-      rows; returns arrays with that number of rows.
-    config: how requests are batched.
-
-  Attributes:
-    num_batches: number of batches computed.
-    num_requests: number of requests in them.
+  It belongs to one event loop. `compute` takes the name of a function and
+  arrays with the same number of rows, and returns arrays with that number of
+  rows.
   """
 
   def __init__(
-    self, compute: Callable[[str, Arrays], Arrays], config: BatchConfig
+    self,
+    compute: Callable[[str, Arrays], Arrays],
+    config: server_config.ServerConfig,
   ) -> None:
     self._compute = compute
     self._config = config
@@ -97,14 +60,10 @@ class Batcher:
     size: int = 0,
     can_be_joined: bool = True,
   ) -> Arrays:
-    """Returns the outputs of a request.
+    """Returns the outputs of a request to a function.
 
-    Args:
-      name: of the function.
-      inputs: its arrays.
-      size: approximate length of the longest row; a batch is made of requests
-        of like size.
-      can_be_joined: whether it may share a batch with other requests.
+    A batch is made of requests of like `size`, the approximate length of the
+    longest row, that can be joined.
 
     Raises:
       QueueFullError: if too many wait already.
@@ -151,7 +110,7 @@ class Batcher:
 
   async def _wait_for_batch(self, first: _Waiting) -> None:
     """Waits until a batch is full or its first request may wait no longer."""
-    end = first.arrived + self._config.max_wait_s
+    end = first.arrived + self._config.max_wait_ms / 1e3
     while self._num_rows(first.key) < self._config.max_batch_size:
       remaining = end - time.monotonic()
       if remaining <= 0:

@@ -36,6 +36,12 @@ class ServerConfig:
   max_rows: int = settings.setting(
     128, "Rows of a request; more are refused with status 400.", minimum=1
   )
+  max_windows: int = settings.setting(
+    512,
+    "Windows of long texts that a request may need, counted as if each byte "
+    "were a word piece; more are refused with status 413.",
+    minimum=1,
+  )
   max_request_bytes: int = settings.setting(
     1 << 20,
     "Bytes of a request; larger ones are refused with status 413.",
@@ -46,10 +52,32 @@ class ServerConfig:
     "Bytes of a text in UTF-8; longer ones are refused with status 400.",
     minimum=1,
   )
-  # Seconds that a request may take to arrive.
+  max_connections: int = settings.setting(
+    256,
+    "Connections that may be open; more are refused with status 503. The "
+    "process needs a file descriptor for each.",
+    minimum=1,
+  )
+  allowed_hosts: tuple[str, ...] = settings.setting(
+    (),
+    "Names, beside its address and localhost, under which clients may ask "
+    "for this server, with commas between them.",
+  )
+  # Seconds that the body of a request may take to arrive.
   read_timeout_s: float = 30.0
+  # Seconds that a connection may be without a whole request's head.
+  idle_timeout_s: float = 30.0
   stop_timeout_s: float = settings.setting(
     30.0,
     "Seconds that running requests have to end when the server is stopped.",
     minimum=0,
   )
+
+  def __post_init__(self) -> None:
+    """Raises ValueError for a value out of range."""
+    settings.check(self)
+    if not self.model_name or set(self.model_name) & set("/: "):
+      raise ValueError(
+        f"model_name {self.model_name!r} cannot stand in a path; leave out "
+        "slashes, colons and blanks."
+      )

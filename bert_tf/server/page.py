@@ -9,15 +9,10 @@ from typing import NamedTuple
 
 
 class Page(NamedTuple):
-  """A page.
+  """A page."""
 
-  Attributes:
-    html: the whole page; its only requests are to the model.
-    headers: of the response.
-  """
-
-  html: str
-  headers: Mapping[str, str]
+  html: str  # The whole page; its only requests are to the model.
+  headers: Mapping[str, str]  # Of the response.
 
 
 def load() -> Page:

@@ -26,30 +26,20 @@ _BYTES_SUFFIX = "_bytes"
 
 @dataclasses.dataclass(frozen=True)
 class Limits:
-  """Limits of a request.
-
-  Attributes:
-    max_rows: number of instances.
-    max_text_length: bytes of a text in UTF-8.
-  """
+  """Limits of a request."""
 
   max_rows: int
-  max_text_length: int
+  max_text_length: int  # Bytes of a text in UTF-8.
 
 
 @dataclasses.dataclass(frozen=True)
 class PredictRequest:
-  """A parsed request.
-
-  Attributes:
-    signature_name: of the function.
-    inputs: arrays with the same number of rows; texts are bytes.
-    is_row_format: whether rows were given one by one, as `instances`.
-  """
+  """A parsed request."""
 
   signature_name: str
+  # Arrays with the same number of rows; texts are bytes.
   inputs: Mapping[str, np.ndarray]
-  is_row_format: bool
+  is_row_format: bool  # Whether rows were given one by one, as `instances`.
 
   @property
   def num_rows(self) -> int:
@@ -57,16 +47,14 @@ class PredictRequest:
     return len(next(iter(self.inputs.values())))
 
   @property
-  def length(self) -> int:
-    """Bytes of all texts of the longest row."""
-    lengths = [
-      np.vectorize(len, otypes=[int])(array).reshape(len(array), -1)
-      for array in self.inputs.values()
-      if array.dtype == object
-    ]
-    return (
-      int(sum(rows.sum(axis=1) for rows in lengths).max()) if lengths else 0
-    )
+  def lengths(self) -> np.ndarray:
+    """Bytes of all texts of each row, int [num_rows]."""
+    lengths = np.zeros(self.num_rows, int)
+    for array in self.inputs.values():
+      if array.dtype == object:
+        sizes = np.vectorize(len, otypes=[int])(array)
+        lengths += sizes.reshape(len(array), -1).sum(axis=1)
+    return lengths
 
 
 def parse(body: bytes) -> dict[str, Any]:
@@ -99,13 +87,8 @@ def predict_request(
 ) -> PredictRequest:
   """Parses the JSON object of a `:predict` request.
 
-  Args:
-    value: the object.
-    functions: of the model.
-    limits: of a request.
-
   Raises:
-    ValueError: if it does not fit the model or exceeds a limit.
+    ValueError: if it does not fit the model's functions or exceeds a limit.
   """
   name = value.get("signature_name", saved_models.DEFAULT)
   if not isinstance(name, str):
@@ -131,16 +114,11 @@ def predict_request(
   inputs = {
     key: _array(key, columns[key], spec, limits) for key, spec in specs.items()
   }
-  _check_rows(inputs, limits)
-  return PredictRequest(name, inputs, is_row_format)
-
-
-def _check_rows(inputs: Mapping[str, np.ndarray], limits: Limits) -> None:
-  """Raises ValueError unless the inputs have as many rows, not too many."""
   counts = {key: len(array) for key, array in inputs.items()}
   if len(set(counts.values())) > 1:
     raise ValueError(f"inputs have different numbers of rows: {counts}.")
   _check_num_rows(next(iter(counts.values())), limits)
+  return PredictRequest(name, inputs, is_row_format)
 
 
 def predict_response(
@@ -168,11 +146,7 @@ def metadata(name: str, version: int, functions: Functions) -> dict[str, Any]:
     for signature, function in functions.items()
   }
   return {
-    "model_spec": {
-      "name": name,
-      "signature_name": "",
-      "version": str(version),
-    },
+    "model_spec": {"name": name, "signature_name": "", "version": str(version)},
     "metadata": {"signature_def": {"signature_def": definitions}},
   }
 
@@ -218,15 +192,13 @@ def _columns(value: Any, specs: Mapping[str, tf.TensorSpec]) -> dict[str, Any]:
         f"{_shown(value)} is not an object of {', '.join(specs)}."
       )
     return {name: value for name in specs}
-  for name in value:
-    if name not in specs:
-      raise ValueError(
-        f"there is no input {name!r:.100}; the signature takes "
-        f"{', '.join(specs)}."
-      )
-  for name in specs:
-    if name not in value:
-      raise ValueError(f"JSON object: does not have named input: {name}")
+  for name in sorted(value.keys() - specs.keys()):
+    raise ValueError(
+      f"there is no input {name!r:.100}; the signature takes "
+      f"{', '.join(specs)}."
+    )
+  for name in sorted(specs.keys() - value.keys()):
+    raise ValueError(f"JSON object: does not have named input: {name}")
   return value
 
 
@@ -246,11 +218,7 @@ def _array(
     raise ValueError(
       f"input {name} has the shape {spec.shape}; the request has {shape}."
     )
-  convert = _CONVERTERS.get(spec.dtype)
-  if convert is None:
-    raise ValueError(
-      f"input {name} is {spec.dtype.name}, not to be had in JSON"
-    )
+  convert = _to_bytes if spec.dtype == tf.string else _to_number
   converted: list[Any] = [convert(name, leaf, spec.dtype) for leaf in leaves]
   if spec.dtype == tf.string:
     for text in converted:
@@ -269,7 +237,7 @@ def _flattened(name: str, value: Any, leaves: list) -> tuple[int, ...]:
     leaves.append(value)
     return ()
   shapes = [_flattened(name, item, leaves) for item in value]
-  for shape in shapes[1:]:
+  for shape in shapes:
     if len(shape) != len(shapes[0]):
       raise ValueError(
         f"Encountered list at unexpected depth in input {name}: Expecting "
@@ -300,38 +268,18 @@ def _to_bytes(name: str, leaf: Any, dtype: tf.DType) -> bytes:
     raise ValueError(f"input {name} is no Base64: {error}") from error
 
 
-def _to_int(name: str, leaf: Any, dtype: tf.DType) -> int:
+def _to_number(name: str, leaf: Any, dtype: tf.DType) -> int | float:
+  """Returns a number or bool of the dtype."""
+  kinds = (int, float) if dtype.is_floating else (int,)
   # A bool is an int to Python.
-  if not isinstance(leaf, int) or isinstance(leaf, bool):
+  if not isinstance(leaf, kinds) or isinstance(leaf, bool) != dtype.is_bool:
     raise _wrong_type(name, leaf, dtype)
-  if not dtype.min <= leaf <= dtype.max:
+  if dtype.is_integer and not dtype.min <= leaf <= dtype.max:
     raise ValueError(f"input {name}: {_shown(leaf)} is beyond {dtype.name}.")
-  return leaf
-
-
-def _to_float(name: str, leaf: Any, dtype: tf.DType) -> float:
-  if not isinstance(leaf, int | float) or isinstance(leaf, bool):
-    raise _wrong_type(name, leaf, dtype)
   try:
-    return float(leaf)
+    return float(leaf) if dtype.is_floating else leaf
   except OverflowError as error:
     raise ValueError(f"input {name}: {error}") from error
-
-
-def _to_bool(name: str, leaf: Any, dtype: tf.DType) -> bool:
-  if not isinstance(leaf, bool):
-    raise _wrong_type(name, leaf, dtype)
-  return leaf
-
-
-_CONVERTERS = {
-  tf.string: _to_bytes,
-  tf.int32: _to_int,
-  tf.int64: _to_int,
-  tf.float32: _to_float,
-  tf.float64: _to_float,
-  tf.bool: _to_bool,
-}
 
 
 def _wrong_type(name: str, leaf: Any, dtype: tf.DType) -> ValueError:
@@ -376,13 +324,11 @@ def _tensor_infos(specs: Mapping[str, tf.TensorSpec]) -> dict[str, Any]:
   for name, spec in specs.items():
     is_unknown = spec.shape.rank is None
     sizes = [] if is_unknown else spec.shape.as_list()
+    sizes = [str(-1 if size is None else size) for size in sizes]
     infos[name] = {
       "dtype": types_pb2.DataType.Name(spec.dtype.as_datatype_enum),
       "tensor_shape": {
-        "dim": [
-          {"size": str(-1 if size is None else size), "name": ""}
-          for size in sizes
-        ],
+        "dim": [{"size": size, "name": ""} for size in sizes],
         "unknown_rank": is_unknown,
       },
       "name": name,

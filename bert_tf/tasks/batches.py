@@ -5,25 +5,20 @@ from collections.abc import Callable
 
 import tensorflow as tf
 
-from bert_tf.data import input_pipeline
+from bert_tf.data import input_pipeline, padding
 
 
 @dataclasses.dataclass(frozen=True)
 class Batches:
-  """Makes batches of records.
-
-  Attributes:
-    spec: the features of a record.
-    vocab_size: every word-piece id must be below it.
-    finish: returns what the model takes of batches of whole records, such as
-      dynamically padded ones.
-    group_by_length: whether training batches hold records of like length,
-      which leaves little padding to compute.
-  """
+  """Makes batches of records."""
 
   spec: input_pipeline.Spec
-  vocab_size: int
+  vocab_size: int  # Every word-piece id must be below it.
+  # Returns what the model takes of batches of whole records, such as
+  # dynamically padded ones.
   finish: Callable[[tf.data.Dataset], tf.data.Dataset]
+  # Whether training batches hold records of like length, which leaves little
+  # padding to compute.
   group_by_length: bool = True
 
   def for_training(
@@ -66,16 +61,11 @@ def dynamic_padding(
 ) -> Batches:
   """Returns batches that are padded to their longest input only.
 
-  Args:
-    spec: the features of a record.
-    vocab_size: every word-piece id must be below it.
-    max_seq_length: word pieces of a record.
-    more: features of every position besides the model's input.
-    group_by_length: see Batches.
+  `more` are features of every position besides the model's input.
   """
   return Batches(
     spec,
     vocab_size,
-    lambda batches: input_pipeline.cut_padding(batches, max_seq_length, more),
+    lambda batches: padding.cut_padding(batches, max_seq_length, more),
     group_by_length,
   )

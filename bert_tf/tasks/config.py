@@ -9,13 +9,9 @@ from bert_tf.training import config as training_config
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class FineTuningConfig:
-  """Settings shared by the fine-tuning scripts.
+  """Settings shared by the fine-tuning scripts."""
 
-  Attributes:
-    task: the kind of model in run.json.
-  """
-
-  task: ClassVar[str]
+  task: ClassVar[str]  # The kind of model in run.json.
 
   bert_config_file: str = settings.setting(
     help="JSON file with the sizes of the model.", original=True

@@ -17,16 +17,18 @@ from absl import logging
 from bert_tf import (
   checkpoints,
   letter_case,
+  model_folder,
   modeling,
   settings,
   tokenization,
 )
 from bert_tf.data import input_pipeline
 from bert_tf.files import paths
-from bert_tf.tasks import base, label_map
+from bert_tf.formats import label_map, run_info
+from bert_tf.tasks import base
 from bert_tf.tasks import config as config_lib
 from bert_tf.training import config as training_config
-from bert_tf.training import estimator, restore, results, run_dir
+from bert_tf.training import estimator, restore, results, run_dir, run_log
 
 Config = TypeVar("Config", bound=config_lib.FineTuningConfig)
 
@@ -47,17 +49,13 @@ def run(
 ) -> base.Results | None:
   """Trains, evaluates and predicts as asked; writes the result files.
 
-  Args:
-    config: settings of the run.
-    make_task: returns the task of a config, a model and a tokenizer.
-
   Returns:
     The results of the evaluation and of the predictions, as far as there are
     any; None if a signal ended the training.
 
   Raises:
-    ValueError: if flags, config, vocabulary, data, checkpoint and output_dir
-      do not fit one another, before the first step.
+    ValueError: if flags, config, vocabulary, data, checkpoint and output_dir do
+      not fit one another, before the first step.
   """
   config, bert_config, tokenizer = load(config)
   task = make_task(config, bert_config, tokenizer)
@@ -75,7 +73,7 @@ def load(
   """
   if not (config.do_train or config.do_eval or config.do_predict):
     raise ValueError(
-      "nothing to do: set --do_train, --do_eval or --do_predict."
+      "nothing to do: set `do_train`, `do_eval` or `do_predict`."
     )
   bert_config = modeling.BertConfig.from_json_file(config.bert_config_file)
   config = settle(config)
@@ -88,8 +86,7 @@ def load(
   if freeze_layers > bert_config.num_hidden_layers:
     raise ValueError(
       f"freeze_layers {freeze_layers} exceeds num_hidden_layers "
-      f"{bert_config.num_hidden_layers} of {config.bert_config_file}; lower "
-      "the flag."
+      f"{bert_config.num_hidden_layers} of {config.bert_config_file}; lower it."
     )
   tokenizer = tokenization.FullTokenizer(
     config.vocab_file, config.do_lower_case
@@ -103,8 +100,8 @@ def load(
 def settle(config: Config) -> Config:
   """Fills settings that were left out, from run.json or the vocabulary.
 
-  The run of init_checkpoint decides on the case alone, which belongs to its
-  vocabulary; the other settings are those of its task.
+  The case is that of the model in init_checkpoint. If that model is of the
+  same task, what else is left out is as in its run; what is given may differ.
 
   Raises:
     ValueError: for a run of another task in output_dir, a given value that
@@ -113,20 +110,35 @@ def settle(config: Config) -> Config:
   output_dir, start = config.train.output_dir, config.train.init_checkpoint
   own = run_dir.read_run_of_task(output_dir, config.task)
   if own:
-    where = os.path.join(output_dir, run_dir.RUN_FILE)
+    where = os.path.join(output_dir, run_info.RUN_FILE)
     return settings.settle(config, own.saved(), where)
-  given = run_dir.run_of(start)
-  if start and given and given.do_lower_case is not None:
-    where = os.path.join(run_dir.folder_of(start), run_dir.RUN_FILE)
-    saved = {"do_lower_case": given.do_lower_case}
-    return settings.settle(config, saved, where)
-  vocab = tokenization.load_vocab(config.vocab_file)
-  guessed = letter_case.guess(vocab)
-  if guessed is not None:
-    kind = "lower-cased" if guessed else "cased"
-    logging.info("%s is %s.", config.vocab_file, kind)
-  where = f"the capital letters in {config.vocab_file}"
-  return settings.settle(config, {"do_lower_case": guessed}, where)
+  given = model_folder.run_of(start) if start else None
+  where = model_folder.run_file_of(start) if start else config.vocab_file
+  case = letter_case.settle(
+    config.do_lower_case,
+    given.do_lower_case if given else None,
+    where,
+    config.vocab_file,
+  )
+  saved = {"do_lower_case": case}
+  if given and given.task == config.task:
+    saved = {**given.saved(), **saved}
+  left_out = {n: v for n, v in saved.items() if getattr(config, n, 0) is None}
+  return settings.settle(config, left_out, where)
+
+
+def saved_labels(config: Config) -> label_map.LabelSpec | None:
+  """Returns the labels in output_dir, else of the model to start from.
+
+  None if they are not known, or that model is of another task.
+  """
+  own = label_map.read(config.train.output_dir)
+  start = config.train.init_checkpoint
+  if own or not start:
+    return own
+  given = model_folder.run_of(start)
+  is_same = given is not None and given.task == config.task
+  return label_map.of_run(given) if is_same else None
 
 
 def run_on_examples(
@@ -137,19 +149,28 @@ def run_on_examples(
 ) -> base.Results | None:
   """Trains, evaluates and predicts on examples in memory; as `run`.
 
-  Args:
-    config: settings of the run, settled; its files of examples are not read.
-    task: its labels are known.
-    bert_config: the model's sizes.
-    examples: of "train", "dev" and "test", where they are needed.
-
-  Returns, Raises: as `run` does.
+  The config is settled, its files of examples are not read; the task's labels
+  are known. Examples are of "train", "dev" and "test", where they are needed.
   """
   data = {split: task.prepare(split, e) for split, e in examples.items()}
   train = _with_steps(config, task, data.get("train"))
   output_dir = train.output_dir
-  _check_start(task, output_dir, train.init_checkpoint, config.do_train)
+  _check_start(task, train, config.do_train)
+  with run_dir.exclusive(output_dir, config.do_train):
+    return _run(config, train, task, bert_config, data)
+
+
+def _run(
+  config: config_lib.FineTuningConfig,
+  train: training_config.TrainConfig,
+  task: base.Task[base.Example, base.Data],
+  bert_config: modeling.BertConfig,
+  data: dict[str, base.Data],
+) -> base.Results | None:
+  """Does the same as `run_on_examples`, of prepared examples that fit."""
+  output_dir = train.output_dir
   _prepare_output_dir(config, task, bert_config)
+  run_log.add(output_dir, dataclasses.replace(config, train=train))
   work = _Work(task, task.build_estimator(train), output_dir, data)
   evaluate = functools.partial(work.evaluate, config.eval_batch_size)
   if config.do_train:
@@ -178,10 +199,12 @@ def _prepare_output_dir(
   bert_config: modeling.BertConfig,
 ) -> None:
   """Makes the folder of the run and writes run.json and the labels."""
-  info = run_dir.RunInfo(
+  info = run_info.RunInfo(
     task=task.model.task,
     do_lower_case=config.do_lower_case,
     max_seq_length=config.max_seq_length,
+    lora_rank=config.train.lora_rank or None,
+    lora_alpha=config.train.lora_alpha if config.train.lora_rank else None,
     **task.run_info(),
   )
   output_dir = config.train.output_dir
@@ -192,14 +215,7 @@ def _prepare_output_dir(
 
 
 class _Work(Generic[base.Example, base.Data]):
-  """Trains, evaluates and predicts; writes each split's records when needed.
-
-  Args:
-    task: its labels are known.
-    runner: of the task's model.
-    output_dir: folder of the run.
-    data: of the splits that are needed.
-  """
+  """Trains, evaluates and predicts; writes each split's records when needed."""
 
   def __init__(
     self,
@@ -266,14 +282,14 @@ def _read(
   for split, (path, flag) in found.items():
     if not path:
       raise ValueError(
-        f"--{needed[split]} needs a {split} file, but there is none; set "
-        f"--{flag} or leave out --{needed[split]}."
+        f"`{needed[split]}` needs a {split} file, but there is none; set "
+        f"`{flag}` or leave out `{needed[split]}`."
       )
   missing = [f for f in found.values() if not paths.exists(f.path or "")]
   if missing:
     raise ValueError(
       f"there is no {', no '.join(f.path or '' for f in missing)}; set "
-      f"{' and '.join(dict.fromkeys(f'--{f.flag}' for f in missing))}."
+      f"{' and '.join(dict.fromkeys(f'`{f.flag}`' for f in missing))}."
     )
   output_dir = config.train.output_dir
   examples: dict[str, list[base.Example]] = {}
@@ -295,9 +311,9 @@ def _read_labelled(
   path = task.file("train").path
   if not path or not paths.exists(path):
     raise ValueError(
-      f"the labels are not known: {output_dir} has neither {run_dir.RUN_FILE} "
+      f"the labels are not known: {output_dir} has neither {run_info.RUN_FILE} "
       f"nor {label_map.FILE}, and there is no {path}; copy the "
-      f"{label_map.FILE} of the run that trained the model into --output_dir."
+      f"{label_map.FILE} of the run that trained the model into `output_dir`."
     )
   examples = task.read("train", path)
   task.set_labels(examples)
@@ -315,11 +331,7 @@ def _with_steps(
   task: base.Task[base.Example, base.Data],
   data: base.Data | None,
 ) -> training_config.TrainConfig:
-  """Returns the training config with the number of steps set.
-
-  Raises:
-    ValueError: for an unknown best_metric, or if the epochs are not one step.
-  """
+  """Returns the training config with the number of steps set."""
   train, known = config.train, task.result_names()
   if train.best_metric and train.best_metric not in known:
     raise ValueError(
@@ -356,17 +368,16 @@ def _with_steps(
 
 
 def _check_start(
-  task: base.Task, output_dir: str, init_checkpoint: str | None, do_train: bool
+  task: base.Task, train: training_config.TrainConfig, do_train: bool
 ) -> None:
-  """Checks the weights that the run will start from.
-
-  Raises:
-    ValueError: if the checkpoints of output_dir are another task's, if the
-      head has other labels, or if there is nothing to evaluate and predict
-      with: no checkpoint of a fine-tuned model.
-  """
+  """Checks the weights that the run will start from; may raise ValueError."""
+  output_dir, init_checkpoint = train.output_dir, train.init_checkpoint
   if not task.starts_from_checkpoint:
     init_checkpoint = None
+    if train.lora_adapter:
+      raise ValueError(
+        "lora_adapter is for BERT, which is not trained here; leave it out."
+      )
   head = task.model.heads[0]
   if task.label_spec:
     restore.check_classifier_head(
@@ -375,13 +386,15 @@ def _check_start(
   else:
     restore.check_has_head(output_dir, next(iter(head.shapes)))
   if not do_train:
-    restore.check_is_trained(output_dir, init_checkpoint, head)
+    restore.check_is_trained(
+      output_dir, init_checkpoint, head, train.lora_adapter
+    )
   elif checkpoints.listed(output_dir):
     return
   elif init_checkpoint:
     checkpoints.CheckpointReader(init_checkpoint)  # Raises if there is none.
   elif task.starts_from_checkpoint:
     logging.warning(
-      "There is no --init_checkpoint: the whole model starts from RANDOM "
+      "There is no `init_checkpoint`: the whole model starts from RANDOM "
       "values, not from a pre-trained BERT."
     )

@@ -9,11 +9,12 @@ from absl import logging
 
 from bert_tf import heads, letter_case, losses, modeling, tokenization
 from bert_tf.data import input_pipeline, length_schedule
+from bert_tf.formats import run_info
 from bert_tf.losses import Sums
 from bert_tf.modeling import Tensor
 from bert_tf.tasks import pretraining_config
 from bert_tf.training import config as training_config
-from bert_tf.training import estimator, restore, run_dir
+from bert_tf.training import estimator, restore, run_dir, run_log
 from bert_tf.training import results as results_lib
 
 # What an evaluation reports.
@@ -27,15 +28,19 @@ _RESULTS = (
 )
 
 
-def run(config: pretraining_config.PretrainingConfig) -> None:
+def run(
+  config: pretraining_config.PretrainingConfig,
+) -> dict[str, float | int] | None:
   """Trains and evaluates as asked; writes `eval_results.txt`.
+
+  Returns:
+    The results; None without an evaluation, or if a signal ended the training.
 
   Raises:
     ValueError: if flags, config, vocabulary, records or output_dir do not
       fit one another, before the first step.
   """
-  bert_config = modeling.BertConfig.from_json_file(config.bert_config_file)
-  _check(config, bert_config)
+  bert_config = check(config)
   vocab_size = bert_config.vocab_size
   # What is not needed is not read: opening reads it to its end.
   needs_input = config.do_train or not config.eval_input_file
@@ -47,41 +52,61 @@ def run(config: pretraining_config.PretrainingConfig) -> None:
   if not config.do_train:
     start = config.train.init_checkpoint
     restore.check_is_trained(output_dir, start, heads.MASKED_LM)
+  with run_dir.exclusive(output_dir, config.do_train):
+    return _run(config, bert_config, phases, evaluated)
+
+
+def _run(
+  config: pretraining_config.PretrainingConfig,
+  bert_config: modeling.BertConfig,
+  phases: Sequence[length_schedule.Phase],
+  evaluated: tuple[input_pipeline.RecordFiles, input_pipeline.Spec] | None,
+) -> dict[str, float | int] | None:
+  """Does the same as `run`, of settings and records that fit."""
+  output_dir = config.train.output_dir
+  sizes = bert_config.vocab_size, bert_config.type_vocab_size
   run_dir.prepare_output_dir(
     output_dir, _run_info(config), bert_config, config.vocab_file
   )
   train = dataclasses.replace(
     config.train, best_metric=config.train.best_metric or _RESULTS[0]
   )
+  run_log.add(output_dir, dataclasses.replace(config, train=train))
   runner = build_estimator(bert_config, train, config.no_nsp)
 
   def evaluate() -> dict[str, float | int]:
     assert evaluated
-    return _evaluate(config, runner, *evaluated, vocab_size)
+    with input_pipeline.naming_records([evaluated], *sizes):
+      return _evaluate(config, runner, *evaluated, sizes)
 
   if config.do_train:
     _log_epochs(phases, train.train_batch_size)
-    runner.train(
-      lambda steps_done: length_schedule.training_dataset(
-        phases, train.train_batch_size, train.seed, steps_done, vocab_size
-      ),
-      evaluate,
-    )
+    read = [(phase.files, phase.spec) for phase in phases]
+    with input_pipeline.naming_records(read, *sizes):
+      runner.train(
+        lambda steps_done: length_schedule.training_dataset(
+          phases, train.train_batch_size, train.seed, steps_done, *sizes
+        ),
+        evaluate,
+      )
     if runner.was_interrupted:
-      return
-  if config.do_eval:
-    runner.load_for_inference()
-    path = os.path.join(output_dir, "eval_results.txt")
-    results_lib.write_results(path, evaluate())
+      return None
+  if not config.do_eval:
+    return None
+  runner.load_for_inference()
+  found = evaluate()
+  path = os.path.join(output_dir, "eval_results.txt")
+  results_lib.write_results(path, found)
+  return found
 
 
-def _run_info(config: pretraining_config.PretrainingConfig) -> run_dir.RunInfo:
+def _run_info(config: pretraining_config.PretrainingConfig) -> run_info.RunInfo:
   """Returns the fields of run.json; the case is that of the vocabulary."""
   do_lower_case = None
   if config.vocab_file:
     vocab = tokenization.load_vocab(config.vocab_file)
     do_lower_case = letter_case.guess(vocab)
-  return run_dir.RunInfo(
+  return run_info.RunInfo(
     task="pretraining",
     do_lower_case=do_lower_case,
     max_seq_length=None if config.schedule else config.max_seq_length,
@@ -107,16 +132,15 @@ def build_estimator(
   train_config: training_config.TrainConfig,
   no_nsp: bool = False,
 ) -> estimator.Estimator:
-  """Returns the Estimator of a pre-training model.
+  """Returns the Estimator of a model; no_nsp drops its second loss."""
 
-  Args:
-    bert_config: the model's sizes.
-    train_config: how to train.
-    no_nsp: whether the next-sentence loss is left out.
-  """
+  def model_fn() -> heads.PretrainingModel:
+    model = heads.PretrainingModel(bert_config)
+    model.returns_sums = True
+    return model
 
   def loss_fn(
-    outputs: heads.PretrainingOutput, features: Mapping[str, Tensor]
+    outputs: heads.PretrainingSums, features: Mapping[str, Tensor]
   ) -> Sums:
     sums = losses.pretraining_loss(outputs, features)
     if no_nsp:
@@ -124,7 +148,7 @@ def build_estimator(
     return sums
 
   return estimator.Estimator(
-    lambda: heads.PretrainingModel(bert_config),
+    model_fn,
     loss_fn,
     losses.pretraining_weights,
     losses.pretraining_metrics,
@@ -132,12 +156,17 @@ def build_estimator(
   )
 
 
-def _check(
-  config: pretraining_config.PretrainingConfig, bert_config: modeling.BertConfig
-) -> None:
-  """Raises ValueError where flags, config and vocabulary do not fit."""
+def check(
+  config: pretraining_config.PretrainingConfig,
+) -> modeling.BertConfig:
+  """Returns the model's sizes.
+
+  Raises:
+    ValueError: where settings, config and vocabulary do not fit.
+  """
+  bert_config = modeling.BertConfig.from_json_file(config.bert_config_file)
   if not config.do_train and not config.do_eval:
-    raise ValueError("nothing to do: set --do_train or --do_eval, or both.")
+    raise ValueError("nothing to do: set `do_train` or `do_eval`, or both.")
   metric = config.train.best_metric
   if metric and metric not in _RESULTS:
     raise ValueError(
@@ -149,7 +178,7 @@ def _check(
     if config.max_predictions_per_seq > config.max_seq_length:
       raise ValueError(
         f"max_predictions_per_seq {config.max_predictions_per_seq} exceeds "
-        f"max_seq_length {config.max_seq_length}; lower the flag."
+        f"max_seq_length {config.max_seq_length}; lower it."
       )
   if config.vocab_file:
     bert_config.check_vocab(
@@ -166,6 +195,7 @@ def _check(
         train.num_warmup_steps,
         train.num_train_steps,
       )
+  return bert_config
 
 
 def _phases(
@@ -179,7 +209,7 @@ def _phases(
       config.max_seq_length, config.max_predictions_per_seq
     )
     files = input_pipeline.open_records(config.input_file)
-    _check_records(files, spec, vocab_size)
+    input_pipeline.check_first_records(files, spec, vocab_size)
     return [length_schedule.Phase(files, spec, num_steps)]
   phases = length_schedule.phases(
     config.schedule, num_steps, input_pipeline.open_records(config.input_file)
@@ -187,7 +217,7 @@ def _phases(
   for phase in phases:
     length = phase.spec["input_ids"].shape[0]
     bert_config.check_lengths(length, config.bert_config_file)
-    _check_records(phase.files, phase.spec, vocab_size)
+    input_pipeline.check_first_records(phase.files, phase.spec, vocab_size)
   return phases
 
 
@@ -204,21 +234,8 @@ def _evaluation_files(
   if config.schedule:
     sizes = input_pipeline.sizes_of_first(files.paths[0])
   spec = input_pipeline.pretraining_spec(*sizes)
-  _check_records(files, spec, vocab_size)
+  input_pipeline.check_first_records(files, spec, vocab_size)
   return files, spec
-
-
-def _check_records(
-  files: input_pipeline.RecordFiles, spec: input_pipeline.Spec, vocab_size: int
-) -> None:
-  """Checks the first record of every file."""
-  flags = {
-    name: "max_predictions_per_seq"
-    if name.startswith("masked_lm")
-    else "max_seq_length"
-    for name in spec
-  }
-  input_pipeline.check_first_records(files, spec, flags, vocab_size)
 
 
 def _evaluate(
@@ -226,11 +243,11 @@ def _evaluate(
   runner: estimator.Estimator,
   files: input_pipeline.RecordFiles,
   spec: input_pipeline.Spec,
-  vocab_size: int,
+  sizes: tuple[int, int],
 ) -> dict[str, float | int]:
   """Returns the results of the weights as they are."""
   batches = input_pipeline.evaluation_dataset(
-    files, spec, config.eval_batch_size, vocab_size
+    files, spec, config.eval_batch_size, *sizes
   )
   results = runner.evaluate(batches, config.max_eval_steps)
   # Of the masked words, given all the others.

@@ -19,7 +19,7 @@ from absl import logging
 
 from bert_tf.files import atomic, paths
 from bert_tf.tasks import config as config_lib
-from bert_tf.training import estimator, evaluation
+from bert_tf.training import divergence, evaluation
 
 # What a grid can vary: the type of the values, and the word in folder names.
 _SETTINGS: dict[str, tuple[type[int] | type[float], str]] = {
@@ -37,26 +37,17 @@ Config = TypeVar("Config", bound=config_lib.FineTuningConfig)
 
 @dataclasses.dataclass(frozen=True)
 class Run:
-  """One fine-tuning of a sweep.
+  """One fine-tuning of a sweep."""
 
-  Attributes:
-    cell: the part of its folder that the settings name, "" without a grid.
-    folder: below output_dir.
-    settings: what differs from the sweep's config; names in _SETTINGS.
-    seed: of the run.
-  """
-
-  cell: str
-  folder: str
+  cell: str  # The part of its folder that the settings name, "" without a grid.
+  folder: str  # Below output_dir.
+  # What differs from the sweep's config; names in _SETTINGS.
   settings: Settings
-  seed: int
+  seed: int  # Of the run.
 
 
 def parse_grid(text: str) -> dict[str, list[float | int]]:
-  """Returns the values of each setting of a grid.
-
-  Args:
-    text: such as "learning_rate=5e-5,3e-5;train_batch_size=16,32".
+  """Returns the values of "learning_rate=5e-5,3e-5;train_batch_size=16,32".
 
   Raises:
     ValueError: naming the part that is no setting with its values.
@@ -86,12 +77,9 @@ def parse_grid(text: str) -> dict[str, list[float | int]]:
 
 
 def plan(grid: str | None, num_runs: int, seed: int) -> list[Run]:
-  """Returns the runs of a sweep, cell after cell.
+  """Returns the runs of a sweep, cell after cell, one cell without a grid.
 
-  Args:
-    grid: see `parse_grid`; None for one cell of the config's own settings.
-    num_runs: runs of each cell, with the seeds seed, seed + 1, ...
-    seed: of the first run of each cell.
+  Each cell runs num_runs times, with the seeds seed, seed + 1, ...
   """
   parsed = parse_grid(grid) if grid else {}
   runs = []
@@ -143,7 +131,7 @@ def run(
   if not (config.do_train and getattr(config, evaluation_flag)):
     raise ValueError(
       "a grid and several runs compare what was trained on the dev file: set "
-      f"--do_train and --{evaluation_flag}."
+      f"`do_train` and `{evaluation_flag}`."
     )
   metric = config.train.best_metric or metrics[0]
   others = [name for name in metrics if name != metric]
@@ -190,7 +178,7 @@ def _run_once(
       return finished["results"]
   try:
     results = run_fn(config)
-  except estimator.DivergedError as error:
+  except divergence.DivergedError as error:
     logging.warning("%s This run counts as failed.", error)
     results = {}
   if results is not None:

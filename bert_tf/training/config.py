@@ -9,6 +9,9 @@ from bert_tf import settings
 OPTIMIZERS = ("adamw", "lamb")
 PRECISIONS = ("float32", "bfloat16", "float16")
 
+# Settings that mean nothing to pre-training.
+FINE_TUNING = ("freeze_layers", "lora_rank", "lora_alpha", "lora_adapter")
+
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class TrainConfig:
@@ -54,8 +57,12 @@ class TrainConfig:
   log_every_steps: int = settings.setting(
     100, "Steps between two log lines.", minimum=1
   )
-  use_xla: bool = settings.setting(
-    True, "Whether XLA compiles the training step."
+  use_xla: bool | None = settings.setting(
+    None,
+    "Whether XLA compiles the training step: true, false or auto (the default, "
+    "None in Python). auto compiles on GPUs and TPUs; on CPUs a run of 200 "
+    "steps or more times both forms, keeps the faster one where the rest of "
+    "the run takes over 2 minutes, and writes its choice to use_xla.json.",
   )
   gradient_accumulation_steps: int = settings.setting(
     1,
@@ -93,6 +100,26 @@ class TrainConfig:
     "classifier are trained. 0 freezes the embeddings alone. Default: nothing.",
     minimum=0,
   )
+  lora_rank: int | None = settings.setting(
+    None,
+    "LoRA: leaves BERT as it is and trains updates of this rank to the query, "
+    "key, value and output projections of attention, and the task's own layer. "
+    "8 is usual, with a learning rate of 1e-4 and above; 0 trains all of BERT.",
+    minimum=0,
+    otherwise=0,
+  )
+  lora_alpha: float | None = settings.setting(
+    None,
+    "LoRA's updates are multiplied by lora_alpha / lora_rank. Default: what "
+    "the model's run.json says, else lora_rank.",
+    minimum=0.0,
+    otherwise=None,
+  )
+  lora_adapter: str | None = settings.setting(
+    None,
+    "What LoRA trained, to be added to init_checkpoint: the output_dir of that "
+    "run, or its adapter/lora.ckpt.",
+  )
   eval_every_steps: int = settings.setting(
     0,
     "Steps between two evaluations while training, the last step always being "
@@ -117,9 +144,14 @@ class TrainConfig:
   def __post_init__(self) -> None:
     """Raises ValueError for values that are out of bounds or contradict."""
     settings.check(self)
+    if self.lora_adapter and not self.init_checkpoint:
+      raise ValueError(
+        "lora_adapter is added to the checkpoint that it was trained from; set "
+        "`init_checkpoint`."
+      )
     if self.early_stopping_patience and not self.eval_every_steps:
       raise ValueError(
         f"early_stopping_patience {self.early_stopping_patience} counts "
         "evaluations, but there are none while training; set "
-        "--eval_every_steps."
+        "`eval_every_steps`."
       )

@@ -35,6 +35,7 @@ def read(folder: str) -> Curves:
       for event in events.Tensors(name)
     }
     for name in events.Tags()["tensors"]
+    if events.SummaryMetadata(name).plugin_data.plugin_name == "scalars"
   }
 
 
@@ -51,11 +52,7 @@ def _warn_of_damage(folder: str) -> None:
 
 
 def plot(output_dir: str, plot_file: str) -> None:
-  """Draws training as lines and evaluation as points.
-
-  Args:
-    output_dir: folder of the run.
-    plot_file: PNG file to write.
+  """Draws training as lines and evaluation as points, as a PNG file.
 
   Raises:
     ValueError: if the folder holds no events of a run.

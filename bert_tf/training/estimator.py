@@ -1,30 +1,33 @@
 """Trains, evaluates and predicts: the loop around a model and its loss."""
 
-import contextlib
 import math
 import os
-import random
-import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 
 import keras
 import numpy as np
 import tensorflow as tf
-import tqdm
 from absl import logging
 
-from bert_tf import checkpoints, distribution, mixed_precision, optimization
+from bert_tf import adapters, checkpoints, distribution, optimization
+from bert_tf.layers import lora, mixed_precision
 from bert_tf.losses import Sums
 from bert_tf.modeling import Tensor
 from bert_tf.training import config as training_config
-from bert_tf.training import evaluation, progress, restore, signals, steps
+from bert_tf.training import (
+  divergence,
+  evaluation,
+  new_models,
+  progress,
+  restore,
+  run_dir,
+  signals,
+  steps,
+  xla_choice,
+)
 from bert_tf.training import sums as sums_lib
 from bert_tf.training.steps import Features, SumsFn, WeightsFn
-
-
-class DivergedError(ValueError):
-  """A loss that is no longer finite."""
 
 
 class Estimator:
@@ -55,15 +58,18 @@ class Estimator:
     eval_fn: SumsFn,
     config: training_config.TrainConfig,
   ) -> None:
+    distribution.check_backend()
     mixed_precision.check_devices(config.precision)
     with (
       mixed_precision.policy_scope(config.precision),
-      _initial_values_of(config.seed),
+      new_models.initial_values_of(config.seed),
     ):
       self.model = model_fn()
+      if config.lora_rank:
+        lora.enable(self.model, config.lora_rank, config.lora_alpha)
     optimization.freeze(self.model.weights, config.freeze_layers)
     if config.recompute:
-      _checkpoint_gradients(self.model)
+      new_models.checkpoint_gradients(self.model)
     self.config = config
     self.optimizer = optimization.create_optimizer(
       config.learning_rate,
@@ -83,7 +89,7 @@ class Estimator:
       config.train_batch_size,
       config.gradient_accumulation_steps,
       config.seed,
-      config.use_xla,
+      bool(config.use_xla),
     )
     self._steps = tf.function(self._run_steps)
     self._evaluation_step = steps.EvaluationStep(self.model, loss_fn, eval_fn)
@@ -116,11 +122,15 @@ class Estimator:
     Raises:
       ValueError: if a checkpoint does not fit, or there is no best_metric
         among the results.
-      DivergedError: if the loss is not finite.
+      DivergedError: if the loss, the gradients or the weights are not finite,
+        or the loss is far from where it began; nothing is saved.
     """
     config = self.config
     self.was_interrupted = False
-    step = self._restore(input_fn(0).element_spec)
+    element_spec = input_fn(0).element_spec
+    use_xla = xla_choice.known(config, element_spec)
+    self._set_form(bool(use_xla))
+    step = self._restore(element_spec)
     evaluations = evaluation.PeriodicEvaluation(
       evaluate_fn,
       config.output_dir,
@@ -139,14 +149,43 @@ class Estimator:
         config.num_train_steps,
       )
       return step
+    self._run_files = run_dir.RunFiles(config.output_dir)
     if not checkpoints.listed(config.output_dir):
-      self._save()
+      self._save(self._tensors())
+    if use_xla is None:
+      self._choose_form(step, iter(input_fn(step)))
     with signals.StopSignals() as stop:
       step, received = self._train_from(
         step, iter(input_fn(step)), stop, evaluations
       )
     self._log_end(step, received, evaluations)
     return step
+
+  def _set_form(self, use_xla: bool) -> None:
+    """Makes the next step one that XLA compiles, or not."""
+    self.train_step = self.train_step.with_xla(use_xla)
+    self._steps = tf.function(self._run_steps)
+
+  def _choose_form(self, step: int, iterator: Iterator[Features]) -> None:
+    """Times the forms of the step, keeps the faster, undoes what was timed."""
+    variables = checkpoints.training_variables(self.model, self.optimizer)
+    values = [variable.numpy() for variable in variables.values()]
+    forms = {}
+
+    def step_in_form(use_xla: bool) -> Callable[[], object]:
+      if use_xla:
+        self._set_form(True)
+      forms[use_xla] = self.train_step, self._steps
+      run, one = self._steps, tf.constant(1)
+      return lambda: float(run(iterator, one)["loss"][0])
+
+    num_steps = self.config.num_train_steps - step
+    use_xla = xla_choice.measure(
+      self.config.output_dir, num_steps, step_in_form
+    )
+    self.train_step, self._steps = forms[use_xla]
+    for variable, value in zip(variables.values(), values, strict=True):
+      variable.assign(value)
 
   def _restore(self, element_spec: dict[str, tf.TensorSpec]) -> int:
     """Builds the training step and loads weights; returns the steps done."""
@@ -156,6 +195,7 @@ class Estimator:
       self.optimizer,
       self.config.output_dir,
       self.config.init_checkpoint,
+      self.config.lora_adapter,
     )
     distribution.check_same({"the step found in output_dir": self._step})
     return self._step
@@ -197,14 +237,11 @@ class Estimator:
     stop: signals.StopSignals,
     evaluations: evaluation.PeriodicEvaluation,
   ) -> tuple[int, str]:
-    """Trains and saves until the end, a signal or the end of patience.
-
-    Returns:
-      The number of steps done and the name of the signal, or "".
-    """
+    """Trains and saves until the end or a signal; returns steps and signal."""
     config = self.config
     steps_per_second = 1
     received = ""
+    loss_check = divergence.LossCheck(config.output_dir)
     ends = evaluations.is_out_of_patience
     with progress.Progress(
       config.output_dir,
@@ -219,33 +256,31 @@ class Estimator:
           steps_per_second,
           config.iterations_per_loop,
           evaluations.steps_to_next(step),
-          _steps_to_next(config.log_every_steps, step),
+          _steps_to_next(report.log_every_steps, step),
           _steps_to_next(config.save_checkpoints_steps, step),
         )
         start = time.monotonic()
         sums = self._steps(iterator, tf.constant(num_steps))
         self._step = step = step + num_steps
-        self._check_loss(step, float(sums["loss"][0]) / num_steps)
+        norm = float(sums["gradient_norm"][0])
+        if self.optimizer.loss_scale:
+          norm = 0.0  # Such a step changes nothing, and the scale is lowered.
+        loss_check.add(step, float(sums["loss"][0]) / num_steps, norm)
         pace = max(1, int(num_steps / (time.monotonic() - start)))
         steps_per_second, received = _agree(pace, stop.received)
         report.add(step, sums)
+        is_last = step == config.num_train_steps
+        is_saved = step % config.save_checkpoints_steps == 0
+        if is_last or received or is_saved or evaluations.is_due(step):
+          tensors = self._tensors()
+          loss_check.check_weights(step, tensors)
         if evaluations.is_due(step):
           # Before saving: a resumed run knows all evaluations before it.
           self._evaluate_while_training(evaluations, report)
-        is_last = step == config.num_train_steps
         ends = bool(is_last or received or evaluations.is_out_of_patience)
-        if ends or step % config.save_checkpoints_steps == 0:
-          self._save()
+        if ends or is_saved:
+          self._save(tensors)
     return step, received
-
-  def _check_loss(self, step: int, loss: float) -> None:
-    """Raises DivergedError for a loss that is not finite."""
-    if not math.isfinite(loss):
-      raise DivergedError(
-        f"the loss became {loss} by step {step}; the last checkpoint is "
-        f"{checkpoints.latest(self.config.output_dir)}. Lower "
-        "--learning_rate or lengthen the warm-up."
-      )
 
   def _evaluate_while_training(
     self,
@@ -254,7 +289,7 @@ class Estimator:
   ) -> None:
     """Evaluates the weights as they are and logs the results."""
     start = time.monotonic()
-    weights = {v.path: v.value for v in self.model.weights}
+    weights = lora.tensors(self.model)
     weights[checkpoints.GLOBAL_STEP] = self.optimizer.iterations.value
     report.say(evaluations.run(weights))
     report.leave_out(time.monotonic() - start)
@@ -269,7 +304,10 @@ class Estimator:
       ValueError: if a checkpoint does not fit, or if all are damaged.
     """
     self._step = restore.load_for_inference(
-      self.model, self.config.output_dir, self.config.init_checkpoint
+      self.model,
+      self.config.output_dir,
+      self.config.init_checkpoint,
+      self.config.lora_adapter,
     )
     return self._step
 
@@ -300,16 +338,9 @@ class Estimator:
       eval_fn, means over examples; `global_step`. Also written as events to
       output_dir/eval.
     """
-    bar = tqdm.tqdm(
-      dataset.take(-1 if num_steps is None else num_steps),
-      total=num_steps,
-      desc="evaluating",
-      unit="batch",
-      leave=False,
-      disable=not sys.stderr.isatty(),
-    )
+    batches = dataset.take(-1 if num_steps is None else num_steps)
     totals = None
-    for features in bar:
+    for features in _track(batches, "evaluating"):
       sums, outputs = self._evaluation_step.evaluate(features)
       if on_outputs:
         on_outputs(outputs, features)
@@ -319,6 +350,11 @@ class Estimator:
     if totals is None:
       raise ValueError("there is not one whole batch to evaluate on.")
     results = sums_lib.means(totals)
+    if not math.isfinite(results["loss"]):
+      raise divergence.DivergedError(
+        f"the loss of the evaluation is {results['loss']}: weights or examples "
+        "hold what is no number; choose an older checkpoint."
+      )
     if more_results:
       results.update(more_results())
     return self.report(results)
@@ -326,14 +362,7 @@ class Estimator:
   def report(
     self, results: Mapping[str, float | int]
   ) -> dict[str, float | int]:
-    """Writes results of the weights as they are as events to output_dir/eval.
-
-    Args:
-      results: by name.
-
-    Returns:
-      They and `global_step`.
-    """
+    """Writes results as they are to output_dir/eval; adds `global_step`."""
     step = self._weights_step()
     if self._eval_writer is None:
       events_dir = os.path.join(self.config.output_dir, "eval")
@@ -344,7 +373,7 @@ class Estimator:
   def predict(self, dataset: tf.data.Dataset) -> Iterator[Tensor]:
     """Yields the outputs of the weights as they are, NumPy, for each batch."""
     self._weights_step()
-    for features in dataset:
+    for features in _track(dataset, "predicting"):
       outputs = self._evaluation_step.predict(features)
       yield tf.nest.map_structure(lambda t: t.numpy(), outputs)
 
@@ -354,12 +383,18 @@ class Estimator:
       raise RuntimeError("call train or load_for_inference before.")
     return self._step
 
-  def _save(self) -> str:
+  def _tensors(self) -> dict[str, tf.Tensor]:
+    """Returns what a checkpoint holds, by name."""
     variables = checkpoints.training_variables(self.model, self.optimizer)
+    tensors = {name: variable.value for name, variable in variables.items()}
+    return tensors | lora.tensors(self.model)
+
+  def _save(self, tensors: Mapping[str, tf.Tensor]) -> str:
+    config = self.config
+    self._run_files.put_back()
+    adapters.save(config.output_dir, tensors)
     path = checkpoints.save(
-      self.config.output_dir,
-      {name: variable.value for name, variable in variables.items()},
-      self.config.keep_checkpoint_max,
+      config.output_dir, tensors, config.keep_checkpoint_max
     )
     distribution.barrier()  # Before another process reads it.
     logging.info("Saved %s.", path)
@@ -373,33 +408,10 @@ class Estimator:
     return sums
 
 
-@contextlib.contextmanager
-def _initial_values_of(seed: int) -> Iterator[None]:
-  """A scope in which new variables get the initial values of a seed.
-
-  Keras' initializers draw their own seeds from Python's global generator. It
-  goes on afterwards as if nothing had been drawn.
-  """
-  state = random.getstate()
-  random.seed(seed)
-  try:
-    yield
-  finally:
-    random.setstate(state)
-
-
-def _checkpoint_gradients(model: keras.Model) -> None:
-  """Has the encoder's layers computed again for the gradient, not kept.
-
-  Raises:
-    ValueError: if the model trains no encoder.
-  """
-  if not hasattr(model, "bert"):
-    raise ValueError(
-      "recompute is for the layers of BERT, and this model trains none of "
-      "them; leave --recompute out."
-    )
-  model.bert.encoder.recompute = True
+def _track(batches: tf.data.Dataset, what: str) -> Iterator[Features]:
+  """Yields batches and shows how many were."""
+  total = int(batches.cardinality())
+  return progress.track(batches, what, "batch", total if total > 0 else None)
 
 
 def _agree(pace: int, received: str) -> tuple[int, str]:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 import tensorflow as tf
 from absl import logging
 
-from bert_tf import checkpoints, distribution
+from bert_tf import adapters, checkpoints, distribution
 from bert_tf.files import atomic, paths
 from bert_tf.training import run_dir
 
@@ -91,13 +91,7 @@ class PeriodicEvaluation:
     return rest >= self._patience
 
   def run(self, tensors: Mapping[str, tf.Tensor]) -> str:
-    """Evaluates once; keeps the weights if they are the best so far.
-
-    Args:
-      tensors: the model's weights by name, and `global_step`.
-
-    Returns:
-      A line to log.
+    """Evaluates once; keeps the weights if best; returns a line to log.
 
     Raises:
       ValueError: if the results lack the metric.
@@ -128,6 +122,7 @@ class PeriodicEvaluation:
     if self._best_index() == len(self._evaluations) - 1:
       # Before the checkpoint: whoever finds that finds what it is of.
       run_dir.copy_run(os.path.dirname(self._folder), self._folder)
+      adapters.save(self._folder, tensors)
       checkpoints.save(self._folder, tensors, keep_checkpoint_max=1)
       atomic.write_lines(
         os.path.join(self._folder, "best_eval_results.txt"),
@@ -168,8 +163,8 @@ class PeriodicEvaluation:
     if history["metric"] != self._metric:
       raise ValueError(
         f"{self._folder} holds the best checkpoint by {history['metric']}, "
-        f"this run's best_metric is {self._metric}; set --best_metric="
-        f"{history['metric']} or choose another --output_dir."
+        f"this run's best_metric is {self._metric}; set "
+        f"`best_metric={history['metric']}` or choose another `output_dir`."
       )
     known = [
       results

@@ -1,8 +1,9 @@
-"""Log lines, progress bar and TensorBoard events of a training run."""
+"""Log lines, progress bars and TensorBoard events of a run."""
 
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TypeVar
 
 import tensorflow as tf
 import tqdm
@@ -12,17 +13,17 @@ from bert_tf import distribution
 from bert_tf.losses import Sums
 from bert_tf.training import sums as sums_lib
 
+T = TypeVar("T")
+
+# Least number of reports of a training run, if it has as many steps.
+_MIN_REPORTS = 20
+
+# Between two lines of what is tracked, where there is no terminal.
+_SECONDS_BETWEEN_LINES = 30
+
 
 class Progress:
-  """Reports a training run as it proceeds.
-
-  Args:
-    output_dir: folder of the TensorBoard events.
-    first_step: steps done before.
-    num_train_steps: steps in all.
-    batch_size: examples a step.
-    log_every_steps: steps between two reports.
-  """
+  """Reports a training run as it proceeds, every log_every_steps."""
 
   def __init__(
     self,
@@ -34,7 +35,8 @@ class Progress:
   ) -> None:
     self._num_train_steps = num_train_steps
     self._batch_size = batch_size
-    self._log_every_steps = log_every_steps
+    most = (num_train_steps - first_step) // _MIN_REPORTS
+    self.log_every_steps = max(1, min(log_every_steps, most))
     self._sums: Sums | None = None
     # The step and the time since which the speed is measured.
     self._clock: tuple[int, float] | None = None
@@ -45,7 +47,7 @@ class Progress:
       desc="training",
       unit="step",
       dynamic_ncols=True,
-      disable=not (distribution.is_chief() and sys.stderr.isatty()),
+      disable=not _has_bar(),
     )
 
   def __enter__(self) -> "Progress":
@@ -63,7 +65,7 @@ class Progress:
     if self._clock is None:
       # The steps so far include compilation, so they are not timed.
       self._clock = (step, time.monotonic())
-    if step % self._log_every_steps == 0 or step == self._num_train_steps:
+    if step % self.log_every_steps == 0 or step == self._num_train_steps:
       self._report(step, sums_lib.means(totals))
       self._sums = None
       self._clock = (step, time.monotonic())
@@ -98,6 +100,36 @@ class Progress:
       parts += [f"{speed:.0f} examples/s", f"{_duration(left)} left"]
     self.say(f"step {step}/{self._num_train_steps}: {', '.join(parts)}")
     write_events(self._writer, step, values)
+
+
+def track(
+  items: Iterable[T], what: str, unit: str, total: int | None = None
+) -> Iterator[T]:
+  """Yields items and shows how many were: on a bar, or by a line now and then.
+
+  Args:
+    items: to yield.
+    what: is done with them, as "evaluating".
+    unit: what one of them is, as "batch".
+    total: how many there are, None where that is not known.
+  """
+  if _has_bar():
+    yield from tqdm.tqdm(
+      items, what, total, leave=False, unit=unit, dynamic_ncols=True
+    )
+    return
+  due = time.monotonic() + _SECONDS_BETWEEN_LINES
+  for number, item in enumerate(items, start=1):
+    yield item
+    if time.monotonic() >= due and distribution.is_chief():
+      of_total = f" of {total}" if total else ""
+      logging.info("%s: %s %d%s", what, unit, number, of_total)
+      due = time.monotonic() + _SECONDS_BETWEEN_LINES
+
+
+def _has_bar() -> bool:
+  """Returns whether bars are shown: by one process, on a terminal."""
+  return distribution.is_chief() and sys.stderr.isatty()
 
 
 def events_writer(folder: str) -> tf.summary.SummaryWriter:

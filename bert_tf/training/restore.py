@@ -6,7 +6,7 @@ from typing import TypeVar
 import keras
 from absl import logging
 
-from bert_tf import checkpoints, heads
+from bert_tf import adapters, checkpoints, heads
 
 T = TypeVar("T")
 
@@ -16,21 +16,16 @@ def restore_for_training(
   optimizer: keras.optimizers.Optimizer,
   output_dir: str,
   init_checkpoint: str | None,
+  lora_adapter: str | None = None,
 ) -> int:
   """Resumes from the newest whole checkpoint, else starts from the given one.
-
-  Args:
-    model: built.
-    optimizer: built on the variables that are trained.
-    output_dir: folder of the run.
-    init_checkpoint: prefix of a checkpoint, or None for random values.
 
   Returns:
     The number of steps done.
 
   Raises:
-    ValueError: if a checkpoint does not fit, or if the folder has some and
-      all are damaged.
+    ValueError: if a checkpoint does not fit, or if the folder has some and all
+      are damaged.
   """
 
   def restore(path: str) -> int:
@@ -40,36 +35,39 @@ def restore_for_training(
 
   step = _from_newest_whole(output_dir, restore)
   if step is None:
-    _initialize(model, init_checkpoint)
+    _initialize(model, init_checkpoint, lora_adapter)
   return step or 0
 
 
 def load_for_inference(
-  model: keras.Model, output_dir: str, init_checkpoint: str | None
+  model: keras.Model,
+  output_dir: str,
+  init_checkpoint: str | None,
+  lora_adapter: str | None = None,
 ) -> int:
   """Loads the newest whole checkpoint, else the given one; warns without one.
-
-  Args:
-    model: built.
-    output_dir: folder of the run.
-    init_checkpoint: prefix of a checkpoint, or None.
 
   Returns:
     The step of the checkpoint, 0 for the given one.
 
   Raises:
-    ValueError: if a checkpoint does not fit, or if the folder has some and
-      all are damaged.
+    ValueError: if a checkpoint does not fit, or if the folder has some and all
+      are damaged.
   """
 
   def load(path: str) -> int:
     reader = checkpoints.CheckpointReader(path)
-    _warn_of_random(model, checkpoints.load_variables(reader, model))
+    try:
+      _warn_of_random(model, checkpoints.load_variables(reader, model))
+    except checkpoints.NotFiniteError as error:
+      # Not the one before it: that is not the model that was trained last.
+      raise ValueError(str(error)) from error
     return int(reader.get(checkpoints.GLOBAL_STEP))
 
   step = _from_newest_whole(output_dir, load)
   if step is None:
-    _warn_of_random(model, _initialize(model, init_checkpoint))
+    untrained = _initialize(model, init_checkpoint, lora_adapter)
+    _warn_of_random(model, untrained)
   return step or 0
 
 
@@ -99,7 +97,10 @@ def check_classifier_head(
 
 
 def check_is_trained(
-  output_dir: str, init_checkpoint: str | None, head: heads.Head
+  output_dir: str,
+  init_checkpoint: str | None,
+  head: heads.Head,
+  lora_adapter: str | None = None,
 ) -> None:
   """Checks that there is a trained model to evaluate or to predict with.
 
@@ -112,44 +113,39 @@ def check_is_trained(
   if not init_checkpoint:
     raise ValueError(
       f"there is no trained model: {output_dir} has no checkpoint; set "
-      "--do_train, or --init_checkpoint to a trained one."
+      "`do_train`, or `init_checkpoint` to a trained one."
     )
-  shapes = checkpoints.CheckpointReader(init_checkpoint).shapes
+  shapes = dict(checkpoints.CheckpointReader(init_checkpoint).shapes)
+  if lora_adapter:
+    shapes |= adapters.open_adapter(lora_adapter).shapes
   missing = [name for name in head.shapes if name not in shapes]
   if missing:
     raise ValueError(
       f"{init_checkpoint} has no {missing[0]}: it was not trained for "
-      f"{head.name}; set --do_train."
+      f"{head.name}; set `do_train`."
     )
 
 
 def check_has_head(output_dir: str, name: str) -> None:
   """Checks that the run of a folder, if there is one, is of the same task.
 
-  Args:
-    output_dir: folder of the run.
-    name: of a variable that only this task's models have.
-
   Raises:
-    ValueError: if the newest whole checkpoint has no such variable, or if all
-      are damaged.
+    ValueError: if the newest whole checkpoint lacks a variable that only this
+      task's models have, or if all are damaged.
   """
 
   def check(path: str) -> None:
     if name not in checkpoints.CheckpointReader(path).shapes:
       raise ValueError(
         f"{output_dir} holds another task's run: {path} has no {name}; choose "
-        "another --output_dir."
+        "another `output_dir`."
       )
 
   _from_newest_whole(output_dir, check)
 
 
 def _from_newest_whole(output_dir: str, load: Callable[[str], T]) -> T | None:
-  """Returns what `load(path)` makes of the newest checkpoint that is whole.
-
-  Returns:
-    None if the folder has no checkpoint.
+  """Returns `load(path)` of the newest whole checkpoint; None without one.
 
   Raises:
     ValueError: if all are damaged; names them.
@@ -169,10 +165,14 @@ def _from_newest_whole(output_dir: str, load: Callable[[str], T]) -> T | None:
   return None
 
 
-def _initialize(model: keras.Model, init_checkpoint: str | None) -> list[str]:
-  """Loads init_checkpoint, if any; returns the names that stay random."""
+def _initialize(
+  model: keras.Model, init_checkpoint: str | None, lora_adapter: str | None
+) -> list[str]:
+  """Loads what is given; returns the names that stay random."""
   if init_checkpoint:
-    return checkpoints.init_from_checkpoint(model, init_checkpoint)
+    missing = checkpoints.init_from_checkpoint(model, init_checkpoint)
+    found = adapters.add(model, lora_adapter) if lora_adapter else ()
+    return [name for name in missing if name not in found]
   logging.info("No checkpoint: starting from random values.")
   return [variable.path for variable in model.weights]
 
@@ -184,6 +184,6 @@ def _warn_of_random(model: keras.Model, untrained: list[str]) -> None:
   is_all = len(untrained) == len(model.weights)
   logging.warning(
     "Untrained: %s; results are those of random values. Train with "
-    "--do_train, or start from a checkpoint that has been trained.",
+    "`do_train`, or start from a checkpoint that has been trained.",
     "the whole model" if is_all else ", ".join(untrained),
   )

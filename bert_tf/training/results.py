@@ -11,13 +11,7 @@ from bert_tf.files import atomic
 def write_results(
   path: str, results: Mapping[str, float | int], first: Sequence[str] = ()
 ) -> None:
-  """Writes and logs `key = value` lines.
-
-  Args:
-    path: file to write.
-    results: by name; written in the order of their names.
-    first: names that go before all others, where `results` has them.
-  """
+  """Writes and logs `key = value` lines, sorted by name, some `first`."""
   lines = []
   for name in sorted(results, key=lambda name: (name not in first, name)):
     value = results[name]

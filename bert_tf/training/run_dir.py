@@ -4,82 +4,22 @@
 its `best/`, and in what is exported or converted from it.
 """
 
-import dataclasses
+import contextlib
+import glob
 import json
 import os
-import typing
-from typing import Any
+from collections.abc import Iterator
 
 from absl import logging
 
-import bert_tf
-from bert_tf import checkpoints, modeling
-from bert_tf.files import atomic, paths
-
-RUN_FILE = "run.json"
-CONFIG_FILE = "bert_config.json"
-VOCAB_FILE = "vocab.txt"
-LABEL_MAP_FILE = "label_map.json"
-
-TASKS = (
-  "pretraining",
-  "classification",
-  "squad",
-  "ner",
-  "swag",
-  "encoder",
-  "preprocessing",
-)
-
-# Fields that say what a run is, rather than how it was set.
-_IDENTITY = ("task", "bert_tf_version")
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class RunInfo:
-  """What run.json says of a run; None where a field means nothing to its task.
-
-  The fields have the names and meanings of the flags.
-
-  Attributes:
-    task: one of TASKS.
-    labels: in the order of their ids.
-    is_pair: whether the inputs are pairs of texts.
-    bert_tf_version: version of the package that wrote it.
-  """
-
-  task: str
-  do_lower_case: bool | None = None
-  strip_accents: bool | None = None
-  max_seq_length: int | None = None
-  task_name: str | None = None
-  problem_type: str | None = None
-  labels: tuple[str, ...] | None = None
-  is_pair: bool | None = None
-  doc_stride: int | None = None
-  max_query_length: int | None = None
-  version_2_with_negative: bool | None = None
-  null_score_diff_threshold: float | None = None
-  n_best_size: int | None = None
-  max_answer_length: int | None = None
-  document_context: bool | None = None
-  long_text: str | None = None
-  feature_layers: str | None = None
-  bert_tf_version: str = bert_tf.__version__
-
-  def saved(self) -> dict[str, Any]:
-    """Returns the settings that are known, by name, for `settings.settle`."""
-    values = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
-    return {
-      name: value
-      for name, value in values.items()
-      if value is not None and name not in _IDENTITY
-    }
+from bert_tf import checkpoints, distribution, modeling
+from bert_tf.files import atomic, lock, paths
+from bert_tf.formats import run_info
 
 
 def prepare_output_dir(
   output_dir: str,
-  info: RunInfo,
+  info: run_info.RunInfo,
   bert_config: modeling.BertConfig,
   vocab_file: str | None,
 ) -> None:
@@ -95,9 +35,56 @@ def prepare_output_dir(
   write_run(output_dir, info, bert_config, vocab_file)
 
 
+@contextlib.contextmanager
+def exclusive(output_dir: str, do_train: bool) -> Iterator[None]:
+  """A scope in which no other process trains in a folder.
+
+  What killed processes left there is removed. Evaluating beside a training is
+  allowed.
+
+  Raises:
+    OSError: naming the host and the process that trains there.
+  """
+  if not do_train or not distribution.is_chief():
+    yield
+    return
+  with lock.hold(output_dir):
+    for folder in (output_dir, os.path.join(output_dir, "best")):
+      atomic.remove_unfinished(os.path.join(glob.escape(folder), "*"))
+    yield
+
+
+class RunFiles:
+  """Keeps what says what a run is, in case its folder is deleted.
+
+  Args:
+    output_dir: folder of the run; what is missing there is not kept.
+  """
+
+  def __init__(self, output_dir: str) -> None:
+    every = [os.path.join(output_dir, name) for name in run_info.FILES]
+    self._contents = {p: paths.read_bytes(p) for p in every if paths.exists(p)}
+    self._output_dir = output_dir
+
+  def put_back(self) -> None:
+    """Writes what is missing, and warns of it."""
+    missing = [path for path in self._contents if not paths.exists(path)]
+    if not missing or not distribution.is_chief():
+      return
+    logging.warning(
+      "%s are gone: somebody deleted %s or files of it during the run. They "
+      "are written again; earlier checkpoints, evaluations and events are "
+      "lost.",
+      ", ".join(os.path.basename(path) for path in missing),
+      self._output_dir,
+    )
+    for path in missing:
+      atomic.write_bytes(path, self._contents[path])
+
+
 def write_run(
   folder: str,
-  info: RunInfo,
+  info: run_info.RunInfo,
   bert_config: modeling.BertConfig,
   vocab_file: str | None,
 ) -> None:
@@ -105,112 +92,43 @@ def write_run(
 
   The folder is made where it is missing. Each file is written whole; several
   processes that write the same run do not disturb one another.
-
-  Args:
-    folder: of a run, an export or a conversion.
-    info: what run.json is to say.
-    bert_config: the model's sizes.
-    vocab_file: to copy; None where the run has none, as pre-training.
   """
   values = {"task": info.task, **info.saved()}
   values["bert_tf_version"] = info.bert_tf_version
   run_json = json.dumps(values, indent=2, ensure_ascii=False) + "\n"
   if vocab_file is not None:
     content = paths.read_bytes(vocab_file)
-    _write_if_new(os.path.join(folder, VOCAB_FILE), content)
+    _write_if_new(os.path.join(folder, run_info.VOCAB_FILE), content)
   config_json = bert_config.to_json_string()
-  _write_if_new(os.path.join(folder, CONFIG_FILE), config_json.encode())
+  _write_if_new(
+    os.path.join(folder, run_info.CONFIG_FILE), config_json.encode()
+  )
   # Last: whoever finds run.json finds the others.
-  _write_if_new(os.path.join(folder, RUN_FILE), run_json.encode())
+  _write_if_new(os.path.join(folder, run_info.RUN_FILE), run_json.encode())
 
 
 def copy_run(folder: str, other_folder: str) -> None:
   """Copies what says what a run is, as far as it is there."""
-  for name in (CONFIG_FILE, VOCAB_FILE, LABEL_MAP_FILE, RUN_FILE):
+  for name in run_info.FILES:
     path = os.path.join(folder, name)
     if paths.exists(path):
       _write_if_new(os.path.join(other_folder, name), paths.read_bytes(path))
 
 
-def read_run(folder: str) -> RunInfo | None:
-  """Returns what a folder's run.json says, None without one.
-
-  Raises:
-    ValueError: if the file is damaged, names no known task or has a value of
-      a wrong type.
-  """
-  path = os.path.join(folder, RUN_FILE)
-  if not paths.exists(path):
-    return None
-  try:
-    values = json.loads(paths.read_text(path))
-    if not isinstance(values, dict):
-      raise ValueError("not a JSON object.")
-    return _run_info(values)
-  except ValueError as error:
-    raise ValueError(f"{path} does not describe a run: {error}") from error
-
-
-def read_run_of_task(output_dir: str, task: str) -> RunInfo | None:
+def read_run_of_task(output_dir: str, task: str) -> run_info.RunInfo | None:
   """Returns what run.json says of a run of this task, None without one.
 
   Raises:
-    ValueError: as `read_run`, and if the folder holds a run of another task.
+    ValueError: as `run_info.read_run`, and for a run of another task.
   """
-  found = read_run(output_dir)
+  found = run_info.read_run(output_dir)
   if found and found.task != task:
     raise ValueError(
       f"{output_dir} holds another task's run, one of {found.task}; this is "
-      f"one of {task}. Choose another --output_dir; its checkpoint can be the "
-      "--init_checkpoint."
+      f"one of {task}. Choose another `output_dir`; its checkpoint can be the "
+      "`init_checkpoint`."
     )
   return found
-
-
-def run_of(path: str | None) -> RunInfo | None:
-  """Returns what is said of the run that a model comes from, None if nothing.
-
-  Args:
-    path: what --init_checkpoint takes: the prefix of a checkpoint or a folder
-      (of a run, its best/, a SavedModel or a conversion); None for none.
-  """
-  return None if path is None else read_run(folder_of(path))
-
-
-def folder_of(path: str) -> str:
-  """Returns the folder whose run.json belongs to a checkpoint or a folder."""
-  return path if paths.is_folder(path) else os.path.dirname(path) or "."
-
-
-def _run_info(values: dict[str, Any]) -> RunInfo:
-  """Returns the RunInfo of a JSON object; ValueError if it is none."""
-  types = typing.get_type_hints(RunInfo)
-  unknown = sorted(values.keys() - types.keys())
-  if unknown:
-    logging.info("Ignoring %s in %s.", ", ".join(unknown), RUN_FILE)
-  known = {name: values[name] for name in types.keys() & values.keys()}
-  if isinstance(known.get("labels"), list):
-    known["labels"] = tuple(known["labels"])
-  for name, value in known.items():
-    if not _is_of_type(value, types[name]):
-      raise ValueError(f"{name} is {json.dumps(value)}.")
-  if known.get("task") not in TASKS:
-    raise ValueError(
-      f"task is {known.get('task')!r}, not one of {', '.join(TASKS)}."
-    )
-  return RunInfo(**known)
-
-
-def _is_of_type(value: Any, expected: Any) -> bool:
-  """Returns whether a JSON value fits one of RunInfo's types."""
-  if isinstance(value, tuple):
-    return tuple[str, ...] in typing.get_args(expected) and all(
-      isinstance(item, str) for item in value
-    )
-  options = typing.get_args(expected) or (expected,)
-  # A bool is an int to Python; a whole number is a float to JSON.
-  is_whole = type(value) is int
-  return type(value) in options or (is_whole and float in options)
 
 
 def _write_if_new(path: str, content: bytes) -> None:
@@ -221,16 +139,16 @@ def _write_if_new(path: str, content: bytes) -> None:
 
 def _check_same_run(
   output_dir: str,
-  info: RunInfo,
+  info: run_info.RunInfo,
   bert_config: modeling.BertConfig,
   vocab_file: str | None,
 ) -> None:
   """Raises ValueError if a folder holds a run of another kind."""
   read_run_of_task(output_dir, info.task)
-  path = os.path.join(output_dir, CONFIG_FILE)
+  path = os.path.join(output_dir, run_info.CONFIG_FILE)
   if paths.exists(path):
     _check_same_config(path, bert_config)
-  path = os.path.join(output_dir, VOCAB_FILE)
+  path = os.path.join(output_dir, run_info.VOCAB_FILE)
   if (
     vocab_file is not None
     and checkpoints.listed(output_dir)
@@ -239,7 +157,7 @@ def _check_same_run(
   ):
     raise ValueError(
       f"{output_dir} holds a run of another vocabulary: {path} differs from "
-      f"{vocab_file}; choose another --output_dir."
+      f"{vocab_file}; choose another `output_dir`."
     )
 
 
@@ -255,5 +173,5 @@ def _check_same_config(path: str, bert_config: modeling.BertConfig) -> None:
   if differing:
     raise ValueError(
       f"{os.path.dirname(path)} holds a run of another config: "
-      f"{'; '.join(differing)}; choose another --output_dir."
+      f"{'; '.join(differing)}; choose another `output_dir`."
     )

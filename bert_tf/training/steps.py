@@ -7,13 +7,15 @@ no difference.
 """
 
 import contextlib
+import copy
 from collections.abc import Callable
 from typing import Any
 
 import keras
 import tensorflow as tf
 
-from bert_tf import distribution, dropout, optimization
+from bert_tf import distribution, optimization
+from bert_tf.layers import dropout
 from bert_tf.losses import Sums
 from bert_tf.modeling import Tensor
 from bert_tf.training import sums as sums_lib
@@ -23,28 +25,14 @@ Features = dict[str, tf.Tensor]
 SumsFn = Callable[[Any, Features], Sums]
 WeightsFn = Callable[[Features], dict[str, Tensor]]
 
-# Dropout masks that one step may draw: two an encoder layer and one more, with
-# room to spare.
-_DRAWS_PER_STEP = 1 << 10
-
-# Between the seeds of two parts of a batch.
-_PART_SEEDS = 1 << 32
-
 
 class TrainingStep:
   """Changes the model's variables once a call.
 
-  Args:
-    model: built, in the scope of the strategy.
-    optimizer: of the variables that get a gradient.
-    loss_fn: as of Estimator.
-    weights_fn: as of Estimator.
-    eval_fn: as of Estimator.
-    batch_size: examples of a whole batch.
-    num_micro_batches: how many a replica's part is cut into.
-    seed: of the dropout.
-    use_xla: whether it is compiled by XLA: all of it on one replica, on
-      several what lies between their exchanges.
+  The model is built, in the scope of the strategy; loss_fn, weights_fn and
+  eval_fn are as of Estimator. A replica's part of a batch is cut into
+  num_micro_batches. XLA compiles all of it on one replica, on several what lies
+  between their exchanges.
 
   Raises:
     ValueError: if the batch does not divide into the parts.
@@ -75,11 +63,21 @@ class TrainingStep:
     if batch_size % num_parts:
       raise ValueError(
         f"a batch of {batch_size} does not divide into {num_replicas} replicas "
-        f"x {num_micro_batches} micro-batches; set --train_batch_size to a "
+        f"x {num_micro_batches} micro-batches; set `train_batch_size` to a "
         f"multiple of {num_parts}."
       )
     self._variables: list[keras.Variable] = []
-    is_alone = num_replicas == 1
+    self._compile(use_xla)
+
+  def with_xla(self, use_xla: bool) -> "TrainingStep":
+    """Returns the same step, compiled by XLA or not."""
+    step = copy.copy(self)
+    step._compile(use_xla)
+    return step
+
+  def _compile(self, use_xla: bool) -> None:
+    """Makes the functions that take the step."""
+    is_alone = self._strategy.num_replicas_in_sync == 1
     # Inside what XLA compiles, a function of its own would make it compile
     # anew at every step of batches whose width differs.
     self._sums_and_gradients: Callable = self._micro_batch_step
@@ -94,21 +92,13 @@ class TrainingStep:
   def build(
     self, element_spec: dict[str, tf.TensorSpec]
   ) -> Callable[[Features], Sums]:
-    """Builds the optimizer and returns the step for batches of these shapes.
-
-    Args:
-      element_spec: of the batches.
-    """
+    """Builds the optimizer and returns the step for batches of these shapes."""
     self._variables = self._variables_with_gradient(element_spec)
     self._optimizer.build(self._variables)
     return self._step.get_concrete_function(element_spec)
 
   def __call__(self, features: Features) -> Sums:
-    """Takes one step; returns the sums of what is logged.
-
-    Args:
-      features: of the whole batch, the same for every replica.
-    """
+    """Takes a step on a whole batch; returns the sums of what is logged."""
     return self._step(features)
 
   def _variables_with_gradient(
@@ -176,13 +166,7 @@ class TrainingStep:
   def _micro_batch_step(
     self, features: Features, weights: dict[str, Tensor], number: tf.Tensor
   ) -> tuple[Sums, optimization.Gradients]:
-    """Returns what is logged, and the gradients of the loss.
-
-    Args:
-      features: of the micro-batch.
-      weights: of the whole batch, by loss.
-      number: which micro-batch of the whole batch this is, int [].
-    """
+    """Returns what a micro-batch logs, and the gradients of its loss."""
     sums, gradients = self._differentiate(
       features, weights, number, self._variables
     )
@@ -215,23 +199,17 @@ class TrainingStep:
     seeds = getattr(self._model, "seed_generator", None)
     if not isinstance(seeds, dropout.Seeds):
       return contextlib.nullcontext()
-    dtype = seeds.state.dtype
-    seed = self._seed + tf.cast(number, dtype) * _PART_SEEDS
-    first_draw = self._optimizer.iterations.value * _DRAWS_PER_STEP
-    return seeds.counted_from(tf.stack([seed, tf.cast(first_draw, dtype)]))
+    words = (self._seed, self._optimizer.iterations.value, number)
+    return seeds.counted_from(
+      tf.stack([tf.cast(word, seeds.state.dtype) for word in words])
+    )
 
 
 class EvaluationStep:
   """Computes outputs, and sums of what is reported, without training.
 
-  Where programs have fixed shapes, as on TPUs, a smaller batch is filled up
-  to the size of the first: with zeros, which have no weight in losses and
-  metrics.
-
-  Args:
-    model: built, in the scope of the strategy.
-    loss_fn: as of Estimator.
-    eval_fn: as of Estimator.
+  Where programs have fixed shapes, as on TPUs, a smaller batch is filled up to
+  the size of the first: with zeros, which have no weight in losses and metrics.
   """
 
   def __init__(

@@ -1,8 +1,9 @@
-"""Measures speed on this machine and compares it with the original release.
+"""Measures speed on this machine, train and forward beside other projects.
 
 python benchmark.py tokenizer
 python benchmark.py data
-python benchmark.py train
+python benchmark.py train --peer_python=peers/bin/python
+python benchmark.py forward --peer_python=peers/bin/python
 python benchmark.py padding --data_dir=MRPC --vocab_file=vocab.txt
 python benchmark.py scaling
 python benchmark.py export --init_checkpoint=bert_model.ckpt
@@ -17,26 +18,32 @@ from bert_tf.cli import command, config_flags
 
 def main(name: str = "") -> None:
   """Runs one benchmark, which prints a table."""
+  config = config_flags.build(benchmark_config.BenchmarkConfig)
+  if name in ("train", "forward"):
+    import step_benchmark
+
+    step_benchmark.measure(config, name)
+    return
   import data_benchmark
   import export_benchmark
+  import padding_benchmark
   import runtime_benchmark
   import scaling_benchmark
   import serving_benchmark
-  import training_benchmark
 
   benchmarks = {
     "tokenizer": data_benchmark.measure_tokenizer,
     "data": data_benchmark.measure_data,
-    "train": training_benchmark.measure_steps,
-    "padding": training_benchmark.measure_padding,
+    "padding": padding_benchmark.measure,
     "scaling": scaling_benchmark.measure,
     "export": export_benchmark.measure,
     "serving": serving_benchmark.measure,
     "runtimes": runtime_benchmark.measure,
   }
   if name not in benchmarks:
-    raise ValueError(f"name one of: {', '.join(benchmarks)}.")
-  benchmarks[name](config_flags.build(benchmark_config.BenchmarkConfig))
+    known = ", ".join([*benchmarks, "train", "forward"])
+    raise ValueError(f"name one of: {known}.")
+  benchmarks[name](config)
 
 
 if __name__ == "__main__":

@@ -25,17 +25,41 @@ class BenchmarkConfig:
     None, "For padding: the folder of MRPC."
   )
   bert_config_file: str | None = settings.setting(
-    None, "For padding and scaling: the model's sizes; unset: BERT-Tiny."
+    None,
+    "For train, forward, padding and scaling: the model's sizes; unset: "
+    "BERT-Tiny.",
   )
   batch_size: int = settings.setting(
-    32, "For scaling: examples in a batch.", minimum=4
+    32, "For train, forward and scaling: examples in a batch.", minimum=4
   )
   max_seq_length: int = settings.setting(
     128,
-    "For scaling, export and runtimes: word pieces of an example.",
+    "For train, forward, scaling, export and runtimes: word pieces of an "
+    "example.",
     minimum=8,
   )
-  num_steps: int = settings.setting(20, "For scaling: steps.", minimum=2)
+  max_predictions_per_seq: int = settings.setting(
+    20, "For train: masked positions of an example.", minimum=1
+  )
+  num_steps: int = settings.setting(
+    20, "Steps of scaling, and of a round of train and forward.", minimum=2
+  )
+  num_rounds: int = settings.setting(
+    3, "For train and forward: processes of each program.", minimum=1
+  )
+  precision: str = settings.setting(
+    "float32",
+    "For train and forward: type of the products.",
+    choices=("float32", "bfloat16"),
+  )
+  peer_python: str = settings.setting(
+    "",
+    "For train and forward: interpreters with PyTorch and KerasHub, separated "
+    "by commas; the running one is asked last.",
+  )
+  plot_file: str | None = settings.setting(
+    None, "For train and forward: PNG file to draw the table in."
+  )
   init_checkpoint: str | None = settings.setting(
     None,
     "For export: a checkpoint, with bert_config.json and, unless --vocab_file "

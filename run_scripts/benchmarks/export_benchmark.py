@@ -15,6 +15,7 @@ from bert_tf import tokenization
 from bert_tf.data import packing
 from bert_tf.export import config as export_config
 from bert_tf.export import export, saved_models
+from bert_tf.formats import run_info
 
 # The original's forward pass on TF 2.15 with oneDNN off and on, recorded by
 # running it on two CPU cores: the project's notes on its behaviour, "How fast
@@ -42,8 +43,7 @@ def measure(config: BenchmarkConfig) -> None:
       _exported(os.path.join(folder, task), task, config)
       for task in ("encoder", export_config.PREPROCESSING)
     )
-    assets = saved_models.encoder_files(os.path.join(folder, "encoder"))
-    vocab = assets.vocab_file
+    vocab = os.path.join(folder, "encoder", run_info.VOCAB_FILE)
     tokenizer = tokenization.FullTokenizer(vocab, config.do_lower_case)
     calls = _calls(encoder, preprocessor)
     if config.hf_model_dir:
@@ -127,16 +127,12 @@ def _ids(
   tokenizer: tokenization.FullTokenizer, texts: list[str], length: int
 ) -> dict[str, np.ndarray]:
   """Returns the model's input for the texts, int32 [B, F]."""
-  special_ids = tokenizer.convert_tokens_to_ids(["[CLS]", "[SEP]"])
-  return packing.pad_batch(
-    [
-      packing.add_special_tokens(
-        tokenizer.tokenize_to_ids(text)[: length - 2], None, *special_ids
-      )
-      for text in texts
-    ],
-    length,
-  )
+  cls_id, sep_id = tokenizer.convert_tokens_to_ids(["[CLS]", "[SEP]"])
+  rows = [
+    packing.pack(tokenizer.tokenize_to_ids(text), None, cls_id, sep_id, length)
+    for text in texts
+  ]
+  return {n: np.array([row[n] for row in rows], np.int32) for n in rows[0]}
 
 
 def _print_times(

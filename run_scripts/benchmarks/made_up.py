@@ -4,6 +4,7 @@ import time
 from collections.abc import Mapping, Sequence
 
 import numpy as np
+import step_timing
 import tensorflow as tf
 from benchmark_config import BenchmarkConfig
 
@@ -39,20 +40,13 @@ def batch(
 ) -> Batch:
   """Returns a pre-training batch; how many words are masked differs by row."""
   rng = np.random.default_rng(seed)
-
-  def ints(end: int, *shape: int) -> np.ndarray:
-    return rng.integers(end, size=shape, dtype=np.int32)
-
   num_masked = rng.integers(1, num_predictions + 1, (batch_size, 1))
   is_masked = np.arange(num_predictions) < num_masked
   return {
-    "input_ids": ints(config.vocab_size, batch_size, length),
-    "input_mask": np.ones((batch_size, length), np.int32),
-    "segment_ids": ints(2, batch_size, length),
-    "masked_lm_positions": ints(length, batch_size, num_predictions),
-    "masked_lm_ids": ints(config.vocab_size, batch_size, num_predictions),
+    **step_timing.made_up_batch(
+      config.vocab_size, batch_size, length, num_predictions, seed
+    ),
     "masked_lm_weights": is_masked.astype(np.float32),
-    "next_sentence_labels": ints(2, batch_size, 1),
   }
 
 

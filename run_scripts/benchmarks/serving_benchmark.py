@@ -211,7 +211,8 @@ def _request(connection: http.client.HTTPConnection, body: bytes) -> Response:
   """Returns one response; a failure to get one is its answer."""
   start = time.perf_counter()
   try:
-    connection.request("POST", _PATH, body)
+    headers = {"Content-Type": "application/json"}
+    connection.request("POST", _PATH, body, headers)
     response = connection.getresponse()
     found = response.status, json.loads(response.read())
   except (OSError, http.client.HTTPException, ValueError) as error:

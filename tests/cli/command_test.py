@@ -1,12 +1,19 @@
 """How commands start: their help, and mistakes on the command line."""
 
+import ast
+import logging
 import pathlib
+import re
+import subprocess
+import sys
 
 import pytest
+from absl import flags
 
-from bert_tf.cli import config_flags
+from bert_tf.cli import command, config_flags
 
-SCRIPTS = pathlib.Path(__file__).resolve().parents[2] / "run_scripts"
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+SCRIPTS = ROOT / "run_scripts"
 
 # Scripts of the original release, by a flag that it had.
 ORIGINAL = {
@@ -19,10 +26,13 @@ ORIGINAL = {
 
 
 @pytest.mark.parametrize("script", sorted(p.name for p in SCRIPTS.glob("*.py")))
-def test_help_says_what_the_command_does_and_its_flags(script, run_script):
+def test_help_has_an_example_and_the_flags_in_groups(script, run_script):
   result = run_script(script, "--help", cwd="/")
   assert result.stderr == ""
-  assert not result.stdout.startswith("\n")
+  example = result.stdout.split(f"python {SCRIPTS / script} ")[1]
+  example = example.split("\n\n")[0]
+  for name in re.findall(r"--(\w+)", example):
+    assert re.search(rf"--(\[no\])?{name}:", result.stdout)
   if script in ORIGINAL:
     original = result.stdout.split(f"{config_flags.ORIGINAL}:")[1]
     assert f"--{ORIGINAL[script]}:" in original.split("\n\nOptional:")[0]
@@ -36,6 +46,7 @@ def test_help_says_what_the_command_does_and_its_flags(script, run_script):
     ("squad_evaluate.py", ("a",), ("PREDICTIONS", "DATA")),
     ("plot_curves.py", (), ("--output_dir", "--plot_file")),
     ("plot_curves.py", ("--plot_fil=x",), ("plot_fil", "plot_file")),
+    ("run_ner.py", ("--do_train",), ("--model", "--output_dir")),
     ("serve.py", ("--model=x", "--port=65536"), ("--port", "65536", "65535")),
     ("benchmarks/benchmark.py", ("speed",), ("tokenizer", "runtimes")),
   ],
@@ -48,3 +59,81 @@ def test_a_mistake_on_the_command_line_is_named(
   assert "Traceback" not in result.stderr
   for part in parts:
     assert part in result.stderr
+
+
+@pytest.fixture
+def parse(monkeypatch):
+  """A function from arguments to the flags that they set."""
+  values = flags.FlagValues()
+  flags.DEFINE_bool("do_train", None, "", flag_values=values)
+  flags.DEFINE_string("name", None, "", flag_values=values)
+  monkeypatch.setattr(flags, "FLAGS", values)
+
+  def parsed(*arguments):
+    rest = command._parse(["program", *arguments])[1:]
+    return values.do_train, values.name, rest
+
+  return parsed
+
+
+def test_a_space_may_stand_before_a_boolean(parse):
+  assert parse("--do_train", "False", "--name", "true") == (False, "true", [])
+  assert parse("--do_train", "some", "true") == (True, "true", ["some", "true"])
+
+
+def test_the_log_has_time_and_level(capsys):
+  formatter = command._LogFormatter()
+
+  def line(level):
+    record = logging.makeLogRecord(
+      {"msg": "of %d", "args": 2, "levelno": level}
+    )
+    record.levelname = logging.getLevelName(level)
+    return formatter.format(record)
+
+  assert re.fullmatch(r"\d\d:\d\d:\d\d of 2", line(logging.INFO))
+  assert line(logging.WARNING).endswith(" warning: of 2")
+  record = logging.makeLogRecord({"msg": "no `verbosity`", "levelno": 20})
+  assert formatter.format(record).endswith("no --verbosity")
+
+
+def test_notes_of_tensorflow_are_dropped_and_errors_of_a_crash_are_not():
+  code = (
+    "from bert_tf.cli import command\n"
+    "import os, sys\n"
+    "command._filter_stderr()\n"
+    "os.write(2, b'E0 cuda.cc] failed call to cuInit: 303\\nF0 an error\\n')\n"
+    "print('of Python', file=sys.stderr)\n"
+    "os.abort()\n"
+  )
+  result = subprocess.run(
+    [sys.executable, "-c", code],
+    cwd=SCRIPTS.parent,
+    capture_output=True,
+    text=True,
+  )
+  assert sorted(result.stderr.splitlines()) == ["F0 an error", "of Python"]
+
+
+def test_the_settings_that_a_message_names_are_flags_on_the_command_line():
+  # absl defines --verbosity for every command.
+  found = command.with_flags("set `verbosity` or `verbosity=1`, not `fit`")
+  assert found == "set --verbosity or --verbosity=1, not `fit`"
+
+
+def test_messages_of_the_library_name_settings_not_flags():
+  paths = (ROOT / "bert_tf").rglob("*.py")
+  texts = {
+    (path.name, node.lineno, part.value)
+    for path in paths
+    if "cli" not in path.parts
+    for node in ast.walk(ast.parse(path.read_text()))
+    if isinstance(node, ast.Raise)
+    for part in ast.walk(node)
+    if isinstance(part, ast.Constant) and isinstance(part.value, str)
+  }
+  assert len(texts) > 500
+  # The flags of another script, which is named, and of Apache Beam.
+  allowed = r"\.py --|=--help"
+  wrong = [t for t in texts if re.search("--[a-z]", re.sub(allowed, "", t[2]))]
+  assert not wrong

@@ -22,6 +22,7 @@ class Outer:
   output_file: str = settings.setting(help="What is written.")
   do_eval: bool = settings.setting(False, "Whether.", original=True)
   do_lower_case: bool | None = settings.setting(None, "Case.", otherwise=True)
+  use_xla: bool | None = settings.setting(None, "Whether XLA compiles.")
   task: str | None = settings.setting(None, "Task.", choices=("a", "b"))
   top_k: int | None = settings.setting(None, "Answers.")
   layers: tuple[int, ...] = settings.setting((-1, -2), "Layers.")
@@ -80,8 +81,8 @@ def test_flags_set_the_fields_of_nested_configs_too():
 
 
 def test_all_missing_settings_are_named():
-  with pytest.raises(flags.IllegalFlagValueError) as error:
-    parsed()
+  with pytest.raises(ValueError) as error:
+    config_flags.check_required(parsed())
   assert "--input_file" in str(error.value)
   assert "--output_file" in str(error.value)
 
@@ -123,6 +124,23 @@ def test_a_value_of_no_field_is_refused():
     built(shards=3)
 
 
+@pytest.mark.parametrize(
+  ("arguments", "expected"),
+  [
+    ((), None),
+    (("--use_xla",), True),
+    (("--nouse_xla",), False),
+    (("--use_xla=true",), True),
+    (("--use_xla=False",), False),
+    (("--use_xla", "--use_xla=auto"), None),
+  ],
+)
+def test_what_is_true_or_false_may_be_auto(arguments, expected):
+  assert built(*arguments).use_xla is expected
+  with pytest.raises(flags.IllegalFlagValueError):
+    built("--use_xla=perhaps")
+
+
 def test_the_help_has_groups_and_says_what_a_saved_run_decides():
   values = parsed(*REQUIRED)
   groups = {
@@ -144,9 +162,10 @@ def test_given_flags_are_told_from_defaults():
 
 
 def test_choices_are_what_the_library_knows():
-  from bert_tf import distribution, mixed_precision, optimization
+  from bert_tf import distribution, optimization
   from bert_tf.cli import convert_checkpoint, devices
   from bert_tf.convert import convert
+  from bert_tf.layers import mixed_precision
 
   assert convert_checkpoint.FORMATS == tuple(convert.FORMATS)
   assert training_config.OPTIMIZERS == tuple(optimization.OPTIMIZERS)

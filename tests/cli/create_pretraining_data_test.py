@@ -178,7 +178,7 @@ def test_resume_with_another_setting_names_the_flag(
         config.masking_config, **changes["masking_config"]
       )
     }
-  with pytest.raises(ValueError, match=f"--{flag} differs from the run"):
+  with pytest.raises(ValueError, match=f"`{flag}` differs from the run"):
     pretraining_shards.create(
       dataclasses.replace(config, **changes),
       [str(text)],
@@ -193,10 +193,10 @@ def test_resume_with_another_text_or_number_of_shards_is_refused(
 ):
   output = str(tmp_path / "out" / "data")
   pretraining_shards.create(config, [str(text)], output, 2)
-  with pytest.raises(ValueError, match="--num_shards differs.*2 then, 3 now"):
+  with pytest.raises(ValueError, match="`num_shards` differs.*2 then, 3 now"):
     pretraining_shards.create(config, [str(text)], output, 3, resume=True)
   text.write_text(text.read_text() + "\nmore.\n")
-  with pytest.raises(ValueError, match="--input_file differs"):
+  with pytest.raises(ValueError, match="`input_file` differs"):
     pretraining_shards.create(config, [str(text)], output, 2, resume=True)
   assert len(contents(tmp_path / "out")) == 2
 
@@ -406,7 +406,7 @@ def test_ctrl_c_leaves_neither_half_files_nor_processes(
   assert contents(out) == {}
   # As a terminal does it: to the whole group.
   os.killpg(process.pid, signal.SIGINT)
-  error = process.communicate(timeout=300)[1]
+  error = process.communicate(timeout=1800)[1]
   assert process.returncode == 130, error
   assert last_line(error) == "interrupted"
   assert "Traceback" not in error
@@ -447,7 +447,7 @@ def test_a_killed_run_shows_no_file_and_resumes(text, tmp_path):
   assert hidden(out) == [".data.settings.json"]
 
 
-def test_the_data_benchmark_prints_speed_and_ratio(text, tmp_path, run_script):
+def test_the_data_benchmark_prints_speed_and_memory(text, tmp_path, run_script):
   result = run_script(
     "benchmarks/benchmark.py",
     "data",
@@ -456,10 +456,8 @@ def test_the_data_benchmark_prints_speed_and_ratio(text, tmp_path, run_script):
     cwd=tmp_path,
   )
   assert result.returncode == 0, result.stderr
-  size, _, ours, noted, memory = result.stdout.splitlines()
+  size, speed, memory = result.stdout.splitlines()
   assert "instances" in size
-  assert noted.split() == ["original,", "noted", "3,150", "1.0"]
-  speed, ratio = (float(x.replace(",", "")) for x in ours.split()[2:])
-  assert speed > 0 and ratio == pytest.approx(speed / 3150, abs=0.06)
+  assert float(speed.split()[-1].replace(",", "")) > 0
   assert 50 < float(memory.split()[-2].replace(",", "")) < 5000
   assert os.listdir(tmp_path) == ["text"]

@@ -12,7 +12,7 @@ import pytest
 import tensorflow as tf
 
 from bert_tf import checkpoints, tokenization
-from bert_tf.data import input_pipeline
+from bert_tf.data import padding
 from bert_tf.tasks.squad import config as squad_config_lib
 from bert_tf.tasks.squad import task as squad
 from bert_tf.training import config as training_config
@@ -148,9 +148,11 @@ def test_the_script_on_2_0_gives_the_originals_answers(
     list(ours.values()), list(odds.values()), atol=1e-5
   )
   assert {"best_f1", "best_f1_thresh", "NoAns_f1"} <= set(results(out))
-  assert sorted(p.name for p in out.iterdir()) == [
+  names = sorted(p.name for p in out.iterdir())
+  assert [n for n in names if not n.startswith("events")] == [
     ".eval.tf_record.settings.json",
     "bert_config.json",
+    "commands.jsonl",
     "eval.tf_record",
     "eval_results.txt",
     "nbest_predictions.json",
@@ -251,7 +253,7 @@ def test_training_learns_to_answer(data, tmp_path, version):
   # 64 questions / 16 a batch * 40 epochs.
   assert "64 training questions, 160 steps of 16" in log()
   losses = curves.read(str(tmp_path))["loss"]
-  assert losses[160] < 0.1 * losses[20]
+  assert losses[160] < 0.1 * losses[min(losses)]
   # Updates after the first of 16 warm-up steps rise by a sixteenth each.
   rates = curves.read(str(tmp_path))["learning_rate"]
   assert rates[160] < rates[40] < 3e-3
@@ -442,7 +444,7 @@ def test_training_on_cut_batches_learns_too(data, tmp_path):
   path = tmp_path / "train.json"
   path.write_text(json.dumps(content))
   widths = []
-  cut = input_pipeline.cut_padding
+  cut = padding.cut_padding
 
   def recorded(batches, max_seq_length, more):
     batches = cut(batches, max_seq_length, more)
@@ -451,7 +453,7 @@ def test_training_on_cut_batches_learns_too(data, tmp_path):
     return batches
 
   with pytest.MonkeyPatch.context() as patch:
-    patch.setattr(input_pipeline, "cut_padding", recorded)
+    patch.setattr(padding, "cut_padding", recorded)
     found = squad.run(
       squad_config(
         data, tmp_path / "out", train_file=str(path), cut_padding=True
@@ -608,8 +610,8 @@ MISTAKES = {
     {"do_train": False, "do_predict": False},
     "nothing to do",
   ),
-  "no train_file": ({"train_file": None}, "set --train_file"),
-  "no predict_file": ({"predict_file": None}, "set --predict_file"),
+  "no train_file": ({"train_file": None}, "set `train_file`"),
+  "no predict_file": ({"predict_file": None}, "set `predict_file`"),
   "beyond the positions": (
     window_settings(128, 5, 1),
     "max_seq_length 128 exceeds max_position_embeddings 64",
@@ -617,7 +619,7 @@ MISTAKES = {
   "other case": (other_case, "do_lower_case=True does not fit"),
   "no checkpoint": (
     {"do_train": False},
-    "out has no checkpoint; set --do_train, or --init_checkpoint",
+    "out has no checkpoint; set `do_train`, or `init_checkpoint`",
   ),
   "not fine-tuned": (body_only, "has no cls/squad/output_weights"),
   "another vocabulary": (
@@ -630,7 +632,7 @@ MISTAKES = {
   ),
   "2.0 as 1.1": (
     lambda data, tmp_path: {"train_file": str(data / "train-v2.json")},
-    "set --version_2_with_negative if the data are SQuAD 2.0's",
+    "set `version_2_with_negative` if the data are SQuAD 2.0's",
   ),
   "evaluation without a file": (
     lambda data, tmp_path: {
@@ -638,7 +640,7 @@ MISTAKES = {
       "predict_file": None,
       "train": train_config(tmp_path / "out", eval_every_steps=5),
     },
-    "--eval_every_steps needs a dev file",
+    "`eval_every_steps` needs a dev file",
   ),
   "evaluation without answers": (
     lambda data, tmp_path: {

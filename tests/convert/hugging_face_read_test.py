@@ -2,6 +2,7 @@
 
 import json
 import pathlib
+import struct
 
 import ml_dtypes
 import numpy as np
@@ -9,7 +10,8 @@ import pytest
 from safetensors import numpy as safetensors_numpy
 
 from bert_tf import checkpoints, heads, modeling
-from bert_tf.convert import convert, hugging_face_config, model_files
+from bert_tf.convert import convert, model_files
+from bert_tf.formats import hugging_face
 
 V, D, WIDE, N, P, LAYERS = 23, 8, 12, 2, 10, 2
 HF_CONFIG = {
@@ -362,13 +364,13 @@ ODD_TENSORS = {
       t, "bert.pooler.dense.bias", "bert.embeddings.LayerNorm.bias"
     ),
     [
-      "bert.pooler.dense.bias is missing",
-      "bert.embeddings.LayerNorm.bias is missing",
+      "bert/pooler/dense/bias is missing",
+      "bert/embeddings/LayerNorm/beta is missing",
     ],
   ),
   "one of a head": (
     lambda t: without(t, "classifier.bias"),
-    ["classifier.bias is missing"],
+    ["output_bias is missing"],
   ),
   "shapes and dtypes": (
     lambda t: {
@@ -379,9 +381,9 @@ ODD_TENSORS = {
       "classifier.bias": np.zeros(3, np.int32),
     },
     [
-      "bert.encoder.layer.0.intermediate.dense.weight is float32 of (8, 12), "
-      "not a float of (12, 8)",
-      "classifier.bias is int32 of (3,), not a float of (3,)",
+      "bert/encoder/layer_0/intermediate/dense/kernel is float32 of (12, 8), "
+      "not a float of (8, 12)",
+      "output_bias is int32 of (3,), not a float of (3,)",
     ],
   ),
   "what is not of BERT": (
@@ -391,15 +393,15 @@ ODD_TENSORS = {
       "lora": np.zeros(1, "f4"),
     },
     [
-      "bert.encoder.layer.2.extra is not of this model",
+      "bert/encoder/layer_2/extra is not of this model",
       "lora is not of this model",
     ],
   ),
   "an output matrix that is not tied": (
     lambda t: {**t, "cls.predictions.decoder.weight": np.zeros((V, D), "f4")},
     [
-      "cls.predictions.decoder.weight is not the same as "
-      "bert.embeddings.word_embeddings.weight"
+      "cls.predictions.decoder.weight of",
+      "is not the same as bert/embeddings/word_embeddings",
     ],
   ),
 }
@@ -428,7 +430,7 @@ def test_all_settings_of_another_model_are_named():
   config = {**HF_CONFIG, **{k: v for k, (v, _) in OTHER_CONFIGS.items()}}
   del config["hidden_size"]
   with pytest.raises(ValueError) as error:
-    hugging_face_config.bert_config(config)
+    hugging_face.original_config(config, ["hidden_size", "vocab_size"])
   for _, expected in OTHER_CONFIGS.values():
     assert expected in str(error.value)
   assert "hidden_size is missing" in str(error.value)
@@ -446,7 +448,7 @@ def test_a_pickled_file_by_its_name_is_refused_too(tmp_path):
   path = tmp_path / "model.pt"
   path.write_bytes(b"")
   with pytest.raises(
-    ValueError, match="has model.pt and no .* pickled can run"
+    ValueError, match="model.pt is no model: .* pickled can run"
   ):
     to_original(str(path), tmp_path / "m.ckpt")
 
@@ -526,6 +528,18 @@ def test_the_bias_of_choices_is_left_out_and_named(tmp_path):
   )
 
 
+def test_a_type_of_tensors_that_is_not_read_is_named(tmp_path):
+  key = "embeddings.word_embeddings.weight"
+  tensor = {"dtype": "F8_E4M3", "shape": [2, 2], "data_offsets": [0, 4]}
+  header = json.dumps({key: tensor}).encode()
+  content = struct.pack("<Q", len(header)) + header + bytes(4)
+  (tmp_path / "model.safetensors").write_bytes(content)
+  (tmp_path / "config.json").write_text(json.dumps({"hidden_size": 2}))
+  with pytest.raises(ValueError, match="F8_E4M3") as error:
+    checkpoints.CheckpointReader(str(tmp_path / "model.safetensors"))
+  assert key in str(error.value)
+
+
 def test_a_file_that_is_cut_short_is_named(tmp_path):
   folder = write_model(tmp_path / "hf", draw(encoder()))
   path = pathlib.Path(folder, "model.safetensors")
@@ -539,7 +553,7 @@ def test_a_file_that_is_cut_short_is_named(tmp_path):
   [
     ("config.json", "there is no .*config.json"),
     ("vocab.txt", "there is no .*vocab.txt; save the tokenizer"),
-    ("model.safetensors", "has no model.safetensors; give the folder"),
+    ("model.safetensors", "hf holds no model .* config.json"),
   ],
 )
 def test_a_file_that_is_not_there_is_named(tmp_path, name, expected):

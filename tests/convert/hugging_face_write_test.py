@@ -151,7 +151,7 @@ def test_the_tanh_form_of_gelu_has_another_name_there(tmp_path, act, there):
     ("W0", None, False),
     ("[Ab]", None, True),
     ("ℝ", None, True),
-    ("W0", True, True),
+    ("W0", False, False),
   ],
 )
 def test_the_case_is_the_flags_or_the_vocabularys(
@@ -161,17 +161,19 @@ def test_the_case_is_the_flags_or_the_vocabularys(
   vocab = interop_models.VOCAB.replace("w0\n", f"{word}\n")
   (tmp_path / "in" / "vocab.txt").write_text(vocab, encoding="utf-8")
   source = model_files.Source(prefix, do_lower_case=flag)
-  written = convert.convert(source, "original", str(tmp_path / "hf"), "hf")
+  convert.convert(source, "original", str(tmp_path / "hf"), "hf")
   settings = read_json(tmp_path / "hf" / "tokenizer_config.json")
   assert settings["do_lower_case"] is expected
-  assert len(written.notes) == (flag is None)
+  source = model_files.Source(prefix, do_lower_case=not expected)
+  with pytest.raises(ValueError, match=f"={not expected} .*vocab.txt"):
+    convert.convert(source, "original", str(tmp_path / "other"), "hf")
 
 
 def test_a_folder_without_a_vocabulary_is_not_written(tmp_path):
   prefix, _ = interop_models.write_original(tmp_path / "in", "encoder")
   (tmp_path / "in" / "vocab.txt").rename(tmp_path / "words.txt")
   folder = tmp_path / "hf"
-  with pytest.raises(ValueError, match="no vocab.txt beside .* --vocab_file"):
+  with pytest.raises(ValueError, match="no vocab.txt beside .* `vocab_file`"):
     convert.convert(model_files.Source(prefix), "original", str(folder), "hf")
   assert not folder.exists()
   source = model_files.Source(prefix, vocab_file=str(tmp_path / "words.txt"))

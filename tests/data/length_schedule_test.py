@@ -99,7 +99,7 @@ def test_files_and_schedule_must_agree(data):
 def test_any_step_is_reached_directly(data, steps_done):
   def batches(steps_done):
     dataset = length_schedule.training_dataset(
-      phases(data), 4, 7, steps_done, VOCAB_SIZE
+      phases(data), 4, 7, steps_done, VOCAB_SIZE, 2
     )
     return [batch["input_ids"].numpy() for batch in dataset]
 

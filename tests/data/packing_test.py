@@ -1,7 +1,5 @@
 """Packing word pieces: special tokens, cutting, padding."""
 
-import numpy as np
-
 from bert_tf.data import packing
 
 
@@ -36,18 +34,3 @@ def test_packing_frames_cuts_and_pads():
     "segment_ids": [0, 0, 0, 0, 1, 1, 1],
   }
   assert packing.pack([5, 6, 7], None, 1, 2, 4)["input_ids"] == [1, 5, 6, 2]
-
-
-def test_a_batch_is_padded_to_its_longest_row_or_to_a_width():
-  rows = [([1, 5, 2], 3), ([1, 5, 2, 6, 2], 3)]
-  found = packing.pad_batch(rows)
-  expected = {
-    "input_ids": [[1, 5, 2, 0, 0], [1, 5, 2, 6, 2]],
-    "input_mask": [[1, 1, 1, 0, 0], [1, 1, 1, 1, 1]],
-    "segment_ids": [[0, 0, 0, 0, 0], [0, 0, 0, 1, 1]],
-  }
-  for name, values in expected.items():
-    assert found[name].dtype == np.int32
-    assert found[name].tolist() == values
-    wider = packing.pad_batch(rows, 7)[name]
-    assert wider.tolist() == [[*row, 0, 0] for row in values]

@@ -9,10 +9,11 @@ import pytest
 from bert_tf import heads
 from bert_tf.export import config as configs
 from bert_tf.export import export, saved_models
+from bert_tf.formats import run_info
 from bert_tf.training import run_dir
 from tests import tiny_models
 
-CLASSIFIER = run_dir.RunInfo(
+CLASSIFIER = run_info.RunInfo(
   task="classification",
   do_lower_case=True,
   strip_accents=False,
@@ -22,7 +23,7 @@ CLASSIFIER = run_dir.RunInfo(
   labels=("no", "yes", "maybe"),
   is_pair=True,
 )
-SQUAD = run_dir.RunInfo(
+SQUAD = run_info.RunInfo(
   task="squad",
   do_lower_case=True,
   max_seq_length=48,
@@ -122,7 +123,7 @@ def test_a_saved_model_says_what_it_is(runs, tmp_path):
   run = run_of(runs, CLASSIFIER, tmp_path)
   folder = str(tmp_path / "models" / "1")
   export.run(configs.ExportConfig(init_checkpoint=run, export_dir=folder))
-  assert run_dir.read_run(folder) == CLASSIFIER
+  assert run_info.read_run(folder) == CLASSIFIER
   for name in ("vocab.txt", "bert_config.json"):
     ours = tmp_path / "models" / "1" / name
     assert ours.read_text() == (tmp_path / "run" / name).read_text()

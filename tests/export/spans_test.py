@@ -95,9 +95,7 @@ def test_the_graph_cuts_the_windows_of_the_records(tokenizers):
     assert len(found.pieces) == len(expected)
     if not expected:
       continue
-    rows = [(window.input_ids, window.doc_offset) for window in expected]
-    packed = packing.pad_batch(rows, WINDOWS.max_seq_length)
-    for name, values in packed.items():
+    for name, values in padded(expected).items():
       np.testing.assert_array_equal(found.inputs[name], values)
     for row, window in enumerate(expected):
       first, count = window.doc_offset, len(window.words)
@@ -107,6 +105,15 @@ def test_the_graph_cuts_the_windows_of_the_records(tokenizers):
       )
       assert is_max.sum() == sum(window.is_max_context)
   assert {0, 1} < counts and max(counts) > 3
+
+
+def padded(found):
+  """Returns windows as the input of the model."""
+  rows = [
+    packing.pad(w.input_ids, w.doc_offset, WINDOWS.max_seq_length)
+    for w in found
+  ]
+  return {n: np.array([row[n] for row in rows], np.int32) for n in rows[0]}
 
 
 @pytest.mark.parametrize("version", PREDICTIONS)
@@ -124,8 +131,7 @@ def test_the_graph_decodes_the_answers_of_the_result_files(tokenizers, version):
     [cut] = windower.windows([example])
     logits = np.zeros((2, 0, 0))
     if cut:
-      rows = [(window.input_ids, window.doc_offset) for window in cut]
-      logits = model(packing.pad_batch(rows, WINDOWS.max_seq_length))
+      logits = model(padded(cut))
       logits = [values.numpy() for values in logits]
     expected = predictor.predict(example, cut, *logits)
     found = {n: x.numpy() for n, x in answer(question, context).items()}

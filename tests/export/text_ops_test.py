@@ -476,7 +476,7 @@ def test_saved_it_works_in_a_process_that_has_tensorflow_alone(
     env={name: v for name, v in os.environ.items() if name != "PYTHONPATH"},
     capture_output=True,
     text=True,
-    timeout=600,
+    timeout=1800,
   )
   assert result.returncode == 0, result.stderr
   parts, by_word, served, ours = json.loads(result.stdout.splitlines()[-1])

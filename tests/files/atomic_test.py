@@ -1,7 +1,10 @@
 """Files and folders are there whole, or as they were before."""
 
 import os
+import socket
 import stat
+import subprocess
+import sys
 
 import pytest
 import tensorflow as tf
@@ -105,6 +108,26 @@ def test_what_killed_writers_left_is_removed(tmp_path):
   (tmp_path / ".other.tmp-host-8").mkdir()
   atomic.remove_unfinished(str(tmp_path / "model-*"))
   assert os.listdir(tmp_path) == [".other.tmp-host-8"]
+
+
+def test_who_writes_next_removes_what_the_dead_of_this_host_left(tmp_path):
+  target = str(tmp_path / "a")
+  host = socket.gethostname()
+  dead = subprocess.Popen([sys.executable, "-c", ""])
+  dead.wait()
+  living = f".a.tmp-{host}-pid-{os.getppid()}-0"
+  for name in (
+    living,
+    f".a.tmp-{host}-pid-{dead.pid}-0",
+    f".a.tmp-{host}-pid-{os.getpid()}-0",  # Of one that had our number.
+    ".a.tmp-elsewhere-pid-7-0",
+  ):
+    (tmp_path / name).mkdir()
+  atomic.write(target, ["text"])
+  left = sorted(os.listdir(tmp_path))
+  assert left == sorted([".a.tmp-elsewhere-pid-7-0", living, "a"])
+  atomic.remove_unfinished(target)
+  assert sorted(os.listdir(tmp_path)) == [living, "a"]
 
 
 def test_what_is_missing_in_the_cloud_is_an_error_of_files():

@@ -1,15 +1,30 @@
 """What a user reads of an error."""
 
+import pathlib
+
 import pytest
 import tensorflow as tf
 
 from bert_tf.files import errors
 
 
-def test_a_missing_package_is_named_with_its_extra():
-  with pytest.raises(ImportError, match=r"drawing .*no_such.*bert_tf\[plots\]"):
+def missing_package():
+  with pytest.raises(ImportError, match="drawing .*no_such") as caught:
     with errors.needs_extra("drawing", extra="plots"):
       import no_such_package  # noqa: F401
+  return str(caught.value)
+
+
+def test_a_missing_package_is_installed_from_the_checkout():
+  root = pathlib.Path(__file__).resolve().parents[2]
+  assert f"pip install -e '{root}[plots]'" in missing_package()
+
+
+def test_an_installed_wheel_names_the_packages(tmp_path, monkeypatch):
+  required = ["keras>=3", 'a>=1; extra == "plots"', 'b; extra == "hf"']
+  monkeypatch.setattr(errors, "_ROOT", tmp_path)
+  monkeypatch.setattr(errors.metadata, "requires", lambda name: required)
+  assert missing_package().endswith("pip install 'a>=1'")
 
 
 def test_of_tensorflows_errors_the_reason_is_left():

@@ -135,7 +135,8 @@ def test_pairs_are_told_apart_by_their_second_text(folder, tmp_path):
 def test_a_regression_predicts_numbers(folder, tmp_path):
   model = make(folder, tmp_path)
   numbers = [1.5 if label == "good" else -0.5 for label in LABELS]
-  model.fit(TEXTS, numbers, "regression", **{**HOW, "num_train_epochs": 30.0})
+  how = {**HOW, "num_train_epochs": 30.0}
+  model.fit(TEXTS, numbers, problem_type="regression", **how)
   found = model.predict(TEXTS[:4])
   assert [p.label for p in found] == pytest.approx(numbers[:4], abs=0.4)
   assert found[0].probabilities == {}
@@ -144,7 +145,7 @@ def test_a_regression_predicts_numbers(folder, tmp_path):
 def test_several_labels_apply(folder, tmp_path):
   model = make(folder, tmp_path)
   labels = [("x",) if label == "good" else ("x", "y") for label in LABELS]
-  model.fit(TEXTS, labels, "multilabel", **HOW)
+  model.fit(TEXTS, labels, problem_type="multilabel", **HOW)
   found = model.predict(TEXTS[:4])
   assert [p.label for p in found] == [list(names) for names in labels[:4]]
 
@@ -152,31 +153,32 @@ def test_several_labels_apply(folder, tmp_path):
 MISTAKES = {
   "more texts than labels": (
     lambda m: m.fit(TEXTS, LABELS[:-1]),
-    "44 texts and 43 labels; give one for each",
+    "44 rows and 43 labels; give a label for each",
   ),
   "an empty text": (
     lambda m: m.fit(["of", " "], ["a", "b"]),
-    "text 1 is neither a text nor a pair of texts: ' '",
+    "text of row 1 is empty: ' '",
   ),
   "three texts": (
     lambda m: m.fit([("of", "a", "in")], ["a"]),
-    "text 0 is neither a text nor a pair",
+    "row 0 is no text and text_b",
   ),
-  "a label that is a number": (
-    lambda m: m.fit(["of"], [1]),
-    "label 1 of text 0 is not text, as classification needs",
+  "no label": (
+    lambda m: m.fit(["of", "in"], ["a", float("nan")]),
+    "row 1 has no label",
   ),
   "a number that is text": (
-    lambda m: m.fit(["of"], ["1"], "regression"),
-    "label '1' of text 0 is not a number, as regression needs",
+    lambda m: m.fit(["of"], ["one"], problem_type="regression"),
+    "row 0: label 'one' is no number",
   ),
+  "one text": (lambda m: m.fit("of", "a"), "give a list of rows"),
   "one label": (
     lambda m: m.fit(["of", "in"], ["a", "a"]),
     "all labels are 'a'; at least 2 are needed",
   ),
   "nothing fitted": (
     lambda m: m.predict(["of"]),
-    "holds no trained classifier; call `fit` first",
+    "holds no trained model; call `fit` first",
   ),
 }
 

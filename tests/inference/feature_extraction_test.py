@@ -262,7 +262,7 @@ def test_no_more_than_a_batch_is_read_ahead():
 def test_what_is_neither_text_nor_pair_is_named():
   extractor = feature_extraction.FeatureExtractor(config())
   for odd in (("a", "b", "c"), ("a", 3), ()):
-    with pytest.raises(ValueError, match="neither a text nor a pair of texts"):
+    with pytest.raises(ValueError, match="row 1 is no text"):
       list(extractor.extract(["a", odd]))
 
 

@@ -129,9 +129,9 @@ def test_threads_get_their_own_answers(of_saved_model):
 @pytest.mark.parametrize(
   "rows,words",
   [
-    ("one text", "pass a list"),
-    ({"text": "one"}, "pass a list"),
-    ([3], "row 0 is neither a text nor texts by name: 3"),
+    (3, "a list of them, not 3"),
+    ([3], "row 0 is no text and text_b, nor texts by these names: 3"),
+    (("a", "b", "c"), "row 0 is no text and text_b"),
     (["a", {"question": "b"}], "row 1 has question; the model takes text or"),
     ([{"text": 3}], "text of row 0 is no text: 3"),
     ([{"text": "a", "text_b": None}], "text_b of row 0 is no text: None"),

@@ -83,7 +83,7 @@ def shown(predictor, **texts):
       ],
       capture_output=True,
       text=True,
-      timeout=300,
+      timeout=1800,
     )
   assert result.returncode == 0, result.stderr
   return re.sub(r"<script>.*?</script>", "", result.stdout, flags=re.DOTALL)

@@ -14,7 +14,7 @@ from bert_tf.tasks import config, sweeps
 from bert_tf.tasks.classification import config as classification_config
 from bert_tf.tasks.classification import task as classification
 from bert_tf.training import config as training_config
-from bert_tf.training import estimator
+from bert_tf.training import divergence
 from tests import runs
 from tests.tasks.classification import task_test as classification_test
 
@@ -171,7 +171,7 @@ def test_a_run_that_diverges_counts_as_failed_and_comes_last(tmp_path, done):
   def run(config):
     if config.train.learning_rate == 3e-3:
       os.makedirs(config.train.output_dir)
-      raise estimator.DivergedError("the loss became nan by step 3.")
+      raise divergence.DivergedError("the loss became nan by step 3.")
     return done(config)
 
   with runs.logged() as lines:
@@ -184,7 +184,7 @@ def test_a_run_that_diverges_counts_as_failed_and_comes_last(tmp_path, done):
 
 def test_a_sweep_without_evaluation_is_refused(tmp_path):
   config = dataclasses.replace(config_of(tmp_path), do_eval=False)
-  with pytest.raises(ValueError, match="set --do_train and --do_eval"):
+  with pytest.raises(ValueError, match="set `do_train` and `do_eval`"):
     sweep(config, classification.run, None, 2)
 
 

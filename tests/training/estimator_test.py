@@ -2,6 +2,7 @@
 
 import os
 import random
+import shutil
 import signal
 
 import keras
@@ -10,10 +11,12 @@ import pytest
 import tensorflow as tf
 from keras import ops
 
-from bert_tf import checkpoints, distribution, dropout, heads, modeling
+from bert_tf import checkpoints, distribution, heads, modeling
+from bert_tf.formats import run_info
+from bert_tf.layers import dropout
 from bert_tf.tasks import pretraining
 from bert_tf.training import config as training_config
-from bert_tf.training import curves, estimator, run_dir
+from bert_tf.training import curves, divergence, estimator, run_dir
 from bert_tf.training import results as results_lib
 from tests import runs
 
@@ -33,7 +36,7 @@ class Line(keras.Model):
   def call(self, features, training=False):
     x = features["x"]
     if training and self.rate:
-      x = keras.random.dropout(x, self.rate, seed=self.seed_generator)
+      x = dropout.dropout(x, self.rate, self.seed_generator, training)
     return self.w * x
 
 
@@ -60,10 +63,14 @@ def make(output_dir, num_train_steps=30, rate=0.5, **kwargs):
   config = training_config.TrainConfig(
     output_dir=str(output_dir),
     train_batch_size=4,
-    learning_rate=0.05,
     num_train_steps=num_train_steps,
     num_warmup_steps=3,
-    **{"log_every_steps": 10, "save_checkpoints_steps": 10, **kwargs},
+    **{
+      "learning_rate": 0.05,
+      "log_every_steps": 10,
+      "save_checkpoints_steps": 10,
+      **kwargs,
+    },
   )
   return estimator.Estimator(
     lambda: Line(rate), loss_fn, weights_fn, loss_fn, config
@@ -214,6 +221,41 @@ def test_a_run_whose_checkpoints_are_all_damaged_is_no_model(tmp_path):
     make(tmp_path).evaluate_checkpoint(batches(0).take(1))
 
 
+@pytest.mark.parametrize("damage", ["no index", "empty list", "no text"])
+def test_a_run_goes_on_from_the_newest_checkpoint_that_is_there(
+  tmp_path, damage
+):
+  make(tmp_path).train(batches)
+  expected = weights_at(tmp_path, 30)
+  os.remove(tmp_path / "model.ckpt-30.index")
+  if damage != "no index":
+    (tmp_path / "checkpoint").write_bytes(b"\xff\0" * (damage == "no text"))
+  with runs.logged() as lines:
+    assert make(tmp_path).train(batches) == 30
+  assert "Resuming from" in lines() and "model.ckpt-20, at step 20" in lines()
+  assert_same(weights_at(tmp_path, 30), expected)
+  assert len(checkpoints.listed(str(tmp_path))) == 4
+
+
+def test_a_folder_that_is_deleted_during_a_run_is_filled_again(tmp_path):
+  folder = tmp_path / "run"
+  config = modeling.BertConfig(vocab_size=9)
+  info = run_info.RunInfo(task="pretraining")
+  run_dir.prepare_output_dir(str(folder), info, config, None)
+
+  def delete():
+    shutil.rmtree(folder)
+    return {"loss": 1.0, "global_step": 10}
+
+  runner = make(folder, 10, eval_every_steps=10, best_metric="loss")
+  with runs.logged() as lines:
+    assert runner.train(batches, delete) == 10
+  assert "run.json" in lines() and str(folder) in lines()
+  names = os.listdir(folder)
+  assert {"run.json", "bert_config.json", "checkpoint"} <= set(names)
+  assert checkpoints.latest(str(folder)).endswith("-10")
+
+
 def test_an_estimator_leaves_the_programs_random_numbers_alone(tmp_path):
   def draws():
     return (
@@ -252,7 +294,7 @@ def test_a_run_where_only_tensorflow_can_write_is_resumed(tmp_path):
   remote = "ram://estimator_test/run"
   for steps in (10, 15):
     config = modeling.BertConfig(vocab_size=9)
-    info = run_dir.RunInfo(task="pretraining")
+    info = run_info.RunInfo(task="pretraining")
     run_dir.prepare_output_dir(remote, info, config, None)
     with runs.logged() as lines:
       make(remote, steps).train(batches)
@@ -306,8 +348,73 @@ def test_a_loss_that_is_not_finite_stops_and_keeps_the_last_checkpoint(
   assert_same(weights_at(tmp_path, 10), kept)
 
 
+@pytest.mark.parametrize("num_steps", [1, 4])
+def test_a_step_whose_gradients_are_not_finite_is_not_saved(
+  tmp_path, num_steps
+):
+  make(tmp_path, 10).train(batches)
+  kept = weights_at(tmp_path, 10)
+
+  def root_loss(outputs, features):
+    # Finite at 0, where its gradient is not.
+    roots = ops.sqrt(ops.abs(outputs))
+    return {"error": (ops.sum(roots), ops.sum(ops.ones_like(roots)))}
+
+  def last_is_zero(steps_done):
+    steps = tf.data.Dataset.counter(steps_done)
+    return tf.data.Dataset.zip(steps, batches(steps_done)).map(
+      lambda step, batch: {
+        **batch,
+        "x": tf.where(step == 13, 0.0, 1.0) * batch["x"],
+      }
+    )
+
+  config = make(
+    tmp_path, 14, iterations_per_loop=num_steps, log_every_steps=4
+  ).config
+  runner = estimator.Estimator(Line, root_loss, weights_fn, loss_fn, config)
+  with pytest.raises(divergence.DivergedError, match="the gradients.*ckpt-10"):
+    runner.train(last_is_zero)
+  assert checkpoints.latest(str(tmp_path)).endswith("-10")
+  assert_same(weights_at(tmp_path, 10), kept)
+
+
+def test_weights_that_are_not_finite_are_neither_saved_nor_kept_as_best(
+  tmp_path,
+):
+  # The last step's loss and gradients are those of finite weights.
+  runner = make(
+    tmp_path, 2, learning_rate=3e38, eval_every_steps=2, best_metric="loss"
+  )
+  evaluated = []
+  with pytest.raises(divergence.DivergedError, match="bert/w.*step 2"):
+    runner.train(batches, lambda: evaluated.append(1) or {"loss": 0.0})
+  assert not evaluated
+  assert os.path.basename(checkpoints.latest(str(tmp_path))) == "model.ckpt-0"
+
+
+def test_from_weights_that_are_not_finite_nothing_resumes_or_predicts(tmp_path):
+  make(tmp_path).train(batches)
+  expected = weights_at(tmp_path, 30)
+  bad = {**expected, "bert/w": np.float32([np.nan])}
+  checkpoints.write(str(tmp_path / "model.ckpt-30"), bad)
+  with pytest.raises(ValueError, match="model.ckpt-30 .*finite.* bert/w"):
+    make(tmp_path).load_for_inference()
+  with runs.logged() as lines:
+    assert make(tmp_path).train(batches) == 30
+  assert "finite" in lines() and "model.ckpt-20, at step 20" in lines()
+  assert_same(weights_at(tmp_path, 30), expected)
+
+
+def test_an_evaluation_without_a_finite_loss_is_an_error(tmp_path):
+  runner = make(tmp_path)
+  runner.load_for_inference()
+  with pytest.raises(ValueError, match="loss of the evaluation is inf"):
+    runner.evaluate(batches(0, y_scale=1e30), 1)
+
+
 def test_events_hold_what_is_logged(tmp_path):
-  make(tmp_path, 20).train(batches)
+  make(tmp_path, 60).train(batches)
   events = curves.read(str(tmp_path))
   assert set(events) == {
     "loss",
@@ -316,10 +423,10 @@ def test_events_hold_what_is_logged(tmp_path):
     "gradient_norm",
     "examples_per_second",
   }
-  assert list(events["loss"]) == [10, 20]
-  # The mean of the rates of steps 10 to 19, of 20 with no warm-up left.
-  expected = np.mean([0.05 * (1 - s / 20) for s in range(10, 20)])
-  assert events["learning_rate"][20] == pytest.approx(expected, rel=1e-5)
+  assert list(events["loss"]) == list(range(3, 63, 3))
+  # The mean of the rates of three steps, with no warm-up left.
+  expected = np.mean([0.05 * (1 - s / 60) for s in (57, 58, 59)])
+  assert events["learning_rate"][60] == pytest.approx(expected, rel=1e-5)
 
 
 def test_evaluation_weighs_batches_for_the_loss_and_examples_for_the_rest(

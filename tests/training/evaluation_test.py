@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from bert_tf import checkpoints, distribution, modeling
+from bert_tf.formats import run_info
 from bert_tf.training import config as training_config
 from bert_tf.training import curves, evaluation, run_dir
 from tests import runs
@@ -104,11 +105,11 @@ def test_of_several_workers_the_chief_alone_writes(tmp_path, monkeypatch):
 
 def test_the_best_checkpoint_says_which_run_it_is_of(tmp_path):
   config = modeling.BertConfig(vocab_size=9)
-  info = run_dir.RunInfo(task="ner", labels=("O", "B-X"))
+  info = run_info.RunInfo(task="ner", labels=("O", "B-X"))
   run_dir.write_run(str(tmp_path), info, config, None)
   (tmp_path / "label_map.json").write_text("{}")
   train(tmp_path, (0.1,), 10, eval_every_steps=10, best_metric="f1")
-  assert run_dir.run_of(f"{tmp_path}/best/model.ckpt-10") == info
+  assert run_info.run_of(f"{tmp_path}/best/model.ckpt-10") == info
   for name in ("bert_config.json", "label_map.json"):
     copied = (tmp_path / "best" / name).read_bytes()
     assert copied == (tmp_path / name).read_bytes()
@@ -186,7 +187,7 @@ def test_another_metric_in_the_same_folder_is_refused(tmp_path):
 def test_a_metric_that_is_not_there_and_a_vain_patience_are_refused(tmp_path):
   with pytest.raises(ValueError, match="'f2' is no result .*; use error, f1,"):
     train(tmp_path, (0.1,), 10, eval_every_steps=10, best_metric="f2")
-  with pytest.raises(ValueError, match="set --eval_every_steps"):
+  with pytest.raises(ValueError, match="set `eval_every_steps`"):
     training_config.TrainConfig(output_dir="out", early_stopping_patience=1)
 
 

@@ -8,10 +8,11 @@ import tensorflow as tf
 
 import bert_tf
 from bert_tf import checkpoints, modeling
+from bert_tf.formats import run_info
 from bert_tf.training import run_dir
 
 CONFIG = modeling.BertConfig(vocab_size=3, num_hidden_layers=1)
-INFO = run_dir.RunInfo(
+INFO = run_info.RunInfo(
   task="classification",
   do_lower_case=False,
   max_seq_length=64,
@@ -33,7 +34,7 @@ def vocab_file(tmp_path):
 def test_a_run_is_read_as_it_was_written(tmp_path, vocab_file, root):
   folder = f"{root}/run" if "://" in root else str(tmp_path / root / "run")
   run_dir.write_run(folder, INFO, CONFIG, vocab_file)
-  assert run_dir.read_run(folder) == INFO
+  assert run_info.read_run(folder) == INFO
   config = modeling.BertConfig.from_json_file(f"{folder}/bert_config.json")
   assert config.to_dict() == CONFIG.to_dict()
   with tf.io.gfile.GFile(f"{folder}/vocab.txt", "rb") as reader:
@@ -50,10 +51,10 @@ def test_a_run_is_read_as_it_was_written(tmp_path, vocab_file, root):
 
 def test_the_run_of_a_checkpoint_or_a_folder_is_found(tmp_path, vocab_file):
   run_dir.write_run(str(tmp_path / "run"), INFO, CONFIG, vocab_file)
-  assert run_dir.run_of(str(tmp_path / "run")) == INFO
-  assert run_dir.run_of(str(tmp_path / "run" / "model.ckpt-7")) == INFO
-  assert run_dir.run_of(str(tmp_path / "nowhere" / "model.ckpt-7")) is None
-  assert run_dir.run_of(None) is None
+  assert run_info.run_of(str(tmp_path / "run")) == INFO
+  assert run_info.run_of(str(tmp_path / "run" / "model.ckpt-7")) == INFO
+  assert run_info.run_of(str(tmp_path / "nowhere" / "model.ckpt-7")) is None
+  assert run_info.run_of(None) is None
 
 
 def test_a_copied_run_is_the_same_run(tmp_path, vocab_file):
@@ -61,7 +62,7 @@ def test_a_copied_run_is_the_same_run(tmp_path, vocab_file):
   run_dir.write_run(one, INFO, CONFIG, vocab_file)
   (tmp_path / "one" / "label_map.json").write_text("{}")
   run_dir.copy_run(one, str(two))
-  assert run_dir.read_run(str(two)) == INFO
+  assert run_info.read_run(str(two)) == INFO
   assert sorted(p.name for p in two.iterdir()) == [
     "bert_config.json",
     "label_map.json",
@@ -85,7 +86,7 @@ def test_a_copied_run_is_the_same_run(tmp_path, vocab_file):
 def test_a_damaged_run_json_is_refused_in_one_line(tmp_path, text, named):
   (tmp_path / "run.json").write_text(text)
   with pytest.raises(ValueError) as error:
-    run_dir.read_run(str(tmp_path))
+    run_info.read_run(str(tmp_path))
   assert named in str(error.value) and str(tmp_path) in str(error.value)
   assert "\n" not in str(error.value)
 
@@ -93,8 +94,20 @@ def test_a_damaged_run_json_is_refused_in_one_line(tmp_path, text, named):
 def test_what_a_later_version_adds_is_ignored(tmp_path):
   text = '{"task": "squad", "taste": 1, "null_score_diff_threshold": -1}'
   (tmp_path / "run.json").write_text(text)
-  info = run_dir.read_run(str(tmp_path))
+  info = run_info.read_run(str(tmp_path))
   assert (info.task, info.null_score_diff_threshold) == ("squad", -1)
+
+
+def test_who_trains_in_a_folder_removes_what_killed_processes_left(tmp_path):
+  for folder in (tmp_path, tmp_path / "best"):
+    (folder / ".model.ckpt-3.tmp-elsewhere-pid-7-0").mkdir(parents=True)
+    (folder / ".eval_results.txt.tmp-elsewhere-pid-7-0").mkdir()
+    (folder / ".kept").mkdir()
+  with run_dir.exclusive(str(tmp_path), do_train=False):
+    assert len(list(tmp_path.rglob("*.tmp-*"))) == 4
+  with run_dir.exclusive(str(tmp_path), do_train=True):
+    assert not list(tmp_path.rglob("*.tmp-*"))
+  assert len(list(tmp_path.rglob(".kept"))) == 2
 
 
 def test_an_output_dir_of_another_run_is_refused(tmp_path, vocab_file):
@@ -102,7 +115,7 @@ def test_an_output_dir_of_another_run_is_refused(tmp_path, vocab_file):
   run_dir.prepare_output_dir(folder, INFO, CONFIG, vocab_file)
   run_dir.prepare_output_dir(folder, INFO, CONFIG, vocab_file)
   other = dataclasses.replace(INFO, task="ner")
-  with pytest.raises(ValueError, match="classification.*ner.*--output_dir"):
+  with pytest.raises(ValueError, match="classification.*ner.*`output_dir`"):
     run_dir.prepare_output_dir(folder, other, CONFIG, vocab_file)
   deeper = modeling.BertConfig(vocab_size=3, num_hidden_layers=2)
   with pytest.raises(ValueError, match="num_hidden_layers is 1 .* 2 here"):
@@ -112,4 +125,4 @@ def test_an_output_dir_of_another_run_is_refused(tmp_path, vocab_file):
   words.write_text("[PAD]\n[UNK]\nc\n")
   with pytest.raises(ValueError, match="vocab.txt .*other.txt"):
     run_dir.prepare_output_dir(folder, INFO, CONFIG, str(words))
-  assert run_dir.read_run(folder) == INFO
+  assert run_info.read_run(folder) == INFO

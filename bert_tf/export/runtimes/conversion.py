@@ -82,10 +82,7 @@ def differences(
 def _check(
   found: Mapping[str, float], config: runtime_config.ConversionConfig
 ) -> None:
-  """Raises ValueError if outputs differ more than they may.
-
-  For int8 the user decides, who sees the differences.
-  """
+  """Raises ValueError where float32 outputs differ more than they may."""
   limit = np.finfo(np.float32).max if config.is_int8 else _TOLERANCE
   wrong = [f"{n} by {d:.1e}" for n, d in found.items() if not d <= limit]
   if wrong:

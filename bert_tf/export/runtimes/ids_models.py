@@ -19,13 +19,8 @@ Run = Callable[[Inputs], dict[str, np.ndarray]]
 class IdsModel:
   """The function of a SavedModel that takes word-piece ids.
 
-  Args:
-    folder: of the SavedModel.
-
-  Attributes:
-    folder: of the SavedModel.
-    function: the signature.
-    input_signature: int32 inputs, input_ids, input_mask and segment_ids first.
+  `input_signature` has its int32 inputs, input_ids, input_mask and segment_ids
+  first.
 
   Raises:
     ValueError: if the folder has no SavedModel, or one without this function.
@@ -44,14 +39,15 @@ class IdsModel:
         f"{folder} has no signature {saved_models.IDS}, only "
         f"{', '.join(signatures) or 'none'}: what takes texts cannot be "
         "converted, since ONNX and LiteRT do not have its operations on "
-        "strings. Give a model of export_savedmodel.py, not "
+        "strings. Give another model than one of export_savedmodel.py "
         "--task=preprocessing."
       )
     self.function = signatures[saved_models.IDS]
     specs = self.function.structured_input_signature[1]
+    first = saved_models.ID_NAMES
     self.input_signature = [
       tf.TensorSpec(specs[name].shape, specs[name].dtype, name)
-      for name in sorted(specs, key=_order)
+      for name in (*first, *sorted(specs.keys() - set(first)))
     ]
 
   def run(self, inputs: Inputs) -> dict[str, np.ndarray]:
@@ -61,11 +57,9 @@ class IdsModel:
     return {name: output.numpy() for name, output in outputs.items()}
 
   def sample(self, batch_size: int, length: int) -> dict[str, np.ndarray]:
-    """Returns random inputs, the same in every call.
+    """Returns random inputs of [batch_size, length], the same in every call.
 
-    Args:
-      batch_size: B.
-      length: F, cut to the model's positions. The first row has no padding.
+    The length is cut to the model's positions. The first row has no padding.
     """
     rng = np.random.default_rng(0)
     embeddings = "bert/embeddings/"
@@ -85,9 +79,3 @@ class IdsModel:
         values = rng.integers(limits.get(spec.name, length), size=shape)
         inputs[spec.name] = values.astype(np.int32)
     return inputs
-
-
-def _order(name: str) -> tuple[int, str]:
-  """Sorts ID_NAMES before other names."""
-  names = saved_models.ID_NAMES
-  return (names.index(name) if name in names else len(names), name)

@@ -26,11 +26,8 @@ def check_is_installed() -> None:
 def write(model: ids_models.IdsModel, path: str, is_int8: bool) -> None:
   """Writes a function as a LiteRT file with dynamic shapes.
 
-  Args:
-    model: has the function.
-    path: local file to write.
-    is_int8: whether matrices are quantized to int8, and their inputs at run
-      time (dynamic range quantization); the rest is float32.
+  With `is_int8` matrices are quantized to int8, and their inputs at run time
+  (dynamic range quantization); the rest is float32.
 
   Raises:
     ValueError: if it has operations that LiteRT does not have.
@@ -56,9 +53,7 @@ def write(model: ids_models.IdsModel, path: str, is_int8: bool) -> None:
 def load(path: str, num_threads: int = 0) -> Run:
   """Returns a LiteRT file as a function from inputs to outputs by name.
 
-  Args:
-    path: local file.
-    num_threads: CPU threads; 0 for LiteRT's own choice.
+  It runs on `num_threads` CPU threads; 0 is LiteRT's own choice.
   """
   from ai_edge_litert import interpreter
 

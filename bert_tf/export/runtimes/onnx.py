@@ -33,11 +33,8 @@ def check_is_installed() -> None:
 def write(model: ids_models.IdsModel, path: str, is_int8: bool) -> None:
   """Writes a function as an ONNX file with dynamic shapes.
 
-  Args:
-    model: has the function.
-    path: local file to write.
-    is_int8: whether matrices are quantized to int8, and their inputs at run
-      time (dynamic quantization); the rest is float32.
+  With `is_int8` matrices are quantized to int8, and their inputs at run time
+  (dynamic quantization); the rest is float32.
   """
   with tempfile.TemporaryDirectory() as folder:
     whole = os.path.join(folder, "float32.onnx") if is_int8 else path
@@ -92,9 +89,7 @@ def _quantize(path: str, quantized_path: str) -> None:
 def load(path: str, num_threads: int = 0) -> Run:
   """Returns an ONNX file as a function from inputs to outputs by name.
 
-  Args:
-    path: local file.
-    num_threads: CPU threads; 0 for as many as there are cores.
+  It runs on `num_threads` CPU threads; 0 is as many as there are cores.
   """
   import onnxruntime
 

@@ -1,7 +1,5 @@
 """The attention of a model's layers to the tokens of a text."""
 
-from collections.abc import Sequence
-
 import tensorflow as tf
 
 from bert_tf import modeling, tokenization
@@ -21,20 +19,13 @@ def signatures(
   max_seq_length: int,
   keeps_masks: bool,
 ) -> saved_models.Signatures:
-  """Returns the functions of a model's attention.
+  """Returns the functions of the attention of `bert`, with `model`'s values.
 
-  `attention` takes `text` and `attention_pair` `text` and `text_b`, string
-  [B]. Both return `tokens`, string [B, F], with [CLS], [SEP] and "" as padding,
-  and `attention`, float32 [B, L, N, F, T]: the weight of token T for token F in
-  head N of layer L, 0 for padding.
-
-  Args:
-    bert: the layers.
-    model: the module that holds their values.
-    tokenizer: of the model's vocabulary.
-    max_seq_length: word pieces of a text or pair; what is longer is cut.
-    keeps_masks: whether "[MASK]" in a text is that token, not a word in
-      brackets.
+  `attention` takes `text` and `attention_pair` `text` and `text_b`, string [B],
+  cut to max_seq_length word pieces. Both return `tokens`, string [B, F], with
+  [CLS], [SEP] and "" as padding, and `attention`, float32 [B, L, N, F, T]: the
+  weight of token T for token F in head N of layer L, 0 for padding. With
+  `keeps_masks` "[MASK]" in a text is that token, not a word in brackets.
   """
   vocab = tf.constant(list(tokenizer.vocab), tf.string)
 
@@ -44,7 +35,7 @@ def signatures(
       return masks.marked_pieces(tokenizer, mask_id, text)
     return tokenizer.tokenize(text)
 
-  def shown(texts: Sequence[Tensor]) -> dict[str, Tensor]:
+  def shown(texts: list[Tensor]) -> dict[str, Tensor]:
     segments = [pieces(text) for text in texts]
     packed = tokenizer.pack(segments, max_seq_length, pad_to_max=False)
     output = model.call_layer(bert, packed, return_attention_probs=True)
@@ -58,12 +49,4 @@ def signatures(
       * is_token[:, None, None, None, :],
     }
 
-  @saved_models.function(saved_models.texts_spec("text"))
-  def single(text: Tensor) -> dict[str, Tensor]:
-    return shown([text])
-
-  @saved_models.function(saved_models.texts_spec("text", "text_b"))
-  def pair(text: Tensor, text_b: Tensor) -> dict[str, Tensor]:
-    return shown([text, text_b])
-
-  return {SINGLE: single, PAIR: pair}
+  return dict(zip((SINGLE, PAIR), saved_models.texts_functions(shown)))

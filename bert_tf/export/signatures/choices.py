@@ -14,15 +14,11 @@ def signatures(
 ) -> saved_models.Signatures:
   """Returns what a SavedModel of multiple choice computes.
 
-  Both return `logits` and `probabilities`, float32 [B, C], and `choice`,
-  int32 [B], the index of the likeliest. `ids` takes int32 [B, C, F]; `text`
-  takes `context`, string [B], and `choices`, string [B, C], each as sentence B
-  has it: of SWAG with the beginning that the endings share.
-
-  Args:
-    model: of heads.MultipleChoiceModel.
-    tokenizer: None to leave out the function that takes texts.
-    max_seq_length: word pieces of a pair; longer ones are cut.
+  Both functions return `logits` and `probabilities`, float32 [B, C], and
+  `choice`, int32 [B], the index of the likeliest. `ids` takes int32 [B, C, F];
+  `text`, if there is a tokenizer, takes `context`, string [B], and `choices`,
+  string [B, C], each as sentence B has it: of SWAG with the beginning that the
+  endings share. Pairs are cut to max_seq_length word pieces.
   """
 
   def scored(inputs: dict[str, Tensor]) -> dict[str, Tensor]:

@@ -24,18 +24,11 @@ def signatures(
   """Returns what a classifier's SavedModel computes.
 
   `ids` returns logits and probabilities, float32 [B, C]; of a regression the
-  number, `prediction`, float32 [B]. `text` and `text_pair` take texts and
-  return names too: `label`, string [B], the likeliest, and `labels`,
-  string [B, C], the same in every row; of a multilabel task `applies`,
-  bool [B, C], instead of `label`.
-
-  Args:
-    model: of heads.ClassifierModel.
-    problem_type: one of losses.PROBLEM_TYPES.
-    labels: in the order of their ids.
-    is_pair: whether the default takes pairs.
-    tokenizer: None to leave out the functions that take texts.
-    max_seq_length: word pieces of a text or pair; longer ones are cut.
+  number, `prediction`, float32 [B]. If there is a tokenizer, `text` and
+  `text_pair`, the default with `is_pair`, take texts, cut to max_seq_length
+  word pieces, and return names too: `label`, string [B], the likeliest, and
+  `labels`, string [B, C], the same in every row; of a multilabel task
+  `applies`, bool [B, C], instead of `label`.
   """
 
   def scored(inputs: dict[str, Tensor]) -> dict[str, Tensor]:
@@ -47,7 +40,7 @@ def signatures(
   if tokenizer is None:
     return found
 
-  def classified(texts: Sequence[Tensor]) -> dict[str, Tensor]:
+  def classified(texts: list[Tensor]) -> dict[str, Tensor]:
     segments = [tokenizer.tokenize(text) for text in texts]
     packed = tokenizer.pack(segments, max_seq_length, pad_to_max=False)
     logits = model(packed)
@@ -56,14 +49,7 @@ def signatures(
       **_names(logits, problem_type, labels),
     }
 
-  @saved_models.function(saved_models.texts_spec("text"))
-  def single(text: Tensor) -> dict[str, Tensor]:
-    return classified([text])
-
-  @saved_models.function(saved_models.texts_spec("text", "text_b"))
-  def pair(text: Tensor, text_b: Tensor) -> dict[str, Tensor]:
-    return classified([text, text_b])
-
+  single, pair = saved_models.texts_functions(classified)
   found |= {saved_models.TEXT: single, TEXT_PAIR: pair}
   found[saved_models.DEFAULT] = pair if is_pair else single
   return found

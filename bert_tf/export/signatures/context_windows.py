@@ -14,68 +14,43 @@ WHITE_SPACE = "[ \t\r\n\u202f]+"
 
 
 class Pieces(NamedTuple):
-  """The word pieces of a context; every field is [pieces].
+  """The word pieces of a context; every field is [pieces]."""
 
-  Attributes:
-    ids: int32. Ids of the pieces.
-    starts: int64. First byte of each piece in the context.
-    ends: int64. The byte after each piece.
-    word_starts: int64. First byte of the piece's word.
-    word_ends: int64. The byte after that word.
-    surplus: int32. Number of characters less number of the pieces' characters
-      in all words up to the piece's: not 0 if the tokenizer drops or adds some.
-    surplus_before: int32. The same for the words before the piece's.
-    normalized: string. The pieces of the piece's word, joined.
-    offsets: int32. Characters of the word in pieces before this one; 0 in a
-      word with [UNK].
-    num_chars: int32. Characters of the piece.
-    unknown: int32. Number of [UNK] up to this piece.
-    unknown_before: int32. Number of [UNK] before this piece.
-  """
-
-  ids: Tensor
-  starts: Tensor
-  ends: Tensor
-  word_starts: Tensor
-  word_ends: Tensor
+  ids: Tensor  # int32. Ids of the pieces.
+  starts: Tensor  # int64. First byte of each piece in the context.
+  ends: Tensor  # int64. The byte after each piece.
+  word_starts: Tensor  # int64. First byte of the piece's word.
+  word_ends: Tensor  # int64. The byte after that word.
+  # int32. Number of characters less number of the pieces' characters in all
+  # words up to the piece's: not 0 if the tokenizer drops or adds some.
   surplus: Tensor
-  surplus_before: Tensor
-  normalized: Tensor
+  surplus_before: Tensor  # int32. The same for the words before the piece's.
+  normalized: Tensor  # string. The pieces of the piece's word, joined.
+  # int32. Characters of the word in pieces before this one; 0 in a word with
+  # [UNK].
   offsets: Tensor
-  num_chars: Tensor
-  unknown: Tensor
-  unknown_before: Tensor
+  num_chars: Tensor  # int32. Characters of the piece.
+  unknown: Tensor  # int32. Number of [UNK] up to this piece.
+  unknown_before: Tensor  # int32. Number of [UNK] before this piece.
 
 
 class Windows(NamedTuple):
-  """The windows of a context.
+  """The windows of a context."""
 
-  Attributes:
-    inputs: int32 [W, F] each, of the model.
-    pieces: int32 [W, F]. Index of the context's piece at each position.
-    is_piece: bool [W, F]. Whether there is one; `pieces` is arbitrary if not.
-    is_max_context: bool [W, F]. Whether no other window has more context on
-      both sides of the piece.
-  """
-
-  inputs: dict[str, Tensor]
-  pieces: Tensor
+  inputs: dict[str, Tensor]  # int32 [W, F] each, of the model.
+  pieces: Tensor  # int32 [W, F]. Index of the context's piece at each position.
+  # bool [W, F]. Whether there is one; `pieces` is arbitrary if not.
   is_piece: Tensor
+  # bool [W, F]. Whether no other window has more context on both sides of the
+  # piece.
   is_max_context: Tensor
 
 
 class Windower:
-  """Cuts one context at a time.
-
-  Args:
-    tokenizer: of the model's vocabulary.
-    config: how contexts are cut.
-  """
+  """Cuts one context at a time."""
 
   def __init__(
-    self,
-    tokenizer: bert_tokenizer.BertTokenizer,
-    config: windows.WindowConfig,
+    self, tokenizer: bert_tokenizer.BertTokenizer, config: windows.WindowConfig
   ) -> None:
     self._tokenizer = tokenizer
     self._config = config
@@ -128,13 +103,7 @@ class Windower:
   def _normalized(
     self, ids: Tensor, num_chars: Tensor, word_of: Tensor
   ) -> tuple[Tensor, Tensor]:
-    """Returns `normalized` and `offsets` of Pieces; see there.
-
-    Args:
-      ids: int32 [pieces]. Ids of the pieces.
-      num_chars: int32 [pieces]. Their numbers of characters.
-      word_of: int64 [pieces]. The word of each piece.
-    """
+    """Returns `normalized` and `offsets` of Pieces; see there."""
     num_words = tf.reduce_max(tf.concat([word_of, [-1]], axis=0)) + 1
     before = tf.cumsum(num_chars, exclusive=True)
     firsts = tf.math.unsorted_segment_min(before, word_of, num_words)
@@ -154,8 +123,8 @@ class Windower:
     config = self._config
     query = self._tokenizer.tokenize(question[None])[0]
     query = query[: config.max_query_length]
-    head = tf.concat([[self._cls], query, [self._sep]], axis=0)
-    offset = tf.size(head)
+    prefix = tf.concat([[self._cls], query, [self._sep]], axis=0)
+    offset = tf.size(prefix)
     num_pieces = tf.size(pieces.ids)
     length = config.max_seq_length - offset - 1
     firsts = _first_pieces(num_pieces, length, config.doc_stride)[:, None]
@@ -164,18 +133,20 @@ class Windower:
     at = firsts + positions - offset  # [W, F]
     is_piece = (positions >= offset) & (at < ends)
     at = tf.clip_by_value(at, 0, tf.maximum(num_pieces - 1, 0))
-    head = tf.pad(head, [[0, config.max_seq_length - offset]])
+    prefix = tf.pad(prefix, [[0, config.max_seq_length - offset]])
     is_last = tf.equal(positions, ends - firsts + offset)
-    after = tf.where(is_last, self._sep, tf.where(positions < offset, head, 0))
+    after = tf.where(
+      is_last, self._sep, tf.where(positions < offset, prefix, 0)
+    )
     is_real = is_last | is_piece | (positions < offset)
     inputs = {
       "input_ids": tf.where(is_piece, tf.gather(pieces.ids, at), after),
       "input_mask": tf.cast(is_real, tf.int32),
       "segment_ids": tf.cast(is_real & (positions >= offset), tf.int32),
     }
-    owners = _max_context_windows(firsts, ends, num_pieces)
+    best_windows = _max_context_windows(firsts, ends, num_pieces)
     numbers = tf.range(tf.size(firsts))[:, None]
-    is_max_context = tf.equal(tf.gather(owners, at), numbers)
+    is_max_context = tf.equal(tf.gather(best_windows, at), numbers)
     return Windows(inputs, at, is_piece, is_piece & is_max_context)
 
 
@@ -199,12 +170,7 @@ def _max_context_windows(
   """Returns int32 [pieces]: the window with the most context for each piece.
 
   The score is the length of the shorter side plus 0.01 times the length of the
-  window; the first of equals wins.
-
-  Args:
-    firsts: int32 [W, 1]. Index of the first piece of each window.
-    ends: int32 [W, 1]. Index after its last piece.
-    num_pieces: int32 [].
+  window; the first of equals wins. `firsts` and `ends` are int32 [W, 1].
   """
   at = tf.range(num_pieces)[None, :]
   shorter = tf.cast(tf.minimum(at - firsts, ends - 1 - at), tf.float64)

@@ -19,18 +19,9 @@ HUB_NAMES = ("input_word_ids", "input_mask", "input_type_ids")
 class Encoder(tf.Module):
   """BERT as a SavedModel to fine-tune, and to compute features with.
 
-  Args:
-    model: of modeling.BertModel.
-    vocab_file: the model's vocabulary, which is copied into the SavedModel;
-      None for none.
-    do_lower_case: whether texts are to be lower-cased.
-
-  Attributes:
-    variables: all of the model's.
-    trainable_variables: the same.
-    regularization_losses: none.
-    vocab_file: the asset, if there is one.
-    do_lower_case: bool variable.
+  `variables`, `trainable_variables` and `regularization_losses` are what TF
+  Hub's have; `vocab_file` is an asset, if there is one, and `do_lower_case` a
+  variable.
   """
 
   # tf.Module has properties of these names; only what is set is saved.
@@ -62,12 +53,7 @@ class Encoder(tf.Module):
   def __call__(
     self, inputs: Mapping[str, Tensor], training: bool = False
   ) -> dict[str, Tensor | list[Tensor]]:
-    """Encodes a batch.
-
-    Args:
-      inputs: `input_word_ids`, `input_mask` and `input_type_ids`, int32
-        [B, F].
-      training: whether to drop out.
+    """Encodes HUB_NAMES, int32 [B, F]; with dropout if `training`.
 
     Returns:
       `pooled_output`, float32 [B, D], again as `default`; `sequence_output`,
@@ -100,11 +86,8 @@ class Preprocessor(tf.Module):
   """Turns texts into an Encoder's input.
 
   A call takes texts, string [B], and returns HUB_NAMES, int32 [B, F]. For pairs
-  and other lengths there are `tokenize` and `bert_pack_inputs`.
-
-  Args:
-    tokenizer: of the encoder's vocabulary.
-    max_seq_length: default of F.
+  and other lengths than max_seq_length there are `tokenize` and
+  `bert_pack_inputs`.
   """
 
   def __init__(
@@ -166,18 +149,13 @@ class BertPackInputs(tf.Module):
 
   @tf.function(autograph=False)
   def __call__(
-    self,
-    inputs: Sequence[tf.RaggedTensor],
-    seq_length: Tensor | None = None,
+    self, inputs: Sequence[tf.RaggedTensor], seq_length: Tensor | None = None
   ) -> dict[str, Tensor]:
-    """Packs segments and cuts them, from the end of the longer one.
+    """Returns one or two segments, cut, as HUB_NAMES, int32 [B, F].
 
     Args:
       inputs: int32 [B, (pieces)] or [B, (words), (pieces)], one or two.
       seq_length: F, int32; None for max_seq_length.
-
-    Returns:
-      HUB_NAMES, int32 [B, F].
     """
     segments = [
       segment.merge_dims(1, -1) if segment.ragged_rank > 1 else segment

@@ -21,20 +21,12 @@ def signature(
 ) -> Callable[..., dict[str, Tensor]]:
   """Returns the function that computes features of texts and pairs.
 
-  It takes `text` and `text_b`, string [B]; where text_b has no token, the input
-  is the text alone, as in the original. It returns `tokens`, string [B, F], and
-  `num_tokens`, int32 [B], without padding; `vectors`, float32 [B, K, F, D] or
-  pooled [B, K, D], of the K layers; and on request `attention_probs`, float32
-  [B, K, N, F, T].
-
-  Args:
-    bert: the layers.
-    model: the module that holds their values.
-    tokenizer: of the model's vocabulary.
-    max_seq_length: word pieces of a text or pair; what is longer is cut.
-    layers: indices of encoder layers, 0 the first and -1 the last.
-    pooling: "none", "cls", "mean" or "max".
-    attention_probs: whether to return them.
+  It takes `text` and `text_b`, string [B], cut to max_seq_length word pieces;
+  where text_b has no token, the input is the text alone, as in the original. It
+  returns `tokens`, string [B, F], and `num_tokens`, int32 [B], without padding;
+  `vectors`, float32 [B, K, F, D] or pooled [B, K, D], of the K layers, 0 the
+  first and -1 the last; and on request `attention_probs`, float32 [B, K, N, F,
+  T]. `pooling` is "none", "cls", "mean" or "max".
   """
   vocab = tf.constant(list(tokenizer.vocab), tf.string)
 

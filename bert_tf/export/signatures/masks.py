@@ -21,14 +21,10 @@ def signatures(
   `ids` also takes `masked_lm_positions`, int32 [B, P], and returns
   `masked_lm_logits` and `masked_lm_probabilities`, float32 [B, P, V],
   `next_sentence_logits` and `next_sentence_probabilities`, float32 [B, 2];
-  `ids_all_positions` the same for every position. `text` returns for M masks of
-  each text, `tokens`, string [B, M, top_k], and their `probabilities`, padded
-  with "" and 0. It refuses a text that is longer than the model's input.
-
-  Args:
-    model: of heads.PretrainingModel.
-    tokenizer: None to leave out the function that takes texts.
-    top_k: number of tokens for each mask, the likeliest first.
+  `ids_all_positions` the same for every position. `text`, if there is a
+  tokenizer, returns for M masks of each text, `tokens`, string [B, M, top_k],
+  and their `probabilities`, padded with "" and 0. It refuses a text that is
+  longer than the model's input.
   """
 
   def outputs(

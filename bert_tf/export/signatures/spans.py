@@ -14,25 +14,14 @@ from bert_tf.tasks.squad import decoding, windows
 # Spans whose texts are compared to find n_best_size different ones.
 _MAX_SPANS = 1000
 
-# As decoding has them: of a context without a span.
-_NO_SPAN_ODDS = 1000000.0
-_NO_SPAN_TEXT = "empty"
-
 
 class Spans(NamedTuple):
-  """Possible answers, the best first; every field is [spans].
+  """Possible answers, the best first; every field is [spans]."""
 
-  Attributes:
-    first: int32. Index of the first piece, -1 for the null answer.
-    last: int32. Index of the last piece, -1 for the null answer.
-    start_logits: float64.
-    end_logits: float64.
-  """
-
-  first: Tensor
-  last: Tensor
-  start_logits: Tensor
-  end_logits: Tensor
+  first: Tensor  # int32. Index of the first piece, -1 for the null answer.
+  last: Tensor  # int32. Index of the last piece, -1 for the null answer.
+  start_logits: Tensor  # float64.
+  end_logits: Tensor  # float64.
 
   def gather(self, order: Tensor) -> "Spans":
     """Returns the spans at these indices."""
@@ -51,14 +40,9 @@ def signatures(
 ) -> saved_models.Signatures:
   """Returns what the SavedModel of question answering computes.
 
-  `ids` returns `start_logits` and `end_logits`, float32 [B, F]. `text` takes
-  `question` and `context`, string [B], and returns what Answerer does.
-
-  Args:
-    model: of heads.SpanModel.
-    tokenizer: None to leave out the function that takes texts.
-    window_config: how contexts are cut.
-    predictions: how answers are chosen.
+  `ids` returns `start_logits` and `end_logits`, float32 [B, F]. `text`, if
+  there is a tokenizer, takes `question` and `context`, string [B], and returns
+  what Answerer does.
   """
   ids = saved_models.ids_function(lambda inputs: model(inputs)._asdict())
   if tokenizer is None:
@@ -77,14 +61,7 @@ def signatures(
 
 
 class Answerer:
-  """Answers one question.
-
-  Args:
-    model: of heads.SpanModel.
-    tokenizer: of its vocabulary.
-    window_config: how contexts are cut.
-    predictions: how answers are chosen.
-  """
+  """Answers one question."""
 
   def __init__(
     self,
@@ -103,35 +80,27 @@ class Answerer:
   def output_spec(self) -> dict[str, tf.TensorSpec]:
     """Returns shapes and dtypes of what `answer` returns."""
     n = self._num_answers
+    one = {"start": tf.int32, "end": tf.int32, "probability": tf.float32}
+    each = {"text": tf.string, **one}
+    each |= {"start_logit": tf.float32, "end_logit": tf.float32}
     spec = {
       "answer": tf.TensorSpec([], tf.string),
-      "start": tf.TensorSpec([], tf.int32),
-      "end": tf.TensorSpec([], tf.int32),
-      "probability": tf.TensorSpec([], tf.float32),
-      "nbest_text": tf.TensorSpec([n], tf.string),
-      "nbest_start": tf.TensorSpec([n], tf.int32),
-      "nbest_end": tf.TensorSpec([n], tf.int32),
-      "nbest_probability": tf.TensorSpec([n], tf.float32),
-      "nbest_start_logit": tf.TensorSpec([n], tf.float32),
-      "nbest_end_logit": tf.TensorSpec([n], tf.float32),
+      **{name: tf.TensorSpec([], dtype) for name, dtype in one.items()},
+      **{f"nbest_{k}": tf.TensorSpec([n], dtype) for k, dtype in each.items()},
     }
     if self._predictions.version_2_with_negative:
       spec["null_odds"] = tf.TensorSpec([], tf.float32)
     return spec
 
   def answer(self, question: Tensor, context: Tensor) -> dict[str, Tensor]:
-    """Returns the answer to a question.
-
-    Args:
-      question: string []. What is beyond max_query_length is cut.
-      context: string [].
+    """Returns the answer to a question, string [], from a context, string [].
 
     Returns:
       `answer`, string [], cut from the context; its `start` and `end` there,
       int32 [], in characters; its `probability`. The same and the logits for
       the n best, named `nbest_...`, [n_best_size + 1], the best first, padded
-      with "" and 0. For a model of 2.0 `null_odds`, float32 []: the score of
-      no answer less that of the best. No answer is "" from 0 to 0.
+      with "" and 0. For a model of 2.0 `null_odds`, float32 []: the score of no
+      answer less that of the best. No answer is "" from 0 to 0.
     """
     pieces = self._windower.pieces(context)
     cut = self._windower.cut(question, pieces)
@@ -143,10 +112,7 @@ class Answerer:
     return self._chosen(context, pieces, spans, null_score)
 
   def _ranked(
-    self,
-    cut: context_windows.Windows,
-    output: heads.SpanOutput,
-    null: Spans,
+    self, cut: context_windows.Windows, output: heads.SpanOutput, null: Spans
   ) -> Spans:
     """Returns the possible spans, and for 2.0 the null answer, the best first.
 
@@ -213,7 +179,7 @@ class Answerer:
     texts = _texts(context, starts, ends)
     is_null = spans.first < 0
     if not config.version_2_with_negative:
-      texts = tf.where(is_null, _NO_SPAN_TEXT, texts)
+      texts = tf.where(is_null, decoding.NO_SPAN_TEXT, texts)
     nbest = {
       "text": texts,
       "start": context_windows.characters(context, starts),
@@ -225,7 +191,9 @@ class Answerer:
     best, odds = tf.constant(0), {}
     if config.version_2_with_negative:
       best = _first_true(~is_null)
-      scores = tf.concat([spans.scores(), [null_score - _NO_SPAN_ODDS]], axis=0)
+      scores = tf.concat(
+        [spans.scores(), [null_score - decoding.NO_SPAN_ODDS]], axis=0
+      )
       null_odds = null_score - scores[best]
       odds = {"null_odds": tf.cast(null_odds, tf.float32)}
       takes_null = tf.equal(best, tf.size(texts)) | (
@@ -256,7 +224,7 @@ def _null(output: heads.SpanOutput) -> tuple[Spans, Tensor]:
   score = tf.where(
     has_windows,
     tf.reduce_min(scores),
-    tf.constant(_NO_SPAN_ODDS, tf.float64),
+    tf.constant(decoding.NO_SPAN_ODDS, tf.float64),
   )
   window = _first_true(tf.equal(scores, score))
   starts, ends = (
@@ -317,14 +285,9 @@ def _first_occurrences(
 
   The original searches for the text of a span in its words, so for the last
   piece of "Ging" it finds the first "g". Only a part of one word can occur
-  earlier than it stands.
-
-  Args:
-    context: string [].
-    pieces: of the context.
-    first: int32 [spans]. Index of the first piece.
-    last: int32 [spans]. Index of the last piece.
-    matches: bool [spans]. Whether words have the characters of their pieces.
+  earlier than it stands. `first` and `last` are int32 [spans], of pieces;
+  `matches` says, bool [spans], whether words have the characters of their
+  pieces.
   """
   starts, ends = tf.gather(pieces.starts, first), tf.gather(pieces.ends, last)
   words = tf.gather(pieces.word_starts, first)

@@ -17,17 +17,12 @@ def signatures(
 ) -> saved_models.Signatures:
   """Returns what a SavedModel that labels words computes.
 
-  `ids` returns `logits` and `probabilities`, float32 [B, F, C]. `text` takes
-  texts, string [B], splits them at white space, and returns `words` and
-  `labels`, string [B, W], the `probabilities` of these labels, float32 [B, W],
-  and `starts` and `ends` of the words, int32 [B, W], in characters. Padding is
-  "" and 0.
-
-  Args:
-    model: of heads.TokenModel.
-    labels: in the order of their ids.
-    tokenizer: None to leave out the function that takes texts.
-    max_seq_length: word pieces of a window; longer texts have several.
+  `ids` returns `logits` and `probabilities`, float32 [B, F, C]. `text`, if
+  there is a tokenizer, takes texts, string [B], splits them at white space, and
+  returns `words` and `labels`, string [B, W], the `probabilities` of these
+  labels, float32 [B, W], and `starts` and `ends` of the words, int32 [B, W], in
+  characters. Padding is "" and 0. Texts longer than max_seq_length word pieces
+  have several windows.
   """
 
   def scored(inputs: dict[str, Tensor]) -> dict[str, Tensor]:
@@ -50,14 +45,7 @@ def signatures(
 
 
 class Labeller:
-  """Labels the words of one text; its windows are those of tasks/ner/records.
-
-  Args:
-    model: of heads.TokenModel.
-    labels: in the order of their ids.
-    tokenizer: of the model's vocabulary.
-    max_seq_length: F, [CLS] and [SEP] included.
-  """
+  """Labels the words of one text; its windows are those of ner/records."""
 
   def __init__(
     self,
@@ -120,9 +108,6 @@ class Labeller:
   ) -> tuple[dict[str, Tensor], Tensor]:
     """Returns the windows of a text, with context on both sides.
 
-    Args:
-      pieces: int32 [W, (pieces)], of its words.
-
     Returns:
       The model's input, int32 [K, F], and the window and position of the first
       piece of each word, int32 [W, 2].
@@ -145,12 +130,7 @@ class Labeller:
     return packed, tf.stack([window_of, positions], axis=1)
 
   def _spans(self, splits: Tensor) -> tuple[Tensor, Tensor]:
-    """Returns the window of each word, int32 [W], and the first word of each.
-
-    Args:
-      splits: int32 [W + 1]. Index of the first piece of each word, and the
-        number of pieces.
-    """
+    """Returns each word's window, int32 [W], and each window's first word."""
     half = self._room // 2
     first_words = tf.scan(
       lambda first, word: tf.where(

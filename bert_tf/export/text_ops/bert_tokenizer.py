@@ -5,7 +5,6 @@ character tables are constants of the graph, so a SavedModel needs neither
 Python nor other files to run it.
 """
 
-import contextlib
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -24,13 +23,12 @@ _TEXT_WORDS = tf.RaggedTensorSpec([None, None], tf.string)
 class BertTokenizer(tf.Module):
   """Turns texts into word pieces, their offsets and the model's input.
 
-  The methods are `tf.function`s or can be called inside of one. They run on
-  the CPU.
+  The methods are `tf.function`s or can be called inside of one. They run on the
+  CPU, where strings are. Building the tables takes a few seconds.
 
-  Attributes:
-    vocab: token to id.
-    do_lower_case: whether texts are lower-cased.
-    strip_accents: whether accents are dropped.
+  Raises:
+    ValueError: the ids of `vocab` are not 0, 1, 2 ..., [UNK] is missing, or a
+      token is longer than 256 bytes or holds U+0000.
   """
 
   def __init__(
@@ -39,17 +37,6 @@ class BertTokenizer(tf.Module):
     do_lower_case: bool = True,
     strip_accents: bool | None = None,
   ) -> None:
-    """Builds the tables, which takes a few seconds.
-
-    Args:
-      vocab: token to id, of `tokenization.load_vocab`.
-      do_lower_case: whether to lower-case; must fit the vocabulary.
-      strip_accents: whether to drop accents; None does as `do_lower_case`.
-
-    Raises:
-      ValueError: the ids are not 0, 1, 2 ..., [UNK] is missing, or a token is
-        longer than 256 bytes or holds U+0000.
-    """
     super().__init__()
     self.vocab = dict(vocab)
     self.do_lower_case = do_lower_case
@@ -59,7 +46,7 @@ class BertTokenizer(tf.Module):
     self._max_word_chars = tokenization.WordpieceTokenizer(
       self.vocab
     ).max_input_chars_per_word
-    with _on_cpu():
+    with tf.device("CPU"):
       self._splitter = word_splitter.WordSplitter(
         do_lower_case, self.strip_accents
       )
@@ -67,16 +54,12 @@ class BertTokenizer(tf.Module):
 
   @tf.function(input_signature=[_TEXTS], autograph=False)
   def tokenize(self, texts: tf.Tensor) -> tf.RaggedTensor:
-    """Returns the word-piece ids of texts.
+    """Returns the word-piece ids of texts, string [B]: int32 [B, (pieces)].
 
-    Args:
-      texts: string [B], UTF-8. Invalid bytes are dropped, as
-        `tokenization.convert_to_unicode` drops them.
-
-    Returns:
-      int32 [B, (pieces)].
+    Bytes that are no UTF-8 are dropped, as `tokenization.convert_to_unicode`
+    drops them.
     """
-    with _on_cpu():
+    with tf.device("CPU"):
       words = self._splitter.words(texts)
       pieces, _, _ = self._pieces(words)
       return _by_text(pieces, words, texts)
@@ -91,16 +74,13 @@ class BertTokenizer(tf.Module):
     accents. Several pieces of one character, such as those of a Hangul
     syllable, all have the offsets of that character.
 
-    Args:
-      texts: string [B]; see `tokenize`.
-
     Returns:
       ids: int32 [B, (pieces)].
       starts: int64 [B, (pieces)]. First byte of each piece in its text; see
         `character_offsets`.
       ends: int64 [B, (pieces)]. The byte after each piece.
     """
-    with _on_cpu():
+    with tf.device("CPU"):
       words = self._splitter.words(texts)
       pieces, first, last = self._pieces_with_characters(words)
       ids = _by_text(pieces, words, texts)
@@ -110,10 +90,7 @@ class BertTokenizer(tf.Module):
 
   @tf.function(input_signature=[_TEXT_WORDS], autograph=False)
   def tokenize_words(self, words: tf.RaggedTensor) -> tf.RaggedTensor:
-    """Returns the ids of each word of texts that are already split.
-
-    Args:
-      words: string [B, (words)].
+    """Returns the ids of each of words, string [B, (words)].
 
     Returns:
       int32 [B, (words), (pieces)]. A word may have no pieces.
@@ -124,18 +101,15 @@ class BertTokenizer(tf.Module):
   def split_at_white_space(
     self, texts: tf.Tensor
   ) -> tuple[tf.RaggedTensor, tf.RaggedTensor, tf.RaggedTensor]:
-    """Splits texts at white space only, without cleaning them.
+    """Splits texts, string [B], at white space only, without cleaning them.
 
     The word pieces of all words, in order, are those of the text.
-
-    Args:
-      texts: string [B].
 
     Returns:
       words: string [B, (words)].
       starts, ends: int64 [B, (words)]. Their offsets in bytes.
     """
-    with _on_cpu():
+    with tf.device("CPU"):
       starts, ends = self._splitter.white_space_words(texts)
       of = tf.gather(texts, starts.value_rowids())
       words = tf.strings.substr(of, starts.values, (ends - starts).values)
@@ -151,8 +125,8 @@ class BertTokenizer(tf.Module):
 
     Args:
       segments: one or two int32 [B, (pieces)]: a text, or a pair.
-      max_seq_length: F, [CLS] and [SEP] included; what is longer is cut, of
-        pairs from the end of the longer one.
+      max_seq_length: F; what is longer is cut, of pairs from the end of the
+        longer one.
       pad_to_max: whether to pad to F, and not to the longest of the batch.
 
     Returns:
@@ -171,7 +145,7 @@ class BertTokenizer(tf.Module):
         "the number of [CLS] and [SEP]; raise it."
       )
     special_ids = tokenization.convert_by_vocab(self.vocab, ["[CLS]", "[SEP]"])
-    with _on_cpu():
+    with tf.device("CPU"):
       ids, segment_ids = tensorflow_text.combine_segments(
         _truncated(segments, tf.cast(room, tf.int64)),
         *(tf.constant(i, tf.int32) for i in special_ids),
@@ -184,11 +158,7 @@ class BertTokenizer(tf.Module):
   def _pieces(
     self, words: word_splitter.Words
   ) -> tuple[tf.RaggedTensor, tf.RaggedTensor, tf.RaggedTensor]:
-    """Returns each word's pieces: ids, and bytes of the word (see below).
-
-    Each is int32 [W, (pieces)]. The bytes from a start to a end are a piece,
-    but for words that are too long.
-    """
+    """Returns each word's pieces: ids, and bytes of the word, [W, (pieces)]."""
     codes = tf.RaggedTensor.from_row_splits(
       words.codes, words.splits, validate=False
     )
@@ -204,10 +174,7 @@ class BertTokenizer(tf.Module):
   def _pieces_with_characters(
     self, words: word_splitter.Words
   ) -> tuple[tf.RaggedTensor, tf.Tensor, tf.Tensor]:
-    """Returns pieces, and the first and the last character of each.
-
-    These are int64 [pieces], indices in words.codes.
-    """
+    """Returns pieces, and first and last of each in words.codes, [pieces]."""
     pieces, starts, ends = self._pieces(words)
     # [K + 1]: the bytes before each character, as if words were joined.
     before = tf.concat(
@@ -237,11 +204,8 @@ def character_offsets(
   Args:
     texts: string [B].
     byte_offsets: int64 [B, (n)]. Starts of characters, or the text's length.
-
-  Returns:
-    int64 [B, (n)].
   """
-  with _on_cpu():
+  with tf.device("CPU"):
     _, starts = tf.strings.unicode_decode_with_offsets(
       texts, "UTF-8", errors="replace"
     )
@@ -253,11 +217,6 @@ def character_offsets(
       places, rows * step + byte_offsets.values, out_type=tf.int64
     )
     return byte_offsets.with_values(found - tf.gather(starts.row_splits, rows))
-
-
-def _on_cpu() -> contextlib.AbstractContextManager[None]:
-  """Returns a scope whose ops run on the CPU, where strings are."""
-  return tf.device("CPU")
 
 
 def _wordpiece_tokenizer(
@@ -320,10 +279,8 @@ def _truncated(
     first = tf.maximum(room - lengths[1], (room + 1) // 2)
     first = tf.minimum(lengths[0], first)
     kept = [first, tf.minimum(lengths[1], room - first)]
-  return [_heads(segment, count) for segment, count in zip(segments, kept)]
-
-
-def _heads(rows: tf.RaggedTensor, counts: tf.Tensor) -> tf.RaggedTensor:
-  """Returns the first values of each row, as many as its count."""
-  starts = rows.row_starts()
-  return tf.gather(rows.values, tf.ragged.range(starts, starts + counts))
+  starts = [segment.row_starts() for segment in segments]
+  return [
+    tf.gather(segment.values, tf.ragged.range(start, start + count))
+    for segment, start, count in zip(segments, starts, kept)
+  ]

@@ -38,34 +38,23 @@ IS_PUNCTUATION = 0x200
 
 @dataclasses.dataclass(frozen=True)
 class Table:
-  """An int for each code point: pages[page_starts[code >> 8] + code % 256].
+  """An int for each code point: pages[page_starts[code >> 8] + code % 256]."""
 
-  Attributes:
-    page_starts: int32 [4352].
-    pages: int32 [256 * pages that differ].
-  """
-
-  page_starts: np.ndarray
-  pages: np.ndarray
+  page_starts: np.ndarray  # int32 [4352].
+  pages: np.ndarray  # int32 [256 * pages that differ].
 
 
 @dataclasses.dataclass(frozen=True)
 class CharacterTables:
-  """All changes of characters before WordPiece.
+  """All changes of characters before WordPiece."""
 
-  Attributes:
-    cleaning: KEPT, OWN_WORD, DROPPED or SPACE.
-    casing: UNCASED, CASED or IGNORABLE.
-    replacements: index in `replaced_by`, 0 where nothing changes.
-    replaced_by: the code points that replace a character.
-    classes: of a character after replacement: its canonical combining class,
-      plus IS_STRIPPED and IS_PUNCTUATION.
-  """
-
-  cleaning: Table
-  casing: Table
-  replacements: Table
+  cleaning: Table  # KEPT, OWN_WORD, DROPPED or SPACE.
+  casing: Table  # UNCASED, CASED or IGNORABLE.
+  replacements: Table  # Index in `replaced_by`, 0 where nothing changes.
+  # The code points that replace a character.
   replaced_by: tuple[tuple[int, ...], ...]
+  # Of a character after replacement: its canonical combining class, plus
+  # IS_STRIPPED and IS_PUNCTUATION.
   classes: Table
 
 
@@ -73,9 +62,7 @@ class CharacterTables:
 def build(do_lower_case: bool, strip_accents: bool) -> CharacterTables:
   """Returns the tables; the first call takes a second.
 
-  Args:
-    do_lower_case: whether characters are lower-cased.
-    strip_accents: whether they are decomposed (NFD) and lose accents.
+  Accents are stripped of decomposed characters (NFD).
   """
   indices: dict[str, int] = {}
 
@@ -89,8 +76,8 @@ def build(do_lower_case: bool, strip_accents: bool) -> CharacterTables:
 
   replacements = _table(replacement)
   return CharacterTables(
-    cleaning=_all_cleaning(),
-    casing=_all_casing(),
+    cleaning=_table(_cleaning),
+    casing=_table(_casing),
     replacements=replacements,
     # The first is never used.
     replaced_by=((0,), *(tuple(map(ord, text)) for text in indices)),
@@ -98,6 +85,7 @@ def build(do_lower_case: bool, strip_accents: bool) -> CharacterTables:
   )
 
 
+@functools.cache
 def _table(value_of: Callable[[str], int]) -> Table:
   """Returns the table of the values of all characters."""
   values = np.full(_NUM_CODES, value_of(_UNCHANGED), np.int32)
@@ -106,16 +94,6 @@ def _table(value_of: Callable[[str], int]) -> Table:
   pages, page_of = np.unique(pages, axis=0, return_inverse=True)
   starts = page_of.reshape(-1).astype(np.int32) << PAGE_BITS
   return Table(starts, pages.reshape(-1))
-
-
-@functools.cache
-def _all_cleaning() -> Table:
-  return _table(_cleaning)
-
-
-@functools.cache
-def _all_casing() -> Table:
-  return _table(_casing)
 
 
 def _cleaning(char: str) -> int:

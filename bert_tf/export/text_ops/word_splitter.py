@@ -19,59 +19,39 @@ class Words(NamedTuple):
   """All words of a batch in order, and where they come from.
 
   W is the number of words of all texts, K that of their characters.
-
-  Attributes:
-    texts: int64 [W]. Index of the text of each word; not decreasing.
-    splits: int64 [W + 1]. Index of the first character of each word, and K.
-    codes: int32 [K]. Code points, lower-cased and without accents if so set.
-    starts: int64 [K]. First byte, in its text, of each character's source.
-    ends: int64 [K]. The byte after it, stripped accents included.
   """
 
-  texts: tf.Tensor
+  texts: tf.Tensor  # int64 [W]. Index of the text of each word; not decreasing.
+  # int64 [W + 1]. Index of the first character of each word, and K.
   splits: tf.Tensor
+  # int32 [K]. Code points, lower-cased and without accents if so set.
   codes: tf.Tensor
+  # int64 [K]. First byte, in its text, of each character's source.
   starts: tf.Tensor
-  ends: tf.Tensor
+  ends: tf.Tensor  # int64 [K]. The byte after it, stripped accents included.
 
 
 class _Decoded(NamedTuple):
-  """The N original characters of a batch.
+  """The N original characters of a batch."""
 
-  Attributes:
-    texts: int64 [N]. Index of the text of each character.
-    codes: int32 [N]. Code points; U+FFFD for bytes that are no UTF-8.
-    starts: int64 [N]. Its first byte in the text.
-    ends: int64 [N]. The byte after it.
-  """
-
-  texts: tf.Tensor
+  texts: tf.Tensor  # int64 [N]. Index of the text of each character.
+  # int32 [N]. Code points; U+FFFD for bytes that are no UTF-8.
   codes: tf.Tensor
-  starts: tf.Tensor
-  ends: tf.Tensor
+  starts: tf.Tensor  # int64 [N]. Its first byte in the text.
+  ends: tf.Tensor  # int64 [N]. The byte after it.
 
 
 class _Characters(NamedTuple):
-  """Characters between two steps.
+  """Characters between two steps."""
 
-  Attributes:
-    codes: int32. Code points.
-    words: int64. A number for each word; it rises from word to word.
-    sources: int64. Index of the decoded character that each came from.
-  """
-
-  codes: tf.Tensor
-  words: tf.Tensor
+  codes: tf.Tensor  # int32. Code points.
+  words: tf.Tensor  # int64. A number for each word; it rises from word to word.
+  # int64. Index of the decoded character that each came from.
   sources: tf.Tensor
 
 
 class WordSplitter(tf.Module):
-  """Cleans, lower-cases and splits texts at white space and punctuation.
-
-  Args:
-    do_lower_case: whether to lower-case.
-    strip_accents: whether to drop accents.
-  """
+  """Cleans, lower-cases and splits texts at white space and punctuation."""
 
   def __init__(self, do_lower_case: bool, strip_accents: bool) -> None:
     super().__init__()
@@ -115,12 +95,7 @@ class WordSplitter(tf.Module):
   def white_space_words(
     self, texts: tf.Tensor
   ) -> tuple[tf.RaggedTensor, tf.RaggedTensor]:
-    """Returns the offsets of the words between white space.
-
-    They are not cleaned, lower-cased or split any further.
-
-    Args:
-      texts: string [B].
+    """Returns the offsets of the words, not cleaned, between white space.
 
     Returns:
       starts, ends: int64 [B, (words)]. Bytes of the text.
@@ -207,12 +182,7 @@ def _decode(texts: tf.Tensor) -> _Decoded:
 
 
 def _ended_around(is_alone: tf.Tensor, words: tf.Tensor) -> tf.Tensor:
-  """Returns word numbers in which some characters are words of their own.
-
-  Args:
-    is_alone: bool [n]. Whether a character is one of these.
-    words: int64 [n], not negative. Word numbers, not decreasing.
-  """
+  """Returns word numbers, rising, in which some characters stand alone."""
   alone = tf.cast(is_alone, tf.int64)
   return words + 2 * tf.cumsum(alone) - alone
 

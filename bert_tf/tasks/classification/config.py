@@ -4,6 +4,7 @@ import dataclasses
 from typing import ClassVar
 
 from bert_tf import settings
+from bert_tf.formats import run_info
 from bert_tf.tasks import config
 
 # The official tasks, and the formats of one's own files.
@@ -23,9 +24,6 @@ TASK_NAMES = (
 )
 FILE_FORMATS = ("tsv", "csv", "jsonl")
 
-# As losses has them, which needs TensorFlow.
-PROBLEM_TYPES = ("classification", "regression", "multilabel")
-
 # Between the labels of one multilabel cell.
 LABEL_SEPARATOR = "|"
 
@@ -42,17 +40,24 @@ class ClassificationConfig(config.FineTuningConfig):
   data_dir: str = settings.setting(
     help="Folder with the task's files, such as train.tsv.", original=True
   )
-  task_name: str = settings.setting(
-    help=f"The task: {', '.join(TASK_NAMES)}, in any case; or, for one's own "
+  task_name: str | None = settings.setting(
+    None,
+    f"The task: {', '.join(TASK_NAMES)}, in any case; or, for one's own "
     f"train, dev and test files, {', '.join(FILE_FORMATS)}.",
     original=True,
+  )
+  processor: str | None = settings.setting(
+    None,
+    "MODULE:CLASS, a class of one's own with the methods of the original's "
+    "DataProcessor: it has the examples and labels, and task_name is only its "
+    "name. The module may be a file of the current folder.",
   )
   xnli_language: str = settings.setting("zh", "The language of XNLI's texts.")
   problem_type: str = settings.setting(
     "classification",
     "Own data: what the labels are: a class, a number, or several labels, "
     f"{LABEL_SEPARATOR} between them (a list in jsonl).",
-    choices=PROBLEM_TYPES,
+    choices=run_info.PROBLEM_TYPES,
   )
   text_a_column: str = settings.setting(
     "text",
@@ -88,6 +93,18 @@ class ClassificationConfig(config.FineTuningConfig):
     otherwise="truncate",
   )
 
+  def __post_init__(self) -> None:
+    """Raises ValueError for values that a setting does not allow."""
+    super().__post_init__()
+    if not (self.task_name or self.processor):
+      raise ValueError(
+        "the task is not known: set `task_name`, or `processor` for a "
+        "class of your own."
+      )
+
 
 # The settings that mean nothing to an official task.
 OWN_DATA = ("problem_type", "text_a_column", "text_b_column", "label_column")
+
+# Those that mean nothing to a processor.
+FILES = (*OWN_DATA, "xnli_language", "skip_bad_rows")

@@ -9,7 +9,7 @@ from typing import Any
 
 from bert_tf.data import tables
 from bert_tf.data.tables import Column, Row
-from bert_tf.tasks import label_map
+from bert_tf.formats import label_map
 from bert_tf.tasks.classification import config
 
 # What is reported of one's own data beside the accuracy.
@@ -22,44 +22,31 @@ _OWN_METRICS = {
 
 @dataclasses.dataclass(frozen=True)
 class InputExample:
-  """A text, or a pair of texts, to classify.
+  """A text, or a pair of texts, to classify."""
 
-  Attributes:
-    guid: names the example: its split and its line, or its index there.
-    text_a: the text, or the first of a pair.
-    text_b: the second of a pair, or None.
-    label: the class; a number in a regression; the labels that apply in
-      multilabel; None if it is not known.
-  """
-
-  guid: str
-  text_a: str
-  text_b: str | None = None
+  guid: str  # Names the example: its split and its line, or its index there.
+  text_a: str  # The text, or the first of a pair.
+  text_b: str | None = None  # The second of a pair, or None.
+  # The class; a number in a regression; the labels that apply in multilabel;
+  # None if it is not known.
   label: str | float | tuple[str, ...] | None = None
 
 
 @dataclasses.dataclass(frozen=True)
 class Split:
-  """One split of a task: its file and the columns that are read.
+  """One split of a task: its file and the columns that are read."""
 
-  Attributes:
-    file: path below the task's folder.
-    prefix: of the guids.
-    text_a: column of the text, or of the first of a pair.
-    text_b: column of the second, or None.
-    label: column of the label, or None where there is none.
-    guid: column that the guids end in; None for the line, counted from 0.
-    num_columns: of a file without header; None if any number will do.
-    only: (column, value) of the rows that are read; None for all.
-  """
-
-  file: str
-  prefix: str
-  text_a: Column
-  text_b: Column | None = None
+  file: str  # Path below the task's folder.
+  prefix: str  # Of the guids.
+  text_a: Column  # Column of the text, or of the first of a pair.
+  text_b: Column | None = None  # Column of the second, or None.
+  # Column of the label, or None where there is none.
   label: Column | None = None
+  # Column that the guids end in; None for the line, counted from 0.
   guid: Column | None = None
+  # Of a file without header; None if any number will do.
   num_columns: int | None = None
+  # (column, value) of the rows that are read; None for all.
   only: tuple[Column, str] | None = None
 
   def columns(self) -> list[Column]:
@@ -71,34 +58,24 @@ class Split:
 
 @dataclasses.dataclass(frozen=True)
 class FileLayout:
-  """The files of a task: their format, columns and labels.
+  """The files of a task: their format, columns and labels."""
 
-  Attributes:
-    name: the task's, as its authors write it.
-    labels: in the order of their ids; None to take those of the training
-      file; () in a regression.
-    metrics: names in metrics.METRICS of what is reported beside the accuracy.
-    train: the split to train on, or None.
-    dev: the split to evaluate on, or None.
-    test: the split to predict, or None.
-    problem_type: one of losses.PROBLEM_TYPES.
-    number_range: least and largest number of a regression, or None.
-    label_spellings: other spellings of labels.
-    submission: name of the file to upload to GLUE, or None.
-    file_format: one of config.FILE_FORMATS.
-  """
-
-  name: str
+  name: str  # The task's, as its authors write it.
+  # In the order of their ids; None to take those of the training file; () in a
+  # regression.
   labels: tuple[str, ...] | None
+  # Names in metrics.METRICS of what is reported beside the accuracy.
   metrics: tuple[str, ...]
-  train: Split | None
-  dev: Split | None
-  test: Split | None
-  problem_type: str = "classification"
+  train: Split | None  # The split to train on, or None.
+  dev: Split | None  # The split to evaluate on, or None.
+  test: Split | None  # The split to predict, or None.
+  problem_type: str = "classification"  # One of run_info.PROBLEM_TYPES.
+  # Least and largest number of a regression, or None.
   number_range: tuple[float, float] | None = None
+  # Other spellings of labels.
   label_spellings: Mapping[str, str] = dataclasses.field(default_factory=dict)
-  submission: str | None = None
-  file_format: str = "tsv"
+  submission: str | None = None  # Name of the file to upload to GLUE, or None.
+  file_format: str = "tsv"  # One of config.FILE_FORMATS.
 
   @property
   def is_pair(self) -> bool:
@@ -127,13 +104,7 @@ def own_files(
 ) -> FileLayout:
   """Returns the layout of train, dev and test files of one's own.
 
-  Args:
-    file_format: one of config.FILE_FORMATS; the files end in it.
-    problem_type: one of losses.PROBLEM_TYPES.
-    text_a_column: name of a column of the header, key of the JSON objects, or
-      number of a column from 0 of files without header.
-    text_b_column: of the second text of a pair, or None.
-    label_column: of the label, which the test file need not have.
+  Columns are those of config.ClassificationConfig.
 
   Raises:
     ValueError: for numbers and names together, a number in JSON lines, or no
@@ -143,7 +114,7 @@ def own_files(
     file_format, (text_a_column, text_b_column, label_column)
   )
   if text_a is None or label is None:
-    raise ValueError("--text_a_column and --label_column cannot be empty.")
+    raise ValueError("`text_a_column` and `label_column` cannot be empty.")
   return FileLayout(
     name="own data",
     labels=() if problem_type == "regression" else None,
@@ -159,19 +130,14 @@ def own_files(
 def read_examples(
   data_dir: str, split: Split, layout: FileLayout, skip_bad_rows: bool = False
 ) -> list[InputExample]:
-  """Reads one split of a task; blank lines are no rows.
+  """Reads one split of a task; bad rows may be skipped and logged.
 
-  Args:
-    data_dir: folder of the files.
-    split: its file and columns.
-    layout: of the task's files; labels that it does not have are refused.
-    skip_bad_rows: whether a row that is at fault is left out, counted and
-      logged, instead of being an error.
+  Blank lines are no rows.
 
   Raises:
-    ValueError: naming file and line: the header lacks a column, a row has
-      other columns, an empty text, or a label that is none of the task's;
-      or if the file holds no example.
+    ValueError: naming file and line: the header lacks a column, a row has other
+      columns, an empty text, or a label that is none of the task's; or if the
+      file holds no example.
   """
   path = os.path.join(data_dir, split.file)
   table = tables.Table(
@@ -212,14 +178,18 @@ def _example(
   if split.text_b is not None:
     text_b = tables.text(row, split.text_b)
   if split.label is not None:
-    label = _label(tables.value(row, split.label), layout)
+    label = read_label(tables.value(row, split.label), layout)
   return InputExample(
     f"{split.prefix}-{end}", tables.text(row, split.text_a), text_b, label
   )
 
 
-def _label(value: Any, layout: FileLayout) -> str | float | tuple[str, ...]:
-  """Returns the label of a cell; raises tables.BadRowError."""
+def read_label(value: Any, layout: FileLayout) -> str | float | tuple[str, ...]:
+  """Returns the label that a cell or a value of Python means.
+
+  Raises:
+    tables.BadRowError: for what is no label, or none of the layout's.
+  """
   if layout.problem_type == "regression":
     return _number(value, layout)
   if layout.problem_type == "multilabel":

@@ -4,6 +4,8 @@ GLUE: Wang et al. 2019, arXiv 1804.07461. XNLI: Conneau et al. 2018, arXiv
 1809.05053.
 """
 
+import re
+
 from bert_tf.tasks.classification import config
 from bert_tf.tasks.classification.examples import FileLayout, Split
 
@@ -20,15 +22,7 @@ def _layout(
   columns: tuple[str, str | None, str],
   number_range: tuple[float, float] | None = None,
 ) -> FileLayout:
-  """Returns the layout of train.tsv, dev.tsv and test.tsv with a header.
-
-  Args:
-    name: of the task.
-    labels: in the order of their ids.
-    metrics: see FileLayout.
-    columns: of the text, the second text and the label.
-    number_range: of a regression; None for a classification.
-  """
+  """Returns the layout of train.tsv, dev.tsv and test.tsv with a header."""
   text_a, text_b, label = columns
   return FileLayout(
     name,
@@ -130,17 +124,16 @@ def _xnli(language: str) -> FileLayout:
 
 
 def get_task(name: str, xnli_language: str = "zh") -> FileLayout:
-  """Returns a task by its name, in any case.
+  """Returns one of config.TASK_NAMES, in any case; SST2 is SST-2.
 
-  Args:
-    name: one of config.TASK_NAMES.
-    xnli_language: of XNLI's texts, such as "de"; no other task has it.
+  Only XNLI has the xnli_language of its texts, such as "de".
 
   Raises:
     ValueError: for another name.
   """
+  wanted = re.sub("[-_]", "", name.lower())
   for task in (*_TASKS, _xnli(xnli_language)):
-    if task.name.lower() == name.lower():
+    if task.name.lower().replace("-", "") == wanted:
       return task
   known = [*map(str.lower, config.TASK_NAMES), *config.FILE_FORMATS]
   raise ValueError(f"task_name {name!r} is not known; use {', '.join(known)}.")

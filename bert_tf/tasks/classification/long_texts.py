@@ -38,14 +38,11 @@ def windows(
 
 
 def pooled(logits: np.ndarray, num_windows: Sequence[int]) -> np.ndarray:
-  """Returns the mean of the logits of each example's windows.
+  """Returns the mean of the logits of each example's windows, float32 [B, C].
 
   Args:
     logits: float32 [R, C], those of one example after another.
     num_windows: int [B], at least 1, of each example; their sum is R.
-
-  Returns:
-    float32 [B, C].
   """
   counts = np.asarray(num_windows)
   totals = np.add.reduceat(logits, np.cumsum(counts) - counts, axis=0)

@@ -9,9 +9,9 @@ from scipy import stats
 from sklearn import metrics as sklearn_metrics
 
 from bert_tf import losses
+from bert_tf.formats.label_map import LabelSpec
 from bert_tf.tasks.classification import long_texts
 from bert_tf.tasks.classification.examples import FileLayout, InputExample
-from bert_tf.tasks.label_map import LabelSpec
 from bert_tf.training import results as results_lib
 
 
@@ -38,11 +38,7 @@ METRICS = {
 
 
 def decide(probabilities: np.ndarray, problem_type: str) -> np.ndarray:
-  """Returns the predicted labels or numbers.
-
-  Args:
-    probabilities: float32 [B, C], of losses.probabilities.
-    problem_type: one of losses.PROBLEM_TYPES.
+  """Returns the predicted labels or numbers of probabilities, float32 [B, C].
 
   Returns:
     int [B], the likeliest class; float32 [B], the number of a regression; or
@@ -60,10 +56,8 @@ def official_metrics(
 ) -> dict[str, float]:
   """Returns the task's metrics beside the accuracy, by name.
 
-  Args:
-    layout: of the task's files.
-    label_ids: int [B, 1], float32 [B, 1] or int [B, C], as in the records.
-    probabilities: float32 [B, C], of losses.probabilities.
+  label_ids are int [B, 1], float32 [B, 1] or int [B, C], as in the records;
+  probabilities are float32 [B, C].
   """
   predicted = decide(probabilities, layout.problem_type)
   labels = label_ids.reshape(predicted.shape)
@@ -109,11 +103,7 @@ def write_predictions(
 ) -> None:
   """Writes test_results.tsv, predictions.jsonl and the file for GLUE.
 
-  Args:
-    output_dir: folder of the run.
-    layout: of the task's files, its labels known.
-    examples: what was predicted, B.
-    probabilities: float32 [B, C], of losses.probabilities.
+  The probabilities are float32 [B, C], of losses.probabilities.
   """
   rows = ("\t".join(map(str, row)) for row in probabilities)
   results_lib.write_lines(os.path.join(output_dir, "test_results.tsv"), rows)

@@ -8,13 +8,13 @@ from absl import logging
 
 from bert_tf import tokenization
 from bert_tf.data import input_pipeline, packing, record_cache, records
+from bert_tf.formats import label_map
 from bert_tf.tasks import batches as batches_lib
-from bert_tf.tasks import label_map
 from bert_tf.tasks.classification import long_texts
 from bert_tf.tasks.classification.examples import InputExample
 
 # Examples of each file that are logged as the model sees them.
-_NUM_LOGGED = 5
+_NUM_LOGGED = 2
 
 
 def convert_example(
@@ -77,13 +77,7 @@ def write_records(
 ) -> input_pipeline.RecordFiles:
   """Writes the records of examples, unless they are there already.
 
-  Args:
-    path: TFRecord file to write.
-    data: what to convert, in this order.
-    spec: the labels of the model.
-    tokenizer: of the model's vocabulary.
-    max_seq_length: word pieces a record.
-    long_text: one of config.LONG_TEXT_MODES, how longer texts are read.
+  `long_text`, one of config.LONG_TEXT_MODES, says how longer ones are read.
   """
   settings = {
     "examples": record_cache.content_hash(
@@ -121,14 +115,7 @@ def batches(
   vocab_size: int,
   group_by_length: bool = True,
 ) -> batches_lib.Batches:
-  """Returns how records become batches, dynamically padded.
-
-  Args:
-    spec: the labels of the model.
-    max_seq_length: word pieces of a record.
-    vocab_size: every word-piece id must be below it.
-    group_by_length: whether training batches hold examples of like length.
-  """
+  """Returns how records become batches, dynamically padded."""
   record_spec = input_pipeline.classifier_spec(
     max_seq_length, spec.num_outputs, spec.problem_type
   )

@@ -1,15 +1,17 @@
 """Fine-tuning on single texts and pairs (Devlin et al. 2019, 4.1)."""
 
+import dataclasses
 import functools
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from bert_tf import heads, losses, modeling, tokenization
 from bert_tf.data import input_pipeline
-from bert_tf.tasks import base, fine_tuning, label_map
+from bert_tf.formats import label_map
+from bert_tf.tasks import base, fine_tuning
 from bert_tf.tasks import batches as batches_lib
 from bert_tf.tasks.classification import config as config_lib
 from bert_tf.tasks.classification import (
@@ -17,6 +19,7 @@ from bert_tf.tasks.classification import (
   glue,
   long_texts,
   metrics,
+  processors,
   records,
 )
 from bert_tf.tasks.classification.examples import InputExample
@@ -34,11 +37,19 @@ def run(
     config: settings of the run.
     layout: of the files, where the config does not describe them.
   """
-  return fine_tuning.run(config, functools.partial(_make_task, layout=layout))
+  return fine_tuning.run(config, functools.partial(make_task, layout=layout))
 
 
 def file_layout(config: config_lib.ClassificationConfig) -> examples.FileLayout:
-  """Returns the layout of the files that a config describes."""
+  """Returns the layout of the files that a config describes.
+
+  Of a processor it has the labels alone.
+  """
+  if config.processor:
+    labels = processors.labels(processors.load(config.processor))
+    name = config.task_name or config.processor.rpartition(":")[2]
+    return examples.FileLayout(name, labels, (), None, None, None)
+  assert config.task_name is not None
   file_format = config.task_name.lower()
   if file_format not in config_lib.FILE_FORMATS:
     return glue.get_task(config.task_name, config.xnli_language)
@@ -79,23 +90,26 @@ def build_estimator(
   )
 
 
-def _make_task(
+def make_task(
   config: config_lib.ClassificationConfig,
   bert_config: modeling.BertConfig,
   tokenizer: tokenization.FullTokenizer,
   layout: examples.FileLayout | None,
 ) -> "ClassificationTask":
+  """Returns the task of a settled config; see `run`."""
   assert config.max_seq_length is not None and config.long_text is not None
   layout = layout or file_layout(config)
-  if config.long_text != "truncate" and layout.is_pair:
-    raise ValueError(
-      f"long_text {config.long_text!r} is for single texts, but "
-      f"{layout.name} has pairs, whose longer text is always cut; leave out "
-      "--long_text."
-    )
-  saved = label_map.read(config.train.output_dir)
-  return ClassificationTask(
-    layout.with_labels(saved.labels) if saved else layout,
+  if layout.is_pair:
+    _check_pairs(layout, config.long_text)
+  saved = fine_tuning.saved_labels(config)
+  if saved and saved.problem_type == layout.problem_type:
+    layout = layout.with_labels(saved.labels)
+  task_class: Callable[..., ClassificationTask] = ClassificationTask
+  if config.processor:
+    processor = processors.load(config.processor)
+    task_class = functools.partial(ProcessorTask, processor)
+  return task_class(
+    layout,
     config.data_dir,
     bert_config,
     tokenizer,
@@ -106,92 +120,75 @@ def _make_task(
   )
 
 
+def _check_pairs(layout: examples.FileLayout, long_text: str) -> None:
+  """Raises ValueError for a long_text that pairs do not have."""
+  if long_text != "truncate":
+    raise ValueError(
+      f"long_text {long_text!r} is for single texts, but {layout.name} has "
+      "pairs, whose longer text is always cut; leave out `long_text`."
+    )
+
+
 class Texts(NamedTuple):
-  """The examples of a split.
+  """The examples of a split."""
 
-  Attributes:
-    examples: the texts or pairs, B.
-    num_windows: int [B], the records of each.
-  """
-
-  examples: Sequence[InputExample]
-  num_windows: Sequence[int]
+  examples: Sequence[InputExample]  # The texts or pairs, B.
+  num_windows: Sequence[int]  # int [B], the records of each.
 
 
+@dataclasses.dataclass(eq=False)
 class ClassificationTask(base.Task[InputExample, Texts]):
-  """Classification of texts or pairs.
+  """Classification of texts or pairs."""
 
-  Args:
-    layout: of the files.
-    data_dir: folder of the files.
-    bert_config: the model's sizes.
-    tokenizer: of the model's vocabulary.
-    max_seq_length: word pieces of a record.
-    long_text: one of config.LONG_TEXT_MODES.
-    group_by_length: whether training batches hold examples of like length.
-    skip_bad_rows: whether to leave out bad rows of the train and dev files.
-  """
+  layout: examples.FileLayout
+  data_dir: str
+  bert_config: modeling.BertConfig
+  tokenizer: tokenization.FullTokenizer
+  max_seq_length: int  # Word pieces of a record.
+  long_text: str = "truncate"  # One of config.LONG_TEXT_MODES.
+  group_by_length: bool = True  # Whether batches hold examples of like length.
+  skip_bad_rows: bool = False  # Whether to leave out those of train and dev.
 
   model = heads.ClassifierModel
   has_labels = True
   first_results = ("eval_accuracy", "eval_loss", "global_step", "loss")
 
-  def __init__(
-    self,
-    layout: examples.FileLayout,
-    data_dir: str,
-    bert_config: modeling.BertConfig,
-    tokenizer: tokenization.FullTokenizer,
-    max_seq_length: int,
-    long_text: str = "truncate",
-    group_by_length: bool = True,
-    skip_bad_rows: bool = False,
-  ) -> None:
-    self._layout = layout
-    self._data_dir = data_dir
-    self._bert_config = bert_config
-    self._tokenizer = tokenizer
-    self._max_seq_length = max_seq_length
-    self._long_text = long_text
-    self._group_by_length = group_by_length
-    self._skip_bad_rows = skip_bad_rows
-
   @property
   def label_spec(self) -> label_map.LabelSpec | None:
     """The labels, None until they are known."""
-    return None if self._layout.labels is None else self._layout.label_spec()
+    return None if self.layout.labels is None else self.layout.label_spec()
 
   def file(self, split: str) -> base.SplitFile:
     """Returns a file below data_dir."""
-    found = getattr(self._layout, split)
+    found = getattr(self.layout, split)
     if found is None:
       return base.SplitFile(None, "task_name")
-    path = os.path.join(self._data_dir, found.file)
+    path = os.path.join(self.data_dir, found.file)
     return base.SplitFile(path, "data_dir")
 
   def read(self, split: str, path: str) -> list[InputExample]:
     """Reads the examples of a split."""
     # Predictions stand in the order of the test file, row for row.
-    skip = self._skip_bad_rows and split != "test"
-    found = getattr(self._layout, split)
-    return examples.read_examples(self._data_dir, found, self._layout, skip)
+    skip = self.skip_bad_rows and split != "test"
+    found = getattr(self.layout, split)
+    return examples.read_examples(self.data_dir, found, self.layout, skip)
 
   def set_labels(self, train: Sequence[InputExample]) -> None:
     """Sets the labels to those of the training examples."""
     labels = examples.infer_labels(train)
-    needed = 2 if self._layout.problem_type == "classification" else 1
+    needed = 2 if self.layout.problem_type == "classification" else 1
     if len(labels) < needed:
       raise ValueError(
         f"{self.file('train').path} has {len(labels)} labels "
         f"({', '.join(labels)}), at least {needed} are needed; is "
-        "--label_column right?"
+        "`label_column` right?"
       )
-    self._layout = self._layout.with_labels(labels)
+    self.layout = self.layout.with_labels(labels)
 
   def prepare(self, split: str, examples: Sequence[InputExample]) -> Texts:
     """Returns the examples with the number of their windows."""
     num_windows = records.num_windows(
-      examples, self._tokenizer, self._max_seq_length, self._long_text
+      examples, self.tokenizer, self.max_seq_length, self.long_text
     )
     return Texts(examples, num_windows)
 
@@ -206,36 +203,36 @@ class ClassificationTask(base.Task[InputExample, Texts]):
     return records.write_records(
       path,
       data.examples,
-      self._layout.label_spec(),
-      self._tokenizer,
-      self._max_seq_length,
-      self._long_text,
+      self.layout.label_spec(),
+      self.tokenizer,
+      self.max_seq_length,
+      self.long_text,
     )
 
   def batches(self, split: str) -> batches_lib.Batches:
     """Returns how the records of a split become batches."""
     return records.batches(
-      self._layout.label_spec(),
-      self._max_seq_length,
-      self._bert_config.vocab_size,
-      self._group_by_length,
+      self.layout.label_spec(),
+      self.max_seq_length,
+      self.bert_config.vocab_size,
+      self.group_by_length,
     )
 
   def build_estimator(
     self, train: training_config.TrainConfig
   ) -> estimator.Estimator:
     """Returns the Estimator of a classifier."""
-    return build_estimator(self._bert_config, self._layout.label_spec(), train)
+    return build_estimator(self.bert_config, self.layout.label_spec(), train)
 
   def result_names(self) -> tuple[str, ...]:
     """Returns the names of the results."""
-    return result_names(self._layout)
+    return result_names(self.layout)
 
   def scores(self, data: Texts, rows: Sequence[np.ndarray]) -> base.Results:
     """Returns the official metrics and, with windows, means over examples."""
     return metrics.scores(
-      self._layout,
-      records.label_ids(data.examples, self._layout.label_spec()),
+      self.layout,
+      records.label_ids(data.examples, self.layout.label_spec()),
       np.stack(rows),
       data.num_windows,
     )
@@ -245,17 +242,50 @@ class ClassificationTask(base.Task[InputExample, Texts]):
   ) -> base.Results:
     """Writes test_results.tsv, predictions.jsonl and the file for GLUE."""
     logits = long_texts.pooled(np.stack(list(rows)), data.num_windows)
-    problem_type = self._layout.problem_type
+    problem_type = self.layout.problem_type
     probabilities = np.asarray(losses.probabilities(logits, problem_type))
     metrics.write_predictions(
-      output_dir, self._layout, data.examples, probabilities
+      output_dir, self.layout, data.examples, probabilities
     )
     return {}
 
   def run_info(self) -> dict[str, Any]:
     """Returns labels and kind of input for run.json."""
     return {
-      **self._layout.label_spec().run_info(),
-      "is_pair": self._layout.is_pair,
-      "long_text": self._long_text,
+      **self.layout.label_spec().run_info(),
+      "is_pair": self.layout.is_pair,
+      "long_text": self.long_text,
     }
+
+
+class ProcessorTask(ClassificationTask):
+  """Classification of the examples that a processor returns.
+
+  Args:
+    processor: has the examples; the layout has its labels.
+    arguments: those of ClassificationTask.
+  """
+
+  def __init__(
+    self, processor: processors.DataProcessor, *arguments: Any
+  ) -> None:
+    super().__init__(*arguments)
+    self._processor = processor
+    self._is_pair = False
+
+  def file(self, split: str) -> base.SplitFile:
+    """Returns data_dir, which the processor reads."""
+    return base.SplitFile(self.data_dir, "data_dir")
+
+  def read(self, split: str, path: str) -> list[InputExample]:
+    """Returns the processor's examples of a split."""
+    labels = self.layout.label_spec().labels
+    found = processors.read_examples(self._processor, split, path, labels)
+    self._is_pair |= any(example.text_b is not None for example in found)
+    if self._is_pair:
+      _check_pairs(self.layout, self.long_text)
+    return found
+
+  def run_info(self) -> dict[str, Any]:
+    """Returns labels and kind of input for run.json."""
+    return {**super().run_info(), "is_pair": self._is_pair}

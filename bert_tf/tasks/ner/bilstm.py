@@ -5,8 +5,8 @@ from collections.abc import Mapping
 import keras
 from keras import ops
 
-from bert_tf import dropout
-from bert_tf.modeling import Tensor
+from bert_tf.layers import dropout, serialization
+from bert_tf.modeling import DType, Tensor
 
 # "A randomly initialized two-layer 768-dimensional BiLSTM before the
 # classification layer" (Devlin et al. 2019, 5.3): 768 in both directions
@@ -18,17 +18,12 @@ _UNITS = 384
 _DROPOUT = 0.1
 
 
-class BiLstmModel(keras.Model):
-  """A BiLSTM and a linear layer on the vectors of words.
+@serialization.register
+class BiLstmModel(serialization.Configured, keras.Model):
+  """A BiLSTM and a linear layer on the `num_vectors` (L) vectors of words.
 
-  Args:
-    num_vectors: L, vectors of each word.
-    hidden_size: D, of each vector.
-    num_labels: C, outputs of the linear layer.
-    is_summed: whether the vectors are added, weighted by the softmax of
-      numbers that are learned; or else stand one after the other.
-    initializer_range: standard deviation of the linear layer's first values.
-    seed: of the dropout.
+  The vectors are added, weighted by the softmax of numbers that are learned, if
+  `is_summed`, or else stand one after the other.
   """
 
   def __init__(
@@ -39,43 +34,61 @@ class BiLstmModel(keras.Model):
     is_summed: bool,
     initializer_range: float = 0.02,
     seed: int = 0,
+    dtype: DType = None,
   ) -> None:
-    super().__init__(name="bilstm")
+    super().__init__(name="bilstm", dtype=dtype)
+    self.num_vectors = num_vectors
+    self.hidden_size = hidden_size
+    self.num_labels = num_labels
+    self.is_summed = is_summed
+    self.initializer_range = initializer_range
+    self.seed = seed
     self.seed_generator = dropout.Seeds(seed)
     self.layer_weights = None
     size = num_vectors * hidden_size
     if is_summed:
       size = hidden_size
       self.layer_weights = keras.Variable(
-        keras.initializers.Zeros(), shape=(num_vectors,), name="layer_weights"
+        keras.initializers.Zeros(),
+        shape=(num_vectors,),
+        dtype=self.variable_dtype,
+        name="layer_weights",
       )
     self.bilstms = []
     for i in range(_NUM_LAYERS):
       # cuDNN's would need another program than what XLA compiles.
       lstm = keras.layers.LSTM(
-        _UNITS, return_sequences=True, use_cudnn=False, name="lstm"
+        _UNITS,
+        return_sequences=True,
+        use_cudnn=False,
+        name="lstm",
+        dtype=self.dtype_policy,
       )
-      bilstm = keras.layers.Bidirectional(lstm, name=f"bilstm_{i}")
+      bilstm = keras.layers.Bidirectional(
+        lstm, name=f"bilstm_{i}", dtype=self.dtype_policy
+      )
       bilstm.build((None, None, size))
       self.bilstms.append(bilstm)
       size = 2 * _UNITS
     self.output_weights = keras.Variable(
       keras.initializers.TruncatedNormal(stddev=initializer_range),
       shape=(num_labels, size),
+      dtype=self.variable_dtype,
       name="output_weights",
     )
     self.output_bias = keras.Variable(
-      keras.initializers.Zeros(), shape=(num_labels,), name="output_bias"
+      keras.initializers.Zeros(),
+      shape=(num_labels,),
+      dtype=self.variable_dtype,
+      name="output_bias",
     )
     self.built = True
 
   def call(self, batch: Mapping[str, Tensor], training: bool = False) -> Tensor:
     """Returns the logits, float [B, W, C].
 
-    Args:
-      batch: `vectors`, float [B, W, L, D]; `label_mask`, int [B, W], 0 where
-        a sentence has ended.
-      training: whether to drop out.
+    The batch has `vectors`, float [B, W, L, D], and `label_mask`, int [B, W], 0
+    where a sentence has ended.
     """
     vectors = ops.cast(batch["vectors"], self.compute_dtype)
     if self.layer_weights is not None:

@@ -7,8 +7,8 @@ from bert_tf import settings
 from bert_tf.tasks import config
 
 # In IOB2 every entity begins with B-. In IOB1, the scheme of the CoNLL-2003
-# files, B- parts an entity from one of its type right before it, and the others
-# begin with I-. "auto" reads both; no tag means another thing in the other.
+# files, entities begin with I-, but with B- right after one of their type.
+# "auto" reads both; no tag means another thing in the other.
 TAG_SCHEMES = ("auto", "iob2")
 
 APPROACHES = ("fine_tuning", "features")

@@ -11,47 +11,32 @@ from collections.abc import Iterator, Sequence
 
 from absl import logging
 
-from bert_tf.data import corpus
+from bert_tf.data import tables
 
 DOCUMENT_START = "-DOCSTART-"
 OUTSIDE = "O"
 
-# Types that an error lists.
-_MAX_LISTED = 20
-
 
 @dataclasses.dataclass(frozen=True)
 class FileFormat:
-  """How files are read.
+  """How files are read."""
 
-  Attributes:
-    word_column: the column of the words, from 0; below 0 from the last, which
-      is -1.
-    tag_column: the column of the tags, likewise; the words' own if there are
-      no tags.
-    tag_scheme: one of config.TAG_SCHEMES.
-  """
-
+  # The column of the words, from 0; below 0 from the last, which is -1.
   word_column: int = 0
+  # The column of the tags, likewise; the words' own if there are no tags.
   tag_column: int = -1
-  tag_scheme: str = "auto"
+  tag_scheme: str = "auto"  # One of config.TAG_SCHEMES.
 
 
 @dataclasses.dataclass(frozen=True)
 class Sentence:
-  """Words with their tags.
-
-  Attributes:
-    words: at least one.
-    tags: of each word, IOB2; None if they are not known.
-    line: of the first word in its file, from 1; the others follow.
-    document: how many -DOCSTART- lines are before it.
-  """
+  """Words with their tags."""
 
   words: tuple[str, ...]
+  # Of each word, IOB2; None if they are not known.
   tags: tuple[str, ...] | None
-  line: int
-  document: int = 0
+  line: int  # Of the first word in its file, from 1; the others follow.
+  document: int = 0  # How many -DOCSTART- lines are before it.
 
   @property
   def known_tags(self) -> tuple[str, ...]:
@@ -128,24 +113,16 @@ def check_labels(
   for sentence in sentences:
     for number, tag in enumerate(sentence.tags or (), sentence.line):
       if tag not in known:
-        listed = ", ".join(labels[:_MAX_LISTED])
-        more = ", ..." if len(labels) > _MAX_LISTED else ""
         raise ValueError(
           f"{path}:{number}: the model knows no tag {tag!r}; its labels, of "
-          f"the training file, are {listed}{more}."
+          f"the training file, are {tables.listed(labels)}."
         )
 
 
 def _row_groups(path: str) -> Iterator[tuple[int, int, list[list[str]]]]:
-  """Yields (first line, document, cells of each line) of every sentence.
-
-  Raises:
-    ValueError: if a line has not as many columns as the first one.
-  """
+  """Yields (first line, document, cells of each line) of every sentence."""
   rows, document, first = [], 0, None
-  for number, line in enumerate(corpus.read_lines(path), start=1):
-    if number == 1:
-      line = line.removeprefix("\ufeff")
+  for number, line in enumerate(tables.lines(path), start=1):
     # Not at what else Unicode calls white space: that is part of a word.
     cells = line.strip(" \t\r").replace("\t", " ").split(" ")
     cells = [cell for cell in cells if cell]
@@ -178,21 +155,21 @@ def _word_and_tag(
     if not 0 <= index < len(cells):
       raise ValueError(
         f"{path}:{number}: {len(cells)} columns, so there is no {name} "
-        f"{column}; set --{name}, from 0 or, with a minus, from the last."
+        f"{column}; set `{name}`, from 0 or, with a minus, from the last."
       )
     indices.append(index)
   word, tag = (cells[index] for index in indices)
   if indices[0] == indices[1]:
     return word, None
-  if not _is_tag(tag):
+  if not is_tag(tag):
     raise ValueError(
       f"{path}:{number}: {tag!r} is no tag; tags are O, B-TYPE and I-TYPE, in "
-      f"column {file_format.tag_column} (--tag_column)."
+      f"column {file_format.tag_column} (`tag_column`)."
     )
   return word, tag
 
 
-def _is_tag(text: str) -> bool:
+def is_tag(text: str) -> bool:
   """Whether a text is O, B-TYPE, I-TYPE, or B or I where there is one type."""
   prefix, dash, type_ = text.partition("-")
   return text == OUTSIDE or (prefix in ("B", "I") and bool(type_) == bool(dash))
@@ -208,32 +185,32 @@ def _check_scheme(
 ) -> None:
   """Raises ValueError, or warns, where I- begins an entity in an IOB2 file."""
   # The lines, tags and tags before them of what begins an entity.
-  begun: dict[str, list[tuple[int, str, str]]] = {"B": [], "I": []}
+  entity_starts: dict[str, list[tuple[int, str, str]]] = {"B": [], "I": []}
   for sentence in sentences:
     previous = OUTSIDE
     for number, tag in enumerate(sentence.known_tags, sentence.line):
       if tag != OUTSIDE and not _continues(tag, previous):
-        begun[tag[0]].append((number, tag, previous))
+        entity_starts[tag[0]].append((number, tag, previous))
       previous = tag
-  if not begun["I"]:
+  if not entity_starts["I"]:
     return
-  number, tag, previous = begun["I"][0]
+  number, tag, previous = entity_starts["I"][0]
   if tag_scheme == "iob2":
     raise ValueError(
       f"{path}:{number}: {tag} after {previous}, but in IOB2 an entity begins "
-      f"with B-; mend the line, or leave out --tag_scheme to read it as the "
-      f"beginning of one. Lines like it: {len(begun['I'])}."
+      f"with B-; mend the line, or leave out `tag_scheme` to read it as the "
+      f"beginning of one. Lines like it: {len(entity_starts['I'])}."
     )
-  # A file of IOB1 has few; CoNLL-2003's has some where they part nothing.
-  if len(begun["B"]) > len(begun["I"]):
+  # A file of IOB1 has few; CoNLL-2003's has some where they separate nothing.
+  if len(entity_starts["B"]) > len(entity_starts["I"]):
     logging.warning(
       "%s:%d: %s after %s: an entity begins with I-, though %d begin with B-. "
-      "It is read as the beginning of one; --tag_scheme=iob2 refuses it. Lines "
+      "It is read as the beginning of one; `tag_scheme=iob2` refuses it. Lines "
       "like it: %d.",
       path,
       number,
       tag,
       previous,
-      len(begun["B"]),
-      len(begun["I"]),
+      len(entity_starts["B"]),
+      len(entity_starts["I"]),
     )

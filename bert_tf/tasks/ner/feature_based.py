@@ -5,14 +5,12 @@ sentences, W words of the longest, L layers, D hidden size.
 """
 
 import itertools
-import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import keras
 import numpy as np
 import tensorflow as tf
-import tqdm
 from keras import ops
 
 from bert_tf import checkpoints, modeling
@@ -22,6 +20,7 @@ from bert_tf.modeling import Tensor
 from bert_tf.tasks import batches as batches_lib
 from bert_tf.tasks.ner import config
 from bert_tf.tasks.ner.examples import Sentence
+from bert_tf.training import progress
 
 # Batches are padded to a multiple of this many words, so that XLA compiles
 # few programs.
@@ -82,22 +81,13 @@ def word_vectors(
 ) -> Iterator[np.ndarray]:
   """Yields the vectors of every labelled word, float16 [L, D], in order.
 
-  Args:
-    bert_config: the model's sizes.
-    init_checkpoint: prefix of the model's checkpoint.
-    feature_layers: a name in config.FEATURE_LAYERS.
-    batches: of the windows' records.
+  They are of `feature_layers`, a name in config.FEATURE_LAYERS, for batches of
+  the windows' records.
   """
   model = VectorModel(bert_config, feature_layers)
   checkpoints.init_from_checkpoint(model, init_checkpoint)
   compute = tf.function(model, reduce_retracing=True)
-  bar = tqdm.tqdm(
-    batches,
-    desc="computing features",
-    unit="batch",
-    disable=not sys.stderr.isatty(),
-  )
-  for batch in bar:
+  for batch in progress.track(batches, "computing features", "batch"):
     yield from compute(batch).numpy()[batch["label_mask"].numpy() == 1]
 
 
@@ -110,13 +100,9 @@ def write_records(
 ) -> input_pipeline.RecordFiles:
   """Writes a record for each sentence, unless they are there already.
 
-  Args:
-    path: TFRecord file to write.
-    sentences: what the records are of.
-    labels: that the tags are among.
-    vectors: of every word, float16 [L, D], in order; not read if there is
-      nothing to write.
-    settings: what the vectors depend on beside the sentences.
+  The vectors, float16 [L, D], are of every word, in order; they are not read if
+  there is nothing to write. `settings` are what they depend on beside the
+  sentences.
   """
   ids = {label: i for i, label in enumerate(labels)}
 
@@ -153,10 +139,6 @@ def batches(num_layers: int, hidden_size: int) -> batches_lib.Batches:
 
   Their features are `vectors`, float16 [B, W, L, D]; `label_ids` and
   `label_mask`, int32 [B, W], 0 where a sentence has ended.
-
-  Args:
-    num_layers: L.
-    hidden_size: D.
   """
   ragged = tf.io.RaggedFeature(tf.int64)
   spec = {

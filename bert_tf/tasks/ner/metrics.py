@@ -37,34 +37,23 @@ def scores(
   """Returns precision, recall and F1 of entities, as conlleval has them.
 
   An entity is right if its first word, last word and type are. An I- that
-  continues no entity begins one. A quotient with the divisor 0 is 0.
-
-  Args:
-    sentences: with their tags.
-    predicted: the tags of each.
-    labels: whose types are reported; bare B and I have no type of their own.
+  continues no entity begins one. A quotient with the divisor 0 is 0. Types are
+  those of the labels; bare B and I have none of their own.
   """
   seqeval = import_seqeval()
   gold = [list(sentence.known_tags) for sentence in sentences]
   predicted = [list(tags) for tags in predicted]
   found = dict.fromkeys(result_names(labels), 0.0)
-  types = _types(gold) | _types(predicted)
-  if not types:
+  if {tag for row in (*gold, *predicted) for tag in row} <= {examples.OUTSIDE}:
     return found
-  of_all = seqeval.precision_recall_fscore_support(
-    gold, predicted, average="micro", zero_division=0
+  report = seqeval.classification_report(
+    gold, predicted, output_dict=True, zero_division=0
   )
-  of_types = seqeval.precision_recall_fscore_support(
-    gold, predicted, average=None, zero_division=0
-  )
-  for name, value, values in zip(
-    ("precision", "recall", "f1"), of_all, of_types
-  ):
-    found[name] = float(value)
-    # seqeval gives the types in this order.
-    for type_, of_type in zip(sorted(types), values):
-      if f"{type_}_{name}" in found:
-        found[f"{type_}_{name}"] = float(of_type)
+  for type_, row in report.items():
+    prefix = "" if type_ == "micro avg" else f"{type_}_"
+    for name in SCORES:
+      if prefix + name in found:
+        found[prefix + name] = float(row["f1-score" if name == "f1" else name])
   return found
 
 
@@ -72,18 +61,12 @@ def accuracy(
   sentences: Sequence[Sentence], predicted: Sequence[Sequence[str]]
 ) -> float:
   """Returns the share of words whose tag is right."""
-  hits = [
-    tag == other
-    for sentence, tags in zip(sentences, predicted)
-    for tag, other in zip(sentence.known_tags, tags)
-  ]
-  return sum(hits) / len(hits)
+  gold = [list(sentence.known_tags) for sentence in sentences]
+  return import_seqeval().accuracy_score(gold, [list(t) for t in predicted])
 
 
 def write_predictions(
-  path: str,
-  sentences: Sequence[Sentence],
-  predicted: Sequence[Sequence[str]],
+  path: str, sentences: Sequence[Sentence], predicted: Sequence[Sequence[str]]
 ) -> None:
   """Writes `word gold predicted` lines, the input of conlleval.
 
@@ -109,10 +92,3 @@ def _lines(
     for cells in zip(*columns):
       yield " ".join(cells)
     yield ""
-
-
-def _types(tags: Sequence[Sequence[str]]) -> set[str]:
-  """Returns the types that occur; "_" is seqeval's name for bare B and I."""
-  return {
-    tag[2:] or "_" for row in tags for tag in row if tag != examples.OUTSIDE
-  }

@@ -21,18 +21,13 @@ _LABEL_FEATURES = ("label_ids", "label_mask")
 
 @dataclasses.dataclass(frozen=True)
 class Window:
-  """One input of the model.
+  """One input of the model."""
 
-  Attributes:
-    input_ids: [CLS], word pieces, [SEP]; F at most.
-    first_pieces: positions of the first word pieces of the words that are
-      labelled here, which follow one another in one sentence.
-    tags: of these words; None if they are not known.
-  """
-
-  input_ids: Sequence[int]
+  input_ids: Sequence[int]  # [CLS], word pieces, [SEP]; F at most.
+  # Positions of the first word pieces of the words that are labelled here,
+  # which follow one another in one sentence.
   first_pieces: Sequence[int]
-  tags: Sequence[str] | None
+  tags: Sequence[str] | None  # Of these words; None if they are not known.
 
 
 class Windower:
@@ -40,13 +35,9 @@ class Windower:
 
   A sentence that fits is labelled in one window. Of a longer one each window
   labels half of what it holds, so that words have others beside them. What is
-  left of a window is filled on both sides: with the rest of the sentence, or
-  of the document.
-
-  Args:
-    tokenizer: of the model's vocabulary.
-    max_seq_length: F, [CLS] and [SEP] included; at least 3.
-    document_context: whether windows are filled with the sentences around.
+  left of a window, of max_seq_length with [CLS] and [SEP], is filled on both
+  sides: with the rest of the sentence, or, with document_context, of the
+  document.
   """
 
   def __init__(
@@ -63,12 +54,7 @@ class Windower:
     )
 
   def windows(self, path: str, sentences: Sequence[Sentence]) -> list[Window]:
-    """Returns windows whose labelled words are those of the file, in order.
-
-    Args:
-      path: of the file, for what is logged.
-      sentences: all of it.
-    """
+    """Returns windows whose labelled words are the file's, in order."""
     if self._document_context and not sentences[-1].document:
       logging.warning(
         "%s has no -DOCSTART- lines, so the whole file counts as one document: "
@@ -113,12 +99,7 @@ class Windower:
   def _text_windows(
     self, pieces: Sequence[Sequence[int]], sentences: Sequence[Sentence]
   ) -> Iterator[Window]:
-    """Yields the windows of a text.
-
-    Args:
-      pieces: of all its words.
-      sentences: of which these are the words.
-    """
+    """Yields the windows of sentences, which have these word pieces."""
     ids = list(itertools.chain.from_iterable(pieces))
     starts = list(itertools.accumulate(map(len, pieces), initial=0))
     sentence_start = 0
@@ -145,18 +126,12 @@ class Windower:
     yield first, end
 
   def _window(
-    self,
-    ids: Sequence[int],
-    starts: Sequence[int],
-    tags: Sequence[str] | None,
+    self, ids: Sequence[int], starts: Sequence[int], tags: Sequence[str] | None
   ) -> Window:
     """Returns a window, filled on both sides.
 
-    Args:
-      ids: of the text.
-      starts: where the pieces of each labelled word start in it, and where
-        the last of them ends.
-      tags: of these words.
+    `starts` are where the pieces of each labelled word start in the ids of the
+    text, and where the last of them ends.
     """
     spare = self._room - (starts[-1] - starts[0])
     before, after = starts[0], len(ids) - starts[-1]
@@ -169,10 +144,7 @@ class Windower:
     return Window([self._cls, *shown, self._sep], positions, tags)
 
   def _log(
-    self,
-    path: str,
-    sentences: Sequence[Sentence],
-    windows: Sequence[Window],
+    self, path: str, sentences: Sequence[Sentence], windows: Sequence[Window]
   ) -> None:
     """Logs the numbers of windows and the first windows with their tags."""
     logging.info(
@@ -216,17 +188,12 @@ def write_records(
 def spec(max_seq_length: int) -> dict[str, tf.io.FixedLenFeature]:
   """Returns the features of a record: names, shapes, dtypes."""
   ids = tf.io.FixedLenFeature([max_seq_length], tf.int64)
-  names = ("input_ids", "input_mask", "segment_ids", *_LABEL_FEATURES)
-  return dict.fromkeys(names, ids)
+  inputs = input_pipeline.inputs_spec(max_seq_length)
+  return inputs | dict.fromkeys(_LABEL_FEATURES, ids)
 
 
 def batches(max_seq_length: int, vocab_size: int) -> batches_lib.Batches:
-  """Returns how records become batches, dynamically padded.
-
-  Args:
-    max_seq_length: word pieces of a record.
-    vocab_size: every word-piece id must be below it.
-  """
+  """Returns how records become batches, dynamically padded."""
   return batches_lib.dynamic_padding(
     spec(max_seq_length), vocab_size, max_seq_length, _LABEL_FEATURES
   )

@@ -10,7 +10,8 @@ import numpy as np
 
 from bert_tf import heads, losses, modeling, tokenization
 from bert_tf.data import input_pipeline, record_cache
-from bert_tf.tasks import base, fine_tuning, label_map
+from bert_tf.formats import label_map
+from bert_tf.tasks import base, fine_tuning
 from bert_tf.tasks import batches as batches_lib
 from bert_tf.tasks.ner import bilstm, examples, feature_based, metrics, records
 from bert_tf.tasks.ner import config as config_lib
@@ -28,14 +29,15 @@ def run(config: config_lib.NerConfig) -> base.Results | None:
   Raises:
     ImportError: without seqeval, if there is something to score.
   """
-  return fine_tuning.run(config, _make_task)
+  return fine_tuning.run(config, make_task)
 
 
-def _make_task(
+def make_task(
   config: config_lib.NerConfig,
   bert_config: modeling.BertConfig,
   tokenizer: tokenization.FullTokenizer,
 ) -> "NerTask":
+  """Returns the task of a settled config."""
   assert config.max_seq_length is not None
   assert config.document_context is not None
   output_dir, start = config.train.output_dir, config.train.init_checkpoint
@@ -44,11 +46,15 @@ def _make_task(
     feature_based.check_layers(config.feature_layers, bert_config)
     if not start:
       raise ValueError(
-        "features are computed by a trained BERT: set --init_checkpoint."
+        "features are computed by a trained BERT: set `init_checkpoint`."
       )
     features = Features(
       config.feature_layers, start, config.feature_dir or output_dir
     )
+  # What is trained on features has a head of its own.
+  saved = (
+    label_map.read(output_dir) if features else fine_tuning.saved_labels(config)
+  )
   names = ("train", "dev", "test")
   files = {name: getattr(config, f"{name}_file") for name in names}
   return NerTask(
@@ -61,50 +67,37 @@ def _make_task(
     config.max_seq_length,
     config.document_context,
     features,
-    label_map.read(output_dir),
+    saved.labels if saved else None,
   )
 
 
 class Features(NamedTuple):
-  """What a BiLSTM is trained on instead of fine-tuning BERT.
+  """What a BiLSTM is trained on instead of fine-tuning BERT."""
 
-  Attributes:
-    layers: a name in config.FEATURE_LAYERS.
-    init_checkpoint: of the BERT that computes them.
-    folder: where they are kept.
-  """
-
-  layers: str
-  init_checkpoint: str
-  folder: str
+  layers: str  # A name in config.FEATURE_LAYERS.
+  init_checkpoint: str  # Of the BERT that computes them.
+  folder: str  # Where they are kept.
 
 
-@dataclasses.dataclass(frozen=True)
-class Tagged:
-  """The sentences of a file.
+class Tagged(NamedTuple):
+  """The sentences of a file."""
 
-  Attributes:
-    sentences: in the order of the file.
-    windows: that label their words, in the same order.
-  """
-
-  sentences: Sequence[Sentence]
-  windows: Sequence[Window]
+  sentences: Sequence[Sentence]  # In the order of the file.
+  windows: Sequence[Window]  # That label their words, in the same order.
 
 
+@dataclasses.dataclass(eq=False)
 class NerTask(base.Task[Sentence, Tagged]):
-  """Labelling the words of sentences.
+  """Labelling the words of sentences."""
 
-  Args:
-    files: the path of each split.
-    file_format: columns and tag scheme of the files.
-    bert_config: the model's sizes.
-    tokenizer: of the model's vocabulary.
-    max_seq_length: word pieces of a window.
-    document_context: whether windows are filled with the sentences around.
-    features: None to fine-tune BERT.
-    saved: the labels of the run's folder, if there are any.
-  """
+  files: dict[str, str]  # The path of each split.
+  file_format: examples.FileFormat
+  bert_config: modeling.BertConfig
+  tokenizer: tokenization.FullTokenizer
+  max_seq_length: int  # Word pieces of a window.
+  document_context: bool  # Whether windows are filled with sentences around.
+  features: Features | None  # None to fine-tune BERT.
+  labels: tuple[str, ...] | None  # None until they are known.
 
   model = heads.TokenModel
   noun = "training windows"
@@ -118,41 +111,28 @@ class NerTask(base.Task[Sentence, Tagged]):
     "loss",
   )
 
-  def __init__(
-    self,
-    files: dict[str, str],
-    file_format: examples.FileFormat,
-    bert_config: modeling.BertConfig,
-    tokenizer: tokenization.FullTokenizer,
-    max_seq_length: int,
-    document_context: bool,
-    features: Features | None,
-    saved: label_map.LabelSpec | None,
-  ) -> None:
-    self._files = files
-    self._file_format = file_format
-    self._bert_config = bert_config
-    self._tokenizer = tokenizer
-    self._max_seq_length = max_seq_length
-    self._document_context = document_context
-    self._features = features
-    self.starts_from_checkpoint = features is None
-    if features:
+  def __post_init__(self) -> None:
+    self.starts_from_checkpoint = self.features is None
+    if self.features:
       self.noun = "training sentences"
-    self._label_spec = self._spec(saved.labels) if saved else None
 
   @property
   def label_spec(self) -> label_map.LabelSpec | None:
     """The labels, None until they are known."""
-    return self._label_spec
+    if self.labels is None:
+      return None
+    name = "ner"
+    if self.features:
+      name = f"ner on features {self.features.layers}"
+    return label_map.LabelSpec(name, label_map.WORDS, self.labels)
 
   def file(self, split: str) -> base.SplitFile:
     """Returns the file of a split."""
-    return base.SplitFile(self._files[split], f"{split}_file")
+    return base.SplitFile(self.files[split], f"{split}_file")
 
   def read(self, split: str, path: str) -> list[Sentence]:
     """Reads the sentences of a file."""
-    sentences = examples.read_sentences(path, self._file_format)
+    sentences = examples.read_sentences(path, self.file_format)
     if sentences[0].tags is None:
       if split != "test":
         raise ValueError(
@@ -167,30 +147,30 @@ class NerTask(base.Task[Sentence, Tagged]):
     """Sets the labels to the tags of the training sentences."""
     labels = examples.infer_labels(train)
     if len(labels) < 2:
-      raise ValueError(f"{self._files['train']} has no entity, every tag is O.")
-    self._label_spec = self._spec(labels)
+      raise ValueError(f"{self.files['train']} has no entity, every tag is O.")
+    self.labels = labels
 
   def prepare(self, split: str, sentences: Sequence[Sentence]) -> Tagged:
     """Returns the sentences with the windows that label their words."""
-    path = self._files[split]
+    path = self.files[split]
     examples.check_labels(path, sentences, self._labels)
     windower = records.Windower(
-      self._tokenizer, self._max_seq_length, self._document_context
+      self.tokenizer, self.max_seq_length, self.document_context
     )
     return Tagged(sentences, windower.windows(path, sentences))
 
   def num_inputs(self, data: Tagged) -> int:
     """Returns the number of windows, or of sentences with features."""
-    return len(data.sentences if self._features else data.windows)
+    return len(data.sentences if self.features else data.windows)
 
   def write_records(
     self, split: str, path: str, data: Tagged
   ) -> input_pipeline.RecordFiles:
     """Writes a record for each window or, with features, each sentence."""
     windows = records.write_records(
-      path, data.windows, self._labels, self._max_seq_length
+      path, data.windows, self._labels, self.max_seq_length
     )
-    if not self._features:
+    if not self.features:
       return windows
     return self._write_vectors(os.path.basename(path), data, windows)
 
@@ -198,26 +178,24 @@ class NerTask(base.Task[Sentence, Tagged]):
     self, name: str, data: Tagged, windows: input_pipeline.RecordFiles
   ) -> input_pipeline.RecordFiles:
     """Writes the vectors of the words, unless they are there already."""
-    assert self._features
-    layers, init_checkpoint, folder = self._features
-    batches = records.batches(
-      self._max_seq_length, self._bert_config.vocab_size
-    )
+    assert self.features
+    layers, init_checkpoint, folder = self.features
+    batches = records.batches(self.max_seq_length, self.bert_config.vocab_size)
     return feature_based.write_records(
       os.path.join(folder, f"{layers}.{name}"),
       data.sentences,
       self._labels,
       feature_based.word_vectors(
-        self._bert_config,
+        self.bert_config,
         init_checkpoint,
         layers,
         batches.once(windows, feature_based.BATCH_SIZE),
       ),
       {
-        **record_cache.tokenizer_settings(self._tokenizer),
-        "max_seq_length": self._max_seq_length,
-        "document_context": self._document_context,
-        "bert_config": self._bert_config.to_dict(),
+        **record_cache.tokenizer_settings(self.tokenizer),
+        "max_seq_length": self.max_seq_length,
+        "document_context": self.document_context,
+        "bert_config": self.bert_config.to_dict(),
         "init_checkpoint": feature_based.checkpoint_hash(init_checkpoint),
         "feature_layers": layers,
       },
@@ -225,18 +203,18 @@ class NerTask(base.Task[Sentence, Tagged]):
 
   def batches(self, split: str) -> batches_lib.Batches:
     """Returns how the records of a split become batches."""
-    if not self._features:
-      return records.batches(self._max_seq_length, self._bert_config.vocab_size)
+    if not self.features:
+      return records.batches(self.max_seq_length, self.bert_config.vocab_size)
     return feature_based.batches(
-      feature_based.num_layers(self._features.layers, self._bert_config),
-      self._bert_config.hidden_size,
+      feature_based.num_layers(self.features.layers, self.bert_config),
+      self.bert_config.hidden_size,
     )
 
   def build_estimator(
     self, train: training_config.TrainConfig
   ) -> estimator.Estimator:
     """Returns the Estimator of TokenModel or, with features, of a BiLSTM."""
-    if self._features:
+    if self.features:
       # Its BERT is no part of the model.
       train = dataclasses.replace(train, init_checkpoint=None)
     return estimator.Estimator(
@@ -248,12 +226,12 @@ class NerTask(base.Task[Sentence, Tagged]):
     )
 
   def _build_model(self) -> keras.Model:
-    if not self._features:
-      return heads.TokenModel(self._bert_config, len(self._labels))
-    layers = self._features.layers
+    if not self.features:
+      return heads.TokenModel(self.bert_config, len(self._labels))
+    layers = self.features.layers
     return bilstm.BiLstmModel(
-      feature_based.num_layers(layers, self._bert_config),
-      self._bert_config.hidden_size,
+      feature_based.num_layers(layers, self.bert_config),
+      self.bert_config.hidden_size,
       len(self._labels),
       feature_based.is_summed(layers),
     )
@@ -296,37 +274,26 @@ class NerTask(base.Task[Sentence, Tagged]):
 
   def run_info(self) -> dict[str, Any]:
     """Returns labels and kind of input for run.json."""
+    assert self.label_spec is not None
     return {
-      **self._spec(self._labels).run_info(),
-      "document_context": self._document_context,
-      "feature_layers": self._features.layers if self._features else None,
+      **self.label_spec.run_info(),
+      "document_context": self.document_context,
+      "feature_layers": self.features.layers if self.features else None,
     }
 
   @property
   def _labels(self) -> tuple[str, ...]:
-    assert self._label_spec is not None
-    return self._label_spec.labels
-
-  def _spec(self, labels: Sequence[str]) -> label_map.LabelSpec:
-    """Returns what label_map.json says of the run."""
-    name = "ner"
-    if self._features:
-      name = f"ner on features {self._features.layers}"
-    return label_map.LabelSpec(name, label_map.WORDS, tuple(labels))
+    assert self.labels is not None
+    return self.labels
 
   def _tags(self, data: Tagged, rows: base.Rows) -> list[list[str]]:
-    """Returns the predicted tags of each sentence.
-
-    Args:
-      data: the file.
-      rows: int [F] for each window or int [W] for each sentence.
-    """
+    """Returns each sentence's tags; rows are int [F] or [W] with features."""
     tags = (self._labels[i] for i in self._label_ids(data, rows))
     return [[next(tags) for _ in s.words] for s in data.sentences]
 
   def _label_ids(self, data: Tagged, rows: base.Rows) -> Iterator[int]:
     """Yields the label of each word of a file."""
-    if self._features:
+    if self.features:
       for sentence, row in zip(data.sentences, rows):
         yield from row[: len(sentence.words)]
     else:

@@ -2,6 +2,7 @@
 
 import contextlib
 import dataclasses
+import functools
 import json
 import math
 import os
@@ -18,69 +19,47 @@ from bert_tf.tasks.squad import windows as squad_features
 
 # What the null odds are where nothing but "" can be answered: above any
 # threshold.
-_NO_SPAN_ODDS = 1000000.0
+NO_SPAN_ODDS = 1000000.0
+# The answer where "" is none.
+NO_SPAN_TEXT = "empty"
 
 
 @dataclasses.dataclass(frozen=True)
 class PredictionConfig:
-  """How answers are chosen.
+  """How answers are chosen."""
 
-  Attributes:
-    n_best_size: starts, ends and texts that are looked at.
-    max_answer_length: word pieces.
-    version_2_with_negative: whether "" is an answer.
-    null_score_diff_threshold: null odds above it make "" the answer.
-    verbose_logging: whether to log texts that could not be aligned.
-  """
-
-  n_best_size: int = 20
-  max_answer_length: int = 30
-  version_2_with_negative: bool = False
+  n_best_size: int = 20  # Starts, ends and texts that are looked at.
+  max_answer_length: int = 30  # Word pieces.
+  version_2_with_negative: bool = False  # Whether "" is an answer.
+  # Null odds above it make "" the answer.
   null_score_diff_threshold: float = 0.0
+  # Whether to log texts that could not be aligned.
   verbose_logging: bool = False
 
 
 @dataclasses.dataclass(frozen=True)
 class Candidate:
-  """One of the n best answers.
+  """One of the n best answers."""
 
-  Attributes:
-    text: as it stands in the context; "" for no answer.
-    start_logit: of its first word piece.
-    end_logit: of its last word piece.
-    probability: softmax over the n best.
-  """
-
-  text: str
-  start_logit: float
-  end_logit: float
-  probability: float = 0.0
+  text: str  # As it stands in the context; "" for no answer.
+  start_logit: float  # Of its first word piece.
+  end_logit: float  # Of its last word piece.
+  probability: float = 0.0  # Softmax over the n best.
 
 
 @dataclasses.dataclass(frozen=True)
 class Prediction:
-  """What is answered to one question.
-
-  Attributes:
-    text: the answer.
-    nbest: the best first.
-    null_odds: score of "" less that of the best span; None for 1.1.
-    span_text: the best answer that is not ""; "" if there is none.
-  """
+  """What is answered to one question."""
 
   text: str
-  nbest: tuple[Candidate, ...]
+  nbest: tuple[Candidate, ...]  # The best first.
+  # Score of "" less that of the best span; None for 1.1.
   null_odds: float | None
-  span_text: str
+  span_text: str  # The best answer that is not ""; "" if there is none.
 
 
 class Predictor:
-  """Finds answers.
-
-  Args:
-    tokenizer: that the windows were made with.
-    config: how answers are chosen.
-  """
+  """Finds answers in windows that were made with the same tokenizer."""
 
   def __init__(
     self, tokenizer: tokenization.FullTokenizer, config: PredictionConfig
@@ -98,17 +77,13 @@ class Predictor:
   ) -> Prediction:
     """Returns the answer to one question.
 
-    Args:
-      example: the question.
-      windows: its windows.
-      start_logits: float32 [windows, F].
-      end_logits: float32 [windows, F].
+    Its windows have start_logits and end_logits, float32 [windows, F].
     """
     # The original's sums are of Python's floats.
     starts = start_logits.astype(np.float64)
     ends = end_logits.astype(np.float64)
     null = Candidate("", 0.0, 0.0)
-    null_score = _NO_SPAN_ODDS
+    null_score = NO_SPAN_ODDS
     if len(windows):
       row = int(np.argmin(starts[:, 0] + ends[:, 0]))
       null = Candidate("", float(starts[row, 0]), float(ends[row, 0]))
@@ -125,7 +100,7 @@ class Predictor:
     span_text = best.text if best else ""
     if not self._config.version_2_with_negative:
       return Prediction(nbest[0].text, nbest, None, span_text)
-    odds = _NO_SPAN_ODDS
+    odds = NO_SPAN_ODDS
     if best:
       odds = null_score - best.start_logit - best.end_logit
     is_null = not best or odds > self._config.null_score_diff_threshold
@@ -208,7 +183,7 @@ class Predictor:
         nbest.append(Candidate(text, *logits))
     if self._config.version_2_with_negative and "" not in seen:
       nbest.append(null)
-    return nbest or [Candidate("empty", 0.0, 0.0)]
+    return nbest or [Candidate(NO_SPAN_TEXT, 0.0, 0.0)]
 
   def _text(
     self,
@@ -230,53 +205,38 @@ class Predictor:
 
 
 class Aligner:
-  """Finds in the original text what was predicted in normalised text.
-
-  Args:
-    basic_tokenizer: that normalised the text.
-    verbose_logging: whether to log what cannot be found.
-  """
+  """Finds in the original text what was predicted in normalised text."""
 
   def __init__(
     self,
     basic_tokenizer: tokenization.BasicTokenizer,
     verbose_logging: bool = False,
   ) -> None:
-    self._basic_tokenizer = basic_tokenizer
     self._verbose_logging = verbose_logging
-    self._normalized: dict[str, str] = {}
+    # A word's tokens, a blank between them.
+    self._normalize = functools.cache(
+      lambda word: " ".join(basic_tokenizer.tokenize(word))
+    )
 
   def original_text(self, predicted: str, words: Sequence[str]) -> str:
     """Returns the part of the words that normalises to what was predicted.
 
-    Both texts are taken to match character by character, blanks aside. Where
-    they do not, all the words are returned.
-
-    Args:
-      predicted: normalised words, a blank between them.
-      words: of the context, those that the prediction is of.
+    Both texts, words with a blank between them, are taken to match character by
+    character, blanks aside. Where they do not, all the words are returned.
     """
     text = " ".join(words)
     normalized = " ".join(filter(None, map(self._normalize, words)))
     start = normalized.find(predicted)
     if start < 0 or not predicted:
-      return self._all(text, f"no {predicted!r} in it")
+      return self._whole(text, f"no {predicted!r} in it")
     positions = [i for i, char in enumerate(text) if char != " "]
     if len(positions) != len(normalized) - normalized.count(" "):
-      return self._all(text, f"not as long as {normalized!r}")
+      return self._whole(text, f"not as long as {normalized!r}")
     first = start - normalized.count(" ", 0, start)
     last = first + len(predicted) - predicted.count(" ") - 1
     return text[positions[first] : positions[last] + 1]
 
-  def _normalize(self, word: str) -> str:
-    """Returns a word's tokens, a blank between them."""
-    normalized = self._normalized.get(word)
-    if normalized is None:
-      normalized = " ".join(self._basic_tokenizer.tokenize(word))
-      self._normalized[word] = normalized
-    return normalized
-
-  def _all(self, text: str, reason: str) -> str:
+  def _whole(self, text: str, reason: str) -> str:
     if self._verbose_logging:
       logging.info("The answer is the whole of %r: %s.", text, reason)
     return text
@@ -317,26 +277,21 @@ class _JsonWriter:
     self._writer.write("\n}\n")
 
 
+@dataclasses.dataclass(frozen=True)
 class PredictionWriter:
   """Writes predictions.json, nbest_predictions.json and null_odds.json."""
 
-  def __init__(self, writers: Sequence[_JsonWriter]) -> None:
-    """Takes the open files; `open_predictions` makes them."""
-    self._writers = writers
+  writers: Sequence[_JsonWriter]
 
   def write(self, qas_id: str, prediction: Prediction) -> None:
     """Appends the answer to a question."""
     nbest = [
-      {
-        "text": c.text,
-        "probability": c.probability,
-        "start_logit": c.start_logit,
-        "end_logit": c.end_logit,
-      }
+      # In the order of the original's fields.
+      {"text": c.text, "probability": c.probability, **vars(c)}
       for c in prediction.nbest
     ]
     values = (prediction.text, nbest, prediction.null_odds)
-    for writer, value in zip(self._writers, values):
+    for writer, value in zip(self.writers, values):
       writer.add(qas_id, value)
 
 
@@ -344,12 +299,7 @@ class PredictionWriter:
 def open_predictions(
   output_dir: str, version_2_with_negative: bool
 ) -> Iterator[PredictionWriter]:
-  """Opens result files that appear, together, when the body ends.
-
-  Args:
-    output_dir: folder.
-    version_2_with_negative: whether there is null_odds.json.
-  """
+  """Opens result files that appear, together, when the body ends."""
   names = ["predictions.json", "nbest_predictions.json"]
   if version_2_with_negative:
     names.append("null_odds.json")

@@ -8,11 +8,10 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-import tensorflow as tf
 from absl import logging
 
 from bert_tf import tokenization
-from bert_tf.tasks.squad import metrics
+from bert_tf.files import paths
 
 # White space to SQuAD's readers: less than to `str.split`, and no U+00A0.
 _WORD = re.compile("[^ \t\r\n\u202f]+")
@@ -34,15 +33,10 @@ _KINDS = {
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Context:
-  """A paragraph, shared by its questions.
-
-  Attributes:
-    text: as written.
-    doc_tokens: its words, split at white space.
-  """
+  """A paragraph, shared by its questions."""
 
   text: str
-  doc_tokens: Sequence[str]
+  doc_tokens: Sequence[str]  # Its words, split at white space.
 
   @classmethod
   def of(cls, text: str) -> "Context":
@@ -61,24 +55,16 @@ class Context:
 
 @dataclasses.dataclass(frozen=True)
 class SquadExample:
-  """A question.
-
-  Attributes:
-    qas_id: its id.
-    question_text: as written.
-    context: where the answer is looked for.
-    answers: the texts of the accepted answers; None where the file has none.
-    is_impossible: whether there is no answer; None where the file does not
-      say, as in 1.1.
-    start_position: first word of the answer to train, -1 if there is none.
-    end_position: its last word.
-  """
+  """A question."""
 
   qas_id: str
   question_text: str
   context: Context
+  # The texts of the accepted answers; None where the file has none.
   answers: tuple[str, ...] | None
+  # Whether there is no answer; None where the file does not say, as in 1.1.
   is_impossible: bool | None
+  # First word of the answer to train, -1 if there is none.
   start_position: int = -1
   end_position: int = -1
 
@@ -125,26 +111,41 @@ def read_squad_examples(
   version_2_with_negative: bool = False,
   verbose_logging: bool = False,
 ) -> list[SquadExample]:
-  """Reads the questions of a SQuAD file, in its order.
+  """Reads the questions of a SQuAD file, as `parse`.
 
-  Args:
-    input_file: JSON.
-    is_training: whether to find the word positions of the answers. Questions
-      whose answer is not where the file says are left out, with a warning.
-    version_2_with_negative: whether a training file has questions without an
-      answer.
-    verbose_logging: whether to log every fault, not the first few.
+  Raises:
+    ValueError: if the file is no JSON, and as `parse`.
+    OSError: the file cannot be read.
+  """
+  value = read_json(input_file)
+  return parse(
+    value, input_file, is_training, version_2_with_negative, verbose_logging
+  )
+
+
+def parse(
+  value: Any,
+  name: str,
+  is_training: bool,
+  version_2_with_negative: bool = False,
+  verbose_logging: bool = False,
+) -> list[SquadExample]:
+  """Returns the questions of SQuAD's JSON, of a file of that name, in order.
+
+  For training the word positions of the answers are found; questions whose
+  answer is not where the file says are left out, with a warning. Such a file
+  may have questions without an answer with version_2_with_negative.
+  verbose_logging logs every fault, not the first few.
 
   Raises:
     ValueError: naming the file and the path of the field that is missing, of
       another type, out of bounds or not unique.
-    OSError: the file cannot be read.
   """
   examples = []
   not_found = []
   empty = []
   paths: dict[str, str] = {}
-  for context, qa in _questions(input_file):
+  for context, qa in _questions(value, name):
     example = _example(context, qa)
     _check_new(example, qa, paths)
     if not example.question_text.strip():
@@ -157,22 +158,25 @@ def read_squad_examples(
         not_found.append(fault)
         continue
     examples.append(example)
-  _report(input_file, empty, _EMPTY, verbose_logging)
-  _report(input_file, not_found, _NOT_FOUND, verbose_logging)
+  _report(name, empty, _EMPTY, verbose_logging)
+  _report(name, not_found, _NOT_FOUND, verbose_logging)
   if not examples:
-    raise ValueError(f"{input_file} has no question that can be used.")
+    raise ValueError(f"{name} has no question that can be used.")
   return examples
 
 
-def _questions(input_file: str) -> list[tuple[Context, _Node]]:
-  """Returns each question's node with its context."""
+def read_json(path: str) -> Any:
+  """Returns the value in a JSON file; raises ValueError if it is none."""
   try:
-    with tf.io.gfile.GFile(input_file, "rb") as reader:
-      value = json.loads(reader.read())
+    return json.loads(paths.read_bytes(path))
   except ValueError as error:
-    raise ValueError(f"{input_file} is not JSON: {error}.") from None
-  _Node(input_file, "the whole", value).checked(dict)
-  data = _Node(input_file, "", value).get("data", list)
+    raise ValueError(f"{path} is not JSON: {error}.") from None
+
+
+def _questions(value: Any, name: str) -> list[tuple[Context, _Node]]:
+  """Returns each question's node with its context."""
+  _Node(name, "the whole", value).checked(dict)
+  data = _Node(name, "", value).get("data", list)
   questions = []
   for article in data.objects():
     for paragraph in article.get("paragraphs", list).objects():
@@ -221,7 +225,7 @@ def _located(
     if example.is_impossible is None:
       raise ValueError(
         f"{qa.file}: {qa.path}is_impossible is missing; leave "
-        "--version_2_with_negative out for data of SQuAD 1.1."
+        "`version_2_with_negative` out for data of SQuAD 1.1."
       )
     if example.is_impossible:
       return example, ""
@@ -264,7 +268,7 @@ def _only_answer(qa: _Node, version_2_with_negative: bool) -> _Node:
   if not answers:
     remedy = "give it one or mark it is_impossible"
     if not version_2_with_negative:
-      remedy = "set --version_2_with_negative if the data are SQuAD 2.0's"
+      remedy = "set `version_2_with_negative` if the data are SQuAD 2.0's"
   raise ValueError(
     f"{qa.file}: {qa.path}answers has {len(answers)} answers; a question to "
     f"train has exactly 1, so {remedy}."
@@ -283,23 +287,6 @@ def _report(
     logging.warning("  %s", fault)
   if len(faults) > num_shown:
     logging.warning(
-      "  ... and %d more; --verbose_logging lists them.",
+      "  ... and %d more; `verbose_logging` lists them.",
       len(faults) - num_shown,
     )
-
-
-def correct_answers(
-  examples: Sequence[SquadExample],
-) -> metrics.SquadAnswers | None:
-  """Returns the accepted answers; None for a file without answers.
-
-  A set counts as 2.0's where a question is marked impossible.
-  """
-  is_v2 = any(example.is_impossible for example in examples)
-  if any(example.answers is None for example in examples):
-    return None
-  if not is_v2 and not any(example.answers for example in examples):
-    return None
-  return metrics.SquadAnswers(
-    {example.qas_id: example.answers or () for example in examples}, is_v2
-  )

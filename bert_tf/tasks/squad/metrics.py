@@ -5,8 +5,12 @@ import dataclasses
 import re
 import string
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
+from absl import logging
+
+from bert_tf.tasks.squad import examples as squad_data
 
 _PUNCTUATION = str.maketrans("", "", string.punctuation)
 _ARTICLES = re.compile(r"\b(a|an|the)\b")
@@ -26,16 +30,29 @@ def result_names(version_2_with_negative: bool) -> tuple[str, ...]:
 
 @dataclasses.dataclass(frozen=True)
 class SquadAnswers:
-  """The accepted answers of a SQuAD file.
+  """The accepted answers of a SQuAD file."""
 
-  Attributes:
-    texts: the accepted answers of every question by its id; none where there
-      is nothing to be found.
-    is_v2: whether the rules are those of SQuAD 2.0.
-  """
-
+  # The accepted answers of every question by its id; none where there is
+  # nothing to be found.
   texts: Mapping[str, Sequence[str]]
-  is_v2: bool
+  is_v2: bool  # Whether the rules are those of SQuAD 2.0.
+
+
+def correct_answers(
+  examples: Sequence[squad_data.SquadExample],
+) -> SquadAnswers | None:
+  """Returns the accepted answers; None for a file without answers.
+
+  A set counts as 2.0's where a question is marked impossible.
+  """
+  is_v2 = any(example.is_impossible for example in examples)
+  if any(example.answers is None for example in examples):
+    return None
+  if not is_v2 and not any(example.answers for example in examples):
+    return None
+  return SquadAnswers(
+    {example.qas_id: example.answers or () for example in examples}, is_v2
+  )
 
 
 def normalize_answer(text: str) -> str:
@@ -93,10 +110,6 @@ def squad_summary(
   answers: SquadAnswers, predictions: Mapping[str, str]
 ) -> dict[str, float | int]:
   """Returns the means in percent, of 2.0 also by kind of question.
-
-  Args:
-    answers: of the data set.
-    predictions: the answer given to each question by its id.
 
   Returns:
     `exact_match`, `f1`, `total`; for 2.0 also `HasAns_exact`, `HasAns_f1`,
@@ -166,10 +179,8 @@ def _best_threshold(
 ) -> tuple[float, float]:
   """Returns the highest total, and the threshold that gives it.
 
-  Args:
-    null_total: the total where "" is answered throughout.
-    odds: float64 [N]. Null odds, ascending.
-    gains: float [N]. What answering each adds to the total.
+  The total is null_total where "" is answered throughout; answering those of
+  `odds`, float64 [N], ascending, adds `gains`.
   """
   # Of answers for none, the first, the first two, ...
   totals = null_total + np.concatenate([[0.0], np.cumsum(gains)])
@@ -178,3 +189,59 @@ def _best_threshold(
   best = int(np.argmax(np.where(is_reachable, totals, -np.inf)))
   threshold = odds[best - 1] if best else odds[0] - 1.0
   return float(totals[best]), float(threshold)
+
+
+def evaluate_files(
+  predictions_file: str, data_file: str, null_odds_file: str | None = None
+) -> dict[str, float | int]:
+  """Returns the scores of `squad_summary`, of JSON files.
+
+  A question without a prediction, a text by its id, counts as wrong, with a
+  warning. Null odds, a number by id, bring `best_null_thresholds` too.
+
+  Raises:
+    ValueError: a file is not as described, or they are of different data.
+    OSError: a file cannot be read.
+  """
+  answers = correct_answers(
+    squad_data.read_squad_examples(data_file, is_training=False)
+  )
+  if answers is None:
+    raise ValueError(f"{data_file} has no answers to score by.")
+  predictions = _read_values(predictions_file, str)
+  missing = answers.texts.keys() - predictions.keys()
+  if len(missing) == len(answers.texts):
+    raise ValueError(
+      f"{predictions_file} answers no question of {data_file}: no id is in "
+      "both; take the data that the predictions were made for."
+    )
+  if missing:
+    logging.warning(
+      "%s lacks %d of %d questions, such as %s; they count as wrong.",
+      predictions_file,
+      len(missing),
+      len(answers.texts),
+      min(missing),
+    )
+  results = squad_summary(answers, predictions)
+  if null_odds_file:
+    null_odds = _read_values(null_odds_file, (int, float))
+    if absent := answers.texts.keys() - null_odds.keys():
+      raise ValueError(
+        f"{null_odds_file} lacks {len(absent)} questions of {data_file}, "
+        f"such as {min(absent)}; a threshold needs all."
+      )
+    results |= best_null_thresholds(answers, predictions, null_odds)
+  return results
+
+
+def _read_values(path: str, kind: type | tuple[type, ...]) -> dict[str, Any]:
+  """Reads a JSON object whose values are of one kind."""
+  values = squad_data.read_json(path)
+  expected = "a text" if kind is str else "a number"
+  if not isinstance(values, dict):
+    raise ValueError(f"{path} is not an object of {expected} by question id.")
+  for qas_id, value in values.items():
+    if not isinstance(value, kind):
+      raise ValueError(f"{path}: {qas_id} is {value!r}, expected {expected}.")
+  return values

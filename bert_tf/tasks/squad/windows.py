@@ -4,16 +4,15 @@ A context that is too long gives several windows, doc_stride pieces apart.
 """
 
 import dataclasses
-import sys
 from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 import tensorflow as tf
-import tqdm
 
 from bert_tf import tokenization
-from bert_tf.data import packing, records
+from bert_tf.data import input_pipeline, packing, records
 from bert_tf.tasks.squad import examples as squad_data
+from bert_tf.training import progress
 
 _FIRST_UNIQUE_ID = 1000000000
 
@@ -22,18 +21,13 @@ _FIRST_UNIQUE_ID = 1000000000
 class WindowConfig:
   """How long windows are, all in word pieces.
 
-  Attributes:
-    max_seq_length: a window with question and special tokens.
-    doc_stride: from the start of one window to the next one's.
-    max_query_length: what is kept of a question.
-
   Raises:
     ValueError: if they do not fit one another.
   """
 
-  max_seq_length: int = 384
-  doc_stride: int = 128
-  max_query_length: int = 64
+  max_seq_length: int = 384  # A window with question and special tokens.
+  doc_stride: int = 128  # From the start of one window to the next one's.
+  max_query_length: int = 64  # What is kept of a question.
 
   def __post_init__(self) -> None:
     if self.max_seq_length <= self.max_query_length + 3:
@@ -54,47 +48,31 @@ class WindowConfig:
 
 @dataclasses.dataclass(frozen=True)
 class ContextPieces:
-  """A context in word pieces.
+  """A context in word pieces."""
 
-  Attributes:
-    ids: int32 [pieces].
-    words: int32 [pieces]. The word that each is of.
-    first_pieces: int32 [words]. The first piece of, or after, each word.
-  """
-
-  ids: np.ndarray
-  words: np.ndarray
+  ids: np.ndarray  # int32 [pieces].
+  words: np.ndarray  # int32 [pieces]. The word that each is of.
+  # int32 [words]. The first piece of, or after, each word.
   first_pieces: np.ndarray
 
 
 @dataclasses.dataclass(frozen=True)
 class InputFeatures:
-  """One window, which is one record.
+  """One window, which is one record."""
 
-  Attributes:
-    unique_id: counted from 1000000000 over all windows.
-    example_index: number of its question.
-    doc_span_index: number among the question's windows.
-    input_ids: without padding: [CLS] question [SEP] context [SEP].
-    doc_offset: the position of the first piece of the context.
-    words: int32 [pieces]. The word of each piece of the context.
-    is_max_context: bool [pieces]. Whether no other window has more on both
-      sides of the piece.
-    start_position: first position of the answer, 0 without one in the window.
-    end_position: last position of the answer.
-    is_impossible: whether the question has no answer.
-  """
-
-  unique_id: int
-  example_index: int
-  doc_span_index: int
+  unique_id: int  # Counted from 1000000000 over all windows.
+  example_index: int  # Number of its question.
+  doc_span_index: int  # Number among the question's windows.
+  # Without padding: [CLS] question [SEP] context [SEP].
   input_ids: Sequence[int]
-  doc_offset: int
-  words: np.ndarray
+  doc_offset: int  # The position of the first piece of the context.
+  words: np.ndarray  # int32 [pieces]. The word of each piece of the context.
+  # bool [pieces]. Whether no other window has more on both sides of the piece.
   is_max_context: np.ndarray
+  # First position of the answer, 0 without one in the window.
   start_position: int
-  end_position: int
-  is_impossible: bool
+  end_position: int  # Last position of the answer.
+  is_impossible: bool  # Whether the question has no answer.
 
 
 class Windower:
@@ -132,25 +110,25 @@ class Windower:
     query = query[: self._config.max_query_length]
     pieces = self.context_pieces(example.context)
     answer = self._answer_pieces(example, pieces)
-    head = [self._cls, *query, self._sep]
+    prefix = [self._cls, *query, self._sep]
     length = self._config.max_seq_length - len(query) - 3
     spans = _spans(len(pieces.ids), length, self._config.doc_stride)
-    owners = _max_context_spans(spans, len(pieces.ids))
+    best_windows = _max_context_windows(spans, len(pieces.ids))
     windows = []
     for i, (first, end) in enumerate(spans):
       start_position = end_position = 0
       if answer and first <= answer[0] and answer[1] < end:
-        start_position = answer[0] - first + len(head)
-        end_position = answer[1] - first + len(head)
+        start_position = answer[0] - first + len(prefix)
+        end_position = answer[1] - first + len(prefix)
       windows.append(
         InputFeatures(
           unique_id=unique_id + i,
           example_index=example_index,
           doc_span_index=i,
-          input_ids=[*head, *pieces.ids[first:end].tolist(), self._sep],
-          doc_offset=len(head),
+          input_ids=[*prefix, *pieces.ids[first:end].tolist(), self._sep],
+          doc_offset=len(prefix),
           words=pieces.words[first:end],
-          is_max_context=owners[first:end] == i,
+          is_max_context=best_windows[first:end] == i,
           start_position=start_position,
           end_position=end_position,
           is_impossible=bool(example.is_impossible),
@@ -181,8 +159,8 @@ class Windower:
   ) -> tuple[int, int] | None:
     """Returns the first and the last piece of the answer to train.
 
-    Its words may hold more than the answer, as in "(1895-1943)." for 1895:
-    the answer's own pieces are taken where they are found inside.
+    Its words may hold more than the answer, as in "(1895-1943)." for 1895: the
+    answer's own pieces are taken where they are found inside.
     """
     if example.start_position < 0:
       return None
@@ -191,9 +169,9 @@ class Windower:
     if example.end_position < len(pieces.first_pieces) - 1:
       last = int(pieces.first_pieces[example.end_position + 1]) - 1
     answer = self._tokenizer.tokenize_to_ids((example.answers or ("",))[0])
-    inside = pieces.ids[first : last + 1].tolist()
-    for start in range(len(inside) - len(answer) + 1 if answer else 0):
-      if inside[start : start + len(answer)] == answer:
+    word_pieces = pieces.ids[first : last + 1].tolist()
+    for start in range(len(word_pieces) - len(answer) + 1 if answer else 0):
+      if word_pieces[start : start + len(answer)] == answer:
         return first + start, first + start + len(answer) - 1
     return first, last
 
@@ -210,7 +188,7 @@ def _spans(
   return spans
 
 
-def _max_context_spans(
+def _max_context_windows(
   spans: Sequence[tuple[int, int]], num_pieces: int
 ) -> np.ndarray:
   """Returns int [pieces]: the window with the most context of each piece.
@@ -218,9 +196,9 @@ def _max_context_spans(
   That is the most on the shorter of both sides, and a little for the length
   of the window; the first of equals.
   """
-  owners = np.zeros(num_pieces, np.int32)
+  best_windows = np.zeros(num_pieces, np.int32)
   if len(spans) == 1:
-    return owners
+    return best_windows
   best = np.full(num_pieces, -1.0)
   for i, (first, end) in enumerate(spans):
     left = np.arange(end - first)
@@ -228,8 +206,8 @@ def _max_context_spans(
     scores = np.minimum(left, left[::-1]) + 0.01 * (end - first)
     is_better = scores > best[first:end]
     best[first:end][is_better] = scores[is_better]
-    owners[first:end][is_better] = i
-  return owners
+    best_windows[first:end][is_better] = i
+  return best_windows
 
 
 def write_windows(
@@ -239,23 +217,10 @@ def write_windows(
   max_seq_length: int,
   is_training: bool,
 ) -> None:
-  """Writes the windows of all examples as records.
-
-  Args:
-    writer: of the file.
-    examples: in the order to write.
-    windower: makes the windows.
-    max_seq_length: what windows are padded to.
-    is_training: whether to write the positions of the answers.
-  """
-  bar = tqdm.tqdm(
-    windower.windows(examples),
-    total=len(examples),
-    desc="cutting windows",
-    unit="question",
-    disable=not sys.stderr.isatty(),
-  )
-  for windows in bar:
+  """Writes the windows of all examples, padded, as records."""
+  found = windower.windows(examples)
+  total = len(examples)
+  for windows in progress.track(found, "cutting windows", "question", total):
     for window in windows:
       writer.write(encode(window, max_seq_length, is_training))
 
@@ -279,8 +244,7 @@ def spec(
   max_seq_length: int, is_training: bool
 ) -> dict[str, tf.io.FixedLenFeature]:
   """Returns what the model reads of a record: names, shapes, dtypes."""
-  ids = tf.io.FixedLenFeature([max_seq_length], tf.int64)
-  found = {"input_ids": ids, "input_mask": ids, "segment_ids": ids}
+  found = input_pipeline.inputs_spec(max_seq_length)
   if is_training:
     position = tf.io.FixedLenFeature([], tf.int64)
     found |= {"start_positions": position, "end_positions": position}

@@ -26,8 +26,7 @@ class SwagConfig(config.FineTuningConfig):
     original=True,
   )
   task_name: str = settings.setting(
-    "swag",
-    f"swag, or the format of one's own data: {', '.join(FILE_FORMATS)}.",
+    "swag", f"swag, or the format of one's own data: {', '.join(FILE_FORMATS)}."
   )
   context_column: str = settings.setting(
     "context",

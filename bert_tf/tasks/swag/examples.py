@@ -13,32 +13,21 @@ from bert_tf.tasks.swag import config
 
 @dataclasses.dataclass(frozen=True)
 class FileLayout:
-  """Files of multiple choice and their columns.
+  """Files of multiple choice and their columns."""
 
-  Attributes:
-    name: the task's, for errors.
-    file_format: "tsv", "csv" or "jsonl".
-    train: file below the task's folder that is trained on.
-    dev: file that is evaluated on.
-    test: file that is predicted; it needs no labels.
-    context: column of the text that is sentence A.
-    choices: columns of the choices; one column alone holds a list of them.
-    label: column of the label.
-    question: column of a text that sentence B begins with, before each choice;
-      None for none.
-    label_type: one of config.LABEL_TYPES.
-  """
-
-  name: str
-  file_format: str
-  train: str
-  dev: str
-  test: str
-  context: Column
+  name: str  # The task's, for errors.
+  file_format: str  # "tsv", "csv" or "jsonl".
+  train: str  # File below the task's folder that is trained on.
+  dev: str  # File that is evaluated on.
+  test: str  # File that is predicted; it needs no labels.
+  context: Column  # Column of the text that is sentence A.
+  # Columns of the choices; one column alone holds a list of them.
   choices: tuple[Column, ...]
-  label: Column
+  label: Column  # Column of the label.
+  # Column of a text that sentence B begins with, before each choice; None for
+  # none.
   question: Column | None = None
-  label_type: str = "number"
+  label_type: str = "number"  # One of config.LABEL_TYPES.
 
 
 # Zellers et al. 2018. The endings go on with a second sentence that has begun;
@@ -59,20 +48,13 @@ SWAG = FileLayout(
 
 @dataclasses.dataclass(frozen=True)
 class ChoiceExample:
-  """A text and the choices of what follows it.
+  """A text and the choices of what follows it."""
 
-  Attributes:
-    guid: names the example: its file and its line, counted from 0.
-    context: the text, sentence A.
-    question: what sentence B begins with, "" for nothing.
-    choices: at least two.
-    label: index of the right choice, or None if it is not known.
-  """
-
-  guid: str
+  guid: str  # Names the example: its file and its line, counted from 0.
   context: str
-  question: str
-  choices: tuple[str, ...]
+  question: str  # What sentence B begins with, "" for nothing.
+  choices: tuple[str, ...]  # At least two.
+  # Index of the right choice, or None if it is not known.
   label: int | None = None
 
   def continuations(self) -> list[str]:
@@ -90,14 +72,7 @@ def own_files(
 ) -> FileLayout:
   """Returns the layout of train, dev and test files of one's own.
 
-  Args:
-    file_format: "tsv", "csv" or "jsonl"; the files end in it.
-    context_column: name of a column of the header, key of the JSON objects, or
-      number of a column from 0 of files without header.
-    question_column: of what sentence B begins with, or None.
-    choice_columns: a column a choice; in jsonl one key of a list will do.
-    label_column: of the label, which the test file need not have.
-    label_type: one of config.LABEL_TYPES.
+  Columns are those of config.SwagConfig.
 
   Raises:
     ValueError: for numbers and names together, a number in JSON lines, no
@@ -105,12 +80,12 @@ def own_files(
   """
   if not all((context_column, label_column, choice_columns, *choice_columns)):
     raise ValueError(
-      "name the columns of the files: --context_column, --choice_columns and "
-      "--label_column cannot be empty."
+      "name the columns of the files: `context_column`, `choice_columns` and "
+      "`label_column` cannot be empty."
     )
   if file_format != "jsonl" and len(choice_columns) < 2:
     raise ValueError(
-      f"--choice_columns={choice_columns[0]} is one choice; name a column for "
+      f"`choice_columns={choice_columns[0]}` is one choice; name a column for "
       "each, with commas between them."
     )
   context, question, label, *choices = tables.columns(
@@ -120,7 +95,7 @@ def own_files(
   assert context is not None and label is not None
   if len(set(choices)) < len(choices):
     raise ValueError(
-      f"--choice_columns={','.join(choice_columns)} names a column twice."
+      f"`choice_columns={','.join(choice_columns)}` names a column twice."
     )
   return FileLayout(
     name="own data",
@@ -143,21 +118,13 @@ def read_examples(
   has_labels: bool,
   skip_bad_rows: bool = False,
 ) -> list[ChoiceExample]:
-  """Reads one file of a task.
-
-  Args:
-    data_dir: folder of the layout.
-    file: path below it.
-    layout: names the columns.
-    has_labels: whether labels are read.
-    skip_bad_rows: whether a row that is at fault is left out, counted and
-      logged, instead of being an error.
+  """Reads one file of a task; bad rows may be skipped and logged.
 
   Raises:
-    ValueError: naming file and line: the header lacks a column, a row has
-      other columns, an empty context or choice, another number of choices
-      than the first row, or a label that is none of the choices; or if the
-      file holds no example.
+    ValueError: naming file and line: the header lacks a column, a row has other
+      columns, an empty context or choice, another number of choices than the
+      first row, or a label that is none of the choices; or if the file holds no
+      example.
   """
   path = os.path.join(data_dir, file)
   prefix = os.path.splitext(file)[0]
@@ -193,12 +160,7 @@ def read_examples(
 
 
 def label_id(value: Any, choices: Sequence[str], label_type: str) -> int:
-  """Returns the index of the choice that a label means.
-
-  Args:
-    value: a cell.
-    choices: of the same row.
-    label_type: one of config.LABEL_TYPES; a letter may be of either case.
+  """Returns the index of the choice that a label, a cell, means.
 
   Raises:
     tables.BadRowError: for a label that is none of the choices, or several.
@@ -212,7 +174,7 @@ def label_id(value: Any, choices: Sequence[str], label_type: str) -> int:
     what = "several" if text in names else "none"
     raise tables.BadRowError(
       f"label {value!r} is {what} of the {len(choices)} choices{known}; labels "
-      f"are read as --label_type={label_type}, there are also "
+      f"are read as `label_type={label_type}`, there are also "
       f"{', '.join(name for name in config.LABEL_TYPES if name != label_type)}"
     )
   return names.index(text)

@@ -21,11 +21,7 @@ def write_predictions(
 ) -> None:
   """Writes test_results.tsv and predictions.jsonl.
 
-  Args:
-    output_dir: folder of the run.
-    predicted: the examples, B.
-    probabilities: float32 [B, C].
-    label_type: one of config.LABEL_TYPES, what the labels written are.
+  The probabilities are float32 [B, C]; label_type is one of config.LABEL_TYPES.
   """
   results.write_lines(
     os.path.join(output_dir, "test_results.tsv"),

@@ -1,4 +1,4 @@
-"""Records of multiple-choice examples, and batches of them."""
+"""Records of multiple-choice examples."""
 
 from collections.abc import Sequence
 
@@ -7,7 +7,6 @@ from absl import logging
 
 from bert_tf import tokenization
 from bert_tf.data import input_pipeline, packing, record_cache, records
-from bert_tf.tasks import batches as batches_lib
 from bert_tf.tasks.swag.examples import ChoiceExample
 
 # Examples of each file that are logged as the model sees them.
@@ -15,19 +14,9 @@ _NUM_LOGGED = 2
 
 
 def spec(max_seq_length: int, num_choices: int) -> input_pipeline.Spec:
-  """Returns the features of a record: names, shapes, dtypes.
-
-  Those of a classifier, but for C inputs of F word pieces instead of one.
-
-  Args:
-    max_seq_length: F.
-    num_choices: C.
-  """
-  ids = tf.io.FixedLenFeature([num_choices, max_seq_length], tf.int64)
+  """Returns the features of a record of C choices: names, shapes, dtypes."""
   return {
-    "input_ids": ids,
-    "input_mask": ids,
-    "segment_ids": ids,
+    **input_pipeline.inputs_spec(num_choices, max_seq_length),
     "label_ids": tf.io.FixedLenFeature([1], tf.int64),
     "is_real_example": tf.io.FixedLenFeature([1], tf.int64),
   }
@@ -60,14 +49,7 @@ def write_records(
   tokenizer: tokenization.FullTokenizer,
   max_seq_length: int,
 ) -> input_pipeline.RecordFiles:
-  """Writes a record an example, unless they are there already.
-
-  Args:
-    path: TFRecord file to write.
-    examples: what to convert, in this order.
-    tokenizer: of the model's vocabulary.
-    max_seq_length: word pieces a choice.
-  """
+  """Writes a record an example, unless they are there already."""
   settings = {
     "examples": record_cache.content_hash(
       [(e.context, e.continuations(), e.label) for e in examples]
@@ -92,18 +74,3 @@ def _log(example: ChoiceExample, tokenizer: tokenization.FullTokenizer) -> None:
     pieces = " ".join(tokenizer.tokenize(text))
     mark = "*" if i == example.label else " "
     logging.info("%s %s %s [SEP] %s", example.guid, mark, context, pieces)
-
-
-def batches(
-  max_seq_length: int, num_choices: int, vocab_size: int
-) -> batches_lib.Batches:
-  """Returns how records become batches, dynamically padded.
-
-  Args:
-    max_seq_length: F.
-    num_choices: C.
-    vocab_size: every word-piece id must be below it.
-  """
-  return batches_lib.dynamic_padding(
-    spec(max_seq_length, num_choices), vocab_size, max_seq_length
-  )

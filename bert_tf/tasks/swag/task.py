@@ -1,5 +1,6 @@
 """Multiple choice, such as SWAG (Devlin et al. 2019, 4.4)."""
 
+import dataclasses
 import os
 from collections.abc import Sequence
 
@@ -18,14 +19,15 @@ from bert_tf.training import estimator
 
 def run(config: config_lib.SwagConfig) -> base.Results | None:
   """Trains, evaluates and predicts as asked; see fine_tuning.run."""
-  return fine_tuning.run(config, _make_task)
+  return fine_tuning.run(config, make_task)
 
 
-def _make_task(
+def make_task(
   config: config_lib.SwagConfig,
   bert_config: modeling.BertConfig,
   tokenizer: tokenization.FullTokenizer,
 ) -> "SwagTask":
+  """Returns the task of a settled config."""
   assert config.max_seq_length is not None
   return SwagTask(
     _file_layout(config),
@@ -57,55 +59,38 @@ def _file_layout(config: config_lib.SwagConfig) -> examples.FileLayout:
   )
 
 
+@dataclasses.dataclass(eq=False)
 class SwagTask(base.Task[ChoiceExample, Sequence[ChoiceExample]]):
-  """Choosing one of several texts that follow another.
+  """Choosing one of several texts that follow another."""
 
-  Args:
-    layout: of the files.
-    data_dir: folder of the files.
-    bert_config: the model's sizes.
-    tokenizer: of the model's vocabulary.
-    max_seq_length: word pieces of context and choice.
-    skip_bad_rows: whether to leave out bad rows of the train and dev files.
-  """
+  layout: examples.FileLayout
+  data_dir: str
+  bert_config: modeling.BertConfig
+  tokenizer: tokenization.FullTokenizer
+  max_seq_length: int  # Word pieces of context and choice.
+  skip_bad_rows: bool  # Whether to leave out those of train and dev files.
+  num_choices: dict[str, int] = dataclasses.field(default_factory=dict)
 
   model = heads.MultipleChoiceModel
 
-  def __init__(
-    self,
-    layout: examples.FileLayout,
-    data_dir: str,
-    bert_config: modeling.BertConfig,
-    tokenizer: tokenization.FullTokenizer,
-    max_seq_length: int,
-    skip_bad_rows: bool = False,
-  ) -> None:
-    self._layout = layout
-    self._data_dir = data_dir
-    self._bert_config = bert_config
-    self._tokenizer = tokenizer
-    self._max_seq_length = max_seq_length
-    self._skip_bad_rows = skip_bad_rows
-    self._num_choices: dict[str, int] = {}
-
   def file(self, split: str) -> base.SplitFile:
     """Returns a file below data_dir."""
-    path = os.path.join(self._data_dir, getattr(self._layout, split))
+    path = os.path.join(self.data_dir, getattr(self.layout, split))
     return base.SplitFile(path, "data_dir")
 
   def read(self, split: str, path: str) -> list[ChoiceExample]:
     """Reads the examples of a split."""
     is_test = split == "test"
     # Predictions stand in the order of the test file, row for row.
-    skip = self._skip_bad_rows and not is_test
+    skip = self.skip_bad_rows and not is_test
     folder, name = os.path.split(path)
-    return examples.read_examples(folder, name, self._layout, not is_test, skip)
+    return examples.read_examples(folder, name, self.layout, not is_test, skip)
 
   def prepare(
     self, split: str, examples: Sequence[ChoiceExample]
   ) -> Sequence[ChoiceExample]:
     """Returns the examples, which all have as many choices."""
-    self._num_choices[split] = len(examples[0].choices)
+    self.num_choices[split] = len(examples[0].choices)
     return examples
 
   def num_inputs(self, data: Sequence[ChoiceExample]) -> int:
@@ -117,15 +102,14 @@ class SwagTask(base.Task[ChoiceExample, Sequence[ChoiceExample]]):
   ) -> input_pipeline.RecordFiles:
     """Writes a record for each example."""
     return records.write_records(
-      path, data, self._tokenizer, self._max_seq_length
+      path, data, self.tokenizer, self.max_seq_length
     )
 
   def batches(self, split: str) -> batches_lib.Batches:
     """Returns how the records of a split become batches."""
-    return records.batches(
-      self._max_seq_length,
-      self._num_choices[split],
-      self._bert_config.vocab_size,
+    spec = records.spec(self.max_seq_length, self.num_choices[split])
+    return batches_lib.dynamic_padding(
+      spec, self.bert_config.vocab_size, self.max_seq_length
     )
 
   def build_estimator(
@@ -135,7 +119,7 @@ class SwagTask(base.Task[ChoiceExample, Sequence[ChoiceExample]]):
     # The choices of an example are the classes of a classifier.
     kind = "classification"
     return estimator.Estimator(
-      lambda: heads.MultipleChoiceModel(self._bert_config),
+      lambda: heads.MultipleChoiceModel(self.bert_config),
       lambda scores, batch: losses.classifier_loss(scores, batch, kind),
       losses.classifier_weights,
       lambda scores, batch: losses.classifier_metrics(scores, batch, kind),
@@ -147,15 +131,12 @@ class SwagTask(base.Task[ChoiceExample, Sequence[ChoiceExample]]):
     return metrics.RESULTS
 
   def write_predictions(
-    self,
-    output_dir: str,
-    data: Sequence[ChoiceExample],
-    rows: base.Rows,
+    self, output_dir: str, data: Sequence[ChoiceExample], rows: base.Rows
   ) -> base.Results:
     """Writes test_results.tsv and predictions.jsonl."""
     scores = np.stack(list(rows))
     probabilities = np.asarray(losses.probabilities(scores, "classification"))
     metrics.write_predictions(
-      output_dir, data, probabilities, self._layout.label_type
+      output_dir, data, probabilities, self.layout.label_type
     )
     return {}

@@ -10,13 +10,14 @@ import pytest
 import tensorflow as tf
 
 from bert_tf import checkpoints
-from bert_tf.tasks import label_map
+from bert_tf.files import lock
+from bert_tf.formats import label_map
 from bert_tf.tasks.classification import config as classification_config
 from bert_tf.tasks.classification import examples, glue
 from bert_tf.tasks.classification import metrics as classification_results
 from bert_tf.tasks.classification import task as classification
 from bert_tf.training import config as training_config
-from bert_tf.training import curves
+from bert_tf.training import curves, run_dir
 from tests import runs
 
 GOLDEN = pathlib.Path(__file__).resolve().parents[2] / "golden"
@@ -125,6 +126,7 @@ def test_a_run_leaves_these_files(trained):
     ".train.tf_record.settings.json",
     "bert_config.json",
     "checkpoint",
+    "commands.jsonl",
     "eval",
     "eval.tf_record",
     "eval_results.txt",
@@ -339,7 +341,7 @@ def test_the_case_of_the_checkpoint_given_to_start_from_is_taken(
   changes = {"vocab_file": str(tmp_path / "vocab.txt"), "do_train": True}
   with runs.logged() as lines:
     classification.run(make(base, tmp_path / "a", **changes))
-  assert "cased" in lines()
+  assert "do_lower_case=False" in lines()
   found = json.loads((tmp_path / "a" / "run.json").read_text())
   assert found["do_lower_case"] is False
   start = {"init_checkpoint": str(tmp_path / "a")}
@@ -379,6 +381,19 @@ def test_a_finished_run_trains_no_further(base, trained):
   before = checkpoints.latest(str(trained))
   classification.run(make(base, trained, do_train=True, num_train_epochs=12.3))
   assert checkpoints.latest(str(trained)) == before
+
+
+def test_a_second_training_of_a_folder_is_refused_and_changes_nothing(
+  base, trained
+):
+  files = [path for path in trained.rglob("*") if path.is_file()]
+  before = {path: path.stat().st_mtime_ns for path in files}
+  with run_dir.exclusive(str(trained), True):
+    with pytest.raises(lock.FolderInUseError, match=str(trained)):
+      classification.run(
+        make(base, trained, do_train=True, num_train_epochs=20)
+      )
+  assert {path: path.stat().st_mtime_ns for path in files} == before
 
 
 def test_several_labels_are_each_a_choice(base, tmp_path):
@@ -531,11 +546,11 @@ TINY = GOLDEN / "tiny_classifier"
 MISTAKES = {
   "nothing to do": (
     lambda f: {"do_train": False, "do_eval": False, "do_predict": False},
-    "nothing to do: set --do_train, --do_eval or --do_predict",
+    "nothing to do: set `do_train`, `do_eval` or `do_predict`",
   ),
   "a folder without the files": (
     lambda f: {"task_name": "mnli"},
-    "dev_matched.tsv, no {data}/test_matched.tsv; set --data_dir",
+    "dev_matched.tsv, no {data}/test_matched.tsv; set `data_dir`",
   ),
   "a header of another task": (
     lambda f: {"task_name": "rte"},
@@ -543,7 +558,7 @@ MISTAKES = {
   ),
   "a part that the task does not have": (
     lambda f: {"task_name": "xnli"},
-    "--do_predict needs a test file",
+    "`do_predict` needs a test file",
   ),
   "a label of the dev file that was not trained": (
     lambda f: with_rows(f, "dev.tsv", [("of", "good"), ("a", "fair")]),

@@ -3,6 +3,7 @@
 import gzip
 
 import pytest
+import tensorflow as tf
 
 from bert_tf.tasks.ner import examples as ner_data
 from tests import runs
@@ -22,6 +23,14 @@ def read(tmp_path, text, **settings):
   path = tmp_path / "x.txt"
   path.write_bytes(text.encode())
   return ner_data.read_sentences(str(path), ner_data.FileFormat(**settings))
+
+
+def test_files_at_gs_are_read(tmp_path):
+  # ram:// stands for gs://: Python's open() finds neither.
+  (tmp_path / "x").write_text("EU B-ORG\n")
+  tf.io.gfile.copy(str(tmp_path / "x"), "ram://ner/x.txt", overwrite=True)
+  (found,) = ner_data.read_sentences("ram://ner/x.txt", ner_data.FileFormat())
+  assert (found.words, found.tags) == (("EU",), ("B-ORG",))
 
 
 def test_words_and_tags_are_the_first_and_the_last_column(tmp_path):
@@ -152,7 +161,7 @@ def test_a_fault_is_named_with_file_and_line(tmp_path, fault):
 def test_a_column_that_is_not_there_is_named(tmp_path):
   with pytest.raises(ValueError, match="x.txt:1: 2 columns.*no tag_column 3"):
     read(tmp_path, "a O\n", tag_column=3)
-  with pytest.raises(ValueError, match="no word_column -3; set --word_column"):
+  with pytest.raises(ValueError, match="no word_column -3; set `word_column`"):
     read(tmp_path, "a O\n", word_column=-3)
 
 

@@ -233,7 +233,7 @@ def test_features_need_a_checkpoint(data, tmp_path):
     approach="features",
     feature_layers="last",
   )
-  with pytest.raises(ValueError, match="set --init_checkpoint"):
+  with pytest.raises(ValueError, match="set `init_checkpoint`"):
     ner.run(config)
   assert not (tmp_path / "out").exists()
 

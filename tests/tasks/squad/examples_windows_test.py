@@ -12,6 +12,7 @@ import tensorflow as tf
 from bert_tf import tokenization
 from bert_tf.data import records
 from bert_tf.tasks.squad import examples as squad_data
+from bert_tf.tasks.squad import metrics
 from bert_tf.tasks.squad import windows as squad_features
 from tests import runs
 
@@ -113,6 +114,20 @@ def squad_file(path, *paragraphs, **fields):
   ]
   path.write_text(json.dumps({"version": "1.1", "data": data, **fields}))
   return str(path)
+
+
+def test_files_at_gs_are_read(tmp_path):
+  # ram:// stands for gs://: Python's open() finds neither.
+  local = squad_file(tmp_path / "x.json", ("a b c", [question()]))
+  tf.io.gfile.copy(local, "ram://squad/x.json", overwrite=True)
+  (tmp_path / "p.json").write_text('{"q": "a"}')
+  tf.io.gfile.copy(str(tmp_path / "p.json"), "ram://squad/p.json", True)
+  (example,) = squad_data.read_squad_examples("ram://squad/x.json", True)
+  assert example.context.doc_tokens == ["a", "b", "c"]
+  scores = metrics.evaluate_files("ram://squad/p.json", "ram://squad/x.json")
+  assert scores["total"] == 1
+  with pytest.raises(FileNotFoundError, match="ram://squad/none"):
+    squad_data.read_squad_examples("ram://squad/none", True)
 
 
 def question(qas_id="q", text="who", answer="a", start=0, **fields):
@@ -247,7 +262,7 @@ def test_answers_that_are_not_there_are_counted_and_left_out(tmp_path):
   assert [e.qas_id for e in examples] == ["good"]
   assert "x.json: 8 questions are left out" in log()
   assert "data[0].paragraphs[0].qas[1].answers[0]: 'b' is not in 'a'" in log()
-  assert "3 more; --verbose_logging lists them" in log()
+  assert "3 more; `verbose_logging` lists them" in log()
   with runs.logged() as log:
     squad_data.read_squad_examples(path, True, verbose_logging=True)
   assert "qas[7].answers[0]: 'a' is not in '' at -1" in log()
@@ -326,7 +341,7 @@ WRONG_FIELDS = {
   "2.0 without its flag": (
     {"answers": [], "is_impossible": True},
     f"{QA}answers has 0 answers; a question to train has exactly 1, so set "
-    "--version_2_with_negative",
+    "`version_2_with_negative`",
   ),
 }
 
@@ -391,7 +406,7 @@ def test_2_0_training_needs_the_field_of_2_0_and_trains_nulls(tmp_path):
     (True, -1),
   ]
   path = squad_file(tmp_path / "x.json", ("a", [question()]))
-  with pytest.raises(ValueError, match="leave --version_2_with_negative out"):
+  with pytest.raises(ValueError, match="leave `version_2_with_negative` out"):
     squad_data.read_squad_examples(path, True, True)
 
 
@@ -417,7 +432,7 @@ def test_answers_to_score_by_are_of_2_0_where_a_question_is_impossible(
   def answers_of(*questions):
     path = squad_file(tmp_path / "x.json", ("a", questions))
     examples = squad_data.read_squad_examples(path, is_training=False)
-    return squad_data.correct_answers(examples)
+    return metrics.correct_answers(examples)
 
   found = answers_of(question("q"), {**question("r"), "answers": []})
   assert (found.texts, found.is_v2) == ({"q": ("a",), "r": ()}, False)

@@ -8,7 +8,6 @@ import pytest
 
 from bert_tf.tasks.squad import examples as squad_data
 from bert_tf.tasks.squad import metrics
-from bert_tf.tasks.squad import official_evaluation as squad_evaluation
 
 
 @pytest.mark.parametrize(
@@ -111,7 +110,7 @@ def test_published_predictions_have_their_scores(
   unpacked, predictions, data, exact, f1
 ):
   folder = unpacked("squad")
-  results = squad_evaluation.evaluate_files(
+  results = metrics.evaluate_files(
     str(folder / "published_bert_predictions" / f"{predictions}.json"),
     str(folder / f"{data}.json"),
   )
@@ -183,7 +182,7 @@ def test_files_of_something_else_are_refused(
   (tmp_path / "p.json").write_text(predictions)
   (tmp_path / "o.json").write_text(odds)
   with pytest.raises(ValueError) as error:
-    squad_evaluation.evaluate_files(
+    metrics.evaluate_files(
       str(tmp_path / "p.json"), data_file, str(tmp_path / "o.json")
     )
   assert expected in str(error.value)
@@ -191,6 +190,6 @@ def test_files_of_something_else_are_refused(
 
 def test_a_set_of_2_0_is_told_by_its_impossible_questions(data_file):
   examples = squad_data.read_squad_examples(data_file, is_training=False)
-  answers = squad_data.correct_answers(examples)
+  answers = metrics.correct_answers(examples)
   assert answers.is_v2
   assert dict(answers.texts) == {"q": ("a cat",), "r": ("a cat",), "n": ()}

@@ -14,6 +14,7 @@ import tensorflow as tf
 
 from bert_tf import checkpoints, heads, losses, modeling, tokenization
 from bert_tf.data import input_pipeline, records
+from bert_tf.tasks import batches as batches_lib
 from bert_tf.tasks.swag import config as swag_config
 from bert_tf.tasks.swag import examples as swag_data
 from bert_tf.tasks.swag import metrics as swag_metrics
@@ -32,11 +33,31 @@ HEADER = f"{HEADER},ending0,ending1,ending2,ending3,label"
 WORDS = "the of and a in to is for on as by with at from".split()
 
 
+def batches_of(length, num_choices):
+  spec = swag_features.spec(length, num_choices)
+  return batches_lib.dynamic_padding(spec, 500, length)
+
+
 def read(folder, name, text, task, has_labels=True, skip_bad_rows=False):
   (folder / name).write_text(text)
   return swag_data.read_examples(
     str(folder), name, task, has_labels, skip_bad_rows
   )
+
+
+def test_files_at_gs_are_read_and_their_records_kept_there(tmp_path, tokenizer):
+  # ram:// stands for gs://: Python's open() finds neither.
+  (tmp_path / "x").write_text(f"{HEADER}\n0,v,1,s,a b,c,gold,d,e,f,g,2\n")
+  tf.io.gfile.copy(str(tmp_path / "x"), "ram://swag/dev.csv", overwrite=True)
+  found = swag_data.read_examples(
+    "ram://swag", "dev.csv", swag_data.SWAG, has_labels=True
+  )
+  assert [(e.context, e.label) for e in found] == [("a b", 2)]
+  path = "ram://swag/dev.tf_record"
+  for made_of in (found, found, found * 2):
+    records_of = swag_features.write_records(path, made_of, tokenizer, 16)
+    assert records_of.num_records == len(made_of)
+    assert len(list(tf.data.TFRecordDataset(path))) == len(made_of)
 
 
 def own(file_format, *choices, label_type="number", question=None):
@@ -165,7 +186,7 @@ def test_labels_are_numbers_letters_or_texts(value, label_type, expected):
   [
     ("4", "number", "label '4' is none of the 4 choices 0 to 3; labels are"),
     ("-1", "number", "'-1' is none"),
-    ("A", "number", "read as --label_type=number, there are also number_from_"),
+    ("A", "number", "read as `label_type=number`, there are also number_from_"),
     ("01", "number", "'01' is none"),
     ("", "number", "'' is none"),
     (True, "number", "True is none"),
@@ -306,7 +327,7 @@ def test_bad_rows_are_counted_if_that_is_asked_for(tmp_path):
     (("csv", "", None, ("a", "b"), "label"), "cannot be empty"),
     (("csv", "c", None, (), "label"), "cannot be empty"),
     (("csv", "c", None, ("a", ""), "label"), "cannot be empty"),
-    (("csv", "c", None, ("a",), "label"), "--choice_columns=a is one choice"),
+    (("csv", "c", None, ("a",), "label"), "`choice_columns=a` is one choice"),
     (("csv", "c", None, ("a", "b", "a"), "label"), "names a column twice"),
     (("csv", "0", None, ("1", "b"), "3"), "not both"),
     (("jsonl", "0", None, ("1", "2"), "3"), "not both"),
@@ -411,7 +432,7 @@ def test_batches_are_cut_to_their_longest_choice(tmp_path):
   lengths = [(3, 8), (5, 2), (2, 9), (1, 1), (7, 7)]
   files, spec = write_lengths(tmp_path / "a", lengths)
   whole = list(input_pipeline.finite_dataset(files, spec, 2, 500))
-  cut = list(swag_features.batches(16, 2, 500).once(files, 2))
+  cut = list(batches_of(16, 2).once(files, 2))
   assert [b["input_ids"].shape.as_list() for b in cut] == [
     [2, 2, 8],
     [2, 2, 16],
@@ -429,7 +450,7 @@ def test_examples_whose_longest_choices_are_alike_share_a_batch(tmp_path):
   # and so share a batch with each.
   lengths = [(5, 1, 1)] * 5 + [(12, 1, 1)] * 6 + [(8, 8, 8)] * 5
   files, spec = write_lengths(tmp_path / "a", lengths)
-  batches = swag_features.batches(16, 3, 500).for_training(files, 2, 1, 0)
+  batches = batches_of(16, 3).for_training(files, 2, 1, 0)
   widths = [b["input_ids"].shape[-1] for b in batches.take(8)]
   assert sorted(widths) == [8] * 5 + [16] * 3
 
@@ -633,6 +654,7 @@ def test_a_run_leaves_these_files(trained):
   assert {n for n in names if "tfevents" not in n and n[0] != "."} == {
     "bert_config.json",
     "checkpoint",
+    "commands.jsonl",
     "eval",
     "eval.tf_record",
     "eval_results.txt",
@@ -771,7 +793,8 @@ def test_training_keeps_the_best_and_stops_early(stopped):
 def test_training_starts_from_the_body_of_another_tasks_checkpoint(stopped):
   folder, log = stopped
   start = str(CLASSIFIER / "bert_model.ckpt")
-  assert f"Not in {start}, so untrained: choice_weights" in log
+  assert f"{start}: " in log
+  assert "untrained: choice_weights" in log
   first = checkpoints.CheckpointReader(str(folder / "model.ckpt-0"))
   given = checkpoints.CheckpointReader(start)
   for name in first.shapes:
@@ -801,18 +824,18 @@ def with_rows(folder, name, rows):
 MISTAKES = {
   "nothing to do": (
     lambda f: {"do_train": False, "do_eval": False, "do_predict": False},
-    "nothing to do: set --do_train, --do_eval or --do_predict",
+    "nothing to do: set `do_train`, `do_eval` or `do_predict`",
   ),
   "a folder without the files": (
     lambda f: {"task_name": "SWAG"},
-    "train.csv, no {data}/val.csv, no {data}/test.csv; set --data_dir",
+    "train.csv, no {data}/val.csv, no {data}/test.csv; set `data_dir`",
   ),
   "evaluation while training without its file": (
     lambda f: (
       (f / "dev.jsonl").unlink()
       or {"do_eval": False, "train": {"eval_every_steps": 2}}
     ),
-    "there is no {data}/dev.jsonl; set --data_dir",
+    "there is no {data}/dev.jsonl; set `data_dir`",
   ),
   "a bad row of the test file": (
     lambda f: {
@@ -843,7 +866,7 @@ MISTAKES = {
   ),
   "nothing to choose with": (
     lambda f: {"do_train": False},
-    "run has no checkpoint; set --do_train, or --init_checkpoint",
+    "run has no checkpoint; set `do_train`, or `init_checkpoint`",
   ),
   "the head of another task": (
     lambda f: {

@@ -11,7 +11,7 @@ import keras
 import tensorflow as tf
 from keras import ops
 
-from bert_tf.modeling import Tensor
+from bert_tf.layers.dropout import Tensor
 
 # Keras' policies by the values of --precision.
 PRECISIONS = {
@@ -51,7 +51,7 @@ def check_devices(precision: str) -> None:
   if needed is None:
     return
   if precision == "float16" and tf.config.list_logical_devices("TPU"):
-    raise ValueError("TPUs have no float16; set --precision=bfloat16.")
+    raise ValueError("TPUs have no float16; set `precision=bfloat16`.")
   for device in tf.config.list_physical_devices("GPU"):
     details = tf.config.experimental.get_device_details(device)
     found = details.get("compute_capability")
@@ -59,7 +59,7 @@ def check_devices(precision: str) -> None:
       raise ValueError(
         f"{details.get('device_name', device.name)} has compute capability "
         f"{'.'.join(map(str, found))}, {precision} needs "
-        f"{'.'.join(map(str, needed))}; set --precision=float32."
+        f"{'.'.join(map(str, needed))}; set `precision=float32`."
       )
 
 

@@ -6,7 +6,7 @@ import os
 from typing import Any
 
 from bert_tf.files import atomic, paths
-from bert_tf.training import run_dir
+from bert_tf.formats import run_info
 
 FILE = "label_map.json"
 
@@ -16,17 +16,11 @@ WORDS = "words"
 
 @dataclasses.dataclass(frozen=True)
 class LabelSpec:
-  """The labels of a model that classifies texts or words.
+  """The labels of a model that classifies texts or words."""
 
-  Attributes:
-    name: the task's, as its authors write it.
-    problem_type: one of losses.PROBLEM_TYPES, or WORDS.
-    labels: in the order of their ids; () in a regression.
-  """
-
-  name: str
-  problem_type: str
-  labels: tuple[str, ...]
+  name: str  # The task's, as its authors write it.
+  problem_type: str  # One of run_info.PROBLEM_TYPES, or WORDS.
+  labels: tuple[str, ...]  # In the order of their ids; () in a regression.
 
   @property
   def num_outputs(self) -> int:
@@ -42,11 +36,25 @@ class LabelSpec:
     }
 
 
+def to_run(spec: LabelSpec) -> run_info.RunInfo:
+  """Returns what run.json would say of a model with these labels."""
+  if spec.problem_type == WORDS:
+    return run_info.RunInfo(task="ner", task_name=spec.name, labels=spec.labels)
+  return run_info.RunInfo(task="classification", **spec.run_info())
+
+
+def of_run(run: run_info.RunInfo | None) -> LabelSpec | None:
+  """Returns the labels that are known of a run, None without."""
+  if run is None or run.labels is None:
+    return None
+  if run.task == "ner":
+    return LabelSpec(run.task_name or "ner", WORDS, run.labels)
+  kind = run.problem_type or "classification"
+  return LabelSpec(run.task_name or "own data", kind, run.labels)
+
+
 def load(folder: str) -> LabelSpec | None:
   """Returns the labels of a classifier of texts; None if none are saved.
-
-  Args:
-    folder: of a run or a checkpoint.
 
   Raises:
     ValueError: if the file is no label map, or that of a model that labels
@@ -63,13 +71,10 @@ def load(folder: str) -> LabelSpec | None:
 def read(folder: str) -> LabelSpec | None:
   """Returns the labels of a model of texts or words; None if none are saved.
 
-  Args:
-    folder: of a run or a checkpoint.
-
   Raises:
     ValueError: if the file is no label map.
   """
-  run = run_dir.read_run(folder)
+  run = run_info.read_run(folder)
   if run and run.task_name and run.problem_type and run.labels is not None:
     return LabelSpec(run.task_name, run.problem_type, run.labels)
   path = os.path.join(folder, FILE)
@@ -78,12 +83,25 @@ def read(folder: str) -> LabelSpec | None:
   text = paths.read_text(path)
   try:
     saved = json.loads(text)
-    values = saved["task_name"], saved["problem_type"], tuple(saved["labels"])
-  except (ValueError, KeyError, TypeError):
-    raise ValueError(
-      f"{path} is no label map; remove it or choose another --output_dir."
-    ) from None
-  return LabelSpec(*values)
+    is_of_words = saved["problem_type"] == WORDS
+    values = {name: saved[name] for name in ("task_name", "labels")}
+    if is_of_words:
+      values["task"] = "ner"
+    else:
+      values.update(task="classification", problem_type=saved["problem_type"])
+    found = of_run(run_info.from_json(values))
+    if found is None:
+      raise ValueError("labels is null.")
+  except (KeyError, TypeError):
+    problem = "it needs an object of task_name, problem_type and labels."
+  except ValueError as error:
+    problem = str(error)
+  else:
+    return found
+  raise ValueError(
+    f"{path} is no label map: {problem} Remove it or choose another "
+    "`output_dir`."
+  )
 
 
 def check(output_dir: str, spec: LabelSpec) -> None:
@@ -93,8 +111,8 @@ def check(output_dir: str, spec: LabelSpec) -> None:
     there, here = (json.dumps(_as_json(one)) for one in (saved, spec))
     raise ValueError(
       f"{output_dir} holds another task's run: its labels are {there}, this "
-      f"run's {here}; choose another --output_dir. Its checkpoint can be the "
-      "--init_checkpoint."
+      f"run's {here}; choose another `output_dir`. Its checkpoint can be the "
+      "`init_checkpoint`."
     )
 
 

@@ -1,7 +1,6 @@
-"""Speed of training steps: plain, with XLA, and with dynamic padding."""
+"""Speed of fine-tuning, by how batches are padded."""
 
 import os
-import statistics
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
@@ -13,54 +12,19 @@ from benchmark_config import BenchmarkConfig
 
 from bert_tf import tokenization
 from bert_tf.data import input_pipeline
-from bert_tf.tasks import pretraining
 from bert_tf.tasks.classification import examples, glue
 from bert_tf.tasks.classification import records as classification_records
 from bert_tf.tasks.classification import task as classification
 from bert_tf.training import config as training_config
 from bert_tf.training import estimator
 
-# The original's step on TF 2.15 with oneDNN on, recorded by running it on two
-# CPU cores: the project's notes on its behaviour, "How fast it is".
-ORIGINAL_STEP_MS = 355
-
-_NUM_STEPS = 20
 # Three windows of batches that are grouped by length.
 _NUM_PADDING_STEPS = 24
 
 Batches = Mapping[str, Sequence[dict[str, tf.Tensor]]]
 
 
-def measure_steps(config: BenchmarkConfig) -> None:
-  """Prints ms of a pre-training step of BERT-Tiny, with and without XLA."""
-  print(f"{'32 x 128':16}{'ms/step':>8}{'x plain':>10}{'x original':>12}")
-  plain = _step_ms(use_xla=False)
-  for name, ms in (("plain", plain), ("XLA", _step_ms(use_xla=True))):
-    ratio = ORIGINAL_STEP_MS / ms
-    print(f"{name:16}{ms:8.0f}{plain / ms:10.2f}{ratio:12.1f}")
-  print(f"{'original, noted':16}{ORIGINAL_STEP_MS:8.0f}{'':10}{1:12.1f}")
-
-
-def _step_ms(use_xla: bool) -> float:
-  """Returns the median milliseconds of a training step on made-up records."""
-  batch = made_up.batch(made_up.TINY, 32, 128, num_predictions=20, seed=0)
-  with tempfile.TemporaryDirectory() as folder:
-    runner = pretraining.build_estimator(
-      made_up.TINY,
-      training_config.TrainConfig(
-        output_dir=folder,
-        train_batch_size=32,
-        learning_rate=1e-4,
-        num_train_steps=100,
-        num_warmup_steps=10,
-        use_xla=use_xla,
-      ),
-    )
-    seconds = made_up.step_seconds(runner, [batch] * (_NUM_STEPS + 1))
-  return 1e3 * statistics.median(seconds[1:])  # The first step compiles.
-
-
-def measure_padding(config: BenchmarkConfig) -> None:
+def measure(config: BenchmarkConfig) -> None:
   """Prints examples/s of fine-tuning on MRPC, by how batches are padded."""
   bert_config = made_up.bert_config(config)
   with tempfile.TemporaryDirectory() as folder:

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from typing import Any, Protocol
 
 import keras
+import numpy as np
 from keras import ops
 
 
@@ -33,9 +34,18 @@ class Tensor(Protocol):
   def __rtruediv__(self, other: Any, /) -> Any: ...
   def __neg__(self) -> Any: ...
   def __lt__(self, other: Any, /) -> Any: ...
+  def __ge__(self, other: Any, /) -> Any: ...
   def __gt__(self, other: Any, /) -> Any: ...
   def __and__(self, other: Any, /) -> Any: ...
   def __invert__(self) -> Any: ...
+
+
+# Of the hash "lowbias32" (C. Wellons, hash-prospector, public domain).
+_SHIFTS = (16, 15, 16)
+_FACTORS = (0x7FEB352D, 0x846CA68B)
+
+# 2**32 over the golden ratio: multiples of it are spread evenly.
+_GOLDEN = 0x9E3779B9
 
 
 class Seeds(keras.random.SeedGenerator):
@@ -55,11 +65,7 @@ class Seeds(keras.random.SeedGenerator):
 
   @contextlib.contextmanager
   def counted_from(self, first: Tensor) -> Iterator[None]:
-    """A scope whose seeds are `first` + [0, 0], + [0, 1], and so on.
-
-    Args:
-      first: int [2], of the dtype of Keras' seeds.
-    """
+    """A scope whose seeds are `first`, int [2], + [0, 0], + [0, 1], ..."""
     self._first, self.num_drawn = first, 0
     try:
       yield
@@ -67,16 +73,51 @@ class Seeds(keras.random.SeedGenerator):
       self._first = None
 
   def next(self, ordered: bool = True) -> Tensor:
-    """Returns the next seed, int [2]."""
+    """Returns the next seed, int [n + 1]; [2] outside of `counted_from`."""
     if self._first is None:
       return super().next(ordered)
-    count = ops.convert_to_tensor([0, self.num_drawn], self.state.dtype)
+    count = ops.convert_to_tensor([self.num_drawn], self._first.dtype)
     self.num_drawn += 1
-    return self._first + count
+    return ops.concatenate([self._first, count])
 
 
 def dropout(x: Tensor, rate: float, seeds: Seeds, training: bool) -> Tensor:
-  """Zeroes a share of x and scales up the rest; x itself if not training."""
+  """Zeroes a share of x and scales up the rest; x itself if not training.
+
+  What is zeroed is a function of the seed and of the place in x, the same on
+  every backend and device, compiled or not. The share, rate in [0, 1), is met
+  to 2**-32.
+  """
   if not training or rate == 0.0:
     return x
-  return keras.random.dropout(x, rate, seed=seeds)
+  keys = _keys(seeds.next())
+  bits = ops.cast(ops.arange(ops.size(x)), "uint32") + keys[0]
+  bits = _xor_shifted(bits, _SHIFTS[0]) * _uint32(_FACTORS[0])
+  # Draws whose first keys are close would else be the same but for a shift.
+  bits = ops.bitwise_xor(bits, keys[1])
+  bits = _xor_shifted(bits, _SHIFTS[1]) * _uint32(_FACTORS[1])
+  # The hash's last step would change the lower half of the bits alone.
+  is_kept = ops.reshape(bits >= _uint32(round(rate * 2**32)), ops.shape(x))
+  return x * (ops.cast(is_kept, x.dtype) * (1.0 / (1.0 - rate)))
+
+
+def _keys(seed: Tensor) -> Tensor:
+  """Returns two hashes of an int [n], uint32 [2]."""
+  places = np.arange(1, 2 * seed.shape[0] + 1, dtype=np.uint32)
+  places = ops.reshape(_uint32(places * np.uint32(_GOLDEN)), (2, -1))
+  return _hash(ops.sum(_hash(ops.cast(seed, "uint32") + places), axis=1))
+
+
+def _hash(x: Tensor) -> Tensor:
+  """Returns a hash of each uint32."""
+  for shift, factor in zip(_SHIFTS, _FACTORS):
+    x = _xor_shifted(x, shift) * _uint32(factor)
+  return _xor_shifted(x, _SHIFTS[-1])
+
+
+def _xor_shifted(x: Tensor, shift: int) -> Tensor:
+  return ops.bitwise_xor(x, ops.right_shift(x, _uint32(shift)))
+
+
+def _uint32(value: Any) -> Tensor:
+  return ops.convert_to_tensor(value, "uint32")

@@ -5,7 +5,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from bert_tf import heads, losses, mixed_precision, modeling, optimization
+from bert_tf import heads, losses, modeling, optimization
+from bert_tf.layers import mixed_precision
 from tests import scale_run
 
 
@@ -31,7 +32,7 @@ def test_a_gpu_that_cannot_is_refused(monkeypatch, name, capability, needed):
   found = ".".join(map(str, capability))
   assert str(error.value) == (
     f"Tesla has compute capability {found}, {name} needs {needed}; set "
-    "--precision=float32."
+    "`precision=float32`."
   )
 
 
@@ -60,7 +61,7 @@ def test_a_device_takes_what_it_can_multiply(monkeypatch, capability, taken):
 
 def test_a_tpu_has_no_float16(monkeypatch):
   monkeypatch.setattr(tf.config, "list_logical_devices", lambda kind: [kind])
-  with pytest.raises(ValueError, match="set --precision=bfloat16"):
+  with pytest.raises(ValueError, match="set `precision=bfloat16`"):
     mixed_precision.check_devices("float16")
 
 

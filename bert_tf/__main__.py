@@ -1,0 +1,6 @@
+"""Runs `python -m bert_tf COMMAND`, which is `bert-tf COMMAND`."""
+
+from bert_tf.cli import main
+
+if __name__ == "__main__":
+  main.run()

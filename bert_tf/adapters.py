@@ -1,0 +1,83 @@
+"""What LoRA trained, in a small checkpoint of its own.
+
+It holds A and B of each projection, lora_alpha, and what stands on top of
+BERT; the checkpoint that it was trained from has the rest.
+"""
+
+import os
+from collections.abc import Mapping
+
+import keras
+import tensorflow as tf
+
+from bert_tf import checkpoints, distribution
+from bert_tf.files import paths
+from bert_tf.layers import lora
+
+# In the folder of a run.
+_PATH = os.path.join("adapter", "lora.ckpt")
+
+
+def save(output_dir: str, tensors: Mapping[str, tf.Tensor]) -> None:
+  """Writes the adapter that is among the tensors of a checkpoint, if any."""
+  if lora.ALPHA not in tensors or not distribution.is_chief():
+    return
+  own = [n for n in checkpoints.parameters(tensors) if n[:5] != "bert/"]
+  updates = [n for n in tensors if n.endswith((lora.A, lora.B))]
+  checkpoints.write(
+    os.path.join(output_dir, _PATH),
+    {name: tensors[name] for name in [*own, *updates, lora.ALPHA]},
+  )
+
+
+def open_adapter(path: str) -> checkpoints.CheckpointReader:
+  """Returns a reader of an adapter.
+
+  Args:
+    path: its prefix, or the output_dir of the run that trained it.
+
+  Raises:
+    ValueError: if there is none.
+  """
+  if paths.is_folder(path):
+    path = os.path.join(path, _PATH)
+  reader = checkpoints.CheckpointReader(path)
+  if lora.ALPHA not in reader.shapes:
+    raise ValueError(
+      f"{path} is no adapter, it has no {lora.ALPHA}; give output_dir/{_PATH} "
+      "of a run with `lora_rank`."
+    )
+  return reader
+
+
+def add(model: keras.Model, path: str) -> list[str]:
+  """Adds an adapter's updates to a model's kernels and sets its other values.
+
+  The model has the values that the adapter was trained from. It may have LoRA
+  itself: its updates are then on top of these.
+
+  Returns:
+    The names of the variables that were set.
+
+  Raises:
+    ValueError: if there is no adapter, or it is of another model.
+  """
+  reader = open_adapter(path)
+  variables = {v.path: v for v in model.weights}
+  own = {n: reader.get(n) for n in checkpoints.parameters(reader.shapes)}
+  updates, alpha = {}, float(reader.get(lora.ALPHA))
+  for scope in lora.adapted(reader.shapes):
+    a, b = reader.get(scope + lora.A), reader.get(scope + lora.B)
+    updates[f"{scope}/kernel"] = alpha / a.shape[1] * (a @ b)
+  for name, value in {**own, **updates}.items():
+    shape = name in variables and tuple(variables[name].shape)
+    if shape != value.shape:
+      raise ValueError(
+        f"{reader.path} is of another model: {name} is {value.shape} there "
+        f"and {shape or 'missing'} here."
+      )
+  for name, value in own.items():
+    variables[name].assign(value)
+  for name, value in updates.items():
+    variables[name].assign_add(value)
+  return list(own)

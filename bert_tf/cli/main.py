@@ -1,0 +1,60 @@
+"""BERT from text to served models, a command for each step."""
+
+import difflib
+import importlib
+import sys
+
+# Modules of this folder by the names of their commands.
+COMMANDS = {
+  "build-corpus": "build_corpus",
+  "build-vocab": "build_vocab",
+  "create-pretraining-data": "create_pretraining_data",
+  "pretrain": "run_pretraining",
+  "classifier": "run_classifier",
+  "squad": "run_squad",
+  "squad-evaluate": "squad_evaluate",
+  "ner": "run_ner",
+  "swag": "run_swag",
+  "extract-features": "extract_features",
+  "fill-mask": "fill_mask",
+  "serve": "serve",
+  "export": "export_savedmodel",
+  "convert": "convert_checkpoint",
+  "convert-savedmodel": "convert_savedmodel",
+  "inspect": "inspect_checkpoint",
+  "extend-vocab": "extend_vocab",
+  "plot-curves": "plot_curves",
+}
+
+
+def run() -> None:
+  """Runs `bert-tf COMMAND`; never returns."""
+  name, *arguments = sys.argv[1:] or ["--help"]
+  if name in ("--help", "-h", "help"):
+    print(_help())
+    sys.exit()
+  if name not in COMMANDS:
+    sys.exit(f"bert-tf: error: {_unknown(name)}")
+  sys.argv = [f"bert-tf {name}", *arguments]
+  importlib.import_module(f"bert_tf.cli.{COMMANDS[name]}").run()
+
+
+def _help() -> str:
+  """Returns a line for each command: the first of its module's docstring."""
+  lines = [str(__doc__), ""]
+  for name, module in COMMANDS.items():
+    text = importlib.import_module(f"bert_tf.cli.{module}").__doc__ or ""
+    lines.append(f"  {name:24}{text.splitlines()[0]}")
+  return "\n".join([*lines, "", "bert-tf COMMAND --help explains its flags."])
+
+
+def _unknown(name: str) -> str:
+  """Returns what is said of a command that there is not."""
+  modules = {module: command for command, module in COMMANDS.items()}
+  names = {**modules, **dict(zip(COMMANDS, COMMANDS))}
+  wanted = name.removesuffix(".py")
+  matches = difflib.get_close_matches(wanted, names)
+  near = dict.fromkeys(names[match] for match in matches)
+  if near:
+    return f"there is no command {name!r}; did you mean {' or '.join(near)}?"
+  return f"there is no command {name!r}; bert-tf --help lists them."

@@ -1,0 +1,113 @@
+"""The flags that name a model: a folder, or the original's three files."""
+
+import dataclasses
+from collections.abc import Collection
+
+from absl import flags
+
+from bert_tf import settings
+from bert_tf.cli import config_flags
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ModelFlags:
+  """A model; --model alone will do."""
+
+  model: str | None = settings.setting(
+    None,
+    "Folder of the model, in place of --init_checkpoint, --bert_config_file "
+    "and --vocab_file: a released one, the output_dir of a run or its best/, a "
+    "SavedModel, a conversion, or one of Hugging Face. Case, lengths and "
+    "labels come with it.",
+  )
+  init_checkpoint: str | None = settings.setting(
+    None,
+    "The model's checkpoint: its prefix, or a folder as in --model.",
+    original=True,
+  )
+  bert_config_file: str | None = settings.setting(
+    None,
+    "JSON file with the sizes of the model. Default: the one beside the "
+    "checkpoint.",
+    original=True,
+  )
+  vocab_file: str | None = settings.setting(
+    None,
+    "The vocabulary of the model. Default: the one beside the checkpoint.",
+    original=True,
+  )
+
+
+_NAMES = tuple(field.name for field in dataclasses.fields(ModelFlags))
+
+
+def define(
+  config_class: type[settings.Dataclass], omit: Collection[str] = ()
+) -> None:
+  """As `config_flags.define`, with these flags for the files of the model."""
+  config_flags.define(config_class, (*_NAMES, *omit))
+  config_flags.define(ModelFlags)
+
+
+def given() -> dict[str, str | None]:
+  """Returns the original's three settings; --model is the checkpoint.
+
+  Raises:
+    ValueError: if --model and --init_checkpoint are two models.
+  """
+  values = dataclasses.asdict(config_flags.build(ModelFlags))
+  model, start = values.pop("model"), values["init_checkpoint"]
+  if model and start:
+    from bert_tf import model_folder
+
+    found = model_folder.find_weights(model)
+    if found != model_folder.find_weights(start):
+      raise ValueError(
+        f"--init_checkpoint={start} contradicts --model={model}, whose weights "
+        f"are {found}; leave one of them out."
+      )
+  return {**values, "init_checkpoint": model or start}
+
+
+def required() -> dict[str, str | None]:
+  """As `given`; raises ValueError if no model is named."""
+  values = given()
+  if not values["init_checkpoint"]:
+    raise ValueError("set --model, the folder of a model.")
+  return values
+
+
+def found(needs_vocab: bool = True) -> dict[str, str | None]:
+  """Returns the original's three settings with the files that they stand for.
+
+  Where no model is named, config and vocabulary are those of the run that has
+  begun in --output_dir.
+
+  Args:
+    needs_vocab: whether the vocabulary beside a checkpoint is taken and missed.
+
+  Raises:
+    ValueError: as `model_folder.find`, and if a file is missing.
+  """
+  from bert_tf import model_folder
+
+  values, output_dir = given(), flags.FLAGS.output_dir
+  start = values.pop("init_checkpoint")
+  needed = ("bert_config_file", "vocab_file")[: 1 + needs_vocab]
+  is_begun = model_folder.has_config(output_dir)
+  if start or (is_begun and any(not values[name] for name in needed)):
+    files = (
+      model_folder.find(start, **values)
+      if start
+      else model_folder.beside(output_dir, **values)
+    )
+    values["bert_config_file"] = files.config_file
+    if needs_vocab or config_flags.is_given("model"):
+      values["vocab_file"] = files.vocab_file
+    start = start and files.weights
+  missing = [f"--{name}" for name in needed if not values[name]]
+  if missing:
+    raise ValueError(
+      f"set --model, the folder of a model, or {' and '.join(missing)}."
+    )
+  return {**values, "init_checkpoint": start}

@@ -1,0 +1,82 @@
+"""What the numbers of a record may be."""
+
+import math
+from collections.abc import Mapping
+
+import numpy as np
+import tensorflow as tf
+from google.protobuf import message
+
+Spec = Mapping[str, tf.io.FixedLenFeature]
+
+
+def highest_of(
+  spec: Spec, vocab_size: int, type_vocab_size: int
+) -> dict[str, float]:
+  """Returns the highest number of each feature; the lowest is 0."""
+  length = spec["input_ids"].shape[-1] if "input_ids" in spec else 0
+  highest = {
+    "input_ids": vocab_size - 1,
+    "input_mask": 1,
+    "segment_ids": type_vocab_size - 1,
+    "masked_lm_positions": length - 1,
+    "masked_lm_ids": vocab_size - 1,
+    "masked_lm_weights": float(tf.float32.max),
+    "next_sentence_labels": 1,
+  }
+  fixed = tf.io.FixedLenFeature  # Others are made by the run itself.
+  return {n: h for n, h in highest.items() if isinstance(spec.get(n), fixed)}
+
+
+def check(
+  features: Mapping[str, tf.Tensor], highest: Mapping[str, float]
+) -> None:
+  """Fails, in the graph, where a number is out of its range.
+
+  `input_pipeline.naming_records` finds which it is.
+  """
+  # A gather under XLA would silently take another row. There are few
+  # operations, since each costs as much as its numbers do: without a sign a
+  # negative number is one above all others, and so is NaN.
+  found = []
+  for dtype, unsigned in ((tf.int64, tf.uint64), (tf.float32, tf.uint32)):
+    names = [name for name in highest if features[name].dtype == dtype]
+    if names:
+      bits = tf.bitcast(tf.concat([features[n] for n in names], -1), unsigned)
+      limits = [
+        np.full(features[n].shape[-1], highest[n], dtype.as_numpy_dtype)
+        for n in names
+      ]
+      most = np.concatenate(limits).view(unsigned.as_numpy_dtype)
+      found.append(tf.reduce_any(bits > most))
+  if found:
+    is_outside = found[0] if len(found) == 1 else found[0] | found[1]
+    ranges = ", ".join(f"{n} 0 to {high:.8g}" for n, high in highest.items())
+    # One operation: a branch that words the value would double the cost.
+    tf.raw_ops.Assert(
+      condition=tf.logical_not(is_outside),
+      data=[
+        f"a record holds a number that is out of range; these are: {ranges}"
+      ],
+    )
+
+
+def fault_of(record: bytes, spec: Spec, highest: Mapping[str, float]) -> str:
+  """Returns what is wrong with a record, "" if nothing is."""
+  try:
+    features = tf.train.Example.FromString(record).features.feature
+  except message.DecodeError:
+    return "is no tf.train.Example"
+  for name, feature in spec.items():
+    kind = "float_list" if feature.dtype.is_floating else "int64_list"
+    found = features[name].WhichOneof("kind") if name in features else "nothing"
+    if found != kind:
+      return f"has {found} as {name}, not {kind}"
+    values = np.array(getattr(features[name], kind).value)
+    if len(values) != math.prod(feature.shape):
+      return f"has {name} of length {len(values)}, not {feature.shape}"
+    high = highest.get(name, np.inf)
+    outside = values[~((values >= 0) & (values <= high))]
+    if name in highest and outside.size:
+      return f"has {name} {outside[0]}; 0 to {high:.8g} is allowed"
+  return ""

@@ -1,0 +1,173 @@
+"""A lock on a folder: one process at a time writes a run there.
+
+On this machine's file systems the system holds it (flock) and lets go when a
+process ends, however that happens. Where there is no such lock, as at gs://,
+the holder renews its file every few seconds, and a file that is not renewed
+is of a process that was killed. Two that start there in the same second may
+both find the folder free: each writes its name, waits, and reads it again, so
+only the last one stays.
+"""
+
+import contextlib
+import datetime
+import errno
+import fcntl
+import json
+import os
+import secrets
+import socket
+import threading
+import time
+from collections.abc import Iterator
+
+from absl import logging
+
+from bert_tf.files import atomic, paths
+
+FILE = ".run.lock"
+
+# Where the system keeps no locks: seconds between two renewals, after how many
+# without one a lock counts for nothing, and until a new one is read again.
+_RENEW_SECONDS = 10.0
+_STALE_SECONDS = 35.0
+_SETTLE_SECONDS = 2.0
+
+_NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP, errno.EINVAL)
+
+
+class FolderInUseError(OSError):
+  """Another process writes a run in the folder."""
+
+
+@contextlib.contextmanager
+def hold(folder: str) -> Iterator[None]:
+  """A scope in which no other process can hold the same folder, made if new.
+
+  Raises:
+    FolderInUseError: naming the host and the process that holds it.
+  """
+  paths.make_folder(folder)
+  path = os.path.join(folder, FILE)
+  try:
+    held = None if paths.is_remote(path) else _lock(path)
+  except OSError as error:
+    if error.errno not in _NO_LOCKS or isinstance(error, FolderInUseError):
+      raise
+    held = None
+  if held is None:
+    with _renewed(path):
+      yield
+    return
+  try:
+    _say_taken_over(path, os.read(held, 1 << 12))
+    os.truncate(held, 0)
+    os.pwrite(held, _own().encode(), 0)
+    yield
+  finally:
+    if _is_at(held, path):
+      os.remove(path)
+    os.close(held)
+
+
+def _lock(path: str) -> int:
+  """Returns the descriptor of a file that this process has locked."""
+  while True:
+    opened = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+    try:
+      fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
+      if _is_at(opened, path):
+        return opened
+      os.close(opened)  # Its holder removed it a moment ago.
+    except OSError as error:
+      content = os.read(opened, 1 << 12)
+      os.close(opened)
+      if isinstance(error, BlockingIOError):
+        raise _in_use(path, content) from error
+      raise
+
+
+def _is_at(opened: int, path: str) -> bool:
+  """Returns whether an open file is the one of a path."""
+  try:
+    return os.path.samestat(os.fstat(opened), os.stat(path))
+  except FileNotFoundError:
+    return False
+
+
+@contextlib.contextmanager
+def _renewed(path: str) -> Iterator[None]:
+  """A scope of a lock that is a file which its holder renews."""
+  before = _read(path)
+  deadline = time.monotonic() + _STALE_SECONDS
+  while before and time.monotonic() < deadline:
+    logging.log_first_n(logging.INFO, "Waiting to see if %s is held.", 1, path)
+    time.sleep(_RENEW_SECONDS / 4)
+    if _read(path) not in (before, b""):
+      raise _in_use(path, before)
+  _say_taken_over(path, before)
+  own = {"token": secrets.token_hex(8), **json.loads(_own())}
+  ends = threading.Event()
+
+  def renew() -> None:
+    for count in range(1 << 62):
+      content = json.dumps({**own, "renewed": count}).encode()
+      with contextlib.suppress(OSError):  # The next one may succeed.
+        atomic.write_bytes(path, content)
+      if ends.wait(_RENEW_SECONDS):
+        return
+
+  atomic.write_bytes(path, json.dumps(own).encode())
+  time.sleep(_SETTLE_SECONDS)
+  if own["token"].encode() not in (found := _read(path)):
+    raise _in_use(path, found)
+  thread = threading.Thread(target=renew, daemon=True)
+  thread.start()
+  try:
+    yield
+  finally:
+    ends.set()
+    thread.join()
+    paths.remove(path)
+
+
+def _read(path: str) -> bytes:
+  try:
+    return paths.read_bytes(path)
+  except FileNotFoundError:
+    return b""
+
+
+def _own() -> str:
+  """Returns what a lock says of this process."""
+  start = datetime.datetime.now().astimezone().isoformat("T", "seconds")
+  return json.dumps(
+    {"host": socket.gethostname(), "process": os.getpid(), "start": start}
+  )
+
+
+def _holder(content: bytes) -> str:
+  """Returns the words for the process that a lock's content names."""
+  try:
+    said = json.loads(content)
+    return (
+      f"process {said['process']} on {said['host']}, which started "
+      f"{said['start']}"
+    )
+  except (ValueError, KeyError, TypeError):
+    return "another process"
+
+
+def _in_use(path: str, content: bytes) -> FolderInUseError:
+  return FolderInUseError(
+    f"{os.path.dirname(path)} is in use by {_holder(content)}; wait until it "
+    "has ended, or choose another `output_dir`."
+  )
+
+
+def _say_taken_over(path: str, content: bytes) -> None:
+  if content:
+    logging.warning(
+      "Took over %s, left by %s and ended without removing it.",
+      path,
+      _holder(content),
+    )

@@ -1,0 +1,423 @@
+"""Reads Hugging Face's format as if it were the original's.
+
+`save_pretrained` writes a folder of config.json, model.safetensors, vocab.txt
+and tokenizer_config.json.
+"""
+
+import dataclasses
+import json
+import os
+import re
+import tempfile
+from collections.abc import Collection, Mapping
+from typing import Any
+
+import numpy as np
+
+from bert_tf.files import errors, paths
+from bert_tf.formats import run_info
+
+CONFIG = "config.json"
+TOKENIZER_CONFIG = "tokenizer_config.json"
+WEIGHTS = "model.safetensors"
+SUFFIX = ".safetensors"
+
+# Names of activations there to those here. There "gelu" is the exact one, here
+# it is the tanh approximation, as in the original.
+ACTIVATIONS = {
+  "gelu": "gelu_erf",
+  "gelu_new": "gelu",
+  "gelu_pytorch_tanh": "gelu",
+  "relu": "relu",
+  "tanh": "tanh",
+  "linear": "linear",
+}
+
+# Settings of which this model supports one value, the default of the file.
+FIXED_SETTINGS = {
+  "model_type": "bert",
+  "layer_norm_eps": 1e-12,
+  "position_embedding_type": "absolute",
+  "is_decoder": False,
+  "add_cross_attention": False,
+}
+
+# Fixed behaviour of FullTokenizer; None follows do_lower_case.
+FIXED_TOKENIZER_SETTINGS = {
+  "strip_accents": None,
+  "tokenize_chinese_chars": True,
+}
+
+# Problem types here to those there.
+PROBLEM_TYPES = {
+  "classification": "single_label_classification",
+  "regression": "regression",
+  "multilabel": "multi_label_classification",
+}
+
+_TASKS = {
+  "BertForPreTraining": "pretraining",
+  "BertForMaskedLM": "pretraining",
+  "BertForSequenceClassification": "classification",
+  "BertForTokenClassification": "ner",
+  "BertForQuestionAnswering": "squad",
+  "BertForMultipleChoice": "swag",
+}
+
+# How the names of heads begin there and here.
+_HEADS = {
+  "cls.predictions.": "cls/predictions/",
+  "cls.seq_relationship.": "cls/seq_relationship/",
+  "qa_outputs.": "cls/squad/",
+  "classifier.": "",
+}
+
+_POOLER = "bert/pooler/dense/"
+_NEXT = "cls/seq_relationship/"
+CHOICE_BIAS = "classifier.bias"
+
+# Copies of other tensors: of the tied output matrix and its bias.
+_COPIES = {
+  "cls.predictions.decoder.weight": "bert/embeddings/word_embeddings",
+  "cls.predictions.decoder.bias": "cls/predictions/output_bias",
+}
+
+
+# Types of tensors that are read, as safetensors names them.
+_DTYPES = ("F64", "F32", "F16", "BF16", "I64", "I32", "I16", "I8", "U8", "BOOL")
+
+
+class Reader:
+  """Reads a safetensors file of a BERT by the original's names.
+
+  It has the methods of TensorFlow's reader of checkpoints. A model that was
+  saved without a pooler, or with the masked-LM head alone, gets what it lacks,
+  with values that are always the same.
+
+  Args:
+    path: of the file; config.json lies beside it.
+
+  Attributes:
+    notes: what the user should know, a sentence each.
+
+  Raises:
+    ValueError: if a file is missing or damaged, or an output matrix is not
+      tied to the embeddings.
+    ImportError: without the package safetensors.
+  """
+
+  def __init__(self, path: str) -> None:
+    config = read_config(paths.split(path)[0])
+    self._file = open_file(path)
+    self.notes: tuple[str, ...] = ()
+    has_choices = task_of(config) == "swag"
+    self._keys = {
+      original_name(key, has_choices): key
+      for key in self._file.keys()
+      if key not in _COPIES and not key.endswith("embeddings.position_ids")
+    }
+    if has_choices and self._keys.pop(CHOICE_BIAS, None):
+      self._note_bias(float(self._file.get_tensor(CHOICE_BIAS)[0]))
+    self._added: dict[str, np.ndarray] = {}
+    self._check_types(path)
+    self._check_copies(path)
+    size = config["hidden_size"]
+    pooler = {f"{_POOLER}kernel": (size, size), f"{_POOLER}bias": (size,)}
+    self._add(config, "pooler", pooler)
+    if _COPIES["cls.predictions.decoder.bias"] in self._keys:
+      # The model of this package has both heads.
+      head = {f"{_NEXT}output_weights": (2, size), f"{_NEXT}output_bias": (2,)}
+      self._add(config, "next-sentence head", head)
+
+  def get_variable_to_shape_map(self) -> dict[str, tuple[int, ...]]:
+    """Returns the shape of every tensor."""
+    shapes = {name: value.shape for name, value in self._added.items()}
+    for name, key in self._keys.items():
+      shape = tuple(self._file.get_slice(key).get_shape())
+      shapes[name] = shape[::-1] if name.endswith("/kernel") else shape
+    return shapes
+
+  def get_tensor(self, name: str) -> np.ndarray:
+    """Returns one tensor; float32 for floats of other sizes."""
+    if name in self._added:
+      return self._added[name]
+    value = self._file.get_tensor(self._keys[name])
+    if value.dtype.kind not in "iub":  # bfloat16 is of no kind of NumPy's own.
+      value = value.astype(np.float32)
+    return np.ascontiguousarray(value.T if name.endswith("/kernel") else value)
+
+  def _note_bias(self, bias: float) -> None:
+    if bias:
+      self.notes += (
+        f"The bias {bias:.6g} of the choices' scores is left out; it is the "
+        "same for all choices of a question.",
+      )
+
+  def _check_types(self, path: str) -> None:
+    """Raises ValueError for tensors that no model here is stored in."""
+    for key in self._file.keys():
+      dtype = self._file.get_slice(key).get_dtype()
+      if dtype not in _DTYPES:
+        raise ValueError(
+          f"{key} of {path} is of {dtype}, which is not read; save the model "
+          "as float32, float16 or bfloat16."
+        )
+
+  def _check_copies(self, path: str) -> None:
+    for key in _COPIES.keys() & set(self._file.keys()):
+      value, source = self._file.get_tensor(key), _COPIES[key]
+      if source not in self._keys or not np.array_equal(
+        value.astype(np.float32), self.get_tensor(source)
+      ):
+        raise ValueError(f"{key} of {path} is not the same as {source}.")
+
+  def _add(
+    self,
+    config: Mapping[str, Any],
+    what: str,
+    shapes: Mapping[str, tuple[int, ...]],
+  ) -> None:
+    """Adds a layer of which the file has nothing."""
+    if not shapes.keys() & self._keys.keys():
+      self._added |= untrained(shapes, config.get("initializer_range", 0.02))
+      self.notes += (untrained_note(what),)
+
+
+def untrained_note(what: str) -> str:
+  """Returns the note on a layer that a model lacks."""
+  return f"The model has no {what}: the one that was written is untrained."
+
+
+def untrained(
+  shapes: Mapping[str, tuple[int, ...]], stddev: float
+) -> dict[str, np.ndarray]:
+  """Returns matrices and biases that are the same in every call."""
+  # Not zeros: nothing below them would get a gradient at first.
+  return {
+    name: np.clip(
+      np.random.default_rng(0).standard_normal(shape, np.float32), -2.0, 2.0
+    )
+    * np.float32(stddev)
+    if len(shape) > 1
+    else np.zeros(shape, np.float32)
+    for name, shape in shapes.items()
+  }
+
+
+def open_file(path: str) -> Any:
+  """Opens a safetensors file; as `Reader`."""
+  with errors.needs_extra(path, extra="hf"):
+    import safetensors
+  if not paths.is_file(path):
+    raise ValueError(f"there is no {path}.")
+  with tempfile.TemporaryDirectory() as folder:
+    local = path
+    if paths.is_remote(path):
+      local = os.path.join(folder, WEIGHTS)
+      paths.copy(path, local)
+    try:
+      # It stays readable when its name is gone.
+      return safetensors.safe_open(local, framework="numpy")
+    except safetensors.SafetensorError as error:
+      raise ValueError(
+        f"{path} is damaged or only half there: {error}; get it again."
+      ) from error
+
+
+def original_name(key: str, has_choices: bool = False) -> str:
+  """Returns the original's name of a tensor; an unknown key as it is.
+
+  Args:
+    key: name of the tensor in the file.
+    has_choices: whether `classifier` is the head of multiple choice.
+  """
+  for there, here in _HEADS.items():
+    if key.startswith(there):
+      start, rest = here, key.removeprefix(there)
+      break
+  else:
+    start, rest = "bert/", key.removeprefix("bert.")
+    if not rest.startswith(("embeddings.", "encoder.", "pooler.")):
+      return key
+  rest = re.sub(r"\blayer\.(\d+)", r"layer_\1", rest)
+  *scopes, end = rest.split(".")
+  last = scopes[-1] if scopes else ""
+  if not scopes and has_choices and not start:
+    return "choice_weights" if end == "weight" else key
+  if not scopes:
+    end = {"weight": "output_weights", "bias": "output_bias"}.get(end, end)
+  elif last == "LayerNorm":
+    end = {"weight": "gamma", "bias": "beta"}.get(end, end)
+  elif last.endswith("_embeddings") and end == "weight":
+    return start + "/".join(scopes)
+  elif end == "weight":
+    end = "kernel"
+  return start + "/".join([*scopes, end])
+
+
+def key_of(name: str, prefix: str) -> str:
+  """Returns the name in the file for one of the original's.
+
+  Args:
+    name: the original's.
+    prefix: of the encoder's names in the file: "bert.", or "" where the
+      encoder is saved alone.
+  """
+  starts = {"bert/": prefix, **{here: there for there, here in _HEADS.items()}}
+  start = next(start for start in starts if name.startswith(start))
+  rest = name.removeprefix(start).replace("/", ".")
+  rest = re.sub(r"\blayer_(\d+)", r"layer.\1", rest)
+  rest = re.sub(r"(kernel|gamma|(output|choice)_weights)$", "weight", rest)
+  rest = re.sub(r"(beta|output_bias)$", "bias", rest)
+  return starts[start] + re.sub(r"(_embeddings)$", r"\1.weight", rest)
+
+
+def is_config(json_object: Mapping[str, Any]) -> bool:
+  """Returns whether a config is Hugging Face's, whatever its file is called."""
+  return "model_type" in json_object or "architectures" in json_object
+
+
+def read_config(folder: str) -> dict[str, Any]:
+  """Returns the object of config.json; raises ValueError without one."""
+  return read_json(os.path.join(folder, CONFIG))
+
+
+def original_config(
+  config: Mapping[str, Any], names: Collection[str]
+) -> dict[str, Any]:
+  """Returns the keys (names) of bert_config.json for a config.json.
+
+  Raises:
+    ValueError: naming all sizes that are missing and all settings that this
+      model does not have.
+  """
+  faults = [f"{name} is missing" for name in names if name not in config]
+  faults += [
+    f"{name} is {config[name]!r} and has to be {value!r}"
+    for name, value in FIXED_SETTINGS.items()
+    if config.get(name, value) != value
+  ]
+  hidden_act = config.get("hidden_act", "gelu")
+  if hidden_act not in ACTIVATIONS:
+    faults.append(
+      f"hidden_act is {hidden_act!r} and has to be one of "
+      f"{', '.join(ACTIVATIONS)}"
+    )
+  if faults:
+    raise ValueError(
+      f"config.json is of no model that can be read: {'; '.join(faults)}."
+    )
+  values = {name: config[name] for name in names}
+  return {**values, "hidden_act": ACTIVATIONS[hidden_act]}
+
+
+def task_of(config: Mapping[str, Any]) -> str:
+  """Returns the task of the class that config.json names."""
+  names = config.get("architectures") or ()
+  return next((_TASKS[name] for name in names if name in _TASKS), "encoder")
+
+
+def read_run(folder: str, task: str, num_labels: int) -> run_info.RunInfo:
+  """Returns what the files of a folder say of a model.
+
+  Args:
+    folder: of the model; a run.json in it says what the others do not.
+    task: of the model's head.
+    num_labels: outputs of its classifier; 0 without one.
+
+  Raises:
+    ValueError: for a damaged file, or if there are not num_labels labels.
+  """
+  run = run_info.read_run(folder)
+  if not run or run.task != task:
+    run = run_info.RunInfo(task=task)
+  case = read_tokenizer_settings(folder).do_lower_case
+  run = dataclasses.replace(run, do_lower_case=case)
+  return _with_labels(run, read_config(folder), num_labels)
+
+
+def _with_labels(
+  run: run_info.RunInfo, config: Mapping[str, Any], num_labels: int
+) -> run_info.RunInfo:
+  """Returns a run with its labels and problem type, as far as they are known.
+
+  Raises:
+    ValueError: if there are not num_labels of them.
+  """
+  if not num_labels:
+    return run
+  names = config.get("id2label")
+  ids = [str(i) for i in range(num_labels)]
+  if names is not None and sorted(names) != sorted(ids):
+    raise ValueError(
+      f"id2label of config.json has the ids {', '.join(sorted(names))}, but "
+      f"the classifier has {num_labels} labels."
+    )
+  labels = numbered_labels(num_labels)
+  if names is not None:
+    labels = tuple(names[i] for i in ids)
+  if run.task == "ner":
+    return dataclasses.replace(run, labels=labels)
+  there = {value: key for key, value in PROBLEM_TYPES.items()}
+  problem_type = there.get(config.get("problem_type", ""))
+  # transformers leaves id2label out where there are two labels without names.
+  if problem_type is None and names is None and num_labels != 2:
+    return run
+  if problem_type is None:
+    # As transformers decides it.
+    problem_type = "regression" if num_labels == 1 else "classification"
+  if problem_type == "regression":
+    labels = ()
+  return dataclasses.replace(run, problem_type=problem_type, labels=labels)
+
+
+def numbered_labels(num_labels: int) -> tuple[str, ...]:
+  """Returns names for labels that have none, as transformers makes them."""
+  return tuple(f"LABEL_{i}" for i in range(num_labels))
+
+
+@dataclasses.dataclass(frozen=True)
+class TokenizerSettings:
+  """Settings in tokenizer_config.json."""
+
+  do_lower_case: bool | None = None  # None without the file.
+  differing: tuple[str, ...] = ()  # Settings that FullTokenizer does not have.
+
+  def notes(self) -> tuple[str, ...]:
+    """Returns what the user should know."""
+    if not self.differing:
+      return ()
+    return (
+      "Its tokenizer differs from the original's, so ids will, in: "
+      f"{', '.join(self.differing)}",
+    )
+
+
+def read_tokenizer_settings(folder: str) -> TokenizerSettings:
+  """Returns the settings in tokenizer_config.json; none without the file."""
+  path = os.path.join(folder, TOKENIZER_CONFIG)
+  if not paths.exists(path):
+    return TokenizerSettings()
+  settings = read_json(path)
+  do_lower_case = settings.get("do_lower_case", True)
+  # Accents are stripped where letters are lowered.
+  same = {"strip_accents": (None, do_lower_case)}
+  differing = [
+    f"{name} {settings[name]}"
+    for name, value in FIXED_TOKENIZER_SETTINGS.items()
+    if settings.get(name, value) not in same.get(name, (value,))
+  ]
+  return TokenizerSettings(do_lower_case, tuple(differing))
+
+
+def read_json(path: str) -> dict[str, Any]:
+  """Returns the object of a file; raises ValueError if it is none."""
+  try:
+    value = json.loads(paths.read_text(path))
+  except FileNotFoundError:
+    raise ValueError(f"there is no {path}.") from None
+  except ValueError as error:
+    raise ValueError(f"{path} is no JSON: {error}.") from None
+  if not isinstance(value, dict):
+    raise ValueError(f"{path} is no JSON object.")
+  return value

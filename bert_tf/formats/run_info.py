@@ -1,0 +1,147 @@
+"""Reads run.json: what the folder of a run says about it."""
+
+import dataclasses
+import json
+import os
+import typing
+from typing import Any
+
+from absl import logging
+
+import bert_tf
+from bert_tf.files import paths
+
+RUN_FILE = "run.json"
+CONFIG_FILE = "bert_config.json"
+VOCAB_FILE = "vocab.txt"
+LABEL_MAP_FILE = "label_map.json"
+# run.json last: whoever finds it finds the others.
+FILES = (CONFIG_FILE, VOCAB_FILE, LABEL_MAP_FILE, RUN_FILE)
+
+TASKS = (
+  "pretraining",
+  "classification",
+  "squad",
+  "ner",
+  "swag",
+  "encoder",
+  "preprocessing",
+)
+
+# What a classifier's outputs mean: one class of several, a number, or a yes
+# or no for each label.
+PROBLEM_TYPES = ("classification", "regression", "multilabel")
+
+# Fields that say what a run is, rather than how it was set.
+_IDENTITY = ("task", "bert_tf_version")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class RunInfo:
+  """What run.json says of a run; None where a field means nothing to its task.
+
+  The fields have the names and meanings of the flags.
+  """
+
+  task: str  # One of TASKS.
+  do_lower_case: bool | None = None
+  strip_accents: bool | None = None
+  max_seq_length: int | None = None
+  task_name: str | None = None
+  problem_type: str | None = None
+  labels: tuple[str, ...] | None = None  # In the order of their ids.
+  is_pair: bool | None = None  # Whether the inputs are pairs of texts.
+  doc_stride: int | None = None
+  max_query_length: int | None = None
+  version_2_with_negative: bool | None = None
+  null_score_diff_threshold: float | None = None
+  n_best_size: int | None = None
+  max_answer_length: int | None = None
+  document_context: bool | None = None
+  long_text: str | None = None
+  feature_layers: str | None = None
+  lora_rank: int | None = None
+  lora_alpha: float | None = None
+  # Version of the package that wrote it.
+  bert_tf_version: str = bert_tf.__version__
+
+  def saved(self) -> dict[str, Any]:
+    """Returns the settings that are known, by name, for `settings.settle`."""
+    values = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
+    return {
+      name: value
+      for name, value in values.items()
+      if value is not None and name not in _IDENTITY
+    }
+
+
+def read_run(folder: str) -> RunInfo | None:
+  """Returns what a folder's run.json says, None without one.
+
+  Raises:
+    ValueError: if the file is damaged, names no known task or has a value of
+      a wrong type.
+  """
+  path = os.path.join(folder, RUN_FILE)
+  if not paths.exists(path):
+    return None
+  try:
+    values = json.loads(paths.read_text(path))
+    if not isinstance(values, dict):
+      raise ValueError("not a JSON object.")
+    return from_json(values)
+  except ValueError as error:
+    raise ValueError(f"{path} does not describe a run: {error}") from error
+
+
+def run_of(path: str | None) -> RunInfo | None:
+  """Returns what is said of the run that a model comes from, None if nothing.
+
+  Args:
+    path: what --init_checkpoint takes: the prefix of a checkpoint or a folder
+      (of a run, its best/, a SavedModel or a conversion); None for none.
+  """
+  return None if path is None else read_run(folder_of(path))
+
+
+def folder_of(path: str) -> str:
+  """Returns the folder whose run.json belongs to a checkpoint or a folder."""
+  # ram:// takes the common start of files for a folder.
+  is_folder = paths.is_folder(path) and not paths.exists(f"{path}.index")
+  return path if is_folder else os.path.dirname(path) or "."
+
+
+def from_json(values: dict[str, Any]) -> RunInfo:
+  """Returns the RunInfo of a JSON object; ValueError if it is none."""
+  types = typing.get_type_hints(RunInfo)
+  unknown = sorted(values.keys() - types.keys())
+  if unknown:
+    logging.info("Ignoring %s in %s.", ", ".join(unknown), RUN_FILE)
+  known = {name: values[name] for name in types.keys() & values.keys()}
+  if isinstance(known.get("labels"), list):
+    known["labels"] = tuple(known["labels"])
+  for name, value in known.items():
+    if not _is_of_type(value, types[name]):
+      raise ValueError(f"{name} is {json.dumps(value)}.")
+  for name, allowed in (("task", TASKS), ("problem_type", PROBLEM_TYPES)):
+    value = known.get(name)
+    if value not in allowed and (name == "task" or value is not None):
+      raise ValueError(f"{name} is {value!r}, not one of {', '.join(allowed)}.")
+  labels = known.get("labels") or ()
+  twice = sorted({label for label in labels if labels.count(label) > 1})
+  if twice or "" in labels:
+    what = f"{twice[0]!r} twice" if twice else "an empty one"
+    raise ValueError(f"labels has {what}; each names another class.")
+  return RunInfo(**known)
+
+
+def _is_of_type(value: Any, expected: Any) -> bool:
+  """Returns whether a JSON value fits one of RunInfo's types."""
+  if isinstance(value, tuple):
+    return tuple[str, ...] in typing.get_args(expected) and all(
+      isinstance(item, str) for item in value
+    )
+  options = typing.get_args(expected) or (expected,)
+  # A bool is an int to Python; a whole number is a float to JSON.
+  is_whole = type(value) is int
+  return type(value) in options or (is_whole and float in options)

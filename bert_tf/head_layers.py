@@ -1,0 +1,121 @@
+"""The layers of the heads; `heads` has the models.
+
+Their variables have the names of the original's checkpoints.
+"""
+
+from typing import Any
+
+import keras
+from keras import ops
+
+from bert_tf import modeling
+from bert_tf.layers import serialization
+from bert_tf.modeling import DType, Tensor
+
+
+@serialization.register
+class Transform(modeling.BertLayer):
+  """Dense, activation and layer norm before the output words."""
+
+  def __init__(self, config: modeling.BertConfig, dtype: DType = None) -> None:
+    super().__init__(config, "transform", dtype=dtype)
+    self.activation = modeling.get_activation(config.hidden_act)
+
+  def build(self, input_shape: Any = None) -> None:
+    """Makes the dense layer, of [D, D], and the layer norm."""
+    size = self.config.hidden_size
+    self.dense = self.make_dense(size, size)
+    self.layer_norm = self.make_layer_norm()
+
+  def call(self, hidden: Tensor) -> Tensor:
+    """Returns float [B*P, D]."""
+    hidden = self.dense(hidden)
+    if self.activation:
+      hidden = self.activation(hidden)
+    return self.layer_norm(hidden)
+
+
+@serialization.register
+class MaskedLmHead(modeling.BertLayer):
+  """Predicts the word piece at each masked position."""
+
+  def __init__(self, config: modeling.BertConfig, dtype: DType = None) -> None:
+    super().__init__(config, "predictions", dtype=dtype)
+    self.transform = Transform(config, self.dtype_policy)
+
+  def build(self, input_shape: Any = None) -> None:
+    """Makes the transform and the bias, of [V]."""
+    self.transform.build()
+    self.output_bias = self.add_weight(
+      name="output_bias",
+      shape=(self.config.vocab_size,),
+      initializer="zeros",
+      autocast=False,  # Nor is its gradient rounded.
+    )
+
+  def call(
+    self,
+    sequence_output: Tensor,
+    masked_lm_positions: Tensor,
+    word_embeddings: Tensor,
+  ) -> Tensor:
+    """Returns float [B, P, V] for int [B, P] positions, a few of all.
+
+    The output matrix is the input embedding's, float [V, D].
+    """
+    hidden = gather_positions(sequence_output, masked_lm_positions)
+    table = ops.cast(word_embeddings, self.compute_dtype)
+    logits = ops.matmul(self.transform(hidden), ops.transpose(table))
+    logits = logits + ops.cast(self.output_bias, self.compute_dtype)
+    shape = (-1, ops.shape(masked_lm_positions)[1], self.config.vocab_size)
+    return ops.reshape(logits, shape)
+
+
+@serialization.register
+class LinearHead(modeling.BertLayer):
+  """A linear layer with two outputs, whose matrix is stored as [2, D]."""
+
+  def __init__(
+    self, config: modeling.BertConfig, name: str, dtype: DType = None
+  ) -> None:
+    super().__init__(config, name, dtype=dtype)
+
+  def build(self, input_shape: Any = None) -> None:
+    """Makes the matrix and the bias."""
+    self.output_weights = self.add_weight(
+      name="output_weights",
+      shape=(2, self.config.hidden_size),
+      initializer=modeling.initializer(self.config),
+    )
+    self.output_bias = self.add_weight(
+      name="output_bias", shape=(2,), initializer="zeros"
+    )
+
+  def call(self, hidden: Tensor) -> Tensor:
+    """Returns float [rows, 2] for float [rows, D]."""
+    weights = ops.transpose(self.output_weights)
+    return ops.matmul(hidden, weights) + self.output_bias
+
+
+class Cls(keras.layers.Layer):
+  """The scope `cls` of the original's checkpoints, with heads in it."""
+
+  def __init__(self, dtype: DType, **heads: keras.layers.Layer) -> None:
+    super().__init__(name="cls", dtype=dtype)
+    for name, head in heads.items():
+      setattr(self, name, head)
+    self.build()
+
+  def build(self, input_shape: Any = None) -> None:
+    """Builds the heads."""
+    for head in self._layers:
+      head.build()
+
+
+def gather_positions(sequence: Tensor, positions: Tensor) -> Tensor:
+  """Returns float [B*P, D]: the rows of [B, F, D] at int [B, P]."""
+  length = ops.shape(sequence)[1]
+  starts = ops.arange(ops.shape(positions)[0], dtype=positions.dtype) * length
+  rows = ops.reshape(sequence, (-1, sequence.shape[-1]))
+  flat_positions = ops.reshape(positions + starts[:, None], (-1,))
+  return ops.take(rows, flat_positions, axis=0)

@@ -1,0 +1,119 @@
+"""Labelling the words of texts, such as names, from Python.
+
+model = bert_tf.EntityRecognizer(
+"cased/bert_config.json", "cased/vocab.txt", "out",
+init_checkpoint="cased/bert_model.ckpt",
+)
+model.fit([["Ada", "left"], ...], [["B-PER", "O"], ...])
+[word.label for word in model.predict("Ada left")]
+"""
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from bert_tf import modeling, tokenization
+from bert_tf.inference import inputs, task_model
+from bert_tf.tasks.ner import config as config_lib
+from bert_tf.tasks.ner import examples, metrics
+from bert_tf.tasks.ner import task as ner
+
+
+@dataclasses.dataclass(frozen=True)
+class Word:
+  """A word of a text and its label.
+
+  Attributes:
+    word: as it stands in the text.
+    label: O, B-TYPE or I-TYPE.
+    probability: of the label, in [0, 1].
+    start: where the word begins in the text, in characters.
+    end: where it ends, exclusive.
+  """
+
+  word: str
+  label: str
+  probability: float
+  start: int
+  end: int
+
+
+class EntityRecognizer(task_model.FineTunedModel):
+  """A BERT that is fine-tuned to label words, and labels them.
+
+  A row is a text with white space between its words, or a list of its words.
+  Its label is a list of tags, or a text with white space between them: O,
+  B-TYPE and I-TYPE. `predict` returns a list of a text's Words, `predict_proba`
+  the probability of each word's label, [W]. Scores need the extra `ner`.
+
+  Arguments: as TaskModel has them.
+  """
+
+  task = "ner"
+  config_class = config_lib.NerConfig
+  score_name = "f1"
+
+  def _row(self, index: int, row: Any) -> dict[str, Any]:
+    words = row.get("text") if isinstance(row, Mapping) else row
+    if isinstance(words, list | tuple):
+      inputs.check_texts(f"row {index}", words, 1)
+      if not all(map(str.strip, words)):
+        raise ValueError(f"row {index} has an empty word: {words!r:.60}")
+      row = " ".join(words)
+    return super()._row(index, row)
+
+  def _answer(self, answer: dict[str, Any]) -> list[Word]:
+    return [Word(**word) for word in answer["words"]]
+
+  def _probabilities(self, answer: Sequence[Word]) -> list[float]:
+    return [word.probability for word in answer]
+
+  def _make_task(
+    self,
+    config: config_lib.NerConfig,
+    bert_config: modeling.BertConfig,
+    tokenizer: tokenization.FullTokenizer,
+    rows: Sequence[Mapping[str, Any]],
+  ) -> ner.NerTask:
+    if config.do_eval:
+      metrics.import_seqeval()  # Not missed after hours of training.
+    return ner.make_task(config, bert_config, tokenizer)
+
+  def _examples(
+    self,
+    task: ner.NerTask,
+    split: str,
+    rows: Sequence[Mapping[str, Any]],
+    labels: Sequence[Any],
+  ) -> list[examples.Sentence]:
+    known = task.label_spec.labels if task.label_spec else ()
+    return [
+      _sentence(index, row["text"], label, known)
+      for index, (row, label) in enumerate(zip(rows, labels))
+    ]
+
+
+def _sentence(
+  index: int, text: str, label: Any, known: Sequence[str]
+) -> examples.Sentence:
+  """Returns a sentence; raises ValueError where its tags do not fit."""
+  words = text.split()
+  tags = label.split() if isinstance(label, str) else label
+  if not isinstance(tags, list | tuple) or len(tags) != len(words):
+    raise ValueError(
+      f"row {index} has {len(words)} words, but its tags are {label!r:.60}; "
+      "give one for each word."
+    )
+  for tag in tags:
+    if not isinstance(tag, str) or not examples.is_tag(tag):
+      raise ValueError(
+        f"{tag!r} of row {index} is no tag; tags are O, B-TYPE and I-TYPE."
+      )
+  tags = examples.to_iob2(tags)
+  for tag in tags:
+    if known and tag not in known:
+      raise ValueError(
+        f"the model knows no tag {tag!r}, which row {index} has; its labels "
+        f"are {', '.join(known)}."
+      )
+  return examples.Sentence(tuple(words), tags, line=index + 1)

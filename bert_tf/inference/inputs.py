@@ -1,0 +1,78 @@
+"""What a model is asked, in the forms that Python has for it.
+
+A row is a text, a tuple of texts in the order of the model's inputs, or texts
+by name. Several rows are a list, an iterator, a NumPy array, a pandas Series,
+or a DataFrame whose columns have the names of the inputs.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+# The inputs of all models in the order of a tuple.
+ORDER = ("question", "text", "text_b", "context", "choices")
+
+
+def as_list(values: Any) -> list[Any]:
+  """Returns the items as Python's own: no scalars or arrays of NumPy."""
+  if hasattr(values, "tolist"):  # Of NumPy and pandas.
+    values = values.tolist()
+  return [v.tolist() if hasattr(v, "tolist") else v for v in values]
+
+
+def is_row(inputs: Any) -> bool:
+  """Returns whether a model is asked for one row, not for several."""
+  return isinstance(inputs, str | tuple | Mapping)
+
+
+def rows_of(inputs: Any) -> tuple[list[Any], bool]:
+  """Returns the rows of what a model is asked, and whether it is a single one.
+
+  Raises:
+    ValueError: for what is neither a row nor several.
+  """
+  if is_row(inputs):
+    return [inputs], True
+  if hasattr(inputs, "columns"):  # A DataFrame.
+    inputs = inputs.to_dict("records")
+  if isinstance(inputs, bytes) or not hasattr(inputs, "__iter__"):
+    raise ValueError(
+      "give a text, a tuple or a dict of texts, or a list of them, not "
+      f"{inputs!r:.60}."
+    )
+  return as_list(inputs), False
+
+
+def by_name(index: int, row: Any, names: Sequence[str]) -> dict[str, Any]:
+  """Returns the texts of a row by name.
+
+  Args:
+    index: of the row, for errors.
+    row: a text, texts in the order of `names`, or texts by name.
+    names: of the model's inputs.
+
+  Raises:
+    ValueError: for anything else.
+  """
+  if isinstance(row, Mapping):
+    names, row = list(row), list(row.values())
+  parts = [row] if isinstance(row, str) else row
+  if not isinstance(parts, list | tuple) or len(parts) > len(names):
+    raise ValueError(
+      f"row {index} is no {' and '.join(names)}, nor texts by these names: "
+      f"{row!r:.60}"
+    )
+  parts = [p.tolist() if hasattr(p, "tolist") else p for p in parts]
+  return dict(zip(names, parts))
+
+
+def check_texts(name: str, value: Any, num_axes: int = 0) -> None:
+  """Raises ValueError for what is no text, or for one axis no list of texts."""
+  if num_axes:
+    if isinstance(value, str) or not isinstance(value, Sequence) or not value:
+      raise ValueError(f"{name} is no list of texts: {value!r:.60}")
+    for item in value:
+      check_texts(name, item, num_axes - 1)
+  elif not isinstance(value, str):
+    raise ValueError(f"{name} is no text: {value!r:.60}")
+  elif any("\ud800" <= character <= "\udfff" for character in value):
+    raise ValueError(f"{name} is no Unicode text: {value!r:.60}")

@@ -1,0 +1,93 @@
+"""Choosing one of several texts from Python.
+
+model = bert_tf.MultipleChoice(
+"uncased/bert_config.json", "uncased/vocab.txt", "out",
+init_checkpoint="uncased/bert_model.ckpt",
+)
+model.fit([("It rained.", ["They got wet.", "They sang."]), ...], [0, ...])
+model.predict(("It rained.", ["They got wet.", "They sang."])).choice
+"""
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from bert_tf import modeling, tokenization
+from bert_tf.data import tables
+from bert_tf.inference import task_model
+from bert_tf.tasks.swag import config as config_lib
+from bert_tf.tasks.swag import examples
+from bert_tf.tasks.swag import task as swag
+
+
+@dataclasses.dataclass(frozen=True)
+class Choice:
+  """What is chosen.
+
+  Attributes:
+    choice: index of the likeliest choice.
+    probabilities: of all choices, in [0, 1].
+  """
+
+  choice: int
+  probabilities: Sequence[float]
+
+
+class MultipleChoice(task_model.FineTunedModel):
+  """A BERT that is fine-tuned to choose among texts, and chooses.
+
+  A row is a context and a list of choices, as many in all rows of `fit`. Its
+  label is the index of the right one, or what label_type says. `predict`
+  returns a Choice, `predict_proba` the probabilities of the choices, [C].
+
+  Arguments: as TaskModel has them.
+  """
+
+  task = "swag"
+  inputs = ("context", "choices")
+  num_required = 2
+  config_class = config_lib.SwagConfig
+  without_files = {
+    "data_dir": "",
+    "task_name": "jsonl",
+    "choice_columns": ("choices",),
+  }
+
+  def _answer(self, answer: dict[str, Any]) -> Choice:
+    return Choice(**answer)
+
+  def _probabilities(self, answer: Choice) -> Sequence[float]:
+    return answer.probabilities
+
+  def _make_task(
+    self,
+    config: config_lib.SwagConfig,
+    bert_config: modeling.BertConfig,
+    tokenizer: tokenization.FullTokenizer,
+    rows: Sequence[Mapping[str, Any]],
+  ) -> swag.SwagTask:
+    return swag.make_task(config, bert_config, tokenizer)
+
+  def _examples(
+    self,
+    task: swag.SwagTask,
+    split: str,
+    rows: Sequence[Mapping[str, Any]],
+    labels: Sequence[Any],
+  ) -> list[examples.ChoiceExample]:
+    data = []
+    for index, (row, label) in enumerate(zip(rows, labels)):
+      choices = tuple(row["choices"])
+      if not 2 <= len(choices) == len(rows[0]["choices"]):
+        raise ValueError(
+          f"row {index} has {len(choices)} choices, but row 0 "
+          f"{len(rows[0]['choices'])}; give as many in all rows, 2 or more."
+        )
+      try:
+        right = examples.label_id(label, choices, task.layout.label_type)
+      except tables.BadRowError as error:
+        raise ValueError(f"row {index}: {error}.") from None
+      data.append(
+        examples.ChoiceExample(str(index), row["context"], "", choices, right)
+      )
+    return data

@@ -1,0 +1,1 @@
+"""What the models are made of, on any backend of Keras."""

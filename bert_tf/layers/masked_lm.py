@@ -1,0 +1,173 @@
+"""The loss, accuracy and gradients of the masked-LM output, by row blocks.
+
+The logits, [B*P, V], are the largest tensor of pre-training. They are computed
+a block of rows at a time, and each block's share of the loss and of the
+gradients before the next one takes its place.
+"""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from keras import ops
+
+from bert_tf.layers.dropout import Tensor
+
+# Rows of a block. Each block adds to the gradient of the whole table, so much
+# smaller ones spend their time there.
+_BLOCK_ROWS = 160
+
+
+class _Batch(NamedTuple):
+  """The arguments of `sums`."""
+
+  hidden: Tensor
+  table: Tensor
+  bias: Tensor
+  ids: Tensor
+  weights: Tensor
+
+
+def logits(hidden: Tensor, table: Tensor, bias: Tensor) -> Tensor:
+  """Returns the logits, float [rows, V], in the type of `hidden`.
+
+  Args:
+    hidden: float [rows, D].
+    table: float32 [V, D], the word embeddings.
+    bias: float32 [V].
+  """
+  table = ops.cast(table, hidden.dtype)
+  product = ops.matmul(hidden, ops.transpose(table))
+  return ops.add(product, ops.cast(bias, hidden.dtype))
+
+
+def sums(
+  hidden: Tensor,
+  table: Tensor,
+  bias: Tensor,
+  ids: Tensor,
+  weights: Tensor,
+  training: bool,
+) -> Tensor:
+  """Returns the weighted sums of losses and of hits, float32 [2].
+
+  The first has a gradient for `hidden`, `table` and `bias`. A hit is a label
+  with the largest logit. Of more rows than a block has, only those with a
+  weight are computed.
+
+  Args:
+    hidden: float [rows, D].
+    table: float32 [V, D], the word embeddings.
+    bias: float32 [V].
+    ids: int [rows], the labels.
+    weights: float32 [rows], 0 for padding.
+    training: whether the gradients will be needed; they are computed together
+      with the loss then.
+  """
+
+  @ops.custom_gradient
+  def run(
+    hidden: Tensor, table: Tensor, bias: Tensor
+  ) -> tuple[Tensor, Callable[..., tuple[Tensor, ...]]]:
+    batch = _Batch(hidden, table, bias, ids, weights)
+    found, gradients = _over_rows(batch, training)
+
+    def backward(
+      *args: Tensor, upstream: Tensor | None = None
+    ) -> tuple[Tensor, ...]:
+      by_loss = (args[0] if upstream is None else upstream)[0]
+      known = gradients or _over_rows(batch, True)[1]
+      # The sum of losses is divided by its weight, so this is one number.
+      hidden_gradient = ops.cast(known[0] * by_loss, hidden.dtype)
+      return hidden_gradient, known[1] * by_loss, known[2] * by_loss
+
+    return found, backward
+
+  return run(hidden, table, bias)
+
+
+def _over_rows(
+  batch: _Batch, with_gradients: bool
+) -> tuple[Tensor, tuple[Tensor, ...]]:
+  """Returns the sums and the gradients of the first, () if not asked for."""
+  gradients = _label_gradients(batch) if with_gradients else ()
+  if batch.ids.shape[0] is not None and batch.ids.shape[0] <= _BLOCK_ROWS:
+    found, more = _block(batch, with_gradients)
+    return found, tuple(a + b for a, b in zip(gradients, more))
+  # Rows that have a weight come first, so that shapes need not depend on how
+  # many there are: as XLA wants it, the number of blocks does.
+  has_weight = batch.weights > 0
+  order = ops.argsort(ops.cast(~has_weight, "int32"))
+  num_rows = ops.sum(ops.cast(has_weight, "int32"))
+  weights = ops.take(batch.weights, order)
+  # The last block may reach past the end.
+  order = ops.pad(order, (0, _BLOCK_ROWS))
+  weights = ops.pad(weights, (0, _BLOCK_ROWS))
+
+  def body(start: Tensor, found: Tensor, *totals: Tensor) -> tuple[Tensor, ...]:
+    rows = ops.slice(order, [start], [_BLOCK_ROWS])
+    block = batch._replace(
+      hidden=ops.take(batch.hidden, rows, axis=0),
+      ids=ops.take(batch.ids, rows),
+      weights=ops.slice(weights, [start], [_BLOCK_ROWS]),
+    )
+    more, gradients = _block(block, with_gradients)
+    if with_gradients:
+      shape = ops.shape(batch.hidden)
+      of_hidden = ops.scatter(rows[:, None], gradients[0], shape)
+      gradients = (of_hidden, *gradients[1:])
+    totals = tuple(a + b for a, b in zip(totals, gradients))
+    return start + _BLOCK_ROWS, found + more, *totals
+
+  _, found, *gradients = ops.while_loop(
+    lambda start, *_: start < num_rows,
+    body,
+    (ops.zeros((), "int32"), ops.zeros(2), *gradients),
+  )
+  return found, tuple(gradients)
+
+
+def _label_gradients(batch: _Batch) -> tuple[Tensor, Tensor, Tensor]:
+  """Returns what the labels' own logits give, float32."""
+  hidden = ops.cast(batch.hidden, "float32")
+  weights = batch.weights[:, None]
+  rows = batch.ids[:, None]
+  return (
+    -weights * ops.take(batch.table, batch.ids, axis=0),
+    ops.scatter(rows, -weights * hidden, ops.shape(batch.table)),
+    ops.scatter(rows, -batch.weights, ops.shape(batch.bias)),
+  )
+
+
+def _block(
+  batch: _Batch, with_gradients: bool
+) -> tuple[Tensor, tuple[Tensor, ...]]:
+  """Returns the sums of all rows, and what all logits give to the gradients."""
+  dtype = batch.hidden.dtype
+  rounded = logits(batch.hidden, batch.table, batch.bias)
+  values = ops.cast(rounded, "float32")
+  of_labels = ops.take_along_axis(values, batch.ids[:, None], axis=-1)
+  largest = ops.max(values, axis=-1, keepdims=True)
+  powers = ops.exp(values - largest)
+  totals = ops.sum(powers, axis=-1, keepdims=True)
+  losses = ops.log(totals) + (largest - of_labels)
+  if dtype == "float32":
+    hits = ops.equal(of_labels, largest)
+  else:  # Several logits may be the largest: the first of them counts.
+    hits = ops.equal(ops.argmax(values, axis=-1)[:, None], batch.ids[:, None])
+  both = ops.concatenate([losses, ops.cast(hits, "float32")], axis=-1)
+  weights = batch.weights[:, None]
+  found = ops.sum(both * weights, axis=0)
+  if not with_gradients:
+    return found, ()
+  scales = weights / totals
+  powers = ops.cast(powers, dtype)
+  scaled = ops.cast(batch.hidden, "float32") * scales
+  by_hidden = ops.matmul(powers, ops.cast(batch.table, dtype))
+  turned = ops.transpose(powers)
+  by_table = ops.matmul(turned, ops.cast(scaled, dtype))
+  by_bias = ops.matmul(turned, ops.cast(scales, dtype))[:, 0]
+  return found, (
+    ops.cast(by_hidden, "float32") * scales,
+    ops.cast(by_table, "float32"),
+    ops.cast(by_bias, "float32"),
+  )

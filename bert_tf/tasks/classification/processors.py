@@ -1,0 +1,163 @@
+"""Examples from a class with the interface of the original's DataProcessor."""
+
+import csv
+import importlib
+import io
+import os
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+from bert_tf.files import paths
+from bert_tf.tasks.classification.examples import InputExample
+
+
+class DataProcessor:
+  """A task's examples and labels, as the original's run_classifier.py asks.
+
+  A subclass has `get_labels` and a method for each split that is used.
+  """
+
+  def get_train_examples(self, data_dir: str) -> list[InputExample]:
+    """Returns the examples to train on."""
+    raise NotImplementedError
+
+  def get_dev_examples(self, data_dir: str) -> list[InputExample]:
+    """Returns the examples to evaluate on."""
+    raise NotImplementedError
+
+  def get_test_examples(self, data_dir: str) -> list[InputExample]:
+    """Returns the examples to predict."""
+    raise NotImplementedError
+
+  def get_labels(self) -> list[str]:
+    """Returns the labels, in the order of their ids."""
+    raise NotImplementedError
+
+  @classmethod
+  def _read_tsv(
+    cls, input_file: str, quotechar: str | None = None
+  ) -> list[list[str]]:
+    """Returns the cells of each line of a file with tabs between them."""
+    lines = io.StringIO(paths.read_text(input_file))
+    return list(csv.reader(lines, delimiter="\t", quotechar=quotechar))
+
+
+def load(processor: str) -> DataProcessor:
+  """Returns a new processor of a class that is given as MODULE:CLASS.
+
+  Args:
+    processor: the module is one that Python finds, or a file of the current
+      folder; the class can be made without arguments.
+
+  Raises:
+    ValueError: if there is no such module or class, or it needs arguments.
+  """
+  name, colon, class_name = processor.partition(":")
+  if not (name and colon and class_name):
+    raise ValueError(
+      f"processor {processor!r} is not of the form MODULE:CLASS, such as "
+      "my_module:MyProcessor."
+    )
+  folder = os.getcwd()
+  if folder not in sys.path:
+    sys.path.insert(0, folder)
+  try:
+    module = importlib.import_module(name)
+  except ModuleNotFoundError as error:
+    if error.name not in (name, name.partition(".")[0]):
+      raise
+    raise ValueError(
+      f"processor {processor!r}: there is no module {name}, neither in "
+      f"{folder} nor among those installed."
+    ) from None
+  found = getattr(module, class_name, None)
+  if not isinstance(found, type):
+    raise ValueError(f"processor {processor!r}: {name} has no such class.")
+  try:
+    return found()
+  except TypeError as error:
+    raise ValueError(f"processor {processor!r} cannot be made: {error}.") from (
+      error
+    )
+
+
+def labels(processor: DataProcessor) -> tuple[str, ...]:
+  """Returns a processor's labels.
+
+  Raises:
+    ValueError: if they are no strings, fewer than two, or one is there twice.
+  """
+  found = _call(processor, "get_labels")
+  if (
+    not isinstance(found, list | tuple)
+    or not all(isinstance(label, str) for label in found)
+    or len(set(found)) < max(2, len(found))
+  ):
+    raise ValueError(
+      f"{_name(processor)}.get_labels() returns {found!r}; return a list of "
+      "two or more different strings."
+    )
+  return tuple(found)
+
+
+def read_examples(
+  processor: DataProcessor, split: str, data_dir: str, labels: Sequence[str]
+) -> list[InputExample]:
+  """Returns the processor's examples of a split; labels of "test" do not count.
+
+  Raises:
+    ValueError: naming the example that is none, or whose label is none of the
+      task's; or if there are no examples.
+  """
+  method = f"get_{split}_examples"
+  where = f"{_name(processor)}.{method}()"
+  examples = []
+  for index, found in enumerate(_call(processor, method, data_dir)):
+    try:
+      label = found.label
+      if split == "test" and label not in labels:
+        label = None
+      example = InputExample(str(found.guid), found.text_a, found.text_b, label)
+    except AttributeError:
+      raise ValueError(
+        f"{where} returns {found!r}, number {index}; return objects of "
+        "bert_tf.InputExample."
+      ) from None
+    _check(example, where, labels, needs_label=split != "test")
+    examples.append(example)
+  if not examples:
+    raise ValueError(f"{where} returns no example.")
+  return examples
+
+
+def _check(
+  example: InputExample, where: str, labels: Sequence[str], needs_label: bool
+) -> None:
+  """Raises ValueError if a text is no text, or the label none of these."""
+  texts = (example.text_a, example.text_b or "")
+  if not all(isinstance(text, str) for text in texts):
+    raise ValueError(f"{where}: the texts of {example.guid} are no strings.")
+  if needs_label and example.label not in labels:
+    raise ValueError(
+      f"{where}: the label {example.label!r} of {example.guid} is none of "
+      f"get_labels(): {', '.join(labels)}."
+    )
+
+
+def _call(processor: DataProcessor, method: str, *arguments: str) -> Any:
+  """Calls a method; raises ValueError if the processor does not have it."""
+  function = getattr(processor, method, None)
+  if function:
+    try:
+      return function(*arguments)
+    except NotImplementedError:  # That of DataProcessor.
+      pass
+  raise ValueError(
+    f"{_name(processor)} has no {method}; write it, as bert_tf.DataProcessor "
+    "describes it."
+  )
+
+
+def _name(processor: DataProcessor) -> str:
+  return type(processor).__qualname__

@@ -1,0 +1,72 @@
+"""Stops a training whose loss has run away, before its weights are saved."""
+
+import math
+from collections.abc import Mapping
+
+import tensorflow as tf
+
+from bert_tf import checkpoints
+
+# A loss is too high beyond this many times the first, or times one: a model
+# that knows nothing has a cross entropy of the logarithm of its classes.
+_FACTOR = 100
+
+# One high loss may be a batch with an outlier.
+_NUM_IN_A_ROW = 3
+
+
+class DivergedError(ValueError):
+  """A loss far above where it began, or what is no longer finite."""
+
+
+class LossCheck:
+  """Looks at the losses of a training as they come.
+
+  Args:
+    output_dir: folder of the run, for the error.
+  """
+
+  def __init__(self, output_dir: str) -> None:
+    self._output_dir = output_dir
+    self._first: float | None = None
+    self._num_high = 0
+
+  def add(self, step: int, loss: float, gradient_norm: float) -> None:
+    """Raises DivergedError if the loss by a step is not one of a training.
+
+    Args:
+      step: the last of those taken.
+      loss: mean of the steps since the last call, of the weights before each.
+      gradient_norm: mean of theirs. One that is not finite makes every weight
+        NaN, which the loss shows only a step later.
+    """
+    if self._first is None:
+      self._first = loss
+    is_high = loss > _FACTOR * max(1.0, self._first)
+    self._num_high = self._num_high + 1 if is_high else 0
+    if not math.isfinite(loss) or self._num_high >= _NUM_IN_A_ROW:
+      raise self._error(f"the loss became {loss:.4g} by step {step}")
+    if not math.isfinite(gradient_norm):
+      raise self._error(f"the gradients became {gradient_norm} by step {step}")
+
+  def check_weights(self, step: int, tensors: Mapping[str, tf.Tensor]) -> None:
+    """Raises DivergedError if any of the tensors to save is not finite."""
+    floats = {n: t for n, t in tensors.items() if t.dtype.is_floating}
+    are_finite = tf.stack(
+      [tf.reduce_all(tf.math.is_finite(t)) for t in floats.values()]
+    )
+    bad = [
+      n for n, is_finite in zip(floats, are_finite.numpy()) if not is_finite
+    ]
+    if bad:
+      raise self._error(
+        f"{bad[0]} and {len(bad) - 1} more of {len(floats)} are not finite "
+        f"after step {step}, which is not saved"
+      )
+
+  def _error(self, what: str) -> DivergedError:
+    return DivergedError(
+      f"{what}; the last checkpoint is "
+      f"{checkpoints.latest(self._output_dir)}. Lower `learning_rate` or "
+      "lengthen the warm-up."
+    )

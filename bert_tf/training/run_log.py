@@ -1,0 +1,68 @@
+"""What ran in a folder: each command with its settings and versions."""
+
+import dataclasses
+import datetime
+import json
+import os
+import platform
+import shlex
+import sys
+from typing import Any
+
+import keras
+import numpy as np
+import tensorflow as tf
+from tensorboard.plugins.hparams import api as hparams
+
+import bert_tf
+from bert_tf import distribution, settings
+from bert_tf.files import atomic, paths
+from bert_tf.training import progress
+
+FILE = "commands.jsonl"
+
+
+def add(output_dir: str, config: settings.Dataclass) -> None:
+  """Adds this command to commands.jsonl, and to TensorBoard's text and hparams.
+
+  Raises:
+    OSError: if a file cannot be written.
+  """
+  if not distribution.is_chief():
+    return
+  values = _flat(config)
+  entry = {
+    "time": datetime.datetime.now().astimezone().isoformat("T", "seconds"),
+    "command": f"{sys.argv[0]} {shlex.join(sys.argv[1:])}",
+    "settings": values,
+    "versions": {
+      "bert_tf": bert_tf.__version__,
+      "tensorflow": tf.__version__,
+      "keras": keras.__version__,
+      "numpy": np.__version__,
+      "python": platform.python_version(),
+    },
+  }
+  path = os.path.join(output_dir, FILE)
+  lines = paths.read_text(path).splitlines() if paths.exists(path) else []
+  line = json.dumps(entry, ensure_ascii=False, default=str)
+  atomic.write_lines(path, [*lines, line])
+  writer = progress.events_writer(output_dir)
+  with writer.as_default(len(lines)):
+    text = json.dumps(entry, indent=2, ensure_ascii=False, default=str)
+    tf.summary.text("command", f"```\n{text}\n```")
+    kinds = (bool, int, float, str)
+    hparams.hparams({k: v for k, v in values.items() if isinstance(v, kinds)})
+  writer.close()
+
+
+def _flat(config: settings.Dataclass) -> dict[str, Any]:
+  """Returns the values of all settings, those of nested configs too."""
+  values: dict[str, Any] = {}
+  for field in dataclasses.fields(config):
+    value = getattr(config, field.name)
+    if hasattr(value, "__dataclass_fields__"):
+      values |= _flat(value)
+    else:
+      values[field.name] = value
+  return values

@@ -1,0 +1,91 @@
+"""Whether XLA compiles the training step, where the run is to find out."""
+
+import json
+import math
+import os
+import time
+from collections.abc import Callable, Mapping
+
+import tensorflow as tf
+from absl import logging
+
+from bert_tf import checkpoints, distribution
+from bert_tf.files import atomic, paths
+from bert_tf.training import config as training_config
+
+# Beside the checkpoints: a resumed run takes the steps in the same form.
+FILE = "use_xla.json"
+
+# Fewer steps are not worth a measurement, nor is less time worth compiling,
+# which takes 5 to 40 seconds.
+_MIN_STEPS = 200
+_MIN_SECONDS = 120.0
+
+# Of each form, after one that is left out.
+_NUM_TIMED_STEPS = 4
+
+
+def known(
+  config: training_config.TrainConfig,
+  element_spec: Mapping[str, tf.TensorSpec],
+) -> bool | None:
+  """Returns the choice as far as it is made, None if it is to be measured.
+
+  Args:
+    config: of the run.
+    element_spec: of the batches.
+  """
+  if config.use_xla is not None:
+    return config.use_xla
+  if any(tf.config.list_logical_devices(kind) for kind in ("GPU", "TPU")):
+    return True
+  if config.num_train_steps < _MIN_STEPS:
+    return False
+  path = os.path.join(config.output_dir, FILE)
+  # Without a checkpoint it is of another run.
+  if paths.exists(path) and checkpoints.listed(config.output_dir):
+    return bool(json.loads(paths.read_text(path))["use_xla"])
+  if all(spec.shape.is_fully_defined() for spec in element_spec.values()):
+    return None
+  logging.info("Not using XLA: it would compile for each width of a batch.")
+  return False
+
+
+def measure(
+  output_dir: str,
+  num_steps: int,
+  step_in_form: Callable[[bool], Callable[[], object]],
+) -> bool:
+  """Returns the faster form of the step, and writes it into the run's folder.
+
+  It is the plain one where the rest of the run is too short to compile.
+
+  Args:
+    output_dir: folder of the run.
+    num_steps: steps that are left.
+    step_in_form: returns what takes a step: plain, or compiled if given True.
+  """
+  seconds = {False: _seconds(step_in_form(False))}
+  if seconds[False] * num_steps >= _MIN_SECONDS:
+    seconds[True] = _seconds(step_in_form(True))
+  use_xla = seconds.get(True, math.inf) < seconds[False]
+  names = {False: "plain_ms", True: "compiled_ms"}
+  found = {names[form]: round(1e3 * t, 2) for form, t in seconds.items()}
+  line = json.dumps({"use_xla": use_xla, **found})
+  if distribution.is_chief():
+    atomic.write_lines(os.path.join(output_dir, FILE), [line])
+  distribution.barrier()  # Before a step is taken.
+  logging.info("Chose by --use_xla=auto, with ms a step: %s", line)
+  return use_xla
+
+
+def _seconds(take_step: Callable[[], object]) -> float:
+  """Returns the least seconds of a step, of the slowest process."""
+  times = []
+  for _ in range(1 + _NUM_TIMED_STEPS):
+    start = time.monotonic()
+    take_step()
+    times.append(time.monotonic() - start)
+  # The first one compiles.
+  found = distribution.all_gather_objects({"seconds": min(times[1:])})
+  return max(one["seconds"] for one in found)

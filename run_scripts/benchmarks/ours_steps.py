@@ -1,0 +1,79 @@
+"""Times steps of this project: a process of `benchmark.py train|forward`."""
+
+import tempfile
+from collections.abc import Callable
+
+import numpy as np
+import step_timing
+import tensorflow as tf
+
+from bert_tf import modeling
+from bert_tf.layers import mixed_precision
+from bert_tf.tasks import pretraining
+from bert_tf.training import config as training_config
+
+
+def main() -> None:
+  """Times the steps of one setting."""
+  settings = step_timing.read_settings()
+  config = modeling.BertConfig(
+    vocab_size=settings.vocab_size,
+    hidden_size=settings.hidden_size,
+    num_hidden_layers=settings.num_hidden_layers,
+    num_attention_heads=settings.num_attention_heads,
+    intermediate_size=settings.intermediate_size,
+    type_vocab_size=2,
+  )
+  make = _training_step if settings.task == "train" else _forward_step
+  matrix = tf.random.normal([step_timing.PRODUCT_SIZE] * 2)
+  matrix = tf.cast(matrix, settings.precision)
+  step_timing.report(
+    settings,
+    f"TensorFlow {tf.__version__}",
+    make(config, settings),
+    lambda: tf.matmul(matrix, matrix)[0, 0].numpy(),
+  )
+
+
+def _training_step(
+  config: modeling.BertConfig, settings: step_timing.Settings
+) -> Callable[[], object]:
+  """Returns a pre-training step, as run_pretraining.py takes it."""
+  with tempfile.TemporaryDirectory() as folder:
+    runner = pretraining.build_estimator(
+      config,
+      training_config.TrainConfig(
+        output_dir=folder,
+        train_batch_size=settings.batch_size,
+        learning_rate=1e-4,
+        num_train_steps=10_000,
+        num_warmup_steps=100,
+        precision=settings.precision,
+        use_xla=settings.compiled,
+      ),
+    )
+  batch = step_timing.batch_of(settings)
+  features = {name: tf.constant(value) for name, value in batch.items()}
+  step = runner.train_step.build(
+    {name: tf.TensorSpec(t.shape, t.dtype) for name, t in features.items()}
+  )
+  return lambda: np.array(step(features)["loss"][0])
+
+
+def _forward_step(
+  config: modeling.BertConfig, settings: step_timing.Settings
+) -> Callable[[], object]:
+  """Returns the encoder's forward pass, without dropout."""
+  with mixed_precision.policy_scope(settings.precision):
+    model = modeling.BertModel(config)
+  names = ("input_ids", "input_mask", "segment_ids")
+  batch = step_timing.batch_of(settings)
+  features = {name: tf.constant(batch[name]) for name in names}
+  run = tf.function(
+    lambda: model(features).sequence_output, jit_compile=settings.compiled
+  )
+  return lambda: np.array(run()[0, 0])
+
+
+if __name__ == "__main__":
+  main()

@@ -1,0 +1,233 @@
+"""Steps of this project and of its peers, side by side on this machine.
+
+Each one runs in processes of its own, one a round, in turn; nothing here
+imports TensorFlow, whose memory would count into theirs.
+"""
+
+import dataclasses
+import json
+import os
+import statistics
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import step_timing
+from benchmark_config import BenchmarkConfig
+
+from bert_tf.files import errors
+
+_FOLDER = os.path.dirname(os.path.abspath(__file__))
+
+# BERT-Tiny's sizes, without --bert_config_file.
+_TINY = {
+  "vocab_size": 30522,
+  "hidden_size": 128,
+  "num_hidden_layers": 2,
+  "num_attention_heads": 2,
+  "intermediate_size": 512,
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class Program:
+  """A script that times steps, and what it needs beside NumPy."""
+
+  name: str
+  script: str
+  compiled: bool
+  modules: tuple[str, ...] = ()  # A peer's.
+  install: str = ""
+
+  @property
+  def is_peer(self) -> bool:
+    """Whether it measures another project."""
+    return bool(self.modules)
+
+
+_TORCH = ("torch", "transformers"), "pip install torch transformers"
+_KERAS_HUB = ("keras_hub", "tensorflow"), "pip install keras-hub tensorflow"
+
+PROGRAMS = (
+  Program("bert_tf, graph", "ours_steps.py", False),
+  Program("bert_tf, XLA", "ours_steps.py", True),
+  Program("PyTorch", "torch_steps.py", False, *_TORCH),
+  Program("PyTorch, compile", "torch_steps.py", True, *_TORCH),
+  Program("KerasHub, XLA", "keras_hub_steps.py", True, *_KERAS_HUB),
+)
+
+
+@dataclasses.dataclass
+class Result:
+  """What the processes of a program reported, and why one failed."""
+
+  rounds: list[dict[str, Any]] = dataclasses.field(default_factory=list)
+  error: str = ""
+
+  @property
+  def medians(self) -> list[float]:
+    """The median milliseconds of each round."""
+    return [statistics.median(found["ms"]) for found in self.rounds]
+
+  @property
+  def median(self) -> float:
+    """The median milliseconds of all steps."""
+    return statistics.median(ms for found in self.rounds for ms in found["ms"])
+
+
+def measure(
+  config: BenchmarkConfig, task: str, programs: Sequence[Program] = PROGRAMS
+) -> None:
+  """Prints a table of what a step takes, and draws it with --plot_file.
+
+  Raises:
+    ValueError: at the end, if a program failed; one that is not installed is
+      only named.
+  """
+  sizes = _sizes(config, task)
+  pythons = {p: _python(p, config.peer_python.split(",")) for p in programs}
+  found = {p: python for p, python in pythons.items() if python}
+  results = {p: Result() for p in found}
+  for number in range(config.num_rounds):
+    # Back and forth, so that no one always follows the same other one.
+    for program in list(results)[:: -1 if number % 2 else 1]:
+      if not results[program].error:
+        _run_round(program, found[program], sizes, results[program])
+  _print_table(results, sizes)
+  for program, python in pythons.items():
+    if not python:
+      print(f"{program.name}: not installed; {program.install}")
+  failed = [p.name for p, result in results.items() if result.error]
+  done = {p: result for p, result in results.items() if not result.error}
+  if config.plot_file and done:
+    _plot(done, _title(sizes), config.plot_file)
+  if failed:
+    raise ValueError(f"failed: {'; '.join(failed)}.")
+
+
+def _sizes(config: BenchmarkConfig, task: str) -> dict[str, Any]:
+  """Returns the settings that all programs share."""
+  model = dict(_TINY)
+  if config.bert_config_file:
+    with open(config.bert_config_file, encoding="utf-8") as file:
+      found = json.load(file)
+    if missing := _TINY.keys() - found:
+      raise ValueError(f"{config.bert_config_file} lacks {sorted(missing)}.")
+    model = {name: found[name] for name in _TINY}
+  return {
+    "task": task,
+    "precision": config.precision,
+    "batch_size": config.batch_size,
+    "length": config.max_seq_length,
+    "num_predictions": min(
+      config.max_predictions_per_seq, config.max_seq_length
+    ),
+    "num_steps": config.num_steps,
+    **model,
+  }
+
+
+def _python(program: Program, peer_pythons: Sequence[str]) -> str | None:
+  """Returns the first interpreter that has the program's modules."""
+  if not program.is_peer:
+    return sys.executable
+  code = "import sys; from importlib.util import find_spec as f; "
+  code += "sys.exit(any(f(name) is None for name in sys.argv[1:]))"
+  for python in filter(None, (*peer_pythons, sys.executable)):
+    if not subprocess.run([python, "-c", code, *program.modules]).returncode:
+      return python
+  return None
+
+
+def _run_round(
+  program: Program, python: str, sizes: Mapping[str, Any], result: Result
+) -> None:
+  """Runs a program once and adds what it reports to its result."""
+  settings = json.dumps({**sizes, "compiled": program.compiled})
+  done = subprocess.run(
+    [python, os.path.join(_FOLDER, program.script), settings],
+    # PyTorch's threads wait for each other in loops: where other work holds a
+    # core, a step takes three times as long so.
+    env={"OMP_WAIT_POLICY": "passive", **os.environ},
+    capture_output=True,
+    text=True,
+  )
+  if done.returncode:
+    lines = done.stderr.split("\n")
+    said = [line for line in lines if line.strip()] or ["nothing on stderr"]
+    result.error = f"exit status {done.returncode}: {said[-1]}"
+    return
+  result.rounds.append(json.loads(done.stdout.splitlines()[-1]))
+
+
+def _title(sizes: Mapping[str, Any]) -> str:
+  """Returns what is measured."""
+  return (
+    "{task}, L{num_hidden_layers} H{hidden_size}, {batch_size} x {length}, "
+    "V {vocab_size:,}, P {num_predictions}, {precision}"
+  ).format(**sizes)
+
+
+def _flops(sizes: Mapping[str, Any]) -> float:
+  """Returns the operations of a step's matrix products, without embeddings."""
+  d, b, f = sizes["hidden_size"], sizes["batch_size"], sizes["length"]
+  # Query, key, value and output; the feed-forward layers; scores and context.
+  layer = 4 * d * d + 2 * d * sizes["intermediate_size"] + 2 * f * d
+  encoder = 2 * b * f * layer * sizes["num_hidden_layers"] + 2 * b * d * d
+  if sizes["task"] == "forward":
+    return encoder
+  num_masked = min(sizes["num_predictions"], round(0.15 * f))
+  head = 2 * b * num_masked * d * (d + sizes["vocab_size"])
+  # The gradients of a product are two products.
+  return 3 * (encoder + head)
+
+
+def _print_table(
+  results: Mapping[Program, Result], sizes: Mapping[str, Any]
+) -> None:
+  """Prints a row for each program and the machine's rate below."""
+  done = {p: result for p, result in results.items() if not result.error}
+  rates = [r["product_gflops"] for x in done.values() for r in x.rounds]
+  rate = max(rates, default=0.0)
+  peers = [x.median for program, x in done.items() if program.is_peer]
+  print(_title(sizes))
+  print(
+    f"{'':18}{'ms/step':>8}{'rounds':>16}{'CPU ms':>9}{'x peer':>8}"
+    f"{'of peak':>9}{'peak MB':>9}  versions"
+  )
+  for program, x in results.items():
+    if x.error:
+      print(f"{program.name:18}failed, {x.error}")
+      continue
+    spread = f"{min(x.medians):.1f}-{max(x.medians):.1f}"
+    cpu = statistics.median(found["cpu_ms"] for found in x.rounds)
+    ratio = f"{min(peers) / x.median:.2f}" if peers else "-"
+    used = _flops(sizes) / (x.median * 1e6 * rate)
+    peak = max(found["peak_mb"] for found in x.rounds)
+    print(
+      f"{program.name:18}{x.median:8.1f}{spread:>16}{cpu:9.1f}{ratio:>8}"
+      f"{used:9.1%}{peak:9,.0f}  {x.rounds[0]['version']}"
+    )
+  size = step_timing.PRODUCT_SIZE
+  print(
+    f"x peer: times as fast as the fastest peer. of peak: of {rate:,.0f} "
+    f"GFLOP/s, the best product of {size} x {size} that a process reached."
+  )
+  if hasattr(os, "getloadavg"):
+    print(f"Load average of {os.cpu_count()} cores: {os.getloadavg()}")
+
+
+def _plot(results: Mapping[Program, Result], title: str, path: str) -> None:
+  """Draws medians as bars and those of the rounds as points, as a PNG file."""
+  with errors.needs_extra("drawing", extra="plots"):
+    from matplotlib import figure
+  picture = figure.Figure(figsize=(9, 4), layout="constrained")
+  axis = picture.subplots()
+  for program, result in results.items():
+    color = "tab:gray" if program.is_peer else "tab:blue"
+    axis.barh(program.name, result.median, color=color)
+    axis.plot(result.medians, [program.name] * len(result.medians), "k.")
+  axis.invert_yaxis()
+  axis.set(title=title, xlabel="ms a step; points: medians of rounds")
+  picture.savefig(path, format="png", dpi=100)

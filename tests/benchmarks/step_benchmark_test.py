@@ -1,0 +1,142 @@
+"""The table of benchmark.py train and forward, with made-up peers."""
+
+import importlib
+import json
+import pathlib
+import re
+import struct
+
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+
+SIZES = {
+  "vocab_size": 100,
+  "hidden_size": 16,
+  "num_hidden_layers": 1,
+  "num_attention_heads": 2,
+  "intermediate_size": 32,
+}
+
+FAKE = """
+import json, os, sys
+settings = json.loads(sys.argv[1])
+with open(os.path.join(os.path.dirname(__file__), "calls"), "a") as file:
+  file.write(f"{settings['task']} {settings['compiled']}\\n")
+ms = [4.0, 2.0, 3.0] if settings["compiled"] else [6.0] * 3
+print("a note")
+print(json.dumps({"version": "Fake 1.0", "ms": ms, "cpu_ms": 5.0,
+                  "peak_mb": 1234.0, "product_gflops": 1e-3}))
+"""
+
+
+@pytest.fixture
+def benchmark(monkeypatch):
+  """The module of the driver."""
+  monkeypatch.syspath_prepend(str(ROOT / "run_scripts" / "benchmarks"))
+  return importlib.import_module("step_benchmark")
+
+
+@pytest.fixture
+def fake(tmp_path):
+  """A peer's script that reports 3 ms compiled and 6 ms otherwise."""
+  path = tmp_path / "fake.py"
+  path.write_text(FAKE)
+  return str(path)
+
+
+def config_of(benchmark, tmp_path, **settings):
+  path = tmp_path / "bert_config.json"
+  path.write_text(json.dumps({**SIZES, "hidden_act": "gelu"}))
+  return benchmark.BenchmarkConfig(
+    bert_config_file=str(path),
+    batch_size=4,
+    max_seq_length=16,
+    max_predictions_per_seq=4,
+    **settings,
+  )
+
+
+def rows_of(text):
+  """Returns the rows of the table, [name, ms, rounds, CPU, ratio, ...]."""
+  return {line[:18].strip(): line[18:].split() for line in text.splitlines()}
+
+
+def test_our_own_step_is_compared_with_the_fastest_peer(
+  benchmark, fake, tmp_path, capfd
+):
+  ours = benchmark.PROGRAMS[0]
+  assert not ours.is_peer and not ours.compiled
+  plot = tmp_path / "plot.png"
+  benchmark.measure(
+    config_of(
+      benchmark, tmp_path, num_steps=2, num_rounds=1, plot_file=str(plot)
+    ),
+    "train",
+    (
+      ours,
+      benchmark.Program("slow", fake, False, ("json",), "pip install slow"),
+      benchmark.Program("fast", fake, True, ("json",), "pip install fast"),
+    ),
+  )
+  rows = rows_of(capfd.readouterr().out)
+  own = rows[ours.name]
+  assert float(own[3]) == pytest.approx(3 / float(own[0]), abs=0.1)
+  assert "TensorFlow" in own[6]
+  assert rows["slow"][:4] == ["6.0", "6.0-6.0", "5.0", "0.50"]
+  assert rows["fast"][:4] == ["3.0", "3.0-3.0", "5.0", "1.00"]
+  assert rows["fast"][5:] == ["1,234", "Fake", "1.0"]
+  assert struct.unpack(">II", plot.read_bytes()[16:24]) == (900, 400)
+
+
+def test_rounds_go_back_and_forth(benchmark, fake, tmp_path, capfd):
+  benchmark.measure(
+    config_of(benchmark, tmp_path, num_rounds=3),
+    "forward",
+    [benchmark.Program(str(c), fake, c, ("json",)) for c in (False, True)],
+  )
+  assert (tmp_path / "calls").read_text().split() == [
+    *("forward", "False", "forward", "True"),
+    *("forward", "True", "forward", "False"),
+    *("forward", "False", "forward", "True"),
+  ]
+  # By hand: of a layer 2 * (4 * 16^2 + 2 * 16 * 32 + 2 * 16 * 16) operations a
+  # word piece, 64 of them, the pooler 2 * 4 * 16^2: 329,728 in 3 ms are 0.1099
+  # GFLOP/s, of 0.001.
+  used = rows_of(capfd.readouterr().out)["True"][4]
+  assert float(used.rstrip("%")) == pytest.approx(10991, rel=1e-3)
+
+
+def test_a_missing_peer_is_named_and_no_mistake(benchmark, tmp_path, capfd):
+  missing = benchmark.Program(
+    "gone", "gone.py", True, ("no_such_package",), "pip install gone"
+  )
+  benchmark.measure(config_of(benchmark, tmp_path), "train", [missing])
+  assert re.search("gone: .*pip install gone", capfd.readouterr().out)
+
+
+def test_a_crash_is_a_row_and_an_error_at_the_end(
+  benchmark, fake, tmp_path, capfd
+):
+  script = tmp_path / "crash.py"
+  script.write_text("raise SystemError('out of cheese')")
+  with pytest.raises(ValueError, match="broken"):
+    benchmark.measure(
+      config_of(benchmark, tmp_path),
+      "train",
+      (
+        benchmark.Program("broken", str(script), True, ("json",)),
+        benchmark.Program("fine", fake, True, ("json",)),
+      ),
+    )
+  rows = rows_of(capfd.readouterr().out)
+  assert rows["broken"][0] == "failed," and "cheese" in rows["broken"]
+  assert rows["fine"][0] == "3.0"
+
+
+@pytest.mark.parametrize("script", ("torch_steps.py", "keras_hub_steps.py"))
+def test_peers_use_nothing_of_ours(script):
+  folder = ROOT / "run_scripts" / "benchmarks"
+  for name in (script, "step_timing.py"):
+    assert "import bert_tf" not in (folder / name).read_text()
+    assert "from bert_tf" not in (folder / name).read_text()

@@ -1,0 +1,50 @@
+"""`bert-tf COMMAND`: every command has a name, and a wrong name is answered."""
+
+import importlib
+import pathlib
+import sys
+
+import pytest
+
+from bert_tf.cli import main
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+
+
+def run_main(monkeypatch, *arguments):
+  """The exit status or message of `bert-tf ARGUMENTS`."""
+  monkeypatch.setattr(sys, "argv", ["bert-tf", *arguments])
+  with pytest.raises(SystemExit) as end:
+    main.run()
+  return end.value.code
+
+
+def test_every_script_is_a_command():
+  scripts = {path.stem for path in (ROOT / "run_scripts").glob("*.py")}
+  assert scripts == set(main.COMMANDS.values())
+
+
+def test_help_lists_the_commands(monkeypatch, capsys):
+  assert not run_main(monkeypatch, "--help")
+  lines = [line.split() for line in capsys.readouterr().out.splitlines()]
+  found = {words[0]: words for words in lines if words}
+  assert all(len(found[name]) > 3 for name in main.COMMANDS)
+
+
+@pytest.mark.parametrize(
+  ("name", "near"),
+  [("clasifier", "classifier"), ("run_squad.py", "squad"), ("xyz", "--help")],
+)
+def test_an_unknown_command_is_answered_with_the_nearest(
+  name, near, monkeypatch
+):
+  message = run_main(monkeypatch, name)
+  assert near in message
+  assert name in message and "\n" not in message
+
+
+def test_a_command_gets_its_arguments(monkeypatch):
+  module = importlib.import_module("bert_tf.cli.plot_curves")
+  monkeypatch.setattr(module, "run", lambda: sys.exit(" ".join(sys.argv)))
+  found = run_main(monkeypatch, "plot-curves", "--output_dir=x")
+  assert found == "bert-tf plot-curves --output_dir=x"

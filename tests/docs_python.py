@@ -1,0 +1,46 @@
+"""Stands in for `python` and `bert-tf` where the documentation is run.
+
+Runs the command that is given with sizes that take seconds: of a flag that is
+given twice the last counts.
+"""
+
+import os
+import sys
+
+from bert_tf.cli import main
+
+FINE_TUNING = ("--train_batch_size=4", "--num_train_epochs=1", "--nouse_xla")
+SMALLER = {
+  "build_vocab": ("--vocab_size=500",),
+  "run_pretraining": (
+    *("--train_batch_size=4", "--num_train_steps=6", "--num_warmup_steps=1"),
+    *("--save_checkpoints_steps=1", "--max_eval_steps=1", "--nouse_xla"),
+  ),
+  "run_classifier": (*FINE_TUNING, "--max_seq_length=16"),
+  "run_ner": (*FINE_TUNING, "--max_seq_length=16"),
+  "run_swag": (*FINE_TUNING, "--max_seq_length=16"),
+  "run_squad": (
+    *(*FINE_TUNING, "--max_seq_length=48", "--max_query_length=8"),
+    "--doc_stride=8",
+  ),
+}
+# Only where the documentation gives the flag too.
+SMALLER_WHERE_GIVEN = ("--num_shards=2", "--num_runs=2")
+
+
+def smaller(arguments: list[str]) -> list[str]:
+  """Returns the arguments of a command with smaller sizes behind them."""
+  found = list(arguments)
+  command = os.path.basename(arguments[0]).removesuffix(".py")
+  if command == "-m":
+    command = main.COMMANDS.get(arguments[2], "")
+  if "--do_train" in arguments or command == "build_vocab":
+    found += SMALLER.get(command, ())
+  for flag in SMALLER_WHERE_GIVEN:
+    if any(a.startswith(flag.split("=")[0] + "=") for a in arguments):
+      found.append(flag)
+  return found
+
+
+if __name__ == "__main__":
+  os.execv(sys.executable, [sys.executable, *smaller(sys.argv[1:])])

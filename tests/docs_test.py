@@ -1,0 +1,165 @@
+"""README.md and docs/: blocks run, commands have the flags, links lead on."""
+
+import ast
+import functools
+import os
+import pathlib
+import re
+import shlex
+import socket
+import subprocess
+import sys
+
+import pytest
+
+from bert_tf.cli import main
+from tests import docs_files
+
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+NAMES = [str(page.relative_to(ROOT)) for page in PAGES]
+LANGUAGES = ("shell", "python", "text", "json")
+# A block below this comment is not run, for the reason it gives.
+NOT_RUN = re.compile(r"<!-- not run: (.+) -->")
+
+
+def blocks(page):
+  """Yields (line number, language, text, reason not to run it or None)."""
+  lines = page.read_text().splitlines()
+  start = None
+  for number, line in enumerate(lines):
+    if not line.startswith("```"):
+      continue
+    if start is None:
+      start = number
+      continue
+    reason = NOT_RUN.fullmatch(lines[start - 1])
+    text = "\n".join(lines[start + 1 : number]) + "\n"
+    yield start + 1, lines[start][3:], text, reason and reason.group(1)
+    start = None
+  assert start is None, f"{page}:{start}: the block does not end"
+
+
+def commands(text):
+  """Yields the words of each command of a shell block."""
+  for line in text.replace("\\\n", " ").splitlines():
+    words = shlex.split(line, comments=True)
+    while words and "=" in words[0]:
+      words = words[1:]
+    if words:
+      yield words
+
+
+@pytest.mark.parametrize("page", PAGES, ids=NAMES)
+def test_every_block_says_what_it_is(page):
+  for number, language, text, _ in blocks(page):
+    assert language in LANGUAGES, f"{page.name}:{number}"
+    if language == "python":
+      ast.parse(text)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=NAMES)
+def test_links_lead_to_files_and_headings(page):
+  text = re.sub("```.*?```", "", page.read_text(), flags=re.DOTALL)
+  for target in re.findall(r"\]\(([^)]+)\)", text):
+    if "://" in target:
+      continue
+    path, _, anchor = target.partition("#")
+    linked = (page.parent / path) if path else page
+    assert linked.exists(), f"{page.name}: {target}"
+    if anchor:
+      headings = re.findall(r"^#+ (.+)$", linked.read_text(), re.MULTILINE)
+      slugs = {
+        re.sub(r"[^\w -]", "", h).lower().replace(" ", "-") for h in headings
+      }
+      assert anchor in slugs, f"{page.name}: {target}"
+
+
+@functools.cache
+def flag_names(module):
+  """Returns the names of a command's flags; of a bool `noNAME` too."""
+  code = f"from bert_tf.cli import {module}; {module}.run()"
+  result = subprocess.run(
+    [sys.executable, "-c", code, "--helpxml"],
+    cwd=ROOT,
+    capture_output=True,
+    text=True,
+  )
+  names = re.findall("<name>(.*)</name>", result.stdout)
+  return {*names, *(f"no{name}" for name in names)}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=NAMES)
+def test_commands_have_the_flags(page):
+  for number, language, text, _ in blocks(page):
+    for program, *words in commands(text) if language == "shell" else ():
+      module = None
+      if program == "bert-tf":
+        module = main.COMMANDS[words[0]]
+      elif program == "python" and words[0].startswith("run_scripts/"):
+        module = pathlib.Path(words[0]).stem
+        assert (ROOT / words[0]).is_file(), f"{page.name}:{number}"
+      if module in main.COMMANDS.values():
+        flags = {w[2:].split("=")[0] for w in words if w.startswith("--")}
+        unknown = flags - flag_names(module)
+        assert not unknown, f"{page.name}:{number}"
+
+
+def _stand_in(path, *command):
+  path.write_text(
+    "#!/bin/sh\nexec " + shlex.join(map(str, command)) + ' "$@"\n'
+  )
+  path.chmod(0o755)
+
+
+@pytest.fixture
+def folder(tmp_path):
+  """A folder with the files that commands name, and programs for them."""
+  docs_files.write_all(tmp_path)
+  (tmp_path / "run_scripts").symlink_to(ROOT / "run_scripts")
+  programs = tmp_path / "programs"
+  programs.mkdir()
+  python = [sys.executable, ROOT / "tests" / "docs_python.py"]
+  _stand_in(programs / "python", *python)
+  _stand_in(programs / "bert-tf", *python, "-m", "bert_tf")
+  # The server of the command before it may still be starting.
+  retry = ("--silent", "--fail", "--retry-connrefused", "--retry", "600")
+  _stand_in(programs / "curl", "/usr/bin/curl", *retry, "--retry-delay", "1")
+  for name in ("pip", "tensorboard"):
+    _stand_in(programs / name, "true")
+  return tmp_path
+
+
+def free_port():
+  with socket.socket() as opened:
+    opened.bind(("127.0.0.1", 0))
+    return opened.getsockname()[1]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("page", PAGES, ids=NAMES)
+def test_blocks_run_one_after_the_other(page, folder):
+  ports = {p: str(free_port()) for p in ("8501", "12345", "12346")}
+  path = f"{folder / 'programs'}{os.pathsep}{os.environ['PATH']}"
+  environment = os.environ | {"PATH": path, "PYTHONPATH": str(ROOT)}
+  for number, language, text, reason in blocks(page):
+    if reason or language not in ("shell", "python"):
+      continue
+    for old, new in ports.items():
+      text = text.replace(old, new)
+    if language == "shell":
+      text = "trap 'kill $(jobs -p) 2>/dev/null || true' EXIT\n" + text
+      program = ["bash", "-euo", "pipefail", "-c", text]
+    else:
+      if name := re.match(r"# (\w+\.py)\n", text):
+        (folder / name.group(1)).write_text(text)
+      program = [sys.executable, "-c", text]
+    result = subprocess.run(
+      program,
+      cwd=folder,
+      env=environment,
+      capture_output=True,
+      text=True,
+      timeout=1800,
+    )
+    assert not result.returncode, f"{page.name}:{number}\n{result.stderr}"

@@ -1,0 +1,84 @@
+"""One process at a time writes a run in a folder."""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+
+import pytest
+
+from bert_tf.files import lock, paths
+from tests import runs
+
+HOLD = (
+  "import sys; from bert_tf.files import lock\n"
+  "with lock.hold(sys.argv[1]):\n"
+  "  print('held', flush=True); sys.stdin.read()"
+)
+
+
+def holder(folder):
+  """Returns a process that holds a folder."""
+  process = subprocess.Popen(
+    [sys.executable, "-c", HOLD, str(folder)],
+    stdin=subprocess.PIPE,
+    stdout=subprocess.PIPE,
+  )
+  assert process.stdout.readline() == b"held\n"
+  return process
+
+
+def test_the_second_is_refused_by_name_and_comes_in_after_the_first(tmp_path):
+  first = holder(tmp_path / "run")
+  with pytest.raises(lock.FolderInUseError) as caught:
+    with lock.hold(str(tmp_path / "run")):
+      raise AssertionError("two hold it")
+  assert str(first.pid) in str(caught.value)
+  assert socket.gethostname() in str(caught.value)
+  first.communicate()
+  assert os.listdir(tmp_path / "run") == []
+  with lock.hold(str(tmp_path / "run")):
+    assert os.listdir(tmp_path / "run") == [lock.FILE]
+
+
+def test_a_lock_of_a_killed_process_is_taken_over_and_that_is_said(tmp_path):
+  first = holder(tmp_path)
+  os.kill(first.pid, signal.SIGKILL)
+  first.wait()
+  assert os.listdir(tmp_path) == [lock.FILE]
+  with runs.logged() as lines, lock.hold(str(tmp_path)):
+    content = json.loads((tmp_path / lock.FILE).read_text())
+    assert content["process"] == os.getpid()
+  assert f"process {first.pid} " in lines()
+  assert os.listdir(tmp_path) == []
+
+
+def test_a_lock_whose_folder_was_deleted_is_not_that_of_the_next(tmp_path):
+  with lock.hold(str(tmp_path)):
+    os.remove(tmp_path / lock.FILE)
+    second = holder(tmp_path)
+  assert os.listdir(tmp_path) == [lock.FILE]
+  second.communicate()
+
+
+def test_where_there_are_no_locks_one_that_is_not_renewed_is_taken_over(
+  monkeypatch,
+):
+  for name, seconds in (("RENEW", 0.1), ("STALE", 1.0), ("SETTLE", 0.1)):
+    monkeypatch.setattr(lock, f"_{name}_SECONDS", seconds)
+  folder = "ram://lock_test"
+  path = f"{folder}/{lock.FILE}"
+  with lock.hold(folder):
+    with pytest.raises(lock.FolderInUseError, match=str(os.getpid())):
+      with lock.hold(folder):
+        raise AssertionError("two hold it")
+    killed = paths.read_bytes(path)
+  assert not paths.exists(path)
+  with paths._gfile().GFile(path, "wb") as writer:
+    writer.write(killed)
+  with runs.logged() as lines, lock.hold(folder):
+    pass
+  assert str(os.getpid()) in lines()
+  assert not paths.exists(path)

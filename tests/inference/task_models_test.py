@@ -1,0 +1,344 @@
+"""What all models accept from Python, and that each learns and is scored."""
+
+import json
+import shutil
+
+import keras
+import numpy as np
+import pandas as pd
+import pytest
+
+import bert_tf
+from bert_tf import checkpoints, heads
+from bert_tf.tasks.squad import config as squad_config
+from bert_tf.tasks.squad import task as squad
+from bert_tf.training import config as training_config
+from tests import runs, tiny_models
+
+# Of each class two rows, as tuples of its inputs.
+ROWS = {
+  "Classifier": [("the of", "and"), ("in", "the")],
+  "EntityRecognizer": [("the of",), ("in",)],
+  "MultipleChoice": [("the", ["of and", "in"]), ("in", ["to", "was"])],
+  "QuestionAnswerer": [("the", "of the and"), ("in", "was in the")],
+  "MaskFiller": [("the [MASK]",), ("[MASK] of the",)],
+  "FeatureExtractor": [("the of", "and"), ("in", "the")],
+  "Predictor": [("the of", "and"), ("in", "the")],
+}
+HEADS = {
+  "Classifier": lambda c: heads.ClassifierModel(c, 3),
+  "EntityRecognizer": lambda c: heads.TokenModel(c, 3),
+  "MultipleChoice": heads.MultipleChoiceModel,
+  "QuestionAnswerer": heads.SpanModel,
+  "MaskFiller": heads.PretrainingModel,
+}
+LENGTHS = {
+  "QuestionAnswerer": {
+    "max_seq_length": 32,
+    "max_query_length": 8,
+    "doc_stride": 8,
+  }
+}
+INPUTS = {"FeatureExtractor": "Classifier", "Predictor": "Classifier"}
+
+
+def labels_of(name):
+  found = {
+    "Classifier": ("own data", "classification", ["0", "1", "2"]),
+    "EntityRecognizer": ("ner", "words", ["O", "B-X", "I-X"]),
+  }.get(name)
+  return found and dict(zip(("task_name", "problem_type", "labels"), found))
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory):
+  """A function from the name of a class to an untrained model of it."""
+  made = {}
+
+  def make(name):
+    kind = INPUTS.get(name, name)
+    folder = tmp_path_factory.getbasetemp() / kind
+    if not folder.exists():
+      keras.utils.set_random_seed(1)
+      model = HEADS[kind](tiny_models.CONFIG)
+      tiny_models.write_run(folder, model, labels_of(kind))
+    path = str(folder / "model.ckpt-1")
+    if name == "Predictor":
+      return bert_tf.Predictor(path)
+    if name == "FeatureExtractor":
+      return bert_tf.FeatureExtractor(
+        bert_tf.ExtractionConfig(init_checkpoint=path, layers=(-1,))
+      )
+    return getattr(bert_tf, name)(init_checkpoint=path, **LENGTHS.get(name, {}))
+
+  def once(name):
+    if name not in made:
+      made[name] = make(name)
+    return made[name]
+
+  return once
+
+
+def names_of(name):
+  kind = INPUTS.get(name, name)
+  return getattr(bert_tf, kind).inputs
+
+
+def array(rows):
+  """An array of objects, whatever the lengths of the rows."""
+  found = np.empty(len(rows), object)
+  found[:] = rows
+  return found
+
+
+# Each form that rows can have, of tuples and of the names of their parts.
+FORMS = {
+  "a list of tuples": lambda rows, names: rows,
+  "a list of dicts": lambda rows, names: [dict(zip(names, r)) for r in rows],
+  "a list of lists": lambda rows, names: [list(row) for row in rows],
+  "an iterator": lambda rows, names: iter(rows),
+  "a NumPy array": lambda rows, names: array(rows),
+  "a pandas Series": lambda rows, names: pd.Series(rows),
+  "a DataFrame": lambda rows, names: pd.DataFrame(rows, columns=names),
+}
+
+
+def same(found, expected):
+  """Whether two answers are equal; those of features hold arrays."""
+  if hasattr(expected, "vectors"):
+    return np.allclose(found.vectors, expected.vectors, atol=1e-5)
+  return found == expected
+
+
+@pytest.mark.parametrize("name", ROWS)
+def test_all_classes_accept_the_same_forms(models, name):
+  model, rows, names = models(name), ROWS[name], names_of(name)
+  expected = model.predict(rows)
+  assert isinstance(expected, list) and len(expected) == 2
+  for form, make in FORMS.items():
+    found = model.predict(make(rows, names))
+    assert isinstance(found, list), form
+    assert all(map(same, found, expected)), form
+  assert model.predict([]) == []
+  # One in, one out.
+  (alone,) = model.predict(rows[:1])
+  assert same(model.predict(rows[0]), alone)
+  assert same(model.predict(dict(zip(names, rows[0]))), alone)
+  if len(names) == 1 or name not in ("MultipleChoice", "QuestionAnswerer"):
+    text = rows[0][0]
+    assert same(model.predict(text), model.predict([text])[0])
+    assert same(model.predict(np.array([text]))[0], model.predict([text])[0])
+
+
+@pytest.mark.parametrize("name", [n for n in ROWS if n in HEADS])
+def test_probabilities_are_those_of_the_answers(models, name):
+  model, rows = models(name), ROWS[name]
+  found = model.predict_proba(rows)
+  assert len(found) == 2
+  for one, row in zip(found, rows):
+    assert isinstance(one, np.ndarray) and one.dtype == np.float64
+    assert ((one > 0) & (one <= 1)).all()
+    np.testing.assert_allclose(model.predict_proba(row), one, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", ROWS)
+def test_what_is_no_row_is_named(models, name):
+  for odd in (3, b"the", [3], [None], [{"texts": "the"}], [()]):
+    with pytest.raises(ValueError, match="row 0|a list of them"):
+      models(name).predict(odd)
+
+
+# Rows and labels that are learned, and settings of the task.
+N = 24
+SENTENCES = [["the", "of", "in", "and"][i % 4 :] + ["was"] for i in range(N)]
+LEARNED = {
+  "EntityRecognizer": (
+    SENTENCES,
+    [["B-X" if w in ("of", "was") else "O" for w in s] for s in SENTENCES],
+    {},
+  ),
+  "MultipleChoice": (
+    [("the", ["of", "and"][:: 1 if i % 2 else -1]) for i in range(N)],
+    np.array([0 if i % 2 else 1 for i in range(N)]),
+    {},
+  ),
+  "QuestionAnswerer": (
+    [("the", f"{'of ' * (i % 5)}and {'in ' * (i % 3)}") for i in range(N)],
+    ["and"] * N,
+    {},
+  ),
+}
+ANSWERS = {
+  "EntityRecognizer": lambda words: [word.label for word in words],
+  "MultipleChoice": lambda choice: choice.choice,
+  "QuestionAnswerer": lambda answer: answer.text,
+}
+HOW = {
+  "num_train_epochs": 20.0,
+  "train_batch_size": 8,
+  "learning_rate": 5e-3,
+  "use_xla": False,
+}
+
+
+@pytest.fixture(scope="module")
+def bert(tmp_path_factory):
+  folder = tmp_path_factory.mktemp("bert")
+  (folder / "config.json").write_text(json.dumps(runs.CONFIG))
+  shutil.copy(tiny_models.TINY / "vocab.txt", folder / "vocab.txt")
+  return str(folder / "config.json"), str(folder / "vocab.txt")
+
+
+def new(name, bert, output_dir, **settings):
+  return getattr(bert_tf, name)(
+    *bert,
+    str(output_dir),
+    **{"max_seq_length": 32, **LENGTHS.get(name, {}), **settings},
+  )
+
+
+@pytest.mark.parametrize("name", LEARNED)
+def test_what_is_fitted_is_predicted_and_scored(bert, tmp_path, name):
+  rows, labels, settings = LEARNED[name]
+  model = new(name, bert, tmp_path, **settings)
+  with pytest.raises(ValueError, match="call `fit` first"):
+    model.score(rows, labels)
+  found = model.fit(rows, labels, (rows[:4], labels[:4]), **HOW)
+  assert found[model.score_name] > 0.9
+  answers = [ANSWERS[name](answer) for answer in model.predict(rows)]
+  assert answers == list(labels)
+  # Of another process, with labels of pandas.
+  other = new(name, bert, tmp_path, **settings)
+  assert other.score(rows, pd.Series(list(labels))) > 0.9
+  with pytest.raises(ValueError, match="holds a run already"):
+    other.fit(rows, labels)
+
+
+def test_questions_in_memory_train_to_the_weights_of_a_file(bert, tmp_path):
+  rows, labels, settings = LEARNED["QuestionAnswerer"]
+  how = {**HOW, "num_train_epochs": 2.0}
+  new("QuestionAnswerer", bert, tmp_path / "ours", **settings).fit(
+    rows, labels, **how
+  )
+  qas = [
+    {
+      "context": context,
+      "qas": [
+        {
+          "id": str(i),
+          "question": question,
+          "answers": [{"text": "and", "answer_start": context.find("and")}],
+        }
+      ],
+    }
+    for i, (question, context) in enumerate(rows)
+  ]
+  path = tmp_path / "train.json"
+  path.write_text(json.dumps({"data": [{"paragraphs": qas}]}))
+  how.pop("num_train_epochs")
+  train = training_config.TrainConfig(
+    output_dir=str(tmp_path / "theirs"), **how
+  )
+  squad.run(
+    squad_config.SquadConfig(
+      bert_config_file=bert[0],
+      vocab_file=bert[1],
+      train_file=str(path),
+      do_train=True,
+      num_train_epochs=2.0,
+      train=train,
+      **LENGTHS["QuestionAnswerer"],
+      **settings,
+    )
+  )
+  ours, theirs = (
+    checkpoints.CheckpointReader(str(tmp_path / name))
+    for name in ("ours", "theirs")
+  )
+  for name in theirs.shapes:
+    assert (ours.get(name) == theirs.get(name)).all(), name
+
+
+def test_documents_are_pre_trained_on(bert, tmp_path):
+  documents = [["the of and", "in the to"] * 4 for _ in range(6)]
+  model = new("MaskFiller", bert, tmp_path, max_predictions_per_seq=4, top_k=2)
+  found = model.fit(
+    documents,
+    validation_data=["\n".join(d) for d in documents],
+    num_train_steps=40,
+    num_warmup_steps=4,
+    train_batch_size=8,
+    learning_rate=5e-3,
+    dupe_factor=2,
+    use_xla=False,
+  )
+  # A model that knows nothing has log(500).
+  assert found["masked_lm_loss"] < 5 < np.log(500)
+  assert model.score(documents) == pytest.approx(found["masked_lm_accuracy"])
+  (mask,) = model.predict("the of [MASK]")
+  assert len(mask) == 2 and mask[0].probability > mask[1].probability
+
+
+def test_whole_numbers_and_arrays_are_labels(bert, tmp_path):
+  model = new("Classifier", bert, tmp_path)
+  texts = pd.DataFrame({"text": ["of the", "and the"] * 12})
+  labels = pd.Series([3, 11] * 12)
+  found = model.fit(texts, labels, (texts, labels.to_numpy()), **HOW)
+  assert found["eval_accuracy"] == 1
+  assert [p.label for p in model.predict(texts["text"][:2])] == ["3", "11"]
+  assert model.predict_proba(texts).argmax(axis=1).tolist() == [0, 1] * 12
+  assert model.score(list(texts["text"]), [np.int64(3), np.int64(11)] * 12) == 1
+  with pytest.raises(ValueError, match="row 0: label 4 is none"):
+    model.score(["of"], [4])
+
+
+MISTAKES = {
+  "a tag too few": ("EntityRecognizer", [["of", "in"]], [["O"]], "row 0 has 2"),
+  "an odd tag": ("EntityRecognizer", ["of"], [["PER"]], "'PER' of row 0"),
+  "a blank in a word": (
+    "EntityRecognizer",
+    [["of in"]],
+    [["O"]],
+    "2 words",
+  ),
+  "an empty word": (
+    "EntityRecognizer",
+    [["of", ""]],
+    ["O O"],
+    "an empty",
+  ),
+  "no such choice": ("MultipleChoice", [("of", ["a", "b"])], [2], "row 0: lab"),
+  "other numbers of choices": (
+    "MultipleChoice",
+    [("of", ["a", "b"]), ("of", ["a", "b", "c"])],
+    [0, 0],
+    "row 1 has 3 choices",
+  ),
+  "an answer from elsewhere": (
+    "QuestionAnswerer",
+    [("of", "the")],
+    ["and"],
+    "the answer of row 0 is not in its context",
+  ),
+  "no answer": (
+    "QuestionAnswerer",
+    [("of", "the")],
+    [None],
+    "set `version_2_with_negative`",
+  ),
+}
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_a_mistake_is_named_before_anything_is_written(bert, tmp_path, mistake):
+  name, rows, labels, expected = MISTAKES[mistake]
+  with pytest.raises(ValueError, match=expected):
+    new(name, bert, tmp_path / "out").fit(rows, labels)
+  assert not (tmp_path / "out").exists()
+
+
+def test_an_unknown_setting_is_named_with_the_nearest(bert, tmp_path):
+  with pytest.raises(TypeError, match="num_train_epoch.*'num_train_epochs'"):
+    new("Classifier", bert, tmp_path).fit(["a"], ["b"], num_train_epoch=1)
+  with pytest.raises(TypeError, match="'do_lower_cas'.*'do_lower_case'"):
+    bert_tf.QuestionAnswerer(*bert, str(tmp_path), do_lower_cas=True)

@@ -1,0 +1,160 @@
+"""The masks of dropout: their bits on every path, and their statistics.
+
+What is drawn does not change from run to run, so nothing here fails by chance.
+"""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from bert_tf.layers import dropout
+
+ROWS, UNITS = 2048, 512  # A million numbers.
+RATE = 0.1
+
+# Standard deviations; chance exceeds them once in 1.7 million times.
+LIMIT = 5.0
+
+
+def kept(first, num_draws=1, shape=(ROWS, UNITS), rate=RATE):
+  """The masks of some draws, bool [num_draws, ...]."""
+  seeds = dropout.Seeds()
+  with seeds.counted_from(tf.constant(first, seeds.state.dtype)):
+    masks = [
+      dropout.dropout(tf.ones(shape), rate, seeds, training=True)
+      for _ in range(num_draws)
+    ]
+  return np.array(masks) > 0
+
+
+def deviations(is_kept, count, rate=RATE):
+  """How far means over `count` numbers are from the rate, in deviations."""
+  return (is_kept - (1 - rate)) / np.sqrt(rate * (1 - rate) / count)
+
+
+def correlations(one, other, rate=RATE):
+  """The correlation of two masks, in deviations from none."""
+  one, other = (is_kept - (1 - rate) for is_kept in (one, other))
+  return np.mean(one * other) / (rate * (1 - rate)) * np.sqrt(one.size)
+
+
+@pytest.fixture(scope="module")
+def mask():
+  return kept([12345, 7, 0])[0]
+
+
+@pytest.mark.parametrize("rate", [0.1, 0.25, 0.5, 0.9])
+def test_the_rate_is_met(rate):
+  mask = kept([1, 2, 3], rate=rate)
+  assert abs(deviations(mask.mean(), mask.size, rate)) < LIMIT
+
+
+def test_every_unit_and_every_row_is_dropped_as_often(mask):
+  for axis, count in ((0, ROWS), (1, UNITS)):
+    found = deviations(mask.mean(axis), count)
+    assert np.abs(found).max() < LIMIT
+    assert found.std() == pytest.approx(1.0, abs=0.15)  # Neither is it even.
+
+
+def test_every_step_drops_as_often():
+  found = [
+    deviations(kept([0, step, 0], shape=(100, 100)).mean(), 10000)
+    for step in range(100)
+  ]
+  assert np.abs(found).max() < LIMIT
+  assert np.std(found) == pytest.approx(1.0, abs=0.2)
+
+
+def test_neighbours_are_independent(mask):
+  flat = mask.ravel()
+  lags = {
+    *range(1, 65),
+    *(2**i for i in range(19)),
+    *(3 * 2**i for i in range(17)),
+  }
+  found = [correlations(flat[lag:], flat[:-lag]) for lag in lags]
+  assert np.abs(found).max() < LIMIT
+  squares = mask[1:, 1:] ^ mask[:-1, 1:] ^ mask[1:, :-1] ^ mask[:-1, :-1]
+  odd = (1 - (1 - 2 * RATE) ** 4) / 2  # Of four bits of this rate.
+  assert abs(deviations(squares.mean(), squares.size, 1 - odd)) < LIMIT
+
+
+@pytest.mark.parametrize(
+  "others",
+  [
+    pytest.param([[12345, 7 + i, 0] for i in range(1, 9)], id="steps"),
+    pytest.param([[12345, 7, i] for i in range(1, 9)], id="parts"),
+    pytest.param([[12345 + i, 7, 0] for i in range(1, 9)], id="seeds"),
+    pytest.param([[12345, 7, 0, i] for i in range(9)], id="lengths"),
+    pytest.param([[7, 12345, 0], [12345, 0, 7], [0, 7, 12345]], id="orders"),
+  ],
+)
+def test_masks_of_other_seeds_are_independent(mask, others):
+  for first in others:
+    other = kept(first)[0]
+    for shift in (0, 1, UNITS, 12345):
+      assert abs(correlations(mask, np.roll(other, shift))) < LIMIT
+
+
+def test_the_draws_of_a_step_are_independent():
+  masks = kept([12345, 7, 0], num_draws=8)
+  found = [
+    correlations(masks[i], np.roll(masks[j], shift))
+    for i in range(8)
+    for j in range(i)
+    for shift in (0, 1, -1, UNITS)
+  ]
+  assert np.abs(found).max() < LIMIT
+
+
+def numpy_mask(seed, size, rate):
+  """The mask by plain integers, modulo 2**32."""
+  end = 2**32
+  factors = 0x7FEB352D, 0x846CA68B
+
+  def hashed(x):
+    x = (x ^ (x >> 16)) * factors[0] % end
+    x = (x ^ (x >> 15)) * factors[1] % end
+    return x ^ (x >> 16)
+
+  keys = []
+  for row in range(2):
+    places = (row * len(seed) + i + 1 for i in range(len(seed)))
+    words = [(w + p * 0x9E3779B9) % end for w, p in zip(seed, places)]
+    keys.append(hashed(sum(map(hashed, words)) % end))
+  found = []
+  for i in range(size):
+    x = (i + keys[0]) % end
+    x = ((x ^ (x >> 16)) * factors[0] % end) ^ keys[1]
+    x = (x ^ (x >> 15)) * factors[1] % end
+    found.append(x >= rate * end)
+  return np.array(found)
+
+
+@pytest.mark.parametrize("jit_compile", [False, True])
+def test_every_path_draws_the_same_bits(jit_compile):
+  expected = numpy_mask([2**31 + 1, 90_000_000, 3, 1], 3 * 5 * 7, 0.25)
+
+  seeds = dropout.Seeds()
+
+  @tf.function(
+    jit_compile=jit_compile, input_signature=[tf.TensorSpec([None] * 3)]
+  )
+  def second_draw(x):
+    first = tf.constant([2**31 + 1, 90_000_000, 3], seeds.state.dtype)
+    with seeds.counted_from(first):
+      dropout.dropout(x, 0.5, seeds, training=True)
+      return dropout.dropout(x, 0.25, seeds, training=True)
+
+  found = second_draw(tf.ones((3, 5, 7)))
+  np.testing.assert_array_equal(found.numpy().ravel() > 0, expected)
+  eager = kept([2**31 + 1, 90_000_000, 3], 2, (3, 5, 7), rate=0.25)[1]
+  np.testing.assert_array_equal(eager.ravel(), expected)
+
+
+def test_what_is_kept_is_scaled_in_the_type_of_the_input():
+  seeds = dropout.Seeds()
+  for dtype in (tf.float32, tf.bfloat16, tf.float16):
+    found = dropout.dropout(tf.ones(1000, dtype), 0.5, seeds, training=True)
+    assert found.dtype == dtype
+    assert set(tf.cast(found, tf.float32).numpy()) == {0.0, 2.0}

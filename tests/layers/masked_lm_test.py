@@ -1,0 +1,134 @@
+"""The masked-LM loss by blocks against the plain form."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from bert_tf import heads, losses, modeling
+from bert_tf.layers import masked_lm, mixed_precision
+from tests import scale_run
+
+D, V = 16, 50
+
+
+def arguments(num_rows, weights, dtype="float32"):
+  rng = np.random.default_rng(num_rows)
+  return (
+    tf.cast(rng.normal(size=(num_rows, D)), dtype),
+    tf.constant(rng.normal(size=(V, D)), tf.float32),
+    tf.constant(rng.normal(size=V), tf.float32),
+    tf.constant(rng.integers(V, size=num_rows), tf.int32),
+    tf.constant(weights(rng, num_rows), tf.float32),
+  )
+
+
+def plain_sums(hidden, table, bias, ids, weights):
+  """Loss and hits of the textbook, and float64 gradients by hand."""
+  hidden, table, bias, weights = (
+    np.float64(tf.cast(x, tf.float32)) for x in (hidden, table, bias, weights)
+  )
+  logits = hidden @ table.T + bias
+  powers = np.exp(logits - logits.max(-1, keepdims=True))
+  probs = powers / powers.sum(-1, keepdims=True)
+  rows = np.arange(len(ids))
+  found = -np.log(probs[rows, ids]) @ weights
+  hits = (logits.argmax(-1) == ids.numpy()) @ weights
+  probs[rows, ids] -= 1.0
+  by_logits = probs * weights[:, None]
+  gradients = by_logits @ table, by_logits.T @ hidden, by_logits.sum(0)
+  return [found, hits], gradients
+
+
+def random_weights(rng, num_rows):
+  return rng.choice([0.0, 0.0, 0.5, 1.0], num_rows)
+
+
+def no_weights(rng, num_rows):
+  return np.zeros(num_rows)
+
+
+def all_weights(rng, num_rows):
+  return np.ones(num_rows)
+
+
+@pytest.mark.parametrize("training", [False, True])
+@pytest.mark.parametrize("jit_compile", [False, True])
+@pytest.mark.parametrize("has_static_shape", [False, True])
+@pytest.mark.parametrize(
+  ("num_rows", "weights"),
+  [
+    (3, random_weights),
+    (160, all_weights),
+    (161, all_weights),
+    (400, random_weights),
+    (400, no_weights),
+  ],
+)
+def test_sums_and_gradients_are_those_of_the_plain_form(
+  num_rows, weights, has_static_shape, jit_compile, training
+):
+  given = arguments(num_rows, weights)
+
+  @tf.function(jit_compile=jit_compile)
+  def run(hidden, table, bias, ids, weights):
+    with tf.GradientTape() as tape:
+      tape.watch([hidden, table, bias])
+      sums = masked_lm.sums(hidden, table, bias, ids, weights, training)
+      loss = sums[0] / 7.0
+    return sums, tape.gradient(loss, [hidden, table, bias])
+
+  if not has_static_shape:
+    specs = [tf.TensorSpec([None, *x.shape[1:]], x.dtype) for x in given]
+    run = run.get_concrete_function(*specs)
+  sums, gradients = run(*given)
+  expected, expected_gradients = plain_sums(*given)
+  np.testing.assert_allclose(sums, expected, rtol=1e-5)
+  for found, of_plain in zip(gradients, expected_gradients, strict=True):
+    np.testing.assert_allclose(found, of_plain / 7.0, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
+def test_gradients_of_short_numbers_are_near_those_of_long_ones(dtype):
+  given = arguments(300, random_weights, dtype)
+  with tf.GradientTape() as tape:
+    tape.watch(given[:3])
+    sums = masked_lm.sums(*given, training=True)
+  expected, expected_gradients = plain_sums(*given)
+  np.testing.assert_allclose(sums[0], expected[0], rtol=1e-2)
+  # A tie goes to the first of the largest logits.
+  logits = masked_lm.logits(*given[:3])
+  hits = np.argmax(tf.cast(logits, tf.float32), -1) == given[3].numpy()
+  assert sums[1] == hits @ given[4].numpy()
+  gradients = tape.gradient(sums, given[:3])
+  for found, of_plain in zip(gradients, expected_gradients, strict=True):
+    error = np.abs(tf.cast(found, tf.float32) - of_plain).max()
+    assert error < 2e-2 * np.abs(of_plain).max()
+
+
+def test_logits_far_apart_neither_overflow_nor_vanish():
+  hidden, table, bias, ids, weights = arguments(4, all_weights)
+  bias = tf.tensor_scatter_nd_update(bias, [[ids[0]]], [3e4])
+  ids = tf.concat([ids[:1], ids[:1] + 1, ids[2:]], 0)
+  found = masked_lm.sums(hidden, table, bias, ids, weights, training=False)
+  np.testing.assert_allclose(found[0], 9e4, rtol=1e-3)
+  found = masked_lm.sums(
+    hidden[:1], table, bias, ids[:1], weights[:1], training=False
+  )
+  np.testing.assert_allclose(found, [0.0, 1.0], atol=1e-6)
+
+
+@pytest.mark.parametrize("name", ["float32", "bfloat16"])
+def test_weights_and_logits_are_not_rounded_on_the_way_to_the_loss(name):
+  config = modeling.BertConfig.from_dict(scale_run.CONFIG)
+  features = dict(next(scale_run.batches(0)))
+  features["masked_lm_weights"] = features["masked_lm_weights"] * 0.3
+  with mixed_precision.policy_scope(name):
+    model = heads.PretrainingModel(config)
+  expected = losses.pretraining_metrics(model(features), features)
+  model.returns_sums = True
+  found = losses.pretraining_metrics(model(features), features)
+  np.testing.assert_allclose(
+    [pair for _, pair in sorted(found.items())],
+    [pair for _, pair in sorted(expected.items())],
+    rtol=1e-5,
+  )

@@ -1,0 +1,59 @@
+import keras
+import numpy as np
+import pytest
+
+from bert_tf import heads, modeling
+
+CONFIG = modeling.BertConfig(
+  vocab_size=30,
+  hidden_size=8,
+  num_hidden_layers=1,
+  num_attention_heads=2,
+  intermediate_size=16,
+  type_vocab_size=2,
+)
+MODEL = modeling.BertModel(CONFIG)
+
+
+def test_lists_arrays_and_tensors_are_the_same_input():
+  lists = {"input_ids": [[1, 2], [3, 0]], "input_mask": ((1, 1), (1, 0))}
+  arrays = {name: np.array(value) for name, value in lists.items()}
+  tensors = {n: keras.ops.convert_to_tensor(v) for n, v in arrays.items()}
+  expected = np.asarray(MODEL(tensors).sequence_output)
+  for features in (lists, arrays, {**lists, "label_ids": [0, 1]}):
+    np.testing.assert_array_equal(MODEL(features).sequence_output, expected)
+
+
+@pytest.mark.parametrize(
+  ("features", "words"),
+  [
+    ({"input_ids": [[1, 2]], "attention_mask": [[1, 1]]}, "input_mask"),
+    ({"input_ids": [[1, 2]], "token_type_ids": [[0, 0]]}, "segment_ids"),
+    ({"input_word_ids": [[1, 2]]}, "input_ids"),
+    ({"input_mask": [[1, 1]]}, "input_ids"),
+    ([[1, 2]], "input_ids"),
+    ({"input_ids": [1, 2]}, r"\[B, F\]"),
+    ({"input_ids": [[[1, 2]]]}, r"\[1, 1, 2\]"),
+    ({"input_ids": [[1, 2], [3]]}, "different lengths"),
+    ({"input_ids": np.ones((1, 2))}, "float64"),
+    ({"input_ids": [["a", "b"]]}, "strings"),
+    ({"input_ids": [[1, 2]], "segment_ids": [[1]]}, "segment_ids"),
+    ({"input_ids": [[1, 2]], "input_mask": [[1, 1], [1, 1]]}, "input_mask"),
+  ],
+)
+def test_what_does_not_fit_is_named(features, words):
+  with pytest.raises(ValueError, match=words):
+    MODEL(features)
+
+
+def test_an_input_of_keras_has_to_be_of_integers():
+  with pytest.raises(ValueError, match="float32"):
+    MODEL({"input_ids": keras.Input((None,))})
+
+
+def test_choices_have_a_dimension_more():
+  model = heads.MultipleChoiceModel(CONFIG)
+  names = ("input_ids", "input_mask", "segment_ids")
+  assert model({name: [[[1, 1], [1, 0]]] for name in names}).shape == (1, 2)
+  with pytest.raises(ValueError, match=r"\[B, C, F\]"):
+    model({name: [[1, 1]] for name in names})

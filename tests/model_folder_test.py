@@ -1,0 +1,259 @@
+"""A folder is a model, whatever wrote it."""
+
+import json
+import shutil
+import sys
+
+import numpy as np
+import pytest
+
+import bert_tf
+from bert_tf import heads, model_folder, modeling
+from bert_tf.convert import convert, model_files
+from bert_tf.export import config as export_config
+from bert_tf.export import export
+from bert_tf.files import paths
+from bert_tf.formats import label_map, run_info
+from bert_tf.training import run_dir
+from tests import interop_models, tiny_models
+
+LABELS = ("bad", "good", "so so")
+RUN = run_info.RunInfo(
+  task="classification",
+  do_lower_case=True,
+  max_seq_length=24,
+  task_name="jsonl",
+  problem_type="classification",
+  labels=LABELS,
+  is_pair=False,
+)
+TEXTS = ["the best of all", "a"]
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory):
+  """The same classifier in every kind of folder, by kind."""
+  root = tmp_path_factory.mktemp("models")
+  run = tiny_models.write_classifier(root / "run")
+  (run / "label_map.json").unlink()
+  run_dir.write_run(str(run), RUN, tiny_models.CONFIG, str(run / "vocab.txt"))
+  source = model_files.Source(str(run))
+  convert.convert(source, "original", str(root / "hf"), "hf")
+  for name in ("run.json", "label_map.json", "bert_config.json"):
+    (root / "hf" / name).unlink()
+  slim = str(root / "released" / "bert_model.ckpt")
+  convert.convert(source, "original", slim, "original")
+  (root / "released" / "run.json").unlink()
+  config = export_config.ExportConfig(
+    init_checkpoint=str(run), export_dir=str(root / "versions" / "3")
+  )
+  export.run(config)
+  (root / "versions" / "2").mkdir()
+  return {
+    "run": run,
+    "released": root / "released",
+    "hf": root / "hf",
+    "safetensors": root / "hf" / "model.safetensors",
+    "prefix": root / "released" / "bert_model.ckpt",
+    "saved_model": root / "versions" / "3",
+    "versions": root / "versions",
+  }
+
+
+KINDS = (
+  *("run", "released", "hf", "safetensors"),
+  *("prefix", "saved_model", "versions"),
+)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_folder_brings_weights_labels_and_case(folders, kind):
+  found = model_folder.find(str(folders[kind]))
+  assert found.run.task == "classification"
+  assert found.run.labels == LABELS
+  assert found.run.do_lower_case in (True, None)
+  assert found.vocab_file and paths.exists(found.vocab_file)
+  expected = bert_tf.ClassifierModel.from_pretrained(folders["run"])
+  model = bert_tf.ClassifierModel.from_pretrained(folders[kind])
+  for variable, other in zip(model.weights, expected.weights, strict=True):
+    assert variable.path == other.path
+    np.testing.assert_array_equal(variable.numpy(), other.numpy())
+
+
+def test_every_folder_predicts_the_same(folders):
+  kinds = ("run", "released", "hf", "versions")
+  found = [bert_tf.load(folders[kind]).predict(TEXTS) for kind in kinds]
+  assert {row["label"] for row in found[0]} <= set(LABELS)
+  for answers in found[1:]:
+    for row, expected in zip(answers, found[0], strict=True):
+      assert row["label"] == expected["label"]
+      # The SavedModel is compiled otherwise.
+      assert row["probabilities"] == pytest.approx(
+        expected["probabilities"], abs=1e-6
+      )
+
+
+def test_the_encoder_comes_without_the_head(folders, tmp_path):
+  model = bert_tf.BertModel.from_pretrained(folders["hf"])
+  expected = bert_tf.ClassifierModel.from_pretrained(folders["run"]).bert
+  output, wanted = (m({"input_ids": [[1, 2, 3]]}) for m in (model, expected))
+  np.testing.assert_array_equal(output.pooled_output, wanted.pooled_output)
+  source = tiny_models.write_run(tmp_path / "bert", model)
+  extractor = bert_tf.load(source)
+  assert isinstance(extractor, bert_tf.FeatureExtractor)
+
+
+def test_a_head_that_is_missing_is_said_once(folders, caplog):
+  model = bert_tf.SpanModel.from_pretrained(folders["released"])
+  said = [r.getMessage() for r in caplog.records if r.levelname == "WARNING"]
+  assert len(said) == 1
+  assert all(name in said[0] for name in heads.SPAN.shapes)
+  assert np.std(model.cls.squad.output_weights.numpy()) > 0
+
+
+def test_a_head_of_another_task_or_size_is_refused(folders, tmp_path):
+  with pytest.raises(ValueError, match="of another task, classification"):
+    bert_tf.TokenModel.from_pretrained(folders["hf"])
+  with pytest.raises(ValueError, match=r"output_weights is \(3, 16\)"):
+    bert_tf.ClassifierModel.from_pretrained(folders["hf"], num_labels=2)
+  encoder = modeling.BertModel(tiny_models.CONFIG)
+  folder = tiny_models.write_run(tmp_path / "bert", encoder)
+  with pytest.raises(ValueError, match="set `num_labels`"):
+    bert_tf.ClassifierModel.from_pretrained(folder)
+  model = bert_tf.ClassifierModel.from_pretrained(folder, num_labels=5)
+  assert model.output_bias.shape == (5,)
+
+
+@pytest.mark.parametrize("kind", ["hf", "released"])
+def test_a_remote_folder_is_a_model(folders, kind):
+  remote = f"ram://model_folder_test/{kind}"
+  paths.make_folder(remote)
+  for path in folders[kind].iterdir():
+    paths.copy(str(path), f"{remote}/{path.name}")
+  model = bert_tf.ClassifierModel.from_pretrained(remote)
+  expected = bert_tf.ClassifierModel.from_pretrained(folders[kind])
+  np.testing.assert_array_equal(model.output_weights, expected.output_weights)
+
+
+@pytest.mark.parametrize("kind", interop_models.KINDS)
+def test_hugging_faces_models_are_read_without_conversion(tmp_path, kind):
+  prefix, model = interop_models.write_original(tmp_path / "in", kind)
+  target = str(tmp_path / "hf")
+  convert.convert(model_files.Source(prefix), "original", target, "hf")
+  (tmp_path / "hf" / "run.json").unlink()
+  found = type(model).from_pretrained(target)
+  interop_models.assert_close(
+    interop_models.outputs(found, kind),
+    interop_models.outputs(model, kind),
+    atol=0,
+  )
+
+
+def write_two(folder, folders):
+  shutil.copytree(folders["released"], folder)
+  shutil.copy(folders["safetensors"], folder)
+
+
+def write_config_of_hugging_face(folder, folders):
+  shutil.copytree(folders["released"], folder)
+  (folder / "bert_config.json").unlink()
+  shutil.copy(folders["hf"] / "config.json", folder)
+
+
+def write_renamed_config(folder, folders):
+  shutil.copytree(folders["released"], folder)
+  shutil.copy(folders["hf"] / "config.json", folder / "bert_config.json")
+
+
+def write_other_architecture(folder, folders):
+  shutil.copytree(folders["hf"], folder)
+  config = json.loads((folder / "config.json").read_text())
+  config["model_type"] = "distilbert"
+  (folder / "config.json").write_text(json.dumps(config))
+
+
+def write_longer_vocabulary(folder, folders):
+  shutil.copytree(folders["hf"], folder)
+  with (folder / "vocab.txt").open("a") as writer:
+    writer.write("one more\n")
+
+
+BAD = {
+  "an empty folder": (lambda f, _: f.mkdir(), "there is nothing"),
+  "no folder": (lambda f, _: None, "there is no .*folder"),
+  "two models": (write_two, "2 models; .*bert_model.ckpt, .*safetensors"),
+  "a zip": (lambda f, _: f.write_bytes(b"PK"), "unpack|is no model"),
+  "a config of Hugging Face": (
+    write_config_of_hugging_face,
+    'config.json is Hugging Face.* "gelu" is another function',
+  ),
+  "the same under the original's name": (
+    write_renamed_config,
+    "bert_config.json is Hugging Face",
+  ),
+  "another architecture": (
+    write_other_architecture,
+    "model_type is 'distilbert'",
+  ),
+  "a vocabulary of another size": (
+    write_longer_vocabulary,
+    "501 word pieces, but vocab_size .* 500",
+  ),
+}
+
+
+@pytest.mark.parametrize("fault", BAD)
+def test_what_cannot_be_read_is_named_with_the_remedy(folders, tmp_path, fault):
+  write, expected = BAD[fault]
+  write(tmp_path / "folder", folders)
+  with pytest.raises(ValueError, match=expected):
+    bert_tf.load(tmp_path / "folder")
+
+
+def test_a_zip_is_to_be_unpacked(tmp_path):
+  (tmp_path / "uncased.zip").write_bytes(b"PK")
+  for path in (tmp_path, tmp_path / "uncased.zip"):
+    with pytest.raises(ValueError, match=r"uncased.zip; unpack it"):
+      model_folder.find(str(path))
+
+
+def test_the_extra_is_named(folders, monkeypatch):
+  monkeypatch.setitem(sys.modules, "safetensors", None)
+  with pytest.raises(ImportError, match=r"model.safetensors.*\[hf\]"):
+    bert_tf.BertModel.from_pretrained(folders["hf"])
+
+
+def test_a_config_without_defaults_is_that_of_the_run(folders, tmp_path):
+  own = json.loads((folders["run"] / "bert_config.json").read_text())
+  own.pop("hidden_dropout_prob")
+  config = tmp_path / "given.json"
+  config.write_text(json.dumps(own))
+  found = model_folder.find(str(folders["run"]), str(config))
+  assert found.config_file == str(config)
+
+
+def test_what_contradicts_a_folder_is_refused(folders, tmp_path):
+  vocab = (folders["released"] / "vocab.txt").read_text().splitlines()
+  other = tmp_path / "other.txt"
+  other.write_text("\n".join([*vocab[:-1], "other"]) + "\n")
+  config = tmp_path / "other.json"
+  config.write_text(json.dumps({"vocab_size": 500, "hidden_size": 32}))
+  for given in (
+    {"vocab_file": str(other)},
+    {"bert_config_file": str(config)},
+  ):
+    with pytest.raises(ValueError, match=r"other.* contradicts .*released"):
+      model_folder.find(str(folders["released"]), **given)
+    # With the prefix, files beside the checkpoint are only defaults.
+    found = model_folder.find(str(folders["prefix"]), **given)
+    assert {**given}.items() <= {
+      "vocab_file": found.vocab_file,
+      "bert_config_file": found.config_file,
+    }.items()
+
+
+def test_label_map_and_run_say_the_same():
+  spec = label_map.LabelSpec("jsonl", "classification", LABELS)
+  assert label_map.of_run(label_map.to_run(spec)) == spec
+  words = label_map.LabelSpec("ner", label_map.WORDS, LABELS)
+  assert label_map.of_run(label_map.to_run(words)) == words

@@ -1,0 +1,48 @@
+"""What people import from the package itself."""
+
+import ast
+import pathlib
+import subprocess
+import sys
+
+import pytest
+
+import bert_tf
+
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+
+
+@pytest.mark.parametrize("name", bert_tf.__all__)
+def test_public_names_are_there_and_listed(name):
+  assert name in dir(bert_tf)
+  found = getattr(bert_tf, name)
+  if name != "__version__":
+    assert found.__name__ == name
+    # Where an error or a pickle says that it comes from.
+    assert found.__module__ == f"bert_tf.{bert_tf._MODULES[name]}"
+
+
+def test_type_checkers_see_the_public_names():
+  tree = ast.parse((ROOT / "bert_tf" / "__init__.py").read_text())
+  seen = {
+    alias.asname: node.module
+    for node in ast.walk(tree)
+    if isinstance(node, ast.ImportFrom) and node.module.startswith("bert_tf.")
+    for alias in node.names
+  }
+  assert seen == {n: f"bert_tf.{m}" for n, m in bert_tf._MODULES.items()}
+
+
+def test_an_unknown_name_is_an_attribute_error():
+  with pytest.raises(AttributeError, match="BertModle"):
+    bert_tf.BertModle  # noqa: B018
+
+
+def test_the_package_is_imported_without_what_it_needs_later():
+  code = "import sys, bert_tf; dir(bert_tf); print(*sys.modules)"
+  result = subprocess.run(
+    [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True
+  )
+  assert result.returncode == 0, result.stderr
+  found = {name.split(".")[0] for name in result.stdout.split()}
+  assert not found & {"tensorflow", "keras", "numpy", "sklearn", "absl"}

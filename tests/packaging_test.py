@@ -1,0 +1,65 @@
+"""pyproject.toml declares every package that is imported, and no other."""
+
+import ast
+import pathlib
+import re
+import sys
+
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+
+# Modules of the distributions that have another name.
+MODULES = {
+  "absl-py": "absl",
+  "ai-edge-litert": "ai_edge_litert",
+  "apache-beam": "apache_beam",
+  "scikit-learn": "sklearn",
+  "tensorflow-text": "tensorflow_text",
+}
+
+
+@pytest.fixture(scope="module")
+def project():
+  tomllib = pytest.importorskip("tomllib", reason="needs Python 3.11")
+  return tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+
+
+def imported():
+  """Top-level modules that the package imports, wherever in a file."""
+  found = set()
+  for path in (ROOT / "bert_tf").rglob("*.py"):
+    for node in ast.walk(ast.parse(path.read_text())):
+      if isinstance(node, ast.Import):
+        found.update(alias.name.split(".")[0] for alias in node.names)
+      elif isinstance(node, ast.ImportFrom):
+        found.add(str(node.module).split(".")[0])
+  return found - sys.stdlib_module_names - {"bert_tf"}
+
+
+def modules(lines):
+  names = [re.split("[<>=!]", line)[0] for line in lines]
+  return {MODULES.get(name, name) for name in names}
+
+
+def test_what_is_imported_is_declared_and_what_is_declared_is_imported(project):
+  extras = project["optional-dependencies"]
+  # Tools of the tests; Model Garden is there to compare with.
+  used = [extras[name] for name in extras if name not in ("test", "models")]
+  declared = modules(sum(used, project["dependencies"]))
+  assert imported() == declared
+
+
+def test_every_dependency_has_a_lower_bound(project):
+  extras = project["optional-dependencies"].values()
+  lines = sum(extras, project["dependencies"])
+  lines = [line for line in lines if not line.startswith("bert_tf[")]
+  unbounded = [line for line in lines if ">=" not in line]
+  assert unbounded == ["setuptools<81"]
+
+
+def test_every_extra_that_an_error_names_exists(project):
+  named = set()
+  for path in (ROOT / "bert_tf").rglob("*.py"):
+    named.update(re.findall(r'extra="(\w+)"', path.read_text()))
+  assert named and named <= project["optional-dependencies"].keys()

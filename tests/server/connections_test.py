@@ -1,0 +1,145 @@
+"""What clients do that is no request: floods, halves, other hosts' pages."""
+
+import contextlib
+import json
+import logging
+import resource
+import socket
+import urllib.parse
+
+import pytest
+
+from bert_tf.formats import run_info
+from tests import serving_client
+from tests.server import server_test
+
+pytest.importorskip("aiohttp", reason="pip install 'bert_tf[serve]'")
+
+PREDICT = server_test.PREDICT
+BODY = b'{"instances": ["ab"]}'
+
+
+@pytest.fixture(scope="module")
+def server():
+  with serving_client.running(
+    server_test.FakeModel(),
+    idle_timeout_s=1.0,
+    allowed_hosts=("bert.example",),
+  ) as running:
+    yield running
+
+
+def connected(url):
+  address = urllib.parse.urlsplit(url)
+  return contextlib.closing(
+    socket.create_connection((address.hostname, address.port), timeout=60)
+  )
+
+
+def received(opened):
+  """Returns what comes until the server closes the connection."""
+  parts = []
+  while part := opened.recv(1 << 16):
+    parts.append(part)
+  return b"".join(parts)
+
+
+def sent(url, raw):
+  """Returns (status, object) of a request that is sent as it is."""
+  with connected(url) as opened:
+    opened.sendall(raw)
+    head, _, body = received(opened).partition(b"\r\n\r\n")
+    return int(head.split()[1]), json.loads(body)
+
+
+def request(*headers, body=BODY, path=PREDICT):
+  """Returns a request with these headers beside its length."""
+  lines = [f"POST {path} HTTP/1.1", *headers, "Connection: close"]
+  lines += [f"Content-Length: {len(body)}", "", ""]
+  return "\r\n".join(lines).encode() + body
+
+
+HOST = "Host: localhost"
+JSON = "Content-Type: application/json"
+
+
+def nested(depth):
+  return ('{"instances": ' + "[" * depth + "]" * depth + "}").encode()
+
+
+@pytest.mark.parametrize(
+  ("raw", "status"),
+  [
+    (request(HOST, JSON), 200),
+    (request("Host: bert.example:80", "Content-Type: application/json"), 200),
+    (request(HOST, "Content-Type: application/json; charset=utf-8"), 200),
+    (request("Host: evil.example", JSON), 403),
+    (request("Host: [::2]:8501", JSON), 403),
+    (request(HOST, "Content-Type: text/plain"), 415),
+    (request(HOST), 415),
+    (request(HOST, JSON, "Content-Encoding: gzip"), 400),
+    (request(HOST, JSON, body=b'{"signature_name": "\\ud800"}'), 400),
+    (request(HOST, JSON, body=nested(500)), 400),
+    (request(HOST, JSON, body=nested(50_000)), 400),
+    (b"no HTTP at all\r\n\r\n", 400),
+    (request("Host localhost"), 400),
+    (request(HOST, "Content-Length: -1"), 400),
+    (b"GET http://[::1 HTTP/1.1\r\nHost: localhost\r\n\r\n", 400),
+    (b"GET /" + b"x" * 20_000 + b" HTTP/1.1\r\nHost: localhost\r\n\r\n", 400),
+  ],
+)
+def test_every_answer_is_json(server, raw, status):
+  found, value = sent(server.url, raw)
+  assert (found, "error" in value) == (status, status != 200)
+
+
+def test_half_a_head_is_given_up(server):
+  with connected(server.url) as opened:
+    opened.sendall(f"POST {PREDICT} HTTP/1.1\r\nHost: local".encode())
+    assert received(opened) == b""
+
+
+def test_mistakes_are_few_short_lines(server, caplog):
+  with caplog.at_level(logging.INFO):
+    for _ in range(100):
+      sent(server.url, b"no HTTP at all\r\n\r\n")
+  assert 1 <= len(caplog.records) < 50
+  assert "\n" not in "".join(r.getMessage() for r in caplog.records)
+  assert not any(r.exc_info for r in caplog.records)
+
+
+def test_connections_beyond_the_limit_are_refused():
+  model = server_test.FakeModel()
+  with (
+    serving_client.running(model, max_connections=3) as running,
+    contextlib.ExitStack() as stack,
+  ):
+    clients = [serving_client.Client(running.url) for _ in range(3)]
+    for client in clients:
+      stack.callback(client.close)
+      assert client.ask("/health")[0] == 200
+    code, found = serving_client.ask(running.url, "/health")
+    assert (code, "3" in found["error"]) == (503, True)
+    clients[0].close()
+    while serving_client.ask(running.url, "/health")[0] != 200:
+      pass  # The server has not yet seen the end of the connection.
+
+
+def test_descriptors_are_left_for_files(monkeypatch):
+  from bert_tf.server import connections
+
+  monkeypatch.setattr(resource, "getrlimit", lambda _: (160, 160))
+  assert 1 <= connections.max_connections(1000) < 160
+  assert connections.max_connections(1) == 1
+
+
+@pytest.mark.parametrize("task", ["squad", "ner", "classification"])
+def test_windows_of_a_request_are_limited(task):
+  model = server_test.FakeModel()
+  model.info = run_info.RunInfo(task=task, doc_stride=10, max_seq_length=20)
+  with serving_client.running(model, max_windows=4) as running:
+    texts = {"instances": ["x" * 20, "x" * 11]}
+    assert serving_client.ask(running.url, PREDICT, texts)[0] == 200
+    texts["instances"].append("x")
+    code = serving_client.ask(running.url, PREDICT, texts)[0]
+    assert code == (200 if task == "classification" else 413)

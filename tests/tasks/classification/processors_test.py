@@ -1,0 +1,183 @@
+"""Tasks that are a class with the interface of the original's DataProcessor."""
+
+import json
+import os
+import pathlib
+import shutil
+import sys
+
+import numpy as np
+import pytest
+
+import bert_tf
+from bert_tf.tasks.classification import config as classification_config
+from bert_tf.tasks.classification import processors
+from bert_tf.tasks.classification import task as classification
+from bert_tf.training import config as training_config
+from tests import runs
+
+VOCAB = pathlib.Path(__file__).resolve().parents[2] / "golden/tiny/vocab.txt"
+
+# As people have it, but for the first line.
+MODULE = """
+from bert_tf import DataProcessor, InputExample
+
+class Reviews(DataProcessor):
+  def get_train_examples(self, data_dir):
+    return self._examples(data_dir, "train")
+
+  def get_dev_examples(self, data_dir):
+    return self._examples(data_dir, "dev")
+
+  def get_test_examples(self, data_dir):
+    return self._examples(data_dir, "test")
+
+  def get_labels(self):
+    return ["good", "bad"]
+
+  def _examples(self, data_dir, split):
+    lines = self._read_tsv(f"{data_dir}/{split}.tsv")[1:]
+    return [
+      InputExample(guid=f"{split}-{i}", text_a=line[0],
+                   label="?" if split == "test" else line[1])
+      for i, line in enumerate(lines)
+    ]
+
+class Labels(Reviews):
+  def get_labels(self):
+    return [0, 1]
+
+class Unknown(Reviews):
+  def get_labels(self):
+    return ["good", "so-so"]
+
+class Tuples(Reviews):
+  def _examples(self, data_dir, split):
+    return [("of of", "good")]
+
+class Empty(Reviews):
+  def _examples(self, data_dir, split):
+    return []
+
+class TrainOnly(DataProcessor):
+  get_labels = Reviews.get_labels
+
+class Plain:
+  get_labels = Reviews.get_labels
+
+class WithArgument(Reviews):
+  def __init__(self, size):
+    pass
+
+not_a_class = 1
+"""
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+  """The current folder, with the module and the files that it reads."""
+  monkeypatch.chdir(tmp_path)
+  monkeypatch.setattr(sys, "path", list(sys.path))
+  monkeypatch.delitem(sys.modules, "reviews", raising=False)
+  (tmp_path / "reviews.py").write_text(MODULE)
+  texts = {"of a of": "good", "and and": "bad", "the": "good", 'in "in': "bad"}
+  for split in ("train", "dev", "test"):
+    lines = ["text\tlabel", *("\t".join(item) for item in texts.items())]
+    (tmp_path / f"{split}.tsv").write_text("\n".join(lines) + "\n")
+  (tmp_path / "config.json").write_text(json.dumps(runs.CONFIG))
+  shutil.copy(VOCAB, tmp_path / "vocab.txt")
+  return tmp_path
+
+
+def make(output_dir, **changes):
+  return classification_config.ClassificationConfig(
+    **{
+      "data_dir": ".",
+      "bert_config_file": "config.json",
+      "vocab_file": "vocab.txt",
+      "max_seq_length": 16,
+      "do_train": True,
+      "do_eval": True,
+      "do_predict": True,
+      "num_train_epochs": 2,
+      "train": training_config.TrainConfig(
+        output_dir=output_dir, train_batch_size=4, use_xla=False
+      ),
+      **changes,
+    }
+  )
+
+
+def test_a_processor_is_a_task_like_the_built_in_ones(folder):
+  found = classification.run(make("own", processor="reviews:Reviews"))
+  assert set(found) == {"eval_accuracy", "eval_loss", "global_step", "loss"}
+  assert found["global_step"] == 2
+  saved = json.loads(pathlib.Path("own/run.json").read_text())
+  assert saved["labels"] == ["good", "bad"]
+  assert saved["task_name"] == "Reviews"
+  assert saved["problem_type"] == "classification"
+  assert saved["is_pair"] is False
+  assert np.loadtxt("own/test_results.tsv").shape == (4, 2)
+  lines = pathlib.Path("own/predictions.jsonl").read_text().splitlines()
+  assert [json.loads(line)["id"] for line in lines] == [
+    f"test-{i}" for i in range(4)
+  ]
+  assert json.loads(lines[3])["text"] == 'in "in'
+
+
+def test_pairs_are_told_from_single_texts(folder):
+  class Pairs(bert_tf.DataProcessor):
+    def get_dev_examples(self, data_dir):
+      return [bert_tf.InputExample(7, "a", "b", "yes")]
+
+    def get_labels(self):
+      return ("yes", "no")
+
+  layout = classification.examples.FileLayout(
+    "pairs", ("yes", "no"), (), None, None, None
+  )
+  task = classification.ProcessorTask(
+    Pairs(), layout, ".", None, None, 16, "truncate"
+  )
+  assert [e.guid for e in task.read("dev", ".")] == ["7"]
+  assert task.run_info()["is_pair"]
+  task = classification.ProcessorTask(
+    Pairs(), layout, ".", None, None, 16, "windows"
+  )
+  with pytest.raises(ValueError, match="long_text"):
+    task.read("dev", ".")
+
+
+@pytest.mark.parametrize(
+  ("processor", "words"),
+  [
+    ("reviews", "MODULE:CLASS"),
+    ("no_such_module:Reviews", "no module no_such_module"),
+    ("reviews.deeper:Reviews", "reviews"),
+    ("reviews:Review", "no such class"),
+    ("reviews:not_a_class", "no such class"),
+    ("reviews:WithArgument", "size"),
+    ("reviews:Labels", r"\[0, 1\]"),
+    ("reviews:Unknown", "'bad' of train-1"),
+    ("reviews:Tuples", "InputExample"),
+    ("reviews:Empty", "no example"),
+    ("reviews:TrainOnly", "get_train_examples"),
+    ("reviews:Plain", "get_train_examples"),
+  ],
+)
+def test_a_bad_processor_is_named(folder, processor, words):
+  with pytest.raises(ValueError, match=words):
+    classification.run(make("out", processor=processor))
+  assert not os.path.exists("out")
+
+
+def test_a_task_or_a_processor_is_needed():
+  with pytest.raises(ValueError, match="task_name.*processor"):
+    make("out")
+
+
+def test_tsv_files_are_read_with_and_without_quotes(folder):
+  pathlib.Path("quoted.tsv").write_text('"a\tb"\tc\n"d"\n', encoding="utf-8")
+  read = processors.DataProcessor._read_tsv
+  assert read("quoted.tsv") == [['"a', 'b"', "c"], ['"d"']]
+  assert read("quoted.tsv", quotechar='"') == [["a\tb", "c"], ["d"]]

@@ -1,0 +1,39 @@
+"""Reports of how far a run is."""
+
+import sys
+
+import pytest
+
+from bert_tf.training import progress
+from tests import runs
+
+
+@pytest.mark.parametrize(
+  ("first_step", "num_train_steps", "most", "expected"),
+  [(0, 22, 100, 1), (0, 5, 100, 1), (0, 1000, 100, 50), (0, 10**4, 100, 100)]
+  + [(9960, 10**4, 100, 2)],
+)
+def test_a_short_run_has_twenty_reports(
+  tmp_path, first_step, num_train_steps, most, expected
+):
+  report = progress.Progress(
+    str(tmp_path), first_step, num_train_steps, 32, most
+  )
+  with report:
+    assert report.log_every_steps == expected
+
+
+def test_without_a_terminal_a_line_comes_now_and_then(monkeypatch):
+  clock = iter(range(0, 1000, 11))
+  monkeypatch.setattr(progress.time, "monotonic", lambda: next(clock))
+  with runs.logged() as lines:
+    found = list(progress.track("abcdefgh", "evaluating", "batch", 8))
+  assert found == list("abcdefgh")
+  assert [line for line in lines().splitlines() if "of 8" in line]
+  assert len(lines().splitlines()) < 4
+
+
+def test_on_a_terminal_there_is_a_bar(monkeypatch, capsys):
+  monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+  assert list(progress.track([1, 2], "predicting", "batch")) == [1, 2]
+  assert "predicting" in capsys.readouterr().err

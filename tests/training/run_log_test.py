@@ -1,0 +1,43 @@
+"""What a folder says of the commands that ran in it."""
+
+import dataclasses
+import json
+import sys
+
+from tensorboard.backend.event_processing import event_accumulator
+
+from bert_tf.training import config as training_config
+from bert_tf.training import curves, run_log
+
+
+@dataclasses.dataclass(frozen=True)
+class Config:
+  task_name: str
+  train: training_config.TrainConfig
+
+
+def add(folder, monkeypatch, *arguments):
+  train = training_config.TrainConfig(output_dir=str(folder))
+  monkeypatch.setattr(sys, "argv", ["bert-tf classifier", *arguments])
+  run_log.add(str(folder), Config("ü", train))
+
+
+def test_every_command_is_a_line(tmp_path, monkeypatch):
+  add(tmp_path, monkeypatch, "--task_name=ü")
+  add(tmp_path, monkeypatch, "--output_dir=a b")
+  lines = (tmp_path / run_log.FILE).read_text().splitlines()
+  first, second = map(json.loads, lines)
+  assert second["command"] == "bert-tf classifier '--output_dir=a b'"
+  assert first["settings"]["task_name"] == "ü"
+  assert first["settings"]["learning_rate"] == 5e-5  # Of the nested config.
+  assert "tensorflow" in first["versions"]
+
+
+def test_tensorboard_has_the_command_and_its_settings(tmp_path, monkeypatch):
+  add(tmp_path, monkeypatch)
+  events = event_accumulator.EventAccumulator(str(tmp_path))
+  events.Reload()
+  assert events.PluginTagToContent("text")
+  [content] = events.PluginTagToContent("hparams").values()
+  assert b"learning_rate" in content
+  assert not curves.read(str(tmp_path))
