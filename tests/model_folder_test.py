@@ -255,5 +255,5 @@ def test_what_contradicts_a_folder_is_refused(folders, tmp_path):
 def test_label_map_and_run_say_the_same():
   spec = label_map.LabelSpec("jsonl", "classification", LABELS)
   assert label_map.of_run(label_map.to_run(spec)) == spec
-  words = label_map.LabelSpec("ner", label_map.WORDS, LABELS)
+  words = label_map.LabelSpec("ner", run_info.WORDS, LABELS)
   assert label_map.of_run(label_map.to_run(words)) == words

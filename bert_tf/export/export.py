@@ -222,7 +222,7 @@ def _task_of(source: sources.Source, spec: label_map.LabelSpec | None) -> str:
     model = _MODELS.get(source.run.task)
     if model is None or not model.missing_variables(names):
       return source.run.task
-  labels_words = spec is not None and spec.problem_type == label_map.WORDS
+  labels_words = spec is not None and spec.problem_type == run_info.WORDS
   try:
     model = heads.kind_of(names, labels_words)
   except ValueError as error:
@@ -266,7 +266,7 @@ def _checked(
       'that of the run there, or write it: {"task_name": "own data", '
       '"problem_type": "classification", "labels": ["negative", "positive"]}.'
     )
-  if (task == "ner") != (spec.problem_type == label_map.WORDS):
+  if (task == "ner") != (spec.problem_type == run_info.WORDS):
     raise ValueError(
       f"{reader.path} is not of `task={task}`: the labels beside it are of "
       f"problem_type {spec.problem_type}; leave it out."

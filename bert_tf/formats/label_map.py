@@ -10,16 +10,13 @@ from bert_tf.formats import run_info
 
 FILE = "label_map.json"
 
-# The problem_type of a model that labels the words of texts, not the texts.
-WORDS = "words"
-
 
 @dataclasses.dataclass(frozen=True)
 class LabelSpec:
   """The labels of a model that classifies texts or words."""
 
   name: str  # The task's, as its authors write it.
-  problem_type: str  # One of run_info.PROBLEM_TYPES, or WORDS.
+  problem_type: str  # One of run_info.PROBLEM_TYPES, or its WORDS.
   labels: tuple[str, ...]  # In the order of their ids; () in a regression.
 
   @property
@@ -38,7 +35,7 @@ class LabelSpec:
 
 def to_run(spec: LabelSpec) -> run_info.RunInfo:
   """Returns what run.json would say of a model with these labels."""
-  if spec.problem_type == WORDS:
+  if spec.problem_type == run_info.WORDS:
     return run_info.RunInfo(task="ner", task_name=spec.name, labels=spec.labels)
   return run_info.RunInfo(task="classification", **spec.run_info())
 
@@ -48,7 +45,7 @@ def of_run(run: run_info.RunInfo | None) -> LabelSpec | None:
   if run is None or run.labels is None:
     return None
   if run.task == "ner":
-    return LabelSpec(run.task_name or "ner", WORDS, run.labels)
+    return LabelSpec(run.task_name or "ner", run_info.WORDS, run.labels)
   kind = run.problem_type or "classification"
   return LabelSpec(run.task_name or "own data", kind, run.labels)
 
@@ -61,7 +58,7 @@ def load(folder: str) -> LabelSpec | None:
       words.
   """
   spec = read(folder)
-  if spec is not None and spec.problem_type == WORDS:
+  if spec is not None and spec.problem_type == run_info.WORDS:
     raise ValueError(
       f"{folder} holds a model that labels words, not texts; use run_ner.py."
     )
@@ -83,7 +80,7 @@ def read(folder: str) -> LabelSpec | None:
   text = paths.read_text(path)
   try:
     saved = json.loads(text)
-    is_of_words = saved["problem_type"] == WORDS
+    is_of_words = saved["problem_type"] == run_info.WORDS
     values = {name: saved[name] for name in ("task_name", "labels")}
     if is_of_words:
       values["task"] = "ner"

@@ -31,6 +31,8 @@ TASKS = (
 # What a classifier's outputs mean: one class of several, a number, or a yes
 # or no for each label.
 PROBLEM_TYPES = ("classification", "regression", "multilabel")
+# That of a model that labels the words of texts, not the texts.
+WORDS = "words"
 
 # Fields that say what a run is, rather than how it was set.
 _IDENTITY = ("task", "bert_tf_version")
@@ -123,7 +125,8 @@ def from_json(values: dict[str, Any]) -> RunInfo:
   for name, value in known.items():
     if not _is_of_type(value, types[name]):
       raise ValueError(f"{name} is {json.dumps(value)}.")
-  for name, allowed in (("task", TASKS), ("problem_type", PROBLEM_TYPES)):
+  kinds = (WORDS,) if known.get("task") == "ner" else PROBLEM_TYPES
+  for name, allowed in (("task", TASKS), ("problem_type", kinds)):
     value = known.get(name)
     if value not in allowed and (name == "task" or value is not None):
       raise ValueError(f"{name} is {value!r}, not one of {', '.join(allowed)}.")

@@ -318,8 +318,8 @@ def test_a_stopped_training_scores_nothing_and_goes_on_to_the_same_weights(
   whole = ner.run(ner_config(data, tmp_path / "whole", **changes))
   step = divergence.LossCheck.add
 
-  def stop(self, steps_done, loss):
-    step(self, steps_done, loss)
+  def stop(self, steps_done, *values):
+    step(self, steps_done, *values)
     if steps_done == 3:
       raise KeyboardInterrupt
 
@@ -440,7 +440,7 @@ MISTAKES = {
   ),
   "other case": (
     {"train": {"init_checkpoint": OTHER_CASE}, "do_lower_case": False},
-    "do_lower_case False contradicts",
+    "do_lower_case=False contradicts",
   ),
   "another head": (
     {"train": {"init_checkpoint": OTHER_HEAD}},

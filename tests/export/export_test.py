@@ -17,7 +17,7 @@ from bert_tf import checkpoints, heads, modeling, tokenization
 from bert_tf.data import packing
 from bert_tf.export import config as export_config
 from bert_tf.export import export
-from bert_tf.formats import label_map
+from bert_tf.formats import label_map, run_info
 from bert_tf.tasks.classification import examples as examples_lib
 from bert_tf.tasks.classification import glue
 from bert_tf.tasks.classification import records as classification_data
@@ -41,7 +41,7 @@ CONFIG = modeling.BertConfig(
 LABELS = {
   "regression": ("regression", ()),
   "multilabel": ("multilabel", ("of", "thé", "and")),
-  "ner": (label_map.WORDS, ("O", "B-PER", "I-PER")),
+  "ner": (run_info.WORDS, ("O", "B-PER", "I-PER")),
 }
 CLI = "tensorflow.python.tools.saved_model_cli"
 MASKED = ["the [MASK] of[MASK] and", "Was it [MASK]?"]

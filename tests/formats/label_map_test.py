@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from bert_tf.formats import label_map
+from bert_tf.formats import label_map, run_info
 
 GOOD = {
   "task_name": "films",
@@ -18,7 +18,7 @@ def test_a_label_map_is_read_as_it_was_written(tmp_path):
     ("classification", ("bad", "good")),
     ("multilabel", ("a",)),
     ("regression", ()),
-    (label_map.WORDS, ("O", "B-PER")),
+    (run_info.WORDS, ("O", "B-PER")),
   ):
     spec = label_map.LabelSpec("films", kind, labels)
     label_map.write(str(tmp_path), spec)

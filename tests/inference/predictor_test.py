@@ -156,7 +156,7 @@ def test_a_saved_model_brings_its_settings(saved_model):
 
 
 def test_what_is_neither_is_refused(tmp_path):
-  with pytest.raises(ValueError, match="has no checkpoint"):
+  with pytest.raises(ValueError, match="holds no model that can be read"):
     bert_tf.Predictor(str(tmp_path))
   (tmp_path / "1").mkdir()
   (tmp_path / "1" / "saved_model.pb").write_bytes(b"nonsense")

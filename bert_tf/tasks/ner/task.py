@@ -10,7 +10,7 @@ import numpy as np
 
 from bert_tf import heads, losses, modeling, tokenization
 from bert_tf.data import input_pipeline, record_cache
-from bert_tf.formats import label_map
+from bert_tf.formats import label_map, run_info
 from bert_tf.tasks import base, fine_tuning
 from bert_tf.tasks import batches as batches_lib
 from bert_tf.tasks.ner import bilstm, examples, feature_based, metrics, records
@@ -124,7 +124,7 @@ class NerTask(base.Task[Sentence, Tagged]):
     name = "ner"
     if self.features:
       name = f"ner on features {self.features.layers}"
-    return label_map.LabelSpec(name, label_map.WORDS, self.labels)
+    return label_map.LabelSpec(name, run_info.WORDS, self.labels)
 
   def file(self, split: str) -> base.SplitFile:
     """Returns the file of a split."""

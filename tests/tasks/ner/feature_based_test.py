@@ -176,7 +176,7 @@ def config_of(data, output_dir, **changes):
       "bert_config_file": str(TINY / "bert_config.json"),
       "approach": "features",
       "feature_layers": "weighted_sum_all",
-      "num_train_epochs": 8.0,
+      "num_train_epochs": 12.0,
       **changes,
     },
   )
@@ -195,7 +195,7 @@ def test_a_run_learns_on_features_that_are_computed_once(
   )
   found = ner.run(config)
   losses = curves.read(str(tmp_path / "out"))["loss"]
-  assert losses[60] < 0.2 * losses[15]
+  assert losses[max(losses)] < 0.2 * losses[min(losses)]
   assert found["f1"] > 0.95
   rows = run_ner_test.columns(tmp_path / "out" / "eval_predictions.txt")
   assert np.mean([gold == tag for _, gold, tag in rows]) == pytest.approx(
@@ -204,7 +204,7 @@ def test_a_run_learns_on_features_that_are_computed_once(
   assert sorted(
     p.name for p in (tmp_path / "features").iterdir() if p.name[0] != "."
   ) == ["weighted_sum_all.eval.tf_record", "weighted_sum_all.train.tf_record"]
-  reader = checkpoints.CheckpointReader(str(tmp_path / "out" / "model.ckpt-60"))
+  reader = checkpoints.CheckpointReader(str(tmp_path / "out" / "model.ckpt-90"))
   assert not [name for name in reader.shapes if name.startswith("bert/")]
   assert np.any(reader.get("layer_weights") != 0.0)
   with runs.logged() as log:
