@@ -18,6 +18,8 @@ class LabelSpec:
   name: str  # The task's, as its authors write it.
   problem_type: str  # One of run_info.PROBLEM_TYPES, or its WORDS.
   labels: tuple[str, ...]  # In the order of their ids; () in a regression.
+  # As RunInfo.labels_are_text; makes no other label.
+  are_text: bool = dataclasses.field(default=True, compare=False)
 
   @property
   def num_outputs(self) -> int:
@@ -30,6 +32,7 @@ class LabelSpec:
       "task_name": self.name,
       "problem_type": self.problem_type,
       "labels": self.labels,
+      "labels_are_text": None if self.are_text else False,
     }
 
 
@@ -47,7 +50,8 @@ def of_run(run: run_info.RunInfo | None) -> LabelSpec | None:
   if run.task == "ner":
     return LabelSpec(run.task_name or "ner", run_info.WORDS, run.labels)
   kind = run.problem_type or "classification"
-  return LabelSpec(run.task_name or "own data", kind, run.labels)
+  name = run.task_name or "own data"
+  return LabelSpec(name, kind, run.labels, run.labels_are_text is not False)
 
 
 def load(folder: str) -> LabelSpec | None:
@@ -73,7 +77,7 @@ def read(folder: str) -> LabelSpec | None:
   """
   run = run_info.read_run(folder)
   if run and run.task_name and run.problem_type and run.labels is not None:
-    return LabelSpec(run.task_name, run.problem_type, run.labels)
+    return of_run(run)
   path = os.path.join(folder, FILE)
   if not paths.exists(path):
     return None
@@ -125,4 +129,8 @@ def to_text(spec: LabelSpec) -> str:
 
 def _as_json(spec: LabelSpec) -> dict[str, Any]:
   """Returns the fields of a label map; a label's id is its index."""
-  return {**spec.run_info(), "labels": list(spec.labels)}
+  return {
+    "task_name": spec.name,
+    "problem_type": spec.problem_type,
+    "labels": list(spec.labels),
+  }

@@ -52,6 +52,9 @@ class RunInfo:
   task_name: str | None = None
   problem_type: str | None = None
   labels: tuple[str, ...] | None = None  # In the order of their ids.
+  # False where they were given from Python as numbers, true or false, and are
+  # written as JSON has them.
+  labels_are_text: bool | None = None
   is_pair: bool | None = None  # Whether the inputs are pairs of texts.
   doc_stride: int | None = None
   max_query_length: int | None = None

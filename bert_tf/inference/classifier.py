@@ -9,6 +9,8 @@ model.predict("not bad").label
 """
 
 import dataclasses
+import itertools
+import json
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -22,6 +24,9 @@ from bert_tf.inference import task_model
 from bert_tf.tasks.classification import config as config_lib
 from bert_tf.tasks.classification import examples
 from bert_tf.tasks.classification import task as classification
+
+# A class: text, or whole number, or true or false.
+Label = str | int | float | bool
 
 # What `score` returns of each problem_type.
 _SCORES = {
@@ -37,15 +42,16 @@ class Prediction:
 
   # The likeliest class; the number of a regression; the labels that are
   # likelier than not in multilabel.
-  label: str | float | list[str]
+  label: Label | list[Label]
   # Of every label, in [0, 1]; {} in a regression.
-  probabilities: Mapping[str, float]
+  probabilities: Mapping[Label, float]
 
 
 class Classifier(task_model.FineTunedModel):
   """A BERT that is fine-tuned on texts or pairs of texts, and classifies.
 
-  Labels are classes, text or whole numbers (predicted as text); with
+  Labels are classes, text or whole numbers, which are predicted as `fit` was
+  given them (numbers of NumPy and pandas as Python's); with
   problem_type="regression" numbers; with problem_type="multilabel" lists of
   the classes that apply. `predict` returns a Prediction for each text, and
   `predict_proba` of several texts float64 [B, C], in the order of the labels.
@@ -70,8 +76,19 @@ class Classifier(task_model.FineTunedModel):
   def _answer(self, answer: dict[str, Any]) -> Prediction:
     if "prediction" in answer:
       return Prediction(answer["prediction"], {})
-    label = answer["label"] if "label" in answer else answer["labels"]
-    return Prediction(label, answer["probabilities"])
+    probabilities = {
+      self._label(name): value
+      for name, value in answer["probabilities"].items()
+    }
+    if "labels" in answer:
+      return Prediction([*map(self._label, answer["labels"])], probabilities)
+    return Prediction(self._label(answer["label"]), probabilities)
+
+  def _label(self, name: str) -> Label:
+    """Returns a label as `fit` was given it."""
+    info = self._predictor.info if self._predictor else None
+    is_text = info is None or info.labels_are_text is not False
+    return name if is_text else json.loads(name)
 
   def _probabilities(self, answer: Prediction) -> list[float]:
     if not answer.probabilities:
@@ -104,6 +121,7 @@ class Classifier(task_model.FineTunedModel):
     rows: Sequence[Mapping[str, Any]],
     labels: Sequence[Any],
   ) -> list[examples.InputExample]:
+    kind = task.layout.problem_type
     data = []
     for index, (row, label) in enumerate(zip(rows, labels)):
       if label is None or isinstance(label, float) and math.isnan(label):
@@ -116,8 +134,17 @@ class Classifier(task_model.FineTunedModel):
       data.append(
         examples.InputExample(str(index), row["text"], row.get("text_b"), label)
       )
-    is_class = task.layout.problem_type == "classification"
+    if split == "train":
+      task.layout = dataclasses.replace(
+        task.layout, labels_are_text=kind == "regression" or _are_text(labels)
+      )
     names = examples.infer_labels(data)
-    if split == "train" and len(names) == 1 and is_class:
+    if split == "train" and len(names) == 1 and kind == "classification":
       raise ValueError(f"all labels are {names[0]!r}; at least 2 are needed.")
     return data
+
+
+def _are_text(labels: Sequence[Any]) -> bool:
+  """Returns whether labels, or lists of labels, hold text."""
+  lists = (x if isinstance(x, list | tuple | set) else [x] for x in labels)
+  return any(isinstance(x, str) for x in itertools.chain.from_iterable(lists))

@@ -67,21 +67,21 @@ class MaskFiller(task_model.TaskModel):
       inputs: documents, each a text with a sentence a line, or a list of
         sentences. There have to be several: sentences of other documents stand
         for those that do not follow.
-      validation_data: documents to evaluate on.
+      validation_data: documents to evaluate on, as FineTunedModel has it.
       **changes: settings of create_pretraining_data.py and run_pretraining.py
         by name, such as max_seq_length, dupe_factor, num_train_steps,
         num_warmup_steps, train_batch_size, learning_rate.
 
     Returns:
-      The results on validation_data, {} without.
+      The results of what predicts on validation_data, {} without.
 
     Raises:
       ValueError: if documents and settings do not fit, or output_dir holds a
         run.
       TypeError: for an unknown setting.
     """
-    self._prepare_fit(changes)
-    return self._run(inputs, validation_data)
+    self._prepare_fit(changes, validation_data is not None)
+    return self._best(self._run(inputs, validation_data))
 
   def evaluate(self, inputs: Iterable[Document]) -> base.Results:
     """Returns the results on documents; see `fit`."""

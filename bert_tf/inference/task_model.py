@@ -18,6 +18,7 @@ from bert_tf.inference import predictor
 from bert_tf.tasks import base, fine_tuning
 from bert_tf.tasks import config as config_lib
 from bert_tf.training import config as training_config
+from bert_tf.training import evaluation
 
 # The rows and the labels to evaluate on.
 Labelled = tuple[Any, Any]
@@ -30,7 +31,9 @@ class TaskModel(abc.ABC):
     bert_config_file: the model's sizes; None for those beside the checkpoint.
     vocab_file: the model's vocabulary; None for that beside the checkpoint.
     output_dir: folder of the run: an earlier one to predict with, or an empty
-      or new one to `fit`. None to predict with init_checkpoint as it is.
+      or new one to `fit`. None to predict with init_checkpoint as it is. What
+      predicts and is scored is its best checkpoint by validation, if it was
+      trained with `eval_every_steps`, else the newest.
     init_checkpoint: the pre-trained checkpoint that `fit` starts from, its
       prefix or its folder; None for random values. Without an output_dir the
       model that predicts, which may be a SavedModel.
@@ -141,9 +144,14 @@ class TaskModel(abc.ABC):
         raise ValueError(f"{where} is empty: {value!r:.60}")
     return texts
 
+  def _folder(self) -> str:
+    """Returns the folder of the run, or of its best checkpoint."""
+    folder = self._output_dir or ""
+    return evaluation.best_folder(folder) or folder
+
   def _trained(self) -> str:
-    """Returns the newest checkpoint of output_dir."""
-    newest = checkpoints.latest(self._output_dir or "")
+    """Returns the best checkpoint of the run, or else its newest."""
+    newest = checkpoints.latest(self._folder())
     if newest is None:
       raise ValueError(
         f"{self._output_dir} holds no trained model; call `fit` first, or give "
@@ -171,18 +179,25 @@ class TaskModel(abc.ABC):
     """Returns the settings of a run in output_dir."""
     if self._output_dir is None:
       raise ValueError("set `output_dir`: training and results need a folder.")
-    values = {**self._given, **changes, "output_dir": self._output_dir}
+    values = {**self._given, **changes, "output_dir": self._folder()}
     names = ("bert_config_file", "vocab_file")
     given = [values.get(name) for name in names]
     if self._start or None in given:
-      files = model_folder.find(self._start or self._output_dir, *given)
+      files = model_folder.find(self._start or self._folder(), *given)
       values |= zip(names, (files.config_file, files.vocab_file))
       values["init_checkpoint"] = files.weights if self._start else None
     return settings.changed(self._defaults(), values)
 
-  def _prepare_fit(self, changes: Mapping[str, Any]) -> None:
+  def _prepare_fit(
+    self, changes: Mapping[str, Any], has_validation: bool
+  ) -> None:
     """Keeps the settings of `fit`; raises if they or output_dir will not do."""
     self._check_names(changes)
+    every_steps = (self._given | changes).get("eval_every_steps")
+    if every_steps and not has_validation:
+      raise ValueError(
+        "eval_every_steps evaluates on `validation_data`; give some."
+      )
     if self._output_dir and checkpoints.listed(self._output_dir):
       raise ValueError(
         f"{self._output_dir} holds a run already; predict with it, or choose "
@@ -190,6 +205,11 @@ class TaskModel(abc.ABC):
       )
     self._given |= changes  # Case and lengths are those to predict with.
     self._predictor = None
+
+  def _best(self, found: base.Results) -> base.Results:
+    """Returns the results of the best checkpoint; those given without one."""
+    folder = evaluation.best_folder(self._output_dir or "")
+    return evaluation.best_results(folder) if found and folder else found
 
 
 class FineTunedModel(TaskModel):
@@ -215,29 +235,30 @@ class FineTunedModel(TaskModel):
       labels: one for each row, of Python, NumPy or pandas.
       validation_data: rows and labels to evaluate on: at the end, and with
         eval_every_steps while training, where the best is kept in
-        output_dir/best and early_stopping_patience can end the training.
+        output_dir/best, to predict with, and early_stopping_patience can end
+        the training.
       **changes: settings of the task's script by name, such as
         num_train_epochs, train_batch_size, learning_rate, seed; use_xla=False
         saves XLA's compilation, which a few hundred rows are not worth.
 
     Returns:
-      The results on validation_data, {} without.
+      The results of what predicts on validation_data, {} without.
 
     Raises:
       ValueError: if rows, labels and settings do not fit one another, or
         output_dir holds a run.
       TypeError: for an unknown setting.
     """
-    self._prepare_fit(changes)
+    self._prepare_fit(changes, validation_data is not None)
     data = {"train": (inputs, labels)}
     if validation_data is not None:
       data["dev"] = validation_data
-    return self._run(data)
+    return self._best(self._run(data))
 
   def evaluate(self, inputs: Any, labels: Any) -> base.Results:
     """Returns the results on rows with labels, as the task's script has them.
 
-    They are written to eval_results.txt in output_dir too.
+    They are written to eval_results.txt beside the checkpoint too.
 
     Args:
       inputs: as `fit` takes them.

@@ -2,7 +2,7 @@
 
 import json
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 import tensorflow as tf
 from absl import logging
@@ -26,6 +26,30 @@ def is_better(metric: str, value: float, other: float) -> bool:
   if metric.endswith("loss") or metric == "perplexity":
     value, other = -value, -other
   return value > other or (value == value and other != other)
+
+
+def best_folder(output_dir: str) -> str | None:
+  """Returns the folder of a run's best checkpoint, None without one."""
+  folder = os.path.join(output_dir, BEST_DIR)
+  return folder if checkpoints.listed(folder) else None
+
+
+def best_results(folder: str) -> dict[str, float | int]:
+  """Returns the results of the checkpoint in a `best_folder`."""
+  history = json.loads(paths.read_text(os.path.join(folder, HISTORY_FILE)))
+  evaluations = history["evaluations"]
+  return evaluations[_index_of_best(history["metric"], evaluations)]
+
+
+def _index_of_best(metric: str, evaluations: Sequence[Results]) -> int:
+  """Returns the index of the best evaluation, the first of equals; or -1."""
+  best = -1
+  for i, results in enumerate(evaluations):
+    if best < 0 or is_better(
+      metric, results[metric], evaluations[best][metric]
+    ):
+      best = i
+  return best
 
 
 class PeriodicEvaluation:
@@ -144,15 +168,8 @@ class PeriodicEvaluation:
     )
 
   def _best_index(self) -> int:
-    """Returns the index of the best evaluation, the first of equals; or -1."""
-    best = -1
-    for i, results in enumerate(self._evaluations):
-      value = results[self._metric]
-      if best < 0 or is_better(
-        self._metric, value, self._evaluations[best][self._metric]
-      ):
-        best = i
-    return best
+    """Returns the index of the best evaluation so far; -1 without one."""
+    return _index_of_best(self._metric, self._evaluations)
 
   def _known(self, first_step: int) -> list[dict[str, float | int]]:
     """Returns the evaluations of earlier runs, up to a step."""

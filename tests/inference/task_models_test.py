@@ -285,11 +285,93 @@ def test_whole_numbers_and_arrays_are_labels(bert, tmp_path):
   labels = pd.Series([3, 11] * 12)
   found = model.fit(texts, labels, (texts, labels.to_numpy()), **HOW)
   assert found["eval_accuracy"] == 1
-  assert [p.label for p in model.predict(texts["text"][:2])] == ["3", "11"]
+  answers = model.predict(texts["text"][:2])
+  assert [p.label for p in answers] == [3, 11]
+  # As they were given, in the next process too; text stays text.
+  other = new("Classifier", bert, tmp_path)
+  assert [p.label for p in other.predict(texts["text"][:2])] == [3, 11]
+  assert [list(p.probabilities) for p in answers] == [[3, 11]] * 2
+  assert all(type(p.label) is int for p in answers)
   assert model.predict_proba(texts).argmax(axis=1).tolist() == [0, 1] * 12
   assert model.score(list(texts["text"]), [np.int64(3), np.int64(11)] * 12) == 1
   with pytest.raises(ValueError, match="row 0: label 4 is none"):
     model.score(["of"], [4])
+
+
+@pytest.mark.parametrize(
+  "labels",
+  [["0", "1"], [True, False], [[2, 5], [2]]],
+  ids=["digits in text", "true and false", "several labels"],
+)
+def test_labels_come_back_as_they_were_given(bert, tmp_path, labels):
+  kind = "multilabel" if isinstance(labels[0], list) else "classification"
+  model = new("Classifier", bert, tmp_path, problem_type=kind)
+  texts = ["of the", "and the"] * 12
+  model.fit(texts, labels * 12, **HOW)
+  model.evaluate(texts, labels * 12)  # Which writes run.json too.
+  for one in (model, bert_tf.Classifier(output_dir=str(tmp_path))):
+    found = [p.label for p in one.predict(texts[:2])]
+    assert found == labels
+    assert [type(label) for label in found] == [*map(type, labels)]
+
+
+def test_the_best_checkpoint_predicts_and_is_scored(bert, tmp_path):
+  texts, labels = ["of the", "and the"] * 12, ["x", "y"] * 12
+  model = new("Classifier", bert, tmp_path)
+  # What is learned makes this worse: the first evaluation is the best.
+  turned = texts[:4], ["y", "x"] * 2
+  found = model.fit(
+    texts,
+    labels,
+    turned,
+    eval_every_steps=1,
+    early_stopping_patience=20,
+    best_metric="eval_loss",
+    **HOW,
+  )
+  best = checkpoints.latest(str(tmp_path / "best"))
+  assert found["global_step"] == int(best.rpartition("-")[2])
+  newest = checkpoints.latest(str(tmp_path))
+  assert found["global_step"] < int(newest.rpartition("-")[2])
+  expected = bert_tf.Predictor(best).predict(texts[:2])
+  other = bert_tf.Predictor(newest).predict(texts[:2])
+  assert [a["label"] for a in other] == ["x", "y"]
+  for one in (model, bert_tf.Classifier(output_dir=str(tmp_path))):
+    answers = one.predict(texts[:2])
+    assert [a.probabilities for a in answers] == [
+      a["probabilities"] for a in expected
+    ]
+    again = one.evaluate(*turned)
+    assert again["eval_loss"] == pytest.approx(found["eval_loss"], abs=1e-5)
+
+
+def test_documents_to_evaluate_on_choose_the_best(bert, tmp_path):
+  documents = [["the of and", "in the to"] * 4 for _ in range(6)]
+  model = new("MaskFiller", bert, tmp_path, max_predictions_per_seq=4)
+  found = model.fit(
+    documents,
+    documents,
+    num_train_steps=4,
+    num_warmup_steps=0,
+    eval_every_steps=2,
+    best_metric="masked_lm_accuracy",
+    learning_rate=0.02,
+    train_batch_size=8,
+    use_xla=False,
+  )
+  assert checkpoints.latest(str(tmp_path / "best")).endswith(
+    f"-{found['global_step']}"
+  )
+  assert model.score(documents) == pytest.approx(found["masked_lm_accuracy"])
+
+
+@pytest.mark.parametrize(
+  "name, data",
+  [("Classifier", (["of", "in"], ["a", "b"])), ("MaskFiller", (["of the"],))],
+)
+def test_evaluations_need_rows_to_evaluate_on(bert, tmp_path, name, data):
+  with pytest.raises(ValueError, match="validation_data"):
+    new(name, bert, tmp_path).fit(*data, eval_every_steps=2)
 
 
 MISTAKES = {

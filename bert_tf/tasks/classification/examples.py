@@ -76,6 +76,7 @@ class FileLayout:
   label_spellings: Mapping[str, str] = dataclasses.field(default_factory=dict)
   submission: str | None = None  # Name of the file to upload to GLUE, or None.
   file_format: str = "tsv"  # One of config.FILE_FORMATS.
+  labels_are_text: bool = True  # As RunInfo has it.
 
   @property
   def is_pair(self) -> bool:
@@ -92,7 +93,9 @@ class FileLayout:
   def label_spec(self) -> label_map.LabelSpec:
     """Returns the labels of the model; they must be known."""
     assert self.labels is not None
-    return label_map.LabelSpec(self.name, self.problem_type, self.labels)
+    return label_map.LabelSpec(
+      self.name, self.problem_type, self.labels, self.labels_are_text
+    )
 
 
 def own_files(

@@ -103,7 +103,9 @@ def make_task(
     _check_pairs(layout, config.long_text)
   saved = fine_tuning.saved_labels(config)
   if saved and saved.problem_type == layout.problem_type:
-    layout = layout.with_labels(saved.labels)
+    layout = dataclasses.replace(
+      layout.with_labels(saved.labels), labels_are_text=saved.are_text
+    )
   task_class: Callable[..., ClassificationTask] = ClassificationTask
   if config.processor:
     processor = processors.load(config.processor)
