@@ -7,6 +7,7 @@ import keras
 import tensorflow as tf
 from absl import logging
 
+from bert_tf.export import id_ranges
 from bert_tf.files import paths
 from bert_tf.modeling import Tensor
 
@@ -74,7 +75,7 @@ class NamedModel(tf.Module):
     """Runs the Keras model and returns its outputs.
 
     The last axis of `input_ids` is F. `training` applies dropout, with other
-    masks in every call.
+    masks in every call. Numbers out of range fail.
     """
     length = tf.shape(inputs["input_ids"])[-1]
     check = tf.debugging.assert_less_equal(
@@ -82,8 +83,10 @@ class NamedModel(tf.Module):
       self.max_positions,
       f"inputs are longer than the {self.max_positions} positions of the model",
     )
-    # The check is None when run eagerly.
-    with tf.control_dependencies([check] if check is not None else []):
+    highest = id_ranges.highest_of(self.values, length)
+    checks = [check, *id_ranges.checks(inputs, highest)]
+    # Checks are None when run eagerly.
+    with tf.control_dependencies([c for c in checks if c is not None]):
       # A batch without texts has length 0, but the pooler needs a position.
       added = tf.maximum(1 - length, 0)
     inputs = dict(inputs)

@@ -66,6 +66,14 @@ IDS = {
 HUB_IDS = dict(
   zip(("input_word_ids", "input_mask", "input_type_ids"), IDS.values())
 )
+# What is wrong, by the name of the input, and how an error words it.
+BEYOND = {
+  ("input_ids", 500): "input_ids holds 500, which",
+  ("input_ids", -1): "input_ids holds -1, which",
+  ("input_mask", 2): "input_mask holds 2, which",
+  ("segment_ids", 2): "segment_ids holds 2, which",
+  ("segment_ids", -(2**31)): f"segment_ids holds {-(2**31)}, which",
+}
 SHORTER = {name: [row[:3] for row in rows[:1]] for name, rows in IDS.items()}
 
 
@@ -216,6 +224,16 @@ def made_requests(models):
       "seq_length": 24,
     },
   }
+  for name, value in BEYOND:
+    for task in ("multilabel", "swag", "encoder"):
+      ids = {**IDS, name: [IDS[name][0], [*IDS[name][1][:4], value]]}
+      if task == "swag":
+        ids = {n: [x, x] for n, x in ids.items()}
+      requests[f"{name} {value} of {task}"] = request(task, "ids", **ids)
+  for position in (5, -1):
+    requests[f"position {position}"] = request(
+      "pretraining", "ids", **IDS, masked_lm_positions=[[1], [position]]
+    )
   if shared.is_dir():
     texts = mnli_texts(shared)
     requests["mnli"] = request("classification", "serving_default", **texts)
@@ -407,6 +425,17 @@ def test_texts_and_ids_beyond_the_positions_are_refused(served):
   assert "more than the 32 word pieces of the model" in message
   message = served["too long ids"]["error"]
   assert "longer than the 32 positions of the model" in message
+
+
+def test_numbers_out_of_range_are_refused_by_name(served):
+  for (name, value), words in BEYOND.items():
+    for task in ("multilabel", "swag", "encoder"):
+      assert words in served[f"{name} {value} of {task}"]["error"]
+  assert "0 to 499 is allowed" in served["input_ids 500 of swag"]["error"]
+  for position in (5, -1):
+    message = served[f"position {position}"]["error"]
+    assert f"masked_lm_positions holds {position}, which" in message
+    assert "0 to 4 is allowed" in message
 
 
 def test_the_masked_lm_sees_chosen_or_all_positions(exported, served):

@@ -435,6 +435,25 @@ def test_many_clients_get_their_own_answers(real_server, predictor):
     assert_answers(answer["predictions"], [expected[i]])
 
 
+def test_ids_out_of_range_are_the_clients_mistake(real_server):
+  row = {"input_ids": [2, 9, 3], "input_mask": [1, 1, 1]}
+  row["segment_ids"] = [0, 0, 0]
+  body = {"signature_name": "ids", "instances": [row]}
+  assert ask(real_server.url, PREDICT, body)[0] == 200
+  for name, value, high in (
+    ("input_ids", -1, 499),
+    ("input_ids", 500, 499),
+    ("input_mask", 9, 1),
+    ("segment_ids", 9, 1),
+  ):
+    bad = {**row, name: [0, value, 1]}
+    code, found = ask(real_server.url, PREDICT, {**body, "instances": [bad]})
+    assert code == 400
+    assert found["error"] == (
+      f"{name} holds {value}, which is out of range; 0 to {high} is allowed"
+    )
+
+
 def test_attention_is_one_layer_and_head_or_their_mean(real_server, predictor):
   path = "/v1/models/model:attention"
   whole = predictor.attention("the of", "and")
