@@ -29,6 +29,7 @@ def test_type_checkers_see_the_public_names():
     for node in ast.walk(tree)
     if isinstance(node, ast.ImportFrom) and node.module.startswith("bert_tf.")
     for alias in node.names
+    if alias.asname
   }
   assert seen == {n: f"bert_tf.{m}" for n, m in bert_tf._MODULES.items()}
 

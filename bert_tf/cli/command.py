@@ -4,24 +4,13 @@ import contextlib
 import logging as python_logging
 import os
 import re
-import signal
 import sys
 from collections.abc import Callable, Sequence
 
 from absl import app, flags, logging
 
 from bert_tf.cli import config_flags
-from bert_tf.files import errors
-
-# Hides TensorFlow's own notes and warnings; this project's are not affected.
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
-
-# Lines of TensorFlow that hold where nothing is wrong: notes, libraries that
-# register twice, no GPU.
-_NOISE = re.compile(
-  b"^I\\d{4} |before absl::InitializeLog|Unable to register|already registered"
-  b"|failed call to cuInit|oneDNN supports DT_INT64"
-)
+from bert_tf.files import errors, stderr
 
 # Values of a boolean flag that may stand behind a space.
 _BOOLEANS = ("true", "false", "1", "0")
@@ -106,7 +95,7 @@ def report(error: Exception) -> None:
 def _start_log() -> None:
   """Formats the log's lines; other packages' notes stay out of it."""
   if not logging.level_debug():
-    _filter_stderr()
+    stderr.drop_notes()
   handler = logging.get_absl_handler()
   handler.setFormatter(_LogFormatter())
   handler.python_handler.stream = sys.stderr
@@ -114,27 +103,6 @@ def _start_log() -> None:
   python_logging.root.setLevel(python_logging.WARNING)
   # Warns of what a user cannot change, such as retracing.
   python_logging.getLogger("tensorflow").setLevel(python_logging.ERROR)
-
-
-def _filter_stderr() -> None:
-  """Drops notes that C++ code writes to stderr; Python's stderr stays as it is.
-
-  A process of its own reads the lines, so that those of a crash are not lost.
-  """
-  reader, writer = os.pipe()
-  if not os.fork():
-    for number in (signal.SIGINT, signal.SIGTERM):
-      signal.signal(number, signal.SIG_IGN)
-    os.close(writer)
-    with os.fdopen(reader, "rb") as lines:
-      for line in lines:
-        if not _NOISE.search(line):
-          os.write(2, line)
-    os._exit(0)
-  sys.stderr = os.fdopen(os.dup(2), "w", 1, errors="backslashreplace")
-  os.dup2(writer, 2)
-  os.close(reader)
-  os.close(writer)
 
 
 def _as_called(description: str) -> str:

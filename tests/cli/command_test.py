@@ -4,8 +4,6 @@ import ast
 import logging
 import pathlib
 import re
-import subprocess
-import sys
 
 import pytest
 from absl import flags
@@ -95,24 +93,6 @@ def test_the_log_has_time_and_level(capsys):
   assert line(logging.WARNING).endswith(" warning: of 2")
   record = logging.makeLogRecord({"msg": "no `verbosity`", "levelno": 20})
   assert formatter.format(record).endswith("no --verbosity")
-
-
-def test_notes_of_tensorflow_are_dropped_and_errors_of_a_crash_are_not():
-  code = (
-    "from bert_tf.cli import command\n"
-    "import os, sys\n"
-    "command._filter_stderr()\n"
-    "os.write(2, b'E0 cuda.cc] failed call to cuInit: 303\\nF0 an error\\n')\n"
-    "print('of Python', file=sys.stderr)\n"
-    "os.abort()\n"
-  )
-  result = subprocess.run(
-    [sys.executable, "-c", code],
-    cwd=SCRIPTS.parent,
-    capture_output=True,
-    text=True,
-  )
-  assert sorted(result.stderr.splitlines()) == ["F0 an error", "of Python"]
 
 
 def test_the_settings_that_a_message_names_are_flags_on_the_command_line():
