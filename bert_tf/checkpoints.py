@@ -23,8 +23,9 @@ from bert_tf.layers import lora, mixed_precision
 GLOBAL_STEP = "global_step"
 SLOT_SUFFIXES = ("/adam_m", "/adam_v")
 
-# The entry of a SavedModel's variables that maps their names to its keys.
-_OBJECT_GRAPH = "_CHECKPOINTABLE_OBJECT_GRAPH"
+# The entry of an object-based checkpoint, such as a SavedModel's or Model
+# Garden's, that maps the names of variables to its keys.
+OBJECT_GRAPH = "_CHECKPOINTABLE_OBJECT_GRAPH"
 
 _LIST_FILE = "checkpoint"
 _INDEX = ".index"
@@ -84,7 +85,7 @@ class CheckpointReader:
   def _keys_by_name(self) -> dict[str, str]:
     """Returns the key of each variable in a SavedModel's checkpoint."""
     graph = trackable_object_graph_pb2.TrackableObjectGraph.FromString(
-      self._reader.get_tensor(_OBJECT_GRAPH)
+      self._reader.get_tensor(OBJECT_GRAPH)
     )
     return {
       attribute.full_name: attribute.checkpoint_key

@@ -60,7 +60,9 @@ def find(
       or Hugging Face's beside the original's weights; if a file is damaged or
       contradicts those of the run. Says what was found and what to do.
   """
-  found = beside(find_weights(path), bert_config_file, vocab_file)
+  weights = find_weights(path)
+  _check_is_original(weights)
+  found = beside(weights, bert_config_file, vocab_file)
   if run_info.folder_of(path) == path:  # Beside a prefix they are defaults.
     own = _config_path(found.weights)
     if bert_config_file and paths.exists(own):
@@ -217,7 +219,8 @@ def find_weights(path: str) -> str:
     raise ValueError(
       f"{path} holds {len(found)} models; name one of them: {', '.join(found)}."
     )
-  raise ValueError(f"{path} holds no model that can be read: {_said(names)}")
+  said = _said([os.path.join(path, name) for name in names])
+  raise ValueError(f"{path} holds no model that can be read: {said}")
 
 
 def _saved_models(path: str, names: Sequence[str]) -> list[str]:
@@ -239,11 +242,42 @@ def _check_file(path: str) -> None:
     raise ValueError(f"{path} is no model: {_said([path])}")
 
 
-def _said(names: Sequence[str]) -> str:
-  """Returns what was found in a folder and what to do."""
+def _check_is_original(weights: str) -> None:
+  """Raises ValueError for a checkpoint of objects that is no SavedModel."""
+  if weights.endswith(hugging_face.SUFFIX) or checkpoints.is_saved_model(
+    weights
+  ):
+    return
+  try:
+    names = checkpoints.CheckpointReader(weights).shapes
+  except checkpoints.DamagedCheckpointError:
+    return  # Whoever reads it says so.
+  if checkpoints.OBJECT_GRAPH in names:
+    raise ValueError(
+      f"{weights} is a checkpoint of objects, as TF Model Garden's are; "
+      f"{_convert(weights)}"
+    )
+
+
+def _convert(path: str) -> str:
+  """Returns the command that makes the original's format of a model."""
+  folder = os.path.join(os.path.dirname(path), "original")
+  return (
+    f"convert it by `bert-tf convert --model={path} --output_checkpoint="
+    f"{folder}/bert_model.ckpt`, with --bert_config_file and --vocab_file "
+    f"where these do not lie beside it, and give {folder}."
+  )
+
+
+def _said(found: Sequence[str]) -> str:
+  """Returns which files were found and what to do."""
+  names = [os.path.basename(path) for path in found]
   listed = ", ".join(names[:_MAX_NAMED])
   if len(names) > _MAX_NAMED:
     listed += f" and {len(names) - _MAX_NAMED} more"
+  for path in found:
+    if path.endswith(".weights.h5"):
+      return f"there is {listed}; {_convert(path)}"
   for ends, remedy in (
     (".zip", "unpack it and give the folder that comes out."),
     (
@@ -258,8 +292,10 @@ def _said(names: Sequence[str]) -> str:
       "model again by save_pretrained(folder); it writes safetensors.",
     ),
     (
-      ".weights.h5",
-      "Keras' weights are read by convert_checkpoint.py --from=keras.",
+      ".keras",
+      "a whole Keras model can run any code when it is read. Where you trust "
+      "it, write its weights in Python, by keras.saving.load_model(path)."
+      "save_weights('bert.weights.h5'), then use `bert-tf convert`.",
     ),
     (
       (".index", ".data-00000-of-00001"),

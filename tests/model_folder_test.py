@@ -1,7 +1,10 @@
 """A folder is a model, whatever wrote it."""
 
 import json
+import pathlib
+import re
 import shutil
+import subprocess
 import sys
 
 import numpy as np
@@ -17,6 +20,7 @@ from bert_tf.formats import label_map, run_info
 from bert_tf.training import run_dir
 from tests import interop_models, tiny_models
 
+ROOT = pathlib.Path(__file__).resolve().parents[1]
 LABELS = ("bad", "good", "so so")
 RUN = run_info.RunInfo(
   task="classification",
@@ -215,6 +219,46 @@ def test_a_zip_is_to_be_unpacked(tmp_path):
   for path in (tmp_path, tmp_path / "uncased.zip"):
     with pytest.raises(ValueError, match=r"uncased.zip; unpack it"):
       model_folder.find(str(path))
+
+
+def test_a_whole_keras_model_is_refused(tmp_path):
+  (tmp_path / "bert.keras").write_bytes(b"PK")
+  with pytest.raises(ValueError, match=r"bert.keras; .* any code"):
+    bert_tf.load(tmp_path)
+
+
+def write_keras_weights(folder):
+  prefix, model = interop_models.write_original(folder / "in", "classifier")
+  h5 = str(folder / "model" / "bert.weights.h5")
+  convert.convert(model_files.Source(prefix), "original", h5, "keras")
+  return model
+
+
+def write_model_garden(folder):
+  golden = tiny_models.TINY.parent / "model_garden"
+  interop_models.write_beside(folder / "model", "classifier")
+  for path in golden.glob("classifier.*"):
+    shutil.copy(path, folder / "model")
+  return None
+
+
+@pytest.mark.parametrize("write", [write_keras_weights, write_model_garden])
+def test_the_command_that_converts_is_named(tmp_path, write):
+  expected = write(tmp_path)
+  with pytest.raises(ValueError) as error:
+    bert_tf.load(tmp_path / "model")
+  command = re.search("`bert-tf (.*?)`", str(error.value))[1]
+  subprocess.run(
+    [sys.executable, "-m", "bert_tf", *command.split()],
+    check=True,
+    capture_output=True,
+    cwd=ROOT,
+  )
+  folder = str(error.value).rpartition(" give ")[2].rstrip(".")
+  found = bert_tf.ClassifierModel.from_pretrained(folder)
+  if expected:
+    for variable, other in zip(found.weights, expected.weights, strict=True):
+      np.testing.assert_array_equal(variable, other)
 
 
 def test_the_extra_is_named(folders, monkeypatch):

@@ -9,7 +9,6 @@ from bert_tf.convert import (
   keras_weights,
   model_files,
   model_garden,
-  object_graph,
   original,
   pretrained,
 )
@@ -66,7 +65,7 @@ def format_of(path: str) -> str:
   if weights.endswith(hugging_face_files.SUFFIX):
     return "hf"
   shapes = checkpoints.CheckpointReader(weights).shapes
-  return "model_garden" if object_graph.GRAPH in shapes else "original"
+  return "model_garden" if checkpoints.OBJECT_GRAPH in shapes else "original"
 
 
 def slim(path: str, target: str, average_last: int = 1) -> list[str]:

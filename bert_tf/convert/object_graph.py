@@ -8,9 +8,6 @@ from tensorflow.core.protobuf import trackable_object_graph_pb2
 
 from bert_tf import checkpoints, model_folder
 
-# Name of the tensor that holds the graph.
-GRAPH = "_CHECKPOINTABLE_OBJECT_GRAPH"
-
 
 class Graph:
   """The objects of a checkpoint, by number; 0 is the root.
@@ -25,13 +22,13 @@ class Graph:
   def __init__(self, path: str) -> None:
     self._reader = checkpoints.CheckpointReader(model_folder.find_weights(path))
     self.path = path = self._reader.path
-    if GRAPH not in self._reader.shapes:
+    if checkpoints.OBJECT_GRAPH not in self._reader.shapes:
       raise ValueError(
         f"{path} holds no objects, as Model Garden's checkpoints do; one of "
         "the original's is read with `from=original`."
       )
     graph = trackable_object_graph_pb2.TrackableObjectGraph.FromString(
-      self._reader.get(GRAPH)
+      self._reader.get(checkpoints.OBJECT_GRAPH)
     )
     self.edges = [
       {edge.local_name: edge.node_id for edge in node.children}
