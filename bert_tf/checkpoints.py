@@ -101,12 +101,7 @@ class CheckpointReader:
       NotFiniteError: if it holds NaN or infinite values.
     """
     value = self.get_any(name)
-    is_float = tf.as_dtype(np.asarray(value).dtype).is_floating
-    if is_float and not np.isfinite(value).all():
-      raise NotFiniteError(
-        f"the checkpoint {self.path} holds values that are not finite, in "
-        f"{name}: its training had diverged; use an older checkpoint."
-      )
+    check_finite(self.path, {name: value})
     return value
 
   def get_any(self, name: str) -> np.ndarray:
@@ -127,6 +122,22 @@ class CheckpointReader:
       f"the checkpoint {self.path} is damaged or only half there: "
       f"{errors.reason(error)}"
     )
+
+
+def check_finite(path: str, tensors: Mapping[str, np.ndarray]) -> None:
+  """Raises NotFiniteError if the tensors of a model hold NaN or infinity.
+
+  Args:
+    path: of the model, for the error.
+    tensors: of any types, by name.
+  """
+  for name, value in tensors.items():
+    is_float = tf.as_dtype(np.asarray(value).dtype).is_floating
+    if is_float and not np.isfinite(value).all():
+      raise NotFiniteError(
+        f"{path} holds values that are not finite, in {name}: its training had "
+        "diverged; use an older checkpoint."
+      )
 
 
 def _prefix_to_read(path: str) -> str | None:

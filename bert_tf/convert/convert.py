@@ -44,12 +44,14 @@ def convert(
 
   Raises:
     ValueError: if the source is missing, damaged or of another architecture,
-      if its tensors do not fit its config (names all of them), if the target
-      has no place for its heads, or if it holds other files.
+      if its weights are not finite, if its tensors do not fit its config (names
+      all of them), if the target has no place for its heads, or if it holds
+      other files.
     ImportError: without the package safetensors, for hf.
     OSError: if it cannot be written.
   """
   model = FORMATS[source_format].read(source)
+  checkpoints.check_finite(source.path, model.tensors)
   return FORMATS[target_format].write(model, target)
 
 

@@ -3,6 +3,7 @@
 import dataclasses
 import math
 from collections.abc import Callable, Iterator, Mapping
+from typing import Any
 
 import numpy as np
 
@@ -137,16 +138,34 @@ def _open_h5(path: str) -> Tensors:
     raise ValueError(f"{path} is damaged or no HDF5 file: {error}.") from error
   shapes: dict[str, tuple[int, ...]] = {}
 
+  def linked(name: str, link: Any) -> str | None:
+    return None if isinstance(link, h5py.HardLink) else name
+
   def note(name: str, item: h5py.Group | h5py.Dataset) -> None:
     if isinstance(item, h5py.Dataset):
       # Else a file of a few bytes reads others, or fills the memory.
-      is_whole = item.compression or item.id.get_storage_size() >= item.nbytes
-      if item.external or item.is_virtual or not is_whole:
-        raise ValueError(
-          f"{path}: the values of {name} are not in the file; give one that "
-          "holds all of its values."
-        )
+      if item.external or item.is_virtual or not _is_whole(item):
+        raise _not_there(path, name)
       shapes[name] = tuple(item.shape)
 
+  elsewhere = file.visititems_links(linked)
+  if elsewhere is not None:
+    raise _not_there(path, elsewhere)
   file.visititems(note)
   return Tensors(path, shapes, lambda name: file[name][()])
+
+
+def _is_whole(item: Any) -> bool:
+  """Returns whether all values of a data set were written."""
+  if not item.compression:
+    return item.id.get_storage_size() >= item.nbytes
+  sizes = zip(item.shape, item.chunks)
+  num_chunks = math.prod(math.ceil(size / chunk) for size, chunk in sizes)
+  return item.id.get_num_chunks() == num_chunks
+
+
+def _not_there(path: str, name: str) -> ValueError:
+  return ValueError(
+    f"{path}: the values of {name} are not in the file; give one that holds "
+    "all of its values."
+  )

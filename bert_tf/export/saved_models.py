@@ -7,8 +7,9 @@ import keras
 import tensorflow as tf
 from absl import logging
 
+from bert_tf import checkpoints
 from bert_tf.export import id_ranges
-from bert_tf.files import paths
+from bert_tf.files import errors, paths
 from bert_tf.modeling import Tensor
 
 # Inputs of the functions on word-piece ids, in this order.
@@ -146,6 +147,31 @@ def ids_spec(rank: int = 2) -> list[tf.TensorSpec]:
 def texts_spec(*names: str, rank: int = 1) -> list[tf.TensorSpec]:
   """Returns the input_signature of texts: strings of any batch size."""
   return [tf.TensorSpec([None] * rank, tf.string, name) for name in names]
+
+
+def load(folder: str) -> Any:
+  """Returns a SavedModel, as `tf.saved_model.load` does.
+
+  Raises:
+    ValueError: if it cannot be read.
+    NotFiniteError: if its variables hold NaN or infinity, which the functions
+      would answer with.
+  """
+  try:
+    loaded = tf.saved_model.load(folder)
+  except (tf.errors.OpError, OSError) as error:
+    raise ValueError(
+      f"{folder} is no SavedModel that can be read: {errors.reason(error)}"
+    ) from error
+  variables = {  # Most are those of several functions.
+    variable.name.removesuffix(":0"): variable
+    for function in loaded.signatures.values()
+    for variable in function.variables
+  }
+  checkpoints.check_finite(
+    folder, {name: v.numpy() for name, v in variables.items()}
+  )
+  return loaded
 
 
 def check_is_free(export_dir: str) -> None:

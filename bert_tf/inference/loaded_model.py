@@ -74,14 +74,10 @@ def load(folder: str) -> LoadedModel:
   """Returns the functions of a SavedModel.
 
   Raises:
-    ValueError: if it cannot be read, or export_savedmodel.py did not write it.
+    ValueError: if it cannot be read, its weights are not finite, or
+      export_savedmodel.py did not write it.
   """
-  try:
-    loaded = tf.saved_model.load(folder)
-  except (tf.errors.OpError, OSError) as error:
-    raise ValueError(
-      f"{folder} is no SavedModel that can be read: {error}"
-    ) from error
+  loaded = saved_models.load(folder)
   if not {saved_models.IDS, saved_models.TEXT} & set(loaded.signatures):
     raise ValueError(
       f"{folder} is no SavedModel of export_savedmodel.py: of its signatures, "

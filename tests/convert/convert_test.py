@@ -2,7 +2,9 @@
 
 import json
 import pathlib
+import shutil
 
+import h5py
 import numpy as np
 import pytest
 from safetensors import numpy as safetensors_numpy
@@ -75,6 +77,26 @@ def test_keras_weights_are_what_the_models_load_and_save(tmp_path, kind):
     interop_models.outputs(model, kind),
     atol=0,
   )
+
+
+@pytest.mark.parametrize("source_format", TARGETS)
+def test_weights_that_are_not_finite_are_not_converted(
+  tmp_path, monkeypatch, source_format
+):
+  prefix, model = interop_models.write_original(tmp_path / "in", "encoder")
+  tensors = {v.path: v.numpy() for v in model.weights}
+  tensors["bert/embeddings/LayerNorm/beta"][2] = np.nan
+  checkpoints.write(prefix, tensors)
+  target = str(tmp_path / TARGETS[source_format])
+  with monkeypatch.context() as patch:
+    patch.setattr(checkpoints, "check_finite", lambda path, tensors: None)
+    convert.convert(
+      model_files.Source(prefix), "original", target, source_format
+    )
+  with pytest.raises(ValueError, match="not finite, in .*beta"):
+    convert.convert(
+      model_files.Source(target), source_format, str(tmp_path / "c"), "original"
+    )
 
 
 def test_a_lone_masked_lm_head_gets_the_other_for_keras(tmp_path):
@@ -355,3 +377,44 @@ def test_the_script_refuses_what_it_would_not_use(
   assert result.stderr.splitlines()[-1] == (
     f"convert_checkpoint.py: error: {expected}"
   )
+
+
+@pytest.mark.parametrize(
+  "kind", ["external", "virtual", "link", "soft", "bomb"]
+)
+def test_keras_weights_whose_values_are_elsewhere_are_refused(tmp_path, kind):
+  prefix, _ = interop_models.write_original(tmp_path / "in", "encoder")
+  path = str(tmp_path / "out" / "bert.weights.h5")
+  convert.convert(model_files.Source(prefix), "original", path, "keras")
+  other = str(tmp_path / "other.h5")
+  shutil.copy(path, other)
+  with h5py.File(path, "r+") as file:
+    [name] = [n for n in names_of(file) if "pooler" in n and n.endswith("/1")]
+    shape = file[name].shape
+    del file[name]
+    if kind == "external":
+      file.create_dataset(
+        name, shape, "f4", external=[(other, 0, 4 * shape[0])]
+      )
+    elif kind == "virtual":
+      layout = h5py.VirtualLayout(shape, "f4")
+      layout[:] = h5py.VirtualSource(other, name, shape)
+      file.create_virtual_dataset(name, layout)
+    elif kind == "link":
+      file[name] = h5py.ExternalLink(other, name)
+    elif kind == "soft":
+      file[name] = h5py.SoftLink("/elsewhere")
+    else:
+      file.create_dataset(
+        name, (1 << 40,), "f4", chunks=(1 << 20,), compression="gzip"
+      )
+  with pytest.raises(ValueError, match=f"{name} are not in the file"):
+    convert.convert(
+      model_files.Source(path), "keras", str(tmp_path / "c"), "original"
+    )
+
+
+def names_of(file):
+  names = []
+  file.visit(names.append)
+  return names

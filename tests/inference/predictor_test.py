@@ -14,6 +14,7 @@ import bert_tf
 from bert_tf import checkpoints
 from bert_tf.export import config as configs
 from bert_tf.export import export
+from bert_tf.export.runtimes import ids_models
 from bert_tf.inference import classifier, feature_extraction
 from bert_tf.inference import config as inference_config
 from tests import near_ties, tiny_models
@@ -172,6 +173,25 @@ def test_a_saved_model_of_something_else_is_refused(tmp_path):
   tf.saved_model.save(module, tmp_path, signatures={"twice": module.double})
   with pytest.raises(ValueError, match="its signatures, twice, none is called"):
     bert_tf.Predictor(str(tmp_path))
+
+
+def test_a_saved_model_whose_weights_are_not_finite_is_refused(
+  tmp_path, monkeypatch
+):
+  run = tiny_models.write_classifier(tmp_path / "run")
+  reader = checkpoints.CheckpointReader(str(run))
+  tensors = {name: reader.get(name) for name in reader.shapes}
+  name = "bert/encoder/layer_1/output/dense/bias"
+  tensors[name] = np.full_like(tensors[name], np.inf)
+  checkpoints.write(str(run / "model.ckpt-1"), tensors)
+  path = str(tmp_path / "model")
+  config = configs.ExportConfig(export_dir=path, init_checkpoint=str(run))
+  with monkeypatch.context() as patch:  # Earlier versions did not look.
+    patch.setattr(checkpoints, "check_finite", lambda path, tensors: None)
+    export.run(config)
+  for open_model in (bert_tf.Predictor, ids_models.IdsModel):
+    with pytest.raises(ValueError, match=f"{path} .* not finite, in {name}"):
+      open_model(path)
 
 
 def test_attention_is_that_of_the_extractor(of_checkpoint, run_folder):

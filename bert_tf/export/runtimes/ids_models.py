@@ -23,7 +23,8 @@ class IdsModel:
   first.
 
   Raises:
-    ValueError: if the folder has no SavedModel, or one without this function.
+    ValueError: if the folder has no SavedModel, or one without this function
+      or of weights that are not finite.
     DamagedCheckpointError: if its variables cannot be read.
   """
 
@@ -32,7 +33,7 @@ class IdsModel:
       raise ValueError(f"{folder} has no saved_model.pb; give a SavedModel.")
     self.folder = folder
     self._shapes = checkpoints.CheckpointReader(folder).shapes
-    self._model = tf.saved_model.load(folder)  # It holds the variables.
+    self._model = saved_models.load(folder)  # It holds the variables.
     signatures = self._model.signatures
     if saved_models.IDS not in signatures:
       raise ValueError(
