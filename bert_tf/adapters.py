@@ -1,13 +1,17 @@
 """What LoRA trained, in a small checkpoint of its own.
 
 It holds A and B of each projection, lora_alpha, and what stands on top of
-BERT; the checkpoint that it was trained from has the rest.
+BERT; the checkpoint that it was trained from has the rest, and is known again
+by the checksums of the projections' kernels.
 """
 
 import os
+import zlib
 from collections.abc import Mapping
+from typing import Any
 
 import keras
+import numpy as np
 import tensorflow as tf
 
 from bert_tf import checkpoints, distribution
@@ -24,10 +28,20 @@ def save(output_dir: str, tensors: Mapping[str, tf.Tensor]) -> None:
     return
   own = [n for n in checkpoints.parameters(tensors) if n[:5] != "bert/"]
   updates = [n for n in tensors if n.endswith((lora.A, lora.B))]
+  checksums = {
+    scope + lora.CHECKSUM: _checksum(tensors[scope + lora.BASE])
+    for scope in lora.adapted(tensors)
+  }
   checkpoints.write(
     os.path.join(output_dir, _PATH),
-    {name: tensors[name] for name in [*own, *updates, lora.ALPHA]},
+    {name: tensors[name] for name in [*own, *updates, lora.ALPHA]} | checksums,
   )
+
+
+def _checksum(kernel: Any) -> np.int64:
+  """Returns the CRC-32 of a kernel's values."""
+  value = tf.convert_to_tensor(kernel).numpy()
+  return np.int64(zlib.crc32(np.ascontiguousarray(value, "<f4")))
 
 
 def open_adapter(path: str) -> checkpoints.CheckpointReader:
@@ -76,8 +90,26 @@ def add(model: keras.Model, path: str) -> list[str]:
         f"{reader.path} is of another model: {name} is {value.shape} there "
         f"and {shape or 'missing'} here."
       )
+  _check_base(reader, variables)
   for name, value in own.items():
     variables[name].assign(value)
   for name, value in updates.items():
     variables[name].assign_add(value)
   return list(own)
+
+
+def _check_base(
+  reader: checkpoints.CheckpointReader, variables: Mapping[str, keras.Variable]
+) -> None:
+  """Raises ValueError if kernels are not those that LoRA was trained on."""
+  differing = [
+    f"{scope}/kernel"
+    for scope in lora.adapted(reader.shapes)
+    if _checksum(variables[f"{scope}/kernel"].value)
+    != reader.get(scope + lora.CHECKSUM)
+  ]
+  if differing:
+    raise ValueError(
+      f"{reader.path} was trained from another model: {', '.join(differing)} "
+      "had other values there; give the `init_checkpoint` of its run."
+    )

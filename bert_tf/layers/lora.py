@@ -13,14 +13,15 @@ import keras
 
 from bert_tf.layers.dropout import Tensor
 
-# Ends of names: of A and B as Keras calls them, and of W.
-A, B, _BASE = "/lora_kernel_a", "/lora_kernel_b", "/lora_base"
+# Ends of names: of A and B as Keras calls them, of W, and of W's checksum.
+A, B, BASE = "/lora_kernel_a", "/lora_kernel_b", "/lora_base"
+CHECKSUM = "/lora_base_crc32"
 
 # The numerator of the factor of A B.
 ALPHA = "lora_alpha"
 
 # What no model without LoRA has.
-STATE_SUFFIXES = (A, B, _BASE, ALPHA)
+STATE_SUFFIXES = (A, B, BASE, CHECKSUM, ALPHA)
 
 
 def enable(model: keras.Model, rank: int, alpha: float | None) -> None:
@@ -64,7 +65,7 @@ def variables(model: keras.Model) -> dict[str, keras.Variable]:
   for path, variable in by_path.items():
     scope, _, name = path.rpartition("/")
     is_base = name == "kernel" and scope + A in by_path
-    found[scope + _BASE if is_base else path] = variable
+    found[scope + BASE if is_base else path] = variable
   return found
 
 

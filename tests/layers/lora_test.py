@@ -8,6 +8,9 @@ import numpy as np
 import pytest
 
 from bert_tf import adapters, checkpoints, heads, modeling
+from bert_tf.export import config as export_config
+from bert_tf.export import export
+from bert_tf.inference import predictor
 from bert_tf.layers import lora
 from bert_tf.tasks.classification import config as classification_config
 from bert_tf.tasks.classification import task as classification
@@ -73,7 +76,7 @@ def test_an_adapter_is_small_and_added_to_what_it_was_trained_from(tmp_path):
   adapters.save(str(tmp_path), lora.tensors(model))
   shapes = adapters.open_adapter(str(tmp_path)).shapes
   assert not any(name.endswith("/kernel") for name in shapes)
-  assert len(shapes) == 2 * 4 + 3
+  assert len(shapes) == 3 * 4 + 3
   other = heads.ClassifierModel(CONFIG, 3)
   for variable in other.weights:
     if variable.path.startswith("bert/"):
@@ -91,6 +94,13 @@ def test_an_adapter_of_another_model_is_refused(tmp_path):
   checkpoints.write(str(tmp_path / "model.ckpt"), before)
   with pytest.raises(ValueError, match="no adapter"):
     adapters.add(model, str(tmp_path / "model.ckpt"))
+  # Of the same shapes, but for one kernel the values that it was trained from.
+  other = heads.ClassifierModel(CONFIG, 3)
+  for variable in other.weights:
+    is_other = variable.path == f"{QUERY}/kernel"
+    variable.assign(before[variable.path] + is_other)
+  with pytest.raises(ValueError, match=f"another model: {QUERY}/kernel had"):
+    adapters.add(other, str(tmp_path))
 
 
 def test_lora_needs_a_bert_and_a_rank_that_fits():
@@ -102,7 +112,7 @@ def test_lora_needs_a_bert_and_a_rank_that_fits():
     training_config.TrainConfig(output_dir="out", lora_adapter="adapter")
 
 
-def make(folder, output_dir, do_train=True, **train):
+def make(folder, output_dir, do_train=True, do_predict=False, **train):
   return classification_config.ClassificationConfig(
     task_name="tsv",
     data_dir=str(folder),
@@ -111,6 +121,7 @@ def make(folder, output_dir, do_train=True, **train):
     max_seq_length=16,
     do_train=do_train,
     do_eval=not do_train,
+    do_predict=do_predict,
     num_train_epochs=2,
     train=training_config.TrainConfig(
       **{
@@ -130,17 +141,53 @@ def tensors_of(path):
   return {name: reader.get(name) for name in reader.shapes}
 
 
-def test_a_run_is_resumed_and_leaves_an_ordinary_checkpoint(tmp_path):
-  texts = {"of a of": "good", "and and": "bad", "the": "good", "in": "bad"}
-  lines = ["text\tlabel", *("\t".join(item) for item in texts.items())]
-  for split in ("train", "dev"):
-    (tmp_path / f"{split}.tsv").write_text("\n".join(lines))
-  (tmp_path / "config.json").write_text(json.dumps(runs.CONFIG))
-  shutil.copy(VOCAB, tmp_path / "vocab.txt")
+TEXTS = {"of a of": "good", "and and": "bad", "the": "good", "in": "bad"}
+
+
+def write_data_and_bert(folder):
+  """Writes data, config and vocabulary; returns the values of bert.ckpt."""
+  lines = ["text\tlabel", *("\t".join(item) for item in TEXTS.items())]
+  for split in ("train", "dev", "test"):
+    (folder / f"{split}.tsv").write_text("\n".join(lines))
+  (folder / "config.json").write_text(json.dumps(runs.CONFIG))
+  shutil.copy(VOCAB, folder / "vocab.txt")
   base = heads.ClassifierModel(CONFIG, 2)
   start = {v.path: v.numpy() for v in base.weights if v.path[:4] == "bert"}
-  checkpoints.write(str(tmp_path / "bert.ckpt"), start)
+  checkpoints.write(str(folder / "bert.ckpt"), start)
+  return start
 
+
+def test_a_saved_model_of_a_run_answers_as_the_run_predicts(tmp_path):
+  write_data_and_bert(tmp_path)
+  how = {
+    "init_checkpoint": str(tmp_path / "bert.ckpt"),
+    "lora_rank": 2,
+    "lora_alpha": 4.0,
+    "learning_rate": 0.3,
+  }
+  classification.run(make(tmp_path, "out", do_predict=True, **how))
+  lines = (tmp_path / "out" / "predictions.jsonl").read_text().splitlines()
+  expected = [json.loads(line) for line in lines]
+  folder = str(tmp_path / "saved")
+  export.run(
+    export_config.ExportConfig(
+      init_checkpoint=str(tmp_path / "out"), export_dir=folder
+    )
+  )
+  found = predictor.Predictor(folder).predict(list(TEXTS))
+  for one, other in zip(found, expected, strict=True):
+    assert one["label"] == other["label"]
+    assert one["probabilities"] == pytest.approx(
+      other["probabilities"], abs=1e-5
+    )
+  # The updates matter to that: without them the kernels are other ones.
+  tensors = tensors_of(tmp_path / "out" / "model.ckpt-2")
+  update = tensors[f"{QUERY}/kernel"] - tensors[f"{QUERY}/lora_base"]
+  assert np.abs(update).max() > 0.1
+
+
+def test_a_run_is_resumed_and_leaves_an_ordinary_checkpoint(tmp_path):
+  start = write_data_and_bert(tmp_path)
   init = {"init_checkpoint": str(tmp_path / "bert.ckpt")}
   classification.run(make(tmp_path, "out", lora_rank=2, lora_alpha=4.0, **init))
   run = json.loads((tmp_path / "out" / "run.json").read_text())
