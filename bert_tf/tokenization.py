@@ -6,13 +6,10 @@ matching word pieces from the left. Everything after the first white-space split
 depends on one word only, so `FullTokenizer` caches the ids of words.
 """
 
-import codecs
 import itertools
 import re
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
-
-from absl import logging
 
 from bert_tf.files import paths
 
@@ -105,10 +102,7 @@ def load_vocab(vocab_file: str) -> dict[str, int]:
     ValueError: if the file is empty, is not UTF-8, or has a token twice.
     OSError: if the file cannot be read.
   """
-  data = paths.read_bytes(vocab_file)
-  if data.startswith(codecs.BOM_UTF8):
-    logging.warning("%s begins with a byte order mark, left out.", vocab_file)
-    data = data.removeprefix(codecs.BOM_UTF8)
+  data = paths.without_mark(vocab_file, paths.read_bytes(vocab_file))
   if not data:
     raise ValueError(f"{vocab_file}: the vocabulary is empty.")
   vocab: dict[str, int] = {}

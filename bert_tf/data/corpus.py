@@ -199,12 +199,16 @@ def _text_writer(path: str) -> Iterator[TextIO]:
 def read_lines(path: str) -> Iterator[str]:
   """Yields the lines of a text file or a .gz, without their line ends.
 
+  A byte order mark is left out.
+
   Raises:
     ValueError: if bytes are not UTF-8, naming file and line, or a .gz is
       damaged.
   """
   with _opened(path) as reader:
     for number, line in enumerate(reader, 1):
+      if number == 1:
+        line = paths_lib.without_mark(path, line)
       try:
         yield _decoded(line).removesuffix("\n")
       except UnicodeDecodeError as error:
@@ -311,6 +315,10 @@ def _scan(paths: Sequence[str]) -> tuple[Sequence[int], list[int]]:
   for path in paths:
     file_start = offset
     for block in _whole_line_blocks(path):
+      # Offsets count a byte order mark, and a line of it alone is blank.
+      if offset == file_start:
+        text = paths_lib.without_mark(path, block)
+        block = b" " * (len(block) - len(text)) + text
       # Now each line of the block is between two newlines.
       framed = b"\n" + block + (b"" if block.endswith(b"\n") else b"\n")
       for match in _BLANK_LINES.finditer(framed):
@@ -354,7 +362,10 @@ def _span_lines(span: Span) -> Iterator[str]:
           f"{span.path}: ends at byte {position}, before byte {span.end}; it "
           "has changed while it was read. Start again."
         )
+      is_first = position == 0
       position += len(line)
+      if is_first:
+        line = paths_lib.without_mark(span.path, line)
       try:
         yield _decoded(line)
       except UnicodeDecodeError:

@@ -150,22 +150,18 @@ def _rows(table: Table) -> Iterator[tuple[int, Row | BadRowError]]:
       yield line, dict(zip(header, row)) if header else row
 
 
-def lines(path: str) -> Iterator[str]:
-  """Yields the lines of a file; drops a byte order mark."""
-  for number, line in enumerate(corpus.read_lines(path)):
-    yield line if number else line.removeprefix("\ufeff")
-
-
 def _tsv_cells(path: str) -> Iterator[tuple[int, list[str]]]:
   """Yields line and cells; quotation marks have no meaning."""
-  for number, line in enumerate(lines(path), 1):
+  for number, line in enumerate(corpus.read_lines(path), 1):
     if line:
       yield number, line.split("\t")
 
 
 def _csv_cells(path: str) -> Iterator[tuple[int, list[str]]]:
   """Yields line and cells; a quoted cell may span several lines."""
-  rows = csv.reader((line + "\n" for line in lines(path)), strict=True)
+  rows = csv.reader(
+    (line + "\n" for line in corpus.read_lines(path)), strict=True
+  )
   try:
     yield from ((rows.line_num, row) for row in rows if row)
   except csv.Error as error:
@@ -177,7 +173,7 @@ def _csv_cells(path: str) -> Iterator[tuple[int, list[str]]]:
 def _json_row(content: str) -> Row | BadRowError:
   """Returns the object of a line, or its fault."""
   try:
-    row = json.loads(content.removeprefix("\ufeff"))
+    row = json.loads(content)
   except (ValueError, RecursionError) as error:
     return BadRowError(f"not JSON ({error}): {_cut(content)}")
   if not isinstance(row, dict):

@@ -6,7 +6,9 @@ text and vocabularies runs without it. Every function raises OSError where a
 path cannot be read or written.
 """
 
+import codecs
 import contextlib
+import functools
 import glob
 import io
 import os
@@ -85,12 +87,30 @@ def read_bytes(path: str) -> bytes:
 def read_text(path: str) -> str:
   """Returns the whole content of a UTF-8 file, its line ends as they are.
 
-  A byte order mark is left out, and that is said.
+  A byte order mark is left out, as `without_mark` does it.
   """
-  text = read_bytes(path).decode("utf-8")
-  if text.startswith("\ufeff"):
-    logging.warning("%s begins with a byte order mark, left out.", path)
-  return text.removeprefix("\ufeff")
+  return without_mark(path, read_bytes(path)).decode("utf-8")
+
+
+def without_mark(path: str, start: bytes) -> bytes:
+  """Returns the start of a text file without a byte order mark.
+
+  Editors write it; as a part of the text it would be a part of the first word.
+  For each file it is said once.
+
+  Args:
+    path: of the file.
+    start: the file, or its first line or block.
+  """
+  if not start.startswith(codecs.BOM_UTF8):
+    return start
+  _say_mark(path)
+  return start.removeprefix(codecs.BOM_UTF8)
+
+
+@functools.cache
+def _say_mark(path: str) -> None:
+  logging.warning("%s begins with a byte order mark, left out.", path)
 
 
 def exists(path: str) -> bool:

@@ -168,7 +168,7 @@ def parse(
 def read_json(path: str) -> Any:
   """Returns the value in a JSON file; raises ValueError if it is none."""
   try:
-    return json.loads(paths.read_bytes(path))
+    return json.loads(paths.without_mark(path, paths.read_bytes(path)))
   except ValueError as error:
     raise ValueError(f"{path} is not JSON: {error}.") from None
 
