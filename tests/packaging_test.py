@@ -27,9 +27,14 @@ def project():
 
 
 def imported():
-  """Top-level modules that the package imports, wherever in a file."""
+  """Top-level modules that the package imports, wherever in a file.
+
+  Without those of other projects, which benchmarks run beside it.
+  """
   found = set()
   for path in (ROOT / "bert_tf").rglob("*.py"):
+    if path.parent.name == "peers":
+      continue
     for node in ast.walk(ast.parse(path.read_text())):
       if isinstance(node, ast.Import):
         found.update(alias.name.split(".")[0] for alias in node.names)

@@ -13,12 +13,14 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import step_timing
-from benchmark_config import BenchmarkConfig
-
+from bert_tf.benchmarks.config import BenchmarkConfig
+from bert_tf.benchmarks.peers import step_timing
 from bert_tf.files import errors
 
-_FOLDER = os.path.dirname(os.path.abspath(__file__))
+_OURS = "bert_tf.benchmarks.ours_steps"
+_PEERS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "peers")
+_TORCH_STEPS = os.path.join(_PEERS, "torch_steps.py")
+_KERAS_HUB_STEPS = os.path.join(_PEERS, "keras_hub_steps.py")
 
 # BERT-Tiny's sizes, without --bert_config_file.
 _TINY = {
@@ -32,10 +34,10 @@ _TINY = {
 
 @dataclasses.dataclass(frozen=True)
 class Program:
-  """A script that times steps, and what it needs beside NumPy."""
+  """A program that times steps, and what it needs beside NumPy."""
 
   name: str
-  script: str
+  script: str  # A file, or a module of ours.
   compiled: bool
   modules: tuple[str, ...] = ()  # A peer's.
   install: str = ""
@@ -50,11 +52,11 @@ _TORCH = ("torch", "transformers"), "pip install torch transformers"
 _KERAS_HUB = ("keras_hub", "tensorflow"), "pip install keras-hub tensorflow"
 
 PROGRAMS = (
-  Program("bert_tf, graph", "ours_steps.py", False),
-  Program("bert_tf, XLA", "ours_steps.py", True),
-  Program("PyTorch", "torch_steps.py", False, *_TORCH),
-  Program("PyTorch, compile", "torch_steps.py", True, *_TORCH),
-  Program("KerasHub, XLA", "keras_hub_steps.py", True, *_KERAS_HUB),
+  Program("bert_tf, graph", _OURS, False),
+  Program("bert_tf, XLA", _OURS, True),
+  Program("PyTorch", _TORCH_STEPS, False, *_TORCH),
+  Program("PyTorch, compile", _TORCH_STEPS, True, *_TORCH),
+  Program("KerasHub, XLA", _KERAS_HUB_STEPS, True, *_KERAS_HUB),
 )
 
 
@@ -76,10 +78,20 @@ class Result:
     return statistics.median(ms for found in self.rounds for ms in found["ms"])
 
 
+def measure_training(config: BenchmarkConfig) -> None:
+  """Prints a table of a pre-training step; as `measure`."""
+  measure(config, "train")
+
+
+def measure_forward(config: BenchmarkConfig) -> None:
+  """Prints a table of the encoder's forward pass; as `measure`."""
+  measure(config, "forward")
+
+
 def measure(
   config: BenchmarkConfig, task: str, programs: Sequence[Program] = PROGRAMS
 ) -> None:
-  """Prints a table of what a step takes, and draws it with --plot_file.
+  """Prints a table of what a step takes, and draws it in `plot_file`.
 
   Raises:
     ValueError: at the end, if a program failed; one that is not installed is
@@ -146,7 +158,7 @@ def _run_round(
   """Runs a program once and adds what it reports to its result."""
   settings = json.dumps({**sizes, "compiled": program.compiled})
   done = subprocess.run(
-    [python, os.path.join(_FOLDER, program.script), settings],
+    [python, *([] if program.is_peer else ["-m"]), program.script, settings],
     # PyTorch's threads wait for each other in loops: where other work holds a
     # core, a step takes three times as long so.
     env={"OMP_WAIT_POLICY": "passive", **os.environ},

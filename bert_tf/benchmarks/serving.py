@@ -19,12 +19,11 @@ import urllib.parse
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-import data_benchmark
 import numpy as np
 import tensorflow as tf
-from benchmark_config import BenchmarkConfig
 
-from bert_tf.cli import config_flags
+from bert_tf.benchmarks import data
+from bert_tf.benchmarks.config import BenchmarkConfig
 from bert_tf.export import saved_models
 from bert_tf.inference import outputs as output_lib
 from bert_tf.inference import predictor as predictor_lib
@@ -57,7 +56,12 @@ def measure(config: BenchmarkConfig) -> None:
   """Prints errors, wrong answers, requests/s, latencies and CPU time."""
   model = config.needed("model")
   names = ("vocab_file", "bert_config_file", "do_lower_case")
-  given = {n: getattr(config, n) for n in names if config_flags.is_given(n)}
+  default = BenchmarkConfig()
+  given = {
+    name: getattr(config, name)
+    for name in names
+    if getattr(config, name) != getattr(default, name)
+  }
   predictor = predictor_lib.Predictor(model, **given)
   settings = [f"--{name}={value}" for name, value in given.items()]
   texts, num_clients = _texts(config), config.num_clients
@@ -82,7 +86,7 @@ def measure(config: BenchmarkConfig) -> None:
 
 def _texts(config: BenchmarkConfig) -> list[str]:
   """Returns a sentence for each request."""
-  lines = map(str.strip, data_benchmark.read_lines(config))
+  lines = map(str.strip, data.read_lines(config))
   sentences = [line for line in lines if 40 <= len(line) <= 300]
   if not sentences:
     raise ValueError(
@@ -118,10 +122,10 @@ def _print_row(
 
 @contextlib.contextmanager
 def _serving(model: str, settings: Sequence[str]) -> Iterator[tuple[str, int]]:
-  """Yields address and process id of a serve.py, stopped afterwards."""
-  script = os.path.join(os.path.dirname(__file__), "..", "serve.py")
+  """Yields address and process id of a server, stopped afterwards."""
+  command = [sys.executable, "-m", "bert_tf", "serve"]
   process = subprocess.Popen(
-    [sys.executable, script, f"--model={model}", "--port=0", *settings],
+    [*command, f"--model={model}", "--port=0", *settings],
     stdout=subprocess.PIPE,
     stderr=subprocess.PIPE,
     text=True,

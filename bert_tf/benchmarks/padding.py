@@ -5,12 +5,12 @@ import tempfile
 import time
 from collections.abc import Mapping, Sequence
 
-import made_up
 import numpy as np
 import tensorflow as tf
-from benchmark_config import BenchmarkConfig
 
 from bert_tf import tokenization
+from bert_tf.benchmarks import made_up
+from bert_tf.benchmarks.config import BenchmarkConfig
 from bert_tf.data import input_pipeline
 from bert_tf.tasks.classification import examples, glue
 from bert_tf.tasks.classification import records as classification_records

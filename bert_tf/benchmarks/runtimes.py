@@ -7,8 +7,8 @@ import time
 from collections.abc import Mapping
 
 import tensorflow as tf
-from benchmark_config import BenchmarkConfig
 
+from bert_tf.benchmarks.config import BenchmarkConfig
 from bert_tf.export.runtimes import config as runtime_config
 from bert_tf.export.runtimes import conversion, ids_models
 from bert_tf.export.runtimes.ids_models import Run

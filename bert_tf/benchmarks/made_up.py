@@ -4,11 +4,11 @@ import time
 from collections.abc import Mapping, Sequence
 
 import numpy as np
-import step_timing
 import tensorflow as tf
-from benchmark_config import BenchmarkConfig
 
 from bert_tf import modeling
+from bert_tf.benchmarks.config import BenchmarkConfig
+from bert_tf.benchmarks.peers import step_timing
 from bert_tf.training import estimator
 
 # BERT-Tiny.

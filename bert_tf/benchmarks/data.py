@@ -8,9 +8,8 @@ import tempfile
 import time
 from collections.abc import Callable, Sequence
 
-from benchmark_config import BenchmarkConfig
-
 from bert_tf import tokenization
+from bert_tf.benchmarks.config import BenchmarkConfig
 from bert_tf.data import config as data_config
 from bert_tf.data import corpus, pretraining_shards, vocabulary
 from bert_tf.files import atomic

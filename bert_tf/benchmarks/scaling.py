@@ -14,12 +14,12 @@ import tempfile
 from collections.abc import Mapping
 from typing import Any
 
-import made_up
 import numpy as np
 import tensorflow as tf
-from benchmark_config import BenchmarkConfig
 
 from bert_tf import checkpoints, distribution, modeling
+from bert_tf.benchmarks import made_up
+from bert_tf.benchmarks.config import BenchmarkConfig
 from bert_tf.tasks import pretraining
 from bert_tf.training import config as training_config
 
@@ -79,7 +79,7 @@ def _in_a_process(settings: Mapping[str, Any]) -> dict[str, Any]:
   """Returns speed, peak memory and weights of one setting."""
   with tempfile.TemporaryDirectory() as folder:
     done = subprocess.run(
-      [sys.executable, __file__, folder, json.dumps(settings)],
+      [sys.executable, "-m", __name__, folder, json.dumps(settings)],
       capture_output=True,
       text=True,
     )

@@ -9,9 +9,9 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 import tensorflow as tf
-from benchmark_config import BenchmarkConfig
 
 from bert_tf import tokenization
+from bert_tf.benchmarks.config import BenchmarkConfig
 from bert_tf.data import packing
 from bert_tf.export import config as export_config
 from bert_tf.export import export, saved_models
@@ -93,24 +93,13 @@ def _transformers_call(model_dir: str) -> Call:
     ImportError: without torch and transformers.
   """
   try:
-    import torch
-    import transformers
+    from bert_tf.benchmarks.peers import transformers_call
   except ImportError as error:
     raise ImportError(
-      "--hf_model_dir needs `pip install torch transformers`."
+      "`hf_model_dir` needs `pip install torch transformers`."
     ) from error
-  model = transformers.BertModel.from_pretrained(model_dir).eval()
-
-  def call(texts: list[str], ids: Mapping[str, np.ndarray]) -> np.ndarray:
-    with torch.inference_mode():
-      output = model(
-        input_ids=torch.tensor(ids["input_ids"], dtype=torch.long),
-        attention_mask=torch.tensor(ids["input_mask"], dtype=torch.long),
-        token_type_ids=torch.tensor(ids["segment_ids"], dtype=torch.long),
-      )
-      return output.last_hidden_state.numpy()[:, 0]
-
-  return call
+  call = transformers_call.load(model_dir)
+  return lambda _, ids: call(ids)
 
 
 def _texts(

@@ -86,5 +86,5 @@ class BenchmarkConfig:
     """Returns a setting; raises ValueError if it is not given."""
     value = getattr(self, name)
     if not value:
-      raise ValueError(f"this benchmark needs --{name}.")
+      raise ValueError(f"this benchmark needs `{name}`.")
     return value

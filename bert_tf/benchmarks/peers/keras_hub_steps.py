@@ -1,6 +1,6 @@
 """Times steps of KerasHub on TensorFlow: masked LM alone, under XLA.
 
-A process of `benchmark.py train|forward`.
+A process of `bert-tf benchmark train` and `forward`.
 """
 
 from collections.abc import Callable

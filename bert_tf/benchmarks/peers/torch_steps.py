@@ -1,7 +1,7 @@
 """Times steps of transformers on PyTorch, as a careful user writes them.
 
-A process of `benchmark.py train|forward`. Logits are computed at the masked
-positions only, AdamW is the fused one, and bfloat16 is autocast.
+A process of `bert-tf benchmark train` and `forward`. Logits are computed at
+the masked positions only, AdamW is the fused one, and bfloat16 is autocast.
 """
 
 from collections.abc import Callable, Mapping

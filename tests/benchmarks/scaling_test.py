@@ -1,4 +1,4 @@
-"""The table of benchmark.py scaling, on a small model."""
+"""The table of `benchmark scaling`, on a small model."""
 
 import json
 import re

@@ -1,12 +1,15 @@
-"""The table of benchmark.py train and forward, with made-up peers."""
+"""The table of `benchmark train` and `forward`, with made-up peers."""
 
-import importlib
 import json
 import pathlib
 import re
 import struct
+import subprocess
+import sys
 
 import pytest
+
+from bert_tf.benchmarks import config, steps
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 
@@ -31,13 +34,6 @@ print(json.dumps({"version": "Fake 1.0", "ms": ms, "cpu_ms": 5.0,
 
 
 @pytest.fixture
-def benchmark(monkeypatch):
-  """The module of the driver."""
-  monkeypatch.syspath_prepend(str(ROOT / "run_scripts" / "benchmarks"))
-  return importlib.import_module("step_benchmark")
-
-
-@pytest.fixture
 def fake(tmp_path):
   """A peer's script that reports 3 ms compiled and 6 ms otherwise."""
   path = tmp_path / "fake.py"
@@ -45,10 +41,10 @@ def fake(tmp_path):
   return str(path)
 
 
-def config_of(benchmark, tmp_path, **settings):
+def config_of(tmp_path, **settings):
   path = tmp_path / "bert_config.json"
   path.write_text(json.dumps({**SIZES, "hidden_act": "gelu"}))
-  return benchmark.BenchmarkConfig(
+  return config.BenchmarkConfig(
     bert_config_file=str(path),
     batch_size=4,
     max_seq_length=16,
@@ -62,21 +58,17 @@ def rows_of(text):
   return {line[:18].strip(): line[18:].split() for line in text.splitlines()}
 
 
-def test_our_own_step_is_compared_with_the_fastest_peer(
-  benchmark, fake, tmp_path, capfd
-):
-  ours = benchmark.PROGRAMS[0]
+def test_our_own_step_is_compared_with_the_fastest_peer(fake, tmp_path, capfd):
+  ours = steps.PROGRAMS[0]
   assert not ours.is_peer and not ours.compiled
   plot = tmp_path / "plot.png"
-  benchmark.measure(
-    config_of(
-      benchmark, tmp_path, num_steps=2, num_rounds=1, plot_file=str(plot)
-    ),
+  steps.measure(
+    config_of(tmp_path, num_steps=2, num_rounds=1, plot_file=str(plot)),
     "train",
     (
       ours,
-      benchmark.Program("slow", fake, False, ("json",), "pip install slow"),
-      benchmark.Program("fast", fake, True, ("json",), "pip install fast"),
+      steps.Program("slow", fake, False, ("json",), "pip install slow"),
+      steps.Program("fast", fake, True, ("json",), "pip install fast"),
     ),
   )
   rows = rows_of(capfd.readouterr().out)
@@ -89,11 +81,11 @@ def test_our_own_step_is_compared_with_the_fastest_peer(
   assert struct.unpack(">II", plot.read_bytes()[16:24]) == (900, 400)
 
 
-def test_rounds_go_back_and_forth(benchmark, fake, tmp_path, capfd):
-  benchmark.measure(
-    config_of(benchmark, tmp_path, num_rounds=3),
+def test_rounds_go_back_and_forth(fake, tmp_path, capfd):
+  steps.measure(
+    config_of(tmp_path, num_rounds=3),
     "forward",
-    [benchmark.Program(str(c), fake, c, ("json",)) for c in (False, True)],
+    [steps.Program(str(c), fake, c, ("json",)) for c in (False, True)],
   )
   assert (tmp_path / "calls").read_text().split() == [
     *("forward", "False", "forward", "True"),
@@ -107,26 +99,24 @@ def test_rounds_go_back_and_forth(benchmark, fake, tmp_path, capfd):
   assert float(used.rstrip("%")) == pytest.approx(10991, rel=1e-3)
 
 
-def test_a_missing_peer_is_named_and_no_mistake(benchmark, tmp_path, capfd):
-  missing = benchmark.Program(
+def test_a_missing_peer_is_named_and_no_mistake(tmp_path, capfd):
+  missing = steps.Program(
     "gone", "gone.py", True, ("no_such_package",), "pip install gone"
   )
-  benchmark.measure(config_of(benchmark, tmp_path), "train", [missing])
+  steps.measure(config_of(tmp_path), "train", [missing])
   assert re.search("gone: .*pip install gone", capfd.readouterr().out)
 
 
-def test_a_crash_is_a_row_and_an_error_at_the_end(
-  benchmark, fake, tmp_path, capfd
-):
+def test_a_crash_is_a_row_and_an_error_at_the_end(fake, tmp_path, capfd):
   script = tmp_path / "crash.py"
   script.write_text("raise SystemError('out of cheese')")
   with pytest.raises(ValueError, match="broken"):
-    benchmark.measure(
-      config_of(benchmark, tmp_path),
+    steps.measure(
+      config_of(tmp_path),
       "train",
       (
-        benchmark.Program("broken", str(script), True, ("json",)),
-        benchmark.Program("fine", fake, True, ("json",)),
+        steps.Program("broken", str(script), True, ("json",)),
+        steps.Program("fine", fake, True, ("json",)),
       ),
     )
   rows = rows_of(capfd.readouterr().out)
@@ -134,9 +124,28 @@ def test_a_crash_is_a_row_and_an_error_at_the_end(
   assert rows["fine"][0] == "3.0"
 
 
-@pytest.mark.parametrize("script", ("torch_steps.py", "keras_hub_steps.py"))
-def test_peers_use_nothing_of_ours(script):
-  folder = ROOT / "run_scripts" / "benchmarks"
-  for name in (script, "step_timing.py"):
-    assert "import bert_tf" not in (folder / name).read_text()
-    assert "from bert_tf" not in (folder / name).read_text()
+def test_peers_use_nothing_of_ours():
+  paths = list((ROOT / "bert_tf" / "benchmarks" / "peers").glob("*.py"))
+  assert len(paths) > 3
+  for path in paths:
+    assert "import bert_tf" not in path.read_text()
+    assert "from bert_tf" not in path.read_text()
+  for program in steps.PROGRAMS:
+    assert not program.is_peer or pathlib.Path(program.script) in paths
+
+
+def test_the_command_measures_without_peers(tmp_path):
+  path = tmp_path / "bert_config.json"
+  path.write_text(json.dumps(SIZES))
+  sizes = ("--batch_size=4", "--max_seq_length=8", "--num_steps=2")
+  result = subprocess.run(
+    [
+      *(sys.executable, "-m", "bert_tf", "benchmark", "forward", *sizes),
+      *(f"--bert_config_file={path}", "--num_rounds=1"),
+    ],
+    cwd=ROOT,
+    capture_output=True,
+    text=True,
+  )
+  assert result.returncode == 0, result.stderr
+  assert float(rows_of(result.stdout)["bert_tf, graph"][0]) > 0

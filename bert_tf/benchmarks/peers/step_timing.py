@@ -1,4 +1,4 @@
-"""What the processes of `benchmark.py train` and `forward` share.
+"""What the processes of `bert-tf benchmark train` and `forward` share.
 
 Without TensorFlow and bert_tf: the peers' processes import this too.
 """

@@ -1,13 +1,13 @@
-"""Times steps of this project: a process of `benchmark.py train|forward`."""
+"""Times steps of this project: a process of `bert-tf benchmark train`."""
 
 import tempfile
 from collections.abc import Callable
 
 import numpy as np
-import step_timing
 import tensorflow as tf
 
 from bert_tf import modeling
+from bert_tf.benchmarks.peers import step_timing
 from bert_tf.layers import mixed_precision
 from bert_tf.tasks import pretraining
 from bert_tf.training import config as training_config

@@ -1,0 +1,41 @@
+"""Measures speed on this machine, train and forward beside other projects.
+
+bert-tf benchmark train --peer_python=peers/bin/python --num_rounds=3
+
+Benchmarks: tokenizer, data, train, forward, padding, scaling, export, serving,
+runtimes.
+"""
+
+import importlib
+
+from bert_tf.benchmarks import config as config_lib
+from bert_tf.cli import command, config_flags
+
+# Module and function of each benchmark, in bert_tf.benchmarks.
+BENCHMARKS = {
+  "tokenizer": ("data", "measure_tokenizer"),
+  "data": ("data", "measure_data"),
+  "train": ("steps", "measure_training"),
+  "forward": ("steps", "measure_forward"),
+  "padding": ("padding", "measure"),
+  "scaling": ("scaling", "measure"),
+  "export": ("export", "measure"),
+  "serving": ("serving", "measure"),
+  "runtimes": ("runtimes", "measure"),
+}
+
+
+def main(name: str = "") -> None:
+  """Runs one benchmark, which prints a table."""
+  config = config_flags.build(config_lib.BenchmarkConfig)
+  if name not in BENCHMARKS:
+    raise ValueError(f"name one of: {', '.join(BENCHMARKS)}.")
+  module, function = BENCHMARKS[name]
+  found = importlib.import_module(f"bert_tf.benchmarks.{module}")
+  getattr(found, function)(config)
+
+
+def run() -> None:
+  """Runs the command with the flags of the command line; never returns."""
+  config_flags.define(config_lib.BenchmarkConfig)
+  command.run(main, __doc__, ["BENCHMARK"], num_optional=1)
