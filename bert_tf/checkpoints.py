@@ -21,6 +21,8 @@ from bert_tf.formats import hugging_face
 from bert_tf.layers import lora, mixed_precision
 
 GLOBAL_STEP = "global_step"
+# Of a TimedWarmupLinearDecay: how long the run has trained.
+TRAIN_SECONDS = "train_seconds"
 SLOT_SUFFIXES = ("/adam_m", "/adam_v")
 
 # The entry of an object-based checkpoint, such as a SavedModel's or Model
@@ -417,7 +419,7 @@ def average(prefixes: Sequence[str], averaged_path: str) -> None:
 
 def parameters(names: Iterable[str]) -> list[str]:
   """Returns the names of model variables, sorted: no training state."""
-  state = (GLOBAL_STEP, *mixed_precision.STATE)
+  state = (GLOBAL_STEP, TRAIN_SECONDS, *mixed_precision.STATE)
   return sorted(
     name
     for name in names

@@ -53,7 +53,7 @@ def run() -> None:
   """Runs the command with the flags of the command line; never returns."""
   model_flags.define(
     classification_config.ClassificationConfig,
-    omit=("num_train_steps", "num_warmup_steps"),
+    omit=[name for name in config_lib.NO_FLAGS if name != "freeze_layers"],
   )
   config_flags.define(config_lib.SweepConfig)
   # A boolean flag that takes a value: alone it is the paper's grid.

@@ -3,6 +3,7 @@ r"""Pre-trains BERT on TFRecords of create_pretraining_data.py.
 bert-tf pretrain --do_train --input_file=data.tfrecord --output_dir=out \
     --bert_config_file=bert_config.json --vocab_file=vocab.txt \
     --learning_rate=1e-4 --num_train_steps=100000 --num_warmup_steps=10000
+or, for the time that one has, --train_hours=8 instead of the two last.
 """
 
 from bert_tf.cli import config_flags, devices, model_flags
@@ -15,6 +16,11 @@ def main() -> None:
   from bert_tf.tasks import pretraining
 
   files = model_flags.found(needs_vocab=False)
+  if any(map(config_flags.is_given, training_config.PRETRAINING)):
+    config_flags.refuse_given(
+      ("num_train_steps", "num_warmup_steps"),
+      "counts steps, but --train_hours or --train_minutes goes by the clock",
+    )
   config = config_flags.build(
     pretraining_config.PretrainingConfig,
     **dict.fromkeys(training_config.FINE_TUNING),

@@ -87,4 +87,9 @@ PAPER_GRID = (
 
 # Settings of training that are no flags: the steps are counted from the data,
 # and only classification freezes layers.
-NO_FLAGS = ("num_train_steps", "num_warmup_steps", "freeze_layers")
+NO_FLAGS = (
+  "num_train_steps",
+  "num_warmup_steps",
+  "freeze_layers",
+  *training_config.PRETRAINING,
+)

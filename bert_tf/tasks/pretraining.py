@@ -17,6 +17,9 @@ from bert_tf.training import config as training_config
 from bert_tf.training import estimator, restore, run_dir, run_log
 from bert_tf.training import results as results_lib
 
+# More steps than any run takes.
+_NO_END = 2**40
+
 # What an evaluation reports.
 _RESULTS = (
   "masked_lm_loss",
@@ -80,7 +83,7 @@ def _run(
       return _evaluate(config, runner, *evaluated, sizes)
 
   if config.do_train:
-    _log_epochs(phases, train.train_batch_size)
+    _log_epochs(phases, train)
     read = [(phase.files, phase.spec) for phase in phases]
     with input_pipeline.naming_records(read, *sizes):
       runner.train(
@@ -114,9 +117,20 @@ def _run_info(config: pretraining_config.PretrainingConfig) -> run_info.RunInfo:
 
 
 def _log_epochs(
-  phases: Sequence[length_schedule.Phase], batch_size: int
+  phases: Sequence[length_schedule.Phase],
+  train: training_config.TrainConfig,
 ) -> None:
+  batch_size = train.train_batch_size
   for phase in phases:
+    if train.train_seconds:
+      logging.info(
+        "%d records of length %d, in batches of %d for %g minutes.",
+        phase.files.num_records,
+        phase.spec["input_ids"].shape[0],
+        batch_size,
+        train.train_seconds / 60,
+      )
+      continue
     logging.info(
       "%d records of length %d, %d steps of %d: %.1f epochs.",
       phase.files.num_records,
@@ -188,7 +202,13 @@ def check(
     )
   if config.do_train:
     train = config.train
-    if train.num_warmup_steps >= train.num_train_steps:
+    if train.train_seconds:
+      if config.schedule:
+        raise ValueError(
+          "schedule shares steps out, but train_hours or train_minutes goes by "
+          "the clock; set `num_train_steps` instead of them."
+        )
+    elif train.num_warmup_steps >= train.num_train_steps:
       logging.warning(
         "num_warmup_steps %d is not below num_train_steps %d: the learning "
         "rate only rises.",
@@ -204,6 +224,8 @@ def _phases(
   """Returns the phases of training; one without a schedule."""
   vocab_size = bert_config.vocab_size
   num_steps = config.train.num_train_steps
+  if config.train.train_seconds:
+    num_steps = _NO_END
   if not config.schedule:
     spec = input_pipeline.pretraining_spec(
       config.max_seq_length, config.max_predictions_per_seq

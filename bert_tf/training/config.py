@@ -9,7 +9,8 @@ from bert_tf import settings
 OPTIMIZERS = ("adamw", "lamb")
 PRECISIONS = ("float32", "bfloat16", "float16")
 
-# Settings that mean nothing to pre-training.
+# Settings of one of the two alone.
+PRETRAINING = ("train_hours", "train_minutes")
 FINE_TUNING = ("freeze_layers", "lora_rank", "lora_alpha", "lora_adapter")
 
 
@@ -41,6 +42,16 @@ class TrainConfig:
   )
   num_warmup_steps: int = settings.setting(
     10000, "Steps of linear warm-up.", minimum=0, original=True
+  )
+  train_hours: float = settings.setting(
+    0.0,
+    "Trains for this time instead of num_train_steps, that of earlier runs in "
+    "output_dir included: the learning rate rises for a tenth of it and has "
+    "fallen to 0 at its end.",
+    minimum=0.0,
+  )
+  train_minutes: float = settings.setting(
+    0.0, "Is added to train_hours.", minimum=0.0
   )
   save_checkpoints_steps: int = settings.setting(
     1000, "Steps between two checkpoints.", minimum=1, original=True
@@ -140,6 +151,11 @@ class TrainConfig:
     "for never.",
     minimum=0,
   )
+
+  @property
+  def train_seconds(self) -> float:
+    """The time to train for; 0 where num_train_steps says how long."""
+    return 3600 * self.train_hours + 60 * self.train_minutes
 
   def __post_init__(self) -> None:
     """Raises ValueError for values that are out of bounds or contradict."""

@@ -14,8 +14,8 @@ from bert_tf import adapters, checkpoints, distribution, optimization
 from bert_tf.layers import lora, mixed_precision
 from bert_tf.losses import Sums
 from bert_tf.modeling import Tensor
-from bert_tf.training import config as training_config
 from bert_tf.training import (
+  budget,
   divergence,
   evaluation,
   new_models,
@@ -26,6 +26,7 @@ from bert_tf.training import (
   steps,
   xla_choice,
 )
+from bert_tf.training import config as training_config
 from bert_tf.training import sums as sums_lib
 from bert_tf.training.steps import Features, SumsFn, WeightsFn
 
@@ -77,7 +78,9 @@ class Estimator:
       config.num_warmup_steps,
       config.optimizer,
       config.layerwise_lr_decay,
+      config.train_seconds,
     )
+    self._budget = budget.of_run(config, self.optimizer)
     if config.precision == "float16":
       self.optimizer.loss_scale = mixed_precision.LossScale()
     self.train_step = steps.TrainingStep(
@@ -103,7 +106,7 @@ class Estimator:
     input_fn: Callable[[int], tf.data.Dataset],
     evaluate_fn: Callable[[], evaluation.Results] | None = None,
   ) -> int:
-    """Trains until num_train_steps, or until SIGTERM or Ctrl-C.
+    """Trains to the end of the budget, or until SIGTERM or Ctrl-C.
 
     Starts from the newest checkpoint of output_dir, else from
     init_checkpoint, else from random values. After a signal a checkpoint is
@@ -116,8 +119,8 @@ class Estimator:
         step, unless eval_every_steps is 0.
 
     Returns:
-      The number of steps done, num_train_steps unless a signal came or
-      early_stopping_patience was exhausted.
+      The number of steps done, num_train_steps unless there is a time, a signal
+      came or early_stopping_patience was exhausted.
 
     Raises:
       ValueError: if a checkpoint does not fit, or there is no best_metric
@@ -135,18 +138,17 @@ class Estimator:
       evaluate_fn,
       config.output_dir,
       config.eval_every_steps,
-      config.num_train_steps,
       config.best_metric,
       config.early_stopping_patience,
       step,
     )
-    if step >= config.num_train_steps:
+    self._budget.begin(step)
+    if not self._budget.steps_left(step):
       logging.info(
-        "%s is at step %d: nothing is left of num_train_steps %d; raise the "
-        "flag to go on.",
+        "%s is at step %s: nothing is left to train; raise `%s` to go on.",
         config.output_dir,
-        step,
-        config.num_train_steps,
+        self._budget.describe(step),
+        "train_hours" if config.train_seconds else "num_train_steps",
       )
       return step
     self._run_files = run_dir.RunFiles(config.output_dir)
@@ -179,9 +181,10 @@ class Estimator:
       run, one = self._steps, tf.constant(1)
       return lambda: float(run(iterator, one)["loss"][0])
 
-    num_steps = self.config.num_train_steps - step
     use_xla = xla_choice.measure(
-      self.config.output_dir, num_steps, step_in_form
+      self.config.output_dir,
+      lambda seconds: self._budget.seconds_left(step, seconds),
+      step_in_form,
     )
     self.train_step, self._steps = forms[use_xla]
     for variable, value in zip(variables.values(), values, strict=True):
@@ -204,30 +207,27 @@ class Estimator:
     self, step: int, received: str, evaluations: evaluation.PeriodicEvaluation
   ) -> None:
     """Logs why training ended early and where the best checkpoint is."""
-    num_train_steps = self.config.num_train_steps
     if evaluations.best():
       logging.info(
         "Kept in %s: %s.",
         os.path.join(self.config.output_dir, evaluation.BEST_DIR),
         evaluations.best(),
       )
-    if step == num_train_steps:
+    if not self._budget.steps_left(step):
       return
     if evaluations.is_out_of_patience:
       logging.info(
-        "Stopped early at step %d of %d: nothing better in "
-        "early_stopping_patience %d evaluations.",
-        step,
-        num_train_steps,
+        "Stopped early at step %s: nothing better in early_stopping_patience "
+        "%d evaluations.",
+        self._budget.describe(step),
         self.config.early_stopping_patience,
       )
       return
     self.was_interrupted = True
     logging.info(
-      "Stopped by %s at step %d of %d and saved; the same command goes on.",
+      "Stopped by %s at step %s and saved; the same command goes on.",
       received,
-      step,
-      num_train_steps,
+      self._budget.describe(step),
     )
 
   def _train_from(
@@ -246,7 +246,7 @@ class Estimator:
     with progress.Progress(
       config.output_dir,
       step,
-      config.num_train_steps,
+      self._budget,
       config.train_batch_size,
       config.log_every_steps,
     ) as report:
@@ -254,6 +254,7 @@ class Estimator:
         # Not longer than a second, so that a signal is soon answered.
         num_steps = min(
           steps_per_second,
+          self._budget.steps_left(step),
           config.iterations_per_loop,
           evaluations.steps_to_next(step),
           _steps_to_next(report.log_every_steps, step),
@@ -266,15 +267,18 @@ class Estimator:
         if self.optimizer.loss_scale:
           norm = 0.0  # Such a step changes nothing, and the scale is lowered.
         loss_check.add(step, float(sums["loss"][0]) / num_steps, norm)
-        pace = max(1, int(num_steps / (time.monotonic() - start)))
+        seconds = time.monotonic() - start
+        pace = max(1, int(num_steps / seconds))
         steps_per_second, received = _agree(pace, stop.received)
+        self._budget.count(step, seconds / num_steps)
         report.add(step, sums)
-        is_last = step == config.num_train_steps
+        is_last = not self._budget.steps_left(step)
         is_saved = step % config.save_checkpoints_steps == 0
-        if is_last or received or is_saved or evaluations.is_due(step):
+        is_evaluated = evaluations.is_due(step, is_last)
+        if is_last or received or is_saved or is_evaluated:
           tensors = self._tensors()
           loss_check.check_weights(step, tensors)
-        if evaluations.is_due(step):
+        if is_evaluated:
           # Before saving: a resumed run knows all evaluations before it.
           self._evaluate_while_training(evaluations, report)
         ends = bool(is_last or received or evaluations.is_out_of_patience)

@@ -3,6 +3,7 @@
 import json
 import os
 from collections.abc import Callable, Mapping, Sequence
+import sys
 
 import tensorflow as tf
 from absl import logging
@@ -63,7 +64,6 @@ class PeriodicEvaluation:
       is 0.
     output_dir: folder of the run.
     every_steps: steps between two evaluations; 0 for none at all.
-    num_train_steps: steps in all; the last one is evaluated too.
     metric: name of the result by which the best is chosen; None only where
       every_steps is 0.
     patience: evaluations without a better one after which to stop; 0 for
@@ -79,7 +79,6 @@ class PeriodicEvaluation:
     evaluate: Callable[[], Results] | None,
     output_dir: str,
     every_steps: int,
-    num_train_steps: int,
     metric: str | None,
     patience: int,
     first_step: int,
@@ -87,21 +86,17 @@ class PeriodicEvaluation:
     self._evaluate = evaluate
     self._folder = os.path.join(output_dir, BEST_DIR)
     self._every_steps = every_steps
-    self._num_train_steps = num_train_steps
     self._metric = metric or ""
     self._patience = patience
     self._evaluations = self._known(first_step) if every_steps else []
 
   def steps_to_next(self, step: int) -> int:
-    """Returns the steps until the next evaluation, or until the end."""
-    left = self._num_train_steps - step
-    if not self._every_steps:
-      return left
-    return min(left, self._every_steps - step % self._every_steps)
+    """Returns the steps until the next evaluation, a large number for none."""
+    every = self._every_steps or sys.maxsize
+    return every - step % every
 
-  def is_due(self, step: int) -> bool:
-    """Returns whether to evaluate after this step."""
-    is_last = step == self._num_train_steps
+  def is_due(self, step: int, is_last: bool) -> bool:
+    """Returns whether to evaluate after this step; the last one always is."""
     return bool(self._every_steps) and (
       is_last or step % self._every_steps == 0
     )

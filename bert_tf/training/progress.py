@@ -11,6 +11,7 @@ from absl import logging
 
 from bert_tf import distribution
 from bert_tf.losses import Sums
+from bert_tf.training import budget as budget_lib
 from bert_tf.training import sums as sums_lib
 
 T = TypeVar("T")
@@ -29,20 +30,20 @@ class Progress:
     self,
     output_dir: str,
     first_step: int,
-    num_train_steps: int,
+    budget: budget_lib.Budget,
     batch_size: int,
     log_every_steps: int,
   ) -> None:
-    self._num_train_steps = num_train_steps
+    self._first_step = first_step
+    self._budget = budget
     self._batch_size = batch_size
-    most = (num_train_steps - first_step) // _MIN_REPORTS
-    self.log_every_steps = max(1, min(log_every_steps, most))
+    self._log_every_steps = log_every_steps
     self._sums: Sums | None = None
     # The step and the time since which the speed is measured.
     self._clock: tuple[int, float] | None = None
     self._writer = events_writer(output_dir)
     self._bar = tqdm.tqdm(
-      total=num_train_steps,
+      total=budget.num_steps,
       initial=first_step,
       desc="training",
       unit="step",
@@ -57,6 +58,15 @@ class Progress:
     self._bar.close()
     self._writer.close()
 
+  @property
+  def log_every_steps(self) -> int:
+    """Steps between two reports: fewer than asked for in a short run."""
+    num_steps = self._budget.num_steps
+    if num_steps is None:
+      return self._log_every_steps
+    most = (num_steps - self._first_step) // _MIN_REPORTS
+    return max(1, min(self._log_every_steps, most))
+
   def add(self, step: int, sums: Sums) -> None:
     """Adds the sums of the steps up to `step`; reports if it is due."""
     totals = sums_lib.add(self._sums, sums)
@@ -65,7 +75,8 @@ class Progress:
     if self._clock is None:
       # The steps so far include compilation, so they are not timed.
       self._clock = (step, time.monotonic())
-    if step % self.log_every_steps == 0 or step == self._num_train_steps:
+    is_last = not self._budget.steps_left(step)
+    if step % self.log_every_steps == 0 or is_last:
       self._report(step, sums_lib.means(totals))
       self._sums = None
       self._clock = (step, time.monotonic())
@@ -96,9 +107,9 @@ class Progress:
     if steps_per_second:
       speed = steps_per_second * self._batch_size
       values["examples_per_second"] = speed
-      left = (self._num_train_steps - step) / steps_per_second
+      left = self._budget.seconds_left(step, 1 / steps_per_second)
       parts += [f"{speed:.0f} examples/s", f"{_duration(left)} left"]
-    self.say(f"step {step}/{self._num_train_steps}: {', '.join(parts)}")
+    self.say(f"step {self._budget.describe(step)}: {', '.join(parts)}")
     write_events(self._writer, step, values)
 
 

@@ -53,7 +53,7 @@ def known(
 
 def measure(
   output_dir: str,
-  num_steps: int,
+  seconds_left: Callable[[float], float],
   step_in_form: Callable[[bool], Callable[[], object]],
 ) -> bool:
   """Returns the faster form of the step, and writes it into the run's folder.
@@ -62,11 +62,12 @@ def measure(
 
   Args:
     output_dir: folder of the run.
-    num_steps: steps that are left.
+    seconds_left: returns how long the rest of the run takes, given the seconds
+      of a step.
     step_in_form: returns what takes a step: plain, or compiled if given True.
   """
   seconds = {False: _seconds(step_in_form(False))}
-  if seconds[False] * num_steps >= _MIN_SECONDS:
+  if seconds_left(seconds[False]) >= _MIN_SECONDS:
     seconds[True] = _seconds(step_in_form(True))
   use_xla = seconds.get(True, math.inf) < seconds[False]
   names = {False: "plain_ms", True: "compiled_ms"}

@@ -210,7 +210,7 @@ def test_sigterm_saves_and_ends_well(data):
   assert "Stopped by SIGTERM" in lines[-1]
   step = int(checkpoints.latest(str(data / "stopped")).rsplit("-", 1)[1])
   assert step >= 50
-  assert f"at step {step} of 100000" in lines[-1]
+  assert f"at step {step}/100000" in lines[-1]
 
 
 @pytest.mark.slow
@@ -398,6 +398,10 @@ MISTAKES = {
     lambda f: other_config(f, vocab_size=4),
     "but vocab_size of the config is 4",
   ),
+  "lengths by the clock": (
+    {"train_minutes": 1.0, "schedule": "32:1.0"},
+    "schedule shares steps out",
+  ),
   "config is not JSON": ({"bert_config_file": "text.txt"}, "text.txt: "),
   "no config": ({"bert_config_file": "none.json"}, "none.json"),
   "odd heads": (
@@ -462,6 +466,20 @@ def test_a_mistake_ends_the_script_in_one_clear_line(data, run_script):
   )
   assert_refused(result, "made with max_seq_length 32, this run has 64")
   assert not (data / "refused").exists()
+
+
+def test_a_run_for_a_time_ends_by_itself_and_counts_no_steps(data, run_script):
+  flags = [flag for flag in TRAIN_FLAGS if "_steps" not in flag]
+  flags += ["--train_minutes=0.05", "--output_dir=timed"]
+  result = run_script("run_pretraining.py", *flags, cwd=data)
+  assert result.returncode == 0, result.stderr
+  assert "(100.0% of 0.05 minutes): loss" in result.stderr
+  result = run_script(
+    "run_pretraining.py", *flags, "--num_warmup_steps=9", cwd=data
+  )
+  assert_refused(result, "--num_warmup_steps counts steps")
+  result = run_script("run_pretraining.py", *flags, cwd=data)
+  assert "nothing is left to train; raise --train_hours" in result.stderr
 
 
 def test_a_device_that_cannot_be_used_is_refused(data, run_script):

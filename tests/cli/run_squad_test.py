@@ -313,7 +313,7 @@ def test_training_ends_when_nothing_gets_better(data, tmp_path):
   )
   with runs.logged() as log:
     squad.run(squad_config(data, tmp_path, train=train))
-  assert "Stopped early at step 12 of 160" in log()
+  assert "Stopped early at step 12/160" in log()
   assert checkpoints.latest(str(tmp_path / "best")).endswith("model.ckpt-4")
   assert (tmp_path / "predictions.json").exists()
 

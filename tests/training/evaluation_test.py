@@ -87,7 +87,7 @@ def test_of_several_workers_the_chief_alone_writes(tmp_path, monkeypatch):
     monkeypatch.setattr(distribution, "is_chief", lambda: is_chief)
     results = {"f1": 0.5, "global_step": 4}
     evaluation.PeriodicEvaluation(
-      lambda: results, str(folder), 2, 10, "f1", 0, 0
+      lambda: results, str(folder), 2, "f1", 0, 0
     ).run({"w": np.ones(1), "global_step": np.int64(4)})
 
   # As soon as the others are: before the chief has made the folder.
@@ -143,7 +143,7 @@ def test_patience_ends_training_and_the_end_stays_the_end(tmp_path):
     steps, runner = train(tmp_path, values, 100, **plan)
   assert steps == 25
   assert not runner.was_interrupted
-  assert "Stopped early at step 25 of 100: nothing better in" in lines()
+  assert "Stopped early at step 25/100: nothing better in" in lines()
   assert f"Kept in {tmp_path}/best: best f1 0.4 at step 15." in lines()
   assert "evaluation at step 20: loss " in lines()
   assert best_step(tmp_path) == 15

@@ -785,7 +785,7 @@ def test_training_keeps_the_best_and_stops_early(stopped):
   assert list(curves.read(str(folder / "eval"))["accuracy"]) == [2, 4, 6]
   assert (folder / "best" / "model.ckpt-2.index").exists()
   assert (folder / "model.ckpt-6.index").exists()
-  assert "Stopped early at step 6 of 22" in log
+  assert "Stopped early at step 6/22" in log
   assert "; best eval_accuracy 0." in log
   assert not (folder / "eval_results.txt").exists()  # No do_eval.
 

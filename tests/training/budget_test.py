@@ -1,0 +1,102 @@
+"""Training for a time instead of a number of steps."""
+
+import itertools
+
+import numpy as np
+import pytest
+
+from bert_tf import checkpoints, optimization
+from bert_tf.training import budget, curves
+from tests.training import estimator_test
+
+
+@pytest.fixture
+def clock(monkeypatch):
+  """A clock that is a second later each time it is read."""
+  monkeypatch.setattr(budget, "_now", itertools.count().__next__)
+
+
+def train(folder, **changes):
+  """Trains for 40 readings of the clock, a step each; returns the last step."""
+  config = {"train_minutes": 40 / 60, "iterations_per_loop": 1, **changes}
+  config = {"save_checkpoints_steps": 5, "log_every_steps": 1, **config}
+  made = estimator_test.make(folder, **config)
+  return made.train(estimator_test.batches)
+
+
+def test_the_learning_rate_follows_the_clock():
+  schedule = optimization.TimedWarmupLinearDecay(0.5, 100.0)
+  rates = []
+  for seconds in (0, 5, 10, 50, 75, 100, 130):
+    schedule.set(7, float(seconds), 0.0)
+    rates.append(float(schedule(7)))
+  np.testing.assert_allclose(
+    rates, [0.0, 0.25, 0.45, 0.25, 0.125, 0.0, 0.0], atol=1e-7
+  )
+  schedule.set(7, 50.0, 5.0)
+  np.testing.assert_allclose(float(schedule(9)), 0.5 * 0.4, rtol=1e-6)
+
+
+@pytest.mark.parametrize("arguments", [(0.1, 0.0), (0.1, 9.0, 1.0)])
+def test_a_schedule_of_no_time_is_refused(arguments):
+  with pytest.raises(ValueError, match="is "):
+    optimization.TimedWarmupLinearDecay(*arguments)
+
+
+def test_steps_are_taken_as_long_as_they_fit(clock):
+  schedule = optimization.TimedWarmupLinearDecay(0.1, 10.0)
+  run = budget.TimeBudget(schedule)
+  run.begin(3)
+  assert run.steps_left(3) == 1  # How long one takes is not known.
+  found = []
+  for step in range(4, 13):
+    run.count(step, 2.5)
+    found.append(run.steps_left(step))
+  # Of 9, 8, 7, ... seconds.
+  assert found == [4, 3, 3, 2, 2, 2, 1, 1, 0]
+  assert float(schedule.seconds_done) == 10.0
+  assert run.num_steps == 8  # 7 seconds were left at step 6.
+
+
+def test_a_run_ends_with_its_time_and_the_rate_at_zero(tmp_path, clock):
+  step = train(tmp_path)
+  assert 35 <= step <= 40
+  rates = curves.read(str(tmp_path))["learning_rate"]
+  assert max(rates) == step
+  assert rates[1] == 0.0 and rates[step] < 0.05 * max(rates.values())
+  reader = checkpoints.CheckpointReader(f"{tmp_path}/model.ckpt-{step}")
+  assert reader.get("train_seconds") == 40.0
+  assert checkpoints.parameters(reader.shapes) == ["bert/unused", "bert/w"]
+  assert train(tmp_path) == step  # Nothing is left.
+
+
+def test_a_killed_run_goes_on_with_what_is_left(tmp_path, clock, monkeypatch):
+  count = budget.TimeBudget.count
+
+  def killed(self, step, seconds_per_step):
+    if step == 23:
+      raise MemoryError
+    count(self, step, seconds_per_step)
+
+  with monkeypatch.context() as patch:
+    patch.setattr(budget.TimeBudget, "count", killed)
+    with pytest.raises(MemoryError):
+      train(tmp_path)
+  reader = checkpoints.CheckpointReader(f"{tmp_path}/model.ckpt-20")
+  assert reader.get("train_seconds") == 20.0
+  assert 35 <= train(tmp_path) <= 40
+
+
+def test_the_last_step_is_evaluated_and_logged(tmp_path, clock):
+  made = estimator_test.make(
+    tmp_path,
+    train_minutes=0.5,
+    iterations_per_loop=1,
+    eval_every_steps=1000,
+    best_metric="f1",
+  )
+  step = made.train(
+    estimator_test.batches,
+    lambda: {"f1": 1.0, "global_step": int(made.optimizer.iterations)},
+  )
+  assert (tmp_path / "best" / f"model.ckpt-{step}.index").exists()
