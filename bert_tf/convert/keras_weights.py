@@ -3,6 +3,8 @@
 import dataclasses
 import math
 import os
+import shutil
+import zipfile
 from collections.abc import Mapping
 
 import keras
@@ -64,8 +66,21 @@ def write(model: pretrained.Pretrained, path: str) -> pretrained.Pretrained:
     variable.assign(model.tensors[variable.path])
   model_files.write(os.path.dirname(path) or ".", model)
   with atomic.file(path) as unfinished:
-    keras_model.save_weights(unfinished)
+    _save_weights(keras_model, unfinished)
   return model
+
+
+def _save_weights(model: keras.Model, path: str) -> None:
+  """Writes what `save_weights` does, in a local folder of its own.
+
+  HDF5 ends the process where it cannot write, as on a full disk. The weights in
+  a `.keras` archive are made in memory, and Python writes them.
+  """
+  archive = os.path.join(os.path.dirname(path), "model.keras")
+  model.save(archive)
+  with zipfile.ZipFile(archive) as opened, open(path, "wb") as writer:
+    with opened.open("model.weights.h5") as weights:
+      shutil.copyfileobj(weights, writer)
 
 
 def _kind(found: tuple[heads.Head, ...]) -> type[heads.HeadModel] | None:

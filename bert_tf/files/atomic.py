@@ -6,6 +6,7 @@ whatever fails. For gs:// and the like it lies on this machine first.
 """
 
 import contextlib
+import errno
 import glob
 import os
 import secrets
@@ -14,6 +15,9 @@ import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 
 from bert_tf.files import paths
+
+# Errors of a disk, a quota or a limit on files.
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 # Tells a process from an earlier one that had its number, as in containers.
 _TOKEN = secrets.token_hex(4)
@@ -117,7 +121,8 @@ def hidden_folder(target: str) -> Iterator[str]:
   paths.make_folder(parent)
   if paths.is_remote(target):
     with tempfile.TemporaryDirectory(prefix="bert_tf_") as folder:
-      yield folder
+      with _naming(folder):
+        yield folder
     return
   remove_unfinished(glob.escape(target), of_other_hosts=False)
   beside = hidden(target, _writer_suffix())
@@ -127,9 +132,21 @@ def hidden_folder(target: str) -> Iterator[str]:
   except OSError as error:
     raise OSError(f"cannot write {target}: {error.strerror}.") from error
   try:
-    yield beside
+    with _naming(target):
+      yield beside
   finally:
     paths.remove(beside)
+
+
+@contextlib.contextmanager
+def _naming(path: str) -> Iterator[None]:
+  """Names what is written in the errors of a full disk, which name no file."""
+  try:
+    yield
+  except OSError as error:
+    if error.errno not in _FULL or error.filename:
+      raise
+    raise OSError(error.errno, f"{error.strerror}, to write", path) from error
 
 
 def publish(path: str, target: str) -> None:
