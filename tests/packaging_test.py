@@ -69,3 +69,16 @@ def test_every_extra_that_an_error_names_exists(project):
   for path in (ROOT / "bert_tf").rglob("*.py"):
     named.update(re.findall(r'extra="(\w+)"', path.read_text()))
   assert named and named <= project["optional-dependencies"].keys()
+
+
+def test_the_constraints_fit_the_ranges_and_name_every_dependency(project):
+  requirements = pytest.importorskip("packaging.requirements")
+  lines = (ROOT / "constraints.txt").read_text().splitlines()
+  versions = dict(
+    line.split("==") for line in lines if line and not line.startswith("#")
+  )
+  extras = project["optional-dependencies"].values()
+  for line in sum(extras, project["dependencies"]):
+    required = requirements.Requirement(line)
+    if not required.extras:  # This package's own.
+      assert versions[required.name] in required.specifier, line

@@ -2,8 +2,8 @@
 
 import json
 import os
-from collections.abc import Callable, Mapping, Sequence
 import sys
+from collections.abc import Callable, Mapping, Sequence
 
 import tensorflow as tf
 from absl import logging
