@@ -5,6 +5,7 @@ given twice the last counts.
 """
 
 import os
+import re
 import sys
 
 from bert_tf.cli import main
@@ -36,6 +37,9 @@ def smaller(arguments: list[str]) -> list[str]:
     command = main.COMMANDS.get(arguments[2], "")
   if "--do_train" in arguments or command == "build_vocab":
     found += SMALLER.get(command, ())
+  if any(a.startswith("--train_hours=") for a in arguments):
+    found = [a for a in found if not re.match("--num_.*_steps=", a)]
+    found.append("--train_hours=0.002")
   for flag in SMALLER_WHERE_GIVEN:
     if any(a.startswith(flag.split("=")[0] + "=") for a in arguments):
       found.append(flag)
