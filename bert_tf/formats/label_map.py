@@ -54,21 +54,6 @@ def of_run(run: run_info.RunInfo | None) -> LabelSpec | None:
   return LabelSpec(name, kind, run.labels, run.labels_are_text is not False)
 
 
-def load(folder: str) -> LabelSpec | None:
-  """Returns the labels of a classifier of texts; None if none are saved.
-
-  Raises:
-    ValueError: if the file is no label map, or that of a model that labels
-      words.
-  """
-  spec = read(folder)
-  if spec is not None and spec.problem_type == run_info.WORDS:
-    raise ValueError(
-      f"{folder} holds a model that labels words, not texts; use run_ner.py."
-    )
-  return spec
-
-
 def read(folder: str) -> LabelSpec | None:
   """Returns the labels of a model of texts or words; None if none are saved.
 

@@ -99,16 +99,6 @@ def read_run(folder: str) -> RunInfo | None:
     raise ValueError(f"{path} does not describe a run: {error}") from error
 
 
-def run_of(path: str | None) -> RunInfo | None:
-  """Returns what is said of the run that a model comes from, None if nothing.
-
-  Args:
-    path: what --init_checkpoint takes: the prefix of a checkpoint or a folder
-      (of a run, its best/, a SavedModel or a conversion); None for none.
-  """
-  return None if path is None else read_run(folder_of(path))
-
-
 def folder_of(path: str) -> str:
   """Returns the folder whose run.json belongs to a checkpoint or a folder."""
   # ram:// takes the common start of files for a folder.

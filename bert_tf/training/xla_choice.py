@@ -76,7 +76,7 @@ def measure(
   if distribution.is_chief():
     atomic.write_lines(os.path.join(output_dir, FILE), [line])
   distribution.barrier()  # Before a step is taken.
-  logging.info("Chose by --use_xla=auto, with ms a step: %s", line)
+  logging.info("Chose by `use_xla=auto`, with ms a step: %s", line)
   return use_xla
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from safetensors import numpy as safetensors_numpy
 
-from bert_tf import checkpoints
+from bert_tf import checkpoints, model_folder
 from bert_tf.convert import convert, keras_weights, model_files
 from bert_tf.formats import label_map, run_info
 from bert_tf.training import run_dir
@@ -154,13 +154,13 @@ def test_run_json_comes_along(tmp_path, model_format):
   target = str(tmp_path / TARGETS[model_format])
   source = model_files.Source(prefix)
   written = convert.convert(source, "original", target, model_format)
-  assert run_info.run_of(target) == RUN
+  assert model_folder.run_of(target) == RUN
   assert written.notes == ()
   saved = label_map.read(str(tmp_path / "out"))
   assert saved == label_map.LabelSpec("mine", "multilabel", RUN.labels)
   back = str(tmp_path / "back" / "bert_model.ckpt")
   convert.convert(model_files.Source(target), model_format, back, "original")
-  assert run_info.run_of(back) == RUN
+  assert model_folder.run_of(back) == RUN
 
 
 @pytest.mark.parametrize("model_format", TARGETS)
@@ -201,7 +201,7 @@ def test_run_json_stays_beside_an_original_checkpoint(
   command = ("convert_checkpoint.py", *flags)
   result = run_script(*command, "--output_checkpoint=out/m", cwd=tmp_path)
   assert result.returncode == 0, result.stderr
-  assert run_info.run_of(str(tmp_path / "out" / "m")) == run
+  assert model_folder.run_of(str(tmp_path / "out" / "m")) == run
   vocab = (tmp_path / "out" / "vocab.txt").read_text()
   assert vocab == interop_models.VOCAB
   # Another model's folder is left alone.

@@ -6,7 +6,13 @@ import pathlib
 import numpy as np
 import pytest
 
-from bert_tf import checkpoints, heads, modeling, tokenization
+from bert_tf import (
+  checkpoints,
+  heads,
+  model_folder,
+  modeling,
+  tokenization,
+)
 from bert_tf.convert import extend_vocab
 from bert_tf.formats import run_info
 from bert_tf.training import run_dir
@@ -231,7 +237,7 @@ def test_run_json_comes_along_and_decides_the_case(vocab, tmp_path):
   folder = tmp_path / "out"
   given = {"init_checkpoint": path}
   extension = extend(vocab, folder, ["Qed"], do_lower_case=None, **given)
-  assert run_info.run_of(str(folder)) == run
+  assert model_folder.run_of(str(folder)) == run
   tokens = tokenization.load_vocab(str(folder / "vocab.txt"))
   assert tokens["Qed"] == extension.ids["Qed"]
   with pytest.raises(ValueError, match="True contradicts .*run.json.*False"):
@@ -240,7 +246,7 @@ def test_run_json_comes_along_and_decides_the_case(vocab, tmp_path):
 
 def test_without_run_json_the_vocabulary_decides_the_case(vocab, tmp_path):
   extend(vocab, tmp_path / "out", do_lower_case=None)
-  assert run_info.run_of(str(tmp_path / "out")) == run_info.RunInfo(
+  assert model_folder.run_of(str(tmp_path / "out")) == run_info.RunInfo(
     task="pretraining", do_lower_case=True
   )
 

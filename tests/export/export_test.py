@@ -374,7 +374,7 @@ def test_other_lengths_and_batches_are_taken(served):
 @pytest.mark.parametrize("pairs", [False, True])
 def test_texts_are_cut_and_classified_as_by_the_script(exported, served, pairs):
   texts_b = TEXTS_B if pairs else [None] * len(TEXTS)
-  task = label_map.load(str(exported / "runs" / "multilabel"))
+  task = label_map.read(str(exported / "runs" / "multilabel"))
   rows = [
     classification_data.convert_example(
       examples_lib.InputExample("", a, b), task, tokenizer(), 16

@@ -7,7 +7,7 @@ import time
 import numpy as np
 import pytest
 
-from bert_tf import checkpoints, distribution, modeling
+from bert_tf import checkpoints, distribution, model_folder, modeling
 from bert_tf.formats import run_info
 from bert_tf.training import config as training_config
 from bert_tf.training import curves, evaluation, run_dir
@@ -109,7 +109,7 @@ def test_the_best_checkpoint_says_which_run_it_is_of(tmp_path):
   run_dir.write_run(str(tmp_path), info, config, None)
   (tmp_path / "label_map.json").write_text("{}")
   train(tmp_path, (0.1,), 10, eval_every_steps=10, best_metric="f1")
-  assert run_info.run_of(f"{tmp_path}/best/model.ckpt-10") == info
+  assert model_folder.run_of(f"{tmp_path}/best/model.ckpt-10") == info
   for name in ("bert_config.json", "label_map.json"):
     copied = (tmp_path / "best" / name).read_bytes()
     assert copied == (tmp_path / name).read_bytes()

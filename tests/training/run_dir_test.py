@@ -7,7 +7,7 @@ import pytest
 import tensorflow as tf
 
 import bert_tf
-from bert_tf import checkpoints, modeling
+from bert_tf import checkpoints, model_folder, modeling
 from bert_tf.formats import run_info
 from bert_tf.training import run_dir
 
@@ -51,10 +51,9 @@ def test_a_run_is_read_as_it_was_written(tmp_path, vocab_file, root):
 
 def test_the_run_of_a_checkpoint_or_a_folder_is_found(tmp_path, vocab_file):
   run_dir.write_run(str(tmp_path / "run"), INFO, CONFIG, vocab_file)
-  assert run_info.run_of(str(tmp_path / "run")) == INFO
-  assert run_info.run_of(str(tmp_path / "run" / "model.ckpt-7")) == INFO
-  assert run_info.run_of(str(tmp_path / "nowhere" / "model.ckpt-7")) is None
-  assert run_info.run_of(None) is None
+  assert model_folder.run_of(str(tmp_path / "run")) == INFO
+  assert model_folder.run_of(str(tmp_path / "run" / "model.ckpt-7")) == INFO
+  assert model_folder.run_of(str(tmp_path / "nowhere" / "model.ckpt-7")) is None
 
 
 def test_a_copied_run_is_the_same_run(tmp_path, vocab_file):
