@@ -22,9 +22,9 @@ from keras import ops
 
 from bert_tf.files import paths
 from bert_tf.formats import hugging_face
-from bert_tf.layers import dropout, model_inputs, serialization
+from bert_tf.layers import dropout, model_inputs, serialization, tensor
 
-Tensor = dropout.Tensor
+Tensor = tensor.Tensor
 # A layer's dtype: a name or a policy of Keras, which has no types, or None.
 DType = Any
 

@@ -88,6 +88,11 @@ def main() -> None:
 
 def _check(config: CommandConfig) -> None:
   """Refuses flags that exclude one another."""
+  if not config.data.mask:
+    names = [f.name for f in dataclasses.fields(config.data.masking_config)]
+    config_flags.refuse_given(
+      names, "has no meaning with --nomask: run_pretraining masks"
+    )
   if config.runner and config_flags.is_given("num_workers"):
     raise ValueError(
       f"--num_workers={config.num_workers} is for this machine and "

@@ -48,6 +48,11 @@ class PretrainingDataConfig:
     "Make [CLS] text [SEP] without a second segment; next_sentence_labels is "
     "0.",
   )
+  mask: bool = settings.setting(
+    True,
+    "Mask the instances. --nomask leaves that to run_pretraining, which then "
+    "masks other words in each epoch, so that dupe_factor 1 will do.",
+  )
   masking_config: masking.MaskingConfig = masking.MaskingConfig()
 
   def __post_init__(self) -> None:
@@ -60,7 +65,7 @@ class PretrainingDataConfig:
         f"must be at least {least}."
       )
     max_predictions = self.masking_config.max_predictions_per_seq
-    if max_predictions > self.max_seq_length:
+    if self.mask and max_predictions > self.max_seq_length:
       raise ValueError(
         f"max_predictions_per_seq {max_predictions} exceeds max_seq_length "
         f"{self.max_seq_length}; lower it (0.15 of the length is usual)."

@@ -106,8 +106,12 @@ def _records(path: str | tf.Tensor) -> tf.data.Dataset:
   return tf.data.TFRecordDataset(path, tf.where(is_gzip, "GZIP", ""))
 
 
-def _first_features(path: str) -> Mapping[str, tf.train.Feature]:
-  """Returns the features of a file's first record."""
+def first_features(path: str) -> Mapping[str, tf.train.Feature]:
+  """Returns the features of a file's first record.
+
+  Raises:
+    ValueError: if it is no tf.train.Example.
+  """
   record = next(iter(_records(path).take(1))).numpy()
   try:
     return tf.train.Example.FromString(record).features.feature
@@ -116,20 +120,6 @@ def _first_features(path: str) -> Mapping[str, tf.train.Feature]:
       f"{path}: its first record is no tf.train.Example; give a file of "
       "create_pretraining_data.py."
     ) from error
-
-
-def sizes_of_first(path: str) -> tuple[int, int]:
-  """Returns max_seq_length and max_predictions_per_seq of the first record.
-
-  Raises:
-    ValueError: if it is not a pre-training record.
-  """
-  features = _first_features(path)
-  max_seq_length = len(features["input_ids"].int64_list.value)
-  num_masked = len(features["masked_lm_positions"].int64_list.value)
-  if not max_seq_length or not num_masked:
-    raise ValueError(f"{path} has no records of pre-training.")
-  return max_seq_length, num_masked
 
 
 def inputs_spec(*shape: int) -> dict[str, tf.io.FixedLenFeature]:
@@ -141,15 +131,23 @@ def inputs_spec(*shape: int) -> dict[str, tf.io.FixedLenFeature]:
 def pretraining_spec(
   max_seq_length: int, max_predictions_per_seq: int
 ) -> dict[str, tf.io.FixedLenFeature]:
-  """Returns the features of a pre-training record: names, shapes, dtypes."""
+  """Returns the features of a pre-training record: names, shapes, dtypes.
+
+  Those of masked words are missing if max_predictions_per_seq is 0.
+  """
+  spec = {
+    **inputs_spec(max_seq_length),
+    "next_sentence_labels": tf.io.FixedLenFeature([1], tf.int64),
+  }
+  if not max_predictions_per_seq:
+    return spec
   predictions = tf.io.FixedLenFeature([max_predictions_per_seq], tf.int64)
   weights = tf.io.FixedLenFeature([max_predictions_per_seq], tf.float32)
   return {
-    **inputs_spec(max_seq_length),
+    **spec,
     "masked_lm_positions": predictions,
     "masked_lm_ids": predictions,
     "masked_lm_weights": weights,
-    "next_sentence_labels": tf.io.FixedLenFeature([1], tf.int64),
   }
 
 
@@ -182,7 +180,7 @@ def check_first_records(
       not below vocab_size.
   """
   for path in files.paths:
-    features = _first_features(path)
+    features = first_features(path)
     for name, feature in spec.items():
       if name not in features:
         raise ValueError(

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 import tensorflow as tf
 
-from bert_tf.data import input_pipeline
+from bert_tf.data import input_pipeline, pretraining_records
 
 _EXAMPLE = "write LENGTH:SHARE,..., such as 128:0.9,512:0.1."
 
@@ -19,8 +19,7 @@ _EXAMPLE = "write LENGTH:SHARE,..., such as 128:0.9,512:0.1."
 class Phase:
   """Consecutive steps on records of one length."""
 
-  files: input_pipeline.RecordFiles
-  spec: input_pipeline.Spec
+  records: pretraining_records.PretrainingRecords
   num_steps: int
 
 
@@ -65,24 +64,25 @@ def phases(
       without a file.
   """
   steps = parse(schedule, num_train_steps)
-  sizes = {path: input_pipeline.sizes_of_first(path) for path in files.paths}
-  for path, (length, _) in sizes.items():
-    if length not in steps:
+  forms = {path: pretraining_records.Form.of(path) for path in files.paths}
+  for path, form in forms.items():
+    if form.max_seq_length not in steps:
       raise ValueError(
-        f"{path} has records of max_seq_length {length}, which schedule "
-        f"{schedule!r} does not name; leave the file out or name it."
+        f"{path} has records of max_seq_length {form.max_seq_length}, which "
+        f"schedule {schedule!r} does not name; leave the file out or name it."
       )
   found = []
   for length, num_steps in steps.items():
-    paths = [path for path, size in sizes.items() if size[0] == length]
+    paths = [p for p, form in forms.items() if form.max_seq_length == length]
     if not paths:
       raise ValueError(
         f"no file has records of max_seq_length {length}, which schedule "
         f"{schedule!r} names; add one to `input_file`."
       )
-    spec = input_pipeline.pretraining_spec(*sizes[paths[0]])
-    own = files.only(paths)
-    found.append(Phase(own, spec, num_steps))
+    records = pretraining_records.PretrainingRecords(
+      files.only(paths), forms[paths[0]]
+    )
+    found.append(Phase(records, num_steps))
   return found
 
 
@@ -104,14 +104,8 @@ def training_dataset(
     steps_done -= done
     if done == phase.num_steps:
       continue
-    more = input_pipeline.training_dataset(
-      phase.files,
-      phase.spec,
-      batch_size,
-      seed,
-      done,
-      vocab_size,
-      type_vocab_size=type_vocab_size,
+    more = phase.records.training_dataset(
+      batch_size, seed, done, vocab_size, type_vocab_size
     ).take(phase.num_steps - done)
     batches = batches.concatenate(more) if batches else more
   return batches

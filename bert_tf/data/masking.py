@@ -50,6 +50,27 @@ class MaskingConfig:
         f"not {split[0]} + {split[1]} + {split[2]} = {sum(split):g}."
       )
 
+  def num_to_predict(self, num_tokens: int) -> int:
+    """Returns how many pieces of that many, special tokens included, to mask.
+
+    There may be fewer that can be masked.
+    """
+    return min(
+      self.max_predictions_per_seq,
+      max(1, round(num_tokens * self.masked_lm_prob)),
+    )
+
+
+def check_special_tokens(vocab: Mapping[str, int], vocab_file: str) -> None:
+  """Raises ValueError if a vocabulary lacks [CLS], [SEP] or [MASK]."""
+  needed = (tokenization.CLS, tokenization.SEP, tokenization.MASK)
+  missing = [token for token in needed if token not in vocab]
+  if missing:
+    raise ValueError(
+      f"{vocab_file}: no {', '.join(missing)} among its {len(vocab)} tokens; "
+      "add a line for each."
+    )
+
 
 def shuffle(items: list, getrandbits: Callable[[int], int]) -> None:
   """Shuffles in place, with the draws and result of `random.Random.shuffle`.
@@ -103,10 +124,7 @@ class Masker:
         chooses none if every word is longer than the number to predict.
       masked_lm_ids: the ids that were there.
     """
-    num_to_predict = min(
-      self._config.max_predictions_per_seq,
-      max(1, round(len(input_ids) * self._config.masked_lm_prob)),
-    )
+    num_to_predict = self._config.num_to_predict(len(input_ids))
     if self._config.do_whole_word_mask:
       words = self._shuffled_words(input_ids, candidates, rng)
       chosen = _fitting(words, num_to_predict)

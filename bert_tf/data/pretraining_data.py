@@ -45,9 +45,9 @@ class Document:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class TrainingInstance:
-  """One instance after masking, before padding."""
+  """One instance before padding, masked unless the config leaves that out."""
 
-  input_ids: list[int]  # [CLS] a [SEP] b [SEP], or [CLS] a [SEP], masked.
+  input_ids: list[int]  # [CLS] a [SEP] b [SEP], or [CLS] a [SEP].
   # How many of them are of segment 0; the rest are of segment 1.
   num_first: int
   masked_lm_positions: list[int]  # Positions to predict, ascending.
@@ -77,13 +77,7 @@ def load_tokenizer(
   tokenizer = tokenization.FullTokenizer(
     config.vocab_file, config.do_lower_case, config.strip_accents
   )
-  needed = (tokenization.CLS, tokenization.SEP, tokenization.MASK)
-  missing = [token for token in needed if token not in tokenizer.vocab]
-  if missing:
-    raise ValueError(
-      f"{config.vocab_file}: no {', '.join(missing)} among its "
-      f"{len(tokenizer.vocab)} tokens; add a line for each."
-    )
+  masking.check_special_tokens(tokenizer.vocab, config.vocab_file)
   return tokenizer
 
 
@@ -207,10 +201,12 @@ class InstanceBuilder:
   def _instance(
     self, first: list[int], second: list[int], is_random_next: bool
   ) -> TrainingInstance:
-    """Adds special tokens to the segments and masks them."""
+    """Adds special tokens to the segments and masks them, if asked to."""
     input_ids, num_first = packing.add_special_tokens(
       first, second or None, self._cls, self._sep
     )
+    if not self._config.mask:
+      return TrainingInstance(input_ids, num_first, [], [], is_random_next)
     candidates = [
       *range(1, num_first - 1),
       *range(num_first, len(input_ids) - 1),
@@ -229,22 +225,19 @@ def encode_instance(
   The features are input_ids, input_mask, segment_ids: int64 [max_seq_length];
   masked_lm_positions, masked_lm_ids: int64 [max_predictions_per_seq];
   masked_lm_weights: float32 [max_predictions_per_seq]; next_sentence_labels:
-  int64 [1], 1 for a random second segment.
+  int64 [1], 1 for a random second segment. Those that begin with masked_lm are
+  missing if max_predictions_per_seq is 0.
   """
   num_tokens = len(instance.input_ids)
   num_masked = len(instance.masked_lm_positions)
   padding = [0] * (max_seq_length - num_tokens)
-  unused = [0] * (max_predictions_per_seq - num_masked)
-  encoded = records.encode_features(
-    {
-      "input_ids": instance.input_ids + padding,
-      "masked_lm_ids": instance.masked_lm_ids + unused,
-      "masked_lm_positions": instance.masked_lm_positions + unused,
-    },
-    {},
-  )
+  features = {"input_ids": instance.input_ids + padding}
+  if max_predictions_per_seq:
+    unused = [0] * (max_predictions_per_seq - num_masked)
+    features["masked_lm_ids"] = instance.masked_lm_ids + unused
+    features["masked_lm_positions"] = instance.masked_lm_positions + unused
   return records.encode_example(
-    encoded
+    records.encode_features(features, {})
     + _encode_segments(num_tokens, instance.num_first, max_seq_length)
     + _encode_labels(
       num_masked, instance.is_random_next, max_predictions_per_seq
@@ -262,11 +255,11 @@ def _encode_segments(num_tokens: int, num_first: int, length: int) -> bytes:
 
 @functools.lru_cache(maxsize=1 << 10)
 def _encode_labels(num_masked: int, is_random_next: bool, length: int) -> bytes:
-  """Encodes masked_lm_weights and next_sentence_labels."""
+  """Encodes next_sentence_labels, and masked_lm_weights if it has a length."""
   weights = [1.0] * num_masked + [0.0] * (length - num_masked)
   return records.encode_features(
     {"next_sentence_labels": [int(is_random_next)]},
-    {"masked_lm_weights": weights},
+    {"masked_lm_weights": weights} if length else {},
   )
 
 
@@ -317,7 +310,9 @@ def _build_examples(
   report: Callable[[int], None],
 ) -> tuple[list[bytes], ShardCounts]:
   """Returns the encoded instances of all passes over the documents."""
-  max_predictions_per_seq = config.masking_config.max_predictions_per_seq
+  max_predictions_per_seq = 0
+  if config.mask:
+    max_predictions_per_seq = config.masking_config.max_predictions_per_seq
   examples: list[bytes] = []
   num_tokens = num_masked = num_random_next = 0
   for _ in range(config.dupe_factor):

@@ -42,7 +42,7 @@ class Summary:
       f"documents          {counts.num_documents:,}",
       f"instances          {counts.num_instances:,}",
       f"padding            {padding:.1%} of all positions",
-      f"masked             {counts.num_masked / instances:.2f} an instance",
+      f"masked             {self._masked()}",
       f"next sentence      {1 - random_next:.1%} actual, {random_next:.1%} "
       "random",
       f"files              {len(self.output_files)}{kept}: "
@@ -51,6 +51,13 @@ class Summary:
       f"time               {self.seconds:.1f} s, "
       f"{counts.num_instances / max(self.seconds, 1e-9):,.0f} instances/s",
     ]
+
+  def _masked(self) -> str:
+    """Returns how many pieces are masked."""
+    counts = self.counts
+    if counts.num_instances and not counts.num_masked:
+      return "nothing, run_pretraining masks"
+    return f"{counts.num_masked / max(counts.num_instances, 1):.2f} an instance"
 
 
 @dataclasses.dataclass(frozen=True)

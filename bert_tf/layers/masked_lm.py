@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from keras import ops
 
-from bert_tf.layers.dropout import Tensor
+from bert_tf.layers.tensor import Tensor
 
 # Rows of a block. Each block adds to the gradient of the whole table, so much
 # smaller ones spend their time there.

@@ -11,7 +11,7 @@ import keras
 import tensorflow as tf
 from keras import ops
 
-from bert_tf.layers.dropout import Tensor
+from bert_tf.layers.tensor import Tensor
 
 # Keras' policies by the values of --precision.
 PRECISIONS = {

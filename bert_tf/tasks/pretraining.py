@@ -8,7 +8,13 @@ from collections.abc import Mapping, Sequence
 from absl import logging
 
 from bert_tf import heads, letter_case, losses, modeling, tokenization
-from bert_tf.data import input_pipeline, length_schedule
+from bert_tf.data import (
+  dynamic_masking,
+  input_pipeline,
+  length_schedule,
+  masking,
+  pretraining_records,
+)
 from bert_tf.formats import run_info
 from bert_tf.losses import Sums
 from bert_tf.modeling import Tensor
@@ -50,7 +56,9 @@ def run(
   phases = _phases(config, bert_config) if needs_input else []
   evaluated = None
   if config.do_eval or config.train.eval_every_steps:
-    evaluated = _evaluation_files(config, phases, vocab_size)
+    evaluated = _evaluated(config, phases, vocab_size)
+  read = [phase.records for phase in phases]
+  _check_masking(config, [*read, evaluated] if evaluated else read)
   output_dir = config.train.output_dir
   if not config.do_train:
     start = config.train.init_checkpoint
@@ -63,7 +71,7 @@ def _run(
   config: pretraining_config.PretrainingConfig,
   bert_config: modeling.BertConfig,
   phases: Sequence[length_schedule.Phase],
-  evaluated: tuple[input_pipeline.RecordFiles, input_pipeline.Spec] | None,
+  evaluated: pretraining_records.PretrainingRecords | None,
 ) -> dict[str, float | int] | None:
   """Does the same as `run`, of settings and records that fit."""
   output_dir = config.train.output_dir
@@ -79,12 +87,13 @@ def _run(
 
   def evaluate() -> dict[str, float | int]:
     assert evaluated
-    with input_pipeline.naming_records([evaluated], *sizes):
-      return _evaluate(config, runner, *evaluated, sizes)
+    read = [(evaluated.files, evaluated.spec)]
+    with input_pipeline.naming_records(read, *sizes):
+      return _evaluate(config, runner, evaluated, sizes)
 
   if config.do_train:
     _log_epochs(phases, train)
-    read = [(phase.files, phase.spec) for phase in phases]
+    read = [(phase.records.files, phase.records.spec) for phase in phases]
     with input_pipeline.naming_records(read, *sizes):
       runner.train(
         lambda steps_done: length_schedule.training_dataset(
@@ -122,22 +131,25 @@ def _log_epochs(
 ) -> None:
   batch_size = train.train_batch_size
   for phase in phases:
+    num_records, form = phase.records.files.num_records, phase.records.form
     if train.train_seconds:
       logging.info(
-        "%d records of length %d, in batches of %d for %g minutes.",
-        phase.files.num_records,
-        phase.spec["input_ids"].shape[0],
+        "%d %s records of length %d, in batches of %d for %g minutes.",
+        num_records,
+        form,
+        form.max_seq_length,
         batch_size,
         train.train_seconds / 60,
       )
       continue
     logging.info(
-      "%d records of length %d, %d steps of %d: %.1f epochs.",
-      phase.files.num_records,
-      phase.spec["input_ids"].shape[0],
+      "%d %s records of length %d, %d steps of %d: %.1f epochs.",
+      num_records,
+      form,
+      form.max_seq_length,
       phase.num_steps,
       batch_size,
-      phase.num_steps * batch_size / phase.files.num_records,
+      phase.num_steps * batch_size / num_records,
     )
 
 
@@ -222,55 +234,114 @@ def _phases(
   config: pretraining_config.PretrainingConfig, bert_config: modeling.BertConfig
 ) -> list[length_schedule.Phase]:
   """Returns the phases of training; one without a schedule."""
-  vocab_size = bert_config.vocab_size
   num_steps = config.train.num_train_steps
   if config.train.train_seconds:
     num_steps = _NO_END
+  files = input_pipeline.open_records(config.input_file)
   if not config.schedule:
-    spec = input_pipeline.pretraining_spec(
-      config.max_seq_length, config.max_predictions_per_seq
-    )
-    files = input_pipeline.open_records(config.input_file)
-    input_pipeline.check_first_records(files, spec, vocab_size)
-    return [length_schedule.Phase(files, spec, num_steps)]
-  phases = length_schedule.phases(
-    config.schedule, num_steps, input_pipeline.open_records(config.input_file)
-  )
+    records = _as_configured(config, files)
+    phases = [length_schedule.Phase(records, num_steps)]
+  else:
+    phases = length_schedule.phases(config.schedule, num_steps, files)
+  found = []
   for phase in phases:
-    length = phase.spec["input_ids"].shape[0]
+    length = phase.records.form.max_seq_length
     bert_config.check_lengths(length, config.bert_config_file)
-    input_pipeline.check_first_records(phase.files, phase.spec, vocab_size)
-  return phases
+    records = _checked(config, phase.records, bert_config.vocab_size)
+    found.append(dataclasses.replace(phase, records=records))
+  return found
 
 
-def _evaluation_files(
+def _evaluated(
   config: pretraining_config.PretrainingConfig,
   phases: Sequence[length_schedule.Phase],
   vocab_size: int,
-) -> tuple[input_pipeline.RecordFiles, input_pipeline.Spec]:
-  """Returns the records to evaluate on and their features."""
+) -> pretraining_records.PretrainingRecords:
+  """Returns the records to evaluate on."""
   if not config.eval_input_file:
-    return phases[-1].files, phases[-1].spec
+    return phases[-1].records
   files = input_pipeline.open_records(config.eval_input_file)
-  sizes = config.max_seq_length, config.max_predictions_per_seq
+  records = _as_configured(config, files)
   if config.schedule:
-    sizes = input_pipeline.sizes_of_first(files.paths[0])
-  spec = input_pipeline.pretraining_spec(*sizes)
-  input_pipeline.check_first_records(files, spec, vocab_size)
-  return files, spec
+    form = pretraining_records.Form.of(files.paths[0])
+    records = dataclasses.replace(records, form=form)
+  return _checked(config, records, vocab_size)
+
+
+def _as_configured(
+  config: pretraining_config.PretrainingConfig,
+  files: input_pipeline.RecordFiles,
+) -> pretraining_records.PretrainingRecords:
+  """Returns records of the kind of the first one, of the config's sizes."""
+  form = pretraining_records.Form.of(files.paths[0])
+  num_predictions = config.max_predictions_per_seq
+  form = pretraining_records.Form(
+    config.max_seq_length, num_predictions if form.is_masked else 0
+  )
+  return pretraining_records.PretrainingRecords(files, form)
+
+
+def _checked(
+  config: pretraining_config.PretrainingConfig,
+  records: pretraining_records.PretrainingRecords,
+  vocab_size: int,
+) -> pretraining_records.PretrainingRecords:
+  """Returns records that fit the run, with what masks them if they need it."""
+  records.check(vocab_size)
+  if records.form.is_masked:
+    return records
+  first = records.files.paths[0]
+  if not config.vocab_file:
+    raise ValueError(
+      f"{first} holds unmasked records; set `vocab_file`, the vocabulary that "
+      "they were made with, to have them masked."
+    )
+  vocab = tokenization.load_vocab(config.vocab_file)
+  masking.check_special_tokens(vocab, config.vocab_file)
+  records.check_begins(vocab[tokenization.CLS], config.vocab_file)
+  masker = dynamic_masking.DynamicMasker(
+    _masking_config(config), vocab, config.train.seed
+  )
+  return dataclasses.replace(records, masker=masker)
+
+
+def _masking_config(
+  config: pretraining_config.PretrainingConfig,
+) -> masking.MaskingConfig:
+  """Returns how unmasked records are masked."""
+  default = masking.MaskingConfig()
+  prob = config.masked_lm_prob
+  return masking.MaskingConfig(
+    max_predictions_per_seq=config.max_predictions_per_seq,
+    masked_lm_prob=default.masked_lm_prob if prob is None else prob,
+    do_whole_word_mask=config.do_whole_word_mask,
+  )
+
+
+def _check_masking(
+  config: pretraining_config.PretrainingConfig,
+  all_records: Sequence[pretraining_records.PretrainingRecords],
+) -> None:
+  """Raises ValueError for settings of masking where nothing is masked."""
+  if not all(records.form.is_masked for records in all_records):
+    return
+  for name in ("masked_lm_prob", "do_whole_word_mask"):
+    if getattr(config, name):
+      raise ValueError(
+        f"{name} is for unmasked records, but those of "
+        f"{all_records[0].files.paths[0]} were masked when they were made; "
+        f"leave `{name}` out, or make the records with `mask=False`."
+      )
 
 
 def _evaluate(
   config: pretraining_config.PretrainingConfig,
   runner: estimator.Estimator,
-  files: input_pipeline.RecordFiles,
-  spec: input_pipeline.Spec,
+  records: pretraining_records.PretrainingRecords,
   sizes: tuple[int, int],
 ) -> dict[str, float | int]:
   """Returns the results of the weights as they are."""
-  batches = input_pipeline.evaluation_dataset(
-    files, spec, config.eval_batch_size, *sizes
-  )
+  batches = records.evaluation_dataset(config.eval_batch_size, *sizes)
   results = runner.evaluate(batches, config.max_eval_steps)
   # Of the masked words, given all the others.
   results["perplexity"] = math.exp(min(results["masked_lm_loss"], 700.0))

@@ -25,9 +25,16 @@ class PretrainingConfig:
   )
   max_predictions_per_seq: int = settings.setting(
     20,
-    "Masked tokens of a record, as the data were made.",
+    "Masked tokens of a record: as the data were made, or at most how many of "
+    "an unmasked record.",
     minimum=1,
     original=True,
+  )
+  masked_lm_prob: float | None = settings.setting(
+    None, "Share of tokens to mask in unmasked records, (0, 1]. Default: 0.15."
+  )
+  do_whole_word_mask: bool = settings.setting(
+    False, "Mask all pieces of a word or none, in unmasked records."
   )
   do_train: bool = settings.setting(False, "Whether to train.", original=True)
   do_eval: bool = settings.setting(
@@ -45,7 +52,9 @@ class PretrainingConfig:
     "length's.",
   )
   vocab_file: str | None = settings.setting(
-    None, "If given, its size is checked against the config's."
+    None,
+    "If given, its size is checked against the config's. Unmasked records need "
+    "it.",
   )
   no_nsp: bool = settings.setting(
     False, "Whether to train without the next-sentence loss."

@@ -354,6 +354,7 @@ def test_a_mistake_ends_the_script_in_one_clear_line(text, tmp_path):
     ({"input_file": str(not_utf8)}, "latin.txt:1: not UTF-8"),
     ({"output_file": str(tmp_path / "file" / "data")}, "file"),
     ({"max_seq_lenth": "64"}, "max_seq_length"),
+    ({"mask": "false", "masked_lm_prob": "0.2"}, "--masked_lm_prob"),
   ]
   for first in range(0, len(mistakes), 2):
     started = [

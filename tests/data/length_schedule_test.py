@@ -79,13 +79,13 @@ def test_what_is_no_schedule_is_refused(schedule, message):
 
 def test_files_are_told_by_their_records(data):
   short, long = phases(data)
-  assert [p.split("/")[-1] for p in short.files.paths] == [
+  assert [p.split("/")[-1] for p in short.records.files.paths] == [
     "short-0.tfrecord",
     "short-1.tfrecord",
   ]
-  assert (short.files.num_records, short.num_steps) == (32, 6)
-  assert (long.files.num_records, long.num_steps) == (16, 2)
-  assert long.spec["masked_lm_ids"].shape == [5]
+  assert (short.records.files.num_records, short.num_steps) == (32, 6)
+  assert (long.records.files.num_records, long.num_steps) == (16, 2)
+  assert long.records.spec["masked_lm_ids"].shape == [5]
 
 
 def test_files_and_schedule_must_agree(data):

@@ -1,0 +1,138 @@
+"""Records of pre-training: what they hold, and how they become batches."""
+
+import dataclasses
+
+import tensorflow as tf
+
+from bert_tf.data import dynamic_masking, input_pipeline
+
+
+@dataclasses.dataclass(frozen=True)
+class Form:
+  """What pre-training records hold."""
+
+  max_seq_length: int  # F.
+  # Masked pieces of a record at most, P; 0 if the records are not masked.
+  max_predictions_per_seq: int
+
+  @classmethod
+  def of(cls, path: str) -> "Form":
+    """Returns the form of a file, by its first record.
+
+    Raises:
+      ValueError: if it has no input_ids, or is no record.
+    """
+    features = input_pipeline.first_features(path)
+
+    def size(name: str) -> int:
+      return len(features[name].int64_list.value) if name in features else 0
+
+    if not size("input_ids"):
+      raise ValueError(f"{path} has no records of pre-training.")
+    return cls(size("input_ids"), size("masked_lm_positions"))
+
+  @property
+  def is_masked(self) -> bool:
+    """Whether the records were masked when they were made."""
+    return self.max_predictions_per_seq > 0
+
+  def spec(self) -> input_pipeline.Spec:
+    """Returns the features of a record: names, shapes, dtypes."""
+    return input_pipeline.pretraining_spec(
+      self.max_seq_length, self.max_predictions_per_seq
+    )
+
+  def __str__(self) -> str:
+    return "masked" if self.is_masked else "unmasked"
+
+
+@dataclasses.dataclass(frozen=True)
+class PretrainingRecords:
+  """Files of one form, and what masks them."""
+
+  files: input_pipeline.RecordFiles
+  form: Form
+  # Needed by records that are not masked.
+  masker: dynamic_masking.DynamicMasker | None = None
+
+  @property
+  def spec(self) -> input_pipeline.Spec:
+    """The features of a record: names, shapes, dtypes."""
+    return self.form.spec()
+
+  def check(self, vocab_size: int) -> None:
+    """Raises ValueError naming a file that does not fit the form or the model.
+
+    `vocab_size` is the model's.
+    """
+    first = self.files.paths[0]
+    for path in self.files.paths:
+      found, expected = str(Form.of(path)), str(self.form)
+      if found != expected:
+        raise ValueError(
+          f"{path} holds {found} records and {first} {expected} ones; give "
+          "files of one kind (create_pretraining_data makes unmasked ones with "
+          "`mask=False`)."
+        )
+    input_pipeline.check_first_records(self.files, self.spec, vocab_size)
+
+  def check_begins(self, cls_id: int, vocab_file: str) -> None:
+    """Raises ValueError if a first record does not begin with that id."""
+    for path in self.files.paths:
+      ids = input_pipeline.first_features(path)["input_ids"].int64_list.value
+      if ids[0] != cls_id:
+        raise ValueError(
+          f"{path} begins with the word-piece id {ids[0]}, but [CLS] of "
+          f"{vocab_file} is {cls_id}; give the vocabulary that the records "
+          "were made with."
+        )
+
+  def training_dataset(
+    self,
+    batch_size: int,
+    seed: int,
+    steps_done: int,
+    vocab_size: int,
+    type_vocab_size: int,
+  ) -> tf.data.Dataset:
+    """Returns endless masked batches; see input_pipeline.training_dataset."""
+    batches = input_pipeline.training_dataset(
+      self.files,
+      self.spec,
+      batch_size,
+      seed,
+      steps_done,
+      vocab_size,
+      type_vocab_size=type_vocab_size,
+    )
+    return self._masked(batches, steps_done, is_training=True)
+
+  def evaluation_dataset(
+    self, batch_size: int, vocab_size: int, type_vocab_size: int
+  ) -> tf.data.Dataset:
+    """Returns endless masked batches in the order of the files, repeated.
+
+    Each record has the same masks whenever it comes: those of epoch 0.
+    """
+    batches = input_pipeline.evaluation_dataset(
+      self.files, self.spec, batch_size, vocab_size, type_vocab_size
+    )
+    return self._masked(batches, 0, is_training=False)
+
+  def _masked(
+    self, batches: tf.data.Dataset, steps_done: int, is_training: bool
+  ) -> tf.data.Dataset:
+    """Masks full batches, the first of which comes after `steps_done`."""
+    masker, num_records = self.masker, self.files.num_records
+    if masker is None:
+      return batches
+
+    def mask(
+      step: tf.Tensor, features: dynamic_masking.Features
+    ) -> dynamic_masking.Features:
+      size = features["input_ids"].shape[0]
+      numbers = step * size + tf.range(size, dtype=tf.int64)
+      epochs = numbers // num_records if is_training else 0 * numbers
+      return masker.mask(features, epochs, numbers % num_records)
+
+    return batches.enumerate(steps_done).map(mask).prefetch(2)

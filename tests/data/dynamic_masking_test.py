@@ -1,0 +1,185 @@
+"""Masking while records are read: its statistics, and that it can be repeated.
+
+What is drawn does not change from run to run, so nothing here fails by chance.
+"""
+
+import itertools
+import random
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from bert_tf.data import dynamic_masking, masking
+
+CLS, SEP, MASK = 2, 3, 4
+# Every third piece goes on with a word.
+VOCAB = {
+  token: index
+  for index, token in enumerate(
+    ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+    + [f"{'##' if i % 3 == 2 else ''}t{i}" for i in range(95)]
+  )
+}
+LENGTH = 64
+
+# Standard deviations; chance exceeds them once in 1.7 million times.
+LIMIT = 5.0
+
+
+def example(num_tokens, seed=0):
+  """[CLS] a [SEP] b [SEP] of random pieces, padded with 0."""
+  rng = np.random.default_rng(seed)
+  ids = rng.integers(5, len(VOCAB), num_tokens)
+  ids[0], ids[num_tokens // 3], ids[-1] = CLS, SEP, SEP
+  return np.pad(ids, (0, LENGTH - num_tokens)).astype(np.int32)
+
+
+def dynamic(rows, seed=1, epoch=0, **settings):
+  """The features of rows, [B, F], that are masked at the places 0, 1, ..."""
+  rows = np.array(rows)
+  config = masking.MaskingConfig(**settings)
+  features = {
+    "input_ids": tf.constant(rows),
+    "input_mask": tf.constant((rows > 0).astype(np.int32)),
+  }
+  epochs = tf.fill([len(rows)], tf.constant(epoch, tf.int64))
+  places = tf.range(len(rows), dtype=tf.int64)
+  masker = dynamic_masking.DynamicMasker(config, VOCAB, seed)
+  found = tf.function(masker.mask)(features, epochs, places)
+  return {name: value.numpy() for name, value in found.items()}
+
+
+def static(rows, seed=1, **settings):
+  """The same by `masking`: ids and a bool [B, F] of what is to predict."""
+  masker = masking.Masker(masking.MaskingConfig(**settings), VOCAB)
+  rng = random.Random(seed)
+  found, chosen = np.array(rows), np.zeros(np.shape(rows), bool)
+  for row, is_chosen in zip(found, chosen):
+    ids = row[row > 0].tolist()
+    candidates = [i for i, piece in enumerate(ids) if piece not in (CLS, SEP)]
+    positions, _ = masker.mask(ids, candidates, rng)
+    row[: len(ids)] = ids
+    is_chosen[positions] = True
+  return found, chosen
+
+
+def chosen_pieces(features):
+  """What a batch has to predict, bool [B, F]."""
+  chosen = np.zeros(features["input_ids"].shape, bool)
+  for row, positions, weights in zip(
+    chosen, features["masked_lm_positions"], features["masked_lm_weights"]
+  ):
+    row[positions[weights > 0]] = True
+  return chosen
+
+
+def deviations(one, other, count):
+  """How far two numbers of hits among `count` are apart, in deviations."""
+  share = (one + other) / (2 * count)
+  return (one - other) / np.sqrt(2 * count * share * (1 - share) + 1e-9)
+
+
+@pytest.mark.parametrize("do_whole_word_mask", [False, True])
+def test_over_a_million_words_all_is_masked_as_often_as_in_the_static_form(
+  do_whole_word_mask,
+):
+  rows = np.repeat([example(60, seed=5)], 20_000, axis=0)
+  settings = {"do_whole_word_mask": do_whole_word_mask, "masked_lm_prob": 0.2}
+  features = dynamic(rows, **settings)
+  found, is_chosen = features["input_ids"], chosen_pieces(features)
+  expected, was_chosen = static(rows, **settings)
+  # By position.
+  apart = deviations(is_chosen.sum(0), was_chosen.sum(0), len(rows))
+  assert np.abs(apart).max() < LIMIT
+  # By the number of pieces of a record.
+  numbers = [
+    np.bincount(chosen.sum(1), minlength=LENGTH)
+    for chosen in (is_chosen, was_chosen)
+  ]
+  assert np.abs(deviations(*numbers, len(rows))).max() < LIMIT
+  # By what becomes of a piece: [MASK], itself, one of the others.
+  assert (found == rows)[~is_chosen].all()
+  total = is_chosen.sum()
+  for piece in range(len(VOCAB)):
+    hits = [
+      ((ids == piece) & (rows != piece) & chosen).sum()
+      for ids, chosen in ((found, is_chosen), (expected, was_chosen))
+    ]
+    assert abs(deviations(*hits, total)) < LIMIT
+  kept = [
+    ((ids == rows) & chosen).sum()
+    for ids, chosen in ((found, is_chosen), (expected, was_chosen))
+  ]
+  assert abs(deviations(*kept, total)) < LIMIT
+  # By pairs of positions, which tells a sample of words from one of runs.
+  pairs = [
+    (c[:, 1:40].T.astype(float) @ c[:, 1:40]) for c in (is_chosen, was_chosen)
+  ]
+  assert np.abs(deviations(*pairs, len(rows))).max() < LIMIT
+
+
+@pytest.mark.parametrize("do_whole_word_mask", [False, True])
+@pytest.mark.parametrize(("prob", "most"), [(0.15, 20), (0.5, 9), (1.0, 64)])
+def test_what_is_to_predict_follows_the_static_rules(
+  do_whole_word_mask, prob, most
+):
+  rows = [example(n, seed=n) for n in range(5, LENGTH + 1)]
+  settings = {
+    "masked_lm_prob": prob,
+    "max_predictions_per_seq": most,
+    "do_whole_word_mask": do_whole_word_mask,
+  }
+  features = dynamic(rows, **settings)
+  for i, original in enumerate(rows):
+    num_tokens = (original > 0).sum()
+    count = min(most, max(1, round(num_tokens * prob)))
+    weights = features["masked_lm_weights"][i]
+    num_chosen = int(weights.sum())
+    assert weights[:num_chosen].all() and not weights[num_chosen:].any()
+    positions = features["masked_lm_positions"][i][:num_chosen]
+    can_be_masked = ~np.isin(original, (0, CLS, SEP))
+    assert (np.diff(positions) > 0).all() and can_be_masked[positions].all()
+    labels = features["masked_lm_ids"][i]
+    assert (labels[:num_chosen] == original[positions]).all()
+    assert not labels[num_chosen:].any()
+    assert not features["masked_lm_positions"][i][num_chosen:].any()
+    if do_whole_word_mask:
+      assert num_chosen <= count
+    else:
+      assert num_chosen == min(count, can_be_masked.sum())
+    others = np.setdiff1d(np.arange(LENGTH), positions)
+    assert (features["input_ids"][i][others] == original[others]).all()
+
+
+def test_whole_words_are_masked_together_or_not_at_all():
+  head, tail = VOCAB["t0"], VOCAB["##t2"]
+  # The first piece after [CLS] begins a word; one after [SEP] need not.
+  row = [CLS, tail, head, tail, tail, head, SEP, tail, head, tail, head, SEP]
+  rows = np.repeat([np.pad(row, (0, 52)).astype(np.int32)], 500, axis=0)
+  settings = {"do_whole_word_mask": True, "masked_lm_prob": 0.3}
+  chosen = chosen_pieces(dynamic(rows, **settings))
+  _, expected = static(rows, **settings)
+  words = [[1], [2, 3, 4], [5, 7], [8, 9], [10]]
+  for is_chosen in (chosen, expected):
+    for word in words:
+      assert (is_chosen[:, word].all(1) == is_chosen[:, word].any(1)).all()
+  # Of round(12 * 0.3) pieces every fill that the static form has, and no other.
+  assert {tuple(row) for row in chosen} == {tuple(row) for row in expected}
+
+
+def test_masks_differ_by_seed_epoch_and_place_and_by_nothing_else():
+  rows = np.repeat([example(60)], 50, axis=0)
+  first = dynamic(rows, seed=1, epoch=0)
+  again = dynamic(rows, seed=1, epoch=0)
+  for name, value in first.items():
+    np.testing.assert_array_equal(value, again[name])
+  found = [
+    chosen_pieces(dynamic(rows, seed=seed, epoch=epoch))
+    for seed, epoch in ((1, 0), (1, 1), (1, 2), (2, 0), (0, 1))
+  ]
+  # A piece is chosen in 9 of 58 cases; two independent ones in the square.
+  for one, other in itertools.combinations(found, 2):
+    share = (one & other).sum() / one.sum()
+    assert share == pytest.approx(9 / 58, abs=0.1)
+  assert len({tuple(row) for row in found[0]}) == 50

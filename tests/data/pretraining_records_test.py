@@ -1,0 +1,220 @@
+"""Unmasked records: recognised, masked while they are read, resumed."""
+
+import dataclasses
+import json
+import shutil
+
+import numpy as np
+import pytest
+
+from bert_tf import checkpoints, tokenization
+from bert_tf.data import (
+  config as data_config,
+)
+from bert_tf.data import (
+  dynamic_masking,
+  input_pipeline,
+  masking,
+  pretraining_records,
+  pretraining_shards,
+)
+from bert_tf.tasks import pretraining, pretraining_config
+from bert_tf.training import config as training_config
+from tests import conftest, scale_run
+
+VOCAB_FILE = str(conftest.ROOT / "tests" / "golden" / "tiny" / "vocab.txt")
+LENGTH = 24
+CONFIG = {**scale_run.CONFIG, "vocab_size": 500, "max_position_embeddings": 32}
+WORDS = "the of and in to was he is as for on with that it his by".split()
+
+
+def write_text(path, seed):
+  """Writes 12 documents of 6 sentences."""
+  rng = np.random.default_rng(seed)
+  documents = [
+    "\n".join(" ".join(rng.choice(WORDS, rng.integers(3, 9))) for _ in range(6))
+    for _ in range(12)
+  ]
+  path.write_text("\n\n".join(documents) + "\n")
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+  """Two files of unmasked records and one of masked ones, and a config."""
+  folder = tmp_path_factory.mktemp("data")
+  (folder / "config.json").write_text(json.dumps(CONFIG))
+  for number, (name, mask) in enumerate(
+    {"plain-0": False, "plain-1": False, "masked": True}.items()
+  ):
+    write_text(folder / "text", number)
+    config = data_config.PretrainingDataConfig(
+      vocab_file=VOCAB_FILE,
+      max_seq_length=LENGTH,
+      dupe_factor=1,
+      mask=mask,
+      masking_config=masking.MaskingConfig(max_predictions_per_seq=4),
+    )
+    text, output = str(folder / "text"), str(folder / f"{name}.tfrecord")
+    pretraining_shards.create(config, [text], output)
+  return folder
+
+
+def unmasked(data, pattern="plain-*.tfrecord"):
+  """The unmasked records, with what masks them."""
+  files = input_pipeline.open_records(f"{data}/{pattern}")
+  masker = dynamic_masking.DynamicMasker(
+    masking.MaskingConfig(), tokenization.load_vocab(VOCAB_FILE), seed=7
+  )
+  form = pretraining_records.Form.of(files.paths[0])
+  return pretraining_records.PretrainingRecords(files, form, masker)
+
+
+def rows(dataset, num_batches):
+  """The rows of the first batches, by feature."""
+  batches = [
+    {name: value.numpy() for name, value in batch.items()}
+    for batch in dataset.take(num_batches)
+  ]
+  return {n: np.concatenate([b[n] for b in batches]) for n in batches[0]}
+
+
+def original(features):
+  """The ids before masking."""
+  ids = features["input_ids"].copy()
+  for row, *masked in zip(
+    ids, *(features[f"masked_lm_{n}"] for n in ("positions", "ids", "weights"))
+  ):
+    positions, labels, weights = (values for values in masked)
+    row[positions[weights > 0]] = labels[weights > 0]
+  return ids
+
+
+def test_the_form_of_records_is_read_off_them(data):
+  masked, plain = (
+    pretraining_records.Form.of(str(data / name))
+    for name in ("masked.tfrecord", "plain-0.tfrecord")
+  )
+  assert masked == pretraining_records.Form(LENGTH, 4) and masked.is_masked
+  assert plain == pretraining_records.Form(LENGTH, 0) and not plain.is_masked
+  assert not [name for name in plain.spec() if name.startswith("masked_lm")]
+
+
+@pytest.mark.parametrize("steps_done", [0, 1, 5, 40])
+def test_masks_depend_neither_on_batches_nor_on_where_reading_starts(
+  data, steps_done
+):
+  records = unmasked(data)
+  whole = rows(records.training_dataset(4, 1, 0, 500, 2), 60)
+  assert 60 * 4 > records.files.num_records  # More than an epoch.
+  for batch_size in (4, 2):
+    batches = records.training_dataset(
+      batch_size, 1, steps_done * 4 // batch_size, 500, 2
+    )
+    found = rows(batches, 80 // batch_size)
+    for name, value in found.items():
+      start = steps_done * 4
+      np.testing.assert_array_equal(value, whole[name][start : start + 80])
+
+
+def test_every_epoch_masks_anew_and_evaluation_never(data):
+  records = unmasked(data)
+  count = records.files.num_records
+  trained = rows(records.training_dataset(1, 1, 0, 500, 2), 2 * count)
+  evaluated = rows(records.evaluation_dataset(1, 500, 2), 2 * count)
+  for found, repeats in ((trained, False), (evaluated, True)):
+    texts = original(found)
+    first, second = (
+      sorted(zip(map(bytes, texts[part]), map(bytes, found["input_ids"][part])))
+      for part in (slice(count), slice(count, None))
+    )
+    assert [text for text, _ in first] == [text for text, _ in second]
+    assert (first == second) == repeats
+
+
+def config(data, output_dir, **settings):
+  train = {
+    "output_dir": str(output_dir),
+    "train_batch_size": 8,
+    "learning_rate": 1e-3,
+    "num_train_steps": 8,
+    "num_warmup_steps": 2,
+    "save_checkpoints_steps": 4,
+    "use_xla": False,
+  }
+  defaults = {
+    "bert_config_file": str(data / "config.json"),
+    "vocab_file": VOCAB_FILE,
+    "input_file": f"{data}/plain-*.tfrecord",
+    "eval_input_file": str(data / "plain-1.tfrecord"),
+    "max_seq_length": LENGTH,
+    "max_predictions_per_seq": 4,
+    "do_train": True,
+    "do_eval": True,
+    "max_eval_steps": 3,
+    "train": training_config.TrainConfig(**train),
+  }
+  return pretraining_config.PretrainingConfig(**{**defaults, **settings})
+
+
+@pytest.fixture(scope="module")
+def trained(data, tmp_path_factory):
+  """The folder of a run on unmasked records."""
+  folder = tmp_path_factory.mktemp("run")
+  pretraining.run(config(data, folder, do_whole_word_mask=True))
+  return folder
+
+
+def test_a_run_on_unmasked_records_resumes_to_the_bit(data, trained, tmp_path):
+  for path in trained.glob("model.ckpt-4.*"):
+    shutil.copy(path, tmp_path)
+  (tmp_path / "checkpoint").write_text('model_checkpoint_path: "model.ckpt-4"')
+  pretraining.run(config(data, tmp_path, do_whole_word_mask=True))
+  results = [f / "eval_results.txt" for f in (trained, tmp_path)]
+  assert results[0].read_text() == results[1].read_text()
+  whole, again = (
+    checkpoints.CheckpointReader(str(folder / "model.ckpt-8"))
+    for folder in (trained, tmp_path)
+  )
+  for name in whole.shapes:
+    np.testing.assert_array_equal(whole.get(name), again.get(name))
+
+
+def test_masked_records_evaluate_what_unmasked_ones_trained(data, trained):
+  found = pretraining.run(
+    config(
+      data,
+      trained,
+      do_train=False,
+      eval_input_file=str(data / "masked.tfrecord"),
+    )
+  )
+  assert found["global_step"] == 8 and found["masked_lm_loss"] > 0
+
+
+@pytest.mark.parametrize(
+  ("settings", "said"),
+  [
+    ({"input_file": "{0}/*.tfrecord"}, ["plain-0", "masked.tfrecord"]),
+    ({"vocab_file": None}, ["plain-0", "`vocab_file`"]),
+    ({"vocab_file": "{0}/other.txt"}, ["plain-0", "[CLS]", "other.txt"]),
+    ({"max_seq_length": 32}, ["max_seq_length 24", "32"]),
+    ({"masked_lm_prob": 1.5}, ["masked_lm_prob 1.5"]),
+    (
+      {"do_eval": False, "input_file": "{0}/masked.tfrecord"},
+      ["do_whole_word_mask", "masked.tfrecord"],
+    ),
+  ],
+)
+def test_what_does_not_fit_is_refused_by_name(data, tmp_path, settings, said):
+  lines = (conftest.ROOT / VOCAB_FILE).read_text().splitlines()
+  (data / "other.txt").write_text("\n".join([*lines[-3:], *lines[:-3]]) + "\n")
+  settings = {
+    name: value.format(data) if isinstance(value, str) else value
+    for name, value in settings.items()
+  }
+  run = config(data, tmp_path / "run", do_whole_word_mask=True)
+  with pytest.raises(ValueError) as error:
+    pretraining.run(dataclasses.replace(run, **settings))
+  for text in said:
+    assert text in str(error.value)
+  assert not (tmp_path / "run").exists()
