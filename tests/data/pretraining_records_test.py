@@ -6,11 +6,10 @@ import shutil
 
 import numpy as np
 import pytest
+import tensorflow as tf
 
 from bert_tf import checkpoints, tokenization
-from bert_tf.data import (
-  config as data_config,
-)
+from bert_tf.data import config as data_config
 from bert_tf.data import (
   dynamic_masking,
   input_pipeline,
@@ -18,6 +17,7 @@ from bert_tf.data import (
   pretraining_records,
   pretraining_shards,
 )
+from bert_tf.data import records as records_lib
 from bert_tf.tasks import pretraining, pretraining_config
 from bert_tf.training import config as training_config
 from tests import conftest, scale_run
@@ -129,6 +129,17 @@ def test_every_epoch_masks_anew_and_evaluation_never(data):
     )
     assert [text for text, _ in first] == [text for text, _ in second]
     assert (first == second) == repeats
+
+
+def test_a_record_alone_has_other_masks_in_every_epoch(data, tmp_path):
+  with records_lib.open_records([str(tmp_path / "one")]) as writer:
+    (record,) = tf.data.TFRecordDataset(data / "plain-0.tfrecord").take(1)
+    writer.write(record.numpy())
+  records = unmasked(tmp_path, "one")
+  trained = rows(records.training_dataset(4, 1, 0, 500, 2), 5)
+  assert len(np.unique(trained["input_ids"], axis=0)) > 10
+  evaluated = rows(records.evaluation_dataset(4, 500, 2), 5)
+  assert len(np.unique(evaluated["input_ids"], axis=0)) == 1
 
 
 def config(data, output_dir, **settings):
