@@ -1,14 +1,34 @@
 """Lists a checkpoint's tensors, or the differences between two checkpoints.
 
   bert-tf inspect CHECKPOINT [OTHER]
+  bert-tf inspect --config=bert_config.json
 
-Exit status 0 if two are equal, 1 if they differ.
+Exit status 0 if two are equal, 1 if they differ. With --config it explains,
+term by term, the parameters, operations and memory of a model of these sizes.
 """
 
 import collections
+import dataclasses
 import sys
 
-from bert_tf.cli import command
+from bert_tf import settings
+from bert_tf.cli import command, config_flags
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class InspectConfig:
+  """A model's sizes, and those of its batches."""
+
+  config: str | None = settings.setting(
+    None, "bert_config.json of the model to explain."
+  )
+  train_batch_size: int = settings.setting(32, "Inputs in a batch.", minimum=1)
+  max_seq_length: int = settings.setting(
+    128, "Word pieces of an input.", minimum=1
+  )
+  max_predictions_per_seq: int = settings.setting(
+    20, "Masked words of an input.", minimum=1
+  )
 
 
 def _list(path: str) -> None:
@@ -50,9 +70,33 @@ def _compare(path: str, other_path: str) -> None:
   print(f"{len(first.shapes)} tensors, all the same")
 
 
-def main(path: str, other_path: str | None = None) -> None:
-  """Lists one checkpoint or compares two."""
-  if other_path is None:
+def _explain(config: InspectConfig) -> None:
+  """Prints what a model of a config takes."""
+  from bert_tf import modeling
+  from bert_tf.convert import model_size
+
+  bert_config = modeling.BertConfig.from_json_file(str(config.config))
+  bert_config.check_lengths(config.max_seq_length, str(config.config))
+  batch = model_size.Batch(
+    train_batch_size=config.train_batch_size,
+    max_seq_length=config.max_seq_length,
+    max_predictions_per_seq=config.max_predictions_per_seq,
+  )
+  for line in model_size.report(bert_config, batch):
+    print(line)
+
+
+def main(path: str | None = None, other_path: str | None = None) -> None:
+  """Lists one checkpoint, compares two, or explains a config."""
+  config = config_flags.build(InspectConfig)
+  if (path is None) == (config.config is None):
+    raise ValueError("give CHECKPOINT [OTHER], or `config` alone.")
+  if path is not None:
+    names = [field.name for field in dataclasses.fields(InspectConfig)]
+    config_flags.refuse_given(names, "is for --config")
+  if path is None:
+    _explain(config)
+  elif other_path is None:
     _list(path)
   else:
     _compare(path, other_path)
@@ -60,4 +104,5 @@ def main(path: str, other_path: str | None = None) -> None:
 
 def run() -> None:
   """Runs the command with the flags of the command line; never returns."""
-  command.run(main, __doc__, ["CHECKPOINT", "[OTHER]"], num_optional=1)
+  config_flags.define(InspectConfig)
+  command.run(main, __doc__, ["CHECKPOINT", "[OTHER]"], num_optional=2)

@@ -1,0 +1,164 @@
+"""What a model of a config's sizes takes: parameters, operations, memory.
+
+V word pieces in the vocabulary, H wide, L layers, I wide in the feed-forward
+layers, A heads, P positions, T segment types; batches of B inputs of S word
+pieces with M masked words each.
+"""
+
+import dataclasses
+from collections.abc import Iterator, Sequence
+
+from bert_tf import modeling
+
+_FLOAT_BYTES = 4
+
+
+@dataclasses.dataclass(frozen=True)
+class Term:
+  """One summand."""
+
+  name: str
+  formula: str
+  value: int
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Batch:
+  """The sizes of a training batch."""
+
+  train_batch_size: int = 32
+  max_seq_length: int = 128
+  max_predictions_per_seq: int = 20
+
+
+def total(terms: Sequence[Term]) -> int:
+  """Returns the sum of the terms."""
+  return sum(term.value for term in terms)
+
+
+def encoder_parameters(config: modeling.BertConfig) -> list[Term]:
+  """Returns the parameters of BertModel, pooler included."""
+  h, i = config.hidden_size, config.intermediate_size
+  layers = config.num_hidden_layers
+  positions, types = config.max_position_embeddings, config.type_vocab_size
+  return [
+    Term("word embeddings", "V H", config.vocab_size * h),
+    Term("position embeddings", "P H", positions * h),
+    Term("segment embeddings", "T H", types * h),
+    Term("their layer norm", "2 H", 2 * h),
+    Term(
+      "attention: query, key, value, output",
+      "L 4 (H^2 + H)",
+      layers * 4 * (h * h + h),
+    ),
+    Term(
+      "feed-forward: up and down, 8 H^2 a layer where I = 4 H",
+      "L (2 H I + I + H)",
+      layers * (2 * h * i + i + h),
+    ),
+    Term("layer norms", "L 4 H", layers * 4 * h),
+    Term("pooler", "H^2 + H", h * h + h),
+  ]
+
+
+def pretraining_parameters(config: modeling.BertConfig) -> list[Term]:
+  """Returns the parameters of the pre-training heads.
+
+  The matrix over the vocabulary is that of the word embeddings.
+  """
+  h = config.hidden_size
+  return [
+    Term("masked words: dense", "H^2 + H", h * h + h),
+    Term("masked words: layer norm", "2 H", 2 * h),
+    Term("masked words: bias", "V", config.vocab_size),
+    Term("next sentence", "2 H + 2", 2 * h + 2),
+  ]
+
+
+def forward_operations(config: modeling.BertConfig, batch: Batch) -> list[Term]:
+  """Returns the floating-point operations of pre-training's forward pass.
+
+  Those of matrix products, a multiplication and an addition each; the rest is
+  a few percent.
+  """
+  h, i = config.hidden_size, config.intermediate_size
+  layers, length = config.num_hidden_layers, batch.max_seq_length
+  pieces = batch.train_batch_size * length
+  masked = batch.train_batch_size * batch.max_predictions_per_seq
+  products = layers * pieces
+  return [
+    Term("attention's dense layers", "L B S 8 H^2", products * 8 * h * h),
+    Term(
+      "attention's scores and sums", "L B S 4 S H", products * 4 * length * h
+    ),
+    Term("feed-forward", "L B S 4 H I", products * 4 * h * i),
+    Term(
+      "pooler and next sentence",
+      "B 2 (H^2 + 2 H)",
+      batch.train_batch_size * 2 * (h * h + 2 * h),
+    ),
+    Term(
+      "masked words",
+      "B M 2 (H^2 + H V)",
+      masked * 2 * (h + config.vocab_size) * h,
+    ),
+  ]
+
+
+def training_memory(config: modeling.BertConfig, batch: Batch) -> list[Term]:
+  """Returns the bytes of a training step in float32, an estimate.
+
+  The activations are those that Korthikanti et al. 2022, section 4.1, count,
+  with 4 bytes a number and without dropout's masks, which are drawn again.
+  """
+  weights = _FLOAT_BYTES * total(
+    [*encoder_parameters(config), *pretraining_parameters(config)]
+  )
+  h, length = config.hidden_size, batch.max_seq_length
+  inputs = config.num_hidden_layers * batch.train_batch_size
+  scores = config.num_attention_heads * length * length
+  return [
+    Term("weights", "4 bytes each", weights),
+    Term("two moments of Adam", "8 bytes", 2 * weights),
+    Term("gradients", "4 bytes", weights),
+    Term(
+      "activations",
+      "L B (64 S H + 8 A S^2)",
+      inputs * (64 * length * h + 8 * scores),
+    ),
+  ]
+
+
+def report(config: modeling.BertConfig, batch: Batch) -> Iterator[str]:
+  """Yields lines that explain what a model takes."""
+  encoder, heads = encoder_parameters(config), pretraining_parameters(config)
+  operations = forward_operations(config, batch)
+  memory = training_memory(config, batch)
+  every = total(encoder) + total(heads)
+  yield from _table("Parameters of the encoder", encoder)
+  yield from _table("Parameters of the pre-training heads", heads)
+  yield f"Both: {every:,}"
+  yield from _table(
+    f"Floating-point operations of a forward pass of {batch.train_batch_size} "
+    f"x {batch.max_seq_length}, {batch.max_predictions_per_seq} masked words "
+    "each",
+    operations,
+  )
+  yield f"A training step takes three times these: {3 * total(operations):.3g}"
+  yield from _table(
+    "Bytes in memory of such a training step, estimated", memory
+  )
+  yield f"Bytes of weights for inference: {_FLOAT_BYTES * total(encoder):,}"
+  yield (
+    f"Bytes of a checkpoint: {_FLOAT_BYTES * every:,}, with Adam's moments "
+    f"{3 * _FLOAT_BYTES * every:,}"
+  )
+
+
+def _table(title: str, terms: Sequence[Term]) -> Iterator[str]:
+  rows = [*terms, Term("sum", "", total(terms))]
+  width = max(len(f"{row.value:,}") for row in rows)
+  yield f"{title}:"
+  for row in rows:
+    formula = f"  ({row.formula})" if row.formula else ""
+    yield f"  {row.value:>{width},}  {row.name}{formula}"

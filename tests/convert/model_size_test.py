@@ -1,0 +1,109 @@
+"""What a model takes, against models that were built and released."""
+
+import dataclasses
+import json
+import math
+
+import pytest
+import tensorflow as tf
+
+from bert_tf import heads, modeling
+from bert_tf.convert import model_size
+from tests import runs
+
+BASE = modeling.BertConfig(vocab_size=30522, type_vocab_size=2)
+LARGE = dataclasses.replace(
+  BASE,
+  hidden_size=1024,
+  num_hidden_layers=24,
+  num_attention_heads=16,
+  intermediate_size=4096,
+)
+
+
+@pytest.mark.parametrize(
+  ("config", "encoder", "with_heads"),
+  [(BASE, 109_482_240, 110_106_428), (LARGE, 335_141_888, 336_226_108)],
+)
+def test_parameters_of_base_and_large(config, encoder, with_heads):
+  found = model_size.total(model_size.encoder_parameters(config))
+  assert found == encoder
+  found += model_size.total(model_size.pretraining_parameters(config))
+  assert found == with_heads
+
+
+@pytest.mark.parametrize("folder", ["google_chinese_L12", "google_uncased_L24"])
+def test_parameters_of_released_models(unpacked, folder):
+  folder = unpacked("checkpoints") / "index_only" / folder
+  lines = (folder / "bert_model.ckpt.variables.tsv").read_text().splitlines()
+  shapes = [json.loads(line.split("\t")[1]) for line in lines]
+  config = modeling.BertConfig.from_json_file(str(folder / "bert_config.json"))
+  terms = [
+    *model_size.encoder_parameters(config),
+    *model_size.pretraining_parameters(config),
+  ]
+  assert model_size.total(terms) == sum(map(math.prod, shapes))
+
+
+def test_terms_are_those_of_a_model_of_odd_sizes():
+  config = modeling.BertConfig.from_dict({**runs.CONFIG, "type_vocab_size": 5})
+  with tf.Graph().as_default():
+    model = heads.PretrainingModel(config)
+  sizes = {v.path: math.prod(v.shape) for v in model.weights}
+  terms = {t.name: t.value for t in model_size.encoder_parameters(config)}
+  assert terms["word embeddings"] == sizes["bert/embeddings/word_embeddings"]
+  in_layers = [sizes[name] for name in sizes if "/layer_" in name]
+  attention = terms["attention: query, key, value, output"]
+  (feed_forward,) = [terms[t] for t in terms if t.startswith("feed-forward")]
+  assert attention + feed_forward + terms["layer norms"] == sum(in_layers)
+  heads_terms = model_size.pretraining_parameters(config)
+  in_heads = [sizes[name] for name in sizes if name.startswith("cls/")]
+  assert model_size.total(heads_terms) == sum(in_heads)
+
+
+def test_operations_are_those_that_tensorflow_counts():
+  config = modeling.BertConfig.from_dict(runs.CONFIG)
+  batch = model_size.Batch(
+    train_batch_size=3, max_seq_length=16, max_predictions_per_seq=2
+  )
+  model = heads.PretrainingModel(config)
+  spec = {
+    name: tf.TensorSpec(shape, tf.int32)
+    for name, shape in {
+      "input_ids": (3, 16),
+      "input_mask": (3, 16),
+      "segment_ids": (3, 16),
+      "masked_lm_positions": (3, 2),
+    }.items()
+  }
+  graph = tf.function(model).get_concrete_function(spec).graph
+  options = tf.compat.v1.profiler.ProfileOptionBuilder.float_operation()
+  profile = tf.compat.v1.profiler.profile(graph, options=options)
+  ours = model_size.total(model_size.forward_operations(config, batch))
+  # It counts biases, norms and activations too.
+  assert ours < profile.total_float_ops < 1.5 * ours
+
+
+def test_the_report_has_every_term_and_sum(tmp_path, run_script):
+  path = tmp_path / "bert_config.json"
+  path.write_text(json.dumps(BASE.to_dict()))
+  found = run_script("inspect_checkpoint.py", f"--config={path}", cwd=tmp_path)
+  assert found.returncode == 0, found.stderr
+  for number in ("109,482,240", "110,106,428", "440,425,712", "1,321,277,136"):
+    assert number in found.stdout
+  assert "8 H^2" in found.stdout
+
+
+@pytest.mark.parametrize(
+  ("arguments", "words"),
+  [
+    ((), "CHECKPOINT"),
+    (("a", "--config=b"), "--config"),
+    (("a", "--max_seq_length=9"), "--max_seq_length"),
+    (("--config=none.json",), "none.json"),
+  ],
+)
+def test_mistakes_are_named(tmp_path, run_script, arguments, words):
+  found = run_script("inspect_checkpoint.py", *arguments, cwd=tmp_path)
+  assert found.returncode == 1 and "Traceback" not in found.stderr
+  assert words in found.stderr
