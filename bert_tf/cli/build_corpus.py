@@ -1,16 +1,17 @@
-r"""Writes a corpus, one sentence a line, from files or from Python's own docs.
+r"""Writes a corpus, one sentence a line, from text of any format.
 
-bert-tf build-corpus --input_file=pydoc --output_file=train.txt \
-    --eval_output_file=eval.txt
+bert-tf build-corpus --input_file=dump.xml.bz2 --output_file=wiki.txt \
+    --language=de
+
+Input: plain text, JSON lines, Parquet, Wikipedia dumps, WikiExtractor's output,
+.gz and .bz2 of them, and the documentation of the running Python.
 """
 
 import dataclasses
 
-from absl import logging
-
 from bert_tf import settings
-from bert_tf.cli import command, config_flags
-from bert_tf.data import corpus
+from bert_tf.cli import beam_flags, command, config_flags
+from bert_tf.data import text_config
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -19,15 +20,20 @@ class CorpusConfig:
 
   input_file: str = settings.setting(
     "pydoc",
-    "Text to read: comma-separated files and globs, .gz too, and the word "
-    "pydoc for the documentation of the running Python.",
+    "Text to read: comma-separated files and globs, .gz and .bz2 too, gs:// "
+    "too, and the word pydoc for the documentation of the running Python.",
   )
   pydoc_packages: str = settings.setting(
     "",
     "Comma-separated installed packages whose documentation joins pydoc.",
   )
   output_file: str = settings.setting(
-    help="Text file to write; a name in .gz is compressed."
+    help="Text file to write; a name in .gz is compressed. With --num_shards "
+    "above 1 completed by -00000-of-0000N."
+  )
+  text: text_config.TextConfig
+  num_shards: int = settings.setting(
+    1, "Files to write, of whole documents and about equal size.", minimum=1
   )
   eval_output_file: str | None = settings.setting(
     None,
@@ -40,27 +46,46 @@ class CorpusConfig:
   random_seed: int = settings.setting(
     12345, "Seed that chooses which documents go there."
   )
+  num_workers: int = settings.setting(
+    1,
+    "Processes that split text; the result is the same for any number.",
+    minimum=1,
+  )
+  beam: beam_flags.BeamConfig
+  resume: bool = settings.setting(
+    False, "Go on with what an interrupted run with the same flags finished."
+  )
 
 
 def main() -> None:
-  """Reads the input and writes one file or two."""
+  """Reads the input and writes the corpus."""
+  from bert_tf.data import corpus_build, sources
+
   config = config_flags.build(CorpusConfig)
-  documents = corpus.documents(
-    corpus.input_files(config.input_file, config.pydoc_packages)
+  beam_flags.check(config.beam, config.num_workers)
+  inputs = sources.find(
+    config.input_file, config.text, text_config.TEXT, config.pydoc_packages
   )
-  if config.eval_output_file:
-    num_train, num_eval = corpus.split_documents(
-      documents,
-      config.output_file,
-      config.eval_output_file,
-      config.eval_fraction,
-      config.random_seed,
+  output = corpus_build.Output(
+    output_file=config.output_file,
+    num_shards=config.num_shards,
+    eval_output_file=config.eval_output_file,
+    eval_fraction=config.eval_fraction,
+    random_seed=config.random_seed,
+  )
+  if config.beam.runner:
+    corpus_build.create_on_beam(
+      config.text,
+      inputs,
+      output,
+      config.beam.runner,
+      config.beam.pipeline_options,
+      config.resume,
     )
-    logging.info("%d documents to %s", num_train, config.output_file)
-    logging.info("%d documents to %s", num_eval, config.eval_output_file)
   else:
-    num_documents = corpus.write_documents(config.output_file, documents)
-    logging.info("%d documents to %s", num_documents, config.output_file)
+    corpus_build.create(
+      config.text, inputs, output, config.num_workers, config.resume
+    )
 
 
 def run() -> None:

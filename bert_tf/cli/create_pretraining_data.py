@@ -5,10 +5,13 @@ bert-tf create-pretraining-data --input_file='text/*.txt' \
 """
 
 import dataclasses
+import functools
+from collections.abc import Callable
 
 from bert_tf import settings
-from bert_tf.cli import command, config_flags
+from bert_tf.cli import beam_flags, command, config_flags
 from bert_tf.data import config as data_config
+from bert_tf.data import text_config
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -17,8 +20,8 @@ class CommandConfig:
 
   input_file: str = settings.setting(
     help="Text files and globs, separated by commas, gs:// too: one sentence a "
-    "line, a blank line between documents, UTF-8, .gz too. `pydoc` is the "
-    "documentation of the running Python.",
+    "line, a blank line between documents, UTF-8, .gz and .bz2 too, or what "
+    "--input_format names. `pydoc` is the documentation of the running Python.",
     original=True,
   )
   output_file: str = settings.setting(
@@ -28,6 +31,7 @@ class CommandConfig:
     original=True,
   )
   data: data_config.PretrainingDataConfig
+  text: text_config.TextConfig
   num_shards: int = settings.setting(
     1,
     "Parts of the text, each built by itself into a file of its own. Memory is "
@@ -36,18 +40,7 @@ class CommandConfig:
   num_workers: int = settings.setting(
     1, "Processes, at most one a shard; the data are the same for any number."
   )
-  runner: str | None = settings.setting(
-    None,
-    "Build the shards on Apache Beam in place of --num_workers: DirectRunner "
-    "(this machine), DataflowRunner, FlinkRunner, SparkRunner or another that "
-    "Beam knows. Needs the extra beam.",
-  )
-  pipeline_options: str = settings.setting(
-    "",
-    "Options of Beam and its runner, separated by spaces, such as "
-    "'--direct_running_mode=multi_processing --direct_num_workers=2'; '--help' "
-    "lists them.",
-  )
+  beam: beam_flags.BeamConfig
   resume: bool = settings.setting(
     False,
     "Keep the shards that an interrupted run with the same flags finished.",
@@ -60,19 +53,49 @@ class CommandConfig:
 
 def main() -> None:
   """Builds the records that the flags describe."""
-  from bert_tf.data import corpus, pretraining_beam, pretraining_shards
+  from bert_tf.data import corpus_build, pretraining_data, sources
 
   config = config_flags.build(CommandConfig)
   _check(config)
-  input_files = corpus.input_files(config.input_file, config.pydoc_packages)
-  if config.runner:
+  inputs = sources.find(
+    config.input_file, config.text, text_config.LINES, config.pydoc_packages
+  )
+  pretraining_data.load_tokenizer(config.data)  # To fail before hours of text.
+  target = config.output_file.split(",")[0].strip()
+  with corpus_build.as_lines(
+    config.text, inputs, target, _create_corpus(config)
+  ) as input_files:
+    _create_records(config, input_files)
+
+
+def _create_corpus(config: CommandConfig) -> Callable[..., dict[str, int]]:
+  """Returns what makes sentences of text, with the flags' processes."""
+  from bert_tf.data import corpus_build
+
+  if config.beam.runner:
+    return functools.partial(
+      corpus_build.create_on_beam,
+      runner=config.beam.runner,
+      pipeline_options=config.beam.pipeline_options,
+      resume=config.resume,
+    )
+  return functools.partial(
+    corpus_build.create, num_workers=config.num_workers, resume=config.resume
+  )
+
+
+def _create_records(config: CommandConfig, input_files: list[str]) -> None:
+  """Makes records of files of one sentence a line."""
+  from bert_tf.data import pretraining_beam, pretraining_shards
+
+  if config.beam.runner:
     pretraining_beam.create(
       config.data,
       input_files,
       config.output_file,
       num_shards=config.num_shards,
-      runner=config.runner,
-      pipeline_options=config.pipeline_options,
+      runner=config.beam.runner,
+      pipeline_options=config.beam.pipeline_options,
       resume=config.resume,
     )
     return
@@ -93,17 +116,7 @@ def _check(config: CommandConfig) -> None:
     config_flags.refuse_given(
       names, "has no meaning with --nomask: run_pretraining masks"
     )
-  if config.runner and config_flags.is_given("num_workers"):
-    raise ValueError(
-      f"--num_workers={config.num_workers} is for this machine and "
-      f"--runner={config.runner} for Beam; give one. Beam's workers are set in "
-      "--pipeline_options."
-    )
-  if config.pipeline_options and not config.runner:
-    raise ValueError(
-      f"--pipeline_options={config.pipeline_options} has no meaning without "
-      "--runner; add it, or drop the options."
-    )
+  beam_flags.check(config.beam, config.num_workers)
 
 
 def run() -> None:

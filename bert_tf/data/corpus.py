@@ -1,4 +1,4 @@
-"""Reads and writes corpora: text files, globs, .gz, Python's documentation.
+"""Reads and writes corpora: text files, globs, .gz, .bz2, Python's own docs.
 
 A corpus has one sentence a line and a blank line between documents; the end
 of a file does not end a document. Lines end at newlines only, every carriage
@@ -18,12 +18,11 @@ import os
 import re
 import sys
 import tempfile
-import zlib
 from collections.abc import Iterable, Iterator, Sequence
-from typing import BinaryIO, TextIO, cast
+from typing import TextIO
 
 from bert_tf.data import pydoc_corpus
-from bert_tf.files import atomic
+from bert_tf.files import atomic, compression
 from bert_tf.files import paths as paths_lib
 
 _BLOCK_BYTES = 1 << 22
@@ -141,50 +140,14 @@ def write_documents(path: str, documents_: Iterable[Sequence[str]]) -> int:
   return count
 
 
-def split_documents(
-  documents_: Iterable[Sequence[str]],
-  train_path: str,
-  eval_path: str,
-  eval_fraction: float,
-  seed: int,
-) -> tuple[int, int]:
-  """Splits documents into two files; returns the number in each.
+def is_held_out(document: Sequence[str], fraction: float, seed: int) -> bool:
+  """Returns whether a document is among the `fraction` to evaluate on.
 
-  A hash of text and `seed` decides, so copies of a document get into the same
-  file. About `eval_fraction` of the documents, in (0, 1), go to `eval_path`.
-
-  Raises:
-    ValueError: if the fraction is out of range, the paths are the same, or a
-      file would get no document; neither is written then.
+  A hash of text and `seed` decides, so copies of a document are on one side.
   """
-  if not 0 < eval_fraction < 1:
-    raise ValueError(f"eval_fraction {eval_fraction} is not between 0 and 1.")
-  if os.path.realpath(train_path) == os.path.realpath(eval_path):
-    raise ValueError(f"{train_path} cannot hold both splits; name two files.")
-  counts = [0, 0]
-  with (
-    _text_writer(train_path) as train_writer,
-    _text_writer(eval_path) as eval_writer,
-  ):
-    for document in documents_:
-      is_eval = _fraction_of(document, seed) < eval_fraction
-      writer = eval_writer if is_eval else train_writer
-      writer.write("\n".join(document) + "\n\n")
-      counts[is_eval] += 1
-    if 0 in counts:
-      raise ValueError(
-        f"{sum(counts)} documents with eval_fraction {eval_fraction} leave "
-        f"{counts[0]} to train on and {counts[1]} to evaluate on; give more "
-        "documents or change the fraction or the seed."
-      )
-  return counts[0], counts[1]
-
-
-def _fraction_of(document: Sequence[str], seed: int) -> float:
-  """Returns a number in [0, 1) that depends on the text and the seed only."""
   text = "\n".join([str(seed), *document]).encode()
   digest = hashlib.blake2b(text, digest_size=8).digest()
-  return int.from_bytes(digest, "big") / 2**64
+  return int.from_bytes(digest, "big") / 2**64 < fraction
 
 
 @contextlib.contextmanager
@@ -197,15 +160,15 @@ def _text_writer(path: str) -> Iterator[TextIO]:
 
 
 def read_lines(path: str) -> Iterator[str]:
-  """Yields the lines of a text file or a .gz, without their line ends.
+  """Yields the lines of a text file, .gz or .bz2, without their line ends.
 
   A byte order mark is left out.
 
   Raises:
-    ValueError: if bytes are not UTF-8, naming file and line, or a .gz is
-      damaged.
+    ValueError: if bytes are not UTF-8, naming file and line, or a .gz or
+      .bz2 is damaged.
   """
-  with _opened(path) as reader:
+  with compression.opened(path) as reader:
     for number, line in enumerate(reader, 1):
       if number == 1:
         line = paths_lib.without_mark(path, line)
@@ -246,7 +209,7 @@ def plan_shards(paths: Sequence[str], num_shards: int) -> list[Shard]:
 
   Raises:
     ValueError: if there are fewer documents than `num_shards`, text is not
-      UTF-8, or a .gz is damaged.
+      UTF-8, or a compressed file is damaged.
   """
   if num_shards < 1:
     raise ValueError(f"num_shards {num_shards} is below 1.")
@@ -337,7 +300,7 @@ def _scan(paths: Sequence[str]) -> tuple[Sequence[int], list[int]]:
 def _whole_line_blocks(path: str) -> Iterator[bytes]:
   """Yields a file in blocks of whole lines; raises if they are not UTF-8."""
   num_lines = 0
-  with _opened(path) as reader:
+  with compression.opened(path) as reader:
     while block := reader.read(_BLOCK_BYTES):
       block += reader.readline()
       try:
@@ -352,7 +315,7 @@ def _whole_line_blocks(path: str) -> Iterator[bytes]:
 
 def _span_lines(span: Span) -> Iterator[str]:
   """Yields the lines of a span."""
-  with _opened(span.path) as reader:
+  with compression.opened(span.path) as reader:
     reader.seek(span.start)
     position = span.start
     while position < span.end:
@@ -384,17 +347,3 @@ def _not_utf8(path: str, line: int, byte: int) -> ValueError:
     f"{path}:{line}: not UTF-8 (byte {byte} of the line); convert the file, "
     "for example with iconv -t UTF-8."
   )
-
-
-@contextlib.contextmanager
-def _opened(path: str) -> Iterator[BinaryIO]:
-  """Opens a file, or decompresses a .gz; raises ValueError if it is damaged."""
-  with paths_lib.open_bytes(path) as stored:
-    if not path.endswith(".gz"):
-      yield stored
-      return
-    try:
-      with gzip.GzipFile(fileobj=stored) as reader:
-        yield cast(BinaryIO, reader)
-    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
-      raise ValueError(f"{path}: not a whole gzip file ({error}).") from None

@@ -3,7 +3,6 @@
 import dataclasses
 import functools
 import hashlib
-import json
 import os
 import time
 from collections.abc import Callable, Sequence
@@ -14,7 +13,13 @@ from absl import logging
 
 from bert_tf import tokenization
 from bert_tf.data import config as data_config
-from bert_tf.data import corpus, pretraining_data, record_cache, worker_pool
+from bert_tf.data import (
+  corpus,
+  pretraining_data,
+  record_cache,
+  shard_files,
+  worker_pool,
+)
 from bert_tf.files import atomic, paths
 
 
@@ -98,7 +103,8 @@ def create(
     config: how to make instances.
     input_files: text files.
     output_file: of one shard, comma-separated files that take the instances in
-      turn; of several, the name that `shard_file` completes.
+      turn; of several, the name that `shard_files.shard_file`
+      completes.
     num_shards: divides the text; one shard at a time is in memory.
     num_workers: processes that build shards, at most `num_shards`.
     resume: whether existing shards, of the same settings, are kept.
@@ -130,7 +136,7 @@ def create(
     counts = build(config, pending)
   finally:
     _remove_unfinished(pending)  # If a worker was killed.
-  _write_settings(settings, note)
+  shard_files.write_settings(settings, note)
   summary = Summary(
     _total(counts),
     len(tasks) - len(pending),
@@ -140,13 +146,6 @@ def create(
   )
   _log(summary, counts, names)
   return summary
-
-
-def shard_file(output_file: str, index: int, num_shards: int) -> str:
-  """Returns the file of one of several shards, `name-00003-of-00064[.gz]`."""
-  suffix = ".gz" if output_file.endswith(".gz") else ""
-  name = output_file.removesuffix(".gz")
-  return f"{name}-{index:05d}-of-{num_shards:05d}{suffix}"
 
 
 def shard_seed(random_seed: int, index: int, num_shards: int) -> int:
@@ -178,9 +177,11 @@ def _output_files(output_file: str, num_shards: int) -> list[str]:
     raise ValueError(
       f"output_file names {len(names)} files and num_shards is {num_shards}; "
       "give one name, each shard is a file of its own: "
-      f"{shard_file(names[0], 0, num_shards)} and so on."
+      f"{shard_files.shard_file(names[0], 0, num_shards)} and so on."
     )
-  return [shard_file(names[0], i, num_shards) for i in range(num_shards)]
+  return [
+    shard_files.shard_file(names[0], i, num_shards) for i in range(num_shards)
+  ]
 
 
 def _tasks(
@@ -223,7 +224,7 @@ def _prepare(
   """Removes what older runs left and returns the tasks to do."""
   pending = list(tasks)
   if resume and paths.exists(note):
-    _check_same_settings(settings, note)
+    shard_files.check_same_settings(settings, note)
     pending = [task for task in tasks if not _is_finished(task)]
   elif resume and any(map(_is_finished, tasks)):
     raise ValueError(
@@ -236,37 +237,12 @@ def _prepare(
     for task in pending:
       for path in task.output_files:
         paths.remove(path)
-    _write_settings(settings, note)
+    shard_files.write_settings(settings, note)
   return pending
-
-
-def _write_settings(settings: dict[str, Any], note: str) -> None:
-  """Writes the settings file, which a resumed run is checked against."""
-  atomic.write_lines(note, [json.dumps(settings, indent=2)])
 
 
 def _is_finished(task: Task) -> bool:
   return all(map(paths.exists, task.output_files))
-
-
-def _check_same_settings(settings: dict[str, Any], note: str) -> None:
-  """Raises ValueError if the run to resume had other settings."""
-  try:
-    before = json.loads(paths.read_text(note))
-  except ValueError:
-    before = {}
-  for name, value in settings.items():
-    if name not in before or before[name] != value:
-      raise ValueError(
-        f"cannot resume: `{name}` differs from the run that made the files "
-        f"({note}): {_brief(before.get(name))} then, {_brief(value)} now. Give "
-        "the same, or drop `resume` to build everything again."
-      )
-
-
-def _brief(value: Any) -> str:
-  text = json.dumps(value)
-  return text if len(text) <= 80 else text[:77] + "..."
 
 
 @functools.lru_cache(maxsize=1)

@@ -60,7 +60,7 @@ def read(
   """
   found = []
   faults = []
-  for line, row in _rows(table):
+  for line, row in rows(table):
     try:
       if isinstance(row, BadRowError):
         raise row
@@ -127,7 +127,7 @@ def listed(names: Sequence[str]) -> str:
   return shown + (more if len(names) > _MAX_LISTED else "")
 
 
-def _rows(table: Table) -> Iterator[tuple[int, Row | BadRowError]]:
+def rows(table: Table) -> Iterator[tuple[int, Row | BadRowError]]:
   """Yields the number of each line, from 1, and its row or its fault."""
   if table.file_format == "jsonl":
     for line, content in enumerate(corpus.read_lines(table.path), 1):

@@ -6,12 +6,13 @@ after they have cleaned up.
 """
 
 import contextlib
+import itertools
 import multiprocessing
 import multiprocessing.connection
 import signal
 import time
 import traceback
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator
 from typing import Any
 
 # Least seconds between two reports of a worker.
@@ -44,41 +45,49 @@ class _Throttle:
 
 def run(
   function: Function,
-  tasks: Sequence[Any],
+  tasks: Iterable[Any],
   num_workers: int,
   report: Callable[[int], None],
 ) -> Generator[tuple[Any, Any], None, None]:
   """Yields (task, function(task, report)) as they are done, in any order.
 
-  One worker or one task runs in this process. Several are started with "spawn",
-  so the function, tasks and results must be picklable, and a script needs `if
-  __name__ == "__main__"`. Workers are ended when the caller stops iterating,
-  whatever the reason. Counts that the function reports are passed to `report`
-  in this process.
+  A task is taken from `tasks` when a worker is free. One worker or one task
+  runs in this process. Several are started with "spawn", so the function, tasks
+  and results must be picklable, and a script needs `if __name__ == "__main__"`.
+  Workers are ended when the caller stops iterating, whatever the reason. Counts
+  that the function reports are passed to `report` in this process.
 
   Raises:
     ChildProcessError: if a worker died without an exception.
     Exception: as `function` raised it in a worker.
   """
-  if min(num_workers, len(tasks)) <= 1:
-    for task in tasks:
+  waiting = iter(tasks)
+  first = list(itertools.islice(waiting, num_workers))
+  waiting = itertools.chain(first, waiting)
+  if len(first) <= 1:
+    for task in waiting:
       yield task, function(task, report)
     return
-  with _started(function, min(num_workers, len(tasks))) as workers:
-    yield from _distribute(tasks, workers, report)
+  with _started(function, len(first)) as workers:
+    yield from _distribute(waiting, workers, report)
 
 
 def _distribute(
-  tasks: Sequence[Any],
+  waiting: Iterator[Any],
   workers: dict[multiprocessing.connection.Connection, Any],
   report: Callable[[int], None],
 ) -> Generator[tuple[Any, Any], None, None]:
   """Gives every worker a task and, when it is done, the next."""
-  waiting = list(reversed(tasks))
-  busy = {}
+  busy: dict[multiprocessing.connection.Connection, Any] = {}
+
+  def give_next(connection: multiprocessing.connection.Connection) -> None:
+    task = next(waiting, None)
+    if task is not None:
+      busy[connection] = task
+      connection.send(task)
+
   for connection in workers:
-    busy[connection] = waiting.pop()
-    connection.send(busy[connection])
+    give_next(connection)
   while busy:
     ready: Any = multiprocessing.connection.wait(list(busy))
     for connection in ready:
@@ -93,9 +102,7 @@ def _distribute(
         raise error from RuntimeError(trace)
       else:
         yield busy.pop(connection), payload
-        if waiting:
-          busy[connection] = waiting.pop()
-          connection.send(busy[connection])
+        give_next(connection)
 
 
 def _died(process: Any, task: Any) -> ChildProcessError:

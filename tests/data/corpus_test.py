@@ -10,7 +10,13 @@ import sys
 import pytest
 import tensorflow as tf
 
-from bert_tf.data import corpus, pydoc_corpus
+from bert_tf.data import (
+  corpus,
+  corpus_build,
+  pydoc_corpus,
+  sources,
+  text_config,
+)
 
 
 def write(path, content):
@@ -348,7 +354,24 @@ def test_no_documents_make_no_file(tmp_path):
 def split(tmp_path, documents, fraction=0.25, seed=1):
   """Splits and reads both sides back."""
   paths = [str(tmp_path / "train.txt"), str(tmp_path / "eval.txt")]
-  counts = corpus.split_documents(documents, *paths, fraction, seed)
+  given = tmp_path / "given" / "in.txt"
+  given.parent.mkdir(exist_ok=True)
+  corpus.write_documents(str(given), documents)
+  output = corpus_build.Output(
+    output_file=paths[0],
+    eval_output_file=paths[1],
+    eval_fraction=fraction,
+    random_seed=seed,
+  )
+  found = corpus_build.create(
+    text_config.TextConfig(),
+    [sources.Source(str(given), text_config.LINES)],
+    output,
+  )
+  counts = (
+    found["documents"] - found["eval_documents"],
+    found["eval_documents"],
+  )
   sides = [list(corpus.documents([path])) for path in paths]
   assert tuple(map(len, sides)) == counts
   return sides
@@ -372,9 +395,11 @@ def test_a_split_that_leaves_a_side_empty_writes_nothing(tmp_path):
     split(tmp_path, [["a"]], fraction=1e-9)
   with pytest.raises(ValueError, match="eval_fraction 1.0 is not between"):
     split(tmp_path, [["a"]], fraction=1.0)
-  with pytest.raises(ValueError, match="^same "):
-    corpus.split_documents([["a"]], "same", "./same", 0.5, 1)
-  assert not os.listdir(tmp_path)
+  same = str(tmp_path / "same.txt")
+  output = corpus_build.Output(output_file=same, eval_output_file=same)
+  with pytest.raises(ValueError, match="cannot hold both splits"):
+    corpus_build.create(text_config.TextConfig(), [], output)
+  assert os.listdir(tmp_path) == ["given"]
 
 
 # --- Python's own documentation ---
@@ -519,6 +544,7 @@ def test_build_corpus_writes_both_sides_of_its_input(tmp_path, run_script):
   result = run_script(
     "build_corpus.py",
     "--input_file=in.txt",
+    "--input_format=lines",
     "--output_file=train.txt",
     "--eval_output_file=eval.txt.gz",
     cwd=tmp_path,

@@ -1,0 +1,96 @@
+"""Makes and runs Apache Beam's pipelines."""
+
+import importlib.metadata
+import shlex
+from collections.abc import Callable, Sequence
+from typing import Any, NoReturn
+
+from bert_tf.files import errors
+
+
+def create(runner: str, pipeline_options: str) -> Any:
+  """Returns an empty `beam.Pipeline`; raises ValueError if Beam refuses."""
+  with errors.needs_extra("`runner`, unlike `num_workers`,", extra="beam"):
+    import apache_beam as beam
+  options = _parsed(pipeline_options)
+  if runner in ("DirectRunner", "SwitchingDirectRunner"):
+    # DirectRunner may download and start another program, Prism, which heeds
+    # neither direct_num_workers nor direct_running_mode.
+    runner = "FnApiRunner"
+  try:
+    return beam.Pipeline(runner, options)
+  except (ValueError, AttributeError, ImportError) as error:
+    reason = " ".join(str(error).split())
+    raise ValueError(f"`runner={runner}`: {reason}") from error
+
+
+def _parsed(pipeline_options: str) -> Any:
+  """Parses `PipelineOptions`; raises ValueError for unknown options."""
+  from apache_beam.options import pipeline_options as beam_options
+
+  def refuse(reason: str) -> NoReturn:
+    version = importlib.metadata.version("apache-beam")
+    raise ValueError(
+      f"`pipeline_options={pipeline_options}`: {reason} (apache-beam "
+      f"{version}; `pipeline_options=--help` lists all options)."
+    )
+
+  def check(parser: Any) -> None:
+    parser.error = refuse  # It would print all options and exit.
+    _, unknown = parser.parse_known_args(words)
+    if unknown:
+      refuse(f"no option {' '.join(unknown)}")
+
+  try:
+    words = shlex.split(pipeline_options)
+  except ValueError as error:
+    refuse(str(error))
+  if any(word.split("=")[0] == "--runner" for word in words):
+    refuse("name the runner with `runner` alone")
+  # Beam itself only logs unknown options; this passes its parser to `check`.
+  beam_options.PipelineOptions([]).get_all_options(add_extra_args_fn=check)
+  return beam_options.PipelineOptions(words)
+
+
+def run_tasks(
+  pipeline: Any, function: Callable[[Any], Any], tasks: Sequence[Any]
+) -> None:
+  """Runs `function(task)` for every task, in any order, on all workers.
+
+  Raises:
+    ChildProcessError: if the pipeline failed.
+  """
+  if not tasks:
+    return
+  import apache_beam as beam
+
+  spread(pipeline, tasks) | "build" >> beam.Map(function)
+  run(pipeline)
+
+
+def spread(pipeline: Any, tasks: Sequence[Any]) -> Any:
+  """Returns the tasks as a collection that is divided among all workers."""
+  import apache_beam as beam
+
+  return (
+    pipeline
+    | "tasks" >> beam.Create(tasks)
+    | "spread over the workers" >> beam.Reshuffle()
+  )
+
+
+def run(pipeline: Any) -> None:
+  """Runs a pipeline to its end; ChildProcessError if it failed."""
+  from apache_beam.runners import runner
+
+  try:
+    state = pipeline.run().wait_until_finish()
+  except RuntimeError as error:
+    # The traceback of a worker, as text.
+    reason = str(error).strip().splitlines()[-1]
+    raise ChildProcessError(f"the Beam pipeline failed: {reason}") from error
+  if state != runner.PipelineState.DONE:
+    raise ChildProcessError(
+      f"the Beam pipeline ended as {state}; see the runner's log. `resume` "
+      "keeps the shards that are whole."
+    )

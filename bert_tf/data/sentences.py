@@ -1,0 +1,114 @@
+"""Splits text into sentences by the rules of its language."""
+
+import difflib
+from collections.abc import Callable, Iterator
+
+from bert_tf.files import errors
+
+# Text without the end of a sentence is cut at a space before this.
+_MAX_CHARS = 1000
+
+# These scripts mark no sentences: a space ends a clause, and clauses up to this
+# length together are taken for a sentence.
+_LANGUAGES_OF_CLAUSES = ("lo", "th")
+_CLAUSES_CHARS = 120
+
+# Languages that sentencex 1.0.30 has rules for, or names another one to go by.
+# It takes any other code for English without a word.
+_LANGUAGES = frozenset(
+  """
+  aae ab abs ace acm ady ady-cyrl aeb aeb-arab aln als alt am ami an anp apc
+  ar arn arq ary arz ast atj av avk awa ay az azb ba ban ban-bali bar bat-smg
+  bbc bbc-latn bcc bci bdr be be-tarask be-x-old bew bg bgn bh bho bjn blk bm
+  bn bpy bqi bs btm bug bug-bugi bxr ca cbk-zam cdo cdo-hant cdo-latn ce ckb
+  co cpx cpx-hans cpx-hant cpx-latn crh crh-cyrl crh-latn cs csb cv da de de-
+  at de-ch de-formal dsb dtp dty dua egl el eml en eo es es-formal et ext fa
+  fi fit fiu-vro fon fr frc frp frr fur gag gan gan-hans gan-hant gcf gcr gl
+  gld glk gn gom gom-deva gom-latn gor gsw gu guc hak he hi hif hif-latn hke
+  hr hrx hsb hsn ht hu hu-formal hy hyw iba id ii ike-cans ike-latn inh io it
+  iu ja jut jv ka kaa kab kbd kbd-cyrl kbp kea kge khw kiu kjh kjp kk kk-arab
+  kk-cn kk-cyrl kk-kz kk-latn kk-tr kl kn knc ko ko-kp koi kr krc krl ks ks-
+  arab ksh ksw ku ku-arab ku-latn kum kv lad lb lbe lez lg li lij liv ljp lki
+  lld lmo ln lrc lt ltg lua luz lv lzh lzz mad mag mai map-bms mdf mg mhr min
+  mk ml mnc mnc-latn mnc-mong mnw mo mr mrj ms ms-arab mui mwl my myv mzn nah
+  nan nan-hant nan-latn nan-latn-pehoeji nan-latn-tailo nap nb nds nds-nl ne
+  nia nl nl-informal nn no nrf nrm nyn nyo oc olo os pa pcd pdc pdt pfl pl pms
+  pnt pt pt-br pwn qu qug rgn rm rmy ro roa-rup roa-tara rsk ru rue rup ruq
+  ruq-cyrl ruq-latn rut sa sah scn sdc sdh se se-fi se-no se-se ses sg sgs sh
+  sh-cyrl sh-latn shi shi-latn shy shy-latn sjd sk skr skr-arab sli sma smn sq
+  sr sr-cyrl sr-ec sr-el sr-latn srn sro stq sty su sv sw szl szy ta tay tcy
+  te tet tg tg-cyrl tg-latn tr trv tt tt-cyrl ttj ty tyv udm ug ug-arab uk ur
+  vec vep vls vmf vmw vot vro wa wls wo wuu wuu-hans wuu-hant xal xmf yi yue
+  yue-hans yue-hant za zh zh-classical zh-cn zh-hans zh-hant zh-hk zh-min-nan
+  zh-mo zh-my zh-sg zh-tw zh-yue
+  """.split()
+).union(_LANGUAGES_OF_CLAUSES)
+
+
+class Splitter:
+  """Splits text of one language."""
+
+  def __init__(self, language: str) -> None:
+    """Loads the rules.
+
+    Args:
+      language: code of a language, such as en, de-AT or zh_Hans.
+
+    Raises:
+      ValueError: if there are no rules for it.
+      ImportError: if sentencex is missing.
+    """
+    self._language = check_language(language)
+    self._segment = _segmenter()
+    has_clauses = self._language in _LANGUAGES_OF_CLAUSES
+    self._max_chars = _CLAUSES_CHARS if has_clauses else _MAX_CHARS
+
+  def split(self, paragraph: str) -> Iterator[str]:
+    """Yields the sentences, in one line each, none empty."""
+    for piece in self._segment(self._language, paragraph):
+      words = piece.split()
+      sentence = " ".join(words)
+      if len(sentence) <= self._max_chars:
+        if sentence:
+          yield sentence
+      else:
+        yield from _cut(words, self._max_chars)
+
+
+def check_language(language: str) -> str:
+  """Returns the code that the rules are filed under.
+
+  Raises:
+    ValueError: if there are no rules for the language.
+  """
+  code = language.strip().lower().replace("_", "-")
+  for found in (code, code.partition("-")[0]):
+    if found in _LANGUAGES:
+      return found
+  near = difflib.get_close_matches(code, sorted(_LANGUAGES), 3, 0.5)
+  raise ValueError(
+    f"`language={language}` is no code of the {len(_LANGUAGES)} languages that "
+    "can be split into sentences"
+    + (f" (near it: {', '.join(near)})" if near else "")
+    + "; give a code such as de, zh or ar, or en for a language that ends "
+    "sentences with . ! and ? too."
+  )
+
+
+def _segmenter() -> Callable[[str, str], list[str]]:
+  with errors.needs_extra("splitting text into sentences", extra="corpus"):
+    import sentencex
+  return sentencex.segment
+
+
+def _cut(words: list[str], max_chars: int) -> Iterator[str]:
+  """Yields words in pieces of at most `max_chars`, or of one longer word."""
+  held: list[str] = []
+  num_chars = 0
+  for word in words:
+    if held and num_chars + 1 + len(word) > max_chars:
+      yield " ".join(held)
+      held, num_chars = [], 0
+    num_chars += len(word) + bool(held)
+    held.append(word)
+  yield " ".join(held)

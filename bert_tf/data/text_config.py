@@ -1,0 +1,78 @@
+"""How any text becomes documents of sentences: settings without libraries."""
+
+import dataclasses
+
+from bert_tf import settings
+
+LINES = "lines"
+TEXT = "text"
+JSONL = "jsonl"
+PARQUET = "parquet"
+DUMP = "dump"
+WIKIEXTRACTOR = "wikiextractor"
+AUTO = "auto"
+
+FILE = "file"
+BLANK_LINE = "blank_line"
+LINE = "line"
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class TextConfig:
+  """What the input is, and which of its documents are kept."""
+
+  input_format: str = settings.setting(
+    AUTO,
+    "What the input is. lines: one sentence a line, a blank line between "
+    "documents. text: running text. jsonl and parquet: a document a row. dump: "
+    "Wikipedia's XML. wikiextractor: its <doc> lines (its JSON is jsonl). auto "
+    "looks into each file.",
+    choices=(AUTO, LINES, TEXT, JSONL, PARQUET, DUMP, WIKIEXTRACTOR),
+  )
+  documents: str = settings.setting(
+    BLANK_LINE,
+    "Where a document of running text ends: at a blank line, with its file, as "
+    "of books (where a blank line ends a paragraph, and what is longer than "
+    "1 MB is cut between two), or with its line.",
+    choices=(BLANK_LINE, FILE, LINE),
+  )
+  text_column: str = settings.setting(
+    "text", "The column of jsonl and parquet that has the text."
+  )
+  language: str = settings.setting(
+    "en",
+    "Code of the language, such as de or zh, by whose rules text is split into "
+    "sentences.",
+  )
+  min_document_chars: int = settings.setting(
+    0, "Leave out documents of fewer characters.", minimum=0
+  )
+  min_letter_share: float = settings.setting(
+    0.0,
+    "Leave out documents with a smaller share of letters among the characters "
+    "that are not blank, [0, 1].",
+    minimum=0,
+    maximum=1,
+  )
+  max_line_repeats: int = settings.setting(
+    0,
+    "Leave out lines, or paragraphs of running text, that occur more often "
+    "than this in 8 MB of input, such as menus and notices; 0 keeps them.",
+    minimum=0,
+  )
+  drop_duplicates: bool = settings.setting(
+    False, "Leave out documents with the same words as an earlier one."
+  )
+
+  def __post_init__(self) -> None:
+    settings.check(self)
+
+  @property
+  def has_filters(self) -> bool:
+    """Whether anything of the text may be left out."""
+    return bool(
+      self.min_document_chars
+      or self.min_letter_share
+      or self.max_line_repeats
+      or self.drop_duplicates
+    )

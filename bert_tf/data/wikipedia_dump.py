@@ -1,0 +1,78 @@
+"""Reads the articles of a Wikipedia dump, MediaWiki's XML, as wikitext."""
+
+import collections
+from collections.abc import Iterator
+from typing import Any
+from xml.etree import ElementTree
+
+from bert_tf.files import compression, errors
+
+# Numbers of MediaWiki's namespaces.
+_ARTICLE, _FILE, _CATEGORY = 0, 6, 14
+
+# Their names in every wiki, beside those in its language.
+_NAMES_EVERYWHERE = ("category", "file", "image")
+
+
+def articles(
+  path: str, counts: collections.Counter[str]
+) -> Iterator[tuple[str, tuple[str, ...]]]:
+  """Yields (wikitext of the last revision, namespaces whose links are no text).
+
+  Redirects and pages that are no articles are passed over and added to
+  counts["pages_passed_over"].
+
+  Raises:
+    ValueError: if the file is no dump, or ends too soon.
+    ImportError: if mwxml is missing.
+  """
+  with errors.needs_extra("reading Wikipedia dumps", extra="corpus"):
+    import mwxml
+    from mwxml import element_iterator
+    from mwxml import errors as mwxml_errors
+  title = None
+  with compression.opened(path) as reader:
+    try:
+      root = element_iterator.ElementIterator.from_file(reader)
+      if root.tag != "mediawiki":
+        raise ValueError(
+          f"{path}: no Wikipedia dump: its first element is <{root.tag}>, not "
+          "<mediawiki>."
+        )
+      dump = mwxml.Dump.from_element(root)
+      hidden = _hidden_namespaces(dump.site_info)
+      for page in dump.pages:
+        title = page.title
+        text = ""
+        for revision in page:
+          text = revision.text or ""
+        if page.namespace != _ARTICLE or page.redirect:
+          counts["pages_passed_over"] += 1
+        else:
+          yield text, hidden
+        root.element.clear()  # It would hold an element a page.
+    except (ElementTree.ParseError, mwxml_errors.MalformedXML) as error:
+      raise _faulty(path, title, error) from None
+
+
+def _faulty(path: str, title: str | None, error: Exception) -> ValueError:
+  """Returns the error of XML that cannot be read on."""
+  reason = str(error).splitlines()[0][:120]
+  if title is None:
+    return ValueError(
+      f"{path}: no Wikipedia dump: not MediaWiki's XML ({reason})."
+    )
+  return ValueError(
+    f"{path}: not a whole dump: it breaks off after the page {title!r} "
+    f"({reason}); fetch it again."
+  )
+
+
+def _hidden_namespaces(site_info: Any) -> tuple[str, ...]:
+  """Returns the names of files and categories in the dump's language."""
+  names = {
+    space.name.lower()
+    for space in site_info.namespaces or ()
+    if space.id in (_FILE, _CATEGORY) and space.name
+  }
+  return tuple(sorted(names.union(_NAMES_EVERYWHERE)))
