@@ -345,5 +345,5 @@ def _decoded(line: bytes) -> str:
 def _not_utf8(path: str, line: int, byte: int) -> ValueError:
   return ValueError(
     f"{path}:{line}: not UTF-8 (byte {byte} of the line); convert the file, "
-    "for example with iconv -t UTF-8."
+    "for example with iconv -f ISO-8859-1 -t UTF-8."
   )

@@ -131,14 +131,15 @@ def read(
   Args:
     source: the file.
     config: what its rows and paragraphs are.
-    counts: gets the numbers of "pages_passed_over", which are no articles, and
-      of "blank" documents.
+    counts: gets the numbers of "documents_read", of "blank" ones among them,
+      and of "pages_passed_over", which are no articles.
 
   Raises:
     ValueError: naming the file and the place: text that is not UTF-8, a row
       without the column, a file that ends too soon, or one of another format.
   """
   for document in _documents(source, config, counts):
+    counts["documents_read"] += 1
     if document.text.strip():
       yield document
     else:

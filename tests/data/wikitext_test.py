@@ -1,0 +1,33 @@
+import pytest
+
+from bert_tf.data import wikitext
+
+HIDDEN = ("category", "datei", "file", "image", "kategorie")
+
+CASES = {
+  # name: (wikitext, text)
+  "links": ("[[A]] is [[B|the b]]s of [http://x.y C].", "A is the bs of C."),
+  "styles": ("'''A''' is ''b'' and '''''c'''''.", "A is b and c."),
+  "templates": ("{{Infobox|a={{b}}}}\nA{{sfn|x}} ({{IPA|a}}) is.", "A is."),
+  "kept_templates": ("{{lang|de|Haus}} {{nowrap|3 km}}.", "Haus 3 km."),
+  "notes": ("A.<ref>b</ref> C<ref name=d />. <!-- e -->F", "A. C. F"),
+  "pictures": ("[[Datei:x.jpg|thumb|Ein [[Bild]]]]\nA.", "A."),
+  "categories": ("A.\n[[Kategorie:B]]\n[[Category:C]]", "A."),
+  "link_to_a_category": ("See [[:Kategorie:B]].", "See Kategorie:B."),
+  "title_with_a_colon": ("[[Star: Wars]] is.", "Star: Wars is."),
+  "headings": ("A.\n\n== B ==\n\nC.", "A.\nC."),
+  "lists": ("A.\n* b\n** [[c]]\n# d\n: e\n; f : g\nH.", "A.\nH."),
+  "tables": ('A.\n{| class="x"\n! b\n|-\n| c || d\n|}\nE.', "A.\nE."),
+  "formulas": ("A <math>x^2</math>b.", "A b."),
+  "entities": ("A&nbsp;b &amp; c &ndash; d", "A\xa0b & c – d"),
+  "elements": ("A <b>b</b> <span>c</span><br/>d", "A b c d"),
+  "switches": ("__NOTOC__\nA.", "A."),
+  "unclosed": ("A {{b [[c <ref>d", "A {{b [[c <ref>d"),
+  "nothing": ("{{stub}}", ""),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_running_text_stays_and_the_rest_goes(name):
+  given, expected = CASES[name]
+  assert wikitext.plain_text(given, HIDDEN) == expected
