@@ -228,6 +228,7 @@ def _settings(
   ]
   for name in ("num_shards", "eval_fraction", "random_seed"):
     settings[name] = getattr(output, name)
+  settings["part_chars"] = corpus_reader.PART_CHARS
   settings["eval_output_file"] = os.path.basename(output.eval_output_file or "")
   if any(s.input_format != text_config.LINES for s in inputs):
     settings["sentencex"] = importlib.metadata.version("sentencex")

@@ -9,7 +9,7 @@ from bert_tf.data import corpus_filters, corpus_parts, sources, text_config
 from bert_tf.files import atomic, paths
 
 # A part of the input, which one worker has in memory.
-_PART_CHARS = 1 << 23
+PART_CHARS = 1 << 23
 
 
 class Reader:
@@ -83,13 +83,13 @@ class Reader:
 def _grouped(
   documents: Iterable[sources.Document],
 ) -> Iterator[list[sources.Document]]:
-  """Yields documents in lists of about _PART_CHARS characters."""
+  """Yields documents in lists of about PART_CHARS characters."""
   held = []
   num_chars = 0
   for document in documents:
     held.append(document)
     num_chars += len(document.text)
-    if num_chars >= _PART_CHARS:
+    if num_chars >= PART_CHARS:
       yield held
       held, num_chars = [], 0
   if held:
