@@ -1,6 +1,8 @@
 """The files that the documentation's commands name, in miniature."""
 
+import bz2
 import csv
+import gzip
 import json
 import pathlib
 import random
@@ -8,8 +10,11 @@ import re
 import shutil
 
 import keras
+import pyarrow as pa
+from pyarrow import parquet
 
 from bert_tf import checkpoints, heads, modeling
+from tests import wikipedia
 
 TINY = pathlib.Path(__file__).resolve().parent / "golden" / "tiny"
 WORDS = "the of and in to was he is as for on with that it his by".split()
@@ -32,21 +37,48 @@ def write_all(folder: pathlib.Path) -> None:
     _write_model(folder / name)
   for name in ("bert_config.json", "no_dropout.json", "dropout.json"):
     shutil.copy(folder / "minilm" / "bert_config.json", folder / name)
+  _write_sources(folder, rng)
 
 
 def _write_texts(folder, rng):
   """Writes ten documents a file, whose words fill a vocabulary of 500."""
-
-  def sentence():
-    words = ["".join(rng.choices("abcdefgh", k=3)) for _ in range(8)]
-    return " ".join(words)
-
   (folder / "text").mkdir()
   names = ("text/a.txt", "text/b.txt", "held_out.txt", "in.txt")
   for path in (*names, "novels.txt", "wiki.txt"):
-    documents = [[sentence() for _ in range(8)] for _ in range(10)]
+    documents = [[_syllables(rng) for _ in range(8)] for _ in range(10)]
     text = "\n\n".join("\n".join(d) for d in documents) + "\n"
     (folder / path).write_text(text)
+
+
+def _syllables(rng):
+  return " ".join("".join(rng.choices("abcdefgh", k=3)) for _ in range(8))
+
+
+def _write_sources(folder, rng):
+  """Writes the corpora of docs/corpora.md, each in its own format."""
+
+  def text():
+    return " ".join(f"{_syllables(rng)}.".capitalize() for _ in range(8))
+
+  pages = [wikipedia.page(n, f"P{n}", text()) for n in range(30)]
+  dump = wikipedia.dump(pages).encode()
+  name = "dewiki-latest-pages-articles.xml.bz2"
+  (folder / name).write_bytes(bz2.compress(dump))
+  for name in ("books", "wikipedia", "extracted/AA"):
+    (folder / name).mkdir(parents=True)
+  table = pa.table({"title": ["P"] * 30, "text": [text() for _ in range(30)]})
+  parquet.write_table(
+    table, folder / "wikipedia" / "train-00000-of-00001.parquet"
+  )
+  for title in ("emma", "persuasion", "northanger_abbey"):
+    book = "\n\n".join(text() for _ in range(8))
+    (folder / "books" / f"{title}.txt").write_text(book)
+  with gzip.open(folder / "web.jsonl.gz", "wt") as writer:
+    for _ in range(30):
+      writer.write(json.dumps({"content": text()}) + "\n")
+  (folder / "extracted" / "AA" / "wiki_00").write_text(
+    f'<doc id="1" url="u" title="P">\nP\n\n{text()}\n</doc>\n' * 30
+  )
 
 
 def _write_glue(folder, sentence):

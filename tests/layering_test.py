@@ -31,11 +31,14 @@ FOLDERS = (
 # TensorFlow takes seconds.
 WITHOUT_TENSORFLOW = (
   "data.corpus",
+  "data.corpus_build",
   "data.masking",
   "data.pydoc_corpus",
+  "data.sources",
   "data.vocabulary",
   "data.worker_pool",
   "files.atomic",
+  "files.compression",
   "files.errors",
   "files.paths",
   "formats.label_map",

@@ -102,6 +102,28 @@ def create(
     logging.info("%s is complete.", output.output_file)
     return shard_files.read_settings(output.report_file)["counts"]
   _prepare(work_dir, settings, resume)
+  build = build or functools.partial(_build_here, num_workers=num_workers)
+  try:
+    found = _build_and_publish(config, inputs, output, work_dir, build)
+  except ValueError:  # Of the input: another run would not go on from here.
+    paths.remove(work_dir)
+    raise
+  report = {**settings, "output_file": output.files, "counts": found}
+  shard_files.write_settings(report, output.report_file)
+  paths.remove(work_dir)
+  _log(output, found, time.monotonic() - started)
+  _warn_of_paragraphs(config, inputs, found)
+  return found
+
+
+def _build_and_publish(
+  config: text_config.TextConfig,
+  inputs: Sequence[sources.Source],
+  output: Output,
+  work_dir: str,
+  build: Builder,
+) -> dict[str, int]:
+  """Builds what is not finished and writes the output; returns the counts."""
   part = functools.partial(
     corpus_parts.Part,
     work_dir=work_dir,
@@ -110,21 +132,10 @@ def create(
     random_seed=output.random_seed,
   )
   reader = corpus_reader.Reader(config, inputs, part, work_dir)
-  build = build or functools.partial(_build_here, num_workers=num_workers)
-  try:
-    build(reader.unfinished_parts())
-    counts = reader.total_counts()
-    _publish(output, reader.parts(), counts)
-  except ValueError:  # Of the input: another run would not go on from here.
-    paths.remove(work_dir)
-    raise
-  found = {name: counts[name] for name in corpus_filters.LABELS if counts[name]}
-  report = {**settings, "output_file": output.files, "counts": found}
-  shard_files.write_settings(report, output.report_file)
-  paths.remove(work_dir)
-  _log(output, found, time.monotonic() - started)
-  _warn_of_paragraphs(config, inputs, found)
-  return found
+  build(reader.unfinished_parts())
+  counts = reader.total_counts()
+  _publish(output, reader.parts(), counts)
+  return {name: counts[name] for name in corpus_filters.LABELS if counts[name]}
 
 
 def create_on_beam(

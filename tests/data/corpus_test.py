@@ -534,39 +534,3 @@ def test_pydoc_without_a_folder_is_removed_at_exit():
 def test_a_package_that_is_not_installed_is_named(name):
   with pytest.raises(ValueError, match=f"{name} is not an installed"):
     list(pydoc_corpus.documents([name]))
-
-
-# --- The script ---
-
-
-def test_build_corpus_writes_both_sides_of_its_input(tmp_path, run_script):
-  write(tmp_path / "in.txt", "".join(f"one {n}\ntwo\n\n" for n in range(300)))
-  result = run_script(
-    "build_corpus.py",
-    "--input_file=in.txt",
-    "--input_format=lines",
-    "--output_file=train.txt",
-    "--eval_output_file=eval.txt.gz",
-    cwd=tmp_path,
-  )
-  assert result.returncode == 0, result.stderr
-  sides = [
-    list(corpus.documents([str(tmp_path / name)]))
-    for name in ("train.txt", "eval.txt.gz")
-  ]
-  assert sorted(sides[0] + sides[1]) == sorted(
-    [f"one {n}", "two"] for n in range(300)
-  )
-  assert 10 <= len(sides[1]) <= 55  # A tenth, give or take five deviations.
-  assert f"{len(sides[0])} documents to train.txt" in result.stderr
-
-
-def test_build_corpus_ends_a_mistake_in_one_line(tmp_path, run_script):
-  result = run_script(
-    "build_corpus.py", "--input_file=no.txt", "--output_file=o", cwd=tmp_path
-  )
-  assert result.returncode == 1
-  assert result.stderr == (
-    "build_corpus.py: error: input_file: there is no file no.txt.\n"
-  )
-  assert not os.listdir(tmp_path)

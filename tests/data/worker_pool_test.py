@@ -82,3 +82,18 @@ def test_a_failure_ends_the_others_after_they_clean_up(tmp_path):
     list(worker_pool.run(fail_beside_files, tasks, 3, lambda count: None))
   assert os.listdir(tmp_path) == []
   assert time.monotonic() - started < 30
+
+
+@pytest.mark.parametrize("num_workers", [1, 2])
+def test_a_task_is_taken_when_a_worker_is_free(num_workers):
+  taken = []
+
+  def tasks():
+    for task in range(1, 7):
+      taken.append(task)
+      yield task
+
+  results = worker_pool.run(square, tasks(), num_workers, lambda count: None)
+  for num_done, _ in enumerate(results):
+    assert len(taken) <= num_done + num_workers
+  assert taken == list(range(1, 7))

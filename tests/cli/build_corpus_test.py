@@ -1,0 +1,157 @@
+"""`build_corpus.py` and the same sources in `create_pretraining_data.py`."""
+
+import bz2
+import json
+import os
+import pathlib
+import re
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from bert_tf.data import corpus
+from tests import wikipedia
+
+VOCAB = (
+  pathlib.Path(__file__).parents[1] / "golden" / "pretraining" / "vocab.txt"
+)
+# Words of that vocabulary.
+PAGE = (
+  "The '''old''' [[boat]]{{x}} was at sea. It was night, no. %d.\n\nA storm!"
+)
+
+
+def write_lines(folder):
+  text = "".join(f"one {n}\ntwo\n\n" for n in range(300))
+  (folder / "in.txt").write_text(text)
+
+
+def write_dump(folder, num_pages=40):
+  pages = [wikipedia.page(n, f"P {n}", PAGE % n) for n in range(num_pages)]
+  pages[7] = wikipedia.page(7, "P", "", redirect="P 8")
+  text = wikipedia.dump(pages)
+  (folder / "dump.xml.bz2").write_bytes(bz2.compress(text.encode()))
+  return text
+
+
+def read(*paths):
+  return list(corpus.documents(list(map(str, paths))))
+
+
+def test_both_sides_of_lines(tmp_path, run_script):
+  write_lines(tmp_path)
+  result = run_script(
+    "build_corpus.py",
+    "--input_file=in.txt",
+    "--input_format=lines",
+    "--output_file=train.txt",
+    "--eval_output_file=eval.txt.gz",
+    cwd=tmp_path,
+  )
+  assert result.returncode == 0, result.stderr
+  sides = [read(tmp_path / name) for name in ("train.txt", "eval.txt.gz")]
+  assert sorted(sides[0] + sides[1]) == sorted(
+    [f"one {n}", "two"] for n in range(300)
+  )
+  assert 10 <= len(sides[1]) <= 55  # A tenth, give or take five deviations.
+  assert f"{len(sides[0])} documents to train.txt" in result.stderr
+
+
+def test_a_dump_becomes_shards_and_a_report(tmp_path, run_script):
+  write_dump(tmp_path)
+  result = run_script(
+    "build_corpus.py",
+    "--input_file=dump.xml.bz2",
+    "--output_file=out/wiki.txt.gz",
+    "--num_shards=2",
+    "--num_workers=2",
+    "--drop_duplicates",
+    "--min_document_chars=20",
+    cwd=tmp_path,
+  )
+  assert result.returncode == 0, result.stderr
+  files = [tmp_path / "out" / f"wiki.txt-0000{i}-of-00002.gz" for i in range(2)]
+  assert read(*files) == [
+    ["The old boat was at sea.", f"It was night, no. {n}.", "A storm!"]
+    for n in range(40)
+    if n != 7
+  ]
+  report = json.loads((tmp_path / "out/wiki.txt.gz.report.json").read_text())
+  assert report["counts"]["documents"] == 39
+  assert report["counts"]["pages_passed_over"] == 1
+  assert report["language"] == "en"
+  for line in (
+    "pages that are no articles +1",
+    "documents read +39",
+    "sentences +117",
+    "39 documents to out/wiki.txt-00000-of-00002.gz and 1 more",
+  ):
+    assert re.search(rf"\d\d {line}\n", result.stderr), result.stderr
+  assert sorted(os.listdir(tmp_path / "out")) == [
+    *(file.name for file in files),
+    "wiki.txt.gz.report.json",
+  ]
+
+
+FAULTS = {
+  "--input_file=no.txt": "input_file: there is no file no.txt",
+  "--input_file=cut.xml": "cut.xml: not a whole dump",
+  "--input_file=page.xml": "page.xml: no Wikipedia dump",
+  "--input_file=a.parquet": "a.parquet: no column text; found: id, body. Give "
+  "one of them as --text_column",
+  "--input_file=latin.txt": "latin.txt:1: not UTF-8 (byte 1 of the line)",
+  "--input_file=in.txt --language=xx": "--language=xx is no code",
+  "--input_file=in.txt --num_workers=2 --runner=X": "give one",
+}
+
+
+@pytest.mark.parametrize("flags", FAULTS)
+def test_a_mistake_is_one_line_and_leaves_nothing(flags, tmp_path, run_script):
+  write_lines(tmp_path)
+  (tmp_path / "cut.xml").write_text(write_dump(tmp_path)[:9000])
+  (tmp_path / "page.xml").write_text("<html></html>")
+  (tmp_path / "latin.txt").write_bytes(b"T\xfcr.\n")
+  table = pa.table({"id": [1], "body": ["a"]})
+  pq.write_table(table, tmp_path / "a.parquet")
+  before = sorted(os.listdir(tmp_path))
+  result = run_script(
+    "build_corpus.py", *flags.split(), "--output_file=o.txt", cwd=tmp_path
+  )
+  assert result.returncode == 1
+  (line,) = result.stderr.splitlines()
+  assert line.startswith("build_corpus.py: error: ")
+  assert FAULTS[flags] in line
+  assert sorted(os.listdir(tmp_path)) == before
+
+
+def records(folder, run_script, *flags):
+  result = run_script(
+    "create_pretraining_data.py",
+    f"--vocab_file={VOCAB}",
+    "--output_file=out/data",
+    "--max_seq_length=32",
+    "--max_predictions_per_seq=5",
+    "--dupe_factor=1",
+    *flags,
+    cwd=folder,
+  )
+  assert result.returncode == 0, result.stderr
+  content = (folder / "out" / "data").read_bytes()
+  return content, sorted(os.listdir(folder / "out"))
+
+
+def test_pretraining_data_are_made_of_a_dump_directly(tmp_path, run_script):
+  write_dump(tmp_path)
+  direct, files = records(tmp_path, run_script, "--input_file=dump.xml.bz2")
+  assert files == [".data.settings.json", "data"]
+  flags = ("--input_file=dump.xml.bz2", "--output_file=wiki.txt")
+  result = run_script("build_corpus.py", *flags, cwd=tmp_path)
+  assert result.returncode == 0, result.stderr
+  assert records(tmp_path, run_script, "--input_file=wiki.txt")[0] == direct
+  # Running text has to be said, as lines are the default.
+  text = "\n\n".join(" ".join(lines) for lines in read(tmp_path / "wiki.txt"))
+  (tmp_path / "text.txt").write_text(text)
+  flags = ("--input_file=text.txt", "--input_format=text")
+  assert records(tmp_path, run_script, *flags)[0] == direct
+  assert records(tmp_path, run_script, "--input_file=text.txt")[0] != direct

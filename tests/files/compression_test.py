@@ -1,0 +1,45 @@
+import bz2
+import gzip
+
+import pytest
+
+from bert_tf.files import compression
+
+CONTENT = b"one\ntwo\n" * 1000
+COMPRESS = {".gz": gzip.compress, ".bz2": bz2.compress, ".txt": bytes}
+
+
+def write(folder, suffix, content):
+  path = folder / f"a{suffix}"
+  path.write_bytes(content)
+  return str(path)
+
+
+@pytest.mark.parametrize("suffix", COMPRESS)
+def test_the_end_of_the_name_tells_what_is_decompressed(suffix, tmp_path):
+  path = write(tmp_path, suffix, COMPRESS[suffix](CONTENT))
+  with compression.opened(path) as reader:
+    assert reader.readline() == b"one\n"
+    assert reader.read() == CONTENT[4:]
+
+
+def test_streams_one_after_the_other_are_one(tmp_path):
+  # As Wikipedia's multistream dumps are.
+  path = write(tmp_path, ".bz2", bz2.compress(CONTENT) * 3)
+  with compression.opened(path) as reader:
+    assert reader.read() == CONTENT * 3
+
+
+@pytest.mark.parametrize("suffix", [".gz", ".bz2"])
+@pytest.mark.parametrize("damage", [lambda c: c[:-9], lambda c: b"no" + c])
+def test_a_damaged_file_is_named(suffix, damage, tmp_path):
+  path = write(tmp_path, suffix, damage(COMPRESS[suffix](CONTENT)))
+  with pytest.raises(ValueError, match=f"{path}: not a whole"):
+    with compression.opened(path) as reader:
+      reader.read()
+
+
+def test_a_missing_file_is_no_damaged_file(tmp_path):
+  with pytest.raises(FileNotFoundError):
+    with compression.opened(str(tmp_path / "no.bz2")):
+      pass
