@@ -171,7 +171,7 @@ def _documents(
 def _running_texts(path: str, documents: str) -> Iterator[str]:
   """Yields documents of running text, a paragraph a line."""
   if documents == text_config.LINE:
-    yield from tables.lines(path)
+    yield from corpus.read_lines(path)
     return
   if documents == text_config.BLANK_LINE:
     yield from _paragraphs(path)
@@ -191,7 +191,7 @@ def _paragraphs(path: str) -> Iterator[str]:
   """Yields what blank lines divide, each in one line."""
   held: list[str] = []
   num_chars = 0
-  for line in tables.lines(path):
+  for line in corpus.read_lines(path):
     line = line.strip()
     if held and (not line or num_chars > _MAX_DOCUMENT_CHARS):
       yield _joined(held)
@@ -233,7 +233,7 @@ def _extracted(path: str) -> Iterator[str]:
   """Yields the articles of WikiExtractor's <doc> lines, without titles."""
   held: list[str] | None = None
   number = 0
-  for number, line in enumerate(tables.lines(path), 1):
+  for number, line in enumerate(corpus.read_lines(path), 1):
     if line.startswith("<doc "):
       if held is not None:
         raise ValueError(f"{path}:{number}: a <doc> begins inside a <doc>.")
