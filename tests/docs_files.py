@@ -42,8 +42,10 @@ def write_all(folder: pathlib.Path) -> None:
 
 def _write_texts(folder, rng):
   """Writes ten documents a file, whose words fill a vocabulary of 500."""
-  (folder / "text").mkdir()
-  names = ("text/a.txt", "text/b.txt", "held_out.txt", "in.txt")
+  for name in ("text", "sentences"):
+    (folder / name).mkdir()
+  names = ["text/a.txt", "text/b.txt", "held_out.txt", "in.txt"]
+  names += [f"sentences/{split}.txt" for split in ("train", "dev", "test")]
   for path in (*names, "novels.txt", "wiki.txt"):
     documents = [[_syllables(rng) for _ in range(8)] for _ in range(10)]
     text = "\n\n".join("\n".join(d) for d in documents) + "\n"

@@ -1,4 +1,4 @@
-"""README.md and docs/: blocks run, commands have the flags, links lead on."""
+"""README, CHANGELOG, docs/...: blocks run, flags exist, links lead on."""
 
 import ast
 import functools
@@ -16,7 +16,10 @@ from bert_tf.cli import main
 from tests import docs_files
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+PAGES = [
+  *(ROOT / f"{name}.md" for name in ("README", "CONTRIBUTING", "CHANGELOG")),
+  *sorted((ROOT / "docs").rglob("*.md")),
+]
 NAMES = [str(page.relative_to(ROOT)) for page in PAGES]
 LANGUAGES = ("shell", "python", "text", "json")
 # A block below this comment is not run, for the reason it gives.
@@ -151,8 +154,9 @@ def test_blocks_run_one_after_the_other(page, folder):
       text = "trap 'kill $(jobs -p) 2>/dev/null || true' EXIT\n" + text
       program = ["bash", "-euo", "pipefail", "-c", text]
     else:
-      if name := re.match(r"# (\w+\.py)\n", text):
-        (folder / name.group(1)).write_text(text)
+      if name := re.match(r"# (\w+)\.py\n", text):
+        (folder / f"{name.group(1)}.py").write_text(text)
+        text = f"import {name.group(1)}"
       program = [sys.executable, "-c", text]
     result = subprocess.run(
       program,
