@@ -349,7 +349,7 @@ def _warn_of_paragraphs(
   """Warns if blank lines seem to end paragraphs rather than documents."""
   is_text = any(s.input_format == text_config.TEXT for s in inputs)
   mean = counts["sentences"] / counts["documents"]
-  if is_text and config.documents == text_config.BLANK_LINE and mean < 5:
+  if is_text and config.documents == text_config.BLANK_LINE and mean < 3:
     logging.warning(
       "A document has %.1f sentences on average; if blank lines end "
       "paragraphs, not documents, use `documents=file`.",

@@ -27,6 +27,10 @@ def texts(path: str, column: str) -> Iterator[str]:
       for batch in file.iter_batches(_BATCH_ROWS, columns=[column]):
         for text in batch.column(0).to_pylist():
           yield text or ""
+    except UnicodeDecodeError as error:
+      raise ValueError(
+        f"{path}: column {column} is not UTF-8 ({error}); write it again."
+      ) from None
     except pa.ArrowException as error:
       reason = str(error).splitlines()[0]
       raise ValueError(

@@ -171,7 +171,7 @@ def _documents(
 def _running_texts(path: str, documents: str) -> Iterator[str]:
   """Yields documents of running text, a paragraph a line."""
   if documents == text_config.LINE:
-    yield from corpus.read_lines(path)
+    yield from (line for line in corpus.read_lines(path) if line.strip())
     return
   if documents == text_config.BLANK_LINE:
     yield from _paragraphs(path)

@@ -29,6 +29,10 @@ _REMAINS = re.compile(
   r"|\s?[(（]\s*(?:[,;:،؛、，；]\s*)*[)）]"  # What was in brackets is gone.
 )
 
+# -{A}-, -{zh-hans:A; zh-hant:B}- and -{T|A}-: words that Chinese writes in two
+# ways.
+_VARIANTS = re.compile(r"-\{(?:([^{}|]*)\|)?([^{};]*)[^{}]*\}-")
+
 
 def plain_text(wikitext: str, hidden_namespaces: Collection[str]) -> str:
   """Returns the text, a paragraph a line, without blank lines.
@@ -46,10 +50,19 @@ def plain_text(wikitext: str, hidden_namespaces: Collection[str]) -> str:
   # Without style tags it is faster; _REMAINS takes out their marks.
   parsed = mwparserfromhell.parse(wikitext, skip_style_tags=True)
   text = "".join(_pieces(parsed, frozenset(hidden_namespaces)))
+  text = _VARIANTS.sub(_first_variant, text)
   lines = (line.strip() for line in text.split("\n"))
   kept = (line for line in lines if not line.startswith(_LIST_MARK))
   cleaned = (_REMAINS.sub("", line).strip() for line in kept)
   return "\n".join(filter(None, cleaned))
+
+
+def _first_variant(match: re.Match[str]) -> str:
+  """Returns the first way to write a word, nothing of a hidden rule."""
+  flags, words = match[1] or "", match[2]
+  if "T" in flags or "H" in flags:
+    return ""
+  return re.sub(r"^\s*zh(?:-\w+)?\s*:", "", words).strip()
 
 
 def _pieces(code: Any, hidden: frozenset[str]) -> Iterator[str]:

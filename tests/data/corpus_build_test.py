@@ -21,6 +21,7 @@ from bert_tf.data import (
   sources,
   text_config,
 )
+from tests import runs
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 WORDS = "the old boat storm sea was here there night wind wave".split()
@@ -394,3 +395,12 @@ def test_an_unknown_language_is_refused_before_reading(text, tmp_path):
   with pytest.raises(ValueError, match="`language=xx`"):
     create(text, tmp_path / "out" / "a.txt", language="xx")
   assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("documents", ["blank_line", "file"])
+def test_short_documents_are_remarked_on(documents, tmp_path):
+  (tmp_path / "a.txt").write_text("One. Two.\n\nThree.\n\nFour. Five.")
+  with runs.logged() as log:
+    create(tmp_path / "a.txt", tmp_path / "o.txt", documents=documents)
+  is_warned = "1.7 sentences on average" in log()
+  assert is_warned == (documents == "blank_line")

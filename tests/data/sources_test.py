@@ -2,9 +2,11 @@
 
 import bz2
 import collections
+import gc
 import gzip
 import json
 import sys
+from xml.etree import ElementTree
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -74,6 +76,16 @@ def test_the_last_revision_of_a_page_counts(tmp_path):
   assert read(write(tmp_path / "a.xml", text))[0] == ["New."]
 
 
+def test_a_dump_is_read_as_a_stream(tmp_path):
+  pages = [wikipedia.page(n, f"P{n}", f"Text {n}.") for n in range(300)]
+  path = write(tmp_path / "a.xml", wikipedia.dump(pages))
+  source = sources.Source(path, "dump")
+  config = text_config.TextConfig()
+  for _ in sources.read(source, config, collections.Counter()):
+    held = sum(isinstance(o, ElementTree.Element) for o in gc.get_objects())
+  assert held < 100
+
+
 @pytest.mark.parametrize("suffix", ["", ".gz", ".bz2"])
 @pytest.mark.parametrize("name", ["a.jsonl", "a.json", "wiki_00"])
 def test_rows_of_json_lines(name, suffix, tmp_path):
@@ -114,7 +126,9 @@ TEXT = "\ufeffA line\nand one.\r\n \nNew\nparagraph.\n\n\n今天下\n雨。\n"
 )
 def test_documents_of_running_text(documents, expected, tmp_path):
   path = write(tmp_path / "a.txt.bz2", TEXT)
-  assert read(path, documents=documents)[0] == expected
+  found, counts = read(path, documents=documents)
+  assert found == expected
+  assert counts == {"documents_read": len(expected)}
 
 
 def test_a_long_text_is_cut_between_paragraphs(tmp_path, monkeypatch):
@@ -169,6 +183,13 @@ FAULTS = {
     "a.parquet",
     parquet_bytes(pa.table({"id": [1], "text": [2]})),
     "column text is no text, but int64; found: id, text",
+  ),
+  "Parquet in Latin-1": (
+    "a.parquet",
+    parquet_bytes(
+      pa.table({"text": pa.array([b"T\xfcr"]).cast(pa.string(), safe=False)})
+    ),
+    "column text is not UTF-8",
   ),
   "Parquet cut off": (
     "a.parquet",
