@@ -224,6 +224,9 @@ def test_a_run_that_ended_while_it_wrote_the_output_does_so_again(
 ):
   create(text, *output_of(tmp_path / "whole"))
   target = output_of(tmp_path / "out")
+  old = tmp_path / "out" / "a.txt-00002-of-00003"
+  old.parent.mkdir()
+  old.write_text("of another corpus\n\n")
 
   def fail(*arguments):
     raise OSError("no space left")
@@ -232,18 +235,25 @@ def test_a_run_that_ended_while_it_wrote_the_output_does_so_again(
     patched.setattr(corpus, "shard_documents", fail)
     with pytest.raises(OSError, match="no space"):
       create(text, *target)
+  assert os.listdir(tmp_path / "out") == [".a.txt.parts"]
   with monkeypatch.context() as patched:
     patched.setattr(sources, "read", fail)  # All of it has been read.
     create(text, *target, resume=True)
   assert texts(tmp_path / "out") == texts(tmp_path / "whole")
 
 
-def test_other_settings_are_not_gone_on_with(text, tmp_path, small_parts):
+def test_other_settings_are_not_gone_on_with(
+  text, tmp_path, small_parts, monkeypatch
+):
   target = output_of(tmp_path / "out")
   with pytest.raises(Stop):
     create(text, *target, build=build_until(1, []))
   with pytest.raises(ValueError, match="`language` differs"):
     create(text, *target, resume=True, language="de")
+  with monkeypatch.context() as patched:
+    patched.setattr(corpus_reader, "PART_CHARS", 1700)
+    with pytest.raises(ValueError, match="`part_chars` differs"):
+      create(text, *target, resume=True)
   create(text, *target, resume=True)
   with pytest.raises(ValueError, match="`language` differs"):
     create(text, *target, resume=True, language="de")

@@ -22,10 +22,7 @@ CASES = {
   "entities": ("A&nbsp;b &amp; c &ndash; d", "A\xa0b & c – d"),
   "elements": ("A <b>b</b> <span>c</span><br/>d", "A b c d"),
   "switches": ("__NOTOC__\nA.", "A."),
-  "variants": (
-    "-{汉}-字-{zh-hans:软件;zh-hant:軟體}-{T|x}-{H|a:b}-。",
-    "汉字软件。",
-  ),
+  "variants": ("-{汉}-字-{zh-hans:软;zh-hant:軟}-件-{T|x}-。", "汉字软件。"),
   "unclosed": ("A {{b [[c <ref>d", "A {{b [[c <ref>d"),
   "nothing": ("{{stub}}", ""),
 }
