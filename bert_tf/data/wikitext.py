@@ -23,6 +23,13 @@ _KEPT_TEMPLATE = re.compile(r"(?:lang(?:-\w+)?|nowrap|nobr)\s*", re.IGNORECASE)
 # Begins the lines of lists.
 _LIST_MARK = "\0"
 
+# Comments and footnotes, up to half of an article: cut before it is parsed,
+# which takes a third of the time then.
+_NOTES = re.compile(
+  r"<!--.*?-->|<ref\b[^<>]*/>|<ref\b[^<>]*>(?:(?!<ref).)*?</ref\s*>",
+  re.DOTALL | re.IGNORECASE,
+)
+
 _REMAINS = re.compile(
   r"'{2,}"  # Bold and italic.
   r"|__[A-Z]+__"  # Switches such as __NOTOC__.
@@ -48,7 +55,9 @@ def plain_text(wikitext: str, hidden_namespaces: Collection[str]) -> str:
   with errors.needs_extra("reading wikitext", extra="corpus"):
     import mwparserfromhell
   # Without style tags it is faster; _REMAINS takes out their marks.
-  parsed = mwparserfromhell.parse(wikitext, skip_style_tags=True)
+  parsed = mwparserfromhell.parse(
+    _NOTES.sub("", wikitext), skip_style_tags=True
+  )
   text = "".join(_pieces(parsed, frozenset(hidden_namespaces)))
   text = _VARIANTS.sub(_first_variant, text)
   lines = (line.strip() for line in text.split("\n"))

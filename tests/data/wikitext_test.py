@@ -11,6 +11,8 @@ CASES = {
   "templates": ("{{Infobox|a={{b}}}}\nA{{sfn|x}} ({{IPA|a}}) is.", "A is."),
   "kept_templates": ("{{lang|de|Haus}} {{nowrap|3 km}}.", "Haus 3 km."),
   "notes": ("A.<ref>b</ref> C<ref name=d />. <!-- e -->F", "A. C. F"),
+  "notes_in_notes": ("A<ref>b<ref name=c>d</ref>e</ref>f<ref>g", "Af<ref>g"),
+  "references": ("A<references><ref name=b>c</ref></references>.", "A."),
   "pictures": ("[[Datei:x.jpg|thumb|Ein [[Bild]]]]\nA.", "A."),
   "categories": ("A.\n[[Kategorie:B]]\n[[Category:C]]", "A."),
   "link_to_a_category": ("See [[:Kategorie:B]].", "See Kategorie:B."),
