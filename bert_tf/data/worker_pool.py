@@ -51,11 +51,12 @@ def run(
 ) -> Generator[tuple[Any, Any], None, None]:
   """Yields (task, function(task, report)) as they are done, in any order.
 
-  A task is taken from `tasks` when a worker is free. One worker or one task
-  runs in this process. Several are started with "spawn", so the function, tasks
-  and results must be picklable, and a script needs `if __name__ == "__main__"`.
-  Workers are ended when the caller stops iterating, whatever the reason. Counts
-  that the function reports are passed to `report` in this process.
+  Tasks are taken from `tasks` as they are needed, one ahead. One worker or one
+  task runs in this process. Several are started with "spawn", so the function,
+  tasks and results must be picklable, and a script needs `if __name__ ==
+  "__main__"`. Workers are ended when the caller stops iterating, whatever the
+  reason. Counts that the function reports are passed to `report` in this
+  process.
 
   Raises:
     ChildProcessError: if a worker died without an exception.
@@ -79,12 +80,14 @@ def _distribute(
 ) -> Generator[tuple[Any, Any], None, None]:
   """Gives every worker a task and, when it is done, the next."""
   busy: dict[multiprocessing.connection.Connection, Any] = {}
+  upcoming = next(waiting, None)
 
   def give_next(connection: multiprocessing.connection.Connection) -> None:
-    task = next(waiting, None)
-    if task is not None:
-      busy[connection] = task
-      connection.send(task)
+    nonlocal upcoming
+    if upcoming is not None:
+      busy[connection] = upcoming
+      connection.send(upcoming)
+      upcoming = next(waiting, None)  # Perhaps made now, while workers work.
 
   for connection in workers:
     give_next(connection)
