@@ -64,7 +64,7 @@ class CheckpointReader:
       for note in self._reader.notes:
         logging.info("%s: %s", path, note)
       return
-    prefix = _prefix_to_read(path)
+    prefix = prefix_to_read(path)
     if prefix is None:
       prefix = latest(path)
       if prefix is None:
@@ -142,8 +142,12 @@ def check_finite(path: str, tensors: Mapping[str, np.ndarray]) -> None:
       )
 
 
-def _prefix_to_read(path: str) -> str | None:
-  """Returns the prefix of the files to read; None for another folder."""
+def prefix_to_read(path: str) -> str | None:
+  """Returns the prefix of the files to read; None for another folder.
+
+  Raises:
+    DamagedCheckpointError: if there are no files.
+  """
   if is_saved_model(path):
     return os.path.join(path, "variables", "variables")
   # If only the second is there, a process was killed that replaced the first.
@@ -153,8 +157,9 @@ def _prefix_to_read(path: str) -> str | None:
   if paths.is_folder(path):
     return None
   raise DamagedCheckpointError(
-    f"no checkpoint {path}: there is no {path}{_INDEX}; give the part of the "
-    f"file names before {_INDEX} and {_DATA}."
+    f"no checkpoint {path}, and no folder: there is no {path}{_INDEX}; give "
+    f"the folder of a model, or the part of its files' names before {_INDEX} "
+    f"and {_DATA}."
   )
 
 

@@ -201,7 +201,8 @@ def find_weights(path: str) -> str:
     _check_file(path)
     return path
   if run_info.folder_of(path) != path:
-    return path  # A prefix; whoever reads it says whether it is there.
+    checkpoints.prefix_to_read(path)  # Raises if there is no checkpoint.
+    return path
   names = paths.list_folder(path)
   found = _saved_models(path, names)
   newest = checkpoints.latest(path)

@@ -176,6 +176,13 @@ def write_other_architecture(folder, folders):
   (folder / "config.json").write_text(json.dumps(config))
 
 
+def write_other_tensors(folder, folders):
+  shutil.copytree(folders["hf"], folder)
+  safetensors_numpy = pytest.importorskip("safetensors.numpy")
+  tensors = {"wte.weight": np.zeros((3, 3), np.float32)}
+  safetensors_numpy.save_file(tensors, folder / "model.safetensors")
+
+
 def write_longer_vocabulary(folder, folders):
   shutil.copytree(folders["hf"], folder)
   with (folder / "vocab.txt").open("a") as writer:
@@ -184,7 +191,7 @@ def write_longer_vocabulary(folder, folders):
 
 BAD = {
   "an empty folder": (lambda f, _: f.mkdir(), "there is nothing"),
-  "no folder": (lambda f, _: None, "there is no .*folder"),
+  "no folder": (lambda f, _: None, "folder, and no folder: there is no"),
   "two models": (write_two, "2 models; .*bert_model.ckpt, .*safetensors"),
   "a zip": (lambda f, _: f.write_bytes(b"PK"), "unpack|is no model"),
   "a config of Hugging Face": (
@@ -198,6 +205,10 @@ BAD = {
   "another architecture": (
     write_other_architecture,
     "model_type is 'distilbert'",
+  ),
+  "tensors of another architecture": (
+    write_other_tensors,
+    "holds no BERT.* there is wte.weight",
   ),
   "a vocabulary of another size": (
     write_longer_vocabulary,

@@ -72,6 +72,7 @@ _HEADS = {
   "classifier.": "",
 }
 
+_WORDS = "bert/embeddings/word_embeddings"
 _POOLER = "bert/pooler/dense/"
 _NEXT = "cls/seq_relationship/"
 CHOICE_BIAS = "classifier.bias"
@@ -101,8 +102,8 @@ class Reader:
     notes: what the user should know, a sentence each.
 
   Raises:
-    ValueError: if a file is missing or damaged, or an output matrix is not
-      tied to the embeddings.
+    ValueError: if a file is missing or damaged, it holds no BERT, or an output
+      matrix is not tied to the embeddings.
     ImportError: without the package safetensors.
   """
 
@@ -116,6 +117,11 @@ class Reader:
       for key in self._file.keys()
       if key not in _COPIES and not key.endswith("embeddings.position_ids")
     }
+    if _WORDS not in self._keys:
+      raise ValueError(
+        f"{path} holds no BERT: none of its tensors is its word embeddings; "
+        f"there is {', '.join(sorted(self._file.keys())[:5]) or 'nothing'}."
+      )
     if has_choices and self._keys.pop(CHOICE_BIAS, None):
       self._note_bias(float(self._file.get_tensor(CHOICE_BIAS)[0]))
     self._added: dict[str, np.ndarray] = {}

@@ -130,6 +130,7 @@ def erf(x):
 
 
 def gelu_exact(x):
+  x = x.astype(np.float64)  # NumPy 1 would stay at float32.
   return x * 0.5 * (1 + erf(x / np.sqrt(2)))
 
 
