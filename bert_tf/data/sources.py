@@ -156,7 +156,7 @@ def _documents(
     for lines in corpus.documents([path]):
       yield Document("\n".join(lines), is_split=True)
   elif source.input_format == text_config.DUMP:
-    for text, hidden in wikipedia_dump.articles(path, counts):
+    for text, hidden in wikipedia_dump.articles(path, config.language, counts):
       yield Document(text, hidden_namespaces=hidden)
   elif source.input_format == text_config.JSONL:
     yield from map(Document, _json_texts(path, column))

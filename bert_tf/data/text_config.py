@@ -31,9 +31,8 @@ class TextConfig:
   )
   documents: str = settings.setting(
     BLANK_LINE,
-    "Where a document of running text ends: at a blank line, with its file, as "
-    "of books (where a blank line ends a paragraph, and what is longer than "
-    "1 MB is cut between two), or with its line.",
+    "What ends a document of running text. file is for books: a blank line "
+    "then ends a paragraph, and what is longer than 1 MB is cut between two.",
     choices=(BLANK_LINE, FILE, LINE),
   )
   text_column: str = settings.setting(

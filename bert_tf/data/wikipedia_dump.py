@@ -5,6 +5,8 @@ from collections.abc import Iterator
 from typing import Any
 from xml.etree import ElementTree
 
+from absl import logging
+
 from bert_tf.files import compression, errors
 
 # Numbers of MediaWiki's namespaces.
@@ -13,14 +15,18 @@ _ARTICLE, _FILE, _CATEGORY = 0, 6, 14
 # Their names in every wiki, beside those in its language.
 _NAMES_EVERYWHERE = ("category", "file", "image")
 
+# XML's own attribute.
+_LANGUAGE = "{http://www.w3.org/XML/1998/namespace}lang"
+
 
 def articles(
-  path: str, counts: collections.Counter[str]
+  path: str, language: str, counts: collections.Counter[str]
 ) -> Iterator[tuple[str, tuple[str, ...]]]:
   """Yields (wikitext of the last revision, namespaces whose links are no text).
 
   Redirects and pages that are no articles are passed over and added to
-  counts["pages_passed_over"].
+  counts["pages_passed_over"]. A warning says if the dump's language is not the
+  code `language`.
 
   Raises:
     ValueError: if the file is no dump, or ends too soon.
@@ -39,6 +45,7 @@ def articles(
           f"{path}: no Wikipedia dump: its first element is <{root.tag}>, not "
           "<mediawiki>."
         )
+      _compare_languages(path, root.attr(_LANGUAGE), language)
       dump = mwxml.Dump.from_element(root)
       hidden = _hidden_namespaces(dump.site_info)
       for page in dump.pages:
@@ -53,6 +60,19 @@ def articles(
         root.element.clear()  # It would hold an element a page.
     except (ElementTree.ParseError, mwxml_errors.MalformedXML) as error:
       raise _faulty(path, title, error) from None
+
+
+def _compare_languages(path: str, found: str | None, language: str) -> None:
+  """Warns if a dump's language is not the given one."""
+  if found and found[:2].lower() != language[:2].lower():
+    logging.warning(
+      "%s is in the language %s, and sentences are split by the rules of %s; "
+      "give `language=%s`.",
+      path,
+      found,
+      language,
+      found,
+    )
 
 
 def _faulty(path: str, title: str | None, error: Exception) -> ValueError:

@@ -414,3 +414,21 @@ def test_short_documents_are_remarked_on(documents, tmp_path):
     create(tmp_path / "a.txt", tmp_path / "o.txt", documents=documents)
   is_warned = "1.7 sentences on average" in log()
   assert is_warned == (documents == "blank_line")
+
+
+@pytest.mark.parametrize("settings", [{}, {"drop_duplicates": True}])
+def test_lines_are_taken_as_they_are_unless_some_are_left_out(
+  settings, tmp_path
+):
+  (tmp_path / "a.txt").write_text("A b.\n\nA  b.\n\nC.\n")
+  config = text_config.TextConfig(**settings)
+  path = str(tmp_path / "a.txt")
+  inputs = sources.find(path, config, text_config.LINES)
+  target = str(tmp_path / "out" / "data")
+  expected = [["A b."], ["C."]] if settings else [["A b."], ["A  b."], ["C."]]
+  with corpus_build.as_lines(config, inputs, target, corpus_build.create) as (
+    found,
+  ):
+    assert (found == path) == (not settings)
+    assert read(found) == expected
+  assert contents(tmp_path).keys() == {"a.txt"}

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from bert_tf.data import sources, text_config
-from tests import wikipedia
+from tests import runs, wikipedia
 
 
 def write(path, content):
@@ -74,6 +74,25 @@ def test_the_last_revision_of_a_page_counts(tmp_path):
   new = wikipedia.page(1, "A", "New.").partition("<revision>")[2]
   text = wikipedia.dump([old + "<revision>" + new])
   assert read(write(tmp_path / "a.xml", text))[0] == ["New."]
+
+
+def test_a_dump_names_its_files_and_categories(tmp_path):
+  path = write(tmp_path / "a.xml", wikipedia.dump(PAGES))
+  found = sources.read(
+    sources.Source(path, "dump"),
+    text_config.TextConfig(),
+    collections.Counter(),
+  )
+  names = ("category", "datei", "file", "image", "kategorie")
+  assert {document.hidden_namespaces for document in found} == {names}
+
+
+@pytest.mark.parametrize("language", ["en", "de", "de-AT"])
+def test_another_language_than_the_dumps_is_remarked_on(language, tmp_path):
+  path = write(tmp_path / "a.xml", wikipedia.dump(PAGES))
+  with runs.logged() as log:
+    read(path, language=language)
+  assert ("`language=de`" in log()) == (language == "en")
 
 
 def test_a_dump_is_read_as_a_stream(tmp_path):
