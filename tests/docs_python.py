@@ -37,7 +37,10 @@ def smaller(arguments: list[str]) -> list[str]:
     command = main.COMMANDS.get(arguments[2], "")
   if "--do_train" in arguments or command == "build_vocab":
     found += SMALLER.get(command, ())
-  if any(a.startswith("--train_hours=") for a in arguments):
+  if any(a.startswith("--text=") for a in arguments) and "pretrain" in found:
+    found += ["--train_hours=0", "--train_minutes=0.5", "--max_seq_length=32"]
+    found.append("--train_batch_size=4")
+  elif any(a.startswith("--train_hours=") for a in arguments):
     found = [a for a in found if not re.match("--num_.*_steps=", a)]
     found.append("--train_hours=0.002")
   for flag in SMALLER_WHERE_GIVEN:

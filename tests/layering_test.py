@@ -24,6 +24,7 @@ FOLDERS = (
   "inference",
   "server",
   "benchmarks",
+  "pipeline",
   "cli",
 )
 

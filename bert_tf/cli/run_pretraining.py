@@ -4,9 +4,19 @@ bert-tf pretrain --do_train --input_file=data.tfrecord --output_dir=out \
     --bert_config_file=bert_config.json --vocab_file=vocab.txt \
     --learning_rate=1e-4 --num_train_steps=100000 --num_warmup_steps=10000
 or, for the time that one has, --train_hours=8 instead of the two last.
+
+bert-tf pretrain --text=dump.xml.bz2 --train_hours=8 --size=small \
+    --output_dir=out
+
+makes the TFRecords too: corpus, vocabulary, records, training for that time,
+evaluation, curves, export. `--text=x --help` shows the flags of this form.
 """
 
-from bert_tf.cli import config_flags, devices, model_flags
+import re
+import sys
+
+from bert_tf.cli import command, config_flags, devices, model_flags
+from bert_tf.pipeline import config as pipeline_config
 from bert_tf.tasks import pretraining_config
 from bert_tf.training import config as training_config
 
@@ -29,8 +39,18 @@ def main() -> None:
   pretraining.run(config)
 
 
+def run_pipeline() -> None:
+  """Runs what is left of all steps from text to a model."""
+  from bert_tf.pipeline import stages
+
+  stages.run(config_flags.build(pipeline_config.PipelineConfig))
+
+
 def run() -> None:
   """Runs the command with the flags of the command line; never returns."""
+  if any(re.match("--?text(=|$)", word) for word in sys.argv[1:]):
+    config_flags.define(pipeline_config.PipelineConfig)
+    command.run(run_pipeline, __doc__)
   model_flags.define(
     pretraining_config.PretrainingConfig, omit=training_config.FINE_TUNING
   )

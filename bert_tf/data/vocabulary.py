@@ -114,8 +114,11 @@ def learn(
   vocab_size: int,
   num_unused: int = NUM_UNUSED_BEFORE_SPECIALS,
   alphabet_size: int = 1000,
+  may_be_smaller: bool = False,
 ) -> list[str]:
   """Returns a vocabulary of exactly `vocab_size` entries.
+
+  Of fewer, if it may be smaller and the text has no more pieces.
 
   They are the reserved tokens, the `alphabet_size` most frequent characters (as
   "##" pieces too if they occur inside words), then longer pieces, the more
@@ -139,7 +142,7 @@ def learn(
     )
   num_pieces = vocab_size - smallest
   pieces = _pieces(word_counts, characters, alphabet_size, num_pieces)
-  if len(pieces) < num_pieces:
+  if len(pieces) < num_pieces and not may_be_smaller:
     raise ValueError(
       f"vocab_size {vocab_size} is more than this text has: "
       f"{smallest + len(pieces)} with every piece in it. Lower it, or give "

@@ -25,7 +25,7 @@ def opened(path: str) -> Iterator[BinaryIO]:
       yield stored
       return
     try:
-      with _decompressed(path, stored) as reader:
+      with decompressed(path, stored) as reader:
         yield reader
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
       raise _damaged(path, error) from None
@@ -35,7 +35,8 @@ def opened(path: str) -> Iterator[BinaryIO]:
       raise _damaged(path, error) from None
 
 
-def _decompressed(path: str, stored: BinaryIO) -> BinaryIO:
+def decompressed(path: str, stored: BinaryIO) -> BinaryIO:
+  """Returns a reader of what a file that is open holds."""
   if path.endswith(".gz"):
     return cast(BinaryIO, gzip.GzipFile(fileobj=stored))
   return cast(BinaryIO, bz2.BZ2File(stored))

@@ -1,0 +1,136 @@
+"""The card of a pre-trained model: README.md in its folder."""
+
+import hashlib
+import os
+from collections.abc import Iterator, Mapping, Sequence
+
+import bert_tf
+from bert_tf.data import corpus, shard_files, sources
+from bert_tf.files import atomic, paths
+from bert_tf.inference import predictor
+from bert_tf.pipeline import config as pipeline_config
+
+FILE = "README.md"
+CURVES_FILE = "curves.png"
+EXPORT_DIR = os.path.join("saved_model", "1")
+
+_BLOCK_BYTES = 1 << 22
+
+_NUM_EXAMPLES = 3
+_WORDS = range(6, 16)  # Of a sentence that is an example.
+
+
+def write(
+  config: pipeline_config.PipelineConfig,
+  inputs: Sequence[sources.Source],
+  results: Mapping[str, float | int],
+) -> None:
+  """Writes the card of a model that is trained."""
+  lines = [
+    f"# BERT {config.size}, {config.reading.language}",
+    "",
+    f"Pre-trained from nothing by bert_tf {bert_tf.__version__} on the text "
+    "below: masked words and next sentences.",
+    "",
+    *_data(config, inputs),
+    *_training(config, results),
+    *_examples(config),
+    *_use(),
+    *_limits(config),
+  ]
+  atomic.write_lines(os.path.join(config.output_dir, FILE), lines)
+
+
+def _data(
+  config: pipeline_config.PipelineConfig, inputs: Sequence[sources.Source]
+) -> Iterator[str]:
+  """Yields what the model was trained on, with the files' hashes."""
+  yield from ("## Data", "", "| file | bytes | SHA-256 |", "|---|---|---|")
+  for source in inputs:
+    size = paths.num_bytes(source.path)
+    name = os.path.basename(source.path)
+    yield f"| {name} | {size:,} | `{_hash(source.path)}` |"
+  report = shard_files.read_settings(config.file("train.txt.report.json"))
+  counts = report.get("counts", {})
+  found = ", ".join(f"{value:,} {name}" for name, value in counts.items())
+  yield from ("", f"{found}.", "")
+
+
+def _hash(path: str) -> str:
+  """Returns the SHA-256 of a file."""
+  digest = hashlib.sha256()
+  with paths.open_bytes(path) as reader:
+    while block := reader.read(_BLOCK_BYTES):
+      digest.update(block)
+  return digest.hexdigest()
+
+
+def _training(
+  config: pipeline_config.PipelineConfig, results: Mapping[str, float | int]
+) -> Iterator[str]:
+  """Yields settings and figures."""
+  size = config.model_size
+  yield from ("## Training", "")
+  yield (
+    f"{config.train_seconds / 60:g} minutes, "
+    f"{results['global_step']:,} steps of {size.train_batch_size} inputs of "
+    f"{config.max_seq_length} word pieces, learning rate "
+    f"{size.learning_rate:g}, seed {config.seed}. `commands.jsonl` has all "
+    "settings."
+  )
+  yield from ("", "On documents that were held out:", "", "| | |", "|---|---|")
+  for name, value in results.items():
+    yield f"| {name} | {value:.5g} |"
+  yield from ("", f"![learning curves]({CURVES_FILE})", "")
+
+
+def _examples(config: pipeline_config.PipelineConfig) -> Iterator[str]:
+  """Yields sentences that were held out, a word masked, and the answers."""
+  yield from ("## Examples", "", "| held-out text | the word | answers |")
+  yield "|---|---|---|"
+  rows = list(_masked_sentences(config))
+  model = predictor.Predictor(config.output_dir)
+  for (text, word), answer in zip(rows, model.predict([t for t, _ in rows])):
+    answers = ", ".join(found["token"] for found in answer["masks"][0][:3])
+    yield f"| {_cell(text)} | {_cell(word)} | {_cell(answers)} |"
+  yield ""
+
+
+def _masked_sentences(
+  config: pipeline_config.PipelineConfig,
+) -> Iterator[tuple[str, str]]:
+  """Yields short sentences with a word masked, and the word."""
+  num_left = _NUM_EXAMPLES
+  for sentence in corpus.read_lines(config.file("held_out.txt")):
+    words = sentence.split()
+    if len(words) in _WORDS and words[len(words) // 2].isalpha():
+      middle = len(words) // 2
+      masked = [*words[:middle], "[MASK]", *words[middle + 1 :]]
+      yield " ".join(masked), words[middle]
+      num_left -= 1
+    if not num_left:
+      return
+
+
+def _cell(text: str) -> str:
+  return text.replace("|", "\\|")
+
+
+def _use() -> Iterator[str]:
+  yield from ("## Use", "", "In this folder:", "", "```shell")
+  yield 'bert-tf fill-mask --model=. --text="... [MASK] ..."'
+  yield "bert-tf classifier --model=. --task_name=csv --data_dir=DATA \\"
+  yield "  --do_train --do_eval --output_dir=OUT"
+  yield "bert-tf serve --model=saved_model/1 --port=8501"
+  yield from ("```", "")
+
+
+def _limits(config: pipeline_config.PipelineConfig) -> Iterator[str]:
+  case = "lower-cased" if config.do_lower_case else "cased"
+  yield from ("## Limits", "")
+  yield (
+    f"It knows {case} text of the kind above, inputs of up to "
+    f"{config.max_seq_length} word pieces, and what stands in that text, false "
+    "or offensive things included. A model that was trained for minutes knows "
+    "frequent words and little of what texts mean."
+  )

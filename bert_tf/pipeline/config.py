@@ -1,0 +1,161 @@
+"""Settings of pre-training from text, and what follows from a model's size.
+
+Imports no TensorFlow.
+"""
+
+import dataclasses
+import math
+import os
+from typing import Any
+
+from bert_tf import settings
+from bert_tf.data import text_config
+
+
+@dataclasses.dataclass(frozen=True)
+class Size:
+  """A model's size, and how such a model is trained.
+
+  Small models learn from larger rates, and need initial matrices of about
+  1 / sqrt(hidden_size) where the original's 0.02 suits 768 columns. A model
+  that sees its text a few times does not overfit without dropout.
+  """
+
+  num_hidden_layers: int
+  hidden_size: int
+  train_batch_size: int
+  learning_rate: float
+  vocab_size: int
+  dropout: float
+
+  def bert_config(self, vocab_size: int, max_seq_length: int) -> dict[str, Any]:
+    """Returns the keys of bert_config.json."""
+    width = self.hidden_size
+    return {
+      "vocab_size": vocab_size,
+      "hidden_size": width,
+      "num_hidden_layers": self.num_hidden_layers,
+      "num_attention_heads": width // 64,
+      "intermediate_size": 4 * width,
+      "max_position_embeddings": max(512, max_seq_length),
+      "type_vocab_size": 2,
+      "initializer_range": (
+        0.02 if width >= 768 else round(1 / math.sqrt(width), 3)
+      ),
+      "hidden_dropout_prob": self.dropout,
+      "attention_probs_dropout_prob": self.dropout,
+    }
+
+
+# The sizes of the smaller models that were released in 2020, and of BASE.
+SIZES = {
+  "tiny": Size(2, 128, 32, 1e-3, 8_000, 0.0),
+  "mini": Size(4, 256, 32, 5e-4, 8_000, 0.0),
+  "small": Size(4, 512, 32, 4e-4, 16_000, 0.0),
+  "medium": Size(8, 512, 32, 3e-4, 30_522, 0.1),
+  "base": Size(12, 768, 64, 1e-4, 30_522, 0.1),
+}
+
+# Languages whose text has thousands of characters.
+_MANY_CHARACTERS = ("ja", "ko", "zh")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class PipelineConfig:
+  """Settings of `bert-tf pretrain --text`."""
+
+  text: str = settings.setting(
+    help="Text to pre-train on: files and globs, separated by commas, .gz and "
+    ".bz2 too: Wikipedia dumps, JSON lines, Parquet, books and other plain "
+    "text; and the word pydoc for the documentation of the running Python."
+  )
+  output_dir: str = settings.setting(
+    help="Folder for the model, its card, README.md, and in data/ for what it "
+    "is made from."
+  )
+  size: str = settings.setting(
+    "tiny",
+    "Layers and width of the model: tiny 2 x 128, mini 4 x 256, small 4 x 512, "
+    "medium 8 x 512, base 12 x 768.",
+    choices=tuple(SIZES),
+  )
+  train_hours: float = settings.setting(
+    0.0, "How long to train, after the data are made.", minimum=0.0
+  )
+  train_minutes: float = settings.setting(
+    0.0, "Is added to train_hours.", minimum=0.0
+  )
+  reading: text_config.TextConfig
+  pydoc_packages: str = settings.setting(
+    "",
+    "Installed packages, separated by commas, whose documentation joins pydoc.",
+  )
+  do_lower_case: bool = settings.setting(
+    True, "Whether the model knows lower-case text alone."
+  )
+  vocab_size: int | None = settings.setting(
+    None, "Entries of the vocabulary. Default: by the size.", minimum=100
+  )
+  max_seq_length: int = settings.setting(
+    128, "Word pieces of an input.", minimum=16, maximum=512
+  )
+  eval_fraction: float = settings.setting(
+    0.05,
+    "Share of the documents that are held out, to evaluate on.",
+    minimum=0.001,
+    maximum=0.5,
+  )
+  train_batch_size: int | None = settings.setting(
+    None, "Inputs in a batch. Default: by the size.", minimum=1
+  )
+  learning_rate: float | None = settings.setting(
+    None, "Peak learning rate. Default: by the size."
+  )
+  num_workers: int = settings.setting(
+    os.cpu_count() or 1, "Processes that make the data.", minimum=1
+  )
+  seed: int = settings.setting(12345, "Seed of all that is drawn.")
+  dry_run: bool = settings.setting(
+    False,
+    "Print the plan, with time, disk and memory estimated from a measurement "
+    "of some seconds, and end.",
+  )
+
+  def __post_init__(self) -> None:
+    """Raises ValueError for values that are out of bounds."""
+    settings.check(self)
+    if not self.train_seconds:
+      raise ValueError("say how long to train: set `train_hours`.")
+
+  @property
+  def train_seconds(self) -> float:
+    """The time to train."""
+    return 3600 * self.train_hours + 60 * self.train_minutes
+
+  @property
+  def model_size(self) -> Size:
+    """The size, with what was given in place of its own."""
+    size = SIZES[self.size]
+    vocab_size = self.vocab_size or size.vocab_size
+    if self.vocab_size is None and self.reading.language in _MANY_CHARACTERS:
+      vocab_size = max(vocab_size, 16_000)
+    return dataclasses.replace(
+      size,
+      vocab_size=vocab_size,
+      train_batch_size=self.train_batch_size or size.train_batch_size,
+      learning_rate=self.learning_rate or size.learning_rate,
+    )
+
+  @property
+  def alphabet_size(self) -> int:
+    """The characters that the vocabulary keeps."""
+    return 6000 if self.reading.language in _MANY_CHARACTERS else 1000
+
+  @property
+  def max_predictions_per_seq(self) -> int:
+    """The words that are masked in an input at most."""
+    return max(1, round(0.15 * self.max_seq_length)) + 1
+
+  def file(self, name: str) -> str:
+    """Returns the path of a file of data/."""
+    return os.path.join(self.output_dir, "data", name)

@@ -1,0 +1,269 @@
+"""What pre-training from text will take: an estimate of time, disk and memory.
+
+The first part of the text goes through every step; what that took is scaled up
+by the size of the input.
+"""
+
+import collections
+import dataclasses
+import itertools
+import os
+import shutil
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from typing import TypeVar
+
+from bert_tf import modeling
+from bert_tf.benchmarks import made_up
+from bert_tf.convert import model_size
+from bert_tf.data import (
+  corpus,
+  corpus_parts,
+  pretraining_data,
+  sources,
+  text_config,
+)
+from bert_tf.files import compression, paths
+from bert_tf.pipeline import config as pipeline_config
+from bert_tf.pipeline import text_steps
+from bert_tf.tasks import pretraining
+from bert_tf.training import config as training_config
+
+T = TypeVar("T")
+
+# What is read of the text, in characters.
+_SAMPLE_CHARS = 500_000
+
+# Of the bytes of a dump what is text; the rest is markup, tables, links.
+_TEXT_SHARE = {text_config.DUMP: 0.5, text_config.PARQUET: 2.0}
+
+# What Python, TensorFlow and the input pipeline take, in bytes.
+_RUNTIME_BYTES = 700_000_000
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Plan:
+  """Estimates for a run."""
+
+  text_bytes: float  # Of the sentences.
+  corpus_seconds: float
+  vocab_seconds: float
+  records_seconds: float
+  record_bytes: float
+  num_instances: float
+  start_seconds: float  # Until the first step of training.
+  step_seconds: float
+  train_seconds: float
+  batch_size: int
+  memory_bytes: float
+  checkpoint_bytes: int
+
+  @property
+  def num_train_steps(self) -> int:
+    """Steps that fit in the time."""
+    return int((self.train_seconds - self.start_seconds) / self.step_seconds)
+
+  @property
+  def disk_bytes(self) -> float:
+    """What is written: sentences twice, records, three checkpoints, export."""
+    return 2 * self.text_bytes + self.record_bytes + 4 * self.checkpoint_bytes
+
+  def lines(self) -> Iterator[str]:
+    """Yields the plan as lines."""
+    epochs = self.num_train_steps * self.batch_size / self.num_instances
+    yield (
+      f"{'sentences':22}{_time(self.corpus_seconds):>10}  "
+      f"{_bytes(self.text_bytes)} of text"
+    )
+    yield f"{'vocabulary':22}{_time(self.vocab_seconds):>10}"
+    yield (
+      f"{'records':22}{_time(self.records_seconds):>10}  "
+      f"{self.num_instances:,.0f} instances, {_bytes(self.record_bytes)}"
+    )
+    yield (
+      f"{'training':22}{_time(self.train_seconds):>10}  "
+      f"{self.num_train_steps:,} steps of {self.batch_size}, "
+      f"{1e3 * self.step_seconds:.0f} ms each, {epochs:.1f} epochs"
+    )
+    yield f"{'disk':22}{_bytes(self.disk_bytes):>10}"
+    yield f"{'memory':22}{_bytes(self.memory_bytes):>10}"
+
+  def check(self, output_dir: str) -> None:
+    """Raises ValueError for a time or a disk that is too small."""
+    if self.num_train_steps < 20:
+      raise ValueError(
+        f"{self.train_seconds:g} s are too short: training starts after "
+        f"{self.start_seconds:.0f} s and a step takes {self.step_seconds:.2g}; "
+        "raise `train_hours` or `train_minutes`, or choose a smaller `size`."
+      )
+    if paths.is_remote(output_dir):
+      return
+    folder = os.path.abspath(output_dir)
+    while not os.path.isdir(folder):
+      folder = os.path.dirname(folder)
+    free = shutil.disk_usage(folder).free
+    if free < self.disk_bytes:
+      raise ValueError(
+        f"the disk of {output_dir} has {_bytes(free)} left, the plan needs "
+        f"{_bytes(self.disk_bytes)}; choose another `output_dir`."
+      )
+
+
+def make(
+  config: pipeline_config.PipelineConfig, inputs: Sequence[sources.Source]
+) -> Plan:
+  """Returns the plan of a run, measured on the beginning of its text.
+
+  Raises:
+    ValueError: if the text cannot be read or is blank.
+  """
+  size = config.model_size
+  with tempfile.TemporaryDirectory() as folder:
+    text, corpus_seconds = _timed(lambda: _sample(config, inputs, folder))
+    sample_bytes = os.path.getsize(text)
+    scale = max(1.0, sum(map(_text_bytes, inputs)) / sample_bytes)
+    vocab_file = os.path.join(folder, "vocab.txt")
+    _, vocab_seconds = _timed(
+      lambda: text_steps.learn_vocabulary(config, [text], vocab_file)
+    )
+    records = os.path.join(folder, "records")
+    settings = text_steps.record_settings(
+      config, vocab_file, scale * sample_bytes
+    )
+    counts, records_seconds = _timed(
+      lambda: pretraining_data.build_shard(
+        corpus.plan_shards([text], 1)[0],
+        settings,
+        pretraining_data.load_tokenizer(settings),
+        config.seed,
+        [records],
+        lambda count: None,
+      )
+    )
+    record_bytes = os.path.getsize(records)
+  start_seconds, step_seconds = _step_seconds(config, size)
+  memory = model_size.training_memory(_bert_config(config), _batch(config))
+  num_shards = text_steps.num_shards(scale * sample_bytes)
+  return Plan(
+    text_bytes=scale * sample_bytes,
+    corpus_seconds=scale * corpus_seconds / config.num_workers,
+    vocab_seconds=max(vocab_seconds, scale * vocab_seconds / 10),
+    records_seconds=(
+      scale * records_seconds / min(config.num_workers, num_shards)
+    ),
+    record_bytes=scale * record_bytes,
+    num_instances=scale * counts.num_instances,
+    start_seconds=start_seconds,
+    step_seconds=step_seconds,
+    train_seconds=config.train_seconds,
+    batch_size=size.train_batch_size,
+    memory_bytes=_RUNTIME_BYTES + model_size.total(memory),
+    checkpoint_bytes=3 * memory[0].value,
+  )
+
+
+def _sample(
+  config: pipeline_config.PipelineConfig,
+  inputs: Sequence[sources.Source],
+  folder: str,
+) -> str:
+  """Writes the sentences of the first documents; returns the file."""
+  counts: collections.Counter[str] = collections.Counter()
+  documents = itertools.chain.from_iterable(
+    sources.read(source, config.reading, counts) for source in inputs
+  )
+  taken, num_chars = [], 0
+  for document in documents:
+    taken.append(document)
+    num_chars += len(document.text)
+    if num_chars >= _SAMPLE_CHARS:
+      break
+  part = corpus_parts.Part(0, folder, config.reading, 0.0, config.seed)
+  corpus_parts.write_raw(part, taken)
+  corpus_parts.build(part, lambda count: None)
+  if not paths.num_bytes(part.text_file):
+    raise ValueError(f"{config.text} has no text that is kept.")
+  return part.text_file
+
+
+def _text_bytes(source: sources.Source) -> float:
+  """Returns about how many bytes of text a file has."""
+  share = _TEXT_SHARE.get(source.input_format, 1.0)
+  return share * _expansion(source.path) * paths.num_bytes(source.path)
+
+
+def _expansion(path: str) -> float:
+  """Returns how much larger a file's content is than the file."""
+  if not path.endswith(compression.SUFFIXES):
+    return 1.0
+  with paths.open_bytes(path) as stored:
+    reader = compression.decompressed(path, stored)
+    content = reader.read(4 * _SAMPLE_CHARS)
+    return len(content) / max(1, stored.tell())
+
+
+def _bert_config(
+  config: pipeline_config.PipelineConfig,
+) -> modeling.BertConfig:
+  size = config.model_size
+  return modeling.BertConfig.from_dict(
+    size.bert_config(size.vocab_size, config.max_seq_length)
+  )
+
+
+def _batch(config: pipeline_config.PipelineConfig) -> model_size.Batch:
+  return model_size.Batch(
+    train_batch_size=config.model_size.train_batch_size,
+    max_seq_length=config.max_seq_length,
+    max_predictions_per_seq=config.max_predictions_per_seq,
+  )
+
+
+def _step_seconds(
+  config: pipeline_config.PipelineConfig, size: pipeline_config.Size
+) -> tuple[float, float]:
+  """Returns the seconds until the first step is done, and of a step."""
+  bert_config = _bert_config(config)
+  start = time.monotonic()
+  with tempfile.TemporaryDirectory() as folder:
+    runner = pretraining.build_estimator(
+      bert_config,
+      training_config.TrainConfig(
+        output_dir=folder,
+        train_batch_size=size.train_batch_size,
+        use_xla=False,
+      ),
+    )
+  batch = made_up.batch(
+    bert_config,
+    size.train_batch_size,
+    config.max_seq_length,
+    config.max_predictions_per_seq,
+    config.seed,
+  )
+  seconds = made_up.step_seconds(runner, [batch] * 4)
+  return time.monotonic() - start, min(seconds[1:])
+
+
+def _timed(work: Callable[[], T]) -> tuple[T, float]:
+  start = time.monotonic()
+  result = work()
+  return result, time.monotonic() - start
+
+
+def _bytes(number: float) -> str:
+  """Returns a number of bytes in the unit that suits it."""
+  for unit in ("B", "kB", "MB", "GB"):
+    if number < 1000:
+      return f"{number:.3g} {unit}"
+    number /= 1000
+  return f"{number:.3g} TB"
+
+
+def _time(seconds: float) -> str:
+  """Returns a time in the unit that suits it."""
+  if seconds < 100:
+    return f"{seconds:.0f} s"
+  minutes = seconds / 60
+  return f"{minutes:.0f} min" if minutes < 100 else f"{minutes / 60:.1f} h"

@@ -1,0 +1,209 @@
+"""Runs the steps from text to a model that can be served, or what is left."""
+
+import dataclasses
+import json
+import math
+import os
+from collections.abc import Sequence
+from typing import Any
+
+from absl import logging
+
+from bert_tf.data import (
+  corpus_build,
+  input_pipeline,
+  pretraining_shards,
+  shard_files,
+  sources,
+  text_config,
+)
+from bert_tf.export import config as export_config
+from bert_tf.export import export
+from bert_tf.files import atomic, errors, paths
+from bert_tf.pipeline import card, text_steps
+from bert_tf.pipeline import config as pipeline_config
+from bert_tf.pipeline import plan as plan_lib
+from bert_tf.tasks import pretraining, pretraining_config
+from bert_tf.training import config as training_config
+from bert_tf.training import curves
+
+# Evaluations while training, at most one a minute; and their batches.
+_NUM_EVALUATIONS = 10
+_SECONDS_OF_EVALUATION = 60
+_EVAL_BATCH_SIZE = 64
+_MAX_EVAL_STEPS = 50
+
+_SECONDS_BETWEEN_CHECKPOINTS = 300
+
+# What may change between a run and the one that goes on.
+_FREE = ("output_dir", "train_hours", "train_minutes", "num_workers", "dry_run")
+
+
+def run(config: pipeline_config.PipelineConfig) -> None:
+  """Makes data, trains, evaluates, plots, exports and writes the model's card.
+
+  Every step is skipped where its result is whole, and goes on where it was
+  interrupted.
+
+  Raises:
+    ValueError: for text that cannot be read, settings that do not fit, other
+      settings than those of the run that has begun in output_dir, or a plan
+      that does not fit in the time or on the disk.
+    ImportError: if a package for the text or the plot is missing.
+  """
+  with errors.needs_extra("drawing the curves", extra="plots"):
+    import matplotlib  # noqa: F401
+  inputs = sources.find(
+    config.text, config.reading, text_config.TEXT, config.pydoc_packages
+  )
+  sources.check_packages(inputs)
+  settings_file = config.file("settings.json")
+  if paths.exists(settings_file):
+    shard_files.check_same_settings(_settings(config, inputs), settings_file)
+  plan = plan_lib.make(config, inputs)
+  _say_plan(config, plan)
+  plan.check(config.output_dir)
+  if config.dry_run:
+    return
+  paths.make_folder(config.file(""))
+  shard_files.write_settings(_settings(config, inputs), settings_file)
+  train_files = _make_data(config, inputs, plan)
+  results = _train(config, plan, train_files)
+  if results is None:
+    return  # A signal ended the training; the same command goes on.
+  curves.plot(
+    config.output_dir, os.path.join(config.output_dir, card.CURVES_FILE)
+  )
+  _export(config)
+  card.write(config, inputs, results)
+  logging.info(
+    "%s holds the model; %s says what it is.",
+    config.output_dir,
+    os.path.join(config.output_dir, card.FILE),
+  )
+
+
+def _settings(
+  config: pipeline_config.PipelineConfig, inputs: Sequence[sources.Source]
+) -> dict[str, Any]:
+  """Returns what a run that goes on must have in common with the first."""
+  settings = json.loads(json.dumps(dataclasses.asdict(config)))
+  settings["text"] = [
+    [os.path.basename(s.path), paths.num_bytes(s.path)] for s in inputs
+  ]
+  return {name: v for name, v in settings.items() if name not in _FREE}
+
+
+def _say_plan(
+  config: pipeline_config.PipelineConfig, plan: plan_lib.Plan
+) -> None:
+  """Logs the plan, and why batch size and learning rate are what they are."""
+  size = config.model_size
+  for line in plan.lines():
+    logging.info("%s", line)
+  logging.info(
+    "train_batch_size %d, learning_rate %g: a model of %s's width learns from "
+    "such a rate in a short time; larger batches would mean fewer steps.",
+    size.train_batch_size,
+    size.learning_rate,
+    config.size,
+  )
+
+
+def _make_data(
+  config: pipeline_config.PipelineConfig,
+  inputs: Sequence[sources.Source],
+  plan: plan_lib.Plan,
+) -> str:
+  """Makes corpus, vocabulary, records and config; returns the records."""
+  num_shards = text_steps.num_shards(plan.text_bytes)
+  output = corpus_build.Output(
+    output_file=config.file("train.txt"),
+    num_shards=num_shards,
+    eval_output_file=config.file("held_out.txt"),
+    eval_fraction=config.eval_fraction,
+    random_seed=config.seed,
+  )
+  found = corpus_build.create(
+    config.reading, inputs, output, config.num_workers, resume=True
+  )
+  vocab_file = config.file("vocab.txt")
+  if not paths.exists(vocab_file):
+    text_steps.learn_vocabulary(config, output.files, vocab_file)
+  records = text_steps.record_settings(config, vocab_file, found["characters"])
+  record_file = config.file("train.tfrecord")
+  pretraining_shards.create(
+    records,
+    output.files,
+    record_file,
+    num_shards,
+    min(config.num_workers, num_shards),
+    resume=True,
+  )
+  pretraining_shards.create(
+    dataclasses.replace(records, dupe_factor=1),
+    [config.file("held_out.txt")],
+    config.file("held_out.tfrecord"),
+    resume=True,
+  )
+  size = config.model_size
+  num_pieces = len(paths.read_text(vocab_file).splitlines())
+  sizes = size.bert_config(num_pieces, config.max_seq_length)
+  atomic.write_lines(
+    config.file("bert_config.json"), [json.dumps(sizes, indent=2)]
+  )
+  if num_shards == 1:
+    return record_file
+  return shard_files.shard_file(record_file, 0, num_shards).replace(
+    "-00000-", "-*-"
+  )
+
+
+def _train(
+  config: pipeline_config.PipelineConfig, plan: plan_lib.Plan, train_files: str
+) -> dict[str, float | int] | None:
+  """Trains and evaluates; returns the results, None after a signal."""
+  size = config.model_size
+  every = max(1, int(_SECONDS_BETWEEN_CHECKPOINTS / plan.step_seconds))
+  held_out = config.file("held_out.tfrecord")
+  num_records = input_pipeline.open_records(held_out).num_records
+  num_evaluations = int(config.train_seconds / _SECONDS_OF_EVALUATION)
+  num_evaluations = max(1, min(_NUM_EVALUATIONS, num_evaluations))
+  return pretraining.run(
+    pretraining_config.PretrainingConfig(
+      bert_config_file=config.file("bert_config.json"),
+      vocab_file=config.file("vocab.txt"),
+      input_file=train_files,
+      eval_input_file=held_out,
+      max_seq_length=config.max_seq_length,
+      max_predictions_per_seq=config.max_predictions_per_seq,
+      do_train=True,
+      do_eval=True,
+      eval_batch_size=_EVAL_BATCH_SIZE,
+      max_eval_steps=min(
+        _MAX_EVAL_STEPS, math.ceil(num_records / _EVAL_BATCH_SIZE)
+      ),
+      train=training_config.TrainConfig(
+        output_dir=config.output_dir,
+        train_batch_size=size.train_batch_size,
+        learning_rate=size.learning_rate,
+        train_hours=config.train_hours,
+        train_minutes=config.train_minutes,
+        save_checkpoints_steps=every,
+        keep_checkpoint_max=2,
+        eval_every_steps=max(1, plan.num_train_steps // num_evaluations),
+        seed=config.seed,
+      ),
+    )
+  )
+
+
+def _export(config: pipeline_config.PipelineConfig) -> None:
+  """Exports the model unless it is there already."""
+  folder = os.path.join(config.output_dir, card.EXPORT_DIR)
+  if not paths.exists(os.path.join(folder, "saved_model.pb")):
+    export.run(
+      export_config.ExportConfig(
+        init_checkpoint=config.output_dir, export_dir=folder
+      )
+    )

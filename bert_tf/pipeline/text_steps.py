@@ -1,0 +1,55 @@
+"""The steps from text to records, with the settings that a pipeline chooses."""
+
+import itertools
+from collections.abc import Sequence
+
+from bert_tf import tokenization
+from bert_tf.data import config as data_config
+from bert_tf.data import corpus, vocabulary
+from bert_tf.files import atomic
+from bert_tf.pipeline import config as pipeline_config
+
+# Of text in a shard, which one process has in memory 23 times.
+_SHARD_BYTES = 32e6
+
+# A small text is read often: other pairs of segments each time.
+_SMALL_TEXT_BYTES = 50e6
+_DUPE_FACTOR = 5
+
+
+def num_shards(text_bytes: float) -> int:
+  """Returns how many parts a text is split into."""
+  return max(1, round(text_bytes / _SHARD_BYTES))
+
+
+def learn_vocabulary(
+  config: pipeline_config.PipelineConfig,
+  text_files: Sequence[str],
+  vocab_file: str,
+) -> None:
+  """Learns a vocabulary from files of one sentence a line, and writes it."""
+  lines = itertools.chain.from_iterable(map(corpus.read_lines, text_files))
+  counts = vocabulary.count_words(
+    lines, tokenization.BasicTokenizer(config.do_lower_case)
+  )
+  tokens = vocabulary.learn(
+    counts,
+    config.model_size.vocab_size,
+    alphabet_size=config.alphabet_size,
+    may_be_smaller=True,
+  )
+  atomic.write_lines(vocab_file, tokens)
+
+
+def record_settings(
+  config: pipeline_config.PipelineConfig, vocab_file: str, text_bytes: float
+) -> data_config.PretrainingDataConfig:
+  """Returns how sentences become records, which are masked while training."""
+  return data_config.PretrainingDataConfig(
+    vocab_file=vocab_file,
+    do_lower_case=config.do_lower_case,
+    max_seq_length=config.max_seq_length,
+    random_seed=config.seed,
+    dupe_factor=_DUPE_FACTOR if text_bytes < _SMALL_TEXT_BYTES else 1,
+    mask=False,
+  )

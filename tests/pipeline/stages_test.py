@@ -1,0 +1,175 @@
+"""From text to a model that answers, by one command."""
+
+import bz2
+import collections
+import json
+import random
+import shutil
+
+import pytest
+
+from bert_tf.data import text_config
+from bert_tf.files import paths
+from bert_tf.pipeline import config as pipeline_config
+from bert_tf.pipeline import plan as plan_lib
+from bert_tf.pipeline import stages
+
+WORDS = "the of and in to was he is as for on with that it his by".split()
+
+
+def text(num_documents=60):
+  """Documents of running text, of few words in an order that can be learned."""
+  rng = random.Random(1)
+  documents = []
+  for _ in range(num_documents):
+    starts = [rng.randrange(len(WORDS)) for _ in range(8)]
+    documents.append(
+      " ".join(
+        " ".join((WORDS * 2)[s : s + 9]).capitalize() + "." for s in starts
+      )
+    )
+  return "\n\n".join(documents)
+
+
+@pytest.fixture
+def flags(tmp_path):
+  with bz2.open(tmp_path / "text.txt.bz2", "wt") as writer:
+    writer.write(text())
+  return [
+    f"--text={tmp_path}/text.txt.bz2",
+    f"--output_dir={tmp_path}/out",
+    "--max_seq_length=32",
+    "--train_batch_size=8",
+    "--train_minutes=0.3",
+  ]
+
+
+def config_of(tmp_path, **changes):
+  (tmp_path / "text.txt").write_text(text())
+  return pipeline_config.PipelineConfig(
+    **{
+      "text": f"{tmp_path}/text.txt",
+      "output_dir": f"{tmp_path}/out",
+      "reading": text_config.TextConfig(),
+      "train_minutes": 10.0,
+      "max_seq_length": 32,
+      "train_batch_size": 8,
+      "num_workers": 1,
+      **changes,
+    }
+  )
+
+
+@pytest.fixture
+def no_steps(monkeypatch):
+  """Takes no steps to measure them: 5 s to the first, then 0.1 s each."""
+  monkeypatch.setattr(plan_lib, "_step_seconds", lambda *unused: (5.0, 0.1))
+
+
+def make(config):
+  found = stages.sources.find(config.text, config.reading, text_config.TEXT)
+  return plan_lib.make(config, found)
+
+
+@pytest.mark.slow
+def test_one_command_makes_a_model_that_answers(tmp_path, flags, run_script):
+  result = run_script("run_pretraining.py", *flags, cwd=tmp_path)
+  assert result.returncode == 0, result.stderr
+  out = tmp_path / "out"
+  card = (out / "README.md").read_text()
+  found = dict(line.split(" = ") for line in (out / "eval_results.txt").open())
+  assert (
+    f"| masked_lm_accuracy | {float(found['masked_lm_accuracy']):.5g} |"
+    in (card)
+  )
+  assert "text.txt.bz2" in card and "[MASK]" in card
+  assert (out / "curves.png").read_bytes()[:4] == b"\x89PNG"
+  answer = run_script(
+    "fill_mask.py",
+    "--model=out/saved_model/1",
+    "--text=he is [MASK] for",
+    cwd=tmp_path,
+  )
+  assert "[MASK] 1" in answer.stdout
+  # Again: nothing is made anew.
+  before = (out / "data" / "train.tfrecord").stat().st_mtime_ns
+  again = run_script("run_pretraining.py", *flags, cwd=tmp_path)
+  assert again.returncode == 0, again.stderr
+  assert "nothing is left to train" in again.stderr
+  assert (out / "data" / "train.tfrecord").stat().st_mtime_ns == before
+  other = run_script("run_pretraining.py", *flags, "--seed=2", cwd=tmp_path)
+  assert other.returncode == 1 and "--seed" in other.stderr
+
+
+def test_a_dry_run_writes_nothing(tmp_path, no_steps):
+  stages.run(config_of(tmp_path, dry_run=True))
+  assert not (tmp_path / "out").exists()
+
+
+def test_the_plan_scales_with_the_text(tmp_path, no_steps, monkeypatch):
+  config = config_of(tmp_path)
+  whole = make(config)
+  monkeypatch.setattr(plan_lib, "_SAMPLE_CHARS", 8000)
+  plan = make(config)
+  size = len(text())
+  assert plan.text_bytes == pytest.approx(size, rel=0.1)
+  assert plan.num_train_steps == int((600 - 5.0) / 0.1)
+  with bz2.open(tmp_path / "text.txt.bz2", "wt") as writer:
+    writer.write(text())
+  compressed = make(config_of(tmp_path, text=f"{tmp_path}/text.txt.bz2"))
+  assert compressed.text_bytes == pytest.approx(size, rel=0.1)
+  assert plan.num_instances == pytest.approx(whole.num_instances, rel=0.3)
+
+
+def test_a_time_too_short_is_refused_before_anything_is_written(
+  tmp_path, no_steps
+):
+  with pytest.raises(ValueError, match="raise `train_hours`"):
+    stages.run(config_of(tmp_path, train_minutes=0.1))
+  assert not (tmp_path / "out").exists()
+
+
+def test_a_disk_too_small_is_refused_before_anything_is_written(
+  tmp_path, no_steps, monkeypatch
+):
+  usage = collections.namedtuple("Usage", "total used free")
+  monkeypatch.setattr(shutil, "disk_usage", lambda path: usage(9, 8, 1))
+  with pytest.raises(ValueError, match="choose another `output_dir`"):
+    stages.run(config_of(tmp_path))
+  assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+  ("content", "expected"),
+  [
+    (b"", "text.txt is empty"),
+    (b"caf\xe9 is Latin-1. " * 9, "text.txt"),
+    (b"\n \n", "no text"),
+  ],
+)
+def test_text_that_cannot_be_used_is_named(
+  tmp_path, no_steps, content, expected
+):
+  config = config_of(tmp_path)
+  (tmp_path / "text.txt").write_bytes(content)
+  with pytest.raises(ValueError, match=expected):
+    stages.run(config)
+  assert not (tmp_path / "out").exists()
+
+
+def test_settings_follow_from_size_and_language(tmp_path):
+  config = config_of(tmp_path, train_batch_size=None)
+  assert config.model_size == pipeline_config.SIZES["tiny"]
+  reading = text_config.TextConfig(language="zh")
+  assert config_of(tmp_path, reading=reading).model_size.vocab_size == 16_000
+  assert config_of(tmp_path, vocab_size=500).model_size.vocab_size == 500
+  for size in pipeline_config.SIZES.values():
+    found = size.bert_config(size.vocab_size, 128)
+    assert found["hidden_size"] == 64 * found["num_attention_heads"]
+    assert json.dumps(found)
+
+
+def test_a_run_needs_a_time(tmp_path):
+  with pytest.raises(ValueError, match="train_hours"):
+    config_of(tmp_path, train_minutes=0.0)
+  assert not paths.exists(f"{tmp_path}/out")
