@@ -1,37 +1,19 @@
-"""What all models accept from Python, and that each learns and is scored."""
+"""Each model learns from Python, predicts what it learned, and is scored."""
 
 import json
 import shutil
 
-import keras
 import numpy as np
 import pandas as pd
 import pytest
 
 import bert_tf
-from bert_tf import checkpoints, heads
+from bert_tf import checkpoints
 from bert_tf.tasks.squad import config as squad_config
 from bert_tf.tasks.squad import task as squad
 from bert_tf.training import config as training_config
 from tests import runs, tiny_models
 
-# Of each class two rows, as tuples of its inputs.
-ROWS = {
-  "Classifier": [("the of", "and"), ("in", "the")],
-  "EntityRecognizer": [("the of",), ("in",)],
-  "MultipleChoice": [("the", ["of and", "in"]), ("in", ["to", "was"])],
-  "QuestionAnswerer": [("the", "of the and"), ("in", "was in the")],
-  "MaskFiller": [("the [MASK]",), ("[MASK] of the",)],
-  "FeatureExtractor": [("the of", "and"), ("in", "the")],
-  "Predictor": [("the of", "and"), ("in", "the")],
-}
-HEADS = {
-  "Classifier": lambda c: heads.ClassifierModel(c, 3),
-  "EntityRecognizer": lambda c: heads.TokenModel(c, 3),
-  "MultipleChoice": heads.MultipleChoiceModel,
-  "QuestionAnswerer": heads.SpanModel,
-  "MaskFiller": heads.PretrainingModel,
-}
 LENGTHS = {
   "QuestionAnswerer": {
     "max_seq_length": 32,
@@ -39,114 +21,6 @@ LENGTHS = {
     "doc_stride": 8,
   }
 }
-INPUTS = {"FeatureExtractor": "Classifier", "Predictor": "Classifier"}
-
-
-def labels_of(name):
-  found = {
-    "Classifier": ("own data", "classification", ["0", "1", "2"]),
-    "EntityRecognizer": ("ner", "words", ["O", "B-X", "I-X"]),
-  }.get(name)
-  return found and dict(zip(("task_name", "problem_type", "labels"), found))
-
-
-@pytest.fixture(scope="module")
-def models(tmp_path_factory):
-  """A function from the name of a class to an untrained model of it."""
-  made = {}
-
-  def make(name):
-    kind = INPUTS.get(name, name)
-    folder = tmp_path_factory.getbasetemp() / kind
-    if not folder.exists():
-      keras.utils.set_random_seed(1)
-      model = HEADS[kind](tiny_models.CONFIG)
-      tiny_models.write_run(folder, model, labels_of(kind))
-    path = str(folder / "model.ckpt-1")
-    if name == "Predictor":
-      return bert_tf.Predictor(path)
-    if name == "FeatureExtractor":
-      return bert_tf.FeatureExtractor(
-        bert_tf.ExtractionConfig(init_checkpoint=path, layers=(-1,))
-      )
-    return getattr(bert_tf, name)(init_checkpoint=path, **LENGTHS.get(name, {}))
-
-  def once(name):
-    if name not in made:
-      made[name] = make(name)
-    return made[name]
-
-  return once
-
-
-def names_of(name):
-  kind = INPUTS.get(name, name)
-  return getattr(bert_tf, kind).inputs
-
-
-def array(rows):
-  """An array of objects, whatever the lengths of the rows."""
-  found = np.empty(len(rows), object)
-  found[:] = rows
-  return found
-
-
-# Each form that rows can have, of tuples and of the names of their parts.
-FORMS = {
-  "a list of tuples": lambda rows, names: rows,
-  "a list of dicts": lambda rows, names: [dict(zip(names, r)) for r in rows],
-  "a list of lists": lambda rows, names: [list(row) for row in rows],
-  "an iterator": lambda rows, names: iter(rows),
-  "a NumPy array": lambda rows, names: array(rows),
-  "a pandas Series": lambda rows, names: pd.Series(rows),
-  "a DataFrame": lambda rows, names: pd.DataFrame(rows, columns=names),
-}
-
-
-def same(found, expected):
-  """Whether two answers are equal; those of features hold arrays."""
-  if hasattr(expected, "vectors"):
-    return np.allclose(found.vectors, expected.vectors, atol=1e-5)
-  return found == expected
-
-
-@pytest.mark.parametrize("name", ROWS)
-def test_all_classes_accept_the_same_forms(models, name):
-  model, rows, names = models(name), ROWS[name], names_of(name)
-  expected = model.predict(rows)
-  assert isinstance(expected, list) and len(expected) == 2
-  for form, make in FORMS.items():
-    found = model.predict(make(rows, names))
-    assert isinstance(found, list), form
-    assert all(map(same, found, expected)), form
-  assert model.predict([]) == []
-  # One in, one out.
-  (alone,) = model.predict(rows[:1])
-  assert same(model.predict(rows[0]), alone)
-  assert same(model.predict(dict(zip(names, rows[0]))), alone)
-  if len(names) == 1 or name not in ("MultipleChoice", "QuestionAnswerer"):
-    text = rows[0][0]
-    assert same(model.predict(text), model.predict([text])[0])
-    assert same(model.predict(np.array([text]))[0], model.predict([text])[0])
-
-
-@pytest.mark.parametrize("name", [n for n in ROWS if n in HEADS])
-def test_probabilities_are_those_of_the_answers(models, name):
-  model, rows = models(name), ROWS[name]
-  found = model.predict_proba(rows)
-  assert len(found) == 2
-  for one, row in zip(found, rows):
-    assert isinstance(one, np.ndarray) and one.dtype == np.float64
-    assert ((one > 0) & (one <= 1)).all()
-    np.testing.assert_allclose(model.predict_proba(row), one, atol=1e-5)
-
-
-@pytest.mark.parametrize("name", ROWS)
-def test_what_is_no_row_is_named(models, name):
-  for odd in (3, b"the", [3], [None], [{"texts": "the"}], [()]):
-    with pytest.raises(ValueError, match="row 0|a list of them"):
-      models(name).predict(odd)
-
 
 # Rows and labels that are learned, and settings of the task.
 N = 24
