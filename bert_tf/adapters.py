@@ -41,7 +41,7 @@ def save(output_dir: str, tensors: Mapping[str, tf.Tensor]) -> None:
 def _checksum(kernel: Any) -> np.int64:
   """Returns the CRC-32 of a kernel's values."""
   value = tf.convert_to_tensor(kernel).numpy()
-  return np.int64(zlib.crc32(np.ascontiguousarray(value, "<f4")))
+  return np.int64(zlib.crc32(value.astype("<f4").tobytes()))
 
 
 def open_adapter(path: str) -> checkpoints.CheckpointReader:

@@ -193,7 +193,7 @@ class TaskModel(abc.ABC):
   ) -> None:
     """Keeps the settings of `fit`; raises if they or output_dir will not do."""
     self._check_names(changes)
-    every_steps = (self._given | changes).get("eval_every_steps")
+    every_steps = {**self._given, **changes}.get("eval_every_steps")
     if every_steps and not has_validation:
       raise ValueError(
         "eval_every_steps evaluates on `validation_data`; give some."
