@@ -2,7 +2,7 @@
 
 import collections
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, BinaryIO
 from xml.etree import ElementTree
 
 from absl import logging
@@ -34,17 +34,11 @@ def articles(
   """
   with errors.needs_extra("reading Wikipedia dumps", extra="corpus"):
     import mwxml
-    from mwxml import element_iterator
     from mwxml import errors as mwxml_errors
   title = None
   with compression.opened(path) as reader:
     try:
-      root = element_iterator.ElementIterator.from_file(reader)
-      if root.tag != "mediawiki":
-        raise ValueError(
-          f"{path}: no Wikipedia dump: its first element is <{root.tag}>, not "
-          "<mediawiki>."
-        )
+      root = _root(path, reader)
       _compare_languages(path, root.attr(_LANGUAGE), language)
       dump = mwxml.Dump.from_element(root)
       hidden = _hidden_namespaces(dump.site_info)
@@ -60,6 +54,19 @@ def articles(
         root.element.clear()  # It would hold an element a page.
     except (ElementTree.ParseError, mwxml_errors.MalformedXML) as error:
       raise _faulty(path, title, error) from None
+
+
+def _root(path: str, reader: BinaryIO) -> Any:
+  """Returns the element of the whole dump, with its first tag read."""
+  from mwxml import element_iterator
+
+  root = element_iterator.ElementIterator.from_file(reader)
+  if root.tag != "mediawiki":
+    raise ValueError(
+      f"{path}: no Wikipedia dump: its first element is <{root.tag}>, not "
+      "<mediawiki>."
+    )
+  return root
 
 
 def _compare_languages(path: str, found: str | None, language: str) -> None:

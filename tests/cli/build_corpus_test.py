@@ -96,7 +96,7 @@ def test_a_dump_becomes_shards_and_a_report(tmp_path, run_script):
 
 FAULTS = {
   "--input_file=no.txt": "input_file: there is no file no.txt",
-  "--input_file=cut.xml": "cut.xml: not a whole dump",
+  "--input_file=cut.xml --language=de": "cut.xml: not a whole dump",
   "--input_file=page.xml": "page.xml: no Wikipedia dump",
   "--input_file=a.parquet": "a.parquet: no column text; found: id, body. Give "
   "one of them as --text_column",
