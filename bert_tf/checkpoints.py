@@ -33,6 +33,9 @@ _LIST_FILE = "checkpoint"
 _INDEX = ".index"
 _DATA = ".data-00000-of-00001"
 
+# TensorFlow raises the last two for some damaged files.
+_READ_ERRORS = (tf.errors.OpError, RuntimeError, IndexError)
+
 
 class DamagedCheckpointError(ValueError):
   """A checkpoint that is not there, or cannot be read completely."""
@@ -76,7 +79,7 @@ class CheckpointReader:
     self.path = path
     try:
       self._reader = tf.compat.v1.train.NewCheckpointReader(prefix)
-    except tf.errors.OpError as error:
+    except _READ_ERRORS as error:
       raise self._damaged(error) from error
     shapes = self._reader.get_variable_to_shape_map()
     self._keys = {name: name for name in shapes}
@@ -115,8 +118,7 @@ class CheckpointReader:
     """
     try:
       return self._reader.get_tensor(self._keys[name])
-    # TensorFlow raises the last two for some damaged files.
-    except (tf.errors.OpError, RuntimeError, IndexError) as error:
+    except _READ_ERRORS as error:
       raise self._damaged(error) from error
 
   def _damaged(self, error: Exception) -> DamagedCheckpointError:

@@ -44,7 +44,7 @@ class _ShortLines(logging.Filter):
       return False
     text = record.getMessage()
     if isinstance(record.exc_info, tuple) and record.exc_info[1]:
-      text += f": {str(record.exc_info[1]).strip().splitlines()[0]:.200}"
+      text += f": {' '.join(str(record.exc_info[1]).split()):.200}"
     if self._num_dropped:
       text += f" (and {self._num_dropped} more before)"
       self._num_dropped = 0

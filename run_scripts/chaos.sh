@@ -1,0 +1,13 @@
+#!/usr/bin/env bash
+# Attacks trainings, files, the server and the tokenizer; see docs/reliability.md:
+#
+#   bash run_scripts/chaos.sh --kills=300 --damaged=2000 --disks=100 \
+#     --requests=200000 --texts=1000000 [--seed=1] [--write]
+#
+# Prints a table of attacks, tries and results; ends with 1 if one went wrong.
+set -euo pipefail
+source "$(dirname "${BASH_SOURCE[0]}")/environment.sh"
+install test
+cd "$root"
+export PYTHONPATH=$root TF_CPP_MIN_LOG_LEVEL=3
+exec "$python" -m tests.chaos.run "$@"

@@ -1,0 +1,167 @@
+"""Damages files of models and records, and reads them again.
+
+What is read must be what was there, or one clear error. Checkpoints and
+records have checksums. Configs, vocabularies and labels have none: another file
+of these may be read if it is one; the weights must be the same. The numbers in
+safetensors have none either, so only their header and their size are damaged.
+"""
+
+import pathlib
+import random
+import shutil
+from collections.abc import Callable
+
+import numpy as np
+import tensorflow as tf
+
+import bert_tf
+from bert_tf import modeling, tokenization
+from bert_tf.convert import convert, hugging_face, model_files
+from bert_tf.data import input_pipeline
+from bert_tf.export import sources
+from bert_tf.formats import label_map
+from tests import tiny_models
+from tests.chaos import bert_run, outcomes
+
+_TEXTS = ["the of and", "in [MASK] was"]
+# The model answers, which takes a second, once in so many tries.
+_ANSWERED = 100
+_RIGHT = "right"
+_OTHER = "another valid text file, the same weights"
+_REFUSED = "one clear error"
+
+# A model's weights and the rest of what was read.
+_Read = tuple[dict[str, bytes], object]
+
+
+def damaged(data: bytes, rng: random.Random) -> bytes:
+  """Returns bytes of which some are changed, lost or too many."""
+  start = rng.randrange(len(data) + 1)
+  size = rng.choice([1, 1, 4, 64, 4096])
+  head, cut, tail = (
+    data[:start],
+    data[start : start + size],
+    data[start + size :],
+  )
+  flipped = bytes([cut[0] ^ 1 << rng.randrange(8)]) if cut else b""
+  return rng.choice(
+    [
+      lambda: head,  # Cut short.
+      lambda: head + flipped + data[start + 1 :],
+      lambda: head + flipped + data[start + 1 :],
+      lambda: head + rng.randbytes(len(cut)) + tail,
+      lambda: head + bytes(len(cut)) + tail,
+      lambda: head + tail,
+      lambda: head + rng.randbytes(size) + cut + tail,
+      lambda: head + cut + cut + tail,
+      lambda: b"",
+    ]
+  )()
+
+
+def attack(num_tries: int, seed: int, folder: pathlib.Path) -> outcomes.Outcome:
+  """Damages one file of a model or of records in each try."""
+  found = outcomes.Outcome(
+    "damaged files: checkpoints, records, configs, others"
+  )
+  rng = random.Random(seed)
+  run = tiny_models.write_classifier(folder / "run")
+  source = model_files.Source(str(run), do_lower_case=True)
+  convert.convert(source, "original", str(folder / "hf"), "hf")
+  (folder / "records").mkdir()
+  bert_run.prepare(folder / "records")
+  targets = [
+    *((run, p.name, _read_run) for p in run.iterdir()),
+    *((folder / "hf", p.name, _read_hf) for p in (folder / "hf").iterdir()),
+    *[(folder / "records", "data.tfrecord", _read_records)] * 4,
+  ]
+  whole = {read: read(original) for original, _, read in targets}
+  answers = bert_tf.Predictor(str(run)).predict(_TEXTS)
+  for index in range(num_tries):
+    original, name, read = targets[index % len(targets)]
+    copy = folder / "copy"
+    shutil.rmtree(copy, ignore_errors=True)
+    shutil.copytree(original, copy)
+    _damage(copy / name, rng)
+    result, fault = _tried(read, copy, whole[read])
+    if read is _read_run and not fault and index % _ANSWERED == 0:
+      fault = _wrong_answer(copy, answers, result)
+    found.add(result, fault and f"try {index}, {name}: {fault}")
+  return found
+
+
+def _damage(path: pathlib.Path, rng: random.Random) -> None:
+  data = path.read_bytes()
+  changed = damaged(data, rng)
+  if path.name == "model.safetensors" and len(changed) == len(data):
+    header = 8 + int.from_bytes(data[:8], "little")
+    changed = damaged(data[:header], rng) + data[header:]
+  path.write_bytes(changed)
+
+
+def _tried(
+  read: Callable[[pathlib.Path], _Read], folder: pathlib.Path, whole: _Read
+) -> tuple[str, str]:
+  """Returns what came of reading a folder, and what is wrong about it."""
+  try:
+    weights, rest = read(folder)
+  except (ValueError, OSError) as error:
+    message = str(error)
+    is_clear = message and len(message.splitlines()) == 1
+    return _REFUSED, "" if is_clear else f"unclear: {message!r}"
+  except Exception as error:  # noqa: BLE001  What nobody expects.
+    return "", f"{type(error).__name__}: {error}"
+  if weights != whole[0]:
+    return "", "other weights or records"
+  return _RIGHT if rest == whole[1] else _OTHER, ""
+
+
+def _read_run(folder: pathlib.Path) -> _Read:
+  """Reads a run's folder as the Predictor does."""
+  source = sources.open_source(str(folder))
+  names = sorted(source.reader.shapes)
+  weights = {name: source.reader.get(name).tobytes() for name in names}
+  config = source.bert_config
+  vocab = tokenization.load_vocab(source.files.vocab_file)
+  config.check_vocab(len(vocab), "vocab.txt", "bert_config.json")
+  return weights, (vocab, vars(config), label_map.of_run(source.run))
+
+
+def _read_hf(folder: pathlib.Path) -> _Read:
+  """Reads Hugging Face's folder."""
+  model = hugging_face.read(model_files.Source(str(folder)))
+  weights = {name: value.tobytes() for name, value in model.tensors.items()}
+  return weights, (model.vocab(), vars(model.config), model.run)
+
+
+def _read_records(folder: pathlib.Path) -> _Read:
+  """Reads records as a training does; what is left of them, if it is cut."""
+  config = bert_run.config_of(str(folder / "out"))
+  files = input_pipeline.open_records(config.input_file)
+  spec = input_pipeline.pretraining_spec(
+    config.max_seq_length, config.max_predictions_per_seq
+  )
+  bert_config = modeling.BertConfig.from_json_file(config.bert_config_file)
+  vocab_size = bert_config.vocab_size
+  input_pipeline.check_first_records(files, spec, vocab_size)
+  records = list(tf.data.TFRecordDataset(files.paths).as_numpy_iterator())
+  whole = bert_run.records()
+  # Nothing tells a file that was cut between two records from a short one.
+  if records == whole[: len(records)]:
+    records = whole
+  return dict(enumerate(records)), None
+
+
+def _wrong_answer(folder: pathlib.Path, answers: list, result: str) -> str:
+  """Returns what is wrong with the answers of a damaged run."""
+  try:
+    found = bert_tf.Predictor(str(folder)).predict(_TEXTS)
+  except (ValueError, OSError) as error:
+    return f"{result}, but then: {error}" if result == _RIGHT else ""
+  if result != _RIGHT:
+    return ""
+  for one, other in zip(found, answers):
+    values = [list(a["probabilities"].values()) for a in (one, other)]
+    if not np.allclose(*values, atol=1e-5):
+      return f"other answers: {found}"
+  return ""

@@ -1,0 +1,162 @@
+"""Attacks trainings, files, disks, the server and the tokenizer at large.
+
+bash run_scripts/chaos.sh --kills=300 --damaged=2000 --requests=200000 \
+    --texts=1000000 --write
+
+Prints a Markdown table; with --write it takes the place of the one in
+docs/reliability.md. Ends with status 1 if anything went wrong. Every number is
+that of tries, 0 leaves an attack out. The same seed tries the same.
+"""
+
+import argparse
+import contextlib
+import datetime
+import importlib.util
+import os
+import pathlib
+import re
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+
+from absl import logging
+
+from tests.chaos import (
+  bert_run,
+  damage,
+  disks,
+  http_requests,
+  kills,
+  outcomes,
+  texts,
+)
+
+_PAGE = pathlib.Path(__file__).resolve().parents[2] / "docs" / "reliability.md"
+_TABLE = re.compile(r"(?m)^\| attack \|.*\n(?:\|.*\n)+")
+_PEER = ("torch", "transformers", "accelerate")
+
+
+def main(arguments: list[str]) -> int:
+  """Runs all attacks; returns the exit status."""
+  options = _options(arguments)
+  logging.set_verbosity(logging.ERROR)
+  found: list[outcomes.Outcome] = []
+  with tempfile.TemporaryDirectory(prefix="bert_tf_chaos_") as folder:
+    for name, attack in _attacks(options).items():
+      start = time.monotonic()
+      place = pathlib.Path(folder) / name
+      place.mkdir()
+      with (
+        open(os.devnull, "w") as nothing,
+        contextlib.redirect_stderr(nothing),
+      ):
+        outcome = attack(place)
+      found.append(outcome)
+      _say(outcome, time.monotonic() - start)
+  table = outcomes.table(found, datetime.date.today().isoformat())
+  print(table, end="")
+  if options.write:
+    page = _PAGE.read_text(encoding="utf-8")
+    _PAGE.write_text(_TABLE.sub(lambda _: table, page), encoding="utf-8")
+  return int(any(outcome.faults for outcome in found))
+
+
+def _options(arguments: list[str]) -> argparse.Namespace:
+  parser = argparse.ArgumentParser(
+    prog="chaos.sh",
+    description=__doc__,
+    formatter_class=argparse.RawDescriptionHelpFormatter,
+  )
+  for name, what in (
+    ("kills", "kill -9 of trainings at random moments"),
+    ("damaged", "damaged files"),
+    ("disks", "files written to a disk that is too small"),
+    ("requests", "malformed requests"),
+    ("texts", "random texts"),
+  ):
+    parser.add_argument(f"--{name}", type=int, default=0, help=what)
+  parser.add_argument(
+    "--seed", type=int, default=1, help="of all random numbers"
+  )
+  parser.add_argument("--write", action="store_true", help="into the page")
+  return parser.parse_args(arguments)
+
+
+def _attacks(
+  options: argparse.Namespace,
+) -> dict[str, Callable[[pathlib.Path], outcomes.Outcome]]:
+  """Returns the attacks that are asked for; each takes an empty folder."""
+  seed = options.seed
+  attacks: dict[str, Callable[[pathlib.Path], outcomes.Outcome]] = {}
+  if options.kills:
+    attacks["saves"] = lambda folder: _kill_saves(folder)
+    attacks["operations"] = lambda folder: _kill_training(folder, None, seed)
+    attacks["kills"] = lambda folder: _kill_training(
+      folder, options.kills, seed
+    )
+    if all(map(importlib.util.find_spec, _PEER)):
+      attacks["peer"] = lambda folder: _kill_peer(folder, options.kills, seed)
+    else:
+      print(f"Not killed: Hugging Face's Trainer needs {', '.join(_PEER)}.")
+  if options.damaged:
+    attacks["damaged"] = lambda f: damage.attack(options.damaged, seed, f)
+  if options.disks:
+    attacks["disks"] = lambda f: disks.attack(options.disks, seed, f)
+  if options.requests:
+    attacks["requests"] = lambda f: http_requests.attack(
+      options.requests, seed, f
+    )
+  if options.texts:
+    attacks["texts"] = lambda _: texts.attack(options.texts, seed)
+  return attacks
+
+
+def _kill_saves(folder: pathlib.Path) -> outcomes.Outcome:
+  """Kills processes that only save, at every operation of all saves."""
+  with kills.Servers("save_run", _num_servers()) as servers:
+    whole = kills.whole_run(servers, folder)
+    every = list(range(len(whole.operations)))
+    return kills.attack_at_operations(every, servers, whole, folder, "saves")
+
+
+def _kill_training(
+  folder: pathlib.Path, num_kills: int | None, seed: int
+) -> outcomes.Outcome:
+  """Kills trainings: at random, or at each operation of one of their saves."""
+  bert_run.prepare(folder)
+  with kills.Servers("bert_run", _num_servers()) as servers:
+    whole = kills.whole_run(servers, folder)
+    if num_kills:
+      return kills.attack_at_random(num_kills, seed, servers, whole, folder)
+    operations = kills.save_operations(whole)
+    return kills.attack_at_operations(operations, servers, whole, folder)
+
+
+def _kill_peer(
+  folder: pathlib.Path, num_kills: int, seed: int
+) -> outcomes.Outcome:
+  """Kills Hugging Face's Trainer as often, at random moments."""
+  with kills.Servers("peer_run", _num_servers()) as servers:
+    whole = kills.whole_run(servers, folder)
+    what = "Hugging Face's Trainer"
+    return kills.attack_at_random(num_kills, seed, servers, whole, folder, what)
+
+
+def _num_servers() -> int:
+  return min(os.cpu_count() or 1, 8)
+
+
+def _say(outcome: outcomes.Outcome, seconds: float) -> None:
+  """Prints what came of an attack, and what was wrong."""
+  print(
+    f"{outcome.attack}: {outcome.tries:,} tries in {seconds / 60:.1f} min, "
+    f"{len(outcome.faults)} wrong",
+    flush=True,
+  )
+  for fault in outcome.faults[:20]:
+    print(f"  {fault}", flush=True)
+
+
+if __name__ == "__main__":
+  sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,34 @@
+"""Saves without a training, for kills at every operation of a save."""
+
+import numpy as np
+
+from bert_tf import checkpoints
+from tests.chaos import trainer
+
+_NUM_SAVES = 8
+
+
+def _tensors(step: int) -> dict[str, np.ndarray]:
+  rng = np.random.default_rng(step)
+  values = {f"layer_{i}/kernel": rng.random((8, 8)) for i in range(3)}
+  return {**values, checkpoints.GLOBAL_STEP: np.int64(step)}
+
+
+def train(output_dir: str, operations: trainer.Operations) -> None:
+  """Saves the next steps after those that are there.
+
+  Raises:
+    RuntimeError: if the newest checkpoint holds something else.
+  """
+  trainer.count_saves(operations)
+  step = 0
+  path = checkpoints.latest(output_dir)
+  if path:
+    reader = checkpoints.CheckpointReader(path)
+    step = int(reader.get(checkpoints.GLOBAL_STEP))
+    for name, value in _tensors(step).items():
+      if reader.get(name).tobytes() != value.tobytes():
+        raise RuntimeError(f"{path}: another {name}")
+  for number in range(step + 1, _NUM_SAVES + 1):
+    checkpoints.save(output_dir, _tensors(number), keep_checkpoint_max=2)
+    print(f"Saved {output_dir}/model.ckpt-{number}.", flush=True)

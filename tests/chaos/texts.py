@@ -1,0 +1,39 @@
+"""Random texts: the tokenizer in Python and as TensorFlow operations."""
+
+import functools
+import pathlib
+
+from bert_tf import tokenization
+from bert_tf.export.text_ops import bert_tokenizer
+from tests import random_texts, tokenizer_pairs
+from tests.chaos import outcomes
+
+_ROOT = pathlib.Path(__file__).resolve().parents[2]
+_VOCAB = _ROOT / "vocab" / "pydoc_uncased_8k.txt"
+# do_lower_case and strip_accents.
+_SETTINGS = ((True, None), (False, None), (True, False), (False, True))
+_BATCH = 5000
+
+
+def attack(num_tries: int, seed: int) -> outcomes.Outcome:
+  """Tokenizes random texts twice, each 5,000 under another setting."""
+  found = outcomes.Outcome("random texts: FullTokenizer and TensorFlow's ops")
+  for start in range(0, num_tries, _BATCH):
+    count = min(_BATCH, num_tries - start)
+    batch = list(random_texts.make(count, seed=f"{seed} {start}"))
+    full, ops = _tokenizers(*_SETTINGS[start // _BATCH % len(_SETTINGS)])
+    others = tokenizer_pairs.differing(batch, full, ops)
+    for text in others:
+      found.add("", f"other words or ids: {text}")
+    found.counts["the same words and ids"] += count - len(others)
+  return found
+
+
+@functools.cache
+def _tokenizers(
+  do_lower_case: bool, strip_accents: bool | None
+) -> tuple[tokenization.FullTokenizer, bert_tokenizer.BertTokenizer]:
+  """Returns both tokenizers under one setting."""
+  full = tokenization.FullTokenizer(str(_VOCAB), do_lower_case, strip_accents)
+  ops = bert_tokenizer.BertTokenizer(full.vocab, do_lower_case, strip_accents)
+  return full, ops
