@@ -145,11 +145,7 @@ def check_finite(path: str, tensors: Mapping[str, np.ndarray]) -> None:
 
 
 def prefix_to_read(path: str) -> str | None:
-  """Returns the prefix of the files to read; None for another folder.
-
-  Raises:
-    DamagedCheckpointError: if there are no files.
-  """
+  """Returns the files' prefix, None for another folder; else raises."""
   if is_saved_model(path):
     return os.path.join(path, "variables", "variables")
   # If only the second is there, a process was killed that replaced the first.
@@ -160,8 +156,7 @@ def prefix_to_read(path: str) -> str | None:
     return None
   raise DamagedCheckpointError(
     f"no checkpoint {path}, and no folder: there is no {path}{_INDEX}; give "
-    f"the folder of a model, or the part of its files' names before {_INDEX} "
-    f"and {_DATA}."
+    f"a model's folder, or the part of file names before {_INDEX} and {_DATA}."
   )
 
 

@@ -262,7 +262,9 @@ def test_a_released_checkpoint_is_not_resumed_from():
 
 
 def test_a_checkpoint_that_is_not_there_says_what_to_give(tmp_path):
-  with pytest.raises(ValueError, match="nowhere.ckpt.index; give the folder"):
+  with pytest.raises(
+    ValueError, match="nowhere.ckpt.index; give a model's folder"
+  ):
     checkpoints.CheckpointReader("nowhere.ckpt")
   with pytest.raises(ValueError, match="has no checkpoint; give the"):
     checkpoints.CheckpointReader(str(tmp_path))
