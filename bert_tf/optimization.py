@@ -58,78 +58,6 @@ class WarmupLinearDecay(keras.optimizers.schedules.LearningRateSchedule):
     }
 
 
-class TimedWarmupLinearDecay(keras.optimizers.schedules.LearningRateSchedule):
-  """A warm-up and a linear decay to 0 that follow a clock instead of steps.
-
-  With p the share of the time that is over, the learning rate is
-  init_lr (1 - p), and init_lr p / warmup_share while p is below warmup_share.
-  Whoever trains calls `set` before each group of steps.
-
-  Attributes:
-    seconds_done: of training so far, float32 variable []; checkpoints hold it.
-
-  Raises:
-    ValueError: for a time or a share out of range.
-  """
-
-  def __init__(
-    self, init_lr: float, train_seconds: float, warmup_share: float = 0.1
-  ) -> None:
-    if not train_seconds > 0:
-      raise ValueError(f"train_seconds is {train_seconds}; more than 0.")
-    if not 0 <= warmup_share < 1:
-      raise ValueError(f"warmup_share is {warmup_share}; in [0, 1).")
-    self.init_lr = init_lr
-    self.train_seconds = train_seconds
-    self.warmup_share = warmup_share
-    self.seconds_done = self._variable(0.0, "float32", "train_seconds")
-    # Where the clock was read, and how fast it has run since.
-    self._step = self._variable(0, "int64", "clock_step")
-    self._seconds_per_step = self._variable(0.0, "float32", "seconds_per_step")
-
-  def _variable(self, value: float, dtype: str, name: str) -> keras.Variable:
-    return keras.Variable(
-      value,
-      dtype=dtype,
-      trainable=False,
-      aggregation="only_first_replica",
-      name=name,
-    )
-
-  def set(
-    self, step: int, seconds_done: float, seconds_per_step: float
-  ) -> None:
-    """Sets the clock.
-
-    Args:
-      step: updates done.
-      seconds_done: seconds of training that these took.
-      seconds_per_step: seconds that each of the next updates will take.
-    """
-    self._step.assign(step)
-    self.seconds_done.assign(seconds_done)
-    self._seconds_per_step.assign(seconds_per_step)
-
-  def __call__(self, step: Tensor) -> Tensor:
-    """Returns the float32 learning rate of the update after `step` updates."""
-    steps = ops.cast(ops.cast(step, "int64") - self._step, "float32")
-    seconds = self.seconds_done + steps * self._seconds_per_step
-    share = ops.clip(seconds / self.train_seconds, 0.0, 1.0)
-    decayed = self.init_lr * (1.0 - share)
-    if not self.warmup_share:
-      return decayed
-    warming = self.init_lr * share / self.warmup_share
-    return ops.where(share < self.warmup_share, warming, decayed)
-
-  def get_config(self) -> dict[str, Any]:
-    """Returns the arguments."""
-    return {
-      "init_lr": self.init_lr,
-      "train_seconds": self.train_seconds,
-      "warmup_share": self.warmup_share,
-    }
-
-
 class Gradients(NamedTuple):
   """Gradients of a batch, or of a part of it; those of parts can be added."""
 
@@ -262,11 +190,11 @@ class AdamWeightDecayOptimizer(keras.optimizers.Optimizer):
   def slots(self) -> dict[str, keras.Variable]:
     """Returns the moments by their names in the original's checkpoints.
 
-    The state of the loss scale and of a clock are among them, if there is one.
+    The state of the loss scale and of the schedule are among them, if there is
+    one.
     """
     slots = self.loss_scale.variables() if self.loss_scale else {}
-    if isinstance(self.schedule, TimedWarmupLinearDecay):
-      slots[self.schedule.seconds_done.name] = self.schedule.seconds_done
+    slots |= getattr(self.schedule, "state", {})
     for variable, m, v in zip(
       self._trainable_variables, self.adam_m, self.adam_v
     ):
@@ -425,19 +353,16 @@ def create_optimizer(
   num_warmup_steps: int,
   optimizer: str = "adamw",
   layerwise_lr_decay: float = 1.0,
-  train_seconds: float = 0.0,
+  schedule: keras.optimizers.schedules.LearningRateSchedule | None = None,
 ) -> AdamWeightDecayOptimizer:
   """Returns the optimizer of the original's pre-training and fine-tuning.
 
   It is one of OPTIMIZERS, with a linear warm-up (see WarmupLinearDecay) and, if
-  asked for, a layerwise_lr_decay (see `rate_scales`). With train_seconds the
-  schedule follows the clock (see TimedWarmupLinearDecay), not the steps.
+  asked for, a layerwise_lr_decay (see `rate_scales`). A schedule takes the
+  place of the first three arguments.
   """
-  schedule = (
-    TimedWarmupLinearDecay(init_lr, train_seconds)
-    if train_seconds
-    else WarmupLinearDecay(init_lr, num_train_steps, num_warmup_steps)
-  )
+  if schedule is None:
+    schedule = WarmupLinearDecay(init_lr, num_train_steps, num_warmup_steps)
   return OPTIMIZERS[optimizer](
     learning_rate=schedule,
     weight_decay_rate=0.01,

@@ -1,12 +1,92 @@
 """How long a run trains: for a number of steps, or for a time."""
 
 import time
-from typing import Protocol
+from typing import Any, Protocol
 
-from bert_tf import distribution, optimization
+import keras
+from keras import ops
+
+from bert_tf import checkpoints, distribution, optimization
+from bert_tf.modeling import Tensor
 from bert_tf.training import config as training_config
 
 _now = time.monotonic
+
+
+class TimedWarmupLinearDecay(keras.optimizers.schedules.LearningRateSchedule):
+  """A warm-up and a linear decay to 0 that follow a clock instead of steps.
+
+  With p the share of the time that is over, the learning rate is
+  init_lr (1 - p), and init_lr p / warmup_share while p is below warmup_share.
+  Whoever trains calls `set` before each group of steps.
+
+  Attributes:
+    seconds_done: of training so far, float32 variable [].
+    state: what checkpoints hold of it, by name.
+
+  Raises:
+    ValueError: for a time or a share out of range.
+  """
+
+  def __init__(
+    self, init_lr: float, train_seconds: float, warmup_share: float = 0.1
+  ) -> None:
+    if not train_seconds > 0:
+      raise ValueError(f"train_seconds is {train_seconds}; more than 0.")
+    if not 0 <= warmup_share < 1:
+      raise ValueError(f"warmup_share is {warmup_share}; in [0, 1).")
+    self.init_lr = init_lr
+    self.train_seconds = train_seconds
+    self.warmup_share = warmup_share
+    self.seconds_done = self._variable(
+      0.0, "float32", checkpoints.TRAIN_SECONDS
+    )
+    self.state = {checkpoints.TRAIN_SECONDS: self.seconds_done}
+    # Where the clock was read, and how fast it has run since.
+    self._step = self._variable(0, "int64", "clock_step")
+    self._seconds_per_step = self._variable(0.0, "float32", "seconds_per_step")
+
+  def _variable(self, value: float, dtype: str, name: str) -> keras.Variable:
+    return keras.Variable(
+      value,
+      dtype=dtype,
+      trainable=False,
+      aggregation="only_first_replica",
+      name=name,
+    )
+
+  def set(
+    self, step: int, seconds_done: float, seconds_per_step: float
+  ) -> None:
+    """Sets the clock.
+
+    Args:
+      step: updates done.
+      seconds_done: seconds of training that these took.
+      seconds_per_step: seconds that each of the next updates will take.
+    """
+    self._step.assign(step)
+    self.seconds_done.assign(seconds_done)
+    self._seconds_per_step.assign(seconds_per_step)
+
+  def __call__(self, step: Tensor) -> Tensor:
+    """Returns the float32 learning rate of the update after `step` updates."""
+    steps = ops.cast(ops.cast(step, "int64") - self._step, "float32")
+    seconds = self.seconds_done + steps * self._seconds_per_step
+    share = ops.clip(seconds / self.train_seconds, 0.0, 1.0)
+    decayed = self.init_lr * (1.0 - share)
+    if not self.warmup_share:
+      return decayed
+    warming = self.init_lr * share / self.warmup_share
+    return ops.where(share < self.warmup_share, warming, decayed)
+
+  def get_config(self) -> dict[str, Any]:
+    """Returns the arguments."""
+    return {
+      "init_lr": self.init_lr,
+      "train_seconds": self.train_seconds,
+      "warmup_share": self.warmup_share,
+    }
 
 
 class Budget(Protocol):
@@ -72,7 +152,7 @@ class TimeBudget:
     schedule: the learning rate's; it holds the time that is over.
   """
 
-  def __init__(self, schedule: optimization.TimedWarmupLinearDecay) -> None:
+  def __init__(self, schedule: TimedWarmupLinearDecay) -> None:
     self.num_steps: int | None = None
     self._schedule = schedule
     self._seconds = 0.0
@@ -121,12 +201,21 @@ class TimeBudget:
     return f"{step} ({self._seconds / total:.1%} of {total / 60:g} minutes)"
 
 
+def schedule_of(
+  config: training_config.TrainConfig,
+) -> TimedWarmupLinearDecay | None:
+  """Returns the schedule of a run for a time; None where steps are counted."""
+  if not config.train_seconds:
+    return None
+  return TimedWarmupLinearDecay(config.learning_rate, config.train_seconds)
+
+
 def of_run(
   config: training_config.TrainConfig,
   optimizer: optimization.AdamWeightDecayOptimizer,
 ) -> Budget:
   """Returns the budget that a config sets."""
   schedule = optimizer.schedule
-  if isinstance(schedule, optimization.TimedWarmupLinearDecay):
+  if isinstance(schedule, TimedWarmupLinearDecay):
     return TimeBudget(schedule)
   return StepBudget(config.num_train_steps)

@@ -78,7 +78,7 @@ class Estimator:
       config.num_warmup_steps,
       config.optimizer,
       config.layerwise_lr_decay,
-      config.train_seconds,
+      budget.schedule_of(config),
     )
     self._budget = budget.of_run(config, self.optimizer)
     if config.precision == "float16":

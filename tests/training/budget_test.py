@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 import pytest
 
-from bert_tf import checkpoints, optimization
+from bert_tf import checkpoints
 from bert_tf.training import budget, curves
 from tests.training import estimator_test
 
@@ -25,7 +25,7 @@ def train(folder, **changes):
 
 
 def test_the_learning_rate_follows_the_clock():
-  schedule = optimization.TimedWarmupLinearDecay(0.5, 100.0)
+  schedule = budget.TimedWarmupLinearDecay(0.5, 100.0)
   rates = []
   for seconds in (0, 5, 10, 50, 75, 100, 130):
     schedule.set(7, float(seconds), 0.0)
@@ -40,11 +40,11 @@ def test_the_learning_rate_follows_the_clock():
 @pytest.mark.parametrize("arguments", [(0.1, 0.0), (0.1, 9.0, 1.0)])
 def test_a_schedule_of_no_time_is_refused(arguments):
   with pytest.raises(ValueError, match="is "):
-    optimization.TimedWarmupLinearDecay(*arguments)
+    budget.TimedWarmupLinearDecay(*arguments)
 
 
 def test_steps_are_taken_as_long_as_they_fit(clock):
-  schedule = optimization.TimedWarmupLinearDecay(0.1, 10.0)
+  schedule = budget.TimedWarmupLinearDecay(0.1, 10.0)
   run = budget.TimeBudget(schedule)
   run.begin(3)
   assert run.steps_left(3) == 1  # How long one takes is not known.
