@@ -56,10 +56,11 @@ def open_adapter(path: str) -> checkpoints.CheckpointReader:
   if paths.is_folder(path):
     path = os.path.join(path, _PATH)
   reader = checkpoints.CheckpointReader(path)
-  if lora.ALPHA not in reader.shapes:
+  has_checksums = any(name.endswith(lora.CHECKSUM) for name in reader.shapes)
+  if lora.ALPHA not in reader.shapes or not has_checksums:
     raise ValueError(
-      f"{path} is no adapter, it has no {lora.ALPHA}; give output_dir/{_PATH} "
-      "of a run with `lora_rank`."
+      f"{path} is no adapter, it has no {lora.ALPHA} with checksums; give "
+      f"output_dir/{_PATH} of a run with `lora_rank`."
     )
   return reader
 

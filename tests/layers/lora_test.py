@@ -91,9 +91,12 @@ def test_an_adapter_of_another_model_is_refused(tmp_path):
   adapters.save(str(tmp_path), lora.tensors(model))
   with pytest.raises(ValueError, match="another model: output_"):
     adapters.add(heads.ClassifierModel(CONFIG, 2), str(tmp_path))
-  checkpoints.write(str(tmp_path / "model.ckpt"), before)
-  with pytest.raises(ValueError, match="no adapter"):
-    adapters.add(model, str(tmp_path / "model.ckpt"))
+  # No adapter; a checkpoint of a run with LoRA, or what has no checksums.
+  for number, tensors in enumerate((before, lora.tensors(model))):
+    path = str(tmp_path / f"model.ckpt-{number}")
+    checkpoints.write(path, tensors)
+    with pytest.raises(ValueError, match="no adapter"):
+      adapters.add(model, path)
   # Of the same shapes, but for one kernel the values that it was trained from.
   other = heads.ClassifierModel(CONFIG, 3)
   for variable in other.weights:
