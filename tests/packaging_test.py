@@ -14,6 +14,7 @@ MODULES = {
   "absl-py": "absl",
   "ai-edge-litert": "ai_edge_litert",
   "apache-beam": "apache_beam",
+  "prometheus-client": "prometheus_client",
   "protobuf": "google",
   "scikit-learn": "sklearn",
   "tensorflow-text": "tensorflow_text",

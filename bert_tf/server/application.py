@@ -5,6 +5,7 @@ aiohttp handles HTTP, the limits of requests and the graceful shutdown.
 
 import asyncio
 import contextlib
+import functools
 import signal
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 
@@ -13,13 +14,17 @@ import tensorflow as tf
 from absl import logging
 
 from bert_tf.files import errors
-from bert_tf.inference import outputs, predictor
+from bert_tf.inference import loaded_model, outputs, predictor
 from bert_tf.server import (
+  access_log,
   attention_json,
   batching,
   connections,
+  metrics,
+  openapi,
   page,
   rest_json,
+  samples,
 )
 from bert_tf.server import config as server_config
 
@@ -52,9 +57,13 @@ class Server:
     self._page = page.load()
     self._hosts = {"localhost", "127.0.0.1", "::1", config.host}
     self._hosts.update(host.lower() for host in config.allowed_hosts)
+    self._is_ready = False
     for name, function in model.functions.items():
       # Traces a checkpoint's functions, which takes seconds, before requests.
       logging.info("%s returns %s.", name, ", ".join(function.outputs))
+    self._openapi = openapi.document(
+      config.model_name, model.version, model.functions, self._limits
+    )
 
   async def start(self) -> str:
     """Starts to listen; returns the address, http://HOST:PORT.
@@ -62,9 +71,14 @@ class Server:
     Raises:
       OSError: if it cannot listen there.
     """
-    self._batcher = batching.Batcher(self._compute, self._config)
+    self._metrics = metrics.Metrics(
+      lambda: self._batcher.num_waiting, lambda: self._is_ready
+    )
+    self._batcher = batching.Batcher(
+      self._compute, self._config, self._metrics.batch
+    )
     application = web.Application(
-      middlewares=[self._guarded],
+      middlewares=[access_log.note_route, self._guarded],
       client_max_size=self._config.max_request_bytes,
     )
     application.add_routes(self._routes())
@@ -78,6 +92,7 @@ class Server:
       await self._batcher.close()
       await self._runner.cleanup()
       raise
+    self._warming = asyncio.create_task(self._warm_up())
     host, port = self._listener.sockets[0].getsockname()[:2]
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
@@ -86,19 +101,35 @@ class Server:
     loop, server = asyncio.get_running_loop(), self._runner.server
     assert server is not None
     limit = connections.max_connections(self._config.max_connections)
+    log = access_log.AccessLog(self._metrics, self._config.log_format)
 
     def connect() -> connections.Connection:
       timeout = self._config.idle_timeout_s
       return connections.Connection(
-        server, limit, loop=loop, keepalive_timeout=timeout
+        server, log, limit, loop=loop, keepalive_timeout=timeout
       )
 
     return await loop.create_server(
       connect, self._config.host, self._config.port, backlog=128
     )
 
+  async def _warm_up(self) -> None:
+    """Calls each function once, since a first call takes longer."""
+
+    def call(function: loaded_model.Function) -> None:
+      try:
+        function(samples.inputs_of(function))
+      except tf.errors.OpError as error:  # It may refuse what is made up.
+        logging.info("Warming up: %s", errors.reason(error))
+
+    for function in self._model.functions.values():
+      await self._batcher.run(functools.partial(call, function))
+    self._is_ready = True
+
   async def stop(self) -> None:
     """Refuses new connections, finishes running requests and stops."""
+    self._warming.cancel()
+    self._is_ready = False
     self._listener.close()
     await self._runner.cleanup()
     await self._batcher.close()
@@ -111,7 +142,10 @@ class Server:
   def _routes(self) -> list[web.RouteDef]:
     routes = [
       web.get("/", self._get_page),
-      web.get("/health", self._get_health),
+      web.get("/healthz", self._get_health),
+      web.get("/readyz", self._get_ready),
+      web.get("/metrics", self._get_metrics),
+      web.get("/openapi.json", self._get_openapi),
     ]
     for path in (_MODEL_PATH, _VERSION_PATH):
       routes += [
@@ -174,6 +208,19 @@ class Server:
       {"status": "ok", "model": name, "version": version}
     )
 
+  async def _get_ready(self, request: web.Request) -> web.Response:
+    if not self._is_ready:
+      raise _HttpError(503, "the model is not warm yet, or the server stops.")
+    return await self._get_health(request)
+
+  async def _get_metrics(self, request: web.Request) -> web.Response:
+    return web.Response(
+      body=self._metrics.text(), headers={"Content-Type": metrics.CONTENT_TYPE}
+    )
+
+  async def _get_openapi(self, request: web.Request) -> web.Response:
+    return connections.json_response(self._openapi)
+
   async def _get_status(self, request: web.Request) -> web.Response:
     name = request.match_info["name"]
     if not self._has(request):
@@ -199,7 +246,11 @@ class Server:
       value, self._model.functions, self._limits
     )
     lengths = asked.lengths
-    self._check_windows(lengths)
+    num_windows = self._num_windows(lengths)
+    request[access_log.NUM_ROWS] = asked.num_rows
+    self._metrics.inputs(
+      asked.signature_name, asked.num_rows, int(lengths.sum()), num_windows
+    )
     function = self._model.functions[asked.signature_name]
     computed = await self._batcher.submit(
       asked.signature_name,
@@ -211,15 +262,15 @@ class Server:
     trimmed = outputs.trimmed(computed)
     return connections.json_response(rest_json.predict_response(asked, trimmed))
 
-  def _check_windows(self, lengths: np.ndarray) -> None:
-    """Raises if texts may need more windows than a request may compute.
+  def _num_windows(self, lengths: np.ndarray) -> int:
+    """Returns how many windows texts may need; raises if too many.
 
     Args:
       lengths: int [B]. Bytes of each row: it has at most as many word pieces.
     """
     info = self._model.info
     if info is None or info.task not in ("squad", "ner"):
-      return  # Computes one input a row; longer texts are cut.
+      return len(lengths)  # Longer texts are cut.
     stride = info.doc_stride or (info.max_seq_length or 128) // 2
     num_windows = int(np.ceil(lengths / stride).sum())
     if num_windows > self._config.max_windows:
@@ -229,6 +280,7 @@ class Server:
         f"{stride} word pieces; this server computes "
         f"{self._config.max_windows} at once: send several requests.",
       )
+    return num_windows
 
   async def _attention(self, request: web.Request) -> web.Response:
     self._check_model(request)

@@ -6,6 +6,7 @@ import concurrent.futures
 import dataclasses
 import time
 from collections.abc import Callable, Hashable, Mapping, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
@@ -31,20 +32,30 @@ class _Waiting:
   result: asyncio.Future  # The outputs, when they are computed.
 
 
+class Batch(NamedTuple):
+  """A batch that was computed."""
+
+  num_rows: int
+  seconds: float  # That it took.
+  waited_s: list[float]  # Seconds that its requests had waited.
+
+
 class Batcher:
   """Computes requests in batches, one after another, in a thread of its own.
 
   It belongs to one event loop. `compute` takes the name of a function and
   arrays with the same number of rows, and returns arrays with that number of
-  rows.
+  rows. `on_batch` is called with each batch that was computed.
   """
 
   def __init__(
     self,
     compute: Callable[[str, Arrays], Arrays],
     config: server_config.ServerConfig,
+    on_batch: Callable[[Batch], None] = lambda batch: None,
   ) -> None:
     self._compute = compute
+    self._on_batch = on_batch
     self._config = config
     self._waiting: collections.deque[_Waiting] = collections.deque()
     self._arrival = asyncio.Event()
@@ -52,6 +63,15 @@ class Batcher:
     self._thread = concurrent.futures.ThreadPoolExecutor(1, "compute")
     self._task = asyncio.create_task(self._run())
     self.num_batches = self.num_requests = 0
+
+  @property
+  def num_waiting(self) -> int:
+    """Number of requests that wait for a batch."""
+    return len(self._waiting)
+
+  async def run(self, call: Callable[[], None]) -> None:
+    """Makes a call in the thread that computes."""
+    await asyncio.get_running_loop().run_in_executor(self._thread, call)
 
   async def submit(
     self,
@@ -155,6 +175,7 @@ class Batcher:
       for name in batch[0].inputs
     }
     loop = asyncio.get_running_loop()
+    start = time.monotonic()
     try:
       outputs = await loop.run_in_executor(
         self._thread, self._compute, batch[0].name, inputs
@@ -168,6 +189,9 @@ class Batcher:
       return
     self.num_batches += 1
     self.num_requests += len(batch)
+    num_rows = sum(waiting.num_rows for waiting in batch)
+    waited_s = [start - waiting.arrived for waiting in batch]
+    self._on_batch(Batch(num_rows, time.monotonic() - start, waited_s))
     if len(batch) == 1:
       _set(batch[0], outputs)
       return

@@ -4,6 +4,8 @@ import dataclasses
 
 from bert_tf import settings
 
+LOG_FORMATS = ("none", "text", "json")
+
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ServerConfig:
@@ -62,6 +64,11 @@ class ServerConfig:
     (),
     "Names, beside its address and localhost, under which clients may ask "
     "for this server, with commas between them.",
+  )
+  log_format: str = settings.setting(
+    "none",
+    "A line on stdout for each request, without its texts: none, text or json.",
+    choices=LOG_FORMATS,
   )
   # Seconds that the body of a request may take to arrive.
   read_timeout_s: float = 30.0

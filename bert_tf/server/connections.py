@@ -13,7 +13,7 @@ from typing import Any
 from bert_tf.files import errors
 
 with errors.needs_extra("serving", extra="serve"):
-  from aiohttp import web
+  from aiohttp import abc, web
 
 # Lines of the log in a second about clients' mistakes.
 _LINES_PER_SECOND = 5
@@ -21,9 +21,6 @@ _LINES_PER_SECOND = 5
 _SPARE_DESCRIPTORS = 16
 
 _Log = logging.getLogger("bert_tf.server")
-# A line a request is a proxy's business.
-_NoLog = logging.getLogger("bert_tf.server.access")
-_NoLog.setLevel(logging.CRITICAL)
 
 
 class _ShortLines(logging.Filter):
@@ -61,6 +58,7 @@ class Connection(web.RequestHandler):
 
   Args:
     server: of the runner, which knows all connections.
+    access_log: is told of every answer.
     max_connections: that may be open.
     **arguments: of aiohttp's RequestHandler.
   """
@@ -68,9 +66,15 @@ class Connection(web.RequestHandler):
   __slots__ = ("_max_connections", "_server")
 
   def __init__(
-    self, server: web.Server, max_connections: int, **arguments: Any
+    self,
+    server: web.Server,
+    access_log: abc.AbstractAccessLogger,
+    max_connections: int,
+    **arguments: Any,
   ) -> None:
-    super().__init__(server, logger=_Log, access_log=_NoLog, **arguments)
+    # aiohttp makes one of each connection.
+    made: Any = lambda *_: access_log  # noqa: E731
+    super().__init__(server, logger=_Log, access_log_class=made, **arguments)
     self._server = server
     self._max_connections = max_connections
 

@@ -21,7 +21,7 @@ from bert_tf.inference import loaded_model
 Functions = Mapping[str, loaded_model.Function]
 
 # Outputs with this suffix hold bytes, which are written in Base64.
-_BYTES_SUFFIX = "_bytes"
+BYTES_SUFFIX = "_bytes"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -307,7 +307,7 @@ def _value(name: str, array: np.ndarray) -> Any:
   """Returns an output as nested lists of JSON values."""
   if array.dtype != object:
     return array.tolist()
-  return _bytes_value(array.tolist(), name.endswith(_BYTES_SUFFIX))
+  return _bytes_value(array.tolist(), name.endswith(BYTES_SUFFIX))
 
 
 def _bytes_value(value: Any, is_base64: bool) -> Any:

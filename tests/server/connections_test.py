@@ -117,11 +117,11 @@ def test_connections_beyond_the_limit_are_refused():
     clients = [serving_client.Client(running.url) for _ in range(3)]
     for client in clients:
       stack.callback(client.close)
-      assert client.ask("/health")[0] == 200
-    code, found = serving_client.ask(running.url, "/health")
+      assert client.ask("/healthz")[0] == 200
+    code, found = serving_client.ask(running.url, "/healthz")
     assert (code, "3" in found["error"]) == (503, True)
     clients[0].close()
-    while serving_client.ask(running.url, "/health")[0] != 200:
+    while serving_client.ask(running.url, "/healthz")[0] != 200:
       pass  # The server has not yet seen the end of the connection.
 
 

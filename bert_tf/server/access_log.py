@@ -1,0 +1,84 @@
+"""A line of the log for each request, and its count in the metrics."""
+
+import datetime
+import json
+import logging
+import sys
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from bert_tf.files import errors
+from bert_tf.server import metrics
+
+with errors.needs_extra("serving", extra="serve"):
+  from aiohttp import abc, web
+
+# Rows that a request asks for, where its handler knows them.
+NUM_ROWS = web.RequestKey("num_rows", int)
+# The path of its route, with names in braces; what is no HTTP has none.
+_ROUTE = web.RequestKey("route", str)
+
+_METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
+
+
+class AccessLog(abc.AbstractAccessLogger):
+  """Is told by aiohttp of every answer, also to what is no HTTP.
+
+  Args:
+    counted: the metrics.
+    log_format: "none", "text" or "json", a line a request on stdout.
+  """
+
+  def __init__(self, counted: metrics.Metrics, log_format: str) -> None:
+    super().__init__(logging.Logger("bert_tf.server.access"), log_format)
+    self.logger.addHandler(logging.StreamHandler(sys.stdout))
+    self._metrics = counted
+
+  def log(
+    self, request: web.BaseRequest, response: web.StreamResponse, time: float
+  ) -> None:
+    """Counts and logs an answer that took `time` seconds."""
+    self._metrics.request(
+      request.method if request.method in _METHODS else "other",
+      request.get(_ROUTE, "other"),
+      response.status,
+      time,
+    )
+    if self.log_format == "none":
+      return
+    line = _line(request, response, time)
+    if self.log_format == "json":
+      self.logger.info("%s", json.dumps(line))
+    else:
+      self.logger.info("%s", " ".join(f"{k}={v}" for k, v in line.items()))
+
+
+@web.middleware
+async def note_route(
+  request: web.Request,
+  handler: Callable[[web.Request], Awaitable[web.StreamResponse]],
+) -> web.StreamResponse:
+  """Notes the route of a request, by which it is counted."""
+  if resource := request.match_info.route.resource:
+    request[_ROUTE] = resource.canonical
+  return await handler(request)
+
+
+def _line(
+  request: web.BaseRequest, response: web.StreamResponse, time: float
+) -> dict[str, Any]:
+  """Returns what is logged of a request: no text of it, no address twice."""
+  now = datetime.datetime.now(datetime.timezone.utc)
+  line = {
+    "time": now.isoformat(timespec="milliseconds"),
+    "remote": request.remote,
+    "method": request.method,
+    # Percent-encoded, so that a line is a line.
+    "path": request.rel_url.raw_path[:200],
+    "status": response.status,
+    "milliseconds": round(time * 1e3, 2),
+    "bytes": response.body_length,
+  }
+  if NUM_ROWS in request:
+    line["rows"] = request[NUM_ROWS]
+  return line

@@ -1,0 +1,103 @@
+"""What the server counts and times, in Prometheus' format."""
+
+from collections.abc import Callable
+
+from bert_tf.files import errors
+from bert_tf.server import batching
+
+with errors.needs_extra("serving", extra="serve"):
+  import prometheus_client
+
+CONTENT_TYPE = prometheus_client.CONTENT_TYPE_LATEST
+
+_SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5)
+_ROWS = (1, 2, 4, 8, 16, 32, 64, 128)
+
+
+class Metrics:
+  """The metrics of one server.
+
+  Args:
+    num_waiting: returns the number of requests that wait for a batch.
+    is_ready: returns whether the model is loaded and warm.
+  """
+
+  def __init__(
+    self, num_waiting: Callable[[], int], is_ready: Callable[[], bool]
+  ) -> None:
+    self._registry = registry = prometheus_client.CollectorRegistry()
+    prometheus_client.ProcessCollector(registry=registry)
+    prometheus_client.PlatformCollector(registry=registry)
+
+    def counter(
+      name: str, text: str, *labels: str
+    ) -> prometheus_client.Counter:
+      return prometheus_client.Counter(
+        f"bert_tf_{name}", text, labels, registry=registry
+      )
+
+    def histogram(
+      name: str, text: str, buckets: tuple[float, ...], *labels: str
+    ) -> prometheus_client.Histogram:
+      return prometheus_client.Histogram(
+        f"bert_tf_{name}", text, labels, registry=registry, buckets=buckets
+      )
+
+    def gauge(name: str, text: str, value: Callable[[], float]) -> None:
+      made = prometheus_client.Gauge(f"bert_tf_{name}", text, registry=registry)
+      made.set_function(value)
+
+    self._requests = counter(
+      "requests", "Requests by path and status.", "method", "path", "status"
+    )
+    self._request_seconds = histogram(
+      "request_seconds", "Seconds to an answer.", _SECONDS, "path"
+    )
+    self._rows = counter("rows", "Rows of requests.", "signature")
+    self._text_bytes = counter(
+      "text_bytes",
+      "Bytes of texts; a text has at most as many word pieces.",
+      "signature",
+    )
+    self._windows = counter(
+      "windows",
+      "Windows that long texts may need, as max_windows counts them.",
+      "signature",
+    )
+    self._batch_rows = histogram(
+      "batch_rows", "Rows that are computed together.", _ROWS
+    )
+    self._batch_seconds = histogram(
+      "batch_seconds", "Seconds to compute a batch.", _SECONDS
+    )
+    self._wait_seconds = histogram(
+      "wait_seconds", "Seconds that a request waits for its batch.", _SECONDS
+    )
+    gauge("waiting_requests", "Requests that wait for a batch.", num_waiting)
+    gauge("ready", "1 when the model is loaded and warm.", is_ready)
+
+  def request(
+    self, method: str, path: str, status: int, seconds: float
+  ) -> None:
+    """Counts a request that was answered; the path is that of its route."""
+    self._requests.labels(method, path, str(status)).inc()
+    self._request_seconds.labels(path).observe(seconds)
+
+  def inputs(
+    self, signature: str, num_rows: int, num_bytes: int, num_windows: int
+  ) -> None:
+    """Counts what a request to a model asks for."""
+    self._rows.labels(signature).inc(num_rows)
+    self._text_bytes.labels(signature).inc(num_bytes)
+    self._windows.labels(signature).inc(num_windows)
+
+  def batch(self, batch: batching.Batch) -> None:
+    """Counts a computed batch."""
+    self._batch_rows.observe(batch.num_rows)
+    self._batch_seconds.observe(batch.seconds)
+    for waited in batch.waited_s:
+      self._wait_seconds.observe(waited)
+
+  def text(self) -> bytes:
+    """Returns all metrics in the format of CONTENT_TYPE."""
+    return prometheus_client.generate_latest(self._registry)

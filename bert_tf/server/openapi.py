@@ -1,0 +1,259 @@
+"""The description of a server's interface, OpenAPI 3.1.
+
+The schemas of requests and answers are made of the dtypes and shapes of the
+model's functions, a request and an answer for each signature.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+import bert_tf
+from bert_tf.export import saved_models
+from bert_tf.export.signatures import attention
+from bert_tf.inference import loaded_model
+from bert_tf.server import rest_json, samples
+
+Json = dict[str, Any]
+
+_BASE64: Json = {
+  "type": "object",
+  "properties": {"b64": {"type": "string", "contentEncoding": "base64"}},
+  "required": ["b64"],
+  "additionalProperties": False,
+}
+_ERRORS = {
+  400: "The request does not fit the model.",
+  403: "The Host is not this server's.",
+  408: "The body took too long to arrive.",
+  413: "The request is too large.",
+  415: "The Content-Type is not application/json.",
+  500: "The server failed; its log says why.",
+  503: "Too many requests wait.",
+}
+
+
+def document(
+  name: str,
+  version: int,
+  functions: rest_json.Functions,
+  limits: rest_json.Limits,
+) -> Json:
+  """Returns the description of a server of one model.
+
+  Args:
+    name: of the model in the paths.
+    version: of the model.
+    functions: of the model.
+    limits: of a request.
+  """
+  schemas: Json = {
+    "error": _object({"error": {"type": "string"}}),
+    "attention_request": _attention_request(functions),
+    "attention_response": _attention_response(),
+  }
+  for signature, function in functions.items():
+    schemas[f"predict_{signature}_request"] = _request(
+      signature, function, limits
+    )
+    schemas[f"predict_{signature}_response"] = _response(function)
+  return {
+    "openapi": "3.1.0",
+    "info": {"title": name, "version": f"{version}"},
+    "x-bert-tf-version": bert_tf.__version__,
+    "paths": _paths(name, version, functions),
+    "components": {"schemas": schemas},
+  }
+
+
+def _paths(name: str, version: int, functions: rest_json.Functions) -> Json:
+  """Returns what may be asked for, by path."""
+  health = _object({k: {"type": "string"} for k in ("status", "model")})
+  health["properties"]["version"] = {"type": "string"}
+  paths = {
+    "/": _get("A page for people.", {"type": "string"}, "text/html"),
+    "/healthz": _get("Whether the server runs.", health),
+    "/readyz": _get("Whether the model is loaded and warm.", health),
+    "/metrics": _get("Prometheus' metrics.", {"type": "string"}, "text/plain"),
+    "/openapi.json": _get("This description.", {"type": "object"}),
+  }
+  ready = paths["/readyz"]["get"]["responses"]
+  ready["503"] = _answer("Not yet, or not any more.", _ref("error"))
+  predict = _post(
+    "Computes rows.",
+    {
+      "anyOf": [_ref(f"predict_{signature}_request") for signature in functions]
+    },
+    {
+      "anyOf": [
+        _ref(f"predict_{signature}_response") for signature in functions
+      ]
+    },
+    {s: {"value": _example(s, f)} for s, f in functions.items()},
+  )
+  attends = _post(
+    "One layer's attention to the tokens of a text or a pair.",
+    _ref("attention_request"),
+    _ref("attention_response"),
+    _attention_examples(functions),
+  )
+  for path in (f"/v1/models/{name}", f"/v1/models/{name}/versions/{version}"):
+    paths |= {
+      path: _get("Status of the model.", {"type": "object"}),
+      f"{path}/metadata": _get("Inputs and outputs.", {"type": "object"}),
+      f"{path}:predict": predict,
+      f"{path}:attention": attends,
+    }
+  return paths
+
+
+def _ref(name: str) -> Json:
+  return {"$ref": f"#/components/schemas/{name}"}
+
+
+def _object(properties: Json, optional: Sequence[str] = ()) -> Json:
+  """Returns the schema of an object that has no other properties."""
+  return {
+    "type": "object",
+    "properties": properties,
+    "required": [name for name in properties if name not in optional],
+    "additionalProperties": False,
+  }
+
+
+def _answer(text: str, schema: Json, kind: str = "application/json") -> Json:
+  return {"description": text, "content": {kind: {"schema": schema}}}
+
+
+def _get(text: str, schema: Json, kind: str = "application/json") -> Json:
+  answer = _answer(text, schema, kind)
+  return {"get": {"summary": text, "responses": {"200": answer}}}
+
+
+def _post(text: str, request: Json, response: Json, examples: Json) -> Json:
+  content = {"schema": request, "examples": examples}
+  answers = {"200": _answer(text, response)}
+  for status, reason in _ERRORS.items():
+    answers[str(status)] = _answer(reason, _ref("error"))
+  body = {"required": True, "content": {"application/json": content}}
+  return {"post": {"summary": text, "requestBody": body, "responses": answers}}
+
+
+def _request(
+  signature: str, function: loaded_model.Function, limits: rest_json.Limits
+) -> Json:
+  """Returns the schema of a `:predict` request to a signature."""
+  row = _object({k: _array(k, s, 1) for k, s in function.inputs.items()})
+  columns = _object({k: _array(k, s) for k, s in function.inputs.items()})
+  if len(function.inputs) == 1:  # Needs no name.
+    row = {"anyOf": [row, *row["properties"].values()]}
+    columns = {"anyOf": [columns, *columns["properties"].values()]}
+  rows = {"type": "array", "items": row, "minItems": 1}
+  named: Json = {"signature_name": {"const": signature}}
+  optional = ["signature_name"] if signature == saved_models.DEFAULT else []
+  return {
+    "oneOf": [
+      _object(
+        named | {"instances": rows | {"maxItems": limits.max_rows}}, optional
+      ),
+      _object(named | {"inputs": columns}, optional),
+    ]
+  }
+
+
+def _response(function: loaded_model.Function) -> Json:
+  """Returns the schema of an answer, to rows or to columns."""
+  rows = {k: _array(k, s, 1, False) for k, s in function.outputs.items()}
+  columns = {k: _array(k, s, 0, False) for k, s in function.outputs.items()}
+  if len(rows) == 1:
+    row, column = *rows.values(), *columns.values()
+  else:
+    row, column = _object(rows), _object(columns)
+  predictions = {"type": "array", "items": row}
+  return {
+    "oneOf": [
+      _object({"predictions": predictions}),
+      _object({"outputs": column}),
+    ]
+  }
+
+
+def _array(
+  name: str, spec: tf.TensorSpec, first: int = 0, is_input: bool = True
+) -> Json:
+  """Returns the schema of an array from a dimension on; any if not known."""
+  if spec.shape.rank is None:
+    return {}
+  schema = _value(spec.dtype)
+  if spec.dtype == tf.string and is_input:
+    schema = {"anyOf": [schema, _BASE64]}
+  elif spec.dtype == tf.string and name.endswith(rest_json.BYTES_SUFFIX):
+    schema = _BASE64
+  for size in reversed(spec.shape.as_list()[first:]):
+    schema = {"type": "array", "items": schema}
+    if size is not None:
+      schema |= {"minItems": size, "maxItems": size}
+  return schema
+
+
+def _value(dtype: tf.DType) -> Json:
+  """Returns the schema of a number, bool or text."""
+  if dtype == tf.string:
+    return {"type": "string"}
+  if dtype.is_bool:
+    return {"type": "boolean"}
+  if dtype.is_floating:
+    return {"type": "number"}
+  return {"type": "integer", "minimum": dtype.min, "maximum": dtype.max}
+
+
+def _example(signature: str, function: loaded_model.Function) -> Json:
+  """Returns a request of one row."""
+  found = samples.inputs_of(function)
+  row = {name: _plain(array[0]) for name, array in found.items()}
+  return {"signature_name": signature, "instances": [row]}
+
+
+def _plain(value: Any) -> Any:
+  """Returns an array, or a number or text of it, as JSON has it."""
+  if isinstance(value, np.ndarray):
+    return [_plain(item) for item in value]
+  return value.decode() if isinstance(value, bytes) else value.item()
+
+
+def _attention_request(functions: Mapping[str, Any]) -> Json:
+  text = {"anyOf": [{"type": "string"}, _BASE64]}
+  if attention.SINGLE not in functions:
+    return {"not": {}, "description": "The model was exported without it."}
+  num_layers, num_heads = (
+    functions[attention.SINGLE].outputs["attention"].shape[1:3]
+  )
+  layer = {"type": "integer", "minimum": 0, "maximum": num_layers - 1}
+  head = {"type": ["integer", "null"], "minimum": 0, "maximum": num_heads - 1}
+  properties = {"text": text, "text_b": text, "layer": layer, "head": head}
+  return _object(properties, ("text_b", "layer", "head"))
+
+
+def _attention_response() -> Json:
+  count = {"type": "integer", "minimum": 0}
+  row = {"type": "array", "items": {"type": "number"}}
+  return _object(
+    {
+      "tokens": {"type": "array", "items": {"type": "string"}},
+      "layer": count,
+      "head": {"type": ["integer", "null"]},
+      "num_layers": count,
+      "num_heads": count,
+      "attention": {"type": "array", "items": row},
+    }
+  )
+
+
+def _attention_examples(functions: Mapping[str, Any]) -> Json:
+  values = {
+    attention.SINGLE: {"text": samples.TEXT, "layer": 0, "head": 0},
+    attention.PAIR: {"text": samples.TEXT, "text_b": samples.TEXT},
+  }
+  return {s: {"value": v} for s, v in values.items() if s in functions}

@@ -1,0 +1,293 @@
+"""What operators ask a server: its description, metrics, log and readiness."""
+
+import copy
+import json
+import re
+import threading
+import time
+import urllib.request
+
+import jsonschema
+import pytest
+
+import bert_tf
+from bert_tf.server import application
+from bert_tf.server import config as server_config
+from tests import serving_client, tiny_models
+from tests.server import server_test
+from tests.serving_client import ask
+
+PREDICT = "/v1/models/model:predict"
+
+
+@pytest.fixture(scope="module")
+def real_server(tmp_path_factory):
+  folder = tiny_models.write_classifier(tmp_path_factory.mktemp("run"))
+  model = bert_tf.Predictor(str(folder / "model.ckpt-1"))
+  with serving_client.running(model, max_rows=4) as running:
+    yield running
+
+
+@pytest.fixture(scope="module")
+def fake_server():
+  with serving_client.running(server_test.FakeModel(), max_rows=4) as running:
+    yield running
+
+
+def get(url, path):
+  """Returns (status, Content-Type, text)."""
+  with urllib.request.urlopen(url + path, timeout=60) as response:
+    kind = response.headers["Content-Type"]
+    return response.status, kind, response.read().decode()
+
+
+def wait_until_ready(url):
+  while ask(url, "/readyz")[0] != 200:
+    time.sleep(0.01)
+
+
+def check(description, schema, value):
+  """Raises jsonschema.ValidationError if a value is not of a schema."""
+  whole = {**schema, "components": description["components"]}
+  jsonschema.Draft202012Validator(whole).validate(value)
+
+
+def json_schema(answers, status):
+  return answers[str(status)]["content"]["application/json"]["schema"]
+
+
+def operations(description):
+  """Yields (path, method, operation)."""
+  for path, methods in description["paths"].items():
+    for method, operation in methods.items():
+      yield path, method, operation
+
+
+@pytest.mark.parametrize("kind", ["real_server", "fake_server"])
+def test_the_description_is_what_the_server_does(kind, request):
+  url = request.getfixturevalue(kind).url
+  wait_until_ready(url)
+  code, description = ask(url, "/openapi.json")
+  assert (code, description["openapi"]) == (200, "3.1.0")
+  num_sent = 0
+  for path, method, operation in operations(description):
+    if method == "get":
+      [content] = operation["responses"]["200"]["content"].items()
+      code, kind, text = get(url, path)
+      assert code == 200 and kind.startswith(content[0]), path
+      is_json = content[0] == "application/json"
+      check(
+        description, content[1]["schema"], json.loads(text) if is_json else text
+      )
+      continue
+    content = operation["requestBody"]["content"]["application/json"]
+    for name, example in content["examples"].items():
+      check(description, content["schema"], example["value"])
+      code, found = ask(url, path, example["value"])
+      assert code == 200, (path, name, found)
+      check(description, json_schema(operation["responses"], 200), found)
+      if path.endswith(":predict"):
+        schemas = description["components"]["schemas"]
+        check(description, schemas[f"predict_{name}_response"], found)
+      num_sent += 1
+  assert num_sent >= 6
+
+
+@pytest.mark.parametrize("kind", ["real_server", "fake_server"])
+def test_columns_are_described_too(kind, request):
+  url = request.getfixturevalue(kind).url
+  description = ask(url, "/openapi.json")[1]
+  predict = description["paths"][PREDICT]["post"]
+  content = predict["requestBody"]["content"]["application/json"]
+  for name, example in content["examples"].items():
+    [row] = example["value"]["instances"]
+    body = {
+      "signature_name": name,
+      "inputs": {key: [value] for key, value in row.items()},
+    }
+    schema = description["components"]["schemas"][f"predict_{name}_request"]
+    check(description, schema, body)
+    code, found = ask(url, PREDICT, body)
+    assert code == 200, (name, found)
+    check(description, json_schema(predict["responses"], 200), found)
+
+
+def test_every_route_is_described_and_no_other(fake_server):
+  description = ask(fake_server.url, "/openapi.json")[1]
+  described = {(m.upper(), p) for p, m, _ in operations(description)}
+  server = application.Server(
+    server_test.FakeModel(), server_config.ServerConfig()
+  )
+  routes = {
+    (
+      route.method,
+      re.sub(r"\{(\w+)[^{}]*\}", r"{\1}", route.path)
+      .replace("{name}", "model")
+      .replace("{version}", "7"),
+    )
+    for route in server._routes()
+  }
+  assert routes == described
+
+
+BAD = [
+  {"text": 5},
+  {"text": ["a"]},
+  {"other": "a"},
+  {},
+  {"text": {"b64": 5}},
+  {"text": "a", "more": "b"},
+]
+
+
+@pytest.mark.parametrize("row", BAD, ids=map(str, BAD))
+def test_what_the_description_refuses_the_server_refuses(fake_server, row):
+  description = ask(fake_server.url, "/openapi.json")[1]
+  operation = description["paths"][PREDICT]["post"]
+  schema = operation["requestBody"]["content"]["application/json"]["schema"]
+  body = {"signature_name": "serving_default", "instances": [row]}
+  with pytest.raises(jsonschema.ValidationError):
+    check(description, schema, body)
+  code, found = ask(fake_server.url, PREDICT, body)
+  assert code == 400
+  check(description, json_schema(operation["responses"], 400), found)
+
+
+def test_more_rows_than_allowed_are_refused_by_both(fake_server):
+  description = ask(fake_server.url, "/openapi.json")[1]
+  operation = description["paths"][PREDICT]["post"]
+  schema = operation["requestBody"]["content"]["application/json"]["schema"]
+  for num_rows, status in ((4, 200), (5, 400)):
+    body = {"instances": ["a"] * num_rows}
+    assert ask(fake_server.url, PREDICT, body)[0] == status
+  with pytest.raises(jsonschema.ValidationError):
+    check(description, schema, body)
+
+
+def test_an_answer_of_another_type_is_no_answer(fake_server):
+  description = ask(fake_server.url, "/openapi.json")[1]
+  operation = description["paths"][PREDICT]["post"]
+  schema = json_schema(operation["responses"], 200)
+  found = ask(fake_server.url, PREDICT, {"instances": ["ab"]})[1]
+  check(description, schema, found)
+  for name, value in (("length", "2"), ("echo", None), ("more", 1)):
+    bad = copy.deepcopy(found)
+    bad["predictions"][0][name] = value
+    with pytest.raises(jsonschema.ValidationError):
+      check(description, schema, bad)
+
+
+def metrics(url):
+  """Returns values by name and labels, as they are written."""
+  code, kind, text = get(url, "/metrics")
+  assert code == 200 and kind.startswith("text/plain")
+  lines = [line for line in text.splitlines() if not line.startswith("#")]
+  return {k: float(v) for k, v in (line.rsplit(" ", 1) for line in lines)}
+
+
+def test_metrics_count_requests_rows_and_batches():
+  model = server_test.FakeModel()
+  with serving_client.running(model, max_wait_ms=0) as running:
+    wait_until_ready(running.url)
+    ask(running.url, PREDICT, {"instances": ["ab", "ä"]})
+    ask(running.url, PREDICT, {"instances": ["bad"]})
+    ask(running.url, "/v1/models/other:predict", {"instances": ["a"]})
+    ask(running.url, "/nothing/of/the/kind")
+    found = metrics(running.url)
+  path = 'path="/v1/models/{name}:predict"'
+  requests = "bert_tf_requests_total"
+  for status, count in ((200, 1), (400, 1), (404, 1)):
+    labels = f'{{method="POST",{path},status="{status}"}}'
+    assert found[requests + labels] == count
+  other = '{method="GET",path="other",status="404"}'
+  assert found[requests + other] == 1
+  assert found[f"bert_tf_request_seconds_count{{{path}}}"] == 3
+  signature = '{signature="serving_default"}'
+  assert found[f"bert_tf_rows_total{signature}"] == 3
+  assert found[f"bert_tf_text_bytes_total{signature}"] == 4 + 3
+  assert found[f"bert_tf_windows_total{signature}"] == 3
+  assert found["bert_tf_batch_rows_sum"] == 2  # The other one failed.
+  assert found["bert_tf_batch_seconds_count"] == 1
+  assert found["bert_tf_wait_seconds_count"] == 1
+  assert found["bert_tf_waiting_requests"] == 0
+  assert found["bert_tf_ready"] == 1
+  assert found["process_resident_memory_bytes"] > 0
+
+
+def test_metrics_know_the_queue():
+  model = server_test.FakeModel()
+  with serving_client.running(
+    model, max_wait_ms=0, max_batch_size=1
+  ) as running:
+    wait_until_ready(running.url)
+    model.gate.clear()
+    threads = [
+      threading.Thread(
+        target=ask, args=(running.url, PREDICT, {"instances": ["a"]})
+      )
+      for _ in range(4)
+    ]
+    for thread in threads:
+      thread.start()
+    # One is being computed.
+    while metrics(running.url)["bert_tf_waiting_requests"] != 3:
+      time.sleep(0.01)
+    model.gate.set()
+    for thread in threads:
+      thread.join(timeout=60)
+    assert metrics(running.url)["bert_tf_waiting_requests"] == 0
+
+
+def test_a_server_is_alive_before_it_is_ready():
+  model = server_test.FakeModel()
+  gate = threading.Event()
+  compute = model.functions["sums"].compute
+
+  def slow(**tensors):
+    gate.wait(timeout=60)
+    return compute(**tensors)
+
+  object.__setattr__(model.functions["sums"], "compute", slow)
+  with serving_client.running(model) as running:
+    assert ask(running.url, "/healthz")[0] == 200
+    code, found = ask(running.url, "/readyz")
+    assert (code, "not warm" in found["error"]) == (503, True)
+    assert metrics(running.url)["bert_tf_ready"] == 0
+    gate.set()
+    wait_until_ready(running.url)
+    code, found = ask(running.url, "/readyz")
+    assert found == {"status": "ok", "model": "model", "version": "7"}
+
+
+def test_a_function_that_refuses_what_is_made_up_stops_nothing():
+  model = server_test.FakeModel()
+  refuse = server_test.refusing_function()
+  model.functions["refusing"] = refuse
+  with serving_client.running(model) as running:
+    wait_until_ready(running.url)
+
+
+@pytest.mark.parametrize("log_format", ["none", "text", "json"])
+def test_each_request_is_a_line_without_its_text(log_format, capsys):
+  model = server_test.FakeModel()
+  with serving_client.running(model, log_format=log_format) as running:
+    ask(running.url, PREDICT, {"instances": ["secret", "b"]})
+    ask(running.url, "/a%0Ab?text=hidden")
+  printed = capsys.readouterr().out
+  assert "secret" not in printed and "hidden" not in printed
+  lines = printed.splitlines()
+  if log_format == "none":
+    assert lines == []
+    return
+  first, second = lines
+  if log_format == "text":
+    assert f"method=POST path={PREDICT} status=200 milliseconds=" in first
+    assert first.endswith("rows=2")
+    assert "path=/a%0Ab status=404" in second
+    return
+  first, second = json.loads(first), json.loads(second)
+  assert first["milliseconds"] >= 0 and first["bytes"] > 0
+  assert re.fullmatch(r"[-\d]{10}T[:\d]{8}\.\d{3}\+00:00", first["time"])
+  names = ("remote", "method", "path", "status", "rows")
+  assert [first[n] for n in names] == ["127.0.0.1", "POST", PREDICT, 200, 2]
+  assert (second["status"], "rows" in second) == (404, False)
