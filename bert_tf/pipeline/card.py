@@ -1,7 +1,9 @@
 """The card of a pre-trained model: README.md in its folder."""
 
+import dataclasses
 import hashlib
 import os
+import shlex
 from collections.abc import Iterator, Mapping, Sequence
 
 import bert_tf
@@ -76,12 +78,25 @@ def _training(
     f"{results['global_step']:,} steps of {size.train_batch_size} inputs of "
     f"{config.max_seq_length} word pieces, learning rate "
     f"{size.learning_rate:g}, seed {config.seed}. `commands.jsonl` has all "
-    "settings."
+    "settings of the training."
   )
+  yield from ("", "```shell", *_command(config), "```")
   yield from ("", "On documents that were held out:", "", "| | |", "|---|---|")
   for name, value in results.items():
     yield f"| {name} | {value:.5g} |"
   yield from ("", f"![learning curves]({CURVES_FILE})", "")
+
+
+def _command(config: pipeline_config.PipelineConfig) -> Iterator[str]:
+  """Yields the lines of the command, with what is not a default."""
+  flags = [
+    f"--{field.name}={shlex.quote(str(value))}"
+    for part in (config, config.reading)
+    for field in dataclasses.fields(part)
+    if (value := getattr(part, field.name)) != field.default
+    and field.name != "reading"
+  ]
+  yield " \\\n  ".join(["bert-tf pretrain", *flags])
 
 
 def _examples(config: pipeline_config.PipelineConfig) -> Iterator[str]:

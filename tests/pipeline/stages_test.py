@@ -2,6 +2,7 @@
 
 import bz2
 import collections
+import hashlib
 import json
 import random
 import shutil
@@ -82,7 +83,9 @@ def test_one_command_makes_a_model_that_answers(tmp_path, flags, run_script):
     f"| masked_lm_accuracy | {float(found['masked_lm_accuracy']):.5g} |"
     in (card)
   )
-  assert "text.txt.bz2" in card and "[MASK]" in card
+  assert "[MASK]" in card and "--max_seq_length=32 \\\n" in card
+  digest = hashlib.sha256((tmp_path / "text.txt.bz2").read_bytes()).hexdigest()
+  assert f"`{digest}`" in card
   assert (out / "curves.png").read_bytes()[:4] == b"\x89PNG"
   answer = run_script(
     "fill_mask.py",
