@@ -92,7 +92,7 @@ class LinearHead(modeling.BertLayer):
     )
 
   def call(self, hidden: Tensor) -> Tensor:
-    """Returns float [rows, 2] for float [rows, D]."""
+    """Returns float [..., 2] for float [..., D]."""
     weights = ops.transpose(self.output_weights)
     return ops.matmul(hidden, weights) + self.output_bias
 

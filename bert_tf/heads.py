@@ -154,14 +154,16 @@ class PretrainingOutput(NamedTuple):
   """What PretrainingModel returns."""
 
   masked_lm_logits: Tensor  # float [B, P, V]
-  next_sentence_logits: Tensor  # float [B, 2]
+  # float [B, 2], or [B, K, 2] with cls_positions.
+  next_sentence_logits: Tensor
 
 
 class PretrainingSums(NamedTuple):
   """What PretrainingModel returns while it is trained or evaluated."""
 
   masked_lm_sums: Tensor  # float32 [2], see masked_lm.sums.
-  next_sentence_logits: Tensor  # float [B, 2]
+  # float [B, 2], or [B, K, 2] with cls_positions.
+  next_sentence_logits: Tensor
 
 
 @serialization.register

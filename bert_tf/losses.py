@@ -29,7 +29,7 @@ def pretraining_weights(features: Mapping[str, Tensor]) -> dict[str, Tensor]:
   return {
     # The original's guard against a batch without a masked word.
     "masked_lm_loss": ops.sum(weights) + 1e-5,
-    "next_sentence_loss": _num_rows(features["next_sentence_labels"]),
+    "next_sentence_loss": ops.sum(_pair_weights(features)),
   }
 
 
@@ -39,11 +39,11 @@ def pretraining_loss(
   """Returns `masked_lm_loss` and `next_sentence_loss` as (sum, weight).
 
   The features have `masked_lm_ids`, int [B, P]; `masked_lm_weights`, float [B,
-  P], 0 for padding; `next_sentence_labels`, int [B, 1], 0 for a pair that is
+  P], 0 for padding; `next_sentence_labels`, int [B, 1], or [B, K] beside
+  `cls_positions` of rows that hold several inputs, 0 for a pair that is
   consecutive.
   """
-  labels = ops.reshape(features["next_sentence_labels"], (-1,))
-  next_sentence = cross_entropy(outputs.next_sentence_logits, labels)
+  next_sentence = cross_entropy(*_next_sentence(outputs, features))
   totals = pretraining_weights(features)
   return {
     "masked_lm_loss": (
@@ -51,7 +51,7 @@ def pretraining_loss(
       totals["masked_lm_loss"],
     ),
     "next_sentence_loss": (
-      ops.sum(next_sentence),
+      ops.sum(next_sentence * _pair_weights(features)),
       totals["next_sentence_loss"],
     ),
   }
@@ -63,23 +63,48 @@ def pretraining_metrics(
   """Returns losses and accuracies of both heads as (sum, weight).
 
   Unlike the loss that is trained, the losses here are plain means: of the
-  real masked words, and of the pairs.
+  real masked words, and of the pairs. Of rows that hold several inputs there is
+  `instances_per_row`, too.
   """
   weights = ops.cast(features["masked_lm_weights"], "float32")
-  labels = ops.reshape(features["next_sentence_labels"], (-1,))
   losses = pretraining_loss(outputs, features)
-  next_sentence_hits = _hits(outputs.next_sentence_logits, labels)
+  hits = _hits(*_next_sentence(outputs, features)) * _pair_weights(features)
   masked_lm_weight = ops.sum(weights)
   next_sentence_sum, pairs = losses["next_sentence_loss"]
-  return {
+  metrics = {
     "masked_lm_accuracy": (
       _masked_lm_sums(outputs, features)[1],
       masked_lm_weight,
     ),
     "masked_lm_loss": (losses["masked_lm_loss"][0], masked_lm_weight),
-    "next_sentence_accuracy": (ops.sum(next_sentence_hits), pairs),
+    "next_sentence_accuracy": (ops.sum(hits), pairs),
     "next_sentence_loss": (next_sentence_sum, pairs),
   }
+  if "cls_positions" in features:
+    num_rows = _num_rows(features["cls_positions"][:, 0])
+    metrics["instances_per_row"] = pairs, num_rows
+  return metrics
+
+
+def _next_sentence(
+  outputs: PretrainingOutput | PretrainingSums, features: Mapping[str, Tensor]
+) -> tuple[Tensor, Tensor]:
+  """Returns logits, float [pairs, 2], and labels, int [pairs]."""
+  return (
+    ops.reshape(outputs.next_sentence_logits, (-1, 2)),
+    ops.reshape(features["next_sentence_labels"], (-1,)),
+  )
+
+
+def _pair_weights(features: Mapping[str, Tensor]) -> Tensor:
+  """Returns float32 [pairs], 0 for the place of an input in a row without."""
+  labels = ops.reshape(features["next_sentence_labels"], (-1,))
+  if "cls_positions" not in features:
+    return ops.ones_like(labels, dtype="float32")
+  positions = features["cls_positions"]
+  is_first = ops.arange(positions.shape[1]) == 0
+  is_input = ops.logical_or(positions > 0, is_first)
+  return ops.reshape(ops.cast(is_input, "float32"), (-1,))
 
 
 def _masked_lm_sums(

@@ -188,7 +188,9 @@ class BertOutput(NamedTuple):
   """What BertModel returns, float."""
 
   sequence_output: Tensor  # [B, F, D]. The last encoder layer.
-  pooled_output: Tensor  # [B, D]. Dense and tanh of the first position.
+  # [B, D], or [B, K, D] with cls_positions. Dense and tanh of the first
+  # position of each input.
+  pooled_output: Tensor
   # num_hidden_layers of [B, F, D], first to last.
   all_encoder_layers: tuple[Tensor, ...]
   embedding_output: Tensor  # [B, F, D]. After layer norm and dropout.
@@ -316,9 +318,16 @@ class Embeddings(BertLayer):
     self.layer_norm = self.make_layer_norm()
 
   def call(
-    self, input_ids: Tensor, segment_ids: Tensor, training: bool = False
+    self,
+    input_ids: Tensor,
+    segment_ids: Tensor,
+    starts: Tensor | None = None,
+    training: bool = False,
   ) -> Tensor:
-    """Returns float [B, F, D] for int [B, F] ids."""
+    """Returns float [B, F, D] for int [B, F] ids.
+
+    `starts`, int [B, F], is where the input begins that a position is of.
+    """
     config = self.config
     length = input_ids.shape[1]
     if length is not None and length > config.max_position_embeddings:
@@ -342,9 +351,14 @@ class Embeddings(BertLayer):
       ),
       ops.cast(self.token_type_embeddings, self.compute_dtype),
     )
-    positions = self.position_embeddings[: ops.shape(input_ids)[1]]
+    length = ops.shape(input_ids)[1]
+    positions = self.position_embeddings[:length]
     positions = ops.cast(positions, self.compute_dtype)
-    output = self.layer_norm(words + segments + ops.expand_dims(positions, 0))
+    if starts is None:
+      positions = ops.expand_dims(positions, 0)
+    else:
+      positions = ops.take(positions, ops.arange(length) - starts, axis=0)
+    output = self.layer_norm(words + segments + positions)
     return dropout.dropout(
       output, config.hidden_dropout_prob, self.seed_generator, training
     )
@@ -375,7 +389,8 @@ class SelfAttention(BertLayer):
 
     Args:
       hidden: float [B*F, D].
-      key_scores: float32 [B, T]. 0 for a real key, -10000 for a padded one.
+      key_scores: float32 [B, 1, T] or [B, F, T]. 0 for a key to attend to,
+        -10000 for a padded one or one of another input.
       training: whether to drop out.
 
     Returns:
@@ -385,7 +400,7 @@ class SelfAttention(BertLayer):
     config = self.config
     heads = config.num_attention_heads
     head_size = config.hidden_size // heads
-    split = (-1, ops.shape(key_scores)[1], heads, head_size)
+    split = (-1, ops.shape(key_scores)[2], heads, head_size)
     query, key, value = (
       ops.reshape(projection(hidden), split)
       for projection in (self.query, self.key, self.value)
@@ -394,7 +409,7 @@ class SelfAttention(BertLayer):
     scores = ops.cast(scores, "float32") * (1.0 / math.sqrt(head_size))
     # Keras may have cast them on the way in.
     key_scores = ops.cast(key_scores, "float32")
-    scores = scores + ops.expand_dims(key_scores, (1, 2))
+    scores = scores + ops.expand_dims(key_scores, 1)
     probs = ops.cast(ops.softmax(scores, axis=-1), self.compute_dtype)
     dropped = dropout.dropout(
       probs, config.attention_probs_dropout_prob, self.seed_generator, training
@@ -586,7 +601,7 @@ class Encoder(BertLayer):
 
 @serialization.register
 class Pooler(BertLayer):
-  """Dense and tanh of the first position."""
+  """Dense and tanh of the first position of each input."""
 
   def __init__(self, config: BertConfig, dtype: DType = None) -> None:
     super().__init__(config, "pooler", dtype=dtype)
@@ -596,9 +611,16 @@ class Pooler(BertLayer):
     size = self.config.hidden_size
     self.dense = self.make_dense(size, size)
 
-  def call(self, sequence_output: Tensor) -> Tensor:
-    """Returns float [B, D] for float [B, F, D]."""
-    return ops.tanh(self.dense(sequence_output[:, 0]))
+  def call(
+    self, sequence_output: Tensor, cls_positions: Tensor | None = None
+  ) -> Tensor:
+    """Returns float [B, D] for float [B, F, D]; [B, K, D] for K positions."""
+    if cls_positions is None:
+      first = sequence_output[:, 0]
+    else:
+      positions = ops.expand_dims(cls_positions, -1)
+      first = ops.take_along_axis(sequence_output, positions, axis=1)
+    return ops.tanh(self.dense(first))
 
 
 @serialization.register
@@ -675,7 +697,9 @@ class BertModel(model_inputs.FeaturesModel):
       features: tensors, arrays or lists by name: `input_ids`, int [B, F],
         word-piece ids, 0 is [PAD]; `input_mask`, int [B, F], 1 for a real
         position, all 1 if missing; `segment_ids`, int [B, F], 0 or 1, all 0 if
-        missing. Other keys are ignored.
+        missing; `cls_positions`, int [B, K], for rows that hold up to K
+        inputs: where each begins, ascending, the first being 0, and 0 for no
+        input. Other keys are ignored.
       training: whether to drop out.
       return_attention_probs: whether to return the attention weights.
 
@@ -691,12 +715,17 @@ class BertModel(model_inputs.FeaturesModel):
     if segment_ids is None:
       segment_ids = ops.zeros_like(input_ids)
 
+    cls_positions = features.get("cls_positions")
+    starts = None
+    is_key = ops.expand_dims(ops.cast(input_mask, "float32"), 1)  # [B, 1, T]
+    if cls_positions is not None:
+      starts = _starts(cls_positions, ops.shape(input_ids)[1])
+      is_same = ops.equal(starts[:, :, None], starts[:, None, :])
+      is_key = is_key * ops.cast(is_same, "float32")  # [B, F, T]
     embedding_output = self.embeddings(
-      input_ids, segment_ids=segment_ids, training=training
+      input_ids, segment_ids=segment_ids, starts=starts, training=training
     )
-    key_scores = (
-      1.0 - ops.cast(input_mask, "float32")
-    ) * _PADDED_KEY_SCORE  # [B, T]
+    key_scores = (1.0 - is_key) * _PADDED_KEY_SCORE
     # Matrices from here on: a product of rank 3 by rank 2 is slower, and its
     # gradient is computed per example before it is summed.
     rows = ops.reshape(embedding_output, (-1, self.config.hidden_size))
@@ -707,8 +736,20 @@ class BertModel(model_inputs.FeaturesModel):
     layers = tuple(ops.reshape(output, shape) for output in outputs)
     return BertOutput(
       sequence_output=layers[-1],
-      pooled_output=self.pooler(layers[-1]),
+      pooled_output=self.pooler(layers[-1], cls_positions=cls_positions),
       all_encoder_layers=layers,
       embedding_output=embedding_output,
       attention_probs=probs if return_attention_probs else (),
     )
+
+
+def _starts(cls_positions: Tensor, length: Tensor | int) -> Tensor:
+  """Returns where the input of each position begins, int [B, F].
+
+  `cls_positions` are those of BertModel; `length` is F.
+  """
+  begins = cls_positions[:, None, :]  # [B, 1, K]
+  positions = ops.arange(length, dtype=cls_positions.dtype)[None, :, None]
+  # What is no input has 0 and does not change the largest.
+  has_begun = ops.cast(begins <= positions, cls_positions.dtype)
+  return ops.max(begins * has_begun, axis=-1)

@@ -3,7 +3,7 @@
 import dataclasses
 
 from bert_tf import settings
-from bert_tf.data import masking
+from bert_tf.data import masking, sequence_packing
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -53,6 +53,11 @@ class PretrainingDataConfig:
     "Mask the instances. --nomask leaves that to run_pretraining, which then "
     "masks other words in each epoch, so that dupe_factor 1 will do.",
   )
+  pack_sequences: bool = settings.setting(
+    False,
+    "Let short instances share a record, max_seq_length / 8 of them at most. "
+    "They are computed as if each were alone, but without the padding.",
+  )
   masking_config: masking.MaskingConfig = masking.MaskingConfig()
 
   def __post_init__(self) -> None:
@@ -76,3 +81,14 @@ class PretrainingDataConfig:
     """Returns how many tokens of an instance are no special tokens."""
     # [CLS] a [SEP], or [CLS] a [SEP] b [SEP].
     return self.max_seq_length - (2 if self.no_nsp else 3)
+
+  @property
+  def num_predictions(self) -> int:
+    """Returns how many masked pieces a record has room for."""
+    if not self.mask:
+      return 0
+    if not self.pack_sequences:
+      return self.masking_config.max_predictions_per_seq
+    return self.masking_config.num_to_predict_in_row(
+      self.max_seq_length, sequence_packing.max_instances(self.max_seq_length)
+    )

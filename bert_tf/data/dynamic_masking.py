@@ -47,14 +47,16 @@ class DynamicMasker:
     """Returns a batch with masked words and what to predict there.
 
     Args:
-      features: `input_ids` and `input_mask`, int32 [B, F], and others.
+      features: `input_ids` and `input_mask`, int32 [B, F]; `cls_positions`,
+        int32 [B, K], if rows hold several instances, as BertModel takes them;
+        and others.
       epoch: int64 [B]. The epoch that each record is read in, 0 for evaluation.
       places: int64 [B]. The place of each record in the order of its epoch.
 
     Returns:
       The features with other `input_ids`; `masked_lm_positions` and
       `masked_lm_ids`, int32 [B, P], ascending, and `masked_lm_weights`, float32
-      [B, P], where P is what an input of length F has.
+      [B, P], where P is what a row of length F has at most.
     """
     ids = features["input_ids"]
     length = ids.shape[1]
@@ -62,11 +64,12 @@ class DynamicMasker:
     draws = tf.cast(hashing.bits(seeds, 3 * length), tf.int64)
     draws = tf.reshape(draws, [-1, 3, length])
     words = self._words(ids, features["input_mask"])
-    chosen = self._chosen(words, features["input_mask"], draws[:, 0])
+    starts = features.get("cls_positions", tf.zeros_like(ids[:, :1]))
+    chosen = self._chosen(words, features["input_mask"], starts, draws[:, 0])
     replaced = self._replacements(ids, draws[:, 1], draws[:, 2])
     return {
       **features,
-      **self._labels(ids, chosen),
+      **self._labels(ids, chosen, starts.shape[1]),
       "input_ids": tf.where(chosen, replaced, ids),
     }
 
@@ -87,14 +90,31 @@ class DynamicMasker:
     return tf.where(can_be_masked, numbers, -1)
 
   def _chosen(
-    self, words: tf.Tensor, input_mask: tf.Tensor, draws: tf.Tensor
+    self,
+    words: tf.Tensor,
+    input_mask: tf.Tensor,
+    starts: tf.Tensor,
+    draws: tf.Tensor,
   ) -> tf.Tensor:
-    """Returns which pieces to predict, bool [B, F]; `draws` order the words."""
+    """Returns which pieces to predict, bool [B, F].
+
+    `starts`, int32 [B, K], is where the instances of a row begin; `draws` order
+    the words of each.
+    """
     length = words.shape[1]
+    instances = _instances(starts, length)
     sizes = _sums(tf.ones_like(words), words, length)
-    order = tf.argsort(draws, axis=1)
-    limits = tf.gather(self._limits(length), tf.reduce_sum(input_mask, axis=1))
-    is_taken = _fitting(tf.gather(sizes, order, batch_dims=1), limits)
+    # The instance of each word, by the mean of its pieces.
+    instances_of_words = _sums(instances, words, length) // tf.maximum(sizes, 1)
+    order = tf.argsort(
+      tf.cast(instances_of_words, tf.int64) * 2**32 + draws, axis=1
+    )
+    lengths = _sums(input_mask, instances, starts.shape[1])
+    is_taken = _fitting(
+      tf.gather(sizes, order, batch_dims=1),
+      tf.gather(instances_of_words, order, batch_dims=1),
+      tf.gather(self._limits(length), lengths),
+    )
     # Back from the drawn order to that of the words, then to that of pieces.
     is_taken = _sums(tf.cast(is_taken, tf.int32), order, length)
     found = tf.gather(is_taken, tf.maximum(words, 0), batch_dims=1)
@@ -118,10 +138,12 @@ class DynamicMasker:
     )
     return tf.where(kind_draws < round(mask_prob * 2**32), self._mask_id, kept)
 
-  def _labels(self, ids: tf.Tensor, chosen: tf.Tensor) -> Features:
+  def _labels(
+    self, ids: tf.Tensor, chosen: tf.Tensor, max_instances: int
+  ) -> Features:
     """Returns positions, ids and weights of the chosen pieces, [B, P]."""
     length = ids.shape[1]
-    count = self._config.num_to_predict(length)
+    count = self._config.num_to_predict_in_row(length, max_instances)
     positions = tf.where(chosen, tf.range(length), length)
     positions = tf.sort(positions, axis=1)[:, :count]
     is_real = positions < length
@@ -134,7 +156,16 @@ class DynamicMasker:
     }
 
 
-def _fitting(sizes: tf.Tensor, limits: tf.Tensor) -> tf.Tensor:
+def _instances(starts: tf.Tensor, length: int) -> tf.Tensor:
+  """Returns the instance of each position, 0 to K - 1, int32 [B, F]."""
+  later = starts[:, None, 1:]  # [B, 1, K - 1]. 0 for none.
+  has_begun = (later > 0) & (later <= tf.range(length)[:, None])
+  return tf.reduce_sum(tf.cast(has_begun, tf.int32), axis=-1)
+
+
+def _fitting(
+  sizes: tf.Tensor, instances: tf.Tensor, limits: tf.Tensor
+) -> tf.Tensor:
   """Returns which words to take, in order, skipping words over the limit.
 
   Each round takes all words up to the first that does not fit any more; the
@@ -142,19 +173,28 @@ def _fitting(sizes: tf.Tensor, limits: tf.Tensor) -> tf.Tensor:
 
   Args:
     sizes: int32 [B, W]. The words' pieces, 0 for no word.
-    limits: int32 [B]. The most pieces to take.
+    instances: int32 [B, W]. The words' instances, ascending but for words of
+      size 0, which have instance 0.
+    limits: int32 [B, K]. The most pieces of each instance to take.
   """
 
+  def of_words(numbers: tf.Tensor) -> tf.Tensor:
+    return tf.gather(numbers, instances, batch_dims=1)
+
+  def pieces(is_taken: tf.Tensor) -> tf.Tensor:
+    taken = tf.where(is_taken, sizes, 0)
+    return _sums(taken, instances, limits.shape[1])
+
   def left(is_taken: tf.Tensor) -> tf.Tensor:
-    taken = tf.reduce_sum(tf.where(is_taken, sizes, 0), axis=1)
-    return (limits - taken)[:, None]
+    return of_words(limits - pieces(is_taken))
 
   def can_fit(is_taken: tf.Tensor) -> tf.Tensor:
     return (sizes > 0) & ~is_taken & (sizes <= left(is_taken))
 
   def take(is_taken: tf.Tensor, is_open: tf.Tensor) -> tuple[tf.Tensor, ...]:
     total = tf.cumsum(tf.where(is_open, sizes, 0), axis=1)
-    is_taken |= is_open & (total <= left(is_taken))
+    before = tf.cumsum(pieces(is_open), axis=1, exclusive=True)
+    is_taken |= is_open & (total - of_words(before) <= left(is_taken))
     return is_taken, can_fit(is_taken)
 
   nothing = tf.zeros_like(sizes, tf.bool)

@@ -129,16 +129,17 @@ def inputs_spec(*shape: int) -> dict[str, tf.io.FixedLenFeature]:
 
 
 def pretraining_spec(
-  max_seq_length: int, max_predictions_per_seq: int
+  max_seq_length: int, max_predictions_per_seq: int, max_instances: int = 0
 ) -> dict[str, tf.io.FixedLenFeature]:
   """Returns the features of a pre-training record: names, shapes, dtypes.
 
-  Those of masked words are missing if max_predictions_per_seq is 0.
+  Those of masked words are missing if max_predictions_per_seq is 0, those of
+  packed instances if max_instances is.
   """
-  spec = {
-    **inputs_spec(max_seq_length),
-    "next_sentence_labels": tf.io.FixedLenFeature([1], tf.int64),
-  }
+  labels = tf.io.FixedLenFeature([max(1, max_instances)], tf.int64)
+  spec = {**inputs_spec(max_seq_length), "next_sentence_labels": labels}
+  if max_instances:
+    spec["cls_positions"] = labels
   if not max_predictions_per_seq:
     return spec
   predictions = tf.io.FixedLenFeature([max_predictions_per_seq], tf.int64)

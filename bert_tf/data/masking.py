@@ -60,6 +60,14 @@ class MaskingConfig:
       max(1, round(num_tokens * self.masked_lm_prob)),
     )
 
+  def num_to_predict_in_row(self, num_tokens: int, max_instances: int) -> int:
+    """Returns how many pieces to mask at most in a row of several instances."""
+    if max_instances < 2:
+      return self.num_to_predict(num_tokens)
+    # Each instance rounds by less than one piece.
+    most = int(num_tokens * self.masked_lm_prob) + max_instances
+    return min(num_tokens, most, self.max_predictions_per_seq * max_instances)
+
 
 def check_special_tokens(vocab: Mapping[str, int], vocab_file: str) -> None:
   """Raises ValueError if a vocabulary lacks [CLS], [SEP] or [MASK]."""

@@ -11,11 +11,19 @@ import bisect
 import dataclasses
 import functools
 import random
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
 
 from bert_tf import tokenization
 from bert_tf.data import config as data_config
-from bert_tf.data import corpus, masking, packing, records
+from bert_tf.data import (
+  corpus,
+  instances,
+  masking,
+  packing,
+  records,
+  sequence_packing,
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -43,24 +51,13 @@ class Document:
     )
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class TrainingInstance:
-  """One instance before padding, masked unless the config leaves that out."""
-
-  input_ids: list[int]  # [CLS] a [SEP] b [SEP], or [CLS] a [SEP].
-  # How many of them are of segment 0; the rest are of segment 1.
-  num_first: int
-  masked_lm_positions: list[int]  # Positions to predict, ascending.
-  masked_lm_ids: list[int]  # The ids before masking.
-  is_random_next: bool  # Whether b is random text, not what followed a.
-
-
 @dataclasses.dataclass(frozen=True)
 class ShardCounts:
   """Counts of a shard, for the summary."""
 
   num_documents: int  # Documents with at least one token.
-  num_instances: int  # Records written.
+  num_instances: int
+  num_records: int  # Fewer than the instances if these are packed.
   num_tokens: int  # Tokens in them, special tokens included, padding excluded.
   num_masked: int
   num_random_next: int  # Instances whose second segment is random.
@@ -90,7 +87,7 @@ class InstanceBuilder:
     tokenizer: tokenization.FullTokenizer,
     rng: random.Random,
   ) -> None:
-    self._config = config
+    self.config = config
     self._tokenizer = tokenizer
     self._rng = rng
     self._masker = masking.Masker(config.masking_config, tokenizer.vocab)
@@ -110,9 +107,9 @@ class InstanceBuilder:
 
   def build(
     self, documents: Sequence[Document], index: int
-  ) -> Iterator[TrainingInstance]:
+  ) -> Iterator[instances.TrainingInstance]:
     """Yields the instances of one pass over `documents[index]`."""
-    if self._config.no_nsp:
+    if self.config.no_nsp:
       segments = self._single_segments(documents[index])
     else:
       segments = self._pairs(documents, index)
@@ -121,9 +118,9 @@ class InstanceBuilder:
 
   def _target_length(self) -> int:
     """Draws how many tokens the instances of a document should have."""
-    if self._rng.random() < self._config.short_seq_prob:
-      return self._rng.randint(2, self._config.max_num_tokens)
-    return self._config.max_num_tokens
+    if self._rng.random() < self.config.short_seq_prob:
+      return self._rng.randint(2, self.config.max_num_tokens)
+    return self.config.max_num_tokens
 
   def _pairs(
     self, documents: Sequence[Document], index: int
@@ -185,7 +182,7 @@ class InstanceBuilder:
     a_start, a_stop = first[0].bounds[first[1]], first[0].bounds[first[2]]
     b_start, b_stop = second[0].bounds[second[1]], second[0].bounds[second[2]]
     num_a, num_b = a_stop - a_start, b_stop - b_start
-    for _ in range(num_a + num_b - self._config.max_num_tokens):
+    for _ in range(num_a + num_b - self.config.max_num_tokens):
       from_front = flip() < 0.5
       if num_a > num_b:
         num_a -= 1
@@ -200,67 +197,23 @@ class InstanceBuilder:
 
   def _instance(
     self, first: list[int], second: list[int], is_random_next: bool
-  ) -> TrainingInstance:
+  ) -> instances.TrainingInstance:
     """Adds special tokens to the segments and masks them, if asked to."""
     input_ids, num_first = packing.add_special_tokens(
       first, second or None, self._cls, self._sep
     )
-    if not self._config.mask:
-      return TrainingInstance(input_ids, num_first, [], [], is_random_next)
+    if not self.config.mask:
+      return instances.TrainingInstance(
+        input_ids, num_first, [], [], is_random_next
+      )
     candidates = [
       *range(1, num_first - 1),
       *range(num_first, len(input_ids) - 1),
     ]
     positions, labels = self._masker.mask(input_ids, candidates, self._rng)
-    return TrainingInstance(
+    return instances.TrainingInstance(
       input_ids, num_first, positions, labels, is_random_next
     )
-
-
-def encode_instance(
-  instance: TrainingInstance, max_seq_length: int, max_predictions_per_seq: int
-) -> bytes:
-  """Encodes an instance as a `tf.train.Example`, padded with zeros.
-
-  The features are input_ids, input_mask, segment_ids: int64 [max_seq_length];
-  masked_lm_positions, masked_lm_ids: int64 [max_predictions_per_seq];
-  masked_lm_weights: float32 [max_predictions_per_seq]; next_sentence_labels:
-  int64 [1], 1 for a random second segment. Those that begin with masked_lm are
-  missing if max_predictions_per_seq is 0.
-  """
-  num_tokens = len(instance.input_ids)
-  num_masked = len(instance.masked_lm_positions)
-  padding = [0] * (max_seq_length - num_tokens)
-  features = {"input_ids": instance.input_ids + padding}
-  if max_predictions_per_seq:
-    unused = [0] * (max_predictions_per_seq - num_masked)
-    features["masked_lm_ids"] = instance.masked_lm_ids + unused
-    features["masked_lm_positions"] = instance.masked_lm_positions + unused
-  return records.encode_example(
-    records.encode_features(features, {})
-    + _encode_segments(num_tokens, instance.num_first, max_seq_length)
-    + _encode_labels(
-      num_masked, instance.is_random_next, max_predictions_per_seq
-    )
-  )
-
-
-@functools.lru_cache(maxsize=1 << 13)
-def _encode_segments(num_tokens: int, num_first: int, length: int) -> bytes:
-  """Encodes input_mask and segment_ids, which are equal in many instances."""
-  return records.encode_features(
-    packing.mask_and_segments(num_tokens, num_first, length), {}
-  )
-
-
-@functools.lru_cache(maxsize=1 << 10)
-def _encode_labels(num_masked: int, is_random_next: bool, length: int) -> bytes:
-  """Encodes next_sentence_labels, and masked_lm_weights if it has a length."""
-  weights = [1.0] * num_masked + [0.0] * (length - num_masked)
-  return records.encode_features(
-    {"next_sentence_labels": [int(is_random_next)]},
-    {"masked_lm_weights": weights} if length else {},
-  )
 
 
 def build_shard(
@@ -273,8 +226,8 @@ def build_shard(
 ) -> ShardCounts:
   """Builds and writes one shard.
 
-  All its records are in memory at once, to be shuffled: about 900 bytes each at
-  128 tokens, and four bytes a token of text. The output files take them in
+  All its instances are in memory at once, to be shuffled: about 900 bytes each
+  at 128 tokens, and four bytes a token of text. The output files take them in
   turn. `report` is called with numbers of documents, for reading and for each
   pass.
 
@@ -296,38 +249,80 @@ def build_shard(
         f"{shard.index} ({shard.num_bytes} bytes); is it text?"
       )
     masking.shuffle(documents, rng.getrandbits)
-    examples, counts = _build_examples(builder, documents, config, report)
-    masking.shuffle(examples, rng.getrandbits)
-    for record in examples:
+    if config.pack_sequences:
+      found = _build_rows(builder, documents, rng, report)
+    else:
+      found = _build_records(builder, documents, rng, report)
+    for record in found[0]:
       writer.write(record)
-  return counts
+  return found[1]
+
+
+def _build_records(
+  builder: InstanceBuilder,
+  documents: Sequence[Document],
+  rng: random.Random,
+  report: Callable[[int], None],
+) -> tuple[Iterable[bytes], ShardCounts]:
+  """Returns a record of each instance, in random order."""
+  config = builder.config
+  encode = functools.partial(
+    instances.encode_instance,
+    max_seq_length=config.max_seq_length,
+    max_predictions_per_seq=config.num_predictions,
+  )
+  examples, counts = _build_examples(builder, documents, encode, report)
+  masking.shuffle(examples, rng.getrandbits)
+  return examples, counts
+
+
+def _build_rows(
+  builder: InstanceBuilder,
+  documents: Sequence[Document],
+  rng: random.Random,
+  report: Callable[[int], None],
+) -> tuple[Iterable[bytes], ShardCounts]:
+  """Returns records of several instances, in random order."""
+  config, compact = builder.config, instances.TrainingInstance.compact
+  examples, counts = _build_examples(builder, documents, compact, report)
+  # Or the instances of one text would share rows.
+  masking.shuffle(examples, rng.getrandbits)
+  lengths = [len(instance.input_ids) for instance in examples]
+  rows = sequence_packing.rows(lengths, config.max_seq_length)
+  masking.shuffle(rows, rng.getrandbits)
+  encoded = (
+    instances.encode_row(
+      [examples[i] for i in row], config.max_seq_length, config.num_predictions
+    )
+    for row in rows
+  )
+  return encoded, dataclasses.replace(counts, num_records=len(rows))
 
 
 def _build_examples(
   builder: InstanceBuilder,
   documents: Sequence[Document],
-  config: data_config.PretrainingDataConfig,
+  encode: Callable[[instances.TrainingInstance], Any],
   report: Callable[[int], None],
-) -> tuple[list[bytes], ShardCounts]:
+) -> tuple[list[Any], ShardCounts]:
   """Returns the encoded instances of all passes over the documents."""
-  max_predictions_per_seq = 0
-  if config.mask:
-    max_predictions_per_seq = config.masking_config.max_predictions_per_seq
-  examples: list[bytes] = []
+  config = builder.config
+  examples = []
   num_tokens = num_masked = num_random_next = 0
   for _ in range(config.dupe_factor):
     for index in range(len(documents)):
       for instance in builder.build(documents, index):
-        examples.append(
-          encode_instance(
-            instance, config.max_seq_length, max_predictions_per_seq
-          )
-        )
+        examples.append(encode(instance))
         num_tokens += len(instance.input_ids)
         num_masked += len(instance.masked_lm_positions)
         num_random_next += instance.is_random_next
       report(1)
   counts = ShardCounts(
-    len(documents), len(examples), num_tokens, num_masked, num_random_next
+    num_documents=len(documents),
+    num_instances=len(examples),
+    num_records=len(examples),
+    num_tokens=num_tokens,
+    num_masked=num_masked,
+    num_random_next=num_random_next,
   )
   return examples, counts

@@ -14,6 +14,8 @@ class Form:
   max_seq_length: int  # F.
   # Masked pieces of a record at most, P; 0 if the records are not masked.
   max_predictions_per_seq: int
+  # Instances that share a record at most, K; 0 if each has its own.
+  max_instances: int = 0
 
   @classmethod
   def of(cls, path: str) -> "Form":
@@ -29,7 +31,9 @@ class Form:
 
     if not size("input_ids"):
       raise ValueError(f"{path} has no records of pre-training.")
-    return cls(size("input_ids"), size("masked_lm_positions"))
+    return cls(
+      size("input_ids"), size("masked_lm_positions"), size("cls_positions")
+    )
 
   @property
   def is_masked(self) -> bool:
@@ -38,12 +42,11 @@ class Form:
 
   def spec(self) -> input_pipeline.Spec:
     """Returns the features of a record: names, shapes, dtypes."""
-    return input_pipeline.pretraining_spec(
-      self.max_seq_length, self.max_predictions_per_seq
-    )
+    return input_pipeline.pretraining_spec(*dataclasses.astuple(self))
 
   def __str__(self) -> str:
-    return "masked" if self.is_masked else "unmasked"
+    kind = "masked" if self.is_masked else "unmasked"
+    return f"packed {kind}" if self.max_instances else kind
 
 
 @dataclasses.dataclass(frozen=True)
@@ -71,8 +74,7 @@ class PretrainingRecords:
       if found != expected:
         raise ValueError(
           f"{path} holds {found} records and {first} {expected} ones; give "
-          "files of one kind (create_pretraining_data makes unmasked ones with "
-          "`mask=False`)."
+          "files that were made with the same `mask` and `pack_sequences`."
         )
     input_pipeline.check_first_records(self.files, self.spec, vocab_size)
 

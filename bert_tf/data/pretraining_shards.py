@@ -38,14 +38,18 @@ class Summary:
     """Returns the summary as lines of text."""
     counts = self.counts
     instances = max(counts.num_instances, 1)
-    padding = 1 - counts.num_tokens / (instances * self.max_seq_length)
+    records = max(counts.num_records, 1)
+    padding = 1 - counts.num_tokens / (records * self.max_seq_length)
+    packed = ""
+    if counts.num_records < counts.num_instances:
+      packed = f" in {counts.num_records:,} records"
     random_next = counts.num_random_next / instances
     kept = (
       f", {self.num_shards_kept} shards kept" if self.num_shards_kept else ""
     )
     return [
       f"documents          {counts.num_documents:,}",
-      f"instances          {counts.num_instances:,}",
+      f"instances          {counts.num_instances:,}{packed}",
       f"padding            {padding:.1%} of all positions",
       f"masked             {self._masked()}",
       f"next sentence      {1 - random_next:.1%} actual, {random_next:.1%} "

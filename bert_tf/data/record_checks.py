@@ -23,6 +23,7 @@ def highest_of(
     "masked_lm_ids": vocab_size - 1,
     "masked_lm_weights": float(tf.float32.max),
     "next_sentence_labels": 1,
+    "cls_positions": length - 1,
   }
   fixed = tf.io.FixedLenFeature  # Others are made by the run itself.
   return {n: h for n, h in highest.items() if isinstance(spec.get(n), fixed)}

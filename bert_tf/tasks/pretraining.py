@@ -274,10 +274,11 @@ def _as_configured(
 ) -> pretraining_records.PretrainingRecords:
   """Returns records of the kind of the first one, of the config's sizes."""
   form = pretraining_records.Form.of(files.paths[0])
-  num_predictions = config.max_predictions_per_seq
-  form = pretraining_records.Form(
-    config.max_seq_length, num_predictions if form.is_masked else 0
-  )
+  changes = {"max_seq_length": config.max_seq_length}
+  # The setting is of an instance, not of a record with several.
+  if form.is_masked and not form.max_instances:
+    changes["max_predictions_per_seq"] = config.max_predictions_per_seq
+  form = dataclasses.replace(form, **changes)
   return pretraining_records.PretrainingRecords(files, form)
 
 

@@ -105,7 +105,9 @@ class Progress:
     shown = [p for p in parts if p.startswith("loss ") or "accuracy " in p]
     self._bar.set_postfix_str(", ".join(shown).replace("_accuracy", ""))
     if steps_per_second:
-      speed = steps_per_second * self._batch_size
+      # A row of packed records holds several.
+      per_row = values.get("instances_per_row", 1.0)
+      speed = steps_per_second * self._batch_size * per_row
       values["examples_per_second"] = speed
       left = self._budget.seconds_left(step, 1 / steps_per_second)
       parts += [f"{speed:.0f} examples/s", f"{_duration(left)} left"]

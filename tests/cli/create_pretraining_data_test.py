@@ -12,7 +12,7 @@ import pytest
 import tensorflow as tf
 
 from bert_tf.data import config as data_config
-from bert_tf.data import pretraining_data, pretraining_shards
+from bert_tf.data import instances, pretraining_data, pretraining_shards
 
 ROOT = pathlib.Path(__file__).parents[2]
 HAND_MADE = ROOT / "tests" / "golden" / "pretraining"
@@ -237,7 +237,7 @@ def test_a_new_run_of_one_file_keeps_the_old_one_until_it_is_whole(
   output = tmp_path / "data"
   pretraining_shards.create(config, [str(text)], str(output))
   old = output.read_bytes()
-  encode = pretraining_data.encode_instance
+  encode = instances.encode_instance
   calls = []
 
   def stop_at_the_tenth(*args):
@@ -246,7 +246,7 @@ def test_a_new_run_of_one_file_keeps_the_old_one_until_it_is_whole(
       raise KeyboardInterrupt
     return encode(*args)
 
-  monkeypatch.setattr(pretraining_data, "encode_instance", stop_at_the_tenth)
+  monkeypatch.setattr(instances, "encode_instance", stop_at_the_tenth)
   other = dataclasses.replace(config, max_seq_length=24)
   with pytest.raises(KeyboardInterrupt):
     pretraining_shards.create(other, [str(text)], str(output))
@@ -279,6 +279,7 @@ def test_the_summary_counts_what_is_in_the_files(text, config, tmp_path):
   assert summary.counts == pretraining_data.ShardCounts(
     num_documents=12,
     num_instances=len(parsed),
+    num_records=len(parsed),
     num_tokens=total("input_mask"),
     num_masked=total("masked_lm_weights"),
     num_random_next=total("next_sentence_labels"),

@@ -35,7 +35,7 @@ def example(num_tokens, seed=0):
   return np.pad(ids, (0, LENGTH - num_tokens)).astype(np.int32)
 
 
-def dynamic(rows, seed=1, epoch=0, **settings):
+def dynamic(rows, seed=1, epoch=0, cls_positions=None, **settings):
   """The features of rows, [B, F], that are masked at the places 0, 1, ..."""
   rows = np.array(rows)
   config = masking.MaskingConfig(**settings)
@@ -43,6 +43,8 @@ def dynamic(rows, seed=1, epoch=0, **settings):
     "input_ids": tf.constant(rows),
     "input_mask": tf.constant((rows > 0).astype(np.int32)),
   }
+  if cls_positions:
+    features["cls_positions"] = tf.constant(cls_positions)
   epochs = tf.fill([len(rows)], tf.constant(epoch, tf.int64))
   places = tf.range(len(rows), dtype=tf.int64)
   masker = dynamic_masking.DynamicMasker(config, VOCAB, seed)
@@ -183,3 +185,40 @@ def test_masks_differ_by_seed_epoch_and_place_and_by_nothing_else():
     share = (one & other).sum() / one.sum()
     assert share == pytest.approx(9 / 58, abs=0.1)
   assert len({tuple(row) for row in found[0]}) == 50
+
+
+@pytest.mark.parametrize("do_whole_word_mask", [False, True])
+def test_each_instance_of_a_row_is_masked_as_if_it_were_alone(
+  do_whole_word_mask,
+):
+  # A piece after [CLS] that would go on with a word begins one.
+  texts = [example(n, seed=n)[:n] for n in (30, 5, 6, 20)]
+  for text in texts:
+    text[1] = VOCAB["##t2"]
+  row = np.pad(np.concatenate(texts), (0, 3))
+  rows = np.repeat([row], 5000, axis=0)
+  starts = [0, 30, 35, 41, 0]
+  settings = {
+    "do_whole_word_mask": do_whole_word_mask,
+    "masked_lm_prob": 0.3,
+    "max_predictions_per_seq": 7,
+  }
+  features = dynamic(rows, cls_positions=[starts] * len(rows), **settings)
+  is_chosen = chosen_pieces(features)
+  for start, text in zip(starts, texts):
+    end = start + len(text)
+    alone = np.pad(text, (0, LENGTH - len(text)))
+    _, was_chosen = static(np.repeat([alone], 5000, axis=0), **settings)
+    own = is_chosen[:, start:end]
+    expected = was_chosen[:, : len(text)]
+    assert own.sum(1).max() == expected.sum(1).max()
+    numbers = [np.bincount(c.sum(1), minlength=8) for c in (own, expected)]
+    assert np.abs(deviations(*numbers, len(rows))).max() < LIMIT
+    hits = own.sum(0), expected.sum(0)
+    assert np.abs(deviations(*hits, len(rows))).max() < LIMIT
+  assert not is_chosen[:, 61:].any()
+  assert (features["masked_lm_weights"].sum(1) == is_chosen.sum(1)).all()
+  # What is masked in one tells nothing of the others.
+  counts = [is_chosen[:, 1], is_chosen[:, 31], is_chosen[:, 42]]
+  for one, other in itertools.combinations(counts, 2):
+    assert abs(np.corrcoef(one, other)[0, 1]) * np.sqrt(5000) < LIMIT

@@ -24,7 +24,13 @@ from tests import conftest, scale_run
 
 VOCAB_FILE = str(conftest.ROOT / "tests" / "golden" / "tiny" / "vocab.txt")
 LENGTH = 24
-CONFIG = {**scale_run.CONFIG, "vocab_size": 500, "max_position_embeddings": 32}
+CONFIG = {
+  **scale_run.CONFIG,
+  "vocab_size": 500,
+  "max_position_embeddings": 32,
+  "hidden_dropout_prob": 0.0,
+  "attention_probs_dropout_prob": 0.0,
+}
 WORDS = "the of and in to was he is as for on with that it his by".split()
 
 
@@ -40,18 +46,25 @@ def write_text(path, seed):
 
 @pytest.fixture(scope="module")
 def data(tmp_path_factory):
-  """Two files of unmasked records and one of masked ones, and a config."""
+  """Two files of unmasked records, three of other forms, and a config."""
   folder = tmp_path_factory.mktemp("data")
   (folder / "config.json").write_text(json.dumps(CONFIG))
-  for number, (name, mask) in enumerate(
-    {"plain-0": False, "plain-1": False, "masked": True}.items()
-  ):
+  forms = {
+    "plain-0": (False, False),
+    "plain-1": (False, False),
+    "masked": (True, False),
+    "packed-plain": (False, True),
+    "packed-masked": (True, True),
+  }
+  for number, (name, (mask, pack_sequences)) in enumerate(forms.items()):
     write_text(folder / "text", number)
     config = data_config.PretrainingDataConfig(
       vocab_file=VOCAB_FILE,
       max_seq_length=LENGTH,
       dupe_factor=1,
       mask=mask,
+      pack_sequences=pack_sequences,
+      short_seq_prob=0.5,
       masking_config=masking.MaskingConfig(max_predictions_per_seq=4),
     )
     text, output = str(folder / "text"), str(folder / f"{name}.tfrecord")
@@ -90,12 +103,14 @@ def original(features):
 
 
 def test_the_form_of_records_is_read_off_them(data):
-  masked, plain = (
-    pretraining_records.Form.of(str(data / name))
-    for name in ("masked.tfrecord", "plain-0.tfrecord")
+  masked, plain, packed, packed_plain = (
+    pretraining_records.Form.of(str(data / f"{name}.tfrecord"))
+    for name in ("masked", "plain-0", "packed-masked", "packed-plain")
   )
   assert masked == pretraining_records.Form(LENGTH, 4) and masked.is_masked
   assert plain == pretraining_records.Form(LENGTH, 0) and not plain.is_masked
+  assert packed == pretraining_records.Form(LENGTH, 6, 3)
+  assert packed_plain == pretraining_records.Form(LENGTH, 0, 3)
   assert not [name for name in plain.spec() if name.startswith("masked_lm")]
 
 
@@ -167,27 +182,89 @@ def config(data, output_dir, **settings):
   return pretraining_config.PretrainingConfig(**{**defaults, **settings})
 
 
+def train(data, folder, kind, **settings):
+  """Trains on unmasked records, packed or not."""
+  pattern = {"plain": "plain-*", "packed": "packed-plain"}[kind]
+  pretraining.run(
+    config(
+      data,
+      folder,
+      input_file=f"{data}/{pattern}.tfrecord",
+      do_whole_word_mask=True,
+      **settings,
+    )
+  )
+
+
+@pytest.fixture(scope="module", params=["plain", "packed"])
+def kind(request):
+  return request.param
+
+
 @pytest.fixture(scope="module")
-def trained(data, tmp_path_factory):
+def trained(data, kind, tmp_path_factory):
   """The folder of a run on unmasked records."""
-  folder = tmp_path_factory.mktemp("run")
-  pretraining.run(config(data, folder, do_whole_word_mask=True))
+  folder = tmp_path_factory.mktemp(kind)
+  train(data, folder, kind)
   return folder
 
 
-def test_a_run_on_unmasked_records_resumes_to_the_bit(data, trained, tmp_path):
+def assert_same_weights(folders, atol=0.0):
+  whole, other = (
+    checkpoints.CheckpointReader(str(folder / "model.ckpt-8"))
+    for folder in folders
+  )
+  for name in whole.shapes:
+    np.testing.assert_allclose(
+      whole.get(name), other.get(name), rtol=0, atol=atol
+    )
+
+
+def test_a_run_on_unmasked_records_resumes_to_the_bit(
+  data, trained, kind, tmp_path
+):
   for path in trained.glob("model.ckpt-4.*"):
     shutil.copy(path, tmp_path)
   (tmp_path / "checkpoint").write_text('model_checkpoint_path: "model.ckpt-4"')
-  pretraining.run(config(data, tmp_path, do_whole_word_mask=True))
+  train(data, tmp_path, kind)
   results = [f / "eval_results.txt" for f in (trained, tmp_path)]
   assert results[0].read_text() == results[1].read_text()
-  whole, again = (
-    checkpoints.CheckpointReader(str(folder / "model.ckpt-8"))
-    for folder in (trained, tmp_path)
+  assert_same_weights([trained, tmp_path])
+
+
+@pytest.mark.parametrize("kind", ["packed"], indirect=True)
+def test_the_parts_of_a_packed_batch_make_no_difference(
+  data, trained, tmp_path
+):
+  run = config(data, tmp_path)
+  train(
+    data,
+    tmp_path,
+    "packed",
+    train=dataclasses.replace(run.train, gradient_accumulation_steps=2),
+    do_eval=False,
   )
-  for name in whole.shapes:
-    np.testing.assert_array_equal(whole.get(name), again.get(name))
+  # Adam's steps of 1e-3; float32, sums of another order.
+  assert_same_weights([trained, tmp_path], atol=1e-5)
+
+
+def test_packed_instances_are_counted(data, trained, kind):
+  tags = {
+    value.tag: tf.make_ndarray(value.tensor)
+    for events in trained.glob("events.*")
+    for event in tf.compat.v1.train.summary_iterator(str(events))
+    for value in event.summary.value
+    if value.HasField("tensor")
+  }
+  assert "masked_lm_loss" in tags
+  assert ("instances_per_row" in tags) == (kind == "packed")
+  if kind == "packed":
+    records = unmasked(data, "packed-plain.tfrecord")
+    # The batch of the last step, under the default seed.
+    last = rows(records.training_dataset(8, 12345, 7, 500, 2), 1)
+    per_row = (last["cls_positions"] > 0).sum(1) + 1
+    assert per_row.max() > 1
+    assert tags["instances_per_row"] == pytest.approx(per_row.mean())
 
 
 def test_masked_records_evaluate_what_unmasked_ones_trained(data, trained):
@@ -205,7 +282,9 @@ def test_masked_records_evaluate_what_unmasked_ones_trained(data, trained):
 @pytest.mark.parametrize(
   ("settings", "said"),
   [
-    ({"input_file": "{0}/*.tfrecord"}, ["plain-0", "masked.tfrecord"]),
+    ({"input_file": "{0}/plain-0*,{0}/masked*"}, ["plain-0", "/masked.t"]),
+    ({"input_file": "{0}/plain-0*,{0}/packed-p*"}, ["plain-0", "packed-p"]),
+    ({"input_file": "{0}/packed-*"}, ["packed-plain", "packed-masked"]),
     ({"vocab_file": None}, ["plain-0", "`vocab_file`"]),
     ({"vocab_file": "{0}/other.txt"}, ["plain-0", "[CLS]", "other.txt"]),
     ({"max_seq_length": 32}, ["max_seq_length 24", "32"]),

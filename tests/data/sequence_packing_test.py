@@ -1,0 +1,145 @@
+"""Which instances share a row, and that records hold them."""
+
+import collections
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from bert_tf.data import config as data_config
+from bert_tf.data import masking, pretraining_shards, sequence_packing
+from tests import conftest
+
+VOCAB_FILE = str(conftest.ROOT / "tests" / "golden" / "tiny" / "vocab.txt")
+
+
+def test_every_instance_is_in_one_row_and_fits():
+  rng = np.random.default_rng(1)
+  lengths = rng.integers(5, 129, 3000).tolist() + [128] * 100 + [5] * 50
+  rows = sequence_packing.rows(lengths, 128)
+  assert sorted(i for row in rows for i in row) == list(range(len(lengths)))
+  sizes = [sum(lengths[i] for i in row) for row in rows]
+  assert max(sizes) <= 128 and max(map(len, rows)) <= 16
+  # Uniform lengths leave hardly any room.
+  assert sum(sizes) / (128 * len(rows)) > 0.99
+  assert rows == sequence_packing.rows(lengths, 128)
+
+
+@pytest.mark.parametrize(
+  ("lengths", "expected"),
+  [
+    ([128], [[0]]),
+    ([100, 28, 29], [[0, 1], [2]]),  # 29 opens a row, 28 fills the first.
+    ([40, 60, 68, 88], [[3, 0], [2, 1]]),
+    ([60, 60, 60], [[0, 1], [2]]),
+    ([5] * 17, [list(range(16)), [16]]),
+  ],
+)
+def test_the_fullest_row_with_room_takes_the_longest_that_is_left(
+  lengths, expected
+):
+  assert sequence_packing.rows(lengths, 128) == expected
+
+
+def create(folder, name, text, length, **settings):
+  """Makes records of a text; returns the summary."""
+  config = data_config.PretrainingDataConfig(
+    **{
+      "vocab_file": VOCAB_FILE,
+      "max_seq_length": length,
+      "dupe_factor": 1,
+      **settings,
+    }
+  )
+  return pretraining_shards.create(config, [str(text)], str(folder / name))
+
+
+def values(path):
+  """Yields the features of each record as lists."""
+  for record in tf.data.TFRecordDataset(str(path)).as_numpy_iterator():
+    features = tf.train.Example.FromString(record).features.feature
+    yield {
+      name: list(value.int64_list.value or value.float_list.value)
+      for name, value in features.items()
+    }
+
+
+def instances(path):
+  """The instances of a file, each hashable, with how often it is there."""
+  found = collections.Counter()
+  for record in values(path):
+    starts = record.get("cls_positions", [0])
+    starts = [0, *(start for start in starts[1:] if start)]
+    ends = [*starts[1:], sum(record["input_mask"])]
+    masked = [
+      (position, label)
+      for position, label, weight in zip(
+        record.get("masked_lm_positions", []),
+        record.get("masked_lm_ids", []),
+        record.get("masked_lm_weights", []),
+      )
+      if weight
+    ]
+    for start, end, label in zip(starts, ends, record["next_sentence_labels"]):
+      own = tuple((p - start, i) for p, i in masked if start <= p < end)
+      ids, segments = (
+        tuple(record[name][start:end]) for name in ("input_ids", "segment_ids")
+      )
+      found[ids, segments, own, label] += 1
+    assert not any(record["next_sentence_labels"][len(starts) :])
+    assert not any(record["input_ids"][ends[-1] :])
+  return found
+
+
+@pytest.mark.parametrize("mask", [True, False])
+def test_packed_records_hold_the_instances_of_the_others(tmp_path, mask):
+  rng = np.random.default_rng(2)
+  words = "the of and in to was he is as for on with that it his by".split()
+  documents = [
+    "\n".join(" ".join(rng.choice(words, rng.integers(1, 9))) for _ in range(4))
+    for _ in range(40)
+  ]
+  text = tmp_path / "text"
+  text.write_text("\n\n".join(documents))
+  settings = {"mask": mask, "short_seq_prob": 0.5, "dupe_factor": 2}
+  plain = create(tmp_path, "plain", text, 32, **settings)
+  packed = create(tmp_path, "packed", text, 32, pack_sequences=True, **settings)
+  assert instances(tmp_path / "packed") == instances(tmp_path / "plain")
+  records = list(values(tmp_path / "packed"))
+  assert {len(record["cls_positions"]) for record in records} == {4}
+  assert packed.counts.num_records == len(records)
+  assert packed.counts.num_instances == plain.counts.num_records
+  assert len(records) < 0.8 * plain.counts.num_records
+  tokens = sum(sum(record["input_mask"]) for record in records)
+  padding = f"{1 - tokens / (32 * len(records)):.1%} of all positions"
+  assert padding in "\n".join(packed.lines())
+
+
+@pytest.mark.parametrize("no_nsp", [False, True])
+@pytest.mark.parametrize("length", [128, 512])
+def test_of_wikipedia_less_than_three_percent_are_padding(
+  unpacked, tmp_path, length, no_nsp
+):
+  text = unpacked("corpora") / "en_wiki_squad_dev.txt"
+  create(
+    tmp_path,
+    "data",
+    text,
+    length,
+    vocab_file=str(unpacked("vocab") / "bert_base_uncased_vocab.txt"),
+    no_nsp=no_nsp,
+    mask=False,
+    pack_sequences=True,
+  )
+  masks = [record["input_mask"] for record in values(tmp_path / "data")]
+  assert np.mean(masks) > 0.97
+
+
+def test_a_row_has_room_for_all_that_is_masked():
+  for prob in (0.01, 0.15, 0.5, 1.0):
+    config = masking.MaskingConfig(masked_lm_prob=prob)
+    for length in (1, 5, 7, 13, 30):
+      count = min(16, 128 // length)
+      total = count * config.num_to_predict(length)
+      assert total <= config.num_to_predict_in_row(128, 16)
+    assert config.num_to_predict_in_row(128, 0) == config.num_to_predict(128)
