@@ -240,11 +240,11 @@ def test_a_new_run_of_one_file_keeps_the_old_one_until_it_is_whole(
   encode = instances.encode_instance
   calls = []
 
-  def stop_at_the_tenth(*args):
+  def stop_at_the_tenth(*args, **sizes):
     calls.append(args)
     if len(calls) == 10:
       raise KeyboardInterrupt
-    return encode(*args)
+    return encode(*args, **sizes)
 
   monkeypatch.setattr(instances, "encode_instance", stop_at_the_tenth)
   other = dataclasses.replace(config, max_seq_length=24)
