@@ -4,7 +4,7 @@ import dataclasses
 
 import tensorflow as tf
 
-from bert_tf.data import dynamic_masking, input_pipeline
+from bert_tf.data import dynamic_masking, input_pipeline, padding
 
 
 @dataclasses.dataclass(frozen=True)
@@ -57,6 +57,8 @@ class PretrainingRecords:
   form: Form
   # Needed by records that are not masked.
   masker: dynamic_masking.DynamicMasker | None = None
+  # Whether training batches hold records of like length, padded to the longest.
+  group_by_length: bool = False
 
   @property
   def spec(self) -> input_pipeline.Spec:
@@ -97,7 +99,10 @@ class PretrainingRecords:
     vocab_size: int,
     type_vocab_size: int,
   ) -> tf.data.Dataset:
-    """Returns endless masked batches; see input_pipeline.training_dataset."""
+    """Returns endless masked batches; see input_pipeline.training_dataset.
+
+    With group_by_length the order of an epoch depends on batch_size too.
+    """
     batches = input_pipeline.training_dataset(
       self.files,
       self.spec,
@@ -105,9 +110,13 @@ class PretrainingRecords:
       seed,
       steps_done,
       vocab_size,
-      type_vocab_size=type_vocab_size,
+      self.group_by_length,
+      type_vocab_size,
     )
-    return self._masked(batches, steps_done, is_training=True)
+    batches = self._masked(batches, steps_done, is_training=True)
+    if self.group_by_length:
+      batches = padding.cut_padding(batches, self.form.max_seq_length)
+    return batches
 
   def evaluation_dataset(
     self, batch_size: int, vocab_size: int, type_vocab_size: int
@@ -132,8 +141,8 @@ class PretrainingRecords:
     def mask(
       step: tf.Tensor, features: dynamic_masking.Features
     ) -> dynamic_masking.Features:
-      size = features["input_ids"].shape[0]
-      numbers = step * size + tf.range(size, dtype=tf.int64)
+      size = tf.shape(features["input_ids"], tf.int64)[0]
+      numbers = step * size + tf.range(size)
       epochs = numbers // num_records if is_training else 0 * numbers
       return masker.mask(features, epochs, numbers % num_records)
 

@@ -248,6 +248,9 @@ def _phases(
     length = phase.records.form.max_seq_length
     bert_config.check_lengths(length, config.bert_config_file)
     records = _checked(config, phase.records, bert_config.vocab_size)
+    if config.group_by_length:
+      _check_not_packed(records)
+      records = dataclasses.replace(records, group_by_length=True)
     found.append(dataclasses.replace(phase, records=records))
   return found
 
@@ -304,6 +307,15 @@ def _checked(
     _masking_config(config), vocab, config.train.seed
   )
   return dataclasses.replace(records, masker=masker)
+
+
+def _check_not_packed(records: pretraining_records.PretrainingRecords) -> None:
+  """Raises ValueError for records without padding."""
+  if records.form.max_instances:
+    raise ValueError(
+      f"{records.files.paths[0]} holds packed records, which are all about as "
+      "long; leave `group_by_length` out."
+    )
 
 
 def _masking_config(

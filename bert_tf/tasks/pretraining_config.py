@@ -56,6 +56,11 @@ class PretrainingConfig:
     "If given, its size is checked against the config's. Unmasked records need "
     "it.",
   )
+  group_by_length: bool = settings.setting(
+    False,
+    "Makes training batches of records of like length, padded to the longest. "
+    "For records that are not packed.",
+  )
   no_nsp: bool = settings.setting(
     False, "Whether to train without the next-sentence loss."
   )

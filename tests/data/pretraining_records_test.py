@@ -146,6 +146,31 @@ def test_every_epoch_masks_anew_and_evaluation_never(data):
     assert (first == second) == repeats
 
 
+def test_batches_of_like_length_are_cut_and_reached_directly(data):
+  records = dataclasses.replace(unmasked(data), group_by_length=True)
+
+  def batches(steps_done, num_batches):
+    dataset = records.training_dataset(4, 1, steps_done, 500, 2)
+    return [
+      {name: value.numpy() for name, value in batch.items()}
+      for batch in dataset.take(num_batches)
+    ]
+
+  whole = batches(0, 40)
+  widths = [batch["input_ids"].shape[1] for batch in whole]
+  assert min(widths) < LENGTH == max(widths)
+  for batch in whole:
+    assert batch["input_mask"].shape == batch["input_ids"].shape
+    assert batch["masked_lm_positions"].max() < batch["input_ids"].shape[1]
+  padding = 1 - np.mean([batch["input_mask"].mean() for batch in whole])
+  plain = rows(unmasked(data).training_dataset(4, 1, 0, 500, 2), 40)
+  assert padding < 0.6 * (1 - plain["input_mask"].mean())
+  for steps_done in (3, 8, 21):
+    for found, expected in zip(batches(steps_done, 9), whole[steps_done:]):
+      for name, value in found.items():
+        np.testing.assert_array_equal(value, expected[name])
+
+
 def test_a_record_alone_has_other_masks_in_every_epoch(data, tmp_path):
   with records_lib.open_records([str(tmp_path / "one")]) as writer:
     (record,) = tf.data.TFRecordDataset(data / "plain-0.tfrecord").take(1)
@@ -183,20 +208,21 @@ def config(data, output_dir, **settings):
 
 
 def train(data, folder, kind, **settings):
-  """Trains on unmasked records, packed or not."""
-  pattern = {"plain": "plain-*", "packed": "packed-plain"}[kind]
+  """Trains on unmasked records: in any order, packed, grouped by length."""
+  pattern = "packed-plain" if kind == "packed" else "plain-*"
   pretraining.run(
     config(
       data,
       folder,
       input_file=f"{data}/{pattern}.tfrecord",
       do_whole_word_mask=True,
+      group_by_length=kind == "grouped",
       **settings,
     )
   )
 
 
-@pytest.fixture(scope="module", params=["plain", "packed"])
+@pytest.fixture(scope="module", params=["plain", "packed", "grouped"])
 def kind(request):
   return request.param
 
@@ -289,6 +315,10 @@ def test_masked_records_evaluate_what_unmasked_ones_trained(data, trained):
     ({"vocab_file": "{0}/other.txt"}, ["plain-0", "[CLS]", "other.txt"]),
     ({"max_seq_length": 32}, ["max_seq_length 24", "32"]),
     ({"masked_lm_prob": 1.5}, ["masked_lm_prob 1.5"]),
+    (
+      {"input_file": "{0}/packed-p*", "group_by_length": True},
+      ["packed-plain", "`group_by_length`"],
+    ),
     (
       {"do_eval": False, "input_file": "{0}/masked.tfrecord"},
       ["do_whole_word_mask", "masked.tfrecord"],
