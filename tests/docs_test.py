@@ -12,6 +12,7 @@ import sys
 
 import pytest
 
+import bert_tf
 from bert_tf.cli import main
 from tests import docs_files
 
@@ -76,6 +77,16 @@ def test_links_lead_to_files_and_headings(page):
         re.sub(r"[^\w -]", "", h).lower().replace(" ", "-") for h in headings
       }
       assert anchor in slugs, f"{page.name}: {target}"
+
+
+def test_the_site_has_every_page_and_every_public_name():
+  pages = re.findall(r": (\w+\.md)$", (ROOT / "mkdocs.yml").read_text(), re.M)
+  assert sorted(pages) == sorted(p.name for p in (ROOT / "docs").glob("*.md"))
+  listed = re.findall(
+    r"^::: (.+)$", (ROOT / "docs" / "api.md").read_text(), re.M
+  )
+  modules = {f"bert_tf.{m}.{n}" for n, m in bert_tf._MODULES.items()}
+  assert set(listed) == modules and len(listed) == len(modules)
 
 
 @functools.cache
