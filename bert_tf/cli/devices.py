@@ -1,6 +1,8 @@
 """The devices that a command trains on: their flags, and running on them."""
 
 import dataclasses
+import importlib
+import importlib.util
 import os
 from collections.abc import Callable
 from typing import TYPE_CHECKING
@@ -58,6 +60,7 @@ def run(main: Callable[[], None], description: str | None) -> None:
   config_flags.define(DeviceConfig)
 
   def run_on_devices() -> None:
+    _set_pjrt(config_flags.build(DeviceConfig))
     from bert_tf import distribution
 
     try:
@@ -72,6 +75,24 @@ def run(main: Callable[[], None], description: str | None) -> None:
       os._exit(1)
 
   command.run(run_on_devices, description)
+
+
+def _set_pjrt(config: DeviceConfig) -> None:
+  """Sets what tensorflow-tpu reads of a local TPU when it is imported.
+
+  What is set already is left as it is.
+  """
+  if not config.use_tpu or _tpu_name(config) != "local":
+    return
+  if importlib.util.find_spec("libtpu"):  # It comes with tensorflow-tpu.
+    library = importlib.import_module("libtpu").get_library_path()
+    os.environ.setdefault("PJRT_DEVICE", "TPU")
+    os.environ.setdefault("NEXT_PLUGGABLE_DEVICE_USE_C_API", "true")
+    os.environ.setdefault("TF_PLUGGABLE_DEVICE_LIBRARY_PATH", library)
+
+
+def _tpu_name(config: DeviceConfig) -> str:
+  return config.tpu_name or config.master or "local"
 
 
 def _strategy() -> "tf.distribute.Strategy":
@@ -94,9 +115,7 @@ def _strategy() -> "tf.distribute.Strategy":
         )
     return distribution.create_strategy(config.distribution)
   tpu = distribution.TpuAddress(
-    config.tpu_name or config.master or "local",
-    config.tpu_zone,
-    config.gcp_project,
+    _tpu_name(config), config.tpu_zone, config.gcp_project
   )
   strategy = distribution.create_strategy(config.distribution, tpu)
   num_cores = strategy.num_replicas_in_sync

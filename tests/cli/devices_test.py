@@ -1,0 +1,81 @@
+"""What commands set for a TPU before TensorFlow is imported."""
+
+import json
+import os
+import pathlib
+import subprocess
+import sys
+
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+NAMES = (
+  "PJRT_DEVICE",
+  "NEXT_PLUGGABLE_DEVICE_USE_C_API",
+  "TF_PLUGGABLE_DEVICE_LIBRARY_PATH",
+)
+# Ends where TensorFlow would be imported, with what it would find.
+PROGRAM = f"""
+import json, os, sys
+
+class Finder:
+  def find_spec(self, name, path=None, target=None):
+    if name == "tensorflow":
+      print(json.dumps([os.environ.get(name) for name in {NAMES}]), flush=True)
+      os._exit(0)
+
+sys.meta_path.insert(0, Finder())
+from bert_tf.cli import run_pretraining
+run_pretraining.run()
+"""
+
+
+@pytest.fixture
+def libtpu(tmp_path):
+  """The path of a module libtpu that stands in for Google's."""
+  package = tmp_path / "libtpu"
+  package.mkdir()
+  library = package / "libtpu.so"
+  library.touch()
+  (package / "__init__.py").write_text(
+    f"def get_library_path(): return {str(library)!r}"
+  )
+  return library
+
+
+def found(*flags, path="", **environment):
+  """Returns the values of NAMES when TensorFlow is about to be imported."""
+  clean = {k: v for k, v in os.environ.items() if k not in NAMES}
+  arguments = ["--input_file=x", "--output_dir=y", *flags]
+  result = subprocess.run(
+    [sys.executable, "-c", PROGRAM, *arguments],
+    env=clean | environment | {"PYTHONPATH": f"{ROOT}{os.pathsep}{path}"},
+    capture_output=True,
+    text=True,
+  )
+  assert result.returncode == 0, result.stderr
+  return json.loads(result.stdout)
+
+
+@pytest.mark.parametrize("flags", [("--use_tpu",), ("--tpu_name=local",)])
+def test_a_tpu_of_this_machine_is_asked_for_by_pjrt(flags, libtpu):
+  flags = ("--use_tpu", *flags)
+  expected = ["TPU", "true", str(libtpu)]
+  assert found(*flags, path=libtpu.parents[1]) == expected
+
+
+@pytest.mark.parametrize(
+  "flags", [(), ("--use_tpu", "--tpu_name=grpc://1.2.3.4:8470")]
+)
+def test_nothing_is_set_for_other_devices(flags, libtpu):
+  assert found(*flags, path=libtpu.parents[1]) == [None, None, None]
+
+
+def test_what_is_set_already_stays(libtpu):
+  values = {NAMES[1]: "false", NAMES[2]: "/opt/libtpu.so"}
+  expected = ["TPU", "false", "/opt/libtpu.so"]
+  assert found("--use_tpu", path=libtpu.parents[1], **values) == expected
+
+
+def test_without_libtpu_nothing_is_set():
+  assert found("--use_tpu") == [None, None, None]

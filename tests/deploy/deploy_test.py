@@ -1,0 +1,230 @@
+"""The files of deploy/: TF_CONFIG of each process, flags, names that agree."""
+
+import json
+import os
+import pathlib
+import re
+import shlex
+import subprocess
+import sys
+
+import pytest
+
+from bert_tf import distribution
+from bert_tf.cli import main
+from tests import docs_test
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+DEPLOY = ROOT / "deploy"
+ENTRYPOINT = DEPLOY / "cluster_entrypoint.py"
+PRINT = "import os; print(os.environ['TF_CONFIG'])"
+yaml = pytest.importorskip("yaml")
+
+
+def start(*command, **environment):
+  """Starts the entry point as a cluster does, with nothing else set."""
+  return subprocess.Popen(
+    [sys.executable, ENTRYPOINT, *command],
+    env={"PATH": os.environ["PATH"], **environment},
+    stdout=subprocess.PIPE,
+    stderr=subprocess.PIPE,
+    text=True,
+  )
+
+
+def printed(processes):
+  """Returns the TF_CONFIG of each, as it is."""
+  found = []
+  for process in processes:
+    output, errors = process.communicate(timeout=60)
+    assert process.returncode == 0, errors
+    found.append(output)
+  return found
+
+
+def workers(name, count, **environment):
+  """Returns the TF_CONFIGs of processes that are told by a variable."""
+  command = (sys.executable, "-c", PRINT)
+  return printed(
+    [start(*command, **environment, **{name: str(i)}) for i in range(count)]
+  )
+
+
+def check(texts, hosts):
+  """Asserts the same cluster in all, a task each, and bert_tf's own check."""
+  for index, text in enumerate(texts):
+    config = json.loads(text)
+    assert config["cluster"] == {"worker": hosts}
+    assert config["task"] == {"type": "worker", "index": index}
+    assert distribution._cluster(text) == {"worker": hosts}
+
+
+def test_pods_of_an_indexed_job_find_one_another():
+  service, job = load_all("kubernetes/training.yaml")
+  spec = job["spec"]
+  pod = spec["template"]["spec"]
+  [container] = pod["containers"]
+  environment = {e["name"]: e["value"] for e in container["env"]}
+  count = int(environment["NUM_WORKERS"])
+  assert (spec["completions"], spec["parallelism"]) == (count, count)
+  assert spec["completionMode"] == "Indexed"
+  assert service["spec"]["clusterIP"] == "None"
+  assert service["spec"]["selector"] == {"job-name": job["metadata"]["name"]}
+  assert pod["subdomain"] == service["metadata"]["name"]
+  # The names that Kubernetes gives to the Pods of an Indexed Job.
+  name, domain = job["metadata"]["name"], pod["subdomain"]
+  hosts = [f"{name}-{i}.{domain}:2222" for i in range(count)]
+  assert container["ports"] == [{"containerPort": 2222}]
+  pattern = environment["HOST_PATTERN"]
+  assert [
+    f"{pattern.replace('{}', str(i))}:2222" for i in range(count)
+  ] == hosts
+  local = environment | {"HOST_PATTERN": "127.0.0.{}"}
+  texts = workers("JOB_COMPLETION_INDEX", count, **local)
+  check(texts, [f"127.0.0.{i}:2222" for i in range(count)])
+
+
+def test_tasks_of_slurm_are_told_by_their_rank():
+  hosts = "127.0.0.3,127.0.0.1,127.0.0.2"
+  texts = workers("SLURM_PROCID", 3, HOSTS=hosts, PORT="20001")
+  check(texts, [f"{host}:20001" for host in hosts.split(",")])
+
+
+def test_the_slurm_script_names_the_machines_in_order(tmp_path):
+  stand_in(tmp_path / "scontrol", "printf 'b2\\na1\\n'")
+  stand_in(tmp_path / "srun", 'echo "$HOSTS $PORT"; echo "$@"')
+  result = subprocess.run(
+    ["bash", DEPLOY / "slurm.sh", "--input_file=a b"],
+    env={
+      "PATH": f"{tmp_path}:{os.environ['PATH']}",
+      "SLURM_JOB_NODELIST": "b2,a1",
+      "SLURM_JOB_ID": "40007",
+    },
+    capture_output=True,
+    text=True,
+    check=True,
+  )
+  first, second = result.stdout.splitlines()
+  assert first == "b2,a1 20007"
+  assert second.endswith("--do_train --input_file=a b")
+  assert second.startswith("python deploy/cluster_entrypoint.py bert-tf")
+
+
+def stand_in(path, text):
+  path.write_text(f"#!/bin/sh\n{text}\n")
+  path.chmod(0o755)
+
+
+def test_vertex_ais_own_tf_config_stays_and_is_accepted():
+  config = {
+    "cluster": {"chief": ["a-0:2222"], "worker": ["b-0:2222", "b-1:2222"]},
+    "environment": "cloud",
+    "task": {"type": "worker", "index": 1, "cloud": "x"},
+    "job": "{}",
+  }
+  text = json.dumps(config)
+  command = (sys.executable, "-c", PRINT)
+  [found] = printed([start(*command, TF_CONFIG=text, JOB_COMPLETION_INDEX="0")])
+  assert found.strip() == text
+  assert distribution._cluster(found) == config["cluster"]
+
+
+MISTAKES = {
+  "no command": ((), {}, "no command"),
+  "no index": (("true",), {"HOSTS": "localhost"}, "JOB_COMPLETION_INDEX"),
+  "no machines": (("true",), {"SLURM_PROCID": "0"}, "HOST_PATTERN"),
+  "no number": (
+    ("true",),
+    {"SLURM_PROCID": "0", "HOST_PATTERN": "a{}"},
+    "NUM_WORKERS",
+  ),
+  "one too many": (
+    ("true",),
+    {"SLURM_PROCID": "1", "HOSTS": "localhost"},
+    "process 1",
+  ),
+  "unknown name": (
+    ("true",),
+    {"SLURM_PROCID": "0", "HOSTS": "no.invalid", "WAIT_S": "1"},
+    "'no.invalid'",
+  ),
+  "no program": (
+    ("no-such-program",),
+    {"SLURM_PROCID": "0", "HOSTS": "localhost"},
+    "no-such-program",
+  ),
+}
+
+
+@pytest.mark.parametrize("name", MISTAKES)
+def test_mistakes_are_named(name):
+  command, environment, words = MISTAKES[name]
+  process = start(*command, **environment)
+  _, errors = process.communicate(timeout=60)
+  assert process.returncode == 1
+  assert words in errors and "Traceback" not in errors
+
+
+def load_all(name):
+  return yaml.safe_load_all((DEPLOY / name).read_text())
+
+
+def containers(value):
+  """Yields the containers of manifests."""
+  if isinstance(value, dict):
+    if "args" in value:
+      yield value
+    value = list(value.values())
+  for item in value if isinstance(value, list) else ():
+    yield from containers(item)
+
+
+@pytest.mark.parametrize(
+  "name", ["kubernetes/training.yaml", "kubernetes/serving.yaml", "vertex.yaml"]
+)
+def test_commands_of_manifests_have_their_flags(name):
+  num_checked = 0
+  for container in containers(list(load_all(name))):
+    words = container["args"]
+    if words[0] == "bert-tf":
+      words = words[1:]
+    module = main.COMMANDS[words[0]]
+    flags = {word[2:].split("=")[0] for word in words[1:]}
+    assert flags <= docs_test.flag_names(module), name
+    num_checked += 1
+  assert num_checked
+
+
+def test_probes_ask_for_paths_of_the_server():
+  [deployment, _] = load_all("kubernetes/serving.yaml")
+  [container] = deployment["spec"]["template"]["spec"]["containers"]
+  server = (ROOT / "bert_tf" / "server" / "application.py").read_text()
+  for probe, path in (("readiness", "/readyz"), ("liveness", "/healthz")):
+    assert container[f"{probe}Probe"]["httpGet"]["path"] == path
+    assert f'"{path}"' in server
+
+
+def test_the_image_copies_files_that_are_there_and_not_ignored():
+  text = (DEPLOY / "Dockerfile").read_text()
+  ignored = (ROOT / ".dockerignore").read_text().splitlines()
+  copied = re.findall(r"^COPY (?!--from)(.*) \S+$", text, re.MULTILINE)
+  for name in " ".join(copied).split():
+    assert (ROOT / name).exists(), name
+    assert f"!{name}" in ignored, name
+
+
+def test_the_image_has_the_versions_of_the_tests():
+  text = (DEPLOY / "Dockerfile").read_text()
+  constraints = (ROOT / "constraints.txt").read_text().splitlines()
+  beam = re.search(r"^ARG BEAM=(.*)$", text, re.MULTILINE)[1]
+  assert f"apache-beam=={beam}" in constraints
+  tensorflow = re.search(r"^ARG TENSORFLOW=(.*)\.\*$", text, re.MULTILINE)[1]
+  assert any(line.startswith(tensorflow) for line in constraints)
+
+
+def test_the_slurm_script_has_the_flags_of_pretraining():
+  text = (DEPLOY / "slurm.sh").read_text().replace("\\\n", " ")
+  words = shlex.split(text.splitlines()[-1].split("bert-tf")[1])
+  flags = {word[2:].split("=")[0] for word in words if word[:2] == "--"}
+  assert words[0] == "pretrain" and flags
+  assert flags <= docs_test.flag_names(main.COMMANDS["pretrain"])
