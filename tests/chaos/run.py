@@ -20,6 +20,7 @@ import tempfile
 import time
 from collections.abc import Callable
 
+import tensorflow as tf
 from absl import logging
 
 from tests.chaos import (
@@ -41,6 +42,7 @@ def main(arguments: list[str]) -> int:
   """Runs all attacks; returns the exit status."""
   options = _options(arguments)
   logging.set_verbosity(logging.ERROR)
+  tf.get_logger().setLevel("ERROR")
   found: list[outcomes.Outcome] = []
   with tempfile.TemporaryDirectory(prefix="bert_tf_chaos_") as folder:
     for name, attack in _attacks(options).items():

@@ -3,6 +3,7 @@
 import numpy as np
 
 from bert_tf import checkpoints
+from bert_tf.training import run_dir
 from tests.chaos import trainer
 
 _NUM_SAVES = 8
@@ -21,14 +22,20 @@ def train(output_dir: str, operations: trainer.Operations) -> None:
     RuntimeError: if the newest checkpoint holds something else.
   """
   trainer.count_saves(operations)
-  step = 0
+  with run_dir.exclusive(output_dir, True):
+    for number in range(_newest(output_dir) + 1, _NUM_SAVES + 1):
+      checkpoints.save(output_dir, _tensors(number), keep_checkpoint_max=2)
+      print(f"Saved {output_dir}/model.ckpt-{number}.", flush=True)
+
+
+def _newest(output_dir: str) -> int:
+  """Returns the step of the newest checkpoint, 0 without one."""
   path = checkpoints.latest(output_dir)
-  if path:
-    reader = checkpoints.CheckpointReader(path)
-    step = int(reader.get(checkpoints.GLOBAL_STEP))
-    for name, value in _tensors(step).items():
-      if reader.get(name).tobytes() != value.tobytes():
-        raise RuntimeError(f"{path}: another {name}")
-  for number in range(step + 1, _NUM_SAVES + 1):
-    checkpoints.save(output_dir, _tensors(number), keep_checkpoint_max=2)
-    print(f"Saved {output_dir}/model.ckpt-{number}.", flush=True)
+  if not path:
+    return 0
+  reader = checkpoints.CheckpointReader(path)
+  step = int(reader.get(checkpoints.GLOBAL_STEP))
+  for name, value in _tensors(step).items():
+    if reader.get(name).tobytes() != value.tobytes():
+      raise RuntimeError(f"{path}: another {name}")
+  return step
