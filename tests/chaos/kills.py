@@ -145,14 +145,14 @@ def attack_at_random(
   if num_kills % _KILLS_PER_RUN:
     counts.append(num_kills % _KILLS_PER_RUN)
 
-  def tried(index: int) -> str:
+  def tried(index: int) -> tuple[int, str]:
     rng = random.Random(f"{seed} {index}")
     folders = (folder / f"run{index}-{i}" for i in itertools.count())
     return _killed_often(servers, whole, folders, counts[index], rng)
 
   with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
-    for num_kills, fault in zip(counts, pool.map(tried, range(len(counts)))):
-      right = num_kills - bool(fault)
+    for num_killed, fault in pool.map(tried, range(len(counts))):
+      right = max(num_killed - bool(fault), 0)
       found.counts["resumed to the same weights, to the bit"] += right
       if fault:
         found.add("", fault)
@@ -165,10 +165,15 @@ def _killed_often(
   folders: Iterator[pathlib.Path],
   num_kills: int,
   rng: random.Random,
-) -> str:
-  """Kills a run so often, and others if it ends before; returns a fault."""
+) -> tuple[int, str]:
+  """Kills a run so often, and others if it ends before.
+
+  Returns:
+    How many kills there were, and the fault that ended them, if any.
+  """
   path = next(folders)
-  while num_kills:
+  num_killed = 0
+  while num_killed < num_kills:
     # Starting takes most of a short run, so most kills are in what follows.
     from_save = rng.random() < 0.75
     seconds = whole.training_seconds if from_save else whole.seconds
@@ -178,12 +183,13 @@ def _killed_often(
       output_dir=str(path), kill_after_s=kill_after, from_first_save=from_save
     )
     if ended["was_killed"]:
-      num_kills -= 1
+      num_killed += 1
     elif fault := fault_of(path, ended, whole):
-      return fault
+      return num_killed, fault
     else:
       path = next(folders)
-  return fault_of(path, servers.run(output_dir=str(path)), whole)
+  ended = servers.run(output_dir=str(path))
+  return num_killed, fault_of(path, ended, whole)
 
 
 def fault_of(path: pathlib.Path, ended: dict, whole: Whole) -> str:

@@ -1,4 +1,4 @@
-"""Attacks trainings, files, disks, the server and the tokenizer at large.
+r"""Attacks trainings, files, disks, the server and the tokenizer at large.
 
 bash run_scripts/chaos.sh --kills=300 --damaged=2000 --requests=200000 \
     --texts=1000000 --write
