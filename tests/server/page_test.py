@@ -51,7 +51,7 @@ def attention(tokens):
 
 
 def model(**functions):
-  return types.SimpleNamespace(version=1, functions=functions)
+  return types.SimpleNamespace(version=1, info=None, functions=functions)
 
 
 CLASSIFIER = model(
