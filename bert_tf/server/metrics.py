@@ -1,6 +1,8 @@
 """What the server counts and times, in Prometheus' format."""
 
+import functools
 from collections.abc import Callable
+from typing import Any
 
 from bert_tf.files import errors
 from bert_tf.server import batching
@@ -28,53 +30,36 @@ class Metrics:
     self._registry = registry = prometheus_client.CollectorRegistry()
     prometheus_client.ProcessCollector(registry=registry)
     prometheus_client.PlatformCollector(registry=registry)
-
-    def counter(
-      name: str, text: str, *labels: str
-    ) -> prometheus_client.Counter:
-      return prometheus_client.Counter(
-        f"bert_tf_{name}", text, labels, registry=registry
-      )
-
-    def histogram(
-      name: str, text: str, buckets: tuple[float, ...], *labels: str
-    ) -> prometheus_client.Histogram:
-      return prometheus_client.Histogram(
-        f"bert_tf_{name}", text, labels, registry=registry, buckets=buckets
-      )
-
-    def gauge(name: str, text: str, value: Callable[[], float]) -> None:
-      made = prometheus_client.Gauge(f"bert_tf_{name}", text, registry=registry)
-      made.set_function(value)
-
+    common: dict[str, Any] = {"namespace": "bert_tf", "registry": registry}
+    # Any: mypy does not follow arguments that are given by position.
+    counter: Any = functools.partial(prometheus_client.Counter, **common)
     self._requests = counter(
-      "requests", "Requests by path and status.", "method", "path", "status"
+      "requests", "Requests that were answered.", ("method", "path", "status")
     )
-    self._request_seconds = histogram(
-      "request_seconds", "Seconds to an answer.", _SECONDS, "path"
-    )
-    self._rows = counter("rows", "Rows of requests.", "signature")
+    by = ("signature",)
+    self._rows = counter("rows", "Rows of requests.", by)
     self._text_bytes = counter(
-      "text_bytes",
-      "Bytes of texts; a text has at most as many word pieces.",
-      "signature",
+      "text_bytes", "Bytes of texts, at least one for each word piece.", by
     )
     self._windows = counter(
-      "windows",
-      "Windows that long texts may need, as max_windows counts them.",
-      "signature",
+      "windows", "Windows that texts may need, as max_windows counts them.", by
     )
+    histogram: Any = functools.partial(prometheus_client.Histogram, **common)
+    seconds = functools.partial(histogram, buckets=_SECONDS)
+    self._request_seconds = seconds(
+      "request_seconds", "Seconds to an answer.", ("path",)
+    )
+    self._batch_seconds = seconds(
+      "batch_seconds", "Seconds to compute a batch."
+    )
+    self._wait_seconds = seconds("wait_seconds", "Seconds before the batch.")
     self._batch_rows = histogram(
-      "batch_rows", "Rows that are computed together.", _ROWS
+      "batch_rows", "Rows that are computed together.", buckets=_ROWS
     )
-    self._batch_seconds = histogram(
-      "batch_seconds", "Seconds to compute a batch.", _SECONDS
-    )
-    self._wait_seconds = histogram(
-      "wait_seconds", "Seconds that a request waits for its batch.", _SECONDS
-    )
-    gauge("waiting_requests", "Requests that wait for a batch.", num_waiting)
-    gauge("ready", "1 when the model is loaded and warm.", is_ready)
+    gauge: Any = functools.partial(prometheus_client.Gauge, **common)
+    waiting = gauge("waiting_requests", "Requests that wait for a batch.")
+    waiting.set_function(num_waiting)
+    gauge("ready", "1 when the model is warm.").set_function(is_ready)
 
   def request(
     self, method: str, path: str, status: int, seconds: float
