@@ -222,7 +222,10 @@ def train(data, folder, kind, **settings):
   )
 
 
-@pytest.fixture(scope="module", params=["plain", "packed", "grouped"])
+GROUPED = pytest.param("grouped", marks=pytest.mark.slow)
+
+
+@pytest.fixture(scope="module", params=["plain", "packed", GROUPED])
 def kind(request):
   return request.param
 
