@@ -52,6 +52,7 @@ class Plan:
   records_seconds: float
   record_bytes: float
   num_instances: float
+  num_records: float  # Which hold one instance or several.
   start_seconds: float  # Until the first step of training.
   step_seconds: float
   train_seconds: float
@@ -71,7 +72,7 @@ class Plan:
 
   def lines(self) -> Iterator[str]:
     """Yields the plan as lines."""
-    epochs = self.num_train_steps * self.batch_size / self.num_instances
+    epochs = self.num_train_steps * self.batch_size / self.num_records
     yield (
       f"{'sentences':22}{_time(self.corpus_seconds):>10}  "
       f"{_bytes(self.text_bytes)} of text"
@@ -154,6 +155,7 @@ def make(
     ),
     record_bytes=scale * record_bytes,
     num_instances=scale * counts.num_instances,
+    num_records=scale * counts.num_records,
     start_seconds=start_seconds,
     step_seconds=step_seconds,
     train_seconds=config.train_seconds,

@@ -141,7 +141,7 @@ def _make_data(
     resume=True,
   )
   pretraining_shards.create(
-    dataclasses.replace(records, dupe_factor=1),
+    dataclasses.replace(records, dupe_factor=1, pack_sequences=False),
     [config.file("held_out.txt")],
     config.file("held_out.tfrecord"),
     resume=True,

@@ -52,4 +52,5 @@ def record_settings(
     random_seed=config.seed,
     dupe_factor=_DUPE_FACTOR if text_bytes < _SMALL_TEXT_BYTES else 1,
     mask=False,
+    pack_sequences=True,
   )

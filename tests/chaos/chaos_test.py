@@ -51,9 +51,9 @@ def test_a_training_is_killed_at_random_and_ends_with_the_same_bits(training):
 
 
 @pytest.mark.slow
-def test_a_training_is_killed_at_every_operation_of_a_save(training):
+def test_a_training_is_killed_at_operations_of_a_save(training):
   servers, whole, folder = training
-  operations = kills.save_operations(whole)
+  operations = kills.save_operations(whole)[::4]  # chaos.sh takes them all.
   found = kills.attack_at_operations(operations, servers, whole, folder)
   assert_right(found, len(operations))
 

@@ -185,7 +185,7 @@ def test_a_run_that_has_done_its_steps_does_nothing(tmp_path):
   before = sorted(p.name for p in tmp_path.iterdir())
   with runs.logged() as lines:
     assert make(tmp_path).train(batches) == 30
-  assert "nothing is left of num_train_steps 30; raise the flag" in lines()
+  assert "nothing is left to train; raise `num_train_steps`" in lines()
   assert sorted(p.name for p in tmp_path.iterdir()) == before
 
 
