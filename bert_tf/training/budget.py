@@ -12,13 +12,19 @@ from bert_tf.training import config as training_config
 
 _now = time.monotonic
 
+# The first groups of steps, which hold compilation.
+_NUM_COMPILING = 2
+
 
 class TimedWarmupLinearDecay(keras.optimizers.schedules.LearningRateSchedule):
   """A warm-up and a linear decay to 0 that follow a clock instead of steps.
 
   With p the share of the time that is over, the learning rate is
-  init_lr (1 - p), and init_lr p / warmup_share while p is below warmup_share.
-  Whoever trains calls `set` before each group of steps.
+  init_lr (1 - p). In the warm-up it is init_lr (p - q) / warmup_share, until
+  p - q is warmup_share; q is the share that was over when steps began to follow
+  one another. A first step with the rate that the clock says, after half a
+  minute of compilation, would spoil a model for good. Whoever trains calls
+  `set` before each group of steps.
 
   Attributes:
     seconds_done: of training so far, float32 variable [].
@@ -45,6 +51,7 @@ class TimedWarmupLinearDecay(keras.optimizers.schedules.LearningRateSchedule):
     # Where the clock was read, and how fast it has run since.
     self._step = self._variable(0, "int64", "clock_step")
     self._seconds_per_step = self._variable(0.0, "float32", "seconds_per_step")
+    self._warmup_start = self._variable(0.0, "float32", "warmup_start")
 
   def _variable(self, value: float, dtype: str, name: str) -> keras.Variable:
     return keras.Variable(
@@ -56,7 +63,11 @@ class TimedWarmupLinearDecay(keras.optimizers.schedules.LearningRateSchedule):
     )
 
   def set(
-    self, step: int, seconds_done: float, seconds_per_step: float
+    self,
+    step: int,
+    seconds_done: float,
+    seconds_per_step: float,
+    warmup_start: float,
   ) -> None:
     """Sets the clock.
 
@@ -64,7 +75,9 @@ class TimedWarmupLinearDecay(keras.optimizers.schedules.LearningRateSchedule):
       step: updates done.
       seconds_done: seconds of training that these took.
       seconds_per_step: seconds that each of the next updates will take.
+      warmup_start: seconds of training after which the warm-up began.
     """
+    self._warmup_start.assign(warmup_start)
     self._step.assign(step)
     self.seconds_done.assign(seconds_done)
     self._seconds_per_step.assign(seconds_per_step)
@@ -77,8 +90,9 @@ class TimedWarmupLinearDecay(keras.optimizers.schedules.LearningRateSchedule):
     decayed = self.init_lr * (1.0 - share)
     if not self.warmup_share:
       return decayed
-    warming = self.init_lr * share / self.warmup_share
-    return ops.where(share < self.warmup_share, warming, decayed)
+    warm = (seconds - self._warmup_start) / self.train_seconds
+    warming = self.init_lr * warm / self.warmup_share
+    return ops.where(warm < self.warmup_share, warming, decayed)
 
   def get_config(self) -> dict[str, Any]:
     """Returns the arguments."""
@@ -158,13 +172,20 @@ class TimeBudget:
     self._seconds = 0.0
     self._start = 0.0
     self._num_counts = 0
+    self._is_new = True
+    self._warmup_start = 0.0
     self._seconds_per_step = 0.0
 
   def begin(self, step: int) -> None:
     """Starts the clock where the checkpoint left it."""
     self._seconds = float(self._schedule.seconds_done)
     self._start = _now() - self._seconds
-    self._schedule.set(step, self._seconds, 0.0)
+    # A run that goes on has moments that are warm.
+    self._is_new = step == 0
+    self._warmup_start = self._seconds
+    if not self._is_new:
+      self._warmup_start = 0.0
+    self._schedule.set(step, self._seconds, 0.0, self._warmup_start)
 
   def count(self, step: int, seconds_per_step: float) -> None:
     """Reads the clock and sets the learning rate by it."""
@@ -179,10 +200,14 @@ class TimeBudget:
     if not self.steps_left(step):
       self._seconds = total  # Less than half a step is left.
     self._num_counts += 1
-    if self._num_counts == 3:  # The first two hold compilation.
+    if self._num_counts == _NUM_COMPILING + 1:
       left = (total - self._seconds) / self._seconds_per_step
       self.num_steps = step + int(left)
-    self._schedule.set(step, self._seconds, self._seconds_per_step)
+    if self._is_new and self._num_counts <= _NUM_COMPILING:
+      self._warmup_start = self._seconds
+    self._schedule.set(
+      step, self._seconds, self._seconds_per_step, self._warmup_start
+    )
 
   def steps_left(self, step: int) -> int:
     """Returns the steps that fit in what is left, rounded."""

@@ -28,12 +28,18 @@ def test_the_learning_rate_follows_the_clock():
   schedule = budget.TimedWarmupLinearDecay(0.5, 100.0)
   rates = []
   for seconds in (0, 5, 10, 50, 75, 100, 130):
-    schedule.set(7, float(seconds), 0.0)
+    schedule.set(7, float(seconds), 0.0, 0.0)
     rates.append(float(schedule(7)))
   np.testing.assert_allclose(
     rates, [0.0, 0.25, 0.45, 0.25, 0.125, 0.0, 0.0], atol=1e-7
   )
-  schedule.set(7, 50.0, 5.0)
+  # The warm-up begins when steps follow one another.
+  schedule.set(0, 30.0, 1.0, 30.0)
+  found = [float(schedule(step)) for step in (0, 5, 9, 10, 20)]
+  np.testing.assert_allclose(
+    found, [0.0, 0.25, 0.45, 0.3, 0.25], rtol=1e-5, atol=1e-7
+  )
+  schedule.set(7, 50.0, 5.0, 0.0)
   np.testing.assert_allclose(float(schedule(9)), 0.5 * 0.4, rtol=1e-6)
 
 
@@ -58,12 +64,29 @@ def test_steps_are_taken_as_long_as_they_fit(clock):
   assert run.num_steps == 8  # 7 seconds were left at step 6.
 
 
+def test_compilation_is_no_part_of_the_warm_up(monkeypatch):
+  # A first step of half a minute, then one a second.
+  readings = iter([0, 30, 31, *range(32, 99)])
+  monkeypatch.setattr(budget, "_now", readings.__next__)
+  schedule = budget.TimedWarmupLinearDecay(1.0, 100.0)
+  run = budget.TimeBudget(schedule)
+  run.begin(0)
+  rates = []
+  for step in range(15):
+    rates.append(float(schedule(step)))
+    run.count(step + 1, 1.0)
+  np.testing.assert_allclose(rates[:4], [0.0, 0.0, 0.0, 0.1], atol=1e-6)
+  assert max(np.diff(rates)) < 0.11
+
+
 def test_a_run_ends_with_its_time_and_the_rate_at_zero(tmp_path, clock):
   step = train(tmp_path)
   assert 35 <= step <= 40
   rates = curves.read(str(tmp_path))["learning_rate"]
   assert max(rates) == step
-  assert rates[1] == 0.0 and rates[step] < 0.05 * max(rates.values())
+  assert rates[1] == rates[2] == 0.0 and rates[step] < 0.05 * max(
+    rates.values()
+  )
   reader = checkpoints.CheckpointReader(f"{tmp_path}/model.ckpt-{step}")
   assert reader.get("train_seconds") == 40.0
   assert checkpoints.parameters(reader.shapes) == ["bert/unused", "bert/w"]
