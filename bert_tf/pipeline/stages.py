@@ -9,6 +9,7 @@ from typing import Any
 
 from absl import logging
 
+from bert_tf import tokenization
 from bert_tf.data import (
   corpus_build,
   input_pipeline,
@@ -131,11 +132,10 @@ def _make_data(
   if not paths.exists(vocab_file):
     text_steps.learn_vocabulary(config, output.files, vocab_file)
   records = text_steps.record_settings(config, vocab_file, found["characters"])
-  record_file = config.file("train.tfrecord")
-  pretraining_shards.create(
+  made = pretraining_shards.create(
     records,
     output.files,
-    record_file,
+    config.file("train.tfrecord"),
     num_shards,
     min(config.num_workers, num_shards),
     resume=True,
@@ -147,16 +147,12 @@ def _make_data(
     resume=True,
   )
   size = config.model_size
-  num_pieces = len(paths.read_text(vocab_file).splitlines())
+  num_pieces = len(tokenization.load_vocab(vocab_file))
   sizes = size.bert_config(num_pieces, config.max_seq_length)
   atomic.write_lines(
     config.file("bert_config.json"), [json.dumps(sizes, indent=2)]
   )
-  if num_shards == 1:
-    return record_file
-  return shard_files.shard_file(record_file, 0, num_shards).replace(
-    "-00000-", "-*-"
-  )
+  return ",".join(made.output_files)
 
 
 def _train(

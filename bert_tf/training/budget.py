@@ -182,9 +182,7 @@ class TimeBudget:
     self._start = _now() - self._seconds
     # A run that goes on has moments that are warm.
     self._is_new = step == 0
-    self._warmup_start = self._seconds
-    if not self._is_new:
-      self._warmup_start = 0.0
+    self._warmup_start = self._seconds if self._is_new else 0.0
     self._schedule.set(step, self._seconds, 0.0, self._warmup_start)
 
   def count(self, step: int, seconds_per_step: float) -> None:
