@@ -14,6 +14,7 @@ PACKAGE = ROOT / "bert_tf"
 FOLDERS = (
   "files",
   "formats",
+  "plots",
   "layers",
   "core",
   "data",

@@ -58,7 +58,7 @@ class BenchmarkConfig:
     "by commas; the running one is asked last.",
   )
   plot_file: str | None = settings.setting(
-    None, "For train and forward: PNG file to draw the table in."
+    None, "For train and forward: PNG or SVG file to draw the table in."
   )
   init_checkpoint: str | None = settings.setting(
     None,

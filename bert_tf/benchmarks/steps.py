@@ -15,7 +15,7 @@ from typing import Any
 
 from bert_tf.benchmarks.config import BenchmarkConfig
 from bert_tf.benchmarks.peers import step_timing
-from bert_tf.files import errors
+from bert_tf.plots import style
 
 _OURS = "bert_tf.benchmarks.ours_steps"
 _PEERS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "peers")
@@ -231,15 +231,12 @@ def _print_table(
 
 
 def _plot(results: Mapping[Program, Result], title: str, path: str) -> None:
-  """Draws medians as bars and those of the rounds as points, as a PNG file."""
-  with errors.needs_extra("drawing", extra="plots"):
-    from matplotlib import figure
-  picture = figure.Figure(figsize=(9, 4), layout="constrained")
-  axis = picture.subplots()
-  for program, result in results.items():
-    color = "tab:gray" if program.is_peer else "tab:blue"
-    axis.barh(program.name, result.median, color=color)
-    axis.plot(result.medians, [program.name] * len(result.medians), "k.")
-  axis.invert_yaxis()
-  axis.set(title=title, xlabel="ms a step; points: medians of rounds")
-  picture.savefig(path, format="png", dpi=100)
+  """Draws medians as bars and those of the rounds as points."""
+  with style.picture(path, width=900, panel_height=400) as (axis,):
+    axis.set(title=title, xlabel="ms a step; points: medians of rounds")
+    style.bars(
+      axis,
+      {program.name: result.median for program, result in results.items()},
+      {program.name: result.medians for program, result in results.items()},
+      [program.name for program in results if not program.is_peer],
+    )

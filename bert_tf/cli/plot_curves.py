@@ -1,4 +1,4 @@
-"""Draws the learning curves of a run, from its TensorBoard events.
+"""Draws the learning curves of a run, or the results of a sweep.
 
 bert-tf plot-curves --output_dir=out --plot_file=curves.png
 """
@@ -13,16 +13,22 @@ from bert_tf.cli import command, config_flags
 class PlotConfig:
   """A run and its plot."""
 
-  output_dir: str = settings.setting(help="Folder of the run.")
-  plot_file: str = settings.setting(help="PNG file to write.")
+  output_dir: str = settings.setting(help="Folder of the run or the sweep.")
+  plot_file: str = settings.setting(help="PNG or SVG file to write.")
+  plot_width: int = settings.setting(
+    1200, "Width of the plot in pixels; narrow plots stand one below another."
+  )
 
 
 def main() -> None:
   """Draws the curves."""
+  from bert_tf.tasks import sweep_plot
   from bert_tf.training import curves
 
   config = config_flags.build(PlotConfig)
-  curves.plot(config.output_dir, config.plot_file)
+  is_sweep = sweep_plot.is_sweep(config.output_dir)
+  plot = sweep_plot.plot if is_sweep else curves.plot
+  plot(config.output_dir, config.plot_file, config.plot_width)
   print(config.plot_file)
 
 

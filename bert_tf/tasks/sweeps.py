@@ -29,6 +29,8 @@ _SETTINGS: dict[str, tuple[type[int] | type[float], str]] = {
 }
 
 _RUN_FILE = "sweep_run.json"
+RUNS_FILE = "sweep_runs.tsv"
+RESULTS_FILE = "sweep_results.tsv"
 
 Settings = Mapping[str, float | int]
 Results = dict[str, float | int]
@@ -146,9 +148,9 @@ def run(
       logging.info("%d runs are finished.", len(found))
       return None
     found.append((one, results))
-    _write_table(output_dir, "sweep_runs.tsv", _run_rows(config, found))
+    _write_table(output_dir, RUNS_FILE, _run_rows(config, found))
     rows = _cell_rows(config, found, metric, others)
-    _write_table(output_dir, "sweep_results.tsv", rows)
+    _write_table(output_dir, RESULTS_FILE, rows)
   for row in rows:
     logging.info("%s", ", ".join(f"{name} {row[name]}" for name in row))
   return found[-1][1]
@@ -266,7 +268,8 @@ def _cell_rows(
 
 def _mean_and_spread(name: str, values: Sequence[float]) -> dict[str, float]:
   """Returns the mean and the sample standard deviation of a result."""
-  spread = statistics.stdev(values) if len(values) > 1 else math.nan
+  is_known = len(values) > 1 and all(map(math.isfinite, values))
+  spread = statistics.stdev(values) if is_known else math.nan
   return {f"{name}_mean": statistics.fmean(values), f"{name}_std": spread}
 
 

@@ -1,5 +1,6 @@
-"""Learning curves: read from a run's TensorBoard events, drawn as a PNG."""
+"""Learning curves: read from a run's TensorBoard events, and drawn."""
 
+import json
 import os
 
 import tensorflow as tf
@@ -7,16 +8,22 @@ from absl import logging
 from tensorboard.backend.event_processing import event_accumulator
 from tensorboard.util import tensor_util
 
-from bert_tf.files import atomic, errors, paths
+from bert_tf import optimization
+from bert_tf.files import paths
+from bert_tf.plots import style
+from bert_tf.training import run_log
 
 Curves = dict[str, dict[int, float]]
 
-# The curves of each panel; those that a run does not have are left out.
-_PANELS = {
-  "loss": ("loss", "masked_lm_loss", "next_sentence_loss"),
-  "accuracy": ("accuracy", "masked_lm_accuracy", "next_sentence_accuracy"),
-  "learning rate": ("learning_rate",),
-}
+_RATE = "learning_rate"
+_SCORES = "scores"
+_TOTALS = ("precision", "recall", "f1", "exact", "exact_match")
+_NOT_DRAWN = (
+  "gradient_norm",
+  "examples_per_second",
+  "instances_per_row",
+  "global_step",
+)
 
 
 def read(folder: str) -> Curves:
@@ -51,39 +58,92 @@ def _warn_of_damage(folder: str) -> None:
       )
 
 
-def plot(output_dir: str, plot_file: str) -> None:
-  """Draws training as lines and evaluation as points, as a PNG file.
+def plot(output_dir: str, plot_file: str, width: int = 1200) -> None:
+  """Draws training as lines and evaluation as points, as a PNG or SVG file.
+
+  Args:
+    output_dir: of the run.
+    plot_file: to write; its suffix is the format.
+    width: of the picture, in pixels.
 
   Raises:
-    ValueError: if the folder holds no events of a run.
+    ValueError: if the folder holds no events of a run, or for a plot_file of
+      another suffix.
     ImportError: if matplotlib is not installed.
   """
-  with errors.needs_extra("drawing", extra="plots"):
-    from matplotlib import figure
+  style.check_path(plot_file)
   training = read(output_dir) if paths.is_folder(output_dir) else {}
   if not training:
     raise ValueError(f"{output_dir} holds no events of a training run.")
   eval_dir = os.path.join(output_dir, "eval")
   evaluation = read(eval_dir) if paths.is_folder(eval_dir) else {}
+  panels = _panels(training, evaluation)
+  with style.picture(plot_file, len(panels), width) as axes:
+    for axis, (title, names) in zip(axes, panels.items()):
+      style.panel(axis, style.readable(title), "step")
+      for name in names:
+        shown = style.readable(name).removesuffix(f" {title}")
+        shown = "total" if name == title and len(names) > 1 else shown
+        _draw(axis, shown, training.get(name, {}), evaluation.get(name, {}))
+      if title == _RATE:
+        _draw_schedule(axis, output_dir)
+      elif any(name in evaluation for name in names):
+        axis.set_xlabel("step (\N{WHITE CIRCLE} held out)")
+      axis.set_xlim(left=0)
 
-  picture = figure.Figure(figsize=(15, 4), layout="constrained")
-  axes = picture.subplots(1, len(_PANELS))
-  for axis, (title, names) in zip(axes, _PANELS.items()):
-    for name in names:
-      if name in training:
-        (line,) = axis.plot(*_points(training[name]), label=name)
-        if name in evaluation:
-          axis.plot(
-            *_points(evaluation[name]),
-            "o",
-            color=line.get_color(),
-            label=f"{name}, held out",
-          )
-    axis.set(title=title, xlabel="step")
-    axis.grid(alpha=0.3)
-    axis.legend()
-  with atomic.file(plot_file) as unfinished:
-    picture.savefig(unfinished, format="png", dpi=100)
+
+def _panels(training: Curves, evaluation: Curves) -> dict[str, list[str]]:
+  """Returns the curves of each panel, by its title; no panel is empty."""
+  names = [n for n in (*training, *evaluation) if n not in _NOT_DRAWN]
+  # Those of a kind of entity or question stay in the files of results.
+  names = [n for n in names if not any(n.endswith(f"_{m}") for m in _TOTALS)]
+  panels: dict[str, list[str]] = {}
+  for name in dict.fromkeys(names):
+    panels.setdefault(_panel_of(name), []).append(name)
+  # What is one panel's is at the same place in every picture.
+  order = ("loss", "accuracy", _SCORES, _RATE)
+  return {title: panels[title] for title in order if title in panels}
+
+
+def _panel_of(name: str) -> str:
+  kinds = ("loss", "accuracy")
+  if name == _RATE:
+    return name
+  return next((kind for kind in kinds if name.endswith(kind)), _SCORES)
+
+
+def _draw(
+  axis: style.Axes,
+  name: str,
+  trained: dict[int, float],
+  evaluated: dict[int, float],
+) -> None:
+  """Draws a curve of the training, of the evaluations, or both."""
+  color = style.line(axis, *_points(trained), name) if trained else None
+  if evaluated:
+    style.points(axis, *_points(evaluated), "" if trained else name, color)
+
+
+def _draw_schedule(axis: style.Axes, output_dir: str) -> None:
+  """Draws the learning rate of each step below the means that were logged.
+
+  A warm-up that ends before the first line of the log is seen so.
+  """
+  path = os.path.join(output_dir, run_log.FILE)
+  if not paths.exists(path):
+    return
+  settings = json.loads(paths.read_text(path).splitlines()[-1])["settings"]
+  names = ("learning_rate", "num_train_steps", "num_warmup_steps")
+  if settings["train_hours"] or settings["train_minutes"]:
+    return  # It follows a clock.
+  peak, num_steps, num_warmup_steps = (settings[name] for name in names)
+  schedule = optimization.WarmupLinearDecay(peak, num_steps, num_warmup_steps)
+  steps = sorted({0, num_warmup_steps - 1, num_warmup_steps, num_steps} - {-1})
+  rates = [float(schedule(tf.constant(step))) for step in steps]
+  (drawn,) = axis.plot(steps, rates, color=style.GRAY, linewidth=5, alpha=0.25)
+  drawn.set_zorder(1)
+  if num_warmup_steps:
+    axis.set_xlabel(f"step (warm-up: {num_warmup_steps:,} steps)")
 
 
 def _points(curve: dict[int, float]) -> tuple[list[int], list[float]]:

@@ -330,7 +330,7 @@ def test_the_plot_is_a_picture(data, trained, run_script):
   )
   assert result.returncode == 0, result.stderr
   picture = tf.io.decode_png((data / "curves.png").read_bytes())
-  assert picture.shape[:2] == (400, 1500)
+  assert picture.shape[:2] == (360, 1200)
   assert len(np.unique(picture.numpy().reshape(-1, 4), axis=0)) > 10
 
 

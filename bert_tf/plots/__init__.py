@@ -1,0 +1,1 @@
+"""Plots, all in one style."""

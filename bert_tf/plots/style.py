@@ -1,0 +1,383 @@
+"""The one style of all plots: PNG or SVG, names beside what they name.
+
+    with style.picture("curves.png", num_panels=2) as (left, right):
+      style.panel(left, "loss", "step")
+      style.line(left, steps, losses, "loss")
+
+A legend would lie over the lines; here the name of a line stands at its right
+end, in its colour. matplotlib is imported when something is drawn.
+"""
+
+import contextlib
+import math
+import os
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from bert_tf.files import atomic, errors
+
+if TYPE_CHECKING:
+  from matplotlib.axes import Axes
+else:
+  Axes = Any
+
+FORMATS = ("png", "svg")
+
+# Told apart in print and by people who see fewer colours: Okabe and Ito 2008.
+COLORS = ("#0072B2", "#C44E00", "#00805E", "#A8518A", "#8A6D00", "#3A3A3A")
+GRAY = "#6B7280"
+
+# A line of at most as many points has a marker at each.
+_MAX_MARKERS = 30
+_DPI = 100
+_MIN_PANEL_WIDTH = 380  # Pixels; panels that would be narrower go below.
+_GAP = 6  # Points between a line and its name.
+_NAME = "name of a line"  # The gid of such texts.
+_POINTS_PER_INCH = 72
+_LINE_SPACING = 1.25  # Of names one above the other, in their heights.
+
+_STYLE: Mapping[str, Any] = {
+  "font.size": 10,
+  "axes.titlesize": 11,
+  "axes.titleweight": "bold",
+  "axes.titlelocation": "left",
+  "axes.spines.top": False,
+  "axes.spines.right": False,
+  "axes.edgecolor": GRAY,
+  "axes.labelcolor": "#374151",
+  "xtick.color": "#374151",
+  "ytick.color": "#374151",
+  "axes.grid": True,
+  "axes.axisbelow": True,
+  "grid.color": "#E5E7EB",
+  "lines.linewidth": 1.8,
+  "lines.markersize": 4.5,
+  "figure.constrained_layout.use": True,
+  "figure.constrained_layout.h_pad": 0.1,
+  "figure.constrained_layout.w_pad": 0.1,
+  "savefig.facecolor": "white",
+  # The same picture is the same file.
+  "svg.hashsalt": "bert_tf",
+}
+
+# As people write them.
+_WORDS = {
+  "eval": "held-out",
+  "masked lm": "masked-LM",
+  "next sentence": "next-sentence",
+  "lm": "LM",
+  "f1": "F1",
+  "mcc": "MCC",
+}
+
+
+@contextlib.contextmanager
+def picture(
+  path: str, num_panels: int = 1, width: int = 1200, panel_height: int = 360
+) -> Iterator[list[Axes]]:
+  """Yields panels to draw in; names their lines and writes the file.
+
+  Panels stand side by side where the width has room for them.
+
+  Args:
+    path: of the file; its suffix is one of FORMATS.
+    num_panels: how many.
+    width: of the picture, in pixels.
+    panel_height: of each row of panels, in pixels.
+
+  Raises:
+    ValueError: for another suffix, or a width that holds no panel.
+    ImportError: if matplotlib is not installed.
+    OSError: if the file cannot be written.
+  """
+  kind = check_path(path)
+  if width < _MIN_PANEL_WIDTH:
+    raise ValueError(
+      f"a plot {width} pixels wide has no room for a panel; use "
+      f"{_MIN_PANEL_WIDTH} or more."
+    )
+  with errors.needs_extra("drawing", extra="plots"):
+    import matplotlib
+    from matplotlib import figure
+  num_columns = min(num_panels, width // _MIN_PANEL_WIDTH)
+  num_rows = math.ceil(num_panels / num_columns)
+  with matplotlib.rc_context({**matplotlib.rcParamsDefault, **_STYLE}):
+    size = (width / _DPI, num_rows * panel_height / _DPI)
+    drawn = figure.Figure(figsize=size, dpi=_DPI)
+    grid = drawn.subplots(num_rows, num_columns, squeeze=False)
+    panels = list(grid.flat)
+    for empty in panels[num_panels:]:
+      empty.remove()
+    yield panels[:num_panels]
+    for axis in panels[:num_panels]:
+      _name_lines(axis)
+    drawn.draw_without_rendering()  # Names need room, which moves them.
+    for axis in panels[:num_panels]:
+      _move_names_apart(axis)
+    metadata = {"Date": None} if kind == "svg" else {"Software": None}
+    with atomic.file(path) as unfinished:
+      drawn.savefig(unfinished, format=kind, dpi=_DPI, metadata=metadata)
+
+
+def check_path(path: str) -> str:
+  """Returns the format of a picture's file, by its suffix.
+
+  Raises:
+    ValueError: if it is none of FORMATS.
+  """
+  kind = os.path.splitext(path)[1].lower().removeprefix(".")
+  if kind not in FORMATS:
+    raise ValueError(
+      f"{path} ends in neither .png nor .svg; name a picture so."
+    )
+  return kind
+
+
+def readable(name: str) -> str:
+  """Returns the name of a result in words: masked-LM loss, F1."""
+  text = name.replace("_", " ")
+  for word, better in _WORDS.items():
+    text = re.sub(rf"\b{word}\b", better, text)
+  return text
+
+
+def panel(axis: Axes, title: str, xlabel: str) -> None:
+  """Titles a panel; numbers on its axes are short."""
+  from matplotlib import ticker
+
+  axis.set(title=title, xlabel=xlabel)
+  axis.xaxis.set_major_locator(ticker.MaxNLocator(6, steps=[1, 2, 5, 10]))
+  for one in (axis.xaxis, axis.yaxis):
+    one.set_major_formatter(ticker.FuncFormatter(lambda v, _: short(v)))
+
+
+def short(value: float) -> str:
+  """Returns a number as short as it can be read: 20k, 0.25, 5e-5."""
+  size = abs(value)
+  for limit, letter in ((1e9, "G"), (1e6, "M"), (1e4, "k")):
+    if size >= limit:
+      unit = min(limit, 1e3) if letter == "k" else limit
+      return f"{value / unit:.4g}{letter}"
+  if size >= 1e-3 or not size:
+    return f"{value:.4g}"
+  digits, exponent = f"{value:.2e}".split("e")
+  return f"{float(digits):g}e{int(exponent)}"
+
+
+def line(
+  axis: Axes,
+  x: Sequence[float],
+  y: Sequence[float],
+  name: str,
+  color: str | None = None,
+) -> str:
+  """Draws a line, with markers where it has few points; returns its color."""
+  marker = "o" if len(x) <= _MAX_MARKERS else ""
+  color = color or _next_color(axis)
+  (drawn,) = axis.plot(x, y, marker=marker, color=color)
+  drawn.set_gid(name)
+  return color
+
+
+def points(
+  axis: Axes,
+  x: Sequence[float],
+  y: Sequence[float],
+  name: str,
+  color: str | None = None,
+) -> str:
+  """Draws points with a thin line between them; returns their color.
+
+  They stand for what is measured seldom, such as evaluations.
+  """
+  color = color or _next_color(axis)
+  (drawn,) = axis.plot(
+    x,
+    y,
+    linestyle=(0, (2, 2)),
+    linewidth=1,
+    marker="o" if len(x) <= _MAX_MARKERS else ".",
+    markerfacecolor="white",
+    markeredgewidth=1.4,
+    markersize=6 if len(x) <= _MAX_MARKERS else 3,
+    color=color,
+  )
+  drawn.set_gid(name)
+  return color
+
+
+def band(
+  axis: Axes,
+  x: Sequence[float],
+  low: Sequence[float],
+  high: Sequence[float],
+  color: str,
+) -> None:
+  """Shades what lies between two lines: the spread of several runs."""
+  axis.fill_between(x, low, high, color=color, alpha=0.18, linewidth=0)
+
+
+def rows(
+  axis: Axes,
+  values: Mapping[str, Sequence[float]],
+  spreads: Mapping[str, float] | None = None,
+  highlighted: Sequence[str] = (),
+) -> None:
+  """Draws a row for each name: a dot a run, their mean, and its spread.
+
+  Args:
+    axis: of the panel.
+    values: of the runs, by name; the first is at the top. What is not a number
+      is left out.
+    spreads: half the length of a bar around the mean, as the standard
+      deviation of the runs, by name.
+    highlighted: names in the first color; all if there are none.
+  """
+  for place, (name, found) in enumerate(values.items()):
+    finite = [value for value in found if math.isfinite(value)]
+    is_plain = highlighted and name not in highlighted
+    color = GRAY if is_plain else COLORS[0]
+    if not finite:
+      where = axis.get_yaxis_transform()
+      axis.text(0.02, place, "failed", transform=where, color=GRAY, va="center")
+      continue
+    mean = sum(finite) / len(finite)
+    spread = (spreads or {}).get(name, math.nan)
+    if math.isfinite(spread):
+      axis.plot(
+        [mean - spread, mean + spread],
+        [place, place],
+        color=color,
+        alpha=0.35,
+        linewidth=7,
+        solid_capstyle="butt",
+      )
+    if len(finite) > 1:
+      axis.plot(
+        finite, [place] * len(finite), "o", color=color, alpha=0.6, markersize=4
+      )
+    axis.plot(mean, place, "|", color=color, markersize=15, markeredgewidth=2.5)
+    axis.annotate(
+      f"{mean:.4g}",
+      (1, place),
+      xycoords=("axes fraction", "data"),
+      xytext=(_GAP, 0),
+      textcoords="offset points",
+      va="center",
+      color=color,
+    )
+  _name_rows(axis, list(values))
+
+
+def bars(
+  axis: Axes,
+  values: Mapping[str, float],
+  runs: Mapping[str, Sequence[float]] | None = None,
+  highlighted: Sequence[str] = (),
+) -> None:
+  """Draws a bar from 0 for each name, its value behind it, a dot a run.
+
+  Args:
+    axis: of the panel.
+    values: lengths of the bars, by name; the first is at the top.
+    runs: single measurements behind each value, by name.
+    highlighted: names in the first color; all if there are none.
+  """
+  ends = []
+  for place, (name, value) in enumerate(values.items()):
+    is_plain = highlighted and name not in highlighted
+    color = GRAY if is_plain else COLORS[0]
+    axis.barh(place, value, height=0.62, color=color, alpha=0.75)
+    found = list((runs or {}).get(name, ()))
+    if len(found) > 1:
+      axis.plot(found, [place] * len(found), "k.", markersize=5)
+    ends.append(max([value, *found]))
+    axis.annotate(
+      f"{value:,.4g}",
+      (ends[-1], place),
+      xytext=(_GAP, 0),
+      textcoords="offset points",
+      va="center",
+    )
+  axis.set_xlim(0, 1.12 * max(ends))
+  _name_rows(axis, list(values))
+
+
+def _name_rows(axis: Axes, names: Sequence[str]) -> None:
+  """Writes the names of rows, the first at the top."""
+  axis.set_yticks(range(len(names)), names)
+  axis.tick_params(axis="y", length=0)
+  axis.set_ylim(len(names) - 0.4, -0.6)
+  axis.grid(visible=False, axis="y")
+
+
+def _next_color(axis: Axes) -> str:
+  """Returns the first color that no line of a panel has yet."""
+  used = [drawn.get_color() for drawn in axis.get_lines()]
+  free = (color for color in COLORS if color not in used)
+  return next(free, COLORS[len(used) % len(COLORS)])
+
+
+def _name_lines(axis: Axes) -> None:
+  """Writes the name of each line at its right end, unless the title says it."""
+  for drawn in axis.get_lines():
+    name = drawn.get_gid()
+    heights = [v for v in drawn.get_ydata() if math.isfinite(v)]
+    if not name or not heights or name == axis.get_title(loc="left"):
+      continue
+    text = axis.annotate(
+      name,
+      (1, heights[-1]),
+      xycoords=("axes fraction", "data"),
+      xytext=(_GAP, 0),
+      textcoords="offset points",
+      va="center",
+      color=drawn.get_color(),
+      annotation_clip=False,
+    )
+    text.set_gid(_NAME)
+
+
+def _move_names_apart(axis: Axes) -> None:
+  """Moves the names of lines so that none lies over another."""
+  texts = [text for text in axis.texts if text.get_gid() == _NAME]
+  boxes = [text.get_window_extent() for text in texts]
+  if not boxes:
+    return
+  middles = [(box.y0 + box.y1) / 2 for box in boxes]
+  step = _LINE_SPACING * max(box.height for box in boxes)
+  for text, at, moved in zip(texts, middles, _apart(middles, step)):
+    text.xyann = (_GAP, (moved - at) * _POINTS_PER_INCH / _DPI)
+
+
+def _apart(places: Sequence[float], step: float) -> list[float]:
+  """Returns places at least a step apart, in their order, moved little."""
+  order = sorted(range(len(places)), key=lambda i: places[i])
+  # Groups of names that touch, each around the middle of its members.
+  groups: list[list[int]] = []
+  for i in order:
+    groups.append([i])
+    while len(groups) > 1 and _touch(groups[-2], groups[-1], places, step):
+      last = groups.pop()
+      groups[-1].extend(last)
+  moved = list(places)
+  for group in groups:
+    for number, i in enumerate(group):
+      moved[i] = _middle(group, places) + step * (number - (len(group) - 1) / 2)
+  return moved
+
+
+def _middle(group: Sequence[int], places: Sequence[float]) -> float:
+  return sum(places[i] for i in group) / len(group)
+
+
+def _touch(
+  lower: Sequence[int],
+  upper: Sequence[int],
+  places: Sequence[float],
+  step: float,
+) -> bool:
+  """Returns whether two groups of names are nearer than a step."""
+  between = _middle(upper, places) - _middle(lower, places)
+  return between < step * (len(lower) + len(upper)) / 2

@@ -1,0 +1,101 @@
+"""The picture of a sweep: what its cells reached, and how they got there."""
+
+import csv
+import io
+import os
+from collections.abc import Sequence
+
+from bert_tf.files import paths
+from bert_tf.plots import style
+from bert_tf.tasks import sweeps
+from bert_tf.training import curves
+
+# Curves of more cells could not be told apart.
+_MAX_CURVES = 5
+_ROW_HEIGHT = 26  # Pixels of a cell.
+_PANEL_HEIGHT = 360
+
+# Of the names of cells.
+_SHORT = {
+  "train_batch_size": "batch",
+  "learning_rate": "rate",
+  "num_train_epochs": "epochs",
+}
+_METRIC_END = "_mean"
+
+
+def is_sweep(output_dir: str) -> bool:
+  """Returns whether a folder holds a sweep with its tables."""
+  return paths.exists(os.path.join(output_dir, sweeps.RESULTS_FILE))
+
+
+def plot(output_dir: str, plot_file: str, width: int = 1200) -> None:
+  """Draws the metric of each cell and the losses of the best cells.
+
+  The metric is that which decided: a dot a run, the mean, and a bar of the
+  standard deviation. A loss is the mean of a cell's runs in a band from the
+  least to the greatest.
+
+  Raises:
+    ValueError: if the folder holds no sweep, or for a plot_file of another
+      suffix.
+    ImportError: if matplotlib is not installed.
+  """
+  style.check_path(plot_file)
+  if not is_sweep(output_dir):
+    raise ValueError(
+      f"{output_dir} has no {sweeps.RESULTS_FILE}: it holds no sweep."
+    )
+  cells = _table(output_dir, sweeps.RESULTS_FILE)
+  runs = _table(output_dir, sweeps.RUNS_FILE)
+  metric = next(n for n in cells[0] if n.endswith(_METRIC_END))
+  metric = metric.removesuffix(_METRIC_END)
+  varied = [n for n in _SHORT if len({cell[n] for cell in cells}) > 1]
+  height = max(_PANEL_HEIGHT, _ROW_HEIGHT * len(cells) + 90)
+  with style.picture(plot_file, 2, width, height) as (results, losses):
+    style.panel(results, style.readable(metric), "dots: runs; bars: deviation")
+    values, spreads = {}, {}
+    for cell in cells:
+      name = _name(cell, varied)
+      values[name] = [float(r[metric]) for r in runs if _is_of(r, cell)]
+      spreads[name] = float(cell[f"{metric}_std"])
+    style.rows(results, values, spreads)
+    best = "best " if len(cells) > _MAX_CURVES else ""
+    style.panel(losses, f"training loss, {best}means in their ranges", "step")
+    for cell in cells[:_MAX_CURVES]:
+      folders = [r["folder"] for r in runs if _is_of(r, cell)]
+      _draw_loss(losses, output_dir, folders, _name(cell, varied))
+    losses.set_xlim(left=0)
+
+
+def _table(output_dir: str, name: str) -> list[dict[str, str]]:
+  """Returns the rows of a table of a sweep."""
+  text = paths.read_text(os.path.join(output_dir, name))
+  return list(csv.DictReader(io.StringIO(text), delimiter="\t"))
+
+
+def _is_of(run: dict[str, str], cell: dict[str, str]) -> bool:
+  return all(run[name] == cell[name] for name in _SHORT)
+
+
+def _name(cell: dict[str, str], varied: Sequence[str]) -> str:
+  """Returns what tells a cell from the others."""
+  words = [f"{_SHORT[n]} {style.short(float(cell[n]))}" for n in varied]
+  return ", ".join(words) or "all runs"
+
+
+def _draw_loss(
+  axis: style.Axes, output_dir: str, folders: Sequence[str], name: str
+) -> None:
+  """Draws the mean training loss of a cell's runs and the range of it."""
+  found = [curves.read(os.path.join(output_dir, f)) for f in folders]
+  losses = [one["loss"] for one in found if "loss" in one]
+  if not losses:
+    return
+  steps = sorted(set.intersection(*map(set, losses)))
+  columns = [[one[step] for one in losses] for step in steps]
+  means = [sum(column) / len(column) for column in columns]
+  color = style.line(axis, steps, means, name)
+  if len(losses) > 1:
+    low, high = (list(map(end, columns)) for end in (min, max))
+    style.band(axis, steps, low, high, color)

@@ -1,0 +1,100 @@
+"""Learning curves: which are drawn, where, and under which names."""
+
+import json
+
+import pytest
+import tensorflow as tf
+
+from bert_tf.training import curves, progress
+from tests.plots import drawn
+
+pytest.importorskip("matplotlib", reason="pip install 'bert_tf[plots]'")
+
+panels = drawn.panels
+
+SETTINGS = {
+  "learning_rate": 0.5,
+  "num_train_steps": 100,
+  "num_warmup_steps": 10,
+  "train_hours": 0.0,
+  "train_minutes": 0.0,
+}
+
+
+def write_events(folder, rows):
+  writer = tf.summary.create_file_writer(str(folder))
+  for step, values in rows.items():
+    progress.write_events(writer, step, values)
+  writer.close()
+
+
+def titles(panels):
+  return [axis.get_title(loc="left") for axis in panels]
+
+
+def names(axis):
+  return [text.get_text() for text in axis.texts]
+
+
+def pretraining(step):
+  return {
+    "loss": 3.0,
+    "masked_lm_loss": 2.0,
+    "masked_lm_accuracy": step / 100,
+    "learning_rate": 0.25,
+    "gradient_norm": 1.0,
+    "examples_per_second": 9.0,
+  }
+
+
+def test_pretraining_has_losses_accuracies_and_the_rate(tmp_path, panels):
+  write_events(tmp_path, {50: pretraining(50), 100: pretraining(100)})
+  write_events(
+    tmp_path / "eval", {100: {"loss": 4.0, "masked_lm_accuracy": 0.5}}
+  )
+  curves.plot(str(tmp_path), str(tmp_path / "curves.svg"))
+  assert titles(panels) == ["loss", "accuracy", "learning rate"]
+  assert names(panels[0]) == ["total", "masked-LM"]
+  assert names(panels[1]) == ["masked-LM"]
+  assert drawn.line(panels[1], 0) == [[50, 100], [0.5, 1.0]]
+  assert drawn.line(panels[1], 1) == [[100], [0.5]]
+  assert panels[0].get_xlabel() == "step (\N{WHITE CIRCLE} held out)"
+  assert panels[2].get_xlabel() == "step"
+  assert all(axis.get_xlim()[0] == 0 for axis in panels)
+
+
+def test_scores_have_a_panel_but_not_those_of_each_kind(tmp_path, panels):
+  write_events(tmp_path, {10: {"loss": 3.0}})
+  found = {"f1": 0.5, "recall": 0.25, "LOC_f1": 0.1, "HasAns_exact": 0.2}
+  write_events(tmp_path / "eval", {10: {**found, "global_step": 10}})
+  curves.plot(str(tmp_path), str(tmp_path / "curves.png"), 600)
+  assert titles(panels) == ["loss", "scores"]
+  assert sorted(names(panels[1])) == ["F1", "recall"]
+
+
+def test_the_whole_warmup_is_seen_though_it_ends_before_the_first_log(
+  tmp_path, panels
+):
+  write_events(tmp_path, {50: pretraining(50), 100: pretraining(100)})
+  (tmp_path / "commands.jsonl").write_text(json.dumps({"settings": SETTINGS}))
+  curves.plot(str(tmp_path), str(tmp_path / "curves.png"))
+  [steps, rates] = drawn.line(panels[2], 1)
+  assert steps == [0, 9, 10, 100]
+  # Of the original: up to 0.5 in 10 steps, then down from what it would be.
+  assert rates == pytest.approx([0, 0.45, 0.45, 0])
+  assert panels[2].get_xlabel() == "step (warm-up: 10 steps)"
+
+
+def test_a_run_by_the_clock_has_no_schedule_in_steps(tmp_path, panels):
+  write_events(tmp_path, {50: pretraining(50)})
+  settings = SETTINGS | {"train_minutes": 5.0}
+  (tmp_path / "commands.jsonl").write_text(json.dumps({"settings": settings}))
+  curves.plot(str(tmp_path), str(tmp_path / "curves.png"))
+  assert len(panels[2].get_lines()) == 1
+
+
+def test_mistakes_are_told(tmp_path):
+  with pytest.raises(ValueError, match="holds no events of a training run"):
+    curves.plot(str(tmp_path / "none"), "curves.png")
+  with pytest.raises(ValueError, match=r"neither \.png nor \.svg"):
+    curves.plot(str(tmp_path / "none"), "curves.pdf")
