@@ -15,6 +15,8 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from bert_tf.files import atomic, errors
 
 if TYPE_CHECKING:
@@ -37,7 +39,7 @@ _NAME = "name of a line"  # The gid of such texts.
 _POINTS_PER_INCH = 72
 _LINE_SPACING = 1.25  # Of names one above the other, in their heights.
 
-_STYLE: Mapping[str, Any] = {
+_STYLE: dict[Any, Any] = {
   "font.size": 10,
   "axes.titlesize": 11,
   "axes.titleweight": "bold",
@@ -102,7 +104,8 @@ def picture(
     from matplotlib import figure
   num_columns = min(num_panels, width // _MIN_PANEL_WIDTH)
   num_rows = math.ceil(num_panels / num_columns)
-  with matplotlib.rc_context({**matplotlib.rcParamsDefault, **_STYLE}):
+  settings: dict[Any, Any] = {**matplotlib.rcParamsDefault}
+  with matplotlib.rc_context(settings | _STYLE):
     size = (width / _DPI, num_rows * panel_height / _DPI)
     drawn = figure.Figure(figsize=size, dpi=_DPI)
     grid = drawn.subplots(num_rows, num_columns, squeeze=False)
@@ -323,7 +326,7 @@ def _name_lines(axis: Axes) -> None:
   """Writes the name of each line at its right end, unless the title says it."""
   for drawn in axis.get_lines():
     name = drawn.get_gid()
-    heights = [v for v in drawn.get_ydata() if math.isfinite(v)]
+    heights = [v for v in np.asarray(drawn.get_ydata()) if math.isfinite(v)]
     if not name or not heights or name == axis.get_title(loc="left"):
       continue
     text = axis.annotate(
@@ -341,7 +344,7 @@ def _name_lines(axis: Axes) -> None:
 
 def _move_names_apart(axis: Axes) -> None:
   """Moves the names of lines so that none lies over another."""
-  texts = [text for text in axis.texts if text.get_gid() == _NAME]
+  texts: list[Any] = [text for text in axis.texts if text.get_gid() == _NAME]
   boxes = [text.get_window_extent() for text in texts]
   if not boxes:
     return

@@ -3,6 +3,7 @@
 import json
 import os
 
+import numpy as np
 import tensorflow as tf
 from absl import logging
 from tensorboard.backend.event_processing import event_accumulator
@@ -139,7 +140,7 @@ def _draw_schedule(axis: style.Axes, output_dir: str) -> None:
   peak, num_steps, num_warmup_steps = (settings[name] for name in names)
   schedule = optimization.WarmupLinearDecay(peak, num_steps, num_warmup_steps)
   steps = sorted({0, num_warmup_steps - 1, num_warmup_steps, num_steps} - {-1})
-  rates = [float(schedule(tf.constant(step))) for step in steps]
+  rates = [float(np.asarray(schedule(tf.constant(s)))) for s in steps]
   (drawn,) = axis.plot(steps, rates, color=style.GRAY, linewidth=5, alpha=0.25)
   drawn.set_zorder(1)
   if num_warmup_steps:
