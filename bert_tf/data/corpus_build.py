@@ -25,6 +25,7 @@ from bert_tf.data import (
   corpus_filters,
   corpus_parts,
   corpus_reader,
+  near_duplicates,
   sentences,
   shard_files,
   sources,
@@ -133,8 +134,11 @@ def _build_and_publish(
   )
   reader = corpus_reader.Reader(config, inputs, part, work_dir)
   build(reader.unfinished_parts())
-  counts = reader.total_counts()
-  _publish(output, reader.parts(), counts)
+  counts, parts = reader.total_counts(), reader.parts()
+  if config.near_duplicate_similarity:
+    counts.update(corpus_parts.drop_near_duplicates(parts))
+    parts = [part.distinct for part in parts]
+  _publish(output, parts, counts)
   return {name: counts[name] for name in corpus_filters.LABELS if counts[name]}
 
 
@@ -222,6 +226,8 @@ def _check(
     if paths.is_folder(name) or name.endswith("/"):
       raise ValueError(f"output_file {name} is a folder; name a file in it.")
   sources.check_packages(inputs)
+  if config.near_duplicate_similarity:
+    near_duplicates.check_package()
   if any(s.input_format != text_config.LINES for s in inputs):
     sentences.Splitter(config.language)
 
@@ -243,6 +249,8 @@ def _settings(
   settings["eval_output_file"] = os.path.basename(output.eval_output_file or "")
   if any(s.input_format != text_config.LINES for s in inputs):
     settings["sentencex"] = importlib.metadata.version("sentencex")
+  if config.near_duplicate_similarity:
+    settings["rensa"] = importlib.metadata.version("rensa")
   return settings
 
 

@@ -9,17 +9,21 @@ import dataclasses
 import functools
 import json
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TextIO
 
 from bert_tf.data import (
   corpus,
   corpus_filters,
+  near_duplicates,
   sentences,
   sources,
   text_config,
   wikitext,
 )
 from bert_tf.files import atomic, paths
+
+DISTINCT = "distinct."
 
 
 @dataclasses.dataclass(frozen=True)
@@ -31,6 +35,8 @@ class Part:
   config: text_config.TextConfig
   eval_fraction: float  # Share of the documents that is held out, [0, 1).
   random_seed: int  # Chooses these.
+  # Before the suffixes of its files: "" as it was built, or DISTINCT.
+  stage: str = ""
 
   def __str__(self) -> str:
     return f"part {self.index} of the text"
@@ -51,12 +57,23 @@ class Part:
     return self._file("eval.txt")
 
   @property
+  def sketches_file(self) -> str:
+    """Of each document whether it is held out, and its sketch."""
+    return self._file("sketches.jsonl")
+
+  @property
   def counts_file(self) -> str:
     """What was counted; it is there when the part is finished."""
     return self._file("json")
 
+  @property
+  def distinct(self) -> "Part":
+    """The part without near-duplicates, once `drop_near_duplicates` is done."""
+    return dataclasses.replace(self, stage=DISTINCT)
+
   def _file(self, suffix: str) -> str:
-    return os.path.join(self.work_dir, f"{self.index:05d}.{suffix}")
+    name = f"{self.index:05d}.{self.stage}{suffix}"
+    return os.path.join(self.work_dir, name)
 
 
 def is_finished(part: Part) -> bool:
@@ -78,22 +95,97 @@ def build(part: Part, report: Callable[[int], None]) -> None:
   if is_finished(part):  # Beam may run a task twice.
     return
   counts: collections.Counter[str] = collections.Counter()
+  found = _divided(part, _documents(part, counts, report))
+  if part.config.near_duplicate_similarity:
+    with atomic.file(part.sketches_file) as path, _writer(path) as sketches:
+      _write(part, _sketched(part, found, sketches), counts)
+  else:
+    _write(part, found, counts)
+  paths.remove(part.raw_file)
+
+
+def drop_near_duplicates(parts: Sequence[Part]) -> collections.Counter[str]:
+  """Writes finished parts, in order, without near-duplicates.
+
+  Returns:
+    What this changes in the sums of what was counted.
+  """
+  changes: collections.Counter[str] = collections.Counter()
+  if not parts:
+    return changes
+  similarity = parts[0].config.near_duplicate_similarity
+  seen = near_duplicates.NearDuplicates(similarity, parts[0].random_seed)
+  for part in parts:
+    counts = read_counts(part)
+    distinct = _without_near_duplicates(part, seen, counts)
+    _write(part.distinct, distinct, counts)
+    changes.update(counts)
+    changes.subtract(read_counts(part))
+  return changes
+
+
+def _write(
+  part: Part,
+  documents: Iterable[tuple[bool, list[str]]],
+  counts: collections.Counter[str],
+) -> None:
+  """Writes what is trained on and what is held out, then the counts.
+
+  `counts` gets the numbers of "eval_documents" and whatever `documents` counts.
+  """
   targets = [part.text_file, part.eval_file, part.counts_file]
   with atomic.files(targets) as (text_file, eval_file, counts_file):
-    with (
-      open(text_file, "w", encoding="utf-8", newline="\n") as text,
-      open(eval_file, "w", encoding="utf-8", newline="\n") as held_out,
-    ):
-      for document in _documents(part, counts, report):
-        is_held_out = corpus.is_held_out(
-          document, part.eval_fraction, part.random_seed
-        )
+    counts["eval_documents"] = 0
+    with _writer(text_file) as text, _writer(eval_file) as held_out:
+      for is_held_out, lines in documents:
         counts["eval_documents"] += is_held_out
         writer = held_out if is_held_out else text
-        writer.write("\n".join(document) + "\n\n")
-    with open(counts_file, "w", encoding="utf-8") as writer:
+        writer.write("\n".join(lines) + "\n\n")
+    with _writer(counts_file) as writer:
       json.dump(counts, writer)
-  paths.remove(part.raw_file)
+
+
+def _writer(path: str) -> TextIO:
+  return open(path, "w", encoding="utf-8", newline="\n")
+
+
+def _divided(
+  part: Part, documents: Iterable[list[str]]
+) -> Iterator[tuple[bool, list[str]]]:
+  """Yields whether a document is held out, and the document."""
+  for lines in documents:
+    fraction, seed = part.eval_fraction, part.random_seed
+    yield corpus.is_held_out(lines, fraction, seed), lines
+
+
+def _sketched(
+  part: Part, documents: Iterable[tuple[bool, list[str]]], sketches: TextIO
+) -> Iterator[tuple[bool, list[str]]]:
+  """Yields the documents and writes their sketches."""
+  for is_held_out, lines in documents:
+    sketch = near_duplicates.sketch(lines, part.random_seed)
+    sketches.write(json.dumps([is_held_out, sketch]) + "\n")
+    yield is_held_out, lines
+
+
+def _without_near_duplicates(
+  part: Part,
+  seen: near_duplicates.NearDuplicates,
+  counts: collections.Counter[str],
+) -> Iterator[tuple[bool, list[str]]]:
+  """Yields the documents of a finished part that are new; counts the others."""
+  text = corpus.documents([part.text_file])
+  held_out = corpus.documents([part.eval_file])
+  for row in corpus.read_lines(part.sketches_file):
+    is_held_out, sketch = json.loads(row)
+    lines = next(held_out if is_held_out else text)
+    if seen.is_new(sketch):
+      yield is_held_out, lines
+      continue
+    counts["near_duplicates"] += 1
+    counts["documents"] -= 1
+    counts["sentences"] -= len(lines)
+    counts["characters"] -= sum(map(len, lines))
 
 
 def read_counts(part: Part) -> collections.Counter[str]:

@@ -62,6 +62,14 @@ class TextConfig:
   drop_duplicates: bool = settings.setting(
     False, "Leave out documents with the same words as an earlier one."
   )
+  near_duplicate_similarity: float = settings.setting(
+    0.0,
+    "Leave out documents that are similar to an earlier one by this much or "
+    "more: runs of 5 words that both have, as a share of those of either, "
+    "estimated. 0.8 is usual; 0 keeps all.",
+    minimum=0,
+    maximum=1,
+  )
 
   def __post_init__(self) -> None:
     settings.check(self)
@@ -74,4 +82,5 @@ class TextConfig:
       or self.min_letter_share
       or self.max_line_repeats
       or self.drop_duplicates
+      or self.near_duplicate_similarity
     )
