@@ -8,21 +8,46 @@ H head size, D hidden size (N * H), I intermediate size, V vocabulary,
 P masked positions, C classes or choices.
 """
 
-import copy
-import dataclasses
-import json
 import math
 import os
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import keras
-from absl import logging
 from keras import ops
 
-from bert_tf.files import paths
-from bert_tf.formats import hugging_face
-from bert_tf.layers import dropout, model_inputs, serialization, tensor
+from bert_tf.layers import (
+  attention_mask,
+  dropout,
+  model_inputs,
+  serialization,
+  tensor,
+)
+
+# The original has these names here.
+from bert_tf.layers.activations import gelu, gelu_erf, get_activation
+from bert_tf.model_config import BertConfig
+
+__all__ = [
+  "Attention",
+  "BertConfig",
+  "BertLayer",
+  "BertModel",
+  "BertOutput",
+  "DType",
+  "Embeddings",
+  "Encoder",
+  "Intermediate",
+  "Pooler",
+  "ResidualOutput",
+  "SelfAttention",
+  "Tensor",
+  "TransformerLayer",
+  "gelu",
+  "gelu_erf",
+  "get_activation",
+  "initializer",
+]
 
 Tensor = tensor.Tensor
 # A layer's dtype: a name or a policy of Keras, which has no types, or None.
@@ -33,205 +58,18 @@ DType = Any
 _PADDED_KEY_SCORE = -10000.0
 
 
-# What values of a config file may be: the lowest and the highest whole number,
-# or the lowest number and the one that it must be below.
-_WHOLE_RANGES = {
-  "vocab_size": (1, 10**8),
-  "hidden_size": (1, 10**6),
-  "num_hidden_layers": (1, 1000),
-  "num_attention_heads": (1, 10**4),
-  "intermediate_size": (1, 10**7),
-  "max_position_embeddings": (1, 10**7),
-  "type_vocab_size": (1, 10**6),
-}
-_RANGES = {
-  "hidden_dropout_prob": (0.0, 1.0),
-  "attention_probs_dropout_prob": (0.0, 1.0),
-  "initializer_range": (0.0, 100.0),
-}
-
-
-def _check_values(json_object: Mapping[str, Any]) -> None:
-  """Raises ValueError for a value of another type or out of its range."""
-  for name, (low, high) in {**_WHOLE_RANGES, **_RANGES}.items():
-    if name not in json_object:
-      continue
-    value, is_whole = json_object[name], name in _WHOLE_RANGES
-    kinds = int if is_whole else (int, float)
-    is_number = isinstance(value, kinds) and not isinstance(value, bool)
-    if (
-      is_number
-      and low <= value
-      and (value < high or is_whole and value == high)
-    ):
-      continue
-    allowed = f"a whole number, {low} to {high}"
-    if not is_whole:
-      allowed = f"a number, at least {low:g} and below {high:g}"
-    raise ValueError(f"{name} is {value!r:.80}; it has to be {allowed}.")
-
-
-@serialization.register
-@dataclasses.dataclass(frozen=True)
-class BertConfig:
-  """The size and shape of a BERT model; the keys of `bert_config.json`."""
-
-  vocab_size: int  # Word pieces.
-  hidden_size: int = 768  # D, a multiple of num_attention_heads.
-  num_hidden_layers: int = 12  # Encoder layers.
-  num_attention_heads: int = 12  # N.
-  intermediate_size: int = 3072  # I.
-  # "gelu" (its tanh approximation), "relu", "tanh", "linear" or ""; or
-  # "gelu_erf", the exact one, for models from other libraries.
-  hidden_act: str = "gelu"
-  # Dropout of embeddings and dense outputs, in [0, 1).
-  hidden_dropout_prob: float = 0.1
-  # Dropout of attention weights, in [0, 1).
-  attention_probs_dropout_prob: float = 0.1
-  max_position_embeddings: int = 512  # The longest input, word pieces.
-  type_vocab_size: int = 16  # Segment ids.
-  initializer_range: float = 0.02  # Standard deviation of the truncated normal.
-  # Other keys of the file, kept but not used.
-  unknown: Mapping[str, Any] = dataclasses.field(default_factory=dict)
-
-  @classmethod
-  def from_dict(cls, json_object: Mapping[str, Any]) -> "BertConfig":
-    """Returns the config with these keys; unknown ones are kept and logged.
-
-    Raises:
-      ValueError: if vocab_size is missing.
-    """
-    if "vocab_size" not in json_object:
-      raise ValueError("a BERT config needs the key vocab_size.")
-    names = {field.name for field in dataclasses.fields(cls)} - {"unknown"}
-    known = {k: v for k, v in json_object.items() if k in names}
-    unknown = {k: v for k, v in json_object.items() if k not in names}
-    if unknown:
-      logging.info("Config keys that BERT does not use: %s", sorted(unknown))
-    return cls(**known, unknown=unknown)
-
-  @classmethod
-  def from_json_file(cls, json_file: str) -> "BertConfig":
-    """Reads a `bert_config.json`, or Hugging Face's `config.json`.
-
-    Raises:
-      ValueError: if the file is no JSON object, vocab_size is missing, a value
-        is out of range, or it is of another model of Hugging Face.
-    """
-    try:
-      json_object = json.loads(paths.read_text(json_file))
-      if not isinstance(json_object, dict):
-        raise ValueError("not a JSON object.")
-      if hugging_face.is_config(json_object):
-        names = {field.name for field in dataclasses.fields(cls)} - {"unknown"}
-        json_object = hugging_face.original_config(json_object, names)
-      _check_values(json_object)
-      config = cls.from_dict(json_object)
-      config.to_dict()  # It copies what is nested.
-      return config
-    except RecursionError:
-      raise ValueError(
-        f"{json_file}: its values are nested too deep."
-      ) from None
-    except ValueError as error:
-      raise ValueError(f"{json_file}: {error}") from error
-
-  def check_sizes(self) -> None:
-    """Raises ValueError if no model can be built of this.
-
-    That is if hidden_size is not a multiple of num_attention_heads, or
-    hidden_act is unknown. BertModel asks this; a config may be made of any.
-    """
-    if self.hidden_size % self.num_attention_heads:
-      raise ValueError(
-        f"hidden_size {self.hidden_size} is not a multiple of "
-        f"num_attention_heads {self.num_attention_heads}."
-      )
-    get_activation(self.hidden_act)
-
-  def check_lengths(self, max_seq_length: int, config_file: str) -> None:
-    """Raises ValueError if inputs of that length have no positions."""
-    if max_seq_length > self.max_position_embeddings:
-      raise ValueError(
-        f"max_seq_length {max_seq_length} exceeds max_position_embeddings "
-        f"{self.max_position_embeddings} of {config_file}; lower it or "
-        "use another config."
-      )
-
-  def check_vocab(
-    self, num_tokens: int, vocab_file: str, config_file: str
-  ) -> None:
-    """Raises ValueError if a vocabulary of that size is not the model's."""
-    if num_tokens != self.vocab_size:
-      raise ValueError(
-        f"{vocab_file} has {num_tokens} word pieces, but vocab_size of "
-        f"{config_file} is {self.vocab_size}; use the vocabulary that the "
-        "model is for."
-      )
-
-  def to_dict(self) -> dict[str, Any]:
-    """Returns all keys with their values, the unknown ones too."""
-    values = dataclasses.asdict(self)
-    unknown = values.pop("unknown")
-    return {**values, **copy.deepcopy(unknown)}
-
-  def to_json_string(self) -> str:
-    """Returns the text of a `bert_config.json`."""
-    return json.dumps(self.to_dict(), indent=2, sort_keys=True) + "\n"
-
-  # What Keras calls them, when it saves a model.
-  get_config = to_dict
-  from_config = from_dict
-
-
 class BertOutput(NamedTuple):
   """What BertModel returns, float."""
 
   sequence_output: Tensor  # [B, F, D]. The last encoder layer.
   # [B, D], or [B, K, D] with cls_positions. Dense and tanh of the first
-  # position of each input.
+  # position of each input, from left to right of its last.
   pooled_output: Tensor
   # num_hidden_layers of [B, F, D], first to last.
   all_encoder_layers: tuple[Tensor, ...]
   embedding_output: Tensor  # [B, F, D]. After layer norm and dropout.
   # num_hidden_layers of [B, N, F, T] before dropout; () unless requested.
   attention_probs: tuple[Tensor, ...]
-
-
-def gelu(x: Tensor) -> Tensor:
-  """Returns the tanh approximation of the Gaussian error linear unit."""
-  # Multiplied out: a power is slower, and Keras' gelu has one.
-  inner = math.sqrt(2.0 / math.pi) * (x + 0.044715 * (x * x * x))
-  return 0.5 * x * (1.0 + ops.tanh(inner))
-
-
-def gelu_erf(x: Tensor) -> Tensor:
-  """Returns the exact Gaussian error linear unit."""
-  return 0.5 * x * (1.0 + ops.erf(x / math.sqrt(2.0)))
-
-
-def get_activation(name: str | None) -> Callable[[Tensor], Tensor] | None:
-  """Returns the activation of that name; None for linear.
-
-  Raises:
-    ValueError: if the name is unknown.
-  """
-  known = {
-    "gelu": gelu,
-    "gelu_erf": gelu_erf,
-    "relu": ops.relu,
-    "tanh": ops.tanh,
-    "linear": None,
-    "": None,
-    None: None,
-  }
-  key = name.lower() if name else name
-  if key not in known:
-    raise ValueError(
-      f"hidden_act {name!r} is not known; use gelu, gelu_erf, relu, tanh or "
-      "linear."
-    )
-  return known[key]
 
 
 def initializer(config: BertConfig) -> keras.initializers.Initializer:
@@ -601,7 +439,7 @@ class Encoder(BertLayer):
 
 @serialization.register
 class Pooler(BertLayer):
-  """Dense and tanh of the first position of each input."""
+  """Dense and tanh of a position of each input."""
 
   def __init__(self, config: BertConfig, dtype: DType = None) -> None:
     super().__init__(config, "pooler", dtype=dtype)
@@ -612,15 +450,18 @@ class Pooler(BertLayer):
     self.dense = self.make_dense(size, size)
 
   def call(
-    self, sequence_output: Tensor, cls_positions: Tensor | None = None
+    self, sequence_output: Tensor, positions: Tensor | None = None
   ) -> Tensor:
-    """Returns float [B, D] for float [B, F, D]; [B, K, D] for K positions."""
-    if cls_positions is None:
-      first = sequence_output[:, 0]
+    """Returns float [B, D] of the first position of float [B, F, D].
+
+    With positions, int [B, K], it is float [B, K, D].
+    """
+    if positions is None:
+      pooled = sequence_output[:, 0]
     else:
-      positions = ops.expand_dims(cls_positions, -1)
-      first = ops.take_along_axis(sequence_output, positions, axis=1)
-    return ops.tanh(self.dense(first))
+      positions = ops.expand_dims(positions, -1)
+      pooled = ops.take_along_axis(sequence_output, positions, axis=1)
+    return ops.tanh(self.dense(pooled))
 
 
 @serialization.register
@@ -635,8 +476,7 @@ class BertModel(model_inputs.FeaturesModel):
       global one.
 
   Raises:
-    ValueError: if hidden_size is not a multiple of num_attention_heads, or
-      hidden_act is unknown.
+    ValueError: as `BertConfig.check_sizes`.
   """
 
   def __init__(
@@ -717,11 +557,11 @@ class BertModel(model_inputs.FeaturesModel):
 
     cls_positions = features.get("cls_positions")
     starts = None
-    is_key = ops.expand_dims(ops.cast(input_mask, "float32"), 1)  # [B, 1, T]
     if cls_positions is not None:
-      starts = _starts(cls_positions, ops.shape(input_ids)[1])
-      is_same = ops.equal(starts[:, :, None], starts[:, None, :])
-      is_key = is_key * ops.cast(is_same, "float32")  # [B, F, T]
+      length = ops.shape(input_ids)[1]
+      starts = attention_mask.starts(cls_positions, length)
+    direction = self.config.attention_direction
+    is_key = attention_mask.keys(input_mask, starts, direction)
     embedding_output = self.embeddings(
       input_ids, segment_ids=segment_ids, starts=starts, training=training
     )
@@ -736,20 +576,22 @@ class BertModel(model_inputs.FeaturesModel):
     layers = tuple(ops.reshape(output, shape) for output in outputs)
     return BertOutput(
       sequence_output=layers[-1],
-      pooled_output=self.pooler(layers[-1], cls_positions=cls_positions),
+      pooled_output=self._pooled(layers[-1], input_mask, starts, cls_positions),
       all_encoder_layers=layers,
       embedding_output=embedding_output,
       attention_probs=probs if return_attention_probs else (),
     )
 
-
-def _starts(cls_positions: Tensor, length: Tensor | int) -> Tensor:
-  """Returns where the input of each position begins, int [B, F].
-
-  `cls_positions` are those of BertModel; `length` is F.
-  """
-  begins = cls_positions[:, None, :]  # [B, 1, K]
-  positions = ops.arange(length, dtype=cls_positions.dtype)[None, :, None]
-  # What is no input has 0 and does not change the largest.
-  has_begun = ops.cast(begins <= positions, cls_positions.dtype)
-  return ops.max(begins * has_begun, axis=-1)
+  def _pooled(
+    self,
+    sequence_output: Tensor,
+    input_mask: Tensor,
+    starts: Tensor | None,
+    cls_positions: Tensor | None,
+  ) -> Tensor:
+    """Returns the pooled output of the position that sees all of its input."""
+    if self.config.attention_direction != attention_mask.LEFT_TO_RIGHT:
+      return self.pooler(sequence_output, positions=cls_positions)
+    last = attention_mask.last_positions(input_mask, starts, cls_positions)
+    pooled = self.pooler(sequence_output, positions=last)
+    return pooled[:, 0] if cls_positions is None else pooled

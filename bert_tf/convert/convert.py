@@ -14,6 +14,7 @@ from bert_tf.convert import (
 )
 from bert_tf.formats import hugging_face as hugging_face_files
 from bert_tf.formats import run_info
+from bert_tf.layers import attention_mask
 
 # Each module reads and writes its format.
 FORMATS: dict[str, types.ModuleType] = {
@@ -45,12 +46,19 @@ def convert(
   Raises:
     ValueError: if the source is missing, damaged or of another architecture,
       if its weights are not finite, if its tensors do not fit its config (names
-      all of them), if the target has no place for its heads, or if it holds
-      other files.
+      all of them), if the target has no place for its heads or cannot say what
+      its positions attend to, or if it holds other files.
     ImportError: without the package safetensors, for hf.
     OSError: if it cannot be written.
   """
   model = FORMATS[source_format].read(source)
+  direction = model.config.attention_direction
+  if direction != attention_mask.BOTH and target_format != "original":
+    raise ValueError(
+      f"{source.path} has attention_direction {direction}, which the format "
+      f"{target_format} cannot say, so that others would compute something "
+      "else. Convert it with `to=original`, or export a SavedModel or ONNX."
+    )
   checkpoints.check_finite(source.path, model.tensors)
   return FORMATS[target_format].write(model, target)
 

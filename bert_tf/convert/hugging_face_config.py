@@ -1,6 +1,5 @@
 """Writes config.json and tokenizer_config.json of Hugging Face."""
 
-import dataclasses
 import json
 from collections.abc import Mapping
 from typing import Any
@@ -45,7 +44,8 @@ def _config(
   model: pretrained.Pretrained, tokens: Mapping[str, int]
 ) -> dict[str, Any]:
   """Returns the object of config.json."""
-  sizes = {name: getattr(model.config, name) for name in _size_names()}
+  names = modeling.BertConfig.original_keys()
+  sizes = {name: getattr(model.config, name) for name in names}
   return {
     **sizes,
     **hugging_face.FIXED_SETTINGS,
@@ -105,13 +105,6 @@ def _tokenizer_config(
 
 def _lowered(name: str | None) -> str | None:
   return name.lower() if name else name
-
-
-def _size_names() -> list[str]:
-  """Returns the keys that config.json and bert_config.json have in common."""
-  names = [field.name for field in dataclasses.fields(modeling.BertConfig)]
-  names.remove("unknown")
-  return names
 
 
 def _to_json(value: Mapping[str, Any]) -> str:

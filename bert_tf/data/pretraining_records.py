@@ -1,10 +1,16 @@
 """Records of pre-training: what they hold, and how they become batches."""
 
 import dataclasses
+import functools
 
 import tensorflow as tf
 
-from bert_tf.data import dynamic_masking, input_pipeline, padding
+from bert_tf.data import (
+  dynamic_masking,
+  input_pipeline,
+  padding,
+  shifted_labels,
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -51,12 +57,14 @@ class Form:
 
 @dataclasses.dataclass(frozen=True)
 class PretrainingRecords:
-  """Files of one form, and what masks them."""
+  """Files of one form, and what is predicted of them."""
 
   files: input_pipeline.RecordFiles
   form: Form
-  # Needed by records that are not masked.
+  # Masks records that are not masked.
   masker: dynamic_masking.DynamicMasker | None = None
+  # "ltr" or "rtl" where neighbours are predicted, of records without masks.
+  shift: str | None = None
   # Whether training batches hold records of like length, padded to the longest.
   group_by_length: bool = False
 
@@ -99,7 +107,7 @@ class PretrainingRecords:
     vocab_size: int,
     type_vocab_size: int,
   ) -> tf.data.Dataset:
-    """Returns endless masked batches; see input_pipeline.training_dataset.
+    """Returns endless labelled batches; see input_pipeline.training_dataset.
 
     With group_by_length the order of an epoch depends on batch_size too.
     """
@@ -116,19 +124,19 @@ class PretrainingRecords:
     batches = self._masked(batches, steps_done, is_training=True)
     if self.group_by_length:
       batches = padding.cut_padding(batches, self.form.max_seq_length)
-    return batches
+    return self._shifted(batches)
 
   def evaluation_dataset(
     self, batch_size: int, vocab_size: int, type_vocab_size: int
   ) -> tf.data.Dataset:
-    """Returns endless masked batches in the order of the files, repeated.
+    """Returns endless labelled batches in the order of the files, repeated.
 
     Each record has the same masks whenever it comes: those of epoch 0.
     """
     batches = input_pipeline.evaluation_dataset(
       self.files, self.spec, batch_size, vocab_size, type_vocab_size
     )
-    return self._masked(batches, 0, is_training=False)
+    return self._shifted(self._masked(batches, 0, is_training=False))
 
   def _masked(
     self, batches: tf.data.Dataset, steps_done: int, is_training: bool
@@ -147,3 +155,10 @@ class PretrainingRecords:
       return masker.mask(features, epochs, numbers % num_records)
 
     return batches.enumerate(steps_done).map(mask).prefetch(2)
+
+  def _shifted(self, batches: tf.data.Dataset) -> tf.data.Dataset:
+    """Adds what each position predicts, where neighbours are predicted."""
+    if self.shift is None:
+      return batches
+    add = functools.partial(shifted_labels.add, is_reversed=self.shift == "rtl")
+    return batches.map(add).prefetch(2)

@@ -27,6 +27,7 @@ from bert_tf.export.signatures import (
 from bert_tf.export.text_ops import bert_tokenizer
 from bert_tf.files import atomic
 from bert_tf.formats import label_map, run_info
+from bert_tf.layers import attention_mask
 from bert_tf.tasks.squad import decoding, windows
 from bert_tf.training import run_dir
 
@@ -93,6 +94,8 @@ def build(
   task = config.task or _task_of(source, spec)
   if task != configs.PREPROCESSING:
     _check_head(source.reader, task)
+  if task == "pretraining":
+    _check_fills_masks(source)
   tokenizer = None
   if source.files.vocab_file:
     tokenizer = sources.tokenizer_of(
@@ -251,6 +254,17 @@ def _check_head(reader: checkpoints.CheckpointReader, task: str) -> None:
       f"{reader.path} has no {missing[0]}, which `task={task}` needs; it has "
       f"{' and '.join(found) or 'no head'}, and any can be exported with "
       "`task=encoder`."
+    )
+
+
+def _check_fills_masks(source: sources.Source) -> None:
+  """Raises ValueError for a model that predicts the next piece, not masks."""
+  direction = source.bert_config.attention_direction
+  if direction != attention_mask.BOTH:
+    raise ValueError(
+      f"{source.files.weights} was pre-trained {direction.replace('_', ' ')}, "
+      "to predict the next word piece: it does not know what stands behind "
+      "[MASK]. Fine-tune it, or export it with `task=encoder`."
     )
 
 

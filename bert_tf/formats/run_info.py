@@ -67,6 +67,8 @@ class RunInfo:
   feature_layers: str | None = None
   lora_rank: int | None = None
   lora_alpha: float | None = None
+  # What pre-training predicted, None for masked pieces.
+  objective: str | None = None
   # Version of the package that wrote it.
   bert_tf_version: str = bert_tf.__version__
 

@@ -1,4 +1,8 @@
-"""Masked-LM and next-sentence pre-training (Devlin et al. 2019, 3.1)."""
+"""Pre-training (Devlin et al. 2019, 3.1): masked LM, next sentences.
+
+Or, with `objective`, a language model that reads from one side, whose results
+have the same names: the masked pieces are then all that have a next piece.
+"""
 
 import dataclasses
 import math
@@ -9,16 +13,14 @@ from absl import logging
 
 from bert_tf import heads, letter_case, losses, modeling, tokenization
 from bert_tf.data import (
-  dynamic_masking,
   input_pipeline,
   length_schedule,
-  masking,
   pretraining_records,
 )
 from bert_tf.formats import run_info
 from bert_tf.losses import Sums
 from bert_tf.modeling import Tensor
-from bert_tf.tasks import pretraining_config
+from bert_tf.tasks import pretraining_config, pretraining_objective
 from bert_tf.training import config as training_config
 from bert_tf.training import estimator, restore, run_dir, run_log
 from bert_tf.training import results as results_lib
@@ -50,6 +52,8 @@ def run(
       fit one another, before the first step.
   """
   bert_config = check(config)
+  objective = pretraining_objective.of(bert_config)
+  config = dataclasses.replace(config, objective=objective)
   vocab_size = bert_config.vocab_size
   # What is not needed is not read: opening reads it to its end.
   needs_input = config.do_train or not config.eval_input_file
@@ -58,7 +62,9 @@ def run(
   if config.do_eval or config.train.eval_every_steps:
     evaluated = _evaluated(config, phases, vocab_size)
   read = [phase.records for phase in phases]
-  _check_masking(config, [*read, evaluated] if evaluated else read)
+  pretraining_objective.check_masking(
+    config, [*read, evaluated] if evaluated else read
+  )
   output_dir = config.train.output_dir
   if not config.do_train:
     start = config.train.init_checkpoint
@@ -122,6 +128,7 @@ def _run_info(config: pretraining_config.PretrainingConfig) -> run_info.RunInfo:
     task="pretraining",
     do_lower_case=do_lower_case,
     max_seq_length=None if config.schedule else config.max_seq_length,
+    objective=None if config.objective == "mlm" else config.objective,
   )
 
 
@@ -185,12 +192,12 @@ def build_estimator(
 def check(
   config: pretraining_config.PretrainingConfig,
 ) -> modeling.BertConfig:
-  """Returns the model's sizes.
+  """Returns the model's sizes, with the attention that the objective needs.
 
   Raises:
-    ValueError: where settings, config and vocabulary do not fit.
+    ValueError: where settings, config, vocabulary and output_dir do not fit.
   """
-  bert_config = modeling.BertConfig.from_json_file(config.bert_config_file)
+  bert_config = pretraining_objective.settle(config)
   if not config.do_train and not config.do_eval:
     raise ValueError("nothing to do: set `do_train` or `do_eval`, or both.")
   metric = config.train.best_metric
@@ -201,9 +208,11 @@ def check(
     )
   if not config.schedule:
     bert_config.check_lengths(config.max_seq_length, config.bert_config_file)
-    if config.max_predictions_per_seq > config.max_seq_length:
+    is_masking = pretraining_objective.of(bert_config) == "mlm"
+    most = config.max_predictions_per_seq
+    if is_masking and most > config.max_seq_length:
       raise ValueError(
-        f"max_predictions_per_seq {config.max_predictions_per_seq} exceeds "
+        f"max_predictions_per_seq {most} exceeds "
         f"max_seq_length {config.max_seq_length}; lower it."
       )
   if config.vocab_file:
@@ -247,7 +256,9 @@ def _phases(
   for phase in phases:
     length = phase.records.form.max_seq_length
     bert_config.check_lengths(length, config.bert_config_file)
-    records = _checked(config, phase.records, bert_config.vocab_size)
+    records = pretraining_objective.labelled(
+      config, phase.records, bert_config.vocab_size
+    )
     if config.group_by_length:
       _check_not_packed(records)
       records = dataclasses.replace(records, group_by_length=True)
@@ -268,7 +279,7 @@ def _evaluated(
   if config.schedule:
     form = pretraining_records.Form.of(files.paths[0])
     records = dataclasses.replace(records, form=form)
-  return _checked(config, records, vocab_size)
+  return pretraining_objective.labelled(config, records, vocab_size)
 
 
 def _as_configured(
@@ -285,30 +296,6 @@ def _as_configured(
   return pretraining_records.PretrainingRecords(files, form)
 
 
-def _checked(
-  config: pretraining_config.PretrainingConfig,
-  records: pretraining_records.PretrainingRecords,
-  vocab_size: int,
-) -> pretraining_records.PretrainingRecords:
-  """Returns records that fit the run, with what masks them if they need it."""
-  records.check(vocab_size)
-  if records.form.is_masked:
-    return records
-  first = records.files.paths[0]
-  if not config.vocab_file:
-    raise ValueError(
-      f"{first} holds unmasked records; set `vocab_file`, the vocabulary that "
-      "they were made with, to have them masked."
-    )
-  vocab = tokenization.load_vocab(config.vocab_file)
-  masking.check_special_tokens(vocab, config.vocab_file)
-  records.check_begins(vocab[tokenization.CLS], config.vocab_file)
-  masker = dynamic_masking.DynamicMasker(
-    _masking_config(config), vocab, config.train.seed
-  )
-  return dataclasses.replace(records, masker=masker)
-
-
 def _check_not_packed(records: pretraining_records.PretrainingRecords) -> None:
   """Raises ValueError for records without padding."""
   if records.form.max_instances:
@@ -316,35 +303,6 @@ def _check_not_packed(records: pretraining_records.PretrainingRecords) -> None:
       f"{records.files.paths[0]} holds packed records, which are all about as "
       "long; leave `group_by_length` out."
     )
-
-
-def _masking_config(
-  config: pretraining_config.PretrainingConfig,
-) -> masking.MaskingConfig:
-  """Returns how unmasked records are masked."""
-  default = masking.MaskingConfig()
-  prob = config.masked_lm_prob
-  return masking.MaskingConfig(
-    max_predictions_per_seq=config.max_predictions_per_seq,
-    masked_lm_prob=default.masked_lm_prob if prob is None else prob,
-    do_whole_word_mask=config.do_whole_word_mask,
-  )
-
-
-def _check_masking(
-  config: pretraining_config.PretrainingConfig,
-  all_records: Sequence[pretraining_records.PretrainingRecords],
-) -> None:
-  """Raises ValueError for settings of masking where nothing is masked."""
-  if not all(records.form.is_masked for records in all_records):
-    return
-  for name in ("masked_lm_prob", "do_whole_word_mask"):
-    if getattr(config, name):
-      raise ValueError(
-        f"{name} is for unmasked records, but those of "
-        f"{all_records[0].files.paths[0]} were masked when they were made; "
-        f"leave `{name}` out, or make the records with `mask=False`."
-      )
 
 
 def _evaluate(

@@ -5,6 +5,17 @@ import dataclasses
 from bert_tf import settings
 from bert_tf.training import config as training_config
 
+OBJECTIVES = ("mlm", "ltr", "rtl")
+
+# How unmasked records are masked.
+MASKING = (
+  "masked_lm_prob",
+  "do_whole_word_mask",
+  "mask_prob",
+  "keep_prob",
+  "random_prob",
+)
+
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class PretrainingConfig:
@@ -30,11 +41,31 @@ class PretrainingConfig:
     minimum=1,
     original=True,
   )
+  objective: str | None = settings.setting(
+    None,
+    "What is predicted: mlm masked pieces; ltr the next piece, each position "
+    "attending to itself and those before it; rtl the piece before, attending "
+    "to itself and those after it. ltr and rtl need unmasked records, of which "
+    "they predict every piece. Default: what output_dir's run.json says, else "
+    "the config's attention_direction, else mlm.",
+    choices=OBJECTIVES,
+  )
   masked_lm_prob: float | None = settings.setting(
     None, "Share of tokens to mask in unmasked records, (0, 1]. Default: 0.15."
   )
   do_whole_word_mask: bool = settings.setting(
     False, "Mask all pieces of a word or none, in unmasked records."
+  )
+  mask_prob: float | None = settings.setting(
+    None,
+    "Share of the masked tokens of unmasked records that become [MASK]; "
+    "mask_prob, keep_prob and random_prob sum to 1. Default: 0.8.",
+  )
+  keep_prob: float | None = settings.setting(
+    None, "Share of these tokens that stay as they are. Default: 0.1."
+  )
+  random_prob: float | None = settings.setting(
+    None, "Share of these tokens that become a random token. Default: 0.1."
   )
   do_train: bool = settings.setting(False, "Whether to train.", original=True)
   do_eval: bool = settings.setting(

@@ -9,6 +9,7 @@ import glob
 import json
 import os
 from collections.abc import Iterator
+from typing import Any
 
 from absl import logging
 
@@ -163,8 +164,8 @@ def _check_same_run(
 
 def _check_same_config(path: str, bert_config: modeling.BertConfig) -> None:
   """Raises ValueError naming the values that differ from a file's."""
-  found = modeling.BertConfig.from_json_file(path).to_dict()
-  given = bert_config.to_dict()
+  found = _values(modeling.BertConfig.from_json_file(path))
+  given = _values(bert_config)
   differing = [
     f"{name} is {found.get(name)} there and {given.get(name)} here"
     for name in sorted({*found, *given})
@@ -175,3 +176,8 @@ def _check_same_config(path: str, bert_config: modeling.BertConfig) -> None:
       f"{os.path.dirname(path)} holds a run of another config: "
       f"{'; '.join(differing)}; choose another `output_dir`."
     )
+
+
+def _values(config: modeling.BertConfig) -> dict[str, Any]:
+  """Returns all keys, those of ours too that files leave out."""
+  return {**vars(config), **config.to_dict()}

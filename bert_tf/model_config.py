@@ -1,0 +1,178 @@
+"""The sizes of a BERT model: `bert_config.json`."""
+
+import copy
+import dataclasses
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from absl import logging
+
+from bert_tf.files import paths
+from bert_tf.formats import hugging_face
+from bert_tf.layers import activations, attention_mask, serialization
+
+# What values of a config file may be: the lowest and the highest whole number,
+# or the lowest number and the one that it must be below.
+_WHOLE_RANGES = {
+  "vocab_size": (1, 10**8),
+  "hidden_size": (1, 10**6),
+  "num_hidden_layers": (1, 1000),
+  "num_attention_heads": (1, 10**4),
+  "intermediate_size": (1, 10**7),
+  "max_position_embeddings": (1, 10**7),
+  "type_vocab_size": (1, 10**6),
+}
+_RANGES = {
+  "hidden_dropout_prob": (0.0, 1.0),
+  "attention_probs_dropout_prob": (0.0, 1.0),
+  "initializer_range": (0.0, 100.0),
+}
+
+
+def _check_values(json_object: Mapping[str, Any]) -> None:
+  """Raises ValueError for a value of another type or out of its range."""
+  for name, (low, high) in {**_WHOLE_RANGES, **_RANGES}.items():
+    if name not in json_object:
+      continue
+    value, is_whole = json_object[name], name in _WHOLE_RANGES
+    kinds = int if is_whole else (int, float)
+    is_number = isinstance(value, kinds) and not isinstance(value, bool)
+    if (
+      is_number
+      and low <= value
+      and (value < high or is_whole and value == high)
+    ):
+      continue
+    allowed = f"a whole number, {low} to {high}"
+    if not is_whole:
+      allowed = f"a number, at least {low:g} and below {high:g}"
+    raise ValueError(f"{name} is {value!r:.80}; it has to be {allowed}.")
+  if "attention_direction" in json_object:
+    attention_mask.check_direction(json_object["attention_direction"])
+
+
+@serialization.register
+@dataclasses.dataclass(frozen=True)
+class BertConfig:
+  """The size and shape of a BERT model; the keys of `bert_config.json`."""
+
+  vocab_size: int  # Word pieces.
+  hidden_size: int = 768  # D, a multiple of num_attention_heads.
+  num_hidden_layers: int = 12  # Encoder layers.
+  num_attention_heads: int = 12  # N.
+  intermediate_size: int = 3072  # I.
+  # "gelu" (its tanh approximation), "relu", "tanh", "linear" or ""; or
+  # "gelu_erf", the exact one, for models from other libraries.
+  hidden_act: str = "gelu"
+  # Dropout of embeddings and dense outputs, in [0, 1).
+  hidden_dropout_prob: float = 0.1
+  # Dropout of attention weights, in [0, 1).
+  attention_probs_dropout_prob: float = 0.1
+  max_position_embeddings: int = 512  # The longest input, word pieces.
+  type_vocab_size: int = 16  # Segment ids.
+  initializer_range: float = 0.02  # Standard deviation of the truncated normal.
+  # What a position attends to, one of attention_mask.DIRECTIONS. A key of ours,
+  # which is in the file only where it is not "both".
+  attention_direction: str = attention_mask.BOTH
+  # Other keys of the file, kept but not used.
+  unknown: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+
+  @classmethod
+  def from_dict(cls, json_object: Mapping[str, Any]) -> "BertConfig":
+    """Returns the config with these keys; unknown ones are kept and logged.
+
+    Raises:
+      ValueError: if vocab_size is missing.
+    """
+    if "vocab_size" not in json_object:
+      raise ValueError("a BERT config needs the key vocab_size.")
+    names = {field.name for field in dataclasses.fields(cls)} - {"unknown"}
+    known = {k: v for k, v in json_object.items() if k in names}
+    unknown = {k: v for k, v in json_object.items() if k not in names}
+    if unknown:
+      logging.info("Config keys that BERT does not use: %s", sorted(unknown))
+    return cls(**known, unknown=unknown)
+
+  @classmethod
+  def from_json_file(cls, json_file: str) -> "BertConfig":
+    """Reads a `bert_config.json`, or Hugging Face's `config.json`.
+
+    Raises:
+      ValueError: if the file is no JSON object, vocab_size is missing, a value
+        is out of range, or it is of another model of Hugging Face.
+    """
+    try:
+      json_object = json.loads(paths.read_text(json_file))
+      if not isinstance(json_object, dict):
+        raise ValueError("not a JSON object.")
+      if hugging_face.is_config(json_object):
+        names = cls.original_keys()
+        json_object = hugging_face.original_config(json_object, names)
+      _check_values(json_object)
+      config = cls.from_dict(json_object)
+      config.to_dict()  # It copies what is nested.
+      return config
+    except RecursionError:
+      raise ValueError(
+        f"{json_file}: its values are nested too deep."
+      ) from None
+    except ValueError as error:
+      raise ValueError(f"{json_file}: {error}") from error
+
+  @classmethod
+  def original_keys(cls) -> list[str]:
+    """Returns the keys that the original's files and Hugging Face's have."""
+    names = [field.name for field in dataclasses.fields(cls)]
+    return [n for n in names if n not in ("attention_direction", "unknown")]
+
+  def check_sizes(self) -> None:
+    """Raises ValueError if no model can be built of this.
+
+    That is if hidden_size is not a multiple of num_attention_heads, or
+    hidden_act or attention_direction is unknown. BertModel asks this; a config
+    may be made of any.
+    """
+    attention_mask.check_direction(self.attention_direction)
+    if self.hidden_size % self.num_attention_heads:
+      raise ValueError(
+        f"hidden_size {self.hidden_size} is not a multiple of "
+        f"num_attention_heads {self.num_attention_heads}."
+      )
+    activations.get_activation(self.hidden_act)
+
+  def check_lengths(self, max_seq_length: int, config_file: str) -> None:
+    """Raises ValueError if inputs of that length have no positions."""
+    if max_seq_length > self.max_position_embeddings:
+      raise ValueError(
+        f"max_seq_length {max_seq_length} exceeds max_position_embeddings "
+        f"{self.max_position_embeddings} of {config_file}; lower it or "
+        "use another config."
+      )
+
+  def check_vocab(
+    self, num_tokens: int, vocab_file: str, config_file: str
+  ) -> None:
+    """Raises ValueError if a vocabulary of that size is not the model's."""
+    if num_tokens != self.vocab_size:
+      raise ValueError(
+        f"{vocab_file} has {num_tokens} word pieces, but vocab_size of "
+        f"{config_file} is {self.vocab_size}; use the vocabulary that the "
+        "model is for."
+      )
+
+  def to_dict(self) -> dict[str, Any]:
+    """Returns all keys with their values, the unknown ones too."""
+    values = dataclasses.asdict(self)
+    unknown = values.pop("unknown")
+    if self.attention_direction == attention_mask.BOTH:
+      del values["attention_direction"]
+    return {**values, **copy.deepcopy(unknown)}
+
+  def to_json_string(self) -> str:
+    """Returns the text of a `bert_config.json`."""
+    return json.dumps(self.to_dict(), indent=2, sort_keys=True) + "\n"
+
+  # What Keras calls them, when it saves a model.
+  get_config = to_dict
+  from_config = from_dict

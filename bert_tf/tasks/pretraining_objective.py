@@ -1,0 +1,134 @@
+"""What pre-training predicts: the attention and the labels that it needs."""
+
+import dataclasses
+import os
+from collections.abc import Sequence
+
+from bert_tf import modeling, tokenization
+from bert_tf.data import dynamic_masking, masking, pretraining_records
+from bert_tf.formats import hugging_face, run_info
+from bert_tf.layers import attention_mask
+from bert_tf.tasks import pretraining_config
+from bert_tf.training import run_dir
+
+# Masked pieces, the next piece, the piece before.
+MASKED_LM = "mlm"
+_DIRECTIONS = {
+  MASKED_LM: attention_mask.BOTH,
+  "ltr": attention_mask.LEFT_TO_RIGHT,
+  "rtl": attention_mask.RIGHT_TO_LEFT,
+}
+
+_KEY = "attention_direction"
+
+
+def of(bert_config: modeling.BertConfig) -> str:
+  """Returns the objective of a model's attention."""
+  objectives = {direction: name for name, direction in _DIRECTIONS.items()}
+  return objectives[bert_config.attention_direction]
+
+
+def settle(config: pretraining_config.PretrainingConfig) -> modeling.BertConfig:
+  """Returns the config of the file with the attention of the objective.
+
+  The objective is what is set, else that of the run in output_dir, else that
+  of the file.
+
+  Raises:
+    ValueError: if two of these contradict one another.
+  """
+  bert_config = modeling.BertConfig.from_json_file(config.bert_config_file)
+  objective = config.objective
+  output_dir = config.train.output_dir
+  own = run_dir.read_run_of_task(output_dir, "pretraining")
+  if own:
+    known = own.objective or MASKED_LM
+    if objective not in (None, known):
+      raise ValueError(
+        f"objective {objective!r} contradicts "
+        f"{os.path.join(output_dir, run_info.RUN_FILE)}, which says {known!r}; "
+        "leave `objective` out, or choose another `output_dir`."
+      )
+    objective = known
+  if objective is None:
+    return bert_config
+  # A file need not say that all positions attend to all.
+  is_said = _KEY in hugging_face.read_json(config.bert_config_file)
+  needed, said = _DIRECTIONS[objective], bert_config.attention_direction
+  if is_said and said != needed:
+    raise ValueError(
+      f"objective {objective!r} needs {_KEY} {needed!r}, but "
+      f"{config.bert_config_file} says {said!r}; leave `objective` out, or "
+      "take that key out of a copy of the file."
+    )
+  return dataclasses.replace(bert_config, attention_direction=needed)
+
+
+def labelled(
+  config: pretraining_config.PretrainingConfig,
+  records: pretraining_records.PretrainingRecords,
+  vocab_size: int,
+) -> pretraining_records.PretrainingRecords:
+  """Returns records with what is predicted of them; the objective is settled.
+
+  Raises:
+    ValueError: if the records do not fit the settings or the model.
+  """
+  records.check(vocab_size)
+  first, is_masked = records.files.paths[0], records.form.is_masked
+  if config.objective != MASKED_LM:
+    if is_masked:
+      raise ValueError(
+        f"{first} holds masked records, but `objective={config.objective}` "
+        "predicts every piece; make them by create_pretraining_data with "
+        "`mask=False` (--nomask)."
+      )
+    return dataclasses.replace(records, shift=config.objective)
+  if is_masked:
+    return records
+  if not config.vocab_file:
+    raise ValueError(
+      f"{first} holds unmasked records; set `vocab_file`, the vocabulary that "
+      "they were made with, to have them masked."
+    )
+  vocab = tokenization.load_vocab(config.vocab_file)
+  masking.check_special_tokens(vocab, config.vocab_file)
+  records.check_begins(vocab[tokenization.CLS], config.vocab_file)
+  masker = dynamic_masking.DynamicMasker(
+    _masking_config(config), vocab, config.train.seed
+  )
+  return dataclasses.replace(records, masker=masker)
+
+
+def _masking_config(
+  config: pretraining_config.PretrainingConfig,
+) -> masking.MaskingConfig:
+  """Returns how unmasked records are masked."""
+  given = {n: getattr(config, n) for n in pretraining_config.MASKING}
+  return masking.MaskingConfig(
+    max_predictions_per_seq=config.max_predictions_per_seq,
+    **{name: value for name, value in given.items() if value is not None},
+  )
+
+
+def check_masking(
+  config: pretraining_config.PretrainingConfig,
+  all_records: Sequence[pretraining_records.PretrainingRecords],
+) -> None:
+  """Raises ValueError for settings of masking where nothing is masked."""
+  if any(records.masker for records in all_records):
+    return
+  for name in pretraining_config.MASKING:
+    value = getattr(config, name)
+    if value is None or value is False:
+      continue
+    if config.objective != MASKED_LM:
+      raise ValueError(
+        f"{name} is for masked pieces, and `objective={config.objective}` "
+        f"masks none; leave `{name}` out."
+      )
+    raise ValueError(
+      f"{name} is for unmasked records, but those of "
+      f"{all_records[0].files.paths[0]} were masked when they were made; "
+      f"leave `{name}` out, or make the records with `mask=False`."
+    )

@@ -1,0 +1,232 @@
+"""Models that attend to one side: what they see, and what speaks for a text."""
+
+import dataclasses
+import json
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from bert_tf import heads, model_folder, modeling
+from bert_tf.convert import convert, model_files
+from bert_tf.export import config as export_config
+from bert_tf.export import export
+from bert_tf.inference import predictor
+from bert_tf.training import run_dir
+from tests import packed_rows_test, tiny_models
+
+SIDES = ("left_to_right", "right_to_left")
+LENGTHS = (12, 7, 1)
+
+
+def config(direction):
+  return dataclasses.replace(
+    packed_rows_test.CONFIG, attention_direction=direction
+  )
+
+
+def bert(direction):
+  """A BertModel of random values, the same for each direction."""
+  keras.utils.set_random_seed(1)
+  return modeling.BertModel(config(direction))
+
+
+def batch():
+  """Inputs of LENGTHS, padded to 12 with pieces that nobody may see."""
+  rng = np.random.default_rng(3)
+  ids = rng.integers(5, 60, (len(LENGTHS), 12))
+  mask = (np.arange(12) < np.array(LENGTHS)[:, None]).astype(int)
+  return {
+    "input_ids": ids,
+    "input_mask": mask,
+    "segment_ids": mask * (np.arange(12) > 4),
+  }
+
+
+def is_seen(direction, query, key):
+  """Whether a position may attend to another of its input."""
+  return key <= query if direction == "left_to_right" else key >= query
+
+
+def expected_probs(model, hidden, direction):
+  """The first layer's attention weights, loop by loop, from its matrices."""
+  own = model.encoder.transformer_layers[0].attention.self_attention
+  num_heads, size = 2, 8
+  found = np.zeros((len(LENGTHS), num_heads, 12, 12))
+  for b, length in enumerate(LENGTHS):
+    query, key = (
+      hidden[b] @ layer.kernel.numpy() + layer.bias.numpy()
+      for layer in (own.query, own.key)
+    )
+    for n in range(num_heads):
+      part = slice(n * size, (n + 1) * size)
+      for f in range(12):
+        keys = [t for t in range(length) if is_seen(direction, f, t)]
+        scores = [query[f, part] @ key[t, part] / np.sqrt(size) for t in keys]
+        weights = np.exp(scores) / np.sum(np.exp(scores))
+        found[b, n, f, keys] = weights
+  return found
+
+
+@pytest.mark.parametrize("direction", SIDES)
+def test_attention_is_that_of_the_definition(direction):
+  model, features = bert(direction), batch()
+  output = model(features, return_attention_probs=True)
+  hidden = output.embedding_output.numpy().astype(np.float64)
+  expected = expected_probs(model, hidden, direction)
+  for b, length in enumerate(LENGTHS):
+    real = slice(0, length)
+    np.testing.assert_allclose(
+      output.attention_probs[0][b, :, real],
+      expected[b, :, real],
+      atol=1e-5,  # float32.
+    )
+    for probs in output.attention_probs[1:]:
+      unseen = expected[b, 0, real] == 0
+      assert not probs.numpy()[b, :, real][:, unseen].any()
+
+
+@pytest.mark.parametrize("jit_compile", [False, True])
+@pytest.mark.parametrize("direction", SIDES)
+def test_a_change_is_seen_by_that_side_alone(direction, jit_compile):
+  compute = tf.function(bert(direction), jit_compile=jit_compile)
+  features = {n: tf.constant(v, tf.int32) for n, v in batch().items()}
+  before = compute(features).sequence_output.numpy()[0]
+  ids = features["input_ids"].numpy()
+  ids[0, 5] = 4
+  after = compute({**features, "input_ids": tf.constant(ids)})
+  moved = np.abs(after.sequence_output.numpy()[0] - before).max(axis=-1)
+  seen = np.array([is_seen(direction, f, 5) for f in range(12)])
+  assert (moved[~seen] == 0).all() and (moved[seen] > 1e-3).all()
+
+
+@pytest.mark.parametrize("direction", SIDES)
+def test_the_pooled_output_is_of_the_position_that_sees_all(direction):
+  model, features = bert(direction), batch()
+  output = model(features)
+  for b, length in enumerate(LENGTHS):
+    place = length - 1 if direction == "left_to_right" else 0
+    seen = output.sequence_output.numpy()[b, place]
+    dense = model.pooler.dense
+    pooled = np.tanh(seen @ dense.kernel.numpy() + dense.bias.numpy())
+    np.testing.assert_allclose(output.pooled_output[b], pooled, atol=1e-5)
+  assert output.pooled_output.shape == (3, 16)
+
+
+@pytest.mark.parametrize("direction", SIDES)
+def test_instances_that_share_a_row_are_computed_as_if_alone(direction):
+  keras.utils.set_random_seed(1)
+  model = heads.PretrainingModel(config(direction))
+  instances = packed_rows_test.make_instances()
+  ends = np.cumsum([len(row) for row in packed_rows_test.ROWS])
+  rows = [
+    instances[end - len(row) : end]
+    for row, end in zip(packed_rows_test.ROWS, ends)
+  ]
+  both = (
+    packed_rows_test.batch(rows, True),
+    packed_rows_test.batch([[one] for one in instances], False),
+  )
+  (packed, packed_gradients), (alone, gradients) = (
+    packed_rows_test.losses_and_gradients(model, features, True)
+    for features in both
+  )
+  for name, value in alone.items():
+    assert packed[name] == pytest.approx(value, abs=1e-5), name
+  for variable, one, other in zip(
+    model.trainable_variables, packed_gradients, gradients, strict=True
+  ):
+    # float32: sums of another order.
+    np.testing.assert_allclose(one, other, atol=1e-5, err_msg=variable.path)
+  is_input = (both[0]["cls_positions"] > 0).numpy()
+  is_input[:, 0] = True
+  pooled, pooled_alone = (model.bert(f).pooled_output for f in both)
+  np.testing.assert_allclose(pooled[is_input], pooled_alone, atol=1e-5)
+
+
+def test_the_key_stands_in_files_only_where_it_says_something(tmp_path):
+  both, left = config("both"), config("left_to_right")
+  assert "attention_direction" not in json.loads(both.to_json_string())
+  path = tmp_path / "bert_config.json"
+  path.write_text(left.to_json_string())
+  assert modeling.BertConfig.from_json_file(str(path)) == left
+  path.write_text(both.to_json_string())
+  assert modeling.BertConfig.from_json_file(str(path)) == both
+  path.write_text(json.dumps({**both.to_dict(), "attention_direction": "left"}))
+  expected = "attention_direction is 'left'; it has to be one of both, left_to"
+  with pytest.raises(ValueError, match=expected):
+    modeling.BertConfig.from_json_file(str(path))
+  with pytest.raises(ValueError, match=expected):
+    modeling.BertModel(config("left"))
+
+
+def test_a_folder_of_another_direction_is_refused(tmp_path):
+  folder = tmp_path / "run"
+  folder.mkdir()
+  (folder / "bert_config.json").write_text(config("both").to_json_string())
+  with pytest.raises(ValueError, match="is both there and left_to_right here"):
+    run_dir._check_same_config(
+      str(folder / "bert_config.json"), config("left_to_right")
+    )
+
+
+@pytest.fixture(scope="module")
+def classifier(tmp_path_factory):
+  """The folder of a left-to-right classifier."""
+  folder = tiny_models.write_classifier(tmp_path_factory.mktemp("ltr") / "run")
+  path = folder / "bert_config.json"
+  values = {**json.loads(path.read_text()), "attention_direction": SIDES[0]}
+  path.write_text(json.dumps(values))
+  return folder
+
+
+def test_a_given_config_of_another_direction_is_refused(classifier, tmp_path):
+  other = tmp_path / "other.json"
+  other.write_text(tiny_models.CONFIG.to_json_string())
+  with pytest.raises(ValueError, match="other.json contradicts"):
+    model_folder.find(str(classifier), bert_config_file=str(other))
+
+
+def test_an_exported_model_answers_as_its_checkpoint(classifier, tmp_path):
+  texts = [{"text": "the of and a in"}, {"text": "with"}]
+  found = []
+  target = str(tmp_path / "saved")
+  export.run(
+    export_config.ExportConfig(
+      init_checkpoint=str(classifier), export_dir=target
+    )
+  )
+  for path in (str(classifier), target):
+    model = predictor.Predictor(export_config.ModelConfig(init_checkpoint=path))
+    answers = model.predict(texts)
+    found.append([list(a["probabilities"].values()) for a in answers])
+  np.testing.assert_allclose(*found, atol=1e-6)
+  saved = json.loads((tmp_path / "saved" / "bert_config.json").read_text())
+  assert saved["attention_direction"] == "left_to_right"
+  model = heads.ClassifierModel.from_pretrained(classifier)
+  ids = {"input_ids": [[101, 102, 103]], "input_mask": [[1, 1, 0]]}
+  last = model.bert(ids).sequence_output[0, 1]
+  pooled = keras.ops.tanh(model.bert.pooler.dense(last[None]))
+  np.testing.assert_allclose(model.bert(ids).pooled_output, pooled, atol=1e-6)
+
+
+@pytest.mark.parametrize("target", ["hf", "model_garden", "keras"])
+def test_formats_that_cannot_say_it_are_refused(classifier, tmp_path, target):
+  source = model_files.Source(str(classifier))
+  path = str(tmp_path / "converted.weights.h5")
+  with pytest.raises(ValueError) as error:
+    convert.convert(source, "original", path, target)
+  assert f"attention_direction left_to_right, which the format {target}" in str(
+    error.value
+  )
+  assert not list(tmp_path.iterdir())
+
+
+def test_the_originals_format_keeps_it(classifier, tmp_path):
+  source = model_files.Source(str(classifier))
+  path = str(tmp_path / "converted" / "bert_model.ckpt")
+  convert.convert(source, "original", path, "original")
+  found = model_folder.find(str(tmp_path / "converted"))
+  read = modeling.BertConfig.from_json_file(found.config_file)
+  assert read.attention_direction == "left_to_right"

@@ -1,0 +1,268 @@
+"""Pre-training that reads from one side, and what is made of such models."""
+
+import dataclasses
+import json
+import math
+import shutil
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from bert_tf import checkpoints
+from bert_tf.data import config as data_config
+from bert_tf.data import masking, pretraining_shards
+from bert_tf.export import config as export_config
+from bert_tf.formats import run_info
+from bert_tf.inference import classifier, fill_mask, predictor
+from bert_tf.tasks import pretraining, pretraining_config
+from bert_tf.training import config as training_config
+from bert_tf.training import curves
+from tests import conftest, runs
+
+VOCAB_FILE = str(conftest.ROOT / "tests" / "golden" / "tiny" / "vocab.txt")
+LENGTH = 16
+WORDS = "the of and in to was he is as for on with that it his by".split()
+CONFIG = {
+  **runs.CONFIG,
+  "hidden_dropout_prob": 0.0,
+  "attention_probs_dropout_prob": 0.0,
+}
+
+
+def text():
+  """Documents that count through WORDS: the next word is certain."""
+  cycle = WORDS * 3
+  lines = [" ".join(cycle[i : i + 6]) for i in range(len(WORDS))] * 3
+  return "\n\n".join("\n".join(lines[i : i + 6]) for i in range(0, 48, 6))
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+  """Records, packed, padded and masked, and a config."""
+  folder = tmp_path_factory.mktemp("data")
+  (folder / "text").write_text(text())
+  (folder / "config.json").write_text(json.dumps(CONFIG))
+  for name, mask, pack_sequences in (
+    ("plain", False, False),
+    ("packed", False, True),
+    ("masked", True, False),
+  ):
+    config = data_config.PretrainingDataConfig(
+      vocab_file=VOCAB_FILE,
+      max_seq_length=LENGTH,
+      dupe_factor=2,
+      mask=mask,
+      no_nsp=True,
+      pack_sequences=pack_sequences,
+      short_seq_prob=0.5,
+      masking_config=masking.MaskingConfig(max_predictions_per_seq=4),
+    )
+    output = str(folder / f"{name}.tfrecord")
+    pretraining_shards.create(config, [str(folder / "text")], output)
+  return folder
+
+
+def settings(data, output_dir, records="plain", train=None, **changes):
+  train = {
+    "train_batch_size": 16,
+    "learning_rate": 5e-3,
+    "num_train_steps": 120,
+    "num_warmup_steps": 10,
+    "use_xla": False,
+    "log_every_steps": 40,
+    **(train or {}),
+  }
+  defaults = {
+    "bert_config_file": str(data / "config.json"),
+    "input_file": str(data / f"{records}.tfrecord"),
+    "max_seq_length": LENGTH,
+    "max_predictions_per_seq": 4,
+    "do_train": True,
+    "no_nsp": True,
+    "vocab_file": VOCAB_FILE,
+  }
+  return pretraining_config.PretrainingConfig(
+    train=training_config.TrainConfig(output_dir=str(output_dir), **train),
+    **{**defaults, **changes},
+  )
+
+
+@pytest.fixture(scope="module", params=["ltr", "rtl"])
+def trained(request, data):
+  """Objective, folder and results of a run on packed records."""
+  folder = data / request.param
+  config = settings(
+    data, folder, "packed", objective=request.param, do_eval=True
+  )
+  return request.param, folder, pretraining.run(config)
+
+
+def test_a_language_model_learns_what_comes_next(trained):
+  objective, folder, results = trained
+  losses = curves.read(str(folder))["masked_lm_loss"]
+  assert losses[120] < 0.5 * losses[min(losses)]
+  # All but the first piece of an instance, and where it ends, is certain.
+  assert results["masked_lm_accuracy"] > 0.6
+  assert results["perplexity"] == pytest.approx(
+    math.exp(results["masked_lm_loss"])
+  )
+  config = json.loads((folder / "bert_config.json").read_text())
+  directions = {"ltr": "left_to_right", "rtl": "right_to_left"}
+  assert config["attention_direction"] == directions[objective]
+  assert run_info.read_run(str(folder)).objective == objective
+
+
+def test_packed_and_padded_records_evaluate_alike(data, trained):
+  objective, folder, _ = trained
+  found = [
+    pretraining.run(
+      settings(
+        data,
+        folder,
+        records,
+        do_train=False,
+        do_eval=True,
+        eval_batch_size=1,
+        max_eval_steps=sum(
+          1 for _ in tf.data.TFRecordDataset(str(data / f"{records}.tfrecord"))
+        ),
+      )
+    )
+    for records in ("plain", "packed")
+  ]
+  # The same instances, in another order.
+  for name in ("masked_lm_loss", "masked_lm_accuracy"):
+    assert found[0][name] == pytest.approx(found[1][name], abs=1e-5), name
+
+
+def test_a_run_goes_on_with_its_objective(data, tmp_path):
+  whole, halved = tmp_path / "whole", tmp_path / "halved"
+  steps = {"save_checkpoints_steps": 5, "num_warmup_steps": 0}
+  pretraining.run(
+    settings(
+      data,
+      whole,
+      objective="ltr",
+      group_by_length=True,
+      train={**steps, "num_train_steps": 10},
+    )
+  )
+  shutil.copytree(whole, halved)
+  for path in halved.glob("model.ckpt-10.*"):
+    path.unlink()
+  (halved / "checkpoint").write_text('model_checkpoint_path: "model.ckpt-5"\n')
+  config = settings(
+    data, halved, group_by_length=True, train={**steps, "num_train_steps": 10}
+  )
+  pretraining.run(config)  # run.json says the objective.
+  one, other = (
+    checkpoints.CheckpointReader(str(folder / "model.ckpt-10"))
+    for folder in (whole, halved)
+  )
+  for name in one.shapes:
+    np.testing.assert_array_equal(one.get(name), other.get(name))
+  with pytest.raises(
+    ValueError, match="objective 'mlm' contradicts .*run.json"
+  ):
+    pretraining.run(dataclasses.replace(config, objective="mlm"))
+
+
+def test_a_model_that_reads_from_one_side_fills_no_masks(trained):
+  _, folder, _ = trained
+  with pytest.raises(ValueError, match="does not know what stands behind"):
+    fill_mask.MaskFiller(init_checkpoint=str(folder)).predict("the [MASK]")
+
+
+def test_it_is_fine_tuned_exported_and_asked_by_its_folder_alone(
+  trained, tmp_path
+):
+  objective, folder, _ = trained
+  texts = [f"{a} {b} the" for a in WORDS[:8] for b in WORDS[:8] if a != b]
+  labels = ["up" if WORDS.index(t.split()[0]) < 4 else "down" for t in texts]
+  model = classifier.Classifier(
+    output_dir=str(tmp_path / "run"),
+    init_checkpoint=str(folder),
+    max_seq_length=LENGTH,
+  )
+  results = model.fit(
+    texts,
+    labels,
+    validation_data=(texts, labels),
+    num_train_epochs=40,
+    learning_rate=1e-2,
+    train_batch_size=16,
+    use_xla=False,
+  )
+  # A word of four, which from left to right the last position has to find.
+  assert results["eval_accuracy"] > 0.9
+  config = json.loads((tmp_path / "run" / "bert_config.json").read_text())
+  assert config["attention_direction"].startswith(
+    {"ltr": "left", "rtl": "right"}[objective]
+  )
+  again = predictor.Predictor(
+    export_config.ModelConfig(init_checkpoint=str(tmp_path / "run"))
+  )
+  answers = again.predict([{"text": t} for t in texts])
+  hits = [a["label"] == b for a, b in zip(answers, labels)]
+  assert np.mean(hits) == pytest.approx(results["eval_accuracy"])
+
+
+def config_of(data, direction):
+  path = data / f"{direction}.json"
+  path.write_text(json.dumps({**CONFIG, "attention_direction": direction}))
+  return {"bert_config_file": str(path)}
+
+
+MISTAKES = {
+  "masked records": (
+    {"records": "masked", "objective": "ltr"},
+    "masked.tfrecord holds masked records, but `objective=ltr` predicts every",
+  ),
+  "another direction": (
+    lambda data: {**config_of(data, "left_to_right"), "objective": "rtl"},
+    "objective 'rtl' needs attention_direction 'right_to_left', but ",
+  ),
+  "the direction is named": (
+    lambda data: {**config_of(data, "both"), "objective": "ltr"},
+    "both.json says 'both'",
+  ),
+  "no such direction": (
+    lambda data: config_of(data, "up"),
+    "attention_direction is 'up'",
+  ),
+  "no such objective": ({"objective": "clm"}, "use mlm, ltr, rtl"),
+  "a setting of masking": (
+    {"objective": "ltr", "mask_prob": 1.0},
+    "mask_prob is for masked pieces, and `objective=ltr` masks none",
+  ),
+  "split of masked records": (
+    {"records": "masked", "keep_prob": 0.0},
+    "keep_prob is for unmasked records, but those of ",
+  ),
+  "split that is none": (
+    {"mask_prob": 1.0},
+    "mask_prob, keep_prob and random_prob must be shares that sum to 1",
+  ),
+}
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_a_mistake_is_named_in_one_line(data, mistake, tmp_path):
+  changes, expected = MISTAKES[mistake]
+  changes = changes(data) if callable(changes) else changes
+  with pytest.raises(ValueError) as error:
+    pretraining.run(settings(data, tmp_path / "run", **changes))
+  assert expected in str(error.value) and "\n" not in str(error.value)
+  assert not (tmp_path / "run").exists()
+
+
+def test_a_config_that_says_the_direction_needs_no_flag(data, tmp_path):
+  config = settings(
+    data,
+    tmp_path / "run",
+    train={"num_train_steps": 1, "num_warmup_steps": 0},
+    **config_of(data, "right_to_left"),
+  )
+  pretraining.run(config)
+  assert run_info.read_run(str(tmp_path / "run")).objective == "rtl"
