@@ -34,7 +34,7 @@ def write_all(folder: pathlib.Path) -> None:
   _write_swag(folder / "swag", sentence, rng)
   _write_squad(folder, sentence)
   for name in ("uncased_L-12_H-768_A-12", "minilm"):
-    _write_model(folder / name)
+    write_model(folder / name)
   for name in ("bert_config.json", "no_dropout.json", "dropout.json"):
     shutil.copy(folder / "minilm" / "bert_config.json", folder / name)
   _write_sources(folder, rng)
@@ -152,7 +152,7 @@ def _write_squad(folder, sentence):
       path.write_text(json.dumps(content))
 
 
-def _write_model(folder):
+def write_model(folder):
   """Writes a folder as the released zips have it."""
   folder.mkdir()
   words = (TINY / "vocab.txt").read_text()

@@ -1,7 +1,6 @@
 """README, CHANGELOG, docs/...: blocks run, flags exist, links lead on."""
 
 import ast
-import functools
 import os
 import pathlib
 import re
@@ -14,7 +13,7 @@ import pytest
 
 import bert_tf
 from bert_tf.cli import main
-from tests import docs_files
+from tests import command_flags, docs_files
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 PAGES = [
@@ -62,9 +61,8 @@ def test_every_block_says_what_it_is(page):
       ast.parse(text)
 
 
-@pytest.mark.parametrize("page", PAGES, ids=NAMES)
-def test_links_lead_to_files_and_headings(page):
-  text = re.sub("```.*?```", "", page.read_text(), flags=re.DOTALL)
+def check_links(page, text):
+  """Asserts that the links of a page's text lead to files and headings."""
   for target in re.findall(r"\]\(([^)]+)\)", text):
     if "://" in target:
       continue
@@ -79,6 +77,12 @@ def test_links_lead_to_files_and_headings(page):
       assert anchor in slugs, f"{page.name}: {target}"
 
 
+@pytest.mark.parametrize("page", PAGES, ids=NAMES)
+def test_links_lead_to_files_and_headings(page):
+  text = re.sub("```.*?```", "", page.read_text(), flags=re.DOTALL)
+  check_links(page, text)
+
+
 def test_the_site_has_every_page_and_every_public_name():
   pages = re.findall(r": (\w+\.md)$", (ROOT / "mkdocs.yml").read_text(), re.M)
   assert sorted(pages) == sorted(p.name for p in (ROOT / "docs").glob("*.md"))
@@ -89,17 +93,9 @@ def test_the_site_has_every_page_and_every_public_name():
   assert set(listed) == modules and len(listed) == len(modules)
 
 
-@functools.cache
 def flag_names(module, *arguments):
   """Returns the names of a command's flags; of a bool `noNAME` too."""
-  code = f"from bert_tf.cli import {module}; {module}.run()"
-  result = subprocess.run(
-    [sys.executable, "-c", code, *arguments, "--helpxml"],
-    cwd=ROOT,
-    capture_output=True,
-    text=True,
-  )
-  names = re.findall("<name>(.*)</name>", result.stdout)
+  names = command_flags.defined(module, *arguments)
   return {*names, *(f"no{name}" for name in names)}
 
 

@@ -51,8 +51,8 @@ def modules(lines):
 
 def test_what_is_imported_is_declared_and_what_is_declared_is_imported(project):
   extras = project["optional-dependencies"]
-  # Tools of the tests and the site; Model Garden is there to compare with.
-  tools = ("test", "docs", "models")
+  # Tools of tests, site and notebooks; Model Garden is there to compare with.
+  tools = ("test", "docs", "models", "notebooks")
   used = [extras[name] for name in extras if name not in tools]
   declared = modules(sum(used, project["dependencies"]))
   assert imported() == declared
