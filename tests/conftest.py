@@ -1,10 +1,13 @@
 """What several tests share: the recorded data beside the repository."""
 
+import os
 import pathlib
 import subprocess
-import sys
+import tempfile
 
 import pytest
+
+from tests import forks
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 SHARED = ROOT.parent / "shared"
@@ -40,16 +43,29 @@ def unpacked(shared, tmp_path_factory):
 
 
 @pytest.fixture(scope="session")
-def run_script():
+def fork_server(tmp_path_factory):
+  """The socket of the server that runs programs in its forks."""
+  with forks.server(tmp_path_factory.mktemp("forks")) as path:
+    yield path
+
+
+@pytest.fixture(scope="session")
+def run_script(fork_server):
   """A function that runs a script of run_scripts/ in a process of its own."""
 
   def run(name, *arguments, cwd):
-    return subprocess.run(
-      [sys.executable, ROOT / "run_scripts" / name, *map(str, arguments)],
-      cwd=cwd,
-      capture_output=True,
-      text=True,
-      timeout=1800,
-    )
+    command = [str(ROOT / "run_scripts" / name), *map(str, arguments)]
+    with (
+      open(os.devnull) as stdin,
+      tempfile.TemporaryFile("w+") as stdout,
+      tempfile.TemporaryFile("w+") as stderr,
+    ):
+      files = [f.fileno() for f in (stdin, stdout, stderr)]
+      status = forks.run(fork_server, command, str(cwd), os.environ, files)
+      for file in (stdout, stderr):
+        file.seek(0)
+      return subprocess.CompletedProcess(
+        command, status, stdout.read(), stderr.read()
+      )
 
   return run

@@ -9,6 +9,7 @@ import re
 import sys
 
 from bert_tf.cli import main
+from tests import forks
 
 FINE_TUNING = ("--train_batch_size=4", "--num_train_epochs=1", "--nouse_xla")
 SMALLER = {
@@ -50,4 +51,11 @@ def smaller(arguments: list[str]) -> list[str]:
 
 
 if __name__ == "__main__":
-  os.execv(sys.executable, [sys.executable, *smaller(sys.argv[1:])])
+  status = forks.run(
+    os.environ[forks.VARIABLE],
+    smaller(sys.argv[1:]),
+    os.getcwd(),
+    os.environ,
+    (0, 1, 2),
+  )
+  sys.exit(status if status >= 0 else 128 - status)

@@ -13,7 +13,7 @@ import pytest
 
 import bert_tf
 from bert_tf.cli import main
-from tests import command_flags, docs_files
+from tests import command_flags, docs_files, forks
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 PAGES = [
@@ -149,10 +149,14 @@ def free_port():
 
 @pytest.mark.slow
 @pytest.mark.parametrize("page", PAGES, ids=NAMES)
-def test_blocks_run_one_after_the_other(page, folder):
+def test_blocks_run_one_after_the_other(page, folder, fork_server):
   ports = {p: str(free_port()) for p in ("8501", "12345", "12346")}
   path = f"{folder / 'programs'}{os.pathsep}{os.environ['PATH']}"
-  environment = os.environ | {"PATH": path, "PYTHONPATH": str(ROOT)}
+  environment = os.environ | {
+    "PATH": path,
+    "PYTHONPATH": str(ROOT),
+    forks.VARIABLE: fork_server,
+  }
   for number, language, text, reason in blocks(page):
     if reason or language not in ("shell", "python"):
       continue
