@@ -13,7 +13,13 @@ import keras
 from keras import ops
 
 from bert_tf import head_layers, modeling
-from bert_tf.layers import dropout, masked_lm, model_inputs, serialization
+from bert_tf.layers import (
+  bilstm,
+  dropout,
+  masked_lm,
+  model_inputs,
+  serialization,
+)
 from bert_tf.modeling import DType, Tensor
 
 Features = Mapping[str, Tensor]
@@ -104,6 +110,9 @@ class HeadModel(model_inputs.FeaturesModel):
     self.config = config
     self.bert = modeling.BertModel(config, dtype=self.dtype_policy)
     self.seed_generator = self.bert.seed_generator
+    self.bilstm = None
+    if config.bilstm:
+      self.bilstm = bilstm.on_top(config.hidden_size, self.dtype_policy)
     self.built = True
 
   @classmethod
@@ -144,6 +153,18 @@ class HeadModel(model_inputs.FeaturesModel):
   def missing_variables(cls, names: Collection[str]) -> list[str]:
     """Returns the heads' variables that are not among those of a checkpoint."""
     return [n for head in cls.heads for n in head.shapes if n not in names]
+
+  def _encoded(
+    self, features: Features, training: bool
+  ) -> tuple[Tensor, Tensor]:
+    """Returns the input of a head: float [B, F, D], and pooled float [B, D]."""
+    output = self.bert(features, training=training)
+    if self.bilstm is None:
+      return output.sequence_output, output.pooled_output
+    ids = features["input_ids"]
+    mask = ops.greater(features.get("input_mask", ops.ones_like(ids)), 0)
+    hidden = self.bilstm(output.sequence_output, mask=mask)
+    return hidden, bilstm.pooled(hidden, mask)
 
   def _dropped_out(self, x: Tensor, training: bool) -> Tensor:
     """Returns the input of a classifier."""
@@ -252,7 +273,7 @@ class SpanModel(HeadModel):
 
   def call(self, features: Features, training: bool = False) -> SpanOutput:
     """Returns a start and an end logit of every position."""
-    sequence_output = self.bert(features, training=training).sequence_output
+    sequence_output, _ = self._encoded(features, training)
     rows = ops.reshape(sequence_output, (-1, sequence_output.shape[-1]))
     shape = (-1, ops.shape(sequence_output)[1], 2)
     logits = ops.reshape(self.cls.squad(rows), shape)  # [B, F, 2]
@@ -293,7 +314,7 @@ class ClassifierModel(_LabelModel):
 
   def call(self, features: Features, training: bool = False) -> Tensor:
     """Returns the logits, float [B, C], for BertModel's features."""
-    pooled_output = self.bert(features, training=training).pooled_output
+    _, pooled_output = self._encoded(features, training)
     pooled_output = self._dropped_out(pooled_output, training)
     weights = ops.transpose(self.output_weights)
     return ops.matmul(pooled_output, weights) + self.output_bias
@@ -311,7 +332,7 @@ class TokenModel(_LabelModel):
 
   def call(self, features: Features, training: bool = False) -> Tensor:
     """Returns the logits, float [B, F, C], for BertModel's features."""
-    sequence_output = self.bert(features, training=training).sequence_output
+    sequence_output, _ = self._encoded(features, training)
     sequence_output = self._dropped_out(sequence_output, training)
     rows = ops.reshape(sequence_output, (-1, sequence_output.shape[-1]))
     logits = ops.matmul(rows, ops.transpose(self.output_weights))
@@ -357,7 +378,7 @@ class MultipleChoiceModel(HeadModel):
       name: ops.reshape(features[name], (-1, shape[2]))  # [B*C, F]
       for name in ("input_ids", "input_mask", "segment_ids")
     }
-    pooled_output = self.bert(inputs, training=training).pooled_output
+    _, pooled_output = self._encoded(inputs, training)
     pooled_output = self._dropped_out(pooled_output, training)
     scores = ops.matmul(pooled_output, ops.transpose(self.choice_weights))
     return ops.reshape(scores, (-1, shape[1]))  # [B, C]

@@ -29,6 +29,12 @@ _RANGES = {
   "initializer_range": (0.0, 100.0),
 }
 
+# Keys of ours, which are in files only where they have other values than these.
+OWN_KEYS: Mapping[str, Any] = {
+  "attention_direction": attention_mask.BOTH,
+  "bilstm": False,
+}
+
 
 def _check_values(json_object: Mapping[str, Any]) -> None:
   """Raises ValueError for a value of another type or out of its range."""
@@ -50,6 +56,9 @@ def _check_values(json_object: Mapping[str, Any]) -> None:
     raise ValueError(f"{name} is {value!r:.80}; it has to be {allowed}.")
   if "attention_direction" in json_object:
     attention_mask.check_direction(json_object["attention_direction"])
+  if not isinstance(json_object.get("bilstm", False), bool):
+    found = json_object["bilstm"]
+    raise ValueError(f"bilstm is {found!r:.80}; it has to be true or false.")
 
 
 @serialization.register
@@ -72,9 +81,11 @@ class BertConfig:
   max_position_embeddings: int = 512  # The longest input, word pieces.
   type_vocab_size: int = 16  # Segment ids.
   initializer_range: float = 0.02  # Standard deviation of the truncated normal.
-  # What a position attends to, one of attention_mask.DIRECTIONS. A key of ours,
-  # which is in the file only where it is not "both".
+  # What a position attends to, one of attention_mask.DIRECTIONS.
   attention_direction: str = attention_mask.BOTH
+  # Whether a BiLSTM stands between the encoder and the head of a fine-tuned
+  # model, D / 2 wide in each direction.
+  bilstm: bool = False
   # Other keys of the file, kept but not used.
   unknown: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 
@@ -124,16 +135,21 @@ class BertConfig:
   def original_keys(cls) -> list[str]:
     """Returns the keys that the original's files and Hugging Face's have."""
     names = [field.name for field in dataclasses.fields(cls)]
-    return [n for n in names if n not in ("attention_direction", "unknown")]
+    return [n for n in names if n not in (*OWN_KEYS, "unknown")]
 
   def check_sizes(self) -> None:
     """Raises ValueError if no model can be built of this.
 
-    That is if hidden_size is not a multiple of num_attention_heads, or
-    hidden_act or attention_direction is unknown. BertModel asks this; a config
-    may be made of any.
+    That is if hidden_size is not a multiple of num_attention_heads, or not even
+    with bilstm, or hidden_act or attention_direction is unknown. BertModel asks
+    this; a config may be made of any.
     """
     attention_mask.check_direction(self.attention_direction)
+    if self.bilstm and self.hidden_size % 2:
+      raise ValueError(
+        f"hidden_size {self.hidden_size} is odd, and `bilstm` halves it; leave "
+        "`bilstm` out."
+      )
     if self.hidden_size % self.num_attention_heads:
       raise ValueError(
         f"hidden_size {self.hidden_size} is not a multiple of "
@@ -165,8 +181,9 @@ class BertConfig:
     """Returns all keys with their values, the unknown ones too."""
     values = dataclasses.asdict(self)
     unknown = values.pop("unknown")
-    if self.attention_direction == attention_mask.BOTH:
-      del values["attention_direction"]
+    for name, value in OWN_KEYS.items():
+      if values[name] == value:
+        del values[name]
     return {**values, **copy.deepcopy(unknown)}
 
   def to_json_string(self) -> str:

@@ -12,16 +12,12 @@ from collections.abc import Sequence
 import keras
 from absl import logging
 
-from bert_tf import checkpoints
+from bert_tf import checkpoints, model_config
 from bert_tf.files import paths
 from bert_tf.formats import hugging_face, label_map, run_info
-from bert_tf.layers import attention_mask
 
 # Ends of what PyTorch pickles.
 _PICKLED = (".bin", ".pt", ".pth", ".pkl")
-
-# Keys of a bert_config.json that are left out where they have these values.
-_OWN_KEYS = {"attention_direction": attention_mask.BOTH}
 
 # Names of a folder that one message lists.
 _MAX_NAMED = 10
@@ -73,7 +69,9 @@ def find(
       given = hugging_face.read_json(bert_config_file)
       saved = hugging_face.read_json(own)
       # A run's copy has the defaults of keys that were left out, but for ours.
-      given, saved = ({**_OWN_KEYS, **values} for values in (given, saved))
+      given, saved = (
+        {**model_config.OWN_KEYS, **values} for values in (given, saved)
+      )
       if any(given[key] != saved[key] for key in given.keys() & saved.keys()):
         _refuse("bert_config_file", bert_config_file, own)
     _check_vocab(found)

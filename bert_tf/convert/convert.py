@@ -3,7 +3,7 @@
 import os
 import types
 
-from bert_tf import checkpoints, model_folder
+from bert_tf import checkpoints, model_config, model_folder
 from bert_tf.convert import (
   hugging_face,
   keras_weights,
@@ -14,7 +14,6 @@ from bert_tf.convert import (
 )
 from bert_tf.formats import hugging_face as hugging_face_files
 from bert_tf.formats import run_info
-from bert_tf.layers import attention_mask
 
 # Each module reads and writes its format.
 FORMATS: dict[str, types.ModuleType] = {
@@ -47,15 +46,16 @@ def convert(
     ValueError: if the source is missing, damaged or of another architecture,
       if its weights are not finite, if its tensors do not fit its config (names
       all of them), if the target has no place for its heads or cannot say what
-      its positions attend to, or if it holds other files.
+      its config does, or if it holds other files.
     ImportError: without the package safetensors, for hf.
     OSError: if it cannot be written.
   """
   model = FORMATS[source_format].read(source)
-  direction = model.config.attention_direction
-  if direction != attention_mask.BOTH and target_format != "original":
+  values = model.config.to_dict()
+  said = [f"{n} {values[n]}" for n in model_config.OWN_KEYS if n in values]
+  if said and target_format != "original":
     raise ValueError(
-      f"{source.path} has attention_direction {direction}, which the format "
+      f"{source.path} has {' and '.join(said)}, which the format "
       f"{target_format} cannot say, so that others would compute something "
       "else. Convert it with `to=original`, or export a SavedModel or ONNX."
     )

@@ -8,6 +8,7 @@ import tensorflow as tf
 
 from bert_tf import heads, modeling, tokenization
 from bert_tf.formats import hugging_face, run_info
+from bert_tf.layers import bilstm
 
 Shape = tuple[int, ...]
 Shapes = dict[str, Shape]
@@ -160,8 +161,10 @@ def shapes_of(
     num_labels: of `output_weights`, if that is among them.
   """
   with tf.Graph().as_default():  # Names and shapes only: no memory.
-    encoder = modeling.BertModel(config)
-  shapes = {v.path: tuple(v.shape) for v in encoder.weights}
+    weights = modeling.BertModel(config).weights
+    if config.bilstm and found:
+      weights += bilstm.on_top(config.hidden_size).weights
+  shapes = {v.path: tuple(v.shape) for v in weights}
   for head in found:
     shapes.update(head_shapes(head, config, num_labels))
   return shapes

@@ -59,6 +59,13 @@ class FineTuningConfig:
     maximum=1.0,
     original=True,
   )
+  bilstm: bool | None = settings.setting(
+    None,
+    "Puts a BiLSTM of random values between BERT and the task's own layer, as "
+    "the paper's table 5 does; each direction is half as wide as hidden_size. "
+    "Default: what the model's bert_config.json says, else False.",
+    otherwise=False,
+  )
   train: training_config.TrainConfig
 
   def __post_init__(self) -> None:

@@ -75,8 +75,8 @@ def load(
     raise ValueError(
       "nothing to do: set `do_train`, `do_eval` or `do_predict`."
     )
-  bert_config = modeling.BertConfig.from_json_file(config.bert_config_file)
-  config = settle(config)
+  bert_config = _with_bilstm(config)
+  config = settle(dataclasses.replace(config, bilstm=bert_config.bilstm))
   assert config.do_lower_case is not None and config.max_seq_length is not None
   tokenization.validate_case_matches_checkpoint(
     config.do_lower_case, config.train.init_checkpoint
@@ -95,6 +95,34 @@ def load(
     len(tokenizer.vocab), config.vocab_file, config.bert_config_file
   )
   return config, bert_config, tokenizer
+
+
+def _with_bilstm(
+  config: config_lib.FineTuningConfig,
+) -> modeling.BertConfig:
+  """Returns the config of the model, with `bilstm` as it is set.
+
+  Left out, that is as in the folder of the run, else as in the file.
+
+  Raises:
+    ValueError: if what is set contradicts one of them.
+  """
+  path = config.bert_config_file
+  found = modeling.BertConfig.from_json_file(path)
+  # A file of the original's says nothing.
+  known: bool | None = found.bilstm or None
+  output_dir = config.train.output_dir
+  if model_folder.has_config(output_dir):
+    path = os.path.join(output_dir, run_info.CONFIG_FILE)
+    known = modeling.BertConfig.from_json_file(path).bilstm
+  if None not in (config.bilstm, known) and config.bilstm != known:
+    raise ValueError(
+      f"bilstm {config.bilstm} contradicts {path}, whose model was made "
+      f"{'with' if known else 'without'} one; leave `bilstm` out, or choose "
+      "another model or `output_dir`."
+    )
+  value = config.bilstm if known is None else known
+  return dataclasses.replace(found, bilstm=bool(value))
 
 
 def settle(config: Config) -> Config:

@@ -38,6 +38,11 @@ def settle(config: pretraining_config.PretrainingConfig) -> modeling.BertConfig:
     ValueError: if two of these contradict one another.
   """
   bert_config = modeling.BertConfig.from_json_file(config.bert_config_file)
+  if bert_config.bilstm:
+    raise ValueError(
+      f"{config.bert_config_file} says `bilstm`, which is for fine-tuning: "
+      "take that key out of a copy of the file."
+    )
   objective = config.objective
   output_dir = config.train.output_dir
   own = run_dir.read_run_of_task(output_dir, "pretraining")

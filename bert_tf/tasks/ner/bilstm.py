@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import keras
 from keras import ops
 
-from bert_tf.layers import dropout, serialization
+from bert_tf.layers import bilstm, dropout, serialization
 from bert_tf.modeling import DType, Tensor
 
 # "A randomly initialized two-layer 768-dimensional BiLSTM before the
@@ -56,19 +56,8 @@ class BiLstmModel(serialization.Configured, keras.Model):
       )
     self.bilstms = []
     for i in range(_NUM_LAYERS):
-      # cuDNN's would need another program than what XLA compiles.
-      lstm = keras.layers.LSTM(
-        _UNITS,
-        return_sequences=True,
-        use_cudnn=False,
-        name="lstm",
-        dtype=self.dtype_policy,
-      )
-      bilstm = keras.layers.Bidirectional(
-        lstm, name=f"bilstm_{i}", dtype=self.dtype_policy
-      )
-      bilstm.build((None, None, size))
-      self.bilstms.append(bilstm)
+      layer = bilstm.make(size, _UNITS, f"bilstm_{i}", self.dtype_policy)
+      self.bilstms.append(layer)
       size = 2 * _UNITS
     self.output_weights = keras.Variable(
       keras.initializers.TruncatedNormal(stddev=initializer_range),
@@ -99,8 +88,8 @@ class BiLstmModel(serialization.Configured, keras.Model):
       size = vectors.shape[2] * vectors.shape[3]
       hidden = ops.reshape(vectors, (batch_size, width, size))
     mask = ops.greater(batch["label_mask"], 0)
-    for bilstm in self.bilstms:
-      hidden = bilstm(hidden, mask=mask, training=training)
+    for layer in self.bilstms:
+      hidden = layer(hidden, mask=mask, training=training)
     hidden = dropout.dropout(hidden, _DROPOUT, self.seed_generator, training)
     weights = ops.transpose(self.output_weights)
     return ops.matmul(hidden, weights) + self.output_bias

@@ -44,6 +44,10 @@ def make_task(
   features = None
   if config.approach == "features":
     feature_based.check_layers(config.feature_layers, bert_config)
+    if bert_config.bilstm:
+      raise ValueError(
+        "`approach=features` trains a BiLSTM anyway; leave `bilstm` out."
+      )
     if not start:
       raise ValueError(
         "features are computed by a trained BERT: set `init_checkpoint`."
