@@ -11,11 +11,20 @@ import tensorflow as tf
 
 from bert_tf import checkpoints
 from bert_tf.data import config as data_config
-from bert_tf.data import masking, pretraining_shards
+from bert_tf.data import (
+  input_pipeline,
+  masking,
+  pretraining_records,
+  pretraining_shards,
+)
 from bert_tf.export import config as export_config
 from bert_tf.formats import run_info
 from bert_tf.inference import classifier, fill_mask, predictor
-from bert_tf.tasks import pretraining, pretraining_config
+from bert_tf.tasks import (
+  pretraining,
+  pretraining_config,
+  pretraining_objective,
+)
 from bert_tf.training import config as training_config
 from bert_tf.training import curves
 from tests import conftest, runs
@@ -255,6 +264,39 @@ def test_a_mistake_is_named_in_one_line(data, mistake, tmp_path):
     pretraining.run(settings(data, tmp_path / "run", **changes))
   assert expected in str(error.value) and "\n" not in str(error.value)
   assert not (tmp_path / "run").exists()
+
+
+def test_the_split_of_masked_pieces_is_as_it_is_set(data, tmp_path):
+  mask_id = 4
+  splits = {
+    "mask": {"mask_prob": 1.0, "keep_prob": 0.0, "random_prob": 0.0},
+    "same": {"mask_prob": 0.0, "keep_prob": 1.0, "random_prob": 0.0},
+    "random": {"mask_prob": 0.0, "keep_prob": 0.0, "random_prob": 1.0},
+  }
+  files = input_pipeline.open_records(str(data / "plain.tfrecord"))
+  form = pretraining_records.Form.of(files.paths[0])
+  records = pretraining_records.PretrainingRecords(files, form)
+  for name, split in splits.items():
+    config = settings(data, tmp_path, objective="mlm", **split)
+    found = pretraining_objective.labelled(config, records, 500)
+    batch = next(iter(found.evaluation_dataset(64, 500, 2)))
+    is_label = batch["masked_lm_weights"].numpy() > 0
+    pieces, labels = (
+      values.numpy()[is_label]
+      for values in (
+        tf.gather(
+          batch["input_ids"], batch["masked_lm_positions"], batch_dims=1
+        ),
+        batch["masked_lm_ids"],
+      )
+    )
+    assert len(labels) > 64
+    assert (pieces == mask_id).mean() == pytest.approx(
+      float(name == "mask"), abs=0.1
+    )
+    assert (pieces == labels).mean() == pytest.approx(
+      float(name == "same"), abs=0.1
+    )
 
 
 def test_a_config_that_says_the_direction_needs_no_flag(data, tmp_path):
