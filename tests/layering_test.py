@@ -26,6 +26,7 @@ FOLDERS = (
   "server",
   "benchmarks",
   "pipeline",
+  "ablations",
   "cli",
 )
 

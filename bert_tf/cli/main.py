@@ -24,6 +24,7 @@ COMMANDS = {
   "inspect": "inspect_checkpoint",
   "extend-vocab": "extend_vocab",
   "plot-curves": "plot_curves",
+  "ablations": "ablations",
   "benchmark": "benchmark",
 }
 

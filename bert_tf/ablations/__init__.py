@@ -1,0 +1,1 @@
+"""The paper's ablations as experiments that anyone can run."""

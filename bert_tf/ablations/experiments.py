@@ -1,0 +1,455 @@
+"""The experiments: which runs answer which question.
+
+Imports no TensorFlow.
+"""
+
+import dataclasses
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from bert_tf.ablations import papers, runs
+from bert_tf.ablations import scales as scales_lib
+
+PERPLEXITY = "perplexity"
+
+# Shares of the steps after which the model is fine-tuned.
+_MARKS = (0.125, 0.25, 0.5, 1.0)
+
+# The rows of Table 7, by the values of run_ner's feature_layers.
+_FEATURE_ROWS = {
+  "embeddings": "embeddings",
+  "second_to_last": "second to last hidden",
+  "last": "last hidden",
+  "weighted_sum_last_four": "weighted sum of the last four",
+  "concat_last_four": "concatenation of the last four",
+  "weighted_sum_all": "weighted sum of all",
+}
+
+_LAYERS_NEEDED = {
+  "second_to_last": 2,
+  "weighted_sum_last_four": 4,
+  "concat_last_four": 4,
+}
+
+# What is trained from random values needs more than what is fine-tuned.
+_FEATURE_LEARNING_RATE = 1e-3
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Variant:
+  """One row of an experiment's table: a pre-training and fine-tunings of it."""
+
+  label: str
+  pretraining: runs.Pretraining
+  fine_tunings: dict[str, runs.FineTuning]  # By column.
+  has_perplexity: bool = False  # Whether that is a column too.
+
+  def runs(self, seed: int) -> Iterator[runs.Run]:
+    """Yields the runs of one seed, the pre-training first."""
+    yield runs.Run(pretraining=self.pretraining, seed=seed)
+    for fine_tuning in self.fine_tunings.values():
+      yield runs.Run(
+        pretraining=self.pretraining, fine_tuning=fine_tuning, seed=seed
+      )
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Experiment:
+  """A question, its variants, and what was published.
+
+  The first variant is what the others are compared with.
+  """
+
+  name: str
+  title: str
+  question: str
+  variants: tuple[Variant, ...]
+  published: papers.Published | None = None
+  # What to expect at another size, or to keep in mind.
+  remark: str = ""
+  # Whether the pre-trainings' losses are of the same kind.
+  compares_losses: bool = True
+
+  @property
+  def columns(self) -> list[str]:
+    """The columns of the table, each once, in order."""
+    names: dict[str, None] = {}
+    for variant in self.variants:
+      if variant.has_perplexity:
+        names[PERPLEXITY] = None
+      names |= dict.fromkeys(variant.fine_tunings)
+    return list(names)
+
+  def runs(self, seeds: Sequence[int]) -> Iterator[runs.Run]:
+    """Yields all runs: all variants of a seed before the next seed."""
+    for seed in seeds:
+      for variant in self.variants:
+        yield from variant.runs(seed)
+
+
+class _Builder:
+  """Makes variants at a scale, of the tasks whose data are there."""
+
+  def __init__(self, scale: scales_lib.Scale, tasks: Sequence[str]) -> None:
+    self.scale = scale
+    self._tasks = tasks
+
+  def variant(
+    self,
+    label: str,
+    tasks: Sequence[str],
+    pretraining: dict[str, Any] | None = None,
+    has_perplexity: bool = False,
+    **changes: Any,
+  ) -> Variant:
+    """Returns the base with changes to its pre-training and fine-tunings."""
+    return Variant(
+      label=label,
+      pretraining=dataclasses.replace(self.scale.base, **pretraining or {}),
+      fine_tunings={
+        name: dataclasses.replace(found, **changes)
+        for name, found in self._fine_tunings(tasks)
+      },
+      has_perplexity=has_perplexity,
+    )
+
+  def _fine_tunings(
+    self, tasks: Sequence[str]
+  ) -> Iterator[tuple[str, runs.FineTuning]]:
+    """Yields column and settings of the tasks that there are."""
+    found = [
+      (name, tuning)
+      for name in tasks
+      if (tuning := self.scale.fine_tuning(name)) and name in self._tasks
+    ]
+    yield from found[: self.scale.max_tasks]
+
+  @property
+  def usual_layers(self) -> str:
+    """The features of the paper's table 8; the last layer of small models."""
+    is_small = self.scale.base.num_hidden_layers < 4
+    return "last" if is_small else "concat_last_four"
+
+  def with_features(self, variant: Variant) -> Variant:
+    """Returns a variant with the feature-based approach as a column more."""
+    if "NER" not in variant.fine_tunings:
+      return variant
+    columns = dict(variant.fine_tunings)
+    columns["NER, features"] = features(columns["NER"], self.usual_layers)
+    return dataclasses.replace(variant, fine_tunings=columns)
+
+
+def features(fine_tuning: runs.FineTuning, layers: str) -> runs.FineTuning:
+  """Returns the feature-based approach in place of a fine-tuning."""
+  return dataclasses.replace(
+    fine_tuning, feature_layers=layers, learning_rate=_FEATURE_LEARNING_RATE
+  )
+
+
+_CLASSIFICATION = ("QNLI", "MRPC", "SST-2")
+
+
+def _objectives(make: _Builder) -> Experiment:
+  tasks = ("MNLI", *_CLASSIFICATION, "SQuAD")
+  one_way = {"no_nsp": True}
+  return Experiment(
+    name="objectives",
+    title="Objectives",
+    question="What do both directions, and the next sentence, contribute?",
+    variants=(
+      make.variant("masked LM and NSP", tasks),
+      make.variant("masked LM, no NSP", tasks, {"no_nsp": True}),
+      make.variant(
+        "left to right, no NSP", tasks, {**one_way, "objective": "ltr"}
+      ),
+      make.variant(
+        "left to right, no NSP, BiLSTM",
+        tasks,
+        {**one_way, "objective": "ltr"},
+        has_bilstm=True,
+      ),
+      make.variant(
+        "right to left, no NSP", tasks, {**one_way, "objective": "rtl"}
+      ),
+    ),
+    published=papers.OBJECTIVES,
+    remark=(
+      "The loss of a model of one direction is that of every next word, so it "
+      "is not comparable with that of masked words. Next sentences help where "
+      "pairs are compared, if the text is enough to learn it. The paper has no "
+      "row for right to left."
+    ),
+    compares_losses=False,
+  )
+
+
+def _sizes(make: _Builder) -> Experiment:
+  sizes = make.scale.sizes
+  return Experiment(
+    name="sizes",
+    title="Model size",
+    question="Is a larger model better, on small tasks too?",
+    variants=tuple(
+      make.variant(
+        label,
+        ("MNLI", *_CLASSIFICATION),
+        {
+          "num_hidden_layers": layers,
+          "hidden_size": width,
+          "num_attention_heads": heads,
+        },
+        has_perplexity=True,
+      )
+      for label, (layers, width, heads) in zip(
+        scales_lib.size_labels(sizes), sizes
+      )
+    ),
+    published=dataclasses.replace(
+      papers.SIZES, row_names=scales_lib.size_rows(sizes)
+    ),
+    remark=(
+      "Each of our sizes stands for the paper's in the same row. All are "
+      "trained for the same number of steps, which favours small models where "
+      "the steps are few."
+    ),
+  )
+
+
+def _steps(make: _Builder) -> Experiment:
+  variants = []
+  num_steps = make.scale.base.num_train_steps
+  kinds = {
+    "masked LM": {"no_nsp": True},
+    "left to right": {"no_nsp": True, "objective": "ltr"},
+  }
+  for mark in _MARKS:
+    step = int(mark * num_steps)
+    for label, changes in kinds.items():
+      variants.append(
+        make.variant(
+          f"{label}, {step:,} steps",
+          ("MNLI", "QNLI", "SST-2"),
+          changes,
+          step=step if mark < 1 else None,
+        )
+      )
+  return Experiment(
+    name="steps",
+    title="Number of steps",
+    question="How long does pre-training keep paying, and for which objective?",
+    variants=tuple(variants),
+    published=papers.STEPS,
+    remark=(
+      "Checkpoints of one pre-training each; the learning rate of the earlier "
+      "ones has not come down yet, as in the paper."
+    ),
+    compares_losses=False,
+  )
+
+
+def _masking(make: _Builder) -> Experiment:
+  splits = {
+    "80% mask, 10% same, 10% random": (0.8, 0.1),
+    "100% mask": (1.0, 0.0),
+    "80% mask, 20% random": (0.8, 0.2),
+    "80% mask, 20% same": (0.8, 0.0),
+    "20% same, 80% random": (0.0, 0.8),
+    "100% random": (0.0, 1.0),
+  }
+  return Experiment(
+    name="masking",
+    title="What becomes of masked words",
+    question="Does it matter that some masked words stay or become others?",
+    variants=tuple(
+      make.with_features(
+        make.variant(
+          label,
+          ("NER", "MNLI", "QNLI"),
+          {"mask_prob": mask, "random_prob": random},
+        )
+      )
+      for label, (mask, random) in splits.items()
+    ),
+    published=papers.MASKING,
+    remark=(
+      "The paper finds fine-tuning hardly touched by the split, and [MASK] "
+      "alone harmful to features, which never see it."
+    ),
+  )
+
+
+def _whole_words(make: _Builder) -> Experiment:
+  tasks = ("SQuAD", "MNLI", "QNLI", "SST-2")
+  return Experiment(
+    name="whole_words",
+    title="Whole words",
+    question="Is it better to mask all pieces of a word?",
+    variants=(
+      make.variant("word pieces", tasks, has_perplexity=True),
+      make.variant(
+        "whole words", tasks, {"do_whole_word_mask": True}, has_perplexity=True
+      ),
+    ),
+    published=papers.WHOLE_WORDS,
+    remark=(
+      "Perplexity is on held-out text with pieces masked, as one variant "
+      "trains and the other does not; it cannot say which is better."
+    ),
+  )
+
+
+def _batch_size(make: _Builder) -> Experiment:
+  base = make.scale.base
+  variants = []
+  for factor in make.scale.batch_factors:
+    changes = {
+      "train_batch_size": max(1, round(factor * base.train_batch_size)),
+      "num_train_steps": max(1, round(base.num_train_steps / factor)),
+      # Adam's step is about as noisy as the square root of the batch.
+      "learning_rate": round(base.learning_rate * factor**0.5, 8),
+    }
+    variants.append(
+      make.variant(
+        f"batch x {factor:g}",
+        ("MNLI", "QNLI", "SST-2"),
+        changes,
+        has_perplexity=True,
+      )
+    )
+  variants.sort(key=lambda variant: variant.label != "batch x 1")
+  return Experiment(
+    name="batch_size",
+    title="Batch size at equal words seen",
+    question="Are larger batches and fewer steps as good?",
+    variants=tuple(variants),
+    published=papers.BATCH_SIZE,
+    remark=(
+      "The learning rate grows with the square root of the batch. Few steps "
+      "are scarce here, so a large batch has to lose sooner than in the paper."
+    ),
+  )
+
+
+def _feature_layers(make: _Builder) -> Experiment:
+  base = make.variant("fine-tuning", ("NER",))
+  variants = [base]
+  for layers, label in _FEATURE_ROWS.items():
+    if base.pretraining.num_hidden_layers < _LAYERS_NEEDED.get(layers, 0):
+      continue
+    columns = {
+      name: features(found, layers) for name, found in base.fine_tunings.items()
+    }
+    variants.append(
+      dataclasses.replace(base, label=label, fine_tunings=columns)
+    )
+  return Experiment(
+    name="feature_layers",
+    title="Features of which layers",
+    question="How good are fixed features, and of which layers?",
+    variants=tuple(variants),
+    published=papers.FEATURE_LAYERS,
+    remark="A model of four layers or fewer has no other than its last four.",
+  )
+
+
+def _masking_time(make: _Builder) -> Experiment:
+  scale = make.scale
+  tasks = ("SQuAD", "MNLI", "QNLI", "SST-2")
+  part = {"text_share": scale.text_share}
+  changes = {
+    "dynamic": part,
+    "static, 10 masks": {**part, "is_static": True, "dupe_factor": 10},
+    "static, 1 mask": {**part, "is_static": True},
+  }
+  return Experiment(
+    name="masking_time",
+    title="Static and dynamic masking",
+    question="Do other masks in each pass over the text help?",
+    variants=tuple(
+      make.variant(label, tasks, change, has_perplexity=True)
+      for label, change in changes.items()
+    ),
+    published=papers.MASKING_TIME,
+    remark=(
+      f"On {scale.text_share:.0%} of the text, so that it is read several "
+      "times; read once, the two are the same."
+    ),
+  )
+
+
+def _packing(make: _Builder) -> Experiment:
+  tasks = ("QNLI", "SST-2")
+  return Experiment(
+    name="packing",
+    title="Packed and padded records",
+    question="Is a model as good where short inputs share a row?",
+    variants=(
+      make.variant("padded", tasks, has_perplexity=True),
+      make.variant("packed", tasks, {"is_packed": True}, has_perplexity=True),
+    ),
+    remark=(
+      "Of equal numbers of rows; packed ones hold more words, which the curve "
+      "against word pieces takes into account."
+    ),
+  )
+
+
+def _curves(make: _Builder) -> Experiment:
+  return Experiment(
+    name="curves",
+    title="Reference curves",
+    question="What does a normal pre-training of this size look like?",
+    variants=tuple(
+      make.variant(
+        name,
+        (),
+        {
+          "num_hidden_layers": layers,
+          "hidden_size": width,
+          "num_attention_heads": heads,
+          "learning_rate": rate,
+        },
+        has_perplexity=True,
+      )
+      for name, (layers, width, heads), rate in make.scale.curves
+    ),
+    remark="`bert-tf compare-curve` draws a run of one's own over these.",
+  )
+
+
+# The order is that of running.
+EXPERIMENTS: dict[str, Callable[[_Builder], Experiment]] = {
+  "objectives": _objectives,
+  "steps": _steps,
+  "masking": _masking,
+  "feature_layers": _feature_layers,
+  "sizes": _sizes,
+  "masking_time": _masking_time,
+  "whole_words": _whole_words,
+  "batch_size": _batch_size,
+  "packing": _packing,
+  "curves": _curves,
+}
+
+
+def build(
+  names: Sequence[str], scale: scales_lib.Scale, tasks: Sequence[str]
+) -> list[Experiment]:
+  """Returns experiments at a scale, on the tasks whose data are there.
+
+  Raises:
+    ValueError: for an experiment that there is not.
+  """
+  unknown = [name for name in names if name not in EXPERIMENTS]
+  if unknown:
+    raise ValueError(
+      f"experiments {', '.join(unknown)} are not known; use "
+      f"{', '.join(EXPERIMENTS)}."
+    )
+  found = [EXPERIMENTS[name](_Builder(scale, tasks)) for name in names]
+  return [
+    dataclasses.replace(e, variants=e.variants[: scale.max_variants])
+    if e.name != "objectives"  # Each of which is of its own kind.
+    else e
+    for e in found
+  ]

@@ -1,0 +1,2 @@
+def write(config, experiments):
+  pass
