@@ -395,23 +395,29 @@ def _packing(make: _Builder) -> Experiment:
 
 
 def _curves(make: _Builder) -> Experiment:
+  base = make.scale.base
+  usual = f"{base.num_hidden_layers}x{base.hidden_size}"
   return Experiment(
     name="curves",
     title="Reference curves",
     question="What does a normal pre-training of this size look like?",
-    variants=tuple(
-      make.variant(
-        name,
-        (),
-        {
-          "num_hidden_layers": layers,
-          "hidden_size": width,
-          "num_attention_heads": heads,
-          "learning_rate": rate,
-        },
-        has_perplexity=True,
-      )
-      for name, (layers, width, heads), rate in make.scale.curves
+    variants=(
+      # Which the other experiments have trained already.
+      make.variant(usual, (), has_perplexity=True),
+      *(
+        make.variant(
+          name,
+          (),
+          {
+            "num_hidden_layers": layers,
+            "hidden_size": width,
+            "num_attention_heads": heads,
+            "learning_rate": rate,
+          },
+          has_perplexity=True,
+        )
+        for name, (layers, width, heads), rate in make.scale.curves
+      ),
     ),
     remark="`bert-tf compare-curve` draws a run of one's own over these.",
   )

@@ -25,6 +25,7 @@ COMMANDS = {
   "extend-vocab": "extend_vocab",
   "plot-curves": "plot_curves",
   "ablations": "ablations",
+  "compare-curve": "compare_curve",
   "benchmark": "benchmark",
 }
 

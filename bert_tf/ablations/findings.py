@@ -1,0 +1,226 @@
+"""What the rows say: means, spreads, differences and what they carry.
+
+Imports no TensorFlow.
+"""
+
+import collections
+import dataclasses
+import math
+import statistics
+from collections.abc import Iterable, Mapping, Sequence
+
+from bert_tf.ablations import experiments as experiments_lib
+from bert_tf.ablations import papers, rows, runs
+
+# How sure a difference has to be before it is called one.
+CONFIDENCE = 0.95
+
+AGREES = "agrees"
+DIFFERS = "differs"
+WITHIN = "within the spread"
+UNPUBLISHED = "not in the paper"
+ONE_SEED = "one seed"
+
+
+@dataclasses.dataclass(frozen=True)
+class Cell:
+  """A result of a variant, of each seed that was run."""
+
+  by_seed: Mapping[int, float]
+
+  @property
+  def values(self) -> list[float]:
+    """The values in the order of the seeds."""
+    return [self.by_seed[seed] for seed in sorted(self.by_seed)]
+
+  @property
+  def mean(self) -> float:
+    """The mean over the seeds."""
+    return statistics.fmean(self.values)
+
+  @property
+  def spread(self) -> float:
+    """The sample standard deviation over the seeds; NaN of one seed."""
+    return statistics.stdev(self.values) if len(self.by_seed) > 1 else math.nan
+
+
+@dataclasses.dataclass(frozen=True)
+class Difference:
+  """A variant less the first one, in a column."""
+
+  variant: str
+  column: str
+  ours: float  # Of the means.
+  low: float  # Of the interval at CONFIDENCE; NaN of one seed.
+  high: float
+  published: float | None  # The same difference there.
+
+  @property
+  def is_real(self) -> bool:
+    """Whether the spread over seeds carries that there is a difference."""
+    return not math.isnan(self.low) and not self.low <= 0 <= self.high
+
+  @property
+  def verdict(self) -> str:
+    """What ours says of the difference that was published."""
+    if math.isnan(self.low):
+      return ONE_SEED
+    if not self.is_real:
+      return WITHIN
+    if self.published is None:
+      return UNPUBLISHED
+    return AGREES if self.ours * self.published > 0 else DIFFERS
+
+
+@dataclasses.dataclass(frozen=True)
+class Findings:
+  """An experiment with what was found so far."""
+
+  experiment: experiments_lib.Experiment
+  cells: Mapping[tuple[str, str], Cell]  # By variant and column.
+  pretrainings: Mapping[str, Sequence[rows.Row]]  # Whole ones by variant.
+  num_planned: int  # Runs.
+  num_whole: int
+  failed: Mapping[str, str]  # Errors by name.
+
+  def differences(self) -> list[Difference]:
+    """Returns each variant's difference to the first one, column by column."""
+    first, *others = [v.label for v in self.experiment.variants]
+    found = []
+    for label in others:
+      for column in self.experiment.columns:
+        one, base = (
+          self.cells.get((label, column)),
+          self.cells.get((first, column)),
+        )
+        if one and base:
+          low, high = interval(one.values, base.values)
+          found.append(
+            Difference(
+              label,
+              column,
+              one.mean - base.mean,
+              low,
+              high,
+              self._published(label, first, column),
+            )
+          )
+    return found
+
+  def number(self, label: str, column: str) -> float | None:
+    """Returns what was published for a variant in a column of ours."""
+    published = self.experiment.published
+    if not published:
+      return None
+    name = published.columns(self.experiment.columns).get(column)
+    row = published.row_names.get(label, label)
+    return published.numbers.get(row, {}).get(name or "")
+
+  def _published(self, label: str, first: str, column: str) -> float | None:
+    one, base = self.number(label, column), self.number(first, column)
+    if one is None or base is None:
+      return None
+    return round(one - base, 6)
+
+
+def interval(
+  values: Sequence[float], others: Sequence[float]
+) -> tuple[float, float]:
+  """Returns where the difference of two means lies, by Welch's t.
+
+  Both ends are NaN where either has one value: it has no spread. Values that do
+  not spread at all have an interval of no width.
+  """
+  if min(len(values), len(others)) < 2:
+    return math.nan, math.nan
+  from scipy import stats
+
+  difference = statistics.fmean(values) - statistics.fmean(others)
+  parts = [statistics.variance(v) / len(v) for v in (values, others)]
+  error = math.sqrt(sum(parts))
+  if not error:
+    return difference, difference
+  # Welch and Satterthwaite's degrees of freedom.
+  freedom = sum(parts) ** 2 / sum(
+    part**2 / (len(v) - 1) for part, v in zip(parts, (values, others))
+  )
+  reach = float(stats.t.ppf((1 + CONFIDENCE) / 2, freedom)) * error
+  return difference - reach, difference + reach
+
+
+def find(
+  experiment: experiments_lib.Experiment,
+  seeds: Sequence[int],
+  all_rows: Iterable[rows.Row],
+) -> Findings:
+  """Returns what rows say of an experiment.
+
+  Of several rows of one run, of different data, the last counts: `one_text`
+  leaves those of one text.
+  """
+  by_key = {row.key: row for row in all_rows}
+  cells: dict[tuple[str, str], dict[int, float]] = collections.defaultdict(dict)
+  pretrainings: dict[str, list[rows.Row]] = {}
+  failed: dict[str, str] = {}
+  planned: dict[runs.Run, bool] = {}
+  for variant in experiment.variants:
+    for seed in seeds:
+      for column, run in _columns(variant, seed):
+        row = by_key.get(rows.key_of(run))
+        planned[run] = bool(row and row.is_whole)
+        if row and row.error:
+          failed[run.name] = row.error
+        elif row and column:
+          cells[variant.label, column][seed] = _value(row, column)
+        if row and row.is_whole and row.kind == runs.PRETRAINING:
+          same = pretrainings.setdefault(variant.label, [])
+          if row not in same:
+            same.append(row)
+  return Findings(
+    experiment,
+    {key: Cell(values) for key, values in cells.items()},
+    pretrainings,
+    len(planned),
+    sum(planned.values()),
+    failed,
+  )
+
+
+def _columns(
+  variant: experiments_lib.Variant, seed: int
+) -> Iterable[tuple[str, runs.Run]]:
+  """Yields column and run; the pre-training's column is "" without one."""
+  pretraining, *fine_tunings = variant.runs(seed)
+  column = experiments_lib.PERPLEXITY if variant.has_perplexity else ""
+  yield column, pretraining
+  yield from zip(variant.fine_tunings, fine_tunings)
+
+
+def _value(row: rows.Row, column: str) -> float:
+  """Returns the number of a row that a table has."""
+  is_pretraining = row.kind == runs.PRETRAINING
+  return row.results[column if is_pretraining else "score"]
+
+
+def one_text(all_rows: Sequence[rows.Row]) -> list[rows.Row]:
+  """Returns the rows of the text that most rows are of."""
+  names = [text_of(row) for row in all_rows]
+  if not names:
+    return []
+  ((usual, _),) = collections.Counter(names).most_common(1)
+  return [row for row, name in zip(all_rows, names) if name == usual]
+
+
+def text_of(row: rows.Row) -> str:
+  """Returns what tells the text that a row is of from others."""
+  return "/".join(row.data[n] for n in sorted(row.data) if n.endswith(".txt"))
+
+
+def verdicts(differences: Iterable[Difference]) -> dict[str, int]:
+  """Returns how many differences have each verdict."""
+  return dict(collections.Counter(d.verdict for d in differences))
+
+
+def has_numbers(published: papers.Published | None) -> bool:
+  """Whether a table was published, and not a figure alone."""
+  return bool(published and published.numbers)

@@ -1,0 +1,156 @@
+"""The pictures of the report."""
+
+import math
+import statistics
+from collections.abc import Iterator, Mapping, Sequence
+
+from bert_tf.ablations import findings, rows
+from bert_tf.plots import style
+
+_WIDTH = 1200
+_ROW_HEIGHT = 34  # Pixels of a variant.
+_EDGES = 110  # Pixels above and below the rows of a panel.
+
+# Of a curve, by the title of the panel.
+_CURVES = {
+  "loss": "loss",
+  "masked_lm_loss": "masked-LM loss",
+  "masked_lm_accuracy": "masked-LM accuracy",
+  "next_sentence_accuracy": "next-sentence accuracy",
+}
+
+# What a curve can be drawn against.
+AXES = {"step": "steps", "word_pieces": "word pieces"}
+
+Points = tuple[list[float], list[float], list[float], list[float]]
+
+
+def draw_results(path: str, found: findings.Findings) -> None:
+  """Draws a panel a column: a row a variant, a dot a seed, mean and spread."""
+  columns = [c for c in found.experiment.columns if _has(found, c)]
+  labels = [v.label for v in found.experiment.variants]
+  height = _EDGES + _ROW_HEIGHT * len(labels)
+  with style.picture(path, len(columns), _WIDTH, height) as panels:
+    for axis, column in zip(panels, columns):
+      cells = {
+        label: found.cells[label, column]
+        for label in labels
+        if (label, column) in found.cells
+      }
+      style.panel(axis, column, unit(column))
+      spreads = {label: cell.spread for label, cell in cells.items()}
+      values = {label: cell.values for label, cell in cells.items()}
+      style.rows(axis, values, spreads)
+
+
+def _has(found: findings.Findings, column: str) -> bool:
+  return any(name == column for _, name in found.cells)
+
+
+def unit(column: str) -> str:
+  """Returns what the numbers of a column are."""
+  if column == "perplexity":
+    return "perplexity, held out"
+  is_f1 = column.startswith(("SQuAD", "NER"))
+  return f"{'F1' if is_f1 else 'accuracy'}, %"
+
+
+def draw_curves(
+  path: str, pretrainings: Mapping[str, Sequence[rows.Row]], axis: str
+) -> None:
+  """Draws losses and accuracies of pre-trainings, bands over the seeds.
+
+  Args:
+    path: PNG or SVG file to write.
+    pretrainings: rows by the name of their line.
+    axis: "step" or "word_pieces"; on a logarithmic scale, which shows the
+      warm-up.
+  """
+  names = [name for name in _CURVES if _is_there(pretrainings, name)]
+  with style.picture(path, len(names), _WIDTH, 420) as panels:
+    for panel, name in zip(panels, names):
+      style.panel(
+        panel, _CURVES[name], {"step": "steps"}.get(axis, "word pieces")
+      )
+      for label, same in pretrainings.items():
+        if points := over_seeds(same, name, axis):
+          x, mean, low, high = points
+          color = style.line(panel, x, mean, label)
+          style.band(panel, x, low, high, color)
+      log_axis(panel)
+
+
+def log_axis(panel: style.Axes) -> None:
+  """Makes the x axis logarithmic, with short numbers."""
+  from matplotlib import ticker
+
+  panel.set_xscale("log")
+  panel.xaxis.set_major_formatter(
+    ticker.FuncFormatter(lambda value, _: style.short(value))
+  )
+  panel.xaxis.set_minor_formatter(ticker.NullFormatter())
+
+
+def _is_there(
+  pretrainings: Mapping[str, Sequence[rows.Row]], name: str
+) -> bool:
+  return any(
+    name in row.curve["training"]
+    for same in pretrainings.values()
+    for row in same
+  )
+
+
+def over_seeds(
+  same: Sequence[rows.Row], name: str, axis: str, part: str = "training"
+) -> Points | None:
+  """Returns x, mean, lowest and highest of a curve; None if no row has it.
+
+  Only what all the rows have: the steps of a seed are those of the others.
+  """
+  curves = [row.curve[part] for row in same if name in row.curve.get(part, {})]
+  if not curves:
+    return None
+  by_x = [dict(zip(curve[axis], curve[name])) for curve in curves]
+  shared = sorted(set.intersection(*(set(curve) for curve in by_x)))
+  columns = [[curve[x] for curve in by_x] for x in shared]
+  return (
+    shared,
+    [statistics.fmean(values) for values in columns],
+    [min(values) for values in columns],
+    [max(values) for values in columns],
+  )
+
+
+def draw_steps(path: str, found: findings.Findings) -> None:
+  """Draws results against the steps: a panel a column, a line an objective.
+
+  The labels of the variants are "OBJECTIVE, N steps".
+  """
+  columns = [c for c in found.experiment.columns if _has(found, c)]
+  with style.picture(path, len(columns), _WIDTH, 420) as panels:
+    for panel, column in zip(panels, columns):
+      style.panel(panel, f"{column}, {unit(column)}", "steps of pre-training")
+      for name, points in _by_objective(found, column):
+        steps = sorted(points)
+        means = [points[step].mean for step in steps]
+        color = style.line(panel, steps, means, name)
+        spread = [points[step].spread for step in steps]
+        spread = [0.0 if math.isnan(s) else s for s in spread]
+        low = [m - s for m, s in zip(means, spread)]
+        high = [m + s for m, s in zip(means, spread)]
+        style.band(panel, steps, low, high, color)
+
+
+def _by_objective(
+  found: findings.Findings, column: str
+) -> Iterator[tuple[str, dict[int, findings.Cell]]]:
+  """Yields an objective and its results by step."""
+  by_name: dict[str, dict[int, findings.Cell]] = {}
+  for variant in found.experiment.variants:
+    cell = found.cells.get((variant.label, column))
+    name, _, steps = variant.label.rpartition(", ")
+    if cell:
+      number = int(steps.removesuffix(" steps").replace(",", ""))
+      by_name.setdefault(name, {})[number] = cell
+  yield from by_name.items()
