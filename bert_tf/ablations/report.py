@@ -273,8 +273,8 @@ def _pictures(
       plots.draw_curves(path, _told_apart(one), axis)
     yield document.Picture(
       f"plots/{name}_by_{axis}.png",
-      f"{title}: pre-training by {plots.AXES[axis]}, on a logarithmic scale; the "
-      "bands are from the lowest to the highest seed.",
+      f"{title}: pre-training by {plots.AXES[axis]}, on a logarithmic scale; "
+      "the bands are from the lowest to the highest seed.",
     )
 
 
