@@ -4,13 +4,11 @@ Imports no TensorFlow.
 """
 
 import dataclasses
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
 
-from bert_tf.ablations import papers, runs
+from bert_tf.ablations import papers
 from bert_tf.ablations import scales as scales_lib
-
-PERPLEXITY = "perplexity"
+from bert_tf.ablations import variants as variants_lib
 
 # Shares of the steps after which the model is fine-tuned.
 _MARKS = (0.125, 0.25, 0.5, 1.0)
@@ -31,128 +29,13 @@ _LAYERS_NEEDED = {
   "concat_last_four": 4,
 }
 
-# What is trained from random values needs more than what is fine-tuned.
-_FEATURE_LEARNING_RATE = 1e-3
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Variant:
-  """One row of an experiment's table: a pre-training and fine-tunings of it."""
-
-  label: str
-  pretraining: runs.Pretraining
-  fine_tunings: dict[str, runs.FineTuning]  # By column.
-  has_perplexity: bool = False  # Whether that is a column too.
-
-  def runs(self, seed: int) -> Iterator[runs.Run]:
-    """Yields the runs of one seed, the pre-training first."""
-    yield runs.Run(pretraining=self.pretraining, seed=seed)
-    for fine_tuning in self.fine_tunings.values():
-      yield runs.Run(
-        pretraining=self.pretraining, fine_tuning=fine_tuning, seed=seed
-      )
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Experiment:
-  """A question, its variants, and what was published.
-
-  The first variant is what the others are compared with.
-  """
-
-  name: str
-  title: str
-  question: str
-  variants: tuple[Variant, ...]
-  published: papers.Published | None = None
-  # What to expect at another size, or to keep in mind.
-  remark: str = ""
-  # Whether the pre-trainings' losses are of the same kind.
-  compares_losses: bool = True
-
-  @property
-  def columns(self) -> list[str]:
-    """The columns of the table, each once, in order."""
-    names: dict[str, None] = {}
-    for variant in self.variants:
-      if variant.has_perplexity:
-        names[PERPLEXITY] = None
-      names |= dict.fromkeys(variant.fine_tunings)
-    return list(names)
-
-  def runs(self, seeds: Sequence[int]) -> Iterator[runs.Run]:
-    """Yields all runs: all variants of a seed before the next seed."""
-    for seed in seeds:
-      for variant in self.variants:
-        yield from variant.runs(seed)
-
-
-class _Builder:
-  """Makes variants at a scale, of the tasks whose data are there."""
-
-  def __init__(self, scale: scales_lib.Scale, tasks: Sequence[str]) -> None:
-    self.scale = scale
-    self._tasks = tasks
-
-  def variant(
-    self,
-    label: str,
-    tasks: Sequence[str],
-    pretraining: dict[str, Any] | None = None,
-    has_perplexity: bool = False,
-    **changes: Any,
-  ) -> Variant:
-    """Returns the base with changes to its pre-training and fine-tunings."""
-    return Variant(
-      label=label,
-      pretraining=dataclasses.replace(self.scale.base, **pretraining or {}),
-      fine_tunings={
-        name: dataclasses.replace(found, **changes)
-        for name, found in self._fine_tunings(tasks)
-      },
-      has_perplexity=has_perplexity,
-    )
-
-  def _fine_tunings(
-    self, tasks: Sequence[str]
-  ) -> Iterator[tuple[str, runs.FineTuning]]:
-    """Yields column and settings of the tasks that there are."""
-    found = [
-      (name, tuning)
-      for name in tasks
-      if (tuning := self.scale.fine_tuning(name)) and name in self._tasks
-    ]
-    yield from found[: self.scale.max_tasks]
-
-  @property
-  def usual_layers(self) -> str:
-    """The features of the paper's table 8; the last layer of small models."""
-    is_small = self.scale.base.num_hidden_layers < 4
-    return "last" if is_small else "concat_last_four"
-
-  def with_features(self, variant: Variant) -> Variant:
-    """Returns a variant with the feature-based approach as a column more."""
-    if "NER" not in variant.fine_tunings:
-      return variant
-    columns = dict(variant.fine_tunings)
-    columns["NER, features"] = features(columns["NER"], self.usual_layers)
-    return dataclasses.replace(variant, fine_tunings=columns)
-
-
-def features(fine_tuning: runs.FineTuning, layers: str) -> runs.FineTuning:
-  """Returns the feature-based approach in place of a fine-tuning."""
-  return dataclasses.replace(
-    fine_tuning, feature_layers=layers, learning_rate=_FEATURE_LEARNING_RATE
-  )
-
-
 _CLASSIFICATION = ("QNLI", "MRPC", "SST-2")
 
 
-def _objectives(make: _Builder) -> Experiment:
+def _objectives(make: variants_lib.Builder) -> variants_lib.Experiment:
   tasks = ("MNLI", *_CLASSIFICATION, "SQuAD")
   one_way = {"no_nsp": True}
-  return Experiment(
+  return variants_lib.Experiment(
     name="objectives",
     title="Objectives",
     question="What do both directions, and the next sentence, contribute?",
@@ -183,9 +66,9 @@ def _objectives(make: _Builder) -> Experiment:
   )
 
 
-def _sizes(make: _Builder) -> Experiment:
+def _sizes(make: variants_lib.Builder) -> variants_lib.Experiment:
   sizes = make.scale.sizes
-  return Experiment(
+  return variants_lib.Experiment(
     name="sizes",
     title="Model size",
     question="Is a larger model better, on small tasks too?",
@@ -215,7 +98,7 @@ def _sizes(make: _Builder) -> Experiment:
   )
 
 
-def _steps(make: _Builder) -> Experiment:
+def _steps(make: variants_lib.Builder) -> variants_lib.Experiment:
   variants = []
   num_steps = make.scale.base.num_train_steps
   kinds = {
@@ -233,7 +116,7 @@ def _steps(make: _Builder) -> Experiment:
           step=step if mark < 1 else None,
         )
       )
-  return Experiment(
+  return variants_lib.Experiment(
     name="steps",
     title="Number of steps",
     question="How long does pre-training keep paying, and for which objective?",
@@ -247,7 +130,7 @@ def _steps(make: _Builder) -> Experiment:
   )
 
 
-def _masking(make: _Builder) -> Experiment:
+def _masking(make: variants_lib.Builder) -> variants_lib.Experiment:
   splits = {
     "80% mask, 10% same, 10% random": (0.8, 0.1),
     "100% mask": (1.0, 0.0),
@@ -256,7 +139,7 @@ def _masking(make: _Builder) -> Experiment:
     "20% same, 80% random": (0.0, 0.8),
     "100% random": (0.0, 1.0),
   }
-  return Experiment(
+  return variants_lib.Experiment(
     name="masking",
     title="What becomes of masked words",
     question="Does it matter that some masked words stay or become others?",
@@ -278,9 +161,9 @@ def _masking(make: _Builder) -> Experiment:
   )
 
 
-def _whole_words(make: _Builder) -> Experiment:
+def _whole_words(make: variants_lib.Builder) -> variants_lib.Experiment:
   tasks = ("SQuAD", "MNLI", "QNLI", "SST-2")
-  return Experiment(
+  return variants_lib.Experiment(
     name="whole_words",
     title="Whole words",
     question="Is it better to mask all pieces of a word?",
@@ -298,7 +181,7 @@ def _whole_words(make: _Builder) -> Experiment:
   )
 
 
-def _batch_size(make: _Builder) -> Experiment:
+def _batch_size(make: variants_lib.Builder) -> variants_lib.Experiment:
   base = make.scale.base
   variants = []
   for factor in make.scale.batch_factors:
@@ -317,7 +200,7 @@ def _batch_size(make: _Builder) -> Experiment:
       )
     )
   variants.sort(key=lambda variant: variant.label != "batch x 1")
-  return Experiment(
+  return variants_lib.Experiment(
     name="batch_size",
     title="Batch size at equal words seen",
     question="Are larger batches and fewer steps as good?",
@@ -330,19 +213,20 @@ def _batch_size(make: _Builder) -> Experiment:
   )
 
 
-def _feature_layers(make: _Builder) -> Experiment:
+def _feature_layers(make: variants_lib.Builder) -> variants_lib.Experiment:
   base = make.variant("fine-tuning", ("NER",))
   variants = [base]
   for layers, label in _FEATURE_ROWS.items():
     if base.pretraining.num_hidden_layers < _LAYERS_NEEDED.get(layers, 0):
       continue
     columns = {
-      name: features(found, layers) for name, found in base.fine_tunings.items()
+      name: variants_lib.features(found, layers)
+      for name, found in base.fine_tunings.items()
     }
     variants.append(
       dataclasses.replace(base, label=label, fine_tunings=columns)
     )
-  return Experiment(
+  return variants_lib.Experiment(
     name="feature_layers",
     title="Features of which layers",
     question="How good are fixed features, and of which layers?",
@@ -352,7 +236,7 @@ def _feature_layers(make: _Builder) -> Experiment:
   )
 
 
-def _masking_time(make: _Builder) -> Experiment:
+def _masking_time(make: variants_lib.Builder) -> variants_lib.Experiment:
   scale = make.scale
   tasks = ("SQuAD", "MNLI", "QNLI", "SST-2")
   part = {"text_share": scale.text_share}
@@ -361,7 +245,7 @@ def _masking_time(make: _Builder) -> Experiment:
     "static, 10 masks": {**part, "is_static": True, "dupe_factor": 10},
     "static, 1 mask": {**part, "is_static": True},
   }
-  return Experiment(
+  return variants_lib.Experiment(
     name="masking_time",
     title="Static and dynamic masking",
     question="Do other masks in each pass over the text help?",
@@ -377,9 +261,9 @@ def _masking_time(make: _Builder) -> Experiment:
   )
 
 
-def _packing(make: _Builder) -> Experiment:
+def _packing(make: variants_lib.Builder) -> variants_lib.Experiment:
   tasks = ("QNLI", "SST-2")
-  return Experiment(
+  return variants_lib.Experiment(
     name="packing",
     title="Packed and padded records",
     question="Is a model as good where short inputs share a row?",
@@ -394,10 +278,10 @@ def _packing(make: _Builder) -> Experiment:
   )
 
 
-def _curves(make: _Builder) -> Experiment:
+def _curves(make: variants_lib.Builder) -> variants_lib.Experiment:
   base = make.scale.base
   usual = f"{base.num_hidden_layers}x{base.hidden_size}"
-  return Experiment(
+  return variants_lib.Experiment(
     name="curves",
     title="Reference curves",
     question="What does a normal pre-training of this size look like?",
@@ -424,7 +308,9 @@ def _curves(make: _Builder) -> Experiment:
 
 
 # The order is that of running.
-EXPERIMENTS: dict[str, Callable[[_Builder], Experiment]] = {
+EXPERIMENTS: dict[
+  str, Callable[[variants_lib.Builder], variants_lib.Experiment]
+] = {
   "objectives": _objectives,
   "steps": _steps,
   "masking": _masking,
@@ -440,19 +326,27 @@ EXPERIMENTS: dict[str, Callable[[_Builder], Experiment]] = {
 
 def build(
   names: Sequence[str], scale: scales_lib.Scale, tasks: Sequence[str]
-) -> list[Experiment]:
+) -> list[variants_lib.Experiment]:
   """Returns experiments at a scale, on the tasks whose data are there.
+
+  Args:
+    names: of the experiments, in order; all if there are none.
+    scale: the sizes.
+    tasks: the names of the tasks.
 
   Raises:
     ValueError: for an experiment that there is not.
   """
+  names = names or tuple(EXPERIMENTS)
   unknown = [name for name in names if name not in EXPERIMENTS]
   if unknown:
     raise ValueError(
       f"experiments {', '.join(unknown)} are not known; use "
       f"{', '.join(EXPERIMENTS)}."
     )
-  found = [EXPERIMENTS[name](_Builder(scale, tasks)) for name in names]
+  found = [
+    EXPERIMENTS[name](variants_lib.Builder(scale, tasks)) for name in names
+  ]
   return [
     dataclasses.replace(e, variants=e.variants[: scale.max_variants])
     if e.name != "objectives"  # Each of which is of its own kind.

@@ -9,8 +9,7 @@ import math
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
 
-from bert_tf.ablations import experiments as experiments_lib
-from bert_tf.ablations import papers, rows, runs
+from bert_tf.ablations import papers, rows, runs, variants
 
 # How sure a difference has to be before it is called one.
 CONFIDENCE = 0.95
@@ -76,7 +75,7 @@ class Difference:
 class Findings:
   """An experiment with what was found so far."""
 
-  experiment: experiments_lib.Experiment
+  experiment: variants.Experiment
   cells: Mapping[tuple[str, str], Cell]  # By variant and column.
   pretrainings: Mapping[str, Sequence[rows.Row]]  # Whole ones by variant.
   num_planned: int  # Runs.
@@ -149,7 +148,7 @@ def interval(
 
 
 def find(
-  experiment: experiments_lib.Experiment,
+  experiment: variants.Experiment,
   seeds: Sequence[int],
   all_rows: Iterable[rows.Row],
 ) -> Findings:
@@ -187,11 +186,11 @@ def find(
 
 
 def _columns(
-  variant: experiments_lib.Variant, seed: int
+  variant: variants.Variant, seed: int
 ) -> Iterable[tuple[str, runs.Run]]:
   """Yields column and run; the pre-training's column is "" without one."""
   pretraining, *fine_tunings = variant.runs(seed)
-  column = experiments_lib.PERPLEXITY if variant.has_perplexity else ""
+  column = variants.PERPLEXITY if variant.has_perplexity else ""
   yield column, pretraining
   yield from zip(variant.fine_tunings, fine_tunings)
 

@@ -13,7 +13,6 @@ _EDGES = 110  # Pixels above and below the rows of a panel.
 
 # Of a curve, by the title of the panel.
 _CURVES = {
-  "loss": "loss",
   "masked_lm_loss": "masked-LM loss",
   "masked_lm_accuracy": "masked-LM accuracy",
   "next_sentence_accuracy": "next-sentence accuracy",

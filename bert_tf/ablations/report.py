@@ -7,9 +7,17 @@ from collections.abc import Iterator, Sequence
 from absl import logging
 
 from bert_tf.ablations import config as config_lib
-from bert_tf.ablations import document, findings, plots, reference, rows, scales
+from bert_tf.ablations import (
+  document,
+  findings,
+  plots,
+  reference,
+  rows,
+  scales,
+  variants,
+)
 from bert_tf.ablations import experiments as experiments_lib
-from bert_tf.files import atomic, paths
+from bert_tf.files import atomic, errors, paths
 
 FILE = "report.md"
 PAGE = "report.html"
@@ -29,9 +37,31 @@ _HOW_TO_READ = (
 )
 
 
+def check_packages() -> None:
+  """Raises ImportError if what draws the plots is missing."""
+  with errors.needs_extra("drawing the report", extra="plots"):
+    import matplotlib  # noqa: F401
+
+
+def run(config: config_lib.AblationsConfig) -> None:
+  """Writes the report of the rows that there are, of all tasks.
+
+  Raises:
+    ValueError: if there are no rows, or for an unknown experiment.
+    ImportError: if matplotlib is missing.
+    OSError: if a file cannot be written.
+  """
+  check_packages()
+  scale = config.chosen_scale
+  if not rows.read_all(config.rows):
+    raise ValueError(f"{config.rows} has no rows; set `rows_dir`.")
+  every = [fine_tuning.task for fine_tuning in scale.fine_tunings]
+  write(config, experiments_lib.build(config.experiments, scale, every))
+
+
 def write(
   config: config_lib.AblationsConfig,
-  experiments: Sequence[experiments_lib.Experiment],
+  experiments: Sequence[variants.Experiment],
 ) -> None:
   """Writes report.md, report.html and the plots into output_dir.
 

@@ -8,7 +8,7 @@ from absl import logging
 
 from bert_tf.ablations import config as config_lib
 from bert_tf.ablations import experiments as experiments_lib
-from bert_tf.ablations import report, rows, runs, tasks, work
+from bert_tf.ablations import report, rows, runs, tasks, variants, work
 from bert_tf.files import errors, lock
 
 
@@ -23,20 +23,14 @@ def run(config: config_lib.AblationsConfig) -> None:
     ImportError: if a package for the text, scores or plots is missing.
     KeyboardInterrupt: if a signal ended a run; the same command goes on.
   """
-  with errors.needs_extra("drawing the report", extra="plots"):
-    import matplotlib  # noqa: F401
+  report.check_packages()
   scale = config.chosen_scale
-  names = config.experiments or tuple(experiments_lib.EXPERIMENTS)
-  if config.report_only:
-    every = [f.task for f in scale.fine_tunings]
-    found = experiments_lib.build(names, scale, every)
-    report.write(config, found)
-    return
   task_files = tasks.find(config)
-  found = experiments_lib.build(names, scale, list(task_files))
+  found = experiments_lib.build(config.experiments, scale, list(task_files))
   _check_packages(task_files)
   with lock.hold(config.output_dir):
-    failed = _run_all(config, task_files, _plan(found, scale.seeds))
+    plan = _plan(found, scale.seeds)
+    failed = _run_all(config, task_files, plan)
     if not config.dry_run:
       report.write(config, found)
   if failed:
@@ -54,7 +48,7 @@ def _check_packages(task_files: Iterable[str]) -> None:
 
 
 def _plan(
-  experiments: Sequence[experiments_lib.Experiment], seeds: Sequence[int]
+  experiments: Sequence[variants.Experiment], seeds: Sequence[int]
 ) -> list[runs.Run]:
   """Returns all runs, each once, in the order to do them."""
   every = (run for e in experiments for run in e.runs(seeds))
@@ -67,7 +61,10 @@ def _run_all(
   plan: Sequence[runs.Run],
 ) -> list[str]:
   """Does the runs that are not done; returns the names of those that failed."""
-  worker = work.Worker(config, task_files, plan)
+  every = experiments_lib.build((), config.chosen_scale, list(task_files))
+  worker = work.Worker(
+    config, task_files, _plan(every, config.chosen_scale.seeds)
+  )
   paths_and_data = [(run, worker.data_of(run)) for run in plan]
   pending = [
     (run, data)

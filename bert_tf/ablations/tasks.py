@@ -183,7 +183,7 @@ def _common(
   fine_tuning: runs.FineTuning, seed: int, model: Model, output_dir: str
 ) -> dict[str, Any]:
   """Returns the settings that all tasks have."""
-  more = {"has_bilstm": True} if fine_tuning.has_bilstm else {}
+  more = {"bilstm": True} if fine_tuning.has_bilstm else {}
   return {
     "bert_config_file": model.bert_config_file,
     "vocab_file": model.vocab_file,

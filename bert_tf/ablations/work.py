@@ -53,7 +53,8 @@ class Worker:
   Args:
     config: names the data.
     task_files: of the tasks whose data are there.
-    all_runs: all that is planned, which says what checkpoints are needed.
+    all_runs: of all experiments, so that no checkpoint is missing when others
+      than those of this command are run.
   """
 
   def __init__(
@@ -175,6 +176,8 @@ class Worker:
     source = self._folder(run.source)
     checkpoint = self._checkpoint(source, run.pretraining, one.step)
     if not checkpoint:
+      if self._checkpoint(source, run.pretraining, None):
+        paths.remove(source)  # It is whole, but without that checkpoint.
       self._pretrain(run.source)
       keras.utils.clear_session()
       checkpoint = self._checkpoint(source, run.pretraining, one.step)

@@ -7,18 +7,30 @@ and report.html beside the paper's tables. The same command goes on where it
 was interrupted.
 """
 
+import re
+import sys
+
 from bert_tf.ablations import config as ablations_config
-from bert_tf.cli import config_flags, devices
+from bert_tf.cli import command, config_flags, devices
 
 
 def main() -> None:
   """Builds the config from the flags and runs."""
+  config = config_flags.build(ablations_config.AblationsConfig)
+  if config.report_only:
+    from bert_tf.ablations import report
+
+    report.run(config)
+    return
   from bert_tf.ablations import runner
 
-  runner.run(config_flags.build(ablations_config.AblationsConfig))
+  runner.run(config)
 
 
 def run() -> None:
   """Runs the command with the flags of the command line; never returns."""
   config_flags.define(ablations_config.AblationsConfig)
+  # A report needs neither devices nor TensorFlow, which takes seconds.
+  if any(re.match("--?report_only(=true)?$", word) for word in sys.argv[1:]):
+    command.run(main, __doc__)
   devices.run(main, __doc__)
