@@ -5,6 +5,7 @@ Imports no TensorFlow.
 
 import dataclasses
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from bert_tf.ablations import papers
 from bert_tf.ablations import scales as scales_lib
@@ -101,7 +102,7 @@ def _sizes(make: variants_lib.Builder) -> variants_lib.Experiment:
 def _steps(make: variants_lib.Builder) -> variants_lib.Experiment:
   variants = []
   num_steps = make.scale.base.num_train_steps
-  kinds = {
+  kinds: dict[str, dict[str, Any]] = {
     "masked LM": {"no_nsp": True},
     "left to right": {"no_nsp": True, "objective": "ltr"},
   }

@@ -228,7 +228,9 @@ def _config(
     from bert_tf.tasks.ner import task as ner_task
 
     layers = fine_tuning.feature_layers
-    more = {"approach": "features", "feature_layers": layers} if layers else {}
+    more: dict[str, Any] = {}
+    if layers:
+      more = {"approach": "features", "feature_layers": layers}
     return ner_task, ner_config.NerConfig(
       train_file=files.train,
       dev_file=files.dev,
