@@ -128,6 +128,11 @@ def _opening(
     )
 
 
+_KINDS = (
+  " The losses are of other words in each kind of model, and are not to be "
+  "compared."
+)
+
 _VERDICTS = (
   findings.AGREES,
   findings.DIFFERS,
@@ -299,6 +304,7 @@ def _pictures(
   yield document.Picture(f"plots/{name}.png", f"{title}: {what}.")
   if not one.pretrainings:
     return
+  kinds = "" if one.experiment.compares_losses else _KINDS
   for axis in plots.AXES:
     for suffix in ("png", "svg"):
       path = os.path.join(output_dir, "plots", f"{name}_by_{axis}.{suffix}")
@@ -306,7 +312,7 @@ def _pictures(
     yield document.Picture(
       f"plots/{name}_by_{axis}.png",
       f"{title}: pre-training by {plots.AXES[axis]}, on a logarithmic scale; "
-      "the bands are from the lowest to the highest seed.",
+      f"the bands are from the lowest to the highest seed.{kinds}",
     )
 
 
