@@ -3,7 +3,7 @@
 import pathlib
 import re
 
-from bert_tf.ablations import experiments, rows, scales
+from bert_tf.ablations import experiments, reference, rows, scales
 
 FOLDER = pathlib.Path(__file__).resolve().parents[2] / "docs" / "reproduction"
 TINY = scales.SCALES["tiny"]
@@ -27,3 +27,11 @@ def test_the_summary_says_of_how_many_runs_it_is():
   text = (FOLDER / "README.md").read_text()
   (numbers,) = re.findall(r"(\d+) of (\d+) runs of the scale", text)
   assert tuple(map(int, numbers)) == (len(found), len(planned()))
+
+
+def test_the_package_has_the_curves_of_the_documentation():
+  committed = {
+    path.name: path.read_text() for path in (FOLDER / "curves").glob("*.csv")
+  }
+  packaged = pathlib.Path(reference.FOLDER).glob("*.csv")
+  assert {path.name: path.read_text() for path in packaged} == committed
