@@ -13,7 +13,7 @@ from bert_tf.server import config as server_config
 
 
 class Running:
-  """A server that runs.
+  """A server that runs, of one model called "model" or of several by name.
 
   Attributes:
     url: where.
@@ -24,12 +24,14 @@ class Running:
   def __init__(self, predictor, **config):
     self._stopped = None
     self._loop = None
+    is_one = hasattr(predictor, "functions")
+    models = {"model": predictor} if is_one else predictor
     urls = queue.Queue()
 
     async def serve():
       self._loop, self._stopped = asyncio.get_running_loop(), asyncio.Event()
       settings = server_config.ServerConfig(port=0, **config)
-      async with application.running(predictor, settings) as url:
+      async with application.running(models, settings) as url:
         urls.put(url)
         await self._stopped.wait()
 

@@ -108,8 +108,7 @@ def read_all(folder: str) -> list[Reference]:
   names = sorted(paths.matches(os.path.join(folder, "*.csv")))
   if not names:
     raise ValueError(
-      f"{folder} has no reference curves, which the experiment `curves` of the "
-      "ablations writes; set `reference_dir`."
+      f"{folder} has no reference curves, files of the experiment `curves`."
     )
   return [read(path) for path in names]
 

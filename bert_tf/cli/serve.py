@@ -1,6 +1,7 @@
-"""Serves a model over HTTP, with TensorFlow Serving's paths and a page.
+"""Serves models over HTTP, with TensorFlow Serving's paths and a page.
 
 bert-tf serve --model=models/mrpc --model_name=mrpc
+bert-tf serve --model=mrpc=models/mrpc --model=squad=out/squad
 """
 
 import dataclasses
@@ -13,31 +14,69 @@ from bert_tf.server import config as server_config
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class CommandConfig:
-  """A model and how it is served."""
+  """Models and how they are served."""
 
-  model: str = settings.setting(
+  model: tuple[str, ...] = settings.setting(
     help="Folder of a SavedModel, or of its versions, whose newest is served; "
-    "or a checkpoint: its prefix, or the output_dir of a run."
+    "or a checkpoint: its prefix, or the output_dir of a run. For several "
+    "models once for each, as NAME=FOLDER.",
+    repeated=True,
   )
+  model_name: str = settings.setting("model", "The model's name in the paths.")
   server: server_config.ServerConfig
   checkpoint: export_config.ModelConfig
 
+  def folders(self) -> dict[str, str]:
+    """Returns the folders of the models by their names.
+
+    Raises:
+      ValueError: for two models of the same name, or several without names.
+    """
+    found: dict[str, str] = {}
+    for text in self.model:
+      name, sign, folder = text.partition("=")
+      if not sign or "/" in name:  # A folder may have this sign in its name.
+        if len(self.model) > 1:
+          raise ValueError(
+            f"--model={text} has no name, which several models need; write it "
+            f"as --model=NAME={text}."
+          )
+        name, folder = self.model_name, text
+      server_config.check_model_name(name)
+      if name in found:
+        raise ValueError(
+          f"--model={text}: {found[name]} has the name {name!r} already; "
+          "choose another."
+        )
+      found[name] = folder
+    return found
+
 
 def main() -> None:
-  """Loads the model and serves it until it is stopped."""
+  """Loads the models and serves them until the server is stopped."""
   from bert_tf.inference import predictor
-  from bert_tf.server import application
+  from bert_tf.server import access_log, application
 
   config = config_flags.build(CommandConfig, init_checkpoint="")
-  model = predictor.Predictor(
-    dataclasses.replace(config.checkpoint, init_checkpoint=config.model)
-  )
+  folders = config.folders()
+  if list(folders) != [config.model_name]:
+    config_flags.refuse_given(["model_name"], "is for a --model without NAME=")
+  models = {
+    name: predictor.Predictor(
+      dataclasses.replace(config.checkpoint, init_checkpoint=folder)
+    )
+    for name, folder in folders.items()
+  }
 
   def started(url: str) -> None:
-    path = f"{url}/v1/models/{config.server.model_name}"
-    print(f"{config.model}: {url}/ and {path}:predict", flush=True)
+    if config.server.log_format == "json":
+      print(access_log.started_line(url, folders), flush=True)
+      return
+    for name, folder in folders.items():
+      path = f"{url}/v1/models/{name}"
+      print(f"{folder}: {url}/ and {path}:predict", flush=True)
 
-  application.run(model, config.server, started)
+  application.run(models, config.server, started)
 
 
 def run() -> None:

@@ -36,6 +36,8 @@ WORDS = "words"
 
 # Fields that say what a run is, rather than how it was set.
 _IDENTITY = ("task", "bert_tf_version")
+# Fields that say what a run found.
+FINDINGS = ("num_train_examples", "num_dev_examples", "examples", "scores")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -69,6 +71,13 @@ class RunInfo:
   lora_alpha: float | None = None
   # What pre-training predicted, None for masked pieces.
   objective: str | None = None
+  num_train_examples: int | None = None
+  num_dev_examples: int | None = None
+  # A few examples of the dev file, each with `inputs`, texts as the served
+  # model takes them by name, and `answer`, what the file has for it.
+  examples: tuple[dict[str, Any], ...] | None = None
+  # Results on the dev file, when the run was evaluated last.
+  scores: dict[str, float] | None = None
   # Version of the package that wrote it.
   bert_tf_version: str = bert_tf.__version__
 
@@ -115,8 +124,9 @@ def from_json(values: dict[str, Any]) -> RunInfo:
   if unknown:
     logging.info("Ignoring %s in %s.", ", ".join(unknown), RUN_FILE)
   known = {name: values[name] for name in types.keys() & values.keys()}
-  if isinstance(known.get("labels"), list):
-    known["labels"] = tuple(known["labels"])
+  for name in ("labels", "examples"):
+    if isinstance(known.get(name), list):
+      known[name] = tuple(known[name])
   for name, value in known.items():
     if not _is_of_type(value, types[name]):
       raise ValueError(f"{name} is {json.dumps(value)}.")
@@ -135,11 +145,18 @@ def from_json(values: dict[str, Any]) -> RunInfo:
 
 def _is_of_type(value: Any, expected: Any) -> bool:
   """Returns whether a JSON value fits one of RunInfo's types."""
-  if isinstance(value, tuple):
-    return tuple[str, ...] in typing.get_args(expected) and all(
-      isinstance(item, str) for item in value
-    )
   options = typing.get_args(expected) or (expected,)
+  if isinstance(value, tuple):
+    if tuple[str, ...] in options:
+      return all(isinstance(item, str) for item in value)
+    return tuple[dict[str, Any], ...] in options and all(
+      isinstance(item, dict) and isinstance(item.get("inputs"), dict)
+      for item in value
+    )
+  if isinstance(value, dict):
+    return dict[str, float] in options and all(
+      type(item) in (int, float) for item in value.values()
+    )
   # A bool is an int to Python; a whole number is a float to JSON.
   is_whole = type(value) is int
   return type(value) in options or (is_whole and float in options)

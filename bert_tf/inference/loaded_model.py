@@ -12,8 +12,10 @@ import tensorflow as tf
 # Registers the operations of SavedModels that take texts.
 import tensorflow_text  # noqa: F401
 
+from bert_tf import modeling
 from bert_tf.export import config as configs
 from bert_tf.export import export, saved_models
+from bert_tf.files import paths
 from bert_tf.formats import run_info
 
 Specs = Mapping[str, tf.TensorSpec]
@@ -68,6 +70,15 @@ class LoadedModel:
   info: run_info.RunInfo | None
   version: int  # The number that its folder is named by, else 1.
   owner: Any  # Holds the variables and tables of the functions.
+  # The model's sizes and its vocabulary; None where it came without.
+  bert_config: modeling.BertConfig | None = None
+  vocab_file: str | None = None
+
+  @property
+  def num_parameters(self) -> int:
+    """How many numbers its weights are."""
+    weights = getattr(self.owner, "variables", ())
+    return sum(int(np.prod(weight.shape)) for weight in weights)
 
 
 def load(folder: str) -> LoadedModel:
@@ -94,7 +105,20 @@ def load(folder: str) -> LoadedModel:
   }
   name = os.path.basename(os.path.abspath(folder))
   version = int(name) if name.isdecimal() else 1
-  return LoadedModel(functions, run_info.read_run(folder), version, loaded)
+  config_file, vocab_file = (
+    os.path.join(folder, name)
+    for name in (run_info.CONFIG_FILE, run_info.VOCAB_FILE)
+  )
+  return LoadedModel(
+    functions,
+    run_info.read_run(folder),
+    version,
+    loaded,
+    modeling.BertConfig.from_json_file(config_file)
+    if paths.exists(config_file)
+    else None,
+    vocab_file if paths.exists(vocab_file) else None,
+  )
 
 
 def build(config: configs.ModelConfig, with_attention: bool) -> LoadedModel:
@@ -105,7 +129,14 @@ def build(config: configs.ModelConfig, with_attention: bool) -> LoadedModel:
   """
   built = export.build(config, with_attention=with_attention)
   functions = {n: function_of(f) for n, f in built.signatures.items()}
-  return LoadedModel(functions, built.info, 1, built.module)
+  return LoadedModel(
+    functions,
+    built.info,
+    1,
+    built.module,
+    built.source.bert_config,
+    built.source.files.vocab_file,
+  )
 
 
 def function_of(signature: Any) -> Function:

@@ -30,9 +30,10 @@ def plain(outputs: Outputs) -> list[dict[str, Any]]:
   Returns:
     B dicts. Of a classifier `label` and `probabilities` by label, of a
     multilabel one `labels`, of a regression `prediction`; of questions
-    `answer`, `start`, `end`, `probability`, `nbest` and, of a model of 2.0,
-    `null_odds`; of words `words`, each of `word`, `label`, `probability`,
-    `start` and `end`; of masks `masks`, for each its `token`s and their
+    `answer`, None where there is none, `start`, `end`, `probability`, `nbest`
+    and, of a model of 2.0, `null_odds`; of words `words`, each of `word`,
+    `label`, `probability`, `start` and `end`; of masks `masks`, for each its
+    `token`s and their
     `probability`; of choices `choice` and `probabilities`. Of any other
     function its outputs.
   """
@@ -142,6 +143,9 @@ def _answer(row: Row) -> Row:
     *("text", "start", "end", "probability"),
     *("start_logit", "end_logit"),
   )
+  # An answer that stands in the context has a character at least.
+  texts = [text or None for text in row["nbest_text"]]
+  row = {**row, "answer": row["answer"] or None, "nbest_text": texts}
   columns = [row[f"nbest_{field}"] for field in fields]
   nbest = [dict(zip(fields, values)) for values in zip(*columns)]
   names = ("answer", "start", "end", "probability", "null_odds")

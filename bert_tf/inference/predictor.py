@@ -51,6 +51,9 @@ class Predictor:
     functions: the model's functions, by the names of signatures.
     info: what run.json says of the model; None without one.
     version: the number of a SavedModel's folder, else 1.
+    bert_config: the model's sizes; None where it came without.
+    vocab_file: path of the model's vocabulary; None where it came without.
+    num_parameters: how many numbers its weights are.
     max_batch_size: as given.
 
   Raises:
@@ -82,6 +85,9 @@ class Predictor:
     self.functions = model.functions
     self.info = model.info
     self.version = model.version
+    self.bert_config = model.bert_config
+    self.vocab_file = model.vocab_file
+    self.num_parameters = model.num_parameters
     self.max_batch_size = max_batch_size
 
   def predict(self, inputs: Any) -> Any:

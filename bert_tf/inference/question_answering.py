@@ -26,7 +26,8 @@ class QuestionAnswerer(task_model.FineTunedModel):
   as it stands in the context; a dict of `text` and `answer_start`, in
   characters, where it stands there several times; to evaluate also a list of
   all accepted answers; and with version_2_with_negative=True None or "" where
-  there is no answer. `predict` returns a decoding.Prediction: `text`, `nbest`
+  there is no answer. `predict` returns a decoding.Prediction: `text`, "" where
+  there is none, `nbest`
   with probabilities and, of a model of SQuAD 2.0, `null_odds`, above 0 where
   "no answer" is likelier than any; `predict_proba` the probabilities of the n
   best.
@@ -118,9 +119,9 @@ def _listed(value: Any) -> list[Any]:
   return inputs.as_list(value) if hasattr(value, "__iter__") else [value]
 
 
-def _text(answer: str) -> str:
-  """Returns an answer with one blank between its words, as in result files."""
-  return re.sub(context_windows.WHITE_SPACE, " ", answer)
+def _text(answer: str | None) -> str:
+  """Returns an answer with one blank between its words, "" for none."""
+  return re.sub(context_windows.WHITE_SPACE, " ", answer or "")
 
 
 def converse(

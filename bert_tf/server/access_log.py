@@ -4,7 +4,7 @@ import datetime
 import json
 import logging
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 from bert_tf.files import errors
@@ -64,13 +64,29 @@ async def note_route(
   return await handler(request)
 
 
+def started_line(url: str, folders: Mapping[str, str]) -> str:
+  """Returns the first line of a log in JSON: where models are served.
+
+  Args:
+    url: of the server.
+    folders: of the models, by their names.
+  """
+  return json.dumps(
+    {"time": _now(), "event": "started", "url": url, "models": dict(folders)}
+  )
+
+
+def _now() -> str:
+  now = datetime.datetime.now(datetime.timezone.utc)
+  return now.isoformat(timespec="milliseconds")
+
+
 def _line(
   request: web.BaseRequest, response: web.StreamResponse, time: float
 ) -> dict[str, Any]:
   """Returns what is logged of a request: no text of it, no address twice."""
-  now = datetime.datetime.now(datetime.timezone.utc)
   line = {
-    "time": now.isoformat(timespec="milliseconds"),
+    "time": _now(),
     "remote": request.remote,
     "method": request.method,
     # Percent-encoded, so that a line is a line.

@@ -4,6 +4,7 @@ aiohttp handles HTTP, the limits of requests and the graceful shutdown.
 """
 
 import asyncio
+import concurrent.futures
 import contextlib
 import functools
 import signal
@@ -25,6 +26,7 @@ from bert_tf.server import (
   page,
   rest_json,
   samples,
+  served,
 )
 from bert_tf.server import config as server_config
 
@@ -46,24 +48,23 @@ class _HttpError(Exception):
 
 
 class Server:
-  """Serves a model from its start to its stop, in one event loop."""
+  """Serves models, by their names, from start to stop in one event loop."""
 
   def __init__(
-    self, model: predictor.Predictor, config: server_config.ServerConfig
+    self,
+    models: Mapping[str, predictor.Predictor],
+    config: server_config.ServerConfig,
   ) -> None:
-    self._model = model
+    self._models = served.of_predictors(models)
     self._config = config
     self._limits = rest_json.Limits(config.max_rows, config.max_text_length)
     self._page = page.load()
     self._hosts = {"localhost", "127.0.0.1", "::1", config.host}
     self._hosts.update(host.lower() for host in config.allowed_hosts)
     self._is_ready = False
-    for name, function in model.functions.items():
-      # Traces a checkpoint's functions, which takes seconds, before requests.
-      logging.info("%s returns %s.", name, ", ".join(function.outputs))
-    self._openapi = openapi.document(
-      config.model_name, model.version, model.functions, self._limits
-    )
+    self._openapi = openapi.document(list(self._models.values()), self._limits)
+    # Word pieces are counted beside the computation, not before it.
+    self._counting = concurrent.futures.ThreadPoolExecutor(1, "counting")
 
   async def start(self) -> str:
     """Starts to listen; returns the address, http://HOST:PORT.
@@ -122,8 +123,9 @@ class Server:
       except tf.errors.OpError as error:  # It may refuse what is made up.
         logging.info("Warming up: %s", errors.reason(error))
 
-    for function in self._model.functions.values():
-      await self._batcher.run(functools.partial(call, function))
+    for model in self._models.values():
+      for function in model.functions.values():
+        await self._batcher.run(functools.partial(call, function))
     self._is_ready = True
 
   async def stop(self) -> None:
@@ -133,6 +135,7 @@ class Server:
     self._listener.close()
     await self._runner.cleanup()
     await self._batcher.close()
+    self._counting.shutdown()
     logging.info(
       "Answered %d requests in %d batches.",
       self._batcher.num_requests,
@@ -146,6 +149,7 @@ class Server:
       web.get("/readyz", self._get_ready),
       web.get("/metrics", self._get_metrics),
       web.get("/openapi.json", self._get_openapi),
+      web.get("/v1/models", self._get_models),
     ]
     for path in (_MODEL_PATH, _VERSION_PATH):
       routes += [
@@ -190,9 +194,11 @@ class Server:
       return _error(500, errors.reason(error))
 
   def _compute(
-    self, name: str, inputs: Mapping[str, np.ndarray]
+    self, name: tuple[str, str], inputs: Mapping[str, np.ndarray]
   ) -> dict[str, np.ndarray]:
-    return self._model.functions[name](inputs)
+    """Computes a function, named by its model and its signature."""
+    model, signature = name
+    return self._models[model].functions[signature](inputs)
 
   async def _get_page(self, request: web.Request) -> web.Response:
     return web.Response(
@@ -203,14 +209,14 @@ class Server:
     )
 
   async def _get_health(self, request: web.Request) -> web.Response:
-    name, version = self._config.model_name, str(self._model.version)
+    first = next(iter(self._models.values()))
     return connections.json_response(
-      {"status": "ok", "model": name, "version": version}
+      {"status": "ok", "model": first.name, "version": str(first.version)}
     )
 
   async def _get_ready(self, request: web.Request) -> web.Response:
     if not self._is_ready:
-      raise _HttpError(503, "the model is not warm yet, or the server stops.")
+      raise _HttpError(503, "a model is not warm yet, or the server stops.")
     return await self._get_health(request)
 
   async def _get_metrics(self, request: web.Request) -> web.Response:
@@ -221,57 +227,64 @@ class Server:
   async def _get_openapi(self, request: web.Request) -> web.Response:
     return connections.json_response(self._openapi)
 
+  async def _get_models(self, request: web.Request) -> web.Response:
+    about = [model.about() for model in self._models.values()]
+    return connections.json_response({"models": about})
+
   async def _get_status(self, request: web.Request) -> web.Response:
-    name = request.match_info["name"]
-    if not self._has(request):
+    model = self._find(request)
+    if model is None:
+      name = request.match_info["name"]
       raise _HttpError(404, f"Could not find any versions of model {name:.100}")
     state = {
-      "version": str(self._model.version),
+      "version": str(model.version),
       "state": "AVAILABLE",
       "status": {"error_code": "OK", "error_message": ""},
     }
     return connections.json_response({"model_version_status": [state]})
 
   async def _get_metadata(self, request: web.Request) -> web.Response:
-    self._check_model(request)
-    name, model = self._config.model_name, self._model
+    model = self._model_of(request)
     return connections.json_response(
-      rest_json.metadata(name, model.version, model.functions)
+      rest_json.metadata(model.name, model.version, model.functions)
     )
 
   async def _predict(self, request: web.Request) -> web.Response:
-    self._check_model(request)
+    model = self._model_of(request)
     value = rest_json.parse(await self._body(request))
-    asked = rest_json.predict_request(
-      value, self._model.functions, self._limits
-    )
-    lengths = asked.lengths
-    num_windows = self._num_windows(lengths)
+    asked = rest_json.predict_request(value, model.functions, self._limits)
+    lengths, signature = asked.lengths, asked.signature_name
+    num_windows = self._num_windows(model, lengths)
     request[access_log.NUM_ROWS] = asked.num_rows
-    self._metrics.inputs(
-      asked.signature_name, asked.num_rows, int(lengths.sum()), num_windows
+    counting = asyncio.get_running_loop().run_in_executor(
+      self._counting, model.num_pieces, asked.inputs
     )
-    function = self._model.functions[asked.signature_name]
-    computed = await self._batcher.submit(
-      asked.signature_name,
-      asked.inputs,
-      int(lengths.max()),
-      function.has_batches(),
-    )
+    try:
+      computed = await self._batcher.submit(
+        (model.name, signature),
+        asked.inputs,
+        int(lengths.max()),
+        model.functions[signature].has_batches(),
+      )
+    finally:
+      self._metrics.inputs(
+        *(model.name, signature, asked.num_rows, int(lengths.sum())),
+        *(num_windows, await counting),
+      )
     # The width of an answer must not depend on the rest of its batch.
     trimmed = outputs.trimmed(computed)
     return connections.json_response(rest_json.predict_response(asked, trimmed))
 
-  def _num_windows(self, lengths: np.ndarray) -> int:
+  def _num_windows(self, model: served.ServedModel, lengths: np.ndarray) -> int:
     """Returns how many windows texts may need; raises if too many.
 
     Args:
+      model: that is asked.
       lengths: int [B]. Bytes of each row: it has at most as many word pieces.
     """
-    info = self._model.info
-    if info is None or info.task not in ("squad", "ner"):
-      return len(lengths)  # Longer texts are cut.
-    stride = info.doc_stride or (info.max_seq_length or 128) // 2
+    stride = model.window_stride()
+    if stride is None:
+      return len(lengths)
     num_windows = int(np.ceil(lengths / stride).sum())
     if num_windows > self._config.max_windows:
       raise _HttpError(
@@ -283,28 +296,33 @@ class Server:
     return num_windows
 
   async def _attention(self, request: web.Request) -> web.Response:
-    self._check_model(request)
+    model = self._model_of(request)
     value = rest_json.parse(await self._body(request))
-    asked = attention_json.parse(value, self._model.functions, self._limits)
+    asked = attention_json.parse(value, model.functions, self._limits)
     computed = await self._batcher.submit(
-      asked.signature_name, asked.inputs, can_be_joined=False
+      (model.name, asked.signature_name), asked.inputs, can_be_joined=False
     )
     return connections.json_response(attention_json.response(asked, computed))
 
-  def _has(self, request: web.Request) -> bool:
-    """Returns whether a path names the served model and version."""
+  def _find(self, request: web.Request) -> served.ServedModel | None:
+    """Returns the model that a path names, None without one."""
+    model = self._models.get(request.match_info["name"])
     version = request.match_info.get("version")
-    is_version = version is None or version == str(self._model.version)
-    return is_version and request.match_info["name"] == self._config.model_name
+    if model and version in (None, str(model.version)):
+      return model
+    return None
 
-  def _check_model(self, request: web.Request) -> None:
-    if not self._has(request):
+  def _model_of(self, request: web.Request) -> served.ServedModel:
+    """Returns the model that a path names; raises if there is none."""
+    model = self._find(request)
+    if model is None:
       name = request.match_info["name"][:100]
       version = request.match_info.get("version")
       which = f"Latest({name})"
       if version:
         which = f"Specific({name}, {version:.20})"
       raise _HttpError(404, f"Servable not found for request: {which}")
+    return model
 
   def _check_host(self, request: web.Request) -> None:
     """Refuses names that are not this server's: of a page that was rebound."""
@@ -344,10 +362,11 @@ class Server:
 
 @contextlib.asynccontextmanager
 async def running(
-  model: predictor.Predictor, config: server_config.ServerConfig
+  models: Mapping[str, predictor.Predictor],
+  config: server_config.ServerConfig,
 ) -> AsyncIterator[str]:
   """Runs a server inside the scope; yields its address."""
-  server = Server(model, config)
+  server = Server(models, config)
   url = await server.start()
   try:
     yield url
@@ -356,7 +375,7 @@ async def running(
 
 
 def run(
-  model: predictor.Predictor,
+  models: Mapping[str, predictor.Predictor],
   config: server_config.ServerConfig,
   started: Callable[[str], None],
 ) -> None:
@@ -367,11 +386,11 @@ def run(
   Raises:
     OSError: if it cannot listen there.
   """
-  asyncio.run(_run(model, config, started))
+  asyncio.run(_run(models, config, started))
 
 
 async def _run(
-  model: predictor.Predictor,
+  models: Mapping[str, predictor.Predictor],
   config: server_config.ServerConfig,
   started: Callable[[str], None],
 ) -> None:
@@ -384,7 +403,7 @@ async def _run(
       loop.remove_signal_handler(each)
     stopped.set()
 
-  async with running(model, config) as url:
+  async with running(models, config) as url:
     for number in (signal.SIGTERM, signal.SIGINT):
       loop.add_signal_handler(number, stop, number)
     started(url)

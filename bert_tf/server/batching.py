@@ -6,7 +6,7 @@ import concurrent.futures
 import dataclasses
 import time
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -24,7 +24,7 @@ class _Waiting:
   """A waiting request."""
 
   key: Hashable  # Equal for requests that can be computed together.
-  name: str
+  name: Hashable
   inputs: Arrays
   num_rows: int
   size: int  # Approximate length of the longest row.
@@ -50,7 +50,7 @@ class Batcher:
 
   def __init__(
     self,
-    compute: Callable[[str, Arrays], Arrays],
+    compute: Callable[[Any, Arrays], Arrays],
     config: server_config.ServerConfig,
     on_batch: Callable[[Batch], None] = lambda batch: None,
   ) -> None:
@@ -75,7 +75,7 @@ class Batcher:
 
   async def submit(
     self,
-    name: str,
+    name: Hashable,
     inputs: Arrays,
     size: int = 0,
     can_be_joined: bool = True,

@@ -9,9 +9,8 @@ LOG_FORMATS = ("none", "text", "json")
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ServerConfig:
-  """How a model is served."""
+  """How models are served."""
 
-  model_name: str = settings.setting("model", "The model's name in the paths.")
   host: str = settings.setting(
     "127.0.0.1",
     "Address to listen at. Only this machine reaches the default; there is "
@@ -83,8 +82,12 @@ class ServerConfig:
   def __post_init__(self) -> None:
     """Raises ValueError for a value out of range."""
     settings.check(self)
-    if not self.model_name or set(self.model_name) & set("/: "):
-      raise ValueError(
-        f"model_name {self.model_name!r} cannot stand in a path; leave out "
-        "slashes, colons and blanks."
-      )
+
+
+def check_model_name(name: str) -> None:
+  """Raises ValueError for a name that cannot stand in a path."""
+  if not name or set(name) & set("/: "):
+    raise ValueError(
+      f"model_name {name!r} cannot stand in a path; leave out slashes, colons "
+      "and blanks."
+    )

@@ -21,7 +21,7 @@ class Metrics:
 
   Args:
     num_waiting: returns the number of requests that wait for a batch.
-    is_ready: returns whether the model is loaded and warm.
+    is_ready: returns whether the models are loaded and warm.
   """
 
   def __init__(
@@ -36,10 +36,13 @@ class Metrics:
     self._requests = counter(
       "requests", "Requests that were answered.", ("method", "path", "status")
     )
-    by = ("signature",)
+    by = ("model", "signature")
     self._rows = counter("rows", "Rows of requests.", by)
     self._text_bytes = counter(
       "text_bytes", "Bytes of texts, at least one for each word piece.", by
+    )
+    self._pieces = counter(
+      "word_pieces", "Word pieces of texts, before any is cut.", by
     )
     self._windows = counter(
       "windows", "Windows that texts may need, as max_windows counts them.", by
@@ -59,7 +62,7 @@ class Metrics:
     gauge: Any = functools.partial(prometheus_client.Gauge, **common)
     waiting = gauge("waiting_requests", "Requests that wait for a batch.")
     waiting.set_function(num_waiting)
-    gauge("ready", "1 when the model is warm.").set_function(is_ready)
+    gauge("ready", "1 when the models are warm.").set_function(is_ready)
 
   def request(
     self, method: str, path: str, status: int, seconds: float
@@ -69,12 +72,20 @@ class Metrics:
     self._request_seconds.labels(path).observe(seconds)
 
   def inputs(
-    self, signature: str, num_rows: int, num_bytes: int, num_windows: int
+    self,
+    model: str,
+    signature: str,
+    num_rows: int,
+    num_bytes: int,
+    num_windows: int,
+    num_pieces: int | None,
   ) -> None:
     """Counts what a request to a model asks for."""
-    self._rows.labels(signature).inc(num_rows)
-    self._text_bytes.labels(signature).inc(num_bytes)
-    self._windows.labels(signature).inc(num_windows)
+    self._rows.labels(model, signature).inc(num_rows)
+    self._text_bytes.labels(model, signature).inc(num_bytes)
+    self._windows.labels(model, signature).inc(num_windows)
+    if num_pieces is not None:
+      self._pieces.labels(model, signature).inc(num_pieces)
 
   def batch(self, batch: batching.Batch) -> None:
     """Counts a computed batch."""

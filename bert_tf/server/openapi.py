@@ -14,7 +14,7 @@ import bert_tf
 from bert_tf.export import saved_models
 from bert_tf.export.signatures import attention
 from bert_tf.inference import loaded_model
-from bert_tf.server import rest_json, samples
+from bert_tf.server import rest_json, samples, served
 
 Json = dict[str, Any]
 
@@ -36,70 +36,77 @@ _ERRORS = {
 
 
 def document(
-  name: str,
-  version: int,
-  functions: rest_json.Functions,
-  limits: rest_json.Limits,
+  models: Sequence[served.ServedModel], limits: rest_json.Limits
 ) -> Json:
-  """Returns the description of a server of one model.
+  """Returns the description of a server of models.
 
   Args:
-    name: of the model in the paths.
-    version: of the model.
-    functions: of the model.
+    models: one at least.
     limits: of a request.
   """
   schemas: Json = {
     "error": _object({"error": {"type": "string"}}),
-    "attention_request": _attention_request(functions),
     "attention_response": _attention_response(),
+    "about": _about(),
   }
-  for signature, function in functions.items():
-    schemas[f"predict_{signature}_request"] = _request(
-      signature, function, limits
-    )
-    schemas[f"predict_{signature}_response"] = _response(function)
+  paths = _common_paths()
+  for number, model in enumerate(models, start=1):
+    # Names of schemas must be ASCII, which those of models need not be.
+    prefix = f"model_{number}_" if number > 1 else ""
+    functions = model.functions
+    schemas[f"{prefix}attention_request"] = _attention_request(functions)
+    for signature, function in functions.items():
+      name = f"{prefix}predict_{signature}"
+      schemas[f"{name}_request"] = _request(signature, function, limits)
+      schemas[f"{name}_response"] = _response(function)
+    paths |= _model_paths(model, prefix)
+  title = ", ".join(model.name for model in models)
   return {
     "openapi": "3.1.0",
-    "info": {"title": name, "version": f"{version}"},
+    "info": {"title": title, "version": f"{models[0].version}"},
     "x-bert-tf-version": bert_tf.__version__,
-    "paths": _paths(name, version, functions),
+    "paths": paths,
     "components": {"schemas": schemas},
   }
 
 
-def _paths(name: str, version: int, functions: rest_json.Functions) -> Json:
-  """Returns what may be asked for, by path."""
+def _common_paths() -> Json:
+  """Returns what may be asked for of the whole server, by path."""
   health = _object({k: {"type": "string"} for k in ("status", "model")})
   health["properties"]["version"] = {"type": "string"}
+  models = _object({"models": {"type": "array", "items": _ref("about")}})
   paths = {
     "/": _get("A page for people.", {"type": "string"}, "text/html"),
-    "/healthz": _get("Whether the server runs.", health),
-    "/readyz": _get("Whether the model is loaded and warm.", health),
+    "/healthz": _get("Whether the server runs; its first model.", health),
+    "/readyz": _get("Whether the models are loaded and warm.", health),
     "/metrics": _get("Prometheus' metrics.", {"type": "string"}, "text/plain"),
     "/openapi.json": _get("This description.", {"type": "object"}),
+    "/v1/models": _get("The models, and what they are.", models),
   }
   ready = paths["/readyz"]["get"]["responses"]
   ready["503"] = _answer("Not yet, or not any more.", _ref("error"))
+  return paths
+
+
+def _model_paths(model: served.ServedModel, prefix: str) -> Json:
+  """Returns what a model may be asked for, by path."""
+  functions = model.functions
+  names = [f"{prefix}predict_{signature}" for signature in functions]
   predict = _post(
     "Computes rows.",
-    {
-      "anyOf": [_ref(f"predict_{signature}_request") for signature in functions]
-    },
-    {
-      "anyOf": [
-        _ref(f"predict_{signature}_response") for signature in functions
-      ]
-    },
+    {"anyOf": [_ref(f"{name}_request") for name in names]},
+    {"anyOf": [_ref(f"{name}_response") for name in names]},
     {s: {"value": _example(s, f)} for s, f in functions.items()},
   )
   attends = _post(
     "One layer's attention to the tokens of a text or a pair.",
-    _ref("attention_request"),
+    _ref(f"{prefix}attention_request"),
     _ref("attention_response"),
     _attention_examples(functions),
   )
-  for path in (f"/v1/models/{name}", f"/v1/models/{name}/versions/{version}"):
+  paths: Json = {}
+  latest = f"/v1/models/{model.name}"
+  for path in (latest, f"{latest}/versions/{model.version}"):
     paths |= {
       path: _get("Status of the model.", {"type": "object"}),
       f"{path}/metadata": _get("Inputs and outputs.", {"type": "object"}),
@@ -107,6 +114,32 @@ def _paths(name: str, version: int, functions: rest_json.Functions) -> Json:
       f"{path}:attention": attends,
     }
   return paths
+
+
+def _about() -> Json:
+  """Returns the schema of what a model is; most of it may not be known."""
+  text, number = {"type": "string"}, {"type": "number"}
+  count, flag = {"type": "integer", "minimum": 0}, {"type": "boolean"}
+  texts = {"type": "array", "items": text}
+  numbers = {"type": "object", "additionalProperties": number}
+  inputs = {
+    "type": "object",
+    "additionalProperties": {"anyOf": [text, texts]},
+  }
+  example = _object({"inputs": inputs, "answer": {}})
+  known: Json = {
+    **dict.fromkeys(("task", "task_name", "problem_type"), text),
+    **dict.fromkeys(("is_pair", "do_lower_case"), flag),
+    **dict.fromkeys(
+      ("max_seq_length", "num_train_examples", "num_dev_examples"), count
+    ),
+    "labels": texts,
+    "label_names": {"type": "object", "additionalProperties": text},
+    "scores": numbers,
+    "size": {"type": "object", "additionalProperties": count},
+    "examples": {"type": "array", "items": example},
+  }
+  return _object({"name": text, "version": text, **known}, tuple(known))
 
 
 def _ref(name: str) -> Json:
@@ -187,6 +220,8 @@ def _array(
   if spec.shape.rank is None:
     return {}
   schema = _value(spec.dtype)
+  if name in rest_json.ANSWERS and not is_input:
+    schema = {"type": ["string", "null"]}
   if spec.dtype == tf.string and is_input:
     schema = {"anyOf": [schema, _BASE64]}
   elif spec.dtype == tf.string and name.endswith(rest_json.BYTES_SUFFIX):

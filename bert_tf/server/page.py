@@ -16,9 +16,17 @@ class Page(NamedTuple):
 
 
 def load() -> Page:
-  """Returns the page that is installed with the package."""
-  file = importlib.resources.files("bert_tf.server") / "page.html"
-  html = file.read_text(encoding="utf-8")
+  """Returns the page that is installed with the package.
+
+  Its styles and scripts, named in braces, are put into it: one request has all.
+  """
+  folder = importlib.resources.files("bert_tf.server")
+  html = (folder / "page.html").read_text(encoding="utf-8")
+  html = re.sub(
+    r"(?<=>)\{(\w+\.\w+)\}(?=<)",
+    lambda found: (folder / found[1]).read_text(encoding="utf-8"),
+    html,
+  )
   # Texts are never parsed as HTML; the policy is a second line of defence.
   policy = "; ".join(
     [

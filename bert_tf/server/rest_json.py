@@ -20,6 +20,8 @@ from bert_tf.inference import loaded_model
 
 Functions = Mapping[str, loaded_model.Function]
 
+# Outputs of questions: null where there is no answer.
+ANSWERS = ("answer", "nbest_text")
 # Outputs with this suffix hold bytes, which are written in Base64.
 BYTES_SUFFIX = "_bytes"
 
@@ -126,6 +128,8 @@ def predict_response(
 ) -> dict[str, Any]:
   """Returns the JSON object of a response."""
   columns = {name: _value(name, array) for name, array in outputs.items()}
+  if ANSWERS[1] in columns:
+    columns |= {name: _without_empty(columns[name]) for name in ANSWERS}
   [first, *others] = columns.values()
   if not request.is_row_format:
     return {"outputs": columns if others else first}
@@ -316,6 +320,13 @@ def _bytes_value(value: Any, is_base64: bool) -> Any:
   if is_base64:
     return {"b64": base64.b64encode(value).decode()}
   return value.decode("utf-8", errors="replace")
+
+
+def _without_empty(value: Any) -> Any:
+  """Returns texts in lists with None for each that is empty."""
+  if isinstance(value, list):
+    return [_without_empty(item) for item in value]
+  return value or None
 
 
 def _tensor_infos(specs: Mapping[str, tf.TensorSpec]) -> dict[str, Any]:

@@ -135,3 +135,12 @@ class Task(abc.ABC, Generic[Example, Data]):
   def run_info(self) -> dict[str, Any]:
     """Returns the task's own fields of run.json."""
     return {}
+
+  def inputs_and_answer(self, example: Example) -> tuple[dict[str, Any], Any]:
+    """Returns an example as the served model takes it, and what is right.
+
+    The first is texts by the names of the model's inputs; {} where a served
+    model has none that people could read. The second is JSON, None where it is
+    not known.
+    """
+    return {}, None

@@ -66,6 +66,13 @@ class FineTuningConfig:
     "Default: what the model's bert_config.json says, else False.",
     otherwise=False,
   )
+  num_run_examples: int = settings.setting(
+    3,
+    "Examples of the dev file that run.json keeps, of at most "
+    "1,000 characters each, to try the model with; they go along into what is "
+    "exported. 0 keeps none.",
+    minimum=0,
+  )
   train: training_config.TrainConfig
 
   def __post_init__(self) -> None:

@@ -9,7 +9,7 @@ import functools
 import itertools
 import os
 from collections.abc import Callable, Mapping, Sequence
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 from absl import logging
@@ -25,7 +25,7 @@ from bert_tf import (
 from bert_tf.data import input_pipeline
 from bert_tf.files import paths
 from bert_tf.formats import label_map, run_info
-from bert_tf.tasks import base
+from bert_tf.tasks import base, findings
 from bert_tf.tasks import config as config_lib
 from bert_tf.training import config as training_config
 from bert_tf.training import estimator, restore, results, run_dir, run_log
@@ -180,24 +180,24 @@ def run_on_examples(
   The config is settled, its files of examples are not read; the task's labels
   are known. Examples are of "train", "dev" and "test", where they are needed.
   """
+  found = findings.of_data(task, examples, config.num_run_examples)
   data = {split: task.prepare(split, e) for split, e in examples.items()}
   train = _with_steps(config, task, data.get("train"))
   output_dir = train.output_dir
   _check_start(task, train, config.do_train)
   with run_dir.exclusive(output_dir, config.do_train):
-    return _run(config, train, task, bert_config, data)
+    _prepare_output_dir(config, task, bert_config, found)
+    return _run(config, train, task, data)
 
 
 def _run(
   config: config_lib.FineTuningConfig,
   train: training_config.TrainConfig,
   task: base.Task[base.Example, base.Data],
-  bert_config: modeling.BertConfig,
   data: dict[str, base.Data],
 ) -> base.Results | None:
   """Does the same as `run_on_examples`, of prepared examples that fit."""
   output_dir = train.output_dir
-  _prepare_output_dir(config, task, bert_config)
   run_log.add(output_dir, dataclasses.replace(config, train=train))
   work = _Work(task, task.build_estimator(train), output_dir, data)
   evaluate = functools.partial(work.evaluate, config.eval_batch_size)
@@ -216,8 +216,12 @@ def _run(
     path = os.path.join(output_dir, "eval_results.txt")
     results.write_results(path, found, first=task.first_results)
     task.write_evaluation(output_dir, data["dev"], rows)
+    findings.add_scores(output_dir, found)
   if config.do_predict:
-    found |= work.predict(config.predict_batch_size)
+    predicted = work.predict(config.predict_batch_size)
+    found |= predicted
+    if task.predicted_split == "dev" and predicted:
+      findings.add_scores(output_dir, predicted)
   return found
 
 
@@ -225,8 +229,12 @@ def _prepare_output_dir(
   config: config_lib.FineTuningConfig,
   task: base.Task,
   bert_config: modeling.BertConfig,
+  found: Mapping[str, Any],
 ) -> None:
   """Makes the folder of the run and writes run.json and the labels."""
+  output_dir = config.train.output_dir
+  earlier = run_dir.read_run_of_task(output_dir, task.model.task)
+  saved = {n: getattr(earlier, n, None) for n in run_info.FINDINGS}
   info = run_info.RunInfo(
     task=task.model.task,
     do_lower_case=config.do_lower_case,
@@ -234,8 +242,8 @@ def _prepare_output_dir(
     lora_rank=config.train.lora_rank or None,
     lora_alpha=config.train.lora_alpha if config.train.lora_rank else None,
     **task.run_info(),
+    **{**saved, **found},
   )
-  output_dir = config.train.output_dir
   _check_labels(task, output_dir)
   run_dir.prepare_output_dir(output_dir, info, bert_config, config.vocab_file)
   if task.label_spec:

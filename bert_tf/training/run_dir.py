@@ -5,6 +5,7 @@ its `best/`, and in what is exported or converted from it.
 """
 
 import contextlib
+import dataclasses
 import glob
 import json
 import os
@@ -94,9 +95,6 @@ def write_run(
   The folder is made where it is missing. Each file is written whole; several
   processes that write the same run do not disturb one another.
   """
-  values = {"task": info.task, **info.saved()}
-  values["bert_tf_version"] = info.bert_tf_version
-  run_json = json.dumps(values, indent=2, ensure_ascii=False) + "\n"
   if vocab_file is not None:
     content = paths.read_bytes(vocab_file)
     _write_if_new(os.path.join(folder, run_info.VOCAB_FILE), content)
@@ -105,7 +103,14 @@ def write_run(
     os.path.join(folder, run_info.CONFIG_FILE), config_json.encode()
   )
   # Last: whoever finds run.json finds the others.
-  _write_if_new(os.path.join(folder, run_info.RUN_FILE), run_json.encode())
+  _write_run_json(folder, info)
+
+
+def update(folder: str, **changes: Any) -> None:
+  """Writes fields of a folder's run.json anew, if it has one."""
+  info = run_info.read_run(folder)
+  if info:
+    _write_run_json(folder, dataclasses.replace(info, **changes))
 
 
 def copy_run(folder: str, other_folder: str) -> None:
@@ -130,6 +135,14 @@ def read_run_of_task(output_dir: str, task: str) -> run_info.RunInfo | None:
       "`init_checkpoint`."
     )
   return found
+
+
+def _write_run_json(folder: str, info: run_info.RunInfo) -> None:
+  """Writes run.json, if it says something else."""
+  values = {"task": info.task, **info.saved()}
+  values["bert_tf_version"] = info.bert_tf_version
+  run_json = json.dumps(values, indent=2, ensure_ascii=False) + "\n"
+  _write_if_new(os.path.join(folder, run_info.RUN_FILE), run_json.encode())
 
 
 def _write_if_new(path: str, content: bytes) -> None:

@@ -144,11 +144,14 @@ def test_the_graph_decodes_the_answers_of_the_result_files(tokenizers, version):
       if entry["probability"] > 0
     ]
     theirs = [dataclasses.asdict(c) for c in expected.nbest]
+    for candidate in theirs:  # That text belongs to predictions.json.
+      candidate["text"] = candidate["text"].replace(decoding.NO_SPAN_TEXT, "")
     near_ties.assert_nbest(ours, theirs)
-    assert one_blank(found["answer"]) == expected.text
+    wanted = expected.text.replace(decoding.NO_SPAN_TEXT, "")
+    assert one_blank(found["answer"]) == wanted
     if config.version_2_with_negative:
       assert found["null_odds"] == pytest.approx(expected.null_odds, abs=1e-4)
-    if expected.text not in ("", "empty"):
+    if wanted:
       place = slice(found["start"], found["end"])
       assert context[place] == found["answer"].decode()
 

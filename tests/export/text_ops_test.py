@@ -309,6 +309,49 @@ def test_words_between_white_space_keep_bad_bytes(tokenizer):
   assert words.to_list() == [[b"\xe6\x97", b"the\xff", b"play\xc3"]]
 
 
+@pytest.mark.parametrize(
+  "text, expected",
+  [
+    (
+      "He left Bonn, Germany's old capital (in 1843).",
+      "He left Bonn , Germany 's old capital ( in 1843 ) .",
+    ),
+    (
+      'Mr. J. Smith of the U.S., he says: "Go!"',
+      'Mr. J. Smith of the U.S. , he says : " Go ! "',
+    ),
+    ("wait... what?! «Ünï»", "wait ... what ? ! « Ünï »"),
+    ("O’Neill’s 20-year-old dogs' 3.5%", "O’Neill ’s 20-year-old dogs ' 3.5%"),
+    # Of words that were split before nothing is split.
+    ("lamb . 's ( n't -- U.S. ...", "lamb . 's ( n't -- U.S. ..."),
+    ("(A.) 'x'", "( A. ) ' x '"),
+    (" \u3000", ""),
+    ("", ""),
+  ],
+)
+def test_plain_text_is_split_at_signs_beside_words(tokenizer, text, expected):
+  words, starts, ends = tokenizer.split_plain_text([text, "the"])
+  found = [word.decode() for word in words.to_list()[0]]
+  assert found == expected.split()
+  encoded = text.encode()
+  places = zip(starts.to_list()[0], ends.to_list()[0])
+  assert [encoded[start:end].decode() for start, end in places] == found
+  assert words.to_list()[1] == [b"the"]
+
+
+def test_plain_words_of_random_texts_are_the_text_without_white_space(both):
+  _, ops = both("chinese", do_lower_case=True)
+  texts = list(random_texts.make(2000, seed=10))
+  whole, _, _ = ops.split_at_white_space(texts)
+  words, starts, ends = ops.split_plain_text(texts)
+  for text, one, two, begin, end in zip(
+    texts, whole.to_list(), words.to_list(), starts.to_list(), ends.to_list()
+  ):
+    assert b"".join(two) == b"".join(one)
+    encoded = text if isinstance(text, bytes) else text.encode()
+    assert [encoded[a:b] for a, b in zip(begin, end)] == two
+
+
 def test_white_space_words_of_random_texts_give_all_pieces(both):
   _, ops = both("chinese", do_lower_case=True)
   texts = list(random_texts.make(2000, seed=9))

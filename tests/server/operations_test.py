@@ -63,7 +63,35 @@ def operations(description):
       yield path, method, operation
 
 
-@pytest.mark.parametrize("kind", ["real_server", "fake_server"])
+@pytest.fixture(scope="module")
+def several_server(tmp_path_factory):
+  """A run that says what it is, and another model."""
+  folder = tiny_models.write_classifier(tmp_path_factory.mktemp("run"))
+  labels = json.loads((folder / "label_map.json").read_text())
+  run = {
+    "task": "classification",
+    **labels,
+    "is_pair": False,
+    "do_lower_case": True,
+    "max_seq_length": 32,
+    "num_train_examples": 9,
+    "num_dev_examples": 3,
+    "scores": {"eval_accuracy": 0.5},
+    "examples": [{"inputs": {"text": "the of"}, "answer": "good"}],
+  }
+  (folder / "run.json").write_text(json.dumps(run))
+  models = {
+    "a_run": bert_tf.Predictor(str(folder)),
+    "fake": server_test.FakeModel(),
+  }
+  with serving_client.running(models, max_rows=4) as running:
+    yield running
+
+
+KINDS = ["real_server", "fake_server", "several_server"]
+
+
+@pytest.mark.parametrize("kind", KINDS)
 def test_the_description_is_what_the_server_does(kind, request):
   url = request.getfixturevalue(kind).url
   wait_until_ready(url)
@@ -88,7 +116,9 @@ def test_the_description_is_what_the_server_does(kind, request):
       check(description, json_schema(operation["responses"], 200), found)
       if path.endswith(":predict"):
         schemas = description["components"]["schemas"]
-        check(description, schemas[f"predict_{name}_response"], found)
+        second = "/fake" in path
+        schema = f"{'model_2_' if second else ''}predict_{name}_response"
+        check(description, schemas[schema], found)
       num_sent += 1
   assert num_sent >= 6
 
@@ -112,11 +142,25 @@ def test_columns_are_described_too(kind, request):
     check(description, json_schema(predict["responses"], 200), found)
 
 
+def test_what_a_model_is_can_be_asked_for(several_server):
+  run, fake = ask(several_server.url, "/v1/models")[1]["models"]
+  assert fake == {"name": "fake", "version": "7"}
+  assert run["labels"] == ["good", "<b>bad</b>", "so so"]
+  assert run["scores"] == {"eval_accuracy": 0.5}
+  assert run["examples"] == [{"inputs": {"text": "the of"}, "answer": "good"}]
+  assert run["size"]["hidden_size"] == 16
+  # By hand, of the sizes in tiny_models: embeddings, two layers, pooler, head.
+  embeddings = (500 + 128 + 2) * 16 + 2 * 16
+  layer = 4 * (16 * 16 + 16) + 2 * 16 * 32 + 32 + 16 + 4 * 16
+  total = embeddings + 2 * layer + (16 * 16 + 16) + 3 * (16 + 1)
+  assert run["size"]["num_parameters"] == total
+
+
 def test_every_route_is_described_and_no_other(fake_server):
   description = ask(fake_server.url, "/openapi.json")[1]
   described = {(m.upper(), p) for p, m, _ in operations(description)}
   server = application.Server(
-    server_test.FakeModel(), server_config.ServerConfig()
+    {"model": server_test.FakeModel()}, server_config.ServerConfig()
   )
   routes = {
     (
@@ -202,7 +246,7 @@ def test_metrics_count_requests_rows_and_batches():
   other = '{method="GET",path="other",status="404"}'
   assert found[requests + other] == 1
   assert found[f"bert_tf_request_seconds_count{{{path}}}"] == 3
-  signature = '{signature="serving_default"}'
+  signature = '{model="model",signature="serving_default"}'
   assert found[f"bert_tf_rows_total{signature}"] == 3
   assert found[f"bert_tf_text_bytes_total{signature}"] == 4 + 3
   assert found[f"bert_tf_windows_total{signature}"] == 3
@@ -212,6 +256,31 @@ def test_metrics_count_requests_rows_and_batches():
   assert found["bert_tf_waiting_requests"] == 0
   assert found["bert_tf_ready"] == 1
   assert found["process_resident_memory_bytes"] > 0
+
+
+def test_word_pieces_are_counted_for_each_model_and_signature(several_server):
+  url = several_server.url
+  path = "/v1/models/a_run:predict"
+  before = metrics(url)
+  # unk is a word of the vocabulary, zz two pieces of it, and é no letter more.
+  ask(url, path, {"instances": ["the of unk zz thé", "in"]})
+  pair = {"text": "the", "text_b": "of in"}
+  ask(url, path, {"signature_name": "text_pair", "instances": [pair]})
+  ids = {"input_ids": [2, 17, 3, 0], "input_mask": [1, 1, 1, 0]}
+  ids["segment_ids"] = [0] * 4
+  ask(url, path, {"signature_name": "ids", "instances": [ids]})
+  ask(url, "/v1/models/fake:predict", {"instances": ["the of"]})
+  after = metrics(url)
+
+  def counted(model, signature):
+    labels = f'{{model="{model}",signature="{signature}"}}'
+    name = f"bert_tf_word_pieces_total{labels}"
+    return after.get(name, 0) - before.get(name, 0)
+
+  assert counted("a_run", "serving_default") == 7
+  assert counted("a_run", "text_pair") == 3
+  assert counted("a_run", "ids") == 3
+  assert counted("fake", "serving_default") == 0  # It has no vocabulary.
 
 
 def test_metrics_know_the_queue():

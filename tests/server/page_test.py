@@ -1,9 +1,13 @@
 """The page of the server, as a browser shows it."""
 
+import contextlib
 import http.client
+import json
 import re
 import shutil
 import subprocess
+import sys
+import threading
 import types
 import urllib.parse
 
@@ -11,21 +15,14 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from bert_tf.formats import run_info
 from bert_tf.inference import loaded_model
-from tests import serving_client
+from tests import serving_client, tiny_models
+from tests.server import browser
 
 pytest.importorskip("aiohttp", reason="pip install 'bert_tf[serve]'")
 
-CHROMIUM = next(
-  filter(
-    None,
-    map(shutil.which, ("chromium", "chromium-browser", "google-chrome")),
-  ),
-  None,
-)
-needs_chromium = pytest.mark.skipif(
-  not CHROMIUM, reason="there is no Chromium: apt-get install chromium"
-)
+needs_chromium = browser.needs_chromium
 
 EVIL = "<img src=x onerror=\"document.title='owned'\">"
 
@@ -51,7 +48,14 @@ def attention(tokens):
 
 
 def model(**functions):
-  return types.SimpleNamespace(version=1, info=None, functions=functions)
+  return types.SimpleNamespace(
+    version=1,
+    num_parameters=0,
+    info=None,
+    bert_config=None,
+    vocab_file=None,
+    functions=functions,
+  )
 
 
 CLASSIFIER = model(
@@ -67,26 +71,31 @@ CLASSIFIER = model(
 )
 
 
-def shown(predictor, **texts):
-  """Returns the page's HTML after texts were asked for."""
+@pytest.fixture(scope="module")
+def tab():
+  with browser.running() as running:
+    yield running
+
+
+@contextlib.contextmanager
+def opened(tab, predictor, width=1200, is_dark=False, **texts):
+  """Opens the page of a server; asks for texts, if there are any."""
   with serving_client.running(predictor) as server:
-    link = f"{server.url}/#{urllib.parse.urlencode(texts)}"
-    result = subprocess.run(
-      [
-        CHROMIUM,
-        "--headless=new",
-        "--no-sandbox",
-        "--disable-gpu",
-        "--virtual-time-budget=10000",
-        "--dump-dom",
-        link,
-      ],
-      capture_output=True,
-      text=True,
-      timeout=1800,
+    tab.open(browser.link(server.url, **texts), width, is_dark=is_dark)
+    wanted = "#time" if texts.keys() - {"model"} else "#fields"
+    tab.wait(f"document.querySelector('{wanted}, #none').textContent")
+    yield server
+
+
+def bars(tab):
+  """Returns (name and note, percentage, width) of each bar."""
+  return [
+    tuple(row)
+    for row in tab.run(
+      "[...document.querySelectorAll('#found tr')].map(r => [r.cells[0]."
+      "innerText, r.cells[1].innerText, r.querySelector('div').style.width])"
     )
-  assert result.returncode == 0, result.stderr
-  return re.sub(r"<script>.*?</script>", "", result.stdout, flags=re.DOTALL)
+  ]
 
 
 def test_the_page_asks_no_other_server_and_runs_no_other_script():
@@ -110,28 +119,76 @@ def test_the_page_asks_no_other_server_and_runs_no_other_script():
 
 
 @needs_chromium
-def test_texts_and_labels_are_shown_as_they_are():
-  html = shown(CLASSIFIER, text=f"of {EVIL}</textarea>")
-  assert "<p>Label: &lt;b&gt;bad&lt;/b&gt;</p>" in html
-  bars = re.findall(
-    r'<td>([^<]*)</td><td class="number">([\d.]*)</td>.*?width: ([\d.]*)%', html
-  )
-  assert bars == [
-    ("&lt;b&gt;bad&lt;/b&gt;", "0.7500", "75"),
-    ("fine", "0.2500", "25"),
-  ]
-  # Of the attention, a word piece that is markup.
-  assert html.count(f">{EVIL.replace('<', '&lt;').replace('>', '&gt;')}<") == 2
-  assert "<img" not in html and "<b>" not in html
-  assert "<title>model</title>" in html
-  # The last layer's, of three tokens to the first.
-  ends = re.findall(r'<line x1="\d+" y1="(\d+)" x2="\d+" y2="(\d+)"', html)
-  assert ends == [("11", "11"), ("31", "11"), ("51", "11")]
+def test_texts_and_labels_are_shown_as_they_are(tab):
+  with opened(tab, CLASSIFIER, text=f"of {EVIL}</textarea>"):
+    assert tab.text(".answer") == "<b>bad</b>, 75.0 %"
+    assert bars(tab) == [
+      ("<b>bad</b>", "75.0 %", "75%"),
+      ("fine", "25.0 %", "25%"),
+    ]
+    tab.wait("document.querySelectorAll('#picture line').length")
+    # Of the attention, a word piece that is markup.
+    assert tab.run("document.querySelectorAll('img, b').length") == 0
+    assert tab.run("document.title") == "model"
+    # The last layer's, of three tokens to the first.
+    ends = tab.run(
+      "[...document.querySelectorAll('#picture line')].map(l => "
+      "[l.getAttribute('y1'), l.getAttribute('y2')])"
+    )
+    assert ends == [["12", "12"], ["34", "12"], ["56", "12"]]
 
 
 @needs_chromium
-@pytest.mark.slow
-def test_an_answer_is_marked_in_its_context():
+def test_a_run_says_what_it_is_and_has_examples_to_click(tab):
+  info = run_info.RunInfo(
+    task="classification",
+    task_name="SST-2",
+    problem_type="classification",
+    labels=("0", "1"),
+    is_pair=False,
+    max_seq_length=64,
+    num_train_examples=67349,
+    scores={"eval_accuracy": 0.9174, "eval_loss": 0.25, "loss": 0.26},
+    examples=(
+      {"inputs": {"text": "a fine film"}, "answer": "1"},
+      {"inputs": {"text": f"dull {EVIL}"}, "answer": "0"},
+    ),
+  )
+  found = {
+    "labels": [["0", "1"]],
+    "label": ["1"],
+    "probabilities": [[0.125, 0.875]],
+  }
+  served = model(serving_default=function(["text"], found))
+  served.info = info
+  served.bert_config = tiny_models.CONFIG
+  served.num_parameters = 12345
+  with opened(tab, served):
+    assert tab.run("document.getElementById('text').value") == "a fine film"
+    facts = tab.text("#facts")
+    for fact in (
+      "Classification: SST-2",
+      "negative, positive",
+      "2 layers of 16",
+      "12,345 parameters",
+      "67,349 to train",
+      "64 word pieces",
+    ):
+      assert fact in facts
+    assert re.search(r"accuracy\s+0.917\s+loss\s+0.25\s", facts)
+    tab.run("document.querySelectorAll('#examples button')[1].click()")
+    tab.wait("document.getElementById('time').textContent")
+    assert tab.run("document.getElementById('text').value") == f"dull {EVIL}"
+    assert bars(tab)[0] == ("positive 1", "87.5 %", "87.5%")
+    assert "The dev file has: negative" in tab.text("#found")
+    assert re.fullmatch(r"answered in \d+ ms", tab.text("#time"))
+    # Nothing to choose from, nothing to draw.
+    for name in ("chooser", "attention"):
+      assert tab.run(f"document.getElementById('{name}').hidden")
+
+
+@needs_chromium
+def test_an_answer_is_marked_in_its_context(tab):
   found = {
     "answer": ["1843 <i>"],
     "start": np.int32([2]),
@@ -145,64 +202,68 @@ def test_an_answer_is_marked_in_its_context():
     "nbest_end_logit": [[1.0, 0.0, 0.0]],
     "null_odds": [-1.5],
   }
-  answerer = model(serving_default=function(["question", "context"], found))
   # The first character is two of JavaScript's.
   context = "\U0001f600 1843 <i> or so"
-  html = shown(answerer, question="When?", context=context)
-  assert "\U0001f600 <mark>1843 &lt;i&gt;</mark> or so" in html
-  assert re.findall(r"<td>([^<]*)</td>", html) == [
-    "1843 &lt;i&gt;",
-    "(no answer)",
-  ]
-  assert "exported without attention" in html
+  names = ["question", "context"]
+  served = model(serving_default=function(names, found))
+  with opened(tab, served, question="When?", context=context):
+    assert tab.text("#found .text") == context
+    assert tab.text("#found mark") == "1843 <i>"
+    assert [name for name, _, _ in bars(tab)] == ["1843 <i>", "no answer"]
+  found |= {"answer": [""], "start": np.int32([0]), "end": np.int32([0])}
+  served = model(serving_default=function(names, found))
+  with opened(tab, served, question="Why?", context=context):
+    assert tab.text(".answer") == "The context has no answer, 50.0 %"
+    assert not tab.run("document.querySelector('mark') !== null")
+    assert "best: -1.50" in tab.text("#found")
 
 
 @needs_chromium
-@pytest.mark.slow
-def test_words_have_their_labels():
+def test_words_are_joined_to_entities_of_plain_text(tab):
   found = {
-    "words": [["Ada", "left", "Bonn"]],
-    "labels": [["B-PER", "O", "B-LOC"]],
-    "probabilities": [[1.0, 0.5, 0.25]],
-    "starts": np.int32([[0, 4, 9]]),
-    "ends": np.int32([[3, 8, 13]]),
+    "words": [["Ada", "Byron", "left", "Bonn", "."]],
+    "labels": [["B-PER", "I-PER", "O", "B-LOC", "O"]],
+    "probabilities": [[1.0, 0.5, 0.5, 0.25, 1.0]],
+    "starts": np.int32([[0, 4, 10, 15, 19]]),
+    "ends": np.int32([[3, 9, 14, 19, 20]]),
   }
-  html = shown(
-    model(serving_default=function(["text"], found)), text="Ada left Bonn"
+  blanks = {name: value[:1] for name, value in found.items()}
+  served = model(
+    serving_default=function(["text"], {**blanks, "labels": [["O"] * 5]}),
+    plain_text=function(["text"], found),
   )
-  marks = (
-    "<mark>Ada<sub>B-PER</sub></mark> left <mark>Bonn<sub>B-LOC</sub></mark>"
-  )
-  assert marks in html
+  with opened(tab, served, text="Ada Byron left Bonn."):
+    marks = "[...document.querySelectorAll('mark')].map(m => m.innerText)"
+    assert tab.run(marks) == ["Ada ByronPER", "BonnLOC"]
+    assert tab.text("#found .text") == "Ada ByronPER left BonnLOC."
+    # As sure as its least sure word.
+    assert bars(tab) == [
+      ("Ada Byron PER", "50.0 %", "50%"),
+      ("Bonn LOC", "25.0 %", "25%"),
+    ]
+    assert "blanks" not in tab.text("#fields")
 
 
 @needs_chromium
-@pytest.mark.slow
-def test_masks_have_their_tokens():
+def test_masks_have_their_tokens(tab):
   found = {
     "tokens": [[["paris", "rome"], ["one", "##two"]]],
     "probabilities": [[[0.5, 0.25], [0.125, 0.0625]]],
   }
   filler = model(serving_default=function(["text"], found))
-  html = shown(filler, text="[MASK] and [MASK]")
-  assert re.findall(r"<td>([^<]*)</td>", html) == [
-    "paris",
-    "rome",
-    "one",
-    "##two",
-  ]
-  assert "write [MASK] for a word" in html
+  with opened(tab, filler, text="[MASK] and [MASK]"):
+    names = [name for name, _, _ in bars(tab)]
+    assert names == ["paris", "rome", "one", "##two"]
+    assert "write [MASK] for a word" in tab.text("#fields")
 
 
-@needs_chromium
-@pytest.mark.slow
-def test_choices_are_a_line_each_and_mistakes_are_said():
+def chooser():
   found = {
     "choice": np.int32([1]),
     "logits": [[0.0, 1.0]],
     "probabilities": [[0.25, 0.75]],
   }
-  chooser = model(
+  return model(
     serving_default=loaded_model.Function(
       {
         "context": tf.TensorSpec([None], tf.string),
@@ -212,17 +273,180 @@ def test_choices_are_a_line_each_and_mistakes_are_said():
       lambda: {name: tf.TensorSpec([None], tf.float32) for name in found},
     )
   )
-  html = shown(chooser, context="She", choices="goes\n\nleaves")
-  assert re.findall(r"<td>([^<]*)</td>", html) == ["leaves", "goes"]
-  html = shown(chooser, context="a" * 30000, choices="goes")
-  error = re.search(r'<p id="error"[^>]*>(.*?)</p>', html)[1]
-  assert "a text of 30000 bytes; this server takes 20000" in error
 
 
 @needs_chromium
-@pytest.mark.slow
-def test_a_model_of_ids_is_said_to_take_no_texts():
+def test_choices_are_a_line_each_and_mistakes_are_said(tab):
+  with opened(
+    tab, chooser(), context="She", choices="goes\n\nleaves"
+  ) as server:
+    assert [name for name, _, _ in bars(tab)] == ["leaves", "goes"]
+    tab.open(browser.link(server.url, context="a" * 30000, choices="goes"))
+    error = tab.wait("document.getElementById('error').textContent")
+    assert "a text of 30000 bytes; this server takes 20000" in error
+    assert tab.run("document.getElementById('send').textContent") == "Ask"
+
+
+@needs_chromium
+def test_a_model_of_ids_is_said_to_take_no_texts(tab):
   spec = {"input_ids": tf.TensorSpec([None, None], tf.int32)}
   ids = loaded_model.Function(spec, lambda input_ids: input_ids, lambda: spec)
-  html = shown(model(ids=ids, serving_default=ids))
-  assert "This model takes word-piece ids, not texts." in html
+  with serving_client.running(model(ids=ids, serving_default=ids)) as server:
+    tab.open(server.url)
+    tab.wait("document.getElementById('note').innerText.includes('ids')")
+    assert "takes word-piece ids, not texts" in tab.text("#note")
+    assert tab.run("document.getElementById('form').hidden")
+
+
+@needs_chromium
+def test_several_models_are_chosen_from_a_list(tab):
+  models = {"first": CLASSIFIER, "other": chooser()}
+  with opened(tab, models, model="other", context="a", choices="b\nc"):
+    assert tab.text("h1") == "other"
+    assert tab.text(".answer") == "c, 75.0 %"
+    tab.run(
+      "{const list = document.getElementById('model'); list.value = 'first';"
+      "list.dispatchEvent(new Event('change'));}"
+    )
+    tab.wait("document.getElementById('text') !== null")
+    assert tab.text("h1") == "first"
+    assert tab.run("document.getElementById('answer').hidden")
+    tab.run("document.getElementById('send').click()")
+    tab.wait("document.getElementById('time').textContent")
+    assert tab.text(".answer") == "<b>bad</b>, 75.0 %"
+
+
+@needs_chromium
+def test_what_is_copied_runs_and_answers_the_same(tab, tmp_path):
+  text = 'it\'s "quoted" \\ $HOME `x` \u2019'
+  seen = []
+  served = model(
+    serving_default=loaded_model.Function(
+      {"text": tf.TensorSpec([None], tf.string)},
+      lambda text: seen.append(text.numpy()[0].decode()) or {"echo": text},
+      lambda: {"echo": tf.TensorSpec([None], tf.string)},
+    )
+  )
+  with opened(tab, served, text=text):
+    shell, python = (
+      tab.run(f"document.getElementById('{name}').textContent")
+      for name in ("curl", "python")
+    )
+    seen.clear()
+    commands = [[sys.executable, "-c", python]]
+    if shutil.which("curl"):
+      commands.append(["bash", "-c", shell.replace("curl ", "curl -sS ", 1)])
+    outputs = [
+      subprocess.run(c, capture_output=True, text=True, check=True).stdout
+      for c in commands
+    ]
+  assert seen == [text] * len(commands)
+  assert outputs[0].strip() == text
+  for output in outputs[1:]:
+    assert json.loads(output) == {"predictions": [text]}
+
+
+@needs_chromium
+def test_a_wait_is_shown_and_ends(tab):
+  gate = threading.Event()
+
+  def slow(text):
+    gate.wait(timeout=60)
+    return {"echo": text}
+
+  echo = {"echo": tf.TensorSpec([None], tf.string)}
+  served = model(
+    serving_default=loaded_model.Function(
+      {"text": tf.TensorSpec([None], tf.string)}, slow, lambda: echo
+    )
+  )
+  with opened(tab, served):
+    tab.run("document.getElementById('send').click()")
+    busy = "document.getElementById('send').getAttribute('aria-busy')"
+    assert tab.run(busy) == "true"
+    assert tab.run("document.getElementById('send').disabled")
+    assert tab.text("#status") == "Computing"
+    gate.set()
+    tab.wait(f"{busy} === 'false'")
+    assert tab.text("#status").startswith("Answer: ")
+
+
+@needs_chromium
+def test_all_of_it_works_by_keys_and_for_a_screen_reader(tab):
+  with opened(tab, CLASSIFIER):
+    tab.run("document.getElementById('text').focus()")
+    tab.press("Enter", modifiers=2)  # With Ctrl.
+    tab.wait("document.querySelectorAll('#picture line').length")
+    found = tab.names_and_roles()
+    assert ("heading", "model") in found
+    assert ("button", "Ask") in found
+    assert ("combobox", "Layer") in found and ("combobox", "Head") in found
+    assert ("option", EVIL) in found or ("option", "[CLS]") in found
+    assert any(
+      role == "textbox" and name.startswith("Text") for role, name in found
+    )
+    assert not [r for r in found if r[0] in ("button", "combobox") and not r[1]]
+    # One stop of the Tab key; arrows go on from there.
+    tab.run("document.getElementById('links').focus()")
+    tab.press("Tab")
+    focused = "document.activeElement.textContent"
+    assert tab.run(focused) == "[CLS]"
+    tab.press("ArrowDown")
+    assert tab.run(focused).startswith("<img")
+    assert tab.text("#share").startswith(f"{EVIL} takes from [CLS] 100.00 %")
+    tab.press("Tab")
+    assert tab.run("document.activeElement.tagName") == "SUMMARY"
+
+
+@needs_chromium
+@pytest.mark.parametrize("width", [360, 768, 1200, 1600])
+def test_nothing_is_wider_than_the_window(tab, width):
+  text = "a" * 200 + " of words " * 30
+  with opened(tab, CLASSIFIER, width=width, text=text):
+    tab.run("document.querySelectorAll('details').forEach(d => d.open = true)")
+    tab.wait("document.querySelectorAll('#picture line').length")
+    assert tab.run("document.documentElement.scrollWidth") <= width
+    wide = tab.run(
+      "[...document.querySelectorAll('body *')].filter(e => "
+      "!e.closest('svg, .unseen') && e.getBoundingClientRect().right > "
+      f"{width} + 0.5).map(e => e.outerHTML.slice(0, 80))"
+    )
+    assert wide == []
+
+
+# WCAG 2.2, 1.4.3: of text on what is behind it.
+_CONTRAST = """
+(() => {
+  const light = (color) => {
+    const [r, g, b] = color.match(/[\\d.]+/g).map(Number).map((v) => v / 255)
+      .map((v) => v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4);
+    return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+  };
+  const behind = (e) => {
+    for (; e; e = e.parentElement) {
+      const color = getComputedStyle(e).backgroundColor;
+      if (!color.startsWith("rgba(")) return color;
+    }
+  };
+  const least = {};
+  for (const e of document.querySelectorAll("body *")) {
+    if (!e.innerText || !e.checkVisibility() || e.disabled) continue;
+    const style = getComputedStyle(e);
+    const [a, b] = [style.color, behind(e)].map(light).sort((x, y) => y - x);
+    least[e.tagName + "." + e.className] = (a + 0.05) / (b + 0.05);
+  }
+  return Object.entries(least).filter(([, ratio]) => ratio < 4.5);
+})()
+"""
+
+
+@needs_chromium
+@pytest.mark.parametrize("is_dark", [False, True])
+def test_texts_can_be_read_in_light_and_dark(tab, is_dark):
+  with opened(tab, CLASSIFIER, is_dark=is_dark, text="a text"):
+    tab.run("document.querySelectorAll('details').forEach(d => d.open = true)")
+    background = tab.run("getComputedStyle(document.body).backgroundColor")
+    assert background == (
+      "rgb(22, 25, 29)" if is_dark else "rgb(255, 255, 255)"
+    )
+    assert tab.run(_CONTRAST) == []

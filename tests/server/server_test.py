@@ -2,6 +2,7 @@
 
 import base64
 import concurrent.futures
+import json
 import pathlib
 import re
 import signal
@@ -19,8 +20,8 @@ import bert_tf
 from bert_tf.export import config as configs
 from bert_tf.export import export
 from bert_tf.inference import loaded_model
+from bert_tf.server import application, samples
 from bert_tf.server import config as server_config
-from bert_tf.server import samples
 from tests import near_ties, serving_client, tiny_models
 from tests.serving_client import ask
 
@@ -44,7 +45,7 @@ class FakeModel:
 
   def __init__(self):
     self.version = 7
-    self.info = None
+    self.info = self.bert_config = self.vocab_file = None
     self.calls = []
     self.gate = threading.Event()
     self.gate.set()
@@ -389,9 +390,81 @@ def test_a_stop_finishes_what_runs_and_refuses_more(model):
   server.join()
 
 
+def test_several_models_answer_under_their_names():
+  other = FakeModel()
+  other.version = 2
+  with serving_client.running({"one": FakeModel(), "two": other}) as running:
+    url = running.url
+    found = {
+      m["name"]: m["version"] for m in ask(url, "/v1/models")[1]["models"]
+    }
+    assert found == {"one": "7", "two": "2"}
+    assert ask(url, "/healthz")[1]["model"] == "one"
+    body = {"instances": ["ab"]}
+    for path in ("one", "two", "one/versions/7", "two/versions/2"):
+      code, found = ask(url, f"/v1/models/{path}:predict", body)
+      assert (code, found["predictions"][0]["length"]) == (200, 2)
+    for path in ("three", "one/versions/2", "two/versions/7"):
+      assert ask(url, f"/v1/models/{path}:predict", body)[0] == 404
+    # Each request is computed by its own model, though in one queue.
+    assert other.calls == [["ab"], ["ab"]]
+
+
+def test_rows_for_two_models_are_never_one_batch():
+  models = {"one": FakeModel(), "two": FakeModel()}
+  with serving_client.running(models, max_wait_ms=200) as running:
+    with concurrent.futures.ThreadPoolExecutor(4) as pool:
+      asked = [
+        pool.submit(
+          ask,
+          running.url,
+          f"/v1/models/{name}:predict",
+          {"instances": [name]},
+        )
+        for name in ("one", "two", "one", "two")
+      ]
+    assert all(one.result()[0] == 200 for one in asked)
+  for name, model in models.items():
+    assert [text for call in model.calls for text in call] == [name, name]
+
+
+def test_a_question_without_an_answer_is_null_with_its_score():
+  found = {
+    "answer": tf.constant([""]),
+    "start": tf.constant([0]),
+    "end": tf.constant([0]),
+    "probability": tf.constant([0.75]),
+    "nbest_text": tf.constant([["", "in 1843", ""]]),
+    "nbest_probability": tf.constant([[0.75, 0.25, 0.0]]),
+    "null_odds": tf.constant([1.5]),
+  }
+  model = FakeModel()
+  model.functions["serving_default"] = loaded_model.Function(
+    {"question": spec(tf.string, None), "context": spec(tf.string, None)},
+    lambda question, context: found,
+    lambda: {
+      name: spec(t.dtype, None, *t.shape[1:]) for name, t in found.items()
+    },
+  )
+  row = {"question": "When?", "context": "in 1843"}
+  with serving_client.running(model) as running:
+    _, rows = ask(running.url, PREDICT, {"instances": [row]})
+    columns = {name: [text] for name, text in row.items()}
+    _, whole = ask(running.url, PREDICT, {"inputs": columns})
+  [first] = rows["predictions"]
+  assert [first["answer"], first["null_odds"], first["probability"]] == [
+    *(None, 1.5, 0.75)
+  ]
+  assert first["nbest_text"] == [None, "in 1843", None]
+  assert whole["outputs"]["answer"] == [None]
+  assert whole["outputs"]["nbest_text"] == [[None, "in 1843", None]]
+
+
 def test_settings_that_cannot_be_served_by_are_refused():
   with pytest.raises(ValueError, match="model_name 'a/b'"):
-    server_config.ServerConfig(model_name="a/b")
+    application.Server({"a/b": FakeModel()}, server_config.ServerConfig())
+  with pytest.raises(ValueError, match="no model to serve"):
+    application.Server({}, server_config.ServerConfig())
   with pytest.raises(ValueError, match="max_batch_size 0"):
     server_config.ServerConfig(max_batch_size=0)
 
@@ -498,6 +571,39 @@ def test_a_model_without_attention_says_so(server):
   code, found = ask(server.url, path, {"text": "a"})
   assert code == 400
   assert "exported without attention" in found["error"]
+
+
+@pytest.mark.slow
+def test_the_command_serves_several_models_and_logs_json(run_folder, tmp_path):
+  process = subprocess.Popen(
+    [
+      *(sys.executable, ROOT / "run_scripts" / "serve.py"),
+      *(f"--model=a={run_folder}", f"--model=b={run_folder}/model.ckpt-1"),
+      *("--port=0", "--log_format=json"),
+    ],
+    cwd=tmp_path,
+    stdout=subprocess.PIPE,
+    stderr=subprocess.PIPE,
+    text=True,
+  )
+  try:
+    first = json.loads(process.stdout.readline())
+    assert first["event"] == "started"
+    assert first["models"] == {
+      "a": str(run_folder),
+      "b": f"{run_folder}/model.ckpt-1",
+    }
+    for name in "ab":
+      code, found = ask(
+        first["url"], f"/v1/models/{name}:predict", instances("the of")
+      )
+      assert code == 200 and found["predictions"][0]["label"]
+  finally:
+    process.send_signal(signal.SIGTERM)
+    rest, errors = process.communicate(timeout=120)
+  assert process.returncode == 0, errors
+  paths = [json.loads(line)["path"] for line in rest.splitlines()]
+  assert paths == ["/v1/models/a:predict", "/v1/models/b:predict"]
 
 
 @pytest.mark.slow

@@ -178,8 +178,6 @@ class Answerer:
     starts, ends = _places(context, pieces, spans)
     texts = _texts(context, starts, ends)
     is_null = spans.first < 0
-    if not config.version_2_with_negative:
-      texts = tf.where(is_null, decoding.NO_SPAN_TEXT, texts)
     nbest = {
       "text": texts,
       "start": context_windows.characters(context, starts),

@@ -1,12 +1,20 @@
 """Functions that label the words of texts, such as named entities."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import tensorflow as tf
 
 from bert_tf.export import saved_models
 from bert_tf.export.text_ops import bert_tokenizer
 from bert_tf.modeling import Tensor
+
+# The function that takes texts as people write them.
+PLAIN_TEXT = "plain_text"
+
+# Returns the words of texts, and their first and last bytes there.
+Splitter = Callable[
+  [Tensor], tuple[tf.RaggedTensor, tf.RaggedTensor, tf.RaggedTensor]
+]
 
 
 def signatures(
@@ -22,7 +30,8 @@ def signatures(
   returns `words` and `labels`, string [B, W], the `probabilities` of these
   labels, float32 [B, W], and `starts` and `ends` of the words, int32 [B, W], in
   characters. Padding is "" and 0. Texts longer than max_seq_length word pieces
-  have several windows.
+  have several windows. `plain_text` is the same but for what a word is: signs
+  beside words and a possessive 's are words too, as `split_plain_text` has it.
   """
 
   def scored(inputs: dict[str, Tensor]) -> dict[str, Tensor]:
@@ -34,14 +43,23 @@ def signatures(
     return saved_models.by_name(ids)
   labeller = Labeller(model, labels, tokenizer, max_seq_length)
 
-  @saved_models.function(saved_models.texts_spec("text"))
-  def text(text: Tensor) -> dict[str, Tensor]:
+  def labelled(texts: Tensor, split: Splitter) -> dict[str, Tensor]:
     found = tf.map_fn(
-      labeller.label, text, fn_output_signature=labeller.output_spec()
+      lambda text: labeller.label(text, split),
+      texts,
+      fn_output_signature=labeller.output_spec(),
     )
     return {name: value.to_tensor() for name, value in found.items()}
 
-  return saved_models.by_name(ids, text)
+  @saved_models.function(saved_models.texts_spec("text"))
+  def text(text: Tensor) -> dict[str, Tensor]:
+    return labelled(text, tokenizer.split_at_white_space)
+
+  @saved_models.function(saved_models.texts_spec("text"))
+  def plain_text(text: Tensor) -> dict[str, Tensor]:
+    return labelled(text, tokenizer.split_plain_text)
+
+  return {**saved_models.by_name(ids, text), PLAIN_TEXT: plain_text}
 
 
 class Labeller:
@@ -76,9 +94,9 @@ class Labeller:
       for name, dtype in dtypes.items()
     }
 
-  def label(self, text: Tensor) -> dict[str, Tensor]:
+  def label(self, text: Tensor, split: Splitter) -> dict[str, Tensor]:
     """Returns the words of a text, string [], and their labels, each [W]."""
-    words, *offsets = self._tokenizer.split_at_white_space(text[None])
+    words, *offsets = split(text[None])
     starts, ends = (
       tf.cast(bert_tokenizer.character_offsets(text[None], x)[0], tf.int32)
       for x in offsets

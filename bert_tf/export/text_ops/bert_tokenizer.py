@@ -12,7 +12,7 @@ import tensorflow as tf
 import tensorflow_text
 
 from bert_tf import tokenization
-from bert_tf.export.text_ops import word_splitter
+from bert_tf.export.text_ops import plain_words, word_splitter
 
 _UNKNOWN = "[UNK]"
 
@@ -114,6 +114,22 @@ class BertTokenizer(tf.Module):
       of = tf.gather(texts, starts.value_rowids())
       words = tf.strings.substr(of, starts.values, (ends - starts).values)
       return starts.with_values(words), starts, ends
+
+  @tf.function(input_signature=[_TEXTS], autograph=False)
+  def split_plain_text(
+    self, texts: tf.Tensor
+  ) -> tuple[tf.RaggedTensor, tf.RaggedTensor, tf.RaggedTensor]:
+    """Splits texts as people write them, string [B], into words and signs.
+
+    As `split_at_white_space`, and then as `plain_words` says.
+    """
+    words, starts, _ = self.split_at_white_space(texts)
+    with tf.device("CPU"):
+      split, begin, end = plain_words.split(words.values, starts.values)
+      words, begin, end = (
+        words.with_values(one).merge_dims(1, 2) for one in (split, begin, end)
+      )
+      return words, begin, end
 
   def pack(
     self,

@@ -5,6 +5,7 @@ GLUE: Wang et al. 2019, arXiv 1804.07461. XNLI: Conneau et al. 2018, arXiv
 """
 
 import re
+from collections.abc import Mapping
 
 from bert_tf.tasks.classification import config
 from bert_tf.tasks.classification.examples import FileLayout, Split
@@ -41,6 +42,15 @@ def _nli(file: str, prefix: str, label: str | None) -> Split:
   """Returns one file of MNLI; its guids end in the column `index`."""
   return Split(file, prefix, "sentence1", "sentence2", label, guid="index")
 
+
+# What the labels of tasks mean whose files have numbers.
+LABEL_NAMES: Mapping[str, Mapping[str, str]] = {
+  "CoLA": {"0": "unacceptable", "1": "acceptable"},
+  "SST-2": {"0": "negative", "1": "positive"},
+  "MRPC": {"0": "another meaning", "1": "paraphrase"},
+  "QQP": {"0": "another question", "1": "duplicate"},
+  "WNLI": {"0": "does not follow", "1": "follows"},
+}
 
 _TASKS = (
   FileLayout(

@@ -259,6 +259,15 @@ class ClassificationTask(base.Task[InputExample, Texts]):
       "long_text": self.long_text,
     }
 
+  def inputs_and_answer(
+    self, example: InputExample
+  ) -> tuple[dict[str, Any], Any]:
+    """Returns the texts and the label."""
+    inputs = {"text": example.text_a}
+    if example.text_b is not None:
+      inputs["text_b"] = example.text_b
+    return inputs, example.label
+
 
 class ProcessorTask(ClassificationTask):
   """Classification of the examples that a processor returns.

@@ -285,6 +285,10 @@ class NerTask(base.Task[Sentence, Tagged]):
       "feature_layers": self.features.layers if self.features else None,
     }
 
+  def inputs_and_answer(self, example: Sentence) -> tuple[dict[str, Any], Any]:
+    """Returns the words with blanks between them, and their tags."""
+    return {"text": " ".join(example.words)}, example.tags
+
   @property
   def _labels(self) -> tuple[str, ...]:
     assert self.labels is not None

@@ -224,6 +224,16 @@ class SquadTask(base.Task[SquadExample, Questions]):
     del info["max_seq_length"], info["verbose_logging"]
     return info
 
+  def inputs_and_answer(
+    self, example: SquadExample
+  ) -> tuple[dict[str, Any], Any]:
+    """Returns question and context, and the first accepted answer."""
+    inputs = {
+      "question": example.question_text,
+      "context": example.context.text,
+    }
+    return inputs, next(iter(example.answers or ()), None)
+
   def _answers(
     self, data: Questions, rows: base.Rows
   ) -> Iterator[tuple[SquadExample, decoding.Prediction]]:

@@ -3,6 +3,7 @@
 import dataclasses
 import os
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -140,3 +141,10 @@ class SwagTask(base.Task[ChoiceExample, Sequence[ChoiceExample]]):
       output_dir, data, probabilities, self.layout.label_type
     )
     return {}
+
+  def inputs_and_answer(
+    self, example: ChoiceExample
+  ) -> tuple[dict[str, Any], Any]:
+    """Returns the context and its continuations, and which is right."""
+    choices = example.continuations()
+    return {"context": example.context, "choices": choices}, example.label

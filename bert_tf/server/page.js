@@ -1,0 +1,415 @@
+"use strict";
+const byId = (id) => document.getElementById(id);
+
+const LABELS = {
+  text: ["Text", ""],
+  text_b: ["Second text", "may be left empty"],
+  question: ["Question", ""],
+  context: ["Context", "the text that the answer is in"],
+  choices: ["Choices", "one a line"],
+};
+// For a model whose run.json has none.
+const EXAMPLES = {
+  text: {text: "The museum opens at nine on Sundays."},
+  text_b: {text: "The museum opens at nine on Sundays.",
+    text_b: "On Sundays the museum is open from nine."},
+  mask: {text: "The capital of France is [MASK]."},
+  ner: {text: "Ada Lovelace wrote to Mary Somerville in London."},
+  question: {question: "When was the bridge built?",
+    context: "The old bridge was built in 1843 by a local company. " +
+      "It is still in use."},
+  choices: {context: "She puts the kettle on the stove. She",
+    choices: ["waits until the water boils.", "flies to the moon.",
+      "sells the kettle to the stove.", "is a small stove."]},
+};
+const TASKS = {
+  classification: "Classification", squad: "Question answering",
+  ner: "Named entities", swag: "Multiple choice", pretraining: "Masked words",
+};
+// A text of more characters has its attention drawn when it is opened.
+const MAX_OPEN = 300;
+
+const state = {models: [], about: {}, signatures: {}, last: null,
+  drawn: null, asked: null};
+
+async function fetched(path, body) {
+  const options = body === undefined ? {} : {
+    method: "POST", headers: {"Content-Type": "application/json"},
+    body: JSON.stringify(body),
+  };
+  let response;
+  try {
+    response = await fetch(path, options);
+  } catch (error) {
+    throw new Error("The server does not answer; is it still running?");
+  }
+  let value;
+  try {
+    value = await response.json();
+  } catch (error) {
+    throw new Error(`The server answered with status ${response.status}.`);
+  }
+  if (value.error !== undefined) throw new Error(value.error);
+  return value;
+}
+
+const modelPath = (verb) =>
+  `/v1/models/${encodeURIComponent(state.about.name)}${verb}`;
+const inputsOf = (name) => Object.keys(state.signatures[name].inputs);
+const outputsOf = (name) => Object.keys(state.signatures[name].outputs);
+const isTexts = (name) => Object.values(state.signatures[name].inputs)
+  .every((input) => input.dtype === "DT_STRING");
+
+// The function that answers, by the names of the inputs.
+function functionOf(names) {
+  const wanted = [...names].sort().join();
+  const found = Object.keys(state.signatures).filter((name) =>
+    !name.startsWith("attention") && isTexts(name) &&
+    inputsOf(name).sort().join() === wanted);
+  return ["plain_text", "serving_default", ...found]
+    .find((name) => found.includes(name));
+}
+
+function fieldNames() {
+  const forms = [["question", "context"], ["context", "choices"],
+    ["text", "text_b"], ["text"]];
+  // A model of single texts takes pairs too, but has not learned from any.
+  return forms.find((names) => functionOf(names) &&
+    !(names.includes("text_b") && state.about.is_pair === false)) || [];
+}
+
+const hasOutput = (output) => {
+  const name = functionOf(["text"]);
+  return Boolean(name) && outputsOf(name).includes(output);
+};
+
+function hintOf(name) {
+  if (name === "text_b" && (state.about.is_pair || !functionOf(["text"])))
+    return "";
+  if (name === "text" && hasOutput("tokens"))
+    return "write [MASK] for a word that is asked";
+  // Of a SavedModel that was exported before there was plain_text.
+  if (name === "text" && hasOutput("words") && !state.signatures.plain_text)
+    return "with blanks around words and signs";
+  if (name === "context" && functionOf(["context", "choices"]))
+    return "what a choice goes on with";
+  return LABELS[name][1];
+}
+
+function showFields(names) {
+  byId("fields").replaceChildren(...names.map((name) => {
+    const label = element("label", `${LABELS[name][0]} `);
+    label.append(element("span", hintOf(name)));
+    const area = element("textarea");
+    area.id = name;
+    const isLong = name === "context" && names.includes("question");
+    area.rows = isLong ? 6 : name === "choices" ? 4 : 2;
+    area.addEventListener("keydown", (event) => {
+      if (event.key === "Enter" && (event.ctrlKey || event.metaKey))
+        byId("form").requestSubmit();
+    });
+    label.append(area);
+    return label;
+  }));
+  byId("form").hidden = false;
+}
+
+function fill(inputs) {
+  for (const area of document.querySelectorAll("#fields textarea")) {
+    const value = inputs[area.id] || "";
+    area.value = Array.isArray(value) ? value.join("\n") : value;
+  }
+}
+
+// Examples of the run, else one that is made up.
+function examplesOf(names) {
+  const own = (state.about.examples || []).filter(({inputs}) =>
+    names.some((name) => name in inputs));
+  if (own.length) return own;
+  const kind = names.includes("choices") ? "choices" :
+    names.includes("question") ? "question" :
+      hasOutput("tokens") ? "mask" : hasOutput("words") ? "ner" :
+        functionOf(["text"]) && !state.about.is_pair ? "text" : "text_b";
+  return [{inputs: EXAMPLES[kind], answer: null}];
+}
+
+function showExamples(names) {
+  const examples = examplesOf(names);
+  fill(examples[0].inputs);
+  const buttons = examples.map((example) => {
+    const button = element("button",
+      example.inputs.question || Object.values(example.inputs)[0]);
+    button.type = "button";
+    button.setAttribute("aria-pressed", "false");
+    button.addEventListener("click", () => {
+      fill(example.inputs);
+      for (const each of buttons)
+        each.setAttribute("aria-pressed", String(each === button));
+      ask(example);
+    });
+    return button;
+  });
+  // One that is made up stands in the form already.
+  byId("examples").replaceChildren(...state.about.examples ?
+    [element("span", "From the dev file:", "hint"), ...buttons] : []);
+}
+
+function typed() {
+  const row = {};
+  for (const area of document.querySelectorAll("#fields textarea")) {
+    if (area.id === "text_b" && !area.value.trim() && functionOf(["text"]))
+      continue;
+    row[area.id] = area.id === "choices" ?
+      area.value.split("\n").filter((line) => line.trim()) : area.value;
+  }
+  return row;
+}
+
+function showBusy(isBusy) {
+  byId("send").disabled = isBusy;
+  byId("send").setAttribute("aria-busy", String(isBusy));
+  byId("send").textContent = isBusy ? "Computing" : "Ask";
+}
+
+async function ask(example) {
+  const row = typed();
+  byId("error").textContent = byId("time").textContent = "";
+  byId("status").textContent = "Computing";
+  state.drawn = state.asked = null;
+  byId("picture").replaceChildren();  // That of another text.
+  showBusy(true);
+  try {
+    const name = functionOf(Object.keys(row));
+    const body = {signature_name: name, instances: [row]};
+    const start = performance.now();
+    const {predictions: [first]} = await fetched(modelPath(":predict"), body);
+    const seconds = (performance.now() - start) / 1000;
+    const outputs = outputsOf(name);
+    const found = outputs.length === 1 ? {[outputs[0]]: first} : first;
+    showAnswer(row, found, example);
+    const took = seconds < 1 ? `${Math.round(1000 * seconds)} ms` :
+      `${seconds.toFixed(1)} s`;
+    byId("time").textContent = `answered in ${took}`;
+    byId("status").textContent =
+      `Answer: ${byId("found").firstChild.textContent}, in ${took}`;
+    showCode(body);
+    state.last = "choice" in found ?
+      {context: row.context, text_b: row.choices[found.choice]} : row;
+    byId("attention").hidden = !("attention" in state.signatures);
+    if (Object.values(state.last).join("").length <= MAX_OPEN)
+      byId("attention").open = true;
+    failing(showAttention());
+  } catch (error) {
+    byId("status").textContent = "";
+    byId("error").textContent = error.message;
+  } finally {
+    showBusy(false);
+  }
+}
+
+function showAnswer(row, found, example) {
+  const parts = shownAnswer(row, found, state.about);
+  const expected = example ? expectedOf(example.answer, row, state.about) : "";
+  if (expected)
+    parts.push(element("p", `The dev file has: ${expected}`, "hint"));
+  byId("found").replaceChildren(...parts);
+  byId("answer").hidden = false;
+}
+
+function showCode(body) {
+  const url = location.origin + modelPath(":predict");
+  const text = JSON.stringify(body);
+  byId("curl").textContent = "curl -H 'Content-Type: application/json' \\\n" +
+    `  -d '${text.replace(/'/g, "'\\''")}' \\\n  ${url}`;
+  byId("python").textContent = [
+    "import json", "import urllib.request", "",
+    "request = urllib.request.Request(",
+    `  ${JSON.stringify(url)},`,
+    `  json.dumps(${text}).encode(),`,
+    '  {"Content-Type": "application/json"},', ")",
+    "with urllib.request.urlopen(request) as response:",
+    '  print(json.load(response)["predictions"][0])',
+  ].join("\n");
+  byId("code").hidden = false;
+}
+
+async function copy(id, name) {
+  try {
+    await navigator.clipboard.writeText(byId(id).textContent);
+    byId("copied").textContent = `${name} is copied.`;
+  } catch (error) {  // Only pages of this machine or of https may copy.
+    getSelection().selectAllChildren(byId(id));
+    byId("copied").textContent = `${name} is marked: copy it with Ctrl+C.`;
+  }
+}
+
+function options(select, pairs) {
+  select.replaceChildren(...pairs.map(([value, text]) => {
+    const option = element("option", text);
+    option.value = value;
+    return option;
+  }));
+}
+
+const counted = (count) =>
+  [...Array(Number(count)).keys()].map((i) => [String(i), String(i + 1)]);
+
+function prepareAttention() {
+  byId("attention").hidden = true;
+  if (!("attention" in state.signatures)) return;
+  const [, layers, heads] = state.signatures.attention.outputs.attention
+    .tensor_shape.dim.map(({size}) => Number(size));
+  options(byId("layer"), counted(layers));
+  byId("layer").value = String(layers - 1);
+  options(byId("head"), [...counted(heads), ["mean", "mean of all"]]);
+  byId("layers").hidden = layers < 2;
+  byId("heads").hidden = heads < 2;
+}
+
+async function showAttention() {
+  if (!state.last || !byId("attention").open || byId("attention").hidden)
+    return;
+  const {text, text_b, question, context} = state.last;
+  const body = {layer: Number(byId("layer").value),
+    head: byId("head").value === "mean" ? null : Number(byId("head").value)};
+  const texts = [question, text, context, text_b]
+    .filter((each) => each !== undefined);
+  [body.text, body.text_b] = texts;
+  if (texts.length < 2) delete body.text_b;
+  const key = JSON.stringify(body);
+  if (state.asked === key) return;  // It is on its way.
+  state.asked = key;
+  const found = await fetched(modelPath(":attention"), body);
+  if (state.asked !== key) return;  // Another was chosen meanwhile.
+  state.drawn = found;
+  redraw();
+}
+
+function redraw() {
+  if (!state.drawn) return;
+  byId("picture").setAttribute("aria-label", "Attention");
+  drawAttention(byId("picture"), state.drawn, Number(byId("links").value),
+    (text) => { byId("share").textContent = text; });
+}
+
+const failing = (promise) => promise.catch((error) => {
+  byId("error").textContent = error.message;
+});
+
+// A fact of several values has a line for each.
+function fact(name, values) {
+  const lines = values.map((value) => {
+    if (!Array.isArray(value)) return element("div", value);
+    const line = element("div");
+    line.append(...value.map((part) => element("span", part)));
+    return line;
+  });
+  const shown = element("dd");
+  shown.append(...lines);
+  return [element("dt", name), shown];
+}
+
+// The means over batches are left out where those over examples are known.
+function scoresOf({scores = {}}) {
+  const found = Object.entries(scores).filter(([name]) =>
+    name !== "loss" || !("eval_loss" in scores));
+  return found.slice(0, 6).map(([name, value]) => [
+    name.replace(/^eval_/, "").replace(/_/g, " ").replace(/\bf1\b/, "F1"),
+    String(Number(value.toPrecision(3)))]);
+}
+
+// Of B-TYPE and I-TYPE the types alone.
+function labelsOf(about) {
+  const names = about.labels.map((label) => labelled(label, about).name);
+  if (about.task !== "ner") return names;
+  return [...new Set(names.filter((name) => name !== "O")
+    .map((name) => name.replace(/^[BI]-/, "")))];
+}
+
+function showAbout() {
+  const {about} = state, parts = [];
+  const number = (value) => value.toLocaleString("en");
+  const own = about.task_name && about.task_name !== about.task;
+  if (about.task)
+    parts.push(fact("Task", [(TASKS[about.task] || about.task) +
+      (own ? `: ${about.task_name}` : "")]));
+  if (about.labels && about.labels.length)
+    parts.push(fact("Labels", [labelsOf(about).join(", ")]));
+  if (about.size)
+    parts.push(fact("Size", [
+      `${about.size.num_hidden_layers} layers of ${about.size.hidden_size}`,
+      `${number(about.size.num_parameters)} parameters`,
+      `${number(about.size.vocab_size)} word pieces`]));
+  const data = [["num_train_examples", "to train"],
+    ["num_dev_examples", "to evaluate"]]
+    .filter(([name]) => about[name] !== undefined)
+    .map(([name, text]) => `${number(about[name])} ${text}`);
+  if (data.length) parts.push(fact("Examples", data));
+  const scores = scoresOf(about);
+  if (scores.length) parts.push(fact("Scores", scores));
+  if (about.max_seq_length)
+    parts.push(fact("Length", [`${about.max_seq_length} word pieces`]));
+  parts.push(fact("Version", [about.version]));
+  byId("facts").replaceChildren(...parts.flat());
+  byId("about").hidden = false;
+}
+
+async function choose(name) {
+  state.about = state.models.find((model) => model.name === name) ||
+    state.models[0];
+  byId("model").value = byId("title").textContent = document.title =
+    state.about.name;
+  for (const id of ["form", "answer", "attention", "code"])
+    byId(id).hidden = true;
+  byId("error").textContent = byId("time").textContent = "";
+  state.last = state.drawn = state.asked = null;
+  showAbout();
+  const found = await fetched(modelPath("/metadata"));
+  state.signatures = found.metadata.signature_def.signature_def;
+  const names = fieldNames();
+  byId("note").hidden = names.length > 0;
+  byId("note").textContent = "This model takes word-piece ids, not texts. " +
+    `Its functions: ${Object.keys(state.signatures).join(", ")}.`;
+  if (!names.length) return;
+  showFields(names);
+  showExamples(names);
+  prepareAttention();
+}
+
+// A link may bring a model and texts: /#model=...&text=...&text_b=...
+async function begin() {
+  const given = new URLSearchParams(location.hash.slice(1));
+  state.models = (await fetched("/v1/models")).models;
+  options(byId("model"), state.models.map(({name}) => [name, name]));
+  byId("chooser").hidden = state.models.length < 2;
+  await choose(given.get("model"));
+  const inputs = Object.fromEntries([...given].map(([name, value]) =>
+    [name, name === "choices" ? value.split("\n") : value]));
+  if ([...document.querySelectorAll("#fields textarea")]
+    .some(({id}) => given.has(id))) {
+    fill(inputs);
+    await ask();
+  }
+}
+
+byId("form").addEventListener("submit", (event) => {
+  event.preventDefault();
+  for (const each of byId("examples").querySelectorAll("button"))
+    each.setAttribute("aria-pressed", "false");
+  ask();
+});
+byId("model").addEventListener("change", () =>
+  failing(choose(byId("model").value)));
+for (const id of ["layer", "head"])
+  byId(id).addEventListener("change", () => failing(showAttention()));
+byId("links").addEventListener("change", redraw);
+byId("attention").addEventListener("toggle", () => {
+  if (!state.drawn) failing(showAttention());
+});
+addEventListener("resize", redraw);
+byId("copy_curl").addEventListener("click", () => copy("curl", "curl"));
+byId("copy_python").addEventListener("click", () => copy("python", "Python"));
+begin().catch((error) => {
+  byId("note").textContent = "";
+  byId("error").textContent = error.message;
+});

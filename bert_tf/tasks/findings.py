@@ -1,0 +1,77 @@
+"""What run.json keeps of a run's data and results, for whoever serves it."""
+
+import itertools
+import json
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from bert_tf import distribution
+from bert_tf.tasks import base
+from bert_tf.training import evaluation, run_dir
+
+_MAX_CHARACTERS = 1000  # Of the texts of an example.
+_MAX_READ = 300  # Examples that are looked at.
+
+
+def of_data(
+  task: base.Task[base.Example, Any],
+  examples: Mapping[str, Sequence[base.Example]],
+  num_kept: int,
+) -> dict[str, Any]:
+  """Returns fields of run_info.RunInfo: counts, and a few dev examples.
+
+  Args:
+    task: of the run.
+    examples: by split; a split that was not read has no fields.
+    num_kept: examples that are kept, at most.
+  """
+  found: dict[str, Any] = {}
+  for split in ("train", "dev"):
+    if split in examples:
+      found[f"num_{split}_examples"] = len(examples[split])
+  if "dev" in examples:
+    kept = _chosen(task, examples["dev"], num_kept)
+    found["examples"] = tuple(kept) or None
+  elif not num_kept:
+    found["examples"] = None
+  return found
+
+
+def add_scores(output_dir: str, results: base.Results) -> None:
+  """Adds the results of an evaluation to the run.json of a run and its best."""
+  if not distribution.is_chief():
+    return
+  scores = {
+    name: float(value)
+    for name, value in results.items()
+    if name != "global_step" and math.isfinite(value)
+  }
+  for folder in (output_dir, evaluation.best_folder(output_dir)):
+    if folder:
+      run_dir.update(folder, scores=scores)
+
+
+def _chosen(
+  task: base.Task[base.Example, Any],
+  examples: Sequence[base.Example],
+  count: int,
+) -> list[dict[str, Any]]:
+  """Returns short examples, first of all one for each answer."""
+  first: list[dict[str, Any]] = []
+  others: list[dict[str, Any]] = []
+  seen: set[str] = set()
+  for example in itertools.islice(examples, _MAX_READ):
+    inputs, answer = task.inputs_and_answer(example)
+    if not inputs or _num_characters(inputs) > _MAX_CHARACTERS:
+      continue
+    key = json.dumps(answer)
+    (others if key in seen else first).append(
+      {"inputs": inputs, "answer": answer}
+    )
+    seen.add(key)
+  return [*first, *others][:count]
+
+
+def _num_characters(inputs: Mapping[str, Any]) -> int:
+  return sum(len("".join(text)) for text in inputs.values())

@@ -1,0 +1,181 @@
+"""A headless Chromium, driven by its own protocol."""
+
+import asyncio
+import base64
+import contextlib
+import json
+import pathlib
+import shutil
+import subprocess
+import tempfile
+import time
+import urllib.parse
+
+import pytest
+
+CHROMIUM = next(
+  filter(
+    None,
+    map(shutil.which, ("chromium", "chromium-browser", "google-chrome")),
+  ),
+  None,
+)
+needs_chromium = pytest.mark.skipif(
+  not CHROMIUM, reason="there is no Chromium: apt-get install chromium"
+)
+
+_FLAGS = (
+  "--headless=new",
+  "--no-sandbox",
+  "--disable-gpu",
+  "--disable-quic",
+  "--no-first-run",
+  "--disable-background-networking",
+  "--disable-component-update",
+  "--disable-sync",
+  "--remote-debugging-port=0",
+)
+_SECONDS = 120
+
+
+class Browser:
+  """One tab; `run` is what code of a page returns."""
+
+  def __init__(self, loop, session, socket):
+    self._loop, self._session, self._socket = loop, session, socket
+    self._number = 0
+    self._command("Page.enable")
+    self._command("Emulation.setScrollbarsHidden", hidden=True)
+
+  def open(self, url, width=1200, height=900, is_dark=False):
+    """Opens a page in a window of a size, and waits until it is loaded."""
+    scheme = {"name": "prefers-color-scheme"}
+    scheme["value"] = "dark" if is_dark else "light"
+    self._command("Emulation.setEmulatedMedia", features=[scheme])
+    self._command(
+      "Emulation.setDeviceMetricsOverride",
+      width=width,
+      height=height,
+      deviceScaleFactor=1,
+      mobile=False,
+    )
+    self._command("Page.navigate", url="about:blank")
+    self._command("Page.navigate", url=url)
+    self.wait(f"location.href === {json.dumps(url)} || document.title")
+    self.wait("document.readyState === 'complete'")
+
+  def run(self, code):
+    """Returns the value of an expression, that of a promise once it is kept."""
+    found = self._command(
+      "Runtime.evaluate",
+      expression=code,
+      awaitPromise=True,
+      returnByValue=True,
+    )
+    assert "exceptionDetails" not in found, found
+    return found["result"].get("value")
+
+  def wait(self, code):
+    """Waits until an expression is true; returns its value."""
+    end = time.monotonic() + _SECONDS
+    while not (value := self.run(code)):
+      assert time.monotonic() < end, f"never true: {code}"
+      time.sleep(0.02)
+    return value
+
+  def press(self, key, modifiers=0):
+    """Presses a key, as KeyboardEvent names it."""
+    text = {"Enter": "\r", " ": " "}.get(key, "")
+    code = {"Enter": 13, "Tab": 9, " ": 32, "ArrowDown": 40, "ArrowUp": 38}[key]
+    for kind in ("keyDown", "keyUp"):
+      self._command(
+        "Input.dispatchKeyEvent",
+        type=kind,
+        key=key,
+        text=text if kind == "keyDown" else "",
+        windowsVirtualKeyCode=code,
+        modifiers=modifiers,
+      )
+
+  def text(self, selector):
+    """Returns the text of an element as it is shown."""
+    return self.run(f"document.querySelector({json.dumps(selector)}).innerText")
+
+  def names_and_roles(self):
+    """Returns (role, name) of what a screen reader meets."""
+    nodes = self._command("Accessibility.getFullAXTree")["nodes"]
+    return [
+      (node["role"]["value"], node.get("name", {}).get("value", ""))
+      for node in nodes
+      if not node["ignored"]
+    ]
+
+  def picture(self, path):
+    """Writes a PNG of the whole page."""
+    found = self._command(
+      "Page.captureScreenshot", format="png", captureBeyondViewport=True
+    )
+    pathlib.Path(path).write_bytes(base64.b64decode(found["data"]))
+
+  def _command(self, method, **params):
+    return self._loop.run_until_complete(
+      asyncio.wait_for(self._answer(method, params), _SECONDS)
+    )
+
+  async def _answer(self, method, params):
+    self._number += 1
+    await self._socket.send_json(
+      {"id": self._number, "method": method, "params": params}
+    )
+    while True:
+      message = await self._socket.receive_json()
+      if message.get("id") == self._number:
+        assert "error" not in message, message
+        return message["result"]
+
+
+@contextlib.contextmanager
+def running():
+  """Yields a Browser of a process of its own."""
+  import aiohttp
+
+  loop = asyncio.new_event_loop()
+  with contextlib.ExitStack() as stack:
+    stack.callback(loop.close)
+    folder = tempfile.mkdtemp(prefix="browser_")
+    stack.callback(shutil.rmtree, folder, ignore_errors=True)
+    process = subprocess.Popen(
+      [CHROMIUM, *_FLAGS, f"--user-data-dir={folder}", "about:blank"],
+      stdout=subprocess.DEVNULL,
+      stderr=subprocess.DEVNULL,
+    )
+    stack.callback(process.wait, timeout=_SECONDS)
+    stack.callback(process.terminate)
+    port = _port(pathlib.Path(folder) / "DevToolsActivePort", process)
+
+    async def connect():
+      session = aiohttp.ClientSession()
+      async with session.get(f"http://127.0.0.1:{port}/json/list") as response:
+        pages = await response.json()
+      [url] = [p["webSocketDebuggerUrl"] for p in pages if p["type"] == "page"]
+      return session, await session.ws_connect(url, max_msg_size=0)
+
+    session, socket = loop.run_until_complete(connect())
+    stack.callback(lambda: loop.run_until_complete(session.close()))
+    stack.callback(lambda: loop.run_until_complete(socket.close()))
+    yield Browser(loop, session, socket)
+
+
+def _port(path, process):
+  """Returns the port that Chromium writes once it listens."""
+  end = time.monotonic() + _SECONDS
+  while not (path.exists() and path.read_text().strip()):
+    assert process.poll() is None, "Chromium has ended."
+    assert time.monotonic() < end, "Chromium does not start."
+    time.sleep(0.05)
+  return int(path.read_text().split()[0])
+
+
+def link(url, **texts):
+  """Returns the address that asks a server's page for texts."""
+  return f"{url}/#{urllib.parse.urlencode(texts)}"

@@ -1,0 +1,137 @@
+"""What run.json keeps of a run's data and results."""
+
+import json
+
+import pytest
+
+from bert_tf.formats import run_info
+from bert_tf.tasks import findings
+from bert_tf.tasks.classification import task as classification
+from bert_tf.tasks.classification.examples import InputExample
+from bert_tf.tasks.ner import task as ner
+from bert_tf.tasks.ner.examples import Sentence
+from bert_tf.tasks.squad import examples as squad_examples
+from bert_tf.tasks.squad import task as squad
+from bert_tf.tasks.swag import task as swag
+from bert_tf.tasks.swag.examples import ChoiceExample
+from tests.tasks.classification import task_test as classification_test
+
+base = classification_test.base
+
+
+def of_task(task_class, example):
+  return task_class.inputs_and_answer(None, example)
+
+
+def test_examples_are_as_the_served_model_takes_them():
+  pair = InputExample("dev-1", "He left.", "He went.", "1")
+  assert of_task(classification.ClassificationTask, pair) == (
+    {"text": "He left.", "text_b": "He went."},
+    "1",
+  )
+  text = InputExample("dev-2", "He left.", None, 2.5)
+  assert of_task(classification.ClassificationTask, text) == (
+    {"text": "He left."},
+    2.5,
+  )
+  choice = ChoiceExample("dev-0", "He left.", "He", ("goes.", "went."), 1)
+  assert of_task(swag.SwagTask, choice) == (
+    {"context": "He left.", "choices": ["He goes.", "He went."]},
+    1,
+  )
+  sentence = Sentence(("Ada", "left"), ("B-PER", "O"), 1)
+  assert of_task(ner.NerTask, sentence) == (
+    {"text": "Ada left"},
+    ("B-PER", "O"),
+  )
+  context = squad_examples.Context.of("Ada left.")
+  for answers, answer in ((("Ada",), "Ada"), ((), None), (None, None)):
+    question = squad_examples.SquadExample("1", "Who?", context, answers, None)
+    assert of_task(squad.SquadTask, question) == (
+      {"question": "Who?", "context": "Ada left."},
+      answer,
+    )
+
+
+class Texts:
+  """A task of pairs of a text and a label."""
+
+  def inputs_and_answer(self, example):
+    text, label = example
+    return ({"text": text} if text else {}), label
+
+
+def kept(examples, count):
+  found = findings.of_data(Texts(), {"dev": examples}, count)
+  return [(e["inputs"]["text"], e["answer"]) for e in found["examples"] or ()]
+
+
+def test_each_answer_has_an_example_before_one_has_two():
+  examples = [("a", "x"), ("b", "x"), ("c", "x"), ("d", "y"), ("e", "y")]
+  assert kept(examples, 3) == [("a", "x"), ("d", "y"), ("b", "x")]
+  assert kept(examples, 1) == [("a", "x")]
+
+
+def test_long_texts_and_those_without_inputs_are_not_kept():
+  examples = [("a" * 1001, "x"), ("", "x"), ("a" * 1000, "x")]
+  assert kept(examples, 3) == [("a" * 1000, "x")]
+
+
+def test_none_are_kept_where_none_are_wanted():
+  assert kept([("a", "x")], 0) == []
+  assert findings.of_data(Texts(), {}, 0) == {"examples": None}
+  # What an earlier command of the run has found stays.
+  assert findings.of_data(Texts(), {}, 3) == {}
+  counts = findings.of_data(Texts(), {"train": [1, 2]}, 3)
+  assert counts == {"num_train_examples": 2}
+
+
+def run_json(folder):
+  return json.loads((folder / "run.json").read_text())
+
+
+def test_a_run_keeps_examples_counts_and_scores(base, tmp_path):
+  def run(**changes):
+    # Training without evaluation comes first, so that a later one adds to it.
+    classification.run(
+      classification_test.make(base, tmp_path / "out", **changes)
+    )
+    return run_json(tmp_path / "out")
+
+  trained = run(do_train=True)
+  assert trained["num_train_examples"] == 44
+  assert not {"examples", "scores", "num_dev_examples"} & trained.keys()
+  evaluated = run(do_eval=True)
+  assert evaluated["num_train_examples"] == 44
+  assert evaluated["num_dev_examples"] == 11
+  texts = [e["inputs"]["text"] for e in evaluated["examples"]]
+  dev = (base / "dev.tsv").read_text().splitlines()[1:]
+  assert len(texts) == 3 and set(texts) <= {r.split("\t")[0] for r in dev}
+  assert {e["answer"] for e in evaluated["examples"]} == {"good", "bad"}
+  found = classification_test.results(tmp_path / "out")
+  for name, value in evaluated["scores"].items():
+    assert value == pytest.approx(float(found[name]), rel=1e-4)
+  assert "eval_accuracy" in evaluated["scores"]
+  predicted = run(do_predict=True)
+  assert predicted == evaluated
+  assert "examples" not in run(do_predict=True, num_run_examples=0)
+  info = run_info.read_run(str(tmp_path / "out"))
+  assert info.scores == evaluated["scores"]
+
+
+@pytest.mark.parametrize(
+  "field, value",
+  [
+    ("examples", [{"text": "a"}]),
+    ("examples", ["a"]),
+    ("examples", "a"),
+    ("scores", {"f1": "0.5"}),
+    ("scores", [0.5]),
+    ("labels", [1]),
+  ],
+)
+def test_what_is_damaged_is_refused(tmp_path, field, value):
+  text = json.dumps({"task": "classification", field: value})
+  (tmp_path / "run.json").write_text(text)
+  with pytest.raises(ValueError, match=f"run.json .* {field} is"):
+    run_info.read_run(str(tmp_path))
