@@ -13,8 +13,10 @@ from bert_tf.plots import style
 from bert_tf.training import curves, run_log
 
 # A band of few seeds is narrow by chance, so it is widened by this share of
-# its mean at either side before a run is said to leave it.
+# its mean at either side before a run is said to leave it; that of an accuracy,
+# which begins at 0, by as much of 1 at least.
 TOLERANCE = 0.05
+_LEAST_OF_ACCURACY = 0.01
 
 _LABELS = {
   "masked_lm_loss": "masked-LM loss",
@@ -118,6 +120,8 @@ def _outside(
     if places[0] <= at <= places[-1]:
       low, high = between(places, band.low, at), between(places, band.high, at)
       slack = TOLERANCE * abs(between(places, band.mean, at))
+      if name.endswith("accuracy"):
+        slack = max(slack, _LEAST_OF_ACCURACY)
       low, high = low - slack, high + slack
       side = "above" if value > high else "below" if value < low else ""
     if stretch and stretch[-1].side != side:

@@ -44,16 +44,23 @@ def _objectives(make: variants_lib.Builder) -> variants_lib.Experiment:
       make.variant("masked LM and NSP", tasks),
       make.variant("masked LM, no NSP", tasks, {"no_nsp": True}),
       make.variant(
-        "left to right, no NSP", tasks, {**one_way, "objective": "ltr"}
+        "left to right, no NSP",
+        tasks,
+        {**one_way, "objective": "ltr"},
+        baseline="masked LM, no NSP",
       ),
       make.variant(
         "left to right, no NSP, BiLSTM",
         tasks,
         {**one_way, "objective": "ltr"},
+        baseline="left to right, no NSP",
         has_bilstm=True,
       ),
       make.variant(
-        "right to left, no NSP", tasks, {**one_way, "objective": "rtl"}
+        "right to left, no NSP",
+        tasks,
+        {**one_way, "objective": "rtl"},
+        baseline="masked LM, no NSP",
       ),
     ),
     published=papers.OBJECTIVES,
@@ -102,6 +109,7 @@ def _sizes(make: variants_lib.Builder) -> variants_lib.Experiment:
 def _steps(make: variants_lib.Builder) -> variants_lib.Experiment:
   variants = []
   num_steps = make.scale.base.num_train_steps
+  last = f"masked LM, {num_steps:,} steps"
   kinds: dict[str, dict[str, Any]] = {
     "masked LM": {"no_nsp": True},
     "left to right": {"no_nsp": True, "objective": "ltr"},
@@ -114,6 +122,10 @@ def _steps(make: variants_lib.Builder) -> variants_lib.Experiment:
           f"{label}, {step:,} steps",
           ("MNLI", "QNLI", "SST-2"),
           changes,
+          # Which says what more steps give, and what the objective does.
+          baseline=(
+            last if label == "masked LM" else f"masked LM, {step:,} steps"
+          ),
           step=step if mark < 1 else None,
         )
       )

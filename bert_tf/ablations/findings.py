@@ -45,9 +45,10 @@ class Cell:
 
 @dataclasses.dataclass(frozen=True)
 class Difference:
-  """A variant less the first one, in a column."""
+  """A variant less its baseline, in a column."""
 
   variant: str
+  baseline: str
   column: str
   ours: float  # Of the means.
   low: float  # Of the interval at CONFIDENCE; NaN of one seed.
@@ -83,28 +84,22 @@ class Findings:
   failed: Mapping[str, str]  # Errors by name.
 
   def differences(self) -> list[Difference]:
-    """Returns each variant's difference to the first one, column by column."""
-    first, *others = [v.label for v in self.experiment.variants]
-    found = []
-    for label in others:
-      for column in self.experiment.columns:
-        one, base = (
-          self.cells.get((label, column)),
-          self.cells.get((first, column)),
-        )
-        if one and base:
-          low, high = interval(one.values, base.values)
-          found.append(
-            Difference(
-              label,
-              column,
-              one.mean - base.mean,
-              low,
-              high,
-              self._published(label, first, column),
-            )
-          )
-    return found
+    """Returns what each variant adds to its baseline, column by column."""
+    first = self.experiment.variants[0].label
+    return [
+      self._difference(variant.label, base, column)
+      for variant in self.experiment.variants
+      if (base := variant.baseline or first) != variant.label
+      for column in self.experiment.columns
+      if {(variant.label, column), (base, column)} <= self.cells.keys()
+    ]
+
+  def _difference(self, label: str, base: str, column: str) -> Difference:
+    one, other = self.cells[label, column], self.cells[base, column]
+    low, high = interval(one.values, other.values)
+    published = self._published(label, base, column)
+    ours = one.mean - other.mean
+    return Difference(label, base, column, ours, low, high, published)
 
   def number(self, label: str, column: str) -> float | None:
     """Returns what was published for a variant in a column of ours."""

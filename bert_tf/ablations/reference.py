@@ -108,7 +108,8 @@ def read_all(folder: str) -> list[Reference]:
   names = sorted(paths.matches(os.path.join(folder, "*.csv")))
   if not names:
     raise ValueError(
-      f"{folder} has no reference curves, files of the experiment `curves`."
+      f"{folder} has no reference curves, which the experiment `curves` of the "
+      "ablations writes; set `reference_dir`."
     )
   return [read(path) for path in names]
 

@@ -28,7 +28,7 @@ _PLUS_MINUS = "\N{PLUS-MINUS SIGN}"
 _HOW_TO_READ = (
   "A number of ours is the mean over the seeds "
   f"{_PLUS_MINUS} their sample standard deviation. A difference is to the "
-  "first row of its table, with the 95% interval of Welch's t test over the "
+  "row that is named, with the 95% interval of Welch's t test over the "
   "seeds: one that holds 0 is within the spread, and says nothing either way. "
   "`agrees` and `differs` are said of the direction alone, where the interval "
   "leaves 0 out; with as many comparisons as here, about one in twenty does so "
@@ -106,9 +106,10 @@ def _opening(
   num_planned = sum(one.num_planned for one in found)
   yield document.Text(
     f"{num_whole} of {num_planned} runs are done, those of several experiments "
-    f"counted in each. The usual model has {base.num_hidden_layers} layers of "
-    f"{base.hidden_size}, {base.num_attention_heads} heads and at most "
-    f"{base.vocab_size:,} word pieces, and is pre-trained for "
+    f"counted in each. The usual model has layers x width "
+    f"{base.num_hidden_layers} x {base.hidden_size}, with "
+    f"{base.num_attention_heads} heads and at most {base.vocab_size:,} word "
+    f"pieces, and is pre-trained for "
     f"{base.num_train_steps:,} steps of {base.train_batch_size} inputs of "
     f"{base.max_seq_length}, with the seeds "
     f"{', '.join(map(str, scale.seeds))}."
@@ -126,6 +127,11 @@ def _opening(
       f"{' and '.join(machines)}, with {'; '.join(versions)}."
     )
 
+
+_KINDS = (
+  " The losses are of other words in each kind of model, and are not to be "
+  "compared."
+)
 
 _VERDICTS = (
   findings.AGREES,
@@ -174,10 +180,9 @@ def _section(
     yield document.Text(f"{published.source}. {published.note}")
   differences = one.differences()
   if differences:
-    first = experiment.variants[0].label
-    yield document.Heading(f"Differences to: {first}", 3)
+    yield document.Heading("Differences", 3)
     yield document.Table(
-      ("", "column", "here", "95% interval", "published", ""),
+      ("", "to", "in", "here", "95% interval", "published", ""),
       [_difference_row(d) for d in differences],
     )
     yield document.Text(_summary(differences))
@@ -245,6 +250,7 @@ def _difference_row(one: findings.Difference) -> list[str]:
   has_spread = not math.isnan(one.low)
   return [
     one.variant,
+    one.baseline,
     one.column,
     signed(one.ours),
     f"{signed(one.low)} to {signed(one.high)}" if has_spread else "",
@@ -270,7 +276,8 @@ def _summary(differences: Sequence[findings.Difference]) -> str:
     found = [d for d in differences if d.verdict == verdict]
     if found:
       shown = "; ".join(
-        f"{d.variant}, {d.column} {signed(d.ours)}" for d in found
+        f"{d.variant} to {d.baseline}, {d.column} {signed(d.ours)}"
+        for d in found
       )
       texts.append(f"{opening}: {shown}.")
   num_open = len([d for d in differences if not d.is_real])
@@ -297,6 +304,7 @@ def _pictures(
   yield document.Picture(f"plots/{name}.png", f"{title}: {what}.")
   if not one.pretrainings:
     return
+  kinds = "" if one.experiment.compares_losses else _KINDS
   for axis in plots.AXES:
     for suffix in ("png", "svg"):
       path = os.path.join(output_dir, "plots", f"{name}_by_{axis}.{suffix}")
@@ -304,7 +312,7 @@ def _pictures(
     yield document.Picture(
       f"plots/{name}_by_{axis}.png",
       f"{title}: pre-training by {plots.AXES[axis]}, on a logarithmic scale; "
-      "the bands are from the lowest to the highest seed.",
+      f"the bands are from the lowest to the highest seed.{kinds}",
     )
 
 

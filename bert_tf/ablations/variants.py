@@ -24,6 +24,8 @@ class Variant:
   pretraining: runs.Pretraining
   fine_tunings: dict[str, runs.FineTuning]  # By column.
   has_perplexity: bool = False  # Whether that is a column too.
+  # The label of the variant that it is compared with; None for the first.
+  baseline: str | None = None
 
   def runs(self, seed: int) -> Iterator[runs.Run]:
     """Yields the runs of one seed, the pre-training first."""
@@ -36,10 +38,7 @@ class Variant:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Experiment:
-  """A question, its variants, and what was published.
-
-  The first variant is what the others are compared with.
-  """
+  """A question, its variants, and what was published."""
 
   name: str
   title: str
@@ -81,6 +80,7 @@ class Builder:
     tasks: Sequence[str],
     pretraining: dict[str, Any] | None = None,
     has_perplexity: bool = False,
+    baseline: str | None = None,
     **changes: Any,
   ) -> Variant:
     """Returns the base with changes to its pre-training and fine-tunings."""
@@ -92,6 +92,7 @@ class Builder:
         for name, found in self._fine_tunings(tasks)
       },
       has_perplexity=has_perplexity,
+      baseline=baseline,
     )
 
   def _fine_tunings(

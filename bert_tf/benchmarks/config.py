@@ -26,26 +26,34 @@ class BenchmarkConfig:
   )
   bert_config_file: str | None = settings.setting(
     None,
-    "For train, forward, padding and scaling: the model's sizes; unset: "
-    "BERT-Tiny.",
+    "For records, train, forward, padding and scaling: the model's sizes; "
+    "unset: BERT-Tiny.",
   )
   batch_size: int = settings.setting(
-    32, "For train, forward and scaling: examples in a batch.", minimum=4
+    32,
+    "For records, train, forward and scaling: examples in a batch.",
+    minimum=4,
   )
   max_seq_length: int = settings.setting(
     128,
-    "For train, forward, scaling, export and runtimes: word pieces of an "
-    "example.",
+    "For records, train, forward, scaling, export and runtimes: word pieces of "
+    "an example.",
     minimum=8,
   )
   max_predictions_per_seq: int = settings.setting(
-    20, "For train: masked positions of an example.", minimum=1
+    20,
+    "For records and train: masked positions of an example.",
+    minimum=1,
   )
   num_steps: int = settings.setting(
-    20, "Steps of scaling, and of a round of train and forward.", minimum=2
+    20,
+    "Steps of scaling, and of a round of records, train and forward.",
+    minimum=2,
   )
   num_rounds: int = settings.setting(
-    3, "For train and forward: processes of each program.", minimum=1
+    3,
+    "For train and forward: processes of each program; for records: rounds.",
+    minimum=1,
   )
   precision: str = settings.setting(
     "float32",

@@ -2,8 +2,8 @@
 
 bert-tf benchmark train --peer_python=peers/bin/python --num_rounds=3
 
-Benchmarks: tokenizer, data, train, forward, padding, scaling, export, serving,
-runtimes.
+Benchmarks: tokenizer, data, records, train, forward, padding, scaling, export,
+serving, runtimes.
 """
 
 import importlib
@@ -15,6 +15,7 @@ from bert_tf.cli import command, config_flags
 BENCHMARKS = {
   "tokenizer": ("data", "measure_tokenizer"),
   "data": ("data", "measure_data"),
+  "records": ("records", "measure"),
   "train": ("steps", "measure_training"),
   "forward": ("steps", "measure_forward"),
   "padding": ("padding", "measure"),

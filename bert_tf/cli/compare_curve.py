@@ -53,7 +53,8 @@ def main() -> None:
   else:
     sizes = ("num_hidden_layers", "hidden_size")
     other = reference.nearest(known, *(int(own.settings[n]) for n in sizes))
-  print(f"The reference is {other.name}, {len(other.seeds)} seeds.")
+  seeds = " ".join(map(str, other.seeds))
+  print(f"The reference is {other.name}, of the seeds {seeds}.")
   for line in comparison.differences(own, other):
     print(f"  {line}")
   found = list(comparison.leavings(own, other, config.axis))

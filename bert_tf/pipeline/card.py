@@ -7,10 +7,12 @@ import shlex
 from collections.abc import Iterator, Mapping, Sequence
 
 import bert_tf
+from bert_tf import tokenization
 from bert_tf.data import corpus, shard_files, sources
 from bert_tf.files import atomic, paths
 from bert_tf.inference import predictor
 from bert_tf.pipeline import config as pipeline_config
+from bert_tf.pipeline import text_steps
 
 FILE = "README.md"
 CURVES_FILE = "curves.png"
@@ -56,6 +58,14 @@ def _data(
   counts = report.get("counts", {})
   found = ", ".join(f"{value:,} {name}" for name, value in counts.items())
   yield from ("", f"{found}.", "")
+  vocab = tokenization.load_vocab(config.file("vocab.txt"))
+  coverage = text_steps.coverage(config)
+  yield (
+    f"The vocabulary has {len(vocab):,} entries. A held-out word has "
+    f"{coverage.pieces_per_word:.2f} pieces; {coverage.unknown_share:.2%} of "
+    "the words are unknown."
+  )
+  yield ""
 
 
 def _hash(path: str) -> str:
@@ -141,7 +151,7 @@ def _use() -> Iterator[str]:
 
 
 def _limits(config: pipeline_config.PipelineConfig) -> Iterator[str]:
-  case = "lower-cased" if config.do_lower_case else "cased"
+  case = "lower-cased" if config.is_lower_case else "cased"
   yield from ("## Limits", "")
   yield (
     f"It knows {case} text of the kind above, inputs of up to "

@@ -59,6 +59,15 @@ SIZES = {
 # Languages whose text has thousands of characters.
 _MANY_CHARACTERS = ("ja", "ko", "zh")
 
+# Languages that have no upper case, but marks that Unicode calls non-spacing,
+# which lower-casing takes for accents: vowels of Thai, Burmese and the scripts
+# of India, the voicing of kana. Hangul falls apart. Of Arabic and Hebrew it
+# drops marks that most texts leave out anyway.
+_MARKS_ARE_LETTERS = frozenset(
+  "as bn bo dv dz gu hi ja km kn ko lo mai ml mr my ne new or pa sa sat si ta "
+  "te th".split()
+)
+
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class PipelineConfig:
@@ -90,8 +99,11 @@ class PipelineConfig:
     "",
     "Installed packages, separated by commas, whose documentation joins pydoc.",
   )
-  do_lower_case: bool = settings.setting(
-    True, "Whether the model knows lower-case text alone."
+  do_lower_case: bool | None = settings.setting(
+    None,
+    "Whether the model knows lower-case text without accents alone: true, "
+    "false or auto (the default, None in Python). auto is false where the "
+    "marks on letters are vowels, as in Thai or Hindi, and true elsewhere.",
   )
   vocab_size: int | None = settings.setting(
     None, "Entries of the vocabulary. Default: by the size.", minimum=100
@@ -145,6 +157,13 @@ class PipelineConfig:
       train_batch_size=self.train_batch_size or size.train_batch_size,
       learning_rate=self.learning_rate or size.learning_rate,
     )
+
+  @property
+  def is_lower_case(self) -> bool:
+    """Whether text is lower-cased and stripped of accents."""
+    if self.do_lower_case is None:
+      return self.reading.language not in _MARKS_ARE_LETTERS
+    return self.do_lower_case
 
   @property
   def alphabet_size(self) -> int:

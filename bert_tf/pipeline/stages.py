@@ -92,6 +92,7 @@ def _settings(
   settings["text"] = [
     [os.path.basename(s.path), paths.num_bytes(s.path)] for s in inputs
   ]
+  settings["do_lower_case"] = config.is_lower_case
   return {name: v for name, v in settings.items() if name not in _FREE}
 
 
@@ -131,6 +132,7 @@ def _make_data(
   vocab_file = config.file("vocab.txt")
   if not paths.exists(vocab_file):
     text_steps.learn_vocabulary(config, output.files, vocab_file)
+    text_steps.say_coverage(text_steps.coverage(config))
   records = text_steps.record_settings(config, vocab_file, found["characters"])
   made = pretraining_shards.create(
     records,

@@ -3,6 +3,8 @@
 import itertools
 from collections.abc import Sequence
 
+from absl import logging
+
 from bert_tf import tokenization
 from bert_tf.data import config as data_config
 from bert_tf.data import corpus, vocabulary
@@ -15,6 +17,9 @@ _SHARD_BYTES = 32e6
 # A small text is read often: other pairs of segments each time.
 _SMALL_TEXT_BYTES = 50e6
 _DUPE_FACTOR = 5
+
+# German and Arabic have less than 2.
+_MOST_PIECES_PER_WORD = 5
 
 
 def num_shards(text_bytes: float) -> int:
@@ -30,7 +35,7 @@ def learn_vocabulary(
   """Learns a vocabulary from files of one sentence a line, and writes it."""
   lines = itertools.chain.from_iterable(map(corpus.read_lines, text_files))
   counts = vocabulary.count_words(
-    lines, tokenization.BasicTokenizer(config.do_lower_case)
+    lines, tokenization.BasicTokenizer(config.is_lower_case)
   )
   tokens = vocabulary.learn(
     counts,
@@ -41,13 +46,37 @@ def learn_vocabulary(
   atomic.write_lines(vocab_file, tokens)
 
 
+def coverage(config: pipeline_config.PipelineConfig) -> vocabulary.Coverage:
+  """Returns how well the vocabulary covers the text that is held out."""
+  vocab = tokenization.load_vocab(config.file("vocab.txt"))
+  lines = corpus.read_lines(config.file("held_out.txt"))
+  tokenizer = tokenization.BasicTokenizer(config.is_lower_case)
+  return vocabulary.coverage(vocab, vocabulary.count_words(lines, tokenizer))
+
+
+def say_coverage(found: vocabulary.Coverage) -> None:
+  """Logs how well a vocabulary covers text; warns if words are too long."""
+  logging.info(
+    "A held-out word has %.2f pieces; %.2f%% of the words are unknown.",
+    found.pieces_per_word,
+    100 * found.unknown_share,
+  )
+  if found.pieces_per_word > _MOST_PIECES_PER_WORD:
+    logging.warning(
+      "A word has %.1f pieces: the text seems to have no spaces between words, "
+      "and its pieces are hardly more than characters. Separate the words by "
+      "spaces, here and in what the model is asked later.",
+      found.pieces_per_word,
+    )
+
+
 def record_settings(
   config: pipeline_config.PipelineConfig, vocab_file: str, text_bytes: float
 ) -> data_config.PretrainingDataConfig:
   """Returns how sentences become records, which are masked while training."""
   return data_config.PretrainingDataConfig(
     vocab_file=vocab_file,
-    do_lower_case=config.do_lower_case,
+    do_lower_case=config.is_lower_case,
     max_seq_length=config.max_seq_length,
     random_seed=config.seed,
     dupe_factor=_DUPE_FACTOR if text_bytes < _SMALL_TEXT_BYTES else 1,

@@ -32,7 +32,7 @@ def write_data(folder):
   docs_files._write_squad(folder, sentence)
   for name in ("eng.train", "eng.testa"):
     lines = ["-DOCSTART- -X- O O", ""]
-    for _ in range(12):
+    for _ in range(100):
       lines += [f"{w} N O B-{t}" for w, t in zip("he his it".split(), TYPES)]
       lines += ["by N O O", ""]
     (folder / name).write_text("\n".join(lines))

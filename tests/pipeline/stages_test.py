@@ -2,6 +2,7 @@
 
 import bz2
 import collections
+import dataclasses
 import hashlib
 import json
 import random
@@ -13,7 +14,8 @@ from bert_tf.data import text_config
 from bert_tf.files import paths
 from bert_tf.pipeline import config as pipeline_config
 from bert_tf.pipeline import plan as plan_lib
-from bert_tf.pipeline import stages
+from bert_tf.pipeline import stages, text_steps
+from tests import runs
 
 WORDS = "the of and in to was he is as for on with that it his by".split()
 
@@ -83,6 +85,7 @@ def test_one_command_makes_a_model_that_answers(tmp_path, flags, run_script):
     f"| masked_lm_accuracy | {float(found['masked_lm_accuracy']):.5g} |"
     in (card)
   )
+  assert "The vocabulary has " in card and "words are unknown." in card
   assert "[MASK]" in card and "--max_seq_length=32 \\\n" in card
   digest = hashlib.sha256((tmp_path / "text.txt.bz2").read_bytes()).hexdigest()
   assert f"`{digest}`" in card
@@ -170,6 +173,40 @@ def test_settings_follow_from_size_and_language(tmp_path):
     found = size.bert_config(size.vocab_size, 128)
     assert found["hidden_size"] == 64 * found["num_attention_heads"]
     assert json.dumps(found)
+
+
+@pytest.mark.parametrize(
+  ("language", "is_lower_case"),
+  [("en", True), ("zh", True), ("ar", True), ("th", False), ("hi", False)],
+)
+def test_text_whose_marks_are_letters_keeps_them(
+  language, is_lower_case, tmp_path
+):
+  reading = text_config.TextConfig(language=language)
+  config = config_of(tmp_path, reading=reading)
+  assert config.is_lower_case == is_lower_case
+  settings = text_steps.record_settings(config, "vocab.txt", 1000)
+  assert settings.do_lower_case == is_lower_case
+  given = config_of(tmp_path, reading=reading, do_lower_case=not is_lower_case)
+  assert given.is_lower_case != is_lower_case
+
+
+def test_coverage_counts_held_out_words_and_warns_of_clauses(tmp_path):
+  reading = text_config.TextConfig(language="th")
+  config = config_of(tmp_path, reading=reading)
+  data = tmp_path / "out" / "data"
+  data.mkdir(parents=True)
+  vocab = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "ที่", "##นี่"]
+  (data / "vocab.txt").write_text("".join(f"{token}\n" for token in vocab))
+  (data / "held_out.txt").write_text("ที่ ที่นี่ ไป\n\nที่\n")
+  found = text_steps.coverage(config)
+  assert (found.num_words, found.num_unknown, found.num_pieces) == (4, 1, 5)
+  with runs.logged() as log:
+    text_steps.say_coverage(found)
+    assert "1.25 pieces; 25.00% of the words are unknown" in log()
+    assert "no spaces" not in log()
+    text_steps.say_coverage(dataclasses.replace(found, num_pieces=24))
+  assert "A word has 6.0 pieces" in log()
 
 
 def test_a_run_needs_a_time(tmp_path):

@@ -119,6 +119,7 @@ def trained(tmp_path_factory):
   return start, folder / "run", results
 
 
+@pytest.mark.slow
 def test_it_learns_the_order_of_words(trained):
   _, run, results = trained
   assert results["eval_accuracy"] > 0.9
@@ -126,6 +127,7 @@ def test_it_learns_the_order_of_words(trained):
   assert saved["bilstm"] and saved["attention_direction"] == "left_to_right"
 
 
+@pytest.mark.slow
 def test_its_folder_alone_predicts_exports_and_evaluates(trained, tmp_path):
   _, run, results = trained
   texts, labels = examples()
@@ -146,6 +148,7 @@ def test_its_folder_alone_predicts_exports_and_evaluates(trained, tmp_path):
   assert evaluated["eval_loss"] == pytest.approx(results["eval_loss"], abs=1e-5)
 
 
+@pytest.mark.slow
 def test_onnx_computes_the_same(trained, tmp_path):
   pytest.importorskip("tf2onnx")
   pytest.importorskip("onnxruntime")
@@ -165,6 +168,7 @@ def test_onnx_computes_the_same(trained, tmp_path):
   assert found and max(found.values()) < 1e-5 and target.exists()
 
 
+@pytest.mark.slow
 def test_it_is_converted_to_the_originals_format_and_to_no_other(
   trained, tmp_path
 ):
@@ -198,6 +202,7 @@ def settled(trained, output_dir=None, **changes):
   return fine_tuning.load(config)[1]
 
 
+@pytest.mark.slow
 def test_a_run_knows_its_bilstm_and_a_contradiction_is_refused(
   trained, tmp_path
 ):

@@ -145,6 +145,7 @@ def test_packed_and_padded_records_evaluate_alike(data, trained):
     assert found[0][name] == pytest.approx(found[1][name], abs=1e-5), name
 
 
+@pytest.mark.slow
 def test_a_run_goes_on_with_its_objective(data, tmp_path):
   whole, halved = tmp_path / "whole", tmp_path / "halved"
   steps = {"save_checkpoints_steps": 5, "num_warmup_steps": 0}
@@ -183,6 +184,7 @@ def test_a_model_that_reads_from_one_side_fills_no_masks(trained):
     fill_mask.MaskFiller(init_checkpoint=str(folder)).predict("the [MASK]")
 
 
+@pytest.mark.slow
 def test_it_is_fine_tuned_exported_and_asked_by_its_folder_alone(
   trained, tmp_path
 ):

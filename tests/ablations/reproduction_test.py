@@ -1,0 +1,37 @@
+"""The rows that are committed, and what is written of them."""
+
+import pathlib
+import re
+
+from bert_tf.ablations import experiments, reference, rows, scales
+
+FOLDER = pathlib.Path(__file__).resolve().parents[2] / "docs" / "reproduction"
+TINY = scales.SCALES["tiny"]
+
+
+def planned():
+  """The keys of all runs of the scale tiny, of the tasks in ../shared."""
+  tasks = [f.task for f in TINY.fine_tunings]
+  found = experiments.build((), TINY, tasks)
+  return {rows.key_of(run) for e in found for run in e.runs(TINY.seeds)}
+
+
+def test_committed_rows_are_whole_runs_of_the_experiments():
+  known = planned()
+  for row in rows.read_all(str(FOLDER / "rows")):
+    assert row.is_whole and row.key in known, row.config
+
+
+def test_the_summary_says_of_how_many_runs_it_is():
+  found = rows.read_all(str(FOLDER / "rows"))
+  text = (FOLDER / "README.md").read_text()
+  (numbers,) = re.findall(r"(\d+) of (\d+) runs of the scale", text)
+  assert tuple(map(int, numbers)) == (len(found), len(planned()))
+
+
+def test_the_package_has_the_curves_of_the_documentation():
+  committed = {
+    path.name: path.read_text() for path in (FOLDER / "curves").glob("*.csv")
+  }
+  packaged = pathlib.Path(reference.FOLDER).glob("*.csv")
+  assert {path.name: path.read_text() for path in packaged} == committed
