@@ -84,8 +84,11 @@ def test_links_lead_to_files_and_headings(page):
 
 
 def test_the_site_has_every_page_and_every_public_name():
-  pages = re.findall(r": (\w+\.md)$", (ROOT / "mkdocs.yml").read_text(), re.M)
-  assert sorted(pages) == sorted(p.name for p in (ROOT / "docs").glob("*.md"))
+  nav = (ROOT / "mkdocs.yml").read_text()
+  pages = re.findall(r": ([\w/]+\.(?:md|ipynb))$", nav, re.M)
+  docs = ROOT / "docs"
+  files = [*docs.glob("*.md"), *docs.glob("notebooks/*.ipynb")]
+  assert sorted(pages) == sorted(str(f.relative_to(docs)) for f in files)
   listed = re.findall(
     r"^::: (.+)$", (ROOT / "docs" / "api.md").read_text(), re.M
   )

@@ -1,0 +1,139 @@
+"""docs/notebooks: as committed they are whole, and they run."""
+
+import os
+import pathlib
+import re
+
+import pytest
+
+from tests import docs_files, docs_test
+
+nbformat = pytest.importorskip("nbformat", reason="needs the extra notebooks")
+nbclient = pytest.importorskip("nbclient", reason="needs the extra notebooks")
+pytest.importorskip("ipykernel", reason="needs the extra notebooks")
+
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+FOLDER = ROOT / "docs" / "notebooks"
+NAMES = sorted(path.stem for path in FOLDER.glob("*.ipynb"))
+MAX_BYTES = 400_000
+# Parameters of a run that takes seconds, and what is true at its end, in the
+# notebook's own names.
+SMALL = {
+  "bert_from_the_inside": (
+    {"PACKAGES": (), "NUM_STEPS": 60, "EVERY": 20},
+    """
+    first, *_, last = [values["masked_lm_loss"] for values in history]
+    # ln 4000 is 8.3; the most frequent pieces are learned first.
+    assert first > 8 and last < 7, (first, last)
+    assert [values["step"] for values in history] == [0, 20, 40, 60]
+    assert vocab[np.argmax(probes[-1])] in ("the", ".", ",", "a", "to", "of")
+    for probs in output.attention_probs:
+      assert probs.shape == (1, 2, len(tokens), len(tokens))
+      np.testing.assert_allclose(np.sum(probs, axis=-1), 1, rtol=1e-5)
+    # The last layer is what the model itself says.
+    said = read_layer(output.sequence_output)
+    np.testing.assert_allclose(said, probes[-1], atol=1e-5)
+    """,
+  ),
+  "fine_tune_your_csv": (
+    {"MODEL": "minilm", "NUM_EPOCHS": 1, "MAX_PASSAGES": 160},
+    """
+    assert len(predicted) == len(rows["dev"]) == 40
+    assert set(predicted) <= set(LIBRARIES)
+    assert table.sum() == 40
+    assert table.trace() == sum(p == t for p, t in zip(predicted, labels))
+    [prediction] = answer["predictions"]
+    assert set(prediction["labels"]) == set(LIBRARIES)
+    assert abs(sum(prediction["probabilities"]) - 1) < 1e-5
+    """,
+  ),
+  "the_2019_workflow": (
+    {"ROOT": str(ROOT), "NUM_TRAIN_STEPS": 5, "NUM_TRAIN_EPOCHS": 0.1},
+    """
+    def read(name):
+      with open(os.path.join(folder, name)) as file:
+        return file.read()
+
+    assert "global_step = 5\\n" in read("pretraining_output/eval_results.txt")
+    assert "eval_accuracy = " in read("mrpc_output/eval_results.txt")
+    assert len(read("mrpc_output/test_results.tsv").splitlines()) == 50
+    assert len(json.loads(read("squad_output/predictions.json"))) == 50
+    assert line["features"][0]["token"] == "[CLS]"
+    """,
+  ),
+}
+
+
+def load(name):
+  return nbformat.read(FOLDER / f"{name}.ipynb", as_version=4)
+
+
+def code_cells(notebook):
+  return [cell for cell in notebook.cells if cell.cell_type == "code"]
+
+
+def with_cells_added(notebook, parameters, check):
+  """Returns the notebook with other parameters, and a check at its end."""
+  [index] = [
+    index
+    for index, cell in enumerate(notebook.cells)
+    if "parameters" in cell.metadata.get("tags", ())
+  ]
+  original = notebook.cells[index].source
+  assert set(parameters) <= set(re.findall(r"^(\w+) = ", original, re.M))
+  lines = [f"{name} = {value!r}" for name, value in parameters.items()]
+  added = nbformat.v4.new_code_cell("\n".join(lines))
+  notebook.cells.insert(index + 1, added)
+  notebook.cells.append(
+    nbformat.v4.new_code_cell("if True:" + check.rstrip(" "))
+  )
+  return notebook
+
+
+def test_all_notebooks_are_run():
+  assert NAMES == sorted(SMALL)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_notebook_is_kept_with_what_it_printed(name):
+  notebook = load(name)
+  nbformat.validate(notebook)
+  assert (FOLDER / f"{name}.ipynb").stat().st_size < MAX_BYTES
+  cells = code_cells(notebook)
+  counts = [cell.execution_count for cell in cells]
+  assert counts == list(range(1, len(cells) + 1))
+  outputs = [output for cell in cells for output in cell.outputs]
+  kinds = {output.output_type for output in outputs}
+  assert "stream" in kinds and "error" not in kinds
+  # Warnings of libraries, and folders of the machine that it ran on.
+  assert not any(output.get("name") == "stderr" for output in outputs)
+  texts = [output.get("text", "") for output in outputs]
+  assert not [text for text in texts if "/tmp/" in text or "/home/" in text]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_links_of_a_notebook_lead_to_files_and_headings(name):
+  for cell in load(name).cells:
+    if cell.cell_type == "markdown":
+      docs_test.check_links(FOLDER / f"{name}.ipynb", cell.source)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", NAMES)
+def test_a_notebook_runs(name, tmp_path, monkeypatch):
+  parameters, check = SMALL[name]
+  parameters = dict(parameters)
+  if "MODEL" in parameters:
+    docs_files.write_model(tmp_path / parameters["MODEL"])
+    parameters["PORT"] = docs_test.free_port()
+  notebook = with_cells_added(load(name), parameters, check)
+  path = f"{ROOT}{os.pathsep}{os.environ.get('PYTHONPATH', '')}"
+  monkeypatch.setenv("PYTHONPATH", path)
+  monkeypatch.setenv("TMPDIR", str(tmp_path))
+  client = nbclient.NotebookClient(
+    notebook,
+    timeout=900,
+    kernel_name="python3",
+    resources={"metadata": {"path": str(tmp_path)}},
+  )
+  client.execute()
