@@ -12,9 +12,9 @@ import pytest
 
 from bert_tf.data import text_config
 from bert_tf.files import paths
+from bert_tf.pipeline import card, stages, text_steps
 from bert_tf.pipeline import config as pipeline_config
 from bert_tf.pipeline import plan as plan_lib
-from bert_tf.pipeline import stages, text_steps
 from tests import runs
 
 WORDS = "the of and in to was he is as for on with that it his by".split()
@@ -207,6 +207,13 @@ def test_coverage_counts_held_out_words_and_warns_of_clauses(tmp_path):
     assert "no spaces" not in log()
     text_steps.say_coverage(dataclasses.replace(found, num_pieces=24))
   assert "A word has 6.0 pieces" in log()
+  inputs = stages.sources.find(config.text, reading, text_config.TEXT)
+  (data / "train.txt.report.json").write_text("{}")
+  lines = list(card._data(config, inputs))
+  assert lines[-2] == (
+    "The vocabulary has 7 entries. A held-out word has 1.25 pieces; 25.00% of "
+    "the words are unknown."
+  )
 
 
 def test_a_run_needs_a_time(tmp_path):
