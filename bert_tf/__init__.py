@@ -30,7 +30,7 @@ if TYPE_CHECKING:
   from bert_tf.inference.question_answering import (
     QuestionAnswerer as QuestionAnswerer,
   )
-  from bert_tf.modeling import BertConfig as BertConfig
+  from bert_tf.model_config import BertConfig as BertConfig
   from bert_tf.modeling import BertModel as BertModel
   from bert_tf.tasks.classification.examples import (
     InputExample as InputExample,
@@ -57,7 +57,7 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 # The modules of the public names: imported, as TensorFlow with them, when a
 # name is first used.
 _MODULES = {
-  "BertConfig": "modeling",
+  "BertConfig": "model_config",
   "BertModel": "modeling",
   "BertTokenizer": "export.text_ops.bert_tokenizer",
   "Classifier": "inference.classifier",
