@@ -39,7 +39,7 @@ def smaller(arguments: list[str]) -> list[str]:
   if "--do_train" in arguments or command == "build_vocab":
     found += SMALLER.get(command, ())
   if any(a.startswith("--text=") for a in arguments) and "pretrain" in found:
-    found += ["--train_hours=0", "--train_minutes=0.5", "--max_seq_length=32"]
+    found += ["--train_hours=0", "--train_minutes=1", "--max_seq_length=32"]
     found += ["--train_batch_size=4", "--eval_fraction=0.3"]
   elif any(a.startswith("--train_hours=") for a in arguments):
     found = [a for a in found if not re.match("--num_.*_steps=", a)]

@@ -4,6 +4,7 @@ import contextlib
 import logging as python_logging
 import os
 import re
+import signal
 import sys
 from collections.abc import Callable, Sequence
 
@@ -179,6 +180,9 @@ def _start(main: Callable[..., None], description: str | None) -> None:
     except KeyboardInterrupt:
       print("interrupted", file=sys.stderr)
       return 130
+    except BrokenPipeError:  # Who read the output has seen enough.
+      os.dup2(os.open(os.devnull, os.O_WRONLY), sys.__stdout__.fileno())
+      return 128 + signal.SIGPIPE
     except _user_errors() as error:
       report(error)
       return 1

@@ -2,8 +2,12 @@
 
 import ast
 import logging
+import os
 import pathlib
 import re
+import signal
+import subprocess
+import sys
 
 import pytest
 from absl import flags
@@ -64,6 +68,19 @@ def test_a_mistake_on_the_command_line_is_named(
   assert "Traceback" not in result.stderr
   for part in parts:
     assert part in result.stderr
+
+
+def test_a_reader_of_the_output_may_leave():
+  config = ROOT / "tests" / "golden" / "tiny" / "bert_config.json"
+  arguments = [SCRIPTS / "inspect_checkpoint.py", f"--config={config}"]
+  reader, writer = os.pipe()
+  os.close(reader)
+  result = subprocess.run(
+    [sys.executable, *arguments], stdout=writer, stderr=subprocess.PIPE
+  )
+  os.close(writer)
+  assert result.returncode == 128 + signal.SIGPIPE
+  assert result.stderr == b""
 
 
 @pytest.fixture

@@ -43,7 +43,7 @@ def flags(tmp_path):
     f"--output_dir={tmp_path}/out",
     "--max_seq_length=32",
     "--train_batch_size=8",
-    "--train_minutes=0.3",
+    "--train_minutes=0.7",
   ]
 
 
