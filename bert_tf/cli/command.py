@@ -181,7 +181,7 @@ def _start(main: Callable[..., None], description: str | None) -> None:
       print("interrupted", file=sys.stderr)
       return 130
     except BrokenPipeError:  # Who read the output has seen enough.
-      os.dup2(os.open(os.devnull, os.O_WRONLY), sys.__stdout__.fileno())
+      os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
       return 128 + signal.SIGPIPE
     except _user_errors() as error:
       report(error)
