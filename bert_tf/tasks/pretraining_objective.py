@@ -85,8 +85,8 @@ def labelled(
     if is_masked:
       raise ValueError(
         f"{first} holds masked records, but `objective={config.objective}` "
-        "predicts every piece; make them by create_pretraining_data with "
-        "`mask=False` (--nomask)."
+        "predicts every piece; make them by create_pretraining_data.py "
+        "--nomask."
       )
     return dataclasses.replace(records, shift=config.objective)
   if is_masked:
