@@ -25,7 +25,7 @@ from bert_tf import (
 from bert_tf.data import input_pipeline
 from bert_tf.files import paths
 from bert_tf.formats import label_map, run_info
-from bert_tf.tasks import base, findings
+from bert_tf.tasks import base, bilstm_on_top, findings
 from bert_tf.tasks import config as config_lib
 from bert_tf.training import config as training_config
 from bert_tf.training import estimator, restore, results, run_dir, run_log
@@ -75,7 +75,7 @@ def load(
     raise ValueError(
       "nothing to do: set `do_train`, `do_eval` or `do_predict`."
     )
-  bert_config = _with_bilstm(config)
+  bert_config = bilstm_on_top.settle(config)
   config = settle(dataclasses.replace(config, bilstm=bert_config.bilstm))
   assert config.do_lower_case is not None and config.max_seq_length is not None
   tokenization.validate_case_matches_checkpoint(
@@ -95,34 +95,6 @@ def load(
     len(tokenizer.vocab), config.vocab_file, config.bert_config_file
   )
   return config, bert_config, tokenizer
-
-
-def _with_bilstm(
-  config: config_lib.FineTuningConfig,
-) -> modeling.BertConfig:
-  """Returns the config of the model, with `bilstm` as it is set.
-
-  Left out, that is as in the folder of the run, else as in the file.
-
-  Raises:
-    ValueError: if what is set contradicts one of them.
-  """
-  path = config.bert_config_file
-  found = modeling.BertConfig.from_json_file(path)
-  # A file of the original's says nothing.
-  known: bool | None = found.bilstm or None
-  output_dir = config.train.output_dir
-  if model_folder.has_config(output_dir):
-    path = os.path.join(output_dir, run_info.CONFIG_FILE)
-    known = modeling.BertConfig.from_json_file(path).bilstm
-  if None not in (config.bilstm, known) and config.bilstm != known:
-    raise ValueError(
-      f"bilstm {config.bilstm} contradicts {path}, whose model was made "
-      f"{'with' if known else 'without'} one; leave `bilstm` out, or choose "
-      "another model or `output_dir`."
-    )
-  value = config.bilstm if known is None else known
-  return dataclasses.replace(found, bilstm=bool(value))
 
 
 def settle(config: Config) -> Config:

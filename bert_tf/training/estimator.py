@@ -10,11 +10,12 @@ import numpy as np
 import tensorflow as tf
 from absl import logging
 
-from bert_tf import adapters, checkpoints, distribution, optimization
+from bert_tf import checkpoints, distribution, optimization
 from bert_tf.layers import lora, mixed_precision
 from bert_tf.losses import Sums
 from bert_tf.modeling import Tensor
 from bert_tf.training import (
+  adapters,
   budget,
   divergence,
   evaluation,
@@ -394,12 +395,11 @@ class Estimator:
     return tensors | lora.tensors(self.model)
 
   def _save(self, tensors: Mapping[str, tf.Tensor]) -> str:
-    config = self.config
+    output_dir = self.config.output_dir
     self._run_files.put_back()
-    adapters.save(config.output_dir, tensors)
-    path = checkpoints.save(
-      config.output_dir, tensors, config.keep_checkpoint_max
-    )
+    adapters.save(output_dir, tensors)
+    keep = self.config.keep_checkpoint_max
+    path = checkpoints.save(output_dir, tensors, keep)
     distribution.barrier()  # Before another process reads it.
     logging.info("Saved %s.", path)
     return path

@@ -8,9 +8,9 @@ from collections.abc import Callable, Mapping, Sequence
 import tensorflow as tf
 from absl import logging
 
-from bert_tf import adapters, checkpoints, distribution
+from bert_tf import checkpoints, distribution
 from bert_tf.files import atomic, paths
-from bert_tf.training import run_dir
+from bert_tf.training import adapters, run_dir
 
 Results = Mapping[str, float | int]
 

@@ -6,7 +6,8 @@ from typing import TypeVar
 import keras
 from absl import logging
 
-from bert_tf import adapters, checkpoints, heads
+from bert_tf import checkpoints, heads
+from bert_tf.training import adapters
 
 T = TypeVar("T")
 

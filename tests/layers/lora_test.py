@@ -7,7 +7,7 @@ import shutil
 import numpy as np
 import pytest
 
-from bert_tf import adapters, checkpoints, heads, modeling
+from bert_tf import checkpoints, heads, modeling
 from bert_tf.export import config as export_config
 from bert_tf.export import export
 from bert_tf.inference import predictor
@@ -15,6 +15,7 @@ from bert_tf.layers import lora
 from bert_tf.tasks.classification import config as classification_config
 from bert_tf.tasks.classification import task as classification
 from bert_tf.tasks.ner import bilstm
+from bert_tf.training import adapters
 from bert_tf.training import config as training_config
 from tests import runs
 
