@@ -159,6 +159,9 @@ def _become(
   os.chdir(cwd)
   os.environ.clear()
   os.environ.update(environment)
+  # Says once that there is no GPU: to the server's stderr, not the program's,
+  # which need not use TensorFlow.
+  sys.modules["tensorflow"].config.list_physical_devices()
   for number, opened in enumerate(files):
     os.dup2(opened, number)
     os.close(opened)
