@@ -17,7 +17,8 @@ fi
 "$python" -m ruff check .
 "$python" -m ruff format --check .
 "$python" -m mypy
-# The tests of a file run in one process: they share fixtures.
+# The tests of a file run in one process: they share fixtures. The files begin in
+# the order of tests/conftest.py.
 exec "$python" -m pytest \
-  --numprocesses=auto --maxprocesses=4 --dist=loadfile \
+  --numprocesses=auto --maxprocesses=4 --dist=loadfile --no-loadscope-reorder \
   "${selection[@]}" "$@"

@@ -12,6 +12,31 @@ from tests import forks
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 SHARED = ROOT.parent / "shared"
 
+# The files that take longest, the longest first. A process that begins one of
+# them last works on when the others have nothing left to do.
+LONGEST = (
+  "docs_test.py",
+  "distribution_test.py",
+  "ablations/smoke_test.py",
+  "training/multi_worker_test.py",
+  "notebooks_test.py",
+  "cli/run_pretraining_test.py",
+  "export/export_test.py",
+  "chaos/chaos_test.py",
+  "pipeline/stages_test.py",
+  "benchmarks/scaling_test.py",
+  "export/text_ops_test.py",
+  "tasks/sweeps_test.py",
+  "cli/create_pretraining_data_test.py",
+  "keras_backends_test.py",
+)
+
+
+def pytest_collection_modifyitems(items):
+  """Puts the longest files first; their tests stay in their order."""
+  ranks = {ROOT / "tests" / name: rank for rank, name in enumerate(LONGEST)}
+  items.sort(key=lambda item: ranks.get(item.path, len(ranks)))
+
 
 @pytest.fixture(scope="session")
 def shared():

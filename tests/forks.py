@@ -8,6 +8,7 @@ has its own process, arguments, environment, folder and files 0 to 2, as if
 """
 
 import contextlib
+import gc
 import json
 import os
 import pathlib
@@ -109,6 +110,9 @@ def _serve(path: str) -> None:
   import tensorflow  # noqa: F401
   import tensorflow_text  # noqa: F401
 
+  # At its end a program would look through all that is imported, and so have
+  # all of that memory copied: 1.3 s.
+  gc.freeze()
   listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
   listener.bind(path)
   listener.listen(64)

@@ -4,6 +4,7 @@ import bz2
 import collections
 import gc
 import gzip
+import itertools
 import json
 import sys
 from xml.etree import ElementTree
@@ -100,9 +101,12 @@ def test_a_dump_is_read_as_a_stream(tmp_path):
   path = write(tmp_path / "a.xml", wikipedia.dump(pages))
   source = sources.Source(path, "dump")
   config = text_config.TextConfig()
-  for _ in sources.read(source, config, collections.Counter()):
-    held = sum(isinstance(o, ElementTree.Element) for o in gc.get_objects())
+  documents = sources.read(source, config, collections.Counter())
+  assert len(list(itertools.islice(documents, 300))) == 300
+  # The reader stands after the last page.
+  held = sum(isinstance(o, ElementTree.Element) for o in gc.get_objects())
   assert held < 100
+  assert not list(documents)
 
 
 @pytest.mark.parametrize("suffix", ["", ".gz", ".bz2"])
