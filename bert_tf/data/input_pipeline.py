@@ -300,23 +300,16 @@ def _epoch(
   )
 
 
-def evaluation_dataset(
+def finite_dataset(
   files: RecordFiles,
   spec: Spec,
   batch_size: int,
   vocab_size: int,
   type_vocab_size: int = 2,
 ) -> tf.data.Dataset:
-  """Returns endless full batches in the order of the files, repeated."""
-  batches = _in_order(files).repeat().batch(batch_size, drop_remainder=True)
-  return _parsed(batches, spec, vocab_size, type_vocab_size)
-
-
-def finite_dataset(
-  files: RecordFiles, spec: Spec, batch_size: int, vocab_size: int
-) -> tf.data.Dataset:
   """Returns every record once, in order; the last batch may be short."""
-  return _parsed(_in_order(files).batch(batch_size), spec, vocab_size)
+  batches = _in_order(files).batch(batch_size)
+  return _parsed(batches, spec, vocab_size, type_vocab_size)
 
 
 def _in_order(files: RecordFiles) -> tf.data.Dataset:

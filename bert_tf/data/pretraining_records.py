@@ -121,7 +121,7 @@ class PretrainingRecords:
       self.group_by_length,
       type_vocab_size,
     )
-    batches = self._masked(batches, steps_done, is_training=True)
+    batches = self._masked(batches, batch_size, steps_done, is_training=True)
     if self.group_by_length:
       batches = padding.cut_padding(batches, self.form.max_seq_length)
     return self._shifted(batches)
@@ -129,19 +129,25 @@ class PretrainingRecords:
   def evaluation_dataset(
     self, batch_size: int, vocab_size: int, type_vocab_size: int
   ) -> tf.data.Dataset:
-    """Returns endless labelled batches in the order of the files, repeated.
+    """Returns labelled batches of every record once, in order.
 
-    Each record has the same masks whenever it comes: those of epoch 0.
+    The last batch may be short. Each record has the masks of epoch 0.
     """
-    batches = input_pipeline.evaluation_dataset(
+    batches = input_pipeline.finite_dataset(
       self.files, self.spec, batch_size, vocab_size, type_vocab_size
     )
-    return self._shifted(self._masked(batches, 0, is_training=False))
+    return self._shifted(
+      self._masked(batches, batch_size, 0, is_training=False)
+    )
 
   def _masked(
-    self, batches: tf.data.Dataset, steps_done: int, is_training: bool
+    self,
+    batches: tf.data.Dataset,
+    batch_size: int,
+    steps_done: int,
+    is_training: bool,
   ) -> tf.data.Dataset:
-    """Masks full batches, the first of which comes after `steps_done`."""
+    """Masks batches, the first of which comes after `steps_done`."""
     masker, num_records = self.masker, self.files.num_records
     if masker is None:
       return batches
@@ -150,7 +156,7 @@ class PretrainingRecords:
       step: tf.Tensor, features: dynamic_masking.Features
     ) -> dynamic_masking.Features:
       size = tf.shape(features["input_ids"], tf.int64)[0]
-      numbers = step * size + tf.range(size)
+      numbers = step * batch_size + tf.range(size)
       epochs = numbers // num_records if is_training else 0 * numbers
       return masker.mask(features, epochs, numbers % num_records)
 

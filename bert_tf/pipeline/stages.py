@@ -2,7 +2,6 @@
 
 import dataclasses
 import json
-import math
 import os
 from collections.abc import Sequence
 from typing import Any
@@ -12,7 +11,6 @@ from absl import logging
 from bert_tf import tokenization
 from bert_tf.data import (
   corpus_build,
-  input_pipeline,
   pretraining_shards,
   shard_files,
   sources,
@@ -164,7 +162,6 @@ def _train(
   size = config.model_size
   every = max(1, int(_SECONDS_BETWEEN_CHECKPOINTS / plan.step_seconds))
   held_out = config.file("held_out.tfrecord")
-  num_records = input_pipeline.open_records(held_out).num_records
   num_evaluations = int(config.train_seconds / _SECONDS_OF_EVALUATION)
   num_evaluations = max(1, min(_NUM_EVALUATIONS, num_evaluations))
   return pretraining.run(
@@ -178,9 +175,7 @@ def _train(
       do_train=True,
       do_eval=True,
       eval_batch_size=_EVAL_BATCH_SIZE,
-      max_eval_steps=min(
-        _MAX_EVAL_STEPS, math.ceil(num_records / _EVAL_BATCH_SIZE)
-      ),
+      max_eval_steps=_MAX_EVAL_STEPS,
       train=training_config.TrainConfig(
         output_dir=config.output_dir,
         train_batch_size=size.train_batch_size,

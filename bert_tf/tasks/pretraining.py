@@ -11,7 +11,14 @@ from collections.abc import Mapping, Sequence
 
 from absl import logging
 
-from bert_tf import heads, letter_case, losses, modeling, tokenization
+from bert_tf import (
+  distribution,
+  heads,
+  letter_case,
+  losses,
+  modeling,
+  tokenization,
+)
 from bert_tf.data import (
   input_pipeline,
   length_schedule,
@@ -311,9 +318,26 @@ def _evaluate(
   records: pretraining_records.PretrainingRecords,
   sizes: tuple[int, int],
 ) -> dict[str, float | int]:
-  """Returns the results of the weights as they are."""
-  batches = records.evaluation_dataset(config.eval_batch_size, *sizes)
-  results = runner.evaluate(batches, config.max_eval_steps)
+  """Returns the results of the weights as they are.
+
+  The original reads a file that is too short for max_eval_steps again, so that
+  some of its records count once more than others. Here each counts once.
+  """
+  batch_size, num_steps = config.eval_batch_size, config.max_eval_steps
+  num_records = records.files.num_records
+  if num_steps * batch_size > num_records:
+    logging.info(
+      "Evaluating on the %d records once, fewer than max_eval_steps=%d batches "
+      "of %d.",
+      num_records,
+      num_steps,
+      batch_size,
+    )
+  if distribution.needs_full_batches():
+    # Rows that fill a batch up would count as pairs of sentences.
+    num_steps = min(num_steps, num_records // batch_size)
+  batches = records.evaluation_dataset(batch_size, *sizes)
+  results = runner.evaluate(batches, num_steps)
   # Of the masked words, given all the others.
   results["perplexity"] = math.exp(min(results["masked_lm_loss"], 700.0))
   return results

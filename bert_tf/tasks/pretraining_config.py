@@ -75,7 +75,10 @@ class PretrainingConfig:
     8, "Examples in an evaluation batch.", minimum=1, original=True
   )
   max_eval_steps: int = settings.setting(
-    100, "Batches of an evaluation.", minimum=1, original=True
+    100,
+    "Batches of an evaluation at most; a shorter file is read once.",
+    minimum=1,
+    original=True,
   )
   eval_input_file: str | None = settings.setting(
     None,

@@ -128,15 +128,6 @@ def test_a_star_passes_hidden_files_by(tmp_path):
   assert input_pipeline.open_records(f"{tmp_path}/*").num_records == 5
 
 
-def test_evaluation_repeats_the_files_in_their_order(tmp_path):
-  write(tmp_path / "b", [3, 4])
-  write(tmp_path / "a", [0, 1, 2])
-  files = input_pipeline.open_records(f"{tmp_path}/b,{tmp_path}/a")
-  dataset = input_pipeline.evaluation_dataset(files, SPEC, 4, 1000)
-  batches = [b["input_ids"].numpy()[:, 0].tolist() for b in dataset.take(3)]
-  assert batches == [[3, 4, 0, 1], [2, 3, 4, 0], [1, 2, 3, 4]]
-
-
 def test_a_finite_data_set_has_every_record_once_the_last_batch_short(tmp_path):
   write(tmp_path / "b", [3, 4])
   write(tmp_path / "a", [0, 1, 2])

@@ -1,6 +1,7 @@
 """Unmasked records: recognised, masked while they are read, resumed."""
 
 import dataclasses
+import functools
 import json
 import shutil
 
@@ -135,7 +136,8 @@ def test_every_epoch_masks_anew_and_evaluation_never(data):
   records = unmasked(data)
   count = records.files.num_records
   trained = rows(records.training_dataset(1, 1, 0, 500, 2), 2 * count)
-  evaluated = rows(records.evaluation_dataset(1, 500, 2), 2 * count)
+  once = records.evaluation_dataset(1, 500, 2)
+  evaluated = rows(once.concatenate(once), 2 * count)
   for found, repeats in ((trained, False), (evaluated, True)):
     texts = original(found)
     first, second = (
@@ -178,8 +180,18 @@ def test_a_record_alone_has_other_masks_in_every_epoch(data, tmp_path):
   records = unmasked(tmp_path, "one")
   trained = rows(records.training_dataset(4, 1, 0, 500, 2), 5)
   assert len(np.unique(trained["input_ids"], axis=0)) > 10
-  evaluated = rows(records.evaluation_dataset(4, 500, 2), 5)
-  assert len(np.unique(evaluated["input_ids"], axis=0)) == 1
+
+
+def test_evaluation_has_every_record_once_with_the_same_masks(data):
+  records = unmasked(data)
+  count = records.files.num_records
+  assert count % 7  # The last batch is short.
+  single, several = (
+    rows(records.evaluation_dataset(size, 500, 2), count + 1) for size in (1, 7)
+  )
+  assert len(single["input_ids"]) == count
+  for name, value in several.items():
+    np.testing.assert_array_equal(value, single[name])
 
 
 def config(data, output_dir, **settings):
@@ -220,6 +232,21 @@ def train(data, folder, kind, **settings):
       **settings,
     )
   )
+
+
+def test_more_evaluation_steps_than_the_file_has_count_nothing_twice(
+  data, trained, tmp_path, caplog
+):
+  folder = shutil.copytree(trained, tmp_path / "run")
+  evaluate = functools.partial(config, data, folder, do_train=False)
+  count = unmasked(data, "plain-1.tfrecord").files.num_records
+  once = pretraining.run(evaluate(eval_batch_size=count, max_eval_steps=1))
+  assert "Evaluating on" not in caplog.text
+  with caplog.at_level("INFO"):
+    found = pretraining.run(evaluate(eval_batch_size=7, max_eval_steps=999))
+  assert f"Evaluating on the {count} records once" in caplog.text
+  for name in ("masked_lm_loss", "masked_lm_accuracy", "next_sentence_loss"):
+    assert found[name] == pytest.approx(once[name], abs=1e-5), name
 
 
 GROUPED = pytest.param("grouped", marks=pytest.mark.slow)
