@@ -406,8 +406,10 @@ class Estimator:
 
   def _run_steps(self, iterator: Iterator, num_steps: tf.Tensor) -> Sums:
     """Takes steps within one tf.function; returns the totals of their sums."""
-    sums = self.train_step(next(iterator))
-    for _ in tf.range(num_steps - 1):
+    # From nothing, not from a first step: TensorFlow would optimize the step
+    # twice, once in the loop and once before it.
+    sums = self.train_step.no_sums()
+    for _ in tf.range(num_steps):
       sums = sums_lib.add(sums, self.train_step(next(iterator)))
     return sums
 

@@ -67,6 +67,8 @@ class TrainingStep:
         f"multiple of {num_parts}."
       )
     self._variables: list[keras.Variable] = []
+    self._has_gradient: list[bool] = []  # Of the variables, when last traced.
+    self._sums_spec: Any = None  # tf.TensorSpec in the structure of Sums.
     self._compile(use_xla)
 
   def with_xla(self, use_xla: bool) -> "TrainingStep":
@@ -77,6 +79,7 @@ class TrainingStep:
 
   def _compile(self, use_xla: bool) -> None:
     """Makes the functions that take the step."""
+    self._use_xla = use_xla
     is_alone = self._strategy.num_replicas_in_sync == 1
     # Inside what XLA compiles, a function of its own would make it compile
     # anew at every step of batches whose width differs.
@@ -95,7 +98,18 @@ class TrainingStep:
     """Builds the optimizer and returns the step for batches of these shapes."""
     self._variables = self._variables_with_gradient(element_spec)
     self._optimizer.build(self._variables)
-    return self._step.get_concrete_function(element_spec)
+    step = self._step.get_concrete_function(element_spec)
+    self._sums_spec = tf.nest.map_structure(
+      lambda tensor: tf.TensorSpec(tensor.shape, tensor.dtype),
+      step.structured_outputs,
+    )
+    return step
+
+  def no_sums(self) -> Sums:
+    """Returns the sums of no step, zeros, once the step is built."""
+    return tf.nest.map_structure(
+      lambda spec: tf.zeros(spec.shape, spec.dtype), self._sums_spec
+    )
 
   def __call__(self, features: Features) -> Sums:
     """Takes a step on a whole batch; returns the sums of what is logged."""
@@ -105,22 +119,25 @@ class TrainingStep:
     self, element_spec: dict[str, tf.TensorSpec]
   ) -> list[keras.Variable]:
     """Returns the trainable variables that the loss depends on."""
-    variables = self._model.trainable_variables
-    has_gradient: list[bool] = []
+    self._compile(self._use_xla)  # What was traced for other variables goes.
+    self._variables = self._model.trainable_variables
 
     def differentiate(features: Features) -> None:
       features, number = self._replica_part(features)
       weights = self._weights_fn(features)
       features = distribution.part(features, 0, self._num_micro_batches)
-      _, gradients = self._differentiate(features, weights, number, variables)
-      has_gradient[:] = [gradient is not None for gradient in gradients]
+      # Where it is a function of its own, the step takes it as it is traced
+      # here: without the variables that have no gradient it is the same.
+      self._sums_and_gradients(features, weights, number)
 
     @tf.function
     def trace(features: Features) -> None:
       self._strategy.run(differentiate, (features,))
 
     trace.get_concrete_function(element_spec)
-    return [v for v, has_one in zip(variables, has_gradient) if has_one]
+    return [
+      v for v, has_one in zip(self._variables, self._has_gradient) if has_one
+    ]
 
   def _run(self, features: Features) -> Sums:
     sums = self._strategy.run(self._replica_step, (features,))
@@ -148,6 +165,7 @@ class TrainingStep:
     loss = sums.pop("loss")
     one = tf.ones([])
     rate = self._optimizer.learning_rate * one
+    assert len(gradients.dense) == len(self._variables)
     norm = self._optimizer.apply_parts(gradients, self._variables)
     return {
       "loss": (loss, one),
@@ -167,17 +185,14 @@ class TrainingStep:
     self, features: Features, weights: dict[str, Tensor], number: tf.Tensor
   ) -> tuple[Sums, optimization.Gradients]:
     """Returns what a micro-batch logs, and the gradients of its loss."""
-    sums, gradients = self._differentiate(
-      features, weights, number, self._variables
+    sums, gradients = self._differentiate(features, weights, number)
+    self._has_gradient = [gradient is not None for gradient in gradients]
+    return sums, optimization.as_gradients(
+      [gradient for gradient in gradients if gradient is not None]
     )
-    return sums, optimization.as_gradients(gradients)
 
   def _differentiate(
-    self,
-    features: Features,
-    weights: dict[str, Tensor],
-    number: tf.Tensor,
-    variables: list[keras.Variable],
+    self, features: Features, weights: dict[str, Tensor], number: tf.Tensor
   ) -> tuple[Sums, list[Tensor | None]]:
     """Returns what is logged and a gradient for each variable, None for 0."""
     # Layers under gradient checkpointing draw again in the backward pass.
@@ -189,7 +204,7 @@ class TrainingStep:
         scaled = loss
         if self._optimizer.loss_scale:
           scaled = loss * self._optimizer.loss_scale.scale
-      gradients = tape.gradient(scaled, variables)
+      gradients = tape.gradient(scaled, self._variables)
     return {"loss": loss, **self._eval_fn(outputs, features)}, gradients
 
   def _dropout_seeds(

@@ -107,6 +107,22 @@ def test_a_variable_without_gradient_is_saved_without_slots(tmp_path):
   }
 
 
+def test_the_model_is_traced_once_for_a_step(tmp_path, monkeypatch):
+  traces = []
+  call = Line.call
+  monkeypatch.setattr(
+    Line, "call", lambda *args, **more: traces.append(0) or call(*args, **more)
+  )
+  trainer = make(tmp_path)
+  trainer.train(batches)
+  assert len(traces) == 1
+  # Another run of the same trainer finds out again what has a gradient.
+  before = trainer.optimizer.iterations.numpy()
+  trainer.train_step.build(batches(0).element_spec)
+  trainer.train_step(next(iter(batches(0))))
+  assert trainer.optimizer.iterations.numpy() == before + 1
+
+
 def test_the_first_step_and_every_save_step_have_a_checkpoint(tmp_path):
   make(tmp_path, 35, save_checkpoints_steps=20).train(batches)
   listed = [os.path.basename(p) for p in checkpoints.listed(str(tmp_path))]
