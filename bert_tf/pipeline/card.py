@@ -87,8 +87,8 @@ def _training(
     f"{config.train_seconds / 60:g} minutes, "
     f"{results['global_step']:,} steps of {size.train_batch_size} inputs of "
     f"{config.max_seq_length} word pieces, learning rate "
-    f"{size.learning_rate:g}, seed {config.seed}. `commands.jsonl` has all "
-    "settings of the training."
+    f"{size.learning_rate:g}, initial values {size.initial_values}, seed "
+    f"{config.seed}. `commands.jsonl` has all settings of the training."
   )
   yield from ("", "```shell", *_command(config), "```")
   yield from ("", "On documents that were held out:", "", "| | |", "|---|---|")

@@ -10,6 +10,7 @@ from typing import Any
 
 from bert_tf import settings
 from bert_tf.data import text_config
+from bert_tf.tasks import pretraining_config
 
 
 @dataclasses.dataclass(frozen=True)
@@ -18,7 +19,9 @@ class Size:
 
   Small models learn from larger rates, and need initial matrices of about
   1 / sqrt(hidden_size) where the original's 0.02 suits 768 columns. A model
-  that sees its text a few times does not overfit without dropout.
+  that sees its text a few times does not overfit without dropout. The smallest
+  spends minutes on finding out which position is beside which, unless its
+  initial values say so.
   """
 
   num_hidden_layers: int
@@ -27,6 +30,7 @@ class Size:
   learning_rate: float
   vocab_size: int
   dropout: float
+  initial_values: str = pretraining_config.RANDOM
 
   def bert_config(self, vocab_size: int, max_seq_length: int) -> dict[str, Any]:
     """Returns the keys of bert_config.json."""
@@ -49,7 +53,7 @@ class Size:
 
 # The sizes of the smaller models that were released in 2020, and of BASE.
 SIZES = {
-  "tiny": Size(2, 128, 32, 1e-3, 8_000, 0.0),
+  "tiny": Size(2, 128, 32, 1e-3, 8_000, 0.0, pretraining_config.NEIGHBOURS),
   "mini": Size(4, 256, 32, 5e-4, 8_000, 0.0),
   "small": Size(4, 512, 32, 4e-4, 16_000, 0.0),
   "medium": Size(8, 512, 32, 3e-4, 30_522, 0.1),
@@ -123,6 +127,13 @@ class PipelineConfig:
   learning_rate: float | None = settings.setting(
     None, "Peak learning rate. Default: by the size."
   )
+  initial_values: str | None = settings.setting(
+    None,
+    "What the model starts from: random, or neighbours, with heads of the "
+    "first layer that attend to the pieces beside their own. Default: by the "
+    "size, neighbours for tiny.",
+    choices=pretraining_config.INITIAL_VALUES,
+  )
   num_workers: int = settings.setting(
     os.cpu_count() or 1, "Processes that make the data.", minimum=1
   )
@@ -156,6 +167,7 @@ class PipelineConfig:
       vocab_size=vocab_size,
       train_batch_size=self.train_batch_size or size.train_batch_size,
       learning_rate=self.learning_rate or size.learning_rate,
+      initial_values=self.initial_values or size.initial_values,
     )
 
   @property

@@ -108,6 +108,11 @@ def _say_plan(
     size.learning_rate,
     config.size,
   )
+  if size.initial_values == pretraining_config.NEIGHBOURS:
+    logging.info(
+      "initial_values neighbours: heads begin with the pieces beside their "
+      "own, which a small model takes minutes to find out."
+    )
 
 
 def _make_data(
@@ -176,6 +181,7 @@ def _train(
       do_eval=True,
       eval_batch_size=_EVAL_BATCH_SIZE,
       max_eval_steps=_MAX_EVAL_STEPS,
+      initial_values=size.initial_values,
       train=training_config.TrainConfig(
         output_dir=config.output_dir,
         train_batch_size=size.train_batch_size,

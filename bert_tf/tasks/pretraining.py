@@ -9,9 +9,11 @@ import math
 import os
 from collections.abc import Mapping, Sequence
 
+import tensorflow as tf
 from absl import logging
 
 from bert_tf import (
+  checkpoints,
   distribution,
   heads,
   letter_case,
@@ -27,7 +29,11 @@ from bert_tf.data import (
 from bert_tf.formats import run_info
 from bert_tf.losses import Sums
 from bert_tf.modeling import Tensor
-from bert_tf.tasks import pretraining_config, pretraining_objective
+from bert_tf.tasks import (
+  pretraining_config,
+  pretraining_objective,
+  pretraining_start,
+)
 from bert_tf.training import config as training_config
 from bert_tf.training import estimator, restore, run_dir, run_log
 from bert_tf.training import results as results_lib
@@ -106,14 +112,17 @@ def _run(
 
   if config.do_train:
     _log_epochs(phases, train)
+
+    def batches(steps_done: int) -> tf.data.Dataset:
+      return length_schedule.training_dataset(
+        phases, train.train_batch_size, train.seed, steps_done, *sizes
+      )
+
     read = [(phase.records.files, phase.records.spec) for phase in phases]
     with input_pipeline.naming_records(read, *sizes):
-      runner.train(
-        lambda steps_done: length_schedule.training_dataset(
-          phases, train.train_batch_size, train.seed, steps_done, *sizes
-        ),
-        evaluate,
-      )
+      if _starts_at_neighbours(config):
+        pretraining_start.set_values(runner.model, batches(0), train.seed)
+      runner.train(batches, evaluate)
     if runner.was_interrupted:
       return None
   if not config.do_eval:
@@ -123,6 +132,25 @@ def _run(
   path = os.path.join(output_dir, "eval_results.txt")
   results_lib.write_results(path, found)
   return found
+
+
+def _starts_at_neighbours(
+  config: pretraining_config.PretrainingConfig,
+) -> bool:
+  """Returns whether the values that training starts from are still to be set.
+
+  Raises:
+    ValueError: if they are those of a checkpoint instead.
+  """
+  if config.initial_values == pretraining_config.RANDOM:
+    return False
+  if config.train.init_checkpoint:
+    raise ValueError(
+      f"initial_values={config.initial_values} and init_checkpoint "
+      f"{config.train.init_checkpoint} both say what training starts from; "
+      "leave one out."
+    )
+  return not checkpoints.listed(config.train.output_dir)
 
 
 def _run_info(config: pretraining_config.PretrainingConfig) -> run_info.RunInfo:

@@ -7,6 +7,8 @@ from bert_tf.training import config as training_config
 
 OBJECTIVES = ("mlm", "ltr", "rtl")
 
+RANDOM, NEIGHBOURS = INITIAL_VALUES = "random", "neighbours"
+
 # How unmasked records are masked.
 MASKING = (
   "masked_lm_prob",
@@ -97,6 +99,14 @@ class PretrainingConfig:
   )
   no_nsp: bool = settings.setting(
     False, "Whether to train without the next-sentence loss."
+  )
+  initial_values: str = settings.setting(
+    RANDOM,
+    "What training starts from without a checkpoint: random values, as in the "
+    "original; or neighbours, where heads of the first layer attend to the "
+    "pieces beside their own, and the output knows how frequent each piece is, "
+    "which spares a small model its first thousands of steps.",
+    choices=INITIAL_VALUES,
   )
   schedule: str | None = settings.setting(
     None,

@@ -1,0 +1,143 @@
+"""Initial values that attend to neighbours: what they are, and what for."""
+
+import json
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from bert_tf import heads, modeling
+from bert_tf.data import config as data_config
+from bert_tf.data import pretraining_shards
+from bert_tf.tasks import pretraining, pretraining_config, pretraining_start
+from bert_tf.training import config as training_config
+from tests import conftest, runs
+
+VOCAB_FILE = str(conftest.ROOT / "tests" / "golden" / "tiny" / "vocab.txt")
+LENGTH = 16
+WORDS = "the of and in to was he is as for on with that it his by".split()
+CONFIG = {
+  **runs.CONFIG,
+  "initializer_range": 0.17,
+  "hidden_dropout_prob": 0.0,
+  "attention_probs_dropout_prob": 0.0,
+}
+
+
+def softmax(scores):
+  powers = np.exp(scores - scores.max(-1, keepdims=True))
+  return powers / powers.sum(-1, keepdims=True)
+
+
+def attention(model, ids):
+  """The attention of the first layer, [N, F, F], from the variables alone."""
+  values = {v.path: v.numpy().astype(np.float64) for v in model.variables}
+  tables = "word_embeddings", "position_embeddings", "token_type_embeddings"
+  words, positions, segments = (
+    values[f"bert/embeddings/{name}"] for name in tables
+  )
+  total = words[ids] + positions[: len(ids)] + segments[0]
+  total -= total.mean(-1, keepdims=True)
+  normed = total / total.std(-1, keepdims=True)
+  layer = "bert/encoder/layer_0/attention/self"
+  query, key = (
+    (normed @ values[f"{layer}/{name}/kernel"]).reshape(
+      len(ids), model.config.num_attention_heads, -1
+    )
+    for name in ("query", "key")
+  )
+  scores = np.einsum("fnh,tnh->nft", query, key) / np.sqrt(query.shape[-1])
+  return softmax(scores)
+
+
+@pytest.mark.parametrize("num_heads", [1, 2, 4, 8])
+def test_heads_begin_with_the_pieces_beside_their_own(num_heads):
+  config = modeling.BertConfig.from_dict(
+    {
+      **CONFIG,
+      "hidden_size": 64 * num_heads,
+      "num_attention_heads": num_heads,
+      "vocab_size": 500,
+      "max_position_embeddings": 512,
+      "initializer_range": 1 / np.sqrt(64 * num_heads),
+    }
+  )
+  model = heads.PretrainingModel(config)
+  batch = {
+    "masked_lm_ids": tf.constant([[5, 7, 5], [5, 9, 9]]),
+    "masked_lm_weights": tf.constant([[1.0, 1.0, 0.0], [1.0, 1.0, 0.0]]),
+  }
+  pretraining_start.set_values(model, [batch], seed=3)
+  found = attention(model, np.random.default_rng(1).integers(500, size=128))
+  for head, offset in enumerate((-1, 1, -2, 2)[:num_heads]):
+    beside = np.diagonal(found[head], offset)
+    assert beside.mean() > 0.5, (head, offset, beside.mean())
+  for random_head in found[4:]:
+    assert all(np.diagonal(random_head, d).mean() < 0.1 for d in range(-2, 3))
+  biases = {v.path: v.numpy().astype(np.float64) for v in model.variables}
+  frequencies = softmax(biases["cls/predictions/output_bias"])
+  assert frequencies[5] / frequencies[7] == pytest.approx(2.5 / 1.5, rel=1e-5)
+  assert frequencies[9] / frequencies[8] == pytest.approx(1.5 / 0.5, rel=1e-5)
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+  """Records in which a word stands between its neighbours, and a config."""
+  folder = tmp_path_factory.mktemp("data")
+  cycle = WORDS * 3
+  lines = [" ".join(cycle[i : i + 6]) for i in range(len(WORDS))] * 3
+  text = "\n\n".join("\n".join(lines[i : i + 6]) for i in range(0, 48, 6))
+  (folder / "text").write_text(text)
+  (folder / "config.json").write_text(json.dumps(CONFIG))
+  settings = data_config.PretrainingDataConfig(
+    vocab_file=VOCAB_FILE,
+    max_seq_length=LENGTH,
+    dupe_factor=4,
+    mask=False,
+    no_nsp=True,
+    pack_sequences=True,
+  )
+  pretraining_shards.create(
+    settings, [str(folder / "text")], str(folder / "records")
+  )
+  return folder
+
+
+def config(data, output_dir, initial_values="neighbours", **train):
+  training = {
+    "train_batch_size": 16,
+    "learning_rate": 3e-3,
+    "num_train_steps": 60,
+    "num_warmup_steps": 10,
+    "use_xla": False,
+    **train,
+  }
+  return pretraining_config.PretrainingConfig(
+    bert_config_file=str(data / "config.json"),
+    vocab_file=VOCAB_FILE,
+    input_file=str(data / "records"),
+    max_seq_length=LENGTH,
+    max_predictions_per_seq=4,
+    do_train=True,
+    do_eval=True,
+    no_nsp=True,
+    initial_values=initial_values,
+    train=training_config.TrainConfig(output_dir=str(output_dir), **training),
+  )
+
+
+def test_what_stands_between_words_is_learnt_sooner(data, tmp_path):
+  found = {
+    values: pretraining.run(config(data, tmp_path / values, values))
+    for values in ("random", "neighbours")
+  }
+  accuracies = {
+    name: results["masked_lm_accuracy"] for name, results in found.items()
+  }
+  assert accuracies["neighbours"] > 3 * accuracies["random"], accuracies
+
+
+def test_values_of_a_checkpoint_are_not_replaced(data, tmp_path):
+  start = config(data, tmp_path / "out", init_checkpoint="bert_model.ckpt")
+  with pytest.raises(ValueError, match="leave one out"):
+    pretraining.run(start)
