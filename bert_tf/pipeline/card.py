@@ -34,7 +34,7 @@ def write(
     f"# BERT {config.size}, {config.reading.language}",
     "",
     f"Pre-trained from nothing by bert_tf {bert_tf.__version__} on the text "
-    "below: masked words and next sentences.",
+    f"below: {_objectives(config)}.",
     "",
     *_data(config, inputs),
     *_training(config, results),
@@ -43,6 +43,12 @@ def write(
     *_limits(config),
   ]
   atomic.write_lines(os.path.join(config.output_dir, FILE), lines)
+
+
+def _objectives(config: pipeline_config.PipelineConfig) -> str:
+  size = config.model_size
+  masked = f"masked words, {size.masked_lm_prob:.0%} of the text"
+  return masked if size.no_nsp else f"{masked}, and next sentences"
 
 
 def _data(

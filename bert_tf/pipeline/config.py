@@ -21,7 +21,8 @@ class Size:
   1 / sqrt(hidden_size) where the original's 0.02 suits 768 columns. A model
   that sees its text a few times does not overfit without dropout. The smallest
   spends minutes on finding out which position is beside which, unless its
-  initial values say so.
+  initial values say so, cannot learn in these what sentence follows another,
+  and learns more from a text in which more is masked (docs/pretraining.md).
   """
 
   num_hidden_layers: int
@@ -31,6 +32,8 @@ class Size:
   vocab_size: int
   dropout: float
   initial_values: str = pretraining_config.RANDOM
+  masked_lm_prob: float = 0.15
+  no_nsp: bool = False
 
   def bert_config(self, vocab_size: int, max_seq_length: int) -> dict[str, Any]:
     """Returns the keys of bert_config.json."""
@@ -53,7 +56,17 @@ class Size:
 
 # The sizes of the smaller models that were released in 2020, and of BASE.
 SIZES = {
-  "tiny": Size(2, 128, 32, 1e-3, 8_000, 0.0, pretraining_config.NEIGHBOURS),
+  "tiny": Size(
+    num_hidden_layers=2,
+    hidden_size=128,
+    train_batch_size=32,
+    learning_rate=1e-3,
+    vocab_size=8_000,
+    dropout=0.0,
+    initial_values=pretraining_config.NEIGHBOURS,
+    masked_lm_prob=0.25,
+    no_nsp=True,
+  ),
   "mini": Size(4, 256, 32, 5e-4, 8_000, 0.0),
   "small": Size(4, 512, 32, 4e-4, 16_000, 0.0),
   "medium": Size(8, 512, 32, 3e-4, 30_522, 0.1),
@@ -134,6 +147,16 @@ class PipelineConfig:
     "size, neighbours for tiny.",
     choices=pretraining_config.INITIAL_VALUES,
   )
+  masked_lm_prob: float | None = settings.setting(
+    None,
+    "Share of the pieces that are masked in training; of held-out text it is "
+    "0.15. Default: by the size, 0.25 for tiny, else 0.15.",
+  )
+  no_nsp: bool | None = settings.setting(
+    None,
+    "Whether to train without next sentences, on text that goes on: true, "
+    "false or auto (the default, None in Python), which is true for tiny.",
+  )
   num_workers: int = settings.setting(
     os.cpu_count() or 1, "Processes that make the data.", minimum=1
   )
@@ -168,6 +191,8 @@ class PipelineConfig:
       train_batch_size=self.train_batch_size or size.train_batch_size,
       learning_rate=self.learning_rate or size.learning_rate,
       initial_values=self.initial_values or size.initial_values,
+      masked_lm_prob=self.masked_lm_prob or size.masked_lm_prob,
+      no_nsp=size.no_nsp if self.no_nsp is None else self.no_nsp,
     )
 
   @property
@@ -185,7 +210,8 @@ class PipelineConfig:
   @property
   def max_predictions_per_seq(self) -> int:
     """The words that are masked in an input at most."""
-    return max(1, round(0.15 * self.max_seq_length)) + 1
+    share = self.model_size.masked_lm_prob
+    return max(1, round(share * self.max_seq_length)) + 1
 
   def file(self, name: str) -> str:
     """Returns the path of a file of data/."""

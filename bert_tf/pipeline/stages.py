@@ -108,11 +108,17 @@ def _say_plan(
     size.learning_rate,
     config.size,
   )
-  if size.initial_values == pretraining_config.NEIGHBOURS:
-    logging.info(
-      "initial_values neighbours: heads begin with the pieces beside their "
-      "own, which a small model takes minutes to find out."
-    )
+  logging.info(
+    "initial_values %s, masked_lm_prob %g, no_nsp %s: %s",
+    size.initial_values,
+    size.masked_lm_prob,
+    str(size.no_nsp).lower(),
+    "a small model learns from context sooner if its heads begin with the "
+    "pieces beside their own, and more where more is masked; what follows a "
+    "sentence it does not find out."
+    if size.initial_values == pretraining_config.NEIGHBOURS
+    else "as in the original.",
+  )
 
 
 def _make_data(
@@ -146,7 +152,7 @@ def _make_data(
     resume=True,
   )
   pretraining_shards.create(
-    dataclasses.replace(records, dupe_factor=1, pack_sequences=False),
+    text_steps.held_out_settings(config, records),
     [config.file("held_out.txt")],
     config.file("held_out.tfrecord"),
     resume=True,
@@ -181,6 +187,8 @@ def _train(
       do_eval=True,
       eval_batch_size=_EVAL_BATCH_SIZE,
       max_eval_steps=_MAX_EVAL_STEPS,
+      masked_lm_prob=size.masked_lm_prob,
+      no_nsp=size.no_nsp,
       initial_values=size.initial_values,
       train=training_config.TrainConfig(
         output_dir=config.output_dir,

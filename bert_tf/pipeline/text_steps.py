@@ -1,5 +1,6 @@
 """The steps from text to records, with the settings that a pipeline chooses."""
 
+import dataclasses
 import itertools
 from collections.abc import Sequence
 
@@ -7,7 +8,7 @@ from absl import logging
 
 from bert_tf import tokenization
 from bert_tf.data import config as data_config
-from bert_tf.data import corpus, vocabulary
+from bert_tf.data import corpus, masking, vocabulary
 from bert_tf.files import atomic
 from bert_tf.pipeline import config as pipeline_config
 
@@ -80,6 +81,26 @@ def record_settings(
     max_seq_length=config.max_seq_length,
     random_seed=config.seed,
     dupe_factor=_DUPE_FACTOR if text_bytes < _SMALL_TEXT_BYTES else 1,
+    no_nsp=config.model_size.no_nsp,
     mask=False,
     pack_sequences=True,
+  )
+
+
+def held_out_settings(
+  config: pipeline_config.PipelineConfig,
+  records: data_config.PretrainingDataConfig,
+) -> data_config.PretrainingDataConfig:
+  """Returns how held-out sentences become records, masked as in the original.
+
+  Their masks do not depend on how many words are masked in training.
+  """
+  return dataclasses.replace(
+    records,
+    dupe_factor=1,
+    pack_sequences=False,
+    mask=True,
+    masking_config=masking.MaskingConfig(
+      max_predictions_per_seq=config.max_predictions_per_seq
+    ),
   )

@@ -215,11 +215,19 @@ def build_estimator(
       del sums["next_sentence_loss"]
     return sums
 
+  def metrics_fn(
+    outputs: heads.PretrainingSums, features: Mapping[str, Tensor]
+  ) -> Sums:
+    sums = losses.pretraining_metrics(outputs, features)
+    if no_nsp:
+      del sums["next_sentence_accuracy"], sums["next_sentence_loss"]
+    return sums
+
   return estimator.Estimator(
     model_fn,
     loss_fn,
     losses.pretraining_weights,
-    losses.pretraining_metrics,
+    metrics_fn,
     train_config,
   )
 

@@ -226,6 +226,7 @@ def test_without_next_sentences_its_head_is_not_trained(data, run_script):
     cwd=data,
   )
   assert result.returncode == 0, result.stderr
+  assert "next_sentence" not in result.stderr
   first = checkpoints.CheckpointReader(str(data / "no_nsp" / "model.ckpt-0"))
   last = checkpoints.CheckpointReader(str(data / "no_nsp" / "model.ckpt-5"))
   name = "cls/seq_relationship/output_weights"

@@ -87,6 +87,8 @@ def test_one_command_makes_a_model_that_answers(tmp_path, flags, run_script):
   )
   assert "The vocabulary has " in card and "words are unknown." in card
   assert "[MASK]" in card and "--max_seq_length=32 \\\n" in card
+  assert "masked words, 25% of the text." in card
+  assert "initial values neighbours" in card and "next_sentence" not in card
   digest = hashlib.sha256((tmp_path / "text.txt.bz2").read_bytes()).hexdigest()
   assert f"`{digest}`" in card
   assert (out / "curves.png").read_bytes()[:4] == b"\x89PNG"
@@ -173,6 +175,30 @@ def test_settings_follow_from_size_and_language(tmp_path):
     found = size.bert_config(size.vocab_size, 128)
     assert found["hidden_size"] == 64 * found["num_attention_heads"]
     assert json.dumps(found)
+
+
+def test_what_is_given_goes_before_what_the_size_says(tmp_path):
+  names = "initial_values", "masked_lm_prob", "no_nsp"
+  given = {"initial_values": "random", "masked_lm_prob": 0.2, "no_nsp": False}
+  tiny = dataclasses.asdict(config_of(tmp_path).model_size)
+  assert all(tiny[name] != given[name] for name in names)
+  found = dataclasses.asdict(config_of(tmp_path, **given).model_size)
+  assert {name: found[name] for name in names} == given
+  size = dataclasses.asdict(config_of(tmp_path, size="base").model_size)
+  assert [size[name] for name in names] == ["random", 0.15, False]
+
+
+def test_held_out_text_is_masked_alike_whatever_is_masked_in_training(tmp_path):
+  for masked_lm_prob in (0.15, 0.4):
+    config = config_of(tmp_path, masked_lm_prob=masked_lm_prob)
+    records = text_steps.record_settings(config, "vocab.txt", 1000)
+    held_out = text_steps.held_out_settings(config, records)
+    assert held_out.mask and not held_out.pack_sequences
+    assert held_out.masking_config.masked_lm_prob == 0.15
+    assert held_out.no_nsp and records.no_nsp and not records.mask
+    # Records of the two kinds hold as many places for masked pieces.
+    most = round(masked_lm_prob * 32) + 1
+    assert held_out.num_predictions == config.max_predictions_per_seq == most
 
 
 @pytest.mark.parametrize(
