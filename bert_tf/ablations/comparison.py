@@ -18,20 +18,11 @@ from bert_tf.training import curves, run_log
 TOLERANCE = 0.05
 _LEAST_OF_ACCURACY = 0.01
 
-_LABELS = {
-  "masked_lm_loss": "masked-LM loss",
-  "masked_lm_accuracy": "masked-LM accuracy",
-  "next_sentence_accuracy": "next-sentence accuracy",
-}
-
-# What makes two curves hard to compare, by the name in commands.jsonl.
-_SETTINGS = {
-  "train_batch_size": "train_batch_size",
-  "learning_rate": "learning_rate",
-  "num_train_steps": "num_train_steps",
-  "max_seq_length": "max_seq_length",
-  "no_nsp": "no_nsp",
-}
+# What makes two curves hard to compare.
+_SETTINGS = (
+  *("num_hidden_layers", "hidden_size", "vocab_size", "train_batch_size"),
+  *("learning_rate", "num_train_steps", "max_seq_length", "no_nsp"),
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -81,7 +72,7 @@ def read_run(output_dir: str) -> Own:
 
 def differences(own: Own, other: reference.Reference) -> Iterator[str]:
   """Yields a line for each setting that is not the reference's."""
-  for name in ("num_hidden_layers", "hidden_size", "vocab_size", *_SETTINGS):
+  for name in _SETTINGS:
     mine, theirs = own.settings.get(name), other.settings.get(name, False)
     if name in own.settings and mine != theirs:
       yield f"{name}: {mine} here, {theirs} there"
@@ -155,7 +146,7 @@ def describe(one: Leaving, axis: str) -> str:
   if one.end > one.start:
     where = f"from {one.start:,.0f} to {one.end:,.0f} {unit}"
   return (
-    f"{_LABELS[one.name]} is {one.side} the band {where}: {one.value:.3g} "
+    f"{plots.CURVES[one.name]} is {one.side} the band {where}: {one.value:.3g} "
     f"where the band is {one.low:.3g} to {one.high:.3g}"
   )
 
@@ -171,7 +162,7 @@ def draw(
   ]
   with style.picture(path, len(names), 1200, 420) as panels:
     for panel, name in zip(panels, names):
-      style.panel(panel, _LABELS[name], plots.AXES[axis])
+      style.panel(panel, plots.CURVES[name], plots.AXES[axis])
       band = other.bands["training", name]
       places = band.axis(axis)
       style.band(panel, places, band.low, band.high, style.GRAY)

@@ -74,29 +74,24 @@ def _objectives(make: variants_lib.Builder) -> variants_lib.Experiment:
   )
 
 
+def _of_size(size: scales_lib.Size) -> dict[str, Any]:
+  """Returns the changes to a pre-training that give it a size."""
+  names = ("num_hidden_layers", "hidden_size", "num_attention_heads")
+  return dict(zip(names, size))
+
+
 def _sizes(make: variants_lib.Builder) -> variants_lib.Experiment:
   sizes = make.scale.sizes
+  labels = scales_lib.size_labels(sizes)
   return variants_lib.Experiment(
     name="sizes",
     title="Model size",
     question="Is a larger model better, on small tasks too?",
-    variants=tuple(
-      make.variant(
-        label,
-        ("MNLI", *_CLASSIFICATION),
-        {
-          "num_hidden_layers": layers,
-          "hidden_size": width,
-          "num_attention_heads": heads,
-        },
-        has_perplexity=True,
-      )
-      for label, (layers, width, heads) in zip(
-        scales_lib.size_labels(sizes), sizes
-      )
+    variants=make.variants(
+      ("MNLI", *_CLASSIFICATION), dict(zip(labels, map(_of_size, sizes)))
     ),
     published=dataclasses.replace(
-      papers.SIZES, row_names=scales_lib.size_rows(sizes)
+      papers.SIZES, row_names=dict(zip(labels, papers.SIZE_ROWS))
     ),
     remark=(
       "Each of our sizes stands for the paper's in the same row. All are "
@@ -109,23 +104,20 @@ def _sizes(make: variants_lib.Builder) -> variants_lib.Experiment:
 def _steps(make: variants_lib.Builder) -> variants_lib.Experiment:
   variants = []
   num_steps = make.scale.base.num_train_steps
-  last = f"masked LM, {num_steps:,} steps"
-  kinds: dict[str, dict[str, Any]] = {
-    "masked LM": {"no_nsp": True},
-    "left to right": {"no_nsp": True, "objective": "ltr"},
-  }
+  tasks = ("MNLI", "QNLI", "SST-2")
   for mark in _MARKS:
     step = int(mark * num_steps)
-    for label, changes in kinds.items():
+    for label, objective, compared_with in (
+      # What more steps give, and what the objective does.
+      ("masked LM", "mlm", num_steps),
+      ("left to right", "ltr", step),
+    ):
       variants.append(
         make.variant(
           f"{label}, {step:,} steps",
-          ("MNLI", "QNLI", "SST-2"),
-          changes,
-          # Which says what more steps give, and what the objective does.
-          baseline=(
-            last if label == "masked LM" else f"masked LM, {step:,} steps"
-          ),
+          tasks,
+          {"no_nsp": True, "objective": objective},
+          baseline=f"masked LM, {compared_with:,} steps",
           step=step if mark < 1 else None,
         )
       )
@@ -152,20 +144,16 @@ def _masking(make: variants_lib.Builder) -> variants_lib.Experiment:
     "20% same, 80% random": (0.0, 0.8),
     "100% random": (0.0, 1.0),
   }
+  changes = {
+    label: {"mask_prob": mask, "random_prob": random}
+    for label, (mask, random) in splits.items()
+  }
+  variants = make.variants(("NER", "MNLI", "QNLI"), changes, False)
   return variants_lib.Experiment(
     name="masking",
     title="What becomes of masked words",
     question="Does it matter that some masked words stay or become others?",
-    variants=tuple(
-      make.with_features(
-        make.variant(
-          label,
-          ("NER", "MNLI", "QNLI"),
-          {"mask_prob": mask, "random_prob": random},
-        )
-      )
-      for label, (mask, random) in splits.items()
-    ),
+    variants=tuple(map(make.with_features, variants)),
     published=papers.MASKING,
     remark=(
       "The paper finds fine-tuning hardly touched by the split, and [MASK] "
@@ -175,16 +163,13 @@ def _masking(make: variants_lib.Builder) -> variants_lib.Experiment:
 
 
 def _whole_words(make: variants_lib.Builder) -> variants_lib.Experiment:
-  tasks = ("SQuAD", "MNLI", "QNLI", "SST-2")
   return variants_lib.Experiment(
     name="whole_words",
     title="Whole words",
     question="Is it better to mask all pieces of a word?",
-    variants=(
-      make.variant("word pieces", tasks, has_perplexity=True),
-      make.variant(
-        "whole words", tasks, {"do_whole_word_mask": True}, has_perplexity=True
-      ),
+    variants=make.variants(
+      ("SQuAD", "MNLI", "QNLI", "SST-2"),
+      {"word pieces": {}, "whole words": {"do_whole_word_mask": True}},
     ),
     published=papers.WHOLE_WORDS,
     remark=(
@@ -196,28 +181,21 @@ def _whole_words(make: variants_lib.Builder) -> variants_lib.Experiment:
 
 def _batch_size(make: variants_lib.Builder) -> variants_lib.Experiment:
   base = make.scale.base
-  variants = []
-  for factor in make.scale.batch_factors:
-    changes = {
+  changes = {
+    f"batch x {factor:g}": {
       "train_batch_size": max(1, round(factor * base.train_batch_size)),
       "num_train_steps": max(1, round(base.num_train_steps / factor)),
       # Adam's step is about as noisy as the square root of the batch.
       "learning_rate": round(base.learning_rate * factor**0.5, 8),
     }
-    variants.append(
-      make.variant(
-        f"batch x {factor:g}",
-        ("MNLI", "QNLI", "SST-2"),
-        changes,
-        has_perplexity=True,
-      )
-    )
-  variants.sort(key=lambda variant: variant.label != "batch x 1")
+    # The usual one first, with which others are compared.
+    for factor in sorted(make.scale.batch_factors, key=lambda f: f != 1)
+  }
   return variants_lib.Experiment(
     name="batch_size",
     title="Batch size at equal words seen",
     question="Are larger batches and fewer steps as good?",
-    variants=tuple(variants),
+    variants=make.variants(("MNLI", "QNLI", "SST-2"), changes),
     published=papers.BATCH_SIZE,
     remark=(
       "The learning rate grows with the square root of the batch. Few steps "
@@ -251,7 +229,6 @@ def _feature_layers(make: variants_lib.Builder) -> variants_lib.Experiment:
 
 def _masking_time(make: variants_lib.Builder) -> variants_lib.Experiment:
   scale = make.scale
-  tasks = ("SQuAD", "MNLI", "QNLI", "SST-2")
   part = {"text_share": scale.text_share}
   changes = {
     "dynamic": part,
@@ -262,10 +239,7 @@ def _masking_time(make: variants_lib.Builder) -> variants_lib.Experiment:
     name="masking_time",
     title="Static and dynamic masking",
     question="Do other masks in each pass over the text help?",
-    variants=tuple(
-      make.variant(label, tasks, change, has_perplexity=True)
-      for label, change in changes.items()
-    ),
+    variants=make.variants(("SQuAD", "MNLI", "QNLI", "SST-2"), changes),
     published=papers.MASKING_TIME,
     remark=(
       f"On {scale.text_share:.0%} of the text, so that it is read several "
@@ -275,14 +249,12 @@ def _masking_time(make: variants_lib.Builder) -> variants_lib.Experiment:
 
 
 def _packing(make: variants_lib.Builder) -> variants_lib.Experiment:
-  tasks = ("QNLI", "SST-2")
   return variants_lib.Experiment(
     name="packing",
     title="Packed and padded records",
     question="Is a model as good where short inputs share a row?",
-    variants=(
-      make.variant("padded", tasks, has_perplexity=True),
-      make.variant("packed", tasks, {"is_packed": True}, has_perplexity=True),
+    variants=make.variants(
+      ("QNLI", "SST-2"), {"padded": {}, "packed": {"is_packed": True}}
     ),
     remark=(
       "Of equal numbers of rows; packed ones hold more words, which the curve "
@@ -293,29 +265,17 @@ def _packing(make: variants_lib.Builder) -> variants_lib.Experiment:
 
 def _curves(make: variants_lib.Builder) -> variants_lib.Experiment:
   base = make.scale.base
-  usual = f"{base.num_hidden_layers}x{base.hidden_size}"
+  # The usual one, which the other experiments have trained already.
+  changes: dict[str, dict[str, Any]] = {
+    f"{base.num_hidden_layers}x{base.hidden_size}": {}
+  }
+  for name, size, rate in make.scale.curves:
+    changes[name] = {**_of_size(size), "learning_rate": rate}
   return variants_lib.Experiment(
     name="curves",
     title="Reference curves",
     question="What does a normal pre-training of this size look like?",
-    variants=(
-      # Which the other experiments have trained already.
-      make.variant(usual, (), has_perplexity=True),
-      *(
-        make.variant(
-          name,
-          (),
-          {
-            "num_hidden_layers": layers,
-            "hidden_size": width,
-            "num_attention_heads": heads,
-            "learning_rate": rate,
-          },
-          has_perplexity=True,
-        )
-        for name, (layers, width, heads), rate in make.scale.curves
-      ),
-    ),
+    variants=make.variants((), changes),
     remark="`bert-tf compare-curve` draws a run of one's own over these.",
   )
 

@@ -9,7 +9,7 @@ import math
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
 
-from bert_tf.ablations import papers, rows, runs, variants
+from bert_tf.ablations import rows, runs, variants
 
 # How sure a difference has to be before it is called one.
 CONFIDENCE = 0.95
@@ -213,8 +213,3 @@ def text_of(row: rows.Row) -> str:
 def verdicts(differences: Iterable[Difference]) -> dict[str, int]:
   """Returns how many differences have each verdict."""
   return dict(collections.Counter(d.verdict for d in differences))
-
-
-def has_numbers(published: papers.Published | None) -> bool:
-  """Whether a table was published, and not a figure alone."""
-  return bool(published and published.numbers)

@@ -11,8 +11,8 @@ _WIDTH = 1200
 _ROW_HEIGHT = 34  # Pixels of a variant.
 _EDGES = 110  # Pixels above and below the rows of a panel.
 
-# Of a curve, by the title of the panel.
-_CURVES = {
+# The title of a curve's panel, by its name.
+CURVES = {
   "masked_lm_loss": "masked-LM loss",
   "masked_lm_accuracy": "masked-LM accuracy",
   "next_sentence_accuracy": "next-sentence accuracy",
@@ -65,12 +65,11 @@ def draw_curves(
     axis: "step" or "word_pieces"; on a logarithmic scale, which shows the
       warm-up.
   """
-  names = [name for name in _CURVES if _is_there(pretrainings, name)]
+  every = [row for same in pretrainings.values() for row in same]
+  names = [n for n in CURVES if any(n in r.curve["training"] for r in every)]
   with style.picture(path, len(names), _WIDTH, 420) as panels:
     for panel, name in zip(panels, names):
-      style.panel(
-        panel, _CURVES[name], {"step": "steps"}.get(axis, "word pieces")
-      )
+      style.panel(panel, CURVES[name], AXES[axis])
       for label, same in pretrainings.items():
         if points := over_seeds(same, name, axis):
           x, mean, low, high = points
@@ -88,16 +87,6 @@ def log_axis(panel: style.Axes) -> None:
     ticker.FuncFormatter(lambda value, _: style.short(value))
   )
   panel.xaxis.set_minor_formatter(ticker.NullFormatter())
-
-
-def _is_there(
-  pretrainings: Mapping[str, Sequence[rows.Row]], name: str
-) -> bool:
-  return any(
-    name in row.curve["training"]
-    for same in pretrainings.values()
-    for row in same
-  )
 
 
 def over_seeds(

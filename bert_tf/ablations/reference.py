@@ -21,7 +21,7 @@ FOLDER = str(pathlib.Path(__file__).resolve().parent / "curves")
 
 # The curves that a reference has, of the loss of training batches and of
 # held-out text.
-NAMES = ("masked_lm_loss", "masked_lm_accuracy", "next_sentence_accuracy")
+NAMES = tuple(plots.CURVES)
 PARTS = ("training", "held_out")
 
 _COLUMNS = ("part", "name", "step", "word_pieces", "mean", "low", "high")

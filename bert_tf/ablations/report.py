@@ -175,7 +175,7 @@ def _section(
   published = experiment.published
   if published:
     yield document.Heading(f"Published: {published.place}", 3)
-    if findings.has_numbers(published):
+    if published.numbers:  # Else a figure was published, and no table.
       yield _published_table(one)
     yield document.Text(f"{published.source}. {published.note}")
   differences = one.differences()

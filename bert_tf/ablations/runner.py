@@ -2,7 +2,7 @@
 
 import collections
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from absl import logging
 
@@ -10,6 +10,7 @@ from bert_tf.ablations import config as config_lib
 from bert_tf.ablations import experiments as experiments_lib
 from bert_tf.ablations import report, rows, runs, tasks, variants, work
 from bert_tf.files import errors, lock
+from bert_tf.tasks.ner import metrics
 
 
 def run(config: config_lib.AblationsConfig) -> None:
@@ -27,7 +28,8 @@ def run(config: config_lib.AblationsConfig) -> None:
   scale = config.chosen_scale
   task_files = tasks.find(config)
   found = experiments_lib.build(config.experiments, scale, list(task_files))
-  _check_packages(task_files)
+  if "NER" in task_files:
+    metrics.import_seqeval()
   with lock.hold(config.output_dir):
     plan = _plan(found, scale.seeds)
     failed = _run_all(config, task_files, plan)
@@ -38,13 +40,6 @@ def run(config: config_lib.AblationsConfig) -> None:
       f"{len(failed)} runs failed: {', '.join(failed)}. Their errors are in "
       f"{config.rows}; the same command tries them again."
     )
-
-
-def _check_packages(task_files: Iterable[str]) -> None:
-  """Raises ImportError for a package that is missing."""
-  if "NER" in task_files:
-    with errors.needs_extra("scoring entities", extra="ner"):
-      import seqeval  # noqa: F401
 
 
 def _plan(

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from bert_tf import settings
+from bert_tf.pipeline import config
 
 PRETRAINING = "pretraining"
 FINE_TUNING = "fine_tuning"
@@ -66,24 +67,20 @@ class Pretraining:
     return "-".join(parts)
 
   def bert_config(self, vocab_size: int) -> dict[str, Any]:
-    """Returns the keys of bert_config.json."""
-    width = self.hidden_size
-    return {
-      "vocab_size": vocab_size,
-      "hidden_size": width,
-      "num_hidden_layers": self.num_hidden_layers,
-      "num_attention_heads": self.num_attention_heads,
-      "intermediate_size": 4 * width,
-      "max_position_embeddings": max(512, self.max_seq_length),
-      "type_vocab_size": 2,
-      # A small model needs larger values: see pipeline.config.Size.
-      "initializer_range": 0.02 if width >= 768 else round(width**-0.5, 3),
-      "hidden_dropout_prob": self.dropout,
-      "attention_probs_dropout_prob": self.dropout,
-    }
+    """Returns the keys of bert_config.json; but for the heads as a Size's."""
+    size = config.Size(
+      self.num_hidden_layers,
+      self.hidden_size,
+      self.train_batch_size,
+      self.learning_rate,
+      vocab_size,
+      self.dropout,
+    )
+    found = size.bert_config(vocab_size, self.max_seq_length)
+    return {**found, "num_attention_heads": self.num_attention_heads}
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
+@dataclasses.dataclass(frozen=True)
 class FineTuning:
   """One fine-tuning of a pre-trained model, but for its seed and its data."""
 

@@ -6,7 +6,7 @@ Imports no TensorFlow.
 import dataclasses
 from collections.abc import Sequence
 
-from bert_tf.ablations import papers, runs
+from bert_tf.ablations import runs
 
 Size = tuple[int, int, int]  # Layers, width, heads.
 
@@ -38,24 +38,6 @@ class Scale:
     return found[0] if found else None
 
 
-def _tuning(
-  task: str,
-  max_seq_length: int,
-  train_batch_size: int,
-  learning_rate: float,
-  num_train_epochs: float,
-  num_examples: int | None = None,
-) -> runs.FineTuning:
-  return runs.FineTuning(
-    task=task,
-    max_seq_length=max_seq_length,
-    train_batch_size=train_batch_size,
-    learning_rate=learning_rate,
-    num_train_epochs=num_train_epochs,
-    num_examples=num_examples,
-  )
-
-
 _SMOKE = Scale(
   name="smoke",
   explanation="every kind of experiment in minutes; no result means anything",
@@ -71,12 +53,12 @@ _SMOKE = Scale(
     dropout=0.0,
   ),
   fine_tunings=(
-    _tuning("MRPC", 32, 4, 1e-3, 1.0, 8),
-    _tuning("SQuAD", 32, 4, 1e-3, 1.0, 8),
+    runs.FineTuning("MRPC", 32, 4, 1e-3, 1.0, 8),
+    runs.FineTuning("SQuAD", 32, 4, 1e-3, 1.0, 8),
     # Few sentences lack some of the types.
-    _tuning("NER", 32, 4, 1e-3, 0.05, 200),
-    _tuning("SST-2", 32, 4, 1e-3, 1.0, 8),
-    _tuning("QNLI", 32, 4, 1e-3, 1.0, 8),
+    runs.FineTuning("NER", 32, 4, 1e-3, 0.05, 200),
+    runs.FineTuning("SST-2", 32, 4, 1e-3, 1.0, 8),
+    runs.FineTuning("QNLI", 32, 4, 1e-3, 1.0, 8),
   ),
   sizes=((1, 16, 2), (2, 16, 2)),
   batch_factors=(1.0, 2.0),
@@ -106,11 +88,11 @@ _TINY = Scale(
     dropout=0.0,
   ),
   fine_tunings=(
-    _tuning("QNLI", 128, 32, 3e-4, 2.0, 8_000),
-    _tuning("MRPC", 128, 32, 3e-4, 3.0),
-    _tuning("SST-2", 64, 32, 3e-4, 2.0, 8_000),
-    _tuning("SQuAD", 128, 32, 3e-4, 2.0, 4_000),
-    _tuning("NER", 128, 32, 5e-4, 3.0, 5_000),
+    runs.FineTuning("QNLI", 128, 32, 3e-4, 2.0, 8_000),
+    runs.FineTuning("MRPC", 128, 32, 3e-4, 3.0),
+    runs.FineTuning("SST-2", 64, 32, 3e-4, 2.0, 8_000),
+    runs.FineTuning("SQuAD", 128, 32, 3e-4, 2.0, 4_000),
+    runs.FineTuning("NER", 128, 32, 5e-4, 3.0, 5_000),
   ),
   sizes=(
     (1, 128, 2),
@@ -150,12 +132,12 @@ _BASE = Scale(
   ),
   # Devlin et al. 2019, A.3 and 4.2, with all of the data.
   fine_tunings=(
-    _tuning("MNLI", 128, 32, 3e-5, 3.0),
-    _tuning("QNLI", 128, 32, 3e-5, 3.0),
-    _tuning("MRPC", 128, 32, 3e-5, 3.0),
-    _tuning("SST-2", 128, 32, 3e-5, 3.0),
-    _tuning("SQuAD", 384, 32, 5e-5, 3.0),
-    _tuning("NER", 128, 32, 5e-5, 4.0),
+    runs.FineTuning("MNLI", 128, 32, 3e-5, 3.0),
+    runs.FineTuning("QNLI", 128, 32, 3e-5, 3.0),
+    runs.FineTuning("MRPC", 128, 32, 3e-5, 3.0),
+    runs.FineTuning("SST-2", 128, 32, 3e-5, 3.0),
+    runs.FineTuning("SQuAD", 384, 32, 5e-5, 3.0),
+    runs.FineTuning("NER", 128, 32, 5e-5, 4.0),
   ),
   sizes=(
     (3, 768, 12),
@@ -192,13 +174,7 @@ SCALES = {s.name: s for s in (_SMOKE, _TINY, _BASE, _LARGE)}
 
 def size_labels(sizes: Sequence[Size]) -> list[str]:
   """Returns what our sizes are called: layers x width, heads."""
-  found = []
-  for layers, width, heads in sizes:
-    plural = "" if heads == 1 else "s"
-    found.append(f"{layers} x {width}, {heads} head{plural}")
-  return found
-
-
-def size_rows(sizes: Sequence[Size]) -> dict[str, str]:
-  """Returns the paper's rows by the labels of our sizes."""
-  return dict(zip(size_labels(sizes), papers.SIZE_ROWS))
+  return [
+    f"{layers} x {width}, {heads} head{'' if heads == 1 else 's'}"
+    for layers, width, heads in sizes
+  ]

@@ -4,7 +4,7 @@ Imports no TensorFlow.
 """
 
 import dataclasses
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from bert_tf.ablations import papers, runs
@@ -93,6 +93,18 @@ class Builder:
       },
       has_perplexity=has_perplexity,
       baseline=baseline,
+    )
+
+  def variants(
+    self,
+    tasks: Sequence[str],
+    changes: Mapping[str, dict[str, Any]],
+    has_perplexity: bool = True,
+  ) -> tuple[Variant, ...]:
+    """Returns variants of the same tasks, by label and pre-training."""
+    return tuple(
+      self.variant(label, tasks, change, has_perplexity)
+      for label, change in changes.items()
     )
 
   def _fine_tunings(
