@@ -201,7 +201,8 @@ def run_file_of(path: str) -> str:
 def find_weights(path: str) -> str:
   """Returns the weights at a path, as `ModelFolder.weights`; as `find`."""
   if paths.is_file(path):
-    _check_file(path)
+    if not path.endswith(hugging_face.SUFFIX):
+      raise ValueError(f"{path} is no model: {_said([path])}")
     return path
   if run_info.folder_of(path) != path:
     checkpoints.prefix_to_read(path)  # Raises if there is no checkpoint.
@@ -238,12 +239,6 @@ def _saved_models(path: str, names: Sequence[str]) -> list[str]:
   ]
   newest = sorted(versions, key=int)[-1:]
   return [os.path.join(path, name) for name in newest]
-
-
-def _check_file(path: str) -> None:
-  """Raises ValueError for a file that is no weights."""
-  if not path.endswith(hugging_face.SUFFIX):
-    raise ValueError(f"{path} is no model: {_said([path])}")
 
 
 def _check_is_original(weights: str) -> None:

@@ -179,7 +179,7 @@ def _build(
         value: Any = flag_values[name].value
         is_list = isinstance(value, list)
         arguments[field.name] = tuple(value) if is_list else value
-    elif _has_settings(kind):
+    elif _is_config(kind) and any(_settings(kind)):
       arguments[field.name] = _build(kind, flag_values, values)
   return config_class(**arguments)
 
@@ -210,10 +210,6 @@ def _settings(
 
 def _is_config(kind: Any) -> bool:
   return dataclasses.is_dataclass(kind)
-
-
-def _has_settings(kind: Any) -> bool:
-  return _is_config(kind) and any(_settings(kind))
 
 
 def _field_names(config_class: type[settings.Dataclass]) -> set[str]:

@@ -50,7 +50,6 @@ def read(source: model_files.Source) -> pretrained.Pretrained:
   tensors = pretrained.collect(
     {name: reader.get_tensor(name) for name in shapes},
     pretrained.shapes_of(files.config, own_heads, num_labels),
-    lambda name, shape: pretrained.Place((name,), shape),
     weights,
   )
   task = pretrained.task_of(own_heads)

@@ -15,7 +15,6 @@ _ACTIVATIONS_THERE = {
   "tanh": "tanh",
   "linear": "linear",
   "": "linear",
-  None: "linear",
 }
 
 # The class for two heads; Head.hugging_face names that for one.
@@ -50,7 +49,7 @@ def _config(
     **sizes,
     **hugging_face.FIXED_SETTINGS,
     "architectures": [_class(model)],
-    "hidden_act": _ACTIVATIONS_THERE[_lowered(model.config.hidden_act)],
+    "hidden_act": _ACTIVATIONS_THERE[(model.config.hidden_act or "").lower()],
     "pad_token_id": tokens.get("[PAD]", 0),
     **_classifier_settings(model),
   }
@@ -101,10 +100,6 @@ def _tokenizer_config(
     "model_max_length": model.config.max_position_embeddings,
     **special,
   }
-
-
-def _lowered(name: str | None) -> str | None:
-  return name.lower() if name else name
 
 
 def _to_json(value: Mapping[str, Any]) -> str:

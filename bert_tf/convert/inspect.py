@@ -75,7 +75,8 @@ def rows(tensors: Tensors) -> Iterator[Row]:
     if isinstance(value, np.ndarray | np.generic) and _is_number(value):
       norm = float(np.linalg.norm(np.asarray(value, np.float64)))
       shape = tuple(np.shape(value))
-      is_state = name not in model or _is_object_state(name)
+      is_state = name not in model or name.startswith(_OBJECT_STATE)
+      is_state |= _OBJECT_SLOT in name
       yield Row(
         name.removesuffix(_OBJECT_END), shape, value.dtype.name, norm, is_state
       )
@@ -107,10 +108,6 @@ def _difference(first: np.ndarray, second: np.ndarray) -> str | None:
   if np.array_equal(*values, equal_nan=True):
     return None
   return f"max abs difference {np.abs(values[0] - values[1]).max():.6g}"
-
-
-def _is_object_state(name: str) -> bool:
-  return name.startswith(_OBJECT_STATE) or _OBJECT_SLOT in name
 
 
 def _is_number(value: np.ndarray | np.generic) -> bool:

@@ -80,7 +80,7 @@ class _Layout:
     paths = self._paths()
     path = paths.get(name) or f"{paths[scope]}/{_ENDS.get(end, end)}"
     return pretrained.Place(
-      (path,),
+      path,
       self._shape(scope, end, shape),
       is_transposed=end == "output_weights",
     )
@@ -133,7 +133,7 @@ def read(source: model_files.Source) -> pretrained.Pretrained:
   num_labels = 0 if bias is None else len(graph.tensor(bias))
   shapes = pretrained.shapes_of(files.config, layout.own_heads, num_labels)
   tensors = pretrained.collect(
-    _tensors(graph, roots, layout, shapes), shapes, layout.place, graph.path
+    _tensors(graph, roots, layout, shapes), shapes, graph.path, layout.place
   )
   is_of_words = heads.WORD_LABELS in layout.own_heads
   if is_of_words != files.labels_words:
@@ -209,7 +209,7 @@ def _tensors(
   """Returns the tensors by path, and those without a path by key."""
   found, taken = {}, set()
   for name, shape in shapes.items():
-    path = layout.place(name, shape).names[0]
+    path = layout.place(name, shape).name
     node = graph.follow(roots, path)
     if node is not None and graph.keys[node]:
       found[path] = graph.tensor(node)
@@ -279,7 +279,7 @@ def _objects(model: pretrained.Pretrained) -> dict[str, tf.Module]:
   for name, value in model.tensors.items():
     place = layout.place(name, value.shape)
     variable = tf.Variable(place.from_original(value))
-    object_graph.attach(roots, place.names[0], variable)
+    object_graph.attach(roots, place.name, variable)
   encoder = roots.encoder
   if not model.own_heads:
     return {"encoder": encoder, "model": encoder}

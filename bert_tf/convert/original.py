@@ -25,7 +25,6 @@ def read(source: model_files.Source) -> pretrained.Pretrained:
   tensors = pretrained.collect(
     {name: reader.get(name) for name in names},
     shapes,
-    lambda name, shape: pretrained.Place((name,), shape),
     reader.path,
   )
   return model_files.describe(source, files, tensors)

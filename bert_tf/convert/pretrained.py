@@ -49,7 +49,7 @@ class Pretrained:
 class Place:
   """Where a format keeps one of the original's tensors."""
 
-  names: Sequence[str]  # Its names there, the usual one first.
+  name: str  # Its name there.
   shape: Shape  # Its shape there.
   # Whether rows are columns there. Otherwise the shapes may differ, but the
   # order of the numbers does not.
@@ -100,16 +100,17 @@ def names_of(found: Sequence[heads.Head]) -> str:
 def collect(
   found: Mapping[str, np.ndarray],
   shapes: Mapping[str, Shape],
-  place_of: Callable[[str, Shape], Place],
   path: str,
+  place_of: Callable[[str, Shape], Place] = Place,
 ) -> dict[str, np.ndarray]:
   """Returns the original's tensors for those of a file.
 
   Args:
     found: every tensor of the file, by the file's names.
     shapes: of the original's tensors that have to be there, by name.
-    place_of: returns where the format keeps a tensor of that name and shape.
     path: of the file, for the message.
+    place_of: returns where the format keeps a tensor of that name and shape, by
+      default under this name and in this shape.
 
   Raises:
     ValueError: naming every tensor that is missing, odd or not of the model.
@@ -118,17 +119,16 @@ def collect(
   tensors, faults = {}, []
   for name, shape in shapes.items():
     place = place_of(name, shape)
-    key = next((n for n in place.names if n in remaining), None)
-    if key is None:
-      faults.append(f"{place.names[0]} is missing")
-      continue
-    value = remaining.pop(key)
-    if value.shape != place.shape or value.dtype.name not in _FLOATS:
+    value = remaining.pop(place.name, None)
+    if value is None:
+      faults.append(f"{place.name} is missing")
+    elif value.shape != place.shape or value.dtype.name not in _FLOATS:
       faults.append(
-        f"{key} is {value.dtype} of {value.shape}, not a float of {place.shape}"
+        f"{place.name} is {value.dtype} of {value.shape}, not a float of "
+        f"{place.shape}"
       )
-      continue
-    tensors[name] = place.to_original(value, shape)
+    else:
+      tensors[name] = place.to_original(value, shape)
   faults += [f"{name} is not of this model" for name in sorted(remaining)]
   if faults:
     raise ValueError(f"the tensors of {path} do not fit: {'; '.join(faults)}.")

@@ -49,13 +49,10 @@ def _check_column(path: str, column: str, schema: Any, pa: Any) -> None:
   kind = schema.field(column).type
   if pa.types.is_dictionary(kind):
     kind = kind.value_type
-  is_text = (pa.types.is_string, pa.types.is_large_string, _is_view(pa))
+  is_view = getattr(pa.types, "is_string_view", lambda kind: False)
+  is_text = (pa.types.is_string, pa.types.is_large_string, is_view)
   if not any(check(kind) for check in is_text):
     raise ValueError(
       f"{path}: column {column} is no text, but {kind}; found: "
       f"{tables.listed(names)}. Give another `text_column`."
     )
-
-
-def _is_view(pa: Any) -> Any:
-  return getattr(pa.types, "is_string_view", lambda kind: False)

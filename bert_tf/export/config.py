@@ -97,10 +97,6 @@ class ModelConfig:
 class ExportConfig(ModelConfig):
   """A checkpoint and the SavedModel to make of it."""
 
-  init_checkpoint: str = setting(
-    help="The checkpoint: its prefix, or the output_dir of a run or its best/, "
-    "whose newest checkpoint is taken."
-  )
   export_dir: str = setting(
     help="Folder of the SavedModel, new or empty; TensorFlow Serving wants a "
     "number, models/NAME/1."

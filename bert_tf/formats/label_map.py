@@ -8,7 +8,7 @@ from typing import Any
 from bert_tf.files import atomic, paths
 from bert_tf.formats import run_info
 
-FILE = "label_map.json"
+FILE = run_info.LABEL_MAP_FILE
 
 
 @dataclasses.dataclass(frozen=True)
@@ -104,12 +104,8 @@ def check(output_dir: str, spec: LabelSpec) -> None:
 
 def write(folder: str, spec: LabelSpec) -> None:
   """Writes the label map."""
-  atomic.write(os.path.join(folder, FILE), [to_text(spec)])
-
-
-def to_text(spec: LabelSpec) -> str:
-  """Returns the text of a label map."""
-  return json.dumps(_as_json(spec), indent=2, ensure_ascii=False) + "\n"
+  text = json.dumps(_as_json(spec), indent=2, ensure_ascii=False)
+  atomic.write_lines(os.path.join(folder, FILE), [text])
 
 
 def _as_json(spec: LabelSpec) -> dict[str, Any]:

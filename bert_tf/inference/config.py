@@ -13,22 +13,11 @@ POOLINGS = ("none", "cls", "mean", "max")
 class ExtractionConfig:
   """What is computed of texts, and with which model."""
 
-  init_checkpoint: str = setting(
-    help="The model's checkpoint, usually a BERT: its prefix, or the folder of "
-    "a run, an encoder's SavedModel or a conversion.",
-    original=True,
-  )
-  bert_config_file: str | None = setting(
-    None,
-    "JSON file with the sizes of the model; default: bert_config.json beside "
-    "the checkpoint.",
-    original=True,
-  )
-  vocab_file: str | None = setting(
-    None,
-    "The vocabulary of the model; default: vocab.txt beside the checkpoint.",
-    original=True,
-  )
+  # The model's, whose flags cli/model_flags.py makes: the prefix of a
+  # checkpoint, or a folder; None for the files beside it.
+  init_checkpoint: str
+  bert_config_file: str | None = None
+  vocab_file: str | None = None
   layers: tuple[int, ...] = setting(
     (-1, -2, -3, -4),
     "Encoder layers; 0 is the first, -1 the last.",

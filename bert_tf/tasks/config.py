@@ -13,12 +13,9 @@ class FineTuningConfig:
 
   task: ClassVar[str]  # The kind of model in run.json.
 
-  bert_config_file: str = settings.setting(
-    help="JSON file with the sizes of the model.", original=True
-  )
-  vocab_file: str = settings.setting(
-    help="The vocabulary of the model.", original=True
-  )
+  # The model's, whose flags cli/model_flags.py makes.
+  bert_config_file: str
+  vocab_file: str
   do_lower_case: bool | None = settings.setting(
     None,
     "Whether to lower-case the text: true for uncased models, false for cased "

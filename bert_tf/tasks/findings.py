@@ -63,7 +63,8 @@ def _chosen(
   seen: set[str] = set()
   for example in itertools.islice(examples, _MAX_READ):
     inputs, answer = task.inputs_and_answer(example)
-    if not inputs or _num_characters(inputs) > _MAX_CHARACTERS:
+    num_characters = sum(len("".join(text)) for text in inputs.values())
+    if not inputs or num_characters > _MAX_CHARACTERS:
       continue
     key = json.dumps(answer)
     (others if key in seen else first).append(
@@ -71,7 +72,3 @@ def _chosen(
     )
     seen.add(key)
   return [*first, *others][:count]
-
-
-def _num_characters(inputs: Mapping[str, Any]) -> int:
-  return sum(len("".join(text)) for text in inputs.values())

@@ -303,7 +303,11 @@ def _phases(
       config, phase.records, bert_config.vocab_size
     )
     if config.group_by_length:
-      _check_not_packed(records)
+      if records.form.max_instances:
+        raise ValueError(
+          f"{records.files.paths[0]} holds packed records, which are all about "
+          "as long; leave `group_by_length` out."
+        )
       records = dataclasses.replace(records, group_by_length=True)
     found.append(dataclasses.replace(phase, records=records))
   return found
@@ -337,15 +341,6 @@ def _as_configured(
     changes["max_predictions_per_seq"] = config.max_predictions_per_seq
   form = dataclasses.replace(form, **changes)
   return pretraining_records.PretrainingRecords(files, form)
-
-
-def _check_not_packed(records: pretraining_records.PretrainingRecords) -> None:
-  """Raises ValueError for records without padding."""
-  if records.form.max_instances:
-    raise ValueError(
-      f"{records.files.paths[0]} holds packed records, which are all about as "
-      "long; leave `group_by_length` out."
-    )
 
 
 def _evaluate(

@@ -23,9 +23,7 @@ MASKING = (
 class PretrainingConfig:
   """Settings of `run_pretraining.py`."""
 
-  bert_config_file: str = settings.setting(
-    help="JSON file with the sizes of the model.", original=True
-  )
+  bert_config_file: str  # Its flag is made by cli/model_flags.py.
   input_file: str = settings.setting(
     help="TFRecord files or globs, separated by commas.", original=True
   )
@@ -87,11 +85,9 @@ class PretrainingConfig:
     "TFRecords to evaluate on. Default: input_file, with a schedule the last "
     "length's.",
   )
-  vocab_file: str | None = settings.setting(
-    None,
-    "If given, its size is checked against the config's. Unmasked records need "
-    "it.",
-  )
+  # If given, its size is checked against the config's. Unmasked records need
+  # it.
+  vocab_file: str | None = None
   group_by_length: bool = settings.setting(
     False,
     "Makes training batches of records of like length, padded to the longest. "

@@ -18,13 +18,10 @@ FINE_TUNING = ("freeze_layers", "lora_rank", "lora_alpha", "lora_adapter")
 class TrainConfig:
   """How to train."""
 
-  init_checkpoint: str | None = settings.setting(
-    None,
-    "Checkpoint to start from, usually a pre-trained BERT: its prefix, or the "
-    "output_dir of a run, whose newest is taken. A checkpoint in this run's "
-    "output_dir goes before it.",
-    original=True,
-  )
+  # Checkpoint to start from, usually a pre-trained BERT: its prefix, or the
+  # output_dir of a run, whose newest is taken. A checkpoint in this run's
+  # output_dir goes before it. Its flag is made by cli/model_flags.py.
+  init_checkpoint: str | None = None
   output_dir: str = settings.setting(
     help="Folder for checkpoints, events and results.", original=True
   )

@@ -280,11 +280,11 @@ class EvaluationStep:
     return self._strategy.reduce(tf.distribute.ReduceOp.SUM, value, axis=None)
 
   def _predict_batch(self, features: Features) -> Tensor:
-    outputs = self._strategy.run(self._predict_part, (features,))
-    return distribution.gathered(outputs)
+    def predict_part(features: Features) -> Tensor:
+      return self._model(distribution.replica_part(features), training=False)
 
-  def _predict_part(self, features: Features) -> Tensor:
-    return self._model(distribution.replica_part(features), training=False)
+    outputs = self._strategy.run(predict_part, (features,))
+    return distribution.gathered(outputs)
 
 
 def _first_rows(outputs: Tensor, features: Features) -> Tensor:
