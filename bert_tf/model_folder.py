@@ -13,7 +13,7 @@ import keras
 from absl import logging
 
 from bert_tf import checkpoints, model_config
-from bert_tf.files import paths
+from bert_tf.files import errors, paths
 from bert_tf.formats import hugging_face, label_map, run_info
 
 # Ends of what PyTorch pickles.
@@ -271,9 +271,7 @@ def _convert(path: str) -> str:
 def _said(found: Sequence[str]) -> str:
   """Returns which files were found and what to do."""
   names = [os.path.basename(path) for path in found]
-  listed = ", ".join(names[:_MAX_NAMED])
-  if len(names) > _MAX_NAMED:
-    listed += f" and {len(names) - _MAX_NAMED} more"
+  listed = errors.listed(names, _MAX_NAMED)
   for path in found:
     if path.endswith(".weights.h5"):
       return f"there is {listed}; {_convert(path)}"

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from bert_tf import settings
 from bert_tf.cli import command, config_flags, model_flags
+from bert_tf.files import errors
 
 if TYPE_CHECKING:
   from bert_tf.convert import extend_vocab
@@ -60,9 +61,7 @@ def _report(
   if len(extension.ids) > _MAX_SHOWN:
     print(f"  and {len(extension.ids) - _MAX_SHOWN} more")
   if extension.known:
-    more = len(extension.known) - _MAX_SHOWN
-    known = ", ".join(extension.known[:_MAX_SHOWN])
-    known += f" and {more} more" if more > 0 else ""
+    known = errors.listed(extension.known, _MAX_SHOWN)
     print(f"In the vocabulary already, so left out: {known}")
   if not extension.has_output_bias:
     print("The checkpoint has no masked-LM head.")

@@ -48,12 +48,7 @@ class Output:
   @property
   def files(self) -> list[str]:
     """The files of the shards, in order."""
-    if self.num_shards == 1:
-      return [self.output_file]
-    return [
-      shard_files.shard_file(self.output_file, i, self.num_shards)
-      for i in range(self.num_shards)
-    ]
+    return shard_files.shard_names(self.output_file, self.num_shards)
 
   @property
   def report_file(self) -> str:
@@ -214,17 +209,11 @@ def _check(
       raise ValueError(
         f"eval_fraction {output.eval_fraction} is not between 0 and 1."
       )
-  real_names = list(map(os.path.realpath, names))
-  if len(set(real_names)) < len(names):
+  if len(set(map(os.path.realpath, names))) < len(names):
     raise ValueError(
       f"{output.output_file} cannot hold both splits; name two files."
     )
-  texts = {os.path.realpath(source.path) for source in inputs}
-  for name, real_name in zip(names, real_names):
-    if real_name in texts:
-      raise ValueError(f"output_file {name} is an input file.")
-    if paths.is_folder(name) or name.endswith("/"):
-      raise ValueError(f"output_file {name} is a folder; name a file in it.")
+  shard_files.check_output(names, (source.path for source in inputs))
   sources.check_packages(inputs)
   if config.near_duplicate_similarity:
     near_duplicates.check_package()
@@ -281,14 +270,11 @@ def _build_here(parts: Iterable[corpus_parts.Part], num_workers: int) -> None:
   with tqdm.tqdm(
     desc="documents", unit="", unit_scale=True, disable=None
   ) as bar:
-    results = worker_pool.run(
-      corpus_parts.build, parts, num_workers, bar.update
-    )
-    try:
+    with contextlib.closing(
+      worker_pool.run(corpus_parts.build, parts, num_workers, bar.update)
+    ) as results:
       for _ in results:
         pass
-    finally:
-      results.close()
 
 
 def _publish(

@@ -3,7 +3,6 @@
 from collections.abc import Iterator
 from typing import Any
 
-from bert_tf.data import tables
 from bert_tf.files import compression, errors
 
 _BATCH_ROWS = 256
@@ -43,7 +42,7 @@ def _check_column(path: str, column: str, schema: Any, pa: Any) -> None:
   names = schema.names
   if names.count(column) != 1:
     raise ValueError(
-      f"{path}: no column {column}; found: {tables.listed(names)}. Give one of "
+      f"{path}: no column {column}; found: {errors.listed(names)}. Give one of "
       f"them as `text_column`."
     )
   kind = schema.field(column).type
@@ -54,5 +53,5 @@ def _check_column(path: str, column: str, schema: Any, pa: Any) -> None:
   if not any(check(kind) for check in is_text):
     raise ValueError(
       f"{path}: column {column} is no text, but {kind}; found: "
-      f"{tables.listed(names)}. Give another `text_column`."
+      f"{errors.listed(names)}. Give another `text_column`."
     )

@@ -1,5 +1,6 @@
 """Runs `create_pretraining_data`: shards, workers, resuming, the summary."""
 
+import contextlib
 import dataclasses
 import functools
 import hashlib
@@ -125,10 +126,7 @@ def create(
       f"num_workers {num_workers} must be from 1 to num_shards {num_shards}: "
       "a shard is built by one process. Raise num_shards."
     )
-  texts = set(map(os.path.realpath, input_files))
-  for name in names:
-    if os.path.realpath(name) in texts:
-      raise ValueError(f"output_file {name} is an input file.")
+  shard_files.check_output(names, input_files)
   pretraining_data.load_tokenizer(config)
   shards = corpus.plan_shards(input_files, num_shards)
   tasks = _tasks(shards, config.random_seed, names)
@@ -172,9 +170,6 @@ def _output_files(output_file: str, num_shards: int) -> list[str]:
     raise ValueError(
       f"output_file={output_file} has an empty name or one twice."
     )
-  for name in names:
-    if paths.is_folder(name) or name.endswith("/"):
-      raise ValueError(f"output_file {name} is a folder; name a file in it.")
   if num_shards == 1:
     return names
   if len(names) > 1:
@@ -183,9 +178,7 @@ def _output_files(output_file: str, num_shards: int) -> list[str]:
       "give one name, each shard is a file of its own: "
       f"{shard_files.shard_file(names[0], 0, num_shards)} and so on."
     )
-  return [
-    shard_files.shard_file(names[0], i, num_shards) for i in range(num_shards)
-  ]
+  return shard_files.shard_names(names[0], num_shards)
 
 
 def _tasks(
@@ -286,15 +279,13 @@ def _build_here(
     disable=None,
   ) as bar:
     bar.set_postfix_str(f"0/{len(tasks)} shards")
-    results = worker_pool.run(
-      functools.partial(build_task, config), tasks, num_workers, bar.update
-    )
-    try:
+    build = functools.partial(build_task, config)
+    with contextlib.closing(
+      worker_pool.run(build, tasks, num_workers, bar.update)
+    ) as results:
       for task, shard_counts in results:
         counts[task.shard.index] = shard_counts
         bar.set_postfix_str(f"{len(counts)}/{len(tasks)} shards")
-    finally:
-      results.close()
   return counts
 
 

@@ -1,9 +1,11 @@
 """What a data set of several files is on disk: their names, a settings file."""
 
 import json
+import os
+from collections.abc import Iterable
 from typing import Any
 
-from bert_tf.files import atomic, paths
+from bert_tf.files import atomic, errors, paths
 
 
 def shard_file(output_file: str, index: int, num_shards: int) -> str:
@@ -11,6 +13,23 @@ def shard_file(output_file: str, index: int, num_shards: int) -> str:
   suffix = ".gz" if output_file.endswith(".gz") else ""
   name = output_file.removesuffix(".gz")
   return f"{name}-{index:05d}-of-{num_shards:05d}{suffix}"
+
+
+def shard_names(output_file: str, num_shards: int) -> list[str]:
+  """Returns the files of all shards, in order; of one shard the name itself."""
+  if num_shards == 1:
+    return [output_file]
+  return [shard_file(output_file, i, num_shards) for i in range(num_shards)]
+
+
+def check_output(names: Iterable[str], input_files: Iterable[str]) -> None:
+  """Raises ValueError for a file to write that is an input or a folder."""
+  texts = set(map(os.path.realpath, input_files))
+  for name in names:
+    if os.path.realpath(name) in texts:
+      raise ValueError(f"output_file {name} is an input file.")
+    if paths.is_folder(name) or name.endswith("/"):
+      raise ValueError(f"output_file {name} is a folder; name a file in it.")
 
 
 def write_settings(settings: dict[str, Any], note: str) -> None:
@@ -39,5 +58,4 @@ def check_same_settings(settings: dict[str, Any], note: str) -> None:
 
 
 def _brief(value: Any) -> str:
-  text = json.dumps(value)
-  return text if len(text) <= 80 else text[:77] + "..."
+  return errors.shortened(json.dumps(value))

@@ -12,9 +12,7 @@ from typing import Any, TypeVar
 from absl import logging
 
 from bert_tf.data import corpus
-
-# Names in a list that an error shows.
-_MAX_LISTED = 20
+from bert_tf.files import errors
 
 # A column by its name in the header, or by its number from 0 in a file that
 # has none.
@@ -108,7 +106,7 @@ def value(row: Row, column: Column) -> Any:
   try:
     return cells[column]
   except (KeyError, IndexError):
-    there = listed(list(row)) if isinstance(row, dict) else len(row)
+    there = errors.listed(list(row)) if isinstance(row, dict) else len(row)
     raise BadRowError(f"no column {column}; found: {there}") from None
 
 
@@ -118,13 +116,6 @@ def text(row: Row, column: Column) -> str:
   if not isinstance(found, str) or not found.strip():
     raise BadRowError(f"column {column} is no text, but {found!r}")
   return found
-
-
-def listed(names: Sequence[str]) -> str:
-  """Joins names for an error message, leaving out those past the first 20."""
-  more = f" and {len(names) - _MAX_LISTED} more"
-  shown = ", ".join(names[:_MAX_LISTED])
-  return shown + (more if len(names) > _MAX_LISTED else "")
 
 
 def rows(table: Table) -> Iterator[tuple[int, Row | BadRowError]]:
@@ -143,7 +134,7 @@ def rows(table: Table) -> Iterator[tuple[int, Row | BadRowError]]:
     count = len(header)
   for line, row in cells:
     if count and len(row) != count:
-      content = _cut(" | ".join(row))
+      content = errors.shortened(" | ".join(row))
       fault = f"{len(row)} columns instead of {count}: {content}"
       yield line, BadRowError(fault)
     else:
@@ -152,9 +143,8 @@ def rows(table: Table) -> Iterator[tuple[int, Row | BadRowError]]:
 
 def _tsv_cells(path: str) -> Iterator[tuple[int, list[str]]]:
   """Yields line and cells; quotation marks have no meaning."""
-  for number, line in enumerate(corpus.read_lines(path), 1):
-    if line:
-      yield number, line.split("\t")
+  lines = enumerate(corpus.read_lines(path), 1)
+  return ((number, line.split("\t")) for number, line in lines if line)
 
 
 def _csv_cells(path: str) -> Iterator[tuple[int, list[str]]]:
@@ -175,14 +165,16 @@ def _json_row(content: str) -> Row | BadRowError:
   try:
     row = json.loads(content)
   except (ValueError, RecursionError) as error:
-    return BadRowError(f"not JSON ({error}): {_cut(content)}")
+    return BadRowError(f"not JSON ({error}): {errors.shortened(content)}")
   if not isinstance(row, dict):
-    return BadRowError(f"not a JSON object: {_cut(content)}")
+    return BadRowError(f"not a JSON object: {errors.shortened(content)}")
   if "\\ud" in content.lower():  # Perhaps half of an escaped character.
     try:
       json.dumps(row, ensure_ascii=False).encode()
     except UnicodeEncodeError:
-      return BadRowError(f"half a character, a surrogate: {_cut(content)}")
+      return BadRowError(
+        f"half a character, a surrogate: {errors.shortened(content)}"
+      )
   return row
 
 
@@ -192,9 +184,5 @@ def _check_header(line: int, header: Sequence[str], table: Table) -> None:
   if wrong:
     raise ValueError(
       f"{table.path}:{line}: no header of {table.task}, which has one column "
-      f"{', one '.join(map(repr, wrong))}; found: {listed(header)}."
+      f"{', one '.join(map(repr, wrong))}; found: {errors.listed(header)}."
     )
-
-
-def _cut(content: str) -> str:
-  return content if len(content) <= 80 else f"{content[:77]}..."

@@ -3,7 +3,7 @@
 import contextlib
 import pathlib
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from importlib import metadata
 
 # Of a checkout; of an installed package the folder that it was installed in.
@@ -35,6 +35,18 @@ def _install_line(extra: str) -> str:
   marked = [line.split(";") for line in required if ";" in line]
   names = [name.strip() for name, mark in marked if f'"{extra}"' in mark]
   return " ".join(["pip install", *(f"'{name}'" for name in names)])
+
+
+def listed(names: Sequence[str], num_shown: int = 20) -> str:
+  """Joins names for a message, leaving out those past the first 20."""
+  more = len(names) - num_shown
+  shown = ", ".join(names[:num_shown])
+  return f"{shown} and {more} more" if more > 0 else shown
+
+
+def shortened(text: str, size: int = 80) -> str:
+  """Returns a text for a message, cut where it is long."""
+  return text if len(text) <= size else f"{text[: size - 3]}..."
 
 
 def reason(error: Exception) -> str:

@@ -16,6 +16,7 @@ import tensorflow as tf
 from tensorflow.core.framework import types_pb2
 
 from bert_tf.export import saved_models
+from bert_tf.files import errors
 from bert_tf.inference import loaded_model
 
 Functions = Mapping[str, loaded_model.Function]
@@ -303,8 +304,7 @@ def _is_base64(value: Any) -> bool:
 
 def _shown(value: Any) -> str:
   """Returns the beginning of a value, for an error message."""
-  text = json.dumps(value)
-  return text if len(text) <= 60 else f"{text[:60]}..."
+  return errors.shortened(json.dumps(value), 63)
 
 
 def _value(name: str, array: np.ndarray) -> Any:

@@ -9,6 +9,7 @@ from typing import Any
 
 from bert_tf.data import tables
 from bert_tf.data.tables import Column, Row
+from bert_tf.files import errors
 from bert_tf.formats import label_map
 from bert_tf.tasks.classification import config
 
@@ -216,7 +217,7 @@ def _class(value: Any, layout: FileLayout) -> str:
     raise tables.BadRowError("the label is empty")
   if layout.labels is not None and name not in layout.labels:
     raise tables.BadRowError(
-      f"label {value!r} is none of the task's: {tables.listed(layout.labels)}"
+      f"label {value!r} is none of the task's: {errors.listed(layout.labels)}"
     )
   return name
 

@@ -11,7 +11,8 @@ from collections.abc import Iterator, Sequence
 
 from absl import logging
 
-from bert_tf.data import corpus, tables
+from bert_tf.data import corpus
+from bert_tf.files import errors
 
 DOCUMENT_START = "-DOCSTART-"
 OUTSIDE = "O"
@@ -115,7 +116,7 @@ def check_labels(
       if tag not in known:
         raise ValueError(
           f"{path}:{number}: the model knows no tag {tag!r}; its labels, of "
-          f"the training file, are {tables.listed(labels)}."
+          f"the training file, are {errors.listed(labels)}."
         )
 
 
