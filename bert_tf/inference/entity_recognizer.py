@@ -12,7 +12,6 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from bert_tf import modeling, tokenization
 from bert_tf.inference import inputs, task_model
 from bert_tf.tasks.ner import config as config_lib
 from bert_tf.tasks.ner import examples, metrics
@@ -51,6 +50,7 @@ class EntityRecognizer(task_model.FineTunedModel):
 
   task = "ner"
   config_class = config_lib.NerConfig
+  task_module = ner
   score_name = "f1"
 
   def _row(self, index: int, row: Any) -> dict[str, Any]:
@@ -68,16 +68,10 @@ class EntityRecognizer(task_model.FineTunedModel):
   def _probabilities(self, answer: Sequence[Word]) -> list[float]:
     return [word.probability for word in answer]
 
-  def _make_task(
-    self,
-    config: config_lib.NerConfig,
-    bert_config: modeling.BertConfig,
-    tokenizer: tokenization.FullTokenizer,
-    rows: Sequence[Mapping[str, Any]],
-  ) -> ner.NerTask:
+  def _make_task(self, config: config_lib.NerConfig, *others: Any) -> Any:
     if config.do_eval:
       metrics.import_seqeval()  # Not missed after hours of training.
-    return ner.make_task(config, bert_config, tokenizer)
+    return super()._make_task(config, *others)
 
   def _examples(
     self,

@@ -12,7 +12,6 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from bert_tf import modeling, tokenization
 from bert_tf.data import tables
 from bert_tf.inference import task_model
 from bert_tf.tasks.swag import config as config_lib
@@ -47,6 +46,7 @@ class MultipleChoice(task_model.FineTunedModel):
   inputs = ("context", "choices")
   num_required = 2
   config_class = config_lib.SwagConfig
+  task_module = swag
   without_files = {
     "data_dir": "",
     "task_name": "jsonl",
@@ -58,15 +58,6 @@ class MultipleChoice(task_model.FineTunedModel):
 
   def _probabilities(self, answer: Choice) -> Sequence[float]:
     return answer.probabilities
-
-  def _make_task(
-    self,
-    config: config_lib.SwagConfig,
-    bert_config: modeling.BertConfig,
-    tokenizer: tokenization.FullTokenizer,
-    rows: Sequence[Mapping[str, Any]],
-  ) -> swag.SwagTask:
-    return swag.make_task(config, bert_config, tokenizer)
 
   def _examples(
     self,

@@ -10,7 +10,6 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from bert_tf import modeling, tokenization
 from bert_tf.export.signatures import context_windows
 from bert_tf.files import paths
 from bert_tf.inference import inputs, task_model
@@ -39,6 +38,7 @@ class QuestionAnswerer(task_model.FineTunedModel):
   inputs = ("question", "context")
   num_required = 2
   config_class = config_lib.SquadConfig
+  task_module = squad
   score_name = "f1"
 
   def _answer(self, answer: dict[str, Any]) -> decoding.Prediction:
@@ -58,15 +58,6 @@ class QuestionAnswerer(task_model.FineTunedModel):
 
   def _probabilities(self, answer: decoding.Prediction) -> list[float]:
     return [candidate.probability for candidate in answer.nbest]
-
-  def _make_task(
-    self,
-    config: config_lib.SquadConfig,
-    bert_config: modeling.BertConfig,
-    tokenizer: tokenization.FullTokenizer,
-    rows: Sequence[Mapping[str, Any]],
-  ) -> squad.SquadTask:
-    return squad.make_task(config, bert_config, tokenizer)
 
   def _examples(
     self,

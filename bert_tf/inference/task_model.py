@@ -6,6 +6,7 @@ holds the same checkpoints, and each can go on from what the other left.
 
 import abc
 import difflib
+import types
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
@@ -216,6 +217,7 @@ class FineTunedModel(TaskModel):
   """A TaskModel that learns from rows with labels; see there."""
 
   config_class: ClassVar[type[config_lib.FineTuningConfig]]
+  task_module: types.ModuleType
   # Settings of the script that mean nothing without files.
   without_files: ClassVar[Mapping[str, Any]] = {}
   # What `score` returns of the results.
@@ -312,7 +314,6 @@ class FineTunedModel(TaskModel):
       )
     return [self._row(i, row) for i, row in enumerate(rows)], labels
 
-  @abc.abstractmethod
   def _make_task(
     self,
     config: Any,
@@ -321,6 +322,7 @@ class FineTunedModel(TaskModel):
     rows: Sequence[Mapping[str, Any]],
   ) -> base.Task[Any, Any]:
     """Returns the task of rows."""
+    return self.task_module.make_task(config, bert_config, tokenizer)
 
   @abc.abstractmethod
   def _examples(

@@ -57,12 +57,11 @@ class Server:
   ) -> None:
     self._models = served.of_predictors(models)
     self._config = config
-    self._limits = rest_json.Limits(config.max_rows, config.max_text_length)
     self._page = page.load()
     self._hosts = {"localhost", "127.0.0.1", "::1", config.host}
     self._hosts.update(host.lower() for host in config.allowed_hosts)
     self._is_ready = False
-    self._openapi = openapi.document(list(self._models.values()), self._limits)
+    self._openapi = openapi.document(list(self._models.values()), self._config)
     # Word pieces are counted beside the computation, not before it.
     self._counting = concurrent.futures.ThreadPoolExecutor(1, "counting")
 
@@ -252,7 +251,7 @@ class Server:
   async def _predict(self, request: web.Request) -> web.Response:
     model = self._model_of(request)
     value = rest_json.parse(await self._body(request))
-    asked = rest_json.predict_request(value, model.functions, self._limits)
+    asked = rest_json.predict_request(value, model.functions, self._config)
     lengths, signature = asked.lengths, asked.signature_name
     num_windows = self._num_windows(model, lengths)
     request[access_log.NUM_ROWS] = asked.num_rows
@@ -298,7 +297,7 @@ class Server:
   async def _attention(self, request: web.Request) -> web.Response:
     model = self._model_of(request)
     value = rest_json.parse(await self._body(request))
-    asked = attention_json.parse(value, model.functions, self._limits)
+    asked = attention_json.parse(value, model.functions, self._config)
     computed = await self._batcher.submit(
       (model.name, asked.signature_name), asked.inputs, can_be_joined=False
     )

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from bert_tf.export.signatures import attention
+from bert_tf.server import config as server_config
 from bert_tf.server import rest_json
 
 # Digits of a weight, to keep responses short.
@@ -30,7 +31,7 @@ class AttentionRequest:
 def parse(
   value: Mapping[str, Any],
   functions: rest_json.Functions,
-  limits: rest_json.Limits,
+  limits: server_config.ServerConfig,
 ) -> AttentionRequest:
   """Parses a request's JSON object.
 

@@ -14,6 +14,7 @@ import bert_tf
 from bert_tf.export import saved_models
 from bert_tf.export.signatures import attention
 from bert_tf.inference import loaded_model
+from bert_tf.server import config as server_config
 from bert_tf.server import rest_json, samples, served
 
 Json = dict[str, Any]
@@ -36,7 +37,7 @@ _ERRORS = {
 
 
 def document(
-  models: Sequence[served.ServedModel], limits: rest_json.Limits
+  models: Sequence[served.ServedModel], limits: server_config.ServerConfig
 ) -> Json:
   """Returns the description of a server of models.
 
@@ -175,7 +176,9 @@ def _post(text: str, request: Json, response: Json, examples: Json) -> Json:
 
 
 def _request(
-  signature: str, function: loaded_model.Function, limits: rest_json.Limits
+  signature: str,
+  function: loaded_model.Function,
+  limits: server_config.ServerConfig,
 ) -> Json:
   """Returns the schema of a `:predict` request to a signature."""
   row = _object({k: _array(k, s, 1) for k, s in function.inputs.items()})

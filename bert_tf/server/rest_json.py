@@ -18,6 +18,7 @@ from tensorflow.core.framework import types_pb2
 from bert_tf.export import saved_models
 from bert_tf.files import errors
 from bert_tf.inference import loaded_model
+from bert_tf.server.config import ServerConfig
 
 Functions = Mapping[str, loaded_model.Function]
 
@@ -25,14 +26,6 @@ Functions = Mapping[str, loaded_model.Function]
 ANSWERS = ("answer", "nbest_text")
 # Outputs with this suffix hold bytes, which are written in Base64.
 BYTES_SUFFIX = "_bytes"
-
-
-@dataclasses.dataclass(frozen=True)
-class Limits:
-  """Limits of a request."""
-
-  max_rows: int
-  max_text_length: int  # Bytes of a text in UTF-8.
 
 
 @dataclasses.dataclass(frozen=True)
@@ -86,7 +79,7 @@ def parse(body: bytes) -> dict[str, Any]:
 
 
 def predict_request(
-  value: Mapping[str, Any], functions: Functions, limits: Limits
+  value: Mapping[str, Any], functions: Functions, limits: ServerConfig
 ) -> PredictRequest:
   """Parses the JSON object of a `:predict` request.
 
@@ -156,7 +149,7 @@ def metadata(name: str, version: int, functions: Functions) -> dict[str, Any]:
   }
 
 
-def _check_num_rows(count: int, limits: Limits) -> None:
+def _check_num_rows(count: int, limits: ServerConfig) -> None:
   if not count:
     raise ValueError("the request has no rows; give one at least.")
   if count > limits.max_rows:
@@ -167,7 +160,7 @@ def _check_num_rows(count: int, limits: Limits) -> None:
 
 
 def _columns_of_rows(
-  rows: Any, specs: Mapping[str, tf.TensorSpec], limits: Limits
+  rows: Any, specs: Mapping[str, tf.TensorSpec], limits: ServerConfig
 ) -> dict[str, list]:
   """Returns the values of all rows for each input."""
   if not isinstance(rows, list):
@@ -208,7 +201,7 @@ def _columns(value: Any, specs: Mapping[str, tf.TensorSpec]) -> dict[str, Any]:
 
 
 def _array(
-  name: str, value: Any, spec: tf.TensorSpec, limits: Limits
+  name: str, value: Any, spec: tf.TensorSpec, limits: ServerConfig
 ) -> np.ndarray:
   """Converts an input to an array; raises ValueError if it cannot."""
   leaves: list[Any] = []

@@ -16,11 +16,7 @@ _ROW_HEIGHT = 26  # Pixels of a cell.
 _PANEL_HEIGHT = 360
 
 # Of the names of cells.
-_SHORT = {
-  "train_batch_size": "batch",
-  "learning_rate": "rate",
-  "num_train_epochs": "epochs",
-}
+_SHORT = {name: word for name, (_, word) in sweeps.SETTINGS.items()}
 _METRIC_END = "_mean"
 
 

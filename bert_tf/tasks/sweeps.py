@@ -22,7 +22,7 @@ from bert_tf.tasks import config as config_lib
 from bert_tf.training import divergence, evaluation
 
 # What a grid can vary: the type of the values, and the word in folder names.
-_SETTINGS: dict[str, tuple[type[int] | type[float], str]] = {
+SETTINGS: dict[str, tuple[type[int] | type[float], str]] = {
   "train_batch_size": (int, "batch"),
   "learning_rate": (float, "rate"),
   "num_train_epochs": (float, "epochs"),
@@ -43,7 +43,7 @@ class Run:
 
   cell: str  # The part of its folder that the settings name, "" without a grid.
   folder: str  # Below output_dir.
-  # What differs from the sweep's config; names in _SETTINGS.
+  # What differs from the sweep's config; names in SETTINGS.
   settings: Settings
   seed: int  # Of the run.
 
@@ -58,12 +58,12 @@ def parse_grid(text: str) -> dict[str, list[float | int]]:
   for part in text.split(";"):
     name, _, values = part.partition("=")
     name = name.strip()
-    if name not in _SETTINGS or name in grid:
+    if name not in SETTINGS or name in grid:
       raise ValueError(
         f"grid {text!r}: {part!r} is no setting of its own with values; write "
         f"it as {config_lib.PAPER_GRID!r}."
       )
-    convert, _ = _SETTINGS[name]
+    convert, _ = SETTINGS[name]
     try:
       grid[name] = [convert(value) for value in values.split(",")]
     except ValueError as error:
@@ -88,7 +88,7 @@ def plan(grid: str | None, num_runs: int, seed: int) -> list[Run]:
   for values in itertools.product(*parsed.values()):
     settings = dict(zip(parsed, values))
     cell = "_".join(
-      f"{_SETTINGS[name][1]}_{repr(value).removesuffix('.0')}"
+      f"{SETTINGS[name][1]}_{repr(value).removesuffix('.0')}"
       for name, value in settings.items()
     )
     for i in range(num_runs):

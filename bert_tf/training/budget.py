@@ -1,7 +1,7 @@
 """How long a run trains: for a number of steps, or for a time."""
 
 import time
-from typing import Any, Protocol
+from typing import Any
 
 import keras
 from keras import ops
@@ -103,8 +103,15 @@ class TimedWarmupLinearDecay(keras.optimizers.schedules.LearningRateSchedule):
     }
 
 
-class Budget(Protocol):
-  """What ends a run, those before it in the same output_dir included."""
+class Budget:
+  """What ends a run, those before it in output_dir included: a number of steps.
+
+  Attributes:
+    num_steps: of the whole run, None while that is not known.
+  """
+
+  def __init__(self, num_train_steps: int | None) -> None:
+    self.num_steps = num_train_steps
 
   def begin(self, step: int) -> None:
     """Is called once `step` steps are restored."""
@@ -119,44 +126,18 @@ class Budget(Protocol):
 
   def steps_left(self, step: int) -> int:
     """Returns how many steps to take at most before `count`; 0 at the end."""
-
-  def seconds_left(self, step: int, seconds_per_step: float) -> float:
-    """Returns how long the rest takes."""
-
-  def describe(self, step: int) -> str:
-    """Returns how far a run is, as in "20/100"."""
-
-  @property
-  def num_steps(self) -> int | None:
-    """The steps of the whole run, None while that is not known."""
-
-
-class StepBudget:
-  """Trains for a number of steps; see Budget."""
-
-  def __init__(self, num_train_steps: int) -> None:
-    self.num_steps = num_train_steps
-
-  def begin(self, step: int) -> None:
-    """Needs nothing."""
-
-  def count(self, step: int, seconds_per_step: float) -> None:
-    """Needs nothing."""
-
-  def steps_left(self, step: int) -> int:
-    """Returns the steps that are left."""
-    return max(0, self.num_steps - step)
+    return max(0, (self.num_steps or 0) - step)
 
   def seconds_left(self, step: int, seconds_per_step: float) -> float:
     """Returns how long the rest takes."""
     return self.steps_left(step) * seconds_per_step
 
   def describe(self, step: int) -> str:
-    """Returns the step and the number of all."""
+    """Returns how far a run is, as in "20/100"."""
     return f"{step}/{self.num_steps}"
 
 
-class TimeBudget:
+class TimeBudget(Budget):
   """Trains for a time, compilation, evaluations and saves included.
 
   The time of a killed run counts up to its last checkpoint. Processes go by
@@ -167,7 +148,7 @@ class TimeBudget:
   """
 
   def __init__(self, schedule: TimedWarmupLinearDecay) -> None:
-    self.num_steps: int | None = None
+    super().__init__(num_train_steps=None)
     self._schedule = schedule
     self._seconds = 0.0
     self._start = 0.0
@@ -241,4 +222,4 @@ def of_run(
   schedule = optimizer.schedule
   if isinstance(schedule, TimedWarmupLinearDecay):
     return TimeBudget(schedule)
-  return StepBudget(config.num_train_steps)
+  return Budget(config.num_train_steps)

@@ -1,6 +1,9 @@
 """Files of results: `key = value` lines and lines of a task's own."""
 
+import json
+import os
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 from absl import logging
@@ -20,6 +23,20 @@ def write_results(
     lines.append(f"{name} = {text}")
     logging.info("  %s = %s", name, text)
   write_lines(path, lines)
+
+
+def write_probabilities(
+  output_dir: str, probabilities: np.ndarray, objects: Iterable[Any]
+) -> None:
+  """Writes test_results.tsv and, a line of JSON each, predictions.jsonl."""
+  write_lines(
+    os.path.join(output_dir, "test_results.tsv"),
+    ("\t".join(map(str, row)) for row in probabilities),
+  )
+  write_lines(
+    os.path.join(output_dir, "predictions.jsonl"),
+    (json.dumps(value, ensure_ascii=False) for value in objects),
+  )
 
 
 def write_lines(path: str, lines: Iterable[str]) -> None:

@@ -17,7 +17,7 @@ def test_a_short_run_has_twenty_reports(
   tmp_path, first_step, num_train_steps, most, expected
 ):
   report = progress.Progress(
-    str(tmp_path), first_step, budget.StepBudget(num_train_steps), 32, most
+    str(tmp_path), first_step, budget.Budget(num_train_steps), 32, most
   )
   with report:
     assert report.log_every_steps == expected

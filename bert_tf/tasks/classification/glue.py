@@ -38,9 +38,22 @@ def _layout(
   )
 
 
-def _nli(file: str, prefix: str, label: str | None) -> Split:
-  """Returns one file of MNLI; its guids end in the column `index`."""
-  return Split(file, prefix, "sentence1", "sentence2", label, guid="index")
+def _mnli(name: str, kind: str, submission: str) -> FileLayout:
+  """Returns MNLI with the dev and test files of a kind."""
+
+  def split(file: str, prefix: str, label: str | None) -> Split:
+    """Returns one file, whose guids end in the column `index`."""
+    return Split(file, prefix, "sentence1", "sentence2", label, guid="index")
+
+  return FileLayout(
+    name,
+    _NLI,
+    (),
+    train=split("train.tsv", "train", "gold_label"),
+    dev=split(f"dev_{kind}.tsv", f"dev_{kind}", "gold_label"),
+    test=split(f"test_{kind}.tsv", "test", None),
+    submission=submission,
+  )
 
 
 # What the labels of tasks mean whose files have numbers.
@@ -73,24 +86,8 @@ _TASKS = (
     (0.0, 5.0),
   ),
   _layout("QQP", _BINARY, ("f1",), ("question1", "question2", "is_duplicate")),
-  FileLayout(
-    "MNLI",
-    _NLI,
-    (),
-    train=_nli("train.tsv", "train", "gold_label"),
-    dev=_nli("dev_matched.tsv", "dev_matched", "gold_label"),
-    test=_nli("test_matched.tsv", "test", None),
-    submission="MNLI-m.tsv",
-  ),
-  FileLayout(
-    "MNLI-mm",
-    _NLI,
-    (),
-    train=_nli("train.tsv", "train", "gold_label"),
-    dev=_nli("dev_mismatched.tsv", "dev_mismatched", "gold_label"),
-    test=_nli("test_mismatched.tsv", "test", None),
-    submission="MNLI-mm.tsv",
-  ),
+  _mnli("MNLI", "matched", "MNLI-m.tsv"),
+  _mnli("MNLI-mm", "mismatched", "MNLI-mm.tsv"),
   _layout("QNLI", _ENTAILMENT, (), ("question", "sentence", "label")),
   _layout("RTE", _ENTAILMENT, (), ("sentence1", "sentence2", "label")),
   _layout("WNLI", _BINARY, (), ("sentence1", "sentence2", "label")),

@@ -1,6 +1,5 @@
 """Metrics and files of predictions of a classifier."""
 
-import json
 import os
 from collections.abc import Callable, Sequence
 
@@ -105,18 +104,13 @@ def write_predictions(
 
   The probabilities are float32 [B, C], of losses.probabilities.
   """
-  rows = ("\t".join(map(str, row)) for row in probabilities)
-  results_lib.write_lines(os.path.join(output_dir, "test_results.tsv"), rows)
   predicted = decide(probabilities, layout.problem_type)
   spec = layout.label_spec()
   named = [named_label(spec, value) for value in predicted]
   objects = (
     _prediction(spec, *row) for row in zip(examples, named, probabilities)
   )
-  results_lib.write_lines(
-    os.path.join(output_dir, "predictions.jsonl"),
-    (json.dumps(value, ensure_ascii=False) for value in objects),
-  )
+  results_lib.write_probabilities(output_dir, probabilities, objects)
   if layout.submission:
     lines = [
       f"{index}\t{_submitted(layout, value)}"

@@ -32,8 +32,6 @@ class BiLstmModel(serialization.Configured, keras.Model):
     hidden_size: int,
     num_labels: int,
     is_summed: bool,
-    initializer_range: float = 0.02,
-    seed: int = 0,
     dtype: DType = None,
   ) -> None:
     super().__init__(name="bilstm", dtype=dtype)
@@ -41,9 +39,7 @@ class BiLstmModel(serialization.Configured, keras.Model):
     self.hidden_size = hidden_size
     self.num_labels = num_labels
     self.is_summed = is_summed
-    self.initializer_range = initializer_range
-    self.seed = seed
-    self.seed_generator = dropout.Seeds(seed)
+    self.seed_generator = dropout.Seeds(0)
     self.layer_weights = None
     size = num_vectors * hidden_size
     if is_summed:
@@ -60,7 +56,7 @@ class BiLstmModel(serialization.Configured, keras.Model):
       self.bilstms.append(layer)
       size = 2 * _UNITS
     self.output_weights = keras.Variable(
-      keras.initializers.TruncatedNormal(stddev=initializer_range),
+      keras.initializers.TruncatedNormal(stddev=0.02),
       shape=(num_labels, size),
       dtype=self.variable_dtype,
       name="output_weights",

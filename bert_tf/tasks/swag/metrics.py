@@ -1,7 +1,5 @@
 """Results and files of predictions of multiple choice."""
 
-import json
-import os
 from collections.abc import Sequence
 
 import numpy as np
@@ -23,17 +21,11 @@ def write_predictions(
 
   The probabilities are float32 [B, C]; label_type is one of config.LABEL_TYPES.
   """
-  results.write_lines(
-    os.path.join(output_dir, "test_results.tsv"),
-    ("\t".join(map(str, row)) for row in probabilities),
+  objects = (
+    _prediction(example, row, label_type)
+    for example, row in zip(predicted, probabilities)
   )
-  results.write_lines(
-    os.path.join(output_dir, "predictions.jsonl"),
-    (
-      json.dumps(_prediction(example, row, label_type), ensure_ascii=False)
-      for example, row in zip(predicted, probabilities)
-    ),
-  )
+  results.write_probabilities(output_dir, probabilities, objects)
 
 
 def _prediction(
