@@ -1,7 +1,6 @@
 """The pictures of the report."""
 
 import math
-import statistics
 from collections.abc import Iterator, Mapping, Sequence
 
 from bert_tf.ablations import findings, rows
@@ -92,22 +91,11 @@ def log_axis(panel: style.Axes) -> None:
 def over_seeds(
   same: Sequence[rows.Row], name: str, axis: str, part: str = "training"
 ) -> Points | None:
-  """Returns x, mean, lowest and highest of a curve; None if no row has it.
-
-  Only what all the rows have: the steps of a seed are those of the others.
-  """
+  """Returns x, mean, lowest and highest of a curve; None if no row has it."""
   curves = [row.curve[part] for row in same if name in row.curve.get(part, {})]
   if not curves:
     return None
-  by_x = [dict(zip(curve[axis], curve[name])) for curve in curves]
-  shared = sorted(set.intersection(*(set(curve) for curve in by_x)))
-  columns = [[curve[x] for curve in by_x] for x in shared]
-  return (
-    shared,
-    [statistics.fmean(values) for values in columns],
-    [min(values) for values in columns],
-    [max(values) for values in columns],
-  )
+  return style.over_runs([dict(zip(c[axis], c[name])) for c in curves])
 
 
 def draw_steps(path: str, found: findings.Findings) -> None:

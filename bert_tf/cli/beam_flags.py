@@ -1,6 +1,8 @@
 """Flags of commands that run on Apache Beam in place of local processes."""
 
 import dataclasses
+import functools
+from collections.abc import Callable
 
 from bert_tf import settings
 from bert_tf.cli import config_flags
@@ -21,6 +23,24 @@ class BeamConfig:
     "Options of Beam and its runner, separated by spaces, such as "
     "'--direct_running_mode=multi_processing --direct_num_workers=2'; '--help' "
     "lists them.",
+  )
+
+
+def create_corpus(
+  config: BeamConfig, num_workers: int, resume: bool
+) -> Callable[..., dict[str, int]]:
+  """Returns what makes sentences of text, with the flags' processes."""
+  from bert_tf.data import corpus_build
+
+  if config.runner:
+    return functools.partial(
+      corpus_build.create_on_beam,
+      runner=config.runner,
+      pipeline_options=config.pipeline_options,
+      resume=resume,
+    )
+  return functools.partial(
+    corpus_build.create, num_workers=num_workers, resume=resume
   )
 
 

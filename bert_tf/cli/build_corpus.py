@@ -73,19 +73,10 @@ def main() -> None:
     eval_fraction=config.eval_fraction,
     random_seed=config.random_seed,
   )
-  if config.beam.runner:
-    corpus_build.create_on_beam(
-      config.text,
-      inputs,
-      output,
-      config.beam.runner,
-      config.beam.pipeline_options,
-      config.resume,
-    )
-  else:
-    corpus_build.create(
-      config.text, inputs, output, config.num_workers, config.resume
-    )
+  create = beam_flags.create_corpus(
+    config.beam, config.num_workers, config.resume
+  )
+  create(config.text, inputs, output)
 
 
 def run() -> None:

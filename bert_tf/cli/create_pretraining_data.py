@@ -5,8 +5,6 @@ bert-tf create-pretraining-data --input_file='text/*.txt' \
 """
 
 import dataclasses
-import functools
-from collections.abc import Callable
 
 from bert_tf import settings
 from bert_tf.cli import beam_flags, command, config_flags
@@ -62,26 +60,13 @@ def main() -> None:
   )
   pretraining_data.load_tokenizer(config.data)  # To fail before hours of text.
   target = config.output_file.split(",")[0].strip()
+  create_corpus = beam_flags.create_corpus(
+    config.beam, config.num_workers, config.resume
+  )
   with corpus_build.as_lines(
-    config.text, inputs, target, _create_corpus(config)
+    config.text, inputs, target, create_corpus
   ) as input_files:
     _create_records(config, input_files)
-
-
-def _create_corpus(config: CommandConfig) -> Callable[..., dict[str, int]]:
-  """Returns what makes sentences of text, with the flags' processes."""
-  from bert_tf.data import corpus_build
-
-  if config.beam.runner:
-    return functools.partial(
-      corpus_build.create_on_beam,
-      runner=config.beam.runner,
-      pipeline_options=config.beam.pipeline_options,
-      resume=config.resume,
-    )
-  return functools.partial(
-    corpus_build.create, num_workers=config.num_workers, resume=config.resume
-  )
 
 
 def _create_records(config: CommandConfig, input_files: list[str]) -> None:

@@ -12,6 +12,7 @@ import contextlib
 import math
 import os
 import re
+import statistics
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -208,6 +209,19 @@ def points(
   )
   drawn.set_gid(name)
   return color
+
+
+def over_runs(
+  curves: Sequence[Mapping[Any, float]],
+) -> tuple[list[float], list[float], list[float], list[float]]:
+  """Returns x, mean, lowest and highest of several runs' curves, y by x.
+
+  Only what all of them have: the steps of a run are those of the others.
+  """
+  shared = sorted(set.intersection(*map(set, curves)))
+  columns = [[curve[x] for curve in curves] for x in shared]
+  means = [statistics.fmean(column) for column in columns]
+  return shared, means, list(map(min, columns)), list(map(max, columns))
 
 
 def band(

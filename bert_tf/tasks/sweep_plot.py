@@ -88,10 +88,7 @@ def _draw_loss(
   losses = [one["loss"] for one in found if "loss" in one]
   if not losses:
     return
-  steps = sorted(set.intersection(*map(set, losses)))
-  columns = [[one[step] for one in losses] for step in steps]
-  means = [sum(column) / len(column) for column in columns]
+  steps, means, low, high = style.over_runs(losses)
   color = style.line(axis, steps, means, name)
   if len(losses) > 1:
-    low, high = (list(map(end, columns)) for end in (min, max))
     style.band(axis, steps, low, high, color)
