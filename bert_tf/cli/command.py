@@ -1,6 +1,7 @@
 """How a command starts, shows its help and reports a mistake."""
 
 import contextlib
+import gc
 import logging as python_logging
 import os
 import re
@@ -106,6 +107,16 @@ def _start_log() -> None:
   python_logging.getLogger("tensorflow").setLevel(python_logging.ERROR)
 
 
+def _shorten_the_end() -> None:
+  """Looks for garbage once, here.
+
+  Python does it several times at its end, which takes a second where TensorFlow
+  is imported; from what is frozen it keeps away.
+  """
+  gc.collect()
+  gc.freeze()
+
+
 def _as_called(description: str) -> str:
   """Returns a description with its examples as this program is called."""
   if not sys.argv[0].endswith(".py"):
@@ -186,6 +197,8 @@ def _start(main: Callable[..., None], description: str | None) -> None:
     except _user_errors() as error:
       report(error)
       return 1
+    finally:
+      _shorten_the_end()
     return 0
 
   app.define_help_flags()

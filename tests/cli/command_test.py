@@ -83,6 +83,23 @@ def test_a_reader_of_the_output_may_leave():
   assert result.stderr == b""
 
 
+def test_at_the_end_garbage_is_looked_for_once():
+  code = """
+import atexit, gc
+from bert_tf.cli import squad_evaluate
+atexit.register(lambda: print(gc.get_freeze_count() > len(gc.get_objects())))
+squad_evaluate.run()
+"""
+  result = subprocess.run(
+    [sys.executable, "-c", code, "no.json", "no.json"],
+    cwd=ROOT,
+    capture_output=True,
+    text=True,
+  )
+  assert result.returncode == 1
+  assert result.stdout == "True\n", result.stderr
+
+
 @pytest.fixture
 def parse(monkeypatch):
   """A function from arguments to the flags that they set."""
