@@ -2,7 +2,9 @@
 
 import os
 import pathlib
+import signal
 import subprocess
+import sys
 import tempfile
 
 import pytest
@@ -21,6 +23,7 @@ LONGEST = (
   "training/multi_worker_test.py",
   "notebooks_test.py",
   "cli/run_pretraining_test.py",
+  "cli/run_squad_test.py",
   "export/export_test.py",
   "chaos/chaos_test.py",
   "pipeline/stages_test.py",
@@ -30,6 +33,12 @@ LONGEST = (
   "cli/create_pretraining_data_test.py",
   "keras_backends_test.py",
 )
+
+
+def pytest_configure():
+  """Lets Ctrl-C reach what tests start, in a job of the background too."""
+  if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_collection_modifyitems(items):
@@ -94,3 +103,18 @@ def run_script(fork_server):
       )
 
   return run
+
+
+@pytest.fixture(scope="session")
+def start_python(fork_server):
+  """A function that starts `python ARGUMENTS`, as subprocess.Popen does.
+
+  When the process is killed, read its output to the end: the fork that does its
+  work is killed a moment later.
+  """
+
+  def start(*arguments, **options):
+    client = [sys.executable, str(ROOT / "tests" / "forks.py"), fork_server]
+    return subprocess.Popen([*client, *map(str, arguments)], **options)
+
+  return start

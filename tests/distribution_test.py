@@ -46,13 +46,14 @@ OTHERS = {
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory):
+def folder(tmp_path_factory, start_python):
   """The folder of all runs."""
   folder = tmp_path_factory.mktemp("runs")
   mirrored = {n: s for n, s in CUT.items() if n.startswith("mirrored")}
   alone = {n: s for n, s in CUT.items() if n not in mirrored} | OTHERS
   for kind, num_cpus, runs in (("one", 1, alone), ("mirrored", 2, mirrored)):
-    scale_run.finish(scale_run.start(folder, kind, num_cpus, runs))
+    process = scale_run.start(start_python, folder, kind, num_cpus, runs)
+    scale_run.finish(process)
   return folder
 
 

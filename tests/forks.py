@@ -4,7 +4,8 @@ Importing it takes longer than most commands of the tests compute. A program
 has its own process, arguments, environment, folder and files 0 to 2, as if
 `python` ran it:
 
-    python -m tests.forks SOCKET       # Serves until it is terminated.
+    python -m tests.forks SOCKET              # Serves until it is terminated.
+    python tests/forks.py SOCKET ARGUMENTS    # As `python ARGUMENTS`.
 """
 
 import contextlib
@@ -182,5 +183,13 @@ def _become(
     runpy.run_path(first, run_name="__main__")
 
 
+def run_here(path: str, arguments: Sequence[str]) -> int:
+  """Runs `python ARGUMENTS` in a fork; returns the status as a shell has it."""
+  status = run(path, arguments, os.getcwd(), os.environ, (0, 1, 2))
+  return status if status >= 0 else 128 - status
+
+
 if __name__ == "__main__":
+  if sys.argv[2:]:
+    sys.exit(run_here(sys.argv[1], sys.argv[2:]))
   _serve(sys.argv[1])

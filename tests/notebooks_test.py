@@ -132,7 +132,7 @@ def test_a_notebook_runs(name, tmp_path, monkeypatch):
   monkeypatch.setenv("TMPDIR", str(tmp_path))
   client = nbclient.NotebookClient(
     notebook,
-    timeout=900,
+    timeout=1800,
     kernel_name="python3",
     resources={"metadata": {"path": str(tmp_path)}},
   )

@@ -36,10 +36,13 @@ CONFIG = {
 
 
 def batches(steps_done, pause=0.0):
-  """Yields batches; how many words are masked differs from row to row."""
+  """Yields batches; how many words are masked differs from row to row.
+
+  Before those from the sixth on it pauses, for so many seconds.
+  """
   step = steps_done
   while True:
-    time.sleep(pause)
+    time.sleep(pause if step >= 5 else 0.0)
     rng = np.random.default_rng(step)
     shape = (BATCH_SIZE, LENGTH)
     lengths = rng.integers(6, LENGTH + 1, (BATCH_SIZE, 1))
@@ -114,12 +117,11 @@ def environment():
   return {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3"}
 
 
-def start(folder, kind, num_cpus, runs, **more):
+def start(start_python, folder, kind, num_cpus, runs, **more):
   """Starts a process of runs, by their names in the folder, and returns it."""
   settings = {str(folder / name): value for name, value in runs.items()}
-  return subprocess.Popen(
-    [sys.executable, "-m", "tests.scale_run", kind, str(num_cpus)]
-    + [json.dumps(settings)],
+  return start_python(
+    *("-m", "tests.scale_run", kind, num_cpus, json.dumps(settings)),
     cwd=conftest.ROOT,
     env={**environment(), **more},
     stderr=subprocess.PIPE,

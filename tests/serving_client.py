@@ -6,7 +6,9 @@ import http.client
 import json
 import queue
 import threading
+import time
 import urllib.parse
+import urllib.request
 
 from bert_tf.server import application
 from bert_tf.server import config as server_config
@@ -37,13 +39,13 @@ class Running:
 
     self._thread = threading.Thread(target=asyncio.run, args=[serve()])
     self._thread.start()
-    self.url = urls.get(timeout=60)
+    self.url = urls.get(timeout=600)
 
   def stop(self):
     self._loop.call_soon_threadsafe(self._stopped.set)
 
   def join(self):
-    self._thread.join(timeout=60)
+    self._thread.join(timeout=600)
     assert not self._thread.is_alive()
 
 
@@ -58,13 +60,28 @@ def running(predictor, **config):
     server.join()
 
 
+def wait_for_waiting(url, number):
+  """Waits until so many requests wait for a batch."""
+  line = f"bert_tf_waiting_requests {number:.1f}"
+  for _ in range(60_000):
+    if line in _metrics(url).splitlines():
+      return
+    time.sleep(0.01)
+  raise AssertionError(f"{number} requests never wait")
+
+
+def _metrics(url):
+  with urllib.request.urlopen(f"{url}/metrics", timeout=6000) as response:
+    return response.read().decode()
+
+
 class Client:
   """One connection that is kept."""
 
   def __init__(self, url):
     parsed = urllib.parse.urlsplit(url)
     self._connection = http.client.HTTPConnection(
-      parsed.hostname, parsed.port, timeout=120
+      parsed.hostname, parsed.port, timeout=600
     )
 
   def ask(self, path, body=None, method=None):

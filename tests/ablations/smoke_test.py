@@ -3,8 +3,6 @@
 import json
 import random
 import re
-import subprocess
-import sys
 
 import pytest
 
@@ -42,27 +40,21 @@ def _label(number):
   return "not_entailment" if number % 2 else "entailment"
 
 
-def command(folder, *flags):
-  return subprocess.run(
-    [
-      *(sys.executable, "-m", "bert_tf", "ablations", "--scale=smoke"),
-      f"--text={folder}/text.txt",
-      "--input_format=lines",
-      f"--glue_dir={folder}/glue",
-      f"--squad_dir={folder}",
-      f"--conll_dir={folder}",
-      f"--output_dir={folder}/out",
-      *flags,
-    ],
-    capture_output=True,
-    text=True,
-  )
+FLAGS = (
+  "--scale=smoke",
+  "--text=text.txt",
+  "--input_format=lines",
+  "--glue_dir=glue",
+  "--squad_dir=.",
+  "--conll_dir=.",
+  "--output_dir=out",
+)
 
 
 @pytest.mark.slow
-def test_every_kind_of_experiment_runs(tmp_path):
+def test_every_kind_of_experiment_runs(tmp_path, run_script):
   write_data(tmp_path)
-  result = command(tmp_path)
+  result = run_script("ablations.py", *FLAGS, cwd=tmp_path)
   assert result.returncode == 0, result.stderr[-3000:]
   out = tmp_path / "out"
   found = rows.read_all(str(out / "rows"))
@@ -84,13 +76,13 @@ def test_every_kind_of_experiment_runs(tmp_path):
 
   # Nothing is left to do; a run's row is not written again.
   before = {p: p.stat().st_mtime_ns for p in (out / "rows").iterdir()}
-  result = command(tmp_path, "--dry_run")
+  result = run_script("ablations.py", *FLAGS, "--dry_run", cwd=tmp_path)
   assert result.returncode == 0, result.stderr[-3000:]
   assert f"{len(planned)} runs, of which {len(planned)} are done" in (
     result.stderr
   )
   assert before == {p: p.stat().st_mtime_ns for p in (out / "rows").iterdir()}
-  _check_comparison(out)
+  _check_comparison(tmp_path, run_script)
 
 
 def _check_curves(found):
@@ -105,22 +97,21 @@ def _check_curves(found):
       assert row.curve["held_out"]["step"][-1] == one["num_train_steps"]
 
 
-def _check_comparison(out):
+def _check_comparison(folder, run_script):
   """A run of the base is within the band of itself."""
   base = scales.SCALES["smoke"].base
   run = experiments.build(("curves",), scales.SCALES["smoke"], [])[0]
   name = next(iter(run.runs([1]))).name
-  result = subprocess.run(
-    [
-      *(sys.executable, "-m", "bert_tf", "compare-curve"),
-      f"--output_dir={out}/runs/{name}",
-      f"--reference_dir={out}/curves",
-    ],
-    capture_output=True,
-    text=True,
+  result = run_script(
+    "compare_curve.py",
+    f"--output_dir=out/runs/{name}",
+    "--reference_dir=out/curves",
+    cwd=folder,
   )
   assert result.returncode == 0, result.stderr
   assert "The run stays within the band." in result.stdout
-  settings = json.loads((out / "runs" / name / "sizes.json").read_text())
+  settings = json.loads(
+    (folder / "out" / "runs" / name / "sizes.json").read_text()
+  )
   assert settings["hidden_size"] == base.hidden_size
-  assert (out / "runs" / name / "compared.png").exists()
+  assert (folder / "out" / "runs" / name / "compared.png").exists()

@@ -124,7 +124,7 @@ class _Client:
     host, _, port = url.removeprefix("http://").rpartition(":")
     self._address = host, int(port)
     self._answers = answers
-    self._connection = http.client.HTTPConnection(*self._address, timeout=30)
+    self._connection = http.client.HTTPConnection(*self._address, timeout=600)
 
   def close(self) -> None:
     """Ends the connection."""
@@ -158,7 +158,7 @@ class _Client:
     data = "\r\n".join(lines).encode("latin-1") + b"\r\n\r\n" + body
     if rng.random() < 0.5:
       data = damage.damaged(data, rng)
-    with socket.create_connection(self._address, timeout=30) as connection:
+    with socket.create_connection(self._address, timeout=600) as connection:
       with contextlib.suppress(OSError):  # It may have been closed.
         connection.sendall(data)
         connection.shutdown(socket.SHUT_WR)

@@ -8,7 +8,6 @@ import re
 import shutil
 import signal
 import subprocess
-import sys
 import time
 
 import numpy as np
@@ -161,26 +160,28 @@ def test_a_run_leaves_what_the_original_left(data, trained):
   }
 
 
-def test_kill_at_any_step_and_start_again_gives_the_same_weights(data, trained):
+def test_kill_at_any_step_and_start_again_gives_the_same_weights(
+  data, trained, start_python
+):
   command = [
-    sys.executable,
     str(ROOT / "run_scripts" / "run_pretraining.py"),
     *TRAIN_FLAGS,
     "--output_dir=killed",
   ]
   for mark in ("Saved killed/model.ckpt-0", "step 150/300"):
-    process = subprocess.Popen(
-      command, cwd=data, stderr=subprocess.PIPE, text=True
+    process = start_python(
+      *command, cwd=data, stderr=subprocess.PIPE, text=True
     )
     for line in process.stderr:
       if mark in line:
         break
     time.sleep(0.05)
     process.send_signal(signal.SIGKILL)
-    process.wait()
-  done = subprocess.run(command, cwd=data, capture_output=True, text=True)
-  assert done.returncode == 0, done.stderr
-  assert "model.ckpt-100, at step 100" in done.stderr
+    process.communicate()
+  process = start_python(*command, cwd=data, stderr=subprocess.PIPE, text=True)
+  log = process.communicate()[1]
+  assert process.returncode == 0, log
+  assert "model.ckpt-100, at step 100" in log
   whole = checkpoints.CheckpointReader(str(data / "out" / "model.ckpt-300"))
   again = checkpoints.CheckpointReader(str(data / "killed" / "model.ckpt-300"))
   assert whole.shapes == again.shapes
@@ -188,15 +189,12 @@ def test_kill_at_any_step_and_start_again_gives_the_same_weights(data, trained):
     np.testing.assert_array_equal(whole.get(name), again.get(name))
 
 
-def test_sigterm_saves_and_ends_well(data):
-  process = subprocess.Popen(
-    [
-      sys.executable,
-      str(ROOT / "run_scripts" / "run_pretraining.py"),
-      *TRAIN_FLAGS,
-      "--num_train_steps=100000",
-      "--output_dir=stopped",
-    ],
+def test_sigterm_saves_and_ends_well(data, start_python):
+  process = start_python(
+    ROOT / "run_scripts" / "run_pretraining.py",
+    *TRAIN_FLAGS,
+    "--num_train_steps=100000",
+    "--output_dir=stopped",
     cwd=data,
     stderr=subprocess.PIPE,
     text=True,

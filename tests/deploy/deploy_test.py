@@ -36,7 +36,7 @@ def printed(processes):
   """Returns the TF_CONFIG of each, as it is."""
   found = []
   for process in processes:
-    output, errors = process.communicate(timeout=60)
+    output, errors = process.communicate(timeout=600)
     assert process.returncode == 0, errors
     found.append(output)
   return found
@@ -160,7 +160,7 @@ MISTAKES = {
 def test_mistakes_are_named(name):
   command, environment, words = MISTAKES[name]
   process = start(*command, **environment)
-  _, errors = process.communicate(timeout=60)
+  _, errors = process.communicate(timeout=600)
   assert process.returncode == 1
   assert words in errors and "Traceback" not in errors
 

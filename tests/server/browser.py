@@ -35,7 +35,7 @@ _FLAGS = (
   "--disable-sync",
   "--remote-debugging-port=0",
 )
-_SECONDS = 120
+_SECONDS = 600
 
 
 class Browser:

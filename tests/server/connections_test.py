@@ -32,7 +32,7 @@ def server():
 def connected(url):
   address = urllib.parse.urlsplit(url)
   return contextlib.closing(
-    socket.create_connection((address.hostname, address.port), timeout=60)
+    socket.create_connection((address.hostname, address.port), timeout=600)
   )
 
 

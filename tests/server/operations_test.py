@@ -36,7 +36,7 @@ def fake_server():
 
 def get(url, path):
   """Returns (status, Content-Type, text)."""
-  with urllib.request.urlopen(url + path, timeout=60) as response:
+  with urllib.request.urlopen(url + path, timeout=600) as response:
     kind = response.headers["Content-Type"]
     return response.status, kind, response.read().decode()
 
@@ -303,7 +303,7 @@ def test_metrics_know_the_queue():
       time.sleep(0.01)
     model.gate.set()
     for thread in threads:
-      thread.join(timeout=60)
+      thread.join(timeout=600)
     assert metrics(running.url)["bert_tf_waiting_requests"] == 0
 
 
@@ -313,7 +313,7 @@ def test_a_server_is_alive_before_it_is_ready():
   compute = model.functions["sums"].compute
 
   def slow(**tensors):
-    gate.wait(timeout=60)
+    gate.wait(timeout=600)
     return compute(**tensors)
 
   object.__setattr__(model.functions["sums"], "compute", slow)

@@ -351,7 +351,7 @@ def test_a_wait_is_shown_and_ends(tab):
   gate = threading.Event()
 
   def slow(text):
-    gate.wait(timeout=60)
+    gate.wait(timeout=600)
     return {"echo": text}
 
   echo = {"echo": tf.TensorSpec([None], tf.string)}

@@ -11,6 +11,7 @@ import subprocess
 import sys
 import threading
 import time
+import urllib.parse
 
 import numpy as np
 import pytest
@@ -40,6 +41,7 @@ class FakeModel:
 
   Attributes:
     calls: the rows of each call, as they are made.
+    begun: is set once a call has begun.
     gate: a call waits until it is set.
   """
 
@@ -47,6 +49,7 @@ class FakeModel:
     self.version = 7
     self.info = self.bert_config = self.vocab_file = None
     self.calls = []
+    self.begun = threading.Event()
     self.gate = threading.Event()
     self.gate.set()
     function = loaded_model.Function
@@ -74,7 +77,8 @@ class FakeModel:
   def _lengths(self, text):
     texts = [value.decode() for value in text.numpy()]
     if texts != [samples.TEXT]:  # Warming up.
-      self.gate.wait(timeout=60)
+      self.begun.set()
+      self.gate.wait(timeout=600)
       self.calls.append(texts)
     is_bad = tf.reduce_any(tf.equal(text, "bad"))
     tf.debugging.assert_equal(is_bad, False, "a text is bad")
@@ -285,7 +289,7 @@ def test_large_requests_are_refused_before_they_are_read(server):
 def test_a_request_that_does_not_arrive_is_given_up(model):
   with serving_client.running(model, read_timeout_s=0.2) as running:
     port = int(running.url.rpartition(":")[2])
-    with socket.create_connection(("127.0.0.1", port), timeout=60) as sock:
+    with socket.create_connection(("127.0.0.1", port), timeout=600) as sock:
       head = f"POST {PREDICT} HTTP/1.1\r\nHost: localhost\r\n"
       head += "Content-Type: application/json\r\nContent-Length: 9\r\n\r\n"
       sock.sendall(head.encode() + b"{")
@@ -320,9 +324,11 @@ def test_a_batch_is_of_texts_that_are_about_as_long(model):
     concurrent.futures.ThreadPoolExecutor(len(texts)) as pool,
   ):
     asked = []
-    for text in texts:  # The first is computed, the others wait.
+    for number, text in enumerate(texts):
       asked.append(pool.submit(ask, server.url, PREDICT, instances(text)))
-      time.sleep(0.2)
+      assert model.begun.wait(timeout=600)
+      # The first is computed, the others wait.
+      serving_client.wait_for_waiting(server.url, number)
     model.gate.set()
     assert [future.result()[0] for future in asked] == [200] * len(texts)
   assert [sorted(call) for call in model.calls] == [
@@ -361,7 +367,8 @@ def test_a_full_queue_refuses(model):
     client = serving_client.Client(server.url)
     for i in range(3):
       asked.append(pool.submit(ask, server.url, PREDICT, instances(f"{i}")))
-      time.sleep(0.3)
+      assert model.begun.wait(timeout=600)
+      serving_client.wait_for_waiting(server.url, i)
     code, found = client.ask(PREDICT, instances("late"))
     assert code == 503
     assert found["error"].startswith("2 requests are waiting, the most that")
@@ -377,11 +384,13 @@ def test_a_stop_finishes_what_runs_and_refuses_more(model):
   server = serving_client.Running(model)
   with concurrent.futures.ThreadPoolExecutor(1) as pool:
     asked = pool.submit(ask, server.url, PREDICT, instances("first"))
-    time.sleep(0.5)
+    assert model.begun.wait(timeout=600)
     server.stop()
-    time.sleep(0.5)
+    address = urllib.parse.urlsplit(server.url)
     with pytest.raises(ConnectionRefusedError):
-      ask(server.url, "/healthz")
+      for _ in range(60_000):  # Until it has heard of it.
+        socket.create_connection((address.hostname, address.port), 600).close()
+        time.sleep(0.01)
     assert not asked.done()
     model.gate.set()
     code, found = asked.result()
@@ -505,7 +514,7 @@ def test_many_clients_get_their_own_answers(real_server, predictor):
 
   def client_of(number):
     client = serving_client.Client(real_server.url)
-    barrier.wait(timeout=60)
+    barrier.wait(timeout=600)
     mine = range(number, len(texts), num_clients)
     answers = [client.ask(PREDICT, instances(texts[i])) for i in mine]
     client.close()
@@ -600,7 +609,7 @@ def test_the_command_serves_several_models_and_logs_json(run_folder, tmp_path):
       assert code == 200 and found["predictions"][0]["label"]
   finally:
     process.send_signal(signal.SIGTERM)
-    rest, errors = process.communicate(timeout=120)
+    rest, errors = process.communicate(timeout=600)
   assert process.returncode == 0, errors
   paths = [json.loads(line)["path"] for line in rest.splitlines()]
   assert paths == ["/v1/models/a:predict", "/v1/models/b:predict"]
@@ -636,7 +645,7 @@ def test_the_script_serves_a_saved_model_until_sigterm(run_folder, tmp_path):
     assert_answers(found["predictions"], expected)
   finally:
     process.send_signal(signal.SIGTERM)
-    _, errors = process.communicate(timeout=120)
+    _, errors = process.communicate(timeout=600)
   assert process.returncode == 0, errors
   assert "SIGTERM: finishing, then stopping." in errors
   assert "Answered 1 requests in 1 batches." in errors

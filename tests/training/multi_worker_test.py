@@ -4,7 +4,6 @@ import json
 import signal
 import socket
 import subprocess
-import sys
 import time
 
 import numpy as np
@@ -33,15 +32,23 @@ def environments():
   ]
 
 
-def start_both(folder, runs):
-  return [
-    scale_run.start(folder, "multi_worker", 1, runs, **environment)
-    for environment in environments()
-  ]
+@pytest.fixture(scope="module")
+def start_both(start_python):
+  """A function that starts the runs of a folder on two workers."""
+
+  def start(folder, runs):
+    return [
+      scale_run.start(
+        start_python, folder, "multi_worker", 1, runs, **environment
+      )
+      for environment in environments()
+    ]
+
+  return start
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory):
+def folder(tmp_path_factory, start_python, start_both):
   """The folder of runs of two workers, and one run alone."""
   folder = tmp_path_factory.mktemp("runs")
   dropout = {**distribution_test.DROPOUT, "save_checkpoints_steps": 5}
@@ -53,7 +60,8 @@ def folder(tmp_path_factory):
   both = start_both(folder, runs)
   for log in map(scale_run.finish, both):
     assert "Waiting for the 2 workers of TF_CONFIG." in log
-  scale_run.finish(scale_run.start(folder, "one", 1, {"whole": {}}))
+  alone = scale_run.start(start_python, folder, "one", 1, {"whole": {}})
+  scale_run.finish(alone)
   return folder
 
 
@@ -62,21 +70,23 @@ def test_two_workers_take_the_steps_of_one(folder, name):
   distribution_test.assert_same_run(folder / name, folder / "whole")
 
 
-def wait_for(path):
+def wait_for(path, processes):
   for _ in range(18_000):
     if path.exists():
       return
+    for process in processes:
+      assert process.poll() is None, process.stderr.read()
     time.sleep(0.1)
   raise AssertionError(f"{path} did not appear")
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
 def test_what_one_worker_gets_ends_both_and_both_go_on(
-  folder, tmp_path, number
+  folder, start_both, tmp_path, number
 ):
   settings = {**distribution_test.DROPOUT, "save_checkpoints_steps": 5}
-  both = start_both(tmp_path, {"run": {**settings, "pause": 0.5}})
-  wait_for(tmp_path / "run" / "model.ckpt-5.index")
+  both = start_both(tmp_path, {"run": {**settings, "pause": 1.0}})
+  wait_for(tmp_path / "run" / "model.ckpt-5.index", both)
   both[1].send_signal(number)
   logs = [process.communicate(timeout=1800)[1] for process in both]
   if number == signal.SIGKILL:
@@ -101,9 +111,10 @@ def test_only_the_chief_writes_checkpoints(folder):
   assert checkpoints.latest(str(folder / "workers")).endswith("ckpt-20")
 
 
-def test_workers_with_different_flags_are_refused_by_name(tmp_path):
+def test_workers_with_different_flags_are_refused_by_name(
+  tmp_path, start_python
+):
   command = [
-    sys.executable,
     str(conftest.ROOT / "run_scripts" / "run_pretraining.py"),
     "--distribution=multi_worker",
     "--bert_config_file=config.json",
@@ -111,8 +122,9 @@ def test_workers_with_different_flags_are_refused_by_name(tmp_path):
     f"--output_dir={tmp_path / 'out'}",
   ]
   both = [
-    subprocess.Popen(
-      [*command, f"--train_batch_size={size}"],
+    start_python(
+      *command,
+      f"--train_batch_size={size}",
       cwd=tmp_path,
       env={**scale_run.environment(), **environment},
       stderr=subprocess.PIPE,
