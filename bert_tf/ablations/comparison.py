@@ -22,6 +22,7 @@ _LEAST_OF_ACCURACY = 0.01
 _SETTINGS = (
   *("num_hidden_layers", "hidden_size", "vocab_size", "train_batch_size"),
   *("learning_rate", "num_train_steps", "max_seq_length", "no_nsp"),
+  "initial_values",
 )
 
 

@@ -76,7 +76,12 @@ def _objectives(make: variants_lib.Builder) -> variants_lib.Experiment:
 
 def _of_size(size: scales_lib.Size) -> dict[str, Any]:
   """Returns the changes to a pre-training that give it a size."""
-  names = ("num_hidden_layers", "hidden_size", "num_attention_heads")
+  names = (
+    "num_hidden_layers",
+    "hidden_size",
+    "num_attention_heads",
+    "learning_rate",
+  )
   return dict(zip(names, size))
 
 
@@ -204,8 +209,17 @@ def _batch_size(make: variants_lib.Builder) -> variants_lib.Experiment:
   )
 
 
+def _deep_enough(scale: scales_lib.Scale) -> dict[str, Any]:
+  """Returns changes that give the base four layers, if a size has so many."""
+  needed = max(_LAYERS_NEEDED.values())
+  if scale.base.num_hidden_layers >= needed:
+    return {}
+  deeper = [size for size in scale.sizes if size[0] >= needed]
+  return _of_size(deeper[0]) if deeper else {}
+
+
 def _feature_layers(make: variants_lib.Builder) -> variants_lib.Experiment:
-  base = make.variant("fine-tuning", ("NER",))
+  base = make.variant("fine-tuning", ("NER",), _deep_enough(make.scale))
   variants = [base]
   for layers, label in _FEATURE_ROWS.items():
     if base.pretraining.num_hidden_layers < _LAYERS_NEEDED.get(layers, 0):
@@ -269,8 +283,7 @@ def _curves(make: variants_lib.Builder) -> variants_lib.Experiment:
   changes: dict[str, dict[str, Any]] = {
     f"{base.num_hidden_layers}x{base.hidden_size}": {}
   }
-  for name, size, rate in make.scale.curves:
-    changes[name] = {**_of_size(size), "learning_rate": rate}
+  changes |= {name: _of_size(size) for name, size in make.scale.curves}
   return variants_lib.Experiment(
     name="curves",
     title="Reference curves",

@@ -33,6 +33,7 @@ class Pretraining:
   num_train_steps: int
   warmup_proportion: float = 0.1
   dropout: float = 0.1
+  initial_values: str = "random"  # As run_pretraining takes them.
   objective: str = "mlm"  # mlm, ltr or rtl.
   no_nsp: bool = False  # One segment an instance, and no second loss.
   do_whole_word_mask: bool = False

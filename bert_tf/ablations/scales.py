@@ -7,8 +7,10 @@ import dataclasses
 from collections.abc import Sequence
 
 from bert_tf.ablations import runs
+from bert_tf.tasks import pretraining_config
 
-Size = tuple[int, int, int]  # Layers, width, heads.
+# Layers, width, heads, and the learning rate that suits them.
+Size = tuple[int, int, int, float]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -22,7 +24,7 @@ class Scale:
   sizes: tuple[Size, ...]  # In the order of papers.SIZE_ROWS.
   batch_factors: tuple[float, ...]  # Of the base's batch, at equal words.
   # Sizes of the reference curves, by the names of the released models.
-  curves: tuple[tuple[str, Size, float], ...]  # Name, size, learning rate.
+  curves: tuple[tuple[str, Size], ...]
   text_share: float  # Of the text that is read often, to compare masking.
   seeds: tuple[int, ...]
   num_evaluations: int  # While pre-training.
@@ -60,9 +62,9 @@ _SMOKE = Scale(
     runs.FineTuning("SST-2", 32, 4, 1e-3, 1.0, 8),
     runs.FineTuning("QNLI", 32, 4, 1e-3, 1.0, 8),
   ),
-  sizes=((1, 16, 2), (2, 16, 2)),
+  sizes=((1, 16, 2, 1e-3), (2, 16, 2, 1e-3)),
   batch_factors=(1.0, 2.0),
-  curves=(("tiny", (1, 16, 2), 1e-3),),
+  curves=(("tiny", (1, 16, 2, 1e-3)),),
   text_share=0.5,
   seeds=(1,),
   num_evaluations=2,
@@ -76,7 +78,7 @@ _TINY = Scale(
   name="tiny",
   explanation="about eight hours of two CPU cores",
   base=runs.Pretraining(
-    num_hidden_layers=4,
+    num_hidden_layers=2,
     hidden_size=128,
     num_attention_heads=2,
     vocab_size=5_000,
@@ -86,6 +88,8 @@ _TINY = Scale(
     num_train_steps=2_400,
     # It sees its text once: see pipeline.config.Size.
     dropout=0.0,
+    # From random values it learns frequencies in these steps, and no more.
+    initial_values=pretraining_config.NEIGHBOURS,
   ),
   fine_tunings=(
     runs.FineTuning("QNLI", 128, 32, 3e-4, 2.0, 8_000),
@@ -95,18 +99,19 @@ _TINY = Scale(
     runs.FineTuning("NER", 128, 32, 5e-4, 3.0, 5_000),
   ),
   sizes=(
-    (1, 128, 2),
-    (2, 128, 1),
-    (2, 128, 2),
-    (4, 128, 2),
-    (4, 192, 3),
-    (8, 192, 3),
+    (1, 128, 2, 1e-3),
+    (2, 128, 1, 1e-3),
+    (2, 128, 2, 1e-3),
+    # At 1e-3 four layers learn frequencies and no more.
+    (4, 128, 2, 4e-4),
+    (4, 192, 3, 3e-4),
+    (8, 192, 3, 2e-4),
   ),
   batch_factors=(0.5, 1.0, 2.0, 4.0),
   curves=(
-    ("tiny", (2, 128, 2), 1e-3),
-    ("mini", (4, 256, 4), 5e-4),
-    ("small", (4, 512, 8), 4e-4),
+    ("tiny", (2, 128, 2, 1e-3)),
+    ("mini", (4, 256, 4, 3e-4)),
+    ("small", (4, 512, 8, 2e-4)),
   ),
   text_share=0.05,
   seeds=(1, 2, 3),
@@ -140,18 +145,18 @@ _BASE = Scale(
     runs.FineTuning("NER", 128, 32, 5e-5, 4.0),
   ),
   sizes=(
-    (3, 768, 12),
-    (6, 768, 3),
-    (6, 768, 12),
-    (12, 768, 12),
-    (12, 1024, 16),
-    (24, 1024, 16),
+    (3, 768, 12, 1e-4),
+    (6, 768, 3, 1e-4),
+    (6, 768, 12, 1e-4),
+    (12, 768, 12, 1e-4),
+    (12, 1024, 16, 1e-4),
+    (24, 1024, 16, 1e-4),
   ),
   batch_factors=(1.0, 8.0, 32.0),
   curves=(
-    ("tiny", (2, 128, 2), 1e-4),
-    ("mini", (4, 256, 4), 1e-4),
-    ("small", (4, 512, 8), 1e-4),
+    ("tiny", (2, 128, 2, 1e-4)),
+    ("mini", (4, 256, 4, 1e-4)),
+    ("small", (4, 512, 8, 1e-4)),
   ),
   text_share=1.0,
   seeds=(1, 2, 3),
@@ -176,5 +181,5 @@ def size_labels(sizes: Sequence[Size]) -> list[str]:
   """Returns what our sizes are called: layers x width, heads."""
   return [
     f"{layers} x {width}, {heads} head{'' if heads == 1 else 's'}"
-    for layers, width, heads in sizes
+    for layers, width, heads, _ in sizes
   ]
