@@ -6,7 +6,7 @@ import json
 import os
 from collections.abc import Iterator, Sequence
 
-from bert_tf.ablations import plots, reference
+from bert_tf.ablations import plots, reference, runs
 from bert_tf.files import paths
 from bert_tf.formats import run_info
 from bert_tf.plots import style
@@ -74,7 +74,8 @@ def read_run(output_dir: str) -> Own:
 def differences(own: Own, other: reference.Reference) -> Iterator[str]:
   """Yields a line for each setting that is not the reference's."""
   for name in _SETTINGS:
-    mine, theirs = own.settings.get(name), other.settings.get(name, False)
+    usual = getattr(runs.Pretraining, name, None)
+    mine, theirs = own.settings.get(name), other.settings.get(name, usual)
     if name in own.settings and mine != theirs:
       yield f"{name}: {mine} here, {theirs} there"
 
