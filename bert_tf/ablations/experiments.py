@@ -278,12 +278,7 @@ def _packing(make: variants_lib.Builder) -> variants_lib.Experiment:
 
 
 def _curves(make: variants_lib.Builder) -> variants_lib.Experiment:
-  base = make.scale.base
-  # The usual one, which the other experiments have trained already.
-  changes: dict[str, dict[str, Any]] = {
-    f"{base.num_hidden_layers}x{base.hidden_size}": {}
-  }
-  changes |= {name: _of_size(size) for name, size in make.scale.curves}
+  changes = {name: _of_size(size) for name, size in make.scale.curves}
   return variants_lib.Experiment(
     name="curves",
     title="Reference curves",

@@ -157,6 +157,7 @@ _BASE = Scale(
     ("tiny", (2, 128, 2, 1e-4)),
     ("mini", (4, 256, 4, 1e-4)),
     ("small", (4, 512, 8, 1e-4)),
+    ("base", (12, 768, 12, 1e-4)),
   ),
   text_share=1.0,
   seeds=(1, 2, 3),
@@ -172,6 +173,7 @@ _LARGE = dataclasses.replace(
   base=dataclasses.replace(
     _BASE.base, num_hidden_layers=24, hidden_size=1024, num_attention_heads=16
   ),
+  curves=(("large", (24, 1024, 16, 1e-4)),),
 )
 
 SCALES = {s.name: s for s in (_SMOKE, _TINY, _BASE, _LARGE)}

@@ -16,7 +16,9 @@ def references(tmp_path):
   """Curves of two sizes; the loss goes from 9 over 8 to 10 down to 4."""
   folder = tmp_path / "curves"
   for name, width in (("narrow", 128), ("wide", 512)):
-    one = runs.dataclasses.replace(TINY.base, hidden_size=width)
+    one = runs.dataclasses.replace(
+      TINY.base, num_hidden_layers=4, hidden_size=width
+    )
     same = [
       made_up.row(runs.Run(pretraining=one, seed=seed), 4.0)
       for seed in (1, 2, 3)
