@@ -6,6 +6,7 @@ matching word pieces from the left. Everything after the first white-space split
 depends on one word only, so `FullTokenizer` caches the ids of words.
 """
 
+import bisect
 import itertools
 import re
 import unicodedata
@@ -34,6 +35,10 @@ _CJK_RANGES = (
   (0x2B820, 0x2CEAF),
   (0xF900, 0xFAFF),
   (0x2F800, 0x2FA1F),
+)
+# Ascending: where a range begins, and where the next code is outside.
+_CJK_BOUNDS = sorted(
+  bound for first, last in _CJK_RANGES for bound in (first, last + 1)
 )
 
 # Folders of released checkpoints: whether their vocabulary is lower-cased.
@@ -157,7 +162,7 @@ def whitespace_tokenize(text: str) -> list[str]:
 
 
 def _is_cjk(code: int) -> bool:
-  return any(first <= code <= last for first, last in _CJK_RANGES)
+  return bisect.bisect_right(_CJK_BOUNDS, code) % 2 == 1
 
 
 def is_punctuation(char: str) -> bool:

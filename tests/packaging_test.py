@@ -43,7 +43,8 @@ def imported():
         found.update(alias.name.split(".")[0] for alias in node.names)
       elif isinstance(node, ast.ImportFrom):
         found.add(str(node.module).split(".")[0])
-  return found - sys.stdlib_module_names - {"bert_tf"}
+  # JAX is for one benchmark, which runs in an interpreter of its own.
+  return found - sys.stdlib_module_names - {"bert_tf", "jax"}
 
 
 def modules(lines):

@@ -22,16 +22,18 @@ class BenchmarkConfig:
     True, "Whether to lower-case the text."
   )
   data_dir: str | None = settings.setting(
-    None, "For padding: the folder of MRPC."
+    None, "For padding and finetune: the folder of MRPC."
   )
   bert_config_file: str | None = settings.setting(
     None,
-    "For records, train, forward, padding and scaling: the model's sizes; "
+    "For records, train, forward, start, padding and scaling: the model's "
+    "sizes; "
     "unset: BERT-Tiny.",
   )
   batch_size: int = settings.setting(
     32,
-    "For records, train, forward and scaling: examples in a batch.",
+    "For records, train, forward, start, finetune and scaling: examples in a "
+    "batch.",
     minimum=4,
   )
   max_seq_length: int = settings.setting(
@@ -52,7 +54,8 @@ class BenchmarkConfig:
   )
   num_rounds: int = settings.setting(
     3,
-    "For train and forward: processes of each program; for records: rounds.",
+    "For train, forward, start, predict and finetune: processes of each "
+    "program; for records: rounds.",
     minimum=1,
   )
   precision: str = settings.setting(
@@ -60,10 +63,16 @@ class BenchmarkConfig:
     "For train and forward: type of the products.",
     choices=("float32", "bfloat16"),
   )
+  device: str = settings.setting(
+    "cpu",
+    "For train and forward: cpu; gpu for the programs that run on JAX and "
+    "PyTorch, whose interpreters have to know the GPU.",
+    choices=("cpu", "gpu"),
+  )
   peer_python: str = settings.setting(
     "",
-    "For train and forward: interpreters with PyTorch and KerasHub, separated "
-    "by commas; the running one is asked last.",
+    "For train, forward, start, predict and finetune: interpreters with JAX, "
+    "PyTorch and KerasHub, separated by commas; the running one is asked last.",
   )
   plot_file: str | None = settings.setting(
     None, "For train and forward: PNG or SVG file to draw the table in."
@@ -78,10 +87,13 @@ class BenchmarkConfig:
   )
   hf_model_dir: str | None = settings.setting(
     None,
-    "For export: the same model as transformers saves it, to time as well.",
+    "For export, predict and finetune: the same model as transformers saves "
+    "it, to time as well; of the two last it is --model if this is unset.",
   )
   model: str | None = settings.setting(
-    None, "For serving: what serve.py is given; needs aiohttp."
+    None,
+    "For serving: what serve.py is given; needs aiohttp. For predict and "
+    "finetune: the folder of a model.",
   )
   num_clients: int = settings.setting(
     50, "For serving: clients at the same time.", minimum=1

@@ -25,7 +25,8 @@ def main() -> None:
     type_vocab_size=2,
   )
   make = _training_step if settings.task == "train" else _forward_step
-  matrix = tf.random.normal([step_timing.PRODUCT_SIZE] * 2)
+  size = step_timing.PRODUCT_SIZES[settings.device]
+  matrix = tf.random.normal([size, size])
   matrix = tf.cast(matrix, settings.precision)
   step_timing.report(
     settings,

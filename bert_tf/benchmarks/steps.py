@@ -13,14 +13,17 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import bert_tf
 from bert_tf.benchmarks.config import BenchmarkConfig
 from bert_tf.benchmarks.peers import step_timing
 from bert_tf.plots import style
 
 _OURS = "bert_tf.benchmarks.ours_steps"
-_PEERS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "peers")
-_TORCH_STEPS = os.path.join(_PEERS, "torch_steps.py")
-_KERAS_HUB_STEPS = os.path.join(_PEERS, "keras_hub_steps.py")
+_OURS_ON_JAX = "bert_tf.benchmarks.jax_steps"
+ROOT = os.path.dirname(os.path.dirname(bert_tf.__file__))
+PEERS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "peers")
+_TORCH_STEPS = os.path.join(PEERS, "torch_steps.py")
+_KERAS_HUB_STEPS = os.path.join(PEERS, "keras_hub_steps.py")
 
 # BERT-Tiny's sizes, without --bert_config_file.
 _TINY = {
@@ -37,25 +40,29 @@ class Program:
   """A program that times steps, and what it needs beside NumPy."""
 
   name: str
-  script: str  # A file, or a module of ours.
+  script: str  # A peer's file, or a module of ours.
   compiled: bool
-  modules: tuple[str, ...] = ()  # A peer's.
+  modules: tuple[str, ...] = ()  # () is found in the running interpreter.
   install: str = ""
+  runs_on_gpu: bool = False
+  keras_backend: str = "tensorflow"
 
   @property
   def is_peer(self) -> bool:
     """Whether it measures another project."""
-    return bool(self.modules)
+    return self.script.endswith(".py")
 
 
-_TORCH = ("torch", "transformers"), "pip install torch transformers"
+_JAX = ("jax", "keras"), "pip install jax keras absl-py"
+TORCH = ("torch", "transformers"), "pip install torch transformers"
 _KERAS_HUB = ("keras_hub", "tensorflow"), "pip install keras-hub tensorflow"
 
 PROGRAMS = (
   Program("bert_tf, graph", _OURS, False),
   Program("bert_tf, XLA", _OURS, True),
-  Program("PyTorch", _TORCH_STEPS, False, *_TORCH),
-  Program("PyTorch, compile", _TORCH_STEPS, True, *_TORCH),
+  Program("bert_tf, JAX", _OURS_ON_JAX, True, *_JAX, True, "jax"),
+  Program("PyTorch", _TORCH_STEPS, False, *TORCH, True),
+  Program("PyTorch, compile", _TORCH_STEPS, True, *TORCH, True),
   Program("KerasHub, XLA", _KERAS_HUB_STEPS, True, *_KERAS_HUB),
 )
 
@@ -97,8 +104,13 @@ def measure(
     ValueError: at the end, if a program failed; one that is not installed is
       only named.
   """
-  sizes = _sizes(config, task)
-  pythons = {p: _python(p, config.peer_python.split(",")) for p in programs}
+  sizes = shared_sizes(config, task)
+  peer_pythons = config.peer_python.split(",")
+  pythons = {
+    p: find_python(p.modules, peer_pythons)
+    for p in programs
+    if p.runs_on_gpu or config.device == "cpu"
+  }
   found = {p: python for p, python in pythons.items() if python}
   results = {p: Result() for p in found}
   for number in range(config.num_rounds):
@@ -113,12 +125,12 @@ def measure(
   failed = [p.name for p, result in results.items() if result.error]
   done = {p: result for p, result in results.items() if not result.error}
   if config.plot_file and done:
-    _plot(done, _title(sizes), config.plot_file)
+    _plot(done, describe(sizes), config.plot_file)
   if failed:
     raise ValueError(f"failed: {'; '.join(failed)}.")
 
 
-def _sizes(config: BenchmarkConfig, task: str) -> dict[str, Any]:
+def shared_sizes(config: BenchmarkConfig, task: str) -> dict[str, Any]:
   """Returns the settings that all programs share."""
   model = dict(_TINY)
   if config.bert_config_file:
@@ -130,6 +142,7 @@ def _sizes(config: BenchmarkConfig, task: str) -> dict[str, Any]:
   return {
     "task": task,
     "precision": config.precision,
+    "device": config.device,
     "batch_size": config.batch_size,
     "length": config.max_seq_length,
     "num_predictions": min(
@@ -140,14 +153,16 @@ def _sizes(config: BenchmarkConfig, task: str) -> dict[str, Any]:
   }
 
 
-def _python(program: Program, peer_pythons: Sequence[str]) -> str | None:
-  """Returns the first interpreter that has the program's modules."""
-  if not program.is_peer:
+def find_python(
+  modules: Sequence[str], peer_pythons: Sequence[str]
+) -> str | None:
+  """Returns the first interpreter that has the modules; none needed: this."""
+  if not modules:
     return sys.executable
   code = "import sys; from importlib.util import find_spec as f; "
   code += "sys.exit(any(f(name) is None for name in sys.argv[1:]))"
   for python in filter(None, (*peer_pythons, sys.executable)):
-    if not subprocess.run([python, "-c", code, *program.modules]).returncode:
+    if not subprocess.run([python, "-c", code, *modules]).returncode:
       return python
   return None
 
@@ -159,9 +174,7 @@ def _run_round(
   settings = json.dumps({**sizes, "compiled": program.compiled})
   done = subprocess.run(
     [python, *([] if program.is_peer else ["-m"]), program.script, settings],
-    # PyTorch's threads wait for each other in loops: where other work holds a
-    # core, a step takes three times as long so.
-    env={"OMP_WAIT_POLICY": "passive", **os.environ},
+    env=environment(not program.is_peer, program.keras_backend),
     capture_output=True,
     text=True,
   )
@@ -173,11 +186,28 @@ def _run_round(
   result.rounds.append(json.loads(done.stdout.splitlines()[-1]))
 
 
-def _title(sizes: Mapping[str, Any]) -> str:
+def environment(
+  is_ours: bool, keras_backend: str = "tensorflow"
+) -> dict[str, str]:
+  """Returns the environment of a process."""
+  found = {
+    # PyTorch's threads wait for each other in loops: where other work holds a
+    # core, a step takes three times as long so.
+    "OMP_WAIT_POLICY": "passive",
+    **os.environ,
+    "KERAS_BACKEND": keras_backend,
+  }
+  if is_ours:  # It may be another interpreter than this one.
+    folders = ROOT, os.environ.get("PYTHONPATH")
+    found["PYTHONPATH"] = os.pathsep.join(filter(None, folders))
+  return found
+
+
+def describe(sizes: Mapping[str, Any]) -> str:
   """Returns what is measured."""
   return (
     "{task}, L{num_hidden_layers} H{hidden_size}, {batch_size} x {length}, "
-    "V {vocab_size:,}, P {num_predictions}, {precision}"
+    "V {vocab_size:,}, P {num_predictions}, {precision}, {device}"
   ).format(**sizes)
 
 
@@ -203,7 +233,7 @@ def _print_table(
   rates = [r["product_gflops"] for x in done.values() for r in x.rounds]
   rate = max(rates, default=0.0)
   peers = [x.median for program, x in done.items() if program.is_peer]
-  print(_title(sizes))
+  print(describe(sizes))
   print(
     f"{'':18}{'ms/step':>8}{'rounds':>16}{'CPU ms':>9}{'x peer':>8}"
     f"{'of peak':>9}{'peak MB':>9}  versions"
@@ -221,7 +251,7 @@ def _print_table(
       f"{program.name:18}{x.median:8.1f}{spread:>16}{cpu:9.1f}{ratio:>8}"
       f"{used:9.1%}{peak:9,.0f}  {x.rounds[0]['version']}"
     )
-  size = step_timing.PRODUCT_SIZE
+  size = step_timing.PRODUCT_SIZES[sizes["device"]]
   print(
     f"x peer: times as fast as the fastest peer. of peak: of {rate:,.0f} "
     f"GFLOP/s, the best product of {size} x {size} that a process reached."

@@ -2,8 +2,8 @@
 
 bert-tf benchmark train --peer_python=peers/bin/python --num_rounds=3
 
-Benchmarks: tokenizer, data, records, train, forward, padding, scaling, export,
-serving, runtimes.
+Benchmarks: tokenizer, data, records, train, forward, start, predict, finetune,
+padding, scaling, export, serving, runtimes.
 """
 
 import importlib
@@ -18,6 +18,9 @@ BENCHMARKS = {
   "records": ("records", "measure"),
   "train": ("steps", "measure_training"),
   "forward": ("steps", "measure_forward"),
+  "start": ("processes", "measure_start"),
+  "predict": ("processes", "measure_predict"),
+  "finetune": ("processes", "measure_fine_tuning"),
   "padding": ("padding", "measure"),
   "scaling": ("scaling", "measure"),
   "export": ("export", "measure"),

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 
 from absl import app, flags, logging
 
-from bert_tf.cli import config_flags
+from bert_tf.cli import config_flags, keras_start
 from bert_tf.files import errors, stderr
 
 # Values of a boolean flag that may stand behind a space.
@@ -201,6 +201,7 @@ def _start(main: Callable[..., None], description: str | None) -> None:
       _shorten_the_end()
     return 0
 
+  keras_start.hide_what_keras_does_not_need()
   app.define_help_flags()
   for name in ("help", "helpshort"):
     flags.DEFINE_flag(_HelpFlag(name, description), module_name="absl.app")

@@ -16,7 +16,6 @@ import gzip
 import hashlib
 import os
 import re
-import sys
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TextIO
@@ -27,10 +26,10 @@ from bert_tf.files import paths as paths_lib
 
 _BLOCK_BYTES = 1 << 22
 
-# One character that `str.strip` strips, as UTF-8.
+# One character that `str.strip` strips, as UTF-8; none is above U+FFFF.
 _SPACE = b"|".join(
   re.escape(chr(code).encode())
-  for code in range(sys.maxunicode + 1)
+  for code in range(0x10000)
   if chr(code).isspace()
 )
 _BLANK_LINES = re.compile(rb"\n(?:" + _SPACE + rb")*\n")

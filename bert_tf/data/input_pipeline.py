@@ -26,6 +26,10 @@ _SHUFFLE_BLOCK = 1 << 16
 # like length in a batch, few enough for batches of all lengths to alternate.
 _GROUPED_BATCHES = 8
 
+# For functions without Python's if and for over tensors: to translate them
+# would take seconds of a run's start.
+_as_written = tf.autograph.experimental.do_not_convert
+
 
 @dataclasses.dataclass(frozen=True)
 class RecordFiles:
@@ -71,7 +75,7 @@ def open_records(patterns: str) -> RecordFiles:
 def _count(path: str) -> int:
   """Returns the number of records of a file, checking their checksums."""
   records = _records(path)
-  one_more = lambda count, _: count + 1  # noqa: E731
+  one_more = _as_written(lambda count, _: count + 1)
   zero = tf.constant(0, tf.int64)
   try:
     count = int(records.reduce(zero, one_more))
@@ -100,6 +104,7 @@ def _check_name_of_gzip(path: str) -> None:
     )
 
 
+@_as_written
 def _records(path: str | tf.Tensor) -> tf.data.Dataset:
   """Returns the serialized records of one file."""
   is_gzip = tf.strings.regex_full_match(path, r".*\.gz")
@@ -236,6 +241,7 @@ def training_dataset(
     first_window * window * batch_size, files.num_records
   )
 
+  @_as_written
   def epoch_records(epoch: tf.Tensor) -> tf.data.Dataset:
     start = tf.where(epoch == first_epoch, tf.cast(position, tf.int64), 0)
     return _epoch(files.paths, seed, epoch, start)
@@ -255,6 +261,7 @@ def _grouped(
 ) -> tf.data.Dataset:
   """Divides windows of 8 batches into batches of like (longest) length."""
 
+  @_as_written
   def group(window: tf.Tensor, serialized: tf.Tensor) -> tf.Tensor:
     masks = tf.io.parse_example(serialized, dict(mask))["input_mask"]
     lengths = tf.reduce_sum(masks, axis=-1)  # [B] or [B, C]
@@ -284,6 +291,7 @@ def _epoch(
   )
   first_block = start // _SHUFFLE_BLOCK
 
+  @_as_written
   def shuffled(block: tf.Tensor, block_records: tf.Tensor) -> tf.Tensor:
     # Unique for each block; no epoch has 2**31 blocks.
     block_seed = [seed, epoch * (1 << 32) + block + 1]
@@ -326,6 +334,7 @@ def _parsed(
   """Parses batches, checks their numbers and casts int64 to int32."""
   highest = record_checks.highest_of(spec, vocab_size, type_vocab_size)
 
+  @_as_written
   def parse(serialized: tf.Tensor) -> dict[str, tf.Tensor]:
     features = tf.io.parse_example(serialized, dict(spec))
     record_checks.check(features, highest)

@@ -38,6 +38,7 @@ def cut_padding(
   """
   steps = tf.constant(widths(max_seq_length))
 
+  @tf.autograph.experimental.do_not_convert
   def cut(features: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
     mask = tf.reshape(features["input_mask"], [-1, max_seq_length])
     is_used = tf.reduce_any(mask > 0, axis=0)  # [F]

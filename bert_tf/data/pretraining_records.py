@@ -152,6 +152,7 @@ class PretrainingRecords:
     if masker is None:
       return batches
 
+    @tf.autograph.experimental.do_not_convert
     def mask(
       step: tf.Tensor, features: dynamic_masking.Features
     ) -> dynamic_masking.Features:
@@ -167,4 +168,5 @@ class PretrainingRecords:
     if self.shift is None:
       return batches
     add = functools.partial(shifted_labels.add, is_reversed=self.shift == "rtl")
+    add = tf.autograph.experimental.do_not_convert(add)
     return batches.map(add).prefetch(2)

@@ -95,7 +95,7 @@ class Estimator:
       config.seed,
       bool(config.use_xla),
     )
-    self._steps = tf.function(self._run_steps)
+    self._steps = tf.function(self._run_steps, autograph=False)
     self._evaluation_step = steps.EvaluationStep(self.model, loss_fn, eval_fn)
     self._eval_writer: tf.summary.SummaryWriter | None = None
     # Of the weights in memory; None for values that are still random.
@@ -167,7 +167,7 @@ class Estimator:
   def _set_form(self, use_xla: bool) -> None:
     """Makes the next step one that XLA compiles, or not."""
     self.train_step = self.train_step.with_xla(use_xla)
-    self._steps = tf.function(self._run_steps)
+    self._steps = tf.function(self._run_steps, autograph=False)
 
   def _choose_form(self, step: int, iterator: Iterator[Features]) -> None:
     """Times the forms of the step, keeps the faster, undoes what was timed."""
@@ -404,14 +404,14 @@ class Estimator:
     logging.info("Saved %s.", path)
     return path
 
-  def _run_steps(self, iterator: Iterator, num_steps: tf.Tensor) -> Sums:
+  def _run_steps(self, data: tf.data.Iterator, num_steps: tf.Tensor) -> Sums:
     """Takes steps within one tf.function; returns the totals of their sums."""
+    step = self.train_step
     # From nothing, not from a first step: TensorFlow would optimize the step
     # twice, once in the loop and once before it.
-    sums = self.train_step.no_sums()
-    for _ in tf.range(num_steps):
-      sums = sums_lib.add(sums, self.train_step(next(iterator)))
-    return sums
+    return sums_lib.of_calls(
+      lambda: step(data.get_next()), step.no_sums(), num_steps
+    )
 
 
 def _track(batches: tf.data.Dataset, what: str) -> Iterator[Features]:

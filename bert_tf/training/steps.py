@@ -86,11 +86,11 @@ class TrainingStep:
     self._sums_and_gradients: Callable = self._micro_batch_step
     if not (is_alone and use_xla):
       self._sums_and_gradients = tf.function(
-        self._micro_batch_step, jit_compile=use_xla or None
+        self._micro_batch_step, jit_compile=use_xla or None, autograph=False
       )
     # None leaves it to TensorFlow, which compiles for a TPU in any case.
     compiles = (use_xla and is_alone) or None
-    self._step = tf.function(self._run, jit_compile=compiles)
+    self._step = tf.function(self._run, jit_compile=compiles, autograph=False)
 
   def build(
     self, element_spec: dict[str, tf.TensorSpec]
@@ -130,7 +130,7 @@ class TrainingStep:
       # here: without the variables that have no gradient it is the same.
       self._sums_and_gradients(features, weights, number)
 
-    @tf.function
+    @tf.function(autograph=False)
     def trace(features: Features) -> None:
       self._strategy.run(differentiate, (features,))
 
@@ -157,10 +157,14 @@ class TrainingStep:
       part = distribution.part(features, index, self._num_micro_batches)
       return self._sums_and_gradients(part, weights, first + index)
 
-    sums, gradients = micro_batch(0)
+    found = micro_batch(0)
     if self._num_micro_batches > 1:
-      for i in tf.range(1, self._num_micro_batches):
-        sums, gradients = sums_lib.add((sums, gradients), micro_batch(i))
+      _, found = tf.while_loop(
+        lambda i, _: i < self._num_micro_batches,
+        lambda i, found: (i + 1, sums_lib.add(found, micro_batch(i))),
+        (tf.constant(1), found),
+      )
+    sums, gradients = found
     sums = distribution.all_reduce_sum(sums)
     loss = sums.pop("loss")
     one = tf.ones([])
@@ -239,8 +243,12 @@ class EvaluationStep:
     self._strategy = tf.distribute.get_strategy()
     self._num_rows = 0
     # Not one trace for each width of dynamic padding.
-    self._evaluate = tf.function(self._evaluate_batch, reduce_retracing=True)
-    self._predict = tf.function(self._predict_batch, reduce_retracing=True)
+    self._evaluate = tf.function(
+      self._evaluate_batch, reduce_retracing=True, autograph=False
+    )
+    self._predict = tf.function(
+      self._predict_batch, reduce_retracing=True, autograph=False
+    )
 
   def evaluate(self, features: Features) -> tuple[Sums, Tensor]:
     """Returns the sums of what is reported, and the outputs of each row."""

@@ -1,5 +1,6 @@
 """Totals and means of what is summed over parts of a batch or a data set."""
 
+from collections.abc import Callable
 from typing import TypeVar
 
 import numpy as np
@@ -15,6 +16,16 @@ def add(sums: T | None, more: T) -> T:
   if sums is None:
     return more
   return tf.nest.map_structure(lambda a, b: a + b, sums, more)
+
+
+def of_calls(function: Callable[[], T], nothing: T, num_calls: tf.Tensor) -> T:
+  """Returns the total of what a function returns; a loop in the graph."""
+  _, total = tf.while_loop(
+    lambda i, _: i < num_calls,
+    lambda i, total: (i + 1, add(total, function())),
+    (tf.constant(0), nothing),
+  )
+  return total
 
 
 def means(sums: Sums) -> dict[str, float]:

@@ -23,8 +23,9 @@ def main() -> None:
     hidden_dim=settings.hidden_size,
     intermediate_dim=settings.intermediate_size,
   )
-  make = _training_step if settings.task == "train" else _forward_step
-  matrix = tf.random.normal([step_timing.PRODUCT_SIZE] * 2)
+  make = _forward_step if settings.task == "forward" else _training_step
+  size = step_timing.PRODUCT_SIZES[settings.device]
+  matrix = tf.random.normal([size, size])
   matrix = tf.cast(matrix, settings.precision)
   step_timing.report(
     settings,

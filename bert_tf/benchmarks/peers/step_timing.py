@@ -16,8 +16,8 @@ import numpy as np
 # Compile, and let allocators and thread pools settle; not timed.
 _NUM_WARM_STEPS = 2
 
-# Rows and columns of the matrices whose product is timed.
-PRODUCT_SIZE = 2048
+# Rows and columns of the matrices whose product is timed, by device.
+PRODUCT_SIZES = {"cpu": 2048, "gpu": 8192}
 _NUM_PRODUCTS = 5
 
 Batch = dict[str, np.ndarray]
@@ -27,9 +27,10 @@ Batch = dict[str, np.ndarray]
 class Settings:
   """A model, its batches, and how often to compute them."""
 
-  task: str  # "train" or "forward".
+  task: str  # "train" or "forward", or "start": one step of training.
   compiled: bool  # By XLA or by torch.compile.
   precision: str  # "float32" or "bfloat16".
+  device: str  # "cpu" or "gpu".
   batch_size: int
   length: int  # Word pieces an example.
   num_predictions: int  # Masked positions an example.
@@ -88,6 +89,7 @@ def report(
   version: str,
   step: Callable[[], object],
   product: Callable[[], object],
+  peak_bytes: Callable[[], int] | None = None,
 ) -> None:
   """Times steps and prints what they took, as a line of JSON.
 
@@ -95,23 +97,34 @@ def report(
     settings: how many steps.
     version: the libraries that are measured, with their versions.
     step: computes one step to its end.
-    product: computes one product of two matrices, PRODUCT_SIZE x PRODUCT_SIZE.
+    product: computes one product of two matrices of PRODUCT_SIZES.
+    peak_bytes: returns the most memory of a GPU that was in use; None for that
+      of the process.
   """
+  if settings.task == "start":  # The whole process is timed.
+    step()
+    return
   for _ in range(_NUM_WARM_STEPS):
     step()
   times = [_milliseconds(step) for _ in range(settings.num_steps)]
-  # Kilobytes on Linux, bytes on macOS.
-  unit = 1 if sys.platform == "darwin" else 1 << 10
-  peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / 1e6
+  peak = (peak_bytes or _process_bytes)()
   product_ms = min(_milliseconds(product)[0] for _ in range(_NUM_PRODUCTS))
+  size = PRODUCT_SIZES[settings.device]
   found = {
     "version": version,
     "ms": [wall for wall, _ in times],
     "cpu_ms": statistics.median(cpu for _, cpu in times),
-    "peak_mb": peak,
-    "product_gflops": 2 * PRODUCT_SIZE**3 / product_ms / 1e6,
+    "peak_mb": peak / 1e6,
+    "product_gflops": 2 * size**3 / product_ms / 1e6,
   }
   print(json.dumps(found), flush=True)
+
+
+def _process_bytes() -> int:
+  """Returns the most memory that this process held."""
+  # Kilobytes on Linux, bytes on macOS.
+  unit = 1 if sys.platform == "darwin" else 1 << 10
+  return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
 
 
 def _milliseconds(run: Callable[[], object]) -> tuple[float, float]:

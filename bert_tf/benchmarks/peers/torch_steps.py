@@ -24,30 +24,46 @@ def main() -> None:
     intermediate_size=settings.intermediate_size,
     hidden_act="gelu_pytorch_tanh",
   )
-  make = _training_step if settings.task == "train" else _forward_step
-  dtype = getattr(torch, settings.precision)
-  matrix = torch.randn([step_timing.PRODUCT_SIZE] * 2).to(dtype)
+  make = _forward_step if settings.task == "forward" else _training_step
+  size = step_timing.PRODUCT_SIZES[settings.device]
+  matrix = torch.randn([size, size]).to(
+    _device(settings), getattr(torch, settings.precision)
+  )
   step_timing.report(
     settings,
     f"PyTorch {torch.__version__}, transformers {transformers.__version__}",
     make(config, settings),
-    lambda: matrix @ matrix,
+    lambda: (matrix @ matrix)[0, 0].item(),
+    torch.cuda.max_memory_allocated if settings.device == "gpu" else None,
   )
+
+
+def _device(settings: step_timing.Settings) -> str:
+  """Returns PyTorch's name of the device."""
+  return {"cpu": "cpu", "gpu": "cuda"}[settings.device]
 
 
 def _autocast(settings: step_timing.Settings) -> torch.autocast:
   """Returns the context in which a step of that precision runs."""
   return torch.autocast(
-    "cpu", torch.bfloat16, enabled=settings.precision == "bfloat16"
+    _device(settings),
+    torch.bfloat16,
+    enabled=settings.precision == "bfloat16",
   )
 
 
-def _encoder_inputs(batch: step_timing.Batch) -> dict[str, torch.Tensor]:
+def _encoder_inputs(
+  batch: step_timing.Batch, device: str
+) -> dict[str, torch.Tensor]:
   """Returns what the encoder takes."""
+  names = {
+    "input_ids": "input_ids",
+    "attention_mask": "input_mask",
+    "token_type_ids": "segment_ids",
+  }
   return {
-    "input_ids": torch.from_numpy(batch["input_ids"]).long(),
-    "attention_mask": torch.from_numpy(batch["input_mask"]).long(),
-    "token_type_ids": torch.from_numpy(batch["segment_ids"]).long(),
+    name: torch.from_numpy(batch[ours]).long().to(device)
+    for name, ours in names.items()
   }
 
 
@@ -72,7 +88,8 @@ def _training_step(
   config: transformers.BertConfig, settings: step_timing.Settings
 ) -> Callable[[], object]:
   """Returns a pre-training step with clipping and weight decay."""
-  model = transformers.BertForPreTraining(config).train()
+  device = _device(settings)
+  model = transformers.BertForPreTraining(config).train().to(device)
   plain = [p for p in model.parameters() if p.ndim == 1]
   decayed = [p for p in model.parameters() if p.ndim > 1]
   optimizer = torch.optim.AdamW(
@@ -83,13 +100,18 @@ def _training_step(
     fused=True,
   )
   batch = step_timing.batch_of(settings)
-  inputs = _encoder_inputs(batch)
+  inputs = _encoder_inputs(batch, device)
   # As a collator hands them over: those with weight, counted in the batch.
   rows, columns = batch["masked_lm_weights"].nonzero()
   flat = rows * settings.length + batch["masked_lm_positions"][rows, columns]
-  positions = torch.from_numpy(flat)
-  labels = torch.from_numpy(batch["masked_lm_ids"][rows, columns]).long()
-  next_labels = torch.from_numpy(batch["next_sentence_labels"][:, 0]).long()
+  positions, labels, next_labels = (
+    torch.from_numpy(values).long().to(device)
+    for values in (
+      flat,
+      batch["masked_lm_ids"][rows, columns],
+      batch["next_sentence_labels"][:, 0],
+    )
+  )
   loss_of = torch.compile(_loss) if settings.compiled else _loss
 
   def step() -> None:
@@ -108,13 +130,15 @@ def _forward_step(
   config: transformers.BertConfig, settings: step_timing.Settings
 ) -> Callable[[], object]:
   """Returns the encoder's forward pass, without dropout."""
-  model = transformers.BertModel(config).eval()
+  device = _device(settings)
+  model = transformers.BertModel(config).eval().to(device)
   run = torch.compile(model) if settings.compiled else model
-  inputs = _encoder_inputs(step_timing.batch_of(settings))
+  inputs = _encoder_inputs(step_timing.batch_of(settings), device)
 
   def step() -> None:
     with torch.inference_mode(), _autocast(settings):
-      run(**inputs)
+      # Waits for a GPU.
+      run(**inputs).last_hidden_state[0, 0, 0].item()
 
   return step
 

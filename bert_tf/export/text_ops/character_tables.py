@@ -6,8 +6,9 @@ the Unicode version of the running Python hold here too.
 
 import dataclasses
 import functools
+import operator
 import unicodedata
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -60,69 +61,94 @@ class CharacterTables:
 
 @functools.cache
 def build(do_lower_case: bool, strip_accents: bool) -> CharacterTables:
-  """Returns the tables; the first call takes a second.
+  """Returns the tables; the first call takes half a second.
 
   Accents are stripped of decomposed characters (NFD).
   """
   indices: dict[str, int] = {}
 
-  def replacement(char: str) -> int:
-    replaced = char.lower() if do_lower_case else char
+  def replacements_of(chars: Sequence[str]) -> list[int]:
+    found = chars
+    if do_lower_case:
+      found = list(map(str.lower, found))
     if strip_accents:
-      replaced = unicodedata.normalize("NFD", replaced)
-    if replaced == char:
-      return 0
-    return indices.setdefault(replaced, len(indices) + 1)
+      found = [unicodedata.normalize("NFD", text) for text in found]
+    return [
+      0 if replaced == char else indices.setdefault(replaced, len(indices) + 1)
+      for char, replaced in zip(chars, found)
+    ]
 
-  replacements = _table(replacement)
+  replacements = _table(replacements_of)
   return CharacterTables(
     cleaning=_table(_cleaning),
     casing=_table(_casing),
     replacements=replacements,
     # The first is never used.
     replaced_by=((0,), *(tuple(map(ord, text)) for text in indices)),
-    classes=_table(functools.partial(_class, strip_accents=strip_accents)),
+    classes=_table(functools.partial(_classes, strip_accents=strip_accents)),
   )
 
 
 @functools.cache
-def _table(value_of: Callable[[str], int]) -> Table:
-  """Returns the table of the values of all characters."""
-  values = np.full(_NUM_CODES, value_of(_UNCHANGED), np.int32)
-  values[list(_CODES)] = [value_of(chr(code)) for code in _CODES]
-  pages = values.reshape(-1, 1 << PAGE_BITS)
-  pages, page_of = np.unique(pages, axis=0, return_inverse=True)
-  starts = page_of.reshape(-1).astype(np.int32) << PAGE_BITS
-  return Table(starts, pages.reshape(-1))
+def _table(values_of: Callable[[Sequence[str]], list[int]]) -> Table:
+  """Returns the table of the values of all characters, given of a list."""
+  found = np.array(values_of([*map(chr, _CODES), _UNCHANGED]), np.int32)
+  values = np.full(_NUM_CODES, found[-1], np.int32)
+  values[np.array(_CODES)] = found[:-1]
+  # np.unique takes a second for all pages, which are few different ones.
+  all_pages = [page.tobytes() for page in values.reshape(-1, 1 << PAGE_BITS)]
+  numbers_of = {
+    page: np.frombuffer(page, np.int32).tolist() for page in set(all_pages)
+  }
+  pages = sorted(numbers_of.items(), key=operator.itemgetter(1))
+  starts = {page: i << PAGE_BITS for i, (page, _) in enumerate(pages)}
+  return Table(
+    np.array([starts[page] for page in all_pages], np.int32),
+    np.array([numbers for _, numbers in pages], np.int32).reshape(-1),
+  )
 
 
-def _cleaning(char: str) -> int:
-  """Returns what cleaning does to a character."""
-  cleaned = tokenization.clean_char(char)
-  if not cleaned:
-    return DROPPED
-  if cleaned.isspace():
-    return SPACE
-  return KEPT if cleaned == char else OWN_WORD
+def _cleaning(chars: Sequence[str]) -> list[int]:
+  """Returns what cleaning does to each character."""
+
+  def value(char: str, cleaned: str) -> int:
+    if not cleaned:
+      return DROPPED
+    if cleaned.isspace():
+      return SPACE
+    return KEPT if cleaned == char else OWN_WORD
+
+  return list(map(value, chars, map(tokenization.clean_char, chars)))
 
 
-def _casing(char: str) -> int:
-  """Returns how `str.lower` counts a character beside a capital sigma.
+def _casing(chars: Sequence[str]) -> list[int]:
+  """Returns how `str.lower` counts each character beside a capital sigma.
 
   A sigma is final if the nearest character before it that is not ignorable is
   cased, and the one after it is not. Python offers no other way to tell.
   """
-  if (char + "\u03a3").lower()[-1] == "\u03c2":
-    return CASED
-  ends = ("A" + char + "\u03a3").lower()[-1] == "\u03c2"
-  return IGNORABLE if ends else UNCASED
+  cased = _end_in_final_sigma([char + "\u03a3" for char in chars])
+  after_cased = _end_in_final_sigma(["A" + char + "\u03a3" for char in chars])
+  return [
+    CASED if is_cased else IGNORABLE if is_skipped else UNCASED
+    for is_cased, is_skipped in zip(cased, after_cased)
+  ]
 
 
-def _class(char: str, strip_accents: bool) -> int:
-  """Returns the value of `CharacterTables.classes` of one character."""
-  found = IS_PUNCTUATION if tokenization.is_punctuation(char) else 0
-  if strip_accents:
-    found |= unicodedata.combining(char)
-    if unicodedata.category(char) == "Mn":
-      found |= IS_STRIPPED
-  return found
+def _end_in_final_sigma(words: Sequence[str]) -> list[bool]:
+  """Returns whether each word does in lower case; they end in a capital one."""
+  return [word.lower()[-1] == "\u03c2" for word in words]
+
+
+def _classes(chars: Sequence[str], strip_accents: bool) -> list[int]:
+  """Returns the value of `CharacterTables.classes` of each character."""
+  found = [
+    IS_PUNCTUATION if is_one else 0
+    for is_one in map(tokenization.is_punctuation, chars)
+  ]
+  if not strip_accents:
+    return found
+  return [
+    value | unicodedata.combining(char) | (IS_STRIPPED if kind == "Mn" else 0)
+    for value, char, kind in zip(found, chars, map(unicodedata.category, chars))
+  ]

@@ -86,7 +86,7 @@ def word_vectors(
   """
   model = VectorModel(bert_config, feature_layers)
   checkpoints.init_from_checkpoint(model, init_checkpoint)
-  compute = tf.function(model, reduce_retracing=True)
+  compute = tf.function(model, reduce_retracing=True, autograph=False)
   for batch in progress.track(batches, "computing features", "batch"):
     yield from compute(batch).numpy()[batch["label_mask"].numpy() == 1]
 
@@ -147,6 +147,7 @@ def batches(num_layers: int, hidden_size: int) -> batches_lib.Batches:
     "label_ids": ragged,
   }
 
+  @tf.autograph.experimental.do_not_convert
   def decoded(batch: Mapping[str, Any]) -> dict[str, tf.Tensor]:
     """Returns a batch whose sentences are all of W words."""
     longest = tf.cast(batch["label_ids"].bounding_shape()[1], tf.int32)

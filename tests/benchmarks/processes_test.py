@@ -1,0 +1,74 @@
+"""Whole processes as `benchmark start`, `predict` and `finetune` time them."""
+
+import json
+import sys
+
+import pytest
+
+from bert_tf.benchmarks import config, processes, steps
+
+SIZES = {
+  "vocab_size": 100,
+  "hidden_size": 16,
+  "num_hidden_layers": 1,
+  "num_attention_heads": 2,
+  "intermediate_size": 32,
+}
+
+
+def rows_of(text):
+  """Returns the rows of the table, [name, seconds, rounds, CPU, ...]."""
+  return {line[:18].strip(): line[18:].split() for line in text.splitlines()}
+
+
+def test_a_process_is_timed_with_its_cpu_time_and_memory():
+  code = """import time
+x = bytearray(200_000_000)
+time.sleep(0.3)
+while time.process_time() < 0.3:
+  pass
+"""
+  found = processes.run([sys.executable, "-c", code], "worker", {})
+  assert found.seconds > 0.3 and found.cpu_seconds >= 0.3
+  assert found.peak_mb > 200
+  less = processes.run([sys.executable, "-c", "pass"], "none", {})
+  assert less.peak_mb < 100
+
+
+def test_a_process_that_fails_is_named_with_its_last_line():
+  code = "import sys; print('first', flush=True); sys.exit('out of cheese')"
+  with pytest.raises(ValueError, match="tester ended with status 1: out of ch"):
+    processes.run([sys.executable, "-c", code], "tester", {})
+
+
+def test_the_first_step_of_a_run_is_timed(tmp_path, monkeypatch, capfd):
+  script = tmp_path / "peer.py"
+  script.write_text(
+    "import json, sys\nassert json.loads(sys.argv[1])['task'] == 'start'"
+  )
+  gone = steps.Program("gone", "x.py", True, ("no_package",), "pip install x")
+  fast = steps.Program("fast", str(script), True, ("json",), "")
+  monkeypatch.setattr(steps, "PROGRAMS", (steps.PROGRAMS[0], fast, gone))
+  sizes = tmp_path / "bert_config.json"
+  sizes.write_text(json.dumps(SIZES))
+  processes.measure_start(
+    config.BenchmarkConfig(
+      bert_config_file=str(sizes),
+      batch_size=4,
+      max_seq_length=16,
+      max_predictions_per_seq=4,
+      num_rounds=1,
+    )
+  )
+  out = capfd.readouterr().out
+  rows = rows_of(out)
+  assert rows["fast"][3] == "1.00"
+  assert float(rows["bert_tf"][4].replace(",", "")) > 300
+  assert "gone: not installed; pip install x" in out
+
+
+def test_what_is_fine_tuned_has_to_be_given():
+  with pytest.raises(ValueError, match="`model`"):
+    processes.measure_fine_tuning(config.BenchmarkConfig())
+  with pytest.raises(ValueError, match="`data_dir`"):
+    processes.measure_fine_tuning(config.BenchmarkConfig(model="folder"))

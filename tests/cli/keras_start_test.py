@@ -1,0 +1,29 @@
+"""Commands import Keras without what it would import for plots and wrappers."""
+
+import pathlib
+import subprocess
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+
+CODE = """
+import sys
+from bert_tf.cli import keras_start
+keras_start.hide_what_keras_does_not_need()
+import keras
+print("sklearn" in sys.modules, "matplotlib" in sys.modules)
+import sklearn
+print("sklearn" in sys.modules, keras.__version__)
+"""
+
+
+def test_keras_is_imported_alone_and_others_find_the_packages():
+  done = subprocess.run(
+    [sys.executable, "-c", CODE], cwd=ROOT, capture_output=True, text=True
+  )
+  assert done.returncode == 0, done.stderr
+  import keras
+
+  # Without the finder scikit-learn, which is always installed, comes along.
+  assert "sklearn" in sys.modules
+  assert done.stdout.split() == ["False", "False", "True", keras.__version__]
