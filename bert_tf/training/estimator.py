@@ -39,8 +39,7 @@ class Estimator:
     model_fn: makes the model and builds all its variables.
     loss_fn: (outputs, features) to sums; the training loss is the total of
       sum / weight over their names.
-    weights_fn: features to the weights of these sums, by name; needed before
-      the model is run.
+    weights_fn: features to the weights of these sums, before the model is run.
     eval_fn: (outputs, features) to sums of what is reported; the mean over a
       data set is the total of the sums over the total of the weights.
     config: how to train.
@@ -240,8 +239,7 @@ class Estimator:
   ) -> tuple[int, str]:
     """Trains and saves until the end or a signal; returns steps and signal."""
     config = self.config
-    steps_per_second = 1
-    received = ""
+    steps_per_second, received = 1, ""
     loss_check = divergence.LossCheck(config.output_dir)
     ends = evaluations.is_out_of_patience
     with progress.Progress(
