@@ -3,6 +3,7 @@
 Needs no TensorFlow; Keras' backend has to be JAX.
 """
 
+import sys
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -31,6 +32,8 @@ Step = Callable[[State, dict[str, Tensor]], tuple[State, jax.Array]]
 def main() -> None:
   """Times the steps of one setting."""
   settings = step_timing.read_settings()
+  if settings.device == "gpu" and jax.default_backend() != "gpu":
+    sys.exit("JAX finds no GPU; one of NVIDIA needs: pip install 'jax[cuda12]'")
   if settings.precision == "float32":
     # As PyTorch: on a GPU JAX would round what it multiplies to TF32.
     jax.config.update("jax_default_matmul_precision", "highest")
