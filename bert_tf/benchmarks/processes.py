@@ -184,6 +184,9 @@ def run(
 ) -> Measured:
   """Runs a command to its end and returns what it took.
 
+  Its memory is never less than this process's, which has to be small: the
+  system counts what a process was before it became a program.
+
   Raises:
     ValueError: if it fails, with the last line that it wrote.
   """

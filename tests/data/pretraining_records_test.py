@@ -240,9 +240,10 @@ def test_more_evaluation_steps_than_the_file_has_count_nothing_twice(
   folder = shutil.copytree(trained, tmp_path / "run")
   evaluate = functools.partial(config, data, folder, do_train=False)
   count = unmasked(data, "plain-1.tfrecord").files.num_records
-  once = pretraining.run(evaluate(eval_batch_size=count, max_eval_steps=1))
+  with caplog.at_level("INFO", logger="absl"):
+    once = pretraining.run(evaluate(eval_batch_size=count, max_eval_steps=1))
   assert "Evaluating on" not in caplog.text
-  with caplog.at_level("INFO"):
+  with caplog.at_level("INFO", logger="absl"):
     found = pretraining.run(evaluate(eval_batch_size=7, max_eval_steps=999))
   assert f"Evaluating on the {count} records once" in caplog.text
   for name in ("masked_lm_loss", "masked_lm_accuracy", "next_sentence_loss"):
