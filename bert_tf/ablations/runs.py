@@ -11,6 +11,7 @@ from typing import Any
 
 from bert_tf import settings
 from bert_tf.pipeline import config
+from bert_tf.tasks import pretraining_config
 
 PRETRAINING = "pretraining"
 FINE_TUNING = "fine_tuning"
@@ -33,7 +34,7 @@ class Pretraining:
   num_train_steps: int
   warmup_proportion: float = 0.1
   dropout: float = 0.1
-  initial_values: str = "random"  # As run_pretraining takes them.
+  initial_values: str = pretraining_config.RANDOM
   objective: str = "mlm"  # mlm, ltr or rtl.
   no_nsp: bool = False  # One segment an instance, and no second loss.
   do_whole_word_mask: bool = False

@@ -37,14 +37,7 @@ def main() -> None:
   if settings.precision == "float32":
     # As PyTorch: on a GPU JAX would round what it multiplies to TF32.
     jax.config.update("jax_default_matmul_precision", "highest")
-  config = modeling.BertConfig(
-    vocab_size=settings.vocab_size,
-    hidden_size=settings.hidden_size,
-    num_hidden_layers=settings.num_hidden_layers,
-    num_attention_heads=settings.num_attention_heads,
-    intermediate_size=settings.intermediate_size,
-    type_vocab_size=2,
-  )
+  config = modeling.BertConfig(**settings.sizes, type_vocab_size=2)
   policy = "mixed_bfloat16" if settings.precision == "bfloat16" else None
   make = _training_step if settings.task == "train" else _forward_step
   size = step_timing.PRODUCT_SIZES[settings.device]
@@ -55,7 +48,7 @@ def main() -> None:
     f"JAX {jax.__version__}, Keras {keras.__version__}",
     make(config, policy, settings),
     lambda: product(matrix).block_until_ready(),
-    peak_bytes=_peak_bytes if settings.device == "gpu" else None,
+    peak_of_gpu=_peak_bytes if settings.device == "gpu" else None,
   )
 
 

@@ -16,14 +16,7 @@ from bert_tf.training import config as training_config
 def main() -> None:
   """Times the steps of one setting."""
   settings = step_timing.read_settings()
-  config = modeling.BertConfig(
-    vocab_size=settings.vocab_size,
-    hidden_size=settings.hidden_size,
-    num_hidden_layers=settings.num_hidden_layers,
-    num_attention_heads=settings.num_attention_heads,
-    intermediate_size=settings.intermediate_size,
-    type_vocab_size=2,
-  )
+  config = modeling.BertConfig(**settings.sizes, type_vocab_size=2)
   make = _training_step if settings.task == "train" else _forward_step
   size = step_timing.PRODUCT_SIZES[settings.device]
   matrix = tf.random.normal([size, size])

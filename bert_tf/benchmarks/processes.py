@@ -10,7 +10,6 @@ import json
 import os
 import statistics
 import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -18,6 +17,7 @@ from typing import Any
 
 from bert_tf.benchmarks import steps
 from bert_tf.benchmarks.config import BenchmarkConfig
+from bert_tf.benchmarks.peers import step_timing
 
 _PREDICT = os.path.join(steps.PEERS, "transformers_predict.py")
 _FINE_TUNE = os.path.join(
@@ -116,18 +116,10 @@ def measure_fine_tuning(config: BenchmarkConfig) -> None:
 def _first_step(sizes: Mapping[str, Any], folder: str) -> tuple[str, ...]:
   """Returns the command of a run of one step, and makes its files."""
   from bert_tf import model_config
-  from bert_tf.benchmarks.peers import step_timing
   from bert_tf.data import records
 
   settings = step_timing.Settings(**sizes, compiled=False)
-  config = model_config.BertConfig(
-    vocab_size=settings.vocab_size,
-    hidden_size=settings.hidden_size,
-    num_hidden_layers=settings.num_hidden_layers,
-    num_attention_heads=settings.num_attention_heads,
-    intermediate_size=settings.intermediate_size,
-    type_vocab_size=2,
-  )
+  config = model_config.BertConfig(**settings.sizes, type_vocab_size=2)
   names = ("bert_config.json", "data.tfrecord")
   config_file, data_file = (os.path.join(folder, name) for name in names)
   with open(config_file, "w", encoding="utf-8") as file:
@@ -203,10 +195,8 @@ def run(
       raise ValueError(
         f"{name} ended with status {process.returncode}: {last_line()}"
       )
-  # Kilobytes on Linux, bytes on macOS.
-  unit = 1 if sys.platform == "darwin" else 1 << 10
   cpu_seconds = usage.ru_utime + usage.ru_stime
-  return Measured(seconds, cpu_seconds, usage.ru_maxrss * unit / 1e6)
+  return Measured(seconds, cpu_seconds, step_timing.peak_bytes(usage) / 1e6)
 
 
 @contextlib.contextmanager

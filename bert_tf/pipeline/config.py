@@ -35,6 +35,12 @@ class Size:
   masked_lm_prob: float = 0.15
   no_nsp: bool = False
 
+  @property
+  def is_like_the_original(self) -> bool:
+    """Whether it starts, and learns from text, as the original does."""
+    names = "initial_values", "masked_lm_prob", "no_nsp"
+    return all(getattr(self, name) == getattr(Size, name) for name in names)
+
   def bert_config(self, vocab_size: int, max_seq_length: int) -> dict[str, Any]:
     """Returns the keys of bert_config.json."""
     width = self.hidden_size

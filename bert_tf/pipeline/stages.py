@@ -113,11 +113,11 @@ def _say_plan(
     size.initial_values,
     size.masked_lm_prob,
     str(size.no_nsp).lower(),
-    "a small model learns from context sooner if its heads begin with the "
+    "as in the original."
+    if size.is_like_the_original
+    else "a small model learns from context sooner if its heads begin with the "
     "pieces beside their own, and more where more is masked; what follows a "
-    "sentence it does not find out."
-    if size.initial_values == pretraining_config.NEIGHBOURS
-    else "as in the original.",
+    "sentence it does not find out.",
   )
 
 

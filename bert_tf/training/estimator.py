@@ -407,8 +407,8 @@ class Estimator:
     step = self.train_step
     # From nothing, not from a first step: TensorFlow would optimize the step
     # twice, once in the loop and once before it.
-    return sums_lib.of_calls(
-      lambda: step(data.get_next()), step.no_sums(), num_steps
+    return sums_lib.add_calls(
+      step.no_sums(), lambda _: step(data.get_next()), 0, num_steps
     )
 
 

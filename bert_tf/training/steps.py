@@ -159,11 +159,7 @@ class TrainingStep:
 
     found = micro_batch(0)
     if self._num_micro_batches > 1:
-      _, found = tf.while_loop(
-        lambda i, _: i < self._num_micro_batches,
-        lambda i, found: (i + 1, sums_lib.add(found, micro_batch(i))),
-        (tf.constant(1), found),
-      )
+      found = sums_lib.add_calls(found, micro_batch, 1, self._num_micro_batches)
     sums, gradients = found
     sums = distribution.all_reduce_sum(sums)
     loss = sums.pop("loss")

@@ -18,12 +18,14 @@ def add(sums: T | None, more: T) -> T:
   return tf.nest.map_structure(lambda a, b: a + b, sums, more)
 
 
-def of_calls(function: Callable[[], T], nothing: T, num_calls: tf.Tensor) -> T:
-  """Returns the total of what a function returns; a loop in the graph."""
+def add_calls(
+  total: T, function: Callable[[tf.Tensor], T], first: int, end: tf.Tensor | int
+) -> T:
+  """Adds what a function returns of first to end - 1; a loop in the graph."""
   _, total = tf.while_loop(
-    lambda i, _: i < num_calls,
-    lambda i, total: (i + 1, add(total, function())),
-    (tf.constant(0), nothing),
+    lambda i, _: i < end,
+    lambda i, total: (i + 1, add(total, function(i))),
+    (tf.constant(first), total),
   )
   return total
 

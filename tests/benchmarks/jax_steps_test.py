@@ -2,7 +2,6 @@
 
 import importlib.util
 import os
-import pathlib
 import subprocess
 import sys
 
@@ -14,9 +13,8 @@ from bert_tf import modeling
 from bert_tf.benchmarks import made_up
 from bert_tf.tasks import pretraining
 from bert_tf.training import config as training_config
+from tests import conftest
 from tests.benchmarks import jax_run
-
-ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 # With dropout, which draws the same bits on both. More masked words than a
 # block of the loss has rows.
@@ -68,7 +66,7 @@ def test_steps_train_as_those_of_tensorflow(tmp_path):
   subprocess.run(
     [sys.executable, "-m", "tests.benchmarks.jax_run", *map(str, files)],
     env={**os.environ, "KERAS_BACKEND": "jax", "JAX_PLATFORMS": "cpu"},
-    cwd=ROOT,
+    cwd=conftest.ROOT,
     check=True,
   )
   found = dict(np.load(tmp_path / "end.npz"))

@@ -1,15 +1,13 @@
 """Whole processes as `benchmark start`, `predict` and `finetune` time them."""
 
 import json
-import pathlib
 import subprocess
 import sys
 
 import pytest
 
 from bert_tf.benchmarks import config, processes, steps
-
-ROOT = pathlib.Path(__file__).resolve().parents[2]
+from tests import conftest
 
 SIZES = {
   "vocab_size": 100,
@@ -37,7 +35,7 @@ print(json.dumps(dataclasses.asdict(found)))
 def measured(code):
   """Returns what a program took, by field."""
   command = [sys.executable, "-c", MEASURE, code]
-  return json.loads(subprocess.check_output(command, cwd=ROOT))
+  return json.loads(subprocess.check_output(command, cwd=conftest.ROOT))
 
 
 def test_a_process_is_timed_with_its_cpu_time_and_memory():

@@ -10,6 +10,7 @@ import statistics
 import sys
 import time
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -40,6 +41,17 @@ class Settings:
   num_hidden_layers: int
   num_attention_heads: int
   intermediate_size: int
+
+  @property
+  def sizes(self) -> dict[str, Any]:
+    """The sizes of the model, by the names of bert_config.json."""
+    return {
+      "vocab_size": self.vocab_size,
+      "hidden_size": self.hidden_size,
+      "num_hidden_layers": self.num_hidden_layers,
+      "num_attention_heads": self.num_attention_heads,
+      "intermediate_size": self.intermediate_size,
+    }
 
 
 def read_settings() -> Settings:
@@ -89,7 +101,7 @@ def report(
   version: str,
   step: Callable[[], object],
   product: Callable[[], object],
-  peak_bytes: Callable[[], int] | None = None,
+  peak_of_gpu: Callable[[], int] | None = None,
 ) -> None:
   """Times steps and prints what they took, as a line of JSON.
 
@@ -98,8 +110,8 @@ def report(
     version: the libraries that are measured, with their versions.
     step: computes one step to its end.
     product: computes one product of two matrices of PRODUCT_SIZES.
-    peak_bytes: returns the most memory of a GPU that was in use; None for that
-      of the process.
+    peak_of_gpu: returns the most bytes of a GPU that were in use; None for
+      those of the process.
   """
   if settings.task == "start":  # The whole process is timed.
     step()
@@ -107,7 +119,10 @@ def report(
   for _ in range(_NUM_WARM_STEPS):
     step()
   times = [_milliseconds(step) for _ in range(settings.num_steps)]
-  peak = (peak_bytes or _process_bytes)()
+  if peak_of_gpu:
+    peak = peak_of_gpu()
+  else:
+    peak = peak_bytes(resource.getrusage(resource.RUSAGE_SELF))
   product_ms = min(_milliseconds(product)[0] for _ in range(_NUM_PRODUCTS))
   size = PRODUCT_SIZES[settings.device]
   found = {
@@ -120,11 +135,10 @@ def report(
   print(json.dumps(found), flush=True)
 
 
-def _process_bytes() -> int:
-  """Returns the most memory that this process held."""
+def peak_bytes(usage: resource.struct_rusage) -> int:
+  """Returns the most memory that a process held."""
   # Kilobytes on Linux, bytes on macOS.
-  unit = 1 if sys.platform == "darwin" else 1 << 10
-  return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
+  return usage.ru_maxrss * (1 if sys.platform == "darwin" else 1 << 10)
 
 
 def _milliseconds(run: Callable[[], object]) -> tuple[float, float]:

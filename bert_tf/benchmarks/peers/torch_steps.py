@@ -17,12 +17,7 @@ def main() -> None:
   settings = step_timing.read_settings()
   torch.manual_seed(0)
   config = transformers.BertConfig(
-    vocab_size=settings.vocab_size,
-    hidden_size=settings.hidden_size,
-    num_hidden_layers=settings.num_hidden_layers,
-    num_attention_heads=settings.num_attention_heads,
-    intermediate_size=settings.intermediate_size,
-    hidden_act="gelu_pytorch_tanh",
+    **settings.sizes, hidden_act="gelu_pytorch_tanh"
   )
   make = _forward_step if settings.task == "forward" else _training_step
   size = step_timing.PRODUCT_SIZES[settings.device]
