@@ -4,7 +4,6 @@ Each is made when it is first needed, and kept.
 """
 
 import dataclasses
-import hashlib
 import itertools
 import json
 import os
@@ -31,7 +30,6 @@ from bert_tf.pipeline import text_steps
 
 # All runs are of the same documents, instances and held-out masks.
 _SEED = 12345
-_BLOCK_BYTES = 1 << 22
 
 
 @dataclasses.dataclass(frozen=True)
@@ -200,8 +198,4 @@ class Text:
 
 def file_hash(path: str) -> str:
   """Returns the beginning of a file's SHA-256."""
-  hashed = hashlib.sha256()
-  with paths.open_bytes(path) as reader:
-    while block := reader.read(_BLOCK_BYTES):
-      hashed.update(block)
-  return hashed.hexdigest()[:16]
+  return paths.sha256(path)[:16]

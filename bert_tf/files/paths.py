@@ -10,6 +10,7 @@ import codecs
 import contextlib
 import functools
 import glob
+import hashlib
 import io
 import os
 import shutil
@@ -20,6 +21,7 @@ from typing import BinaryIO
 from absl import logging
 
 _BUFFER_BYTES = 1 << 20
+_BLOCK_BYTES = 1 << 22  # That are hashed at once.
 
 
 class _RawGFile(io.RawIOBase):
@@ -82,6 +84,15 @@ def read_bytes(path: str) -> bytes:
   """Returns the whole content of a file."""
   with open_bytes(path) as reader:
     return reader.read()
+
+
+def sha256(path: str) -> str:
+  """Returns the SHA-256 of a file, in hexadecimal digits."""
+  hashed = hashlib.sha256()
+  with open_bytes(path) as reader:
+    while block := reader.read(_BLOCK_BYTES):
+      hashed.update(block)
+  return hashed.hexdigest()
 
 
 def read_text(path: str) -> str:

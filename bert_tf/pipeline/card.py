@@ -1,7 +1,6 @@
 """The card of a pre-trained model: README.md in its folder."""
 
 import dataclasses
-import hashlib
 import os
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
@@ -17,8 +16,6 @@ from bert_tf.pipeline import text_steps
 FILE = "README.md"
 CURVES_FILE = "curves.png"
 EXPORT_DIR = os.path.join("saved_model", "1")
-
-_BLOCK_BYTES = 1 << 22
 
 _NUM_EXAMPLES = 3
 _WORDS = range(6, 16)  # Of a sentence that is an example.
@@ -59,7 +56,7 @@ def _data(
   for source in inputs:
     size = paths.num_bytes(source.path)
     name = os.path.basename(source.path)
-    yield f"| {name} | {size:,} | `{_hash(source.path)}` |"
+    yield f"| {name} | {size:,} | `{paths.sha256(source.path)}` |"
   report = shard_files.read_settings(config.file("train.txt.report.json"))
   counts = report.get("counts", {})
   found = ", ".join(f"{value:,} {name}" for name, value in counts.items())
@@ -72,15 +69,6 @@ def _data(
     "the words are unknown."
   )
   yield ""
-
-
-def _hash(path: str) -> str:
-  """Returns the SHA-256 of a file."""
-  digest = hashlib.sha256()
-  with paths.open_bytes(path) as reader:
-    while block := reader.read(_BLOCK_BYTES):
-      digest.update(block)
-  return digest.hexdigest()
 
 
 def _training(

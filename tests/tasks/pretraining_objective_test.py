@@ -27,11 +27,9 @@ from bert_tf.tasks import (
 )
 from bert_tf.training import config as training_config
 from bert_tf.training import curves
-from tests import conftest, runs
+from tests import cycling_words, runs
 
-VOCAB_FILE = str(conftest.ROOT / "tests" / "golden" / "tiny" / "vocab.txt")
 LENGTH = 16
-WORDS = "the of and in to was he is as for on with that it his by".split()
 CONFIG = {
   **runs.CONFIG,
   "hidden_dropout_prob": 0.0,
@@ -39,18 +37,11 @@ CONFIG = {
 }
 
 
-def text():
-  """Documents that count through WORDS: the next word is certain."""
-  cycle = WORDS * 3
-  lines = [" ".join(cycle[i : i + 6]) for i in range(len(WORDS))] * 3
-  return "\n\n".join("\n".join(lines[i : i + 6]) for i in range(0, 48, 6))
-
-
 @pytest.fixture(scope="module")
 def data(tmp_path_factory):
   """Records, packed, padded and masked, and a config."""
   folder = tmp_path_factory.mktemp("data")
-  (folder / "text").write_text(text())
+  (folder / "text").write_text(cycling_words.text())
   (folder / "config.json").write_text(json.dumps(CONFIG))
   for name, mask, pack_sequences in (
     ("plain", False, False),
@@ -58,7 +49,7 @@ def data(tmp_path_factory):
     ("masked", True, False),
   ):
     config = data_config.PretrainingDataConfig(
-      vocab_file=VOCAB_FILE,
+      vocab_file=cycling_words.VOCAB_FILE,
       max_seq_length=LENGTH,
       dupe_factor=2,
       mask=mask,
@@ -89,7 +80,7 @@ def settings(data, output_dir, records="plain", train=None, **changes):
     "max_predictions_per_seq": 4,
     "do_train": True,
     "no_nsp": True,
-    "vocab_file": VOCAB_FILE,
+    "vocab_file": cycling_words.VOCAB_FILE,
   }
   return pretraining_config.PretrainingConfig(
     train=training_config.TrainConfig(output_dir=str(output_dir), **train),
@@ -189,8 +180,9 @@ def test_it_is_fine_tuned_exported_and_asked_by_its_folder_alone(
   trained, tmp_path
 ):
   objective, folder, _ = trained
-  texts = [f"{a} {b} the" for a in WORDS[:8] for b in WORDS[:8] if a != b]
-  labels = ["up" if WORDS.index(t.split()[0]) < 4 else "down" for t in texts]
+  words = cycling_words.WORDS
+  texts = [f"{a} {b} the" for a in words[:8] for b in words[:8] if a != b]
+  labels = ["up" if words.index(t.split()[0]) < 4 else "down" for t in texts]
   model = classifier.Classifier(
     output_dir=str(tmp_path / "run"),
     init_checkpoint=str(folder),

@@ -11,11 +11,9 @@ from bert_tf.data import config as data_config
 from bert_tf.data import pretraining_shards
 from bert_tf.tasks import pretraining, pretraining_config, pretraining_start
 from bert_tf.training import config as training_config
-from tests import conftest, runs
+from tests import cycling_words, runs
 
-VOCAB_FILE = str(conftest.ROOT / "tests" / "golden" / "tiny" / "vocab.txt")
 LENGTH = 16
-WORDS = "the of and in to was he is as for on with that it his by".split()
 CONFIG = {
   **runs.CONFIG,
   "initializer_range": 0.17,
@@ -84,13 +82,10 @@ def test_heads_begin_with_the_pieces_beside_their_own(num_heads):
 def data(tmp_path_factory):
   """Records in which a word stands between its neighbours, and a config."""
   folder = tmp_path_factory.mktemp("data")
-  cycle = WORDS * 3
-  lines = [" ".join(cycle[i : i + 6]) for i in range(len(WORDS))] * 3
-  text = "\n\n".join("\n".join(lines[i : i + 6]) for i in range(0, 48, 6))
-  (folder / "text").write_text(text)
+  (folder / "text").write_text(cycling_words.text())
   (folder / "config.json").write_text(json.dumps(CONFIG))
   settings = data_config.PretrainingDataConfig(
-    vocab_file=VOCAB_FILE,
+    vocab_file=cycling_words.VOCAB_FILE,
     max_seq_length=LENGTH,
     dupe_factor=4,
     mask=False,
@@ -114,7 +109,7 @@ def config(data, output_dir, initial_values="neighbours", **train):
   }
   return pretraining_config.PretrainingConfig(
     bert_config_file=str(data / "config.json"),
-    vocab_file=VOCAB_FILE,
+    vocab_file=cycling_words.VOCAB_FILE,
     input_file=str(data / "records"),
     max_seq_length=LENGTH,
     max_predictions_per_seq=4,
