@@ -176,6 +176,11 @@ def is_chief() -> bool:
   return (resolver.task_type, resolver.task_id) == (first, 0)
 
 
+def has_accelerator() -> bool:
+  """Whether TensorFlow computes on a GPU or a TPU here."""
+  return any(tf.config.list_logical_devices(kind) for kind in ("GPU", "TPU"))
+
+
 def needs_full_batches() -> bool:
   """Returns whether all batches need the shape of the first, as on TPUs."""
   return isinstance(tf.distribute.get_strategy(), tf.distribute.TPUStrategy)

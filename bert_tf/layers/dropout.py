@@ -18,21 +18,26 @@ class Seeds(keras.random.SeedGenerator):
 
   Attributes:
     num_drawn: number of seeds drawn since `counted_from` was entered.
+    part: which of the equal parts of a batch is computed, int or int []; the
+      masks of all parts are those of the whole batch.
   """
 
   def __init__(self, seed: int = 0) -> None:
     super().__init__(seed)
     self._first: Tensor | None = None
     self.num_drawn = 0
+    self.part: Tensor | int = 0
 
   @contextlib.contextmanager
-  def counted_from(self, first: Tensor) -> Iterator[None]:
-    """A scope whose seeds are `first`, int [2], + [0, 0], + [0, 1], ..."""
-    self._first, self.num_drawn = first, 0
+  def counted_from(
+    self, first: Tensor, part: Tensor | int = 0
+  ) -> Iterator[None]:
+    """A scope whose seeds are `first`, int [n], with 0, 1, ... behind it."""
+    self._first, self.num_drawn, self.part = first, 0, part
     try:
       yield
     finally:
-      self._first = None
+      self._first, self.part = None, 0
 
   def next(self, ordered: bool = True) -> Tensor:
     """Returns the next seed, int [n + 1]; [2] outside of `counted_from`."""
@@ -52,7 +57,8 @@ def dropout(x: Tensor, rate: float, seeds: Seeds, training: bool) -> Tensor:
   """
   if not training or rate == 0.0:
     return x
-  bits = hashing.bits(seeds.next(), ops.size(x))
+  size = ops.size(x)
+  bits = hashing.bits(seeds.next(), size, seeds.part * size)
   least = ops.convert_to_tensor(round(rate * 2**32), "uint32")
   is_kept = ops.reshape(bits >= least, ops.shape(x))
   return x * (ops.cast(is_kept, x.dtype) * (1.0 / (1.0 - rate)))

@@ -18,7 +18,7 @@ _FACTORS = (0x7FEB352D, 0x846CA68B)
 _GOLDEN = 0x9E3779B9
 
 
-def bits(seeds: Tensor, count: Tensor | int) -> Tensor:
+def bits(seeds: Tensor, count: Tensor | int, first: Tensor | int = 0) -> Tensor:
   """Returns random bits, uint32 [..., count], for each row of seeds.
 
   The lower 16 of them are less mixed than the upper ones.
@@ -26,9 +26,11 @@ def bits(seeds: Tensor, count: Tensor | int) -> Tensor:
   Args:
     seeds: int [..., n], counted modulo 2**32.
     count: number of draws of each row.
+    first: number of draws of each row that are left out before.
   """
   keys = _keys(seeds)  # [..., 2]
-  found = ops.cast(ops.arange(count), "uint32") + keys[..., :1]
+  start = keys[..., :1] + ops.cast(first, "uint32")
+  found = ops.cast(ops.arange(count), "uint32") + start
   found = _xor_shifted(found, _SHIFTS[0]) * _uint32(_FACTORS[0])
   # Draws whose first keys are close would else be the same but for a shift.
   found = ops.bitwise_xor(found, keys[..., 1:])

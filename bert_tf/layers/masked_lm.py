@@ -12,9 +12,12 @@ from keras import ops
 
 from bert_tf.layers.tensor import Tensor
 
-# Rows of a block. Each block adds to the gradient of the whole table, so much
-# smaller ones spend their time there.
+# Rows of a block at least. Each block adds to the gradient of the whole table,
+# so much smaller ones spend their time there.
 _BLOCK_ROWS = 160
+
+# Of a larger block, where the number of rows is known: 80 MB of float32.
+_BLOCK_LOGITS = 20_000_000
 
 
 class _Batch(NamedTuple):
@@ -90,7 +93,8 @@ def _over_rows(
 ) -> tuple[Tensor, tuple[Tensor, ...]]:
   """Returns the sums and the gradients of the first, () if not asked for."""
   gradients = _label_gradients(batch) if with_gradients else ()
-  if batch.ids.shape[0] is not None and batch.ids.shape[0] <= _BLOCK_ROWS:
+  block_rows = _block_rows(batch)
+  if block_rows == batch.ids.shape[0]:
     found, more = _block(batch, with_gradients)
     return found, tuple(a + b for a, b in zip(gradients, more))
   # Rows that have a weight come first, so that shapes need not depend on how
@@ -100,15 +104,15 @@ def _over_rows(
   num_rows = ops.sum(ops.cast(has_weight, "int32"))
   weights = ops.take(batch.weights, order)
   # The last block may reach past the end.
-  order = ops.pad(order, (0, _BLOCK_ROWS))
-  weights = ops.pad(weights, (0, _BLOCK_ROWS))
+  order = ops.pad(order, (0, block_rows))
+  weights = ops.pad(weights, (0, block_rows))
 
   def body(start: Tensor, found: Tensor, *totals: Tensor) -> tuple[Tensor, ...]:
-    rows = ops.slice(order, [start], [_BLOCK_ROWS])
+    rows = ops.slice(order, [start], [block_rows])
     block = batch._replace(
       hidden=ops.take(batch.hidden, rows, axis=0),
       ids=ops.take(batch.ids, rows),
-      weights=ops.slice(weights, [start], [_BLOCK_ROWS]),
+      weights=ops.slice(weights, [start], [block_rows]),
     )
     more, gradients = _block(block, with_gradients)
     if with_gradients:
@@ -116,7 +120,7 @@ def _over_rows(
       of_hidden = ops.scatter(rows[:, None], gradients[0], shape)
       gradients = (of_hidden, *gradients[1:])
     totals = tuple(a + b for a, b in zip(totals, gradients))
-    return start + _BLOCK_ROWS, found + more, *totals
+    return start + block_rows, found + more, *totals
 
   _, found, *gradients = ops.while_loop(
     lambda start, *_: start < num_rows,
@@ -124,6 +128,16 @@ def _over_rows(
     (ops.zeros((), "int32"), ops.zeros(2), *gradients),
   )
   return found, tuple(gradients)
+
+
+def _block_rows(batch: _Batch) -> int:
+  """Returns the number of rows of a block: all of them where they are few."""
+  num_rows = batch.ids.shape[0]
+  if num_rows is None:
+    return _BLOCK_ROWS
+  most = max(_BLOCK_ROWS, _BLOCK_LOGITS // batch.table.shape[0])
+  num_blocks = max(1, -(-num_rows // most))
+  return -(-num_rows // num_blocks)
 
 
 def _label_gradients(batch: _Batch) -> tuple[Tensor, Tensor, Tensor]:

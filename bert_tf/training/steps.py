@@ -4,10 +4,15 @@ A training batch is cut into parts: one for each replica, and these into
 micro-batches. Losses are divided by weights of the whole batch, gradients
 added, and clipped when they are those of the whole batch, so the parts make
 no difference.
+
+What XLA compiles for a CPU leaves cores idle between its matrix products, so
+there a micro-batch is cut in two again, whose gradients are computed at the
+same time.
 """
 
 import contextlib
 import copy
+import os
 from collections.abc import Callable
 from typing import Any
 
@@ -31,8 +36,8 @@ class TrainingStep:
 
   The model is built, in the scope of the strategy; loss_fn, weights_fn and
   eval_fn are as of Estimator. A replica's part of a batch is cut into
-  num_micro_batches. XLA compiles all of it on one replica, on several what lies
-  between their exchanges.
+  num_micro_batches. XLA compiles all of it on one accelerator, on several what
+  lies between their exchanges, and on a CPU the gradients and the update.
 
   Raises:
     ValueError: if the batch does not divide into the parts.
@@ -81,16 +86,17 @@ class TrainingStep:
     """Makes the functions that take the step."""
     self._use_xla = use_xla
     is_alone = self._strategy.num_replicas_in_sync == 1
+    compiles_all = use_xla and is_alone and distribution.has_accelerator()
+    self._has_halves = use_xla and is_alone and not compiles_all
     # Inside what XLA compiles, a function of its own would make it compile
     # anew at every step of batches whose width differs.
-    self._sums_and_gradients: Callable = self._micro_batch_step
-    if not (is_alone and use_xla):
-      self._sums_and_gradients = tf.function(
-        self._micro_batch_step, jit_compile=use_xla or None, autograph=False
-      )
-    # None leaves it to TensorFlow, which compiles for a TPU in any case.
-    compiles = (use_xla and is_alone) or None
-    self._step = tf.function(self._run, jit_compile=compiles, autograph=False)
+    self._sums_and_gradients: Callable = self._part_step
+    self._apply: Callable = self._apply_gradients
+    if not compiles_all:
+      self._sums_and_gradients = _function(self._part_step, use_xla)
+    if self._has_halves:
+      self._apply = _function(self._apply_gradients, use_xla)
+    self._step = _function(self._run, compiles_all)
 
   def build(
     self, element_spec: dict[str, tf.TensorSpec]
@@ -128,7 +134,7 @@ class TrainingStep:
       features = distribution.part(features, 0, self._num_micro_batches)
       # Where it is a function of its own, the step takes it as it is traced
       # here: without the variables that have no gradient it is the same.
-      self._sums_and_gradients(features, weights, number)
+      self._micro_batch_step(features, weights, number)
 
     @tf.function(autograph=False)
     def trace(features: Features) -> None:
@@ -155,7 +161,7 @@ class TrainingStep:
       index: tf.Tensor | int,
     ) -> tuple[Sums, optimization.Gradients]:
       part = distribution.part(features, index, self._num_micro_batches)
-      return self._sums_and_gradients(part, weights, first + index)
+      return self._micro_batch_step(part, weights, first + index)
 
     found = micro_batch(0)
     if self._num_micro_batches > 1:
@@ -165,8 +171,7 @@ class TrainingStep:
     loss = sums.pop("loss")
     one = tf.ones([])
     rate = self._optimizer.learning_rate * one
-    assert len(gradients.dense) == len(self._variables)
-    norm = self._optimizer.apply_parts(gradients, self._variables)
+    norm = self._apply(gradients)
     return {
       "loss": (loss, one),
       **sums,
@@ -185,18 +190,45 @@ class TrainingStep:
     self, features: Features, weights: dict[str, Tensor], number: tf.Tensor
   ) -> tuple[Sums, optimization.Gradients]:
     """Returns what a micro-batch logs, and the gradients of its loss."""
-    sums, gradients = self._differentiate(features, weights, number)
+    if not (self._has_halves and _is_even(features) and _num_cores() > 1):
+      return self._sums_and_gradients(features, weights, number, 0)
+    found = None
+    for index in tf.unstack(tf.range(2)):  # As tensors it is one program.
+      half = distribution.part(features, index, 2)
+      more = self._sums_and_gradients(half, weights, number, index)
+      found = sums_lib.add(found, more)
+    assert found is not None
+    return found
+
+  def _part_step(
+    self,
+    features: Features,
+    weights: dict[str, Tensor],
+    number: tf.Tensor,
+    part: tf.Tensor | int,
+  ) -> tuple[Sums, optimization.Gradients]:
+    """Returns what a micro-batch, or a half of it, logs, and its gradients."""
+    sums, gradients = self._differentiate(features, weights, number, part)
     self._has_gradient = [gradient is not None for gradient in gradients]
     return sums, optimization.as_gradients(
       [gradient for gradient in gradients if gradient is not None]
     )
 
+  def _apply_gradients(self, gradients: optimization.Gradients) -> Tensor:
+    """Changes the variables; returns the norm of the gradients."""
+    assert len(gradients.dense) == len(self._variables)
+    return self._optimizer.apply_parts(gradients, self._variables)
+
   def _differentiate(
-    self, features: Features, weights: dict[str, Tensor], number: tf.Tensor
+    self,
+    features: Features,
+    weights: dict[str, Tensor],
+    number: tf.Tensor,
+    part: tf.Tensor | int,
   ) -> tuple[Sums, list[Tensor | None]]:
     """Returns what is logged and a gradient for each variable, None for 0."""
     # Layers under gradient checkpointing draw again in the backward pass.
-    with self._dropout_seeds(number):
+    with self._dropout_seeds(number, part):
       with tf.GradientTape() as tape:
         outputs = self._model(features, training=True)
         losses = self._loss_fn(outputs, features)
@@ -208,7 +240,7 @@ class TrainingStep:
     return {"loss": loss, **self._eval_fn(outputs, features)}, gradients
 
   def _dropout_seeds(
-    self, number: tf.Tensor
+    self, number: tf.Tensor, part: tf.Tensor | int
   ) -> contextlib.AbstractContextManager:
     """Makes the dropout a function of the seed, the step and the part."""
     seeds = getattr(self._model, "seed_generator", None)
@@ -216,8 +248,29 @@ class TrainingStep:
       return contextlib.nullcontext()
     words = (self._seed, self._optimizer.iterations.value, number)
     return seeds.counted_from(
-      tf.stack([tf.cast(word, seeds.state.dtype) for word in words])
+      tf.stack([tf.cast(word, seeds.state.dtype) for word in words]), part
     )
+
+
+def _function(function: Callable, jit_compile: bool) -> Callable:
+  """Returns a function of the graph, compiled by XLA or not."""
+  # None leaves it to TensorFlow, which compiles for a TPU in any case.
+  return tf.function(function, jit_compile=jit_compile or None, autograph=False)
+
+
+def _num_cores() -> int:
+  """Returns the number of cores that this process may use."""
+  if hasattr(os, "sched_getaffinity"):  # Linux alone.
+    return len(os.sched_getaffinity(0))
+  return os.cpu_count() or 1
+
+
+def _is_even(features: Features) -> bool:
+  """Whether the batch has two halves, and a shape that is known."""
+  return all(
+    tensor.shape.is_fully_defined() and tensor.shape[0] % 2 == 0
+    for tensor in features.values()
+  )
 
 
 class EvaluationStep:

@@ -37,7 +37,7 @@ def known(
   """
   if config.use_xla is not None:
     return config.use_xla
-  if any(tf.config.list_logical_devices(kind) for kind in ("GPU", "TPU")):
+  if distribution.has_accelerator():
     return True
   if config.num_train_steps < _MIN_STEPS:
     return False

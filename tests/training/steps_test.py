@@ -1,0 +1,71 @@
+"""The compiled step, which computes halves of a batch at the same time."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from bert_tf import checkpoints, modeling
+from bert_tf.tasks import pretraining
+from bert_tf.training import config as training_config
+from bert_tf.training import steps
+from tests import scale_run
+
+CONFIG = {
+  **scale_run.CONFIG,
+  "hidden_dropout_prob": 0.3,
+  "attention_probs_dropout_prob": 0.3,
+}
+
+
+def trained(output_dir, num_rows=8, **settings):
+  """Losses of three steps with dropout, values after them, and the graph."""
+  runner = pretraining.build_estimator(
+    modeling.BertConfig.from_dict(CONFIG),
+    training_config.TrainConfig(
+      output_dir=str(output_dir),
+      train_batch_size=num_rows,
+      learning_rate=1e-3,
+      num_train_steps=10,
+      **settings,
+    ),
+  )
+  batch = {
+    name: tf.constant(value[:num_rows])
+    for name, value in next(scale_run.batches(0)).items()
+  }
+  step = runner.train_step.build(
+    {name: tf.TensorSpec(t.shape, t.dtype) for name, t in batch.items()}
+  )
+  losses = [step(batch)["loss"][0].numpy() for _ in range(3)]
+  values = checkpoints.training_variables(runner.model, runner.optimizer)
+  return losses, {name: v.numpy() for name, v in values.items()}, step.graph
+
+
+def num_parts(graph):
+  """How many calls in the graph of a step compute gradients."""
+  calls = [op for op in graph.get_operations() if "Call" in op.type]
+  return sum("part_step" in op.get_attr("f").name for op in calls)
+
+
+@pytest.mark.parametrize("settings", [{}, {"gradient_accumulation_steps": 2}])
+def test_halves_give_what_the_whole_gives(tmp_path, monkeypatch, settings):
+  found = {}
+  for num_cores in (1, 2):
+    monkeypatch.setattr(steps, "_num_cores", lambda n=num_cores: n)
+    found[num_cores] = trained(tmp_path, use_xla=True, **settings)
+  found["plain"] = trained(tmp_path, use_xla=False, **settings)
+  losses, values, graph = found[2]
+  assert num_parts(graph) == 2 * num_parts(found[1][2])
+  for other_losses, other_values, _ in (found[1], found["plain"]):
+    np.testing.assert_allclose(losses, other_losses, rtol=1e-5)
+    for name, value in values.items():
+      np.testing.assert_allclose(
+        value, other_values[name], rtol=1e-4, atol=1e-6, err_msg=name
+      )
+
+
+def test_a_batch_that_has_no_halves_is_computed_whole(tmp_path, monkeypatch):
+  monkeypatch.setattr(steps, "_num_cores", lambda: 2)
+  losses, _, graph = trained(tmp_path, 7, use_xla=True)
+  assert num_parts(graph) == 1
+  assert np.isfinite(losses).all()
