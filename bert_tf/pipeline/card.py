@@ -18,7 +18,7 @@ CURVES_FILE = "curves.png"
 EXPORT_DIR = os.path.join("saved_model", "1")
 
 _NUM_EXAMPLES = 3
-_WORDS = range(6, 16)  # Of a sentence that is an example.
+_WORDS = range(6, 21)  # Of a sentence that is an example, and its punctuation.
 
 
 def write(
@@ -121,14 +121,28 @@ def _masked_sentences(
   """Yields short sentences with a word masked, and the word."""
   num_left = _NUM_EXAMPLES
   for sentence in corpus.read_lines(config.file("held_out.txt")):
-    words = sentence.split()
-    if len(words) in _WORDS and words[len(words) // 2].isalpha():
-      middle = len(words) // 2
-      masked = [*words[:middle], "[MASK]", *words[middle + 1 :]]
-      yield " ".join(masked), words[middle]
+    places = list(_places(sentence))
+    start, end = places[len(places) // 2] if places else (0, 0)
+    if len(places) in _WORDS and sentence[start:end].isalpha():
+      yield f"{sentence[:start]}[MASK]{sentence[end:]}", sentence[start:end]
       num_left -= 1
     if not num_left:
       return
+
+
+def _places(sentence: str) -> Iterator[tuple[int, int]]:
+  """Yields where words begin and end; a Chinese character is a word."""
+  start = 0
+  for i, char in enumerate(sentence):
+    ends = char.isspace() or tokenization.is_own_token(char)
+    if ends and start < i:
+      yield start, i
+    if ends:
+      start = i + 1
+    if ends and not char.isspace():
+      yield i, i + 1
+  if start < len(sentence):
+    yield start, len(sentence)
 
 
 def _cell(text: str) -> str:

@@ -66,10 +66,10 @@ SIZES = {
     num_hidden_layers=2,
     hidden_size=128,
     train_batch_size=32,
-    learning_rate=1e-3,
+    learning_rate=1.6e-3,
     vocab_size=8_000,
     dropout=0.0,
-    initial_values=pretraining_config.NEIGHBOURS,
+    initial_values=pretraining_config.COOCCURRENCE,
     masked_lm_prob=0.25,
     no_nsp=True,
   ),
@@ -148,9 +148,10 @@ class PipelineConfig:
   )
   initial_values: str | None = settings.setting(
     None,
-    "What the model starts from: random, or neighbours, with heads of the "
-    "first layer that attend to the pieces beside their own. Default: by the "
-    "size, neighbours for tiny.",
+    "What the model starts from: random; neighbours, with heads of the first "
+    "layer that attend to the pieces beside their own; or cooccurrence, whose "
+    "embeddings know besides which pieces stand near each other. Default: by "
+    "the size, cooccurrence for tiny.",
     choices=pretraining_config.INITIAL_VALUES,
   )
   masked_lm_prob: float | None = settings.setting(

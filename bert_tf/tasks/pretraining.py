@@ -121,7 +121,9 @@ def _run(
     read = [(phase.records.files, phase.records.spec) for phase in phases]
     with input_pipeline.naming_records(read, *sizes):
       if _starts_at_neighbours(config):
-        pretraining_start.set_values(runner.model, batches(0), train.seed)
+        pretraining_start.set_values(
+          runner.model, config.initial_values, batches(0), train.seed
+        )
       runner.train(batches, evaluate)
     if runner.was_interrupted:
       return None

@@ -7,7 +7,11 @@ from bert_tf.training import config as training_config
 
 OBJECTIVES = ("mlm", "ltr", "rtl")
 
-RANDOM, NEIGHBOURS = INITIAL_VALUES = "random", "neighbours"
+RANDOM, NEIGHBOURS, COOCCURRENCE = INITIAL_VALUES = (
+  "random",
+  "neighbours",
+  "cooccurrence",
+)
 
 # How unmasked records are masked.
 MASKING = (
@@ -98,10 +102,11 @@ class PretrainingConfig:
   )
   initial_values: str = settings.setting(
     RANDOM,
-    "What training starts from without a checkpoint: random values, as in the "
-    "original; or neighbours, where heads of the first layer attend to the "
-    "pieces beside their own, and the output knows how frequent each piece is, "
-    "which spares a small model its first thousands of steps.",
+    "What training starts from without a checkpoint. random: as in the "
+    "original. neighbours: heads of the first layer attend to the pieces "
+    "beside their own, and the output knows how frequent each piece is. "
+    "cooccurrence: besides, embeddings know which pieces stand near each "
+    "other. Both spare a small model its first thousands of steps.",
     choices=INITIAL_VALUES,
   )
   schedule: str | None = settings.setting(

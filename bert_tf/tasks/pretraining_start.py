@@ -4,16 +4,19 @@ From random values a small model learns for a thousand steps and more nothing
 but which pieces are frequent: its heads attend to everything alike until they
 find out which position is beside which. Here they begin with that, as the
 heads of vision transformers do that begin as convolutions (Zheng et al. 2024,
-arXiv 2401.12511), and the output begins with the pieces' frequencies.
+arXiv 2401.12511), and the output begins with the pieces' frequencies. Word
+embeddings may begin with which pieces stand near each other.
 """
 
+import hashlib
 import itertools
 from collections.abc import Iterable, Mapping
 
 import numpy as np
 import tensorflow as tf
 
-from bert_tf import heads, modeling
+from bert_tf import distribution, heads, modeling
+from bert_tf.tasks import cooccurrence, pretraining_config
 
 # What the heads of the first layer attend to, from where they are; further
 # heads stay random.
@@ -22,29 +25,45 @@ _OFFSETS = (-1, 1, -2, 2)
 # The score of that position before the softmax; others have about 0.
 _SCORE = 6.0
 
-# Batches whose labels are counted.
-_NUM_COUNTED_BATCHES = 300
+# Batches that are counted: frequencies need fewer.
+_NUM_COUNTED_BATCHES = {
+  pretraining_config.NEIGHBOURS: 300,
+  pretraining_config.COOCCURRENCE: 2_000,
+}
 
 
 def set_values(
   model: heads.PretrainingModel,
+  initial_values: str,
   batches: Iterable[Mapping[str, tf.Tensor]],
   seed: int,
 ) -> None:
-  """Sets positions, the first layer's heads and the output bias.
+  """Sets the embeddings, the first layer's heads and the output bias.
 
   Args:
     model: of random values.
+    initial_values: neighbours or cooccurrence, which sets word embeddings too.
     batches: labelled batches of training, of which the first are read.
     seed: of what is drawn.
+
+  Raises:
+    ValueError: if other processes find other values.
   """
   variables = {variable.path: variable for variable in model.variables}
+  num_batches = _NUM_COUNTED_BATCHES[initial_values]
+  texts, labels = _read(itertools.islice(batches, num_batches))
   found = neighbour_values(model.config, seed)
+  if initial_values == pretraining_config.COOCCURRENCE:
+    words = variables["bert/embeddings/word_embeddings"]
+    found[words.path] = cooccurrence.embeddings(texts, words.numpy(), seed)
   found["cls/predictions/output_bias"] = _log_frequencies(
-    batches, model.config.vocab_size
+    labels, model.config.vocab_size
   )
+  digest = hashlib.sha256()
   for name, value in found.items():
     variables[name].assign(value.astype(np.float32))
+    digest.update(value.astype(np.float32).tobytes())
+  distribution.check_same({"hash of the initial values": digest.hexdigest()})
 
 
 def neighbour_values(
@@ -93,12 +112,30 @@ def neighbour_values(
   }
 
 
-def _log_frequencies(
-  batches: Iterable[Mapping[str, tf.Tensor]], vocab_size: int
-) -> np.ndarray:
+def _read(
+  batches: Iterable[Mapping[str, tf.Tensor]],
+) -> tuple[list[np.ndarray], np.ndarray]:
+  """Returns the text of batches, and the labels in it.
+
+  Returns:
+    For each batch int [B, T], -1 for padding, masked pieces in their places.
+    int [M], the masked pieces.
+  """
+  texts, labels = [], []
+  for batch in batches:
+    values = {name: tensor.numpy() for name, tensor in batch.items()}
+    pieces = np.where(values["input_mask"] > 0, values["input_ids"], -1)
+    row, number = np.nonzero(values["masked_lm_weights"])
+    of_batch = values["masked_lm_ids"][row, number]
+    pieces[row, values["masked_lm_positions"][row, number]] = of_batch
+    texts.append(pieces)
+    labels.append(of_batch)
+  return texts, np.concatenate(labels)
+
+
+def _log_frequencies(labels: np.ndarray, vocab_size: int) -> np.ndarray:
   """Returns the logarithm of how often a label is each piece, its mean 0."""
-  counts = np.full(vocab_size, 0.5)  # None is impossible.
-  for batch in itertools.islice(batches, _NUM_COUNTED_BATCHES):
-    is_label = batch["masked_lm_weights"].numpy() > 0
-    np.add.at(counts, batch["masked_lm_ids"].numpy()[is_label], 1)
+  counts = 0.5 + np.bincount(
+    labels, minlength=vocab_size
+  )  # None is impossible.
   return np.log(counts) - np.log(counts).mean()

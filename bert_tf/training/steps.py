@@ -252,8 +252,8 @@ class TrainingStep:
     )
 
 
-def _function(function: Callable, jit_compile: bool) -> Callable:
-  """Returns a function of the graph, compiled by XLA or not."""
+def _function(function: Callable, jit_compile: bool) -> Any:
+  """Returns a tf.function, compiled by XLA or not."""
   # None leaves it to TensorFlow, which compiles for a TPU in any case.
   return tf.function(function, jit_compile=jit_compile or None, autograph=False)
 

@@ -9,7 +9,12 @@ import tensorflow as tf
 from bert_tf import heads, modeling
 from bert_tf.data import config as data_config
 from bert_tf.data import pretraining_shards
-from bert_tf.tasks import pretraining, pretraining_config, pretraining_start
+from bert_tf.tasks import (
+  cooccurrence,
+  pretraining,
+  pretraining_config,
+  pretraining_start,
+)
 from bert_tf.training import config as training_config
 from tests import cycling_words, runs
 
@@ -62,10 +67,13 @@ def test_heads_begin_with_the_pieces_beside_their_own(num_heads):
   )
   model = heads.PretrainingModel(config)
   batch = {
+    "input_ids": tf.constant([[2, 4, 4, 3], [2, 4, 4, 3]]),
+    "input_mask": tf.constant([[1, 1, 1, 1], [1, 1, 1, 1]]),
+    "masked_lm_positions": tf.constant([[1, 2, 0], [1, 2, 0]]),
     "masked_lm_ids": tf.constant([[5, 7, 5], [5, 9, 9]]),
     "masked_lm_weights": tf.constant([[1.0, 1.0, 0.0], [1.0, 1.0, 0.0]]),
   }
-  pretraining_start.set_values(model, [batch], seed=3)
+  pretraining_start.set_values(model, "neighbours", [batch], seed=3)
   found = attention(model, np.random.default_rng(1).integers(500, size=128))
   for head, offset in enumerate((-1, 1, -2, 2)[:num_heads]):
     beside = np.diagonal(found[head], offset)
@@ -76,6 +84,32 @@ def test_heads_begin_with_the_pieces_beside_their_own(num_heads):
   frequencies = softmax(biases["cls/predictions/output_bias"])
   assert frequencies[5] / frequencies[7] == pytest.approx(2.5 / 1.5, rel=1e-5)
   assert frequencies[9] / frequencies[8] == pytest.approx(1.5 / 0.5, rel=1e-5)
+
+
+def test_words_are_counted_in_their_places_without_padding(monkeypatch):
+  texts = []
+
+  def embeddings(found, values, seed):
+    texts.extend(found)
+    return values + 1.0
+
+  monkeypatch.setattr(cooccurrence, "embeddings", embeddings)
+  model = heads.PretrainingModel(modeling.BertConfig.from_dict(CONFIG))
+  words = model.bert.embeddings.word_embeddings
+  before = words.numpy()
+  batch = {
+    "input_ids": tf.constant([[2, 4, 8, 3], [2, 4, 3, 0]]),
+    "input_mask": tf.constant([[1, 1, 1, 1], [1, 1, 1, 0]]),
+    "masked_lm_positions": tf.constant([[1, 2], [1, 0]]),
+    "masked_lm_ids": tf.constant([[7, 8], [9, 0]]),
+    "masked_lm_weights": tf.constant([[1.0, 1.0], [1.0, 0.0]]),
+  }
+  pretraining_start.set_values(model, "neighbours", [batch], seed=3)
+  np.testing.assert_array_equal(words.numpy(), before)
+  assert not texts
+  pretraining_start.set_values(model, "cooccurrence", [batch], seed=3)
+  np.testing.assert_array_equal(words.numpy(), before + 1.0)
+  np.testing.assert_array_equal(texts, [[[2, 7, 8, 3], [2, 9, 3, -1]]])
 
 
 @pytest.fixture(scope="module")
@@ -124,13 +158,14 @@ def config(data, output_dir, initial_values="neighbours", **train):
 def test_what_stands_between_words_is_learnt_sooner(data, tmp_path):
   found = {
     values: pretraining.run(config(data, tmp_path / values, values))
-    for values in ("random", "neighbours")
+    for values in ("random", "neighbours", "cooccurrence")
   }
   accuracies = {
     name: results["masked_lm_accuracy"] for name, results in found.items()
   }
   # Of three seeds the least was 3.1 times.
   assert accuracies["neighbours"] > 2 * accuracies["random"], accuracies
+  assert accuracies["cooccurrence"] > 2 * accuracies["random"], accuracies
 
 
 def test_values_of_a_checkpoint_are_not_replaced(data, tmp_path):
