@@ -5,6 +5,7 @@ a block of rows at a time, and each block's share of the loss and of the
 gradients before the next one takes its place.
 """
 
+import functools
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -12,12 +13,12 @@ from keras import ops
 
 from bert_tf.layers.tensor import Tensor
 
-# Rows of a block at least. Each block adds to the gradient of the whole table,
-# so much smaller ones spend their time there.
-_BLOCK_ROWS = 160
+# Rows of a block. Each block adds to the gradient of the whole table, so much
+# smaller ones spend their time there.
+_BLOCK_ROWS = 320
 
-# Of a larger block, where the number of rows is known: 80 MB of float32.
-_BLOCK_LOGITS = 20_000_000
+# Of the last block, where no more are left.
+_LAST_ROWS = 160
 
 
 class _Batch(NamedTuple):
@@ -93,8 +94,7 @@ def _over_rows(
 ) -> tuple[Tensor, tuple[Tensor, ...]]:
   """Returns the sums and the gradients of the first, () if not asked for."""
   gradients = _label_gradients(batch) if with_gradients else ()
-  block_rows = _block_rows(batch)
-  if block_rows == batch.ids.shape[0]:
+  if batch.ids.shape[0] is not None and batch.ids.shape[0] <= _BLOCK_ROWS:
     found, more = _block(batch, with_gradients)
     return found, tuple(a + b for a, b in zip(gradients, more))
   # Rows that have a weight come first, so that shapes need not depend on how
@@ -104,15 +104,17 @@ def _over_rows(
   num_rows = ops.sum(ops.cast(has_weight, "int32"))
   weights = ops.take(batch.weights, order)
   # The last block may reach past the end.
-  order = ops.pad(order, (0, block_rows))
-  weights = ops.pad(weights, (0, block_rows))
+  order = ops.pad(order, (0, _BLOCK_ROWS))
+  weights = ops.pad(weights, (0, _BLOCK_ROWS))
 
-  def body(start: Tensor, found: Tensor, *totals: Tensor) -> tuple[Tensor, ...]:
-    rows = ops.slice(order, [start], [block_rows])
+  def add_block(
+    size: int, start: Tensor, found: Tensor, *totals: Tensor
+  ) -> tuple[Tensor, ...]:
+    rows = ops.slice(order, [start], [size])
     block = batch._replace(
       hidden=ops.take(batch.hidden, rows, axis=0),
       ids=ops.take(batch.ids, rows),
-      weights=ops.slice(weights, [start], [block_rows]),
+      weights=ops.slice(weights, [start], [size]),
     )
     more, gradients = _block(block, with_gradients)
     if with_gradients:
@@ -120,24 +122,17 @@ def _over_rows(
       of_hidden = ops.scatter(rows[:, None], gradients[0], shape)
       gradients = (of_hidden, *gradients[1:])
     totals = tuple(a + b for a, b in zip(totals, gradients))
-    return start + block_rows, found + more, *totals
+    return start + size, found + more, *totals
 
-  _, found, *gradients = ops.while_loop(
-    lambda start, *_: start < num_rows,
-    body,
-    (ops.zeros((), "int32"), ops.zeros(2), *gradients),
-  )
+  values = (ops.zeros((), "int32"), ops.zeros(2), *gradients)
+  for size, num_left in ((_BLOCK_ROWS, _LAST_ROWS), (_LAST_ROWS, 0)):
+    values = ops.while_loop(
+      lambda start, *_, end=num_left: start + end < num_rows,
+      functools.partial(add_block, size),
+      values,
+    )
+  _, found, *gradients = values
   return found, tuple(gradients)
-
-
-def _block_rows(batch: _Batch) -> int:
-  """Returns the number of rows of a block: all of them where they are few."""
-  num_rows = batch.ids.shape[0]
-  if num_rows is None:
-    return _BLOCK_ROWS
-  most = max(_BLOCK_ROWS, _BLOCK_LOGITS // batch.table.shape[0])
-  num_blocks = max(1, -(-num_rows // most))
-  return -(-num_rows // num_blocks)
 
 
 def _label_gradients(batch: _Batch) -> tuple[Tensor, Tensor, Tensor]:

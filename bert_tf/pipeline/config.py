@@ -144,7 +144,7 @@ class PipelineConfig:
     None, "Inputs in a batch. Default: by the size.", minimum=1
   )
   learning_rate: float | None = settings.setting(
-    None, "Peak learning rate. Default: by the size."
+    None, "Peak learning rate. Default: by the size.", minimum=1e-9
   )
   initial_values: str | None = settings.setting(
     None,
@@ -158,6 +158,8 @@ class PipelineConfig:
     None,
     "Share of the pieces that are masked in training; of held-out text it is "
     "0.15. Default: by the size, 0.25 for tiny, else 0.15.",
+    minimum=0.001,
+    maximum=1.0,
   )
   no_nsp: bool | None = settings.setting(
     None,

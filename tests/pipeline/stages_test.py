@@ -246,6 +246,12 @@ def test_coverage_counts_held_out_words_and_warns_of_clauses(tmp_path):
   )
 
 
+@pytest.mark.parametrize("name", ["masked_lm_prob", "learning_rate"])
+def test_zero_is_refused_and_not_the_default(tmp_path, name):
+  with pytest.raises(ValueError, match=name):
+    config_of(tmp_path, **{name: 0.0})
+
+
 def test_a_run_needs_a_time(tmp_path):
   with pytest.raises(ValueError, match="train_hours"):
     config_of(tmp_path, train_minutes=0.0)
