@@ -131,8 +131,7 @@ def _over_rows(
       functools.partial(add_block, size),
       values,
     )
-  _, found, *gradients = values
-  return found, tuple(gradients)
+  return values[1], tuple(values[2:])
 
 
 def _label_gradients(batch: _Batch) -> tuple[Tensor, Tensor, Tensor]:
