@@ -5,13 +5,16 @@ but which pieces are frequent: its heads attend to everything alike until they
 find out which position is beside which. Here they begin with that, as the
 heads of vision transformers do that begin as convolutions (Zheng et al. 2024,
 arXiv 2401.12511), and the output begins with the pieces' frequencies. Word
-embeddings may begin with which pieces stand near each other.
+embeddings may begin with which pieces stand near each other, and then what is
+between them and the output begins by leaving them nearly as they are.
 """
 
 import hashlib
 import itertools
+import re
 from collections.abc import Iterable, Mapping
 
+import keras
 import numpy as np
 import tensorflow as tf
 
@@ -24,6 +27,13 @@ _OFFSETS = (-1, 1, -2, 2)
 
 # The score of that position before the softmax; others have about 0.
 _SCORE = 6.0
+
+# The head's dense layer, times the identity: so small that gelu is as good as
+# linear, and the layer norm behind it gives back what came in.
+_HEAD_SCALE = 0.1
+
+# The feed-forward layers' outputs, of usual initial values.
+_FEED_FORWARD_SCALE = 0.1
 
 # Batches that are counted: frequencies need fewer.
 _NUM_COUNTED_BATCHES = {
@@ -42,7 +52,8 @@ def set_values(
 
   Args:
     model: of random values.
-    initial_values: neighbours or cooccurrence, which sets word embeddings too.
+    initial_values: neighbours or cooccurrence, which sets word embeddings too,
+      and what they pass through.
     batches: labelled batches of training, of which the first are read.
     seed: of what is drawn.
 
@@ -56,6 +67,7 @@ def set_values(
   if initial_values == pretraining_config.COOCCURRENCE:
     words = variables["bert/embeddings/word_embeddings"]
     found[words.path] = cooccurrence.embeddings(texts, words.numpy(), seed)
+    found |= _passing_values(variables)
   found["cls/predictions/output_bias"] = _log_frequencies(
     labels, model.config.vocab_size
   )
@@ -110,6 +122,25 @@ def neighbour_values(
     f"{layer}/query/kernel": query,
     f"{layer}/key/kernel": key,
   }
+
+
+def _passing_values(
+  variables: Mapping[str, keras.Variable],
+) -> dict[str, np.ndarray]:
+  """Returns values with which the embeddings reach the output nearly whole.
+
+  The head's dense layer gives back what it is given, and feed-forward layers,
+  which know nothing yet, add less to it than at random.
+
+  Returns:
+    float32 arrays by name, [D, D] and [I, D], I the intermediate size.
+  """
+  dense = "cls/predictions/transform/dense/kernel"
+  found = {dense: _HEAD_SCALE * np.eye(variables[dense].shape[0])}
+  for name, variable in variables.items():
+    if re.fullmatch(r"bert/encoder/layer_\d+/output/dense/kernel", name):
+      found[name] = _FEED_FORWARD_SCALE * variable.numpy()
+  return found
 
 
 def _read(

@@ -112,6 +112,38 @@ def test_words_are_counted_in_their_places_without_padding(monkeypatch):
   np.testing.assert_array_equal(texts, [[[2, 7, 8, 3], [2, 9, 3, -1]]])
 
 
+def test_embeddings_reach_the_output_nearly_whole():
+  batch = {
+    "input_ids": tf.constant([[2, 4, 8, 3]]),
+    "input_mask": tf.constant([[1, 1, 1, 1]]),
+    "masked_lm_positions": tf.constant([[1, 2]]),
+    "masked_lm_ids": tf.constant([[7, 8]]),
+    "masked_lm_weights": tf.constant([[1.0, 1.0]]),
+  }
+  hidden = np.random.default_rng(1).normal(size=(50, CONFIG["hidden_size"]))
+  likeness, spread = {}, {}
+  for values in ("neighbours", "cooccurrence"):
+    model = heads.PretrainingModel(modeling.BertConfig.from_dict(CONFIG))
+    layers = [
+      variable
+      for variable in model.variables
+      if variable.path.endswith("/output/dense/kernel")
+      and "attention" not in variable.path
+    ]
+    assert len(layers) == CONFIG["num_hidden_layers"]
+    before = [np.std(layer.numpy()) for layer in layers]
+    pretraining_start.set_values(model, values, [batch], seed=3)
+    after = model.cls.predictions.transform(hidden.astype(np.float32)).numpy()
+    likeness[values] = np.corrcoef(after.ravel(), hidden.ravel())[0, 1]
+    spread[values] = [
+      np.std(layer.numpy()) / std for layer, std in zip(layers, before)
+    ]
+  assert abs(likeness["neighbours"]) < 0.3
+  assert likeness["cooccurrence"] > 0.9
+  np.testing.assert_array_equal(spread["neighbours"], 1.0)
+  np.testing.assert_allclose(spread["cooccurrence"], 0.1, rtol=1e-5)
+
+
 @pytest.fixture(scope="module")
 def data(tmp_path_factory):
   """Records in which a word stands between its neighbours, and a config."""
