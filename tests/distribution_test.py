@@ -139,7 +139,7 @@ def test_a_loss_is_divided_by_the_weight_of_the_whole(num_micro_batches):
       batch_size=4,
       num_micro_batches=count,
       seed=0,
-      use_xla=False,
+      form=steps.Form.PLAIN,
     )
     sums = step.build(spec)(features)
     values = {name: [float(v) for v in pair] for name, pair in sums.items()}
@@ -152,8 +152,8 @@ def test_a_loss_is_divided_by_the_weight_of_the_whole(num_micro_batches):
   assert w == pytest.approx(expected_w, rel=1e-6)
 
 
-@pytest.mark.parametrize("use_xla", [False, True])
-def test_batches_of_any_width_are_cut_for_a_head(use_xla):
+@pytest.mark.parametrize("form", steps.Form)
+def test_batches_of_any_width_are_cut_for_a_head(form):
   # Word embeddings tied to no output have sparse gradients, and batches that
   # are grouped by width have shapes unknown before they are there.
   config = modeling.BertConfig.from_dict(
@@ -186,7 +186,7 @@ def test_batches_of_any_width_are_cut_for_a_head(use_xla):
       scale_run.BATCH_SIZE,
       num_micro_batches,
       seed=0,
-      use_xla=use_xla,
+      form=form,
     )
     step.build(spec)(features)
     found.append(model.get_weights())
@@ -205,7 +205,7 @@ def test_parts_draw_masks_of_their_own():
     batch_size=128,
     num_micro_batches=2,
     seed=0,
-    use_xla=False,
+    form=steps.Form.PLAIN,
   )
   # Two parts with the same rows: one sum tells both masks.
   features = {"x": tf.ones(128), "y": tf.ones(128)}

@@ -11,6 +11,7 @@ from bert_tf.benchmarks.peers import step_timing
 from bert_tf.layers import mixed_precision
 from bert_tf.tasks import pretraining
 from bert_tf.training import config as training_config
+from bert_tf.training import steps
 
 
 def main() -> None:
@@ -43,12 +44,12 @@ def _training_step(
         num_train_steps=10_000,
         num_warmup_steps=100,
         precision=settings.precision,
-        use_xla=settings.compiled,
+        use_xla=False,
       ),
     )
   batch = step_timing.batch_of(settings)
   features = {name: tf.constant(value) for name, value in batch.items()}
-  step = runner.train_step.build(
+  step = runner.train_step.in_form(steps.Form(settings.compiled)).build(
     {name: tf.TensorSpec(t.shape, t.dtype) for name, t in features.items()}
   )
   return lambda: np.array(step(features)["loss"][0])

@@ -41,10 +41,11 @@ class Program:
 
   name: str
   script: str  # A peer's file, or a module of ours.
-  compiled: bool
+  compiled: bool | str
   modules: tuple[str, ...] = ()  # () is found in the running interpreter.
   install: str = ""
   runs_on_gpu: bool = False
+  runs_forward: bool = True
   keras_backend: str = "tensorflow"
 
   @property
@@ -59,8 +60,9 @@ _KERAS_HUB = ("keras_hub", "tensorflow"), "pip install keras-hub tensorflow"
 
 PROGRAMS = (
   Program("bert_tf, graph", _OURS, False),
+  Program("bert_tf, pieces", _OURS, "pieces", runs_forward=False),
   Program("bert_tf, XLA", _OURS, True),
-  Program("bert_tf, JAX", _OURS_ON_JAX, True, *_JAX, True, "jax"),
+  Program("bert_tf, JAX", _OURS_ON_JAX, True, *_JAX, True, keras_backend="jax"),
   Program("PyTorch", _TORCH_STEPS, False, *TORCH, True),
   Program("PyTorch, compile", _TORCH_STEPS, True, *TORCH, True),
   Program("KerasHub, XLA", _KERAS_HUB_STEPS, True, *_KERAS_HUB),
@@ -109,7 +111,8 @@ def measure(
   pythons = {
     p: find_python(p.modules, peer_pythons)
     for p in programs
-    if p.runs_on_gpu or config.device == "cpu"
+    if (p.runs_on_gpu or config.device == "cpu")
+    and (p.runs_forward or task != "forward")
   }
   found = {p: python for p, python in pythons.items() if python}
   results = {p: Result() for p in found}

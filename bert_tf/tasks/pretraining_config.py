@@ -106,7 +106,8 @@ class PretrainingConfig:
     "original. neighbours: heads of the first layer attend to the pieces "
     "beside their own, and the output knows how frequent each piece is. "
     "cooccurrence: besides, embeddings know which pieces stand near each "
-    "other, and reach the output nearly whole. Both spare a small model its first thousands of steps.",
+    "other, and reach the output nearly whole. Both spare a small model its "
+    "first thousands of steps.",
     choices=INITIAL_VALUES,
   )
   schedule: str | None = settings.setting(

@@ -92,7 +92,7 @@ class Estimator:
       config.train_batch_size,
       config.gradient_accumulation_steps,
       config.seed,
-      bool(config.use_xla),
+      steps.Form(bool(config.use_xla)),
     )
     self._steps = tf.function(self._run_steps, autograph=False)
     self._evaluation_step = steps.EvaluationStep(self.model, loss_fn, eval_fn)
@@ -131,8 +131,8 @@ class Estimator:
     config = self.config
     self.was_interrupted = False
     element_spec = input_fn(0).element_spec
-    use_xla = xla_choice.known(config, element_spec)
-    self._set_form(bool(use_xla))
+    form = xla_choice.known(config, element_spec)
+    self._set_form(form or steps.Form.PLAIN)
     step = self._restore(element_spec)
     evaluations = evaluation.PeriodicEvaluation(
       evaluate_fn,
@@ -154,7 +154,7 @@ class Estimator:
     self._run_files = run_dir.RunFiles(config.output_dir)
     if not checkpoints.listed(config.output_dir):
       self._save(self._tensors())
-    if use_xla is None:
+    if form is None:
       self._choose_form(step, iter(input_fn(step)))
     with signals.StopSignals() as stop:
       step, received = self._train_from(
@@ -163,30 +163,30 @@ class Estimator:
     self._log_end(step, received, evaluations)
     return step
 
-  def _set_form(self, use_xla: bool) -> None:
-    """Makes the next step one that XLA compiles, or not."""
-    self.train_step = self.train_step.with_xla(use_xla)
+  def _set_form(self, form: steps.Form) -> None:
+    """Makes the next step one of this form."""
+    self.train_step = self.train_step.in_form(form)
     self._steps = tf.function(self._run_steps, autograph=False)
 
   def _choose_form(self, step: int, iterator: Iterator[Features]) -> None:
-    """Times the forms of the step, keeps the faster, undoes what was timed."""
+    """Times forms of the step, keeps the fastest, undoes what was timed."""
     variables = checkpoints.training_variables(self.model, self.optimizer)
     values = [variable.numpy() for variable in variables.values()]
-    forms = {}
+    forms: dict[steps.Form, tuple[steps.TrainingStep, Callable]] = {}
 
-    def step_in_form(use_xla: bool) -> Callable[[], object]:
-      if use_xla:
-        self._set_form(True)
-      forms[use_xla] = self.train_step, self._steps
+    def step_in_form(form: steps.Form) -> Callable[[], object]:
+      if forms:  # It is plain before.
+        self._set_form(form)
+      forms[form] = self.train_step, self._steps
       run, one = self._steps, tf.constant(1)
       return lambda: float(run(iterator, one)["loss"][0])
 
-    use_xla = xla_choice.measure(
+    chosen = xla_choice.measure(
       self.config.output_dir,
       lambda seconds: self._budget.seconds_left(step, seconds),
       step_in_form,
     )
-    self.train_step, self._steps = forms[use_xla]
+    self.train_step, self._steps = forms[chosen]
     for variable, value in zip(variables.values(), values, strict=True):
       variable.assign(value)
 

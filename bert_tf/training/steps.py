@@ -7,11 +7,14 @@ no difference.
 
 What XLA compiles for a CPU leaves cores idle between its matrix products, so
 there a micro-batch is cut in two again, whose gradients are computed at the
-same time.
+same time. Or XLA compiles the pieces between the products, and TensorFlow
+computes these: its own are faster, and alone use a CPU's bfloat16 units.
 """
 
 import contextlib
 import copy
+import enum
+import functools
 import os
 from collections.abc import Callable
 from typing import Any
@@ -30,14 +33,32 @@ Features = dict[str, tf.Tensor]
 SumsFn = Callable[[Any, Features], Sums]
 WeightsFn = Callable[[Features], dict[str, Tensor]]
 
+# What pieces leave out: products; tables and variables, of which XLA would
+# make copies; and loops and calls, which hold products.
+_NOT_IN_PIECES = frozenset(
+  "MatMul BatchMatMulV2 GatherV2 ResourceGather ScatterNd TensorScatterUpdate "
+  "UnsortedSegmentSum Identity ReadVariableOp VarHandleOp AssignVariableOp If "
+  "StatelessIf While StatelessWhile PartitionedCall "
+  "StatefulPartitionedCall".split()
+)
+
+
+class Form(enum.Enum):
+  """What XLA compiles of a step; `use_xla` of use_xla.json."""
+
+  PLAIN = False
+  PIECES = "pieces"
+  WHOLE = True
+
 
 class TrainingStep:
   """Changes the model's variables once a call.
 
   The model is built, in the scope of the strategy; loss_fn, weights_fn and
   eval_fn are as of Estimator. A replica's part of a batch is cut into
-  num_micro_batches. XLA compiles all of it on one accelerator, on several what
-  lies between their exchanges, and on a CPU the gradients and the update.
+  num_micro_batches. In the whole form XLA compiles all of it on one
+  accelerator, on several what lies between their exchanges, and on a CPU the
+  gradients and the update.
 
   Raises:
     ValueError: if the batch does not divide into the parts.
@@ -53,7 +74,7 @@ class TrainingStep:
     batch_size: int,
     num_micro_batches: int,
     seed: int,
-    use_xla: bool,
+    form: Form,
   ) -> None:
     self._model = model
     self._optimizer = optimizer
@@ -74,28 +95,33 @@ class TrainingStep:
     self._variables: list[keras.Variable] = []
     self._has_gradient: list[bool] = []  # Of the variables, when last traced.
     self._sums_spec: Any = None  # tf.TensorSpec in the structure of Sums.
-    self._compile(use_xla)
+    self._compile(form)
 
-  def with_xla(self, use_xla: bool) -> "TrainingStep":
-    """Returns the same step, compiled by XLA or not."""
+  def in_form(self, form: Form) -> "TrainingStep":
+    """Returns the same step in a form."""
     step = copy.copy(self)
-    step._compile(use_xla)
+    step._compile(form)
     return step
 
-  def _compile(self, use_xla: bool) -> None:
+  def _compile(self, form: Form) -> None:
     """Makes the functions that take the step."""
-    self._use_xla = use_xla
+    self._form = form
+    use_xla = form is Form.WHOLE
     is_alone = self._strategy.num_replicas_in_sync == 1
     compiles_all = use_xla and is_alone and distribution.has_accelerator()
     self._has_halves = use_xla and is_alone and not compiles_all
-    # Inside what XLA compiles, a function of its own would make it compile
-    # anew at every step of batches whose width differs.
     self._sums_and_gradients: Callable = self._part_step
     self._apply: Callable = self._apply_gradients
+    if form is Form.PIECES:
+      self._sums_and_gradients = _in_pieces(self._sums_and_gradients)
+    # Inside what XLA compiles, a function of its own would make it compile
+    # anew at every step of batches whose width differs.
     if not compiles_all:
-      self._sums_and_gradients = _function(self._part_step, use_xla)
+      self._sums_and_gradients = _function(self._sums_and_gradients, use_xla)
     if self._has_halves:
-      self._apply = _function(self._apply_gradients, use_xla)
+      self._apply = _function(self._apply, use_xla)
+    elif form is Form.PIECES and is_alone:
+      self._apply = _function(_in_pieces(self._apply), False)
     self._step = _function(self._run, compiles_all)
 
   def build(
@@ -125,7 +151,7 @@ class TrainingStep:
     self, element_spec: dict[str, tf.TensorSpec]
   ) -> list[keras.Variable]:
     """Returns the trainable variables that the loss depends on."""
-    self._compile(self._use_xla)  # What was traced for other variables goes.
+    self._compile(self._form)  # What was traced for other variables goes.
     self._variables = self._model.trainable_variables
 
     def differentiate(features: Features) -> None:
@@ -256,6 +282,19 @@ def _function(function: Callable, jit_compile: bool) -> Any:
   """Returns a tf.function, compiled by XLA or not."""
   # None leaves it to TensorFlow, which compiles for a TPU in any case.
   return tf.function(function, jit_compile=jit_compile or None, autograph=False)
+
+
+def _in_pieces(function: Callable) -> Callable:
+  """Returns a function to trace, the pieces of which XLA compiles."""
+
+  @functools.wraps(function)
+  def traced(*args: Any) -> Any:
+    with tf.xla.experimental.jit_scope(
+      compile_ops=lambda node: node.op not in _NOT_IN_PIECES
+    ):
+      return function(*args)
+
+  return traced
 
 
 def _num_cores() -> int:

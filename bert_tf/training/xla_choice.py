@@ -1,7 +1,6 @@
-"""Whether XLA compiles the training step, where the run is to find out."""
+"""What XLA compiles of the training step, where the run is to find out."""
 
 import json
-import math
 import os
 import time
 from collections.abc import Callable, Mapping
@@ -12,6 +11,7 @@ from absl import logging
 from bert_tf import checkpoints, distribution
 from bert_tf.files import atomic, paths
 from bert_tf.training import config as training_config
+from bert_tf.training.steps import Form
 
 # Beside the checkpoints: a resumed run takes the steps in the same form.
 FILE = "use_xla.json"
@@ -24,11 +24,22 @@ _MIN_SECONDS = 120.0
 # Of each form, after one that is left out.
 _NUM_TIMED_STEPS = 4
 
+# Of the plain form's time: a whole form that takes less is kept without a look
+# at pieces, which are faster for large models only.
+_CLEAR_GAIN = 0.95
+
+# What the file calls their times.
+_NAMES = {
+  Form.PLAIN: "plain_ms",
+  Form.PIECES: "pieces_ms",
+  Form.WHOLE: "compiled_ms",
+}
+
 
 def known(
   config: training_config.TrainConfig,
   element_spec: Mapping[str, tf.TensorSpec],
-) -> bool | None:
+) -> Form | None:
   """Returns the choice as far as it is made, None if it is to be measured.
 
   Args:
@@ -36,27 +47,27 @@ def known(
     element_spec: of the batches.
   """
   if config.use_xla is not None:
-    return config.use_xla
+    return Form(config.use_xla)
   if distribution.has_accelerator():
-    return True
+    return Form.WHOLE
   if config.num_train_steps < _MIN_STEPS:
-    return False
+    return Form.PLAIN
   path = os.path.join(config.output_dir, FILE)
   # Without a checkpoint it is of another run.
   if paths.exists(path) and checkpoints.listed(config.output_dir):
-    return bool(json.loads(paths.read_text(path))["use_xla"])
+    return Form(json.loads(paths.read_text(path))["use_xla"])
   if all(spec.shape.is_fully_defined() for spec in element_spec.values()):
     return None
   logging.info("Not using XLA: it would compile for each width of a batch.")
-  return False
+  return Form.PLAIN
 
 
 def measure(
   output_dir: str,
   seconds_left: Callable[[float], float],
-  step_in_form: Callable[[bool], Callable[[], object]],
-) -> bool:
-  """Returns the faster form of the step, and writes it into the run's folder.
+  step_in_form: Callable[[Form], Callable[[], object]],
+) -> Form:
+  """Returns the fastest form of the step, and writes it into the run's folder.
 
   It is the plain one where the rest of the run is too short to compile.
 
@@ -64,20 +75,22 @@ def measure(
     output_dir: folder of the run.
     seconds_left: returns how long the rest of the run takes, given the seconds
       of a step.
-    step_in_form: returns what takes a step: plain, or compiled if given True.
+    step_in_form: returns what takes a step in a form; asked for PLAIN first.
   """
-  seconds = {False: _seconds(step_in_form(False))}
-  if seconds_left(seconds[False]) >= _MIN_SECONDS:
-    seconds[True] = _seconds(step_in_form(True))
-  use_xla = seconds.get(True, math.inf) < seconds[False]
-  names = {False: "plain_ms", True: "compiled_ms"}
-  found = {names[form]: round(1e3 * t, 2) for form, t in seconds.items()}
-  line = json.dumps({"use_xla": use_xla, **found})
+  plain = _seconds(step_in_form(Form.PLAIN))
+  seconds = {Form.PLAIN: plain}
+  if seconds_left(plain) >= _MIN_SECONDS:
+    seconds[Form.WHOLE] = _seconds(step_in_form(Form.WHOLE))
+    if seconds[Form.WHOLE] > _CLEAR_GAIN * plain:
+      seconds[Form.PIECES] = _seconds(step_in_form(Form.PIECES))
+  form = min(seconds, key=lambda form: seconds[form])
+  found = {_NAMES[form]: round(1e3 * t, 2) for form, t in seconds.items()}
+  line = json.dumps({"use_xla": form.value, **found})
   if distribution.is_chief():
     atomic.write_lines(os.path.join(output_dir, FILE), [line])
   distribution.barrier()  # Before a step is taken.
   logging.info("Chose by `use_xla=auto`, with ms a step: %s", line)
-  return use_xla
+  return form
 
 
 def _seconds(take_step: Callable[[], object]) -> float:

@@ -1,4 +1,4 @@
-"""The compiled step, which computes halves of a batch at the same time."""
+"""The forms of the step: compiled, in halves of a batch; and in pieces."""
 
 import numpy as np
 import pytest
@@ -17,7 +17,7 @@ CONFIG = {
 }
 
 
-def trained(output_dir, num_rows=8, **settings):
+def trained(output_dir, num_rows=8, form=None, **settings):
   """Losses of three steps with dropout, values after them, and the graph."""
   runner = pretraining.build_estimator(
     modeling.BertConfig.from_dict(CONFIG),
@@ -33,9 +33,9 @@ def trained(output_dir, num_rows=8, **settings):
     name: tf.constant(value[:num_rows])
     for name, value in next(scale_run.batches(0)).items()
   }
-  step = runner.train_step.build(
-    {name: tf.TensorSpec(t.shape, t.dtype) for name, t in batch.items()}
-  )
+  step = runner.train_step.in_form(
+    form or steps.Form(settings.get("use_xla", False))
+  ).build({name: tf.TensorSpec(t.shape, t.dtype) for name, t in batch.items()})
   losses = [step(batch)["loss"][0].numpy() for _ in range(3)]
   values = checkpoints.training_variables(runner.model, runner.optimizer)
   return losses, {name: v.numpy() for name, v in values.items()}, step.graph
@@ -69,3 +69,31 @@ def test_a_batch_that_has_no_halves_is_computed_whole(tmp_path, monkeypatch):
   losses, _, graph = trained(tmp_path, 7, use_xla=True)
   assert num_parts(graph) == 1
   assert np.isfinite(losses).all()
+
+
+@pytest.mark.parametrize("precision", ["float32", "bfloat16"])
+def test_pieces_give_what_the_plain_step_gives(tmp_path, precision):
+  found = {
+    form: trained(tmp_path, form=form, precision=precision)
+    for form in (steps.Form.PLAIN, steps.Form.PIECES)
+  }
+  losses, values, _ = found[steps.Form.PIECES]
+  other_losses, other_values, _ = found[steps.Form.PLAIN]
+  rounding = {"float32": 1e-5, "bfloat16": 1e-2}[precision]
+  np.testing.assert_allclose(losses, other_losses, rtol=rounding)
+  for name, value in values.items():
+    np.testing.assert_allclose(
+      value, other_values[name], rtol=10 * rounding, atol=rounding, err_msg=name
+    )
+
+
+def test_pieces_leave_products_to_tensorflow(tmp_path):
+  _, _, graph = trained(tmp_path, form=steps.Form.PIECES)
+  marked = {True: set(), False: set()}
+  for function in graph.as_graph_def().library.function:
+    for node in function.node_def:
+      if "_XlaCompile" in node.attr:
+        marked[node.attr["_XlaCompile"].b].add(node.op)
+  assert {"MatMul", "BatchMatMulV2"} <= marked[False]
+  assert {"Tanh", "Rsqrt", "Softmax", "AddV2"} <= marked[True]
+  assert not marked[True] & marked[False]

@@ -8,6 +8,7 @@ import tensorflow as tf
 
 from bert_tf.training import config as training_config
 from bert_tf.training import xla_choice
+from bert_tf.training.steps import Form
 from tests import runs
 from tests.training import estimator_test
 
@@ -22,16 +23,16 @@ def known(output_dir, spec=STATIC, num_train_steps=200, use_xla=None):
   return xla_choice.known(config, spec)
 
 
-def measure(output_dir, plain, compiled, num_steps=10**6):
+def measure(output_dir, num_steps=10**6, **seconds):
   """The choice between steps of so many seconds; the forms that were timed."""
   taken = []
   clock = [0.0]
 
-  def step_in_form(use_xla):
+  def step_in_form(form):
     def step():
-      clock[0] += compiled if use_xla else plain
+      clock[0] += seconds[form.name.lower()]
 
-    taken.append(use_xla)
+    taken.append(form)
     return step
 
   def seconds_left(seconds_per_step):
@@ -45,60 +46,76 @@ def measure(output_dir, plain, compiled, num_steps=10**6):
 
 @pytest.mark.parametrize("use_xla", [False, True])
 def test_who_chooses_is_followed(tmp_path, use_xla):
-  assert known(tmp_path, use_xla=use_xla) is use_xla
+  assert known(tmp_path, use_xla=use_xla) is Form(use_xla)
 
 
 def test_long_runs_of_one_shape_are_measured_and_others_not(tmp_path):
   assert known(tmp_path) is None
-  assert known(tmp_path, num_train_steps=199) is False
-  assert known(tmp_path, OF_ANY_WIDTH) is False
+  assert known(tmp_path, num_train_steps=199) is Form.PLAIN
+  assert known(tmp_path, OF_ANY_WIDTH) is Form.PLAIN
 
 
 def test_an_accelerator_compiles(tmp_path, monkeypatch):
   monkeypatch.setattr(
     tf.config, "list_logical_devices", lambda kind: [kind] * (kind == "GPU")
   )
-  assert known(tmp_path, OF_ANY_WIDTH, num_train_steps=1) is True
+  assert known(tmp_path, OF_ANY_WIDTH, num_train_steps=1) is Form.WHOLE
 
 
 @pytest.mark.parametrize(
-  ("plain", "compiled", "expected"), [(0.02, 0.001, True), (0.001, 0.02, False)]
+  ("expected", "seconds"),
+  [
+    (Form.WHOLE, {"plain": 0.02, "whole": 0.001}),
+    (Form.PLAIN, {"plain": 0.001, "whole": 0.02, "pieces": 0.01}),
+    (Form.PIECES, {"plain": 0.02, "whole": 0.03, "pieces": 0.01}),
+    # Not clearly faster than the plain one.
+    (Form.PIECES, {"plain": 0.02, "whole": 0.0198, "pieces": 0.017}),
+    (Form.WHOLE, {"plain": 0.02, "whole": 0.0198, "pieces": 0.0199}),
+  ],
 )
-def test_the_faster_form_is_kept_and_written(
-  tmp_path, plain, compiled, expected
-):
+def test_the_fastest_form_is_kept_and_written(tmp_path, expected, seconds):
   with runs.logged() as lines:
-    assert measure(tmp_path, plain, compiled) == (expected, [False, True])
+    chosen, taken = measure(tmp_path, **seconds)
+  assert chosen is expected
+  assert [form.name.lower() for form in taken] == list(seconds)
   saved = json.loads((tmp_path / xla_choice.FILE).read_text())
-  assert saved["use_xla"] is expected
-  assert (saved["plain_ms"] > saved["compiled_ms"]) is expected
-  assert lines().count(json.dumps(saved)) == 1
+  assert Form(saved.pop("use_xla")) is expected
+  names = {"plain": "plain_ms", "whole": "compiled_ms", "pieces": "pieces_ms"}
+  assert saved == {
+    names[form]: pytest.approx(1e3 * t, abs=0.01) for form, t in seconds.items()
+  }
+  assert lines().count('"use_xla"') == 1
 
 
 def test_nothing_is_compiled_for_a_short_rest(tmp_path):
-  assert measure(tmp_path, 0.001, 0.0, num_steps=200) == (False, [False])
+  found = measure(tmp_path, num_steps=200, plain=0.001)
+  assert found == (Form.PLAIN, [Form.PLAIN])
 
 
-@pytest.mark.parametrize("chosen", [False, True])
+@pytest.mark.parametrize("chosen", Form)
 def test_a_killed_run_goes_on_in_its_form_and_ends_the_same(
   tmp_path, monkeypatch, chosen
 ):
   monkeypatch.setattr(xla_choice, "_MIN_STEPS", 1)
   monkeypatch.setattr(xla_choice, "_MIN_SECONDS", 0.0)
+  timed_order = Form.PLAIN, Form.WHOLE, Form.PIECES
   forms = []
   seconds = xla_choice._seconds
 
   def timed(take_step):
     seconds(take_step)  # Trains, which has to be undone.
-    forms.append(take_step)
-    return float(chosen == (len(forms) == 1))
+    forms.append(timed_order[len(forms)])
+    return float(forms[-1] is not chosen)
 
   monkeypatch.setattr(xla_choice, "_seconds", timed)
   batches = estimator_test.batches
   whole, killed = tmp_path / "whole", tmp_path / "killed"
-  estimator_test.make(whole, use_xla=chosen).train(batches)
+  with monkeypatch.context() as patch:
+    patch.setattr(xla_choice, "known", lambda *_: chosen)
+    estimator_test.make(whole).train(batches)
   estimator_test.make(killed).train(batches)
-  assert len(forms) == 2
+  num_timed = 2 if chosen is Form.WHOLE else 3
+  assert len(forms) == num_timed
   weights = estimator_test.weights_at
   estimator_test.assert_same(weights(killed, 30), weights(whole, 30))
   # As if killed after step 20.
@@ -106,7 +123,7 @@ def test_a_killed_run_goes_on_in_its_form_and_ends_the_same(
     path.unlink()
   (killed / "checkpoint").write_text('model_checkpoint_path: "model.ckpt-20"\n')
   estimator_test.make(killed).train(batches)
-  assert len(forms) == 2  # Read, not measured.
+  assert len(forms) == num_timed  # Read, not measured.
   estimator_test.assert_same(weights(killed, 30), weights(whole, 30))
   # What a run of the past left does not count.
   for path in killed.glob("*ckpt*"):

@@ -29,7 +29,7 @@ class Settings:
   """A model, its batches, and how often to compute them."""
 
   task: str  # "train" or "forward", or "start": one step of training.
-  compiled: bool  # By XLA or by torch.compile.
+  compiled: bool | str  # By XLA or by torch.compile; pieces of it, by name.
   precision: str  # "float32" or "bfloat16".
   device: str  # "cpu" or "gpu".
   batch_size: int
