@@ -92,12 +92,18 @@ def test_nothing_is_compiled_for_a_short_rest(tmp_path):
   assert found == (Form.PLAIN, [Form.PLAIN])
 
 
+def test_pieces_are_not_tried_for_a_rest_of_minutes(tmp_path):
+  found = measure(tmp_path, num_steps=300, plain=1.0, whole=2.0)
+  assert found == (Form.PLAIN, [Form.PLAIN, Form.WHOLE])
+
+
 @pytest.mark.parametrize("chosen", Form)
 def test_a_killed_run_goes_on_in_its_form_and_ends_the_same(
   tmp_path, monkeypatch, chosen
 ):
   monkeypatch.setattr(xla_choice, "_MIN_STEPS", 1)
   monkeypatch.setattr(xla_choice, "_MIN_SECONDS", 0.0)
+  monkeypatch.setattr(xla_choice, "_MIN_SECONDS_FOR_PIECES", 0.0)
   timed_order = Form.PLAIN, Form.WHOLE, Form.PIECES
   forms = []
   seconds = xla_choice._seconds
