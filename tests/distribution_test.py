@@ -27,10 +27,12 @@ from tests.training import estimator_test
 CUT = {
   "micro_2": {"gradient_accumulation_steps": 2},
   "micro_4_xla": {"gradient_accumulation_steps": 4, "use_xla": True},
+  "micro_2_pieces": {"gradient_accumulation_steps": 2, "form": "PIECES"},
   "recompute": {"recompute": True},
   "mirrored": {},
   "mirrored_micro_2": {"gradient_accumulation_steps": 2},
   "mirrored_xla": {"use_xla": True},
+  "mirrored_pieces": {"form": "PIECES"},
 }
 DROPOUT = {"dropout": 0.1, "gradient_accumulation_steps": 2}
 OTHERS = {
@@ -40,6 +42,7 @@ OTHERS = {
   "dropout_recompute": {**DROPOUT, "recompute": True},
   "dropout_xla": {**DROPOUT, "use_xla": True},
   "dropout_recompute_xla": {**DROPOUT, "recompute": True, "use_xla": True},
+  "dropout_recompute_pieces": {**DROPOUT, "recompute": True, "form": "PIECES"},
   "bfloat16": {"precision": "bfloat16"},
   "float16": {"precision": "float16"},
 }
@@ -107,7 +110,7 @@ def test_dropout_in_parts_is_repeatable(folder):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("suffix", ["", "_xla"])
+@pytest.mark.parametrize("suffix", ["", "_xla", "_pieces"])
 def test_layers_computed_again_or_compiled_drop_the_same(folder, suffix):
   found = tensors(folder / f"dropout_recompute{suffix}")
   expected = tensors(folder / "dropout")

@@ -10,6 +10,7 @@ import os
 import subprocess
 import sys
 import time
+import unittest.mock
 
 import numpy as np
 import tensorflow as tf
@@ -19,6 +20,7 @@ from bert_tf import distribution, modeling
 from bert_tf.files import atomic as text_files
 from bert_tf.tasks import pretraining
 from bert_tf.training import config as training_config
+from bert_tf.training import steps, xla_choice
 from tests import conftest
 
 BATCH_SIZE = 8
@@ -71,7 +73,7 @@ def input_fn(steps_done, pause=0.0):
   )
 
 
-def train(output_dir, dropout=0.0, pause=0.0, **settings):
+def train(output_dir, dropout=0.0, pause=0.0, form=None, **settings):
   config = modeling.BertConfig.from_dict(
     {
       **CONFIG,
@@ -87,7 +89,12 @@ def train(output_dir, dropout=0.0, pause=0.0, **settings):
     **{"num_train_steps": 20, "use_xla": False, **settings},
   )
   runner = pretraining.build_estimator(config, train_config)
-  runner.train(lambda steps_done: input_fn(steps_done, pause))
+  with unittest.mock.patch.object(
+    xla_choice,
+    "known",
+    (lambda *_: steps.Form[form]) if form else xla_choice.known,
+  ):
+    runner.train(lambda steps_done: input_fn(steps_done, pause))
   if runner.was_interrupted:
     return
   found = runner.evaluate_checkpoint(input_fn(1000), num_steps=3)
