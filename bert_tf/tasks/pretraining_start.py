@@ -133,7 +133,7 @@ def _passing_values(
   which know nothing yet, add less to it than at random.
 
   Returns:
-    float32 arrays by name, [D, D] and [I, D], I the intermediate size.
+    float arrays by name, [D, D] and [I, D], I the intermediate size.
   """
   dense = "cls/predictions/transform/dense/kernel"
   found = {dense: _HEAD_SCALE * np.eye(variables[dense].shape[0])}

@@ -106,23 +106,21 @@ class TrainingStep:
   def _compile(self, form: Form) -> None:
     """Makes the functions that take the step."""
     self._form = form
-    use_xla = form is Form.WHOLE
     is_alone = self._strategy.num_replicas_in_sync == 1
-    compiles_all = use_xla and is_alone and distribution.has_accelerator()
-    self._has_halves = use_xla and is_alone and not compiles_all
+    is_whole = form is Form.WHOLE
+    compiles_all = is_whole and is_alone and distribution.has_accelerator()
+    self._has_halves = is_whole and is_alone and not compiles_all
     self._sums_and_gradients: Callable = self._part_step
     self._apply: Callable = self._apply_gradients
-    if form is Form.PIECES:
-      self._sums_and_gradients = _in_pieces(self._sums_and_gradients)
     # Inside what XLA compiles, a function of its own would make it compile
     # anew at every step of batches whose width differs.
     if not compiles_all:
-      self._sums_and_gradients = _function(self._sums_and_gradients, use_xla)
-    if self._has_halves:
-      self._apply = _function(self._apply, use_xla)
-    elif form is Form.PIECES and is_alone:
-      self._apply = _function(_in_pieces(self._apply), False)
-    self._step = _function(self._run, compiles_all)
+      self._sums_and_gradients = _function(self._part_step, form)
+      if is_alone and form is not Form.PLAIN:
+        self._apply = _function(self._apply_gradients, form)
+    self._step = _function(
+      self._run, Form.WHOLE if compiles_all else Form.PLAIN
+    )
 
   def build(
     self, element_spec: dict[str, tf.TensorSpec]
@@ -278,10 +276,13 @@ class TrainingStep:
     )
 
 
-def _function(function: Callable, jit_compile: bool) -> Any:
-  """Returns a tf.function, compiled by XLA or not."""
+def _function(function: Callable, form: Form) -> Any:
+  """Returns a tf.function of which XLA compiles what the form says."""
+  if form is Form.PIECES:
+    function = _in_pieces(function)
   # None leaves it to TensorFlow, which compiles for a TPU in any case.
-  return tf.function(function, jit_compile=jit_compile or None, autograph=False)
+  jit_compile = form is Form.WHOLE or None
+  return tf.function(function, jit_compile=jit_compile, autograph=False)
 
 
 def _in_pieces(function: Callable) -> Callable:

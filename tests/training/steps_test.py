@@ -17,7 +17,7 @@ CONFIG = {
 }
 
 
-def trained(output_dir, num_rows=8, form=None, **settings):
+def trained(output_dir, num_rows=8, form=steps.Form.PLAIN, **settings):
   """Losses of three steps with dropout, values after them, and the graph."""
   runner = pretraining.build_estimator(
     modeling.BertConfig.from_dict(CONFIG),
@@ -33,9 +33,9 @@ def trained(output_dir, num_rows=8, form=None, **settings):
     name: tf.constant(value[:num_rows])
     for name, value in next(scale_run.batches(0)).items()
   }
-  step = runner.train_step.in_form(
-    form or steps.Form(settings.get("use_xla", False))
-  ).build({name: tf.TensorSpec(t.shape, t.dtype) for name, t in batch.items()})
+  step = runner.train_step.in_form(form).build(
+    {name: tf.TensorSpec(t.shape, t.dtype) for name, t in batch.items()}
+  )
   losses = [step(batch)["loss"][0].numpy() for _ in range(3)]
   values = checkpoints.training_variables(runner.model, runner.optimizer)
   return losses, {name: v.numpy() for name, v in values.items()}, step.graph
@@ -52,8 +52,8 @@ def test_halves_give_what_the_whole_gives(tmp_path, monkeypatch, settings):
   found = {}
   for num_cores in (1, 2):
     monkeypatch.setattr(steps, "_num_cores", lambda n=num_cores: n)
-    found[num_cores] = trained(tmp_path, use_xla=True, **settings)
-  found["plain"] = trained(tmp_path, use_xla=False, **settings)
+    found[num_cores] = trained(tmp_path, form=steps.Form.WHOLE, **settings)
+  found["plain"] = trained(tmp_path, **settings)
   losses, values, graph = found[2]
   assert num_parts(graph) == 2 * num_parts(found[1][2])
   for other_losses, other_values, _ in (found[1], found["plain"]):
@@ -66,7 +66,7 @@ def test_halves_give_what_the_whole_gives(tmp_path, monkeypatch, settings):
 
 def test_a_batch_that_has_no_halves_is_computed_whole(tmp_path, monkeypatch):
   monkeypatch.setattr(steps, "_num_cores", lambda: 2)
-  losses, _, graph = trained(tmp_path, 7, use_xla=True)
+  losses, _, graph = trained(tmp_path, 7, steps.Form.WHOLE)
   assert num_parts(graph) == 1
   assert np.isfinite(losses).all()
 
