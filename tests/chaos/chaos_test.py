@@ -45,7 +45,7 @@ def test_a_save_is_killed_at_its_operations_and_loses_nothing(tmp_path):
 
 def test_a_training_is_killed_at_random_and_ends_with_the_same_bits(training):
   servers, whole, folder = training
-  assert whole.weights
+  assert all(whole.weights)
   found = kills.attack_at_random(2, 1, servers, whole, folder)
   assert_right(found, 2)
 
@@ -56,6 +56,12 @@ def test_a_training_is_killed_at_operations_of_a_save(training):
   operations = kills.save_operations(whole)[::4]  # chaos.sh takes them all.
   found = kills.attack_at_operations(operations, servers, whole, folder)
   assert_right(found, len(operations))
+
+
+@pytest.mark.slow
+def test_a_training_that_chooses_its_step_is_killed_in_the_same_way(tmp_path):
+  found = run._kill_choosing(tmp_path, every=27)
+  assert_right(found, 3)
 
 
 @pytest.mark.slow
@@ -73,7 +79,7 @@ def test_lost_steps_other_weights_and_tracebacks_are_seen(training):
   copy = folder / "copy"
   copy.mkdir()
   ended = {"status": 0}
-  for name, data in whole.weights.items():
+  for name, data in whole.weights[0].items():
     (copy / name).write_bytes(data)
 
   def fault(log):
@@ -86,8 +92,8 @@ def test_lost_steps_other_weights_and_tracebacks_are_seen(training):
   assert fault(resumed.format(6)) == ""
   assert "step 6 was saved, but lost" in fault(resumed.format(3))
   assert "Traceback" in fault("Traceback (most recent call last):")
-  [name] = [name for name in whole.weights if "data" in name]
-  (copy / name).write_bytes(whole.weights[name][:-1] + b"\x01")
+  [name] = [name for name in whole.weights[0] if "data" in name]
+  (copy / name).write_bytes(whole.weights[0][name][:-1] + b"\x01")
   assert "other weights" in fault("")
 
 

@@ -71,21 +71,24 @@ def _started(module: str) -> subprocess.Popen:
 class Whole:
   """A run that was never killed."""
 
-  weights: dict[str, bytes]  # Of its last checkpoint, by the file's name.
+  # Of its last checkpoint, by the file's name; one for each way to take it.
+  weights: tuple[dict[str, bytes], ...]
   operations: list[str]  # On files, in their order.
   seconds: float
   training_seconds: float  # From its first save.
 
 
-def whole_run(servers: Servers, folder: pathlib.Path) -> Whole:
-  """Returns what a run is that nobody kills."""
-  path = folder / "whole"
+def whole_run(
+  servers: Servers, folder: pathlib.Path, name: str = "whole"
+) -> Whole:
+  """Returns what a run is that nobody kills, in a folder of this name."""
+  path = folder / name
   result = servers.run(output_dir=str(path), from_first_save=True)
   if result["status"]:
-    raise RuntimeError((folder / "whole.log").read_text())
+    raise RuntimeError((folder / f"{name}.log").read_text())
   return Whole(
-    weights_of(path),
-    json.loads((folder / "whole.operations").read_text()),
+    (weights_of(path),),
+    json.loads((folder / f"{name}.operations").read_text()),
     result["seconds"],
     result["seconds"] - result["first_save_s"],
   )
@@ -203,7 +206,7 @@ def fault_of(path: pathlib.Path, ended: dict, whole: Whole) -> str:
       saved = int(match[1])
     elif (match := _RESUMED.search(line)) and int(match[1]) < saved:
       return f"{path.name}: step {saved} was saved, but lost: {line}"
-  if weights_of(path) != whole.weights:
+  if weights_of(path) not in whole.weights:
     return f"{path.name}: other weights"
   left = [p.name for p in path.iterdir() if ".tmp-" in p.name]
   return f"{path.name}: left {', '.join(left)}" if left else ""

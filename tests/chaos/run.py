@@ -10,6 +10,7 @@ that of tries, 0 leaves an attack out. The same seed tries the same.
 
 import argparse
 import contextlib
+import dataclasses
 import datetime
 import importlib.util
 import os
@@ -24,6 +25,7 @@ import tensorflow as tf
 from absl import logging
 
 from tests.chaos import (
+  auto_run,
   bert_run,
   damage,
   disks,
@@ -100,6 +102,7 @@ def _attacks(
     attacks["kills"] = lambda folder: _kill_training(
       folder, options.kills, seed
     )
+    attacks["choosing"] = lambda folder: _kill_choosing(folder)
     if all(map(importlib.util.find_spec, _PEER)):
       attacks["peer"] = lambda folder: _kill_peer(folder, options.kills, seed)
     else:
@@ -136,6 +139,19 @@ def _kill_training(
       return kills.attack_at_random(num_kills, seed, servers, whole, folder)
     operations = kills.save_operations(whole)
     return kills.attack_at_operations(operations, servers, whole, folder)
+
+
+def _kill_choosing(folder: pathlib.Path, every: int = 1) -> outcomes.Outcome:
+  """Kills trainings that choose the form of their step, from the choice on."""
+  bert_run.prepare(folder)
+  with kills.Servers("auto_run", _num_servers()) as servers:
+    runs = [kills.whole_run(servers, folder, f) for f in auto_run.FOLDERS]
+    whole = dataclasses.replace(
+      runs[0], weights=tuple(one for run in runs for one in run.weights)
+    )
+    some = auto_run.operations(whole.operations)[::-every]
+    what = "a training with use_xla=auto"
+    return kills.attack_at_operations(some, servers, whole, folder, what)
 
 
 def _kill_peer(

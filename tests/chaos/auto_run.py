@@ -1,0 +1,53 @@
+"""The killed pre-training where it chooses the form of its step itself.
+
+What `use_xla=auto` measures is replaced by another form for every choice of a
+run, so that a process that chose once more would end with other bits.
+"""
+
+import dataclasses
+import pathlib
+import re
+
+from absl import logging
+
+from bert_tf.tasks import pretraining
+from bert_tf.training import steps, xla_choice
+from tests.chaos import bert_run, trainer
+
+# In the order in which they are timed.
+_FORMS = steps.Form.PLAIN, steps.Form.WHOLE, steps.Form.PIECES
+# The number in the name of its folder is the first form that a run chooses.
+FOLDERS = tuple(f"form{i}" for i in range(len(_FORMS)))
+
+
+def train(output_dir: str, operations: trainer.Operations) -> None:
+  """Trains to the end, from where an earlier process was killed."""
+  logging.set_verbosity(logging.INFO)
+  trainer.count_saves(operations)
+  _replace_times(pathlib.Path(output_dir))
+  config = bert_run.config_of(output_dir)
+  of_run = dataclasses.replace(config.train, use_xla=None)
+  pretraining.run(dataclasses.replace(config, train=of_run))
+
+
+def _replace_times(run: pathlib.Path) -> None:
+  """Lets a short run choose, each time the form after the last choice."""
+  xla_choice._MIN_STEPS = 1
+  xla_choice._MIN_SECONDS = xla_choice._MIN_SECONDS_FOR_PIECES = 0.0
+  measured = xla_choice._seconds
+  log = run.with_name(run.name + ".log").read_text()
+  number = int(re.sub(r"\D", "", run.name)) + log.count("Chose by")
+  timed = iter(_FORMS)
+
+  def replaced(take_step) -> float:
+    measured(take_step)  # Trains, which has to be undone.
+    return float(next(timed) is not _FORMS[number % len(_FORMS)])
+
+  xla_choice._seconds = replaced
+
+
+def operations(names: list[str]) -> list[int]:
+  """Returns which operations are from the choice to the third save of steps."""
+  choice = [i for i, name in enumerate(names) if xla_choice.FILE in name]
+  saves = [i for i, name in enumerate(names) if "SaveV2" in name]
+  return list(range(choice[0], saves[4]))
