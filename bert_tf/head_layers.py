@@ -9,7 +9,7 @@ import keras
 from keras import ops
 
 from bert_tf import modeling
-from bert_tf.layers import serialization
+from bert_tf.layers import masked_lm, serialization
 from bert_tf.modeling import DType, Tensor
 
 
@@ -64,9 +64,9 @@ class MaskedLmHead(modeling.BertLayer):
     The output matrix is the input embedding's, float [V, D].
     """
     hidden = gather_positions(sequence_output, masked_lm_positions)
-    table = ops.cast(word_embeddings, self.compute_dtype)
-    logits = ops.matmul(self.transform(hidden), ops.transpose(table))
-    logits = logits + ops.cast(self.output_bias, self.compute_dtype)
+    logits = masked_lm.logits(
+      self.transform(hidden), word_embeddings, self.output_bias
+    )
     shape = (-1, ops.shape(masked_lm_positions)[1], self.config.vocab_size)
     return ops.reshape(logits, shape)
 

@@ -70,7 +70,7 @@ class TrainConfig:
     "Whether XLA compiles the training step: true, false or auto (the default, "
     "None in Python). auto compiles on GPUs and TPUs; on CPUs a run of 200 "
     "steps or more times the plain step, where the rest of the run takes over "
-    "2 minutes the compiled one, and over 10 perhaps one of which XLA compiles "
+    "2 minutes the compiled one, and over 10 one of which XLA compiles "
     "what lies between the matrix products; it keeps the fastest and writes "
     "its choice to use_xla.json.",
   )

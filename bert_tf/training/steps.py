@@ -23,7 +23,7 @@ import keras
 import tensorflow as tf
 
 from bert_tf import distribution, optimization
-from bert_tf.layers import dropout
+from bert_tf.layers import dropout, pieces
 from bert_tf.losses import Sums
 from bert_tf.modeling import Tensor
 from bert_tf.training import sums as sums_lib
@@ -32,15 +32,6 @@ Features = dict[str, tf.Tensor]
 # The outputs are what the model returns: a tensor, or a tuple of several.
 SumsFn = Callable[[Any, Features], Sums]
 WeightsFn = Callable[[Features], dict[str, Tensor]]
-
-# What pieces leave out: products; tables and variables, of which XLA would
-# make copies; and loops and calls, which hold products.
-_NOT_IN_PIECES = frozenset(
-  "MatMul BatchMatMulV2 GatherV2 ResourceGather ScatterNd TensorScatterUpdate "
-  "UnsortedSegmentSum Identity ReadVariableOp VarHandleOp AssignVariableOp If "
-  "StatelessIf While StatelessWhile PartitionedCall "
-  "StatefulPartitionedCall".split()
-)
 
 
 class Form(enum.Enum):
@@ -290,9 +281,7 @@ def _in_pieces(function: Callable) -> Callable:
 
   @functools.wraps(function)
   def traced(*args: Any) -> Any:
-    with tf.xla.experimental.jit_scope(
-      compile_ops=lambda node: node.op not in _NOT_IN_PIECES
-    ):
+    with pieces.scope():
       return function(*args)
 
   return traced

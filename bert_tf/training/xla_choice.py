@@ -25,10 +25,6 @@ _MIN_SECONDS_FOR_PIECES = 600.0
 # Of each form, after one that is left out.
 _NUM_TIMED_STEPS = 4
 
-# Of the plain form's time: a whole form that takes less is kept without a look
-# at pieces, which are faster for large models only.
-_CLEAR_GAIN = 0.95
-
 # What the file calls their times.
 _NAMES = {
   Form.PLAIN: "plain_ms",
@@ -83,9 +79,8 @@ def measure(
   left = seconds_left(plain)
   if left >= _MIN_SECONDS:
     seconds[Form.WHOLE] = _seconds(step_in_form(Form.WHOLE))
-    has_gained = seconds[Form.WHOLE] <= _CLEAR_GAIN * plain
-    if left >= _MIN_SECONDS_FOR_PIECES and not has_gained:
-      seconds[Form.PIECES] = _seconds(step_in_form(Form.PIECES))
+  if left >= _MIN_SECONDS_FOR_PIECES:
+    seconds[Form.PIECES] = _seconds(step_in_form(Form.PIECES))
   form = min(seconds, key=lambda form: seconds[form])
   found = {_NAMES[form]: round(1e3 * t, 2) for form, t in seconds.items()}
   line = json.dumps({"use_xla": form.value, **found})

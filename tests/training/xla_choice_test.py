@@ -65,12 +65,11 @@ def test_an_accelerator_compiles(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
   ("expected", "seconds"),
   [
-    (Form.WHOLE, {"plain": 0.02, "whole": 0.001}),
+    (Form.WHOLE, {"plain": 0.02, "whole": 0.001, "pieces": 0.01}),
     (Form.PLAIN, {"plain": 0.001, "whole": 0.02, "pieces": 0.01}),
     (Form.PIECES, {"plain": 0.02, "whole": 0.03, "pieces": 0.01}),
-    # Not clearly faster than the plain one.
-    (Form.PIECES, {"plain": 0.02, "whole": 0.0198, "pieces": 0.017}),
-    (Form.WHOLE, {"plain": 0.02, "whole": 0.0198, "pieces": 0.0199}),
+    # bfloat16, where the whole form has gained too.
+    (Form.PIECES, {"plain": 0.02, "whole": 0.018, "pieces": 0.014}),
   ],
 )
 def test_the_fastest_form_is_kept_and_written(tmp_path, expected, seconds):
@@ -120,8 +119,7 @@ def test_a_killed_run_goes_on_in_its_form_and_ends_the_same(
     patch.setattr(xla_choice, "known", lambda *_: chosen)
     estimator_test.make(whole).train(batches)
   estimator_test.make(killed).train(batches)
-  num_timed = 2 if chosen is Form.WHOLE else 3
-  assert len(forms) == num_timed
+  assert len(forms) == 3
   weights = estimator_test.weights_at
   estimator_test.assert_same(weights(killed, 30), weights(whole, 30))
   # As if killed after step 20.
@@ -129,7 +127,7 @@ def test_a_killed_run_goes_on_in_its_form_and_ends_the_same(
     path.unlink()
   (killed / "checkpoint").write_text('model_checkpoint_path: "model.ckpt-20"\n')
   estimator_test.make(killed).train(batches)
-  assert len(forms) == num_timed  # Read, not measured.
+  assert len(forms) == 3  # Read, not measured.
   estimator_test.assert_same(weights(killed, 30), weights(whole, 30))
   # What a run of the past left does not count.
   for path in killed.glob("*ckpt*"):
