@@ -107,6 +107,24 @@ def test_gradients_of_short_numbers_are_near_those_of_long_ones(dtype):
     assert error < 2e-2 * np.abs(of_plain).max()
 
 
+@pytest.mark.parametrize("jit_compile", [False, True])
+def test_the_first_of_the_largest_short_logits_is_the_hit(jit_compile):
+  _, table, bias, _, weights = arguments(4, all_weights)
+  bias = tf.zeros_like(bias)
+  # The logits of the last row are of one sign, and their table ends with zeros.
+  hidden = tf.cast(tf.one_hot([0, 0, 0, 1], D), tf.bfloat16)
+  table = tf.concat([tf.zeros([V, 1]), -abs(table[:, 1:])], 1)
+  table = table * tf.cast(tf.range(V) < V - 3, tf.float32)[:, None]
+  run = tf.function(masked_lm.sums, jit_compile=jit_compile)
+  for ids, num_hits in (
+    ([0, 1, V - 1, V - 3], 2),
+    ([1, 2, 3, V - 2], 0),
+    ([0, 0, 0, 0], 3),
+  ):
+    found = run(hidden, table, bias, tf.constant(ids), weights, False)
+    assert found[1] == num_hits
+
+
 def test_logits_far_apart_neither_overflow_nor_vanish():
   hidden, table, bias, ids, weights = arguments(4, all_weights)
   bias = tf.tensor_scatter_nd_update(bias, [[ids[0]]], [3e4])

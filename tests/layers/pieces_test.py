@@ -1,5 +1,7 @@
 """Which operations are marked for XLA, and where."""
 
+import contextlib
+
 import numpy as np
 import tensorflow as tf
 
@@ -18,7 +20,7 @@ def marked_ops(function):
 
 
 def looped(is_in_pieces, limit=3):
-  """A function that doubles and multiplies in a loop, then takes the tanh."""
+  """A function that loops over exp and a product, and takes the tanh."""
 
   def body(count, values):
     values = pieces.in_loop(lambda x: tf.exp(x) @ x)(values)
@@ -26,14 +28,9 @@ def looped(is_in_pieces, limit=3):
 
   @tf.function(autograph=False)
   def run(values):
-    if not is_in_pieces:
-      return tf.tanh(
-        tf.while_loop(lambda i, _: i < limit, body, (0, values))[1]
-      )
-    with pieces.scope():
-      return tf.tanh(
-        tf.while_loop(lambda i, _: i < limit, body, (0, values))[1]
-      )
+    with pieces.scope() if is_in_pieces else contextlib.nullcontext():
+      found = tf.while_loop(lambda i, _: i < limit, body, (0, values))
+      return tf.tanh(found[1])
 
   return run.get_concrete_function(tf.TensorSpec([4, 4]))
 
