@@ -42,7 +42,7 @@ def logits(hidden: Tensor, table: Tensor, bias: Tensor) -> Tensor:
   """
   table = ops.cast(table, hidden.dtype)
   products = ops.matmul(hidden, ops.transpose(table))
-  return ops.cast(ops.cast(products, "float32") + bias, hidden.dtype)
+  return ops.cast(ops.cast(products, bias.dtype) + bias, hidden.dtype)
 
 
 def sums(
