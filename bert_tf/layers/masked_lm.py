@@ -157,6 +157,7 @@ def _block(
   # other, which takes half as long as sums within a row.
   products = ops.matmul(table, ops.transpose(batch.hidden))
   values = ops.cast(products, "float32") + batch.bias[:, None]
+  # Not of `values`, which XLA need not keep then.
   of_labels = _of_labels(products, batch.ids) + ops.take(batch.bias, batch.ids)
   largest = ops.max(values, axis=0)
   powers = ops.exp(values - largest)

@@ -37,14 +37,18 @@ def scope() -> Iterator[None]:
     _is_marking.reset(token)
 
 
-def in_loop(function: Callable[..., Any]) -> Callable[..., Any]:
-  """Returns a function that a loop calls, in the scope that the loop is in."""
-  if not _is_marking.get():
-    return function
+def marked(function: Callable[..., Any]) -> Callable[..., Any]:
+  """Returns a function to trace, in the scope."""
 
   @functools.wraps(function)
-  def marked(*args: Any) -> Any:
-    with scope():  # The body of a loop is a graph of its own.
+  def traced(*args: Any) -> Any:
+    with scope():
       return function(*args)
 
-  return marked
+  return traced
+
+
+def in_loop(function: Callable[..., Any]) -> Callable[..., Any]:
+  """Returns a function that a loop calls, in the scope that the loop is in."""
+  # The body of a loop is a graph of its own.
+  return marked(function) if _is_marking.get() else function

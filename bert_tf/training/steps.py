@@ -14,7 +14,6 @@ computes these: its own are faster, and alone use a CPU's bfloat16 units.
 import contextlib
 import copy
 import enum
-import functools
 import os
 from collections.abc import Callable
 from typing import Any
@@ -270,21 +269,10 @@ class TrainingStep:
 def _function(function: Callable, form: Form) -> Any:
   """Returns a tf.function of which XLA compiles what the form says."""
   if form is Form.PIECES:
-    function = _in_pieces(function)
+    function = pieces.marked(function)
   # None leaves it to TensorFlow, which compiles for a TPU in any case.
   jit_compile = form is Form.WHOLE or None
   return tf.function(function, jit_compile=jit_compile, autograph=False)
-
-
-def _in_pieces(function: Callable) -> Callable:
-  """Returns a function to trace, the pieces of which XLA compiles."""
-
-  @functools.wraps(function)
-  def traced(*args: Any) -> Any:
-    with pieces.scope():
-      return function(*args)
-
-  return traced
 
 
 def _num_cores() -> int:

@@ -68,6 +68,8 @@ def test_an_accelerator_compiles(tmp_path, monkeypatch):
     (Form.WHOLE, {"plain": 0.02, "whole": 0.001, "pieces": 0.01}),
     (Form.PLAIN, {"plain": 0.001, "whole": 0.02, "pieces": 0.01}),
     (Form.PIECES, {"plain": 0.02, "whole": 0.03, "pieces": 0.01}),
+    (Form.PIECES, {"plain": 0.02, "whole": 0.0198, "pieces": 0.017}),
+    (Form.WHOLE, {"plain": 0.02, "whole": 0.0198, "pieces": 0.0199}),
     # bfloat16, where the whole form has gained too.
     (Form.PIECES, {"plain": 0.02, "whole": 0.018, "pieces": 0.014}),
   ],
