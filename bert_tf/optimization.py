@@ -118,7 +118,12 @@ def _summed_over_replicas(gradients: Gradients) -> Gradients:
 
 
 def _square_sum(values: Tensor) -> Tensor:
-  return ops.sum(ops.square(ops.cast(values, "float32")))
+  values = ops.cast(values, "float32")
+  if keras.backend.backend() != "tensorflow":
+    return ops.sum(ops.square(values))
+  import tensorflow as tf
+
+  return 2.0 * tf.nn.l2_loss(values)  # As the original; it passes once.
 
 
 class AdamWeightDecayOptimizer(keras.optimizers.Optimizer):
@@ -252,8 +257,12 @@ class AdamWeightDecayOptimizer(keras.optimizers.Optimizer):
     """Updates one variable and its moments."""
     index = self._get_variable_index(variable)
     m, v = self.adam_m[index], self.adam_v[index]
-    next_m = self.beta_1 * m + (1.0 - self.beta_1) * gradient
     next_v = self.beta_2 * v + (1.0 - self.beta_2) * ops.square(gradient)
+    if self._has_kernel():
+      self.assign(v, next_v)
+      self._run_kernel(gradient, variable, index, learning_rate)
+      return
+    next_m = self.beta_1 * m + (1.0 - self.beta_1) * gradient
     update = learning_rate * self._update(next_m, next_v, variable, index)
     if self.rate_scales[index] != 1.0:
       update = self.rate_scales[index] * update
@@ -266,6 +275,43 @@ class AdamWeightDecayOptimizer(keras.optimizers.Optimizer):
     self.assign(m, next_m)
     self.assign(v, next_v)
     self.assign_sub(variable, update)
+
+  def _has_kernel(self) -> bool:
+    """Whether TensorFlow's kernel of Adam takes the step.
+
+    It reads and writes the variables once. What XLA does not compile does so
+    for each sum and product.
+    """
+    is_adam = type(self)._update is AdamWeightDecayOptimizer._update
+    if keras.backend.backend() != "tensorflow" or not is_adam:
+      return False
+    import tensorflow as tf
+
+    return not (self.loss_scale or tf.distribute.has_strategy())
+
+  def _run_kernel(
+    self, gradient: Tensor, variable: Any, index: int, learning_rate: Tensor
+  ) -> None:
+    """Updates a tf.Variable and its first moment, from the new second one."""
+    import tensorflow as tf
+
+    rate = self.rate_scales[index] * learning_rate
+    if self.decays[index]:
+      self.assign_sub(variable, rate * self.weight_decay_rate * variable)
+    tf.raw_ops.ResourceApplyAdam(
+      var=variable.handle,
+      m=self.adam_m[index].value.handle,
+      v=self.adam_v[index].value.handle,
+      beta1_power=0.0,  # There is no bias to correct.
+      beta2_power=0.0,
+      lr=tf.cast(rate, gradient.dtype),
+      beta1=self.beta_1,
+      # Leaves the second moment as it is: the kernel's 1 - 0.999 in float32
+      # is 1.3e-5 too small.
+      beta2=1.0,
+      epsilon=self.epsilon,
+      grad=gradient,
+    )
 
   def _update(
     self, m: Tensor, v: Tensor, variable: keras.Variable, index: int

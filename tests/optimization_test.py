@@ -143,6 +143,33 @@ def test_update_is_the_papers_without_bias_correction():
   assert w == pytest.approx(2.0 - 0.1 * update, abs=1e-6)
 
 
+@pytest.mark.parametrize("layerwise_lr_decay", [1.0, 0.5])
+def test_tensorflows_kernel_takes_the_same_steps(
+  layerwise_lr_decay, monkeypatch
+):
+  def run():
+    values = np.random.default_rng(0).normal(size=(3, 5)).astype(np.float32)
+    names = ["kernel", "bias", "big"]
+    variables = [keras.Variable(row, name=n) for row, n in zip(values, names)]
+    optimizer = optimization.create_optimizer(
+      0.1, 10, 2, layerwise_lr_decay=layerwise_lr_decay
+    )
+    optimizer.build(variables)
+    optimizer.rate_scales[0] = layerwise_lr_decay
+    for step in range(4):
+      gradients = [tf.constant(row * (step - 1.5)) for row in values]
+      optimizer.apply(gradients, variables)
+    slots = optimizer.slots().values()
+    return optimizer, [v.numpy() for v in (*variables, *slots)]
+
+  optimizer, found = run()
+  assert optimizer._has_kernel()
+  kind = optimization.AdamWeightDecayOptimizer
+  monkeypatch.setattr(kind, "_has_kernel", lambda self: False)
+  for one, other in zip(found, run()[1], strict=True):
+    np.testing.assert_allclose(one, other, rtol=2e-6, atol=1e-7)
+
+
 def test_layer_norm_and_bias_are_not_decayed():
   optimizer = optimization.create_optimizer(1e-3, 10, 0)
   names = ["bias", "gamma", "kernel", "output_bias"]

@@ -44,10 +44,10 @@ def measure(config: BenchmarkConfig) -> None:
   padded = sum(times["padded"])
   for name, seconds in times.items():
     speed = 32 * len(seconds) / sum(seconds)
-    widths = sorted({int(b["input_ids"].shape[1]) for b in batches[name]})
+    widths = [int(b["input_ids"].shape[1]) for b in batches[name]]
     print(
       f"{name:16}{speed:11.1f}{padded / sum(seconds):9.2f}  "
-      f"{', '.join(map(str, widths))}"
+      f"{min(widths)} to {max(widths)}, mean {np.mean(widths):.1f}"
     )
 
 
@@ -87,7 +87,7 @@ def _alternating_seconds(
   """Returns the seconds of each step, the ways taken in turn."""
   every = [batch for way in batches.values() for batch in way]
   by_width = {batch["input_ids"].shape[1]: batch for batch in every}
-  # As in training: one trace of any width, which XLA compiles for each.
+  # As in training: one trace of any width.
   step = runner.train_step.build(
     {
       name: tf.TensorSpec([t.shape[0], None], t.dtype)
@@ -95,7 +95,7 @@ def _alternating_seconds(
     }
   )
   for batch in by_width.values():
-    np.array(step(batch)["loss"][0])  # Compiles.
+    np.array(step(batch)["loss"][0])  # Prepares the products of the width.
   seconds: dict[str, list[float]] = {name: [] for name in batches}
   for i in range(_NUM_PADDING_STEPS):
     for name, way in batches.items():

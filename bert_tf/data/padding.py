@@ -5,14 +5,14 @@ from collections.abc import Sequence
 
 import tensorflow as tf
 
-# The widths of dynamic padding in eighths of max_seq_length. XLA compiles a
+# The few widths of dynamic padding in eighths of max_seq_length. XLA compiles a
 # program for each, so there are few; each is at most 3/2 of the one before.
 _WIDTHS_IN_EIGHTHS = (2, 3, 4, 5, 6, 8)
 _WIDTH_MULTIPLE = 8
 
 
 def widths(max_seq_length: int) -> tuple[int, ...]:
-  """Returns the widths of dynamic padding, ascending.
+  """Returns the few widths of dynamic padding, ascending.
 
   They are at most 5 multiples of 8 and max_seq_length: 32, 48, 64, 80, 96 and
   128 for 128.
@@ -23,9 +23,12 @@ def widths(max_seq_length: int) -> tuple[int, ...]:
 
 
 def cut_padding(
-  batches: tf.data.Dataset, max_seq_length: int, more: Sequence[str] = ()
+  batches: tf.data.Dataset,
+  max_seq_length: int,
+  more: Sequence[str] = (),
+  has_few_widths: bool = False,
 ) -> tf.data.Dataset:
-  """Cuts every batch to the least of `widths` that holds its longest example.
+  """Cuts every batch to its longest example.
 
   Only padding is cut, so the model's outputs at the real positions are the same
   up to rounding.
@@ -35,8 +38,10 @@ def cut_padding(
       C, F].
     max_seq_length: F.
     more: other features of [B, F] to cut.
+    has_few_widths: whether it is the least of `widths` that holds it.
   """
-  steps = tf.constant(widths(max_seq_length))
+  every = range(1, max_seq_length + 1)
+  steps = tf.constant(widths(max_seq_length) if has_few_widths else every)
 
   @tf.autograph.experimental.do_not_convert
   def cut(features: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:

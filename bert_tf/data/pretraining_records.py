@@ -67,6 +67,8 @@ class PretrainingRecords:
   shift: str | None = None
   # Whether training batches hold records of like length, padded to the longest.
   group_by_length: bool = False
+  # Whether these have few widths; see padding.cut_padding.
+  has_few_widths: bool = False
 
   @property
   def spec(self) -> input_pipeline.Spec:
@@ -123,7 +125,11 @@ class PretrainingRecords:
     )
     batches = self._masked(batches, batch_size, steps_done, is_training=True)
     if self.group_by_length:
-      batches = padding.cut_padding(batches, self.form.max_seq_length)
+      batches = padding.cut_padding(
+        batches,
+        self.form.max_seq_length,
+        has_few_widths=self.has_few_widths,
+      )
     return self._shifted(batches)
 
   def evaluation_dataset(

@@ -15,8 +15,8 @@ class Batches:
   spec: input_pipeline.Spec
   vocab_size: int  # Every word-piece id must be below it.
   # Returns what the model takes of batches of whole records, such as
-  # dynamically padded ones.
-  finish: Callable[[tf.data.Dataset], tf.data.Dataset]
+  # dynamically padded ones, and whether these have few widths.
+  finish: Callable[[tf.data.Dataset, bool], tf.data.Dataset]
   # Whether training batches hold records of like length, which leaves little
   # padding to compute.
   group_by_length: bool = True
@@ -27,8 +27,12 @@ class Batches:
     batch_size: int,
     seed: int,
     steps_done: int,
+    has_few_widths: bool = False,
   ) -> tf.data.Dataset:
-    """Returns endless shuffled batches; see input_pipeline.training_dataset."""
+    """Returns endless shuffled batches; see input_pipeline.training_dataset.
+
+    XLA compiles a program for each width: has_few_widths if it does.
+    """
     return self.finish(
       input_pipeline.training_dataset(
         records,
@@ -38,17 +42,22 @@ class Batches:
         steps_done,
         self.vocab_size,
         self.group_by_length,
-      )
+      ),
+      has_few_widths,
     )
 
   def once(
-    self, records: input_pipeline.RecordFiles, batch_size: int
+    self,
+    records: input_pipeline.RecordFiles,
+    batch_size: int,
+    has_few_widths: bool = False,
   ) -> tf.data.Dataset:
     """Returns every record once, in order; the last batch may be short."""
     return self.finish(
       input_pipeline.finite_dataset(
         records, self.spec, batch_size, self.vocab_size
-      )
+      ),
+      has_few_widths,
     )
 
 
@@ -66,6 +75,8 @@ def dynamic_padding(
   return Batches(
     spec,
     vocab_size,
-    lambda batches: padding.cut_padding(batches, max_seq_length, more),
+    lambda batches, has_few_widths: padding.cut_padding(
+      batches, max_seq_length, more, has_few_widths
+    ),
     group_by_length,
   )

@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Generic, TypeVar
 
 import numpy as np
+import tensorflow as tf
 from absl import logging
 
 from bert_tf import (
@@ -28,7 +29,14 @@ from bert_tf.formats import label_map, run_info
 from bert_tf.tasks import base, bilstm_on_top, findings
 from bert_tf.tasks import config as config_lib
 from bert_tf.training import config as training_config
-from bert_tf.training import estimator, restore, results, run_dir, run_log
+from bert_tf.training import (
+  estimator,
+  restore,
+  results,
+  run_dir,
+  run_log,
+  xla_choice,
+)
 
 Config = TypeVar("Config", bound=config_lib.FineTuningConfig)
 
@@ -252,25 +260,34 @@ class _Work(Generic[base.Example, base.Data]):
   ) -> None:
     """Trains on the training split."""
     records, batches = self.records("train"), self._task.batches("train")
+    few = xla_choice.compiles_widths(self.runner.config)
     self.runner.train(
-      lambda step: batches.for_training(records, batch_size, seed, step),
+      lambda step: batches.for_training(records, batch_size, seed, step, few),
       evaluate,
     )
 
   def evaluate(self, batch_size: int) -> tuple[base.Results, list[np.ndarray]]:
     """Returns the results of the dev split and the rows behind them."""
-    batches = self._task.batches("dev").once(self.records("dev"), batch_size)
+    batches = self._batches("dev", batch_size)
     return self._task.evaluate(self.runner, batches, self._data["dev"])
 
   def predict(self, batch_size: int) -> base.Results:
     """Writes the predictions; returns their scores, if there are any."""
     split = self._task.predicted_split
-    batches = self._task.batches(split).once(self.records(split), batch_size)
+    batches = self._batches(split, batch_size)
     rows = itertools.chain.from_iterable(
       map(self._task.rows, self.runner.predict(batches))
     )
     return self._task.write_predictions(
       self._output_dir, self._data[split], rows
+    )
+
+  def _batches(self, split: str, batch_size: int) -> tf.data.Dataset:
+    """Returns every record of a split once."""
+    return self._task.batches(split).once(
+      self.records(split),
+      batch_size,
+      xla_choice.compiles_widths(self.runner.config),
     )
 
 

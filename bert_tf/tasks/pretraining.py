@@ -35,7 +35,7 @@ from bert_tf.tasks import (
   pretraining_start,
 )
 from bert_tf.training import config as training_config
-from bert_tf.training import estimator, restore, run_dir, run_log
+from bert_tf.training import estimator, restore, run_dir, run_log, xla_choice
 from bert_tf.training import results as results_lib
 
 # More steps than any run takes.
@@ -310,7 +310,11 @@ def _phases(
           f"{records.files.paths[0]} holds packed records, which are all about "
           "as long; leave `group_by_length` out."
         )
-      records = dataclasses.replace(records, group_by_length=True)
+      records = dataclasses.replace(
+        records,
+        group_by_length=True,
+        has_few_widths=xla_choice.compiles_widths(config.train),
+      )
     found.append(dataclasses.replace(phase, records=records))
   return found
 

@@ -59,6 +59,11 @@ def known(
   return Form.PLAIN
 
 
+def compiles_widths(config: training_config.TrainConfig) -> bool:
+  """Whether XLA compiles a program for each width of a batch."""
+  return bool(config.use_xla) or distribution.has_accelerator()
+
+
 def measure(
   output_dir: str,
   seconds_left: Callable[[float], float],

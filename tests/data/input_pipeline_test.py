@@ -417,17 +417,19 @@ def test_widths_are_few_and_multiples_of_8(max_seq_length, expected):
   assert padding.widths(max_seq_length) == expected
 
 
-def test_a_batch_is_cut_to_the_width_of_its_longest_example(tmp_path):
+@pytest.mark.parametrize(
+  ("has_few_widths", "widths"), [(False, (8, 9, 16, 1)), (True, (8, 16, 16, 8))]
+)
+def test_a_batch_is_cut_to_its_longest_example(
+  tmp_path, has_few_widths, widths
+):
   files = write_lengths(tmp_path / "a", [3, 8, 9, 2, 16, 4, 1])
   whole = input_pipeline.finite_dataset(files, LONG_SPEC, 2, 1000)
-  cut = padding.cut_padding(whole, 16)
+  cut = padding.cut_padding(whole, 16, has_few_widths=has_few_widths)
   assert cut.element_spec["input_ids"].shape.as_list() == [None, None]
   batches = list(zip(whole, cut))
   assert [b["input_ids"].shape for _, b in batches] == [
-    (2, 8),
-    (2, 16),
-    (2, 16),
-    (1, 8),
+    (1 if i == 3 else 2, width) for i, width in enumerate(widths)
   ]
   for full, part in batches:
     width = part["input_ids"].shape[1]
@@ -441,4 +443,4 @@ def test_a_real_position_after_padding_is_kept(tmp_path):
   features["input_mask"][0, [0, 9]] = 1
   dataset = tf.data.Dataset.from_tensors(features)
   (batch,) = padding.cut_padding(dataset, 16)
-  assert batch["input_ids"].shape == (1, 16)
+  assert batch["input_ids"].shape == (1, 10)

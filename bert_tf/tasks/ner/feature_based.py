@@ -164,7 +164,7 @@ def batches(num_layers: int, hidden_size: int) -> batches_lib.Batches:
     }
 
   # There are no ids, so any vocabulary will do.
-  return batches_lib.Batches(spec, 0, lambda batches: batches.map(decoded))
+  return batches_lib.Batches(spec, 0, lambda batches, _: batches.map(decoded))
 
 
 def _padded(rows: tf.RaggedTensor, width: tf.Tensor) -> tf.Tensor:
