@@ -20,7 +20,7 @@ from bert_tf import (
   optimization,
 )
 from bert_tf.training import steps
-from tests import scale_run
+from tests import scale_run, short_products
 from tests.training import estimator_test
 
 # Settings of runs that must take the same steps, by name of their folder.
@@ -43,9 +43,8 @@ OTHERS = {
   "dropout_xla": {**DROPOUT, "use_xla": True},
   "dropout_recompute_xla": {**DROPOUT, "recompute": True, "use_xla": True},
   "dropout_recompute_pieces": {**DROPOUT, "recompute": True, "form": "PIECES"},
-  "bfloat16": {"precision": "bfloat16"},
-  "float16": {"precision": "float16"},
 }
+SHORT = {n: {"precision": n} for n in ("bfloat16", "float16")}
 
 
 @pytest.fixture(scope="module")
@@ -54,6 +53,8 @@ def folder(tmp_path_factory, start_python):
   folder = tmp_path_factory.mktemp("runs")
   mirrored = {n: s for n, s in CUT.items() if n.startswith("mirrored")}
   alone = {n: s for n, s in CUT.items() if n not in mirrored} | OTHERS
+  if not short_products.ARE_FORBIDDEN:
+    alone |= SHORT
   for kind, num_cpus, runs in (("one", 1, alone), ("mirrored", 2, mirrored)):
     process = scale_run.start(start_python, folder, kind, num_cpus, runs)
     scale_run.finish(process)
@@ -219,7 +220,7 @@ def test_parts_draw_masks_of_their_own():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["bfloat16", "float16"])
+@pytest.mark.parametrize("name", short_products.NAMES)
 def test_shorter_numbers_give_nearly_the_same_weights(folder, name):
   assert 0 < distance(folder / name, folder / "whole") < 3e-3
   assert results(folder / name)["masked_lm_loss"] == pytest.approx(
@@ -230,6 +231,7 @@ def test_shorter_numbers_give_nearly_the_same_weights(folder, name):
 
 
 @pytest.mark.slow
+@short_products.needed
 def test_the_scale_of_the_loss_is_resumed(folder):
   found = tensors(folder / "float16")
   assert found["loss_scale"] >= 1.0

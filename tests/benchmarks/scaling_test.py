@@ -5,9 +5,10 @@ import re
 
 import pytest
 
-from tests import scale_run
+from tests import scale_run, short_products
 
 
+@short_products.needed
 @pytest.mark.slow
 def test_the_table_compares_every_setting_with_the_first(tmp_path, run_script):
   (tmp_path / "config.json").write_text(json.dumps(scale_run.CONFIG))

@@ -6,7 +6,7 @@ import tensorflow as tf
 
 from bert_tf import heads, losses, modeling
 from bert_tf.layers import masked_lm, mixed_precision
-from tests import scale_run
+from tests import scale_run, short_products
 
 D, V = 16, 50
 
@@ -89,7 +89,7 @@ def test_sums_and_gradients_are_those_of_the_plain_form(
     np.testing.assert_allclose(found, of_plain / 7.0, rtol=1e-5, atol=1e-6)
 
 
-@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
+@pytest.mark.parametrize("dtype", short_products.NAMES)
 def test_gradients_of_short_numbers_are_near_those_of_long_ones(dtype):
   given = arguments(300, random_weights, dtype)
   with tf.GradientTape() as tape:
@@ -107,6 +107,7 @@ def test_gradients_of_short_numbers_are_near_those_of_long_ones(dtype):
     assert error < 2e-2 * np.abs(of_plain).max()
 
 
+@short_products.needed
 @pytest.mark.parametrize("jit_compile", [False, True])
 def test_the_first_of_the_largest_short_logits_is_the_hit(jit_compile):
   _, table, bias, _, weights = arguments(4, all_weights)
@@ -137,7 +138,7 @@ def test_logits_far_apart_neither_overflow_nor_vanish():
   np.testing.assert_allclose(found, [0.0, 1.0], atol=1e-6)
 
 
-@pytest.mark.parametrize("name", ["float32", "bfloat16"])
+@pytest.mark.parametrize("name", ["float32", short_products.BFLOAT16])
 def test_weights_and_logits_are_not_rounded_on_the_way_to_the_loss(name):
   config = modeling.BertConfig.from_dict(scale_run.CONFIG)
   features = dict(next(scale_run.batches(0)))

@@ -7,7 +7,7 @@ import tensorflow as tf
 
 from bert_tf import heads, losses, modeling, optimization
 from bert_tf.layers import mixed_precision
-from tests import scale_run
+from tests import scale_run, short_products
 
 
 def gpu_of(monkeypatch, capability):
@@ -65,7 +65,7 @@ def test_a_tpu_has_no_float16(monkeypatch):
     mixed_precision.check_devices("float16")
 
 
-@pytest.mark.parametrize("name", ["bfloat16", "float16"])
+@pytest.mark.parametrize("name", short_products.NAMES)
 def test_products_are_short_and_the_rest_is_not(name):
   config = modeling.BertConfig.from_dict(scale_run.CONFIG)
   features = next(scale_run.batches(0))

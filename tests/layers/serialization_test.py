@@ -4,6 +4,7 @@ import pytest
 
 from bert_tf import head_layers, heads, modeling
 from bert_tf.tasks.ner import bilstm
+from tests import short_products
 
 CONFIG = modeling.BertConfig(
   vocab_size=30,
@@ -103,7 +104,9 @@ def test_a_layer_is_made_again_from_its_config(make):
 @pytest.mark.parametrize(
   ("dtype", "variables", "outputs"),
   [
-    ("mixed_bfloat16", "float32", "bfloat16"),
+    pytest.param(
+      "mixed_bfloat16", "float32", "bfloat16", marks=short_products.needed
+    ),
     ("float64", "float64", "float64"),
   ],
 )

@@ -8,7 +8,7 @@ from bert_tf import checkpoints, modeling
 from bert_tf.tasks import pretraining
 from bert_tf.training import config as training_config
 from bert_tf.training import steps
-from tests import scale_run
+from tests import scale_run, short_products
 
 CONFIG = {
   **scale_run.CONFIG,
@@ -71,7 +71,7 @@ def test_a_batch_that_has_no_halves_is_computed_whole(tmp_path, monkeypatch):
   assert np.isfinite(losses).all()
 
 
-@pytest.mark.parametrize("precision", ["float32", "bfloat16"])
+@pytest.mark.parametrize("precision", ["float32", short_products.BFLOAT16])
 def test_pieces_give_what_the_plain_step_gives(tmp_path, precision):
   found = {
     form: trained(tmp_path, form=form, precision=precision)
