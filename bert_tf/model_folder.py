@@ -15,6 +15,7 @@ from absl import logging
 from bert_tf import checkpoints, model_config
 from bert_tf.files import errors, paths
 from bert_tf.formats import hugging_face, label_map, run_info
+from bert_tf.layers import bilstm
 
 # Ends of what PyTorch pickles.
 _PICKLED = (".bin", ".pt", ".pth", ".pkl")
@@ -142,6 +143,7 @@ def load(found: ModelFolder, model: keras.Model) -> None:
       that differs in shape.
   """
   reader = checkpoints.CheckpointReader(found.weights)
+  bilstm.check_is_loaded(model, reader.path, reader.shapes)
   missing = checkpoints.load_variables(reader, model, required="bert/")
   if missing:
     logging.warning(

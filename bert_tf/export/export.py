@@ -27,7 +27,7 @@ from bert_tf.export.signatures import (
 from bert_tf.export.text_ops import bert_tokenizer
 from bert_tf.files import atomic
 from bert_tf.formats import label_map, run_info
-from bert_tf.layers import attention_mask
+from bert_tf.layers import attention_mask, bilstm
 from bert_tf.tasks.squad import decoding, windows
 from bert_tf.training import run_dir
 
@@ -129,6 +129,7 @@ def _module(
   num_outputs = len(info.labels or ()) or 1  # A regression has no labels.
   distribution.check_backend()
   model = heads.build(_MODELS.get(info.task), bert_config, num_outputs)
+  bilstm.check_is_loaded(model, source.reader.path, source.reader.shapes)
   checkpoints.load_variables(source.reader, model)
   named = saved_models.NamedModel(model, bert_config.max_position_embeddings)
   if info.task == "encoder":

@@ -5,21 +5,31 @@ holds the same checkpoints, and each can go on from what the other left.
 """
 
 import abc
+import dataclasses
 import difflib
+import os
 import types
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
 
-from bert_tf import checkpoints, model_folder, modeling, settings, tokenization
+from bert_tf import (
+  checkpoints,
+  model_config,
+  model_folder,
+  modeling,
+  settings,
+  tokenization,
+)
 from bert_tf.export import config as export_config
+from bert_tf.formats import run_info
 from bert_tf.inference import inputs as inputs_lib
 from bert_tf.inference import predictor
 from bert_tf.tasks import base, fine_tuning
 from bert_tf.tasks import config as config_lib
 from bert_tf.training import config as training_config
-from bert_tf.training import evaluation
+from bert_tf.training import evaluation, run_dir
 
 # The rows and the labels to evaluate on.
 Labelled = tuple[Any, Any]
@@ -75,7 +85,7 @@ class TaskModel(abc.ABC):
     self._predictor: predictor.Predictor | None = None
     self._check_names(self._given)
     if output_dir is None:
-      self._predictor = self._load(init_checkpoint)
+      self._predictor = self._load(init_checkpoint, self._given)
     else:
       self._check_settings()
 
@@ -111,7 +121,7 @@ class TaskModel(abc.ABC):
     rows, is_one = inputs_lib.rows_of(inputs)
     texts = [self._row(index, row) for index, row in enumerate(rows)]
     if self._predictor is None:
-      self._predictor = self._load(self._trained())
+      self._predictor = self._load_trained()
     answers = [self._answer(a) for a in self._predictor.predict(texts)]
     return answers[0] if is_one else answers
 
@@ -160,12 +170,24 @@ class TaskModel(abc.ABC):
       )
     return newest
 
-  def _load(self, source: str | None) -> predictor.Predictor:
-    """Returns a predictor with a folder's newest checkpoint."""
+  def _load_trained(self) -> predictor.Predictor:
+    """Returns a predictor with what was trained, by the run's own config."""
+    source, given = self._trained(), dict(self._given)
+    if model_folder.has_config(self._folder()):
+      # It says what the run put on the model that it started from.
+      given_file = given.pop("bert_config_file", None)
+      if given_file:
+        _check_is_of_run(given_file, self._folder())
+    return self._load(source, given)
+
+  def _load(
+    self, source: str | None, given: Mapping[str, Any]
+  ) -> predictor.Predictor:
+    """Returns a predictor with a checkpoint, or a folder's newest."""
     if source is None:
       raise ValueError("give `output_dir`, `init_checkpoint`, or both.")
     config = export_config.ModelConfig(init_checkpoint=source, task=self.task)
-    return predictor.Predictor(settings.changed(config, self._given))
+    return predictor.Predictor(settings.changed(config, given))
 
   def _check_names(self, names: Mapping[str, Any]) -> None:
     """Raises TypeError for a name that is no setting."""
@@ -211,6 +233,15 @@ class TaskModel(abc.ABC):
     """Returns the results of the best checkpoint; those given without one."""
     folder = evaluation.best_folder(self._output_dir or "")
     return evaluation.best_results(folder) if found and folder else found
+
+
+def _check_is_of_run(bert_config_file: str, folder: str) -> None:
+  """Raises ValueError if a config is not that of the model a run began with."""
+  path = os.path.join(folder, run_info.CONFIG_FILE)
+  saved = modeling.BertConfig.from_json_file(path)
+  chosen = {name: getattr(saved, name) for name in model_config.OWN_KEYS}
+  given = modeling.BertConfig.from_json_file(bert_config_file)
+  run_dir.check_same_config(path, dataclasses.replace(given, **chosen))
 
 
 class FineTunedModel(TaskModel):

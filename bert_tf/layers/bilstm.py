@@ -1,5 +1,6 @@
 """LSTMs that read a sequence from both ends."""
 
+from collections.abc import Iterable
 from typing import Any
 
 import keras
@@ -30,6 +31,28 @@ def make(
 def on_top(hidden_size: int, dtype: Any = None) -> keras.layers.Bidirectional:
   """Returns the BiLSTM between BERT and a head, which keeps the size (D)."""
   return make(hidden_size, hidden_size // 2, "bilstm", dtype)
+
+
+def check_is_loaded(
+  model: keras.Model, path: str, names: Iterable[str]
+) -> None:
+  """Checks that a head is not opened without the BiLSTM that it was trained on.
+
+  Args:
+    model: what the checkpoint is loaded into; BERT without a head reads none.
+    path: of the checkpoint, for the error.
+    names: of its tensors.
+
+  Raises:
+    ValueError: if the checkpoint has a BiLSTM and the model has a head alone.
+  """
+  has_head_alone = getattr(model, "bilstm", True) is None
+  if has_head_alone and any(name.startswith("bilstm/") for name in names):
+    raise ValueError(
+      f"{path} has a BiLSTM between BERT and the head, the model of the config "
+      "has none; give the bert_config.json of the run that trained it, whose "
+      "bilstm is true."
+    )
 
 
 def pooled(hidden: Tensor, mask: Tensor) -> Tensor:

@@ -7,6 +7,7 @@ import keras
 from absl import logging
 
 from bert_tf import checkpoints, heads
+from bert_tf.layers import bilstm
 from bert_tf.training import adapters
 
 T = TypeVar("T")
@@ -58,6 +59,7 @@ def load_for_inference(
 
   def load(path: str) -> int:
     reader = checkpoints.CheckpointReader(path)
+    bilstm.check_is_loaded(model, reader.path, reader.shapes)
     try:
       _warn_of_random(model, checkpoints.load_variables(reader, model))
     except checkpoints.NotFiniteError as error:
@@ -67,6 +69,9 @@ def load_for_inference(
 
   step = _from_newest_whole(output_dir, load)
   if step is None:
+    if init_checkpoint:
+      start = checkpoints.CheckpointReader(init_checkpoint)
+      bilstm.check_is_loaded(model, start.path, start.shapes)
     untrained = _initialize(model, init_checkpoint, lora_adapter)
     _warn_of_random(model, untrained)
   return step or 0

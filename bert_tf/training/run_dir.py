@@ -137,6 +137,22 @@ def read_run_of_task(output_dir: str, task: str) -> run_info.RunInfo | None:
   return found
 
 
+def check_same_config(path: str, bert_config: modeling.BertConfig) -> None:
+  """Raises ValueError naming the values that differ from a run's file."""
+  found = _values(modeling.BertConfig.from_json_file(path))
+  given = _values(bert_config)
+  differing = [
+    f"{name} is {found.get(name)} there and {given.get(name)} here"
+    for name in sorted({*found, *given})
+    if found.get(name) != given.get(name)
+  ]
+  if differing:
+    raise ValueError(
+      f"{os.path.dirname(path)} holds a run of another config: "
+      f"{'; '.join(differing)}; choose another `output_dir`."
+    )
+
+
 def _write_run_json(folder: str, info: run_info.RunInfo) -> None:
   """Writes run.json, if it says something else."""
   values = {"task": info.task, **info.saved()}
@@ -161,7 +177,7 @@ def _check_same_run(
   read_run_of_task(output_dir, info.task)
   path = os.path.join(output_dir, run_info.CONFIG_FILE)
   if paths.exists(path):
-    _check_same_config(path, bert_config)
+    check_same_config(path, bert_config)
   path = os.path.join(output_dir, run_info.VOCAB_FILE)
   if (
     vocab_file is not None
@@ -172,22 +188,6 @@ def _check_same_run(
     raise ValueError(
       f"{output_dir} holds a run of another vocabulary: {path} differs from "
       f"{vocab_file}; choose another `output_dir`."
-    )
-
-
-def _check_same_config(path: str, bert_config: modeling.BertConfig) -> None:
-  """Raises ValueError naming the values that differ from a file's."""
-  found = _values(modeling.BertConfig.from_json_file(path))
-  given = _values(bert_config)
-  differing = [
-    f"{name} is {found.get(name)} there and {given.get(name)} here"
-    for name in sorted({*found, *given})
-    if found.get(name) != given.get(name)
-  ]
-  if differing:
-    raise ValueError(
-      f"{os.path.dirname(path)} holds a run of another config: "
-      f"{'; '.join(differing)}; choose another `output_dir`."
     )
 
 

@@ -17,6 +17,7 @@ from bert_tf.export.runtimes import conversion
 from bert_tf.inference import classifier, predictor
 from bert_tf.tasks import fine_tuning
 from bert_tf.tasks.classification import config as classification_config
+from bert_tf.tasks.classification import task as classification
 from bert_tf.training import config as training_config
 from tests import conftest, runs
 
@@ -184,6 +185,62 @@ def test_it_is_converted_to_the_originals_format_and_to_no_other(
   np.testing.assert_array_equal(one.get(name), other.get(name))
   with pytest.raises(ValueError, match="and bilstm True, which the format hf"):
     convert.convert(source, "original", str(tmp_path / "hf"), "hf")
+
+
+@pytest.fixture(scope="module")
+def short(tmp_path_factory):
+  """The config that a run of a few steps was made from, and its folder."""
+  folder = tmp_path_factory.mktemp("short")
+  config = folder / "base.json"
+  config.write_text(json.dumps(runs.CONFIG))
+  model = classifier.Classifier(
+    str(config), VOCAB_FILE, str(folder / "run"), bilstm=True, **SETTINGS
+  )
+  model.fit(*examples(), num_train_epochs=2, learning_rate=1e-2)
+  return str(config), folder / "run", model
+
+
+def test_a_run_predicts_with_its_bilstm_whatever_config_it_began_with(short):
+  config, run, model = short
+  text = examples()[0][0]
+  expected = predictor.Predictor(str(run)).predict(text)["probabilities"]
+  again = classifier.Classifier(config, VOCAB_FILE, str(run), **SETTINGS)
+  for found in (model, again):
+    assert found.predict(text).probabilities == pytest.approx(expected)
+
+
+def test_a_config_of_another_size_than_the_runs_is_refused(short, tmp_path):
+  _, run, _ = short
+  other = tmp_path / "other.json"
+  other.write_text(json.dumps({**runs.CONFIG, "num_attention_heads": 4}))
+  model = classifier.Classifier(str(other), VOCAB_FILE, str(run), **SETTINGS)
+  with pytest.raises(ValueError, match="num_attention_heads is 2 .* 4 here"):
+    model.predict("the of")
+
+
+def test_a_head_is_not_opened_without_its_bilstm(short, tmp_path):
+  config, run, _ = short
+  prefix = checkpoints.latest(str(run))
+  with pytest.raises(ValueError, match="model.ckpt-8 has a BiLSTM"):
+    classifier.Classifier(config, VOCAB_FILE, init_checkpoint=prefix)
+  lines = [json.dumps({"text": t, "label": y}) for t, y in zip(*examples())]
+  (tmp_path / "dev.jsonl").write_text("\n".join(lines))
+  with pytest.raises(ValueError, match="model.ckpt-8 has a BiLSTM"):
+    classification.run(
+      classification_config.ClassificationConfig(
+        bert_config_file=config,
+        vocab_file=VOCAB_FILE,
+        do_eval=True,
+        data_dir=str(tmp_path),
+        task_name="jsonl",
+        train=training_config.TrainConfig(
+          output_dir=str(tmp_path / "out"), init_checkpoint=prefix
+        ),
+      )
+    )
+  # Its BERT is read alone.
+  found = modeling.BertModel.from_pretrained(str(run))
+  assert found.config.bilstm
 
 
 def settled(trained, output_dir=None, **changes):
