@@ -216,16 +216,20 @@ class TaskModel(abc.ABC):
   ) -> None:
     """Keeps the settings of `fit`; raises if they or output_dir will not do."""
     self._check_names(changes)
+    changes = dict(changes)
+    start = changes.pop("init_checkpoint", self._start)
+    output_dir = changes.pop("output_dir", self._output_dir)
     every_steps = {**self._given, **changes}.get("eval_every_steps")
     if every_steps and not has_validation:
       raise ValueError(
         "eval_every_steps evaluates on `validation_data`; give some."
       )
-    if self._output_dir and checkpoints.listed(self._output_dir):
+    if output_dir and checkpoints.listed(output_dir):
       raise ValueError(
-        f"{self._output_dir} holds a run already; predict with it, or choose "
-        "another `output_dir` to fit."
+        f"{output_dir} holds a run already; predict with it, or choose another "
+        "`output_dir` to fit."
       )
+    self._output_dir, self._start = output_dir, start
     self._given |= changes  # Case and lengths are those to predict with.
     self._predictor = None
 
@@ -273,6 +277,7 @@ class FineTunedModel(TaskModel):
       **changes: settings of the task's script by name, such as
         num_train_epochs, train_batch_size, learning_rate, seed; use_xla=False
         saves XLA's compilation, which a few hundred rows are not worth.
+        output_dir and init_checkpoint take the place of the constructor's.
 
     Returns:
       The results of what predicts on validation_data, {} without.

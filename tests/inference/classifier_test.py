@@ -4,6 +4,7 @@ import json
 import pathlib
 import shutil
 
+import numpy as np
 import pytest
 
 from bert_tf import checkpoints
@@ -195,6 +196,47 @@ def test_a_mistake_is_said_clearly(folder, tmp_path, mistake):
 def test_a_second_fit_needs_another_folder(fitted):
   with pytest.raises(ValueError, match="holds a run already; predict with it"):
     fitted.fit(TEXTS, LABELS)
+
+
+def test_fit_starts_from_the_checkpoint_that_it_is_given(
+  folder, fitted, tmp_path
+):
+  still = {**HOW, "num_train_epochs": 1.0, "learning_rate": 1e-9}
+  other = make(folder, tmp_path / "other")
+  other.fit(TEXTS, LABELS, **still)
+  model = make(
+    folder, tmp_path / "out", init_checkpoint=str(tmp_path / "other")
+  )
+  model.fit(TEXTS, LABELS, init_checkpoint=str(folder / "out"), **still)
+  name = "bert/encoder/layer_0/output/dense/kernel"
+  start, found, unused = (
+    checkpoints.CheckpointReader(str(path)).get(name)
+    for path in (folder / "out", tmp_path / "out", tmp_path / "other")
+  )
+  # Five steps of at most 1e-9 each.
+  np.testing.assert_allclose(found, start, atol=1e-7)
+  assert np.abs(found - unused).max() > 1e-3
+
+
+def test_what_predicts_was_fitted_not_what_it_started_from(
+  folder, fitted, tmp_path
+):
+  model = make(folder, tmp_path / "unused")
+  others = ["bad" if label == "good" else "good" for label in LABELS]
+  how = {**HOW, "num_train_epochs": 24.0}
+  model.fit(
+    TEXTS,
+    others,
+    init_checkpoint=str(folder / "out"),
+    output_dir=str(tmp_path / "out"),
+    **how,
+  )
+  assert [p.label for p in model.predict(TEXTS)] == others
+  assert model.score(TEXTS, others) == 1
+  assert checkpoints.listed(str(tmp_path / "out"))
+  assert not (tmp_path / "unused").exists()
+  with pytest.raises(ValueError, match="out holds a run already"):
+    model.fit(TEXTS, LABELS)
 
 
 def test_a_config_that_does_not_fit_is_refused_at_once(folder):
