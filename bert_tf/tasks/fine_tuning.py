@@ -405,9 +405,7 @@ def _check_start(
       )
   head = task.model.heads[0]
   if task.label_spec:
-    restore.check_classifier_head(
-      output_dir, init_checkpoint, task.label_spec.num_outputs
-    )
+    restore.check_classifier_head(output_dir, init_checkpoint, task.label_spec)
   else:
     restore.check_has_head(output_dir, next(iter(head.shapes)))
   if not do_train:

@@ -1,12 +1,13 @@
 """Which weights a run starts from: newest checkpoint, given one, or random."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 import keras
 from absl import logging
 
-from bert_tf import checkpoints, heads
+from bert_tf import checkpoints, heads, model_folder
+from bert_tf.formats import label_map
 from bert_tf.layers import bilstm
 from bert_tf.training import adapters
 
@@ -78,28 +79,47 @@ def load_for_inference(
 
 
 def check_classifier_head(
-  output_dir: str, init_checkpoint: str | None, num_labels: int
+  output_dir: str, init_checkpoint: str | None, spec: label_map.LabelSpec
 ) -> None:
   """Checks the head of the checkpoint that a classifier will start from.
 
   Raises:
     ValueError: if output_dir holds a run without a classifier, if the head
-      has another number of labels, or if all checkpoints are damaged.
+      has another number of labels or init_checkpoint these in another order,
+      or if all checkpoints are damaged.
   """
   check_has_head(output_dir, "output_weights")
 
   def check(path: str) -> bool:
     head = checkpoints.CheckpointReader(path).shapes.get("output_weights")
-    if head and head[0] != num_labels:
+    if head and head[0] != spec.num_outputs:
       raise ValueError(
         f"{path} has a head of {head[0]} labels, this task needs "
-        f"{num_labels}; start from a checkpoint of the same labels, or of "
-        "none."
+        f"{spec.num_outputs}; start from a checkpoint of the same labels, or "
+        "of none."
       )
-    return True
+    return bool(head)
 
-  if not _from_newest_whole(output_dir, check) and init_checkpoint:
-    check(init_checkpoint)
+  is_own = _from_newest_whole(output_dir, check)
+  if is_own is None and init_checkpoint and check(init_checkpoint):
+    _check_order(init_checkpoint, spec.labels)
+
+
+def _check_order(init_checkpoint: str, labels: Sequence[str]) -> None:
+  """Raises ValueError if a head is known to have these labels in another order.
+
+  Capitals do not count: MNLI's models of Hugging Face have names in both.
+  """
+  run = model_folder.run_of(init_checkpoint)
+  known = run.labels if run and run.labels else ()
+  there, here = ([name.casefold() for name in x] for x in (known, labels))
+  if there != here and sorted(there) == sorted(here):
+    raise ValueError(
+      f"{init_checkpoint} has the labels {', '.join(known)}, this task "
+      f"{', '.join(labels)}: in this order they would be confused. Start from "
+      "a checkpoint of this order, or set `task_name` to the format of your "
+      "files, which takes that of the checkpoint."
+    )
 
 
 def check_is_trained(

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from bert_tf import checkpoints
+from bert_tf import checkpoints, heads, model_folder
+from bert_tf.convert import convert, model_files
 from bert_tf.files import lock
 from bert_tf.formats import label_map
 from bert_tf.tasks.classification import config as classification_config
@@ -18,7 +19,7 @@ from bert_tf.tasks.classification import metrics as classification_results
 from bert_tf.tasks.classification import task as classification
 from bert_tf.training import config as training_config
 from bert_tf.training import curves, run_dir
-from tests import runs
+from tests import runs, tiny_models
 
 GOLDEN = pathlib.Path(__file__).resolve().parents[2] / "golden"
 CONFIG = runs.CONFIG
@@ -280,6 +281,54 @@ def test_an_untrained_model_is_not_used(base, trained, tmp_path, flag, start):
   config = make(base, tmp_path / "out", train, **{flag: True})
   expected = {"nothing": "has no checkpoint", "no head": "no output_weights"}
   runs.assert_refused(classification.run, config, expected[start])
+
+
+NLI = ("contradiction", "entailment", "neutral")  # The original's order.
+
+
+@pytest.mark.parametrize(
+  ("labels", "is_refused"),
+  [
+    (NLI, False),
+    (("entailment", "neutral", "contradiction"), True),
+    (("ENTAILMENT", "NEUTRAL", "CONTRADICTION"), True),
+    (("LABEL_0", "LABEL_1", "LABEL_2"), False),
+  ],
+)
+@pytest.mark.parametrize("kind", ["original", "hf"])
+def test_a_head_of_the_same_labels_in_another_order_is_refused(
+  tmp_path, kind, labels, is_refused
+):
+  names = {"task_name": "MNLI", "problem_type": "classification"}
+  model = heads.ClassifierModel(tiny_models.CONFIG, 3)
+  folder = tiny_models.write_run(
+    tmp_path / "start", model, {**names, "labels": labels}
+  )
+  start = str(folder / "model.ckpt-1")
+  if kind == "hf":
+    source, folder = model_files.Source(start), tmp_path / "hf"
+    convert.convert(source, "original", str(folder), "hf")
+    (folder / "label_map.json").unlink()
+    start = str(folder / "model.safetensors")
+  header = "index\tsentence1\tsentence2\tgold_label"
+  pairs = [(str(i), "of", "and", label) for i, label in enumerate(NLI)]
+  write_tsv(tmp_path / "dev_matched.tsv", pairs, header)
+  config = classification_config.ClassificationConfig(
+    task_name="MNLI",
+    data_dir=str(tmp_path),
+    bert_config_file=model_folder.find(start).config_file,
+    vocab_file=str(folder / "vocab.txt"),
+    max_seq_length=16,
+    do_eval=True,
+    train=training_config.TrainConfig(
+      output_dir=str(tmp_path / "out"), init_checkpoint=start, use_xla=False
+    ),
+  )
+  if is_refused:
+    for order in (labels, NLI):
+      runs.assert_refused(classification.run, config, ", ".join(order))
+  else:
+    assert "eval_accuracy" in classification.run(config)
 
 
 def test_fewer_examples_than_a_batch_are_repeated(base, tmp_path):
