@@ -36,6 +36,8 @@ def main() -> None:
     config, eval_batch_size=config.predict_batch_size
   )
   is_interactive = config_flags.build(InteractiveConfig).interactive
+  if is_interactive:
+    _check_has_adapter(config)
   if config.do_train or config.do_predict or not is_interactive:
     num_runs = config_flags.build(config_lib.SweepConfig).num_runs
     names = metrics.result_names(bool(config.version_2_with_negative))
@@ -52,9 +54,27 @@ def main() -> None:
     _converse(config)
 
 
-def _converse(config: squad_config.SquadConfig) -> None:
-  """Answers questions that are typed."""
+def _check_has_adapter(config: squad_config.SquadConfig) -> None:
+  """Raises ValueError for an adapter that what answers would not have."""
   from bert_tf import checkpoints
+
+  train = config.train
+  is_of_run = config.do_train or checkpoints.listed(train.output_dir)
+  if train.lora_adapter and not is_of_run:
+    raise ValueError(
+      f"`interactive` does not add lora_adapter {train.lora_adapter} to "
+      f"{train.init_checkpoint}; leave `lora_adapter` out and set `model` to "
+      "the output_dir of the run that trained it, whose checkpoint has it."
+    )
+
+
+def _converse(config: squad_config.SquadConfig) -> None:
+  """Answers questions that are typed.
+
+  A run in output_dir answers with its own config and vocabulary: those that
+  were given are of the model that it started from.
+  """
+  from bert_tf import checkpoints, model_folder
   from bert_tf.inference import question_answering
   from bert_tf.tasks import fine_tuning
   from bert_tf.tasks.squad import decoding, task, windows
@@ -64,12 +84,13 @@ def _converse(config: squad_config.SquadConfig) -> None:
   chosen = dataclasses.asdict(task.part(config, decoding.PredictionConfig))
   # It logs what the files of predictions would not have as they stand.
   del chosen["verbose_logging"]
+  output_dir = config.train.output_dir
+  newest = checkpoints.latest(output_dir)
+  is_of_run = newest is not None and model_folder.has_config(output_dir)
   answerer = question_answering.QuestionAnswerer(
-    config.bert_config_file,
-    config.vocab_file,
-    init_checkpoint=checkpoints.latest(config.train.output_dir)
-    or config.train.init_checkpoint
-    or config.train.output_dir,
+    None if is_of_run else config.bert_config_file,
+    None if is_of_run else config.vocab_file,
+    init_checkpoint=newest or config.train.init_checkpoint or output_dir,
     do_lower_case=config.do_lower_case,
     **dataclasses.asdict(task.part(config, windows.WindowConfig)),
     **chosen,

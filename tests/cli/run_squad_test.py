@@ -6,18 +6,22 @@ import json
 import pathlib
 import random
 import shutil
+import subprocess
+import sys
 
 import numpy as np
 import pytest
 import tensorflow as tf
 
-from bert_tf import checkpoints, tokenization
+import bert_tf
+from bert_tf import checkpoints, heads, tokenization
+from bert_tf.convert import convert, model_files
 from bert_tf.data import padding
 from bert_tf.tasks.squad import config as squad_config_lib
 from bert_tf.tasks.squad import task as squad
 from bert_tf.training import config as training_config
 from bert_tf.training import curves, estimator
-from tests import near_ties, runs
+from tests import conftest, near_ties, runs, tiny_models
 
 GOLDEN = pathlib.Path(__file__).resolve().parents[1] / "golden"
 TINY = GOLDEN / "tiny_squad"
@@ -673,6 +677,58 @@ def test_a_mistake_is_found_before_anything_is_written(data, tmp_path, mistake):
     squad.run(squad_config(data, tmp_path / "out", **changes))
   assert expected in str(error.value)
   assert not (tmp_path / "out").exists()
+
+
+@pytest.fixture(scope="module")
+def start(tmp_path_factory):
+  """A Hugging Face folder to start from."""
+  folder = tmp_path_factory.mktemp("start")
+  tiny_models.write_run(folder / "run", heads.SpanModel(tiny_models.CONFIG))
+  source = model_files.Source(str(folder / "run"))
+  convert.convert(source, "original", str(folder / "hf"), "hf")
+  return folder / "hf"
+
+
+def converse(cwd, *flags):
+  """Runs the script with a context and a question that are typed."""
+  script = conftest.ROOT / "run_scripts" / "run_squad.py"
+  return subprocess.run(
+    [sys.executable, script, "--interactive", "--output_dir=out", *flags],
+    cwd=cwd,
+    input="the his of\nthe\n",
+    capture_output=True,
+    text=True,
+    timeout=1800,
+  )
+
+
+def test_what_was_trained_answers_what_is_typed(data, start, tmp_path):
+  result = converse(
+    tmp_path,
+    f"--model={start}",
+    "--bilstm",
+    "--do_train",
+    f"--train_file={data}/train-v1.json",
+    "--num_train_epochs=1",
+    "--use_xla=false",
+    *(f"--{n}={v}" for n, v in window_settings(24, 10, 1).items()),
+  )
+  assert result.returncode == 0, result.stderr
+  found = bert_tf.load(tmp_path / "out").predict(("the", "the his of"))
+  scored = [
+    f"  {answer['probability']:.4f}  {answer['text']}"
+    for answer in found["nbest"][:3]
+  ]
+  assert result.stdout.splitlines()[1:-1] == scored
+
+
+def test_an_adapter_that_would_not_answer_is_refused(start, tmp_path):
+  result = converse(tmp_path, f"--model={start}", "--lora_adapter=adapter")
+  assert result.returncode == 1
+  last = result.stderr.splitlines()[-1]
+  for name in ("--interactive", "--lora_adapter", "--model"):
+    assert name in last
+  assert not result.stdout and not (tmp_path / "out").exists()
 
 
 def test_a_mistake_ends_in_one_line_and_loses_nothing(
