@@ -48,7 +48,10 @@ def load_for_inference(
   init_checkpoint: str | None,
   lora_adapter: str | None = None,
 ) -> int:
-  """Loads the newest whole checkpoint, else the given one; warns without one.
+  """Loads the newest whole checkpoint, else the given one.
+
+  The given one may lack a head, or there may be none: a warning names what is
+  random then.
 
   Returns:
     The step of the checkpoint, 0 for the given one.
@@ -60,9 +63,14 @@ def load_for_inference(
 
   def load(path: str) -> int:
     reader = checkpoints.CheckpointReader(path)
+    if checkpoints.GLOBAL_STEP not in reader.shapes:
+      raise ValueError(
+        f"{path} lacks {checkpoints.GLOBAL_STEP}, so it is no checkpoint of a "
+        "run; give it as `init_checkpoint`, with another `output_dir`."
+      )
     bilstm.check_is_loaded(model, reader.path, reader.shapes)
     try:
-      _warn_of_random(model, checkpoints.load_variables(reader, model))
+      checkpoints.load_variables(reader, model)
     except checkpoints.NotFiniteError as error:
       # Not the one before it: that is not the model that was trained last.
       raise ValueError(str(error)) from error

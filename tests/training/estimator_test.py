@@ -422,6 +422,15 @@ def test_from_weights_that_are_not_finite_nothing_resumes_or_predicts(tmp_path):
   assert_same(weights_at(tmp_path, 30), expected)
 
 
+def test_a_checkpoint_without_a_step_is_none_of_a_run(tmp_path):
+  make(tmp_path, 10).train(batches)
+  values = weights_at(tmp_path, 10)
+  del values["global_step"]
+  checkpoints.write(str(tmp_path / "model.ckpt-10"), values)
+  with pytest.raises(ValueError, match="global_step.*`init_checkpoint`"):
+    make(tmp_path, 10).load_for_inference()
+
+
 def test_an_evaluation_without_a_finite_loss_is_an_error(tmp_path):
   runner = make(tmp_path)
   runner.load_for_inference()
