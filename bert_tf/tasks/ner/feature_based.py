@@ -16,6 +16,7 @@ from keras import ops
 from bert_tf import checkpoints, modeling
 from bert_tf.data import input_pipeline, record_cache, records
 from bert_tf.files import paths
+from bert_tf.formats import hugging_face
 from bert_tf.modeling import Tensor
 from bert_tf.tasks import batches as batches_lib
 from bert_tf.tasks.ner import config
@@ -176,8 +177,14 @@ def _padded(rows: tf.RaggedTensor, width: tf.Tensor) -> tf.Tensor:
 def checkpoint_hash(path: str) -> str:
   """Returns a hash of a checkpoint's index, which has a checksum per tensor.
 
+  That of a SavedModel is among its variables; a safetensors file has none, so
+  all of it is hashed.
+
   Raises:
     ValueError: if there is no such checkpoint.
   """
-  prefix = checkpoints.CheckpointReader(path).path
+  found = checkpoints.CheckpointReader(path).path
+  if found.endswith(hugging_face.SUFFIX):
+    return paths.sha256(found)
+  prefix = checkpoints.prefix_to_read(found)
   return record_cache.content_hash(paths.read_bytes(f"{prefix}.index").hex())
