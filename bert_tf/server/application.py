@@ -21,6 +21,7 @@ from bert_tf.server import (
   attention_json,
   batching,
   connections,
+  limits,
   metrics,
   openapi,
   page,
@@ -39,12 +40,8 @@ _VERSION_PATH = "/v1/models/{name:[^/:]+}/versions/{version:[0-9]+}"
 _Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
-class _HttpError(Exception):
-  """An error response with an HTTP status and a message for the client."""
-
-  def __init__(self, status: int, message: str) -> None:
-    super().__init__(message)
-    self.status = status
+# An answer of more values is written as JSON beside the event loop.
+_LARGE_ANSWER = 10_000
 
 
 class Server:
@@ -64,6 +61,7 @@ class Server:
     self._openapi = openapi.document(list(self._models.values()), self._config)
     # Word pieces are counted beside the computation, not before it.
     self._counting = concurrent.futures.ThreadPoolExecutor(1, "counting")
+    self._writing = concurrent.futures.ThreadPoolExecutor(1, "writing")
 
   async def start(self) -> str:
     """Starts to listen; returns the address, http://HOST:PORT.
@@ -135,6 +133,7 @@ class Server:
     await self._runner.cleanup()
     await self._batcher.close()
     self._counting.shutdown()
+    self._writing.shutdown()
     logging.info(
       "Answered %d requests in %d batches.",
       self._batcher.num_requests,
@@ -167,7 +166,7 @@ class Server:
     try:
       self._check_host(request)
       return await handler(request)
-    except _HttpError as error:
+    except limits.HttpError as error:
       return _error(error.status, str(error))
     except web.HTTPRequestEntityTooLarge:
       return _error(
@@ -194,10 +193,13 @@ class Server:
 
   def _compute(
     self, name: tuple[str, str], inputs: Mapping[str, np.ndarray]
-  ) -> dict[str, np.ndarray]:
+  ) -> batching.Arrays:
     """Computes a function, named by its model and its signature."""
-    model, signature = name
-    return self._models[model].functions[signature](inputs)
+    model, signature = self._models[name[0]], name[1]
+    at_once = limits.rows_at_once(model, signature, inputs, self._config)
+    return limits.compute(
+      model.functions[signature], inputs, at_once, self._config
+    )
 
   async def _get_page(self, request: web.Request) -> web.Response:
     return web.Response(
@@ -215,7 +217,9 @@ class Server:
 
   async def _get_ready(self, request: web.Request) -> web.Response:
     if not self._is_ready:
-      raise _HttpError(503, "a model is not warm yet, or the server stops.")
+      raise limits.HttpError(
+        503, "a model is not warm yet, or the server stops."
+      )
     return await self._get_health(request)
 
   async def _get_metrics(self, request: web.Request) -> web.Response:
@@ -234,7 +238,9 @@ class Server:
     model = self._find(request)
     if model is None:
       name = request.match_info["name"]
-      raise _HttpError(404, f"Could not find any versions of model {name:.100}")
+      raise limits.HttpError(
+        404, f"Could not find any versions of model {name:.100}"
+      )
     state = {
       "version": str(model.version),
       "state": "AVAILABLE",
@@ -253,7 +259,7 @@ class Server:
     value = rest_json.parse(await self._body(request))
     asked = rest_json.predict_request(value, model.functions, self._config)
     lengths, signature = asked.lengths, asked.signature_name
-    num_windows = self._num_windows(model, lengths)
+    num_windows = limits.num_windows(model, asked.inputs, lengths, self._config)
     request[access_log.NUM_ROWS] = asked.num_rows
     counting = asyncio.get_running_loop().run_in_executor(
       self._counting, model.num_pieces, asked.inputs
@@ -263,7 +269,7 @@ class Server:
         (model.name, signature),
         asked.inputs,
         int(lengths.max()),
-        model.functions[signature].has_batches(),
+        self._can_be_joined(model, asked),
       )
     finally:
       self._metrics.inputs(
@@ -272,27 +278,27 @@ class Server:
       )
     # The width of an answer must not depend on the rest of its batch.
     trimmed = outputs.trimmed(computed)
-    return connections.json_response(rest_json.predict_response(asked, trimmed))
+    num_values = limits.num_values_of(trimmed)
+    limits.check_answer(num_values, self._config)
 
-  def _num_windows(self, model: served.ServedModel, lengths: np.ndarray) -> int:
-    """Returns how many windows texts may need; raises if too many.
+    def respond() -> web.Response:
+      answer = rest_json.predict_response(asked, trimmed)
+      return connections.json_response(answer)
 
-    Args:
-      model: that is asked.
-      lengths: int [B]. Bytes of each row: it has at most as many word pieces.
-    """
-    stride = model.window_stride()
-    if stride is None:
-      return len(lengths)
-    num_windows = int(np.ceil(lengths / stride).sum())
-    if num_windows > self._config.max_windows:
-      raise _HttpError(
-        413,
-        f"the texts of the request may have {num_windows} windows of "
-        f"{stride} word pieces; this server computes "
-        f"{self._config.max_windows} at once: send several requests.",
-      )
-    return num_windows
+    if num_values <= _LARGE_ANSWER:
+      return respond()
+    loop = asyncio.get_running_loop()
+    return await loop.run_in_executor(self._writing, respond)
+
+  def _can_be_joined(
+    self, model: served.ServedModel, asked: rest_json.PredictRequest
+  ) -> bool:
+    """Returns whether a request may share a batch: if a call takes it whole."""
+    name, config = asked.signature_name, self._config
+    at_once = limits.rows_at_once(model, name, asked.inputs, config)
+    return (
+      model.functions[name].has_batches() and at_once == config.max_batch_size
+    )
 
   async def _attention(self, request: web.Request) -> web.Response:
     model = self._model_of(request)
@@ -320,7 +326,7 @@ class Server:
       which = f"Latest({name})"
       if version:
         which = f"Specific({name}, {version:.20})"
-      raise _HttpError(404, f"Servable not found for request: {which}")
+      raise limits.HttpError(404, f"Servable not found for request: {which}")
     return model
 
   def _check_host(self, request: web.Request) -> None:
@@ -329,7 +335,7 @@ class Server:
     name = name[1:].partition("]")[0] if name[:1] == "[" else name.split(":")[0]
     address = request.get_extra_info("sockname", ("",))[0]
     if name not in self._hosts and name != address:
-      raise _HttpError(
+      raise limits.HttpError(
         403,
         f"the Host {name!r:.100} is not this server's; its setting "
         "allowed_hosts names others.",
@@ -339,7 +345,7 @@ class Server:
     """Returns the body of a request; raises if it is too large or too slow."""
     # A page of another site can send any other type unasked.
     if request.content_type != "application/json":
-      raise _HttpError(
+      raise limits.HttpError(
         415,
         f"the Content-Type is {request.content_type:.100}; send "
         "application/json.",
@@ -352,7 +358,7 @@ class Server:
     try:
       return await asyncio.wait_for(request.read(), self._config.read_timeout_s)
     except asyncio.TimeoutError:
-      raise _HttpError(
+      raise limits.HttpError(
         408,
         f"the request took more than {self._config.read_timeout_s:g} s to "
         "arrive.",

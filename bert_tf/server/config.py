@@ -40,7 +40,14 @@ class ServerConfig:
   max_windows: int = settings.setting(
     512,
     "Windows of long texts that a request may need, counted as if each byte "
-    "were a word piece; more are refused with status 413.",
+    "were a word piece, or choices of all its rows; more are refused with "
+    "status 413.",
+    minimum=1,
+  )
+  max_answer_values: int = settings.setting(
+    1 << 22,
+    "Numbers and texts of an answer; larger answers are refused with status "
+    "413.",
     minimum=1,
   )
   max_request_bytes: int = settings.setting(

@@ -29,7 +29,7 @@ _ERRORS = {
   400: "The request does not fit the model.",
   403: "The Host is not this server's.",
   408: "The body took too long to arrive.",
-  413: "The request is too large.",
+  413: "The request or its answer is too large.",
   415: "The Content-Type is not application/json.",
   500: "The server failed; its log says why.",
   503: "Too many requests wait.",

@@ -26,6 +26,8 @@ Functions = Mapping[str, loaded_model.Function]
 ANSWERS = ("answer", "nbest_text")
 # Outputs with this suffix hold bytes, which are written in Base64.
 BYTES_SUFFIX = "_bytes"
+# Inputs of a model that fills masks.
+_IDS, _POSITIONS = "input_ids", "masked_lm_positions"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -114,6 +116,7 @@ def predict_request(
   if len(set(counts.values())) > 1:
     raise ValueError(f"inputs have different numbers of rows: {counts}.")
   _check_num_rows(next(iter(counts.values())), limits)
+  _check_num_positions(inputs)
   return PredictRequest(name, inputs, is_row_format)
 
 
@@ -157,6 +160,17 @@ def _check_num_rows(count: int, limits: ServerConfig) -> None:
       f"the request has {count} rows; this server takes {limits.max_rows} at "
       "once: send several requests."
     )
+
+
+def _check_num_positions(inputs: Mapping[str, np.ndarray]) -> None:
+  """Raises ValueError for more positions than the rows have word pieces."""
+  if _POSITIONS in inputs and _IDS in inputs:
+    count, length = inputs[_POSITIONS].shape[1], inputs[_IDS].shape[1]
+    if count > length:
+      raise ValueError(
+        f"a row has {count} {_POSITIONS}, but {length} {_IDS}; give a position "
+        "once at most."
+      )
 
 
 def _columns_of_rows(

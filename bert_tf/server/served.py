@@ -43,6 +43,7 @@ class ServedModel:
     name: in the paths.
     version: of the model.
     functions: by the names of signatures.
+    bert_config: the model's sizes; None where it came without.
   """
 
   def __init__(self, name: str, model: predictor.Predictor) -> None:
@@ -50,6 +51,7 @@ class ServedModel:
     self.name = name
     self.version: int = model.version
     self.functions: Mapping[str, loaded_model.Function] = model.functions
+    self.bert_config = model.bert_config
     self._model = model
     self._tokenizer = _tokenizer_of(model)
     for signature, function in self.functions.items():
@@ -60,7 +62,7 @@ class ServedModel:
 
   def about(self) -> dict[str, Any]:
     """Returns what the model is, as JSON; what is not known is left out."""
-    info, config = self._model.info, self._model.bert_config
+    info, config = self._model.info, self.bert_config
     known = {name: getattr(info, name, None) for name in _ABOUT}
     if info:
       known["label_names"] = glue.LABEL_NAMES.get(info.task_name or "")

@@ -338,12 +338,12 @@ def test_a_batch_is_of_texts_that_are_about_as_long(model):
   ]
 
 
-def test_a_request_of_more_rows_than_a_batch_is_computed_alone(model):
+def test_a_request_of_more_rows_than_a_batch_is_computed_in_slices(model):
   rows = [str(i) for i in range(9)]
   with serving_client.running(model, max_batch_size=4) as server:
     code, found = ask(server.url, PREDICT, instances(*rows))
   assert [prediction["echo"] for prediction in found["predictions"]] == rows
-  assert model.calls == [rows]
+  assert model.calls == [rows[:4], rows[4:8], rows[8:]]
 
 
 def test_one_who_fails_takes_no_other_along(model):

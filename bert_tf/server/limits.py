@@ -1,0 +1,201 @@
+"""How much of a request is computed at once, and how large it may be.
+
+One request within the limits of rows and bytes could otherwise need more memory
+than a machine has: its outputs are computed a slice of rows after another, and
+what would be too large is refused.
+"""
+
+from collections.abc import Mapping
+
+import numpy as np
+import tensorflow as tf
+
+from bert_tf import heads
+from bert_tf.inference import loaded_model
+from bert_tf.server import config as server_config
+from bert_tf.server import served
+
+Arrays = Mapping[str, np.ndarray]
+
+# Numbers and texts that the outputs of one call may have: 256 MiB of float32.
+_MAX_VALUES_OF_CALL = 1 << 26
+# Sizes of a model that does not say its own.
+_NUM_POSITIONS, _VOCAB_SIZE = 512, 30522
+_MASK = b"[MASK]"
+# [CLS] and the [SEP] of either text.
+_NUM_SPECIAL = 3
+
+
+class HttpError(Exception):
+  """An error response with an HTTP status and a message for the client."""
+
+  def __init__(self, status: int, message: str) -> None:
+    super().__init__(message)
+    self.status = status
+
+
+def num_windows(
+  model: served.ServedModel,
+  inputs: Arrays,
+  lengths: np.ndarray,
+  config: server_config.ServerConfig,
+) -> int:
+  """Returns how many inputs of the model a request may need.
+
+  Args:
+    model: that is asked.
+    inputs: arrays of B rows by name.
+    lengths: int [B]. Bytes of each row: it has at most as many word pieces.
+    config: the limits.
+
+  Raises:
+    HttpError: if windows or choices are too many.
+  """
+  num_rows = len(lengths)
+  num_pairs = max(num_rows, *map(_num_texts, inputs.values()))
+  stride, what = model.window_stride(), ""
+  count = num_pairs
+  if num_pairs > num_rows:
+    what = f"the request has {num_pairs} choices"
+  elif stride is not None:
+    count = int(np.ceil(lengths / stride).sum())
+    what = (
+      f"the texts of the request may have {count} windows of {stride} word "
+      "pieces"
+    )
+  if what and count > config.max_windows:
+    raise HttpError(
+      413,
+      f"{what}; this server computes {config.max_windows} at once: send "
+      "several requests.",
+    )
+  return count
+
+
+def rows_at_once(
+  model: served.ServedModel,
+  signature: str,
+  inputs: Arrays,
+  config: server_config.ServerConfig,
+) -> int:
+  """Returns how many rows of a request are computed in one call.
+
+  They are `max_batch_size`, or fewer, at least 1, if what a row may need is
+  large, such as the logits of a whole vocabulary at each position.
+  """
+  a_row = _values_of_row(model, signature, inputs)
+  return max(1, min(config.max_batch_size, _MAX_VALUES_OF_CALL // a_row))
+
+
+def compute(
+  function: loaded_model.Function,
+  inputs: Arrays,
+  at_once: int,
+  config: server_config.ServerConfig,
+) -> Arrays:
+  """Computes the rows of inputs, slice after slice.
+
+  Args:
+    function: takes arrays of B rows and returns such.
+    inputs: the arrays by name.
+    at_once: rows of a slice.
+    config: the limits.
+
+  Raises:
+    HttpError: if slices make an answer that is too large.
+    tf.errors.OpError: if the model refuses the inputs.
+  """
+  num_rows = len(next(iter(inputs.values())))
+  if num_rows <= at_once or not function.has_batches():
+    return function(inputs)
+  slices: list[Arrays] = []
+  num_values = 0
+  for first in range(0, num_rows, at_once):
+    rows = slice(first, first + at_once)
+    slices.append(function({name: a[rows] for name, a in inputs.items()}))
+    num_values += num_values_of(slices[-1])
+    check_answer(num_values, config)
+  return {
+    name: _joined([outputs[name] for outputs in slices]) for name in slices[0]
+  }
+
+
+def check_answer(num_values: int, config: server_config.ServerConfig) -> None:
+  """Raises HttpError if an answer has more values than it may."""
+  if num_values > config.max_answer_values:
+    raise HttpError(
+      413,
+      f"the answer has {num_values} numbers and texts or more; this server "
+      f"answers with {config.max_answer_values} at most: send fewer rows, or "
+      "shorter ones.",
+    )
+
+
+def num_values_of(outputs: Arrays) -> int:
+  """Returns how many numbers and texts arrays have together."""
+  return sum(array.size for array in outputs.values())
+
+
+def _num_texts(array: np.ndarray) -> int:
+  """Returns how many texts, or rows of word-piece ids, an input has."""
+  if array.dtype == object:
+    return array.size
+  return int(np.prod(array.shape[: max(1, array.ndim - 1)]))
+
+
+def _values_of_row(
+  model: served.ServedModel, signature: str, inputs: Arrays
+) -> int:
+  """Returns the most values that the outputs of a row may have, 1 or more.
+
+  A size that is not known until the call is at most the row's length.
+  """
+  length = max(_length(model, array) for array in inputs.values())
+  outputs = model.functions[signature].outputs
+  if inputs and outputs.keys() == set(heads.PretrainingModel.outputs):
+    # Tokens are chosen among all of the vocabulary.
+    masks = max(_num_masks(array) for array in inputs.values())
+    config = model.bert_config
+    vocab_size = config.vocab_size if config else _VOCAB_SIZE
+    return max(1, min(masks, length) * vocab_size)
+  return max(1, sum(_size(spec, length) for spec in outputs.values()))
+
+
+def _size(spec: tf.TensorSpec, length: int) -> int:
+  """Returns how many values a row of an output may have."""
+  if spec.shape.rank is None:
+    return length
+  count = 1
+  for size in spec.shape.as_list()[1:]:
+    count *= length if size is None else size
+  return count
+
+
+def _length(model: served.ServedModel, array: np.ndarray) -> int:
+  """Returns the most word pieces of a row, or numbers of its longest list."""
+  if array.dtype != object:
+    return max(array.shape[1:], default=1)
+  longest = max(map(len, array.ravel()), default=0) + _NUM_SPECIAL
+  config = model.bert_config
+  return min(
+    longest, config.max_position_embeddings if config else _NUM_POSITIONS
+  )
+
+
+def _num_masks(array: np.ndarray) -> int:
+  """Returns how many masks the texts of a row have at most."""
+  if array.dtype != object:
+    return 0
+  return max((text.count(_MASK) for text in array.ravel()), default=0)
+
+
+def _joined(arrays: list[np.ndarray]) -> np.ndarray:
+  """Joins the rows of outputs, padded with "" or 0 to the largest sizes."""
+  sizes = np.max([array.shape[1:] for array in arrays], axis=0)
+  padded = []
+  for array in arrays:
+    paddings = [(0, 0)]
+    paddings += [(0, a - b) for a, b in zip(sizes, array.shape[1:])]
+    filler = b"" if array.dtype == object else 0
+    padded.append(np.pad(array, paddings, constant_values=filler))
+  return np.concatenate(padded)
