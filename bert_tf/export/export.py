@@ -61,6 +61,7 @@ def run(config: configs.ExportConfig) -> str:
   """
   saved_models.check_is_free(config.export_dir)
   built = build(config, config.with_text, config.with_attention)
+  classification.warn_if_cut(built.info)
   with atomic.folder(config.export_dir, last="saved_model.pb") as folder:
     saved_models.save(built.module, built.signatures, folder)
     source, vocab_file = built.source, built.source.files.vocab_file

@@ -20,7 +20,7 @@ from bert_tf.export.signatures import attention
 from bert_tf.files import errors
 from bert_tf.formats import run_info
 from bert_tf.inference import inputs as inputs_lib
-from bert_tf.inference import loaded_model, outputs
+from bert_tf.inference import loaded_model, long_texts, outputs
 
 
 @dataclasses.dataclass(frozen=True)
@@ -35,7 +35,8 @@ class Attention:
 class Predictor:
   """A model that answers texts.
 
-  It is safe to share between threads: a call leaves nothing behind.
+  It is safe to share between threads: a call leaves nothing behind. Texts of
+  a classifier that was trained with `long_text` are read as its run did.
 
   Args:
     source: folder of a SavedModel, or of its versions, whose newest is taken;
@@ -82,6 +83,7 @@ class Predictor:
       raise ValueError("a ModelConfig has the settings; give them there.")
     model = _load(source)
     self._model = model
+    self._long_texts = long_texts.of_model(model, max_batch_size)
     self.functions = model.functions
     self.info = model.info
     self.version = model.version
@@ -146,6 +148,8 @@ class Predictor:
     self, name: str, batch: Sequence[tuple[int, Mapping[str, Any]]]
   ) -> list[dict[str, Any]]:
     texts = [texts for _, texts in batch]
+    if self._long_texts and texts[0].keys() == {"text"}:
+      return outputs.plain(self._long_texts([row["text"] for row in texts]))
     try:
       return outputs.plain(self.functions[name](_columns(texts)))
     except tf.errors.InvalidArgumentError as error:

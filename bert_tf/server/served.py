@@ -8,6 +8,7 @@ from absl import logging
 
 from bert_tf import tokenization
 from bert_tf.export import saved_models
+from bert_tf.export.signatures import classification
 from bert_tf.inference import loaded_model, predictor
 from bert_tf.server import config as server_config
 from bert_tf.tasks.classification import glue
@@ -54,6 +55,7 @@ class ServedModel:
     self.bert_config = model.bert_config
     self._model = model
     self._tokenizer = _tokenizer_of(model)
+    classification.warn_if_cut(model.info)
     for signature, function in self.functions.items():
       # Traces a checkpoint's functions, which takes seconds, before requests.
       logging.info(

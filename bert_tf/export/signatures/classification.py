@@ -3,10 +3,12 @@
 from collections.abc import Sequence
 
 import tensorflow as tf
+from absl import logging
 
 from bert_tf import losses
 from bert_tf.export import saved_models
 from bert_tf.export.text_ops import bert_tokenizer
+from bert_tf.formats import run_info
 from bert_tf.modeling import Tensor
 from bert_tf.tasks.classification import config, glue
 
@@ -43,16 +45,41 @@ def signatures(
   def classified(texts: list[Tensor]) -> dict[str, Tensor]:
     segments = [tokenizer.tokenize(text) for text in texts]
     packed = tokenizer.pack(segments, max_seq_length, pad_to_max=False)
-    logits = model(packed)
-    return {
-      **_probabilities(logits, problem_type),
-      **_names(logits, problem_type, labels),
-    }
+    return named(model(packed), problem_type, labels)
 
   single, pair = saved_models.texts_functions(classified)
   found |= {saved_models.TEXT: single, TEXT_PAIR: pair}
   found[saved_models.DEFAULT] = pair if is_pair else single
   return found
+
+
+def named(
+  logits: Tensor, problem_type: str, labels: Sequence[str]
+) -> dict[str, Tensor]:
+  """Returns probabilities, and names where there are any, of [B, C] logits."""
+  return {
+    **_probabilities(logits, problem_type),
+    **_names(logits, problem_type, labels),
+  }
+
+
+def cuts_more(info: run_info.RunInfo | None) -> bool:
+  """Returns whether the signatures cut what the model's run did not."""
+  if info is None or info.task != "classification":
+    return False
+  return info.long_text not in (None, config.LONG_TEXT_MODES[0])
+
+
+def warn_if_cut(info: run_info.RunInfo | None) -> None:
+  """Warns that answers to long texts are not what the run's scores are of."""
+  if info and cuts_more(info):
+    logging.warning(
+      "The run reads long texts with long_text=%s, but SavedModels and the "
+      "server cut them at %s word pieces: there the scores of the run do not "
+      "hold for long texts. Use bert_tf.Predictor or --do_predict for them.",
+      info.long_text,
+      info.max_seq_length,
+    )
 
 
 def has_pairs(task_name: str) -> bool:

@@ -2,11 +2,16 @@
 
 import dataclasses
 import json
+import shutil
 
 import numpy as np
 import pytest
 
+import bert_tf
 from bert_tf import checkpoints
+from bert_tf.export import config as export_config
+from bert_tf.export import export
+from bert_tf.server import served
 from bert_tf.tasks.classification import config as classification_config
 from bert_tf.tasks.classification import long_texts
 from bert_tf.tasks.classification import task as classification
@@ -174,3 +179,48 @@ def test_pairs_are_refused(base, tmp_path):
     )
     with pytest.raises(ValueError, match="'windows' is for single texts, but"):
       classification.run(config)
+
+
+@pytest.mark.parametrize("mode", ["windows", "head_tail"])
+def test_python_reads_long_texts_as_the_run_and_an_export_warns(
+  run_on_windows, tmp_path, caplog, mode
+):
+  folder, config, texts, _ = run_on_windows
+  run = tmp_path / "run"
+  classification.run(
+    dataclasses.replace(
+      config,
+      long_text=mode,
+      do_train=False,
+      do_eval=False,
+      train=dataclasses.replace(
+        config.train,
+        output_dir=str(run),
+        init_checkpoint=checkpoints.latest(str(folder / "out")),
+      ),
+    ),
+    OWN,
+  )
+  expected = np.loadtxt(run / "test_results.tsv")
+  model = shutil.copytree(folder / "out", tmp_path / "model")
+  shutil.copy(run / "run.json", model / "run.json")
+  exported = tmp_path / "exported" / "1"
+  with caplog.at_level("WARNING"):
+    export.run(
+      export_config.ExportConfig(
+        export_dir=str(exported), init_checkpoint=str(model)
+      )
+    )
+  assert f"long_text={mode}" in caplog.text
+  rows = [" ".join(words) for words in texts]
+  for source in (model, exported):
+    predictor = bert_tf.Predictor(str(source), max_batch_size=3)
+    found = [
+      list(answer["probabilities"].values())
+      for answer in predictor.predict(rows)
+    ]
+    np.testing.assert_allclose(found, expected, rtol=1e-4)
+  with caplog.at_level("WARNING"):
+    caplog.clear()
+    served.ServedModel("model", predictor)
+  assert f"long_text={mode}" in caplog.text
