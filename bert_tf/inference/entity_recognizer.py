@@ -59,6 +59,12 @@ class EntityRecognizer(task_model.FineTunedModel):
       inputs.check_texts(f"row {index}", words, 1)
       if not all(map(str.strip, words)):
         raise ValueError(f"row {index} has an empty word: {words!r:.60}")
+      for word in words:
+        if len(word.split()) > 1:  # Each part would get a label of its own.
+          raise ValueError(
+            f"row {index} has a word with white space in it, {word!r:.60}; "
+            "give each of its parts as a word."
+          )
       row = " ".join(words)
     return super()._row(index, row)
 

@@ -255,7 +255,7 @@ MISTAKES = {
     "EntityRecognizer",
     [["of in"]],
     [["O"]],
-    "2 words",
+    "white space in it, 'of in'",
   ),
   "an empty word": (
     "EntityRecognizer",
@@ -291,6 +291,13 @@ def test_a_mistake_is_named_before_anything_is_written(bert, tmp_path, mistake):
   with pytest.raises(ValueError, match=expected):
     new(name, bert, tmp_path / "out").fit(rows, labels)
   assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("blank", [" ", "\t", "\N{NO-BREAK SPACE}"])
+def test_words_to_label_have_no_white_space(bert, tmp_path, blank):
+  model = new("EntityRecognizer", bert, tmp_path / "out")
+  with pytest.raises(ValueError, match="row 0 has a word with white space"):
+    model.predict([[f"of{blank}the", "in"]])
 
 
 def test_an_unknown_setting_is_named_with_the_nearest(bert, tmp_path):
