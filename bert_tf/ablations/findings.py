@@ -7,7 +7,7 @@ import collections
 import dataclasses
 import math
 import statistics
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from bert_tf.ablations import rows, runs, variants
 
@@ -149,8 +149,7 @@ def find(
 ) -> Findings:
   """Returns what rows say of an experiment.
 
-  Of several rows of one run, of different data, the last counts: `one_text`
-  leaves those of one text.
+  There is one row of a run at most, as `one_source` leaves them.
   """
   by_key = {row.key: row for row in all_rows}
   cells: dict[tuple[str, str], dict[int, float]] = collections.defaultdict(dict)
@@ -196,13 +195,32 @@ def _value(row: rows.Row, column: str) -> float:
   return row.results[column if is_pretraining else "score"]
 
 
-def one_text(all_rows: Sequence[rows.Row]) -> list[rows.Row]:
-  """Returns the rows of the text that most rows are of."""
-  names = [text_of(row) for row in all_rows]
+def one_source(all_rows: Sequence[rows.Row]) -> list[rows.Row]:
+  """Returns the rows of the text, and of each task's data, that most are of."""
+  same_text = _of_usual(all_rows, text_of)
+  by_task: dict[tuple, list[rows.Row]] = collections.defaultdict(list)
+  for row in same_text:
+    task = row.config.get("fine_tuning", {})
+    by_task[task.get("task"), task.get("num_examples")].append(row)
+  usual = (_of_usual(of_task, _task_data_of) for of_task in by_task.values())
+  kept = {id(row) for of_task in usual for row in of_task}
+  return [row for row in same_text if id(row) in kept]
+
+
+def _of_usual(
+  all_rows: Sequence[rows.Row], name_of: Callable[[rows.Row], str]
+) -> list[rows.Row]:
+  """Returns the rows whose name is that of most."""
+  names = [name_of(row) for row in all_rows]
   if not names:
     return []
   ((usual, _),) = collections.Counter(names).most_common(1)
   return [row for row, name in zip(all_rows, names) if name == usual]
+
+
+def _task_data_of(row: rows.Row) -> str:
+  """Returns what tells a task's data from others; "" of a pre-training."""
+  return "/".join(row.data.get(split, "") for split in ("train", "dev"))
 
 
 def text_of(row: rows.Row) -> str:

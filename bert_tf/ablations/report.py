@@ -70,10 +70,11 @@ def write(
   """
   scale = config.chosen_scale
   all_rows = rows.read_all(config.rows)
-  used = findings.one_text(all_rows)
+  used = findings.one_source(all_rows)
   if len(used) < len(all_rows):
     logging.warning(
-      "%d rows in %s are of other text than most, and are left out.",
+      "%d rows in %s are of other text, or other data of a task, than most, "
+      "and are left out.",
       len(all_rows) - len(used),
       config.rows,
     )

@@ -142,10 +142,15 @@ def find(config: config_lib.AblationsConfig) -> dict[str, TaskFiles]:
 def cut(
   name: str, files: TaskFiles, num_examples: int | None, folder: str
 ) -> TaskFiles:
-  """Returns the files with at most so many examples each, made if missing."""
+  """Returns the files with at most so many examples each, made if missing.
+
+  They lie in a folder that is named by what they are cut from, so that other
+  data under the same paths are cut anew.
+  """
   if num_examples is None:
     return files
-  folder = os.path.join(folder, f"{name}-{num_examples}")
+  source = runs.digest(files.hashes)
+  folder = os.path.join(folder, f"{name}-{num_examples}-{source}")
   parts = []
   for path in (files.train, files.dev):
     part = os.path.join(folder, os.path.basename(path))

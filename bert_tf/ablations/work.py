@@ -73,6 +73,8 @@ class Worker:
       for run in all_runs
       if run.fine_tuning and run.fine_tuning.step is not None
     }
+    # By task and number of examples, since whole files are read for each.
+    self._cuts: dict[tuple[str, int | None], tasks.TaskFiles] = {}
     self._hashes: dict[tasks.TaskFiles, dict[str, str]] = {}
 
   def data_of(self, run: runs.Run) -> dict[str, str]:
@@ -103,12 +105,13 @@ class Worker:
 
   def _files(self, fine_tuning: runs.FineTuning) -> tasks.TaskFiles:
     """Returns the files of a fine-tuning."""
-    return tasks.cut(
-      fine_tuning.task,
-      self._task_files[fine_tuning.task],
-      fine_tuning.num_examples,
-      self._data_dir,
-    )
+    key = fine_tuning.task, fine_tuning.num_examples
+    if key not in self._cuts:
+      files = self._task_files[fine_tuning.task]
+      self._cuts[key] = tasks.cut(
+        fine_tuning.task, files, fine_tuning.num_examples, self._data_dir
+      )
+    return self._cuts[key]
 
   def _folder(self, run: runs.Run) -> str:
     return os.path.join(self._runs_dir, run.name)

@@ -143,5 +143,17 @@ def test_rows_of_the_text_that_most_are_of_are_used():
   others = [dataclasses.replace(run, seed=seed) for seed in (2, 3)]
   few = [made_up.row(run, 1.0, text="a")]
   many = [made_up.row(other, 1.0, text="b") for other in others]
-  assert findings.one_text([*few, *many]) == many
-  assert findings.one_text([]) == []
+  assert findings.one_source([*few, *many]) == many
+  assert findings.one_source([]) == []
+
+
+def test_rows_of_the_task_data_that_most_are_of_are_used():
+  rows = rows_of(objectives(), "QNLI", VALUES)
+  old = [
+    dataclasses.replace(row, data={**row.data, "train": "other"})
+    for row in rows[:3]
+  ]
+  pretraining = made_up.row(runs.Run(pretraining=TINY.base, seed=1), 1.0)
+  for order in ([*old, *rows, pretraining], [pretraining, *rows, *old]):
+    found = findings.one_source(order)
+    assert found == [row for row in order if row not in old]

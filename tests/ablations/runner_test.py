@@ -1,12 +1,14 @@
 """What is run, in which order, and what becomes of failures."""
 
+import dataclasses
 import json
 import pathlib
+import shutil
 
 import pytest
 
 from bert_tf.ablations import config as config_lib
-from bert_tf.ablations import report, rows, runner, tasks, work
+from bert_tf.ablations import report, rows, runner, runs, tasks, work
 
 
 class FakeWorker:
@@ -164,3 +166,23 @@ def test_data_are_cut_to_whole_examples(tmp_path):
       (cut,) = json.loads(found)["data"]
       # Three whole paragraphs of three questions; a fourth does not fit.
       assert [len(p["qas"]) for p in cut["paragraphs"]] == [3, 3, 3]
+
+
+def test_other_data_of_the_same_name_are_cut_anew(tmp_path):
+  parts = []
+  for letter in "ab":
+    path = tmp_path / letter / "dev.tsv"
+    path.parent.mkdir()
+    path.write_text("".join(f"{letter}{i}\n" for i in range(9)))
+    files = tasks.TaskFiles(str(path), str(path))
+    for _ in range(2):
+      part = tasks.cut("QNLI", files, 3, str(tmp_path / "cut"))
+      lines = pathlib.Path(part.dev).read_text().splitlines()
+      assert len(lines) == 4 and {line[0] for line in lines} == {letter}
+    parts.append(part)
+  assert parts[0] != parts[1]
+  # The rows of runs are named by what is in the files, not by where they are.
+  moved = shutil.copytree(tmp_path / "a", tmp_path / "moved")
+  files = tasks.TaskFiles(str(moved / "dev.tsv"), str(moved / "dev.tsv"))
+  same = tasks.cut("QNLI", files, 3, str(tmp_path / "elsewhere"))
+  assert same.hashes == parts[0].hashes != parts[1].hashes
