@@ -56,7 +56,8 @@ class AblationsConfig:
   )
   num_train_steps: int | None = settings.setting(
     None,
-    "Steps of a pre-training in place of the scale's, to try things.",
+    "Steps of a pre-training in place of the scale's, to try things: a "
+    "multiple of 8, since models are fine-tuned after eighths of them.",
     minimum=8,
   )
   report_only: bool = settings.setting(
@@ -73,6 +74,13 @@ class AblationsConfig:
   def __post_init__(self) -> None:
     """Raises ValueError for values that are out of bounds."""
     settings.check(self)
+    steps = self.num_train_steps or 0
+    if steps % scales_lib.NUM_MARKS:
+      raise ValueError(
+        f"num_train_steps {steps} is no multiple of {scales_lib.NUM_MARKS}, "
+        f"after whose parts models are fine-tuned; use "
+        f"{steps - steps % scales_lib.NUM_MARKS}."
+      )
     if not self.text and not self.report_only:
       raise ValueError(
         "there is nothing to pre-train on: set `text`; or `report_only` for "

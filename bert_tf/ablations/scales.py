@@ -9,6 +9,9 @@ from collections.abc import Sequence
 from bert_tf.ablations import runs
 from bert_tf.tasks import pretraining_config
 
+# Checkpoints that a pre-training keeps, in equal parts of its steps.
+NUM_MARKS = 8
+
 # Layers, width, heads, and the learning rate that suits them.
 Size = tuple[int, int, int, float]
 

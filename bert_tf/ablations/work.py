@@ -11,15 +11,12 @@ import keras
 
 from bert_tf import checkpoints
 from bert_tf.ablations import config as config_lib
-from bert_tf.ablations import rows, runs, tasks
+from bert_tf.ablations import rows, runs, scales, tasks
 from bert_tf.ablations import text as text_lib
 from bert_tf.files import atomic, paths
 from bert_tf.tasks import pretraining, pretraining_config
 from bert_tf.training import config as training_config
 from bert_tf.training import curves, evaluation
-
-# Shares of the steps after which checkpoints are kept: see experiments.
-_NUM_CHECKPOINTS = 8
 
 _NUM_POINTS = 40  # Of a curve.
 
@@ -137,7 +134,6 @@ class Worker:
     """Returns the settings of a pre-training."""
     one, scale = run.pretraining, self._scale
     num_steps = one.num_train_steps
-    every = max(1, num_steps // _NUM_CHECKPOINTS)
     more: dict[str, Any] = {}
     if not one.is_static and one.objective == "mlm":
       more["do_whole_word_mask"] = one.do_whole_word_mask
@@ -166,7 +162,7 @@ class Worker:
         learning_rate=one.learning_rate,
         num_train_steps=num_steps,
         num_warmup_steps=round(one.warmup_proportion * num_steps),
-        save_checkpoints_steps=every,
+        save_checkpoints_steps=_steps_between_checkpoints(one),
         keep_checkpoint_max=0 if run in self._with_steps else 1,
         log_every_steps=max(1, num_steps // _NUM_POINTS),
         eval_every_steps=max(1, num_steps // scale.num_evaluations),
@@ -180,6 +176,7 @@ class Worker:
     source = self._folder(run.source)
     checkpoint = self._checkpoint(source, run.pretraining, one.step)
     if not checkpoint:
+      _check_mark(run.pretraining, one.step)
       if self._checkpoint(source, run.pretraining, None):
         paths.remove(source)  # It is whole, but without that checkpoint.
       self._pretrain(run.source)
@@ -214,6 +211,20 @@ class Worker:
     step = one.num_train_steps if step is None else step
     path = os.path.join(folder, f"model.ckpt-{step}")
     return path if path in checkpoints.listed(folder) else None
+
+
+def _steps_between_checkpoints(one: runs.Pretraining) -> int:
+  return max(1, one.num_train_steps // scales.NUM_MARKS)
+
+
+def _check_mark(one: runs.Pretraining, step: int | None) -> None:
+  """Raises ValueError for a step that no pre-training has a checkpoint of."""
+  every = _steps_between_checkpoints(one)
+  if step is not None and step % every:
+    raise ValueError(
+      f"there is no checkpoint of step {step} of {one.num_train_steps}: one is "
+      f"kept every {every} steps; use a multiple of {scales.NUM_MARKS} steps."
+    )
 
 
 def _curve(folder: str, pieces_per_step: float) -> rows.Curve:

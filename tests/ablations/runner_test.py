@@ -115,6 +115,39 @@ def test_a_dry_run_does_nothing(config):
   assert not pathlib.Path(config.rows).exists()
 
 
+@pytest.mark.parametrize("num_train_steps", [12, 100])
+def test_steps_that_have_no_checkpoints_are_refused(num_train_steps):
+  with pytest.raises(ValueError, match=f"num_train_steps {num_train_steps}"):
+    config_lib.AblationsConfig(
+      output_dir="out", text="t", num_train_steps=num_train_steps
+    )
+
+
+def test_a_pretraining_is_not_deleted_for_a_step_it_cannot_have(
+  tmp_path, monkeypatch
+):
+  monkeypatch.setattr(work.text_lib, "Text", lambda config, folder: None)
+  config = config_lib.AblationsConfig(
+    output_dir=str(tmp_path), text="t", scale="smoke"
+  )
+  scale = config.chosen_scale
+  run = runs.Run(
+    pretraining=dataclasses.replace(scale.base, num_train_steps=100),
+    fine_tuning=dataclasses.replace(scale.fine_tuning("QNLI"), step=25),
+    seed=1,
+  )
+  whole = tmp_path / "runs" / run.source.name / "model.ckpt-100.index"
+  whole.parent.mkdir(parents=True)
+  whole.write_text("")
+  (whole.parent / "checkpoint").write_text(
+    'model_checkpoint_path: "model.ckpt-100"\n'
+    'all_model_checkpoint_paths: "model.ckpt-100"\n'
+  )
+  with pytest.raises(ValueError, match="no checkpoint of step 25 of 100"):
+    work.Worker(config, {}, [run]).do(run)
+  assert whole.exists()
+
+
 def test_text_is_needed():
   with pytest.raises(ValueError, match="set `text`"):
     config_lib.AblationsConfig(output_dir="out")
