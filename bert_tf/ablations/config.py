@@ -64,7 +64,10 @@ class AblationsConfig:
     False, "Write the report of the rows that there are, and run nothing."
   )
   dry_run: bool = settings.setting(
-    False, "List the runs, and which of them are done, and run nothing."
+    False,
+    "List the runs, and which of them are done, and do none of them. The text "
+    "is read and the vocabulary learned, which are kept: whether a run is done "
+    "depends on them.",
   )
   reading: text_config.TextConfig = text_config.TextConfig()
   num_workers: int = settings.setting(

@@ -79,7 +79,7 @@ _SMOKE = Scale(
 
 _TINY = Scale(
   name="tiny",
-  explanation="about eight hours of two CPU cores",
+  explanation="about 25 core-hours",
   base=runs.Pretraining(
     num_hidden_layers=2,
     hidden_size=128,
