@@ -369,14 +369,15 @@ class MultipleChoiceModel(HeadModel):
     """Returns the scores, float [B, C].
 
     Args:
-      features: `input_ids`, `input_mask` and `segment_ids` as BertModel has
-        them, but int [B, C, F]: an input for each choice.
+      features: `input_ids` and, if need be, `input_mask` and `segment_ids` as
+        BertModel has them, but int [B, C, F]: an input for each choice.
       training: whether to drop out.
     """
     shape = ops.shape(features["input_ids"])
     inputs = {
       name: ops.reshape(features[name], (-1, shape[2]))  # [B*C, F]
       for name in ("input_ids", "input_mask", "segment_ids")
+      if features.get(name) is not None
     }
     _, pooled_output = self._encoded(inputs, training)
     pooled_output = self._dropped_out(pooled_output, training)
