@@ -60,7 +60,7 @@ class BenchmarkConfig:
   )
   precision: str = settings.setting(
     "float32",
-    "For train and forward: type of the products.",
+    "For train, forward and start: type of the products.",
     choices=("float32", "bfloat16"),
   )
   device: str = settings.setting(

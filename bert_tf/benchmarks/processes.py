@@ -139,6 +139,7 @@ def _first_step(sizes: Mapping[str, Any], folder: str) -> tuple[str, ...]:
     f"--train_batch_size={settings.batch_size}",
     f"--max_seq_length={settings.length}",
     f"--max_predictions_per_seq={settings.num_predictions}",
+    f"--precision={settings.precision}",
     *("--num_train_steps=1", "--num_warmup_steps=0", "--learning_rate=1e-4"),
   )
 

@@ -84,6 +84,30 @@ def test_the_first_step_of_a_run_is_timed(tmp_path, monkeypatch, capfd):
   assert "gone: not installed; pip install x" in out
 
 
+@pytest.mark.parametrize("precision", ["float32", "bfloat16"])
+def test_both_sides_start_at_one_precision(tmp_path, monkeypatch, precision):
+  measured = {}
+  monkeypatch.setattr(
+    processes, "_measure", lambda config, title, found: measured.update(found)
+  )
+  path = tmp_path / "bert_config.json"
+  path.write_text(json.dumps(SIZES))
+  processes.measure_start(
+    config.BenchmarkConfig(
+      bert_config_file=str(path),
+      batch_size=2,
+      max_seq_length=16,
+      max_predictions_per_seq=4,
+      precision=precision,
+    )
+  )
+  ours = measured.pop("bert_tf").arguments
+  assert [x for x in ours if "precision" in x] == [f"--precision={precision}"]
+  assert measured
+  for peer in measured.values():
+    assert json.loads(peer.arguments[1])["precision"] == precision
+
+
 def test_what_is_fine_tuned_has_to_be_given():
   with pytest.raises(ValueError, match="`model`"):
     processes.measure_fine_tuning(config.BenchmarkConfig())
