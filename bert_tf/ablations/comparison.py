@@ -18,6 +18,9 @@ from bert_tf.training import curves, run_log
 TOLERANCE = 0.05
 _LEAST_OF_ACCURACY = 0.01
 
+# What the axes are called where the run's padding is counted, too.
+AXES = {**plots.AXES, "word_pieces": "word pieces (the run's with padding)"}
+
 # What makes two curves hard to compare.
 _SETTINGS = (
   *("num_hidden_layers", "hidden_size", "vocab_size", "train_batch_size"),
@@ -32,7 +35,7 @@ class Own:
 
   curves: curves.Curves
   settings: dict[str, float | bool]
-  pieces_per_step: float
+  pieces_per_step: float  # With padding: how much there was is not kept.
 
 
 @dataclasses.dataclass(frozen=True)
@@ -143,7 +146,7 @@ def between(x: Sequence[float], y: Sequence[float], at: float) -> float:
 
 def describe(one: Leaving, axis: str) -> str:
   """Returns a line that says where a run leaves the band."""
-  unit = plots.AXES[axis]
+  unit = AXES[axis]
   where = f"at {one.start:,.0f} {unit}"
   if one.end > one.start:
     where = f"from {one.start:,.0f} to {one.end:,.0f} {unit}"
@@ -164,7 +167,7 @@ def draw(
   ]
   with style.picture(path, len(names), 1200, 420) as panels:
     for panel, name in zip(panels, names):
-      style.panel(panel, plots.CURVES[name], plots.AXES[axis])
+      style.panel(panel, plots.CURVES[name], AXES[axis])
       band = other.bands["training", name]
       places = band.axis(axis)
       style.band(panel, places, band.low, band.high, style.GRAY)

@@ -30,7 +30,9 @@ class CompareConfig:
   )
   axis: str = settings.setting(
     "step",
-    "What the curves are drawn and compared against.",
+    "What the curves are drawn and compared against. word_pieces counts the "
+    "padding of the run, which its folder does not tell, but not that of the "
+    "reference.",
     choices=("step", "word_pieces"),
   )
 

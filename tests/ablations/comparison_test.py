@@ -93,6 +93,7 @@ def test_word_pieces_are_steps_times_batch_times_length(references, tmp_path):
   narrow, _ = reference.read_all(references)
   (found,) = comparison.leavings(own, narrow, "word_pieces")
   assert (found.start, found.end) == (2048, 8192)
+  assert "with padding" in comparison.describe(found, "word_pieces")
 
 
 def test_settings_that_differ_are_named(references, tmp_path):
