@@ -55,8 +55,8 @@ class Server:
     self._models = served.of_predictors(models)
     self._config = config
     self._page = page.load()
-    self._hosts = {"localhost", "127.0.0.1", "::1", config.host}
-    self._hosts.update(host.lower() for host in config.allowed_hosts)
+    names = ("localhost", "127.0.0.1", "::1", config.host)
+    self._hosts = {host.lower() for host in (*names, *config.allowed_hosts)}
     self._is_ready = False
     self._openapi = openapi.document(list(self._models.values()), self._config)
     # Word pieces are counted beside the computation, not before it.

@@ -143,3 +143,19 @@ def test_windows_of_a_request_are_limited(task):
     texts["instances"].append("x")
     code = serving_client.ask(running.url, PREDICT, texts)[0]
     assert code == (200 if task == "classification" else 413)
+
+
+def test_a_host_is_known_by_its_name_in_capitals(monkeypatch):
+  find = socket.getaddrinfo
+  monkeypatch.setattr(
+    socket,
+    "getaddrinfo",
+    lambda host, *others, **more: find(
+      "127.0.0.1" if host == "MyName" else host, *others, **more
+    ),
+  )
+  with serving_client.running(
+    server_test.FakeModel(), host="MyName"
+  ) as running:
+    for host in ("MyName", "myname:80"):
+      assert sent(running.url, request(f"Host: {host}", JSON))[0] == 200
