@@ -1,9 +1,11 @@
 """A line of the log for each request, and its count in the metrics."""
 
+import asyncio
 import datetime
 import json
 import logging
 import sys
+import time
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
@@ -17,6 +19,9 @@ with errors.needs_extra("serving", extra="serve"):
 NUM_ROWS = web.RequestKey("num_rows", int)
 # The path of its route, with names in braces; what is no HTTP has none.
 _ROUTE = web.RequestKey("route", str)
+
+# The status, which nobody is sent, of a request whose client has gone; nginx's.
+_GONE = 499
 
 _METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
 
@@ -52,16 +57,26 @@ class AccessLog(abc.AbstractAccessLogger):
     else:
       self.logger.info("%s", " ".join(f"{k}={v}" for k, v in line.items()))
 
+  @web.middleware
+  async def noted(
+    self,
+    request: web.Request,
+    handler: Callable[[web.Request], Awaitable[web.StreamResponse]],
+  ) -> web.StreamResponse:
+    """Notes the route of a request, by which it is counted.
 
-@web.middleware
-async def note_route(
-  request: web.Request,
-  handler: Callable[[web.Request], Awaitable[web.StreamResponse]],
-) -> web.StreamResponse:
-  """Notes the route of a request, by which it is counted."""
-  if resource := request.match_info.route.resource:
-    request[_ROUTE] = resource.canonical
-  return await handler(request)
+    Of one whose client has gone, or whose time is up as the server stops,
+    aiohttp tells nothing: it is counted here.
+    """
+    start = time.monotonic()
+    if resource := request.match_info.route.resource:
+      request[_ROUTE] = resource.canonical
+    try:
+      return await handler(request)
+    except asyncio.CancelledError:
+      seconds = time.monotonic() - start
+      self.log(request, web.Response(status=_GONE), seconds)
+      raise
 
 
 def started_line(url: str, folders: Mapping[str, str]) -> str:

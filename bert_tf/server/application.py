@@ -72,16 +72,20 @@ class Server:
     self._metrics = metrics.Metrics(
       lambda: self._batcher.num_waiting, lambda: self._is_ready
     )
+    self._log = access_log.AccessLog(self._metrics, self._config.log_format)
     self._batcher = batching.Batcher(
       self._compute, self._config, self._metrics.batch
     )
     application = web.Application(
-      middlewares=[access_log.note_route, self._guarded],
+      middlewares=[self._log.noted, self._guarded],
       client_max_size=self._config.max_request_bytes,
     )
     application.add_routes(self._routes())
     self._runner = web.AppRunner(
-      application, shutdown_timeout=self._config.stop_timeout_s
+      application,
+      shutdown_timeout=self._config.stop_timeout_s,
+      # What a client that has gone asked for is not computed.
+      handler_cancellation=True,
     )
     await self._runner.setup()
     try:
@@ -99,12 +103,11 @@ class Server:
     loop, server = asyncio.get_running_loop(), self._runner.server
     assert server is not None
     limit = connections.max_connections(self._config.max_connections)
-    log = access_log.AccessLog(self._metrics, self._config.log_format)
 
     def connect() -> connections.Connection:
       timeout = self._config.idle_timeout_s
       return connections.Connection(
-        server, log, limit, loop=loop, keepalive_timeout=timeout
+        server, self._log, limit, loop=loop, keepalive_timeout=timeout
       )
 
     return await loop.create_server(

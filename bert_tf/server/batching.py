@@ -107,7 +107,12 @@ class Batcher:
     )
     self._waiting.append(waiting)
     self._arrival.set()
-    return await waiting.result
+    try:
+      return await waiting.result
+    except asyncio.CancelledError:  # Its place is free for another.
+      if waiting in self._waiting:
+        self._waiting.remove(waiting)
+      raise
 
   async def close(self) -> None:
     """Stops; waiting requests are cancelled."""

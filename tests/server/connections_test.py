@@ -1,5 +1,6 @@
 """What clients do that is no request: floods, halves, other hosts' pages."""
 
+import concurrent.futures
 import contextlib
 import json
 import logging
@@ -159,3 +160,36 @@ def test_a_host_is_known_by_its_name_in_capitals(monkeypatch):
   ) as running:
     for host in ("MyName", "myname:80"):
       assert sent(running.url, request(f"Host: {host}", JSON))[0] == 200
+
+
+def test_what_a_client_that_has_gone_asked_for_is_not_computed(capsys):
+  model = server_test.FakeModel()
+  model.gate.clear()
+  with (
+    serving_client.running(
+      model, max_batch_size=1, max_wait_ms=0, log_format="json"
+    ) as running,
+    concurrent.futures.ThreadPoolExecutor(1) as pool,
+  ):
+    url = running.url
+    first = pool.submit(
+      serving_client.ask, url, PREDICT, {"instances": ["first"]}
+    )
+    assert model.begun.wait(timeout=600)
+    with connected(url) as opened:
+      opened.sendall(request(HOST, JSON, body=b'{"instances": ["gone"]}'))
+      serving_client.wait_for_waiting(url, 1)
+    # It makes room for others, and is counted.
+    serving_client.wait_for_waiting(url, 0)
+    model.gate.set()
+    assert first.result()[0] == 200
+    last = serving_client.ask(url, PREDICT, {"instances": ["last"]})
+    assert last[0] == 200
+    metrics = serving_client._metrics(url)
+  assert model.calls == [["first"], ["last"]]
+  counted = [line for line in metrics.splitlines() if 'status="499"' in line]
+  assert [line.split()[-1] for line in counted if "_total" in line] == ["1.0"]
+  lines = [
+    json.loads(line) for line in capsys.readouterr().out.splitlines() if line
+  ]
+  assert [line["status"] for line in lines if "rows" in line] == [499, 200, 200]
