@@ -35,7 +35,9 @@ class LongTexts:
     self._tokenizer = tokenization.FullTokenizer(
       model.vocab_file, info.do_lower_case is not False, info.strip_accents
     )
-    self._special = self._tokenizer.convert_tokens_to_ids(["[CLS]", "[SEP]"])
+    self._cls_id, self._sep_id = self._tokenizer.convert_tokens_to_ids(
+      ["[CLS]", "[SEP]"]
+    )
 
   def __call__(self, texts: Sequence[str]) -> dict[str, np.ndarray]:
     """Returns outputs as the model's function of texts does, of B texts."""
@@ -61,7 +63,10 @@ class LongTexts:
     for first in range(0, len(windows), self._max_batch_size):
       batch = windows[first : first + self._max_batch_size]
       width = max(map(len, batch)) + 2
-      rows = [packing.pack(ids, None, *self._special, width) for ids in batch]
+      rows = [
+        packing.pack(ids, None, self._cls_id, self._sep_id, width)
+        for ids in batch
+      ]
       inputs = {
         name: np.array([row[name] for row in rows], np.int32)
         for name in saved_models.ID_NAMES
