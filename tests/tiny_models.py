@@ -23,14 +23,14 @@ CONFIG = modeling.BertConfig(
 )
 
 
-def write_run(folder, model, label_map=None):
+def write_run(folder, model, label_map=None, step=1):
   """Writes a model's checkpoint, sizes, vocabulary and labels; returns it."""
   folder.mkdir(parents=True, exist_ok=True)
   values = {v.path: v.numpy() for v in model.weights if "seed" not in v.path}
-  values[checkpoints.GLOBAL_STEP] = np.int64(1)
-  checkpoints.write(str(folder / "model.ckpt-1"), values)
-  state = 'model_checkpoint_path: "model.ckpt-1"\n'
-  state += 'all_model_checkpoint_paths: "model.ckpt-1"\n'
+  values[checkpoints.GLOBAL_STEP] = np.int64(step)
+  checkpoints.write(str(folder / f"model.ckpt-{step}"), values)
+  state = f'model_checkpoint_path: "model.ckpt-{step}"\n'
+  state += f'all_model_checkpoint_paths: "model.ckpt-{step}"\n'
   (folder / "checkpoint").write_text(state)
   (folder / "bert_config.json").write_text(json.dumps(vars(CONFIG)))
   shutil.copy(TINY / "vocab.txt", folder / "vocab.txt")

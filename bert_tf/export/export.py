@@ -48,8 +48,12 @@ class Built:
   signatures: saved_models.Signatures
 
 
-def run(config: configs.ExportConfig) -> str:
+def run(config: configs.ExportConfig, replaces: bool = False) -> str:
   """Writes a SavedModel, with run.json, bert_config.json and vocab.txt in it.
+
+  Args:
+    config: the settings.
+    replaces: whether it takes the place of an older one.
 
   Returns:
     The task that was exported.
@@ -57,17 +61,31 @@ def run(config: configs.ExportConfig) -> str:
   Raises:
     ValueError: if the checkpoint has no such head; if settings, config,
       vocabulary, labels and run.json contradict one another or are missing;
-      or if the folder is not empty.
+      or if the folder is not empty and not to be replaced.
   """
-  saved_models.check_is_free(config.export_dir)
+  if not replaces:
+    saved_models.check_is_free(config.export_dir)
   built = build(config, config.with_text, config.with_attention)
   classification.warn_if_cut(built.info)
-  with atomic.folder(config.export_dir, last="saved_model.pb") as folder:
+  with atomic.folder(
+    config.export_dir, last="saved_model.pb", replaces=replaces
+  ) as folder:
     saved_models.save(built.module, built.signatures, folder)
     source, vocab_file = built.source, built.source.files.vocab_file
-    run_dir.write_run(folder, built.info, source.bert_config, vocab_file)
+    info = _with_step(built.info, source.reader)
+    run_dir.write_run(folder, info, source.bert_config, vocab_file)
   logging.info("Wrote %s.", config.export_dir)
   return built.info.task
+
+
+def _with_step(
+  info: run_info.RunInfo, reader: checkpoints.CheckpointReader
+) -> run_info.RunInfo:
+  """Returns a run with the step of its checkpoint, where that is known."""
+  if checkpoints.GLOBAL_STEP not in reader.shapes:
+    return info
+  step = int(reader.get(checkpoints.GLOBAL_STEP))
+  return dataclasses.replace(info, global_step=step)
 
 
 def build(

@@ -77,10 +77,11 @@ def files(targets: Sequence[str]) -> Iterator[list[str]]:
 
 
 @contextlib.contextmanager
-def folder(target: str, last: str) -> Iterator[str]:
+def folder(target: str, last: str, replaces: bool = False) -> Iterator[str]:
   """Yields a new local folder to fill, which then takes its place.
 
-  The target is new or empty. Where a folder cannot be moved in one step, as at
+  The target is new or empty, unless it `replaces` an older one, which stays
+  until the new one is whole. Where a folder cannot be moved in one step, as at
   gs://, the file `last`, without which it counts for nothing, goes there last.
 
   Raises:
@@ -101,13 +102,32 @@ def folder(target: str, last: str) -> Iterator[str]:
     if not paths.is_remote(target):
       for inner, _, _ in os.walk(unfinished):
         _flush_names(inner)
-      os.replace(unfinished, target)
+      if replaces and os.path.isdir(target):
+        _replace_folder(unfinished, target, os.path.join(parent, "older"))
+      else:
+        os.replace(unfinished, target)
       _flush_names(os.path.dirname(target))
       return
+    if replaces:
+      paths.remove(f"{target}/{last}")  # Or it would stand for half a folder.
+      paths.remove(target)
     for name in sorted(names, key=lambda name: (name == last, name)):
       remote = f"{target}/{name}"
       paths.make_folder(os.path.dirname(remote))
       paths.copy(os.path.join(unfinished, name), remote)
+
+
+def _replace_folder(unfinished: str, target: str, aside: str) -> None:
+  """Moves a folder to the place of another, which is moved aside.
+
+  The name is free for an instant: no system call of Python's swaps folders.
+  """
+  os.rename(target, aside)
+  try:
+    os.rename(unfinished, target)
+  except BaseException:
+    os.rename(aside, target)
+    raise
 
 
 @contextlib.contextmanager

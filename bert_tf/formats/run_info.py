@@ -78,6 +78,8 @@ class RunInfo:
   examples: tuple[dict[str, Any], ...] | None = None
   # Results on the dev file, when the run was evaluated last.
   scores: dict[str, float] | None = None
+  # Of an export: the steps of the checkpoint that it was made of.
+  global_step: int | None = None
   # Version of the package that wrote it.
   bert_tf_version: str = bert_tf.__version__
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from absl import logging
 
-from bert_tf import tokenization
+from bert_tf import checkpoints, tokenization
 from bert_tf.data import (
   corpus_build,
   pretraining_shards,
@@ -19,6 +19,7 @@ from bert_tf.data import (
 from bert_tf.export import config as export_config
 from bert_tf.export import export
 from bert_tf.files import atomic, errors, paths
+from bert_tf.formats import run_info
 from bert_tf.pipeline import card, text_steps
 from bert_tf.pipeline import config as pipeline_config
 from bert_tf.pipeline import plan as plan_lib
@@ -206,11 +207,17 @@ def _train(
 
 
 def _export(config: pipeline_config.PipelineConfig) -> None:
-  """Exports the model unless it is there already."""
+  """Exports the newest checkpoint, unless that was exported already."""
   folder = os.path.join(config.output_dir, card.EXPORT_DIR)
-  if not paths.exists(os.path.join(folder, "saved_model.pb")):
-    export.run(
-      export_config.ExportConfig(
-        init_checkpoint=config.output_dir, export_dir=folder
-      )
-    )
+  reader = checkpoints.CheckpointReader(config.output_dir)
+  if checkpoints.is_saved_model(folder):
+    exported = run_info.read_run(folder)
+    step = int(reader.get(checkpoints.GLOBAL_STEP))
+    if exported and exported.global_step == step:
+      return
+  export.run(
+    export_config.ExportConfig(
+      init_checkpoint=config.output_dir, export_dir=folder
+    ),
+    replaces=True,
+  )

@@ -123,9 +123,10 @@ def test_a_saved_model_says_what_it_is(runs, tmp_path):
   run = run_of(runs, CLASSIFIER, tmp_path)
   folder = str(tmp_path / "models" / "1")
   export.run(configs.ExportConfig(init_checkpoint=run, export_dir=folder))
-  assert run_info.read_run(folder) == CLASSIFIER
+  exported = dataclasses.replace(CLASSIFIER, global_step=1)
+  assert run_info.read_run(folder) == exported
   for name in ("vocab.txt", "bert_config.json"):
     ours = tmp_path / "models" / "1" / name
     assert ours.read_text() == (tmp_path / "run" / name).read_text()
   # It is a checkpoint as good as the run's own.
-  assert build(folder).info == CLASSIFIER
+  assert build(folder).info == exported

@@ -20,8 +20,8 @@ def root(request, tmp_path):
   return request.param and f"{request.param}/{tmp_path.name}" or str(tmp_path)
 
 
-def write_folder(target, texts):
-  with atomic.folder(target, last="b") as unfinished:
+def write_folder(target, texts, **settings):
+  with atomic.folder(target, last="b", **settings) as unfinished:
     for name, text in texts.items():
       os.makedirs(os.path.dirname(f"{unfinished}/{name}"), exist_ok=True)
       with open(f"{unfinished}/{name}", "w") as writer:
@@ -63,6 +63,32 @@ def test_a_folder_that_is_not_empty_stays_as_it_is(tmp_path):
   write_folder(str(tmp_path / "out"), {"b": "old"})
   with pytest.raises(OSError):
     write_folder(str(tmp_path / "out"), {"b": "new"})
+  assert os.listdir(tmp_path) == ["out"]
+  assert (tmp_path / "out" / "b").read_text() == "old"
+
+
+def test_a_folder_replaces_another_once_it_is_whole(root):
+  write_folder(f"{root}/out", {"b": "old", "sub/c": "old"})
+  write_folder(f"{root}/out", {"b": "new", "sub/c": "new"}, replaces=True)
+  assert paths.list_folder(root) == ["out"]
+  assert paths.read_text(f"{root}/out/b") == "new"
+  assert paths.read_text(f"{root}/out/sub/c") == "new"
+  write_folder(f"{root}/first", {"b": "new"}, replaces=True)
+  assert paths.read_text(f"{root}/first/b") == "new"
+
+
+def test_a_folder_that_cannot_be_replaced_stays(tmp_path, monkeypatch):
+  write_folder(str(tmp_path / "out"), {"b": "old"})
+  rename = os.rename
+
+  def fail(path, new_path):
+    if path.endswith("out") and "tmp-" in path:
+      raise OSError("no")
+    rename(path, new_path)
+
+  monkeypatch.setattr(os, "rename", fail)
+  with pytest.raises(OSError, match="no"):
+    write_folder(str(tmp_path / "out"), {"b": "new"}, replaces=True)
   assert os.listdir(tmp_path) == ["out"]
   assert (tmp_path / "out" / "b").read_text() == "old"
 

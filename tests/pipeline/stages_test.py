@@ -10,12 +10,14 @@ import shutil
 
 import pytest
 
+from bert_tf import checkpoints, heads
 from bert_tf.data import text_config
 from bert_tf.files import paths
+from bert_tf.formats import run_info
 from bert_tf.pipeline import card, stages, text_steps
 from bert_tf.pipeline import config as pipeline_config
 from bert_tf.pipeline import plan as plan_lib
-from tests import runs
+from tests import runs, tiny_models
 
 WORDS = "the of and in to was he is as for on with that it his by".split()
 
@@ -111,6 +113,29 @@ def test_one_command_makes_a_model_that_answers(tmp_path, flags, run_script):
   assert (out / "data" / "train.tfrecord").stat().st_mtime_ns == before
   other = run_script("run_pretraining.py", *timed, "--seed=2", cwd=tmp_path)
   assert other.returncode == 1 and "--seed" in other.stderr
+
+
+def test_the_newest_checkpoint_is_exported_and_no_other_twice(tmp_path):
+  config = config_of(tmp_path)
+  exported = tmp_path / "out" / "saved_model" / "1"
+  bias = "cls/predictions/output_bias"
+
+  def export_step(step):
+    model = heads.PretrainingModel(tiny_models.CONFIG)
+    [variable] = [v for v in model.weights if v.path == bias]
+    variable.assign(variable + step)
+    tiny_models.write_run(tmp_path / "out", model, step=step)
+    stages._export(config)
+    assert [path.name for path in exported.parent.iterdir()] == ["1"]
+    assert run_info.read_run(str(exported)).global_step == step
+    return checkpoints.CheckpointReader(str(exported)).get(bias)[0]
+
+  assert export_step(3) == 3
+  written = (exported / "saved_model.pb").stat()
+  assert export_step(3) == 3
+  assert (exported / "saved_model.pb").stat() == written
+  # The same command with more train_minutes.
+  assert export_step(60) == 60
 
 
 def test_a_dry_run_writes_nothing(tmp_path, no_steps):
