@@ -1,10 +1,39 @@
 """Decides whether text is lower-cased, by a run or by its vocabulary."""
 
+import dataclasses
 from collections.abc import Iterable
+from typing import Protocol
 
 from absl import logging
 
 from bert_tf import tokenization
+
+
+class Settings(Protocol):
+  """What has the two settings: a run, a config, a Case."""
+
+  @property
+  def do_lower_case(self) -> bool | None:
+    """Whether text is lower-cased."""
+
+  @property
+  def strip_accents(self) -> bool | None:
+    """Whether accents are dropped."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Case:
+  """How the letters of text are changed; None where it is not known."""
+
+  do_lower_case: bool | None = None
+  strip_accents: bool | None = None  # None is as do_lower_case.
+
+
+def of(settings: Settings | None) -> Case:
+  """Returns the case that a run or a config says; None is one unknown."""
+  if settings is None:
+    return Case()
+  return Case(settings.do_lower_case, settings.strip_accents)
 
 
 def guess(vocab: Iterable[str]) -> bool | None:
@@ -12,17 +41,34 @@ def guess(vocab: Iterable[str]) -> bool | None:
 
   It is cased if at least 1% of the tokens whose letters have two cases hold a
   capital letter; a few that somebody added do not make it cased. Special tokens
-  such as [CLS] and <S> are passed over.
+  such as [CLS] and <S> are passed over. Without capitals, but with accents,
+  text may have been cased that was written in small letters.
   """
+  tokens = list(vocab)
   num_capital = num_small = 0
-  for token in vocab:
+  for token in tokens:
     if token[:1] + token[-1:] in ("[]", "<>"):
       continue
     num_capital += token.lower() != token
     num_small += token.lower() == token != token.upper()
   if not num_capital + num_small:
     return None
-  return num_capital * 100 < num_capital + num_small
+  if num_capital * 100 >= num_capital + num_small:
+    return False
+  return None if has_accents(tokens) else True
+
+
+def has_accents(vocab: Iterable[str]) -> bool:
+  """Returns whether a vocabulary is of text that kept its accents.
+
+  Then at least 2% of its tokens would be others without them. Released ones of
+  stripped text have some that no text leads to.
+  """
+  changed = [
+    not token.isascii() and tokenization.without_accents(token) != token
+    for token in vocab
+  ]
+  return sum(changed) * 50 >= max(1, len(changed))
 
 
 def settle(

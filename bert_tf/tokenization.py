@@ -232,7 +232,7 @@ def clean_and_split(text: str) -> list[str]:
   return text.split()
 
 
-def _strip_accents(text: str) -> str:
+def without_accents(text: str) -> str:
   """Decomposes `text` (NFD) and drops its non-spacing marks."""
   return "".join(
     char
@@ -263,7 +263,7 @@ class BasicTokenizer:
     if self.do_lower_case:
       word = word.lower()
     if self.strip_accents and not word.isascii():
-      word = _strip_accents(word)
+      word = without_accents(word)
     if word.isalnum():
       return [word]
     return word.translate(_PUNCTUATION).split()

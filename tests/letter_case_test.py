@@ -13,6 +13,11 @@ from bert_tf import letter_case, tokenization
     ("[PAD] [UNK] 42 \u4e00 ##\u4e01 !", None),
     ("", None),
     ("the " * 200 + "BERT", True),
+    # Cased text that has no capitals could be in these.
+    ("[PAD] [CLS] le caf\u00e9 d\u00e9j\u00e0 vu", None),
+    ("[PAD] \u0939\u093f\u0928\u094d\u0926\u0940 \u092e\u0947\u0902 a", None),
+    ("[PAD] \ud55c\uad6d a", None),
+    ("the " * 98 + "\u00e9", True),
     ("the " * 98 + "BERT", False),
   ],
 )

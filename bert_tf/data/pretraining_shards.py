@@ -3,16 +3,17 @@
 import contextlib
 import dataclasses
 import functools
+import glob
 import hashlib
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import tqdm
 from absl import logging
 
-from bert_tf import tokenization
+from bert_tf import letter_case, tokenization
 from bert_tf.data import config as data_config
 from bert_tf.data import (
   corpus,
@@ -148,6 +149,27 @@ def create(
   )
   _log(summary, counts, names)
   return summary
+
+
+def case_of(record_files: Iterable[str]) -> letter_case.Case:
+  """Returns the case of the text in records; unknown if they do not agree.
+
+  The hidden file of settings says it that `create` leaves beside them.
+  """
+  found: dict[str, set[letter_case.Case]] = {}
+  record_files = list(record_files)
+  for folder in set(map(os.path.dirname, record_files)):
+    every = os.path.join(glob.escape(folder), "*")
+    for note in paths.matches(record_cache.settings_file(every)):
+      made = shard_files.read_settings(note)
+      case = letter_case.Case(
+        made.get("do_lower_case"), made.get("strip_accents")
+      )
+      for name in made.get("output_file", ()):
+        found.setdefault(os.path.join(folder, name), set()).add(case)
+  unknown = {letter_case.Case()}
+  cases = set().union(*(found.get(path, unknown) for path in record_files))
+  return cases.pop() if len(cases) == 1 else letter_case.Case()
 
 
 def shard_seed(random_seed: int, index: int, num_shards: int) -> int:

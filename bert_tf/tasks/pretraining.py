@@ -25,6 +25,7 @@ from bert_tf.data import (
   input_pipeline,
   length_schedule,
   pretraining_records,
+  pretraining_shards,
 )
 from bert_tf.formats import run_info
 from bert_tf.losses import Sums
@@ -95,8 +96,12 @@ def _run(
   """Does the same as `run`, of settings and records that fit."""
   output_dir = config.train.output_dir
   sizes = bert_config.vocab_size, bert_config.type_vocab_size
+  read_from = [phase.records for phase in phases]
+  if evaluated and not phases:
+    read_from = [evaluated]
+  files = [path for records in read_from for path in records.files.paths]
   run_dir.prepare_output_dir(
-    output_dir, _run_info(config), bert_config, config.vocab_file
+    output_dir, _run_info(config, files), bert_config, config.vocab_file
   )
   train = dataclasses.replace(
     config.train, best_metric=config.train.best_metric or _RESULTS[0]
@@ -155,18 +160,38 @@ def _starts_at_neighbours(
   return not checkpoints.listed(config.train.output_dir)
 
 
-def _run_info(config: pretraining_config.PretrainingConfig) -> run_info.RunInfo:
-  """Returns the fields of run.json; the case is that of the vocabulary."""
-  do_lower_case = None
-  if config.vocab_file:
-    vocab = tokenization.load_vocab(config.vocab_file)
-    do_lower_case = letter_case.guess(vocab)
+def _run_info(
+  config: pretraining_config.PretrainingConfig, record_files: Sequence[str]
+) -> run_info.RunInfo:
+  """Returns the fields of run.json."""
+  case = _case(config, record_files)
   return run_info.RunInfo(
     task="pretraining",
-    do_lower_case=do_lower_case,
+    do_lower_case=case.do_lower_case,
+    strip_accents=case.strip_accents,
     max_seq_length=None if config.schedule else config.max_seq_length,
     objective=None if config.objective == "mlm" else config.objective,
   )
+
+
+def _case(
+  config: pretraining_config.PretrainingConfig, record_files: Sequence[str]
+) -> letter_case.Case:
+  """Returns the case of the text, as far as it is certain.
+
+  The records to train on say it, else the run in output_dir. Of a vocabulary
+  only capital letters are a proof: without any, the text may have had none.
+  """
+  own = run_dir.read_run_of_task(config.train.output_dir, "pretraining")
+  known = [pretraining_shards.case_of(record_files), letter_case.of(own)]
+  for case in known if config.do_train else reversed(known):
+    if case.do_lower_case is not None:
+      return case
+  if config.vocab_file:
+    vocab = tokenization.load_vocab(config.vocab_file)
+    if letter_case.guess(vocab) is False:
+      return letter_case.Case(do_lower_case=False)
+  return letter_case.Case()
 
 
 def _log_epochs(
