@@ -71,35 +71,65 @@ def has_accents(vocab: Iterable[str]) -> bool:
   return sum(changed) * 50 >= max(1, len(changed))
 
 
+def tokenizer_of(
+  vocab_file: str, settings: Settings | None
+) -> tokenization.FullTokenizer:
+  """Returns the tokenizer of a model, by what is known of its text's case.
+
+  Raises:
+    ValueError: if the vocabulary is faulty.
+  """
+  case = of(settings)
+  return tokenization.FullTokenizer(
+    vocab_file, case.do_lower_case is not False, case.strip_accents
+  )
+
+
 def settle(
-  given: bool | None,
-  saved: bool | None,
-  said_by: str,
-  vocab_file: str | None,
-) -> bool | None:
-  """Decides whether texts are lower-cased: what is saved, else the vocabulary.
+  given: Case, saved: Case, said_by: str, vocab_file: str | None
+) -> Case:
+  """Decides the case of texts: what is saved, else the vocabulary.
 
   Args:
-    given: do_lower_case as the user set it; None if left out.
-    saved: what is saved with the model; None if unknown.
+    given: what the user set; None for what was left out.
+    saved: what is saved with the model.
     said_by: the file that says so, for errors.
     vocab_file: whose tokens decide where nothing is saved; None for none.
 
   Returns:
-    None if nobody knows.
+    The case, with None for what nobody knows.
 
   Raises:
     ValueError: if what is given contradicts the model or the vocabulary.
   """
-  known, where = saved, said_by
+  accents = _settled_accents(given, saved, said_by)
+  known, where = saved.do_lower_case, said_by
   if known is None and vocab_file:
-    known, where = guess(tokenization.load_vocab(vocab_file)), vocab_file
-    if given is None and known is not None:
+    vocab = tokenization.load_vocab(vocab_file)
+    known, where = guess(vocab), vocab_file
+    if given.do_lower_case is None and known is not None:
       logging.info("%s: do_lower_case=%s fits its tokens.", where, known)
-  if given is None or known is None or given == known:
-    return known if given is None else given
+    is_open = (given.do_lower_case, known, accents) == (None, None, None)
+    if is_open and has_accents(vocab):
+      logging.info("%s: strip_accents=False fits its tokens.", where)
+      accents = False
+  if given.do_lower_case is None or known in (None, given.do_lower_case):
+    case = known if given.do_lower_case is None else given.do_lower_case
+    return Case(case, accents)
   kind = "lower-cased" if known else "cased"
   raise ValueError(
-    f"do_lower_case={given} contradicts {where}, which is of {kind} text "
-    f"(do_lower_case={known}); leave `do_lower_case` out."
+    f"do_lower_case={given.do_lower_case} contradicts {where}, which is of "
+    f"{kind} text (do_lower_case={known}); leave `do_lower_case` out."
+  )
+
+
+def _settled_accents(given: Case, saved: Case, said_by: str) -> bool | None:
+  """Returns strip_accents as given, else as saved; as `settle`."""
+  if given.strip_accents is None:
+    return saved.strip_accents
+  if saved.strip_accents in (None, given.strip_accents):
+    return given.strip_accents
+  raise ValueError(
+    f"strip_accents={given.strip_accents} contradicts {said_by}, which says "
+    f"{saved.strip_accents}; leave `strip_accents` out."
   )

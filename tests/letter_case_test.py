@@ -37,14 +37,63 @@ def test_the_run_decides_then_the_vocabulary_and_neither_is_contradicted(
 
   def settle(given, saved, tokens="[CLS] Berlin the"):
     vocab_file.write_text(tokens.replace(" ", "\n") + "\n")
-    return letter_case.settle(given, saved, "run.json", str(vocab_file))
+    found = letter_case.settle(
+      letter_case.Case(given),
+      letter_case.Case(saved),
+      "run.json",
+      str(vocab_file),
+    )
+    return found.do_lower_case
 
   assert settle(None, True) is settle(True, True) is True
   assert settle(None, None) is settle(False, None) is False
   assert settle(None, None, "42") is None
   assert settle(False, None, "42") is False
-  assert letter_case.settle(None, None, "run.json", None) is None
+  unknown = letter_case.Case()
+  assert letter_case.settle(unknown, unknown, "run.json", None) == unknown
   with pytest.raises(ValueError, match="do_lower_case=False .*run.json"):
     settle(False, True)
   with pytest.raises(ValueError, match="do_lower_case=True .*vocab.txt"):
     settle(True, None)
+
+
+@pytest.mark.parametrize(
+  ("given", "saved", "tokens", "expected"),
+  [
+    ((None, None), (True, False), "the", (True, False)),
+    ((True, None), (True, False), "the", (True, False)),
+    ((None, False), (True, None), "the", (True, False)),
+    ((None, False), (None, None), "the", (True, False)),
+    ((None, None), (None, None), "the", (True, None)),
+    # Who says nothing keeps the accents that the vocabulary has.
+    ((None, None), (None, None), "caf\u00e9 vu", (None, False)),
+    ((None, None), (None, None), "Caf\u00e9 vu", (False, None)),
+    ((True, None), (None, None), "caf\u00e9 vu", (True, None)),
+    ((False, None), (None, None), "caf\u00e9 vu", (False, None)),
+    ((None, None), (True, None), "caf\u00e9 vu", (True, None)),
+    ((None, None), (None, True), "caf\u00e9 vu", (None, True)),
+  ],
+)
+def test_accents_are_kept_as_given_or_saved(
+  tmp_path, given, saved, tokens, expected
+):
+  vocab_file = tmp_path / "vocab.txt"
+  vocab_file.write_text(tokens.replace(" ", "\n") + "\n")
+  found = letter_case.settle(
+    letter_case.Case(*given),
+    letter_case.Case(*saved),
+    "run.json",
+    str(vocab_file),
+  )
+  assert found == letter_case.Case(*expected)
+  opposite = None if expected[1] is None else not expected[1]
+  if saved[1] is not None:
+    with pytest.raises(
+      ValueError, match=f"strip_accents={opposite} .*run.json"
+    ):
+      letter_case.settle(
+        letter_case.Case(None, opposite),
+        letter_case.Case(*saved),
+        "run.json",
+        str(vocab_file),
+      )

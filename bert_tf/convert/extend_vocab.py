@@ -125,9 +125,7 @@ def extend(
     model_folder.find_weights(init_checkpoint)
   )
   run = _run(reader, do_lower_case, vocab_file)
-  tokenizer = tokenization.FullTokenizer(
-    vocab_file, run.do_lower_case is not False, run.strip_accents
-  )
+  tokenizer = letter_case.tokenizer_of(vocab_file, run)
   config = modeling.BertConfig.from_json_file(bert_config_file)
   config.check_vocab(len(tokenizer.vocab), vocab_file, bert_config_file)
   extension = _plan(words, tokenizer, method, vocab_file)
@@ -183,14 +181,14 @@ def _run(
 ) -> run_info.RunInfo:
   """Returns what is known of a checkpoint's run."""
   run = model_folder.run_of(reader.path) or run_info.RunInfo(task="encoder")
-  do_lower_case = letter_case.settle(
-    do_lower_case,
-    run.do_lower_case,
+  case = letter_case.settle(
+    letter_case.Case(do_lower_case),
+    letter_case.of(run),
     model_folder.run_file_of(reader.path),
     vocab_file,
   )
   task = pretrained.task_of(pretrained.heads_of(reader.shapes, run.task))
-  return dataclasses.replace(run, task=task, do_lower_case=do_lower_case)
+  return dataclasses.replace(run, task=task, **dataclasses.asdict(case))
 
 
 def _sorted_out(

@@ -96,6 +96,7 @@ def _tokenizer_config(
   return {
     "tokenizer_class": "BertTokenizer",
     "do_lower_case": model.run.do_lower_case is not False,
+    "strip_accents": model.run.strip_accents,
     **hugging_face.FIXED_TOKENIZER_SETTINGS,
     "model_max_length": model.config.max_position_embeddings,
     **special,

@@ -77,10 +77,13 @@ def describe(
   """
   run = files.run or run_info.RunInfo(task="encoder")
   task = pretrained.task_of(pretrained.heads_of(tensors, run.task))
-  do_lower_case = letter_case.settle(
-    source.do_lower_case, run.do_lower_case, said_by, files.vocab_file
+  case = letter_case.settle(
+    letter_case.Case(source.do_lower_case),
+    letter_case.of(run),
+    said_by,
+    files.vocab_file,
   )
-  run = dataclasses.replace(run, task=task, do_lower_case=do_lower_case)
+  run = dataclasses.replace(run, task=task, **dataclasses.asdict(case))
   if task not in ("classification", "ner"):
     run = dataclasses.replace(
       run, task_name=None, problem_type=None, labels=None

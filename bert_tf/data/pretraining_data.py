@@ -14,7 +14,7 @@ import random
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
-from bert_tf import tokenization
+from bert_tf import letter_case, tokenization
 from bert_tf.data import config as data_config
 from bert_tf.data import (
   corpus,
@@ -71,9 +71,7 @@ def load_tokenizer(
   Raises:
     ValueError: if the vocabulary is faulty or lacks a special token.
   """
-  tokenizer = tokenization.FullTokenizer(
-    config.vocab_file, config.do_lower_case, config.strip_accents
-  )
+  tokenizer = letter_case.tokenizer_of(config.vocab_file, config)
   masking.check_special_tokens(tokenizer.vocab, config.vocab_file)
   return tokenizer
 

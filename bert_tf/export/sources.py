@@ -94,19 +94,17 @@ def tokenizer_of(
   source.bert_config.check_vocab(
     len(vocab), files.vocab_file, files.config_file
   )
-  saved = source.run.saved() if source.run else {}
-  known = letter_case.settle(
-    do_lower_case, saved.get("do_lower_case"), files.run_file, files.vocab_file
+  case = letter_case.settle(
+    letter_case.Case(do_lower_case, strip_accents),
+    letter_case.of(source.run),
+    files.run_file,
+    files.vocab_file,
   )
-  do_lower_case = known is not False
+  do_lower_case = case.do_lower_case is not False
   tokenization.validate_case_matches_checkpoint(
     do_lower_case, source.reader.path
   )
-  return bert_tokenizer.BertTokenizer(
-    vocab,
-    do_lower_case,
-    saved.get("strip_accents") if strip_accents is None else strip_accents,
-  )
+  return bert_tokenizer.BertTokenizer(vocab, do_lower_case, case.strip_accents)
 
 
 def settled(

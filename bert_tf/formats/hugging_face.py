@@ -42,11 +42,8 @@ FIXED_SETTINGS = {
   "add_cross_attention": False,
 }
 
-# Fixed behaviour of FullTokenizer; None follows do_lower_case.
-FIXED_TOKENIZER_SETTINGS = {
-  "strip_accents": None,
-  "tokenize_chinese_chars": True,
-}
+# Fixed behaviour of FullTokenizer.
+FIXED_TOKENIZER_SETTINGS = {"tokenize_chinese_chars": True}
 
 # Problem types here to those there.
 PROBLEM_TYPES = {
@@ -337,8 +334,10 @@ def read_run(folder: str, task: str, num_labels: int) -> run_info.RunInfo:
   run = run_info.read_run(folder)
   if not run or run.task != task:
     run = run_info.RunInfo(task=task)
-  case = read_tokenizer_settings(folder).do_lower_case
-  run = dataclasses.replace(run, do_lower_case=case)
+  found = read_tokenizer_settings(folder)
+  case = {n: getattr(found, n) for n in ("do_lower_case", "strip_accents")}
+  known = {name: value for name, value in case.items() if value is not None}
+  run = dataclasses.replace(run, **known)
   return _with_labels(run, read_config(folder), num_labels)
 
 
@@ -387,6 +386,7 @@ class TokenizerSettings:
   """Settings in tokenizer_config.json."""
 
   do_lower_case: bool | None = None  # None without the file.
+  strip_accents: bool | None = None  # None is as do_lower_case.
   differing: tuple[str, ...] = ()  # Settings that FullTokenizer does not have.
 
   def notes(self) -> tuple[str, ...]:
@@ -405,15 +405,16 @@ def read_tokenizer_settings(folder: str) -> TokenizerSettings:
   if not paths.exists(path):
     return TokenizerSettings()
   settings = read_json(path)
-  do_lower_case = settings.get("do_lower_case", True)
-  # Accents are stripped where letters are lowered.
-  same = {"strip_accents": (None, do_lower_case)}
   differing = [
     f"{name} {settings[name]}"
     for name, value in FIXED_TOKENIZER_SETTINGS.items()
-    if settings.get(name, value) not in same.get(name, (value,))
+    if settings.get(name, value) != value
   ]
-  return TokenizerSettings(do_lower_case, tuple(differing))
+  return TokenizerSettings(
+    settings.get("do_lower_case", True),
+    settings.get("strip_accents"),
+    tuple(differing),
+  )
 
 
 def read_json(path: str) -> dict[str, Any]:

@@ -13,10 +13,11 @@ import tempfile
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from bert_tf import letter_case, tokenization
+from bert_tf import letter_case, model_folder, tokenization
 from bert_tf.data import config as data_config
 from bert_tf.data import pretraining_shards
 from bert_tf.files import atomic
+from bert_tf.formats import run_info
 from bert_tf.inference import inputs as inputs_lib
 from bert_tf.inference import task_model
 from bert_tf.tasks import base, pretraining, pretraining_config
@@ -138,16 +139,32 @@ class MaskFiller(task_model.TaskModel):
       }
     )
     pretraining.check(config.run)
-    vocab_file = config.run.vocab_file
-    data = config.data
-    if "do_lower_case" not in self._given:
-      guessed = letter_case.guess(tokenization.load_vocab(vocab_file))
-      data = dataclasses.replace(data, do_lower_case=guessed is not False)
+    case = self._case(config.run)
+    data = dataclasses.replace(
+      config.data,
+      do_lower_case=case.do_lower_case is not False,
+      strip_accents=case.strip_accents,
+    )
     if train is not None:
       _write_records(train, data, config.run.input_file)
     if dev is not None:
       _write_records(dev, data, config.run.eval_input_file)
     return pretraining.run(config.run) or {}
+
+  def _case(
+    self, config: pretraining_config.PretrainingConfig
+  ) -> letter_case.Case:
+    """Returns the case of the run's text, or of the model's it starts from."""
+    names = [field.name for field in dataclasses.fields(letter_case.Case)]
+    given = {n: v for n, v in self._given.items() if n in names}
+    own = run_info.read_run(config.train.output_dir)
+    said_by = os.path.join(config.train.output_dir, run_info.RUN_FILE)
+    start = config.train.init_checkpoint
+    if own is None and start:
+      own, said_by = model_folder.run_of(start), model_folder.run_file_of(start)
+    return letter_case.settle(
+      letter_case.Case(**given), letter_case.of(own), said_by, config.vocab_file
+    )
 
 
 def _write_records(

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from absl import logging
 
-from bert_tf import tokenization
+from bert_tf import letter_case, tokenization
 from bert_tf.export import saved_models
 from bert_tf.export.signatures import classification
 from bert_tf.inference import loaded_model, predictor
@@ -119,9 +119,4 @@ def _tokenizer_of(
   """Returns what counts word pieces; None for a model without vocabulary."""
   if not model.vocab_file or saved_models.DEFAULT not in model.functions:
     return None
-  info = model.info
-  return tokenization.FullTokenizer(
-    model.vocab_file,
-    info is None or info.do_lower_case is not False,
-    info.strip_accents if info else None,
-  )
+  return letter_case.tokenizer_of(model.vocab_file, model.info)

@@ -63,6 +63,12 @@ class FineTuningConfig:
     "Default: what the model's bert_config.json says, else False.",
     otherwise=False,
   )
+  strip_accents: bool | None = settings.setting(
+    None,
+    "Whether to drop accents. Default: what the model's run.json says, else as "
+    "do_lower_case.",
+    otherwise=None,
+  )
   num_run_examples: int = settings.setting(
     3,
     "Examples of the dev file that run.json keeps, of at most "

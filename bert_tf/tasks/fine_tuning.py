@@ -96,9 +96,7 @@ def load(
       f"freeze_layers {freeze_layers} exceeds num_hidden_layers "
       f"{bert_config.num_hidden_layers} of {config.bert_config_file}; lower it."
     )
-  tokenizer = tokenization.FullTokenizer(
-    config.vocab_file, config.do_lower_case
-  )
+  tokenizer = letter_case.tokenizer_of(config.vocab_file, config)
   bert_config.check_vocab(
     len(tokenizer.vocab), config.vocab_file, config.bert_config_file
   )
@@ -123,12 +121,9 @@ def settle(config: Config) -> Config:
   given = model_folder.run_of(start) if start else None
   where = model_folder.run_file_of(start) if start else config.vocab_file
   case = letter_case.settle(
-    config.do_lower_case,
-    given.do_lower_case if given else None,
-    where,
-    config.vocab_file,
+    letter_case.of(config), letter_case.of(given), where, config.vocab_file
   )
-  saved = {"do_lower_case": case}
+  saved = dataclasses.asdict(case)
   if given and given.task == config.task:
     saved = {**given.saved(), **saved}
   left_out = {n: v for n, v in saved.items() if getattr(config, n, 0) is None}
@@ -218,6 +213,7 @@ def _prepare_output_dir(
   info = run_info.RunInfo(
     task=task.model.task,
     do_lower_case=config.do_lower_case,
+    strip_accents=config.strip_accents,
     max_seq_length=config.max_seq_length,
     lora_rank=config.train.lora_rank or None,
     lora_alpha=config.train.lora_alpha if config.train.lora_rank else None,

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from safetensors import numpy as safetensors_numpy
 
-from bert_tf import checkpoints, heads, modeling
+from bert_tf import checkpoints, heads, model_folder, modeling
 from bert_tf.convert import convert, model_files
-from bert_tf.formats import hugging_face
+from bert_tf.formats import hugging_face, run_info
 
 V, D, WIDE, N, P, LAYERS = 23, 8, 12, 2, 10, 2
 HF_CONFIG = {
@@ -341,7 +341,7 @@ def test_config_and_vocabulary_stand_beside_the_checkpoint(tmp_path):
   [
     ({"do_lower_case": True, "strip_accents": None}, ()),
     ({"do_lower_case": True, "strip_accents": True}, ()),
-    ({"do_lower_case": False, "strip_accents": True}, ("strip_accents True",)),
+    ({"do_lower_case": False, "strip_accents": True}, ()),
     ({"tokenize_chinese_chars": False}, ("tokenize_chinese_chars False",)),
   ],
 )
@@ -353,6 +353,18 @@ def test_settings_that_the_tokenizer_does_not_have_are_reported(
   assert len(notes) == len(differing)
   for note, setting in zip(notes, differing):
     assert note.endswith(f"so ids will, in: {setting}")
+
+
+@pytest.mark.parametrize("strip_accents", [None, True, False])
+def test_accents_are_kept_or_dropped_as_there(tmp_path, strip_accents):
+  there = {"do_lower_case": True, "strip_accents": strip_accents}
+  converted, _ = converted_model(tmp_path, draw(encoder()), tokenizer=there)
+  assert converted.run.strip_accents is strip_accents
+  run = run_info.read_run(str(tmp_path / "out"))
+  assert (run.do_lower_case, run.strip_accents) == (True, strip_accents)
+  # A folder that is opened as it is.
+  info = model_folder.find(str(tmp_path / "hf")).run
+  assert (info.do_lower_case, info.strip_accents) == (True, strip_accents)
 
 
 def without(tensors, *names):

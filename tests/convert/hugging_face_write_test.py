@@ -12,6 +12,8 @@ from safetensors import numpy as safetensors_numpy
 
 from bert_tf import checkpoints, modeling, tokenization
 from bert_tf.convert import convert, model_files
+from bert_tf.formats import run_info
+from bert_tf.training import run_dir
 from tests import interop_models
 
 CLASSES = {
@@ -167,6 +169,24 @@ def test_the_case_is_the_flags_or_the_vocabularys(
   source = model_files.Source(prefix, do_lower_case=not expected)
   with pytest.raises(ValueError, match=f"={not expected} .*vocab.txt"):
     convert.convert(source, "original", str(tmp_path / "other"), "hf")
+
+
+@pytest.mark.parametrize("strip_accents", [None, True, False])
+def test_accents_are_kept_or_dropped_as_here(tmp_path, strip_accents):
+  prefix, _ = interop_models.write_original(tmp_path / "in", "encoder")
+  run = run_info.RunInfo(
+    task="encoder", do_lower_case=True, strip_accents=strip_accents
+  )
+  run_dir.write_run(str(tmp_path / "in"), run, interop_models.CONFIG, None)
+  source = model_files.Source(prefix)
+  convert.convert(source, "original", str(tmp_path / "hf"), "hf")
+  settings = read_json(tmp_path / "hf" / "tokenizer_config.json")
+  assert settings["do_lower_case"] is True
+  assert settings["strip_accents"] is strip_accents
+  source = model_files.Source(str(tmp_path / "hf"))
+  convert.convert(source, "hf", str(tmp_path / "back" / "m.ckpt"), "original")
+  back = run_info.read_run(str(tmp_path / "back"))
+  assert back.strip_accents is strip_accents
 
 
 def test_a_folder_without_a_vocabulary_is_not_written(tmp_path):

@@ -1,33 +1,57 @@
 """The case of the text goes from the records to whoever uses the model."""
 
+import dataclasses
 import json
 
 import numpy as np
 import pytest
+import tensorflow as tf
 
+import bert_tf
 from bert_tf import letter_case
 from bert_tf.data import config as data_config
 from bert_tf.data import pretraining_shards
 from bert_tf.export import sources
 from bert_tf.formats import run_info
-from bert_tf.tasks import pretraining, pretraining_config
+from bert_tf.tasks import fine_tuning, pretraining, pretraining_config
+from bert_tf.tasks.classification import config as classification_config
+from bert_tf.tasks.ner import config as ner_config
+from bert_tf.tasks.squad import config as squad_config
+from bert_tf.tasks.swag import config as swag_config
 from bert_tf.training import config as training_config
 from tests import runs
 
 LENGTH = 16
 WORDS = "हिन्दी में और किताब नहीं क्या मैं यहाँ".split()
+SENTENCE = " ".join(WORDS)
+IDS = list(range(5, 5 + len(WORDS)))  # Of SENTENCE.
 VOCAB = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *WORDS]
+
+
+def write_text(folder):
+  """Text without capital letters, its vocabulary, and a config."""
+  lines = [" ".join((WORDS * 2)[i : i + 6]) for i in range(len(WORDS))]
+  (folder / "text").write_text("\n\n".join(lines * 2))
+  (folder / "vocab.txt").write_text("\n".join(VOCAB) + "\n")
+  config = {**runs.CONFIG, "vocab_size": len(VOCAB)}
+  (folder / "config.json").write_text(json.dumps(config))
+  return folder
 
 
 @pytest.fixture
 def folder(tmp_path):
-  """Text without capital letters, its vocabulary, and a config."""
-  lines = [" ".join((WORDS * 2)[i : i + 6]) for i in range(len(WORDS))]
-  (tmp_path / "text").write_text("\n\n".join(lines * 2))
-  (tmp_path / "vocab.txt").write_text("\n".join(VOCAB) + "\n")
-  config = {**runs.CONFIG, "vocab_size": len(VOCAB)}
-  (tmp_path / "config.json").write_text(json.dumps(config))
-  return tmp_path
+  """A folder with what `write_text` writes."""
+  return write_text(tmp_path)
+
+
+@pytest.fixture(scope="module")
+def pretrained(tmp_path_factory):
+  """The folder of a model of lower-cased text that keeps its accents."""
+  folder = write_text(tmp_path_factory.mktemp("pretrained"))
+  make_records(folder, do_lower_case=True, strip_accents=False)
+  info = run(folder)
+  assert (info.do_lower_case, info.strip_accents) == (True, False)
+  return folder / "out"
 
 
 def make_records(folder, name="train.tfrecord", num_shards=1, **changes):
@@ -88,8 +112,8 @@ def test_the_records_say_their_case_and_the_model_keeps_it(folder, num_shards):
   for given in (None, False):
     source = sources.open_source(str(folder / "out"))
     tokenizer = sources.tokenizer_of(source, given, None)
-    pieces = tokenizer.tokenize([" ".join(WORDS)]).to_list()[0]
-    assert np.ravel(pieces).tolist() == list(range(5, len(VOCAB)))
+    pieces = tokenizer.tokenize([SENTENCE]).to_list()[0]
+    assert np.ravel(pieces).tolist() == IDS
 
 
 def test_records_that_do_not_say_their_case_leave_it_open(folder):
@@ -112,3 +136,85 @@ def test_files_of_one_case_have_it_and_others_none(folder):
   # A file that two runs say to have made.
   make_records(folder, f"other,{folder}/kept", do_lower_case=False)
   assert case_of([kept]) == letter_case.Case()
+
+
+TASKS = {
+  "classification": (
+    classification_config.ClassificationConfig,
+    {"data_dir": "", "task_name": "cola"},
+  ),
+  "squad": (squad_config.SquadConfig, {}),
+  "ner": (ner_config.NerConfig, {}),
+  "swag": (swag_config.SwagConfig, {"data_dir": ""}),
+}
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_fine_tuning_keeps_the_accents_of_the_model(pretrained, tmp_path, task):
+  config_class, settings = TASKS[task]
+  train = training_config.TrainConfig(
+    output_dir=str(tmp_path), init_checkpoint=str(pretrained)
+  )
+  config = config_class(
+    bert_config_file=str(pretrained / "bert_config.json"),
+    vocab_file=str(pretrained / "vocab.txt"),
+    max_seq_length=LENGTH,
+    do_train=True,
+    train=train,
+    **settings,
+  )
+  config, _, tokenizer = fine_tuning.load(config)
+  assert (config.do_lower_case, config.strip_accents) == (True, False)
+  assert tokenizer.tokenize_to_ids(SENTENCE) == IDS
+  with pytest.raises(ValueError, match="strip_accents=True .*run.json"):
+    fine_tuning.load(dataclasses.replace(config, strip_accents=True))
+
+
+@pytest.mark.parametrize("is_given", [True, False])
+def test_a_classifier_learns_and_predicts_with_accents(
+  pretrained, tmp_path, is_given
+):
+  """Of the setting without a run.json, and of that of the model's."""
+  model = bert_tf.Classifier(
+    str(pretrained / "bert_config.json"),
+    str(pretrained / "vocab.txt"),
+    str(tmp_path / "out"),
+    max_seq_length=LENGTH,
+    **(
+      {"do_lower_case": True, "strip_accents": False}
+      if is_given
+      else {"init_checkpoint": str(pretrained)}
+    ),
+  )
+  how = {"num_train_epochs": 1.0, "train_batch_size": 2, "use_xla": False}
+  model.fit(WORDS[:4], list("abab"), **how)
+  info = run_info.read_run(str(tmp_path / "out"))
+  assert (info.do_lower_case, info.strip_accents) == (True, False)
+  ids = [
+    list(example.features.feature["input_ids"].int64_list.value)
+    for example in map(
+      tf.train.Example.FromString,
+      tf.data.TFRecordDataset(
+        str(tmp_path / "out" / "train.tf_record")
+      ).as_numpy_iterator(),
+    )
+  ]
+  assert sorted(row[1] for row in ids) == IDS[:4]
+  assert model.predict(WORDS[0])
+
+
+def test_masks_are_filled_in_text_with_its_accents(pretrained, tmp_path):
+  model = bert_tf.MaskFiller(
+    str(pretrained / "bert_config.json"),
+    str(pretrained / "vocab.txt"),
+    str(tmp_path / "out"),
+    str(pretrained),
+    max_seq_length=LENGTH,
+    max_predictions_per_seq=4,
+  )
+  documents = [SENTENCE, SENTENCE]
+  model.fit(documents, num_train_steps=1, num_warmup_steps=0, use_xla=False)
+  info = run_info.read_run(str(tmp_path / "out"))
+  assert (info.do_lower_case, info.strip_accents) == (True, False)
+  [path] = (tmp_path / "out").glob(".train.tf_record.settings.json")
+  assert json.loads(path.read_text())["strip_accents"] is False
