@@ -81,7 +81,7 @@ def check_language(language: str) -> str:
   Raises:
     ValueError: if there are no rules for the language.
   """
-  code = language.strip().lower().replace("_", "-")
+  code = normalized_language(language)
   for found in (code, code.partition("-")[0]):
     if found in _LANGUAGES:
       return found
@@ -93,6 +93,11 @@ def check_language(language: str) -> str:
     + "; give a code such as de, zh or ar, or en for a language that ends "
     "sentences with . ! and ? too."
   )
+
+
+def normalized_language(language: str) -> str:
+  """Returns a code in small letters, with hyphens."""
+  return language.strip().lower().replace("_", "-")
 
 
 def _segmenter() -> Callable[[str, str], list[str]]:

@@ -9,7 +9,7 @@ import os
 from typing import Any
 
 from bert_tf import settings
-from bert_tf.data import text_config
+from bert_tf.data import sentences, text_config
 from bert_tf.tasks import pretraining_config
 
 
@@ -79,17 +79,29 @@ SIZES = {
   "base": Size(12, 768, 64, 1e-4, 30_522, 0.1),
 }
 
-# Languages whose text has thousands of characters.
-_MANY_CHARACTERS = ("ja", "ko", "zh")
+# Languages whose text has thousands of characters: Chinese ones, Japanese and
+# Korean.
+_MANY_CHARACTERS = frozenset(
+  "cdo cpx gan hak hsn ja ko lzh nan wuu yue zh".split()
+)
 
 # Languages that have no upper case, but marks that Unicode calls non-spacing,
 # which lower-casing takes for accents: vowels of Thai, Burmese and the scripts
 # of India, the voicing of kana. Hangul falls apart. Of Arabic and Hebrew it
 # drops marks that most texts leave out anyway.
 _MARKS_ARE_LETTERS = frozenset(
-  "as bn bo dv dz gu hi ja km kn ko lo mai ml mr my ne new or pa sa sat si ta "
-  "te th".split()
+  "anp as awa ban-bali bh bho blk bn bo bpy bug-bugi dty dv dz gom gu hi ja "
+  "kjp km kn ko ksw lo mag mai ml mnw mr my ne new or pa sa sat si ta tcy te "
+  "th".split()
 )
+
+
+def _is_of(language: str, languages: frozenset[str]) -> bool:
+  """Returns whether a code, with its script and region, is of languages."""
+  code = sentences.normalized_language(language)
+  base, *rest = code.split("-")
+  # What is written in Latin letters has capitals, and few letters.
+  return "latn" not in rest and not languages.isdisjoint((code, base))
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -192,7 +204,7 @@ class PipelineConfig:
     """The size, with what was given in place of its own."""
     size = SIZES[self.size]
     vocab_size = self.vocab_size or size.vocab_size
-    if self.vocab_size is None and self.reading.language in _MANY_CHARACTERS:
+    if self.vocab_size is None and self._has_many_characters:
       vocab_size = max(vocab_size, 16_000)
     return dataclasses.replace(
       size,
@@ -208,13 +220,17 @@ class PipelineConfig:
   def is_lower_case(self) -> bool:
     """Whether text is lower-cased and stripped of accents."""
     if self.do_lower_case is None:
-      return self.reading.language not in _MARKS_ARE_LETTERS
+      return not _is_of(self.reading.language, _MARKS_ARE_LETTERS)
     return self.do_lower_case
 
   @property
   def alphabet_size(self) -> int:
     """The characters that the vocabulary keeps."""
-    return 6000 if self.reading.language in _MANY_CHARACTERS else 1000
+    return 6000 if self._has_many_characters else 1000
+
+  @property
+  def _has_many_characters(self) -> bool:
+    return _is_of(self.reading.language, _MANY_CHARACTERS)
 
   @property
   def max_predictions_per_seq(self) -> int:

@@ -200,6 +200,13 @@ def test_settings_follow_from_size_and_language(tmp_path):
   reading = text_config.TextConfig(language="zh")
   assert config_of(tmp_path, reading=reading).model_size.vocab_size == 16_000
   assert config_of(tmp_path, vocab_size=500).model_size.vocab_size == 500
+  codes = "zh-hans zh_Hans ZH ja-JP ko yue wuu lzh gan nan-hant de nan-latn"
+  for code in codes.split():
+    reading = text_config.TextConfig(language=code)
+    config = config_of(tmp_path, reading=reading)
+    sizes = config.alphabet_size, config.model_size.vocab_size
+    is_latin = code in ("de", "nan-latn")
+    assert sizes == ((1000, 8000) if is_latin else (6000, 16_000)), code
   for size in pipeline_config.SIZES.values():
     found = size.bert_config(size.vocab_size, 128)
     assert found["hidden_size"] == 64 * found["num_attention_heads"]
@@ -232,7 +239,23 @@ def test_held_out_text_is_masked_alike_whatever_is_masked_in_training(tmp_path):
 
 @pytest.mark.parametrize(
   ("language", "is_lower_case"),
-  [("en", True), ("zh", True), ("ar", True), ("th", False), ("hi", False)],
+  [
+    ("en", True),
+    ("zh", True),
+    ("ar", True),
+    ("th", False),
+    ("hi", False),
+    ("hi-IN", False),
+    ("th_TH", False),
+    ("JA", False),
+    (" ko-KP", False),
+    ("de_AT", True),
+    ("gom-deva", False),
+    ("gom-latn", True),
+    ("ban-bali", False),
+    ("ban", True),
+    *((code, False) for code in "bho awa mag gom dty anp mnw blk".split()),
+  ],
 )
 def test_text_whose_marks_are_letters_keeps_them(
   language, is_lower_case, tmp_path
