@@ -6,6 +6,7 @@ by the size of the input.
 
 import collections
 import dataclasses
+import glob
 import itertools
 import os
 import shutil
@@ -37,6 +38,9 @@ _SAMPLE_CHARS = 500_000
 
 # Of the bytes of a dump what is text; the rest is markup, tables, links.
 _TEXT_SHARE = {text_config.DUMP: 0.5, text_config.PARQUET: 2.0}
+
+# Where a run writes what its plan counts: texts, records, weights.
+_FOLDERS, _WEIGHTS = ("data", "saved_model"), "model.ckpt-*"
 
 # What Python, TensorFlow and the input pipeline take, in bytes.
 _RUNTIME_BYTES = 700_000_000
@@ -104,11 +108,21 @@ class Plan:
     while not os.path.isdir(folder):
       folder = os.path.dirname(folder)
     free = shutil.disk_usage(folder).free
-    if free < self.disk_bytes:
+    needed = self.disk_bytes - _held_bytes(output_dir)
+    if free < needed:
       raise ValueError(
         f"the disk of {output_dir} has {_bytes(free)} left, the plan needs "
-        f"{_bytes(self.disk_bytes)}; choose another `output_dir`."
+        f"{_bytes(needed)}; choose another `output_dir`."
       )
+
+
+def _held_bytes(output_dir: str) -> int:
+  """Returns the size of what the plan counts and a run has written already."""
+  written = glob.glob(os.path.join(glob.escape(output_dir), _WEIGHTS))
+  for name in _FOLDERS:
+    for folder, _, names in os.walk(os.path.join(output_dir, name)):
+      written += [os.path.join(folder, file) for file in names]
+  return sum(map(os.path.getsize, filter(os.path.isfile, written)))
 
 
 def make(

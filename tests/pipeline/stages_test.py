@@ -176,6 +176,29 @@ def test_a_disk_too_small_is_refused_before_anything_is_written(
   assert not (tmp_path / "out").exists()
 
 
+def test_a_disk_needs_room_for_what_is_not_written_yet(
+  tmp_path, no_steps, monkeypatch
+):
+  config = config_of(tmp_path)
+  plan = make(config)
+  free = plan.disk_bytes - 1000
+  usage = collections.namedtuple("Usage", "total used free")
+  monkeypatch.setattr(shutil, "disk_usage", lambda path: usage(9, 8, free))
+  with pytest.raises(ValueError, match="choose another `output_dir`"):
+    plan.check(config.output_dir)
+  out = tmp_path / "out"
+  for name in ("data/.parts/1", "model.ckpt-9.index", "saved_model/1/a/b"):
+    path = out / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(b"x" * 333)
+  # What stood there before is not of the run.
+  (out / "text.txt").write_bytes(b"x" * 9999)
+  with pytest.raises(ValueError, match="choose another `output_dir`"):
+    plan.check(config.output_dir)
+  (out / "data" / "vocab.txt").write_bytes(b"x")
+  plan.check(config.output_dir)
+
+
 @pytest.mark.parametrize(
   ("content", "expected"),
   [
