@@ -213,22 +213,21 @@ class Estimator:
         os.path.join(self.config.output_dir, evaluation.BEST_DIR),
         evaluations.best(),
       )
-    if not self._budget.steps_left(step):
-      return
-    if evaluations.is_out_of_patience:
+    reached = self._budget.describe(step)
+    if received:
+      self.was_interrupted = True
+      logging.info(
+        "Stopped by %s at step %s and saved; the same command goes on.",
+        received,
+        reached,
+      )
+    elif self._budget.steps_left(step):
       logging.info(
         "Stopped early at step %s: nothing better in early_stopping_patience "
         "%d evaluations.",
-        self._budget.describe(step),
+        reached,
         self.config.early_stopping_patience,
       )
-      return
-    self.was_interrupted = True
-    logging.info(
-      "Stopped by %s at step %s and saved; the same command goes on.",
-      received,
-      self._budget.describe(step),
-    )
 
   def _train_from(
     self,
@@ -283,7 +282,8 @@ class Estimator:
         ends = bool(is_last or received or evaluations.is_out_of_patience)
         if ends or is_saved:
           self._save(tensors)
-    return step, received
+    # One that came while the last weights were evaluated and saved counts too.
+    return step, _agree(1, stop.received)[1]
 
   def _evaluate_while_training(
     self,

@@ -196,6 +196,46 @@ def test_a_signal_saves_and_the_same_call_goes_on(tmp_path, number):
   )
 
 
+@pytest.mark.parametrize("when", ["evaluating", "saving"])
+@pytest.mark.parametrize("patience", [0, 2])
+def test_a_signal_after_the_last_steps_counts_too(
+  tmp_path, monkeypatch, when, patience
+):
+  plan = {
+    "eval_every_steps": 10,
+    "best_metric": "f1",
+    "early_stopping_patience": patience,
+  }
+  last = 30 if patience else 40  # Nothing gets better after step 10.
+  runner = make(tmp_path, 40, **plan)
+  save = checkpoints.save
+
+  def kill(step):
+    if step == last:
+      os.kill(os.getpid(), signal.SIGTERM)
+
+  def evaluate():
+    results = runner.evaluate(batches(0), 1)
+    if when == "evaluating":
+      kill(results["global_step"])
+    return {**results, "f1": 0.5}
+
+  def killed_save(output_dir, *args, **kwargs):
+    path = save(output_dir, *args, **kwargs)
+    if when == "saving" and output_dir == str(tmp_path):
+      kill(int(path.rpartition("-")[2]))
+    return path
+
+  monkeypatch.setattr(checkpoints, "save", killed_save)
+  assert runner.train(batches, evaluate) == last
+  assert runner.was_interrupted
+  assert checkpoints.latest(str(tmp_path)).endswith(f"-{last}")
+  # The same call finds nothing left to do, and goes on after training.
+  again = make(tmp_path, 40, **plan)
+  assert again.train(batches, evaluate) == last
+  assert not again.was_interrupted
+
+
 def test_a_run_that_has_done_its_steps_does_nothing(tmp_path):
   make(tmp_path).train(batches)
   before = sorted(p.name for p in tmp_path.iterdir())
