@@ -76,7 +76,7 @@ class RunInfo:
   # A few examples of the dev file, each with `inputs`, texts as the served
   # model takes them by name, and `answer`, what the file has for it.
   examples: tuple[dict[str, Any], ...] | None = None
-  # Results on the dev file, when the run was evaluated last.
+  # Results of the newest checkpoint on the dev file, where it was evaluated.
   scores: dict[str, float] | None = None
   # Of an export: the steps of the checkpoint that it was made of.
   global_step: int | None = None

@@ -1,14 +1,11 @@
-"""What run.json keeps of a run's data and results, for whoever serves it."""
+"""What run.json keeps of a run's data, for whoever serves it."""
 
 import itertools
 import json
-import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from bert_tf import distribution
 from bert_tf.tasks import base
-from bert_tf.training import evaluation, run_dir
 
 _MAX_CHARACTERS = 1000  # Of the texts of an example.
 _MAX_READ = 300  # Examples that are looked at.
@@ -36,20 +33,6 @@ def of_data(
   elif not num_kept:
     found["examples"] = None
   return found
-
-
-def add_scores(output_dir: str, results: base.Results) -> None:
-  """Adds the results of an evaluation to the run.json of a run and its best."""
-  if not distribution.is_chief():
-    return
-  scores = {
-    name: float(value)
-    for name, value in results.items()
-    if name != "global_step" and math.isfinite(value)
-  }
-  for folder in (output_dir, evaluation.best_folder(output_dir)):
-    if folder:
-      run_dir.update(folder, scores=scores)
 
 
 def _chosen(

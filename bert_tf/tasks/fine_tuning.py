@@ -191,12 +191,12 @@ def _run(
     path = os.path.join(output_dir, "eval_results.txt")
     results.write_results(path, found, first=task.first_results)
     task.write_evaluation(output_dir, data["dev"], rows)
-    findings.add_scores(output_dir, found)
+    run_dir.write_scores(output_dir, found)
   if config.do_predict:
     predicted = work.predict(config.predict_batch_size)
     found |= predicted
     if task.predicted_split == "dev" and predicted:
-      findings.add_scores(output_dir, predicted)
+      run_dir.write_scores(output_dir, predicted)
   return found
 
 

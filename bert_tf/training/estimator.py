@@ -392,15 +392,15 @@ class Estimator:
     tensors = {name: variable.value for name, variable in variables.items()}
     return tensors | lora.tensors(self.model)
 
-  def _save(self, tensors: Mapping[str, tf.Tensor]) -> str:
+  def _save(self, tensors: Mapping[str, tf.Tensor]) -> None:
     output_dir = self.config.output_dir
     self._run_files.put_back()
+    run_dir.write_scores(output_dir, {})  # They are an older checkpoint's.
     adapters.save(output_dir, tensors)
     keep = self.config.keep_checkpoint_max
     path = checkpoints.save(output_dir, tensors, keep)
     distribution.barrier()  # Before another process reads it.
     logging.info("Saved %s.", path)
-    return path
 
   def _run_steps(self, data: tf.data.Iterator, num_steps: tf.Tensor) -> Sums:
     """Takes steps within one tf.function; returns the totals of their sums."""

@@ -141,6 +141,7 @@ class PeriodicEvaluation:
     if self._best_index() == len(self._evaluations) - 1:
       # Before the checkpoint: whoever finds that finds what it is of.
       run_dir.copy_run(os.path.dirname(self._folder), self._folder)
+      run_dir.write_scores(self._folder, results)
       adapters.save(self._folder, tensors)
       checkpoints.save(self._folder, tensors, keep_checkpoint_max=1)
       atomic.write_lines(

@@ -8,8 +8,9 @@ import contextlib
 import dataclasses
 import glob
 import json
+import math
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from absl import logging
@@ -106,11 +107,22 @@ def write_run(
   _write_run_json(folder, info)
 
 
-def update(folder: str, **changes: Any) -> None:
-  """Writes fields of a folder's run.json anew, if it has one."""
-  info = run_info.read_run(folder)
-  if info:
-    _write_run_json(folder, dataclasses.replace(info, **changes))
+def write_scores(folder: str, results: Mapping[str, float | int]) -> None:
+  """Writes the results of an evaluation into a folder's run.json.
+
+  Args:
+    folder: whose checkpoint was evaluated; without a run.json it stays so.
+    results: by name; none to remove those that are there.
+  """
+  info = run_info.read_run(folder) if distribution.is_chief() else None
+  if not info:
+    return
+  scores = {
+    name: float(value)
+    for name, value in results.items()
+    if name != checkpoints.GLOBAL_STEP and math.isfinite(value)
+  }
+  _write_run_json(folder, dataclasses.replace(info, scores=scores or None))
 
 
 def copy_run(folder: str, other_folder: str) -> None:

@@ -119,6 +119,37 @@ def test_a_run_keeps_examples_counts_and_scores(base, tmp_path):
   assert info.scores == evaluated["scores"]
 
 
+def test_scores_are_of_the_checkpoint_that_they_stand_beside(
+  base, tmp_path, monkeypatch
+):
+  values = iter([0.9, 0.5, 0.4, 0.3, 0.2, 0.1, 0.7])
+  monkeypatch.setattr(
+    classification.ClassificationTask,
+    "scores",
+    lambda *_: {"macro_f1": next(values)},
+  )
+
+  def run(epochs, **changes):
+    plan = {"eval_every_steps": 3}
+    classification.run(
+      classification_test.make(
+        base, tmp_path, plan, num_train_epochs=epochs, **changes
+      )
+    )
+    return [
+      run_json(folder).get("scores", {}).get("macro_f1")
+      for folder in (tmp_path, tmp_path / "best")
+    ]
+
+  # Evaluated at steps 3 and 5, the newest once more.
+  assert run(1.0, do_train=True, do_eval=True) == [0.4, 0.9]
+  # Training goes on: what was found is of none of its checkpoints.
+  assert run(2.0, do_train=True) == [None, 0.9]
+  assert run(2.0, do_eval=True) == [0.7, 0.9]
+  # Nothing is left to train.
+  assert run(2.0, do_train=True) == [0.7, 0.9]
+
+
 @pytest.mark.parametrize(
   "field, value",
   [
