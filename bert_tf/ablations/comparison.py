@@ -55,7 +55,7 @@ def read_run(output_dir: str) -> Own:
   """Reads the events, sizes and settings of a pre-training.
 
   Raises:
-    ValueError: if the folder holds no pre-training with events.
+    ValueError: if the folder holds no pre-training with events and commands.
   """
   info = run_info.read_run(output_dir)
   if not info or info.task != "pretraining":
@@ -68,8 +68,12 @@ def read_run(output_dir: str) -> Own:
   sizes = json.loads(
     paths.read_text(os.path.join(output_dir, run_info.CONFIG_FILE))
   )
-  lines = paths.read_text(os.path.join(output_dir, run_log.FILE)).splitlines()
-  settings = {**json.loads(lines[-1])["settings"], **sizes}
+  trained = run_log.training_settings(output_dir)
+  if not trained:
+    raise ValueError(
+      f"{os.path.join(output_dir, run_log.FILE)} has no command that trained."
+    )
+  settings = {**trained, **sizes}
   pieces = settings["train_batch_size"] * settings["max_seq_length"]
   return Own(found, settings, pieces)
 

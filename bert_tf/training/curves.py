@@ -1,6 +1,5 @@
 """Learning curves: read from a run's TensorBoard events, and drawn."""
 
-import json
 import os
 
 import numpy as np
@@ -130,13 +129,10 @@ def _draw_schedule(axis: style.Axes, output_dir: str) -> None:
 
   A warm-up that ends before the first line of the log is seen so.
   """
-  path = os.path.join(output_dir, run_log.FILE)
-  if not paths.exists(path):
-    return
-  settings = json.loads(paths.read_text(path).splitlines()[-1])["settings"]
+  settings = run_log.training_settings(output_dir)
   names = ("learning_rate", "num_train_steps", "num_warmup_steps")
-  if settings["train_hours"] or settings["train_minutes"]:
-    return  # It follows a clock.
+  if not settings or settings["train_hours"] or settings["train_minutes"]:
+    return  # It is not known, or follows a clock.
   peak, num_steps, num_warmup_steps = (settings[name] for name in names)
   schedule = optimization.WarmupLinearDecay(peak, num_steps, num_warmup_steps)
   steps = sorted({0, num_warmup_steps - 1, num_warmup_steps, num_steps} - {-1})

@@ -56,6 +56,14 @@ def add(output_dir: str, config: settings.Dataclass) -> None:
   writer.close()
 
 
+def training_settings(output_dir: str) -> dict[str, Any]:
+  """Returns all settings of the last command that trained; {} without one."""
+  path = os.path.join(output_dir, FILE)
+  lines = paths.read_text(path).splitlines() if paths.exists(path) else []
+  found = [json.loads(line)["settings"] for line in lines]
+  return next((s for s in reversed(found) if s["do_train"]), {})
+
+
 def _flat(config: settings.Dataclass) -> dict[str, Any]:
   """Returns the values of all settings, those of nested configs too."""
   values: dict[str, Any] = {}

@@ -39,9 +39,14 @@ def write_run(folder, losses, width=128):
   (folder / "bert_config.json").write_text(json.dumps(sizes))
   info = {"task": "pretraining", "bert_tf_version": "0.1.0"}
   (folder / "run.json").write_text(json.dumps(info))
-  settings = {"train_batch_size": 16, "max_seq_length": 128, "no_nsp": True}
-  line = json.dumps({"settings": settings})
-  (folder / "commands.jsonl").write_text(line + "\n")
+  shared = {"max_seq_length": 128, "no_nsp": True}
+  commands = [
+    {"do_train": True, "train_batch_size": 16, **shared},
+    # An evaluation afterwards, which leaves the batch of training out.
+    {"do_train": False, "train_batch_size": 32, **shared},
+  ]
+  lines = [json.dumps({"settings": settings}) for settings in commands]
+  (folder / "commands.jsonl").write_text("\n".join(lines) + "\n")
   return str(folder)
 
 

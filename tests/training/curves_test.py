@@ -13,6 +13,7 @@ pytest.importorskip("matplotlib", reason="pip install 'bert_tf[plots]'")
 panels = drawn.panels
 
 SETTINGS = {
+  "do_train": True,
   "learning_rate": 0.5,
   "num_train_steps": 100,
   "num_warmup_steps": 10,
@@ -83,6 +84,25 @@ def test_the_whole_warmup_is_seen_though_it_ends_before_the_first_log(
   # Of the original: up to 0.5 in 10 steps, then down from what it would be.
   assert rates == pytest.approx([0, 0.45, 0.45, 0])
   assert panels[2].get_xlabel() == "step (warm-up: 10 steps)"
+
+
+def test_the_schedule_is_of_the_command_that_trained_last(tmp_path, panels):
+  write_events(tmp_path, {50: pretraining(50), 100: pretraining(100)})
+  commands = [
+    SETTINGS | {"num_train_steps": 50},
+    SETTINGS,
+    # It evaluates, with whatever settings of training.
+    SETTINGS | {"do_train": False, "num_train_steps": 9, "num_warmup_steps": 0},
+  ]
+  lines = [json.dumps({"settings": settings}) for settings in commands]
+  (tmp_path / "commands.jsonl").write_text("\n".join(lines))
+  curves.plot(str(tmp_path), str(tmp_path / "curves.png"))
+  assert drawn.line(panels[2], 1)[0] == [0, 9, 10, 100]
+  # Without one that trained there is no schedule.
+  (tmp_path / "commands.jsonl").write_text(lines[-1])
+  panels.clear()
+  curves.plot(str(tmp_path), str(tmp_path / "curves.png"))
+  assert len(panels[2].get_lines()) == 1
 
 
 def test_a_run_by_the_clock_has_no_schedule_in_steps(tmp_path, panels):
