@@ -36,10 +36,30 @@ def best_folder(output_dir: str) -> str | None:
 
 
 def best_results(folder: str) -> dict[str, float | int]:
-  """Returns the results of the checkpoint in a `best_folder`."""
-  history = json.loads(paths.read_text(os.path.join(folder, HISTORY_FILE)))
-  evaluations = history["evaluations"]
-  return evaluations[_index_of_best(history["metric"], evaluations)]
+  """Returns the results of the checkpoint in a `best_folder`.
+
+  Raises:
+    ValueError: if they are not there.
+  """
+  path = os.path.join(folder, HISTORY_FILE)
+  history = json.loads(paths.read_text(path))
+  found = _of_checkpoint(folder, history["evaluations"])
+  if found is None:
+    raise ValueError(
+      f"{path} lacks the evaluation of the checkpoint beside it."
+    )
+  return found
+
+
+def _of_checkpoint(
+  folder: str, evaluations: Sequence[dict[str, float | int]]
+) -> dict[str, float | int] | None:
+  """Returns the evaluation of the checkpoint in a folder, None if not there."""
+  path = checkpoints.latest(folder) or ""
+  step = path.rpartition("-")[2]
+  return next(
+    (r for r in evaluations if str(r[checkpoints.GLOBAL_STEP]) == step), None
+  )
 
 
 def _index_of_best(metric: str, evaluations: Sequence[Results]) -> int:
@@ -89,6 +109,9 @@ class PeriodicEvaluation:
     self._metric = metric or ""
     self._patience = patience
     self._evaluations = self._known(first_step) if every_steps else []
+    # Of the weights in best/. None if those are of a step after first_step: it
+    # is taken again, perhaps with another result.
+    self._kept = _of_checkpoint(self._folder, self._evaluations)
 
   def steps_to_next(self, step: int) -> int:
     """Returns the steps until the next evaluation, a large number for none."""
@@ -106,8 +129,8 @@ class PeriodicEvaluation:
     """Whether the last `patience` evaluations were no better than the best."""
     if not self._patience:
       return False
-    rest = len(self._evaluations) - 1 - self._best_index()
-    return rest >= self._patience
+    best = _index_of_best(self._metric, self._evaluations)
+    return len(self._evaluations) - 1 - best >= self._patience
 
   def run(self, tensors: Mapping[str, tf.Tensor]) -> str:
     """Evaluates once; keeps the weights if best; returns a line to log.
@@ -123,8 +146,13 @@ class PeriodicEvaluation:
         f"{', '.join(sorted(results.keys() - {checkpoints.GLOBAL_STEP}))}."
       )
     self._evaluations.append(results)
+    is_best = self._kept is None or is_better(
+      self._metric, results[self._metric], self._kept[self._metric]
+    )
+    if is_best:
+      self._kept = results
     if distribution.is_chief():
-      self._write(tensors, results)
+      self._write(tensors, results, is_best)
     distribution.barrier()  # Before another process reads it.
     parts = [
       f"{name} {value:.4g}"
@@ -136,9 +164,11 @@ class PeriodicEvaluation:
       f"{', '.join(parts)}; {self.best()}"
     )
 
-  def _write(self, tensors: Mapping[str, tf.Tensor], results: Results) -> None:
-    """Keeps the weights if they are the best so far; writes the history."""
-    if self._best_index() == len(self._evaluations) - 1:
+  def _write(
+    self, tensors: Mapping[str, tf.Tensor], results: Results, is_best: bool
+  ) -> None:
+    """Keeps the weights if they are the best; writes the history."""
+    if is_best:
       # Before the checkpoint: whoever finds that finds what it is of.
       run_dir.copy_run(os.path.dirname(self._folder), self._folder)
       run_dir.write_scores(self._folder, results)
@@ -154,18 +184,13 @@ class PeriodicEvaluation:
     )
 
   def best(self) -> str:
-    """Returns a phrase with the best value so far and its step; "" if none."""
-    if not self._evaluations:
+    """Returns a phrase with the value in best/ and its step; "" if none."""
+    if not self._kept:
       return ""
-    best = self._evaluations[self._best_index()]
     return (
-      f"best {self._metric} {best[self._metric]:.4g} at step "
-      f"{best[checkpoints.GLOBAL_STEP]}"
+      f"best {self._metric} {self._kept[self._metric]:.4g} at step "
+      f"{self._kept[checkpoints.GLOBAL_STEP]}"
     )
-
-  def _best_index(self) -> int:
-    """Returns the index of the best evaluation so far; -1 without one."""
-    return _index_of_best(self._metric, self._evaluations)
 
   def _known(self, first_step: int) -> list[dict[str, float | int]]:
     """Returns the evaluations of earlier runs, up to a step."""

@@ -181,6 +181,28 @@ def test_evaluations_after_the_checkpoint_that_is_resumed_count_once(tmp_path):
   assert best_step(tmp_path) == 15
 
 
+def test_a_best_after_the_checkpoint_that_is_resumed_is_not_kept(tmp_path):
+  def found():
+    results = evaluation.best_results(f"{tmp_path}/best")
+    lines = (tmp_path / "best" / "best_eval_results.txt").read_text()
+    assert f"f1 = {results['f1']}\n" in lines
+    assert best_step(tmp_path) == results["global_step"]
+    return results["global_step"], results["f1"]
+
+  plan = {"eval_every_steps": 5, "best_metric": "f1"}
+  train(tmp_path, (0.1, 0.2, 0.9, 0.3), 20, **plan)
+  assert found() == (15, 0.9)
+  (tmp_path / "checkpoint").write_text(
+    'model_checkpoint_path: "model.ckpt-10"\n'
+  )
+  # On another machine, say: that 0.9 does not come again. The weights of step
+  # 10 are gone.
+  train(tmp_path, (0.15, 0.05), 20, **plan)
+  assert found() == (15, 0.15)
+  train(tmp_path, (0.12, 0.18), 30, **plan)
+  assert found() == (30, 0.18)
+
+
 def test_another_metric_in_the_same_folder_is_refused(tmp_path):
   train(tmp_path, (0.1,), 10, eval_every_steps=10, best_metric="f1")
   with pytest.raises(ValueError, match="best checkpoint by f1, this run's"):
