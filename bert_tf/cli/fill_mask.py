@@ -19,7 +19,10 @@ class FillMaskConfig:
   bert_config_file: str | None
   vocab_file: str | None
   do_lower_case: bool | None = settings.setting(
-    None, "Whether texts are lower-cased.", otherwise=True
+    None,
+    "Whether texts are lower-cased. Default: what the model's run.json says, "
+    "else what the vocabulary shows, else True.",
+    otherwise=True,
   )
   text: tuple[str, ...] = settings.setting(
     (), "A text with [MASK] in it; may be given several times.", repeated=True

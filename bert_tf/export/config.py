@@ -39,7 +39,10 @@ class ModelConfig:
     "The vocabulary of the model; default: vocab.txt beside the checkpoint.",
   )
   do_lower_case: bool | None = setting(
-    None, "Whether texts are lower-cased.", otherwise=True
+    None,
+    "Whether texts are lower-cased. Default: what the model's run.json says, "
+    "else what the vocabulary shows, else True.",
+    otherwise=True,
   )
   strip_accents: bool | None = setting(
     None,

@@ -25,7 +25,8 @@ class ExtractionConfig:
   )
   do_lower_case: bool | None = setting(
     None,
-    "Whether texts are lower-cased.",
+    "Whether texts are lower-cased. Default: what the model's run.json says, "
+    "else what the vocabulary shows, else True.",
     original=True,
     otherwise=True,
   )

@@ -19,7 +19,8 @@ class FineTuningConfig:
   do_lower_case: bool | None = settings.setting(
     None,
     "Whether to lower-case the text: true for uncased models, false for cased "
-    "ones. Without a run.json the vocabulary decides, where it can.",
+    "ones. Default: what the model's run.json says, else what the vocabulary "
+    "shows, else True.",
     original=True,
     otherwise=True,
   )
