@@ -36,7 +36,23 @@ def main() -> None:
     **dict.fromkeys(training_config.FINE_TUNING),
     **files,
   )
+  _refuse_idle_flags(config)
   pretraining.run(config)
+
+
+def _refuse_idle_flags(config: pretraining_config.PretrainingConfig) -> None:
+  """Raises ValueError for a flag that nothing of this run would use."""
+  if config.schedule:
+    config_flags.refuse_given(
+      ["max_seq_length"], "is read off the records with --schedule"
+    )
+  if not config.do_train and config.do_eval:
+    config_flags.refuse_given(["initial_values"], "is for --do_train")
+  is_evaluated = config.do_eval or config.train.eval_every_steps
+  if config.do_train and not is_evaluated:
+    config_flags.refuse_given(
+      ["eval_input_file"], "is for --do_eval and --eval_every_steps"
+    )
 
 
 def run_pipeline() -> None:

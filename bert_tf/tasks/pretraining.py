@@ -276,6 +276,7 @@ def check(
       f"best_metric {metric!r} is no result of pre-training; use "
       f"{', '.join(_RESULTS)}."
     )
+  config.train.check_best_metric()
   if not config.schedule:
     bert_config.check_lengths(config.max_seq_length, config.bert_config_file)
     is_masking = pretraining_objective.of(bert_config) == "mlm"

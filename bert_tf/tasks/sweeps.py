@@ -126,9 +126,11 @@ def run(
     The results of the last run; None if a signal ended it.
 
   Raises:
-    ValueError: if the grid cannot be parsed, or for what a run raises.
+    ValueError: if the grid cannot be parsed, for a best_metric of a single run
+      that is not evaluated while it trains, or for what a run raises.
   """
   if not grid and num_runs == 1:
+    config.train.check_best_metric()
     return run_fn(config)
   if not (config.do_train and getattr(config, evaluation_flag)):
     raise ValueError(

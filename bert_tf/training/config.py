@@ -164,9 +164,23 @@ class TrainConfig:
         "lora_adapter is added to the checkpoint that it was trained from; set "
         "`init_checkpoint`."
       )
+    if self.lora_alpha is not None and self.lora_rank == 0:
+      raise ValueError(
+        f"lora_alpha {self.lora_alpha} scales LoRA's updates, but there are "
+        "none; set `lora_rank`, or leave `lora_alpha` out."
+      )
     if self.early_stopping_patience and not self.eval_every_steps:
       raise ValueError(
         f"early_stopping_patience {self.early_stopping_patience} counts "
         "evaluations, but there are none while training; set "
         "`eval_every_steps`."
+      )
+
+  def check_best_metric(self) -> None:
+    """Raises ValueError for a best_metric with nothing to choose from."""
+    if self.best_metric and not self.eval_every_steps:
+      raise ValueError(
+        f"best_metric {self.best_metric} chooses among evaluations while "
+        "training, but there are none; set `eval_every_steps`, or leave "
+        "`best_metric` out."
       )

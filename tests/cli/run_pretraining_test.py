@@ -481,6 +481,28 @@ def test_a_run_for_a_time_ends_by_itself_and_counts_no_steps(data, run_script):
   assert "nothing is left to train; raise --train_hours" in result.stderr
 
 
+def test_a_flag_that_nothing_would_use_is_refused(data, run_script):
+  for flags, idle in (
+    (["--do_train", "--best_metric=loss"], "best_metric"),
+    (["--do_train", "--eval_input_file=data.tfrecord"], "--eval_input_file"),
+    (["--do_eval", "--initial_values=neighbours"], "--initial_values"),
+    (
+      ["--do_train", "--schedule=64:1", "--max_seq_length=64"],
+      "--max_seq_length",
+    ),
+  ):
+    result = run_script(
+      "run_pretraining.py",
+      "--input_file=data.tfrecord",
+      "--bert_config_file=config.json",
+      "--output_dir=idle",
+      *flags,
+      cwd=data,
+    )
+    assert_refused(result, idle)
+    assert not (data / "idle").exists()
+
+
 def test_a_device_that_cannot_be_used_is_refused(data, run_script):
   result = run_script(
     "run_pretraining.py", *TRAIN_FLAGS, "--use_tpu", "--output_dir=x", cwd=data

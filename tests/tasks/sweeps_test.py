@@ -141,6 +141,15 @@ def test_a_loss_is_sorted_from_the_lowest(tmp_path, done):
   assert {row["eval_loss_std"] for row in found} == {"nan"}
 
 
+def test_a_best_metric_with_nothing_to_choose_from_is_refused(tmp_path, done):
+  with pytest.raises(ValueError, match="best_metric .*`eval_every_steps`"):
+    sweep(config_of(tmp_path, best_metric="eval_loss"), done, None, 1)
+  assert not done
+  watched = {"best_metric": "eval_loss", "eval_every_steps": 5}
+  sweep(config_of(tmp_path, **watched), done, None, 1)
+  assert len(done) == 1
+
+
 @pytest.mark.slow
 def test_finished_runs_are_not_repeated_unless_the_config_changed(
   tmp_path, done
