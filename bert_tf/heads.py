@@ -369,8 +369,7 @@ class MultipleChoiceModel(HeadModel):
     """Returns the scores, float [B, C].
 
     Args:
-      features: `input_ids` and, if need be, `input_mask` and `segment_ids` as
-        BertModel has them, but int [B, C, F]: an input for each choice.
+      features: as BertModel's, but int [B, C, F]: an input for each choice.
       training: whether to drop out.
     """
     shape = ops.shape(features["input_ids"])
