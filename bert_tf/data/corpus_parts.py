@@ -91,16 +91,26 @@ def build(part: Part, report: Callable[[int], None]) -> None:
   """Builds a part that is not finished, in a worker.
 
   `report` is called with numbers of documents.
+
+  Raises:
+    ChildProcessError: if a document cannot be made into sentences. No
+      ValueError, which says that the input has to be read again.
   """
   if is_finished(part):  # Beam may run a task twice.
     return
   counts: collections.Counter[str] = collections.Counter()
   found = _divided(part, _documents(part, counts, report))
-  if part.config.near_duplicate_similarity:
-    with atomic.file(part.sketches_file) as path, _writer(path) as sketches:
-      _write(part, _sketched(part, found, sketches), counts)
-  else:
-    _write(part, found, counts)
+  try:
+    if part.config.near_duplicate_similarity:
+      with atomic.file(part.sketches_file) as path, _writer(path) as sketches:
+        _write(part, _sketched(part, found, sketches), counts)
+    else:
+      _write(part, found, counts)
+  except ValueError as error:
+    raise ChildProcessError(
+      f"{part}, {part.raw_file}, cannot be made into sentences ({error}); "
+      "`resume` goes on with the parts that are finished."
+    ) from error
   paths.remove(part.raw_file)
 
 

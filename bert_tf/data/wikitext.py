@@ -40,6 +40,9 @@ _REMAINS = re.compile(
 # ways.
 _VARIANTS = re.compile(r"-\{(?:([^{}|]*)\|)?([^{};]*)[^{}]*\}-")
 
+# Halves of characters, which entities such as &#xD83D; can name.
+_SURROGATE = re.compile("[\ud800-\udfff]")
+
 
 def plain_text(wikitext: str, hidden_namespaces: Collection[str]) -> str:
   """Returns the text, a paragraph a line, without blank lines.
@@ -59,11 +62,19 @@ def plain_text(wikitext: str, hidden_namespaces: Collection[str]) -> str:
     _NOTES.sub("", wikitext), skip_style_tags=True
   )
   text = "".join(_pieces(parsed, frozenset(hidden_namespaces)))
+  if _SURROGATE.search(text):
+    text = _without_surrogates(text)
   text = _VARIANTS.sub(_first_variant, text)
   lines = (line.strip() for line in text.split("\n"))
   kept = (line for line in lines if not line.startswith(_LIST_MARK))
   cleaned = (_REMAINS.sub("", line).strip() for line in kept)
   return "\n".join(filter(None, cleaned))
+
+
+def _without_surrogates(text: str) -> str:
+  """Returns text with pairs of surrogates joined, U+FFFD for other ones."""
+  encoded = text.encode("utf-16-le", "surrogatepass")
+  return encoded.decode("utf-16-le", "replace")
 
 
 def _first_variant(match: re.Match[str]) -> str:

@@ -18,6 +18,7 @@ from bert_tf.data import (
   corpus_filters,
   corpus_parts,
   corpus_reader,
+  sentences,
   sources,
   text_config,
 )
@@ -384,6 +385,27 @@ def test_a_faulty_input_leaves_nothing(text, tmp_path, small_parts):
     create(f"{tmp_path}/in/*", tmp_path / "out" / "a.txt")
   assert os.listdir(tmp_path / "out") == ["a.txt"]
   assert old.read_text() == "old\n"
+
+
+def test_a_document_that_cannot_be_split_leaves_the_finished_parts(
+  text, documents, tmp_path, small_parts, monkeypatch
+):
+  split = sentences.Splitter.split
+
+  def split_or_fail(splitter, paragraph):
+    if paragraph == " ".join(documents[30]):
+      "\ud83d".encode()
+    return split(splitter, paragraph)
+
+  target = tmp_path / "out" / "a.txt"
+  with monkeypatch.context() as patched:
+    patched.setattr(sentences.Splitter, "split", split_or_fail)
+    with pytest.raises(OSError, match="part 2 .*surrogates.*`resume`"):
+      create(text, target)
+  finished = contents(tmp_path / "out" / ".a.txt.parts")
+  assert {"00000.txt", "00001.txt"} <= finished.keys()
+  create(text, target, resume=True)
+  assert read(target) == documents
 
 
 @pytest.mark.parametrize(

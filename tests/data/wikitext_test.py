@@ -22,6 +22,8 @@ CASES = {
   "tables": ('A.\n{| class="x"\n! b\n|-\n| c || d\n|}\nE.', "A.\nE."),
   "formulas": ("A <math>x^2</math>b.", "A b."),
   "entities": ("A&nbsp;b &amp; c &ndash; d", "A\xa0b & c – d"),
+  "pair_of_surrogates": ("A &#xD83D;&#xDE00; b", "A \U0001f600 b"),
+  "lone_surrogates": ("A&#55357;b &#xDE00;&#xD83D;", "A\ufffdb \ufffd\ufffd"),
   "elements": ("A <b>b</b> <span>c</span><br/>d", "A b c d"),
   "switches": ("__NOTOC__\nA.", "A."),
   "variants": ("-{汉}-字-{zh-hans:软;zh-hant:軟}-件-{T|x}-。", "汉字软件。"),
