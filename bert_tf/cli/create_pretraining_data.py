@@ -58,7 +58,9 @@ def main() -> None:
   inputs = sources.find(
     config.input_file, config.text, text_config.LINES, config.pydoc_packages
   )
-  pretraining_data.load_tokenizer(config.data)  # To fail before hours of text.
+  # To fail before hours of text.
+  _check_output(config, [source.path for source in inputs])
+  pretraining_data.load_tokenizer(config.data)
   target = config.output_file.split(",")[0].strip()
   create_corpus = beam_flags.create_corpus(
     config.beam, config.num_workers, config.resume
@@ -67,6 +69,17 @@ def main() -> None:
     config.text, inputs, target, create_corpus
   ) as input_files:
     _create_records(config, input_files)
+
+
+def _check_output(config: CommandConfig, input_files: list[str]) -> None:
+  """Raises ValueError for files and shards that cannot be made."""
+  from bert_tf.data import pretraining_beam, pretraining_shards
+
+  if config.beam.runner:
+    pretraining_beam.check_num_shards(config.num_shards, config.beam.runner)
+  pretraining_shards.output_files(
+    input_files, config.output_file, config.num_shards, config.num_workers
+  )
 
 
 def _create_records(config: CommandConfig, input_files: list[str]) -> None:

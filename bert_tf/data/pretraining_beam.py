@@ -36,17 +36,22 @@ def create(
     ImportError: if apache-beam, or a package of the runner, is missing.
     ChildProcessError: if the pipeline failed.
   """
-  if num_shards < 2:
-    raise ValueError(
-      f"`runner={runner}` with num_shards {num_shards} would leave all work to "
-      "one worker; set `num_shards` to some times the number of workers."
-    )
+  check_num_shards(num_shards, runner)
   pipeline = beam_pipeline.create(runner, pipeline_options)
   counts_file = atomic.hidden(output_file, "counts.json")
   build = functools.partial(_build, pipeline, counts_file)
   return pretraining_shards.create(
     config, input_files, output_file, num_shards, resume=resume, build=build
   )
+
+
+def check_num_shards(num_shards: int, runner: str) -> None:
+  """Raises ValueError if there is nothing to divide among workers."""
+  if num_shards < 2:
+    raise ValueError(
+      f"`runner={runner}` with num_shards {num_shards} would leave all work to "
+      "one worker; set `num_shards` to some times the number of workers."
+    )
 
 
 def _build(

@@ -121,13 +121,7 @@ def create(
       settings.
   """
   started = time.monotonic()
-  names = _output_files(output_file, num_shards)
-  if not 1 <= num_workers <= num_shards:
-    raise ValueError(
-      f"num_workers {num_workers} must be from 1 to num_shards {num_shards}: "
-      "a shard is built by one process. Raise num_shards."
-    )
-  shard_files.check_output(names, input_files)
+  names = output_files(input_files, output_file, num_shards, num_workers)
   pretraining_data.load_tokenizer(config)
   shards = corpus.plan_shards(input_files, num_shards)
   tasks = _tasks(shards, config.random_seed, names)
@@ -185,8 +179,29 @@ def shard_seed(random_seed: int, index: int, num_shards: int) -> int:
   return int.from_bytes(digest[:8], "big")
 
 
-def _output_files(output_file: str, num_shards: int) -> list[str]:
-  """Returns all files of the data set."""
+def output_files(
+  input_files: Iterable[str],
+  output_file: str,
+  num_shards: int = 1,
+  num_workers: int = 1,
+) -> list[str]:
+  """Returns all files that `create` writes, without a look into the text.
+
+  Raises:
+    ValueError: if it would refuse these arguments.
+  """
+  names = _names(output_file, num_shards)
+  if not 1 <= num_workers <= num_shards:
+    raise ValueError(
+      f"num_workers {num_workers} must be from 1 to num_shards {num_shards}: "
+      "a shard is built by one process. Raise num_shards."
+    )
+  shard_files.check_output(names, input_files)
+  return names
+
+
+def _names(output_file: str, num_shards: int) -> list[str]:
+  """Returns the names that `output_file` stands for."""
   names = [name.strip() for name in output_file.split(",")]
   if "" in names or len(set(names)) < len(names):
     raise ValueError(

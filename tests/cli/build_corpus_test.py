@@ -155,3 +155,34 @@ def test_pretraining_data_are_made_of_a_dump_directly(tmp_path, run_script):
   flags = ("--input_file=text.txt", "--input_format=text")
   assert records(tmp_path, run_script, *flags)[0] == direct
   assert records(tmp_path, run_script, "--input_file=text.txt")[0] != direct
+
+
+OUTPUTS = {
+  "--num_workers=8": "num_workers 8 must be from 1 to num_shards 1",
+  "--output_file=a,b --num_shards=2": "names 2 files and num_shards is 2",
+  "--output_file=folder": "folder is a folder",
+  "--output_file=dump.xml": "dump.xml is an input file",
+  "--runner=DirectRunner": "num_shards 1 would leave all work",
+}
+
+
+@pytest.mark.parametrize("flags", OUTPUTS)
+def test_outputs_that_cannot_be_are_refused_before_text_is_read(
+  flags, tmp_path, run_script
+):
+  (tmp_path / "folder").mkdir()
+  # Reading it would be another mistake.
+  (tmp_path / "dump.xml").write_text(write_dump(tmp_path)[:9000])
+  before = sorted(os.listdir(tmp_path))
+  result = run_script(
+    "create_pretraining_data.py",
+    "--input_file=dump.xml",
+    "--output_file=data",
+    f"--vocab_file={VOCAB}",
+    *flags.split(),
+    cwd=tmp_path,
+  )
+  assert result.returncode == 1
+  (line,) = result.stderr.splitlines()
+  assert OUTPUTS[flags] in line
+  assert sorted(os.listdir(tmp_path)) == before
