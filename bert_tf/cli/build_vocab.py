@@ -6,11 +6,11 @@ bert-tf build-vocab --input_file=corpus.txt --output_file=vocab.txt \
 
 import dataclasses
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from bert_tf import settings, tokenization
 from bert_tf.cli import command, config_flags
-from bert_tf.data import corpus, vocabulary
+from bert_tf.data import corpus, sources, text_config, vocabulary
 from bert_tf.files import atomic
 
 
@@ -19,8 +19,9 @@ class VocabularyConfig:
   """The text to learn from and the vocabulary to make of it."""
 
   input_file: str = settings.setting(
-    help="Text to learn from: comma-separated files and globs, .gz too, and "
-    "the word pydoc for the documentation of the running Python."
+    help="Text to learn from: comma-separated files and globs, .gz and .bz2 "
+    "too, and the word pydoc for the documentation of the running Python. "
+    "build-corpus makes text of other formats."
   )
   pydoc_packages: str = settings.setting(
     "",
@@ -58,9 +59,28 @@ class VocabularyConfig:
   )
 
 
-def _lines(patterns: str, pydoc_packages: str = "") -> Iterator[str]:
-  """Yields the lines of all files that the patterns name."""
-  paths = corpus.input_files(patterns, pydoc_packages)
+def _files(patterns: str, pydoc_packages: str = "") -> list[str]:
+  """Returns the text files that the patterns name.
+
+  Raises:
+    ValueError: as `sources.find`, or if one is no plain text, whose markup
+      would get into the vocabulary.
+  """
+  found = sources.find(
+    patterns, text_config.TextConfig(), text_config.LINES, pydoc_packages
+  )
+  for source in found:
+    if source.input_format != text_config.LINES:
+      raise ValueError(
+        f"{source.path} is no plain text, but of the format "
+        f"{source.input_format}; make text of it with build-corpus, and learn "
+        "from that."
+      )
+  return [source.path for source in found]
+
+
+def _lines(paths: Iterable[str]) -> Iterator[str]:
+  """Yields the lines of all files."""
   return itertools.chain.from_iterable(map(corpus.read_lines, paths))
 
 
@@ -86,16 +106,14 @@ def main() -> None:
   tokenizer = tokenization.BasicTokenizer(
     config.do_lower_case, config.strip_accents
   )
+  files = _files(config.input_file, config.pydoc_packages)
+  eval_files = _files(config.eval_input_file) if config.eval_input_file else []
   with atomic.file(config.output_file) as unfinished:
     counts, held_out = vocabulary.count_words_apart(
-      _lines(config.input_file, config.pydoc_packages),
-      tokenizer,
-      0 if config.eval_input_file else config.holdout_every,
+      _lines(files), tokenizer, 0 if eval_files else config.holdout_every
     )
-    if config.eval_input_file:
-      held_out = vocabulary.count_words(
-        _lines(config.eval_input_file), tokenizer
-      )
+    if eval_files:
+      held_out = vocabulary.count_words(_lines(eval_files), tokenizer)
     tokens = vocabulary.learn(
       counts, config.vocab_size, config.num_unused, config.alphabet_size
     )

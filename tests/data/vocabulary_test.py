@@ -1,3 +1,4 @@
+import bz2
 import collections
 import os
 import random
@@ -243,6 +244,37 @@ def test_build_vocab_leaves_no_file_behind_a_mistake(
   last = result.stderr.splitlines()[-1]
   assert last.startswith("build_vocab.py: error: vocab_size 100 is too small")
   assert os.listdir(tmp_path) == ["text.txt"]
+
+
+@pytest.mark.parametrize("flag", ["input_file", "eval_input_file"])
+@pytest.mark.parametrize(
+  ("name", "start", "input_format"),
+  [
+    ("a.xml.bz2", "<mediawiki>", "dump"),
+    ("a.jsonl", '{"text": "a b"}', "jsonl"),
+    ("wiki_00", '<doc id="1">', "wikiextractor"),
+    ("a.bin", "PAR1", "parquet"),
+  ],
+)
+def test_build_vocab_learns_no_markup(
+  name, start, input_format, flag, tmp_path, text, run_script
+):
+  with (bz2.open if name.endswith(".bz2") else open)(
+    tmp_path / name, "wt"
+  ) as writer:
+    writer.write(f"{start}\n")
+  result = run_script(
+    "build_vocab.py",
+    f"--input_file={text}",
+    f"--{flag}={name}",
+    "--output_file=vocab.txt",
+    "--vocab_size=600",
+    cwd=tmp_path,
+  )
+  assert result.returncode == 1
+  (line,) = result.stderr.splitlines()
+  assert name in line and input_format in line and "build-corpus" in line
+  assert sorted(os.listdir(tmp_path)) == sorted([name, "text.txt"])
 
 
 def test_the_tokenizer_benchmark_prints_speeds_and_ratios(
