@@ -10,7 +10,7 @@ Input: plain text, JSON lines, Parquet, Wikipedia dumps, WikiExtractor's output,
 import dataclasses
 
 from bert_tf import settings
-from bert_tf.cli import beam_flags, command, config_flags
+from bert_tf.cli import beam_flags, command, config_flags, text_flags
 from bert_tf.data import text_config
 
 
@@ -66,6 +66,7 @@ def main() -> None:
   inputs = sources.find(
     config.input_file, config.text, text_config.TEXT, config.pydoc_packages
   )
+  text_flags.check(inputs)
   output = corpus_build.Output(
     output_file=config.output_file,
     num_shards=config.num_shards,

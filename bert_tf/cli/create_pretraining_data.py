@@ -7,7 +7,7 @@ bert-tf create-pretraining-data --input_file='text/*.txt' \
 import dataclasses
 
 from bert_tf import settings
-from bert_tf.cli import beam_flags, command, config_flags
+from bert_tf.cli import beam_flags, command, config_flags, text_flags
 from bert_tf.data import config as data_config
 from bert_tf.data import text_config
 
@@ -58,6 +58,7 @@ def main() -> None:
   inputs = sources.find(
     config.input_file, config.text, text_config.LINES, config.pydoc_packages
   )
+  text_flags.check(inputs)
   # To fail before hours of text.
   _check_output(config, [source.path for source in inputs])
   pretraining_data.load_tokenizer(config.data)

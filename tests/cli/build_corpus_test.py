@@ -186,3 +186,35 @@ def test_outputs_that_cannot_be_are_refused_before_text_is_read(
   (line,) = result.stderr.splitlines()
   assert OUTPUTS[flags] in line
   assert sorted(os.listdir(tmp_path)) == before
+
+
+@pytest.mark.parametrize("script", ["build_corpus", "create_pretraining_data"])
+@pytest.mark.parametrize(
+  ("flag", "input_file", "other_file"),
+  [
+    ("--documents=file", "rows.jsonl", "text.txt"),
+    ("--text_column=body", "text.txt", "rows.jsonl"),
+    ("--language=de", "lines.txt", "text.txt"),
+  ],
+)
+def test_flags_that_no_input_uses_are_refused(
+  script, flag, input_file, other_file, tmp_path, run_script
+):
+  (tmp_path / "rows.jsonl").write_text('{"text": "a", "body": "The boat."}\n')
+  for name in ("lines.txt", "text.txt"):
+    (tmp_path / name).write_text("The boat. The sea.\n\nA storm.\n")
+
+  def run(name):
+    flags = [f"--input_file={name}", flag, "--output_file=out"]
+    if name != "rows.jsonl":
+      flags.append(f"--input_format={name.removesuffix('.txt')}")
+    if script == "create_pretraining_data":
+      flags.append(f"--vocab_file={VOCAB}")
+    return run_script(f"{script}.py", *flags, cwd=tmp_path)
+
+  result = run(input_file)
+  assert result.returncode == 1
+  (line,) = result.stderr.splitlines()
+  assert flag.split("=")[0] in line
+  assert not (tmp_path / "out").exists()
+  assert run(other_file).returncode == 0
