@@ -97,6 +97,17 @@ def test_every_folder_predicts_the_same(folders):
       )
 
 
+@pytest.mark.parametrize("kind", ["saved_model", "versions"])
+def test_slimming_takes_the_files_beside_the_weights(folders, kind, tmp_path):
+  target = str(tmp_path / "out" / "bert_model.ckpt")
+  found = convert.slim(str(folders[kind]), target)
+  assert found == [str(folders["saved_model"])]
+  for name in ("bert_config.json", "vocab.txt", "run.json"):
+    content = (tmp_path / "out" / name).read_bytes()
+    assert content == (folders["saved_model"] / name).read_bytes()
+  assert bert_tf.load(target).predict(TEXTS)
+
+
 def test_the_encoder_comes_without_the_head(folders, tmp_path):
   model = bert_tf.BertModel.from_pretrained(folders["hf"])
   expected = bert_tf.ClassifierModel.from_pretrained(folders["run"]).bert

@@ -99,6 +99,7 @@ def slim(path: str, target: str, average_last: int = 1) -> list[str]:
       f"`average_last={average_last}`, but {path} has {len(listed)} "
       "checkpoints; lower it or give the folder of a run."
     )
-  model_files.copy(run_info.folder_of(path), os.path.dirname(target) or ".")
+  folder = run_info.folder_of(prefixes[0])  # Of versions it is the newest's.
+  model_files.copy(folder, os.path.dirname(target) or ".")
   checkpoints.average(prefixes, target)
   return prefixes
