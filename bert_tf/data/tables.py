@@ -21,6 +21,10 @@ Row = Mapping[str, Any] | Sequence[str]
 
 T = TypeVar("T")
 
+# The most that the package csv takes on every system; cells of the other
+# formats have no limit.
+_MAX_CELL_CHARS = 2**31 - 1
+
 
 @dataclasses.dataclass(frozen=True)
 class Table:
@@ -126,7 +130,7 @@ def rows(table: Table) -> Iterator[tuple[int, Row | BadRowError]]:
         yield line, _json_row(content)
     return
   is_csv = table.file_format == "csv"
-  cells = _csv_cells(table.path) if is_csv else _tsv_cells(table.path)
+  cells = _filled_csv_cells(table.path) if is_csv else _tsv_cells(table.path)
   header, count = None, table.num_columns
   if not isinstance(table.columns[0], int):
     line, header = next(cells, (1, []))
@@ -147,13 +151,34 @@ def _tsv_cells(path: str) -> Iterator[tuple[int, list[str]]]:
   return ((number, line.split("\t")) for number, line in lines if line)
 
 
-def _csv_cells(path: str) -> Iterator[tuple[int, list[str]]]:
-  """Yields line and cells; a quoted cell may span several lines."""
+def _filled_csv_cells(path: str) -> Iterator[tuple[int, list[str]]]:
+  """Yields line and cells of the rows of a CSV file that are not blank."""
+  return ((line, row) for line, row in csv_cells(path) if row)
+
+
+def csv_cells(
+  path: str,
+  delimiter: str = ",",
+  quotechar: str | None = '"',
+  strict: bool = True,
+) -> Iterator[tuple[int, list[str]]]:
+  """Yields line and cells, none of a blank line; as the package csv reads them.
+
+  Carriage returns are dropped. A quoted cell may span several lines.
+
+  Raises:
+    ValueError: naming file and line: text that is not UTF-8, or, if `strict`,
+      quotation marks that have no end.
+  """
+  csv.field_size_limit(_MAX_CELL_CHARS)
   rows = csv.reader(
-    (line + "\n" for line in corpus.read_lines(path)), strict=True
+    (line + "\n" for line in corpus.read_lines(path)),
+    delimiter=delimiter,
+    quotechar=quotechar,
+    strict=strict,
   )
   try:
-    yield from ((rows.line_num, row) for row in rows if row)
+    yield from ((rows.line_num, row) for row in rows)
   except csv.Error as error:
     raise ValueError(
       f"{path}:{rows.line_num}: not CSV ({error}); mend its quotation marks."

@@ -1,14 +1,12 @@
 """Examples from a class with the interface of the original's DataProcessor."""
 
-import csv
 import importlib
-import io
 import os
 import sys
 from collections.abc import Sequence
 from typing import Any
 
-from bert_tf.files import paths
+from bert_tf.data import tables
 from bert_tf.tasks.classification.examples import InputExample
 
 
@@ -39,8 +37,8 @@ class DataProcessor:
     cls, input_file: str, quotechar: str | None = None
   ) -> list[list[str]]:
     """Returns the cells of each line of a file with tabs between them."""
-    lines = io.StringIO(paths.read_text(input_file))
-    return list(csv.reader(lines, delimiter="\t", quotechar=quotechar))
+    cells = tables.csv_cells(input_file, "\t", quotechar, strict=False)
+    return [row for _, row in cells]
 
 
 def load(processor: str) -> DataProcessor:

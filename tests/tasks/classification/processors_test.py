@@ -181,3 +181,11 @@ def test_tsv_files_are_read_with_and_without_quotes(folder):
   read = processors.DataProcessor._read_tsv
   assert read("quoted.tsv") == [['"a', 'b"', "c"], ['"d"']]
   assert read("quoted.tsv", quotechar='"') == [["a\tb", "c"], ["d"]]
+
+
+def test_tsv_files_may_have_carriage_returns_and_long_cells(folder):
+  long = "word " * 60_000
+  text = f"a\rb\tc\r\n{long}\td\r\n\r\ne\tf"
+  pathlib.Path("long.tsv").write_bytes(text.encode())
+  read = processors.DataProcessor._read_tsv
+  assert read("long.tsv") == [["ab", "c"], [long, "d"], [], ["e", "f"]]
