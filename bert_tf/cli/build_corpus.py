@@ -28,8 +28,8 @@ class CorpusConfig:
     "Comma-separated installed packages whose documentation joins pydoc.",
   )
   output_file: str = settings.setting(
-    help="Text file to write; a name in .gz is compressed. With --num_shards "
-    "above 1 completed by -00000-of-0000N."
+    help="Text file to write; a name in .gz or .bz2 is compressed. With "
+    "--num_shards above 1 completed by -00000-of-0000N."
   )
   text: text_config.TextConfig
   num_shards: int = settings.setting(

@@ -12,7 +12,6 @@ import bisect
 import contextlib
 import dataclasses
 import glob
-import gzip
 import hashlib
 import os
 import re
@@ -151,10 +150,9 @@ def is_held_out(document: Sequence[str], fraction: float, seed: int) -> bool:
 
 @contextlib.contextmanager
 def _text_writer(path: str) -> Iterator[TextIO]:
-  """Opens a text file or a .gz to write; it appears when it is whole."""
+  """Opens a text file, .gz or .bz2 to write; it appears when it is whole."""
   with atomic.file(path) as unfinished:
-    open_ = gzip.open if path.endswith(".gz") else open
-    with open_(unfinished, "wt", encoding="utf-8", newline="\n") as writer:
+    with compression.text_writer(unfinished, path) as writer:
       yield writer
 
 

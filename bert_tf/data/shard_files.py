@@ -5,13 +5,17 @@ import os
 from collections.abc import Iterable
 from typing import Any
 
-from bert_tf.files import atomic, errors, paths
+from bert_tf.files import atomic, compression, errors, paths
 
 
 def shard_file(output_file: str, index: int, num_shards: int) -> str:
-  """Returns the file of one of several shards, `name-00003-of-00064[.gz]`."""
-  suffix = ".gz" if output_file.endswith(".gz") else ""
-  name = output_file.removesuffix(".gz")
+  """Returns the file of one of several shards, `name-00003-of-00064[.gz]`.
+
+  .bz2 goes to the end as well.
+  """
+  ends = (end for end in compression.SUFFIXES if output_file.endswith(end))
+  suffix = next(ends, "")
+  name = output_file.removesuffix(suffix)
   return f"{name}-{index:05d}-of-{num_shards:05d}{suffix}"
 
 

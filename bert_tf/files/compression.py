@@ -1,11 +1,11 @@
-"""Opens files as they are stored, or decompresses .gz and .bz2."""
+"""Opens files as they are stored, or compressed as .gz and .bz2."""
 
 import bz2
 import contextlib
 import gzip
 import zlib
-from collections.abc import Iterator
-from typing import BinaryIO, cast
+from collections.abc import Callable, Iterator
+from typing import Any, BinaryIO, TextIO, cast
 
 from bert_tf.files import paths
 
@@ -40,6 +40,19 @@ def decompressed(path: str, stored: BinaryIO) -> BinaryIO:
   if path.endswith(".gz"):
     return cast(BinaryIO, gzip.GzipFile(fileobj=stored))
   return cast(BinaryIO, bz2.BZ2File(stored))
+
+
+def text_writer(path: str, name: str) -> TextIO:
+  """Opens a local file to write text, compressed by the end of a name.
+
+  Args:
+    path: of the file.
+    name: the one that it gets when it is whole.
+  """
+  opener: Callable[..., Any] = open
+  if name.endswith(SUFFIXES):
+    opener = gzip.open if name.endswith(".gz") else bz2.open
+  return opener(path, "wt", encoding="utf-8", newline="\n")
 
 
 def _damaged(path: str, error: Exception) -> ValueError:

@@ -1,7 +1,10 @@
 """The corpus, its report, and runs that are interrupted."""
 
+import bz2
 import collections
+import gzip
 import importlib.util
+import itertools
 import json
 import os
 import pathlib
@@ -116,6 +119,28 @@ def test_shards_and_held_out_documents_are_all_documents(
   assert read(*files) == [d for d in documents if d not in held_out]
   sizes = [file.stat().st_size for file in files]
   assert max(sizes) < 1.3 * min(sizes)
+
+
+@pytest.mark.parametrize("suffix", [".gz", ".bz2"])
+@pytest.mark.parametrize("num_shards", [1, 2])
+def test_files_are_compressed_by_their_names(
+  suffix, num_shards, text, documents, tmp_path
+):
+  output = {
+    "eval_output_file": f"{tmp_path}/out/eval.txt{suffix}",
+    "num_shards": num_shards,
+  }
+  create(text, tmp_path / "out" / f"a.txt{suffix}", output)
+  opener = {".gz": gzip.open, ".bz2": bz2.open}[suffix]
+  found = {}
+  for path in (tmp_path / "out").glob(f"*{suffix}"):
+    with opener(path, "rt") as reader:
+      found[path.name] = [d.split("\n") for d in reader.read().split("\n\n")]
+      assert found[path.name].pop() == [""]
+  shards = [f"a.txt-0000{i}-of-00002{suffix}" for i in range(2)]
+  names = shards if num_shards == 2 else [f"a.txt{suffix}"]
+  assert sorted(found) == [*names, f"eval.txt{suffix}"]
+  assert sorted(itertools.chain(*found.values())) == sorted(documents)
 
 
 def test_the_corpus_does_not_depend_on_workers_or_parts(
