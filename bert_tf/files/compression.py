@@ -5,7 +5,7 @@ import contextlib
 import gzip
 import zlib
 from collections.abc import Callable, Iterator
-from typing import Any, BinaryIO, TextIO, cast
+from typing import Any, BinaryIO, TextIO
 
 from bert_tf.files import paths
 
@@ -24,22 +24,23 @@ def opened(path: str) -> Iterator[BinaryIO]:
     if not path.endswith(SUFFIXES):
       yield stored
       return
-    try:
-      with decompressed(path, stored) as reader:
-        yield reader
-    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
-      raise _damaged(path, error) from None
-    except OSError as error:
-      if error.errno is not None:  # Of the system, not of bz2.
-        raise
-      raise _damaged(path, error) from None
+    with decompressed(path, stored) as reader:
+      yield reader
 
 
-def decompressed(path: str, stored: BinaryIO) -> BinaryIO:
-  """Returns a reader of what a file that is open holds."""
-  if path.endswith(".gz"):
-    return cast(BinaryIO, gzip.GzipFile(fileobj=stored))
-  return cast(BinaryIO, bz2.BZ2File(stored))
+@contextlib.contextmanager
+def decompressed(path: str, stored: BinaryIO) -> Iterator[BinaryIO]:
+  """Opens what a compressed file that is open holds; raises as `opened`."""
+  opener: Callable[..., Any] = gzip.open if path.endswith(".gz") else bz2.open
+  try:
+    with opener(stored) as reader:
+      yield reader
+  except (gzip.BadGzipFile, EOFError, zlib.error) as error:
+    raise _damaged(path, error) from None
+  except OSError as error:
+    if error.errno is not None:  # Of the system, not of bz2.
+      raise
+    raise _damaged(path, error) from None
 
 
 def text_writer(path: str, name: str) -> TextIO:

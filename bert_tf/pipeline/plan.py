@@ -143,9 +143,8 @@ def make(
       lambda: text_steps.learn_vocabulary(config, [text], vocab_file)
     )
     records = os.path.join(folder, "records")
-    settings = text_steps.record_settings(
-      config, vocab_file, scale * sample_bytes
-    )
+    num_chars = scale * sum(map(len, corpus.read_lines(text)))
+    settings = text_steps.record_settings(config, vocab_file, num_chars)
     counts, records_seconds = _timed(
       lambda: pretraining_data.build_shard(
         corpus.plan_shards([text], 1)[0],
@@ -214,8 +213,8 @@ def _expansion(path: str) -> float:
   if not path.endswith(compression.SUFFIXES):
     return 1.0
   with paths.open_bytes(path) as stored:
-    reader = compression.decompressed(path, stored)
-    content = reader.read(4 * _SAMPLE_CHARS)
+    with compression.decompressed(path, stored) as reader:
+      content = reader.read(4 * _SAMPLE_CHARS)
     return len(content) / max(1, stored.tell())
 
 

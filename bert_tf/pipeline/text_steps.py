@@ -16,7 +16,7 @@ from bert_tf.pipeline import config as pipeline_config
 _SHARD_BYTES = 32e6
 
 # A small text is read often: other pairs of segments each time.
-_SMALL_TEXT_BYTES = 50e6
+_SMALL_TEXT_CHARS = 50e6
 _DUPE_FACTOR = 5
 
 # German and Arabic have less than 2.
@@ -72,7 +72,7 @@ def say_coverage(found: vocabulary.Coverage) -> None:
 
 
 def record_settings(
-  config: pipeline_config.PipelineConfig, vocab_file: str, text_bytes: float
+  config: pipeline_config.PipelineConfig, vocab_file: str, num_chars: float
 ) -> data_config.PretrainingDataConfig:
   """Returns how sentences become records, which are masked while training."""
   return data_config.PretrainingDataConfig(
@@ -80,7 +80,7 @@ def record_settings(
     do_lower_case=config.is_lower_case,
     max_seq_length=config.max_seq_length,
     random_seed=config.seed,
-    dupe_factor=_DUPE_FACTOR if text_bytes < _SMALL_TEXT_BYTES else 1,
+    dupe_factor=_DUPE_FACTOR if num_chars < _SMALL_TEXT_CHARS else 1,
     no_nsp=config.model_size.no_nsp,
     mask=False,
     pack_sequences=True,

@@ -3,6 +3,7 @@
 import bz2
 import collections
 import dataclasses
+import gzip
 import hashlib
 import json
 import random
@@ -156,6 +157,37 @@ def test_the_plan_scales_with_the_text(tmp_path, no_steps, monkeypatch):
   compressed = make(config_of(tmp_path, text=f"{tmp_path}/text.txt.bz2"))
   assert compressed.text_bytes == pytest.approx(size, rel=0.1)
   assert plan.num_instances == pytest.approx(whole.num_instances, rel=0.3)
+
+
+def test_the_plan_counts_characters_as_the_run_does(
+  tmp_path, no_steps, monkeypatch
+):
+  config = config_of(tmp_path, reading=text_config.TextConfig(language="zh"))
+  letters = "天地玄黄宇宙洪荒日月盈昃辰宿列张寒来暑往"
+  content = text().replace(".", "。")
+  for latin, letter in zip(sorted(set(content) - set("。 \n")), letters * 3):
+    content = content.replace(latin, letter)
+  (tmp_path / "text.txt").write_text(content)
+  small = make(config)
+  # It has more bytes than that, but not more characters.
+  monkeypatch.setattr(text_steps, "_SMALL_TEXT_CHARS", 1.2 * len(content))
+  assert make(config).num_instances == small.num_instances
+  monkeypatch.setattr(text_steps, "_SMALL_TEXT_CHARS", 0.5 * len(content))
+  assert make(config).num_instances < small.num_instances / 3
+
+
+def test_a_damaged_file_behind_the_sample_is_named(
+  tmp_path, no_steps, monkeypatch
+):
+  monkeypatch.setattr(plan_lib, "_SAMPLE_CHARS", 50_000)
+  rng = random.Random(2)
+  whole = gzip.compress(rng.randbytes(200_000).hex().encode())
+  (tmp_path / "z.txt.gz").write_bytes(whole[:80_000])
+  both = f"{tmp_path}/text.txt,{tmp_path}/z.txt.gz"
+  config = config_of(tmp_path, text=both)
+  (tmp_path / "text.txt").write_text(text(300))
+  with pytest.raises(ValueError, match="z.txt.gz: not a whole gzip file"):
+    make(config)
 
 
 def test_a_time_too_short_is_refused_before_anything_is_written(
