@@ -111,8 +111,12 @@ def settle(
       logging.info("%s: do_lower_case=%s fits its tokens.", where, known)
     is_open = (given.do_lower_case, known, accents) == (None, None, None)
     if is_open and has_accents(vocab):
-      logging.info("%s: strip_accents=False fits its tokens.", where)
-      accents = False
+      # The original stripped them, so this does not decide by itself.
+      logging.warning(
+        "%s has tokens with accents, which text loses as it is lower-cased: "
+        "set `strip_accents=False`, or for cased text `do_lower_case=False`.",
+        where,
+      )
   if given.do_lower_case is None or known in (None, given.do_lower_case):
     case = known if given.do_lower_case is None else given.do_lower_case
     return Case(case, accents)

@@ -65,8 +65,8 @@ def test_the_run_decides_then_the_vocabulary_and_neither_is_contradicted(
     ((None, False), (True, None), "the", (True, False)),
     ((None, False), (None, None), "the", (True, False)),
     ((None, None), (None, None), "the", (True, None)),
-    # Who says nothing keeps the accents that the vocabulary has.
-    ((None, None), (None, None), "caf\u00e9 vu", (None, False)),
+    # As the original: a warning says what is lost.
+    ((None, None), (None, None), "caf\u00e9 vu", (None, None)),
     ((None, None), (None, None), "Caf\u00e9 vu", (False, None)),
     ((True, None), (None, None), "caf\u00e9 vu", (True, None)),
     ((False, None), (None, None), "caf\u00e9 vu", (False, None)),
@@ -75,7 +75,7 @@ def test_the_run_decides_then_the_vocabulary_and_neither_is_contradicted(
   ],
 )
 def test_accents_are_kept_as_given_or_saved(
-  tmp_path, given, saved, tokens, expected
+  tmp_path, caplog, given, saved, tokens, expected
 ):
   vocab_file = tmp_path / "vocab.txt"
   vocab_file.write_text(tokens.replace(" ", "\n") + "\n")
@@ -86,6 +86,8 @@ def test_accents_are_kept_as_given_or_saved(
     str(vocab_file),
   )
   assert found == letter_case.Case(*expected)
+  is_lost = expected == (None, None)
+  assert ("strip_accents" in caplog.text) is is_lost
   opposite = None if expected[1] is None else not expected[1]
   if saved[1] is not None:
     with pytest.raises(
