@@ -59,7 +59,8 @@ class EntityRecognizer(task_model.FineTunedModel):
       inputs.check_texts(f"row {index}", words, 1)
       if not all(map(str.strip, words)):
         raise ValueError(f"row {index} has an empty word: {words!r:.60}")
-      for word in words:
+      # One alone may be a text, in the tuple of inputs that all classes take.
+      for word in words if len(words) > 1 else ():
         if len(word.split()) > 1:  # Each part would get a label of its own.
           raise ValueError(
             f"row {index} has a word with white space in it, {word!r:.60}; "

@@ -60,7 +60,7 @@ def test_a_training_is_killed_at_operations_of_a_save(training):
 
 @pytest.mark.slow
 def test_a_training_that_chooses_its_step_is_killed_in_the_same_way(tmp_path):
-  found = run._kill_choosing(tmp_path, every=27)
+  found = run._kill_choosing(tmp_path, every=36)
   assert_right(found, 3)
 
 

@@ -716,7 +716,7 @@ def test_what_was_trained_answers_what_is_typed(data, start, tmp_path):
   assert result.returncode == 0, result.stderr
   found = bert_tf.load(tmp_path / "out").predict(("the", "the his of"))
   scored = [
-    f"  {answer['probability']:.4f}  {answer['text']}"
+    f"  {answer['probability']:.4f}  {answer['text'] or '(no answer)'}"
     for answer in found["nbest"][:3]
   ]
   assert result.stdout.splitlines()[1:-1] == scored

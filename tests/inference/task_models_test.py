@@ -251,10 +251,16 @@ def test_evaluations_need_rows_to_evaluate_on(bert, tmp_path, name, data):
 MISTAKES = {
   "a tag too few": ("EntityRecognizer", [["of", "in"]], [["O"]], "row 0 has 2"),
   "an odd tag": ("EntityRecognizer", ["of"], [["PER"]], "'PER' of row 0"),
-  "a blank in a word": (
+  "a blank in the only word": (
     "EntityRecognizer",
     [["of in"]],
     [["O"]],
+    "2 words",
+  ),
+  "a blank in a word": (
+    "EntityRecognizer",
+    [["the", "of in"]],
+    [["O", "O"]],
     "white space in it, 'of in'",
   ),
   "an empty word": (
