@@ -10,7 +10,13 @@ from collections.abc import Iterable, Iterator
 
 from bert_tf import settings, tokenization
 from bert_tf.cli import command, config_flags
-from bert_tf.data import corpus, sources, text_config, vocabulary
+from bert_tf.data import (
+  corpus,
+  shard_files,
+  sources,
+  text_config,
+  vocabulary,
+)
 from bert_tf.files import atomic
 
 
@@ -108,6 +114,7 @@ def main() -> None:
   )
   files = _files(config.input_file, config.pydoc_packages)
   eval_files = _files(config.eval_input_file) if config.eval_input_file else []
+  shard_files.check_output([config.output_file], files + eval_files)
   with atomic.file(config.output_file) as unfinished:
     counts, held_out = vocabulary.count_words_apart(
       _lines(files), tokenizer, 0 if eval_files else config.holdout_every

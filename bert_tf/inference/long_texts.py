@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from bert_tf import tokenization
+from bert_tf import letter_case
 from bert_tf.data import packing
 from bert_tf.export import saved_models
 from bert_tf.export.signatures import classification
@@ -32,9 +32,7 @@ class LongTexts:
     self._length: int = info.max_seq_length
     self._max_batch_size = max_batch_size
     self._compute = model.functions[saved_models.IDS]
-    self._tokenizer = tokenization.FullTokenizer(
-      model.vocab_file, info.do_lower_case is not False, info.strip_accents
-    )
+    self._tokenizer = letter_case.tokenizer_of(model.vocab_file, info)
     self._cls_id, self._sep_id = self._tokenizer.convert_tokens_to_ids(
       ["[CLS]", "[SEP]"]
     )

@@ -247,6 +247,23 @@ def test_build_vocab_leaves_no_file_behind_a_mistake(
 
 
 @pytest.mark.parametrize("flag", ["input_file", "eval_input_file"])
+def test_build_vocab_writes_over_no_text(flag, tmp_path, text, run_script):
+  other = tmp_path / "other.txt"
+  other.write_text("some words\n")
+  result = run_script(
+    "build_vocab.py",
+    f"--input_file={text}",
+    f"--{flag}=other.txt",
+    "--output_file=other.txt",
+    "--vocab_size=400",
+    cwd=tmp_path,
+  )
+  assert result.returncode == 1 and "Traceback" not in result.stderr
+  assert "other.txt is an input file" in result.stderr.splitlines()[-1]
+  assert other.read_text() == "some words\n"
+
+
+@pytest.mark.parametrize("flag", ["input_file", "eval_input_file"])
 @pytest.mark.parametrize(
   ("name", "start", "input_format"),
   [
