@@ -109,8 +109,7 @@ def settle(
     known, where = guess(vocab), vocab_file
     if given.do_lower_case is None and known is not None:
       logging.info("%s: do_lower_case=%s fits its tokens.", where, known)
-    is_open = (given.do_lower_case, known, accents) == (None, None, None)
-    if is_open and has_accents(vocab):
+    elif (given.do_lower_case, accents) == (None, None) and has_accents(vocab):
       # The original stripped them, so this does not decide by itself.
       logging.warning(
         "%s has tokens with accents, which text loses as it is lower-cased: "

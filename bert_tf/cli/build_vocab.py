@@ -10,13 +10,7 @@ from collections.abc import Iterable, Iterator
 
 from bert_tf import settings, tokenization
 from bert_tf.cli import command, config_flags
-from bert_tf.data import (
-  corpus,
-  shard_files,
-  sources,
-  text_config,
-  vocabulary,
-)
+from bert_tf.data import corpus, shard_files, sources, text_config, vocabulary
 from bert_tf.files import atomic
 
 

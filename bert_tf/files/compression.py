@@ -31,9 +31,8 @@ def opened(path: str) -> Iterator[BinaryIO]:
 @contextlib.contextmanager
 def decompressed(path: str, stored: BinaryIO) -> Iterator[BinaryIO]:
   """Opens what a compressed file that is open holds; raises as `opened`."""
-  opener: Callable[..., Any] = gzip.open if path.endswith(".gz") else bz2.open
   try:
-    with opener(stored) as reader:
+    with _opener(path)(stored) as reader:
       yield reader
   except (gzip.BadGzipFile, EOFError, zlib.error) as error:
     raise _damaged(path, error) from None
@@ -50,10 +49,14 @@ def text_writer(path: str, name: str) -> TextIO:
     path: of the file.
     name: the one that it gets when it is whole.
   """
-  opener: Callable[..., Any] = open
-  if name.endswith(SUFFIXES):
-    opener = gzip.open if name.endswith(".gz") else bz2.open
-  return opener(path, "wt", encoding="utf-8", newline="\n")
+  return _opener(name)(path, "wt", encoding="utf-8", newline="\n")
+
+
+def _opener(name: str) -> Callable[..., Any]:
+  """Returns the function that opens files whose name ends so."""
+  if not name.endswith(SUFFIXES):
+    return open
+  return gzip.open if name.endswith(".gz") else bz2.open
 
 
 def _damaged(path: str, error: Exception) -> ValueError:

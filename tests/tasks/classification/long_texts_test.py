@@ -148,25 +148,30 @@ def test_a_long_text_is_classified_by_the_mean_of_its_windows(
   )
 
 
-def test_head_and_tail_reach_the_model(base, run_on_windows):
-  folder, config, texts, _ = run_on_windows
-  for name, mode in {"ends": "head_tail", "start": "truncate"}.items():
-    classification.run(
-      dataclasses.replace(
-        config,
-        long_text=mode,
-        do_train=False,
-        do_eval=False,
-        train=dataclasses.replace(
-          config.train,
-          output_dir=str(folder / name),
-          init_checkpoint=checkpoints.latest(str(folder / "out")),
-        ),
+def predicted(run_on_windows, mode, output_dir):
+  """What the trained model says in another mode, by the script."""
+  folder, config, _, _ = run_on_windows
+  classification.run(
+    dataclasses.replace(
+      config,
+      long_text=mode,
+      do_train=False,
+      do_eval=False,
+      train=dataclasses.replace(
+        config.train,
+        output_dir=str(output_dir),
+        init_checkpoint=checkpoints.latest(str(folder / "out")),
       ),
-      OWN,
-    )
-  ends = np.loadtxt(folder / "ends" / "test_results.tsv")
-  start = np.loadtxt(folder / "start" / "test_results.tsv")
+    ),
+    OWN,
+  )
+  return np.loadtxt(output_dir / "test_results.tsv")
+
+
+def test_head_and_tail_reach_the_model(base, run_on_windows):
+  folder, _, texts, _ = run_on_windows
+  ends = predicted(run_on_windows, "head_tail", folder / "ends")
+  start = predicted(run_on_windows, "truncate", folder / "start")
   fits = np.array([len(words) <= ROOM for words in texts])
   np.testing.assert_allclose(ends[fits], start[fits], rtol=1e-5)
   assert np.all(np.abs(ends[~fits] - start[~fits]) > 1e-6)
@@ -185,23 +190,9 @@ def test_pairs_are_refused(base, tmp_path):
 def test_python_reads_long_texts_as_the_run_and_an_export_warns(
   run_on_windows, tmp_path, caplog, mode
 ):
-  folder, config, texts, _ = run_on_windows
+  folder, _, texts, _ = run_on_windows
   run = tmp_path / "run"
-  classification.run(
-    dataclasses.replace(
-      config,
-      long_text=mode,
-      do_train=False,
-      do_eval=False,
-      train=dataclasses.replace(
-        config.train,
-        output_dir=str(run),
-        init_checkpoint=checkpoints.latest(str(folder / "out")),
-      ),
-    ),
-    OWN,
-  )
-  expected = np.loadtxt(run / "test_results.tsv")
+  expected = predicted(run_on_windows, mode, run)
   model = shutil.copytree(folder / "out", tmp_path / "model")
   shutil.copy(run / "run.json", model / "run.json")
   exported = tmp_path / "exported" / "1"
