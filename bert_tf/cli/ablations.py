@@ -11,7 +11,8 @@ import re
 import sys
 
 from bert_tf.ablations import config as ablations_config
-from bert_tf.cli import command, config_flags, devices
+from bert_tf.cli import command, config_flags, devices, text_flags
+from bert_tf.data import text_config
 
 
 def main() -> None:
@@ -23,7 +24,11 @@ def main() -> None:
     report.run(config)
     return
   from bert_tf.ablations import runner
+  from bert_tf.data import sources
 
+  text_flags.check(
+    sources.find(str(config.text), config.reading, text_config.TEXT)
+  )
   runner.run(config)
 
 

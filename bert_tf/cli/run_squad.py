@@ -36,10 +36,11 @@ def main() -> None:
     config, eval_batch_size=config.predict_batch_size
   )
   is_interactive = config_flags.build(InteractiveConfig).interactive
+  num_runs = config_flags.build(config_lib.SweepConfig).num_runs
   if is_interactive:
+    _check_is_one_run(num_runs)
     _check_has_adapter(config)
   if config.do_train or config.do_predict or not is_interactive:
-    num_runs = config_flags.build(config_lib.SweepConfig).num_runs
     names = metrics.result_names(bool(config.version_2_with_negative))
     found = sweeps.run(
       config,
@@ -48,10 +49,19 @@ def main() -> None:
       num_runs=num_runs,
       evaluation_flag="do_predict",
     )
-    if num_runs > 1 or found is None:
+    if found is None:
       return
   if is_interactive:
     _converse(config)
+
+
+def _check_is_one_run(num_runs: int) -> None:
+  """Raises ValueError where several models could answer."""
+  if num_runs > 1:
+    raise ValueError(
+      f"`interactive` answers with one model, and `num_runs` {num_runs} trains "
+      "several; set `model` to the folder of one of them, without do_train."
+    )
 
 
 def _check_has_adapter(config: squad_config.SquadConfig) -> None:

@@ -207,6 +207,12 @@ def _names(output_file: str, num_shards: int) -> list[str]:
     raise ValueError(
       f"output_file={output_file} has an empty name or one twice."
     )
+  for name in names:
+    if name.endswith(".bz2"):
+      raise ValueError(
+        f"output_file {name}: TensorFlow reads no TFRecords in bzip2; use a "
+        "name in .gz, or without an ending."
+      )
   if num_shards == 1:
     return names
   if len(names) > 1:

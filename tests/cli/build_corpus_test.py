@@ -218,3 +218,21 @@ def test_flags_that_no_input_uses_are_refused(
   assert flag.split("=")[0] in line
   assert not (tmp_path / "out").exists()
   assert run(other_file).returncode == 0
+
+
+@pytest.mark.parametrize(
+  ("script", "flag"),
+  [
+    ("run_pretraining", "--train_minutes=1"),
+    ("ablations", "--scale=smoke"),
+  ],
+)
+def test_flags_that_no_text_uses_are_refused(
+  script, flag, tmp_path, run_script
+):
+  (tmp_path / "text.txt").write_text("The boat. The sea.\n\nA storm.\n")
+  flags = ["--text=text.txt", "--output_dir=out", flag, "--text_column=body"]
+  result = run_script(f"{script}.py", *flags, cwd=tmp_path)
+  assert result.returncode == 1
+  assert "--text_column" in result.stderr.splitlines()[-1]
+  assert not (tmp_path / "out").exists()

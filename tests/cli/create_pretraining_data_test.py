@@ -315,6 +315,8 @@ def test_shards_of_another_count_are_warned_about(
     ("a,a", 1, 1, "has an empty name or one twice"),
     ("a,", 1, 1, "has an empty name or one twice"),
     ("folder/", 1, 1, "folder/ is a folder"),
+    ("data.bz2", 1, 1, "data.bz2: .* a name in .gz"),
+    ("data.bz2", 2, 1, "data.bz2: .* a name in .gz"),
     ("text/text.txt", 1, 1, "text.txt is an input file"),
     ("a", 2, 3, "num_workers 3 must be from 1 to num_shards 2"),
     ("a", 2, 0, "num_workers 0 must be from 1 to num_shards 2"),
