@@ -330,7 +330,9 @@ def test_what_transformers_saves_computes_the_same_here(
 def test_the_tokenizer_of_transformers_gives_our_ids(
   tmp_path, transformers, do_lower_case
 ):
-  words = ["a", "##b", "É", "e", "é", ",", "中", "A"]
+  words = ["a", "##b", "e", ",", "中"]
+  if not do_lower_case:
+    words += ["É", "é", "A"]
   words += [f"w{i}" for i in range(interop_models.V - 5 - len(words))]
   vocab = "\n".join([*interop_models.WORDS[:5], *words]) + "\n"
   interop_models.write_original(tmp_path / "in", "encoder")
