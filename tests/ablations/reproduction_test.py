@@ -3,7 +3,17 @@
 import pathlib
 import re
 
-from bert_tf.ablations import experiments, reference, rows, scales
+import pytest
+
+from bert_tf.ablations import (
+  config,
+  experiments,
+  reference,
+  rows,
+  scales,
+  text,
+)
+from bert_tf.data import text_config
 
 FOLDER = pathlib.Path(__file__).resolve().parents[2] / "docs" / "reproduction"
 TINY = scales.SCALES["tiny"]
@@ -20,6 +30,25 @@ def test_committed_rows_are_whole_runs_of_the_experiments():
   known = planned()
   for row in rows.read_all(str(FOLDER / "rows")):
     assert row.is_whole and row.key in known, row.config
+
+
+@pytest.mark.slow
+def test_another_machine_makes_the_data_of_the_rows(unpacked, tmp_path):
+  """Else none of the rows would be taken for done there."""
+  corpora = unpacked("corpora")
+  page = (FOLDER / "README.md").read_text()
+  (command,) = re.findall(r"--text=(\S+) --input_format=(\S+)", page)
+  names, input_format = command
+  made = text.Text(
+    config.AblationsConfig(
+      output_dir=str(tmp_path),
+      text=",".join(f"{corpora}/{name}" for name in names.split(",")),
+      reading=text_config.TextConfig(input_format=input_format),
+    ),
+    str(tmp_path),
+  )
+  for row in rows.read_all(str(FOLDER / "rows")):
+    assert made.hashes.items() <= row.data.items()
 
 
 def test_the_summary_says_of_how_many_runs_it_is():
