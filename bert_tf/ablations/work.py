@@ -176,6 +176,7 @@ class Worker:
     source = self._folder(run.source)
     checkpoint = self._checkpoint(source, run.pretraining, one.step)
     if not checkpoint:
+      _check_mark(run.pretraining, one.step)
       if self._checkpoint(source, run.pretraining, None):
         paths.remove(source)  # It is whole, but without that checkpoint.
       self._pretrain(run.source)
@@ -214,6 +215,16 @@ class Worker:
 
 def _steps_between_checkpoints(one: runs.Pretraining) -> int:
   return max(1, one.num_train_steps // scales.NUM_MARKS)
+
+
+def _check_mark(one: runs.Pretraining, step: int | None) -> None:
+  """Raises ValueError for a step that no pre-training has a checkpoint of."""
+  every = _steps_between_checkpoints(one)
+  if step is not None and step % every:
+    raise ValueError(
+      f"there is no checkpoint of step {step} of {one.num_train_steps}: one is "
+      f"kept every {every} steps; use a multiple of {scales.NUM_MARKS} steps."
+    )
 
 
 def _curve(folder: str, pieces_per_step: float) -> rows.Curve:

@@ -66,5 +66,5 @@ def test_tensorflow_starts_in_python_without_notes():
 
 
 def test_the_environment_decides_about_notes():
-  found = run(_USE, TF_CPP_MIN_LOG_LEVEL="0")
+  found = run(_USE, TF_CPP_MIN_LOG_LEVEL="0", TF_ENABLE_ONEDNN_OPTS="1")
   assert any("oneDNN" in line for line in found)
