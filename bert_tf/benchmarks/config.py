@@ -16,7 +16,8 @@ class BenchmarkConfig:
   )
   vocab_file: str | None = settings.setting(
     None,
-    "Vocabulary to measure with; unset learns 5,000 entries from the text.",
+    "Vocabulary to measure with; unset learns 5,000 entries from the text, but "
+    "for records, which needs one.",
   )
   do_lower_case: bool = settings.setting(
     True, "Whether to lower-case the text."

@@ -77,7 +77,8 @@ class TrainConfig:
   gradient_accumulation_steps: int = settings.setting(
     1,
     "Micro-batches that each device splits its share of a batch into, where "
-    "the whole does not fit in memory. The step is the same.",
+    "the whole does not fit in memory. The step is the same, but for dropout, "
+    "which each part draws for itself.",
     minimum=1,
   )
   recompute: bool = settings.setting(
