@@ -6,6 +6,7 @@ a setting stands twice.
 """
 
 import dataclasses
+import math
 from collections.abc import Mapping
 from typing import Any, ClassVar, Protocol, TypeVar
 
@@ -101,6 +102,8 @@ def check(config: Dataclass) -> None:
       raise ValueError(
         f"{field.name} {value!r} is not known; use {', '.join(found.choices)}."
       )
+    if isinstance(value, float) and not math.isfinite(value):
+      raise ValueError(f"{field.name} {value} is no number to compute with.")
     if found.minimum is not None and value < found.minimum:
       raise ValueError(f"{field.name} {value} is below {found.minimum}.")
     if found.maximum is not None and value > found.maximum:

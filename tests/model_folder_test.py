@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import bert_tf
-from bert_tf import heads, model_folder, modeling
+from bert_tf import checkpoints, heads, model_folder, modeling
 from bert_tf.convert import convert, model_files
 from bert_tf.export import config as export_config
 from bert_tf.export import export
@@ -194,6 +194,35 @@ def write_other_tensors(folder, folders):
   safetensors_numpy.save_file(tensors, folder / "model.safetensors")
 
 
+def test_weights_whose_sizes_have_other_names_are_refused(folders, tmp_path):
+  shutil.copytree(folders["hf"], tmp_path / "other")
+  path = tmp_path / "other" / "config.json"
+  config = json.loads(path.read_text())
+  config["dim"] = config.pop("hidden_size")
+  path.write_text(json.dumps(config))
+  weights = str(tmp_path / "other" / "model.safetensors")
+  with pytest.raises(ValueError, match="holds no BERT"):
+    checkpoints.CheckpointReader(weights)
+
+
+def test_scores_are_of_the_newest_checkpoint_alone(folders, tmp_path):
+  reader = checkpoints.CheckpointReader(str(folders["run"]))
+  tensors = {name: reader.get(name) for name in reader.shapes}
+  for step in (1, 2):
+    checkpoints.write(str(tmp_path / f"model.ckpt-{step}"), tensors)
+  (tmp_path / "checkpoint").write_text(
+    'model_checkpoint_path: "model.ckpt-2"\n'
+    'all_model_checkpoint_paths: "model.ckpt-1"\n'
+    'all_model_checkpoint_paths: "model.ckpt-2"\n'
+  )
+  run = run_info.RunInfo(task="encoder", scores={"f1": 0.5})
+  vocab_file = str(folders["run"] / "vocab.txt")
+  run_dir.write_run(str(tmp_path), run, tiny_models.CONFIG, vocab_file)
+  for path in (tmp_path, tmp_path / "model.ckpt-2"):
+    assert model_folder.run_of(str(path)).scores == {"f1": 0.5}
+  assert model_folder.run_of(str(tmp_path / "model.ckpt-1")).scores is None
+
+
 def write_longer_vocabulary(folder, folders):
   shutil.copytree(folders["hf"], folder)
   with (folder / "vocab.txt").open("a") as writer:
@@ -219,7 +248,7 @@ BAD = {
   ),
   "tensors of another architecture": (
     write_other_tensors,
-    "holds no BERT.* there is wte.weight",
+    "holds no BERT.* wte.weight",
   ),
   "a vocabulary of another size": (
     write_longer_vocabulary,

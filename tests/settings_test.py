@@ -39,6 +39,7 @@ def test_a_setting_without_default_is_required():
   [
     ({"rate": -0.1}, ("rate", "-0.1", "0.0")),
     ({"rate": 1.5}, ("rate", "1.5", "1.0")),
+    ({"rate": float("nan")}, ("rate", "nan")),
     ({"kind": "c"}, ("kind", "'c'", "a, b")),
   ],
 )

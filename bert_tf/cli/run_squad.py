@@ -102,6 +102,7 @@ def _converse(config: squad_config.SquadConfig) -> None:
     None if is_of_run else config.vocab_file,
     init_checkpoint=newest or config.train.init_checkpoint or output_dir,
     do_lower_case=config.do_lower_case,
+    strip_accents=config.strip_accents,
     **dataclasses.asdict(task.part(config, windows.WindowConfig)),
     **chosen,
   )

@@ -188,7 +188,10 @@ def _run(
     vocab_file,
   )
   task = pretrained.task_of(pretrained.heads_of(reader.shapes, run.task))
-  return dataclasses.replace(run, task=task, **dataclasses.asdict(case))
+  # Its scores were those of the vocabulary before.
+  return dataclasses.replace(
+    run, task=task, scores=None, **dataclasses.asdict(case)
+  )
 
 
 def _sorted_out(

@@ -66,6 +66,7 @@ def run(config: configs.ExportConfig, replaces: bool = False) -> str:
   if not replaces:
     saved_models.check_is_free(config.export_dir)
   built = build(config, config.with_text, config.with_attention)
+  _check_used(config, built.info.task)
   classification.warn_if_cut(built.info)
   with atomic.folder(
     config.export_dir, last="saved_model.pb", replaces=replaces
@@ -76,6 +77,21 @@ def run(config: configs.ExportConfig, replaces: bool = False) -> str:
     run_dir.write_run(folder, info, source.bert_config, vocab_file)
   logging.info("Wrote %s.", config.export_dir)
   return built.info.task
+
+
+def _check_used(config: configs.ExportConfig, task: str) -> None:
+  """Raises ValueError for a setting that the functions of a task pass over."""
+  if config.with_attention and task in ("encoder", configs.PREPROCESSING):
+    raise ValueError(f"`attention` is of a task with a head, not of {task}.")
+  if config.with_text:
+    return
+  if task == configs.PREPROCESSING:
+    raise ValueError("`task=preprocessing` takes texts; leave `text` true.")
+  for name in ("do_lower_case", "strip_accents"):
+    if getattr(config, name) is not None:
+      raise ValueError(
+        f"`{name}` says how texts are read, and `text=False` leaves them out."
+      )
 
 
 def _with_step(
@@ -295,15 +311,19 @@ def _checked(
   path = os.path.join(source.files.folder, label_map.FILE)
   reader = source.reader
   if spec is None:
+    kind, names = "classification", '"negative", "positive"'
+    if task == "ner":
+      kind, names = run_info.WORDS, '"O", "B-PER", "I-PER"'
     raise ValueError(
       f"the labels of {reader.path} are not known: there is no {path}; copy "
       'that of the run there, or write it: {"task_name": "own data", '
-      '"problem_type": "classification", "labels": ["negative", "positive"]}.'
+      f'"problem_type": "{kind}", "labels": [{names}]}}.'
     )
   if (task == "ner") != (spec.problem_type == run_info.WORDS):
     raise ValueError(
       f"{reader.path} is not of `task={task}`: the labels beside it are of "
-      f"problem_type {spec.problem_type}; leave it out."
+      f"problem_type {spec.problem_type}; leave `task` out, or mend the "
+      "problem_type if it is wrong."
     )
   head = reader.shapes["output_weights"][0]
   if head != spec.num_outputs:

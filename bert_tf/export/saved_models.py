@@ -163,15 +163,18 @@ def load(folder: str) -> Any:
     raise ValueError(
       f"{folder} is no SavedModel that can be read: {errors.reason(error)}"
     ) from error
-  variables = {  # Most are those of several functions.
+  found = variables(loaded).items()
+  checkpoints.check_finite(folder, {name: v.numpy() for name, v in found})
+  return loaded
+
+
+def variables(loaded: Any) -> dict[str, tf.Variable]:
+  """Returns the weights of a loaded SavedModel by name, each once."""
+  return {  # Most are those of several functions.
     variable.name.removesuffix(":0"): variable
     for function in loaded.signatures.values()
     for variable in function.variables
   }
-  checkpoints.check_finite(
-    folder, {name: v.numpy() for name, v in variables.items()}
-  )
-  return loaded
 
 
 def check_is_free(export_dir: str) -> None:

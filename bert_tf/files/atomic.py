@@ -64,6 +64,8 @@ def files(targets: Sequence[str]) -> Iterator[list[str]]:
   Raises:
     OSError: if one cannot be written; as a rule before the body runs.
   """
+  for target in targets:
+    _check_is_no_folder(target)
   with contextlib.ExitStack() as stack:
     unfinished = [
       os.path.join(
@@ -169,10 +171,14 @@ def _naming(path: str) -> Iterator[None]:
     raise OSError(error.errno, f"{error.strerror}, to write", path) from error
 
 
-def publish(path: str, target: str) -> None:
-  """Moves a local file from a `hidden_folder` to its place in one step."""
+def _check_is_no_folder(target: str) -> None:
   if paths.is_folder(target):
     raise IsADirectoryError(f"{target} is a folder; name a file to write.")
+
+
+def publish(path: str, target: str) -> None:
+  """Moves a local file from a `hidden_folder` to its place in one step."""
+  _check_is_no_folder(target)
   _flush(path)
   if paths.is_remote(target):
     beside = hidden(target, _writer_suffix())

@@ -114,10 +114,10 @@ class Reader:
       for key in self._file.keys()
       if key not in _COPIES and not key.endswith("embeddings.position_ids")
     }
-    if _WORDS not in self._keys:
+    if _WORDS not in self._keys or "hidden_size" not in config:
       raise ValueError(
-        f"{path} holds no BERT: none of its tensors is its word embeddings; "
-        f"there is {', '.join(sorted(self._file.keys())[:5]) or 'nothing'}."
+        f"{path} holds no BERT, its model_type is {config.get('model_type')}; "
+        f"its tensors: {', '.join(sorted(self._file.keys())[:5]) or 'none'}."
       )
     if has_choices and self._keys.pop(CHOICE_BIAS, None):
       self._note_bias(float(self._file.get_tensor(CHOICE_BIAS)[0]))

@@ -3,7 +3,7 @@
 import dataclasses
 import functools
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -70,15 +70,10 @@ class LoadedModel:
   info: run_info.RunInfo | None
   version: int  # The number that its folder is named by, else 1.
   owner: Any  # Holds the variables and tables of the functions.
+  num_parameters: int  # How many numbers its weights are.
   # The model's sizes and its vocabulary; None where it came without.
   bert_config: modeling.BertConfig | None = None
   vocab_file: str | None = None
-
-  @property
-  def num_parameters(self) -> int:
-    """How many numbers its weights are."""
-    weights = getattr(self.owner, "variables", ())
-    return sum(int(np.prod(weight.shape)) for weight in weights)
 
 
 def load(folder: str) -> LoadedModel:
@@ -114,6 +109,7 @@ def load(folder: str) -> LoadedModel:
     run_info.read_run(folder),
     version,
     loaded,
+    _num_parameters(saved_models.variables(loaded).values()),
     modeling.BertConfig.from_json_file(config_file)
     if paths.exists(config_file)
     else None,
@@ -134,9 +130,14 @@ def build(config: configs.ModelConfig, with_attention: bool) -> LoadedModel:
     built.info,
     1,
     built.module,
+    _num_parameters(built.module.variables),
     built.source.bert_config,
     built.source.files.vocab_file,
   )
+
+
+def _num_parameters(weights: Iterable[Any]) -> int:
+  return sum(int(np.prod(weight.shape)) for weight in weights)
 
 
 def function_of(signature: Any) -> Function:

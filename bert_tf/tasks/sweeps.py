@@ -29,6 +29,14 @@ SETTINGS: dict[str, tuple[type[int] | type[float], str]] = {
 }
 
 _RUN_FILE = "sweep_run.json"
+
+# Settings that do not change what is trained.
+_NOT_TRAINED = frozenset(
+  "train do_eval do_predict predict_file eval_batch_size predict_batch_size "
+  "n_best_size max_answer_length null_score_diff_threshold verbose_logging "
+  "num_run_examples log_every_steps keep_checkpoint_max "
+  "save_checkpoints_steps iterations_per_loop".split()
+)
 RUNS_FILE = "sweep_runs.tsv"
 RESULTS_FILE = "sweep_results.tsv"
 
@@ -71,9 +79,11 @@ def parse_grid(text: str) -> dict[str, list[float | int]]:
         f"grid {text!r}: {values!r} are no values of {name}; write numbers "
         "with commas between them."
       ) from error
-    if min(grid[name]) <= 0 or len(set(grid[name])) < len(grid[name]):
+    is_known = all(0 < value < math.inf for value in grid[name])
+    if not is_known or len(set(grid[name])) < len(grid[name]):
       raise ValueError(
-        f"grid {text!r}: the values of {name} must be above 0 and differ."
+        f"grid {text!r}: the values of {name} must be above 0 and differ, "
+        "none infinite."
       )
   return grid
 
@@ -111,7 +121,7 @@ def run(
   every run has a folder of its own there. Beside them are sweep_runs.tsv, a
   row a run, and sweep_results.tsv, a row a cell with mean and sample standard
   deviation of the metrics, the best cell first. What is finished is not done
-  again, unless its config has changed.
+  again; with other settings of evaluation it is evaluated again.
 
   Args:
     config: of every run, but for what the grid and the seeds set.
@@ -153,6 +163,12 @@ def run(
     _write_table(output_dir, RUNS_FILE, _run_rows(config, found))
     rows = _cell_rows(config, found, metric, others)
     _write_table(output_dir, RESULTS_FILE, rows)
+  if not any(metric in results for _, results in found):
+    raise ValueError(
+      f"none of {len(found)} runs has a result {metric} to compare: all "
+      "diverged, or what they predicted has no answers. Lower the learning "
+      "rate, or give data with answers."
+    )
   for row in rows:
     logging.info("%s", ", ".join(f"{name} {row[name]}" for name in row))
   return found[-1][1]
@@ -180,6 +196,7 @@ def _run_once(
     if finished["config"] == written:
       logging.info("%s is finished.", config.train.output_dir)
       return finished["results"]
+    _check_trains_alike(config.train.output_dir, finished["config"], written)
   try:
     results = run_fn(config)
   except divergence.DivergedError as error:
@@ -192,6 +209,26 @@ def _run_once(
   keras.utils.clear_session()
   gc.collect()
   return results
+
+
+def _check_trains_alike(
+  folder: str, before: Mapping[str, Any], now: Mapping[str, Any]
+) -> None:
+  """Raises ValueError where a finished run was trained with other settings.
+
+  It would be evaluated as it is, since nothing is left to train, and its
+  results would stand beside the settings of today.
+  """
+  before, now = (
+    {k: v for k, v in {**c, **c["train"]}.items() if k not in _NOT_TRAINED}
+    for c in (before, now)
+  )
+  differing = sorted(k for k in before | now if before.get(k) != now.get(k))
+  if differing:
+    raise ValueError(
+      f"{folder} was trained with other values of {', '.join(differing)}; "
+      "choose another `output_dir`."
+    )
 
 
 def _as_json(config: config_lib.FineTuningConfig) -> dict[str, Any]:

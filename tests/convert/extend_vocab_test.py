@@ -1,5 +1,6 @@
 """Words added to a model: rows, vocabulary, config, and what stays."""
 
+import dataclasses
 import json
 import pathlib
 
@@ -233,7 +234,8 @@ def test_run_json_comes_along_and_decides_the_case(vocab, tmp_path):
     task="pretraining", do_lower_case=False, max_seq_length=9
   )
   config = modeling.BertConfig.from_json_file(str(CONFIG))
-  run_dir.write_run(str(start), run, config, str(vocab))
+  scored = dataclasses.replace(run, scores={"loss": 2.0})
+  run_dir.write_run(str(start), scored, config, str(vocab))
   folder = tmp_path / "out"
   given = {"init_checkpoint": path}
   extension = extend(vocab, folder, ["Qed"], do_lower_case=None, **given)

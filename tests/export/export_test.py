@@ -639,6 +639,12 @@ def test_a_head_that_is_not_there_is_named(mistaken):
   assert "it has no head" in mistaken("encoder", task="pretraining")
 
 
+def test_what_the_functions_would_not_use_is_named(mistaken):
+  assert "`attention`" in mistaken(with_attention=True)
+  assert "`text`" in mistaken(task="preprocessing", with_text=False)
+  assert "`do_lower_case`" in mistaken(with_text=False, do_lower_case=True)
+
+
 def test_a_vocabulary_of_another_size_is_refused(mistaken, tmp_path):
   path = tmp_path / "vocab.txt"
   path.write_text("\n".join(VOCAB.read_text().splitlines()[:-1]) + "\n")

@@ -114,7 +114,8 @@ def test_what_cannot_be_written_is_found_before_the_work(tmp_path):
 def test_a_folder_is_no_place_for_a_file(tmp_path):
   (tmp_path / "a").mkdir()
   with pytest.raises(IsADirectoryError, match=str(tmp_path / "a")):
-    atomic.write(str(tmp_path / "a"), ["text"])
+    with atomic.file(str(tmp_path / "a")):
+      raise AssertionError("the work began")
   assert os.listdir(tmp_path) == ["a"]
 
 

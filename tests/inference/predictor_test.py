@@ -119,6 +119,11 @@ def test_the_newest_version_is_taken(of_saved_model, of_checkpoint):
   assert (of_saved_model.version, of_checkpoint.version) == (3, 1)
 
 
+def test_the_numbers_of_the_weights_are_counted(of_saved_model, of_checkpoint):
+  assert of_checkpoint.num_parameters > 0
+  assert of_saved_model.num_parameters == of_checkpoint.num_parameters
+
+
 def test_threads_get_their_own_answers(of_saved_model):
   texts = [f"{'of the ' * (i % 7)}and {'in ' * (i % 5)}" for i in range(40)]
   expected = of_saved_model.predict(texts)

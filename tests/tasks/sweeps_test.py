@@ -150,10 +150,7 @@ def test_a_best_metric_with_nothing_to_choose_from_is_refused(tmp_path, done):
   assert len(done) == 1
 
 
-@pytest.mark.slow
-def test_finished_runs_are_not_repeated_unless_the_config_changed(
-  tmp_path, done
-):
+def test_finished_runs_are_evaluated_again_at_most(tmp_path, done):
   sweep(config_of(tmp_path), done, None, 2)
   expected = (tmp_path / "sweep_results.tsv").read_text()
   sweep(config_of(tmp_path), done, None, 2)
@@ -161,9 +158,31 @@ def test_finished_runs_are_not_repeated_unless_the_config_changed(
   assert (tmp_path / "sweep_results.tsv").read_text() == expected
   sweep(config_of(tmp_path), done, None, 3)
   assert [config.train.seed for config in done] == [7, 8, 9]
-  longer = dataclasses.replace(config_of(tmp_path), max_seq_length=64)
-  sweep(longer, done, None, 3)
+  other = dataclasses.replace(config_of(tmp_path), eval_batch_size=64)
+  sweep(other, done, None, 3)
   assert len(done) == 6
+
+
+@pytest.mark.parametrize(
+  "change", [{"max_seq_length": 64}, {"num_train_epochs": 9.0}]
+)
+def test_a_finished_run_does_not_pass_for_one_of_other_settings(
+  tmp_path, done, change
+):
+  sweep(config_of(tmp_path), done, None, 2)
+  other = dataclasses.replace(config_of(tmp_path), **change)
+  (name,) = change
+  with pytest.raises(ValueError, match=f"other values of {name}; .*output_dir"):
+    sweep(other, done, None, 2)
+  rate = config_of(tmp_path, learning_rate=1.0)
+  with pytest.raises(ValueError, match="other values of learning_rate"):
+    sweep(rate, done, None, 2)
+  assert len(done) == 2
+
+
+def test_a_sweep_with_nothing_to_compare_is_an_error(tmp_path):
+  with pytest.raises(ValueError, match="none of 2 runs has a result macro_f1"):
+    sweep(config_of(tmp_path), lambda config: {"global_step": 5}, None, 2)
 
 
 def test_an_interrupted_run_ends_the_sweep_and_is_run_again(tmp_path, done):

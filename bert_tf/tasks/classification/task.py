@@ -127,7 +127,7 @@ def _check_pairs(layout: examples.FileLayout, long_text: str) -> None:
   if long_text != "truncate":
     raise ValueError(
       f"long_text {long_text!r} is for single texts, but {layout.name} has "
-      "pairs, whose longer text is always cut; leave out `long_text`."
+      "pairs, whose longer text is always cut; set `long_text=truncate`."
     )
 
 

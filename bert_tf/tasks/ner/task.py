@@ -10,6 +10,7 @@ import numpy as np
 
 from bert_tf import heads, losses, modeling, tokenization
 from bert_tf.data import input_pipeline, record_cache
+from bert_tf.files import paths
 from bert_tf.formats import label_map, run_info
 from bert_tf.tasks import base, fine_tuning
 from bert_tf.tasks import batches as batches_lib
@@ -268,12 +269,13 @@ class NerTask(base.Task[Sentence, Tagged]):
     tags = self._tags(data, rows)
     path = os.path.join(output_dir, "test_predictions.txt")
     metrics.write_predictions(path, data.sentences, tags)
+    results_file = os.path.join(output_dir, "test_results.txt")
     if data.sentences[0].tags is None:
+      paths.remove(results_file)  # Of the predictions that were written over.
       return {}
     found = metrics.scores(data.sentences, tags, self._labels)
     found["accuracy"] = metrics.accuracy(data.sentences, tags)
-    path = os.path.join(output_dir, "test_results.txt")
-    results.write_results(path, found, first=self.first_results)
+    results.write_results(results_file, found, first=self.first_results)
     return {f"test_{name}": value for name, value in found.items()}
 
   def run_info(self) -> dict[str, Any]:

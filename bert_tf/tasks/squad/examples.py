@@ -224,8 +224,8 @@ def _located(
   if version_2_with_negative:
     if example.is_impossible is None:
       raise ValueError(
-        f"{qa.file}: {qa.path}is_impossible is missing; leave "
-        "`version_2_with_negative` out for data of SQuAD 1.1."
+        f"{qa.file}: {qa.path}is_impossible is missing; set "
+        "`version_2_with_negative=False` for data of SQuAD 1.1."
       )
     if example.is_impossible:
       return example, ""

@@ -13,6 +13,7 @@ from absl import logging
 
 from bert_tf import heads, losses, modeling, tokenization
 from bert_tf.data import input_pipeline, record_cache, records
+from bert_tf.files import paths
 from bert_tf.tasks import base, fine_tuning
 from bert_tf.tasks import batches as batches_lib
 from bert_tf.tasks.squad import config as config_lib
@@ -213,10 +214,11 @@ class SquadTask(base.Task[SquadExample, Questions]):
         # Without the n best, which would add up.
         predictions[example.qas_id] = dataclasses.replace(answer, nbest=())
     found = self._scores(data, predictions)
+    path = os.path.join(output_dir, "eval_results.txt")
     if found:
-      path = os.path.join(output_dir, "eval_results.txt")
       results.write_results(path, found)
     else:
+      paths.remove(path)  # Of the predictions that were written over.
       logging.info("The predict_file has no answers, so there are no scores.")
     return found
 
