@@ -10,7 +10,7 @@ filler.predict("The capital of France is [MASK].")[0][0].token
 import dataclasses
 import os
 import tempfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from bert_tf import letter_case, model_folder, tokenization
@@ -122,6 +122,13 @@ class MaskFiller(task_model.TaskModel):
 
   def _check_settings(self) -> None:
     pretraining.check(self._settings({"do_train": True}).run)
+
+  def _settings(self, changes: Mapping[str, Any]) -> Any:
+    """Returns the settings, with the length of the run in output_dir."""
+    own = run_info.read_run(self._output_dir) if self._output_dir else None
+    if own and own.max_seq_length and "max_seq_length" not in self._given:
+      changes = {"max_seq_length": own.max_seq_length, **changes}
+    return super()._settings(changes)
 
   def _run(
     self,

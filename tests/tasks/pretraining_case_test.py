@@ -218,3 +218,9 @@ def test_masks_are_filled_in_text_with_its_accents(pretrained, tmp_path):
   assert (info.do_lower_case, info.strip_accents) == (True, False)
   [path] = (tmp_path / "out").glob(".train.tf_record.settings.json")
   assert json.loads(path.read_text())["strip_accents"] is False
+  # It comes with its length.
+  again = bert_tf.MaskFiller(
+    output_dir=str(tmp_path / "out"), max_predictions_per_seq=4
+  )
+  assert 0 <= again.score(documents) <= 1
+  assert run_info.read_run(str(tmp_path / "out")).max_seq_length == LENGTH
