@@ -216,7 +216,7 @@ def _prepare_output_dir(
     strip_accents=config.strip_accents,
     max_seq_length=config.max_seq_length,
     lora_rank=config.train.lora_rank or None,
-    lora_alpha=_lora_alpha(config.train),
+    lora_alpha=config.train.lora_alpha if config.train.lora_rank else None,
     **task.run_info(),
     **{**saved, **found},
   )
@@ -224,13 +224,6 @@ def _prepare_output_dir(
   run_dir.prepare_output_dir(output_dir, info, bert_config, config.vocab_file)
   if task.label_spec:
     label_map.write(output_dir, task.label_spec)
-
-
-def _lora_alpha(train: training_config.TrainConfig) -> float | None:
-  """Returns lora_alpha as it is used, None without LoRA."""
-  if not train.lora_rank:
-    return None
-  return train.lora_rank if train.lora_alpha is None else train.lora_alpha
 
 
 class _Work(Generic[base.Example, base.Data]):
