@@ -12,7 +12,6 @@ import sys
 
 from bert_tf.ablations import config as ablations_config
 from bert_tf.cli import command, config_flags, devices, text_flags
-from bert_tf.data import text_config
 
 
 def main() -> None:
@@ -24,11 +23,8 @@ def main() -> None:
     report.run(config)
     return
   from bert_tf.ablations import runner
-  from bert_tf.data import sources
 
-  text_flags.check(
-    sources.find(str(config.text), config.reading, text_config.TEXT)
-  )
+  text_flags.check_text(str(config.text), config.reading)
   runner.run(config)
 
 

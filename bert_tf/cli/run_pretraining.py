@@ -22,7 +22,6 @@ from bert_tf.cli import (
   model_flags,
   text_flags,
 )
-from bert_tf.data import text_config
 from bert_tf.pipeline import config as pipeline_config
 from bert_tf.tasks import pretraining_config
 from bert_tf.training import config as training_config
@@ -64,15 +63,10 @@ def _refuse_idle_flags(config: pretraining_config.PretrainingConfig) -> None:
 
 def run_pipeline() -> None:
   """Runs what is left of all steps from text to a model."""
-  from bert_tf.data import sources
   from bert_tf.pipeline import stages
 
   config = config_flags.build(pipeline_config.PipelineConfig)
-  text_flags.check(
-    sources.find(
-      config.text, config.reading, text_config.TEXT, config.pydoc_packages
-    )
-  )
+  text_flags.check_text(config.text, config.reading, config.pydoc_packages)
   stages.run(config)
 
 

@@ -29,3 +29,17 @@ def check(inputs: Iterable[sources.Source]) -> None:
         f"is for input of the formats {', '.join(sorted(used_by))}; this is "
         f"{', '.join(sorted(formats))} (see --input_format)",
       )
+
+
+def check_text(
+  text: str, reading: text_config.TextConfig, pydoc_packages: str = ""
+) -> None:
+  """Checks as `check` the inputs that `text` names, unless no flag is given.
+
+  They are looked into for it, and pydoc's is written, which takes a while.
+
+  Raises:
+    ValueError: as `check` and `sources.find`.
+  """
+  if any(map(config_flags.is_given, _FORMATS)):
+    check(sources.find(text, reading, text_config.TEXT, pydoc_packages))
