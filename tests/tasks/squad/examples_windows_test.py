@@ -406,7 +406,10 @@ def test_2_0_training_needs_the_field_of_2_0_and_trains_nulls(tmp_path):
     (True, -1),
   ]
   path = squad_file(tmp_path / "x.json", ("a", [question()]))
-  with pytest.raises(ValueError, match="leave `version_2_with_negative` out"):
+  with pytest.raises(
+    ValueError,
+    match="is_impossible is missing; .*`version_2_with_negative=False`",
+  ):
     squad_data.read_squad_examples(path, True, True)
 
 
