@@ -187,8 +187,9 @@ def run_of(path: str) -> run_info.RunInfo | None:
     return hugging_face.read_run(folder, task, num_labels)
   if run := run_info.read_run(folder):
     # The scores are of the newest checkpoint, and of no other.
-    is_older = path in checkpoints.listed(folder)[1:]
-    return dataclasses.replace(run, scores=None) if is_older else run
+    if run.scores and path in checkpoints.listed(folder)[1:]:
+      return dataclasses.replace(run, scores=None)
+    return run
   labels = label_map.read(folder)
   return label_map.to_run(labels) if labels else None
 

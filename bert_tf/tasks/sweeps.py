@@ -29,6 +29,8 @@ SETTINGS: dict[str, tuple[type[int] | type[float], str]] = {
 }
 
 _RUN_FILE = "sweep_run.json"
+RUNS_FILE = "sweep_runs.tsv"
+RESULTS_FILE = "sweep_results.tsv"
 
 # Settings that do not change what is trained.
 _NOT_TRAINED = frozenset(
@@ -37,8 +39,6 @@ _NOT_TRAINED = frozenset(
   "num_run_examples log_every_steps keep_checkpoint_max "
   "save_checkpoints_steps iterations_per_loop".split()
 )
-RUNS_FILE = "sweep_runs.tsv"
-RESULTS_FILE = "sweep_results.tsv"
 
 Settings = Mapping[str, float | int]
 Results = dict[str, float | int]

@@ -37,8 +37,9 @@ def test_another_machine_makes_the_data_of_the_rows(unpacked, tmp_path):
   """Else none of the rows would be taken for done there."""
   corpora = unpacked("corpora")
   page = (FOLDER / "README.md").read_text()
-  (command,) = re.findall(r"--text=(\S+) --input_format=(\S+)", page)
-  names, input_format = command
+  [(names, input_format)] = re.findall(
+    r"--text=(\S+) --input_format=(\S+)", page
+  )
   made = text.Text(
     config.AblationsConfig(
       output_dir=str(tmp_path),
