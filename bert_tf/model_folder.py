@@ -186,12 +186,19 @@ def run_of(path: str) -> run_info.RunInfo | None:
       num_labels = len(config.get("id2label") or range(2))
     return hugging_face.read_run(folder, task, num_labels)
   if run := run_info.read_run(folder):
-    # The scores are of the newest checkpoint, and of no other.
-    if run.scores and path in checkpoints.listed(folder)[1:]:
+    if run.scores and not _are_scored(path):
       return dataclasses.replace(run, scores=None)
     return run
   labels = label_map.read(folder)
   return label_map.to_run(labels) if labels else None
+
+
+def _are_scored(path: str) -> bool:
+  """Whether run.json's scores are of these weights: a run's newest ones are."""
+  if not paths.exists(f"{path}.index"):
+    return True
+  newest = checkpoints.latest(run_info.folder_of(path))
+  return newest is None or os.path.normpath(path) == os.path.normpath(newest)
 
 
 def run_file_of(path: str) -> str:

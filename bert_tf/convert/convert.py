@@ -1,6 +1,7 @@
 """Models from any format to any other."""
 
 import os
+import tempfile
 import types
 
 from bert_tf import checkpoints, model_config, model_folder
@@ -14,6 +15,7 @@ from bert_tf.convert import (
 )
 from bert_tf.formats import hugging_face as hugging_face_files
 from bert_tf.formats import run_info
+from bert_tf.training import run_dir
 
 # Each module reads and writes its format.
 FORMATS: dict[str, types.ModuleType] = {
@@ -82,7 +84,8 @@ def slim(path: str, target: str, average_last: int = 1) -> list[str]:
   """Writes an original checkpoint without an optimizer's state.
 
   It is the mean of the run's `average_last` newest checkpoints. What lies
-  beside it, such as run.json and the vocabulary, is copied.
+  beside it, such as run.json and the vocabulary, is copied, but for scores of
+  other weights.
 
   Returns:
     Prefixes of the checkpoints that were read.
@@ -99,7 +102,19 @@ def slim(path: str, target: str, average_last: int = 1) -> list[str]:
       f"`average_last={average_last}`, but {path} has {len(listed)} "
       "checkpoints; lower it or give the folder of a run."
     )
-  folder = run_info.folder_of(prefixes[0])  # Of versions it is the newest's.
-  model_files.copy(folder, os.path.dirname(target) or ".")
+  _copy_beside(prefixes, os.path.dirname(target) or ".")
   checkpoints.average(prefixes, target)
   return prefixes
+
+
+def _copy_beside(prefixes: list[str], folder: str) -> None:
+  """Copies what lies beside checkpoints, scores if they are of their mean."""
+  source = run_info.folder_of(prefixes[0])  # Of versions it is the newest's.
+  run = model_folder.run_of(prefixes[0])
+  with tempfile.TemporaryDirectory() as copied:
+    run_dir.copy_run(source, copied)
+    has_scores = len(prefixes) == 1 and run is not None and run.scores
+    # The run's own folder keeps them.
+    if not has_scores and os.path.abspath(source) != os.path.abspath(folder):
+      run_dir.write_scores(copied, {})
+    model_files.copy(copied, folder)

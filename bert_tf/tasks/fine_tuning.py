@@ -409,7 +409,7 @@ def _check_start(
       output_dir, init_checkpoint, head, train.lora_adapter
     )
   elif checkpoints.listed(output_dir):
-    return
+    restore.check_lora_alpha(output_dir, train.lora_rank, train.lora_alpha)
   elif init_checkpoint:
     checkpoints.CheckpointReader(init_checkpoint)  # Raises if there is none.
   elif task.starts_from_checkpoint:

@@ -4,11 +4,12 @@ from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 import keras
+import numpy as np
 from absl import logging
 
 from bert_tf import checkpoints, heads, model_folder
 from bert_tf.formats import label_map
-from bert_tf.layers import bilstm
+from bert_tf.layers import bilstm, lora
 from bert_tf.training import adapters
 
 T = TypeVar("T")
@@ -128,6 +129,30 @@ def _check_order(init_checkpoint: str, labels: Sequence[str]) -> None:
       "a checkpoint of this order, or set `task_name` to the format of your "
       "files, which takes that of the checkpoint."
     )
+
+
+def check_lora_alpha(
+  output_dir: str, lora_rank: int, lora_alpha: float | None
+) -> None:
+  """Checks that a run that goes on multiplies LoRA's updates as before.
+
+  Raises:
+    ValueError: if its weights would be other ones than those it had.
+  """
+  alpha = np.float32(lora_rank if lora_alpha is None else lora_alpha)
+
+  def check(path: str) -> None:
+    reader = checkpoints.CheckpointReader(path)
+    trained = reader.get(lora.ALPHA) if lora.ALPHA in reader.shapes else alpha
+    if trained != alpha:
+      raise ValueError(
+        f"{path} was trained with lora_alpha {trained:g}, and this run has "
+        f"{alpha:g}; set `lora_alpha={trained:g}`, or choose another "
+        "`output_dir`."
+      )
+
+  if lora_rank:
+    _from_newest_whole(output_dir, check)
 
 
 def check_is_trained(
