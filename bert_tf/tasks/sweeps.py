@@ -155,7 +155,7 @@ def run(
   rows: list[dict[str, Any]] = []
   for number, one in enumerate(runs, start=1):
     logging.info("Run %d of %d: %s.", number, len(runs), one.folder)
-    results = _run_once(_config_of(config, one), run_fn)
+    results = _run_once(_config_of(config, one), run_fn, metric)
     if results is None:
       logging.info("%d runs are finished.", len(found))
       return None
@@ -165,9 +165,7 @@ def run(
     _write_table(output_dir, RESULTS_FILE, rows)
   if not any(metric in results for _, results in found):
     raise ValueError(
-      f"none of {len(found)} runs has a result {metric} to compare: all "
-      "diverged, or what they predicted has no answers. Lower the learning "
-      "rate, or give data with answers."
+      f"all {len(found)} runs diverged; lower the learning rate."
     )
   for row in rows:
     logging.info("%s", ", ".join(f"{name} {row[name]}" for name in row))
@@ -186,9 +184,16 @@ def _config_of(config: Config, one: Run) -> Config:
 
 
 def _run_once(
-  config: Config, run_fn: Callable[[Config], Results | None]
+  config: Config, run_fn: Callable[[Config], Results | None], metric: str
 ) -> Results | None:
-  """Runs once unless that is done; returns the results, None if interrupted."""
+  """Runs once unless that is done; returns the results, None if interrupted.
+
+  They are empty for a run that diverged.
+
+  Raises:
+    ValueError: without a result of that metric, which the others would lack
+      too, or if the run was trained with other settings.
+  """
   path = os.path.join(config.train.output_dir, _RUN_FILE)
   written = _as_json(config)
   if paths.exists(path):
@@ -202,6 +207,13 @@ def _run_once(
   except divergence.DivergedError as error:
     logging.warning("%s This run counts as failed.", error)
     results = {}
+  else:
+    if results is not None and metric not in results:
+      has = ", ".join(sorted(results)) or "none"
+      raise ValueError(
+        f"{config.train.output_dir} has no result {metric} to compare, it has "
+        f"{has}; give data with answers, or another `best_metric`."
+      )
   if results is not None:
     text = json.dumps({"config": written, "results": results}, indent=1)
     atomic.write_lines(path, [text])

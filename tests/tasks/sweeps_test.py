@@ -180,9 +180,26 @@ def test_a_finished_run_does_not_pass_for_one_of_other_settings(
   assert len(done) == 2
 
 
-def test_a_sweep_with_nothing_to_compare_is_an_error(tmp_path):
-  with pytest.raises(ValueError, match="none of 2 runs has a result macro_f1"):
-    sweep(config_of(tmp_path), lambda config: {"global_step": 5}, None, 2)
+def test_a_sweep_with_nothing_to_compare_ends_at_the_first_run(tmp_path):
+  done = []
+
+  def run(config):
+    done.append(config)
+    return {"global_step": 5}
+
+  message = "run_0 has no result macro_f1 to compare, it has global_step; give"
+  with pytest.raises(ValueError, match=message):
+    sweep(config_of(tmp_path), run, None, 2)
+  assert len(done) == 1
+
+
+def test_a_sweep_whose_runs_all_diverge_is_an_error(tmp_path):
+  def run(config):
+    os.makedirs(config.train.output_dir)
+    raise divergence.DivergedError("the loss became nan by step 3.")
+
+  with pytest.raises(ValueError, match="all 2 runs diverged; lower"):
+    sweep(config_of(tmp_path), run, None, 2)
 
 
 def test_an_interrupted_run_ends_the_sweep_and_is_run_again(tmp_path, done):
