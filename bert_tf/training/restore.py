@@ -132,13 +132,15 @@ def _check_order(init_checkpoint: str, labels: Sequence[str]) -> None:
 
 
 def check_lora_alpha(
-  output_dir: str, lora_rank: int, lora_alpha: float | None
+  output_dir: str, lora_rank: int | None, lora_alpha: float | None
 ) -> None:
   """Checks that a run that goes on multiplies LoRA's updates as before.
 
   Raises:
     ValueError: if its weights would be other ones than those it had.
   """
+  if not lora_rank:
+    return
   alpha = np.float32(lora_rank if lora_alpha is None else lora_alpha)
 
   def check(path: str) -> None:
@@ -151,8 +153,7 @@ def check_lora_alpha(
         "`output_dir`."
       )
 
-  if lora_rank:
-    _from_newest_whole(output_dir, check)
+  _from_newest_whole(output_dir, check)
 
 
 def check_is_trained(
