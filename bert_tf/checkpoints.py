@@ -256,8 +256,8 @@ def save(
   lines += [f'all_model_checkpoint_paths: "{name}"' for name in names]
   atomic.write_lines(os.path.join(output_dir, _LIST_FILE), lines)
   for old in dropped:
-    # The index first, because it is written last.
-    for suffix in (_INDEX, _DATA):
+    # The index first, because it is written last. TensorFlow 1 left .meta too.
+    for suffix in (_INDEX, _DATA, ".meta"):
       paths.remove(old + suffix)
   return path
 

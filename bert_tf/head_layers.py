@@ -13,6 +13,11 @@ from bert_tf.layers import masked_lm, serialization
 from bert_tf.modeling import DType, Tensor
 
 
+def task_initializer() -> keras.initializers.Initializer:
+  """Returns what sets a new task's layer; no config changes its spread."""
+  return keras.initializers.TruncatedNormal(stddev=0.02)
+
+
 @serialization.register
 class Transform(modeling.BertLayer):
   """Dense, activation and layer norm before the output words."""
@@ -85,7 +90,7 @@ class LinearHead(modeling.BertLayer):
     self.output_weights = self.add_weight(
       name="output_weights",
       shape=(2, self.config.hidden_size),
-      initializer=modeling.initializer(self.config),
+      initializer=self.initializer(),
     )
     self.output_bias = self.add_weight(
       name="output_bias", shape=(2,), initializer="zeros"
@@ -95,6 +100,19 @@ class LinearHead(modeling.BertLayer):
     """Returns float [..., 2] for float [..., D]."""
     weights = ops.transpose(self.output_weights)
     return ops.matmul(hidden, weights) + self.output_bias
+
+  def initializer(self) -> keras.initializers.Initializer:
+    """Returns what sets the matrix at first."""
+    return modeling.initializer(self.config)
+
+
+@serialization.register
+class SpanHead(LinearHead):
+  """The linear layer that scores each position as start and as end."""
+
+  def initializer(self) -> keras.initializers.Initializer:
+    """Returns what sets the matrix at first."""
+    return task_initializer()
 
 
 class Cls(keras.layers.Layer):

@@ -268,7 +268,7 @@ class SpanModel(HeadModel):
 
   def __init__(self, config: modeling.BertConfig, dtype: DType = None) -> None:
     super().__init__(config, dtype)
-    squad = head_layers.LinearHead(config, "squad", self.dtype_policy)
+    squad = head_layers.SpanHead(config, "squad", self.dtype_policy)
     self.cls = head_layers.Cls(self.dtype_policy, squad=squad)
 
   def call(self, features: Features, training: bool = False) -> SpanOutput:
@@ -289,7 +289,7 @@ class _LabelModel(HeadModel):
     super().__init__(config, dtype)
     self.num_labels = num_labels
     self.output_weights = keras.Variable(
-      modeling.initializer(config),
+      head_layers.task_initializer(),
       shape=(num_labels, config.hidden_size),
       dtype=self.variable_dtype,
       name="output_weights",
@@ -359,7 +359,7 @@ class MultipleChoiceModel(HeadModel):
   def __init__(self, config: modeling.BertConfig, dtype: DType = None) -> None:
     super().__init__(config, dtype)
     self.choice_weights = keras.Variable(
-      modeling.initializer(config),
+      head_layers.task_initializer(),
       shape=(1, config.hidden_size),
       dtype=self.variable_dtype,
       name="choice_weights",

@@ -202,3 +202,19 @@ def test_a_choice_needs_neither_mask_nor_segments():
     "segment_ids": tf.zeros_like(ids),
   }
   close(model({"input_ids": ids}), model(features))
+
+
+@pytest.mark.parametrize(
+  ("make", "name", "deviation"),
+  [
+    (lambda c: heads.ClassifierModel(c, 3), "output_weights", 0.02),
+    (heads.SpanModel, "cls/squad/output_weights", 0.02),
+    (heads.PretrainingModel, "cls/seq_relationship/output_weights", 0.5),
+  ],
+)
+def test_a_tasks_layer_starts_as_in_the_original(make, name, deviation):
+  """The config's initializer_range is for pre-training's layers alone."""
+  config = modeling.BertConfig(50, 512, 1, 2, 16, initializer_range=0.5)
+  (value,) = (v.numpy() for v in make(config).weights if v.path == name)
+  # Truncated at two deviations, which leaves 0.88 of the deviation.
+  assert value.std() == pytest.approx(0.88 * deviation, rel=0.1)

@@ -57,7 +57,7 @@ def open_records(patterns: str) -> RecordFiles:
       records, is damaged (and at which record) or is GZIP but not .gz.
   """
   found = []
-  for pattern in patterns.split(","):
+  for pattern in map(str.strip, patterns.split(",")):
     # A star does not match hidden files, such as a data set's settings.
     matches = [
       path

@@ -67,12 +67,14 @@ def pack(
 ) -> dict[str, list[int]]:
   """Returns the model's input for a text or a pair, cut and padded.
 
+  A second text without word pieces counts as none, as in the original.
+
   Returns:
     input_ids, input_mask and segment_ids, each of length max_seq_length (at
     least 2, or 3 for a pair), padded with 0.
   """
-  if ids_b is None:
-    ids_a = ids_a[: max_seq_length - 2]
-  else:
+  if ids_b:
     ids_a, ids_b = truncate_pair(ids_a, ids_b, max_seq_length - 3)
+  else:
+    ids_a, ids_b = ids_a[: max_seq_length - 2], None
   return pad(*add_special_tokens(ids_a, ids_b, cls_id, sep_id), max_seq_length)

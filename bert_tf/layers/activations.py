@@ -20,12 +20,18 @@ def gelu_erf(x: Tensor) -> Tensor:
   return 0.5 * x * (1.0 + ops.erf(x / math.sqrt(2.0)))
 
 
-def get_activation(name: str | None) -> Callable[[Tensor], Tensor] | None:
+def get_activation(
+  name: str | Callable[[Tensor], Tensor] | None,
+) -> Callable[[Tensor], Tensor] | None:
   """Returns the activation of that name; None for linear.
+
+  What is no name is returned as it is, as in the original.
 
   Raises:
     ValueError: if the name is unknown.
   """
+  if callable(name):
+    return name
   known = {
     "gelu": gelu,
     "gelu_erf": gelu_erf,

@@ -34,3 +34,9 @@ def test_packing_frames_cuts_and_pads():
     "segment_ids": [0, 0, 0, 0, 1, 1, 1],
   }
   assert packing.pack([5, 6, 7], None, 1, 2, 4)["input_ids"] == [1, 5, 6, 2]
+
+
+def test_a_second_text_without_pieces_counts_as_none():
+  for length in (4, 6):
+    alone = packing.pack([5, 6, 7], None, 1, 2, length)
+    assert packing.pack([5, 6, 7], [], 1, 2, length) == alone

@@ -58,13 +58,8 @@ def _packed(
   max_seq_length: int,
 ) -> dict[str, Tensor]:
   """Returns the model's input, int32 [B, F], cut to the longest row."""
-  pieces, pieces_b = tokenizer.tokenize(text), tokenizer.tokenize(text_b)
-  single = tokenizer.pack([pieces], max_seq_length)
-  pair = tokenizer.pack([pieces, pieces_b], max_seq_length)
-  is_pair = (pieces_b.row_lengths() > 0)[:, None]
-  packed = {name: tf.where(is_pair, pair[name], single[name]) for name in pair}
-  width = tf.reduce_max(tf.reduce_sum(packed["input_mask"], axis=1))
-  return {name: rows[:, :width] for name, rows in packed.items()}
+  pieces = [tokenizer.tokenize(one) for one in (text, text_b)]
+  return tokenizer.pack(pieces, max_seq_length, pad_to_max=False)
 
 
 def _pooled(vectors: Tensor, input_mask: Tensor, pooling: str) -> Tensor:

@@ -140,7 +140,8 @@ class BertTokenizer(tf.Module):
     """Returns the model's input; see `packing.pack`, which gives the same.
 
     Args:
-      segments: one or two int32 [B, (pieces)]: a text, or a pair.
+      segments: one or two int32 [B, (pieces)]: a text, or a pair; where the
+        second is empty, the input is the first alone.
       max_seq_length: F; what is longer is cut, of pairs from the end of the
         longer one.
       pad_to_max: whether to pad to F, and not to the longest of the batch.
@@ -166,6 +167,9 @@ class BertTokenizer(tf.Module):
         _truncated(segments, tf.cast(room, tf.int64)),
         *(tf.constant(i, tf.int32) for i in special_ids),
       )
+      if len(segments) == 2:
+        kept = ids.row_lengths() - tf.cast(_is_alone(segments), tf.int64)
+        ids, segment_ids = (_first(part, kept) for part in (ids, segment_ids))
       values = (ids, tf.ones_like(ids), segment_ids)
       parts = dict(zip(("input_ids", "input_mask", "segment_ids"), values))
       shape = tf.stack([-1, max_seq_length if pad_to_max else -1])
@@ -291,12 +295,20 @@ def _truncated(
   if len(segments) == 1:
     kept = [tf.minimum(lengths[0], room)]
   else:
-    # See packing.truncate_pair.
+    # See packing.truncate_pair. A text alone has room for one piece more.
+    room += tf.cast(_is_alone(segments), tf.int64)
     first = tf.maximum(room - lengths[1], (room + 1) // 2)
     first = tf.minimum(lengths[0], first)
     kept = [first, tf.minimum(lengths[1], room - first)]
-  starts = [segment.row_starts() for segment in segments]
-  return [
-    tf.gather(segment.values, tf.ragged.range(start, start + count))
-    for segment, start, count in zip(segments, starts, kept)
-  ]
+  return [_first(segment, count) for segment, count in zip(segments, kept)]
+
+
+def _is_alone(segments: Sequence[tf.RaggedTensor]) -> tf.Tensor:
+  """Returns bool [B]: whether a pair's second text has no pieces."""
+  return tf.equal(segments[1].row_lengths(), 0)
+
+
+def _first(rows: tf.RaggedTensor, counts: tf.Tensor) -> tf.RaggedTensor:
+  """Returns so many values, int64 [B], of the start of each row."""
+  starts = rows.row_starts()
+  return tf.gather(rows.values, tf.ragged.range(starts, starts + counts))

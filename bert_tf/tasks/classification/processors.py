@@ -81,22 +81,23 @@ def load(processor: str) -> DataProcessor:
 
 
 def labels(processor: DataProcessor) -> tuple[str, ...]:
-  """Returns a processor's labels.
+  """Returns a processor's labels; whole numbers become text.
 
   Raises:
-    ValueError: if they are no strings, fewer than two, or one is there twice.
+    ValueError: if they are neither strings nor whole numbers, fewer than two,
+      or one is there twice.
   """
   found = _call(processor, "get_labels")
   if (
     not isinstance(found, list | tuple)
-    or not all(isinstance(label, str) for label in found)
-    or len(set(found)) < max(2, len(found))
+    or not all(isinstance(label, str | int) for label in found)
+    or len(set(map(str, found))) < max(2, len(found))
   ):
     raise ValueError(
       f"{_name(processor)}.get_labels() returns {found!r}; return a list of "
       "two or more different strings."
     )
-  return tuple(found)
+  return tuple(map(str, found))
 
 
 def read_examples(
@@ -114,9 +115,13 @@ def read_examples(
   for index, found in enumerate(_call(processor, method, data_dir)):
     try:
       label = found.label
+      if isinstance(label, int):
+        label = str(label)
       if split == "test" and label not in labels:
         label = None
-      example = InputExample(str(found.guid), found.text_a, found.text_b, label)
+      # An empty second text is none, as in the original.
+      text_b = found.text_b or None
+      example = InputExample(str(found.guid), found.text_a, text_b, label)
     except AttributeError:
       raise ValueError(
         f"{where} returns {found!r}, number {index}; return objects of "

@@ -16,18 +16,21 @@ from bert_tf.files import paths
 # White space to SQuAD's readers: less than to `str.split`, and no U+00A0.
 _WORD = re.compile("[^ \t\r\n\u202f]+")
 
+_UNREAD = "questions have answers that cannot be read, so nothing is scored"
 _EMPTY = "questions are used that are empty, or their context is"
 _NOT_FOUND = "questions are left out, whose answer is not in their context"
 
 # Maximum faults of one kind that are logged, unless verbose_logging is set.
 _MAX_REPORTED = 5
 
-_KINDS = {
+_KINDS: dict[Any, str] = {
   dict: "an object",
   list: "a list",
   str: "a string",
   int: "a whole number",
   bool: "true or false",
+  str | int: "a string",
+  bool | int | None: "true or false",
 }
 
 
@@ -77,7 +80,7 @@ class _Node:
   path: str
   value: Any
 
-  def get(self, key: str, kind: type) -> "_Node":
+  def get(self, key: str, kind: Any) -> "_Node":
     """Returns a field that must be there and of a kind."""
     if key not in self.value:
       raise ValueError(
@@ -94,7 +97,7 @@ class _Node:
       for i, value in enumerate(self.value)
     ]
 
-  def checked(self, kind: type) -> "_Node":
+  def checked(self, kind: Any) -> "_Node":
     """Returns itself if the value is of a kind."""
     if not isinstance(self.value, kind):
       found = _KINDS.get(type(self.value), repr(self.value))
@@ -134,8 +137,10 @@ def parse(
 
   For training the word positions of the answers are found; questions whose
   answer is not where the file says are left out, with a warning. Such a file
-  may have questions without an answer with version_2_with_negative.
-  verbose_logging logs every fault, not the first few.
+  may have questions without an answer with version_2_with_negative, and ids
+  more than once. For prediction no answer is needed: what is there and not in
+  the format is no answer, with a warning. verbose_logging logs every fault,
+  not the first few.
 
   Raises:
     ValueError: naming the file and the path of the field that is missing, of
@@ -144,10 +149,12 @@ def parse(
   examples = []
   not_found = []
   empty = []
+  unread: list[str] = []
   paths: dict[str, str] = {}
   for context, qa in _questions(value, name):
-    example = _example(context, qa)
-    _check_new(example, qa, paths)
+    example = _example(context, qa, None if is_training else unread)
+    if not is_training:
+      _check_new(example, qa, paths)
     if not example.question_text.strip():
       empty.append(f"{qa.path}question is empty")
     elif not context.doc_tokens:
@@ -158,6 +165,7 @@ def parse(
         not_found.append(fault)
         continue
     examples.append(example)
+  _report(name, unread, _UNREAD, verbose_logging)
   _report(name, empty, _EMPTY, verbose_logging)
   _report(name, not_found, _NOT_FOUND, verbose_logging)
   if not examples:
@@ -187,24 +195,44 @@ def _questions(value: Any, name: str) -> list[tuple[Context, _Node]]:
   return questions
 
 
-def _example(context: Context, qa: _Node) -> SquadExample:
-  """Returns a question, its answers not yet located."""
-  answers = None
-  if "answers" in qa.value:
-    answers = tuple(
-      answer.get("text", str).value
-      for answer in qa.get("answers", list).objects()
-    )
-  is_impossible = None
-  if "is_impossible" in qa.value:
-    is_impossible = qa.get("is_impossible", bool).value
+def _example(
+  context: Context, qa: _Node, unread: list[str] | None
+) -> SquadExample:
+  """Returns a question, its answers not yet located.
+
+  Faults of the answers are added to `unread`, if there is one.
+  """
+  answers = is_impossible = None
+  try:
+    answers, is_impossible = _answers(qa), _is_impossible(qa)
+  except ValueError as error:
+    if unread is None:
+      raise
+    unread.append(str(error))
+  qas_id = qa.get("id", str | int).value
   return SquadExample(
-    qas_id=qa.get("id", str).value,
+    qas_id=str(qas_id),
     question_text=qa.get("question", str).value,
     context=context,
     answers=answers,
     is_impossible=is_impossible,
   )
+
+
+def _answers(qa: _Node) -> tuple[str, ...] | None:
+  """Returns the texts of the answers, None where there is no such field."""
+  if qa.value.get("answers") is None:
+    return None
+  answers = qa.get("answers", list).objects()
+  return tuple(answer.get("text", str).value for answer in answers)
+
+
+def _is_impossible(qa: _Node) -> bool | None:
+  """Returns whether there is no answer, None where there is no such field."""
+  if "is_impossible" not in qa.value:
+    return None
+  # Numbers and null count as they did in the original.
+  return bool(qa.get("is_impossible", bool | int | None).value)
 
 
 def _check_new(example: SquadExample, qa: _Node, paths: dict[str, str]) -> None:

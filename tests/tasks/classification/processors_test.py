@@ -45,7 +45,7 @@ class Reviews(DataProcessor):
 
 class Labels(Reviews):
   def get_labels(self):
-    return [0, 1]
+    return [0, 0.5]
 
 class Unknown(Reviews):
   def get_labels(self):
@@ -148,6 +148,20 @@ def test_pairs_are_told_from_single_texts(folder):
     task.read("dev", ".")
 
 
+def test_labels_may_be_numbers_and_a_second_text_empty():
+  class Numbers(bert_tf.DataProcessor):
+    def get_dev_examples(self, data_dir):
+      return [bert_tf.InputExample("d", "a", "", 1)]
+
+    def get_labels(self):
+      return [0, 1]
+
+  names = processors.labels(Numbers())
+  assert names == ("0", "1")
+  found = processors.read_examples(Numbers(), "dev", ".", names)
+  assert [(e.text_b, e.label) for e in found] == [(None, "1")]
+
+
 @pytest.mark.parametrize(
   ("processor", "words"),
   [
@@ -157,7 +171,7 @@ def test_pairs_are_told_from_single_texts(folder):
     ("reviews:Review", "no such class"),
     ("reviews:not_a_class", "no such class"),
     ("reviews:WithArgument", "size"),
-    ("reviews:Labels", r"\[0, 1\]"),
+    ("reviews:Labels", r"\[0, 0.5\]"),
     ("reviews:Unknown", "'bad' of train-1"),
     ("reviews:Tuples", "InputExample"),
     ("reviews:Empty", "no example"),

@@ -306,7 +306,7 @@ QA = "data[0].paragraphs[0].qas[0]."
 # A question's fields (None for: left out), and what the error must say.
 WRONG_FIELDS = {
   "no id": ({"id": None}, f"{QA}id is missing"),
-  "number for id": ({"id": 3}, f"{QA}id is a whole number, expected a string"),
+  "list for id": ({"id": []}, f"{QA}id is a list, expected a string"),
   "no question": ({"question": None}, f"{QA}question is missing"),
   "no answers": ({"answers": None}, f"{QA}answers is missing"),
   "answers are an object": (
@@ -344,6 +344,40 @@ WRONG_FIELDS = {
     "`version_2_with_negative`",
   ),
 }
+
+
+def test_ids_may_be_numbers_and_in_training_the_same(tmp_path):
+  questions = [question(3), question(3)]
+  path = squad_file(tmp_path / "x.json", ("a b c", questions))
+  examples = squad_data.read_squad_examples(path, is_training=True)
+  assert [e.qas_id for e in examples] == ["3", "3"]
+  with pytest.raises(ValueError, match="id is '3', and so is"):
+    squad_data.read_squad_examples(path, is_training=False)
+
+
+@pytest.mark.parametrize(
+  "fields",
+  [
+    {"answers": {"text": ["a"], "answer_start": [0]}},
+    {"answers": [{"answer_start": 0}]},
+    {"is_impossible": "false"},
+  ],
+)
+def test_for_prediction_no_answer_needs_to_be_readable(tmp_path, fields):
+  path = squad_file(tmp_path / "x.json", ("a b c", [question() | fields]))
+  with runs.logged() as log:
+    [example] = squad_data.read_squad_examples(path, is_training=False)
+  assert (example.answers, example.is_impossible) == (None, None)
+  assert "1 questions have answers that cannot be read, so nothing" in log()
+
+
+@pytest.mark.parametrize("value", [0, None, False])
+def test_whether_there_is_an_answer_may_be_a_number(tmp_path, value):
+  qa = question() | {"is_impossible": value}
+  path = squad_file(tmp_path / "x.json", ("a b c", [qa]))
+  for is_training in (True, False):
+    [example] = squad_data.read_squad_examples(path, is_training, True)
+    assert (example.answers, example.is_impossible) == (("a",), False)
 
 
 @pytest.mark.parametrize("mistake", WRONG_FIELDS)
