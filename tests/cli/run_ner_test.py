@@ -290,7 +290,7 @@ def test_document_context_tells_what_the_sentence_alone_does_not(
 ):
   for name, seed in (("train", 1), ("dev", 2)):
     (tmp_path / f"{name}.txt").write_text(context_file(80, seed))
-  changes = {"do_train": True, "do_eval": True, "num_train_epochs": 12.0}
+  changes = {"do_train": True, "do_eval": True, "num_train_epochs": 24.0}
   found = {}
   for context in (False, True):
     config = ner_config(

@@ -23,7 +23,7 @@ from bert_tf.tasks.classification import glue
 from bert_tf.tasks.classification import records as classification_data
 from bert_tf.tasks.ner import examples as ner_data
 from bert_tf.tasks.ner import records as ner_features
-from tests import near_ties
+from tests import near_ties, tiny_models
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 GOLDEN = pathlib.Path(__file__).resolve().parents[1] / "golden"
@@ -90,12 +90,13 @@ def made_model(task):
   if task in LABELS:
     problem_type, labels = LABELS[task]
     model = heads.TokenModel if task == "ner" else heads.ClassifierModel
-    return model(CONFIG, len(labels) or 1)
-  return {
+    return tiny_models.widen(model(CONFIG, len(labels) or 1))
+  model = {
     "pretraining": heads.PretrainingModel,
     "swag": heads.MultipleChoiceModel,
     "encoder": modeling.BertModel,
   }[task](CONFIG)
+  return tiny_models.widen(model)
 
 
 def write_run(folder, model, task):

@@ -16,6 +16,7 @@ from bert_tf.export.runtimes import config as runtime_config
 from bert_tf.export.runtimes import conversion, ids_models, litert, onnx
 from bert_tf.formats import label_map
 from bert_tf.tasks.classification import glue
+from tests import tiny_models
 
 GOLDEN = pathlib.Path(__file__).resolve().parents[1] / "golden"
 CONFIG = modeling.BertConfig(
@@ -76,7 +77,7 @@ def make_saved_model(task, run, export_dir):
   else:
     tf.keras.utils.set_random_seed(3)
     config = ENCODER_CONFIG if task == "encoder" else CONFIG
-    model = MODELS[task](config)
+    model = tiny_models.widen(MODELS[task](config))
     checkpoints.write(
       str(checkpoint), {v.path: v.numpy() for v in model.weights}
     )

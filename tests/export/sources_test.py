@@ -46,7 +46,7 @@ def runs(tmp_path_factory):
     "squad": heads.SpanModel(tiny_models.CONFIG),
   }
   for task, model in models.items():
-    tiny_models.write_run(folder / task, model)
+    tiny_models.write_run(folder / task, tiny_models.widen(model))
   return folder
 
 

@@ -58,7 +58,7 @@ def models(tmp_path_factory):
     folder = tmp_path_factory.getbasetemp() / kind
     if not folder.exists():
       keras.utils.set_random_seed(1)
-      model = HEADS[kind](tiny_models.CONFIG)
+      model = tiny_models.widen(HEADS[kind](tiny_models.CONFIG))
       tiny_models.write_run(folder, model, labels_of(kind))
     path = str(folder / "model.ckpt-1")
     if name == "Predictor":

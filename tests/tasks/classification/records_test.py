@@ -18,7 +18,7 @@ from bert_tf.tasks.classification import task as classification
 from bert_tf.tasks.classification.examples import InputExample
 from bert_tf.training import config as training_config
 from bert_tf.training import estimator
-from tests import runs
+from tests import runs, tiny_models
 
 GOLDEN = pathlib.Path(__file__).resolve().parents[2] / "golden"
 CONFIG = runs.CONFIG
@@ -149,7 +149,7 @@ def test_outputs_and_gradients_are_those_of_the_padded_batches(
   tmp_path, tokenizer
 ):
   config = modeling.BertConfig.from_dict({**CONFIG, "initializer_range": 0.5})
-  model = heads.ClassifierModel(config, 2)
+  model = tiny_models.widen(heads.ClassifierModel(config, 2))
   widths = set()
 
   def run(batch):

@@ -464,8 +464,7 @@ def test_several_labels_are_each_a_choice(base, tmp_path):
       do_train=True,
       do_eval=True,
       do_predict=True,
-      num_train_epochs=40.0,
-      train={"learning_rate": 5e-3},
+      num_train_epochs=100.0,
     )
   )
   found = results(tmp_path / "out")

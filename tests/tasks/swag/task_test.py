@@ -23,7 +23,7 @@ from bert_tf.tasks.swag import task as swag
 from bert_tf.tasks.swag.examples import ChoiceExample
 from bert_tf.training import config as training_config
 from bert_tf.training import curves, estimator
-from tests import runs
+from tests import runs, tiny_models
 
 GOLDEN = pathlib.Path(__file__).resolve().parents[2] / "golden"
 VOCAB = str(GOLDEN / "tiny" / "vocab.txt")
@@ -461,7 +461,7 @@ def test_examples_whose_longest_choices_are_alike_share_a_batch(tmp_path):
 @pytest.fixture(scope="module")
 def model():
   config = modeling.BertConfig.from_dict({**CONFIG, "initializer_range": 0.5})
-  return heads.MultipleChoiceModel(config)
+  return tiny_models.widen(heads.MultipleChoiceModel(config))
 
 
 @pytest.fixture
@@ -700,13 +700,16 @@ def test_predictions_name_the_choice_as_the_labels_do(tmp_path):
 def test_eval_loss_is_the_mean_over_examples_and_loss_over_batches(
   base, trained, tmp_path
 ):
-  checkpoint = str(trained / "model.ckpt-0")
+  model = heads.MultipleChoiceModel(modeling.BertConfig.from_dict(CONFIG))
+  untrained = str(trained / "model.ckpt-0")
+  assert not checkpoints.init_from_checkpoint(model, untrained)
+  tiny_models.widen(model)
+  checkpoint = str(tmp_path / "wide")
+  checkpoints.write(checkpoint, {v.path: v.numpy() for v in model.weights})
   swag.run(
     make(base, tmp_path, train={"init_checkpoint": checkpoint}, do_eval=True)
   )
   found = results(tmp_path)
-  model = heads.MultipleChoiceModel(modeling.BertConfig.from_dict(CONFIG))
-  assert not checkpoints.init_from_checkpoint(model, checkpoint)
   values = []
   for row in made_rows(19, num_choices=4):
     scores = []
