@@ -5,6 +5,7 @@ from collections.abc import Mapping
 import keras
 from keras import ops
 
+from bert_tf import head_layers
 from bert_tf.layers import bilstm, dropout, serialization
 from bert_tf.modeling import DType, Tensor
 
@@ -56,7 +57,7 @@ class BiLstmModel(serialization.Configured, keras.Model):
       self.bilstms.append(layer)
       size = 2 * _UNITS
     self.output_weights = keras.Variable(
-      keras.initializers.TruncatedNormal(stddev=0.02),
+      head_layers.task_initializer(),
       shape=(num_labels, size),
       dtype=self.variable_dtype,
       name="output_weights",
