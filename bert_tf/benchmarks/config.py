@@ -73,7 +73,13 @@ class BenchmarkConfig:
   peer_python: str = settings.setting(
     "",
     "For train, forward, start, predict and finetune: interpreters with JAX, "
-    "PyTorch and KerasHub, separated by commas; the running one is asked last.",
+    "PyTorch, KerasHub and Model Garden, separated by commas; the running one "
+    "is asked last.",
+  )
+  original_dir: str = settings.setting(
+    "",
+    "For train, forward and start: a copy of google-research/bert, to measure "
+    "beside; it needs tensorflow and tf_keras.",
   )
   plot_file: str | None = settings.setting(
     None, "For train and forward: PNG or SVG file to draw the table in."

@@ -10,6 +10,7 @@ import json
 import os
 import statistics
 import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -30,10 +31,10 @@ _TORCH_MODULES, _TORCH_INSTALL = steps.TORCH
 
 @dataclasses.dataclass(frozen=True)
 class Process:
-  """A command without its interpreter, and the modules that it needs."""
+  """A command, whose interpreter is None where something is missing."""
 
   arguments: tuple[str, ...]
-  modules: tuple[str, ...] = ()  # () is found in the running interpreter.
+  python: str | None = sys.executable
   install: str = ""
 
 
@@ -53,11 +54,12 @@ def measure_start(config: BenchmarkConfig) -> None:
     peers = {
       program.name: Process(
         (program.script, json.dumps({**sizes, "compiled": program.compiled})),
-        program.modules,
+        steps.python_of(program, config),
         program.install,
       )
       for program in steps.PROGRAMS
       if program.is_peer
+      and program.can_run("start", config.precision, config.device)
     }
     ours = Process(_first_step(sizes, folder))
     _measure(config, steps.describe(sizes), {_OURS: ours, **peers})
@@ -77,7 +79,9 @@ def measure_predict(config: BenchmarkConfig) -> None:
     f"predict, the mask of one text, {model}",
     {
       _OURS: Process(ours),
-      "transformers": Process(peer, _TORCH_MODULES, _TORCH_INSTALL),
+      "transformers": Process(
+        peer, steps.find_python(_TORCH_MODULES, config), _TORCH_INSTALL
+      ),
     },
   )
 
@@ -109,7 +113,12 @@ def measure_fine_tuning(config: BenchmarkConfig) -> None:
     _measure(
       config,
       f"finetune, an epoch of MRPC, {model}",
-      {_OURS: Process(ours), "transformers": Process(peer, modules, install)},
+      {
+        _OURS: Process(ours),
+        "transformers": Process(
+          peer, steps.find_python(modules, config), install
+        ),
+      },
     )
 
 
@@ -152,24 +161,19 @@ def _measure(
   Raises:
     ValueError: if one of them fails.
   """
-  peer_pythons = config.peer_python.split(",")
-  pythons = {
-    name: steps.find_python(process.modules, peer_pythons)
-    for name, process in processes.items()
-  }
-  names = [name for name, python in pythons.items() if python]
+  names = [name for name, process in processes.items() if process.python]
   found: dict[str, list[Measured]] = {name: [] for name in names}
   for number in range(config.num_rounds):
     # Back and forth, so that no one always follows the same other one.
     for name in names[:: -1 if number % 2 else 1]:
       arguments = processes[name].arguments
       words = [word.replace("{round}", str(number)) for word in arguments]
-      command = [str(pythons[name]), *words]
+      command = [str(processes[name].python), *words]
       found[name].append(run(command, name, steps.environment(name == _OURS)))
   _print_table(title, found)
-  for name, python in pythons.items():
-    if not python:
-      print(f"{name}: not installed; {processes[name].install}")
+  for name, process in processes.items():
+    if not process.python:
+      print(f"{name}: not installed; {process.install}")
 
 
 def run(

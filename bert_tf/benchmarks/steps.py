@@ -24,6 +24,9 @@ ROOT = os.path.dirname(os.path.dirname(bert_tf.__file__))
 PEERS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "peers")
 _TORCH_STEPS = os.path.join(PEERS, "torch_steps.py")
 _KERAS_HUB_STEPS = os.path.join(PEERS, "keras_hub_steps.py")
+_MODEL_GARDEN_STEPS = os.path.join(PEERS, "model_garden_steps.py")
+_ORIGINAL_STEPS = os.path.join(PEERS, "original_steps.py")
+_ORIGINAL_FILES = {"modeling.py", "optimization.py", "run_pretraining.py"}
 
 # BERT-Tiny's sizes, without --bert_config_file.
 _TINY = {
@@ -46,7 +49,17 @@ class Program:
   install: str = ""
   runs_on_gpu: bool = False
   runs_forward: bool = True
+  runs_bfloat16: bool = True
+  needs_original_dir: bool = False
   keras_backend: str = "tensorflow"
+
+  def can_run(self, task: str, precision: str, device: str) -> bool:
+    """Whether it has steps of that kind."""
+    return (
+      (self.runs_forward or task != "forward")
+      and (self.runs_bfloat16 or precision != "bfloat16")
+      and (self.runs_on_gpu or device != "gpu")
+    )
 
   @property
   def is_peer(self) -> bool:
@@ -57,6 +70,12 @@ class Program:
 _JAX = ("jax", "keras"), "pip install jax keras absl-py"
 TORCH = ("torch", "transformers"), "pip install torch transformers"
 _KERAS_HUB = ("keras_hub", "tensorflow"), "pip install keras-hub tensorflow"
+_MODEL_GARDEN = ("official", "tf_keras"), "pip install tf-models-official"
+_ORIGINAL = (
+  ("tensorflow", "tf_keras"),
+  "pip install tensorflow tf_keras, and --original_dir=FOLDER, a copy of "
+  "google-research/bert",
+)
 
 PROGRAMS = (
   Program("bert_tf, graph", _OURS, False),
@@ -66,6 +85,16 @@ PROGRAMS = (
   Program("PyTorch", _TORCH_STEPS, False, *TORCH, True),
   Program("PyTorch, compile", _TORCH_STEPS, True, *TORCH, True),
   Program("KerasHub, XLA", _KERAS_HUB_STEPS, True, *_KERAS_HUB),
+  Program("Model Garden", _MODEL_GARDEN_STEPS, False, *_MODEL_GARDEN),
+  Program("Model Garden, XLA", _MODEL_GARDEN_STEPS, True, *_MODEL_GARDEN),
+  Program(
+    "the original",
+    _ORIGINAL_STEPS,
+    False,
+    *_ORIGINAL,
+    runs_bfloat16=False,
+    needs_original_dir=True,
+  ),
 )
 
 
@@ -107,12 +136,10 @@ def measure(
       only named.
   """
   sizes = shared_sizes(config, task)
-  peer_pythons = config.peer_python.split(",")
   pythons = {
-    p: find_python(p.modules, peer_pythons)
+    p: python_of(p, config)
     for p in programs
-    if (p.runs_on_gpu or config.device == "cpu")
-    and (p.runs_forward or task != "forward")
+    if p.can_run(task, config.precision, config.device)
   }
   found = {p: python for p, python in pythons.items() if python}
   results = {p: Result() for p in found}
@@ -134,7 +161,18 @@ def measure(
 
 
 def shared_sizes(config: BenchmarkConfig, task: str) -> dict[str, Any]:
-  """Returns the settings that all programs share."""
+  """Returns the settings that all programs share.
+
+  Raises:
+    ValueError: if a setting names a file or folder that has not what it needs.
+  """
+  if config.original_dir:
+    missing = _ORIGINAL_FILES.difference(os.listdir(config.original_dir))
+    if missing:
+      raise ValueError(
+        f"--original_dir={config.original_dir} lacks {sorted(missing)}; give a "
+        "copy of google-research/bert."
+      )
   model = dict(_TINY)
   if config.bert_config_file:
     with open(config.bert_config_file, encoding="utf-8") as file:
@@ -152,19 +190,26 @@ def shared_sizes(config: BenchmarkConfig, task: str) -> dict[str, Any]:
       config.max_predictions_per_seq, config.max_seq_length
     ),
     "num_steps": config.num_steps,
+    "original_dir": config.original_dir,
     **model,
   }
 
 
-def find_python(
-  modules: Sequence[str], peer_pythons: Sequence[str]
-) -> str | None:
+def python_of(program: Program, config: BenchmarkConfig) -> str | None:
+  """Returns the interpreter of a program; None if something is missing."""
+  if program.needs_original_dir and not config.original_dir:
+    return None
+  return find_python(program.modules, config)
+
+
+def find_python(modules: Sequence[str], config: BenchmarkConfig) -> str | None:
   """Returns the first interpreter that has the modules; none needed: this."""
   if not modules:
     return sys.executable
   code = "import sys; from importlib.util import find_spec as f; "
   code += "sys.exit(any(f(name) is None for name in sys.argv[1:]))"
-  for python in filter(None, (*peer_pythons, sys.executable)):
+  pythons = *config.peer_python.split(","), sys.executable
+  for python in filter(None, pythons):
     if not subprocess.run([python, "-c", code, *modules]).returncode:
       return python
   return None

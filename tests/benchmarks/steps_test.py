@@ -134,7 +134,7 @@ def test_peers_use_nothing_of_ours():
     assert not program.is_peer or pathlib.Path(program.script) in paths
 
 
-def test_the_command_measures_without_peers(tmp_path):
+def test_the_command_measures_what_is_installed(tmp_path):
   path = tmp_path / "bert_config.json"
   path.write_text(json.dumps(SIZES))
   sizes = ("--batch_size=4", "--max_seq_length=8", "--num_steps=2")

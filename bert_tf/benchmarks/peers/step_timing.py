@@ -41,6 +41,7 @@ class Settings:
   num_hidden_layers: int
   num_attention_heads: int
   intermediate_size: int
+  original_dir: str = ""  # The original's files, for the process that runs it.
 
   @property
   def sizes(self) -> dict[str, Any]:
