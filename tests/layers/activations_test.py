@@ -1,0 +1,88 @@
+"""The tanh form of gelu, whose gradient is written out."""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+from tensorflow.python.eager import context
+from tensorflow.python.framework import test_util
+
+from bert_tf.layers import activations
+
+X = np.linspace(-6.0, 6.0, 101)
+
+
+def by_hand(x):
+  return 0.5 * x * (1 + np.tanh(np.sqrt(2 / np.pi) * (x + 0.044715 * x**3)))
+
+
+def gradient_of(function, x):
+  """Returns what the function returns and the gradient of its sum."""
+  with tf.GradientTape() as tape:
+    tape.watch(x)
+    y = function(x)
+  return y, tape.gradient(y, x)
+
+
+def test_values_and_gradients_of_the_first_and_second_order():
+  x, step = tf.constant(X), 1e-4
+  with tf.GradientTape() as tape:
+    tape.watch(x)
+    y, first = gradient_of(activations.gelu, x)
+  second = tape.gradient(first, x)
+  above, below = by_hand(X + step), by_hand(X - step)
+  np.testing.assert_allclose(y, by_hand(X), atol=1e-14)
+  np.testing.assert_allclose(first, (above - below) / (2 * step), atol=1e-7)
+  np.testing.assert_allclose(
+    second, (above - 2 * by_hand(X) + below) / step**2, atol=1e-6
+  )
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32"])
+def test_what_is_large_overflows_nowhere(dtype):
+  x = tf.constant([-100.0, 0.0, 100.0], dtype)
+  y, gradient = gradient_of(activations.gelu, x)
+  assert y.dtype == gradient.dtype == dtype
+  np.testing.assert_array_equal(tf.cast(y, "float32"), [0, 0, 100])
+  np.testing.assert_array_equal(tf.cast(gradient, "float32"), [0, 0.5, 1])
+
+
+def test_a_functional_model_takes_it_as_it_is():
+  inputs = keras.Input([3])
+  outputs = activations.gelu(inputs)
+  assert (outputs.shape, outputs.dtype) == ((None, 3), "float32")
+  x = np.float32([[-1, 0, 2]])
+  found = keras.Model(inputs, outputs)(x)
+  np.testing.assert_allclose(found, by_hand(x), rtol=1e-6)
+
+
+def test_a_saved_model_has_its_gradient(tmp_path):
+  module = tf.Module()
+  spec = tf.TensorSpec([None], "float32")
+  module.gelu = tf.function(activations.gelu, input_signature=[spec])
+  tf.saved_model.save(module, str(tmp_path))
+  loaded = tf.saved_model.load(str(tmp_path))
+  x = tf.constant(X, "float32")
+  np.testing.assert_allclose(
+    gradient_of(loaded.gelu, x), gradient_of(activations.gelu, x), atol=2e-6
+  )
+
+
+@pytest.mark.skipif(not test_util.IsMklEnabled(), reason="oneDNN is off")
+@pytest.mark.parametrize(
+  "name, fused", [("gelu", "GeluApproximate"), ("gelu_erf", "GeluExact")]
+)
+def test_a_forward_pass_computes_it_with_the_product(name, fused):
+  function = activations.get_activation(name)
+  layer = keras.layers.Dense(8, activation=function)
+  x = tf.ones([4, 8])
+  layer(x)
+  context.context().enable_run_metadata()
+  try:
+    tf.function(layer)(x)
+    graphs = context.context().export_run_metadata().function_graphs
+  finally:
+    context.context().disable_run_metadata()
+  nodes = [n for g in graphs for n in g.post_optimization_graph.node]
+  found = [n.attr["fused_ops"].list.s for n in nodes if n.op == "_FusedMatMul"]
+  assert found == [[b"BiasAdd", fused.encode()]]
