@@ -170,7 +170,7 @@ def shared_sizes(config: BenchmarkConfig, task: str) -> dict[str, Any]:
     missing = _ORIGINAL_FILES.difference(os.listdir(config.original_dir))
     if missing:
       raise ValueError(
-        f"--original_dir={config.original_dir} lacks {sorted(missing)}; give a "
+        f"original_dir={config.original_dir} lacks {sorted(missing)}; give a "
         "copy of google-research/bert."
       )
   model = dict(_TINY)

@@ -6,6 +6,7 @@ TensorFlow 2 still computes graphs of TensorFlow 1, with tf_keras for their
 layers; layer_norm alone has to be brought along.
 """
 
+import importlib
 import os
 import sys
 import types
@@ -56,8 +57,7 @@ def _import_run_pretraining(folder: str) -> types.ModuleType:
   )
   sys.path.insert(0, folder)
   with mock.patch.dict(sys.modules, tensorflow=tf1):
-    import run_pretraining
-  return run_pretraining
+    return importlib.import_module("run_pretraining")
 
 
 def _layer_norm(
