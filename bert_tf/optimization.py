@@ -1,7 +1,8 @@
 """The optimizer and the learning rate schedule of the original release."""
 
+import functools
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import keras
@@ -256,69 +257,58 @@ class AdamWeightDecayOptimizer(keras.optimizers.Optimizer):
   ) -> None:
     """Updates one variable and its moments."""
     index = self._get_variable_index(variable)
-    m, v = self.adam_m[index], self.adam_v[index]
-    next_v = self.beta_2 * v + (1.0 - self.beta_2) * ops.square(gradient)
-    if self._has_kernel():
-      self.assign(v, next_v)
-      self._run_kernel(gradient, variable, index, learning_rate)
-      return
+    changed = variable, self.adam_m[index], self.adam_v[index]
+    rate = self.rate_scales[index] * learning_rate
+    values = self._compute(self.decays[index], rate, gradient, *changed)
+    for one, value in zip(changed, values, strict=True):
+      self.assign(one, value)
+
+  @functools.cached_property
+  def _compute(self) -> Callable[..., tuple[Tensor, Tensor, Tensor]]:
+    """`_next_values`; on a CPU compiled by XLA, whatever the rest of a step is.
+
+    It passes over the values once then, not for each sum and product.
+    """
+    if keras.backend.backend() != "tensorflow":
+      return self._next_values
+    import tensorflow as tf
+
+    from bert_tf import distribution
+
+    if tf.distribute.has_strategy() or distribution.has_accelerator():
+      return self._next_values
+    compiled = tf.function(self._next_values, jit_compile=True, autograph=False)
+    return lambda decays, *args: compiled(
+      decays, *(tf.convert_to_tensor(arg) for arg in args)
+    )
+
+  def _next_values(
+    self,
+    decays: bool,
+    rate: Tensor,
+    gradient: Tensor,
+    variable: Tensor,
+    m: Tensor,
+    v: Tensor,
+  ) -> tuple[Tensor, Tensor, Tensor]:
+    """Returns what a variable and its moments become."""
     next_m = self.beta_1 * m + (1.0 - self.beta_1) * gradient
-    update = learning_rate * self._update(next_m, next_v, variable, index)
-    if self.rate_scales[index] != 1.0:
-      update = self.rate_scales[index] * update
+    next_v = self.beta_2 * v + (1.0 - self.beta_2) * ops.square(gradient)
+    update = rate * self._update(next_m, next_v, variable, decays)
     if self.loss_scale:
       # One gradient that is not finite makes all of them NaN when clipped.
       is_finite = ops.isfinite(gradient)
       next_m = ops.where(is_finite, next_m, m)
       next_v = ops.where(is_finite, next_v, v)
       update = ops.where(is_finite, update, 0.0)
-    self.assign(m, next_m)
-    self.assign(v, next_v)
-    self.assign_sub(variable, update)
-
-  def _has_kernel(self) -> bool:
-    """Whether TensorFlow's kernel of Adam takes the step.
-
-    It reads and writes the variables once. What XLA does not compile does so
-    for each sum and product.
-    """
-    is_adam = type(self)._update is AdamWeightDecayOptimizer._update
-    if keras.backend.backend() != "tensorflow" or not is_adam:
-      return False
-    import tensorflow as tf
-
-    return not (self.loss_scale or tf.distribute.has_strategy())
-
-  def _run_kernel(
-    self, gradient: Tensor, variable: Any, index: int, learning_rate: Tensor
-  ) -> None:
-    """Updates a tf.Variable and its first moment, from the new second one."""
-    import tensorflow as tf
-
-    rate = self.rate_scales[index] * learning_rate
-    if self.decays[index]:
-      self.assign_sub(variable, rate * self.weight_decay_rate * variable)
-    tf.raw_ops.ResourceApplyAdam(
-      var=variable.handle,
-      m=self.adam_m[index].value.handle,
-      v=self.adam_v[index].value.handle,
-      beta1_power=0.0,  # There is no bias to correct.
-      beta2_power=0.0,
-      lr=tf.cast(rate, gradient.dtype),
-      beta1=self.beta_1,
-      # Leaves the second moment as it is: the kernel's 1 - 0.999 in float32
-      # is 1.3e-5 too small.
-      beta2=1.0,
-      epsilon=self.epsilon,
-      grad=gradient,
-    )
+    return variable - update, next_m, next_v
 
   def _update(
-    self, m: Tensor, v: Tensor, variable: keras.Variable, index: int
+    self, m: Tensor, v: Tensor, variable: Tensor, decays: bool
   ) -> Tensor:
     """Returns the update before the learning rate, from the new moments."""
     update = m / (ops.sqrt(v) + self.epsilon)
-    if self.decays[index]:
+    if decays:
       update = update + self.weight_decay_rate * variable
     return update
 
@@ -338,14 +328,14 @@ class LambOptimizer(AdamWeightDecayOptimizer):
   """
 
   def _update(
-    self, m: Tensor, v: Tensor, variable: keras.Variable, index: int
+    self, m: Tensor, v: Tensor, variable: Tensor, decays: bool
   ) -> Tensor:
     """Returns the update before the learning rate, from the new moments."""
     step = ops.cast(self.iterations, "float32") + 1.0
     m = m / (1.0 - self.beta_1**step)
     v = v / (1.0 - self.beta_2**step)
-    update = super()._update(m, v, variable, index)
-    if not self.decays[index]:
+    update = super()._update(m, v, variable, decays)
+    if not decays:
       return update
     length = ops.sqrt(_square_sum(variable))
     update_length = ops.sqrt(_square_sum(update))

@@ -34,7 +34,10 @@ WeightsFn = Callable[[Features], dict[str, Tensor]]
 
 
 class Form(enum.Enum):
-  """What XLA compiles of a step; `use_xla` of use_xla.json."""
+  """What XLA compiles of a step; `use_xla` of use_xla.json.
+
+  On a CPU it is the update of each variable in any case.
+  """
 
   PLAIN = False
   PIECES = "pieces"
@@ -101,13 +104,10 @@ class TrainingStep:
     compiles_all = is_whole and is_alone and distribution.has_accelerator()
     self._has_halves = is_whole and is_alone and not compiles_all
     self._sums_and_gradients: Callable = self._part_step
-    self._apply: Callable = self._apply_gradients
     # Inside what XLA compiles, a function of its own would make it compile
     # anew at every step of batches whose width differs.
     if not compiles_all:
       self._sums_and_gradients = _function(self._part_step, form)
-      if is_alone and form is not Form.PLAIN:
-        self._apply = _function(self._apply_gradients, form)
     self._step = _function(
       self._run, Form.WHOLE if compiles_all else Form.PLAIN
     )
@@ -185,7 +185,7 @@ class TrainingStep:
     loss = sums.pop("loss")
     one = tf.ones([])
     rate = self._optimizer.learning_rate * one
-    norm = self._apply(gradients)
+    norm = self._apply_gradients(gradients)
     return {
       "loss": (loss, one),
       **sums,
