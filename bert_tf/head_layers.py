@@ -58,21 +58,16 @@ class MaskedLmHead(modeling.BertLayer):
       autocast=False,  # Nor is its gradient rounded.
     )
 
-  def call(
-    self,
-    sequence_output: Tensor,
-    masked_lm_positions: Tensor,
-    word_embeddings: Tensor,
-  ) -> Tensor:
-    """Returns float [B, P, V] for int [B, P] positions, a few of all.
+  def call(self, hidden: Tensor, word_embeddings: Tensor) -> Tensor:
+    """Returns float [B, P, V] for float [B, P, D], at the masked positions.
 
     The output matrix is the input embedding's, float [V, D].
     """
-    hidden = gather_positions(sequence_output, masked_lm_positions)
+    rows = ops.reshape(hidden, (-1, hidden.shape[-1]))
     logits = masked_lm.logits(
-      self.transform(hidden), word_embeddings, self.output_bias
+      self.transform(rows), word_embeddings, self.output_bias
     )
-    shape = (-1, ops.shape(masked_lm_positions)[1], self.config.vocab_size)
+    shape = (-1, ops.shape(hidden)[1], self.config.vocab_size)
     return ops.reshape(logits, shape)
 
 
@@ -128,12 +123,3 @@ class Cls(keras.layers.Layer):
     """Builds the heads."""
     for head in self._layers:
       head.build()
-
-
-def gather_positions(sequence: Tensor, positions: Tensor) -> Tensor:
-  """Returns float [B*P, D]: the rows of [B, F, D] at int [B, P]."""
-  length = ops.shape(sequence)[1]
-  starts = ops.arange(ops.shape(positions)[0], dtype=positions.dtype) * length
-  rows = ops.reshape(sequence, (-1, sequence.shape[-1]))
-  flat_positions = ops.reshape(positions + starts[:, None], (-1,))
-  return ops.take(rows, flat_positions, axis=0)

@@ -154,21 +154,30 @@ class HeadModel(model_inputs.FeaturesModel):
     """Returns the heads' variables that are not among those of a checkpoint."""
     return [n for head in cls.heads for n in head.shapes if n not in names]
 
-  def _encoded(
-    self, features: Features, training: bool
-  ) -> tuple[Tensor, Tensor]:
-    """Returns the input of a head: float [B, F, D], and pooled float [B, D]."""
-    output = self.bert(features, training=training)
+  def _encoded(self, features: Features, training: bool) -> Tensor:
+    """Returns the input of a head of all positions, float [B, F, D]."""
+    hidden = self.bert(features, training=training).sequence_output
     if self.bilstm is None:
-      return output.sequence_output, output.pooled_output
-    ids = features["input_ids"]
-    mask = ops.greater(features.get("input_mask", ops.ones_like(ids)), 0)
-    hidden = self.bilstm(output.sequence_output, mask=mask)
-    return hidden, bilstm.pooled(hidden, mask)
+      return hidden
+    return self.bilstm(hidden, mask=_is_real(features))
+
+  def _pooled(self, features: Features, training: bool) -> Tensor:
+    """Returns the input of a head of each text, float [B, D]."""
+    if self.bilstm is not None:
+      hidden = self._encoded(features, training)
+      return bilstm.pooled(hidden, _is_real(features))
+    none = features["input_ids"][:, :0]  # But the pooled one.
+    return self.bert(features, training=training, positions=none).pooled_output
 
   def _dropped_out(self, x: Tensor, training: bool) -> Tensor:
     """Returns the input of a classifier."""
     return dropout.dropout(x, CLASSIFIER_DROPOUT, self.seed_generator, training)
+
+
+def _is_real(features: Features) -> Tensor:
+  """Returns whether each position is a real one, bool [B, F]."""
+  ids = features["input_ids"]
+  return ops.greater(features.get("input_mask", ops.ones_like(ids)), 0)
 
 
 class PretrainingOutput(NamedTuple):
@@ -220,27 +229,26 @@ class PretrainingModel(HeadModel):
     self, features: Features, training: bool = False
   ) -> PretrainingOutput | PretrainingSums:
     """Returns the logits of both heads, or the sums of the first."""
-    output = self.bert(features, training=training)
+    positions = features["masked_lm_positions"]
+    output = self.bert(features, training=training, positions=positions)
     next_sentence_logits = self.cls.seq_relationship(output.pooled_output)
     if self.returns_sums:
       sums = self._masked_lm_sums(output.sequence_output, features, training)
       return PretrainingSums(sums, next_sentence_logits)
     masked_lm_logits = self.cls.predictions(
       output.sequence_output,
-      masked_lm_positions=features["masked_lm_positions"],
       word_embeddings=self.bert.embeddings.word_embeddings,
     )
     return PretrainingOutput(masked_lm_logits, next_sentence_logits)
 
   def _masked_lm_sums(
-    self, sequence_output: Tensor, features: Features, training: bool
+    self, hidden: Tensor, features: Features, training: bool
   ) -> Tensor:
-    """Returns what `masked_lm.sums` does."""
+    """Returns what `masked_lm.sums` does, for float [B, P, D]."""
     head = self.cls.predictions
-    positions = features["masked_lm_positions"]
     # Casts, because the value of a variable need not be a tensor.
     return masked_lm.sums(
-      head.transform(head_layers.gather_positions(sequence_output, positions)),
+      head.transform(ops.reshape(hidden, (-1, hidden.shape[-1]))),
       ops.cast(self.bert.embeddings.word_embeddings, "float32"),
       ops.cast(head.output_bias, "float32"),
       ops.reshape(features["masked_lm_ids"], (-1,)),
@@ -273,7 +281,7 @@ class SpanModel(HeadModel):
 
   def call(self, features: Features, training: bool = False) -> SpanOutput:
     """Returns a start and an end logit of every position."""
-    sequence_output, _ = self._encoded(features, training)
+    sequence_output = self._encoded(features, training)
     rows = ops.reshape(sequence_output, (-1, sequence_output.shape[-1]))
     shape = (-1, ops.shape(sequence_output)[1], 2)
     logits = ops.reshape(self.cls.squad(rows), shape)  # [B, F, 2]
@@ -314,7 +322,7 @@ class ClassifierModel(_LabelModel):
 
   def call(self, features: Features, training: bool = False) -> Tensor:
     """Returns the logits, float [B, C], for BertModel's features."""
-    _, pooled_output = self._encoded(features, training)
+    pooled_output = self._pooled(features, training)
     pooled_output = self._dropped_out(pooled_output, training)
     weights = ops.transpose(self.output_weights)
     return ops.matmul(pooled_output, weights) + self.output_bias
@@ -332,7 +340,7 @@ class TokenModel(_LabelModel):
 
   def call(self, features: Features, training: bool = False) -> Tensor:
     """Returns the logits, float [B, F, C], for BertModel's features."""
-    sequence_output, _ = self._encoded(features, training)
+    sequence_output = self._encoded(features, training)
     sequence_output = self._dropped_out(sequence_output, training)
     rows = ops.reshape(sequence_output, (-1, sequence_output.shape[-1]))
     logits = ops.matmul(rows, ops.transpose(self.output_weights))
@@ -378,7 +386,7 @@ class MultipleChoiceModel(HeadModel):
       for name in ("input_ids", "input_mask", "segment_ids")
       if features.get(name) is not None
     }
-    _, pooled_output = self._encoded(inputs, training)
+    pooled_output = self._pooled(inputs, training)
     pooled_output = self._dropped_out(pooled_output, training)
     scores = ops.matmul(pooled_output, ops.transpose(self.choice_weights))
     return ops.reshape(scores, (-1, shape[1]))  # [B, C]

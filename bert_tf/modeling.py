@@ -19,6 +19,7 @@ from keras import ops
 from bert_tf.layers import (
   attention_mask,
   dropout,
+  last_layer,
   model_inputs,
   serialization,
   tensor,
@@ -61,14 +62,17 @@ _PADDED_KEY_SCORE = -10000.0
 class BertOutput(NamedTuple):
   """What BertModel returns, float."""
 
-  sequence_output: Tensor  # [B, F, D]. The last encoder layer.
+  # [B, F, D], or [B, P, D] of P positions. The last encoder layer.
+  sequence_output: Tensor
   # [B, D], or [B, K, D] with cls_positions. Dense and tanh of the first
   # position of each input, from left to right of its last.
   pooled_output: Tensor
-  # num_hidden_layers of [B, F, D], first to last.
+  # num_hidden_layers of [B, F, D], first to last; the last one is
+  # sequence_output.
   all_encoder_layers: tuple[Tensor, ...]
   embedding_output: Tensor  # [B, F, D]. After layer norm and dropout.
-  # num_hidden_layers of [B, N, F, T] before dropout; () unless requested.
+  # num_hidden_layers of [B, N, F, T] before dropout; () unless requested. Of P
+  # positions the last one is [B, N, K + P, T], first the K pooled ones.
   attention_probs: tuple[Tensor, ...]
 
 
@@ -221,14 +225,21 @@ class SelfAttention(BertLayer):
       setattr(self, name, self.make_dense(size, size, name))
 
   def call(
-    self, hidden: Tensor, key_scores: Tensor, training: bool = False
+    self,
+    hidden: Tensor,
+    queries: Tensor,
+    key_scores: Tensor,
+    rows: dropout.Rows | None = None,
+    training: bool = False,
   ) -> tuple[Tensor, Tensor]:
-    """Attends from every position to every unpadded one.
+    """Attends from every query to every unpadded position.
 
     Args:
-      hidden: float [B*F, D].
+      hidden: float [B*T, D].
+      queries: float [B*F, D]. Rows of hidden.
       key_scores: float32 [B, 1, T] or [B, F, T]. 0 for a key to attend to,
         -10000 for a padded one or one of another input.
+      rows: which rows of hidden the queries are, [B, F]; None for all.
       training: whether to drop out.
 
     Returns:
@@ -237,20 +248,29 @@ class SelfAttention(BertLayer):
     """
     config = self.config
     heads = config.num_attention_heads
-    head_size = config.hidden_size // heads
-    split = (-1, ops.shape(key_scores)[2], heads, head_size)
-    query, key, value = (
-      ops.reshape(projection(hidden), split)
-      for projection in (self.query, self.key, self.value)
-    )
+    num_keys = ops.shape(key_scores)[2]
+    num_queries = ops.shape(rows.numbers)[1] if rows else num_keys
+
+    def split(projected: Tensor, length: Tensor | int) -> Tensor:
+      shape = (-1, length, heads, config.hidden_size // heads)
+      return ops.reshape(projected, shape)
+
+    query = split(self.query(queries), num_queries)
+    key = split(self.key(hidden), num_keys)
+    value = split(self.value(hidden), num_keys)
     scores = ops.einsum("BFNH,BTNH->BNFT", query, key)
-    scores = ops.cast(scores, "float32") * (1.0 / math.sqrt(head_size))
+    scale = 1.0 / math.sqrt(query.shape[-1])
+    scores = ops.cast(scores, "float32") * scale
     # Keras may have cast them on the way in.
     key_scores = ops.cast(key_scores, "float32")
     scores = scores + ops.expand_dims(key_scores, 1)
     probs = ops.cast(ops.softmax(scores, axis=-1), self.compute_dtype)
     dropped = dropout.dropout(
-      probs, config.attention_probs_dropout_prob, self.seed_generator, training
+      probs,
+      config.attention_probs_dropout_prob,
+      self.seed_generator,
+      training,
+      last_layer.of_heads(rows, heads, num_keys),
     )
     context = ops.einsum("BNFT,BTNH->BFNH", dropped, value)
     return ops.reshape(context, (-1, config.hidden_size)), probs
@@ -276,14 +296,24 @@ class ResidualOutput(BertLayer):
     self.layer_norm = self.make_layer_norm()
 
   def call(
-    self, hidden: Tensor, residual: Tensor, training: bool = False
+    self,
+    hidden: Tensor,
+    residual: Tensor,
+    rows: dropout.Rows | None = None,
+    training: bool = False,
   ) -> Tensor:
-    """Returns float [B*F, D] for hidden [B*F, input_size]."""
+    """Returns float [B*F, D] for hidden [B*F, input_size].
+
+    `rows`, [B, F], are numbers of these among the rows of all positions.
+    """
+    if rows:
+      rows = dropout.Rows(ops.reshape(rows.numbers, (-1,)), rows.count)
     output = dropout.dropout(
       self.dense(hidden),
       self.config.hidden_dropout_prob,
       self.seed_generator,
       training,
+      rows,
     )
     return self.layer_norm(output + residual)
 
@@ -312,13 +342,36 @@ class Attention(BertLayer):
     self.residual_output.build()
 
   def call(
-    self, hidden: Tensor, key_scores: Tensor, training: bool = False
+    self,
+    hidden: Tensor,
+    key_scores: Tensor,
+    rows: dropout.Rows | None = None,
+    training: bool = False,
   ) -> tuple[Tensor, Tensor]:
-    """Returns float [B*F, D] and the weights, float [B, N, F, T]."""
+    """Returns float [B*F, D] and the weights, float [B, N, F, T].
+
+    `rows`, [B, F], are the rows of hidden, [B*T, D], to compute; None for all.
+    """
+    queries = hidden
+    if rows:
+      queries = last_layer.taken(hidden, rows)
+      if key_scores.shape[1] != 1:  # They differ by query.
+        num_keys = ops.shape(key_scores)[2]
+        of_rows = last_layer.taken(
+          ops.reshape(key_scores, (-1, num_keys)), rows
+        )
+        shape = (-1, ops.shape(rows.numbers)[1], num_keys)
+        key_scores = ops.reshape(of_rows, shape)
     context, probs = self.self_attention(
-      hidden, key_scores=key_scores, training=training
+      hidden,
+      queries=queries,
+      key_scores=key_scores,
+      rows=rows,
+      training=training,
     )
-    output = self.residual_output(context, residual=hidden, training=training)
+    output = self.residual_output(
+      context, residual=queries, rows=rows, training=training
+    )
     return output, probs
 
 
@@ -367,14 +420,21 @@ class TransformerLayer(BertLayer):
     self.residual_output.build()
 
   def call(
-    self, hidden: Tensor, key_scores: Tensor, training: bool = False
+    self,
+    hidden: Tensor,
+    key_scores: Tensor,
+    rows: dropout.Rows | None = None,
+    training: bool = False,
   ) -> tuple[Tensor, Tensor]:
-    """Returns float [B*F, D] and the weights, float [B, N, F, T]."""
+    """Returns what Attention does."""
     attended, probs = self.attention(
-      hidden, key_scores=key_scores, training=training
+      hidden, key_scores=key_scores, rows=rows, training=training
     )
     output = self.residual_output(
-      self.intermediate(attended), residual=attended, training=training
+      self.intermediate(attended),
+      residual=attended,
+      rows=rows,
+      training=training,
     )
     return output, probs
 
@@ -410,21 +470,35 @@ class Encoder(BertLayer):
       layer.build()
 
   def call(
-    self, hidden: Tensor, key_scores: Tensor, training: bool = False
+    self,
+    hidden: Tensor,
+    key_scores: Tensor,
+    rows: dropout.Rows | None = None,
+    training: bool = False,
   ) -> tuple[tuple[Tensor, ...], tuple[Tensor, ...]]:
-    """Returns each layer's output, [B*F, D], and weights, [B, N, F, T]."""
+    """Returns each layer's output, [B*F, D], and weights, [B, N, F, T].
+
+    Of the last layer only `rows` are computed, if they are given.
+    """
     outputs, all_probs = [], []
     for layer in self.transformer_layers:
+      is_last = layer is self.transformer_layers[-1]
+      of_layer = rows if is_last else None
       if self.recompute and training:
-        hidden = self._checkpointed(layer, key_scores)(hidden)
+        hidden = self._checkpointed(layer, key_scores, of_layer)(hidden)
       else:
-        hidden, probs = layer(hidden, key_scores=key_scores, training=training)
+        hidden, probs = layer(
+          hidden, key_scores=key_scores, rows=of_layer, training=training
+        )
         all_probs.append(probs)
       outputs.append(hidden)
     return tuple(outputs), tuple(all_probs)
 
   def _checkpointed(
-    self, layer: TransformerLayer, key_scores: Tensor
+    self,
+    layer: TransformerLayer,
+    key_scores: Tensor,
+    rows: dropout.Rows | None,
   ) -> Callable[[Tensor], Tensor]:
     """Returns a layer's training call with gradient checkpointing."""
     # Both computations have to draw the same dropout.
@@ -432,14 +506,14 @@ class Encoder(BertLayer):
 
     def output(hidden: Tensor) -> Tensor:
       self.seed_generator.num_drawn = num_drawn
-      return layer(hidden, key_scores=key_scores, training=True)[0]
+      return layer(hidden, key_scores=key_scores, rows=rows, training=True)[0]
 
     return keras.remat(output)
 
 
 @serialization.register
 class Pooler(BertLayer):
-  """Dense and tanh of a position of each input."""
+  """Dense and tanh of the position that speaks for an input."""
 
   def __init__(self, config: BertConfig, dtype: DType = None) -> None:
     super().__init__(config, "pooler", dtype=dtype)
@@ -449,19 +523,9 @@ class Pooler(BertLayer):
     size = self.config.hidden_size
     self.dense = self.make_dense(size, size)
 
-  def call(
-    self, sequence_output: Tensor, positions: Tensor | None = None
-  ) -> Tensor:
-    """Returns float [B, D] of the first position of float [B, F, D].
-
-    With positions, int [B, K], it is float [B, K, D].
-    """
-    if positions is None:
-      pooled = sequence_output[:, 0]
-    else:
-      positions = ops.expand_dims(positions, -1)
-      pooled = ops.take_along_axis(sequence_output, positions, axis=1)
-    return ops.tanh(self.dense(pooled))
+  def call(self, hidden: Tensor) -> Tensor:
+    """Returns float [..., D] of its output in the last layer, [..., D]."""
+    return ops.tanh(self.dense(hidden))
 
 
 @serialization.register
@@ -530,6 +594,7 @@ class BertModel(model_inputs.FeaturesModel):
     features: Mapping[str, Tensor],
     training: bool = False,
     return_attention_probs: bool = False,
+    positions: Tensor | None = None,
   ) -> BertOutput:
     """Encodes a batch.
 
@@ -542,6 +607,8 @@ class BertModel(model_inputs.FeaturesModel):
         input. Other keys are ignored.
       training: whether to drop out.
       return_attention_probs: whether to return the attention weights.
+      positions: int [B, P]. Where the output of the last layer is needed; it is
+        computed there and for pooled_output alone. P may be 0. None for all.
 
     Raises:
       ValueError: if F exceeds max_position_embeddings, or for features that
@@ -555,43 +622,36 @@ class BertModel(model_inputs.FeaturesModel):
     if segment_ids is None:
       segment_ids = ops.zeros_like(input_ids)
 
+    length = ops.shape(input_ids)[1]
     cls_positions = features.get("cls_positions")
     starts = None
     if cls_positions is not None:
-      length = ops.shape(input_ids)[1]
       starts = attention_mask.starts(cls_positions, length)
     direction = self.config.attention_direction
     is_key = attention_mask.keys(input_mask, starts, direction)
     embedding_output = self.embeddings(
       input_ids, segment_ids=segment_ids, starts=starts, training=training
     )
-    key_scores = (1.0 - is_key) * _PADDED_KEY_SCORE
-    # Matrices from here on: a product of rank 3 by rank 2 is slower, and its
-    # gradient is computed per example before it is summed.
-    rows = ops.reshape(embedding_output, (-1, self.config.hidden_size))
+    at = cls_positions  # Where the position is that sees all of its input.
+    if direction == attention_mask.LEFT_TO_RIGHT:
+      at = attention_mask.last_positions(input_mask, starts, cls_positions)
+    last = last_layer.LastLayer(input_ids, at, positions)
     outputs, probs = self.encoder(
-      rows, key_scores=key_scores, training=training
+      # Matrices: a product of rank 3 by rank 2 is slower, and its gradient is
+      # computed per example before it is summed.
+      ops.reshape(embedding_output, (-1, self.config.hidden_size)),
+      key_scores=(1.0 - is_key) * _PADDED_KEY_SCORE,
+      rows=last.rows,
+      training=training,
     )
-    shape = (-1, ops.shape(input_ids)[1], self.config.hidden_size)
-    layers = tuple(ops.reshape(output, shape) for output in outputs)
+    shape = (-1, length, self.config.hidden_size)
+    layers = [ops.reshape(output, shape) for output in outputs[:-1]]
+    pooled, sequence_output = last.outputs(outputs[-1])
+    pooled = pooled[:, 0] if cls_positions is None else pooled
     return BertOutput(
-      sequence_output=layers[-1],
-      pooled_output=self._pooled(layers[-1], input_mask, starts, cls_positions),
-      all_encoder_layers=layers,
+      sequence_output=sequence_output,
+      pooled_output=self.pooler(pooled),
+      all_encoder_layers=(*layers, sequence_output),
       embedding_output=embedding_output,
       attention_probs=probs if return_attention_probs else (),
     )
-
-  def _pooled(
-    self,
-    sequence_output: Tensor,
-    input_mask: Tensor,
-    starts: Tensor | None,
-    cls_positions: Tensor | None,
-  ) -> Tensor:
-    """Returns the pooled output of the position that sees all of its input."""
-    if self.config.attention_direction != attention_mask.LEFT_TO_RIGHT:
-      return self.pooler(sequence_output, positions=cls_positions)
-    last = attention_mask.last_positions(input_mask, starts, cls_positions)
-    pooled = self.pooler(sequence_output, positions=last)
-    return pooled[:, 0] if cls_positions is None else pooled

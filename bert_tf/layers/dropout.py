@@ -1,6 +1,7 @@
 """Dropout whose masks are a function of seeds that a training step sets."""
 
 import contextlib
+import dataclasses
 from collections.abc import Iterator
 
 import keras
@@ -48,17 +49,43 @@ class Seeds(keras.random.SeedGenerator):
     return ops.concatenate([self._first, count])
 
 
-def dropout(x: Tensor, rate: float, seeds: Seeds, training: bool) -> Tensor:
+@dataclasses.dataclass(frozen=True)
+class Rows:
+  """Some rows of a larger tensor."""
+
+  # Their numbers there, int, of the shape of the tensor that has them alone
+  # without its last axis.
+  numbers: Tensor
+  count: Tensor | int  # How many the larger tensor has.
+
+
+def dropout(
+  x: Tensor,
+  rate: float,
+  seeds: Seeds,
+  training: bool,
+  rows: Rows | None = None,
+) -> Tensor:
   """Zeroes a share of x and scales up the rest; x itself if not training.
 
   What is zeroed is a function of the seed and of the place in x, the same on
   every backend and device, compiled or not. The share, rate in [0, 1), is met
-  to 2**-32.
+  to 2**-32. If x has but some rows of a larger tensor, what is zeroed of them
+  is what would be there.
   """
   if not training or rate == 0.0:
     return x
-  size = ops.size(x)
-  bits = hashing.bits(seeds.next(), size, seeds.part * size)
+  if rows is None:
+    size = ops.size(x)
+    bits = hashing.bits(seeds.next(), size, seeds.part * size)
+    bits = ops.reshape(bits, ops.shape(x))
+  else:
+    width = ops.shape(x)[-1]
+    columns = ops.cast(ops.arange(width), "uint32")
+    starts = ops.cast(rows.numbers * width, "uint32")
+    first = ops.cast(seeds.part * (rows.count * width), "uint32")
+    numbers = ops.expand_dims(starts, -1) + columns
+    bits = hashing.bits_at(seeds.next(), numbers, first)
   least = ops.convert_to_tensor(round(rate * 2**32), "uint32")
-  is_kept = ops.reshape(bits >= least, ops.shape(x))
-  return x * (ops.cast(is_kept, x.dtype) * (1.0 / (1.0 - rate)))
+  is_kept = ops.cast(bits >= least, x.dtype)
+  return x * (is_kept * (1.0 / (1.0 - rate)))

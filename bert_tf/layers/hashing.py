@@ -28,9 +28,20 @@ def bits(seeds: Tensor, count: Tensor | int, first: Tensor | int = 0) -> Tensor:
     count: number of draws of each row.
     first: number of draws of each row that are left out before.
   """
+  numbers = ops.cast(ops.arange(count), "uint32")
+  return bits_at(seeds, numbers, ops.cast(first, "uint32"))
+
+
+def bits_at(seeds: Tensor, numbers: Tensor, first: Tensor | int = 0) -> Tensor:
+  """Returns the draws of these numbers, as `bits` counts them after `first`.
+
+  Args:
+    seeds: int [n], or [..., n] for numbers of one dimension.
+    numbers: uint32 of any shape.
+    first: uint32 [].
+  """
   keys = _keys(seeds)  # [..., 2]
-  start = keys[..., :1] + ops.cast(first, "uint32")
-  found = ops.cast(ops.arange(count), "uint32") + start
+  found = numbers + (keys[..., :1] + first)
   found = _xor_shifted(found, _SHIFTS[0]) * _uint32(_FACTORS[0])
   # Draws whose first keys are close would else be the same but for a shift.
   found = ops.bitwise_xor(found, keys[..., 1:])

@@ -1,0 +1,124 @@
+"""The last layer at a few positions is what it is there at all positions."""
+
+import dataclasses
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from bert_tf import modeling
+from bert_tf.layers import attention_mask
+from tests import tiny_models
+
+B, F = 4, 12
+DROPPED = dataclasses.replace(
+  tiny_models.CONFIG,
+  hidden_dropout_prob=0.2,
+  attention_probs_dropout_prob=0.3,
+)
+# One twice, as padded masked positions are, and in no order.
+POSITIONS = [[3, 0, 0, 11], [7, 2, 5, 5], [1, 9, 4, 0], [10, 3, 6, 8]]
+CLS_POSITIONS = [[0, 5, 0], [0, 0, 0], [0, 4, 8], [0, 6, 9]]
+
+
+def batch(is_packed):
+  rng = np.random.default_rng(1)
+  features = {
+    "input_ids": rng.integers(1, 500, (B, F)),
+    "input_mask": (np.arange(F) < np.array([[12], [7], [12], [1]])).astype(int),
+    "segment_ids": rng.integers(0, 2, (B, F)),
+  }
+  if is_packed:
+    features["input_mask"][:] = 1
+    features["cls_positions"] = np.array(CLS_POSITIONS)
+  return {k: tf.constant(v.astype(np.int32)) for k, v in features.items()}
+
+
+def gradients_of(model, features, positions):
+  """Outputs at POSITIONS and pooled, and gradients of what they lead to."""
+  rng = np.random.default_rng(2)
+
+  def weighted(x):
+    return tf.reduce_sum(x * tf.constant(rng.normal(size=x.shape), x.dtype))
+
+  seeds = model.seed_generator
+  first = tf.constant([5, 6, 7], seeds.state.dtype)
+  with seeds.counted_from(first, 1):
+    with tf.GradientTape() as tape:
+      output = model(features, training=True, positions=positions)
+      sequence = output.sequence_output
+      if positions is None:
+        sequence = tf.gather(sequence, POSITIONS, batch_dims=1)
+      total = weighted(sequence) + weighted(output.pooled_output)
+    gradients = tape.gradient(total, model.trainable_variables)
+  return (sequence, output.pooled_output), [
+    tf.convert_to_tensor(gradient) for gradient in gradients
+  ]
+
+
+@pytest.mark.parametrize("is_packed", [False, True])
+@pytest.mark.parametrize("direction", attention_mask.DIRECTIONS)
+@pytest.mark.parametrize("recompute", [False, True])
+def test_outputs_and_gradients_are_those_of_all_positions(
+  is_packed, direction, recompute
+):
+  keras.utils.set_random_seed(1)
+  model = modeling.BertModel(
+    dataclasses.replace(DROPPED, attention_direction=direction)
+  )
+  model.encoder.recompute = recompute
+  features = batch(is_packed)
+  of_all = gradients_of(model, features, None)
+  of_few = gradients_of(model, features, tf.constant(POSITIONS))
+  for one, other in zip(tf.nest.flatten(of_few), tf.nest.flatten(of_all)):
+    # Gradients reach 50; sums of float32 numbers in another order.
+    np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-4)
+
+
+def test_without_positions_the_pooled_output_alone_is_computed():
+  model = modeling.BertModel(tiny_models.CONFIG)
+  features = batch(False)
+  output = model(features, positions=features["input_ids"][:, :0])
+  assert output.sequence_output.shape == (B, 0, 16)
+  np.testing.assert_allclose(
+    output.pooled_output, model(features).pooled_output, atol=1e-6
+  )
+
+
+def test_attention_weights_are_of_the_positions_after_the_pooled_one():
+  model = modeling.BertModel(tiny_models.CONFIG)
+  features = batch(False)
+  every = model(features, return_attention_probs=True).attention_probs
+  found = model(
+    features, return_attention_probs=True, positions=tf.constant(POSITIONS)
+  ).attention_probs
+  np.testing.assert_allclose(found[0], every[0], atol=1e-6)
+  chosen = [[0, *row] for row in POSITIONS]
+  expected = tf.gather(
+    tf.transpose(every[1], (0, 2, 1, 3)), chosen, batch_dims=1
+  )
+  np.testing.assert_allclose(
+    found[1], tf.transpose(expected, (0, 2, 1, 3)), atol=1e-6
+  )
+
+
+def test_a_layer_costs_what_its_positions_cost():
+  """The products of the last layer have as many rows as there are positions."""
+  model = modeling.BertModel(tiny_models.CONFIG)
+  features = batch(False)
+
+  @tf.function
+  def run(positions):
+    return model(features, positions=positions).pooled_output
+
+  graph = run.get_concrete_function(tf.constant(POSITIONS)).graph
+  rows = [
+    operation.outputs[0].shape[0]
+    for operation in graph.get_operations()
+    if operation.type == "MatMul"
+    and "/layer_1" in operation.name
+  ]
+  # Query, key and value of each position; the rest of the chosen ones.
+  few = B * (1 + len(POSITIONS[0]))
+  assert sorted(rows) == sorted([few, B * F, B * F, few, few, few])
