@@ -9,7 +9,8 @@ import dataclasses
 import json
 import os
 import socket
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent import futures
 from typing import Any
 
 import keras
@@ -271,6 +272,26 @@ def all_gather_objects(values: Mapping[str, Any]) -> list[dict[str, Any]]:
   pieces = np.split(all_of(text).astype(np.uint8), np.cumsum(sizes)[:-1])
   replicas_each = len(sizes) // num_workers()
   return [json.loads(piece.tobytes()) for piece in pieces[::replicas_each]]
+
+
+def run_beside(
+  background: Callable[[], object], foreground: Callable[[], object]
+) -> None:
+  """Runs a function in a thread, under the same strategy, beside another one.
+
+  Returns when both are done; raises what the foreground raised, or else the
+  background. Only one of them may talk to other processes.
+  """
+  strategy = tf.distribute.get_strategy()
+
+  def run() -> None:
+    with strategy.scope():
+      background()
+
+  with futures.ThreadPoolExecutor(1) as executor:
+    running = executor.submit(run)
+    foreground()
+    running.result()
 
 
 def barrier() -> None:

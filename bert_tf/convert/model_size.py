@@ -79,19 +79,30 @@ def forward_operations(config: modeling.BertConfig, batch: Batch) -> list[Term]:
   """Returns the floating-point operations of pre-training's forward pass.
 
   Those of matrix products, a multiplication and an addition each; the rest is
-  a few percent.
+  a few percent. The last layer is computed at the masked words and the first
+  position only, but for its keys and values.
   """
   h, i = config.hidden_size, config.intermediate_size
   layers, length = config.num_hidden_layers, batch.max_seq_length
   pieces = batch.train_batch_size * length
   masked = batch.train_batch_size * batch.max_predictions_per_seq
-  products = layers * pieces
+  # Positions of all layers, but of the last one those that are read.
+  rows = (layers - 1) * pieces + masked + batch.train_batch_size
   return [
-    Term("attention's dense layers", "L B S 8 H^2", products * 8 * h * h),
     Term(
-      "attention's scores and sums", "L B S 4 S H", products * 4 * length * h
+      "attention's keys and values", "B L S 4 H^2", layers * pieces * 4 * h * h
     ),
-    Term("feed-forward", "L B S 4 H I", products * 4 * h * i),
+    Term(
+      "attention's queries and output",
+      "B ((L - 1) S + M + 1) 4 H^2",
+      rows * 4 * h * h,
+    ),
+    Term(
+      "attention's scores and sums",
+      "B ((L - 1) S + M + 1) 4 S H",
+      rows * 4 * length * h,
+    ),
+    Term("feed-forward", "B ((L - 1) S + M + 1) 4 H I", rows * 4 * h * i),
     Term(
       "pooler and next sentence",
       "B 2 (H^2 + 2 H)",

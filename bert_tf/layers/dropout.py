@@ -10,6 +10,9 @@ from keras import ops
 from bert_tf.layers import hashing
 from bert_tf.layers.tensor import Tensor
 
+# Draws whose keys are computed together; BERT-Large has 74 in a step.
+_NUM_AT_ONCE = 80
+
 
 class Seeds(keras.random.SeedGenerator):
   """A generator of a different seed for each call of dropout.
@@ -18,7 +21,7 @@ class Seeds(keras.random.SeedGenerator):
   argument of `counted_from`, so that a training step changes no state.
 
   Attributes:
-    num_drawn: number of seeds drawn since `counted_from` was entered.
+    num_drawn: number of keys drawn since `counted_from` was entered.
     part: which of the equal parts of a batch is computed, int or int []; the
       masks of all parts are those of the whole batch.
   """
@@ -26,6 +29,7 @@ class Seeds(keras.random.SeedGenerator):
   def __init__(self, seed: int = 0) -> None:
     super().__init__(seed)
     self._first: Tensor | None = None
+    self._first_keys: list[Tensor] = []  # Of the draws from 0 on, uint32 [2].
     self.num_drawn = 0
     self.part: Tensor | int = 0
 
@@ -35,18 +39,28 @@ class Seeds(keras.random.SeedGenerator):
   ) -> Iterator[None]:
     """A scope whose seeds are `first`, int [n], with 0, 1, ... behind it."""
     self._first, self.num_drawn, self.part = first, 0, part
+    self._first_keys = self._keys(range(_NUM_AT_ONCE))
     try:
       yield
     finally:
-      self._first, self.part = None, 0
+      self._first, self._first_keys, self.part = None, [], 0
 
-  def next(self, ordered: bool = True) -> Tensor:
-    """Returns the next seed, int [n + 1]; [2] outside of `counted_from`."""
+  def next_keys(self) -> Tensor:
+    """Returns `hashing.keys` of the next seed, uint32 [2]."""
     if self._first is None:
-      return super().next(ordered)
-    count = ops.convert_to_tensor([self.num_drawn], self._first.dtype)
+      return hashing.keys(self.next())
+    number = self.num_drawn
     self.num_drawn += 1
-    return ops.concatenate([self._first, count])
+    if number < len(self._first_keys):
+      return self._first_keys[number]
+    return self._keys(range(number, number + 1))[0]
+
+  def _keys(self, numbers: range) -> list[Tensor]:
+    """Returns the keys of the draws with these numbers, each uint32 [2]."""
+    counts = ops.convert_to_tensor(list(numbers), self._first.dtype)
+    firsts = ops.tile(ops.expand_dims(self._first, 0), (len(numbers), 1))
+    seeds = ops.concatenate([firsts, ops.expand_dims(counts, -1)], axis=1)
+    return ops.unstack(hashing.keys(seeds))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -77,15 +91,14 @@ def dropout(
     return x
   if rows is None:
     size = ops.size(x)
-    bits = hashing.bits(seeds.next(), size, seeds.part * size)
-    bits = ops.reshape(bits, ops.shape(x))
+    numbers = ops.reshape(ops.arange(size), ops.shape(x))
   else:
     width = ops.shape(x)[-1]
-    columns = ops.cast(ops.arange(width), "uint32")
-    starts = ops.cast(rows.numbers * width, "uint32")
-    first = ops.cast(seeds.part * (rows.count * width), "uint32")
-    numbers = ops.expand_dims(starts, -1) + columns
-    bits = hashing.bits_at(seeds.next(), numbers, first)
+    size = rows.count * width
+    numbers = ops.expand_dims(rows.numbers * width, -1) + ops.arange(width)
+  start, key = ops.unstack(seeds.next_keys())
+  start = start + ops.cast(seeds.part * size, "uint32")
+  bits = hashing.bits_at((start, key), ops.cast(numbers, "uint32"))
   least = ops.convert_to_tensor(round(rate * 2**32), "uint32")
   is_kept = ops.cast(bits >= least, x.dtype)
   return x * (is_kept * (1.0 / (1.0 - rate)))

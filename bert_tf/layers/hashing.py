@@ -28,28 +28,25 @@ def bits(seeds: Tensor, count: Tensor | int, first: Tensor | int = 0) -> Tensor:
     count: number of draws of each row.
     first: number of draws of each row that are left out before.
   """
-  numbers = ops.cast(ops.arange(count), "uint32")
-  return bits_at(seeds, numbers, ops.cast(first, "uint32"))
+  found = keys(seeds)  # [..., 2]
+  start = found[..., :1] + ops.cast(first, "uint32")
+  return bits_at((start, found[..., 1:]), ops.cast(ops.arange(count), "uint32"))
 
 
-def bits_at(seeds: Tensor, numbers: Tensor, first: Tensor | int = 0) -> Tensor:
-  """Returns the draws of these numbers, as `bits` counts them after `first`.
+def bits_at(keys: tuple[Tensor, Tensor], numbers: Tensor) -> Tensor:
+  """Returns the draws of these numbers, uint32 of any shape.
 
-  Args:
-    seeds: int [n], or [..., n] for numbers of one dimension.
-    numbers: uint32 of any shape.
-    first: uint32 [].
+  `keys`, uint32, are the two of a row of seeds as `keys` returns them.
   """
-  keys = _keys(seeds)  # [..., 2]
-  found = numbers + (keys[..., :1] + first)
+  found = numbers + keys[0]
   found = _xor_shifted(found, _SHIFTS[0]) * _uint32(_FACTORS[0])
   # Draws whose first keys are close would else be the same but for a shift.
-  found = ops.bitwise_xor(found, keys[..., 1:])
+  found = ops.bitwise_xor(found, keys[1])
   # The hash's last step would change the lower half of the bits alone.
   return _xor_shifted(found, _SHIFTS[1]) * _uint32(_FACTORS[1])
 
 
-def _keys(seeds: Tensor) -> Tensor:
+def keys(seeds: Tensor) -> Tensor:
   """Returns two hashes of each row of int [..., n], uint32 [..., 2]."""
   places = np.arange(1, 2 * seeds.shape[-1] + 1, dtype=np.uint32)
   places = ops.reshape(_uint32(places * np.uint32(_GOLDEN)), (2, -1))

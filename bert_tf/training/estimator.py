@@ -152,14 +152,19 @@ class Estimator:
       )
       return step
     self._run_files = run_dir.RunFiles(config.output_dir)
+    iterator = iter(input_fn(step))
     if not checkpoints.listed(config.output_dir):
-      self._save(self._tensors())
+      tensors = self._tensors()
+      # Meanwhile TensorFlow works on the graph of the steps, which it does when
+      # it is first called, even for none.
+      distribution.run_beside(
+        lambda: self._save(tensors),
+        lambda: self._steps(iterator, tf.constant(0)),
+      )
     if form is None:
       self._choose_form(step, iter(input_fn(step)))
     with signals.StopSignals() as stop:
-      step, received = self._train_from(
-        step, iter(input_fn(step)), stop, evaluations
-      )
+      step, received = self._train_from(step, iterator, stop, evaluations)
     self._log_end(step, received, evaluations)
     return step
 

@@ -116,8 +116,7 @@ def test_a_layer_costs_what_its_positions_cost():
   rows = [
     operation.outputs[0].shape[0]
     for operation in graph.get_operations()
-    if operation.type == "MatMul"
-    and "/layer_1" in operation.name
+    if operation.type == "MatMul" and "/layer_1" in operation.name
   ]
   # Query, key and value of each position; the rest of the chosen ones.
   few = B * (1 + len(POSITIONS[0]))
