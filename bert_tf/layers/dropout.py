@@ -39,7 +39,7 @@ class Seeds(keras.random.SeedGenerator):
   ) -> Iterator[None]:
     """A scope whose seeds are `first`, int [n], with 0, 1, ... behind it."""
     self._first, self.num_drawn, self.part = first, 0, part
-    self._first_keys = self._keys(range(_NUM_AT_ONCE))
+    self._first_keys = _keys(first, range(_NUM_AT_ONCE))
     try:
       yield
     finally:
@@ -53,14 +53,15 @@ class Seeds(keras.random.SeedGenerator):
     self.num_drawn += 1
     if number < len(self._first_keys):
       return self._first_keys[number]
-    return self._keys(range(number, number + 1))[0]
+    return _keys(self._first, range(number, number + 1))[0]
 
-  def _keys(self, numbers: range) -> list[Tensor]:
-    """Returns the keys of the draws with these numbers, each uint32 [2]."""
-    counts = ops.convert_to_tensor(list(numbers), self._first.dtype)
-    firsts = ops.tile(ops.expand_dims(self._first, 0), (len(numbers), 1))
-    seeds = ops.concatenate([firsts, ops.expand_dims(counts, -1)], axis=1)
-    return ops.unstack(hashing.keys(seeds))
+
+def _keys(first: Tensor, numbers: range) -> list[Tensor]:
+  """Returns the keys of draws counted from first, each uint32 [2]."""
+  counts = ops.convert_to_tensor(list(numbers), first.dtype)
+  firsts = ops.tile(ops.expand_dims(first, 0), (len(numbers), 1))
+  seeds = ops.concatenate([firsts, ops.expand_dims(counts, -1)], axis=1)
+  return ops.unstack(hashing.keys(seeds))
 
 
 @dataclasses.dataclass(frozen=True)
