@@ -311,7 +311,7 @@ def bars(
       axis.plot(found, [place] * len(found), "k.", markersize=5)
     ends.append(max([value, *found]))
     axis.annotate(
-      f"{value:,.4g}",
+      f"{value:,.0f}" if value >= 1000 else f"{value:.4g}",
       (ends[-1], place),
       xytext=(_GAP, 0),
       textcoords="offset points",

@@ -161,3 +161,9 @@ def test_bars_begin_at_nothing_and_tell_their_value(tmp_path):
   assert axis.get_xlim()[0] == 0
   ours, peer = (bar.get_facecolor()[:3] for bar in axis.patches)
   assert ours != peer
+
+
+def test_large_values_of_bars_have_no_exponent(tmp_path):
+  with style.picture(str(tmp_path / "plot.png")) as (axis,):
+    style.bars(axis, {"slow": 10132.8, "fast": 999.4})
+  assert [text.get_text() for text in axis.texts] == ["10,133", "999.4"]
