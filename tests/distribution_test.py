@@ -5,6 +5,7 @@ part to part, so that a mean of means would be another loss.
 """
 
 import json
+import threading
 
 import keras
 import numpy as np
@@ -323,3 +324,28 @@ def test_alone_there_is_nothing_to_agree_on():
   assert distribution.is_chief() and distribution.num_workers() == 1
   assert distribution.all_gather_objects({"a": 1}) == [{"a": 1}]
   distribution.check_same({"a": 1})
+
+
+def test_what_runs_beside_runs_at_the_same_time_in_the_same_strategy():
+  begun, found = threading.Event(), []
+
+  def background():
+    found.append(tf.distribute.get_strategy())
+    begun.set()
+
+  strategy = tf.distribute.OneDeviceStrategy("/cpu:0")
+  with strategy.scope():
+    distribution.run_beside(
+      background, lambda: found.append(begun.wait(timeout=60))
+    )
+  assert found == [strategy, True]
+
+
+@pytest.mark.parametrize("is_background", [False, True])
+def test_an_error_beside_is_raised(is_background):
+  def fail():
+    raise OSError("full")
+
+  calls = [lambda: None, fail]
+  with pytest.raises(OSError, match="full"):
+    distribution.run_beside(*(reversed(calls) if is_background else calls))
