@@ -25,6 +25,12 @@ class BenchmarkConfig:
   data_dir: str | None = settings.setting(
     None, "For padding and finetune: the folder of MRPC."
   )
+  train_file: str | None = settings.setting(
+    None, "For finetune: SQuAD's JSON to train on, instead of MRPC."
+  )
+  predict_file: str | None = settings.setting(
+    None, "For finetune: SQuAD's JSON to answer, with --train_file."
+  )
   bert_config_file: str | None = settings.setting(
     None,
     "For records, train, forward, start, padding and scaling: the model's "

@@ -1,7 +1,7 @@
 """Whole processes of this project and of its peers, side by side.
 
 From the command to its end, imports and compilation included: a run's first
-training step, the prediction of one text, fine-tuning on MRPC.
+training step, the prediction of one text, fine-tuning on MRPC or SQuAD.
 """
 
 import contextlib
@@ -87,32 +87,36 @@ def measure_predict(config: BenchmarkConfig) -> None:
 
 
 def measure_fine_tuning(config: BenchmarkConfig) -> None:
-  """Prints what an epoch of MRPC with its evaluation takes, end to end.
+  """Prints what an epoch with its evaluation takes, end to end.
+
+  It is one of MRPC or, with `train_file`, of SQuAD, whose questions in
+  `predict_file` are answered.
 
   Raises:
-    ValueError: without `model` or `data_dir`.
+    ValueError: without `model`, or without files.
   """
-  model, data_dir = config.needed("model"), config.needed("data_dir")
+  model = config.needed("model")
+  data, command, files = _fine_tuned(config)
   shared = (
-    "--task_name=MRPC",
-    f"--data_dir={data_dir}",
+    *files,
     f"--max_seq_length={config.max_seq_length}",
     f"--train_batch_size={config.batch_size}",
     "--num_train_epochs=1",
   )
   with tempfile.TemporaryDirectory() as folder:
-    ours = (
-      *("-m", "bert_tf", "classifier", "--do_train", "--do_eval", *shared),
-      f"--model={model}",
-      # A new folder each time: {round} is its number.
-      f"--output_dir={os.path.join(folder, '{round}')}",
+    # A new folder each time: {round} is its number.
+    output_dir = f"--output_dir={os.path.join(folder, '{round}')}"
+    ours = "-m", "bert_tf", *command, *shared, f"--model={model}", output_dir
+    peer = (
+      *(_FINE_TUNE, f"--task_name={data}", *shared),
+      f"--model_dir={config.hf_model_dir or model}",
+      f"{output_dir}-of-peer",
     )
-    peer = _FINE_TUNE, f"--model_dir={config.hf_model_dir or model}", *shared
     modules = (*_TORCH_MODULES, "sklearn", "scipy", "absl")
     install = f"{_TORCH_INSTALL} scikit-learn scipy absl-py"
     _measure(
       config,
-      f"finetune, an epoch of MRPC, {model}",
+      f"finetune, an epoch of {data}, {model}",
       {
         _OURS: Process(ours),
         "transformers": Process(
@@ -120,6 +124,26 @@ def measure_fine_tuning(config: BenchmarkConfig) -> None:
         ),
       },
     )
+
+
+def _fine_tuned(
+  config: BenchmarkConfig,
+) -> tuple[str, tuple[str, ...], tuple[str, ...]]:
+  """Returns the data's name, our command and the flags of the files."""
+  if config.train_file:
+    return (
+      "SQuAD",
+      ("squad", "--do_train", "--do_predict"),
+      (
+        f"--train_file={config.train_file}",
+        f"--predict_file={config.needed('predict_file')}",
+      ),
+    )
+  return (
+    "MRPC",
+    ("classifier", "--task_name=MRPC", "--do_train", "--do_eval"),
+    (f"--data_dir={config.needed('data_dir')}",),
+  )
 
 
 def _first_step(sizes: Mapping[str, Any], folder: str) -> tuple[str, ...]:

@@ -128,6 +128,7 @@ def _train(
     ],
     lr=FLAGS.learning_rate,
     eps=1e-6,
+    fused=True,
   )
   order = np.random.default_rng(seed)
   model.train()

@@ -113,3 +113,37 @@ def test_what_is_fine_tuned_has_to_be_given():
     processes.measure_fine_tuning(config.BenchmarkConfig())
   with pytest.raises(ValueError, match="`data_dir`"):
     processes.measure_fine_tuning(config.BenchmarkConfig(model="folder"))
+  with pytest.raises(ValueError, match="`predict_file`"):
+    processes.measure_fine_tuning(
+      config.BenchmarkConfig(model="folder", train_file="train.json")
+    )
+
+
+@pytest.mark.parametrize(
+  ("files", "task"),
+  [
+    ({"data_dir": "glue"}, "MRPC"),
+    ({"train_file": "a.json", "predict_file": "b.json"}, "SQuAD"),
+  ],
+)
+def test_both_sides_are_fine_tuned_alike(monkeypatch, files, task):
+  measured = {}
+  monkeypatch.setattr(
+    processes, "_measure", lambda config, title, found: measured.update(found)
+  )
+  processes.measure_fine_tuning(
+    config.BenchmarkConfig(model="folder", batch_size=8, **files)
+  )
+  ours, peer = (set(process.arguments) for process in measured.values())
+  shared = {f"--{name}={value}" for name, value in files.items()}
+  shared |= {"--max_seq_length=128", "--train_batch_size=8"}
+  shared |= {"--num_train_epochs=1"}
+  assert shared <= ours & peer
+  assert f"--task_name={task}" in peer
+  assert ("squad" if task == "SQuAD" else "classifier") in ours
+  assert "--model=folder" in ours and "--model_dir=folder" in peer
+  (our_folder,), (peer_folder,) = (
+    [word for word in words if word.startswith("--output_dir=")]
+    for words in (ours, peer)
+  )
+  assert our_folder != peer_folder
