@@ -37,7 +37,7 @@ _CJK_RANGES = (
   (0x2F800, 0x2FA1F),
 )
 # Ascending: where a range begins, and where the next code is outside.
-_CJK_BOUNDS = sorted(
+CJK_BOUNDS = sorted(
   bound for first, last in _CJK_RANGES for bound in (first, last + 1)
 )
 
@@ -162,7 +162,7 @@ def whitespace_tokenize(text: str) -> list[str]:
 
 
 def _is_cjk(code: int) -> bool:
-  return bisect.bisect_right(_CJK_BOUNDS, code) % 2 == 1
+  return bisect.bisect_right(CJK_BOUNDS, code) % 2 == 1
 
 
 def is_punctuation(char: str) -> bool:
