@@ -36,7 +36,8 @@ class LastLayer:
     if positions is None:
       return
     if pooled is None:
-      pooled = ops.zeros_like(input_ids[:, :1])
+      # A slice of a row of unknown length would have one of unknown length.
+      pooled = ops.expand_dims(ops.zeros_like(input_ids[:, 0]), -1)
     both = [ops.cast(one, "int32") for one in (pooled, positions)]
     chosen = ops.concatenate(both, axis=1)
     starts = ops.arange(batch_size, dtype="int32") * length

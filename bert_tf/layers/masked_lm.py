@@ -185,7 +185,7 @@ def _block(
 
 def _of_labels(products: Tensor, ids: Tensor) -> Tensor:
   """Returns the products of the labels, float32 [rows], of all [V, rows]."""
-  num_rows = products.shape[1]
+  num_rows = ops.shape(products)[1]
   # Keras' take_along_axis would turn the whole of it.
   places = ops.cast(ids, "int32") * num_rows + ops.arange(num_rows)
   return ops.cast(ops.take(ops.reshape(products, [-1]), places), "float32")
