@@ -82,7 +82,7 @@ def build(do_lower_case: bool, strip_accents: bool) -> CharacterTables:
   replacements = _table(replacements_of(_chars()))
   return CharacterTables(
     cleaning=_table(_of_kinds(_cleaning)),
-    casing=_table(_casing(_chars())),
+    casing=_table(_casing()),
     replacements=replacements,
     # The first is never used.
     replaced_by=((0,), *(tuple(map(ord, text)) for text in indices)),
@@ -157,14 +157,15 @@ def _cleaning(chars: Sequence[str]) -> list[int]:
   return list(map(value, chars, map(tokenization.clean_char, chars)))
 
 
-def _casing(chars: Sequence[str]) -> list[int]:
+@functools.cache
+def _casing() -> list[int]:
   """Returns how `str.lower` counts each character beside a capital sigma.
 
   A sigma is final if the nearest character before it that is not ignorable is
   cased, and the one after it is not. Python offers no other way to tell.
   """
-  cased = _end_in_final_sigma("", chars)
-  after_cased = _end_in_final_sigma("A", chars)
+  cased = _end_in_final_sigma("", _chars())
+  after_cased = _end_in_final_sigma("A", _chars())
   return [
     CASED if is_cased else IGNORABLE if is_skipped else UNCASED
     for is_cased, is_skipped in zip(cased, after_cased)
