@@ -159,25 +159,19 @@ class HeadModel(model_inputs.FeaturesModel):
     hidden = self.bert(features, training=training).sequence_output
     if self.bilstm is None:
       return hidden
-    return self.bilstm(hidden, mask=_is_real(features))
+    return self.bilstm(hidden, mask=bilstm.mask_of(features))
 
   def _pooled(self, features: Features, training: bool) -> Tensor:
     """Returns the input of a head of each text, float [B, D]."""
     if self.bilstm is not None:
       hidden = self._encoded(features, training)
-      return bilstm.pooled(hidden, _is_real(features))
+      return bilstm.pooled(hidden, bilstm.mask_of(features))
     none = features["input_ids"][:, :0]  # But the pooled one.
     return self.bert(features, training=training, positions=none).pooled_output
 
   def _dropped_out(self, x: Tensor, training: bool) -> Tensor:
     """Returns the input of a classifier."""
     return dropout.dropout(x, CLASSIFIER_DROPOUT, self.seed_generator, training)
-
-
-def _is_real(features: Features) -> Tensor:
-  """Returns whether each position is a real one, bool [B, F]."""
-  ids = features["input_ids"]
-  return ops.greater(features.get("input_mask", ops.ones_like(ids)), 0)
 
 
 class PretrainingOutput(NamedTuple):

@@ -1,6 +1,6 @@
 """LSTMs that read a sequence from both ends."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import keras
@@ -53,6 +53,12 @@ def check_is_loaded(
       "has none; give the bert_config.json of the run that trained it, whose "
       "bilstm is true."
     )
+
+
+def mask_of(features: Mapping[str, Tensor]) -> Tensor:
+  """Returns whether each position is a real one, bool [B, F]."""
+  ids = features["input_ids"]
+  return ops.greater(features.get("input_mask", ops.ones_like(ids)), 0)
 
 
 def pooled(hidden: Tensor, mask: Tensor) -> Tensor:
