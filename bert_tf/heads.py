@@ -223,27 +223,30 @@ class PretrainingModel(HeadModel):
     self, features: Features, training: bool = False
   ) -> PretrainingOutput | PretrainingSums:
     """Returns the logits of both heads, or the sums of the first."""
-    positions = features["masked_lm_positions"]
-    output = self.bert(features, training=training, positions=positions)
+    words, table = self.bert.embeddings.look_up_tied(features["input_ids"])
+    output = self.bert(
+      features,
+      training=training,
+      positions=features["masked_lm_positions"],
+      word_embeddings=words,
+    )
+    hidden = output.sequence_output
     next_sentence_logits = self.cls.seq_relationship(output.pooled_output)
     if self.returns_sums:
-      sums = self._masked_lm_sums(output.sequence_output, features, training)
+      sums = self._masked_lm_sums(hidden, table, features, training)
       return PretrainingSums(sums, next_sentence_logits)
-    masked_lm_logits = self.cls.predictions(
-      output.sequence_output,
-      word_embeddings=self.bert.embeddings.word_embeddings,
-    )
+    masked_lm_logits = self.cls.predictions(hidden, word_embeddings=table)
     return PretrainingOutput(masked_lm_logits, next_sentence_logits)
 
   def _masked_lm_sums(
-    self, hidden: Tensor, features: Features, training: bool
+    self, hidden: Tensor, table: Tensor, features: Features, training: bool
   ) -> Tensor:
-    """Returns what `masked_lm.sums` does, for float [B, P, D]."""
+    """Returns what `masked_lm.sums` does, for float [B, P, D] and [V, D]."""
     head = self.cls.predictions
     # Casts, because the value of a variable need not be a tensor.
     return masked_lm.sums(
       head.transform(ops.reshape(hidden, (-1, hidden.shape[-1]))),
-      ops.cast(self.bert.embeddings.word_embeddings, "float32"),
+      ops.cast(table, "float32"),
       ops.cast(head.output_bias, "float32"),
       ops.reshape(features["masked_lm_ids"], (-1,)),
       ops.reshape(ops.cast(features["masked_lm_weights"], "float32"), (-1,)),

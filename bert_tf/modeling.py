@@ -23,6 +23,7 @@ from bert_tf.layers import (
   model_inputs,
   serialization,
   tensor,
+  tied,
 )
 
 # The original has these names here.
@@ -164,11 +165,13 @@ class Embeddings(BertLayer):
     input_ids: Tensor,
     segment_ids: Tensor,
     starts: Tensor | None = None,
+    words: Tensor | None = None,
     training: bool = False,
   ) -> Tensor:
     """Returns float [B, F, D] for int [B, F] ids.
 
-    `starts`, int [B, F], is where the input begins that a position is of.
+    `starts`, int [B, F], is where the input begins that a position is of;
+    `words`, float [B, F, D], the word embeddings, if they are looked up.
     """
     config = self.config
     length = input_ids.shape[1]
@@ -178,13 +181,9 @@ class Embeddings(BertLayer):
         f"{config.max_position_embeddings}; lower it or use another "
         "config."
       )
-    if self.use_one_hot_embeddings:
-      ids = ops.one_hot(input_ids, config.vocab_size, dtype=self.compute_dtype)
-      table = ops.cast(self.word_embeddings, self.compute_dtype)
-      words = ops.matmul(ids, table)
-    else:
-      words = ops.take(self.word_embeddings, input_ids, axis=0)
-      words = ops.cast(words, self.compute_dtype)
+    if words is None:
+      words = self._look_up(input_ids)
+    words = ops.cast(words, self.compute_dtype)
     # A product with one-hot rows: there are few segments, and this keeps the
     # gradient of the small table dense, as in the original.
     segments = ops.matmul(
@@ -204,6 +203,23 @@ class Embeddings(BertLayer):
     return dropout.dropout(
       output, config.hidden_dropout_prob, self.seed_generator, training
     )
+
+  def look_up_tied(self, input_ids: Tensor) -> tuple[Tensor, Tensor]:
+    """Returns `words` of `call`, and the table, [V, D], for an output layer.
+
+    Their gradients are added up without a table of the first alone.
+    """
+    if self.use_one_hot_embeddings:
+      return self._look_up(input_ids), self.word_embeddings
+    return tied.looked_up(self.word_embeddings, input_ids)
+
+  def _look_up(self, input_ids: Tensor) -> Tensor:
+    """Returns the word embeddings, float [B, F, D]."""
+    if not self.use_one_hot_embeddings:
+      return ops.take(self.word_embeddings, input_ids, axis=0)
+    vocab_size, dtype = self.config.vocab_size, self.compute_dtype
+    ids = ops.one_hot(input_ids, vocab_size, dtype=dtype)
+    return ops.matmul(ids, ops.cast(self.word_embeddings, dtype))
 
 
 @serialization.register
@@ -595,6 +611,7 @@ class BertModel(model_inputs.FeaturesModel):
     training: bool = False,
     return_attention_probs: bool = False,
     positions: Tensor | None = None,
+    word_embeddings: Tensor | None = None,
   ) -> BertOutput:
     """Encodes a batch.
 
@@ -609,6 +626,8 @@ class BertModel(model_inputs.FeaturesModel):
       return_attention_probs: whether to return the attention weights.
       positions: int [B, P]. Where the output of the last layer is needed; it is
         computed there and for pooled_output alone. P may be 0. None for all.
+      word_embeddings: float [B, F, D]. Those of input_ids, if they are looked
+        up already; see `Embeddings.look_up_tied`.
 
     Raises:
       ValueError: if F exceeds max_position_embeddings, or for features that
@@ -630,7 +649,11 @@ class BertModel(model_inputs.FeaturesModel):
     direction = self.config.attention_direction
     is_key = attention_mask.keys(input_mask, starts, direction)
     embedding_output = self.embeddings(
-      input_ids, segment_ids=segment_ids, starts=starts, training=training
+      input_ids,
+      segment_ids=segment_ids,
+      starts=starts,
+      words=word_embeddings,
+      training=training,
     )
     at = cls_positions  # Where the position is that sees all of its input.
     if direction == attention_mask.LEFT_TO_RIGHT:

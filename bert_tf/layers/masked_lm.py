@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from keras import ops
 
-from bert_tf.layers import pieces
+from bert_tf.layers import pieces, tied
 from bert_tf.layers.tensor import Tensor
 
 # Rows of a block. Each block adds to the gradient of the whole table, so much
@@ -30,6 +30,21 @@ class _Batch(NamedTuple):
   bias: Tensor
   ids: Tensor
   weights: Tensor
+
+  def scaled(self, factor: Tensor) -> "_Batch":
+    """Returns the batch with its weights multiplied."""
+    return self._replace(weights=self.weights * factor)
+
+
+class _Softmax(NamedTuple):
+  """What the gradients of a block need of its logits."""
+
+  powers: Tensor  # [V, rows], in the type of `hidden`: probabilities * totals.
+  totals: Tensor  # float32 [rows].
+
+
+# The gradients of the sum of losses for `hidden`, `table` and `bias`, float32.
+_Gradients = tuple[Tensor, Tensor, Tensor]
 
 
 def logits(hidden: Tensor, table: Tensor, bias: Tensor) -> Tensor:
@@ -74,30 +89,50 @@ def sums(
     hidden: Tensor, table: Tensor, bias: Tensor
   ) -> tuple[Tensor, Callable[..., tuple[Tensor, ...]]]:
     batch = _Batch(hidden, table, bias, ids, weights)
-    found, gradients = _over_rows(batch, training)
+    is_one_block = ids.shape[0] is not None and ids.shape[0] <= _BLOCK_ROWS
+    find = _of_one_block if is_one_block else _of_blocks
+    found, gradients = find(batch, training)
 
     def backward(
       *args: Tensor, upstream: Tensor | None = None
     ) -> tuple[Tensor, ...]:
-      by_loss = (args[0] if upstream is None else upstream)[0]
-      known = gradients or _over_rows(batch, True)[1]
       # The sum of losses is divided by its weight, so this is one number.
-      hidden_gradient = ops.cast(known[0] * by_loss, hidden.dtype)
-      return hidden_gradient, known[1] * by_loss, known[2] * by_loss
+      by_loss = (args[0] if upstream is None else upstream)[0]
+      of_hidden, *others = gradients(by_loss)
+      return ops.cast(of_hidden, hidden.dtype), *others
 
     return found, backward
 
   return run(hidden, table, bias)
 
 
+def _of_one_block(
+  batch: _Batch, training: bool
+) -> tuple[Tensor, Callable[[Tensor], _Gradients]]:
+  """Returns the sums, and what takes a factor of them to the gradients."""
+  del training  # The gradients follow from what the sums were made of.
+  found, softmax = _block(batch)
+  return found, lambda factor: _gradients(batch.scaled(factor), softmax)
+
+
+def _of_blocks(
+  batch: _Batch, training: bool
+) -> tuple[Tensor, Callable[[Tensor], _Gradients]]:
+  """Returns what _of_one_block does, of any number of rows."""
+  found, known = _over_rows(batch, training)
+
+  def gradients(factor: Tensor) -> _Gradients:
+    by_rows = known or _over_rows(batch, True)[1]
+    first, second, third = (gradient * factor for gradient in by_rows)
+    return first, second, third
+
+  return found, gradients
+
+
 def _over_rows(
   batch: _Batch, with_gradients: bool
 ) -> tuple[Tensor, tuple[Tensor, ...]]:
   """Returns the sums and the gradients of the first, () if not asked for."""
-  gradients = _label_gradients(batch) if with_gradients else ()
-  if batch.ids.shape[0] is not None and batch.ids.shape[0] <= _BLOCK_ROWS:
-    found, more = _block(batch, with_gradients)
-    return found, tuple(a + b for a, b in zip(gradients, more))
   # Rows that have a weight come first, so that shapes need not depend on how
   # many there are: as XLA wants it, the number of blocks does.
   has_weight = batch.weights > 0
@@ -117,15 +152,17 @@ def _over_rows(
       ids=ops.take(batch.ids, rows),
       weights=ops.slice(weights, [start], [size]),
     )
-    more, gradients = pieces.in_loop(_block)(block, with_gradients)
+    more, softmax = pieces.in_loop(_block)(block)
     if with_gradients:
-      shape = ops.shape(batch.hidden)
-      of_hidden = ops.scatter(rows[:, None], gradients[0], shape)
-      gradients = (of_hidden, *gradients[1:])
-    totals = tuple(a + b for a, b in zip(totals, gradients))
+      of_hidden, *others = pieces.in_loop(_gradients)(block, softmax)
+      of_hidden = tied.add_rows(totals[0], rows, of_hidden)
+      totals = (of_hidden, *(a + b for a, b in zip(totals[1:], others)))
     return start + size, found + more, *totals
 
-  values = (ops.zeros((), "int32"), ops.zeros(2), *gradients)
+  values = (ops.zeros((), "int32"), ops.zeros(2))
+  if with_gradients:
+    of = batch.hidden, batch.table, batch.bias
+    values += tuple(ops.zeros(ops.shape(x), "float32") for x in of)
   for size, num_left in ((_BLOCK_ROWS, _LAST_ROWS), (_LAST_ROWS, 0)):
     values = ops.while_loop(
       lambda start, *_, end=num_left: start + end < num_rows,
@@ -135,22 +172,8 @@ def _over_rows(
   return values[1], tuple(values[2:])
 
 
-def _label_gradients(batch: _Batch) -> tuple[Tensor, Tensor, Tensor]:
-  """Returns what the labels' own logits give, float32."""
-  hidden = ops.cast(batch.hidden, "float32")
-  weights = batch.weights[:, None]
-  rows = batch.ids[:, None]
-  return (
-    -weights * ops.take(batch.table, batch.ids, axis=0),
-    ops.scatter(rows, -weights * hidden, ops.shape(batch.table)),
-    ops.scatter(rows, -batch.weights, ops.shape(batch.bias)),
-  )
-
-
-def _block(
-  batch: _Batch, with_gradients: bool
-) -> tuple[Tensor, tuple[Tensor, ...]]:
-  """Returns the sums of all rows, and what all logits give to the gradients."""
+def _block(batch: _Batch) -> tuple[Tensor, _Softmax]:
+  """Returns the sums of all rows, and their softmax."""
   dtype = batch.hidden.dtype
   table = ops.cast(batch.table, dtype)
   # [V, rows]: sums over the vocabulary then add whole rows of memory to each
@@ -168,18 +191,25 @@ def _block(
     hits = ops.logical_and(hits, _before_labels(values, batch.ids) < largest)
   both = ops.stack([losses, ops.cast(hits, "float32")], axis=-1)
   found = ops.sum(both * batch.weights[:, None], axis=0)
-  if not with_gradients:
-    return found, ()
-  scales = (batch.weights / totals)[:, None]
-  powers = ops.cast(powers, dtype)
-  scaled = ops.cast(batch.hidden, "float32") * scales
-  by_hidden = ops.matmul(ops.transpose(powers), table)
-  by_table = ops.matmul(powers, ops.cast(scaled, dtype))
-  by_bias = ops.matmul(powers, ops.cast(scales, dtype))[:, 0]
-  return found, (
-    ops.cast(by_hidden, "float32") * scales,
-    ops.cast(by_table, "float32"),
-    ops.cast(by_bias, "float32"),
+  return found, _Softmax(ops.cast(powers, dtype), totals)
+
+
+def _gradients(batch: _Batch, softmax: _Softmax) -> _Gradients:
+  """Returns the gradients of a block."""
+  dtype = batch.hidden.dtype
+  table = ops.cast(batch.table, dtype)
+  hidden = ops.cast(batch.hidden, "float32")
+  weights = batch.weights[:, None]
+  scales = weights / softmax.totals[:, None]
+  by_hidden = ops.matmul(ops.transpose(softmax.powers), table)
+  by_table = ops.matmul(softmax.powers, ops.cast(hidden * scales, dtype))
+  by_bias = ops.matmul(softmax.powers, ops.cast(scales, dtype))[:, 0]
+  # The labels' own logits have a part besides.
+  of_labels = ops.take(batch.table, batch.ids, axis=0)
+  return (
+    ops.cast(by_hidden, "float32") * scales - weights * of_labels,
+    tied.add_rows(ops.cast(by_table, "float32"), batch.ids, -weights * hidden),
+    tied.add_rows(ops.cast(by_bias, "float32"), batch.ids, -batch.weights),
   )
 
 

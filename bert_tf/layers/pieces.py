@@ -14,8 +14,8 @@ from typing import Any
 # copies; and loops and calls, which hold products.
 _LEFT_OUT = frozenset(
   "MatMul BatchMatMulV2 GatherV2 ResourceGather ScatterNd TensorScatterUpdate "
-  "UnsortedSegmentSum Identity ReadVariableOp VarHandleOp AssignVariableOp If "
-  "StatelessIf While StatelessWhile PartitionedCall "
+  "TensorScatterAdd UnsortedSegmentSum Identity ReadVariableOp VarHandleOp "
+  "AssignVariableOp If StatelessIf While StatelessWhile PartitionedCall "
   "StatefulPartitionedCall".split()
 )
 

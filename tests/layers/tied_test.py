@@ -1,0 +1,37 @@
+"""A table that is looked up and multiplied."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from bert_tf.layers import tied
+
+
+@pytest.mark.parametrize("jit_compile", [False, True])
+def test_the_gradient_is_that_of_both_uses(jit_compile):
+  table = tf.Variable(tf.random.stateless_normal([7, 3], [1, 2]))
+  ids = tf.constant([[0, 4, 4], [6, 4, 0]])  # Some more than once.
+  weights = tf.random.stateless_normal([2, 3, 3], [3, 4])
+
+  def loss_of(rows, whole):
+    return tf.reduce_sum(rows * weights) + tf.reduce_sum(whole**2)
+
+  @tf.function(jit_compile=jit_compile)
+  def gradients():
+    with tf.GradientTape() as tape:
+      loss = loss_of(*tied.looked_up(table, ids))
+    found = tape.gradient(loss, table)
+    with tf.GradientTape() as tape:
+      loss = loss_of(tf.gather(table, ids), tf.convert_to_tensor(table))
+    return found, tf.convert_to_tensor(tape.gradient(loss, table))
+
+  found, expected = gradients()
+  assert isinstance(found, tf.Tensor)
+  np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-6)
+
+
+def test_rows_are_added_as_often_as_they_are_named():
+  added = tied.add_rows(
+    tf.ones([3]), tf.constant([2, 0, 2]), tf.constant([1.0, 2.0, 3.0])
+  )
+  np.testing.assert_allclose(added, [3.0, 1.0, 5.0])
