@@ -84,6 +84,13 @@ def as_gradients(gradients: Sequence[Any]) -> Gradients:
   return Gradients(dense, row_squares)
 
 
+class _Scaled(NamedTuple):
+  """A gradient that is multiplied where it is used, which saves a copy."""
+
+  gradient: Tensor
+  factor: Tensor  # float32 [].
+
+
 def global_norm(gradients: Gradients) -> Tensor:
   """Returns the float32 L2 norm of all gradients together."""
   squares = [
@@ -95,18 +102,13 @@ def global_norm(gradients: Gradients) -> Tensor:
   return ops.sqrt(sum(squares))
 
 
-def clip_by_global_norm(
-  gradients: Gradients, clip_norm: float
-) -> tuple[list[Tensor], Tensor]:
-  """Returns gradients scaled down to a norm of clip_norm, and the norm before.
+def clip_factor(norm: Tensor, clip_norm: float) -> Tensor:
+  """Returns what gradients are multiplied by so that their norm is clip_norm.
 
-  Gradients of a smaller norm are returned unchanged; a norm that is not finite
-  makes every gradient NaN.
+  It is 1 for gradients of a smaller norm, and NaN where it is not finite.
   """
-  norm = global_norm(gradients)
-  scale = clip_norm * ops.minimum(1.0 / norm, 1.0 / clip_norm)
-  scale = scale + (norm - norm)
-  return [gradient * scale for gradient in gradients.dense], norm
+  factor = clip_norm * ops.minimum(1.0 / norm, 1.0 / clip_norm)
+  return factor + (norm - norm)
 
 
 def _summed_over_replicas(gradients: Gradients) -> Gradients:
@@ -215,10 +217,10 @@ class AdamWeightDecayOptimizer(keras.optimizers.Optimizer):
   ) -> None:
     """Sums the gradients over replicas, clips them and takes one step."""
     given = [gradient for gradient in grads if gradient is not None]
-    clipped, _ = self._summed_and_clipped(as_gradients(given))
-    remaining = iter(clipped)
-    grads = [None if grad is None else next(remaining) for grad in grads]
-    super().apply(grads, trainable_variables)
+    found, _ = self._summed_and_clipped(as_gradients(given))
+    remaining = iter(found)
+    clipped = [None if grad is None else next(remaining) for grad in grads]
+    super().apply(clipped, trainable_variables)
 
   def apply_parts(
     self, gradients: Gradients, trainable_variables: Sequence[keras.Variable]
@@ -234,32 +236,31 @@ class AdamWeightDecayOptimizer(keras.optimizers.Optimizer):
 
   def _summed_and_clipped(
     self, gradients: Gradients
-  ) -> tuple[list[Tensor], Tensor]:
+  ) -> tuple[list[_Scaled], Tensor]:
     """Returns the clipped gradients of the whole batch, and their norm."""
     gradients = _summed_over_replicas(gradients)
-    if self.loss_scale:
+    norm = global_norm(gradients)
+    if self.loss_scale is None:
+      factor = clip_factor(norm, self.clip_norm)
+    else:
       inverse = 1.0 / self.loss_scale.scale
-      gradients = Gradients(
-        [gradient * inverse for gradient in gradients.dense],
-        {i: s * inverse**2 for i, s in gradients.row_squares.items()},
-      )
-    clipped, norm = clip_by_global_norm(gradients, self.clip_norm)
-    if self.loss_scale:
+      norm = norm * inverse
+      factor = clip_factor(norm, self.clip_norm) * inverse
       self.loss_scale.update(ops.isfinite(norm))
-    return clipped, norm
+    return [_Scaled(gradient, factor) for gradient in gradients.dense], norm
 
   def _all_reduce_sum_gradients(self, pairs: Any) -> Any:
     """Returns gradients unchanged: they are summed already, before clipping."""
     return pairs
 
   def update_step(
-    self, gradient: Tensor, variable: keras.Variable, learning_rate: Tensor
+    self, gradient: _Scaled, variable: keras.Variable, learning_rate: Tensor
   ) -> None:
     """Updates one variable and its moments."""
     index = self._get_variable_index(variable)
     changed = variable, self.adam_m[index], self.adam_v[index]
     rate = self.rate_scales[index] * learning_rate
-    values = self._compute(self.decays[index], rate, gradient, *changed)
+    values = self._compute(self.decays[index], rate, *gradient, *changed)
     for one, value in zip(changed, values, strict=True):
       self.assign(one, value)
 
@@ -278,20 +279,28 @@ class AdamWeightDecayOptimizer(keras.optimizers.Optimizer):
     if tf.distribute.has_strategy() or distribution.has_accelerator():
       return self._next_values
     compiled = tf.function(self._next_values, jit_compile=True, autograph=False)
-    return lambda decays, *args: compiled(
-      decays, *(tf.convert_to_tensor(arg) for arg in args)
-    )
+    # Looking up what was traced takes longer than a call of it.
+    traced = functools.cache(compiled.get_concrete_function)
+
+    def compute(decays: bool, *args: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+      tensors = [tf.convert_to_tensor(arg) for arg in args]
+      specs = (tf.TensorSpec(x.shape, x.dtype) for x in tensors)
+      return traced(decays, *specs)(*tensors)
+
+    return compute
 
   def _next_values(
     self,
     decays: bool,
     rate: Tensor,
     gradient: Tensor,
+    factor: Tensor,
     variable: Tensor,
     m: Tensor,
     v: Tensor,
   ) -> tuple[Tensor, Tensor, Tensor]:
     """Returns what a variable and its moments become."""
+    gradient = gradient * factor
     next_m = self.beta_1 * m + (1.0 - self.beta_1) * gradient
     next_v = self.beta_2 * v + (1.0 - self.beta_2) * ops.square(gradient)
     update = rate * self._update(next_m, next_v, variable, decays)

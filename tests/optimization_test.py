@@ -231,14 +231,16 @@ def test_layer_norm_and_bias_are_not_decayed():
 
 def test_gradients_are_clipped_by_their_global_norm():
   gradients = [tf.constant([3.0]), tf.constant([0.0, 4.0])]
-  gradients = optimization.as_gradients(gradients)
-  clipped, norm = optimization.clip_by_global_norm(gradients, 1.0)
+  norm = optimization.global_norm(optimization.as_gradients(gradients))
   assert float(norm) == pytest.approx(5.0)
-  np.testing.assert_allclose(clipped[0], [0.6], rtol=1e-6)
-  np.testing.assert_allclose(clipped[1], [0.0, 0.8], rtol=1e-6)
-  gradients = optimization.as_gradients([tf.constant([0.5])])
-  small, _ = optimization.clip_by_global_norm(gradients, 1.0)
-  np.testing.assert_allclose(small[0], [0.5], rtol=1e-6)
+  factor = optimization.clip_factor(norm, 1.0)
+  assert float(factor) == pytest.approx(0.2, rel=1e-6)
+  assert float(optimization.clip_factor(tf.constant(0.5), 1.0)) == 1.0
+
+
+@pytest.mark.parametrize("norm", [np.inf, np.nan])
+def test_a_norm_that_is_not_finite_makes_every_gradient_nan(norm):
+  assert np.isnan(optimization.clip_factor(tf.constant(norm), 1.0))
 
 
 def test_rows_of_a_sparse_gradient_count_apart_in_the_norm():
@@ -247,17 +249,16 @@ def test_rows_of_a_sparse_gradient_count_apart_in_the_norm():
   )
   # Merged, the row would be 7.
   gradients = optimization.as_gradients([sparse])
-  (dense,), norm = optimization.clip_by_global_norm(gradients, 1.0)
-  assert float(norm) == pytest.approx(5.0)
-  np.testing.assert_allclose(dense, [[0.0], [1.4], [0.0]], rtol=1e-6)
+  assert float(optimization.global_norm(gradients)) == pytest.approx(5.0)
+  np.testing.assert_allclose(gradients.dense[0], [[0.0], [7.0], [0.0]])
 
 
-def test_a_gradient_that_is_not_finite_makes_all_nan():
-  gradients = [tf.constant([np.inf]), tf.constant([1.0])]
-  clipped, _ = optimization.clip_by_global_norm(
-    optimization.as_gradients(gradients), 1.0
-  )
-  assert all(np.isnan(g.numpy()).all() for g in clipped)
+def test_a_step_takes_the_clipped_gradient():
+  variable = keras.Variable([2.0, 0.0], name="bias")
+  optimizer = optimization.AdamWeightDecayOptimizer(0.1)
+  optimizer.build([variable])
+  optimizer.apply([tf.constant([3.0, 4.0])], [variable])
+  np.testing.assert_allclose(optimizer.adam_m[0], [0.06, 0.08], rtol=1e-6)
 
 
 def test_a_schedule_out_of_range_is_refused():
