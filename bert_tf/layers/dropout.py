@@ -2,7 +2,9 @@
 
 import contextlib
 import dataclasses
-from collections.abc import Iterator
+import functools
+import math
+from collections.abc import Callable, Iterator
 
 import keras
 from keras import ops
@@ -24,6 +26,9 @@ class Seeds(keras.random.SeedGenerator):
     num_drawn: number of keys drawn since `counted_from` was entered.
     part: which of the equal parts of a batch is computed, int or int []; the
       masks of all parts are those of the whole batch.
+    compiles_masks: whether XLA compiles what draws a mask. A graph of
+      TensorFlow would pass over it a dozen times; a program that XLA compiles
+      fuses it into more.
   """
 
   def __init__(self, seed: int = 0) -> None:
@@ -32,18 +37,24 @@ class Seeds(keras.random.SeedGenerator):
     self._first_keys: list[Tensor] = []  # Of the draws from 0 on, uint32 [2].
     self.num_drawn = 0
     self.part: Tensor | int = 0
+    self.compiles_masks = False
 
   @contextlib.contextmanager
   def counted_from(
-    self, first: Tensor, part: Tensor | int = 0
+    self,
+    first: Tensor,
+    part: Tensor | int = 0,
+    compiles_masks: bool = False,
   ) -> Iterator[None]:
     """A scope whose seeds are `first`, int [n], with 0, 1, ... behind it."""
     self._first, self.num_drawn, self.part = first, 0, part
+    self.compiles_masks = compiles_masks
     self._first_keys = _keys(first, range(_NUM_AT_ONCE))
     try:
       yield
     finally:
       self._first, self._first_keys, self.part = None, [], 0
+      self.compiles_masks = False
 
   def next_keys(self) -> Tensor:
     """Returns `hashing.keys` of the next seed, uint32 [2]."""
@@ -90,16 +101,51 @@ def dropout(
   """
   if not training or rate == 0.0:
     return x
-  if rows is None:
-    size = ops.size(x)
-    numbers = ops.reshape(ops.arange(size), ops.shape(x))
-  else:
-    width = ops.shape(x)[-1]
-    size = rows.count * width
-    numbers = ops.expand_dims(rows.numbers * width, -1) + ops.arange(width)
+  width = ops.shape(x)[-1]
+  size = rows.count * width if rows else ops.size(x)
   start, key = ops.unstack(seeds.next_keys())
   start = start + ops.cast(seeds.part * size, "uint32")
-  bits = hashing.bits_at((start, key), ops.cast(numbers, "uint32"))
   least = ops.convert_to_tensor(round(rate * 2**32), "uint32")
-  is_kept = ops.cast(bits >= least, x.dtype)
-  return x * (is_kept * (1.0 / (1.0 - rate)))
+  if rows:
+    numbers = ops.expand_dims(rows.numbers * width, -1) + ops.arange(width)
+    is_kept = _is_kept(start, key, least, numbers)
+  elif seeds.compiles_masks:
+    is_kept = _compiled_mask()(start, key, least, _rounded_up(size))[:size]
+    is_kept = ops.reshape(is_kept, ops.shape(x))
+  else:
+    numbers = ops.reshape(ops.arange(size), ops.shape(x))
+    is_kept = _is_kept(start, key, least, numbers)
+  return ops.where(is_kept, x * (1.0 / (1.0 - rate)), 0.0)
+
+
+def _is_kept(
+  start: Tensor, key: Tensor, least: Tensor, numbers: Tensor
+) -> Tensor:
+  """Returns whether the draws of these numbers are at least `least`."""
+  bits = hashing.bits_at((start, key), ops.cast(numbers, "uint32"))
+  return bits >= least
+
+
+@functools.cache
+def _compiled_mask() -> Callable[..., Tensor]:
+  """Returns a function that draws a mask of a size; XLA compiles each size."""
+  import tensorflow as tf
+
+  def mask(start: Tensor, key: Tensor, least: Tensor, size: Tensor) -> Tensor:
+    return _is_kept(start, key, least, tf.range(size))
+
+  keys = [tf.TensorSpec([], tf.uint32)] * 3
+  compiled = tf.function(mask, jit_compile=True, autograph=False)
+  return compiled.get_concrete_function(*keys, tf.TensorSpec([], tf.int32))
+
+
+def _rounded_up(size: Tensor) -> Tensor:
+  """Returns the next number of three binary digits, int32 [].
+
+  Batches of varying widths have few such sizes.
+  """
+  import tensorflow as tf
+
+  digits = tf.math.log(tf.cast(size, tf.float64)) / math.log(2.0)
+  unit = tf.cast(2.0 ** tf.maximum(tf.floor(digits) - 2.0, 0.0), size.dtype)
+  return (size + unit - 1) // unit * unit

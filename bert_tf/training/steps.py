@@ -261,8 +261,11 @@ class TrainingStep:
     if not isinstance(seeds, dropout.Seeds):
       return contextlib.nullcontext()
     words = (self._seed, self._optimizer.iterations.value, number)
+    is_plain = self._form is Form.PLAIN and not distribution.has_accelerator()
     return seeds.counted_from(
-      tf.stack([tf.cast(word, seeds.state.dtype) for word in words]), part
+      tf.stack([tf.cast(word, seeds.state.dtype) for word in words]),
+      part,
+      compiles_masks=is_plain,
     )
 
 

@@ -131,8 +131,11 @@ def numpy_mask(seed, size, rate):
   return np.array(found)
 
 
-@pytest.mark.parametrize("jit_compile", [False, True])
-def test_every_path_draws_the_same_bits(jit_compile):
+@pytest.mark.parametrize(
+  ("jit_compile", "compiles_masks"),
+  [(False, False), (False, True), (True, False)],
+)
+def test_every_path_draws_the_same_bits(jit_compile, compiles_masks):
   expected = numpy_mask([2**31 + 1, 90_000_000, 3, 1], 3 * 5 * 7, 0.25)
 
   seeds = dropout.Seeds()
@@ -142,7 +145,7 @@ def test_every_path_draws_the_same_bits(jit_compile):
   )
   def second_draw(x):
     first = tf.constant([2**31 + 1, 90_000_000, 3], seeds.state.dtype)
-    with seeds.counted_from(first):
+    with seeds.counted_from(first, 0, compiles_masks):
       dropout.dropout(x, 0.5, seeds, training=True)
       return dropout.dropout(x, 0.25, seeds, training=True)
 
@@ -158,3 +161,10 @@ def test_what_is_kept_is_scaled_in_the_type_of_the_input():
     found = dropout.dropout(tf.ones(1000, dtype), 0.5, seeds, training=True)
     assert found.dtype == dtype
     assert set(tf.cast(found, tf.float32).numpy()) == {0.0, 2.0}
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 5, 9, 15, 16, 17, 1000, 10**6 + 1])
+def test_masks_that_are_compiled_have_few_sizes(size):
+  rounded = int(dropout._rounded_up(tf.constant(size)))
+  assert size <= rounded < 1.25 * size + 1
+  assert rounded.bit_count() <= 3
