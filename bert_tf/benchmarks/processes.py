@@ -185,6 +185,13 @@ def _measure(
   Raises:
     ValueError: if one of them fails.
   """
+  steps.name_missing(
+    {
+      n: process.install
+      for n, process in processes.items()
+      if not process.python
+    }
+  )
   names = [name for name, process in processes.items() if process.python]
   found: dict[str, list[Measured]] = {name: [] for name in names}
   for number in range(config.num_rounds):
@@ -195,9 +202,6 @@ def _measure(
       command = [str(processes[name].python), *words]
       found[name].append(run(command, name, steps.environment(name == _OURS)))
   _print_table(title, found)
-  for name, process in processes.items():
-    if not process.python:
-      print(f"{name}: not installed; {process.install}")
 
 
 def run(

@@ -133,7 +133,7 @@ def measure(
 
   Raises:
     ValueError: at the end, if a program failed; one that is not installed is
-      only named.
+      only named, at the start.
   """
   sizes = shared_sizes(config, task)
   pythons = {
@@ -142,6 +142,7 @@ def measure(
     if p.can_run(task, config.precision, config.device)
   }
   found = {p: python for p, python in pythons.items() if python}
+  name_missing({p.name: p.install for p in pythons.keys() - found})
   results = {p: Result() for p in found}
   for number in range(config.num_rounds):
     # Back and forth, so that no one always follows the same other one.
@@ -149,9 +150,6 @@ def measure(
       if not results[program].error:
         _run_round(program, found[program], sizes, results[program])
   _print_table(results, sizes)
-  for program, python in pythons.items():
-    if not python:
-      print(f"{program.name}: not installed; {program.install}")
   failed = [p.name for p, result in results.items() if result.error]
   done = {p: result for p, result in results.items() if not result.error}
   if config.plot_file and done:
@@ -193,6 +191,15 @@ def shared_sizes(config: BenchmarkConfig, task: str) -> dict[str, Any]:
     "original_dir": config.original_dir,
     **model,
   }
+
+
+def name_missing(installs: Mapping[str, str]) -> None:
+  """Prints which peers are missing, before the others are measured.
+
+  `installs`, by name, say what installs them.
+  """
+  for name, install in sorted(installs.items()):
+    print(f"{name}: not installed; {install}", flush=True)
 
 
 def python_of(program: Program, config: BenchmarkConfig) -> str | None:

@@ -81,7 +81,8 @@ def test_the_first_step_of_a_run_is_timed(tmp_path, monkeypatch, capfd):
   rows = rows_of(out)
   assert rows["fast"][3] == "1.00"
   assert float(rows["bert_tf"][4].replace(",", "")) > 300
-  assert "gone: not installed; pip install x" in out
+  # Before the minutes that the others take.
+  assert out.startswith("gone: not installed; pip install x")
 
 
 @pytest.mark.parametrize("precision", ["float32", "bfloat16"])
