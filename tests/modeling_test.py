@@ -196,6 +196,16 @@ def test_initial_matrices_are_truncated_normal_and_the_rest_zero_or_one():
   assert not np.array_equal(kernels[0], kernels[1])
 
 
+def test_matrices_that_will_be_loaded_begin_with_zeros():
+  config = modeling.BertConfig(50, 8, 1, 2, 16, max_position_embeddings=16)
+  with modeling.all_loaded():
+    model = modeling.BertModel(config)
+  matrices = [v for v in model.weights if len(v.shape) == 2]
+  assert matrices and not any(np.any(matrix.numpy()) for matrix in matrices)
+  others = modeling.BertModel(config).weights
+  assert all(np.any(v.numpy()) for v in others if len(v.shape) == 2)
+
+
 def test_compile_and_fit_lower_the_loss():
   keras.utils.set_random_seed(1)
   config = modeling.BertConfig(

@@ -12,7 +12,7 @@ import tensorflow as tf
 from absl import logging
 
 import bert_tf
-from bert_tf import checkpoints, distribution, heads
+from bert_tf import checkpoints, distribution, heads, modeling
 from bert_tf.export import config as configs
 from bert_tf.export import saved_models, sources
 from bert_tf.export.signatures import (
@@ -163,7 +163,8 @@ def _module(
   bert_config = source.bert_config
   num_outputs = len(info.labels or ()) or 1  # A regression has no labels.
   distribution.check_backend()
-  model = heads.build(_MODELS.get(info.task), bert_config, num_outputs)
+  with modeling.all_loaded():
+    model = heads.build(_MODELS.get(info.task), bert_config, num_outputs)
   bilstm.check_is_loaded(model, source.reader.path, source.reader.shapes)
   checkpoints.load_variables(source.reader, model)
   named = saved_models.NamedModel(model, bert_config.max_position_embeddings)

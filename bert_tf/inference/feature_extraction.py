@@ -77,7 +77,10 @@ class FeatureExtractor:
     self.bert_config = source.bert_config
     _check(config, source)
     tokenizer = sources.tokenizer_of(source, config.do_lower_case, None)
-    model = modeling.BertModel(self.bert_config, config.use_one_hot_embeddings)
+    with modeling.all_loaded():
+      model = modeling.BertModel(
+        self.bert_config, config.use_one_hot_embeddings
+      )
     checkpoints.load_variables(source.reader, model)
     named = saved_models.NamedModel(
       model, self.bert_config.max_position_embeddings
