@@ -223,7 +223,9 @@ class PretrainingModel(HeadModel):
     self, features: Features, training: bool = False
   ) -> PretrainingOutput | PretrainingSums:
     """Returns the logits of both heads, or the sums of the first."""
-    words, table = self.bert.embeddings.look_up_tied(features["input_ids"])
+    words, table = None, self.bert.embeddings.word_embeddings
+    if self.returns_sums:  # In training, which has gradients.
+      words, table = self.bert.embeddings.look_up_tied(features["input_ids"])
     output = self.bert(
       features,
       training=training,
