@@ -40,10 +40,7 @@ def looked_up(table: Tensor, ids: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def add_rows(table: Tensor, ids: Tensor, rows: Tensor) -> Tensor:
-  """Returns a table with rows added where the ids, int [n], say.
-
-  Nothing is copied where nothing else reads the table, [V, ...].
-  """
+  """Returns a table, [V, ...], with rows added where the ids, int [n], say."""
   if keras.backend.backend() != "tensorflow":
     added = ops.scatter(ids[:, None], rows, ops.shape(table))
     return table + added
