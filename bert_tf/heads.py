@@ -19,6 +19,7 @@ from bert_tf.layers import (
   masked_lm,
   model_inputs,
   serialization,
+  tied,
 )
 from bert_tf.modeling import DType, Tensor
 
@@ -225,7 +226,7 @@ class PretrainingModel(HeadModel):
     """Returns the logits of both heads, or the sums of the first."""
     words, table = None, self.bert.embeddings.word_embeddings
     if self.returns_sums:  # In training, which has gradients.
-      words, table = self.bert.embeddings.look_up_tied(features["input_ids"])
+      words, table = tied.looked_up(table, features["input_ids"])
     output = self.bert(
       features,
       training=training,

@@ -25,7 +25,6 @@ from bert_tf.layers import (
   model_inputs,
   serialization,
   tensor,
-  tied,
 )
 
 # The original has these names here.
@@ -223,15 +222,6 @@ class Embeddings(BertLayer):
     return dropout.dropout(
       output, config.hidden_dropout_prob, self.seed_generator, training
     )
-
-  def look_up_tied(self, input_ids: Tensor) -> tuple[Tensor, Tensor]:
-    """Returns `words` of `call`, and the table, [V, D], for an output layer.
-
-    Their gradients are added up without a table of the first alone.
-    """
-    if self.use_one_hot_embeddings:
-      return self._look_up(input_ids), self.word_embeddings
-    return tied.looked_up(self.word_embeddings, input_ids)
 
   def _look_up(self, input_ids: Tensor) -> Tensor:
     """Returns the word embeddings, float [B, F, D]."""
@@ -648,7 +638,7 @@ class BertModel(model_inputs.FeaturesModel):
       positions: int [B, P]. Where the output of the last layer is needed; it is
         computed there and for pooled_output alone. P may be 0. None for all.
       word_embeddings: float [B, F, D]. Those of input_ids, if they are looked
-        up already; see `Embeddings.look_up_tied`.
+        up already.
 
     Raises:
       ValueError: if F exceeds max_position_embeddings, or for features that

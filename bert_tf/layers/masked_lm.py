@@ -90,8 +90,9 @@ def sums(
   ) -> tuple[Tensor, Callable[..., tuple[Tensor, ...]]]:
     batch = _Batch(hidden, table, bias, ids, weights)
     is_one_block = ids.shape[0] is not None and ids.shape[0] <= _BLOCK_ROWS
-    find = _of_one_block if is_one_block else _of_blocks
-    found, gradients = find(batch, training)
+    found, gradients = (
+      _of_one_block(batch) if is_one_block else _of_blocks(batch, training)
+    )
 
     def backward(
       *args: Tensor, upstream: Tensor | None = None
@@ -107,10 +108,9 @@ def sums(
 
 
 def _of_one_block(
-  batch: _Batch, training: bool
+  batch: _Batch,
 ) -> tuple[Tensor, Callable[[Tensor], _Gradients]]:
   """Returns the sums, and what takes a factor of them to the gradients."""
-  del training  # The gradients follow from what the sums were made of.
   found, softmax = _block(batch)
   return found, lambda factor: _gradients(batch.scaled(factor), softmax)
 
