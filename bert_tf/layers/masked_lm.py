@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from keras import ops
 
-from bert_tf.layers import pieces, tied
+from bert_tf.layers import pieces, tied, transposed
 from bert_tf.layers.tensor import Tensor
 
 # Rows of a block. Each block adds to the gradient of the whole table, so much
@@ -178,7 +178,7 @@ def _block(batch: _Batch) -> tuple[Tensor, _Softmax]:
   table = ops.cast(batch.table, dtype)
   # [V, rows]: sums over the vocabulary then add whole rows of memory to each
   # other, which takes half as long as sums within a row.
-  products = ops.matmul(table, ops.transpose(batch.hidden))
+  products = transposed.matmul(table, batch.hidden, transpose_b=True)
   values = ops.cast(products, "float32") + batch.bias[:, None]
   # Not of `values`, which XLA need not keep then.
   of_labels = _of_labels(products, batch.ids) + ops.take(batch.bias, batch.ids)
@@ -201,7 +201,7 @@ def _gradients(batch: _Batch, softmax: _Softmax) -> _Gradients:
   hidden = ops.cast(batch.hidden, "float32")
   weights = batch.weights[:, None]
   scales = weights / softmax.totals[:, None]
-  by_hidden = ops.matmul(ops.transpose(softmax.powers), table)
+  by_hidden = transposed.matmul(softmax.powers, table, transpose_a=True)
   by_table = ops.matmul(softmax.powers, ops.cast(hidden * scales, dtype))
   by_bias = ops.matmul(softmax.powers, ops.cast(scales, dtype))[:, 0]
   # The labels' own logits have a part besides.

@@ -19,7 +19,59 @@ _LEFT_OUT = frozenset(
   "StatefulPartitionedCall".split()
 )
 
+# What TensorFlow rewrites a graph by. It puts operations without a mark in
+# place of marked ones, and so cuts pieces apart.
+_REWRITES = ("arithmetic_optimization", "constant_folding", "remapping")
+
 _is_marking = contextvars.ContextVar("is_marking", default=False)
+
+
+def name_rewrites() -> None:
+  """Says that graphs are rewritten, which they are in any case.
+
+  `compiled` names the rewrites too. A function that was called before they were
+  named would be optimized again at its next call.
+  """
+  _set_rewrites(_rewrites())
+
+
+def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
+  """Returns a function of which XLA compiles the pieces.
+
+  It is to be called where another one is traced.
+  """
+  import tensorflow as tf  # Other backends have no need of it.
+
+  # As a part of the graph that calls it, it would be rewritten with that.
+  called = tf.function(
+    marked(function),
+    autograph=False,
+    experimental_attributes={"_noinline": True},
+  )
+
+  def call(*args: Any) -> Any:
+    before = _rewrites()
+    _set_rewrites(dict.fromkeys(_REWRITES, False))
+    try:
+      return called(*args)
+    finally:
+      _set_rewrites(before)
+
+  return call
+
+
+def _rewrites() -> dict[str, bool]:
+  """Returns which rewrites are on; all are unless said otherwise."""
+  import tensorflow as tf
+
+  said = tf.config.optimizer.get_experimental_options()
+  return {name: said.get(name, True) for name in _REWRITES}
+
+
+def _set_rewrites(rewrites: dict[str, bool]) -> None:
+  import tensorflow as tf
+
+  tf.config.optimizer.set_experimental_options(rewrites)
 
 
 @contextlib.contextmanager

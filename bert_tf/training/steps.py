@@ -88,6 +88,7 @@ class TrainingStep:
     self._variables: list[keras.Variable] = []
     self._has_gradient: list[bool] = []  # Of the variables, when last traced.
     self._sums_spec: Any = None  # tf.TensorSpec in the structure of Sums.
+    pieces.name_rewrites()  # Other forms may be called before this one.
     self._compile(form)
 
   def in_form(self, form: Form) -> "TrainingStep":
@@ -272,7 +273,7 @@ class TrainingStep:
 def _function(function: Callable, form: Form) -> Any:
   """Returns a tf.function of which XLA compiles what the form says."""
   if form is Form.PIECES:
-    function = pieces.marked(function)
+    return pieces.compiled(function)
   # None leaves it to TensorFlow, which compiles for a TPU in any case.
   jit_compile = form is Form.WHOLE or None
   return tf.function(function, jit_compile=jit_compile, autograph=False)

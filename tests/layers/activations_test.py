@@ -47,6 +47,18 @@ def test_what_is_large_overflows_nowhere(dtype):
   np.testing.assert_array_equal(tf.cast(gradient, "float32"), [0, 0.5, 1])
 
 
+@pytest.mark.parametrize("dtype, digits", [("float16", 11), ("bfloat16", 8)])
+def test_in_16_bits_the_result_alone_is_rounded(dtype, digits):
+  x = tf.cast(X, dtype)
+  exact = gradient_of(activations.gelu, tf.cast(x, "float64"))
+  for one, expected in zip(
+    gradient_of(activations.gelu, x), exact, strict=True
+  ):
+    one = tf.cast(one, "float64")
+    # A result near 0 has what float32 loses of 1 + tanh.
+    np.testing.assert_allclose(one, expected, rtol=2.0**-digits, atol=3e-6)
+
+
 def test_a_functional_model_takes_it_as_it_is():
   inputs = keras.Input([3])
   outputs = activations.gelu(inputs)

@@ -3,10 +3,15 @@
 import contextlib
 
 import numpy as np
+import pytest
 import tensorflow as tf
+from tensorflow.core.protobuf import config_pb2
+from tensorflow.python.eager import context
 
 from bert_tf.layers import masked_lm, pieces
 from tests.layers import masked_lm_test
+
+REWRITES = ("arithmetic_optimization", "constant_folding", "remapping")
 
 
 def marked_ops(function):
@@ -62,3 +67,68 @@ def test_blocks_of_the_masked_lm_are_compiled_between_their_products():
   np.testing.assert_allclose(sums, expected, rtol=1e-5)
   for one, of_plain in zip(gradients, expected_gradients, strict=True):
     np.testing.assert_allclose(one, of_plain, rtol=1e-5, atol=1e-5)
+
+
+def run_ops(function, *args):
+  """What runs: operations, and whether they are marked, once optimized."""
+  context.context().enable_run_metadata()
+  try:
+    function(*args)
+    graphs = context.context().export_run_metadata().function_graphs
+  finally:
+    context.context().disable_run_metadata()
+  nodes = [n for g in graphs for n in g.post_optimization_graph.node]
+  return {(n.op, n.attr["_XlaCompile"].b) for n in nodes}
+
+
+def dense(x):
+  """A product with a bias, and sums that TensorFlow rewrites."""
+  y = tf.nn.bias_add(tf.matmul(x, x), x[0])
+  return (y + x) + (x + tf.exp(y))
+
+
+def call_of(function, *args):
+  """The node of the one call in a function's graph, and what is called."""
+  graph = function.get_concrete_function(*args).graph.as_graph_def()
+  (node,) = (n for n in graph.node if n.op == "PartitionedCall")
+  called = {f.signature.name: f for f in graph.library.function}
+  return node, called[node.attr["f"].func.name]
+
+
+def test_a_graph_that_is_compiled_in_pieces_is_not_rewritten():
+  x = tf.ones([4, 4])
+  outer = tf.function(pieces.compiled(dense), autograph=False)
+  node, called = call_of(outer, x)
+  np.testing.assert_allclose(outer(x), dense(x), rtol=1e-6)
+  assert called.attr["_noinline"].b  # So its own settings count.
+  config = config_pb2.ConfigProto.FromString(node.attr["config_proto"].s)
+  rewriters = config.graph_options.rewrite_options
+  is_off = {
+    name: getattr(rewriters, name) == rewriters.OFF for name in REWRITES
+  }
+  assert all(is_off.values())
+
+  def ops_with(is_on):
+    tf.config.optimizer.set_experimental_options(is_on)
+    return run_ops(tf.function(pieces.marked(dense), autograph=False), x)
+
+  kept = ops_with(dict.fromkeys(REWRITES, False))
+  rewritten = ops_with(dict.fromkeys(REWRITES, True))
+  assert ("AddN", False) in rewritten  # The sums, without a mark.
+  assert ("AddN", False) not in kept
+
+
+@pytest.mark.parametrize("said", [{}, {"remapping": False}])
+def test_rewrites_are_as_before_it(said):
+  options = tf.config.optimizer.get_experimental_options()
+  tf.config.optimizer.set_experimental_options(said)
+  try:
+    pieces.name_rewrites()
+    before = tf.config.optimizer.get_experimental_options()
+    with pytest.raises(ZeroDivisionError):
+      tf.function(pieces.compiled(lambda x: x / 0), autograph=False)(1)
+    assert tf.config.optimizer.get_experimental_options() == before
+    assert before["remapping"] == said.get("remapping", True)
+    assert before["constant_folding"]
+  finally:
+    tf.config.optimizer.set_experimental_options({"remapping": True, **options})
