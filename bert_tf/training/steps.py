@@ -273,7 +273,10 @@ class TrainingStep:
 def _function(function: Callable, form: Form) -> Any:
   """Returns a tf.function of which XLA compiles what the form says."""
   if form is Form.PIECES:
-    return pieces.compiled(function)
+    # TensorFlow calls a function as it is on one device alone.
+    if tf.distribute.get_strategy().num_replicas_in_sync == 1:
+      return pieces.compiled(function)
+    function = pieces.marked(function)
   # None leaves it to TensorFlow, which compiles for a TPU in any case.
   jit_compile = form is Form.WHOLE or None
   return tf.function(function, jit_compile=jit_compile, autograph=False)
