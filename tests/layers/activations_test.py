@@ -4,10 +4,10 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
-from tensorflow.python.eager import context
 from tensorflow.python.framework import test_util
 
 from bert_tf.layers import activations
+from tests import optimized_graphs
 
 X = np.linspace(-6.0, 6.0, 101)
 
@@ -89,12 +89,6 @@ def test_a_forward_pass_computes_it_with_the_product(name, fused):
   layer = keras.layers.Dense(8, activation=function)
   x = tf.ones([4, 8])
   layer(x)
-  context.context().enable_run_metadata()
-  try:
-    tf.function(layer)(x)
-    graphs = context.context().export_run_metadata().function_graphs
-  finally:
-    context.context().disable_run_metadata()
-  nodes = [n for g in graphs for n in g.post_optimization_graph.node]
+  nodes = optimized_graphs.nodes(tf.function(layer), x)
   found = [n.attr["fused_ops"].list.s for n in nodes if n.op == "_FusedMatMul"]
   assert found == [[b"BiasAdd", fused.encode()]]

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from tensorflow.core.protobuf import config_pb2
-from tensorflow.python.eager import context
 
 from bert_tf.layers import masked_lm, pieces
+from tests import optimized_graphs
 from tests.layers import masked_lm_test
 
 REWRITES = ("arithmetic_optimization", "constant_folding", "remapping")
@@ -71,13 +71,7 @@ def test_blocks_of_the_masked_lm_are_compiled_between_their_products():
 
 def run_ops(function, *args):
   """What runs: operations, and whether they are marked, once optimized."""
-  context.context().enable_run_metadata()
-  try:
-    function(*args)
-    graphs = context.context().export_run_metadata().function_graphs
-  finally:
-    context.context().disable_run_metadata()
-  nodes = [n for g in graphs for n in g.post_optimization_graph.node]
+  nodes = optimized_graphs.nodes(function, *args)
   return {(n.op, n.attr["_XlaCompile"].b) for n in nodes}
 
 
@@ -103,10 +97,8 @@ def test_a_graph_that_is_compiled_in_pieces_is_not_rewritten():
   assert called.attr["_noinline"].b  # So its own settings count.
   config = config_pb2.ConfigProto.FromString(node.attr["config_proto"].s)
   rewriters = config.graph_options.rewrite_options
-  is_off = {
-    name: getattr(rewriters, name) == rewriters.OFF for name in REWRITES
-  }
-  assert all(is_off.values())
+  for name in REWRITES:
+    assert getattr(rewriters, name) == rewriters.OFF, name
 
   def ops_with(is_on):
     tf.config.optimizer.set_experimental_options(is_on)
