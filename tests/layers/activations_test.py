@@ -89,6 +89,6 @@ def test_a_forward_pass_computes_it_with_the_product(name, fused):
   layer = keras.layers.Dense(8, activation=function)
   x = tf.ones([4, 8])
   layer(x)
-  nodes = optimized_graphs.nodes(tf.function(layer), x)
+  nodes = optimized_graphs.nodes(layer, x)
   found = [n.attr["fused_ops"].list.s for n in nodes if n.op == "_FusedMatMul"]
   assert found == [[b"BiasAdd", fused.encode()]]

@@ -102,7 +102,7 @@ def test_a_graph_that_is_compiled_in_pieces_is_not_rewritten():
 
   def ops_with(is_on):
     tf.config.optimizer.set_experimental_options(is_on)
-    return run_ops(tf.function(pieces.marked(dense), autograph=False), x)
+    return run_ops(pieces.marked(dense), x)
 
   kept = ops_with(dict.fromkeys(REWRITES, False))
   rewritten = ops_with(dict.fromkeys(REWRITES, True))
