@@ -22,6 +22,7 @@ from bert_tf.layers import (
   attention_mask,
   dropout,
   last_layer,
+  layer_norm,
   model_inputs,
   serialization,
   tensor,
@@ -136,9 +137,9 @@ class BertLayer(serialization.Configured, keras.layers.Layer):
     layer.build((None, inputs))
     return layer
 
-  def make_layer_norm(self) -> keras.layers.LayerNormalization:
+  def make_layer_norm(self) -> layer_norm.LayerNorm:
     """Returns a built layer norm of [D] with the epsilon of TF 1's contrib."""
-    layer = keras.layers.LayerNormalization(
+    layer = layer_norm.LayerNorm(
       epsilon=1e-12, name="LayerNorm", dtype=self.dtype_policy
     )
     layer.build((None, self.config.hidden_size))

@@ -17,6 +17,7 @@ from bert_tf.export import config as configs
 from bert_tf.export import export, saved_models
 from bert_tf.files import paths
 from bert_tf.formats import run_info
+from bert_tf.layers import layer_norm
 
 Specs = Mapping[str, tf.TensorSpec]
 
@@ -144,16 +145,18 @@ def function_of(signature: Any) -> Function:
   """Returns a tf.function that has an input_signature; it is traced late."""
 
   def find_outputs() -> Specs:
-    outputs = signature.get_concrete_function().structured_outputs
+    with layer_norm.fused():
+      outputs = signature.get_concrete_function().structured_outputs
     return {
       name: tf.TensorSpec(output.shape, output.dtype, name)
       for name, output in outputs.items()
     }
 
   inputs = {spec.name: spec for spec in signature.input_signature}
-  # By position: a function may call its arguments otherwise.
-  return Function(
-    inputs,
-    lambda **tensors: signature(*(tensors[name] for name in inputs)),
-    find_outputs,
-  )
+
+  def compute(**tensors: tf.Tensor) -> Mapping[str, tf.Tensor]:
+    # By position: a function may call its arguments otherwise.
+    with layer_norm.fused():
+      return signature(*(tensors[name] for name in inputs))
+
+  return Function(inputs, compute, find_outputs)

@@ -22,7 +22,7 @@ import keras
 import tensorflow as tf
 
 from bert_tf import distribution, optimization
-from bert_tf.layers import dropout, pieces
+from bert_tf.layers import dropout, layer_norm, pieces
 from bert_tf.losses import Sums
 from bert_tf.modeling import Tensor
 from bert_tf.training import sums as sums_lib
@@ -353,16 +353,21 @@ class EvaluationStep:
 
   def _evaluate_part(self, features: Features) -> tuple[Sums, Sums, Tensor]:
     features = distribution.replica_part(features)
-    outputs = self._model(features, training=False)
+    outputs = self._outputs(features)
     losses = self._loss_fn(outputs, features)
     return losses, self._eval_fn(outputs, features), outputs
+
+  def _outputs(self, features: Features) -> Tensor:
+    """Returns what the model makes of a replica's part."""
+    with layer_norm.fused():
+      return self._model(features, training=False)
 
   def _sum(self, value: tf.Tensor) -> tf.Tensor:
     return self._strategy.reduce(tf.distribute.ReduceOp.SUM, value, axis=None)
 
   def _predict_batch(self, features: Features) -> Tensor:
     def predict_part(features: Features) -> Tensor:
-      return self._model(distribution.replica_part(features), training=False)
+      return self._outputs(distribution.replica_part(features))
 
     outputs = self._strategy.run(predict_part, (features,))
     return distribution.gathered(outputs)

@@ -1,0 +1,120 @@
+"""Layer norm in one operation is Keras', where a scope asks for it."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from tensorflow.python.framework import test_util
+
+from bert_tf import modeling
+from bert_tf.export import saved_models
+from bert_tf.layers import layer_norm
+from bert_tf.training import steps
+from tests import optimized_graphs, tiny_models
+
+OPERATION = "_MklLayerNorm"
+
+
+def built(size=24):
+  layer = layer_norm.LayerNorm(epsilon=1e-12)
+  layer.build((None, size))
+  rng = np.random.default_rng(1)
+  for variable in (layer.gamma, layer.beta):
+    variable.assign(rng.normal(size=size))
+  return layer
+
+
+def in_scope(layer):
+  def call(x):
+    with layer_norm.fused():
+      return layer(x)
+
+  return call
+
+
+def ops_of(function, *args):
+  return {n.op for n in optimized_graphs.nodes(function, *args)}
+
+
+@pytest.mark.parametrize("shape", [(5, 24), (2, 3, 24), (1, 24), (0, 24)])
+# Rows as small as 1e-6 tell an epsilon of 1e-12 from any larger one.
+@pytest.mark.parametrize("scale", [1e-4, 1.0, 1e4])
+def test_values_are_those_of_keras(shape, scale):
+  layer = built()
+  x = np.random.default_rng(2).normal(size=shape) * scale
+  x = tf.constant(x, "float32")
+  found = tf.function(in_scope(layer), autograph=False)(x)
+  np.testing.assert_allclose(found, layer(x), rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.skipif(not test_util.IsMklEnabled(), reason="oneDNN is off")
+def test_it_is_one_operation_in_the_scope_alone():
+  layer, x = built(), tf.ones([2, 24])
+  found = ops_of(in_scope(layer), x)
+  assert OPERATION in found and not found & {"Mean", "Rsqrt"}
+  assert OPERATION not in ops_of(layer, x)
+
+
+@pytest.mark.parametrize("dtype, rank", [("bfloat16", 2), ("float32", 4)])
+def test_what_the_operation_does_not_take_is_keras(dtype, rank):
+  layer = layer_norm.LayerNorm(dtype=dtype)
+  x = tf.cast(tf.random.normal([2] * rank), dtype)
+  layer.build(x.shape)
+  assert OPERATION not in ops_of(in_scope(layer), x)
+
+
+def test_a_tensorflow_without_it_computes_as_keras(monkeypatch):
+  monkeypatch.setattr(layer_norm, "_OPERATION", "_NoSuchLayerNorm")
+  layer_norm._has_operation.cache_clear()
+  try:
+    assert not layer_norm._has_operation()
+    layer, x = built(), tf.random.normal([2, 24])
+    np.testing.assert_array_equal(
+      tf.function(in_scope(layer), autograph=False)(x),
+      tf.function(layer, autograph=False)(x),
+    )
+  finally:
+    layer_norm._has_operation.cache_clear()
+
+
+def test_evaluation_and_prediction_use_it_and_training_does_not():
+  model = modeling.BertModel(tiny_models.CONFIG)
+  ids = tf.constant(np.random.default_rng(3).integers(5, 90, (2, 8)), tf.int32)
+  features = {
+    "input_ids": ids,
+    "input_mask": tf.ones_like(ids),
+    "segment_ids": tf.zeros_like(ids),
+  }
+  calls = []
+  original = layer_norm._computed_at_once
+
+  def counted(*args):
+    calls.append(args)
+    return original(*args)
+
+  with pytest.MonkeyPatch.context() as patch:
+    patch.setattr(layer_norm, "_computed_at_once", counted)
+    with tf.GradientTape():
+      expected = tf.function(model, autograph=False)(features, training=True)
+    assert not calls
+    step = steps.EvaluationStep(
+      model,
+      lambda output, _: {"a": (tf.reduce_sum(output.pooled_output), 1.0)},
+      lambda output, _: {},
+    )
+    found = [step.predict(features), step.evaluate(features)[1]]
+  num_norms = 1 + 2 * tiny_models.CONFIG.num_hidden_layers
+  assert len(calls) == 2 * num_norms * layer_norm._has_operation()
+  expected = model(features)
+  for output in found:
+    np.testing.assert_allclose(
+      output.sequence_output, expected.sequence_output, rtol=1e-5, atol=1e-5
+    )
+
+
+def test_saved_models_are_without_it(tmp_path):
+  model = modeling.BertModel(tiny_models.CONFIG)
+  ids = saved_models.ids_function(lambda inputs: {"x": model(inputs)[0]})
+  module = tf.Module()
+  module.model = model
+  tf.saved_model.save(module, str(tmp_path), signatures={"ids": ids})
+  assert OPERATION.encode() not in (tmp_path / "saved_model.pb").read_bytes()
