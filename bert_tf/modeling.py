@@ -10,7 +10,6 @@ P masked positions, C classes or choices.
 
 import contextlib
 import contextvars
-import math
 import os
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
@@ -19,6 +18,7 @@ import keras
 from keras import ops
 
 from bert_tf.layers import (
+  attention,
   attention_mask,
   dropout,
   last_layer,
@@ -278,28 +278,26 @@ class SelfAttention(BertLayer):
     num_keys = ops.shape(key_scores)[2]
     num_queries = ops.shape(rows.numbers)[1] if rows else num_keys
 
-    def split(projected: Tensor, length: Tensor | int) -> Tensor:
+    def by_head(projected: Tensor, length: Tensor | int) -> Tensor:
       shape = (-1, length, heads, config.hidden_size // heads)
-      return ops.reshape(projected, shape)
+      return ops.transpose(ops.reshape(projected, shape), (0, 2, 1, 3))
 
-    query = split(self.query(queries), num_queries)
-    key = split(self.key(hidden), num_keys)
-    value = split(self.value(hidden), num_keys)
-    scores = ops.einsum("BFNH,BTNH->BNFT", query, key)
-    scale = 1.0 / math.sqrt(query.shape[-1])
-    scores = ops.cast(scores, "float32") * scale
+    query = by_head(self.query(queries), num_queries)
+    key = by_head(self.key(hidden), num_keys)
+    value = by_head(self.value(hidden), num_keys)
     # Keras may have cast them on the way in.
     key_scores = ops.cast(key_scores, "float32")
-    scores = scores + ops.expand_dims(key_scores, 1)
-    probs = ops.cast(ops.softmax(scores, axis=-1), self.compute_dtype)
-    dropped = dropout.dropout(
-      probs,
-      config.attention_probs_dropout_prob,
-      self.seed_generator,
-      training,
-      last_layer.of_heads(rows, heads, num_keys),
-    )
-    context = ops.einsum("BNFT,BTNH->BFNH", dropped, value)
+    probs = attention.weights(query, key, key_scores)
+    probs = ops.cast(probs, self.compute_dtype)
+    rate = config.attention_probs_dropout_prob
+    if training and rate:
+      shape = (ops.shape(query)[0], heads, num_queries, num_keys)
+      rows = last_layer.of_heads(rows, heads, num_keys)
+      mask = dropout.Mask(shape, rate, self.seed_generator, rows)
+      context = attention.dropped_context(query, key, value, key_scores, mask)
+    else:
+      context = ops.matmul(probs, value)
+    context = ops.transpose(context, (0, 2, 1, 3))
     return ops.reshape(context, (-1, config.hidden_size)), probs
 
 

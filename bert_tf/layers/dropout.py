@@ -4,7 +4,7 @@ import contextlib
 import dataclasses
 import functools
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 import keras
 from keras import ops
@@ -85,6 +85,53 @@ class Rows:
   count: Tensor | int  # How many the larger tensor has.
 
 
+class Mask:
+  """Which numbers of a tensor dropout keeps.
+
+  It is a function of the seed and of the place in the tensor, the same on every
+  backend and device, compiled or not. The share that is zeroed, rate in [0, 1),
+  is met to 2**-32.
+
+  Args:
+    shape: of the tensor; ints, or int [] where it is not known.
+    rate: share that is zeroed, in [0, 1).
+    seeds: what the key is drawn from, once.
+    rows: if the tensor has but some rows of a larger one, which; what is kept
+      of them is what would be there.
+
+  Attributes:
+    scale: what the rest is multiplied by.
+  """
+
+  def __init__(
+    self,
+    shape: Sequence[Tensor | int],
+    rate: float,
+    seeds: Seeds,
+    rows: Rows | None = None,
+  ) -> None:
+    self.scale = 1.0 / (1.0 - rate)
+    self._shape = tuple(shape)
+    self._rows = rows
+    self._size = rows.count * shape[-1] if rows else math.prod(shape)
+    start, self._key = ops.unstack(seeds.next_keys())
+    self._start = start + ops.cast(seeds.part * self._size, "uint32")
+    self._least = ops.convert_to_tensor(round(rate * 2**32), "uint32")
+    self._compiles = seeds.compiles_masks and not rows
+
+  def __call__(self) -> Tensor:
+    """Returns bools of the shape, computed anew."""
+    drawn = self._start, self._key, self._least
+    if self._compiles:
+      is_kept = _compiled_mask()(*drawn, _rounded_up(self._size))
+      return ops.reshape(is_kept[: self._size], self._shape)
+    if self._rows:
+      width = self._shape[-1]
+      first = ops.expand_dims(self._rows.numbers * width, -1)
+      return _is_kept(*drawn, first + ops.arange(width))
+    return _is_kept(*drawn, ops.reshape(ops.arange(self._size), self._shape))
+
+
 def dropout(
   x: Tensor,
   rate: float,
@@ -94,28 +141,12 @@ def dropout(
 ) -> Tensor:
   """Zeroes a share of x and scales up the rest; x itself if not training.
 
-  What is zeroed is a function of the seed and of the place in x, the same on
-  every backend and device, compiled or not. The share, rate in [0, 1), is met
-  to 2**-32. If x has but some rows of a larger tensor, what is zeroed of them
-  is what would be there.
+  `rate`, `seeds` and `rows` are those of Mask.
   """
   if not training or rate == 0.0:
     return x
-  width = ops.shape(x)[-1]
-  size = rows.count * width if rows else ops.size(x)
-  start, key = ops.unstack(seeds.next_keys())
-  start = start + ops.cast(seeds.part * size, "uint32")
-  least = ops.convert_to_tensor(round(rate * 2**32), "uint32")
-  if rows:
-    numbers = ops.expand_dims(rows.numbers * width, -1) + ops.arange(width)
-    is_kept = _is_kept(start, key, least, numbers)
-  elif seeds.compiles_masks:
-    is_kept = _compiled_mask()(start, key, least, _rounded_up(size))[:size]
-    is_kept = ops.reshape(is_kept, ops.shape(x))
-  else:
-    numbers = ops.reshape(ops.arange(size), ops.shape(x))
-    is_kept = _is_kept(start, key, least, numbers)
-  return ops.where(is_kept, x * (1.0 / (1.0 - rate)), 0.0)
+  mask = Mask(ops.shape(x), rate, seeds, rows)
+  return ops.where(mask(), x * mask.scale, 0.0)
 
 
 def _is_kept(
@@ -139,7 +170,7 @@ def _compiled_mask() -> Callable[..., Tensor]:
   return compiled.get_concrete_function(*keys, tf.TensorSpec([], tf.int32))
 
 
-def _rounded_up(size: Tensor) -> Tensor:
+def _rounded_up(size: Tensor | int) -> Tensor:
   """Returns the next number of three binary digits, int32 [].
 
   Batches of varying widths have few such sizes.
@@ -147,5 +178,5 @@ def _rounded_up(size: Tensor) -> Tensor:
   import tensorflow as tf
 
   digits = tf.math.log(tf.cast(size, tf.float64)) / math.log(2.0)
-  unit = tf.cast(2.0 ** tf.maximum(tf.floor(digits) - 2.0, 0.0), size.dtype)
+  unit = tf.cast(2.0 ** tf.maximum(tf.floor(digits) - 2.0, 0.0), tf.int32)
   return (size + unit - 1) // unit * unit

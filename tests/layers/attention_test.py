@@ -1,0 +1,102 @@
+"""Attention with dropout has the values and gradients of its formula."""
+
+import math
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from bert_tf.layers import attention, dropout
+from tests import optimized_graphs
+
+B, N, F, T, H = 3, 2, 5, 7, 4
+RATE = 0.3
+
+
+def arguments(dtype="float32", by_query=False):
+  rng = np.random.default_rng(1)
+  shapes = [(B, N, F, H), (B, N, T, H), (B, N, T, H)]
+  query, key, value = (
+    tf.constant(rng.normal(size=shape), dtype) for shape in shapes
+  )
+  is_padding = rng.random((B, F if by_query else 1, T)) < 0.3
+  return query, key, value, tf.constant(is_padding * -10000.0, "float32")
+
+
+def dropped_by(mask):
+  """attention.dropped_context with a mask."""
+  return lambda *given: attention.dropped_context(*given, mask)
+
+
+def new_mask():
+  return dropout.Mask((B, N, F, T), RATE, dropout.Seeds(5))
+
+
+def formula(query, key, value, key_scores, is_kept):
+  scores = tf.einsum("bnfh,bnth->bnft", query, key) / math.sqrt(H)
+  probs = tf.nn.softmax(scores + key_scores[:, None])
+  probs = tf.where(is_kept, probs / (1 - RATE), 0.0)
+  return tf.einsum("bnft,bnth->bnfh", probs, value)
+
+
+def values_and_gradients(function, given):
+  """The function's values and gradients of a weighted sum of their squares."""
+  with tf.GradientTape() as tape:
+    tape.watch(given[:3])
+    output = function(*given)
+    by = np.random.default_rng(2).normal(size=output.shape)
+    total = tf.reduce_sum(tf.square(tf.cast(output, "float32")) * by)
+  return [output, *tape.gradient(total, given[:3])]
+
+
+@pytest.mark.parametrize("by_query", [False, True])
+@pytest.mark.parametrize("form", ["eager", "graph", "xla"])
+def test_values_and_gradients_are_those_of_the_formula(by_query, form):
+  given = arguments(by_query=by_query)
+  mask = new_mask()
+  is_kept = mask()
+  assert 0.5 < np.mean(is_kept) < 0.9
+  expected = values_and_gradients(lambda *args: formula(*args, is_kept), given)
+
+  def compute(*given):
+    return values_and_gradients(dropped_by(mask), given)
+
+  if form != "eager":
+    compute = tf.function(compute, autograph=False, jit_compile=form == "xla")
+  for one, other in zip(compute(*given), expected, strict=True):
+    np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-5)
+
+
+def test_bfloat16_is_near_float32():
+  mask = new_mask()
+  of_short, of_float = (
+    values_and_gradients(dropped_by(mask), arguments(dtype))
+    for dtype in ("bfloat16", "float32")
+  )
+  for one, other in zip(of_short, of_float, strict=True):
+    assert one.dtype == tf.bfloat16
+    np.testing.assert_allclose(tf.cast(one, "float32"), other, rtol=0.1, atol=0.1)
+
+
+def test_a_mask_is_the_same_at_each_call_and_another_at_each_draw():
+  seeds = dropout.Seeds(3)
+  first, second = (dropout.Mask((4, 100), RATE, seeds) for _ in range(2))
+  np.testing.assert_array_equal(first(), first())
+  assert 0.3 < np.mean(first().numpy() != second().numpy()) < 0.6
+  x = tf.ones([4, 100])
+  dropped = dropout.dropout(x, RATE, dropout.Seeds(3), True)
+  np.testing.assert_array_equal(dropped != 0.0, first())
+  np.testing.assert_allclose(dropped[first()], first.scale)
+
+
+def test_a_gradient_computes_the_weights_that_were_kept_again():
+  mask = new_mask()
+
+  def step(*given):
+    found = values_and_gradients(dropped_by(mask), given)
+    return tf.add_n([tf.reduce_sum(x) for x in found])
+
+  nodes = optimized_graphs.nodes(step, *arguments())
+  # Of the weights in both halves, and of their gradient: had TensorFlow found
+  # the second to be the first, all of it would be held until then.
+  assert sum(n.op == "SelectV2" for n in nodes) == 3
