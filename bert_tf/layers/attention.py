@@ -39,8 +39,8 @@ def dropped_context(
   """Returns the sums of values by weights of which dropout zeroes some.
 
   The gradient that TensorFlow makes keeps the weights before and after dropout,
-  which are most of what a step of long texts holds, and passes over them seven
-  times. This one keeps those before it, and passes over them four times.
+  which are most of what a step on long texts holds, and passes over them seven
+  times. This one keeps those before dropout, and passes over them four times.
 
   Args:
     query: as `weights` has it, like key and key_scores.
@@ -71,8 +71,8 @@ def dropped_context(
     ) -> tuple[Tensor, Tensor, Tensor]:
       # One of the two, by the backend of Keras.
       upstream = args[0] if upstream is None else upstream
-      # What softmax takes off each weight's gradient is their mean by weight,
-      # the product of the sums with what comes for them.
+      # A softmax's gradient takes off the mean of what comes for its weights,
+      # by these weights: the product of the output with what comes for it.
       product = ops.cast(upstream, "float32") * ops.cast(output, "float32")
       mean = ops.sum(product, axis=-1, keepdims=True)
       upstream = upstream * mask.scale

@@ -75,7 +75,9 @@ def test_bfloat16_is_near_float32():
   )
   for one, other in zip(of_short, of_float, strict=True):
     assert one.dtype == tf.bfloat16
-    np.testing.assert_allclose(tf.cast(one, "float32"), other, rtol=0.1, atol=0.1)
+    np.testing.assert_allclose(
+      tf.cast(one, "float32"), other, rtol=0.1, atol=0.1
+    )
 
 
 def test_a_mask_is_the_same_at_each_call_and_another_at_each_draw():
