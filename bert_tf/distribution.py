@@ -9,9 +9,10 @@ import dataclasses
 import json
 import os
 import socket
+import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent import futures
-from typing import Any
+from typing import Any, TypeVar
 
 import keras
 import numpy as np
@@ -27,6 +28,10 @@ _WORKER_KINDS = ("chief", "worker")
 
 # Seconds to wait for a TPU to answer.
 _TPU_TIMEOUT = 10
+
+_Result = TypeVar("_Result")
+
+_thread = threading.local()  # Has is_beside in the background of `run_beside`.
 
 
 class WorkerLostError(OSError):
@@ -256,7 +261,13 @@ def gathered(value: Any) -> Any:
 
 
 def all_gather_objects(values: Mapping[str, Any]) -> list[dict[str, Any]]:
-  """Returns short JSON values of every process; all make this call."""
+  """Returns short JSON values of every process; all make this call.
+
+  Raises:
+    RuntimeError: in the background of `run_beside`.
+  """
+  if getattr(_thread, "is_beside", False):
+    raise RuntimeError("what runs beside may not talk to other processes.")
   strategy = tf.distribute.get_strategy()
   if num_workers() == 1:
     return [dict(values)]
@@ -275,23 +286,28 @@ def all_gather_objects(values: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def run_beside(
-  background: Callable[[], object], foreground: Callable[[], object]
-) -> None:
+  background: Callable[[], _Result], foreground: Callable[[], object]
+) -> _Result:
   """Runs a function in a thread, under the same strategy, beside another one.
 
   Returns when both are done; raises what the foreground raised, or else the
-  background. Only one of them may talk to other processes.
+  background. Only the foreground may talk to other processes: they find each
+  other by counting what they exchange, in the order of the calls.
+
+  Returns:
+    What the background returned.
   """
   strategy = tf.distribute.get_strategy()
 
-  def run() -> None:
+  def run() -> _Result:
+    _thread.is_beside = True
     with strategy.scope():
-      background()
+      return background()
 
   with futures.ThreadPoolExecutor(1) as executor:
     running = executor.submit(run)
     foreground()
-    running.result()
+    return running.result()
 
 
 def barrier() -> None:

@@ -333,12 +333,14 @@ def test_what_runs_beside_runs_at_the_same_time_in_the_same_strategy():
     found.append(tf.distribute.get_strategy())
     begun.set()
 
+    return "done"
+
   strategy = tf.distribute.OneDeviceStrategy("/cpu:0")
   with strategy.scope():
-    distribution.run_beside(
+    returned = distribution.run_beside(
       background, lambda: found.append(begun.wait(timeout=60))
     )
-  assert found == [strategy, True]
+  assert (returned, found) == ("done", [strategy, True])
 
 
 @pytest.mark.parametrize("is_background", [False, True])
@@ -349,3 +351,12 @@ def test_an_error_beside_is_raised(is_background):
   calls = [lambda: None, fail]
   with pytest.raises(OSError, match="full"):
     distribution.run_beside(*(reversed(calls) if is_background else calls))
+
+
+@pytest.mark.parametrize(
+  "talk", [distribution.barrier, lambda: distribution.check_same({"a": 1})]
+)
+def test_only_the_foreground_talks_to_other_processes(talk):
+  with pytest.raises(RuntimeError, match="may not talk"):
+    distribution.run_beside(talk, lambda: None)
+  distribution.run_beside(lambda: None, talk)

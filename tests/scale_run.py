@@ -138,7 +138,7 @@ def start(start_python, folder, kind, num_cpus, runs, **more):
 
 def finish(process):
   """Waits for a process that must end well; returns its log."""
-  log = process.communicate(timeout=1800)[1]
+  log = process.communicate(timeout=600)[1]
   assert process.returncode == 0, log
   return log
 

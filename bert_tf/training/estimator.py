@@ -157,10 +157,7 @@ class Estimator:
       tensors = self._tensors()
       # Meanwhile TensorFlow works on the graph of the steps, which it does when
       # it is first called, even for none.
-      distribution.run_beside(
-        lambda: self._save(tensors),
-        lambda: self._steps(iterator, tf.constant(0)),
-      )
+      self._save(tensors, lambda: self._steps(iterator, tf.constant(0)))
     if form is None:
       self._choose_form(step, iter(input_fn(step)))
     with signals.StopSignals() as stop:
@@ -397,15 +394,24 @@ class Estimator:
     tensors = {name: variable.value for name, variable in variables.items()}
     return tensors | lora.tensors(self.model)
 
-  def _save(self, tensors: Mapping[str, tf.Tensor]) -> None:
+  def _save(
+    self,
+    tensors: Mapping[str, tf.Tensor],
+    meanwhile: Callable[[], object] = lambda: None,
+  ) -> None:
+    """Saves a checkpoint, which afterwards every process may read."""
+    path = distribution.run_beside(lambda: self._write(tensors), meanwhile)
+    distribution.barrier()
+    logging.info("Saved %s.", path)
+
+  def _write(self, tensors: Mapping[str, tf.Tensor]) -> str:
+    """Writes a checkpoint if this process is the chief; returns its path."""
     output_dir = self.config.output_dir
     self._run_files.put_back()
     run_dir.write_scores(output_dir, {})  # They are an older checkpoint's.
     adapters.save(output_dir, tensors)
     keep = self.config.keep_checkpoint_max
-    path = checkpoints.save(output_dir, tensors, keep)
-    distribution.barrier()  # Before another process reads it.
-    logging.info("Saved %s.", path)
+    return checkpoints.save(output_dir, tensors, keep)
 
   def _run_steps(self, data: tf.data.Iterator, num_steps: tf.Tensor) -> Sums:
     """Takes steps within one tf.function; returns the totals of their sums."""

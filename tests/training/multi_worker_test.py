@@ -71,7 +71,7 @@ def test_two_workers_take_the_steps_of_one(folder, name):
 
 
 def wait_for(path, processes):
-  for _ in range(18_000):
+  for _ in range(6_000):
     if path.exists():
       return
     for process in processes:
@@ -88,7 +88,7 @@ def test_what_one_worker_gets_ends_both_and_both_go_on(
   both = start_both(tmp_path, {"run": {**settings, "pause": 1.0}})
   wait_for(tmp_path / "run" / "model.ckpt-5.index", both)
   both[1].send_signal(number)
-  logs = [process.communicate(timeout=1800)[1] for process in both]
+  logs = [process.communicate(timeout=600)[1] for process in both]
   if number == signal.SIGKILL:
     assert both[0].returncode == 1
     assert "another of the 2 workers ended or cannot be reached" in logs[0]
@@ -133,7 +133,7 @@ def test_workers_with_different_flags_are_refused_by_name(
     for size, environment in zip((8, 16), environments())
   ]
   for process in both:
-    log = process.communicate(timeout=1800)[1]
+    log = process.communicate(timeout=600)[1]
     assert process.returncode == 1
     assert "the 2 workers differ: --train_batch_size is 16 and 8;" in log
   assert not (tmp_path / "out").exists()
