@@ -332,7 +332,6 @@ def test_what_runs_beside_runs_at_the_same_time_in_the_same_strategy():
   def background():
     found.append(tf.distribute.get_strategy())
     begun.set()
-
     return "done"
 
   strategy = tf.distribute.OneDeviceStrategy("/cpu:0")
