@@ -5,8 +5,10 @@ A checkpoint is a name-based bundle, as TF 1's Saver wrote: `PREFIX.index` and
 variable's `/adam_m` and `/adam_v`, and `global_step`, int64.
 """
 
+import functools
 import glob
 import os
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import keras
@@ -38,11 +40,19 @@ _READ_ERRORS = (tf.errors.OpError, RuntimeError, IndexError)
 
 
 class DamagedCheckpointError(ValueError):
-  """A checkpoint that is not there, or cannot be read completely."""
+  """A checkpoint that is missing or cannot be read completely.
+
+  Attributes:
+    fault: the message without the advice at its end.
+  """
+
+  def __init__(self, fault: str, advice: str = "") -> None:
+    super().__init__(f"{fault} {advice}".rstrip())
+    self.fault = fault
 
 
 class NotFiniteError(DamagedCheckpointError):
-  """A checkpoint with weights that are no numbers."""
+  """A checkpoint whose weights hold NaN or infinite values."""
 
 
 class CheckpointReader:
@@ -122,9 +132,10 @@ class CheckpointReader:
       raise self._damaged(error) from error
 
   def _damaged(self, error: Exception) -> DamagedCheckpointError:
+    reason = errors.reason(error).rstrip(".")
     return DamagedCheckpointError(
-      f"the checkpoint {self.path} is damaged or only half there: "
-      f"{errors.reason(error)}"
+      f"the checkpoint {self.path} is damaged or incomplete: {reason}.",
+      _advice(self.path),
     )
 
 
@@ -140,8 +151,37 @@ def check_finite(path: str, tensors: Mapping[str, np.ndarray]) -> None:
     if is_float and not np.isfinite(value).all():
       raise NotFiniteError(
         f"{path} holds values that are not finite, in {name}: its training had "
-        "diverged; use an older checkpoint."
+        "diverged.",
+        _advice(path) or "Use an older checkpoint.",
       )
+
+
+def usable_before(path: str) -> str | None:
+  """Returns the newest older checkpoint of the same run that can be used.
+
+  Checkpoints that are damaged or hold NaN are passed over. None if there is no
+  other.
+  """
+  prefixes = listed(os.path.dirname(path))
+  older = prefixes[prefixes.index(path) + 1 :] if path in prefixes else []
+  return next((prefix for prefix in older if _is_usable(prefix)), None)
+
+
+def _is_usable(prefix: str) -> bool:
+  """Returns whether every tensor of a checkpoint is readable and finite."""
+  try:
+    reader = tf.compat.v1.train.NewCheckpointReader(prefix)
+    for name in reader.get_variable_to_shape_map():
+      check_finite("", {name: reader.get_tensor(name)})
+  except (*_READ_ERRORS, NotFiniteError):
+    return False
+  return True
+
+
+def _advice(path: str) -> str:
+  """Returns what to give instead of a checkpoint that cannot be used."""
+  older = usable_before(path)
+  return f"To use an older one, give {older}." if older else ""
 
 
 def prefix_to_read(path: str) -> str | None:
@@ -155,8 +195,10 @@ def prefix_to_read(path: str) -> str | None:
   if paths.is_folder(path):
     return None
   raise DamagedCheckpointError(
-    f"no checkpoint {path}, and no folder: there is no {path}{_INDEX}; give "
-    f"a model's folder, or the part of file names before {_INDEX} and {_DATA}."
+    f"no checkpoint {path}, and no folder: there is no {path}{_INDEX}.",
+    _advice(path)
+    or "Give a model's folder, or the part of file names before "
+    f"{_INDEX} and {_DATA}.",
   )
 
 
@@ -249,7 +291,9 @@ def save(
     return path
   atomic.remove_unfinished(os.path.join(output_dir, "model.ckpt-*"))
   write(path, tensors)
-  kept = [p for p in reversed(listed(output_dir)) if p != path] + [path]
+  # A list of TensorFlow 1 may name files of other folders: they are not ours.
+  own = [p for p in reversed(listed(output_dir)) if p == _own(output_dir, p)]
+  kept = [p for p in own if p != path] + [path]
   dropped = kept[:-keep_checkpoint_max] if keep_checkpoint_max else []
   names = [os.path.basename(path) for path in kept[len(dropped) :]]
   lines = [f'model_checkpoint_path: "{names[-1]}"']
@@ -265,59 +309,60 @@ def save(
 def listed(output_dir: str) -> list[str]:
   """Returns the prefixes that the `checkpoint` file lists, newest first.
 
-  If it is empty or damaged, those that are in the folder.
+  TensorFlow 1 lists absolute paths, which outlive a move of the folder. A
+  checkpoint of the same name in this folder is the one that is meant. If the
+  file is empty or damaged, returns the checkpoints in the folder.
   """
   try:
     state = tf.train.get_checkpoint_state(output_dir)
   except (ValueError, tf.errors.OpError):  # Empty, or no text.
     state = None
   if state and state.model_checkpoint_path:
-    every = [*state.all_model_checkpoint_paths, state.model_checkpoint_path]
-    return list(dict.fromkeys(reversed(every)))
+    prefixes = [*state.all_model_checkpoint_paths, state.model_checkpoint_path]
+    return list(
+      dict.fromkeys(_in_folder(output_dir, p) for p in reversed(prefixes))
+    )
   if not paths.exists(os.path.join(output_dir, _LIST_FILE)):
     return []
-  # The file is damaged; what it listed may still be there.
-  found = paths.matches(os.path.join(glob.escape(output_dir), f"*-*{_INDEX}"))
-  prefixes = [p.removesuffix(_INDEX) for p in found]
+  _warn_of_list(output_dir)
+  indexes = paths.matches(os.path.join(glob.escape(output_dir), f"*-*{_INDEX}"))
+  prefixes = [p.removesuffix(_INDEX) for p in indexes]
   numbered = [p for p in prefixes if p.rpartition("-")[2].isdecimal()]
   return sorted(numbered, key=lambda p: -int(p.rpartition("-")[2]))
+
+
+@functools.cache
+def _warn_of_list(output_dir: str) -> None:
+  logging.warning(
+    "%s is empty or damaged; the checkpoints in its folder are used.",
+    os.path.join(output_dir, _LIST_FILE),
+  )
+
+
+def _in_folder(output_dir: str, path: str) -> str:
+  """Returns where a listed checkpoint is: the folder's own of that name first.
+
+  Another run may have taken the listed path since.
+  """
+  own = _own(output_dir, path)
+  is_elsewhere = _exists(path) and not _exists(own)
+  return path if is_elsewhere else own
+
+
+def _own(output_dir: str, path: str) -> str:
+  """Returns the prefix of the same name in a folder; Windows' paths too."""
+  return os.path.join(output_dir, re.split(r"[/\\]", path)[-1])
+
+
+def _exists(path: str) -> bool:
+  """Returns whether a checkpoint has an index, in place or set aside."""
+  prefixes = (path, _set_aside_prefix(path))
+  return any(paths.exists(prefix + _INDEX) for prefix in prefixes)
 
 
 def latest(output_dir: str) -> str | None:
   """Returns the prefix of the newest checkpoint of a run, None without one."""
   return next(iter(listed(output_dir)), None)
-
-
-def training_variables(
-  model: keras.Model, optimizer: keras.optimizers.Optimizer
-) -> dict[str, keras.Variable]:
-  """Returns the variables that a training checkpoint holds, by name."""
-  state = {**optimizer.slots(), GLOBAL_STEP: optimizer.iterations}
-  return {**lora.variables(model), **state}
-
-
-def restore(
-  path: str, model: keras.Model, optimizer: keras.optimizers.Optimizer
-) -> int:
-  """Restores variables, moments and step; returns the number of steps done.
-
-  Raises:
-    ValueError: naming every variable that is missing or differs in shape.
-    DamagedCheckpointError: if the checkpoint cannot be read to its end.
-  """
-  reader = CheckpointReader(path)
-  variables = training_variables(model, optimizer)
-  missing = [name for name in variables if name not in reader.shapes]
-  if missing and not parameters(missing):
-    raise ValueError(
-      f"{path} lacks {missing[0]} and {len(missing) - 1} more that training "
-      "needs to resume; start from it with `init_checkpoint` and another "
-      "`output_dir`."
-    )
-  _check(reader, variables, missing)
-  for name, variable in variables.items():
-    variable.assign(reader.get(name))
-  return int(reader.get(GLOBAL_STEP))
 
 
 def load_variables(
@@ -339,7 +384,7 @@ def load_variables(
   lora.reset(model)  # The updates are in what the checkpoint calls kernels.
   variables = {v.path: v for v in model.weights if parameters([v.path])}
   missing = [name for name in variables if name not in reader.shapes]
-  _check(reader, variables, [n for n in missing if n.startswith(required)])
+  check_fits(reader, variables, [n for n in missing if n.startswith(required)])
   for name in variables.keys() - missing:
     variables[name].assign(reader.get(name))
   return missing
@@ -370,12 +415,12 @@ def init_from_checkpoint(model: keras.Model, init_checkpoint: str) -> list[str]:
   return missing
 
 
-def _check(
+def check_fits(
   reader: CheckpointReader,
   variables: Mapping[str, keras.Variable],
   missing: Sequence[str],
 ) -> None:
-  """Raises ValueError where names are missing or shapes differ."""
+  """Raises ValueError if names are missing or shapes differ."""
   differing = [
     f"{name} is {reader.shapes[name]}, the model's {tuple(variable.shape)}"
     for name, variable in variables.items()
@@ -388,35 +433,6 @@ def _check(
       f"{reader.path} does not fit the model of the config: "
       f"{'; '.join(faults)}."
     )
-
-
-def average(prefixes: Sequence[str], averaged_path: str) -> None:
-  """Writes the mean of one or more checkpoints' variables, without slots.
-
-  Raises:
-    ValueError: if one is missing or damaged, or if their variables differ.
-  """
-  readers = [CheckpointReader(prefix) for prefix in prefixes]
-  first = readers[0]
-  names = parameters(first.shapes)
-  for reader in readers[1:]:
-    differing = [
-      name
-      for name in {*names, *parameters(reader.shapes)}
-      if first.shapes.get(name) != reader.shapes.get(name)
-    ]
-    if differing:
-      raise ValueError(
-        f"{reader.path} and {first.path} are not of one model: they differ "
-        f"in {', '.join(sorted(differing))}."
-      )
-  means = {}
-  for name in names:
-    # In float64: the mean of equal values is that value.
-    values = [reader.get(name) for reader in readers]
-    mean = np.sum(values, axis=0, dtype=np.float64) / len(readers)
-    means[name] = mean.astype(values[0].dtype)
-  write(averaged_path, means)
 
 
 def parameters(names: Iterable[str]) -> list[str]:

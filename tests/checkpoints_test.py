@@ -12,6 +12,8 @@ import pytest
 import tensorflow as tf
 
 from bert_tf import checkpoints, heads, modeling, optimization
+from bert_tf.convert import convert
+from bert_tf.training import restore
 
 GOLDEN = pathlib.Path(__file__).parent / "golden"
 TINY = str(GOLDEN / "tiny" / "bert_model.ckpt")
@@ -38,7 +40,7 @@ def tensors_at(step: int) -> dict[str, np.ndarray]:
 
 def test_a_v1_saver_reads_what_is_written(tmp_path):
   model, optimizer = model_and_optimizer()
-  variables = checkpoints.training_variables(model, optimizer)
+  variables = restore.training_variables(model, optimizer)
   path = checkpoints.save(
     str(tmp_path), {k: v.value for k, v in variables.items()}, 5
   )
@@ -60,7 +62,7 @@ def test_a_v1_saver_reads_what_is_written(tmp_path):
 
 def test_a_training_checkpoint_has_the_originals_names_and_dtypes(tmp_path):
   model, optimizer = model_and_optimizer()
-  variables = checkpoints.training_variables(model, optimizer)
+  variables = restore.training_variables(model, optimizer)
   path = checkpoints.save(
     str(tmp_path), {k: v.value for k, v in variables.items()}, 5
   )
@@ -77,10 +79,10 @@ def test_a_checkpoint_of_the_original_resumes_step_and_moments(unpacked):
   config = modeling.BertConfig.from_json_file(str(folder / "bert_config.json"))
   model, optimizer = model_and_optimizer(config)
   path = str(folder / "bert_model.ckpt")
-  assert checkpoints.restore(path, model, optimizer) == 20
+  assert restore.resume(path, model, optimizer) == 20
   assert optimizer.iterations.numpy() == 20
   reader = tf.train.load_checkpoint(path)
-  variables = checkpoints.training_variables(model, optimizer)
+  variables = restore.training_variables(model, optimizer)
   assert set(variables) == set(reader.get_variable_to_shape_map())
   assert len(variables) == 139
   for name, variable in variables.items():
@@ -259,12 +261,12 @@ def test_a_released_checkpoint_is_not_resumed_from():
   )
   model, optimizer = model_and_optimizer(config)
   with pytest.raises(ValueError, match="start from it with `init_checkpoint`"):
-    checkpoints.restore(TINY, model, optimizer)
+    restore.resume(TINY, model, optimizer)
 
 
 def test_a_checkpoint_that_is_not_there_says_what_to_give(tmp_path):
   with pytest.raises(
-    ValueError, match="nowhere.ckpt.index; give a model's folder"
+    ValueError, match="nowhere.ckpt.index. Give a model's folder"
   ):
     checkpoints.CheckpointReader("nowhere.ckpt")
   with pytest.raises(ValueError, match="has no checkpoint; give the"):
@@ -303,7 +305,7 @@ def test_half_a_checkpoint_is_named(tmp_path, damage):
 def test_stripping_leaves_the_variables_alone(tmp_path):
   path = checkpoints.save(str(tmp_path), tensors_at(4), 5)
   stripped = str(tmp_path / "slim" / "bert_model.ckpt")
-  checkpoints.average([path], stripped)
+  convert.average([path], stripped)
   reader = checkpoints.CheckpointReader(stripped)
   assert set(reader.shapes) == {"bert/a"}
   np.testing.assert_array_equal(reader.get("bert/a"), np.full((2, 3), 4.0))
@@ -314,7 +316,7 @@ def test_an_average_is_the_mean_of_each_variable(tmp_path):
     checkpoints.save(str(tmp_path), tensors_at(step), 5) for step in (1, 2, 6)
   ]
   averaged = str(tmp_path / "mean.ckpt")
-  checkpoints.average(paths, averaged)
+  convert.average(paths, averaged)
   reader = checkpoints.CheckpointReader(averaged)
   assert set(reader.shapes) == {"bert/a"}
   value = reader.get("bert/a")
@@ -329,4 +331,4 @@ def test_checkpoints_of_two_models_are_not_averaged(tmp_path):
   checkpoints.write(two, {"bert/a": np.zeros(3), "bert/b": np.zeros(1)})
   expected = re.escape("differ in bert/a.")
   with pytest.raises(ValueError, match=expected):
-    checkpoints.average([one, two], str(tmp_path / "mean.ckpt"))
+    convert.average([one, two], str(tmp_path / "mean.ckpt"))

@@ -12,6 +12,7 @@ import keras
 import numpy as np
 
 from bert_tf import checkpoints, heads, losses, modeling, optimization
+from bert_tf.training import restore
 
 CONFIG = modeling.BertConfig(
   vocab_size=50,
@@ -122,14 +123,12 @@ def main(folder, results_folder):
     optimizer = train_one_step(model, loss_fn, features)
     tensors = {
       name: keras.ops.convert_to_numpy(variable)
-      for name, variable in checkpoints.training_variables(
-        model, optimizer
-      ).items()
+      for name, variable in restore.training_variables(model, optimizer).items()
     }
     results |= {f"{kind}/{name}": value for name, value in tensors.items()}
     path = os.path.join(results_folder, f"{kind}.ckpt")
     checkpoints.write(path, tensors)
-    assert checkpoints.restore(path, model, optimizer) == 1
+    assert restore.resume(path, model, optimizer) == 1
   np.savez(results_folder + ".npz", **results)
   print(keras.backend.backend(), len(results))
 

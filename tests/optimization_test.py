@@ -17,6 +17,7 @@ from bert_tf import (
   modeling,
   optimization,
 )
+from bert_tf.training import restore
 
 GOLDEN = pathlib.Path(__file__).parent / "golden"
 SCHEDULES = json.loads((GOLDEN / "lr_schedules.json").read_text())
@@ -117,7 +118,7 @@ def test_training_follows_the_original(
 
   final = checkpoints.latest(str(GOLDEN / folder / f"{name}_final"))
   reader = checkpoints.CheckpointReader(final)
-  variables = checkpoints.training_variables(model, optimizer)
+  variables = restore.training_variables(model, optimizer)
   assert set(variables) == set(reader.shapes)
   for path, variable in variables.items():
     np.testing.assert_allclose(

@@ -22,6 +22,7 @@ from bert_tf.benchmarks import made_up
 from bert_tf.benchmarks.config import BenchmarkConfig
 from bert_tf.tasks import pretraining
 from bert_tf.training import config as training_config
+from bert_tf.training import restore
 
 # The first one is what the others are compared with.
 SETTINGS: dict[str, dict[str, Any]] = {
@@ -126,7 +127,7 @@ def _run(
   with distribution.create_strategy(kind).scope():
     runner = pretraining.build_estimator(bert_config, train_config)
     seconds = made_up.step_seconds(runner, batches)
-    variables = checkpoints.training_variables(runner.model, runner.optimizer)
+    variables = restore.training_variables(runner.model, runner.optimizer)
     checkpoints.save(folder, {n: v.value for n, v in variables.items()}, 1)
   peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3
   # The median: other work on the machine slows some of them.

@@ -401,9 +401,11 @@ def _check_start(
       )
   head = task.model.heads[0]
   if task.label_spec:
-    restore.check_classifier_head(output_dir, init_checkpoint, task.label_spec)
+    restore.check_classifier_head(
+      output_dir, init_checkpoint, task.label_spec, do_train
+    )
   else:
-    restore.check_has_head(output_dir, next(iter(head.shapes)))
+    restore.check_has_head(output_dir, next(iter(head.shapes)), do_train)
   if not do_train:
     restore.check_is_trained(
       output_dir, init_checkpoint, head, train.lora_adapter

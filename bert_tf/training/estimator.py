@@ -172,7 +172,7 @@ class Estimator:
 
   def _choose_form(self, step: int, iterator: Iterator[Features]) -> None:
     """Times forms of the step, keeps the fastest, undoes what was timed."""
-    variables = checkpoints.training_variables(self.model, self.optimizer)
+    variables = restore.training_variables(self.model, self.optimizer)
     values = [variable.numpy() for variable in variables.values()]
     forms: dict[steps.Form, tuple[steps.TrainingStep, Callable]] = {}
 
@@ -390,7 +390,7 @@ class Estimator:
 
   def _tensors(self) -> dict[str, tf.Tensor]:
     """Returns what a checkpoint holds, by name."""
-    variables = checkpoints.training_variables(self.model, self.optimizer)
+    variables = restore.training_variables(self.model, self.optimizer)
     tensors = {name: variable.value for name, variable in variables.items()}
     return tensors | lora.tensors(self.model)
 

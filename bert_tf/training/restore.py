@@ -33,7 +33,7 @@ def restore_for_training(
   """
 
   def restore(path: str) -> int:
-    step = checkpoints.restore(path, model, optimizer)
+    step = resume(path, model, optimizer)
     logging.info("Resuming from %s, at step %d.", path, step)
     return step
 
@@ -43,14 +43,47 @@ def restore_for_training(
   return step or 0
 
 
+def training_variables(
+  model: keras.Model, optimizer: keras.optimizers.Optimizer
+) -> dict[str, keras.Variable]:
+  """Returns the variables that a training checkpoint holds, by name."""
+  state = {**optimizer.slots(), checkpoints.GLOBAL_STEP: optimizer.iterations}
+  return {**lora.variables(model), **state}
+
+
+def resume(
+  path: str, model: keras.Model, optimizer: keras.optimizers.Optimizer
+) -> int:
+  """Restores variables, moments and step; returns the number of steps done.
+
+  Raises:
+    ValueError: naming every variable that is missing or differs in shape.
+    DamagedCheckpointError: if the checkpoint cannot be read to its end.
+  """
+  reader = checkpoints.CheckpointReader(path)
+  variables = training_variables(model, optimizer)
+  missing = [name for name in variables if name not in reader.shapes]
+  if missing and not checkpoints.parameters(missing):
+    raise ValueError(
+      f"{path} lacks {missing[0]} and {len(missing) - 1} more that training "
+      "needs to resume; start from it with `init_checkpoint` and another "
+      "`output_dir`."
+    )
+  checkpoints.check_fits(reader, variables, missing)
+  for name, variable in variables.items():
+    variable.assign(reader.get(name))
+  return int(reader.get(checkpoints.GLOBAL_STEP))
+
+
 def load_for_inference(
   model: keras.Model,
   output_dir: str,
   init_checkpoint: str | None,
   lora_adapter: str | None = None,
 ) -> int:
-  """Loads the newest whole checkpoint, else the given one.
+  """Loads the newest checkpoint, else the given one.
 
+  A damaged newest checkpoint is an error: the one before it is another model.
   The given one may lack a head, or there may be none: a warning names what is
   random then.
 
@@ -58,8 +91,8 @@ def load_for_inference(
     The step of the checkpoint, 0 for the given one.
 
   Raises:
-    ValueError: if a checkpoint does not fit, or if the folder has some and all
-      are damaged.
+    ValueError: if a checkpoint does not fit, or if the folder's newest one is
+      damaged or not finite.
   """
 
   def load(path: str) -> int:
@@ -70,14 +103,10 @@ def load_for_inference(
         "run; give it as `init_checkpoint`, with another `output_dir`."
       )
     bilstm.check_is_loaded(model, reader.path, reader.shapes)
-    try:
-      checkpoints.load_variables(reader, model)
-    except checkpoints.NotFiniteError as error:
-      # Not the one before it: that is not the model that was trained last.
-      raise ValueError(str(error)) from error
+    checkpoints.load_variables(reader, model)
     return int(reader.get(checkpoints.GLOBAL_STEP))
 
-  step = _from_newest_whole(output_dir, load)
+  step = _from_newest(output_dir, load)
   if step is None:
     if init_checkpoint:
       start = checkpoints.CheckpointReader(init_checkpoint)
@@ -88,16 +117,21 @@ def load_for_inference(
 
 
 def check_classifier_head(
-  output_dir: str, init_checkpoint: str | None, spec: label_map.LabelSpec
+  output_dir: str,
+  init_checkpoint: str | None,
+  spec: label_map.LabelSpec,
+  do_train: bool,
 ) -> None:
   """Checks the head of the checkpoint that a classifier will start from.
+
+  `do_train` is as for `check_has_head`.
 
   Raises:
     ValueError: if output_dir holds a run without a classifier, if the head
       has another number of labels or init_checkpoint these in another order,
-      or if all checkpoints are damaged.
+      or as `check_has_head` for damaged checkpoints.
   """
-  check_has_head(output_dir, "output_weights")
+  check_has_head(output_dir, "output_weights", do_train)
 
   def check(path: str) -> bool:
     head = checkpoints.CheckpointReader(path).shapes.get("output_weights")
@@ -109,7 +143,7 @@ def check_classifier_head(
       )
     return bool(head)
 
-  is_own = _from_newest_whole(output_dir, check)
+  is_own = _start(do_train)(output_dir, check)
   if is_own is None and init_checkpoint and check(init_checkpoint):
     _check_order(init_checkpoint, spec.labels)
 
@@ -186,12 +220,17 @@ def check_is_trained(
     )
 
 
-def check_has_head(output_dir: str, name: str) -> None:
+def check_has_head(output_dir: str, name: str, do_train: bool) -> None:
   """Checks that the run of a folder, if there is one, is of the same task.
 
+  Args:
+    output_dir: folder of the run.
+    name: of a variable that only this task's models have.
+    do_train: whether the run resumes, from its newest whole checkpoint.
+      Otherwise the newest one is used, whole or not.
+
   Raises:
-    ValueError: if the newest whole checkpoint lacks a variable that only this
-      task's models have, or if all are damaged.
+    ValueError: if that checkpoint lacks the variable or is damaged.
   """
 
   def check(path: str) -> None:
@@ -201,11 +240,41 @@ def check_has_head(output_dir: str, name: str) -> None:
         "another `output_dir`."
       )
 
-  _from_newest_whole(output_dir, check)
+  _start(do_train)(output_dir, check)
+
+
+def _start(do_train: bool) -> Callable[[str, Callable[[str], T]], T | None]:
+  """Returns the choice of a run's checkpoint: to resume from, or to use."""
+  return _from_newest_whole if do_train else _from_newest
+
+
+def _from_newest(output_dir: str, load: Callable[[str], T]) -> T | None:
+  """Returns `load(path)` of the newest checkpoint; None without one.
+
+  Raises:
+    ValueError: if it is damaged or not finite; names the one to use instead.
+  """
+  path = checkpoints.latest(output_dir)
+  if path is None:
+    return None
+  try:
+    return load(path)
+  except checkpoints.DamagedCheckpointError as error:
+    older = checkpoints.usable_before(path)
+    advice = (
+      f"To use {older} instead, set `init_checkpoint={older}`, without "
+      "`model` and with another `output_dir`."
+      if older
+      else f"{output_dir} has no older one to use: train again."
+    )
+    raise ValueError(f"{error.fault} {advice}") from error
 
 
 def _from_newest_whole(output_dir: str, load: Callable[[str], T]) -> T | None:
   """Returns `load(path)` of the newest whole checkpoint; None without one.
+
+  Only a run that resumes may take an older checkpoint: it repeats the steps
+  that are lost.
 
   Raises:
     ValueError: if all are damaged; names them.
@@ -215,12 +284,13 @@ def _from_newest_whole(output_dir: str, load: Callable[[str], T]) -> T | None:
     try:
       return load(path)
     except checkpoints.DamagedCheckpointError as error:
-      logging.warning("%s; trying the one before it.", error)
+      logging.warning("%s Trying the one before it.", error.fault)
       damaged.append(error)
   if damaged:
     raise ValueError(
       f"no checkpoint of {output_dir} can be read: "
-      f"{'; '.join(map(str, damaged))}. Move the folder away to start again."
+      f"{' '.join(error.fault for error in damaged)} Move the folder away to "
+      "start again."
     )
   return None
 

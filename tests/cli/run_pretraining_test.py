@@ -412,7 +412,7 @@ MISTAKES = {
     "does not fit the model of the config",
   ),
   "no checkpoint": ({"init_checkpoint": "none"}, "no checkpoint none"),
-  "half a checkpoint": (half_checkpoint, "half is damaged or only half"),
+  "half a checkpoint": (half_checkpoint, "half is damaged"),
   "output_dir of another config": (
     lambda f: {**other_config(f, hidden_size=64), "output_dir": "out"},
     "out holds a run of another config: hidden_size is 32 there and 64 here",

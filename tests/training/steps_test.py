@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from bert_tf import checkpoints, modeling
+from bert_tf import modeling
 from bert_tf.tasks import pretraining
 from bert_tf.training import config as training_config
-from bert_tf.training import steps
+from bert_tf.training import restore, steps
 from tests import scale_run, short_products
 
 CONFIG = {
@@ -37,7 +37,7 @@ def trained(output_dir, num_rows=8, form=steps.Form.PLAIN, **settings):
     {name: tf.TensorSpec(t.shape, t.dtype) for name, t in batch.items()}
   )
   losses = [step(batch)["loss"][0].numpy() for _ in range(3)]
-  values = checkpoints.training_variables(runner.model, runner.optimizer)
+  values = restore.training_variables(runner.model, runner.optimizer)
   return losses, {name: v.numpy() for name, v in values.items()}, step.graph
 
 

@@ -1,0 +1,178 @@
+"""The checkpoint that a run resumes from, and the one that is evaluated."""
+
+import pathlib
+import re
+import shutil
+
+import numpy as np
+import pytest
+
+from bert_tf import checkpoints, heads, model_folder
+from tests import tiny_models
+from tests.training import estimator_test
+from tests.training.estimator_test import batches, make
+
+
+def damage(folder, step, kind):
+  """Makes a checkpoint one that cannot be used."""
+  prefix = f"{folder}/model.ckpt-{step}"
+  index = pathlib.Path(f"{prefix}.index")
+  data = pathlib.Path(f"{prefix}.data-00000-of-00001")
+  if kind == "index":
+    index.write_bytes(index.read_bytes()[:20])
+  elif kind == "no index":
+    index.unlink()
+  elif kind == "data":
+    data.write_bytes(data.read_bytes()[:3])
+  else:
+    reader = checkpoints.CheckpointReader(prefix)
+    tensors = {name: reader.get(name) for name in reader.shapes}
+    tensors["bert/w"] = np.full_like(tensors["bert/w"], np.nan)
+    checkpoints.write(prefix, tensors)
+
+
+KINDS = ["index", "no index", "data", "nan"]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_an_evaluation_refuses_a_damaged_checkpoint_and_names_an_older_one(
+  tmp_path, kind
+):
+  run = tmp_path / "run"
+  make(run).train(batches)
+  damage(run, 30, kind)
+  with pytest.raises(ValueError, match=re.escape(f"{run}/model.ckpt-30")) as e:
+    make(run).evaluate_checkpoint(batches(0).take(1))
+  assert "\n" not in str(e.value)
+  # The advice, followed.
+  older = re.search(r"`init_checkpoint=(.*?)`", str(e.value))[1]
+  assert older == f"{run}/model.ckpt-20"
+  runner = make(tmp_path / "other", init_checkpoint=older)
+  runner.evaluate_checkpoint(batches(0).take(1))
+  np.testing.assert_array_equal(
+    runner.model.w.numpy(), estimator_test.weights_at(run, 20)["bert/w"]
+  )
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_advice_passes_over_other_damaged_checkpoints(tmp_path, kind):
+  make(tmp_path).train(batches)
+  damage(tmp_path, 30, "index")
+  damage(tmp_path, 20, kind)
+  with pytest.raises(ValueError, match="model.ckpt-30 is") as caught:
+    make(tmp_path).evaluate_checkpoint(batches(0).take(1))
+  assert f"`init_checkpoint={tmp_path}/model.ckpt-10`" in str(caught.value)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_model_folder_names_its_damaged_checkpoint_and_an_older_one(
+  tmp_path, kind
+):
+  make(tmp_path).train(batches)
+  damage(tmp_path, 30, kind)
+  with pytest.raises(checkpoints.DamagedCheckpointError) as caught:
+    reader = checkpoints.CheckpointReader(
+      model_folder.find_weights(str(tmp_path))
+    )
+    for name in reader.shapes:
+      reader.get(name)
+  assert f"{tmp_path}/model.ckpt-30" in str(caught.value)
+  assert str(caught.value).endswith(f"give {tmp_path}/model.ckpt-20.")
+
+
+def test_predictions_of_a_damaged_run_end_in_one_line_with_advice_that_works(
+  tmp_path, run_script
+):
+  labels = {
+    "task_name": "own data",
+    "problem_type": "classification",
+    "labels": ["bad", "good"],
+  }
+  model = heads.ClassifierModel(tiny_models.CONFIG, 2)
+  run = tiny_models.write_run(tmp_path / "run", model, labels, step=1)
+  tiny_models.write_run(run, model, labels, step=2)
+  names = ("model.ckpt-1", "model.ckpt-2")
+  lines = [f'all_model_checkpoint_paths: "{name}"' for name in names]
+  lines.insert(0, f'model_checkpoint_path: "{names[-1]}"')
+  (run / "checkpoint").write_text("\n".join(lines))
+  damage(run, 2, "index")
+  (tmp_path / "test.csv").write_text("text,label\nthe city,good\n")
+
+  def predict(*flags):
+    return run_script(
+      "run_classifier.py",
+      "--task_name=csv",
+      "--data_dir=.",
+      "--max_seq_length=16",
+      "--do_predict",
+      *flags,
+      cwd=tmp_path,
+    )
+
+  refused = predict("--output_dir=run")
+  assert refused.returncode == 1
+  *_, line = refused.stderr.splitlines()
+  assert "run/model.ckpt-2" in line
+  older = re.search(r"--init_checkpoint=[^, ]*", line)[0]
+  assert older == "--init_checkpoint=run/model.ckpt-1"
+  assert predict(older, "--output_dir=other").returncode == 0
+  assert (tmp_path / "other" / "test_results.tsv").exists()
+
+
+def list_checkpoints(folder, prefix):
+  """Writes the list of steps 10 and 20 as TensorFlow 1 does."""
+  paths = [
+    f"{prefix}model.ckpt-{step}".replace("\\", r"\\") for step in (10, 20)
+  ]
+  lines = [f'all_model_checkpoint_paths: "{path}"' for path in paths]
+  lines.insert(0, f'model_checkpoint_path: "{paths[-1]}"')
+  (folder / "checkpoint").write_text("\n".join(lines))
+
+
+@pytest.mark.parametrize(
+  "prefix", ["/home/someone/else/", "gs://bucket/run/", "C:\\runs\\a\\", "old/"]
+)
+def test_a_list_of_another_place_means_the_files_of_its_folder(
+  tmp_path, prefix
+):
+  make(tmp_path / "run", 20).train(batches)
+  twin, moved = tmp_path / "twin", tmp_path / "moved"
+  for folder in (twin, moved):
+    shutil.copytree(tmp_path / "run", folder)
+  list_checkpoints(moved, prefix)
+  paths = [f"{moved}/model.ckpt-{step}" for step in (20, 10)]
+  assert checkpoints.listed(str(moved)) == paths
+  assert model_folder.find_weights(str(moved)) == paths[0]
+  first, second = (
+    make(folder).evaluate_checkpoint(batches(0).take(1))
+    for folder in (twin, moved)
+  )
+  assert first == second
+  for folder in (twin, moved):
+    assert make(folder, 30).train(batches) == 30
+  estimator_test.assert_same(
+    estimator_test.weights_at(twin, 30), estimator_test.weights_at(moved, 30)
+  )
+  assert prefix not in (moved / "checkpoint").read_text()
+
+
+def test_a_copied_run_leaves_the_checkpoints_of_the_first_alone(tmp_path):
+  first, copy = tmp_path / "first", tmp_path / "copy"
+  make(first, 20).train(batches)
+  shutil.copytree(first, copy)
+  list_checkpoints(copy, f"{first}/")
+  before = sorted(first.iterdir())
+  make(copy, 40, keep_checkpoint_max=1).train(batches)
+  assert sorted(first.iterdir()) == before
+  assert checkpoints.listed(str(copy)) == [f"{copy}/model.ckpt-40"]
+
+
+def test_a_list_may_name_checkpoints_that_only_another_folder_has(tmp_path):
+  first, other = tmp_path / "first", tmp_path / "other"
+  make(first, 20).train(batches)
+  other.mkdir()
+  list_checkpoints(other, f"{first}/")
+  assert checkpoints.latest(str(other)) == f"{first}/model.ckpt-20"
+  make(other, 40, keep_checkpoint_max=1).train(batches)
+  assert checkpoints.latest(str(first)) == f"{first}/model.ckpt-20"
+  assert make(first, 20).evaluate_checkpoint(batches(0).take(1))
