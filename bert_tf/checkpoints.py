@@ -5,11 +5,12 @@ A checkpoint is a name-based bundle, as TF 1's Saver wrote: `PREFIX.index` and
 variable's `/adam_m` and `/adam_v`, and `global_step`, int64.
 """
 
+import contextlib
 import functools
 import glob
 import os
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 import keras
 import numpy as np
@@ -34,9 +35,6 @@ OBJECT_GRAPH = "_CHECKPOINTABLE_OBJECT_GRAPH"
 _LIST_FILE = "checkpoint"
 _INDEX = ".index"
 _DATA = ".data-00000-of-00001"
-
-# TensorFlow raises the last two for some damaged files.
-_READ_ERRORS = (tf.errors.OpError, RuntimeError, IndexError)
 
 
 class DamagedCheckpointError(ValueError):
@@ -87,14 +85,12 @@ class CheckpointReader:
         )
       path = prefix
     self.path = path
-    try:
+    with self._reading():
       self._reader = tf.compat.v1.train.NewCheckpointReader(prefix)
-    except _READ_ERRORS as error:
-      raise self._damaged(error) from error
-    shapes = self._reader.get_variable_to_shape_map()
-    self._keys = {name: name for name in shapes}
-    if is_saved_model(path):
-      self._keys = self._keys_by_name()
+      shapes = self._reader.get_variable_to_shape_map()
+      self._keys = {name: name for name in shapes}
+      if is_saved_model(path):
+        self._keys = self._keys_by_name()
     self.shapes = {name: tuple(shapes[k]) for name, k in self._keys.items()}
 
   def _keys_by_name(self) -> dict[str, str]:
@@ -126,17 +122,20 @@ class CheckpointReader:
       DamagedCheckpointError: if the data file is missing, cut short or
         changed.
     """
-    try:
-      return self._reader.get_tensor(self._keys[name])
-    except _READ_ERRORS as error:
-      raise self._damaged(error) from error
+    key = self._keys[name]
+    with self._reading():
+      return self._reader.get_tensor(key)
 
-  def _damaged(self, error: Exception) -> DamagedCheckpointError:
-    reason = errors.reason(error).rstrip(".")
-    return DamagedCheckpointError(
-      f"the checkpoint {self.path} is damaged or incomplete: {reason}.",
-      _advice(self.path),
-    )
+  @contextlib.contextmanager
+  def _reading(self) -> Iterator[None]:
+    """Raises DamagedCheckpointError for what reading raises."""
+    try:
+      with errors.reading(self.path):
+        yield
+    except errors.DamagedFileError as error:
+      raise DamagedCheckpointError(
+        f"the checkpoint {error}", _advice(self.path)
+      ) from error
 
 
 def check_finite(path: str, tensors: Mapping[str, np.ndarray]) -> None:
@@ -170,10 +169,11 @@ def usable_before(path: str) -> str | None:
 def _is_usable(prefix: str) -> bool:
   """Returns whether every tensor of a checkpoint is readable and finite."""
   try:
-    reader = tf.compat.v1.train.NewCheckpointReader(prefix)
-    for name in reader.get_variable_to_shape_map():
-      check_finite("", {name: reader.get_tensor(name)})
-  except (*_READ_ERRORS, NotFiniteError):
+    with errors.reading(prefix):
+      reader = tf.compat.v1.train.NewCheckpointReader(prefix)
+      for name in reader.get_variable_to_shape_map():
+        check_finite("", {name: reader.get_tensor(name)})
+  except (errors.DamagedFileError, OSError):
     return False
   return True
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from bert_tf import checkpoints, model_folder
-from bert_tf.files import paths
+from bert_tf.files import errors, paths
 from bert_tf.formats import hugging_face
 
 # In an object-based checkpoint: the end of a key, and the beginnings of keys
@@ -120,7 +120,12 @@ def _open_safetensors(path: str) -> Tensors:
   shapes = {
     name: tuple(file.get_slice(name).get_shape()) for name in file.keys()
   }
-  return Tensors(path, shapes, file.get_tensor)
+
+  def get(name: str) -> np.ndarray:
+    with errors.reading(path):
+      return file.get_tensor(name)
+
+  return Tensors(path, shapes, get)
 
 
 def _open_h5(path: str) -> Tensors:
@@ -129,10 +134,9 @@ def _open_h5(path: str) -> Tensors:
 
   if not paths.is_file(path):
     raise ValueError(f"there is no {path}.")
-  try:
+  is_no_file = "is damaged or no HDF5 file"
+  with errors.reading(path, is_no_file):
     file = h5py.File(paths.open_bytes(path), "r")
-  except OSError as error:
-    raise ValueError(f"{path} is damaged or no HDF5 file: {error}.") from error
   shapes: dict[str, tuple[int, ...]] = {}
 
   def linked(name: str, link: Any) -> str | None:
@@ -145,11 +149,16 @@ def _open_h5(path: str) -> Tensors:
         raise _not_there(path, name)
       shapes[name] = tuple(item.shape)
 
-  elsewhere = file.visititems_links(linked)
-  if elsewhere is not None:
-    raise _not_there(path, elsewhere)
-  file.visititems(note)
-  return Tensors(path, shapes, lambda name: file[name][()])
+  def get(name: str) -> np.ndarray:
+    with errors.reading(path):
+      return file[name][()]
+
+  with errors.reading(path, is_no_file):
+    elsewhere = file.visititems_links(linked)
+    if elsewhere is not None:
+      raise _not_there(path, elsewhere)
+    file.visititems(note)
+  return Tensors(path, shapes, get)
 
 
 def _is_whole(item: Any) -> bool:
@@ -161,8 +170,8 @@ def _is_whole(item: Any) -> bool:
   return item.id.get_num_chunks() == num_chunks
 
 
-def _not_there(path: str, name: str) -> ValueError:
-  return ValueError(
+def _not_there(path: str, name: str) -> errors.DamagedFileError:
+  return errors.DamagedFileError(
     f"{path}: the values of {name} are not in the file; give one that holds "
     "all of its values."
   )

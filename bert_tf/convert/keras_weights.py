@@ -12,7 +12,7 @@ import numpy as np
 
 from bert_tf import heads, modeling
 from bert_tf.convert import inspect, model_files, pretrained
-from bert_tf.files import atomic
+from bert_tf.files import atomic, errors
 
 SUFFIX = ".weights.h5"
 
@@ -35,13 +35,9 @@ def read(source: model_files.Source) -> pretrained.Pretrained:
   with modeling.all_loaded():
     model = heads.build(_kind(found), files.config, num_labels)
   _check_size(shapes, model, path)
-  try:
+  kind = type(model).__name__
+  with errors.reading(path, f"is not the weights of a {kind} of its config"):
     model.load_weights(path)
-  except (ValueError, OSError, KeyError) as error:
-    raise ValueError(
-      f"{path} is not the weights of a {type(model).__name__} of its config: "
-      f"{str(error).strip().splitlines()[0]}"
-    ) from error
   tensors = {v.path: np.asarray(v.numpy()) for v in model.weights}
   return model_files.describe(source, files, tensors)
 

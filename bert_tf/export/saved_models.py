@@ -157,12 +157,8 @@ def load(folder: str) -> Any:
     NotFiniteError: if its variables hold NaN or infinity, which the functions
       would answer with.
   """
-  try:
+  with errors.reading(folder, "is no SavedModel that can be read"):
     loaded = tf.saved_model.load(folder)
-  except (tf.errors.OpError, OSError) as error:
-    raise ValueError(
-      f"{folder} is no SavedModel that can be read: {errors.reason(error)}"
-    ) from error
   found = variables(loaded).items()
   checkpoints.check_finite(folder, {name: v.numpy() for name, v in found})
   return loaded

@@ -1,4 +1,4 @@
-"""Errors as a user should read them: a missing extra, TensorFlow's messages."""
+"""Errors as a user should read them: missing extras, damaged files."""
 
 import contextlib
 import pathlib
@@ -25,6 +25,38 @@ def needs_extra(purpose: str, extra: str) -> Iterator[None]:
     raise ImportError(
       f"{purpose} needs another package ({error}): {_install_line(extra)}"
     ) from error
+
+
+class DamagedFileError(ValueError):
+  """A file or folder that the library for its format cannot read."""
+
+
+@contextlib.contextmanager
+def reading(
+  path: str, fault: str = "is damaged or only half there"
+) -> Iterator[None]:
+  """Raises what a library raises while it reads a file as one line.
+
+  TensorFlow, HDF5 and safetensors raise nearly anything for a damaged file,
+  IndexError, RuntimeError and SystemError included.
+
+  Args:
+    path: of what is read.
+    fault: follows the path in the message.
+
+  Raises:
+    DamagedFileError: names the path and the reason.
+    OSError: if the system cannot open a file; names it.
+  """
+  try:
+    yield
+  except (DamagedFileError, ImportError):
+    raise
+  except Exception as error:
+    if isinstance(error, OSError) and error.filename:
+      raise
+    why = reason(error).rstrip(".")
+    raise DamagedFileError(f"{path} {fault}: {why}.") from error
 
 
 def _install_line(extra: str) -> str:
@@ -59,5 +91,5 @@ def reason(error: Exception) -> str:
   assertion = re.search(r"assertion failed: \[(.*?)\]", message, re.DOTALL)
   if assertion:
     return assertion[1]
-  line = (message.splitlines() or [""])[0]
+  line = (message.strip().splitlines() or [type(error).__name__])[0]
   return re.sub(r"^\{\{.*?\}\} | \[Op:\w+\].*$", "", line)

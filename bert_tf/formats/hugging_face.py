@@ -218,13 +218,9 @@ def open_file(path: str) -> Any:
     if paths.is_remote(path):
       local = os.path.join(folder, WEIGHTS)
       paths.copy(path, local)
-    try:
+    with errors.reading(path):
       # It stays readable when its name is gone.
       return safetensors.safe_open(local, framework="numpy")
-    except safetensors.SafetensorError as error:
-      raise ValueError(
-        f"{path} is damaged or only half there: {error}; get it again."
-      ) from error
 
 
 def original_name(key: str, has_choices: bool = False) -> str:
