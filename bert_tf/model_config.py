@@ -8,7 +8,7 @@ from typing import Any
 
 from absl import logging
 
-from bert_tf.files import paths
+from bert_tf.files import json_files
 from bert_tf.formats import hugging_face
 from bert_tf.layers import activations, attention_mask, serialization
 
@@ -113,11 +113,11 @@ class BertConfig:
       ValueError: if the file is no JSON object, vocab_size is missing, a value
         is out of range, or it is of another model of Hugging Face.
     """
+    json_object = json_files.read_object(json_file, {"hidden_act": str})
     try:
-      json_object = json.loads(paths.read_text(json_file))
-      if not isinstance(json_object, dict):
-        raise ValueError("not a JSON object.")
       if hugging_face.is_config(json_object):
+        types = hugging_face.CONFIG_TYPES
+        json_files.check_object(json_object, json_file, types)
         names = cls.original_keys()
         json_object = hugging_face.original_config(json_object, names)
       _check_values(json_object)

@@ -13,7 +13,7 @@ import keras
 from absl import logging
 
 from bert_tf import checkpoints, model_config
-from bert_tf.files import errors, paths
+from bert_tf.files import errors, json_files, paths
 from bert_tf.formats import hugging_face, label_map, run_info
 from bert_tf.layers import bilstm
 
@@ -67,8 +67,8 @@ def find(
   if run_info.folder_of(path) == path:  # Beside a prefix they are defaults.
     own = _config_path(found.weights)
     if bert_config_file and paths.exists(own):
-      given = hugging_face.read_json(bert_config_file)
-      saved = hugging_face.read_json(own)
+      given = json_files.read_object(bert_config_file)
+      saved = json_files.read_object(own)
       # A run's copy has the defaults of keys that were left out, but for ours.
       given, saved = (
         {**model_config.OWN_KEYS, **values} for values in (given, saved)
@@ -97,7 +97,7 @@ def beside(
     run_file_of(weights),
   )
   is_there = weights.endswith(hugging_face.SUFFIX)
-  config = hugging_face.read_json(found.config_file)
+  config = json_files.read_object(found.config_file)
   if hugging_face.is_config(config) and not is_there:
     raise ValueError(
       f"{found.config_file} is Hugging Face's config, but {weights} is not "

@@ -2,12 +2,11 @@
 
 import bisect
 import dataclasses
-import json
 import os
 from collections.abc import Iterator, Sequence
 
 from bert_tf.ablations import plots, reference, runs
-from bert_tf.files import paths
+from bert_tf.files import json_files
 from bert_tf.formats import run_info
 from bert_tf.plots import style
 from bert_tf.training import curves, run_log
@@ -65,9 +64,7 @@ def read_run(output_dir: str) -> Own:
   found = curves.read(output_dir)
   if "masked_lm_loss" not in found:
     raise ValueError(f"{output_dir} holds no events of a pre-training.")
-  sizes = json.loads(
-    paths.read_text(os.path.join(output_dir, run_info.CONFIG_FILE))
-  )
+  sizes = json_files.read_object(os.path.join(output_dir, run_info.CONFIG_FILE))
   trained = run_log.training_settings(output_dir)
   if not trained:
     raise ValueError(

@@ -18,7 +18,7 @@ from absl import logging
 
 import bert_tf
 from bert_tf.ablations import runs
-from bert_tf.files import atomic, paths
+from bert_tf.files import atomic, json_files, paths
 
 _ROOT = pathlib.Path(__file__).resolve().parents[2]
 
@@ -91,7 +91,7 @@ def _joined(lines: Iterable[str]) -> Iterable[str]:
 def read(path: str) -> Row | None:
   """Returns a file's row, None if it is none; says so."""
   try:
-    return Row(**json.loads(paths.read_text(path)))
+    return Row(**json_files.read_object(path, allows_nan=True))
   except (ValueError, TypeError) as error:
     logging.warning("%s is no row, and is passed over: %s", path, error)
     return None

@@ -12,7 +12,7 @@ from absl import logging
 
 from bert_tf.ablations import config as config_lib
 from bert_tf.ablations import runs, text
-from bert_tf.files import atomic, paths
+from bert_tf.files import atomic, json_files, paths
 from bert_tf.tasks.classification import config as classification_config
 from bert_tf.tasks.ner import config as ner_config
 from bert_tf.tasks.squad import config as squad_config
@@ -60,7 +60,7 @@ def _cut_rows(path: str, count: int) -> Iterable[str]:
 
 def _cut_questions(path: str, count: int) -> Iterable[str]:
   """Yields SQuAD JSON with the questions of some paragraphs."""
-  content = json.loads(paths.read_text(path))
+  content = json_files.read_object(path)
   articles = content["data"]
   places = [
     (a, p)

@@ -24,7 +24,7 @@ from bert_tf.data import (
   sources,
   text_config,
 )
-from bert_tf.files import atomic, paths
+from bert_tf.files import atomic, json_files, paths
 from bert_tf.pipeline import config as pipeline_config
 from bert_tf.pipeline import text_steps
 
@@ -151,7 +151,7 @@ class Text:
     stem = os.path.join(self._folder, f"{name}-{runs.digest(values)}")
     count_file = f"{stem}.counts.json"
     if paths.exists(count_file):
-      kept = json.loads(paths.read_text(count_file))
+      kept = json_files.read_object(count_file)
       return kept["files"].replace("FOLDER", self._folder), kept
     logging.info("Making %s.tfrecord.", stem)
     num_shards = text_steps.num_shards(paths.num_bytes(text_file))

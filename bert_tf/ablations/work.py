@@ -13,7 +13,7 @@ from bert_tf import checkpoints
 from bert_tf.ablations import config as config_lib
 from bert_tf.ablations import rows, runs, scales, tasks
 from bert_tf.ablations import text as text_lib
-from bert_tf.files import atomic, paths
+from bert_tf.files import atomic, json_files, paths
 from bert_tf.tasks import pretraining, pretraining_config
 from bert_tf.training import config as training_config
 from bert_tf.training import curves, evaluation
@@ -241,7 +241,9 @@ def _curve(folder: str, pieces_per_step: float) -> rows.Curve:
   }
   path = os.path.join(folder, evaluation.BEST_DIR, evaluation.HISTORY_FILE)
   if paths.exists(path):
-    history = json.loads(paths.read_text(path))["evaluations"]
+    history = json_files.read_object(
+      path, {"evaluations": list}, ("evaluations",), allows_nan=True
+    )["evaluations"]
     steps = [results[checkpoints.GLOBAL_STEP] for results in history]
     found["held_out"] = _columns(steps, pieces_per_step) | {
       name: [rows.rounded(results[name]) for results in history]

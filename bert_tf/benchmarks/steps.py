@@ -16,6 +16,7 @@ from typing import Any
 import bert_tf
 from bert_tf.benchmarks.config import BenchmarkConfig
 from bert_tf.benchmarks.peers import step_timing
+from bert_tf.files import json_files
 from bert_tf.plots import style
 
 _OURS = "bert_tf.benchmarks.ours_steps"
@@ -173,8 +174,7 @@ def shared_sizes(config: BenchmarkConfig, task: str) -> dict[str, Any]:
       )
   model = dict(_TINY)
   if config.bert_config_file:
-    with open(config.bert_config_file, encoding="utf-8") as file:
-      found = json.load(file)
+    found = json_files.read_object(config.bert_config_file)
     if missing := _TINY.keys() - found:
       raise ValueError(f"{config.bert_config_file} lacks {sorted(missing)}.")
     model = {name: found[name] for name in _TINY}

@@ -21,7 +21,7 @@ from bert_tf.data import (
   text_config,
   wikitext,
 )
-from bert_tf.files import atomic, paths
+from bert_tf.files import atomic, json_files, paths
 
 DISTINCT = "distinct."
 
@@ -187,7 +187,7 @@ def _without_near_duplicates(
   text = corpus.documents([part.text_file])
   held_out = corpus.documents([part.eval_file])
   for row in corpus.read_lines(part.sketches_file):
-    is_held_out, sketch = json.loads(row)
+    is_held_out, sketch = json_files.parse(row, part.sketches_file)
     lines = next(held_out if is_held_out else text)
     if seen.is_new(sketch):
       yield is_held_out, lines
@@ -200,7 +200,7 @@ def _without_near_duplicates(
 
 def read_counts(part: Part) -> collections.Counter[str]:
   """Returns what was counted in a finished part."""
-  return collections.Counter(json.loads(paths.read_text(part.counts_file)))
+  return collections.Counter(json_files.read_object(part.counts_file))
 
 
 def _documents(
@@ -209,7 +209,7 @@ def _documents(
   """Yields the documents that are kept, as sentences."""
   config = part.config
   raw = [
-    sources.Document(*json.loads(line))
+    sources.Document(*json_files.parse(line, part.raw_file))
     for line in corpus.read_lines(part.raw_file)
   ]
   texts = []

@@ -4,9 +4,10 @@ import collections
 import json
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
 
 from bert_tf.data import corpus_filters, corpus_parts, sources, text_config
-from bert_tf.files import atomic, paths
+from bert_tf.files import atomic, json_files, paths
 
 # A part of the input, which one worker has in memory.
 PART_CHARS = 1 << 23
@@ -55,12 +56,16 @@ class Reader:
 
   def parts(self) -> list[corpus_parts.Part]:
     """Returns all parts, after the input has been read."""
-    note = json.loads(paths.read_text(self._note))
+    note = self._read_note()
     return [self._part(index) for index in range(note["num_parts"])]
+
+  def _read_note(self) -> dict[str, Any]:
+    types = {"num_parts": int, "counts": dict[str, int]}
+    return json_files.read_object(self._note, types, tuple(types))
 
   def total_counts(self) -> collections.Counter[str]:
     """Returns the sums of what was counted, after all parts are built."""
-    note = json.loads(paths.read_text(self._note))
+    note = self._read_note()
     total = collections.Counter(note["counts"])
     for part in self.parts():
       total.update(corpus_parts.read_counts(part))

@@ -12,7 +12,7 @@ from typing import Any
 
 from bert_tf.data import beam_pipeline, pretraining_data, pretraining_shards
 from bert_tf.data import config as data_config
-from bert_tf.files import atomic, paths
+from bert_tf.files import atomic, json_files, paths
 
 
 def create(
@@ -73,7 +73,7 @@ def _build(
   )
   try:
     beam_pipeline.run(pipeline)
-    counts = json.loads(paths.read_text(counts_file))
+    counts = json_files.read(counts_file)
     return {i: pretraining_data.ShardCounts(**c) for i, c in counts}
   finally:
     paths.remove(counts_file)

@@ -13,7 +13,7 @@ from absl import logging
 
 from bert_tf import tokenization
 from bert_tf.data import input_pipeline, records
-from bert_tf.files import atomic, paths
+from bert_tf.files import atomic, json_files, paths
 
 
 def write(
@@ -69,7 +69,7 @@ def _reusable(
   if not (paths.exists(note) and paths.exists(path)):
     return None
   try:
-    written = json.loads(paths.read_text(note))
+    written = json_files.read_object(note)
     if {**settings, "num_records": written.get("num_records")} != written:
       return None
     found = input_pipeline.open_records(path)

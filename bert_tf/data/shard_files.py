@@ -5,7 +5,7 @@ import os
 from collections.abc import Iterable
 from typing import Any
 
-from bert_tf.files import atomic, compression, errors, paths
+from bert_tf.files import atomic, compression, errors, json_files, paths
 
 
 def shard_file(output_file: str, index: int, num_shards: int) -> str:
@@ -44,7 +44,7 @@ def write_settings(settings: dict[str, Any], note: str) -> None:
 def read_settings(note: str) -> dict[str, Any]:
   """Returns what a settings file says; nothing if it is damaged."""
   try:
-    return json.loads(paths.read_text(note))
+    return json_files.read_object(note)
   except ValueError:
     return {}
 

@@ -22,7 +22,7 @@ from collections.abc import Iterator
 
 from absl import logging
 
-from bert_tf.files import atomic, paths
+from bert_tf.files import atomic, json_files, paths
 
 FILE = ".run.lock"
 
@@ -148,7 +148,7 @@ def _own() -> str:
 def _holder(content: bytes) -> str:
   """Returns the words for the process that a lock's content names."""
   try:
-    said = json.loads(content)
+    said = json_files.parse(content, FILE)
     return (
       f"process {said['process']} on {said['host']}, which started "
       f"{said['start']}"

@@ -5,7 +5,6 @@ and tokenizer_config.json.
 """
 
 import dataclasses
-import json
 import os
 import re
 import tempfile
@@ -14,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from bert_tf.files import errors, paths
+from bert_tf.files import errors, json_files, paths
 from bert_tf.formats import run_info
 
 CONFIG = "config.json"
@@ -80,6 +79,17 @@ _COPIES = {
   "cls.predictions.decoder.bias": "cls/predictions/output_bias",
 }
 
+
+# Types of the values of config.json and tokenizer_config.json that are read.
+CONFIG_TYPES = {
+  "architectures": list[str],
+  "hidden_act": str,
+  "hidden_size": int,
+  "id2label": dict[str, str],
+  "initializer_range": float,
+  "problem_type": str,
+}
+_TOKENIZER_TYPES = {"do_lower_case": bool, "strip_accents": bool}
 
 # Types of tensors that are read, as safetensors names them.
 _DTYPES = ("F64", "F32", "F16", "BF16", "I64", "I32", "I16", "I8", "U8", "BOOL")
@@ -278,7 +288,7 @@ def is_config(json_object: Mapping[str, Any]) -> bool:
 
 def read_config(folder: str) -> dict[str, Any]:
   """Returns the object of config.json; raises ValueError without one."""
-  return read_json(os.path.join(folder, CONFIG))
+  return json_files.read_object(os.path.join(folder, CONFIG), CONFIG_TYPES)
 
 
 def original_config(
@@ -360,7 +370,7 @@ def _with_labels(
   if run.task == "ner":
     return dataclasses.replace(run, labels=labels)
   there = {value: key for key, value in PROBLEM_TYPES.items()}
-  problem_type = there.get(config.get("problem_type", ""))
+  problem_type = there.get(config.get("problem_type") or "")
   # transformers leaves id2label out where there are two labels without names.
   if problem_type is None and names is None and num_labels != 2:
     return run
@@ -400,7 +410,7 @@ def read_tokenizer_settings(folder: str) -> TokenizerSettings:
   path = os.path.join(folder, TOKENIZER_CONFIG)
   if not paths.exists(path):
     return TokenizerSettings()
-  settings = read_json(path)
+  settings = json_files.read_object(path, _TOKENIZER_TYPES)
   differing = [
     f"{name} {settings[name]}"
     for name, value in FIXED_TOKENIZER_SETTINGS.items()
@@ -411,16 +421,3 @@ def read_tokenizer_settings(folder: str) -> TokenizerSettings:
     settings.get("strip_accents"),
     tuple(differing),
   )
-
-
-def read_json(path: str) -> dict[str, Any]:
-  """Returns the object of a file; raises ValueError if it is none."""
-  try:
-    value = json.loads(paths.read_text(path))
-  except FileNotFoundError:
-    raise ValueError(f"there is no {path}.") from None
-  except ValueError as error:
-    raise ValueError(f"{path} is no JSON: {error}.") from None
-  if not isinstance(value, dict):
-    raise ValueError(f"{path} is no JSON object.")
-  return value

@@ -5,7 +5,7 @@ import json
 import os
 from typing import Any
 
-from bert_tf.files import atomic, paths
+from bert_tf.files import atomic, json_files, paths
 from bert_tf.formats import run_info
 
 FILE = run_info.LABEL_MAP_FILE
@@ -66,28 +66,20 @@ def read(folder: str) -> LabelSpec | None:
   path = os.path.join(folder, FILE)
   if not paths.exists(path):
     return None
-  text = paths.read_text(path)
-  try:
-    saved = json.loads(text)
-    is_of_words = saved["problem_type"] == run_info.WORDS
-    values = {name: saved[name] for name in ("task_name", "labels")}
-    if is_of_words:
-      values["task"] = "ner"
-    else:
-      values.update(task="classification", problem_type=saved["problem_type"])
-    found = of_run(run_info.from_json(values))
-    if found is None:
-      raise ValueError("labels is null.")
-  except (KeyError, TypeError):
-    problem = "it needs an object of task_name, problem_type and labels."
-  except ValueError as error:
-    problem = str(error)
+  types = {"task_name": str, "problem_type": str, "labels": list[str]}
+  saved = json_files.read_object(path, types, required=tuple(types))
+  values = {name: saved[name] for name in ("task_name", "labels")}
+  if saved["problem_type"] == run_info.WORDS:
+    values["task"] = "ner"
   else:
-    return found
-  raise ValueError(
-    f"{path} is no label map: {problem} Remove it or choose another "
-    "`output_dir`."
-  )
+    values.update(task="classification", problem_type=saved["problem_type"])
+  try:
+    return of_run(run_info.from_json(values))
+  except ValueError as error:
+    raise ValueError(
+      f"{path} is no label map: {error} Remove it or choose another "
+      "`output_dir`."
+    ) from error
 
 
 def check(output_dir: str, spec: LabelSpec) -> None:

@@ -4,12 +4,13 @@ import dataclasses
 import json
 import os
 import typing
+from collections.abc import Mapping
 from typing import Any
 
 from absl import logging
 
 import bert_tf
-from bert_tf.files import paths
+from bert_tf.files import json_files, paths
 
 RUN_FILE = "run.json"
 CONFIG_FILE = "bert_config.json"
@@ -103,10 +104,8 @@ def read_run(folder: str) -> RunInfo | None:
   path = os.path.join(folder, RUN_FILE)
   if not paths.exists(path):
     return None
+  values = json_files.read_object(path)
   try:
-    values = json.loads(paths.read_text(path))
-    if not isinstance(values, dict):
-      raise ValueError("not a JSON object.")
     return from_json(values)
   except ValueError as error:
     raise ValueError(f"{path} does not describe a run: {error}") from error
@@ -137,12 +136,20 @@ def from_json(values: dict[str, Any]) -> RunInfo:
     value = known.get(name)
     if value not in allowed and (name == "task" or value is not None):
       raise ValueError(f"{name} is {value!r}, not one of {', '.join(allowed)}.")
+  _check_labels(known)
+  return RunInfo(**known)
+
+
+def _check_labels(known: Mapping[str, Any]) -> None:
+  """Raises ValueError for labels that do not tell classes apart."""
   labels = known.get("labels") or ()
   twice = sorted({label for label in labels if labels.count(label) > 1})
   if twice or "" in labels:
     what = f"{twice[0]!r} twice" if twice else "an empty one"
     raise ValueError(f"labels has {what}; each names another class.")
-  return RunInfo(**known)
+  if known.get("labels_are_text") is False:
+    for label in labels:
+      json_files.parse(label, f"the label {label!r}")
 
 
 def _is_of_type(value: Any, expected: Any) -> bool:

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 from bert_tf import modeling, tokenization
 from bert_tf.data import dynamic_masking, masking, pretraining_records
-from bert_tf.formats import hugging_face, run_info
+from bert_tf.files import json_files
+from bert_tf.formats import run_info
 from bert_tf.layers import attention_mask
 from bert_tf.tasks import pretraining_config
 from bert_tf.training import run_dir
@@ -58,7 +59,7 @@ def settle(config: pretraining_config.PretrainingConfig) -> modeling.BertConfig:
   if objective is None:
     return bert_config
   # A file need not say that all positions attend to all.
-  is_said = _KEY in hugging_face.read_json(config.bert_config_file)
+  is_said = _KEY in json_files.read_object(config.bert_config_file)
   needed, said = _DIRECTIONS[objective], bert_config.attention_direction
   if is_said and said != needed:
     raise ValueError(

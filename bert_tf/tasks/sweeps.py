@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 import keras
 from absl import logging
 
-from bert_tf.files import atomic, paths
+from bert_tf.files import atomic, json_files, paths
 from bert_tf.tasks import config as config_lib
 from bert_tf.training import divergence, evaluation
 
@@ -197,7 +197,9 @@ def _run_once(
   path = os.path.join(config.train.output_dir, _RUN_FILE)
   written = _as_json(config)
   if paths.exists(path):
-    finished = json.loads(paths.read_text(path))
+    types = {"config": dict, "results": dict[str, float]}
+    # Results of a run that diverged may be NaN.
+    finished = json_files.read_object(path, types, tuple(types), True)
     if finished["config"] == written:
       logging.info("%s is finished.", config.train.output_dir)
       return finished["results"]

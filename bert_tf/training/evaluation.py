@@ -4,12 +4,13 @@ import json
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import tensorflow as tf
 from absl import logging
 
 from bert_tf import checkpoints, distribution
-from bert_tf.files import atomic, paths
+from bert_tf.files import atomic, json_files, paths
 from bert_tf.training import adapters, run_dir
 
 Results = Mapping[str, float | int]
@@ -42,13 +43,27 @@ def best_results(folder: str) -> dict[str, float | int]:
     ValueError: if they are not there.
   """
   path = os.path.join(folder, HISTORY_FILE)
-  history = json.loads(paths.read_text(path))
+  history = _read_history(path)
   found = _of_checkpoint(folder, history["evaluations"])
   if found is None:
     raise ValueError(
       f"{path} lacks the evaluation of the checkpoint beside it."
     )
   return found
+
+
+def _read_history(path: str) -> dict[str, Any]:
+  """Returns the evaluations of a run and the metric of its best one."""
+  types = {"metric": str, "evaluations": list[dict[str, float]]}
+  # A metric of a diverged model may be NaN.
+  history = json_files.read_object(path, types, tuple(types), allows_nan=True)
+  for results in history["evaluations"]:
+    if not {checkpoints.GLOBAL_STEP, history["metric"]} <= results.keys():
+      raise ValueError(
+        f"{path}: an evaluation lacks {checkpoints.GLOBAL_STEP} or "
+        f"{history['metric']}; choose another `output_dir`."
+      )
+  return history
 
 
 def _of_checkpoint(
@@ -197,7 +212,7 @@ class PeriodicEvaluation:
     path = os.path.join(self._folder, HISTORY_FILE)
     if not paths.exists(path):
       return []
-    history = json.loads(paths.read_text(path))
+    history = _read_history(path)
     if history["metric"] != self._metric:
       raise ValueError(
         f"{self._folder} holds the best checkpoint by {history['metric']}, "

@@ -16,7 +16,7 @@ from tensorboard.plugins.hparams import api as hparams
 
 import bert_tf
 from bert_tf import distribution, settings
-from bert_tf.files import atomic, paths
+from bert_tf.files import atomic, json_files, paths
 from bert_tf.training import progress
 
 FILE = "commands.jsonl"
@@ -44,9 +44,10 @@ def add(output_dir: str, config: settings.Dataclass) -> None:
     },
   }
   path = os.path.join(output_dir, FILE)
-  lines = paths.read_text(path).splitlines() if paths.exists(path) else []
+  earlier = paths.read_bytes(path) if paths.exists(path) else b""
+  lines = earlier.splitlines()
   line = json.dumps(entry, ensure_ascii=False, default=str)
-  atomic.write_lines(path, [*lines, line])
+  atomic.write_bytes(path, b"\n".join([*lines, line.encode(), b""]))
   writer = progress.events_writer(output_dir)
   with writer.as_default(len(lines)):
     text = json.dumps(entry, indent=2, ensure_ascii=False, default=str)
@@ -59,9 +60,16 @@ def add(output_dir: str, config: settings.Dataclass) -> None:
 def training_settings(output_dir: str) -> dict[str, Any]:
   """Returns all settings of the last command that trained; {} without one."""
   path = os.path.join(output_dir, FILE)
-  lines = paths.read_text(path).splitlines() if paths.exists(path) else []
-  found = [json.loads(line)["settings"] for line in lines]
-  return next((s for s in reversed(found) if s["do_train"]), {})
+  lines = paths.read_bytes(path).splitlines() if paths.exists(path) else []
+  for number in range(len(lines), 0, -1):
+    where = f"{path}, line {number},"
+    # A setting may be infinite.
+    entry = json_files.parse(lines[number - 1], where, allows_nan=True)
+    types = {"settings": dict}
+    json_files.check_object(entry, where, types, required=("settings",))
+    if entry["settings"].get("do_train"):
+      return entry["settings"]
+  return {}
 
 
 def _flat(config: settings.Dataclass) -> dict[str, Any]:

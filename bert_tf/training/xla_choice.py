@@ -9,7 +9,7 @@ import tensorflow as tf
 from absl import logging
 
 from bert_tf import checkpoints, distribution
-from bert_tf.files import atomic, paths
+from bert_tf.files import atomic, json_files, paths
 from bert_tf.training import config as training_config
 from bert_tf.training.steps import Form
 
@@ -52,7 +52,13 @@ def known(
   path = os.path.join(config.output_dir, FILE)
   # Without a checkpoint it is of another run.
   if paths.exists(path) and checkpoints.listed(config.output_dir):
-    return Form(json.loads(paths.read_text(path))["use_xla"])
+    try:
+      return Form(json_files.read_object(path).get("use_xla"))
+    except ValueError as error:
+      raise ValueError(
+        f"{path} names no form of the training step: {error} Remove it to have "
+        "them timed again."
+      ) from error
   if all(spec.shape.is_fully_defined() for spec in element_spec.values()):
     return None
   logging.info("Not using XLA: it would compile for each width of a batch.")

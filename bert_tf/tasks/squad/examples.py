@@ -3,7 +3,6 @@
 import bisect
 import dataclasses
 import functools
-import json
 import re
 from collections.abc import Sequence
 from typing import Any
@@ -11,7 +10,7 @@ from typing import Any
 from absl import logging
 
 from bert_tf import tokenization
-from bert_tf.files import paths
+from bert_tf.files import json_files
 
 # White space to SQuAD's readers: less than to `str.split`, and no U+00A0.
 _WORD = re.compile("[^ \t\r\n\u202f]+")
@@ -175,10 +174,7 @@ def parse(
 
 def read_json(path: str) -> Any:
   """Returns the value in a JSON file; raises ValueError if it is none."""
-  try:
-    return json.loads(paths.without_mark(path, paths.read_bytes(path)))
-  except ValueError as error:
-    raise ValueError(f"{path} is not JSON: {error}.") from None
+  return json_files.read(path, allows_nan=True)
 
 
 def _questions(value: Any, name: str) -> list[tuple[Context, _Node]]:

@@ -1,0 +1,135 @@
+"""Reads small JSON files: configs, run.json, label maps, notes of a run.
+
+Errors name the file and what it has to hold. Nothing else than a ValueError is
+raised for the content of a file.
+"""
+
+import json
+import typing
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from bert_tf.files import errors, paths
+
+# Types of values, for messages.
+_KINDS: dict[Any, str] = {
+  str: "a text",
+  int: "a whole number",
+  float: "a number",
+  bool: "true or false",
+  list: "a list",
+  dict: "an object",
+}
+
+# A type, or a list or an object of one: str, list[str], dict[str, float].
+Kind = Any
+
+
+def read(path: str, allows_nan: bool = False) -> Any:
+  """Returns the value in a file.
+
+  Args:
+    path: of the file.
+    allows_nan: whether NaN and Infinity, which JSON lacks, are numbers. Python
+      writes them.
+
+  Raises:
+    ValueError: if there is no such file or it is not JSON in UTF-8.
+  """
+  try:
+    content = paths.without_mark(path, paths.read_bytes(path))
+  except FileNotFoundError:
+    raise ValueError(f"there is no {path}.") from None
+  return parse(content, path, allows_nan)
+
+
+def read_object(
+  path: str,
+  types: Mapping[str, Kind] | None = None,
+  required: Sequence[str] = (),
+  allows_nan: bool = False,
+) -> dict[str, Any]:
+  """Returns the object in a file; as `read`.
+
+  Args:
+    path: of the file.
+    types: of values by key, checked unless a value is null or missing. Other
+      keys hold anything.
+    required: keys that have to be there, with a value.
+    allows_nan: as for `read`.
+  """
+  value = read(path, allows_nan)
+  check_object(value, path, types, required)
+  return value
+
+
+def parse(content: bytes | str, path: str, allows_nan: bool = False) -> Any:
+  """Returns the value of a JSON text; `path` is for errors. As `read`."""
+  try:
+    text = content.decode("utf-8") if isinstance(content, bytes) else content
+    return json.loads(
+      text,
+      object_pairs_hook=_unique,
+      parse_constant=None if allows_nan else _refuse_constant,
+    )
+  except UnicodeDecodeError as error:
+    problem = f"byte {error.start} is not UTF-8"
+  except RecursionError:
+    problem = "its values are nested too deep"
+  except ValueError as error:
+    problem = str(error).rstrip(".")
+  raise ValueError(f"{path} is not JSON that can be read: {problem}.")
+
+
+def check_object(
+  value: Any,
+  path: str,
+  types: Mapping[str, Kind] | None = None,
+  required: Sequence[str] = (),
+) -> None:
+  """Raises ValueError unless a value is an object as `read_object` asks."""
+  if not isinstance(value, dict):
+    shown = errors.shortened(repr(value))
+    raise ValueError(f"{path} holds {shown}; it has to hold a JSON object.")
+  missing = [name for name in required if value.get(name) is None]
+  if missing:
+    raise ValueError(f"{path} lacks {', '.join(missing)}.")
+  for name, kind in (types or {}).items():
+    if value.get(name) is not None and not _is_a(value[name], kind):
+      shown = errors.shortened(json.dumps(value[name]))
+      raise ValueError(
+        f"{path}: {name} is {shown}; it has to be {_words(kind)}."
+      )
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+  """Returns an object; raises ValueError if one key has two values."""
+  values = dict(pairs)
+  if len(values) < len(pairs):
+    for name, value in pairs:
+      if value != values[name]:
+        raise ValueError(f"{name!r} is there twice, with two values")
+  return values
+
+
+def _refuse_constant(name: str) -> None:
+  raise ValueError(f"{name} is no number")
+
+
+def _is_a(value: Any, kind: Kind) -> bool:
+  """Returns whether a value has a type; a whole number is a number too."""
+  base = typing.get_origin(kind) or kind
+  if base is float:
+    return type(value) in (int, float)
+  if type(value) is not base:
+    return False
+  items = value.values() if base is dict else value
+  parts = typing.get_args(kind)
+  return not parts or all(_is_a(item, parts[-1]) for item in items)
+
+
+def _words(kind: Kind) -> str:
+  """Returns the name of a type, for messages."""
+  base, parts = typing.get_origin(kind) or kind, typing.get_args(kind)
+  name = _KINDS[base]
+  return f"{name}, each value {_words(parts[-1])}" if parts else name

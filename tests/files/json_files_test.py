@@ -1,0 +1,194 @@
+"""Small JSON files: any fault of theirs is one line with their path."""
+
+import json
+import shutil
+
+import pytest
+
+import bert_tf
+from bert_tf import model_folder, modeling
+from bert_tf.data import record_cache, shard_files
+from bert_tf.files import json_files
+from bert_tf.formats import hugging_face, label_map, run_info
+from bert_tf.training import config as training_config
+from bert_tf.training import evaluation, run_log, xla_choice
+from tests import tiny_models
+
+NESTED = b"[" * 100_000
+BROKEN = {
+  "empty": b"",
+  "no UTF-8": b'{"a": "\xff"}',
+  "nested lists": NESTED,
+  "nested objects": b'{"a":' * 100_000,
+  "list": b"[1]",
+  "text": b'"a"',
+  "null": b"null",
+  "NaN": b'{"a": NaN}',
+  "twice": b'{"a": 1, "a": 2}',
+  "long number": b"1" * 5000,
+  "cut": b'{"a": 1',
+}
+
+
+@pytest.mark.parametrize("content", BROKEN.values(), ids=BROKEN)
+def test_what_is_no_object_is_one_line_with_the_path(tmp_path, content):
+  path = tmp_path / "a.json"
+  path.write_bytes(content)
+  with pytest.raises(ValueError, match=str(path)) as caught:
+    json_files.read_object(str(path))
+  assert "\n" not in str(caught.value) and len(str(caught.value)) < 300
+
+
+def test_keys_and_types_are_checked(tmp_path):
+  path = tmp_path / "a.json"
+  types = {"n": int, "x": float, "names": list[str], "by_id": dict[str, str]}
+  good = {"n": 1, "x": 2, "names": ["a"], "by_id": {"0": "a"}, "other": None}
+  path.write_text(json.dumps(good))
+  assert json_files.read_object(str(path), types, ("n",)) == good
+  for name, value in (
+    ("n", True),
+    ("n", 1.5),
+    ("x", "2"),
+    ("names", "a"),
+    ("names", [1]),
+    ("by_id", ["a"]),
+    ("by_id", {"0": 1}),
+  ):
+    path.write_text(json.dumps({**good, name: value}))
+    with pytest.raises(ValueError, match=f"{path}: {name} is "):
+      json_files.read_object(str(path), types)
+  path.write_text(json.dumps({**good, "n": None}))
+  with pytest.raises(ValueError, match=f"{path} lacks n"):
+    json_files.read_object(str(path), types, ("n",))
+
+
+def test_equal_values_of_one_key_and_byte_order_marks_are_no_fault(tmp_path):
+  path = tmp_path / "a.json"
+  path.write_bytes(b'\xef\xbb\xbf{"a": 1, "a": 1}')
+  assert json_files.read_object(str(path)) == {"a": 1}
+
+
+def best_results(folder):
+  return evaluation.best_results(str(folder))
+
+
+def known_form(folder):
+  (folder / "checkpoint").write_text('model_checkpoint_path: "model.ckpt-1"')
+  config = training_config.TrainConfig(
+    output_dir=str(folder), num_train_steps=1000
+  )
+  return xla_choice.known(config, {})
+
+
+# By name of the file: its reader, and values that it cannot have.
+READERS = {
+  "run.json": (
+    lambda f: run_info.read_run(str(f)),
+    [{"task": 1}, {"task": "ner", "scores": {"a": "b"}}, {"task": None}],
+  ),
+  "label_map.json": (
+    lambda f: label_map.read(str(f)),
+    [
+      {"task_name": "a", "problem_type": "classification", "labels": "ab"},
+      {"task_name": "a", "problem_type": "classification", "labels": [1]},
+      {"task_name": "a", "problem_type": ["words"], "labels": ["a"]},
+      {"labels": ["a"]},
+    ],
+  ),
+  "bert_config.json": (
+    lambda f: modeling.BertConfig.from_json_file(str(f / "bert_config.json")),
+    [{"vocab_size": 9, "hidden_act": ["gelu"]}, {"hidden_size": 8}],
+  ),
+  "config.json": (
+    lambda f: hugging_face.read_config(str(f)),
+    [
+      {"id2label": ["a"]},
+      {"id2label": {"0": 1}},
+      {"architectures": "BertModel"},
+      {"architectures": [["BertModel"]]},
+      {"problem_type": []},
+      {"hidden_size": "8"},
+    ],
+  ),
+  "tokenizer_config.json": (
+    lambda f: hugging_face.read_tokenizer_settings(str(f)),
+    [{"do_lower_case": "yes"}, {"strip_accents": 1}],
+  ),
+  "commands.jsonl": (
+    lambda f: run_log.training_settings(str(f)),
+    [{"settings": []}, {"command": "a"}],
+  ),
+  "evaluations.json": (
+    best_results,
+    [
+      {"metric": "loss", "evaluations": {}},
+      {"metric": "loss", "evaluations": [{}]},
+      {"metric": "loss", "evaluations": [{"global_step": 1}]},
+      {"evaluations": []},
+    ],
+  ),
+  "use_xla.json": (known_form, [{}, {"use_xla": [True]}, {"use_xla": "b"}]),
+}
+LINES = ("commands.jsonl",)
+# Python writes NaN into results and settings.
+WITH_NAN = ("evaluations.json", "commands.jsonl")
+
+
+@pytest.mark.parametrize("name", READERS)
+@pytest.mark.parametrize("kind", BROKEN)
+def test_every_reader_names_a_broken_file(tmp_path, name, kind):
+  if name in LINES and kind == "empty":
+    pytest.skip("No line is no fault.")
+  (tmp_path / name).write_bytes(BROKEN[kind])
+  with pytest.raises(ValueError, match=str(tmp_path / name)) as caught:
+    READERS[name][0](tmp_path)
+  assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+  ("name", "value"),
+  [(name, value) for name, (_, values) in READERS.items() for value in values],
+)
+def test_every_reader_names_the_file_of_a_wrong_value(tmp_path, name, value):
+  (tmp_path / name).write_text(json.dumps(value))
+  with pytest.raises(ValueError, match=str(tmp_path / name)):
+    READERS[name][0](tmp_path)
+
+
+@pytest.mark.parametrize("content", BROKEN.values(), ids=BROKEN)
+def test_notes_that_cannot_be_read_are_as_if_they_were_not_there(
+  tmp_path, content
+):
+  note = tmp_path / "note.json"
+  note.write_bytes(content)
+  assert shard_files.read_settings(str(note)) == {}
+
+
+@pytest.mark.parametrize("content", BROKEN.values(), ids=BROKEN)
+def test_records_with_a_broken_note_are_made_again(tmp_path, content):
+  path = str(tmp_path / "a.tf_record")
+
+  def write(writer):
+    writer.write(b"a")
+
+  record_cache.write(path, {"a": 1}, write)
+  with open(record_cache.settings_file(path), "wb") as note:
+    note.write(content)
+  assert record_cache.write(path, {"a": 1}, write).num_records == 1
+
+
+@pytest.mark.parametrize("name", ["config.json", "tokenizer_config.json"])
+@pytest.mark.parametrize("kind", BROKEN)
+def test_a_folder_of_hugging_face_names_its_broken_file(tmp_path, name, kind):
+  pytest.importorskip("safetensors")
+  from bert_tf.convert import convert, model_files
+
+  run = tiny_models.write_classifier(tmp_path / "run")
+  source = model_files.Source(str(run))
+  convert.convert(source, "original", str(tmp_path / "hf"), "hf")
+  folder = tmp_path / "hf"
+  (folder / name).write_bytes(BROKEN[kind])
+  with pytest.raises(ValueError, match=str(folder / name)):
+    model_folder.find(str(folder))
+    bert_tf.load(str(folder))
+  shutil.rmtree(folder)
