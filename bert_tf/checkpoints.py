@@ -3,6 +3,11 @@
 A checkpoint is a name-based bundle, as TF 1's Saver wrote: `PREFIX.index` and
 `PREFIX.data-00000-of-00001`. A training checkpoint also has each trained
 variable's `/adam_m` and `/adam_v`, and `global_step`, int64.
+
+Other state of the training, which the original lacks, is in the scope
+`global_step/`: transformers' loader and others skip names with a part
+`global_step`, and fail on names that they do not know. Here it has the names
+without the scope, as in the files of older versions.
 """
 
 import contextlib
@@ -31,6 +36,8 @@ SLOT_SUFFIXES = ("/adam_m", "/adam_v")
 # The entry of an object-based checkpoint, such as a SavedModel's or Model
 # Garden's, that maps the names of variables to its keys.
 OBJECT_GRAPH = "_CHECKPOINTABLE_OBJECT_GRAPH"
+
+_STATE_SCOPE = f"{GLOBAL_STEP}/"
 
 _LIST_FILE = "checkpoint"
 _INDEX = ".index"
@@ -88,7 +95,7 @@ class CheckpointReader:
     with self._reading():
       self._reader = tf.compat.v1.train.NewCheckpointReader(prefix)
       shapes = self._reader.get_variable_to_shape_map()
-      self._keys = {name: name for name in shapes}
+      self._keys = {_name_of(key): key for key in shapes}
       if is_saved_model(path):
         self._keys = self._keys_by_name()
     self.shapes = {name: tuple(shapes[k]) for name, k in self._keys.items()}
@@ -218,7 +225,7 @@ def write(path: str, tensors: Mapping[str, tf.Tensor | np.ndarray]) -> None:
   def save(prefix: str) -> None:
     tf.raw_ops.SaveV2(
       prefix=prefix,
-      tensor_names=names,
+      tensor_names=[_key_of(name) for name in names],
       shape_and_slices=[""] * len(names),
       tensors=[tf.convert_to_tensor(tensors[name]) for name in names],
     )
@@ -437,10 +444,27 @@ def check_fits(
 
 def parameters(names: Iterable[str]) -> list[str]:
   """Returns the names of model variables, sorted: no training state."""
-  state = (GLOBAL_STEP, TRAIN_SECONDS, *mixed_precision.STATE)
   return sorted(
     name
     for name in names
-    if not name.endswith(SLOT_SUFFIXES + lora.STATE_SUFFIXES)
-    and name not in state
+    if not name.endswith(SLOT_SUFFIXES)
+    and name != GLOBAL_STEP
+    and not _is_own_state(name)
   )
+
+
+def _is_own_state(name: str) -> bool:
+  """Returns whether the original's checkpoints have no tensor like this."""
+  names = (TRAIN_SECONDS, *mixed_precision.STATE)
+  return name in names or name.endswith(lora.STATE_SUFFIXES)
+
+
+def _key_of(name: str) -> str:
+  """Returns the name of a tensor in a file."""
+  return _STATE_SCOPE + name if _is_own_state(name) else name
+
+
+def _name_of(key: str) -> str:
+  """Returns the name of a tensor for its name in a file."""
+  name = key.removeprefix(_STATE_SCOPE)
+  return name if _is_own_state(name) else key
