@@ -352,7 +352,7 @@ def _in_folder(output_dir: str, path: str) -> str:
   Another run may have taken the listed path since.
   """
   own = _own(output_dir, path)
-  is_elsewhere = _exists(path) and not _exists(own)
+  is_elsewhere = is_there(path) and not is_there(own)
   return path if is_elsewhere else own
 
 
@@ -361,7 +361,7 @@ def _own(output_dir: str, path: str) -> str:
   return os.path.join(output_dir, re.split(r"[/\\]", path)[-1])
 
 
-def _exists(path: str) -> bool:
+def is_there(path: str) -> bool:
   """Returns whether a checkpoint has an index, in place or set aside."""
   prefixes = (path, _set_aside_prefix(path))
   return any(paths.exists(prefix + _INDEX) for prefix in prefixes)

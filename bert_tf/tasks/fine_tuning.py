@@ -197,6 +197,7 @@ def _run(
     found |= predicted
     if task.predicted_split == "dev" and predicted:
       run_dir.write_scores(output_dir, predicted)
+  work.runner.check_files()
   return found
 
 

@@ -132,12 +132,13 @@ def _run(
       runner.train(batches, evaluate)
     if runner.was_interrupted:
       return None
-  if not config.do_eval:
-    return None
-  runner.load_for_inference()
-  found = evaluate()
-  path = os.path.join(output_dir, "eval_results.txt")
-  results_lib.write_results(path, found)
+  found = None
+  if config.do_eval:
+    runner.load_for_inference()
+    found = evaluate()
+    path = os.path.join(output_dir, "eval_results.txt")
+    results_lib.write_results(path, found)
+  runner.check_files()
   return found
 
 

@@ -59,6 +59,8 @@ class Estimator:
     eval_fn: SumsFn,
     config: training_config.TrainConfig,
   ) -> None:
+    # First: making the model takes seconds, in which they may be deleted.
+    self._run_files = run_dir.RunFiles(config.output_dir)
     distribution.check_backend()
     mixed_precision.check_devices(config.precision)
     with (
@@ -99,6 +101,8 @@ class Estimator:
     self._eval_writer: tf.summary.SummaryWriter | None = None
     # Of the weights in memory; None for values that are still random.
     self._step: int | None = None
+    # The newest checkpoint of output_dir, once it is written or read.
+    self._newest: str | None = None
     self.was_interrupted = False
 
   def train(
@@ -151,7 +155,6 @@ class Estimator:
         "train_hours" if config.train_seconds else "num_train_steps",
       )
       return step
-    self._run_files = run_dir.RunFiles(config.output_dir)
     iterator = iter(input_fn(step))
     if not checkpoints.listed(config.output_dir):
       tensors = self._tensors()
@@ -294,6 +297,7 @@ class Estimator:
   ) -> None:
     """Evaluates the weights as they are and logs the results."""
     start = time.monotonic()
+    self._run_files.put_back()  # They are copied beside the best checkpoint.
     weights = lora.tensors(self.model)
     weights[checkpoints.GLOBAL_STEP] = self.optimizer.iterations.value
     report.say(evaluations.run(weights))
@@ -308,6 +312,7 @@ class Estimator:
     Raises:
       ValueError: if a checkpoint does not fit, or if all are damaged.
     """
+    self._newest = checkpoints.latest(self.config.output_dir)
     self._step = restore.load_for_inference(
       self.model,
       self.config.output_dir,
@@ -315,6 +320,14 @@ class Estimator:
       self.config.lora_adapter,
     )
     return self._step
+
+  def check_files(self) -> None:
+    """Checks at the end of a run that its folder holds what was trained.
+
+    Raises:
+      OSError: if the newest checkpoint was deleted meanwhile.
+    """
+    self._run_files.check(self._newest)
 
   def evaluate_checkpoint(
     self, dataset: tf.data.Dataset, num_steps: int | None = None
@@ -402,6 +415,7 @@ class Estimator:
     """Saves a checkpoint, which afterwards every process may read."""
     path = distribution.run_beside(lambda: self._write(tensors), meanwhile)
     distribution.barrier()
+    self._newest = path
     logging.info("Saved %s.", path)
 
   def _write(self, tensors: Mapping[str, tf.Tensor]) -> str:

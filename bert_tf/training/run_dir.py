@@ -57,16 +57,21 @@ def exclusive(output_dir: str, do_train: bool) -> Iterator[None]:
     yield
 
 
+# Lists each command that ran in a folder.
+COMMANDS_FILE = "commands.jsonl"
+
+
 class RunFiles:
-  """Keeps what says what a run is, in case its folder is deleted.
+  """The files that describe a run, in case its folder is deleted.
 
   Args:
-    output_dir: folder of the run; what is missing there is not kept.
+    output_dir: folder of the run; files that are missing are left out.
   """
 
   def __init__(self, output_dir: str) -> None:
-    every = [os.path.join(output_dir, name) for name in run_info.FILES]
-    self._contents = {p: paths.read_bytes(p) for p in every if paths.exists(p)}
+    names = (*run_info.FILES, COMMANDS_FILE)
+    files = [os.path.join(output_dir, name) for name in names]
+    self._contents = {p: paths.read_bytes(p) for p in files if paths.exists(p)}
     self._output_dir = output_dir
 
   def put_back(self) -> None:
@@ -76,13 +81,24 @@ class RunFiles:
       return
     logging.warning(
       "%s are gone: somebody deleted %s or files of it during the run. They "
-      "are written again; earlier checkpoints, evaluations and events are "
+      "are written again; earlier checkpoints, evaluations and all events are "
       "lost.",
       ", ".join(os.path.basename(path) for path in missing),
       self._output_dir,
     )
     for path in missing:
       atomic.write_bytes(path, self._contents[path])
+
+  def check(self, checkpoint: str | None) -> None:
+    """Writes what is missing; raises OSError if a checkpoint is gone."""
+    self.put_back()
+    if checkpoint and distribution.is_chief():
+      if not checkpoints.is_there(checkpoint):
+        raise OSError(
+          f"{checkpoint} is gone: somebody deleted {self._output_dir} or files "
+          "of it during the run. Its results are written, but not of a model "
+          "that is there; train again."
+        )
 
 
 def write_run(

@@ -17,9 +17,9 @@ from tensorboard.plugins.hparams import api as hparams
 import bert_tf
 from bert_tf import distribution, settings
 from bert_tf.files import atomic, json_files, paths
-from bert_tf.training import progress
+from bert_tf.training import progress, run_dir
 
-FILE = "commands.jsonl"
+FILE = run_dir.COMMANDS_FILE
 
 
 def add(output_dir: str, config: settings.Dataclass) -> None:

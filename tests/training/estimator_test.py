@@ -312,6 +312,49 @@ def test_a_folder_that_is_deleted_during_a_run_is_filled_again(tmp_path):
   assert checkpoints.latest(str(folder)).endswith("-10")
 
 
+@pytest.mark.parametrize("when", ["before training", "at the first batch"])
+def test_a_folder_that_is_deleted_early_has_all_files_at_the_end(
+  tmp_path, when
+):
+  folder = tmp_path / "run"
+  config = modeling.BertConfig(vocab_size=9)
+  info = run_info.RunInfo(task="pretraining")
+  run_dir.prepare_output_dir(str(folder), info, config, None)
+  (folder / "commands.jsonl").write_text("{}\n")
+  runner = make(folder, 10)
+
+  def delete(steps_done):
+    if when == "at the first batch":
+      shutil.rmtree(folder, ignore_errors=True)
+    return batches(steps_done)
+
+  if when == "before training":
+    shutil.rmtree(folder)
+  with runs.logged() as lines:
+    assert runner.train(delete) == 10
+  runner.check_files()
+  assert "run.json" in lines() and str(folder) in lines()
+  names = set(os.listdir(folder))
+  assert {"run.json", "bert_config.json", "commands.jsonl"} <= names
+  assert make(folder, 10).evaluate_checkpoint(batches(0).take(1))
+
+
+@pytest.mark.parametrize("do_train", [True, False])
+def test_a_run_whose_checkpoint_is_gone_at_the_end_says_so(tmp_path, do_train):
+  make(tmp_path, 10).train(batches)
+  runner = make(tmp_path, 20)
+  if do_train:
+    runner.train(batches)
+  else:
+    runner.load_for_inference()
+  runner.check_files()
+  newest = checkpoints.latest(str(tmp_path))
+  os.remove(f"{newest}.index")
+  with pytest.raises(OSError, match=f"{newest} is gone") as caught:
+    runner.check_files()
+  assert "\n" not in str(caught.value)
+
+
 def test_an_estimator_leaves_the_programs_random_numbers_alone(tmp_path):
   def draws():
     return (
