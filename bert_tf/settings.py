@@ -43,6 +43,9 @@ class Setting:
   # Whether a tuple's flag is given once an item, instead of with commas between
   # the items.
   repeated: bool
+  # Of a path to write: "file", "files" with commas between them, "folder", or
+  # "prefix" of files. None for other settings.
+  writes: str | None
 
   @property
   def is_saved(self) -> bool:
@@ -61,6 +64,7 @@ def setting(
   otherwise: Any = _NOTHING,
   flag: str | None = None,
   repeated: bool = False,
+  writes: str | None = None,
 ) -> Any:
   """Returns a dataclass field, which is required if it has no default.
 
@@ -79,6 +83,7 @@ def setting(
         otherwise=otherwise,
         flag=flag,
         repeated=repeated,
+        writes=writes,
       )
     },
   )

@@ -18,7 +18,8 @@ class AblationsConfig:
 
   output_dir: str = settings.setting(
     help="Folder for data and runs, and for the report: report.md, "
-    "report.html and plots."
+    "report.html and plots.",
+    writes="folder",
   )
   text: str | None = settings.setting(
     None,

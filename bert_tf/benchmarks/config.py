@@ -88,7 +88,9 @@ class BenchmarkConfig:
     "beside; it needs tensorflow and tf_keras.",
   )
   plot_file: str | None = settings.setting(
-    None, "For train and forward: PNG or SVG file to draw the table in."
+    None,
+    "For train and forward: PNG or SVG file to draw the table in.",
+    writes="file",
   )
   init_checkpoint: str | None = settings.setting(
     None,

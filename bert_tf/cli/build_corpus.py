@@ -29,7 +29,8 @@ class CorpusConfig:
   )
   output_file: str = settings.setting(
     help="Text file to write; a name in .gz or .bz2 is compressed. With "
-    "--num_shards above 1 completed by -00000-of-0000N."
+    "--num_shards above 1 completed by -00000-of-0000N.",
+    writes="file",
   )
   text: text_config.TextConfig
   num_shards: int = settings.setting(
@@ -38,6 +39,7 @@ class CorpusConfig:
   eval_output_file: str | None = settings.setting(
     None,
     "Text file for the documents that are held out; unset holds none out.",
+    writes="file",
   )
   eval_fraction: float = settings.setting(
     0.1,

@@ -27,7 +27,9 @@ class VocabularyConfig:
     "",
     "Comma-separated installed packages whose documentation joins pydoc.",
   )
-  output_file: str = settings.setting(help="The vocabulary to write.")
+  output_file: str = settings.setting(
+    help="The vocabulary to write.", writes="file"
+  )
   vocab_size: int = settings.setting(
     30522, "Entries, special tokens and [unusedN] slots included."
   )

@@ -20,7 +20,9 @@ class CompareConfig:
 
   output_dir: str = settings.setting(help="Folder of the pre-training.")
   plot_file: str | None = settings.setting(
-    None, "PNG or SVG file to draw. Default: compared.png in output_dir."
+    None,
+    "PNG or SVG file to draw. Default: compared.png in output_dir.",
+    writes="file",
   )
   reference_dir: str | None = settings.setting(
     None, "Folder of reference curves, CSV. Default: those of the package."

@@ -9,6 +9,7 @@ from typing import Any
 from absl import flags
 
 from bert_tf import settings
+from bert_tf.files import atomic
 
 # The groups of --help, in order.
 REQUIRED = "Required"
@@ -57,7 +58,23 @@ def build(
   flag_values: flags.FlagValues = flags.FLAGS,
   **values: Any,
 ) -> settings.Config:
-  """Returns the config that the flags ask for.
+  """Returns the config that the flags ask for, as `build_to_read`.
+
+  Raises:
+    OSError: for a path to write where nothing can be written. It is tried
+      here, before any data are read.
+  """
+  config = build_to_read(config_class, flag_values, **values)
+  _check_outputs(config)
+  return config
+
+
+def build_to_read(
+  config_class: type[settings.Config],
+  flag_values: flags.FlagValues = flags.FLAGS,
+  **values: Any,
+) -> settings.Config:
+  """Returns the config of the flags, for a command that writes no output.
 
   Args:
     config_class: as given to `define`.
@@ -70,6 +87,19 @@ def build(
   if unknown:
     raise TypeError(f"{config_class.__name__} has no {', '.join(unknown)}.")
   return _build(config_class, flag_values, values)
+
+
+def _check_outputs(config: settings.Dataclass) -> None:
+  """Raises OSError for a path to write where nothing can be written."""
+  for field, kind in _fields(type(config)):
+    value, setting = getattr(config, field.name), settings.of(field)
+    if setting and setting.writes and value:
+      is_list = setting.writes == "files"
+      for path in value.split(",") if is_list else [value]:
+        is_folder = setting.writes == "folder"
+        atomic.check_writable(path.strip(), field.name, is_folder)
+    elif _is_config(kind) and value is not None:
+      _check_outputs(value)
 
 
 def is_given(name: str, flag_values: flags.FlagValues = flags.FLAGS) -> bool:

@@ -25,7 +25,8 @@ class ConversionConfig:
   output_checkpoint: str = settings.setting(
     help="Prefix of the checkpoint to write; with --to=hf a folder, with "
     "--to=keras a .weights.h5. run.json, bert_config.json and vocab.txt are "
-    "written beside it."
+    "written beside it.",
+    writes="prefix",
   )
   average_last: int = settings.setting(
     1,

@@ -27,6 +27,7 @@ class CommandConfig:
     "instances in turn. With --num_shards above 1 one name, completed by "
     "-00000-of-0000N.",
     original=True,
+    writes="files",
   )
   data: data_config.PretrainingDataConfig
   text: text_config.TextConfig

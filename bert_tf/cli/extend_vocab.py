@@ -32,7 +32,8 @@ class ExtensionConfig:
   )
   output_dir: str = settings.setting(
     help="New folder; gets run.json, bert_config.json, vocab.txt and "
-    "bert_model.ckpt."
+    "bert_model.ckpt.",
+    writes="folder",
   )
   do_lower_case: bool | None = settings.setting(
     None,

@@ -19,7 +19,7 @@ class CommandConfig:
     help="A text a line; `a ||| b` is a pair. .gz too.", original=True
   )
   output_file: str = settings.setting(
-    help="The features to write.", original=True
+    help="The features to write.", original=True, writes="file"
   )
   extraction: inference_config.ExtractionConfig
   use_tpu: bool = settings.setting(

@@ -14,7 +14,9 @@ class PlotConfig:
   """A run and its plot."""
 
   output_dir: str = settings.setting(help="Folder of the run or the sweep.")
-  plot_file: str = settings.setting(help="PNG or SVG file to write.")
+  plot_file: str = settings.setting(
+    help="PNG or SVG file to write.", writes="file"
+  )
   plot_width: int = settings.setting(
     1200, "Width of the plot in pixels; narrow plots stand one below another."
   )

@@ -31,16 +31,19 @@ def main() -> None:
 
   # Evaluation is prediction with scores, so batches are of the same size.
   files = model_flags.found()
-  config = config_flags.build(squad_config.SquadConfig, **files)
+  is_interactive = config_flags.build(InteractiveConfig).interactive
+  config = config_flags.build_to_read(squad_config.SquadConfig, **files)
+  is_run = config.do_train or config.do_predict or not is_interactive
+  if is_run:
+    config = config_flags.build(squad_config.SquadConfig, **files)
   config = dataclasses.replace(
     config, eval_batch_size=config.predict_batch_size
   )
-  is_interactive = config_flags.build(InteractiveConfig).interactive
   num_runs = config_flags.build(config_lib.SweepConfig).num_runs
   if is_interactive:
     _check_is_one_run(num_runs)
     _check_has_adapter(config)
-  if config.do_train or config.do_predict or not is_interactive:
+  if is_run:
     names = metrics.result_names(bool(config.version_2_with_negative))
     found = sweeps.run(
       config,

@@ -102,7 +102,8 @@ class ExportConfig(ModelConfig):
 
   export_dir: str = setting(
     help="Folder of the SavedModel, new or empty; TensorFlow Serving wants a "
-    "number, models/NAME/1."
+    "number, models/NAME/1.",
+    writes="folder",
   )
   with_text: bool = setting(
     True,

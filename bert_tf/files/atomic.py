@@ -171,6 +171,33 @@ def _naming(path: str) -> Iterator[None]:
     raise OSError(error.errno, f"{error.strerror}, to write", path) from error
 
 
+def check_writable(path: str, name: str, is_folder: bool) -> None:
+  """Raises OSError if a file or folder cannot be written; leaves nothing.
+
+  Paths with a scheme are not tried.
+
+  Args:
+    path: of a file, a folder or a prefix of files, there already or not.
+    name: of the setting that gives it, for the message.
+    is_folder: whether files are written into it instead of beside it.
+  """
+  if paths.is_remote(path):
+    return
+  parent = os.path.abspath(path)
+  if not is_folder:
+    parent = os.path.dirname(parent)
+  while not os.path.lexists(parent):
+    parent = os.path.dirname(parent)
+  try:
+    with tempfile.TemporaryFile(dir=parent):
+      pass
+  except OSError as error:
+    raise OSError(
+      f"cannot write {path}: {parent}: {error.strerror}. Choose another "
+      f"`{name}`."
+    ) from error
+
+
 def _check_is_no_folder(target: str) -> None:
   if paths.is_folder(target):
     raise IsADirectoryError(f"{target} is a folder; name a file to write.")

@@ -115,7 +115,8 @@ class PipelineConfig:
   )
   output_dir: str = settings.setting(
     help="Folder for the model, its card, README.md, and in data/ for what it "
-    "is made from."
+    "is made from.",
+    writes="folder",
   )
   size: str = settings.setting(
     "tiny",

@@ -23,7 +23,9 @@ class TrainConfig:
   # output_dir goes before it. Its flag is made by cli/model_flags.py.
   init_checkpoint: str | None = None
   output_dir: str = settings.setting(
-    help="Folder for checkpoints, events and results.", original=True
+    help="Folder for checkpoints, events and results.",
+    original=True,
+    writes="folder",
   )
   train_batch_size: int = settings.setting(
     32, "Examples in a training batch.", minimum=1, original=True

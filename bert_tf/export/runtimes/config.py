@@ -14,7 +14,8 @@ class ConversionConfig:
     "word-piece ids are converted."
   )
   output_file: str = settings.setting(
-    help="The file to write: NAME.onnx for ONNX, NAME.tflite for LiteRT."
+    help="The file to write: NAME.onnx for ONNX, NAME.tflite for LiteRT.",
+    writes="file",
   )
   quantize: str = settings.setting(
     "none",

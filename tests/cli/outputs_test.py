@@ -1,0 +1,111 @@
+"""Paths that cannot be written are refused before data are read."""
+
+import pytest
+
+from bert_tf import settings
+from bert_tf.cli import config_flags
+from bert_tf.files import atomic
+
+# No input of these exists: only a check before reading can name the output.
+MODEL = ("--model=no_model",)
+FILES = ("--bert_config_file=none.json", "--vocab_file=none.txt")
+COMMANDS = {
+  "build_corpus.py": ("--input_file=none", "--output_file={}"),
+  "build_vocab.py": ("--input_file=none", "--output_file={}"),
+  "create_pretraining_data.py": (
+    "--input_file=none",
+    "--vocab_file=none",
+    "--output_file=a.tf_record,{}",
+  ),
+  "run_pretraining.py": (
+    *FILES,
+    "--input_file=none",
+    "--do_train",
+    "--output_dir={}",
+  ),
+  "run_classifier.py": (
+    *FILES,
+    "--task_name=csv",
+    "--data_dir=none",
+    "--do_train",
+    "--output_dir={}",
+  ),
+  "run_squad.py": (
+    *FILES,
+    "--train_file=none",
+    "--do_train",
+    "--output_dir={}",
+  ),
+  "run_ner.py": (*FILES, "--data_dir=none", "--do_train", "--output_dir={}"),
+  "run_swag.py": (*FILES, "--data_dir=none", "--do_train", "--output_dir={}"),
+  "extract_features.py": (*MODEL, "--input_file=none", "--output_file={}"),
+  "export_savedmodel.py": (*MODEL, "--export_dir={}"),
+  "convert_checkpoint.py": (*MODEL, "--output_checkpoint={}"),
+  "convert_savedmodel.py": ("--saved_model=none", "--output_file={}.onnx"),
+  "plot_curves.py": ("--output_dir=none", "--plot_file={}.png"),
+}
+
+
+@pytest.mark.parametrize("script", COMMANDS)
+def test_an_output_that_cannot_be_written_is_named_first(
+  tmp_path, run_script, script
+):
+  (tmp_path / "file").write_text("a")
+  path = "file/new/name"  # Nothing can be written below a file.
+  result = run_script(
+    script, *(flag.format(path) for flag in COMMANDS[script]), cwd=tmp_path
+  )
+  assert result.returncode == 1
+  *_, line = result.stderr.splitlines()
+  assert path in line and f"{tmp_path}/file: Not a directory" in line
+  flag = COMMANDS[script][-1].partition("=")[0]
+  assert flag in line
+  assert [p.name for p in tmp_path.iterdir()] == ["file"]
+
+
+def test_the_check_leaves_nothing_and_accepts_what_is_there(tmp_path):
+  atomic.check_writable(str(tmp_path / "a" / "b"), "output_dir", True)
+  atomic.check_writable(str(tmp_path / "a" / "b"), "output_file", False)
+  assert not list(tmp_path.iterdir())
+  (tmp_path / "run").mkdir()
+  (tmp_path / "out.txt").write_text("a")
+  atomic.check_writable(str(tmp_path / "run"), "output_dir", True)
+  atomic.check_writable(str(tmp_path / "out.txt"), "output_file", False)
+  with pytest.raises(OSError, match="out.txt.*`output_dir`"):
+    atomic.check_writable(str(tmp_path / "out.txt"), "output_dir", True)
+
+
+def test_a_folder_without_permission_is_refused_with_the_reason(monkeypatch):
+  def refuse(dir):
+    raise PermissionError(13, "Permission denied", dir)
+
+  monkeypatch.setattr(atomic.tempfile, "TemporaryFile", refuse)
+  with pytest.raises(OSError, match="/new/run: /: Permission denied"):
+    atomic.check_writable("/new/run", "output_dir", True)
+
+
+def test_every_setting_that_names_an_output_is_one_that_is_tried():
+  from bert_tf.cli import (
+    build_corpus,
+    convert_checkpoint,
+    create_pretraining_data,
+    extend_vocab,
+    extract_features,
+  )
+  from bert_tf.pipeline import config as pipeline_config
+  from bert_tf.training import config as training_config
+
+  names = ("output_file", "output_dir", "output_checkpoint", "eval_output")
+  for config in (
+    build_corpus.CorpusConfig,
+    convert_checkpoint.ConversionConfig,
+    create_pretraining_data.CommandConfig,
+    extend_vocab.ExtensionConfig,
+    extract_features.CommandConfig,
+    pipeline_config.PipelineConfig,
+    training_config.TrainConfig,
+  ):
+    for field, setting, _ in config_flags._settings(config):
+      assert isinstance(setting, settings.Setting)
+      if field.name.startswith(names):
+        assert setting.writes, field.name
