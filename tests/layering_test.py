@@ -24,8 +24,8 @@ FOLDERS = (
   "convert",
   "inference",
   "server",
-  "benchmarks",
   "pipeline",
+  "benchmarks",
   "ablations",
   "cli",
 )

@@ -1,8 +1,21 @@
 """The settings of the benchmarks, without TensorFlow."""
 
 import dataclasses
+from typing import TYPE_CHECKING
 
 from bert_tf import settings
+
+if TYPE_CHECKING:
+  from bert_tf import modeling
+
+# BERT-Tiny's sizes, without `bert_config_file`.
+TINY = {
+  "vocab_size": 30522,
+  "hidden_size": 128,
+  "num_hidden_layers": 2,
+  "num_attention_heads": 2,
+  "intermediate_size": 512,
+}
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -114,6 +127,14 @@ class BenchmarkConfig:
   num_requests: int = settings.setting(
     20, "For serving: requests of each client.", minimum=1
   )
+
+  def bert_config(self) -> "modeling.BertConfig":
+    """Returns the sizes of the model to measure."""
+    from bert_tf import modeling
+
+    if self.bert_config_file:
+      return modeling.BertConfig.from_json_file(self.bert_config_file)
+    return modeling.BertConfig.from_dict({**TINY, "type_vocab_size": 2})
 
   def needed(self, name: str) -> str:
     """Returns a setting; raises ValueError if it is not given."""

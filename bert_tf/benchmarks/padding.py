@@ -9,7 +9,6 @@ import numpy as np
 import tensorflow as tf
 
 from bert_tf import tokenization
-from bert_tf.benchmarks import made_up
 from bert_tf.benchmarks.config import BenchmarkConfig
 from bert_tf.data import input_pipeline
 from bert_tf.tasks.classification import examples, glue
@@ -26,7 +25,7 @@ Batches = Mapping[str, Sequence[dict[str, tf.Tensor]]]
 
 def measure(config: BenchmarkConfig) -> None:
   """Prints examples/s of fine-tuning on MRPC, by how batches are padded."""
-  bert_config = made_up.bert_config(config)
+  bert_config = config.bert_config()
   with tempfile.TemporaryDirectory() as folder:
     batches = _padding_batches(folder, config, bert_config.vocab_size)
     runner = classification.build_estimator(

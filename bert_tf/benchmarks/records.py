@@ -10,7 +10,6 @@ import numpy as np
 import tensorflow as tf
 
 from bert_tf import modeling, tokenization
-from bert_tf.benchmarks import made_up
 from bert_tf.benchmarks.config import BenchmarkConfig
 from bert_tf.data import config as data_config
 from bert_tf.data import (
@@ -52,7 +51,7 @@ def measure(config: BenchmarkConfig) -> None:
     ValueError: without a vocabulary, or if text, vocabulary and model do not
       fit.
   """
-  bert_config = made_up.bert_config(config)
+  bert_config = config.bert_config()
   vocab_file = config.needed("vocab_file")
   vocab = tokenization.load_vocab(vocab_file)
   bert_config.check_vocab(

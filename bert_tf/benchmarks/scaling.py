@@ -18,8 +18,9 @@ import numpy as np
 import tensorflow as tf
 
 from bert_tf import checkpoints, distribution, modeling
-from bert_tf.benchmarks import made_up
 from bert_tf.benchmarks.config import BenchmarkConfig
+from bert_tf.data import synthetic
+from bert_tf.pipeline import plan
 from bert_tf.tasks import pretraining
 from bert_tf.training import config as training_config
 
@@ -54,7 +55,7 @@ def measure(config: BenchmarkConfig) -> None:
   for name, settings in SETTINGS.items():
     found = _in_a_process(
       {
-        "config": made_up.bert_config(config).to_dict(),
+        "config": config.bert_config().to_dict(),
         "batch_size": batch_size,
         "length": length,
         "num_steps": num_steps,
@@ -120,12 +121,14 @@ def _run(
   )
   num_predictions = length // _LENGTH_A_PREDICTION
   batches = [
-    made_up.batch(bert_config, batch_size, length, num_predictions, seed)
+    synthetic.pretraining_batch(
+      bert_config.vocab_size, batch_size, length, num_predictions, seed
+    )
     for seed in range(num_steps)
   ]
   with distribution.create_strategy(kind).scope():
     runner = pretraining.build_estimator(bert_config, train_config)
-    seconds = made_up.step_seconds(runner, batches)
+    seconds = plan.step_seconds(runner, batches)
     variables = checkpoints.training_variables(runner.model, runner.optimizer)
     checkpoints.save(folder, {n: v.value for n, v in variables.items()}, 1)
   peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3

@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import bert_tf
+from bert_tf.benchmarks import config as config_lib
 from bert_tf.benchmarks.config import BenchmarkConfig
 from bert_tf.benchmarks.peers import step_timing
 from bert_tf.plots import style
@@ -27,15 +28,6 @@ _KERAS_HUB_STEPS = os.path.join(PEERS, "keras_hub_steps.py")
 _MODEL_GARDEN_STEPS = os.path.join(PEERS, "model_garden_steps.py")
 _ORIGINAL_STEPS = os.path.join(PEERS, "original_steps.py")
 _ORIGINAL_FILES = {"modeling.py", "optimization.py", "run_pretraining.py"}
-
-# BERT-Tiny's sizes, without --bert_config_file.
-_TINY = {
-  "vocab_size": 30522,
-  "hidden_size": 128,
-  "num_hidden_layers": 2,
-  "num_attention_heads": 2,
-  "intermediate_size": 512,
-}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -171,13 +163,13 @@ def shared_sizes(config: BenchmarkConfig, task: str) -> dict[str, Any]:
         f"original_dir={config.original_dir} lacks {sorted(missing)}; give a "
         "copy of google-research/bert."
       )
-  model = dict(_TINY)
+  model = dict(config_lib.TINY)
   if config.bert_config_file:
     with open(config.bert_config_file, encoding="utf-8") as file:
       found = json.load(file)
-    if missing := _TINY.keys() - found:
+    if missing := config_lib.TINY.keys() - found:
       raise ValueError(f"{config.bert_config_file} lacks {sorted(missing)}.")
-    model = {name: found[name] for name in _TINY}
+    model = {name: found[name] for name in config_lib.TINY}
   return {
     "task": task,
     "precision": config.precision,

@@ -10,7 +10,7 @@ import pytest
 import tensorflow as tf
 
 from bert_tf import modeling
-from bert_tf.benchmarks import made_up
+from bert_tf.data import synthetic
 from bert_tf.tasks import pretraining
 from bert_tf.training import config as training_config
 from tests import conftest
@@ -28,7 +28,7 @@ CONFIG = modeling.BertConfig(
   type_vocab_size=2,
   initializer_range=0.2,
 )
-BATCH = made_up.batch(CONFIG, 24, 24, 10, seed=3)
+BATCH = synthetic.pretraining_batch(CONFIG.vocab_size, 24, 24, 10, seed=3)
 
 
 def of_tensorflow(folder):
