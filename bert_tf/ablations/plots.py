@@ -4,18 +4,11 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 
 from bert_tf.ablations import findings, rows
-from bert_tf.plots import style
+from bert_tf.plots import reference_curves, style
 
 _WIDTH = 1200
 _ROW_HEIGHT = 34  # Pixels of a variant.
 _EDGES = 110  # Pixels above and below the rows of a panel.
-
-# The title of a curve's panel, by its name.
-CURVES = {
-  "masked_lm_loss": "masked-LM loss",
-  "masked_lm_accuracy": "masked-LM accuracy",
-  "next_sentence_accuracy": "next-sentence accuracy",
-}
 
 # What a curve can be drawn against.
 AXES = {"step": "steps", "word_pieces": "word pieces"}
@@ -65,27 +58,17 @@ def draw_curves(
       warm-up.
   """
   every = [row for same in pretrainings.values() for row in same]
-  names = [n for n in CURVES if any(n in r.curve["training"] for r in every)]
+  drawn = {name for row in every for name in row.curve["training"]}
+  names = [n for n in reference_curves.TITLES if n in drawn]
   with style.picture(path, len(names), _WIDTH, 420) as panels:
     for panel, name in zip(panels, names):
-      style.panel(panel, CURVES[name], AXES[axis])
+      style.panel(panel, reference_curves.TITLES[name], AXES[axis])
       for label, same in pretrainings.items():
         if points := over_seeds(same, name, axis):
           x, mean, low, high = points
           color = style.line(panel, x, mean, label)
           style.band(panel, x, low, high, color)
-      log_axis(panel)
-
-
-def log_axis(panel: style.Axes) -> None:
-  """Makes the x axis logarithmic, with short numbers."""
-  from matplotlib import ticker
-
-  panel.set_xscale("log")
-  panel.xaxis.set_major_formatter(
-    ticker.FuncFormatter(lambda value, _: style.short(value))
-  )
-  panel.xaxis.set_minor_formatter(ticker.NullFormatter())
+      reference_curves.log_axis(panel)
 
 
 def over_seeds(
@@ -96,6 +79,27 @@ def over_seeds(
   if not curves:
     return None
   return style.over_runs([dict(zip(c[axis], c[name])) for c in curves])
+
+
+def reference(
+  name: str, same: Sequence[rows.Row]
+) -> reference_curves.Reference:
+  """Returns the curves of the seeds of one pre-training, as a reference."""
+  bands = {}
+  for part in reference_curves.PARTS:
+    for curve in reference_curves.TITLES:
+      if points := over_seeds(same, curve, "step", part):
+        pieces = same[0].curve[part]
+        by_step = dict(zip(pieces["step"], pieces["word_pieces"]))
+        steps, *values = points
+        pieces_at = [by_step[step] for step in steps]
+        bands[part, curve] = reference_curves.Band(steps, pieces_at, *values)
+  return reference_curves.Reference(
+    name=name,
+    settings=same[0].config["pretraining"],
+    seeds=sorted(row.seed for row in same),
+    bands=bands,
+  )
 
 
 def draw_steps(path: str, found: findings.Findings) -> None:

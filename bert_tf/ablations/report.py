@@ -11,13 +11,13 @@ from bert_tf.ablations import (
   document,
   findings,
   plots,
-  reference,
   rows,
   scales,
   variants,
 )
 from bert_tf.ablations import experiments as experiments_lib
 from bert_tf.files import atomic, errors, paths
+from bert_tf.plots import reference_curves
 
 FILE = "report.md"
 PAGE = "report.html"
@@ -84,7 +84,7 @@ def write(
     if one.experiment.name == "curves":
       for name, same in one.pretrainings.items():
         folder = os.path.join(config.output_dir, "curves")
-        reference.write(folder, name, same)
+        reference_curves.write(folder, plots.reference(name, same))
   blocks = [*_opening(scale, found, used)]
   for one in found:
     blocks += _section(one, config.output_dir)

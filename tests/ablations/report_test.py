@@ -6,7 +6,8 @@ import re
 import pytest
 
 from bert_tf.ablations import config as config_lib
-from bert_tf.ablations import document, experiments, report, rows
+from bert_tf.ablations import document, experiments, report, rows, runs
+from bert_tf.plots import reference_curves
 from tests.ablations import made_up
 
 
@@ -44,6 +45,20 @@ def test_our_table_stands_beside_the_published_one(folder):
   )
   line = re.search(r"\| masked LM and NSP \| (.+?) \|", section)[1]
   assert re.fullmatch(r"\d\d\.\d ± \d\.\d", line)
+
+
+def test_the_curves_are_written_as_bands_over_the_seeds(folder):
+  reference = reference_curves.read(str(folder / "curves" / "tiny.csv"))
+  assert reference.seeds == [1, 2, 3]
+  band = reference.bands["training", "masked_lm_loss"]
+  assert list(band.word_pieces) == [100, 1000, 10000]
+  # 7 + seed at step 10.
+  assert (band.low[1], band.mean[1], band.high[1]) == (8, 9, 10)
+
+
+def test_a_reference_leaves_out_the_defaults_of_a_pretraining():
+  for name, value in reference_curves.DEFAULTS.items():
+    assert getattr(runs.Pretraining, name) == value
 
 
 def test_every_picture_is_drawn_as_png_and_svg(folder):

@@ -8,12 +8,12 @@ import pytest
 from bert_tf.ablations import (
   config,
   experiments,
-  reference,
   rows,
   scales,
   text,
 )
 from bert_tf.data import text_config
+from bert_tf.plots import reference_curves
 
 FOLDER = pathlib.Path(__file__).resolve().parents[2] / "docs" / "reproduction"
 TINY = scales.SCALES["tiny"]
@@ -63,5 +63,5 @@ def test_the_package_has_the_curves_of_the_documentation():
   committed = {
     path.name: path.read_text() for path in (FOLDER / "curves").glob("*.csv")
   }
-  packaged = pathlib.Path(reference.FOLDER).glob("*.csv")
+  packaged = pathlib.Path(reference_curves.FOLDER).glob("*.csv")
   assert {path.name: path.read_text() for path in packaged} == committed
