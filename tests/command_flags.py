@@ -22,8 +22,8 @@ class Flag:
 
 @functools.cache
 def defined(module: str, *arguments: str) -> dict[str, Flag]:
-  """Returns the flags of a module of bert_tf.cli by name."""
-  code = f"from bert_tf.cli import {module}; {module}.run()"
+  """Returns the flags by name that the `run` of a module defines."""
+  code = f"import {module} as command; command.run()"
   result = subprocess.run(
     [sys.executable, "-c", code, *arguments, "--helpxml"],
     cwd=ROOT,

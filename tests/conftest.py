@@ -19,7 +19,7 @@ SHARED = ROOT.parent / "shared"
 LONGEST = (
   "docs_test.py",
   "distribution_test.py",
-  "ablations/smoke_test.py",
+  "research/ablations/smoke_test.py",
   "training/multi_worker_test.py",
   "notebooks_test.py",
   "cli/run_pretraining_test.py",
@@ -27,7 +27,7 @@ LONGEST = (
   "export/export_test.py",
   "chaos/chaos_test.py",
   "pipeline/stages_test.py",
-  "benchmarks/scaling_test.py",
+  "research/benchmarks/scaling_test.py",
   "export/text_ops_test.py",
   "tasks/sweeps_test.py",
   "cli/create_pretraining_data_test.py",

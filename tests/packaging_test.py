@@ -30,21 +30,15 @@ def project():
 
 
 def imported():
-  """Top-level modules that the package imports, wherever in a file.
-
-  Without those of other projects, which benchmarks run beside it.
-  """
+  """Top-level modules that the package imports, wherever in a file."""
   found = set()
   for path in (ROOT / "bert_tf").rglob("*.py"):
-    if path.parent.name == "peers":
-      continue
     for node in ast.walk(ast.parse(path.read_text())):
       if isinstance(node, ast.Import):
         found.update(alias.name.split(".")[0] for alias in node.names)
       elif isinstance(node, ast.ImportFrom):
         found.add(str(node.module).split(".")[0])
-  # JAX is for one benchmark, which runs in an interpreter of its own.
-  return found - sys.stdlib_module_names - {"bert_tf", "jax"}
+  return found - sys.stdlib_module_names - {"bert_tf"}
 
 
 def modules(lines):

@@ -463,7 +463,7 @@ def test_a_killed_run_shows_no_file_and_resumes(text, tmp_path):
 
 def test_the_data_benchmark_prints_speed_and_memory(text, tmp_path, run_script):
   result = run_script(
-    "benchmarks/benchmark.py",
+    "benchmark.py",
     "data",
     f"--input_file={text}",
     f"--vocab_file={HAND_MADE / 'vocab.txt'}",
