@@ -19,6 +19,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[1]
 PAGES = [
   *(ROOT / f"{name}.md" for name in ("README", "CONTRIBUTING", "CHANGELOG")),
   *sorted((ROOT / "docs").rglob("*.md")),
+  *sorted((ROOT / "research").rglob("*.md")),
 ]
 NAMES = [str(page.relative_to(ROOT)) for page in PAGES]
 LANGUAGES = ("shell", "python", "text", "json")

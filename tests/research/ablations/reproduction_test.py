@@ -15,7 +15,9 @@ from research.ablations import (
   text,
 )
 
-FOLDER = pathlib.Path(__file__).resolve().parents[3] / "docs" / "reproduction"
+FOLDER = (
+  pathlib.Path(__file__).resolve().parents[3] / "research" / "reproduction"
+)
 TINY = scales.SCALES["tiny"]
 
 
