@@ -3,7 +3,10 @@
 import ast
 import pathlib
 import re
+import shutil
+import subprocess
 import sys
+import zipfile
 
 import pytest
 
@@ -21,6 +24,30 @@ MODULES = {
   "scikit-learn": "sklearn",
   "tensorflow-text": "tensorflow_text",
 }
+
+
+# Bytes of the wheel at most. Data of the laboratory would exceed it.
+MAX_WHEEL_BYTES = 700_000
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory):
+  """A wheel that is built from a copy of the checkout."""
+  checkout = tmp_path_factory.mktemp("checkout")
+  for name in ("bert_tf", "deploy", "docs", "research", "run_scripts"):
+    ignored = shutil.ignore_patterns("__pycache__")
+    shutil.copytree(ROOT / name, checkout / name, ignore=ignored)
+  for name in ("setup.py", "MANIFEST.in", "README.md"):
+    shutil.copy(ROOT / name, checkout)
+  # setuptools before 77, which an environment may have, refuses these keys.
+  text = re.sub("(?m)^license.*\n", "", (ROOT / "pyproject.toml").read_text())
+  (checkout / "pyproject.toml").write_text(text)
+  code = "from setuptools import build_meta; build_meta.build_wheel('dist')"
+  subprocess.run(
+    [sys.executable, "-c", code], cwd=checkout, check=True, capture_output=True
+  )
+  (path,) = (checkout / "dist").glob("*.whl")
+  return path
 
 
 @pytest.fixture(scope="module")
@@ -53,6 +80,18 @@ def test_what_is_imported_is_declared_and_what_is_declared_is_imported(project):
   used = [extras[name] for name in extras if name not in tools]
   declared = modules(sum(used, project["dependencies"]))
   assert imported() == declared
+
+
+def test_the_wheel_holds_the_library_and_nothing_else(wheel):
+  names = zipfile.ZipFile(wheel).namelist()
+  tops = {name.split("/")[0] for name in names}
+  assert {top for top in tops if not top.endswith(".dist-info")} == {"bert_tf"}
+  files = {path for path in (ROOT / "bert_tf").rglob("*") if path.is_file()}
+  expected = {
+    str(path.relative_to(ROOT)) for path in files if path.suffix != ".pyc"
+  }
+  assert {name for name in names if name.startswith("bert_tf/")} == expected
+  assert wheel.stat().st_size < MAX_WHEEL_BYTES
 
 
 def test_every_dependency_has_a_lower_bound(project):
