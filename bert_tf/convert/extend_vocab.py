@@ -19,8 +19,7 @@ from bert_tf import (
   tokenization,
 )
 from bert_tf.convert import pretrained
-from bert_tf.data import corpus
-from bert_tf.files import atomic, paths
+from bert_tf.files import atomic, paths, text_lines
 from bert_tf.formats import run_info
 from bert_tf.training import run_dir
 
@@ -76,7 +75,7 @@ def read_words(path: str) -> list[Word]:
     raise ValueError(f"words_file: there is no file {path}.")
   return [
     Word(line.strip(), f"{path}:{number}")
-    for number, line in enumerate(corpus.read_lines(path), 1)
+    for number, line in enumerate(text_lines.read_lines(path), 1)
     if line.strip()
   ]
 

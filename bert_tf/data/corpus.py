@@ -20,7 +20,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TextIO
 
 from bert_tf.data import pydoc_corpus
-from bert_tf.files import atomic, compression
+from bert_tf.files import atomic, compression, text_lines
 from bert_tf.files import paths as paths_lib
 
 _BLOCK_BYTES = 1 << 22
@@ -156,32 +156,15 @@ def _text_writer(path: str) -> Iterator[TextIO]:
       yield writer
 
 
-def read_lines(path: str) -> Iterator[str]:
-  """Yields the lines of a text file, .gz or .bz2, without their line ends.
-
-  A byte order mark is left out.
-
-  Raises:
-    ValueError: if bytes are not UTF-8, naming file and line, or a .gz or
-      .bz2 is damaged.
-  """
-  with compression.opened(path) as reader:
-    for number, line in enumerate(reader, 1):
-      if number == 1:
-        line = paths_lib.without_mark(path, line)
-      try:
-        yield _decoded(line).removesuffix("\n")
-      except UnicodeDecodeError as error:
-        raise _not_utf8(path, number, error.start) from None
-
-
 def documents(paths: Sequence[str]) -> Iterator[list[str]]:
   """Yields each document as its stripped lines, blank ones left out.
 
   Raises:
-    ValueError: as `read_lines`.
+    ValueError: as `text_lines.read_lines`.
   """
-  return _grouped(line for path in paths for line in read_lines(path))
+  return _grouped(
+    line for path in paths for line in text_lines.read_lines(path)
+  )
 
 
 def _grouped(lines: Iterable[str]) -> Iterator[list[str]]:
@@ -305,7 +288,9 @@ def _whole_line_blocks(path: str) -> Iterator[bytes]:
       except UnicodeDecodeError as error:
         line_start = block.rfind(b"\n", 0, error.start) + 1
         line = num_lines + block.count(b"\n", 0, line_start) + 1
-        raise _not_utf8(path, line, error.start - line_start) from None
+        raise text_lines.not_utf8(
+          path, line, error.start - line_start
+        ) from None
       num_lines += block.count(b"\n")
       yield block
 
@@ -327,20 +312,9 @@ def _span_lines(span: Span) -> Iterator[str]:
       if is_first:
         line = paths_lib.without_mark(span.path, line)
       try:
-        yield _decoded(line)
+        yield text_lines.decoded(line)
       except UnicodeDecodeError:
         raise ValueError(
           f"{span.path}: not UTF-8 before byte {position}; it has changed "
           "while it was read. Start again."
         ) from None
-
-
-def _decoded(line: bytes) -> str:
-  return line.decode("utf-8").replace("\r", "")
-
-
-def _not_utf8(path: str, line: int, byte: int) -> ValueError:
-  return ValueError(
-    f"{path}:{line}: not UTF-8 (byte {byte} of the line); convert the file, "
-    "for example with iconv -f ISO-8859-1 -t UTF-8."
-  )

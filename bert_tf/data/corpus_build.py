@@ -20,19 +20,16 @@ import tqdm
 from absl import logging
 
 from bert_tf.data import (
-  beam_pipeline,
   corpus,
   corpus_filters,
   corpus_parts,
   corpus_reader,
   near_duplicates,
   sentences,
-  shard_files,
   sources,
   text_config,
-  worker_pool,
 )
-from bert_tf.files import atomic, paths
+from bert_tf.files import atomic, beam_pipeline, paths, shard_files, worker_pool
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

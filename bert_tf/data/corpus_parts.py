@@ -21,7 +21,7 @@ from bert_tf.data import (
   text_config,
   wikitext,
 )
-from bert_tf.files import atomic, paths
+from bert_tf.files import atomic, paths, text_lines
 
 DISTINCT = "distinct."
 
@@ -186,7 +186,7 @@ def _without_near_duplicates(
   """Yields the documents of a finished part that are new; counts the others."""
   text = corpus.documents([part.text_file])
   held_out = corpus.documents([part.eval_file])
-  for row in corpus.read_lines(part.sketches_file):
+  for row in text_lines.read_lines(part.sketches_file):
     is_held_out, sketch = json.loads(row)
     lines = next(held_out if is_held_out else text)
     if seen.is_new(sketch):
@@ -210,7 +210,7 @@ def _documents(
   config = part.config
   raw = [
     sources.Document(*json.loads(line))
-    for line in corpus.read_lines(part.raw_file)
+    for line in text_lines.read_lines(part.raw_file)
   ]
   texts = []
   for document in raw:

@@ -15,14 +15,8 @@ from absl import logging
 
 from bert_tf import letter_case, tokenization
 from bert_tf.data import config as data_config
-from bert_tf.data import (
-  corpus,
-  pretraining_data,
-  record_cache,
-  shard_files,
-  worker_pool,
-)
-from bert_tf.files import atomic, paths
+from bert_tf.data import corpus, pretraining_data, record_cache
+from bert_tf.files import atomic, paths, shard_files, worker_pool
 
 
 @dataclasses.dataclass(frozen=True)

@@ -8,8 +8,9 @@ import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
-from bert_tf.data import corpus, parquet, tables, text_config, wikipedia_dump
-from bert_tf.files import compression, errors, paths
+from bert_tf.data import corpus, parquet, text_config, wikipedia_dump
+from bert_tf.files import compression, errors, paths, text_lines
+from bert_tf.formats import tables
 
 # A longer document of running text is cut, so that memory is bounded.
 _MAX_DOCUMENT_CHARS = 1 << 20
@@ -171,7 +172,7 @@ def _documents(
 def _running_texts(path: str, documents: str) -> Iterator[str]:
   """Yields documents of running text, a paragraph a line."""
   if documents == text_config.LINE:
-    yield from (line for line in corpus.read_lines(path) if line.strip())
+    yield from (line for line in text_lines.read_lines(path) if line.strip())
     return
   if documents == text_config.BLANK_LINE:
     yield from _paragraphs(path)
@@ -191,7 +192,7 @@ def _paragraphs(path: str) -> Iterator[str]:
   """Yields what blank lines divide, each in one line."""
   held: list[str] = []
   num_chars = 0
-  for line in corpus.read_lines(path):
+  for line in text_lines.read_lines(path):
     line = line.strip()
     if held and (not line or num_chars > _MAX_DOCUMENT_CHARS):
       yield _joined(held)
@@ -233,7 +234,7 @@ def _extracted(path: str) -> Iterator[str]:
   """Yields the articles of WikiExtractor's <doc> lines, without titles."""
   held: list[str] | None = None
   number = 0
-  for number, line in enumerate(corpus.read_lines(path), 1):
+  for number, line in enumerate(text_lines.read_lines(path), 1):
     if line.startswith("<doc "):
       if held is not None:
         raise ValueError(f"{path}:{number}: a <doc> begins inside a <doc>.")

@@ -12,7 +12,7 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from bert_tf.data import tables
+from bert_tf.formats import tables
 from bert_tf.inference import task_model
 from bert_tf.tasks.swag import config as config_lib
 from bert_tf.tasks.swag import examples

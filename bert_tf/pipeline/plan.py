@@ -28,7 +28,7 @@ from bert_tf.data import (
   synthetic,
   text_config,
 )
-from bert_tf.files import compression, paths
+from bert_tf.files import compression, paths, text_lines
 from bert_tf.pipeline import config as pipeline_config
 from bert_tf.pipeline import text_steps
 from bert_tf.tasks import pretraining
@@ -147,7 +147,7 @@ def make(
       lambda: text_steps.learn_vocabulary(config, [text], vocab_file)
     )
     records = os.path.join(folder, "records")
-    num_chars = scale * sum(map(len, corpus.read_lines(text)))
+    num_chars = scale * sum(map(len, text_lines.read_lines(text)))
     settings = text_steps.record_settings(config, vocab_file, num_chars)
     counts, records_seconds = _timed(
       lambda: pretraining_data.build_shard(

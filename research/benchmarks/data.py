@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from bert_tf import tokenization
 from bert_tf.data import config as data_config
 from bert_tf.data import corpus, pretraining_shards, vocabulary
-from bert_tf.files import atomic
+from bert_tf.files import atomic, text_lines
 from research.benchmarks.config import BenchmarkConfig
 
 _NUM_WARM_PASSES = 3
@@ -81,7 +81,7 @@ def measure_data(config: BenchmarkConfig) -> None:
 def read_lines(config: BenchmarkConfig) -> list[str]:
   """Returns the lines of the text to measure on."""
   paths = corpus.input_files(config.input_file)
-  return [line for path in paths for line in corpus.read_lines(path)]
+  return [line for path in paths for line in text_lines.read_lines(path)]
 
 
 def _seconds(tokenize: Callable[[str], object], lines: Sequence[str]) -> float:

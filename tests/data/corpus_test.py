@@ -17,6 +17,7 @@ from bert_tf.data import (
   sources,
   text_config,
 )
+from bert_tf.files import text_lines
 
 
 def write(path, content):
@@ -94,7 +95,7 @@ def test_packages_without_pydoc_are_refused(tmp_path):
 def test_lines_end_at_newlines_only(tmp_path):
   text = "a\u2028b\x0bc\nd\x85e\u2029f\n\ng"
   path = write(tmp_path / "a.txt", text)
-  assert list(corpus.read_lines(path)) == text.split("\n")
+  assert list(text_lines.read_lines(path)) == text.split("\n")
 
 
 def test_lines_are_those_of_tensorflows_readline(tmp_path):
@@ -103,7 +104,7 @@ def test_lines_are_those_of_tensorflows_readline(tmp_path):
   with tf.io.gfile.GFile(path) as reader:
     expected = list(reader)
   assert expected == ["foobar é\n", "\n", " ab \n", "c"]
-  assert list(corpus.read_lines(path)) == [x.rstrip("\n") for x in expected]
+  assert list(text_lines.read_lines(path)) == [x.rstrip("\n") for x in expected]
   documents = [["foobar é"], ["ab", "c"]]
   assert list(corpus.documents([path])) == documents
   [shard] = corpus.plan_shards([path], 1)
@@ -112,7 +113,7 @@ def test_lines_are_those_of_tensorflows_readline(tmp_path):
 
 def test_gz_files_are_read_as_their_content(tmp_path):
   path = write(tmp_path / "a.txt.gz", "é one\n\ntwo\n")
-  assert list(corpus.read_lines(path)) == ["é one", "", "two"]
+  assert list(text_lines.read_lines(path)) == ["é one", "", "two"]
   assert list(corpus.documents([path])) == [["é one"], ["two"]]
 
 
@@ -131,7 +132,7 @@ def test_text_that_is_not_utf8_names_file_line_and_byte(tmp_path):
   path = write(tmp_path / "bad.txt", b"ok\n\nab\xffc\n")
   message = rf"{path}:3: not UTF-8 \(byte 2 of the line\)"
   with pytest.raises(ValueError, match=message):
-    list(corpus.read_lines(path))
+    list(text_lines.read_lines(path))
   with pytest.raises(ValueError, match=message):
     corpus.plan_shards([path], 1)
 
@@ -155,7 +156,7 @@ def test_a_damaged_gz_is_named(tmp_path, damage):
   else:
     data = b"plain text"
   path.write_bytes(data)
-  for read in (corpus.read_lines, lambda p: corpus.plan_shards([p], 1)):
+  for read in (text_lines.read_lines, lambda p: corpus.plan_shards([p], 1)):
     with pytest.raises(ValueError, match=f"{path}: not a whole gzip file"):
       list(read(str(path)))
 
@@ -309,7 +310,7 @@ def test_remote_text_has_the_documents_of_the_same_text_here(
 def test_a_damaged_remote_gz_is_named(remote):
   path = remote("a.gz", gzip.compress(b"some words\n" * 1000)[:-20])
   with pytest.raises(ValueError, match=f"{path}: not a whole gzip file"):
-    list(corpus.read_lines(path))
+    list(text_lines.read_lines(path))
 
 
 # --- Writing ---

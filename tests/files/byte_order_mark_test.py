@@ -6,8 +6,9 @@ import json
 import pytest
 
 from bert_tf import modeling, tokenization
-from bert_tf.data import corpus, tables
-from bert_tf.formats import label_map
+from bert_tf.data import corpus
+from bert_tf.files import text_lines
+from bert_tf.formats import label_map, tables
 from bert_tf.tasks.ner import examples as ner_examples
 from bert_tf.tasks.squad import examples as squad_examples
 from tests import runs
@@ -73,4 +74,4 @@ def test_files_with_a_mark_are_read_as_those_without(tmp_path, kind):
 def test_a_mark_elsewhere_is_text(tmp_path):
   path = tmp_path / "text"
   path.write_bytes(b"a\n" + MARK + b"b\n")
-  assert list(corpus.read_lines(str(path))) == ["a", "\ufeffb"]
+  assert list(text_lines.read_lines(str(path))) == ["a", "\ufeffb"]

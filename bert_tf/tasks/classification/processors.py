@@ -6,7 +6,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-from bert_tf.data import tables
+from bert_tf.formats import tables
 from bert_tf.tasks.classification.examples import InputExample
 
 

@@ -11,8 +11,7 @@ from collections.abc import Iterator, Sequence
 
 from absl import logging
 
-from bert_tf.data import corpus
-from bert_tf.files import errors
+from bert_tf.files import errors, text_lines
 
 DOCUMENT_START = "-DOCSTART-"
 OUTSIDE = "O"
@@ -123,7 +122,7 @@ def check_labels(
 def _row_groups(path: str) -> Iterator[tuple[int, int, list[list[str]]]]:
   """Yields (first line, document, cells of each line) of every sentence."""
   rows, document, first = [], 0, None
-  for number, line in enumerate(corpus.read_lines(path), start=1):
+  for number, line in enumerate(text_lines.read_lines(path), start=1):
     # Not at what else Unicode calls white space: that is part of a word.
     cells = line.strip(" \t\r").replace("\t", " ").split(" ")
     cells = [cell for cell in cells if cell]

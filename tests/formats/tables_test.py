@@ -2,7 +2,7 @@
 
 import pytest
 
-from bert_tf.data import tables
+from bert_tf.formats import tables
 
 
 def texts(path, lines):

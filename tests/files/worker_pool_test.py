@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from bert_tf.data import worker_pool
+from bert_tf.files import worker_pool
 
 
 def square(task, report):

@@ -11,8 +11,7 @@ from typing import Any, TypeVar
 
 from absl import logging
 
-from bert_tf.data import corpus
-from bert_tf.files import errors
+from bert_tf.files import errors, text_lines
 
 # A column by its name in the header, or by its number from 0 in a file that
 # has none.
@@ -125,7 +124,7 @@ def text(row: Row, column: Column) -> str:
 def rows(table: Table) -> Iterator[tuple[int, Row | BadRowError]]:
   """Yields the number of each line, from 1, and its row or its fault."""
   if table.file_format == "jsonl":
-    for line, content in enumerate(corpus.read_lines(table.path), 1):
+    for line, content in enumerate(text_lines.read_lines(table.path), 1):
       if content.strip():
         yield line, _json_row(content)
     return
@@ -147,7 +146,7 @@ def rows(table: Table) -> Iterator[tuple[int, Row | BadRowError]]:
 
 def _tsv_cells(path: str) -> Iterator[tuple[int, list[str]]]:
   """Yields line and cells; quotation marks have no meaning."""
-  lines = enumerate(corpus.read_lines(path), 1)
+  lines = enumerate(text_lines.read_lines(path), 1)
   return ((number, line.split("\t")) for number, line in lines if line)
 
 
@@ -172,7 +171,7 @@ def csv_cells(
   """
   csv.field_size_limit(_MAX_CELL_CHARS)
   rows = csv.reader(
-    (line + "\n" for line in corpus.read_lines(path)),
+    (line + "\n" for line in text_lines.read_lines(path)),
     delimiter=delimiter,
     quotechar=quotechar,
     strict=strict,
