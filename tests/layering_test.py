@@ -18,6 +18,7 @@ FOLDERS = (
   "plots",
   "layers",
   "core",
+  "corpora",
   "data",
   "training",
   "tasks",
@@ -32,11 +33,11 @@ FOLDERS = (
 # Beside commands and configs: modules that read and write text. Importing
 # TensorFlow takes seconds.
 WITHOUT_TENSORFLOW = (
-  "data.corpus",
-  "data.corpus_build",
+  "corpora.corpus",
+  "corpora.corpus_build",
+  "corpora.pydoc_corpus",
+  "corpora.sources",
   "data.masking",
-  "data.pydoc_corpus",
-  "data.sources",
   "data.vocabulary",
   "files.atomic",
   "files.compression",

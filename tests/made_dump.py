@@ -14,7 +14,7 @@ import random
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 
-from bert_tf.data import corpus
+from bert_tf.corpora import corpus
 from tests import wikipedia
 
 _SENTENCES = 120  # Of an article at most.

@@ -2,7 +2,7 @@
 
 import bz2
 
-from bert_tf.data import corpus, corpus_build, sources, text_config
+from bert_tf.corpora import corpus, corpus_build, sources, text_config
 from tests import made_dump
 
 SENTENCES = [

@@ -10,7 +10,8 @@ from collections.abc import Iterable, Iterator
 
 from bert_tf import settings, tokenization
 from bert_tf.cli import command, config_flags
-from bert_tf.data import sources, text_config, vocabulary
+from bert_tf.corpora import sources, text_config
+from bert_tf.data import vocabulary
 from bert_tf.files import atomic, shard_files, text_lines
 
 

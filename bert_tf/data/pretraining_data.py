@@ -15,15 +15,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from bert_tf import letter_case, tokenization
+from bert_tf.corpora import corpus
 from bert_tf.data import config as data_config
-from bert_tf.data import (
-  corpus,
-  instances,
-  masking,
-  packing,
-  records,
-  sequence_packing,
-)
+from bert_tf.data import instances, masking, packing, records, sequence_packing
 
 
 @dataclasses.dataclass(frozen=True)

@@ -14,8 +14,9 @@ import tqdm
 from absl import logging
 
 from bert_tf import letter_case, tokenization
+from bert_tf.corpora import corpus
 from bert_tf.data import config as data_config
-from bert_tf.data import corpus, pretraining_data, record_cache
+from bert_tf.data import pretraining_data, record_cache
 from bert_tf.files import atomic, paths, shard_files, worker_pool
 
 

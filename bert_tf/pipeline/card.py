@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import bert_tf
 from bert_tf import tokenization
-from bert_tf.data import sources
+from bert_tf.corpora import sources
 from bert_tf.files import atomic, paths, shard_files, text_lines
 from bert_tf.inference import predictor
 from bert_tf.pipeline import config as pipeline_config

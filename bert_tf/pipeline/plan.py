@@ -20,14 +20,8 @@ import tensorflow as tf
 
 from bert_tf import modeling
 from bert_tf.convert import model_size
-from bert_tf.data import (
-  corpus,
-  corpus_parts,
-  pretraining_data,
-  sources,
-  synthetic,
-  text_config,
-)
+from bert_tf.corpora import corpus, corpus_parts, sources, text_config
+from bert_tf.data import pretraining_data, synthetic
 from bert_tf.files import compression, paths, text_lines
 from bert_tf.pipeline import config as pipeline_config
 from bert_tf.pipeline import text_steps

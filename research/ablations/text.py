@@ -13,15 +13,9 @@ from typing import Any
 from absl import logging
 
 from bert_tf import tokenization
+from bert_tf.corpora import corpus, corpus_build, sources, text_config
 from bert_tf.data import config as data_config
-from bert_tf.data import (
-  corpus,
-  corpus_build,
-  masking,
-  pretraining_shards,
-  sources,
-  text_config,
-)
+from bert_tf.data import masking, pretraining_shards
 from bert_tf.files import atomic, paths
 from bert_tf.pipeline import config as pipeline_config
 from bert_tf.pipeline import text_steps

@@ -9,8 +9,9 @@ import time
 from collections.abc import Callable, Sequence
 
 from bert_tf import tokenization
+from bert_tf.corpora import corpus
 from bert_tf.data import config as data_config
-from bert_tf.data import corpus, pretraining_shards, vocabulary
+from bert_tf.data import pretraining_shards, vocabulary
 from bert_tf.files import atomic, text_lines
 from research.benchmarks.config import BenchmarkConfig
 

@@ -10,9 +10,9 @@ import numpy as np
 import tensorflow as tf
 
 from bert_tf import modeling, tokenization
+from bert_tf.corpora import corpus
 from bert_tf.data import config as data_config
 from bert_tf.data import (
-  corpus,
   dynamic_masking,
   input_pipeline,
   masking,

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from bert_tf.data import corpus
+from bert_tf.corpora import corpus
 from tests import wikipedia
 
 VOCAB = (

@@ -6,7 +6,7 @@ import json
 import pytest
 
 from bert_tf import modeling, tokenization
-from bert_tf.data import corpus
+from bert_tf.corpora import corpus
 from bert_tf.files import text_lines
 from bert_tf.formats import label_map, tables
 from bert_tf.tasks.ner import examples as ner_examples

@@ -12,7 +12,7 @@ import shutil
 import pytest
 
 from bert_tf import checkpoints, heads
-from bert_tf.data import text_config
+from bert_tf.corpora import text_config
 from bert_tf.files import paths
 from bert_tf.formats import run_info
 from bert_tf.pipeline import card, stages, text_steps

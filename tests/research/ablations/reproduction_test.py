@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from bert_tf.data import text_config
+from bert_tf.corpora import text_config
 from bert_tf.plots import reference_curves
 from research.ablations import (
   config,

@@ -1,6 +1,6 @@
 import pytest
 
-from bert_tf.data import wikitext
+from bert_tf.corpora import wikitext
 
 HIDDEN = ("category", "datei", "file", "image", "kategorie")
 

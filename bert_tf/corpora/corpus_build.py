@@ -19,7 +19,7 @@ from typing import Any
 import tqdm
 from absl import logging
 
-from bert_tf.data import (
+from bert_tf.corpora import (
   corpus,
   corpus_filters,
   corpus_parts,

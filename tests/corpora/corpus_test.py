@@ -10,7 +10,7 @@ import sys
 import pytest
 import tensorflow as tf
 
-from bert_tf.data import (
+from bert_tf.corpora import (
   corpus,
   corpus_build,
   pydoc_corpus,
@@ -505,7 +505,7 @@ def test_pydoc_is_long_prose_without_duplicates_and_the_same_twice(tmp_path):
   letters = sum(char.isalpha() or char == " " for char in text)
   assert letters / len(text) > 0.93
   command = (
-    "import sys; from bert_tf.data import corpus; "
+    "import sys; from bert_tf.corpora import corpus; "
     "corpus.input_files('pydoc', work_dir=sys.argv[1])"
   )
   (tmp_path / "again").mkdir()
@@ -519,7 +519,7 @@ def test_pydoc_is_long_prose_without_duplicates_and_the_same_twice(tmp_path):
 
 def test_pydoc_without_a_folder_is_removed_at_exit():
   command = (
-    "from bert_tf.data import corpus, pydoc_corpus; "
+    "from bert_tf.corpora import corpus, pydoc_corpus; "
     "pydoc_corpus.documents = lambda packages: [['a']]; "
     "print(open(corpus.input_files('pydoc')[0]).name)"
   )

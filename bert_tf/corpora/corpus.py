@@ -19,7 +19,7 @@ import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TextIO
 
-from bert_tf.data import pydoc_corpus
+from bert_tf.corpora import pydoc_corpus
 from bert_tf.files import atomic, compression, text_lines
 from bert_tf.files import paths as paths_lib
 

@@ -5,7 +5,7 @@ import json
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
-from bert_tf.data import corpus_filters, corpus_parts, sources, text_config
+from bert_tf.corpora import corpus_filters, corpus_parts, sources, text_config
 from bert_tf.files import atomic, paths
 
 # A part of the input, which one worker has in memory.

@@ -8,7 +8,7 @@ import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
-from bert_tf.data import corpus, parquet, text_config, wikipedia_dump
+from bert_tf.corpora import corpus, parquet, text_config, wikipedia_dump
 from bert_tf.files import compression, errors, paths, text_lines
 from bert_tf.formats import tables
 

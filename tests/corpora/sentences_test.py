@@ -3,7 +3,7 @@ import sys
 
 import pytest
 
-from bert_tf.data import sentences
+from bert_tf.corpora import sentences
 
 
 def split(language, text):

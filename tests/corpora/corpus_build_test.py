@@ -15,7 +15,7 @@ import sys
 
 import pytest
 
-from bert_tf.data import (
+from bert_tf.corpora import (
   corpus,
   corpus_build,
   corpus_filters,
@@ -287,7 +287,7 @@ def test_other_settings_are_not_gone_on_with(
 
 KILLED = """
 import os, signal, sys
-from bert_tf.data import corpus_parts, corpus_reader
+from bert_tf.corpora import corpus_parts, corpus_reader
 
 write_raw = corpus_parts.write_raw
 

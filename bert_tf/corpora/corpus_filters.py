@@ -5,7 +5,7 @@ import hashlib
 import unicodedata
 from collections.abc import Sequence
 
-from bert_tf.data import text_config
+from bert_tf.corpora import text_config
 
 # What is counted, with the words of the report. Each document that was read is
 # kept or left out for one reason.

@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from bert_tf.data import (
+from bert_tf.corpora import (
   corpus,
   corpus_build,
   corpus_parts,

@@ -12,7 +12,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TextIO
 
-from bert_tf.data import (
+from bert_tf.corpora import (
   corpus,
   corpus_filters,
   near_duplicates,

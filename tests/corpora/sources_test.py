@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from bert_tf.data import sources, text_config
+from bert_tf.corpora import sources, text_config
 from tests import runs, wikipedia
 
 
