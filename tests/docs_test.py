@@ -17,11 +17,14 @@ from tests import command_flags, docs_files, forks
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 PAGES = [
-  *(ROOT / f"{name}.md" for name in ("README", "CONTRIBUTING", "CHANGELOG")),
+  *sorted(ROOT.glob("*.md")),
   *sorted((ROOT / "docs").rglob("*.md")),
   *sorted((ROOT / "research").rglob("*.md")),
 ]
 NAMES = [str(page.relative_to(ROOT)) for page in PAGES]
+WITH_BLOCKS = [
+  name for name, page in zip(NAMES, PAGES) if "```" in page.read_text()
+]
 LANGUAGES = ("shell", "python", "text", "json")
 # A block below this comment is not run, for the reason it gives.
 NOT_RUN = re.compile(r"<!-- not run: (.+) -->")
@@ -86,9 +89,10 @@ def test_links_lead_to_files_and_headings(page):
 
 def test_the_site_has_every_page_and_every_public_name():
   nav = (ROOT / "mkdocs.yml").read_text()
-  pages = re.findall(r": ([\w/]+\.(?:md|ipynb))$", nav, re.M)
+  pages = re.findall(r": ([\w/-]+\.(?:md|ipynb))$", nav, re.M)
   docs = ROOT / "docs"
-  files = [*docs.glob("*.md"), *docs.glob("notebooks/*.ipynb")]
+  patterns = ("*.md", "decisions/*.md", "notebooks/*.ipynb")
+  files = [path for pattern in patterns for path in docs.glob(pattern)]
   assert sorted(pages) == sorted(str(f.relative_to(docs)) for f in files)
   listed = re.findall(
     r"^::: (.+)$", (ROOT / "docs" / "api.md").read_text(), re.M
@@ -157,8 +161,9 @@ def free_port():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("page", PAGES, ids=NAMES)
-def test_blocks_run_one_after_the_other(page, folder, fork_server):
+@pytest.mark.parametrize("name", WITH_BLOCKS)
+def test_blocks_run_one_after_the_other(name, folder, fork_server):
+  page = ROOT / name
   ports = {p: str(free_port()) for p in ("8501", "12345", "12346")}
   path = f"{folder / 'programs'}{os.pathsep}{os.environ['PATH']}"
   environment = os.environ | {
