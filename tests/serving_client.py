@@ -19,6 +19,7 @@ class Running:
 
   Attributes:
     url: where.
+    server: the application.Server.
     stop: asks it to stop.
     join: waits until it has.
   """
@@ -33,7 +34,8 @@ class Running:
     async def serve():
       self._loop, self._stopped = asyncio.get_running_loop(), asyncio.Event()
       settings = server_config.ServerConfig(port=0, **config)
-      async with application.running(models, settings) as url:
+      async with application.running(models, settings) as (server, url):
+        self.server = server
         urls.put(url)
         await self._stopped.wait()
 
@@ -64,13 +66,20 @@ def wait_for_waiting(url, number):
   """Waits until so many requests wait for a batch."""
   line = f"bert_tf_waiting_requests {number:.1f}"
   for _ in range(60_000):
-    if line in _metrics(url).splitlines():
+    if line in metrics(url).splitlines():
       return
     time.sleep(0.01)
   raise AssertionError(f"{number} requests never wait")
 
 
-def _metrics(url):
+def wait_for_status(url, status):
+  """Waits until an answer with this status was counted."""
+  while f'status="{status}"' not in metrics(url):
+    time.sleep(0.01)
+
+
+def metrics(url):
+  """Returns the metrics as text."""
   with urllib.request.urlopen(f"{url}/metrics", timeout=6000) as response:
     return response.read().decode()
 
@@ -84,13 +93,17 @@ class Client:
       parsed.hostname, parsed.port, timeout=600
     )
 
-  def ask(self, path, body=None, method=None):
-    """Returns (status, object); a body that is no bytes is sent as JSON."""
+  def send(self, path, body=None, method=None):
+    """Sends a request; a body that is no bytes is sent as JSON."""
     if body is not None and not isinstance(body, bytes):
       body = json.dumps(body).encode()
     method = method or ("GET" if body is None else "POST")
     headers = {"Content-Type": "application/json"} if body is not None else {}
     self._connection.request(method, path, body, headers)
+
+  def ask(self, path, body=None, method=None):
+    """Returns (status, object) of the answer to a request."""
+    self.send(path, body, method)
     response = self._connection.getresponse()
     self.headers = response.headers
     return response.status, json.loads(response.read())

@@ -78,7 +78,19 @@ def nested(depth):
     (request("Host: [::2]:8501", JSON), 403),
     (request(HOST, "Content-Type: text/plain"), 415),
     (request(HOST), 415),
-    (request(HOST, JSON, "Content-Encoding: gzip"), 400),
+    (request(HOST, JSON, "Content-Encoding: gzip"), 415),
+    (request(HOST, JSON, "Content-Encoding: identity, br"), 415),
+    (request(HOST, JSON, "Content-Encoding: identity"), 200),
+    (request("Host: [::1]:80", JSON), 200),
+    (request("Host: [::1].evil.com", JSON), 403),
+    (request("Host: localhost:80.evil.com", JSON), 403),
+    (request("Host: localhost@evil.com", JSON), 403),
+    (request(HOST, JSON, path=f"http://localhost:8501{PREDICT}"), 200),
+    (request(HOST, JSON, path=f"http://[::1]:8501{PREDICT}"), 200),
+    (request(HOST, JSON, path=f"http://evil.com{PREDICT}"), 403),
+    (request("Host: evil.com", JSON, path=f"http://localhost{PREDICT}"), 403),
+    (request(HOST, JSON, "Expect: x"), 417),
+    (request(HOST, JSON, "Expect: x", path="/nothing"), 417),
     (request(HOST, JSON, body=b'{"signature_name": "\\ud800"}'), 400),
     (request(HOST, JSON, body=nested(500)), 400),
     (request(HOST, JSON, body=nested(50_000)), 400),
@@ -185,7 +197,7 @@ def test_what_a_client_that_has_gone_asked_for_is_not_computed(capsys):
     assert first.result()[0] == 200
     last = serving_client.ask(url, PREDICT, {"instances": ["last"]})
     assert last[0] == 200
-    metrics = serving_client._metrics(url)
+    metrics = serving_client.metrics(url)
   assert model.calls == [["first"], ["last"]]
   counted = [line for line in metrics.splitlines() if 'status="499"' in line]
   assert [line.split()[-1] for line in counted if "_total" in line] == ["1.0"]
