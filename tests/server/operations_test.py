@@ -171,7 +171,17 @@ def test_every_route_is_described_and_no_other(fake_server):
     )
     for route in server._routes()
   }
-  assert routes == described
+  # The model has no attention, of which this path would answer.
+  without = {route for route in routes if ":attention" not in route[1]}
+  assert without == described
+
+
+def test_attention_is_described_for_models_that_have_it(several_server):
+  paths = ask(several_server.url, "/openapi.json")[1]["paths"]
+  assert [path for path in paths if path.endswith(":attention")] == [
+    "/v1/models/a_run:attention",
+    "/v1/models/a_run/versions/1:attention",
+  ]
 
 
 BAD = [
@@ -181,18 +191,56 @@ BAD = [
   {},
   {"text": {"b64": 5}},
   {"text": "a", "more": "b"},
+  {"text": {"b64": "x"}},
+  {"text": {"b64": "YQ"}},
+  {"text": {"b64": "YQ==YQ=="}},
+  {"text": "x" * 20001},
+]
+
+BAD_BODIES = [
+  {"instances": []},
+  {"inputs": []},
+  {"inputs": {"text": []}},
+  {"inputs": ["a"] * 5},
+  {"inputs": {"text": ["a"] * 5}},
+  {"inputs": {"b64": "YQ=="}},
+  {"signature_name": "sums", "inputs": []},
 ]
 
 
-@pytest.mark.parametrize("row", BAD, ids=map(str, BAD))
+@pytest.mark.parametrize("row", BAD, ids=[str(row)[:40] for row in BAD])
 def test_what_the_description_refuses_the_server_refuses(fake_server, row):
-  description = ask(fake_server.url, "/openapi.json")[1]
+  body = {"signature_name": "serving_default", "instances": [row]}
+  assert_refused_by_both(fake_server.url, body)
+
+
+@pytest.mark.parametrize("body", BAD_BODIES, ids=map(str, BAD_BODIES))
+def test_bodies_that_the_description_refuses_are_refused(fake_server, body):
+  assert_refused_by_both(fake_server.url, body)
+
+
+@pytest.mark.parametrize(
+  ("name", "value"),
+  [
+    ("input_ids", 500),
+    ("input_ids", -1),
+    ("input_mask", 2),
+    ("segment_ids", 2),
+  ],
+)
+def test_ids_out_of_range_are_refused_by_both(real_server, name, value):
+  row = {"input_ids": [2], "input_mask": [1], "segment_ids": [0]}
+  body = {"signature_name": "ids", "instances": [row | {name: [value]}]}
+  assert_refused_by_both(real_server.url, body)
+
+
+def assert_refused_by_both(url, body):
+  description = ask(url, "/openapi.json")[1]
   operation = description["paths"][PREDICT]["post"]
   schema = operation["requestBody"]["content"]["application/json"]["schema"]
-  body = {"signature_name": "serving_default", "instances": [row]}
   with pytest.raises(jsonschema.ValidationError):
     check(description, schema, body)
-  code, found = ask(fake_server.url, PREDICT, body)
+  code, found = ask(url, PREDICT, body)
   assert code == 400
   check(description, json_schema(operation["responses"], 400), found)
 
