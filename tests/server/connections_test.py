@@ -205,3 +205,68 @@ def test_what_a_client_that_has_gone_asked_for_is_not_computed(capsys):
     json.loads(line) for line in capsys.readouterr().out.splitlines() if line
   ]
   assert [line["status"] for line in lines if "rows" in line] == [499, 200, 200]
+
+
+def test_a_client_that_leaves_within_its_body_is_counted_as_gone():
+  with serving_client.running(server_test.FakeModel()) as running:
+    for _ in range(5):
+      with connected(running.url) as opened:
+        opened.sendall(request(HOST, JSON, body=BODY)[:-5])
+    serving_client.wait_for_status(running.url, 499)
+    while counts(running.url).get("499") != 5:
+      pass
+    assert counts(running.url).keys() <= {"499", "200"}
+
+
+def counts(url):
+  """Returns the numbers of requests by status, without those for metrics."""
+  lines = [
+    line
+    for line in serving_client.metrics(url).splitlines()
+    if line.startswith("bert_tf_requests_total") and "/metrics" not in line
+  ]
+  return {
+    line.split('status="')[1][:3]: int(float(line.split()[-1]))
+    for line in lines
+  }
+
+
+def test_the_last_answer_of_a_stopping_server_ends_the_connection():
+  model = server_test.FakeModel()
+  model.gate.clear()
+  running = serving_client.Running(model)
+  client = serving_client.Client(running.url)
+  with concurrent.futures.ThreadPoolExecutor(1) as pool:
+    answer = pool.submit(client.ask, PREDICT, {"instances": ["a"]})
+    assert model.begun.wait(timeout=600)
+    running.stop()
+    while not running.server._is_stopping:
+      pass
+    model.gate.set()
+    assert answer.result()[0] == 200
+  assert client.headers["Connection"] == "close"
+  client.close()
+  running.join()
+
+
+def test_refused_connections_are_answered_though_they_sent_a_request():
+  with (
+    serving_client.running(
+      server_test.FakeModel(), max_connections=1
+    ) as running,
+    connected(running.url),
+    contextlib.ExitStack() as stack,
+  ):
+    opened = [stack.enter_context(connected(running.url)) for _ in range(20)]
+    for connection in opened:
+      connection.sendall(request(HOST, JSON, body=b"x" * 100_000))
+    for connection in opened:
+      assert received(connection).startswith(b"HTTP/1.1 503 ")
+
+
+@pytest.mark.parametrize("coding", ["gzip", "deflate", "br"])
+def test_compressed_bodies_are_refused_before_they_are_read(server, coding):
+  head = request(HOST, JSON, f"Content-Encoding: {coding}", body=b"x" * 9999)
+  with connected(server.url) as opened:
+    opened.sendall(head[:-9990])
+    assert opened.recv(1 << 16).startswith(b"HTTP/1.1 415 ")
