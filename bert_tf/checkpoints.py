@@ -15,7 +15,7 @@ import tensorflow as tf
 from absl import logging
 from tensorflow.core.protobuf import trackable_object_graph_pb2
 
-from bert_tf import distribution
+from bert_tf import checkpoint_names, distribution
 from bert_tf.files import atomic, errors, paths
 from bert_tf.formats import hugging_face
 from bert_tf.layers import lora, mixed_precision
@@ -85,7 +85,16 @@ class CheckpointReader:
     self._keys = {name: name for name in shapes}
     if is_saved_model(path):
       self._keys = self._keys_by_name()
+    self._keys = self._by_original_name(self._keys)
     self.shapes = {name: tuple(shapes[k]) for name, k in self._keys.items()}
+
+  def _by_original_name(self, keys: Mapping[str, str]) -> dict[str, str]:
+    """Returns the key of each variable by its name in the original release."""
+    names = checkpoint_names.original_names(keys)
+    checkpoint_names.log_renamed(
+      self.path, tuple((old, new) for new, old in names.items() if new != old)
+    )
+    return {new: keys[name] for new, name in names.items()}
 
   def _keys_by_name(self) -> dict[str, str]:
     """Returns the key of each variable in a SavedModel's checkpoint."""
@@ -325,7 +334,9 @@ def load_variables(
 ) -> list[str]:
   """Sets the model's variables to the tensors of the same names.
 
-  Other tensors of the checkpoint, such as optimizer slots, are ignored.
+  Other tensors of the checkpoint, such as optimizer slots, are ignored, as in
+  the original. A warning names those of an encoder: without them it may compute
+  something else.
 
   Returns:
     The names of the variables that the checkpoint lacks; they keep their
@@ -342,6 +353,9 @@ def load_variables(
   _check(reader, variables, [n for n in missing if n.startswith(required)])
   for name in variables.keys() - missing:
     variables[name].assign(reader.get(name))
+  checkpoint_names.warn_of_unused(
+    reader.path, parameters(reader.shapes), variables
+  )
   return missing
 
 
@@ -381,7 +395,12 @@ def _check(
     for name, variable in variables.items()
     if name in reader.shapes and reader.shapes[name] != tuple(variable.shape)
   ]
-  faults = [f"it lacks {', '.join(missing)}"] if missing else []
+  names = parameters(reader.shapes)
+  faults = []
+  if missing:
+    if any(n.startswith("bert/") for n in missing):
+      checkpoint_names.check_is_bert(reader.path, names)
+    faults.append(checkpoint_names.difference(names, variables, missing))
   faults += [f"shapes differ: {'; '.join(differing)}"] if differing else []
   if faults:
     raise ValueError(
@@ -390,41 +409,17 @@ def _check(
     )
 
 
-def average(prefixes: Sequence[str], averaged_path: str) -> None:
-  """Writes the mean of one or more checkpoints' variables, without slots.
-
-  Raises:
-    ValueError: if one is missing or damaged, or if their variables differ.
-  """
-  readers = [CheckpointReader(prefix) for prefix in prefixes]
-  first = readers[0]
-  names = parameters(first.shapes)
-  for reader in readers[1:]:
-    differing = [
-      name
-      for name in {*names, *parameters(reader.shapes)}
-      if first.shapes.get(name) != reader.shapes.get(name)
-    ]
-    if differing:
-      raise ValueError(
-        f"{reader.path} and {first.path} are not of one model: they differ "
-        f"in {', '.join(sorted(differing))}."
-      )
-  means = {}
-  for name in names:
-    # In float64: the mean of equal values is that value.
-    values = [reader.get(name) for reader in readers]
-    mean = np.sum(values, axis=0, dtype=np.float64) / len(readers)
-    means[name] = mean.astype(values[0].dtype)
-  write(averaged_path, means)
-
-
 def parameters(names: Iterable[str]) -> list[str]:
-  """Returns the names of model variables, sorted: no training state."""
+  """Returns the names of model variables, sorted: no training state.
+
+  A name below another variable's is a slot of an optimizer, such as Adam's.
+  """
+  names = set(names)
   state = (GLOBAL_STEP, TRAIN_SECONDS, *mixed_precision.STATE)
   return sorted(
     name
     for name in names
     if not name.endswith(SLOT_SUFFIXES + lora.STATE_SUFFIXES)
+    and name.rpartition("/")[0] not in names
     and name not in state
   )

@@ -103,7 +103,7 @@ def slim(path: str, target: str, average_last: int = 1) -> list[str]:
       "checkpoints; lower it or give the folder of a run."
     )
   _copy_beside(prefixes, os.path.dirname(target) or ".")
-  checkpoints.average(prefixes, target)
+  original.average(prefixes, target)
   return prefixes
 
 
