@@ -18,6 +18,7 @@ from bert_tf.corpora import corpus
 from bert_tf.data import config as data_config
 from bert_tf.data import pretraining_data, record_cache
 from bert_tf.files import atomic, paths, shard_files, worker_pool
+from bert_tf.formats import tokenizer_files
 
 
 @dataclasses.dataclass(frozen=True)
@@ -243,7 +244,7 @@ def _settings(
   """Returns all that the data set depends on, whatever folder it is in."""
   settings = dataclasses.asdict(config)
   settings.update(settings.pop("masking_config"))
-  vocab = paths.read_bytes(config.vocab_file)
+  vocab = tokenizer_files.read_vocab(config.vocab_file)
   settings["vocab_file"] = hashlib.sha256(vocab).hexdigest()
   settings["input_file"] = [
     [os.path.basename(path), paths.num_bytes(path)] for path in input_files

@@ -207,7 +207,7 @@ class TaskModel(abc.ABC):
     given = [values.get(name) for name in names]
     if self._start or None in given:
       files = model_folder.find(self._start or self._folder(), *given)
-      values |= zip(names, (files.config_file, files.vocab_file))
+      values |= zip(names, (files.config_file, files.needed_vocab()))
       values["init_checkpoint"] = files.weights if self._start else None
     return settings.changed(self._defaults(), values)
 

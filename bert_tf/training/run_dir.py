@@ -17,7 +17,7 @@ from absl import logging
 
 from bert_tf import checkpoints, distribution, modeling
 from bert_tf.files import atomic, lock, paths
-from bert_tf.formats import run_info
+from bert_tf.formats import run_info, tokenizer_files
 
 
 def prepare_output_dir(
@@ -97,7 +97,7 @@ def write_run(
   processes that write the same run do not disturb one another.
   """
   if vocab_file is not None:
-    content = paths.read_bytes(vocab_file)
+    content = tokenizer_files.read_vocab(vocab_file)
     _write_if_new(os.path.join(folder, run_info.VOCAB_FILE), content)
   config_json = bert_config.to_json_string()
   _write_if_new(
@@ -195,7 +195,7 @@ def _check_same_run(
     vocab_file is not None
     and checkpoints.listed(output_dir)
     and paths.exists(path)
-    and paths.read_bytes(path) != paths.read_bytes(vocab_file)
+    and paths.read_bytes(path) != tokenizer_files.read_vocab(vocab_file)
   ):
     raise ValueError(
       f"{output_dir} holds a run of another vocabulary: {path} differs from "

@@ -629,7 +629,7 @@ MISTAKES = {
     "max_seq_length 33 exceeds max_position_embeddings 32",
   ),
   "a vocabulary of another size": (
-    lambda f: with_config(f, vocab_size=501),
+    lambda f: with_config(f, vocab_size=499),
     "vocab.txt has 500 word pieces, but vocab_size of",
   ),
   "less than one step": (
