@@ -121,7 +121,7 @@ def difference(
 
 
 def _description(names: Collection[str]) -> str:
-  """Returns what is in a checkpoint without a BERT, and a remedy."""
+  """Describes a checkpoint that is not a BERT, with a remedy."""
   model = _other_model(names)
   if model:
     return (
@@ -165,7 +165,7 @@ def _unused(names: Iterable[str], model_names: Collection[str]) -> list[str]:
 
 
 def listed(names: Iterable[str], others: Iterable[str]) -> str:
-  """Joins names for a message, those of a whole encoder layer as one.
+  """Joins names for a message and shortens a whole encoder layer.
 
   Args:
     names: to list.
@@ -180,6 +180,6 @@ def listed(names: Iterable[str], others: Iterable[str]) -> str:
 
 
 def _layer(name: str) -> str:
-  """Returns the encoder layer that a variable is in; "" for none."""
+  """Returns the encoder layer of a variable; "" outside the layers."""
   match = _LAYER.match(name)
   return match[0] if match else ""

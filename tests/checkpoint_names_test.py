@@ -1,4 +1,4 @@
-"""Checkpoints of other programs: read, or refused with what they hold."""
+"""Checkpoints of other programs are read, or refused by name."""
 
 import json
 import shutil

@@ -77,7 +77,7 @@ class TokenizerSettings:
   differing: tuple[str, ...] = ()  # Settings that are not implemented.
 
   def notes(self) -> tuple[str, ...]:
-    """Returns what the user should know."""
+    """Returns sentences for the user, none for a tokenizer of BERT."""
     if not self.differing:
       return ()
     return (
@@ -280,8 +280,9 @@ def _content(token: Any) -> str:
 
 def _shown(tokens: list[str]) -> str:
   """Returns the first tokens of a list for a message."""
-  more = len(tokens) - 3
-  return " ".join(tokens[:3]) + (f" and {more} more" if more > 0 else "")
+  num_left = len(tokens) - 3
+  suffix = f" and {num_left} more" if num_left > 0 else ""
+  return " ".join(tokens[:3]) + suffix
 
 
 def _object_in(

@@ -86,7 +86,7 @@ def test_a_damaged_file_is_named(tmp_path, content):
     tokenizer_files.read_vocab(str(tmp_path / "tokenizer.json"))
 
 
-# The file, its content, and what has to be named of it.
+# File, content, and the text that the warning has to contain.
 DIFFERING = [
   ("tokenizer_config", {"tokenizer_class": "BertJapaneseTokenizer"}, None),
   ("tokenizer_config", {"tokenizer_class": "KoBertTokenizer"}, None),
@@ -171,7 +171,7 @@ def test_a_setting_that_is_not_implemented_is_named(
     },
   ],
 )
-def test_a_tokenizer_of_bert_is_not_warned_of(tmp_path, caplog, files):
+def test_a_bert_tokenizer_gets_no_warning(tmp_path, caplog, files):
   letter_case.tokenizer_of(write(tmp_path / "model", **files), None)
   assert not [r for r in caplog.records if r.levelno > 20]
 
