@@ -9,7 +9,7 @@ import tempfile
 
 import pytest
 
-from tests import forks
+from tests.support import forks
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 SHARED = ROOT.parent / "shared"
@@ -114,7 +114,11 @@ def start_python(fork_server):
   """
 
   def start(*arguments, **options):
-    client = [sys.executable, str(ROOT / "tests" / "forks.py"), fork_server]
+    client = [
+      sys.executable,
+      str(ROOT / "tests" / "support" / "forks.py"),
+      fork_server,
+    ]
     return subprocess.Popen([*client, *map(str, arguments)], **options)
 
   return start

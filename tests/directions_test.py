@@ -14,7 +14,8 @@ from bert_tf.export import config as export_config
 from bert_tf.export import export
 from bert_tf.inference import predictor
 from bert_tf.training import run_dir
-from tests import packed_rows_test, tiny_models
+from tests import packed_rows_test
+from tests.support import tiny_models
 
 SIDES = ("left_to_right", "right_to_left")
 LENGTHS = (12, 7, 1)

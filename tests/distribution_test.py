@@ -21,7 +21,7 @@ from bert_tf import (
   optimization,
 )
 from bert_tf.training import steps
-from tests import scale_run, short_products
+from tests.support import scale_run, short_products
 from tests.training import estimator_test
 
 # Settings of runs that must take the same steps, by name of their folder.

@@ -13,7 +13,7 @@ import pytest
 
 import bert_tf
 from bert_tf.cli import main
-from tests import command_flags, docs_files, forks
+from tests.support import command_flags, docs_files, forks
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 PAGES = [
@@ -139,7 +139,7 @@ def folder(tmp_path):
   (tmp_path / "run_scripts").symlink_to(ROOT / "run_scripts")
   programs = tmp_path / "programs"
   programs.mkdir()
-  python = [sys.executable, ROOT / "tests" / "docs_python.py"]
+  python = [sys.executable, ROOT / "tests" / "support" / "docs_python.py"]
   _stand_in(programs / "python", *python)
   _stand_in(programs / "bert-tf", *python, "-m", "bert_tf")
   # The server of the command before it may still be starting.

@@ -6,7 +6,8 @@ import re
 
 import pytest
 
-from tests import docs_files, docs_test
+from tests import docs_test
+from tests.support import docs_files
 
 nbformat = pytest.importorskip("nbformat", reason="needs the extra notebooks")
 nbclient = pytest.importorskip("nbclient", reason="needs the extra notebooks")

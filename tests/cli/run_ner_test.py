@@ -16,7 +16,7 @@ from bert_tf.tasks.ner import config as ner_config_lib
 from bert_tf.tasks.ner import task as ner
 from bert_tf.training import config as training_config
 from bert_tf.training import curves, divergence, estimator
-from tests import runs
+from tests.support import runs
 from tests.tasks.classification import task_test as classification_test
 
 GOLDEN = pathlib.Path(__file__).resolve().parents[1] / "golden"

@@ -6,7 +6,7 @@ import tensorflow as tf
 
 from bert_tf import heads, losses, modeling
 from bert_tf.layers import masked_lm, mixed_precision
-from tests import scale_run, short_products
+from tests.support import scale_run, short_products
 
 D, V = 16, 50
 

@@ -8,8 +8,8 @@ import tensorflow as tf
 from tensorflow.core.protobuf import config_pb2
 
 from bert_tf.layers import masked_lm, pieces
-from tests import optimized_graphs
 from tests.layers import masked_lm_test
+from tests.support import optimized_graphs
 
 REWRITES = ("arithmetic_optimization", "constant_folding", "remapping")
 

@@ -11,8 +11,8 @@ import urllib.parse
 import pytest
 
 from bert_tf.formats import run_info
-from tests import serving_client
 from tests.server import server_test
+from tests.support import serving_client
 
 pytest.importorskip("aiohttp", reason="pip install 'bert_tf[serve]'")
 

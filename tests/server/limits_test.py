@@ -12,9 +12,9 @@ import tensorflow as tf
 from bert_tf import heads
 from bert_tf.inference import loaded_model
 from bert_tf.server import connections, rest_json
-from tests import serving_client, tiny_models
 from tests.server import server_test
-from tests.serving_client import ask
+from tests.support import serving_client, tiny_models
+from tests.support.serving_client import ask
 
 pytest.importorskip("aiohttp", reason="pip install 'bert_tf[serve]'")
 

@@ -13,9 +13,9 @@ import pytest
 import bert_tf
 from bert_tf.server import application
 from bert_tf.server import config as server_config
-from tests import serving_client, tiny_models
 from tests.server import server_test
-from tests.serving_client import ask
+from tests.support import serving_client, tiny_models
+from tests.support.serving_client import ask
 
 PREDICT = "/v1/models/model:predict"
 

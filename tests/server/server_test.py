@@ -23,8 +23,8 @@ from bert_tf.export import export
 from bert_tf.inference import loaded_model
 from bert_tf.server import application, samples
 from bert_tf.server import config as server_config
-from tests import near_ties, serving_client, tiny_models
-from tests.serving_client import ask
+from tests.support import near_ties, serving_client, tiny_models
+from tests.support.serving_client import ask
 
 pytest.importorskip("aiohttp", reason="pip install 'bert_tf[serve]'")
 

@@ -8,7 +8,7 @@ import tensorflow as tf
 
 from bert_tf.tasks import sweep_plot, sweeps
 from bert_tf.training import divergence, progress
-from tests.plots import drawn
+from tests.support import drawn
 from tests.tasks import sweeps_test
 
 panels = drawn.panels

@@ -15,7 +15,7 @@ from bert_tf.tasks.classification import config as classification_config
 from bert_tf.tasks.classification import task as classification
 from bert_tf.training import config as training_config
 from bert_tf.training import divergence
-from tests import runs
+from tests.support import runs
 from tests.tasks.classification import task_test as classification_test
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]

@@ -18,7 +18,7 @@ from bert_tf.tasks import pretraining
 from bert_tf.training import config as training_config
 from bert_tf.training import curves, divergence, estimator, run_dir
 from bert_tf.training import results as results_lib
-from tests import runs
+from tests.support import runs
 
 
 class Line(keras.Model):

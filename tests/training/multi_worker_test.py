@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 from bert_tf import checkpoints
-from tests import conftest, distribution_test, scale_run
+from tests import distribution_test
+from tests.support import checkout, scale_run
 
 pytestmark = pytest.mark.slow
 
@@ -115,7 +116,7 @@ def test_workers_with_different_flags_are_refused_by_name(
   tmp_path, start_python
 ):
   command = [
-    str(conftest.ROOT / "run_scripts" / "run_pretraining.py"),
+    str(checkout.ROOT / "run_scripts" / "run_pretraining.py"),
     "--distribution=multi_worker",
     "--bert_config_file=config.json",
     "--input_file=a",

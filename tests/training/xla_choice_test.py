@@ -9,7 +9,7 @@ import tensorflow as tf
 from bert_tf.training import config as training_config
 from bert_tf.training import xla_choice
 from bert_tf.training.steps import Form
-from tests import runs
+from tests.support import runs
 from tests.training import estimator_test
 
 STATIC = {"x": tf.TensorSpec([4], tf.float32)}

@@ -8,7 +8,7 @@ import pytest
 from scipy import stats
 
 from research.ablations import experiments, findings, runs, scales
-from tests.research.ablations import made_up
+from tests.support import ablation_rows
 
 TINY = scales.SCALES["tiny"]
 TASKS = ["QNLI", "MRPC", "SST-2", "SQuAD", "NER"]
@@ -30,7 +30,7 @@ def rows_of(experiment, column, values):
         fine_tuning=variant.fine_tunings[column],
         seed=seed,
       )
-      found.append(made_up.row(run, value))
+      found.append(ablation_rows.row(run, value))
   return found
 
 
@@ -130,7 +130,7 @@ def test_runs_are_counted_once_and_failures_are_named():
   experiment = objectives()
   rows = rows_of(experiment, "QNLI", VALUES)
   run = next(iter(experiment.runs([1])))
-  failed = made_up.row(run, 0.0, error="ValueError: no")
+  failed = ablation_rows.row(run, 0.0, error="ValueError: no")
   found = findings.find(experiment, SEEDS, [*rows, failed])
   # 4 pre-trainings, of which one is fine-tuned in two ways, on 4 tasks.
   assert found.num_planned == 3 * (4 + 5 * 4)
@@ -141,8 +141,8 @@ def test_runs_are_counted_once_and_failures_are_named():
 def test_rows_of_the_text_that_most_are_of_are_used():
   run = runs.Run(pretraining=TINY.base, seed=1)
   others = [dataclasses.replace(run, seed=seed) for seed in (2, 3)]
-  few = [made_up.row(run, 1.0, text="a")]
-  many = [made_up.row(other, 1.0, text="b") for other in others]
+  few = [ablation_rows.row(run, 1.0, text="a")]
+  many = [ablation_rows.row(other, 1.0, text="b") for other in others]
   assert findings.one_source([*few, *many]) == many
   assert findings.one_source([]) == []
 
@@ -153,7 +153,7 @@ def test_rows_of_the_task_data_that_most_are_of_are_used():
     dataclasses.replace(row, data={**row.data, "train": "other"})
     for row in rows[:3]
   ]
-  pretraining = made_up.row(runs.Run(pretraining=TINY.base, seed=1), 1.0)
+  pretraining = ablation_rows.row(runs.Run(pretraining=TINY.base, seed=1), 1.0)
   for order in ([*old, *rows, pretraining], [pretraining, *rows, *old]):
     found = findings.one_source(order)
     assert found == [row for row in order if row not in old]

@@ -15,7 +15,7 @@ from bert_tf.server import served
 from bert_tf.tasks.classification import config as classification_config
 from bert_tf.tasks.classification import long_texts
 from bert_tf.tasks.classification import task as classification
-from tests import near_ties
+from tests.support import near_ties
 from tests.tasks.classification import task_test as classification_test
 
 base = classification_test.base

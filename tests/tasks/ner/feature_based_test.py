@@ -17,8 +17,8 @@ from bert_tf.tasks.ner import examples as ner_data
 from bert_tf.tasks.ner import feature_based as ner_vectors
 from bert_tf.tasks.ner import task as ner
 from bert_tf.training import curves
-from tests import runs, tiny_models
 from tests.cli import run_ner_test
+from tests.support import runs, tiny_models
 
 TINY = pathlib.Path(__file__).resolve().parents[2] / "golden" / "tiny"
 CHECKPOINT = str(TINY / "bert_model.ckpt")

@@ -1,8 +1,8 @@
 """Trains small models in a process of its own, which sets up its devices.
 
-`python -m tests.scale_run KIND NUM_CPUS RUNS`: the kind of distribution, the
-number of logical CPUs, and as JSON the settings of one run after another, by
-output_dir.
+python -m tests.support.scale_run KIND NUM_CPUS RUNS: the kind of distribution,
+the number of logical CPUs, and as JSON the settings of one run after another,
+by output_dir.
 """
 
 import json
@@ -21,7 +21,7 @@ from bert_tf.files import atomic as text_files
 from bert_tf.tasks import pretraining
 from bert_tf.training import config as training_config
 from bert_tf.training import steps, xla_choice
-from tests import conftest
+from tests.support import checkout
 
 BATCH_SIZE = 8
 LENGTH = 16
@@ -128,8 +128,8 @@ def start(start_python, folder, kind, num_cpus, runs, **more):
   """Starts a process of runs, by their names in the folder, and returns it."""
   settings = {str(folder / name): value for name, value in runs.items()}
   return start_python(
-    *("-m", "tests.scale_run", kind, num_cpus, json.dumps(settings)),
-    cwd=conftest.ROOT,
+    *("-m", "tests.support.scale_run", kind, num_cpus, json.dumps(settings)),
+    cwd=checkout.ROOT,
     env={**environment(), **more},
     stderr=subprocess.PIPE,
     text=True,
