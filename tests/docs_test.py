@@ -5,7 +5,6 @@ import os
 import pathlib
 import re
 import shlex
-import socket
 import subprocess
 import sys
 
@@ -13,7 +12,9 @@ import pytest
 
 import bert_tf
 from bert_tf.cli import main
-from tests.support import command_flags, docs_files, forks
+from tests.support import docs_files, forks
+from tests.support.docs_pages import check_links, flag_names, module_of_script
+from tests.support.ports import free_port
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 PAGES = [
@@ -62,22 +63,6 @@ def test_every_block_says_what_it_is(page):
       ast.parse(text)
 
 
-def check_links(page, text):
-  """Asserts that the links of a page's text lead to files and headings."""
-  for target in re.findall(r"\]\(([^)]+)\)", text):
-    if "://" in target:
-      continue
-    path, _, anchor = target.partition("#")
-    linked = (page.parent / path) if path else page
-    assert linked.exists(), f"{page.name}: {target}"
-    if anchor:
-      headings = re.findall(r"^#+ (.+)$", linked.read_text(), re.MULTILINE)
-      slugs = {
-        re.sub(r"[^\w -]", "", h).lower().replace(" ", "-") for h in headings
-      }
-      assert anchor in slugs, f"{page.name}: {target}"
-
-
 @pytest.mark.parametrize("page", PAGES, ids=NAMES)
 def test_links_lead_to_files_and_headings(page):
   text = re.sub("```.*?```", "", page.read_text(), flags=re.DOTALL)
@@ -95,18 +80,6 @@ def test_the_site_has_every_page_and_every_public_name():
   )
   modules = {f"bert_tf.{m}.{n}" for n, m in bert_tf._MODULES.items()}
   assert set(listed) == modules and len(listed) == len(modules)
-
-
-def module_of_script(path):
-  """Returns the module that a script runs, as its docstring names it."""
-  docstring = ast.get_docstring(ast.parse(path.read_text()))
-  return re.match(r"Runs ([\w.]+\w)", docstring)[1]
-
-
-def flag_names(module, *arguments):
-  """Returns the names of a command's flags; of a bool `noNAME` too."""
-  names = command_flags.defined(module, *arguments)
-  return {*names, *(f"no{name}" for name in names)}
 
 
 @pytest.mark.parametrize("page", PAGES, ids=NAMES)
@@ -148,12 +121,6 @@ def folder(tmp_path):
   for name in ("pip", "tensorboard"):
     _stand_in(programs / name, "true")
   return tmp_path
-
-
-def free_port():
-  with socket.socket() as opened:
-    opened.bind(("127.0.0.1", 0))
-    return opened.getsockname()[1]
 
 
 @pytest.mark.slow

@@ -16,7 +16,11 @@ import numpy as np
 import tensorflow as tf
 from absl import logging
 
-from bert_tf import distribution, modeling
+from bert_tf import (
+  checkpoints,
+  distribution,
+  modeling,
+)
 from bert_tf.files import atomic as text_files
 from bert_tf.tasks import pretraining
 from bert_tf.training import config as training_config
@@ -146,3 +150,27 @@ def finish(process):
 if __name__ == "__main__":
   logging.set_verbosity(logging.INFO)
   main(*sys.argv[1:])
+
+
+DROPOUT = {"dropout": 0.1, "gradient_accumulation_steps": 2}
+
+
+def tensors(output_dir):
+  """Everything in the newest checkpoint of a run."""
+  reader = checkpoints.CheckpointReader(checkpoints.latest(str(output_dir)))
+  return {name: reader.get(name) for name in reader.shapes}
+
+
+def results(output_dir):
+  return json.loads((output_dir / "results.json").read_text())
+
+
+def assert_same_run(output_dir, expected_dir):
+  """Weights, moments, step, results and predictions agree to 1e-5."""
+  found, expected = tensors(output_dir), tensors(expected_dir)
+  assert found.keys() == expected.keys()
+  for name, value in expected.items():
+    np.testing.assert_allclose(found[name], value, rtol=0, atol=1e-5)
+  found, expected = results(output_dir), results(expected_dir)
+  for name, value in expected.items():
+    np.testing.assert_allclose(found[name], value, rtol=1e-5, atol=1e-5)
