@@ -5,7 +5,6 @@ import os
 import pathlib
 import re
 import shlex
-import socket
 import subprocess
 import sys
 
@@ -13,7 +12,9 @@ import pytest
 
 import bert_tf
 from bert_tf.cli import main
-from tests import command_flags, docs_files, forks
+from tests.support import docs_files, forks
+from tests.support.docs_pages import check_links, flag_names, module_of_script
+from tests.support.ports import free_port
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 PAGES = [
@@ -65,22 +66,6 @@ def test_every_block_says_what_it_is(page):
       ast.parse(text)
 
 
-def check_links(page, text):
-  """Asserts that the links of a page's text lead to files and headings."""
-  for target in re.findall(r"\]\(([^)]+)\)", text):
-    if "://" in target:
-      continue
-    path, _, anchor = target.partition("#")
-    linked = (page.parent / path) if path else page
-    assert linked.exists(), f"{page.name}: {target}"
-    if anchor:
-      headings = re.findall(r"^#+ (.+)$", linked.read_text(), re.MULTILINE)
-      slugs = {
-        re.sub(r"[^\w -]", "", h).lower().replace(" ", "-") for h in headings
-      }
-      assert anchor in slugs, f"{page.name}: {target}"
-
-
 @pytest.mark.parametrize("page", PAGES, ids=NAMES)
 def test_links_lead_to_files_and_headings(page):
   text = re.sub("```.*?```", "", page.read_text(), flags=re.DOTALL)
@@ -99,18 +84,6 @@ def test_the_site_has_every_page_and_every_public_name():
   )
   modules = {f"bert_tf.{m}.{n}" for n, m in bert_tf._MODULES.items()}
   assert set(listed) == modules and len(listed) == len(modules)
-
-
-def module_of_script(path):
-  """Returns the module that a script runs, as its docstring names it."""
-  docstring = ast.get_docstring(ast.parse(path.read_text()))
-  return re.match(r"Runs ([\w.]+\w)", docstring)[1]
-
-
-def flag_names(module, *arguments):
-  """Returns the names of a command's flags; of a bool `noNAME` too."""
-  names = command_flags.defined(module, *arguments)
-  return {*names, *(f"no{name}" for name in names)}
 
 
 @pytest.mark.parametrize("page", PAGES, ids=NAMES)
@@ -143,19 +116,13 @@ def folder(tmp_path):
   (tmp_path / "run_scripts").symlink_to(ROOT / "run_scripts")
   programs = tmp_path / "programs"
   programs.mkdir()
-  python = [sys.executable, ROOT / "tests" / "docs_python.py"]
+  python = [sys.executable, ROOT / "tests" / "support" / "docs_python.py"]
   _stand_in(programs / "python", *python)
   _stand_in(programs / "bert-tf", *python, "-m", "bert_tf")
   _stand_in(programs / "curl", "/usr/bin/curl", "--silent", "--fail")
   for name in ("pip", "tensorboard"):
     _stand_in(programs / name, "true")
   return tmp_path
-
-
-def free_port():
-  with socket.socket() as opened:
-    opened.bind(("127.0.0.1", 0))
-    return opened.getsockname()[1]
 
 
 @pytest.mark.slow

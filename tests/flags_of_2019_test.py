@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from tests import command_flags
+from tests.support import command_flags
 
 TESTS = pathlib.Path(__file__).resolve().parent
 PAGE = TESTS.parent / "docs" / "coming_from_2019.md"

@@ -10,8 +10,6 @@ import zipfile
 
 import pytest
 
-from tests import conftest
-
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 
 # Modules of the distributions that have another name.
@@ -120,10 +118,3 @@ def test_the_constraints_fit_the_ranges_and_name_every_dependency(project):
     required = requirements.Requirement(line)
     if not required.extras:  # This package's own.
       assert versions[required.name] in required.specifier, line
-
-
-def test_the_files_that_begin_first_are_there():
-  for name in conftest.LONGEST:
-    assert (ROOT / "tests" / name).is_file(), name
-  script = (ROOT / "run_scripts" / "test.sh").read_text()
-  assert "--dist=loadfile --no-loadscope-reorder" in script

@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 
 from bert_tf.plots import reference_curves, style
-from research.ablations import findings, rows
+from research.ablations import comparisons, rows
 
 _WIDTH = 1200
 _ROW_HEIGHT = 34  # Pixels of a variant.
@@ -16,7 +16,7 @@ AXES = {"step": "steps", "word_pieces": "word pieces"}
 Points = tuple[list[float], list[float], list[float], list[float]]
 
 
-def draw_results(path: str, found: findings.Findings) -> None:
+def draw_results(path: str, found: comparisons.Comparison) -> None:
   """Draws a panel a column: a row a variant, a dot a seed, mean and spread."""
   columns = [c for c in found.experiment.columns if _has(found, c)]
   labels = [v.label for v in found.experiment.variants]
@@ -34,7 +34,7 @@ def draw_results(path: str, found: findings.Findings) -> None:
       style.rows(axis, values, spreads)
 
 
-def _has(found: findings.Findings, column: str) -> bool:
+def _has(found: comparisons.Comparison, column: str) -> bool:
   return any(name == column for _, name in found.cells)
 
 
@@ -102,7 +102,7 @@ def reference(
   )
 
 
-def draw_steps(path: str, found: findings.Findings) -> None:
+def draw_steps(path: str, found: comparisons.Comparison) -> None:
   """Draws results against the steps: a panel a column, a line an objective.
 
   The labels of the variants are "OBJECTIVE, N steps".
@@ -123,10 +123,10 @@ def draw_steps(path: str, found: findings.Findings) -> None:
 
 
 def _by_objective(
-  found: findings.Findings, column: str
-) -> Iterator[tuple[str, dict[int, findings.Cell]]]:
+  found: comparisons.Comparison, column: str
+) -> Iterator[tuple[str, dict[int, comparisons.Cell]]]:
   """Yields an objective and its results by step."""
-  by_name: dict[str, dict[int, findings.Cell]] = {}
+  by_name: dict[str, dict[int, comparisons.Cell]] = {}
   for variant in found.experiment.variants:
     cell = found.cells.get((variant.label, column))
     name, _, steps = variant.label.rpartition(", ")

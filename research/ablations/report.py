@@ -8,15 +8,15 @@ from absl import logging
 
 from bert_tf.files import atomic, errors, paths
 from bert_tf.plots import reference_curves
-from research.ablations import config as config_lib
 from research.ablations import (
+  comparisons,
   document,
-  findings,
   plots,
   rows,
   scales,
   variants,
 )
+from research.ablations import config as config_lib
 from research.ablations import experiments as experiments_lib
 
 FILE = "report.md"
@@ -70,7 +70,7 @@ def write(
   """
   scale = config.chosen_scale
   all_rows = rows.read_all(config.rows)
-  used = findings.one_source(all_rows)
+  used = comparisons.one_source(all_rows)
   if len(used) < len(all_rows):
     logging.warning(
       "%d rows in %s are of other text, or other data of a task, than most, "
@@ -78,7 +78,7 @@ def write(
       len(all_rows) - len(used),
       config.rows,
     )
-  found = [findings.find(e, scale.seeds, used) for e in experiments]
+  found = [comparisons.compare(e, scale.seeds, used) for e in experiments]
   paths.make_folder(os.path.join(config.output_dir, "plots"))
   for one in found:
     if one.experiment.name == "curves":
@@ -97,7 +97,7 @@ def write(
 
 def _opening(
   scale: scales.Scale,
-  found: Sequence[findings.Findings],
+  found: Sequence[comparisons.Comparison],
   used: Sequence[rows.Row],
 ) -> Iterator[document.Block]:
   """Yields the title, what was run, and the verdicts together."""
@@ -135,11 +135,11 @@ _KINDS = (
 )
 
 _VERDICTS = (
-  findings.AGREES,
-  findings.DIFFERS,
-  findings.WITHIN,
-  findings.UNPUBLISHED,
-  findings.ONE_SEED,
+  comparisons.AGREES,
+  comparisons.DIFFERS,
+  comparisons.WITHIN,
+  comparisons.UNPUBLISHED,
+  comparisons.ONE_SEED,
 )
 
 
@@ -152,9 +152,9 @@ def _version(row: rows.Row) -> str:
   )
 
 
-def _overview(one: findings.Findings) -> list[str]:
+def _overview(one: comparisons.Comparison) -> list[str]:
   """Returns the row of an experiment in the first table."""
-  counts = findings.verdicts(one.differences())
+  counts = comparisons.verdicts(one.differences())
   return [
     one.experiment.title,
     f"{one.num_whole} of {one.num_planned}",
@@ -163,7 +163,7 @@ def _overview(one: findings.Findings) -> list[str]:
 
 
 def _section(
-  one: findings.Findings, output_dir: str
+  one: comparisons.Comparison, output_dir: str
 ) -> Iterator[document.Block]:
   """Yields the section of an experiment."""
   experiment = one.experiment
@@ -195,12 +195,12 @@ def _section(
   )
 
 
-def _progress(one: findings.Findings) -> str:
+def _progress(one: comparisons.Comparison) -> str:
   failed = f", {len(one.failed)} failed" if one.failed else ""
   return f"({one.num_whole} of {one.num_planned} runs are done{failed}.)"
 
 
-def _table(one: findings.Findings) -> document.Table:
+def _table(one: comparisons.Comparison) -> document.Table:
   """Returns our table."""
   columns = one.experiment.columns
   lines = []
@@ -210,7 +210,7 @@ def _table(one: findings.Findings) -> document.Table:
   return document.Table(("", *columns), lines)
 
 
-def _cell(cell: findings.Cell | None) -> str:
+def _cell(cell: comparisons.Cell | None) -> str:
   """Returns mean and spread, or the one value with its seed."""
   if not cell:
     return ""
@@ -219,7 +219,7 @@ def _cell(cell: findings.Cell | None) -> str:
   return f"{cell.mean:.1f} {_PLUS_MINUS} {cell.spread:.1f}"
 
 
-def _published_table(one: findings.Findings) -> document.Table:
+def _published_table(one: comparisons.Comparison) -> document.Table:
   """Returns the table that was published, our variants beside its rows."""
   published = one.experiment.published
   assert published
@@ -246,7 +246,7 @@ def _plain(value: float | None) -> str:
   return "" if value is None else f"{value:g}"
 
 
-def _difference_row(one: findings.Difference) -> list[str]:
+def _difference_row(one: comparisons.Difference) -> list[str]:
   """Returns a difference as cells."""
   has_spread = not math.isnan(one.low)
   return [
@@ -266,13 +266,13 @@ def signed(value: float) -> str:
   return f"{_MINUS if value < 0 else '+'}{text}"
 
 
-def _summary(differences: Sequence[findings.Difference]) -> str:
+def _summary(differences: Sequence[comparisons.Difference]) -> str:
   """Returns what the differences say, as a sentence for each verdict."""
   texts = []
   for verdict, opening in (
-    (findings.AGREES, "As published"),
-    (findings.DIFFERS, "Other than published"),
-    (findings.UNPUBLISHED, "Found here"),
+    (comparisons.AGREES, "As published"),
+    (comparisons.DIFFERS, "Other than published"),
+    (comparisons.UNPUBLISHED, "Found here"),
   ):
     found = [d for d in differences if d.verdict == verdict]
     if found:
@@ -290,7 +290,7 @@ def _summary(differences: Sequence[findings.Difference]) -> str:
 
 
 def _pictures(
-  one: findings.Findings, output_dir: str
+  one: comparisons.Comparison, output_dir: str
 ) -> Iterator[document.Block]:
   """Draws the pictures of an experiment and yields them."""
   name, title = one.experiment.name, one.experiment.title
@@ -317,7 +317,7 @@ def _pictures(
     )
 
 
-def _told_apart(one: findings.Findings) -> dict[str, Sequence[rows.Row]]:
+def _told_apart(one: comparisons.Comparison) -> dict[str, Sequence[rows.Row]]:
   """Returns pre-trainings by label, each once: variants may share them."""
   found: dict[str, Sequence[rows.Row]] = {}
   for label, same in one.pretrainings.items():

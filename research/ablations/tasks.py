@@ -25,7 +25,7 @@ _EVAL_BATCH_SIZE = 64
 
 
 @dataclasses.dataclass(frozen=True)
-class Task:
+class TaskData:
   """Where a task's data are, and what is reported of it."""
 
   flag: str  # The setting that names its folder.
@@ -97,9 +97,9 @@ def _sample(size: int, count: int) -> list[int]:
   return random.Random(_SEED).sample(range(size), min(size, count))
 
 
-def _glue(name: str, dev: str = "dev.tsv") -> Task:
+def _glue(name: str, dev: str = "dev.tsv") -> TaskData:
   files = ((os.path.join(name, "train.tsv"), os.path.join(name, dev)),)
-  return Task("glue_dir", files, "eval_accuracy", _cut_rows)
+  return TaskData("glue_dir", files, "eval_accuracy", _cut_rows)
 
 
 TASKS = {
@@ -107,10 +107,10 @@ TASKS = {
   "QNLI": _glue("QNLI"),
   "MRPC": _glue("MRPC"),
   "SST-2": _glue("SST-2"),
-  "SQuAD": Task(
+  "SQuAD": TaskData(
     "squad_dir", (("train-v1.1.json", "dev-v1.1.json"),), "f1", _cut_questions
   ),
-  "NER": Task(
+  "NER": TaskData(
     "conll_dir",
     (("eng.train", "eng.testa"), ("train.txt", "dev.txt")),
     "f1",

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from bert_tf.corpora import corpus
-from tests import wikipedia
+from tests.support import wikipedia
 
 VOCAB = (
   pathlib.Path(__file__).parents[1] / "golden" / "pretraining" / "vocab.txt"

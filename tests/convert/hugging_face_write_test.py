@@ -14,7 +14,7 @@ from bert_tf import checkpoints, modeling, tokenization
 from bert_tf.convert import convert, model_files
 from bert_tf.formats import run_info
 from bert_tf.training import run_dir
-from tests import interop_models
+from tests.support import interop_models
 
 CLASSES = {
   "encoder": "BertModel",

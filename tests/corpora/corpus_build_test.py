@@ -25,7 +25,7 @@ from bert_tf.corpora import (
   sources,
   text_config,
 )
-from tests import runs
+from tests.support import runs
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 WORDS = "the old boat storm sea was here there night wind wave".split()

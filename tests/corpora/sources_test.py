@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from bert_tf.corpora import sources, text_config
-from tests import runs, wikipedia
+from tests.support import runs, wikipedia
 
 
 def write(path, content):

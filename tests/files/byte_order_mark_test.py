@@ -11,7 +11,7 @@ from bert_tf.files import text_lines
 from bert_tf.formats import label_map, tables
 from bert_tf.tasks.ner import examples as ner_examples
 from bert_tf.tasks.squad import examples as squad_examples
-from tests import runs
+from tests.support import runs
 
 MARK = b"\xef\xbb\xbf"
 LABELS = {"task_name": "t", "problem_type": "classification", "labels": ["a"]}

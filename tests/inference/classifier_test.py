@@ -12,7 +12,7 @@ from bert_tf.inference import classifier
 from bert_tf.tasks.classification import config as classification_config
 from bert_tf.tasks.classification import task as classification
 from bert_tf.training import config as training_config
-from tests import runs
+from tests.support import runs
 
 GOLDEN = pathlib.Path(__file__).resolve().parents[1] / "golden"
 CONFIG = runs.CONFIG

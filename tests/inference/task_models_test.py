@@ -12,7 +12,7 @@ from bert_tf import checkpoints
 from bert_tf.tasks.squad import config as squad_config
 from bert_tf.tasks.squad import task as squad
 from bert_tf.training import config as training_config
-from tests import runs, tiny_models
+from tests.support import runs, tiny_models
 
 LENGTHS = {
   "QuestionAnswerer": {

@@ -11,19 +11,18 @@ import urllib.parse
 import pytest
 
 from bert_tf.formats import run_info
-from tests import serving_client
-from tests.server import server_test
+from tests.support import fake_model, serving_client
 
 pytest.importorskip("aiohttp", reason="pip install 'bert_tf[serve]'")
 
-PREDICT = server_test.PREDICT
+PREDICT = fake_model.PREDICT
 BODY = b'{"instances": ["ab"]}'
 
 
 @pytest.fixture(scope="module")
 def server():
   with serving_client.running(
-    server_test.FakeModel(),
+    fake_model.FakeModel(),
     idle_timeout_s=1.0,
     allowed_hosts=("bert.example",),
   ) as running:
@@ -122,7 +121,7 @@ def test_mistakes_are_few_short_lines(server, caplog):
 
 
 def test_connections_beyond_the_limit_are_refused():
-  model = server_test.FakeModel()
+  model = fake_model.FakeModel()
   with (
     serving_client.running(model, max_connections=3) as running,
     contextlib.ExitStack() as stack,
@@ -148,7 +147,7 @@ def test_descriptors_are_left_for_files(monkeypatch):
 
 @pytest.mark.parametrize("task", ["squad", "ner", "classification"])
 def test_windows_of_a_request_are_limited(task):
-  model = server_test.FakeModel()
+  model = fake_model.FakeModel()
   model.info = run_info.RunInfo(task=task, doc_stride=10, max_seq_length=20)
   with serving_client.running(model, max_windows=4) as running:
     texts = {"instances": ["x" * 20, "x" * 11]}
@@ -167,15 +166,13 @@ def test_a_host_is_known_by_its_name_in_capitals(monkeypatch):
       "127.0.0.1" if host == "MyName" else host, *others, **more
     ),
   )
-  with serving_client.running(
-    server_test.FakeModel(), host="MyName"
-  ) as running:
+  with serving_client.running(fake_model.FakeModel(), host="MyName") as running:
     for host in ("MyName", "myname:80"):
       assert sent(running.url, request(f"Host: {host}", JSON))[0] == 200
 
 
 def test_what_a_client_that_has_gone_asked_for_is_not_computed(capsys):
-  model = server_test.FakeModel()
+  model = fake_model.FakeModel()
   model.gate.clear()
   with (
     serving_client.running(

@@ -13,9 +13,8 @@ import pytest
 import bert_tf
 from bert_tf.server import application
 from bert_tf.server import config as server_config
-from tests import serving_client, tiny_models
-from tests.server import server_test
-from tests.serving_client import ask
+from tests.support import fake_model, serving_client, tiny_models
+from tests.support.serving_client import ask
 
 PREDICT = "/v1/models/model:predict"
 
@@ -30,7 +29,7 @@ def real_server(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def fake_server():
-  with serving_client.running(server_test.FakeModel(), max_rows=4) as running:
+  with serving_client.running(fake_model.FakeModel(), max_rows=4) as running:
     yield running
 
 
@@ -82,7 +81,7 @@ def several_server(tmp_path_factory):
   (folder / "run.json").write_text(json.dumps(run))
   models = {
     "a_run": bert_tf.Predictor(str(folder)),
-    "fake": server_test.FakeModel(),
+    "fake": fake_model.FakeModel(),
   }
   with serving_client.running(models, max_rows=4) as running:
     yield running
@@ -160,7 +159,7 @@ def test_every_route_is_described_and_no_other(fake_server):
   description = ask(fake_server.url, "/openapi.json")[1]
   described = {(m.upper(), p) for p, m, _ in operations(description)}
   server = application.Server(
-    {"model": server_test.FakeModel()}, server_config.ServerConfig()
+    {"model": fake_model.FakeModel()}, server_config.ServerConfig()
   )
   routes = {
     (
@@ -278,7 +277,7 @@ def metrics(url):
 
 
 def test_metrics_count_requests_rows_and_batches():
-  model = server_test.FakeModel()
+  model = fake_model.FakeModel()
   with serving_client.running(model, max_wait_ms=0) as running:
     wait_until_ready(running.url)
     ask(running.url, PREDICT, {"instances": ["ab", "ä"]})
@@ -332,7 +331,7 @@ def test_word_pieces_are_counted_for_each_model_and_signature(several_server):
 
 
 def test_metrics_know_the_queue():
-  model = server_test.FakeModel()
+  model = fake_model.FakeModel()
   with serving_client.running(
     model, max_wait_ms=0, max_batch_size=1
   ) as running:
@@ -356,7 +355,7 @@ def test_metrics_know_the_queue():
 
 
 def test_a_server_is_alive_before_it_is_ready():
-  model = server_test.FakeModel()
+  model = fake_model.FakeModel()
   gate = threading.Event()
   compute = model.functions["sums"].compute
 
@@ -377,8 +376,8 @@ def test_a_server_is_alive_before_it_is_ready():
 
 
 def test_a_function_that_refuses_what_is_made_up_stops_nothing():
-  model = server_test.FakeModel()
-  refuse = server_test.refusing_function()
+  model = fake_model.FakeModel()
+  refuse = fake_model.refusing_function()
   model.functions["refusing"] = refuse
   with serving_client.running(model) as running:
     wait_until_ready(running.url)
@@ -386,7 +385,7 @@ def test_a_function_that_refuses_what_is_made_up_stops_nothing():
 
 @pytest.mark.parametrize("log_format", ["none", "text", "json"])
 def test_each_request_is_a_line_without_its_text(log_format, capsys):
-  model = server_test.FakeModel()
+  model = fake_model.FakeModel()
   with serving_client.running(model, log_format=log_format) as running:
     ask(running.url, PREDICT, {"instances": ["secret", "b"]})
     ask(running.url, "/a%0Ab?text=hidden")

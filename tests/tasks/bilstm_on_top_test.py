@@ -19,9 +19,9 @@ from bert_tf.tasks import fine_tuning
 from bert_tf.tasks.classification import config as classification_config
 from bert_tf.tasks.classification import task as classification
 from bert_tf.training import config as training_config
-from tests import conftest, runs
+from tests.support import checkout, runs
 
-VOCAB_FILE = str(conftest.ROOT / "tests" / "golden" / "tiny" / "vocab.txt")
+VOCAB_FILE = str(checkout.ROOT / "tests" / "golden" / "tiny" / "vocab.txt")
 CONFIG = modeling.BertConfig(**runs.CONFIG, bilstm=True)
 SETTINGS = {"max_seq_length": 16, "use_xla": False, "train_batch_size": 16}
 

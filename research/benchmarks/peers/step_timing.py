@@ -60,7 +60,7 @@ def read_settings() -> Settings:
   return Settings(**json.loads(sys.argv[1]))
 
 
-def made_up_batch(
+def synthetic_batch(
   vocab_size: int, batch_size: int, length: int, num_predictions: int, seed: int
 ) -> Batch:
   """Returns a pre-training batch without padding.
@@ -88,7 +88,7 @@ def made_up_batch(
 
 def batch_of(settings: Settings) -> Batch:
   """Returns the batch that each step takes."""
-  return made_up_batch(
+  return synthetic_batch(
     settings.vocab_size,
     settings.batch_size,
     settings.length,

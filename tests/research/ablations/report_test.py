@@ -8,7 +8,7 @@ import pytest
 from bert_tf.plots import reference_curves
 from research.ablations import config as config_lib
 from research.ablations import document, experiments, report, rows, runs
-from tests.research.ablations import made_up
+from tests.support import ablation_rows
 
 
 @pytest.fixture(scope="module")
@@ -28,7 +28,7 @@ def folder(tmp_path_factory):
     for run in experiment.runs(scale.seeds):
       values.setdefault(run, 40 + len(values) // 10 + run.seed)
   for run, value in values.items():
-    row = made_up.row(run, float(value))
+    row = ablation_rows.row(run, float(value))
     rows.write(rows.path_of(config.rows, run, row.data), row)
   report.run(config)
   return folder

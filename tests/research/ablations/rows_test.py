@@ -4,7 +4,7 @@ import dataclasses
 import json
 
 from research.ablations import rows, runs, scales
-from tests.research.ablations import made_up
+from tests.support import ablation_rows
 
 SMOKE = scales.SCALES["smoke"]
 RUN = runs.Run(pretraining=SMOKE.base, seed=1)
@@ -18,7 +18,7 @@ def other(**changes):
 
 def test_a_row_is_found_by_config_seed_and_data(tmp_path):
   folder = str(tmp_path)
-  row = made_up.row(RUN, 4.0)
+  row = ablation_rows.row(RUN, 4.0)
   rows.write(rows.path_of(folder, RUN, DATA), row)
   assert rows.whole(folder, RUN, DATA) == row
   assert rows.whole(folder, dataclasses.replace(RUN, seed=2), DATA) is None
@@ -28,7 +28,7 @@ def test_a_row_is_found_by_config_seed_and_data(tmp_path):
 
 def test_a_failed_row_is_not_whole(tmp_path):
   path = rows.path_of(str(tmp_path), RUN, DATA)
-  rows.write(path, made_up.row(RUN, 0.0, error="ValueError: no"))
+  rows.write(path, ablation_rows.row(RUN, 0.0, error="ValueError: no"))
   assert rows.whole(str(tmp_path), RUN, DATA) is None
   assert [row.error for row in rows.read_all(str(tmp_path))] == [
     "ValueError: no"
@@ -36,7 +36,9 @@ def test_a_failed_row_is_not_whole(tmp_path):
 
 
 def test_a_damaged_file_is_passed_over(tmp_path):
-  rows.write(rows.path_of(str(tmp_path), RUN, DATA), made_up.row(RUN, 1.0))
+  rows.write(
+    rows.path_of(str(tmp_path), RUN, DATA), ablation_rows.row(RUN, 1.0)
+  )
   (tmp_path / "half.json").write_text('{"kind": ')
   (tmp_path / "other.json").write_text('{"kind": "pretraining"}')
   assert len(rows.read_all(str(tmp_path))) == 1
@@ -44,7 +46,7 @@ def test_a_damaged_file_is_passed_over(tmp_path):
 
 def test_a_curve_is_a_line_a_list(tmp_path):
   path = rows.path_of(str(tmp_path), RUN, DATA)
-  rows.write(path, made_up.row(RUN, 1.0))
+  rows.write(path, ablation_rows.row(RUN, 1.0))
   with open(path) as file:
     lines = file.read().splitlines()
   assert '   "step": [1,10,100],' in lines

@@ -7,7 +7,7 @@ import re
 import pytest
 
 from research.ablations import experiments, rows, scales
-from tests import docs_files
+from tests.support import docs_files
 
 WORDS = "the of and in to was he is as for on with that it his by".split()
 TYPES = ("PER", "LOC", "ORG")

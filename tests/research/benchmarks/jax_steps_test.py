@@ -13,8 +13,8 @@ from bert_tf import modeling
 from bert_tf.data import synthetic
 from bert_tf.tasks import pretraining
 from bert_tf.training import config as training_config
-from tests import conftest
 from tests.research.benchmarks import jax_run
+from tests.support import checkout
 
 # With dropout, which draws the same bits on both. More masked words than a
 # block of the loss has rows.
@@ -71,7 +71,7 @@ def test_steps_train_as_those_of_tensorflow(tmp_path):
       *map(str, files),
     ],
     env={**os.environ, "KERAS_BACKEND": "jax", "JAX_PLATFORMS": "cpu"},
-    cwd=conftest.ROOT,
+    cwd=checkout.ROOT,
     check=True,
   )
   found = dict(np.load(tmp_path / "end.npz"))

@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from research.benchmarks import config, processes, steps
-from tests import conftest
+from tests.support import checkout
 
 SIZES = {
   "vocab_size": 100,
@@ -35,7 +35,7 @@ print(json.dumps(dataclasses.asdict(found)))
 def measured(code):
   """Returns what a program took, by field."""
   command = [sys.executable, "-c", MEASURE, code]
-  return json.loads(subprocess.check_output(command, cwd=conftest.ROOT))
+  return json.loads(subprocess.check_output(command, cwd=checkout.ROOT))
 
 
 def test_a_process_is_timed_with_its_cpu_time_and_memory():

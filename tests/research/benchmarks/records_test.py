@@ -7,7 +7,7 @@ import pytest
 
 from research.benchmarks import config as benchmark_config
 from research.benchmarks import records
-from tests import scale_run
+from tests.support import scale_run
 
 
 def measure(tmp_path, **changes):

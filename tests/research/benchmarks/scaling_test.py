@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from tests import scale_run, short_products
+from tests.support import scale_run, short_products
 
 
 @short_products.needed

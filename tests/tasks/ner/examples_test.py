@@ -6,7 +6,7 @@ import pytest
 import tensorflow as tf
 
 from bert_tf.tasks.ner import examples as ner_data
-from tests import runs
+from tests.support import runs
 
 # The shared task's own numbers (Tjong Kim Sang and De Meulder 2003, tables 1
 # and 2): sentences as blank lines count them, that is with one for each

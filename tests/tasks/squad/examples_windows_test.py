@@ -14,7 +14,7 @@ from bert_tf.data import records
 from bert_tf.tasks.squad import examples as squad_data
 from bert_tf.tasks.squad import metrics
 from bert_tf.tasks.squad import windows as squad_features
-from tests import runs
+from tests.support import runs
 
 # What golden/squad was recorded with.
 RECORDED_WINDOWS = squad_features.WindowConfig(

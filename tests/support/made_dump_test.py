@@ -3,7 +3,7 @@
 import bz2
 
 from bert_tf.corpora import corpus, corpus_build, sources, text_config
-from tests import made_dump
+from tests.support import made_dump
 
 SENTENCES = [
   "The old boat lay in the harbour.",

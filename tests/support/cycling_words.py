@@ -1,8 +1,8 @@
 """A text whose every next word is certain, for models that learn it soon."""
 
-from tests import conftest
+from tests.support import checkout
 
-VOCAB_FILE = str(conftest.ROOT / "tests" / "golden" / "tiny" / "vocab.txt")
+VOCAB_FILE = str(checkout.ROOT / "tests" / "golden" / "tiny" / "vocab.txt")
 WORDS = "the of and in to was he is as for on with that it his by".split()
 
 

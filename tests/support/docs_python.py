@@ -9,7 +9,7 @@ import re
 import sys
 
 from bert_tf.cli import main
-from tests import forks
+from tests.support import forks
 
 FINE_TUNING = ("--train_batch_size=4", "--num_train_epochs=1", "--nouse_xla")
 SMALLER = {

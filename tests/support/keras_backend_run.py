@@ -1,7 +1,7 @@
 """Outputs, losses and a training step of every model on Keras' backend.
 
-python -m tests.keras_backend_run CHECKPOINTS RESULTS: the models start from
-KIND.ckpt in the folder CHECKPOINTS, which TensorFlow writes where they are
+python -m tests.support.keras_backend_run CHECKPOINTS RESULTS: the models start
+from KIND.ckpt in the folder CHECKPOINTS, which TensorFlow writes where they are
 missing; RESULTS.npz and checkpoints RESULTS/KIND.ckpt are written.
 """
 

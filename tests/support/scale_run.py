@@ -1,8 +1,8 @@
 """Trains small models in a process of its own, which sets up its devices.
 
-`python -m tests.scale_run KIND NUM_CPUS RUNS`: the kind of distribution, the
-number of logical CPUs, and as JSON the settings of one run after another, by
-output_dir.
+python -m tests.support.scale_run KIND NUM_CPUS RUNS: the kind of distribution,
+the number of logical CPUs, and as JSON the settings of one run after another,
+by output_dir.
 """
 
 import json
@@ -16,12 +16,16 @@ import numpy as np
 import tensorflow as tf
 from absl import logging
 
-from bert_tf import distribution, modeling
+from bert_tf import (
+  checkpoints,
+  distribution,
+  modeling,
+)
 from bert_tf.files import atomic as text_files
 from bert_tf.tasks import pretraining
 from bert_tf.training import config as training_config
 from bert_tf.training import steps, xla_choice
-from tests import conftest
+from tests.support import checkout
 
 BATCH_SIZE = 8
 LENGTH = 16
@@ -128,8 +132,8 @@ def start(start_python, folder, kind, num_cpus, runs, **more):
   """Starts a process of runs, by their names in the folder, and returns it."""
   settings = {str(folder / name): value for name, value in runs.items()}
   return start_python(
-    *("-m", "tests.scale_run", kind, num_cpus, json.dumps(settings)),
-    cwd=conftest.ROOT,
+    *("-m", "tests.support.scale_run", kind, num_cpus, json.dumps(settings)),
+    cwd=checkout.ROOT,
     env={**environment(), **more},
     stderr=subprocess.PIPE,
     text=True,
@@ -146,3 +150,27 @@ def finish(process):
 if __name__ == "__main__":
   logging.set_verbosity(logging.INFO)
   main(*sys.argv[1:])
+
+
+DROPOUT = {"dropout": 0.1, "gradient_accumulation_steps": 2}
+
+
+def tensors(output_dir):
+  """Everything in the newest checkpoint of a run."""
+  reader = checkpoints.CheckpointReader(checkpoints.latest(str(output_dir)))
+  return {name: reader.get(name) for name in reader.shapes}
+
+
+def results(output_dir):
+  return json.loads((output_dir / "results.json").read_text())
+
+
+def assert_same_run(output_dir, expected_dir):
+  """Weights, moments, step, results and predictions agree to 1e-5."""
+  found, expected = tensors(output_dir), tensors(expected_dir)
+  assert found.keys() == expected.keys()
+  for name, value in expected.items():
+    np.testing.assert_allclose(found[name], value, rtol=0, atol=1e-5)
+  found, expected = results(output_dir), results(expected_dir)
+  for name, value in expected.items():
+    np.testing.assert_allclose(found[name], value, rtol=1e-5, atol=1e-5)

@@ -14,9 +14,9 @@ import pyarrow as pa
 from pyarrow import parquet
 
 from bert_tf import checkpoints, heads, modeling
-from tests import wikipedia
+from tests.support import checkout, wikipedia
 
-TINY = pathlib.Path(__file__).resolve().parent / "golden" / "tiny"
+TINY = checkout.ROOT / "tests" / "golden" / "tiny"
 WORDS = "the of and in to was he is as for on with that it his by".split()
 
 

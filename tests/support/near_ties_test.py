@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from tests import near_ties
+from tests.support import near_ties
 
 RECORDED = [("a", 3.0), ("onwa", 1.0000003), ("er, o", 1.0), ("z", -2.0)]
 

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from research.ablations import experiments, findings, runs, scales
-from tests.research.ablations import made_up
+from research.ablations import comparisons, experiments, runs, scales
+from tests.support import ablation_rows
 
 TINY = scales.SCALES["tiny"]
 TASKS = ["QNLI", "MRPC", "SST-2", "SQuAD", "NER"]
@@ -30,7 +30,7 @@ def rows_of(experiment, column, values):
         fine_tuning=variant.fine_tunings[column],
         seed=seed,
       )
-      found.append(made_up.row(run, value))
+      found.append(ablation_rows.row(run, value))
   return found
 
 
@@ -46,7 +46,9 @@ VALUES = {
 @pytest.fixture(scope="module")
 def found():
   experiment = objectives()
-  return findings.find(experiment, SEEDS, rows_of(experiment, "QNLI", VALUES))
+  return comparisons.compare(
+    experiment, SEEDS, rows_of(experiment, "QNLI", VALUES)
+  )
 
 
 def test_means_and_spreads_are_those_of_numpy(found):
@@ -65,7 +67,7 @@ def test_intervals_are_those_of_welch(found):
     if len(values) < 2:
       assert math.isnan(difference.low) and math.isnan(difference.high)
       continue
-    # scipy's own test, which findings do not use.
+    # scipy's own test, which comparisons do not use.
     test = stats.ttest_ind(values, base, equal_var=False)
     expected = test.confidence_interval(0.95)
     assert difference.low == pytest.approx(expected.low)
@@ -76,18 +78,20 @@ def test_intervals_are_those_of_welch(found):
 def test_each_verdict_is_said_of_what_carries_it(found):
   verdicts = {d.variant: d.verdict for d in found.differences()}
   assert verdicts == {
-    "masked LM, no NSP": findings.AGREES,
-    "left to right, no NSP": findings.DIFFERS,
-    "left to right, no NSP, BiLSTM": findings.WITHIN,
-    "right to left, no NSP": findings.ONE_SEED,
+    "masked LM, no NSP": comparisons.AGREES,
+    "left to right, no NSP": comparisons.DIFFERS,
+    "left to right, no NSP, BiLSTM": comparisons.WITHIN,
+    "right to left, no NSP": comparisons.ONE_SEED,
   }
 
 
 def test_what_was_not_published_is_called_so():
   experiment = objectives()
   values = {**VALUES, "right to left, no NSP": [50.0, 50.1, 50.2]}
-  found = findings.find(experiment, SEEDS, rows_of(experiment, "QNLI", values))
-  assert found.differences()[-1].verdict == findings.UNPUBLISHED
+  found = comparisons.compare(
+    experiment, SEEDS, rows_of(experiment, "QNLI", values)
+  )
+  assert found.differences()[-1].verdict == comparisons.UNPUBLISHED
 
 
 def test_published_differences_are_those_of_table_5(found):
@@ -109,7 +113,7 @@ def test_published_differences_are_those_of_table_5(found):
 
 def test_our_sizes_stand_for_the_papers_in_their_order():
   (sizes,) = experiments.build(("sizes",), TINY, TASKS)
-  found = findings.find(sizes, SEEDS, [])
+  found = comparisons.compare(sizes, SEEDS, [])
   labels = [v.label for v in sizes.variants]
   # Table 6: perplexities and SST-2 from 3 x 768 to 24 x 1024.
   assert [found.number(label, "perplexity") for label in labels] == [
@@ -130,8 +134,8 @@ def test_runs_are_counted_once_and_failures_are_named():
   experiment = objectives()
   rows = rows_of(experiment, "QNLI", VALUES)
   run = next(iter(experiment.runs([1])))
-  failed = made_up.row(run, 0.0, error="ValueError: no")
-  found = findings.find(experiment, SEEDS, [*rows, failed])
+  failed = ablation_rows.row(run, 0.0, error="ValueError: no")
+  found = comparisons.compare(experiment, SEEDS, [*rows, failed])
   # 4 pre-trainings, of which one is fine-tuned in two ways, on 4 tasks.
   assert found.num_planned == 3 * (4 + 5 * 4)
   assert found.num_whole == len(rows) == 13
@@ -141,10 +145,10 @@ def test_runs_are_counted_once_and_failures_are_named():
 def test_rows_of_the_text_that_most_are_of_are_used():
   run = runs.Run(pretraining=TINY.base, seed=1)
   others = [dataclasses.replace(run, seed=seed) for seed in (2, 3)]
-  few = [made_up.row(run, 1.0, text="a")]
-  many = [made_up.row(other, 1.0, text="b") for other in others]
-  assert findings.one_source([*few, *many]) == many
-  assert findings.one_source([]) == []
+  few = [ablation_rows.row(run, 1.0, text="a")]
+  many = [ablation_rows.row(other, 1.0, text="b") for other in others]
+  assert comparisons.one_source([*few, *many]) == many
+  assert comparisons.one_source([]) == []
 
 
 def test_rows_of_the_task_data_that_most_are_of_are_used():
@@ -153,7 +157,7 @@ def test_rows_of_the_task_data_that_most_are_of_are_used():
     dataclasses.replace(row, data={**row.data, "train": "other"})
     for row in rows[:3]
   ]
-  pretraining = made_up.row(runs.Run(pretraining=TINY.base, seed=1), 1.0)
+  pretraining = ablation_rows.row(runs.Run(pretraining=TINY.base, seed=1), 1.0)
   for order in ([*old, *rows, pretraining], [pretraining, *rows, *old]):
-    found = findings.one_source(order)
+    found = comparisons.one_source(order)
     assert found == [row for row in order if row not in old]

@@ -73,7 +73,7 @@ class Difference:
 
 
 @dataclasses.dataclass(frozen=True)
-class Findings:
+class Comparison:
   """An experiment with what was found so far."""
 
   experiment: variants.Experiment
@@ -142,11 +142,11 @@ def interval(
   return difference - reach, difference + reach
 
 
-def find(
+def compare(
   experiment: variants.Experiment,
   seeds: Sequence[int],
   all_rows: Iterable[rows.Row],
-) -> Findings:
+) -> Comparison:
   """Returns what rows say of an experiment.
 
   There is one row of a run at most, as `one_source` leaves them.
@@ -169,7 +169,7 @@ def find(
           same = pretrainings.setdefault(variant.label, [])
           if row not in same:
             same.append(row)
-  return Findings(
+  return Comparison(
     experiment,
     {key: Cell(values) for key, values in cells.items()},
     pretrainings,

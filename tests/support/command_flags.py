@@ -7,7 +7,7 @@ import subprocess
 import sys
 from xml.etree import ElementTree
 
-ROOT = pathlib.Path(__file__).resolve().parents[1]
+ROOT = pathlib.Path(__file__).resolve().parents[2]
 GROUPS = ("Required", "Optional, as in the original release", "Optional")
 
 

@@ -1,15 +1,15 @@
 """Models of random values that take no time, as the folders of runs."""
 
 import json
-import pathlib
 import shutil
 
 import keras
 import numpy as np
 
 from bert_tf import checkpoints, heads, modeling
+from tests.support import checkout
 
-TINY = pathlib.Path(__file__).resolve().parent / "golden" / "tiny"
+TINY = checkout.ROOT / "tests" / "golden" / "tiny"
 CONFIG = modeling.BertConfig(
   vocab_size=500,
   hidden_size=16,

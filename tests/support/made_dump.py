@@ -1,6 +1,6 @@
 """Writes a Wikipedia dump of a hundred megabytes from texts of sentences.
 
-python -m tests.made_dump DUMP.xml.bz2 TEXT ...
+python -m tests.support.made_dump DUMP.xml.bz2 TEXT ...
 
 Texts have one sentence a line and a blank line between documents, as the
 corpora in ../shared/data do. They get what articles have around their
@@ -15,7 +15,7 @@ import sys
 from collections.abc import Iterable, Iterator, Sequence
 
 from bert_tf.corpora import corpus
-from tests import wikipedia
+from tests.support import wikipedia
 
 _SENTENCES = 120  # Of an article at most.
 _PARAGRAPH = 6  # Sentences.

@@ -4,8 +4,8 @@ Importing it takes longer than most commands of the tests compute. A program
 has its own process, arguments, environment, folder and files 0 to 2, as if
 `python` ran it:
 
-    python -m tests.forks SOCKET              # Serves until it is terminated.
-    python tests/forks.py SOCKET ARGUMENTS    # As `python ARGUMENTS`.
+    python -m tests.support.forks SOCKET            # Serves until terminated.
+    python tests/support/forks.py SOCKET ARGUMENTS  # As `python ARGUMENTS`.
 """
 
 import contextlib
@@ -22,7 +22,7 @@ import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 
-ROOT = pathlib.Path(__file__).resolve().parents[1]
+ROOT = pathlib.Path(__file__).resolve().parents[2]
 # What a program's `python` needs to know.
 VARIABLE = "BERT_TF_TEST_FORKS"
 # The longest request, bytes: its arguments and environment.
@@ -90,7 +90,7 @@ def server(folder: pathlib.Path) -> Iterator[str]:
   """A scope with a server; yields the path of its socket."""
   path = str(folder / "forks")
   process = subprocess.Popen(
-    [sys.executable, "-m", "tests.forks", path],
+    [sys.executable, "-m", "tests.support.forks", path],
     cwd=ROOT,
     stdin=subprocess.DEVNULL,
     stdout=subprocess.PIPE,
