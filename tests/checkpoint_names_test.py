@@ -12,7 +12,7 @@ from bert_tf.export import config as export_config
 from bert_tf.export import export
 from bert_tf.inference import config as inference_config
 from bert_tf.inference import feature_extraction, fill_mask
-from tests import tiny_models
+from tests.support import tiny_models
 
 SCOPE = "bert/embeddings/"
 

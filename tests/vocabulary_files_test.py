@@ -15,7 +15,7 @@ from bert_tf.data import masking
 from bert_tf.export import config as export_config
 from bert_tf.export import export
 from bert_tf.inference import fill_mask
-from tests import tiny_models
+from tests.support import tiny_models
 
 NUM_ROWS = tiny_models.CONFIG.vocab_size
 NUM_WORDS = 488

@@ -13,7 +13,7 @@ from bert_tf import letter_case, tokenization
 from bert_tf.convert import convert, model_files
 from bert_tf.formats import run_info, tokenizer_files
 from bert_tf.training import run_dir
-from tests import interop_models
+from tests.support import interop_models
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 

@@ -12,9 +12,9 @@ import pytest
 
 from bert_tf.server import application, batching, guard, threads
 from bert_tf.server import config as server_config
-from tests import serving_client
 from tests.server import server_test
-from tests.serving_client import ask
+from tests.support import serving_client
+from tests.support.serving_client import ask
 
 PREDICT = server_test.PREDICT
 
@@ -306,7 +306,7 @@ def test_health_fails_when_nothing_is_computed_any_more(monkeypatch, caplog):
 ENDING = """
 import threading, urllib.request
 from bert_tf.server import application, batching, config
-from tests import serving_client
+from tests.support import serving_client
 from tests.server import server_test
 
 def take(batcher):
