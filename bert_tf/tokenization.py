@@ -265,6 +265,10 @@ def without_accents(text: str) -> str:
   )
 
 
+def _is_combining(char: str) -> bool:
+  return unicodedata.combining(char) > 0
+
+
 def _decomposed(text: str) -> str:
   """Returns the canonical decomposition (NFD) of `text` in linear time.
 
@@ -274,13 +278,12 @@ def _decomposed(text: str) -> str:
   if len(text) <= _MAX_NORMALIZED_CHARS:
     return unicodedata.normalize("NFD", text)
   # Unicode Standard, section 3.11: decompose each character, then sort each
-  # run of marks by combining class; marks of the same class keep their order.
+  # run of marks by combining class. Characters of the same class keep their
+  # order, and so do all that are not marks: their class is 0.
   chars = "".join(unicodedata.normalize("NFD", char) for char in text)
   parts: list[str] = []
-  for are_marks, run in itertools.groupby(
-    chars, lambda char: unicodedata.combining(char) > 0
-  ):
-    parts += sorted(run, key=unicodedata.combining) if are_marks else run
+  for _, run in itertools.groupby(chars, _is_combining):
+    parts += sorted(run, key=unicodedata.combining)
   return "".join(parts)
 
 
