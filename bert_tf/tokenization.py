@@ -12,7 +12,7 @@ import re
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 
-from bert_tf.files import paths
+from bert_tf.files import encodings, paths
 from bert_tf.formats import tokenizer_files
 
 # In the order of the released vocabularies.
@@ -122,7 +122,7 @@ def load_vocab(vocab_file: str) -> dict[str, int]:
   """
   content = tokenizer_files.read_vocab(vocab_file)
   tokens = [
-    _token_of_line(line, f"{vocab_file}:{number}")
+    _token_of_line(line, vocab_file, number)
     for number, line in enumerate(
       paths.without_mark(vocab_file, content).split(b"\n"), start=1
     )
@@ -144,14 +144,11 @@ def load_vocab(vocab_file: str) -> dict[str, int]:
   return vocab
 
 
-def _token_of_line(line: bytes, place: str) -> str:
+def _token_of_line(line: bytes, path: str, number: int) -> str:
   try:
     return line.decode("utf-8").replace("\r", "").strip()
   except UnicodeDecodeError as error:
-    raise ValueError(
-      f"{place}: not UTF-8 (byte {error.start} of the line); save the "
-      "vocabulary as UTF-8."
-    ) from None
+    raise encodings.not_utf8(path, number, error.start) from None
 
 
 def convert_by_vocab(vocab: Mapping, items: Iterable) -> list:

@@ -41,6 +41,7 @@ WITHOUT_TENSORFLOW = (
   "data.vocabulary",
   "files.atomic",
   "files.compression",
+  "files.encodings",
   "files.errors",
   "files.paths",
   "files.worker_pool",

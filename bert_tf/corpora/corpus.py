@@ -20,7 +20,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TextIO
 
 from bert_tf.corpora import pydoc_corpus
-from bert_tf.files import atomic, compression, text_lines
+from bert_tf.files import atomic, compression, encodings, text_lines
 from bert_tf.files import paths as paths_lib
 
 _BLOCK_BYTES = 1 << 22
@@ -283,14 +283,14 @@ def _whole_line_blocks(path: str) -> Iterator[bytes]:
   with compression.opened(path) as reader:
     while block := reader.read(_BLOCK_BYTES):
       block += reader.readline()
+      if not num_lines:
+        encodings.check(path, block)
       try:
         block.decode("utf-8")
       except UnicodeDecodeError as error:
         line_start = block.rfind(b"\n", 0, error.start) + 1
         line = num_lines + block.count(b"\n", 0, line_start) + 1
-        raise text_lines.not_utf8(
-          path, line, error.start - line_start
-        ) from None
+        raise encodings.not_utf8(path, line, error.start - line_start) from None
       num_lines += block.count(b"\n")
       yield block
 

@@ -2,7 +2,9 @@
 
 from collections.abc import Iterator
 
-from bert_tf.files import compression, paths
+from bert_tf.files import compression, encodings, paths
+
+_SNIFFED_BYTES = 1 << 12
 
 
 def read_lines(path: str) -> Iterator[str]:
@@ -15,13 +17,16 @@ def read_lines(path: str) -> Iterator[str]:
       .bz2 is damaged.
   """
   with compression.opened(path) as reader:
+    # The first line may be too short to tell the encoding.
+    start = reader.peek(_SNIFFED_BYTES)  # type: ignore[attr-defined]
+    encodings.check(path, start)
     for number, line in enumerate(reader, 1):
       if number == 1:
         line = paths.without_mark(path, line)
       try:
         yield decoded(line).removesuffix("\n")
       except UnicodeDecodeError as error:
-        raise not_utf8(path, number, error.start) from None
+        raise encodings.not_utf8(path, number, error.start) from None
 
 
 def decoded(line: bytes) -> str:
@@ -31,11 +36,3 @@ def decoded(line: bytes) -> str:
     UnicodeDecodeError: if it is not UTF-8.
   """
   return line.decode("utf-8").replace("\r", "")
-
-
-def not_utf8(path: str, line: int, byte: int) -> ValueError:
-  """Returns the error for a line, counted from 1, that is not UTF-8."""
-  return ValueError(
-    f"{path}:{line}: not UTF-8 (byte {byte} of the line); convert the file, "
-    "for example with iconv -f ISO-8859-1 -t UTF-8."
-  )

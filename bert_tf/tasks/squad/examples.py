@@ -175,8 +175,11 @@ def parse(
 
 def read_json(path: str) -> Any:
   """Returns the value in a JSON file; raises ValueError if it is none."""
+  content = paths.read_bytes(path)
+  if json.detect_encoding(content).startswith("utf-8"):  # Or UTF-16, UTF-32.
+    content = paths.without_mark(path, content)
   try:
-    return json.loads(paths.without_mark(path, paths.read_bytes(path)))
+    return json.loads(content)
   except ValueError as error:
     raise ValueError(f"{path} is not JSON: {error}.") from None
 
