@@ -38,7 +38,18 @@ _REMAINS = re.compile(
 
 # -{A}-, -{zh-hans:A; zh-hant:B}- and -{T|A}-: words that Chinese writes in two
 # ways.
-_VARIANTS = re.compile(r"-\{(?:([^{}|]*)\|)?([^{};]*)[^{}]*\}-")
+_VARIANTS = re.compile(r"-\{([^{}]*)\}-")
+
+# The parser reads on to the end of the page from each mark that nothing closes.
+# A page with more unclosed marks, times its characters, would take longer than
+# a second, and is cut into blocks of so many characters.
+_MAX_UNCLOSED_CHARS = 1 << 25
+_BLOCK_CHARS = 500
+_BLOCK = re.compile(rf"[^\n]{{1,{_BLOCK_CHARS}}}\n?|\n")
+
+_MARK = re.compile(r"[\[\]{}]|<!--|-->|</?[a-z]\w*|/>", re.IGNORECASE)
+_CLOSING_MARKS = {"[": "]", "{": "}", "<!--": "-->"}
+_SINGLE_TAGS = frozenset("<br <hr <img <link <meta <wbr".split())
 
 # Halves of characters, which entities such as &#xD83D; can name.
 _SURROGATE = re.compile("[\ud800-\udfff]")
@@ -57,11 +68,12 @@ def plain_text(wikitext: str, hidden_namespaces: Collection[str]) -> str:
   """
   with errors.needs_extra("reading wikitext", extra="corpus"):
     import mwparserfromhell
-  # Without style tags it is faster; _REMAINS takes out their marks.
-  parsed = mwparserfromhell.parse(
-    _NOTES.sub("", wikitext), skip_style_tags=True
-  )
-  text = "".join(_pieces(parsed, frozenset(hidden_namespaces)))
+  hidden = frozenset(hidden_namespaces)
+  text = ""
+  for block in _blocks(wikitext):
+    # Without style tags it is faster; _REMAINS takes out their marks.
+    parsed = mwparserfromhell.parse(_NOTES.sub("", block), skip_style_tags=True)
+    text += "".join(_pieces(parsed, hidden))
   if _SURROGATE.search(text):
     text = _without_surrogates(text)
   text = _VARIANTS.sub(_first_variant, text)
@@ -69,6 +81,29 @@ def plain_text(wikitext: str, hidden_namespaces: Collection[str]) -> str:
   kept = (line for line in lines if not line.startswith(_LIST_MARK))
   cleaned = (_REMAINS.sub("", line).strip() for line in kept)
   return "\n".join(filter(None, cleaned))
+
+
+def _blocks(wikitext: str) -> list[str]:
+  """Returns a page whole, or in blocks if it would take too long to parse."""
+  if _num_unclosed(wikitext) * len(wikitext) <= _MAX_UNCLOSED_CHARS:
+    return [wikitext]
+  return _BLOCK.findall(wikitext)
+
+
+def _num_unclosed(wikitext: str) -> int:
+  """Returns how many marks are not closed, or closed in the wrong order."""
+  expected: list[str] = []
+  for mark in map(str.lower, _MARK.findall(wikitext)):
+    if mark in _CLOSING_MARKS:
+      expected.append(_CLOSING_MARKS[mark])
+    elif mark[0] == "<" and mark[1] != "/":
+      if mark not in _SINGLE_TAGS:
+        expected.append(f"</{mark[1:]}")
+    elif expected and (
+      expected[-1] == mark or (mark == "/>" and expected[-1].startswith("</"))
+    ):
+      expected.pop()
+  return len(expected)
 
 
 def _without_surrogates(text: str) -> str:
@@ -79,9 +114,12 @@ def _without_surrogates(text: str) -> str:
 
 def _first_variant(match: re.Match[str]) -> str:
   """Returns the first way to write a word, nothing of a hidden rule."""
-  flags, words = match[1] or "", match[2]
+  flags, bar, words = match[1].partition("|")
+  if not bar:
+    flags, words = "", flags
   if "T" in flags or "H" in flags:
     return ""
+  words = words.partition(";")[0]
   return re.sub(r"^\s*zh(?:-\w+)?\s*:", "", words).strip()
 
 

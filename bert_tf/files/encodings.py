@@ -31,11 +31,11 @@ def check(path: str, start: bytes) -> None:
         f"{path}:1: {encoding} (begins with its byte order mark), not UTF-8; "
         f"convert the file: {_command(path, encoding)}"
       )
-  encoding = _encoding_without_mark(start[:_SAMPLE_BYTES])
-  if encoding:
+  likely = _encoding_without_mark(start[:_SAMPLE_BYTES])
+  if likely:
     raise ValueError(
-      f"{path}:1: {encoding} (has zero bytes between the others), not UTF-8; "
-      f"convert the file: {_command(path, encoding)}"
+      f"{path}:1: {likely} (has zero bytes between the others), not UTF-8; "
+      f"convert the file: {_command(path, likely)}"
     )
 
 

@@ -1,3 +1,4 @@
+import mwparserfromhell
 import pytest
 
 from bert_tf.corpora import wikitext
@@ -36,3 +37,41 @@ CASES = {
 def test_running_text_stays_and_the_rest_goes(name):
   given, expected = CASES[name]
   assert wikitext.plain_text(given, HIDDEN) == expected
+
+
+@pytest.fixture
+def parsed_sizes(monkeypatch):
+  """The numbers of characters that the parser gets at once."""
+  sizes = []
+  parse = mwparserfromhell.parse
+
+  def counted(text, **options):
+    sizes.append(len(text))
+    return parse(text, **options)
+
+  monkeypatch.setattr(mwparserfromhell, "parse", counted)
+  return sizes
+
+
+@pytest.mark.parametrize(
+  "mark", ["<!--", "<ref>", "<ref ", "{{a|", "[[a|", "<p>", "{{a|[[b|", "[//a "]
+)
+def test_a_page_of_unclosed_marks_is_parsed_in_blocks(parsed_sizes, mark):
+  text = wikitext.plain_text(mark * 10_000 + "\nThe end.", HIDDEN)
+  assert max(parsed_sizes) <= 501
+  assert text.endswith("The end.")
+
+
+def test_a_long_page_with_few_unclosed_marks_is_parsed_whole(parsed_sizes):
+  page = (
+    "The [[city|town]] {{lang|de|Bonn}}<ref name=a>x</ref> is old.<br>\n" * 2000
+    + "{{b [[c <ref>d <li>e\n[0, 1) " * 20
+  )
+  text = wikitext.plain_text(page, HIDDEN)
+  assert len(parsed_sizes) == 1
+  assert text.startswith("The town Bonn is old.\n" * 2000)
+
+
+def test_words_without_their_end_are_no_variants():
+  text = "-{" + "a;" * 20_000
+  assert wikitext.plain_text(text, HIDDEN) == text
