@@ -230,7 +230,7 @@ def _json_texts(path: str, column: str) -> Iterator[str]:
     yield text or ""
 
 
-_DOC_TITLE = re.compile(r'<doc [^>]*title="(.*)">')
+_DOC_TITLE = re.compile(r'<doc [^>]*title="')
 
 
 def _parquet_texts(path: str, column: str) -> Iterator[str]:
@@ -290,7 +290,7 @@ def _extracted(path: str) -> Iterator[str]:
     if line.startswith("<doc "):
       if held is not None:
         raise ValueError(f"{path}:{number}: a <doc> begins inside a <doc>.")
-      title = _DOC_TITLE.match(line)
+      title = _title(line)
       held = []
     elif held is None:
       if line.strip():
@@ -303,10 +303,17 @@ def _extracted(path: str) -> Iterator[str]:
       held = None
     elif line.strip():
       line = html.unescape(line)
-      is_title = title and line == html.unescape(title[1])
+      is_title = title and line == html.unescape(title)
       if held or not is_title:
         held.append(line)
   if held is not None:
     raise ValueError(
       f"{path}:{number}: the file ends inside a <doc>; make it again."
     )
+
+
+def _title(line: str) -> str | None:
+  """Returns the title in a line that begins a <doc>."""
+  end = line.rfind('">')
+  start = _DOC_TITLE.match(line[: max(end, 0)])
+  return line[start.end() : end] if start else None
