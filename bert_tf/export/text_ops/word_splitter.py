@@ -216,7 +216,7 @@ def cut(
 
   Args:
     texts: string [B].
-    rows: int [N]. The text that each part is of.
+    rows: int [N]. Index of the text that holds each part.
     starts: int64 [N]. First byte of each part in its text.
     ends: int64 [N]. The byte after each part.
   """
