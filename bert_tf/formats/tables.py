@@ -38,6 +38,12 @@ class Table:
   num_columns: int | None = None
 
 
+class Examples(list[T]):
+  """Examples of a file, and how many more it has that are not used."""
+
+  num_dropped: int = 0
+
+
 class BadRowError(ValueError):
   """Says what is wrong with one row."""
 
@@ -46,7 +52,7 @@ def read(
   table: Table,
   convert: Callable[[int, Row], T | None],
   skip_bad_rows: bool = False,
-) -> list[T]:
+) -> Examples[T]:
   """Returns the converted rows of a file; blank lines are skipped.
 
   Args:
@@ -59,7 +65,7 @@ def read(
     ValueError: naming file and line: the header lacks a column, a row has other
       columns, or what `convert` raises.
   """
-  found = []
+  found: Examples[T] = Examples()
   faults = []
   for line, row in rows(table):
     try:
@@ -73,6 +79,7 @@ def read(
       if not skip_bad_rows:
         raise ValueError(fault) from None
       faults.append(fault)
+  found.num_dropped = len(faults)
   if faults:
     logging.warning(
       "Skipped %d bad rows of %s; the first: %s",
@@ -101,6 +108,15 @@ def columns(
     int(column) if column and column.isdecimal() else column or None
     for column in given
   ]
+
+
+def is_unicode(text: str) -> bool:
+  """Returns whether UTF-8 can hold a text: no half of a surrogate pair."""
+  try:
+    text.encode()
+  except UnicodeEncodeError:
+    return False
+  return True
 
 
 def value(row: Row, column: Column) -> Any:
@@ -192,13 +208,12 @@ def _json_row(content: str) -> Row | BadRowError:
     return BadRowError(f"not JSON ({error}): {errors.shortened(content)}")
   if not isinstance(row, dict):
     return BadRowError(f"not a JSON object: {errors.shortened(content)}")
-  if "\\ud" in content.lower():  # Perhaps half of an escaped character.
-    try:
-      json.dumps(row, ensure_ascii=False).encode()
-    except UnicodeEncodeError:
-      return BadRowError(
-        f"half a character, a surrogate: {errors.shortened(content)}"
-      )
+  # Perhaps half of an escaped character.
+  is_suspect = "\\ud" in content.lower()
+  if is_suspect and not is_unicode(json.dumps(row, ensure_ascii=False)):
+    return BadRowError(
+      f"half a character, a surrogate: {errors.shortened(content)}"
+    )
   return row
 
 

@@ -7,7 +7,6 @@ its `best/`, and in what is exported or converted from it.
 import contextlib
 import dataclasses
 import glob
-import json
 import math
 import os
 from collections.abc import Iterator, Mapping
@@ -16,7 +15,7 @@ from typing import Any
 from absl import logging
 
 from bert_tf import checkpoints, distribution, modeling
-from bert_tf.files import atomic, lock, paths
+from bert_tf.files import atomic, json_text, lock, paths
 from bert_tf.formats import run_info, tokenizer_files
 
 
@@ -169,7 +168,7 @@ def _write_run_json(folder: str, info: run_info.RunInfo) -> None:
   """Writes run.json, if it says something else."""
   values = {"task": info.task, **info.saved()}
   values["bert_tf_version"] = info.bert_tf_version
-  run_json = json.dumps(values, indent=2, ensure_ascii=False) + "\n"
+  run_json = json_text.encode(values, indent=2) + "\n"
   _write_if_new(os.path.join(folder, run_info.RUN_FILE), run_json.encode())
 
 
