@@ -330,17 +330,19 @@ def restore(
 
 
 def load_variables(
-  reader: CheckpointReader, model: keras.Model, required: str = ""
+  reader: CheckpointReader,
+  model: keras.Model,
+  required: str = "",
+  prefix: str = "",
 ) -> list[str]:
   """Sets the model's variables to the tensors of the same names.
 
   Other tensors of the checkpoint, such as optimizer slots, are ignored, as in
   the original. A warning names those of an encoder: without them it may compute
-  something else.
+  something else. Only variables whose names begin with `prefix` are set.
 
   Returns:
-    The names of the variables that the checkpoint lacks; they keep their
-    values.
+    The names of the variables that were not set; they keep their values.
 
   Raises:
     ValueError: naming every one that is missing though its name begins with
@@ -349,27 +351,33 @@ def load_variables(
   """
   lora.reset(model)  # The updates are in what the checkpoint calls kernels.
   variables = {v.path: v for v in model.weights if parameters([v.path])}
-  missing = [name for name in variables if name not in reader.shapes]
-  _check(reader, variables, [n for n in missing if n.startswith(required)])
-  for name in variables.keys() - missing:
-    variables[name].assign(reader.get(name))
+  loaded = {n: v for n, v in variables.items() if n.startswith(prefix)}
+  missing = [name for name in loaded if name not in reader.shapes]
+  _check(reader, loaded, [n for n in missing if n.startswith(required)])
+  for name in loaded.keys() - missing:
+    loaded[name].assign(reader.get(name))
   checkpoint_names.warn_of_unused(
     reader.path, parameters(reader.shapes), variables
   )
-  return missing
+  return [n for n in variables if n not in loaded or n in missing]
 
 
-def init_from_checkpoint(model: keras.Model, init_checkpoint: str) -> list[str]:
+def init_from_checkpoint(
+  model: keras.Model, init_checkpoint: str, encoder_only: bool = False
+) -> list[str]:
   """Loads the encoder from a checkpoint, and the heads that it has.
 
+  With encoder_only the model's heads stay as they are.
+
   Returns:
-    The names of the head's variables that the checkpoint lacks.
+    The names of the head's variables that keep their values.
 
   Raises:
     ValueError, DamagedCheckpointError: as `load_variables` does.
   """
   reader = CheckpointReader(init_checkpoint)
-  missing = load_variables(reader, model, required="bert/")
+  prefix = "bert/" if encoder_only else ""
+  missing = load_variables(reader, model, required="bert/", prefix=prefix)
   for variable in model.weights:
     shape = tuple(variable.shape)
     initialized = "" if variable.path in missing else ", *INIT_FROM_CKPT*"

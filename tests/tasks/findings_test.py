@@ -44,6 +44,8 @@ def test_examples_are_as_the_served_model_takes_them():
     {"text": "Ada left"},
     ("B-PER", "O"),
   )
+  sentence = Sentence(("Ada Byron", "left"), ("B-PER", "O"), 1)
+  assert of_task(ner.NerTask, sentence) == ({}, None)
   context = squad_examples.Context.of("Ada left.")
   for answers, answer in ((("Ada",), "Ada"), ((), None), (None, None)):
     question = squad_examples.SquadExample("1", "Who?", context, answers, None)
@@ -75,6 +77,12 @@ def test_each_answer_has_an_example_before_one_has_two():
 def test_long_texts_and_those_without_inputs_are_not_kept():
   examples = [("a" * 1001, "x"), ("", "x"), ("a" * 1000, "x")]
   assert kept(examples, 3) == [("a" * 1000, "x")]
+
+
+def test_half_a_character_is_not_kept():
+  half = "\ud83d"
+  examples = [(f"a {half}", "x"), ("b", half), ("\U0001f600", "x")]
+  assert kept(examples, 3) == [("\U0001f600", "x")]
 
 
 def test_none_are_kept_where_none_are_wanted():

@@ -540,6 +540,13 @@ TINY = GOLDEN / "tiny_classifier"
 # What a user does wrong, from the folder of own data to changes of a run that
 # trains, evaluates and predicts; and what must be said.
 MISTAKES = {
+  "two columns of flags": (
+    lambda f: {
+      **with_rows(f, "train.tsv", [("of", "1|0"), ("a", "0|1")] * 9),
+      "problem_type": "multilabel",
+    },
+    "{data}/train.tsv: every label is multi-hot",
+  ),
   "nothing to do": (
     lambda f: {"do_train": False, "do_eval": False, "do_predict": False},
     "nothing to do: set `do_train`, `do_eval` or `do_predict`",
@@ -558,7 +565,7 @@ MISTAKES = {
   ),
   "a label of the dev file that was not trained": (
     lambda f: with_rows(f, "dev.tsv", [("of", "good"), ("a", "fair")]),
-    "dev.tsv:3: label 'fair' is none of the task's: bad, good",
+    "dev.tsv:3: label 'fair' is not one of bad, good, the labels of {data}/",
   ),
   "an empty text": (
     lambda f: with_rows(f, "dev.tsv", [("of", "good"), ("", "bad")]),
