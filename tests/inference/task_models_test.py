@@ -88,6 +88,30 @@ def test_what_is_fitted_is_predicted_and_scored(bert, tmp_path, name):
     other.fit(rows, labels)
 
 
+MISSING = [None, float("nan"), pd.NA, pd.NaT]
+
+
+@pytest.mark.parametrize("missing", MISSING)
+@pytest.mark.parametrize("name", LEARNED)
+def test_a_row_without_a_label_or_a_text_is_named(
+  bert, tmp_path, name, missing
+):
+  rows, labels, settings = LEARNED[name]
+  model = new(name, bert, tmp_path / "out", **settings)
+  with pytest.raises(ValueError, match="row 3 has no (label|answer)"):
+    model.fit(rows[:4], [*list(labels)[:3], missing])
+  with pytest.raises(ValueError, match="row 3 "):
+    model.fit([*rows[:3], missing], list(labels)[:4])
+  assert not (tmp_path / "out").exists()
+
+
+def test_a_choice_may_be_a_whole_float(bert, tmp_path):
+  rows, labels, settings = LEARNED["MultipleChoice"]
+  model = new("MultipleChoice", bert, tmp_path, **settings)
+  how = {**HOW, "num_train_epochs": 1.0}
+  model.fit(rows, pd.Series(labels, dtype=float), **how)
+
+
 def test_questions_in_memory_train_to_the_weights_of_a_file(bert, tmp_path):
   rows, labels, settings = LEARNED["QuestionAnswerer"]
   how = {**HOW, "num_train_epochs": 2.0}
