@@ -87,9 +87,12 @@ def takes_head(
   trained = _purpose(run_of_start(train), reader.shapes)
   if _is_other_task(trained, needed):
     if not do_train:
+      remedy = "set `do_train`, or give a model of this task"
+      if trained.has_bilstm != needed.has_bilstm:
+        remedy = "give the `bert_config_file` of the run that trained it"
       raise ValueError(
-        f"{start} was trained for {trained}, and this run is for {needed}; set "
-        "`do_train`, or give a model of this task."
+        f"{start} was trained for {trained}, and this run is for {needed}; "
+        f"{remedy}."
       )
     logging.warning(
       "%s was trained for %s: only its encoder is taken, and the head for %s "

@@ -192,7 +192,7 @@ def test_whole_numbers_and_arrays_are_labels(bert, tmp_path):
   assert all(type(p.label) is int for p in answers)
   assert model.predict_proba(texts).argmax(axis=1).tolist() == [0, 1] * 12
   assert model.score(list(texts["text"]), [np.int64(3), np.int64(11)] * 12) == 1
-  with pytest.raises(ValueError, match="row 0: label 4 is none"):
+  with pytest.raises(ValueError, match="row 0: label 4 is not one of 3, 11"):
     model.score(["of"], [4])
 
 

@@ -545,7 +545,7 @@ MISTAKES = {
       **with_rows(f, "train.tsv", [("of", "1|0"), ("a", "0|1")] * 9),
       "problem_type": "multilabel",
     },
-    "{data}/train.tsv: every label is multi-hot",
+    "other/train.tsv: every label is multi-hot",
   ),
   "nothing to do": (
     lambda f: {"do_train": False, "do_eval": False, "do_predict": False},
@@ -565,7 +565,7 @@ MISTAKES = {
   ),
   "a label of the dev file that was not trained": (
     lambda f: with_rows(f, "dev.tsv", [("of", "good"), ("a", "fair")]),
-    "dev.tsv:3: label 'fair' is not one of bad, good, the labels of {data}/",
+    "dev.tsv:3: label 'fair' is not one of bad, good, the labels of ",
   ),
   "an empty text": (
     lambda f: with_rows(f, "dev.tsv", [("of", "good"), ("", "bad")]),
