@@ -9,8 +9,8 @@ import decimal
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from bert_tf.data import tables
 from bert_tf.files import errors
+from bert_tf.formats import tables
 
 # The inputs of all models in the order of a tuple.
 ORDER = ("question", "text", "text_b", "context", "choices")

@@ -5,7 +5,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from bert_tf.data import tables
+from bert_tf.formats import tables
 from bert_tf.tasks import base
 
 _MAX_CHARACTERS = 1000  # Of the texts of an example.

@@ -9,9 +9,9 @@ import dataclasses
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import Any
 
-from bert_tf.data import input_pipeline, tables
+from bert_tf.data import input_pipeline
 from bert_tf.files import errors
-from bert_tf.formats import label_map
+from bert_tf.formats import label_map, tables
 from bert_tf.tasks import base
 
 

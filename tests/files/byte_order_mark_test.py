@@ -151,4 +151,5 @@ def test_other_encodings_are_converted_by_the_advised_command(
 def test_zero_bytes_in_utf8_are_text(tmp_path):
   path = tmp_path / "crashed.txt"
   path.write_bytes(b"a sentence .\nx\0\0\0\0 y\n" + b"\0" * 512)
-  assert [len(line) for line in text_lines.read_lines(str(path))] == [12, 7, 512]
+  lines = text_lines.read_lines(str(path))
+  assert [len(line) for line in lines] == [12, 7, 512]

@@ -12,11 +12,10 @@ import pytest
 
 from bert_tf.server import application, batching, guard, threads
 from bert_tf.server import config as server_config
-from tests.server import server_test
-from tests.support import serving_client
+from tests.support import checkout, fake_model, serving_client
 from tests.support.serving_client import ask
 
-PREDICT = server_test.PREDICT
+PREDICT = fake_model.PREDICT
 
 
 def doubled(name, inputs):
@@ -240,7 +239,7 @@ STAGES = {
 def test_a_fault_of_the_server_is_no_mistake_of_the_client(
   stage, error, monkeypatch, caplog
 ):
-  with serving_client.running(server_test.FakeModel()) as running:
+  with serving_client.running(fake_model.FakeModel()) as running:
     with monkeypatch.context() as context:
       fault_in(context, STAGES[stage], error)
       if stage == "write":  # Of the error, too: the connection ends.
@@ -256,7 +255,7 @@ def test_a_fault_of_the_server_is_no_mistake_of_the_client(
 
 @pytest.mark.parametrize("error", [MemoryError(), StopIteration()])
 def test_a_fault_of_counting_does_not_fail_a_request(error, monkeypatch):
-  with serving_client.running(server_test.FakeModel()) as running:
+  with serving_client.running(fake_model.FakeModel()) as running:
     stage = (application.served.ServedModel, "piece_counts")
     monkeypatch.setattr(*stage, lambda model, inputs: iter(Raising(error)))
     assert ask(running.url, PREDICT, {"instances": ["ab"]})[0] == 200
@@ -276,7 +275,7 @@ class Raising:
 
 
 def test_a_function_that_fails_when_it_warms_up_is_logged(caplog):
-  model = server_test.FakeModel()
+  model = fake_model.FakeModel()
 
   def fail(**tensors):
     raise StopIteration("cold")
@@ -293,7 +292,7 @@ def test_health_fails_when_nothing_is_computed_any_more(monkeypatch, caplog):
   def take(batcher):
     raise ValueError("lost the queue")
 
-  with serving_client.running(server_test.FakeModel()) as running:
+  with serving_client.running(fake_model.FakeModel()) as running:
     assert ask(running.url, "/healthz")[0] == 200
     monkeypatch.setattr(batching.Batcher, "_take", take)
     assert ask(running.url, PREDICT, {"instances": ["ab"]})[0] == 503
@@ -306,8 +305,7 @@ def test_health_fails_when_nothing_is_computed_any_more(monkeypatch, caplog):
 ENDING = """
 import threading, urllib.request
 from bert_tf.server import application, batching, config
-from tests.support import serving_client
-from tests.server import server_test
+from tests.support import fake_model, serving_client
 
 def take(batcher):
   raise ValueError("lost the queue")
@@ -316,18 +314,18 @@ batching.Batcher._take = take
 
 def started(url):
   body = {"instances": ["ab"]}
-  arguments = (url, server_test.PREDICT, body)
+  arguments = (url, fake_model.PREDICT, body)
   threading.Thread(target=serving_client.ask, args=arguments).start()
 
 settings = config.ServerConfig(port=0)
-application.run({"model": server_test.FakeModel()}, settings, started)
+application.run({"model": fake_model.FakeModel()}, settings, started)
 """
 
 
 def test_the_process_ends_when_nothing_is_computed_any_more():
   ended = subprocess.run(
     [sys.executable, "-c", ENDING],
-    cwd=server_test.ROOT,
+    cwd=checkout.ROOT,
     capture_output=True,
     text=True,
     timeout=600,
@@ -338,7 +336,7 @@ def test_the_process_ends_when_nothing_is_computed_any_more():
 
 
 def test_word_pieces_of_a_client_that_has_gone_are_counted_no_further():
-  model, counted = server_test.FakeModel(), []
+  model, counted = fake_model.FakeModel(), []
   is_counting, gate = threading.Event(), threading.Event()
 
   class Tokenizer:
@@ -366,7 +364,7 @@ def test_word_pieces_of_a_client_that_has_gone_are_counted_no_further():
 
 
 def test_a_negative_input_mask_is_counted_as_what_it_masks():
-  model = server_test.FakeModel()
+  model = fake_model.FakeModel()
   mask = np.array([[1, -5, 0]])
   [served] = application.served.of_predictors({"model": model}).values()
   assert sum(served.piece_counts({"input_mask": mask})) == 2

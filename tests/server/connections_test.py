@@ -205,7 +205,7 @@ def test_what_a_client_that_has_gone_asked_for_is_not_computed(capsys):
 
 
 def test_a_client_that_leaves_within_its_body_is_counted_as_gone():
-  with serving_client.running(server_test.FakeModel()) as running:
+  with serving_client.running(fake_model.FakeModel()) as running:
     for _ in range(5):
       with connected(running.url) as opened:
         opened.sendall(request(HOST, JSON, body=BODY)[:-5])
@@ -229,7 +229,7 @@ def counts(url):
 
 
 def test_the_last_answer_of_a_stopping_server_ends_the_connection():
-  model = server_test.FakeModel()
+  model = fake_model.FakeModel()
   model.gate.clear()
   running = serving_client.Running(model)
   client = serving_client.Client(running.url)
@@ -249,7 +249,7 @@ def test_the_last_answer_of_a_stopping_server_ends_the_connection():
 def test_refused_connections_are_answered_though_they_sent_a_request():
   with (
     serving_client.running(
-      server_test.FakeModel(), max_connections=1
+      fake_model.FakeModel(), max_connections=1
     ) as running,
     connected(running.url),
     contextlib.ExitStack() as stack,

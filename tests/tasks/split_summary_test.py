@@ -5,8 +5,8 @@ import json
 import pytest
 
 from bert_tf import tokenization
-from bert_tf.data import input_pipeline, record_cache, records, tables
-from bert_tf.formats import label_map
+from bert_tf.data import input_pipeline, record_cache, records
+from bert_tf.formats import label_map, tables
 from bert_tf.tasks import split_summary
 from bert_tf.tasks.classification import records as text_records
 from bert_tf.tasks.classification import task as classification
@@ -17,7 +17,7 @@ from bert_tf.tasks.squad import examples as squad_examples
 from bert_tf.tasks.squad import windows
 from bert_tf.tasks.swag import records as choice_records
 from bert_tf.tasks.swag.examples import ChoiceExample
-from tests import runs, tiny_models
+from tests.support import runs, tiny_models
 from tests.tasks.classification import task_test as classification_test
 
 base = classification_test.base

@@ -14,7 +14,7 @@ from bert_tf.tasks.ner import config as ner_config
 from bert_tf.tasks.ner import task as ner
 from bert_tf.training import config as training_config
 from bert_tf.training import run_dir, trained_heads
-from tests import runs, tiny_models
+from tests.support import runs, tiny_models
 
 ABC = ("a", "b", "c")
 TAGS = ("O", "B-X", "I-X")

@@ -9,7 +9,6 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from bert_tf.files import errors
 from bert_tf.formats import label_map, tables
 from bert_tf.formats.tables import Column, Row
 from bert_tf.tasks.classification import config

@@ -11,8 +11,8 @@ from typing import Any
 from absl import logging
 
 from bert_tf import tokenization
-from bert_tf.data import tables
 from bert_tf.files import paths
+from bert_tf.formats import tables
 
 # White space to SQuAD's readers: less than to `str.split`, and no U+00A0.
 _WORD = re.compile("[^ \t\r\n\u202f]+")
