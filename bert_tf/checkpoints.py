@@ -23,7 +23,7 @@ import tensorflow as tf
 from absl import logging
 from tensorflow.core.protobuf import trackable_object_graph_pb2
 
-from bert_tf import distribution
+from bert_tf import checkpoint_names, distribution
 from bert_tf.files import atomic, errors, paths
 from bert_tf.formats import hugging_face
 from bert_tf.layers import lora, mixed_precision
@@ -98,7 +98,16 @@ class CheckpointReader:
       self._keys = {_name_of(key): key for key in shapes}
       if is_saved_model(path):
         self._keys = self._keys_by_name()
+    self._keys = self._by_original_name(self._keys)
     self.shapes = {name: tuple(shapes[k]) for name, k in self._keys.items()}
+
+  def _by_original_name(self, keys: Mapping[str, str]) -> dict[str, str]:
+    """Returns the key of each variable by its name in the original release."""
+    names = checkpoint_names.original_names(keys)
+    checkpoint_names.log_renamed(
+      self.path, tuple((old, new) for new, old in names.items() if new != old)
+    )
+    return {new: keys[name] for new, name in names.items()}
 
   def _keys_by_name(self) -> dict[str, str]:
     """Returns the key of each variable in a SavedModel's checkpoint."""
@@ -373,15 +382,19 @@ def latest(output_dir: str) -> str | None:
 
 
 def load_variables(
-  reader: CheckpointReader, model: keras.Model, required: str = ""
+  reader: CheckpointReader,
+  model: keras.Model,
+  required: str = "",
+  prefix: str = "",
 ) -> list[str]:
   """Sets the model's variables to the tensors of the same names.
 
-  Other tensors of the checkpoint, such as optimizer slots, are ignored.
+  Other tensors of the checkpoint, such as optimizer slots, are ignored, as in
+  the original. A warning names those of an encoder: without them it may compute
+  something else. Only variables whose names begin with `prefix` are set.
 
   Returns:
-    The names of the variables that the checkpoint lacks; they keep their
-    values.
+    The names of the variables that were not set; they keep their values.
 
   Raises:
     ValueError: naming every one that is missing though its name begins with
@@ -390,24 +403,33 @@ def load_variables(
   """
   lora.reset(model)  # The updates are in what the checkpoint calls kernels.
   variables = {v.path: v for v in model.weights if parameters([v.path])}
-  missing = [name for name in variables if name not in reader.shapes]
-  check_fits(reader, variables, [n for n in missing if n.startswith(required)])
-  for name in variables.keys() - missing:
-    variables[name].assign(reader.get(name))
-  return missing
+  loaded = {n: v for n, v in variables.items() if n.startswith(prefix)}
+  missing = [name for name in loaded if name not in reader.shapes]
+  check_fits(reader, loaded, [n for n in missing if n.startswith(required)])
+  for name in loaded.keys() - missing:
+    loaded[name].assign(reader.get(name))
+  checkpoint_names.warn_of_unused(
+    reader.path, parameters(reader.shapes), variables
+  )
+  return [n for n in variables if n not in loaded or n in missing]
 
 
-def init_from_checkpoint(model: keras.Model, init_checkpoint: str) -> list[str]:
+def init_from_checkpoint(
+  model: keras.Model, init_checkpoint: str, encoder_only: bool = False
+) -> list[str]:
   """Loads the encoder from a checkpoint, and the heads that it has.
 
+  With encoder_only the model's heads stay as they are.
+
   Returns:
-    The names of the head's variables that the checkpoint lacks.
+    The names of the head's variables that keep their values.
 
   Raises:
     ValueError, DamagedCheckpointError: as `load_variables` does.
   """
   reader = CheckpointReader(init_checkpoint)
-  missing = load_variables(reader, model, required="bert/")
+  prefix = "bert/" if encoder_only else ""
+  missing = load_variables(reader, model, required="bert/", prefix=prefix)
   for variable in model.weights:
     shape = tuple(variable.shape)
     initialized = "" if variable.path in missing else ", *INIT_FROM_CKPT*"
@@ -433,7 +455,12 @@ def check_fits(
     for name, variable in variables.items()
     if name in reader.shapes and reader.shapes[name] != tuple(variable.shape)
   ]
-  faults = [f"it lacks {', '.join(missing)}"] if missing else []
+  names = parameters(reader.shapes)
+  faults = []
+  if missing:
+    if any(n.startswith("bert/") for n in missing):
+      checkpoint_names.check_is_bert(reader.path, names)
+    faults.append(checkpoint_names.difference(names, variables, missing))
   faults += [f"shapes differ: {'; '.join(differing)}"] if differing else []
   if faults:
     raise ValueError(
@@ -443,11 +470,16 @@ def check_fits(
 
 
 def parameters(names: Iterable[str]) -> list[str]:
-  """Returns the names of model variables, sorted: no training state."""
+  """Returns the names of model variables, sorted: no training state.
+
+  A name below another variable's is a slot of an optimizer, such as Adam's.
+  """
+  names = set(names)
   return sorted(
     name
     for name in names
     if not name.endswith(SLOT_SUFFIXES)
+    and name.rpartition("/")[0] not in names
     and name != GLOBAL_STEP
     and not _is_own_state(name)
   )

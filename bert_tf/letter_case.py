@@ -7,6 +7,7 @@ from typing import Protocol
 from absl import logging
 
 from bert_tf import tokenization
+from bert_tf.formats import tokenizer_files
 
 
 class Settings(Protocol):
@@ -76,10 +77,13 @@ def tokenizer_of(
 ) -> tokenization.FullTokenizer:
   """Returns the tokenizer of a model, by what is known of its text's case.
 
+  Warns if the files beside the vocabulary ask for another tokenizer.
+
   Raises:
     ValueError: if the vocabulary is faulty.
   """
   case = of(settings)
+  tokenizer_files.warn_of_differing(vocab_file)
   return tokenization.FullTokenizer(
     vocab_file, case.do_lower_case is not False, case.strip_accents
   )

@@ -2,6 +2,7 @@
 
 import copy
 import dataclasses
+import functools
 import json
 from collections.abc import Mapping
 from typing import Any
@@ -169,13 +170,19 @@ class BertConfig:
   def check_vocab(
     self, num_tokens: int, vocab_file: str, config_file: str
   ) -> None:
-    """Raises ValueError if a vocabulary of that size is not the model's."""
-    if num_tokens != self.vocab_size:
+    """Raises ValueError if a vocabulary has more tokens than the model rows.
+
+    A model may have more rows: some are padded to a multiple of 8 or 64. The
+    last rows then have no word piece, and no text leads to them.
+    """
+    if num_tokens > self.vocab_size:
       raise ValueError(
         f"{vocab_file} has {num_tokens} word pieces, but vocab_size of "
         f"{config_file} is {self.vocab_size}; use the vocabulary that the "
         "model is for."
       )
+    if num_tokens < self.vocab_size:
+      _warn_of_rows(num_tokens, self.vocab_size, vocab_file, config_file)
 
   def to_dict(self) -> dict[str, Any]:
     """Returns all keys with their values, the unknown ones too."""
@@ -193,3 +200,19 @@ class BertConfig:
   # What Keras calls them, when it saves a model.
   get_config = to_dict
   from_config = from_dict
+
+
+@functools.cache
+def _warn_of_rows(
+  num_tokens: int, vocab_size: int, vocab_file: str, config_file: str
+) -> None:
+  """Warns once, although several parts of a command check a vocabulary."""
+  logging.warning(
+    "%s has %d word pieces and vocab_size of %s is %d: the last %d rows have "
+    "no word piece. If they are not padding, it is another model's vocabulary.",
+    vocab_file,
+    num_tokens,
+    config_file,
+    vocab_size,
+    vocab_size - num_tokens,
+  )

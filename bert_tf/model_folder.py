@@ -14,7 +14,7 @@ from absl import logging
 
 from bert_tf import checkpoints, model_config
 from bert_tf.files import errors, json_files, paths
-from bert_tf.formats import hugging_face, label_map, run_info
+from bert_tf.formats import hugging_face, label_map, run_info, tokenizer_files
 from bert_tf.layers import bilstm
 
 # Ends of what PyTorch pickles.
@@ -32,7 +32,9 @@ class ModelFolder:
   # SavedModel or a safetensors file.
   weights: str
   config_file: str  # What `modeling.BertConfig.from_json_file` reads.
-  vocab_file: str | None  # The vocabulary; None if there is none.
+  # The vocabulary: a vocab.txt, or a tokenizer.json of word pieces. None if
+  # there is neither.
+  vocab_file: str | None
   # What run.json, label_map.json or Hugging Face's files say of task, labels,
   # case and lengths; None without them.
   run: run_info.RunInfo | None
@@ -42,6 +44,15 @@ class ModelFolder:
   def folder(self) -> str:
     """The folder that the weights are in."""
     return run_info.folder_of(self.weights)
+
+  def needed_vocab(self) -> str:
+    """Returns the vocabulary; raises ValueError if there is none."""
+    if self.vocab_file:
+      return self.vocab_file
+    fault = f"{self.folder} has no {run_info.VOCAB_FILE}"
+    if paths.exists(os.path.join(self.folder, tokenizer_files.TOKENIZER)):
+      fault += f", and its {tokenizer_files.TOKENIZER} holds no word pieces"
+    raise ValueError(f"{fault}; set `vocab_file`.")
 
 
 def find(
@@ -87,8 +98,7 @@ def beside(
   """Returns the files beside weights; as `find`."""
   folder = run_info.folder_of(weights)
   if vocab_file is None:
-    own_vocab = os.path.join(folder, run_info.VOCAB_FILE)
-    vocab_file = own_vocab if paths.exists(own_vocab) else None
+    vocab_file = tokenizer_files.find_vocab(folder)
   found = ModelFolder(
     weights,
     bert_config_file or _config_file(weights),
@@ -116,7 +126,7 @@ def _check_vocab(found: ModelFolder) -> None:
   if (
     given not in (None, own)
     and paths.exists(own)
-    and paths.read_bytes(given or "") != paths.read_bytes(own)
+    and tokenizer_files.read_vocab(given or "") != paths.read_bytes(own)
   ):
     _refuse("vocab_file", str(given), own)
 
@@ -204,7 +214,7 @@ def _are_scored(path: str) -> bool:
 def run_file_of(path: str) -> str:
   """Returns the file that says the case of the model, for messages."""
   folder = run_info.folder_of(path)
-  there = os.path.join(folder, hugging_face.TOKENIZER_CONFIG)
+  there = os.path.join(folder, tokenizer_files.TOKENIZER_CONFIG)
   if path.endswith(hugging_face.SUFFIX) and paths.exists(there):
     return there
   return os.path.join(folder, run_info.RUN_FILE)
@@ -300,6 +310,8 @@ def _said(found: Sequence[str]) -> str:
       "are not. Where you trust them, load them with transformers and save the "
       "model again by save_pretrained(folder); it writes safetensors.",
     ),
+    ("tf_model.h5", hugging_face.from_other("from_tf")),
+    ("flax_model.msgpack", hugging_face.from_other("from_flax")),
     (
       ".keras",
       "a whole Keras model can run any code when it is read. Where you trust "

@@ -12,17 +12,25 @@ import re
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 
-from bert_tf.files import paths
+from bert_tf.files import encodings, paths
+from bert_tf.formats import tokenizer_files
 
 # In the order of the released vocabularies.
 SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 PAD, UNK, CLS, SEP, MASK = SPECIAL_TOKENS
+
+# A longer word is unknown.
+MAX_INPUT_CHARS_PER_WORD = 200
 
 # Cached words. An entry takes about 170 bytes for English and at most 530 (32
 # wide characters, 32 ids): 45 MB in all, never above 140 MB.
 _MAX_CACHED_WORDS = 1 << 18
 # Longer words are rarely repeated, and would leave the cache unbounded.
 _MAX_CACHED_WORD_CHARS = 32
+
+# Longer words are decomposed in linear time; for shorter ones
+# `unicodedata.normalize` is faster, whatever they hold.
+_MAX_NORMALIZED_CHARS = 256
 
 # Ideographs only: Hangul, Hiragana and Katakana are written with spaces or
 # left to the word pieces (original release, multilingual notes).
@@ -101,31 +109,46 @@ def load_vocab(vocab_file: str) -> dict[str, int]:
   """Returns token to id; the id is the number of the token's line, from 0.
 
   White space around a token is stripped and carriage returns are dropped, as
-  in the original.
+  in the original. Blank lines at the end are not tokens: the original gives the
+  empty token an id there, which no text leads to and which can be outside the
+  model's table.
+
+  Args:
+    vocab_file: a vocab.txt, or a tokenizer.json of word pieces.
 
   Raises:
     ValueError: if the file is empty, is not UTF-8, or has a token twice.
     OSError: if the file cannot be read.
   """
-  data = paths.without_mark(vocab_file, paths.read_bytes(vocab_file))
-  if not data:
+  content = tokenizer_files.read_vocab(vocab_file)
+  tokens = [
+    _token_of_line(line, vocab_file, number)
+    for number, line in enumerate(
+      paths.without_mark(vocab_file, content).split(b"\n"), start=1
+    )
+  ]
+  while tokens and not tokens[-1]:
+    tokens.pop()
+  if not tokens:
     raise ValueError(f"{vocab_file}: the vocabulary is empty.")
   vocab: dict[str, int] = {}
-  for index, line in enumerate(data.removesuffix(b"\n").split(b"\n")):
-    try:
-      token = line.decode("utf-8").replace("\r", "").strip()
-    except UnicodeDecodeError as error:
-      raise ValueError(
-        f"{vocab_file}:{index + 1}: not UTF-8 (byte {error.start} of the "
-        "line); save the vocabulary as UTF-8."
-      ) from None
+  for index, token in enumerate(tokens):
     first = vocab.setdefault(token, index)
     if first != index:
       raise ValueError(
         f"{vocab_file}:{index + 1}: duplicate token {token!r}, first on line "
-        f"{first + 1}; a token has one id, so remove or rename one of them."
+        f"{first + 1}. A token has one id, in the original the last; rename "
+        f"line {first + 1}, for example to [unused-{first + 1}], so that the "
+        "other ids stay."
       )
   return vocab
+
+
+def _token_of_line(line: bytes, path: str, number: int) -> str:
+  try:
+    return line.decode("utf-8").replace("\r", "").strip()
+  except UnicodeDecodeError as error:
+    raise encodings.not_utf8(path, number, error.start) from None
 
 
 def convert_by_vocab(vocab: Mapping, items: Iterable) -> list:
@@ -235,10 +258,30 @@ def clean_and_split(text: str) -> list[str]:
 def without_accents(text: str) -> str:
   """Decomposes `text` (NFD) and drops its non-spacing marks."""
   return "".join(
-    char
-    for char in unicodedata.normalize("NFD", text)
-    if unicodedata.category(char) != "Mn"
+    char for char in _decomposed(text) if unicodedata.category(char) != "Mn"
   )
+
+
+def _is_combining(char: str) -> bool:
+  return unicodedata.combining(char) > 0
+
+
+def _decomposed(text: str) -> str:
+  """Returns the canonical decomposition (NFD) of `text` in linear time.
+
+  `unicodedata.normalize` sorts the combining marks between two other
+  characters by insertion, which takes 170 s for 256,000 marks.
+  """
+  if len(text) <= _MAX_NORMALIZED_CHARS:
+    return unicodedata.normalize("NFD", text)
+  # Unicode Standard, section 3.11: decompose each character, then sort each
+  # run of marks by combining class. Characters of the same class keep their
+  # order, and so do all that are not marks: their class is 0.
+  chars = "".join(unicodedata.normalize("NFD", char) for char in text)
+  parts: list[str] = []
+  for _, run in itertools.groupby(chars, _is_combining):
+    parts += sorted(run, key=unicodedata.combining)
+  return "".join(parts)
 
 
 class BasicTokenizer:
@@ -276,7 +319,7 @@ class WordpieceTokenizer:
     self,
     vocab: Mapping[str, int],
     unk_token: str = UNK,
-    max_input_chars_per_word: int = 200,
+    max_input_chars_per_word: int = MAX_INPUT_CHARS_PER_WORD,
   ) -> None:
     """Makes a tokenizer.
 

@@ -12,7 +12,7 @@ import pytest
 import tensorflow as tf
 
 from bert_tf import checkpoints, heads, modeling, optimization
-from bert_tf.convert import convert
+from bert_tf.convert import original
 from bert_tf.training import restore
 
 GOLDEN = pathlib.Path(__file__).parent / "golden"
@@ -305,7 +305,7 @@ def test_half_a_checkpoint_is_named(tmp_path, damage):
 def test_stripping_leaves_the_variables_alone(tmp_path):
   path = checkpoints.save(str(tmp_path), tensors_at(4), 5)
   stripped = str(tmp_path / "slim" / "bert_model.ckpt")
-  convert.average([path], stripped)
+  original.average([path], stripped)
   reader = checkpoints.CheckpointReader(stripped)
   assert set(reader.shapes) == {"bert/a"}
   np.testing.assert_array_equal(reader.get("bert/a"), np.full((2, 3), 4.0))
@@ -316,7 +316,7 @@ def test_an_average_is_the_mean_of_each_variable(tmp_path):
     checkpoints.save(str(tmp_path), tensors_at(step), 5) for step in (1, 2, 6)
   ]
   averaged = str(tmp_path / "mean.ckpt")
-  convert.average(paths, averaged)
+  original.average(paths, averaged)
   reader = checkpoints.CheckpointReader(averaged)
   assert set(reader.shapes) == {"bert/a"}
   value = reader.get("bert/a")
@@ -331,4 +331,4 @@ def test_checkpoints_of_two_models_are_not_averaged(tmp_path):
   checkpoints.write(two, {"bert/a": np.zeros(3), "bert/b": np.zeros(1)})
   expected = re.escape("differ in bert/a.")
   with pytest.raises(ValueError, match=expected):
-    convert.average([one, two], str(tmp_path / "mean.ckpt"))
+    original.average([one, two], str(tmp_path / "mean.ckpt"))

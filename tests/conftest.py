@@ -9,42 +9,30 @@ import tempfile
 
 import pytest
 
-from tests import forks
+# Asserts of helpers show their values, as those of tests do.
+pytest.register_assert_rewrite("tests.support")
+
+from tests.support import durations, forks  # noqa: E402
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 SHARED = ROOT.parent / "shared"
 
-# The files that take longest, the longest first. A process that begins one of
-# them last works on when the others have nothing left to do.
-LONGEST = (
-  "docs_test.py",
-  "distribution_test.py",
-  "ablations/smoke_test.py",
-  "training/multi_worker_test.py",
-  "notebooks_test.py",
-  "cli/run_pretraining_test.py",
-  "cli/run_squad_test.py",
-  "export/export_test.py",
-  "chaos/chaos_test.py",
-  "pipeline/stages_test.py",
-  "benchmarks/scaling_test.py",
-  "export/text_ops_test.py",
-  "tasks/sweeps_test.py",
-  "cli/create_pretraining_data_test.py",
-  "keras_backends_test.py",
-)
+
+def pytest_addoption(parser):
+  """Adds the option that records how long the files of tests take."""
+  parser.addoption(
+    "--record-durations",
+    action="store_true",
+    help="write tests/support/durations.json, which orders the files",
+  )
 
 
-def pytest_configure():
-  """Lets Ctrl-C reach what tests start, in a job of the background too."""
+def pytest_configure(config):
+  """Orders the files; lets Ctrl-C reach what tests start in the background."""
+  if hasattr(config, "cache"):  # Not with -p no:cacheprovider.
+    config.pluginmanager.register(durations.LongestFirst(config))
   if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
-
-
-def pytest_collection_modifyitems(items):
-  """Puts the longest files first; their tests stay in their order."""
-  ranks = {ROOT / "tests" / name: rank for rank, name in enumerate(LONGEST)}
-  items.sort(key=lambda item: ranks.get(item.path, len(ranks)))
 
 
 @pytest.fixture(scope="session")
@@ -114,7 +102,11 @@ def start_python(fork_server):
   """
 
   def start(*arguments, **options):
-    client = [sys.executable, str(ROOT / "tests" / "forks.py"), fork_server]
+    client = [
+      sys.executable,
+      str(ROOT / "tests" / "support" / "forks.py"),
+      fork_server,
+    ]
     return subprocess.Popen([*client, *map(str, arguments)], **options)
 
   return start

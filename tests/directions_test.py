@@ -14,7 +14,7 @@ from bert_tf.export import config as export_config
 from bert_tf.export import export
 from bert_tf.inference import predictor
 from bert_tf.training import run_dir
-from tests import packed_rows_test, tiny_models
+from tests.support import packed_instances, tiny_models
 
 SIDES = ("left_to_right", "right_to_left")
 LENGTHS = (12, 7, 1)
@@ -22,7 +22,7 @@ LENGTHS = (12, 7, 1)
 
 def config(direction):
   return dataclasses.replace(
-    packed_rows_test.CONFIG, attention_direction=direction
+    packed_instances.CONFIG, attention_direction=direction
   )
 
 
@@ -118,18 +118,18 @@ def test_the_pooled_output_is_of_the_position_that_sees_all(direction):
 def test_instances_that_share_a_row_are_computed_as_if_alone(direction):
   keras.utils.set_random_seed(1)
   model = heads.PretrainingModel(config(direction))
-  instances = packed_rows_test.make_instances()
-  ends = np.cumsum([len(row) for row in packed_rows_test.ROWS])
+  instances = packed_instances.make_instances()
+  ends = np.cumsum([len(row) for row in packed_instances.ROWS])
   rows = [
     instances[end - len(row) : end]
-    for row, end in zip(packed_rows_test.ROWS, ends)
+    for row, end in zip(packed_instances.ROWS, ends)
   ]
   both = (
-    packed_rows_test.batch(rows, True),
-    packed_rows_test.batch([[one] for one in instances], False),
+    packed_instances.batch(rows, True),
+    packed_instances.batch([[one] for one in instances], False),
   )
   (packed, packed_gradients), (alone, gradients) = (
-    packed_rows_test.losses_and_gradients(model, features, True)
+    packed_instances.losses_and_gradients(model, features, True)
     for features in both
   )
   for name, value in alone.items():

@@ -21,8 +21,8 @@ from bert_tf import (
   optimization,
 )
 from bert_tf.training import steps
-from tests import scale_run, short_products
-from tests.training import estimator_test
+from tests.support import line_model, scale_run, short_products
+from tests.support.scale_run import DROPOUT, assert_same_run, results, tensors
 
 # Settings of runs that must take the same steps, by name of their folder.
 CUT = {
@@ -35,7 +35,6 @@ CUT = {
   "mirrored_xla": {"use_xla": True},
   "mirrored_pieces": {"form": "PIECES"},
 }
-DROPOUT = {"dropout": 0.1, "gradient_accumulation_steps": 2}
 OTHERS = {
   "whole": {},
   "dropout": DROPOUT,
@@ -60,27 +59,6 @@ def folder(tmp_path_factory, start_python):
     process = scale_run.start(start_python, folder, kind, num_cpus, runs)
     scale_run.finish(process)
   return folder
-
-
-def tensors(output_dir):
-  """Everything in the newest checkpoint of a run."""
-  reader = checkpoints.CheckpointReader(checkpoints.latest(str(output_dir)))
-  return {name: reader.get(name) for name in reader.shapes}
-
-
-def results(output_dir):
-  return json.loads((output_dir / "results.json").read_text())
-
-
-def assert_same_run(output_dir, expected_dir):
-  """Weights, moments, step, results and predictions agree to 1e-5."""
-  found, expected = tensors(output_dir), tensors(expected_dir)
-  assert found.keys() == expected.keys()
-  for name, value in expected.items():
-    np.testing.assert_allclose(found[name], value, rtol=0, atol=1e-5)
-  found, expected = results(output_dir), results(expected_dir)
-  for name, value in expected.items():
-    np.testing.assert_allclose(found[name], value, rtol=1e-5, atol=1e-5)
 
 
 def distance(output_dir, other_dir, name="bert/pooler/dense/kernel"):
@@ -134,7 +112,7 @@ def test_a_loss_is_divided_by_the_weight_of_the_whole(num_micro_batches):
   spec = {n: tf.TensorSpec(t.shape, t.dtype) for n, t in features.items()}
   found = []
   for count in (1, num_micro_batches):
-    model = estimator_test.Line()
+    model = line_model.Line()
     step = steps.TrainingStep(
       model,
       optimization.create_optimizer(0.1, 10, 0),
@@ -200,12 +178,12 @@ def test_batches_of_any_width_are_cut_for_a_head(form):
 
 
 def test_parts_draw_masks_of_their_own():
-  model = estimator_test.Line(rate=0.5)
+  model = line_model.Line(rate=0.5)
   step = steps.TrainingStep(
     model,
-    estimator_test.make("unused").optimizer,
-    estimator_test.loss_fn,
-    estimator_test.weights_fn,
+    line_model.make("unused").optimizer,
+    line_model.loss_fn,
+    line_model.weights_fn,
     lambda outputs, features: {"outputs": (outputs, tf.ones([]))},
     batch_size=128,
     num_micro_batches=2,
@@ -259,7 +237,7 @@ def test_parts_of_a_batch_are_its_rows_in_order(rows, is_static):
 
 def test_a_batch_that_does_not_divide_is_refused(tmp_path):
   with pytest.raises(ValueError) as error:
-    estimator_test.make(tmp_path, gradient_accumulation_steps=3)
+    line_model.make(tmp_path, gradient_accumulation_steps=3)
   assert str(error.value) == (
     "a batch of 4 does not divide into 1 replicas x 3 micro-batches; set "
     "`train_batch_size` to a multiple of 3."

@@ -5,7 +5,6 @@ import os
 import pathlib
 import re
 import shlex
-import socket
 import subprocess
 import sys
 
@@ -13,14 +12,20 @@ import pytest
 
 import bert_tf
 from bert_tf.cli import main
-from tests import command_flags, docs_files, forks
+from tests.support import docs_files, forks
+from tests.support.docs_pages import check_links, flag_names, module_of_script
+from tests.support.ports import free_port
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 PAGES = [
-  *(ROOT / f"{name}.md" for name in ("README", "CONTRIBUTING", "CHANGELOG")),
+  *sorted(ROOT.glob("*.md")),
   *sorted((ROOT / "docs").rglob("*.md")),
+  *sorted((ROOT / "research").rglob("*.md")),
 ]
 NAMES = [str(page.relative_to(ROOT)) for page in PAGES]
+WITH_BLOCKS = [
+  name for name, page in zip(NAMES, PAGES) if "```" in page.read_text()
+]
 LANGUAGES = ("shell", "python", "text", "json")
 # A block below this comment is not run, for the reason it gives.
 NOT_RUN = re.compile(r"<!-- not run: (.+) -->")
@@ -61,22 +66,6 @@ def test_every_block_says_what_it_is(page):
       ast.parse(text)
 
 
-def check_links(page, text):
-  """Asserts that the links of a page's text lead to files and headings."""
-  for target in re.findall(r"\]\(([^)]+)\)", text):
-    if "://" in target:
-      continue
-    path, _, anchor = target.partition("#")
-    linked = (page.parent / path) if path else page
-    assert linked.exists(), f"{page.name}: {target}"
-    if anchor:
-      headings = re.findall(r"^#+ (.+)$", linked.read_text(), re.MULTILINE)
-      slugs = {
-        re.sub(r"[^\w -]", "", h).lower().replace(" ", "-") for h in headings
-      }
-      assert anchor in slugs, f"{page.name}: {target}"
-
-
 @pytest.mark.parametrize("page", PAGES, ids=NAMES)
 def test_links_lead_to_files_and_headings(page):
   text = re.sub("```.*?```", "", page.read_text(), flags=re.DOTALL)
@@ -85,9 +74,10 @@ def test_links_lead_to_files_and_headings(page):
 
 def test_the_site_has_every_page_and_every_public_name():
   nav = (ROOT / "mkdocs.yml").read_text()
-  pages = re.findall(r": ([\w/]+\.(?:md|ipynb))$", nav, re.M)
+  pages = re.findall(r": ([\w/-]+\.(?:md|ipynb))$", nav, re.M)
   docs = ROOT / "docs"
-  files = [*docs.glob("*.md"), *docs.glob("notebooks/*.ipynb")]
+  patterns = ("*.md", "decisions/*.md", "notebooks/*.ipynb")
+  files = [path for pattern in patterns for path in docs.glob(pattern)]
   assert sorted(pages) == sorted(str(f.relative_to(docs)) for f in files)
   listed = re.findall(
     r"^::: (.+)$", (ROOT / "docs" / "api.md").read_text(), re.M
@@ -96,25 +86,18 @@ def test_the_site_has_every_page_and_every_public_name():
   assert set(listed) == modules and len(listed) == len(modules)
 
 
-def flag_names(module, *arguments):
-  """Returns the names of a command's flags; of a bool `noNAME` too."""
-  names = command_flags.defined(module, *arguments)
-  return {*names, *(f"no{name}" for name in names)}
-
-
 @pytest.mark.parametrize("page", PAGES, ids=NAMES)
 def test_commands_have_the_flags(page):
   for number, language, text, _ in blocks(page):
     for program, *words in commands(text) if language == "shell" else ():
       module = None
       if program == "bert-tf":
-        module = main.COMMANDS[words[0]]
+        module = f"bert_tf.cli.{main.COMMANDS[words[0]]}"
       elif program == "python" and words[0].startswith("run_scripts/"):
-        module = pathlib.Path(words[0]).stem
-        assert (ROOT / words[0]).is_file(), f"{page.name}:{number}"
-      if module in main.COMMANDS.values():
+        module = module_of_script(ROOT / words[0])
+      if module:
         flags = {w[2:].split("=")[0] for w in words if w.startswith("--")}
-        is_pipeline = module == "run_pretraining" and "text" in flags
+        is_pipeline = module.endswith("run_pretraining") and "text" in flags
         unknown = flags - flag_names(module, *["--text=x"] * is_pipeline)
         assert not unknown, f"{page.name}:{number}"
 
@@ -133,26 +116,19 @@ def folder(tmp_path):
   (tmp_path / "run_scripts").symlink_to(ROOT / "run_scripts")
   programs = tmp_path / "programs"
   programs.mkdir()
-  python = [sys.executable, ROOT / "tests" / "docs_python.py"]
+  python = [sys.executable, ROOT / "tests" / "support" / "docs_python.py"]
   _stand_in(programs / "python", *python)
   _stand_in(programs / "bert-tf", *python, "-m", "bert_tf")
-  # The server of the command before it may still be starting.
-  retry = ("--silent", "--fail", "--retry-connrefused", "--retry", "600")
-  _stand_in(programs / "curl", "/usr/bin/curl", *retry, "--retry-delay", "1")
+  _stand_in(programs / "curl", "/usr/bin/curl", "--silent", "--fail")
   for name in ("pip", "tensorboard"):
     _stand_in(programs / name, "true")
   return tmp_path
 
 
-def free_port():
-  with socket.socket() as opened:
-    opened.bind(("127.0.0.1", 0))
-    return opened.getsockname()[1]
-
-
 @pytest.mark.slow
-@pytest.mark.parametrize("page", PAGES, ids=NAMES)
-def test_blocks_run_one_after_the_other(page, folder, fork_server):
+@pytest.mark.parametrize("name", WITH_BLOCKS)
+def test_blocks_run_one_after_the_other(name, folder, fork_server):
+  page = ROOT / name
   ports = {p: str(free_port()) for p in ("8501", "12345", "12346")}
   path = f"{folder / 'programs'}{os.pathsep}{os.environ['PATH']}"
   environment = os.environ | {

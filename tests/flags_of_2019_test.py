@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from tests import command_flags
+from tests.support import command_flags
 
 TESTS = pathlib.Path(__file__).resolve().parent
 PAGE = TESTS.parent / "docs" / "coming_from_2019.md"
@@ -58,7 +58,7 @@ def changed(script):
 
 def now(script, name):
   """Returns the default of a flag that is defined, in the record's words."""
-  flag = command_flags.defined(script)[name]
+  flag = command_flags.defined(f"bert_tf.cli.{script}")[name]
   if flag.group == "Required":
     return "required"
   if flag.kind == "bool":
@@ -94,7 +94,7 @@ def test_the_record_is_the_description_of_the_release(shared):
 
 @pytest.mark.parametrize("script", THEN)
 def test_every_flag_of_the_release_is_defined_and_marked_as_its(script):
-  flags = command_flags.defined(script)
+  flags = command_flags.defined(f"bert_tf.cli.{script}")
   for name in THEN[script]:
     assert flags[name].group in command_flags.GROUPS[:2], name
 
@@ -128,7 +128,7 @@ def test_what_is_called_changed_is_changed_so(script):
 
 @pytest.mark.parametrize("script", THEN)
 def test_every_new_flag_is_listed_once(script):
-  flags = command_flags.defined(script)
+  flags = command_flags.defined(f"bert_tf.cli.{script}")
   new = [
     name
     for name, flag in flags.items()

@@ -17,10 +17,10 @@ KINDS = ("pretraining", "classification", "squad", "ner", "swag")
 
 
 def run(backend, folder):
-  """Runs tests/keras_backend_run.py; returns its results by name."""
+  """Runs tests/support/keras_backend_run.py; returns its results by name."""
   subprocess.run(
     [
-      *(sys.executable, "-m", "tests.keras_backend_run"),
+      *(sys.executable, "-m", "tests.support.keras_backend_run"),
       *(str(folder / "start"), str(folder / backend)),
     ],
     env={**os.environ, "KERAS_BACKEND": backend},

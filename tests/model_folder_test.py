@@ -18,7 +18,7 @@ from bert_tf.export import export
 from bert_tf.files import paths
 from bert_tf.formats import label_map, run_info
 from bert_tf.training import run_dir
-from tests import interop_models, tiny_models
+from tests.support import interop_models, tiny_models
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 LABELS = ("bad", "good", "so so")

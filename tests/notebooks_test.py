@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from tests import docs_files, docs_test
+from tests.support import docs_files, docs_pages, ports
 
 nbformat = pytest.importorskip("nbformat", reason="needs the extra notebooks")
 nbclient = pytest.importorskip("nbclient", reason="needs the extra notebooks")
@@ -115,7 +115,7 @@ def test_a_notebook_is_kept_with_what_it_printed(name):
 def test_links_of_a_notebook_lead_to_files_and_headings(name):
   for cell in load(name).cells:
     if cell.cell_type == "markdown":
-      docs_test.check_links(FOLDER / f"{name}.ipynb", cell.source)
+      docs_pages.check_links(FOLDER / f"{name}.ipynb", cell.source)
 
 
 @pytest.mark.slow
@@ -125,7 +125,7 @@ def test_a_notebook_runs(name, tmp_path, monkeypatch):
   parameters = dict(parameters)
   if "MODEL" in parameters:
     docs_files.write_model(tmp_path / parameters["MODEL"])
-    parameters["PORT"] = docs_test.free_port()
+    parameters["PORT"] = ports.free_port()
   notebook = with_cells_added(load(name), parameters, check)
   path = f"{ROOT}{os.pathsep}{os.environ.get('PYTHONPATH', '')}"
   monkeypatch.setenv("PYTHONPATH", path)

@@ -3,11 +3,12 @@
 import ast
 import pathlib
 import re
+import shutil
+import subprocess
 import sys
+import zipfile
 
 import pytest
-
-from tests import conftest
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 
@@ -23,6 +24,30 @@ MODULES = {
 }
 
 
+# Bytes of the wheel at most. Data of the laboratory would exceed it.
+MAX_WHEEL_BYTES = 700_000
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory):
+  """A wheel that is built from a copy of the checkout."""
+  checkout = tmp_path_factory.mktemp("checkout")
+  for name in ("bert_tf", "deploy", "docs", "research", "run_scripts"):
+    ignored = shutil.ignore_patterns("__pycache__")
+    shutil.copytree(ROOT / name, checkout / name, ignore=ignored)
+  for name in ("setup.py", "MANIFEST.in", "README.md"):
+    shutil.copy(ROOT / name, checkout)
+  # setuptools before 77, which an environment may have, refuses these keys.
+  text = re.sub("(?m)^license.*\n", "", (ROOT / "pyproject.toml").read_text())
+  (checkout / "pyproject.toml").write_text(text)
+  code = "from setuptools import build_meta; build_meta.build_wheel('dist')"
+  subprocess.run(
+    [sys.executable, "-c", code], cwd=checkout, check=True, capture_output=True
+  )
+  (path,) = (checkout / "dist").glob("*.whl")
+  return path
+
+
 @pytest.fixture(scope="module")
 def project():
   tomllib = pytest.importorskip("tomllib", reason="needs Python 3.11")
@@ -30,21 +55,15 @@ def project():
 
 
 def imported():
-  """Top-level modules that the package imports, wherever in a file.
-
-  Without those of other projects, which benchmarks run beside it.
-  """
+  """Top-level modules that the package imports, wherever in a file."""
   found = set()
   for path in (ROOT / "bert_tf").rglob("*.py"):
-    if path.parent.name == "peers":
-      continue
     for node in ast.walk(ast.parse(path.read_text())):
       if isinstance(node, ast.Import):
         found.update(alias.name.split(".")[0] for alias in node.names)
       elif isinstance(node, ast.ImportFrom):
         found.add(str(node.module).split(".")[0])
-  # JAX is for one benchmark, which runs in an interpreter of its own.
-  return found - sys.stdlib_module_names - {"bert_tf", "jax"}
+  return found - sys.stdlib_module_names - {"bert_tf"}
 
 
 def modules(lines):
@@ -59,6 +78,18 @@ def test_what_is_imported_is_declared_and_what_is_declared_is_imported(project):
   used = [extras[name] for name in extras if name not in tools]
   declared = modules(sum(used, project["dependencies"]))
   assert imported() == declared
+
+
+def test_the_wheel_holds_the_library_and_nothing_else(wheel):
+  names = zipfile.ZipFile(wheel).namelist()
+  tops = {name.split("/")[0] for name in names}
+  assert {top for top in tops if not top.endswith(".dist-info")} == {"bert_tf"}
+  files = {path for path in (ROOT / "bert_tf").rglob("*") if path.is_file()}
+  expected = {
+    str(path.relative_to(ROOT)) for path in files if path.suffix != ".pyc"
+  }
+  assert {name for name in names if name.startswith("bert_tf/")} == expected
+  assert wheel.stat().st_size < MAX_WHEEL_BYTES
 
 
 def test_every_dependency_has_a_lower_bound(project):
@@ -87,10 +118,3 @@ def test_the_constraints_fit_the_ranges_and_name_every_dependency(project):
     required = requirements.Requirement(line)
     if not required.extras:  # This package's own.
       assert versions[required.name] in required.specifier, line
-
-
-def test_the_files_that_begin_first_are_there():
-  for name in conftest.LONGEST:
-    assert (ROOT / "tests" / name).is_file(), name
-  script = (ROOT / "run_scripts" / "test.sh").read_text()
-  assert "--dist=loadfile --no-loadscope-reorder" in script

@@ -5,75 +5,15 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from bert_tf import heads, losses, modeling
-
-LENGTH, MAX_INSTANCES, NUM_PREDICTIONS = 24, 4, 8
-CONFIG = modeling.BertConfig(
-  vocab_size=60,
-  hidden_size=16,
-  num_hidden_layers=2,
-  num_attention_heads=2,
-  intermediate_size=32,
-  max_position_embeddings=40,
-  type_vocab_size=2,
-  hidden_dropout_prob=0.0,
-  attention_probs_dropout_prob=0.0,
-  initializer_range=0.3,
+from bert_tf import heads
+from tests.support.packed_instances import (
+  CONFIG,
+  MAX_INSTANCES,
+  ROWS,
+  batch,
+  losses_and_gradients,
+  make_instances,
 )
-# The lengths of the instances in each row.
-ROWS = ([24], [9, 8, 7], [5, 14], [6, 5, 5, 5], [11])
-
-
-def make_instances():
-  """Random instances of these lengths: features without padding."""
-  rng = np.random.default_rng(1)
-  found = []
-  for length in (n for row in ROWS for n in row):
-    num_masked = rng.integers(1, 3)
-    found.append(
-      {
-        "input_ids": rng.integers(5, 60, length),
-        "segment_ids": np.sort(rng.integers(0, 2, length)),
-        "masked_lm_positions": rng.permutation(length)[:num_masked],
-        "masked_lm_ids": rng.integers(5, 60, num_masked),
-        "next_sentence_labels": rng.integers(0, 2, 1),
-      }
-    )
-  return found
-
-
-def batch(rows, is_packed):
-  """A batch of rows of instances."""
-  sizes = {
-    **dict.fromkeys(("input_ids", "segment_ids", "input_mask"), LENGTH),
-    "masked_lm_positions": NUM_PREDICTIONS,
-    "masked_lm_ids": NUM_PREDICTIONS,
-    "masked_lm_weights": NUM_PREDICTIONS,
-    "next_sentence_labels": MAX_INSTANCES if is_packed else 1,
-    "cls_positions": MAX_INSTANCES,
-  }
-  found = {name: np.zeros((len(rows), n), int) for name, n in sizes.items()}
-  for i, row in enumerate(rows):
-    start = first_masked = 0
-    for k, one in enumerate(row):
-      end = start + len(one["input_ids"])
-      last_masked = first_masked + len(one["masked_lm_ids"])
-      masked = slice(first_masked, last_masked)
-      found["input_ids"][i, start:end] = one["input_ids"]
-      found["segment_ids"][i, start:end] = one["segment_ids"]
-      found["input_mask"][i, start:end] = 1
-      positions = start + one["masked_lm_positions"]
-      found["masked_lm_positions"][i, masked] = positions
-      found["masked_lm_ids"][i, masked] = one["masked_lm_ids"]
-      found["masked_lm_weights"][i, masked] = 1
-      found["next_sentence_labels"][i, k] = one["next_sentence_labels"][0]
-      found["cls_positions"][i, k] = start
-      start, first_masked = end, last_masked
-  if not is_packed:
-    del found["cls_positions"]
-  features = {n: tf.constant(v, tf.int32) for n, v in found.items()}
-  weights = tf.cast(features["masked_lm_weights"], tf.float32)
-  return {**features, "masked_lm_weights": weights}
 
 
 @pytest.fixture(scope="module")
@@ -95,25 +35,6 @@ def both():
   ends = np.cumsum([len(row) for row in ROWS])
   rows = [instances[end - len(row) : end] for row, end in zip(ROWS, ends)]
   return batch(rows, True), batch([[one] for one in instances], False)
-
-
-def losses_and_gradients(model, features, returns_sums, jit_compile=False):
-  """The mean losses and metrics, and a dense gradient for each variable."""
-  model.returns_sums = returns_sums
-
-  @tf.function(jit_compile=jit_compile)
-  def step():
-    with tf.GradientTape() as tape:
-      outputs = model(features, training=True)
-      sums = losses.pretraining_loss(outputs, features)
-      loss = tf.add_n([total / weight for total, weight in sums.values()])
-    gradients = tape.gradient(loss, model.trainable_variables)
-    metrics = losses.pretraining_metrics(outputs, features)
-    return loss, metrics, [tf.convert_to_tensor(g) for g in gradients]
-
-  loss, metrics, gradients = step()
-  means = {name: float(total / n) for name, (total, n) in metrics.items()}
-  return {"loss": float(loss), **means}, gradients
 
 
 @pytest.mark.parametrize("jit_compile", [False, True])

@@ -149,6 +149,39 @@ def test_accents_follow_lower_casing_unless_set():
     assert basic.tokenize(text) == expected.split()
 
 
+def test_long_words_lose_the_accents_that_normalization_finds():
+  rng = random.Random(7)
+  kinds = [
+    [chr(code) for code in range(0x20, 0x1F000) if keep(chr(code))]
+    for keep in (unicodedata.combining, unicodedata.decomposition, str.isalpha)
+  ]
+  for size in (*range(250, 262), 3000):
+    for _ in range(20):
+      weights = [rng.random() for _ in kinds]
+      word = "".join(
+        rng.choice(rng.choices(kinds, weights)[0]) for _ in range(size)
+      )
+      decomposed = unicodedata.normalize("NFD", word)
+      stripped = [c for c in decomposed if unicodedata.category(c) != "Mn"]
+      assert tokenization.without_accents(word) == "".join(stripped)
+
+
+def test_unicodedata_sorts_no_long_runs_of_marks(monkeypatch, vocab_file):
+  sizes = []
+  normalize = unicodedata.normalize
+
+  def counted(form, text):
+    sizes.append(len(text))
+    return normalize(form, text)
+
+  monkeypatch.setattr(unicodedata, "normalize", counted)
+  tokenizer = tokenization.FullTokenizer(vocab_file)
+  word = "cafe" + "\u0301\u0323" * 8000
+  assert tokenizer.tokenize(word) == ["cafe"]
+  assert tokenizer.tokenize(word + "\U0001d165\U0001d16d" * 8000) == ["[UNK]"]
+  assert max(sizes) < 1000
+
+
 def test_full_tokenizer_takes_strip_accents(vocab_file):
   kept = tokenization.FullTokenizer(vocab_file, strip_accents=False)
   assert kept.tokenize("Café") == ["[UNK]"]

@@ -30,7 +30,7 @@ def create_corpus(
   config: BeamConfig, num_workers: int, resume: bool
 ) -> Callable[..., dict[str, int]]:
   """Returns what makes sentences of text, with the flags' processes."""
-  from bert_tf.data import corpus_build
+  from bert_tf.corpora import corpus_build
 
   if config.runner:
     return functools.partial(

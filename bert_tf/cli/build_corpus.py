@@ -11,7 +11,7 @@ import dataclasses
 
 from bert_tf import settings
 from bert_tf.cli import beam_flags, command, config_flags, text_flags
-from bert_tf.data import text_config
+from bert_tf.corpora import text_config
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -61,7 +61,7 @@ class CorpusConfig:
 
 def main() -> None:
   """Reads the input and writes the corpus."""
-  from bert_tf.data import corpus_build, sources
+  from bert_tf.corpora import corpus_build, sources
 
   config = config_flags.build(CorpusConfig)
   beam_flags.check(config.beam, config.num_workers)

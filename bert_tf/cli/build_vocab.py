@@ -10,8 +10,9 @@ from collections.abc import Iterable, Iterator
 
 from bert_tf import settings, tokenization
 from bert_tf.cli import command, config_flags
-from bert_tf.data import corpus, shard_files, sources, text_config, vocabulary
-from bert_tf.files import atomic
+from bert_tf.corpora import sources, text_config
+from bert_tf.data import vocabulary
+from bert_tf.files import atomic, shard_files, text_lines
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -83,7 +84,7 @@ def _files(patterns: str, pydoc_packages: str = "") -> list[str]:
 
 def _lines(paths: Iterable[str]) -> Iterator[str]:
   """Yields the lines of all files."""
-  return itertools.chain.from_iterable(map(corpus.read_lines, paths))
+  return itertools.chain.from_iterable(map(text_lines.read_lines, paths))
 
 
 def _report(

@@ -121,7 +121,8 @@ def _as_called(description: str) -> str:
   """Returns a description with its examples as this program is called."""
   if not sys.argv[0].endswith(".py"):
     return description
-  return re.sub("bert-tf [a-z-]+", f"python {sys.argv[0]}", description)
+  called = r"bert-tf [a-z-]+|python run_scripts/\w+\.py"
+  return re.sub(called, f"python {sys.argv[0]}", description)
 
 
 def _parse(argv: list[str]) -> list[str]:

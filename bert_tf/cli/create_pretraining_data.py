@@ -8,8 +8,8 @@ import dataclasses
 
 from bert_tf import settings
 from bert_tf.cli import beam_flags, command, config_flags, text_flags
+from bert_tf.corpora import text_config
 from bert_tf.data import config as data_config
-from bert_tf.data import text_config
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -52,7 +52,8 @@ class CommandConfig:
 
 def main() -> None:
   """Builds the records that the flags describe."""
-  from bert_tf.data import corpus_build, pretraining_data, sources
+  from bert_tf.corpora import corpus_build, sources
+  from bert_tf.data import pretraining_data
 
   config = config_flags.build(CommandConfig)
   _check(config)

@@ -8,7 +8,7 @@ import json
 
 from bert_tf import settings, tokenization
 from bert_tf.cli import command, config_flags, model_flags
-from bert_tf.data import corpus
+from bert_tf.files import text_lines
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -42,7 +42,7 @@ def main() -> None:
     raise ValueError("set either --text or --input_file.")
   texts = list(config.text)
   if config.input_file:
-    texts += corpus.read_lines(config.input_file)
+    texts += text_lines.read_lines(config.input_file)
   filler = fill_mask.MaskFiller(
     config.bert_config_file,
     config.vocab_file,

@@ -24,9 +24,13 @@ COMMANDS = {
   "inspect": "inspect_checkpoint",
   "extend-vocab": "extend_vocab",
   "plot-curves": "plot_curves",
-  "ablations": "ablations",
   "compare-curve": "compare_curve",
-  "benchmark": "benchmark",
+}
+
+# Commands that are not part of the package, by their scripts in a checkout.
+_SCRIPTS = {
+  "ablations": "run_scripts/ablations.py",
+  "benchmark": "run_scripts/benchmark.py",
 }
 
 
@@ -53,6 +57,8 @@ def _help() -> str:
 
 def _unknown(name: str) -> str:
   """Returns what is said of a command that there is not."""
+  if name in _SCRIPTS:
+    return f"{name} runs from a checkout: python {_SCRIPTS[name]}."
   modules = {module: command for command, module in COMMANDS.items()}
   names = {**modules, **dict(zip(COMMANDS, COMMANDS))}
   wanted = name.removesuffix(".py")

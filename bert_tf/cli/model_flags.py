@@ -103,7 +103,9 @@ def found(needs_vocab: bool = True) -> dict[str, str | None]:
     )
     values["bert_config_file"] = files.config_file
     if needs_vocab or config_flags.is_given("model"):
-      values["vocab_file"] = files.vocab_file
+      values["vocab_file"] = (
+        files.needed_vocab() if needs_vocab else files.vocab_file
+      )
     start = start and files.weights
   missing = [f"--{name}" for name in needed if not values[name]]
   if missing:

@@ -5,6 +5,7 @@ bert-tf serve --model=mrpc=models/mrpc --model=squad=out/squad
 """
 
 import dataclasses
+import sys
 
 from bert_tf import settings
 from bert_tf.cli import command, config_flags
@@ -76,7 +77,11 @@ def main() -> None:
       path = f"{url}/v1/models/{name}"
       print(f"{folder}: {url}/ and {path}:predict", flush=True)
 
-  application.run(models, config.server, started)
+  try:
+    application.run(models, config.server, started)
+  except application.ServingEndedError as error:
+    command.report(error)
+    sys.exit(1)
 
 
 def run() -> None:

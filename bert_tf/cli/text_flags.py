@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from bert_tf.cli import config_flags
-from bert_tf.data import sources, text_config
+from bert_tf.corpora import sources, text_config
 
 # The formats that a flag is for.
 _FORMATS = {

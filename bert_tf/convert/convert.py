@@ -3,9 +3,6 @@
 import os
 import tempfile
 import types
-from collections.abc import Sequence
-
-import numpy as np
 
 from bert_tf import checkpoints, model_config, model_folder
 from bert_tf.convert import (
@@ -106,37 +103,8 @@ def slim(path: str, target: str, average_last: int = 1) -> list[str]:
       "checkpoints; lower it or give the folder of a run."
     )
   _copy_beside(prefixes, os.path.dirname(target) or ".")
-  average(prefixes, target)
+  original.average(prefixes, target)
   return prefixes
-
-
-def average(prefixes: Sequence[str], averaged_path: str) -> None:
-  """Writes the mean of one or more checkpoints' variables, without slots.
-
-  Raises:
-    ValueError: if one is missing or damaged, or if their variables differ.
-  """
-  readers = [checkpoints.CheckpointReader(prefix) for prefix in prefixes]
-  first = readers[0]
-  names = checkpoints.parameters(first.shapes)
-  for reader in readers[1:]:
-    differing = [
-      name
-      for name in {*names, *checkpoints.parameters(reader.shapes)}
-      if first.shapes.get(name) != reader.shapes.get(name)
-    ]
-    if differing:
-      raise ValueError(
-        f"{reader.path} and {first.path} are not of one model: they differ "
-        f"in {', '.join(sorted(differing))}."
-      )
-  means = {}
-  for name in names:
-    # In float64: the mean of equal values is that value.
-    values = [reader.get(name) for reader in readers]
-    mean = np.sum(values, axis=0, dtype=np.float64) / len(readers)
-    means[name] = mean.astype(values[0].dtype)
-  checkpoints.write(averaged_path, means)
 
 
 def _copy_beside(prefixes: list[str], folder: str) -> None:

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import numpy as np
 
 from bert_tf import (
+  checkpoint_names,
   checkpoints,
   letter_case,
   model_folder,
@@ -19,9 +20,8 @@ from bert_tf import (
   tokenization,
 )
 from bert_tf.convert import pretrained
-from bert_tf.data import corpus
-from bert_tf.files import atomic, paths
-from bert_tf.formats import run_info
+from bert_tf.files import atomic, paths, text_lines
+from bert_tf.formats import run_info, tokenizer_files
 from bert_tf.training import run_dir
 
 METHODS = ("unused", "grow")
@@ -32,7 +32,7 @@ CHECKPOINT_NAME = "bert_model.ckpt"
 _UNUSED = re.compile(r"\[unused\d+\]")
 
 # Tensors with a row, or a number, for each word piece.
-_EMBEDDINGS = "bert/embeddings/word_embeddings"
+_EMBEDDINGS = checkpoint_names.WORD_EMBEDDINGS
 _OUTPUT_BIAS = "cls/predictions/output_bias"
 
 # Maximum faults in one message.
@@ -56,7 +56,7 @@ class Extension:
   pieces: Mapping[str, tuple[str, ...]]  # Each new word's pieces before.
   # Words that were in the vocabulary already, so left out.
   known: tuple[str, ...]
-  vocab_size: int  # Word pieces now.
+  vocab_size: int  # Rows of the word embeddings now.
   num_unused: int  # `[unused]` slots that are left.
   # Whether the checkpoint had a masked-LM head, whose bias was filled or grown
   # too.
@@ -76,7 +76,7 @@ def read_words(path: str) -> list[Word]:
     raise ValueError(f"words_file: there is no file {path}.")
   return [
     Word(line.strip(), f"{path}:{number}")
-    for number, line in enumerate(corpus.read_lines(path), 1)
+    for number, line in enumerate(text_lines.read_lines(path), 1)
     if line.strip()
   ]
 
@@ -133,7 +133,8 @@ def extend(
     extension.ids[word]: tokenizer.convert_tokens_to_ids(pieces)
     for word, pieces in extension.pieces.items()
   }
-  size = extension.vocab_size
+  # The table may have rows without a word piece, which new words take first.
+  size = max(config.vocab_size, extension.vocab_size)
   tensors = _extended_tensors(reader, pieces_of, config, size)
   if not paths.is_free(output_dir):
     raise ValueError(
@@ -148,6 +149,7 @@ def extend(
     checkpoints.write(os.path.join(folder, CHECKPOINT_NAME), tensors)
   return dataclasses.replace(
     extension,
+    vocab_size=size,
     has_output_bias=_OUTPUT_BIAS in tensors,
     dropped=tuple(sorted(reader.shapes.keys() - tensors.keys())),
   )
@@ -269,9 +271,8 @@ def _extended_tensors(
   size: int,
 ) -> dict[str, np.ndarray]:
   """Returns the tensors with the new rows, without an optimizer's state."""
-  if _EMBEDDINGS not in reader.shapes:
-    raise ValueError(f"{reader.path} has no {_EMBEDDINGS}: it is no BERT.")
   names = checkpoints.parameters(reader.shapes)
+  checkpoint_names.check_is_bert(reader.path, names)
   tensors = {name: reader.get(name) for name in names}
   shapes = {
     _EMBEDDINGS: (config.vocab_size, config.hidden_size),
@@ -296,7 +297,9 @@ def _extended_tensors(
 
 def _write_vocab(old_path: str, path: str, ids: Mapping[str, int]) -> None:
   """Writes the vocabulary; all other lines are byte for byte as they were."""
-  lines = paths.read_bytes(old_path).removesuffix(b"\n").split(b"\n")
+  lines = tokenizer_files.read_vocab(old_path).split(b"\n")
+  while not lines[-1].strip():  # As `tokenization.load_vocab` ends it.
+    lines.pop()
   for word, index in ids.items():
     lines[index : index + 1] = [word.encode()]
   atomic.write_bytes(path, b"\n".join(lines) + b"\n")

@@ -1,6 +1,7 @@
 """Hugging Face's format: the folder that `save_pretrained` writes.
 
-It has config.json, model.safetensors, vocab.txt and tokenizer_config.json.
+It has config.json, model.safetensors, vocab.txt, tokenizer_config.json and
+tokenizer.json.
 """
 
 import dataclasses
@@ -17,7 +18,7 @@ from bert_tf.convert import (
   pretrained,
 )
 from bert_tf.files import atomic, errors, paths
-from bert_tf.formats import hugging_face, run_info
+from bert_tf.formats import hugging_face, run_info, tokenizer_files
 
 
 def read(source: model_files.Source) -> pretrained.Pretrained:
@@ -34,13 +35,10 @@ def read(source: model_files.Source) -> pretrained.Pretrained:
       f"{weights} is not Hugging Face's; leave `from=hf` out, or give the "
       "folder that save_pretrained wrote."
     )
+  model_folder.beside(
+    weights, source.bert_config_file, source.vocab_file
+  ).needed_vocab()
   files = model_files.read(source, weights)
-  if files.vocab_file is None:
-    raise ValueError(
-      f"there is no {os.path.join(source.path, run_info.VOCAB_FILE)}; save the "
-      "tokenizer of the model there, a BertTokenizer writes one by "
-      "save_vocabulary(folder), or give `vocab_file`."
-    )
   reader = hugging_face.Reader(weights)
   shapes = reader.get_variable_to_shape_map()
   folder = run_info.folder_of(weights)
@@ -58,11 +56,9 @@ def read(source: model_files.Source) -> pretrained.Pretrained:
     source,
     dataclasses.replace(files, run=run),
     tensors,
-    hugging_face.TOKENIZER_CONFIG,
+    tokenizer_files.TOKENIZER_CONFIG,
   )
-  notes = hugging_face.read_tokenizer_settings(folder).notes()
-  all_notes = (*reader.notes, *model.notes, *notes)
-  return dataclasses.replace(model, notes=all_notes)
+  return dataclasses.replace(model, notes=(*reader.notes, *model.notes))
 
 
 def write(model: pretrained.Pretrained, folder: str) -> pretrained.Pretrained:

@@ -1,12 +1,12 @@
-"""Writes config.json and tokenizer_config.json of Hugging Face."""
+"""Writes config.json and the tokenizer's files of Hugging Face."""
 
 import json
 from collections.abc import Mapping
 from typing import Any
 
-from bert_tf import heads, modeling
+from bert_tf import heads, modeling, tokenization
 from bert_tf.convert import pretrained
-from bert_tf.formats import hugging_face
+from bert_tf.formats import hugging_face, tokenizer_files
 
 _ACTIVATIONS_THERE = {
   "gelu_erf": "gelu",
@@ -22,20 +22,24 @@ _PRETRAINING_CLASS = "BertForPreTraining"
 
 
 def texts(model: pretrained.Pretrained) -> dict[str, str]:
-  """Returns the text of config.json and of tokenizer_config.json, by name.
+  """Returns the text of config.json and of the tokenizer's files, by name.
 
   Raises:
     ValueError: without a vocabulary, or if no class has the model's heads.
   """
   if model.vocab_file is None:
     raise ValueError(
-      "Hugging Face's format holds the vocabulary, and there is no vocab.txt "
-      "beside the checkpoint; give `vocab_file`."
+      "Hugging Face's format holds the vocabulary, and beside the checkpoint "
+      "there is no vocab.txt or tokenizer.json; give `vocab_file`."
     )
   vocab = model.vocab()
   return {
     hugging_face.CONFIG: _to_json(_config(model, vocab)),
-    hugging_face.TOKENIZER_CONFIG: _to_json(_tokenizer_config(model, vocab)),
+    tokenizer_files.TOKENIZER_CONFIG: _to_json(_tokenizer_config(model, vocab)),
+    tokenizer_files.TOKENIZER: json.dumps(
+      _tokenizer(model, vocab), indent=2, ensure_ascii=False
+    )
+    + "\n",
   }
 
 
@@ -89,17 +93,84 @@ def _tokenizer_config(
 ) -> dict[str, Any]:
   """Returns the object of tokenizer_config.json."""
   special = {
-    f"{name}_token": f"[{name.upper()}]"
-    for name in ("unk", "sep", "pad", "cls", "mask")
-    if f"[{name.upper()}]" in tokens
+    name: token
+    for name, token in tokenizer_files.SPECIAL_TOKENS.items()
+    if token in tokens
   }
   return {
     "tokenizer_class": "BertTokenizer",
     "do_lower_case": model.run.do_lower_case is not False,
     "strip_accents": model.run.strip_accents,
-    **hugging_face.FIXED_TOKENIZER_SETTINGS,
+    **tokenizer_files.FIXED_SETTINGS,
     "model_max_length": model.config.max_position_embeddings,
     **special,
+  }
+
+
+def _tokenizer(
+  model: pretrained.Pretrained, tokens: Mapping[str, int]
+) -> dict[str, Any]:
+  """Returns the object of tokenizer.json, for tokenizers and transformers.js.
+
+  The longest word is the original's 200 characters; transformers writes 100.
+  """
+  special = [
+    {
+      "id": tokens[token],
+      "content": token,
+      "single_word": False,
+      "lstrip": False,
+      "rstrip": False,
+      "normalized": False,
+      "special": True,
+    }
+    for token in tokenizer_files.SPECIAL_TOKENS.values()
+    if token in tokens
+  ]
+  word_pieces = {
+    "type": "WordPiece",
+    "unk_token": tokenization.UNK,
+    "continuing_subword_prefix": "##",
+    "max_input_chars_per_word": tokenization.MAX_INPUT_CHARS_PER_WORD,
+    "vocab": tokens,
+  }
+  normalizer = {
+    "type": "BertNormalizer",
+    "clean_text": True,
+    "handle_chinese_chars": True,
+    "strip_accents": model.run.strip_accents,
+    "lowercase": model.run.do_lower_case is not False,
+  }
+  return {
+    "version": "1.0",
+    "truncation": None,
+    "padding": None,
+    "added_tokens": sorted(special, key=lambda token: token["id"]),
+    "normalizer": normalizer,
+    "pre_tokenizer": {"type": "BertPreTokenizer"},
+    "post_processor": _post_processor(tokens),
+    "decoder": {"type": "WordPiece", "prefix": "##", "cleanup": True},
+    "model": word_pieces,
+  }
+
+
+def _post_processor(tokens: Mapping[str, int]) -> dict[str, Any] | None:
+  """Returns what puts [CLS] and [SEP] around a text or a pair of texts."""
+  ends = (tokenization.CLS, tokenization.SEP)
+  if not all(token in tokens for token in ends):
+    return None
+  cls, sep = ({"SpecialToken": {"id": token, "type_id": 0}} for token in ends)
+  text = {"Sequence": {"id": "A", "type_id": 0}}
+  text_b = {"Sequence": {"id": "B", "type_id": 1}}
+  sep_b = {"SpecialToken": {"id": tokenization.SEP, "type_id": 1}}
+  return {
+    "type": "TemplateProcessing",
+    "single": [cls, text, sep],
+    "pair": [cls, text, sep, text_b, sep_b],
+    "special_tokens": {
+      token: {"id": token, "ids": [tokens[token]], "tokens": [token]}
+      for token in ends
+    },
   }
 
 

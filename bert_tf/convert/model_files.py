@@ -10,7 +10,7 @@ import numpy as np
 from bert_tf import letter_case, model_folder, modeling, tokenization
 from bert_tf.convert import pretrained
 from bert_tf.files import paths
-from bert_tf.formats import label_map, run_info
+from bert_tf.formats import label_map, run_info, tokenizer_files
 from bert_tf.training import run_dir
 
 
@@ -34,7 +34,7 @@ class ModelFiles:
   """What was found beside a model's weights."""
 
   config: modeling.BertConfig
-  vocab_file: str | None  # None if there is none.
+  vocab_file: str | None  # As `model_folder.ModelFolder.vocab_file`.
   # What run.json says, or without one label_map.json; None without both.
   run: run_info.RunInfo | None
 
@@ -88,7 +88,13 @@ def describe(
     run = dataclasses.replace(
       run, task_name=None, problem_type=None, labels=None
     )
-  model = pretrained.Pretrained(files.config, tensors, run, files.vocab_file)
+  notes: tuple[str, ...] = ()
+  if files.vocab_file:
+    folder = paths.split(files.vocab_file)[0]
+    notes = tokenizer_files.read_settings(folder).notes()
+  model = pretrained.Pretrained(
+    files.config, tensors, run, files.vocab_file, notes
+  )
   if run.labels and len(run.labels) != model.num_labels:
     raise ValueError(
       f"{len(run.labels)} labels are saved beside {source.path}, but its head "

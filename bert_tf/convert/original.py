@@ -1,9 +1,14 @@
 """The original's format: name-based checkpoints."""
 
 import os
+from collections.abc import Sequence
 
-from bert_tf import checkpoints, model_folder
+import numpy as np
+
+from bert_tf import checkpoint_names, checkpoints, model_folder, modeling
 from bert_tf.convert import model_files, pretrained
+from bert_tf.files import paths
+from bert_tf.formats import run_info
 
 
 def read(source: model_files.Source) -> pretrained.Pretrained:
@@ -14,13 +19,11 @@ def read(source: model_files.Source) -> pretrained.Pretrained:
       its config: names all of them.
   """
   reader = checkpoints.CheckpointReader(model_folder.find_weights(source.path))
-  files = model_files.read(source, reader.path)
   names = checkpoints.parameters(reader.shapes)
-  task = files.run.task if files.run else "encoder"
-  shapes = pretrained.shapes_of(
-    files.config,
-    pretrained.heads_of(names, task),
-    reader.shapes.get("output_bias", (0,))[0],
+  checkpoint_names.check_is_bert(reader.path, names)
+  files = model_files.read(source, reader.path)
+  shapes = _model_shapes(
+    reader, files.config, files.run.task if files.run else "encoder"
   )
   tensors = pretrained.collect(
     {name: reader.get(name) for name in names},
@@ -28,6 +31,17 @@ def read(source: model_files.Source) -> pretrained.Pretrained:
     reader.path,
   )
   return model_files.describe(source, files, tensors)
+
+
+def _model_shapes(
+  reader: checkpoints.CheckpointReader, config: modeling.BertConfig, task: str
+) -> pretrained.Shapes:
+  """Returns name and shape of a model's variables: its encoder and heads."""
+  names = checkpoints.parameters(reader.shapes)
+  num_labels = reader.shapes.get("output_bias", (0,))[0]
+  return pretrained.shapes_of(
+    config, pretrained.heads_of(names, task), num_labels
+  )
 
 
 def write(model: pretrained.Pretrained, path: str) -> pretrained.Pretrained:
@@ -40,3 +54,54 @@ def write(model: pretrained.Pretrained, path: str) -> pretrained.Pretrained:
   model_files.write(os.path.dirname(path) or ".", model)
   checkpoints.write(path, model.tensors)
   return model
+
+
+def average(prefixes: Sequence[str], averaged_path: str) -> None:
+  """Writes the mean of one or more checkpoints' variables, without slots.
+
+  Leaves out variables of other programs and names them; the config beside the
+  checkpoint says which variables are the model's.
+
+  Raises:
+    ValueError: if one is missing or damaged, or if their variables differ.
+  """
+  readers = [checkpoints.CheckpointReader(prefix) for prefix in prefixes]
+  first = readers[0]
+  names = checkpoints.parameters(first.shapes)
+  for reader in readers[1:]:
+    differing = [
+      name
+      for name in {*names, *checkpoints.parameters(reader.shapes)}
+      if first.shapes.get(name) != reader.shapes.get(name)
+    ]
+    if differing:
+      raise ValueError(
+        f"{reader.path} and {first.path} are not of one model: they differ "
+        f"in {', '.join(sorted(differing))}."
+      )
+  means = {}
+  for name in _names_to_write(first, names):
+    # In float64: the mean of equal values is that value.
+    values = [reader.get(name) for reader in readers]
+    mean = np.sum(values, axis=0, dtype=np.float64) / len(readers)
+    means[name] = mean.astype(values[0].dtype)
+  checkpoints.write(averaged_path, means)
+
+
+def _names_to_write(
+  reader: checkpoints.CheckpointReader, names: Sequence[str]
+) -> Sequence[str]:
+  """Returns the variables of the model; all without a BERT and its config."""
+  folder = run_info.folder_of(reader.path)
+  config_file = os.path.join(folder, run_info.CONFIG_FILE)
+  is_bert = checkpoint_names.WORD_EMBEDDINGS in names
+  if not is_bert or not paths.exists(config_file):
+    return names
+  run = model_folder.run_of(reader.path)
+  shapes = _model_shapes(
+    reader,
+    modeling.BertConfig.from_json_file(config_file),
+    run.task if run else "encoder",
+  )
+  pretrained.warn_of_left_out(reader.path, set(names) - shapes.keys())
+  return [name for name in names if name in shapes]

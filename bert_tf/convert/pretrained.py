@@ -5,8 +5,10 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 
 import numpy as np
 import tensorflow as tf
+from absl import logging
 
 from bert_tf import heads, modeling, tokenization
+from bert_tf.files import errors
 from bert_tf.formats import hugging_face, run_info
 from bert_tf.layers import bilstm
 
@@ -105,6 +107,9 @@ def collect(
 ) -> dict[str, np.ndarray]:
   """Returns the original's tensors for those of a file.
 
+  Tensors that BERT does not have, such as another program's, are left out; a
+  warning names them.
+
   Args:
     found: every tensor of the file, by the file's names.
     shapes: of the original's tensors that have to be there, by name.
@@ -113,7 +118,8 @@ def collect(
       default under this name and in this shape.
 
   Raises:
-    ValueError: naming every tensor that is missing, odd or not of the model.
+    ValueError: naming every tensor that is missing or odd, and then every
+      one that is not of the model.
   """
   remaining = dict(found)
   tensors, faults = {}, []
@@ -129,10 +135,21 @@ def collect(
       )
     else:
       tensors[name] = place.to_original(value, shape)
-  faults += [f"{name} is not of this model" for name in sorted(remaining)]
   if faults:
+    faults += [f"{name} is not of this model" for name in sorted(remaining)]
     raise ValueError(f"the tensors of {path} do not fit: {'; '.join(faults)}.")
+  warn_of_left_out(path, remaining)
   return tensors
+
+
+def warn_of_left_out(path: str, names: Collection[str]) -> None:
+  """Warns of tensors that are not converted, since BERT does not have them."""
+  if names:
+    logging.warning(
+      "%s: left out %s, which a BERT of its config does not have.",
+      path,
+      errors.listed(sorted(names)),
+    )
 
 
 def with_untrained(

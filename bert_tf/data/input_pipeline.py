@@ -38,6 +38,8 @@ class RecordFiles:
   paths: tuple[str, ...]
   num_records: int  # Records of all files.
   counts: tuple[int, ...] = ()  # Records of each file; () if not known.
+  num_cut: int | None = None  # Examples that do not fit; None if not known.
+  is_reused: bool = False  # Whether an earlier run wrote them.
 
   def only(self, paths: Sequence[str]) -> "RecordFiles":
     """Returns some of these files, whose counts must be known."""

@@ -10,9 +10,9 @@ import json
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from bert_tf.data import beam_pipeline, pretraining_data, pretraining_shards
 from bert_tf.data import config as data_config
-from bert_tf.files import atomic, json_files, paths
+from bert_tf.data import pretraining_data, pretraining_shards
+from bert_tf.files import atomic, beam_pipeline, json_files, paths
 
 
 def create(

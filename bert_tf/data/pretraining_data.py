@@ -10,20 +10,15 @@ import array
 import bisect
 import dataclasses
 import functools
+import itertools
 import random
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from bert_tf import letter_case, tokenization
+from bert_tf.corpora import corpus
 from bert_tf.data import config as data_config
-from bert_tf.data import (
-  corpus,
-  instances,
-  masking,
-  packing,
-  records,
-  sequence_packing,
-)
+from bert_tf.data import instances, masking, packing, records, sequence_packing
 
 
 @dataclasses.dataclass(frozen=True)
@@ -61,6 +56,10 @@ class ShardCounts:
   num_tokens: int  # Tokens in them, special tokens included, padding excluded.
   num_masked: int
   num_random_next: int  # Instances whose second segment is random.
+  num_sentences: int  # Lines with at least one token.
+  num_long_sentences: int  # Sentences that alone exceed an instance.
+  num_pieces: int  # Word pieces of the text, once for each pass.
+  num_cut: int  # How many of them are in no instance of their pass.
 
 
 def load_tokenizer(
@@ -77,7 +76,13 @@ def load_tokenizer(
 
 
 class InstanceBuilder:
-  """Makes the instances of the documents of one shard; `rng` draws."""
+  """Makes the instances of the documents of one shard; `rng` draws.
+
+  Attributes:
+    config: How to make instances.
+    num_cut: Word pieces that were cut off where they stand in the text. Those
+      cut off a random second segment do not count.
+  """
 
   def __init__(
     self,
@@ -86,6 +91,7 @@ class InstanceBuilder:
     rng: random.Random,
   ) -> None:
     self.config = config
+    self.num_cut = 0
     self._tokenizer = tokenizer
     self._rng = rng
     self._masker = masking.Masker(config.masking_config, tokenizer.vocab)
@@ -137,10 +143,14 @@ class InstanceBuilder:
       if stop - start == 1 or rng.random() < 0.5:
         num_first = document.bounds[middle] - document.bounds[start]
         second = self._random_segment(documents, index, target - num_first)
-        yield *self._truncated(first, second), True
+        segments = self._truncated(first, second)
+        self.num_cut += num_first - len(segments[0])
+        yield *segments, True
         start = middle  # The sentences after a begin the next pair.
       else:
-        yield *self._truncated(first, (document, middle, stop)), False
+        segments = self._truncated(first, (document, middle, stop))
+        self._count_cut(document, start, stop, segments)
+        yield *segments, False
         start = stop
 
   def _random_segment(
@@ -165,8 +175,21 @@ class InstanceBuilder:
     while start < document.num_sentences:
       stop = document.reach(start, target)
       nothing = (document, stop, stop)
-      yield *self._truncated((document, start, stop), nothing), False
+      segments = self._truncated((document, start, stop), nothing)
+      self._count_cut(document, start, stop, segments)
+      yield *segments, False
       start = stop
+
+  def _count_cut(
+    self,
+    document: Document,
+    start: int,
+    stop: int,
+    segments: tuple[list[int], list[int]],
+  ) -> None:
+    """Counts the word pieces of some sentences that their segments lack."""
+    num_pieces = document.bounds[stop] - document.bounds[start]
+    self.num_cut += num_pieces - sum(map(len, segments))
 
   def _truncated(
     self, first: tuple[Document, int, int], second: tuple[Document, int, int]
@@ -322,5 +345,24 @@ def _build_examples(
     num_tokens=num_tokens,
     num_masked=num_masked,
     num_random_next=num_random_next,
+    **_text_counts(builder, documents),
   )
   return examples, counts
+
+
+def _text_counts(
+  builder: InstanceBuilder, documents: Sequence[Document]
+) -> dict[str, int]:
+  """Returns the counts of the text, after all passes, by field."""
+  max_num_tokens = builder.config.max_num_tokens
+  return {
+    "num_sentences": sum(d.num_sentences for d in documents),
+    "num_long_sentences": sum(
+      end - start > max_num_tokens
+      for document in documents
+      for start, end in itertools.pairwise(document.bounds)
+    ),
+    "num_pieces": sum(len(d.ids) for d in documents)
+    * builder.config.dupe_factor,
+    "num_cut": builder.num_cut,
+  }

@@ -14,15 +14,15 @@ import tqdm
 from absl import logging
 
 from bert_tf import letter_case, tokenization
+from bert_tf.corpora import corpus
 from bert_tf.data import config as data_config
-from bert_tf.data import (
-  corpus,
-  pretraining_data,
-  record_cache,
-  shard_files,
-  worker_pool,
-)
-from bert_tf.files import atomic, paths
+from bert_tf.data import pretraining_data, record_cache
+from bert_tf.files import atomic, paths, shard_files, worker_pool
+from bert_tf.formats import tokenizer_files
+
+# Half of the next sentences are meant to be random. Sentences that nearly fill
+# an instance, two by two, raise that to about 80%.
+_MAX_RANDOM_NEXT = 0.9
 
 
 @dataclasses.dataclass(frozen=True)
@@ -42,6 +42,7 @@ class Summary:
     instances = max(counts.num_instances, 1)
     records = max(counts.num_records, 1)
     padding = 1 - counts.num_tokens / (records * self.max_seq_length)
+    cut = counts.num_cut / max(counts.num_pieces, 1)
     packed = ""
     if counts.num_records < counts.num_instances:
       packed = f" in {counts.num_records:,} records"
@@ -50,7 +51,9 @@ class Summary:
       f", {self.num_shards_kept} shards kept" if self.num_shards_kept else ""
     )
     return [
-      f"documents          {counts.num_documents:,}",
+      f"documents          {counts.num_documents:,}, of "
+      f"{counts.num_sentences:,} sentences",
+      f"cut off            {cut:.1%} of the text's word pieces",
       f"instances          {counts.num_instances:,}{packed}",
       f"padding            {padding:.1%} of all positions",
       f"masked             {self._masked()}",
@@ -248,7 +251,7 @@ def _settings(
   """Returns all that the data set depends on, whatever folder it is in."""
   settings = dataclasses.asdict(config)
   settings.update(settings.pop("masking_config"))
-  vocab = paths.read_bytes(config.vocab_file)
+  vocab = tokenizer_files.read_vocab(config.vocab_file)
   settings["vocab_file"] = hashlib.sha256(vocab).hexdigest()
   settings["input_file"] = [
     [os.path.basename(path), paths.num_bytes(path)] for path in input_files
@@ -357,6 +360,7 @@ def _log(
   """Logs the summary, and warnings."""
   for line in summary.lines():
     logging.info(line)
+  _warn_of_long_lines(summary)
   lonely = [i for i, c in sorted(counts.items()) if c.num_documents == 1]
   if lonely:
     logging.warning(
@@ -371,6 +375,28 @@ def _log(
       "%s; remove them before training on all.",
       len(others),
       others[0],
+    )
+
+
+def _warn_of_long_lines(summary: Summary) -> None:
+  """Warns if lines seem to be whole documents instead of sentences."""
+  counts = summary.counts
+  signs = []
+  if counts.num_long_sentences > counts.num_sentences / 2:
+    signs.append(
+      f"{counts.num_long_sentences:,} of {counts.num_sentences:,} lines are "
+      f"longer than max_seq_length {summary.max_seq_length}"
+    )
+  random_next = counts.num_random_next / max(counts.num_instances, 1)
+  if random_next > _MAX_RANDOM_NEXT:
+    signs.append(f"{random_next:.1%} of the next sentences are random")
+  if signs:
+    logging.warning(
+      "%s. The text should have one sentence a line. If lines hold several, "
+      "--input_format=text splits them; add --documents=line if each line is a "
+      "document. If not, raise max_seq_length, or set --no_nsp for documents "
+      "of one sentence.",
+      ", and ".join(signs),
     )
 
 

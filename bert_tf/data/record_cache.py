@@ -3,6 +3,7 @@
 A hidden JSON file beside each says what it was made of.
 """
 
+import dataclasses
 import hashlib
 import json
 import unicodedata
@@ -15,16 +16,23 @@ from bert_tf import tokenization
 from bert_tf.data import input_pipeline, records
 from bert_tf.files import atomic, json_files, paths
 
+# Entries of the settings file that are results.
+_COUNTS = ("num_records", "num_cut")
+
 
 def write(
   path: str,
   settings: Mapping[str, Any],
-  write_all: Callable[[records.RecordWriter], None],
+  write_all: Callable[[records.RecordWriter], int | None],
 ) -> input_pipeline.RecordFiles:
   """Writes a TFRecord file, unless the same one is there already.
 
-  `settings` are all that the records depend on, as JSON values: `content_hash`
-  of what is long, and `tokenizer_settings`.
+  Args:
+    path: of the file.
+    settings: all that the records depend on, as JSON values: `content_hash` of
+      what is long, and `tokenizer_settings`.
+    write_all: writes the records; returns how many examples do not fit, None if
+      it does not count them.
   """
   made_of = json.loads(json.dumps(settings))
   found = _reusable(path, made_of)
@@ -34,11 +42,11 @@ def write(
   note = settings_file(path)
   paths.remove(note)  # Before the records change.
   with records.open_records([path]) as writer:
-    write_all(writer)
-    made_of["num_records"] = writer.num_written
+    num_cut = write_all(writer)
+    made_of |= {"num_records": writer.num_written, "num_cut": num_cut}
   atomic.write_lines(note, [json.dumps(made_of, indent=2)])
   count = writer.num_written
-  return input_pipeline.RecordFiles((path,), count, (count,))
+  return input_pipeline.RecordFiles((path,), count, (count,), num_cut)
 
 
 def tokenizer_settings(tokenizer: tokenization.FullTokenizer) -> dict[str, Any]:
@@ -70,10 +78,13 @@ def _reusable(
     return None
   try:
     written = json_files.read_object(note)
-    if {**settings, "num_records": written.get("num_records")} != written:
+    counts = {name: written.pop(name, None) for name in _COUNTS}
+    if written != settings:
       return None
     found = input_pipeline.open_records(path)
   except ValueError as error:
     logging.warning("%s; it is made again.", error)
     return None
-  return found if found.num_records == written["num_records"] else None
+  if found.num_records != counts["num_records"]:
+    return None
+  return dataclasses.replace(found, num_cut=counts["num_cut"], is_reused=True)

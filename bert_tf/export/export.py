@@ -12,7 +12,13 @@ import tensorflow as tf
 from absl import logging
 
 import bert_tf
-from bert_tf import checkpoints, distribution, heads, modeling
+from bert_tf import (
+  checkpoint_names,
+  checkpoints,
+  distribution,
+  heads,
+  modeling,
+)
 from bert_tf.export import config as configs
 from bert_tf.export import saved_models, sources
 from bert_tf.export.signatures import (
@@ -128,7 +134,10 @@ def build(
   spec = label_map.of_run(source.run)
   task = config.task or _task_of(source, spec)
   if task != configs.PREPROCESSING:
-    _check_head(source.reader, task)
+    advice = "Use a checkpoint that was trained for this task."
+    if isinstance(config, configs.ExportConfig):
+      advice = "Leave `task` out, or set `task=encoder`."
+    _check_head(source.reader, task, advice)
   if task == "pretraining":
     _check_fills_masks(source)
   tokenizer = None
@@ -272,25 +281,19 @@ def _task_of(source: sources.Source, spec: label_map.LabelSpec | None) -> str:
   return model.task if model else "encoder"
 
 
-def _check_head(reader: checkpoints.CheckpointReader, task: str) -> None:
-  """Raises ValueError if a checkpoint is not of a task."""
-  if saved_models.WORD_EMBEDDINGS not in reader.shapes:
-    raise ValueError(
-      f"{reader.path} has no BERT in it: {saved_models.WORD_EMBEDDINGS} is "
-      "missing. Models that were trained on features cannot be exported."
-    )
+def _check_head(
+  reader: checkpoints.CheckpointReader, task: str, advice: str
+) -> None:
+  """Raises ValueError with advice if a checkpoint is not of a task."""
+  names = checkpoints.parameters(reader.shapes)
+  checkpoint_names.check_is_bert(reader.path, names)
   model = _MODELS.get(task)
-  missing = model.missing_variables(reader.shapes) if model else []
+  missing = model.missing_variables(names) if model else []
   if missing:
-    found = [
-      other.task
-      for other in heads.MODELS
-      if not other.missing_variables(reader.shapes)
-    ]
+    tasks = [m.task for m in heads.MODELS if not m.missing_variables(names)]
     raise ValueError(
-      f"{reader.path} has no {missing[0]}, which `task={task}` needs; it has "
-      f"{' and '.join(found) or 'no head'}, and any can be exported with "
-      "`task=encoder`."
+      f"{reader.path} has no head for {task}, it lacks {missing[0]}; its heads "
+      f"are those of {' and '.join(tasks) or 'no task'}. {advice}"
     )
 
 

@@ -15,9 +15,6 @@ from bert_tf.modeling import Tensor
 # Inputs of the functions on word-piece ids, in this order.
 ID_NAMES = ("input_ids", "input_mask", "segment_ids")
 
-# The variable that every BERT has.
-WORD_EMBEDDINGS = "bert/embeddings/word_embeddings"
-
 # Names of functions in a SavedModel; a request that names none gets DEFAULT.
 IDS = "ids"
 TEXT = "text"

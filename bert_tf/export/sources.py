@@ -16,7 +16,7 @@ from bert_tf import (
 )
 from bert_tf.export import config as configs
 from bert_tf.export.text_ops import bert_tokenizer
-from bert_tf.formats import run_info
+from bert_tf.formats import run_info, tokenizer_files
 
 # Settings that choose among a model's answers: the run's are only defaults.
 _CHOOSE_ANSWERS = (
@@ -61,14 +61,9 @@ def open_source(
     needs_vocab: whether it is an error if there is no vocabulary.
   """
   files = model_folder.find(init_checkpoint, bert_config_file, vocab_file)
-  if needs_vocab and files.vocab_file is None:
-    raise ValueError(
-      f"{files.folder} has no {run_info.VOCAB_FILE}; set `vocab_file`."
-    )
+  vocab_file = files.needed_vocab() if needs_vocab else None
   return Source(
-    dataclasses.replace(
-      files, vocab_file=files.vocab_file if needs_vocab else None
-    ),
+    dataclasses.replace(files, vocab_file=vocab_file),
     checkpoints.CheckpointReader(files.weights),
     modeling.BertConfig.from_json_file(files.config_file),
   )
@@ -86,10 +81,11 @@ def tokenizer_of(
 
   Raises:
     ValueError: for a setting that contradicts run.json or the vocabulary, or
-      a vocabulary of another size than the model's.
+      a vocabulary of more tokens than the model has.
   """
   files = source.files
   assert files.vocab_file is not None
+  tokenizer_files.warn_of_differing(files.vocab_file)
   vocab = tokenization.load_vocab(files.vocab_file)
   source.bert_config.check_vocab(
     len(vocab), files.vocab_file, files.config_file

@@ -34,12 +34,15 @@ def read(path: str, allows_nan: bool = False) -> Any:
       writes them.
 
   Raises:
-    ValueError: if there is no such file or it is not JSON in UTF-8.
+    ValueError: if there is no such file, or it is not JSON in UTF-8, UTF-16 or
+      UTF-32.
   """
   try:
-    content = paths.without_mark(path, paths.read_bytes(path))
+    content = paths.read_bytes(path)
   except FileNotFoundError:
     raise ValueError(f"there is no {path}.") from None
+  if json.detect_encoding(content).startswith("utf-8"):
+    content = paths.without_mark(path, content)
   return parse(content, path, allows_nan)
 
 
@@ -66,14 +69,15 @@ def read_object(
 def parse(content: bytes | str, path: str, allows_nan: bool = False) -> Any:
   """Returns the value of a JSON text; `path` is for errors. As `read`."""
   try:
-    text = content.decode("utf-8") if isinstance(content, bytes) else content
+    if isinstance(content, bytes):
+      content = content.decode(json.detect_encoding(content))
     return json.loads(
-      text,
+      content,
       object_pairs_hook=_unique,
       parse_constant=None if allows_nan else _refuse_constant,
     )
   except UnicodeDecodeError as error:
-    problem = f"byte {error.start} is not UTF-8"
+    problem = f"byte {error.start} is not {error.encoding.upper()}"
   except RecursionError:
     problem = "its values are nested too deep"
   except ValueError as error:

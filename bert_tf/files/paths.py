@@ -20,6 +20,8 @@ from typing import BinaryIO
 
 from absl import logging
 
+from bert_tf.files import encodings
+
 _BUFFER_BYTES = 1 << 20
 _BLOCK_BYTES = 1 << 22  # That are hashed at once.
 
@@ -99,20 +101,27 @@ def read_text(path: str) -> str:
   """Returns the whole content of a UTF-8 file, its line ends as they are.
 
   A byte order mark is left out, as `without_mark` does it.
+
+  Raises:
+    ValueError: if the file is not UTF-8, naming file and line.
   """
-  return without_mark(path, read_bytes(path)).decode("utf-8")
+  return encodings.decode(path, without_mark(path, read_bytes(path)))
 
 
 def without_mark(path: str, start: bytes) -> bytes:
-  """Returns the start of a text file without a byte order mark.
+  """Returns the start of a UTF-8 file without a byte order mark.
 
-  Editors write it; as a part of the text it would be a part of the first word.
-  For each file it is said once.
+  Editors write the mark; as text it would be a part of the first word. The log
+  names each such file once.
 
   Args:
-    path: of the file.
-    start: the file, or its first line or block.
+    path: The file.
+    start: The file, or its first line or block.
+
+  Raises:
+    ValueError: if the file looks like UTF-16 or UTF-32.
   """
+  encodings.check(path, start)
   if not start.startswith(codecs.BOM_UTF8):
     return start
   _say_mark(path)

@@ -14,10 +14,9 @@ from typing import Any
 import numpy as np
 
 from bert_tf.files import errors, json_files, paths
-from bert_tf.formats import run_info
+from bert_tf.formats import run_info, tokenizer_files
 
 CONFIG = "config.json"
-TOKENIZER_CONFIG = "tokenizer_config.json"
 WEIGHTS = "model.safetensors"
 SUFFIX = ".safetensors"
 
@@ -40,9 +39,6 @@ FIXED_SETTINGS = {
   "is_decoder": False,
   "add_cross_attention": False,
 }
-
-# Fixed behaviour of FullTokenizer.
-FIXED_TOKENIZER_SETTINGS = {"tokenize_chinese_chars": True}
 
 # Problem types here to those there.
 PROBLEM_TYPES = {
@@ -89,7 +85,6 @@ CONFIG_TYPES = {
   "initializer_range": float,
   "problem_type": str,
 }
-_TOKENIZER_TYPES = {"do_lower_case": bool, "strip_accents": bool}
 
 # Types of tensors that are read, as safetensors names them.
 _DTYPES = ("F64", "F32", "F16", "BF16", "I64", "I32", "I16", "I8", "U8", "BOOL")
@@ -124,6 +119,11 @@ class Reader:
       for key in self._file.keys()
       if key not in _COPIES and not key.endswith("embeddings.position_ids")
     }
+    if any(key.endswith(":0") for key in self._keys):
+      raise ValueError(
+        f"{path} holds the variables of a TensorFlow model; "
+        f"{from_other('from_tf')}"
+      )
     if _WORDS not in self._keys or "hidden_size" not in config:
       raise ValueError(
         f"{path} holds no BERT, its model_type is {config.get('model_type')}; "
@@ -194,6 +194,15 @@ class Reader:
     if not shapes.keys() & self._keys.keys():
       self._added |= untrained(shapes, config.get("initializer_range", 0.02))
       self.notes += (untrained_note(what),)
+
+
+def from_other(setting: str) -> str:
+  """Returns how to write a model of another library as safetensors."""
+  return (
+    "in transformers 4 with PyTorch, load it by from_pretrained(folder, "
+    f"{setting}=True) of the class that config.json names and save it by "
+    "save_pretrained(new_folder); it writes safetensors."
+  )
 
 
 def untrained_note(what: str) -> str:
@@ -340,7 +349,7 @@ def read_run(folder: str, task: str, num_labels: int) -> run_info.RunInfo:
   run = run_info.read_run(folder)
   if not run or run.task != task:
     run = run_info.RunInfo(task=task)
-  found = read_tokenizer_settings(folder)
+  found = tokenizer_files.read_settings(folder)
   case = {n: getattr(found, n) for n in ("do_lower_case", "strip_accents")}
   known = {name: value for name, value in case.items() if value is not None}
   run = dataclasses.replace(run, **known)
@@ -385,39 +394,3 @@ def _with_labels(
 def numbered_labels(num_labels: int) -> tuple[str, ...]:
   """Returns names for labels that have none, as transformers makes them."""
   return tuple(f"LABEL_{i}" for i in range(num_labels))
-
-
-@dataclasses.dataclass(frozen=True)
-class TokenizerSettings:
-  """Settings in tokenizer_config.json."""
-
-  do_lower_case: bool | None = None  # None without the file.
-  strip_accents: bool | None = None  # None is as do_lower_case.
-  differing: tuple[str, ...] = ()  # Settings that FullTokenizer does not have.
-
-  def notes(self) -> tuple[str, ...]:
-    """Returns what the user should know."""
-    if not self.differing:
-      return ()
-    return (
-      "Its tokenizer differs from the original's, so ids will, in: "
-      f"{', '.join(self.differing)}",
-    )
-
-
-def read_tokenizer_settings(folder: str) -> TokenizerSettings:
-  """Returns the settings in tokenizer_config.json; none without the file."""
-  path = os.path.join(folder, TOKENIZER_CONFIG)
-  if not paths.exists(path):
-    return TokenizerSettings()
-  settings = json_files.read_object(path, _TOKENIZER_TYPES)
-  differing = [
-    f"{name} {settings[name]}"
-    for name, value in FIXED_TOKENIZER_SETTINGS.items()
-    if settings.get(name, value) != value
-  ]
-  return TokenizerSettings(
-    settings.get("do_lower_case", True),
-    settings.get("strip_accents"),
-    tuple(differing),
-  )

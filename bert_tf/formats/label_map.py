@@ -3,12 +3,39 @@
 import dataclasses
 import json
 import os
+from collections.abc import Sequence
 from typing import Any
 
-from bert_tf.files import atomic, json_files, paths
+from bert_tf.files import atomic, errors, json_files, json_text, paths
 from bert_tf.formats import run_info
 
 FILE = run_info.LABEL_MAP_FILE
+
+
+@dataclasses.dataclass(frozen=True)
+class LabelOrigin:
+  """Where the labels of a run come from, for its log and its errors."""
+
+  name: str  # A file, a folder, or "the task".
+  # What to do about data with another label.
+  remedy: str = "correct the label"
+
+  def unknown_label(self, label: object, labels: Sequence[str]) -> str:
+    """Returns the error message for data with a label that is not known."""
+    return (
+      f"label {label!r} is not one of {errors.listed(labels)}, the labels of "
+      f"{self.name}; {self.remedy}"
+    )
+
+
+OF_TASK = LabelOrigin("the task")
+
+
+def of_data(source: str) -> LabelOrigin:
+  """Returns the origin of labels that the training data define."""
+  return LabelOrigin(
+    source, "correct it, or add training examples with this label"
+  )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -20,6 +47,8 @@ class LabelSpec:
   labels: tuple[str, ...]  # In the order of their ids; () in a regression.
   # As RunInfo.labels_are_text; makes no other label.
   are_text: bool = dataclasses.field(default=True, compare=False)
+  # Makes no other label either.
+  origin: LabelOrigin = dataclasses.field(default=OF_TASK, compare=False)
 
   @property
   def num_outputs(self) -> int:
@@ -96,7 +125,7 @@ def check(output_dir: str, spec: LabelSpec) -> None:
 
 def write(folder: str, spec: LabelSpec) -> None:
   """Writes the label map."""
-  text = json.dumps(_as_json(spec), indent=2, ensure_ascii=False)
+  text = json_text.encode(_as_json(spec), indent=2)
   atomic.write_lines(os.path.join(folder, FILE), [text])
 
 

@@ -11,15 +11,14 @@ model.predict("not bad").label
 import dataclasses
 import itertools
 import json
-import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from bert_tf import modeling, tokenization
-from bert_tf.data import tables
-from bert_tf.formats import label_map
+from bert_tf.formats import label_map, tables
+from bert_tf.inference import inputs as inputs_lib
 from bert_tf.inference import task_model
 from bert_tf.tasks.classification import config as config_lib
 from bert_tf.tasks.classification import examples
@@ -53,8 +52,9 @@ class Classifier(task_model.FineTunedModel):
   Labels are classes, text or whole numbers, which are predicted as `fit` was
   given them (numbers of NumPy and pandas as Python's); with
   problem_type="regression" numbers; with problem_type="multilabel" lists of
-  the classes that apply. `predict` returns a Prediction for each text, and
-  `predict_proba` of several texts float64 [B, C], in the order of the labels.
+  the classes that apply, or a DataFrame of 0 and 1 with a column for each.
+  `predict` returns a Prediction for each text, and `predict_proba` of several
+  texts float64 [B, C], in the order of the labels.
 
   Arguments: as TaskModel has them.
   """
@@ -95,6 +95,25 @@ class Classifier(task_model.FineTunedModel):
       raise ValueError("a regression has no probabilities; use `predict`.")
     return list(answer.probabilities.values())
 
+  def _label_list(self, labels: Any) -> list[Any]:
+    if getattr(labels, "ndim", 1) != 2:
+      return super()._label_list(labels)
+    rows = np.asarray(labels).tolist()
+    if not all(
+      not inputs_lib.is_missing(value) and value in (0, 1)
+      for row in rows
+      for value in row
+    ):
+      return super()._label_list(rows)
+    if not hasattr(labels, "columns"):
+      raise ValueError(
+        "the labels are a 2-D array of 0 and 1 without the names of its "
+        "columns; give a list of the labels that apply for each row, or a "
+        "DataFrame with a column for each label."
+      )
+    names = [str(name) for name in labels.columns]
+    return [list(itertools.compress(names, row)) for row in rows]
+
   def _make_task(
     self,
     config: config_lib.ClassificationConfig,
@@ -124,8 +143,6 @@ class Classifier(task_model.FineTunedModel):
     kind = task.layout.problem_type
     data = []
     for index, (row, label) in enumerate(zip(rows, labels)):
-      if label is None or isinstance(label, float) and math.isnan(label):
-        raise ValueError(f"row {index} has no label.")
       label = list(label) if isinstance(label, tuple | set) else label
       try:
         label = examples.read_label(label, task.layout)

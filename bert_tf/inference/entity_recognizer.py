@@ -12,6 +12,7 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from bert_tf.formats import label_map, tables
 from bert_tf.inference import inputs, task_model
 from bert_tf.tasks.ner import config as config_lib
 from bert_tf.tasks.ner import examples, metrics
@@ -87,15 +88,14 @@ class EntityRecognizer(task_model.FineTunedModel):
     rows: Sequence[Mapping[str, Any]],
     labels: Sequence[Any],
   ) -> list[examples.Sentence]:
-    known = task.label_spec.labels if task.label_spec else ()
     return [
-      _sentence(index, row["text"], label, known)
+      _sentence(index, row["text"], label, task.label_spec)
       for index, (row, label) in enumerate(zip(rows, labels))
     ]
 
 
 def _sentence(
-  index: int, text: str, label: Any, known: Sequence[str]
+  index: int, text: str, label: Any, spec: label_map.LabelSpec | None
 ) -> examples.Sentence:
   """Returns a sentence; raises ValueError where its tags do not fit."""
   words = text.split()
@@ -106,15 +106,15 @@ def _sentence(
       "give one for each word."
     )
   for tag in tags:
-    if not isinstance(tag, str) or not examples.is_tag(tag):
+    is_text = isinstance(tag, str) and tables.is_unicode(tag)
+    if not is_text or not examples.is_tag(tag):
       raise ValueError(
         f"{tag!r} of row {index} is no tag; tags are O, B-TYPE and I-TYPE."
       )
   tags = examples.to_iob2(tags)
   for tag in tags:
-    if known and tag not in known:
+    if spec and tag not in spec.labels:
       raise ValueError(
-        f"the model knows no tag {tag!r}, which row {index} has; its labels "
-        f"are {', '.join(known)}."
+        f"row {index}: {spec.origin.unknown_label(tag, spec.labels)}."
       )
   return examples.Sentence(tuple(words), tags, line=index + 1)

@@ -22,10 +22,9 @@ from typing import IO, Any
 import numpy as np
 
 from bert_tf import checkpoints, modeling
-from bert_tf.data import corpus
 from bert_tf.export import saved_models, sources
 from bert_tf.export.signatures import features
-from bert_tf.files import atomic, paths
+from bert_tf.files import atomic, paths, text_lines
 from bert_tf.inference import config as configs
 from bert_tf.inference import inputs as inputs_lib
 from bert_tf.inference import loaded_model
@@ -242,7 +241,7 @@ def _count_lines(path: str) -> int:
   # Not a pipe, which cannot be read a second time.
   if not paths.is_file(path):
     raise ValueError(f"input_file: there is no file {path}.")
-  num_lines = sum(1 for _ in corpus.read_lines(path))
+  num_lines = sum(1 for _ in text_lines.read_lines(path))
   if not num_lines:
     raise ValueError(f"input_file: {path} is empty.")
   return num_lines
@@ -251,7 +250,7 @@ def _count_lines(path: str) -> int:
 def _texts(path: str, num_lines: int) -> Iterator[Text]:
   """Yields the text of every line; raises ValueError if there are others."""
   found = 0
-  for line in corpus.read_lines(path):
+  for line in text_lines.read_lines(path):
     found += 1
     yield parse_line(line)
   if found != num_lines:

@@ -5,8 +5,12 @@ by name. Several rows are a list, an iterator, a NumPy array, a pandas Series,
 or a DataFrame whose columns have the names of the inputs.
 """
 
+import decimal
 from collections.abc import Mapping, Sequence
 from typing import Any
+
+from bert_tf.files import errors
+from bert_tf.formats import tables
 
 # The inputs of all models in the order of a tuple.
 ORDER = ("question", "text", "text_b", "context", "choices")
@@ -14,9 +18,29 @@ ORDER = ("question", "text", "text_b", "context", "choices")
 
 def as_list(values: Any) -> list[Any]:
   """Returns the items as Python's own: no scalars or arrays of NumPy."""
-  if hasattr(values, "tolist"):  # Of NumPy and pandas.
-    values = values.tolist()
-  return [v.tolist() if hasattr(v, "tolist") else v for v in values]
+  return [_as_python(value) for value in _as_python(values)]
+
+
+def _as_python(value: Any) -> Any:
+  """Returns a value of NumPy or pandas as Python's own, but no times.
+
+  Python has no nanoseconds: NumPy would return a number.
+  """
+  if isinstance(value, list):
+    return [_as_python(item) for item in value]
+  is_time = getattr(getattr(value, "dtype", None), "kind", "") in ("m", "M")
+  return value.tolist() if hasattr(value, "tolist") and not is_time else value
+
+
+def is_missing(value: Any) -> bool:
+  """Returns whether a value says that there is none: None, NaN, NA, NaT."""
+  # By name, because pandas need not be installed.
+  if value is None or type(value).__name__ in ("NAType", "NaTType"):
+    return True
+  if isinstance(value, decimal.Decimal):
+    return value.is_nan()
+  is_scalar = isinstance(value, float) or hasattr(value, "dtype")
+  return is_scalar and getattr(value, "ndim", 0) == 0 and value != value
 
 
 def is_row(inputs: Any) -> bool:
@@ -37,7 +61,7 @@ def rows_of(inputs: Any) -> tuple[list[Any], bool]:
   if isinstance(inputs, bytes) or not hasattr(inputs, "__iter__"):
     raise ValueError(
       "give a text, a tuple or a dict of texts, or a list of them, not "
-      f"{inputs!r:.60}."
+      f"{_short(inputs)}."
     )
   return as_list(inputs), False
 
@@ -59,20 +83,24 @@ def by_name(index: int, row: Any, names: Sequence[str]) -> dict[str, Any]:
   if not isinstance(parts, list | tuple) or len(parts) > len(names):
     raise ValueError(
       f"row {index} is no {' and '.join(names)}, nor texts by these names: "
-      f"{row!r:.60}"
+      f"{_short(row)}"
     )
-  parts = [p.tolist() if hasattr(p, "tolist") else p for p in parts]
-  return dict(zip(names, parts))
+  return dict(zip(names, map(_as_python, parts)))
+
+
+def _short(value: Any) -> str:
+  """Returns a value for a message, cut where it is long."""
+  return errors.shortened(repr(value), 60)
 
 
 def check_texts(name: str, value: Any, num_axes: int = 0) -> None:
   """Raises ValueError for what is no text, or for one axis no list of texts."""
   if num_axes:
     if isinstance(value, str) or not isinstance(value, Sequence) or not value:
-      raise ValueError(f"{name} is no list of texts: {value!r:.60}")
+      raise ValueError(f"{name} is no list of texts: {_short(value)}")
     for item in value:
       check_texts(name, item, num_axes - 1)
   elif not isinstance(value, str):
-    raise ValueError(f"{name} is no text: {value!r:.60}")
-  elif any("\ud800" <= character <= "\udfff" for character in value):
-    raise ValueError(f"{name} is no Unicode text: {value!r:.60}")
+    raise ValueError(f"{name} is no text: {_short(value)}")
+  elif not tables.is_unicode(value):
+    raise ValueError(f"{name} is no Unicode text: {_short(value)}")

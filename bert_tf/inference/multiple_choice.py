@@ -12,7 +12,7 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from bert_tf.data import tables
+from bert_tf.formats import tables
 from bert_tf.inference import task_model
 from bert_tf.tasks.swag import config as config_lib
 from bert_tf.tasks.swag import examples
@@ -74,6 +74,8 @@ class MultipleChoice(task_model.FineTunedModel):
           f"row {index} has {len(choices)} choices, but row 0 "
           f"{len(rows[0]['choices'])}; give as many in all rows, 2 or more."
         )
+      if isinstance(label, float) and label.is_integer():
+        label = int(label)  # What pandas makes of integers beside NaN.
       try:
         right = examples.label_id(label, choices, task.layout.label_type)
       except tables.BadRowError as error:

@@ -39,6 +39,7 @@ class QuestionAnswerer(task_model.FineTunedModel):
   num_required = 2
   config_class = config_lib.SquadConfig
   task_module = squad
+  allows_no_label = True
   score_name = "f1"
 
   def _answer(self, answer: dict[str, Any]) -> decoding.Prediction:
@@ -66,15 +67,23 @@ class QuestionAnswerer(task_model.FineTunedModel):
     rows: Sequence[Mapping[str, Any]],
     labels: Sequence[Any],
   ) -> list[examples.SquadExample]:
+    has_negatives = task.predictions.version_2_with_negative
     paragraphs = [
       {"context": row["context"], "qas": [_question(index, row, label)]}
       for index, (row, label) in enumerate(zip(rows, labels))
     ]
+    for index, paragraph in enumerate(paragraphs):
+      is_impossible = paragraph["qas"][0]["is_impossible"]
+      if split == "train" and is_impossible and not has_negatives:
+        raise ValueError(
+          f"row {index} has no answer; set `version_2_with_negative` to train "
+          "on questions without one."
+        )
     return examples.parse(
       {"data": [{"paragraphs": paragraphs}]},
       f"the {split} rows",
       is_training=split == "train",
-      version_2_with_negative=task.predictions.version_2_with_negative,
+      version_2_with_negative=has_negatives,
     )
 
 

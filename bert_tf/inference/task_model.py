@@ -6,6 +6,7 @@ holds the same checkpoints, and each can go on from what the other left.
 
 import abc
 import dataclasses
+import decimal
 import difflib
 import os
 import types
@@ -207,7 +208,7 @@ class TaskModel(abc.ABC):
     given = [values.get(name) for name in names]
     if self._start or None in given:
       files = model_folder.find(self._start or self._folder(), *given)
-      values |= zip(names, (files.config_file, files.vocab_file))
+      values |= zip(names, (files.config_file, files.needed_vocab()))
       values["init_checkpoint"] = files.weights if self._start else None
     return settings.changed(self._defaults(), values)
 
@@ -255,6 +256,8 @@ class FineTunedModel(TaskModel):
   task_module: types.ModuleType
   # Settings of the script that mean nothing without files.
   without_files: ClassVar[Mapping[str, Any]] = {}
+  # Whether a label may be missing.
+  allows_no_label: ClassVar[bool] = False
   # What `score` returns of the results.
   score_name: ClassVar[str] = "eval_accuracy"
 
@@ -332,8 +335,11 @@ class FineTunedModel(TaskModel):
     for split, (texts, labels) in rows.items():
       examples[split] = self._examples(task, split, texts, labels)
       if split == "train" and task.has_labels and task.label_spec is None:
-        task.set_labels(examples[split])
-    found = fine_tuning.run_on_examples(config, task, bert_config, examples)
+        task.set_labels(examples[split], "the training rows")
+    sources = {split: f"the {split} rows" for split in examples}
+    found = fine_tuning.run_on_examples(
+      config, task, bert_config, examples, sources
+    )
     return found or {}
 
   def _labelled(
@@ -343,12 +349,30 @@ class FineTunedModel(TaskModel):
     rows, is_one = inputs_lib.rows_of(inputs)
     if is_one or isinstance(labels, str):
       raise ValueError("give a list of rows, and a list of a label for each.")
-    labels = inputs_lib.as_list(labels)
+    labels = self._label_list(labels)
     if len(rows) != len(labels) or not rows:
       raise ValueError(
         f"{len(rows)} rows and {len(labels)} labels; give a label for each."
       )
     return [self._row(i, row) for i, row in enumerate(rows)], labels
+
+  def _label_list(self, labels: Any) -> list[Any]:
+    """Returns the labels as Python's own; raises ValueError if one is missing.
+
+    A decimal.Decimal, as databases return them, becomes a number.
+    """
+    found = [
+      None if inputs_lib.is_missing(label) else label
+      for label in inputs_lib.as_list(labels)
+    ]
+    if None in found and not self.allows_no_label:
+      raise ValueError(f"row {found.index(None)} has no label.")
+    return [
+      (int(label) if label == int(label) else float(label))
+      if isinstance(label, decimal.Decimal)
+      else label
+      for label in found
+    ]
 
   def _make_task(
     self,

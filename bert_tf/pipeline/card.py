@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import bert_tf
 from bert_tf import tokenization
-from bert_tf.data import corpus, shard_files, sources
-from bert_tf.files import atomic, paths
+from bert_tf.corpora import sources
+from bert_tf.files import atomic, paths, shard_files, text_lines
 from bert_tf.inference import predictor
 from bert_tf.pipeline import config as pipeline_config
 from bert_tf.pipeline import text_steps
@@ -120,7 +120,7 @@ def _masked_sentences(
 ) -> Iterator[tuple[str, str]]:
   """Yields short sentences with a word masked, and the word."""
   num_left = _NUM_EXAMPLES
-  for sentence in corpus.read_lines(config.file("held_out.txt")):
+  for sentence in text_lines.read_lines(config.file("held_out.txt")):
     places = list(_places(sentence))
     start, end = places[len(places) // 2] if places else (0, 0)
     if len(places) in _WORDS and sentence[start:end].isalpha():

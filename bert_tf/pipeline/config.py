@@ -9,7 +9,7 @@ import os
 from typing import Any
 
 from bert_tf import settings
-from bert_tf.data import sentences, text_config
+from bert_tf.corpora import sentences, text_config
 from bert_tf.tasks import pretraining_config
 
 

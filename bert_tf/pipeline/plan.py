@@ -15,21 +15,19 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import TypeVar
 
+import numpy as np
+import tensorflow as tf
+
 from bert_tf import modeling
-from bert_tf.benchmarks import made_up
 from bert_tf.convert import model_size
-from bert_tf.data import (
-  corpus,
-  corpus_parts,
-  pretraining_data,
-  sources,
-  text_config,
-)
-from bert_tf.files import compression, paths
+from bert_tf.corpora import corpus, corpus_parts, sources, text_config
+from bert_tf.data import pretraining_data, synthetic
+from bert_tf.files import compression, paths, text_lines
 from bert_tf.pipeline import config as pipeline_config
 from bert_tf.pipeline import text_steps
 from bert_tf.tasks import pretraining
 from bert_tf.training import config as training_config
+from bert_tf.training import estimator
 
 T = TypeVar("T")
 
@@ -143,7 +141,7 @@ def make(
       lambda: text_steps.learn_vocabulary(config, [text], vocab_file)
     )
     records = os.path.join(folder, "records")
-    num_chars = scale * sum(map(len, corpus.read_lines(text)))
+    num_chars = scale * sum(map(len, text_lines.read_lines(text)))
     settings = text_steps.record_settings(config, vocab_file, num_chars)
     counts, records_seconds = _timed(
       lambda: pretraining_data.build_shard(
@@ -250,15 +248,34 @@ def _step_seconds(
         use_xla=False,
       ),
     )
-  batch = made_up.batch(
-    bert_config,
+  batch = synthetic.pretraining_batch(
+    bert_config.vocab_size,
     size.train_batch_size,
     config.max_seq_length,
     config.max_predictions_per_seq,
     config.seed,
   )
-  seconds = made_up.step_seconds(runner, [batch] * 4)
+  seconds = step_seconds(runner, [batch] * 4)
   return time.monotonic() - start, min(seconds[1:])
+
+
+def step_seconds(
+  runner: estimator.Estimator, batches: Sequence[synthetic.Batch]
+) -> list[float]:
+  """Returns how long each batch's training step takes; the first compiles."""
+  step = runner.train_step.build(
+    {
+      name: tf.TensorSpec(value.shape, value.dtype)
+      for name, value in batches[0].items()
+    }
+  )
+  seconds = []
+  for batch in batches:
+    features = {name: tf.constant(value) for name, value in batch.items()}
+    start = time.perf_counter()
+    np.array(step(features)["loss"][0])  # Waits for the step.
+    seconds.append(time.perf_counter() - start)
+  return seconds
 
 
 def _timed(work: Callable[[], T]) -> tuple[T, float]:

@@ -9,16 +9,11 @@ from typing import Any
 from absl import logging
 
 from bert_tf import checkpoints, tokenization
-from bert_tf.data import (
-  corpus_build,
-  pretraining_shards,
-  shard_files,
-  sources,
-  text_config,
-)
+from bert_tf.corpora import corpus_build, sources, text_config
+from bert_tf.data import pretraining_shards
 from bert_tf.export import config as export_config
 from bert_tf.export import export
-from bert_tf.files import atomic, errors, paths
+from bert_tf.files import atomic, errors, paths, shard_files
 from bert_tf.formats import run_info
 from bert_tf.pipeline import card, text_steps
 from bert_tf.pipeline import config as pipeline_config

@@ -8,8 +8,8 @@ from absl import logging
 
 from bert_tf import tokenization
 from bert_tf.data import config as data_config
-from bert_tf.data import corpus, masking, vocabulary
-from bert_tf.files import atomic
+from bert_tf.data import masking, vocabulary
+from bert_tf.files import atomic, text_lines
 from bert_tf.pipeline import config as pipeline_config
 
 # Of text in a shard, which one process has in memory 23 times.
@@ -34,7 +34,7 @@ def learn_vocabulary(
   vocab_file: str,
 ) -> None:
   """Learns a vocabulary from files of one sentence a line, and writes it."""
-  lines = itertools.chain.from_iterable(map(corpus.read_lines, text_files))
+  lines = itertools.chain.from_iterable(map(text_lines.read_lines, text_files))
   counts = vocabulary.count_words(
     lines, tokenization.BasicTokenizer(config.is_lower_case)
   )
@@ -50,7 +50,7 @@ def learn_vocabulary(
 def coverage(config: pipeline_config.PipelineConfig) -> vocabulary.Coverage:
   """Returns how well the vocabulary covers the text that is held out."""
   vocab = tokenization.load_vocab(config.file("vocab.txt"))
-  lines = corpus.read_lines(config.file("held_out.txt"))
+  lines = text_lines.read_lines(config.file("held_out.txt"))
   tokenizer = tokenization.BasicTokenizer(config.is_lower_case)
   return vocabulary.coverage(vocab, vocabulary.count_words(lines, tokenizer))
 

@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 from bert_tf.files import errors
-from bert_tf.server import metrics
+from bert_tf.server import connections, metrics
 
 with errors.needs_extra("serving", extra="serve"):
   from aiohttp import abc, web
@@ -42,16 +42,21 @@ class AccessLog(abc.AbstractAccessLogger):
   def log(
     self, request: web.BaseRequest, response: web.StreamResponse, time: float
   ) -> None:
-    """Counts and logs an answer that took `time` seconds."""
+    """Counts and logs an answer that took `time` seconds.
+
+    Nobody is sent an answer whose client has closed the connection before all
+    of it was written.
+    """
+    status = _GONE if connections.is_gone(request) else response.status
     self._metrics.request(
       request.method if request.method in _METHODS else "other",
       request.get(_ROUTE, "other"),
-      response.status,
+      status,
       time,
     )
     if self.log_format == "none":
       return
-    line = _line(request, response, time)
+    line = _line(request, status, response.body_length, time)
     if self.log_format == "json":
       self.logger.info("%s", json.dumps(line))
     else:
@@ -97,7 +102,7 @@ def _now() -> str:
 
 
 def _line(
-  request: web.BaseRequest, response: web.StreamResponse, time: float
+  request: web.BaseRequest, status: int, num_bytes: int, time: float
 ) -> dict[str, Any]:
   """Returns what is logged of a request: no text of it, no address twice."""
   line = {
@@ -106,9 +111,9 @@ def _line(
     "method": request.method,
     # Percent-encoded, so that a line is a line.
     "path": request.rel_url.raw_path[:200],
-    "status": response.status,
+    "status": status,
     "milliseconds": round(time * 1e3, 2),
-    "bytes": response.body_length,
+    "bytes": num_bytes,
   }
   if NUM_ROWS in request:
     line["rows"] = request[NUM_ROWS]

@@ -8,7 +8,7 @@ import concurrent.futures
 import contextlib
 import functools
 import signal
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 
 import numpy as np
 import tensorflow as tf
@@ -20,7 +20,9 @@ from bert_tf.server import (
   access_log,
   attention_json,
   batching,
+  bodies,
   connections,
+  guard,
   limits,
   metrics,
   openapi,
@@ -28,6 +30,7 @@ from bert_tf.server import (
   rest_json,
   samples,
   served,
+  threads,
 )
 from bert_tf.server import config as server_config
 
@@ -37,11 +40,12 @@ with errors.needs_extra("serving", extra="serve"):
 _MODEL_PATH = "/v1/models/{name:[^/:]+}"
 _VERSION_PATH = "/v1/models/{name:[^/:]+}/versions/{version:[0-9]+}"
 
-_Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
-
-
 # An answer of more values is written as JSON beside the event loop.
 _LARGE_ANSWER = 10_000
+
+
+class ServingEndedError(Exception):
+  """The server computes nothing any more; its log says why."""
 
 
 class Server:
@@ -55,13 +59,12 @@ class Server:
     self._models = served.of_predictors(models)
     self._config = config
     self._page = page.load()
-    names = ("localhost", "127.0.0.1", "::1", config.host)
-    self._hosts = {host.lower() for host in (*names, *config.allowed_hosts)}
-    self._is_ready = False
+    self._is_ready = self._is_stopping = False
     self._openapi = openapi.document(list(self._models.values()), self._config)
     # Word pieces are counted beside the computation, not before it.
     self._counting = concurrent.futures.ThreadPoolExecutor(1, "counting")
-    self._writing = concurrent.futures.ThreadPoolExecutor(1, "writing")
+    self._json_thread = concurrent.futures.ThreadPoolExecutor(1, "json")
+    self._bodies = bodies.Bodies(config, self._json_thread)
 
   async def start(self) -> str:
     """Starts to listen; returns the address, http://HOST:PORT.
@@ -70,14 +73,20 @@ class Server:
       OSError: if it cannot listen there.
     """
     self._metrics = metrics.Metrics(
-      lambda: self._batcher.num_waiting, lambda: self._is_ready
+      lambda: self._batcher.num_waiting,
+      lambda: self._batcher.expected_wait_s(),
+      self._can_answer,
     )
     self._log = access_log.AccessLog(self._metrics, self._config.log_format)
     self._batcher = batching.Batcher(
       self._compute, self._config, self._metrics.batch
     )
+    names = ("localhost", "127.0.0.1", "::1", self._config.host)
+    before = guard.Guard(
+      (*names, *self._config.allowed_hosts), lambda: self._is_stopping
+    )
     application = web.Application(
-      middlewares=[self._log.noted, self._guarded],
+      middlewares=[self._log.noted, before.guarded],
       client_max_size=self._config.max_request_bytes,
     )
     application.add_routes(self._routes())
@@ -103,11 +112,14 @@ class Server:
     loop, server = asyncio.get_running_loop(), self._runner.server
     assert server is not None
     limit = connections.max_connections(self._config.max_connections)
+    timeout = self._config.idle_timeout_s
+    refused: set[asyncio.Protocol] = set()
 
     def connect() -> connections.Connection:
-      timeout = self._config.idle_timeout_s
       return connections.Connection(
-        server, self._log, limit, loop=loop, keepalive_timeout=timeout
+        *(server, self._log, limit, refused),
+        loop=loop,
+        keepalive_timeout=timeout,
       )
 
     return await loop.create_server(
@@ -124,19 +136,30 @@ class Server:
         logging.info("Warming up: %s", errors.reason(error))
 
     for model in self._models.values():
-      for function in model.functions.values():
-        await self._batcher.run(functools.partial(call, function))
+      for name, function in model.functions.items():
+        try:
+          await self._batcher.run(functools.partial(call, function))
+        except Exception:  # noqa: BLE001  Others can still be asked for.
+          logging.exception("Warming up %s of %s failed:", name, model.name)
     self._is_ready = True
+
+  async def wait_until_ended(self) -> None:
+    """Waits until a fault has ended the computation of batches."""
+    await self._batcher.ended.wait()
+
+  def _can_answer(self) -> bool:
+    """Returns whether the models are warm and requests are computed."""
+    return self._is_ready and not self._batcher.ended.is_set()
 
   async def stop(self) -> None:
     """Refuses new connections, finishes running requests and stops."""
     self._warming.cancel()
-    self._is_ready = False
+    self._is_ready, self._is_stopping = False, True
     self._listener.close()
     await self._runner.cleanup()
     await self._batcher.close()
     self._counting.shutdown()
-    self._writing.shutdown()
+    self._json_thread.shutdown()
     logging.info(
       "Answered %d requests in %d batches.",
       self._batcher.num_requests,
@@ -161,39 +184,6 @@ class Server:
       ]
     return routes
 
-  @web.middleware
-  async def _guarded(
-    self, request: web.Request, handler: _Handler
-  ) -> web.StreamResponse:
-    """Turns errors into JSON responses."""
-    try:
-      self._check_host(request)
-      return await handler(request)
-    except limits.HttpError as error:
-      return _error(error.status, str(error))
-    except web.HTTPRequestEntityTooLarge:
-      return _error(
-        413,
-        f"the request is larger than {self._config.max_request_bytes} bytes.",
-      )
-    except web.HTTPException as error:  # Unknown path or wrong method.
-      status = error.status
-      message = f"Malformed request: {request.method} {request.path:.200}"
-      return _error(status, message, allow=error.headers.get("Allow"))
-    except web.RequestPayloadError as error:
-      return _error(400, f"Malformed request: the body is not whole: {error}")
-    except RecursionError:
-      return _error(400, "JSON Parse error: lists in too many lists.")
-    except ValueError as error:
-      return _error(400, str(error))
-    except batching.QueueFullError as error:
-      return _error(503, str(error))
-    except tf.errors.InvalidArgumentError as error:
-      return _error(400, errors.reason(error))
-    except tf.errors.OpError as error:
-      logging.exception("A request failed:")
-      return _error(500, errors.reason(error))
-
   def _compute(
     self, name: tuple[str, str], inputs: Mapping[str, np.ndarray]
   ) -> batching.Arrays:
@@ -213,13 +203,17 @@ class Server:
     )
 
   async def _get_health(self, request: web.Request) -> web.Response:
+    if self._batcher.ended.is_set():
+      raise limits.HttpError(
+        500, "the server computes nothing any more; its log says why."
+      )
     first = next(iter(self._models.values()))
     return connections.json_response(
       {"status": "ok", "model": first.name, "version": str(first.version)}
     )
 
   async def _get_ready(self, request: web.Request) -> web.Response:
-    if not self._is_ready:
+    if not self._can_answer():
       raise limits.HttpError(
         503, "a model is not warm yet, or the server stops."
       )
@@ -259,26 +253,31 @@ class Server:
 
   async def _predict(self, request: web.Request) -> web.Response:
     model = self._model_of(request)
-    value = rest_json.parse(await self._body(request))
-    asked = rest_json.predict_request(value, model.functions, self._config)
+    asked = await self._bodies.parse(
+      request,
+      lambda value: rest_json.predict_request(
+        value, model.functions, self._config
+      ),
+    )
     lengths, signature = asked.lengths, asked.signature_name
     num_windows = limits.num_windows(model, asked.inputs, lengths, self._config)
     request[access_log.NUM_ROWS] = asked.num_rows
-    counting = asyncio.get_running_loop().run_in_executor(
-      self._counting, model.num_pieces, asked.inputs
+    labels = (model.name, signature)
+    self._metrics.inputs(
+      *labels, asked.num_rows, int(lengths.sum()), num_windows
     )
+    counting = asyncio.create_task(self._count_pieces(model, asked))
     try:
       computed = await self._batcher.submit(
-        (model.name, signature),
+        labels,
         asked.inputs,
         int(lengths.max()),
         self._can_be_joined(model, asked),
+        num_windows,
       )
-    finally:
-      self._metrics.inputs(
-        *(model.name, signature, asked.num_rows, int(lengths.sum())),
-        *(num_windows, await counting),
-      )
+      self._metrics.word_pieces(*labels, await counting)
+    finally:  # Nobody waits for the count of a client that has gone.
+      counting.cancel()
     # The width of an answer must not depend on the rest of its batch.
     trimmed = outputs.trimmed(computed)
     num_values = limits.num_values_of(trimmed)
@@ -290,8 +289,26 @@ class Server:
 
     if num_values <= _LARGE_ANSWER:
       return respond()
-    loop = asyncio.get_running_loop()
-    return await loop.run_in_executor(self._writing, respond)
+    return await threads.run(self._json_thread, respond)
+
+  async def _count_pieces(
+    self, model: served.ServedModel, asked: rest_json.PredictRequest
+  ) -> int:
+    """Returns the word pieces of a request, 0 if they cannot be counted.
+
+    The thread counts a few kilobytes at a time: requests take turns, and a
+    request whose client has gone is counted no further.
+    """
+    counts, total = model.piece_counts(asked.inputs), 0
+    try:
+      while True:
+        num = await threads.run(self._counting, next, counts, None)
+        if num is None:
+          break
+        total += num
+    except Exception:  # noqa: BLE001  The request itself can be answered.
+      logging.exception("Word pieces were not counted:")
+    return total
 
   def _can_be_joined(
     self, model: served.ServedModel, asked: rest_json.PredictRequest
@@ -305,8 +322,10 @@ class Server:
 
   async def _attention(self, request: web.Request) -> web.Response:
     model = self._model_of(request)
-    value = rest_json.parse(await self._body(request))
-    asked = attention_json.parse(value, model.functions, self._config)
+    asked = await self._bodies.parse(
+      request,
+      lambda value: attention_json.parse(value, model.functions, self._config),
+    )
     computed = await self._batcher.submit(
       (model.name, asked.signature_name), asked.inputs, can_be_joined=False
     )
@@ -332,52 +351,17 @@ class Server:
       raise limits.HttpError(404, f"Servable not found for request: {which}")
     return model
 
-  def _check_host(self, request: web.Request) -> None:
-    """Refuses names that are not this server's: of a page that was rebound."""
-    name = request.headers.get("Host", "localhost").lower()
-    name = name[1:].partition("]")[0] if name[:1] == "[" else name.split(":")[0]
-    address = request.get_extra_info("sockname", ("",))[0]
-    if name not in self._hosts and name != address:
-      raise limits.HttpError(
-        403,
-        f"the Host {name!r:.100} is not this server's; its setting "
-        "allowed_hosts names others.",
-      )
-
-  async def _body(self, request: web.Request) -> bytes:
-    """Returns the body of a request; raises if it is too large or too slow."""
-    # A page of another site can send any other type unasked.
-    if request.content_type != "application/json":
-      raise limits.HttpError(
-        415,
-        f"the Content-Type is {request.content_type:.100}; send "
-        "application/json.",
-      )
-    length = request.content_length or 0
-    if length > self._config.max_request_bytes:
-      raise web.HTTPRequestEntityTooLarge(
-        self._config.max_request_bytes, length
-      )
-    try:
-      return await asyncio.wait_for(request.read(), self._config.read_timeout_s)
-    except asyncio.TimeoutError:
-      raise limits.HttpError(
-        408,
-        f"the request took more than {self._config.read_timeout_s:g} s to "
-        "arrive.",
-      ) from None
-
 
 @contextlib.asynccontextmanager
 async def running(
   models: Mapping[str, predictor.Predictor],
   config: server_config.ServerConfig,
-) -> AsyncIterator[str]:
-  """Runs a server inside the scope; yields its address."""
+) -> AsyncIterator[tuple[Server, str]]:
+  """Runs a server inside the scope; yields it and its address."""
   server = Server(models, config)
   url = await server.start()
   try:
-    yield url
+    yield server, url
   finally:
     await server.stop()
 
@@ -393,6 +377,7 @@ def run(
 
   Raises:
     OSError: if it cannot listen there.
+    ServingEndedError: if a fault has ended the computation.
   """
   asyncio.run(_run(models, config, started))
 
@@ -411,17 +396,15 @@ async def _run(
       loop.remove_signal_handler(each)
     stopped.set()
 
-  async with running(models, config) as url:
+  async with running(models, config) as (server, url):
     for number in (signal.SIGTERM, signal.SIGINT):
       loop.add_signal_handler(number, stop, number)
     started(url)
-    await stopped.wait()
-
-
-def _error(status: int, message: str, allow: str | None = None) -> web.Response:
-  response = connections.error_response(status, message)
-  if allow:
-    response.headers["Allow"] = allow
-  if status == 503:
-    response.headers["Retry-After"] = "1"
-  return response
+    ended = asyncio.create_task(server.wait_until_ended())
+    stopping = asyncio.create_task(stopped.wait())
+    await asyncio.wait([ended, stopping], return_when=asyncio.FIRST_COMPLETED)
+  if not stopping.done():
+    raise ServingEndedError(
+      "the server computes nothing any more; the log above says why. Start it "
+      "again."
+    )

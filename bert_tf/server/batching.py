@@ -1,22 +1,47 @@
-"""Computes requests that arrive together in one batch."""
+"""Computes requests that arrive together in one batch.
+
+One task takes batches from the queue. A batch is joined, computed and split in
+a thread; an exception at any of these stages fails only the requests of the
+batch. If the task itself ends, all requests are answered and `ended` is set.
+"""
 
 import asyncio
 import collections
 import concurrent.futures
 import dataclasses
+import math
+import statistics
 import time
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+from absl import logging
 
 from bert_tf.server import config as server_config
+from bert_tf.server import threads
 
 Arrays = Mapping[str, np.ndarray]
 
+# The speed of a function is the median of its last batches, once there are a
+# few: the first call of a function may take seconds.
+_NUM_TIMED, _MIN_TIMED = 9, 3
 
-class QueueFullError(Exception):
-  """The queue of waiting requests is full."""
+
+class OverloadedError(Exception):
+  """Too many requests are waiting, or they would wait too long.
+
+  Attributes:
+    retry_after_s: seconds after which a client may try again, 1 or more.
+  """
+
+  def __init__(self, message: str, expected_wait_s: float) -> None:
+    super().__init__(message)
+    self.retry_after_s = max(1, math.ceil(expected_wait_s))
+
+
+class EndedError(Exception):
+  """The batcher computes nothing any more."""
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -27,7 +52,9 @@ class _Waiting:
   name: Hashable
   inputs: Arrays
   num_rows: int
+  num_inputs: int  # Inputs of the model: rows, or their windows or choices.
   size: int  # Approximate length of the longest row.
+  can_be_joined: bool
   arrived: float  # Time of arrival, by time.monotonic.
   result: asyncio.Future  # The outputs, when they are computed.
 
@@ -46,6 +73,9 @@ class Batcher:
   It belongs to one event loop. `compute` takes the name of a function and
   arrays with the same number of rows, and returns arrays with that number of
   rows. `on_batch` is called with each batch that was computed.
+
+  Attributes:
+    ended: set when no more batches are computed.
   """
 
   def __init__(
@@ -58,10 +88,16 @@ class Batcher:
     self._on_batch = on_batch
     self._config = config
     self._waiting: collections.deque[_Waiting] = collections.deque()
+    self._computing: Sequence[_Waiting] = ()
+    # By the names of functions, seconds per input of their last batches.
+    self._timed: dict[Hashable, collections.deque[float]] = {}
+    self._busy_until = 0.0  # By time.monotonic, as expected.
     self._arrival = asyncio.Event()
     # One thread: TensorFlow uses all cores within a call.
     self._thread = concurrent.futures.ThreadPoolExecutor(1, "compute")
+    self.ended = asyncio.Event()
     self._task = asyncio.create_task(self._run())
+    self._task.add_done_callback(self._end)
     self.num_batches = self.num_requests = 0
 
   @property
@@ -71,7 +107,7 @@ class Batcher:
 
   async def run(self, call: Callable[[], None]) -> None:
     """Makes a call in the thread that computes."""
-    await asyncio.get_running_loop().run_in_executor(self._thread, call)
+    await threads.run(self._thread, call)
 
   async def submit(
     self,
@@ -79,29 +115,36 @@ class Batcher:
     inputs: Arrays,
     size: int = 0,
     can_be_joined: bool = True,
+    num_inputs: int | None = None,
   ) -> Arrays:
     """Returns the outputs of a request to a function.
 
-    A batch is made of requests of like `size`, the approximate length of the
-    longest row, that can be joined.
+    Args:
+      name: of the function.
+      inputs: arrays with the same number of rows.
+      size: approximate length of the longest row; a batch is made of requests
+        of like sizes.
+      can_be_joined: whether other requests may be in its batch.
+      num_inputs: inputs of the model that the rows need, by which the time of
+        the computation is estimated; None for one a row.
 
     Raises:
-      QueueFullError: if too many wait already.
-      Exception: what the computation raises for this request.
+      OverloadedError: if too many requests wait, or would for too long.
+      EndedError: if the batcher has ended.
+      Exception: the exception of the computation for this request.
     """
-    if len(self._waiting) >= self._config.max_queue_size:
-      raise QueueFullError(
-        f"{len(self._waiting)} requests are waiting, the most that may; try "
-        "again later."
-      )
+    self._check_open()
     # Rows of other shapes would need padding.
     sizes = tuple((key, array.shape[1:]) for key, array in inputs.items())
+    num_rows = len(next(iter(inputs.values())))
     waiting = _Waiting(
       (name, sizes) if can_be_joined else object(),
       name,
       inputs,
-      len(next(iter(inputs.values()))),
+      num_rows,
+      num_rows if num_inputs is None else num_inputs,
       size,
+      can_be_joined,
       time.monotonic(),
       asyncio.get_running_loop().create_future(),
     )
@@ -114,13 +157,50 @@ class Batcher:
         self._waiting.remove(waiting)
       raise
 
+  def expected_wait_s(self) -> float:
+    """Returns the seconds until a request of this moment would be computed."""
+    remaining = max(0.0, self._busy_until - time.monotonic())
+    return remaining + self._expected_seconds(self._waiting)
+
   async def close(self) -> None:
-    """Stops; waiting requests are cancelled."""
+    """Stops; waiting requests fail with EndedError."""
     self._task.cancel()
     await asyncio.gather(self._task, return_exceptions=True)
-    for waiting in self._waiting:
-      waiting.result.cancel()
+    await self.ended.wait()
     self._thread.shutdown(wait=False, cancel_futures=True)
+
+  def _check_open(self) -> None:
+    """Raises if a request cannot be taken into the queue."""
+    if self._task.done():
+      raise EndedError("the server computes nothing any more; it ends.")
+    wait = self.expected_wait_s()
+    if len(self._waiting) >= self._config.max_queue_size:
+      raise OverloadedError(
+        f"{len(self._waiting)} requests are waiting, the most that may; try "
+        "again later.",
+        wait,
+      )
+    # Requests that still fit into the next batch are taken however slow the
+    # model is: a server would refuse whatever arrives during a slow batch.
+    num_rows = sum(waiting.num_rows for waiting in self._waiting)
+    is_slow = wait > self._config.max_expected_wait_s
+    if is_slow and num_rows >= self._config.max_batch_size:
+      raise OverloadedError(
+        f"the request would wait about {wait:.1f} s, and may wait "
+        f"{self._config.max_expected_wait_s:g} s; try again later.",
+        wait,
+      )
+
+  def _expected_seconds(self, requests: Iterable[_Waiting]) -> float:
+    """Returns how long requests will take by the speed of the last batches."""
+    num_inputs: collections.Counter[Hashable] = collections.Counter()
+    for waiting in requests:
+      num_inputs[waiting.name] += waiting.num_inputs
+    return sum(
+      count * statistics.median(self._timed[name])
+      for name, count in num_inputs.items()
+      if len(self._timed.get(name, ())) >= _MIN_TIMED
+    )
 
   async def _run(self) -> None:
     """Computes waiting requests, batch after batch."""
@@ -129,9 +209,18 @@ class Batcher:
         self._arrival.clear()
         await self._arrival.wait()
       await self._wait_for_batch(self._waiting[0])
-      batch = self._take()
-      if batch:
-        await self._answer(batch)
+      self._computing = self._take()
+      await self._answer(self._computing)
+      self._computing = ()
+
+  def _end(self, task: asyncio.Task) -> None:
+    """Fails all requests that are left when the task has ended."""
+    if not task.cancelled() and (error := task.exception()):
+      logging.error("Batches are computed no more:", exc_info=error)
+    for waiting in (*self._computing, *self._waiting):
+      _fail(waiting, EndedError("the server ended before it could answer."))
+    self._waiting.clear()
+    self.ended.set()
 
   async def _wait_for_batch(self, first: _Waiting) -> None:
     """Waits until a batch is full or its first request may wait no longer."""
@@ -172,41 +261,92 @@ class Batcher:
     return batch
 
   async def _answer(self, batch: Sequence[_Waiting]) -> None:
-    """Computes a batch; if that fails, each of its requests alone."""
-    if all(waiting.result.done() for waiting in batch):
+    """Answers a batch; if that fails, computes each of its requests alone."""
+    # A result is done if its client has disconnected.
+    batch = [waiting for waiting in batch if not waiting.result.done()]
+    if not batch:
       return
-    inputs = {
-      name: np.concatenate([waiting.inputs[name] for waiting in batch])
-      for name in batch[0].inputs
-    }
-    loop = asyncio.get_running_loop()
     start = time.monotonic()
+    self._busy_until = start + self._expected_seconds(batch)
     try:
-      outputs = await loop.run_in_executor(
-        self._thread, self._compute, batch[0].name, inputs
+      outputs, seconds = await threads.run(
+        self._thread, self._compute_batch, batch
       )
     except Exception as error:  # noqa: BLE001  Raised in `submit`.
-      if len(batch) > 1:
-        for waiting in batch:
-          await self._answer([waiting])
-      elif not batch[0].result.done():
-        batch[0].result.set_exception(error)
+      if len(batch) == 1:
+        _fail(batch[0], error)
+        return
+      for waiting in batch:
+        await self._answer([waiting])
       return
+    for waiting, rows in zip(batch, outputs):
+      if not waiting.result.done():
+        waiting.result.set_result(rows)
+    self._count(batch, start, seconds)
+
+  def _compute_batch(
+    self, batch: Sequence[_Waiting]
+  ) -> tuple[list[Arrays], float]:
+    """Joins, computes and splits a batch.
+
+    Returns:
+      The outputs of each request, and the seconds in this thread, which the
+      batch may have waited for.
+    """
+    start = time.monotonic()
+    inputs = batch[0].inputs
+    if len(batch) > 1:
+      inputs = {
+        name: np.concatenate([waiting.inputs[name] for waiting in batch])
+        for name in inputs
+      }
+    outputs = self._compute(batch[0].name, inputs)
+    if not isinstance(outputs, Mapping) or not outputs:
+      raise RuntimeError(f"the model returned no outputs, but {outputs!r:.60}.")
+    if batch[0].can_be_joined:
+      check_num_rows(outputs, sum(waiting.num_rows for waiting in batch))
+    parts = [outputs]
+    if len(batch) > 1:
+      ends = np.cumsum([waiting.num_rows for waiting in batch])
+      parts = [
+        {name: array[end - w.num_rows : end] for name, array in outputs.items()}
+        for w, end in zip(batch, ends)
+      ]
+    return parts, time.monotonic() - start
+
+  def _count(
+    self, batch: Sequence[_Waiting], start: float, seconds: float
+  ) -> None:
+    """Notes the speed of a batch, and reports it."""
     self.num_batches += 1
     self.num_requests += len(batch)
+    # A full batch may take no longer than a single row, so a batch that is not
+    # full is taken for a full one: a burst after a quiet time is not refused.
+    num_inputs = max(
+      sum(waiting.num_inputs for waiting in batch), self._config.max_batch_size
+    )
+    timed = self._timed.setdefault(
+      batch[0].name, collections.deque(maxlen=_NUM_TIMED)
+    )
+    timed.append(seconds / num_inputs)
     num_rows = sum(waiting.num_rows for waiting in batch)
     waited_s = [start - waiting.arrived for waiting in batch]
-    self._on_batch(Batch(num_rows, time.monotonic() - start, waited_s))
-    if len(batch) == 1:
-      _set(batch[0], outputs)
-      return
-    first = 0
-    for waiting in batch:
-      rows = slice(first, first + waiting.num_rows)
-      _set(waiting, {name: array[rows] for name, array in outputs.items()})
-      first += waiting.num_rows
+    try:
+      self._on_batch(Batch(num_rows, seconds, waited_s))
+    except Exception:  # noqa: BLE001  The batch has been answered.
+      logging.exception("A batch was not counted:")
 
 
-def _set(waiting: _Waiting, outputs: Arrays) -> None:
+def check_num_rows(outputs: Arrays, num_rows: int) -> None:
+  """Raises RuntimeError if an output has another number of rows."""
+  for name, array in outputs.items():
+    if np.shape(array)[:1] != (num_rows,):
+      raise RuntimeError(
+        f"the model's output {name!r} has the shape {np.shape(array)} for "
+        f"{num_rows} rows."
+      )
+
+
+def _fail(waiting: _Waiting, error: Exception) -> None:
   if not waiting.result.done():  # Done if the client has disconnected.
-    waiting.result.set_result(outputs)
+    waiting.result.set_exception(error)

@@ -34,6 +34,13 @@ class ServerConfig:
     "Requests that may wait; more are refused with status 503.",
     minimum=1,
   )
+  max_expected_wait_s: float = settings.setting(
+    1.0,
+    "Seconds that a request may wait for the requests before it, estimated "
+    "from the last batches. Requests that would wait longer are refused with "
+    "status 503, unless the next batch has room.",
+    minimum=0,
+  )
   max_rows: int = settings.setting(
     128, "Rows of a request; more are refused with status 400.", minimum=1
   )

@@ -4,6 +4,7 @@ aiohttp answers malformed HTTP with plain text and logs a traceback for each;
 here the answer is JSON, and the log has a line, of at most some a second.
 """
 
+import asyncio
 import json
 import logging
 import os
@@ -17,8 +18,12 @@ with errors.needs_extra("serving", extra="serve"):
 
 # Lines of the log in a second about clients' mistakes.
 _LINES_PER_SECOND = 5
-# Descriptors that are left to files and to the next connection.
-_SPARE_DESCRIPTORS = 16
+# Refused connections that stay open until their client has read the answer.
+_MAX_REFUSED = 64
+# Seconds that a client has to read it.
+_REFUSAL_TIMEOUT_S = 2.0
+# Descriptors that are left to files and to refused connections.
+_SPARE_DESCRIPTORS = 16 + _MAX_REFUSED
 
 _Log = logging.getLogger("bert_tf.server")
 
@@ -56,37 +61,60 @@ _Log.addFilter(_ShortLines())
 class Connection(web.RequestHandler):
   """A connection; one beyond the limit is answered with 503 and closed.
 
+  Bodies are never decompressed: a small one could become gigabytes while the
+  event loop waits. The handler refuses them.
+
   Args:
     server: of the runner, which knows all connections.
     access_log: is told of every answer.
     max_connections: that may be open.
+    refused: connections that were refused and are still open.
     **arguments: of aiohttp's RequestHandler.
   """
 
-  __slots__ = ("_max_connections", "_server")
+  __slots__ = ("_max_connections", "_refused", "_server")
 
   def __init__(
     self,
     server: web.Server,
     access_log: abc.AbstractAccessLogger,
     max_connections: int,
+    refused: set[asyncio.Protocol],
     **arguments: Any,
   ) -> None:
     # aiohttp makes one of each connection.
     made: Any = lambda *_: access_log  # noqa: E731
-    super().__init__(server, logger=_Log, access_log_class=made, **arguments)
+    super().__init__(
+      server,
+      logger=_Log,
+      access_log_class=made,
+      auto_decompress=False,
+      **arguments,
+    )
     self._server = server
     self._max_connections = max_connections
+    self._refused = refused
 
   def connection_made(self, transport: Any) -> None:
-    """Refuses the connection if there are too many."""
-    super().connection_made(transport)
-    if len(self._server.connections) > self._max_connections:
-      transport.write(_refusal(self._max_connections))
-      transport.close()
-      _Log.warning(
-        "%d connections are open; refused one", self._max_connections
-      )
+    """Takes the connection, or refuses it if too many are open."""
+    if len(self._server.connections) < self._max_connections:
+      super().connection_made(transport)
+      return
+    _Log.warning("%d connections are open; refused one", self._max_connections)
+    protocol = _Refused(self._max_connections, self._refused)
+    transport.set_protocol(protocol)
+    protocol.connection_made(transport)
+
+  async def finish_response(
+    self,
+    request: web.BaseRequest,
+    resp: web.StreamResponse,
+    start_time: float | None,
+  ) -> tuple[web.StreamResponse, bool]:
+    """Sends a response; makes JSON of the errors that aiohttp raises."""
+    if isinstance(resp, web.HTTPException):
+      resp = _json_error(request, resp)
+    return await super().finish_response(request, resp, start_time)
 
   def handle_error(
     self,
@@ -95,8 +123,11 @@ class Connection(web.RequestHandler):
     exc: BaseException | None = None,
     message: str | None = None,
   ) -> web.StreamResponse:
-    """Returns the JSON response to what is no HTTP, or to a fault of ours."""
-    self.log_exception("Status %d to %s", status, request.remote, exc_info=exc)
+    """Returns the JSON response to malformed HTTP, or to a fault of ours."""
+    if not is_gone(request):
+      self.log_exception(
+        "Status %d to %s", status, request.remote, exc_info=exc
+      )
     if request.writer.output_size > 0:
       raise ConnectionError("A part of the response has been sent.")
     lines = (message or "the server failed").strip().splitlines()
@@ -105,6 +136,38 @@ class Connection(web.RequestHandler):
       response = error_response(status, "the server failed; its log says why.")
     response.force_close()
     return response
+
+
+class _Refused(asyncio.Protocol):
+  """Answers a connection with 503 and ends it once the client has read that.
+
+  Closing a socket with unread data resets the connection, and the client loses
+  the answer: what it sends is read and dropped until it closes.
+  """
+
+  def __init__(self, limit: int, refused: set[asyncio.Protocol]) -> None:
+    self._limit = limit
+    self._refused = refused
+
+  def connection_made(self, transport: Any) -> None:
+    """Answers, then waits for the client, unless too many are waited for."""
+    transport.write(_refusal(self._limit))
+    if len(self._refused) >= _MAX_REFUSED:
+      transport.close()
+      return
+    self._refused.add(self)
+    transport.write_eof()
+    loop = asyncio.get_running_loop()
+    loop.call_later(_REFUSAL_TIMEOUT_S, transport.close)
+
+  def connection_lost(self, exc: Exception | None) -> None:
+    """Makes room for another one."""
+    self._refused.discard(self)
+
+
+def is_gone(request: web.BaseRequest) -> bool:
+  """Returns whether the client of a request has closed its connection."""
+  return request.transport is None or request.transport.is_closing()
 
 
 def max_connections(wanted: int) -> int:
@@ -124,9 +187,14 @@ def max_connections(wanted: int) -> int:
   return max(1, min(wanted, limit - first_free - _SPARE_DESCRIPTORS))
 
 
-def error_response(status: int, message: str) -> web.Response:
-  """Returns `{"error": message}`."""
-  return json_response({"error": message}, status)
+def error_response(
+  status: int, message: str, retry_after_s: int = 1
+) -> web.Response:
+  """Returns `{"error": message}`; with status 503 also when to try again."""
+  response = json_response({"error": message}, status)
+  if status == 503:
+    response.headers["Retry-After"] = str(retry_after_s)
+  return response
 
 
 def json_response(value: Any, status: int = 200) -> web.Response:
@@ -150,6 +218,19 @@ def _json(value: Any) -> str:
   if isinstance(value, list) and value and isinstance(value[0], dict | list):
     return f"[{', '.join(map(_json, value))}]"
   return json.dumps(value, ensure_ascii=False)
+
+
+def _json_error(
+  request: web.BaseRequest, error: web.HTTPException
+) -> web.Response:
+  """Returns in JSON an error of aiohttp, such as that of an unknown path."""
+  message = f"Malformed request: {request.method} {request.path:.200}"
+  if isinstance(error, web.HTTPExpectationFailed):
+    message = f"Malformed request: {error.text:.200}; send 100-continue."
+  response = error_response(error.status, message)
+  if allow := error.headers.get("Allow"):
+    response.headers["Allow"] = allow
+  return response
 
 
 def _refusal(limit: int) -> bytes:

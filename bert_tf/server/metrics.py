@@ -21,11 +21,15 @@ class Metrics:
 
   Args:
     num_waiting: returns the number of requests that wait for a batch.
+    expected_wait_s: returns the seconds that a new request would wait.
     is_ready: returns whether the models are loaded and warm.
   """
 
   def __init__(
-    self, num_waiting: Callable[[], int], is_ready: Callable[[], bool]
+    self,
+    num_waiting: Callable[[], int],
+    expected_wait_s: Callable[[], float],
+    is_ready: Callable[[], bool],
   ) -> None:
     self._registry = registry = prometheus_client.CollectorRegistry()
     prometheus_client.ProcessCollector(registry=registry)
@@ -62,6 +66,10 @@ class Metrics:
     gauge: Any = functools.partial(prometheus_client.Gauge, **common)
     waiting = gauge("waiting_requests", "Requests that wait for a batch.")
     waiting.set_function(num_waiting)
+    expected_wait = gauge(
+      "expected_wait_seconds", "Seconds that a new request would wait."
+    )
+    expected_wait.set_function(expected_wait_s)
     gauge("ready", "1 when the models are warm.").set_function(is_ready)
 
   def request(
@@ -78,14 +86,15 @@ class Metrics:
     num_rows: int,
     num_bytes: int,
     num_windows: int,
-    num_pieces: int | None,
   ) -> None:
     """Counts what a request to a model asks for."""
     self._rows.labels(model, signature).inc(num_rows)
     self._text_bytes.labels(model, signature).inc(num_bytes)
     self._windows.labels(model, signature).inc(num_windows)
-    if num_pieces is not None:
-      self._pieces.labels(model, signature).inc(num_pieces)
+
+  def word_pieces(self, model: str, signature: str, num_pieces: int) -> None:
+    """Counts the word pieces of a request that was computed."""
+    self._pieces.labels(model, signature).inc(num_pieces)
 
   def batch(self, batch: batching.Batch) -> None:
     """Counts a computed batch."""

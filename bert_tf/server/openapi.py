@@ -11,6 +11,7 @@ import numpy as np
 import tensorflow as tf
 
 import bert_tf
+from bert_tf import modeling
 from bert_tf.export import saved_models
 from bert_tf.export.signatures import attention
 from bert_tf.inference import loaded_model
@@ -21,7 +22,13 @@ Json = dict[str, Any]
 
 _BASE64: Json = {
   "type": "object",
-  "properties": {"b64": {"type": "string", "contentEncoding": "base64"}},
+  "properties": {
+    "b64": {
+      "type": "string",
+      "contentEncoding": "base64",
+      "pattern": "^([A-Za-z0-9+/]{4})*([A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$",
+    }
+  },
   "required": ["b64"],
   "additionalProperties": False,
 }
@@ -30,9 +37,10 @@ _ERRORS = {
   403: "The Host is not this server's.",
   408: "The body took too long to arrive.",
   413: "The request or its answer is too large.",
-  415: "The Content-Type is not application/json.",
+  415: "The Content-Type is not application/json, or the body is compressed.",
+  417: "Expect is not 100-continue.",
   500: "The server failed; its log says why.",
-  503: "Too many requests wait.",
+  503: "Too many requests wait, or the server stops; Retry-After has seconds.",
 }
 
 
@@ -55,10 +63,15 @@ def document(
     # Names of schemas must be ASCII, which those of models need not be.
     prefix = f"model_{number}_" if number > 1 else ""
     functions = model.functions
-    schemas[f"{prefix}attention_request"] = _attention_request(functions)
+    if attention.SINGLE in functions:
+      schemas[f"{prefix}attention_request"] = _attention_request(
+        functions, limits
+      )
     for signature, function in functions.items():
       name = f"{prefix}predict_{signature}"
-      schemas[f"{name}_request"] = _request(signature, function, limits)
+      schemas[f"{name}_request"] = _request(
+        signature, function, limits, model.bert_config
+      )
       schemas[f"{name}_response"] = _response(function)
     paths |= _model_paths(model, prefix)
   title = ", ".join(model.name for model in models)
@@ -99,12 +112,6 @@ def _model_paths(model: served.ServedModel, prefix: str) -> Json:
     {"anyOf": [_ref(f"{name}_response") for name in names]},
     {s: {"value": _example(s, f)} for s, f in functions.items()},
   )
-  attends = _post(
-    "One layer's attention to the tokens of a text or a pair.",
-    _ref(f"{prefix}attention_request"),
-    _ref("attention_response"),
-    _attention_examples(functions),
-  )
   paths: Json = {}
   latest = f"/v1/models/{model.name}"
   for path in (latest, f"{latest}/versions/{model.version}"):
@@ -112,8 +119,14 @@ def _model_paths(model: served.ServedModel, prefix: str) -> Json:
       path: _get("Status of the model.", {"type": "object"}),
       f"{path}/metadata": _get("Inputs and outputs.", {"type": "object"}),
       f"{path}:predict": predict,
-      f"{path}:attention": attends,
     }
+    if attention.SINGLE in functions:
+      paths[f"{path}:attention"] = _post(
+        "One layer's attention to the tokens of a text or a pair.",
+        _ref(f"{prefix}attention_request"),
+        _ref("attention_response"),
+        _attention_examples(functions),
+      )
   return paths
 
 
@@ -179,21 +192,29 @@ def _request(
   signature: str,
   function: loaded_model.Function,
   limits: server_config.ServerConfig,
+  config: modeling.BertConfig | None,
 ) -> Json:
   """Returns the schema of a `:predict` request to a signature."""
-  row = _object({k: _array(k, s, 1) for k, s in function.inputs.items()})
-  columns = _object({k: _array(k, s) for k, s in function.inputs.items()})
+  values = {
+    name: _input_value(name, spec, limits, config)
+    for name, spec in function.inputs.items()
+  }
+  specs = function.inputs
+  row = _object({k: _array(specs[k], v, 1) for k, v in values.items()})
+  columns = _object({k: _array(specs[k], v, 0) for k, v in values.items()})
+  num_rows = {"minItems": 1, "maxItems": limits.max_rows}
+  for column in columns["properties"].values():
+    if column:  # A column of any rank may be anything.
+      column |= num_rows | column
   if len(function.inputs) == 1:  # Needs no name.
     row = {"anyOf": [row, *row["properties"].values()]}
     columns = {"anyOf": [columns, *columns["properties"].values()]}
-  rows = {"type": "array", "items": row, "minItems": 1}
+  rows = {"type": "array", "items": row} | num_rows
   named: Json = {"signature_name": {"const": signature}}
   optional = ["signature_name"] if signature == saved_models.DEFAULT else []
   return {
     "oneOf": [
-      _object(
-        named | {"instances": rows | {"maxItems": limits.max_rows}}, optional
-      ),
+      _object(named | {"instances": rows}, optional),
       _object(named | {"inputs": columns}, optional),
     ]
   }
@@ -201,8 +222,9 @@ def _request(
 
 def _response(function: loaded_model.Function) -> Json:
   """Returns the schema of an answer, to rows or to columns."""
-  rows = {k: _array(k, s, 1, False) for k, s in function.outputs.items()}
-  columns = {k: _array(k, s, 0, False) for k, s in function.outputs.items()}
+  specs = function.outputs
+  rows = {k: _array(s, _output_value(k, s), 1) for k, s in specs.items()}
+  columns = {k: _array(s, _output_value(k, s), 0) for k, s in specs.items()}
   if len(rows) == 1:
     row, column = *rows.values(), *columns.values()
   else:
@@ -216,24 +238,49 @@ def _response(function: loaded_model.Function) -> Json:
   }
 
 
-def _array(
-  name: str, spec: tf.TensorSpec, first: int = 0, is_input: bool = True
-) -> Json:
-  """Returns the schema of an array from a dimension on; any if not known."""
+def _array(spec: tf.TensorSpec, value: Json, first: int) -> Json:
+  """Returns the schema of an array of values from a dimension on.
+
+  An array whose rank is not known may be anything.
+  """
   if spec.shape.rank is None:
     return {}
-  schema = _value(spec.dtype)
-  if name in rest_json.ANSWERS and not is_input:
-    schema = {"type": ["string", "null"]}
-  if spec.dtype == tf.string and is_input:
-    schema = {"anyOf": [schema, _BASE64]}
-  elif spec.dtype == tf.string and name.endswith(rest_json.BYTES_SUFFIX):
-    schema = _BASE64
+  schema = value
   for size in reversed(spec.shape.as_list()[first:]):
     schema = {"type": "array", "items": schema}
     if size is not None:
       schema |= {"minItems": size, "maxItems": size}
   return schema
+
+
+def _input_value(
+  name: str,
+  spec: tf.TensorSpec,
+  limits: server_config.ServerConfig,
+  config: modeling.BertConfig | None,
+) -> Json:
+  """Returns the schema of a number, bool or text of an input."""
+  if spec.dtype == tf.string:
+    # A character has a byte at least.
+    text = {"type": "string", "maxLength": limits.max_text_length}
+    return {"anyOf": [text, _BASE64]}
+  value = _value(spec.dtype)
+  sizes = {"input_mask": 2}
+  if config:
+    sizes["input_ids"] = config.vocab_size
+    sizes["segment_ids"] = config.type_vocab_size
+  if name in sizes and spec.dtype.is_integer:
+    value |= {"minimum": 0, "maximum": sizes[name] - 1}
+  return value
+
+
+def _output_value(name: str, spec: tf.TensorSpec) -> Json:
+  """Returns the schema of a number, bool or text of an output."""
+  if name in rest_json.ANSWERS:
+    return {"type": ["string", "null"]}
+  if spec.dtype == tf.string and name.endswith(rest_json.BYTES_SUFFIX):
+    return _BASE64
+  return _value(spec.dtype)
 
 
 def _value(dtype: tf.DType) -> Json:
@@ -261,10 +308,12 @@ def _plain(value: Any) -> Any:
   return value.decode() if isinstance(value, bytes) else value.item()
 
 
-def _attention_request(functions: Mapping[str, Any]) -> Json:
-  text = {"anyOf": [{"type": "string"}, _BASE64]}
-  if attention.SINGLE not in functions:
-    return {"not": {}, "description": "The model was exported without it."}
+def _attention_request(
+  functions: Mapping[str, loaded_model.Function],
+  limits: server_config.ServerConfig,
+) -> Json:
+  spec = functions[attention.SINGLE].inputs["text"]
+  text = _input_value("text", spec, limits, None)
   num_layers, num_heads = (
     functions[attention.SINGLE].outputs["attention"].shape[1:3]
   )

@@ -70,8 +70,13 @@ class Task(abc.ABC, Generic[Example, Data]):
   def read(self, split: str, path: str) -> list[Example]:
     """Reads a split; any label is accepted while the labels are unknown."""
 
-  def set_labels(self, train: Sequence[Example]) -> None:
-    """Sets label_spec to the labels of the training examples."""
+  def set_labels(self, train: Sequence[Example], source: str) -> None:
+    """Sets label_spec to the labels of the training examples.
+
+    Args:
+      train: the training examples.
+      source: where they come from, for messages.
+    """
 
   @abc.abstractmethod
   def prepare(self, split: str, examples: Sequence[Example]) -> Data:
@@ -135,6 +140,14 @@ class Task(abc.ABC, Generic[Example, Data]):
   def run_info(self) -> dict[str, Any]:
     """Returns the task's own fields of run.json."""
     return {}
+
+  def describe_labels(self, examples: Sequence[Example]) -> str:
+    """Returns the labels of a split and how often each occurs, for the log."""
+    return "no labels"
+
+  def describe_cut(self) -> str:
+    """Returns what happens to examples that do not fit, for the log."""
+    return "cut"
 
   def inputs_and_answer(self, example: Example) -> tuple[dict[str, Any], Any]:
     """Returns an example as the served model takes it, and what is right.

@@ -26,6 +26,8 @@ def settle(
   if model_folder.has_config(output_dir):
     path = os.path.join(output_dir, run_info.CONFIG_FILE)
     known = modeling.BertConfig.from_json_file(path).bilstm
+  elif config.train.encoder_only and config.bilstm is not None:
+    known = config.bilstm  # That of the file belongs to the head.
   if None not in (config.bilstm, known) and config.bilstm != known:
     raise ValueError(
       f"bilstm {config.bilstm} contradicts {path}, whose model was made "

@@ -5,6 +5,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from bert_tf.formats import tables
 from bert_tf.tasks import base
 
 _MAX_CHARACTERS = 1000  # Of the texts of an example.
@@ -48,6 +49,9 @@ def _chosen(
     inputs, answer = task.inputs_and_answer(example)
     num_characters = sum(len("".join(text)) for text in inputs.values())
     if not inputs or num_characters > _MAX_CHARACTERS:
+      continue
+    texts = json.dumps((inputs, answer), ensure_ascii=False)
+    if not tables.is_unicode(texts):  # No served model takes these.
       continue
     key = json.dumps(answer)
     (others if key in seen else first).append(

@@ -16,7 +16,6 @@ import tensorflow as tf
 from absl import logging
 
 from bert_tf import (
-  checkpoints,
   letter_case,
   model_folder,
   modeling,
@@ -26,12 +25,17 @@ from bert_tf import (
 from bert_tf.data import input_pipeline
 from bert_tf.files import paths
 from bert_tf.formats import label_map, run_info
-from bert_tf.tasks import base, bilstm_on_top, findings
+from bert_tf.tasks import (
+  base,
+  bilstm_on_top,
+  findings,
+  run_start,
+  split_summary,
+)
 from bert_tf.tasks import config as config_lib
 from bert_tf.training import config as training_config
 from bert_tf.training import (
   estimator,
-  restore,
   results,
   run_dir,
   run_log,
@@ -68,7 +72,9 @@ def run(
   config, bert_config, tokenizer = load(config)
   task = make_task(config, bert_config, tokenizer)
   _check_labels(task, config.train.output_dir)  # Before others are read.
-  return run_on_examples(config, task, bert_config, _read(config, task))
+  examples = _read(config, task)
+  sources = {split: task.file(split).path or "" for split in examples}
+  return run_on_examples(config, task, bert_config, examples, sources)
 
 
 def load(
@@ -130,39 +136,31 @@ def settle(config: Config) -> Config:
   return settings.settle(config, left_out, where)
 
 
-def saved_labels(config: Config) -> label_map.LabelSpec | None:
-  """Returns the labels in output_dir, else of the model to start from.
-
-  None if they are not known, or that model is of another task.
-  """
-  own = label_map.read(config.train.output_dir)
-  start = config.train.init_checkpoint
-  if own or not start:
-    return own
-  given = model_folder.run_of(start)
-  is_same = given is not None and given.task == config.task
-  return label_map.of_run(given) if is_same else None
-
-
 def run_on_examples(
   config: config_lib.FineTuningConfig,
   task: base.Task[base.Example, base.Data],
   bert_config: modeling.BertConfig,
   examples: Mapping[str, Sequence[base.Example]],
+  sources: Mapping[str, str],
 ) -> base.Results | None:
   """Trains, evaluates and predicts on examples in memory; as `run`.
 
   The config is settled, its files of examples are not read; the task's labels
-  are known. Examples are of "train", "dev" and "test", where they are needed.
+  are known. Examples are of "train", "dev" and "test", where they are needed;
+  `sources` says where those of each come from, for the log.
   """
   found = findings.of_data(task, examples, config.num_run_examples)
+  summaries = {
+    split: split_summary.summarize(task, split, sources[split], e)
+    for split, e in examples.items()
+  }
   data = {split: task.prepare(split, e) for split, e in examples.items()}
   train = _with_steps(config, task, data.get("train"))
+  train = run_start.with_start(config, task, train, bool(bert_config.bilstm))
   output_dir = train.output_dir
-  _check_start(task, train, config.do_train)
   with run_dir.exclusive(output_dir, config.do_train):
     _prepare_output_dir(config, task, bert_config, found)
-    return _run(config, train, task, data)
+    return _run(config, train, task, data, summaries)
 
 
 def _run(
@@ -170,11 +168,15 @@ def _run(
   train: training_config.TrainConfig,
   task: base.Task[base.Example, base.Data],
   data: dict[str, base.Data],
+  summaries: Mapping[str, split_summary.SplitSummary],
 ) -> base.Results | None:
   """Does the same as `run_on_examples`, of prepared examples that fit."""
   output_dir = train.output_dir
-  run_log.add(output_dir, dataclasses.replace(config, train=train))
-  work = _Work(task, task.build_estimator(train), output_dir, data)
+  # As it was set, not as it was decided.
+  logged = dataclasses.replace(train, encoder_only=config.train.encoder_only)
+  run_log.add(output_dir, dataclasses.replace(config, train=logged))
+  runner = task.build_estimator(train)
+  work = _Work(task, runner, output_dir, data, summaries)
   evaluate = functools.partial(work.evaluate, config.eval_batch_size)
   if config.do_train:
     if train.eval_every_steps:
@@ -236,10 +238,12 @@ class _Work(Generic[base.Example, base.Data]):
     runner: estimator.Estimator,
     output_dir: str,
     data: Mapping[str, base.Data],
+    summaries: Mapping[str, split_summary.SplitSummary],
   ) -> None:
     self._task = task
     self._output_dir = output_dir
     self._data = data
+    self._summaries = summaries
     self._records: dict[str, input_pipeline.RecordFiles] = {}
     self.runner = runner
 
@@ -247,9 +251,9 @@ class _Work(Generic[base.Example, base.Data]):
     """Returns the records of a split."""
     if split not in self._records:
       path = os.path.join(self._output_dir, _RECORD_FILES[split])
-      self._records[split] = self._task.write_records(
-        split, path, self._data[split]
-      )
+      found = self._task.write_records(split, path, self._data[split])
+      logging.info("%s", self._summaries[split].line(found))
+      self._records[split] = found
     return self._records[split]
 
   def train(
@@ -322,7 +326,6 @@ def _read(
   for split, (path, _) in found.items():
     if split not in examples:
       examples[split] = task.read(split, path or "")
-    logging.info("%s: %d read.", path, len(examples[split]))
   return examples
 
 
@@ -338,7 +341,7 @@ def _read_labelled(
       f"{label_map.FILE} of the run that trained the model into `output_dir`."
     )
   examples = task.read("train", path)
-  task.set_labels(examples)
+  task.set_labels(examples, path)
   return examples
 
 
@@ -387,36 +390,3 @@ def _with_steps(
     num_warmup_steps=num_warmup_steps,
     best_metric=train.best_metric or known[0],
   )
-
-
-def _check_start(
-  task: base.Task, train: training_config.TrainConfig, do_train: bool
-) -> None:
-  """Checks the weights that the run will start from; may raise ValueError."""
-  output_dir, init_checkpoint = train.output_dir, train.init_checkpoint
-  if not task.starts_from_checkpoint:
-    init_checkpoint = None
-    if train.lora_adapter:
-      raise ValueError(
-        "lora_adapter is for BERT, which is not trained here; leave it out."
-      )
-  head = task.model.heads[0]
-  if task.label_spec:
-    restore.check_classifier_head(
-      output_dir, init_checkpoint, task.label_spec, do_train
-    )
-  else:
-    restore.check_has_head(output_dir, next(iter(head.shapes)), do_train)
-  if not do_train:
-    restore.check_is_trained(
-      output_dir, init_checkpoint, head, train.lora_adapter
-    )
-  elif checkpoints.listed(output_dir):
-    restore.check_lora_alpha(output_dir, train.lora_rank, train.lora_alpha)
-  elif init_checkpoint:
-    checkpoints.CheckpointReader(init_checkpoint)  # Raises if there is none.
-  elif task.starts_from_checkpoint:
-    logging.warning(
-      "There is no `init_checkpoint`: the whole model starts from RANDOM "
-      "values, not from a pre-trained BERT."
-    )

@@ -237,7 +237,12 @@ def _check_trains_alike(
     {k: v for k, v in {**c, **c["train"]}.items() if k not in _NOT_TRAINED}
     for c in (before, now)
   )
-  differing = sorted(k for k in before | now if before.get(k) != now.get(k))
+  # An earlier version lacks settings of today, which were all off.
+  differing = sorted(
+    name
+    for name in before | now
+    if before.get(name) != now.get(name) and (name in before or now[name])
+  )
   if differing:
     raise ValueError(
       f"{folder} was trained with other values of {', '.join(differing)}; "

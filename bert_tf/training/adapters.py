@@ -14,8 +14,9 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from bert_tf import checkpoints, distribution
+from bert_tf import checkpoints, distribution, model_folder
 from bert_tf.files import paths
+from bert_tf.formats import run_info
 from bert_tf.layers import lora
 
 # In the folder of a run.
@@ -65,11 +66,26 @@ def open_adapter(path: str) -> checkpoints.CheckpointReader:
   return reader
 
 
-def add(model: keras.Model, path: str) -> list[str]:
+def run_of(path: str) -> run_info.RunInfo | None:
+  """Returns the run that trained an adapter, None if it is not known.
+
+  Args:
+    path: as `open_adapter`.
+  """
+  folder = path
+  if not paths.is_folder(path):
+    folder, name = os.path.split(os.path.dirname(path))
+    if name != os.path.dirname(_PATH):
+      return None  # Copied away from its run.
+  return model_folder.run_of(folder or ".")
+
+
+def add(model: keras.Model, path: str, encoder_only: bool = False) -> list[str]:
   """Adds an adapter's updates to a model's kernels and sets its other values.
 
   The model has the values that the adapter was trained from. It may have LoRA
-  itself: its updates are then on top of these.
+  itself: its updates are then on top of these. With encoder_only the model's
+  head stays as it is.
 
   Returns:
     The names of the variables that were set.
@@ -79,7 +95,8 @@ def add(model: keras.Model, path: str) -> list[str]:
   """
   reader = open_adapter(path)
   variables = {v.path: v for v in model.weights}
-  own = {n: reader.get(n) for n in checkpoints.parameters(reader.shapes)}
+  names = () if encoder_only else checkpoints.parameters(reader.shapes)
+  own = {name: reader.get(name) for name in names}
   updates, alpha = {}, float(reader.get(lora.ALPHA))
   for scope in lora.adapted(reader.shapes):
     a, b = reader.get(scope + lora.A), reader.get(scope + lora.B)

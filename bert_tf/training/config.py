@@ -11,7 +11,13 @@ PRECISIONS = ("float32", "bfloat16", "float16")
 
 # Settings of one of the two alone.
 PRETRAINING = ("train_hours", "train_minutes")
-FINE_TUNING = ("freeze_layers", "lora_rank", "lora_alpha", "lora_adapter")
+FINE_TUNING = (
+  "encoder_only",
+  "freeze_layers",
+  "lora_rank",
+  "lora_alpha",
+  "lora_adapter",
+)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -106,6 +112,12 @@ class TrainConfig:
     "float32.",
     choices=PRECISIONS,
   )
+  encoder_only: bool = settings.setting(
+    False,
+    "Takes only the encoder from init_checkpoint and starts a new head, with "
+    "the labels of the data. Default: the head is taken too if it was trained "
+    "for this task and these labels.",
+  )
   freeze_layers: int | None = settings.setting(
     None,
     "Leaves the embeddings (word, position, segment, their layer norm) and the "
@@ -166,6 +178,10 @@ class TrainConfig:
       raise ValueError(
         "lora_adapter is added to the checkpoint that it was trained from; set "
         "`init_checkpoint`."
+      )
+    if self.encoder_only and not self.init_checkpoint:
+      raise ValueError(
+        "encoder_only takes the encoder of a checkpoint; set `init_checkpoint`."
       )
     if self.lora_alpha is not None and self.lora_rank == 0:
       raise ValueError(

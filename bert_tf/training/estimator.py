@@ -201,9 +201,7 @@ class Estimator:
     self._step = restore.restore_for_training(
       self.model,
       self.optimizer,
-      self.config.output_dir,
-      self.config.init_checkpoint,
-      self.config.lora_adapter,
+      self.config,
     )
     distribution.check_same({"the step found in output_dir": self._step})
     return self._step
@@ -313,12 +311,7 @@ class Estimator:
       ValueError: if a checkpoint does not fit, or if all are damaged.
     """
     self._newest = checkpoints.latest(self.config.output_dir)
-    self._step = restore.load_for_inference(
-      self.model,
-      self.config.output_dir,
-      self.config.init_checkpoint,
-      self.config.lora_adapter,
-    )
+    self._step = restore.load_for_inference(self.model, self.config)
     return self._step
 
   def check_files(self) -> None:

@@ -1,16 +1,16 @@
 """Which weights a run starts from: newest checkpoint, given one, or random."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import TypeVar
 
 import keras
 import numpy as np
 from absl import logging
 
-from bert_tf import checkpoints, heads, model_folder
-from bert_tf.formats import label_map
+from bert_tf import checkpoints, heads
 from bert_tf.layers import bilstm, lora
 from bert_tf.training import adapters
+from bert_tf.training import config as training_config
 
 T = TypeVar("T")
 
@@ -18,9 +18,7 @@ T = TypeVar("T")
 def restore_for_training(
   model: keras.Model,
   optimizer: keras.optimizers.Optimizer,
-  output_dir: str,
-  init_checkpoint: str | None,
-  lora_adapter: str | None = None,
+  config: training_config.TrainConfig,
 ) -> int:
   """Resumes from the newest whole checkpoint, else starts from the given one.
 
@@ -37,9 +35,9 @@ def restore_for_training(
     logging.info("Resuming from %s, at step %d.", path, step)
     return step
 
-  step = _from_newest_whole(output_dir, restore)
+  step = _from_newest_whole(config.output_dir, restore)
   if step is None:
-    _initialize(model, init_checkpoint, lora_adapter)
+    _initialize(model, config)
   return step or 0
 
 
@@ -76,10 +74,7 @@ def resume(
 
 
 def load_for_inference(
-  model: keras.Model,
-  output_dir: str,
-  init_checkpoint: str | None,
-  lora_adapter: str | None = None,
+  model: keras.Model, config: training_config.TrainConfig
 ) -> int:
   """Loads the newest checkpoint, else the given one.
 
@@ -106,63 +101,14 @@ def load_for_inference(
     checkpoints.load_variables(reader, model)
     return int(reader.get(checkpoints.GLOBAL_STEP))
 
-  step = _from_newest(output_dir, load)
+  step = _from_newest(config.output_dir, load)
   if step is None:
-    if init_checkpoint:
-      start = checkpoints.CheckpointReader(init_checkpoint)
+    if config.init_checkpoint:
+      start = checkpoints.CheckpointReader(config.init_checkpoint)
       bilstm.check_is_loaded(model, start.path, start.shapes)
-    untrained = _initialize(model, init_checkpoint, lora_adapter)
+    untrained = _initialize(model, config)
     _warn_of_random(model, untrained)
   return step or 0
-
-
-def check_classifier_head(
-  output_dir: str,
-  init_checkpoint: str | None,
-  spec: label_map.LabelSpec,
-  do_train: bool,
-) -> None:
-  """Checks the head of the checkpoint that a classifier will start from.
-
-  `do_train` is as for `check_has_head`.
-
-  Raises:
-    ValueError: if output_dir holds a run without a classifier, if the head
-      has another number of labels or init_checkpoint these in another order,
-      or as `check_has_head` for damaged checkpoints.
-  """
-  check_has_head(output_dir, "output_weights", do_train)
-
-  def check(path: str) -> bool:
-    head = checkpoints.CheckpointReader(path).shapes.get("output_weights")
-    if head and head[0] != spec.num_outputs:
-      raise ValueError(
-        f"{path} has a head of {head[0]} labels, this task needs "
-        f"{spec.num_outputs}; start from a checkpoint of the same labels, or "
-        "of none."
-      )
-    return bool(head)
-
-  is_own = _start(do_train)(output_dir, check)
-  if is_own is None and init_checkpoint and check(init_checkpoint):
-    _check_order(init_checkpoint, spec.labels)
-
-
-def _check_order(init_checkpoint: str, labels: Sequence[str]) -> None:
-  """Raises ValueError if a head is known to have these labels in another order.
-
-  Capitals do not count: MNLI's models of Hugging Face have names in both.
-  """
-  run = model_folder.run_of(init_checkpoint)
-  known = run.labels if run and run.labels else ()
-  there, here = ([name.casefold() for name in x] for x in (known, labels))
-  if there != here and sorted(there) == sorted(here):
-    raise ValueError(
-      f"{init_checkpoint} has the labels {', '.join(known)}, this task "
-      f"{', '.join(labels)}: in this order they would be confused. Start from "
-      "a checkpoint of this order, or set `task_name` to the format of your "
-      "files, which takes that of the checkpoint."
-    )
 
 
 def check_lora_alpha(
@@ -220,7 +166,9 @@ def check_is_trained(
     )
 
 
-def check_has_head(output_dir: str, name: str, do_train: bool) -> None:
+def check_has_head(
+  output_dir: str, name: str, do_train: bool, num_outputs: int | None = None
+) -> bool:
   """Checks that the run of a folder, if there is one, is of the same task.
 
   Args:
@@ -228,24 +176,32 @@ def check_has_head(output_dir: str, name: str, do_train: bool) -> None:
     name: of a variable that only this task's models have.
     do_train: whether the run resumes, from its newest whole checkpoint.
       Otherwise the newest one is used, whole or not.
+    num_outputs: size of its first axis; None if that is always the same.
+
+  Returns:
+    Whether the folder has a checkpoint.
 
   Raises:
-    ValueError: if that checkpoint lacks the variable or is damaged.
+    ValueError: if that checkpoint lacks the variable, has it with another
+      number of outputs or is damaged.
   """
 
-  def check(path: str) -> None:
-    if name not in checkpoints.CheckpointReader(path).shapes:
+  def check(path: str) -> bool:
+    head = checkpoints.CheckpointReader(path).shapes.get(name)
+    if head is None:
       raise ValueError(
         f"{output_dir} holds another task's run: {path} has no {name}; choose "
         "another `output_dir`."
       )
+    if num_outputs not in (None, head[0]):
+      raise ValueError(
+        f"{path} has a head of {head[0]} labels, this task needs "
+        f"{num_outputs}; choose another `output_dir`."
+      )
+    return True
 
-  _start(do_train)(output_dir, check)
-
-
-def _start(do_train: bool) -> Callable[[str, Callable[[str], T]], T | None]:
-  """Returns the choice of a run's checkpoint: to resume from, or to use."""
-  return _from_newest_whole if do_train else _from_newest
+  start = _from_newest_whole if do_train else _from_newest
+  return bool(start(output_dir, check))
 
 
 def _from_newest(output_dir: str, load: Callable[[str], T]) -> T | None:
@@ -296,13 +252,17 @@ def _from_newest_whole(output_dir: str, load: Callable[[str], T]) -> T | None:
 
 
 def _initialize(
-  model: keras.Model, init_checkpoint: str | None, lora_adapter: str | None
+  model: keras.Model, config: training_config.TrainConfig
 ) -> list[str]:
   """Loads what is given; returns the names that stay random."""
-  if init_checkpoint:
-    missing = checkpoints.init_from_checkpoint(model, init_checkpoint)
-    found = adapters.add(model, lora_adapter) if lora_adapter else ()
-    return [name for name in missing if name not in found]
+  if config.init_checkpoint:
+    adapter, encoder_only = config.lora_adapter, config.encoder_only
+    # An adapter has the head that was trained with it.
+    missing = checkpoints.init_from_checkpoint(
+      model, config.init_checkpoint, encoder_only or bool(adapter)
+    )
+    loaded = adapters.add(model, adapter, encoder_only) if adapter else ()
+    return [name for name in missing if name not in loaded]
   logging.info("No checkpoint: starting from random values.")
   return [variable.path for variable in model.weights]
 

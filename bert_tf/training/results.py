@@ -1,6 +1,5 @@
 """Files of results: `key = value` lines and lines of a task's own."""
 
-import json
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -8,7 +7,7 @@ from typing import Any
 import numpy as np
 from absl import logging
 
-from bert_tf.files import atomic
+from bert_tf.files import atomic, json_text
 
 
 def write_results(
@@ -35,7 +34,7 @@ def write_probabilities(
   )
   write_lines(
     os.path.join(output_dir, "predictions.jsonl"),
-    (json.dumps(value, ensure_ascii=False) for value in objects),
+    map(json_text.encode, objects),
   )
 
 

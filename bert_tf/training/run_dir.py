@@ -7,7 +7,6 @@ its `best/`, and in what is exported or converted from it.
 import contextlib
 import dataclasses
 import glob
-import json
 import math
 import os
 from collections.abc import Iterator, Mapping
@@ -16,8 +15,8 @@ from typing import Any
 from absl import logging
 
 from bert_tf import checkpoints, distribution, modeling
-from bert_tf.files import atomic, lock, paths
-from bert_tf.formats import run_info
+from bert_tf.files import atomic, json_text, lock, paths
+from bert_tf.formats import run_info, tokenizer_files
 
 
 def prepare_output_dir(
@@ -113,7 +112,7 @@ def write_run(
   processes that write the same run do not disturb one another.
   """
   if vocab_file is not None:
-    content = paths.read_bytes(vocab_file)
+    content = tokenizer_files.read_vocab(vocab_file)
     _write_if_new(os.path.join(folder, run_info.VOCAB_FILE), content)
   config_json = bert_config.to_json_string()
   _write_if_new(
@@ -185,7 +184,7 @@ def _write_run_json(folder: str, info: run_info.RunInfo) -> None:
   """Writes run.json, if it says something else."""
   values = {"task": info.task, **info.saved()}
   values["bert_tf_version"] = info.bert_tf_version
-  run_json = json.dumps(values, indent=2, ensure_ascii=False) + "\n"
+  run_json = json_text.encode(values, indent=2) + "\n"
   _write_if_new(os.path.join(folder, run_info.RUN_FILE), run_json.encode())
 
 
@@ -211,7 +210,7 @@ def _check_same_run(
     vocab_file is not None
     and checkpoints.listed(output_dir)
     and paths.exists(path)
-    and paths.read_bytes(path) != paths.read_bytes(vocab_file)
+    and paths.read_bytes(path) != tokenizer_files.read_vocab(vocab_file)
   ):
     raise ValueError(
       f"{output_dir} holds a run of another vocabulary: {path} differs from "

@@ -2,7 +2,6 @@
 
 import dataclasses
 import datetime
-import json
 import os
 import platform
 import shlex
@@ -16,7 +15,7 @@ from tensorboard.plugins.hparams import api as hparams
 
 import bert_tf
 from bert_tf import distribution, settings
-from bert_tf.files import atomic, json_files, paths
+from bert_tf.files import atomic, json_files, json_text, paths
 from bert_tf.training import progress, run_dir
 
 FILE = run_dir.COMMANDS_FILE
@@ -46,11 +45,11 @@ def add(output_dir: str, config: settings.Dataclass) -> None:
   path = os.path.join(output_dir, FILE)
   earlier = paths.read_bytes(path) if paths.exists(path) else b""
   lines = earlier.splitlines()
-  line = json.dumps(entry, ensure_ascii=False, default=str)
+  line = json_text.encode(entry, default=str)
   atomic.write_bytes(path, b"\n".join([*lines, line.encode(), b""]))
   writer = progress.events_writer(output_dir)
   with writer.as_default(len(lines)):
-    text = json.dumps(entry, indent=2, ensure_ascii=False, default=str)
+    text = json_text.encode(entry, indent=2, default=str)
     tf.summary.text("command", f"```\n{text}\n```")
     kinds = (bool, int, float, str)
     hparams.hparams({k: v for k, v in values.items() if isinstance(v, kinds)})

@@ -9,8 +9,8 @@ from absl import logging
 
 from bert_tf.tasks import pretraining, pretraining_config
 from bert_tf.training import config as training_config
-from tests import runs
 from tests.chaos import trainer
+from tests.support import runs
 
 NUM_STEPS = 60
 SAVE_STEPS = 3

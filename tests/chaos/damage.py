@@ -20,8 +20,8 @@ from bert_tf.convert import convert, hugging_face, model_files
 from bert_tf.data import input_pipeline
 from bert_tf.export import sources
 from bert_tf.formats import label_map
-from tests import tiny_models
 from tests.chaos import bert_run, outcomes
+from tests.support import tiny_models
 
 _TEXTS = ["the of and", "in [MASK] was"]
 # The model answers, which takes a second, once in so many tries.

@@ -12,8 +12,8 @@ from bert_tf.export import config as export_config
 from bert_tf.export import export
 from bert_tf.inference import config as inference_config
 from bert_tf.inference import feature_extraction
-from tests import tiny_models
 from tests.chaos import outcomes
+from tests.support import tiny_models
 
 # Beside a model that is converted; they are written before its weights.
 _SMALL_FILES = ("bert_config.json", "vocab.txt", "run.json", "label_map.json")

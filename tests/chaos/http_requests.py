@@ -13,8 +13,8 @@ import numpy as np
 from absl import logging as absl_logging
 
 import bert_tf
-from tests import serving_client, tiny_models
 from tests.chaos import damage, outcomes
+from tests.support import serving_client, tiny_models
 
 _PREDICT = "/v1/models/model:predict"
 _TEXTS = [f"{'the ' * (i % 5)}of {'and in ' * (i % 3)}to{i}" for i in range(12)]

@@ -9,8 +9,8 @@ import torch
 import transformers
 from transformers import trainer_utils
 
-from tests import runs
 from tests.chaos import bert_run, trainer
+from tests.support import runs
 
 
 class _Records(torch.utils.data.Dataset):

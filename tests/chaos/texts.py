@@ -5,8 +5,8 @@ import pathlib
 
 from bert_tf import tokenization
 from bert_tf.export.text_ops import bert_tokenizer
-from tests import random_texts, tokenizer_pairs
 from tests.chaos import outcomes
+from tests.support import random_texts, tokenizer_pairs
 
 _ROOT = pathlib.Path(__file__).resolve().parents[2]
 _VOCAB = _ROOT / "vocab" / "pydoc_uncased_8k.txt"

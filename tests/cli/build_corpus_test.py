@@ -10,8 +10,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from bert_tf.data import corpus
-from tests import wikipedia
+from bert_tf.corpora import corpus
+from tests.support import wikipedia
 
 VOCAB = (
   pathlib.Path(__file__).parents[1] / "golden" / "pretraining" / "vocab.txt"

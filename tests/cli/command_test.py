@@ -57,7 +57,7 @@ def test_help_has_an_example_and_the_flags_in_groups(script, run_script):
       ("--model=a=x", "--model_name=b"),
       ("--model_name is for a --model without NAME=",),
     ),
-    ("benchmarks/benchmark.py", ("speed",), ("tokenizer", "runtimes")),
+    ("benchmark.py", ("speed",), ("tokenizer", "runtimes")),
   ],
 )
 def test_a_mistake_on_the_command_line_is_named(

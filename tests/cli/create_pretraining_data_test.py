@@ -3,6 +3,7 @@ import gzip
 import os
 import pathlib
 import random
+import re
 import signal
 import subprocess
 import sys
@@ -258,6 +259,17 @@ def test_a_new_run_of_one_file_keeps_the_old_one_until_it_is_whole(
   assert again.num_shards_kept == 1
 
 
+def num_in_order(features):
+  """Word pieces of a record that follow one another in the text."""
+  segments, mask, is_random = (
+    features[name].int64_list.value
+    for name in ("segment_ids", "input_mask", "next_sentence_labels")
+  )
+  num_first = sum(mask) - sum(segments) - 2  # Without [CLS] and [SEP].
+  has_second = sum(segments) > 0 and not is_random[0]
+  return num_first + has_second * (sum(segments) - 1)
+
+
 def test_the_summary_counts_what_is_in_the_files(text, config, tmp_path):
   summary = pretraining_shards.create(
     config, [str(text)], str(tmp_path / "data"), 3
@@ -276,6 +288,9 @@ def test_the_summary_counts_what_is_in_the_files(text, config, tmp_path):
       for f in parsed
     )
 
+  tokenizer = pretraining_data.load_tokenizer(config)
+  sentences = filter(None, text.read_text().splitlines())
+  pieces = [len(tokenizer.tokenize(sentence)) for sentence in sentences]
   assert summary.counts == pretraining_data.ShardCounts(
     num_documents=12,
     num_instances=len(parsed),
@@ -283,12 +298,58 @@ def test_the_summary_counts_what_is_in_the_files(text, config, tmp_path):
     num_tokens=total("input_mask"),
     num_masked=total("masked_lm_weights"),
     num_random_next=total("next_sentence_labels"),
+    num_sentences=len(pieces),
+    num_long_sentences=sum(n > 29 for n in pieces),
+    num_pieces=sum(pieces) * config.dupe_factor,
+    num_cut=sum(pieces) * config.dupe_factor - sum(map(num_in_order, parsed)),
   )
   lines = "\n".join(summary.lines())
   padding = 1 - total("input_mask") / (len(parsed) * 32)
   masked = total("masked_lm_weights") / len(parsed)
   assert f"{padding:.1%} of all positions" in lines
   assert f"{masked:.2f} an instance" in lines
+
+
+ADVICE = "--input_format=text"
+
+
+@pytest.mark.parametrize(
+  ("between", "remedy"),
+  [("\n\n", [ADVICE]), ("\n", [ADVICE, "--documents=line"])],
+)
+def test_the_remedy_for_lines_of_whole_documents_helps(
+  config, tmp_path, between, remedy
+):
+  line = "the old boat came to the island at night. the bird was in it. " * 9
+  text = tmp_path / "text.txt"
+  text.write_text(between.join([line] * 12) + "\n")
+  flags = [
+    f"--input_file={text}",
+    f"--vocab_file={config.vocab_file}",
+    f"--output_file={tmp_path / 'data'}",
+    "--max_seq_length=32",
+    "--max_predictions_per_seq=5",
+  ]
+  shares = []
+  for added in ([], remedy):
+    _, log = start(*flags, *added).communicate(timeout=300)
+    assert all((word in log) != bool(added) for word in remedy), log
+    assert ("12 of 12 lines" in log) != bool(added)
+    shares += re.findall(r"cut off +([0-9.]+)%", log)
+  before, after = map(float, shares)
+  assert before > 70 and after < 25
+
+
+def test_documents_of_one_sentence_are_warned_about(config, tmp_path, caplog):
+  text = tmp_path / "text.txt"
+  text.write_text("the old boat.\n\nthe night came.\n\n" * 5)
+  pretraining_shards.create(config, [str(text)], str(tmp_path / "data"))
+  assert "100.0% of the next sentences are random" in caplog.text
+  assert ADVICE in caplog.text
+  caplog.clear()
+  config = dataclasses.replace(config, no_nsp=True)
+  pretraining_shards.create(config, [str(text)], str(tmp_path / "data"))
+  assert ADVICE not in caplog.text
 
 
 def test_a_lone_document_is_warned_about(config, tmp_path, caplog):
@@ -463,7 +524,7 @@ def test_a_killed_run_shows_no_file_and_resumes(text, tmp_path):
 
 def test_the_data_benchmark_prints_speed_and_memory(text, tmp_path, run_script):
   result = run_script(
-    "benchmarks/benchmark.py",
+    "benchmark.py",
     "data",
     f"--input_file={text}",
     f"--vocab_file={HAND_MADE / 'vocab.txt'}",

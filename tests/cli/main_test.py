@@ -20,9 +20,15 @@ def run_main(monkeypatch, *arguments):
 
 
 def test_every_script_is_a_command():
-  paths = (ROOT / "run_scripts").rglob("*.py")
-  scripts = {path.stem for path in paths} - {"transformers_baseline"}
-  assert scripts == set(main.COMMANDS.values())
+  scripts = {path.stem for path in (ROOT / "run_scripts").glob("*.py")}
+  assert scripts - {"ablations", "benchmark"} == set(main.COMMANDS.values())
+
+
+@pytest.mark.parametrize("name", ["ablations", "benchmark"])
+def test_a_command_of_research_is_answered_with_its_script(name, monkeypatch):
+  message = run_main(monkeypatch, name, "--seeds=1")
+  assert f"run_scripts/{name}.py" in message and "\n" not in message
+  assert (ROOT / "run_scripts" / f"{name}.py").is_file()
 
 
 def test_help_lists_the_commands(monkeypatch, capsys):

@@ -11,7 +11,7 @@ import tensorflow as tf
 from bert_tf import checkpoints
 from bert_tf.tasks.classification import config as classification_config
 from bert_tf.training import curves
-from tests import near_ties, runs
+from tests.support import near_ties, runs
 
 GOLDEN = pathlib.Path(__file__).resolve().parents[1] / "golden"
 CONFIG = {**runs.CONFIG, "hidden_size": 32, "intermediate_size": 64}

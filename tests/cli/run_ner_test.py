@@ -14,104 +14,21 @@ from bert_tf import checkpoints
 from bert_tf.tasks.classification import task as classification
 from bert_tf.tasks.ner import config as ner_config_lib
 from bert_tf.tasks.ner import task as ner
-from bert_tf.training import config as training_config
 from bert_tf.training import curves, divergence, estimator
-from tests import runs
-from tests.tasks.classification import task_test as classification_test
+from tests.support import own_classification, runs
+from tests.support.ner_files import (
+  columns,
+  conll,
+  made_sentences,
+  ner_config,
+)
 
 GOLDEN = pathlib.Path(__file__).resolve().parents[1] / "golden"
-CONFIG = {**runs.CONFIG, "hidden_size": 32, "intermediate_size": 64}
-WORDS = "the of and a in to is was for on as by with at from".split()
-# Always these tags; the last one is of two word pieces more.
-NAMES = [
-  (["madonna", "school"], ["B-PER", "I-PER"]),
-  (["richmond"], ["B-LOC"]),
-  (["mississippix", "creek"], ["B-LOC", "I-LOC"]),
-]
-
-
-def made_sentences(num_sentences, seed):
-  """Returns (words, IOB2 tags) with up to two names, one after the other."""
-  rng = random.Random(seed)
-  found = []
-  for _ in range(num_sentences):
-    words = rng.choices(WORDS, k=rng.randrange(1, 8))
-    tags = ["O"] * len(words)
-    start = rng.randrange(len(words) + 1)
-    for names, name_tags in rng.choices(NAMES, k=rng.randrange(3)):
-      words[start:start], tags[start:start] = names, name_tags
-    found.append((words, tags))
-  return found
-
-
-def iob1(tags):
-  """Written from the definition: B- only after an entity of the type."""
-  before = ["O", *tags]
-  return [
-    "I" + t[1:] if t[0] == "B" and previous[1:] != t[1:] else t
-    for t, previous in zip(tags, before)
-  ]
-
-
-def conll(found, scheme=list):
-  """Returns the text of a file, ten sentences a document."""
-  lines = []
-  for i, (words, tags) in enumerate(found):
-    if i % 10 == 0:
-      lines.append("-DOCSTART- -X- O\n")
-    lines += [f"{w} NN {t}" for w, t in zip(words, scheme(tags))] + [""]
-  return "\n".join(lines) + "\n"
-
-
-@pytest.fixture(scope="module")
-def data(tmp_path_factory):
-  """A folder with config, vocabulary, and files of both schemes."""
-  folder = tmp_path_factory.mktemp("data")
-  (folder / "config.json").write_text(json.dumps(CONFIG))
-  shutil.copy(GOLDEN / "tiny" / "vocab.txt", folder / "vocab.txt")
-  (folder / "train.txt").write_text(conll(made_sentences(120, 1), iob1))
-  (folder / "dev.txt").write_text(conll(made_sentences(30, 2)))
-  (folder / "test.txt").write_text(conll(made_sentences(30, 3)))
-  return folder
-
-
-def train_config(output_dir, **changes):
-  return training_config.TrainConfig(
-    **{
-      "output_dir": str(output_dir),
-      "train_batch_size": 16,
-      "learning_rate": 3e-3,
-      "num_train_steps": 1,
-      "num_warmup_steps": 0,
-      "log_every_steps": 15,
-      "use_xla": False,
-      **changes,
-    }
-  )
-
-
-def ner_config(data, output_dir, train=(), **changes):
-  return ner_config_lib.NerConfig(
-    **{
-      "bert_config_file": str(data / "config.json"),
-      "vocab_file": str(data / "vocab.txt"),
-      "data_dir": str(data),
-      "max_seq_length": 24,
-      "train": train_config(output_dir, **dict(train)),
-      **changes,
-    }
-  )
 
 
 def results(path):
   lines = path.read_text().splitlines()
   return {k: float(v) for k, v in (line.split(" = ") for line in lines)}
-
-
-def columns(path):
-  """The cells of the lines with words, without -DOCSTART-."""
-  lines = path.read_text().splitlines()
-  return [x.split() for x in lines if x and not x.startswith("-DOCSTART-")]
 
 
 @pytest.fixture(scope="module")
@@ -458,8 +375,7 @@ MISTAKES = {
   "no entities": (with_file("train", "a O\n" * 40), "every tag is O"),
   "unknown label": (
     with_file("dev", "a O\nb B-ORG\n"),
-    "dev.txt:2: the model knows no tag 'B-ORG'; its labels, of the training "
-    "file, are O, B-LOC, I-LOC, B-PER, I-PER",
+    "dev.txt:2: label 'B-ORG' is not one of O, B-LOC, I-LOC, B-PER, I-PER",
   ),
   "columns": (with_file("dev", "a O\nb\n"), "dev.txt:2: 1 columns, but line 1"),
   "tag scheme": (
@@ -495,15 +411,15 @@ def test_a_missing_seqeval_is_told_of_before_the_training(
   assert not (tmp_path / "out").exists()
 
 
-base = classification_test.base
+base = own_classification.base
 
 
 def test_folders_of_words_and_of_texts_are_kept_apart(trained, base, tmp_path):
   folder, _ = trained
-  config = classification_test.make(base, folder, do_train=True)
+  config = own_classification.make(base, folder, do_train=True)
   with pytest.raises(ValueError):
     classification.run(config)
-  config = classification_test.make(base, tmp_path / "out", do_train=True)
+  config = own_classification.make(base, tmp_path / "out", do_train=True)
   classification.run(config)
   config = ner_config(folder.parent, tmp_path / "out", do_train=True)
   with pytest.raises(ValueError, match="holds another task's run"):
@@ -524,9 +440,8 @@ def test_a_mistake_ends_in_one_line(data, tmp_path, run_script):
     cwd=tmp_path,
   )
   assert result.returncode == 1
-  assert result.stderr.splitlines()[-1] == (
-    "run_ner.py: error: dev.txt:2: 3 columns, but line 1 has 2: 'rejects O O'; "
-    "columns are separated by blanks or tabs."
+  assert result.stderr.splitlines()[-1].startswith(
+    "run_ner.py: error: dev.txt:2: 3 columns, but line 1 has 2: 'rejects O O'"
   )
   assert "Traceback" not in result.stderr
   assert [p.name for p in tmp_path.iterdir()] == ["dev.txt"]

@@ -390,8 +390,8 @@ MISTAKES = {
     "max_predictions_per_seq 33 exceeds max_seq_length 32",
   ),
   "vocabulary of another size": (
-    lambda f: {**other_config(f, vocab_size=501), "vocab_file": "vocab.txt"},
-    "vocab.txt has 500 word pieces, but vocab_size of other.json is 501",
+    lambda f: {**other_config(f, vocab_size=499), "vocab_file": "vocab.txt"},
+    "vocab.txt has 500 word pieces, but vocab_size of other.json is 499",
   ),
   "records of another vocabulary": (
     lambda f: other_config(f, vocab_size=4),

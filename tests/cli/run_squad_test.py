@@ -21,7 +21,7 @@ from bert_tf.tasks.squad import config as squad_config_lib
 from bert_tf.tasks.squad import task as squad
 from bert_tf.training import config as training_config
 from bert_tf.training import curves, estimator
-from tests import conftest, near_ties, runs, tiny_models
+from tests.support import checkout, near_ties, runs, tiny_models
 
 GOLDEN = pathlib.Path(__file__).resolve().parents[1] / "golden"
 TINY = GOLDEN / "tiny_squad"
@@ -694,7 +694,7 @@ def start(tmp_path_factory):
 
 def converse(cwd, *flags):
   """Runs the script with a context and a question that are typed."""
-  script = conftest.ROOT / "run_scripts" / "run_squad.py"
+  script = checkout.ROOT / "run_scripts" / "run_squad.py"
   return subprocess.run(
     [sys.executable, script, "--interactive", "--output_dir=out", *flags],
     cwd=cwd,

@@ -11,7 +11,7 @@ import pytest
 
 from bert_tf.tasks.swag import config as swag_config
 from bert_tf.training import curves
-from tests import runs
+from tests.support import runs
 
 GOLDEN = pathlib.Path(__file__).resolve().parents[1] / "golden"
 CONFIG = runs.CONFIG

@@ -14,7 +14,7 @@ from bert_tf import checkpoints, model_folder
 from bert_tf.convert import convert, keras_weights, model_files
 from bert_tf.formats import label_map, run_info
 from bert_tf.training import run_dir
-from tests import interop_models
+from tests.support import interop_models
 
 TARGETS = {
   "original": "out/bert_model.ckpt",

@@ -9,7 +9,7 @@ from bert_tf.convert import convert, inspect, model_files
 from bert_tf.export import config as export_config
 from bert_tf.export import export
 from bert_tf.inference import loaded_model
-from tests import tiny_models
+from tests.support import tiny_models
 
 # By folder: the path that is given, and the files of weights.
 FILES = {

@@ -375,12 +375,14 @@ def test_config_vocabulary_and_checkpoint_must_be_of_one_model(vocab, tmp_path):
   other.write_text(json.dumps({**config, "hidden_size": 64}))
   with pytest.raises(ValueError, match=r"is \(500, 32\), .* \(500, 64\)"):
     extend(vocab, tmp_path / "out", bert_config_file=str(other))
-  other.write_text(json.dumps({**config, "vocab_size": 501}))
+  other.write_text(json.dumps({**config, "vocab_size": 499}))
   with pytest.raises(ValueError, match="500 word pieces, but vocab_size of"):
     extend(vocab, tmp_path / "out", bert_config_file=str(other))
   path = str(tmp_path / "head.ckpt")
   checkpoints.write(path, {OUTPUT_BIAS: np.zeros(V, np.float32)})
-  with pytest.raises(ValueError, match="head.ckpt has no bert/embeddings/word"):
+  with pytest.raises(
+    ValueError, match="head.ckpt .* has no bert/embeddings/word"
+  ):
     extend(vocab, tmp_path / "out", init_checkpoint=path)
   with pytest.raises(ValueError, match="was trained on cased text"):
     cased = "cased_L-12_H-768_A-12/bert_model.ckpt"

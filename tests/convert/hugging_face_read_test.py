@@ -349,10 +349,21 @@ def test_settings_that_the_tokenizer_does_not_have_are_reported(
   tmp_path, settings, differing
 ):
   converted, _ = converted_model(tmp_path, draw(encoder()), tokenizer=settings)
-  notes = [note for note in converted.notes if "differs" in note]
+  notes = [note for note in converted.notes if "tokenizer" in note]
   assert len(notes) == len(differing)
   for note, setting in zip(notes, differing):
-    assert note.endswith(f"so ids will, in: {setting}")
+    assert f"{setting} (tokenizer_config.json)" in note
+
+
+def test_what_is_not_of_bert_is_left_out_and_named(tmp_path, caplog):
+  extra = ("bert.encoder.layer.2.extra", "lora")
+  tensors = draw(encoder())
+  converted, _ = converted_model(
+    tmp_path, {**tensors, **dict.fromkeys(extra, np.zeros(1, "f4"))}
+  )
+  assert len(converted.tensors) == len(tensors)
+  [warning] = [r for r in caplog.records if r.levelname == "WARNING"]
+  assert "left out bert/encoder/layer_2/extra, lora" in warning.getMessage()
 
 
 @pytest.mark.parametrize("strip_accents", [None, True, False])
@@ -397,17 +408,6 @@ ODD_TENSORS = {
       "bert/encoder/layer_0/intermediate/dense/kernel is float32 of (12, 8), "
       "not a float of (8, 12)",
       "output_bias is int32 of (3,), not a float of (3,)",
-    ],
-  ),
-  "what is not of BERT": (
-    lambda t: {
-      **t,
-      "bert.encoder.layer.2.extra": np.zeros(1, "f4"),
-      "lora": np.zeros(1, "f4"),
-    },
-    [
-      "bert/encoder/layer_2/extra is not of this model",
-      "lora is not of this model",
     ],
   ),
   "an output matrix that is not tied": (
@@ -565,7 +565,7 @@ def test_a_file_that_is_cut_short_is_named(tmp_path):
   ("name", "expected"),
   [
     ("config.json", "there is no .*config.json"),
-    ("vocab.txt", "there is no .*vocab.txt; save the tokenizer"),
+    ("vocab.txt", "hf has no vocab.txt; set `vocab_file`"),
     ("model.safetensors", "hf holds no model .* config.json"),
   ],
 )

@@ -14,7 +14,7 @@ from bert_tf import checkpoints, modeling, tokenization
 from bert_tf.convert import convert, model_files
 from bert_tf.formats import run_info
 from bert_tf.training import run_dir
-from tests import interop_models
+from tests.support import interop_models
 
 CLASSES = {
   "encoder": "BertModel",
@@ -57,6 +57,7 @@ def test_the_files_are_those_that_from_pretrained_takes(tmp_path, kind):
     "config.json",
     "model.safetensors",
     "run.json",
+    "tokenizer.json",
     "tokenizer_config.json",
     "vocab.txt",
     *(["label_map.json"] if kind in interop_models.LABEL_MAPS else []),
@@ -193,7 +194,7 @@ def test_a_folder_without_a_vocabulary_is_not_written(tmp_path):
   prefix, _ = interop_models.write_original(tmp_path / "in", "encoder")
   (tmp_path / "in" / "vocab.txt").rename(tmp_path / "words.txt")
   folder = tmp_path / "hf"
-  with pytest.raises(ValueError, match="no vocab.txt beside .* `vocab_file`"):
+  with pytest.raises(ValueError, match="there is no vocab.txt .* `vocab_file`"):
     convert.convert(model_files.Source(prefix), "original", str(folder), "hf")
   assert not folder.exists()
   source = model_files.Source(prefix, vocab_file=str(tmp_path / "words.txt"))
@@ -201,14 +202,15 @@ def test_a_folder_without_a_vocabulary_is_not_written(tmp_path):
   assert (folder / "vocab.txt").read_text() == interop_models.VOCAB
 
 
-def test_a_folder_of_something_else_is_left_alone(tmp_path):
+@pytest.mark.parametrize("name", ["tokenizer.json", "added_tokens.json"])
+def test_a_folder_of_something_else_is_left_alone(tmp_path, name):
   folder = tmp_path / "hf"
   folder.mkdir()
   # transformers would take its words before those of vocab.txt.
-  (folder / "tokenizer.json").write_text("{}")
-  with pytest.raises(ValueError, match="already holds tokenizer.json, which"):
+  (folder / name).write_text("{}")
+  with pytest.raises(ValueError, match=name):
     to_hf(tmp_path, "encoder")
-  assert [path.name for path in folder.iterdir()] == ["tokenizer.json"]
+  assert [path.name for path in folder.iterdir()] == [name]
 
 
 def test_the_same_model_is_written_again(tmp_path):

@@ -13,7 +13,7 @@ import tensorflow as tf
 
 from bert_tf import checkpoints
 from bert_tf.convert import convert, model_files, model_garden, object_graph
-from tests import interop_models
+from tests.support import interop_models
 
 GOLDEN = pathlib.Path(__file__).parents[1] / "golden" / "model_garden"
 KINDS = ("encoder", "pretraining", "classifier", "token", "span")

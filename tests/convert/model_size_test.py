@@ -9,7 +9,7 @@ import tensorflow as tf
 
 from bert_tf import heads, modeling
 from bert_tf.convert import model_size
-from tests import runs
+from tests.support import runs
 
 BASE = modeling.BertConfig(vocab_size=30522, type_vocab_size=2)
 LARGE = dataclasses.replace(

@@ -10,7 +10,7 @@ from bert_tf import checkpoints
 from bert_tf.data import input_pipeline, length_schedule, records
 from bert_tf.tasks import pretraining, pretraining_config
 from bert_tf.training import config as training_config
-from tests import scale_run
+from tests.support import scale_run
 
 CONFIG = {**scale_run.CONFIG, "max_position_embeddings": 32}
 VOCAB_SIZE = CONFIG["vocab_size"]

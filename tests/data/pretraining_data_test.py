@@ -7,8 +7,9 @@ import random
 import pytest
 import tensorflow as tf
 
+from bert_tf.corpora import corpus
 from bert_tf.data import config as data_config
-from bert_tf.data import corpus, masking, pretraining_data, pretraining_shards
+from bert_tf.data import masking, pretraining_data, pretraining_shards
 
 HAND_MADE = pathlib.Path(__file__).parents[1] / "golden" / "pretraining"
 

@@ -21,9 +21,9 @@ from bert_tf.data import (
 from bert_tf.data import records as records_lib
 from bert_tf.tasks import pretraining, pretraining_config
 from bert_tf.training import config as training_config
-from tests import conftest, scale_run
+from tests.support import checkout, scale_run
 
-VOCAB_FILE = str(conftest.ROOT / "tests" / "golden" / "tiny" / "vocab.txt")
+VOCAB_FILE = str(checkout.ROOT / "tests" / "golden" / "tiny" / "vocab.txt")
 LENGTH = 24
 CONFIG = {
   **scale_run.CONFIG,
@@ -357,7 +357,7 @@ def test_masked_records_evaluate_what_unmasked_ones_trained(data, trained):
   ],
 )
 def test_what_does_not_fit_is_refused_by_name(data, tmp_path, settings, said):
-  lines = (conftest.ROOT / VOCAB_FILE).read_text().splitlines()
+  lines = (checkout.ROOT / VOCAB_FILE).read_text().splitlines()
   (data / "other.txt").write_text("\n".join([*lines[-3:], *lines[:-3]]) + "\n")
   settings = {
     name: value.format(data) if isinstance(value, str) else value

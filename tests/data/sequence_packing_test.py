@@ -8,9 +8,9 @@ import tensorflow as tf
 
 from bert_tf.data import config as data_config
 from bert_tf.data import masking, pretraining_shards, sequence_packing
-from tests import conftest
+from tests.support import checkout
 
-VOCAB_FILE = str(conftest.ROOT / "tests" / "golden" / "tiny" / "vocab.txt")
+VOCAB_FILE = str(checkout.ROOT / "tests" / "golden" / "tiny" / "vocab.txt")
 
 
 def test_every_instance_is_in_one_row_and_fits():

@@ -300,7 +300,7 @@ def test_the_tokenizer_benchmark_prints_speeds_and_ratios(
   vocab = "[PAD] [UNK] . a b c d e f g ##a ##b ##c ##d ##e ##f ##g ##s"
   (tmp_path / "vocab.txt").write_text(vocab.replace(" ", "\n") + "\n")
   result = run_script(
-    "benchmarks/benchmark.py",
+    "benchmark.py",
     "tokenizer",
     f"--input_file={text}",
     "--vocab_file=vocab.txt",
@@ -319,5 +319,5 @@ def test_the_tokenizer_benchmark_prints_speeds_and_ratios(
 
 
 def test_the_benchmark_wants_the_name_of_one(tmp_path, run_script):
-  result = run_script("benchmarks/benchmark.py", "nothing", cwd=tmp_path)
+  result = run_script("benchmark.py", "nothing", cwd=tmp_path)
   assert result.returncode == 1 and "name one of: tokenizer" in result.stderr

@@ -12,7 +12,7 @@ import pytest
 
 from bert_tf import distribution
 from bert_tf.cli import main
-from tests import docs_test
+from tests.support import docs_pages
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 DEPLOY = ROOT / "deploy"
@@ -188,9 +188,9 @@ def test_commands_of_manifests_have_their_flags(name):
     words = container["args"]
     if words[0] == "bert-tf":
       words = words[1:]
-    module = main.COMMANDS[words[0]]
+    module = f"bert_tf.cli.{main.COMMANDS[words[0]]}"
     flags = {word[2:].split("=")[0] for word in words[1:]}
-    assert flags <= docs_test.flag_names(module), name
+    assert flags <= docs_pages.flag_names(module), name
     num_checked += 1
   assert num_checked
 
@@ -227,4 +227,4 @@ def test_the_slurm_script_has_the_flags_of_pretraining():
   words = shlex.split(text.splitlines()[-1].split("bert-tf")[1])
   flags = {word[2:].split("=")[0] for word in words if word[:2] == "--"}
   assert words[0] == "pretrain" and flags
-  assert flags <= docs_test.flag_names(main.COMMANDS["pretrain"])
+  assert flags <= docs_pages.flag_names("bert_tf.cli.run_pretraining")

@@ -16,7 +16,7 @@ from bert_tf.export.runtimes import config as runtime_config
 from bert_tf.export.runtimes import conversion, ids_models, litert, onnx
 from bert_tf.formats import label_map
 from bert_tf.tasks.classification import glue
-from tests import tiny_models
+from tests.support import tiny_models
 
 GOLDEN = pathlib.Path(__file__).resolve().parents[1] / "golden"
 CONFIG = modeling.BertConfig(

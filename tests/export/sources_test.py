@@ -11,7 +11,7 @@ from bert_tf.export import config as configs
 from bert_tf.export import export, saved_models
 from bert_tf.formats import run_info
 from bert_tf.training import run_dir
-from tests import tiny_models
+from tests.support import tiny_models
 
 CLASSIFIER = run_info.RunInfo(
   task="classification",

@@ -13,7 +13,7 @@ from bert_tf.data import packing
 from bert_tf.export.signatures import context_windows, spans
 from bert_tf.export.text_ops import bert_tokenizer
 from bert_tf.tasks.squad import decoding, examples, windows
-from tests import near_ties
+from tests.support import near_ties
 
 VOCAB = str(
   pathlib.Path(__file__).resolve().parents[1] / "golden/tiny/vocab.txt"

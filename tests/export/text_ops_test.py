@@ -14,7 +14,7 @@ import tensorflow as tf
 from bert_tf import tokenization
 from bert_tf.data import packing
 from bert_tf.export.text_ops import bert_tokenizer
-from tests import random_texts, tokenizer_pairs
+from tests.support import random_texts, tokenizer_pairs
 
 # Made by hand; ids are the positions.
 VOCAB = "[PAD] [UNK] [CLS] [SEP] [MASK] play ##ing ##ed the cafe ! , ##s $ 日"

@@ -1,16 +1,20 @@
-"""A byte order mark at the head of a text file is dropped, and said once."""
+"""Text files that are not plain UTF-8: byte order marks, UTF-16, UTF-32."""
 
 import gzip
 import json
+import shlex
+import shutil
+import subprocess
 
 import pytest
 
 from bert_tf import modeling, tokenization
-from bert_tf.data import corpus, tables
-from bert_tf.formats import label_map
+from bert_tf.corpora import corpus
+from bert_tf.files import text_lines
+from bert_tf.formats import label_map, tables
 from bert_tf.tasks.ner import examples as ner_examples
 from bert_tf.tasks.squad import examples as squad_examples
-from tests import runs
+from tests.support import runs
 
 MARK = b"\xef\xbb\xbf"
 LABELS = {"task_name": "t", "problem_type": "classification", "labels": ["a"]}
@@ -73,4 +77,79 @@ def test_files_with_a_mark_are_read_as_those_without(tmp_path, kind):
 def test_a_mark_elsewhere_is_text(tmp_path):
   path = tmp_path / "text"
   path.write_bytes(b"a\n" + MARK + b"b\n")
-  assert list(corpus.read_lines(str(path))) == ["a", "\ufeffb"]
+  assert list(text_lines.read_lines(str(path))) == ["a", "\ufeffb"]
+
+
+WIDE = {
+  "utf-16": "UTF-16",
+  "utf-32": "UTF-32",
+  "utf-16-le": "UTF-16LE",
+  "utf-16-be": "UTF-16BE",
+  "utf-32-le": "UTF-32LE",
+  "utf-32-be": "UTF-32BE",
+}
+
+
+def follow_advice(error, encoding="ENCODING"):
+  """Runs the command of an error; returns the path of the new file."""
+  command = str(error.value).partition("convert the file: ")[2]
+  command = command.replace("ENCODING", encoding)
+  subprocess.run(command, shell=True, check=True)
+  return shlex.split(command)[-1]
+
+
+@pytest.mark.skipif(not shutil.which("iconv"), reason="needs iconv")
+@pytest.mark.parametrize("encoding", WIDE)
+@pytest.mark.parametrize("kind", sorted(set(READERS) - {"label_map", "squad"}))
+def test_utf_16_is_refused_with_a_command_that_helps(tmp_path, kind, encoding):
+  content, read = READERS[kind]
+  path = tmp_path / ("text.txt.gz" if kind == "gz" else f"{kind} 1.txt")
+  compressed = gzip.compress if kind == "gz" else bytes
+  path.write_bytes(compressed(content.encode()))
+  expected = read(str(path))
+  path.write_bytes(compressed(content.encode(encoding)))
+  with pytest.raises(ValueError, match=WIDE[encoding] + r"\b") as error:
+    read(str(path))
+  assert f"{path}:1: " in str(error.value)
+  new_path = follow_advice(error)
+  path.unlink()
+  assert read(new_path) == expected
+
+
+@pytest.mark.parametrize("encoding", WIDE)
+def test_squad_may_be_utf_16_as_other_json(tmp_path, encoding):
+  content, read = READERS["squad"]
+  path = tmp_path / "train.json"
+  path.write_bytes(content.encode(encoding))
+  assert read(str(path)) == json.loads(content)
+
+
+@pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be"])
+def test_russian_utf_16_without_a_mark_is_recognised(tmp_path, encoding):
+  path = tmp_path / "ru.txt"
+  path.write_bytes("Привет, мир.\nЯ читаю книгу о языках.\n".encode(encoding))
+  with pytest.raises(ValueError, match=WIDE[encoding]):
+    list(text_lines.read_lines(str(path)))
+
+
+@pytest.mark.skipif(not shutil.which("iconv"), reason="needs iconv")
+@pytest.mark.parametrize("encoding", ["cp1252", "gb18030", "shift_jis"])
+def test_other_encodings_are_converted_by_the_advised_command(
+  tmp_path, encoding
+):
+  text = "日本語" if encoding != "cp1252" else "café “naïve”"
+  path = tmp_path / "with blank.txt"
+  path.write_bytes(f"abc\n{text}\n".encode(encoding))
+  with pytest.raises(ValueError, match=":2: not UTF-8") as error:
+    list(text_lines.read_lines(str(path)))
+  assert list(text_lines.read_lines(follow_advice(error, encoding))) == [
+    "abc",
+    text,
+  ]
+
+
+def test_zero_bytes_in_utf8_are_text(tmp_path):
+  path = tmp_path / "crashed.txt"
+  path.write_bytes(b"a sentence .\nx\0\0\0\0 y\n" + b"\0" * 512)
+  lines = text_lines.read_lines(str(path))
+  assert [len(line) for line in lines] == [12, 7, 512]

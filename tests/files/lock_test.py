@@ -10,7 +10,7 @@ import sys
 import pytest
 
 from bert_tf.files import lock, paths
-from tests import runs
+from tests.support import runs
 
 HOLD = (
   "import sys; from bert_tf.files import lock\n"

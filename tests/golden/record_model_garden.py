@@ -14,7 +14,7 @@ import tf_keras
 from official.nlp.modeling import layers, models, networks
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2]))
-from tests import interop_models  # noqa: E402
+from tests.support import interop_models  # noqa: E402
 
 FOLDER = pathlib.Path(__file__).parent / "model_garden"
 SIZES = interop_models.CONFIG

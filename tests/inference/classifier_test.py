@@ -1,10 +1,14 @@
 """Fine-tuning and classifying from Python, on lists."""
 
+import datetime
+import decimal
+import enum
 import json
 import pathlib
 import shutil
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from bert_tf import checkpoints
@@ -12,7 +16,7 @@ from bert_tf.inference import classifier
 from bert_tf.tasks.classification import config as classification_config
 from bert_tf.tasks.classification import task as classification
 from bert_tf.training import config as training_config
-from tests import runs
+from tests.support import runs
 
 GOLDEN = pathlib.Path(__file__).resolve().parents[1] / "golden"
 CONFIG = runs.CONFIG
@@ -151,7 +155,104 @@ def test_several_labels_apply(folder, tmp_path):
   assert [p.label for p in found] == [list(names) for names in labels[:4]]
 
 
+def test_columns_of_a_data_frame_name_the_labels_that_apply(folder, tmp_path):
+  model = make(folder, tmp_path)
+  labels = pd.DataFrame(
+    {"x": [1] * len(LABELS), "y": [label == "bad" for label in LABELS]}
+  )
+  model.fit(TEXTS, labels, problem_type="multilabel", **HOW)
+  found = model.predict(TEXTS[:2])
+  assert [p.label for p in found] == [["x"], ["x", "y"]]
+
+
+FLAGS = np.array([[1, 0], [0, 1], [1, 1], [0, 0]])
+NO_LABEL = {
+  "None": None,
+  "NaN": float("nan"),
+  "NumPy's NaN": np.float32("nan"),
+  "NumPy's NaT": np.datetime64("NaT"),
+  "NA": pd.NA,
+  "NaT": pd.NaT,
+  "Decimal": decimal.Decimal("NaN"),
+}
+
+
+@pytest.mark.parametrize("problem_type", ["classification", "regression"])
+@pytest.mark.parametrize("missing", NO_LABEL)
+def test_a_row_without_a_label_is_named(
+  folder, tmp_path, missing, problem_type
+):
+  labels = [0, 1, 1, NO_LABEL[missing]]
+  with pytest.raises(ValueError, match="row 3 has no label"):
+    make(folder, tmp_path / "out").fit(
+      ["of"] * 4, labels, problem_type=problem_type
+    )
+
+
+def test_a_column_with_na_names_the_row(folder, tmp_path):
+  labels = pd.Series([0, 1, 1, pd.NA], dtype="Int64")
+  with pytest.raises(ValueError, match="row 3 has no label"):
+    make(folder, tmp_path / "out").fit(["of"] * 4, labels)
+
+
+class Color(enum.Enum):
+  RED = 1
+
+
+@pytest.mark.parametrize(
+  "label",
+  [
+    Color.RED,
+    datetime.date(2024, 1, 2),
+    pd.Timestamp("2024-01-02"),
+    np.datetime64("2024-01-02", "ns"),
+    b"red",
+    1j,
+  ],
+)
+def test_a_label_of_an_odd_type_is_named_with_its_row(folder, tmp_path, label):
+  kind = type(label).__name__
+  for labels, problem_type in (
+    (["a", label], "classification"),
+    ([["a"], ["b", label]], "multilabel"),
+    (np.array(["a", label], object), "classification"),
+  ):
+    with pytest.raises(ValueError, match=f"row 1: .*{kind}"):
+      make(folder, tmp_path / "out").fit(
+        ["of"] * 2, labels, problem_type=problem_type
+      )
+  with pytest.raises(ValueError, match="row 1: "):
+    make(folder, tmp_path / "out").fit(
+      ["of"] * 2, [1.0, label], problem_type="regression"
+    )
+
+
+def test_numbers_of_a_data_base_are_numbers(folder, tmp_path):
+  model = make(folder, tmp_path)
+  labels = [decimal.Decimal(int(label == "good")) for label in LABELS]
+  model.fit(TEXTS, labels, **{**HOW, "num_train_epochs": 1.0})
+  assert set(model.predict(TEXTS[0]).probabilities) == {0, 1}
+
+
 MISTAKES = {
+  "an array of flags": (
+    lambda m: m.fit(["of"] * 4, FLAGS, problem_type="multilabel"),
+    "DataFrame",
+  ),
+  "lists of two flags": (
+    lambda m: m.fit(
+      ["of"] * 4, [[1, 0], [0, 1]] * 2, problem_type="multilabel"
+    ),
+    "multi-hot",
+  ),
+  "lists of flags": (
+    lambda m: m.fit(["of"] * 2, [[1, 0, 0]] * 2, problem_type="multilabel"),
+    "row 0: label [1, 0, 0] is multi-hot",
+  ),
+  "half a character": (
+    lambda m: m.fit(["of"] * 2, ["a", "\ud83d"]),
+    "row 1: ",
+  ),
   "more texts than labels": (
     lambda m: m.fit(TEXTS, LABELS[:-1]),
     "44 rows and 43 labels; give a label for each",

@@ -447,8 +447,9 @@ def test_a_setting_that_does_not_fit_is_named(fault):
 
 def test_another_vocabulary_is_refused(tmp_path):
   path = tmp_path / "vocab.txt"
-  path.write_text("[UNK]\n[CLS]\n[SEP]\n")
-  with pytest.raises(ValueError, match="3 word pieces, but vocab_size .* 500"):
+  words = ["[UNK]", "[CLS]", "[SEP]", *map(str, range(498))]
+  path.write_text("\n".join(words))
+  with pytest.raises(ValueError, match="501 word pieces, but vocab_size"):
     feature_extraction.FeatureExtractor(config(vocab_file=str(path)))
 
 

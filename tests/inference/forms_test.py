@@ -9,7 +9,7 @@ import pytest
 
 import bert_tf
 from bert_tf import heads
-from tests import tiny_models
+from tests.support import tiny_models
 
 DOCS = pathlib.Path(__file__).resolve().parents[2] / "docs"
 

@@ -17,7 +17,7 @@ from bert_tf.export import export
 from bert_tf.export.runtimes import ids_models
 from bert_tf.inference import classifier, feature_extraction
 from bert_tf.inference import config as inference_config
-from tests import near_ties, tiny_models
+from tests.support import near_ties, tiny_models
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 GOLDEN = ROOT / "tests" / "golden"

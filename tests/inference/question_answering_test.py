@@ -12,7 +12,7 @@ import pytest
 
 from bert_tf.inference import question_answering
 from bert_tf.tasks.squad import windows
-from tests import near_ties
+from tests.support import near_ties
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 GOLDEN = pathlib.Path(__file__).resolve().parents[1] / "golden"

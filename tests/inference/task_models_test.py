@@ -12,7 +12,7 @@ from bert_tf import checkpoints
 from bert_tf.tasks.squad import config as squad_config
 from bert_tf.tasks.squad import task as squad
 from bert_tf.training import config as training_config
-from tests import runs, tiny_models
+from tests.support import runs, tiny_models
 
 LENGTHS = {
   "QuestionAnswerer": {
@@ -86,6 +86,30 @@ def test_what_is_fitted_is_predicted_and_scored(bert, tmp_path, name):
   assert other.score(rows, pd.Series(list(labels))) > 0.9
   with pytest.raises(ValueError, match="holds a run already"):
     other.fit(rows, labels)
+
+
+MISSING = [None, float("nan"), pd.NA, pd.NaT]
+
+
+@pytest.mark.parametrize("missing", MISSING)
+@pytest.mark.parametrize("name", LEARNED)
+def test_a_row_without_a_label_or_a_text_is_named(
+  bert, tmp_path, name, missing
+):
+  rows, labels, settings = LEARNED[name]
+  model = new(name, bert, tmp_path / "out", **settings)
+  with pytest.raises(ValueError, match="row 3 has no (label|answer)"):
+    model.fit(rows[:4], [*list(labels)[:3], missing])
+  with pytest.raises(ValueError, match="row 3 "):
+    model.fit([*rows[:3], missing], list(labels)[:4])
+  assert not (tmp_path / "out").exists()
+
+
+def test_a_choice_may_be_a_whole_float(bert, tmp_path):
+  rows, labels, settings = LEARNED["MultipleChoice"]
+  model = new("MultipleChoice", bert, tmp_path, **settings)
+  how = {**HOW, "num_train_epochs": 1.0}
+  model.fit(rows, pd.Series(labels, dtype=float), **how)
 
 
 def test_questions_in_memory_train_to_the_weights_of_a_file(bert, tmp_path):
@@ -168,7 +192,7 @@ def test_whole_numbers_and_arrays_are_labels(bert, tmp_path):
   assert all(type(p.label) is int for p in answers)
   assert model.predict_proba(texts).argmax(axis=1).tolist() == [0, 1] * 12
   assert model.score(list(texts["text"]), [np.int64(3), np.int64(11)] * 12) == 1
-  with pytest.raises(ValueError, match="row 0: label 4 is none"):
+  with pytest.raises(ValueError, match="row 0: label 4 is not one of 3, 11"):
     model.score(["of"], [4])
 
 

@@ -7,7 +7,7 @@ import tensorflow as tf
 from tensorflow.python.framework import test_util
 
 from bert_tf.layers import activations
-from tests import optimized_graphs
+from tests.support import optimized_graphs
 
 X = np.linspace(-6.0, 6.0, 101)
 

@@ -7,7 +7,7 @@ import pytest
 import tensorflow as tf
 
 from bert_tf.layers import attention, dropout
-from tests import optimized_graphs
+from tests.support import optimized_graphs
 
 B, N, F, T, H = 3, 2, 5, 7, 4
 RATE = 0.3

@@ -9,7 +9,7 @@ import tensorflow as tf
 
 from bert_tf import modeling
 from bert_tf.layers import attention_mask
-from tests import tiny_models
+from tests.support import tiny_models
 
 B, F = 4, 12
 DROPPED = dataclasses.replace(

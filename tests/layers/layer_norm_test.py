@@ -9,7 +9,7 @@ from bert_tf import modeling
 from bert_tf.export import saved_models
 from bert_tf.layers import layer_norm
 from bert_tf.training import steps
-from tests import optimized_graphs, tiny_models
+from tests.support import optimized_graphs, tiny_models
 
 OPERATION = "_MklLayerNorm"
 

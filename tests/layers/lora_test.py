@@ -17,7 +17,7 @@ from bert_tf.tasks.classification import task as classification
 from bert_tf.tasks.ner import bilstm
 from bert_tf.training import adapters
 from bert_tf.training import config as training_config
-from tests import runs
+from tests.support import runs
 
 GOLDEN = pathlib.Path(__file__).resolve().parents[1] / "golden"
 VOCAB = GOLDEN / "tiny" / "vocab.txt"

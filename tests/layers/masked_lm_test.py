@@ -6,37 +6,14 @@ import tensorflow as tf
 
 from bert_tf import heads, losses, modeling
 from bert_tf.layers import masked_lm, mixed_precision
-from tests import scale_run, short_products
-
-D, V = 16, 50
-
-
-def arguments(num_rows, weights, dtype="float32"):
-  rng = np.random.default_rng(num_rows)
-  return (
-    tf.cast(rng.normal(size=(num_rows, D)), dtype),
-    tf.constant(rng.normal(size=(V, D)), tf.float32),
-    tf.constant(rng.normal(size=V), tf.float32),
-    tf.constant(rng.integers(V, size=num_rows), tf.int32),
-    tf.constant(weights(rng, num_rows), tf.float32),
-  )
-
-
-def plain_sums(hidden, table, bias, ids, weights):
-  """Loss and hits of the textbook, and float64 gradients by hand."""
-  hidden, table, bias, weights = (
-    np.float64(tf.cast(x, tf.float32)) for x in (hidden, table, bias, weights)
-  )
-  logits = hidden @ table.T + bias
-  powers = np.exp(logits - logits.max(-1, keepdims=True))
-  probs = powers / powers.sum(-1, keepdims=True)
-  rows = np.arange(len(ids))
-  found = -np.log(probs[rows, ids]) @ weights
-  hits = (logits.argmax(-1) == ids.numpy()) @ weights
-  probs[rows, ids] -= 1.0
-  by_logits = probs * weights[:, None]
-  gradients = by_logits @ table, by_logits.T @ hidden, by_logits.sum(0)
-  return [found, hits], gradients
+from tests.support import scale_run, short_products
+from tests.support.plain_masked_lm import (
+  D,
+  V,
+  all_weights,
+  arguments,
+  plain_sums,
+)
 
 
 def random_weights(rng, num_rows):
@@ -45,10 +22,6 @@ def random_weights(rng, num_rows):
 
 def no_weights(rng, num_rows):
   return np.zeros(num_rows)
-
-
-def all_weights(rng, num_rows):
-  return np.ones(num_rows)
 
 
 @pytest.mark.parametrize("training", [False, True])

@@ -7,7 +7,7 @@ import tensorflow as tf
 
 from bert_tf import heads, losses, modeling, optimization
 from bert_tf.layers import mixed_precision
-from tests import scale_run, short_products
+from tests.support import scale_run, short_products
 
 
 def gpu_of(monkeypatch, capability):

@@ -8,8 +8,7 @@ import tensorflow as tf
 from tensorflow.core.protobuf import config_pb2
 
 from bert_tf.layers import masked_lm, pieces
-from tests import optimized_graphs
-from tests.layers import masked_lm_test
+from tests.support import optimized_graphs, plain_masked_lm
 
 REWRITES = ("arithmetic_optimization", "constant_folding", "remapping")
 
@@ -50,8 +49,8 @@ def test_what_a_loop_calls_is_in_the_scope_of_the_loop():
 
 
 def test_blocks_of_the_masked_lm_are_compiled_between_their_products():
-  given = masked_lm_test.arguments(700, masked_lm_test.all_weights)
-  expected, expected_gradients = masked_lm_test.plain_sums(*given)
+  given = plain_masked_lm.arguments(700, plain_masked_lm.all_weights)
+  expected, expected_gradients = plain_masked_lm.plain_sums(*given)
 
   @tf.function(autograph=False)
   def run(hidden, table, bias, ids, weights):

@@ -4,7 +4,7 @@ import pytest
 
 from bert_tf import head_layers, heads, modeling
 from bert_tf.tasks.ner import bilstm
-from tests import short_products
+from tests.support import short_products
 
 CONFIG = modeling.BertConfig(
   vocab_size=30,

@@ -12,13 +12,13 @@ import shutil
 import pytest
 
 from bert_tf import checkpoints, heads
-from bert_tf.data import text_config
+from bert_tf.corpora import text_config
 from bert_tf.files import paths
 from bert_tf.formats import run_info
 from bert_tf.pipeline import card, stages, text_steps
 from bert_tf.pipeline import config as pipeline_config
 from bert_tf.pipeline import plan as plan_lib
-from tests import runs, tiny_models
+from tests.support import runs, tiny_models
 
 WORDS = "the of and in to was he is as for on with that it his by".split()
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from bert_tf.plots import attention
-from tests.plots import drawn
+from tests.support import drawn
 
 pytest.importorskip("matplotlib", reason="pip install 'bert_tf[plots]'")
 

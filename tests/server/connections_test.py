@@ -11,19 +11,18 @@ import urllib.parse
 import pytest
 
 from bert_tf.formats import run_info
-from tests import serving_client
-from tests.server import server_test
+from tests.support import fake_model, serving_client
 
 pytest.importorskip("aiohttp", reason="pip install 'bert_tf[serve]'")
 
-PREDICT = server_test.PREDICT
+PREDICT = fake_model.PREDICT
 BODY = b'{"instances": ["ab"]}'
 
 
 @pytest.fixture(scope="module")
 def server():
   with serving_client.running(
-    server_test.FakeModel(),
+    fake_model.FakeModel(),
     idle_timeout_s=1.0,
     allowed_hosts=("bert.example",),
   ) as running:
@@ -78,7 +77,19 @@ def nested(depth):
     (request("Host: [::2]:8501", JSON), 403),
     (request(HOST, "Content-Type: text/plain"), 415),
     (request(HOST), 415),
-    (request(HOST, JSON, "Content-Encoding: gzip"), 400),
+    (request(HOST, JSON, "Content-Encoding: gzip"), 415),
+    (request(HOST, JSON, "Content-Encoding: identity, br"), 415),
+    (request(HOST, JSON, "Content-Encoding: identity"), 200),
+    (request("Host: [::1]:80", JSON), 200),
+    (request("Host: [::1].evil.com", JSON), 403),
+    (request("Host: localhost:80.evil.com", JSON), 403),
+    (request("Host: localhost@evil.com", JSON), 403),
+    (request(HOST, JSON, path=f"http://localhost:8501{PREDICT}"), 200),
+    (request(HOST, JSON, path=f"http://[::1]:8501{PREDICT}"), 200),
+    (request(HOST, JSON, path=f"http://evil.com{PREDICT}"), 403),
+    (request("Host: evil.com", JSON, path=f"http://localhost{PREDICT}"), 403),
+    (request(HOST, JSON, "Expect: x"), 417),
+    (request(HOST, JSON, "Expect: x", path="/nothing"), 417),
     (request(HOST, JSON, body=b'{"signature_name": "\\ud800"}'), 400),
     (request(HOST, JSON, body=nested(500)), 400),
     (request(HOST, JSON, body=nested(50_000)), 400),
@@ -110,7 +121,7 @@ def test_mistakes_are_few_short_lines(server, caplog):
 
 
 def test_connections_beyond_the_limit_are_refused():
-  model = server_test.FakeModel()
+  model = fake_model.FakeModel()
   with (
     serving_client.running(model, max_connections=3) as running,
     contextlib.ExitStack() as stack,
@@ -136,7 +147,7 @@ def test_descriptors_are_left_for_files(monkeypatch):
 
 @pytest.mark.parametrize("task", ["squad", "ner", "classification"])
 def test_windows_of_a_request_are_limited(task):
-  model = server_test.FakeModel()
+  model = fake_model.FakeModel()
   model.info = run_info.RunInfo(task=task, doc_stride=10, max_seq_length=20)
   with serving_client.running(model, max_windows=4) as running:
     texts = {"instances": ["x" * 20, "x" * 11]}
@@ -155,15 +166,13 @@ def test_a_host_is_known_by_its_name_in_capitals(monkeypatch):
       "127.0.0.1" if host == "MyName" else host, *others, **more
     ),
   )
-  with serving_client.running(
-    server_test.FakeModel(), host="MyName"
-  ) as running:
+  with serving_client.running(fake_model.FakeModel(), host="MyName") as running:
     for host in ("MyName", "myname:80"):
       assert sent(running.url, request(f"Host: {host}", JSON))[0] == 200
 
 
 def test_what_a_client_that_has_gone_asked_for_is_not_computed(capsys):
-  model = server_test.FakeModel()
+  model = fake_model.FakeModel()
   model.gate.clear()
   with (
     serving_client.running(
@@ -185,7 +194,7 @@ def test_what_a_client_that_has_gone_asked_for_is_not_computed(capsys):
     assert first.result()[0] == 200
     last = serving_client.ask(url, PREDICT, {"instances": ["last"]})
     assert last[0] == 200
-    metrics = serving_client._metrics(url)
+    metrics = serving_client.metrics(url)
   assert model.calls == [["first"], ["last"]]
   counted = [line for line in metrics.splitlines() if 'status="499"' in line]
   assert [line.split()[-1] for line in counted if "_total" in line] == ["1.0"]
@@ -193,3 +202,68 @@ def test_what_a_client_that_has_gone_asked_for_is_not_computed(capsys):
     json.loads(line) for line in capsys.readouterr().out.splitlines() if line
   ]
   assert [line["status"] for line in lines if "rows" in line] == [499, 200, 200]
+
+
+def test_a_client_that_leaves_within_its_body_is_counted_as_gone():
+  with serving_client.running(fake_model.FakeModel()) as running:
+    for _ in range(5):
+      with connected(running.url) as opened:
+        opened.sendall(request(HOST, JSON, body=BODY)[:-5])
+    serving_client.wait_for_status(running.url, 499)
+    while counts(running.url).get("499") != 5:
+      pass
+    assert counts(running.url).keys() <= {"499", "200"}
+
+
+def counts(url):
+  """Returns the numbers of requests by status, without those for metrics."""
+  lines = [
+    line
+    for line in serving_client.metrics(url).splitlines()
+    if line.startswith("bert_tf_requests_total") and "/metrics" not in line
+  ]
+  return {
+    line.split('status="')[1][:3]: int(float(line.split()[-1]))
+    for line in lines
+  }
+
+
+def test_the_last_answer_of_a_stopping_server_ends_the_connection():
+  model = fake_model.FakeModel()
+  model.gate.clear()
+  running = serving_client.Running(model)
+  client = serving_client.Client(running.url)
+  with concurrent.futures.ThreadPoolExecutor(1) as pool:
+    answer = pool.submit(client.ask, PREDICT, {"instances": ["a"]})
+    assert model.begun.wait(timeout=600)
+    running.stop()
+    while not running.server._is_stopping:
+      pass
+    model.gate.set()
+    assert answer.result()[0] == 200
+  assert client.headers["Connection"] == "close"
+  client.close()
+  running.join()
+
+
+def test_refused_connections_are_answered_though_they_sent_a_request():
+  with (
+    serving_client.running(
+      fake_model.FakeModel(), max_connections=1
+    ) as running,
+    connected(running.url),
+    contextlib.ExitStack() as stack,
+  ):
+    opened = [stack.enter_context(connected(running.url)) for _ in range(20)]
+    for connection in opened:
+      connection.sendall(request(HOST, JSON, body=b"x" * 100_000))
+    for connection in opened:
+      assert received(connection).startswith(b"HTTP/1.1 503 ")
+
+
+@pytest.mark.parametrize("coding", ["gzip", "deflate", "br"])
+def test_compressed_bodies_are_refused_before_they_are_read(server, coding):
+  head = request(HOST, JSON, f"Content-Encoding: {coding}", body=b"x" * 9999)
+  with connected(server.url) as opened:
+    opened.sendall(head[:-9990])
+    assert opened.recv(1 << 16).startswith(b"HTTP/1.1 415 ")

@@ -12,19 +12,18 @@ import tensorflow as tf
 from bert_tf import heads
 from bert_tf.inference import loaded_model
 from bert_tf.server import connections, rest_json
-from tests import serving_client, tiny_models
-from tests.server import server_test
-from tests.serving_client import ask
+from tests.support import fake_model, serving_client, tiny_models
+from tests.support.serving_client import ask
 
 pytest.importorskip("aiohttp", reason="pip install 'bert_tf[serve]'")
 
-PREDICT = server_test.PREDICT
-spec = server_test.spec
+PREDICT = fake_model.PREDICT
+spec = fake_model.spec
 
 
 def model_of(function, name="serving_default"):
   """A model that has one more function."""
-  model = server_test.FakeModel()
+  model = fake_model.FakeModel()
   model.functions[name] = function
   return model
 

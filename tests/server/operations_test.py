@@ -13,9 +13,8 @@ import pytest
 import bert_tf
 from bert_tf.server import application
 from bert_tf.server import config as server_config
-from tests import serving_client, tiny_models
-from tests.server import server_test
-from tests.serving_client import ask
+from tests.support import fake_model, serving_client, tiny_models
+from tests.support.serving_client import ask
 
 PREDICT = "/v1/models/model:predict"
 
@@ -30,7 +29,7 @@ def real_server(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def fake_server():
-  with serving_client.running(server_test.FakeModel(), max_rows=4) as running:
+  with serving_client.running(fake_model.FakeModel(), max_rows=4) as running:
     yield running
 
 
@@ -82,7 +81,7 @@ def several_server(tmp_path_factory):
   (folder / "run.json").write_text(json.dumps(run))
   models = {
     "a_run": bert_tf.Predictor(str(folder)),
-    "fake": server_test.FakeModel(),
+    "fake": fake_model.FakeModel(),
   }
   with serving_client.running(models, max_rows=4) as running:
     yield running
@@ -160,7 +159,7 @@ def test_every_route_is_described_and_no_other(fake_server):
   description = ask(fake_server.url, "/openapi.json")[1]
   described = {(m.upper(), p) for p, m, _ in operations(description)}
   server = application.Server(
-    {"model": server_test.FakeModel()}, server_config.ServerConfig()
+    {"model": fake_model.FakeModel()}, server_config.ServerConfig()
   )
   routes = {
     (
@@ -171,7 +170,17 @@ def test_every_route_is_described_and_no_other(fake_server):
     )
     for route in server._routes()
   }
-  assert routes == described
+  # The model has no attention, of which this path would answer.
+  without = {route for route in routes if ":attention" not in route[1]}
+  assert without == described
+
+
+def test_attention_is_described_for_models_that_have_it(several_server):
+  paths = ask(several_server.url, "/openapi.json")[1]["paths"]
+  assert [path for path in paths if path.endswith(":attention")] == [
+    "/v1/models/a_run:attention",
+    "/v1/models/a_run/versions/1:attention",
+  ]
 
 
 BAD = [
@@ -181,18 +190,56 @@ BAD = [
   {},
   {"text": {"b64": 5}},
   {"text": "a", "more": "b"},
+  {"text": {"b64": "x"}},
+  {"text": {"b64": "YQ"}},
+  {"text": {"b64": "YQ==YQ=="}},
+  {"text": "x" * 20001},
+]
+
+BAD_BODIES = [
+  {"instances": []},
+  {"inputs": []},
+  {"inputs": {"text": []}},
+  {"inputs": ["a"] * 5},
+  {"inputs": {"text": ["a"] * 5}},
+  {"inputs": {"b64": "YQ=="}},
+  {"signature_name": "sums", "inputs": []},
 ]
 
 
-@pytest.mark.parametrize("row", BAD, ids=map(str, BAD))
+@pytest.mark.parametrize("row", BAD, ids=[str(row)[:40] for row in BAD])
 def test_what_the_description_refuses_the_server_refuses(fake_server, row):
-  description = ask(fake_server.url, "/openapi.json")[1]
+  body = {"signature_name": "serving_default", "instances": [row]}
+  assert_refused_by_both(fake_server.url, body)
+
+
+@pytest.mark.parametrize("body", BAD_BODIES, ids=map(str, BAD_BODIES))
+def test_bodies_that_the_description_refuses_are_refused(fake_server, body):
+  assert_refused_by_both(fake_server.url, body)
+
+
+@pytest.mark.parametrize(
+  ("name", "value"),
+  [
+    ("input_ids", 500),
+    ("input_ids", -1),
+    ("input_mask", 2),
+    ("segment_ids", 2),
+  ],
+)
+def test_ids_out_of_range_are_refused_by_both(real_server, name, value):
+  row = {"input_ids": [2], "input_mask": [1], "segment_ids": [0]}
+  body = {"signature_name": "ids", "instances": [row | {name: [value]}]}
+  assert_refused_by_both(real_server.url, body)
+
+
+def assert_refused_by_both(url, body):
+  description = ask(url, "/openapi.json")[1]
   operation = description["paths"][PREDICT]["post"]
   schema = operation["requestBody"]["content"]["application/json"]["schema"]
-  body = {"signature_name": "serving_default", "instances": [row]}
   with pytest.raises(jsonschema.ValidationError):
     check(description, schema, body)
-  code, found = ask(fake_server.url, PREDICT, body)
+  code, found = ask(url, PREDICT, body)
   assert code == 400
   check(description, json_schema(operation["responses"], 400), found)
 
@@ -230,7 +277,7 @@ def metrics(url):
 
 
 def test_metrics_count_requests_rows_and_batches():
-  model = server_test.FakeModel()
+  model = fake_model.FakeModel()
   with serving_client.running(model, max_wait_ms=0) as running:
     wait_until_ready(running.url)
     ask(running.url, PREDICT, {"instances": ["ab", "ä"]})
@@ -284,7 +331,7 @@ def test_word_pieces_are_counted_for_each_model_and_signature(several_server):
 
 
 def test_metrics_know_the_queue():
-  model = server_test.FakeModel()
+  model = fake_model.FakeModel()
   with serving_client.running(
     model, max_wait_ms=0, max_batch_size=1
   ) as running:
@@ -308,7 +355,7 @@ def test_metrics_know_the_queue():
 
 
 def test_a_server_is_alive_before_it_is_ready():
-  model = server_test.FakeModel()
+  model = fake_model.FakeModel()
   gate = threading.Event()
   compute = model.functions["sums"].compute
 
@@ -329,8 +376,8 @@ def test_a_server_is_alive_before_it_is_ready():
 
 
 def test_a_function_that_refuses_what_is_made_up_stops_nothing():
-  model = server_test.FakeModel()
-  refuse = server_test.refusing_function()
+  model = fake_model.FakeModel()
+  refuse = fake_model.refusing_function()
   model.functions["refusing"] = refuse
   with serving_client.running(model) as running:
     wait_until_ready(running.url)
@@ -338,7 +385,7 @@ def test_a_function_that_refuses_what_is_made_up_stops_nothing():
 
 @pytest.mark.parametrize("log_format", ["none", "text", "json"])
 def test_each_request_is_a_line_without_its_text(log_format, capsys):
-  model = server_test.FakeModel()
+  model = fake_model.FakeModel()
   with serving_client.running(model, log_format=log_format) as running:
     ask(running.url, PREDICT, {"instances": ["secret", "b"]})
     ask(running.url, "/a%0Ab?text=hidden")

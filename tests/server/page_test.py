@@ -17,8 +17,8 @@ import tensorflow as tf
 
 from bert_tf.formats import run_info
 from bert_tf.inference import loaded_model
-from tests import serving_client, tiny_models
 from tests.server import browser
+from tests.support import serving_client, tiny_models
 
 pytest.importorskip("aiohttp", reason="pip install 'bert_tf[serve]'")
 

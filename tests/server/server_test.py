@@ -21,78 +21,15 @@ import bert_tf
 from bert_tf.export import config as configs
 from bert_tf.export import export
 from bert_tf.inference import loaded_model
-from bert_tf.server import application, samples
+from bert_tf.server import application
 from bert_tf.server import config as server_config
-from tests import near_ties, serving_client, tiny_models
-from tests.serving_client import ask
+from tests.support import near_ties, serving_client, tiny_models
+from tests.support.fake_model import PREDICT, FakeModel, spec
+from tests.support.serving_client import ask
 
 pytest.importorskip("aiohttp", reason="pip install 'bert_tf[serve]'")
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-PREDICT = "/v1/models/model:predict"
-
-
-def spec(dtype, *shape):
-  return tf.TensorSpec(shape, dtype)
-
-
-class FakeModel:
-  """Functions whose answers are known: the lengths of texts, sums of numbers.
-
-  Attributes:
-    calls: the rows of each call, as they are made.
-    begun: is set once a call has begun.
-    gate: a call waits until it is set.
-  """
-
-  def __init__(self):
-    self.version = 7
-    self.info = self.bert_config = self.vocab_file = None
-    self.calls = []
-    self.begun = threading.Event()
-    self.gate = threading.Event()
-    self.gate.set()
-    function = loaded_model.Function
-    self.functions = {
-      "serving_default": function(
-        {"text": spec(tf.string, None)},
-        self._lengths,
-        lambda: {"length": spec(tf.int32, None), "echo": spec(tf.string, None)},
-      ),
-      "sums": function(
-        {"numbers": spec(tf.int32, None, None)},
-        lambda numbers: {"sum": tf.reduce_sum(numbers, axis=1)},
-        lambda: {"sum": spec(tf.int32, None)},
-      ),
-      "pair": function(
-        {"text": spec(tf.string, None), "weight": spec(tf.float32, None)},
-        lambda text, weight: {"weight": 2 * weight, "raw_bytes": text},
-        lambda: {
-          "weight": spec(tf.float32, None),
-          "raw_bytes": spec(tf.string, None),
-        },
-      ),
-    }
-
-  def _lengths(self, text):
-    texts = [value.decode() for value in text.numpy()]
-    if texts != [samples.TEXT]:  # Warming up.
-      self.begun.set()
-      self.gate.wait(timeout=600)
-      self.calls.append(texts)
-    is_bad = tf.reduce_any(tf.equal(text, "bad"))
-    tf.debugging.assert_equal(is_bad, False, "a text is bad")
-    return {"length": tf.strings.length(text), "echo": text}
-
-
-def refusing_function():
-  """A function that refuses every input."""
-
-  def refuse(text):
-    raise tf.errors.InvalidArgumentError(None, None, "no")
-
-  text = {"text": spec(tf.string, None)}
-  return loaded_model.Function(text, refuse, lambda: text)
 
 
 @pytest.fixture

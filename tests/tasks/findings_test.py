@@ -14,9 +14,9 @@ from bert_tf.tasks.squad import examples as squad_examples
 from bert_tf.tasks.squad import task as squad
 from bert_tf.tasks.swag import task as swag
 from bert_tf.tasks.swag.examples import ChoiceExample
-from tests.tasks.classification import task_test as classification_test
+from tests.support import own_classification
 
-base = classification_test.base
+base = own_classification.base
 
 
 def of_task(task_class, example):
@@ -44,6 +44,8 @@ def test_examples_are_as_the_served_model_takes_them():
     {"text": "Ada left"},
     ("B-PER", "O"),
   )
+  sentence = Sentence(("Ada Byron", "left"), ("B-PER", "O"), 1)
+  assert of_task(ner.NerTask, sentence) == ({}, None)
   context = squad_examples.Context.of("Ada left.")
   for answers, answer in ((("Ada",), "Ada"), ((), None), (None, None)):
     question = squad_examples.SquadExample("1", "Who?", context, answers, None)
@@ -77,6 +79,12 @@ def test_long_texts_and_those_without_inputs_are_not_kept():
   assert kept(examples, 3) == [("a" * 1000, "x")]
 
 
+def test_half_a_character_is_not_kept():
+  half = "\ud83d"
+  examples = [(f"a {half}", "x"), ("b", half), ("\U0001f600", "x")]
+  assert kept(examples, 3) == [("\U0001f600", "x")]
+
+
 def test_none_are_kept_where_none_are_wanted():
   assert kept([("a", "x")], 0) == []
   assert findings.of_data(Texts(), {}, 0) == {"examples": None}
@@ -94,7 +102,7 @@ def test_a_run_keeps_examples_counts_and_scores(base, tmp_path):
   def run(**changes):
     # Training without evaluation comes first, so that a later one adds to it.
     classification.run(
-      classification_test.make(base, tmp_path / "out", **changes)
+      own_classification.make(base, tmp_path / "out", **changes)
     )
     return run_json(tmp_path / "out")
 
@@ -108,7 +116,7 @@ def test_a_run_keeps_examples_counts_and_scores(base, tmp_path):
   dev = (base / "dev.tsv").read_text().splitlines()[1:]
   assert len(texts) == 3 and set(texts) <= {r.split("\t")[0] for r in dev}
   assert {e["answer"] for e in evaluated["examples"]} == {"good", "bad"}
-  found = classification_test.results(tmp_path / "out")
+  found = own_classification.results(tmp_path / "out")
   for name, value in evaluated["scores"].items():
     assert value == pytest.approx(float(found[name]), rel=1e-4)
   assert "eval_accuracy" in evaluated["scores"]
@@ -132,7 +140,7 @@ def test_scores_are_of_the_checkpoint_that_they_stand_beside(
   def run(epochs, **changes):
     plan = {"eval_every_steps": 3}
     classification.run(
-      classification_test.make(
+      own_classification.make(
         base, tmp_path, plan, num_train_epochs=epochs, **changes
       )
     )

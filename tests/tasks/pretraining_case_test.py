@@ -19,7 +19,7 @@ from bert_tf.tasks.ner import config as ner_config
 from bert_tf.tasks.squad import config as squad_config
 from bert_tf.tasks.swag import config as swag_config
 from bert_tf.training import config as training_config
-from tests import runs
+from tests.support import runs
 
 LENGTH = 16
 WORDS = "हिन्दी में और किताब नहीं क्या मैं यहाँ".split()

@@ -27,7 +27,7 @@ from bert_tf.tasks import (
 )
 from bert_tf.training import config as training_config
 from bert_tf.training import curves
-from tests import cycling_words, runs
+from tests.support import cycling_words, runs
 
 LENGTH = 16
 CONFIG = {

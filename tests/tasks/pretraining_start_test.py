@@ -16,7 +16,7 @@ from bert_tf.tasks import (
   pretraining_start,
 )
 from bert_tf.training import config as training_config
-from tests import cycling_words, runs
+from tests.support import cycling_words, runs
 
 LENGTH = 16
 CONFIG = {

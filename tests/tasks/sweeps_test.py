@@ -11,12 +11,10 @@ import pytest
 
 from bert_tf import checkpoints
 from bert_tf.tasks import config, sweeps
-from bert_tf.tasks.classification import config as classification_config
 from bert_tf.tasks.classification import task as classification
-from bert_tf.training import config as training_config
 from bert_tf.training import divergence
-from tests import runs
-from tests.tasks.classification import task_test as classification_test
+from tests.support import own_classification, runs
+from tests.support.own_classification import config_of
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 GRID = "learning_rate=3e-3,1e-3;train_batch_size=4,8"
@@ -25,24 +23,6 @@ GRID = "learning_rate=3e-3,1e-3;train_batch_size=4,8"
 def rows_of(path):
   with open(path) as reader:
     return list(csv.DictReader(reader, delimiter="\t"))
-
-
-def config_of(output_dir, **train):
-  return classification_config.ClassificationConfig(
-    task_name="tsv",
-    data_dir="data",
-    bert_config_file="config.json",
-    vocab_file="vocab.txt",
-    do_train=True,
-    do_eval=True,
-    train=training_config.TrainConfig(
-      output_dir=str(output_dir),
-      num_train_steps=1,
-      num_warmup_steps=0,
-      seed=7,
-      **train,
-    ),
-  )
 
 
 METRICS = ("macro_f1", "eval_loss")
@@ -233,11 +213,11 @@ def test_a_sweep_without_evaluation_is_refused(tmp_path):
     sweep(config, classification.run, None, 2)
 
 
-base = classification_test.base
+base = own_classification.base
 
 
 def test_runs_of_other_seeds_are_those_of_that_seed_alone(base, tmp_path):
-  config = classification_test.make(
+  config = own_classification.make(
     base,
     tmp_path / "out",
     do_train=True,

@@ -7,7 +7,7 @@ import pytest
 
 from bert_tf import checkpoints
 from bert_tf.training import budget, curves
-from tests.training import estimator_test
+from tests.support import line_model
 
 
 @pytest.fixture
@@ -20,8 +20,8 @@ def train(folder, **changes):
   """Trains for 40 readings of the clock, a step each; returns the last step."""
   config = {"train_minutes": 40 / 60, "iterations_per_loop": 1, **changes}
   config = {"save_checkpoints_steps": 5, "log_every_steps": 1, **config}
-  made = estimator_test.make(folder, **config)
-  return made.train(estimator_test.batches)
+  made = line_model.make(folder, **config)
+  return made.train(line_model.batches)
 
 
 def test_the_learning_rate_follows_the_clock():
@@ -111,7 +111,7 @@ def test_a_killed_run_goes_on_with_what_is_left(tmp_path, clock, monkeypatch):
 
 
 def test_the_last_step_is_evaluated_and_logged(tmp_path, clock):
-  made = estimator_test.make(
+  made = line_model.make(
     tmp_path,
     train_minutes=0.5,
     iterations_per_loop=1,
@@ -119,7 +119,7 @@ def test_the_last_step_is_evaluated_and_logged(tmp_path, clock):
     best_metric="f1",
   )
   step = made.train(
-    estimator_test.batches,
+    line_model.batches,
     lambda: {"f1": 1.0, "global_step": int(made.optimizer.iterations)},
   )
   assert (tmp_path / "best" / f"model.ckpt-{step}.index").exists()

@@ -6,7 +6,7 @@ import pytest
 import tensorflow as tf
 
 from bert_tf.training import curves, progress
-from tests.plots import drawn
+from tests.support import drawn
 
 pytest.importorskip("matplotlib", reason="pip install 'bert_tf[plots]'")
 

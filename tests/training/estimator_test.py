@@ -13,79 +13,20 @@ from keras import ops
 
 from bert_tf import checkpoints, distribution, heads, modeling
 from bert_tf.formats import run_info
-from bert_tf.layers import dropout
 from bert_tf.tasks import pretraining
 from bert_tf.training import config as training_config
 from bert_tf.training import curves, divergence, estimator, run_dir
 from bert_tf.training import results as results_lib
-from tests import runs
-
-
-class Line(keras.Model):
-  """y = w x, with dropout on x."""
-
-  def __init__(self, rate: float = 0.0):
-    super().__init__(name="line")
-    self.rate = rate
-    self.seed_generator = dropout.Seeds(0)
-    with keras.name_scope("bert"):
-      self.w = keras.Variable([0.5], name="w")
-      self.unused = keras.Variable([1.0], name="unused")
-    self.built = True
-
-  def call(self, features, training=False):
-    x = features["x"]
-    if training and self.rate:
-      x = dropout.dropout(x, self.rate, self.seed_generator, training)
-    return self.w * x
-
-
-def loss_fn(outputs, features):
-  errors = ops.square(outputs - features["y"])
-  return {"error": (ops.sum(errors), ops.sum(ops.ones_like(errors)))}
-
-
-def weights_fn(features):
-  return {"error": ops.sum(ops.ones_like(features["y"]))}
-
-
-def batches(steps_done: int, y_scale: float = 2.0):
-  """Returns x = 1, 2, ... from a step on, four to a batch."""
-
-  def batch(step):
-    x = 1.0 + tf.cast(step * 4 + tf.range(4, dtype=tf.int64), tf.float32) % 7
-    return {"x": x, "y": y_scale * x}
-
-  return tf.data.Dataset.counter(steps_done).map(batch)
-
-
-def make(output_dir, num_train_steps=30, rate=0.5, **kwargs):
-  config = training_config.TrainConfig(
-    output_dir=str(output_dir),
-    train_batch_size=4,
-    num_train_steps=num_train_steps,
-    num_warmup_steps=3,
-    **{
-      "learning_rate": 0.05,
-      "log_every_steps": 10,
-      "save_checkpoints_steps": 10,
-      **kwargs,
-    },
-  )
-  return estimator.Estimator(
-    lambda: Line(rate), loss_fn, weights_fn, loss_fn, config
-  )
-
-
-def weights_at(output_dir, step):
-  reader = checkpoints.CheckpointReader(f"{output_dir}/model.ckpt-{step}")
-  return {name: reader.get(name) for name in reader.shapes}
-
-
-def assert_same(one, other):
-  assert one.keys() == other.keys()
-  for name, value in one.items():
-    np.testing.assert_array_equal(value, other[name], err_msg=name)
+from tests.support import runs
+from tests.support.line_model import (
+  Line,
+  assert_same,
+  batches,
+  loss_fn,
+  make,
+  weights_at,
+  weights_fn,
+)
 
 
 def test_loss_falls_and_the_weight_nears_the_solution(tmp_path):

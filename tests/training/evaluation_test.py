@@ -12,8 +12,8 @@ from bert_tf import checkpoints, distribution, model_folder, modeling
 from bert_tf.formats import run_info
 from bert_tf.training import config as training_config
 from bert_tf.training import curves, evaluation, run_dir
-from tests import runs
-from tests.training.estimator_test import assert_same, batches, make, weights_at
+from tests.support import runs
+from tests.support.line_model import assert_same, batches, make, weights_at
 
 
 def train(output_dir, values=(), num_train_steps=30, **kwargs):

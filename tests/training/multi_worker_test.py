@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from bert_tf import checkpoints
-from tests import conftest, distribution_test, scale_run
+from tests.support import checkout, scale_run
 
 pytestmark = pytest.mark.slow
 
@@ -51,7 +51,7 @@ def start_both(start_python):
 def folder(tmp_path_factory, start_python, start_both):
   """The folder of runs of two workers, and one run alone."""
   folder = tmp_path_factory.mktemp("runs")
-  dropout = {**distribution_test.DROPOUT, "save_checkpoints_steps": 5}
+  dropout = {**scale_run.DROPOUT, "save_checkpoints_steps": 5}
   runs = {
     "workers": {},
     "workers_micro_2": {"gradient_accumulation_steps": 2},
@@ -67,7 +67,7 @@ def folder(tmp_path_factory, start_python, start_both):
 
 @pytest.mark.parametrize("name", ["workers", "workers_micro_2"])
 def test_two_workers_take_the_steps_of_one(folder, name):
-  distribution_test.assert_same_run(folder / name, folder / "whole")
+  scale_run.assert_same_run(folder / name, folder / "whole")
 
 
 def wait_for(path, processes):
@@ -84,7 +84,7 @@ def wait_for(path, processes):
 def test_what_one_worker_gets_ends_both_and_both_go_on(
   folder, start_both, tmp_path, number
 ):
-  settings = {**distribution_test.DROPOUT, "save_checkpoints_steps": 5}
+  settings = {**scale_run.DROPOUT, "save_checkpoints_steps": 5}
   both = start_both(tmp_path, {"run": {**settings, "pause": 1.0}})
   wait_for(tmp_path / "run" / "model.ckpt-5.index", both)
   both[1].send_signal(number)
@@ -99,8 +99,8 @@ def test_what_one_worker_gets_ends_both_and_both_go_on(
   for log in map(scale_run.finish, start_both(tmp_path, {"run": settings})):
     assert "Resuming from" in log
   # The order of a sum of two is the same whichever comes first.
-  expected = distribution_test.tensors(folder / "dropout")
-  found = distribution_test.tensors(tmp_path / "run")
+  expected = scale_run.tensors(folder / "dropout")
+  found = scale_run.tensors(tmp_path / "run")
   for name, value in expected.items():
     np.testing.assert_array_equal(found[name], value)
 
@@ -115,7 +115,7 @@ def test_workers_with_different_flags_are_refused_by_name(
   tmp_path, start_python
 ):
   command = [
-    str(conftest.ROOT / "run_scripts" / "run_pretraining.py"),
+    str(checkout.ROOT / "run_scripts" / "run_pretraining.py"),
     "--distribution=multi_worker",
     "--bert_config_file=config.json",
     "--input_file=a",

@@ -9,7 +9,7 @@ import tensorflow as tf
 from bert_tf import checkpoints, heads
 from bert_tf.convert import convert
 from bert_tf.layers import lora, mixed_precision
-from tests import tiny_models
+from tests.support import tiny_models
 from tests.training import budget_test, estimator_test
 from tests.training.budget_test import clock  # noqa: F401
 from tests.training.estimator_test import batches, make

@@ -5,7 +5,7 @@ import sys
 import pytest
 
 from bert_tf.training import budget, progress
-from tests import runs
+from tests.support import runs
 
 
 @pytest.mark.parametrize(

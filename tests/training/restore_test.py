@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from bert_tf import checkpoints, heads, model_folder
-from tests import tiny_models
+from tests.support import tiny_models
 from tests.training import estimator_test
 from tests.training.estimator_test import batches, make
 

@@ -8,7 +8,7 @@ from bert_tf import modeling
 from bert_tf.tasks import pretraining
 from bert_tf.training import config as training_config
 from bert_tf.training import restore, steps
-from tests import scale_run, short_products
+from tests.support import scale_run, short_products
 
 CONFIG = {
   **scale_run.CONFIG,

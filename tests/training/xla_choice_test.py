@@ -9,8 +9,7 @@ import tensorflow as tf
 from bert_tf.training import config as training_config
 from bert_tf.training import xla_choice
 from bert_tf.training.steps import Form
-from tests import runs
-from tests.training import estimator_test
+from tests.support import line_model, runs
 
 STATIC = {"x": tf.TensorSpec([4], tf.float32)}
 OF_ANY_WIDTH = {"x": tf.TensorSpec([4, None], tf.float32)}
@@ -115,22 +114,22 @@ def test_a_killed_run_goes_on_in_its_form_and_ends_the_same(
     return float(forms[-1] is not chosen)
 
   monkeypatch.setattr(xla_choice, "_seconds", timed)
-  batches = estimator_test.batches
+  batches = line_model.batches
   whole, killed = tmp_path / "whole", tmp_path / "killed"
   with monkeypatch.context() as patch:
     patch.setattr(xla_choice, "known", lambda *_: chosen)
-    estimator_test.make(whole).train(batches)
-  estimator_test.make(killed).train(batches)
+    line_model.make(whole).train(batches)
+  line_model.make(killed).train(batches)
   assert len(forms) == 3
-  weights = estimator_test.weights_at
-  estimator_test.assert_same(weights(killed, 30), weights(whole, 30))
+  weights = line_model.weights_at
+  line_model.assert_same(weights(killed, 30), weights(whole, 30))
   # As if killed after step 20.
   for path in killed.glob("model.ckpt-30*"):
     path.unlink()
   (killed / "checkpoint").write_text('model_checkpoint_path: "model.ckpt-20"\n')
-  estimator_test.make(killed).train(batches)
+  line_model.make(killed).train(batches)
   assert len(forms) == 3  # Read, not measured.
-  estimator_test.assert_same(weights(killed, 30), weights(whole, 30))
+  line_model.assert_same(weights(killed, 30), weights(whole, 30))
   # What a run of the past left does not count.
   for path in killed.glob("*ckpt*"):
     path.unlink()

@@ -6,7 +6,7 @@ import numpy as np
 import tensorflow as tf
 import tensorflow_text  # noqa: F401  # Its operations, to load what has them.
 
-from bert_tf import checkpoints
+from bert_tf import checkpoint_names, checkpoints
 from bert_tf.export import saved_models
 
 # Choices of a random multiple-choice question.
@@ -64,7 +64,7 @@ class IdsModel:
     """
     rng = np.random.default_rng(0)
     embeddings = "bert/embeddings/"
-    vocab_size = self._shapes[saved_models.WORD_EMBEDDINGS][0]
+    vocab_size = self._shapes[checkpoint_names.WORD_EMBEDDINGS][0]
     num_types = self._shapes[embeddings + "token_type_embeddings"][0]
     positions = self._shapes[embeddings + "position_embeddings"][0]
     length = min(length, positions)

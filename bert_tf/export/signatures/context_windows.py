@@ -14,7 +14,7 @@ WHITE_SPACE = "[ \t\r\n\u202f]+"
 
 
 class Pieces(NamedTuple):
-  """The word pieces of a context; every field is [pieces]."""
+  """The word pieces of a context; every field but `chars` is [pieces]."""
 
   ids: Tensor  # int32. Ids of the pieces.
   starts: Tensor  # int64. First byte of each piece in the context.
@@ -25,13 +25,14 @@ class Pieces(NamedTuple):
   # words up to the piece's: not 0 if the tokenizer drops or adds some.
   surplus: Tensor
   surplus_before: Tensor  # int32. The same for the words before the piece's.
-  normalized: Tensor  # string. The pieces of the piece's word, joined.
+  first_chars: Tensor  # int32. Index of the piece's first character in `chars`.
   # int32. Characters of the word in pieces before this one; 0 in a word with
   # [UNK].
   offsets: Tensor
   num_chars: Tensor  # int32. Characters of the piece.
   unknown: Tensor  # int32. Number of [UNK] up to this piece.
   unknown_before: Tensor  # int32. Number of [UNK] before this piece.
+  chars: Tensor  # int32 [characters]. Code points of all pieces, in order.
 
 
 class Windows(NamedTuple):
@@ -84,7 +85,7 @@ class Windower:
     surplus = tf.strings.length(
       words, "UTF8_CHAR"
     ) - tf.math.unsorted_segment_sum(num_chars, word_of, tf.size(words))
-    normalized, offsets = self._normalized(ids, num_chars, word_of)
+    chars = tf.strings.unicode_decode(tf.gather(self._texts, ids), "UTF-8")
     return Pieces(
       ids,
       starts,
@@ -93,30 +94,23 @@ class Windower:
       tf.gather(word_ends, word_of),
       tf.gather(tf.cumsum(surplus), word_of),
       tf.gather(tf.cumsum(surplus, exclusive=True), word_of),
-      normalized,
-      offsets,
+      tf.cast(chars.row_starts(), tf.int32),
+      self._offsets(ids, num_chars, word_of),
       num_chars,
       tf.cumsum(tf.cast(is_unknown, tf.int32)),
       tf.cumsum(tf.cast(is_unknown, tf.int32), exclusive=True),
+      chars.values,
     )
 
-  def _normalized(
-    self, ids: Tensor, num_chars: Tensor, word_of: Tensor
-  ) -> tuple[Tensor, Tensor]:
-    """Returns `normalized` and `offsets` of Pieces; see there."""
+  def _offsets(self, ids: Tensor, num_chars: Tensor, word_of: Tensor) -> Tensor:
+    """Returns `offsets` of Pieces; see there."""
     num_words = tf.reduce_max(tf.concat([word_of, [-1]], axis=0)) + 1
     before = tf.cumsum(num_chars, exclusive=True)
     firsts = tf.math.unsorted_segment_min(before, word_of, num_words)
     is_unknown = tf.cast(tf.equal(ids, self._unknown), tf.int32)
     unknown = tf.math.unsorted_segment_sum(is_unknown, word_of, num_words)
     offsets = before - tf.gather(firsts, word_of)
-    normalized = tf.strings.unsorted_segment_join(
-      tf.gather(self._texts, ids), word_of, num_words
-    )
-    return (
-      tf.gather(normalized, word_of),
-      tf.where(tf.gather(unknown, word_of) > 0, 0, offsets),
-    )
+    return tf.where(tf.gather(unknown, word_of) > 0, 0, offsets)
 
   def cut(self, question: Tensor, pieces: Pieces) -> Windows:
     """Returns the windows of a context, each after the question."""
@@ -144,10 +138,8 @@ class Windower:
       "input_mask": tf.cast(is_real, tf.int32),
       "segment_ids": tf.cast(is_real & (positions >= offset), tf.int32),
     }
-    best_windows = _max_context_windows(firsts, ends, num_pieces)
-    numbers = tf.range(tf.size(firsts))[:, None]
-    is_max_context = tf.equal(tf.gather(best_windows, at), numbers)
-    return Windows(inputs, at, is_piece, is_piece & is_max_context)
+    is_max_context = _has_max_context(at, is_piece, firsts, ends, num_pieces)
+    return Windows(inputs, at, is_piece, is_max_context)
 
 
 def characters(text: Tensor, byte_offsets: Tensor) -> Tensor:
@@ -164,19 +156,34 @@ def _first_pieces(num_pieces: Tensor, length: Tensor, stride: int) -> Tensor:
   return tf.range(count) * stride
 
 
-def _max_context_windows(
-  firsts: Tensor, ends: Tensor, num_pieces: Tensor
+def _has_max_context(
+  pieces: Tensor,
+  is_piece: Tensor,
+  firsts: Tensor,
+  ends: Tensor,
+  num_pieces: Tensor,
 ) -> Tensor:
-  """Returns int32 [pieces]: the window with the most context for each piece.
+  """Returns bool [W, F]: whether no other window has more context of a piece.
 
   The score is the length of the shorter side plus 0.01 times the length of the
-  window; the first of equals wins. `firsts` and `ends` are int32 [W, 1].
+  window; the first of equals wins.
+
+  Args:
+    pieces: int32 [W, F]. Index of the piece at each position.
+    is_piece: bool [W, F]. Whether there is one.
+    firsts: int32 [W, 1]. The first piece of each window.
+    ends: int32 [W, 1]. The piece after each window.
+    num_pieces: int32 []. Number of pieces of the context.
   """
-  at = tf.range(num_pieces)[None, :]
-  shorter = tf.cast(tf.minimum(at - firsts, ends - 1 - at), tf.float64)
+  shorter = tf.cast(tf.minimum(pieces - firsts, ends - 1 - pieces), tf.float64)
   # In float64 as the original: the sums decide between windows.
   scores = shorter + 0.01 * tf.cast(ends - firsts, tf.float64)
-  scores = tf.where(shorter < 0, tf.constant(-1.0, tf.float64), scores)
-  is_best = tf.equal(scores, tf.reduce_max(scores, axis=0))
-  numbers = tf.range(tf.size(firsts))[:, None]
-  return tf.reduce_min(tf.where(is_best, numbers, tf.size(firsts)), axis=0)
+  scores = tf.where(is_piece, scores, tf.constant(-1.0, tf.float64))
+  best = tf.math.unsorted_segment_max(scores, pieces, num_pieces)
+  is_best = is_piece & tf.equal(scores, tf.gather(best, pieces))
+  num_windows = tf.size(firsts)
+  numbers = tf.range(num_windows)[:, None]
+  first_best = tf.math.unsorted_segment_min(
+    tf.where(is_best, numbers, num_windows), pieces, num_pieces
+  )
+  return is_best & tf.equal(tf.gather(first_best, pieces), numbers)

@@ -4,12 +4,16 @@ Code written for TF Hub's BERT works with Encoder and Preprocessor: loaded by
 `tf.saved_model.load`, `hub.load` or `hub.KerasLayer`.
 """
 
+import os
+import tempfile
 from collections.abc import Mapping, Sequence
 
 import tensorflow as tf
 
 from bert_tf.export import saved_models
 from bert_tf.export.text_ops import bert_tokenizer
+from bert_tf.files import atomic
+from bert_tf.formats import run_info, tokenizer_files
 from bert_tf.modeling import Tensor
 
 # TF Hub's names of saved_models.ID_NAMES, in the same order.
@@ -41,13 +45,23 @@ class Encoder(tf.Module):
     self.trainable_variables = list(model.values.values())
     self.regularization_losses = []
     if vocab_file:
-      self.vocab_file = tf.saved_model.Asset(vocab_file)
+      self.vocab_file = tf.saved_model.Asset(self._vocab_txt(vocab_file))
     self.do_lower_case = tf.Variable(
       do_lower_case, trainable=False, name="do_lower_case"
     )
     spec = {n: tf.TensorSpec([None, None], tf.int32, n) for n in HUB_NAMES}
     for training in (False, True):
       self.__call__.get_concrete_function(spec, training=training)
+
+  def _vocab_txt(self, vocab_file: str) -> str:
+    """Returns a vocab.txt, which is what users of the asset read."""
+    if not vocab_file.endswith(".json"):
+      return vocab_file
+    # Lives as long as the encoder, which is saved later.
+    self._folder = tempfile.TemporaryDirectory()
+    path = os.path.join(self._folder.name, run_info.VOCAB_FILE)
+    atomic.write_bytes(path, tokenizer_files.read_vocab(vocab_file))
+    return path
 
   @tf.function(autograph=False)
   def __call__(

@@ -66,11 +66,12 @@ def signatures(
     return {**found, saved_models.DEFAULT: ids}
 
   tokens = tf.constant(list(tokenizer.vocab), tf.string)
+  num_best = min(top_k, len(tokenizer.vocab))
 
   @saved_models.function(saved_models.texts_spec("text"))
   def text(text: Tensor) -> dict[str, Tensor]:
     is_mask, probabilities = _mask_probabilities(model, tokenizer, text)
-    best, best_ids = tf.math.top_k(probabilities, top_k)  # [B, M, top_k]
+    best, best_ids = tf.math.top_k(probabilities, num_best)  # [B, M, top_k]
     return {
       "tokens": tf.where(is_mask, tf.gather(tokens, best_ids), ""),
       "probabilities": tf.where(is_mask, best, 0.0),
@@ -84,13 +85,24 @@ def _mask_probabilities(
   tokenizer: bert_tokenizer.BertTokenizer,
   texts: Tensor,
 ) -> tuple[Tensor, Tensor]:
-  """Returns whether there is a mask, bool [B, M, 1], and float32 [B, M, V]."""
+  """Returns whether there is a mask, bool [B, M, 1], and float32 [B, M, V].
+
+  V is the number of word pieces. The model's table can have more rows, and a
+  line of a vocabulary can be blank: neither is ever predicted.
+  """
   mask_id = tokenizer.vocab[tokenization.MASK]
   packed = _packed(tokenizer, mask_id, texts, model.max_positions)
   positions = _positions(tf.equal(packed["input_ids"], mask_id))
   output = model({**packed, "masked_lm_positions": positions.to_tensor()})
   is_mask = tf.sequence_mask(positions.row_lengths())[..., None]
-  return is_mask, tf.nn.softmax(output.masked_lm_logits)
+  logits = output.masked_lm_logits
+  if logits.shape[-1] != len(tokenizer.vocab):
+    logits = logits[..., : len(tokenizer.vocab)]
+  blank = tokenizer.vocab.get("")
+  if blank is not None:
+    is_blank = tf.range(len(tokenizer.vocab)) == blank
+    logits = tf.where(is_blank, logits.dtype.min, logits)
+  return is_mask, tf.nn.softmax(logits)
 
 
 def marked_pieces(

@@ -7,7 +7,7 @@ import tensorflow as tf
 from bert_tf import heads
 from bert_tf.export import saved_models
 from bert_tf.export.signatures import context_windows
-from bert_tf.export.text_ops import bert_tokenizer
+from bert_tf.export.text_ops import bert_tokenizer, word_splitter
 from bert_tf.modeling import Tensor
 from bert_tf.tasks.squad import decoding, windows
 
@@ -107,7 +107,7 @@ class Answerer:
     output = self._model(cut.inputs)
     null, null_score = _null(output)
     spans = self._ranked(cut, output, null)
-    kept = self._different(_texts(context, *_places(context, pieces, spans)))
+    kept = self._different(context, *_places(context, pieces, spans))
     spans = self._completed(spans.gather(kept), null)
     return self._chosen(context, pieces, spans, null_score)
 
@@ -146,15 +146,16 @@ class Answerer:
     order = tf.argsort(spans.scores(), direction="DESCENDING", stable=True)
     return spans.gather(order[:_MAX_SPANS])
 
-  def _different(self, texts: Tensor) -> Tensor:
+  def _different(self, context: Tensor, starts: Tensor, ends: Tensor) -> Tensor:
     """Returns the indices of the n best different texts, int32 [nbest]."""
+    # Many spans of a long word may stand for the whole of it.
+    places = starts * tf.constant(1 << 32, tf.int64) + ends
+    firsts = _first_of_equals(places)
+    texts = _texts(context, tf.gather(starts, firsts), tf.gather(ends, firsts))
     # Result files have one blank between words.
     keys = tf.strings.regex_replace(texts, context_windows.WHITE_SPACE, " ")
-    distinct, which = tf.unique(keys)
-    places = tf.math.unsorted_segment_min(
-      tf.range(tf.size(keys)), which, tf.size(distinct)
-    )
-    return places[: self._predictions.n_best_size]
+    different = tf.gather(firsts, _first_of_equals(keys))
+    return different[: self._predictions.n_best_size]
 
   def _completed(self, spans: Spans, null: Spans) -> Spans:
     """Returns the n best, and the null answer where it must be among them."""
@@ -292,40 +293,80 @@ def _first_occurrences(
   is_part = matches & tf.equal(words, tf.gather(pieces.word_starts, last))
   offsets = tf.where(is_part, tf.gather(pieces.offsets, first), 0)
   lengths = tf.gather(pieces.offsets + pieces.num_chars, last) - offsets
-  normalized = tf.gather(pieces.normalized, first)
-  texts = _characters(normalized, offsets, lengths)
-  places = tf.ragged.range(offsets)  # All earlier ones; most spans have none.
-  rows = places.value_rowids()
-  is_there = tf.equal(
-    _characters(
-      tf.gather(normalized, rows), places.values, tf.gather(lengths, rows)
+  # Most spans begin with their word, and no place is earlier.
+  searched = tf.where(offsets > 0)[:, 0]
+  # One span at a time: together they would take spans times characters.
+  earliest = tf.map_fn(
+    lambda span: _earliest(pieces.chars, *span),
+    tuple(
+      tf.gather(x, searched)
+      for x in (tf.gather(pieces.first_chars, first), offsets, lengths)
     ),
-    tf.gather(texts, rows),
+    fn_output_signature=tf.int32,
   )
-  found = tf.where(is_there, places.values, tf.gather(offsets, rows))
-  earliest = tf.math.unsorted_segment_min(found, rows, tf.size(offsets))
-  is_earlier = earliest < offsets
-  earliest = tf.where(is_earlier, earliest, 0)
-  originals = _texts(context, words, tf.gather(pieces.word_ends, first))
-  before = _num_bytes(_characters(originals, tf.zeros_like(first), earliest))
-  size = _num_bytes(_characters(originals, earliest, lengths))
+  is_earlier = earliest < tf.gather(offsets, searched)
+  moved = tf.boolean_mask(searched, is_earlier)
+  earliest = tf.boolean_mask(earliest, is_earlier)
+  sizes = tf.gather(lengths, moved)
+  # int64 [characters + 1]. The bytes before each character of the context.
+  bytes_before = tf.concat(
+    [
+      tf.strings.unicode_decode_with_offsets(context, "UTF-8")[1],
+      [_num_bytes(context)],
+    ],
+    axis=0,
+  )
+  new_starts = tf.cast(
+    tf.searchsorted(bytes_before, tf.gather(words, moved)), tf.int32
+  )
+  new_starts += earliest
+  moved = moved[:, None]
   return (
-    tf.where(is_earlier, words + before, starts),
-    tf.where(is_earlier, words + before + size, ends),
+    tf.tensor_scatter_nd_update(
+      starts, moved, tf.gather(bytes_before, new_starts)
+    ),
+    tf.tensor_scatter_nd_update(
+      ends, moved, tf.gather(bytes_before, new_starts + sizes)
+    ),
   )
 
 
-def _characters(texts: Tensor, starts: Tensor, lengths: Tensor) -> Tensor:
-  """Returns parts of texts, counted in characters."""
-  return tf.strings.substr(texts, starts, lengths, unit="UTF8_CHAR")
+def _earliest(
+  chars: Tensor, first: Tensor, offset: Tensor, length: Tensor
+) -> Tensor:
+  """Returns where some characters of a word first occur in it, int32 [].
+
+  Args:
+    chars: int32 [characters]. Code points of the word and others.
+    first: int32 []. Where the characters to find begin in `chars`.
+    offset: int32 []. Where they begin in the word.
+    length: int32 []. Their number.
+  """
+  word = first - offset
+  wanted = chars[first : first + length]
+  places = tf.where(tf.equal(chars[word:first], wanted[0]))[:, 0]
+  places = tf.cast(places, tf.int32)
+  windows_ = tf.gather(chars, word + places[:, None] + tf.range(length))
+  is_there = tf.reduce_all(tf.equal(windows_, wanted), axis=1)
+  return tf.reduce_min(
+    tf.concat([tf.boolean_mask(places, is_there), [offset]], axis=0)
+  )
 
 
-def _num_bytes(texts: Tensor) -> Tensor:
-  """Returns int64: the size of each text."""
-  return tf.cast(tf.strings.length(texts), tf.int64)
+def _first_of_equals(values: Tensor) -> Tensor:
+  """Returns the index of the first of each different value, int32 [n]."""
+  distinct, numbers = tf.unique(values)
+  return tf.math.unsorted_segment_min(
+    tf.range(tf.size(values)), numbers, tf.size(distinct)
+  )
+
+
+def _num_bytes(text: Tensor) -> Tensor:
+  """Returns int64: the size of a text."""
+  return tf.cast(tf.strings.length(text), tf.int64)
 
 
 def _texts(context: Tensor, starts: Tensor, ends: Tensor) -> Tensor:
   """Returns the context from each start to each end, string [spans]."""
-  contexts = tf.fill(tf.shape(starts), context)
-  return tf.strings.substr(contexts, starts, ends - starts)
+  rows = tf.zeros_like(starts)
+  return word_splitter.cut(context[None], rows, starts, ends)

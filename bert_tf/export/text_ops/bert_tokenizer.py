@@ -111,8 +111,9 @@ class BertTokenizer(tf.Module):
     """
     with tf.device("CPU"):
       starts, ends = self._splitter.white_space_words(texts)
-      of = tf.gather(texts, starts.value_rowids())
-      words = tf.strings.substr(of, starts.values, (ends - starts).values)
+      words = word_splitter.cut(
+        texts, starts.value_rowids(), starts.values, ends.values
+      )
       return starts.with_values(words), starts, ends
 
   @tf.function(input_signature=[_TEXTS], autograph=False)

@@ -8,6 +8,8 @@ looked at: U.S., 20-year-old and 3.5 stay whole.
 import tensorflow as tf
 import tensorflow_text
 
+from bert_tf.export.text_ops import word_splitter
+
 # Quotation marks and brackets by their Unicode categories, and ASCII's.
 _BEFORE = r"^[\"'`¿¡\p{Ps}\p{Pi}\p{Pf}]+"
 _AFTER = r"[.,;:!?…\"'`\p{Pe}\p{Pi}\p{Pf}]+$"
@@ -53,8 +55,7 @@ def split(
 
   begin, end = joined(0, first, stem), joined(1, stem, last)
   of = begin.value_rowids()
-  sizes = end.values - begin.values
-  parts = tf.strings.substr(tf.gather(words, of), begin.values, sizes)
+  parts = word_splitter.cut(words, of, begin.values, end.values)
   offsets = tf.gather(starts, of)
   return (
     begin.with_values(parts),

@@ -205,6 +205,31 @@ def num_bytes(codes: tf.Tensor) -> tf.Tensor:
   return 1 + tf.add_n(larger)
 
 
+def cut(
+  texts: tf.Tensor, rows: tf.Tensor, starts: tf.Tensor, ends: tf.Tensor
+) -> tf.Tensor:
+  """Returns the bytes from `starts` to `ends` of texts[rows], string [N].
+
+  `tf.strings.substr` needs a copy of the whole text for each part, so cutting
+  a text into its words would take memory quadratic in its length. This takes
+  memory linear in the bytes of texts and parts.
+
+  Args:
+    texts: string [B].
+    rows: int [N]. Index of the text that holds each part.
+    starts: int64 [N]. First byte of each part in its text.
+    ends: int64 [N]. The byte after each part.
+  """
+  characters = tf.strings.bytes_split(texts)
+  before = tf.gather(characters.row_starts(), rows)
+  places = tf.ragged.range(before + starts, before + ends)
+  return tf.strings.unsorted_segment_join(
+    tf.gather(characters.values, places.values),
+    places.value_rowids(),
+    places.nrows(),
+  )
+
+
 def _with_sorted_marks(
   characters: _Characters, classes: tf.Tensor
 ) -> tuple[_Characters, tf.Tensor]:

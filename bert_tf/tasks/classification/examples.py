@@ -3,14 +3,14 @@
 import dataclasses
 import json
 import math
+import numbers
 import os
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from bert_tf.data import tables
-from bert_tf.data.tables import Column, Row
-from bert_tf.files import errors
-from bert_tf.formats import label_map
+from bert_tf.formats import label_map, tables
+from bert_tf.formats.tables import Column, Row
 from bert_tf.tasks.classification import config
 
 # What is reported of one's own data beside the accuracy.
@@ -19,6 +19,17 @@ _OWN_METRICS = {
   "regression": ("pearson", "spearman"),
   "multilabel": ("micro_f1", "macro_f1"),
 }
+
+# What multi-hot lists hold, as labels.
+_FLAGS = frozenset(("0", "1", "0.0", "1.0", "false", "true"))
+# Such a list, and another one, in a cell of text.
+_FLAG_LIST = re.compile(r"\s*\[?\s*[01](?:[\s,;]+[01])+\s*\]?\s*")
+_LIST = re.compile(r"\s*\[\s*(?:'.*'|\".*\")\s*\]\s*", re.DOTALL)
+# The end of a message about such a list.
+MULTI_HOT = (
+  "is multi-hot, a 0 or 1 for each label; give a list of the names of the "
+  "labels that apply"
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -78,6 +89,7 @@ class FileLayout:
   submission: str | None = None  # Name of the file to upload to GLUE, or None.
   file_format: str = "tsv"  # One of config.FILE_FORMATS.
   labels_are_text: bool = True  # As RunInfo has it.
+  label_origin: label_map.LabelOrigin = label_map.OF_TASK
 
   @property
   def is_pair(self) -> bool:
@@ -85,17 +97,23 @@ class FileLayout:
     splits = filter(None, (self.train, self.dev, self.test))
     return any(split.text_b is not None for split in splits)
 
-  def with_labels(self, labels: tuple[str, ...]) -> "FileLayout":
+  def with_labels(
+    self, labels: tuple[str, ...], origin: label_map.LabelOrigin
+  ) -> "FileLayout":
     """Returns the layout with these labels, unless it has its own."""
     if self.labels is not None:
       return self
-    return dataclasses.replace(self, labels=labels)
+    return dataclasses.replace(self, labels=labels, label_origin=origin)
 
   def label_spec(self) -> label_map.LabelSpec:
     """Returns the labels of the model; they must be known."""
     assert self.labels is not None
     return label_map.LabelSpec(
-      self.name, self.problem_type, self.labels, self.labels_are_text
+      self.name,
+      self.problem_type,
+      self.labels,
+      self.labels_are_text,
+      self.label_origin,
     )
 
 
@@ -198,26 +216,76 @@ def read_label(value: Any, layout: FileLayout) -> str | float | tuple[str, ...]:
     return _number(value, layout)
   if layout.problem_type == "multilabel":
     if isinstance(value, str):
+      _check_cell(value)
       value = [
         name for name in value.split(config.LABEL_SEPARATOR) if name.strip()
       ]
     if not isinstance(value, list):
       raise tables.BadRowError(f"label {value!r} is no list of labels")
-    return tuple(_class(name, layout) for name in value)
+    return _classes(value, layout)
   return _class(value, layout)
+
+
+def _check_cell(cell: str) -> None:
+  """Raises tables.BadRowError for a list in the syntax of another format."""
+  if _FLAG_LIST.fullmatch(cell):
+    raise tables.BadRowError(f"label {cell!r} {MULTI_HOT}")
+  if _LIST.fullmatch(cell):
+    raise tables.BadRowError(
+      f"label {cell!r} is a list; put {config.LABEL_SEPARATOR} between labels "
+      "and leave the brackets and quotation marks out"
+    )
+
+
+def _classes(values: Sequence[Any], layout: FileLayout) -> tuple[str, ...]:
+  """Returns the labels that apply; raises tables.BadRowError."""
+  if len(values) > 1 and all(_is_flag(value) for value in values):
+    # Else 0 and 1 would become the labels.
+    if any(values.count(value) > 1 for value in values):
+      raise tables.BadRowError(f"label {values!r} {MULTI_HOT}")
+  names = tuple(_class(value, layout) for value in values)
+  for name in names:
+    if names.count(name) > 1:
+      raise tables.BadRowError(
+        f"label {values!r} has {name!r} twice; give each label once"
+      )
+  return names
+
+
+def _is_flag(value: Any) -> bool:
+  """Returns whether a value says that something applies or does not."""
+  return str(value).strip().lower() in _FLAGS
+
+
+def is_multi_hot(examples: Sequence[InputExample]) -> bool:
+  """Returns whether labels are lists of two flags, one for each label.
+
+  Then the two labels are 0 and 1, and every example has both. Longer lists
+  have one twice, which `read_label` refuses.
+  """
+  return all(
+    isinstance(e.label, tuple) and len(e.label) == 2 and set(e.label) <= _FLAGS
+    for e in examples
+  )
 
 
 def _class(value: Any, layout: FileLayout) -> str:
   """Returns one label of the set; raises tables.BadRowError."""
-  if isinstance(value, dict | list | None):
-    raise tables.BadRowError(f"label {value!r} is no label")
+  is_number = isinstance(value, int | float) and math.isfinite(value)
+  if not (is_number or isinstance(value, str)):
+    raise tables.BadRowError(
+      f"label {value!r} is no label, but of type {type(value).__name__}; give "
+      "text, a number, or true or false"
+    )
   name = value if isinstance(value, str) else json.dumps(value)
   name = layout.label_spellings.get(name.strip(), name.strip())
   if not name:
     raise tables.BadRowError("the label is empty")
+  if not tables.is_unicode(name):
+    raise tables.BadRowError(f"label {value!r} has half a character")
   if layout.labels is not None and name not in layout.labels:
     raise tables.BadRowError(
-      f"label {value!r} is none of the task's: {errors.listed(layout.labels)}"
+      layout.label_origin.unknown_label(value, layout.labels)
     )
   return name
 
@@ -225,10 +293,14 @@ def _class(value: Any, layout: FileLayout) -> str:
 def _number(value: Any, layout: FileLayout) -> float:
   """Returns the number of a regression; raises tables.BadRowError."""
   try:
+    if not isinstance(value, str | numbers.Real):  # Such as a time of NumPy.
+      raise TypeError
     number = float(value)
   except (TypeError, ValueError):
     raise tables.BadRowError(f"label {value!r} is no number") from None
   low, high = layout.number_range or (-math.inf, math.inf)
-  if not math.isfinite(number) or not low <= number <= high:
+  if not math.isfinite(number):
+    raise tables.BadRowError(f"label {value!r} is no finite number")
+  if not low <= number <= high:
     raise tables.BadRowError(f"label {value!r} is not between {low} and {high}")
   return number

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-from bert_tf.data import tables
+from bert_tf.formats import tables
 from bert_tf.tasks.classification.examples import InputExample
 
 
@@ -92,6 +92,7 @@ def labels(processor: DataProcessor) -> tuple[str, ...]:
     not isinstance(found, list | tuple)
     or not all(isinstance(label, str | int) for label in found)
     or len(set(map(str, found))) < max(2, len(found))
+    or not all(tables.is_unicode(str(label)) for label in found)
   ):
     raise ValueError(
       f"{_name(processor)}.get_labels() returns {found!r}; return a list of "

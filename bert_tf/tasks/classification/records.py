@@ -30,6 +30,17 @@ def convert_example(
   label. Their features are those of input_pipeline.classifier_spec. Without a
   label, as in a test file, label_ids hold the first label, 0 or none.
   """
+  return _convert(example, spec, tokenizer, max_seq_length, long_text)[0]
+
+
+def _convert(
+  example: InputExample,
+  spec: label_map.LabelSpec,
+  tokenizer: tokenization.FullTokenizer,
+  max_seq_length: int,
+  long_text: str,
+) -> tuple[list[bytes], bool]:
+  """Returns the records of an example, and whether it exceeds one input."""
   ids_b = None
   if example.text_b is not None:
     ids_b = tokenizer.tokenize_to_ids(example.text_b)
@@ -50,7 +61,7 @@ def convert_example(
     # Joined encodings are one encoding of all features.
     ids_features = records.encode_features(packed, {})
     encoded.append(records.encode_example(ids_features + label_features))
-  return encoded
+  return encoded, packing.is_cut(ids_a, ids_b, max_seq_length)
 
 
 def num_windows(
@@ -90,14 +101,18 @@ def write_records(
     "long_text": long_text,
   }
 
-  def write_all(writer: records.RecordWriter) -> None:
+  def write_all(writer: records.RecordWriter) -> int:
+    num_cut = 0
     for index, example in enumerate(data):
       if index < _NUM_LOGGED:
         _log(example, tokenizer)
-      for record in convert_example(
+      encoded, is_cut = _convert(
         example, spec, tokenizer, max_seq_length, long_text
-      ):
+      )
+      num_cut += is_cut
+      for record in encoded:
         writer.write(record)
+    return num_cut
 
   return record_cache.write(path, settings, write_all)
 

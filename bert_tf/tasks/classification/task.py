@@ -2,6 +2,7 @@
 
 import dataclasses
 import functools
+import itertools
 import os
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
@@ -11,7 +12,7 @@ import numpy as np
 from bert_tf import heads, losses, modeling, tokenization
 from bert_tf.data import input_pipeline
 from bert_tf.formats import label_map
-from bert_tf.tasks import base, fine_tuning
+from bert_tf.tasks import base, fine_tuning, run_start, split_summary
 from bert_tf.tasks import batches as batches_lib
 from bert_tf.tasks.classification import config as config_lib
 from bert_tf.tasks.classification import (
@@ -101,10 +102,11 @@ def make_task(
   layout = layout or file_layout(config)
   if layout.is_pair:
     _check_pairs(layout, config.long_text)
-  saved = fine_tuning.saved_labels(config)
+  saved = run_start.saved_labels(config)
   if saved and saved.problem_type == layout.problem_type:
     layout = dataclasses.replace(
-      layout.with_labels(saved.labels), labels_are_text=saved.are_text
+      layout.with_labels(saved.labels, saved.origin),
+      labels_are_text=saved.are_text,
     )
   task_class: Callable[..., ClassificationTask] = ClassificationTask
   if config.processor:
@@ -175,17 +177,21 @@ class ClassificationTask(base.Task[InputExample, Texts]):
     found = getattr(self.layout, split)
     return examples.read_examples(self.data_dir, found, self.layout, skip)
 
-  def set_labels(self, train: Sequence[InputExample]) -> None:
+  def set_labels(self, train: Sequence[InputExample], source: str) -> None:
     """Sets the labels to those of the training examples."""
     labels = examples.infer_labels(train)
+    if self.layout.problem_type == "multilabel" and examples.is_multi_hot(
+      train
+    ):
+      raise ValueError(f"{source}: every label {examples.MULTI_HOT}.")
     needed = 2 if self.layout.problem_type == "classification" else 1
     if len(labels) < needed:
       raise ValueError(
-        f"{self.file('train').path} has {len(labels)} labels "
+        f"{source} has {len(labels)} labels "
         f"({', '.join(labels)}), at least {needed} are needed; is "
         "`label_column` right?"
       )
-    self.layout = self.layout.with_labels(labels)
+    self.layout = self.layout.with_labels(labels, label_map.of_data(source))
 
   def prepare(self, split: str, examples: Sequence[InputExample]) -> Texts:
     """Returns the examples with the number of their windows."""
@@ -258,6 +264,27 @@ class ClassificationTask(base.Task[InputExample, Texts]):
       "is_pair": self.layout.is_pair,
       "long_text": self.long_text,
     }
+
+  def describe_labels(self, examples: Sequence[InputExample]) -> str:
+    """Returns where the labels come from, and how often each occurs."""
+    labels = [e.label for e in examples if e.label is not None]
+    numbers = [label for label in labels if isinstance(label, float)]
+    if not labels:
+      return "no labels"
+    if numbers:
+      return f"labels from {min(numbers):g} to {max(numbers):g}"
+    names = itertools.chain.from_iterable(
+      (label,) if isinstance(label, str) else label
+      for label in labels
+      if not isinstance(label, float)
+    )
+    return split_summary.describe_labels(self.layout.label_spec(), names)
+
+  def describe_cut(self) -> str:
+    """Returns what happens to long texts."""
+    if self.long_text == "windows":
+      return f"read in several windows of max_seq_length {self.max_seq_length}"
+    return f"cut to max_seq_length {self.max_seq_length}"
 
   def inputs_and_answer(
     self, example: InputExample

@@ -40,10 +40,10 @@ class NerConfig(config.FineTuningConfig):
   train_file: str = settings.setting(
     "train.txt",
     "File to train on, in the columns of CoNLL: a word a line, its tag (O, "
-    "B-TYPE, I-TYPE) in the last column, blanks or tabs between columns, a "
-    "blank line after each sentence, -DOCSTART- lines before each document if "
-    "its documents are known. Its types are the labels. CoNLL-2003's own name "
-    "is eng.train.",
+    "B-TYPE, I-TYPE) in the last column, tabs or, without any, blanks between "
+    "columns, a blank line after each sentence, -DOCSTART- lines before each "
+    "document if its documents are known. Its types are the labels. "
+    "CoNLL-2003's own name is eng.train.",
   )
   dev_file: str = settings.setting(
     "dev.txt", "File to evaluate on; CoNLL-2003's is eng.testa."

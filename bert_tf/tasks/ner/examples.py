@@ -1,7 +1,8 @@
 """Sentences with named entities, of files in the columns of CoNLL.
 
-A line is a word and what is known of it, in columns between blanks or tabs; a
-blank line ends a sentence, and a line that begins with -DOCSTART- a document.
+A line is a word and its other columns. If a line has a tab, its columns are
+between tabs and a word may have blanks in it; else they are between blanks. A
+blank line ends a sentence, and a -DOCSTART- line starts a document.
 Tags are read in either of two schemes and are IOB2 from here on: the first
 word of an entity is B-TYPE and the others I-TYPE, in all else O.
 """
@@ -11,8 +12,8 @@ from collections.abc import Iterator, Sequence
 
 from absl import logging
 
-from bert_tf.data import corpus
-from bert_tf.files import errors
+from bert_tf.files import text_lines
+from bert_tf.formats import label_map
 
 DOCUMENT_START = "-DOCSTART-"
 OUTSIDE = "O"
@@ -107,7 +108,10 @@ def entity_types(labels: Sequence[str]) -> list[str]:
 
 
 def check_labels(
-  path: str, sentences: Sequence[Sentence], labels: Sequence[str]
+  path: str,
+  sentences: Sequence[Sentence],
+  labels: Sequence[str],
+  origin: label_map.LabelOrigin,
 ) -> None:
   """Raises ValueError naming the first line whose tag is no label."""
   known = set(labels)
@@ -115,32 +119,33 @@ def check_labels(
     for number, tag in enumerate(sentence.tags or (), sentence.line):
       if tag not in known:
         raise ValueError(
-          f"{path}:{number}: the model knows no tag {tag!r}; its labels, of "
-          f"the training file, are {errors.listed(labels)}."
+          f"{path}:{number}: {origin.unknown_label(tag, labels)}."
         )
 
 
 def _row_groups(path: str) -> Iterator[tuple[int, int, list[list[str]]]]:
   """Yields (first line, document, cells of each line) of every sentence."""
   rows, document, first = [], 0, None
-  for number, line in enumerate(corpus.read_lines(path), start=1):
+  for number, line in enumerate(text_lines.read_lines(path), start=1):
     # Not at what else Unicode calls white space: that is part of a word.
-    cells = line.strip(" \t\r").replace("\t", " ").split(" ")
-    cells = [cell for cell in cells if cell]
-    is_start = cells[:1] == [DOCUMENT_START]
+    line = line.strip(" \r")
+    cells = line.split("\t" if "\t" in line else " ")
+    cells = [cell for cell in (cell.strip(" ") for cell in cells) if cell]
+    is_start = cells[:1] and cells[0].split(" ")[0] == DOCUMENT_START
     if cells and not is_start:
       first = first or (number, len(cells))
       if len(cells) != first[1]:
         raise ValueError(
           f"{path}:{number}: {len(cells)} columns, but line {first[0]} has "
-          f"{first[1]}: {line[:60]!r}; columns are separated by blanks or tabs."
+          f"{first[1]}: {line[:60]!r}; columns are separated by tabs, or by "
+          "blanks in a line without tabs."
         )
       rows.append(cells)
       continue
     if rows:
       yield number - len(rows), document, rows
       rows = []
-    document += is_start
+    document += bool(is_start)
   if rows:
     yield number - len(rows) + 1, document, rows
 

@@ -71,7 +71,8 @@ def write_predictions(
   """Writes `word gold predicted` lines, the input of conlleval.
 
   Without known tags the lines are `word predicted`. A blank line ends each
-  sentence, and -DOCSTART- lines stand where they stood.
+  sentence, and -DOCSTART- lines stand where they stood. Columns are separated
+  by blanks, or by tabs if a word has a blank in it.
   """
   results_lib.write_lines(path, _lines(sentences, predicted))
 
@@ -81,14 +82,16 @@ def _lines(
 ) -> Iterator[str]:
   """Yields the lines of `write_predictions`."""
   document = 0
+  has_blanks = any(" " in word for s in sentences for word in s.words)
+  separator = "\t" if has_blanks else " "
   for sentence, tags in zip(sentences, predicted):
     columns: tuple[Sequence[str], ...] = (sentence.words, tags)
     if sentence.tags is not None:
       columns = (sentence.words, sentence.tags, tags)
-    outside = f" {examples.OUTSIDE}" * (len(columns) - 1)
+    outside = [examples.OUTSIDE] * (len(columns) - 1)
     for _ in range(document, sentence.document):
-      yield f"{examples.DOCUMENT_START}{outside}\n"
+      yield separator.join([examples.DOCUMENT_START, *outside]) + "\n"
     document = sentence.document
     for cells in zip(*columns):
-      yield " ".join(cells)
+      yield separator.join(cells)
     yield ""

@@ -161,6 +161,18 @@ class Windower:
       logging.info("%s", " ".join(tokens))
 
 
+def num_split(sentences: Sequence[Sentence], windows: Sequence[Window]) -> int:
+  """Returns how many sentences have their words in several windows."""
+  sizes = (len(window.first_pieces) for window in windows)
+  total = 0
+  for sentence in sentences:
+    num_left = len(sentence.words) - next(sizes)
+    total += num_left > 0
+    while num_left > 0:
+      num_left -= next(sizes)
+  return total
+
+
 def write_records(
   path: str,
   windows: Sequence[Window],

@@ -1,6 +1,7 @@
 """Named entity recognition: a tag for every word (Devlin et al. 2019, 5.3)."""
 
 import dataclasses
+import itertools
 import os
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
@@ -12,7 +13,7 @@ from bert_tf import heads, losses, modeling, tokenization
 from bert_tf.data import input_pipeline, record_cache
 from bert_tf.files import paths
 from bert_tf.formats import label_map, run_info
-from bert_tf.tasks import base, fine_tuning
+from bert_tf.tasks import base, fine_tuning, run_start, split_summary
 from bert_tf.tasks import batches as batches_lib
 from bert_tf.tasks.ner import bilstm, examples, feature_based, metrics, records
 from bert_tf.tasks.ner import config as config_lib
@@ -56,10 +57,7 @@ def make_task(
     features = Features(
       config.feature_layers, start, config.feature_dir or output_dir
     )
-  # What is trained on features has a head of its own.
-  saved = (
-    label_map.read(output_dir) if features else fine_tuning.saved_labels(config)
-  )
+  saved = run_start.saved_labels(config, starts_head=features is not None)
   names = ("train", "dev", "test")
   files = {name: getattr(config, f"{name}_file") for name in names}
   return NerTask(
@@ -73,6 +71,7 @@ def make_task(
     config.document_context,
     features,
     saved.labels if saved else None,
+    saved.origin if saved else label_map.OF_TASK,
   )
 
 
@@ -103,6 +102,7 @@ class NerTask(base.Task[Sentence, Tagged]):
   document_context: bool  # Whether windows are filled with sentences around.
   features: Features | None  # None to fine-tune BERT.
   labels: tuple[str, ...] | None  # None until they are known.
+  label_origin: label_map.LabelOrigin = label_map.OF_TASK
 
   model = heads.TokenModel
   noun = "training windows"
@@ -129,7 +129,9 @@ class NerTask(base.Task[Sentence, Tagged]):
     name = "ner"
     if self.features:
       name = f"ner on features {self.features.layers}"
-    return label_map.LabelSpec(name, run_info.WORDS, self.labels)
+    return label_map.LabelSpec(
+      name, run_info.WORDS, self.labels, origin=self.label_origin
+    )
 
   def file(self, split: str) -> base.SplitFile:
     """Returns the file of a split."""
@@ -148,17 +150,17 @@ class NerTask(base.Task[Sentence, Tagged]):
       metrics.import_seqeval()  # Not missed after hours of training.
     return sentences
 
-  def set_labels(self, train: Sequence[Sentence]) -> None:
+  def set_labels(self, train: Sequence[Sentence], source: str) -> None:
     """Sets the labels to the tags of the training sentences."""
     labels = examples.infer_labels(train)
     if len(labels) < 2:
-      raise ValueError(f"{self.files['train']} has no entity, every tag is O.")
-    self.labels = labels
+      raise ValueError(f"{source} has no entity, every tag is O.")
+    self.labels, self.label_origin = labels, label_map.of_data(source)
 
   def prepare(self, split: str, sentences: Sequence[Sentence]) -> Tagged:
     """Returns the sentences with the windows that label their words."""
     path = self.files[split]
-    examples.check_labels(path, sentences, self._labels)
+    examples.check_labels(path, sentences, self._labels, self.label_origin)
     windower = records.Windower(
       self.tokenizer, self.max_seq_length, self.document_context
     )
@@ -175,9 +177,11 @@ class NerTask(base.Task[Sentence, Tagged]):
     windows = records.write_records(
       path, data.windows, self._labels, self.max_seq_length
     )
-    if not self.features:
-      return windows
-    return self._write_vectors(os.path.basename(path), data, windows)
+    found = windows
+    if self.features:
+      found = self._write_vectors(os.path.basename(path), data, windows)
+    num_cut = records.num_split(data.sentences, data.windows)
+    return dataclasses.replace(found, num_cut=num_cut)
 
   def _write_vectors(
     self, name: str, data: Tagged, windows: input_pipeline.RecordFiles
@@ -287,8 +291,25 @@ class NerTask(base.Task[Sentence, Tagged]):
       "feature_layers": self.features.layers if self.features else None,
     }
 
+  def describe_labels(self, examples: Sequence[Sentence]) -> str:
+    """Returns where the tags come from, and how often each occurs."""
+    if examples[0].tags is None:
+      return "no tags"
+    assert self.label_spec is not None
+    tags = itertools.chain.from_iterable(s.known_tags for s in examples)
+    return split_summary.describe_labels(self.label_spec, tags)
+
+  def describe_cut(self) -> str:
+    """Returns what happens to long sentences."""
+    return f"read in several windows of max_seq_length {self.max_seq_length}"
+
   def inputs_and_answer(self, example: Sentence) -> tuple[dict[str, Any], Any]:
-    """Returns the words with blanks between them, and their tags."""
+    """Returns the words with blanks between them, and their tags.
+
+    A served model splits texts at blanks, so it cannot take words with blanks.
+    """
+    if any(len(word.split()) != 1 for word in example.words):
+      return {}, None
     return {"text": " ".join(example.words)}, example.tags
 
   @property

@@ -11,6 +11,7 @@ from absl import logging
 
 from bert_tf import tokenization
 from bert_tf.files import json_files
+from bert_tf.formats import tables
 
 # White space to SQuAD's readers: less than to `str.split`, and no U+00A0.
 _WORD = re.compile("[^ \t\r\n\u202f]+")
@@ -143,14 +144,18 @@ def parse(
 
   Raises:
     ValueError: naming the file and the path of the field that is missing, of
-      another type, out of bounds or not unique.
+      another type, out of bounds or not unique; for version_2_with_negative and
+      a training file of SQuAD 1.1.
   """
-  examples = []
+  examples: tables.Examples[SquadExample] = tables.Examples()
   not_found = []
   empty = []
   unread: list[str] = []
   paths: dict[str, str] = {}
-  for context, qa in _questions(value, name):
+  questions = _questions(value, name)
+  if is_training and version_2_with_negative:
+    _check_is_v2(questions)
+  for context, qa in questions:
     example = _example(context, qa, None if is_training else unread)
     if not is_training:
       _check_new(example, qa, paths)
@@ -167,6 +172,7 @@ def parse(
   _report(name, unread, _UNREAD, verbose_logging)
   _report(name, empty, _EMPTY, verbose_logging)
   _report(name, not_found, _NOT_FOUND, verbose_logging)
+  examples.num_dropped = len(not_found)
   if not examples:
     raise ValueError(f"{name} has no question that can be used.")
   return examples
@@ -231,6 +237,18 @@ def _is_impossible(qa: _Node) -> bool | None:
   return bool(qa.get("is_impossible", bool | int | None).value)
 
 
+def _check_is_v2(questions: Sequence[tuple[Context, _Node]]) -> None:
+  """Raises ValueError if no question says that it may have no answer."""
+  for _, qa in questions:
+    if "is_impossible" in qa.value or qa.value.get("answers") == []:
+      return
+  for _, qa in questions[:1]:
+    raise ValueError(
+      f"{qa.file}: {qa.path}is_impossible is missing, as in all other "
+      "questions; set `version_2_with_negative=False` for data of SQuAD 1.1."
+    )
+
+
 def _check_new(example: SquadExample, qa: _Node, paths: dict[str, str]) -> None:
   """Raises ValueError for an id that is in paths, and adds it."""
   first = paths.setdefault(example.qas_id, qa.path)
@@ -245,14 +263,12 @@ def _located(
   example: SquadExample, qa: _Node, version_2_with_negative: bool
 ) -> tuple[SquadExample, str]:
   """Returns the question with its answer's words, and what is wrong or ""."""
-  if version_2_with_negative:
-    if example.is_impossible is None:
-      raise ValueError(
-        f"{qa.file}: {qa.path}is_impossible is missing; set "
-        "`version_2_with_negative=False` for data of SQuAD 1.1."
-      )
-    if example.is_impossible:
-      return example, ""
+  if version_2_with_negative and example.is_impossible is None:
+    # Some files of 2.0's format mark a question by its empty answers alone.
+    is_impossible = not qa.get("answers", list).value
+    example = dataclasses.replace(example, is_impossible=is_impossible)
+  if version_2_with_negative and example.is_impossible:
+    return example, ""
   answer = _only_answer(qa, version_2_with_negative)
   text = answer.get("text", str).value
   start = answer.get("answer_start", int).value

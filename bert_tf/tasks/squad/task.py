@@ -150,8 +150,8 @@ class SquadTask(base.Task[SquadExample, Questions]):
     }
     length = self.windows.max_seq_length
 
-    def write_all(writer: records.RecordWriter) -> None:
-      windows_lib.write_windows(writer, *data, length, is_training)
+    def write_all(writer: records.RecordWriter) -> int:
+      return windows_lib.write_windows(writer, *data, length, is_training)
 
     found = record_cache.write(path, settings, write_all)
     logging.info(
@@ -227,6 +227,19 @@ class SquadTask(base.Task[SquadExample, Questions]):
     info = vars(self.windows) | vars(self.predictions)
     del info["max_seq_length"], info["verbose_logging"]
     return info
+
+  def describe_labels(self, examples: Sequence[SquadExample]) -> str:
+    """Returns how many questions have an answer."""
+    if all(e.answers is None and e.is_impossible is None for e in examples):
+      return "no answers"
+    num_answered = sum(bool(e.answers) for e in examples)
+    num_others = len(examples) - num_answered
+    return f"{num_answered} with an answer, {num_others} without"
+
+  def describe_cut(self) -> str:
+    """Returns what happens to long questions; contexts are not cut."""
+    length = self.windows.max_query_length
+    return f"with a question cut to max_query_length {length}"
 
   def inputs_and_answer(
     self, example: SquadExample

@@ -73,6 +73,7 @@ class InputFeatures:
   start_position: int
   end_position: int  # Last position of the answer.
   is_impossible: bool  # Whether the question has no answer.
+  is_question_cut: bool = False  # Whether it exceeds max_query_length.
 
 
 class Windower:
@@ -106,8 +107,8 @@ class Windower:
     self, example: squad_data.SquadExample, example_index: int, unique_id: int
   ) -> list[InputFeatures]:
     """Returns the windows of one example, numbered from unique_id on."""
-    query = self._tokenizer.tokenize_to_ids(example.question_text)
-    query = query[: self._config.max_query_length]
+    question = self._tokenizer.tokenize_to_ids(example.question_text)
+    query = question[: self._config.max_query_length]
     pieces = self.context_pieces(example.context)
     answer = self._answer_pieces(example, pieces)
     prefix = [self._cls, *query, self._sep]
@@ -132,6 +133,7 @@ class Windower:
           start_position=start_position,
           end_position=end_position,
           is_impossible=bool(example.is_impossible),
+          is_question_cut=len(question) > len(query),
         )
       )
     return windows
@@ -216,13 +218,20 @@ def write_windows(
   windower: Windower,
   max_seq_length: int,
   is_training: bool,
-) -> None:
-  """Writes the windows of all examples, padded, as records."""
+) -> int:
+  """Writes the windows of all examples, padded, as records.
+
+  Returns:
+    How many questions were cut.
+  """
+  num_cut = 0
   found = windower.windows(examples)
   total = len(examples)
   for windows in progress.track(found, "cutting windows", "question", total):
+    num_cut += any(window.is_question_cut for window in windows)
     for window in windows:
       writer.write(encode(window, max_seq_length, is_training))
+  return num_cut
 
 
 def encode(

@@ -6,8 +6,8 @@ import string
 from collections.abc import Sequence
 from typing import Any
 
-from bert_tf.data import tables
-from bert_tf.data.tables import Column, Row
+from bert_tf.formats import tables
+from bert_tf.formats.tables import Column, Row
 from bert_tf.tasks.swag import config
 
 

@@ -32,15 +32,26 @@ def convert_example(
   Input i is [CLS] context [SEP] question choice_i [SEP], cut as every pair is:
   from the end of the longer text. Without a label label_ids are 0.
   """
+  return _convert(example, tokenizer, max_seq_length)[0]
+
+
+def _convert(
+  example: ChoiceExample,
+  tokenizer: tokenization.FullTokenizer,
+  max_seq_length: int,
+) -> tuple[bytes, bool]:
+  """Returns the record of an example, and whether an input is cut."""
+  is_cut = False
   cls_id, sep_id = tokenizer.convert_tokens_to_ids(["[CLS]", "[SEP]"])
   ids_a = tokenizer.tokenize_to_ids(example.context)
   ints = {"label_ids": [example.label or 0], "is_real_example": [1]}
   for text_b in example.continuations():
     ids_b = tokenizer.tokenize_to_ids(text_b)
+    is_cut |= packing.is_cut(ids_a, ids_b, max_seq_length)
     packed = packing.pack(ids_a, ids_b, cls_id, sep_id, max_seq_length)
     for name, values in packed.items():
       ints.setdefault(name, []).extend(values)  # In the end [C*F].
-  return records.encode_example(records.encode_features(ints, {}))
+  return records.encode_example(records.encode_features(ints, {})), is_cut
 
 
 def write_records(
@@ -58,11 +69,15 @@ def write_records(
     "max_seq_length": max_seq_length,
   }
 
-  def write_all(writer: records.RecordWriter) -> None:
+  def write_all(writer: records.RecordWriter) -> int:
+    num_cut = 0
     for index, example in enumerate(examples):
       if index < _NUM_LOGGED:
         _log(example, tokenizer)
-      writer.write(convert_example(example, tokenizer, max_seq_length))
+      record, is_cut = _convert(example, tokenizer, max_seq_length)
+      num_cut += is_cut
+      writer.write(record)
+    return num_cut
 
   return record_cache.write(path, settings, write_all)
 

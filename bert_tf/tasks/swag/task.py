@@ -1,5 +1,6 @@
 """Multiple choice, such as SWAG (Devlin et al. 2019, 4.4)."""
 
+import collections
 import dataclasses
 import os
 from collections.abc import Sequence
@@ -9,7 +10,7 @@ import numpy as np
 
 from bert_tf import heads, losses, modeling, tokenization
 from bert_tf.data import input_pipeline
-from bert_tf.tasks import base, fine_tuning
+from bert_tf.tasks import base, fine_tuning, split_summary
 from bert_tf.tasks import batches as batches_lib
 from bert_tf.tasks.swag import config as config_lib
 from bert_tf.tasks.swag import examples, metrics, records
@@ -141,6 +142,18 @@ class SwagTask(base.Task[ChoiceExample, Sequence[ChoiceExample]]):
       output_dir, data, probabilities, self.layout.label_type
     )
     return {}
+
+  def describe_labels(self, examples: Sequence[ChoiceExample]) -> str:
+    """Returns how often each choice is right, by its index."""
+    counts = collections.Counter(e.label for e in examples)
+    if set(counts) == {None}:
+      return "no labels"
+    named = {str(i): counts[i] for i in range(len(examples[0].choices))}
+    return f"the right choice: {split_summary.describe_counts(named)}"
+
+  def describe_cut(self) -> str:
+    """Returns what happens to long texts."""
+    return f"with a choice cut to max_seq_length {self.max_seq_length}"
 
   def inputs_and_answer(
     self, example: ChoiceExample

@@ -217,6 +217,70 @@ def test_multilabel_cells_hold_any_number_of_labels(tmp_path):
     assert examples.infer_labels(found) == ("x", "y", "z")
 
 
+@pytest.mark.parametrize(
+  "label", [[1, 0, 0], ["0", "1", "1"], [True, False, True], [1.0, 0.0, 1.0]]
+)
+def test_a_multi_hot_label_is_refused_with_file_and_line(tmp_path, label):
+  rows = [{"text": "a", "label": ["x"]}, {"text": "b", "label": label}]
+  lines = "".join(json.dumps(row) + "\n" for row in rows)
+  (tmp_path / "train.jsonl").write_text(lines)
+  task = examples.own_files("jsonl", "multilabel", "text", None, "label")
+  with pytest.raises(ValueError) as error:
+    read(tmp_path, task, "train")
+  assert "train.jsonl:2: " in str(error.value)
+  assert "multi-hot" in str(error.value) and "names" in str(error.value)
+
+
+@pytest.mark.parametrize(
+  "cell", ["1,0,0", "[1, 0]", "[1 0 1]", "['x', 'y']", "['x']", "1|0|1"]
+)
+def test_a_list_that_another_program_wrote_is_refused(tmp_path, cell):
+  (tmp_path / "train.tsv").write_text(f"text\tlabel\na\tx|y\nb\t{cell}\n")
+  task = examples.own_files("tsv", "multilabel", "text", None, "label")
+  with pytest.raises(ValueError, match="train.tsv:3: label "):
+    read(tmp_path, task, "train")
+
+
+@pytest.mark.parametrize("cell", ["1", "[x]", "x, y", "[x]|[y]", "10|01"])
+def test_odd_names_of_labels_are_read(tmp_path, cell):
+  (tmp_path / "train.tsv").write_text(f"text\tlabel\na\t{cell}\n")
+  task = examples.own_files("tsv", "multilabel", "text", None, "label")
+  (example,) = read(tmp_path, task, "train")
+  assert example.label == tuple(cell.split("|"))
+
+
+@pytest.mark.parametrize(
+  "file_format, line",
+  [("tsv", "b\tx|y|x"), ("jsonl", '{"text": "b", "label": ["x", "y", "x"]}')],
+)
+def test_a_label_that_is_named_twice_is_refused(tmp_path, file_format, line):
+  header = "text\tlabel" if file_format == "tsv" else ""
+  (tmp_path / f"train.{file_format}").write_text(f"{header}\n{line}\n")
+  task = examples.own_files(file_format, "multilabel", "text", None, "label")
+  with pytest.raises(ValueError, match=f"train.{file_format}:2: .*'x' twice"):
+    read(tmp_path, task, "train")
+
+
+def test_two_columns_of_flags_are_multi_hot_in_every_example():
+  def is_multi_hot(*labels):
+    data = [examples.InputExample("", "a", None, label) for label in labels]
+    return examples.is_multi_hot(data)
+
+  assert is_multi_hot(("1", "0"), ("0", "1"))
+  assert is_multi_hot(("true", "false"))
+  # Labels of that name can be meant.
+  assert not is_multi_hot(("1", "0"), ("0",))
+  assert not is_multi_hot(("1", "2"), ("2", "1"))
+
+
+@pytest.mark.parametrize("label", ["NaN", "Infinity", '"\\ud83d"'])
+def test_a_label_that_no_json_file_can_hold_is_refused(tmp_path, label):
+  (tmp_path / "train.jsonl").write_text(f'{{"text": "a", "label": {label}}}\n')
+  task = examples.own_files("jsonl", "classification", "text", None, "label")
+  with pytest.raises(ValueError, match="train.jsonl:1: "):
+    read(tmp_path, task, "train")
+
+
 # The task, its training file, and what the error must say.
 RTE_HEADER = "index\tsentence1\tsentence2\tlabel\n"
 FAULTS = {
@@ -241,8 +305,7 @@ FAULTS = {
   "an unknown label": (
     "rte",
     RTE_HEADER + "0\ta\tb\tneutral\n",
-    "train.tsv:2: label 'neutral' is none of the task's: entailment, "
-    "not_entailment",
+    "train.tsv:2: label 'neutral' is not one of entailment, not_entailment",
   ),
   "an empty text": (
     "rte",

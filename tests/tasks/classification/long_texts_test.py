@@ -15,13 +15,12 @@ from bert_tf.server import served
 from bert_tf.tasks.classification import config as classification_config
 from bert_tf.tasks.classification import long_texts
 from bert_tf.tasks.classification import task as classification
-from tests import near_ties
-from tests.tasks.classification import task_test as classification_test
+from tests.support import near_ties, own_classification
 
-base = classification_test.base
+base = own_classification.base
 WORDS = "of and the in a to is was for on".split()
 ROOM = 6
-OWN = classification_test.with_own(labels=("bad", "good"))
+OWN = own_classification.with_own(labels=("bad", "good"))
 
 
 def test_head_and_tail_are_128_and_382_of_510():
@@ -81,11 +80,11 @@ def run_on_windows(base, tmp_path_factory):
   labels = ["good", "bad"] * 4
   rows = [(" ".join(words), label) for words, label in zip(texts, labels)]
   for name in ("train.tsv", "dev.tsv"):
-    classification_test.write_tsv(folder / name, rows)
-  classification_test.write_tsv(
+    own_classification.write_tsv(folder / name, rows)
+  own_classification.write_tsv(
     folder / "test.tsv", [(text,) for text, _ in rows], "text"
   )
-  config = classification_test.make(
+  config = own_classification.make(
     base,
     folder / "out",
     train={"train_batch_size": 4},
@@ -116,7 +115,7 @@ def test_a_long_text_is_classified_by_the_mean_of_its_windows(
   (folder / "windows").mkdir()
   windows = [slices(words) for words in texts]
   rows = [(text,) for group in windows for text in group]
-  classification_test.write_tsv(folder / "windows" / "test.tsv", rows, "text")
+  own_classification.write_tsv(folder / "windows" / "test.tsv", rows, "text")
   alone = dataclasses.replace(
     config,
     data_dir=str(folder / "windows"),
@@ -141,7 +140,7 @@ def test_a_long_text_is_classified_by_the_mean_of_its_windows(
   assert [json.loads(x)["text"] for x in lines] == [" ".join(t) for t in texts]
   # And the evaluation is that of the examples.
   right = np.array([["bad", "good"].index(label) for label in labels])
-  results = classification_test.results(folder / "out")
+  results = own_classification.results(folder / "out")
   near_ties.assert_accuracy(results["eval_accuracy"], expected, right)
   assert results["eval_loss"] == pytest.approx(
     -np.log(expected[np.arange(8), right]).mean(), rel=1e-4
@@ -179,7 +178,7 @@ def test_head_and_tail_reach_the_model(base, run_on_windows):
 
 def test_pairs_are_refused(base, tmp_path):
   for changes in ({"text_b_column": "b"}, {"task_name": "rte"}):
-    config = classification_test.make(
+    config = own_classification.make(
       base, tmp_path / "out", long_text="windows", do_eval=True, **changes
     )
     with pytest.raises(ValueError, match="'windows' is for single texts, but"):

@@ -14,7 +14,7 @@ from bert_tf.tasks.classification import config as classification_config
 from bert_tf.tasks.classification import processors
 from bert_tf.tasks.classification import task as classification
 from bert_tf.training import config as training_config
-from tests import runs
+from tests.support import runs
 
 VOCAB = pathlib.Path(__file__).resolve().parents[2] / "golden/tiny/vocab.txt"
 

@@ -18,7 +18,7 @@ from bert_tf.tasks.classification import task as classification
 from bert_tf.tasks.classification.examples import InputExample
 from bert_tf.training import config as training_config
 from bert_tf.training import estimator
-from tests import runs, tiny_models
+from tests.support import runs, tiny_models
 
 GOLDEN = pathlib.Path(__file__).resolve().parents[2] / "golden"
 CONFIG = runs.CONFIG

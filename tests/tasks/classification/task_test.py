@@ -1,6 +1,5 @@
 """Fine-tuning in this process: steps, labels, metrics, files, mistakes."""
 
-import dataclasses
 import json
 import pathlib
 import shutil
@@ -19,64 +18,17 @@ from bert_tf.tasks.classification import metrics as classification_results
 from bert_tf.tasks.classification import task as classification
 from bert_tf.training import config as training_config
 from bert_tf.training import curves, run_dir
-from tests import runs, tiny_models
+from tests.support import runs, tiny_models
+from tests.support.own_classification import (
+  CONFIG,
+  make,
+  results,
+  rows,
+  with_own,
+  write_tsv,
+)
 
 GOLDEN = pathlib.Path(__file__).resolve().parents[2] / "golden"
-CONFIG = runs.CONFIG
-OWN = examples.own_files("tsv", "classification", "text", None, "label")
-WORDS = {"of": "good", "and": "bad", "the": "good", "in": "bad"}
-
-
-def rows(num_rows):
-  """Returns texts whose label is that of their only word but a filler."""
-  words = list(WORDS)
-  for i in range(num_rows):
-    word = words[i % len(words)]
-    yield f"{word} {'a ' * (i % 3)}{word}", WORDS[word]
-
-
-def write_tsv(path, lines, header="text\tlabel"):
-  path.write_text("\n".join([header, *("\t".join(line) for line in lines)]))
-
-
-@pytest.fixture(scope="module")
-def base(tmp_path_factory):
-  """A folder with own data, config and vocabulary."""
-  folder = tmp_path_factory.mktemp("base")
-  write_tsv(folder / "train.tsv", rows(44))
-  write_tsv(folder / "dev.tsv", rows(11))
-  write_tsv(folder / "test.tsv", [(text,) for text, _ in rows(5)], "text")
-  (folder / "config.json").write_text(json.dumps(CONFIG))
-  shutil.copy(GOLDEN / "tiny" / "vocab.txt", folder / "vocab.txt")
-  return folder
-
-
-def make(folder, output_dir, train=(), **changes):
-  """Returns the config of a run on own data, with changes."""
-  train_config = training_config.TrainConfig(
-    output_dir=str(output_dir),
-    train_batch_size=8,
-    learning_rate=3e-3,
-    num_train_steps=1,
-    num_warmup_steps=0,
-    log_every_steps=1,
-    use_xla=False,
-  )
-  config = classification_config.ClassificationConfig(
-    task_name="tsv",
-    data_dir=str(folder),
-    bert_config_file=str(folder / "config.json"),
-    vocab_file=str(folder / "vocab.txt"),
-    max_seq_length=16,
-    num_train_epochs=1.0,
-    train=dataclasses.replace(train_config, **dict(train)),
-  )
-  return dataclasses.replace(config, **changes)
-
-
-def results(output_dir):
-  lines = (output_dir / "eval_results.txt").read_text().splitlines()
-  return {k: float(v) for k, v in (line.split(" = ") for line in lines)}
 
 
 @pytest.fixture(scope="module")
@@ -583,15 +535,18 @@ def with_config(folder, **changes):
   return {"bert_config_file": str(path)}
 
 
-def with_own(**changes):
-  return dataclasses.replace(OWN, **changes)
-
-
 TINY = GOLDEN / "tiny_classifier"
 
 # What a user does wrong, from the folder of own data to changes of a run that
 # trains, evaluates and predicts; and what must be said.
 MISTAKES = {
+  "two columns of flags": (
+    lambda f: {
+      **with_rows(f, "train.tsv", [("of", "1|0"), ("a", "0|1")] * 9),
+      "problem_type": "multilabel",
+    },
+    "other/train.tsv: every label is multi-hot",
+  ),
   "nothing to do": (
     lambda f: {"do_train": False, "do_eval": False, "do_predict": False},
     "nothing to do: set `do_train`, `do_eval` or `do_predict`",
@@ -610,7 +565,7 @@ MISTAKES = {
   ),
   "a label of the dev file that was not trained": (
     lambda f: with_rows(f, "dev.tsv", [("of", "good"), ("a", "fair")]),
-    "dev.tsv:3: label 'fair' is none of the task's: bad, good",
+    "dev.tsv:3: label 'fair' is not one of bad, good, the labels of ",
   ),
   "an empty text": (
     lambda f: with_rows(f, "dev.tsv", [("of", "good"), ("", "bad")]),
@@ -629,7 +584,7 @@ MISTAKES = {
     "max_seq_length 33 exceeds max_position_embeddings 32",
   ),
   "a vocabulary of another size": (
-    lambda f: with_config(f, vocab_size=501),
+    lambda f: with_config(f, vocab_size=499),
     "vocab.txt has 500 word pieces, but vocab_size of",
   ),
   "less than one step": (

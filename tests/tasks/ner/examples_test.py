@@ -5,8 +5,10 @@ import gzip
 import pytest
 import tensorflow as tf
 
+from bert_tf.formats import label_map
 from bert_tf.tasks.ner import examples as ner_data
-from tests import runs
+from bert_tf.tasks.ner import metrics
+from tests.support import runs
 
 # The shared task's own numbers (Tjong Kim Sang and De Meulder 2003, tables 1
 # and 2): sentences as blank lines count them, that is with one for each
@@ -34,11 +36,32 @@ def test_files_at_gs_are_read(tmp_path):
 
 
 def test_words_and_tags_are_the_first_and_the_last_column(tmp_path):
-  text = "EU NNP I-NP B-ORG\nrejects\tVBZ \t I-VP O \r\n\n\nPeter X X B-PER"
+  text = "EU NNP I-NP B-ORG\nrejects\tVBZ \t I-VP\tO \r\n\n\nPeter X X B-PER"
   one, two = read(tmp_path, text)
   assert (one.words, one.tags) == (("EU", "rejects"), ("B-ORG", "O"))
   assert (two.words, two.tags) == (("Peter",), ("B-PER",))
   assert (one.line, two.line) == (1, 5)
+
+
+def test_a_word_has_blanks_in_a_line_with_tabs(tmp_path):
+  text = "-DOCSTART- (1)\tO\n\nNew York\tB-LOC\nis O\n\n big \t O\n"
+  one, two = read(tmp_path, text)
+  assert (one.words, one.tags) == (("New York", "is"), ("B-LOC", "O"))
+  assert (two.words, two.document) == (("big",), 1)
+  with pytest.raises(ValueError, match="x.txt:2: 3 columns.*tabs"):
+    read(tmp_path, "New York\tB-LOC\nNew York B-LOC\n")
+
+
+@pytest.mark.parametrize("word", ["New York", "York"])
+def test_written_predictions_are_read_as_they_were(tmp_path, word):
+  given = read(tmp_path, f"-DOCSTART-\tO\n\n{word}\tB-LOC\nis\tO\n")
+  path = tmp_path / "predictions.txt"
+  metrics.write_predictions(str(path), given, [("O", "B-LOC")])
+  (found,) = ner_data.read_sentences(str(path), ner_data.FileFormat())
+  assert (found.words, found.document) == ((word, "is"), 1)
+  assert found.tags == ("O", "B-LOC")
+  separator = "\t" if " " in word else " "
+  assert separator.join((word, "B-LOC", "O")) in path.read_text()
 
 
 def test_columns_can_be_chosen(tmp_path):
@@ -175,13 +198,12 @@ def test_bytes_that_are_no_text_are_named(tmp_path):
 def test_a_tag_that_is_no_label_is_named_with_the_labels(tmp_path):
   sentences = read(tmp_path, "a O\n\nb O\nc I-ORG\n")
   labels = ("O", "B-ORG", "I-ORG")
-  ner_data.check_labels("x.txt", sentences, labels)
+  origin = label_map.of_data("train.txt")
+  ner_data.check_labels("x.txt", sentences, labels, origin)
   with pytest.raises(ValueError) as error:
-    ner_data.check_labels("x.txt", sentences, ("O", "B-PER", "I-PER"))
-  assert str(error.value) == (
-    "x.txt:4: the model knows no tag 'B-ORG'; its labels, of the training "
-    "file, are O, B-PER, I-PER."
-  )
+    ner_data.check_labels("x.txt", sentences, ("O", "B-PER", "I-PER"), origin)
+  for part in ("x.txt:4: ", "'B-ORG'", "O, B-PER, I-PER", "train.txt"):
+    assert part in str(error.value)
 
 
 @pytest.mark.parametrize("name", CONLL_2003)

@@ -17,15 +17,14 @@ from bert_tf.tasks.ner import examples as ner_data
 from bert_tf.tasks.ner import feature_based as ner_vectors
 from bert_tf.tasks.ner import task as ner
 from bert_tf.training import curves
-from tests import runs, tiny_models
-from tests.cli import run_ner_test
+from tests.support import ner_files, runs, tiny_models
 
 TINY = pathlib.Path(__file__).resolve().parents[2] / "golden" / "tiny"
 CHECKPOINT = str(TINY / "bert_model.ckpt")
 CONFIG = modeling.BertConfig.from_json_file(str(TINY / "bert_config.json"))
 LABELS = ("O", "B-X", "I-X")
 
-data = run_ner_test.data
+data = ner_files.data
 
 
 # What is recorded of the original's two layers.
@@ -205,7 +204,7 @@ def test_layers_are_weighed_alike_at_first():
 
 
 def config_of(data, output_dir, **changes):
-  return run_ner_test.ner_config(
+  return ner_files.ner_config(
     data,
     output_dir,
     train={"learning_rate": 1e-2, "init_checkpoint": CHECKPOINT},
@@ -234,7 +233,7 @@ def test_a_run_learns_on_features_that_are_computed_once(
   losses = curves.read(str(tmp_path / "out"))["loss"]
   assert losses[max(losses)] < 0.2 * losses[min(losses)]
   assert found["f1"] > 0.95
-  rows = run_ner_test.columns(tmp_path / "out" / "eval_predictions.txt")
+  rows = ner_files.columns(tmp_path / "out" / "eval_predictions.txt")
   assert np.mean([gold == tag for _, gold, tag in rows]) == pytest.approx(
     found["eval_accuracy"]
   )
@@ -263,7 +262,7 @@ def test_a_run_learns_on_features_that_are_computed_once(
 
 
 def test_features_need_a_checkpoint(data, tmp_path):
-  config = run_ner_test.ner_config(
+  config = ner_files.ner_config(
     data,
     tmp_path / "out",
     do_train=True,

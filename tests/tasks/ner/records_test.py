@@ -11,7 +11,7 @@ from bert_tf import tokenization
 from bert_tf.data import input_pipeline
 from bert_tf.tasks.ner import examples as ner_data
 from bert_tf.tasks.ner import records as ner_features
-from tests import runs
+from tests.support import runs
 
 VOCAB = "[PAD] [UNK] [CLS] [SEP] [MASK] a b c d e f g h i j k ##x ##y -".split()
 LABELS = ("O", "B-P", "I-P")

@@ -12,7 +12,7 @@ from bert_tf import tokenization
 from bert_tf.tasks.squad import decoding as squad_predictions
 from bert_tf.tasks.squad import examples as squad_data
 from bert_tf.tasks.squad import windows as squad_features
-from tests import runs
+from tests.support import runs
 
 WORDS = "The steve smith lived in a house near Steve Smith's barn".split()
 PIECES = "[PAD] [UNK] [CLS] [SEP] the steve smith lived in a house near barn"

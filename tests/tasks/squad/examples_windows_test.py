@@ -14,7 +14,7 @@ from bert_tf.data import records
 from bert_tf.tasks.squad import examples as squad_data
 from bert_tf.tasks.squad import metrics
 from bert_tf.tasks.squad import windows as squad_features
-from tests import runs
+from tests.support import runs
 
 # What golden/squad was recorded with.
 RECORDED_WINDOWS = squad_features.WindowConfig(
@@ -442,9 +442,49 @@ def test_2_0_training_needs_the_field_of_2_0_and_trains_nulls(tmp_path):
   path = squad_file(tmp_path / "x.json", ("a", [question()]))
   with pytest.raises(
     ValueError,
-    match="is_impossible is missing; .*`version_2_with_negative=False`",
+    match="is_impossible is missing.*`version_2_with_negative=False`",
   ):
     squad_data.read_squad_examples(path, True, True)
+  # The advice helps.
+  (example,) = squad_data.read_squad_examples(path, True, False)
+  assert example.start_position == 0
+
+
+def test_empty_answers_are_no_answer_once_the_advice_is_followed(tmp_path):
+  path = squad_file(
+    tmp_path / "x.json",
+    ("a", [question("q"), {"id": "r", "question": "b", "answers": []}]),
+  )
+  with pytest.raises(ValueError, match="`version_2_with_negative`"):
+    squad_data.read_squad_examples(path, is_training=True)
+  examples = squad_data.read_squad_examples(path, True, True)
+  assert [(e.is_impossible, e.start_position) for e in examples] == [
+    (False, 0),
+    (True, -1),
+  ]
+
+
+def test_questions_that_are_left_out_are_counted(tmp_path):
+  path = squad_file(
+    tmp_path / "x.json", ("a b", [question("q"), question("r", answer="b")])
+  )
+  with runs.logged():
+    found = squad_data.read_squad_examples(path, is_training=True)
+  assert (len(found), found.num_dropped) == (1, 1)
+
+
+@pytest.mark.parametrize("field", ["context", "question", "id"])
+def test_half_a_character_is_read(tmp_path, field):
+  qas = question(**{"qas_id": "q", "text": "who"})
+  context = "a b"
+  if field == "context":
+    context += " \ud83d"
+  else:
+    qas[field] += " \ud83d"
+  path = squad_file(tmp_path / "x.json", (context, [qas]))
+  (example,) = squad_data.read_squad_examples(path, is_training=True)
+  values = example.context.text, example.question_text, example.qas_id
+  assert any(value.endswith("\ud83d") for value in values)
 
 
 @pytest.mark.parametrize(

@@ -23,7 +23,7 @@ from bert_tf.tasks.swag import task as swag
 from bert_tf.tasks.swag.examples import ChoiceExample
 from bert_tf.training import config as training_config
 from bert_tf.training import curves, estimator
-from tests import runs, tiny_models
+from tests.support import runs, tiny_models
 
 GOLDEN = pathlib.Path(__file__).resolve().parents[2] / "golden"
 VOCAB = str(GOLDEN / "tiny" / "vocab.txt")

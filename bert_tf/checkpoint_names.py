@@ -1,0 +1,185 @@
+"""Variable names in checkpoints that other programs wrote.
+
+The names in a checkpoint show which model it holds. A BERT whose names differ
+from the original's in a way that leaves no doubt is read. For any other model
+the error says which model the checkpoint holds.
+"""
+
+import collections
+import functools
+import re
+from collections.abc import Collection, Iterable, Sequence
+
+from absl import logging
+
+from bert_tf.files import errors
+
+WORD_EMBEDDINGS = "bert/embeddings/word_embeddings"
+
+# Keras numbers the layers of a whole program: layer_normalization_3.
+_LAYER_NORM = re.compile(r"/layer_norm(alization)?(_\d+)?(?=/)")
+
+_LAYER = re.compile(r"bert/encoder/layer_\d+(?=/)")
+
+# Part of a variable's name in another model, and the name of that model.
+_OTHER_MODELS = {
+  "inner_group_": "ALBERT",
+  "electra/": "ELECTRA",
+  "discriminator_predictions/": "ELECTRA",
+  "generator_predictions/": "ELECTRA",
+  "/bottleneck/": "MobileBERT",
+  "roberta/": "RoBERTa",
+  "model/transformer/": "XLNet",
+}
+
+# Names in one message.
+_MAX_NAMED = 10
+
+
+def original_names(names: Collection[str]) -> dict[str, str]:
+  """Maps the original's name of each variable to the name in the checkpoint.
+
+  Two differences are resolved: a scope around the whole model, such as
+  `module/bert/...`, and layer norms that Keras named. A variable keeps the name
+  in the checkpoint if another variable would get the same name.
+  """
+  scopes = [] if WORD_EMBEDDINGS in names else _scopes_of_berts(names)
+  scope = scopes[0] if len(scopes) == 1 else ""
+  renamed = {name: _renamed(name, scope) for name in names}
+  counts = collections.Counter(renamed.values())
+  return {
+    new if counts[new] == 1 else name: name for name, new in renamed.items()
+  }
+
+
+@functools.cache
+def log_renamed(path: str, pairs: tuple[tuple[str, str], ...]) -> None:
+  """Logs names of a checkpoint and their original names, once for a path."""
+  if pairs:
+    logging.info(
+      "%s has %d variables with other names than the original release: %s is "
+      "read as %s.",
+      path,
+      len(pairs),
+      *pairs[0],
+    )
+
+
+def _scopes_of_berts(names: Iterable[str]) -> list[str]:
+  """Returns the scopes that hold a BERT, such as "module/"."""
+  end = f"/{WORD_EMBEDDINGS}"
+  return sorted(n.removesuffix(end[1:]) for n in names if n.endswith(end))
+
+
+def _renamed(name: str, scope: str) -> str:
+  name = name.removeprefix(scope)
+  if not name.startswith(("bert/", "cls/")):
+    return name
+  return _LAYER_NORM.sub("/LayerNorm", name)
+
+
+def check_is_bert(path: str, names: Collection[str]) -> None:
+  """Raises ValueError that says which model it is if it is not a BERT.
+
+  Args:
+    path: of the checkpoint, for the message.
+    names: of its variables, without the training state.
+  """
+  if WORD_EMBEDDINGS not in names or _other_model(names):
+    raise ValueError(
+      f"{path} holds no BERT that can be read: {_description(names)}"
+    )
+
+
+def warn_of_unused(
+  path: str, names: Iterable[str], model_names: Collection[str]
+) -> None:
+  """Warns if a checkpoint's encoder has variables that the model lacks.
+
+  The original ignores them too; but then the model may be half of the one that
+  was trained.
+  """
+  unused = _unused(names, model_names)
+  if unused:
+    logging.warning(
+      "%s also holds %s, which the model of the config lacks and does not use; "
+      "check the config, such as num_hidden_layers.",
+      path,
+      listed(unused, model_names),
+    )
+
+
+def difference(
+  names: Collection[str], model_names: Collection[str], missing: Sequence[str]
+) -> str:
+  """Returns how a checkpoint's names differ from a model's, for a message."""
+  text = f"it lacks {listed(missing, names)}"
+  unused = _unused(names, model_names)
+  if unused:
+    text += f"; it has {listed(unused, model_names)}, which the model lacks"
+  return text
+
+
+def _description(names: Collection[str]) -> str:
+  """Describes a checkpoint that is not a BERT, with a remedy."""
+  model = _other_model(names)
+  if model:
+    return (
+      f"it is a checkpoint of {model}, which has another architecture than "
+      "BERT; use a BERT checkpoint."
+    )
+  scopes = _scopes_of_berts(names)
+  if len(scopes) > 1:
+    return (
+      f"it holds {len(scopes)} BERTs, in {errors.listed(scopes, _MAX_NAMED)}; "
+      "save the variables of one of them in a checkpoint of its own."
+    )
+  tops = sorted({"/".join(name.split("/")[:2]) for name in names})
+  return (
+    f"it has no {WORD_EMBEDDINGS}, but {errors.listed(tops, _MAX_NAMED)}. If "
+    "it is a BERT, rename its variables as in a released checkpoint: "
+    "bert/embeddings/..., bert/encoder/layer_0/..., bert/pooler/dense/... A "
+    "model that was trained on features has no encoder."
+  )
+
+
+def _other_model(names: Iterable[str]) -> str | None:
+  """Returns the name of another model that has such variables."""
+  return next(
+    (
+      model
+      for part, model in _OTHER_MODELS.items()
+      if any(part in f"/{name}" for name in names)
+    ),
+    None,
+  )
+
+
+def _unused(names: Iterable[str], model_names: Collection[str]) -> list[str]:
+  """Returns the variables of a checkpoint's encoder that the model lacks."""
+  return [
+    name
+    for name in names
+    if name.startswith("bert/") and name not in model_names
+  ]
+
+
+def listed(names: Iterable[str], others: Iterable[str]) -> str:
+  """Joins names for a message and shortens a whole encoder layer.
+
+  Args:
+    names: to list.
+    others: names that are not listed; a layer that has some is not joined.
+  """
+  layers = {_layer(name) for name in others}
+  short = (
+    layer if (layer := _layer(name)) and layer not in layers else name
+    for name in names
+  )
+  return errors.listed(list(dict.fromkeys(short)), _MAX_NAMED)
+
+
+def _layer(name: str) -> str:
+  """Returns the encoder layer of a variable; "" outside the layers."""
+  match = _LAYER.match(name)
+  return match[0] if match else ""

@@ -1,0 +1,320 @@
+"""Reads and writes corpora: text files, globs, .gz, .bz2, Python's own docs.
+
+A corpus has one sentence a line and a blank line between documents; the end
+of a file does not end a document. Lines end at newlines only, every carriage
+return is dropped (as TensorFlow's readline does, which the original used), and
+a line is blank when `str.strip` leaves nothing.
+"""
+
+import array
+import atexit
+import bisect
+import contextlib
+import dataclasses
+import glob
+import hashlib
+import os
+import re
+import tempfile
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TextIO
+
+from bert_tf.corpora import pydoc_corpus
+from bert_tf.files import atomic, compression, encodings, text_lines
+from bert_tf.files import paths as paths_lib
+
+_BLOCK_BYTES = 1 << 22
+
+# One character that `str.strip` strips, as UTF-8; none is above U+FFFF.
+_SPACE = b"|".join(
+  re.escape(chr(code).encode())
+  for code in range(0x10000)
+  if chr(code).isspace()
+)
+_BLANK_LINES = re.compile(rb"\n(?:" + _SPACE + rb")*\n")
+
+
+@dataclasses.dataclass(frozen=True)
+class Span:
+  """Consecutive whole lines of one file."""
+
+  path: str
+  start: int  # Offset of its first byte, after decompression.
+  end: int  # Offset after its last byte, after decompression.
+
+
+@dataclasses.dataclass(frozen=True)
+class Shard:
+  """Consecutive whole documents that can be read without the rest."""
+
+  index: int  # Number of the shard, from 0.
+  num_documents: int  # At least 1.
+  spans: tuple[Span, ...]
+
+  @property
+  def num_bytes(self) -> int:
+    """Returns the bytes of text after decompression."""
+    return sum(span.end - span.start for span in self.spans)
+
+
+def input_files(
+  patterns: str, pydoc_packages: str = "", work_dir: str | None = None
+) -> list[str]:
+  """Returns the files that `--input_file` names, those of one glob sorted.
+
+  The word `pydoc` in the comma-separated `patterns` stands for the
+  documentation of the running Python and of the comma-separated
+  `pydoc_packages`, which is then written to `work_dir`/pydoc.txt, or to a
+  temporary folder that is removed when the process ends (write `./pydoc` for a
+  file of that name).
+
+  Raises:
+    ValueError: a pattern that matches nothing, a file that is missing or empty,
+      a package that is not installed, or packages without `pydoc`.
+  """
+  names, packages = (
+    [name.strip() for name in given.split(",") if name.strip()]
+    for given in (patterns, pydoc_packages)
+  )
+  if not names:
+    raise ValueError("input_file names no file; give files, globs or pydoc.")
+  if packages and "pydoc" not in names:
+    raise ValueError(
+      f"pydoc_packages={pydoc_packages} has no meaning without pydoc in "
+      f"input_file={patterns}; add it, or drop the packages."
+    )
+  paths = []
+  for name in names:
+    if name == "pydoc":
+      paths.append(_write_pydoc(packages, work_dir))
+    else:
+      paths.extend(_matches(name))
+  return paths
+
+
+def _matches(pattern: str) -> list[str]:
+  """Returns the files of one file name or glob, checked."""
+  if paths_lib.exists(pattern):
+    paths = [pattern]
+  elif glob.has_magic(pattern):
+    paths = paths_lib.matches(pattern)
+    if not paths:
+      raise ValueError(f"input_file: {pattern} matches no file.")
+  else:
+    raise ValueError(f"input_file: there is no file {pattern}.")
+  for path in paths:
+    if paths_lib.is_folder(path):
+      raise ValueError(f"input_file: {path} is a folder; try {path}/*.")
+    if paths_lib.is_empty(path):
+      raise ValueError(f"input_file: {path} is empty (0 bytes).")
+  return paths
+
+
+def _write_pydoc(packages: Sequence[str], work_dir: str | None) -> str:
+  """Writes the documentation of the running Python; returns the path."""
+  if work_dir is None:
+    temporary = tempfile.TemporaryDirectory(prefix="bert_tf_pydoc_")
+    atexit.register(temporary.cleanup)
+    work_dir = temporary.name
+  path = os.path.join(work_dir, "pydoc.txt")
+  write_documents(path, pydoc_corpus.documents(packages))
+  return path
+
+
+def write_documents(path: str, documents_: Iterable[Sequence[str]]) -> int:
+  """Writes documents, one sentence a line; returns how many there were.
+
+  Raises:
+    ValueError: if there is no document; nothing is written then.
+    OSError: `path` cannot be written.
+  """
+  count = 0
+  with _text_writer(path) as writer:
+    for document in documents_:
+      writer.write("\n".join(document) + "\n\n")
+      count += 1
+    if not count:
+      raise ValueError(f"no document to write to {path}: the text is blank.")
+  return count
+
+
+def is_held_out(document: Sequence[str], fraction: float, seed: int) -> bool:
+  """Returns whether a document is among the `fraction` to evaluate on.
+
+  A hash of text and `seed` decides, so copies of a document are on one side.
+  """
+  text = "\n".join([str(seed), *document]).encode()
+  digest = hashlib.blake2b(text, digest_size=8).digest()
+  return int.from_bytes(digest, "big") / 2**64 < fraction
+
+
+@contextlib.contextmanager
+def _text_writer(path: str) -> Iterator[TextIO]:
+  """Opens a text file, .gz or .bz2 to write; it appears when it is whole."""
+  with atomic.file(path) as unfinished:
+    with compression.text_writer(unfinished, path) as writer:
+      yield writer
+
+
+def documents(paths: Sequence[str]) -> Iterator[list[str]]:
+  """Yields each document as its stripped lines, blank ones left out.
+
+  Raises:
+    ValueError: as `text_lines.read_lines`.
+  """
+  return _grouped(
+    line for path in paths for line in text_lines.read_lines(path)
+  )
+
+
+def _grouped(lines: Iterable[str]) -> Iterator[list[str]]:
+  """Yields lists of the stripped lines between blank lines."""
+  document: list[str] = []
+  for line in lines:
+    line = line.strip()
+    if line:
+      document.append(line)
+    elif document:
+      yield document
+      document = []
+  if document:
+    yield document
+
+
+def plan_shards(paths: Sequence[str], num_shards: int) -> list[Shard]:
+  """Divides a corpus into shards of whole documents and about equal bytes.
+
+  Reads every file once, a block at a time, and holds eight bytes a document.
+  The documents of the shards, in order, are those of `documents(paths)`.
+
+  Raises:
+    ValueError: if there are fewer documents than `num_shards`, text is not
+      UTF-8, or a compressed file is damaged.
+  """
+  if num_shards < 1:
+    raise ValueError(f"num_shards {num_shards} is below 1.")
+  starts, sizes = _scan(paths)
+  if not starts:
+    raise ValueError(f"{', '.join(paths)}: no line of text.")
+  if len(starts) < num_shards:
+    raise ValueError(
+      f"the input has {len(starts)} documents, fewer than num_shards "
+      f"{num_shards}; a blank line ends a document. Lower it."
+    )
+  total = sum(sizes)
+  firsts = _first_documents(starts, total, num_shards)
+  shards = []
+  for index, first in enumerate(firsts):
+    last = firsts[index + 1] if index + 1 < num_shards else len(starts)
+    end = starts[last] if last < len(starts) else total
+    spans = _spans(paths, sizes, starts[first], end)
+    shards.append(Shard(index, last - first, tuple(spans)))
+  return shards
+
+
+def shard_documents(shard: Shard) -> Iterator[list[str]]:
+  """Yields the documents of one shard; see `documents`.
+
+  Raises:
+    ValueError: if a file has changed since `plan_shards`.
+  """
+  return _grouped(line for span in shard.spans for line in _span_lines(span))
+
+
+def _first_documents(
+  starts: Sequence[int], total: int, num_shards: int
+) -> list[int]:
+  """Returns each shard's first document; sizes are near even, none is 0."""
+  firsts = [0]
+  for shard in range(1, num_shards):
+    goal = total * shard // num_shards
+    after = bisect.bisect_left(starts, goal)
+    is_nearer_before = after == len(starts) or (
+      after > 0 and goal - starts[after - 1] < starts[after] - goal
+    )
+    nearest = after - 1 if is_nearer_before else after
+    last_allowed = len(starts) - (num_shards - shard)
+    firsts.append(min(max(nearest, firsts[-1] + 1), last_allowed))
+  return firsts
+
+
+def _spans(
+  paths: Sequence[str], sizes: Sequence[int], start: int, end: int
+) -> Iterator[Span]:
+  """Yields where bytes `start` to `end` of all files together are."""
+  offset = 0
+  for path, size in zip(paths, sizes):
+    first, last = max(start - offset, 0), min(end - offset, size)
+    if first < last:
+      yield Span(path, first, last)
+    offset += size
+
+
+def _scan(paths: Sequence[str]) -> tuple[Sequence[int], list[int]]:
+  """Returns each document's offset into all files together, and their sizes."""
+  starts = array.array("q", [0])
+  sizes = []
+  offset = 0
+  for path in paths:
+    file_start = offset
+    for block in _whole_line_blocks(path):
+      # Offsets count a byte order mark, and a line of it alone is blank.
+      if offset == file_start:
+        text = paths_lib.without_mark(path, block)
+        block = b" " * (len(block) - len(text)) + text
+      # Now each line of the block is between two newlines.
+      framed = b"\n" + block + (b"" if block.endswith(b"\n") else b"\n")
+      for match in _BLANK_LINES.finditer(framed):
+        start = offset + min(match.end() - 1, len(block))
+        if match.start() == 0 and starts[-1] == offset:
+          starts[-1] = start  # The block before ended in a blank line.
+        else:
+          starts.append(start)
+      offset += len(block)
+    sizes.append(offset - file_start)
+  if starts[-1] == offset:
+    starts.pop()
+  return starts, sizes
+
+
+def _whole_line_blocks(path: str) -> Iterator[bytes]:
+  """Yields a file in blocks of whole lines; raises if they are not UTF-8."""
+  num_lines = 0
+  with compression.opened(path) as reader:
+    while block := reader.read(_BLOCK_BYTES):
+      block += reader.readline()
+      if not num_lines:
+        encodings.check(path, block)
+      try:
+        block.decode("utf-8")
+      except UnicodeDecodeError as error:
+        line_start = block.rfind(b"\n", 0, error.start) + 1
+        line = num_lines + block.count(b"\n", 0, line_start) + 1
+        raise encodings.not_utf8(path, line, error.start - line_start) from None
+      num_lines += block.count(b"\n")
+      yield block
+
+
+def _span_lines(span: Span) -> Iterator[str]:
+  """Yields the lines of a span."""
+  with compression.opened(span.path) as reader:
+    reader.seek(span.start)
+    position = span.start
+    while position < span.end:
+      line = reader.readline()
+      if not line:
+        raise ValueError(
+          f"{span.path}: ends at byte {position}, before byte {span.end}; it "
+          "has changed while it was read. Start again."
+        )
+      is_first = position == 0
+      position += len(line)
+      if is_first:
+        line = paths_lib.without_mark(span.path, line)
+      try:
+        yield text_lines.decoded(line)
+      except UnicodeDecodeError:
+        raise ValueError(
+          f"{span.path}: not UTF-8 before byte {position}; it has changed "
+          "while it was read. Start again."
+        ) from None

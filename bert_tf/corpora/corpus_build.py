@@ -1,0 +1,348 @@
+"""Builds a corpus of one sentence a line from files of any format.
+
+This process reads the input once, in order, and writes it in parts; workers,
+or Beam, split the parts into sentences; then the parts become the output. So
+the result does not depend on the number of workers, and a run that was killed
+goes on with the parts that it finished.
+"""
+
+import collections
+import contextlib
+import dataclasses
+import functools
+import importlib.metadata
+import os
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
+
+import tqdm
+from absl import logging
+
+from bert_tf.corpora import (
+  corpus,
+  corpus_filters,
+  corpus_parts,
+  corpus_reader,
+  near_duplicates,
+  sentences,
+  sources,
+  text_config,
+)
+from bert_tf.files import atomic, beam_pipeline, paths, shard_files, worker_pool
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Output:
+  """What is written."""
+
+  output_file: str  # Of several shards the name that `shard_file` completes.
+  num_shards: int = 1
+  eval_output_file: str | None = None  # None holds no documents out.
+  eval_fraction: float = 0.1  # Share of the documents that go there, (0, 1).
+  random_seed: int = 12345  # Chooses these.
+
+  @property
+  def files(self) -> list[str]:
+    """The files of the shards, in order."""
+    return shard_files.shard_names(self.output_file, self.num_shards)
+
+  @property
+  def report_file(self) -> str:
+    """What was counted, as JSON; it is there when the output is whole."""
+    return f"{self.output_file}.report.json"
+
+
+# Builds parts.
+Builder = Callable[[Iterable[corpus_parts.Part]], None]
+
+
+def create(
+  config: text_config.TextConfig,
+  inputs: Sequence[sources.Source],
+  output: Output,
+  num_workers: int = 1,
+  resume: bool = False,
+  build: Builder | None = None,
+) -> dict[str, int]:
+  """Writes a corpus and its report; logs and returns the counts.
+
+  Files appear when whole, the report last. Memory is that of a part of 8 MB for
+  each worker; with `drop_duplicates` also about 100 bytes a document. The disk
+  needs room for the text twice.
+
+  Args:
+    config: how text becomes sentences, and what is left out.
+    inputs: the files to read.
+    output: the files to write.
+    num_workers: processes that split text.
+    resume: whether to go on with what a run of the same settings finished.
+    build: builds the parts; by default on `num_workers` local processes.
+
+  Returns:
+    The number for each name in corpus_filters.LABELS that is not 0.
+
+  Raises:
+    ValueError: if settings or text are faulty, no document is left for a file,
+      or a resumed run had other settings.
+    ImportError: if a package of the extra `corpus` is missing.
+  """
+  started = time.monotonic()
+  _check(config, inputs, output)
+  settings = _settings(config, inputs, output)
+  work_dir = atomic.hidden(output.output_file, "parts")
+  if resume and _is_complete(output, settings, work_dir):
+    logging.info("%s is complete.", output.output_file)
+    return shard_files.read_settings(output.report_file)["counts"]
+  _prepare(work_dir, settings, resume)
+  build = build or functools.partial(_build_here, num_workers=num_workers)
+  try:
+    found = _build_and_publish(config, inputs, output, work_dir, build)
+  except ValueError:  # Of the input: another run would not go on from here.
+    paths.remove(work_dir)
+    raise
+  report = {**settings, "output_file": output.files, "counts": found}
+  shard_files.write_settings(report, output.report_file)
+  paths.remove(work_dir)
+  _log(output, found, time.monotonic() - started)
+  _warn_of_paragraphs(config, inputs, found)
+  return found
+
+
+def _build_and_publish(
+  config: text_config.TextConfig,
+  inputs: Sequence[sources.Source],
+  output: Output,
+  work_dir: str,
+  build: Builder,
+) -> dict[str, int]:
+  """Builds what is not finished and writes the output; returns the counts."""
+  part = functools.partial(
+    corpus_parts.Part,
+    work_dir=work_dir,
+    config=config,
+    eval_fraction=output.eval_fraction if output.eval_output_file else 0.0,
+    random_seed=output.random_seed,
+  )
+  reader = corpus_reader.Reader(config, inputs, part, work_dir)
+  build(reader.unfinished_parts())
+  counts, parts = reader.total_counts(), reader.parts()
+  if config.near_duplicate_similarity:
+    counts.update(corpus_parts.drop_near_duplicates(parts))
+    parts = [part.distinct for part in parts]
+  _publish(output, parts, counts)
+  return {name: counts[name] for name in corpus_filters.LABELS if counts[name]}
+
+
+def create_on_beam(
+  config: text_config.TextConfig,
+  inputs: Sequence[sources.Source],
+  output: Output,
+  runner: str,
+  pipeline_options: str = "",
+  resume: bool = False,
+) -> dict[str, int]:
+  """Writes the same corpus as `create`, with parts built by Apache Beam.
+
+  The input is read here, whole, into a hidden folder beside the output, which
+  Beam's workers must reach under the same name. `runner` and
+  `pipeline_options` are as of `beam_pipeline.create`, and so are the errors
+  beside those of `create`.
+  """
+  pipeline = beam_pipeline.create(runner, pipeline_options)
+
+  def build(parts: Iterable[corpus_parts.Part]) -> None:
+    beam_pipeline.run_tasks(pipeline, _build_on_beam, list(parts))
+
+  return create(config, inputs, output, resume=resume, build=build)
+
+
+@contextlib.contextmanager
+def as_lines(
+  config: text_config.TextConfig,
+  inputs: Sequence[sources.Source],
+  target: str,
+  create_corpus: Callable[..., dict[str, int]],
+) -> Iterator[list[str]]:
+  """Yields files of one sentence a line: the inputs, or what is made of them.
+
+  What is made lies in a hidden folder beside `target`, which is removed unless
+  the body raises.
+
+  Args:
+    config: how text becomes sentences, and what is left out.
+    inputs: the files to read.
+    target: a file that is made of the text.
+    create_corpus: `create` or `create_on_beam`, all but their first three
+      arguments bound.
+  """
+  formats = {source.input_format for source in inputs}
+  if formats == {text_config.LINES} and not config.has_filters:
+    yield [source.path for source in inputs]
+    return
+  folder = atomic.hidden(target, "text")
+  path = os.path.join(folder, "text.txt")
+  create_corpus(config, inputs, Output(output_file=path))
+  yield [path]
+  paths.remove(folder)
+
+
+def _build_on_beam(part: corpus_parts.Part) -> None:
+  corpus_parts.build(part, lambda count: None)
+
+
+def _check(
+  config: text_config.TextConfig,
+  inputs: Sequence[sources.Source],
+  output: Output,
+) -> None:
+  """Raises for what can be known to fail before the input is read."""
+  if output.num_shards < 1:
+    raise ValueError(f"num_shards {output.num_shards} is below 1.")
+  names = output.files
+  if output.eval_output_file:
+    names = [*names, output.eval_output_file]
+    if not 0 < output.eval_fraction < 1:
+      raise ValueError(
+        f"eval_fraction {output.eval_fraction} is not between 0 and 1."
+      )
+  if len(set(map(os.path.realpath, names))) < len(names):
+    raise ValueError(
+      f"{output.output_file} cannot hold both splits; name two files."
+    )
+  shard_files.check_output(names, (source.path for source in inputs))
+  sources.check_packages(inputs)
+  if config.near_duplicate_similarity:
+    near_duplicates.check_package()
+  if any(s.input_format != text_config.LINES for s in inputs):
+    sentences.Splitter(config.language)
+
+
+def _settings(
+  config: text_config.TextConfig,
+  inputs: Sequence[sources.Source],
+  output: Output,
+) -> dict[str, Any]:
+  """Returns all that the corpus depends on, whatever folder it is in."""
+  settings = dataclasses.asdict(config)
+  settings["input_file"] = [
+    [os.path.basename(s.path), s.input_format, paths.num_bytes(s.path)]
+    for s in inputs
+  ]
+  for name in ("num_shards", "eval_fraction", "random_seed"):
+    settings[name] = getattr(output, name)
+  settings["part_chars"] = corpus_reader.PART_CHARS
+  settings["eval_output_file"] = os.path.basename(output.eval_output_file or "")
+  if any(s.input_format != text_config.LINES for s in inputs):
+    settings["sentencex"] = importlib.metadata.version("sentencex")
+  if config.near_duplicate_similarity:
+    settings["rensa"] = importlib.metadata.version("rensa")
+  return settings
+
+
+def _is_complete(
+  output: Output, settings: dict[str, Any], work_dir: str
+) -> bool:
+  """Returns whether an earlier run of the same settings has ended."""
+  if paths.exists(work_dir) or not paths.exists(output.report_file):
+    return False
+  shard_files.check_same_settings(settings, output.report_file)
+  names = [*output.files, output.eval_output_file or output.output_file]
+  return all(map(paths.exists, names))
+
+
+def _prepare(work_dir: str, settings: dict[str, Any], resume: bool) -> None:
+  """Makes the folder of the parts, or checks the one to go on with."""
+  note = os.path.join(work_dir, "settings.json")
+  if resume and paths.exists(note):
+    shard_files.check_same_settings(settings, note)
+    atomic.remove_unfinished(os.path.join(work_dir, "*"))
+  else:
+    paths.remove(work_dir)
+    shard_files.write_settings(settings, note)
+
+
+def _build_here(parts: Iterable[corpus_parts.Part], num_workers: int) -> None:
+  """Builds parts on this machine, with a progress bar on a terminal."""
+  with tqdm.tqdm(
+    desc="documents", unit="", unit_scale=True, disable=None
+  ) as bar:
+    with contextlib.closing(
+      worker_pool.run(corpus_parts.build, parts, num_workers, bar.update)
+    ) as results:
+      for _ in results:
+        pass
+
+
+def _publish(
+  output: Output,
+  parts: Sequence[corpus_parts.Part],
+  counts: collections.Counter[str],
+) -> None:
+  """Writes the output from the finished parts."""
+  num_eval = counts["eval_documents"]
+  num_train = counts["documents"] - num_eval
+  if not counts["documents"]:
+    dropped = [
+      f"{counts[name]:,} {corpus_filters.LABELS[name]}"
+      for name in ("blank", "duplicates", "too_short", "few_letters")
+      if counts[name]
+    ]
+    raise ValueError(
+      f"no document to write to {output.output_file}: the text is blank, or "
+      f"all was left out ({', '.join(dropped) or 'nothing read'})."
+    )
+  if output.eval_output_file and not (num_train and num_eval):
+    raise ValueError(
+      f"{counts['documents']} documents with eval_fraction "
+      f"{output.eval_fraction} leave {num_train} to train on and {num_eval} to "
+      "evaluate on; give more documents or change the fraction or the seed."
+    )
+  texts = [part.text_file for part in parts]
+  paths.remove(output.report_file)
+  if output.num_shards == 1:
+    corpus.write_documents(output.output_file, corpus.documents(texts))
+  else:
+    shards = corpus.plan_shards(texts, output.num_shards)
+    # Halves of two corpora would look like a whole one.
+    for name in output.files:
+      paths.remove(name)
+    for name, shard in zip(output.files, shards):
+      corpus.write_documents(name, corpus.shard_documents(shard))
+  if output.eval_output_file:
+    held_out = corpus.documents([part.eval_file for part in parts])
+    corpus.write_documents(output.eval_output_file, held_out)
+
+
+def _log(output: Output, counts: dict[str, int], seconds: float) -> None:
+  """Logs a line for each count, and where the documents went."""
+  for name, count in counts.items():
+    logging.info("%-28s %s", corpus_filters.LABELS[name], f"{count:,}")
+  speed = counts["characters"] / 1e6 / max(seconds, 1e-9)
+  logging.info("%-28s %.1f s, %.1f M characters/s", "time", seconds, speed)
+  num_eval = counts.get("eval_documents", 0)
+  more = f" and {output.num_shards - 1} more" if output.num_shards > 1 else ""
+  logging.info(
+    "%d documents to %s%s",
+    counts["documents"] - num_eval,
+    output.files[0],
+    more,
+  )
+  if output.eval_output_file:
+    logging.info("%d documents to %s", num_eval, output.eval_output_file)
+
+
+def _warn_of_paragraphs(
+  config: text_config.TextConfig,
+  inputs: Sequence[sources.Source],
+  counts: dict[str, int],
+) -> None:
+  """Warns if blank lines seem to end paragraphs rather than documents."""
+  is_text = any(s.input_format == text_config.TEXT for s in inputs)
+  mean = counts["sentences"] / counts["documents"]
+  if is_text and config.documents == text_config.BLANK_LINE and mean < 3:
+    logging.warning(
+      "A document has %.1f sentences on average; if blank lines end "
+      "paragraphs, not documents, use `documents=file`.",
+      mean,
+    )

@@ -1,0 +1,93 @@
+"""Leaves out documents and lines that are no text to learn from."""
+
+import collections
+import hashlib
+import unicodedata
+from collections.abc import Sequence
+
+from bert_tf.corpora import text_config
+
+# What is counted, with the words of the report. Each document that was read is
+# kept or left out for one reason.
+LABELS = {
+  "pages_passed_over": "pages that are no articles",
+  "documents_read": "documents read",
+  "blank": "without text",
+  "duplicates": "copies left out",
+  "too_short": "too short",
+  "few_letters": "with too few letters",
+  "near_duplicates": "near-duplicates left out",
+  "documents": "documents written",
+  "eval_documents": "of them held out",
+  "sentences": "sentences",
+  "characters": "characters",
+  "repeated_lines": "repeated lines left out",
+}
+
+
+class Duplicates:
+  """Knows documents again by a hash of their words, 16 bytes each."""
+
+  def __init__(self) -> None:
+    self._seen: set[bytes] = set()
+
+  def is_new(self, text: str) -> bool:
+    """Returns whether no earlier text had the same words."""
+    words = " ".join(text.split()).encode()
+    digest = hashlib.blake2b(words, digest_size=16).digest()
+    is_new = digest not in self._seen
+    self._seen.add(digest)
+    return is_new
+
+
+def without_repeated_lines(
+  documents: Sequence[Sequence[str]],
+  max_line_repeats: int,
+  counts: collections.Counter[str],
+) -> list[list[str]]:
+  """Returns documents without the lines that occur too often in all of them.
+
+  Args:
+    documents: lists of lines.
+    max_line_repeats: how often a line may occur; 0 allows any number.
+    counts: gets the number of "repeated_lines" that were left out.
+  """
+  if not max_line_repeats:
+    return [list(document) for document in documents]
+  occurrences = collections.Counter(
+    line for document in documents for line in document
+  )
+  kept = [
+    [line for line in document if occurrences[line] <= max_line_repeats]
+    for document in documents
+  ]
+  counts["repeated_lines"] += sum(map(len, documents)) - sum(map(len, kept))
+  return kept
+
+
+def reason_to_drop(
+  lines: Sequence[str], config: text_config.TextConfig
+) -> str | None:
+  """Returns the count that a document falls under, None if it is kept."""
+  if not lines:
+    return "blank"
+  if sum(map(len, lines)) < config.min_document_chars:
+    return "too_short"
+  if config.min_letter_share and (
+    letter_share("".join(lines)) < config.min_letter_share
+  ):
+    return "few_letters"
+  return None
+
+
+def letter_share(text: str) -> float:
+  """Returns the share of letters among what is not blank, 0 if all is.
+
+  Marks on letters count as letters, as Thai and Hindi vowels are such.
+  """
+  letters = total = 0
+  for character, count in collections.Counter(text).items():
+    if not character.isspace():
+      total += count
+      letters += count * (unicodedata.category(character)[0] in "LM")
+  return letters / total if total else 0.0

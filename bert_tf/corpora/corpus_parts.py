@@ -1,0 +1,247 @@
+"""Builds one part of a corpus: documents as they were read, to sentences.
+
+A part is all that is in memory at a time. The reader writes its documents to a
+file; a worker makes of it the text, what is held out, and the counts.
+"""
+
+import collections
+import dataclasses
+import functools
+import json
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TextIO
+
+from bert_tf.corpora import (
+  corpus,
+  corpus_filters,
+  near_duplicates,
+  sentences,
+  sources,
+  text_config,
+  wikitext,
+)
+from bert_tf.files import atomic, json_files, paths, text_lines
+
+DISTINCT = "distinct."
+
+
+@dataclasses.dataclass(frozen=True)
+class Part:
+  """Consecutive documents of the input."""
+
+  index: int
+  work_dir: str  # The folder of its files.
+  config: text_config.TextConfig
+  eval_fraction: float  # Share of the documents that is held out, [0, 1).
+  random_seed: int  # Chooses these.
+  # Before the suffixes of its files: "" as it was built, or DISTINCT.
+  stage: str = ""
+
+  def __str__(self) -> str:
+    return f"part {self.index} of the text"
+
+  @property
+  def raw_file(self) -> str:
+    """The documents as they were read, a JSON array each."""
+    return self._file("raw.jsonl")
+
+  @property
+  def text_file(self) -> str:
+    """The sentences."""
+    return self._file("txt")
+
+  @property
+  def eval_file(self) -> str:
+    """The sentences of documents that are held out."""
+    return self._file("eval.txt")
+
+  @property
+  def sketches_file(self) -> str:
+    """Of each document whether it is held out, and its sketch."""
+    return self._file("sketches.jsonl")
+
+  @property
+  def counts_file(self) -> str:
+    """What was counted; it is there when the part is finished."""
+    return self._file("json")
+
+  @property
+  def distinct(self) -> "Part":
+    """The part without near-duplicates, once `drop_near_duplicates` is done."""
+    return dataclasses.replace(self, stage=DISTINCT)
+
+  def _file(self, suffix: str) -> str:
+    name = f"{self.index:05d}.{self.stage}{suffix}"
+    return os.path.join(self.work_dir, name)
+
+
+def is_finished(part: Part) -> bool:
+  """Returns whether a part is built."""
+  return paths.exists(part.counts_file)
+
+
+def write_raw(part: Part, documents: Iterable[sources.Document]) -> None:
+  """Writes the documents for the worker that builds the part."""
+  rows = (json.dumps(dataclasses.astuple(document)) for document in documents)
+  atomic.write_lines(part.raw_file, rows)
+
+
+def build(part: Part, report: Callable[[int], None]) -> None:
+  """Builds a part that is not finished, in a worker.
+
+  `report` is called with numbers of documents.
+
+  Raises:
+    ChildProcessError: if a document cannot be made into sentences. No
+      ValueError, which says that the input has to be read again.
+  """
+  if is_finished(part):  # Beam may run a task twice.
+    return
+  counts: collections.Counter[str] = collections.Counter()
+  found = _divided(part, _documents(part, counts, report))
+  try:
+    if part.config.near_duplicate_similarity:
+      with atomic.file(part.sketches_file) as path, _writer(path) as sketches:
+        _write(part, _sketched(part, found, sketches), counts)
+    else:
+      _write(part, found, counts)
+  except ValueError as error:
+    raise ChildProcessError(
+      f"{part}, {part.raw_file}, cannot be made into sentences ({error}); "
+      "`resume` goes on with the parts that are finished."
+    ) from error
+  paths.remove(part.raw_file)
+
+
+def drop_near_duplicates(parts: Sequence[Part]) -> collections.Counter[str]:
+  """Writes finished parts, in order, without near-duplicates.
+
+  Returns:
+    What this changes in the sums of what was counted.
+  """
+  changes: collections.Counter[str] = collections.Counter()
+  if not parts:
+    return changes
+  similarity = parts[0].config.near_duplicate_similarity
+  seen = near_duplicates.NearDuplicates(similarity, parts[0].random_seed)
+  for part in parts:
+    counts = read_counts(part)
+    distinct = _without_near_duplicates(part, seen, counts)
+    _write(part.distinct, distinct, counts)
+    changes.update(counts)
+    changes.subtract(read_counts(part))
+  return changes
+
+
+def _write(
+  part: Part,
+  documents: Iterable[tuple[bool, list[str]]],
+  counts: collections.Counter[str],
+) -> None:
+  """Writes what is trained on and what is held out, then the counts.
+
+  `counts` gets the numbers of "eval_documents" and whatever `documents` counts.
+  """
+  targets = [part.text_file, part.eval_file, part.counts_file]
+  with atomic.files(targets) as (text_file, eval_file, counts_file):
+    counts["eval_documents"] = 0
+    with _writer(text_file) as text, _writer(eval_file) as held_out:
+      for is_held_out, lines in documents:
+        counts["eval_documents"] += is_held_out
+        writer = held_out if is_held_out else text
+        writer.write("\n".join(lines) + "\n\n")
+    with _writer(counts_file) as writer:
+      json.dump(counts, writer)
+
+
+def _writer(path: str) -> TextIO:
+  return open(path, "w", encoding="utf-8", newline="\n")
+
+
+def _divided(
+  part: Part, documents: Iterable[list[str]]
+) -> Iterator[tuple[bool, list[str]]]:
+  """Yields whether a document is held out, and the document."""
+  for lines in documents:
+    fraction, seed = part.eval_fraction, part.random_seed
+    yield corpus.is_held_out(lines, fraction, seed), lines
+
+
+def _sketched(
+  part: Part, documents: Iterable[tuple[bool, list[str]]], sketches: TextIO
+) -> Iterator[tuple[bool, list[str]]]:
+  """Yields the documents and writes their sketches."""
+  for is_held_out, lines in documents:
+    sketch = near_duplicates.sketch(lines, part.random_seed)
+    sketches.write(json.dumps([is_held_out, sketch]) + "\n")
+    yield is_held_out, lines
+
+
+def _without_near_duplicates(
+  part: Part,
+  seen: near_duplicates.NearDuplicates,
+  counts: collections.Counter[str],
+) -> Iterator[tuple[bool, list[str]]]:
+  """Yields the documents of a finished part that are new; counts the others."""
+  text = corpus.documents([part.text_file])
+  held_out = corpus.documents([part.eval_file])
+  for row in text_lines.read_lines(part.sketches_file):
+    is_held_out, sketch = json_files.parse(row, part.sketches_file)
+    lines = next(held_out if is_held_out else text)
+    if seen.is_new(sketch):
+      yield is_held_out, lines
+      continue
+    counts["near_duplicates"] += 1
+    counts["documents"] -= 1
+    counts["sentences"] -= len(lines)
+    counts["characters"] -= sum(map(len, lines))
+
+
+def read_counts(part: Part) -> collections.Counter[str]:
+  """Returns what was counted in a finished part."""
+  return collections.Counter(json_files.read_object(part.counts_file))
+
+
+def _documents(
+  part: Part, counts: collections.Counter[str], report: Callable[[int], None]
+) -> Iterator[list[str]]:
+  """Yields the documents that are kept, as sentences."""
+  config = part.config
+  raw = [
+    sources.Document(*json_files.parse(line, part.raw_file))
+    for line in text_lines.read_lines(part.raw_file)
+  ]
+  texts = []
+  for document in raw:
+    texts.append(_lines(document))
+    report(1)
+  texts = corpus_filters.without_repeated_lines(
+    texts, config.max_line_repeats, counts
+  )
+  for document, lines in zip(raw, texts):
+    reason = corpus_filters.reason_to_drop(lines, config)
+    if reason:
+      counts[reason] += 1
+      continue
+    if not document.is_split:
+      splitter = _splitter(config.language)
+      lines = [s for line in lines for s in splitter.split(line)]
+    counts["documents"] += 1
+    counts["sentences"] += len(lines)
+    counts["characters"] += sum(map(len, lines))
+    yield lines
+
+
+def _lines(document: sources.Document) -> list[str]:
+  """Returns the lines of a document that are not blank."""
+  text = document.text
+  if document.hidden_namespaces is not None:
+    text = wikitext.plain_text(text, document.hidden_namespaces)
+  return [line.strip() for line in text.split("\n") if line.strip()]
+
+
+@functools.lru_cache(maxsize=1)
+def _splitter(language: str) -> sentences.Splitter:
+  """Returns the splitter, loaded once in a process."""
+  return sentences.Splitter(language)

@@ -1,0 +1,319 @@
+"""Reads documents from files of any format, in order, one at a time."""
+
+import collections
+import dataclasses
+import html
+import json
+import os
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+from bert_tf.corpora import corpus, text_config, wikipedia_dump
+from bert_tf.files import compression, errors, paths, text_lines
+from bert_tf.formats import tables
+
+# A longer document of running text is cut, so that memory is bounded.
+_MAX_DOCUMENT_CHARS = 1 << 20
+
+_SNIFFED_BYTES = 1 << 16
+
+_PARQUET_BATCH_ROWS = 256
+
+# A line end between two characters of scripts that have no spaces.
+_LINE_END_WITHOUT_SPACE = re.compile(
+  "(?<=[\u0e00-\u0eff\u2e80-\ua4cf\uf900-\ufaff\uff00-\uffef])\n"
+  "(?=[\u0e00-\u0eff\u2e80-\ua4cf\uf900-\ufaff\uff00-\uffef])"
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class Source:
+  """A file to read."""
+
+  path: str
+  input_format: str  # One of text_config, not auto.
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Document:
+  """A document as it was read."""
+
+  text: str  # One sentence a line, one paragraph a line, or wikitext.
+  is_split: bool = False  # Whether a line is a sentence.
+  # Of wikitext the namespaces whose links are no text, lower-cased, such as
+  # "category"; None for other text.
+  hidden_namespaces: tuple[str, ...] | None = None
+
+
+def find(
+  patterns: str,
+  config: text_config.TextConfig,
+  plain_format: str,
+  pydoc_packages: str = "",
+) -> list[Source]:
+  """Returns the files that `corpus.input_files` finds, with their formats.
+
+  Args:
+    patterns: as of `corpus.input_files`.
+    config: says the format, or that each file tells.
+    plain_format: of a file that looks like nothing else.
+    pydoc_packages: as of `corpus.input_files`.
+
+  Raises:
+    ValueError: as `corpus.input_files`.
+  """
+  names = [name.strip() for name in patterns.split(",") if name.strip()]
+  if "pydoc" not in names:
+    found = corpus.input_files(patterns, pydoc_packages)
+    return [Source(p, _format(p, config, plain_format)) for p in found]
+  sources = []
+  for name in names:
+    if name == "pydoc":
+      found = corpus.input_files(name, pydoc_packages)
+      sources += [Source(path, text_config.LINES) for path in found]
+    else:
+      sources += find(name, config, plain_format)
+  return sources
+
+
+def _format(
+  path: str, config: text_config.TextConfig, plain_format: str
+) -> str:
+  """Returns the format of a file, by its content and its name."""
+  if config.input_format != text_config.AUTO:
+    return config.input_format
+  if not paths.is_file(path):
+    return plain_format  # A pipe cannot be looked into.
+  with compression.opened(path) as reader:
+    head = reader.read(_SNIFFED_BYTES)
+  name = os.path.basename(path).lower()
+  for suffix in compression.SUFFIXES:
+    name = name.removesuffix(suffix)
+  start = head.removeprefix(b"\xef\xbb\xbf").lstrip()
+  if head.startswith(b"PAR1") or name.endswith(".parquet"):
+    return text_config.PARQUET
+  if start.startswith((b"<mediawiki", b"<?xml")) or name.endswith(".xml"):
+    return text_config.DUMP
+  if start.startswith(b"<doc "):
+    return text_config.WIKIEXTRACTOR
+  if name.endswith((".jsonl", ".ndjson", ".json")) or _is_json(start):
+    return text_config.JSONL
+  return plain_format
+
+
+def _is_json(start: bytes) -> bool:
+  """Returns whether the first line is a JSON object, or the start of one."""
+  line, newline, _ = start.partition(b"\n")
+  if not newline:
+    return re.match(rb'\{\s*"[^"\n]*"\s*:', start) is not None
+  try:
+    return isinstance(json.loads(line), dict)
+  except (ValueError, RecursionError):
+    return False
+
+
+def check_packages(sources: Iterable[Source]) -> None:
+  """Raises ImportError if a package that the formats need is missing."""
+  formats = {source.input_format for source in sources}
+  with errors.needs_extra("reading Wikipedia dumps", extra="corpus"):
+    if text_config.DUMP in formats:
+      import mwparserfromhell  # noqa: F401
+      import mwxml  # noqa: F401
+  with errors.needs_extra("reading Parquet", extra="corpus"):
+    if text_config.PARQUET in formats:
+      import pyarrow  # noqa: F401
+
+
+def read(
+  source: Source,
+  config: text_config.TextConfig,
+  counts: collections.Counter[str],
+) -> Iterator[Document]:
+  """Yields the documents of a file that are not blank.
+
+  Args:
+    source: the file.
+    config: what its rows and paragraphs are.
+    counts: gets the numbers of "documents_read", of "blank" ones among them,
+      and of "pages_passed_over", which are no articles.
+
+  Raises:
+    ValueError: naming the file and the place: text that is not UTF-8, a row
+      without the column, a file that ends too soon, or one of another format.
+  """
+  for document in _documents(source, config, counts):
+    counts["documents_read"] += 1
+    if document.text.strip():
+      yield document
+    else:
+      counts["blank"] += 1
+
+
+def _documents(
+  source: Source,
+  config: text_config.TextConfig,
+  counts: collections.Counter[str],
+) -> Iterator[Document]:
+  path, column = source.path, config.text_column
+  if source.input_format == text_config.LINES:
+    for lines in corpus.documents([path]):
+      yield Document("\n".join(lines), is_split=True)
+  elif source.input_format == text_config.DUMP:
+    for text, hidden in wikipedia_dump.articles(path, config.language, counts):
+      yield Document(text, hidden_namespaces=hidden)
+  elif source.input_format == text_config.JSONL:
+    yield from map(Document, _json_texts(path, column))
+  elif source.input_format == text_config.PARQUET:
+    yield from map(Document, _parquet_texts(path, column))
+  elif source.input_format == text_config.WIKIEXTRACTOR:
+    yield from map(Document, _extracted(path))
+  else:
+    yield from map(Document, _running_texts(path, config.documents))
+
+
+def _running_texts(path: str, documents: str) -> Iterator[str]:
+  """Yields documents of running text, a paragraph a line."""
+  if documents == text_config.LINE:
+    yield from (line for line in text_lines.read_lines(path) if line.strip())
+    return
+  if documents == text_config.BLANK_LINE:
+    yield from _paragraphs(path)
+    return
+  held: list[str] = []
+  num_chars = 0
+  for paragraph in _paragraphs(path):
+    if held and num_chars + len(paragraph) > _MAX_DOCUMENT_CHARS:
+      yield "\n".join(held)
+      held, num_chars = [], 0
+    held.append(paragraph)
+    num_chars += len(paragraph)
+  yield "\n".join(held)
+
+
+def _paragraphs(path: str) -> Iterator[str]:
+  """Yields what blank lines divide, each in one line."""
+  held: list[str] = []
+  num_chars = 0
+  for line in text_lines.read_lines(path):
+    line = line.strip()
+    if held and (not line or num_chars > _MAX_DOCUMENT_CHARS):
+      yield _joined(held)
+      held, num_chars = [], 0
+    if line:
+      held.append(line)
+      num_chars += len(line)
+  if held:
+    yield _joined(held)
+
+
+def _joined(lines: Sequence[str]) -> str:
+  """Joins lines, with a space where their script has spaces."""
+  text = "\n".join(lines)
+  return _LINE_END_WITHOUT_SPACE.sub("", text).replace("\n", " ")
+
+
+def _json_texts(path: str, column: str) -> Iterator[str]:
+  """Yields the text of each row; that of null is empty."""
+  table = tables.Table(path, "jsonl", (column,), "text")
+  for line, row in tables.rows(table):
+    try:
+      if isinstance(row, tables.BadRowError):
+        raise row
+      text = tables.value(row, column)
+      if not isinstance(text, str | None):
+        raise tables.BadRowError(
+          f"column {column} is no text, but {type(text).__name__}"
+        )
+    except tables.BadRowError as error:
+      raise ValueError(f"{path}:{line}: {error}; see `text_column`.") from None
+    yield text or ""
+
+
+_DOC_TITLE = re.compile(r'<doc [^>]*title="')
+
+
+def _parquet_texts(path: str, column: str) -> Iterator[str]:
+  """Yields the text of each row; that of a null is empty.
+
+  Raises:
+    ValueError: if it is no whole Parquet file, lacks the column (naming those
+      it has), or the column is no text.
+    ImportError: if pyarrow is missing.
+  """
+  with errors.needs_extra("reading Parquet", extra="corpus"):
+    import pyarrow as pa
+    from pyarrow import parquet
+  with compression.opened(path) as opened:
+    try:
+      file = parquet.ParquetFile(opened)
+      _check_parquet_column(path, column, file.schema_arrow, pa)
+      for batch in file.iter_batches(_PARQUET_BATCH_ROWS, columns=[column]):
+        for text in batch.column(0).to_pylist():
+          yield text or ""
+    except UnicodeDecodeError as error:
+      raise ValueError(
+        f"{path}: column {column} is not UTF-8 ({error}); write it again."
+      ) from None
+    except pa.ArrowException as error:
+      reason = str(error).splitlines()[0]
+      raise ValueError(
+        f"{path}: no whole Parquet file ({reason}); fetch it again."
+      ) from None
+
+
+def _check_parquet_column(path: str, column: str, schema: Any, pa: Any) -> None:
+  """Raises ValueError unless the schema has the column, of text."""
+  names = schema.names
+  if names.count(column) != 1:
+    raise ValueError(
+      f"{path}: no column {column}; found: {errors.listed(names)}. Give one of "
+      f"them as `text_column`."
+    )
+  kind = schema.field(column).type
+  if pa.types.is_dictionary(kind):
+    kind = kind.value_type
+  is_view = getattr(pa.types, "is_string_view", lambda kind: False)
+  is_text = (pa.types.is_string, pa.types.is_large_string, is_view)
+  if not any(check(kind) for check in is_text):
+    raise ValueError(
+      f"{path}: column {column} is no text, but {kind}; found: "
+      f"{errors.listed(names)}. Give another `text_column`."
+    )
+
+
+def _extracted(path: str) -> Iterator[str]:
+  """Yields the articles of WikiExtractor's <doc> lines, without titles."""
+  held: list[str] | None = None
+  number = 0
+  for number, line in enumerate(text_lines.read_lines(path), 1):
+    if line.startswith("<doc "):
+      if held is not None:
+        raise ValueError(f"{path}:{number}: a <doc> begins inside a <doc>.")
+      title = _title(line)
+      held = []
+    elif held is None:
+      if line.strip():
+        raise ValueError(
+          f"{path}:{number}: text outside of <doc ...> and </doc>; is this "
+          "WikiExtractor's output?"
+        )
+    elif line.startswith("</doc>"):
+      yield "\n".join(held)
+      held = None
+    elif line.strip():
+      line = html.unescape(line)
+      is_title = title and line == html.unescape(title)
+      if held or not is_title:
+        held.append(line)
+  if held is not None:
+    raise ValueError(
+      f"{path}:{number}: the file ends inside a <doc>; make it again."
+    )
+
+
+def _title(line: str) -> str | None:
+  """Returns the title in a line that begins a <doc>."""
+  end = line.rfind('">')
+  start = _DOC_TITLE.match(line[: max(end, 0)])
+  return line[start.end() : end] if start else None

@@ -1,0 +1,172 @@
+"""Takes the running text out of wikitext.
+
+As for the original BERT, only passages of text stay: lists, tables and
+headings are left out (Devlin et al. 2019, section 3.1), and so are templates,
+footnotes, pictures and formulas.
+"""
+
+import re
+from collections.abc import Collection, Iterator
+from typing import Any
+
+from bert_tf.files import errors
+
+# Elements whose content is no running text.
+_DROPPED_TAGS = frozenset(
+  "ce chem gallery graph hiero imagemap indicator math mapframe pre ref "
+  "references score section source style syntaxhighlight templatestyles "
+  "timeline".split()
+)
+# Templates that only say something of the words which are their last argument.
+_KEPT_TEMPLATE = re.compile(r"(?:lang(?:-\w+)?|nowrap|nobr)\s*", re.IGNORECASE)
+
+# Begins the lines of lists.
+_LIST_MARK = "\0"
+
+# Comments and footnotes, up to half of an article: cut before it is parsed,
+# which takes a third of the time then.
+_NOTES = re.compile(
+  r"<!--.*?-->|<ref\b[^<>]*/>|<ref\b[^<>]*>(?:(?!<ref).)*?</ref\s*>",
+  re.DOTALL | re.IGNORECASE,
+)
+
+_REMAINS = re.compile(
+  r"'{2,}"  # Bold and italic.
+  r"|__[A-Z]+__"  # Switches such as __NOTOC__.
+  r"|\s?[(（]\s*(?:[,;:،؛、，；]\s*)*[)）]"  # What was in brackets is gone.
+)
+
+# -{A}-, -{zh-hans:A; zh-hant:B}- and -{T|A}-: words that Chinese writes in two
+# ways.
+_VARIANTS = re.compile(r"-\{([^{}]*)\}-")
+
+# The parser reads on to the end of the page from each mark that nothing closes.
+# A page with more unclosed marks, times its characters, would take longer than
+# a second, and is cut into blocks of so many characters.
+_MAX_UNCLOSED_CHARS = 1 << 25
+_BLOCK_CHARS = 500
+_BLOCK = re.compile(rf"[^\n]{{1,{_BLOCK_CHARS}}}\n?|\n")
+
+_MARK = re.compile(r"[\[\]{}]|<!--|-->|</?[a-z]\w*|/>", re.IGNORECASE)
+_CLOSING_MARKS = {"[": "]", "{": "}", "<!--": "-->"}
+_SINGLE_TAGS = frozenset("<br <hr <img <link <meta <wbr".split())
+
+# Halves of characters, which entities such as &#xD83D; can name.
+_SURROGATE = re.compile("[\ud800-\udfff]")
+
+
+def plain_text(wikitext: str, hidden_namespaces: Collection[str]) -> str:
+  """Returns the text, a paragraph a line, without blank lines.
+
+  Args:
+    wikitext: a page.
+    hidden_namespaces: lower-cased names of namespaces; links to pages there are
+      pictures and categories, not words of the text.
+
+  Raises:
+    ImportError: if mwparserfromhell is missing.
+  """
+  with errors.needs_extra("reading wikitext", extra="corpus"):
+    import mwparserfromhell
+  hidden = frozenset(hidden_namespaces)
+  text = ""
+  for block in _blocks(wikitext):
+    # Without style tags it is faster; _REMAINS takes out their marks.
+    parsed = mwparserfromhell.parse(_NOTES.sub("", block), skip_style_tags=True)
+    text += "".join(_pieces(parsed, hidden))
+  if _SURROGATE.search(text):
+    text = _without_surrogates(text)
+  text = _VARIANTS.sub(_first_variant, text)
+  lines = (line.strip() for line in text.split("\n"))
+  kept = (line for line in lines if not line.startswith(_LIST_MARK))
+  cleaned = (_REMAINS.sub("", line).strip() for line in kept)
+  return "\n".join(filter(None, cleaned))
+
+
+def _blocks(wikitext: str) -> list[str]:
+  """Returns a page whole, or in blocks if it would take too long to parse."""
+  if _num_unclosed(wikitext) * len(wikitext) <= _MAX_UNCLOSED_CHARS:
+    return [wikitext]
+  return _BLOCK.findall(wikitext)
+
+
+def _num_unclosed(wikitext: str) -> int:
+  """Returns how many marks are not closed, or closed in the wrong order."""
+  expected: list[str] = []
+  for mark in map(str.lower, _MARK.findall(wikitext)):
+    if mark in _CLOSING_MARKS:
+      expected.append(_CLOSING_MARKS[mark])
+    elif mark[0] == "<" and mark[1] != "/":
+      if mark not in _SINGLE_TAGS:
+        expected.append(f"</{mark[1:]}")
+    elif expected and (
+      expected[-1] == mark or (mark == "/>" and expected[-1].startswith("</"))
+    ):
+      expected.pop()
+  return len(expected)
+
+
+def _without_surrogates(text: str) -> str:
+  """Returns text with pairs of surrogates joined, U+FFFD for other ones."""
+  encoded = text.encode("utf-16-le", "surrogatepass")
+  return encoded.decode("utf-16-le", "replace")
+
+
+def _first_variant(match: re.Match[str]) -> str:
+  """Returns the first way to write a word, nothing of a hidden rule."""
+  flags, bar, words = match[1].partition("|")
+  if not bar:
+    flags, words = "", flags
+  if "T" in flags or "H" in flags:
+    return ""
+  words = words.partition(";")[0]
+  return re.sub(r"^\s*zh(?:-\w+)?\s*:", "", words).strip()
+
+
+def _pieces(code: Any, hidden: frozenset[str]) -> Iterator[str]:
+  """Yields the pieces of text of parsed wikitext."""
+  for node in code.nodes:
+    kind = type(node).__name__
+    if kind == "Text":
+      yield node.value
+    elif kind == "HTMLEntity":
+      yield node.normalize()
+    elif kind == "Wikilink":
+      yield from _link_pieces(node, hidden)
+    elif kind == "ExternalLink" and node.brackets and node.title:
+      yield from _pieces(node.title, hidden)
+    elif kind == "Tag":
+      yield from _tag_pieces(node, hidden)
+    elif kind == "Template" and _KEPT_TEMPLATE.fullmatch(str(node.name)):
+      if node.params:
+        yield from _pieces(node.params[-1].value, hidden)
+
+
+def _link_pieces(link: Any, hidden: frozenset[str]) -> Iterator[str]:
+  """Yields the words of a link to a page, nothing of a picture."""
+  title = str(link.title).strip()
+  namespace, colon, _ = title.partition(":")
+  # A colon before it makes a plain link of it.
+  if colon and namespace.strip().lower().replace("_", " ") in hidden:
+    return
+  if link.text is not None:
+    yield from _pieces(link.text, hidden)
+  else:
+    yield title.removeprefix(":")
+
+
+def _tag_pieces(tag: Any, hidden: frozenset[str]) -> Iterator[str]:
+  """Yields the text inside an element."""
+  name = str(tag.tag).strip().lower()
+  if tag.wiki_markup and name in ("li", "dd", "dt"):
+    yield _LIST_MARK
+  elif name == "br":
+    yield " "
+  elif name in ("table", "hr"):
+    yield "\n"
+  elif name in ("p", "div", "blockquote"):
+    yield "\n"
+    yield from _pieces(tag.contents, hidden)
+    yield "\n"
+  elif name not in _DROPPED_TAGS and tag.contents is not None:
+    yield from _pieces(tag.contents, hidden)

@@ -1,0 +1,299 @@
+"""The files of a tokenizer: vocab.txt and those that Hugging Face writes.
+
+`tokenizer_config.json` and `tokenizer.json` can ask for a tokenizer that this
+package does not have. `read_settings` lists every such setting, because the
+ids of a text would differ from those that the model was trained on.
+"""
+
+import dataclasses
+import functools
+import itertools
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from absl import logging
+
+from bert_tf.files import json_files, paths
+from bert_tf.formats import run_info
+
+TOKENIZER_CONFIG = "tokenizer_config.json"
+TOKENIZER = "tokenizer.json"
+_ADDED_TOKENS = "added_tokens.json"
+_SPECIAL_TOKENS = "special_tokens_map.json"
+_CONFIG = "config.json"  # Names the tokenizer's class in some models.
+
+# Names of the special tokens in the settings, and the tokens of BERT.
+SPECIAL_TOKENS = {
+  f"{name}_token": f"[{name.upper()}]"
+  for name in ("pad", "unk", "cls", "sep", "mask")
+}
+
+# Settings of the tokenizers' classes with one supported value, their default.
+FIXED_SETTINGS = {"tokenize_chinese_chars": True}
+_OTHER_FIXED_SETTINGS = {
+  "do_basic_tokenize": True,
+  "do_word_tokenize": True,
+  "do_subword_tokenize": True,
+  "word_tokenizer_type": "basic",
+  "subword_tokenizer_type": "wordpiece",
+  "wordpieces_prefix": "##",
+  "clean_text": True,
+}
+
+# Classes whose behavior the settings and tokenizer.json describe completely.
+_CLASSES = (
+  "BertTokenizer",
+  "ConvBertTokenizer",
+  "DistilBertTokenizer",
+  "ElectraTokenizer",
+  "MobileBertTokenizer",
+  "PreTrainedTokenizer",
+  "SqueezeBertTokenizer",
+  "TokenizersBackend",
+)
+
+# The part of tokenizer.json, its type in BERT, and its fixed settings.
+_PARTS: Mapping[str, tuple[str, Mapping[str, Any]]] = {
+  "model": (
+    "WordPiece",
+    {"unk_token": "[UNK]", "continuing_subword_prefix": "##"},
+  ),
+  "normalizer": (
+    "BertNormalizer",
+    {"clean_text": True, "handle_chinese_chars": True},
+  ),
+  "pre_tokenizer": ("BertPreTokenizer", {}),
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class TokenizerSettings:
+  """Settings of a tokenizer in Hugging Face's files."""
+
+  do_lower_case: bool | None = None  # None if no file has it.
+  strip_accents: bool | None = None  # None is as do_lower_case.
+  differing: tuple[str, ...] = ()  # Settings that are not implemented.
+
+  def notes(self) -> tuple[str, ...]:
+    """Returns sentences for the user, none for a tokenizer of BERT."""
+    if not self.differing:
+      return ()
+    return (
+      "Its tokenizer is not implemented, so ids of texts differ from those "
+      f"that the model was trained on: {'; '.join(self.differing)}",
+    )
+
+
+def find_vocab(folder: str) -> str | None:
+  """Returns the vocab.txt of a folder, else a tokenizer.json of word pieces."""
+  path = os.path.join(folder, run_info.VOCAB_FILE)
+  if paths.exists(path):
+    return path
+  path = os.path.join(folder, TOKENIZER)
+  if not paths.exists(path):
+    return None
+  return path if _word_pieces(path) else None
+
+
+def read_vocab(vocab_file: str) -> bytes:
+  """Returns the content of a vocab.txt, also for a tokenizer.json.
+
+  Raises:
+    ValueError: if a tokenizer.json holds no vocabulary of word pieces.
+  """
+  if not vocab_file.endswith(".json"):
+    return paths.read_bytes(vocab_file)
+  vocab = _word_pieces(vocab_file)
+  if not vocab:
+    raise ValueError(
+      f"{vocab_file} has no vocabulary of word pieces; give a vocab.txt."
+    )
+  tokens = {index: token for token, index in vocab.items() if _is_id(index)}
+  missing = [i for i in range(len(vocab)) if i not in tokens]
+  if missing:
+    raise ValueError(
+      f"{vocab_file}: no token has the id {missing[0]}; the ids of its "
+      f"{len(vocab)} tokens have to be 0 to {len(vocab) - 1}."
+    )
+  lines = [tokens[i] for i in range(len(vocab))]
+  broken = [line for line in lines if "\n" in line]
+  if broken:
+    raise ValueError(f"{vocab_file}: the token {broken[0]!r} has a line break.")
+  return "".join(f"{line}\n" for line in lines).encode(errors="replace")
+
+
+def _word_pieces(path: str) -> dict[str, Any]:
+  """Returns the vocabulary of a tokenizer.json, empty if not of WordPiece."""
+  model = _object_in(json_files.read_object(path), "model", path)
+  kind, vocab = _PARTS["model"][0], model.get("vocab")
+  # Files of the first versions do not name the type.
+  is_of_kind = model.get("type", kind) == kind and "merges" not in model
+  return vocab if is_of_kind and isinstance(vocab, dict) else {}
+
+
+def _is_id(value: Any) -> bool:
+  return isinstance(value, int) and not isinstance(value, bool)
+
+
+def warn_of_differing(vocab_file: str) -> None:
+  """Warns if the files beside a vocabulary ask for another tokenizer."""
+  folder = paths.split(vocab_file)[0]
+  for note in read_settings(folder).notes():
+    _warn_once(folder or ".", note)
+
+
+@functools.cache
+def _warn_once(folder: str, note: str) -> None:
+  """Warns; several parts of one command make the same tokenizer."""
+  logging.warning("%s: %s", folder, note)
+
+
+def read_settings(folder: str) -> TokenizerSettings:
+  """Returns the settings of the tokenizer whose files are in a folder.
+
+  Raises:
+    ValueError: if a file is damaged.
+  """
+  config = _read_if_there(folder, TOKENIZER_CONFIG)
+  tokenizer = _read_if_there(folder, TOKENIZER)
+  path = os.path.join(folder, TOKENIZER)
+  normalizer = _object_in(tokenizer or {}, "normalizer", path)
+  lower, accents = normalizer.get("lowercase"), normalizer.get("strip_accents")
+  if config is not None:
+    lower = config.get("do_lower_case", True if lower is None else lower)
+    accents = config.get("strip_accents", accents)
+  for name, value in (("do_lower_case", lower), ("strip_accents", accents)):
+    if not isinstance(value, bool | None):
+      raise ValueError(
+        f"{name} of the tokenizer in {folder} is {value!r:.80}; it has to be "
+        "true or false."
+      )
+  return TokenizerSettings(
+    lower, accents, tuple(_all_differing(folder, config or {}, tokenizer))
+  )
+
+
+def _all_differing(
+  folder: str,
+  config: Mapping[str, Any],
+  tokenizer: Mapping[str, Any] | None,
+) -> Iterator[str]:
+  """Yields the settings that are not implemented, file by file."""
+  by_file: dict[str, Iterator[str]] = {
+    TOKENIZER_CONFIG: _differing_settings(config)
+  }
+  if tokenizer is not None:
+    path = os.path.join(folder, TOKENIZER)
+    by_file[TOKENIZER] = itertools.chain(
+      _differing_parts(tokenizer, path), _differing_vocab(folder)
+    )
+  if "tokenizer_class" not in config:
+    model_config = _read_if_there(folder, _CONFIG) or {}
+    by_file[_CONFIG] = _differing_class(model_config)
+  special = _read_if_there(folder, _SPECIAL_TOKENS) or {}
+  by_file[_SPECIAL_TOKENS] = _differing_tokens(special)
+  added = _shown(_others(_read_if_there(folder, _ADDED_TOKENS)))
+  by_file[_ADDED_TOKENS] = iter([f"added tokens {added}"] if added else [])
+  for file, settings in by_file.items():
+    if joined := ", ".join(settings):
+      yield f"{joined} ({file})"
+
+
+def _differing_settings(config: Mapping[str, Any]) -> Iterator[str]:
+  """Yields the settings of tokenizer_config.json that are not implemented."""
+  yield from _differing_class(config)
+  for name, value in {**FIXED_SETTINGS, **_OTHER_FIXED_SETTINGS}.items():
+    if config.get(name, value) not in (value, None):
+      yield f"{name} {config[name]}"
+  never_split = _others(config.get("never_split"))
+  if never_split:
+    yield f"never_split {_shown(never_split)}"
+  yield from _differing_tokens(config)
+  decoder = config.get("added_tokens_decoder")
+  added = _others(decoder.values() if isinstance(decoder, dict) else decoder)
+  if added:
+    yield f"added tokens {_shown(added)}"
+
+
+def _differing_class(config: Mapping[str, Any]) -> Iterator[str]:
+  """Yields the class of the tokenizer if it is not one of BERT's."""
+  name = config.get("tokenizer_class")
+  if name and str(name).removesuffix("Fast") not in _CLASSES:
+    yield f"tokenizer_class {name}"
+
+
+def _differing_tokens(config: Mapping[str, Any]) -> Iterator[str]:
+  """Yields special tokens of other names and additional special tokens."""
+  for name, token in SPECIAL_TOKENS.items():
+    value = _content(config.get(name) or token)
+    if value != token:
+      yield f"{name} {value}"
+  for name in ("additional_special_tokens", "extra_special_tokens"):
+    tokens = config.get(name)
+    others = _others(tokens.values() if isinstance(tokens, dict) else tokens)
+    if others:
+      yield f"{name} {_shown(others)}"
+
+
+def _differing_parts(tokenizer: Mapping[str, Any], path: str) -> Iterator[str]:
+  """Yields the parts of tokenizer.json that are not implemented."""
+  for name, (kind, fixed) in _PARTS.items():
+    if name not in tokenizer:  # Null is a setting; nothing is the default.
+      continue
+    part = _object_in(tokenizer, name, path)
+    default = kind if name == "model" and "merges" not in part else None
+    if part.get("type", default) != kind:
+      yield f"{name} {part.get('type')}"
+      continue
+    for setting, value in fixed.items():
+      if part.get(setting, value) != value:
+        yield f"{setting} {part[setting]}"
+  added = _others(tokenizer.get("added_tokens"))
+  if added:
+    yield f"added tokens {_shown(added)}"
+
+
+def _differing_vocab(folder: str) -> Iterator[str]:
+  """Yields a note if vocab.txt and tokenizer.json are two vocabularies."""
+  path = os.path.join(folder, run_info.VOCAB_FILE)
+  other_path = os.path.join(folder, TOKENIZER)
+  if paths.exists(path) and _word_pieces(other_path):
+    if paths.read_bytes(path).split() != read_vocab(other_path).split():
+      yield f"other tokens than {run_info.VOCAB_FILE}, which is used"
+
+
+def _others(tokens: Any) -> list[str]:
+  """Returns the tokens that are not BERT's special ones, without repeats."""
+  if not isinstance(tokens, Iterable) or isinstance(tokens, str):
+    tokens = [tokens] if tokens else []
+  special = SPECIAL_TOKENS.values()
+  names = dict.fromkeys(_content(token) for token in tokens)
+  return [name for name in names if name not in special]
+
+
+def _content(token: Any) -> str:
+  """Returns the text of a token, which some files store as an object."""
+  return str(token.get("content")) if isinstance(token, dict) else str(token)
+
+
+def _shown(tokens: list[str]) -> str:
+  """Returns the first tokens of a list for a message."""
+  num_left = len(tokens) - 3
+  suffix = f" and {num_left} more" if num_left > 0 else ""
+  return " ".join(tokens[:3]) + suffix
+
+
+def _object_in(
+  values: Mapping[str, Any], name: str, path: str
+) -> dict[str, Any]:
+  """Returns a nested object, empty for null or a missing one."""
+  value = values.get(name) or {}
+  if not isinstance(value, dict):
+    raise ValueError(f"{path}: {name} is no JSON object.")
+  return value
+
+
+def _read_if_there(folder: str, name: str) -> dict[str, Any] | None:
+  path = os.path.join(folder, name)
+  return json_files.read_object(path) if paths.exists(path) else None

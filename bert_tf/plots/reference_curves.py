@@ -1,0 +1,282 @@
+"""Reference curves: pre-trainings of known settings, to compare a run with.
+
+A CSV file for each model in curves/, with a line for each point: mean, lowest
+and highest over the seeds. The ablations in research/ write them. Imports no
+TensorFlow.
+"""
+
+import bisect
+import csv
+import dataclasses
+import io
+import json
+import math
+import os
+import pathlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from bert_tf.files import atomic, paths
+from bert_tf.plots import style
+
+FOLDER = str(pathlib.Path(__file__).resolve().parent / "curves")
+
+# The title of a curve's panel, by the name of the curve.
+TITLES = {
+  "masked_lm_loss": "masked-LM loss",
+  "masked_lm_accuracy": "masked-LM accuracy",
+  "next_sentence_accuracy": "next-sentence accuracy",
+}
+
+# A reference has curves of training batches and of held-out text.
+PARTS = ("training", "held_out")
+
+# Horizontal axes, and their titles for a run whose padding is counted.
+AXES = {
+  "step": "steps",
+  "word_pieces": "word pieces (the run's with padding)",
+}
+
+_COLUMNS = ("part", "name", "step", "word_pieces", "mean", "low", "high")
+
+# A band of few seeds is narrow by chance, so it is widened by this share of
+# its mean at either side before a run is said to leave it; that of an accuracy,
+# which begins at 0, by as much of 1 at least.
+TOLERANCE = 0.05
+_LEAST_OF_ACCURACY = 0.01
+
+# Curves are hard to compare if one of these settings differs.
+_SETTINGS = (
+  *("num_hidden_layers", "hidden_size", "vocab_size", "train_batch_size"),
+  *("learning_rate", "num_train_steps", "max_seq_length", "no_nsp"),
+  "initial_values",
+)
+
+# Settings that a reference file leaves out have these values.
+DEFAULTS = {"no_nsp": False, "initial_values": "random"}
+
+
+@dataclasses.dataclass(frozen=True)
+class Band:
+  """A curve over several seeds, by step."""
+
+  steps: Sequence[float]
+  word_pieces: Sequence[float]
+  mean: Sequence[float]
+  low: Sequence[float]
+  high: Sequence[float]
+
+  def axis(self, name: str) -> Sequence[float]:
+    """Returns the points on an axis: "step" or "word_pieces"."""
+    return self.steps if name == "step" else self.word_pieces
+
+
+@dataclasses.dataclass(frozen=True)
+class Reference:
+  """The curves of a model, and how it was trained."""
+
+  name: str
+  # Settings of the training; those of DEFAULTS only if they differ.
+  settings: Mapping[str, float | str | bool]
+  seeds: Sequence[int]
+  # By part and name.
+  bands: Mapping[tuple[str, str], Band]
+
+  @property
+  def size(self) -> float:
+    """Layers times the square of the width: what a step of it costs."""
+    layers = float(self.settings["num_hidden_layers"])
+    return layers * float(self.settings["hidden_size"]) ** 2
+
+
+@dataclasses.dataclass(frozen=True)
+class Own:
+  """The curves of a run, by name and step, and its settings."""
+
+  curves: Mapping[str, Mapping[int, float]]
+  settings: Mapping[str, Any]
+  pieces_per_step: float  # With padding: how much there was is not kept.
+
+
+@dataclasses.dataclass(frozen=True)
+class Leaving:
+  """Points in a row where a run is outside of the band."""
+
+  name: str
+  side: str  # "above" or "below".
+  start: float  # On the axis.
+  end: float
+  value: float  # Where it is farthest outside.
+  low: float  # The band there.
+  high: float
+
+
+def write(folder: str, reference: Reference) -> None:
+  """Writes a reference as the CSV file of its name."""
+  settings = json.dumps(reference.settings, sort_keys=True)
+  text = io.StringIO()
+  seeds = " ".join(map(str, reference.seeds))
+  text.write(f"# {settings}\n# seeds {seeds}\n")
+  writer = csv.writer(text, lineterminator="\n")
+  writer.writerow(_COLUMNS)
+  for (part, name), band in reference.bands.items():
+    values = zip(band.mean, band.low, band.high)
+    for step, pieces, numbers in zip(band.steps, band.word_pieces, values):
+      shown = [f"{number:.5g}" for number in numbers]
+      writer.writerow([part, name, step, pieces, *shown])
+  path = os.path.join(folder, f"{reference.name}.csv")
+  atomic.write(path, [text.getvalue()])
+
+
+def read(path: str) -> Reference:
+  """Returns the curves of a CSV file of `write`.
+
+  Raises:
+    ValueError: naming the file, if it is another.
+  """
+  settings, seeds, header, *lines = paths.read_text(path).splitlines()
+  if not settings.startswith("# {") or header != ",".join(_COLUMNS):
+    raise ValueError(f"{path} is no file of reference curves.")
+  points: dict[tuple[str, str], list[list[float]]] = {}
+  for part, name, *numbers in csv.reader(lines):
+    points.setdefault((part, name), []).append([float(n) for n in numbers])
+  return Reference(
+    name=os.path.basename(path).removesuffix(".csv"),
+    settings=json.loads(settings.removeprefix("# ")),
+    seeds=[int(seed) for seed in seeds.split()[2:]],
+    bands={key: Band(*zip(*found)) for key, found in points.items()},
+  )
+
+
+def read_all(folder: str) -> list[Reference]:
+  """Returns the references of a folder.
+
+  Raises:
+    ValueError: if there are none.
+  """
+  names = sorted(paths.matches(os.path.join(folder, "*.csv")))
+  if not names:
+    raise ValueError(
+      f"{folder} has no reference curves, which the experiment `curves` of the "
+      "ablations writes; set `reference_dir`."
+    )
+  return [read(path) for path in names]
+
+
+def nearest(
+  references: Iterable[Reference], num_hidden_layers: int, hidden_size: int
+) -> Reference:
+  """Returns the reference of the size that is nearest by its ratio."""
+  size = num_hidden_layers * hidden_size**2
+  return min(references, key=lambda one: abs(math.log(one.size / size)))
+
+
+def differences(own: Own, other: Reference) -> Iterator[str]:
+  """Yields a line for each setting that is not the reference's."""
+  for name in _SETTINGS:
+    mine = own.settings.get(name)
+    theirs = other.settings.get(name, DEFAULTS.get(name))
+    if name in own.settings and mine != theirs:
+      yield f"{name}: {mine} here, {theirs} there"
+
+
+def leavings(own: Own, other: Reference, axis: str) -> Iterator[Leaving]:
+  """Yields where the training curves leave the band, in the band's range."""
+  for name in TITLES:
+    band = other.bands.get(("training", name))
+    if band and name in own.curves:
+      x, y = _points(own, name, axis)
+      yield from _outside(name, x, y, band, axis)
+
+
+def _points(own: Own, name: str, axis: str) -> tuple[list[float], list[float]]:
+  """Returns a run's curve on an axis, over as many points as it logged."""
+  steps = sorted(own.curves[name])
+  scale = 1.0 if axis == "step" else own.pieces_per_step
+  return [scale * s for s in steps], [own.curves[name][s] for s in steps]
+
+
+def _outside(
+  name: str,
+  x: Sequence[float],
+  y: Sequence[float],
+  band: Band,
+  axis: str,
+) -> Iterator[Leaving]:
+  """Yields the stretches of a curve outside of a band."""
+  places = band.axis(axis)
+  stretch: list[Leaving] = []
+  for at, value in zip(x, y):
+    side, low, high = "", 0.0, 0.0
+    if places[0] <= at <= places[-1]:
+      low, high = between(places, band.low, at), between(places, band.high, at)
+      slack = TOLERANCE * abs(between(places, band.mean, at))
+      if name.endswith("accuracy"):
+        slack = max(slack, _LEAST_OF_ACCURACY)
+      low, high = low - slack, high + slack
+      side = "above" if value > high else "below" if value < low else ""
+    if stretch and stretch[-1].side != side:
+      yield _joined(stretch)
+      stretch = []
+    if side:
+      stretch.append(Leaving(name, side, at, at, value, low, high))
+  if stretch:
+    yield _joined(stretch)
+
+
+def _joined(stretch: Sequence[Leaving]) -> Leaving:
+  """Returns the farthest point of a stretch, with its ends."""
+  far = max(stretch, key=lambda p: max(p.value - p.high, p.low - p.value))
+  return dataclasses.replace(far, start=stretch[0].start, end=stretch[-1].end)
+
+
+def between(x: Sequence[float], y: Sequence[float], at: float) -> float:
+  """Returns a curve's value at a place, on a line between its neighbours."""
+  right = bisect.bisect_left(x, at)
+  if right < len(x) and x[right] == at:
+    return y[right]
+  share = (at - x[right - 1]) / (x[right] - x[right - 1])
+  return y[right - 1] + share * (y[right] - y[right - 1])
+
+
+def describe(one: Leaving, axis: str) -> str:
+  """Returns a line that says where a run leaves the band."""
+  unit = AXES[axis]
+  where = f"at {one.start:,.0f} {unit}"
+  if one.end > one.start:
+    where = f"from {one.start:,.0f} to {one.end:,.0f} {unit}"
+  return (
+    f"{TITLES[one.name]} is {one.side} the band {where}: {one.value:.3g} "
+    f"where the band is {one.low:.3g} to {one.high:.3g}"
+  )
+
+
+def draw(
+  path: str, own: Own, other: Reference, axis: str, run_name: str
+) -> None:
+  """Draws a run's curves over the reference's bands."""
+  names = [
+    name
+    for name in TITLES
+    if name in own.curves and ("training", name) in other.bands
+  ]
+  with style.picture(path, len(names), 1200, 420) as panels:
+    for panel, name in zip(panels, names):
+      style.panel(panel, TITLES[name], AXES[axis])
+      band = other.bands["training", name]
+      places = band.axis(axis)
+      style.band(panel, places, band.low, band.high, style.GRAY)
+      style.line(panel, places, band.mean, other.name, style.GRAY)
+      style.line(panel, *_points(own, name, axis), run_name, style.COLORS[0])
+      log_axis(panel)
+
+
+def log_axis(panel: style.Axes) -> None:
+  """Makes the x axis logarithmic, with short numbers."""
+  from matplotlib import ticker
+
+  panel.set_xscale("log")
+  panel.xaxis.set_major_formatter(
+    ticker.FuncFormatter(lambda value, _: style.short(value))
+  )
+  panel.xaxis.set_minor_formatter(ticker.NullFormatter())

@@ -1,0 +1,170 @@
+"""Decides whether a run takes the head of the model that it starts from.
+
+Heads of several tasks have the same variables: `output_weights` labels texts in
+one model and words in another. The files beside a checkpoint say the task and
+the labels of its head, and a run takes the head only if both are its own.
+"""
+
+import dataclasses
+from collections.abc import Collection
+
+from absl import logging
+
+from bert_tf import checkpoints, heads, model_folder
+from bert_tf.files import errors
+from bert_tf.formats import hugging_face, label_map, run_info
+from bert_tf.training import adapters
+from bert_tf.training import config as training_config
+
+_NEW_HEAD = "set `encoder_only` to start a new head"
+
+
+@dataclasses.dataclass(frozen=True)
+class Purpose:
+  """The task and the labels of a head."""
+
+  task: str | None  # One of run_info.TASKS; None if it is not known.
+  # The labels; None for a task without, or if they are not known.
+  spec: label_map.LabelSpec | None
+  has_bilstm: bool  # Whether a BiLSTM is between BERT and the head.
+
+  def __str__(self) -> str:
+    """Returns a description for messages."""
+    text = self.task or "an unknown task"
+    if self.spec and self.spec.problem_type != run_info.WORDS:
+      text = self.spec.problem_type
+    if self.spec and self.spec.labels:
+      text += f" with the labels {errors.listed(self.spec.labels)}"
+    return f"{text}, on a BiLSTM" if self.has_bilstm else text
+
+
+def run_of_start(
+  train: training_config.TrainConfig,
+) -> run_info.RunInfo | None:
+  """Returns the run that trained the head to start from; None if not known."""
+  if train.lora_adapter:
+    return adapters.run_of(train.lora_adapter)
+  start = train.init_checkpoint
+  return model_folder.run_of(start) if start else None
+
+
+def takes_head(
+  train: training_config.TrainConfig,
+  model: type[heads.HeadModel],
+  needed: Purpose,
+  do_train: bool,
+) -> bool:
+  """Returns whether the run takes the head; logs the origin of its head.
+
+  Args:
+    train: names the model to start from.
+    model: of the run's task.
+    needed: the task and the labels of the run.
+    do_train: whether the run would train a new head.
+
+  Raises:
+    ValueError: for a head of other labels; without do_train, for a head of
+      another task.
+  """
+  start = train.lora_adapter or train.init_checkpoint
+  assert start
+  reader = (
+    adapters.open_adapter(start)
+    if train.lora_adapter
+    else checkpoints.CheckpointReader(start)
+  )
+  if train.encoder_only:
+    if not do_train:
+      raise ValueError(
+        f"`encoder_only` leaves the head of {start} out, so that there is no "
+        "trained model; set `do_train`, or leave `encoder_only` out."
+      )
+    logging.info("%s: only the encoder is taken; the head is new.", start)
+    return False
+  if model.missing_variables(reader.shapes):
+    logging.info("%s has no head for %s; the head is new.", start, needed)
+    return False
+  trained = _purpose(run_of_start(train), reader.shapes)
+  if _is_other_task(trained, needed):
+    if not do_train:
+      remedy = "set `do_train`, or give a model of this task"
+      if trained.has_bilstm != needed.has_bilstm:
+        remedy = "give the `bert_config_file` of the run that trained it"
+      raise ValueError(
+        f"{start} was trained for {trained}, and this run is for {needed}; "
+        f"{remedy}."
+      )
+    logging.warning(
+      "%s was trained for %s: only its encoder is taken, and the head for %s "
+      "is new.",
+      *(start, trained, needed),
+    )
+    return False
+  if needed.spec:
+    _check_labels(start, reader.shapes["output_weights"][0], trained, needed)
+  if trained.task is None or (needed.spec and not _has_names(trained.spec)):
+    logging.warning(
+      "%s does not say what its head was trained for: the head is taken for "
+      f"%s; {_NEW_HEAD} instead.",
+      *(start, needed),
+    )
+  else:
+    logging.info("The head comes from %s, trained for %s.", start, trained)
+  return True
+
+
+def _purpose(
+  run: run_info.RunInfo | None, variables: Collection[str]
+) -> Purpose:
+  """Returns the purpose of a head by its run and its variables."""
+  has_bilstm = any(name.startswith("bilstm/") for name in variables)
+  if run is None or run.task not in {model.task for model in heads.MODELS}:
+    return Purpose(None, None, has_bilstm)
+  return Purpose(run.task, label_map.of_run(run), has_bilstm)
+
+
+def _is_other_task(trained: Purpose, needed: Purpose) -> bool:
+  """Returns whether a head was trained to compute something else."""
+  if trained.task not in (None, needed.task):
+    return True
+  if trained.has_bilstm != needed.has_bilstm:
+    return True
+  there, here = trained.spec, needed.spec
+  return bool(there and here and there.problem_type != here.problem_type)
+
+
+def _has_names(spec: label_map.LabelSpec | None) -> bool:
+  """Returns whether labels have names that somebody gave them."""
+  if spec is None:
+    return False
+  made_up = hugging_face.numbered_labels(len(spec.labels))
+  return not spec.labels or spec.labels != made_up
+
+
+def _check_labels(
+  start: str, num_outputs: int, trained: Purpose, needed: Purpose
+) -> None:
+  """Raises ValueError if a head is known to have other labels.
+
+  Capitals do not count: MNLI's models of Hugging Face have names in both.
+  """
+  spec = needed.spec
+  assert spec
+  there, here = (
+    [name.casefold() for name in known.labels] if known else []
+    for known in (trained.spec, spec)
+  )
+  if _has_names(trained.spec) and there != here:
+    # Hugging Face's files name the ids that are the labels of some of GLUE's.
+    are_ids = list(spec.labels) == [str(i) for i in range(len(spec.labels))]
+    if not (are_ids and start.endswith(hugging_face.SUFFIX)):
+      order = " in this order" if sorted(there) == sorted(here) else ""
+      raise ValueError(
+        f"{start} was trained for {trained}, and this run is for {needed}"
+        f"{order}; {_NEW_HEAD}, or give a model of these labels{order}."
+      )
+  if num_outputs != spec.num_outputs:
+    raise ValueError(
+      f"{start} has a head of {num_outputs} labels, this task needs "
+      f"{spec.num_outputs}; {_NEW_HEAD}."
+    )

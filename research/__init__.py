@@ -1,0 +1,1 @@
+"""Ablations, benchmarks and reproduction, run from a checkout."""

@@ -1,0 +1,336 @@
+"""The experiments: which runs answer which question.
+
+Imports no TensorFlow.
+"""
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from research.ablations import papers
+from research.ablations import scales as scales_lib
+from research.ablations import variants as variants_lib
+
+# Shares of the steps after which the model is fine-tuned.
+_MARKS = (0.125, 0.25, 0.5, 1.0)
+
+# The rows of Table 7, by the values of run_ner's feature_layers.
+_FEATURE_ROWS = {
+  "embeddings": "embeddings",
+  "second_to_last": "second to last hidden",
+  "last": "last hidden",
+  "weighted_sum_last_four": "weighted sum of the last four",
+  "concat_last_four": "concatenation of the last four",
+  "weighted_sum_all": "weighted sum of all",
+}
+
+_LAYERS_NEEDED = {
+  "second_to_last": 2,
+  "weighted_sum_last_four": 4,
+  "concat_last_four": 4,
+}
+
+_CLASSIFICATION = ("QNLI", "MRPC", "SST-2")
+
+
+def _objectives(make: variants_lib.Builder) -> variants_lib.Experiment:
+  tasks = ("MNLI", *_CLASSIFICATION, "SQuAD")
+  one_way = {"no_nsp": True}
+  return variants_lib.Experiment(
+    name="objectives",
+    title="Objectives",
+    question="What do both directions, and the next sentence, contribute?",
+    variants=(
+      make.variant("masked LM and NSP", tasks),
+      make.variant("masked LM, no NSP", tasks, {"no_nsp": True}),
+      make.variant(
+        "left to right, no NSP",
+        tasks,
+        {**one_way, "objective": "ltr"},
+        baseline="masked LM, no NSP",
+      ),
+      make.variant(
+        "left to right, no NSP, BiLSTM",
+        tasks,
+        {**one_way, "objective": "ltr"},
+        baseline="left to right, no NSP",
+        has_bilstm=True,
+      ),
+      make.variant(
+        "right to left, no NSP",
+        tasks,
+        {**one_way, "objective": "rtl"},
+        baseline="masked LM, no NSP",
+      ),
+    ),
+    published=papers.OBJECTIVES,
+    remark=(
+      "The loss of a model of one direction is that of every next word, so it "
+      "is not comparable with that of masked words. Next sentences help where "
+      "pairs are compared, if the text is enough to learn it. The paper has no "
+      "row for right to left."
+    ),
+    compares_losses=False,
+  )
+
+
+def _of_size(size: scales_lib.Size) -> dict[str, Any]:
+  """Returns the changes to a pre-training that give it a size."""
+  names = (
+    "num_hidden_layers",
+    "hidden_size",
+    "num_attention_heads",
+    "learning_rate",
+  )
+  return dict(zip(names, size))
+
+
+def _sizes(make: variants_lib.Builder) -> variants_lib.Experiment:
+  sizes = make.scale.sizes
+  labels = scales_lib.size_labels(sizes)
+  return variants_lib.Experiment(
+    name="sizes",
+    title="Model size",
+    question="Is a larger model better, on small tasks too?",
+    variants=make.variants(
+      ("MNLI", *_CLASSIFICATION), dict(zip(labels, map(_of_size, sizes)))
+    ),
+    published=dataclasses.replace(
+      papers.SIZES, row_names=dict(zip(labels, papers.SIZE_ROWS))
+    ),
+    remark=(
+      "Each of our sizes stands for the paper's in the same row. All are "
+      "trained for the same number of steps, which favours small models where "
+      "the steps are few."
+    ),
+  )
+
+
+def _steps(make: variants_lib.Builder) -> variants_lib.Experiment:
+  variants = []
+  num_steps = make.scale.base.num_train_steps
+  tasks = ("MNLI", "QNLI", "SST-2")
+  for mark in _MARKS:
+    step = int(mark * num_steps)
+    for label, objective, compared_with in (
+      # What more steps give, and what the objective does.
+      ("masked LM", "mlm", num_steps),
+      ("left to right", "ltr", step),
+    ):
+      variants.append(
+        make.variant(
+          f"{label}, {step:,} steps",
+          tasks,
+          {"no_nsp": True, "objective": objective},
+          baseline=f"masked LM, {compared_with:,} steps",
+          step=step if mark < 1 else None,
+        )
+      )
+  return variants_lib.Experiment(
+    name="steps",
+    title="Number of steps",
+    question="How long does pre-training keep paying, and for which objective?",
+    variants=tuple(variants),
+    published=papers.STEPS,
+    remark=(
+      "Checkpoints of one pre-training each; the learning rate of the earlier "
+      "ones has not come down yet, as in the paper."
+    ),
+    compares_losses=False,
+  )
+
+
+def _masking(make: variants_lib.Builder) -> variants_lib.Experiment:
+  splits = {
+    "80% mask, 10% same, 10% random": (0.8, 0.1),
+    "100% mask": (1.0, 0.0),
+    "80% mask, 20% random": (0.8, 0.2),
+    "80% mask, 20% same": (0.8, 0.0),
+    "20% same, 80% random": (0.0, 0.8),
+    "100% random": (0.0, 1.0),
+  }
+  changes = {
+    label: {"mask_prob": mask, "random_prob": random}
+    for label, (mask, random) in splits.items()
+  }
+  variants = make.variants(("NER", "MNLI", "QNLI"), changes, False)
+  return variants_lib.Experiment(
+    name="masking",
+    title="What becomes of masked words",
+    question="Does it matter that some masked words stay or become others?",
+    variants=tuple(map(make.with_features, variants)),
+    published=papers.MASKING,
+    remark=(
+      "The paper finds fine-tuning hardly touched by the split, and [MASK] "
+      "alone harmful to features, which never see it."
+    ),
+  )
+
+
+def _whole_words(make: variants_lib.Builder) -> variants_lib.Experiment:
+  return variants_lib.Experiment(
+    name="whole_words",
+    title="Whole words",
+    question="Is it better to mask all pieces of a word?",
+    variants=make.variants(
+      ("SQuAD", "MNLI", "QNLI", "SST-2"),
+      {"word pieces": {}, "whole words": {"do_whole_word_mask": True}},
+    ),
+    published=papers.WHOLE_WORDS,
+    remark=(
+      "Perplexity is on held-out text with pieces masked, as one variant "
+      "trains and the other does not; it cannot say which is better."
+    ),
+  )
+
+
+def _batch_size(make: variants_lib.Builder) -> variants_lib.Experiment:
+  base = make.scale.base
+  changes = {
+    f"batch x {factor:g}": {
+      "train_batch_size": max(1, round(factor * base.train_batch_size)),
+      "num_train_steps": max(1, round(base.num_train_steps / factor)),
+      # Adam's step is about as noisy as the square root of the batch.
+      "learning_rate": round(base.learning_rate * factor**0.5, 8),
+    }
+    # The usual one first, with which others are compared.
+    for factor in sorted(make.scale.batch_factors, key=lambda f: f != 1)
+  }
+  return variants_lib.Experiment(
+    name="batch_size",
+    title="Batch size at equal words seen",
+    question="Are larger batches and fewer steps as good?",
+    variants=make.variants(("MNLI", "QNLI", "SST-2"), changes),
+    published=papers.BATCH_SIZE,
+    remark=(
+      "The learning rate grows with the square root of the batch. Few steps "
+      "are scarce here, so a large batch has to lose sooner than in the paper."
+    ),
+  )
+
+
+def _deep_enough(scale: scales_lib.Scale) -> dict[str, Any]:
+  """Returns changes that give the base four layers, if a size has so many."""
+  needed = max(_LAYERS_NEEDED.values())
+  if scale.base.num_hidden_layers >= needed:
+    return {}
+  deeper = [size for size in scale.sizes if size[0] >= needed]
+  return _of_size(deeper[0]) if deeper else {}
+
+
+def _feature_layers(make: variants_lib.Builder) -> variants_lib.Experiment:
+  base = make.variant("fine-tuning", ("NER",), _deep_enough(make.scale))
+  variants = [base]
+  for layers, label in _FEATURE_ROWS.items():
+    if base.pretraining.num_hidden_layers < _LAYERS_NEEDED.get(layers, 0):
+      continue
+    columns = {
+      name: variants_lib.features(found, layers)
+      for name, found in base.fine_tunings.items()
+    }
+    variants.append(
+      dataclasses.replace(base, label=label, fine_tunings=columns)
+    )
+  return variants_lib.Experiment(
+    name="feature_layers",
+    title="Features of which layers",
+    question="How good are fixed features, and of which layers?",
+    variants=tuple(variants),
+    published=papers.FEATURE_LAYERS,
+    remark="A model of four layers or fewer has no other than its last four.",
+  )
+
+
+def _masking_time(make: variants_lib.Builder) -> variants_lib.Experiment:
+  scale = make.scale
+  part = {"text_share": scale.text_share}
+  changes = {
+    "dynamic": part,
+    "static, 10 masks": {**part, "is_static": True, "dupe_factor": 10},
+    "static, 1 mask": {**part, "is_static": True},
+  }
+  return variants_lib.Experiment(
+    name="masking_time",
+    title="Static and dynamic masking",
+    question="Do other masks in each pass over the text help?",
+    variants=make.variants(("SQuAD", "MNLI", "QNLI", "SST-2"), changes),
+    published=papers.MASKING_TIME,
+    remark=(
+      f"On {scale.text_share:.0%} of the text, so that it is read several "
+      "times; read once, the two are the same."
+    ),
+  )
+
+
+def _packing(make: variants_lib.Builder) -> variants_lib.Experiment:
+  return variants_lib.Experiment(
+    name="packing",
+    title="Packed and padded records",
+    question="Is a model as good where short inputs share a row?",
+    variants=make.variants(
+      ("QNLI", "SST-2"), {"padded": {}, "packed": {"is_packed": True}}
+    ),
+    remark=(
+      "Of equal numbers of rows; packed ones hold more words, which the curve "
+      "against word pieces takes into account."
+    ),
+  )
+
+
+def _curves(make: variants_lib.Builder) -> variants_lib.Experiment:
+  changes = {name: _of_size(size) for name, size in make.scale.curves}
+  return variants_lib.Experiment(
+    name="curves",
+    title="Reference curves",
+    question="What does a normal pre-training of this size look like?",
+    variants=make.variants((), changes),
+    remark="`bert-tf compare-curve` draws a run of one's own over these.",
+  )
+
+
+# The order is that of running.
+EXPERIMENTS: dict[
+  str, Callable[[variants_lib.Builder], variants_lib.Experiment]
+] = {
+  "objectives": _objectives,
+  "steps": _steps,
+  "masking": _masking,
+  "feature_layers": _feature_layers,
+  "sizes": _sizes,
+  "masking_time": _masking_time,
+  "whole_words": _whole_words,
+  "batch_size": _batch_size,
+  "packing": _packing,
+  "curves": _curves,
+}
+
+
+def build(
+  names: Sequence[str], scale: scales_lib.Scale, tasks: Sequence[str]
+) -> list[variants_lib.Experiment]:
+  """Returns experiments at a scale, on the tasks whose data are there.
+
+  Args:
+    names: of the experiments, in order; all if there are none.
+    scale: the sizes.
+    tasks: the names of the tasks.
+
+  Raises:
+    ValueError: for an experiment that there is not.
+  """
+  names = names or tuple(EXPERIMENTS)
+  unknown = [name for name in names if name not in EXPERIMENTS]
+  if unknown:
+    raise ValueError(
+      f"experiments {', '.join(unknown)} are not known; use "
+      f"{', '.join(EXPERIMENTS)}."
+    )
+  found = [
+    EXPERIMENTS[name](variants_lib.Builder(scale, tasks)) for name in names
+  ]
+  return [
+    dataclasses.replace(e, variants=e.variants[: scale.max_variants])
+    if e.name != "objectives"  # Each of which is of its own kind.
+    else e
+    for e in found
+  ]

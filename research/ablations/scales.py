@@ -1,0 +1,190 @@
+"""How large the experiments are: from minutes on two cores to a cluster.
+
+Imports no TensorFlow.
+"""
+
+import dataclasses
+from collections.abc import Sequence
+
+from bert_tf.tasks import pretraining_config
+from research.ablations import runs
+
+# Checkpoints that a pre-training keeps, in equal parts of its steps.
+NUM_MARKS = 8
+
+# Layers, width, heads, and the learning rate that suits them.
+Size = tuple[int, int, int, float]
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Scale:
+  """Sizes, lengths and times of all experiments."""
+
+  name: str
+  explanation: str
+  base: runs.Pretraining  # Which each variant changes in something.
+  fine_tunings: tuple[runs.FineTuning, ...]  # One a task.
+  sizes: tuple[Size, ...]  # In the order of papers.SIZE_ROWS.
+  batch_factors: tuple[float, ...]  # Of the base's batch, at equal words.
+  # Sizes of the reference curves, by the names of the released models.
+  curves: tuple[tuple[str, Size], ...]
+  text_share: float  # Of the text that is read often, to compare masking.
+  seeds: tuple[int, ...]
+  num_evaluations: int  # While pre-training.
+  max_eval_steps: int  # Batches of each.
+  eval_fraction: float  # Of the documents, that are held out.
+  # Of each experiment, from the first on; None for all.
+  max_variants: int | None = None
+  max_tasks: int | None = None  # Of each variant.
+
+  def fine_tuning(self, task: str) -> runs.FineTuning | None:
+    """Returns how a task is fine-tuned, None where it is not."""
+    found = [f for f in self.fine_tunings if f.task == task]
+    return found[0] if found else None
+
+
+_SMOKE = Scale(
+  name="smoke",
+  explanation="every kind of experiment in minutes; no result means anything",
+  base=runs.Pretraining(
+    num_hidden_layers=1,
+    hidden_size=16,
+    num_attention_heads=2,
+    vocab_size=300,
+    max_seq_length=32,
+    train_batch_size=4,
+    learning_rate=1e-3,
+    num_train_steps=8,
+    dropout=0.0,
+  ),
+  fine_tunings=(
+    runs.FineTuning("MRPC", 32, 4, 1e-3, 1.0, 8),
+    runs.FineTuning("SQuAD", 32, 4, 1e-3, 1.0, 8),
+    # Few sentences lack some of the types.
+    runs.FineTuning("NER", 32, 4, 1e-3, 0.05, 200),
+    runs.FineTuning("SST-2", 32, 4, 1e-3, 1.0, 8),
+    runs.FineTuning("QNLI", 32, 4, 1e-3, 1.0, 8),
+  ),
+  sizes=((1, 16, 2, 1e-3), (2, 16, 2, 1e-3)),
+  batch_factors=(1.0, 2.0),
+  curves=(("tiny", (1, 16, 2, 1e-3)),),
+  text_share=0.5,
+  seeds=(1,),
+  num_evaluations=2,
+  max_eval_steps=2,
+  eval_fraction=0.2,
+  max_variants=2,
+  max_tasks=1,
+)
+
+_TINY = Scale(
+  name="tiny",
+  explanation="about 25 core-hours",
+  base=runs.Pretraining(
+    num_hidden_layers=2,
+    hidden_size=128,
+    num_attention_heads=2,
+    vocab_size=5_000,
+    max_seq_length=128,
+    train_batch_size=16,
+    learning_rate=1e-3,
+    num_train_steps=2_400,
+    # It sees its text once: see pipeline.config.Size.
+    dropout=0.0,
+    # From random values it learns frequencies in these steps, and no more.
+    initial_values=pretraining_config.NEIGHBOURS,
+  ),
+  fine_tunings=(
+    runs.FineTuning("QNLI", 128, 32, 3e-4, 2.0, 8_000),
+    runs.FineTuning("MRPC", 128, 32, 3e-4, 3.0),
+    runs.FineTuning("SST-2", 64, 32, 3e-4, 2.0, 8_000),
+    runs.FineTuning("SQuAD", 128, 32, 3e-4, 2.0, 4_000),
+    runs.FineTuning("NER", 128, 32, 5e-4, 3.0, 5_000),
+  ),
+  sizes=(
+    (1, 128, 2, 1e-3),
+    (2, 128, 1, 1e-3),
+    (2, 128, 2, 1e-3),
+    # At 1e-3 four layers learn frequencies and no more.
+    (4, 128, 2, 4e-4),
+    (4, 192, 3, 3e-4),
+    (8, 192, 3, 2e-4),
+  ),
+  batch_factors=(0.5, 1.0, 2.0, 4.0),
+  curves=(
+    ("tiny", (2, 128, 2, 1e-3)),
+    ("mini", (4, 256, 4, 3e-4)),
+    ("small", (4, 512, 8, 2e-4)),
+  ),
+  text_share=0.05,
+  seeds=(1, 2, 3),
+  num_evaluations=12,
+  max_eval_steps=24,
+  eval_fraction=0.03,
+)
+
+_BASE = Scale(
+  name="base",
+  explanation="BERT-BASE as in the paper, for a cluster",
+  base=runs.Pretraining(
+    num_hidden_layers=12,
+    hidden_size=768,
+    num_attention_heads=12,
+    vocab_size=30_522,
+    max_seq_length=512,
+    train_batch_size=256,
+    learning_rate=1e-4,
+    num_train_steps=1_000_000,
+    warmup_proportion=0.01,
+    dropout=0.1,
+  ),
+  # Devlin et al. 2019, A.3 and 4.2, with all of the data.
+  fine_tunings=(
+    runs.FineTuning("MNLI", 128, 32, 3e-5, 3.0),
+    runs.FineTuning("QNLI", 128, 32, 3e-5, 3.0),
+    runs.FineTuning("MRPC", 128, 32, 3e-5, 3.0),
+    runs.FineTuning("SST-2", 128, 32, 3e-5, 3.0),
+    runs.FineTuning("SQuAD", 384, 32, 5e-5, 3.0),
+    runs.FineTuning("NER", 128, 32, 5e-5, 4.0),
+  ),
+  sizes=(
+    (3, 768, 12, 1e-4),
+    (6, 768, 3, 1e-4),
+    (6, 768, 12, 1e-4),
+    (12, 768, 12, 1e-4),
+    (12, 1024, 16, 1e-4),
+    (24, 1024, 16, 1e-4),
+  ),
+  batch_factors=(1.0, 8.0, 32.0),
+  curves=(
+    ("tiny", (2, 128, 2, 1e-4)),
+    ("mini", (4, 256, 4, 1e-4)),
+    ("small", (4, 512, 8, 1e-4)),
+    ("base", (12, 768, 12, 1e-4)),
+  ),
+  text_share=1.0,
+  seeds=(1, 2, 3),
+  num_evaluations=20,
+  max_eval_steps=200,
+  eval_fraction=0.001,
+)
+
+_LARGE = dataclasses.replace(
+  _BASE,
+  name="large",
+  explanation="BERT-LARGE as in the paper, for a cluster",
+  base=dataclasses.replace(
+    _BASE.base, num_hidden_layers=24, hidden_size=1024, num_attention_heads=16
+  ),
+  curves=(("large", (24, 1024, 16, 1e-4)),),
+)
+
+SCALES = {s.name: s for s in (_SMOKE, _TINY, _BASE, _LARGE)}
+
+
+def size_labels(sizes: Sequence[Size]) -> list[str]:
+  """Returns what our sizes are called: layers x width, heads."""
+  return [
+    f"{layers} x {width}, {heads} head{'' if heads == 1 else 's'}"
+    for layers, width, heads, _ in sizes
+  ]

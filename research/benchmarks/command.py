@@ -1,0 +1,48 @@
+r"""Measures speed on this machine, train and forward beside other projects.
+
+python run_scripts/benchmark.py train --peer_python=peers/bin/python \
+  --num_rounds=3
+
+Benchmarks: tokenizer, data, records, train, forward, start, predict, finetune,
+padding, scaling, export, serving, runtimes.
+"""
+
+import importlib
+
+from bert_tf.cli import command, config_flags
+from research import start
+from research.benchmarks import config as config_lib
+
+# Module and function of each benchmark, in research.benchmarks.
+BENCHMARKS = {
+  "tokenizer": ("data", "measure_tokenizer"),
+  "data": ("data", "measure_data"),
+  "records": ("records", "measure"),
+  "train": ("steps", "measure_training"),
+  "forward": ("steps", "measure_forward"),
+  "start": ("processes", "measure_start"),
+  "predict": ("processes", "measure_predict"),
+  "finetune": ("processes", "measure_fine_tuning"),
+  "padding": ("padding", "measure"),
+  "scaling": ("scaling", "measure"),
+  "export": ("export", "measure"),
+  "serving": ("serving", "measure"),
+  "runtimes": ("runtimes", "measure"),
+}
+
+
+def main(name: str = "") -> None:
+  """Runs one benchmark, which prints a table."""
+  config = config_flags.build(config_lib.BenchmarkConfig)
+  if name not in BENCHMARKS:
+    raise ValueError(f"name one of: {', '.join(BENCHMARKS)}.")
+  module, function = BENCHMARKS[name]
+  with start.needs_extras("benchmarks"):
+    benchmark = importlib.import_module(f"research.benchmarks.{module}")
+  getattr(benchmark, function)(config)
+
+
+def run() -> None:
+  """Runs the command with the flags of the command line; never returns."""
+  config_flags.define(config_lib.BenchmarkConfig)
+  command.run(main, __doc__, ["BENCHMARK"], num_optional=1)

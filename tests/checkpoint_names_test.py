@@ -1,0 +1,256 @@
+"""Checkpoints of other programs are read, or refused by name."""
+
+import json
+import shutil
+
+import numpy as np
+import pytest
+
+from bert_tf import checkpoints, heads, model_folder, modeling
+from bert_tf.convert import convert, extend_vocab, model_files
+from bert_tf.export import config as export_config
+from bert_tf.export import export
+from bert_tf.inference import config as inference_config
+from bert_tf.inference import feature_extraction, fill_mask
+from tests.support import tiny_models
+
+SCOPE = "bert/embeddings/"
+
+
+def tensors():
+  model = heads.PretrainingModel(tiny_models.CONFIG)
+  return {
+    v.path: np.array(v.numpy()) for v in model.weights if "seed" not in v.path
+  }
+
+
+def write(folder, values, num_layers=2):
+  """Writes a model's folder with these variables; returns its name."""
+  folder.mkdir()
+  checkpoints.write(str(folder / "bert_model.ckpt"), values)
+  config = {**vars(tiny_models.CONFIG), "num_hidden_layers": num_layers}
+  (folder / "bert_config.json").write_text(json.dumps(config))
+  shutil.copy(tiny_models.TINY / "vocab.txt", folder / "vocab.txt")
+  return str(folder)
+
+
+def numbered_layer_norms(name, scopes):
+  """The name that Keras gives: the number of the layer norm in the program."""
+  if "LayerNorm" not in name:
+    return name
+  scope = name.partition("LayerNorm")[0]
+  scopes.setdefault(scope, f"_{len(scopes)}" if scopes else "")
+  return name.replace("LayerNorm", f"layer_normalization{scopes[scope]}")
+
+
+def renamed(values, program):
+  if program == "keras":
+    scopes = {}
+    return {numbered_layer_norms(n, scopes): v for n, v in values.items()}
+  if program == "layer_norm":
+    return {n.replace("LayerNorm", "layer_norm"): v for n, v in values.items()}
+  return {f"module/{n}": v for n, v in values.items()}
+
+
+@pytest.mark.parametrize("program", ["keras", "layer_norm", "module"])
+def test_a_bert_under_other_names_is_read(tmp_path, program):
+  values = tensors()
+  values |= {f"{n}/adam_m": v for n, v in values.items() if "LayerNorm" in n}
+  folder = write(tmp_path / "m", renamed(values, program))
+  model = heads.PretrainingModel.from_pretrained(folder)
+  for variable in model.weights:
+    if "seed" not in variable.path:
+      np.testing.assert_array_equal(variable.numpy(), values[variable.path])
+  target = str(tmp_path / "out" / "m.ckpt")
+  convert.slim(folder, target)
+  assert set(checkpoints.CheckpointReader(target).shapes) == set(tensors())
+
+
+def test_a_layer_norm_that_could_be_either_is_not_read(tmp_path):
+  values = renamed(tensors(), "layer_norm")
+  gamma = f"{SCOPE}layer_norm/gamma"
+  values[f"{SCOPE}layer_norm_1/gamma"] = values[gamma]
+  folder = write(tmp_path / "m", values)
+  with pytest.raises(ValueError) as error:
+    modeling.BertModel.from_pretrained(folder)
+  assert "lacks bert/embeddings/LayerNorm/gamma" in str(error.value)
+  assert gamma in str(error.value)
+
+
+def electra(values):
+  values = {
+    n.replace("bert/", "electra/"): v
+    for n, v in values.items()
+    if n.startswith("bert/")
+  }
+  return {**values, "discriminator_predictions/dense/bias": np.zeros(2, "f4")}
+
+
+def albert(values):
+  first = "bert/encoder/layer_0/"
+  shared = "bert/encoder/transformer/group_0/inner_group_0/"
+  return {
+    n.replace(first, shared): v for n, v in values.items() if "layer_1" not in n
+  }
+
+
+def two_berts(values):
+  return {
+    f"{scope}/{n}": v for n, v in values.items() for scope in ("old", "new")
+  }
+
+
+def other_names(values):
+  return {n.replace("bert/", "my_encoder/"): v for n, v in values.items()}
+
+
+OTHERS = {
+  "ELECTRA": (electra, ["ELECTRA"]),
+  "ALBERT": (albert, ["ALBERT"]),
+  "two": (two_berts, ["2 BERTs", "new/", "old/"]),
+  "unknown": (other_names, ["my_encoder/encoder", "bert/embeddings/..."]),
+}
+
+
+def fine_tune(folder):
+  model = heads.ClassifierModel(tiny_models.CONFIG, 2)
+  checkpoints.init_from_checkpoint(model, f"{folder}/bert_model.ckpt")
+
+
+def extract(folder):
+  feature_extraction.FeatureExtractor(
+    inference_config.ExtractionConfig(init_checkpoint=folder, layers=(-1,))
+  )
+
+
+def to_hf(folder):
+  source = model_files.Source(folder)
+  convert.convert(source, "original", f"{folder}/out", "hf")
+
+
+def export_model(folder):
+  export.build(export_config.ModelConfig(init_checkpoint=folder))
+
+
+def add_words(folder):
+  extend_vocab.extend(
+    f"{folder}/bert_config.json",
+    f"{folder}/vocab.txt",
+    folder,
+    [extend_vocab.Word("unheard", "words")],
+    f"{folder}/out",
+    method="grow",
+  )
+
+
+USES = {
+  "fill-mask": lambda folder: fill_mask.MaskFiller(init_checkpoint=folder),
+  "fine-tuning": fine_tune,
+  "from_pretrained": modeling.BertModel.from_pretrained,
+  "extract-features": extract,
+  "convert": to_hf,
+  "export": export_model,
+  "extend-vocab": add_words,
+}
+
+
+@pytest.mark.parametrize("use", USES)
+@pytest.mark.parametrize("kind", OTHERS)
+def test_every_use_says_which_model_a_checkpoint_holds(tmp_path, kind, use):
+  rename, expected = OTHERS[kind]
+  folder = write(tmp_path / "m", rename(tensors()))
+  with pytest.raises(ValueError) as error:
+    USES[use](folder)
+  for part in expected:
+    assert part in str(error.value)
+
+
+@pytest.mark.parametrize("use", sorted(USES.keys() - {"extend-vocab"}))
+def test_a_layer_that_the_config_lacks_is_named(tmp_path, caplog, use):
+  values = tensors()
+  # Slots of another optimizer are no weights.
+  values |= {f"{n}/Adam": v for n, v in values.items()}
+  if use == "fine-tuning":
+    model = heads.ClassifierModel(tiny_models.CONFIG, 2)
+    values |= {
+      n.replace("layer_1", "layer_2"): v
+      for n, v in values.items()
+      if "layer_1" in n
+    }
+    expected = "bert/encoder/layer_2"
+    folder = write(tmp_path / "m", values)
+    checkpoints.init_from_checkpoint(model, f"{folder}/bert_model.ckpt")
+  else:
+    expected = "bert/encoder/layer_1"
+    USES[use](write(tmp_path / "m", values, num_layers=1))
+  warnings = [r.getMessage() for r in caplog.records if r.levelname != "INFO"]
+  [warning] = [w for w in warnings if expected in w]
+  assert "Adam" not in warning
+  assert "layer_0" not in warning
+
+
+@pytest.mark.parametrize(
+  ("target", "name"),
+  [
+    ("original", "out/m.ckpt"),
+    ("hf", "out"),
+    ("model_garden", "out/m.ckpt"),
+    ("keras", "out/m.weights.h5"),
+  ],
+)
+def test_variables_of_other_programs_are_left_out_and_named(
+  tmp_path, caplog, target, name
+):
+  extra = {
+    "beta1_power": np.float32(0.9),
+    "crf/transitions": np.zeros((3, 3), "f4"),
+    "bert/embeddings/relation_embedding": np.zeros((3, 16), "f4"),
+  }
+  folder = write(tmp_path / "m", {**tensors(), **extra})
+  path = str(tmp_path / name)
+  if target == "original":
+    convert.slim(folder, path)
+  else:
+    convert.convert(model_files.Source(folder), "original", path, target)
+  text = "".join(r.getMessage() for r in caplog.records if r.levelno > 20)
+  for extra_name in extra:
+    assert extra_name in text
+  back = str(tmp_path / "back" / "bert_model.ckpt")
+  convert.convert(
+    model_files.Source(path), convert.format_of(path), back, "original"
+  )
+  assert set(checkpoints.CheckpointReader(back).shapes) == set(tensors())
+
+
+def test_the_advice_for_a_missing_head_is_that_of_the_command(tmp_path):
+  encoder = {n: v for n, v in tensors().items() if n.startswith("bert/")}
+  folder = write(tmp_path / "m", encoder)
+  with pytest.raises(ValueError, match="cls/predictions") as error:
+    fill_mask.MaskFiller(init_checkpoint=folder)
+  assert "task=" not in str(error.value)
+  config = export_config.ExportConfig(
+    init_checkpoint=folder,
+    task="pretraining",
+    export_dir=str(tmp_path / "saved"),
+    with_text=False,
+  )
+  with pytest.raises(ValueError, match="`task=encoder`"):
+    export.build(config, with_text=False)
+  built = export.build(
+    export_config.ModelConfig(init_checkpoint=folder, task="encoder"),
+    with_text=False,
+  )
+  assert built.info.task == "encoder"
+
+
+@pytest.mark.parametrize(
+  ("name", "setting"),
+  [("tf_model.h5", "from_tf"), ("flax_model.msgpack", "from_flax")],
+)
+def test_weights_of_another_library_have_a_remedy(tmp_path, name, setting):
+  (tmp_path / name).write_bytes(b"weights")
+  with pytest.raises(ValueError) as error:
+    model_folder.find(str(tmp_path))
+  assert name in str(error.value)
+  assert f"{setting}=True" in str(error.value)
+  assert "save_pretrained" in str(error.value)

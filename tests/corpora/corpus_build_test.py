@@ -1,0 +1,481 @@
+"""The corpus, its report, and runs that are interrupted."""
+
+import bz2
+import collections
+import gzip
+import importlib.util
+import itertools
+import json
+import os
+import pathlib
+import random
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from bert_tf.corpora import (
+  corpus,
+  corpus_build,
+  corpus_filters,
+  corpus_parts,
+  corpus_reader,
+  sentences,
+  sources,
+  text_config,
+)
+from tests.support import runs
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+WORDS = "the old boat storm sea was here there night wind wave".split()
+
+
+@pytest.fixture
+def small_parts(monkeypatch):
+  monkeypatch.setattr(corpus_reader, "PART_CHARS", 1800)
+
+
+def sentence(rng):
+  words = rng.choices(WORDS, k=rng.randint(3, 9))
+  return " ".join(words).capitalize() + "."
+
+
+@pytest.fixture
+def documents():
+  """Sixty documents of sentences, 9 kB."""
+  rng = random.Random(3)
+  return [[sentence(rng) for _ in range(rng.randint(2, 8))] for _ in range(60)]
+
+
+@pytest.fixture
+def text(documents, tmp_path):
+  """The documents as running text."""
+  path = tmp_path / "in" / "text.txt"
+  path.parent.mkdir()
+  path.write_text("\n\n".join(" ".join(lines) for lines in documents))
+  return str(path)
+
+
+def create(text, output_file, outputs=(), resume=False, build=None, **settings):
+  """Builds a corpus; returns the counts."""
+  config = text_config.TextConfig(**settings)
+  output = corpus_build.Output(output_file=str(output_file), **dict(outputs))
+  inputs = sources.find(str(text), config, text_config.TEXT)
+  return corpus_build.create(config, inputs, output, resume=resume, build=build)
+
+
+def contents(folder):
+  return {
+    str(path.relative_to(folder)): path.read_bytes()
+    for path in sorted(pathlib.Path(folder).rglob("*"))
+    if path.is_file()
+  }
+
+
+def read(*paths):
+  return list(corpus.documents(list(map(str, paths))))
+
+
+def test_each_sentence_is_a_line_and_documents_stay_apart(
+  text, documents, tmp_path
+):
+  found = create(text, tmp_path / "out" / "a.txt")
+  written = (tmp_path / "out" / "a.txt").read_text()
+  assert written == "".join("\n".join(d) + "\n\n" for d in documents)
+  num_sentences = sum(map(len, documents))
+  assert found == {
+    "documents_read": 60,
+    "documents": 60,
+    "sentences": num_sentences,
+    "characters": sum(len(s) for d in documents for s in d),
+  }
+  report = json.loads((tmp_path / "out" / "a.txt.report.json").read_text())
+  assert report["counts"] == found
+  assert report["input_file"] == [["text.txt", "text", os.path.getsize(text)]]
+  assert os.listdir(tmp_path / "out") == [
+    "a.txt",
+    "a.txt.report.json",
+  ] or sorted(os.listdir(tmp_path / "out")) == ["a.txt", "a.txt.report.json"]
+
+
+SHARDS = {"num_shards": 3, "eval_fraction": 0.3}
+
+
+def output_of(folder, **changes):
+  outputs = {**SHARDS, "eval_output_file": str(folder / "eval.txt"), **changes}
+  return folder / "a.txt", outputs
+
+
+def test_shards_and_held_out_documents_are_all_documents(
+  text, documents, tmp_path, small_parts
+):
+  found = create(text, *output_of(tmp_path / "out"))
+  names = [f"a.txt-0000{i}-of-00003" for i in range(3)]
+  files = [tmp_path / "out" / name for name in names]
+  held_out = read(tmp_path / "out" / "eval.txt")
+  assert sorted(read(*files) + held_out) == sorted(documents)
+  assert len(held_out) == found["eval_documents"] > 5
+  assert read(*files) == [d for d in documents if d not in held_out]
+  sizes = [file.stat().st_size for file in files]
+  assert max(sizes) < 1.3 * min(sizes)
+
+
+@pytest.mark.parametrize("suffix", [".gz", ".bz2"])
+@pytest.mark.parametrize("num_shards", [1, 2])
+def test_files_are_compressed_by_their_names(
+  suffix, num_shards, text, documents, tmp_path
+):
+  output = {
+    "eval_output_file": f"{tmp_path}/out/eval.txt{suffix}",
+    "num_shards": num_shards,
+  }
+  create(text, tmp_path / "out" / f"a.txt{suffix}", output)
+  opener = {".gz": gzip.open, ".bz2": bz2.open}[suffix]
+  found = {}
+  for path in (tmp_path / "out").glob(f"*{suffix}"):
+    with opener(path, "rt") as reader:
+      found[path.name] = [d.split("\n") for d in reader.read().split("\n\n")]
+      assert found[path.name].pop() == [""]
+  shards = [f"a.txt-0000{i}-of-00002{suffix}" for i in range(2)]
+  names = shards if num_shards == 2 else [f"a.txt{suffix}"]
+  assert sorted(found) == [*names, f"eval.txt{suffix}"]
+  assert sorted(itertools.chain(*found.values())) == sorted(documents)
+
+
+def test_the_corpus_does_not_depend_on_workers_or_parts(
+  text, tmp_path, monkeypatch
+):
+  create(text, *output_of(tmp_path / "1"))
+  monkeypatch.setattr(corpus_reader, "PART_CHARS", 1800)
+  config = text_config.TextConfig()
+  inputs = sources.find(text, config, text_config.TEXT)
+  for num_workers in (1, 2):
+    folder = tmp_path / f"workers{num_workers}"
+    path, outputs = output_of(folder)
+    output = corpus_build.Output(output_file=str(path), **outputs)
+    corpus_build.create(config, inputs, output, num_workers)
+    assert texts(folder) == texts(tmp_path / "1")
+
+
+def texts(folder):
+  """The content of the files but the report."""
+  found = contents(folder)
+  del found["a.txt.report.json"]
+  return found
+
+
+@pytest.mark.skipif(
+  not importlib.util.find_spec("apache_beam"), reason="needs apache-beam"
+)
+def test_beam_builds_the_same(text, tmp_path, small_parts):
+  create(text, *output_of(tmp_path / "here"))
+  config = text_config.TextConfig()
+  path, outputs = output_of(tmp_path / "beam")
+  corpus_build.create_on_beam(
+    config,
+    sources.find(text, config, text_config.TEXT),
+    corpus_build.Output(output_file=str(path), **outputs),
+    "DirectRunner",
+    "--direct_running_mode=in_memory",
+  )
+  assert contents(tmp_path / "beam") == {
+    **contents(tmp_path / "here"),
+    "a.txt.report.json": (tmp_path / "beam" / "a.txt.report.json").read_bytes(),
+  }
+
+
+def test_paths_with_a_scheme_work(documents, tmp_path):
+  import tensorflow as tf
+
+  folder = f"ram://{tmp_path.name}"
+  tf.io.gfile.makedirs(folder)
+  with tf.io.gfile.GFile(f"{folder}/in.jsonl", "w") as writer:
+    for lines in documents:
+      writer.write(json.dumps({"text": " ".join(lines)}) + "\n")
+  create(f"{folder}/in.jsonl", f"{folder}/a.txt")
+  assert read(f"{folder}/a.txt") == documents
+  assert sorted(tf.io.gfile.listdir(folder)) == [
+    "a.txt",
+    "a.txt.report.json",
+    "in.jsonl",
+  ]
+
+
+class Stop(Exception):
+  """As Ctrl-C: an end that is no fault of the input."""
+
+
+def build_until(num_parts, built):
+  """A builder that ends after some parts, or None at their end."""
+
+  def build(parts):
+    for part in parts:
+      if len(built) == num_parts:
+        raise Stop
+      built.append(part.index)
+      corpus_parts.build(part, lambda count: None)
+
+  return build
+
+
+@pytest.mark.parametrize("when", [0, 1, 4])
+def test_an_interrupted_run_goes_on_to_the_same_bytes(
+  when, text, tmp_path, small_parts
+):
+  create(text, *output_of(tmp_path / "whole"), drop_duplicates=True)
+  target = output_of(tmp_path / "out")
+  first, second = [], []
+  with pytest.raises(Stop):
+    create(text, *target, build=build_until(when, first), drop_duplicates=True)
+  assert os.listdir(tmp_path / "out") == [".a.txt.parts"]
+  create(
+    text,
+    *target,
+    resume=True,
+    build=build_until(99, second),
+    drop_duplicates=True,
+  )
+  assert texts(tmp_path / "out") == texts(tmp_path / "whole")
+  assert first + second == list(range(5))
+  # A whole corpus is not built again.
+  before = (tmp_path / "out" / "eval.txt").stat().st_mtime_ns
+  counts = create(text, *target, resume=True, drop_duplicates=True)
+  assert counts["documents"] == 60
+  assert (tmp_path / "out" / "eval.txt").stat().st_mtime_ns == before
+
+
+def test_a_run_that_ended_while_it_wrote_the_output_does_so_again(
+  text, tmp_path, small_parts, monkeypatch
+):
+  create(text, *output_of(tmp_path / "whole"))
+  target = output_of(tmp_path / "out")
+  old = tmp_path / "out" / "a.txt-00002-of-00003"
+  old.parent.mkdir()
+  old.write_text("of another corpus\n\n")
+
+  def fail(*arguments):
+    raise OSError("no space left")
+
+  with monkeypatch.context() as patched:
+    patched.setattr(corpus, "shard_documents", fail)
+    with pytest.raises(OSError, match="no space"):
+      create(text, *target)
+  assert os.listdir(tmp_path / "out") == [".a.txt.parts"]
+  with monkeypatch.context() as patched:
+    patched.setattr(sources, "read", fail)  # All of it has been read.
+    create(text, *target, resume=True)
+  assert texts(tmp_path / "out") == texts(tmp_path / "whole")
+
+
+def test_other_settings_are_not_gone_on_with(
+  text, tmp_path, small_parts, monkeypatch
+):
+  target = output_of(tmp_path / "out")
+  with pytest.raises(Stop):
+    create(text, *target, build=build_until(1, []))
+  with pytest.raises(ValueError, match="`language` differs"):
+    create(text, *target, resume=True, language="de")
+  with monkeypatch.context() as patched:
+    patched.setattr(corpus_reader, "PART_CHARS", 1700)
+    with pytest.raises(ValueError, match="`part_chars` differs"):
+      create(text, *target, resume=True)
+  create(text, *target, resume=True)
+  with pytest.raises(ValueError, match="`language` differs"):
+    create(text, *target, resume=True, language="de")
+
+
+KILLED = """
+import os, signal, sys
+from bert_tf.corpora import corpus_parts, corpus_reader
+
+write_raw = corpus_parts.write_raw
+
+def write_or_die(part, documents):
+  if part.index == 3:
+    os.kill(os.getpid(), signal.SIGKILL)
+  write_raw(part, documents)
+
+if __name__ == "__main__":
+  corpus_reader.PART_CHARS = 1800
+  corpus_parts.write_raw = write_or_die
+  from bert_tf.cli import build_corpus
+  build_corpus.run()
+"""
+
+
+def test_a_killed_run_shows_no_file_and_resumes(text, tmp_path, small_parts):
+  script = tmp_path / "killed.py"
+  script.write_text(KILLED)
+  out = tmp_path / "out"
+  flags = [f"--input_file={text}", f"--output_file={out / 'a.txt'}"]
+  result = subprocess.run(
+    [sys.executable, str(script), *flags, "--num_workers=2"],
+    env={**os.environ, "PYTHONPATH": str(ROOT)},
+    capture_output=True,
+  )
+  assert result.returncode == -signal.SIGKILL, result.stderr
+  assert os.listdir(out) == [".a.txt.parts"]
+  create(text, tmp_path / "whole" / "a.txt")
+  create(text, out / "a.txt", resume=True)
+  assert texts(out) == texts(tmp_path / "whole")
+
+
+# --- What is left out ---
+
+
+def rows(path, given):
+  path.write_text("".join(json.dumps({"text": text}) + "\n" for text in given))
+  return path
+
+
+def test_each_filter_leaves_out_what_it_says(tmp_path):
+  menu = "Home About Contact"
+  given = [
+    f"{menu}\nA first document of some length.\nIt has lines.",
+    f"{menu}\nA second document of some length.\nIt goes on.",
+    f"{menu}\nA third document of some length.",
+    "A first  document of some length.\n It has lines.",
+    f"{menu}\nIt has\nA first document of some length.\nIt has lines.",
+    f" {menu}\nA first document of some length. It has lines.\n",
+    "Short.",
+    "12 34 56 78 90 12 34 56 ab.",
+    menu,
+    "",
+  ]
+  found = create(
+    rows(tmp_path / "a.jsonl", given),
+    tmp_path / "out.txt",
+    min_document_chars=10,
+    min_letter_share=0.5,
+    max_line_repeats=3,
+    drop_duplicates=True,
+  )
+  assert read(tmp_path / "out.txt") == [
+    ["A first document of some length.", "It has lines."],
+    ["A second document of some length.", "It goes on."],
+    ["A third document of some length."],
+    ["A first document of some length.", "It has lines."],
+    ["It has", "A first document of some length.", "It has lines."],
+  ]
+  assert {
+    k: found[k] for k in found if k not in ("sentences", "characters")
+  } == {
+    "documents_read": 10,
+    "blank": 2,
+    "duplicates": 1,
+    "too_short": 1,
+    "few_letters": 1,
+    "documents": 5,
+    "repeated_lines": 5,
+  }
+
+
+def test_nothing_is_left_out_unless_it_is_asked_for(tmp_path):
+  given = ["A.", "A.", "1", "Menu\nMenu\nMenu"]
+  create(rows(tmp_path / "a.jsonl", given), tmp_path / "out.txt")
+  assert read(tmp_path / "out.txt") == [["A."], ["A."], ["1"], ["Menu"] * 3]
+
+
+@pytest.mark.parametrize(
+  ("text", "share"),
+  [("ab1 2", 0.5), ("ภาษาไทยเป็น", 1.0), ("हिन्दी", 1.0), (" \n", 0.0)],
+)
+def test_marks_on_letters_are_letters(text, share):
+  assert corpus_filters.letter_share(text) == share
+
+
+def test_counts_of_documents_add_up():
+  counts = collections.Counter()
+  lines = [["a", "b"], ["a"], ["c"]]
+  found = corpus_filters.without_repeated_lines(lines, 1, counts)
+  assert found == [["b"], [], ["c"]]
+  assert counts == {"repeated_lines": 2}
+
+
+def test_a_corpus_of_nothing_leaves_nothing(tmp_path):
+  path = rows(tmp_path / "a.jsonl", ["A.", "B.", ""])
+  with pytest.raises(ValueError, match="2 too short") as error:
+    create(path, tmp_path / "out" / "a.txt", min_document_chars=100)
+  assert "1 without text" in str(error.value)
+  assert not os.listdir(tmp_path / "out")
+
+
+def test_a_faulty_input_leaves_nothing(text, tmp_path, small_parts):
+  (tmp_path / "in" / "z.jsonl").write_text('{"text": "A."}\n{"body": 1}\n')
+  old = tmp_path / "out" / "a.txt"
+  old.parent.mkdir()
+  old.write_text("old\n")
+  with pytest.raises(ValueError, match="z.jsonl:2: no column text"):
+    create(f"{tmp_path}/in/*", tmp_path / "out" / "a.txt")
+  assert os.listdir(tmp_path / "out") == ["a.txt"]
+  assert old.read_text() == "old\n"
+
+
+def test_a_document_that_cannot_be_split_leaves_the_finished_parts(
+  text, documents, tmp_path, small_parts, monkeypatch
+):
+  split = sentences.Splitter.split
+
+  def split_or_fail(splitter, paragraph):
+    if paragraph == " ".join(documents[30]):
+      "\ud83d".encode()
+    return split(splitter, paragraph)
+
+  target = tmp_path / "out" / "a.txt"
+  with monkeypatch.context() as patched:
+    patched.setattr(sentences.Splitter, "split", split_or_fail)
+    with pytest.raises(OSError, match="part 2 .*surrogates.*`resume`"):
+      create(text, target)
+  finished = contents(tmp_path / "out" / ".a.txt.parts")
+  assert {"00000.txt", "00001.txt"} <= finished.keys()
+  create(text, target, resume=True)
+  assert read(target) == documents
+
+
+@pytest.mark.parametrize(
+  ("name", "outputs", "message"),
+  [
+    ("in/text.txt", {}, "is an input file"),
+    ("in", {}, "is a folder"),
+    ("a.txt", {"num_shards": 0}, "num_shards 0 is below 1"),
+    ("a.txt", {"num_shards": 99}, "60 documents, fewer than num_shards 99"),
+  ],
+)
+def test_outputs_that_cannot_be(name, outputs, message, text, tmp_path):
+  with pytest.raises(ValueError, match=message):
+    create(text, tmp_path / name, outputs)
+  assert contents(tmp_path).keys() == {"in/text.txt"}
+
+
+def test_an_unknown_language_is_refused_before_reading(text, tmp_path):
+  with pytest.raises(ValueError, match="`language=xx`"):
+    create(text, tmp_path / "out" / "a.txt", language="xx")
+  assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("documents", ["blank_line", "file"])
+def test_short_documents_are_remarked_on(documents, tmp_path):
+  (tmp_path / "a.txt").write_text("One. Two.\n\nThree.\n\nFour. Five.")
+  with runs.logged() as log:
+    create(tmp_path / "a.txt", tmp_path / "o.txt", documents=documents)
+  is_warned = "1.7 sentences on average" in log()
+  assert is_warned == (documents == "blank_line")
+
+
+@pytest.mark.parametrize("settings", [{}, {"drop_duplicates": True}])
+def test_lines_are_taken_as_they_are_unless_some_are_left_out(
+  settings, tmp_path
+):
+  (tmp_path / "a.txt").write_text("A b.\n\nA  b.\n\nC.\n")
+  config = text_config.TextConfig(**settings)
+  path = str(tmp_path / "a.txt")
+  inputs = sources.find(path, config, text_config.LINES)
+  target = str(tmp_path / "out" / "data")
+  expected = [["A b."], ["C."]] if settings else [["A b."], ["A  b."], ["C."]]
+  with corpus_build.as_lines(config, inputs, target, corpus_build.create) as (
+    found,
+  ):
+    assert (found == path) == (not settings)
+    assert read(found) == expected
+  assert contents(tmp_path).keys() == {"a.txt"}

@@ -1,0 +1,537 @@
+import dataclasses
+import gzip
+import os
+import pickle
+import random
+import re
+import subprocess
+import sys
+
+import pytest
+import tensorflow as tf
+
+from bert_tf.corpora import (
+  corpus,
+  corpus_build,
+  pydoc_corpus,
+  sources,
+  text_config,
+)
+from bert_tf.files import text_lines
+
+
+def write(path, content):
+  """Writes bytes or str, compressed for .gz; returns the path as str."""
+  data = content.encode() if isinstance(content, str) else content
+  opener = gzip.open if str(path).endswith(".gz") else open
+  with opener(path, "wb") as writer:
+    writer.write(data)
+  return str(path)
+
+
+def brute_force_documents(paths):
+  """What the format says, on the whole text in memory."""
+  documents = [[]]
+  for path in paths:
+    opener = gzip.open if path.endswith(".gz") else open
+    with opener(path, "rb") as reader:
+      data = reader.read()
+    lines = data.split(b"\n")
+    if lines[-1] == b"":
+      lines.pop()
+    for line in lines:
+      text = line.decode().strip()
+      if text:
+        documents[-1].append(text)
+      else:
+        documents.append([])
+  return [document for document in documents if document]
+
+
+# --- Which files ---
+
+
+def test_files_come_in_the_order_of_the_patterns_and_globs_sorted(tmp_path):
+  for name in ("b2.txt", "b10.txt", "a.txt"):
+    write(tmp_path / name, "x\n")
+  patterns = f"{tmp_path}/b*.txt, {tmp_path}/a.txt,"
+  assert corpus.input_files(patterns) == [
+    f"{tmp_path}/{name}" for name in ("b10.txt", "b2.txt", "a.txt")
+  ]
+
+
+def test_a_file_whose_name_looks_like_a_glob_is_found(tmp_path):
+  path = write(tmp_path / "part[1].txt", "x\n")
+  assert corpus.input_files(path) == [path]
+
+
+@pytest.mark.parametrize(
+  ("pattern", "message"),
+  [
+    ("{}/*.none", r"\*\.none matches no file"),
+    ("{}/none.txt", r"there is no file .*none\.txt"),
+    ("{}/whole.txt,{}/empty.txt", r"empty\.txt is empty \(0 bytes\)"),
+    ("{}/*.txt", r"empty\.txt is empty \(0 bytes\)"),
+    ("{}", "is a folder"),
+    (" , ", "names no file"),
+  ],
+)
+def test_patterns_without_text_are_refused(tmp_path, pattern, message):
+  write(tmp_path / "whole.txt", "x\n")
+  write(tmp_path / "empty.txt", "")
+  with pytest.raises(ValueError, match=message):
+    corpus.input_files(pattern.replace("{}", str(tmp_path)))
+
+
+def test_packages_without_pydoc_are_refused(tmp_path):
+  path = write(tmp_path / "a.txt", "x\n")
+  with pytest.raises(ValueError, match="no meaning without pydoc"):
+    corpus.input_files(path, pydoc_packages="numpy")
+
+
+# --- Lines and documents ---
+
+
+def test_lines_end_at_newlines_only(tmp_path):
+  text = "a\u2028b\x0bc\nd\x85e\u2029f\n\ng"
+  path = write(tmp_path / "a.txt", text)
+  assert list(text_lines.read_lines(path)) == text.split("\n")
+
+
+def test_lines_are_those_of_tensorflows_readline(tmp_path):
+  # What the original read its text with: it drops every carriage return.
+  path = write(tmp_path / "a.txt", "foo\rbar é\r\n\r\n a\r\rb \n\rc\r")
+  with tf.io.gfile.GFile(path) as reader:
+    expected = list(reader)
+  assert expected == ["foobar é\n", "\n", " ab \n", "c"]
+  assert list(text_lines.read_lines(path)) == [x.rstrip("\n") for x in expected]
+  documents = [["foobar é"], ["ab", "c"]]
+  assert list(corpus.documents([path])) == documents
+  [shard] = corpus.plan_shards([path], 1)
+  assert list(corpus.shard_documents(shard)) == documents
+
+
+def test_gz_files_are_read_as_their_content(tmp_path):
+  path = write(tmp_path / "a.txt.gz", "é one\n\ntwo\n")
+  assert list(text_lines.read_lines(path)) == ["é one", "", "two"]
+  assert list(corpus.documents([path])) == [["é one"], ["two"]]
+
+
+def test_the_end_of_a_file_does_not_end_a_document(tmp_path):
+  first = write(tmp_path / "1", "\n a \nb")
+  second = write(tmp_path / "2", "c\n\u3000\t\n\n\nd\n\n")
+  third = write(tmp_path / "3", "\ne\n")
+  assert list(corpus.documents([first, second, third])) == [
+    ["a", "b", "c"],
+    ["d"],
+    ["e"],
+  ]
+
+
+def test_text_that_is_not_utf8_names_file_line_and_byte(tmp_path):
+  path = write(tmp_path / "bad.txt", b"ok\n\nab\xffc\n")
+  message = rf"{path}:3: not UTF-8 \(byte 2 of the line\)"
+  with pytest.raises(ValueError, match=message):
+    list(text_lines.read_lines(path))
+  with pytest.raises(ValueError, match=message):
+    corpus.plan_shards([path], 1)
+
+
+def test_line_numbers_of_bad_bytes_count_over_blocks(tmp_path, monkeypatch):
+  monkeypatch.setattr(corpus, "_BLOCK_BYTES", 7)
+  path = write(tmp_path / "bad.txt", b"line\n" * 10 + b"a\xc3\n" + b"line\n")
+  with pytest.raises(ValueError, match=rf"{path}:11: not UTF-8 \(byte 1"):
+    corpus.plan_shards([path], 1)
+
+
+@pytest.mark.parametrize("damage", ["truncated", "flipped", "not gzip"])
+def test_a_damaged_gz_is_named(tmp_path, damage):
+  path = tmp_path / "a.gz"
+  write(path, "some words here\n" * 1000)
+  data = bytearray(path.read_bytes())
+  if damage == "truncated":
+    data = data[:-20]
+  elif damage == "flipped":
+    data[len(data) // 2] ^= 255
+  else:
+    data = b"plain text"
+  path.write_bytes(data)
+  for read in (text_lines.read_lines, lambda p: corpus.plan_shards([p], 1)):
+    with pytest.raises(ValueError, match=f"{path}: not a whole gzip file"):
+      list(read(str(path)))
+
+
+# --- Shards ---
+
+
+def random_text(rng):
+  """Lines, blank lines of every kind, with and without a last newline."""
+  kinds = ["a", "é b", "\u2028x", "word " * 9, "", "", " ", "\u3000", "\r"]
+  kinds += ["\x1c\t", "\u2009\xa0", "\x85", "\u180e"]
+  text = "\n".join(rng.choices(kinds, k=rng.randint(1, 30)))
+  return text + rng.choice(["", "\n", "\n\n"])
+
+
+@pytest.mark.parametrize("block_bytes", [1, 5, 64, 1 << 20])
+def test_shards_hold_the_documents_of_the_whole_in_order(
+  tmp_path, monkeypatch, block_bytes
+):
+  monkeypatch.setattr(corpus, "_BLOCK_BYTES", block_bytes)
+  rng = random.Random(block_bytes)
+  num_compared = 0
+  for trial in range(150):
+    paths = [
+      write(tmp_path / f"{trial}_{n}{suffix}", random_text(rng) or "a")
+      for n, suffix in enumerate(rng.choices(["", ".gz"], [4, 1], k=3))
+    ]
+    expected = brute_force_documents(paths)
+    assert list(corpus.documents(paths)) == expected
+    for num_shards in range(1, len(expected) + 1):
+      shards = corpus.plan_shards(paths, num_shards)
+      pieces = [list(corpus.shard_documents(shard)) for shard in shards]
+      assert sum(pieces, []) == expected
+      assert [len(piece) for piece in pieces] == [
+        shard.num_documents for shard in shards
+      ]
+      assert all(pieces)
+      assert [shard.index for shard in shards] == list(range(num_shards))
+      num_compared += 1
+    with pytest.raises(
+      ValueError,
+      match=f"{len(expected)} documents, fewer than num_shards "
+      f"{len(expected) + 1}",
+    ):
+      corpus.plan_shards(paths, len(expected) + 1)
+  assert num_compared > 300
+
+
+def test_shards_are_of_about_equal_bytes(tmp_path):
+  rng = random.Random(1)
+  text = "".join("word " * rng.randint(1, 60) + "\n\n" for _ in range(3000))
+  half = text.index("\n\n", len(text) // 3) + 2
+  paths = [
+    write(tmp_path / "1", text[:half]),
+    write(tmp_path / "2", text[half:]),
+  ]
+  shards = corpus.plan_shards(paths, 7)
+  assert sum(shard.num_bytes for shard in shards) == len(text)
+  for shard in shards:
+    # A cut is at most half a document from the even one.
+    assert abs(shard.num_bytes - len(text) / 7) <= 302
+
+
+def test_one_huge_document_leaves_no_shard_empty(tmp_path):
+  path = write(tmp_path / "a", "x\n\n" + "word\n" * 1000 + "\ny\n\nz\n")
+  shards = corpus.plan_shards([path], 4)
+  assert [shard.num_documents for shard in shards] == [1, 1, 1, 1]
+
+
+def test_a_shard_reads_its_own_part_only(tmp_path):
+  path = write(tmp_path / "a", "first\n\nsecond\n\nthird\n")
+  shard = corpus.plan_shards([path], 3)[1]
+  data = (tmp_path / "a").read_bytes()
+  # Bytes outside of the shard are made unreadable.
+  (tmp_path / "a").write_bytes(b"\xff" * 7 + data[7:15] + b"\xff" * 6)
+  assert list(corpus.shard_documents(shard)) == [["second"]]
+
+
+def test_a_shard_is_a_frozen_value_that_can_be_sent(tmp_path):
+  path = write(tmp_path / "a", "x\n\ny\n")
+  shards = corpus.plan_shards([path], 2)
+  assert pickle.loads(pickle.dumps(shards)) == shards
+  assert corpus.plan_shards([path], 2) == shards
+  with pytest.raises(dataclasses.FrozenInstanceError):
+    shards[0].index = 3
+
+
+def test_a_file_that_shrank_after_the_plan_is_named(tmp_path):
+  path = write(tmp_path / "a", "x\n\nyyyy\n")
+  shard = corpus.plan_shards([path], 1)[0]
+  write(tmp_path / "a", "x\n")
+  with pytest.raises(ValueError, match="has changed while it was read"):
+    list(corpus.shard_documents(shard))
+
+
+def test_no_shards_are_refused(tmp_path):
+  with pytest.raises(ValueError, match="num_shards 0 is below 1"):
+    corpus.plan_shards([write(tmp_path / "a", "x\n")], 0)
+
+
+# --- At gs:// and the like ---
+
+
+@pytest.fixture
+def remote():
+  """A function that writes to a file system that only TensorFlow knows."""
+  folder = f"ram://{random.getrandbits(64):x}"
+
+  def write_remote(name, data):
+    with tf.io.gfile.GFile(f"{folder}/{name}", "wb") as writer:
+      writer.write(data)
+    return f"{folder}/{name}"
+
+  return write_remote
+
+
+def test_remote_files_are_found_as_local_ones_are(remote):
+  second = remote("b.txt", b"x\n")
+  first = remote("a.txt", b"y\n")
+  folder = first.removesuffix("/a.txt")
+  assert corpus.input_files(f"{folder}/*.txt") == [first, second]
+  empty = remote("empty", b"")
+  for pattern, message in [
+    (f"{folder}/*.none", "none matches no file"),
+    (f"{folder}/c.txt", "there is no file ram://"),
+    (empty, "empty is empty"),
+    (folder, "is a folder"),
+  ]:
+    with pytest.raises(ValueError, match=message):
+      corpus.input_files(pattern)
+
+
+@pytest.mark.parametrize("suffix", ["", ".gz"])
+def test_remote_text_has_the_documents_of_the_same_text_here(
+  remote, tmp_path, suffix
+):
+  rng = random.Random(3)
+  text = "\n\n".join(random_text(rng) + "é" for _ in range(200))
+  here = write(tmp_path / f"a{suffix}", text)
+  there = remote(f"a{suffix}", (tmp_path / f"a{suffix}").read_bytes())
+  expected = brute_force_documents([here])
+  assert list(corpus.documents([there])) == expected
+  shards = corpus.plan_shards([there], 5)
+  assert [shard.num_bytes for shard in shards] == [
+    shard.num_bytes for shard in corpus.plan_shards([here], 5)
+  ]
+  read = [list(corpus.shard_documents(shard)) for shard in reversed(shards)]
+  assert sum(reversed(read), []) == expected
+
+
+def test_a_damaged_remote_gz_is_named(remote):
+  path = remote("a.gz", gzip.compress(b"some words\n" * 1000)[:-20])
+  with pytest.raises(ValueError, match=f"{path}: not a whole gzip file"):
+    list(text_lines.read_lines(path))
+
+
+# --- Writing ---
+
+
+def test_written_documents_read_back(tmp_path):
+  documents = [["a é", "b"], ["c"]]
+  for name in ("a.txt", "a.txt.gz"):
+    path = str(tmp_path / name)
+    assert corpus.write_documents(path, documents) == 2
+    assert list(corpus.documents([path])) == documents
+  assert sorted(os.listdir(tmp_path)) == ["a.txt", "a.txt.gz"]
+
+
+def test_an_interrupted_write_leaves_the_old_file_and_nothing_else(tmp_path):
+  path = write(tmp_path / "a.txt", "old\n")
+
+  def interrupted():
+    yield ["new"]
+    raise KeyboardInterrupt
+
+  with pytest.raises(KeyboardInterrupt):
+    corpus.write_documents(path, interrupted())
+  assert os.listdir(tmp_path) == ["a.txt"]
+  assert (tmp_path / "a.txt").read_text() == "old\n"
+
+
+def test_an_output_that_cannot_be_written_is_named(tmp_path):
+  (tmp_path / "file").write_text("")
+  with pytest.raises(OSError, match=str(tmp_path / "file")):
+    corpus.write_documents(str(tmp_path / "file" / "a.txt"), [["a"]])
+  with pytest.raises(OSError, match="is a folder"):
+    corpus.write_documents(str(tmp_path), [["a"]])
+
+
+def test_no_documents_make_no_file(tmp_path):
+  with pytest.raises(ValueError, match="no document to write"):
+    corpus.write_documents(str(tmp_path / "a.txt"), [])
+  assert not os.listdir(tmp_path)
+
+
+def split(tmp_path, documents, fraction=0.25, seed=1):
+  """Splits and reads both sides back."""
+  paths = [str(tmp_path / "train.txt"), str(tmp_path / "eval.txt")]
+  given = tmp_path / "given" / "in.txt"
+  given.parent.mkdir(exist_ok=True)
+  corpus.write_documents(str(given), documents)
+  output = corpus_build.Output(
+    output_file=paths[0],
+    eval_output_file=paths[1],
+    eval_fraction=fraction,
+    random_seed=seed,
+  )
+  found = corpus_build.create(
+    text_config.TextConfig(),
+    [sources.Source(str(given), text_config.LINES)],
+    output,
+  )
+  counts = (
+    found["documents"] - found["eval_documents"],
+    found["eval_documents"],
+  )
+  sides = [list(corpus.documents([path])) for path in paths]
+  assert tuple(map(len, sides)) == counts
+  return sides
+
+
+def test_each_document_goes_whole_to_one_side_and_copies_stay_together(
+  tmp_path,
+):
+  documents = [[f"sentence {n}", f"and {n}"] for n in range(2000)] * 2
+  train, held_out = split(tmp_path, documents)
+  assert sorted(train + held_out) == sorted(documents)
+  assert not {tuple(d) for d in train} & {tuple(d) for d in held_out}
+  # Five standard deviations of a binomial of 2,000 at 0.25, twice.
+  assert abs(len(held_out) - 1000) < 2 * 5 * (2000 * 0.25 * 0.75) ** 0.5
+  assert split(tmp_path, documents) == [train, held_out]
+  assert split(tmp_path, documents, seed=2) != [train, held_out]
+
+
+def test_a_split_that_leaves_a_side_empty_writes_nothing(tmp_path):
+  with pytest.raises(ValueError, match="leave 1 to train on and 0 to eval"):
+    split(tmp_path, [["a"]], fraction=1e-9)
+  with pytest.raises(ValueError, match="eval_fraction 1.0 is not between"):
+    split(tmp_path, [["a"]], fraction=1.0)
+  same = str(tmp_path / "same.txt")
+  output = corpus_build.Output(output_file=same, eval_output_file=same)
+  with pytest.raises(ValueError, match="cannot hold both splits"):
+    corpus_build.create(text_config.TextConfig(), [], output)
+  assert os.listdir(tmp_path) == ["given"]
+
+
+# --- Python's own documentation ---
+
+
+DOCSTRING = """
+Fit the model to data, e.g. to counts. It returns the `model` itself!
+
+Parameters
+----------
+x : array_like
+    The points at which the :func:`~numpy.interp` function is evaluated.
+y : int, optional
+    Short one.
+
+.. versionadded:: 1.2
+.. note:: The **result** is a view of the `input <http://a.b>`_ array.
+
+Example::
+
+    This is code that looks as if it were a sentence of English.
+
+>>> fit(x)
+This is what the doctest prints as its result.
+
+After the code, the text goes on over
+two lines.
+
+* The first item of a list is a sentence.
+* The second item of a list is one too.
+
+======  ==================
+Column  The other of them.
+======  ==================
+
+.. code-block:: python
+
+   The code of a directive is left out as well.
+
+:param z: The value that is used where there is none.
+:returns: The number of rows that were seen.
+See https://example.com for all of the rest.
+x = [y for y in z]
+"""
+
+
+def test_prose_of_a_docstring_is_kept_and_all_else_left_out():
+  assert list(pydoc_corpus.sentences(DOCSTRING)) == [
+    "Fit the model to data, e.g. to counts.",
+    "It returns the model itself!",
+    "The points at which the numpy.interp function is evaluated.",
+    "The result is a view of the input array.",
+    "After the code, the text goes on over two lines.",
+    "The first item of a list is a sentence.",
+    "The second item of a list is one too.",
+    "The value that is used where there is none.",
+    "The number of rows that were seen.",
+  ]
+
+
+@pytest.fixture
+def package(tmp_path, monkeypatch):
+  """An installed package that must not be imported."""
+  folder = tmp_path / "site" / "documented"
+  (folder / "tests").mkdir(parents=True)
+  sentence = "The {} sentence of {} is about the {} thing."
+  for name, numbers in [("big", range(6)), ("one", [7]), ("two", range(8, 12))]:
+    lines = [sentence.format(n, name, n) for n in numbers]
+    text = "\n".join([*lines, "The sentence that all of them have."])
+    (folder / f"{name}.py").write_text(f'"""{text}"""\n1 / 0\n')
+  (folder / "__init__.py").write_text("1 / 0\n")
+  (folder / "broken.py").write_text("def (:\n")
+  (folder / "tests" / "many.py").write_text('"""The tests are no text."""\n')
+  monkeypatch.syspath_prepend(str(folder.parent))
+  return "documented"
+
+
+def test_a_module_is_a_document_and_small_ones_share_one(package):
+  documents = list(pydoc_corpus.documents([package]))
+  numbers = [
+    re.findall(r"\bThe (\d+) sentence of", " ".join(d)) for d in documents
+  ]
+  assert [n for n in numbers if n] == [
+    [str(n) for n in range(6)],
+    [str(n) for n in range(7, 12)],
+  ]
+  sentences = [sentence for document in documents for sentence in document]
+  assert sentences.count("The sentence that all of them have.") == 1
+  assert "The tests are no text." not in sentences
+
+
+def test_pydoc_is_long_prose_without_duplicates_and_the_same_twice(tmp_path):
+  path = corpus.input_files("pydoc", work_dir=str(tmp_path))[0]
+  text = (tmp_path / "pydoc.txt").read_text()
+  assert path == str(tmp_path / "pydoc.txt")
+  documents = list(corpus.documents([path]))
+  sentences = [sentence for document in documents for sentence in document]
+  assert len(text) > 1_000_000 and len(documents) > 200
+  assert min(map(len, documents)) >= 5
+  assert len(set(sentences)) == len(sentences)
+  assert not re.search(r">>>|::$|``|:\w+:`|^\.\. |----|====", text, re.M)
+  letters = sum(char.isalpha() or char == " " for char in text)
+  assert letters / len(text) > 0.93
+  command = (
+    "import sys; from bert_tf.corpora import corpus; "
+    "corpus.input_files('pydoc', work_dir=sys.argv[1])"
+  )
+  (tmp_path / "again").mkdir()
+  subprocess.run(
+    [sys.executable, "-c", command, tmp_path / "again"],
+    env={**os.environ, "PYTHONHASHSEED": "5"},
+    check=True,
+  )
+  assert (tmp_path / "again" / "pydoc.txt").read_text() == text
+
+
+def test_pydoc_without_a_folder_is_removed_at_exit():
+  command = (
+    "from bert_tf.corpora import corpus, pydoc_corpus; "
+    "pydoc_corpus.documents = lambda packages: [['a']]; "
+    "print(open(corpus.input_files('pydoc')[0]).name)"
+  )
+  path = subprocess.run(
+    [sys.executable, "-c", command], check=True, capture_output=True, text=True
+  ).stdout.strip()
+  assert path.endswith("pydoc.txt") and not os.path.exists(
+    os.path.dirname(path)
+  )
+
+
+@pytest.mark.parametrize("name", ["no_such_package", "os.path", "ast", "a b"])
+def test_a_package_that_is_not_installed_is_named(name):
+  with pytest.raises(ValueError, match=f"{name} is not an installed"):
+    list(pydoc_corpus.documents([name]))

@@ -1,0 +1,266 @@
+"""What each format gives, and what is said of files that are damaged."""
+
+import bz2
+import collections
+import gc
+import gzip
+import itertools
+import json
+import sys
+from xml.etree import ElementTree
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from bert_tf.corpora import sources, text_config
+from tests.support import runs, wikipedia
+
+
+def write(path, content):
+  """Writes str or bytes, compressed by the name; returns the path as str."""
+  data = content.encode() if isinstance(content, str) else content
+  openers = {".gz": gzip.open, ".bz2": bz2.open}
+  with openers.get(path.suffix, open)(path, "wb") as writer:
+    writer.write(data)
+  return str(path)
+
+
+def read(path, plain_format="text", **settings):
+  """The texts and counts of a file whose format is found out."""
+  config = text_config.TextConfig(**settings)
+  (source,) = sources.find(path, config, plain_format)
+  counts = collections.Counter()
+  found = [d.text for d in sources.read(source, config, counts)]
+  return found, counts
+
+
+PAGES = [
+  wikipedia.page(1, "Haus", "Ein '''Haus''' ist & bleibt < hier."),
+  wikipedia.page(2, "Heim", "#WEITERLEITUNG [[Haus]]", redirect="Haus"),
+  wikipedia.page(3, "Diskussion:Haus", "Ja.", namespace=1),
+  wikipedia.page(4, "Leer", ""),
+  wikipedia.page(5, "Tür", "Eine Tür."),
+]
+ROWS = [{"id": 1, "text": "One.\nTwo."}, {"id": 2, "text": None}]
+EXTRACTED = """<doc id="1" url="u" title="A &amp; B">
+A &amp; B
+
+First one.
+Second &lt;one&gt;.
+</doc>
+<doc id="2" url="u" title="C">
+C
+</doc>
+"""
+
+
+def parquet_bytes(table):
+  sink = pa.BufferOutputStream()
+  pq.write_table(table, sink, row_group_size=1)
+  return sink.getvalue().to_pybytes()
+
+
+@pytest.mark.parametrize("suffix", ["", ".gz", ".bz2"])
+@pytest.mark.parametrize("name", ["dump.xml", "dump"])
+def test_articles_of_a_dump(name, suffix, tmp_path):
+  path = write(tmp_path / f"{name}{suffix}", wikipedia.dump(PAGES))
+  found, counts = read(path)
+  assert found == ["Ein '''Haus''' ist & bleibt < hier.", "Eine Tür."]
+  assert counts == {"pages_passed_over": 2, "blank": 1, "documents_read": 3}
+
+
+def test_the_last_revision_of_a_page_counts(tmp_path):
+  old, _, rest = wikipedia.page(1, "A", "Old.").partition("  </page>")
+  new = wikipedia.page(1, "A", "New.").partition("<revision>")[2]
+  text = wikipedia.dump([old + "<revision>" + new])
+  assert read(write(tmp_path / "a.xml", text))[0] == ["New."]
+
+
+def test_a_dump_names_its_files_and_categories(tmp_path):
+  path = write(tmp_path / "a.xml", wikipedia.dump(PAGES))
+  found = sources.read(
+    sources.Source(path, "dump"),
+    text_config.TextConfig(),
+    collections.Counter(),
+  )
+  names = ("category", "datei", "file", "image", "kategorie")
+  assert {document.hidden_namespaces for document in found} == {names}
+
+
+@pytest.mark.parametrize("language", ["en", "de", "de-AT"])
+def test_another_language_than_the_dumps_is_remarked_on(language, tmp_path):
+  path = write(tmp_path / "a.xml", wikipedia.dump(PAGES))
+  with runs.logged() as log:
+    read(path, language=language)
+  assert ("`language=de`" in log()) == (language == "en")
+
+
+def test_a_dump_is_read_as_a_stream(tmp_path):
+  pages = [wikipedia.page(n, f"P{n}", f"Text {n}.") for n in range(300)]
+  path = write(tmp_path / "a.xml", wikipedia.dump(pages))
+  source = sources.Source(path, "dump")
+  config = text_config.TextConfig()
+  documents = sources.read(source, config, collections.Counter())
+  assert len(list(itertools.islice(documents, 300))) == 300
+  # The reader stands after the last page.
+  held = sum(isinstance(o, ElementTree.Element) for o in gc.get_objects())
+  assert held < 100
+  assert not list(documents)
+
+
+@pytest.mark.parametrize("suffix", ["", ".gz", ".bz2"])
+@pytest.mark.parametrize("name", ["a.jsonl", "a.json", "wiki_00"])
+def test_rows_of_json_lines(name, suffix, tmp_path):
+  rows = "".join(json.dumps(row) + "\n" for row in ROWS)
+  found, counts = read(write(tmp_path / f"{name}{suffix}", rows))
+  assert found == ["One.\nTwo."]
+  assert counts == {"documents_read": 2, "blank": 1}
+
+
+@pytest.mark.parametrize("name", ["a.parquet", "a.parquet.gz", "a.bz2", "data"])
+@pytest.mark.parametrize("kind", [pa.string(), pa.large_string()])
+def test_rows_of_parquet(name, kind, tmp_path):
+  texts = [*(f"Text {i}." for i in range(1000)), None]
+  table = pa.table({"id": range(1001), "body": pa.array(texts, kind)})
+  path = write(tmp_path / name, parquet_bytes(table))
+  found, counts = read(path, text_column="body")
+  assert found == texts[:-1]
+  assert counts["blank"] == 1
+
+
+@pytest.mark.parametrize("suffix", ["", ".gz", ".bz2"])
+def test_articles_of_wikiextractor(suffix, tmp_path):
+  found, counts = read(write(tmp_path / f"wiki_00{suffix}", EXTRACTED))
+  assert found == ["First one.\nSecond <one>."]
+  assert counts == {"documents_read": 2, "blank": 1}
+
+
+TEXT = "\ufeffA line\nand one.\r\n \nNew\nparagraph.\n\n\n今天下\n雨。\n"
+
+
+@pytest.mark.parametrize(
+  ("documents", "expected"),
+  [
+    ("blank_line", ["A line and one.", "New paragraph.", "今天下雨。"]),
+    ("file", ["A line and one.\nNew paragraph.\n今天下雨。"]),
+    ("line", "A line|and one.|New|paragraph.|今天下|雨。".split("|")),
+  ],
+)
+def test_documents_of_running_text(documents, expected, tmp_path):
+  path = write(tmp_path / "a.txt.bz2", TEXT)
+  found, counts = read(path, documents=documents)
+  assert found == expected
+  assert counts == {"documents_read": len(expected)}
+
+
+def test_a_long_text_is_cut_between_paragraphs(tmp_path, monkeypatch):
+  monkeypatch.setattr(sources, "_MAX_DOCUMENT_CHARS", 50)
+  paragraphs = [f"Paragraph {n} of twenty." for n in range(20)]
+  path = write(tmp_path / "a.txt", "\n\n".join(paragraphs))
+  found, _ = read(path, documents="file")
+  assert "\n".join(found).split("\n") == paragraphs
+  assert len(found) == 10
+  path = write(tmp_path / "b.txt", "\n".join(paragraphs))
+  assert len(read(path, documents="file")[0]) == 7
+
+
+def test_other_text_is_of_the_given_format(tmp_path):
+  path = write(tmp_path / "a.txt", "One.\nTwo.\n\nThree.")
+  assert read(path, "lines")[0] == ["One.\nTwo.", "Three."]
+  assert read(path, "text")[0] == ["One. Two.", "Three."]
+  path = write(tmp_path / "b.txt", '{"no": json}\n')
+  assert read(path, "lines")[0] == ['{"no": json}']
+  assert read(path, "text", input_format="lines")[0] == ['{"no": json}']
+
+
+BROKEN = wikipedia.dump(PAGES)[:-1000]
+FAULTS = {
+  "a dump cut off": (
+    "a.xml",
+    BROKEN,
+    "not a whole dump.*after the page 'Diskussion:Haus'",
+  ),
+  "a compressed dump cut off": (
+    "a.xml.bz2",
+    bz2.compress(wikipedia.dump(PAGES).encode())[:-30],
+    "a.xml.bz2: not a whole bzip2 file",
+  ),
+  "no bzip2": ("a.bz2", b"BZh9 no", "a.bz2: not a whole bzip2 file"),
+  "no dump": ("a.xml", "<html><p/></html>", "no Wikipedia dump.*<html>"),
+  "no XML": ("a.xml", "hello", "a.xml: no Wikipedia dump: not MediaWiki"),
+  "no siteinfo": ("a.xml", "<mediawiki><p/></mediawiki>", "no Wikipedia dump"),
+  "a row of JSON without the column": (
+    "a.jsonl",
+    '{"text": "a"}\n{"body": "a", "id": 1}\n',
+    "a.jsonl:2: no column text; found: body, id; see `text_column`",
+  ),
+  "a row that is no text": ("a.jsonl", '{"text": 5}\n', "a.jsonl:1: .* int"),
+  "a row that is no JSON": ("a.jsonl", '{"text": "a"\n', "a.jsonl:1: not JSON"),
+  "Parquet without the column": (
+    "a.parquet",
+    parquet_bytes(pa.table({"id": [1], "body": ["a"]})),
+    "a.parquet: no column text; found: id, body. .*`text_column`",
+  ),
+  "Parquet of numbers": (
+    "a.parquet",
+    parquet_bytes(pa.table({"id": [1], "text": [2]})),
+    "column text is no text, but int64; found: id, text",
+  ),
+  "Parquet in Latin-1": (
+    "a.parquet",
+    parquet_bytes(
+      pa.table({"text": pa.array([b"T\xfcr"]).cast(pa.string(), safe=False)})
+    ),
+    "column text is not UTF-8",
+  ),
+  "Parquet cut off": (
+    "a.parquet",
+    parquet_bytes(pa.table({"text": ["a"]}))[:-20],
+    "a.parquet: no whole Parquet file",
+  ),
+  "Latin-1": (
+    "a.txt",
+    "Ein Haus.\nEine Tür.\n".encode("latin-1"),
+    "a.txt:2: not UTF-8 .byte 6 of the line.*iconv -f",
+  ),
+  "Latin-1 in JSON": (
+    "a.jsonl",
+    '{"text": "Tür"}\n'.encode("latin-1"),
+    "a.jsonl:1: not UTF-8",
+  ),
+  "a <doc> cut off": (
+    "a",
+    EXTRACTED[:-20],
+    "a:7: the file ends inside a <doc>",
+  ),
+  "text between <doc>s": ("a", EXTRACTED + "x\n", "a:10: text outside of <doc"),
+  "a <doc> in a <doc>": (
+    "a",
+    EXTRACTED * 2 + "<doc >\n<doc >",
+    "inside a <doc>",
+  ),
+}
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_a_fault_is_told_in_a_line_with_its_place(name, tmp_path):
+  file, content, message = FAULTS[name]
+  path = tmp_path / file
+  path.write_bytes(content if isinstance(content, bytes) else content.encode())
+  with pytest.raises(ValueError, match=message) as error:
+    read(str(path))
+  assert str(path) in str(error.value) and "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+  ("input_format", "package"),
+  [("dump", "mwxml"), ("dump", "mwparserfromhell"), ("parquet", "pyarrow")],
+)
+def test_a_missing_package_is_told_before_reading(
+  input_format, package, monkeypatch
+):
+  monkeypatch.setitem(sys.modules, package, None)
+  with pytest.raises(ImportError, match=r"pip install .*\[corpus\]"):
+    sources.check_packages([sources.Source("a", input_format)])
+  sources.check_packages([sources.Source("a", "jsonl")])

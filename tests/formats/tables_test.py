@@ -1,0 +1,50 @@
+"""Lines of JSONL that are no rows, and cells that are long."""
+
+import pytest
+
+from bert_tf.formats import tables
+
+
+def texts(path, lines):
+  path.write_text("\n".join(lines) + "\n", newline="")
+  table = tables.Table(str(path), path.suffix[1:], ["text"], "films")
+  rows = []
+  tables.read(table, lambda _, row: rows.append(tables.value(row, "text")))
+  return rows
+
+
+def test_whole_characters_may_be_escaped(tmp_path):
+  lines = ['{"text": "\\ud83d\\ude00"}', '{"text": "a"}']
+  assert texts(tmp_path / "a.jsonl", lines) == ["\U0001f600", "a"]
+
+
+@pytest.mark.parametrize(
+  "line",
+  [
+    '{"text": "\\ud83d"}',
+    '{"text": "a", "label": "\\uDE00"}',
+    "[" * 100_000,
+    '["a"]',
+    "{",
+  ],
+)
+def test_the_line_of_a_bad_row_is_named(tmp_path, line):
+  with pytest.raises(ValueError, match=r"a\.jsonl:2"):
+    texts(tmp_path / "a.jsonl", ['{"text": "a"}', line])
+
+
+@pytest.mark.parametrize(
+  ("suffix", "cell"),
+  [("csv", "{}"), ("tsv", "{}"), ("jsonl", '{{"text": "{}"}}')],
+)
+def test_a_cell_may_have_any_length(tmp_path, suffix, cell):
+  long = "word " * 60_000
+  header = [] if suffix == "jsonl" else ["text"]
+  lines = [*header, cell.format(long), cell.format("a")]
+  assert texts(tmp_path / f"a.{suffix}", lines) == [long, "a"]
+
+
+@pytest.mark.parametrize("suffix", ["csv", "tsv"])
+def test_carriage_returns_are_dropped(tmp_path, suffix):
+  lines = ["te\rxt\r", "a\rb", "c\r", "\r"]
+  assert texts(tmp_path / f"a.{suffix}", lines) == ["ab", "c"]

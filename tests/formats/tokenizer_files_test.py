@@ -1,0 +1,209 @@
+"""A tokenizer's files of Hugging Face: its vocabulary and its settings."""
+
+import json
+
+import pytest
+
+from bert_tf import letter_case, tokenization
+from bert_tf.data import config as data_config
+from bert_tf.data import pretraining_data
+from bert_tf.formats import tokenizer_files
+
+WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "the", "##s", "é", "神"]
+TOKENIZER = {
+  "added_tokens": [{"id": 1, "content": "[UNK]", "special": True}],
+  "normalizer": {
+    "type": "BertNormalizer",
+    "clean_text": True,
+    "handle_chinese_chars": True,
+    "strip_accents": None,
+    "lowercase": False,
+  },
+  "pre_tokenizer": {"type": "BertPreTokenizer"},
+  "model": {
+    "type": "WordPiece",
+    "unk_token": "[UNK]",
+    "continuing_subword_prefix": "##",
+    "vocab": {word: index for index, word in enumerate(WORDS)},
+  },
+}
+
+
+def write(folder, **files):
+  """Writes NAME.json for each name, and a vocab.txt; returns the latter."""
+  folder.mkdir(exist_ok=True)
+  for name, value in files.items():
+    (folder / f"{name}.json").write_text(json.dumps(value))
+  (folder / "vocab.txt").write_text("\n".join(WORDS))
+  return str(folder / "vocab.txt")
+
+
+def test_the_vocabulary_is_that_of_vocab_txt(tmp_path):
+  vocab_file = write(tmp_path, tokenizer=TOKENIZER)
+  other = str(tmp_path / "tokenizer.json")
+  vocab = tokenization.load_vocab(vocab_file)
+  assert tokenization.load_vocab(other) == vocab
+  assert tokenizer_files.find_vocab(str(tmp_path)) == vocab_file
+  (tmp_path / "vocab.txt").unlink()
+  assert tokenizer_files.find_vocab(str(tmp_path)) == other
+
+
+@pytest.mark.parametrize(
+  "model",
+  [
+    {"type": "Unigram", "vocab": [["a", -1.0]]},
+    {"type": "BPE", "vocab": {"a": 0}, "merges": []},
+    {"vocab": {"a": 0}, "merges": []},
+    {"type": "WordLevel", "vocab": {"a": 0}},
+    {"type": "WordPiece", "vocab": {}},
+    {},
+  ],
+)
+def test_a_tokenizer_without_word_pieces_has_no_vocabulary(tmp_path, model):
+  (tmp_path / "tokenizer.json").write_text(json.dumps({"model": model}))
+  assert tokenizer_files.find_vocab(str(tmp_path)) is None
+  with pytest.raises(ValueError, match=r"tokenizer.json has no .* word pieces"):
+    tokenization.load_vocab(str(tmp_path / "tokenizer.json"))
+
+
+@pytest.mark.parametrize(
+  "vocab", [{"a": 0, "b": 2}, {"a": 0, "b": "1"}, {"a": 0, "b": -1}]
+)
+def test_ids_have_to_be_those_of_lines(tmp_path, vocab):
+  path = tmp_path / "tokenizer.json"
+  path.write_text(json.dumps({"model": {"type": "WordPiece", "vocab": vocab}}))
+  with pytest.raises(ValueError, match=r"tokenizer.json: no token has the id"):
+    tokenization.load_vocab(str(path))
+
+
+@pytest.mark.parametrize(
+  "content", ["", "{", "[]", "3", "[" * 100_000, '{"model": 3}', '{"model": []']
+)
+def test_a_damaged_file_is_named(tmp_path, content):
+  (tmp_path / "tokenizer.json").write_text(content)
+  with pytest.raises(ValueError, match=r"tokenizer.json"):
+    tokenizer_files.find_vocab(str(tmp_path))
+    tokenizer_files.read_vocab(str(tmp_path / "tokenizer.json"))
+
+
+# File, content, and the text that the warning has to contain.
+DIFFERING = [
+  ("tokenizer_config", {"tokenizer_class": "BertJapaneseTokenizer"}, None),
+  ("tokenizer_config", {"tokenizer_class": "KoBertTokenizer"}, None),
+  ("config", {"tokenizer_class": "BertJapaneseTokenizer"}, None),
+  ("tokenizer_config", {"word_tokenizer_type": "mecab"}, None),
+  ("tokenizer_config", {"subword_tokenizer_type": "character"}, None),
+  ("tokenizer_config", {"do_basic_tokenize": False}, None),
+  ("tokenizer_config", {"tokenize_chinese_chars": False}, None),
+  ("tokenizer_config", {"never_split": ["<e1>"]}, "<e1>"),
+  ("tokenizer_config", {"never_split": True}, "never_split"),
+  ("tokenizer_config", {"cls_token": "<s>"}, "cls_token <s>"),
+  ("tokenizer_config", {"additional_special_tokens": ["<e>"]}, "<e>"),
+  (
+    "tokenizer_config",
+    {"added_tokens_decoder": {"9": {"content": "<e>"}}},
+    "<e>",
+  ),
+  ("added_tokens", {"<e>": 9}, "<e>"),
+  (
+    "special_tokens_map",
+    {"additional_special_tokens": [{"content": "<e>"}]},
+    "<e>",
+  ),
+  ("tokenizer", {**TOKENIZER, "normalizer": {"type": "NFKC"}}, "NFKC"),
+  ("tokenizer", {**TOKENIZER, "normalizer": None}, "normalizer None"),
+  (
+    "tokenizer",
+    {**TOKENIZER, "pre_tokenizer": {"type": "Whitespace"}},
+    "Whitespace",
+  ),
+  ("tokenizer", {**TOKENIZER, "model": {"type": "Unigram"}}, "Unigram"),
+  ("tokenizer", {**TOKENIZER, "added_tokens": [{"content": "<e>"}]}, "<e>"),
+  (
+    "tokenizer",
+    {
+      **TOKENIZER,
+      "normalizer": {"type": "BertNormalizer", "handle_chinese_chars": False},
+    },
+    "handle_chinese_chars False",
+  ),
+  (
+    "tokenizer",
+    {**TOKENIZER, "model": {"type": "WordPiece", "vocab": {"[UNK]": 0}}},
+    "vocab.txt",
+  ),
+]
+
+
+@pytest.mark.parametrize(("file", "content", "expected"), DIFFERING)
+def test_a_setting_that_is_not_implemented_is_named(
+  tmp_path, caplog, file, content, expected
+):
+  folder = tmp_path / "model"
+  vocab_file = write(folder, **{file: content})
+  letter_case.tokenizer_of(vocab_file, None)
+  [warning] = [r.getMessage() for r in caplog.records if r.levelno > 20]
+  assert str(folder) in warning
+  assert f"({file}.json)" in warning
+  name, value = next(iter(content.items()))
+  assert (expected or f"{name} {value}") in warning
+
+
+@pytest.mark.parametrize(
+  "files",
+  [
+    {},
+    {"tokenizer": TOKENIZER},
+    {"tokenizer": {"model": {"vocab": TOKENIZER["model"]["vocab"]}}},
+    {
+      "tokenizer_config": {
+        "tokenizer_class": "BertTokenizerFast",
+        "do_basic_tokenize": True,
+        "never_split": None,
+        "additional_special_tokens": [],
+        "added_tokens_decoder": {"0": {"content": "[PAD]"}},
+        "mask_token": {"content": "[MASK]"},
+        "model_max_length": 512,
+      },
+      "special_tokens_map": {"unk_token": "[UNK]"},
+      "config": {"model_type": "bert"},
+      "added_tokens": {},
+    },
+  ],
+)
+def test_a_bert_tokenizer_gets_no_warning(tmp_path, caplog, files):
+  letter_case.tokenizer_of(write(tmp_path / "model", **files), None)
+  assert not [r for r in caplog.records if r.levelno > 20]
+
+
+def test_records_are_made_with_the_same_warning(tmp_path, caplog):
+  vocab_file = write(tmp_path / "m", tokenizer_config={"never_split": ["<e>"]})
+  config = data_config.PretrainingDataConfig(vocab_file=vocab_file)
+  pretraining_data.load_tokenizer(config)
+  assert "<e>" in caplog.text
+
+
+@pytest.mark.parametrize(
+  ("files", "expected"),
+  [
+    ({"tokenizer": TOKENIZER}, (False, None)),
+    ({"tokenizer": TOKENIZER, "tokenizer_config": {}}, (False, None)),
+    (
+      {"tokenizer": TOKENIZER, "tokenizer_config": {"do_lower_case": True}},
+      (True, None),
+    ),
+    ({"tokenizer_config": {}}, (True, None)),
+    ({"tokenizer_config": {"strip_accents": False}}, (True, False)),
+    ({}, (None, None)),
+  ],
+)
+def test_the_case_is_that_of_the_files(tmp_path, files, expected):
+  write(tmp_path, **files)
+  settings = tokenizer_files.read_settings(str(tmp_path))
+  assert (settings.do_lower_case, settings.strip_accents) == expected
+
+
+def test_a_case_that_is_no_boolean_is_refused(tmp_path):
+  write(tmp_path, tokenizer_config={"do_lower_case": "false"})
+  with pytest.raises(ValueError, match="do_lower_case .* 'false'"):
+    tokenizer_files.read_settings(str(tmp_path))

@@ -1,0 +1,112 @@
+"""The report, of rows that nobody ran."""
+
+import base64
+import re
+
+import pytest
+
+from bert_tf.plots import reference_curves
+from research.ablations import config as config_lib
+from research.ablations import document, experiments, report, rows, runs
+from tests.support import ablation_rows
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+  """A report of made-up rows of three seeds; each seed adds its number."""
+  folder = tmp_path_factory.mktemp("report")
+  config = config_lib.AblationsConfig(
+    output_dir=str(folder),
+    scale="tiny",
+    report_only=True,
+    experiments=("objectives", "steps", "curves"),
+  )
+  scale = config.chosen_scale
+  tasks = [f.task for f in scale.fine_tunings]
+  values = {}
+  for experiment in experiments.build(config.experiments, scale, tasks):
+    for run in experiment.runs(scale.seeds):
+      values.setdefault(run, 40 + len(values) // 10 + run.seed)
+  for run, value in values.items():
+    row = ablation_rows.row(run, float(value))
+    rows.write(rows.path_of(config.rows, run, row.data), row)
+  report.run(config)
+  return folder
+
+
+def test_our_table_stands_beside_the_published_one(folder):
+  text = (folder / "report.md").read_text()
+  section = text.split("## Objectives")[1].split("\n## ")[0]
+  assert "### Here" in section
+  assert "### Published: Table 5" in section
+  assert (
+    "| left to right, no NSP, BiLSTM | 82.1 | 84.1 | 75.7 | 91.6 | 84.9 |"
+    in section
+  )
+  line = re.search(r"\| masked LM and NSP \| (.+?) \|", section)[1]
+  assert re.fullmatch(r"\d\d\.\d ± \d\.\d", line)
+
+
+def test_the_curves_are_written_as_bands_over_the_seeds(folder):
+  reference = reference_curves.read(str(folder / "curves" / "tiny.csv"))
+  assert reference.seeds == [1, 2, 3]
+  band = reference.bands["training", "masked_lm_loss"]
+  assert list(band.word_pieces) == [100, 1000, 10000]
+  # 7 + seed at step 10.
+  assert (band.low[1], band.mean[1], band.high[1]) == (8, 9, 10)
+
+
+def test_a_reference_leaves_out_the_defaults_of_a_pretraining():
+  for name, value in reference_curves.DEFAULTS.items():
+    assert getattr(runs.Pretraining, name) == value
+
+
+def test_every_picture_is_drawn_as_png_and_svg(folder):
+  text = (folder / "report.md").read_text()
+  named = re.findall(r"!\[.*\]\((.*)\)", text)
+  # Results, and curves by steps and by word pieces, of three experiments.
+  assert len(named) == len(set(named)) == 9
+  for name in named:
+    assert (folder / name).read_bytes().startswith(b"\x89PNG")
+    svg = (folder / name.replace(".png", ".svg")).read_text()
+    assert "</svg>" in svg
+
+
+def test_the_page_needs_no_other_file(folder):
+  page = (folder / "report.html").read_text()
+  sources = re.findall(r'src="(.*?)"', page)
+  assert len(sources) == 9
+  for source in sources:
+    kind, _, content = source.partition(",")
+    assert kind == "data:image/png;base64"
+    assert base64.b64decode(content).startswith(b"\x89PNG")
+  assert not re.search(r'(href|src)="(?!data:)', page)
+
+
+def test_reference_curves_are_written_of_the_experiment_curves(folder):
+  names = sorted(path.name for path in (folder / "curves").iterdir())
+  assert names == ["mini.csv", "small.csv", "tiny.csv"]
+
+
+def test_a_report_without_rows_is_refused(tmp_path):
+  config = config_lib.AblationsConfig(
+    output_dir=str(tmp_path), scale="tiny", report_only=True
+  )
+  with pytest.raises(ValueError, match="has no rows; set `rows_dir`"):
+    report.run(config)
+
+
+def test_an_unknown_experiment_is_refused_with_those_that_there_are():
+  with pytest.raises(ValueError, match="sizess are not known; use objectives"):
+    experiments.build(("sizess",), config_lib.scales_lib.SCALES["tiny"], [])
+
+
+def test_markdown_and_html_hold_what_would_break_them():
+  blocks = [
+    document.Heading("a < b", 1),
+    document.Table(("", "x"), [("one|two", "`a`")]),
+  ]
+  lines = list(document.markdown(blocks))
+  assert "| one\\|two | `a` |" in lines
+  page = "".join(document.page(blocks, ""))
+  assert "<h1>a &lt; b</h1>" in page and "<code>a</code>" in page

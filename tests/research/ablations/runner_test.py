@@ -1,0 +1,221 @@
+"""What is run, in which order, and what becomes of failures."""
+
+import dataclasses
+import json
+import pathlib
+import shutil
+
+import pytest
+
+from research.ablations import config as config_lib
+from research.ablations import report, rows, runner, runs, tasks, work
+
+
+class FakeWorker:
+  """Notes what it is asked to do; fails or stops at chosen runs."""
+
+  done: list[str] = []
+  fails_at: tuple[str, ...] = ()
+  stops_at: tuple[str, ...] = ()
+
+  def __init__(self, config, task_files, all_runs):
+    pass
+
+  def data_of(self, run):
+    return {"train.txt": "t", "vocab.txt": "v"}
+
+  def do(self, run):
+    if run.name in self.stops_at:
+      raise work.StoppedError
+    if run.name in self.fails_at:
+      raise RuntimeError("the disk is on fire\nand more")
+    self.done.append(run.name)
+    curve = {"training": {"step": [1], "word_pieces": [2], "loss": [3.0]}}
+    is_tuning = bool(run.fine_tuning)
+    return work.Found(
+      {"score": 50.0} if is_tuning else {"perplexity": 50.0},
+      {} if is_tuning else curve,
+    )
+
+
+@pytest.fixture
+def config(tmp_path, monkeypatch):
+  monkeypatch.setattr(work, "Worker", FakeWorker)
+  monkeypatch.setattr(FakeWorker, "done", [])
+  monkeypatch.setattr(FakeWorker, "fails_at", ())
+  monkeypatch.setattr(FakeWorker, "stops_at", ())
+  monkeypatch.setattr(tasks, "find", lambda config: {"MRPC": None})
+  monkeypatch.setattr(report, "write", lambda config, found: None)
+  return config_lib.AblationsConfig(
+    output_dir=str(tmp_path / "out"),
+    text="text.txt",
+    scale="smoke",
+    experiments=("sizes", "curves"),
+    seeds=(1, 2),
+  )
+
+
+def test_runs_are_done_once_and_not_again(config):
+  runner.run(config)
+  # Two sizes and a fine-tuning of each, of two seeds; the curves share one.
+  assert len(FakeWorker.done) == len(set(FakeWorker.done)) == 8
+  assert all("seed1" in name for name in FakeWorker.done[:4])
+  FakeWorker.done.clear()
+  runner.run(config)
+  assert FakeWorker.done == []
+
+
+def test_a_row_from_another_machine_is_enough(config, tmp_path):
+  runner.run(config)
+  moved = tmp_path / "rows_of_others"
+  pathlib.Path(config.rows).rename(moved)
+  FakeWorker.done.clear()
+  elsewhere = config_lib.dataclasses.replace(
+    config, output_dir=str(tmp_path / "elsewhere"), rows_dir=str(moved)
+  )
+  runner.run(elsewhere)
+  assert FakeWorker.done == []
+
+
+def test_a_failure_is_named_and_the_others_go_on(config, monkeypatch):
+  runner.run(config)
+  third = FakeWorker.done[2]
+  for path in pathlib.Path(config.rows).iterdir():
+    path.unlink()
+  FakeWorker.done.clear()
+  monkeypatch.setattr(FakeWorker, "fails_at", (third,))
+  with pytest.raises(ValueError, match=f"1 runs failed: {third}. Their errors"):
+    runner.run(config)
+  assert len(FakeWorker.done) == 7
+  (failed,) = [r for r in rows.read_all(config.rows) if r.error]
+  assert failed.error == "RuntimeError: the disk is on fire"
+  # The next time it is tried again, and nothing else.
+  FakeWorker.done.clear()
+  monkeypatch.setattr(FakeWorker, "fails_at", ())
+  runner.run(config)
+  assert FakeWorker.done == [third]
+
+
+def test_a_signal_ends_the_runs_without_a_row(config, monkeypatch):
+  runner.run(config)
+  third = FakeWorker.done[2]
+  for path in pathlib.Path(config.rows).iterdir():
+    path.unlink()
+  FakeWorker.done.clear()
+  monkeypatch.setattr(FakeWorker, "stops_at", (third,))
+  with pytest.raises(KeyboardInterrupt):
+    runner.run(config)
+  assert len(FakeWorker.done) == 2
+  assert len(rows.read_all(config.rows)) == 2
+
+
+def test_a_dry_run_does_nothing(config):
+  runner.run(config_lib.dataclasses.replace(config, dry_run=True))
+  assert FakeWorker.done == []
+  assert not pathlib.Path(config.rows).exists()
+
+
+@pytest.mark.parametrize("num_train_steps", [12, 100])
+def test_steps_that_have_no_checkpoints_are_refused(num_train_steps):
+  with pytest.raises(ValueError, match=f"num_train_steps {num_train_steps}"):
+    config_lib.AblationsConfig(
+      output_dir="out", text="t", num_train_steps=num_train_steps
+    )
+
+
+def test_a_pretraining_is_not_deleted_for_a_step_it_cannot_have(
+  tmp_path, monkeypatch
+):
+  monkeypatch.setattr(work.text_lib, "Text", lambda config, folder: None)
+  config = config_lib.AblationsConfig(
+    output_dir=str(tmp_path), text="t", scale="smoke"
+  )
+  scale = config.chosen_scale
+  run = runs.Run(
+    pretraining=dataclasses.replace(scale.base, num_train_steps=100),
+    fine_tuning=dataclasses.replace(scale.fine_tuning("QNLI"), step=25),
+    seed=1,
+  )
+  whole = tmp_path / "runs" / run.source.name / "model.ckpt-100.index"
+  whole.parent.mkdir(parents=True)
+  whole.write_text("")
+  (whole.parent / "checkpoint").write_text(
+    'model_checkpoint_path: "model.ckpt-100"\n'
+    'all_model_checkpoint_paths: "model.ckpt-100"\n'
+  )
+  with pytest.raises(ValueError, match="no checkpoint of step 25 of 100"):
+    work.Worker(config, {}, [run]).do(run)
+  assert whole.exists()
+
+
+def test_text_is_needed():
+  with pytest.raises(ValueError, match="set `text`"):
+    config_lib.AblationsConfig(output_dir="out")
+
+
+def test_tasks_without_data_are_left_out(tmp_path):
+  for name in ("train.tsv", "dev.tsv"):
+    path = tmp_path / "MRPC" / name
+    path.parent.mkdir(exist_ok=True)
+    path.write_text("x\n")
+  config = config_lib.AblationsConfig(
+    output_dir="out", text="t", glue_dir=str(tmp_path)
+  )
+  assert list(tasks.find(config)) == ["MRPC"]
+
+
+def test_data_are_cut_to_whole_examples(tmp_path):
+  table = ["a\tb", *(f"{i}\t{i}" for i in range(50))]
+  words = "".join(f"w{i} N O B-PER\nx{i} N O O\n\n" for i in range(50))
+  article = {
+    "title": "t",
+    "paragraphs": [
+      {"context": f"c{i}", "qas": [{"id": f"{i}-{j}"} for j in range(3)]}
+      for i in range(20)
+    ],
+  }
+  contents = {
+    "SST-2": "\n".join(table) + "\n",
+    "NER": f"-DOCSTART- -X- O O\n\n{words}",
+    "SQuAD": json.dumps({"version": "1.1", "data": [article]}),
+  }
+  for name, content in contents.items():
+    path = tmp_path / f"{name}.txt"
+    path.write_text(content)
+    files = tasks.TaskFiles(str(path), str(path))
+    part = tasks.cut(name, files, 10, str(tmp_path / "cut"))
+    again = tasks.cut(name, files, 10, str(tmp_path / "again"))
+    found = pathlib.Path(part.train).read_text()
+    assert found == pathlib.Path(again.train).read_text()
+    if name == "SST-2":
+      header, *lines = found.splitlines()
+      assert header == "a\tb"
+      assert len(lines) == 10 and set(lines) < set(table)
+    elif name == "NER":
+      sentences = found.strip().split("\n\n")
+      assert len(sentences) == 10
+      assert all(s in words and len(s.splitlines()) == 2 for s in sentences)
+    else:
+      (cut,) = json.loads(found)["data"]
+      # Three whole paragraphs of three questions; a fourth does not fit.
+      assert [len(p["qas"]) for p in cut["paragraphs"]] == [3, 3, 3]
+
+
+def test_other_data_of_the_same_name_are_cut_anew(tmp_path):
+  parts = []
+  for letter in "ab":
+    path = tmp_path / letter / "dev.tsv"
+    path.parent.mkdir()
+    path.write_text("".join(f"{letter}{i}\n" for i in range(9)))
+    files = tasks.TaskFiles(str(path), str(path))
+    for _ in range(2):
+      part = tasks.cut("QNLI", files, 3, str(tmp_path / "cut"))
+      lines = pathlib.Path(part.dev).read_text().splitlines()
+      assert len(lines) == 4 and {line[0] for line in lines} == {letter}
+    parts.append(part)
+  assert parts[0] != parts[1]
+  # The rows of runs are named by what is in the files, not by where they are.
+  moved = shutil.copytree(tmp_path / "a", tmp_path / "moved")
+  files = tasks.TaskFiles(str(moved / "dev.tsv"), str(moved / "dev.tsv"))
+  same = tasks.cut("QNLI", files, 3, str(tmp_path / "elsewhere"))
+  assert same.hashes == parts[0].hashes != parts[1].hashes

@@ -1,0 +1,117 @@
+"""Every kind of experiment, from text to the report, by the command."""
+
+import json
+import random
+import re
+
+import pytest
+
+from research.ablations import experiments, rows, scales
+from tests.support import docs_files
+
+WORDS = "the of and in to was he is as for on with that it his by".split()
+TYPES = ("PER", "LOC", "ORG")
+
+
+def write_data(folder):
+  """Writes a text of few words, and data of every task."""
+  rng = random.Random(1)
+
+  def sentence():
+    return " ".join(rng.choices([*WORDS, "walked", "talking"], k=9))
+
+  documents = ["\n".join(sentence() for _ in range(12)) for _ in range(40)]
+  (folder / "text.txt").write_text("\n\n".join(documents) + "\n")
+  glue = folder / "glue"
+  docs_files._write_glue(glue, sentence)
+  rows_of = [f"{i}\t{sentence()}\t{sentence()}\t{_label(i)}" for i in range(12)]
+  header = "index\tquestion\tsentence\tlabel"
+  docs_files._write_tsv(glue / "QNLI", header, rows_of)
+  docs_files._write_squad(folder, sentence)
+  for name in ("eng.train", "eng.testa"):
+    lines = ["-DOCSTART- -X- O O", ""]
+    for _ in range(100):
+      lines += [f"{w} N O B-{t}" for w, t in zip("he his it".split(), TYPES)]
+      lines += ["by N O O", ""]
+    (folder / name).write_text("\n".join(lines))
+
+
+def _label(number):
+  return "not_entailment" if number % 2 else "entailment"
+
+
+FLAGS = (
+  "--scale=smoke",
+  "--text=text.txt",
+  "--input_format=lines",
+  "--glue_dir=glue",
+  "--squad_dir=.",
+  "--conll_dir=.",
+  "--output_dir=out",
+)
+
+
+@pytest.mark.slow
+def test_every_kind_of_experiment_runs(tmp_path, run_script):
+  write_data(tmp_path)
+  result = run_script("ablations.py", *FLAGS, cwd=tmp_path)
+  assert result.returncode == 0, result.stderr[-3000:]
+  out = tmp_path / "out"
+  found = rows.read_all(str(out / "rows"))
+  scale = scales.SCALES["smoke"]
+  tasks = [f.task for f in scale.fine_tunings]
+  planned = {
+    run
+    for experiment in experiments.build((), scale, tasks)
+    for run in experiment.runs(scale.seeds)
+  }
+  assert {row.key for row in found} == {rows.key_of(run) for run in planned}
+  assert not [row.error for row in found if row.error]
+  text = (out / "report.md").read_text()
+  overview = re.findall(r"^\| .* \| (\d+) of (\d+) \|", text, re.MULTILINE)
+  assert len(overview) == len(experiments.EXPERIMENTS)
+  assert all(done == planned for done, planned in overview)
+  assert (out / "report.html").exists()
+  _check_curves(found)
+
+  # Nothing is left to do; a run's row is not written again.
+  before = {p: p.stat().st_mtime_ns for p in (out / "rows").iterdir()}
+  result = run_script("ablations.py", *FLAGS, "--dry_run", cwd=tmp_path)
+  assert result.returncode == 0, result.stderr[-3000:]
+  assert f"{len(planned)} runs, of which {len(planned)} are done" in (
+    result.stderr
+  )
+  assert before == {p: p.stat().st_mtime_ns for p in (out / "rows").iterdir()}
+  _check_comparison(tmp_path, run_script)
+
+
+def _check_curves(found):
+  """Each pre-training has its curve and its held-out results."""
+  for row in found:
+    if row.kind == "pretraining":
+      one = row.config["pretraining"]
+      training = row.curve["training"]
+      assert training["step"][-1] == one["num_train_steps"]
+      assert training["word_pieces"] == sorted(training["word_pieces"])
+      assert row.results["perplexity"] > 1
+      assert row.curve["held_out"]["step"][-1] == one["num_train_steps"]
+
+
+def _check_comparison(folder, run_script):
+  """A run of the base is within the band of itself."""
+  base = scales.SCALES["smoke"].base
+  run = experiments.build(("curves",), scales.SCALES["smoke"], [])[0]
+  name = next(iter(run.runs([1]))).name
+  result = run_script(
+    "compare_curve.py",
+    f"--output_dir=out/runs/{name}",
+    "--reference_dir=out/curves",
+    cwd=folder,
+  )
+  assert result.returncode == 0, result.stderr
+  assert "The run stays within the band." in result.stdout
+  settings = json.loads(
+    (folder / "out" / "runs" / name / "sizes.json").read_text()
+  )
+  assert settings["hidden_size"] == base.hidden_size
+  assert (folder / "out" / "runs" / name / "compared.png").exists()

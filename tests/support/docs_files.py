@@ -1,0 +1,176 @@
+"""The files that the documentation's commands name, in miniature."""
+
+import bz2
+import csv
+import gzip
+import json
+import pathlib
+import random
+import re
+import shutil
+
+import keras
+import pyarrow as pa
+from pyarrow import parquet
+
+from bert_tf import checkpoints, heads, modeling
+from tests.support import checkout, wikipedia
+
+TINY = checkout.ROOT / "tests" / "golden" / "tiny"
+WORDS = "the of and in to was he is as for on with that it his by".split()
+
+
+def write_all(folder: pathlib.Path) -> None:
+  """Writes texts, data sets and a model folder where the commands run."""
+  rng = random.Random(1)
+
+  def sentence(num_words: int = 8) -> str:
+    return " ".join(rng.choices(WORDS, k=num_words))
+
+  _write_texts(folder, rng)
+  _write_glue(folder / "GLUE", sentence)
+  _write_csv(folder / "reviews", sentence)
+  _write_conll(folder / "conll2003", rng)
+  _write_swag(folder / "swag", sentence, rng)
+  _write_squad(folder, sentence)
+  for name in ("uncased_L-12_H-768_A-12", "minilm"):
+    write_model(folder / name)
+  for name in ("bert_config.json", "no_dropout.json", "dropout.json"):
+    shutil.copy(folder / "minilm" / "bert_config.json", folder / name)
+  _write_sources(folder, rng)
+
+
+def _write_texts(folder, rng):
+  """Writes ten documents a file, whose words fill a vocabulary of 500."""
+  for name in ("text", "sentences"):
+    (folder / name).mkdir()
+  names = ["text/a.txt", "text/b.txt", "held_out.txt", "in.txt"]
+  names += [f"sentences/{split}.txt" for split in ("train", "dev", "test")]
+  for path in (*names, "novels.txt", "wiki.txt"):
+    documents = [[_syllables(rng) for _ in range(8)] for _ in range(10)]
+    text = "\n\n".join("\n".join(d) for d in documents) + "\n"
+    (folder / path).write_text(text)
+
+
+def _syllables(rng):
+  return " ".join("".join(rng.choices("abcdefgh", k=3)) for _ in range(8))
+
+
+def _write_sources(folder, rng):
+  """Writes the corpora of docs/corpora.md, each in its own format."""
+
+  def text():
+    return " ".join(f"{_syllables(rng)}.".capitalize() for _ in range(8))
+
+  pages = [wikipedia.page(n, f"P{n}", text()) for n in range(30)]
+  dump = wikipedia.dump(pages).encode()
+  name = "dewiki-latest-pages-articles.xml.bz2"
+  (folder / name).write_bytes(bz2.compress(dump))
+  for name in ("books", "wikipedia", "extracted/AA"):
+    (folder / name).mkdir(parents=True)
+  table = pa.table({"title": ["P"] * 30, "text": [text() for _ in range(30)]})
+  parquet.write_table(
+    table, folder / "wikipedia" / "train-00000-of-00001.parquet"
+  )
+  for title in ("emma", "persuasion", "northanger_abbey"):
+    book = "\n\n".join(text() for _ in range(8))
+    (folder / "books" / f"{title}.txt").write_text(book)
+  with gzip.open(folder / "web.jsonl.gz", "wt") as writer:
+    for _ in range(30):
+      writer.write(json.dumps({"content": text()}) + "\n")
+  (folder / "extracted" / "AA" / "wiki_00").write_text(
+    f'<doc id="1" url="u" title="P">\nP\n\n{text()}\n</doc>\n' * 30
+  )
+
+
+def _write_glue(folder, sentence):
+  header = "Quality\t#1 ID\t#2 ID\t#1 String\t#2 String"
+  mrpc = [f"{i % 2}\t1\t2\t{sentence()}\t{sentence()}" for i in range(12)]
+  _write_tsv(folder / "MRPC", header, mrpc)
+  rte = [
+    f"{i}\t{sentence()}\t{sentence()}\t{'not_' * (i % 2)}entailment"
+    for i in range(12)
+  ]
+  _write_tsv(folder / "RTE", "index\tsentence1\tsentence2\tlabel", rte)
+  sst2 = [f"{sentence()}\t{i % 2}" for i in range(12)]
+  _write_tsv(folder / "SST-2", "sentence\tlabel", sst2)
+
+
+def _write_tsv(folder, header, rows):
+  folder.mkdir(parents=True)
+  for split in ("train", "dev", "test"):
+    (folder / f"{split}.tsv").write_text("\n".join([header, *rows]) + "\n")
+
+
+def _write_csv(folder, sentence):
+  folder.mkdir()
+  for split in ("train", "dev", "test"):
+    with (folder / f"{split}.csv").open("w", newline="") as file:
+      writer = csv.writer(file)
+      writer.writerow(["review", "stars"])
+      writer.writerows(
+        [sentence(), "one five".split()[i % 2]] for i in range(12)
+      )
+
+
+def _write_conll(folder, rng):
+  folder.mkdir()
+  for name in ("eng.train", "eng.testa", "eng.testb"):
+    lines = ["-DOCSTART- -X- O O", ""]
+    for _ in range(12):
+      words = rng.choices(WORDS, k=6)
+      lines += [f"{w} NN O {'B-PER' if w == 'he' else 'O'}" for w in words]
+      lines += [""]
+    (folder / name).write_text("\n".join(lines))
+
+
+def _write_swag(folder, sentence, rng):
+  folder.mkdir()
+  columns = ["", "video-id", "fold-ind", "startphrase", "sent1", "sent2"]
+  columns += ["gold-source", "ending0", "ending1", "ending2", "ending3"]
+  for split in ("train", "val", "test"):
+    with (folder / f"{split}.csv").open("w", newline="") as file:
+      writer = csv.writer(file)
+      writer.writerow([*columns, "label"])
+      for i in range(12):
+        endings = [sentence(3) for _ in range(4)]
+        row = [i, "v", i, sentence(), sentence(), "he", "gold", *endings]
+        writer.writerow([*row, rng.randrange(4)])
+
+
+def _write_squad(folder, sentence):
+  for split in ("train", "dev"):
+    paragraphs = []
+    for i in range(8):
+      text = f"{sentence()} his {sentence()}"
+      answer = {"text": "his", "answer_start": text.find("his")}
+      question = {"id": f"q{i}", "question": "to", "answers": [answer]}
+      paragraphs.append({"context": text, "qas": [question]})
+    content = {"version": "1.1", "data": [{"paragraphs": paragraphs}]}
+    for end in ("", "-40articles-exact", "-8articles"):
+      path = folder / f"{split}-v1.1{end}.json"
+      path.write_text(json.dumps(content))
+
+
+def write_model(folder):
+  """Writes a folder as the released zips have it."""
+  folder.mkdir()
+  words = (TINY / "vocab.txt").read_text()
+  # Word pieces of the tests' vocabulary that no text here has.
+  words = re.sub(r"^##\w+$", "[unusedN]", words, count=3, flags=re.MULTILINE)
+  for number in range(3):
+    words = words.replace("[unusedN]", f"[unused{number}]", 1)
+  (folder / "vocab.txt").write_text(words)
+  config = modeling.BertConfig(
+    vocab_size=len(words.splitlines()),
+    hidden_size=16,
+    num_hidden_layers=4,
+    num_attention_heads=2,
+    intermediate_size=32,
+    max_position_embeddings=512,
+  )
+  (folder / "bert_config.json").write_text(config.to_json_string())
+  keras.utils.set_random_seed(1)
+  model = heads.PretrainingModel(config)
+  values = {v.path: v.numpy() for v in model.weights if "seed" not in v.path}
+  checkpoints.write(str(folder / "bert_model.ckpt"), values)

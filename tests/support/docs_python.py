@@ -1,0 +1,77 @@
+"""Stands in for `python` and `bert-tf` where the documentation is run.
+
+Runs the command that is given with sizes that take seconds: of a flag that is
+given twice the last counts.
+"""
+
+import os
+import re
+import sys
+
+from bert_tf.cli import main
+from tests.support import forks
+
+FINE_TUNING = ("--train_batch_size=4", "--num_train_epochs=1", "--nouse_xla")
+SMALLER = {
+  "build_vocab": ("--vocab_size=500",),
+  "run_pretraining": (
+    *("--train_batch_size=4", "--num_train_steps=6", "--num_warmup_steps=1"),
+    *("--save_checkpoints_steps=1", "--max_eval_steps=1", "--nouse_xla"),
+  ),
+  "run_classifier": (*FINE_TUNING, "--max_seq_length=16"),
+  "run_ner": (*FINE_TUNING, "--max_seq_length=16"),
+  "run_swag": (*FINE_TUNING, "--max_seq_length=16"),
+  "run_squad": (
+    *(*FINE_TUNING, "--max_seq_length=48", "--max_query_length=8"),
+    "--doc_stride=8",
+  ),
+}
+# Only where the documentation gives the flag too.
+SMALLER_WHERE_GIVEN = ("--num_shards=2", "--num_runs=2")
+# Of a training from text: a slow machine refuses a short time, before it writes
+# anything.
+MINUTES = (0.3, 1, 10)
+
+
+def is_from_text(arguments: list[str]) -> bool:
+  """Returns whether a command pre-trains from text."""
+  has_text = any(a.startswith("--text=") for a in arguments)
+  return has_text and "pretrain" in arguments
+
+
+def smaller(arguments: list[str]) -> list[str]:
+  """Returns the arguments of a command with smaller sizes behind them."""
+  found = list(arguments)
+  command = os.path.basename(arguments[0]).removesuffix(".py")
+  if command == "-m":
+    command = main.COMMANDS.get(arguments[2], "")
+  if "--do_train" in arguments or command == "build_vocab":
+    found += SMALLER.get(command, ())
+  if is_from_text(arguments):
+    found += ["--train_hours=0", "--max_seq_length=32"]
+    found += ["--train_batch_size=4", "--eval_fraction=0.3"]
+  elif any(a.startswith("--train_hours=") for a in arguments):
+    found = [a for a in found if not re.match("--num_.*_steps=", a)]
+    found.append("--train_hours=0.002")
+  for flag in SMALLER_WHERE_GIVEN:
+    if any(a.startswith(flag.split("=")[0] + "=") for a in arguments):
+      found.append(flag)
+  return found
+
+
+def run(arguments: list[str]) -> int:
+  """Runs a command, as small as it may be; returns its status."""
+  server = os.environ[forks.VARIABLE]
+  small = smaller(arguments)
+  if not is_from_text(arguments):
+    return forks.run_here(server, small)
+  status = 1
+  for minutes in MINUTES:
+    status = forks.run_here(server, [*small, f"--train_minutes={minutes}"])
+    if not status:
+      break
+  return status
+
+
+if __name__ == "__main__":
+  sys.exit(run(sys.argv[1:]))

@@ -1,0 +1,90 @@
+"""A classification task on files of one's own."""
+
+import dataclasses
+import json
+import shutil
+
+import pytest
+
+from bert_tf.tasks.classification import config as classification_config
+from bert_tf.tasks.classification import examples
+from bert_tf.training import config as training_config
+from tests.support import runs, tiny_models
+
+CONFIG = runs.CONFIG
+OWN = examples.own_files("tsv", "classification", "text", None, "label")
+WORDS = {"of": "good", "and": "bad", "the": "good", "in": "bad"}
+
+
+def rows(num_rows):
+  """Returns texts whose label is that of their only word but a filler."""
+  words = list(WORDS)
+  for i in range(num_rows):
+    word = words[i % len(words)]
+    yield f"{word} {'a ' * (i % 3)}{word}", WORDS[word]
+
+
+def write_tsv(path, lines, header="text\tlabel"):
+  path.write_text("\n".join([header, *("\t".join(line) for line in lines)]))
+
+
+@pytest.fixture(scope="module")
+def base(tmp_path_factory):
+  """A folder with own data, config and vocabulary."""
+  folder = tmp_path_factory.mktemp("base")
+  write_tsv(folder / "train.tsv", rows(44))
+  write_tsv(folder / "dev.tsv", rows(11))
+  write_tsv(folder / "test.tsv", [(text,) for text, _ in rows(5)], "text")
+  (folder / "config.json").write_text(json.dumps(CONFIG))
+  shutil.copy(tiny_models.TINY / "vocab.txt", folder / "vocab.txt")
+  return folder
+
+
+def make(folder, output_dir, train=(), **changes):
+  """Returns the config of a run on own data, with changes."""
+  train_config = training_config.TrainConfig(
+    output_dir=str(output_dir),
+    train_batch_size=8,
+    learning_rate=3e-3,
+    num_train_steps=1,
+    num_warmup_steps=0,
+    log_every_steps=1,
+    use_xla=False,
+  )
+  config = classification_config.ClassificationConfig(
+    task_name="tsv",
+    data_dir=str(folder),
+    bert_config_file=str(folder / "config.json"),
+    vocab_file=str(folder / "vocab.txt"),
+    max_seq_length=16,
+    num_train_epochs=1.0,
+    train=dataclasses.replace(train_config, **dict(train)),
+  )
+  return dataclasses.replace(config, **changes)
+
+
+def results(output_dir):
+  lines = (output_dir / "eval_results.txt").read_text().splitlines()
+  return {k: float(v) for k, v in (line.split(" = ") for line in lines)}
+
+
+def with_own(**changes):
+  return dataclasses.replace(OWN, **changes)
+
+
+def config_of(output_dir, **train):
+  return classification_config.ClassificationConfig(
+    task_name="tsv",
+    data_dir="data",
+    bert_config_file="config.json",
+    vocab_file="vocab.txt",
+    do_train=True,
+    do_eval=True,
+    train=training_config.TrainConfig(
+      output_dir=str(output_dir),
+      num_train_steps=1,
+      num_warmup_steps=0,
+      seed=7,
+      **train,
+    ),
+  )

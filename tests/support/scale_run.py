@@ -1,0 +1,176 @@
+"""Trains small models in a process of its own, which sets up its devices.
+
+python -m tests.support.scale_run KIND NUM_CPUS RUNS: the kind of distribution,
+the number of logical CPUs, and as JSON the settings of one run after another,
+by output_dir.
+"""
+
+import json
+import os
+import subprocess
+import sys
+import time
+import unittest.mock
+
+import numpy as np
+import tensorflow as tf
+from absl import logging
+
+from bert_tf import (
+  checkpoints,
+  distribution,
+  modeling,
+)
+from bert_tf.files import atomic as text_files
+from bert_tf.tasks import pretraining
+from bert_tf.training import config as training_config
+from bert_tf.training import steps, xla_choice
+from tests.support import checkout
+
+BATCH_SIZE = 8
+LENGTH = 16
+NUM_PREDICTIONS = 4
+CONFIG = {
+  "vocab_size": 60,
+  "hidden_size": 16,
+  "num_hidden_layers": 2,
+  "num_attention_heads": 2,
+  "intermediate_size": 32,
+  "max_position_embeddings": LENGTH,
+  "initializer_range": 0.1,
+}
+
+
+def batches(steps_done, pause=0.0):
+  """Yields batches; how many words are masked differs from row to row.
+
+  Before those from the sixth on it pauses, for so many seconds.
+  """
+  step = steps_done
+  while True:
+    time.sleep(pause if step >= 5 else 0.0)
+    rng = np.random.default_rng(step)
+    shape = (BATCH_SIZE, LENGTH)
+    lengths = rng.integers(6, LENGTH + 1, (BATCH_SIZE, 1))
+    num_masked = rng.integers(0, NUM_PREDICTIONS + 1, (BATCH_SIZE, 1))
+    masked = (BATCH_SIZE, NUM_PREDICTIONS)
+    is_masked = np.arange(NUM_PREDICTIONS) < num_masked
+    yield {
+      "input_ids": rng.integers(5, 60, shape, np.int32),
+      "input_mask": (np.arange(LENGTH) < lengths).astype(np.int32),
+      "segment_ids": rng.integers(0, 2, shape, np.int32),
+      "masked_lm_positions": rng.integers(0, 6, masked, np.int32),
+      "masked_lm_ids": rng.integers(5, 60, masked, np.int32),
+      "masked_lm_weights": is_masked.astype(np.float32),
+      "next_sentence_labels": rng.integers(0, 2, (BATCH_SIZE, 1), np.int32),
+    }
+    step += 1
+
+
+def input_fn(steps_done, pause=0.0):
+  spec = {
+    name: tf.TensorSpec(value.shape, value.dtype)
+    for name, value in next(batches(0)).items()
+  }
+  return tf.data.Dataset.from_generator(
+    lambda: batches(steps_done, pause), output_signature=spec
+  )
+
+
+def train(output_dir, dropout=0.0, pause=0.0, form=None, **settings):
+  config = modeling.BertConfig.from_dict(
+    {
+      **CONFIG,
+      "hidden_dropout_prob": dropout,
+      "attention_probs_dropout_prob": dropout,
+    }
+  )
+  train_config = training_config.TrainConfig(
+    output_dir=output_dir,
+    train_batch_size=BATCH_SIZE,
+    learning_rate=1e-3,
+    num_warmup_steps=2,
+    **{"num_train_steps": 20, "use_xla": False, **settings},
+  )
+  runner = pretraining.build_estimator(config, train_config)
+  with unittest.mock.patch.object(
+    xla_choice,
+    "known",
+    (lambda *_: steps.Form[form]) if form else xla_choice.known,
+  ):
+    runner.train(lambda steps_done: input_fn(steps_done, pause))
+  if runner.was_interrupted:
+    return
+  found = runner.evaluate_checkpoint(input_fn(1000), num_steps=3)
+  outputs = next(runner.predict(input_fn(2000).take(1)))
+  found["logits"] = outputs.next_sentence_logits.tolist()
+  path = os.path.join(output_dir, "results.json")
+  text_files.write_lines(path, [json.dumps(found)])
+
+
+def main(kind, num_cpus, runs):
+  cpu = tf.config.list_physical_devices("CPU")[0]
+  tf.config.set_logical_device_configuration(
+    cpu, [tf.config.LogicalDeviceConfiguration()] * int(num_cpus)
+  )
+  strategy = distribution.create_strategy(kind)
+  try:
+    with strategy.scope(), distribution.translate_worker_loss():
+      for output_dir, settings in json.loads(runs).items():
+        train(output_dir, **settings)
+  except distribution.WorkerLostError as error:
+    print(error, file=sys.stderr, flush=True)
+    os._exit(1)  # As the scripts do.
+
+
+def environment():
+  """What a child process is to have: no note of TensorFlow's in its log."""
+  return {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3"}
+
+
+def start(start_python, folder, kind, num_cpus, runs, **more):
+  """Starts a process of runs, by their names in the folder, and returns it."""
+  settings = {str(folder / name): value for name, value in runs.items()}
+  return start_python(
+    *("-m", "tests.support.scale_run", kind, num_cpus, json.dumps(settings)),
+    cwd=checkout.ROOT,
+    env={**environment(), **more},
+    stderr=subprocess.PIPE,
+    text=True,
+  )
+
+
+def finish(process):
+  """Waits for a process that must end well; returns its log."""
+  log = process.communicate(timeout=600)[1]
+  assert process.returncode == 0, log
+  return log
+
+
+if __name__ == "__main__":
+  logging.set_verbosity(logging.INFO)
+  main(*sys.argv[1:])
+
+
+DROPOUT = {"dropout": 0.1, "gradient_accumulation_steps": 2}
+
+
+def tensors(output_dir):
+  """Everything in the newest checkpoint of a run."""
+  reader = checkpoints.CheckpointReader(checkpoints.latest(str(output_dir)))
+  return {name: reader.get(name) for name in reader.shapes}
+
+
+def results(output_dir):
+  return json.loads((output_dir / "results.json").read_text())
+
+
+def assert_same_run(output_dir, expected_dir):
+  """Weights, moments, step, results and predictions agree to 1e-5."""
+  found, expected = tensors(output_dir), tensors(expected_dir)
+  assert found.keys() == expected.keys()
+  for name, value in expected.items():
+    np.testing.assert_allclose(found[name], value, rtol=0, atol=1e-5)
+  found, expected = results(output_dir), results(expected_dir)
+  for name, value in expected.items():
+    np.testing.assert_allclose(found[name], value, rtol=1e-5, atol=1e-5)

@@ -1,0 +1,121 @@
+"""A server in a thread, and a client that asks it."""
+
+import asyncio
+import contextlib
+import http.client
+import json
+import queue
+import threading
+import time
+import urllib.parse
+import urllib.request
+
+from bert_tf.server import application
+from bert_tf.server import config as server_config
+
+
+class Running:
+  """A server that runs, of one model called "model" or of several by name.
+
+  Attributes:
+    url: where.
+    server: the application.Server.
+    stop: asks it to stop.
+    join: waits until it has.
+  """
+
+  def __init__(self, predictor, **config):
+    self._stopped = None
+    self._loop = None
+    is_one = hasattr(predictor, "functions")
+    models = {"model": predictor} if is_one else predictor
+    urls = queue.Queue()
+
+    async def serve():
+      self._loop, self._stopped = asyncio.get_running_loop(), asyncio.Event()
+      settings = server_config.ServerConfig(port=0, **config)
+      async with application.running(models, settings) as (server, url):
+        self.server = server
+        urls.put(url)
+        await self._stopped.wait()
+
+    self._thread = threading.Thread(target=asyncio.run, args=[serve()])
+    self._thread.start()
+    self.url = urls.get(timeout=600)
+
+  def stop(self):
+    self._loop.call_soon_threadsafe(self._stopped.set)
+
+  def join(self):
+    self._thread.join(timeout=600)
+    assert not self._thread.is_alive()
+
+
+@contextlib.contextmanager
+def running(predictor, **config):
+  """Yields a Running, stopped afterwards."""
+  server = Running(predictor, **config)
+  try:
+    yield server
+  finally:
+    server.stop()
+    server.join()
+
+
+def wait_for_waiting(url, number):
+  """Waits until so many requests wait for a batch."""
+  line = f"bert_tf_waiting_requests {number:.1f}"
+  for _ in range(60_000):
+    if line in metrics(url).splitlines():
+      return
+    time.sleep(0.01)
+  raise AssertionError(f"{number} requests never wait")
+
+
+def wait_for_status(url, status):
+  """Waits until an answer with this status was counted."""
+  while f'status="{status}"' not in metrics(url):
+    time.sleep(0.01)
+
+
+def metrics(url):
+  """Returns the metrics as text."""
+  with urllib.request.urlopen(f"{url}/metrics", timeout=6000) as response:
+    return response.read().decode()
+
+
+class Client:
+  """One connection that is kept."""
+
+  def __init__(self, url):
+    parsed = urllib.parse.urlsplit(url)
+    self._connection = http.client.HTTPConnection(
+      parsed.hostname, parsed.port, timeout=600
+    )
+
+  def send(self, path, body=None, method=None):
+    """Sends a request; a body that is no bytes is sent as JSON."""
+    if body is not None and not isinstance(body, bytes):
+      body = json.dumps(body).encode()
+    method = method or ("GET" if body is None else "POST")
+    headers = {"Content-Type": "application/json"} if body is not None else {}
+    self._connection.request(method, path, body, headers)
+
+  def ask(self, path, body=None, method=None):
+    """Returns (status, object) of the answer to a request."""
+    self.send(path, body, method)
+    response = self._connection.getresponse()
+    self.headers = response.headers
+    return response.status, json.loads(response.read())
+
+  def close(self):
+    self._connection.close()
+
+
+def ask(url, path, body=None, method=None):
+  """Returns (status, object) of one request."""
+  client = Client(url)
+  try:
+    return client.ask(path, body, method)
+  finally:
+    client.close()

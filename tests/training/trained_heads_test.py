@@ -1,0 +1,257 @@
+"""A run takes a head only if it was trained for the run's task and labels."""
+
+import json
+
+import keras
+import numpy as np
+import pytest
+
+from bert_tf import checkpoints, heads
+from bert_tf.formats import label_map, run_info
+from bert_tf.tasks.classification import config as classification_config
+from bert_tf.tasks.classification import task as classification
+from bert_tf.tasks.ner import config as ner_config
+from bert_tf.tasks.ner import task as ner
+from bert_tf.training import config as training_config
+from bert_tf.training import run_dir, trained_heads
+from tests.support import runs, tiny_models
+
+ABC = ("a", "b", "c")
+TAGS = ("O", "B-X", "I-X")
+MODELS = {
+  "classification": heads.ClassifierModel,
+  "ner": heads.TokenModel,
+  "squad": heads.SpanModel,
+  "swag": heads.MultipleChoiceModel,
+  "pretraining": heads.PretrainingModel,
+}
+# The fields of run.json of models that were trained.
+RUNS = {
+  "texts": {"task": "classification", "labels": ABC, "task_name": "own data"},
+  "multilabel": {
+    **{"task": "classification", "labels": ABC, "task_name": "own data"},
+    "problem_type": "multilabel",
+  },
+  "regression": {
+    **{"task": "classification", "labels": (), "task_name": "own data"},
+    "problem_type": "regression",
+  },
+  "words": {"task": "ner", "labels": TAGS},
+  "squad": {"task": "squad"},
+  "swag": {"task": "swag"},
+  "pretraining": {"task": "pretraining"},
+}
+
+
+def make_purpose(fields):
+  info = run_info.RunInfo(**fields)
+  return trained_heads.Purpose(info.task, label_map.of_run(info), False)
+
+
+def write_model(folder, fields, with_run=True):
+  """Writes the folder of a run whose head has random values."""
+  keras.utils.set_random_seed(1)
+  settings = {}
+  if "labels" in fields:
+    settings["num_labels"] = len(fields["labels"]) or 1
+  model = MODELS[fields["task"]](tiny_models.CONFIG, **settings)
+  tiny_models.write_run(folder, tiny_models.widen(model))
+  if with_run:
+    vocab_file = str(folder / "vocab.txt")
+    info = run_info.RunInfo(do_lower_case=True, **fields)
+    run_dir.write_run(str(folder), info, tiny_models.CONFIG, vocab_file)
+  return folder
+
+
+def takes_head(folder, fields, do_train=True, needed=None, **train):
+  config = training_config.TrainConfig(
+    output_dir="out", **{"init_checkpoint": str(folder), **train}
+  )
+  model = MODELS[fields["task"]]
+  needed = needed or make_purpose(fields)
+  return trained_heads.takes_head(config, model, needed, do_train)
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory):
+  """The folder of each of RUNS."""
+  folder = tmp_path_factory.mktemp("models")
+  for name, fields in RUNS.items():
+    write_model(folder / name, fields)
+  return folder
+
+
+@pytest.mark.parametrize("needed", [n for n in RUNS if n != "pretraining"])
+@pytest.mark.parametrize("trained", RUNS)
+def test_a_head_is_taken_by_its_own_task_only(models, trained, needed):
+  with runs.logged() as log:
+    taken = takes_head(models / trained, RUNS[needed])
+  assert taken == (trained == needed)
+  assert str(models / trained) in log()
+  assert len(log().splitlines()) == 1
+
+
+@pytest.mark.parametrize("suffix", ["/model.ckpt-1", "/"])
+def test_a_checkpoint_by_its_path_has_the_run_beside_it(models, suffix):
+  assert not takes_head(f"{models}/texts{suffix}", RUNS["words"])
+  assert takes_head(f"{models}/texts{suffix}", RUNS["texts"])
+
+
+def test_a_head_of_another_task_is_no_trained_model(models):
+  with pytest.raises(ValueError) as error:
+    takes_head(models / "texts", RUNS["words"], do_train=False)
+  for part in ("classification", "a, b, c", "ner", "O, B-X, I-X", "`do_train`"):
+    assert part in str(error.value)
+
+
+@pytest.mark.parametrize("labels", [("x", "y", "z"), ("b", "a", "c"), "ab"])
+def test_a_head_of_other_labels_is_refused_naming_both(models, labels):
+  needed = {**RUNS["texts"], "labels": tuple(labels)}
+  with pytest.raises(ValueError) as error:
+    takes_head(models / "texts", needed)
+  for part in ("a, b, c", ", ".join(labels), "`encoder_only`"):
+    assert part in str(error.value)
+  assert not takes_head(models / "texts", needed, encoder_only=True)
+
+
+def test_capitals_make_no_other_label(models):
+  assert takes_head(models / "texts", {**RUNS["texts"], "labels": tuple("ABC")})
+
+
+def test_a_head_of_unknown_labels_is_taken_with_a_warning(tmp_path):
+  folder = write_model(tmp_path / "old", RUNS["texts"], with_run=False)
+  with runs.logged() as log:
+    assert takes_head(folder, RUNS["words"])
+  assert str(folder) in log() and "encoder_only" in log()
+  with pytest.raises(ValueError, match="3 labels.*2.*`encoder_only`"):
+    takes_head(folder, {**RUNS["texts"], "labels": ("a", "b")})
+
+
+def test_a_head_on_a_bilstm_is_not_taken_without_it(models):
+  needed = make_purpose(RUNS["texts"])
+  on_bilstm = trained_heads.Purpose(needed.task, needed.spec, True)
+  assert not takes_head(models / "texts", RUNS["texts"], needed=on_bilstm)
+
+
+@pytest.mark.parametrize("named", ["architectures", "problem_type"])
+def test_hugging_faces_config_says_what_a_head_is_for(tmp_path, named):
+  safetensors = pytest.importorskip("safetensors.numpy")
+  hidden_size = tiny_models.CONFIG.hidden_size
+  config = {
+    **vars(tiny_models.CONFIG),
+    "model_type": "bert",
+    "architectures": ["BertForSequenceClassification"],
+    "id2label": {"0": "a", "1": "b", "2": "c"},
+    **(
+      {"problem_type": "multi_label_classification"}
+      if named == "problem_type"
+      else {}
+    ),
+  }
+  (tmp_path / "config.json").write_text(json.dumps(config))
+  tensors = {
+    "bert.embeddings.word_embeddings.weight": (500, hidden_size),
+    "classifier.weight": (3, hidden_size),
+    "classifier.bias": (3,),
+  }
+  path = tmp_path / "model.safetensors"
+  safetensors.save_file(
+    {name: np.zeros(shape, np.float32) for name, shape in tensors.items()}, path
+  )
+  kind = "multilabel" if named == "problem_type" else "texts"
+  assert takes_head(path, RUNS[kind])
+  assert not takes_head(path, RUNS["words"])
+  assert not takes_head(
+    path, RUNS["texts" if kind == "multilabel" else "multilabel"]
+  )
+
+
+def test_an_encoder_alone_is_no_trained_model(models):
+  with pytest.raises(ValueError, match="`do_train`"):
+    takes_head(
+      models / "texts", RUNS["texts"], do_train=False, encoder_only=True
+    )
+  with pytest.raises(ValueError, match="`init_checkpoint`"):
+    training_config.TrainConfig(output_dir="out", encoder_only=True)
+
+
+def shared_settings(model, output_dir, **train):
+  return {
+    "bert_config_file": str(model / "bert_config.json"),
+    "vocab_file": str(model / "vocab.txt"),
+    "max_seq_length": 16,
+    "num_train_epochs": 1.0,
+    "do_train": True,
+    "train": training_config.TrainConfig(
+      output_dir=str(output_dir),
+      init_checkpoint=str(model),
+      train_batch_size=2,
+      use_xla=False,
+      **train,
+    ),
+  }
+
+
+def first_variables(output_dir):
+  """The variables with which a run began."""
+  reader = checkpoints.CheckpointReader(str(output_dir / "model.ckpt-0"))
+  return {
+    name: reader.get(name)
+    for name in ("output_weights", "bert/pooler/dense/kernel")
+  }
+
+
+def assert_began_with_encoder_only(output_dir, model):
+  start = checkpoints.CheckpointReader(str(model))
+  for name, value in first_variables(output_dir).items():
+    is_same = np.array_equal(value, start.get(name))
+    assert is_same == name.startswith("bert/"), name
+
+
+def test_words_do_not_begin_with_the_head_of_texts(models, tmp_path):
+  (tmp_path / "train.txt").write_text("the B-X\nof I-X\nand O\n\n" * 2)
+  config = ner_config.NerConfig(
+    data_dir=str(tmp_path),
+    **shared_settings(models / "texts", tmp_path / "out"),
+  )
+  with runs.logged() as log:
+    ner.run(config)
+  assert_began_with_encoder_only(tmp_path / "out", models / "texts")
+  assert "a, b, c" in log()
+
+
+def texts_config(folder, model, labels, **train):
+  lines = [f"the of,{label}" for label in labels]
+  (folder / "train.csv").write_text("\n".join(["text,label", *lines]) + "\n")
+  return classification_config.ClassificationConfig(
+    task_name="csv",
+    data_dir=str(folder),
+    **shared_settings(model, folder / "out", **train),
+  )
+
+
+def test_advice_for_other_labels_than_the_models_helps(models, tmp_path):
+  with pytest.raises(ValueError) as error:
+    classification.run(texts_config(tmp_path, models / "texts", "xyz"))
+  for part in ("train.csv:2", "'x'", "a, b, c", str(models / "texts")):
+    assert part in str(error.value)
+  assert "`encoder_only`" in str(error.value)
+  config = texts_config(tmp_path, models / "texts", "xyz", encoder_only=True)
+  with runs.logged() as log:
+    classification.run(config)
+  assert_began_with_encoder_only(tmp_path / "out", models / "texts")
+  assert label_map.read(str(tmp_path / "out")).labels == ("x", "y", "z")
+  assert f"labels of {tmp_path}/train.csv: x 1, y 1, z 1" in log()
+
+  # The folder holds a run now: its labels are those of another data set.
+  with pytest.raises(ValueError) as error:
+    classification.run(texts_config(tmp_path, models / "texts", "ab"))
+  assert f"the run in {tmp_path / 'out'}" in str(error.value)
+  assert "`output_dir`" in str(error.value)
+
+
+def test_labels_that_data_lack_are_named(models, tmp_path):
+  with runs.logged() as log:
+    classification.run(texts_config(tmp_path, models / "texts", "aba"))
+  model = models / "texts"
+  assert f"labels of the model {model}: a 2, b 1, c 0 (none with c)" in log()

@@ -1,0 +1,246 @@
+"""Models whose vocabulary is shorter than the table, or in tokenizer.json."""
+
+import json
+import pathlib
+import random
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import bert_tf
+from bert_tf import checkpoints, heads, tokenization
+from bert_tf.convert import extend_vocab
+from bert_tf.data import masking
+from bert_tf.export import config as export_config
+from bert_tf.export import export
+from bert_tf.inference import fill_mask
+from tests.support import tiny_models
+
+NUM_ROWS = tiny_models.CONFIG.vocab_size
+NUM_WORDS = 488
+WORDS = (tiny_models.TINY / "vocab.txt").read_text().split()[:NUM_WORDS]
+BIAS = "cls/predictions/output_bias"
+
+
+def write_model(folder, words=WORDS, blank_lines=0):
+  """Writes a model that prefers the rows that have no word."""
+  model = heads.PretrainingModel(tiny_models.CONFIG)
+  tiny_models.write_run(folder, model)
+  values = {v.path: v.numpy() for v in model.weights if "seed" not in v.path}
+  values[BIAS] = np.where(np.arange(NUM_ROWS) < NUM_WORDS, 0, 100).astype("f4")
+  checkpoints.write(
+    str(folder / "model.ckpt-1"), {**values, "global_step": np.int64(1)}
+  )
+  text = "".join(f"{word}\n" for word in words) + "\n" * blank_lines
+  (folder / "vocab.txt").write_text(text)
+  return str(folder)
+
+
+def to_tokenizer_json(folder):
+  """Puts a folder's vocabulary into a tokenizer.json."""
+  path = pathlib.Path(folder, "vocab.txt")
+  vocab = {word: i for i, word in enumerate(path.read_text().split())}
+  path.unlink()
+  model = {"type": "WordPiece", "vocab": vocab}
+  (path.parent / "tokenizer.json").write_text(json.dumps({"model": model}))
+  return folder
+
+
+def test_rows_without_a_word_are_never_predicted(tmp_path, caplog):
+  folder = write_model(tmp_path / "m")
+  filler = fill_mask.MaskFiller(init_checkpoint=folder, top_k=NUM_ROWS)
+  [predictions] = filler.predict("the [MASK] is a song .")
+  assert sorted(p.token for p in predictions) == sorted(WORDS)
+  assert sum(p.probability for p in predictions) == pytest.approx(1, abs=1e-4)
+  warnings = [r.getMessage() for r in caplog.records if r.levelno > 20]
+  [warning] = [w for w in warnings if "vocab.txt" in w]
+  assert "488" in warning
+  assert "500" in warning
+
+
+def test_an_export_predicts_words_only(tmp_path):
+  folder = write_model(tmp_path / "m")
+  config = export_config.ExportConfig(
+    init_checkpoint=folder, export_dir=str(tmp_path / "saved")
+  )
+  export.run(config)
+  saved = tf.saved_model.load(str(tmp_path / "saved"))
+  tokens = saved.signatures["text"](text=tf.constant(["the [MASK] ."]))[
+    "tokens"
+  ]
+  assert {token.decode() for token in tokens.numpy().flatten()} <= set(WORDS)
+
+
+def test_blank_lines_at_the_end_are_no_words(tmp_path):
+  path = tmp_path / "vocab.txt"
+  for end in ("", "\n", "\n\n\n", "\n \n\t\r\n"):
+    path.write_text("[UNK]\na\n##b" + end)
+    vocab = tokenization.load_vocab(str(path))
+    assert vocab == {"[UNK]": 0, "a": 1, "##b": 2}
+  path.write_text("\n \n")
+  with pytest.raises(ValueError, match="vocab.txt: the vocabulary is empty"):
+    tokenization.load_vocab(str(path))
+
+
+def test_a_blank_line_between_words_keeps_the_other_ids(tmp_path):
+  path = tmp_path / "vocab.txt"
+  path.write_text("[UNK]\n\na\n")
+  assert tokenization.load_vocab(str(path))["a"] == 2
+
+
+@pytest.mark.parametrize("text", ["[UNK]\na\na\nb\n", "[UNK]\n\n\na\n"])
+def test_the_advice_for_a_repeated_line_keeps_the_ids(tmp_path, text):
+  path = tmp_path / "vocab.txt"
+  path.write_text(text)
+  with pytest.raises(ValueError) as error:
+    tokenization.load_vocab(str(path))
+  name = str(error.value).rpartition(" to ")[2].partition(",")[0]
+  lines = text.splitlines()
+  lines[1] = name
+  path.write_text("\n".join(lines))
+  vocab = tokenization.load_vocab(str(path))
+  assert vocab[text.split()[-1]] == 3
+  assert vocab[text.splitlines()[2]] == 2  # As in the original.
+
+
+def test_a_blank_line_between_words_is_never_predicted(tmp_path):
+  words = [*WORDS[:100], "", *WORDS[101:]]
+  folder = pathlib.Path(write_model(tmp_path / "m", words))
+  reader = checkpoints.CheckpointReader(str(folder))
+  values = {name: reader.get(name) for name in reader.shapes}
+  values[BIAS][100] = 100
+  checkpoints.write(str(folder / "model.ckpt-1"), values)
+  filler = fill_mask.MaskFiller(init_checkpoint=str(folder))
+  [predictions] = filler.predict("the [MASK] .")
+  assert {p.token for p in predictions} <= set(WORDS)
+
+
+def test_masking_draws_words_only(tmp_path):
+  path = tmp_path / "vocab.txt"
+  path.write_text("[UNK]\n[CLS]\n[SEP]\n[MASK]\na\nb\n\n\n")
+  vocab = tokenization.load_vocab(str(path))
+  config = masking.MaskingConfig(
+    mask_prob=0.0, keep_prob=0.0, random_prob=1.0, masked_lm_prob=1.0
+  )
+  masker = masking.Masker(config, vocab)
+  rng, ids = random.Random(1), set()
+  for _ in range(50):
+    input_ids = [1, 4, 5, 4, 5, 2]
+    masker.mask(input_ids, [1, 2, 3, 4], rng)
+    ids.update(input_ids)
+  assert ids == set(range(6))
+
+
+def test_new_words_take_the_rows_without_a_word(tmp_path):
+  folder = write_model(tmp_path / "m", blank_lines=3)
+  out = str(tmp_path / "out")
+  extension = extend_vocab.extend(
+    f"{folder}/bert_config.json",
+    f"{folder}/vocab.txt",
+    folder,
+    [extend_vocab.Word("unheard", "words")],
+    out,
+    method="grow",
+  )
+  assert extension.ids == {"unheard": NUM_WORDS}
+  assert extension.vocab_size == NUM_ROWS
+  assert tokenization.load_vocab(f"{out}/vocab.txt")["unheard"] == NUM_WORDS
+  reader = checkpoints.CheckpointReader(f"{out}/bert_model.ckpt")
+  shape = reader.shapes[BIAS]
+  assert shape == (NUM_ROWS,)
+  fill_mask.MaskFiller(init_checkpoint=out).predict("unheard [MASK]")
+
+
+MODELS = {
+  "classification": (
+    bert_tf.Classifier,
+    lambda: heads.ClassifierModel(tiny_models.CONFIG, 2),
+  ),
+  "ner": (
+    bert_tf.EntityRecognizer,
+    lambda: heads.TokenModel(tiny_models.CONFIG, 3),
+  ),
+  "swag": (
+    bert_tf.MultipleChoice,
+    lambda: heads.MultipleChoiceModel(tiny_models.CONFIG),
+  ),
+  "squad": (
+    bert_tf.QuestionAnswerer,
+    lambda: heads.SpanModel(tiny_models.CONFIG),
+  ),
+  "pretraining": (
+    bert_tf.MaskFiller,
+    lambda: heads.PretrainingModel(tiny_models.CONFIG),
+  ),
+}
+
+
+@pytest.fixture(scope="module")
+def pretrained(tmp_path_factory):
+  model = heads.PretrainingModel(tiny_models.CONFIG)
+  folder = tmp_path_factory.mktemp("models") / "m"
+  return str(tiny_models.write_run(folder, model))
+
+
+@pytest.mark.parametrize("task", MODELS)
+def test_every_model_takes_the_vocabulary_of_tokenizer_json(tmp_path, task):
+  kind, build = MODELS[task]
+  folder = str(tiny_models.write_run(tmp_path / "m", build()))
+  to_tokenizer_json(folder)
+  settings = {"output_dir": str(tmp_path / "out"), "max_seq_length": 64}
+  if task == "squad":
+    settings |= {"max_query_length": 16, "doc_stride": 16}
+  kind(init_checkpoint=folder, **settings)
+  pathlib.Path(folder, "tokenizer.json").unlink()
+  with pytest.raises(ValueError, match="vocab.txt") as error:
+    kind(init_checkpoint=folder, **settings)
+  assert folder in str(error.value)
+  assert "`vocab_file`" in str(error.value)
+
+
+def test_a_tokenizer_json_of_no_word_pieces_is_named(tmp_path, pretrained):
+  folder = pathlib.Path(write_model(tmp_path / "m"))
+  (folder / "vocab.txt").unlink()
+  (folder / "tokenizer.json").write_text('{"model": {"type": "Unigram"}}')
+  for use in (
+    bert_tf.load,
+    lambda path: bert_tf.Classifier(init_checkpoint=path, output_dir="out"),
+  ):
+    with pytest.raises(ValueError, match=r"vocab.txt.*tokenizer.json"):
+      use(str(folder))
+
+
+def test_predictions_are_those_of_vocab_txt(tmp_path):
+  folder = write_model(tmp_path / "m")
+  expected = bert_tf.load(folder).predict(["the [MASK] ."])
+  assert bert_tf.load(to_tokenizer_json(folder)).predict(["the [MASK] ."]) == (
+    expected
+  )
+
+
+def test_what_is_written_of_tokenizer_json_has_a_vocab_txt(tmp_path):
+  folder = write_model(tmp_path / "m")
+  text = pathlib.Path(folder, "vocab.txt").read_text()
+  to_tokenizer_json(folder)
+  saved = tmp_path / "saved"
+  export.run(
+    export_config.ExportConfig(
+      init_checkpoint=folder, export_dir=str(saved), task="encoder"
+    )
+  )
+  assert (saved / "vocab.txt").read_text() == text
+  assert (saved / "assets" / "vocab.txt").read_text() == text
+  classifier = bert_tf.Classifier(
+    init_checkpoint=folder, output_dir=str(tmp_path / "run")
+  )
+  classifier.fit(
+    ["the song", "of the", "the", "a song"] * 2,
+    ["a", "b"] * 4,
+    train_batch_size=2,
+    num_train_epochs=1.0,
+    max_seq_length=8,
+    use_xla=False,
+  )
+  assert (tmp_path / "run" / "vocab.txt").read_text() == text
+  assert classifier.predict("the song").label in ("a", "b")
