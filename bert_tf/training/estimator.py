@@ -10,7 +10,12 @@ import numpy as np
 import tensorflow as tf
 from absl import logging
 
-from bert_tf import checkpoints, distribution, optimization
+from bert_tf import (
+  checkpoints,
+  distribution,
+  keras_backend,
+  optimization,
+)
 from bert_tf.layers import lora, mixed_precision
 from bert_tf.losses import Sums
 from bert_tf.modeling import Tensor
@@ -59,13 +64,14 @@ class Estimator:
     eval_fn: SumsFn,
     config: training_config.TrainConfig,
   ) -> None:
-    distribution.check_backend()
+    keras_backend.check_tensorflow()
     mixed_precision.check_devices(config.precision)
     with (
       mixed_precision.policy_scope(config.precision),
       new_models.initial_values_of(config.seed),
     ):
       self.model = model_fn()
+      distribution.hide_first_notes()
       if config.lora_rank:
         lora.enable(self.model, config.lora_rank, config.lora_alpha)
     optimization.freeze(self.model.weights, config.freeze_layers)
