@@ -89,6 +89,16 @@ def test_the_constraints_fit_the_ranges_and_name_every_dependency(project):
       assert versions[required.name] in required.specifier, line
 
 
+def test_the_constraints_have_a_setuptools_without_known_flaws():
+  line = re.search(
+    r"^setuptools==(\d+)\.(\d+)\.(\d+)$",
+    (ROOT / "constraints.txt").read_text(),
+    re.MULTILINE,
+  )
+  # CVE-2022-40897 and CVE-2025-47273.
+  assert tuple(map(int, line.groups())) >= (78, 1, 1)
+
+
 def test_the_files_that_begin_first_are_there():
   for name in conftest.LONGEST:
     assert (ROOT / "tests" / name).is_file(), name
