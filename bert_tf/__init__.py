@@ -51,7 +51,7 @@ if sys.version_info < (3, 10):  # noqa: UP036
 os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "1")
 
 # Hides TensorFlow's own notes and warnings; this project's are not affected.
-_SHOWS_NOTES = "TF_CPP_MIN_LOG_LEVEL" in os.environ
+SHOWS_NOTES = "TF_CPP_MIN_LOG_LEVEL" in os.environ
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
 # The modules of the public names: imported, as TensorFlow with them, when a
@@ -78,6 +78,12 @@ _MODULES = {
   "TokenModel": "heads",
   "load": "inference.loading",
 }
+_WITHOUT_KERAS = (
+  "DataProcessor",
+  "ExtractionConfig",
+  "FullTokenizer",
+  "InputExample",
+)
 
 __all__ = [*_MODULES, "__version__"]
 
@@ -86,7 +92,11 @@ def __getattr__(name: str) -> Any:
   """Returns a public name after importing its module."""
   if name not in _MODULES:
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-  if _SHOWS_NOTES or "tensorflow" in sys.modules:
+  if name not in _WITHOUT_KERAS:
+    from bert_tf import keras_backend
+
+    keras_backend.check_installed()
+  if SHOWS_NOTES or "tensorflow" in sys.modules:
     return getattr(_module_of(name), name)
   from bert_tf.files import stderr
 

@@ -6,6 +6,7 @@ uses the strategy of the scope; outside of any scope there is one device.
 
 import contextlib
 import dataclasses
+import functools
 import json
 import os
 import socket
@@ -14,12 +15,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent import futures
 from typing import Any, TypeVar
 
-import keras
 import numpy as np
 import tensorflow as tf
 from absl import logging
 
-from bert_tf.files import errors
+from bert_tf.files import errors, stderr
 
 KINDS = ("auto", "one", "mirrored", "multi_worker", "tpu")
 
@@ -48,15 +48,19 @@ class TpuAddress:
   project: str | None = None  # Of Google Cloud; None to find out.
 
 
-def check_backend() -> None:
-  """Raises ValueError if Keras does not run on TensorFlow."""
-  backend = keras.backend.backend()
-  if backend != "tensorflow":
-    raise ValueError(
-      f"Keras runs on {backend}, but records, training, evaluation, export and "
-      "prediction need it on TensorFlow; set KERAS_BACKEND=tensorflow. Models, "
-      "losses, the optimizer and checkpoints run on both."
-    )
+@functools.cache
+def hide_first_notes() -> None:
+  """Hides the notes that TensorFlow prints only once in a process.
+
+  Computes what they are about: a transposition of 64-bit integers, which oneDNN
+  does not have, and a function that XLA compiles. Call it when TensorFlow's
+  devices are in use, since computing makes their settings final.
+  """
+  if stderr.shows_notes():
+    return
+  with stderr.without_notes(), tf.init_scope(), tf.device("CPU"):
+    tf.function(tf.transpose)(tf.zeros([2, 2], tf.int64))
+    tf.function(tf.square, jit_compile=True)(tf.constant(1.0))
 
 
 def create_strategy(

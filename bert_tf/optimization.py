@@ -129,6 +129,16 @@ def _square_sum(values: Tensor) -> Tensor:
   return 2.0 * tf.nn.l2_loss(values)  # As the original; it passes once.
 
 
+def variable_name(variable: Any) -> str:
+  """Returns the name that a variable has in the original's checkpoints.
+
+  `variable` belongs to Keras or, as a `tf.Variable`, to TensorFlow.
+  """
+  if hasattr(variable, "path"):
+    return variable.path
+  return variable.name.removesuffix(":0")
+
+
 class AdamWeightDecayOptimizer(keras.optimizers.Optimizer):
   """Adam without bias correction, with weight decay beside the moments.
 
@@ -141,7 +151,7 @@ class AdamWeightDecayOptimizer(keras.optimizers.Optimizer):
     beta_1: decay of the first moment, `adam_m`.
     beta_2: decay of the second moment, `adam_v`.
     epsilon: added to the root of the second moment.
-    exclude_from_weight_decay: regular expressions; a variable in whose path
+    exclude_from_weight_decay: regular expressions; a variable in whose name
       one of them is found does not decay.
     clip_norm: the largest global norm of the gradients.
     layerwise_lr_decay: factor of the learning rate from each layer to the one
@@ -182,7 +192,7 @@ class AdamWeightDecayOptimizer(keras.optimizers.Optimizer):
     self.adam_m, self.adam_v = self.add_optimizer_variables(
       variables, ["adam_m", "adam_v"]
     )
-    paths = [variable.path for variable in variables]
+    paths = [variable_name(variable) for variable in variables]
     self.decays = [self._decays(path) for path in paths]
     self.rate_scales = rate_scales(paths, self.layerwise_lr_decay)
 
@@ -206,8 +216,9 @@ class AdamWeightDecayOptimizer(keras.optimizers.Optimizer):
     for variable, m, v in zip(
       self._trainable_variables, self.adam_m, self.adam_v
     ):
-      slots[f"{variable.path}/adam_m"] = m
-      slots[f"{variable.path}/adam_v"] = v
+      name = variable_name(variable)
+      slots[f"{name}/adam_m"] = m
+      slots[f"{name}/adam_v"] = v
     return slots
 
   def apply(
@@ -388,7 +399,7 @@ def freeze(variables: Sequence[keras.Variable], num_layers: int | None) -> None:
     f"bert/encoder/layer_{i}/" for i in range(num_layers)
   )
   for variable in variables:
-    if variable.path.startswith(frozen):
+    if variable_name(variable).startswith(frozen):
       variable.trainable = False
 
 

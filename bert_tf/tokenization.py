@@ -195,6 +195,20 @@ def is_punctuation(char: str) -> bool:
   return unicodedata.category(char).startswith("P")
 
 
+# The names that the original's own test uses.
+_is_punctuation = is_punctuation
+
+
+def _is_whitespace(char: str) -> bool:
+  """Returns whether a character is white space."""
+  return char in " \t\n\r" or unicodedata.category(char) == "Zs"
+
+
+def _is_control(char: str) -> bool:
+  """Returns whether a character is removed as a control character."""
+  return char not in "\t\n\r" and unicodedata.category(char) in ("Cc", "Cf")
+
+
 def is_own_token(char: str) -> bool:
   """Returns whether `BasicTokenizer` makes a token of this character alone."""
   return _is_cjk(ord(char)) or is_punctuation(char)

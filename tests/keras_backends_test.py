@@ -1,6 +1,7 @@
 """Keras on JAX and on PyTorch: as on TensorFlow, where they are installed."""
 
 import importlib.util
+import json
 import os
 import pathlib
 import subprocess
@@ -10,7 +11,8 @@ import keras
 import numpy as np
 import pytest
 
-from bert_tf import checkpoints, distribution
+import bert_tf
+from bert_tf import checkpoints, keras_backend
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 KINDS = ("pretraining", "classification", "squad", "ner", "swag")
@@ -61,6 +63,78 @@ def test_models_losses_optimizer_and_checkpoints_are_the_same(
 def test_what_needs_tensorflow_says_so(monkeypatch):
   monkeypatch.setattr(keras.backend, "backend", lambda: "jax")
   with pytest.raises(ValueError, match="KERAS_BACKEND"):
-    distribution.check_backend()
+    keras_backend.check_tensorflow()
   monkeypatch.undo()
-  distribution.check_backend()
+  keras_backend.check_tensorflow()
+
+
+def run_python(*arguments, **environment):
+  """Runs Python with arguments; returns the finished process."""
+  return subprocess.run(
+    [sys.executable, *map(str, arguments)],
+    env={**os.environ, **environment},
+    cwd=ROOT,
+    capture_output=True,
+    text=True,
+  )
+
+
+MISSING = next(
+  b for b in ("openvino", "torch", "jax") if not importlib.util.find_spec(b)
+)
+CONFIG_FILE = ROOT / "tests" / "golden" / "tiny" / "bert_config.json"
+
+
+@pytest.mark.parametrize("backend", [MISSING, "nonsense"])
+@pytest.mark.parametrize(
+  "arguments",
+  [
+    ("fill-mask", "--model=none", "--text=a"),
+    ("extract-features", "--model=none", "--input_file=a", "--output_file=b"),
+    ("inspect", f"--config={CONFIG_FILE}"),
+    ("classifier", "--model=none", "--output_dir=none", "--data_dir=none"),
+    ("pretrain", "--text=none", "--output_dir=none", "--train_minutes=1"),
+  ],
+  ids=lambda arguments: arguments[0],
+)
+def test_a_command_names_the_backend_before_its_files(arguments, backend):
+  result = run_python("-m", "bert_tf", *arguments, KERAS_BACKEND=backend)
+  assert result.returncode == 1
+  assert len(result.stderr.splitlines()) == 1
+  assert backend in result.stderr and "KERAS_BACKEND" in result.stderr
+
+
+def test_the_backend_of_the_configuration_file_is_named(tmp_path):
+  (tmp_path / "keras.json").write_text(json.dumps({"backend": MISSING}))
+  result = run_python(
+    *("-c", "import bert_tf; bert_tf.BertModel"),
+    KERAS_HOME=str(tmp_path),
+    KERAS_BACKEND="",
+  )
+  assert f"backend is {MISSING}" in result.stderr.splitlines()[-1]
+  assert result.stderr.count("Traceback") == 1
+
+
+def test_what_needs_no_keras_runs_on_any_backend():
+  code = "import bert_tf, sys\n"
+  code += "\n".join(f"bert_tf.{name}" for name in bert_tf._WITHOUT_KERAS)
+  code += "\nassert 'keras' not in sys.modules"
+  result = run_python("-c", code, KERAS_BACKEND="nonsense")
+  assert result.returncode == 0, result.stderr
+
+
+def test_a_backend_that_keras_has_not_imported_yet(monkeypatch, tmp_path):
+  monkeypatch.delitem(sys.modules, "keras")
+  monkeypatch.setenv("KERAS_BACKEND", "")
+  monkeypatch.setenv("KERAS_HOME", str(tmp_path))
+  assert keras_backend.name() == "tensorflow"
+  for text, expected in (
+    ('{"backend": "jax"}', "jax"),
+    ("{", "tensorflow"),
+    ("[]", "tensorflow"),
+    ("{}", "tensorflow"),
+  ):
+    (tmp_path / "keras.json").write_text(text)
+    assert keras_backend.name() == expected
+  monkeypatch.setenv("KERAS_BACKEND", "torch")
+  assert keras_backend.name() == "torch"

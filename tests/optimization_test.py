@@ -230,6 +230,39 @@ def test_layer_norm_and_bias_are_not_decayed():
   assert moved == ["kernel"]
 
 
+@pytest.mark.parametrize("name", optimization.OPTIMIZERS)
+def test_variables_of_tensorflow_are_updated_as_those_of_keras(name):
+  values = {
+    "bert/encoder/layer_0/output/dense/kernel": [[1.0, 2.0], [3.0, 4.0]],
+    "bert/encoder/layer_0/output/LayerNorm/gamma": [1.0, 2.0],
+    "cls/predictions/output_bias": [0.5],
+  }
+
+  def train(make):
+    variables = [make(value, name) for name, value in values.items()]
+    optimizer = optimization.create_optimizer(0.01, 10, 0, name)
+    for _ in range(3):
+      gradients = [2.0 * tf.convert_to_tensor(v) for v in variables]
+      optimizer.apply_gradients(zip(gradients, variables))
+    slots = {n: v.numpy() for n, v in optimizer.slots().items()}
+    return optimizer.decays, [v.numpy() for v in variables], slots
+
+  def make_keras(value, path):
+    *scopes, name = path.split("/")
+    with contextlib.ExitStack() as stack:
+      for scope in scopes:
+        stack.enter_context(keras.name_scope(scope))
+      return keras.Variable(value, name=name)
+
+  found = train(lambda value, name: tf.Variable(value, name=name))
+  expected = train(make_keras)
+  assert found[0] == expected[0] == [True, False, False]
+  for one, other in zip(found[1], expected[1], strict=True):
+    np.testing.assert_array_equal(one, other)
+  assert found[2].keys() == expected[2].keys()
+  assert f"{list(values)[0]}/adam_m" in found[2]
+
+
 def test_gradients_are_clipped_by_their_global_norm():
   gradients = [tf.constant([3.0]), tf.constant([0.0, 4.0])]
   norm = optimization.global_norm(optimization.as_gradients(gradients))

@@ -118,3 +118,13 @@ def test_the_constraints_fit_the_ranges_and_name_every_dependency(project):
     required = requirements.Requirement(line)
     if not required.extras:  # This package's own.
       assert versions[required.name] in required.specifier, line
+
+
+def test_the_constraints_have_a_setuptools_without_known_flaws():
+  line = re.search(
+    r"^setuptools==(\d+)\.(\d+)\.(\d+)$",
+    (ROOT / "constraints.txt").read_text(),
+    re.MULTILINE,
+  )
+  # CVE-2022-40897 and CVE-2025-47273.
+  assert tuple(map(int, line.groups())) >= (78, 1, 1)

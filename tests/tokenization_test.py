@@ -130,6 +130,25 @@ def test_control_characters_are_removed_before_splitting():
     assert basic.tokenize(f"a{char}b") == ["ab"]
 
 
+@pytest.mark.parametrize(
+  ("kind", "members"),
+  [
+    ("whitespace", " \t\n\r\xa0\u3000"),
+    ("control", "\0\x05\x1c\x7f\xad\u200b\u200e"),
+    ("punctuation", "-$`.^~\u3001\u2014\u061f"),
+    (None, "Aé9\u4e00\U0001f4a9\u0301"),
+  ],
+)
+def test_characters_have_one_of_the_originals_kinds(kind, members):
+  for char in members:
+    kinds = [
+      name
+      for name in ("whitespace", "control", "punctuation")
+      if getattr(tokenization, f"_is_{name}")(char)
+    ]
+    assert kinds == [kind] * (kind is not None)
+
+
 def test_words_split_at_punctuation_and_lose_case_and_accents():
   basic = tokenization.BasicTokenizer()
   assert basic.tokenize(" Café's  $5\t(ÉTÉ)\n") == (

@@ -1,17 +1,15 @@
 """How a command starts, shows its help and reports a mistake."""
 
-import contextlib
 import gc
 import logging as python_logging
 import os
 import re
-import signal
 import sys
 from collections.abc import Callable, Sequence
 
 from absl import app, flags, logging
 
-from bert_tf.cli import config_flags, keras_start
+from bert_tf.cli import config_flags, keras_start, stdout
 from bert_tf.files import errors, stderr
 
 # Values of a boolean flag that may stand behind a space.
@@ -53,9 +51,7 @@ class _HelpFlag(flags.BooleanFlag):
       for group in config_flags.GROUPS
       if group in by_group
     ]
-    with contextlib.suppress(BrokenPipeError):  # Of `--help | head`.
-      print(*parts, "Flags of absl: --helpfull.", sep="\n\n", flush=True)
-    sys.stdout = None  # Which is not flushed again at exit.
+    print(*parts, "Flags of absl: --helpfull.", sep="\n\n")
     sys.exit()
 
 
@@ -99,6 +95,8 @@ def _start_log() -> None:
   if not logging.level_debug():
     stderr.drop_notes()
   handler = logging.get_absl_handler()
+  if not logging.level_debug():
+    handler.addFilter(stderr.is_not_noise)
   handler.setFormatter(_LogFormatter())
   handler.python_handler.stream = sys.stderr
   logging.get_absl_logger().setLevel(python_logging.root.level)
@@ -159,8 +157,9 @@ def run(
 
   A user's mistake ends in one line on stderr and exit status 1; with
   `--verbosity=1` the traceback is printed before it. Ctrl-C ends with status
-  130. An unknown flag is refused with the nearest flag's name; required flags
-  that are missing are named all at once.
+  130, a reader of stdout that has gone, as in `| head`, with 141. An unknown
+  flag is refused with the nearest flag's name; required flags that are missing
+  are named all at once.
 
   Args:
     main: is given the arguments that are no flags.
@@ -192,18 +191,18 @@ def _start(main: Callable[..., None], description: str | None) -> None:
     except KeyboardInterrupt:
       print("interrupted", file=sys.stderr)
       return 130
-    except BrokenPipeError:  # Who read the output has seen enough.
-      os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-      return 128 + signal.SIGPIPE
     except _user_errors() as error:
+      if isinstance(error, BrokenPipeError) and not stdout.has_reader():
+        raise
       report(error)
       return 1
     finally:
       _shorten_the_end()
     return 0
 
-  keras_start.hide_what_keras_does_not_need()
+  keras_start.prepare()
   app.define_help_flags()
   for name in ("help", "helpshort"):
     flags.DEFINE_flag(_HelpFlag(name, description), module_name="absl.app")
-  app.run(status_of_main, flags_parser=_parse)
+  with stdout.ends_with_reader():
+    app.run(status_of_main, flags_parser=_parse)

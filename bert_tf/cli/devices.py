@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from absl import logging
 
-from bert_tf import settings
+from bert_tf import keras_backend, settings
 from bert_tf.cli import command, config_flags
 
 if TYPE_CHECKING:
@@ -60,6 +60,7 @@ def run(main: Callable[[], None], description: str | None) -> None:
   config_flags.define(DeviceConfig)
 
   def run_on_devices() -> None:
+    keras_backend.check_tensorflow()
     _set_pjrt(config_flags.build(DeviceConfig))
     from bert_tf import distribution
 
@@ -104,7 +105,6 @@ def _strategy() -> "tf.distribute.Strategy":
   """
   from bert_tf import distribution
 
-  distribution.check_backend()
   config = config_flags.build(DeviceConfig)
   if not config.use_tpu:
     for name in ("tpu_name", "tpu_zone", "gcp_project", "master"):

@@ -1,34 +1,45 @@
-"""Keeps Keras from importing packages that no command needs of it.
+"""Prepares a command's import of Keras.
 
-Where they are installed, it imports matplotlib, OpenCV and Pillow for images,
-scikit-learn for wrappers of its models, pandas for tables, IPython to show
-files: a third of what importing TensorFlow takes.
+Checks that Keras' backend is installed. Keeps Keras on TensorFlow from
+importing packages that no command needs of it: it imports, if they are
+installed, matplotlib, OpenCV and Pillow for images, scikit-learn for wrappers
+of its models, pandas for tables, IPython to show files. They take a third of
+the time of importing TensorFlow.
 """
 
 import importlib.abc
 import sys
 from collections.abc import Sequence
 
+from bert_tf import keras_backend
+
 _HIDDEN = ("IPython", "PIL", "cv2", "matplotlib", "pandas", "sklearn")
 
 
 class _Finder(importlib.abc.MetaPathFinder):
-  """Finds none of these packages while Keras is imported."""
+  """Checks the backend before Keras is imported, and hides packages from it."""
 
   def find_spec(
     self, fullname: str, path: Sequence[str] | None, target: object = None
   ) -> None:
-    """Raises ModuleNotFoundError for them; leaves all else to others."""
-    if fullname in _HIDDEN and _is_imported_by_keras():
+    """Raises an error for a module that must not be imported."""
+    if fullname == "keras":
+      keras_backend.check_installed()
+    elif fullname in _HIDDEN and _is_imported_by_keras():
       raise ModuleNotFoundError(f"Keras need not import {fullname}.")
 
 
 def _is_imported_by_keras() -> bool:
-  """Returns whether Keras' own import has begun and not ended."""
+  """Returns whether the import of Keras on TensorFlow has begun, not ended.
+
+  Other backends may need the hidden packages.
+  """
   keras = sys.modules.get("keras")
-  return keras is not None and not hasattr(keras, "__version__")
+  if keras is None or hasattr(keras, "__version__"):
+    return False
+  return keras_backend.name() == "tensorflow"
 
 
-def hide_what_keras_does_not_need() -> None:
-  """Makes the first import of Keras, later in this process, a shorter one."""
+def prepare() -> None:
+  """Affects the first import of Keras later in this process."""
   sys.meta_path.insert(0, _Finder())

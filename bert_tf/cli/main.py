@@ -4,6 +4,8 @@ import difflib
 import importlib
 import sys
 
+from bert_tf.cli import stdout
+
 # Modules of this folder by the names of their commands.
 COMMANDS = {
   "build-corpus": "build_corpus",
@@ -38,7 +40,8 @@ def run() -> None:
   """Runs `bert-tf COMMAND`; never returns."""
   name, *arguments = sys.argv[1:] or ["--help"]
   if name in ("--help", "-h", "help"):
-    print(_help())
+    with stdout.ends_with_reader():
+      print(_help())
     sys.exit()
   if name not in COMMANDS:
     sys.exit(f"bert-tf: error: {_unknown(name)}")

@@ -14,6 +14,7 @@ import tensorflow as tf
 
 from bert_tf import checkpoints, heads, modeling
 from bert_tf.convert import model_files, object_graph, pretrained
+from bert_tf.files import stderr
 from bert_tf.formats import hugging_face, run_info
 
 # Attributes that only an encoder has.
@@ -243,7 +244,8 @@ def write(model: pretrained.Pretrained, path: str) -> pretrained.Pretrained:
   _check_heads(model.own_heads)
   model_files.write(os.path.dirname(path) or ".", model)
   root = tf.train.Checkpoint(**_objects(model))
-  checkpoints.write_whole(path, root.write)
+  with stderr.without_tensorflow_log():
+    checkpoints.write_whole(path, root.write)
   return dataclasses.replace(model, notes=(*model.notes, *_notes(model)))
 
 

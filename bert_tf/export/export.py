@@ -15,8 +15,8 @@ import bert_tf
 from bert_tf import (
   checkpoint_names,
   checkpoints,
-  distribution,
   heads,
+  keras_backend,
   modeling,
 )
 from bert_tf.export import config as configs
@@ -125,6 +125,8 @@ def build(
   """
   if with_attention and not with_text:
     raise ValueError("`attention` takes texts, which `text=False` leaves out.")
+  if config.task != configs.PREPROCESSING:
+    keras_backend.check_tensorflow()
   source = sources.open_source(
     config.init_checkpoint,
     config.bert_config_file,
@@ -171,7 +173,6 @@ def _module(
     return preprocessor, preprocessor.signatures()
   bert_config = source.bert_config
   num_outputs = len(info.labels or ()) or 1  # A regression has no labels.
-  distribution.check_backend()
   with modeling.all_loaded():
     model = heads.build(_MODELS.get(info.task), bert_config, num_outputs)
   bilstm.check_is_loaded(model, source.reader.path, source.reader.shapes)

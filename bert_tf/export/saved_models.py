@@ -5,11 +5,10 @@ from typing import Any
 
 import keras
 import tensorflow as tf
-from absl import logging
 
-from bert_tf import checkpoints
+from bert_tf import checkpoints, distribution
 from bert_tf.export import id_ranges
-from bert_tf.files import errors, paths
+from bert_tf.files import errors, paths, stderr
 from bert_tf.modeling import Tensor
 
 # Inputs of the functions on word-piece ids, in this order.
@@ -42,6 +41,7 @@ class NamedModel(tf.Module):
       # To Keras a variable that is not initialized yet; it has no public way
       # to free a value.
       variable._value = None
+    distribution.hide_first_notes()
     self.max_positions = max_positions
     # A closure, because tf.Module would track the Keras model and save it.
     self._run = self._runner(model)
@@ -156,6 +156,7 @@ def load(folder: str) -> Any:
   """
   with errors.reading(folder, "is no SavedModel that can be read"):
     loaded = tf.saved_model.load(folder)
+  distribution.hide_first_notes()
   found = variables(loaded).items()
   checkpoints.check_finite(folder, {name: v.numpy() for name, v in found})
   return loaded
@@ -184,12 +185,5 @@ def save(module: tf.Module, signatures: Mapping[str, Any], folder: str) -> None:
 
   The module tracks all variables and tables that the functions use.
   """
-  # TensorFlow would log messages for each saved function.
-  verbosity, level = logging.get_verbosity(), tf.get_logger().level
-  logging.set_verbosity(logging.WARNING)
-  tf.get_logger().setLevel("WARNING")
-  try:
+  with stderr.without_tensorflow_log():
     tf.saved_model.save(module, folder, signatures=dict(signatures))
-  finally:
-    logging.set_verbosity(verbosity)
-    tf.get_logger().setLevel(level)

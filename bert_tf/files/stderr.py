@@ -1,23 +1,40 @@
-"""Keeps notes of TensorFlow's C++ code, which no log level hides, off stderr.
+"""Keeps other packages' notes, which no log level hides, off stderr.
 
-TF_CPP_MIN_LOG_LEVEL hides some, but not those that come before the log is
-initialized, nor an "error" that there is no GPU.
+TF_CPP_MIN_LOG_LEVEL hides some notes of TensorFlow's C++ code, but not those
+that come before its log is initialized, nor an "error" that there is no GPU.
+Worker processes of Apache Beam log to the stderr that they inherit.
 """
 
 import contextlib
+import logging
 import os
 import re
 import signal
 import sys
 import tempfile
+import threading
 from collections.abc import Iterator
 
-# Lines that hold where nothing is wrong: notes, libraries that register twice,
-# no GPU.
+import bert_tf
+
+# Lines that appear although nothing is wrong.
 _NOISE = re.compile(
-  b"^I\\d{4} |before absl::InitializeLog|Unable to register|already registered"
-  b"|failed call to cuInit|oneDNN supports DT_INT64"
+  # TensorFlow: notes, libraries that register twice, no GPU.
+  r"^I\d{4} |before absl::InitializeLog|Unable to register|already registered"
+  "|failed call to cuInit|oneDNN supports DT_INT64"
+  # LiteRT's converter, of options that TensorFlow itself passes, and its
+  # interpreter.
+  "|Ignored (output_format|drop_control_dependency)"
+  "|^INFO: Created TensorFlow Lite"
+  # Apache Beam: notes of its workers, Google Cloud's packages that are not
+  # installed, a folder that local workers do not have.
+  r"|^INFO:[\w.]+:|Failed to import GCSFileSystem|apitools not found"
+  "|No semi_persistent_directory found"
 )
+
+# Guards the process's stderr while `without_notes` replaces it.
+_lock = threading.RLock()
+_are_dropped = False  # By `drop_notes`.
 
 
 def drop_notes() -> None:
@@ -25,6 +42,8 @@ def drop_notes() -> None:
 
   A process of its own reads the lines, so that those of a crash are not lost.
   """
+  global _are_dropped
+  _are_dropped = True
   reader, writer = os.pipe()
   if not os.fork():
     for number in (signal.SIGINT, signal.SIGTERM):
@@ -39,14 +58,30 @@ def drop_notes() -> None:
   os.close(writer)
 
 
+def shows_notes() -> bool:
+  """Returns whether notes may stay: they are dropped already, or wanted."""
+  return _are_dropped or bert_tf.SHOWS_NOTES
+
+
 @contextlib.contextmanager
 def without_notes() -> Iterator[None]:
   """A scope whose notes are dropped; its other lines appear at its end."""
-  try:
-    own = os.dup(2)
-  except OSError:  # There is no stderr.
+  if shows_notes():
     yield
     return
+  with _lock:
+    try:
+      own = os.dup(2)
+    except OSError:  # There is no stderr.
+      yield
+      return
+    with _replaced(own):
+      yield
+
+
+@contextlib.contextmanager
+def _replaced(own: int) -> Iterator[None]:
+  """A scope in which a file replaces stderr; `own` is a copy of stderr."""
   with tempfile.TemporaryFile() as lines:
     sys.stderr.flush()
     os.dup2(lines.fileno(), 2)
@@ -63,5 +98,27 @@ def without_notes() -> Iterator[None]:
 def _pass_on(lines: Iterator[bytes]) -> None:
   """Writes lines to stderr, but no notes."""
   for line in lines:
-    if not _NOISE.search(line):
+    if not _NOISE.search(line.decode("utf-8", "replace")):
       os.write(2, line)
+
+
+def is_not_noise(record: logging.LogRecord) -> bool:
+  """Returns False for other packages' noise; a filter of a log handler."""
+  return record.name == "absl" or not _NOISE.search(record.getMessage())
+
+
+@contextlib.contextmanager
+def without_tensorflow_log() -> Iterator[None]:
+  """A scope in which TensorFlow's Python code logs warnings and errors only."""
+  from absl import logging as absl_logging
+
+  verbosity = absl_logging.get_verbosity()
+  logger = logging.getLogger("tensorflow")
+  level = logger.level
+  absl_logging.set_verbosity(absl_logging.WARNING)
+  logger.setLevel(logging.WARNING)
+  try:
+    yield
+  finally:
+    absl_logging.set_verbosity(verbosity)
+    logger.setLevel(level)

@@ -21,7 +21,7 @@ from typing import IO, Any
 
 import numpy as np
 
-from bert_tf import checkpoints, modeling
+from bert_tf import checkpoints, keras_backend, modeling
 from bert_tf.export import saved_models, sources
 from bert_tf.export.signatures import features
 from bert_tf.files import atomic, paths, text_lines
@@ -69,6 +69,7 @@ class FeatureExtractor:
   """
 
   def __init__(self, config: configs.ExtractionConfig) -> None:
+    keras_backend.check_tensorflow()
     self.config = config
     source = sources.open_source(
       config.init_checkpoint, config.bert_config_file, config.vocab_file

@@ -8,7 +8,7 @@ from typing import Any
 
 from absl import logging
 
-from bert_tf import checkpoints, tokenization
+from bert_tf import checkpoints, keras_backend, tokenization
 from bert_tf.corpora import corpus_build, sources, text_config
 from bert_tf.data import pretraining_shards
 from bert_tf.export import config as export_config
@@ -46,6 +46,7 @@ def run(config: pipeline_config.PipelineConfig) -> None:
       that does not fit in the time or on the disk.
     ImportError: if a package for the text or the plot is missing.
   """
+  keras_backend.check_tensorflow()
   with errors.needs_extra("drawing the curves", extra="plots"):
     import matplotlib  # noqa: F401
   inputs = sources.find(

@@ -9,6 +9,8 @@ import time
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
+from absl import logging as absl_logging
+
 from bert_tf.files import errors
 from bert_tf.server import connections, metrics
 
@@ -26,6 +28,18 @@ _GONE = 499
 _METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
 
 
+class _Handler(logging.StreamHandler):
+  """Prints lines to stdout until the reader of stdout has gone."""
+
+  def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802
+    """Ends the log, not the server, if the line cannot be printed."""
+    if isinstance(sys.exc_info()[1], BrokenPipeError):
+      self.setLevel(logging.CRITICAL)
+      absl_logging.warning("stdout has no reader: no more requests are logged.")
+    else:
+      super().handleError(record)
+
+
 class AccessLog(abc.AbstractAccessLogger):
   """Is told by aiohttp of every answer, also to what is no HTTP.
 
@@ -36,7 +50,7 @@ class AccessLog(abc.AbstractAccessLogger):
 
   def __init__(self, counted: metrics.Metrics, log_format: str) -> None:
     super().__init__(logging.Logger("bert_tf.server.access"), log_format)
-    self.logger.addHandler(logging.StreamHandler(sys.stdout))
+    self.logger.addHandler(_Handler(sys.stdout))
     self._metrics = counted
 
   def log(

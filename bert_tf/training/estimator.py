@@ -10,7 +10,12 @@ import numpy as np
 import tensorflow as tf
 from absl import logging
 
-from bert_tf import checkpoints, distribution, optimization
+from bert_tf import (
+  checkpoints,
+  distribution,
+  keras_backend,
+  optimization,
+)
 from bert_tf.layers import lora, mixed_precision
 from bert_tf.losses import Sums
 from bert_tf.modeling import Tensor
@@ -61,13 +66,14 @@ class Estimator:
   ) -> None:
     # First: making the model takes seconds, in which they may be deleted.
     self._run_files = run_dir.RunFiles(config.output_dir)
-    distribution.check_backend()
+    keras_backend.check_tensorflow()
     mixed_precision.check_devices(config.precision)
     with (
       mixed_precision.policy_scope(config.precision),
       new_models.initial_values_of(config.seed),
     ):
       self.model = model_fn()
+      distribution.hide_first_notes()
       if config.lora_rank:
         lora.enable(self.model, config.lora_rank, config.lora_alpha)
     optimization.freeze(self.model.weights, config.freeze_layers)

@@ -70,17 +70,46 @@ def test_a_mistake_on_the_command_line_is_named(
     assert part in result.stderr
 
 
-def test_a_reader_of_the_output_may_leave():
-  config = ROOT / "tests" / "golden" / "tiny" / "bert_config.json"
-  arguments = [SCRIPTS / "inspect_checkpoint.py", f"--config={config}"]
+TINY_CONFIG = ROOT / "tests" / "golden" / "tiny" / "bert_config.json"
+
+
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+@pytest.mark.parametrize(
+  "arguments",
+  [
+    ("--help",),
+    ("inspect", "--help"),
+    ("inspect", f"--config={TINY_CONFIG}"),
+  ],
+  ids=lambda arguments: " ".join(arguments)[:14],
+)
+def test_a_reader_of_the_output_may_leave(arguments, unbuffered):
   reader, writer = os.pipe()
   os.close(reader)
   result = subprocess.run(
-    [sys.executable, *arguments], stdout=writer, stderr=subprocess.PIPE
+    [sys.executable, "-m", "bert_tf", *arguments],
+    cwd=ROOT,
+    stdout=writer,
+    stderr=subprocess.PIPE,
+    env={**os.environ, "PYTHONUNBUFFERED": unbuffered},
   )
   os.close(writer)
-  assert result.returncode == 128 + signal.SIGPIPE
   assert result.stderr == b""
+  assert result.returncode == 128 + signal.SIGPIPE
+
+
+def test_another_pipe_that_broke_is_an_error():
+  code = """
+from bert_tf.cli import command
+def fail():
+  raise BrokenPipeError("the pipe of a worker")
+command.run(fail, None)
+"""
+  result = subprocess.run(
+    [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True
+  )
+  assert result.returncode == 1
+  assert result.stderr.endswith("error: the pipe of a worker\n")
 
 
 def test_at_the_end_garbage_is_looked_for_once():
@@ -147,7 +176,7 @@ def test_messages_of_the_library_name_settings_not_flags():
   texts = {
     (path.name, node.lineno, part.value)
     for path in paths
-    if "cli" not in path.parts
+    if "cli" not in path.relative_to(ROOT).parts
     for node in ast.walk(ast.parse(path.read_text()))
     if isinstance(node, ast.Raise)
     for part in ast.walk(node)

@@ -9,7 +9,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 CODE = """
 import sys
 from bert_tf.cli import keras_start
-keras_start.hide_what_keras_does_not_need()
+keras_start.prepare()
 import keras
 print(sorted(sys.modules.keys() & set(keras_start._HIDDEN)))
 import sklearn

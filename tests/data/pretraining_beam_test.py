@@ -79,6 +79,7 @@ def test_several_processes_write_the_files_that_num_workers_writes(
     "--max_seq_length=32",
     "--dupe_factor=2",
     "--runner=DirectRunner",
+    "--verbosity=1",  # Shows the log of the workers.
     "--pipeline_options=--direct_running_mode=multi_processing "
     "--direct_num_workers=2",
   )

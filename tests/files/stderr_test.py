@@ -1,9 +1,15 @@
 """What C++ code writes to stderr: notes are dropped, nothing else."""
 
+import logging
 import os
 import pathlib
 import subprocess
 import sys
+
+from absl import logging as absl_logging
+
+from bert_tf.files import stderr
+from tests.support import tiny_models
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 LINES = (
@@ -63,6 +69,53 @@ _USE = (
 
 def test_tensorflow_starts_in_python_without_notes():
   assert run(_USE) == []
+
+
+def test_a_prediction_in_python_prints_no_notes(tmp_path):
+  folder = tiny_models.write_classifier(tmp_path / "model")
+  code = f"import bert_tf\nbert_tf.load({str(folder)!r}).predict('a')"
+  assert run(code) == []
+
+
+def test_notes_of_beams_workers_are_dropped_and_warnings_are_not():
+  lines = (
+    "INFO:__main__:Logging handler created.",
+    "INFO:apache_beam.runners.worker.sdk_worker:Control channel established.",
+    "WARNING:root:apitools not found, and bigquery client libraries are not.",
+    "WARNING:__main__:No semi_persistent_directory found: registered objects",
+    "WARNING:apache_beam:a worker runs out of memory",
+  )
+  text = "".join(f"{line}\n" for line in lines)
+  code = (
+    "from bert_tf.files import stderr\n"
+    "with stderr.without_notes():\n"
+    f"  os.write(2, {text.encode()!r})\n"
+  )
+  assert run(code) == [lines[-1]]
+
+
+def test_noise_of_other_packages_stays_out_of_the_log(capfd):
+  handler = logging.StreamHandler(sys.stderr)
+  handler.addFilter(stderr.is_not_noise)
+  logger = logging.Logger("other")
+  logger.addHandler(handler)
+  logger.warning("Failed to import GCSFileSystem; loading will be skipped.")
+  logger.warning("Failed to import something else.")
+  assert capfd.readouterr().err == "Failed to import something else.\n"
+
+
+def test_tensorflow_logs_no_notes_in_the_scope(capfd):
+  logger = logging.getLogger("tensorflow")
+  levels = logger.level, absl_logging.get_verbosity()
+  absl_logging.set_verbosity(absl_logging.INFO)
+  with stderr.without_tensorflow_log():
+    absl_logging.info("a note")
+    assert not logger.isEnabledFor(logging.INFO)
+    assert logger.isEnabledFor(logging.WARNING)
+  assert absl_logging.get_verbosity() == absl_logging.INFO
+  absl_logging.set_verbosity(levels[1])
+  assert logger.level == levels[0]
+  assert "a note" not in capfd.readouterr().err
 
 
 def test_the_environment_decides_about_notes():

@@ -1,8 +1,11 @@
 """What operators ask a server: its description, metrics, log and readiness."""
 
+import contextlib
 import copy
 import json
+import os
 import re
+import sys
 import threading
 import time
 import urllib.request
@@ -381,6 +384,24 @@ def test_a_function_that_refuses_what_is_made_up_stops_nothing():
   model.functions["refusing"] = refuse
   with serving_client.running(model) as running:
     wait_until_ready(running.url)
+
+
+def test_a_log_without_a_reader_ends_and_the_server_goes_on(
+  monkeypatch, capsys, caplog
+):
+  reader, writer = os.pipe()
+  os.close(reader)
+  stdout = open(writer, "w", buffering=1)
+  monkeypatch.setattr(sys, "stdout", stdout)
+  model = fake_model.FakeModel()
+  with serving_client.running(model, log_format="text") as running:
+    for _ in range(2):
+      assert ask(running.url, "/healthz")[0] == 200
+  assert "Traceback" not in capsys.readouterr().err
+  warnings = [r for r in caplog.records if r.levelname == "WARNING"]
+  assert ["stdout" in record.getMessage() for record in warnings] == [True]
+  with contextlib.suppress(BrokenPipeError):
+    stdout.close()
 
 
 @pytest.mark.parametrize("log_format", ["none", "text", "json"])

@@ -11,7 +11,7 @@ import numpy as np
 import tensorflow as tf
 import tensorflow_text
 
-from bert_tf import tokenization
+from bert_tf import distribution, tokenization
 from bert_tf.export.text_ops import plain_words, word_splitter
 
 _UNKNOWN = "[UNK]"
@@ -51,6 +51,7 @@ class BertTokenizer(tf.Module):
         do_lower_case, self.strip_accents
       )
       self._wordpiece = _wordpiece_tokenizer(vocab, self._max_word_chars)
+    distribution.hide_first_notes()
 
   @tf.function(input_signature=[_TEXTS], autograph=False)
   def tokenize(self, texts: tf.Tensor) -> tf.RaggedTensor:

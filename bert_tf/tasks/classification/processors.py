@@ -1,13 +1,31 @@
 """Examples from a class with the interface of the original's DataProcessor."""
 
+import contextlib
 import importlib
 import os
 import sys
-from collections.abc import Sequence
+import traceback
+from collections.abc import Iterator, Sequence
 from typing import Any
 
+import bert_tf
 from bert_tf.formats import tables
 from bert_tf.tasks.classification.examples import InputExample
+
+# Modules of the original release, and its package on PyPI.
+_ORIGINAL_MODULES = (
+  "bert",
+  "create_pretraining_data",
+  "extract_features",
+  "modeling",
+  "optimization",
+  "run_classifier",
+  "run_pretraining",
+  "run_squad",
+  "tokenization",
+)
+
+_PACKAGE = os.path.dirname(bert_tf.__file__)
 
 
 class DataProcessor:
@@ -60,15 +78,16 @@ def load(processor: str) -> DataProcessor:
   folder = os.getcwd()
   if folder not in sys.path:
     sys.path.insert(0, folder)
-  try:
-    module = importlib.import_module(name)
-  except ModuleNotFoundError as error:
-    if error.name not in (name, name.partition(".")[0]):
-      raise
-    raise ValueError(
-      f"processor {processor!r}: there is no module {name}, neither in "
-      f"{folder} nor among those installed."
-    ) from None
+  with _explain_errors(f"processor {processor!r}"):
+    try:
+      module = importlib.import_module(name)
+    except ModuleNotFoundError as error:
+      if error.name not in (name, name.partition(".")[0]):
+        raise
+      raise ValueError(
+        f"processor {processor!r}: there is no module {name}, neither in "
+        f"{folder} nor among those installed."
+      ) from None
   found = getattr(module, class_name, None)
   if not isinstance(found, type):
     raise ValueError(f"processor {processor!r}: {name} has no such class.")
@@ -78,6 +97,49 @@ def load(processor: str) -> DataProcessor:
     raise ValueError(f"processor {processor!r} cannot be made: {error}.") from (
       error
     )
+
+
+@contextlib.contextmanager
+def _explain_errors(processor: str) -> Iterator[None]:
+  """Turns an error in the user's code into one line that names the place.
+
+  Errors of values and files pass, since they name what is wrong themselves.
+  """
+  try:
+    yield
+  except (ValueError, OSError, NotImplementedError):
+    raise
+  except Exception as error:
+    frame = _frame_of_user(error)
+    reason = f"{type(error).__name__}: {error}".rstrip(".")
+    if not isinstance(error, SyntaxError):  # It names its place itself.
+      reason += f" ({os.path.basename(frame.filename)}:{frame.lineno})"
+    if _is_of_original(error):
+      reason += (
+        ". Code of the 2019 release runs after a few edits: see Processors in "
+        "docs/coming_from_2019.md"
+      )
+    raise ValueError(f"{processor}: {reason}.") from error
+
+
+def _frame_of_user(error: Exception) -> traceback.FrameSummary:
+  """Returns the innermost frame that is not in an installed package."""
+  frames = traceback.extract_tb(error.__traceback__)
+  installed = (sys.prefix, sys.base_prefix, "<", _PACKAGE)
+  own = [f for f in frames if not f.filename.startswith(installed)]
+  return (own or frames)[-1]
+
+
+def _is_of_original(error: Exception) -> bool:
+  """Returns whether code needs modules of 2019 or TensorFlow 1."""
+  if isinstance(error, ImportError):
+    top_name = (error.name or "").split(".")[0]
+    return top_name in (*_ORIGINAL_MODULES, "tensorflow")
+  if isinstance(error, AttributeError):
+    name = getattr(error.obj, "__name__", "")
+    return isinstance(name, str) and name.split(".")[0] == "tensorflow"
+  # Its flags have the names of the command's.
+  return type(error).__module__.startswith("absl.flags")
 
 
 def labels(processor: DataProcessor) -> tuple[str, ...]:
@@ -154,7 +216,8 @@ def _call(processor: DataProcessor, method: str, *arguments: str) -> Any:
   function = getattr(processor, method, None)
   if function:
     try:
-      return function(*arguments)
+      with _explain_errors(f"{_name(processor)}.{method}()"):
+        return function(*arguments)
     except NotImplementedError:  # That of DataProcessor.
       pass
   raise ValueError(

@@ -1,0 +1,64 @@
+"""Checks the Keras backend without importing Keras.
+
+Importing Keras on a backend that is not installed fails with an error that does
+not name the setting.
+"""
+
+import importlib.util
+import json
+import os
+import sys
+
+# Each is also the name of the package that it needs.
+BACKENDS = ("tensorflow", "jax", "torch", "numpy", "openvino")
+
+
+def name() -> str:
+  """Returns the backend that Keras uses, or will use once it is imported."""
+  keras = sys.modules.get("keras")
+  if keras and hasattr(keras, "__version__"):  # Its import has ended.
+    return keras.backend.backend()
+  return os.environ.get("KERAS_BACKEND") or _configured()
+
+
+def _configured() -> str:
+  """Returns the backend of Keras' own configuration file."""
+  home = os.path.expanduser("~")
+  folder = os.path.join(home if os.access(home, os.W_OK) else "/tmp", ".keras")
+  folder = os.environ.get("KERAS_HOME", folder)
+  try:
+    with open(os.path.join(os.path.expanduser(folder), "keras.json")) as file:
+      return json.load(file)["backend"]
+  except (OSError, ValueError, LookupError, TypeError):
+    return "tensorflow"  # Keras' default.
+
+
+def check_installed() -> None:
+  """Raises an error if importing Keras would fail.
+
+  Raises:
+    ValueError: if Keras has no such backend.
+    ImportError: if the backend's package is not installed.
+  """
+  backend = name()
+  if backend not in BACKENDS:
+    raise ValueError(
+      f"the Keras backend is {backend!r}, which is not one of "
+      f"{', '.join(BACKENDS)}; set KERAS_BACKEND=tensorflow."
+    )
+  if importlib.util.find_spec(backend) is None:
+    raise ImportError(
+      f"the Keras backend is {backend}, which is not installed; set "
+      "KERAS_BACKEND=tensorflow."
+    )
+
+
+def check_tensorflow() -> None:
+  """Raises ValueError if Keras does not run on TensorFlow."""
+  backend = name()
+  if backend != "tensorflow":
+    raise ValueError(
+      f"the Keras backend is {backend}, but training, evaluation, export and "
+      "prediction from a checkpoint need TensorFlow; set "
+      "KERAS_BACKEND=tensorflow."
+    )
