@@ -55,7 +55,7 @@ def reading(
   except Exception as error:
     if isinstance(error, OSError) and error.filename:
       raise
-    why = reason(error).rstrip(".")
+    why = reason(error).rstrip(".") or type(error).__name__
     raise DamagedFileError(f"{path} {fault}: {why}.") from error
 
 
@@ -91,5 +91,5 @@ def reason(error: Exception) -> str:
   assertion = re.search(r"assertion failed: \[(.*?)\]", message, re.DOTALL)
   if assertion:
     return assertion[1]
-  line = (message.strip().splitlines() or [type(error).__name__])[0]
+  line = (message.strip().splitlines() or [""])[0]
   return re.sub(r"^\{\{.*?\}\} | \[Op:\w+\].*$", "", line)

@@ -34,13 +34,11 @@ def read(path: str, allows_nan: bool = False) -> Any:
       writes them.
 
   Raises:
-    ValueError: if there is no such file, or it is not JSON in UTF-8, UTF-16 or
-      UTF-32.
+    FileNotFoundError: if there is no such file; for `read_object` this is a
+      ValueError too.
+    ValueError: if it is not JSON in UTF-8, UTF-16 or UTF-32.
   """
-  try:
-    content = paths.read_bytes(path)
-  except FileNotFoundError:
-    raise ValueError(f"there is no {path}.") from None
+  content = paths.read_bytes(path)
   if json.detect_encoding(content).startswith("utf-8"):
     content = paths.without_mark(path, content)
   return parse(content, path, allows_nan)
@@ -61,7 +59,10 @@ def read_object(
     required: keys that have to be there, with a value.
     allows_nan: as for `read`.
   """
-  value = read(path, allows_nan)
+  try:
+    value = read(path, allows_nan)
+  except FileNotFoundError:
+    raise ValueError(f"there is no {path}.") from None
   check_object(value, path, types, required)
   return value
 
@@ -82,7 +83,7 @@ def parse(content: bytes | str, path: str, allows_nan: bool = False) -> Any:
     problem = "its values are nested too deep"
   except ValueError as error:
     problem = str(error).rstrip(".")
-  raise ValueError(f"{path} is not JSON that can be read: {problem}.")
+  raise ValueError(f"{path}: it is not JSON: {problem}.")
 
 
 def check_object(
@@ -95,9 +96,12 @@ def check_object(
   if not isinstance(value, dict):
     shown = errors.shortened(repr(value))
     raise ValueError(f"{path} holds {shown}; it has to hold a JSON object.")
-  missing = [name for name in required if value.get(name) is None]
+  missing = [name for name in required if name not in value]
   if missing:
     raise ValueError(f"{path} lacks {', '.join(missing)}.")
+  empty = [name for name in required if value[name] is None]
+  if empty:
+    raise ValueError(f"{path}: {empty[0]} is null.")
   for name, kind in (types or {}).items():
     if value.get(name) is not None and not _is_a(value[name], kind):
       shown = errors.shortened(json.dumps(value[name]))

@@ -61,7 +61,7 @@ def training_settings(output_dir: str) -> dict[str, Any]:
   path = os.path.join(output_dir, FILE)
   lines = paths.read_bytes(path).splitlines() if paths.exists(path) else []
   for number in range(len(lines), 0, -1):
-    where = f"{path}, line {number},"
+    where = f"{path}, line {number}"
     # A setting may be infinite.
     entry = json_files.parse(lines[number - 1], where, allows_nan=True)
     types = {"settings": dict}

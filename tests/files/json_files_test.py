@@ -9,7 +9,7 @@ import bert_tf
 from bert_tf import model_folder, modeling
 from bert_tf.data import record_cache
 from bert_tf.files import json_files, shard_files
-from bert_tf.formats import hugging_face, label_map, run_info
+from bert_tf.formats import hugging_face, label_map, run_info, tokenizer_files
 from bert_tf.training import config as training_config
 from bert_tf.training import evaluation, run_log, xla_choice
 from tests.support import tiny_models
@@ -58,8 +58,11 @@ def test_keys_and_types_are_checked(tmp_path):
     with pytest.raises(ValueError, match=f"{path}: {name} is "):
       json_files.read_object(str(path), types)
   path.write_text(json.dumps({**good, "n": None}))
-  with pytest.raises(ValueError, match=f"{path} lacks n"):
+  with pytest.raises(ValueError, match=f"{path}: n is null"):
     json_files.read_object(str(path), types, ("n",))
+  path.write_text("{}")
+  with pytest.raises(ValueError, match=f"{path} lacks n, x"):
+    json_files.read_object(str(path), types, ("n", "x"))
 
 
 def test_equal_values_of_one_key_and_byte_order_marks_are_no_fault(tmp_path):
@@ -111,8 +114,8 @@ READERS = {
     ],
   ),
   "tokenizer_config.json": (
-    lambda f: hugging_face.read_tokenizer_settings(str(f)),
-    [{"do_lower_case": "yes"}, {"strip_accents": 1}],
+    lambda f: tokenizer_files.read_settings(str(f)),
+    [],  # Its own tests have these.
   ),
   "commands.jsonl": (
     lambda f: run_log.training_settings(str(f)),
