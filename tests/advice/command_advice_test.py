@@ -1,5 +1,8 @@
 """Commands' advice, followed on the command line."""
 
+import re
+import shlex
+
 import pytest
 
 from tests.advice import command_cases, following
@@ -39,3 +42,23 @@ def test_advice_on_the_command_line_helps(
   for line in case.advised:
     result = run(line)
     assert result.returncode == 0, result.stderr
+
+
+def test_the_command_that_converts_is_right(models, tmp_path, run_script):
+  model = tmp_path / "garden"
+  made = run_script(
+    *("convert_checkpoint.py", f"--model={models}/pretraining"),
+    *("--to=model_garden", f"--output_checkpoint={model}/ckpt"),
+    cwd=tmp_path,
+  )
+  assert made.returncode == 0, made.stderr
+  fill = ("fill_mask.py", "--text=[MASK]")
+  refused = run_script(*fill, f"--model={model}/ckpt", cwd=tmp_path)
+  assert refused.returncode == 1
+  last = refused.stderr.splitlines()[-1]
+  command = shlex.split(re.search("`bert-tf convert (.*?)`", last)[1])
+  folder = re.search("give ([^ ]+)[.]$", last)[1]
+  result = run_script("convert_checkpoint.py", *command, cwd=tmp_path)
+  assert result.returncode == 0, result.stderr
+  result = run_script(*fill, f"--model={folder}", cwd=tmp_path)
+  assert result.returncode == 0, result.stderr

@@ -135,7 +135,7 @@ COMMANDS = (
     "--num_unused=0",
     (
       "build_corpus.py --input_file=%rows.jsonl --output_file=%rows.txt",
-      "--input_file=%rows.txt --output_file=%v.txt --vocab_size=50 "
+      "--input_file=%rows.txt --output_file=%v.txt --vocab_size=30 "
       "--num_unused=0",
     ),
   ),

@@ -1,4 +1,8 @@
-"""Finds the messages of bert_tf that give advice, by reading its source."""
+"""Finds the messages of bert_tf that give advice, by reading its source.
+
+A message has advice if a clause of it begins with an imperative. It is known by
+its module and function, so that its words may change.
+"""
 
 import ast
 import collections
@@ -9,6 +13,16 @@ PACKAGE = pathlib.Path(__file__).resolve().parents[2] / "bert_tf"
 _LABORATORY = ("ablations", "benchmarks")
 
 _CALLS = ("logging.warning", "config_flags.refuse_given")
+
+# Modules whose messages are being rewritten.
+WAITING = (
+  "data.corpus",
+  "formats.hugging_face",
+  "server.",
+  "tasks.ner.examples",
+  "tasks.squad.examples",
+  "training.restore",
+)
 
 # Imperatives that begin a clause.
 _VERBS = (
@@ -36,11 +50,15 @@ def _text(node: ast.AST) -> str:
 
 
 def _messages(node: ast.AST) -> list[str]:
-  """Returns the messages that a node itself raises or logs."""
+  """Returns the messages that a node itself raises, logs or returns."""
   if isinstance(node, ast.Raise) and isinstance(node.exc, ast.Call):
     return [_text(argument) for argument in node.exc.args]
   if isinstance(node, ast.Call) and ast.unparse(node.func) in _CALLS:
     return [_text(argument) for argument in node.args[:1]]
+  if isinstance(node, ast.Return) and node.value is not None:
+    value = node.value  # A message, or an error made of it.
+    parts = value.args if isinstance(value, ast.Call) else [value]
+    return [text for text in map(_text, parts) if " " in text.strip()]
   return []
 
 

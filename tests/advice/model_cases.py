@@ -3,6 +3,7 @@
 import json
 import pathlib
 import re
+import shutil
 
 import numpy as np
 
@@ -16,7 +17,7 @@ from bert_tf.files import atomic
 from bert_tf.layers import bilstm
 from bert_tf.training import steps
 from tests import tiny_models
-from tests.advice.following import Case
+from tests.advice.following import Case, Returned
 
 CONFIG = tiny_models.CONFIG
 IDS = [[2, 5, 6], [2, 7, 8]]
@@ -181,7 +182,37 @@ def divided(num_parts, batch_size):
 
 TOKENIZER = {"[UNK]": 0, "[CLS]": 1, "[SEP]": 2}
 
+
+def zipped(world):
+  shutil.make_archive(world.path("zips/encoder"), "zip", world.model("encoder"))
+  return world.path("zips")
+
+
 CASES = (
+  Returned(
+    "model_folder _said",
+    ("bert_config.json", "output_dir", "SavedModel"),
+    lambda w: (w.write("empty/notes", ""), model_folder.find(w.path("empty"))),
+    lambda w: (
+      model_folder.find(w.model("encoder")),
+      model_folder.find_weights(export_to(w, with_text=False)),
+    ),
+  ),
+  Returned(
+    "model_folder _said",
+    ("encoder.zip", "unpack"),
+    lambda w: model_folder.find(zipped(w)),
+    lambda w: (
+      shutil.unpack_archive(w.path("zips/encoder.zip"), w.path("unpacked")),
+      model_folder.find(w.path("unpacked")),
+    ),
+  ),
+  Returned(
+    "model_folder _said",
+    ("model.ckpt-1.index", "name"),
+    lambda w: model_folder.find(weights_prefix(w) + ".index"),
+    lambda w: model_folder.find(weights_prefix(w)),
+  ),
   Case(
     "checkpoints __init__",
     ("empty", "output_dir"),
