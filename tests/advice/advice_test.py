@@ -9,22 +9,28 @@ from tests.advice import (
   command_cases,
   data_cases,
   elsewhere,
+  export_cases,
+  fine_tuning_cases,
   following,
   messages,
   model_cases,
-  more_cases,
   python_cases,
+  run_cases,
   settings_cases,
+  text_cases,
   training_cases,
 )
 
 GROUPS = (
   settings_cases,
   data_cases,
+  export_cases,
+  text_cases,
   training_cases,
   model_cases,
   python_cases,
-  more_cases,
+  run_cases,
+  fine_tuning_cases,
 )
 CASES = [case for group in GROUPS for case in group.CASES]
 HERE = pathlib.Path(__file__).resolve().parent
