@@ -165,7 +165,8 @@ def run(
     _write_table(output_dir, RESULTS_FILE, rows)
   if not any(metric in results for _, results in found):
     raise ValueError(
-      f"all {len(found)} runs diverged; lower the learning rate."
+      f"all {len(found)} runs diverged; lower the learning rate and choose "
+      "another `output_dir`."
     )
   for row in rows:
     logging.info("%s", ", ".join(f"{name} {row[name]}" for name in row))

@@ -370,7 +370,8 @@ class Estimator:
     if not math.isfinite(results["loss"]):
       raise divergence.DivergedError(
         f"the loss of the evaluation is {results['loss']}: weights or examples "
-        "hold what is no number; choose an older checkpoint."
+        "hold what is no number; give an older checkpoint as "
+        "`init_checkpoint`, with another `output_dir`."
       )
     if more_results:
       results.update(more_results())

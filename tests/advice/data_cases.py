@@ -1,0 +1,403 @@
+"""Advice about text, vocabularies and records."""
+
+import gzip
+
+import pyarrow as pa
+import pyarrow.parquet
+
+from bert_tf import tokenization
+from bert_tf.data import config as data_config
+from bert_tf.data import (
+  corpus_build,
+  input_pipeline,
+  length_schedule,
+  masking,
+  parquet,
+  pretraining_beam,
+  pretraining_records,
+  pretraining_shards,
+  pydoc_corpus,
+  shard_files,
+  sources,
+  tables,
+  text_config,
+  vocabulary,
+  wikipedia_dump,
+)
+from tests import tiny_models
+from tests.advice.following import Case, Warned
+
+VOCAB_FILE = str(tiny_models.TINY / "vocab.txt")
+WORDS = {"the": 5, "boat": 3, "boats": 2}
+ROWS = {"text": ["one", "two"], "n": [1, 2]}
+
+
+def text(world, name="text.txt", documents=8):
+  words = ("sea", "boat", "storm", "wind", "light", "wave", "night", "fish")
+  text = "".join(
+    f"the {words[i % 8]} is old .\na boat is light .\n{i} .\n\n"
+    for i in range(documents)
+  )
+  return world.write(name, text)
+
+
+def records(
+  world, name="data", documents=8, num_shards=1, resume=False, **more
+):
+  """Makes records; returns their path."""
+  values = {"vocab_file": VOCAB_FILE, "max_seq_length": 16, "dupe_factor": 1}
+  values["masking_config"] = masking.MaskingConfig(max_predictions_per_seq=2)
+  pretraining_shards.create(
+    data_config.PretrainingDataConfig(**{**values, **more}),
+    [text(world, documents=documents)],
+    world.path(name),
+    num_shards,
+    resume=resume,
+  )
+  return world.path(name)
+
+
+def opened(*paths):
+  return input_pipeline.open_records(",".join(paths))
+
+
+def checked(world, path, **changes):
+  """Checks records as pre-training does."""
+  form = pretraining_records.Form.of(path)
+  values = {
+    "max_seq_length": 16,
+    "max_predictions_per_seq": 2,
+    "max_instances": form.max_instances,
+  }
+  expected = pretraining_records.Form(**{**values, **changes})
+  pretraining_records.PretrainingRecords(opened(path), expected).check(500)
+
+
+def unmasked(world):
+  return records(world, "unmasked", mask=False)
+
+
+def begins(world, vocab_file):
+  found = opened(unmasked(world))
+  form = pretraining_records.Form.of(found.paths[0])
+  cls_id = tokenization.load_vocab(vocab_file)["[CLS]"]
+  pretraining_records.PretrainingRecords(found, form).check_begins(
+    cls_id, vocab_file
+  )
+
+
+def other_vocab(world):
+  lines = open(VOCAB_FILE).read().split()
+  lines.remove("[CLS]")
+  return world.write("other.txt", "\n".join([*lines, "[CLS]"]))
+
+
+def phases(schedule, *paths):
+  return length_schedule.phases(schedule, 10, opened(*paths))
+
+
+def lengths(world):
+  return records(world, "a16"), records(world, "b32", max_seq_length=32)
+
+
+def table(world, *names):
+  path = world.path("rows.parquet")
+  pyarrow.parquet.write_table(pa.table(ROWS), path)
+  for name in names:
+    list(parquet.texts(path, name))
+
+
+def damaged_parquet(world, size):
+  path = world.path("rows.parquet")
+  pyarrow.parquet.write_table(pa.table(ROWS), path)
+  data = open(path, "rb").read()
+  world.write("rows.parquet", data[:size])
+  list(parquet.texts(path, "text"))
+
+
+def build(world, formats=text_config.TEXT, files="corpus.txt", **values):
+  config = text_config.TextConfig(
+    input_format=formats, **values.pop("reading", {})
+  )
+  output = corpus_build.Output(output_file=world.path(files), **values)
+  inputs = sources.find(world.path("text.txt"), config, formats)
+  corpus_build.create(config, inputs, output)
+
+
+def columns(world, name, content, *given):
+  path = world.write(name, content)
+  kind = name.split(".")[-1]
+  parsed = tables.columns(kind, given)
+  layout = tables.Table(path, kind, tuple(c for c in parsed if c), "text")
+  return list(tables.rows(layout))
+
+
+def compared(language):
+  wikipedia_dump._compare_languages("dump.xml", "de", language)
+
+
+def is_gzip(world, name, content):
+  opened(world.write(name, content))
+
+
+def whole(world):
+  return open(records(world), "rb").read()
+
+
+CASES = (
+  Case(
+    "data.masking check_special_tokens",
+    ("vocab.txt", "[MASK]"),
+    lambda w: masking.check_special_tokens(
+      {"[CLS]": 0, "[SEP]": 1}, "vocab.txt"
+    ),
+    lambda w: masking.check_special_tokens(
+      {"[CLS]": 0, "[SEP]": 1, "[MASK]": 2}, "vocab.txt"
+    ),
+  ),
+  Case(
+    "data.vocabulary learn",
+    ("vocab_size", "20", "num_unused"),
+    lambda w: vocabulary.learn(WORDS, 20, num_unused=20),
+    lambda w: (
+      vocabulary.learn(WORDS, 20, num_unused=1),
+      vocabulary.learn(WORDS, 20, num_unused=11, alphabet_size=2),
+      vocabulary.learn(WORDS, 39, num_unused=20),
+    ),
+  ),
+  Case(
+    "data.vocabulary learn",
+    ("vocab_size", "500"),
+    lambda w: vocabulary.learn(WORDS, 500, num_unused=0),
+    lambda w: (
+      vocabulary.learn(WORDS, 22, num_unused=0),
+      vocabulary.learn(
+        {
+          f"{a}{b}{c}{d}": 9
+          for a in "abcde"
+          for b in "abcde"
+          for c in "abcde"
+          for d in "abcde"
+        },
+        500,
+        num_unused=0,
+      ),
+    ),
+  ),
+  Case(
+    "data.shard_files check_output",
+    ("out/", "folder"),
+    lambda w: shard_files.check_output(["out/"], []),
+    lambda w: shard_files.check_output(["out/data"], []),
+  ),
+  Case(
+    "data.shard_files check_same_settings",
+    ("dupe_factor", "resume", "1", "2"),
+    lambda w: (
+      records(w, num_shards=2),
+      records(w, num_shards=2, resume=True, dupe_factor=2),
+    ),
+    lambda w: (
+      records(w, num_shards=2, resume=True),
+      records(w, num_shards=2, dupe_factor=2),
+    ),
+  ),
+  Case(
+    "data.pretraining_shards output_files",
+    ("num_workers", "4", "num_shards", "2"),
+    lambda w: pretraining_shards.output_files([], "data", 2, 4),
+    lambda w: pretraining_shards.output_files([], "data", 4, 4),
+  ),
+  Case(
+    "data.pretraining_shards _names",
+    ("data.bz2", ".gz"),
+    lambda w: pretraining_shards.output_files([], "data.bz2"),
+    lambda w: (
+      pretraining_shards.output_files([], "data.gz"),
+      pretraining_shards.output_files([], "data"),
+    ),
+  ),
+  Case(
+    "data.pretraining_shards _names",
+    ("num_shards", "3", "a-00000-of-00003"),
+    lambda w: pretraining_shards.output_files([], "a,b", 3),
+    lambda w: pretraining_shards.output_files([], "a", 3),
+  ),
+  Case(
+    "data.pretraining_shards _prepare",
+    ("settings.json", "resume"),
+    lambda w: (
+      w.write("data-00000-of-00002", ""),
+      records(w, num_shards=2, resume=True),
+    ),
+    lambda w: records(w, num_shards=2),
+  ),
+  Warned(
+    "data.pretraining_shards _log",
+    ("Only one document", "2 of 2 shards"),
+    lambda w: records(w, documents=2, num_shards=2),
+    lambda w: records(w, documents=2, num_shards=1),
+  ),
+  Warned(
+    "data.pretraining_shards _log",
+    ("other-00000-of-00003",),
+    lambda w: (
+      w.write("other-00000-of-00003", ""),
+      records(w, "other", num_shards=2),
+    ),
+    lambda w: (
+      w.folder.joinpath("other-00000-of-00003").unlink(),
+      records(w, "other", num_shards=2),
+    ),
+  ),
+  Case(
+    "data.pretraining_beam check_num_shards",
+    ("runner=DirectRunner", "num_shards"),
+    lambda w: pretraining_beam.check_num_shards(1, "DirectRunner"),
+    lambda w: pretraining_beam.check_num_shards(8, "DirectRunner"),
+  ),
+  Case(
+    "data.pydoc_corpus _package_folder",
+    ("no_such_package",),
+    lambda w: pydoc_corpus._package_folder("no_such_package"),
+    lambda w: next(iter(pydoc_corpus.documents([]))),
+  ),
+  Case(
+    "data.parquet _check_column",
+    ("body", "text", "n", "text_column"),
+    lambda w: table(w, "body"),
+    lambda w: table(w, "text"),
+  ),
+  Case(
+    "data.parquet _check_column",
+    ("n", "int64", "text", "text_column"),
+    lambda w: table(w, "n"),
+    lambda w: table(w, "text"),
+  ),
+  Case(
+    "data.parquet texts",
+    ("rows.parquet",),
+    lambda w: damaged_parquet(w, 100),
+    lambda w: damaged_parquet(w, None),
+  ),
+  Case(
+    "data.tables columns",
+    ("0", "label"),
+    lambda w: columns(w, "a.csv", "text,label\na,b\n", "0", "label"),
+    lambda w: (
+      columns(w, "a.csv", "text,label\na,b\n", "text", "label"),
+      columns(w, "b.csv", "a,b\n", "0", "1"),
+    ),
+  ),
+  Case(
+    "data.tables csv_cells",
+    ("a.csv:2",),
+    lambda w: columns(w, "a.csv", 'text,label\n"a"b,c\n', "text"),
+    lambda w: columns(w, "a.csv", 'text,label\n"a""b",c\n', "text"),
+  ),
+  Case(
+    "data.sources _json_texts",
+    ("text.txt:1", "text_column", "body"),
+    lambda w: (w.write("text.txt", '{"body": "a b"}\n'), build(w, "jsonl")),
+    lambda w: build(w, "jsonl", reading={"text_column": "body"}),
+  ),
+  Case(
+    "data.corpus_build _check",
+    ("corpus.txt",),
+    lambda w: (
+      text(w),
+      build(w, eval_output_file=w.path("corpus.txt"), eval_fraction=0.5),
+    ),
+    lambda w: build(w, eval_output_file=w.path("eval.txt"), eval_fraction=0.5),
+  ),
+  Case(
+    "data.corpus_build _publish",
+    ("eval_fraction", "0.0001"),
+    lambda w: (
+      text(w, documents=40),
+      build(w, eval_output_file=w.path("eval.txt"), eval_fraction=1e-4),
+    ),
+    lambda w: build(w, eval_output_file=w.path("eval.txt"), eval_fraction=0.5),
+  ),
+  Warned(
+    "data.corpus_build _warn_of_paragraphs",
+    ("documents=file",),
+    lambda w: (w.write("text.txt", "One sentence.\n\n" * 9), build(w)),
+    lambda w: build(w, reading={"documents": "file"}),
+  ),
+  Warned(
+    "data.wikipedia_dump _compare_languages",
+    ("dump.xml", "language=de"),
+    lambda w: compared("en"),
+    lambda w: compared("de"),
+  ),
+  Case(
+    "data.input_pipeline _count",
+    ("cut", "record"),
+    lambda w: is_gzip(w, "cut", whole(w)[:-3]),
+    lambda w: opened(records(w, "cut")),
+  ),
+  Case(
+    "data.input_pipeline _count",
+    ("empty",),
+    lambda w: is_gzip(w, "empty", b""),
+    lambda w: opened(records(w, "empty")),
+  ),
+  Case(
+    "data.input_pipeline _check_name_of_gzip",
+    ("packed", "packed.gz"),
+    lambda w: is_gzip(w, "packed", gzip.compress(whole(w))),
+    lambda w: (
+      w.folder.joinpath("packed").rename(w.path("packed.gz")),
+      opened(w.path("packed.gz")),
+    ),
+  ),
+  Case(
+    "data.input_pipeline _check_name_of_gzip",
+    ("plain.gz", "plain"),
+    lambda w: is_gzip(w, "plain.gz", whole(w)),
+    lambda w: (
+      w.folder.joinpath("plain.gz").rename(w.path("plain")),
+      opened(w.path("plain")),
+      opened(records(w, "plain.gz")),
+    ),
+  ),
+  Case(
+    "data.input_pipeline check_first_records",
+    ("data", "max_seq_length", "16", "32"),
+    lambda w: checked(w, records(w), max_seq_length=32),
+    lambda w: (
+      checked(w, records(w), max_seq_length=16),
+      checked(w, records(w, max_seq_length=32), max_seq_length=32),
+    ),
+  ),
+  Case(
+    "data.length_schedule phases",
+    ("b32", "32", "16:1"),
+    lambda w: phases("16:1", *lengths(w)),
+    lambda w: (
+      phases("16:1", lengths(w)[0]),
+      phases("16:0.5,32:0.5", *lengths(w)),
+    ),
+  ),
+  Case(
+    "data.length_schedule phases",
+    ("32", "input_file"),
+    lambda w: phases("16:0.5,32:0.5", lengths(w)[0]),
+    lambda w: phases("16:0.5,32:0.5", *lengths(w)),
+  ),
+  Case(
+    "data.pretraining_records check",
+    ("unmasked", "data", "mask", "pack_sequences"),
+    lambda w: pretraining_records.PretrainingRecords(
+      opened(records(w), unmasked(w)), pretraining_records.Form(16, 2)
+    ).check(500),
+    lambda w: checked(w, records(w)),
+  ),
+  Case(
+    "data.pretraining_records check_begins",
+    ("unmasked", "other.txt"),
+    lambda w: begins(w, other_vocab(w)),
+    lambda w: begins(w, VOCAB_FILE),
+  ),
+)

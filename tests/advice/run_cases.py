@@ -1,0 +1,253 @@
+"""Advice about pre-training and the folders of runs."""
+
+import json
+
+from bert_tf import heads
+from bert_tf.formats import label_map
+from bert_tf.layers import lora
+from bert_tf.tasks import (
+  pretraining,
+  pretraining_config,
+)
+from bert_tf.training import adapters, evaluation, new_models, run_dir
+from tests.advice import training_cases
+from tests.advice.following import Case
+
+
+def pretrain(world, **values):
+  return pretraining.check(
+    training_cases.build(
+      world,
+      pretraining_config.PretrainingConfig,
+      **{"input_file": "x", "do_train": True, **values},
+    )
+  )
+
+
+def periodic(world, metric, folder="out"):
+  return evaluation.PeriodicEvaluation(
+    lambda: {"loss": 1.0, "global_step": 1},
+    world.path(folder),
+    1,
+    metric,
+    0,
+    0,
+  )
+
+
+def old_best(world):
+  history = {"metric": "f1", "evaluations": []}
+  name = f"out/{evaluation.BEST_DIR}/{evaluation.HISTORY_FILE}"
+  world.write(name, json.dumps(history))
+
+
+def run_json(world, folder="out", **values):
+  world.write(f"{folder}/run.json", json.dumps({"task": "squad", **values}))
+
+
+def labels(world, *names):
+  spec = label_map.LabelSpec("own data", "classification", names)
+  label_map.check(world.path("out"), spec)
+  return spec
+
+
+def adapter(world, base):
+  model = heads.ClassifierModel(base.bert.config, 3)
+  model.set_weights(base.get_weights()[: len(model.weights)])
+  lora.enable(model, 2, None)
+  adapters.save(world.path("adapted"), lora.tensors(model))
+
+
+def add_adapter(world, is_same):
+  base = heads.ClassifierModel(training_cases.CONFIG, 3)
+  adapter(world, base)
+  if not is_same:
+    for variable in base.trainable_variables:
+      variable.assign(variable + 1.0)
+  adapters.add(base, world.path("adapted"))
+
+
+class Headless:
+  """A model without BERT."""
+
+
+def neighbours(world, **values):
+  pretraining._starts_at_neighbours(
+    training_cases.build(
+      world,
+      pretraining_config.PretrainingConfig,
+      input_file="x",
+      **values,
+    )
+  )
+
+
+def silent(world):
+  values = {**vars(training_cases.CONFIG)}
+  del values["unknown"], values["attention_direction"]
+  return world.write("silent.json", json.dumps(values))
+
+
+def left(world):
+  return training_cases.config_json(
+    world, "left.json", attention_direction="left_to_right"
+  )
+
+
+CASES = (
+  Case(
+    "tasks.pretraining check",
+    ("do_train", "do_eval"),
+    lambda w: pretrain(w, do_train=False),
+    lambda w: (pretrain(w), pretrain(w, do_train=False, do_eval=True)),
+  ),
+  Case(
+    "tasks.pretraining check",
+    ("best_metric", "'f1'", "masked_lm_loss"),
+    lambda w: pretrain(w, best_metric="f1", eval_every_steps=1),
+    lambda w: pretrain(w, best_metric="masked_lm_loss", eval_every_steps=1),
+  ),
+  Case(
+    "tasks.pretraining check",
+    ("max_predictions_per_seq", "20", "16"),
+    lambda w: pretrain(w, max_seq_length=16),
+    lambda w: pretrain(w, max_seq_length=16, max_predictions_per_seq=3),
+  ),
+  Case(
+    "tasks.pretraining check",
+    ("schedule", "train_hours", "num_train_steps"),
+    lambda w: pretrain(w, schedule="16:1", train_hours=1.0),
+    lambda w: pretrain(w, schedule="16:1", num_train_steps=10),
+  ),
+  Case(
+    "tasks.pretraining _starts_at_neighbours",
+    ("initial_values", "init_checkpoint"),
+    lambda w: neighbours(w, initial_values="cooccurrence", init_checkpoint="c"),
+    lambda w: (
+      neighbours(w, initial_values="cooccurrence"),
+      neighbours(w, init_checkpoint="c"),
+    ),
+  ),
+  Case(
+    "tasks.pretraining_objective settle",
+    ("config.json", "bilstm"),
+    lambda w: pretrain(
+      w, bert_config_file=training_cases.config_json(w, bilstm=True)
+    ),
+    lambda w: pretrain(
+      w, bert_config_file=training_cases.config_json(w, "copy.json")
+    ),
+  ),
+  Case(
+    "tasks.pretraining_objective settle",
+    ("objective", "'ltr'", "run.json", "'mlm'"),
+    lambda w: (run_json(w, task="pretraining"), pretrain(w, objective="ltr")),
+    lambda w: (
+      pretrain(w),
+      pretrain(
+        w,
+        objective="ltr",
+        output_dir=w.path("other"),
+        bert_config_file=silent(w),
+      ),
+    ),
+  ),
+  Case(
+    "tasks.pretraining_objective settle",
+    ("objective", "'rtl'", "attention_direction"),
+    lambda w: pretrain(w, objective="rtl", bert_config_file=left(w)),
+    lambda w: (
+      pretrain(w, bert_config_file=left(w)),
+      pretrain(w, objective="rtl", bert_config_file=silent(w)),
+    ),
+  ),
+  Case(
+    "training.evaluation run",
+    ("best_metric", "'f1'", "loss"),
+    lambda w: periodic(w, "f1").run({}),
+    lambda w: periodic(w, "loss").best(),
+  ),
+  Case(
+    "training.evaluation _known",
+    ("f1", "loss", "output_dir"),
+    lambda w: (old_best(w), periodic(w, "loss")),
+    lambda w: (periodic(w, "f1"), periodic(w, "loss", "other")),
+  ),
+  Case(
+    "training.new_models checkpoint_gradients",
+    ("recompute",),
+    lambda w: new_models.checkpoint_gradients(Headless()),
+    lambda w: None,
+  ),
+  Case(
+    "layers.lora enable",
+    ("lora_rank",),
+    lambda w: lora.enable(Headless(), 2, None),
+    lambda w: None,
+  ),
+  Case(
+    "layers.lora enable",
+    ("lora_rank", "17", "16"),
+    lambda w: lora.enable(
+      heads.ClassifierModel(training_cases.CONFIG, 3), 17, None
+    ),
+    lambda w: lora.enable(
+      heads.ClassifierModel(training_cases.CONFIG, 3), 16, None
+    ),
+  ),
+  Case(
+    "training.adapters open_adapter",
+    ("model.ckpt-1", "adapter"),
+    lambda w: adapters.open_adapter(w.model("classifier") + "/model.ckpt-1"),
+    lambda w: (
+      adapter(w, heads.ClassifierModel(training_cases.CONFIG, 3)),
+      adapters.open_adapter(w.path("adapted/adapter/lora.ckpt")),
+    ),
+  ),
+  Case(
+    "training.adapters _check_base",
+    ("lora.ckpt", "init_checkpoint"),
+    lambda w: add_adapter(w, is_same=False),
+    lambda w: add_adapter(w, is_same=True),
+  ),
+  Case(
+    "training.run_dir read_run_of_task",
+    ("out", "squad", "classification", "output_dir"),
+    lambda w: (run_json(w), training_cases.load(w, do_train=True)),
+    lambda w: training_cases.load(w, do_train=True, output_dir=w.path("other")),
+  ),
+  Case(
+    "training.run_dir check_same_config",
+    ("hidden_size", "8", "16"),
+    lambda w: run_dir.check_same_config(
+      training_cases.config_json(w, "out/bert_config.json", hidden_size=8),
+      training_cases.CONFIG,
+    ),
+    lambda w: run_dir.check_same_config(
+      training_cases.config_json(w, "other/bert_config.json"),
+      training_cases.CONFIG,
+    ),
+  ),
+  Case(
+    "formats.label_map check",
+    ("out", "yes", "good", "output_dir"),
+    lambda w: (
+      label_map.write(w.path("out"), labels(w, "good", "bad")),
+      labels(w, "yes", "no"),
+    ),
+    lambda w: label_map.check(
+      w.path("other"),
+      label_map.LabelSpec("own data", "classification", ("yes", "no")),
+    ),
+  ),
+  Case(
+    "formats.label_map read",
+    ("label_map.json", "output_dir"),
+    lambda w: (w.write("out/label_map.json", "{}"), label_map.read("out")),
+    lambda w: (
+      label_map.read("other"),
+      w.folder.joinpath("out", "label_map.json").unlink(),
+      label_map.read("out"),
+    ),
+  ),
+)
