@@ -18,7 +18,8 @@ from bert_tf.convert import (
   pretrained,
 )
 from bert_tf.files import atomic, errors, paths
-from bert_tf.formats import hugging_face, run_info, tokenizer_files
+from bert_tf.formats import hugging_face, tokenizer_files
+from bert_tf.model_folder import run_info
 
 
 def read(source: model_files.Source) -> pretrained.Pretrained:
@@ -51,7 +52,7 @@ def read(source: model_files.Source) -> pretrained.Pretrained:
     weights,
   )
   task = pretrained.task_of(own_heads)
-  run = hugging_face.read_run(folder, task, num_labels)
+  run = model_folder.read_hugging_face_run(folder, task, num_labels)
   model = model_files.describe(
     source,
     dataclasses.replace(files, run=run),

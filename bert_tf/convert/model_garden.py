@@ -15,7 +15,8 @@ import tensorflow as tf
 from bert_tf import checkpoints, heads, modeling
 from bert_tf.convert import model_files, object_graph, pretrained
 from bert_tf.files import stderr
-from bert_tf.formats import hugging_face, run_info
+from bert_tf.formats import hugging_face
+from bert_tf.model_folder import run_info
 
 # Attributes that only an encoder has.
 _ENCODER_EDGES = ("_embedding_layer", "_transformer_layers")

@@ -8,7 +8,7 @@ import numpy as np
 from bert_tf import checkpoint_names, checkpoints, model_folder, modeling
 from bert_tf.convert import model_files, pretrained
 from bert_tf.files import paths
-from bert_tf.formats import run_info
+from bert_tf.model_folder import run_info
 
 
 def read(source: model_files.Source) -> pretrained.Pretrained:

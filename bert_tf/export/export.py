@@ -32,10 +32,9 @@ from bert_tf.export.signatures import (
 )
 from bert_tf.export.text_ops import bert_tokenizer
 from bert_tf.files import atomic
-from bert_tf.formats import label_map, run_info
 from bert_tf.layers import attention_mask, bilstm
+from bert_tf.model_folder import label_map, run_folder, run_info
 from bert_tf.tasks.squad import decoding, windows
-from bert_tf.training import run_dir
 
 _MODELS = {model.task: model for model in heads.MODELS}
 
@@ -80,7 +79,7 @@ def run(config: configs.ExportConfig, replaces: bool = False) -> str:
     saved_models.save(built.module, built.signatures, folder)
     source, vocab_file = built.source, built.source.files.vocab_file
     info = _with_step(built.info, source.reader)
-    run_dir.write_run(folder, info, source.bert_config, vocab_file)
+    run_folder.write_run(folder, info, source.bert_config, vocab_file)
   logging.info("Wrote %s.", config.export_dir)
   return built.info.task
 

@@ -6,17 +6,11 @@ stands on it, the server.
 
 import dataclasses
 
-from bert_tf import (
-  checkpoints,
-  letter_case,
-  model_folder,
-  modeling,
-  settings,
-  tokenization,
-)
+from bert_tf import checkpoints, model_folder, modeling, settings, tokenization
 from bert_tf.export import config as configs
 from bert_tf.export.text_ops import bert_tokenizer
-from bert_tf.formats import run_info, tokenizer_files
+from bert_tf.formats import tokenizer_files
+from bert_tf.model_folder import letter_case, run_info
 
 # Settings that choose among a model's answers: the run's are only defaults.
 _CHOOSE_ANSWERS = (

@@ -17,9 +17,10 @@ from typing import Any
 import numpy as np
 
 from bert_tf import modeling, tokenization
-from bert_tf.formats import label_map, tables
+from bert_tf.formats import tables
 from bert_tf.inference import inputs as inputs_lib
 from bert_tf.inference import task_model
+from bert_tf.model_folder import label_map
 from bert_tf.tasks.classification import config as config_lib
 from bert_tf.tasks.classification import examples
 from bert_tf.tasks.classification import task as classification

@@ -12,8 +12,9 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from bert_tf.formats import label_map, tables
+from bert_tf.formats import tables
 from bert_tf.inference import inputs, task_model
+from bert_tf.model_folder import label_map
 from bert_tf.tasks.ner import config as config_lib
 from bert_tf.tasks.ner import examples, metrics
 from bert_tf.tasks.ner import task as ner

@@ -13,13 +13,13 @@ import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from bert_tf import letter_case, model_folder, tokenization
+from bert_tf import model_folder, tokenization
 from bert_tf.data import config as data_config
 from bert_tf.data import pretraining_shards
 from bert_tf.files import atomic
-from bert_tf.formats import run_info
 from bert_tf.inference import inputs as inputs_lib
 from bert_tf.inference import task_model
+from bert_tf.model_folder import letter_case, run_info
 from bert_tf.tasks import base, pretraining, pretraining_config
 from bert_tf.training import config as training_config
 

@@ -16,8 +16,8 @@ from bert_tf import modeling
 from bert_tf.export import config as configs
 from bert_tf.export import export, saved_models
 from bert_tf.files import paths
-from bert_tf.formats import run_info
 from bert_tf.layers import layer_norm
+from bert_tf.model_folder import run_info
 
 Specs = Mapping[str, tf.TensorSpec]
 

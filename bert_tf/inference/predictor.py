@@ -18,9 +18,9 @@ from bert_tf.export import config as configs
 from bert_tf.export import saved_models
 from bert_tf.export.signatures import attention
 from bert_tf.files import errors
-from bert_tf.formats import run_info
 from bert_tf.inference import inputs as inputs_lib
 from bert_tf.inference import loaded_model, long_texts, outputs
+from bert_tf.model_folder import run_info
 
 
 @dataclasses.dataclass(frozen=True)

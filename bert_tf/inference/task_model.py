@@ -24,13 +24,13 @@ from bert_tf import (
   tokenization,
 )
 from bert_tf.export import config as export_config
-from bert_tf.formats import run_info
 from bert_tf.inference import inputs as inputs_lib
 from bert_tf.inference import predictor
+from bert_tf.model_folder import run_folder, run_info
 from bert_tf.tasks import base, fine_tuning
 from bert_tf.tasks import config as config_lib
 from bert_tf.training import config as training_config
-from bert_tf.training import evaluation, run_dir
+from bert_tf.training import evaluation
 
 # The rows and the labels to evaluate on.
 Labelled = tuple[Any, Any]
@@ -246,7 +246,7 @@ def _check_is_of_run(bert_config_file: str, folder: str) -> None:
   saved = modeling.BertConfig.from_json_file(path)
   chosen = {name: getattr(saved, name) for name in model_config.OWN_KEYS}
   given = modeling.BertConfig.from_json_file(bert_config_file)
-  run_dir.check_same_config(path, dataclasses.replace(given, **chosen))
+  run_folder.check_same_config(path, dataclasses.replace(given, **chosen))
 
 
 class FineTunedModel(TaskModel):

@@ -9,7 +9,7 @@ import tensorflow as tf
 
 from bert_tf import heads
 from bert_tf.data import input_pipeline
-from bert_tf.formats import label_map
+from bert_tf.model_folder import label_map
 from bert_tf.tasks import batches as batches_lib
 from bert_tf.training import config as training_config
 from bert_tf.training import estimator

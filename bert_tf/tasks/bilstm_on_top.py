@@ -4,7 +4,7 @@ import dataclasses
 import os
 
 from bert_tf import model_folder, modeling
-from bert_tf.formats import run_info
+from bert_tf.model_folder import run_info
 from bert_tf.tasks import config as config_lib
 
 

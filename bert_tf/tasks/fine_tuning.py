@@ -15,16 +15,10 @@ import numpy as np
 import tensorflow as tf
 from absl import logging
 
-from bert_tf import (
-  letter_case,
-  model_folder,
-  modeling,
-  settings,
-  tokenization,
-)
+from bert_tf import model_folder, modeling, settings, tokenization
 from bert_tf.data import input_pipeline
 from bert_tf.files import paths
-from bert_tf.formats import label_map, run_info
+from bert_tf.model_folder import label_map, letter_case, run_folder, run_info
 from bert_tf.tasks import (
   base,
   bilstm_on_top,
@@ -34,13 +28,7 @@ from bert_tf.tasks import (
 )
 from bert_tf.tasks import config as config_lib
 from bert_tf.training import config as training_config
-from bert_tf.training import (
-  estimator,
-  results,
-  run_dir,
-  run_log,
-  xla_choice,
-)
+from bert_tf.training import estimator, results, run_log, xla_choice
 
 Config = TypeVar("Config", bound=config_lib.FineTuningConfig)
 
@@ -120,7 +108,7 @@ def settle(config: Config) -> Config:
       differs from a saved one, or a case that is not the vocabulary's.
   """
   output_dir, start = config.train.output_dir, config.train.init_checkpoint
-  own = run_dir.read_run_of_task(output_dir, config.task)
+  own = run_folder.read_run_of_task(output_dir, config.task)
   if own:
     where = os.path.join(output_dir, run_info.RUN_FILE)
     return settings.settle(config, own.saved(), where)
@@ -158,7 +146,7 @@ def run_on_examples(
   train = _with_steps(config, task, data.get("train"))
   train = run_start.with_start(config, task, train, bool(bert_config.bilstm))
   output_dir = train.output_dir
-  with run_dir.exclusive(output_dir, config.do_train):
+  with run_folder.exclusive(output_dir, config.do_train):
     _prepare_output_dir(config, task, bert_config, found)
     return _run(config, train, task, data, summaries)
 
@@ -193,12 +181,12 @@ def _run(
     path = os.path.join(output_dir, "eval_results.txt")
     results.write_results(path, found, first=task.first_results)
     task.write_evaluation(output_dir, data["dev"], rows)
-    run_dir.write_scores(output_dir, found)
+    run_folder.write_scores(output_dir, found)
   if config.do_predict:
     predicted = work.predict(config.predict_batch_size)
     found |= predicted
     if task.predicted_split == "dev" and predicted:
-      run_dir.write_scores(output_dir, predicted)
+      run_folder.write_scores(output_dir, predicted)
   work.runner.check_files()
   return found
 
@@ -211,7 +199,7 @@ def _prepare_output_dir(
 ) -> None:
   """Makes the folder of the run and writes run.json and the labels."""
   output_dir = config.train.output_dir
-  earlier = run_dir.read_run_of_task(output_dir, task.model.task)
+  earlier = run_folder.read_run_of_task(output_dir, task.model.task)
   saved = {n: getattr(earlier, n, None) for n in run_info.FINDINGS}
   info = run_info.RunInfo(
     task=task.model.task,
@@ -224,7 +212,9 @@ def _prepare_output_dir(
     **{**saved, **found},
   )
   _check_labels(task, output_dir)
-  run_dir.prepare_output_dir(output_dir, info, bert_config, config.vocab_file)
+  run_folder.prepare_output_dir(
+    output_dir, info, bert_config, config.vocab_file
+  )
   if task.label_spec:
     label_map.write(output_dir, task.label_spec)
 

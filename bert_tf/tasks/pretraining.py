@@ -16,7 +16,6 @@ from bert_tf import (
   checkpoints,
   distribution,
   heads,
-  letter_case,
   losses,
   modeling,
   tokenization,
@@ -27,8 +26,8 @@ from bert_tf.data import (
   pretraining_records,
   pretraining_shards,
 )
-from bert_tf.formats import run_info
 from bert_tf.losses import Sums
+from bert_tf.model_folder import letter_case, run_folder, run_info
 from bert_tf.modeling import Tensor
 from bert_tf.tasks import (
   pretraining_config,
@@ -36,7 +35,7 @@ from bert_tf.tasks import (
   pretraining_start,
 )
 from bert_tf.training import config as training_config
-from bert_tf.training import estimator, restore, run_dir, run_log, xla_choice
+from bert_tf.training import estimator, restore, run_log, xla_choice
 from bert_tf.training import results as results_lib
 
 # More steps than any run takes.
@@ -83,7 +82,7 @@ def run(
   if not config.do_train:
     start = config.train.init_checkpoint
     restore.check_is_trained(output_dir, start, heads.MASKED_LM)
-  with run_dir.exclusive(output_dir, config.do_train):
+  with run_folder.exclusive(output_dir, config.do_train):
     return _run(config, bert_config, phases, evaluated)
 
 
@@ -100,7 +99,7 @@ def _run(
   if evaluated and not phases:
     read_from = [evaluated]
   files = [path for records in read_from for path in records.files.paths]
-  run_dir.prepare_output_dir(
+  run_folder.prepare_output_dir(
     output_dir, _run_info(config, files), bert_config, config.vocab_file
   )
   train = dataclasses.replace(
@@ -183,7 +182,7 @@ def _case(
   The records to train on say it, else the run in output_dir. Of a vocabulary
   only capital letters are a proof: without any, the text may have had none.
   """
-  own = run_dir.read_run_of_task(config.train.output_dir, "pretraining")
+  own = run_folder.read_run_of_task(config.train.output_dir, "pretraining")
   known = [pretraining_shards.case_of(record_files), letter_case.of(own)]
   for case in known if config.do_train else reversed(known):
     if case.do_lower_case is not None:

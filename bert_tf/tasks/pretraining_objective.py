@@ -7,10 +7,9 @@ from collections.abc import Sequence
 from bert_tf import modeling, tokenization
 from bert_tf.data import dynamic_masking, masking, pretraining_records
 from bert_tf.files import json_files
-from bert_tf.formats import run_info
 from bert_tf.layers import attention_mask
+from bert_tf.model_folder import run_folder, run_info
 from bert_tf.tasks import pretraining_config
-from bert_tf.training import run_dir
 
 # Masked pieces, the next piece, the piece before.
 MASKED_LM = "mlm"
@@ -46,7 +45,7 @@ def settle(config: pretraining_config.PretrainingConfig) -> modeling.BertConfig:
     )
   objective = config.objective
   output_dir = config.train.output_dir
-  own = run_dir.read_run_of_task(output_dir, "pretraining")
+  own = run_folder.read_run_of_task(output_dir, "pretraining")
   if own:
     known = own.objective or MASKED_LM
     if objective not in (None, known):

@@ -4,7 +4,7 @@ import dataclasses
 
 from absl import logging
 
-from bert_tf.formats import label_map
+from bert_tf.model_folder import label_map
 from bert_tf.tasks import base
 from bert_tf.tasks import config as config_lib
 from bert_tf.training import config as training_config

@@ -16,8 +16,8 @@ import tensorflow as tf
 
 from bert_tf import checkpoints, distribution, model_folder
 from bert_tf.files import paths
-from bert_tf.formats import run_info
 from bert_tf.layers import lora
+from bert_tf.model_folder import run_info
 
 # In the folder of a run.
 _PATH = os.path.join("adapter", "lora.ckpt")

@@ -19,7 +19,7 @@ from bert_tf import modeling, tokenization
 from bert_tf.convert import convert, hugging_face, model_files
 from bert_tf.data import input_pipeline
 from bert_tf.export import sources
-from bert_tf.formats import label_map
+from bert_tf.model_folder import label_map
 from tests.chaos import bert_run, outcomes
 from tests.support import tiny_models
 

@@ -8,11 +8,10 @@ import pytest
 import tensorflow as tf
 
 import bert_tf
-from bert_tf import letter_case
 from bert_tf.data import config as data_config
 from bert_tf.data import pretraining_shards
 from bert_tf.export import sources
-from bert_tf.formats import run_info
+from bert_tf.model_folder import letter_case, run_info
 from bert_tf.tasks import fine_tuning, pretraining, pretraining_config
 from bert_tf.tasks.classification import config as classification_config
 from bert_tf.tasks.ner import config as ner_config

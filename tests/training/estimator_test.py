@@ -12,10 +12,10 @@ import tensorflow as tf
 from keras import ops
 
 from bert_tf import checkpoints, distribution, heads, modeling
-from bert_tf.formats import run_info
+from bert_tf.model_folder import run_folder, run_info
 from bert_tf.tasks import pretraining
 from bert_tf.training import config as training_config
-from bert_tf.training import curves, divergence, estimator, run_dir
+from bert_tf.training import curves, divergence, estimator
 from bert_tf.training import results as results_lib
 from tests.support import runs
 from tests.support.line_model import (
@@ -238,7 +238,7 @@ def test_a_folder_that_is_deleted_during_a_run_is_filled_again(tmp_path):
   folder = tmp_path / "run"
   config = modeling.BertConfig(vocab_size=9)
   info = run_info.RunInfo(task="pretraining")
-  run_dir.prepare_output_dir(str(folder), info, config, None)
+  run_folder.prepare_output_dir(str(folder), info, config, None)
 
   def delete():
     shutil.rmtree(folder)
@@ -260,7 +260,7 @@ def test_a_folder_that_is_deleted_early_has_all_files_at_the_end(
   folder = tmp_path / "run"
   config = modeling.BertConfig(vocab_size=9)
   info = run_info.RunInfo(task="pretraining")
-  run_dir.prepare_output_dir(str(folder), info, config, None)
+  run_folder.prepare_output_dir(str(folder), info, config, None)
   (folder / "commands.jsonl").write_text("{}\n")
   runner = make(folder, 10)
 
@@ -335,7 +335,7 @@ def test_a_run_where_only_tensorflow_can_write_is_resumed(tmp_path):
   for steps in (10, 15):
     config = modeling.BertConfig(vocab_size=9)
     info = run_info.RunInfo(task="pretraining")
-    run_dir.prepare_output_dir(remote, info, config, None)
+    run_folder.prepare_output_dir(remote, info, config, None)
     with runs.logged() as lines:
       make(remote, steps).train(batches)
   assert f"{remote}/model.ckpt-10" in lines()

@@ -11,7 +11,7 @@ import numpy as np
 
 from bert_tf import heads, losses, modeling, tokenization
 from bert_tf.data import input_pipeline
-from bert_tf.formats import label_map
+from bert_tf.model_folder import label_map
 from bert_tf.tasks import base, fine_tuning, run_start, split_summary
 from bert_tf.tasks import batches as batches_lib
 from bert_tf.tasks.classification import config as config_lib

@@ -12,7 +12,7 @@ import numpy as np
 from bert_tf import heads, losses, modeling, tokenization
 from bert_tf.data import input_pipeline, record_cache
 from bert_tf.files import paths
-from bert_tf.formats import label_map, run_info
+from bert_tf.model_folder import label_map, run_info
 from bert_tf.tasks import base, fine_tuning, run_start, split_summary
 from bert_tf.tasks import batches as batches_lib
 from bert_tf.tasks.ner import bilstm, examples, feature_based, metrics, records

@@ -16,7 +16,8 @@ from absl import logging
 
 from bert_tf import checkpoints, distribution, modeling
 from bert_tf.files import atomic, json_text, lock, paths
-from bert_tf.formats import run_info, tokenizer_files
+from bert_tf.formats import tokenizer_files
+from bert_tf.model_folder import run_info
 
 
 def prepare_output_dir(

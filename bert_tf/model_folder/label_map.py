@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from bert_tf.files import atomic, errors, json_files, json_text, paths
-from bert_tf.formats import run_info
+from bert_tf.model_folder import run_info
 
 FILE = run_info.LABEL_MAP_FILE
 

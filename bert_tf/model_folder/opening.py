@@ -7,15 +7,17 @@ the folder of its versions, a folder of Hugging Face.
 
 import dataclasses
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import keras
 from absl import logging
 
 from bert_tf import checkpoints, model_config
 from bert_tf.files import errors, json_files, paths
-from bert_tf.formats import hugging_face, label_map, run_info, tokenizer_files
+from bert_tf.formats import hugging_face, tokenizer_files
 from bert_tf.layers import bilstm
+from bert_tf.model_folder import label_map, run_info
 
 # Ends of what PyTorch pickles.
 _PICKLED = (".bin", ".pt", ".pth", ".pkl")
@@ -194,13 +196,71 @@ def run_of(path: str) -> run_info.RunInfo | None:
     num_labels = 0
     if task in ("classification", "ner"):
       num_labels = len(config.get("id2label") or range(2))
-    return hugging_face.read_run(folder, task, num_labels)
+    return read_hugging_face_run(folder, task, num_labels)
   if run := run_info.read_run(folder):
     if run.scores and not _are_scored(path):
       return dataclasses.replace(run, scores=None)
     return run
   labels = label_map.read(folder)
   return label_map.to_run(labels) if labels else None
+
+
+def read_hugging_face_run(
+  folder: str, task: str, num_labels: int
+) -> run_info.RunInfo:
+  """Returns what the files of a folder say of a model.
+
+  Args:
+    folder: of the model; a run.json in it says what the others do not.
+    task: of the model's head.
+    num_labels: outputs of its classifier; 0 without one.
+
+  Raises:
+    ValueError: for a damaged file, or if there are not num_labels labels.
+  """
+  run = run_info.read_run(folder)
+  if not run or run.task != task:
+    run = run_info.RunInfo(task=task)
+  found = tokenizer_files.read_settings(folder)
+  case = {n: getattr(found, n) for n in ("do_lower_case", "strip_accents")}
+  known = {name: value for name, value in case.items() if value is not None}
+  run = dataclasses.replace(run, **known)
+  return _with_labels(run, hugging_face.read_config(folder), num_labels)
+
+
+def _with_labels(
+  run: run_info.RunInfo, config: Mapping[str, Any], num_labels: int
+) -> run_info.RunInfo:
+  """Returns a run with its labels and problem type, as far as they are known.
+
+  Raises:
+    ValueError: if there are not num_labels of them.
+  """
+  if not num_labels:
+    return run
+  names = config.get("id2label")
+  ids = [str(i) for i in range(num_labels)]
+  if names is not None and sorted(names) != sorted(ids):
+    raise ValueError(
+      f"id2label of config.json has the ids {', '.join(sorted(names))}, but "
+      f"the classifier has {num_labels} labels."
+    )
+  labels = hugging_face.numbered_labels(num_labels)
+  if names is not None:
+    labels = tuple(names[i] for i in ids)
+  if run.task == "ner":
+    return dataclasses.replace(run, labels=labels)
+  there = {value: key for key, value in hugging_face.PROBLEM_TYPES.items()}
+  problem_type = there.get(config.get("problem_type") or "")
+  # transformers leaves id2label out where there are two labels without names.
+  if problem_type is None and names is None and num_labels != 2:
+    return run
+  if problem_type is None:
+    # As transformers decides it.
+    problem_type = "regression" if num_labels == 1 else "classification"
+  if problem_type == "regression":
+    labels = ()
+  return dataclasses.replace(run, problem_type=problem_type, labels=labels)
 
 
 def _are_scored(path: str) -> bool:

@@ -11,10 +11,11 @@ from absl import logging
 
 import bert_tf
 from bert_tf.files import json_files, paths
+from bert_tf.formats import tokenizer_files
 
 RUN_FILE = "run.json"
 CONFIG_FILE = "bert_config.json"
-VOCAB_FILE = "vocab.txt"
+VOCAB_FILE = tokenizer_files.VOCAB_FILE
 LABEL_MAP_FILE = "label_map.json"
 # run.json last: whoever finds it finds the others.
 FILES = (CONFIG_FILE, VOCAB_FILE, LABEL_MAP_FILE, RUN_FILE)
