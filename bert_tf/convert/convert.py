@@ -109,7 +109,7 @@ def slim(path: str, target: str, average_last: int = 1) -> list[str]:
 def _copy_beside(prefixes: list[str], folder: str) -> None:
   """Copies what lies beside checkpoints, scores if they are of their mean."""
   source = run_info.folder_of(prefixes[0])  # Of versions it is the newest's.
-  run = model_folder.run_of(prefixes[0])
+  run = model_folder.ModelFolder(prefixes[0]).run
   with tempfile.TemporaryDirectory() as copied:
     run_folder.copy_run(source, copied)
     has_scores = len(prefixes) == 1 and run is not None and run.scores

@@ -181,11 +181,12 @@ def _run(
   vocab_file: str,
 ) -> run_info.RunInfo:
   """Returns what is known of a checkpoint's run."""
-  run = model_folder.run_of(reader.path) or run_info.RunInfo(task="encoder")
+  files = model_folder.ModelFolder(reader.path)
+  run = files.run or run_info.RunInfo(task="encoder")
   case = letter_case.settle(
     letter_case.Case(do_lower_case),
     letter_case.of(run),
-    model_folder.run_file_of(reader.path),
+    files.run_file,
     vocab_file,
   )
   task = pretrained.task_of(pretrained.heads_of(reader.shapes, run.task))

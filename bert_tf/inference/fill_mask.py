@@ -168,7 +168,8 @@ class MaskFiller(task_model.TaskModel):
     said_by = os.path.join(config.train.output_dir, run_info.RUN_FILE)
     start = config.train.init_checkpoint
     if own is None and start:
-      own, said_by = model_folder.run_of(start), model_folder.run_file_of(start)
+      model = model_folder.ModelFolder(start)
+      own, said_by = model.run, model.run_file
     return letter_case.settle(
       letter_case.Case(**given), letter_case.of(own), said_by, config.vocab_file
     )

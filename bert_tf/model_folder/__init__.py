@@ -15,25 +15,8 @@ if TYPE_CHECKING:
   from bert_tf.model_folder.opening import find_weights as find_weights
   from bert_tf.model_folder.opening import has_config as has_config
   from bert_tf.model_folder.opening import load as load
-  from bert_tf.model_folder.opening import num_outputs as num_outputs
-  from bert_tf.model_folder.opening import (
-    read_hugging_face_run as read_hugging_face_run,
-  )
-  from bert_tf.model_folder.opening import run_file_of as run_file_of
-  from bert_tf.model_folder.opening import run_of as run_of
 
-_NAMES = (
-  "ModelFolder",
-  "beside",
-  "find",
-  "find_weights",
-  "has_config",
-  "load",
-  "num_outputs",
-  "read_hugging_face_run",
-  "run_file_of",
-  "run_of",
-)
+_NAMES = ("ModelFolder", "beside", "find", "find_weights", "has_config", "load")
 
 
 def __getattr__(name: str) -> Any:

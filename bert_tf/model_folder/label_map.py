@@ -3,10 +3,11 @@
 import dataclasses
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from bert_tf.files import atomic, errors, json_files, json_text, paths
+from bert_tf.formats import hugging_face
 from bert_tf.model_folder import run_info
 
 FILE = run_info.LABEL_MAP_FILE
@@ -81,6 +82,46 @@ def of_run(run: run_info.RunInfo | None) -> LabelSpec | None:
   kind = run.problem_type or "classification"
   name = run.task_name or "own data"
   return LabelSpec(name, kind, run.labels, run.labels_are_text is not False)
+
+
+def with_hugging_face_labels(
+  run: run_info.RunInfo, config: Mapping[str, Any], num_labels: int
+) -> run_info.RunInfo:
+  """Returns a run with the labels and problem type of a config.json, if known.
+
+  Args:
+    run: of the model.
+    config: of its config.json.
+    num_labels: outputs of its classifier; 0 without one.
+
+  Raises:
+    ValueError: if there are not num_labels of them.
+  """
+  if not num_labels:
+    return run
+  names = config.get("id2label")
+  ids = [str(i) for i in range(num_labels)]
+  if names is not None and sorted(names) != sorted(ids):
+    raise ValueError(
+      f"id2label of config.json has the ids {', '.join(sorted(names))}, but "
+      f"the classifier has {num_labels} labels."
+    )
+  labels = hugging_face.numbered_labels(num_labels)
+  if names is not None:
+    labels = tuple(names[i] for i in ids)
+  if run.task == "ner":
+    return dataclasses.replace(run, labels=labels)
+  there = {value: key for key, value in hugging_face.PROBLEM_TYPES.items()}
+  problem_type = there.get(config.get("problem_type") or "")
+  # transformers leaves id2label out where there are two labels without names.
+  if problem_type is None and names is None and num_labels != 2:
+    return run
+  if problem_type is None:
+    # As transformers decides it.
+    problem_type = "regression" if num_labels == 1 else "classification"
+  if problem_type == "regression":
+    labels = ()
+  return dataclasses.replace(run, problem_type=problem_type, labels=labels)
 
 
 def read(folder: str) -> LabelSpec | None:

@@ -6,18 +6,18 @@ the folder of its versions, a folder of Hugging Face.
 """
 
 import dataclasses
+import functools
 import os
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import keras
 from absl import logging
 
-from bert_tf import checkpoints, model_config
+from bert_tf import checkpoints, model_config, tokenization
 from bert_tf.files import errors, json_files, paths
 from bert_tf.formats import hugging_face, tokenizer_files
 from bert_tf.layers import bilstm
-from bert_tf.model_folder import label_map, run_info
+from bert_tf.model_folder import label_map, letter_case, run_info
 
 # Ends of what PyTorch pickles.
 _PICKLED = (".bin", ".pt", ".pth", ".pkl")
@@ -28,24 +28,73 @@ _MAX_NAMED = 10
 
 @dataclasses.dataclass(frozen=True)
 class ModelFolder:
-  """The files of a model."""
+  """A model's weights and the files beside them, each read when it is used.
 
-  # What `checkpoints.CheckpointReader` opens: a prefix, the folder of a
-  # SavedModel or a safetensors file.
+  Attributes:
+    weights: as `checkpoints.CheckpointReader` takes them: a prefix, the folder
+      of a SavedModel or a safetensors file. The folder alone, if only the files
+      in it are read.
+    given_config_file: the config that the user names; None for the one in the
+      folder.
+    given_vocab_file: the vocabulary that the user names; None as above.
+  """
+
   weights: str
-  config_file: str  # What `modeling.BertConfig.from_json_file` reads.
-  # The vocabulary: a vocab.txt, or a tokenizer.json of word pieces. None if
-  # there is neither.
-  vocab_file: str | None
-  # What run.json, label_map.json or Hugging Face's files say of task, labels,
-  # case and lengths; None without them.
-  run: run_info.RunInfo | None
-  run_file: str  # The file that says so, for messages.
+  given_config_file: str | None = None
+  given_vocab_file: str | None = None
 
-  @property
+  @functools.cached_property
   def folder(self) -> str:
     """The folder that the weights are in."""
     return run_info.folder_of(self.weights)
+
+  @property
+  def is_hugging_face(self) -> bool:
+    """Whether the weights are in Hugging Face's format."""
+    return self.weights.endswith(hugging_face.SUFFIX)
+
+  @property
+  def own_config_file(self) -> str:
+    """Path of the config beside the weights, which may be missing."""
+    name = hugging_face.CONFIG if self.is_hugging_face else run_info.CONFIG_FILE
+    return os.path.join(self.folder, name)
+
+  @functools.cached_property
+  def config_file(self) -> str:
+    """The file that `BertConfig.from_json_file` reads.
+
+    Raises:
+      ValueError: if it is missing, or if it is Hugging Face's and the weights
+        are not.
+    """
+    path = self.given_config_file or self.own_config_file
+    if not self.given_config_file and not paths.exists(path):
+      other = os.path.join(self.folder, hugging_face.CONFIG)
+      if not paths.exists(other):
+        raise ValueError(
+          f"there is no {path}; put the model's there or set "
+          "`bert_config_file`."
+        )
+      path = other
+    config = json_files.read_object(path)
+    if hugging_face.is_config(config) and not self.is_hugging_face:
+      raise ValueError(
+        f"{path} is Hugging Face's config, but {self.weights} is not Hugging "
+        'Face\'s: its hidden_act "gelu" is another function than that of the '
+        "original. Give the bert_config.json of the model, or write one "
+        "without model_type and architectures."
+      )
+    return path
+
+  @functools.cached_property
+  def bert_config(self) -> model_config.BertConfig:
+    """The model's sizes."""
+    return model_config.BertConfig.from_json_file(self.config_file)
+
+  @functools.cached_property
+  def vocab_file(self) -> str | None:
+    """A vocab.txt or a tokenizer.json of word pieces; None without both."""
+    return self.given_vocab_file or tokenizer_files.find_vocab(self.folder)
 
   def needed_vocab(self) -> str:
     """Returns the vocabulary; raises ValueError if there is none."""
@@ -55,6 +104,105 @@ class ModelFolder:
     if paths.exists(os.path.join(self.folder, tokenizer_files.TOKENIZER)):
       fault += f", and its {tokenizer_files.TOKENIZER} holds no word pieces"
     raise ValueError(f"{fault}; set `vocab_file`.")
+
+  def load_vocab(self) -> dict[str, int]:
+    """Returns token to id.
+
+    Raises:
+      ValueError: if there is no vocabulary, or more tokens than the model has.
+    """
+    path = self.needed_vocab()
+    vocab = tokenization.load_vocab(path)
+    self.bert_config.check_vocab(len(vocab), path, self.config_file)
+    return vocab
+
+  @functools.cached_property
+  def run(self) -> run_info.RunInfo | None:
+    """Task, labels, case and lengths of the model; None if no file says them.
+
+    They are in run.json, label_map.json or Hugging Face's files.
+
+    Raises:
+      ValueError: if a file is damaged.
+    """
+    if self.is_hugging_face:
+      config = hugging_face.read_config(self.folder)
+      task = hugging_face.task_of(config)
+      num_labels = 0
+      if task in ("classification", "ner"):
+        num_labels = len(config.get("id2label") or range(2))
+      return self.read_hugging_face_run(task, num_labels)
+    if run := run_info.read_run(self.folder):
+      if run.scores and not self._is_scored():
+        return dataclasses.replace(run, scores=None)
+      return run
+    labels = label_map.read(self.folder)
+    return label_map.to_run(labels) if labels else None
+
+  def _is_scored(self) -> bool:
+    """Whether run.json's scores, those of the newest weights, are of these."""
+    if not paths.exists(f"{self.weights}.index"):
+      return True
+    newest = checkpoints.latest(self.folder)
+    return newest is None or (
+      os.path.normpath(self.weights) == os.path.normpath(newest)
+    )
+
+  def read_hugging_face_run(
+    self, task: str, num_labels: int
+  ) -> run_info.RunInfo:
+    """Returns what Hugging Face's files say of the model.
+
+    Args:
+      task: of the model's head; a run.json of this task says what the other
+        files do not.
+      num_labels: outputs of its classifier; 0 without one.
+
+    Raises:
+      ValueError: for a damaged file, or if there are not num_labels labels.
+    """
+    run = run_info.read_run(self.folder)
+    if not run or run.task != task:
+      run = run_info.RunInfo(task=task)
+    settings = tokenizer_files.read_settings(self.folder)
+    case = dataclasses.asdict(letter_case.of(settings))
+    known = {name: value for name, value in case.items() if value is not None}
+    run = dataclasses.replace(run, **known)
+    config = hugging_face.read_config(self.folder)
+    return label_map.with_hugging_face_labels(run, config, num_labels)
+
+  @property
+  def labels_words(self) -> bool:
+    """Whether `output_weights` is known to give labels to words."""
+    return self.run is not None and self.run.task == "ner"
+
+  @property
+  def run_file(self) -> str:
+    """The file that says the case of the model, for messages."""
+    path = os.path.join(self.folder, tokenizer_files.TOKENIZER_CONFIG)
+    if self.is_hugging_face and paths.exists(path):
+      return path
+    return os.path.join(self.folder, run_info.RUN_FILE)
+
+  @functools.cached_property
+  def reader(self) -> checkpoints.CheckpointReader:
+    """A reader of the weights."""
+    return checkpoints.CheckpointReader(self.weights)
+
+  def num_outputs(self, task: str) -> int | None:
+    """Returns the outputs of a head with labels; None without one.
+
+    Raises:
+      ValueError: if the head is another task's.
+    """
+    if "output_bias" not in self.reader.shapes:
+      return None
+    if self.run and self.run.task != task:
+      raise ValueError(
+        f"{self.weights} has the head of another task, {self.run.task}; open "
+        f"it with the model of that, or start {task} from another model."
+      )
+    return self.reader.shapes["output_bias"][0]
 
 
 def find(
@@ -76,9 +224,9 @@ def find(
   """
   weights = find_weights(path)
   _check_is_original(weights)
-  found = beside(weights, bert_config_file, vocab_file)
+  files = beside(weights, bert_config_file, vocab_file)
   if run_info.folder_of(path) == path:  # Beside a prefix they are defaults.
-    own = _config_path(found.weights)
+    own = files.own_config_file
     if bert_config_file and paths.exists(own):
       given = json_files.read_object(bert_config_file)
       saved = json_files.read_object(own)
@@ -88,8 +236,8 @@ def find(
       )
       if any(given[key] != saved[key] for key in given.keys() & saved.keys()):
         _refuse("bert_config_file", bert_config_file, own)
-    _check_vocab(found)
-  return found
+    _check_vocab(files)
+  return files
 
 
 def beside(
@@ -97,34 +245,18 @@ def beside(
   bert_config_file: str | None = None,
   vocab_file: str | None = None,
 ) -> ModelFolder:
-  """Returns the files beside weights; as `find`."""
-  folder = run_info.folder_of(weights)
-  if vocab_file is None:
-    vocab_file = tokenizer_files.find_vocab(folder)
-  found = ModelFolder(
-    weights,
-    bert_config_file or _config_file(weights),
-    vocab_file,
-    run_of(weights),
-    run_file_of(weights),
-  )
-  is_there = weights.endswith(hugging_face.SUFFIX)
-  config = json_files.read_object(found.config_file)
-  if hugging_face.is_config(config) and not is_there:
-    raise ValueError(
-      f"{found.config_file} is Hugging Face's config, but {weights} is not "
-      'Hugging Face\'s: its hidden_act "gelu" is another function than that of '
-      "the original. Give the bert_config.json of the model, or write one "
-      "without model_type and architectures."
-    )
-  if paths.exists(os.path.join(folder, run_info.RUN_FILE)):
-    _check_vocab(found)
-  return found
+  """Returns the files beside weights that are known; as `find`."""
+  files = ModelFolder(weights, bert_config_file, vocab_file)
+  # Reads them, so that a fault is told before anything is computed.
+  _ = files.vocab_file, files.config_file, files.run
+  if paths.exists(os.path.join(files.folder, run_info.RUN_FILE)):
+    _check_vocab(files)
+  return files
 
 
-def _check_vocab(found: ModelFolder) -> None:
+def _check_vocab(files: ModelFolder) -> None:
   """Raises ValueError if the folder has another vocabulary."""
-  given, own = found.vocab_file, os.path.join(found.folder, run_info.VOCAB_FILE)
+  given, own = files.vocab_file, os.path.join(files.folder, run_info.VOCAB_FILE)
   if (
     given not in (None, own)
     and paths.exists(own)
@@ -140,144 +272,34 @@ def _refuse(name: str, given: str, own: str) -> None:
   )
 
 
-def has_config(folder: str) -> bool:
-  """Returns whether a folder says what its model is, such as a run's."""
-  return paths.exists(os.path.join(folder, run_info.CONFIG_FILE))
-
-
-def load(found: ModelFolder, model: keras.Model) -> None:
+def load(
+  files: ModelFolder, model: keras.Model, required: str = "bert/"
+) -> None:
   """Sets the variables of a model; those without a value stay random.
 
   A warning names what is missing beside the encoder.
 
+  Args:
+    files: of the model.
+    model: of the same config.
+    required: how the names of variables begin that have to be there.
+
   Raises:
-    ValueError: naming each variable of the encoder that is missing and each one
-      that differs in shape.
+    ValueError: naming each required variable that is missing and each one that
+      differs in shape.
   """
-  reader = checkpoints.CheckpointReader(found.weights)
+  reader = files.reader
   bilstm.check_is_loaded(model, reader.path, reader.shapes)
-  missing = checkpoints.load_variables(reader, model, required="bert/")
+  missing = checkpoints.load_variables(reader, model, required)
   if missing:
     logging.warning(
       "%s has no %s: initialized at random.", reader.path, ", ".join(missing)
     )
 
 
-def num_outputs(found: ModelFolder, task: str) -> int | None:
-  """Returns the outputs of a head with labels; None without one.
-
-  Raises:
-    ValueError: if the head is another task's.
-  """
-  shapes = checkpoints.CheckpointReader(found.weights).shapes
-  if "output_bias" not in shapes:
-    return None
-  if found.run and found.run.task != task:
-    raise ValueError(
-      f"{found.weights} has the head of another task, {found.run.task}; open "
-      f"it with the model of that, or start {task} from another model."
-    )
-  return shapes["output_bias"][0]
-
-
-def run_of(path: str) -> run_info.RunInfo | None:
-  """Returns what is said of the model at a path, None if nothing.
-
-  Args:
-    path: of weights, as `ModelFolder.weights`, or a folder.
-
-  Raises:
-    ValueError: if a file is damaged.
-  """
-  folder = run_info.folder_of(path)
-  if path.endswith(hugging_face.SUFFIX):
-    config = hugging_face.read_config(folder)
-    task = hugging_face.task_of(config)
-    num_labels = 0
-    if task in ("classification", "ner"):
-      num_labels = len(config.get("id2label") or range(2))
-    return read_hugging_face_run(folder, task, num_labels)
-  if run := run_info.read_run(folder):
-    if run.scores and not _are_scored(path):
-      return dataclasses.replace(run, scores=None)
-    return run
-  labels = label_map.read(folder)
-  return label_map.to_run(labels) if labels else None
-
-
-def read_hugging_face_run(
-  folder: str, task: str, num_labels: int
-) -> run_info.RunInfo:
-  """Returns what the files of a folder say of a model.
-
-  Args:
-    folder: of the model; a run.json in it says what the others do not.
-    task: of the model's head.
-    num_labels: outputs of its classifier; 0 without one.
-
-  Raises:
-    ValueError: for a damaged file, or if there are not num_labels labels.
-  """
-  run = run_info.read_run(folder)
-  if not run or run.task != task:
-    run = run_info.RunInfo(task=task)
-  found = tokenizer_files.read_settings(folder)
-  case = {n: getattr(found, n) for n in ("do_lower_case", "strip_accents")}
-  known = {name: value for name, value in case.items() if value is not None}
-  run = dataclasses.replace(run, **known)
-  return _with_labels(run, hugging_face.read_config(folder), num_labels)
-
-
-def _with_labels(
-  run: run_info.RunInfo, config: Mapping[str, Any], num_labels: int
-) -> run_info.RunInfo:
-  """Returns a run with its labels and problem type, as far as they are known.
-
-  Raises:
-    ValueError: if there are not num_labels of them.
-  """
-  if not num_labels:
-    return run
-  names = config.get("id2label")
-  ids = [str(i) for i in range(num_labels)]
-  if names is not None and sorted(names) != sorted(ids):
-    raise ValueError(
-      f"id2label of config.json has the ids {', '.join(sorted(names))}, but "
-      f"the classifier has {num_labels} labels."
-    )
-  labels = hugging_face.numbered_labels(num_labels)
-  if names is not None:
-    labels = tuple(names[i] for i in ids)
-  if run.task == "ner":
-    return dataclasses.replace(run, labels=labels)
-  there = {value: key for key, value in hugging_face.PROBLEM_TYPES.items()}
-  problem_type = there.get(config.get("problem_type") or "")
-  # transformers leaves id2label out where there are two labels without names.
-  if problem_type is None and names is None and num_labels != 2:
-    return run
-  if problem_type is None:
-    # As transformers decides it.
-    problem_type = "regression" if num_labels == 1 else "classification"
-  if problem_type == "regression":
-    labels = ()
-  return dataclasses.replace(run, problem_type=problem_type, labels=labels)
-
-
-def _are_scored(path: str) -> bool:
-  """Whether run.json's scores are of these weights: a run's newest ones are."""
-  if not paths.exists(f"{path}.index"):
-    return True
-  newest = checkpoints.latest(run_info.folder_of(path))
-  return newest is None or os.path.normpath(path) == os.path.normpath(newest)
-
-
-def run_file_of(path: str) -> str:
-  """Returns the file that says the case of the model, for messages."""
-  folder = run_info.folder_of(path)
-  there = os.path.join(folder, tokenizer_files.TOKENIZER_CONFIG)
-  if path.endswith(hugging_face.SUFFIX) and paths.exists(there):
-    return there
-  return os.path.join(folder, run_info.RUN_FILE)
+def has_config(folder: str) -> bool:
+  """Returns whether a folder says what its model is, such as a run's."""
+  return paths.exists(os.path.join(folder, run_info.CONFIG_FILE))
 
 
 def find_weights(path: str) -> str:
@@ -389,24 +411,4 @@ def _said(found: Sequence[str]) -> str:
     f"there is {listed or 'nothing'}. Give a folder with bert_config.json, "
     "vocab.txt and bert_model.ckpt, the output_dir of a run, a SavedModel, or "
     "a folder with config.json and model.safetensors."
-  )
-
-
-def _config_path(weights: str) -> str:
-  """Returns where the config of a model lies."""
-  is_there = weights.endswith(hugging_face.SUFFIX)
-  name = hugging_face.CONFIG if is_there else run_info.CONFIG_FILE
-  return os.path.join(run_info.folder_of(weights), name)
-
-
-def _config_file(weights: str) -> str:
-  """Returns the config of a model; raises ValueError without one."""
-  path = _config_path(weights)
-  if paths.exists(path):
-    return path
-  other = os.path.join(run_info.folder_of(weights), hugging_face.CONFIG)
-  if paths.exists(other):
-    return other  # Which `beside` refuses, with the reason.
-  raise ValueError(
-    f"there is no {path}; put the model's there or set `bert_config_file`."
   )

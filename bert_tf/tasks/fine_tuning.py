@@ -112,8 +112,9 @@ def settle(config: Config) -> Config:
   if own:
     where = os.path.join(output_dir, run_info.RUN_FILE)
     return settings.settle(config, own.saved(), where)
-  given = model_folder.run_of(start) if start else None
-  where = model_folder.run_file_of(start) if start else config.vocab_file
+  model = model_folder.ModelFolder(start) if start else None
+  given = model.run if model else None
+  where = model.run_file if model else config.vocab_file
   case = letter_case.settle(
     letter_case.of(config), letter_case.of(given), where, config.vocab_file
   )

@@ -77,7 +77,7 @@ def run_of(path: str) -> run_info.RunInfo | None:
     folder, name = os.path.split(os.path.dirname(path))
     if name != os.path.dirname(_PATH):
       return None  # Copied away from its run.
-  return model_folder.run_of(folder or ".")
+  return model_folder.ModelFolder(folder or ".").run
 
 
 def add(model: keras.Model, path: str, encoder_only: bool = False) -> list[str]:

@@ -46,7 +46,7 @@ def run_of_start(
   if train.lora_adapter:
     return adapters.run_of(train.lora_adapter)
   start = train.init_checkpoint
-  return model_folder.run_of(start) if start else None
+  return model_folder.ModelFolder(start).run if start else None
 
 
 def takes_head(

@@ -154,13 +154,13 @@ def test_run_json_comes_along(tmp_path, model_format):
   target = str(tmp_path / TARGETS[model_format])
   source = model_files.Source(prefix)
   written = convert.convert(source, "original", target, model_format)
-  assert model_folder.run_of(target) == RUN
+  assert model_folder.ModelFolder(target).run == RUN
   assert written.notes == ()
   saved = label_map.read(str(tmp_path / "out"))
   assert saved == label_map.LabelSpec("mine", "multilabel", RUN.labels)
   back = str(tmp_path / "back" / "bert_model.ckpt")
   convert.convert(model_files.Source(target), model_format, back, "original")
-  assert model_folder.run_of(back) == RUN
+  assert model_folder.ModelFolder(back).run == RUN
 
 
 @pytest.mark.parametrize("model_format", TARGETS)
@@ -205,7 +205,7 @@ def test_run_json_stays_beside_an_original_checkpoint(
   assert result.returncode == 0, result.stderr
   if average_last > 1:  # Of other weights than were scored.
     run = dataclasses.replace(run, scores=None)
-  assert model_folder.run_of(str(tmp_path / "out" / "m")) == run
+  assert model_folder.ModelFolder(str(tmp_path / "out" / "m")).run == run
   vocab = (tmp_path / "out" / "vocab.txt").read_text()
   assert vocab == interop_models.VOCAB
   # Another model's folder is left alone.

@@ -238,7 +238,7 @@ def test_run_json_comes_along_and_decides_the_case(vocab, tmp_path):
   folder = tmp_path / "out"
   given = {"init_checkpoint": path}
   extension = extend(vocab, folder, ["Qed"], do_lower_case=None, **given)
-  assert model_folder.run_of(str(folder)) == run
+  assert model_folder.ModelFolder(str(folder)).run == run
   tokens = tokenization.load_vocab(str(folder / "vocab.txt"))
   assert tokens["Qed"] == extension.ids["Qed"]
   with pytest.raises(ValueError, match="True contradicts .*run.json.*False"):
@@ -247,9 +247,9 @@ def test_run_json_comes_along_and_decides_the_case(vocab, tmp_path):
 
 def test_without_run_json_the_vocabulary_decides_the_case(vocab, tmp_path):
   extend(vocab, tmp_path / "out", do_lower_case=None)
-  assert model_folder.run_of(str(tmp_path / "out")) == run_info.RunInfo(
-    task="pretraining", do_lower_case=True
-  )
+  assert model_folder.ModelFolder(
+    str(tmp_path / "out")
+  ).run == run_info.RunInfo(task="pretraining", do_lower_case=True)
 
 
 def test_a_checkpoint_of_the_encoder_alone_will_do(vocab, tmp_path):

@@ -220,8 +220,10 @@ def test_scores_are_of_the_newest_checkpoint_alone(folders, tmp_path):
   vocab_file = str(folders["run"] / "vocab.txt")
   run_folder.write_run(str(tmp_path), run, tiny_models.CONFIG, vocab_file)
   for path in (tmp_path, tmp_path / "model.ckpt-2"):
-    assert model_folder.run_of(str(path)).scores == {"f1": 0.5}
-  assert model_folder.run_of(str(tmp_path / "model.ckpt-1")).scores is None
+    assert model_folder.ModelFolder(str(path)).run.scores == {"f1": 0.5}
+  assert (
+    model_folder.ModelFolder(str(tmp_path / "model.ckpt-1")).run.scores is None
+  )
 
 
 def write_longer_vocabulary(folder, folders):

@@ -50,9 +50,14 @@ def test_a_run_is_read_as_it_was_written(tmp_path, vocab_file, root):
 
 def test_the_run_of_a_checkpoint_or_a_folder_is_found(tmp_path, vocab_file):
   run_folder.write_run(str(tmp_path / "run"), INFO, CONFIG, vocab_file)
-  assert model_folder.run_of(str(tmp_path / "run")) == INFO
-  assert model_folder.run_of(str(tmp_path / "run" / "model.ckpt-7")) == INFO
-  assert model_folder.run_of(str(tmp_path / "nowhere" / "model.ckpt-7")) is None
+  assert model_folder.ModelFolder(str(tmp_path / "run")).run == INFO
+  assert (
+    model_folder.ModelFolder(str(tmp_path / "run" / "model.ckpt-7")).run == INFO
+  )
+  assert (
+    model_folder.ModelFolder(str(tmp_path / "nowhere" / "model.ckpt-7")).run
+    is None
+  )
 
 
 def test_a_copied_run_is_the_same_run(tmp_path, vocab_file):

@@ -8,9 +8,10 @@ import pytest
 import tensorflow as tf
 
 import bert_tf
+from bert_tf import model_folder
 from bert_tf.data import config as data_config
 from bert_tf.data import pretraining_shards
-from bert_tf.export import sources
+from bert_tf.export.text_ops import bert_tokenizer
 from bert_tf.model_folder import letter_case, run_info
 from bert_tf.tasks import fine_tuning, pretraining, pretraining_config
 from bert_tf.tasks.classification import config as classification_config
@@ -109,8 +110,8 @@ def test_the_records_say_their_case_and_the_model_keeps_it(folder, num_shards):
   remove_settings(folder)
   assert run(folder, do_train=False, do_eval=True).do_lower_case is False
   for given in (None, False):
-    source = sources.open_source(str(folder / "out"))
-    tokenizer = sources.tokenizer_of(source, given, None)
+    files = model_folder.find(str(folder / "out"))
+    tokenizer = bert_tokenizer.load(files, given, None)
     pieces = tokenizer.tokenize([SENTENCE]).to_list()[0]
     assert np.ravel(pieces).tolist() == IDS
 
@@ -119,8 +120,8 @@ def test_records_that_do_not_say_their_case_leave_it_open(folder):
   make_records(folder, do_lower_case=False)
   remove_settings(folder)
   assert run(folder).do_lower_case is None
-  source = sources.open_source(str(folder / "out"))
-  assert sources.tokenizer_of(source, False, None).do_lower_case is False
+  files = model_folder.find(str(folder / "out"))
+  assert bert_tokenizer.load(files, False, None).do_lower_case is False
 
 
 def test_files_of_one_case_have_it_and_others_none(folder):

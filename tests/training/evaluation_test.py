@@ -110,7 +110,7 @@ def test_the_best_checkpoint_says_which_run_it_is_of(tmp_path):
   run_folder.write_run(str(tmp_path), info, config, None)
   (tmp_path / "label_map.json").write_text("{}")
   train(tmp_path, (0.1,), 10, eval_every_steps=10, best_metric="f1")
-  found = model_folder.run_of(f"{tmp_path}/best/model.ckpt-10")
+  found = model_folder.ModelFolder(f"{tmp_path}/best/model.ckpt-10").run
   assert found.scores["f1"] == 0.1
   assert dataclasses.replace(found, scores=None) == info
   for name in ("bert_config.json", "label_map.json"):
