@@ -111,7 +111,7 @@ def _copy_beside(prefixes: list[str], folder: str) -> None:
   source = run_info.folder_of(prefixes[0])  # Of versions it is the newest's.
   run = model_folder.ModelFolder(prefixes[0]).run
   with tempfile.TemporaryDirectory() as copied:
-    run_folder.copy_run(source, copied)
+    run_info.copy_run(source, copied)
     has_scores = len(prefixes) == 1 and run is not None and run.scores
     # The run's own folder keeps them.
     if not has_scores and os.path.abspath(source) != os.path.abspath(folder):

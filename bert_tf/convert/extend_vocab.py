@@ -21,7 +21,7 @@ from bert_tf import (
 from bert_tf.convert import pretrained
 from bert_tf.files import atomic, paths, text_lines
 from bert_tf.formats import tokenizer_files
-from bert_tf.model_folder import letter_case, run_folder, run_info
+from bert_tf.model_folder import letter_case, run_info
 
 METHODS = ("unused", "grow")
 
@@ -141,10 +141,10 @@ def extend(
     )
   config = dataclasses.replace(config, vocab_size=size)
   with atomic.folder(output_dir, last=f"{CHECKPOINT_NAME}.index") as folder:
-    run_folder.copy_run(run_info.folder_of(reader.path), folder)
+    run_info.copy_run(run_info.folder_of(reader.path), folder)
     new_file = os.path.join(folder, run_info.VOCAB_FILE)
     _write_vocab(vocab_file, new_file, extension.ids)
-    run_folder.write_run(folder, run, config, vocab_file=None)
+    run_info.write_run(folder, run, config, vocab_file=None)
     checkpoints.write(os.path.join(folder, CHECKPOINT_NAME), tensors)
   return dataclasses.replace(
     extension,

@@ -11,7 +11,7 @@ from bert_tf import model_folder
 from bert_tf.convert import pretrained
 from bert_tf.files import paths
 from bert_tf.formats import tokenizer_files
-from bert_tf.model_folder import label_map, letter_case, run_folder, run_info
+from bert_tf.model_folder import label_map, letter_case, run_info
 
 
 @dataclasses.dataclass(frozen=True)
@@ -97,7 +97,7 @@ def write(folder: str, model: pretrained.Pretrained) -> None:
     OSError: if it cannot be written.
   """
   with tempfile.TemporaryDirectory() as staged:
-    run_folder.write_run(staged, model.run, model.config, model.vocab_file)
+    run_info.write_run(staged, model.run, model.config, model.vocab_file)
     labels = label_map.of_run(model.run)
     if labels:
       label_map.write(staged, labels)
@@ -114,7 +114,7 @@ def copy(folder: str, other_folder: str) -> None:
   first, other = (run and (run.task, run.saved()) for run in runs)
   if first and other and first != other:
     _refuse(os.path.join(other_folder, run_info.RUN_FILE))
-  run_folder.copy_run(folder, other_folder)
+  run_info.copy_run(folder, other_folder)
 
 
 def check_content(path: str, content: bytes) -> None:

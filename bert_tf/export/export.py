@@ -35,7 +35,7 @@ from bert_tf.export.signatures import (
 from bert_tf.export.text_ops import bert_tokenizer
 from bert_tf.files import atomic
 from bert_tf.layers import attention_mask
-from bert_tf.model_folder import label_map, run_folder, run_info
+from bert_tf.model_folder import label_map, run_info
 from bert_tf.tasks.squad import decoding, windows
 
 # Settings that choose among a model's answers: the run's are only defaults.
@@ -95,7 +95,7 @@ def run(config: configs.ExportConfig, replaces: bool = False) -> str:
     saved_models.save(built.module, built.signatures, folder)
     files = built.files
     info = _with_step(built.info, files.reader)
-    run_folder.write_run(folder, info, files.bert_config, built.vocab_file)
+    run_info.write_run(folder, info, files.bert_config, built.vocab_file)
   logging.info("Wrote %s.", config.export_dir)
   return built.info.task
 

@@ -15,7 +15,7 @@ from typing import Any
 from absl import logging
 
 from bert_tf import checkpoints, distribution, modeling
-from bert_tf.files import atomic, json_text, lock, paths
+from bert_tf.files import atomic, lock, paths
 from bert_tf.formats import tokenizer_files
 from bert_tf.model_folder import run_info
 
@@ -35,7 +35,7 @@ def prepare_output_dir(
   """
   bert_config.check_sizes()
   _check_same_run(output_dir, info, bert_config, vocab_file)
-  write_run(output_dir, info, bert_config, vocab_file)
+  run_info.write_run(output_dir, info, bert_config, vocab_file)
 
 
 @contextlib.contextmanager
@@ -57,10 +57,6 @@ def exclusive(output_dir: str, do_train: bool) -> Iterator[None]:
     yield
 
 
-# Lists each command that ran in a folder.
-COMMANDS_FILE = "commands.jsonl"
-
-
 class RunFiles:
   """The files that describe a run, in case its folder is deleted.
 
@@ -69,7 +65,7 @@ class RunFiles:
   """
 
   def __init__(self, output_dir: str) -> None:
-    names = (*run_info.FILES, COMMANDS_FILE)
+    names = (*run_info.FILES, run_info.COMMANDS_FILE)
     files = [os.path.join(output_dir, name) for name in names]
     self._contents = {p: paths.read_bytes(p) for p in files if paths.exists(p)}
     self._output_dir = output_dir
@@ -101,28 +97,6 @@ class RunFiles:
         )
 
 
-def write_run(
-  folder: str,
-  info: run_info.RunInfo,
-  bert_config: modeling.BertConfig,
-  vocab_file: str | None,
-) -> None:
-  """Writes run.json, bert_config.json and vocab.txt into a folder.
-
-  The folder is made where it is missing. Each file is written whole; several
-  processes that write the same run do not disturb one another.
-  """
-  if vocab_file is not None:
-    content = tokenizer_files.read_vocab(vocab_file)
-    _write_if_new(os.path.join(folder, run_info.VOCAB_FILE), content)
-  config_json = bert_config.to_json_string()
-  _write_if_new(
-    os.path.join(folder, run_info.CONFIG_FILE), config_json.encode()
-  )
-  # Last: whoever finds run.json finds the others.
-  _write_run_json(folder, info)
-
-
 def write_scores(folder: str, results: Mapping[str, float | int]) -> None:
   """Writes the results of an evaluation into a folder's run.json.
 
@@ -138,15 +112,7 @@ def write_scores(folder: str, results: Mapping[str, float | int]) -> None:
     for name, value in results.items()
     if name != checkpoints.GLOBAL_STEP and math.isfinite(value)
   }
-  _write_run_json(folder, dataclasses.replace(info, scores=scores or None))
-
-
-def copy_run(folder: str, other_folder: str) -> None:
-  """Copies what says what a run is, as far as it is there."""
-  for name in run_info.FILES:
-    path = os.path.join(folder, name)
-    if paths.exists(path):
-      _write_if_new(os.path.join(other_folder, name), paths.read_bytes(path))
+  run_info.write_json(folder, dataclasses.replace(info, scores=scores or None))
 
 
 def read_run_of_task(output_dir: str, task: str) -> run_info.RunInfo | None:
@@ -179,20 +145,6 @@ def check_same_config(path: str, bert_config: modeling.BertConfig) -> None:
       f"{os.path.dirname(path)} holds a run of another config: "
       f"{'; '.join(differing)}; choose another `output_dir`."
     )
-
-
-def _write_run_json(folder: str, info: run_info.RunInfo) -> None:
-  """Writes run.json, if it says something else."""
-  values = {"task": info.task, **info.saved()}
-  values["bert_tf_version"] = info.bert_tf_version
-  run_json = json_text.encode(values, indent=2) + "\n"
-  _write_if_new(os.path.join(folder, run_info.RUN_FILE), run_json.encode())
-
-
-def _write_if_new(path: str, content: bytes) -> None:
-  """Writes a file, unless it holds this already."""
-  if not paths.exists(path) or paths.read_bytes(path) != content:
-    atomic.write_bytes(path, content)
 
 
 def _check_same_run(

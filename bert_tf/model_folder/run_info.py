@@ -1,4 +1,8 @@
-"""Reads run.json: what the folder of a run says about it."""
+"""Reads and writes the files that describe a run, run.json and those beside it.
+
+`run.json`, `bert_config.json` and `vocab.txt` stand in every output_dir, in
+its `best/`, and in what is exported or converted from it.
+"""
 
 import dataclasses
 import json
@@ -10,13 +14,18 @@ from typing import Any
 from absl import logging
 
 import bert_tf
-from bert_tf.files import json_files, paths
+from bert_tf.files import atomic, json_files, json_text, paths
 from bert_tf.formats import tokenizer_files
+
+if typing.TYPE_CHECKING:  # It needs Keras.
+  from bert_tf import model_config
 
 RUN_FILE = "run.json"
 CONFIG_FILE = "bert_config.json"
 VOCAB_FILE = tokenizer_files.VOCAB_FILE
 LABEL_MAP_FILE = "label_map.json"
+# Lists each command that ran in a folder.
+COMMANDS_FILE = "commands.jsonl"
 # run.json last: whoever finds it finds the others.
 FILES = (CONFIG_FILE, VOCAB_FILE, LABEL_MAP_FILE, RUN_FILE)
 
@@ -110,6 +119,48 @@ def read_run(folder: str) -> RunInfo | None:
     return from_json(values)
   except ValueError as error:
     raise ValueError(f"{path} does not describe a run: {error}") from error
+
+
+def write_run(
+  folder: str,
+  info: RunInfo,
+  bert_config: "model_config.BertConfig",
+  vocab_file: str | None,
+) -> None:
+  """Writes run.json, bert_config.json and vocab.txt into a folder.
+
+  The folder is made where it is missing. Each file is written whole; several
+  processes that write the same run do not disturb one another.
+  """
+  if vocab_file is not None:
+    content = tokenizer_files.read_vocab(vocab_file)
+    _write_if_new(os.path.join(folder, VOCAB_FILE), content)
+  config_json = bert_config.to_json_string()
+  _write_if_new(os.path.join(folder, CONFIG_FILE), config_json.encode())
+  # Last: whoever finds run.json finds the others.
+  write_json(folder, info)
+
+
+def copy_run(folder: str, other_folder: str) -> None:
+  """Copies what says what a run is, as far as it is there."""
+  for name in FILES:
+    path = os.path.join(folder, name)
+    if paths.exists(path):
+      _write_if_new(os.path.join(other_folder, name), paths.read_bytes(path))
+
+
+def write_json(folder: str, info: RunInfo) -> None:
+  """Writes run.json, if it says something else."""
+  values = {"task": info.task, **info.saved()}
+  values["bert_tf_version"] = info.bert_tf_version
+  run_json = json_text.encode(values, indent=2) + "\n"
+  _write_if_new(os.path.join(folder, RUN_FILE), run_json.encode())
+
+
+def _write_if_new(path: str, content: bytes) -> None:
+  """Writes a file, unless it holds this already."""
+  if not paths.exists(path) or paths.read_bytes(path) != content:
+    atomic.write_bytes(path, content)
 
 
 def folder_of(path: str) -> str:

@@ -12,7 +12,7 @@ from safetensors import numpy as safetensors_numpy
 
 from bert_tf import checkpoints, model_folder
 from bert_tf.convert import convert, keras_weights, model_files
-from bert_tf.model_folder import label_map, run_folder, run_info
+from bert_tf.model_folder import label_map, run_info
 from tests.support import interop_models
 
 TARGETS = {
@@ -148,7 +148,7 @@ RUN = run_info.RunInfo(
 def test_run_json_comes_along(tmp_path, model_format):
   prefix, _ = interop_models.write_original(tmp_path / "in", "classifier")
   vocab_file = str(tmp_path / "in" / "vocab.txt")
-  run_folder.write_run(
+  run_info.write_run(
     str(tmp_path / "in"), RUN, interop_models.CONFIG, vocab_file
   )
   target = str(tmp_path / TARGETS[model_format])
@@ -191,7 +191,7 @@ def test_run_json_stays_beside_an_original_checkpoint(
   run = run_info.RunInfo(
     task="encoder", do_lower_case=False, scores={"loss": 0.5}
   )
-  run_folder.write_run(
+  run_info.write_run(
     str(tmp_path / "run"), run, interop_models.CONFIG, vocab_file
   )
   model = interop_models.random_model("encoder")

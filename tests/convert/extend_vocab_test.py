@@ -15,7 +15,7 @@ from bert_tf import (
   tokenization,
 )
 from bert_tf.convert import extend_vocab
-from bert_tf.model_folder import run_folder, run_info
+from bert_tf.model_folder import run_info
 
 GOLDEN = pathlib.Path(__file__).resolve().parents[1] / "golden"
 MODEL = GOLDEN / "tiny_perturbed"
@@ -234,7 +234,7 @@ def test_run_json_comes_along_and_decides_the_case(vocab, tmp_path):
   )
   config = modeling.BertConfig.from_json_file(str(CONFIG))
   scored = dataclasses.replace(run, scores={"loss": 2.0})
-  run_folder.write_run(str(start), scored, config, str(vocab))
+  run_info.write_run(str(start), scored, config, str(vocab))
   folder = tmp_path / "out"
   given = {"init_checkpoint": path}
   extension = extend(vocab, folder, ["Qed"], do_lower_case=None, **given)

@@ -32,7 +32,7 @@ def vocab_file(tmp_path):
 @pytest.mark.parametrize("root", ["local", "ram://run_folder_test"])
 def test_a_run_is_read_as_it_was_written(tmp_path, vocab_file, root):
   folder = f"{root}/run" if "://" in root else str(tmp_path / root / "run")
-  run_folder.write_run(folder, INFO, CONFIG, vocab_file)
+  run_info.write_run(folder, INFO, CONFIG, vocab_file)
   assert run_info.read_run(folder) == INFO
   config = modeling.BertConfig.from_json_file(f"{folder}/bert_config.json")
   assert config.to_dict() == CONFIG.to_dict()
@@ -49,7 +49,7 @@ def test_a_run_is_read_as_it_was_written(tmp_path, vocab_file, root):
 
 
 def test_the_run_of_a_checkpoint_or_a_folder_is_found(tmp_path, vocab_file):
-  run_folder.write_run(str(tmp_path / "run"), INFO, CONFIG, vocab_file)
+  run_info.write_run(str(tmp_path / "run"), INFO, CONFIG, vocab_file)
   assert model_folder.ModelFolder(str(tmp_path / "run")).run == INFO
   assert (
     model_folder.ModelFolder(str(tmp_path / "run" / "model.ckpt-7")).run == INFO
@@ -62,9 +62,9 @@ def test_the_run_of_a_checkpoint_or_a_folder_is_found(tmp_path, vocab_file):
 
 def test_a_copied_run_is_the_same_run(tmp_path, vocab_file):
   one, two = str(tmp_path / "one"), tmp_path / "one" / "best"
-  run_folder.write_run(one, INFO, CONFIG, vocab_file)
+  run_info.write_run(one, INFO, CONFIG, vocab_file)
   (tmp_path / "one" / "label_map.json").write_text("{}")
-  run_folder.copy_run(one, str(two))
+  run_info.copy_run(one, str(two))
   assert run_info.read_run(str(two)) == INFO
   assert sorted(p.name for p in two.iterdir()) == [
     "bert_config.json",

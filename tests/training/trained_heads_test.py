@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from bert_tf import checkpoints, heads
-from bert_tf.model_folder import label_map, run_folder, run_info
+from bert_tf.model_folder import label_map, run_info
 from bert_tf.tasks.classification import config as classification_config
 from bert_tf.tasks.classification import task as classification
 from bert_tf.tasks.ner import config as ner_config
@@ -59,7 +59,7 @@ def write_model(folder, fields, with_run=True):
   if with_run:
     vocab_file = str(folder / "vocab.txt")
     info = run_info.RunInfo(do_lower_case=True, **fields)
-    run_folder.write_run(str(folder), info, tiny_models.CONFIG, vocab_file)
+    run_info.write_run(str(folder), info, tiny_models.CONFIG, vocab_file)
   return folder
 
 
