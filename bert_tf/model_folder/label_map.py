@@ -152,9 +152,8 @@ def read(folder: str) -> LabelSpec | None:
     ) from error
 
 
-def check(output_dir: str, spec: LabelSpec) -> None:
-  """Raises ValueError if the folder holds a run of other labels."""
-  saved = read(output_dir)
+def check(output_dir: str, saved: LabelSpec | None, spec: LabelSpec) -> None:
+  """Raises ValueError if the labels saved in a folder are others."""
   if saved is not None and saved != spec:
     there, here = (json.dumps(_as_json(one)) for one in (saved, spec))
     raise ValueError(

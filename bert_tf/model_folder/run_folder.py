@@ -1,60 +1,136 @@
-"""What the folder of a run says about it: task, settings, vocabulary.
-
-`run.json`, `bert_config.json` and `vocab.txt` stand in every output_dir, in
-its `best/`, and in what is exported or converted from it.
-"""
+"""The folder of a run, its output_dir: opened once, and then passed down."""
 
 import contextlib
 import dataclasses
+import functools
 import glob
 import math
 import os
 from collections.abc import Iterator, Mapping
-from typing import Any
 
 from absl import logging
 
-from bert_tf import checkpoints, distribution, modeling
+from bert_tf import checkpoints, distribution, model_config
 from bert_tf.files import atomic, lock, paths
 from bert_tf.formats import tokenizer_files
-from bert_tf.model_folder import run_info
+from bert_tf.model_folder import label_map, run_info
 
 
-def prepare_output_dir(
-  output_dir: str,
-  info: run_info.RunInfo,
-  bert_config: modeling.BertConfig,
-  vocab_file: str | None,
-) -> None:
-  """Makes the folder of a run and writes what the run is, as `write_run`.
+@dataclasses.dataclass(frozen=True)
+class RunFolder:
+  """An output_dir and what its files say of the run that began there.
 
-  Raises:
-    ValueError: if the folder holds a run of another task, config or
-      vocabulary, or no model can be built of the config.
-    OSError: if it cannot be written.
+  Each file is read once. `exclusive` opens the folder again, because another
+  process may have written it until then. Checkpoints are listed when they are
+  needed: a training beside an evaluation deletes old ones.
+
+  Attributes:
+    path: of the folder, which need not be there.
+    task: of the run, one of run_info.TASKS.
+    info: the content of run.json; None for a new run.
   """
-  bert_config.check_sizes()
-  _check_same_run(output_dir, info, bert_config, vocab_file)
-  run_info.write_run(output_dir, info, bert_config, vocab_file)
 
+  path: str
+  task: str
+  info: run_info.RunInfo | None
 
-@contextlib.contextmanager
-def exclusive(output_dir: str, do_train: bool) -> Iterator[None]:
-  """A scope in which no other process trains in a folder.
+  @classmethod
+  def open(cls, path: str, task: str) -> "RunFolder":
+    """Opens a folder for a run of a task.
 
-  What killed processes left there is removed. Evaluating beside a training is
-  allowed.
+    Raises:
+      ValueError: as `run_info.read_run`, and for a run of another task.
+    """
+    info = run_info.read_run(path)
+    if info and info.task != task:
+      raise ValueError(
+        f"{path} holds another task's run, one of {info.task}; this is one of "
+        f"{task}. Choose another `output_dir`; its checkpoint can be the "
+        "`init_checkpoint`."
+      )
+    return cls(path, task, info)
 
-  Raises:
-    OSError: naming the host and the process that trains there.
-  """
-  if not do_train or not distribution.is_chief():
-    yield
-    return
-  with lock.hold(output_dir):
-    for folder in (output_dir, os.path.join(output_dir, "best")):
-      atomic.remove_unfinished(os.path.join(glob.escape(folder), "*"))
-    yield
+  @property
+  def run_file(self) -> str:
+    """Path of run.json."""
+    return os.path.join(self.path, run_info.RUN_FILE)
+
+  @property
+  def config_file(self) -> str:
+    """Path of bert_config.json."""
+    return os.path.join(self.path, run_info.CONFIG_FILE)
+
+  @functools.cached_property
+  def bert_config(self) -> model_config.BertConfig | None:
+    """The sizes of the run's model; None for a new run."""
+    if not paths.exists(self.config_file):
+      return None
+    return model_config.BertConfig.from_json_file(self.config_file)
+
+  @functools.cached_property
+  def labels(self) -> label_map.LabelSpec | None:
+    """The labels of the run's model; None for a new run and without labels."""
+    return label_map.read(self.path)
+
+  def check_labels(self, labels: label_map.LabelSpec) -> None:
+    """Raises ValueError if the run has other labels."""
+    label_map.check(self.path, self.labels, labels)
+
+  @contextlib.contextmanager
+  def exclusive(self, do_train: bool) -> Iterator["RunFolder"]:
+    """A scope in which no other process trains here; yields the folder anew.
+
+    Removes what killed processes left in the folder. Evaluating beside a
+    training is allowed.
+
+    Raises:
+      OSError: naming the host and the process that trains there.
+    """
+    if not do_train or not distribution.is_chief():
+      yield RunFolder.open(self.path, self.task)
+      return
+    with lock.hold(self.path):
+      for folder in (self.path, os.path.join(self.path, "best")):
+        atomic.remove_unfinished(os.path.join(glob.escape(folder), "*"))
+      yield RunFolder.open(self.path, self.task)
+
+  def prepare(
+    self,
+    info: run_info.RunInfo,
+    bert_config: model_config.BertConfig,
+    vocab_file: str | None,
+    labels: label_map.LabelSpec | None = None,
+  ) -> None:
+    """Makes the folder and writes what the run is, as `run_info.write_run`.
+
+    Raises:
+      ValueError: if the folder holds a run of another config, vocabulary or
+        other labels, or no model can be built of the config.
+      OSError: if it cannot be written.
+    """
+    bert_config.check_sizes()
+    if labels:
+      self.check_labels(labels)
+    if self.bert_config:
+      check_same_config(self.path, self.bert_config, bert_config)
+    if vocab_file is not None:
+      self._check_vocab(vocab_file)
+    run_info.write_run(self.path, info, bert_config, vocab_file)
+    if labels:
+      label_map.write(self.path, labels)
+
+  def _check_vocab(self, vocab_file: str) -> None:
+    """Raises ValueError if a run was trained with another vocabulary."""
+    path = os.path.join(self.path, run_info.VOCAB_FILE)
+    if (
+      checkpoints.listed(self.path)
+      and paths.exists(path)
+      and paths.read_bytes(path) != tokenizer_files.read_vocab(vocab_file)
+    ):
+      raise ValueError(
+        f"{self.path} holds a run of another vocabulary: {path} differs from "
+        f"{vocab_file}; choose another `output_dir`."
+      )
 
 
 class RunFiles:
@@ -115,62 +191,18 @@ def write_scores(folder: str, results: Mapping[str, float | int]) -> None:
   run_info.write_json(folder, dataclasses.replace(info, scores=scores or None))
 
 
-def read_run_of_task(output_dir: str, task: str) -> run_info.RunInfo | None:
-  """Returns what run.json says of a run of this task, None without one.
-
-  Raises:
-    ValueError: as `run_info.read_run`, and for a run of another task.
-  """
-  found = run_info.read_run(output_dir)
-  if found and found.task != task:
-    raise ValueError(
-      f"{output_dir} holds another task's run, one of {found.task}; this is "
-      f"one of {task}. Choose another `output_dir`; its checkpoint can be the "
-      "`init_checkpoint`."
-    )
-  return found
-
-
-def check_same_config(path: str, bert_config: modeling.BertConfig) -> None:
-  """Raises ValueError naming the values that differ from a run's file."""
-  found = _values(modeling.BertConfig.from_json_file(path))
-  given = _values(bert_config)
+def check_same_config(
+  folder: str, saved: model_config.BertConfig, given: model_config.BertConfig
+) -> None:
+  """Raises ValueError naming the values that differ from those of a run."""
+  there, here = ({**vars(c), **c.to_dict()} for c in (saved, given))
   differing = [
-    f"{name} is {found.get(name)} there and {given.get(name)} here"
-    for name in sorted({*found, *given})
-    if found.get(name) != given.get(name)
+    f"{name} is {there.get(name)} there and {here.get(name)} here"
+    for name in sorted({*there, *here})
+    if there.get(name) != here.get(name)
   ]
   if differing:
     raise ValueError(
-      f"{os.path.dirname(path)} holds a run of another config: "
-      f"{'; '.join(differing)}; choose another `output_dir`."
+      f"{folder} holds a run of another config: {'; '.join(differing)}; choose "
+      "another `output_dir`."
     )
-
-
-def _check_same_run(
-  output_dir: str,
-  info: run_info.RunInfo,
-  bert_config: modeling.BertConfig,
-  vocab_file: str | None,
-) -> None:
-  """Raises ValueError if a folder holds a run of another kind."""
-  read_run_of_task(output_dir, info.task)
-  path = os.path.join(output_dir, run_info.CONFIG_FILE)
-  if paths.exists(path):
-    check_same_config(path, bert_config)
-  path = os.path.join(output_dir, run_info.VOCAB_FILE)
-  if (
-    vocab_file is not None
-    and checkpoints.listed(output_dir)
-    and paths.exists(path)
-    and paths.read_bytes(path) != tokenizer_files.read_vocab(vocab_file)
-  ):
-    raise ValueError(
-      f"{output_dir} holds a run of another vocabulary: {path} differs from "
-      f"{vocab_file}; choose another `output_dir`."
-    )
-
-
-def _values(config: modeling.BertConfig) -> dict[str, Any]:
-  """Returns all keys, those of ours too that files leave out."""
-  return {**vars(config), **config.to_dict()}

@@ -9,7 +9,7 @@ import functools
 import itertools
 import os
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic
 
 import numpy as np
 import tensorflow as tf
@@ -21,7 +21,6 @@ from bert_tf.files import paths
 from bert_tf.model_folder import label_map, letter_case, run_folder, run_info
 from bert_tf.tasks import (
   base,
-  bilstm_on_top,
   findings,
   run_start,
   split_summary,
@@ -29,8 +28,6 @@ from bert_tf.tasks import (
 from bert_tf.tasks import config as config_lib
 from bert_tf.training import config as training_config
 from bert_tf.training import estimator, results, run_log, xla_choice
-
-Config = TypeVar("Config", bound=config_lib.FineTuningConfig)
 
 # The records of each split, in the folder of the run.
 _RECORD_FILES = {
@@ -41,10 +38,9 @@ _RECORD_FILES = {
 
 
 def run(
-  config: Config,
+  config: base.Config,
   make_task: Callable[
-    [Config, modeling.BertConfig, tokenization.FullTokenizer],
-    base.Task[base.Example, base.Data],
+    [base.Setup[base.Config]], base.Task[base.Example, base.Data]
   ],
 ) -> base.Results | None:
   """Trains, evaluates and predicts as asked; writes the result files.
@@ -57,18 +53,17 @@ def run(
     ValueError: if flags, config, vocabulary, data, checkpoint and output_dir do
       not fit one another, before the first step.
   """
-  config, bert_config, tokenizer = load(config)
-  task = make_task(config, bert_config, tokenizer)
-  _check_labels(task, config.train.output_dir)  # Before others are read.
-  examples = _read(config, task)
+  setup = load(config)
+  task = make_task(setup)
+  if task.label_spec:  # Before others are read.
+    setup.folder.check_labels(task.label_spec)
+  examples = _read(setup.config, task)
   sources = {split: task.file(split).path or "" for split in examples}
-  return run_on_examples(config, task, bert_config, examples, sources)
+  return run_on_examples(setup, task, examples, sources)
 
 
-def load(
-  config: Config,
-) -> tuple[Config, modeling.BertConfig, tokenization.FullTokenizer]:
-  """Loads model config and tokenizer; checks that the settings fit them.
+def load(config: base.Config) -> base.Setup[base.Config]:
+  """Opens the run's folder, loads model config and tokenizer, checks settings.
 
   Raises:
     ValueError: if flags, config and vocabulary do not fit one another.
@@ -77,8 +72,10 @@ def load(
     raise ValueError(
       "nothing to do: set `do_train`, `do_eval` or `do_predict`."
     )
-  bert_config = bilstm_on_top.settle(config)
-  config = settle(dataclasses.replace(config, bilstm=bert_config.bilstm))
+  folder = run_folder.RunFolder.open(config.train.output_dir, config.task)
+  bert_config = _with_bilstm(config, folder)
+  config = dataclasses.replace(config, bilstm=bert_config.bilstm)
+  config = settle(config, folder)
   assert config.do_lower_case is not None and config.max_seq_length is not None
   tokenization.validate_case_matches_checkpoint(
     config.do_lower_case, config.train.init_checkpoint
@@ -94,24 +91,51 @@ def load(
   bert_config.check_vocab(
     len(tokenizer.vocab), config.vocab_file, config.bert_config_file
   )
-  return config, bert_config, tokenizer
+  return base.Setup(config, bert_config, tokenizer, folder)
 
 
-def settle(config: Config) -> Config:
+def _with_bilstm(
+  config: config_lib.FineTuningConfig, folder: run_folder.RunFolder
+) -> modeling.BertConfig:
+  """Returns the config of the model, with `bilstm` as it is set.
+
+  Left out, that is as in the folder of the run, else as in the file.
+
+  Raises:
+    ValueError: if what is set contradicts one of them.
+  """
+  path = config.bert_config_file
+  bert_config = modeling.BertConfig.from_json_file(path)
+  # A file of the original's says nothing.
+  known: bool | None = bert_config.bilstm or None
+  if folder.bert_config:
+    path = folder.config_file
+    known = folder.bert_config.bilstm
+  elif config.train.encoder_only and config.bilstm is not None:
+    known = config.bilstm  # That of the file belongs to the head.
+  if None not in (config.bilstm, known) and config.bilstm != known:
+    raise ValueError(
+      f"bilstm {config.bilstm} contradicts {path}, whose model was made "
+      f"{'with' if known else 'without'} one; leave `bilstm` out, or choose "
+      "another model or `output_dir`."
+    )
+  value = config.bilstm if known is None else known
+  return dataclasses.replace(bert_config, bilstm=bool(value))
+
+
+def settle(config: base.Config, folder: run_folder.RunFolder) -> base.Config:
   """Fills settings that were left out, from run.json or the vocabulary.
 
   The case is that of the model in init_checkpoint. If that model is of the
   same task, what else is left out is as in its run; what is given may differ.
 
   Raises:
-    ValueError: for a run of another task in output_dir, a given value that
-      differs from a saved one, or a case that is not the vocabulary's.
+    ValueError: for a given value that differs from a saved one, or a case that
+      is not the vocabulary's.
   """
-  output_dir, start = config.train.output_dir, config.train.init_checkpoint
-  own = run_folder.read_run_of_task(output_dir, config.task)
-  if own:
-    where = os.path.join(output_dir, run_info.RUN_FILE)
-    return settings.settle(config, own.saved(), where)
+  if folder.info:
+    return settings.settle(config, folder.info.saved(), folder.run_file)
+  start = config.train.init_checkpoint
   model = model_folder.ModelFolder(start) if start else None
   given = model.run if model else None
   where = model.run_file if model else config.vocab_file
@@ -126,9 +150,8 @@ def settle(config: Config) -> Config:
 
 
 def run_on_examples(
-  config: config_lib.FineTuningConfig,
+  setup: base.Setup[base.Config],
   task: base.Task[base.Example, base.Data],
-  bert_config: modeling.BertConfig,
   examples: Mapping[str, Sequence[base.Example]],
   sources: Mapping[str, str],
 ) -> base.Results | None:
@@ -138,6 +161,7 @@ def run_on_examples(
   are known. Examples are of "train", "dev" and "test", where they are needed;
   `sources` says where those of each come from, for the log.
   """
+  config = setup.config
   found = findings.of_data(task, examples, config.num_run_examples)
   summaries = {
     split: split_summary.summarize(task, split, sources[split], e)
@@ -145,10 +169,11 @@ def run_on_examples(
   }
   data = {split: task.prepare(split, e) for split, e in examples.items()}
   train = _with_steps(config, task, data.get("train"))
-  train = run_start.with_start(config, task, train, bool(bert_config.bilstm))
-  output_dir = train.output_dir
-  with run_folder.exclusive(output_dir, config.do_train):
-    _prepare_output_dir(config, task, bert_config, found)
+  has_bilstm = bool(setup.bert_config.bilstm)
+  train = run_start.with_start(config, task, train, has_bilstm)
+  with setup.folder.exclusive(config.do_train) as folder:
+    info = _run_info(config, task, folder, found)
+    folder.prepare(info, setup.bert_config, config.vocab_file, task.label_spec)
     return _run(config, train, task, data, summaries)
 
 
@@ -192,17 +217,15 @@ def _run(
   return found
 
 
-def _prepare_output_dir(
+def _run_info(
   config: config_lib.FineTuningConfig,
   task: base.Task,
-  bert_config: modeling.BertConfig,
+  folder: run_folder.RunFolder,
   found: Mapping[str, Any],
-) -> None:
-  """Makes the folder of the run and writes run.json and the labels."""
-  output_dir = config.train.output_dir
-  earlier = run_folder.read_run_of_task(output_dir, task.model.task)
-  saved = {n: getattr(earlier, n, None) for n in run_info.FINDINGS}
-  info = run_info.RunInfo(
+) -> run_info.RunInfo:
+  """Returns the content of run.json, with what the run found before."""
+  saved = {n: getattr(folder.info, n, None) for n in run_info.FINDINGS}
+  return run_info.RunInfo(
     task=task.model.task,
     do_lower_case=config.do_lower_case,
     strip_accents=config.strip_accents,
@@ -212,12 +235,6 @@ def _prepare_output_dir(
     **task.run_info(),
     **{**saved, **found},
   )
-  _check_labels(task, output_dir)
-  run_folder.prepare_output_dir(
-    output_dir, info, bert_config, config.vocab_file
-  )
-  if task.label_spec:
-    label_map.write(output_dir, task.label_spec)
 
 
 class _Work(Generic[base.Example, base.Data]):
@@ -334,12 +351,6 @@ def _read_labelled(
   examples = task.read("train", path)
   task.set_labels(examples, path)
   return examples
-
-
-def _check_labels(task: base.Task, output_dir: str) -> None:
-  """Raises ValueError if the folder holds a run of other labels."""
-  if task.label_spec:
-    label_map.check(output_dir, task.label_spec)
 
 
 def _with_steps(

@@ -4,7 +4,7 @@ import dataclasses
 
 from absl import logging
 
-from bert_tf.model_folder import label_map
+from bert_tf.model_folder import label_map, run_folder
 from bert_tf.tasks import base
 from bert_tf.tasks import config as config_lib
 from bert_tf.training import config as training_config
@@ -12,12 +12,15 @@ from bert_tf.training import restore, trained_heads
 
 
 def saved_labels(
-  config: config_lib.FineTuningConfig, starts_head: bool = False
+  config: config_lib.FineTuningConfig,
+  folder: run_folder.RunFolder,
+  starts_head: bool = False,
 ) -> label_map.LabelSpec | None:
   """Returns the labels in output_dir, else of the model to start from.
 
   Args:
     config: of the run.
+    folder: of the run.
     starts_head: whether no head comes from the model to start from.
 
   Returns:
@@ -25,7 +28,7 @@ def saved_labels(
     of another task.
   """
   output_dir, train = config.train.output_dir, config.train
-  saved = label_map.read(output_dir)
+  saved = folder.labels
   name = f"the run in {output_dir}"
   remedy = f"choose another `output_dir` than {output_dir}"
   if not saved:

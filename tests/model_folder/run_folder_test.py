@@ -106,26 +106,32 @@ def test_who_trains_in_a_folder_removes_what_killed_processes_left(tmp_path):
     (folder / ".model.ckpt-3.tmp-elsewhere-pid-7-0").mkdir(parents=True)
     (folder / ".eval_results.txt.tmp-elsewhere-pid-7-0").mkdir()
     (folder / ".kept").mkdir()
-  with run_folder.exclusive(str(tmp_path), do_train=False):
+  with run_folder.RunFolder.open(str(tmp_path), "ner").exclusive(False):
     assert len(list(tmp_path.rglob("*.tmp-*"))) == 4
-  with run_folder.exclusive(str(tmp_path), do_train=True):
+  with run_folder.RunFolder.open(str(tmp_path), "ner").exclusive(True):
     assert not list(tmp_path.rglob("*.tmp-*"))
   assert len(list(tmp_path.rglob(".kept"))) == 2
 
 
+def _prepare(folder, info, config, vocab_file):
+  """Opens a folder and prepares it for a run."""
+  opened = run_folder.RunFolder.open(folder, info.task)
+  opened.prepare(info, config, vocab_file)
+
+
 def test_an_output_dir_of_another_run_is_refused(tmp_path, vocab_file):
   folder = str(tmp_path / "out")
-  run_folder.prepare_output_dir(folder, INFO, CONFIG, vocab_file)
-  run_folder.prepare_output_dir(folder, INFO, CONFIG, vocab_file)
+  _prepare(folder, INFO, CONFIG, vocab_file)
+  _prepare(folder, INFO, CONFIG, vocab_file)
   other = dataclasses.replace(INFO, task="ner")
   with pytest.raises(ValueError, match="classification.*ner.*`output_dir`"):
-    run_folder.prepare_output_dir(folder, other, CONFIG, vocab_file)
+    _prepare(folder, other, CONFIG, vocab_file)
   deeper = modeling.BertConfig(vocab_size=3, num_hidden_layers=2)
   with pytest.raises(ValueError, match="num_hidden_layers is 1 .* 2 here"):
-    run_folder.prepare_output_dir(folder, INFO, deeper, vocab_file)
+    _prepare(folder, INFO, deeper, vocab_file)
   checkpoints.save(folder, {"global_step": tf.constant(1, tf.int64)}, 1)
   words = tmp_path / "other.txt"
   words.write_text("[PAD]\n[UNK]\nc\n")
   with pytest.raises(ValueError, match="vocab.txt .*other.txt"):
-    run_folder.prepare_output_dir(folder, INFO, CONFIG, str(words))
+    _prepare(folder, INFO, CONFIG, str(words))
   assert run_info.read_run(folder) == INFO

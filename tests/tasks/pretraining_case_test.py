@@ -163,9 +163,10 @@ def test_fine_tuning_keeps_the_accents_of_the_model(pretrained, tmp_path, task):
     train=train,
     **settings,
   )
-  config, _, tokenizer = fine_tuning.load(config)
+  setup = fine_tuning.load(config)
+  config = setup.config
   assert (config.do_lower_case, config.strip_accents) == (True, False)
-  assert tokenizer.tokenize_to_ids(SENTENCE) == IDS
+  assert setup.tokenizer.tokenize_to_ids(SENTENCE) == IDS
   with pytest.raises(ValueError, match="strip_accents=True .*run.json"):
     fine_tuning.load(dataclasses.replace(config, strip_accents=True))
 

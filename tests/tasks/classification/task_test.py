@@ -389,7 +389,8 @@ def test_a_second_training_of_a_folder_is_refused_and_changes_nothing(
 ):
   files = [path for path in trained.rglob("*") if path.is_file()]
   before = {path: path.stat().st_mtime_ns for path in files}
-  with run_folder.exclusive(str(trained), True):
+  folder = run_folder.RunFolder.open(str(trained), "classification")
+  with folder.exclusive(True):
     with pytest.raises(lock.FolderInUseError, match=str(trained)):
       classification.run(
         make(base, trained, do_train=True, num_train_epochs=20)
