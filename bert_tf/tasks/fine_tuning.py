@@ -57,7 +57,7 @@ def run(
   task = make_task(setup)
   if task.label_spec:  # Before others are read.
     setup.folder.check_labels(task.label_spec)
-  examples = _read(setup.config, task)
+  examples = _read(setup, task)
   sources = {split: task.file(split).path or "" for split in examples}
   return run_on_examples(setup, task, examples, sources)
 
@@ -169,28 +169,27 @@ def run_on_examples(
   }
   data = {split: task.prepare(split, e) for split, e in examples.items()}
   train = _with_steps(config, task, data.get("train"))
-  has_bilstm = bool(setup.bert_config.bilstm)
-  train = run_start.with_start(config, task, train, has_bilstm)
+  train = run_start.with_start(setup, task, train)
   with setup.folder.exclusive(config.do_train) as folder:
     info = _run_info(config, task, folder, found)
     folder.prepare(info, setup.bert_config, config.vocab_file, task.label_spec)
-    return _run(config, train, task, data, summaries)
+    return _run(config, train, task, folder, data, summaries)
 
 
 def _run(
   config: config_lib.FineTuningConfig,
   train: training_config.TrainConfig,
   task: base.Task[base.Example, base.Data],
+  folder: run_folder.RunFolder,
   data: dict[str, base.Data],
   summaries: Mapping[str, split_summary.SplitSummary],
 ) -> base.Results | None:
   """Does the same as `run_on_examples`, of prepared examples that fit."""
-  output_dir = train.output_dir
   # As it was set, not as it was decided.
   logged = dataclasses.replace(train, encoder_only=config.train.encoder_only)
-  run_log.add(output_dir, dataclasses.replace(config, train=logged))
+  run_log.add(folder.path, dataclasses.replace(config, train=logged))
   runner = task.build_estimator(train)
-  work = _Work(task, runner, output_dir, data, summaries)
+  work = _Work(task, runner, folder.path, data, summaries)
   evaluate = functools.partial(work.evaluate, config.eval_batch_size)
   if config.do_train:
     if train.eval_every_steps:
@@ -204,15 +203,15 @@ def _run(
   found: base.Results = {}
   if config.do_eval:
     found, rows = evaluate()
-    path = os.path.join(output_dir, "eval_results.txt")
+    path = os.path.join(folder.path, "eval_results.txt")
     results.write_results(path, found, first=task.first_results)
-    task.write_evaluation(output_dir, data["dev"], rows)
-    run_folder.write_scores(output_dir, found)
+    task.write_evaluation(folder.path, data["dev"], rows)
+    run_folder.write_scores(folder.path, found)
   if config.do_predict:
     predicted = work.predict(config.predict_batch_size)
     found |= predicted
     if task.predicted_split == "dev" and predicted:
-      run_folder.write_scores(output_dir, predicted)
+      run_folder.write_scores(folder.path, predicted)
   work.runner.check_files()
   return found
 
@@ -301,9 +300,10 @@ class _Work(Generic[base.Example, base.Data]):
 
 
 def _read(
-  config: config_lib.FineTuningConfig, task: base.Task[base.Example, base.Data]
+  setup: base.Setup[base.Config], task: base.Task[base.Example, base.Data]
 ) -> dict[str, list[base.Example]]:
   """Returns the examples of the splits that are needed; sets the labels."""
+  config = setup.config
   needed = {
     "train": config.do_train and "do_train",
     "dev": (config.do_eval and "do_eval")
@@ -325,10 +325,9 @@ def _read(
       f"there is no {', no '.join(f.path or '' for f in missing)}; set "
       f"{' and '.join(dict.fromkeys(f'`{f.flag}`' for f in missing))}."
     )
-  output_dir = config.train.output_dir
   examples: dict[str, list[base.Example]] = {}
   if task.has_labels and task.label_spec is None:
-    train = _read_labelled(task, output_dir)
+    train = _read_labelled(task, setup.folder.path)
     if "train" in found:
       examples["train"] = train
   for split, (path, _) in found.items():

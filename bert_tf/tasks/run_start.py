@@ -27,7 +27,7 @@ def saved_labels(
     The labels with their origin; None if they are not known, or that model is
     of another task.
   """
-  output_dir, train = config.train.output_dir, config.train
+  output_dir, train = folder.path, config.train
   saved = folder.labels
   name = f"the run in {output_dir}"
   remedy = f"choose another `output_dir` than {output_dir}"
@@ -46,17 +46,16 @@ def saved_labels(
 
 
 def with_start(
-  config: config_lib.FineTuningConfig,
+  setup: base.Setup[base.Config],
   task: base.Task,
   train: training_config.TrainConfig,
-  has_bilstm: bool,
 ) -> training_config.TrainConfig:
   """Decides which weights the run starts from; may raise ValueError.
 
   Returns:
     The training config, with encoder_only set unless the head is taken too.
   """
-  output_dir, spec = train.output_dir, task.label_spec
+  config, output_dir, spec = setup.config, setup.folder.path, task.label_spec
   if train.lora_adapter and not task.starts_from_checkpoint:
     raise ValueError(
       "lora_adapter is for BERT, which is not trained here; leave it out."
@@ -72,7 +71,9 @@ def with_start(
   if not config.do_train:
     restore.check_is_trained(output_dir, start, head, train.lora_adapter)
   if start:
-    purpose = trained_heads.Purpose(task.model.task, spec, has_bilstm)
+    purpose = trained_heads.Purpose(
+      task.model.task, spec, bool(setup.bert_config.bilstm)
+    )
     takes_head = trained_heads.takes_head(
       train, task.model, purpose, config.do_train
     )
