@@ -15,10 +15,10 @@ FILE = run_info.LABEL_MAP_FILE
 
 @dataclasses.dataclass(frozen=True)
 class LabelOrigin:
-  """Where the labels of a run come from, for its log and its errors."""
+  """The origin of a run's labels, for its log and its errors."""
 
   name: str  # A file, a folder, or "the task".
-  # What to do about data with another label.
+  # Advice about data with another label.
   remedy: str = "correct the label"
 
   def unknown_label(self, label: object, labels: Sequence[str]) -> str:
@@ -113,7 +113,7 @@ def with_hugging_face_labels(
     return dataclasses.replace(run, labels=labels)
   there = {value: key for key, value in hugging_face.PROBLEM_TYPES.items()}
   problem_type = there.get(config.get("problem_type") or "")
-  # transformers leaves id2label out where there are two labels without names.
+  # transformers leaves id2label out if there are two labels without names.
   if problem_type is None and names is None and num_labels != 2:
     return run
   if problem_type is None:

@@ -32,8 +32,8 @@ class ModelFolder:
 
   Attributes:
     weights: as `checkpoints.CheckpointReader` takes them: a prefix, the folder
-      of a SavedModel or a safetensors file. The folder alone, if only the files
-      in it are read.
+      of a SavedModel or a safetensors file. The folder itself if only the other
+      files in it are read.
     given_config_file: the config that the user names; None for the one in the
       folder.
     given_vocab_file: the vocabulary that the user names; None as above.
@@ -45,7 +45,7 @@ class ModelFolder:
 
   @functools.cached_property
   def folder(self) -> str:
-    """The folder that the weights are in."""
+    """The folder of the weights."""
     return run_info.folder_of(self.weights)
 
   @property
@@ -97,7 +97,7 @@ class ModelFolder:
     return self.given_vocab_file or tokenizer_files.find_vocab(self.folder)
 
   def needed_vocab(self) -> str:
-    """Returns the vocabulary; raises ValueError if there is none."""
+    """Returns the vocabulary; raises ValueError without one."""
     if self.vocab_file:
       return self.vocab_file
     fault = f"{self.folder} has no {run_info.VOCAB_FILE}"
@@ -154,8 +154,8 @@ class ModelFolder:
     """Returns what Hugging Face's files say of the model.
 
     Args:
-      task: of the model's head; a run.json of this task says what the other
-        files do not.
+      task: of the model's head; a run.json of this task adds the settings that
+        the other files lack.
       num_labels: outputs of its classifier; 0 without one.
 
     Raises:
@@ -220,7 +220,7 @@ def find(
   Raises:
     ValueError: if there is no model, or more than one; if it has no config,
       or Hugging Face's beside the original's weights; if a file is damaged or
-      contradicts those of the run. Says what was found and what to do.
+      contradicts those of the run. The message lists the files and a remedy.
   """
   weights = find_weights(path)
   _check_is_original(weights)
@@ -230,7 +230,7 @@ def find(
     if bert_config_file and paths.exists(own):
       given = json_files.read_object(bert_config_file)
       saved = json_files.read_object(own)
-      # A run's copy has the defaults of keys that were left out, but for ours.
+      # A run's copy has defaults for all keys that were left out, except ours.
       given, saved = (
         {**model_config.OWN_KEYS, **values} for values in (given, saved)
       )
@@ -346,7 +346,7 @@ def _saved_models(path: str, names: Sequence[str]) -> list[str]:
 
 
 def _check_is_original(weights: str) -> None:
-  """Raises ValueError for a checkpoint of objects that is no SavedModel."""
+  """Raises ValueError for an object-based checkpoint without a SavedModel."""
   if weights.endswith(hugging_face.SUFFIX) or checkpoints.is_saved_model(
     weights
   ):
@@ -354,7 +354,7 @@ def _check_is_original(weights: str) -> None:
   try:
     names = checkpoints.CheckpointReader(weights).shapes
   except checkpoints.DamagedCheckpointError:
-    return  # Whoever reads it says so.
+    return  # The reader of the weights reports it.
   if checkpoints.OBJECT_GRAPH in names:
     raise ValueError(
       f"{weights} is a checkpoint of objects, as TF Model Garden's are; "

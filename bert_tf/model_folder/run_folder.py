@@ -101,7 +101,7 @@ class RunFolder:
     vocab_file: str | None,
     labels: label_map.LabelSpec | None = None,
   ) -> None:
-    """Makes the folder and writes what the run is, as `run_info.write_run`.
+    """Makes the folder and writes the files that describe the run.
 
     Raises:
       ValueError: if the folder holds a run of another config, vocabulary or
@@ -147,7 +147,7 @@ class RunFiles:
     self._output_dir = output_dir
 
   def put_back(self) -> None:
-    """Writes what is missing, and warns of it."""
+    """Writes the missing files and warns of them."""
     missing = [path for path in self._contents if not paths.exists(path)]
     if not missing or not distribution.is_chief():
       return
@@ -162,7 +162,7 @@ class RunFiles:
       atomic.write_bytes(path, self._contents[path])
 
   def check(self, checkpoint: str | None) -> None:
-    """Writes what is missing; raises OSError if a checkpoint is gone."""
+    """Writes the missing files; raises OSError if a checkpoint is gone."""
     self.put_back()
     if checkpoint and distribution.is_chief():
       if not checkpoints.is_there(checkpoint):

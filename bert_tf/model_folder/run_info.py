@@ -1,7 +1,7 @@
 """Reads and writes the files that describe a run, run.json and those beside it.
 
 `run.json`, `bert_config.json` and `vocab.txt` stand in every output_dir, in
-its `best/`, and in what is exported or converted from it.
+its `best/`, and in exports and conversions of its model.
 """
 
 import dataclasses
@@ -39,21 +39,21 @@ TASKS = (
   "preprocessing",
 )
 
-# What a classifier's outputs mean: one class of several, a number, or a yes
-# or no for each label.
+# The meaning of a classifier's outputs: one class of several, a number, or a
+# yes or no for each label.
 PROBLEM_TYPES = ("classification", "regression", "multilabel")
-# That of a model that labels the words of texts, not the texts.
+# The problem type of a model that labels the words of texts, not the texts.
 WORDS = "words"
 
-# Fields that say what a run is, rather than how it was set.
+# Fields that identify a run, rather than its settings.
 _IDENTITY = ("task", "bert_tf_version")
-# Fields that say what a run found.
+# Results of a run.
 FINDINGS = ("num_train_examples", "num_dev_examples", "examples", "scores")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class RunInfo:
-  """What run.json says of a run; None where a field means nothing to its task.
+  """The content of run.json; None for a field that does not apply to the task.
 
   The fields have the names and meanings of the flags.
   """
@@ -65,7 +65,7 @@ class RunInfo:
   task_name: str | None = None
   problem_type: str | None = None
   labels: tuple[str, ...] | None = None  # In the order of their ids.
-  # False where they were given from Python as numbers, true or false, and are
+  # False if they were given from Python as numbers, true or false, and are
   # written as JSON has them.
   labels_are_text: bool | None = None
   is_pair: bool | None = None  # Whether the inputs are pairs of texts.
@@ -80,16 +80,16 @@ class RunInfo:
   feature_layers: str | None = None
   lora_rank: int | None = None
   lora_alpha: float | None = None
-  # What pre-training predicted, None for masked pieces.
+  # The objective of pre-training, None for masked pieces.
   objective: str | None = None
   num_train_examples: int | None = None
   num_dev_examples: int | None = None
   # A few examples of the dev file, each with `inputs`, texts as the served
   # model takes them by name, and `answer`, what the file has for it.
   examples: tuple[dict[str, Any], ...] | None = None
-  # Results of the newest checkpoint on the dev file, where it was evaluated.
+  # Results of the newest checkpoint on the dev file, if it was evaluated.
   scores: dict[str, float] | None = None
-  # Of an export: the steps of the checkpoint that it was made of.
+  # The number of training steps of an exported checkpoint.
   global_step: int | None = None
   # Version of the package that wrote it.
   bert_tf_version: str = bert_tf.__version__
@@ -105,7 +105,7 @@ class RunInfo:
 
 
 def read_run(folder: str) -> RunInfo | None:
-  """Returns what a folder's run.json says, None without one.
+  """Returns the content of a folder's run.json, None without one.
 
   Raises:
     ValueError: if the file is damaged, names no known task or has a value of
@@ -129,7 +129,7 @@ def write_run(
 ) -> None:
   """Writes run.json, bert_config.json and vocab.txt into a folder.
 
-  The folder is made where it is missing. Each file is written whole; several
+  A missing folder is made. Each file is written whole; several
   processes that write the same run do not disturb one another.
   """
   if vocab_file is not None:
@@ -142,7 +142,7 @@ def write_run(
 
 
 def copy_run(folder: str, other_folder: str) -> None:
-  """Copies what says what a run is, as far as it is there."""
+  """Copies the files that describe a run, if they exist."""
   for name in FILES:
     path = os.path.join(folder, name)
     if paths.exists(path):
@@ -171,7 +171,7 @@ def folder_of(path: str) -> str:
 
 
 def from_json(values: dict[str, Any]) -> RunInfo:
-  """Returns the RunInfo of a JSON object; ValueError if it is none."""
+  """Returns the RunInfo of a JSON object; ValueError for other values."""
   types = typing.get_type_hints(RunInfo)
   unknown = sorted(values.keys() - types.keys())
   if unknown:

@@ -4,31 +4,28 @@ import dataclasses
 
 from absl import logging
 
-from bert_tf.model_folder import label_map, run_folder
+from bert_tf.model_folder import label_map
 from bert_tf.tasks import base
-from bert_tf.tasks import config as config_lib
 from bert_tf.training import config as training_config
 from bert_tf.training import restore, trained_heads
 
 
 def saved_labels(
-  config: config_lib.FineTuningConfig,
-  folder: run_folder.RunFolder,
-  starts_head: bool = False,
+  setup: base.Setup[base.Config], starts_head: bool = False
 ) -> label_map.LabelSpec | None:
   """Returns the labels in output_dir, else of the model to start from.
 
   Args:
-    config: of the run.
-    folder: of the run.
+    setup: of the run.
     starts_head: whether no head comes from the model to start from.
 
   Returns:
     The labels with their origin; None if they are not known, or that model is
     of another task.
   """
-  output_dir, train = folder.path, config.train
-  saved = folder.labels
+  config, output_dir = setup.config, setup.folder.path
+  train = config.train
+  saved = setup.folder.labels
   name = f"the run in {output_dir}"
   remedy = f"choose another `output_dir` than {output_dir}"
   if not saved:

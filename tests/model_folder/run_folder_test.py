@@ -135,3 +135,15 @@ def test_an_output_dir_of_another_run_is_refused(tmp_path, vocab_file):
   with pytest.raises(ValueError, match="vocab.txt .*other.txt"):
     _prepare(folder, INFO, CONFIG, str(words))
   assert run_info.read_run(folder) == INFO
+
+
+def test_a_folder_is_read_once_and_again_when_it_is_locked(
+  tmp_path, vocab_file
+):
+  folder = str(tmp_path / "out")
+  opened = run_folder.RunFolder.open(folder, INFO.task)
+  assert (opened.info, opened.bert_config, opened.labels) == (None, None, None)
+  _prepare(folder, INFO, CONFIG, vocab_file)  # As another process does.
+  assert (opened.info, opened.bert_config, opened.labels) == (None, None, None)
+  with opened.exclusive(do_train=True) as anew:
+    assert (anew.info, anew.bert_config) == (INFO, CONFIG)

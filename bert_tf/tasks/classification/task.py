@@ -101,7 +101,7 @@ def make_task(
   layout = layout or file_layout(config)
   if layout.is_pair:
     _check_pairs(layout, config.long_text)
-  saved = run_start.saved_labels(config, setup.folder)
+  saved = run_start.saved_labels(setup)
   if saved and saved.problem_type == layout.problem_type:
     layout = dataclasses.replace(
       layout.with_labels(saved.labels, saved.origin),

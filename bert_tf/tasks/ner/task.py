@@ -56,9 +56,7 @@ def make_task(
     features = Features(
       config.feature_layers, start, config.feature_dir or output_dir
     )
-  saved = run_start.saved_labels(
-    config, setup.folder, starts_head=features is not None
-  )
+  saved = run_start.saved_labels(setup, starts_head=features is not None)
   names = ("train", "dev", "test")
   files = {name: getattr(config, f"{name}_file") for name in names}
   return NerTask(
