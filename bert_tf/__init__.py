@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     FeatureExtractor as FeatureExtractor,
   )
   from bert_tf.inference.fill_mask import MaskFiller as MaskFiller
-  from bert_tf.inference.loading import load as load
   from bert_tf.inference.multiple_choice import MultipleChoice as MultipleChoice
   from bert_tf.inference.predictor import Predictor as Predictor
+  from bert_tf.inference.predictor import load as load
   from bert_tf.inference.question_answering import (
     QuestionAnswerer as QuestionAnswerer,
   )
@@ -76,7 +76,7 @@ _MODULES = {
   "QuestionAnswerer": "inference.question_answering",
   "SpanModel": "heads",
   "TokenModel": "heads",
-  "load": "inference.loading",
+  "load": "inference.predictor",
 }
 _WITHOUT_KERAS = (
   "DataProcessor",

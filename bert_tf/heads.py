@@ -137,10 +137,10 @@ class HeadModel(model_inputs.FeaturesModel):
     from bert_tf import model_folder
 
     found = model_folder.find(os.fspath(folder))
-    config = modeling.BertConfig.from_json_file(found.config_file)
+    config = found.bert_config
     settings: dict[str, Any] = {}
     if issubclass(cls, _LabelModel):
-      known = model_folder.num_outputs(found, cls.task)
+      known = found.num_outputs(cls.task)
       settings["num_labels"] = num_labels or known
       if not settings["num_labels"]:
         raise ValueError(

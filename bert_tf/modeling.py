@@ -603,7 +603,7 @@ class BertModel(model_inputs.FeaturesModel):
 
     found = model_folder.find(os.fspath(folder))
     with all_loaded():
-      model = cls(BertConfig.from_json_file(found.config_file), dtype=dtype)
+      model = cls(found.bert_config, dtype=dtype)
     model_folder.load(found, model)
     return model
 

@@ -13,7 +13,7 @@ from bert_tf.convert import convert, model_files
 from bert_tf.export import config as export_config
 from bert_tf.export import export
 from bert_tf.inference import predictor
-from bert_tf.training import run_dir
+from bert_tf.model_folder import run_folder, run_info
 from tests.support import packed_instances, tiny_models
 
 SIDES = ("left_to_right", "right_to_left")
@@ -166,8 +166,8 @@ def test_a_folder_of_another_direction_is_refused(tmp_path):
   folder.mkdir()
   (folder / "bert_config.json").write_text(config("both").to_json_string())
   with pytest.raises(ValueError, match="is both there and left_to_right here"):
-    run_dir.check_same_config(
-      str(folder / "bert_config.json"), config("left_to_right")
+    run_folder.RunFolder.open(str(folder), "pretraining").prepare(
+      run_info.RunInfo(task="pretraining"), config("left_to_right"), None
     )
 
 

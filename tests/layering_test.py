@@ -11,7 +11,8 @@ ROOT = pathlib.Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / "bert_tf"
 RESEARCH = ROOT / "research"
 
-# The way of the data; the modules at the root of the package are "core".
+# The way of the data. The modules at the root of the package are "core", and so
+# are those of model_folder, which `from_pretrained` calls.
 FOLDERS = (
   "files",
   "formats",
@@ -45,8 +46,9 @@ WITHOUT_TENSORFLOW = (
   "files.errors",
   "files.paths",
   "files.worker_pool",
-  "formats.label_map",
-  "formats.run_info",
+  "model_folder.label_map",
+  "model_folder.letter_case",
+  "model_folder.run_info",
   "settings",
   "tasks.pretraining_config",
   "tasks.squad.metrics",
@@ -58,14 +60,16 @@ def modules():
   """(dotted name below bert_tf, file) of every module."""
   for path in sorted(PACKAGE.rglob("*.py")):
     parts = path.relative_to(PACKAGE).with_suffix("").parts
-    if parts[-1] not in ("__init__", "__main__"):
+    if parts == ("model_folder", "__init__"):
+      yield "model_folder", path
+    elif parts[-1] not in ("__init__", "__main__"):
       yield ".".join(parts), path
 
 
 def folder(name):
   """The folder of FOLDERS that a module is in."""
   top, _, rest = name.partition(".")
-  return top if rest else "core"
+  return top if rest and top != "model_folder" else "core"
 
 
 def imported_names(path):

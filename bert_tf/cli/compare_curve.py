@@ -13,7 +13,7 @@ import os
 from bert_tf import settings
 from bert_tf.cli import command, config_flags
 from bert_tf.files import json_files
-from bert_tf.formats import run_info
+from bert_tf.model_folder import run_info
 from bert_tf.plots import reference_curves
 
 

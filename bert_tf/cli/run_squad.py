@@ -89,10 +89,12 @@ def _converse(config: squad_config.SquadConfig) -> None:
   """
   from bert_tf import checkpoints, model_folder
   from bert_tf.inference import question_answering
+  from bert_tf.model_folder import run_folder
   from bert_tf.tasks import fine_tuning
   from bert_tf.tasks.squad import decoding, task, windows
 
-  config = fine_tuning.settle(config)
+  folder = run_folder.RunFolder.open(config.train.output_dir, config.task)
+  config = fine_tuning.settle(config, folder)
   assert config.do_lower_case is not None
   chosen = dataclasses.asdict(task.part(config, decoding.PredictionConfig))
   # It logs what the files of predictions would not have as they stand.

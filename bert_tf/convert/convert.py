@@ -14,8 +14,7 @@ from bert_tf.convert import (
   pretrained,
 )
 from bert_tf.formats import hugging_face as hugging_face_files
-from bert_tf.formats import run_info
-from bert_tf.training import run_dir
+from bert_tf.model_folder import run_folder, run_info
 
 # Each module reads and writes its format.
 FORMATS: dict[str, types.ModuleType] = {
@@ -110,11 +109,11 @@ def slim(path: str, target: str, average_last: int = 1) -> list[str]:
 def _copy_beside(prefixes: list[str], folder: str) -> None:
   """Copies what lies beside checkpoints, scores if they are of their mean."""
   source = run_info.folder_of(prefixes[0])  # Of versions it is the newest's.
-  run = model_folder.run_of(prefixes[0])
+  run = model_folder.ModelFolder(prefixes[0]).run
   with tempfile.TemporaryDirectory() as copied:
-    run_dir.copy_run(source, copied)
+    run_info.copy_run(source, copied)
     has_scores = len(prefixes) == 1 and run is not None and run.scores
     # The run's own folder keeps them.
     if not has_scores and os.path.abspath(source) != os.path.abspath(folder):
-      run_dir.write_scores(copied, {})
+      run_folder.write_scores(copied, {})
     model_files.copy(copied, folder)

@@ -14,15 +14,14 @@ import numpy as np
 from bert_tf import (
   checkpoint_names,
   checkpoints,
-  letter_case,
   model_folder,
   modeling,
   tokenization,
 )
 from bert_tf.convert import pretrained
 from bert_tf.files import atomic, paths, text_lines
-from bert_tf.formats import run_info, tokenizer_files
-from bert_tf.training import run_dir
+from bert_tf.formats import tokenizer_files
+from bert_tf.model_folder import letter_case, run_info
 
 METHODS = ("unused", "grow")
 
@@ -142,10 +141,10 @@ def extend(
     )
   config = dataclasses.replace(config, vocab_size=size)
   with atomic.folder(output_dir, last=f"{CHECKPOINT_NAME}.index") as folder:
-    run_dir.copy_run(run_info.folder_of(reader.path), folder)
+    run_info.copy_run(run_info.folder_of(reader.path), folder)
     new_file = os.path.join(folder, run_info.VOCAB_FILE)
     _write_vocab(vocab_file, new_file, extension.ids)
-    run_dir.write_run(folder, run, config, vocab_file=None)
+    run_info.write_run(folder, run, config, vocab_file=None)
     checkpoints.write(os.path.join(folder, CHECKPOINT_NAME), tensors)
   return dataclasses.replace(
     extension,
@@ -182,11 +181,12 @@ def _run(
   vocab_file: str,
 ) -> run_info.RunInfo:
   """Returns what is known of a checkpoint's run."""
-  run = model_folder.run_of(reader.path) or run_info.RunInfo(task="encoder")
+  files = model_folder.ModelFolder(reader.path)
+  run = files.run or run_info.RunInfo(task="encoder")
   case = letter_case.settle(
     letter_case.Case(do_lower_case),
     letter_case.of(run),
-    model_folder.run_file_of(reader.path),
+    files.run_file,
     vocab_file,
   )
   task = pretrained.task_of(pretrained.heads_of(reader.shapes, run.task))

@@ -18,7 +18,8 @@ from bert_tf.convert import (
   pretrained,
 )
 from bert_tf.files import atomic, errors, paths
-from bert_tf.formats import hugging_face, run_info, tokenizer_files
+from bert_tf.formats import hugging_face, tokenizer_files
+from bert_tf.model_folder import run_info
 
 
 def read(source: model_files.Source) -> pretrained.Pretrained:
@@ -35,26 +36,22 @@ def read(source: model_files.Source) -> pretrained.Pretrained:
       f"{weights} is not Hugging Face's; leave `from=hf` out, or give the "
       "folder that save_pretrained wrote."
     )
-  model_folder.beside(
-    weights, source.bert_config_file, source.vocab_file
-  ).needed_vocab()
-  files = model_files.read(source, weights)
+  files = model_files.read(source, weights, needs_vocab=True)
   reader = hugging_face.Reader(weights)
   shapes = reader.get_variable_to_shape_map()
-  folder = run_info.folder_of(weights)
-  task = hugging_face.task_of(hugging_face.read_config(folder))
+  task = hugging_face.task_of(hugging_face.read_config(files.folder))
   own_heads = pretrained.heads_of(shapes, task)
   num_labels = shapes.get("output_weights", (0,))[0]
   tensors = pretrained.collect(
     {name: reader.get_tensor(name) for name in shapes},
-    pretrained.shapes_of(files.config, own_heads, num_labels),
+    pretrained.shapes_of(files.bert_config, own_heads, num_labels),
     weights,
   )
   task = pretrained.task_of(own_heads)
-  run = hugging_face.read_run(folder, task, num_labels)
   model = model_files.describe(
     source,
-    dataclasses.replace(files, run=run),
+    files,
+    files.read_hugging_face_run(task, num_labels),
     tensors,
     tokenizer_files.TOKENIZER_CONFIG,
   )

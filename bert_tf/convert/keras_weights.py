@@ -33,13 +33,13 @@ def read(source: model_files.Source) -> pretrained.Pretrained:
   found = _heads_of(shapes, files.labels_words)
   num_labels = shapes.get(f"{_ROOT}0", (0,))[0]
   with modeling.all_loaded():
-    model = heads.build(_kind(found), files.config, num_labels)
+    model = heads.build(_kind(found), files.bert_config, num_labels)
   _check_size(shapes, model, path)
   kind = type(model).__name__
   with errors.reading(path, f"is not the weights of a {kind} of its config"):
     model.load_weights(path)
   tensors = {v.path: np.asarray(v.numpy()) for v in model.weights}
-  return model_files.describe(source, files, tensors)
+  return model_files.describe(source, files, files.run, tensors)
 
 
 def write(model: pretrained.Pretrained, path: str) -> pretrained.Pretrained:

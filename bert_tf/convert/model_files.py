@@ -7,11 +7,11 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from bert_tf import letter_case, model_folder, modeling, tokenization
+from bert_tf import model_folder
 from bert_tf.convert import pretrained
 from bert_tf.files import paths
-from bert_tf.formats import label_map, run_info, tokenizer_files
-from bert_tf.training import run_dir
+from bert_tf.formats import tokenizer_files
+from bert_tf.model_folder import label_map, letter_case, run_info
 
 
 @dataclasses.dataclass(frozen=True)
@@ -29,53 +29,39 @@ class Source:
   do_lower_case: bool | None = None
 
 
-@dataclasses.dataclass(frozen=True)
-class ModelFiles:
-  """What was found beside a model's weights."""
-
-  config: modeling.BertConfig
-  vocab_file: str | None  # As `model_folder.ModelFolder.vocab_file`.
-  # What run.json says, or without one label_map.json; None without both.
-  run: run_info.RunInfo | None
-
-  @property
-  def labels_words(self) -> bool:
-    """Whether `output_weights` is known to give labels to words."""
-    return self.run is not None and self.run.task == "ner"
-
-
-def read(source: Source, path: str) -> ModelFiles:
-  """Reads what lies beside a model's weights, a prefix or a file.
+def read(
+  source: Source, path: str, needs_vocab: bool = False
+) -> model_folder.ModelFolder:
+  """Returns the files beside a model's weights, a prefix or a file.
 
   Raises:
-    ValueError: without a config, if the vocabulary is of another model, or a
-      file is damaged.
+    ValueError: without a config, or a vocabulary that is needed; if the
+      vocabulary is of another model, or a file is damaged.
   """
-  found = model_folder.beside(path, source.bert_config_file, source.vocab_file)
-  config = modeling.BertConfig.from_json_file(found.config_file)
-  if found.vocab_file:
-    num_tokens = len(tokenization.load_vocab(found.vocab_file))
-    config.check_vocab(num_tokens, found.vocab_file, found.config_file)
-  return ModelFiles(config, found.vocab_file, found.run)
+  files = model_folder.beside(path, source.bert_config_file, source.vocab_file)
+  if needs_vocab or files.vocab_file:
+    files.load_vocab()
+  return files
 
 
 def describe(
   source: Source,
-  files: ModelFiles,
+  files: model_folder.ModelFolder,
+  run: run_info.RunInfo | None,
   tensors: Mapping[str, np.ndarray],
   said_by: str = run_info.RUN_FILE,
 ) -> pretrained.Pretrained:
   """Returns a model with all that is known of it.
 
   The heads decide the task. Where nobody says whether the vocabulary is
-  lower-cased, its tokens decide. `said_by` is the file that `files.run` is
+  lower-cased, its tokens decide. `said_by` is the file that `run` is
   from.
 
   Raises:
     ValueError: if the source's do_lower_case contradicts the file's, or the
       labels are of another number than the head's.
   """
-  run = files.run or run_info.RunInfo(task="encoder")
+  run = run or run_info.RunInfo(task="encoder")
   task = pretrained.task_of(pretrained.heads_of(tensors, run.task))
   case = letter_case.settle(
     letter_case.Case(source.do_lower_case),
@@ -93,7 +79,7 @@ def describe(
     folder = paths.split(files.vocab_file)[0]
     notes = tokenizer_files.read_settings(folder).notes()
   model = pretrained.Pretrained(
-    files.config, tensors, run, files.vocab_file, notes
+    files.bert_config, tensors, run, files.vocab_file, notes
   )
   if run.labels and len(run.labels) != model.num_labels:
     raise ValueError(
@@ -111,7 +97,7 @@ def write(folder: str, model: pretrained.Pretrained) -> None:
     OSError: if it cannot be written.
   """
   with tempfile.TemporaryDirectory() as staged:
-    run_dir.write_run(staged, model.run, model.config, model.vocab_file)
+    run_info.write_run(staged, model.run, model.config, model.vocab_file)
     labels = label_map.of_run(model.run)
     if labels:
       label_map.write(staged, labels)
@@ -128,7 +114,7 @@ def copy(folder: str, other_folder: str) -> None:
   first, other = (run and (run.task, run.saved()) for run in runs)
   if first and other and first != other:
     _refuse(os.path.join(other_folder, run_info.RUN_FILE))
-  run_dir.copy_run(folder, other_folder)
+  run_info.copy_run(folder, other_folder)
 
 
 def check_content(path: str, content: bytes) -> None:

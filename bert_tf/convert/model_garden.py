@@ -15,7 +15,8 @@ import tensorflow as tf
 from bert_tf import checkpoints, heads, modeling
 from bert_tf.convert import model_files, object_graph, pretrained
 from bert_tf.files import stderr
-from bert_tf.formats import hugging_face, run_info
+from bert_tf.formats import hugging_face
+from bert_tf.model_folder import run_info
 
 # Attributes that only an encoder has.
 _ENCODER_EDGES = ("_embedding_layer", "_transformer_layers")
@@ -129,21 +130,21 @@ def read(source: model_files.Source) -> pretrained.Pretrained:
   files = model_files.read(source, graph.path)
   encoder = _encoder(graph)
   roots = {"encoder": encoder, "model": _model_of(graph, encoder)}
-  layout = _layout(graph, roots, files.config)
+  layout = _layout(graph, roots, files.bert_config)
   bias = graph.follow(roots, f"{layout.output_head}/bias")
   num_labels = 0 if bias is None else len(graph.tensor(bias))
-  shapes = pretrained.shapes_of(files.config, layout.own_heads, num_labels)
+  shapes = pretrained.shapes_of(files.bert_config, layout.own_heads, num_labels)
   tensors = pretrained.collect(
     _tensors(graph, roots, layout, shapes), shapes, graph.path, layout.place
   )
   is_of_words = heads.WORD_LABELS in layout.own_heads
+  run = files.run
   if is_of_words != files.labels_words:
     run = None
     if is_of_words:
       labels = hugging_face.numbered_labels(num_labels)
       run = run_info.RunInfo(task="ner", labels=labels)
-    files = dataclasses.replace(files, run=run)
-  return model_files.describe(source, files, tensors)
+  return model_files.describe(source, files, run, tensors)
 
 
 def _encoder(graph: object_graph.Graph) -> int:

@@ -7,8 +7,6 @@ import numpy as np
 
 from bert_tf import checkpoint_names, checkpoints, model_folder, modeling
 from bert_tf.convert import model_files, pretrained
-from bert_tf.files import paths
-from bert_tf.formats import run_info
 
 
 def read(source: model_files.Source) -> pretrained.Pretrained:
@@ -23,14 +21,14 @@ def read(source: model_files.Source) -> pretrained.Pretrained:
   checkpoint_names.check_is_bert(reader.path, names)
   files = model_files.read(source, reader.path)
   shapes = _model_shapes(
-    reader, files.config, files.run.task if files.run else "encoder"
+    reader, files.bert_config, files.run.task if files.run else "encoder"
   )
   tensors = pretrained.collect(
     {name: reader.get(name) for name in names},
     shapes,
     reader.path,
   )
-  return model_files.describe(source, files, tensors)
+  return model_files.describe(source, files, files.run, tensors)
 
 
 def _model_shapes(
@@ -92,16 +90,12 @@ def _names_to_write(
   reader: checkpoints.CheckpointReader, names: Sequence[str]
 ) -> Sequence[str]:
   """Returns the variables of the model; all without a BERT and its config."""
-  folder = run_info.folder_of(reader.path)
-  config_file = os.path.join(folder, run_info.CONFIG_FILE)
+  files = model_folder.ModelFolder(reader.path)
   is_bert = checkpoint_names.WORD_EMBEDDINGS in names
-  if not is_bert or not paths.exists(config_file):
+  if not is_bert or not model_folder.has_config(files.folder):
     return names
-  run = model_folder.run_of(reader.path)
   shapes = _model_shapes(
-    reader,
-    modeling.BertConfig.from_json_file(config_file),
-    run.task if run else "encoder",
+    reader, files.bert_config, files.run.task if files.run else "encoder"
   )
   pretrained.warn_of_left_out(reader.path, set(names) - shapes.keys())
   return [name for name in names if name in shapes]

@@ -9,8 +9,9 @@ from absl import logging
 
 from bert_tf import heads, modeling, tokenization
 from bert_tf.files import errors
-from bert_tf.formats import hugging_face, run_info
+from bert_tf.formats import hugging_face
 from bert_tf.layers import bilstm
+from bert_tf.model_folder import run_info
 
 Shape = tuple[int, ...]
 Shapes = dict[str, Shape]

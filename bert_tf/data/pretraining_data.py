@@ -15,10 +15,11 @@ import random
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
-from bert_tf import letter_case, tokenization
+from bert_tf import tokenization
 from bert_tf.corpora import corpus
 from bert_tf.data import config as data_config
 from bert_tf.data import instances, masking, packing, records, sequence_packing
+from bert_tf.model_folder import letter_case
 
 
 @dataclasses.dataclass(frozen=True)

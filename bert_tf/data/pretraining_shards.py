@@ -13,12 +13,13 @@ from typing import Any
 import tqdm
 from absl import logging
 
-from bert_tf import letter_case, tokenization
+from bert_tf import tokenization
 from bert_tf.corpora import corpus
 from bert_tf.data import config as data_config
 from bert_tf.data import pretraining_data, record_cache
 from bert_tf.files import atomic, paths, shard_files, worker_pool
 from bert_tf.formats import tokenizer_files
+from bert_tf.model_folder import letter_case
 
 # Half of the next sentences are meant to be random. Sentences that nearly fill
 # an instance, two by two, raise that to about 80%.

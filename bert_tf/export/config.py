@@ -6,7 +6,7 @@ Without TensorFlow, so that a command can show its flags at once.
 import dataclasses
 
 from bert_tf import settings
-from bert_tf.formats import run_info
+from bert_tf.model_folder import run_info
 from bert_tf.settings import setting
 
 # Texts to word-piece ids; made of the vocabulary alone.

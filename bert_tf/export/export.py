@@ -17,10 +17,12 @@ from bert_tf import (
   checkpoints,
   heads,
   keras_backend,
+  model_folder,
   modeling,
+  settings,
 )
 from bert_tf.export import config as configs
-from bert_tf.export import saved_models, sources
+from bert_tf.export import saved_models
 from bert_tf.export.signatures import (
   attention,
   choices,
@@ -32,10 +34,22 @@ from bert_tf.export.signatures import (
 )
 from bert_tf.export.text_ops import bert_tokenizer
 from bert_tf.files import atomic
-from bert_tf.formats import label_map, run_info
-from bert_tf.layers import attention_mask, bilstm
+from bert_tf.layers import attention_mask
+from bert_tf.model_folder import label_map, run_info
 from bert_tf.tasks.squad import decoding, windows
-from bert_tf.training import run_dir
+
+# Settings that choose among a model's answers: the run's are only defaults.
+_CHOOSE_ANSWERS = (
+  "n_best_size",
+  "max_answer_length",
+  "null_score_diff_threshold",
+)
+_SQUAD_SETTINGS = (
+  "doc_stride",
+  "max_query_length",
+  "version_2_with_negative",
+  *_CHOOSE_ANSWERS,
+)
 
 _MODELS = {model.task: model for model in heads.MODELS}
 
@@ -47,7 +61,8 @@ _DEFAULT_MAX_SEQ_LENGTH = 128
 class Built:
   """A model and the functions that its SavedModel has."""
 
-  source: sources.Source
+  files: model_folder.ModelFolder
+  vocab_file: str | None  # None if no function takes texts.
   info: run_info.RunInfo  # What run.json says of the model.
   # Holds the variables and tables; to be kept while the functions are called.
   module: tf.Module
@@ -78,9 +93,9 @@ def run(config: configs.ExportConfig, replaces: bool = False) -> str:
     config.export_dir, last="saved_model.pb", replaces=replaces
   ) as folder:
     saved_models.save(built.module, built.signatures, folder)
-    source, vocab_file = built.source, built.source.files.vocab_file
-    info = _with_step(built.info, source.reader)
-    run_dir.write_run(folder, info, source.bert_config, vocab_file)
+    files = built.files
+    info = _with_step(built.info, files.reader)
+    run_info.write_run(folder, info, files.bert_config, built.vocab_file)
   logging.info("Wrote %s.", config.export_dir)
   return built.info.task
 
@@ -127,38 +142,56 @@ def build(
     raise ValueError("`attention` takes texts, which `text=False` leaves out.")
   if config.task != configs.PREPROCESSING:
     keras_backend.check_tensorflow()
-  source = sources.open_source(
-    config.init_checkpoint,
-    config.bert_config_file,
-    config.vocab_file,
-    needs_vocab=with_text or config.task == configs.PREPROCESSING,
+  files = model_folder.find(
+    config.init_checkpoint, config.bert_config_file, config.vocab_file
   )
-  spec = label_map.of_run(source.run)
-  task = config.task or _task_of(source, spec)
+  vocab_file = None
+  if with_text or config.task == configs.PREPROCESSING:
+    vocab_file = files.needed_vocab()
+  spec = label_map.of_run(files.run)
+  task = config.task or _task_of(files, spec)
   if task != configs.PREPROCESSING:
     advice = "Use a checkpoint that was trained for this task."
     if isinstance(config, configs.ExportConfig):
       advice = "Leave `task` out, or set `task=encoder`."
-    _check_head(source.reader, task, advice)
+    _check_head(files.reader, task, advice)
   if task == "pretraining":
-    _check_fills_masks(source)
+    _check_fills_masks(files)
   tokenizer = None
-  if source.files.vocab_file:
-    tokenizer = sources.tokenizer_of(
-      source, config.do_lower_case, config.strip_accents
+  if vocab_file:
+    tokenizer = bert_tokenizer.load(
+      files, config.do_lower_case, config.strip_accents
     )
-  config = sources.settled(source, config, task)
+  config = _settled(files, config, task)
   has_labels = task in ("classification", "ner")
-  spec = _checked(source, task, spec) if has_labels else None
-  length = _max_seq_length(source, task, config.max_seq_length)
+  spec = _checked(files, task, spec) if has_labels else None
+  length = _max_seq_length(files, task, config.max_seq_length)
   config = dataclasses.replace(config, max_seq_length=length)
-  info = _run_info(source, task, config, tokenizer, spec)
-  module, signatures = _module(source, config, info, tokenizer, with_attention)
-  return Built(source, info, module, signatures)
+  info = _run_info(files, task, config, tokenizer, spec)
+  module, signatures = _module(files, config, info, tokenizer, with_attention)
+  return Built(files, vocab_file, info, module, signatures)
+
+
+def _settled(
+  files: model_folder.ModelFolder, config: configs.ModelConfig, task: str
+) -> configs.ModelConfig:
+  """Returns a config whose settings left at None are those of the run.
+
+  Settings of other tasks than the model's do not count.
+
+  Raises:
+    ValueError: for a setting that contradicts run.json.
+  """
+  run = files.run
+  saved = run.saved() if run and run.task == task else {}
+  for name in _CHOOSE_ANSWERS:
+    if getattr(config, name) is not None:
+      saved.pop(name, None)
+  return settings.settle(config, saved, files.run_file)
 
 
 def _module(
-  source: sources.Source,
+  files: model_folder.ModelFolder,
   config: configs.ModelConfig,
   info: run_info.RunInfo,
   tokenizer: bert_tokenizer.BertTokenizer | None,
@@ -171,16 +204,17 @@ def _module(
     assert tokenizer is not None
     preprocessor = encoders.Preprocessor(tokenizer, length)
     return preprocessor, preprocessor.signatures()
-  bert_config = source.bert_config
+  bert_config = files.bert_config
   num_outputs = len(info.labels or ()) or 1  # A regression has no labels.
   with modeling.all_loaded():
     model = heads.build(_MODELS.get(info.task), bert_config, num_outputs)
-  bilstm.check_is_loaded(model, source.reader.path, source.reader.shapes)
-  checkpoints.load_variables(source.reader, model)
+  model_folder.load(files, model, required="")
   named = saved_models.NamedModel(model, bert_config.max_position_embeddings)
   if info.task == "encoder":
     encoder = encoders.Encoder(
-      named, source.files.vocab_file, info.do_lower_case is not False
+      named,
+      files.vocab_file if tokenizer else None,
+      info.do_lower_case is not False,
     )
     return encoder, encoder.signatures()
   signatures = _signatures(info, named, tokenizer, length, config.top_k)
@@ -216,7 +250,7 @@ def _signatures(
     return choices.signatures(model, tokenizer, length)
   if info.task == "pretraining":
     return masks.signatures(model, tokenizer, top_k)
-  values = {name: getattr(info, name) for name in sources.SQUAD_SETTINGS}
+  values = {name: getattr(info, name) for name in _SQUAD_SETTINGS}
   window_config = windows.WindowConfig(
     length, values.pop("doc_stride"), values.pop("max_query_length")
   )
@@ -225,7 +259,7 @@ def _signatures(
 
 
 def _run_info(
-  source: sources.Source,
+  files: model_folder.ModelFolder,
   task: str,
   config: configs.ModelConfig,
   tokenizer: bert_tokenizer.BertTokenizer | None,
@@ -233,8 +267,8 @@ def _run_info(
 ) -> run_info.RunInfo:
   """Returns what run.json says of the model as it is built."""
   info = run_info.RunInfo(task=task)
-  if source.run and source.run.task == task:
-    info = source.run
+  if files.run and files.run.task == task:
+    info = files.run
   changes: dict[str, Any] = {"bert_tf_version": bert_tf.__version__}
   if task not in ("pretraining", "encoder"):  # They take any length.
     changes["max_seq_length"] = config.max_seq_length
@@ -248,36 +282,38 @@ def _run_info(
     if task == "classification" and info.is_pair is None:
       changes["is_pair"] = classification.has_pairs(spec.name)
   if task == "squad":
-    for name in sources.SQUAD_SETTINGS:
+    for name in _SQUAD_SETTINGS:
       changes[name] = getattr(config, name)
   return dataclasses.replace(info, **changes)
 
 
 def _max_seq_length(
-  source: sources.Source, task: str, length: int | None
+  files: model_folder.ModelFolder, task: str, length: int | None
 ) -> int:
   """Returns the length that is set, else the task's default."""
-  bert_config = source.bert_config
+  bert_config = files.bert_config
   if length:
-    bert_config.check_lengths(length, source.files.config_file)
+    bert_config.check_lengths(length, files.config_file)
     return length
   default = _MAX_SEQ_LENGTHS.get(task, _DEFAULT_MAX_SEQ_LENGTH)
   return min(default, bert_config.max_position_embeddings)
 
 
-def _task_of(source: sources.Source, spec: label_map.LabelSpec | None) -> str:
+def _task_of(
+  files: model_folder.ModelFolder, spec: label_map.LabelSpec | None
+) -> str:
   """Returns the task of the run, else that of the one head it has."""
-  names = source.reader.shapes
-  if source.run:
-    model = _MODELS.get(source.run.task)
+  names = files.reader.shapes
+  if files.run:
+    model = _MODELS.get(files.run.task)
     if model is None or not model.missing_variables(names):
-      return source.run.task
+      return files.run.task
   labels_words = spec is not None and spec.problem_type == run_info.WORDS
   try:
     model = heads.kind_of(names, labels_words)
   except ValueError as error:
     raise ValueError(
-      f"{source.reader.path}: {error} Set `task` to one."
+      f"{files.reader.path}: {error} Set `task` to one."
     ) from error
   return model.task if model else "encoder"
 
@@ -298,23 +334,23 @@ def _check_head(
     )
 
 
-def _check_fills_masks(source: sources.Source) -> None:
+def _check_fills_masks(files: model_folder.ModelFolder) -> None:
   """Raises ValueError for a model that predicts the next piece, not masks."""
-  direction = source.bert_config.attention_direction
+  direction = files.bert_config.attention_direction
   if direction != attention_mask.BOTH:
     raise ValueError(
-      f"{source.files.weights} was pre-trained {direction.replace('_', ' ')}, "
+      f"{files.weights} was pre-trained {direction.replace('_', ' ')}, "
       "to predict the next word piece: it does not know what stands behind "
       "[MASK]. Fine-tune it, or export it with `task=encoder`."
     )
 
 
 def _checked(
-  source: sources.Source, task: str, spec: label_map.LabelSpec | None
+  files: model_folder.ModelFolder, task: str, spec: label_map.LabelSpec | None
 ) -> label_map.LabelSpec:
   """Returns the labels of a task; ValueError if they do not fit the head."""
-  path = os.path.join(source.files.folder, label_map.FILE)
-  reader = source.reader
+  path = os.path.join(files.folder, label_map.FILE)
+  reader = files.reader
   if spec is None:
     kind, names = "classification", '"negative", "positive"'
     if task == "ner":

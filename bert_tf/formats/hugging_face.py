@@ -4,7 +4,6 @@
 and tokenizer_config.json.
 """
 
-import dataclasses
 import os
 import re
 import tempfile
@@ -14,7 +13,6 @@ from typing import Any
 import numpy as np
 
 from bert_tf.files import errors, json_files, paths
-from bert_tf.formats import run_info, tokenizer_files
 
 CONFIG = "config.json"
 WEIGHTS = "model.safetensors"
@@ -333,62 +331,6 @@ def task_of(config: Mapping[str, Any]) -> str:
   """Returns the task of the class that config.json names."""
   names = config.get("architectures") or ()
   return next((_TASKS[name] for name in names if name in _TASKS), "encoder")
-
-
-def read_run(folder: str, task: str, num_labels: int) -> run_info.RunInfo:
-  """Returns what the files of a folder say of a model.
-
-  Args:
-    folder: of the model; a run.json in it says what the others do not.
-    task: of the model's head.
-    num_labels: outputs of its classifier; 0 without one.
-
-  Raises:
-    ValueError: for a damaged file, or if there are not num_labels labels.
-  """
-  run = run_info.read_run(folder)
-  if not run or run.task != task:
-    run = run_info.RunInfo(task=task)
-  found = tokenizer_files.read_settings(folder)
-  case = {n: getattr(found, n) for n in ("do_lower_case", "strip_accents")}
-  known = {name: value for name, value in case.items() if value is not None}
-  run = dataclasses.replace(run, **known)
-  return _with_labels(run, read_config(folder), num_labels)
-
-
-def _with_labels(
-  run: run_info.RunInfo, config: Mapping[str, Any], num_labels: int
-) -> run_info.RunInfo:
-  """Returns a run with its labels and problem type, as far as they are known.
-
-  Raises:
-    ValueError: if there are not num_labels of them.
-  """
-  if not num_labels:
-    return run
-  names = config.get("id2label")
-  ids = [str(i) for i in range(num_labels)]
-  if names is not None and sorted(names) != sorted(ids):
-    raise ValueError(
-      f"id2label of config.json has the ids {', '.join(sorted(names))}, but "
-      f"the classifier has {num_labels} labels."
-    )
-  labels = numbered_labels(num_labels)
-  if names is not None:
-    labels = tuple(names[i] for i in ids)
-  if run.task == "ner":
-    return dataclasses.replace(run, labels=labels)
-  there = {value: key for key, value in PROBLEM_TYPES.items()}
-  problem_type = there.get(config.get("problem_type") or "")
-  # transformers leaves id2label out where there are two labels without names.
-  if problem_type is None and names is None and num_labels != 2:
-    return run
-  if problem_type is None:
-    # As transformers decides it.
-    problem_type = "regression" if num_labels == 1 else "classification"
-  if problem_type == "regression":
-    labels = ()
-  return dataclasses.replace(run, problem_type=problem_type, labels=labels)
 
 
 def numbered_labels(num_labels: int) -> tuple[str, ...]:

@@ -15,8 +15,8 @@ from typing import Any
 from absl import logging
 
 from bert_tf.files import json_files, paths
-from bert_tf.formats import run_info
 
+VOCAB_FILE = "vocab.txt"
 TOKENIZER_CONFIG = "tokenizer_config.json"
 TOKENIZER = "tokenizer.json"
 _ADDED_TOKENS = "added_tokens.json"
@@ -87,7 +87,7 @@ class TokenizerSettings:
 
 def find_vocab(folder: str) -> str | None:
   """Returns the vocab.txt of a folder, else a tokenizer.json of word pieces."""
-  path = os.path.join(folder, run_info.VOCAB_FILE)
+  path = os.path.join(folder, VOCAB_FILE)
   if paths.exists(path):
     return path
   path = os.path.join(folder, TOKENIZER)
@@ -256,11 +256,11 @@ def _differing_parts(tokenizer: Mapping[str, Any], path: str) -> Iterator[str]:
 
 def _differing_vocab(folder: str) -> Iterator[str]:
   """Yields a note if vocab.txt and tokenizer.json are two vocabularies."""
-  path = os.path.join(folder, run_info.VOCAB_FILE)
+  path = os.path.join(folder, VOCAB_FILE)
   other_path = os.path.join(folder, TOKENIZER)
   if paths.exists(path) and _word_pieces(other_path):
     if paths.read_bytes(path).split() != read_vocab(other_path).split():
-      yield f"other tokens than {run_info.VOCAB_FILE}, which is used"
+      yield f"other tokens than {VOCAB_FILE}, which is used"
 
 
 def _others(tokens: Any) -> list[str]:

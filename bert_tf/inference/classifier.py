@@ -16,10 +16,10 @@ from typing import Any
 
 import numpy as np
 
-from bert_tf import modeling, tokenization
-from bert_tf.formats import label_map, tables
+from bert_tf.formats import tables
 from bert_tf.inference import inputs as inputs_lib
 from bert_tf.inference import task_model
+from bert_tf.tasks import base
 from bert_tf.tasks.classification import config as config_lib
 from bert_tf.tasks.classification import examples
 from bert_tf.tasks.classification import task as classification
@@ -116,22 +116,20 @@ class Classifier(task_model.FineTunedModel):
 
   def _make_task(
     self,
-    config: config_lib.ClassificationConfig,
-    bert_config: modeling.BertConfig,
-    tokenizer: tokenization.FullTokenizer,
+    setup: base.Setup[config_lib.ClassificationConfig],
     rows: Sequence[Mapping[str, Any]],
   ) -> classification.ClassificationTask:
-    saved = label_map.read(config.train.output_dir)
+    saved = setup.folder.labels
     layout = examples.own_files(
       "jsonl",
-      saved.problem_type if saved else config.problem_type,
+      saved.problem_type if saved else setup.config.problem_type,
       "text",
       "text_b" if any("text_b" in row for row in rows) else None,
       "label",
     )
     if saved:
       layout = dataclasses.replace(layout, name=saved.name)
-    return classification.make_task(config, bert_config, tokenizer, layout)
+    return classification.make_task(setup, layout)
 
   def _examples(
     self,

@@ -12,8 +12,10 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from bert_tf.formats import label_map, tables
+from bert_tf.formats import tables
 from bert_tf.inference import inputs, task_model
+from bert_tf.model_folder import label_map
+from bert_tf.tasks import base
 from bert_tf.tasks.ner import config as config_lib
 from bert_tf.tasks.ner import examples, metrics
 from bert_tf.tasks.ner import task as ner
@@ -76,10 +78,12 @@ class EntityRecognizer(task_model.FineTunedModel):
   def _probabilities(self, answer: Sequence[Word]) -> list[float]:
     return [word.probability for word in answer]
 
-  def _make_task(self, config: config_lib.NerConfig, *others: Any) -> Any:
-    if config.do_eval:
+  def _make_task(
+    self, setup: base.Setup[config_lib.NerConfig], *others: Any
+  ) -> Any:
+    if setup.config.do_eval:
       metrics.import_seqeval()  # Not missed after hours of training.
-    return super()._make_task(config, *others)
+    return super()._make_task(setup, *others)
 
   def _examples(
     self,

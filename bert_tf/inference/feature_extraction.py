@@ -21,9 +21,10 @@ from typing import IO, Any
 
 import numpy as np
 
-from bert_tf import checkpoints, keras_backend, modeling
-from bert_tf.export import saved_models, sources
+from bert_tf import keras_backend, model_folder, modeling
+from bert_tf.export import saved_models
 from bert_tf.export.signatures import features
+from bert_tf.export.text_ops import bert_tokenizer
 from bert_tf.files import atomic, paths, text_lines
 from bert_tf.inference import config as configs
 from bert_tf.inference import inputs as inputs_lib
@@ -71,17 +72,18 @@ class FeatureExtractor:
   def __init__(self, config: configs.ExtractionConfig) -> None:
     keras_backend.check_tensorflow()
     self.config = config
-    source = sources.open_source(
+    files = model_folder.find(
       config.init_checkpoint, config.bert_config_file, config.vocab_file
     )
-    self.bert_config = source.bert_config
-    _check(config, source)
-    tokenizer = sources.tokenizer_of(source, config.do_lower_case, None)
+    files.needed_vocab()
+    self.bert_config = files.bert_config
+    _check(config, files)
+    tokenizer = bert_tokenizer.load(files, config.do_lower_case, None)
     with modeling.all_loaded():
       model = modeling.BertModel(
         self.bert_config, config.use_one_hot_embeddings
       )
-    checkpoints.load_variables(source.reader, model)
+    model_folder.load(files, model, required="")
     named = saved_models.NamedModel(
       model, self.bert_config.max_position_embeddings
     )
@@ -148,9 +150,11 @@ class FeatureExtractor:
       yield TextFeatures(tuple(tokens), vectors.copy(), probs)
 
 
-def _check(config: configs.ExtractionConfig, source: sources.Source) -> None:
+def _check(
+  config: configs.ExtractionConfig, files: model_folder.ModelFolder
+) -> None:
   """Raises ValueError where length and layers do not fit the model."""
-  bert_config, config_file = source.bert_config, source.files.config_file
+  bert_config, config_file = files.bert_config, files.config_file
   bert_config.check_lengths(config.max_seq_length, config_file)
   num_layers = bert_config.num_hidden_layers
   for index in config.layers:

@@ -13,13 +13,13 @@ import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from bert_tf import letter_case, model_folder, tokenization
+from bert_tf import model_folder, tokenization
 from bert_tf.data import config as data_config
 from bert_tf.data import pretraining_shards
 from bert_tf.files import atomic
-from bert_tf.formats import run_info
 from bert_tf.inference import inputs as inputs_lib
 from bert_tf.inference import task_model
+from bert_tf.model_folder import letter_case, run_folder, run_info
 from bert_tf.tasks import base, pretraining, pretraining_config
 from bert_tf.training import config as training_config
 
@@ -121,7 +121,8 @@ class MaskFiller(task_model.TaskModel):
     )
 
   def _check_settings(self) -> None:
-    pretraining.check(self._settings({"do_train": True}).run)
+    config = self._settings({"do_train": True}).run
+    pretraining.check(config, _open_folder(config))
 
   def _settings(self, changes: Mapping[str, Any]) -> Any:
     """Returns the settings, with the length of the run in output_dir."""
@@ -145,8 +146,9 @@ class MaskFiller(task_model.TaskModel):
         "do_eval": dev is not None,
       }
     )
-    pretraining.check(config.run)
-    case = self._case(config.run)
+    opened = _open_folder(config.run)
+    pretraining.check(config.run, opened)
+    case = self._case(config.run, opened)
     data = dataclasses.replace(
       config.data,
       do_lower_case=case.do_lower_case is not False,
@@ -159,19 +161,28 @@ class MaskFiller(task_model.TaskModel):
     return pretraining.run(config.run) or {}
 
   def _case(
-    self, config: pretraining_config.PretrainingConfig
+    self,
+    config: pretraining_config.PretrainingConfig,
+    folder: run_folder.RunFolder,
   ) -> letter_case.Case:
     """Returns the case of the run's text, or of the model's it starts from."""
     names = [field.name for field in dataclasses.fields(letter_case.Case)]
     given = {n: v for n, v in self._given.items() if n in names}
-    own = run_info.read_run(config.train.output_dir)
-    said_by = os.path.join(config.train.output_dir, run_info.RUN_FILE)
+    own, said_by = folder.info, folder.run_file
     start = config.train.init_checkpoint
     if own is None and start:
-      own, said_by = model_folder.run_of(start), model_folder.run_file_of(start)
+      model = model_folder.ModelFolder(start)
+      own, said_by = model.run, model.run_file
     return letter_case.settle(
       letter_case.Case(**given), letter_case.of(own), said_by, config.vocab_file
     )
+
+
+def _open_folder(
+  config: pretraining_config.PretrainingConfig,
+) -> run_folder.RunFolder:
+  """Opens the folder of a run."""
+  return run_folder.RunFolder.open(config.train.output_dir, "pretraining")
 
 
 def _write_records(

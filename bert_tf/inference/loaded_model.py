@@ -12,12 +12,11 @@ import tensorflow as tf
 # Registers the operations of SavedModels that take texts.
 import tensorflow_text  # noqa: F401
 
-from bert_tf import modeling
+from bert_tf import model_folder, modeling
 from bert_tf.export import config as configs
 from bert_tf.export import export, saved_models
-from bert_tf.files import paths
-from bert_tf.formats import run_info
 from bert_tf.layers import layer_norm
+from bert_tf.model_folder import run_info
 
 Specs = Mapping[str, tf.TensorSpec]
 
@@ -101,20 +100,15 @@ def load(folder: str) -> LoadedModel:
   }
   name = os.path.basename(os.path.abspath(folder))
   version = int(name) if name.isdecimal() else 1
-  config_file, vocab_file = (
-    os.path.join(folder, name)
-    for name in (run_info.CONFIG_FILE, run_info.VOCAB_FILE)
-  )
+  files = model_folder.ModelFolder(folder)
   return LoadedModel(
     functions,
     run_info.read_run(folder),
     version,
     loaded,
     _num_parameters(saved_models.variables(loaded).values()),
-    modeling.BertConfig.from_json_file(config_file)
-    if paths.exists(config_file)
-    else None,
-    vocab_file if paths.exists(vocab_file) else None,
+    files.bert_config if model_folder.has_config(folder) else None,
+    files.vocab_file,
   )
 
 
@@ -132,8 +126,8 @@ def build(config: configs.ModelConfig, with_attention: bool) -> LoadedModel:
     1,
     built.module,
     _num_parameters(built.module.variables),
-    built.source.bert_config,
-    built.source.files.vocab_file,
+    built.files.bert_config,
+    built.vocab_file,
   )
 
 

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from bert_tf import letter_case
 from bert_tf.data import packing
 from bert_tf.export import saved_models
 from bert_tf.export.signatures import classification
 from bert_tf.inference import loaded_model
+from bert_tf.model_folder import letter_case
 from bert_tf.tasks.classification import long_texts
 
 

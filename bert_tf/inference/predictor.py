@@ -13,14 +13,20 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from bert_tf import checkpoints, model_folder, settings
+from bert_tf import checkpoints, heads, model_folder, settings
 from bert_tf.export import config as configs
 from bert_tf.export import saved_models
 from bert_tf.export.signatures import attention
 from bert_tf.files import errors
-from bert_tf.formats import run_info
+from bert_tf.inference import config as inference_config
+from bert_tf.inference import (
+  feature_extraction,
+  loaded_model,
+  long_texts,
+  outputs,
+)
 from bert_tf.inference import inputs as inputs_lib
-from bert_tf.inference import loaded_model, long_texts, outputs
+from bert_tf.model_folder import run_info
 
 
 @dataclasses.dataclass(frozen=True)
@@ -193,6 +199,33 @@ class Predictor:
       and name not in (attention.SINGLE, attention.PAIR)
     ]
     return sorted(names, key=lambda name: name != saved_models.DEFAULT)
+
+
+def load(
+  folder: str | os.PathLike[str],
+) -> Predictor | feature_extraction.FeatureExtractor:
+  """Returns the predictor of a model's folder, to ask it from Python.
+
+  bert_tf.load("models/mrpc").predict([("He left.", "He went away.")])
+
+  That is a released one, one of a run or its best/, a conversion, a SavedModel,
+  or one of Hugging Face. It is a Predictor of a model with a head; a
+  FeatureExtractor, of the last layer, of one without.
+
+  Raises:
+    ValueError: if there is no model, or not just one, that can be read.
+    ImportError: if reading it needs another package.
+  """
+  path = os.fspath(folder)
+  weights = model_folder.find_weights(path)
+  if checkpoints.is_saved_model(weights):
+    return Predictor(weights)
+  names = checkpoints.CheckpointReader(weights).shapes
+  if all(model.missing_variables(names) for model in heads.MODELS):
+    return feature_extraction.FeatureExtractor(
+      inference_config.ExtractionConfig(init_checkpoint=path, layers=(-1,))
+    )
+  return Predictor(path)
 
 
 def _load(config: configs.ModelConfig) -> loaded_model.LoadedModel:

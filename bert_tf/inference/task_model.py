@@ -21,16 +21,15 @@ from bert_tf import (
   model_folder,
   modeling,
   settings,
-  tokenization,
 )
 from bert_tf.export import config as export_config
-from bert_tf.formats import run_info
 from bert_tf.inference import inputs as inputs_lib
 from bert_tf.inference import predictor
+from bert_tf.model_folder import run_folder, run_info
 from bert_tf.tasks import base, fine_tuning
 from bert_tf.tasks import config as config_lib
 from bert_tf.training import config as training_config
-from bert_tf.training import evaluation, run_dir
+from bert_tf.training import evaluation
 
 # The rows and the labels to evaluate on.
 Labelled = tuple[Any, Any]
@@ -246,7 +245,9 @@ def _check_is_of_run(bert_config_file: str, folder: str) -> None:
   saved = modeling.BertConfig.from_json_file(path)
   chosen = {name: getattr(saved, name) for name in model_config.OWN_KEYS}
   given = modeling.BertConfig.from_json_file(bert_config_file)
-  run_dir.check_same_config(path, dataclasses.replace(given, **chosen))
+  run_folder.check_same_config(
+    folder, saved, dataclasses.replace(given, **chosen)
+  )
 
 
 class FineTunedModel(TaskModel):
@@ -326,20 +327,16 @@ class FineTunedModel(TaskModel):
   def _run(self, data: Mapping[str, Labelled]) -> base.Results:
     """Trains on "train", if there is one, and evaluates on "dev"."""
     what = {"do_train": "train" in data, "do_eval": "dev" in data}
-    config, bert_config, tokenizer = fine_tuning.load(self._settings(what))
+    setup = fine_tuning.load(self._settings(what))
     rows = {split: self._labelled(*both) for split, both in data.items()}
-    task = self._make_task(
-      config, bert_config, tokenizer, next(iter(rows.values()))[0]
-    )
+    task = self._make_task(setup, next(iter(rows.values()))[0])
     examples = {}
     for split, (texts, labels) in rows.items():
       examples[split] = self._examples(task, split, texts, labels)
       if split == "train" and task.has_labels and task.label_spec is None:
         task.set_labels(examples[split], "the training rows")
     sources = {split: f"the {split} rows" for split in examples}
-    found = fine_tuning.run_on_examples(
-      config, task, bert_config, examples, sources
-    )
+    found = fine_tuning.run_on_examples(setup, task, examples, sources)
     return found or {}
 
   def _labelled(
@@ -376,13 +373,11 @@ class FineTunedModel(TaskModel):
 
   def _make_task(
     self,
-    config: Any,
-    bert_config: modeling.BertConfig,
-    tokenizer: tokenization.FullTokenizer,
+    setup: base.Setup[Any],
     rows: Sequence[Mapping[str, Any]],
   ) -> base.Task[Any, Any]:
     """Returns the task of rows."""
-    return self.task_module.make_task(config, bert_config, tokenizer)
+    return self.task_module.make_task(setup)
 
   @abc.abstractmethod
   def _examples(

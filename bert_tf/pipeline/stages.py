@@ -14,7 +14,7 @@ from bert_tf.data import pretraining_shards
 from bert_tf.export import config as export_config
 from bert_tf.export import export
 from bert_tf.files import atomic, errors, paths, shard_files
-from bert_tf.formats import run_info
+from bert_tf.model_folder import run_info
 from bert_tf.pipeline import card, text_steps
 from bert_tf.pipeline import config as pipeline_config
 from bert_tf.pipeline import plan as plan_lib

@@ -6,10 +6,11 @@ from typing import Any
 import numpy as np
 from absl import logging
 
-from bert_tf import letter_case, tokenization
+from bert_tf import tokenization
 from bert_tf.export import saved_models
 from bert_tf.export.signatures import classification
 from bert_tf.inference import loaded_model, predictor
+from bert_tf.model_folder import letter_case
 from bert_tf.server import config as server_config
 from bert_tf.tasks.classification import glue
 

@@ -1,16 +1,18 @@
 """What fine-tuning asks of a task: files, records, model, scores."""
 
 import abc
+import dataclasses
 from collections.abc import Iterable, Sequence
 from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 
 import numpy as np
 import tensorflow as tf
 
-from bert_tf import heads
+from bert_tf import heads, modeling, tokenization
 from bert_tf.data import input_pipeline
-from bert_tf.formats import label_map
+from bert_tf.model_folder import label_map, run_folder
 from bert_tf.tasks import batches as batches_lib
+from bert_tf.tasks import config as config_lib
 from bert_tf.training import config as training_config
 from bert_tf.training import estimator
 
@@ -18,6 +20,7 @@ Results = dict[str, float | int]
 # A row of the model's outputs for each record, in order.
 Rows = Iterable[np.ndarray]
 
+Config = TypeVar("Config", bound=config_lib.FineTuningConfig)
 Example = TypeVar("Example")
 Data = TypeVar("Data")
 
@@ -27,6 +30,16 @@ _EVAL_NAMES = {
   "token_loss": "eval_loss",
   "accuracy": "eval_accuracy",
 }
+
+
+@dataclasses.dataclass(frozen=True)
+class Setup(Generic[Config]):
+  """A run that has been checked: its settings, model config and folder."""
+
+  config: Config  # Settled.
+  bert_config: modeling.BertConfig
+  tokenizer: tokenization.FullTokenizer
+  folder: run_folder.RunFolder
 
 
 class SplitFile(NamedTuple):

@@ -9,40 +9,25 @@ import functools
 import itertools
 import os
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic
 
 import numpy as np
 import tensorflow as tf
 from absl import logging
 
-from bert_tf import (
-  letter_case,
-  model_folder,
-  modeling,
-  settings,
-  tokenization,
-)
+from bert_tf import model_folder, modeling, settings, tokenization
 from bert_tf.data import input_pipeline
 from bert_tf.files import paths
-from bert_tf.formats import label_map, run_info
+from bert_tf.model_folder import label_map, letter_case, run_folder, run_info
 from bert_tf.tasks import (
   base,
-  bilstm_on_top,
   findings,
   run_start,
   split_summary,
 )
 from bert_tf.tasks import config as config_lib
 from bert_tf.training import config as training_config
-from bert_tf.training import (
-  estimator,
-  results,
-  run_dir,
-  run_log,
-  xla_choice,
-)
-
-Config = TypeVar("Config", bound=config_lib.FineTuningConfig)
+from bert_tf.training import estimator, results, run_log, xla_choice
 
 # The records of each split, in the folder of the run.
 _RECORD_FILES = {
@@ -53,10 +38,9 @@ _RECORD_FILES = {
 
 
 def run(
-  config: Config,
+  config: base.Config,
   make_task: Callable[
-    [Config, modeling.BertConfig, tokenization.FullTokenizer],
-    base.Task[base.Example, base.Data],
+    [base.Setup[base.Config]], base.Task[base.Example, base.Data]
   ],
 ) -> base.Results | None:
   """Trains, evaluates and predicts as asked; writes the result files.
@@ -69,18 +53,17 @@ def run(
     ValueError: if flags, config, vocabulary, data, checkpoint and output_dir do
       not fit one another, before the first step.
   """
-  config, bert_config, tokenizer = load(config)
-  task = make_task(config, bert_config, tokenizer)
-  _check_labels(task, config.train.output_dir)  # Before others are read.
-  examples = _read(config, task)
+  setup = load(config)
+  task = make_task(setup)
+  if task.label_spec:  # Before others are read.
+    setup.folder.check_labels(task.label_spec)
+  examples = _read(setup, task)
   sources = {split: task.file(split).path or "" for split in examples}
-  return run_on_examples(config, task, bert_config, examples, sources)
+  return run_on_examples(setup, task, examples, sources)
 
 
-def load(
-  config: Config,
-) -> tuple[Config, modeling.BertConfig, tokenization.FullTokenizer]:
-  """Loads model config and tokenizer; checks that the settings fit them.
+def load(config: base.Config) -> base.Setup[base.Config]:
+  """Opens the run's folder, loads model config and tokenizer, checks settings.
 
   Raises:
     ValueError: if flags, config and vocabulary do not fit one another.
@@ -89,8 +72,10 @@ def load(
     raise ValueError(
       "nothing to do: set `do_train`, `do_eval` or `do_predict`."
     )
-  bert_config = bilstm_on_top.settle(config)
-  config = settle(dataclasses.replace(config, bilstm=bert_config.bilstm))
+  folder = run_folder.RunFolder.open(config.train.output_dir, config.task)
+  bert_config = _with_bilstm(config, folder)
+  config = dataclasses.replace(config, bilstm=bert_config.bilstm)
+  config = settle(config, folder)
   assert config.do_lower_case is not None and config.max_seq_length is not None
   tokenization.validate_case_matches_checkpoint(
     config.do_lower_case, config.train.init_checkpoint
@@ -106,26 +91,54 @@ def load(
   bert_config.check_vocab(
     len(tokenizer.vocab), config.vocab_file, config.bert_config_file
   )
-  return config, bert_config, tokenizer
+  return base.Setup(config, bert_config, tokenizer, folder)
 
 
-def settle(config: Config) -> Config:
+def _with_bilstm(
+  config: config_lib.FineTuningConfig, folder: run_folder.RunFolder
+) -> modeling.BertConfig:
+  """Returns the config of the model, with `bilstm` as it is set.
+
+  Left out, that is as in the folder of the run, else as in the file.
+
+  Raises:
+    ValueError: if what is set contradicts one of them.
+  """
+  path = config.bert_config_file
+  bert_config = modeling.BertConfig.from_json_file(path)
+  # A file of the original's says nothing.
+  known: bool | None = bert_config.bilstm or None
+  if folder.bert_config:
+    path = folder.config_file
+    known = folder.bert_config.bilstm
+  elif config.train.encoder_only and config.bilstm is not None:
+    known = config.bilstm  # That of the file belongs to the head.
+  if None not in (config.bilstm, known) and config.bilstm != known:
+    raise ValueError(
+      f"bilstm {config.bilstm} contradicts {path}, whose model was made "
+      f"{'with' if known else 'without'} one; leave `bilstm` out, or choose "
+      "another model or `output_dir`."
+    )
+  value = config.bilstm if known is None else known
+  return dataclasses.replace(bert_config, bilstm=bool(value))
+
+
+def settle(config: base.Config, folder: run_folder.RunFolder) -> base.Config:
   """Fills settings that were left out, from run.json or the vocabulary.
 
   The case is that of the model in init_checkpoint. If that model is of the
   same task, what else is left out is as in its run; what is given may differ.
 
   Raises:
-    ValueError: for a run of another task in output_dir, a given value that
-      differs from a saved one, or a case that is not the vocabulary's.
+    ValueError: for a given value that differs from a saved one, or a case that
+      is not the vocabulary's.
   """
-  output_dir, start = config.train.output_dir, config.train.init_checkpoint
-  own = run_dir.read_run_of_task(output_dir, config.task)
-  if own:
-    where = os.path.join(output_dir, run_info.RUN_FILE)
-    return settings.settle(config, own.saved(), where)
-  given = model_folder.run_of(start) if start else None
-  where = model_folder.run_file_of(start) if start else config.vocab_file
+  if folder.info:
+    return settings.settle(config, folder.info.saved(), folder.run_file)
+  start = config.train.init_checkpoint
+  model = model_folder.ModelFolder(start) if start else None
+  given = model.run if model else None
+  where = model.run_file if model else config.vocab_file
   case = letter_case.settle(
     letter_case.of(config), letter_case.of(given), where, config.vocab_file
   )
@@ -137,9 +150,8 @@ def settle(config: Config) -> Config:
 
 
 def run_on_examples(
-  config: config_lib.FineTuningConfig,
+  setup: base.Setup[base.Config],
   task: base.Task[base.Example, base.Data],
-  bert_config: modeling.BertConfig,
   examples: Mapping[str, Sequence[base.Example]],
   sources: Mapping[str, str],
 ) -> base.Results | None:
@@ -149,6 +161,7 @@ def run_on_examples(
   are known. Examples are of "train", "dev" and "test", where they are needed;
   `sources` says where those of each come from, for the log.
   """
+  config = setup.config
   found = findings.of_data(task, examples, config.num_run_examples)
   summaries = {
     split: split_summary.summarize(task, split, sources[split], e)
@@ -156,27 +169,27 @@ def run_on_examples(
   }
   data = {split: task.prepare(split, e) for split, e in examples.items()}
   train = _with_steps(config, task, data.get("train"))
-  train = run_start.with_start(config, task, train, bool(bert_config.bilstm))
-  output_dir = train.output_dir
-  with run_dir.exclusive(output_dir, config.do_train):
-    _prepare_output_dir(config, task, bert_config, found)
-    return _run(config, train, task, data, summaries)
+  train = run_start.with_start(setup, task, train)
+  with setup.folder.exclusive(config.do_train) as folder:
+    info = _run_info(config, task, folder, found)
+    folder.prepare(info, setup.bert_config, config.vocab_file, task.label_spec)
+    return _run(config, train, task, folder, data, summaries)
 
 
 def _run(
   config: config_lib.FineTuningConfig,
   train: training_config.TrainConfig,
   task: base.Task[base.Example, base.Data],
+  folder: run_folder.RunFolder,
   data: dict[str, base.Data],
   summaries: Mapping[str, split_summary.SplitSummary],
 ) -> base.Results | None:
   """Does the same as `run_on_examples`, of prepared examples that fit."""
-  output_dir = train.output_dir
   # As it was set, not as it was decided.
   logged = dataclasses.replace(train, encoder_only=config.train.encoder_only)
-  run_log.add(output_dir, dataclasses.replace(config, train=logged))
+  run_log.add(folder.path, dataclasses.replace(config, train=logged))
   runner = task.build_estimator(train)
-  work = _Work(task, runner, output_dir, data, summaries)
+  work = _Work(task, runner, folder.path, data, summaries)
   evaluate = functools.partial(work.evaluate, config.eval_batch_size)
   if config.do_train:
     if train.eval_every_steps:
@@ -190,30 +203,28 @@ def _run(
   found: base.Results = {}
   if config.do_eval:
     found, rows = evaluate()
-    path = os.path.join(output_dir, "eval_results.txt")
+    path = os.path.join(folder.path, "eval_results.txt")
     results.write_results(path, found, first=task.first_results)
-    task.write_evaluation(output_dir, data["dev"], rows)
-    run_dir.write_scores(output_dir, found)
+    task.write_evaluation(folder.path, data["dev"], rows)
+    run_folder.write_scores(folder.path, found)
   if config.do_predict:
     predicted = work.predict(config.predict_batch_size)
     found |= predicted
     if task.predicted_split == "dev" and predicted:
-      run_dir.write_scores(output_dir, predicted)
+      run_folder.write_scores(folder.path, predicted)
   work.runner.check_files()
   return found
 
 
-def _prepare_output_dir(
+def _run_info(
   config: config_lib.FineTuningConfig,
   task: base.Task,
-  bert_config: modeling.BertConfig,
+  folder: run_folder.RunFolder,
   found: Mapping[str, Any],
-) -> None:
-  """Makes the folder of the run and writes run.json and the labels."""
-  output_dir = config.train.output_dir
-  earlier = run_dir.read_run_of_task(output_dir, task.model.task)
-  saved = {n: getattr(earlier, n, None) for n in run_info.FINDINGS}
-  info = run_info.RunInfo(
+) -> run_info.RunInfo:
+  """Returns the content of run.json, with what the run found before."""
+  saved = {n: getattr(folder.info, n, None) for n in run_info.FINDINGS}
+  return run_info.RunInfo(
     task=task.model.task,
     do_lower_case=config.do_lower_case,
     strip_accents=config.strip_accents,
@@ -223,10 +234,6 @@ def _prepare_output_dir(
     **task.run_info(),
     **{**saved, **found},
   )
-  _check_labels(task, output_dir)
-  run_dir.prepare_output_dir(output_dir, info, bert_config, config.vocab_file)
-  if task.label_spec:
-    label_map.write(output_dir, task.label_spec)
 
 
 class _Work(Generic[base.Example, base.Data]):
@@ -293,9 +300,10 @@ class _Work(Generic[base.Example, base.Data]):
 
 
 def _read(
-  config: config_lib.FineTuningConfig, task: base.Task[base.Example, base.Data]
+  setup: base.Setup[base.Config], task: base.Task[base.Example, base.Data]
 ) -> dict[str, list[base.Example]]:
   """Returns the examples of the splits that are needed; sets the labels."""
+  config = setup.config
   needed = {
     "train": config.do_train and "do_train",
     "dev": (config.do_eval and "do_eval")
@@ -317,10 +325,9 @@ def _read(
       f"there is no {', no '.join(f.path or '' for f in missing)}; set "
       f"{' and '.join(dict.fromkeys(f'`{f.flag}`' for f in missing))}."
     )
-  output_dir = config.train.output_dir
   examples: dict[str, list[base.Example]] = {}
   if task.has_labels and task.label_spec is None:
-    train = _read_labelled(task, output_dir)
+    train = _read_labelled(task, setup.folder.path)
     if "train" in found:
       examples["train"] = train
   for split, (path, _) in found.items():
@@ -343,12 +350,6 @@ def _read_labelled(
   examples = task.read("train", path)
   task.set_labels(examples, path)
   return examples
-
-
-def _check_labels(task: base.Task, output_dir: str) -> None:
-  """Raises ValueError if the folder holds a run of other labels."""
-  if task.label_spec:
-    label_map.check(output_dir, task.label_spec)
 
 
 def _with_steps(

@@ -16,7 +16,6 @@ from bert_tf import (
   checkpoints,
   distribution,
   heads,
-  letter_case,
   losses,
   modeling,
   tokenization,
@@ -27,8 +26,8 @@ from bert_tf.data import (
   pretraining_records,
   pretraining_shards,
 )
-from bert_tf.formats import run_info
 from bert_tf.losses import Sums
+from bert_tf.model_folder import letter_case, run_folder, run_info
 from bert_tf.modeling import Tensor
 from bert_tf.tasks import (
   pretraining_config,
@@ -36,7 +35,7 @@ from bert_tf.tasks import (
   pretraining_start,
 )
 from bert_tf.training import config as training_config
-from bert_tf.training import estimator, restore, run_dir, run_log, xla_choice
+from bert_tf.training import estimator, restore, run_log, xla_choice
 from bert_tf.training import results as results_lib
 
 # More steps than any run takes.
@@ -65,7 +64,8 @@ def run(
     ValueError: if flags, config, vocabulary, records or output_dir do not
       fit one another, before the first step.
   """
-  bert_config = check(config)
+  folder = run_folder.RunFolder.open(config.train.output_dir, "pretraining")
+  bert_config = check(config, folder)
   objective = pretraining_objective.of(bert_config)
   config = dataclasses.replace(config, objective=objective)
   vocab_size = bert_config.vocab_size
@@ -79,34 +79,32 @@ def run(
   pretraining_objective.check_masking(
     config, [*read, evaluated] if evaluated else read
   )
-  output_dir = config.train.output_dir
   if not config.do_train:
     start = config.train.init_checkpoint
-    restore.check_is_trained(output_dir, start, heads.MASKED_LM)
-  with run_dir.exclusive(output_dir, config.do_train):
-    return _run(config, bert_config, phases, evaluated)
+    restore.check_is_trained(folder.path, start, heads.MASKED_LM)
+  with folder.exclusive(config.do_train) as folder:
+    return _run(config, bert_config, folder, phases, evaluated)
 
 
 def _run(
   config: pretraining_config.PretrainingConfig,
   bert_config: modeling.BertConfig,
+  folder: run_folder.RunFolder,
   phases: Sequence[length_schedule.Phase],
   evaluated: pretraining_records.PretrainingRecords | None,
 ) -> dict[str, float | int] | None:
   """Does the same as `run`, of settings and records that fit."""
-  output_dir = config.train.output_dir
   sizes = bert_config.vocab_size, bert_config.type_vocab_size
   read_from = [phase.records for phase in phases]
   if evaluated and not phases:
     read_from = [evaluated]
   files = [path for records in read_from for path in records.files.paths]
-  run_dir.prepare_output_dir(
-    output_dir, _run_info(config, files), bert_config, config.vocab_file
-  )
+  info = _run_info(config, folder, files)
+  folder.prepare(info, bert_config, config.vocab_file)
   train = dataclasses.replace(
     config.train, best_metric=config.train.best_metric or _RESULTS[0]
   )
-  run_log.add(output_dir, dataclasses.replace(config, train=train))
+  run_log.add(folder.path, dataclasses.replace(config, train=train))
   runner = build_estimator(bert_config, train, config.no_nsp)
 
   def evaluate() -> dict[str, float | int]:
@@ -136,7 +134,7 @@ def _run(
   if config.do_eval:
     runner.load_for_inference()
     found = evaluate()
-    path = os.path.join(output_dir, "eval_results.txt")
+    path = os.path.join(folder.path, "eval_results.txt")
     results_lib.write_results(path, found)
   runner.check_files()
   return found
@@ -162,10 +160,12 @@ def _starts_at_neighbours(
 
 
 def _run_info(
-  config: pretraining_config.PretrainingConfig, record_files: Sequence[str]
+  config: pretraining_config.PretrainingConfig,
+  folder: run_folder.RunFolder,
+  record_files: Sequence[str],
 ) -> run_info.RunInfo:
   """Returns the fields of run.json."""
-  case = _case(config, record_files)
+  case = _case(config, folder, record_files)
   return run_info.RunInfo(
     task="pretraining",
     do_lower_case=case.do_lower_case,
@@ -176,15 +176,17 @@ def _run_info(
 
 
 def _case(
-  config: pretraining_config.PretrainingConfig, record_files: Sequence[str]
+  config: pretraining_config.PretrainingConfig,
+  folder: run_folder.RunFolder,
+  record_files: Sequence[str],
 ) -> letter_case.Case:
   """Returns the case of the text, as far as it is certain.
 
   The records to train on say it, else the run in output_dir. Of a vocabulary
   only capital letters are a proof: without any, the text may have had none.
   """
-  own = run_dir.read_run_of_task(config.train.output_dir, "pretraining")
-  known = [pretraining_shards.case_of(record_files), letter_case.of(own)]
+  records_case = pretraining_shards.case_of(record_files)
+  known = [records_case, letter_case.of(folder.info)]
   for case in known if config.do_train else reversed(known):
     if case.do_lower_case is not None:
       return case
@@ -261,14 +263,14 @@ def build_estimator(
 
 
 def check(
-  config: pretraining_config.PretrainingConfig,
+  config: pretraining_config.PretrainingConfig, folder: run_folder.RunFolder
 ) -> modeling.BertConfig:
   """Returns the model's sizes, with the attention that the objective needs.
 
   Raises:
     ValueError: where settings, config, vocabulary and output_dir do not fit.
   """
-  bert_config = pretraining_objective.settle(config)
+  bert_config = pretraining_objective.settle(config, folder)
   if not config.do_train and not config.do_eval:
     raise ValueError("nothing to do: set `do_train` or `do_eval`, or both.")
   metric = config.train.best_metric

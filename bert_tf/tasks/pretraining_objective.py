@@ -1,16 +1,14 @@
 """What pre-training predicts: the attention and the labels that it needs."""
 
 import dataclasses
-import os
 from collections.abc import Sequence
 
 from bert_tf import modeling, tokenization
 from bert_tf.data import dynamic_masking, masking, pretraining_records
 from bert_tf.files import json_files
-from bert_tf.formats import run_info
 from bert_tf.layers import attention_mask
+from bert_tf.model_folder import run_folder
 from bert_tf.tasks import pretraining_config
-from bert_tf.training import run_dir
 
 # Masked pieces, the next piece, the piece before.
 MASKED_LM = "mlm"
@@ -29,7 +27,9 @@ def of(bert_config: modeling.BertConfig) -> str:
   return objectives[bert_config.attention_direction]
 
 
-def settle(config: pretraining_config.PretrainingConfig) -> modeling.BertConfig:
+def settle(
+  config: pretraining_config.PretrainingConfig, folder: run_folder.RunFolder
+) -> modeling.BertConfig:
   """Returns the config of the file with the attention of the objective.
 
   The objective is what is set, else that of the run in output_dir, else that
@@ -45,14 +45,12 @@ def settle(config: pretraining_config.PretrainingConfig) -> modeling.BertConfig:
       "take that key out of a copy of the file."
     )
   objective = config.objective
-  output_dir = config.train.output_dir
-  own = run_dir.read_run_of_task(output_dir, "pretraining")
-  if own:
-    known = own.objective or MASKED_LM
+  if folder.info:
+    known = folder.info.objective or MASKED_LM
     if objective not in (None, known):
       raise ValueError(
         f"objective {objective!r} contradicts "
-        f"{os.path.join(output_dir, run_info.RUN_FILE)}, which says {known!r}; "
+        f"{folder.run_file}, which says {known!r}; "
         "leave `objective` out, or choose another `output_dir`."
       )
     objective = known

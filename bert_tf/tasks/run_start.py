@@ -4,28 +4,28 @@ import dataclasses
 
 from absl import logging
 
-from bert_tf.formats import label_map
+from bert_tf.model_folder import label_map
 from bert_tf.tasks import base
-from bert_tf.tasks import config as config_lib
 from bert_tf.training import config as training_config
 from bert_tf.training import restore, trained_heads
 
 
 def saved_labels(
-  config: config_lib.FineTuningConfig, starts_head: bool = False
+  setup: base.Setup[base.Config], starts_head: bool = False
 ) -> label_map.LabelSpec | None:
   """Returns the labels in output_dir, else of the model to start from.
 
   Args:
-    config: of the run.
+    setup: of the run.
     starts_head: whether no head comes from the model to start from.
 
   Returns:
     The labels with their origin; None if they are not known, or that model is
     of another task.
   """
-  output_dir, train = config.train.output_dir, config.train
-  saved = label_map.read(output_dir)
+  config, output_dir = setup.config, setup.folder.path
+  train = config.train
+  saved = setup.folder.labels
   name = f"the run in {output_dir}"
   remedy = f"choose another `output_dir` than {output_dir}"
   if not saved:
@@ -43,17 +43,16 @@ def saved_labels(
 
 
 def with_start(
-  config: config_lib.FineTuningConfig,
+  setup: base.Setup[base.Config],
   task: base.Task,
   train: training_config.TrainConfig,
-  has_bilstm: bool,
 ) -> training_config.TrainConfig:
   """Decides which weights the run starts from; may raise ValueError.
 
   Returns:
     The training config, with encoder_only set unless the head is taken too.
   """
-  output_dir, spec = train.output_dir, task.label_spec
+  config, output_dir, spec = setup.config, setup.folder.path, task.label_spec
   if train.lora_adapter and not task.starts_from_checkpoint:
     raise ValueError(
       "lora_adapter is for BERT, which is not trained here; leave it out."
@@ -69,7 +68,9 @@ def with_start(
   if not config.do_train:
     restore.check_is_trained(output_dir, start, head, train.lora_adapter)
   if start:
-    purpose = trained_heads.Purpose(task.model.task, spec, has_bilstm)
+    purpose = trained_heads.Purpose(
+      task.model.task, spec, bool(setup.bert_config.bilstm)
+    )
     takes_head = trained_heads.takes_head(
       train, task.model, purpose, config.do_train
     )

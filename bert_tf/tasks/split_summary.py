@@ -11,7 +11,8 @@ from typing import Any
 
 from bert_tf.data import input_pipeline
 from bert_tf.files import errors
-from bert_tf.formats import label_map, tables
+from bert_tf.formats import tables
+from bert_tf.model_folder import label_map
 from bert_tf.tasks import base
 
 

@@ -16,8 +16,8 @@ import tensorflow as tf
 
 from bert_tf import checkpoints, distribution, model_folder
 from bert_tf.files import paths
-from bert_tf.formats import run_info
 from bert_tf.layers import lora
+from bert_tf.model_folder import run_info
 
 # In the folder of a run.
 _PATH = os.path.join("adapter", "lora.ckpt")
@@ -77,7 +77,7 @@ def run_of(path: str) -> run_info.RunInfo | None:
     folder, name = os.path.split(os.path.dirname(path))
     if name != os.path.dirname(_PATH):
       return None  # Copied away from its run.
-  return model_folder.run_of(folder or ".")
+  return model_folder.ModelFolder(folder or ".").run
 
 
 def add(model: keras.Model, path: str, encoder_only: bool = False) -> list[str]:

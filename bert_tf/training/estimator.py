@@ -18,6 +18,7 @@ from bert_tf import (
 )
 from bert_tf.layers import lora, mixed_precision
 from bert_tf.losses import Sums
+from bert_tf.model_folder import run_folder
 from bert_tf.modeling import Tensor
 from bert_tf.training import (
   adapters,
@@ -27,7 +28,6 @@ from bert_tf.training import (
   new_models,
   progress,
   restore,
-  run_dir,
   signals,
   steps,
   xla_choice,
@@ -65,7 +65,7 @@ class Estimator:
     config: training_config.TrainConfig,
   ) -> None:
     # First: making the model takes seconds, in which they may be deleted.
-    self._run_files = run_dir.RunFiles(config.output_dir)
+    self._run_files = run_folder.RunFiles(config.output_dir)
     keras_backend.check_tensorflow()
     mixed_precision.check_devices(config.precision)
     with (
@@ -422,7 +422,7 @@ class Estimator:
     """Writes a checkpoint if this process is the chief; returns its path."""
     output_dir = self.config.output_dir
     self._run_files.put_back()
-    run_dir.write_scores(output_dir, {})  # They are an older checkpoint's.
+    run_folder.write_scores(output_dir, {})  # They are an older checkpoint's.
     adapters.save(output_dir, tensors)
     keep = self.config.keep_checkpoint_max
     return checkpoints.save(output_dir, tensors, keep)

@@ -11,7 +11,8 @@ from absl import logging
 
 from bert_tf import checkpoints, distribution
 from bert_tf.files import atomic, json_files, paths
-from bert_tf.training import adapters, run_dir
+from bert_tf.model_folder import run_folder, run_info
+from bert_tf.training import adapters
 
 Results = Mapping[str, float | int]
 
@@ -185,8 +186,8 @@ class PeriodicEvaluation:
     """Keeps the weights if they are the best; writes the history."""
     if is_best:
       # Before the checkpoint: whoever finds that finds what it is of.
-      run_dir.copy_run(os.path.dirname(self._folder), self._folder)
-      run_dir.write_scores(self._folder, results)
+      run_info.copy_run(os.path.dirname(self._folder), self._folder)
+      run_folder.write_scores(self._folder, results)
       adapters.save(self._folder, tensors)
       checkpoints.save(self._folder, tensors, keep_checkpoint_max=1)
       atomic.write_lines(

@@ -16,9 +16,10 @@ from tensorboard.plugins.hparams import api as hparams
 import bert_tf
 from bert_tf import distribution, settings
 from bert_tf.files import atomic, json_files, json_text, paths
-from bert_tf.training import progress, run_dir
+from bert_tf.model_folder import run_info
+from bert_tf.training import progress
 
-FILE = run_dir.COMMANDS_FILE
+FILE = run_info.COMMANDS_FILE
 
 
 def add(output_dir: str, config: settings.Dataclass) -> None:

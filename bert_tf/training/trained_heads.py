@@ -12,7 +12,8 @@ from absl import logging
 
 from bert_tf import checkpoints, heads, model_folder
 from bert_tf.files import errors
-from bert_tf.formats import hugging_face, label_map, run_info
+from bert_tf.formats import hugging_face
+from bert_tf.model_folder import label_map, run_info
 from bert_tf.training import adapters
 from bert_tf.training import config as training_config
 
@@ -45,7 +46,7 @@ def run_of_start(
   if train.lora_adapter:
     return adapters.run_of(train.lora_adapter)
   start = train.init_checkpoint
-  return model_folder.run_of(start) if start else None
+  return model_folder.ModelFolder(start).run if start else None
 
 
 def takes_head(

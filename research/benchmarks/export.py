@@ -14,7 +14,7 @@ from bert_tf import tokenization
 from bert_tf.data import packing
 from bert_tf.export import config as export_config
 from bert_tf.export import export, saved_models
-from bert_tf.formats import run_info
+from bert_tf.model_folder import run_info
 from research.benchmarks.config import BenchmarkConfig
 
 # The original's forward pass on TF 2.15 with oneDNN off and on, recorded by

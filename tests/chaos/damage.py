@@ -15,11 +15,10 @@ import numpy as np
 import tensorflow as tf
 
 import bert_tf
-from bert_tf import modeling, tokenization
+from bert_tf import model_folder, modeling
 from bert_tf.convert import convert, hugging_face, model_files
 from bert_tf.data import input_pipeline
-from bert_tf.export import sources
-from bert_tf.formats import label_map
+from bert_tf.model_folder import label_map
 from tests.chaos import bert_run, outcomes
 from tests.support import tiny_models
 
@@ -118,13 +117,11 @@ def _tried(
 
 def _read_run(folder: pathlib.Path) -> _Read:
   """Reads a run's folder as the Predictor does."""
-  source = sources.open_source(str(folder))
-  names = sorted(source.reader.shapes)
-  weights = {name: source.reader.get(name).tobytes() for name in names}
-  config = source.bert_config
-  vocab = tokenization.load_vocab(source.files.vocab_file)
-  config.check_vocab(len(vocab), "vocab.txt", "bert_config.json")
-  return weights, (vocab, vars(config), label_map.of_run(source.run))
+  files = model_folder.find(str(folder))
+  names = sorted(files.reader.shapes)
+  weights = {name: files.reader.get(name).tobytes() for name in names}
+  vocab, config = files.load_vocab(), files.bert_config
+  return weights, (vocab, vars(config), label_map.of_run(files.run))
 
 
 def _read_hf(folder: pathlib.Path) -> _Read:

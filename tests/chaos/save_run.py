@@ -3,7 +3,7 @@
 import numpy as np
 
 from bert_tf import checkpoints
-from bert_tf.training import run_dir
+from bert_tf.model_folder import run_folder
 from tests.chaos import trainer
 
 _NUM_SAVES = 8
@@ -22,7 +22,7 @@ def train(output_dir: str, operations: trainer.Operations) -> None:
     RuntimeError: if the newest checkpoint holds something else.
   """
   trainer.count_saves(operations)
-  with run_dir.exclusive(output_dir, True):
+  with run_folder.RunFolder.open(output_dir, "pretraining").exclusive(True):
     for number in range(_newest(output_dir) + 1, _NUM_SAVES + 1):
       checkpoints.save(output_dir, _tensors(number), keep_checkpoint_max=2)
       print(f"Saved {output_dir}/model.ckpt-{number}.", flush=True)

@@ -12,8 +12,7 @@ from safetensors import numpy as safetensors_numpy
 
 from bert_tf import checkpoints, model_folder
 from bert_tf.convert import convert, keras_weights, model_files
-from bert_tf.formats import label_map, run_info
-from bert_tf.training import run_dir
+from bert_tf.model_folder import label_map, run_info
 from tests.support import interop_models
 
 TARGETS = {
@@ -149,19 +148,19 @@ RUN = run_info.RunInfo(
 def test_run_json_comes_along(tmp_path, model_format):
   prefix, _ = interop_models.write_original(tmp_path / "in", "classifier")
   vocab_file = str(tmp_path / "in" / "vocab.txt")
-  run_dir.write_run(
+  run_info.write_run(
     str(tmp_path / "in"), RUN, interop_models.CONFIG, vocab_file
   )
   target = str(tmp_path / TARGETS[model_format])
   source = model_files.Source(prefix)
   written = convert.convert(source, "original", target, model_format)
-  assert model_folder.run_of(target) == RUN
+  assert model_folder.ModelFolder(target).run == RUN
   assert written.notes == ()
   saved = label_map.read(str(tmp_path / "out"))
   assert saved == label_map.LabelSpec("mine", "multilabel", RUN.labels)
   back = str(tmp_path / "back" / "bert_model.ckpt")
   convert.convert(model_files.Source(target), model_format, back, "original")
-  assert model_folder.run_of(back) == RUN
+  assert model_folder.ModelFolder(back).run == RUN
 
 
 @pytest.mark.parametrize("model_format", TARGETS)
@@ -192,7 +191,7 @@ def test_run_json_stays_beside_an_original_checkpoint(
   run = run_info.RunInfo(
     task="encoder", do_lower_case=False, scores={"loss": 0.5}
   )
-  run_dir.write_run(
+  run_info.write_run(
     str(tmp_path / "run"), run, interop_models.CONFIG, vocab_file
   )
   model = interop_models.random_model("encoder")
@@ -206,7 +205,7 @@ def test_run_json_stays_beside_an_original_checkpoint(
   assert result.returncode == 0, result.stderr
   if average_last > 1:  # Of other weights than were scored.
     run = dataclasses.replace(run, scores=None)
-  assert model_folder.run_of(str(tmp_path / "out" / "m")) == run
+  assert model_folder.ModelFolder(str(tmp_path / "out" / "m")).run == run
   vocab = (tmp_path / "out" / "vocab.txt").read_text()
   assert vocab == interop_models.VOCAB
   # Another model's folder is left alone.

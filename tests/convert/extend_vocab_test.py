@@ -15,8 +15,7 @@ from bert_tf import (
   tokenization,
 )
 from bert_tf.convert import extend_vocab
-from bert_tf.formats import run_info
-from bert_tf.training import run_dir
+from bert_tf.model_folder import run_info
 
 GOLDEN = pathlib.Path(__file__).resolve().parents[1] / "golden"
 MODEL = GOLDEN / "tiny_perturbed"
@@ -235,11 +234,11 @@ def test_run_json_comes_along_and_decides_the_case(vocab, tmp_path):
   )
   config = modeling.BertConfig.from_json_file(str(CONFIG))
   scored = dataclasses.replace(run, scores={"loss": 2.0})
-  run_dir.write_run(str(start), scored, config, str(vocab))
+  run_info.write_run(str(start), scored, config, str(vocab))
   folder = tmp_path / "out"
   given = {"init_checkpoint": path}
   extension = extend(vocab, folder, ["Qed"], do_lower_case=None, **given)
-  assert model_folder.run_of(str(folder)) == run
+  assert model_folder.ModelFolder(str(folder)).run == run
   tokens = tokenization.load_vocab(str(folder / "vocab.txt"))
   assert tokens["Qed"] == extension.ids["Qed"]
   with pytest.raises(ValueError, match="True contradicts .*run.json.*False"):
@@ -248,9 +247,9 @@ def test_run_json_comes_along_and_decides_the_case(vocab, tmp_path):
 
 def test_without_run_json_the_vocabulary_decides_the_case(vocab, tmp_path):
   extend(vocab, tmp_path / "out", do_lower_case=None)
-  assert model_folder.run_of(str(tmp_path / "out")) == run_info.RunInfo(
-    task="pretraining", do_lower_case=True
-  )
+  assert model_folder.ModelFolder(
+    str(tmp_path / "out")
+  ).run == run_info.RunInfo(task="pretraining", do_lower_case=True)
 
 
 def test_a_checkpoint_of_the_encoder_alone_will_do(vocab, tmp_path):

@@ -11,7 +11,8 @@ from safetensors import numpy as safetensors_numpy
 
 from bert_tf import checkpoints, heads, model_folder, modeling
 from bert_tf.convert import convert, model_files
-from bert_tf.formats import hugging_face, run_info
+from bert_tf.formats import hugging_face
+from bert_tf.model_folder import run_info
 
 V, D, WIDE, N, P, LAYERS = 23, 8, 12, 2, 10, 2
 HF_CONFIG = {

@@ -12,8 +12,7 @@ from safetensors import numpy as safetensors_numpy
 
 from bert_tf import checkpoints, modeling, tokenization
 from bert_tf.convert import convert, model_files
-from bert_tf.formats import run_info
-from bert_tf.training import run_dir
+from bert_tf.model_folder import run_info
 from tests.support import interop_models
 
 CLASSES = {
@@ -178,7 +177,7 @@ def test_accents_are_kept_or_dropped_as_here(tmp_path, strip_accents):
   run = run_info.RunInfo(
     task="encoder", do_lower_case=True, strip_accents=strip_accents
   )
-  run_dir.write_run(str(tmp_path / "in"), run, interop_models.CONFIG, None)
+  run_info.write_run(str(tmp_path / "in"), run, interop_models.CONFIG, None)
   source = model_files.Source(prefix)
   convert.convert(source, "original", str(tmp_path / "hf"), "hf")
   settings = read_json(tmp_path / "hf" / "tokenizer_config.json")

@@ -9,10 +9,10 @@ import pathlib
 
 import pytest
 
-from bert_tf import letter_case, tokenization
+from bert_tf import tokenization
 from bert_tf.convert import convert, model_files
-from bert_tf.formats import run_info, tokenizer_files
-from bert_tf.training import run_dir
+from bert_tf.formats import tokenizer_files
+from bert_tf.model_folder import letter_case, run_info
 from tests.support import interop_models
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -58,7 +58,7 @@ def write_hf(tmp_path, case):
     strip_accents=case.strip_accents,
   )
   vocab_file = str(tmp_path / "in" / "vocab.txt")
-  run_dir.write_run(str(tmp_path / "in"), run, config, vocab_file)
+  run_info.write_run(str(tmp_path / "in"), run, config, vocab_file)
   folder = tmp_path / "hf"
   convert.convert(model_files.Source(prefix), "original", str(folder), "hf")
   return folder

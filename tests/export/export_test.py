@@ -17,7 +17,7 @@ from bert_tf import checkpoints, heads, modeling, tokenization
 from bert_tf.data import packing
 from bert_tf.export import config as export_config
 from bert_tf.export import export
-from bert_tf.formats import label_map, run_info
+from bert_tf.model_folder import label_map, run_info
 from bert_tf.tasks.classification import examples as examples_lib
 from bert_tf.tasks.classification import glue
 from bert_tf.tasks.classification import records as classification_data

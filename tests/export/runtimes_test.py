@@ -14,7 +14,7 @@ from bert_tf.export import config as configs
 from bert_tf.export import export, saved_models
 from bert_tf.export.runtimes import config as runtime_config
 from bert_tf.export.runtimes import conversion, ids_models, litert, onnx
-from bert_tf.formats import label_map
+from bert_tf.model_folder import label_map
 from bert_tf.tasks.classification import glue
 from tests.support import tiny_models
 

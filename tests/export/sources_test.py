@@ -9,8 +9,7 @@ import pytest
 from bert_tf import heads
 from bert_tf.export import config as configs
 from bert_tf.export import export, saved_models
-from bert_tf.formats import run_info
-from bert_tf.training import run_dir
+from bert_tf.model_folder import run_info
 from tests.support import tiny_models
 
 CLASSIFIER = run_info.RunInfo(
@@ -54,7 +53,7 @@ def run_of(runs, info, tmp_path):
   """A run whose run.json says `info`."""
   folder = tmp_path / "run"
   shutil.copytree(runs / info.task, folder)
-  run_dir.write_run(
+  run_info.write_run(
     str(folder), info, tiny_models.CONFIG, str(folder / "vocab.txt")
   )
   return str(folder)

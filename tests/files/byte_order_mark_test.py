@@ -11,7 +11,8 @@ import pytest
 from bert_tf import modeling, tokenization
 from bert_tf.corpora import corpus
 from bert_tf.files import text_lines
-from bert_tf.formats import label_map, tables
+from bert_tf.formats import tables
+from bert_tf.model_folder import label_map
 from bert_tf.tasks.ner import examples as ner_examples
 from bert_tf.tasks.squad import examples as squad_examples
 from tests.support import runs

@@ -9,7 +9,8 @@ import bert_tf
 from bert_tf import model_folder, modeling
 from bert_tf.data import record_cache
 from bert_tf.files import json_files, shard_files
-from bert_tf.formats import hugging_face, label_map, run_info, tokenizer_files
+from bert_tf.formats import hugging_face, tokenizer_files
+from bert_tf.model_folder import label_map, run_info
 from bert_tf.training import config as training_config
 from bert_tf.training import evaluation, run_log, xla_choice
 from tests.support import tiny_models

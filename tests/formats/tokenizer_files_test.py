@@ -4,10 +4,11 @@ import json
 
 import pytest
 
-from bert_tf import letter_case, tokenization
+from bert_tf import tokenization
 from bert_tf.data import config as data_config
 from bert_tf.data import pretraining_data
 from bert_tf.formats import tokenizer_files
+from bert_tf.model_folder import letter_case
 
 WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "the", "##s", "é", "神"]
 TOKENIZER = {

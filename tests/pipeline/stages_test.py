@@ -14,7 +14,7 @@ import pytest
 from bert_tf import checkpoints, heads
 from bert_tf.corpora import text_config
 from bert_tf.files import paths
-from bert_tf.formats import run_info
+from bert_tf.model_folder import run_info
 from bert_tf.pipeline import card, stages, text_steps
 from bert_tf.pipeline import config as pipeline_config
 from bert_tf.pipeline import plan as plan_lib

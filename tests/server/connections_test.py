@@ -10,7 +10,7 @@ import urllib.parse
 
 import pytest
 
-from bert_tf.formats import run_info
+from bert_tf.model_folder import run_info
 from tests.support import fake_model, serving_client
 
 pytest.importorskip("aiohttp", reason="pip install 'bert_tf[serve]'")

@@ -15,8 +15,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from bert_tf.formats import run_info
 from bert_tf.inference import loaded_model
+from bert_tf.model_folder import run_info
 from tests.server import browser
 from tests.support import serving_client, tiny_models
 

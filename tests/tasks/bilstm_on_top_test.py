@@ -256,7 +256,7 @@ def settled(trained, output_dir=None, **changes):
     train=training_config.TrainConfig(output_dir=str(output_dir or run)),
     **changes,
   )
-  return fine_tuning.load(config)[1]
+  return fine_tuning.load(config).bert_config
 
 
 @pytest.mark.slow

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from bert_tf.formats import run_info
+from bert_tf.model_folder import run_info
 from bert_tf.tasks import findings
 from bert_tf.tasks.classification import task as classification
 from bert_tf.tasks.classification.examples import InputExample

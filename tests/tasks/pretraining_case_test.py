@@ -8,11 +8,11 @@ import pytest
 import tensorflow as tf
 
 import bert_tf
-from bert_tf import letter_case
+from bert_tf import model_folder
 from bert_tf.data import config as data_config
 from bert_tf.data import pretraining_shards
-from bert_tf.export import sources
-from bert_tf.formats import run_info
+from bert_tf.export.text_ops import bert_tokenizer
+from bert_tf.model_folder import letter_case, run_info
 from bert_tf.tasks import fine_tuning, pretraining, pretraining_config
 from bert_tf.tasks.classification import config as classification_config
 from bert_tf.tasks.ner import config as ner_config
@@ -110,8 +110,8 @@ def test_the_records_say_their_case_and_the_model_keeps_it(folder, num_shards):
   remove_settings(folder)
   assert run(folder, do_train=False, do_eval=True).do_lower_case is False
   for given in (None, False):
-    source = sources.open_source(str(folder / "out"))
-    tokenizer = sources.tokenizer_of(source, given, None)
+    files = model_folder.find(str(folder / "out"))
+    tokenizer = bert_tokenizer.load(files, given, None)
     pieces = tokenizer.tokenize([SENTENCE]).to_list()[0]
     assert np.ravel(pieces).tolist() == IDS
 
@@ -120,8 +120,8 @@ def test_records_that_do_not_say_their_case_leave_it_open(folder):
   make_records(folder, do_lower_case=False)
   remove_settings(folder)
   assert run(folder).do_lower_case is None
-  source = sources.open_source(str(folder / "out"))
-  assert sources.tokenizer_of(source, False, None).do_lower_case is False
+  files = model_folder.find(str(folder / "out"))
+  assert bert_tokenizer.load(files, False, None).do_lower_case is False
 
 
 def test_files_of_one_case_have_it_and_others_none(folder):
@@ -163,9 +163,10 @@ def test_fine_tuning_keeps_the_accents_of_the_model(pretrained, tmp_path, task):
     train=train,
     **settings,
   )
-  config, _, tokenizer = fine_tuning.load(config)
+  setup = fine_tuning.load(config)
+  config = setup.config
   assert (config.do_lower_case, config.strip_accents) == (True, False)
-  assert tokenizer.tokenize_to_ids(SENTENCE) == IDS
+  assert setup.tokenizer.tokenize_to_ids(SENTENCE) == IDS
   with pytest.raises(ValueError, match="strip_accents=True .*run.json"):
     fine_tuning.load(dataclasses.replace(config, strip_accents=True))
 

@@ -18,8 +18,8 @@ from bert_tf.data import (
   pretraining_shards,
 )
 from bert_tf.export import config as export_config
-from bert_tf.formats import run_info
 from bert_tf.inference import classifier, fill_mask, predictor
+from bert_tf.model_folder import run_info
 from bert_tf.tasks import (
   pretraining,
   pretraining_config,

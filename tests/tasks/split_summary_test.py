@@ -6,7 +6,8 @@ import pytest
 
 from bert_tf import tokenization
 from bert_tf.data import input_pipeline, record_cache, records
-from bert_tf.formats import label_map, tables
+from bert_tf.formats import tables
+from bert_tf.model_folder import label_map
 from bert_tf.tasks import split_summary
 from bert_tf.tasks.classification import records as text_records
 from bert_tf.tasks.classification import task as classification

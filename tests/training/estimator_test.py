@@ -12,10 +12,10 @@ import tensorflow as tf
 from keras import ops
 
 from bert_tf import checkpoints, distribution, heads, modeling
-from bert_tf.formats import run_info
+from bert_tf.model_folder import run_folder, run_info
 from bert_tf.tasks import pretraining
 from bert_tf.training import config as training_config
-from bert_tf.training import curves, divergence, estimator, run_dir
+from bert_tf.training import curves, divergence, estimator
 from bert_tf.training import results as results_lib
 from tests.support import runs
 from tests.support.line_model import (
@@ -234,11 +234,16 @@ def test_a_run_goes_on_from_the_newest_checkpoint_that_is_there(
   assert len(checkpoints.listed(str(tmp_path))) == 4
 
 
+def prepare(folder):
+  """Writes what describes a run into its folder."""
+  info = run_info.RunInfo(task="pretraining")
+  opened = run_folder.RunFolder.open(folder, info.task)
+  opened.prepare(info, modeling.BertConfig(vocab_size=9), None)
+
+
 def test_a_folder_that_is_deleted_during_a_run_is_filled_again(tmp_path):
   folder = tmp_path / "run"
-  config = modeling.BertConfig(vocab_size=9)
-  info = run_info.RunInfo(task="pretraining")
-  run_dir.prepare_output_dir(str(folder), info, config, None)
+  prepare(str(folder))
 
   def delete():
     shutil.rmtree(folder)
@@ -258,9 +263,7 @@ def test_a_folder_that_is_deleted_early_has_all_files_at_the_end(
   tmp_path, when
 ):
   folder = tmp_path / "run"
-  config = modeling.BertConfig(vocab_size=9)
-  info = run_info.RunInfo(task="pretraining")
-  run_dir.prepare_output_dir(str(folder), info, config, None)
+  prepare(str(folder))
   (folder / "commands.jsonl").write_text("{}\n")
   runner = make(folder, 10)
 
@@ -333,9 +336,7 @@ def test_initial_values_are_those_of_the_seed(tmp_path):
 def test_a_run_where_only_tensorflow_can_write_is_resumed(tmp_path):
   remote = "ram://estimator_test/run"
   for steps in (10, 15):
-    config = modeling.BertConfig(vocab_size=9)
-    info = run_info.RunInfo(task="pretraining")
-    run_dir.prepare_output_dir(remote, info, config, None)
+    prepare(remote)
     with runs.logged() as lines:
       make(remote, steps).train(batches)
   assert f"{remote}/model.ckpt-10" in lines()

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from bert_tf import checkpoints, distribution, model_folder, modeling
-from bert_tf.formats import run_info
+from bert_tf.model_folder import run_info
 from bert_tf.training import config as training_config
-from bert_tf.training import curves, evaluation, run_dir
+from bert_tf.training import curves, evaluation
 from tests.support import runs
 from tests.support.line_model import assert_same, batches, make, weights_at
 
@@ -107,10 +107,10 @@ def test_of_several_workers_the_chief_alone_writes(tmp_path, monkeypatch):
 def test_the_best_checkpoint_says_which_run_it_is_of(tmp_path):
   config = modeling.BertConfig(vocab_size=9)
   info = run_info.RunInfo(task="ner", labels=("O", "B-X"))
-  run_dir.write_run(str(tmp_path), info, config, None)
+  run_info.write_run(str(tmp_path), info, config, None)
   (tmp_path / "label_map.json").write_text("{}")
   train(tmp_path, (0.1,), 10, eval_every_steps=10, best_metric="f1")
-  found = model_folder.run_of(f"{tmp_path}/best/model.ckpt-10")
+  found = model_folder.ModelFolder(f"{tmp_path}/best/model.ckpt-10").run
   assert found.scores["f1"] == 0.1
   assert dataclasses.replace(found, scores=None) == info
   for name in ("bert_config.json", "label_map.json"):

@@ -7,13 +7,13 @@ import numpy as np
 import pytest
 
 from bert_tf import checkpoints, heads
-from bert_tf.formats import label_map, run_info
+from bert_tf.model_folder import label_map, run_info
 from bert_tf.tasks.classification import config as classification_config
 from bert_tf.tasks.classification import task as classification
 from bert_tf.tasks.ner import config as ner_config
 from bert_tf.tasks.ner import task as ner
 from bert_tf.training import config as training_config
-from bert_tf.training import run_dir, trained_heads
+from bert_tf.training import trained_heads
 from tests.support import runs, tiny_models
 
 ABC = ("a", "b", "c")
@@ -59,7 +59,7 @@ def write_model(folder, fields, with_run=True):
   if with_run:
     vocab_file = str(folder / "vocab.txt")
     info = run_info.RunInfo(do_lower_case=True, **fields)
-    run_dir.write_run(str(folder), info, tiny_models.CONFIG, vocab_file)
+    run_info.write_run(str(folder), info, tiny_models.CONFIG, vocab_file)
   return folder
 
 

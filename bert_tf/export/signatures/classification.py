@@ -8,7 +8,7 @@ from absl import logging
 from bert_tf import losses
 from bert_tf.export import saved_models
 from bert_tf.export.text_ops import bert_tokenizer
-from bert_tf.formats import run_info
+from bert_tf.model_folder import run_info
 from bert_tf.modeling import Tensor
 from bert_tf.tasks.classification import config, glue
 

@@ -13,7 +13,8 @@ import tensorflow as tf
 from bert_tf.export import saved_models
 from bert_tf.export.text_ops import bert_tokenizer
 from bert_tf.files import atomic
-from bert_tf.formats import run_info, tokenizer_files
+from bert_tf.formats import tokenizer_files
+from bert_tf.model_folder import run_info
 from bert_tf.modeling import Tensor
 
 # TF Hub's names of saved_models.ID_NAMES, in the same order.

@@ -11,13 +11,47 @@ import numpy as np
 import tensorflow as tf
 import tensorflow_text
 
-from bert_tf import distribution, tokenization
+from bert_tf import distribution, model_folder, tokenization
 from bert_tf.export.text_ops import plain_words, word_splitter
+from bert_tf.formats import tokenizer_files
+from bert_tf.model_folder import letter_case
 
 _UNKNOWN = "[UNK]"
 
 _TEXTS = tf.TensorSpec([None], tf.string)
 _TEXT_WORDS = tf.RaggedTensorSpec([None, None], tf.string)
+
+
+def load(
+  files: model_folder.ModelFolder,
+  do_lower_case: bool | None,
+  strip_accents: bool | None,
+) -> "BertTokenizer":
+  """Returns the tokenizer of a model.
+
+  Args:
+    files: of the model.
+    do_lower_case: None for what run.json says, else what the vocabulary shows.
+    strip_accents: None for what run.json says, else as do_lower_case.
+
+  Raises:
+    ValueError: if there is no vocabulary, for a setting that contradicts
+      run.json or the vocabulary, or for more tokens than the model has.
+  """
+  vocab_file = files.needed_vocab()
+  tokenizer_files.warn_of_differing(vocab_file)
+  vocab = files.load_vocab()
+  case = letter_case.settle(
+    letter_case.Case(do_lower_case, strip_accents),
+    letter_case.of(files.run),
+    files.run_file,
+    vocab_file,
+  )
+  do_lower_case = case.do_lower_case is not False
+  tokenization.validate_case_matches_checkpoint(
+    do_lower_case, files.reader.path
+  )
+  return BertTokenizer(vocab, do_lower_case, case.strip_accents)
 
 
 class BertTokenizer(tf.Module):

@@ -4,7 +4,7 @@ import dataclasses
 from typing import ClassVar
 
 from bert_tf import settings
-from bert_tf.formats import run_info
+from bert_tf.model_folder import run_info
 from bert_tf.tasks import config
 
 # The official tasks, and the formats of one's own files.

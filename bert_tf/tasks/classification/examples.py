@@ -9,8 +9,9 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from bert_tf.formats import label_map, tables
+from bert_tf.formats import tables
 from bert_tf.formats.tables import Column, Row
+from bert_tf.model_folder import label_map
 from bert_tf.tasks.classification import config
 
 # What is reported of one's own data beside the accuracy.

@@ -8,7 +8,7 @@ from absl import logging
 
 from bert_tf import tokenization
 from bert_tf.data import input_pipeline, packing, record_cache, records
-from bert_tf.formats import label_map
+from bert_tf.model_folder import label_map
 from bert_tf.tasks import batches as batches_lib
 from bert_tf.tasks.classification import long_texts
 from bert_tf.tasks.classification.examples import InputExample

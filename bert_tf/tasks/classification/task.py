@@ -11,7 +11,7 @@ import numpy as np
 
 from bert_tf import heads, losses, modeling, tokenization
 from bert_tf.data import input_pipeline
-from bert_tf.formats import label_map
+from bert_tf.model_folder import label_map
 from bert_tf.tasks import base, fine_tuning, run_start, split_summary
 from bert_tf.tasks import batches as batches_lib
 from bert_tf.tasks.classification import config as config_lib
@@ -92,17 +92,16 @@ def build_estimator(
 
 
 def make_task(
-  config: config_lib.ClassificationConfig,
-  bert_config: modeling.BertConfig,
-  tokenizer: tokenization.FullTokenizer,
+  setup: base.Setup[config_lib.ClassificationConfig],
   layout: examples.FileLayout | None,
 ) -> "ClassificationTask":
-  """Returns the task of a settled config; see `run`."""
+  """Returns the task of a run; see `run`."""
+  config = setup.config
   assert config.max_seq_length is not None and config.long_text is not None
   layout = layout or file_layout(config)
   if layout.is_pair:
     _check_pairs(layout, config.long_text)
-  saved = run_start.saved_labels(config)
+  saved = run_start.saved_labels(setup)
   if saved and saved.problem_type == layout.problem_type:
     layout = dataclasses.replace(
       layout.with_labels(saved.labels, saved.origin),
@@ -115,8 +114,8 @@ def make_task(
   return task_class(
     layout,
     config.data_dir,
-    bert_config,
-    tokenizer,
+    setup.bert_config,
+    setup.tokenizer,
     config.max_seq_length,
     config.long_text,
     config.group_by_length,

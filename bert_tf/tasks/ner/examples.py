@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from absl import logging
 
 from bert_tf.files import text_lines
-from bert_tf.formats import label_map
+from bert_tf.model_folder import label_map
 
 DOCUMENT_START = "-DOCSTART-"
 OUTSIDE = "O"

@@ -12,7 +12,7 @@ import numpy as np
 from bert_tf import heads, losses, modeling, tokenization
 from bert_tf.data import input_pipeline, record_cache
 from bert_tf.files import paths
-from bert_tf.formats import label_map, run_info
+from bert_tf.model_folder import label_map, run_info
 from bert_tf.tasks import base, fine_tuning, run_start, split_summary
 from bert_tf.tasks import batches as batches_lib
 from bert_tf.tasks.ner import bilstm, examples, feature_based, metrics, records
@@ -35,11 +35,10 @@ def run(config: config_lib.NerConfig) -> base.Results | None:
 
 
 def make_task(
-  config: config_lib.NerConfig,
-  bert_config: modeling.BertConfig,
-  tokenizer: tokenization.FullTokenizer,
+  setup: base.Setup[config_lib.NerConfig],
 ) -> "NerTask":
-  """Returns the task of a settled config."""
+  """Returns the task of a run."""
+  config, bert_config = setup.config, setup.bert_config
   assert config.max_seq_length is not None
   assert config.document_context is not None
   output_dir, start = config.train.output_dir, config.train.init_checkpoint
@@ -57,7 +56,7 @@ def make_task(
     features = Features(
       config.feature_layers, start, config.feature_dir or output_dir
     )
-  saved = run_start.saved_labels(config, starts_head=features is not None)
+  saved = run_start.saved_labels(setup, starts_head=features is not None)
   names = ("train", "dev", "test")
   files = {name: getattr(config, f"{name}_file") for name in names}
   return NerTask(
@@ -66,7 +65,7 @@ def make_task(
       config.word_column, config.tag_column, config.tag_scheme
     ),
     bert_config,
-    tokenizer,
+    setup.tokenizer,
     config.max_seq_length,
     config.document_context,
     features,

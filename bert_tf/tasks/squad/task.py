@@ -39,15 +39,14 @@ def run(config: config_lib.SquadConfig) -> base.Results | None:
 
 
 def make_task(
-  config: config_lib.SquadConfig,
-  bert_config: modeling.BertConfig,
-  tokenizer: tokenization.FullTokenizer,
+  setup: base.Setup[config_lib.SquadConfig],
 ) -> "SquadTask":
-  """Returns the task of a settled config."""
+  """Returns the task of a run."""
+  config = setup.config
   return SquadTask(
     {"train_file": config.train_file, "predict_file": config.predict_file},
-    bert_config,
-    tokenizer,
+    setup.bert_config,
+    setup.tokenizer,
     part(config, windows_lib.WindowConfig),
     part(config, decoding.PredictionConfig),
     pads_dynamically=config.cut_padding,

@@ -25,17 +25,16 @@ def run(config: config_lib.SwagConfig) -> base.Results | None:
 
 
 def make_task(
-  config: config_lib.SwagConfig,
-  bert_config: modeling.BertConfig,
-  tokenizer: tokenization.FullTokenizer,
+  setup: base.Setup[config_lib.SwagConfig],
 ) -> "SwagTask":
-  """Returns the task of a settled config."""
+  """Returns the task of a run."""
+  config = setup.config
   assert config.max_seq_length is not None
   return SwagTask(
     _file_layout(config),
     config.data_dir,
-    bert_config,
-    tokenizer,
+    setup.bert_config,
+    setup.tokenizer,
     config.max_seq_length,
     config.skip_bad_rows,
   )

@@ -11,7 +11,7 @@ import tensorflow as tf
 
 from bert_tf import checkpoints, heads, losses, modeling, tokenization
 from bert_tf.data import padding
-from bert_tf.formats import label_map
+from bert_tf.model_folder import label_map
 from bert_tf.tasks.classification import config as classification_config
 from bert_tf.tasks.classification import records as classification_data
 from bert_tf.tasks.classification import task as classification

@@ -11,13 +11,13 @@ import tensorflow as tf
 from bert_tf import checkpoints, heads, model_folder
 from bert_tf.convert import convert, model_files
 from bert_tf.files import lock
-from bert_tf.formats import label_map
+from bert_tf.model_folder import label_map, run_folder
 from bert_tf.tasks.classification import config as classification_config
 from bert_tf.tasks.classification import examples, glue
 from bert_tf.tasks.classification import metrics as classification_results
 from bert_tf.tasks.classification import task as classification
 from bert_tf.training import config as training_config
-from bert_tf.training import curves, run_dir
+from bert_tf.training import curves
 from tests.support import own_classification, runs, tiny_models
 from tests.support.own_classification import (
   CONFIG,
@@ -391,7 +391,8 @@ def test_a_second_training_of_a_folder_is_refused_and_changes_nothing(
 ):
   files = [path for path in trained.rglob("*") if path.is_file()]
   before = {path: path.stat().st_mtime_ns for path in files}
-  with run_dir.exclusive(str(trained), True):
+  folder = run_folder.RunFolder.open(str(trained), "classification")
+  with folder.exclusive(True):
     with pytest.raises(lock.FolderInUseError, match=str(trained)):
       classification.run(
         make(base, trained, do_train=True, num_train_epochs=20)

@@ -5,7 +5,7 @@ import gzip
 import pytest
 import tensorflow as tf
 
-from bert_tf.formats import label_map
+from bert_tf.model_folder import label_map
 from bert_tf.tasks.ner import examples as ner_data
 from bert_tf.tasks.ner import metrics
 from tests.support import runs

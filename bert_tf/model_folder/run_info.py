@@ -1,4 +1,8 @@
-"""Reads run.json: what the folder of a run says about it."""
+"""Reads and writes the files that describe a run, run.json and those beside it.
+
+`run.json`, `bert_config.json` and `vocab.txt` stand in every output_dir, in
+its `best/`, and in exports and conversions of its model.
+"""
 
 import dataclasses
 import json
@@ -10,12 +14,18 @@ from typing import Any
 from absl import logging
 
 import bert_tf
-from bert_tf.files import json_files, paths
+from bert_tf.files import atomic, json_files, json_text, paths
+from bert_tf.formats import tokenizer_files
+
+if typing.TYPE_CHECKING:  # It needs Keras.
+  from bert_tf import model_config
 
 RUN_FILE = "run.json"
 CONFIG_FILE = "bert_config.json"
-VOCAB_FILE = "vocab.txt"
+VOCAB_FILE = tokenizer_files.VOCAB_FILE
 LABEL_MAP_FILE = "label_map.json"
+# Lists each command that ran in a folder.
+COMMANDS_FILE = "commands.jsonl"
 # run.json last: whoever finds it finds the others.
 FILES = (CONFIG_FILE, VOCAB_FILE, LABEL_MAP_FILE, RUN_FILE)
 
@@ -29,21 +39,21 @@ TASKS = (
   "preprocessing",
 )
 
-# What a classifier's outputs mean: one class of several, a number, or a yes
-# or no for each label.
+# The meaning of a classifier's outputs: one class of several, a number, or a
+# yes or no for each label.
 PROBLEM_TYPES = ("classification", "regression", "multilabel")
-# That of a model that labels the words of texts, not the texts.
+# The problem type of a model that labels the words of texts, not the texts.
 WORDS = "words"
 
-# Fields that say what a run is, rather than how it was set.
+# Fields that identify a run, rather than its settings.
 _IDENTITY = ("task", "bert_tf_version")
-# Fields that say what a run found.
+# Results of a run.
 FINDINGS = ("num_train_examples", "num_dev_examples", "examples", "scores")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class RunInfo:
-  """What run.json says of a run; None where a field means nothing to its task.
+  """The content of run.json; None for a field that does not apply to the task.
 
   The fields have the names and meanings of the flags.
   """
@@ -55,7 +65,7 @@ class RunInfo:
   task_name: str | None = None
   problem_type: str | None = None
   labels: tuple[str, ...] | None = None  # In the order of their ids.
-  # False where they were given from Python as numbers, true or false, and are
+  # False if they were given from Python as numbers, true or false, and are
   # written as JSON has them.
   labels_are_text: bool | None = None
   is_pair: bool | None = None  # Whether the inputs are pairs of texts.
@@ -70,16 +80,16 @@ class RunInfo:
   feature_layers: str | None = None
   lora_rank: int | None = None
   lora_alpha: float | None = None
-  # What pre-training predicted, None for masked pieces.
+  # The objective of pre-training, None for masked pieces.
   objective: str | None = None
   num_train_examples: int | None = None
   num_dev_examples: int | None = None
   # A few examples of the dev file, each with `inputs`, texts as the served
   # model takes them by name, and `answer`, what the file has for it.
   examples: tuple[dict[str, Any], ...] | None = None
-  # Results of the newest checkpoint on the dev file, where it was evaluated.
+  # Results of the newest checkpoint on the dev file, if it was evaluated.
   scores: dict[str, float] | None = None
-  # Of an export: the steps of the checkpoint that it was made of.
+  # The number of training steps of an exported checkpoint.
   global_step: int | None = None
   # Version of the package that wrote it.
   bert_tf_version: str = bert_tf.__version__
@@ -95,7 +105,7 @@ class RunInfo:
 
 
 def read_run(folder: str) -> RunInfo | None:
-  """Returns what a folder's run.json says, None without one.
+  """Returns the content of a folder's run.json, None without one.
 
   Raises:
     ValueError: if the file is damaged, names no known task or has a value of
@@ -111,6 +121,48 @@ def read_run(folder: str) -> RunInfo | None:
     raise ValueError(f"{path} does not describe a run: {error}") from error
 
 
+def write_run(
+  folder: str,
+  info: RunInfo,
+  bert_config: "model_config.BertConfig",
+  vocab_file: str | None,
+) -> None:
+  """Writes run.json, bert_config.json and vocab.txt into a folder.
+
+  A missing folder is made. Each file is written whole; several
+  processes that write the same run do not disturb one another.
+  """
+  if vocab_file is not None:
+    content = tokenizer_files.read_vocab(vocab_file)
+    _write_if_new(os.path.join(folder, VOCAB_FILE), content)
+  config_json = bert_config.to_json_string()
+  _write_if_new(os.path.join(folder, CONFIG_FILE), config_json.encode())
+  # Last: whoever finds run.json finds the others.
+  write_json(folder, info)
+
+
+def copy_run(folder: str, other_folder: str) -> None:
+  """Copies the files that describe a run, if they exist."""
+  for name in FILES:
+    path = os.path.join(folder, name)
+    if paths.exists(path):
+      _write_if_new(os.path.join(other_folder, name), paths.read_bytes(path))
+
+
+def write_json(folder: str, info: RunInfo) -> None:
+  """Writes run.json, if it says something else."""
+  values = {"task": info.task, **info.saved()}
+  values["bert_tf_version"] = info.bert_tf_version
+  run_json = json_text.encode(values, indent=2) + "\n"
+  _write_if_new(os.path.join(folder, RUN_FILE), run_json.encode())
+
+
+def _write_if_new(path: str, content: bytes) -> None:
+  """Writes a file, unless it holds this already."""
+  if not paths.exists(path) or paths.read_bytes(path) != content:
+    atomic.write_bytes(path, content)
+
+
 def folder_of(path: str) -> str:
   """Returns the folder whose run.json belongs to a checkpoint or a folder."""
   # ram:// takes the common start of files for a folder.
@@ -119,7 +171,7 @@ def folder_of(path: str) -> str:
 
 
 def from_json(values: dict[str, Any]) -> RunInfo:
-  """Returns the RunInfo of a JSON object; ValueError if it is none."""
+  """Returns the RunInfo of a JSON object; ValueError for other values."""
   types = typing.get_type_hints(RunInfo)
   unknown = sorted(values.keys() - types.keys())
   if unknown:

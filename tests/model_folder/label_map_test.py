@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from bert_tf.formats import label_map, run_info
+from bert_tf.model_folder import label_map, run_info
 
 GOOD = {
   "task_name": "films",

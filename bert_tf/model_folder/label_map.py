@@ -3,21 +3,22 @@
 import dataclasses
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from bert_tf.files import atomic, errors, json_files, json_text, paths
-from bert_tf.formats import run_info
+from bert_tf.formats import hugging_face
+from bert_tf.model_folder import run_info
 
 FILE = run_info.LABEL_MAP_FILE
 
 
 @dataclasses.dataclass(frozen=True)
 class LabelOrigin:
-  """Where the labels of a run come from, for its log and its errors."""
+  """The origin of a run's labels, for its log and its errors."""
 
   name: str  # A file, a folder, or "the task".
-  # What to do about data with another label.
+  # Advice about data with another label.
   remedy: str = "correct the label"
 
   def unknown_label(self, label: object, labels: Sequence[str]) -> str:
@@ -83,6 +84,46 @@ def of_run(run: run_info.RunInfo | None) -> LabelSpec | None:
   return LabelSpec(name, kind, run.labels, run.labels_are_text is not False)
 
 
+def with_hugging_face_labels(
+  run: run_info.RunInfo, config: Mapping[str, Any], num_labels: int
+) -> run_info.RunInfo:
+  """Returns a run with the labels and problem type of a config.json, if known.
+
+  Args:
+    run: of the model.
+    config: of its config.json.
+    num_labels: outputs of its classifier; 0 without one.
+
+  Raises:
+    ValueError: if there are not num_labels of them.
+  """
+  if not num_labels:
+    return run
+  names = config.get("id2label")
+  ids = [str(i) for i in range(num_labels)]
+  if names is not None and sorted(names) != sorted(ids):
+    raise ValueError(
+      f"id2label of config.json has the ids {', '.join(sorted(names))}, but "
+      f"the classifier has {num_labels} labels."
+    )
+  labels = hugging_face.numbered_labels(num_labels)
+  if names is not None:
+    labels = tuple(names[i] for i in ids)
+  if run.task == "ner":
+    return dataclasses.replace(run, labels=labels)
+  there = {value: key for key, value in hugging_face.PROBLEM_TYPES.items()}
+  problem_type = there.get(config.get("problem_type") or "")
+  # transformers leaves id2label out if there are two labels without names.
+  if problem_type is None and names is None and num_labels != 2:
+    return run
+  if problem_type is None:
+    # As transformers decides it.
+    problem_type = "regression" if num_labels == 1 else "classification"
+  if problem_type == "regression":
+    labels = ()
+  return dataclasses.replace(run, problem_type=problem_type, labels=labels)
+
+
 def read(folder: str) -> LabelSpec | None:
   """Returns the labels of a model of texts or words; None if none are saved.
 
@@ -111,9 +152,8 @@ def read(folder: str) -> LabelSpec | None:
     ) from error
 
 
-def check(output_dir: str, spec: LabelSpec) -> None:
-  """Raises ValueError if the folder holds a run of other labels."""
-  saved = read(output_dir)
+def check(output_dir: str, saved: LabelSpec | None, spec: LabelSpec) -> None:
+  """Raises ValueError if the labels saved in a folder are others."""
   if saved is not None and saved != spec:
     there, here = (json.dumps(_as_json(one)) for one in (saved, spec))
     raise ValueError(

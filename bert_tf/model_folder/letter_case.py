@@ -11,7 +11,7 @@ from bert_tf.formats import tokenizer_files
 
 
 class Settings(Protocol):
-  """What has the two settings: a run, a config, a Case."""
+  """The two settings, as a run, a config or a Case has them."""
 
   @property
   def do_lower_case(self) -> bool | None:
@@ -24,7 +24,7 @@ class Settings(Protocol):
 
 @dataclasses.dataclass(frozen=True)
 class Case:
-  """How the letters of text are changed; None where it is not known."""
+  """Changes to the letters of text; None for a setting that is not known."""
 
   do_lower_case: bool | None = None
   strip_accents: bool | None = None  # None is as do_lower_case.
@@ -75,7 +75,7 @@ def has_accents(vocab: Iterable[str]) -> bool:
 def tokenizer_of(
   vocab_file: str, settings: Settings | None
 ) -> tokenization.FullTokenizer:
-  """Returns the tokenizer of a model, by what is known of its text's case.
+  """Returns the tokenizer of a model whose case is settled.
 
   Warns if the files beside the vocabulary ask for another tokenizer.
 
@@ -95,16 +95,17 @@ def settle(
   """Decides the case of texts: what is saved, else the vocabulary.
 
   Args:
-    given: what the user set; None for what was left out.
-    saved: what is saved with the model.
-    said_by: the file that says so, for errors.
-    vocab_file: whose tokens decide where nothing is saved; None for none.
+    given: the settings of the user; None for a setting that was left out.
+    saved: the settings that are saved with the model.
+    said_by: the file that they are saved in, for errors.
+    vocab_file: its tokens decide if nothing is saved; None without a
+      vocabulary.
 
   Returns:
-    The case, with None for what nobody knows.
+    The case, with None for a setting that is not known.
 
   Raises:
-    ValueError: if what is given contradicts the model or the vocabulary.
+    ValueError: if a given setting contradicts the model or the vocabulary.
   """
   accents = _settled_accents(given, saved, said_by)
   known, where = saved.do_lower_case, said_by

@@ -16,8 +16,7 @@ from bert_tf.convert import convert, model_files
 from bert_tf.export import config as export_config
 from bert_tf.export import export
 from bert_tf.files import paths
-from bert_tf.formats import label_map, run_info
-from bert_tf.training import run_dir
+from bert_tf.model_folder import label_map, run_info
 from tests.support import interop_models, tiny_models
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
@@ -40,7 +39,7 @@ def folders(tmp_path_factory):
   root = tmp_path_factory.mktemp("models")
   run = tiny_models.write_classifier(root / "run")
   (run / "label_map.json").unlink()
-  run_dir.write_run(str(run), RUN, tiny_models.CONFIG, str(run / "vocab.txt"))
+  run_info.write_run(str(run), RUN, tiny_models.CONFIG, str(run / "vocab.txt"))
   source = model_files.Source(str(run))
   convert.convert(source, "original", str(root / "hf"), "hf")
   for name in ("run.json", "label_map.json", "bert_config.json"):
@@ -217,10 +216,12 @@ def test_scores_are_of_the_newest_checkpoint_alone(folders, tmp_path):
   )
   run = run_info.RunInfo(task="encoder", scores={"f1": 0.5})
   vocab_file = str(folders["run"] / "vocab.txt")
-  run_dir.write_run(str(tmp_path), run, tiny_models.CONFIG, vocab_file)
+  run_info.write_run(str(tmp_path), run, tiny_models.CONFIG, vocab_file)
   for path in (tmp_path, tmp_path / "model.ckpt-2"):
-    assert model_folder.run_of(str(path)).scores == {"f1": 0.5}
-  assert model_folder.run_of(str(tmp_path / "model.ckpt-1")).scores is None
+    assert model_folder.ModelFolder(str(path)).run.scores == {"f1": 0.5}
+  assert (
+    model_folder.ModelFolder(str(tmp_path / "model.ckpt-1")).run.scores is None
+  )
 
 
 def write_longer_vocabulary(folder, folders):

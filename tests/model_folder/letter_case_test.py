@@ -2,7 +2,8 @@
 
 import pytest
 
-from bert_tf import letter_case, tokenization
+from bert_tf import tokenization
+from bert_tf.model_folder import letter_case
 
 
 @pytest.mark.parametrize(

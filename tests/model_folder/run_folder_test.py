@@ -8,8 +8,7 @@ import tensorflow as tf
 
 import bert_tf
 from bert_tf import checkpoints, model_folder, modeling
-from bert_tf.formats import run_info
-from bert_tf.training import run_dir
+from bert_tf.model_folder import run_folder, run_info
 
 CONFIG = modeling.BertConfig(vocab_size=3, num_hidden_layers=1)
 INFO = run_info.RunInfo(
@@ -30,10 +29,10 @@ def vocab_file(tmp_path):
   return str(path)
 
 
-@pytest.mark.parametrize("root", ["local", "ram://run_dir_test"])
+@pytest.mark.parametrize("root", ["local", "ram://run_folder_test"])
 def test_a_run_is_read_as_it_was_written(tmp_path, vocab_file, root):
   folder = f"{root}/run" if "://" in root else str(tmp_path / root / "run")
-  run_dir.write_run(folder, INFO, CONFIG, vocab_file)
+  run_info.write_run(folder, INFO, CONFIG, vocab_file)
   assert run_info.read_run(folder) == INFO
   config = modeling.BertConfig.from_json_file(f"{folder}/bert_config.json")
   assert config.to_dict() == CONFIG.to_dict()
@@ -50,17 +49,22 @@ def test_a_run_is_read_as_it_was_written(tmp_path, vocab_file, root):
 
 
 def test_the_run_of_a_checkpoint_or_a_folder_is_found(tmp_path, vocab_file):
-  run_dir.write_run(str(tmp_path / "run"), INFO, CONFIG, vocab_file)
-  assert model_folder.run_of(str(tmp_path / "run")) == INFO
-  assert model_folder.run_of(str(tmp_path / "run" / "model.ckpt-7")) == INFO
-  assert model_folder.run_of(str(tmp_path / "nowhere" / "model.ckpt-7")) is None
+  run_info.write_run(str(tmp_path / "run"), INFO, CONFIG, vocab_file)
+  assert model_folder.ModelFolder(str(tmp_path / "run")).run == INFO
+  assert (
+    model_folder.ModelFolder(str(tmp_path / "run" / "model.ckpt-7")).run == INFO
+  )
+  assert (
+    model_folder.ModelFolder(str(tmp_path / "nowhere" / "model.ckpt-7")).run
+    is None
+  )
 
 
 def test_a_copied_run_is_the_same_run(tmp_path, vocab_file):
   one, two = str(tmp_path / "one"), tmp_path / "one" / "best"
-  run_dir.write_run(one, INFO, CONFIG, vocab_file)
+  run_info.write_run(one, INFO, CONFIG, vocab_file)
   (tmp_path / "one" / "label_map.json").write_text("{}")
-  run_dir.copy_run(one, str(two))
+  run_info.copy_run(one, str(two))
   assert run_info.read_run(str(two)) == INFO
   assert sorted(p.name for p in two.iterdir()) == [
     "bert_config.json",
@@ -102,26 +106,44 @@ def test_who_trains_in_a_folder_removes_what_killed_processes_left(tmp_path):
     (folder / ".model.ckpt-3.tmp-elsewhere-pid-7-0").mkdir(parents=True)
     (folder / ".eval_results.txt.tmp-elsewhere-pid-7-0").mkdir()
     (folder / ".kept").mkdir()
-  with run_dir.exclusive(str(tmp_path), do_train=False):
+  with run_folder.RunFolder.open(str(tmp_path), "ner").exclusive(False):
     assert len(list(tmp_path.rglob("*.tmp-*"))) == 4
-  with run_dir.exclusive(str(tmp_path), do_train=True):
+  with run_folder.RunFolder.open(str(tmp_path), "ner").exclusive(True):
     assert not list(tmp_path.rglob("*.tmp-*"))
   assert len(list(tmp_path.rglob(".kept"))) == 2
 
 
+def _prepare(folder, info, config, vocab_file):
+  """Opens a folder and prepares it for a run."""
+  opened = run_folder.RunFolder.open(folder, info.task)
+  opened.prepare(info, config, vocab_file)
+
+
 def test_an_output_dir_of_another_run_is_refused(tmp_path, vocab_file):
   folder = str(tmp_path / "out")
-  run_dir.prepare_output_dir(folder, INFO, CONFIG, vocab_file)
-  run_dir.prepare_output_dir(folder, INFO, CONFIG, vocab_file)
+  _prepare(folder, INFO, CONFIG, vocab_file)
+  _prepare(folder, INFO, CONFIG, vocab_file)
   other = dataclasses.replace(INFO, task="ner")
   with pytest.raises(ValueError, match="classification.*ner.*`output_dir`"):
-    run_dir.prepare_output_dir(folder, other, CONFIG, vocab_file)
+    _prepare(folder, other, CONFIG, vocab_file)
   deeper = modeling.BertConfig(vocab_size=3, num_hidden_layers=2)
   with pytest.raises(ValueError, match="num_hidden_layers is 1 .* 2 here"):
-    run_dir.prepare_output_dir(folder, INFO, deeper, vocab_file)
+    _prepare(folder, INFO, deeper, vocab_file)
   checkpoints.save(folder, {"global_step": tf.constant(1, tf.int64)}, 1)
   words = tmp_path / "other.txt"
   words.write_text("[PAD]\n[UNK]\nc\n")
   with pytest.raises(ValueError, match="vocab.txt .*other.txt"):
-    run_dir.prepare_output_dir(folder, INFO, CONFIG, str(words))
+    _prepare(folder, INFO, CONFIG, str(words))
   assert run_info.read_run(folder) == INFO
+
+
+def test_a_folder_is_read_once_and_again_when_it_is_locked(
+  tmp_path, vocab_file
+):
+  folder = str(tmp_path / "out")
+  opened = run_folder.RunFolder.open(folder, INFO.task)
+  assert (opened.info, opened.bert_config, opened.labels) == (None, None, None)
+  _prepare(folder, INFO, CONFIG, vocab_file)  # As another process does.
+  assert (opened.info, opened.bert_config, opened.labels) == (None, None, None)
+  with opened.exclusive(do_train=True) as anew:
+    assert (anew.info, anew.bert_config) == (INFO, CONFIG)

@@ -1,0 +1,26 @@
+"""One door to a model: `find` its files, then `load` its weights.
+
+`opening` imports TensorFlow, which takes seconds, so its names are imported
+when they are first used. `run_info`, `label_map` and `letter_case` need no
+TensorFlow.
+"""
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+  from bert_tf.model_folder.opening import ModelFolder as ModelFolder
+  from bert_tf.model_folder.opening import beside as beside
+  from bert_tf.model_folder.opening import find as find
+  from bert_tf.model_folder.opening import find_weights as find_weights
+  from bert_tf.model_folder.opening import has_config as has_config
+  from bert_tf.model_folder.opening import load as load
+
+_NAMES = ("ModelFolder", "beside", "find", "find_weights", "has_config", "load")
+
+
+def __getattr__(name: str) -> Any:
+  """Returns a public name after importing its module."""
+  if name not in _NAMES:
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+  return getattr(importlib.import_module(f"{__name__}.opening"), name)

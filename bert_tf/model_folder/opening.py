@@ -1,0 +1,414 @@
+"""A folder is a model: finds its weights, config, vocabulary and labels.
+
+Whatever takes a model asks here: a released folder (bert_config.json,
+vocab.txt, bert_model.ckpt), a run or its best/, a conversion, a SavedModel or
+the folder of its versions, a folder of Hugging Face.
+"""
+
+import dataclasses
+import functools
+import os
+from collections.abc import Sequence
+
+import keras
+from absl import logging
+
+from bert_tf import checkpoints, model_config, tokenization
+from bert_tf.files import errors, json_files, paths
+from bert_tf.formats import hugging_face, tokenizer_files
+from bert_tf.layers import bilstm
+from bert_tf.model_folder import label_map, letter_case, run_info
+
+# Ends of what PyTorch pickles.
+_PICKLED = (".bin", ".pt", ".pth", ".pkl")
+
+# Names of a folder that one message lists.
+_MAX_NAMED = 10
+
+
+@dataclasses.dataclass(frozen=True)
+class ModelFolder:
+  """A model's weights and the files beside them, each read when it is used.
+
+  Attributes:
+    weights: as `checkpoints.CheckpointReader` takes them: a prefix, the folder
+      of a SavedModel or a safetensors file. The folder itself if only the other
+      files in it are read.
+    given_config_file: the config that the user names; None for the one in the
+      folder.
+    given_vocab_file: the vocabulary that the user names; None as above.
+  """
+
+  weights: str
+  given_config_file: str | None = None
+  given_vocab_file: str | None = None
+
+  @functools.cached_property
+  def folder(self) -> str:
+    """The folder of the weights."""
+    return run_info.folder_of(self.weights)
+
+  @property
+  def is_hugging_face(self) -> bool:
+    """Whether the weights are in Hugging Face's format."""
+    return self.weights.endswith(hugging_face.SUFFIX)
+
+  @property
+  def own_config_file(self) -> str:
+    """Path of the config beside the weights, which may be missing."""
+    name = hugging_face.CONFIG if self.is_hugging_face else run_info.CONFIG_FILE
+    return os.path.join(self.folder, name)
+
+  @functools.cached_property
+  def config_file(self) -> str:
+    """The file that `BertConfig.from_json_file` reads.
+
+    Raises:
+      ValueError: if it is missing, or if it is Hugging Face's and the weights
+        are not.
+    """
+    path = self.given_config_file or self.own_config_file
+    if not self.given_config_file and not paths.exists(path):
+      other = os.path.join(self.folder, hugging_face.CONFIG)
+      if not paths.exists(other):
+        raise ValueError(
+          f"there is no {path}; put the model's there or set "
+          "`bert_config_file`."
+        )
+      path = other
+    config = json_files.read_object(path)
+    if hugging_face.is_config(config) and not self.is_hugging_face:
+      raise ValueError(
+        f"{path} is Hugging Face's config, but {self.weights} is not Hugging "
+        'Face\'s: its hidden_act "gelu" is another function than that of the '
+        "original. Give the bert_config.json of the model, or write one "
+        "without model_type and architectures."
+      )
+    return path
+
+  @functools.cached_property
+  def bert_config(self) -> model_config.BertConfig:
+    """The model's sizes."""
+    return model_config.BertConfig.from_json_file(self.config_file)
+
+  @functools.cached_property
+  def vocab_file(self) -> str | None:
+    """A vocab.txt or a tokenizer.json of word pieces; None without both."""
+    return self.given_vocab_file or tokenizer_files.find_vocab(self.folder)
+
+  def needed_vocab(self) -> str:
+    """Returns the vocabulary; raises ValueError without one."""
+    if self.vocab_file:
+      return self.vocab_file
+    fault = f"{self.folder} has no {run_info.VOCAB_FILE}"
+    if paths.exists(os.path.join(self.folder, tokenizer_files.TOKENIZER)):
+      fault += f", and its {tokenizer_files.TOKENIZER} holds no word pieces"
+    raise ValueError(f"{fault}; set `vocab_file`.")
+
+  def load_vocab(self) -> dict[str, int]:
+    """Returns token to id.
+
+    Raises:
+      ValueError: if there is no vocabulary, or more tokens than the model has.
+    """
+    path = self.needed_vocab()
+    vocab = tokenization.load_vocab(path)
+    self.bert_config.check_vocab(len(vocab), path, self.config_file)
+    return vocab
+
+  @functools.cached_property
+  def run(self) -> run_info.RunInfo | None:
+    """Task, labels, case and lengths of the model; None if no file says them.
+
+    They are in run.json, label_map.json or Hugging Face's files.
+
+    Raises:
+      ValueError: if a file is damaged.
+    """
+    if self.is_hugging_face:
+      config = hugging_face.read_config(self.folder)
+      task = hugging_face.task_of(config)
+      num_labels = 0
+      if task in ("classification", "ner"):
+        num_labels = len(config.get("id2label") or range(2))
+      return self.read_hugging_face_run(task, num_labels)
+    if run := run_info.read_run(self.folder):
+      if run.scores and not self._is_scored():
+        return dataclasses.replace(run, scores=None)
+      return run
+    labels = label_map.read(self.folder)
+    return label_map.to_run(labels) if labels else None
+
+  def _is_scored(self) -> bool:
+    """Whether run.json's scores, those of the newest weights, are of these."""
+    if not paths.exists(f"{self.weights}.index"):
+      return True
+    newest = checkpoints.latest(self.folder)
+    return newest is None or (
+      os.path.normpath(self.weights) == os.path.normpath(newest)
+    )
+
+  def read_hugging_face_run(
+    self, task: str, num_labels: int
+  ) -> run_info.RunInfo:
+    """Returns what Hugging Face's files say of the model.
+
+    Args:
+      task: of the model's head; a run.json of this task adds the settings that
+        the other files lack.
+      num_labels: outputs of its classifier; 0 without one.
+
+    Raises:
+      ValueError: for a damaged file, or if there are not num_labels labels.
+    """
+    run = run_info.read_run(self.folder)
+    if not run or run.task != task:
+      run = run_info.RunInfo(task=task)
+    settings = tokenizer_files.read_settings(self.folder)
+    case = dataclasses.asdict(letter_case.of(settings))
+    known = {name: value for name, value in case.items() if value is not None}
+    run = dataclasses.replace(run, **known)
+    config = hugging_face.read_config(self.folder)
+    return label_map.with_hugging_face_labels(run, config, num_labels)
+
+  @property
+  def labels_words(self) -> bool:
+    """Whether `output_weights` is known to give labels to words."""
+    return self.run is not None and self.run.task == "ner"
+
+  @property
+  def run_file(self) -> str:
+    """The file that says the case of the model, for messages."""
+    path = os.path.join(self.folder, tokenizer_files.TOKENIZER_CONFIG)
+    if self.is_hugging_face and paths.exists(path):
+      return path
+    return os.path.join(self.folder, run_info.RUN_FILE)
+
+  @functools.cached_property
+  def reader(self) -> checkpoints.CheckpointReader:
+    """A reader of the weights."""
+    return checkpoints.CheckpointReader(self.weights)
+
+  def num_outputs(self, task: str) -> int | None:
+    """Returns the outputs of a head with labels; None without one.
+
+    Raises:
+      ValueError: if the head is another task's.
+    """
+    if "output_bias" not in self.reader.shapes:
+      return None
+    if self.run and self.run.task != task:
+      raise ValueError(
+        f"{self.weights} has the head of another task, {self.run.task}; open "
+        f"it with the model of that, or start {task} from another model."
+      )
+    return self.reader.shapes["output_bias"][0]
+
+
+def find(
+  path: str,
+  bert_config_file: str | None = None,
+  vocab_file: str | None = None,
+) -> ModelFolder:
+  """Finds the files of a model.
+
+  Args:
+    path: a folder, the prefix of a checkpoint or a safetensors file.
+    bert_config_file: None for the one in the folder.
+    vocab_file: None for the one in the folder.
+
+  Raises:
+    ValueError: if there is no model, or more than one; if it has no config,
+      or Hugging Face's beside the original's weights; if a file is damaged or
+      contradicts those of the run. The message lists the files and a remedy.
+  """
+  weights = find_weights(path)
+  _check_is_original(weights)
+  files = beside(weights, bert_config_file, vocab_file)
+  if run_info.folder_of(path) == path:  # Beside a prefix they are defaults.
+    own = files.own_config_file
+    if bert_config_file and paths.exists(own):
+      given = json_files.read_object(bert_config_file)
+      saved = json_files.read_object(own)
+      # A run's copy has defaults for all keys that were left out, except ours.
+      given, saved = (
+        {**model_config.OWN_KEYS, **values} for values in (given, saved)
+      )
+      if any(given[key] != saved[key] for key in given.keys() & saved.keys()):
+        _refuse("bert_config_file", bert_config_file, own)
+    _check_vocab(files)
+  return files
+
+
+def beside(
+  weights: str,
+  bert_config_file: str | None = None,
+  vocab_file: str | None = None,
+) -> ModelFolder:
+  """Returns the files beside weights that are known; as `find`."""
+  files = ModelFolder(weights, bert_config_file, vocab_file)
+  # Reads them, so that a fault is told before anything is computed.
+  _ = files.vocab_file, files.config_file, files.run
+  if paths.exists(os.path.join(files.folder, run_info.RUN_FILE)):
+    _check_vocab(files)
+  return files
+
+
+def _check_vocab(files: ModelFolder) -> None:
+  """Raises ValueError if the folder has another vocabulary."""
+  given, own = files.vocab_file, os.path.join(files.folder, run_info.VOCAB_FILE)
+  if (
+    given not in (None, own)
+    and paths.exists(own)
+    and tokenizer_files.read_vocab(given or "") != paths.read_bytes(own)
+  ):
+    _refuse("vocab_file", str(given), own)
+
+
+def _refuse(name: str, given: str, own: str) -> None:
+  """Raises ValueError: a file is not the model's."""
+  raise ValueError(
+    f"{name} {given} contradicts {own}, that of the model; leave `{name}` out."
+  )
+
+
+def load(
+  files: ModelFolder, model: keras.Model, required: str = "bert/"
+) -> None:
+  """Sets the variables of a model; those without a value stay random.
+
+  A warning names what is missing beside the encoder.
+
+  Args:
+    files: of the model.
+    model: of the same config.
+    required: how the names of variables begin that have to be there.
+
+  Raises:
+    ValueError: naming each required variable that is missing and each one that
+      differs in shape.
+  """
+  reader = files.reader
+  bilstm.check_is_loaded(model, reader.path, reader.shapes)
+  missing = checkpoints.load_variables(reader, model, required)
+  if missing:
+    logging.warning(
+      "%s has no %s: initialized at random.", reader.path, ", ".join(missing)
+    )
+
+
+def has_config(folder: str) -> bool:
+  """Returns whether a folder says what its model is, such as a run's."""
+  return paths.exists(os.path.join(folder, run_info.CONFIG_FILE))
+
+
+def find_weights(path: str) -> str:
+  """Returns the weights at a path, as `ModelFolder.weights`; as `find`."""
+  if paths.is_file(path):
+    if not path.endswith(hugging_face.SUFFIX):
+      raise ValueError(f"{path} is no model: {_said([path])}")
+    return path
+  if run_info.folder_of(path) != path:
+    checkpoints.prefix_to_read(path)  # Raises if there is no checkpoint.
+    return path
+  names = paths.list_folder(path)
+  found = _saved_models(path, names)
+  newest = checkpoints.latest(path)
+  indexes = [name for name in names if name.endswith(".index")]
+  found += (
+    [newest]
+    if newest
+    else [os.path.join(path, n.removesuffix(".index")) for n in indexes]
+  )
+  if hugging_face.WEIGHTS in names:
+    found.append(os.path.join(path, hugging_face.WEIGHTS))
+  if len(found) == 1:
+    return found[0]
+  if found:
+    raise ValueError(
+      f"{path} holds {len(found)} models; name one of them: {', '.join(found)}."
+    )
+  said = _said([os.path.join(path, name) for name in names])
+  raise ValueError(f"{path} holds no model that can be read: {said}")
+
+
+def _saved_models(path: str, names: Sequence[str]) -> list[str]:
+  """Returns the SavedModel of a folder, or the newest of its versions."""
+  if checkpoints.is_saved_model(path):
+    return [path]
+  versions = [
+    name
+    for name in names
+    if name.isdecimal() and checkpoints.is_saved_model(os.path.join(path, name))
+  ]
+  newest = sorted(versions, key=int)[-1:]
+  return [os.path.join(path, name) for name in newest]
+
+
+def _check_is_original(weights: str) -> None:
+  """Raises ValueError for an object-based checkpoint without a SavedModel."""
+  if weights.endswith(hugging_face.SUFFIX) or checkpoints.is_saved_model(
+    weights
+  ):
+    return
+  try:
+    names = checkpoints.CheckpointReader(weights).shapes
+  except checkpoints.DamagedCheckpointError:
+    return  # The reader of the weights reports it.
+  if checkpoints.OBJECT_GRAPH in names:
+    raise ValueError(
+      f"{weights} is a checkpoint of objects, as TF Model Garden's are; "
+      f"{_convert(weights)}"
+    )
+
+
+def _convert(path: str) -> str:
+  """Returns the command that makes the original's format of a model."""
+  folder = os.path.join(os.path.dirname(path), "original")
+  return (
+    f"convert it by `bert-tf convert --model={path} --output_checkpoint="
+    f"{folder}/bert_model.ckpt`, with --bert_config_file and --vocab_file "
+    f"where these do not lie beside it, and give {folder}."
+  )
+
+
+def _said(found: Sequence[str]) -> str:
+  """Returns which files were found and what to do."""
+  names = [os.path.basename(path) for path in found]
+  listed = errors.listed(names, _MAX_NAMED)
+  for path in found:
+    if path.endswith(".weights.h5"):
+      return f"there is {listed}; {_convert(path)}"
+  for ends, remedy in (
+    (".zip", "unpack it and give the folder that comes out."),
+    (
+      f"{hugging_face.SUFFIX}.index.json",
+      "the weights are in several files; save the model again by "
+      "save_pretrained(folder, max_shard_size='100GB').",
+    ),
+    (
+      _PICKLED,
+      "weights that are pickled can run any code when they are read, so they "
+      "are not. Where you trust them, load them with transformers and save the "
+      "model again by save_pretrained(folder); it writes safetensors.",
+    ),
+    ("tf_model.h5", hugging_face.from_other("from_tf")),
+    ("flax_model.msgpack", hugging_face.from_other("from_flax")),
+    (
+      ".keras",
+      "a whole Keras model can run any code when it is read. Where you trust "
+      "it, write its weights in Python, by keras.saving.load_model(path)."
+      "save_weights('bert.weights.h5'), then use `bert-tf convert`.",
+    ),
+    (
+      (".index", ".data-00000-of-00001"),
+      "give the part of a checkpoint's name before that.",
+    ),
+  ):
+    if any(name.endswith(ends) for name in names):
+      return f"there is {listed}; {remedy}"
+  return (
+    f"there is {listed or 'nothing'}. Give a folder with bert_config.json, "
+    "vocab.txt and bert_model.ckpt, the output_dir of a run, a SavedModel, or "
+    "a folder with config.json and model.safetensors."
+  )

@@ -1,0 +1,208 @@
+"""The folder of a run, its output_dir: opened once, and then passed down."""
+
+import contextlib
+import dataclasses
+import functools
+import glob
+import math
+import os
+from collections.abc import Iterator, Mapping
+
+from absl import logging
+
+from bert_tf import checkpoints, distribution, model_config
+from bert_tf.files import atomic, lock, paths
+from bert_tf.formats import tokenizer_files
+from bert_tf.model_folder import label_map, run_info
+
+
+@dataclasses.dataclass(frozen=True)
+class RunFolder:
+  """An output_dir and what its files say of the run that began there.
+
+  Each file is read once. `exclusive` opens the folder again, because another
+  process may have written it until then. Checkpoints are listed when they are
+  needed: a training beside an evaluation deletes old ones.
+
+  Attributes:
+    path: of the folder, which need not be there.
+    task: of the run, one of run_info.TASKS.
+    info: the content of run.json; None for a new run.
+  """
+
+  path: str
+  task: str
+  info: run_info.RunInfo | None
+
+  @classmethod
+  def open(cls, path: str, task: str) -> "RunFolder":
+    """Opens a folder for a run of a task.
+
+    Raises:
+      ValueError: as `run_info.read_run`, and for a run of another task.
+    """
+    info = run_info.read_run(path)
+    if info and info.task != task:
+      raise ValueError(
+        f"{path} holds another task's run, one of {info.task}; this is one of "
+        f"{task}. Choose another `output_dir`; its checkpoint can be the "
+        "`init_checkpoint`."
+      )
+    return cls(path, task, info)
+
+  @property
+  def run_file(self) -> str:
+    """Path of run.json."""
+    return os.path.join(self.path, run_info.RUN_FILE)
+
+  @property
+  def config_file(self) -> str:
+    """Path of bert_config.json."""
+    return os.path.join(self.path, run_info.CONFIG_FILE)
+
+  @functools.cached_property
+  def bert_config(self) -> model_config.BertConfig | None:
+    """The sizes of the run's model; None for a new run."""
+    if not paths.exists(self.config_file):
+      return None
+    return model_config.BertConfig.from_json_file(self.config_file)
+
+  @functools.cached_property
+  def labels(self) -> label_map.LabelSpec | None:
+    """The labels of the run's model; None for a new run and without labels."""
+    return label_map.read(self.path)
+
+  def check_labels(self, labels: label_map.LabelSpec) -> None:
+    """Raises ValueError if the run has other labels."""
+    label_map.check(self.path, self.labels, labels)
+
+  @contextlib.contextmanager
+  def exclusive(self, do_train: bool) -> Iterator["RunFolder"]:
+    """A scope in which no other process trains here; yields the folder anew.
+
+    Removes what killed processes left in the folder. Evaluating beside a
+    training is allowed.
+
+    Raises:
+      OSError: naming the host and the process that trains there.
+    """
+    if not do_train or not distribution.is_chief():
+      yield RunFolder.open(self.path, self.task)
+      return
+    with lock.hold(self.path):
+      for folder in (self.path, os.path.join(self.path, "best")):
+        atomic.remove_unfinished(os.path.join(glob.escape(folder), "*"))
+      yield RunFolder.open(self.path, self.task)
+
+  def prepare(
+    self,
+    info: run_info.RunInfo,
+    bert_config: model_config.BertConfig,
+    vocab_file: str | None,
+    labels: label_map.LabelSpec | None = None,
+  ) -> None:
+    """Makes the folder and writes the files that describe the run.
+
+    Raises:
+      ValueError: if the folder holds a run of another config, vocabulary or
+        other labels, or no model can be built of the config.
+      OSError: if it cannot be written.
+    """
+    bert_config.check_sizes()
+    if labels:
+      self.check_labels(labels)
+    if self.bert_config:
+      check_same_config(self.path, self.bert_config, bert_config)
+    if vocab_file is not None:
+      self._check_vocab(vocab_file)
+    run_info.write_run(self.path, info, bert_config, vocab_file)
+    if labels:
+      label_map.write(self.path, labels)
+
+  def _check_vocab(self, vocab_file: str) -> None:
+    """Raises ValueError if a run was trained with another vocabulary."""
+    path = os.path.join(self.path, run_info.VOCAB_FILE)
+    if (
+      checkpoints.listed(self.path)
+      and paths.exists(path)
+      and paths.read_bytes(path) != tokenizer_files.read_vocab(vocab_file)
+    ):
+      raise ValueError(
+        f"{self.path} holds a run of another vocabulary: {path} differs from "
+        f"{vocab_file}; choose another `output_dir`."
+      )
+
+
+class RunFiles:
+  """The files that describe a run, in case its folder is deleted.
+
+  Args:
+    output_dir: folder of the run; files that are missing are left out.
+  """
+
+  def __init__(self, output_dir: str) -> None:
+    names = (*run_info.FILES, run_info.COMMANDS_FILE)
+    files = [os.path.join(output_dir, name) for name in names]
+    self._contents = {p: paths.read_bytes(p) for p in files if paths.exists(p)}
+    self._output_dir = output_dir
+
+  def put_back(self) -> None:
+    """Writes the missing files and warns of them."""
+    missing = [path for path in self._contents if not paths.exists(path)]
+    if not missing or not distribution.is_chief():
+      return
+    logging.warning(
+      "%s are gone: somebody deleted %s or files of it during the run. They "
+      "are written again; earlier checkpoints, evaluations and all events are "
+      "lost.",
+      ", ".join(os.path.basename(path) for path in missing),
+      self._output_dir,
+    )
+    for path in missing:
+      atomic.write_bytes(path, self._contents[path])
+
+  def check(self, checkpoint: str | None) -> None:
+    """Writes the missing files; raises OSError if a checkpoint is gone."""
+    self.put_back()
+    if checkpoint and distribution.is_chief():
+      if not checkpoints.is_there(checkpoint):
+        raise OSError(
+          f"{checkpoint} is gone: somebody deleted {self._output_dir} or files "
+          "of it during the run. Its results are written, but not of a model "
+          "that is there; train again."
+        )
+
+
+def write_scores(folder: str, results: Mapping[str, float | int]) -> None:
+  """Writes the results of an evaluation into a folder's run.json.
+
+  Args:
+    folder: whose checkpoint was evaluated; without a run.json it stays so.
+    results: by name; none to remove those that are there.
+  """
+  info = run_info.read_run(folder) if distribution.is_chief() else None
+  if not info:
+    return
+  scores = {
+    name: float(value)
+    for name, value in results.items()
+    if name != checkpoints.GLOBAL_STEP and math.isfinite(value)
+  }
+  run_info.write_json(folder, dataclasses.replace(info, scores=scores or None))
+
+
+def check_same_config(
+  folder: str, saved: model_config.BertConfig, given: model_config.BertConfig
+) -> None:
+  """Raises ValueError naming the values that differ from those of a run."""
+  there, here = ({**vars(c), **c.to_dict()} for c in (saved, given))
+  differing = [
+    f"{name} is {there.get(name)} there and {here.get(name)} here"
+    for name in sorted({*there, *here})
+    if there.get(name) != here.get(name)
+  ]
+  if differing:
+    raise ValueError(
+      f"{folder} holds a run of another config: {'; '.join(differing)}; choose "
+      "another `output_dir`."
+    )
