@@ -30,7 +30,7 @@ THEN = recorded()
 
 def sections():
   """Returns the parts of the page about flags, by heading."""
-  flags = PAGE.read_text().split("\n## ")[1]
+  flags = PAGE.read_text().split("\n## Flags\n")[1].split("\n## ")[0]
   return dict(part.split("\n", 1) for part in flags.split("\n### ")[1:])
 
 

@@ -401,7 +401,7 @@ MISTAKES = {
     {"train_minutes": 1.0, "schedule": "32:1.0"},
     "schedule shares steps out",
   ),
-  "config is not JSON": ({"bert_config_file": "text.txt"}, "text.txt: "),
+  "config is not JSON": ({"bert_config_file": "text.txt"}, "text.txt"),
   "no config": ({"bert_config_file": "none.json"}, "none.json"),
   "odd heads": (
     lambda f: other_config(f, num_attention_heads=5),

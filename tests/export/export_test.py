@@ -646,10 +646,10 @@ def test_what_the_functions_would_not_use_is_named(mistaken):
   assert "`do_lower_case`" in mistaken(with_text=False, do_lower_case=True)
 
 
-def test_a_vocabulary_of_another_size_is_refused(mistaken, tmp_path):
+def test_a_larger_vocabulary_than_the_table_is_refused(mistaken, tmp_path):
   path = tmp_path / "vocab.txt"
-  path.write_text("\n".join(VOCAB.read_text().splitlines()[:-1]) + "\n")
-  assert "has 499 word pieces" in mistaken(vocab_file=str(path))
+  path.write_text(VOCAB.read_text() + "onemore\n")
+  assert "501 word pieces" in mistaken(vocab_file=str(path))
 
 
 def test_what_is_not_found_is_named(mistaken):

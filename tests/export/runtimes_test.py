@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from bert_tf import checkpoints, heads, modeling
+from bert_tf import checkpoint_names, checkpoints, heads, modeling
 from bert_tf.export import config as configs
 from bert_tf.export import export, saved_models
 from bert_tf.export.runtimes import config as runtime_config
@@ -318,7 +318,7 @@ def test_an_operation_that_litert_lacks_is_named(tmp_path, ending):
   sliced.shapes = [
     tf.Variable(tf.zeros((5, 4)), name=name)
     for name in (
-      saved_models.WORD_EMBEDDINGS,
+      checkpoint_names.WORD_EMBEDDINGS,
       "bert/embeddings/token_type_embeddings",
       "bert/embeddings/position_embeddings",
     )

@@ -55,6 +55,10 @@ READERS = {
 }
 
 
+JSON_KINDS = ("squad", "config")
+TEXT_KINDS = sorted(READERS.keys() - {*JSON_KINDS, "label_map"})
+
+
 @pytest.mark.parametrize("kind", READERS)
 def test_files_with_a_mark_are_read_as_those_without(tmp_path, kind):
   content, read = READERS[kind]
@@ -101,7 +105,7 @@ def follow_advice(error, encoding="ENCODING"):
 
 @pytest.mark.skipif(not shutil.which("iconv"), reason="needs iconv")
 @pytest.mark.parametrize("encoding", WIDE)
-@pytest.mark.parametrize("kind", sorted(set(READERS) - {"label_map", "squad"}))
+@pytest.mark.parametrize("kind", TEXT_KINDS)
 def test_utf_16_is_refused_with_a_command_that_helps(tmp_path, kind, encoding):
   content, read = READERS[kind]
   path = tmp_path / ("text.txt.gz" if kind == "gz" else f"{kind} 1.txt")
@@ -118,11 +122,14 @@ def test_utf_16_is_refused_with_a_command_that_helps(tmp_path, kind, encoding):
 
 
 @pytest.mark.parametrize("encoding", WIDE)
-def test_squad_may_be_utf_16_as_other_json(tmp_path, encoding):
-  content, read = READERS["squad"]
-  path = tmp_path / "train.json"
+@pytest.mark.parametrize("kind", JSON_KINDS)
+def test_json_may_be_utf_16(tmp_path, kind, encoding):
+  content, read = READERS[kind]
+  path = tmp_path / "a.json"
+  path.write_text(content)
+  expected = read(str(path))
   path.write_bytes(content.encode(encoding))
-  assert read(str(path)) == json.loads(content)
+  assert read(str(path)) == expected
 
 
 @pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be"])

@@ -18,10 +18,9 @@ from bert_tf.tasks.squad import examples as squad_examples
 from bert_tf.tasks.squad import windows
 from bert_tf.tasks.swag import records as choice_records
 from bert_tf.tasks.swag.examples import ChoiceExample
-from tests.support import runs, tiny_models
-from tests.tasks.classification import task_test as classification_test
+from tests.support import own_classification, runs, tiny_models
 
-base = classification_test.base
+base = own_classification.base
 SPEC = label_map.LabelSpec("own data", "classification", ("x", "y"))
 
 
@@ -139,7 +138,7 @@ def test_each_split_of_a_run_has_one_line(base, tmp_path):
   for name in ("dev.tsv", "test.tsv"):
     (tmp_path / name).write_text((base / name).read_text())
   (tmp_path / "train.tsv").write_text(f"{text}\n\tgood\n")
-  config = classification_test.make(
+  config = own_classification.make(
     base,
     tmp_path / "out",
     data_dir=str(tmp_path),
