@@ -125,14 +125,11 @@ def with_hugging_face_labels(
 
 
 def read(folder: str) -> LabelSpec | None:
-  """Returns the labels of a model of texts or words; None if none are saved.
+  """Returns the labels in a folder's label_map.json, None without one.
 
   Raises:
-    ValueError: if the file is no label map.
+    ValueError: if the file is not a label map.
   """
-  run = run_info.read_run(folder)
-  if run and run.task_name and run.problem_type and run.labels is not None:
-    return of_run(run)
   path = os.path.join(folder, FILE)
   if not paths.exists(path):
     return None

@@ -70,6 +70,9 @@ class RunFolder:
   @functools.cached_property
   def labels(self) -> label_map.LabelSpec | None:
     """The labels of the run's model; None for a new run and without labels."""
+    run = self.info
+    if run and run.task_name and run.problem_type and run.labels is not None:
+      return label_map.of_run(run)
     return label_map.read(self.path)
 
   def check_labels(self, labels: label_map.LabelSpec) -> None:
