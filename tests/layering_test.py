@@ -11,8 +11,10 @@ ROOT = pathlib.Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / "bert_tf"
 RESEARCH = ROOT / "research"
 
-# The way of the data; the modules at the root of the package are "core".
+# The way of the data; the modules at the root of the package are "core", except
+# `names`, which imports nothing.
 FOLDERS = (
+  "names",
   "files",
   "formats",
   "plots",
@@ -65,7 +67,7 @@ def modules():
 def folder(name):
   """The folder of FOLDERS that a module is in."""
   top, _, rest = name.partition(".")
-  return top if rest else "core"
+  return top if rest or top == "names" else "core"
 
 
 def imported_names(path):

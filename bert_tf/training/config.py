@@ -2,12 +2,7 @@
 
 import dataclasses
 
-from bert_tf import settings
-
-# Names in optimization.OPTIMIZERS and mixed_precision.PRECISIONS, which need
-# TensorFlow.
-OPTIMIZERS = ("adamw", "lamb")
-PRECISIONS = ("float32", "bfloat16", "float16")
+from bert_tf import names, settings
 
 # Settings of one of the two alone.
 PRETRAINING = ("train_hours", "train_minutes")
@@ -96,9 +91,9 @@ class TrainConfig:
     "time.",
   )
   optimizer: str = settings.setting(
-    "adamw",
+    names.ADAMW,
     "adamw is the original's; lamb is for large batches.",
-    choices=OPTIMIZERS,
+    choices=names.OPTIMIZERS,
   )
   layerwise_lr_decay: float = settings.setting(
     1.0,
@@ -110,7 +105,7 @@ class TrainConfig:
     "float32",
     "What products are computed in. Variables, losses and checkpoints are "
     "float32.",
-    choices=PRECISIONS,
+    choices=tuple(names.PRECISIONS),
   )
   encoder_only: bool = settings.setting(
     False,

@@ -7,7 +7,6 @@ from absl import flags
 
 from bert_tf import settings
 from bert_tf.cli import config_flags
-from bert_tf.training import config as training_config
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -159,15 +158,3 @@ def test_given_flags_are_told_from_defaults():
   assert config_flags.is_given("rate", values)
   assert not config_flags.is_given("num_shards", values)
   assert config_flags.given_values(values)["--num_shards"] == 1
-
-
-def test_choices_are_what_the_library_knows():
-  from bert_tf import distribution, optimization
-  from bert_tf.cli import convert_checkpoint, devices
-  from bert_tf.convert import convert
-  from bert_tf.layers import mixed_precision
-
-  assert convert_checkpoint.FORMATS == tuple(convert.FORMATS)
-  assert training_config.OPTIMIZERS == tuple(optimization.OPTIMIZERS)
-  assert training_config.PRECISIONS == tuple(mixed_precision.PRECISIONS)
-  assert devices.DISTRIBUTIONS == distribution.KINDS
