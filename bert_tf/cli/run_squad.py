@@ -116,10 +116,8 @@ def _converse(config: squad_config.SquadConfig) -> None:
 
 def run() -> None:
   """Runs the command with the flags of the command line; never returns."""
-  model_flags.define(
-    squad_config.SquadConfig,
-    omit=(*config_lib.NO_FLAGS, "do_eval", "eval_batch_size"),
-  )
+  config_flags.define(squad_config.SquadConfig)
+  config_flags.define(model_flags.ModelFlags)
   config_flags.define(config_lib.SweepConfig)
   config_flags.define(InteractiveConfig)
   devices.run(main, __doc__)

@@ -29,15 +29,8 @@ class ModelConfig:
     "task of the checkpoint's head.",
     choices=run_info.TASKS,
   )
-  bert_config_file: str | None = setting(
-    None,
-    "JSON file with the sizes of the model; default: bert_config.json beside "
-    "the checkpoint.",
-  )
-  vocab_file: str | None = setting(
-    None,
-    "The vocabulary of the model; default: vocab.txt beside the checkpoint.",
-  )
+  bert_config_file: str | None = None  # None for the one beside the checkpoint.
+  vocab_file: str | None = None  # As bert_config_file.
   do_lower_case: bool | None = setting(
     None,
     "Whether texts are lower-cased. Default: what the model's run.json says, "

@@ -45,9 +45,9 @@ def saved_labels(
 def with_start(
   config: config_lib.FineTuningConfig,
   task: base.Task,
-  train: training_config.TrainConfig,
+  train: training_config.FineTuningTrainConfig,
   has_bilstm: bool,
-) -> training_config.TrainConfig:
+) -> training_config.FineTuningTrainConfig:
   """Decides which weights the run starts from; may raise ValueError.
 
   Returns:

@@ -16,6 +16,18 @@ class Inner:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
+class Plain:
+  depth: int = 2
+  width: int = settings.setting(1, "Width.")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Special(Plain):
+  depth: int = settings.setting(2, "Depth.")
+  width: int = 1
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
 class Outer:
   input_file: str = settings.setting(help="What is read.", original=True)
   output_file: str = settings.setting(help="What is written.")
@@ -35,15 +47,15 @@ class Outer:
 REQUIRED = ("--input_file=in", "--output_file=out")
 
 
-def parsed(*arguments, omit=()):
+def parsed(*arguments):
   values = flags.FlagValues()
-  config_flags.define(Outer, omit, values)
+  config_flags.define(Outer, values)
   values(["script", *arguments])
   return values
 
 
-def built(*arguments, omit=(), **values):
-  flag_values = parsed(*REQUIRED, *arguments, omit=omit)
+def built(*arguments, **values):
+  flag_values = parsed(*REQUIRED, *arguments)
   return config_flags.build(Outer, flag_values, **values)
 
 
@@ -105,10 +117,13 @@ def test_a_wrong_value_is_named_with_its_flag(argument, parts):
     assert part in str(error.value)
 
 
-def test_omitted_settings_are_no_flags_and_keep_their_default():
-  with pytest.raises(flags.UnrecognizedFlagError, match="num_shards"):
-    parsed(*REQUIRED, "--num_shards=2", omit=["num_shards"])
-  assert built(omit=["num_shards"]).inner == Inner()
+def test_a_field_that_a_subclass_makes_a_setting_is_its_flag():
+  base, special = flags.FlagValues(), flags.FlagValues()
+  config_flags.define(Plain, base)
+  config_flags.define(Special, special)
+  assert "depth" not in base and "width" not in special
+  special(["script", "--depth=3"])
+  assert config_flags.build(Special, special) == Special(depth=3, width=1)
 
 
 def test_values_of_the_command_go_before_the_flags():

@@ -13,6 +13,10 @@ class SquadConfig(config.FineTuningConfig):
 
   task: ClassVar[str] = "squad"
 
+  # Predictions are scored, so there is no --do_eval. Both batches have the size
+  # predict_batch_size.
+  do_eval: bool = False
+  eval_batch_size: int = 8
   train_file: str | None = settings.setting(
     None, "SQuAD JSON to train on.", original=True
   )
