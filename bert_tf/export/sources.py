@@ -24,12 +24,6 @@ _CHOOSE_ANSWERS = (
   "max_answer_length",
   "null_score_diff_threshold",
 )
-SQUAD_SETTINGS = (
-  "doc_stride",
-  "max_query_length",
-  "version_2_with_negative",
-  *_CHOOSE_ANSWERS,
-)
 
 
 @dataclasses.dataclass(frozen=True)
