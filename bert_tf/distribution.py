@@ -19,9 +19,8 @@ import numpy as np
 import tensorflow as tf
 from absl import logging
 
+from bert_tf import names
 from bert_tf.files import errors, stderr
-
-KINDS = ("auto", "one", "mirrored", "multi_worker", "tpu")
 
 # The first of these in TF_CONFIG's cluster is the chief.
 _WORKER_KINDS = ("chief", "worker")
@@ -64,7 +63,7 @@ def hide_first_notes() -> None:
 
 
 def create_strategy(
-  kind: str = "auto", tpu: TpuAddress | None = None
+  kind: str = names.AUTO, tpu: TpuAddress | None = None
 ) -> tf.distribute.Strategy:
   """Returns a strategy; call it before TensorFlow computes anything.
 
@@ -78,19 +77,20 @@ def create_strategy(
     ValueError: for a kind that does not fit the address, a TPU that is not
       there, or a TF_CONFIG that names no machines.
   """
-  if kind == "auto":
+  if kind == names.AUTO:
     several = len(tf.config.list_physical_devices("GPU")) > 1
-    kind = "tpu" if tpu else "mirrored" if several else "one"
-  if (tpu is not None) != (kind == "tpu"):
+    one_machine = names.MIRRORED if several else names.ONE_DEVICE
+    kind = names.TPU if tpu else one_machine
+  if (tpu is not None) != (kind == names.TPU):
     raise ValueError(
       "a TPU is used with `use_tpu` and `distribution=tpu` or auto; "
       f"`distribution` is {kind} and `use_tpu` {tpu is not None}."
     )
   if tpu is not None:
     return _tpu_strategy(tpu)
-  if kind == "multi_worker":
+  if kind == names.MULTI_WORKER:
     return _multi_worker_strategy()
-  if kind == "mirrored":
+  if kind == names.MIRRORED:
     devices = tf.config.list_logical_devices("GPU")
     devices = devices or tf.config.list_logical_devices("CPU")
     return tf.distribute.MirroredStrategy([device.name for device in devices])

@@ -9,6 +9,7 @@ import keras
 import numpy as np
 from keras import ops
 
+from bert_tf import names
 from bert_tf.modeling import Tensor
 
 if TYPE_CHECKING:
@@ -365,7 +366,10 @@ class LambOptimizer(AdamWeightDecayOptimizer):
 
 
 # By name of the flag.
-OPTIMIZERS = {"adamw": AdamWeightDecayOptimizer, "lamb": LambOptimizer}
+OPTIMIZERS = {
+  names.ADAMW: AdamWeightDecayOptimizer,
+  names.LAMB: LambOptimizer,
+}
 
 
 def rate_scales(paths: Sequence[str], decay: float) -> list[float]:
@@ -407,7 +411,7 @@ def create_optimizer(
   init_lr: float,
   num_train_steps: int,
   num_warmup_steps: int,
-  optimizer: str = "adamw",
+  optimizer: str = names.ADAMW,
   layerwise_lr_decay: float = 1.0,
   schedule: keras.optimizers.schedules.LearningRateSchedule | None = None,
 ) -> AdamWeightDecayOptimizer:

@@ -168,6 +168,12 @@ def changed(config: Config, values: Mapping[str, Any]) -> Config:
   return dataclasses.replace(config, **changes)
 
 
+def part(config: Dataclass, kind: type[Config]) -> Config:
+  """Returns the values of a config for the fields of another config class."""
+  names = [field.name for field in dataclasses.fields(kind)]
+  return kind(**{name: getattr(config, name) for name in names})
+
+
 def names(config: Dataclass) -> set[str]:
   """Returns the names of the fields, those of nested configs too."""
   found = set()

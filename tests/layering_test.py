@@ -11,9 +11,11 @@ ROOT = pathlib.Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / "bert_tf"
 RESEARCH = ROOT / "research"
 
-# The way of the data. The modules at the root of the package are "core", and so
-# are those of model_folder, which `from_pretrained` calls.
+# The way of the data. The modules at the root of the package are "core", except
+# `names`, which imports nothing. The modules of model_folder, which
+# `from_pretrained` calls, are core as well.
 FOLDERS = (
+  "names",
   "files",
   "formats",
   "plots",
@@ -69,7 +71,7 @@ def modules():
 def folder(name):
   """The folder of FOLDERS that a module is in."""
   top, _, rest = name.partition(".")
-  return top if rest and top != "model_folder" else "core"
+  return top if top == "names" or rest and top != "model_folder" else "core"
 
 
 def imported_names(path):

@@ -44,13 +44,11 @@ class _BooleanOrAuto(flags.BooleanParser):
 
 def define(
   config_class: type[settings.Dataclass],
-  omit: Collection[str] = (),
   flag_values: flags.FlagValues = flags.FLAGS,
 ) -> None:
-  """Defines a flag for each setting but `omit`, nested configs included."""
+  """Defines a flag for each setting, nested configs included."""
   for field, setting, kind in _settings(config_class):
-    if field.name not in omit:
-      _define(field, setting, kind, flag_values)
+    _define(field, setting, kind, flag_values)
 
 
 def build(
@@ -204,11 +202,9 @@ def _build(
     if field.name in values:
       arguments[field.name] = values[field.name]
     elif setting:
-      name = setting.flag or field.name
-      if name in flag_values:
-        value: Any = flag_values[name].value
-        is_list = isinstance(value, list)
-        arguments[field.name] = tuple(value) if is_list else value
+      value: Any = flag_values[setting.flag or field.name].value
+      is_list = isinstance(value, list)
+      arguments[field.name] = tuple(value) if is_list else value
     elif _is_config(kind) and any(_settings(kind)):
       arguments[field.name] = _build(kind, flag_values, values)
   return config_class(**arguments)

@@ -5,11 +5,8 @@ bert-tf convert --model=FOLDER --output_checkpoint=OUT/bert_model.ckpt
 
 import dataclasses
 
-from bert_tf import settings
+from bert_tf import names, settings
 from bert_tf.cli import command, config_flags
-
-# Names in convert.FORMATS.
-FORMATS = ("original", "hf", "model_garden", "keras")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -39,14 +36,14 @@ class ConversionConfig:
     "Hugging Face's, as save_pretrained writes it; that of TF Model Garden's "
     "BertEncoderV2; or Keras', as save_weights of this project's models writes "
     "it. Default: what the input shows.",
-    choices=FORMATS,
+    choices=names.CHECKPOINT_FORMATS,
     flag="from",
   )
   target_format: str = settings.setting(
     "original",
     "Format of the output. From original to original takes away the "
     "optimizer's slots and the step.",
-    choices=FORMATS,
+    choices=names.CHECKPOINT_FORMATS,
     flag="to",
   )
   bert_config_file: str | None = settings.setting(

@@ -9,14 +9,11 @@ from typing import TYPE_CHECKING
 
 from absl import logging
 
-from bert_tf import keras_backend, settings
+from bert_tf import keras_backend, names, settings
 from bert_tf.cli import command, config_flags
 
 if TYPE_CHECKING:
   import tensorflow as tf
-
-# Kinds of distribution.create_strategy, which needs TensorFlow.
-DISTRIBUTIONS = ("auto", "one", "mirrored", "multi_worker", "tpu")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -47,11 +44,11 @@ class DeviceConfig:
     8, "Cores that the TPU must have, if this is set.", original=True
   )
   distribution: str = settings.setting(
-    "auto",
+    names.AUTO,
     "Where to run: one device; mirrored, all GPUs of this machine; "
     "multi_worker, the machines that TF_CONFIG names; tpu. auto is tpu with "
     "--use_tpu, mirrored with several GPUs, and else one.",
-    choices=DISTRIBUTIONS,
+    choices=names.DISTRIBUTIONS,
   )
 
 

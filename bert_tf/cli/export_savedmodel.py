@@ -18,5 +18,6 @@ def main() -> None:
 
 def run() -> None:
   """Runs the command with the flags of the command line; never returns."""
-  model_flags.define(configs.ExportConfig)
+  config_flags.define(configs.ExportConfig)
+  config_flags.define(model_flags.ModelFlags)
   command.run(main, __doc__)

@@ -65,5 +65,6 @@ def main() -> None:
 
 def run() -> None:
   """Runs the command with the flags of the command line; never returns."""
-  model_flags.define(CommandConfig)
+  config_flags.define(CommandConfig)
+  config_flags.define(model_flags.ModelFlags)
   command.run(main, __doc__)

@@ -1,7 +1,6 @@
 """The flags that name a model: a folder, or the original's three files."""
 
 import dataclasses
-from collections.abc import Collection
 
 from absl import flags
 
@@ -36,17 +35,6 @@ class ModelFlags:
     "The vocabulary of the model. Default: the one beside the checkpoint.",
     original=True,
   )
-
-
-_NAMES = tuple(field.name for field in dataclasses.fields(ModelFlags))
-
-
-def define(
-  config_class: type[settings.Dataclass], omit: Collection[str] = ()
-) -> None:
-  """As `config_flags.define`, with these flags for the files of the model."""
-  config_flags.define(config_class, (*_NAMES, *omit))
-  config_flags.define(ModelFlags)
 
 
 def given() -> dict[str, str | None]:

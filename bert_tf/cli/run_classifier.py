@@ -51,10 +51,8 @@ def _refuse_idle_flags(
 
 def run() -> None:
   """Runs the command with the flags of the command line; never returns."""
-  model_flags.define(
-    classification_config.ClassificationConfig,
-    omit=[name for name in config_lib.NO_FLAGS if name != "freeze_layers"],
-  )
+  config_flags.define(classification_config.ClassificationConfig)
+  config_flags.define(model_flags.ModelFlags)
   config_flags.define(config_lib.SweepConfig)
   # A boolean flag that takes a value: alone it is the paper's grid.
   flags.DEFINE(

@@ -24,7 +24,6 @@ from bert_tf.cli import (
 )
 from bert_tf.pipeline import config as pipeline_config
 from bert_tf.tasks import pretraining_config
-from bert_tf.training import config as training_config
 
 
 def main() -> None:
@@ -32,16 +31,12 @@ def main() -> None:
   from bert_tf.tasks import pretraining
 
   files = model_flags.found(needs_vocab=False)
-  if any(map(config_flags.is_given, training_config.PRETRAINING)):
+  if any(map(config_flags.is_given, ("train_hours", "train_minutes"))):
     config_flags.refuse_given(
       ("num_train_steps", "num_warmup_steps"),
       "counts steps, but --train_hours or --train_minutes goes by the clock",
     )
-  config = config_flags.build(
-    pretraining_config.PretrainingConfig,
-    **dict.fromkeys(training_config.FINE_TUNING),
-    **files,
-  )
+  config = config_flags.build(pretraining_config.PretrainingConfig, **files)
   _refuse_idle_flags(config)
   pretraining.run(config)
 
@@ -75,7 +70,6 @@ def run() -> None:
   if any(re.match("--?text(=|$)", word) for word in sys.argv[1:]):
     config_flags.define(pipeline_config.PipelineConfig)
     command.run(run_pipeline, __doc__)
-  model_flags.define(
-    pretraining_config.PretrainingConfig, omit=training_config.FINE_TUNING
-  )
+  config_flags.define(pretraining_config.PretrainingConfig)
+  config_flags.define(model_flags.ModelFlags)
   devices.run(main, __doc__)

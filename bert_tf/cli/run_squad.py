@@ -91,14 +91,10 @@ def _converse(config: squad_config.SquadConfig) -> None:
   from bert_tf.inference import question_answering
   from bert_tf.model_folder import run_folder
   from bert_tf.tasks import fine_tuning
-  from bert_tf.tasks.squad import decoding, task, windows
 
   folder = run_folder.RunFolder.open(config.train.output_dir, config.task)
   config = fine_tuning.settle(config, folder)
   assert config.do_lower_case is not None
-  chosen = dataclasses.asdict(task.part(config, decoding.PredictionConfig))
-  # It logs what the files of predictions would not have as they stand.
-  del chosen["verbose_logging"]
   output_dir = config.train.output_dir
   newest = checkpoints.latest(output_dir)
   is_of_run = newest is not None and model_folder.has_config(output_dir)
@@ -108,8 +104,8 @@ def _converse(config: squad_config.SquadConfig) -> None:
     init_checkpoint=newest or config.train.init_checkpoint or output_dir,
     do_lower_case=config.do_lower_case,
     strip_accents=config.strip_accents,
-    **dataclasses.asdict(task.part(config, windows.WindowConfig)),
-    **chosen,
+    **vars(settings.part(config, squad_config.WindowConfig)),
+    **vars(settings.part(config, squad_config.DecodingConfig)),
   )
   for text in question_answering.converse(answerer, sys.stdin):
     print(text, end="", flush=True)
@@ -118,10 +114,8 @@ def _converse(config: squad_config.SquadConfig) -> None:
 
 def run() -> None:
   """Runs the command with the flags of the command line; never returns."""
-  model_flags.define(
-    squad_config.SquadConfig,
-    omit=(*config_lib.NO_FLAGS, "do_eval", "eval_batch_size"),
-  )
+  config_flags.define(squad_config.SquadConfig)
+  config_flags.define(model_flags.ModelFlags)
   config_flags.define(config_lib.SweepConfig)
   config_flags.define(InteractiveConfig)
   devices.run(main, __doc__)

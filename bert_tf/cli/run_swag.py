@@ -26,6 +26,7 @@ def main() -> None:
 
 def run() -> None:
   """Runs the command with the flags of the command line; never returns."""
-  model_flags.define(swag_config.SwagConfig, omit=config_lib.NO_FLAGS)
+  config_flags.define(swag_config.SwagConfig)
+  config_flags.define(model_flags.ModelFlags)
   config_flags.define(config_lib.SweepConfig)
   devices.run(main, __doc__)

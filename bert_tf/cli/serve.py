@@ -14,6 +14,21 @@ from bert_tf.server import config as server_config
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
+class CheckpointConfig(export_config.ModelConfig):
+  """Settings of checkpoints that are served."""
+
+  bert_config_file: str | None = settings.setting(
+    None,
+    "JSON file with the sizes of the model; default: bert_config.json beside "
+    "the checkpoint.",
+  )
+  vocab_file: str | None = settings.setting(
+    None,
+    "The vocabulary of the model; default: vocab.txt beside the checkpoint.",
+  )
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
 class CommandConfig:
   """Models and how they are served."""
 
@@ -25,7 +40,7 @@ class CommandConfig:
   )
   model_name: str = settings.setting("model", "The model's name in the paths.")
   server: server_config.ServerConfig
-  checkpoint: export_config.ModelConfig
+  checkpoint: CheckpointConfig
 
   def folders(self) -> dict[str, str]:
     """Returns the folders of the models by their names.

@@ -4,7 +4,7 @@ import os
 import tempfile
 import types
 
-from bert_tf import checkpoints, model_config, model_folder
+from bert_tf import checkpoints, model_config, model_folder, names
 from bert_tf.convert import (
   hugging_face,
   keras_weights,
@@ -18,10 +18,10 @@ from bert_tf.model_folder import run_folder, run_info
 
 # Each module reads and writes its format.
 FORMATS: dict[str, types.ModuleType] = {
-  "original": original,
-  "hf": hugging_face,
-  "model_garden": model_garden,
-  "keras": keras_weights,
+  names.ORIGINAL: original,
+  names.HUGGING_FACE: hugging_face,
+  names.MODEL_GARDEN: model_garden,
+  names.KERAS: keras_weights,
 }
 
 

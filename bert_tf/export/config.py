@@ -8,6 +8,7 @@ import dataclasses
 from bert_tf import settings
 from bert_tf.model_folder import run_info
 from bert_tf.settings import setting
+from bert_tf.tasks.squad import config as squad_config
 
 # Texts to word-piece ids; made of the vocabulary alone.
 PREPROCESSING = "preprocessing"
@@ -29,15 +30,8 @@ class ModelConfig:
     "task of the checkpoint's head.",
     choices=run_info.TASKS,
   )
-  bert_config_file: str | None = setting(
-    None,
-    "JSON file with the sizes of the model; default: bert_config.json beside "
-    "the checkpoint.",
-  )
-  vocab_file: str | None = setting(
-    None,
-    "The vocabulary of the model; default: vocab.txt beside the checkpoint.",
-  )
+  bert_config_file: str | None = None  # None for the one beside the checkpoint.
+  vocab_file: str | None = None  # As bert_config_file.
   do_lower_case: bool | None = setting(
     None,
     "Whether texts are lower-cased. Default: what the model's run.json says, "
@@ -64,31 +58,36 @@ class ModelConfig:
     None,
     "SQuAD only: word pieces from the start of one window to the next one's.",
     minimum=1,
-    otherwise=128,
+    otherwise=squad_config.DEFAULT_WINDOWS.doc_stride,
   )
   max_query_length: int | None = setting(
     None,
     "SQuAD only: word pieces of a question; longer ones are cut.",
     minimum=1,
-    otherwise=64,
+    otherwise=squad_config.DEFAULT_WINDOWS.max_query_length,
   )
   version_2_with_negative: bool | None = setting(
-    None, "SQuAD only: whether a question may have no answer.", otherwise=False
+    None,
+    "SQuAD only: whether a question may have no answer.",
+    otherwise=squad_config.DEFAULT_DECODING.version_2_with_negative,
   )
   n_best_size: int | None = setting(
-    None, "SQuAD only: number of answers to rank.", minimum=1, otherwise=20
+    None,
+    "SQuAD only: number of answers to rank.",
+    minimum=1,
+    otherwise=squad_config.DEFAULT_DECODING.n_best_size,
   )
   max_answer_length: int | None = setting(
     None,
     "SQuAD only: maximum word pieces of an answer.",
     minimum=1,
-    otherwise=30,
+    otherwise=squad_config.DEFAULT_DECODING.max_answer_length,
   )
   null_score_diff_threshold: float | None = setting(
     None,
     "SQuAD only: no answer is given if its score exceeds the best answer's by "
     "more than this.",
-    otherwise=0.0,
+    otherwise=squad_config.DEFAULT_DECODING.null_score_diff_threshold,
   )
 
   def __post_init__(self) -> None:

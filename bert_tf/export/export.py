@@ -36,7 +36,7 @@ from bert_tf.export.text_ops import bert_tokenizer
 from bert_tf.files import atomic
 from bert_tf.layers import attention_mask
 from bert_tf.model_folder import label_map, run_info
-from bert_tf.tasks.squad import decoding, windows
+from bert_tf.tasks.squad import config as squad_config
 
 # Settings that choose among a model's answers: the run's are only defaults.
 _CHOOSE_ANSWERS = (
@@ -44,16 +44,10 @@ _CHOOSE_ANSWERS = (
   "max_answer_length",
   "null_score_diff_threshold",
 )
-_SQUAD_SETTINGS = (
-  "doc_stride",
-  "max_query_length",
-  "version_2_with_negative",
-  *_CHOOSE_ANSWERS,
-)
 
 _MODELS = {model.task: model for model in heads.MODELS}
 
-_MAX_SEQ_LENGTHS = {"squad": windows.WindowConfig.max_seq_length}
+_MAX_SEQ_LENGTHS = {"squad": squad_config.DEFAULT_WINDOWS.max_seq_length}
 _DEFAULT_MAX_SEQ_LENGTH = 128
 
 
@@ -250,12 +244,12 @@ def _signatures(
     return choices.signatures(model, tokenizer, length)
   if info.task == "pretraining":
     return masks.signatures(model, tokenizer, top_k)
-  values = {name: getattr(info, name) for name in _SQUAD_SETTINGS}
-  window_config = windows.WindowConfig(
-    length, values.pop("doc_stride"), values.pop("max_query_length")
+  return spans.signatures(
+    model,
+    tokenizer,
+    settings.part(info, squad_config.WindowConfig),
+    settings.part(info, squad_config.DecodingConfig),
   )
-  predictions = decoding.PredictionConfig(**values)
-  return spans.signatures(model, tokenizer, window_config, predictions)
 
 
 def _run_info(
@@ -282,8 +276,8 @@ def _run_info(
     if task == "classification" and info.is_pair is None:
       changes["is_pair"] = classification.has_pairs(spec.name)
   if task == "squad":
-    for name in _SQUAD_SETTINGS:
-      changes[name] = getattr(config, name)
+    changes |= vars(settings.part(config, squad_config.WindowConfig))
+    changes |= vars(settings.part(config, squad_config.DecodingConfig))
   return dataclasses.replace(info, **changes)
 
 

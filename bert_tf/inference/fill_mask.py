@@ -116,7 +116,7 @@ class MaskFiller(task_model.TaskModel):
       run=pretraining_config.PretrainingConfig(
         bert_config_file="",
         input_file="",
-        train=training_config.TrainConfig(output_dir=""),
+        train=training_config.PretrainingTrainConfig(output_dir=""),
       ),
     )
 

@@ -67,7 +67,7 @@ class QuestionAnswerer(task_model.FineTunedModel):
     rows: Sequence[Mapping[str, Any]],
     labels: Sequence[Any],
   ) -> list[examples.SquadExample]:
-    has_negatives = task.predictions.version_2_with_negative
+    has_negatives = task.decoding_config.version_2_with_negative
     paragraphs = [
       {"context": row["context"], "qas": [_question(index, row, label)]}
       for index, (row, label) in enumerate(zip(rows, labels))

@@ -254,6 +254,9 @@ class FineTunedModel(TaskModel):
   """A TaskModel that learns from rows with labels; see there."""
 
   config_class: ClassVar[type[config_lib.FineTuningConfig]]
+  train_class: ClassVar[type[training_config.FineTuningTrainConfig]] = (
+    training_config.FineTuningTrainConfig
+  )
   task_module: types.ModuleType
   # Settings of the script that mean nothing without files.
   without_files: ClassVar[Mapping[str, Any]] = {}
@@ -317,7 +320,7 @@ class FineTunedModel(TaskModel):
     return self.config_class(
       bert_config_file="",
       vocab_file="",
-      train=training_config.TrainConfig(output_dir=""),
+      train=self.train_class(output_dir=""),
       **self.without_files,
     )
 

@@ -11,14 +11,8 @@ import keras
 import tensorflow as tf
 from keras import ops
 
+from bert_tf import names
 from bert_tf.layers.tensor import Tensor
-
-# Keras' policies by the values of --precision.
-PRECISIONS = {
-  "float32": "float32",
-  "bfloat16": "mixed_bfloat16",
-  "float16": "mixed_float16",
-}
 
 # Names of a LossScale's state in checkpoints.
 STATE = ("loss_scale", "loss_scale_good_steps")
@@ -35,7 +29,7 @@ _STEPS_UNTIL_DOUBLED = 2000
 def policy_scope(precision: str) -> Iterator[None]:
   """A scope whose new layers compute in a precision."""
   before = keras.config.dtype_policy()
-  keras.config.set_dtype_policy(PRECISIONS[precision])
+  keras.config.set_dtype_policy(names.PRECISIONS[precision])
   try:
     yield
   finally:

@@ -187,7 +187,7 @@ def _train(
       masked_lm_prob=size.masked_lm_prob,
       no_nsp=size.no_nsp,
       initial_values=size.initial_values,
-      train=training_config.TrainConfig(
+      train=training_config.PretrainingTrainConfig(
         output_dir=config.output_dir,
         train_batch_size=size.train_batch_size,
         learning_rate=size.learning_rate,

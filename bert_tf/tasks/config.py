@@ -77,7 +77,7 @@ class FineTuningConfig:
     "exported. 0 keeps none.",
     minimum=0,
   )
-  train: training_config.TrainConfig
+  train: training_config.FineTuningTrainConfig
 
   def __post_init__(self) -> None:
     """Raises ValueError for values that a setting does not allow."""
@@ -101,13 +101,4 @@ class SweepConfig:
 # Devlin et al. 2019, A.3.
 PAPER_GRID = (
   "train_batch_size=16,32;learning_rate=5e-5,3e-5,2e-5;num_train_epochs=2,3,4"
-)
-
-# Settings of training that are no flags: the steps are counted from the data,
-# and only classification freezes layers.
-NO_FLAGS = (
-  "num_train_steps",
-  "num_warmup_steps",
-  "freeze_layers",
-  *training_config.PRETRAINING,
 )

@@ -178,7 +178,7 @@ def run_on_examples(
 
 def _run(
   config: config_lib.FineTuningConfig,
-  train: training_config.TrainConfig,
+  train: training_config.FineTuningTrainConfig,
   task: base.Task[base.Example, base.Data],
   folder: run_folder.RunFolder,
   data: dict[str, base.Data],
@@ -356,7 +356,7 @@ def _with_steps(
   config: config_lib.FineTuningConfig,
   task: base.Task[base.Example, base.Data],
   data: base.Data | None,
-) -> training_config.TrainConfig:
+) -> training_config.FineTuningTrainConfig:
   """Returns the training config with the number of steps set."""
   train, known = config.train, task.result_names()
   if train.best_metric and train.best_metric not in known:

@@ -31,7 +31,7 @@ class PretrainingConfig:
   input_file: str = settings.setting(
     help="TFRecord files or globs, separated by commas.", original=True
   )
-  train: training_config.TrainConfig
+  train: training_config.PretrainingTrainConfig
   max_seq_length: int = settings.setting(
     128,
     "Word pieces of a record, as the data were made.",

@@ -45,8 +45,8 @@ def saved_labels(
 def with_start(
   setup: base.Setup[base.Config],
   task: base.Task,
-  train: training_config.TrainConfig,
-) -> training_config.TrainConfig:
+  train: training_config.FineTuningTrainConfig,
+) -> training_config.FineTuningTrainConfig:
   """Decides which weights the run starts from; may raise ValueError.
 
   Returns:

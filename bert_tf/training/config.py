@@ -2,27 +2,16 @@
 
 import dataclasses
 
-from bert_tf import settings
-
-# Names in optimization.OPTIMIZERS and mixed_precision.PRECISIONS, which need
-# TensorFlow.
-OPTIMIZERS = ("adamw", "lamb")
-PRECISIONS = ("float32", "bfloat16", "float16")
-
-# Settings of one of the two alone.
-PRETRAINING = ("train_hours", "train_minutes")
-FINE_TUNING = (
-  "encoder_only",
-  "freeze_layers",
-  "lora_rank",
-  "lora_alpha",
-  "lora_adapter",
-)
+from bert_tf import names, settings
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class TrainConfig:
-  """How to train."""
+  """Settings of every training run.
+
+  The Estimator also reads fields that are plain here. The configs of
+  pre-training and fine-tuning below turn them into settings.
+  """
 
   # Checkpoint to start from, usually a pre-trained BERT: its prefix, or the
   # output_dir of a run, whose newest is taken. A checkpoint in this run's
@@ -39,25 +28,11 @@ class TrainConfig:
   learning_rate: float = settings.setting(
     5e-5, "Peak learning rate.", original=True
   )
-  num_train_steps: int = settings.setting(
-    100000,
-    "Training steps in all, those of earlier runs included.",
-    minimum=1,
-    original=True,
-  )
-  num_warmup_steps: int = settings.setting(
-    10000, "Steps of linear warm-up.", minimum=0, original=True
-  )
-  train_hours: float = settings.setting(
-    0.0,
-    "Trains for this time instead of num_train_steps, that of earlier runs in "
-    "output_dir included: the learning rate rises for a tenth of it and has "
-    "fallen to 0 at its end.",
-    minimum=0.0,
-  )
-  train_minutes: float = settings.setting(
-    0.0, "Is added to train_hours.", minimum=0.0
-  )
+  # Settings of pre-training. Fine-tuning counts its steps from the data.
+  num_train_steps: int = 100000
+  num_warmup_steps: int = 10000
+  train_hours: float = 0.0
+  train_minutes: float = 0.0
   save_checkpoints_steps: int = settings.setting(
     1000, "Steps between two checkpoints.", minimum=1, original=True
   )
@@ -96,9 +71,9 @@ class TrainConfig:
     "time.",
   )
   optimizer: str = settings.setting(
-    "adamw",
+    names.ADAMW,
     "adamw is the original's; lamb is for large batches.",
-    choices=OPTIMIZERS,
+    choices=names.OPTIMIZERS,
   )
   layerwise_lr_decay: float = settings.setting(
     1.0,
@@ -110,41 +85,14 @@ class TrainConfig:
     "float32",
     "What products are computed in. Variables, losses and checkpoints are "
     "float32.",
-    choices=PRECISIONS,
+    choices=tuple(names.PRECISIONS),
   )
-  encoder_only: bool = settings.setting(
-    False,
-    "Takes only the encoder from init_checkpoint and starts a new head, with "
-    "the labels of the data. Default: the head is taken too if it was trained "
-    "for this task and these labels.",
-  )
-  freeze_layers: int | None = settings.setting(
-    None,
-    "Leaves the embeddings (word, position, segment, their layer norm) and the "
-    "first N encoder layers as they are; the layers above, the pooler and the "
-    "classifier are trained. 0 freezes the embeddings alone. Default: nothing.",
-    minimum=0,
-  )
-  lora_rank: int | None = settings.setting(
-    None,
-    "LoRA: leaves BERT as it is and trains updates of this rank to the query, "
-    "key, value and output projections of attention, and the task's own layer. "
-    "8 is usual, with a learning rate of 1e-4 and above; 0 trains all of BERT.",
-    minimum=0,
-    otherwise=0,
-  )
-  lora_alpha: float | None = settings.setting(
-    None,
-    "LoRA's updates are multiplied by lora_alpha / lora_rank. Default: what "
-    "the model's run.json says, else lora_rank.",
-    minimum=0.0,
-    otherwise=None,
-  )
-  lora_adapter: str | None = settings.setting(
-    None,
-    "What LoRA trained, to be added to init_checkpoint: the output_dir of that "
-    "run, or its adapter/lora.ckpt.",
-  )
+  # Settings of fine-tuning.
+  encoder_only: bool = False
+  freeze_layers: int | None = None
+  lora_rank: int | None = None
+  lora_alpha: float | None = None
+  lora_adapter: str | None = None
   eval_every_steps: int = settings.setting(
     0,
     "Steps between two evaluations while training, the last step always being "
@@ -203,3 +151,73 @@ class TrainConfig:
         "training, but there are none; set `eval_every_steps`, or leave "
         "`best_metric` out."
       )
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class PretrainingTrainConfig(TrainConfig):
+  """Adds the length of the training, in steps or in time."""
+
+  num_train_steps: int = settings.setting(
+    100000,
+    "Training steps in all, those of earlier runs included.",
+    minimum=1,
+    original=True,
+  )
+  num_warmup_steps: int = settings.setting(
+    10000, "Steps of linear warm-up.", minimum=0, original=True
+  )
+  train_hours: float = settings.setting(
+    0.0,
+    "Trains for this time instead of num_train_steps, that of earlier runs in "
+    "output_dir included: the learning rate rises for a tenth of it and has "
+    "fallen to 0 at its end.",
+    minimum=0.0,
+  )
+  train_minutes: float = settings.setting(
+    0.0, "Is added to train_hours.", minimum=0.0
+  )
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class FineTuningTrainConfig(TrainConfig):
+  """Adds the weights to start from and LoRA."""
+
+  encoder_only: bool = settings.setting(
+    False,
+    "Takes only the encoder from init_checkpoint and starts a new head, with "
+    "the labels of the data. Default: the head is taken too if it was trained "
+    "for this task and these labels.",
+  )
+  lora_rank: int | None = settings.setting(
+    None,
+    "LoRA: leaves BERT as it is and trains updates of this rank to the query, "
+    "key, value and output projections of attention, and the task's own layer. "
+    "8 is usual, with a learning rate of 1e-4 and above; 0 trains all of BERT.",
+    minimum=0,
+    otherwise=0,
+  )
+  lora_alpha: float | None = settings.setting(
+    None,
+    "LoRA's updates are multiplied by lora_alpha / lora_rank. Default: what "
+    "the model's run.json says, else lora_rank.",
+    minimum=0.0,
+    otherwise=None,
+  )
+  lora_adapter: str | None = settings.setting(
+    None,
+    "What LoRA trained, to be added to init_checkpoint: the output_dir of that "
+    "run, or its adapter/lora.ckpt.",
+  )
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class FreezingTrainConfig(FineTuningTrainConfig):
+  """Adds the layers that are not trained."""
+
+  freeze_layers: int | None = settings.setting(
+    None,
+    "Leaves the embeddings (word, position, segment, their layer norm) and the "
+    "first N encoder layers as they are; the layers above, the pooler and the "
+    "classifier are trained. 0 freezes the embeddings alone. Default: nothing.",
+    minimum=0,
+  )

@@ -40,7 +40,7 @@ class Purpose:
 
 
 def run_of_start(
-  train: training_config.TrainConfig,
+  train: training_config.FineTuningTrainConfig,
 ) -> run_info.RunInfo | None:
   """Returns the run that trained the head to start from; None if not known."""
   if train.lora_adapter:
@@ -50,7 +50,7 @@ def run_of_start(
 
 
 def takes_head(
-  train: training_config.TrainConfig,
+  train: training_config.FineTuningTrainConfig,
   model: type[heads.HeadModel],
   needed: Purpose,
   do_train: bool,

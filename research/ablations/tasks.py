@@ -198,7 +198,7 @@ def _common(
     "num_train_epochs": fine_tuning.num_train_epochs,
     "eval_batch_size": _EVAL_BATCH_SIZE,
     "predict_batch_size": _EVAL_BATCH_SIZE,
-    "train": training_config.TrainConfig(
+    "train": training_config.FineTuningTrainConfig(
       init_checkpoint=model.init_checkpoint,
       output_dir=output_dir,
       train_batch_size=fine_tuning.train_batch_size,

@@ -156,7 +156,7 @@ class Worker:
       eval_batch_size=one.train_batch_size,
       max_eval_steps=scale.max_eval_steps,
       initial_values=one.initial_values,
-      train=training_config.TrainConfig(
+      train=training_config.PretrainingTrainConfig(
         output_dir=self._folder(run),
         train_batch_size=one.train_batch_size,
         learning_rate=one.learning_rate,

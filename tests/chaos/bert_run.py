@@ -59,7 +59,7 @@ def config_of(output_dir: str) -> pretraining_config.PretrainingConfig:
     max_seq_length=_LENGTH,
     max_predictions_per_seq=_NUM_MASKS,
     do_train=True,
-    train=training_config.TrainConfig(
+    train=training_config.PretrainingTrainConfig(
       output_dir=output_dir,
       train_batch_size=4,
       learning_rate=1e-3,

@@ -7,13 +7,24 @@ from absl import flags
 
 from bert_tf import settings
 from bert_tf.cli import config_flags
-from bert_tf.training import config as training_config
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Inner:
   num_shards: int = settings.setting(1, "Shards.", minimum=1)
   rate: float = settings.setting(0.5, "Rate.", minimum=0.0, maximum=1.0)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Plain:
+  depth: int = 2
+  width: int = settings.setting(1, "Width.")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Special(Plain):
+  depth: int = settings.setting(2, "Depth.")
+  width: int = 1
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -36,15 +47,15 @@ class Outer:
 REQUIRED = ("--input_file=in", "--output_file=out")
 
 
-def parsed(*arguments, omit=()):
+def parsed(*arguments):
   values = flags.FlagValues()
-  config_flags.define(Outer, omit, values)
+  config_flags.define(Outer, values)
   values(["script", *arguments])
   return values
 
 
-def built(*arguments, omit=(), **values):
-  flag_values = parsed(*REQUIRED, *arguments, omit=omit)
+def built(*arguments, **values):
+  flag_values = parsed(*REQUIRED, *arguments)
   return config_flags.build(Outer, flag_values, **values)
 
 
@@ -106,10 +117,13 @@ def test_a_wrong_value_is_named_with_its_flag(argument, parts):
     assert part in str(error.value)
 
 
-def test_omitted_settings_are_no_flags_and_keep_their_default():
-  with pytest.raises(flags.UnrecognizedFlagError, match="num_shards"):
-    parsed(*REQUIRED, "--num_shards=2", omit=["num_shards"])
-  assert built(omit=["num_shards"]).inner == Inner()
+def test_a_field_that_a_subclass_makes_a_setting_is_its_flag():
+  base, special = flags.FlagValues(), flags.FlagValues()
+  config_flags.define(Plain, base)
+  config_flags.define(Special, special)
+  assert "depth" not in base and "width" not in special
+  special(["script", "--depth=3"])
+  assert config_flags.build(Special, special) == Special(depth=3, width=1)
 
 
 def test_values_of_the_command_go_before_the_flags():
@@ -159,15 +173,3 @@ def test_given_flags_are_told_from_defaults():
   assert config_flags.is_given("rate", values)
   assert not config_flags.is_given("num_shards", values)
   assert config_flags.given_values(values)["--num_shards"] == 1
-
-
-def test_choices_are_what_the_library_knows():
-  from bert_tf import distribution, optimization
-  from bert_tf.cli import convert_checkpoint, devices
-  from bert_tf.convert import convert
-  from bert_tf.layers import mixed_precision
-
-  assert convert_checkpoint.FORMATS == tuple(convert.FORMATS)
-  assert training_config.OPTIMIZERS == tuple(optimization.OPTIMIZERS)
-  assert training_config.PRECISIONS == tuple(mixed_precision.PRECISIONS)
-  assert devices.DISTRIBUTIONS == distribution.KINDS

@@ -441,11 +441,11 @@ def test_a_mistake_is_named_and_leaves_everything_as_it_was(
     **(changes(data) if callable(changes) else changes),
   }
   of_training = {
-    f.name for f in dataclasses.fields(training_config.TrainConfig)
+    f.name for f in dataclasses.fields(training_config.PretrainingTrainConfig)
   }
   train = {k: settings.pop(k) for k in of_training & settings.keys()}
   config = pretraining_config.PretrainingConfig(
-    train=training_config.TrainConfig(**train), **settings
+    train=training_config.PretrainingTrainConfig(**train), **settings
   )
   before = {p: p.stat().st_mtime for p in (data / "out").iterdir()}
   with pytest.raises(

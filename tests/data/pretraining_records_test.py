@@ -214,7 +214,7 @@ def config(data, output_dir, **settings):
     "do_train": True,
     "do_eval": True,
     "max_eval_steps": 3,
-    "train": training_config.TrainConfig(**train),
+    "train": training_config.PretrainingTrainConfig(**train),
   }
   return pretraining_config.PretrainingConfig(**{**defaults, **settings})
 

@@ -16,6 +16,7 @@ import tensorflow as tf
 from bert_tf import heads
 from bert_tf.export.signatures import spans
 from bert_tf.export.text_ops import bert_tokenizer
+from bert_tf.tasks.squad import config as squad_config
 from bert_tf.tasks.squad import decoding, windows
 
 HAN = [chr(0x4E00 + i) for i in range(300)]
@@ -31,8 +32,8 @@ def model(inputs):
 answerer = spans.Answerer(
   model,
   tokenizer,
-  windows.WindowConfig(384, 128, 64),
-  decoding.PredictionConfig(),
+  squad_config.WindowConfig(384, 128, 64),
+  squad_config.DecodingConfig(),
 )
 text = tf.TensorSpec([], tf.string)
 answer = tf.function(answerer.answer, input_signature=[text, text])

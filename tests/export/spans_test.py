@@ -12,13 +12,14 @@ from bert_tf import heads, tokenization
 from bert_tf.data import packing
 from bert_tf.export.signatures import context_windows, spans
 from bert_tf.export.text_ops import bert_tokenizer
+from bert_tf.tasks.squad import config as squad_config
 from bert_tf.tasks.squad import decoding, examples, windows
 from tests.support import near_ties
 
 VOCAB = str(
   pathlib.Path(__file__).resolve().parents[1] / "golden/tiny/vocab.txt"
 )
-WINDOWS = windows.WindowConfig(32, 7, 6)
+WINDOWS = squad_config.WindowConfig(32, 7, 6)
 WORDS = [
   *("the", "of", "and", "mississippi", "thé", "(1984)", "U.S.", "in,"),
   *("\u0007", "\U0001f600", "İstanbul", "e\u0301a\u0323", "日本", "한국어"),
@@ -27,9 +28,9 @@ WORDS = [
   *("Rhrhrh", "Mimima", "\u00c9e\u00e9e", "\U0001f600.Aa"),
 ]
 PREDICTIONS = {
-  "1.1": decoding.PredictionConfig(n_best_size=5, max_answer_length=4),
-  "1.1, many": decoding.PredictionConfig(n_best_size=32),
-  "2.0": decoding.PredictionConfig(
+  "1.1": squad_config.DecodingConfig(n_best_size=5, max_answer_length=4),
+  "1.1, many": squad_config.DecodingConfig(n_best_size=32),
+  "2.0": squad_config.DecodingConfig(
     n_best_size=8,
     max_answer_length=3,
     version_2_with_negative=True,

@@ -107,7 +107,7 @@ def test_run_classifier_trains_to_the_same_weights(folder, fitted, tmp_path):
       max_seq_length=16,
       do_train=True,
       num_train_epochs=12.0,
-      train=training_config.TrainConfig(
+      train=training_config.FineTuningTrainConfig(
         output_dir=str(tmp_path / "out"),
         train_batch_size=8,
         learning_rate=3e-3,

@@ -11,7 +11,7 @@ import sys
 import pytest
 
 from bert_tf.inference import question_answering
-from bert_tf.tasks.squad import windows
+from bert_tf.tasks.squad import config as squad_config
 from tests.support import near_ties
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -19,7 +19,7 @@ GOLDEN = pathlib.Path(__file__).resolve().parents[1] / "golden"
 TINY = GOLDEN / "tiny_squad"
 VOCAB = GOLDEN / "tiny" / "vocab.txt"
 # What golden/e2e/squad_v1 and squad_v2 were recorded with.
-WINDOWS = windows.WindowConfig(128, 48, 40)
+WINDOWS = squad_config.WindowConfig(128, 48, 40)
 V2 = {
   "n_best_size": 128,
   "max_answer_length": 3,

@@ -134,7 +134,7 @@ def test_questions_in_memory_train_to_the_weights_of_a_file(bert, tmp_path):
   path = tmp_path / "train.json"
   path.write_text(json.dumps({"data": [{"paragraphs": qas}]}))
   how.pop("num_train_epochs")
-  train = training_config.TrainConfig(
+  train = training_config.FineTuningTrainConfig(
     output_dir=str(tmp_path / "theirs"), **how
   )
   squad.run(

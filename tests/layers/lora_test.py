@@ -113,7 +113,9 @@ def test_lora_needs_a_bert_and_a_rank_that_fits():
   with pytest.raises(ValueError, match="hidden_size 16"):
     lora.enable(heads.SpanModel(CONFIG), 17, None)
   with pytest.raises(ValueError, match="init_checkpoint"):
-    training_config.TrainConfig(output_dir="out", lora_adapter="adapter")
+    training_config.FineTuningTrainConfig(
+      output_dir="out", lora_adapter="adapter"
+    )
 
 
 def make(folder, output_dir, do_train=True, do_predict=False, **train):
@@ -127,7 +129,7 @@ def make(folder, output_dir, do_train=True, do_predict=False, **train):
     do_eval=not do_train,
     do_predict=do_predict,
     num_train_epochs=2,
-    train=training_config.TrainConfig(
+    train=training_config.FineTuningTrainConfig(
       **{
         "output_dir": str(folder / output_dir),
         "train_batch_size": 4,

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from bert_tf import heads, losses, modeling, optimization
+from bert_tf import heads, losses, modeling, names, optimization
 from bert_tf.layers import mixed_precision
 from tests.support import scale_run, short_products
 
@@ -51,12 +51,12 @@ def test_a_device_takes_what_it_can_multiply(monkeypatch, capability, taken):
   if capability:
     gpu_of(monkeypatch, capability)
   refused = set()
-  for name in mixed_precision.PRECISIONS:
+  for name in names.PRECISIONS:
     try:
       mixed_precision.check_devices(name)
     except ValueError:
       refused.add(name)
-  assert set(mixed_precision.PRECISIONS) - refused == taken
+  assert set(names.PRECISIONS) - refused == taken
 
 
 def test_a_tpu_has_no_float16(monkeypatch):

@@ -66,7 +66,7 @@ def data(tmp_path_factory):
 
 
 def train_config(output_dir, **changes):
-  return training_config.TrainConfig(
+  return training_config.FineTuningTrainConfig(
     **{
       "output_dir": str(output_dir),
       "train_batch_size": 16,

@@ -42,7 +42,7 @@ def base(tmp_path_factory):
 
 def make(folder, output_dir, train=(), **changes):
   """Returns the config of a run on own data, with changes."""
-  train_config = training_config.TrainConfig(
+  train_config = training_config.FineTuningTrainConfig(
     output_dir=str(output_dir),
     train_batch_size=8,
     learning_rate=3e-3,
@@ -80,7 +80,7 @@ def config_of(output_dir, **train):
     vocab_file="vocab.txt",
     do_train=True,
     do_eval=True,
-    train=training_config.TrainConfig(
+    train=training_config.FineTuningTrainConfig(
       output_dir=str(output_dir),
       num_train_steps=1,
       num_warmup_steps=0,

@@ -233,7 +233,7 @@ def test_a_head_is_not_opened_without_its_bilstm(short, tmp_path):
         do_eval=True,
         data_dir=str(tmp_path),
         task_name="jsonl",
-        train=training_config.TrainConfig(
+        train=training_config.FineTuningTrainConfig(
           output_dir=str(tmp_path / "out"), init_checkpoint=prefix
         ),
       )
@@ -253,7 +253,9 @@ def settled(trained, output_dir=None, **changes):
     data_dir="",
     task_name="jsonl",
     max_seq_length=16,
-    train=training_config.TrainConfig(output_dir=str(output_dir or run)),
+    train=training_config.FineTuningTrainConfig(
+      output_dir=str(output_dir or run)
+    ),
     **changes,
   )
   return fine_tuning.load(config).bert_config

@@ -83,7 +83,7 @@ def run(folder, **changes):
         "do_train": True,
         "max_eval_steps": 1,
         "eval_batch_size": 2,
-        "train": training_config.TrainConfig(
+        "train": training_config.PretrainingTrainConfig(
           output_dir=str(folder / "out"),
           train_batch_size=2,
           num_train_steps=1,
@@ -152,7 +152,7 @@ TASKS = {
 @pytest.mark.parametrize("task", TASKS)
 def test_fine_tuning_keeps_the_accents_of_the_model(pretrained, tmp_path, task):
   config_class, settings = TASKS[task]
-  train = training_config.TrainConfig(
+  train = training_config.FineTuningTrainConfig(
     output_dir=str(tmp_path), init_checkpoint=str(pretrained)
   )
   config = config_class(

@@ -83,7 +83,9 @@ def settings(data, output_dir, records="plain", train=None, **changes):
     "vocab_file": cycling_words.VOCAB_FILE,
   }
   return pretraining_config.PretrainingConfig(
-    train=training_config.TrainConfig(output_dir=str(output_dir), **train),
+    train=training_config.PretrainingTrainConfig(
+      output_dir=str(output_dir), **train
+    ),
     **{**defaults, **changes},
   )
 

@@ -183,7 +183,9 @@ def config(data, output_dir, initial_values="neighbours", **train):
     do_eval=True,
     no_nsp=True,
     initial_values=initial_values,
-    train=training_config.TrainConfig(output_dir=str(output_dir), **training),
+    train=training_config.PretrainingTrainConfig(
+      output_dir=str(output_dir), **training
+    ),
   )
 
 

@@ -14,6 +14,7 @@ from bert_tf.tasks.classification import task as classification
 from bert_tf.tasks.classification.examples import InputExample
 from bert_tf.tasks.ner import records as word_records
 from bert_tf.tasks.ner.examples import Sentence
+from bert_tf.tasks.squad import config as squad_config
 from bert_tf.tasks.squad import examples as squad_examples
 from bert_tf.tasks.squad import windows
 from bert_tf.tasks.swag import records as choice_records
@@ -117,7 +118,7 @@ def test_questions_that_are_cut_are_counted(tokenizer, tmp_path):
     squad_examples.SquadExample(str(i), text, context, None, None)
     for i, text in enumerate(("the of", "the of in"))
   ]
-  config = windows.WindowConfig(
+  config = squad_config.WindowConfig(
     max_seq_length=7, doc_stride=1, max_query_length=2
   )
   with records.open_records([str(tmp_path / "x")]) as writer:

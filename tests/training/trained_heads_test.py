@@ -64,7 +64,7 @@ def write_model(folder, fields, with_run=True):
 
 
 def takes_head(folder, fields, do_train=True, needed=None, **train):
-  config = training_config.TrainConfig(
+  config = training_config.FineTuningTrainConfig(
     output_dir="out", **{"init_checkpoint": str(folder), **train}
   )
   model = MODELS[fields["task"]]
@@ -172,7 +172,7 @@ def test_an_encoder_alone_is_no_trained_model(models):
       models / "texts", RUNS["texts"], do_train=False, encoder_only=True
     )
   with pytest.raises(ValueError, match="`init_checkpoint`"):
-    training_config.TrainConfig(output_dir="out", encoder_only=True)
+    training_config.FineTuningTrainConfig(output_dir="out", encoder_only=True)
 
 
 def shared_settings(model, output_dir, **train):
@@ -182,7 +182,7 @@ def shared_settings(model, output_dir, **train):
     "max_seq_length": 16,
     "num_train_epochs": 1.0,
     "do_train": True,
-    "train": training_config.TrainConfig(
+    "train": training_config.FineTuningTrainConfig(
       output_dir=str(output_dir),
       init_checkpoint=str(model),
       train_batch_size=2,

@@ -7,7 +7,7 @@ import tensorflow_text as tf_text
 
 from bert_tf.export.text_ops import bert_tokenizer
 from bert_tf.modeling import Tensor
-from bert_tf.tasks.squad import windows
+from bert_tf.tasks.squad import config as squad_config
 
 # White space to SQuAD's readers, as tasks/squad/examples.py has it.
 WHITE_SPACE = "[ \t\r\n\u202f]+"
@@ -51,7 +51,9 @@ class Windower:
   """Cuts one context at a time."""
 
   def __init__(
-    self, tokenizer: bert_tokenizer.BertTokenizer, config: windows.WindowConfig
+    self,
+    tokenizer: bert_tokenizer.BertTokenizer,
+    config: squad_config.WindowConfig,
   ) -> None:
     self._tokenizer = tokenizer
     self._config = config

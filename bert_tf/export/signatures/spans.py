@@ -9,7 +9,8 @@ from bert_tf.export import saved_models
 from bert_tf.export.signatures import context_windows
 from bert_tf.export.text_ops import bert_tokenizer, word_splitter
 from bert_tf.modeling import Tensor
-from bert_tf.tasks.squad import decoding, windows
+from bert_tf.tasks.squad import config as squad_config
+from bert_tf.tasks.squad import decoding
 
 # Spans whose texts are compared to find n_best_size different ones.
 _MAX_SPANS = 1000
@@ -35,8 +36,8 @@ class Spans(NamedTuple):
 def signatures(
   model: saved_models.NamedModel,
   tokenizer: bert_tokenizer.BertTokenizer | None,
-  window_config: windows.WindowConfig,
-  predictions: decoding.PredictionConfig,
+  window_config: squad_config.WindowConfig,
+  predictions: squad_config.DecodingConfig,
 ) -> saved_models.Signatures:
   """Returns what the SavedModel of question answering computes.
 
@@ -67,8 +68,8 @@ class Answerer:
     self,
     model: saved_models.NamedModel,
     tokenizer: bert_tokenizer.BertTokenizer,
-    window_config: windows.WindowConfig,
-    predictions: decoding.PredictionConfig,
+    window_config: squad_config.WindowConfig,
+    predictions: squad_config.DecodingConfig,
   ) -> None:
     self._model = model
     self._windower = context_windows.Windower(tokenizer, window_config)

@@ -7,38 +7,61 @@ from bert_tf import settings
 from bert_tf.tasks import config
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class SquadConfig(config.FineTuningConfig):
-  """Settings of `run_squad.py`; its inputs are windows of contexts."""
+@dataclasses.dataclass(frozen=True)
+class WindowConfig:
+  """Sizes of the windows of a context, in word pieces.
 
-  task: ClassVar[str] = "squad"
+  A size that is left out is None until `settings.settle`.
+  """
 
-  train_file: str | None = settings.setting(
-    None, "SQuAD JSON to train on.", original=True
-  )
-  predict_file: str | None = settings.setting(
-    None, "SQuAD JSON to answer.", original=True
-  )
-  max_seq_length: int | None = settings.setting(
+  max_seq_length: int = settings.setting(
     None,
     "Word pieces of a window: question, context and special tokens.",
     minimum=1,
     original=True,
     otherwise=384,
   )
-  doc_stride: int | None = settings.setting(
+  doc_stride: int = settings.setting(
     None,
     "Word pieces from the start of one window of a long context to the next.",
     original=True,
     otherwise=128,
   )
-  max_query_length: int | None = settings.setting(
+  max_query_length: int = settings.setting(
     None,
     "Word pieces that are kept of a question.",
     minimum=1,
     original=True,
     otherwise=64,
   )
+
+  def __post_init__(self) -> None:
+    """Raises ValueError for sizes that do not fit one another."""
+    if None in dataclasses.astuple(self):
+      return
+    if self.max_seq_length <= self.max_query_length + 3:
+      raise ValueError(
+        f"max_seq_length {self.max_seq_length} must be greater than "
+        f"max_query_length {self.max_query_length} + 3, or nothing of the "
+        "context fits; raise the one or lower the other."
+      )
+    window = self.max_seq_length - self.max_query_length - 3
+    if not 0 < self.doc_stride <= window:
+      raise ValueError(
+        f"doc_stride {self.doc_stride} is not from 1 to {window}, which is "
+        f"what max_seq_length {self.max_seq_length} leaves of the context "
+        f"beside a question of max_query_length {self.max_query_length}; "
+        "change one of the three."
+      )
+
+
+@dataclasses.dataclass(frozen=True)
+class DecodingConfig:
+  """Choice of the answers.
+
+  version_2_with_negative is None until `settings.settle` if it is left out.
+  """
+
   n_best_size: int = settings.setting(
     20,
     "Starts, ends and answers that are considered and written.",
@@ -46,15 +69,12 @@ class SquadConfig(config.FineTuningConfig):
     original=True,
   )
   max_answer_length: int = settings.setting(
-    30, "Maximum word pieces of an answer.", minimum=1, original=True
-  )
-  verbose_logging: bool = settings.setting(
-    False,
-    "Whether to log every fault of the data, and every answer that could not "
-    "be aligned with its context.",
+    30,
+    "Maximum word pieces of an answer.",
+    minimum=1,
     original=True,
   )
-  version_2_with_negative: bool | None = settings.setting(
+  version_2_with_negative: bool = settings.setting(
     None,
     "Whether some questions have no answer, as in SQuAD 2.0.",
     original=True,
@@ -65,6 +85,34 @@ class SquadConfig(config.FineTuningConfig):
     'Answers "" where its score less the best answer\'s is above this.',
     original=True,
   )
+
+
+DEFAULT_WINDOWS = settings.settle(WindowConfig(), None, "")
+DEFAULT_DECODING = settings.settle(DecodingConfig(), None, "")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class SquadConfig(WindowConfig, DecodingConfig, config.FineTuningConfig):
+  """Settings of `run_squad.py`; its inputs are windows of contexts."""
+
+  task: ClassVar[str] = "squad"
+
+  # Predictions are scored, so there is no --do_eval. Both batches have the size
+  # predict_batch_size.
+  do_eval: bool = False
+  eval_batch_size: int = 8
+  train_file: str | None = settings.setting(
+    None, "SQuAD JSON to train on.", original=True
+  )
+  predict_file: str | None = settings.setting(
+    None, "SQuAD JSON to answer.", original=True
+  )
+  verbose_logging: bool = settings.setting(
+    False,
+    "Whether to log every fault of the data, and every answer that could not "
+    "be aligned with its context.",
+    original=True,
+  )
   cut_padding: bool = settings.setting(
     False,
     "Dynamic padding: whether batches are padded to their longest window only, "
@@ -72,3 +120,7 @@ class SquadConfig(config.FineTuningConfig):
     "The original's softmax is over the padding too, so scores differ a little "
     "from its.",
   )
+
+  def __post_init__(self) -> None:
+    """Raises ValueError for values that a setting does not allow."""
+    settings.check(self)  # Sizes are checked once they are resolved.

@@ -14,6 +14,7 @@ from absl import logging
 
 from bert_tf import tokenization
 from bert_tf.files import atomic
+from bert_tf.tasks.squad import config as config_lib
 from bert_tf.tasks.squad import examples as squad_data
 from bert_tf.tasks.squad import windows as squad_features
 
@@ -22,19 +23,6 @@ from bert_tf.tasks.squad import windows as squad_features
 NO_SPAN_ODDS = 1000000.0
 # The answer where "" is none.
 NO_SPAN_TEXT = "empty"
-
-
-@dataclasses.dataclass(frozen=True)
-class PredictionConfig:
-  """How answers are chosen."""
-
-  n_best_size: int = 20  # Starts, ends and texts that are looked at.
-  max_answer_length: int = 30  # Word pieces.
-  version_2_with_negative: bool = False  # Whether "" is an answer.
-  # Null odds above it make "" the answer.
-  null_score_diff_threshold: float = 0.0
-  # Whether to log texts that could not be aligned.
-  verbose_logging: bool = False
 
 
 @dataclasses.dataclass(frozen=True)
@@ -62,11 +50,14 @@ class Predictor:
   """Finds answers in windows that were made with the same tokenizer."""
 
   def __init__(
-    self, tokenizer: tokenization.FullTokenizer, config: PredictionConfig
+    self,
+    tokenizer: tokenization.FullTokenizer,
+    config: config_lib.DecodingConfig,
+    verbose_logging: bool = False,
   ) -> None:
     self._tokenizer = tokenizer
     self._config = config
-    self._aligner = Aligner(tokenizer.basic_tokenizer, config.verbose_logging)
+    self._aligner = Aligner(tokenizer.basic_tokenizer, verbose_logging)
 
   def predict(
     self,

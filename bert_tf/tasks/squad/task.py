@@ -5,13 +5,13 @@ import itertools
 import os
 import random
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import numpy as np
 import tensorflow as tf
 from absl import logging
 
-from bert_tf import heads, losses, modeling, tokenization
+from bert_tf import heads, losses, modeling, settings, tokenization
 from bert_tf.data import input_pipeline, record_cache, records
 from bert_tf.files import paths
 from bert_tf.tasks import base, fine_tuning
@@ -22,8 +22,6 @@ from bert_tf.tasks.squad import windows as windows_lib
 from bert_tf.tasks.squad.examples import SquadExample
 from bert_tf.training import config as training_config
 from bert_tf.training import estimator, progress, results
-
-Part = TypeVar("Part", windows_lib.WindowConfig, decoding.PredictionConfig)
 
 # Shuffles the training questions; fixed in the original.
 _SHUFFLE_SEED = 12345
@@ -47,17 +45,12 @@ def make_task(
     {"train_file": config.train_file, "predict_file": config.predict_file},
     setup.bert_config,
     setup.tokenizer,
-    part(config, windows_lib.WindowConfig),
-    part(config, decoding.PredictionConfig),
+    settings.part(config, config_lib.WindowConfig),
+    settings.part(config, config_lib.DecodingConfig),
+    verbose_logging=config.verbose_logging,
     pads_dynamically=config.cut_padding,
     needs_answers=config.do_eval or config.train.eval_every_steps > 0,
   )
-
-
-def part(config: config_lib.SquadConfig, kind: type[Part]) -> Part:
-  """Returns the settings that `kind` has, of a settled config."""
-  names = [field.name for field in dataclasses.fields(kind)]
-  return kind(**{name: getattr(config, name) for name in names})
 
 
 class Questions(NamedTuple):
@@ -74,8 +67,9 @@ class SquadTask(base.Task[SquadExample, Questions]):
   files: dict[str, str | None]  # SQuAD JSON, by the flags that name it.
   bert_config: modeling.BertConfig
   tokenizer: tokenization.FullTokenizer
-  windows: windows_lib.WindowConfig
-  predictions: decoding.PredictionConfig
+  windows: config_lib.WindowConfig
+  decoding_config: config_lib.DecodingConfig
+  verbose_logging: bool  # Whether to log every fault of the data.
   pads_dynamically: bool  # Whether batches have the width of their longest.
   needs_answers: bool  # Whether predict_file is evaluated on.
 
@@ -91,9 +85,9 @@ class SquadTask(base.Task[SquadExample, Questions]):
 
   def read(self, split: str, path: str) -> list[SquadExample]:
     """Reads the questions of a file."""
-    has_negatives = self.predictions.version_2_with_negative
+    has_negatives = self.decoding_config.version_2_with_negative
     found = examples.read_squad_examples(
-      path, split == "train", has_negatives, self.predictions.verbose_logging
+      path, split == "train", has_negatives, self.verbose_logging
     )
     if split == "train":
       return found
@@ -140,7 +134,7 @@ class SquadTask(base.Task[SquadExample, Questions]):
       )
       for e in data.examples
     ]
-    settings = {
+    made_of = {
       "contexts": record_cache.content_hash([c.text for c in contexts]),
       "questions": record_cache.content_hash(questions),
       "is_training": is_training,
@@ -152,7 +146,7 @@ class SquadTask(base.Task[SquadExample, Questions]):
     def write_all(writer: records.RecordWriter) -> int:
       return windows_lib.write_windows(writer, *data, length, is_training)
 
-    found = record_cache.write(path, settings, write_all)
+    found = record_cache.write(path, made_of, write_all)
     logging.info(
       "%d questions, %d windows.", len(data.examples), found.num_records
     )
@@ -183,7 +177,7 @@ class SquadTask(base.Task[SquadExample, Questions]):
 
   def result_names(self) -> tuple[str, ...]:
     """Returns the names of the scores."""
-    return metrics.result_names(self.predictions.version_2_with_negative)
+    return metrics.result_names(self.decoding_config.version_2_with_negative)
 
   def rows(self, outputs: Any) -> base.Rows:
     """Returns the logits of each window, [2, F], -inf where padding was cut."""
@@ -206,7 +200,7 @@ class SquadTask(base.Task[SquadExample, Questions]):
     """Writes the answers and, if they are known, the scores."""
     predictions = {}
     with decoding.open_predictions(
-      output_dir, self.predictions.version_2_with_negative
+      output_dir, self.decoding_config.version_2_with_negative
     ) as writer:
       for example, answer in self._answers(data, rows):
         writer.write(example.qas_id, answer)
@@ -223,8 +217,8 @@ class SquadTask(base.Task[SquadExample, Questions]):
 
   def run_info(self) -> dict[str, Any]:
     """Returns the settings of windows and answers for run.json."""
-    info = vars(self.windows) | vars(self.predictions)
-    del info["max_seq_length"], info["verbose_logging"]
+    info = vars(self.windows) | vars(self.decoding_config)
+    del info["max_seq_length"]
     return info
 
   def describe_labels(self, examples: Sequence[SquadExample]) -> str:
@@ -255,7 +249,9 @@ class SquadTask(base.Task[SquadExample, Questions]):
   ) -> Iterator[tuple[SquadExample, decoding.Prediction]]:
     """Yields each question with its answer."""
     rows = iter(rows)
-    predictor = decoding.Predictor(self.tokenizer, self.predictions)
+    predictor = decoding.Predictor(
+      self.tokenizer, self.decoding_config, self.verbose_logging
+    )
     pairs = zip(data.examples, data.windower.windows(data.examples))
     total = len(data.examples)
     for example, found in progress.track(pairs, "answering", "question", total):
@@ -274,7 +270,7 @@ class SquadTask(base.Task[SquadExample, Questions]):
     found = metrics.squad_summary(
       answers, {qas_id: p.text for qas_id, p in predictions.items()}
     )
-    if answers.is_v2 and self.predictions.version_2_with_negative:
+    if answers.is_v2 and self.decoding_config.version_2_with_negative:
       # Of what would be answered at any threshold, not at the one that was set.
       found |= metrics.best_null_thresholds(
         answers,

@@ -11,39 +11,11 @@ import tensorflow as tf
 
 from bert_tf import tokenization
 from bert_tf.data import input_pipeline, packing, records
+from bert_tf.tasks.squad import config as config_lib
 from bert_tf.tasks.squad import examples as squad_data
 from bert_tf.training import progress
 
 _FIRST_UNIQUE_ID = 1000000000
-
-
-@dataclasses.dataclass(frozen=True)
-class WindowConfig:
-  """How long windows are, all in word pieces.
-
-  Raises:
-    ValueError: if they do not fit one another.
-  """
-
-  max_seq_length: int = 384  # A window with question and special tokens.
-  doc_stride: int = 128  # From the start of one window to the next one's.
-  max_query_length: int = 64  # What is kept of a question.
-
-  def __post_init__(self) -> None:
-    if self.max_seq_length <= self.max_query_length + 3:
-      raise ValueError(
-        f"max_seq_length {self.max_seq_length} must be greater than "
-        f"max_query_length {self.max_query_length} + 3, or nothing of the "
-        "context fits; raise the one or lower the other."
-      )
-    window = self.max_seq_length - self.max_query_length - 3
-    if not 0 < self.doc_stride <= window:
-      raise ValueError(
-        f"doc_stride {self.doc_stride} is not from 1 to {window}, which is "
-        f"what max_seq_length {self.max_seq_length} leaves of the context "
-        f"beside a question of max_query_length {self.max_query_length}; "
-        "change one of the three."
-      )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -83,7 +55,7 @@ class Windower:
   """
 
   def __init__(
-    self, tokenizer: tokenization.FullTokenizer, config: WindowConfig
+    self, tokenizer: tokenization.FullTokenizer, config: config_lib.WindowConfig
   ) -> None:
     self._tokenizer = tokenizer
     self._config = config

@@ -102,7 +102,7 @@ def make(output_dir, **changes):
       "do_eval": True,
       "do_predict": True,
       "num_train_epochs": 2,
-      "train": training_config.TrainConfig(
+      "train": training_config.FineTuningTrainConfig(
         output_dir=output_dir, train_batch_size=4, use_xla=False
       ),
       **changes,

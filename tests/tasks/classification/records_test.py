@@ -185,7 +185,7 @@ def make(folder, output_dir, **changes):
     max_seq_length=LENGTH,
     num_train_epochs=3.0,
     do_train=True,
-    train=training_config.TrainConfig(
+    train=training_config.FineTuningTrainConfig(
       output_dir=str(output_dir),
       train_batch_size=4,
       learning_rate=1e-2,

@@ -274,7 +274,7 @@ def test_a_head_of_the_same_labels_in_another_order_is_refused(
     vocab_file=str(folder / "vocab.txt"),
     max_seq_length=16,
     do_eval=True,
-    train=training_config.TrainConfig(
+    train=training_config.FineTuningTrainConfig(
       output_dir=str(tmp_path / "out"), init_checkpoint=start, use_xla=False
     ),
   )

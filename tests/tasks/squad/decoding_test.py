@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from bert_tf import tokenization
+from bert_tf.tasks.squad import config as squad_config
 from bert_tf.tasks.squad import decoding as squad_predictions
 from bert_tf.tasks.squad import examples as squad_data
 from bert_tf.tasks.squad import windows as squad_features
@@ -37,7 +38,7 @@ def example_of(text):
 
 
 def windows_of(tokenizer, example, max_seq_length=20, doc_stride=5):
-  config = squad_features.WindowConfig(
+  config = squad_config.WindowConfig(
     max_seq_length, doc_stride, QUESTION_PIECES
   )
   return next(squad_features.Windower(tokenizer, config).windows([example]))
@@ -49,7 +50,7 @@ def predict_file(folder, tokenizer, name, version, output_dir, config):
     str(folder / f"dev-{version}.json"), is_training=False
   )
   windower = squad_features.Windower(
-    tokenizer, squad_features.WindowConfig(128, 64, 24)
+    tokenizer, squad_config.WindowConfig(128, 64, 24)
   )
   predictor = squad_predictions.Predictor(tokenizer, config)
   with np.load(folder / f"logits_{name}.npz") as recorded:
@@ -80,7 +81,7 @@ def test_files_are_the_originals_byte_for_byte(
     f"{version}_{case}",
     version,
     tmp_path,
-    squad_predictions.PredictionConfig(
+    squad_config.DecodingConfig(
       n_best_size, max_answer_length, version == "v2.0"
     ),
   )
@@ -124,7 +125,7 @@ def test_the_best_of_all_spans_is_found(tokenizer, is_v2):
   example = example_of(" ".join(WORDS))
   windows = windows_of(tokenizer, example, max_seq_length=10, doc_stride=4)
   assert len(windows) > 2
-  config = squad_predictions.PredictionConfig(
+  config = squad_config.DecodingConfig(
     n_best_size=500, max_answer_length=4, version_2_with_negative=is_v2
   )
   predictor = squad_predictions.Predictor(tokenizer, config)
@@ -161,7 +162,7 @@ def test_equal_scores_stay_in_the_order_of_positions(tokenizer):
   windows = windows_of(tokenizer, example)
   logits = np.zeros((1, 20), np.float32)
   predictor = squad_predictions.Predictor(
-    tokenizer, squad_predictions.PredictionConfig()
+    tokenizer, squad_config.DecodingConfig()
   )
   found = predictor.predict(example, windows, logits, logits)
   assert [c.text for c in found.nbest] == [
@@ -176,7 +177,7 @@ def test_probabilities_are_a_softmax_of_the_scores(tokenizer):
   windows = windows_of(tokenizer, example)
   starts = np.arange(20, dtype=np.float32)[None] / 10
   predictor = squad_predictions.Predictor(
-    tokenizer, squad_predictions.PredictionConfig()
+    tokenizer, squad_config.DecodingConfig()
   )
   nbest = predictor.predict(example, windows, starts, starts).nbest
   # Positions 4 and 5, after [CLS] near house [SEP].
@@ -193,7 +194,7 @@ def test_positions_of_the_question_take_ranks_but_are_no_answers(tokenizer):
   windows = windows_of(tokenizer, example)
   starts = np.zeros((1, 20), np.float32)
   starts[0, 1:3] = 5  # near house
-  config = squad_predictions.PredictionConfig(n_best_size=2)
+  config = squad_config.DecodingConfig(n_best_size=2)
   predictor = squad_predictions.Predictor(tokenizer, config)
   found = predictor.predict(example, windows, starts, starts)
   assert [c.text for c in found.nbest] == ["empty"]
@@ -206,7 +207,7 @@ def test_2_0_without_any_span_answers_nothing(tokenizer, threshold):
   windows = windows_of(tokenizer, example)
   starts = np.zeros((1, 20), np.float32)
   starts[0, 1:3] = 5
-  config = squad_predictions.PredictionConfig(
+  config = squad_config.DecodingConfig(
     n_best_size=2,
     version_2_with_negative=True,
     null_score_diff_threshold=threshold,
@@ -222,7 +223,7 @@ def test_a_context_without_words_has_no_answer(tokenizer):
   assert windows_of(tokenizer, example) == []
   nothing = np.zeros((0, 0), np.float32)
   for is_v2, text in ((False, "empty"), (True, "")):
-    config = squad_predictions.PredictionConfig(version_2_with_negative=is_v2)
+    config = squad_config.DecodingConfig(version_2_with_negative=is_v2)
     predictor = squad_predictions.Predictor(tokenizer, config)
     assert predictor.predict(example, [], nothing, nothing).text == text
 
@@ -235,7 +236,7 @@ def test_the_null_threshold_decides_and_the_lowest_null_counts(tokenizer):
   logits[0, 0], logits[1, 0] = 3.0, 2.0
   logits[0, 5] = 1.5  # "steve", once as start and once as end
   for threshold, text in ((0.99, ""), (1.0, "steve"), (1.01, "steve")):
-    config = squad_predictions.PredictionConfig(
+    config = squad_config.DecodingConfig(
       version_2_with_negative=True, null_score_diff_threshold=threshold
     )
     predictor = squad_predictions.Predictor(tokenizer, config)

@@ -11,13 +11,14 @@ import tensorflow as tf
 
 from bert_tf import tokenization
 from bert_tf.data import records
+from bert_tf.tasks.squad import config as squad_config
 from bert_tf.tasks.squad import examples as squad_data
 from bert_tf.tasks.squad import metrics
 from bert_tf.tasks.squad import windows as squad_features
 from tests.support import runs
 
 # What golden/squad was recorded with.
-RECORDED_WINDOWS = squad_features.WindowConfig(
+RECORDED_WINDOWS = squad_config.WindowConfig(
   max_seq_length=128, doc_stride=64, max_query_length=24
 )
 PIECES = (
@@ -170,7 +171,7 @@ def test_each_piece_has_its_most_central_window(tokenizer, tmp_path):
   for num_words, (length, stride) in [*cases, (310, (304, 200))]:
     path = squad_file(tmp_path / "x.json", ("a " * num_words, [question()]))
     examples = squad_data.read_squad_examples(path, is_training=False)
-    config = squad_features.WindowConfig(length, stride, 1)
+    config = squad_config.WindowConfig(length, stride, 1)
     windows = next(squad_features.Windower(tokenizer, config).windows(examples))
     room = length - 4
     starts = list(range(0, max(num_words - room, 0) + stride, stride))
@@ -212,7 +213,7 @@ def test_an_answer_is_the_pieces_that_it_is_made_of(
   )
   examples = squad_data.read_squad_examples(path, is_training=True)
   windower = squad_features.Windower(
-    tokenizer, squad_features.WindowConfig(20, 5, 5)
+    tokenizer, squad_config.WindowConfig(20, 5, 5)
   )
   [[window]] = windower.windows(examples)
   assert (window.start_position, window.end_position) == positions
@@ -227,7 +228,7 @@ def test_a_window_without_the_whole_answer_trains_position_0(
   path = squad_file(tmp_path / "x.json", (context, [answer]))
   examples = squad_data.read_squad_examples(path, is_training=True)
   windower = squad_features.Windower(
-    tokenizer, squad_features.WindowConfig(9, 2, 1)
+    tokenizer, squad_config.WindowConfig(9, 2, 1)
   )
   [windows] = windower.windows(examples)
   found = [(w.start_position, w.end_position) for w in windows]
@@ -245,7 +246,7 @@ def test_a_context_is_tokenized_once_for_all_its_questions(
     tokenizer, "tokenize_to_ids", lambda text: texts.append(text) or [5]
   )
   windower = squad_features.Windower(
-    tokenizer, squad_features.WindowConfig(20, 5, 5)
+    tokenizer, squad_config.WindowConfig(20, 5, 5)
   )
   assert len(list(windower.windows(examples))) == 10
   assert sorted(texts) == ["a", "b", "c"] + ["who"] * 10
@@ -289,7 +290,7 @@ def test_an_empty_question_or_context_is_named_and_used(tokenizer, tmp_path):
   assert "data[0].paragraphs[0].qas[0].question is empty" in log()
   assert "data[1].paragraphs[0].context is empty" in log()
   windower = squad_features.Windower(
-    tokenizer, squad_features.WindowConfig(20, 5, 5)
+    tokenizer, squad_config.WindowConfig(20, 5, 5)
   )
   assert [len(windows) for windows in windower.windows(examples)] == [1, 0]
 
@@ -498,9 +499,9 @@ def test_half_a_character_is_read(tmp_path, field):
 )
 def test_windows_that_cannot_be_are_refused(sizes, expected):
   with pytest.raises(ValueError) as error:
-    squad_features.WindowConfig(*sizes)
+    squad_config.WindowConfig(*sizes)
   assert expected in str(error.value)
-  squad_features.WindowConfig(384, 317, 64)
+  squad_config.WindowConfig(384, 317, 64)
 
 
 def test_answers_to_score_by_are_of_2_0_where_a_question_is_impossible(
@@ -526,7 +527,7 @@ def test_ids_of_windows_run_on_over_questions(tokenizer, tmp_path):
   )
   examples = squad_data.read_squad_examples(path, is_training=False)
   windower = squad_features.Windower(
-    tokenizer, squad_features.WindowConfig(9, 2, 1)
+    tokenizer, squad_config.WindowConfig(9, 2, 1)
   )
   ids = [
     [w.unique_id for w in windows] for windows in windower.windows(examples)

@@ -558,7 +558,7 @@ def test_the_pooled_output_is_dropped_out_in_training(batch):
 
 
 def train_config(output_dir, **changes):
-  config = training_config.TrainConfig(
+  config = training_config.FineTuningTrainConfig(
     output_dir=str(output_dir),
     train_batch_size=8,
     learning_rate=5e-3,

@@ -1,0 +1,32 @@
+"""Names that settings and TensorFlow code share.
+
+Configs offer these values as flags, and importing a config must not import
+TensorFlow. This module therefore imports nothing.
+"""
+
+# Optimizers (optimization.py).
+ADAMW, LAMB = OPTIMIZERS = ("adamw", "lamb")
+
+# Keras' dtype policies by precision (layers/mixed_precision.py).
+PRECISIONS = {
+  "float32": "float32",
+  "bfloat16": "mixed_bfloat16",
+  "float16": "mixed_float16",
+}
+
+# Kinds of distribution strategies (distribution.py).
+AUTO, ONE_DEVICE, MIRRORED, MULTI_WORKER, TPU = DISTRIBUTIONS = (
+  "auto",
+  "one",
+  "mirrored",
+  "multi_worker",
+  "tpu",
+)
+
+# Formats of checkpoints (convert/convert.py).
+ORIGINAL, HUGGING_FACE, MODEL_GARDEN, KERAS = CHECKPOINT_FORMATS = (
+  "original",
+  "hf",
+  "model_garden",
+  "keras",
+)
