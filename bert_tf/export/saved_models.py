@@ -7,7 +7,6 @@ import keras
 import tensorflow as tf
 
 from bert_tf import checkpoints, distribution
-from bert_tf.export import id_ranges
 from bert_tf.files import errors, paths, stderr
 from bert_tf.modeling import Tensor
 
@@ -81,8 +80,8 @@ class NamedModel(tf.Module):
       self.max_positions,
       f"inputs are longer than the {self.max_positions} positions of the model",
     )
-    highest = id_ranges.highest_of(self.values, length)
-    checks = [check, *id_ranges.checks(inputs, highest)]
+    highest = _highest_ids(self.values, length)
+    checks = [check, *_range_checks(inputs, highest)]
     # Checks are None when run eagerly.
     with tf.control_dependencies([c for c in checks if c is not None]):
       # A batch without texts has length 0, but the pooler needs a position.
@@ -187,3 +186,48 @@ def save(module: tf.Module, signatures: Mapping[str, Any], folder: str) -> None:
   """
   with stderr.without_tensorflow_log():
     tf.saved_model.save(module, folder, signatures=dict(signatures))
+
+
+def _highest_ids(
+  variables: Mapping[str, tf.Variable], length: Tensor
+) -> dict[str, Tensor]:
+  """Returns the highest number of each input, int32; the lowest is 0.
+
+  Args:
+    variables: of a BERT, by their names in checkpoints.
+    length: F, int32.
+  """
+  num_words, num_types = (
+    variables[f"bert/embeddings/{name}_embeddings"].shape[0]
+    for name in ("word", "token_type")
+  )
+  highest = {
+    "input_ids": num_words - 1,
+    "input_mask": 1,
+    "segment_ids": num_types - 1,
+    # Without texts there is neither a position nor a mask.
+    "masked_lm_positions": tf.maximum(length - 1, 0),
+  }
+  return {name: tf.convert_to_tensor(high) for name, high in highest.items()}
+
+
+def _range_checks(
+  inputs: Mapping[str, Tensor], highest: Mapping[str, Tensor]
+) -> list[tf.Operation]:
+  """Returns what fails if an input holds a number that is out of its range.
+
+  A gather with another number would silently take another row, and a one-hot
+  row of it is empty. The converters to ONNX and LiteRT leave assertions out.
+  """
+  found = []
+  for name in (name for name in highest if name in inputs):
+    high, largest = highest[name], tf.reduce_max(inputs[name])
+    # `reduce_min` of an empty tensor returns INT_MAX and `reduce_max` INT_MIN.
+    smallest = tf.reduce_min(inputs[name])
+    is_inside = (smallest >= 0) & (largest <= high)
+    text = tf.strings.format(
+      f"{name} holds {{}}, which is out of range; 0 to {{}} is allowed",
+      (tf.where(smallest < 0, smallest, largest), high),
+    )
+    found.append(tf.raw_ops.Assert(condition=is_inside, data=[text]))
+  return found
