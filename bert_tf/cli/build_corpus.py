@@ -10,7 +10,7 @@ Input: plain text, JSON lines, Parquet, Wikipedia dumps, WikiExtractor's output,
 import dataclasses
 
 from bert_tf import settings
-from bert_tf.cli import beam_flags, command, config_flags, text_flags
+from bert_tf.cli import command, config_flags, text_flags
 from bert_tf.corpora import text_config
 
 
@@ -53,7 +53,7 @@ class CorpusConfig:
     "Processes that split text; the result is the same for any number.",
     minimum=1,
   )
-  beam: beam_flags.BeamConfig
+  beam: text_flags.BeamConfig
   resume: bool = settings.setting(
     False, "Go on with what an interrupted run with the same flags finished."
   )
@@ -64,7 +64,7 @@ def main() -> None:
   from bert_tf.corpora import corpus_build, sources
 
   config = config_flags.build(CorpusConfig)
-  beam_flags.check(config.beam, config.num_workers)
+  text_flags.check_beam(config.beam, config.num_workers)
   inputs = sources.find(
     config.input_file, config.text, text_config.TEXT, config.pydoc_packages
   )
@@ -76,7 +76,7 @@ def main() -> None:
     eval_fraction=config.eval_fraction,
     random_seed=config.random_seed,
   )
-  create = beam_flags.create_corpus(
+  create = text_flags.create_corpus(
     config.beam, config.num_workers, config.resume
   )
   create(config.text, inputs, output)

@@ -7,7 +7,7 @@ bert-tf create-pretraining-data --input_file='text/*.txt' \
 import dataclasses
 
 from bert_tf import settings
-from bert_tf.cli import beam_flags, command, config_flags, text_flags
+from bert_tf.cli import command, config_flags, text_flags
 from bert_tf.corpora import text_config
 from bert_tf.data import config as data_config
 
@@ -39,7 +39,7 @@ class CommandConfig:
   num_workers: int = settings.setting(
     1, "Processes, at most one a shard; the data are the same for any number."
   )
-  beam: beam_flags.BeamConfig
+  beam: text_flags.BeamConfig
   resume: bool = settings.setting(
     False,
     "Keep the shards that an interrupted run with the same flags finished.",
@@ -65,7 +65,7 @@ def main() -> None:
   _check_output(config, [source.path for source in inputs])
   pretraining_data.load_tokenizer(config.data)
   target = config.output_file.split(",")[0].strip()
-  create_corpus = beam_flags.create_corpus(
+  create_corpus = text_flags.create_corpus(
     config.beam, config.num_workers, config.resume
   )
   with corpus_build.as_lines(
@@ -117,7 +117,7 @@ def _check(config: CommandConfig) -> None:
     config_flags.refuse_given(
       names, "has no meaning with --nomask: run_pretraining masks"
     )
-  beam_flags.check(config.beam, config.num_workers)
+  text_flags.check_beam(config.beam, config.num_workers)
 
 
 def run() -> None:
