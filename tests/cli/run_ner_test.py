@@ -15,7 +15,7 @@ from bert_tf.tasks.classification import task as classification
 from bert_tf.tasks.ner import config as ner_config_lib
 from bert_tf.tasks.ner import task as ner
 from bert_tf.training import curves, divergence, estimator
-from tests.support import own_classification, runs
+from tests.support import ner_files, own_classification, runs
 from tests.support.ner_files import (
   columns,
   conll,
@@ -24,6 +24,8 @@ from tests.support.ner_files import (
 )
 
 GOLDEN = pathlib.Path(__file__).resolve().parents[1] / "golden"
+
+data = ner_files.data
 
 
 def results(path):

@@ -18,7 +18,7 @@ from bert_tf.tasks.classification import metrics as classification_results
 from bert_tf.tasks.classification import task as classification
 from bert_tf.training import config as training_config
 from bert_tf.training import curves, run_dir
-from tests.support import runs, tiny_models
+from tests.support import own_classification, runs, tiny_models
 from tests.support.own_classification import (
   CONFIG,
   make,
@@ -29,6 +29,8 @@ from tests.support.own_classification import (
 )
 
 GOLDEN = pathlib.Path(__file__).resolve().parents[2] / "golden"
+
+base = own_classification.base
 
 
 @pytest.fixture(scope="module")
