@@ -267,12 +267,14 @@ def weights(output_dir: pathlib.Path) -> dict[str, list[float]]:
   reader = tf.train.load_checkpoint(newest)
   digests = {}
   for name in sorted(reader.get_variable_to_shape_map()):
+    # The recorded version wrote LoRA's state without this scope.
+    key = name.removeprefix("global_step/")
     if any(bias in name for bias in WITHOUT_GRADIENT):
-      digests[name] = []
+      digests[key] = []
       continue
     values = np.asarray(reader.get_tensor(name), np.float64)
     directions = np.random.default_rng(values.size).normal(size=values.shape)
-    digests[name] = [
+    digests[key] = [
       float(np.mean(values)),
       float(np.sqrt(np.mean(values**2))),
       float(np.sum(values * directions) / np.sqrt(values.size)),
