@@ -366,10 +366,7 @@ class LambOptimizer(AdamWeightDecayOptimizer):
 
 
 # By name of the flag.
-OPTIMIZERS = {
-  names.ADAMW: AdamWeightDecayOptimizer,
-  names.LAMB: LambOptimizer,
-}
+OPTIMIZERS = {names.ADAMW: AdamWeightDecayOptimizer, names.LAMB: LambOptimizer}
 
 
 def rate_scales(paths: Sequence[str], decay: float) -> list[float]:
