@@ -97,10 +97,11 @@ def of(field: dataclasses.Field) -> Setting | None:
 def check(config: Dataclass) -> None:
   """Raises ValueError for a value that its setting does not allow.
 
-  Configs call this in `__post_init__`. None is always allowed.
+  Configs call this in `__post_init__`. None is always allowed. A field that a
+  subclass makes plain, so that it has no flag, keeps the bounds of its base.
   """
   for field in dataclasses.fields(config):
-    found, value = of(field), getattr(config, field.name)
+    found, value = _inherited(config, field.name), getattr(config, field.name)
     if not found or value is None:
       continue
     if found.choices and value not in found.choices:
@@ -113,6 +114,15 @@ def check(config: Dataclass) -> None:
       raise ValueError(f"{field.name} {value} is below {found.minimum}.")
     if found.maximum is not None and value > found.maximum:
       raise ValueError(f"{field.name} {value} exceeds {found.maximum}.")
+
+
+def _inherited(config: Dataclass, name: str) -> Setting | None:
+  """Returns the setting of a field in the nearest class that has one."""
+  for kind in type(config).__mro__:
+    field = getattr(kind, "__dataclass_fields__", {}).get(name)
+    if field is not None and (setting := of(field)):
+      return setting
+  return None
 
 
 def settle(
