@@ -5,14 +5,7 @@ import shlex
 
 import pytest
 
-from tests.advice import command_cases, following
-
-
-@pytest.fixture(scope="module")
-def models(tmp_path_factory):
-  folder = tmp_path_factory.mktemp("models")
-  following.write_models(folder)
-  return folder
+from tests.advice import command_cases
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,7 @@
 import pathlib
 from typing import NamedTuple
 
-from tests import tiny_models
+from tests.support import tiny_models
 
 TINY = tiny_models.TINY
 VOCAB_FILE = str(TINY / "vocab.txt")

@@ -6,26 +6,27 @@ import pyarrow as pa
 import pyarrow.parquet
 
 from bert_tf import tokenization
+from bert_tf.corpora import (
+  corpus_build,
+  pydoc_corpus,
+  sources,
+  text_config,
+  wikipedia_dump,
+)
 from bert_tf.data import config as data_config
 from bert_tf.data import (
-  corpus_build,
   input_pipeline,
   length_schedule,
   masking,
-  parquet,
   pretraining_beam,
   pretraining_records,
   pretraining_shards,
-  pydoc_corpus,
-  shard_files,
-  sources,
-  tables,
-  text_config,
   vocabulary,
-  wikipedia_dump,
 )
-from tests import tiny_models
+from bert_tf.files import shard_files
+from bert_tf.formats import tables
 from tests.advice.following import Case, Warned
+from tests.support import tiny_models
 
 VOCAB_FILE = str(tiny_models.TINY / "vocab.txt")
 WORDS = {"the": 5, "boat": 3, "boats": 2}
@@ -104,7 +105,7 @@ def table(world, *names):
   path = world.path("rows.parquet")
   pyarrow.parquet.write_table(pa.table(ROWS), path)
   for name in names:
-    list(parquet.texts(path, name))
+    list(sources._parquet_texts(path, name))
 
 
 def damaged_parquet(world, size):
@@ -112,7 +113,7 @@ def damaged_parquet(world, size):
   pyarrow.parquet.write_table(pa.table(ROWS), path)
   data = open(path, "rb").read()
   world.write("rows.parquet", data[:size])
-  list(parquet.texts(path, "text"))
+  list(sources._parquet_texts(path, "text"))
 
 
 def build(world, formats=text_config.TEXT, files="corpus.txt", **values):
@@ -185,13 +186,13 @@ CASES = (
     ),
   ),
   Case(
-    "data.shard_files check_output",
+    "files.shard_files check_output",
     ("out/", "folder"),
     lambda w: shard_files.check_output(["out/"], []),
     lambda w: shard_files.check_output(["out/data"], []),
   ),
   Case(
-    "data.shard_files check_same_settings",
+    "files.shard_files check_same_settings",
     ("dupe_factor", "resume", "1", "2"),
     lambda w: (
       records(w, num_shards=2),
@@ -257,31 +258,31 @@ CASES = (
     lambda w: pretraining_beam.check_num_shards(8, "DirectRunner"),
   ),
   Case(
-    "data.pydoc_corpus _package_folder",
+    "corpora.pydoc_corpus _package_folder",
     ("no_such_package",),
     lambda w: pydoc_corpus._package_folder("no_such_package"),
     lambda w: next(iter(pydoc_corpus.documents([]))),
   ),
   Case(
-    "data.parquet _check_column",
+    "corpora.sources _check_parquet_column",
     ("body", "text", "n", "text_column"),
     lambda w: table(w, "body"),
     lambda w: table(w, "text"),
   ),
   Case(
-    "data.parquet _check_column",
+    "corpora.sources _check_parquet_column",
     ("n", "int64", "text", "text_column"),
     lambda w: table(w, "n"),
     lambda w: table(w, "text"),
   ),
   Case(
-    "data.parquet texts",
+    "corpora.sources _parquet_texts",
     ("rows.parquet",),
     lambda w: damaged_parquet(w, 100),
     lambda w: damaged_parquet(w, None),
   ),
   Case(
-    "data.tables columns",
+    "formats.tables columns",
     ("0", "label"),
     lambda w: columns(w, "a.csv", "text,label\na,b\n", "0", "label"),
     lambda w: (
@@ -290,19 +291,19 @@ CASES = (
     ),
   ),
   Case(
-    "data.tables csv_cells",
+    "formats.tables csv_cells",
     ("a.csv:2",),
     lambda w: columns(w, "a.csv", 'text,label\n"a"b,c\n', "text"),
     lambda w: columns(w, "a.csv", 'text,label\n"a""b",c\n', "text"),
   ),
   Case(
-    "data.sources _json_texts",
+    "corpora.sources _json_texts",
     ("text.txt:1", "text_column", "body"),
     lambda w: (w.write("text.txt", '{"body": "a b"}\n'), build(w, "jsonl")),
     lambda w: build(w, "jsonl", reading={"text_column": "body"}),
   ),
   Case(
-    "data.corpus_build _check",
+    "corpora.corpus_build _check",
     ("corpus.txt",),
     lambda w: (
       text(w),
@@ -311,7 +312,7 @@ CASES = (
     lambda w: build(w, eval_output_file=w.path("eval.txt"), eval_fraction=0.5),
   ),
   Case(
-    "data.corpus_build _publish",
+    "corpora.corpus_build _publish",
     ("eval_fraction", "0.0001"),
     lambda w: (
       text(w, documents=40),
@@ -320,13 +321,13 @@ CASES = (
     lambda w: build(w, eval_output_file=w.path("eval.txt"), eval_fraction=0.5),
   ),
   Warned(
-    "data.corpus_build _warn_of_paragraphs",
+    "corpora.corpus_build _warn_of_paragraphs",
     ("documents=file",),
     lambda w: (w.write("text.txt", "One sentence.\n\n" * 9), build(w)),
     lambda w: build(w, reading={"documents": "file"}),
   ),
   Warned(
-    "data.wikipedia_dump _compare_languages",
+    "corpora.wikipedia_dump _compare_languages",
     ("dump.xml", "language=de"),
     lambda w: compared("en"),
     lambda w: compared("de"),

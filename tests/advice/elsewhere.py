@@ -8,6 +8,10 @@ ROWS = (
     "cli/run_squad_test.py::test_an_adapter_that_would_not_answer_is_refused",
   ),
   (
+    "cli.compare_curve read_run",
+    "plots/reference_curves_test.py::test_another_folder_is_refused",
+  ),
+  (
     "distribution translate_worker_loss",
     "training/multi_worker_test.py::"
     "test_what_one_worker_gets_ends_both_and_both_go_on",
@@ -37,19 +41,60 @@ ROWS = (
     "export/runtimes_test.py::test_what_is_close_enough_is_written",
   ),
   (
-    "model_folder _convert",
+    "model_folder.opening _convert",
     "advice/command_advice_test.py::test_the_command_that_converts_is_right",
   ),
   (
     "export.runtimes.litert write",
     "needs a SavedModel of an older version",
   ),
-  ("cli.benchmark main", "moves to the laboratory"),
-  ("cli.compare_curve main", "moves to the laboratory"),
+  ("cli.compare_curve main", "lists the names to choose from"),
   ("cli.devices _strategy", "needs a TPU"),
   ("distribution _tpu_strategy", "needs a TPU"),
-  ("data.beam_pipeline run", "the log is that of a remote runner"),
-  ("data.worker_pool _died", "the system ran out of memory"),
-  ("data.wikipedia_dump _faulty", "the file is to be fetched again"),
+  (
+    "files.encodings check",
+    "files/byte_order_mark_test.py::"
+    "test_utf_16_is_refused_with_a_command_that_helps",
+  ),
+  (
+    "files.encodings check",
+    "files/byte_order_mark_test.py::"
+    "test_utf_16_is_refused_with_a_command_that_helps",
+  ),
+  (
+    "server.application _run",
+    "server/batching_test.py::"
+    "test_the_process_ends_when_nothing_is_computed_any_more",
+  ),
+  (
+    "server.batching _check_open",
+    "server/server_test.py::test_a_full_queue_refuses",
+  ),
+  (
+    "server.batching _check_open",
+    "server/batching_test.py::"
+    "test_requests_that_would_wait_too_long_are_refused",
+  ),
+  (
+    "server.guard _error_response",
+    "server/batching_test.py::"
+    "test_a_fault_of_the_server_is_no_mistake_of_the_client",
+  ),
+  (
+    "tasks.squad.examples _check_is_v2",
+    "tasks/squad/examples_windows_test.py::"
+    "test_2_0_training_needs_the_field_of_2_0_and_trains_nulls",
+  ),
+  (
+    "training.trained_heads _check_labels",
+    "training/trained_heads_test.py::"
+    "test_a_head_of_other_labels_is_refused_naming_both",
+  ),
+  ("formats.hugging_face from_other", "needs transformers 4 and PyTorch"),
+  ("tasks.classification.task describe_cut", "describes long texts"),
+  ("tasks.ner.task describe_cut", "describes long sentences"),
+  ("files.beam_pipeline run", "the log is that of a remote runner"),
+  ("files.worker_pool _died", "the system ran out of memory"),
+  ("corpora.wikipedia_dump _faulty", "the file is to be fetched again"),
   ("training.estimator _weights_step", "a mistake in the code of a caller"),
 )

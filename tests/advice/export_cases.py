@@ -7,7 +7,7 @@ import re
 from bert_tf import tokenization
 from bert_tf.convert import convert, model_files
 from bert_tf.export import config as export_config
-from bert_tf.export import export, saved_models, sources
+from bert_tf.export import export, saved_models
 from bert_tf.export.runtimes import ids_models
 from bert_tf.export.text_ops import bert_tokenizer
 from tests.advice import model_cases
@@ -84,10 +84,14 @@ def pack(num_segments, length):
 
 CASES = (
   Case(
-    "export.sources open_source",
+    "model_folder.opening needed_vocab",
     ("vocab.txt", "vocab_file"),
-    lambda w: sources.open_source(w.copy("encoder", ("vocab.txt",))),
-    lambda w: sources.open_source(
+    lambda w: export.build(
+      export_config.ModelConfig(
+        init_checkpoint=w.copy("encoder", ("vocab.txt",))
+      )
+    ),
+    lambda w: build(
       w.copy("encoder"),
       vocab_file=str(pathlib.Path(w.model("encoder"), "vocab.txt")),
     ),
@@ -102,7 +106,7 @@ CASES = (
     "export.export _check_used",
     ("task=preprocessing", "text"),
     lambda w: model_cases.export_to(w, task="preprocessing", with_text=False),
-    lambda w: model_cases.export_to(w, task="preprocessing"),
+    lambda w: model_cases.exported(w, "preprocessing"),
   ),
   Case(
     "export.export _check_fills_masks",
@@ -126,15 +130,13 @@ CASES = (
     "export.runtimes.ids_models __init__",
     ("encoder", "SavedModel"),
     lambda w: ids_models.IdsModel(w.model("encoder")),
-    lambda w: ids_models.IdsModel(model_cases.export_to(w, with_text=False)),
+    lambda w: ids_models.IdsModel(model_cases.exported(w, "ids")),
   ),
   Case(
     "export.runtimes.ids_models __init__",
     ("ids", "preprocessing"),
-    lambda w: ids_models.IdsModel(
-      model_cases.export_to(w, "pre", task="preprocessing")
-    ),
-    lambda w: ids_models.IdsModel(model_cases.export_to(w, with_text=False)),
+    lambda w: ids_models.IdsModel(model_cases.exported(w, "preprocessing")),
+    lambda w: ids_models.IdsModel(model_cases.exported(w, "ids")),
   ),
   Case(
     "export.text_ops.bert_tokenizer pack",
@@ -204,7 +206,7 @@ CASES = (
     ),
   ),
   Case(
-    "convert.hugging_face read",
+    "model_folder.opening needed_vocab",
     ("vocab.txt", "vocab_file"),
     lambda w: (
       to(w, "hf", w.model("encoder")),

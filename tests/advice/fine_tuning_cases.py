@@ -2,7 +2,6 @@
 
 import json
 import pathlib
-import shutil
 
 import numpy as np
 
@@ -13,22 +12,23 @@ from bert_tf.data import (
   pretraining_records,
 )
 from bert_tf.export import config as export_config
+from bert_tf.model_folder import run_folder, run_info
 from bert_tf.server import config as server_config
 from bert_tf.tasks import (
   fine_tuning,
   pretraining,
   pretraining_config,
   pretraining_objective,
+  run_start,
 )
 from bert_tf.tasks.classification import task as classification
 from bert_tf.tasks.ner import config as ner_config
 from bert_tf.tasks.ner import task as ner
 from bert_tf.tasks.squad import config as squad_config
 from bert_tf.tasks.squad import task as squad
-from bert_tf.training import run_dir
-from tests import tiny_models
 from tests.advice import data_cases, training_cases
 from tests.advice.following import Case, Returned
+from tests.support import tiny_models
 
 CONFIG = tiny_models.CONFIG
 BOAT = [{"text": "boat", "answer_start": 0}]
@@ -90,13 +90,12 @@ def squad_task(world, **values):
       **values,
     },
   )
-  config, bert_config, tokenizer = fine_tuning.load(config)
-  return config, squad.make_task(config, bert_config, tokenizer)
+  setup = fine_tuning.load(config)
+  return setup, squad.make_task(setup)
 
 
 def squad_read(world, path, **values):
-  config, task = squad_task(world, predict_file=path, **values)
-  return fine_tuning._read(config, task)
+  return fine_tuning._read(*squad_task(world, predict_file=path, **values))
 
 
 def tokenizer():
@@ -117,9 +116,9 @@ def other_vocabulary(world, output_dir):
   run = world.copy("encoder")
   lines = pathlib.Path(run, "vocab.txt").read_text().split()
   other = world.write("other.txt", "\n".join(reversed(lines)))
-  info = run_dir.run_info.RunInfo(task="encoder")
   target = run if output_dir is None else world.path(output_dir)
-  run_dir._check_same_run(target, info, CONFIG, other)
+  info = run_info.RunInfo(task="encoder")
+  run_folder.RunFolder(target, "encoder", None).prepare(info, CONFIG, other)
 
 
 def adapter_start(world, **values):
@@ -136,8 +135,8 @@ def adapter_start(world, **values):
       **values,
     },
   )
-  task = ner.make_task(*fine_tuning.load(config))
-  fine_tuning._check_start(task, config.train, True)
+  setup = fine_tuning.load(config)
+  run_start.with_start(setup, ner.make_task(setup), config.train)
 
 
 def run(world, output_dir, **values):
@@ -155,15 +154,13 @@ def run(world, output_dir, **values):
 
 
 def huge(world):
-  """Returns a checkpoint of a run whose answers overflow."""
-  run(world, "out", do_train=True)
-  newest = checkpoints.latest(world.path("out"))
-  reader = checkpoints.CheckpointReader(newest)
+  """Returns a classifier whose answers overflow."""
+  world.write("dev.csv", "text,label\na,good\n")
+  path = world.copy("classifier") + "/model.ckpt-1"
+  reader = checkpoints.CheckpointReader(path)
   tensors = {name: reader.get(name) for name in reader.shapes}
   weights = tensors["output_weights"]
   tensors["output_weights"] = np.full_like(weights, 3e38) * np.sign(weights)
-  shutil.copytree(world.path("out"), world.path("huge"))
-  path = world.path(f"huge/{pathlib.Path(newest).name}")
   checkpoints.write(path, tensors)
   return path
 
@@ -183,7 +180,7 @@ CASES = (
       w,
       "eval2",
       do_eval=True,
-      init_checkpoint=checkpoints.latest(w.path("out")),
+      init_checkpoint=w.model("classifier"),
     ),
   ),
   Case(
@@ -235,7 +232,7 @@ CASES = (
     lambda w: squad_read(w, squad_file(w)),
   ),
   Case(
-    "tasks.fine_tuning _check_start",
+    "tasks.run_start with_start",
     ("lora_adapter",),
     lambda w: adapter_start(w, lora_adapter="a"),
     adapter_start,
@@ -259,7 +256,7 @@ CASES = (
     lambda w: server_config.check_model_name("ab"),
   ),
   Case(
-    "training.run_dir _check_same_run",
+    "model_folder.run_folder _check_vocab",
     ("vocab.txt", "output_dir"),
     lambda w: other_vocabulary(w, None),
     lambda w: other_vocabulary(w, "new"),

@@ -10,8 +10,9 @@ import keras
 import pytest
 
 from bert_tf import checkpoints, heads, modeling
-from tests import runs, tiny_models
+from bert_tf.server import limits
 from tests.advice import messages
+from tests.support import runs, tiny_models
 
 
 class World(NamedTuple):
@@ -63,7 +64,14 @@ class Returned(Case):
 
 
 # A user's mistakes; TypeError is of a wrong argument in Python.
-_ERRORS = (ValueError, OSError, ImportError, TypeError, RuntimeError)
+_ERRORS = (
+  ValueError,
+  OSError,
+  ImportError,
+  TypeError,
+  RuntimeError,
+  limits.HttpError,
+)
 
 
 def _origin(error: BaseException) -> str:

@@ -14,16 +14,6 @@ _LABORATORY = ("ablations", "benchmarks")
 
 _CALLS = ("logging.warning", "config_flags.refuse_given")
 
-# Modules whose messages are being rewritten.
-WAITING = (
-  "data.corpus",
-  "formats.hugging_face",
-  "server.",
-  "tasks.ner.examples",
-  "tasks.squad.examples",
-  "training.restore",
-)
-
 # Imperatives that begin a clause.
 _VERBS = (
   "add call choose convert copy drop export fetch fill fine-tune free get give "
@@ -44,6 +34,8 @@ def _text(node: ast.AST) -> str:
     return "".join(map(_text, node.values))
   if isinstance(node, ast.BinOp):
     return _text(node.left) + _text(node.right)
+  if isinstance(node, ast.BoolOp):
+    return ". ".join(map(_text, node.values))
   if isinstance(node, ast.IfExp):
     return f"{_text(node.body)} | {_text(node.orelse)}"
   return "{}"

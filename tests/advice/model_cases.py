@@ -12,11 +12,17 @@ from bert_tf.export import config as export_config
 from bert_tf.export import export
 from bert_tf.files import atomic
 from bert_tf.layers import bilstm
-from bert_tf.training import steps
-from tests import tiny_models
+from bert_tf.training import restore, steps
 from tests.advice.following import Case, Returned
+from tests.support import tiny_models
 
 CONFIG = tiny_models.CONFIG
+EXPORTS = {
+  "texts": {},
+  "ids": {"with_text": False},
+  "preprocessing": {"task": "preprocessing"},
+  "attention": {"with_attention": True},
+}
 IDS = [[2, 5, 6], [2, 7, 8]]
 
 
@@ -41,11 +47,17 @@ def encode(features):
 def export_to(world, name="exported", **values):
   """Exports the classifier; returns the folder."""
   values = {"init_checkpoint": world.model("classifier"), **values}
-  if not world.folder.joinpath(name).exists():
-    export.run(
-      export_config.ExportConfig(export_dir=world.path(name), **values)
-    )
+  export.run(export_config.ExportConfig(export_dir=world.path(name), **values))
   return world.path(name)
+
+
+def exported(world, name):
+  """Returns the folder of an export that cases share."""
+  folder = pathlib.Path(world.model("exports"), name)
+  if not folder.exists():
+    values = {"init_checkpoint": world.model("classifier"), **EXPORTS[name]}
+    export.run(export_config.ExportConfig(export_dir=str(folder), **values))
+  return str(folder)
 
 
 def extend(world, words, model="pretraining", out="more", **values):
@@ -98,7 +110,7 @@ def resume(world, path):
 
   optimizer = optimization.create_optimizer(1e-3, 10, 0)
   optimizer.build(model.trainable_variables)
-  checkpoints.restore(path, model, optimizer)
+  restore.resume(path, model, optimizer)
 
 
 def weights_prefix(world, name="encoder"):
@@ -124,16 +136,16 @@ def zipped(world):
 
 CASES = (
   Returned(
-    "model_folder _said",
+    "model_folder.opening _said",
     ("bert_config.json", "output_dir", "SavedModel"),
     lambda w: (w.write("empty/notes", ""), model_folder.find(w.path("empty"))),
     lambda w: (
       model_folder.find(w.model("encoder")),
-      model_folder.find_weights(export_to(w, with_text=False)),
+      model_folder.find_weights(exported(w, "ids")),
     ),
   ),
   Returned(
-    "model_folder _said",
+    "model_folder.opening _said",
     ("encoder.zip", "unpack"),
     lambda w: model_folder.find(zipped(w)),
     lambda w: (
@@ -142,7 +154,7 @@ CASES = (
     ),
   ),
   Returned(
-    "model_folder _said",
+    "model_folder.opening _said",
     ("model.ckpt-1.index", "name"),
     lambda w: model_folder.find(weights_prefix(w) + ".index"),
     lambda w: model_folder.find(weights_prefix(w)),
@@ -183,7 +195,7 @@ CASES = (
     lambda w: checkpoints.write(w.path("other/ckpt"), {"a": np.zeros(1)}),
   ),
   Case(
-    "checkpoints restore",
+    "training.restore resume",
     ("model.ckpt-1", "init_checkpoint", "output_dir"),
     lambda w: resume(w, weights_prefix(w)),
     lambda w: checkpoints.init_from_checkpoint(
@@ -205,8 +217,8 @@ CASES = (
     lambda w: tokenization.convert_to_unicode(7),
     lambda w: [tokenization.convert_to_unicode(x) for x in ("a", b"a")],
   ),
-  Case(
-    "tokenization load_vocab",
+  Returned(
+    "files.encodings not_utf8",
     ("vocab.txt:2", "UTF-8"),
     lambda w: tokenization.load_vocab(w.write("vocab.txt", b"[UNK]\n\xe9\n")),
     lambda w: tokenization.load_vocab(vocab(w, "[UNK]", "\xe9")),
@@ -299,7 +311,7 @@ CASES = (
     ),
   ),
   Case(
-    "model_folder num_outputs",
+    "model_folder.opening num_outputs",
     ("classifier", "ner"),
     lambda w: heads.TokenModel.from_pretrained(w.model("classifier")),
     lambda w: (
@@ -308,13 +320,13 @@ CASES = (
     ),
   ),
   Case(
-    "model_folder find_weights",
+    "model_folder.opening find_weights",
     ("model.ckpt-1", "other.ckpt"),
     lambda w: model_folder.find_weights(two_models(w)),
     lambda w: model_folder.find_weights(f"{two_models(w)}/other.ckpt"),
   ),
   Case(
-    "model_folder _config_file",
+    "model_folder.opening config_file",
     ("bert_config.json", "bert_config_file"),
     lambda w: model_folder.find(w.copy("encoder", ("bert_config.json",))),
     lambda w: model_folder.find(
@@ -322,7 +334,7 @@ CASES = (
     ),
   ),
   Case(
-    "model_folder _refuse",
+    "model_folder.opening _refuse",
     ("vocab.txt", "vocab_file"),
     lambda w: model_folder.find(
       w.model("encoder"), vocab_file=vocab(w, "[UNK]")
@@ -330,7 +342,7 @@ CASES = (
     lambda w: model_folder.find(w.model("encoder")),
   ),
   Case(
-    "model_folder beside",
+    "model_folder.opening config_file",
     ("config.json", "bert_config.json"),
     lambda w: model_folder.find(
       w.model("encoder"),

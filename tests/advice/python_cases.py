@@ -2,9 +2,7 @@
 
 import bert_tf
 from bert_tf.export import config as export_config
-from bert_tf.export import export
 from bert_tf.export.signatures import classification as signatures
-from bert_tf.formats import run_info
 from bert_tf.inference import (
   classifier,
   entity_recognizer,
@@ -14,7 +12,9 @@ from bert_tf.inference import (
   multiple_choice,
 )
 from bert_tf.inference import config as inference_config
+from bert_tf.model_folder import run_info
 from bert_tf.plots import style
+from tests.advice import model_cases
 from tests.advice.following import Case, Warned
 
 
@@ -41,20 +41,6 @@ def prepared(world, has_validation=False, **values):
 
 def labelled(world, rows, labels):
   return untrained(world)._labelled(rows, labels)
-
-
-def saved_model(world, **values):
-  """Exports the classifier; returns the folder."""
-  name = "with_attention" if values else "plain"
-  if not world.folder.joinpath(name).exists():
-    export.run(
-      export_config.ExportConfig(
-        init_checkpoint=world.model("classifier"),
-        export_dir=world.path(name),
-        **values,
-      )
-    )
-  return world.path(name)
 
 
 def features(world, input_file, output_file, kind="jsonl"):
@@ -241,18 +227,21 @@ CASES = (
   ),
   Case(
     "inference.predictor _load",
-    ("vocab_file", "plain"),
+    ("vocab_file", "texts"),
     lambda w: bert_tf.Predictor(
-      saved_model(w), vocab_file=w.model("encoder") + "/vocab.txt"
+      model_cases.exported(w, "texts"),
+      vocab_file=w.model("encoder") + "/vocab.txt",
     ),
-    lambda w: bert_tf.Predictor(saved_model(w)),
+    lambda w: bert_tf.Predictor(model_cases.exported(w, "texts")),
   ),
   Case(
     "inference.predictor attention",
     ("--attention", "checkpoint"),
-    lambda w: bert_tf.Predictor(saved_model(w)).attention("a"),
+    lambda w: bert_tf.Predictor(model_cases.exported(w, "texts")).attention(
+      "a"
+    ),
     lambda w: (
-      bert_tf.Predictor(saved_model(w, with_attention=True)).attention("a"),
+      bert_tf.Predictor(model_cases.exported(w, "attention")).attention("a"),
       bert_tf.Predictor(w.model("classifier")).attention("a"),
     ),
   ),

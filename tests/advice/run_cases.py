@@ -3,25 +3,31 @@
 import json
 
 from bert_tf import heads
-from bert_tf.formats import label_map
 from bert_tf.layers import lora
+from bert_tf.model_folder import label_map, run_folder, run_info
 from bert_tf.tasks import (
   pretraining,
   pretraining_config,
 )
-from bert_tf.training import adapters, evaluation, new_models, run_dir
+from bert_tf.training import adapters, evaluation, new_models
 from tests.advice import training_cases
 from tests.advice.following import Case
 
+TWICE = {
+  "task_name": "x",
+  "problem_type": "classification",
+  "labels": ["a"] * 2,
+}
+
 
 def pretrain(world, **values):
-  return pretraining.check(
-    training_cases.build(
-      world,
-      pretraining_config.PretrainingConfig,
-      **{"input_file": "x", "do_train": True, **values},
-    )
+  config = training_cases.build(
+    world,
+    pretraining_config.PretrainingConfig,
+    **{"input_file": "x", "do_train": True, **values},
   )
+  folder = run_folder.RunFolder.open(config.train.output_dir, "pretraining")
+  return pretraining.check(config, folder)
 
 
 def periodic(world, metric, folder="out"):
@@ -47,7 +53,7 @@ def run_json(world, folder="out", **values):
 
 def labels(world, *names):
   spec = label_map.LabelSpec("own data", "classification", names)
-  label_map.check(world.path("out"), spec)
+  label_map.check(world.path("out"), label_map.read(world.path("out")), spec)
   return spec
 
 
@@ -69,6 +75,13 @@ def add_adapter(world, is_same):
 
 class Headless:
   """A model without BERT."""
+
+
+def same_config(world, folder="out", **changes):
+  training_cases.config_json(world, f"{folder}/bert_config.json", **changes)
+  opened = run_folder.RunFolder(world.path(folder), "classification", None)
+  info = run_info.RunInfo(task="classification")
+  opened.prepare(info, training_cases.CONFIG, None)
 
 
 def neighbours(world, **values):
@@ -211,25 +224,19 @@ CASES = (
     lambda w: add_adapter(w, is_same=True),
   ),
   Case(
-    "training.run_dir read_run_of_task",
+    "model_folder.run_folder open",
     ("out", "squad", "classification", "output_dir"),
     lambda w: (run_json(w), training_cases.load(w, do_train=True)),
     lambda w: training_cases.load(w, do_train=True, output_dir=w.path("other")),
   ),
   Case(
-    "training.run_dir check_same_config",
+    "model_folder.run_folder check_same_config",
     ("hidden_size", "8", "16"),
-    lambda w: run_dir.check_same_config(
-      training_cases.config_json(w, "out/bert_config.json", hidden_size=8),
-      training_cases.CONFIG,
-    ),
-    lambda w: run_dir.check_same_config(
-      training_cases.config_json(w, "other/bert_config.json"),
-      training_cases.CONFIG,
-    ),
+    lambda w: same_config(w, hidden_size=8),
+    lambda w: same_config(w, "other"),
   ),
   Case(
-    "formats.label_map check",
+    "model_folder.label_map check",
     ("out", "yes", "good", "output_dir"),
     lambda w: (
       label_map.write(w.path("out"), labels(w, "good", "bad")),
@@ -237,13 +244,17 @@ CASES = (
     ),
     lambda w: label_map.check(
       w.path("other"),
+      label_map.read(w.path("other")),
       label_map.LabelSpec("own data", "classification", ("yes", "no")),
     ),
   ),
   Case(
-    "formats.label_map read",
+    "model_folder.label_map read",
     ("label_map.json", "output_dir"),
-    lambda w: (w.write("out/label_map.json", "{}"), label_map.read("out")),
+    lambda w: (
+      w.write("out/label_map.json", json.dumps(TWICE)),
+      label_map.read("out"),
+    ),
     lambda w: (
       label_map.read("other"),
       w.folder.joinpath("out", "label_map.json").unlink(),

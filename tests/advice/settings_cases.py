@@ -3,18 +3,20 @@
 import dataclasses
 import json
 
-from bert_tf import letter_case, settings
+from bert_tf import settings
+from bert_tf.corpora import sentences, text_config
 from bert_tf.data import config as data_config
-from bert_tf.data import length_schedule, masking, sentences, text_config
+from bert_tf.data import length_schedule, masking
 from bert_tf.inference import config as inference_config
+from bert_tf.model_folder import letter_case
 from bert_tf.pipeline import config as pipeline_config
 from bert_tf.tasks import sweeps
 from bert_tf.tasks.classification import config as classification_config
 from bert_tf.tasks.classification import glue
 from bert_tf.tasks.squad import windows
 from bert_tf.training import config as training_config
-from tests import tiny_models
 from tests.advice.following import Case, Warned
+from tests.support import tiny_models
 
 train = training_config.TrainConfig
 extraction = inference_config.ExtractionConfig
@@ -185,13 +187,13 @@ CASES = (
     ),
   ),
   Case(
-    "data.sentences check_language",
+    "corpora.sentences check_language",
     ("language=deutsch", "de"),
     lambda w: sentences.check_language("deutsch"),
     lambda w: [sentences.check_language(c) for c in ("de", "zh", "ar", "en")],
   ),
   Case(
-    "letter_case settle",
+    "model_folder.letter_case settle",
     ("do_lower_case=True", "vocab.txt"),
     lambda w: letter_case.settle(
       letter_case.Case(True),
@@ -204,13 +206,13 @@ CASES = (
     ),
   ),
   Warned(
-    "letter_case settle",
+    "model_folder.letter_case settle",
     ("vocab.txt", "strip_accents=False", "do_lower_case=False"),
     case,
     lambda w: (case(w, strip_accents=False), case(w, do_lower_case=False)),
   ),
   Case(
-    "letter_case _settled_accents",
+    "model_folder.letter_case _settled_accents",
     ("strip_accents=True", "run.json"),
     lambda w: letter_case.settle(
       letter_case.Case(strip_accents=True),

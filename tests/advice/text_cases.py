@@ -7,13 +7,8 @@ import numpy as np
 import tensorflow as tf
 
 from bert_tf.convert import convert, inspect, model_files
-from bert_tf.data import (
-  corpus,
-  input_pipeline,
-  pretraining_records,
-  sources,
-  vocabulary,
-)
+from bert_tf.corpora import corpus, sources
+from bert_tf.data import input_pipeline, pretraining_records, vocabulary
 from bert_tf.files import compression, lock
 from bert_tf.pipeline import plan, text_steps
 from bert_tf.plots import style
@@ -60,9 +55,7 @@ def parquet_bytes(world, is_utf8):
   column = pa.Array.from_buffers(pa.string(), 1, data.buffers())
   path = world.path("rows.parquet")
   pq.write_table(pa.table({"text": column}), path)
-  from bert_tf.data import parquet
-
-  return list(parquet.texts(path, "text"))
+  return list(sources._parquet_texts(path, "text"))
 
 
 def named_records(world, ids):
@@ -149,19 +142,19 @@ CASES = (
     lambda w: model_cases.extend(w, ["zebra", "yorkish"], method="grow"),
   ),
   Case(
-    "data.corpus input_files",
+    "corpora.corpus input_files",
     ("input_file", "pydoc"),
     lambda w: corpus.input_files(" ,"),
     lambda w: corpus.input_files(data_cases.text(w)),
   ),
   Case(
-    "data.corpus input_files",
+    "corpora.corpus input_files",
     ("pydoc_packages=numpy", "pydoc"),
     lambda w: corpus.input_files(data_cases.text(w), "numpy"),
     lambda w: corpus.input_files(data_cases.text(w)),
   ),
   Case(
-    "data.corpus _matches",
+    "corpora.corpus _matches",
     ("folder", "/*"),
     lambda w: (
       data_cases.text(w, "texts/a.txt"),
@@ -170,19 +163,19 @@ CASES = (
     lambda w: corpus.input_files(w.path("texts/*")),
   ),
   Case(
-    "data.corpus plan_shards",
+    "corpora.corpus plan_shards",
     ("num_shards", "3", "2"),
     lambda w: corpus.plan_shards([data_cases.text(w, documents=2)], 3),
     lambda w: corpus.plan_shards([data_cases.text(w, documents=2)], 2),
   ),
   Case(
-    "data.sources _extracted",
+    "corpora.sources _extracted",
     ("wiki.txt:2",),
     lambda w: extracted(w, '<doc title="a">\ntext\n'),
     lambda w: extracted(w, '<doc title="a">\ntext\n</doc>\n'),
   ),
   Case(
-    "data.parquet texts",
+    "corpora.sources _parquet_texts",
     ("rows.parquet", "text"),
     lambda w: parquet_bytes(w, False),
     lambda w: parquet_bytes(w, True),

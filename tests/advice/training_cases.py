@@ -5,7 +5,6 @@ import json
 import pathlib
 
 from bert_tf.tasks import (
-  bilstm_on_top,
   fine_tuning,
   pretraining_config,
   sweeps,
@@ -20,8 +19,8 @@ from bert_tf.tasks.swag import config as swag_config
 from bert_tf.tasks.swag import examples as swag_examples
 from bert_tf.tasks.swag import task as swag
 from bert_tf.training import config as training_config
-from tests import tiny_models
 from tests.advice.following import Case
+from tests.support import tiny_models
 
 CONFIG = tiny_models.CONFIG
 _TRAIN = {
@@ -66,9 +65,9 @@ def load(world, **values):
 
 
 def read(world, **values):
-  config, bert_config, tokenizer = fine_tuning.load(texts(world, **values))
-  task = classification.make_task(config, bert_config, tokenizer, None)
-  return fine_tuning._read(config, task), task
+  setup = fine_tuning.load(texts(world, **values))
+  task = classification.make_task(setup, None)
+  return fine_tuning._read(setup, task), task
 
 
 def steps(world, **values):
@@ -79,10 +78,8 @@ def steps(world, **values):
 
 
 def start(world, **values):
-  """Runs the checks before training; returns nothing."""
-  config, bert_config, tokenizer = fine_tuning.load(texts(world, **values))
-  task = classification.make_task(config, bert_config, tokenizer, None)
-  fine_tuning._check_labels(task, config.train.output_dir)
+  """Makes the task of a run, which checks its settings."""
+  classification.make_task(fine_tuning.load(texts(world, **values)), None)
 
 
 def words(world, **values):
@@ -91,7 +88,7 @@ def words(world, **values):
     ner_config.NerConfig,
     **{"data_dir": str(world.folder), "do_train": True, **values},
   )
-  return ner.make_task(*fine_tuning.load(config))
+  return ner.make_task(fine_tuning.load(config))
 
 
 def choices(world, **values):
@@ -299,16 +296,17 @@ CASES = (
     ),
   ),
   Case(
-    "tasks.bilstm_on_top settle",
+    "tasks.fine_tuning _with_bilstm",
     ("bilstm", "False", "with"),
-    lambda w: bilstm_on_top.settle(
-      texts(w, bilstm=False, bert_config_file=config_json(w, bilstm=True))
+    lambda w: load(
+      w,
+      do_train=True,
+      bilstm=False,
+      bert_config_file=config_json(w, bilstm=True),
     ),
     lambda w: (
-      bilstm_on_top.settle(
-        texts(w, bert_config_file=config_json(w, bilstm=True))
-      ),
-      bilstm_on_top.settle(texts(w, bilstm=False)),
+      load(w, do_train=True, bert_config_file=config_json(w, bilstm=True)),
+      load(w, do_train=True, bilstm=False),
     ),
   ),
 )
