@@ -114,7 +114,9 @@ class BertConfig:
       ValueError: if the file is no JSON object, vocab_size is missing, a value
         is out of range, or it is of another model of Hugging Face.
     """
-    json_object = json_files.read_object(json_file, {"hidden_act": str})
+    json_object = json_files.read_object(
+      json_file, {"hidden_act": str}, allows_nan=True
+    )
     try:
       if hugging_face.is_config(json_object):
         types = hugging_face.CONFIG_TYPES

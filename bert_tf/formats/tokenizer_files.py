@@ -96,13 +96,18 @@ def find_vocab(folder: str) -> str | None:
   return path if _word_pieces(path) else None
 
 
+def is_tokenizer_json(vocab_file: str) -> bool:
+  """Returns whether a vocabulary is in a tokenizer.json, by the file's name."""
+  return paths.split(vocab_file)[1] == TOKENIZER
+
+
 def read_vocab(vocab_file: str) -> bytes:
   """Returns the content of a vocab.txt, also for a tokenizer.json.
 
   Raises:
     ValueError: if a tokenizer.json holds no vocabulary of word pieces.
   """
-  if not vocab_file.endswith(".json"):
+  if not is_tokenizer_json(vocab_file):
     return paths.read_bytes(vocab_file)
   vocab = _word_pieces(vocab_file)
   if not vocab:

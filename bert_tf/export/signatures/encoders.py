@@ -56,7 +56,7 @@ class Encoder(tf.Module):
 
   def _vocab_txt(self, vocab_file: str) -> str:
     """Returns a vocab.txt, which is what users of the asset read."""
-    if not vocab_file.endswith(".json"):
+    if not tokenizer_files.is_tokenizer_json(vocab_file):
       return vocab_file
     # Lives as long as the encoder, which is saved later.
     self._folder = tempfile.TemporaryDirectory()

@@ -687,5 +687,5 @@ def test_labels_that_nothing_tells_are_asked_for(base, tmp_path):
 
 def test_a_file_that_is_no_label_map_is_named(tmp_path):
   (tmp_path / "label_map.json").write_text("[]")
-  with pytest.raises(ValueError, match="label_map.json is no label map"):
+  with pytest.raises(ValueError, match=r"label_map.json .*\[\]"):
     label_map.read(str(tmp_path))
