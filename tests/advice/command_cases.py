@@ -112,7 +112,7 @@ COMMANDS = (
     ("--model=@encoder --to=hf --output_checkpoint=%hf",),
   ),
   Command(
-    "cli.beam_flags check",
+    "cli.text_flags check_beam",
     ("--num_workers=2", "--runner=DirectRunner"),
     "build_corpus.py",
     "--input_file=%text.txt --output_file=%c.txt --num_workers=2 "
@@ -120,7 +120,7 @@ COMMANDS = (
     ("--input_file=%text.txt --output_file=%c.txt --num_workers=1",),
   ),
   Command(
-    "cli.beam_flags check",
+    "cli.text_flags check_beam",
     ("--pipeline_options", "--runner"),
     "build_corpus.py",
     "--input_file=%text.txt --output_file=%c.txt "

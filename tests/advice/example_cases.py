@@ -40,7 +40,7 @@ def answered(has_negatives, answer):
   )
 
   class Task:
-    class predictions:
+    class decoding_config:
       version_2_with_negative = has_negatives
 
   row = {"question": "What?", "context": "a boat"}

@@ -13,7 +13,7 @@ from bert_tf.pipeline import config as pipeline_config
 from bert_tf.tasks import sweeps
 from bert_tf.tasks.classification import config as classification_config
 from bert_tf.tasks.classification import glue
-from bert_tf.tasks.squad import windows
+from bert_tf.tasks.squad import config as squad_config
 from bert_tf.training import config as training_config
 from tests.advice.following import Case, Warned
 from tests.support import tiny_models
@@ -139,16 +139,16 @@ CASES = (
     lambda w: pipeline(train_hours=1),
   ),
   Case(
-    "tasks.squad.windows __post_init__",
+    "tasks.squad.config __post_init__",
     ("max_seq_length", "60", "max_query_length", "64"),
-    lambda w: windows.WindowConfig(
+    lambda w: squad_config.WindowConfig(
       max_seq_length=60, max_query_length=64, doc_stride=8
     ),
     lambda w: (
-      windows.WindowConfig(
+      squad_config.WindowConfig(
         max_seq_length=80, max_query_length=64, doc_stride=8
       ),
-      windows.WindowConfig(
+      squad_config.WindowConfig(
         max_seq_length=60, max_query_length=40, doc_stride=8
       ),
     ),
