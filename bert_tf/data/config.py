@@ -3,7 +3,7 @@
 import dataclasses
 
 from bert_tf import settings
-from bert_tf.data import masking, sequence_packing
+from bert_tf.data import masking, packing
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -90,5 +90,5 @@ class PretrainingDataConfig:
     if not self.pack_sequences:
       return self.masking_config.max_predictions_per_seq
     return self.masking_config.num_to_predict_in_row(
-      self.max_seq_length, sequence_packing.max_instances(self.max_seq_length)
+      self.max_seq_length, packing.max_instances(self.max_seq_length)
     )

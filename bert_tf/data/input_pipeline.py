@@ -318,20 +318,16 @@ def finite_dataset(
   type_vocab_size: int = 2,
 ) -> tf.data.Dataset:
   """Returns every record once, in order; the last batch may be short."""
-  batches = _in_order(files).batch(batch_size)
-  return _parsed(batches, spec, vocab_size, type_vocab_size)
-
-
-def _in_order(files: RecordFiles) -> tf.data.Dataset:
   names = tf.data.Dataset.from_tensor_slices(list(files.paths))
-  return names.flat_map(_records)
+  batches = names.flat_map(_records).batch(batch_size)
+  return _parsed(batches, spec, vocab_size, type_vocab_size)
 
 
 def _parsed(
   batches: tf.data.Dataset,
   spec: Spec,
   vocab_size: int,
-  type_vocab_size: int = 2,
+  type_vocab_size: int,
 ) -> tf.data.Dataset:
   """Parses batches, checks their numbers and casts int64 to int32."""
   highest = record_checks.highest_of(spec, vocab_size, type_vocab_size)

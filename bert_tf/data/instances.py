@@ -6,7 +6,7 @@ import functools
 import itertools
 from collections.abc import Iterable, Sequence
 
-from bert_tf.data import packing, records, sequence_packing
+from bert_tf.data import packing, records
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -71,11 +71,11 @@ def encode_row(
   """Encodes instances one behind the other, padded with zeros.
 
   The features are those of `encode_instance`, but next_sentence_labels is int64
-  [K], K being `sequence_packing.max_instances`, and cls_positions, int64 [K],
+  [K], K being `packing.max_instances`, and cls_positions, int64 [K],
   is where each instance begins, 0 for none. max_predictions_per_seq is of all
   instances together.
   """
-  max_instances = sequence_packing.max_instances(max_seq_length)
+  max_instances = packing.max_instances(max_seq_length)
   *starts, end = [0, *itertools.accumulate(len(i.input_ids) for i in row)]
   segments = ([0] * i.num_first + [1] * i.num_second for i in row)
   labels = [int(instance.is_random_next) for instance in row]

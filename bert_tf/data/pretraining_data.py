@@ -12,13 +12,13 @@ import dataclasses
 import functools
 import itertools
 import random
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from bert_tf import tokenization
 from bert_tf.corpora import corpus
 from bert_tf.data import config as data_config
-from bert_tf.data import instances, masking, packing, records, sequence_packing
+from bert_tf.data import instances, masking, packing, records
 from bert_tf.model_folder import letter_case
 
 
@@ -271,64 +271,40 @@ def build_shard(
         f"{shard.index} ({shard.num_bytes} bytes); is it text?"
       )
     masking.shuffle(documents, rng.getrandbits)
-    if config.pack_sequences:
-      found = _build_rows(builder, documents, rng, report)
-    else:
-      found = _build_records(builder, documents, rng, report)
-    for record in found[0]:
-      writer.write(record)
-  return found[1]
-
-
-def _build_records(
-  builder: InstanceBuilder,
-  documents: Sequence[Document],
-  rng: random.Random,
-  report: Callable[[int], None],
-) -> tuple[Iterable[bytes], ShardCounts]:
-  """Returns a record of each instance, in random order."""
-  config = builder.config
-  encode = functools.partial(
-    instances.encode_instance,
-    max_seq_length=config.max_seq_length,
-    max_predictions_per_seq=config.num_predictions,
-  )
-  examples, counts = _build_examples(builder, documents, encode, report)
-  masking.shuffle(examples, rng.getrandbits)
-  return examples, counts
-
-
-def _build_rows(
-  builder: InstanceBuilder,
-  documents: Sequence[Document],
-  rng: random.Random,
-  report: Callable[[int], None],
-) -> tuple[Iterable[bytes], ShardCounts]:
-  """Returns records of several instances, in random order."""
-  config, compact = builder.config, instances.TrainingInstance.compact
-  examples, counts = _build_examples(builder, documents, compact, report)
-  # Or the instances of one text would share rows.
-  masking.shuffle(examples, rng.getrandbits)
-  lengths = [len(instance.input_ids) for instance in examples]
-  rows = sequence_packing.rows(lengths, config.max_seq_length)
-  masking.shuffle(rows, rng.getrandbits)
-  encoded = (
-    instances.encode_row(
-      [examples[i] for i in row], config.max_seq_length, config.num_predictions
-    )
-    for row in rows
-  )
-  return encoded, dataclasses.replace(counts, num_records=len(rows))
+    examples, counts = _build_examples(builder, documents, report)
+    masking.shuffle(examples, rng.getrandbits)
+    if not config.pack_sequences:
+      for record in examples:
+        writer.write(record)
+      return counts
+    lengths = [len(instance.input_ids) for instance in examples]
+    rows = packing.assign_rows(lengths, config.max_seq_length)
+    masking.shuffle(rows, rng.getrandbits)
+    for row in rows:
+      writer.write(
+        instances.encode_row(
+          [examples[i] for i in row],
+          config.max_seq_length,
+          config.num_predictions,
+        )
+      )
+  return dataclasses.replace(counts, num_records=len(rows))
 
 
 def _build_examples(
   builder: InstanceBuilder,
   documents: Sequence[Document],
-  encode: Callable[[instances.TrainingInstance], Any],
   report: Callable[[int], None],
 ) -> tuple[list[Any], ShardCounts]:
-  """Returns the encoded instances of all passes over the documents."""
+  """Returns all instances: records, or TrainingInstances to be packed."""
   config = builder.config
+  encode: Callable[[instances.TrainingInstance], Any] = functools.partial(
+    instances.encode_instance,
+    max_seq_length=config.max_seq_length,
+    max_predictions_per_seq=config.num_predictions,
+  )
+  if config.pack_sequences:
+    encode = instances.TrainingInstance.compact
   examples = []
   num_tokens = num_masked = num_random_next = 0
   for _ in range(config.dupe_factor):

@@ -5,12 +5,7 @@ import functools
 
 import tensorflow as tf
 
-from bert_tf.data import (
-  dynamic_masking,
-  input_pipeline,
-  padding,
-  shifted_labels,
-)
+from bert_tf.data import dynamic_masking, input_pipeline, padding
 
 
 @dataclasses.dataclass(frozen=True)
@@ -173,6 +168,41 @@ class PretrainingRecords:
     """Adds what each position predicts, where neighbours are predicted."""
     if self.shift is None:
       return batches
-    add = functools.partial(shifted_labels.add, is_reversed=self.shift == "rtl")
+    add = functools.partial(add_shifted_labels, is_reversed=self.shift == "rtl")
     add = tf.autograph.experimental.do_not_convert(add)
     return batches.map(add).prefetch(2)
+
+
+def add_shifted_labels(
+  features: dynamic_masking.Features, is_reversed: bool = False
+) -> dynamic_masking.Features:
+  """Returns a batch with what each of its positions predicts.
+
+  Args:
+    features: `input_ids` and `input_mask`, int32 [B, F]; `cls_positions`, int32
+      [B, K], if rows hold several instances, as BertModel takes them; and
+      others.
+    is_reversed: whether pieces are predicted from right to left.
+
+  Returns:
+    The features with `masked_lm_positions` and `masked_lm_ids`, int32 [B, F -
+    1], and `masked_lm_weights`, float32 [B, F - 1], all 0 where there is no
+    next piece in the instance. The names are those that the head's loss takes.
+  """
+  ids, is_real = features["input_ids"], features["input_mask"] > 0
+  # Neighbours in a row: those at 0 and 1, at 1 and 2, and so on.
+  are_both = is_real[:, :-1] & is_real[:, 1:]
+  places = tf.range(tf.shape(ids)[1] - 1)
+  if "cls_positions" in features:
+    later_starts = features["cls_positions"][:, None, 1:]  # 0 for none.
+    begins = tf.equal(later_starts, 1 + places[:, None])  # [B, F - 1, K - 1]
+    are_both &= ~tf.reduce_any(begins, axis=-1)
+  positions, labels = places, ids[:, 1:]
+  if is_reversed:
+    positions, labels = places + 1, ids[:, :-1]
+  return {
+    **features,
+    "masked_lm_positions": tf.where(are_both, positions, 0),
+    "masked_lm_ids": tf.where(are_both, labels, 0),
+    "masked_lm_weights": tf.cast(are_both, tf.float32),
+  }

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from bert_tf.data import shifted_labels
+from bert_tf.data import pretraining_records
 
 CLS, SEP = 2, 3
 
@@ -15,7 +15,7 @@ def add(rows, is_reversed, cls_positions=None):
   features = {"input_ids": rows, "input_mask": tf.cast(rows > 0, tf.int32)}
   if cls_positions:
     features["cls_positions"] = tf.constant(cls_positions, tf.int32)
-  add = tf.function(shifted_labels.add)
+  add = tf.function(pretraining_records.add_shifted_labels)
   found = {n: v.numpy() for n, v in add(features, is_reversed).items()}
   np.testing.assert_array_equal(found["input_ids"], rows)
   is_label = found["masked_lm_weights"] == 1

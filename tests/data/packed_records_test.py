@@ -7,7 +7,7 @@ import pytest
 import tensorflow as tf
 
 from bert_tf.data import config as data_config
-from bert_tf.data import masking, pretraining_shards, sequence_packing
+from bert_tf.data import masking, packing, pretraining_shards
 from tests.support import checkout
 
 VOCAB_FILE = str(checkout.ROOT / "tests" / "golden" / "tiny" / "vocab.txt")
@@ -16,13 +16,13 @@ VOCAB_FILE = str(checkout.ROOT / "tests" / "golden" / "tiny" / "vocab.txt")
 def test_every_instance_is_in_one_row_and_fits():
   rng = np.random.default_rng(1)
   lengths = rng.integers(5, 129, 3000).tolist() + [128] * 100 + [5] * 50
-  rows = sequence_packing.rows(lengths, 128)
+  rows = packing.assign_rows(lengths, 128)
   assert sorted(i for row in rows for i in row) == list(range(len(lengths)))
   sizes = [sum(lengths[i] for i in row) for row in rows]
   assert max(sizes) <= 128 and max(map(len, rows)) <= 16
   # Uniform lengths leave hardly any room.
   assert sum(sizes) / (128 * len(rows)) > 0.99
-  assert rows == sequence_packing.rows(lengths, 128)
+  assert rows == packing.assign_rows(lengths, 128)
 
 
 @pytest.mark.parametrize(
@@ -38,7 +38,7 @@ def test_every_instance_is_in_one_row_and_fits():
 def test_the_fullest_row_with_room_takes_the_longest_that_is_left(
   lengths, expected
 ):
-  assert sequence_packing.rows(lengths, 128) == expected
+  assert packing.assign_rows(lengths, 128) == expected
 
 
 def create(folder, name, text, length, **settings):
