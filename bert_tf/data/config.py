@@ -1,4 +1,4 @@
-"""Settings of pre-training data; imports no TensorFlow."""
+"""Settings of pre-training data. Imports no TensorFlow."""
 
 import dataclasses
 
@@ -8,7 +8,7 @@ from bert_tf.data import masking, packing
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class PretrainingDataConfig:
-  """How text becomes instances; raises ValueError for bad values."""
+  """Settings of the instances; raises ValueError for bad values."""
 
   vocab_file: str = settings.setting(
     help="Vocabulary, one token a line.", original=True
@@ -78,13 +78,13 @@ class PretrainingDataConfig:
 
   @property
   def max_num_tokens(self) -> int:
-    """Returns how many tokens of an instance are no special tokens."""
+    """Returns the room for text in an instance, without special tokens."""
     # [CLS] a [SEP], or [CLS] a [SEP] b [SEP].
     return self.max_seq_length - (2 if self.no_nsp else 3)
 
   @property
   def num_predictions(self) -> int:
-    """Returns how many masked pieces a record has room for."""
+    """Returns the number of masked positions that a record has room for."""
     if not self.mask:
       return 0
     if not self.pack_sequences:

@@ -1,8 +1,12 @@
-"""Masks batches of unmasked records while they are read.
+"""Dynamic masking: masks batches of unmasked records while they are read.
 
-What is masked follows the rules of `masking`, and is a function of the seed,
-the epoch and the record's place in it, so that it depends neither on batches
-nor on where a run was resumed.
+Records that are masked in advance show the model the same few masks over and
+over. Dynamic masking draws a new mask in each epoch and needs no duplicates of
+the text (Liu et al. 2019, RoBERTa, section 4.1).
+
+The rules are those of `masking`. The mask of a record is a function of the
+seed, the epoch and the record's place in the epoch. It therefore does not
+depend on the batch size or on the step at which a run was resumed.
 """
 
 from collections.abc import Mapping
@@ -16,14 +20,14 @@ from bert_tf.layers import hashing
 
 Features = dict[str, tf.Tensor]
 
-# What a word piece is to the masking.
+# Kinds of word pieces.
 _NEVER_MASKED, _BEGINS_WORD, _CONTINUES_WORD = range(3)
 
 
 class DynamicMasker:
-  """Masks batches of one vocabulary, whose ids are 0 to V - 1 in order.
+  """Masks batches.
 
-  The vocabulary has [CLS], [SEP] and [MASK].
+  The vocabulary's ids are 0 to V - 1 in order. It has [CLS], [SEP] and [MASK].
   """
 
   def __init__(
@@ -44,19 +48,20 @@ class DynamicMasker:
   def mask(
     self, features: Features, epoch: tf.Tensor, places: tf.Tensor
   ) -> Features:
-    """Returns a batch with masked words and what to predict there.
+    """Returns a batch with masked words and the labels of the masked LM.
 
     Args:
-      features: `input_ids` and `input_mask`, int32 [B, F]; `cls_positions`,
-        int32 [B, K], if rows hold several instances, as BertModel takes them;
-        and others.
-      epoch: int64 [B]. The epoch that each record is read in, 0 for evaluation.
+      features: `input_ids` and `input_mask`, int32 [B, F]. Packed sequences
+        also have `cls_positions`, int32 [B, K]. Other features are passed on.
+      epoch: int64 [B]. The epoch of each record; 0 in evaluation.
       places: int64 [B]. The place of each record in the order of its epoch.
 
     Returns:
-      The features with other `input_ids`; `masked_lm_positions` and
-      `masked_lm_ids`, int32 [B, P], ascending, and `masked_lm_weights`, float32
-      [B, P], where P is what a row of length F has at most.
+      The features with masked `input_ids`, and these labels, where P is the
+      largest number of masked pieces in a row of length F:
+        masked_lm_positions: int32 [B, P]. Ascending.
+        masked_lm_ids: int32 [B, P]. The ids before masking.
+        masked_lm_weights: float32 [B, P]. 0 for unused entries.
     """
     ids = features["input_ids"]
     length = ids.shape[1]
@@ -74,11 +79,11 @@ class DynamicMasker:
     }
 
   def _words(self, ids: tf.Tensor, input_mask: tf.Tensor) -> tf.Tensor:
-    """Returns the number of the word of each piece, -1 if it is never masked.
+    """Returns the index of each piece's word; -1 for a piece never masked.
 
-    Without whole-word masking each piece is a word. Otherwise the first piece
-    after [CLS] begins one in any case; a later segment that was cut inside a
-    word goes on with the word before it, as in `masking`.
+    Without whole-word masking each piece counts as a word. With it, a ## piece
+    belongs to the word before it, even across a [SEP], as in `masking`. The
+    piece after [CLS] always begins a word.
     """
     kinds = tf.gather(self._kinds, ids)
     can_be_masked = (kinds != _NEVER_MASKED) & (input_mask > 0)
@@ -96,15 +101,18 @@ class DynamicMasker:
     starts: tf.Tensor,
     draws: tf.Tensor,
   ) -> tf.Tensor:
-    """Returns which pieces to predict, bool [B, F].
+    """Returns True for the pieces to predict, bool [B, F].
 
-    `starts`, int32 [B, K], is where the instances of a row begin; `draws` order
-    the words of each.
+    Args:
+      words: int32 [B, F]. From `_words`.
+      input_mask: int32 [B, F].
+      starts: int32 [B, K]. Indices at which the instances of a row begin.
+      draws: int64 [B, F]. Random keys that order the words.
     """
     length = words.shape[1]
     instances = _instances(starts, length)
     sizes = _sums(tf.ones_like(words), words, length)
-    # The instance of each word, by the mean of its pieces.
+    # The instance of each word is the mean over its pieces, which all agree.
     instances_of_words = _sums(instances, words, length) // tf.maximum(sizes, 1)
     order = tf.argsort(
       tf.cast(instances_of_words, tf.int64) * 2**32 + draws, axis=1
@@ -115,20 +123,20 @@ class DynamicMasker:
       tf.gather(instances_of_words, order, batch_dims=1),
       tf.gather(self._limits(length), lengths),
     )
-    # Back from the drawn order to that of the words, then to that of pieces.
+    # From the drawn order back to words, and from words to their pieces.
     is_taken = _sums(tf.cast(is_taken, tf.int32), order, length)
     found = tf.gather(is_taken, tf.maximum(words, 0), batch_dims=1)
     return (found > 0) & (words >= 0)
 
   def _limits(self, length: int) -> np.ndarray:
-    """Returns how many pieces to predict by the length of the input."""
+    """Returns the number of pieces to predict for each input length."""
     counts = [self._config.num_to_predict(n) for n in range(length + 1)]
     return np.array(counts, np.int32)
 
   def _replacements(
     self, ids: tf.Tensor, kind_draws: tf.Tensor, word_draws: tf.Tensor
   ) -> tf.Tensor:
-    """Returns what each piece becomes if it is chosen, int32 [B, F]."""
+    """Returns the id that replaces each piece if it is chosen, int32 [B, F]."""
     mask_prob, keep_prob = self._config.mask_prob, self._config.keep_prob
     random_ids = word_draws * len(self._kinds) // 2**32
     kept = tf.where(
@@ -158,7 +166,7 @@ class DynamicMasker:
 
 def _instances(starts: tf.Tensor, length: int) -> tf.Tensor:
   """Returns the instance of each position, 0 to K - 1, int32 [B, F]."""
-  later = starts[:, None, 1:]  # [B, 1, K - 1]. 0 for none.
+  later = starts[:, None, 1:]  # [B, 1, K - 1]. 0 for unused entries.
   has_begun = (later > 0) & (later <= tf.range(length)[:, None])
   return tf.reduce_sum(tf.cast(has_begun, tf.int32), axis=-1)
 
@@ -166,16 +174,17 @@ def _instances(starts: tf.Tensor, length: int) -> tf.Tensor:
 def _fitting(
   sizes: tf.Tensor, instances: tf.Tensor, limits: tf.Tensor
 ) -> tf.Tensor:
-  """Returns which words to take, in order, skipping words over the limit.
+  """Returns True for the words to take, in order, skipping words that exceed.
 
-  Each round takes all words up to the first that does not fit any more; the
-  next one leaves out what cannot fit any more.
+  Vectorised form of `masking._fitting`. Each round takes all words up to the
+  first one that does not fit. The next round excludes words that are longer
+  than the remaining room.
 
   Args:
-    sizes: int32 [B, W]. The words' pieces, 0 for no word.
-    instances: int32 [B, W]. The words' instances, ascending but for words of
-      size 0, which have instance 0.
-    limits: int32 [B, K]. The most pieces of each instance to take.
+    sizes: int32 [B, W]. The number of pieces of each word; 0 for padding.
+    instances: int32 [B, W]. The instance of each word, ascending. Padding has
+      instance 0.
+    limits: int32 [B, K]. The largest number of pieces per instance.
   """
 
   def of_words(numbers: tf.Tensor) -> tf.Tensor:
@@ -207,11 +216,12 @@ def _fitting(
 
 
 def _sums(values: tf.Tensor, groups: tf.Tensor, size: int) -> tf.Tensor:
-  """Returns the sums of values by group, [B, size], of each row.
+  """Sums the values of each group, row by row; returns [B, size].
 
   Args:
     values: [B, N].
-    groups: int32 [B, N], below size; negative ones are left out.
+    groups: int32 [B, N]. The group of each value, below `size`. Values of
+      negative groups are ignored.
     size: number of groups.
   """
   num_rows = tf.shape(groups)[0]

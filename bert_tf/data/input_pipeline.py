@@ -1,8 +1,8 @@
 """Reads TFRecord files as batches.
 
-The order of training records depends on the seed and the epoch only, and
-reading can start at any step, so a resumed run gets the batches that the
-uninterrupted run would have got.
+The order of training records depends only on the seed and the epoch, and
+reading can start at any step. A resumed run therefore gets the same batches as
+an uninterrupted one.
 """
 
 import contextlib
@@ -18,16 +18,16 @@ from bert_tf.data import record_checks
 from bert_tf.data.record_checks import Spec
 from bert_tf.files import paths
 
-# Records that are shuffled together: a whole small data set, and about 50 MB
-# of a large one at a length of 128.
+# Number of records that are shuffled together: all of a small data set, or
+# about 50 MB of a large one at a length of 128.
 _SHUFFLE_BLOCK = 1 << 16
 
-# Batches whose records are sorted by length together: enough for records of
-# like length in a batch, few enough for batches of all lengths to alternate.
+# Number of batches whose records are sorted by length together. Enough for
+# batches of similar lengths; few enough to mix short and long batches.
 _GROUPED_BATCHES = 8
 
-# For functions without Python's if and for over tensors: to translate them
-# would take seconds of a run's start.
+# For functions without Python's `if` and `for` over tensors. AutoGraph would
+# add seconds to a run's start.
 _as_written = tf.autograph.experimental.do_not_convert
 
 
@@ -37,30 +37,31 @@ class RecordFiles:
 
   paths: tuple[str, ...]
   num_records: int  # Records of all files.
-  counts: tuple[int, ...] = ()  # Records of each file; () if not known.
-  num_cut: int | None = None  # Examples that do not fit; None if not known.
-  is_reused: bool = False  # Whether an earlier run wrote them.
+  counts: tuple[int, ...] = ()  # Records of each file; () if unknown.
+  num_cut: int | None = None  # Truncated examples; None if unknown.
+  is_reused: bool = False  # Whether an earlier run wrote the files.
 
   def only(self, paths: Sequence[str]) -> "RecordFiles":
-    """Returns some of these files, whose counts must be known."""
+    """Returns a subset of the files. Their counts must be known."""
     counts = dict(zip(self.paths, self.counts))
     kept = tuple(counts[path] for path in paths)
     return RecordFiles(tuple(paths), sum(kept), kept)
 
 
 def open_records(patterns: str) -> RecordFiles:
-  """Finds files and counts their records, which checks that they are whole.
+  """Finds files and counts their records, which also checks their integrity.
 
-  `patterns` are files and globs, separated by commas; a name in .gz is read as
-  GZIP.
+  Args:
+    patterns: files and globs, separated by commas. Names ending in .gz are read
+      as GZIP.
 
   Raises:
-    ValueError: naming the pattern that matches nothing, or the file that has no
-      records, is damaged (and at which record) or is GZIP but not .gz.
+    ValueError: if a pattern matches nothing, or a file is empty, damaged, or
+      GZIP without .gz. Names the pattern, or the file and the record.
   """
   found = []
   for pattern in map(str.strip, patterns.split(",")):
-    # A star does not match hidden files, such as a data set's settings.
+    # Globs skip hidden files, such as a data set's settings.
     matches = [
       path
       for path in paths.matches(pattern)
@@ -75,7 +76,7 @@ def open_records(patterns: str) -> RecordFiles:
 
 
 def _count(path: str) -> int:
-  """Returns the number of records of a file, checking their checksums."""
+  """Counts the records of a file, which verifies their checksums."""
   records = _records(path)
   one_more = _as_written(lambda count, _: count + 1)
   zero = tf.constant(0, tf.int64)
@@ -94,7 +95,7 @@ def _count(path: str) -> int:
 
 
 def _check_name_of_gzip(path: str) -> None:
-  """Raises ValueError for GZIP not named .gz, and the other way round."""
+  """Raises ValueError if a file is GZIP without .gz, or .gz without GZIP."""
   with paths.open_bytes(path) as reader:
     is_gzip = reader.read(2) == b"\x1f\x8b"  # RFC 1952, section 2.3.1.
   if is_gzip and not path.endswith(".gz"):
@@ -117,7 +118,7 @@ def first_features(path: str) -> Mapping[str, tf.train.Feature]:
   """Returns the features of a file's first record.
 
   Raises:
-    ValueError: if it is no tf.train.Example.
+    ValueError: if the record is not a tf.train.Example.
   """
   record = next(iter(_records(path).take(1))).numpy()
   try:
@@ -130,7 +131,7 @@ def first_features(path: str) -> Mapping[str, tf.train.Feature]:
 
 
 def inputs_spec(*shape: int) -> dict[str, tf.io.FixedLenFeature]:
-  """Returns the model's input in a record: names, shapes, dtypes."""
+  """Returns the spec of the model's input: names, shapes, dtypes."""
   ids = tf.io.FixedLenFeature(shape, tf.int64)
   return {"input_ids": ids, "input_mask": ids, "segment_ids": ids}
 
@@ -138,10 +139,13 @@ def inputs_spec(*shape: int) -> dict[str, tf.io.FixedLenFeature]:
 def pretraining_spec(
   max_seq_length: int, max_predictions_per_seq: int, max_instances: int = 0
 ) -> dict[str, tf.io.FixedLenFeature]:
-  """Returns the features of a pre-training record: names, shapes, dtypes.
+  """Returns the spec of a pre-training record: names, shapes, dtypes.
 
-  Those of masked words are missing if max_predictions_per_seq is 0, those of
-  packed instances if max_instances is.
+  Args:
+    max_seq_length: length of the record.
+    max_predictions_per_seq: 0 for unmasked records, which lack the masked_lm
+      features.
+    max_instances: 0 for unpacked records, which lack cls_positions.
   """
   labels = tf.io.FixedLenFeature([max(1, max_instances)], tf.int64)
   spec = {**inputs_spec(max_seq_length), "next_sentence_labels": labels}
@@ -162,9 +166,9 @@ def pretraining_spec(
 def classifier_spec(
   max_seq_length: int, num_labels: int, problem_type: str
 ) -> dict[str, tf.io.FixedLenFeature]:
-  """Returns the features of a classifier record: names, shapes, dtypes.
+  """Returns the spec of a classifier record: names, shapes, dtypes.
 
-  The problem_type, one of run_info.PROBLEM_TYPES, decides the label_ids' type.
+  `problem_type`, one of run_info.PROBLEM_TYPES, decides the type of label_ids.
   """
   label_ids = {
     "classification": tf.io.FixedLenFeature([1], tf.int64),
@@ -181,11 +185,11 @@ def classifier_spec(
 def check_first_records(
   files: RecordFiles, spec: Spec, vocab_size: int
 ) -> None:
-  """Checks the first record of every file against those of pre-training.
+  """Checks the first record of every file against `spec`.
 
   Raises:
-    ValueError: naming the file and the setting that differs, or an id that is
-      not below vocab_size.
+    ValueError: if a feature or a length differs, or an id is not below
+      vocab_size. Names the file and the setting to change.
   """
   for path in files.paths:
     features = first_features(path)
@@ -230,12 +234,21 @@ def training_dataset(
   group_by_length: bool = False,
   type_vocab_size: int = 2,
 ) -> tf.data.Dataset:
-  """Returns endless shuffled full batches, after the first `steps_done`.
+  """Returns endless shuffled full batches, without the first `steps_done`.
 
-  Every epoch shuffles the files, four of which are read in turn, and the
-  records in blocks of 65,536. A batch may span epochs. With group_by_length 8
-  batches at a time are sorted by length and shuffled. Ids must be below
-  vocab_size and type_vocab_size.
+  Every epoch shuffles the files, reads four at a time, and shuffles the records
+  in blocks of 65,536. A batch may span epochs.
+
+  Args:
+    files: from `open_records`.
+    spec: features of a record.
+    batch_size: records of a batch.
+    seed: of the order.
+    steps_done: number of batches to skip.
+    vocab_size: word-piece ids must be below it.
+    group_by_length: whether to sort eight batches at a time by length. Batches
+      then hold records of similar length, which need little padding.
+    type_vocab_size: segment ids must be below it.
   """
   window = _GROUPED_BATCHES if group_by_length else 1
   first_window, steps_in_window = divmod(steps_done, window)
@@ -261,7 +274,7 @@ def training_dataset(
 def _grouped(
   windows: tf.data.Dataset, mask: Spec, seed: int, first_window: int
 ) -> tf.data.Dataset:
-  """Divides windows of 8 batches into batches of like (longest) length."""
+  """Divides windows of 8 batches into batches of similar lengths."""
 
   @_as_written
   def group(window: tf.Tensor, serialized: tf.Tensor) -> tf.Tensor:
@@ -270,7 +283,7 @@ def _grouped(
     lengths = tf.reduce_max(lengths, axis=range(1, lengths.shape.rank))
     order = tf.argsort(lengths, stable=True)
     batches = tf.reshape(tf.gather(serialized, order), [_GROUPED_BATCHES, -1])
-    # Negative, unlike the seeds of epochs and blocks.
+    # Negative, so that it differs from the seeds of epochs and blocks.
     return tf.random.experimental.stateless_shuffle(
       batches, [seed, -1 - window]
     )
@@ -281,7 +294,7 @@ def _grouped(
 def _epoch(
   paths: Sequence[str], seed: int, epoch: tf.Tensor, start: tf.Tensor
 ) -> tf.data.Dataset:
-  """Returns the shuffled records of one epoch, the first `start` skipped."""
+  """Returns the shuffled records of one epoch, without the first `start`."""
   order = tf.random.experimental.stateless_shuffle(
     tf.constant(paths), seed=[seed, epoch]
   )
@@ -329,7 +342,7 @@ def _parsed(
   vocab_size: int,
   type_vocab_size: int,
 ) -> tf.data.Dataset:
-  """Parses batches, checks their numbers and casts int64 to int32."""
+  """Parses batches, checks the range of their values, casts int64 to int32."""
   highest = record_checks.highest_of(spec, vocab_size, type_vocab_size)
 
   @_as_written
@@ -342,7 +355,7 @@ def _parsed(
     }
 
   options = tf.data.Options()
-  # Nothing is tuned, and the end of a run would wait for the tuning thread.
+  # There is nothing to tune, and the run's end would wait for its thread.
   options.autotune.enabled = False
   return batches.map(parse).prefetch(2).with_options(options)
 
@@ -353,15 +366,15 @@ def naming_records(
   vocab_size: int,
   type_vocab_size: int,
 ) -> Iterator[None]:
-  """A scope that names file and record where reading fails.
+  """Names the file and the record if reading fails inside this scope.
 
   Args:
-    read: files that are read in the scope, and the features of their records.
-    vocab_size: as of `training_dataset`.
-    type_vocab_size: as of `training_dataset`.
+    read: files that the scope reads, with the specs of their records.
+    vocab_size: as for `training_dataset`.
+    type_vocab_size: as for `training_dataset`.
 
   Raises:
-    ValueError: naming the first record that is damaged or does not fit.
+    ValueError: names the first record that is damaged or has a bad value.
   """
   try:
     yield
@@ -369,7 +382,7 @@ def naming_records(
     tf.errors.InvalidArgumentError,
     tf.errors.DataLossError,
     tf.errors.NotFoundError,
-    UnicodeDecodeError,  # Of a message that quotes the record.
+    UnicodeDecodeError,  # TensorFlow's message may quote the record's bytes.
   ):
     for files, spec in read:
       highest = record_checks.highest_of(spec, vocab_size, type_vocab_size)

@@ -1,4 +1,4 @@
-"""Instances of pre-training, and their records."""
+"""Pre-training instances and their encoding as records."""
 
 import array
 import dataclasses
@@ -11,22 +11,21 @@ from bert_tf.data import packing, records
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class TrainingInstance:
-  """One instance before padding, masked unless the config leaves that out."""
+  """One instance before padding, masked unless the config turns that off."""
 
   input_ids: Sequence[int]  # [CLS] a [SEP] b [SEP], or [CLS] a [SEP].
-  # How many of them are of segment 0; the rest are of segment 1.
-  num_first: int
+  num_first: int  # Number of leading ids in segment 0; the rest is segment 1.
   masked_lm_positions: Sequence[int]  # Positions to predict, ascending.
   masked_lm_ids: Sequence[int]  # The ids before masking.
-  is_random_next: bool  # Whether b is random text, not what followed a.
+  is_random_next: bool  # Whether b is random text and does not follow a.
 
   @property
   def num_second(self) -> int:
-    """Returns how many ids are of segment 1."""
+    """Returns the number of ids in segment 1."""
     return len(self.input_ids) - self.num_first
 
   def compact(self) -> "TrainingInstance":
-    """Returns the same in less memory, four bytes a number."""
+    """Returns a copy that takes less memory, four bytes a number."""
     return dataclasses.replace(
       self,
       input_ids=array.array("i", self.input_ids),
@@ -40,11 +39,12 @@ def encode_instance(
 ) -> bytes:
   """Encodes an instance as a `tf.train.Example`, padded with zeros.
 
-  The features are input_ids, input_mask, segment_ids: int64 [max_seq_length];
-  masked_lm_positions, masked_lm_ids: int64 [max_predictions_per_seq];
-  masked_lm_weights: float32 [max_predictions_per_seq]; next_sentence_labels:
-  int64 [1], 1 for a random second segment. Those that begin with masked_lm are
-  missing if max_predictions_per_seq is 0.
+  F is max_seq_length and P is max_predictions_per_seq. If P is 0, the record
+  has no masked_lm features. Features:
+    input_ids, input_mask, segment_ids: int64 [F].
+    masked_lm_positions, masked_lm_ids: int64 [P].
+    masked_lm_weights: float32 [P]. 1 for a masked position, 0 for padding.
+    next_sentence_labels: int64 [1]. 1 if the second segment is random.
   """
   num_tokens = len(instance.input_ids)
   num_masked = len(instance.masked_lm_positions)
@@ -68,12 +68,14 @@ def encode_row(
   max_seq_length: int,
   max_predictions_per_seq: int,
 ) -> bytes:
-  """Encodes instances one behind the other, padded with zeros.
+  """Encodes several instances as one packed record, padded with zeros.
 
-  The features are those of `encode_instance`, but next_sentence_labels is int64
-  [K], K being `packing.max_instances`, and cls_positions, int64 [K],
-  is where each instance begins, 0 for none. max_predictions_per_seq is of all
-  instances together.
+  The features are those of `encode_instance`, with two differences. K is
+  `packing.max_instances`; P, max_predictions_per_seq, is the limit for the
+  whole row.
+    next_sentence_labels: int64 [K].
+    cls_positions: int64 [K]. The index at which each instance begins; 0 for
+      unused entries.
   """
   max_instances = packing.max_instances(max_seq_length)
   *starts, end = [0, *itertools.accumulate(len(i.input_ids) for i in row)]
@@ -110,7 +112,7 @@ def _padded(values: list[int], length: int) -> list[int]:
 
 @functools.lru_cache(maxsize=1 << 13)
 def _encode_segments(num_tokens: int, num_first: int, length: int) -> bytes:
-  """Encodes input_mask and segment_ids, which are equal in many instances."""
+  """Encodes input_mask and segment_ids. Cached: many instances share them."""
   return records.encode_features(
     packing.mask_and_segments(num_tokens, num_first, length), {}
   )
@@ -118,7 +120,7 @@ def _encode_segments(num_tokens: int, num_first: int, length: int) -> bytes:
 
 @functools.lru_cache(maxsize=1 << 10)
 def _encode_labels(num_masked: int, is_random_next: bool, length: int) -> bytes:
-  """Encodes next_sentence_labels, and masked_lm_weights if it has a length."""
+  """Encodes next_sentence_labels, and masked_lm_weights if length > 0."""
   weights = [1.0] * num_masked + [0.0] * (length - num_masked)
   return records.encode_features(
     {"next_sentence_labels": [int(is_random_next)]},

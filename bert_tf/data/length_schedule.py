@@ -1,7 +1,8 @@
-"""Pre-training on short inputs first and long ones last.
+"""Pre-training on short inputs first and long inputs last.
 
-Attention costs the square of the length, and only the far positions need long
-inputs to be learned (Devlin et al. 2019, A.2).
+The cost of attention grows with the square of the length. BERT therefore trains
+90% of its steps at length 128 and the rest at 512, to learn the remaining
+position embeddings (Devlin et al. 2019, appendix A.2).
 """
 
 import dataclasses
@@ -26,9 +27,12 @@ class Phase:
 def parse(schedule: str, num_train_steps: int) -> dict[int, int]:
   """Returns the number of steps of each length, in the schedule's order.
 
+  Args:
+    schedule: lengths with their shares of the steps, such as 128:0.9,512:0.1.
+    num_train_steps: steps of the whole run.
+
   Raises:
-    ValueError: if the schedule, such as 128:0.9,512:0.1, cannot be read, or
-      gives a length no step.
+    ValueError: if the schedule cannot be read, or a length gets no step.
   """
   try:
     pairs = [part.split(":") for part in schedule.split(",")]
@@ -57,11 +61,11 @@ def parse(schedule: str, num_train_steps: int) -> dict[int, int]:
 def phases(
   schedule: str, num_train_steps: int, files: input_pipeline.RecordFiles
 ) -> list[Phase]:
-  """Returns the phases of training on files that hold one length each.
+  """Returns the phases of training. Each file holds records of one length.
 
   Raises:
-    ValueError: for a file whose length is not in the schedule, or a length
-      without a file.
+    ValueError: if a file's length is not in the schedule, or a length has no
+      file.
   """
   steps = parse(schedule, num_train_steps)
   forms = {path: pretraining_records.Form.of(path) for path in files.paths}
@@ -94,9 +98,9 @@ def training_dataset(
   vocab_size: int,
   type_vocab_size: int,
 ) -> tf.data.Dataset:
-  """Returns the batches of all phases in order, after `steps_done` steps.
+  """Returns the batches of all phases in order, without the first `steps_done`.
 
-  Args and errors are those of input_pipeline.training_dataset.
+  The arguments are those of input_pipeline.training_dataset.
   """
   batches = None
   for phase in phases:

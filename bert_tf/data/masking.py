@@ -1,7 +1,11 @@
-"""Chooses and masks the word pieces that a masked LM has to predict.
+"""Masked language modelling: chooses word pieces to predict and hides them.
 
-The order and kind of the calls on `random.Random` are part of the interface:
-the same generator gives the same masks as the original release.
+A bidirectional model would see the word that it has to predict. BERT therefore
+hides 15% of the word pieces and predicts those (Devlin et al. 2019, section
+3.1).
+
+The calls on `random.Random` and their order are part of the interface: the same
+generator gives the same masks as the 2018 release.
 """
 
 import dataclasses
@@ -13,7 +17,7 @@ from bert_tf import settings, tokenization
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class MaskingConfig:
-  """How tokens are masked; raises ValueError for values out of range."""
+  """Settings of masking; raises ValueError for values out of range."""
 
   max_predictions_per_seq: int = settings.setting(
     20, "Masked tokens of an instance at most.", minimum=1, original=True
@@ -24,7 +28,10 @@ class MaskingConfig:
   do_whole_word_mask: bool = settings.setting(
     False, "Mask all pieces of a word or none.", original=True
   )
-  # 80/10/10, Devlin et al. 2019, section 3.1.
+  # 80/10/10, Devlin et al. 2019, sections 3.1 and A.1. Fine-tuning inputs have
+  # no [MASK], so some chosen pieces must look ordinary. Random pieces keep the
+  # model from trusting that an input piece is the right one; unchanged pieces
+  # bias its representation towards the observed word.
   mask_prob: float = settings.setting(
     0.8,
     "Share of the masked tokens that become [MASK]; mask_prob, keep_prob and "
@@ -51,9 +58,9 @@ class MaskingConfig:
       )
 
   def num_to_predict(self, num_tokens: int) -> int:
-    """Returns how many pieces of that many, special tokens included, to mask.
+    """Returns the number of pieces to mask in an input of `num_tokens`.
 
-    There may be fewer that can be masked.
+    `num_tokens` includes special tokens. Whole-word masking may mask fewer.
     """
     return min(
       self.max_predictions_per_seq,
@@ -61,10 +68,10 @@ class MaskingConfig:
     )
 
   def num_to_predict_in_row(self, num_tokens: int, max_instances: int) -> int:
-    """Returns how many pieces to mask at most in a row of several instances."""
+    """Returns the largest number of masked pieces in a packed row."""
     if max_instances < 2:
       return self.num_to_predict(num_tokens)
-    # Each instance rounds by less than one piece.
+    # Rounding adds less than one piece per instance.
     most = int(num_tokens * self.masked_lm_prob) + max_instances
     return min(num_tokens, most, self.max_predictions_per_seq * max_instances)
 
@@ -83,12 +90,12 @@ def check_special_tokens(vocab: Mapping[str, int], vocab_file: str) -> None:
 def shuffle(items: list, getrandbits: Callable[[int], int]) -> None:
   """Shuffles in place, with the draws and result of `random.Random.shuffle`.
 
-  It takes half the time of that method; a third of the time to make an instance
-  is spent here.
+  Takes half the time of that method. A third of the time to make an instance is
+  spent here.
   """
   last = len(items) - 1
   while last > 0:
-    # The number of bits is the same down to the next power of two.
+    # All indices down to the next power of two need the same number of bits.
     bits = (last + 1).bit_length()
     next_last = (1 << (bits - 1)) - 2
     for i in range(last, next_last, -1):
@@ -100,7 +107,7 @@ def shuffle(items: list, getrandbits: Callable[[int], int]) -> None:
 
 
 class Masker:
-  """Masks instances of one vocabulary, whose ids are 0 to V - 1 in order.
+  """Masks instances. The vocabulary's ids are 0 to V - 1 in order.
 
   Raises:
     ValueError: if the vocabulary has no [MASK].
@@ -114,7 +121,7 @@ class Masker:
     self._vocab_size = len(vocab)
     self._continues_word = bytes(token.startswith("##") for token in vocab)
     changed = config.keep_prob + config.random_prob
-    # Share of the pieces not masked that stay as they are.
+    # Share of unchanged pieces among the chosen ones that do not become [MASK].
     self._keep_share = config.keep_prob / changed if changed else 0.0
 
   def mask(
@@ -123,14 +130,14 @@ class Masker:
     """Masks the word pieces of an instance in place.
 
     Args:
-      input_ids: without padding.
-      candidates: positions that may be chosen, ascending; it is changed.
+      input_ids: word-piece ids without padding. Changed in place.
+      candidates: positions that may be masked, ascending. Changed in place.
       rng: source of the draws.
 
     Returns:
-      masked_lm_positions: the chosen positions, ascending. Whole-word masking
-        chooses none if every word is longer than the number to predict.
-      masked_lm_ids: the ids that were there.
+      masked_lm_positions: the chosen positions, ascending. Empty if whole-word
+        masking finds no word that is short enough.
+      masked_lm_ids: the ids at these positions before masking.
     """
     num_to_predict = self._config.num_to_predict(len(input_ids))
     if self._config.do_whole_word_mask:
@@ -152,8 +159,10 @@ class Masker:
   ) -> Iterator[Sequence[int]]:
     """Yields the positions of each word, the words in random order.
 
-    A segment cut inside a word begins with a ## piece, which counts to the
-    word before it, even across a [SEP], as in the original.
+    Masking whole words is harder than masking pieces, because the other pieces
+    of a word often give it away (release notes of May 2019). If truncation cut
+    a word, the segment begins with a ## piece. This piece then belongs to the
+    word before it, even across a [SEP], as in the 2018 release.
     """
     continues = self._continues_word
     starts = [
@@ -170,7 +179,7 @@ class Masker:
   def _replace(
     self, input_ids: list[int], chosen: Sequence[int], rng: random.Random
   ) -> None:
-    """Puts [MASK], the piece itself or a random one at chosen positions."""
+    """Replaces chosen pieces by [MASK] or a random piece, or leaves them."""
     mask_prob = self._config.mask_prob
     for position in chosen:
       if rng.random() < mask_prob:
@@ -180,7 +189,7 @@ class Masker:
 
 
 def _fitting(words: Iterable[Sequence[int]], limit: int) -> list[int]:
-  """Returns positions of words in order, skipping words over the limit."""
+  """Returns positions of words in order; skips words that exceed `limit`."""
   chosen: list[int] = []
   for word in words:
     if len(chosen) == limit:

@@ -1,4 +1,4 @@
-"""Assembles the model's input: special tokens, cutting, padding, packing."""
+"""Assembles the model's input: special tokens, truncation, padding, packing."""
 
 from collections.abc import Sequence
 
@@ -6,10 +6,11 @@ from collections.abc import Sequence
 def truncate_pair(
   ids_a: Sequence[int], ids_b: Sequence[int], max_length: int
 ) -> tuple[Sequence[int], Sequence[int]]:
-  """Cuts two texts to max_length together, from the end of the longer one.
+  """Cuts two texts so that both together have at most max_length ids.
 
-  That is one id at a time from the one that is longer then, from the second
-  where both are equally long.
+  The result is that of dropping the last id of the longer text until both fit,
+  or of the second text if both are equally long. Short texts therefore stay
+  whole (2018 release, run_classifier.py).
   """
   kept_a = min(len(ids_a), max(max_length - len(ids_b), (max_length + 1) // 2))
   return ids_a[:kept_a], ids_b[: max_length - kept_a]
@@ -27,10 +28,9 @@ def is_cut(
 def add_special_tokens(
   ids_a: Sequence[int], ids_b: Sequence[int] | None, cls_id: int, sep_id: int
 ) -> tuple[list[int], int]:
-  """Returns `[CLS] a [SEP]` or `[CLS] a [SEP] b [SEP]`.
+  """Returns `[CLS] a [SEP]` or `[CLS] a [SEP] b [SEP]`, and segment 0's length.
 
-  Returns:
-    The ids, and how many of them, the first ones, are of segment 0.
+  Segment 0 is `[CLS] a [SEP]`.
   """
   ids = [cls_id, *ids_a, sep_id]
   num_first = len(ids)
@@ -45,7 +45,7 @@ def mask_and_segments(
 ) -> dict[str, list[int]]:
   """Returns input_mask and segment_ids, each padded with 0.
 
-  The first `num_first` of `num_tokens` tokens are of segment 0.
+  The first `num_first` of `num_tokens` tokens are in segment 0.
   """
   padding = [0] * (max_seq_length - num_tokens)
   return {
@@ -59,7 +59,7 @@ def pad(
 ) -> dict[str, list[int]]:
   """Returns input_ids, input_mask and segment_ids, each padded with 0.
 
-  The first `num_first` ids, special tokens included, are of segment 0.
+  The first `num_first` ids, special tokens included, are in segment 0.
   """
   return {
     "input_ids": [*ids, *[0] * (max_seq_length - len(ids))],
@@ -74,9 +74,9 @@ def pack(
   sep_id: int,
   max_seq_length: int,
 ) -> dict[str, list[int]]:
-  """Returns the model's input for a text or a pair, cut and padded.
+  """Returns the model's input for a text or a pair, truncated and padded.
 
-  A second text without word pieces counts as none, as in the original.
+  An empty second text counts as no second text, as in the 2018 release.
 
   Returns:
     input_ids, input_mask and segment_ids, each of length max_seq_length (at
@@ -90,17 +90,21 @@ def pack(
 
 
 def max_instances(max_seq_length: int) -> int:
-  """Returns how many instances a row holds at most, K."""
-  # Rows of much shorter instances would be all [CLS] and [SEP].
+  """Returns K, the largest number of instances in a packed row."""
+  # Eight tokens per instance on average. Rows of shorter instances would hold
+  # little more than [CLS] and [SEP].
   return max(1, max_seq_length // 8)
 
 
 def assign_rows(lengths: Sequence[int], max_seq_length: int) -> list[list[int]]:
-  """Returns the numbers of the instances in each row.
+  """Assigns short instances to packed rows; returns each row's indices.
 
-  The longest is placed first, and each into the fullest row that it fits in
-  (best fit decreasing; Krell et al. 2021, arXiv 2107.02027). Instances of one
-  length are placed in the given order.
+  Packing saves the computation that padding wastes. Attention, positions and
+  labels stay inside each instance, so packing does not change the result.
+
+  Takes the instances from the longest to the shortest and puts each into the
+  fullest row with room for it (best fit decreasing; Krell et al. 2021, arXiv
+  2107.02027). Instances of the same length keep their order.
 
   Args:
     lengths: tokens of each instance, at most `max_seq_length`.
@@ -108,7 +112,8 @@ def assign_rows(lengths: Sequence[int], max_seq_length: int) -> list[list[int]]:
   """
   most = max_instances(max_seq_length)
   found: list[list[int]] = []
-  # Rows by the room that is left in them, and the bits of the rooms there are.
+  # Rows by remaining room. Bit r of `rooms` is set if by_room[r] has a row, so
+  # the lowest set bit from `length` on is the best fit.
   by_room: list[list[list[int]]] = [[] for _ in range(max_seq_length + 1)]
   rooms = 0
   for number in sorted(range(len(lengths)), key=lambda i: -lengths[i]):

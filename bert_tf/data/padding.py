@@ -1,21 +1,21 @@
-"""Cuts the padding that no example of a batch needs."""
+"""Dynamic padding: cuts the padding that no example of a batch needs."""
 
 import math
 from collections.abc import Sequence
 
 import tensorflow as tf
 
-# The few widths of dynamic padding in eighths of max_seq_length. XLA compiles a
-# program for each, so there are few; each is at most 3/2 of the one before.
+# Widths in eighths of max_seq_length. XLA compiles one program for each width,
+# so there are few. Each is at most 3/2 of the one before, which bounds the
+# padding that remains.
 _WIDTHS_IN_EIGHTHS = (2, 3, 4, 5, 6, 8)
 _WIDTH_MULTIPLE = 8
 
 
 def widths(max_seq_length: int) -> tuple[int, ...]:
-  """Returns the few widths of dynamic padding, ascending.
+  """Returns the widths of dynamic padding for XLA, ascending.
 
-  They are at most 5 multiples of 8 and max_seq_length: 32, 48, 64, 80, 96 and
-  128 for 128.
+  They are multiples of 8, and max_seq_length. For 128: 32, 48, 64, 80, 96, 128.
   """
   parts = (eighths * max_seq_length / 8 for eighths in _WIDTHS_IN_EIGHTHS)
   rounded = (math.ceil(p / _WIDTH_MULTIPLE) * _WIDTH_MULTIPLE for p in parts)
@@ -28,17 +28,18 @@ def cut_padding(
   more: Sequence[str] = (),
   has_few_widths: bool = False,
 ) -> tf.data.Dataset:
-  """Cuts every batch to its longest example.
+  """Cuts every batch to the length of its longest example.
 
-  Only padding is cut, so the model's outputs at the real positions are the same
+  Only padding is cut. The model's outputs at the other positions stay the same
   up to rounding.
 
   Args:
-    batches: with `input_ids`, `input_mask` and `segment_ids`, int [B, F] or [B,
-      C, F].
+    batches: features `input_ids`, `input_mask` and `segment_ids`, int [B, F]
+      or [B, C, F].
     max_seq_length: F.
-    more: other features of [B, F] to cut.
-    has_few_widths: whether it is the least of `widths` that holds it.
+    more: names of further features of shape [B, F] to cut.
+    has_few_widths: whether to round the length up to one of `widths`, so that
+      XLA compiles few programs.
   """
   every = range(1, max_seq_length + 1)
   steps = tf.constant(widths(max_seq_length) if has_few_widths else every)

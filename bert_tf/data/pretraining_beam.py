@@ -1,7 +1,7 @@
 """Runs `create_pretraining_data` on Apache Beam.
 
-A pipeline of one step calls `build_task` for every shard, as the processes of
-`--num_workers` do, so the files are the same.
+The pipeline calls `build_task` for every shard, as the worker processes of
+`--num_workers` do. The output files are therefore the same.
 """
 
 import dataclasses
@@ -26,15 +26,22 @@ def create(
 ) -> pretraining_shards.Summary:
   """Turns text files into TFRecords, as `pretraining_shards.create` does.
 
-  The text is read once here, to plan the shards, and once by the workers. They
-  need bert_tf installed and all files under the same names. `runner` is a name
-  that Beam knows or the dotted name of a class; `pipeline_options` are in a
-  shell's syntax.
+  This process reads the text once to plan the shards; the workers read it
+  again. Workers need bert_tf, and all files under the same names.
+
+  Args:
+    config: as for `pretraining_shards.create`, like the next three.
+    input_files: text files.
+    output_file: name of the shards.
+    num_shards: at least 2.
+    runner: name of a Beam runner, or the dotted name of its class.
+    pipeline_options: options of the pipeline in shell syntax.
+    resume: whether to keep finished shards of the same settings.
 
   Raises:
     ValueError: if Beam does not know the runner or an option.
-    ImportError: if apache-beam, or a package of the runner, is missing.
-    ChildProcessError: if the pipeline failed.
+    ImportError: if apache-beam or a package of the runner is missing.
+    ChildProcessError: if the pipeline fails.
   """
   check_num_shards(num_shards, runner)
   pipeline = beam_pipeline.create(runner, pipeline_options)
@@ -46,7 +53,7 @@ def create(
 
 
 def check_num_shards(num_shards: int, runner: str) -> None:
-  """Raises ValueError if there is nothing to divide among workers."""
+  """Raises ValueError if there are too few shards to divide among workers."""
   if num_shards < 2:
     raise ValueError(
       f"`runner={runner}` with num_shards {num_shards} would leave all work to "
@@ -60,7 +67,7 @@ def _build(
   config: data_config.PretrainingDataConfig,
   tasks: Sequence[pretraining_shards.Task],
 ) -> dict[int, pretraining_data.ShardCounts]:
-  """Builds shards by running the pipeline, once."""
+  """Builds the shards by running the pipeline. Can be called once."""
   if not tasks:
     return {}
   import apache_beam as beam

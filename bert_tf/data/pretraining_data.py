@@ -1,9 +1,13 @@
-"""Makes pre-training instances of text: sentence pairs, masks, records.
+"""Turns text into pre-training instances: sentence pairs, masked and encoded.
 
-`build_shard` is a pure function of (shard, config, seed); `pretraining_shards`
-calls it for each shard. The calls on `random.Random`, in order, are those of
-the original release, so one shard with the original's seed gives the original's
-instances.
+An instance is `[CLS] a [SEP] b [SEP]`. Its two segments are runs of sentences
+that fill max_seq_length together. BERT learns two tasks from it (Devlin et al.
+2019, section 3.1): to restore masked word pieces (`masking`), and to tell
+whether b follows a in the text.
+
+`build_shard` is a pure function of (shard, config, seed). It makes the same
+calls on `random.Random` in the same order as the 2018 release. One shard with
+the release's seed therefore gives the release's instances.
 """
 
 import array
@@ -24,11 +28,11 @@ from bert_tf.model_folder import letter_case
 
 @dataclasses.dataclass(frozen=True)
 class Document:
-  """A document as ids, four bytes a token and a sentence."""
+  """A tokenized document. Takes four bytes a token and a sentence."""
 
   ids: array.array  # int32 [tokens]. The word pieces of all sentences.
-  # int32 [sentences + 1]. Sentence i is ids[bounds[i]:bounds[i + 1]]; none is
-  # empty.
+  # int32 [sentences + 1]. Sentence i is ids[bounds[i]:bounds[i + 1]]. It has
+  # at least one token.
   bounds: array.array
 
   @property
@@ -37,9 +41,10 @@ class Document:
     return len(self.bounds) - 1
 
   def reach(self, first: int, num_tokens: int) -> int:
-    """Returns the end, exclusive, of the sentences that hold `num_tokens`.
+    """Returns the end of a run of sentences with at least `num_tokens` tokens.
 
-    It is at least `first + 1`. The last ones may hold fewer tokens.
+    The run starts at sentence `first`. The end is exclusive and at least
+    `first + 1`. The run is shorter only if the document ends.
     """
     goal = self.bounds[first] + num_tokens
     return min(
@@ -54,19 +59,19 @@ class ShardCounts:
   num_documents: int  # Documents with at least one token.
   num_instances: int
   num_records: int  # Fewer than the instances if these are packed.
-  num_tokens: int  # Tokens in them, special tokens included, padding excluded.
+  num_tokens: int  # Tokens of all records, without padding.
   num_masked: int
   num_random_next: int  # Instances whose second segment is random.
   num_sentences: int  # Lines with at least one token.
-  num_long_sentences: int  # Sentences that alone exceed an instance.
-  num_pieces: int  # Word pieces of the text, once for each pass.
-  num_cut: int  # How many of them are in no instance of their pass.
+  num_long_sentences: int  # Sentences longer than an instance.
+  num_pieces: int  # Word pieces of the text, counted once per pass.
+  num_cut: int  # Word pieces that no instance of their pass contains.
 
 
 def load_tokenizer(
   config: data_config.PretrainingDataConfig,
 ) -> tokenization.FullTokenizer:
-  """Returns the tokenizer of `config`.
+  """Loads the tokenizer of `config`.
 
   Raises:
     ValueError: if the vocabulary is faulty or lacks a special token.
@@ -77,12 +82,13 @@ def load_tokenizer(
 
 
 class InstanceBuilder:
-  """Makes the instances of the documents of one shard; `rng` draws.
+  """Makes the instances of one shard's documents.
 
   Attributes:
-    config: How to make instances.
-    num_cut: Word pieces that were cut off where they stand in the text. Those
-      cut off a random second segment do not count.
+    config: Settings of the instances.
+    num_cut: Word pieces of the text that truncation has dropped so far. Pieces
+      dropped from a random second segment are not counted: another instance
+      has them.
   """
 
   def __init__(
@@ -113,7 +119,11 @@ class InstanceBuilder:
   def build(
     self, documents: Sequence[Document], index: int
   ) -> Iterator[instances.TrainingInstance]:
-    """Yields the instances of one pass over `documents[index]`."""
+    """Yields the instances of one pass over `documents[index]`.
+
+    Each of the `dupe_factor` passes draws other pairs and other masks, so the
+    model sees each sentence in several contexts.
+    """
     if self.config.no_nsp:
       segments = self._single_segments(documents[index])
     else:
@@ -122,7 +132,10 @@ class InstanceBuilder:
       yield self._instance(first, second, is_random_next)
 
   def _target_length(self) -> int:
-    """Draws how many tokens the instances of a document should have."""
+    """Draws the number of tokens that a document's instances aim at."""
+    # Usually fill the instance, since padding wastes computation. Sometimes
+    # aim at fewer tokens, because fine-tuning inputs are often short (2018
+    # release, create_pretraining_data.py).
     if self._rng.random() < self.config.short_seq_prob:
       return self._rng.randint(2, self.config.max_num_tokens)
     return self.config.max_num_tokens
@@ -130,13 +143,19 @@ class InstanceBuilder:
   def _pairs(
     self, documents: Sequence[Document], index: int
   ) -> Iterator[tuple[list[int], list[int], bool]]:
-    """Yields (segment a, segment b, whether b is random)."""
+    """Yields (segment a, segment b, whether b is random).
+
+    Half of the second segments continue the text; the others come from a random
+    document. Predicting which is the next-sentence task (Devlin et al. 2019,
+    section 3.1).
+    """
     rng = self._rng
     document = documents[index]
     target = self._target_length()
     start = 0
     while start < document.num_sentences:
       stop = document.reach(start, target)
+      # Segment a ends after a random sentence, so that its length varies.
       middle = start + 1
       if stop - start > 1:
         middle = start + rng.randint(1, stop - start - 1)
@@ -147,7 +166,7 @@ class InstanceBuilder:
         segments = self._truncated(first, second)
         self.num_cut += num_first - len(segments[0])
         yield *segments, True
-        start = middle  # The sentences after a begin the next pair.
+        start = middle  # The sentences after a are not used yet.
       else:
         segments = self._truncated(first, (document, middle, stop))
         self._count_cut(document, start, stop, segments)
@@ -157,8 +176,10 @@ class InstanceBuilder:
   def _random_segment(
     self, documents: Sequence[Document], index: int, num_tokens: int
   ) -> tuple[Document, int, int]:
-    """Draws sentences of another document, after ten tries of any document."""
+    """Draws sentences of another document."""
     rng = self._rng
+    # Ten tries find another document unless the shard has very few. After that
+    # the same document is accepted, as in the 2018 release.
     for _ in range(10):
       other = rng.randrange(len(documents))
       if other != index:
@@ -170,7 +191,7 @@ class InstanceBuilder:
   def _single_segments(
     self, document: Document
   ) -> Iterator[tuple[list[int], list[int], bool]]:
-    """Yields (segment, [], False), of consecutive sentences."""
+    """Yields (segment, [], False) for runs of consecutive sentences."""
     target = self._target_length()
     start = 0
     while start < document.num_sentences:
@@ -188,7 +209,7 @@ class InstanceBuilder:
     stop: int,
     segments: tuple[list[int], list[int]],
   ) -> None:
-    """Counts the word pieces of some sentences that their segments lack."""
+    """Counts the word pieces that truncation dropped from these sentences."""
     num_pieces = document.bounds[stop] - document.bounds[start]
     self.num_cut += num_pieces - sum(map(len, segments))
 
@@ -197,8 +218,9 @@ class InstanceBuilder:
   ) -> tuple[list[int], list[int]]:
     """Returns the ids of two (document, start, stop), cut to max_num_tokens.
 
-    Tokens are dropped one at a time from the longer one, or from the second
-    if they are equally long, at the front or the back by a coin.
+    Drops one token at a time from the longer segment, or from the second if
+    both are equally long. A coin decides between its front and its back, so
+    that the cut favours neither (2018 release, truncate_seq_pair).
     """
     flip = self._rng.random
     a_start, a_stop = first[0].bounds[first[1]], first[0].bounds[first[2]]
@@ -220,7 +242,7 @@ class InstanceBuilder:
   def _instance(
     self, first: list[int], second: list[int], is_random_next: bool
   ) -> instances.TrainingInstance:
-    """Adds special tokens to the segments and masks them, if asked to."""
+    """Adds special tokens, and masks the instance unless `mask` is off."""
     input_ids, num_first = packing.add_special_tokens(
       first, second or None, self._cls, self._sep
     )
@@ -248,13 +270,20 @@ def build_shard(
 ) -> ShardCounts:
   """Builds and writes one shard.
 
-  All its instances are in memory at once, to be shuffled: about 900 bytes each
-  at 128 tokens, and four bytes a token of text. The output files take them in
-  turn. `report` is called with numbers of documents, for reading and for each
-  pass.
+  Holds all instances in memory to shuffle them: about 900 bytes each at 128
+  tokens, plus four bytes per token of text.
+
+  Args:
+    shard: the text to read.
+    config: settings of the instances.
+    tokenizer: from `load_tokenizer`.
+    seed: of all random draws.
+    output_files: TFRecord files. They receive the records in turn.
+    report: called with a number of documents, once when they are read and once
+      per pass.
 
   Raises:
-    ValueError: if the text is not UTF-8, or has no token at all.
+    ValueError: if the text is not UTF-8 or has no token at all.
   """
   rng = random.Random(seed)
   builder = InstanceBuilder(config, tokenizer, rng)
@@ -272,6 +301,7 @@ def build_shard(
       )
     masking.shuffle(documents, rng.getrandbits)
     examples, counts = _build_examples(builder, documents, report)
+    # Instances of the same text should share neither a batch nor a packed row.
     masking.shuffle(examples, rng.getrandbits)
     if not config.pack_sequences:
       for record in examples:
@@ -330,7 +360,7 @@ def _build_examples(
 def _text_counts(
   builder: InstanceBuilder, documents: Sequence[Document]
 ) -> dict[str, int]:
-  """Returns the counts of the text, after all passes, by field."""
+  """Returns the fields of ShardCounts that describe the text."""
   max_num_tokens = builder.config.max_num_tokens
   return {
     "num_sentences": sum(d.num_sentences for d in documents),

@@ -1,4 +1,4 @@
-"""Records of pre-training: what they hold, and how they become batches."""
+"""Pre-training records: their format, masking and labels of a batch."""
 
 import dataclasses
 import functools
@@ -10,20 +10,18 @@ from bert_tf.data import dynamic_masking, input_pipeline, padding
 
 @dataclasses.dataclass(frozen=True)
 class Form:
-  """What pre-training records hold."""
+  """The format of pre-training records."""
 
   max_seq_length: int  # F.
-  # Masked pieces of a record at most, P; 0 if the records are not masked.
-  max_predictions_per_seq: int
-  # Instances that share a record at most, K; 0 if each has its own.
-  max_instances: int = 0
+  max_predictions_per_seq: int  # P; 0 for unmasked records.
+  max_instances: int = 0  # K; 0 for records that are not packed.
 
   @classmethod
   def of(cls, path: str) -> "Form":
-    """Returns the form of a file, by its first record.
+    """Reads the format from a file's first record.
 
     Raises:
-      ValueError: if it has no input_ids, or is no record.
+      ValueError: if the record cannot be parsed or has no input_ids.
     """
     features = input_pipeline.first_features(path)
 
@@ -38,11 +36,11 @@ class Form:
 
   @property
   def is_masked(self) -> bool:
-    """Whether the records were masked when they were made."""
+    """Whether the records were masked when they were created."""
     return self.max_predictions_per_seq > 0
 
   def spec(self) -> input_pipeline.Spec:
-    """Returns the features of a record: names, shapes, dtypes."""
+    """Returns the spec of a record: names, shapes, dtypes."""
     return input_pipeline.pretraining_spec(*dataclasses.astuple(self))
 
   def __str__(self) -> str:
@@ -52,29 +50,25 @@ class Form:
 
 @dataclasses.dataclass(frozen=True)
 class PretrainingRecords:
-  """Files of one form, and what is predicted of them."""
+  """Files of one format, and the labels that their batches get."""
 
   files: input_pipeline.RecordFiles
   form: Form
-  # Masks records that are not masked.
-  masker: dynamic_masking.DynamicMasker | None = None
-  # "ltr" or "rtl" where neighbours are predicted, of records without masks.
+  masker: dynamic_masking.DynamicMasker | None = None  # For unmasked records.
+  # "ltr" or "rtl" for left-to-right or right-to-left language modelling, which
+  # needs unmasked records. None for the masked LM.
   shift: str | None = None
-  # Whether training batches hold records of like length, padded to the longest.
+  # Whether training batches hold records of similar length, with less padding.
   group_by_length: bool = False
-  # Whether these have few widths; see padding.cut_padding.
-  has_few_widths: bool = False
+  has_few_widths: bool = False  # See padding.cut_padding.
 
   @property
   def spec(self) -> input_pipeline.Spec:
-    """The features of a record: names, shapes, dtypes."""
+    """The spec of a record: names, shapes, dtypes."""
     return self.form.spec()
 
   def check(self, vocab_size: int) -> None:
-    """Raises ValueError naming a file that does not fit the form or the model.
-
-    `vocab_size` is the model's.
-    """
+    """Raises ValueError if a file does not fit the format or the model."""
     first = self.files.paths[0]
     for path in self.files.paths:
       found, expected = str(Form.of(path)), str(self.form)
@@ -86,7 +80,7 @@ class PretrainingRecords:
     input_pipeline.check_first_records(self.files, self.spec, vocab_size)
 
   def check_begins(self, cls_id: int, vocab_file: str) -> None:
-    """Raises ValueError if a first record does not begin with that id."""
+    """Raises ValueError if a file's first record does not begin with [CLS]."""
     for path in self.files.paths:
       ids = input_pipeline.first_features(path)["input_ids"].int64_list.value
       if ids[0] != cls_id:
@@ -106,7 +100,7 @@ class PretrainingRecords:
   ) -> tf.data.Dataset:
     """Returns endless labelled batches; see input_pipeline.training_dataset.
 
-    With group_by_length the order of an epoch depends on batch_size too.
+    With group_by_length, the order of an epoch also depends on batch_size.
     """
     batches = input_pipeline.training_dataset(
       self.files,
@@ -132,7 +126,7 @@ class PretrainingRecords:
   ) -> tf.data.Dataset:
     """Returns labelled batches of every record once, in order.
 
-    The last batch may be short. Each record has the masks of epoch 0.
+    The last batch may be short. Dynamic masks are those of epoch 0.
     """
     batches = input_pipeline.finite_dataset(
       self.files, self.spec, batch_size, vocab_size, type_vocab_size
@@ -148,7 +142,7 @@ class PretrainingRecords:
     steps_done: int,
     is_training: bool,
   ) -> tf.data.Dataset:
-    """Masks batches, the first of which comes after `steps_done`."""
+    """Masks batches. The first batch is number `steps_done`."""
     masker, num_records = self.masker, self.files.num_records
     if masker is None:
       return batches
@@ -165,7 +159,7 @@ class PretrainingRecords:
     return batches.enumerate(steps_done).map(mask).prefetch(2)
 
   def _shifted(self, batches: tf.data.Dataset) -> tf.data.Dataset:
-    """Adds what each position predicts, where neighbours are predicted."""
+    """Adds the labels of left-to-right or right-to-left language modelling."""
     if self.shift is None:
       return batches
     add = functools.partial(add_shifted_labels, is_reversed=self.shift == "rtl")
@@ -176,25 +170,29 @@ class PretrainingRecords:
 def add_shifted_labels(
   features: dynamic_masking.Features, is_reversed: bool = False
 ) -> dynamic_masking.Features:
-  """Returns a batch with what each of its positions predicts.
+  """Adds the labels of left-to-right or right-to-left language modelling.
+
+  From left to right, each position predicts the next piece of its instance, so
+  [CLS] is never predicted. From right to left, each position predicts the
+  previous piece, so the last [SEP] is never predicted.
 
   Args:
-    features: `input_ids` and `input_mask`, int32 [B, F]; `cls_positions`, int32
-      [B, K], if rows hold several instances, as BertModel takes them; and
-      others.
-    is_reversed: whether pieces are predicted from right to left.
+    features: `input_ids` and `input_mask`, int32 [B, F]. Packed sequences also
+      have `cls_positions`, int32 [B, K]. Other features are passed on.
+    is_reversed: whether to predict from right to left.
 
   Returns:
-    The features with `masked_lm_positions` and `masked_lm_ids`, int32 [B, F -
-    1], and `masked_lm_weights`, float32 [B, F - 1], all 0 where there is no
-    next piece in the instance. The names are those that the head's loss takes.
+    The features and the labels, under the names that the head's loss expects.
+    All are 0 at positions without a next piece in their instance:
+      masked_lm_positions, masked_lm_ids: int32 [B, F - 1].
+      masked_lm_weights: float32 [B, F - 1].
   """
   ids, is_real = features["input_ids"], features["input_mask"] > 0
-  # Neighbours in a row: those at 0 and 1, at 1 and 2, and so on.
+  # Pairs of neighbours: positions 0 and 1, 1 and 2, and so on.
   are_both = is_real[:, :-1] & is_real[:, 1:]
   places = tf.range(tf.shape(ids)[1] - 1)
   if "cls_positions" in features:
-    later_starts = features["cls_positions"][:, None, 1:]  # 0 for none.
+    later_starts = features["cls_positions"][:, None, 1:]  # 0 if unused.
     begins = tf.equal(later_starts, 1 + places[:, None])  # [B, F - 1, K - 1]
     are_both &= ~tf.reduce_any(begins, axis=-1)
   positions, labels = places, ids[:, 1:]

@@ -21,18 +21,17 @@ from bert_tf.files import atomic, paths, shard_files, worker_pool
 from bert_tf.formats import tokenizer_files
 from bert_tf.model_folder import letter_case
 
-# Half of the next sentences are meant to be random. Sentences that nearly fill
-# an instance, two by two, raise that to about 80%.
+# Half of the next sentences should be random. If two sentences nearly fill an
+# instance, the share rises to about 80%.
 _MAX_RANDOM_NEXT = 0.9
 
 
 @dataclasses.dataclass(frozen=True)
 class Summary:
-  """What a run has built."""
+  """The result of a run."""
 
-  # Of the shards that were built in this run.
-  counts: pretraining_data.ShardCounts
-  num_shards_kept: int  # Shards of an earlier run that were kept.
+  counts: pretraining_data.ShardCounts  # Shards that this run built.
+  num_shards_kept: int  # Shards that an earlier run built.
   output_files: tuple[str, ...]  # All files of the data set, in order.
   seconds: float
   max_seq_length: int  # Tokens of an instance, padding included.
@@ -68,7 +67,7 @@ class Summary:
     ]
 
   def _masked(self) -> str:
-    """Returns how many pieces are masked."""
+    """Returns the summary of the masked pieces."""
     counts = self.counts
     if counts.num_instances and not counts.num_masked:
       return "nothing, run_pretraining masks"
@@ -81,7 +80,7 @@ class Task:
 
   shard: corpus.Shard
   seed: int
-  output_files: tuple[str, ...]  # Files that take its instances in turn.
+  output_files: tuple[str, ...]  # Files that receive its instances in turn.
 
   def __str__(self) -> str:
     return f"shard {self.shard.index} ({self.output_files[0]})"
@@ -105,24 +104,23 @@ def create(
 ) -> Summary:
   """Turns text files into TFRecords; logs and returns a summary.
 
-  The data set does not depend on `num_workers`. Files appear when whole. If
-  there are several, those of an earlier run are removed first (unless
-  `resume`), since halves of two data sets would look like a whole one.
+  The data set does not depend on `num_workers`. Each file appears when it is
+  complete. Several shards of an earlier run are removed first unless `resume`
+  is set, because parts of two data sets would look like a complete one.
 
   Args:
-    config: how to make instances.
+    config: settings of the instances.
     input_files: text files.
-    output_file: of one shard, comma-separated files that take the instances in
-      turn; of several, the name that `shard_files.shard_file`
-      completes.
-    num_shards: divides the text; one shard at a time is in memory.
+    output_file: for one shard, comma-separated files that receive the instances
+      in turn. For several, the name that `shard_files.shard_file` completes.
+    num_shards: number of shards. Each process holds one shard in memory.
     num_workers: processes that build shards, at most `num_shards`.
-    resume: whether existing shards, of the same settings, are kept.
-    build: builds the shards; by default on `num_workers` local processes.
+    resume: whether to keep finished shards of the same settings.
+    build: builds the shards. Default: `num_workers` local processes.
 
   Raises:
-    ValueError: if settings or text are faulty, or a resumed run had other
-      settings.
+    ValueError: if the settings or the text are faulty, or the run to resume had
+      other settings.
   """
   started = time.monotonic()
   names = output_files(input_files, output_file, num_shards, num_workers)
@@ -150,9 +148,9 @@ def create(
 
 
 def case_of(record_files: Iterable[str]) -> letter_case.Case:
-  """Returns the case of the text in records; unknown if they do not agree.
+  """Returns the letter case of records; unknown if they do not agree.
 
-  The hidden file of settings says it that `create` leaves beside them.
+  Reads the hidden settings files that `create` writes next to the records.
   """
   found: dict[str, set[letter_case.Case]] = {}
   record_files = list(record_files)
@@ -171,11 +169,12 @@ def case_of(record_files: Iterable[str]) -> letter_case.Case:
 
 
 def shard_seed(random_seed: int, index: int, num_shards: int) -> int:
-  """Returns the seed of a shard, `random_seed` itself if there is only one.
+  """Returns the seed of a shard. A single shard has `random_seed` itself.
 
-  Otherwise it is the first eight bytes, big-endian, of the SHA-256 of the ASCII
-  text `<random_seed>/<index>`: equal on every machine and in every version, and
-  unlike sums of seed and index different for the shards of two runs.
+  The seed of one of several shards is the first eight bytes, big-endian, of the
+  SHA-256 of the ASCII text `<random_seed>/<index>`. It is the same on every
+  machine. Unlike the sum of seed and index, it differs between the shards of
+  runs with neighbouring seeds.
   """
   if num_shards == 1:
     return random_seed
@@ -189,10 +188,10 @@ def output_files(
   num_shards: int = 1,
   num_workers: int = 1,
 ) -> list[str]:
-  """Returns all files that `create` writes, without a look into the text.
+  """Returns all files that `create` writes, without reading the text.
 
   Raises:
-    ValueError: if it would refuse these arguments.
+    ValueError: if `create` would refuse these arguments.
   """
   names = _names(output_file, num_shards)
   if not 1 <= num_workers <= num_shards:
@@ -205,7 +204,7 @@ def output_files(
 
 
 def _names(output_file: str, num_shards: int) -> list[str]:
-  """Returns the names that `output_file` stands for."""
+  """Returns the file names that `output_file` gives, checked."""
   names = [name.strip() for name in output_file.split(",")]
   if "" in names or len(set(names)) < len(names):
     raise ValueError(
@@ -249,7 +248,7 @@ def _settings(
   shards: Sequence[corpus.Shard],
   names: Sequence[str],
 ) -> dict[str, Any]:
-  """Returns all that the data set depends on, whatever folder it is in."""
+  """Returns all settings that the data set depends on, without folders."""
   settings = dataclasses.asdict(config)
   settings.update(settings.pop("masking_config"))
   vocab = tokenizer_files.read_vocab(config.vocab_file)
@@ -265,7 +264,7 @@ def _settings(
 def _prepare(
   tasks: Sequence[Task], settings: dict[str, Any], note: str, resume: bool
 ) -> list[Task]:
-  """Removes what older runs left and returns the tasks to do."""
+  """Removes files of earlier runs and returns the tasks to do."""
   pending = list(tasks)
   if resume and paths.exists(note):
     shard_files.check_same_settings(settings, note)
@@ -277,7 +276,7 @@ def _prepare(
     )
   _remove_unfinished(pending)
   if len(tasks) > 1:
-    # See `create`. A single shard replaces the old one in one step.
+    # See `create`. A single new shard replaces the old one in one step.
     for task in pending:
       for path in task.output_files:
         paths.remove(path)
@@ -293,7 +292,7 @@ def _is_finished(task: Task) -> bool:
 def _tokenizer(
   config: data_config.PretrainingDataConfig,
 ) -> tokenization.FullTokenizer:
-  """Returns the tokenizer, loaded once in a process."""
+  """Returns the tokenizer, loaded once per process."""
   return pretraining_data.load_tokenizer(config)
 
 
@@ -302,7 +301,7 @@ def build_task(
   task: Task,
   report: Callable[[int], None],
 ) -> pretraining_data.ShardCounts:
-  """Builds one shard in a worker; see `build_shard`."""
+  """Builds one shard in a worker; see `pretraining_data.build_shard`."""
   return pretraining_data.build_shard(
     task.shard, config, _tokenizer(config), task.seed, task.output_files, report
   )
@@ -337,7 +336,7 @@ def _build_here(
 
 
 def _remove_unfinished(tasks: Sequence[Task]) -> None:
-  """Removes hidden files that killed runs left."""
+  """Removes the hidden files that killed runs left behind."""
   for task in tasks:
     for path in task.output_files:
       atomic.remove_unfinished(path)
@@ -358,7 +357,7 @@ def _log(
   counts: dict[int, pretraining_data.ShardCounts],
   names: Sequence[str],
 ) -> None:
-  """Logs the summary, and warnings."""
+  """Logs the summary and warnings."""
   for line in summary.lines():
     logging.info(line)
   _warn_of_long_lines(summary)
@@ -380,7 +379,7 @@ def _log(
 
 
 def _warn_of_long_lines(summary: Summary) -> None:
-  """Warns if lines seem to be whole documents instead of sentences."""
+  """Warns if lines seem to be documents instead of sentences."""
   counts = summary.counts
   signs = []
   if counts.num_long_sentences > counts.num_sentences / 2:
@@ -402,7 +401,7 @@ def _warn_of_long_lines(summary: Summary) -> None:
 
 
 def _shards_of_other_runs(names: Sequence[str]) -> list[str]:
-  """Returns other files that a glob over these shards would match."""
+  """Returns other files that a glob over these shards would also match."""
   base, separator, end = names[0].rpartition("-00000-of-")
   if not separator:
     return []

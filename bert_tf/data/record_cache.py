@@ -1,6 +1,6 @@
-"""TFRecord files that are reused while content and settings stay the same.
+"""Reuses TFRecord files while their content and settings stay the same.
 
-A hidden JSON file beside each says what it was made of.
+A hidden JSON file next to each TFRecord file holds its settings.
 """
 
 import dataclasses
@@ -16,7 +16,7 @@ from bert_tf import tokenization
 from bert_tf.data import input_pipeline, records
 from bert_tf.files import atomic, json_files, paths
 
-# Entries of the settings file that are results.
+# Results that the settings file also holds.
 _COUNTS = ("num_records", "num_cut")
 
 
@@ -25,14 +25,14 @@ def write(
   settings: Mapping[str, Any],
   write_all: Callable[[records.RecordWriter], int | None],
 ) -> input_pipeline.RecordFiles:
-  """Writes a TFRecord file, unless the same one is there already.
+  """Writes a TFRecord file unless the same one already exists.
 
   Args:
-    path: of the file.
-    settings: all that the records depend on, as JSON values: `content_hash` of
-      what is long, and `tokenizer_settings`.
-    write_all: writes the records; returns how many examples do not fit, None if
-      it does not count them.
+    path: the file.
+    settings: JSON values of all that the records depend on, such as
+      `tokenizer_settings`. Use `content_hash` for long values.
+    write_all: writes the records. Returns the number of truncated examples, or
+      None if it does not count them.
   """
   made_of = json.loads(json.dumps(settings))
   found = _reusable(path, made_of)
@@ -50,7 +50,7 @@ def write(
 
 
 def tokenizer_settings(tokenizer: tokenization.FullTokenizer) -> dict[str, Any]:
-  """Returns everything but the text that word pieces depend on."""
+  """Returns the settings of a tokenizer that its word pieces depend on."""
   return {
     "vocab": content_hash(list(tokenizer.vocab)),
     "do_lower_case": tokenizer.basic_tokenizer.do_lower_case,
@@ -65,14 +65,14 @@ def content_hash(value: Any) -> str:
 
 
 def settings_file(path: str) -> str:
-  """Returns the hidden file of the settings that a file was made with."""
+  """Returns the hidden file that holds the settings of a TFRecord file."""
   return atomic.hidden(path, "settings.json")
 
 
 def _reusable(
   path: str, settings: Mapping[str, Any]
 ) -> input_pipeline.RecordFiles | None:
-  """Returns the existing records if they have these settings, else None."""
+  """Returns the existing records, or None if their settings differ."""
   note = settings_file(path)
   if not (paths.exists(note) and paths.exists(path)):
     return None

@@ -1,4 +1,4 @@
-"""What the numbers of a record may be."""
+"""Checks that the values of a record are in range."""
 
 import math
 from collections.abc import Mapping
@@ -13,7 +13,7 @@ Spec = Mapping[str, tf.io.FixedLenFeature]
 def highest_of(
   spec: Spec, vocab_size: int, type_vocab_size: int
 ) -> dict[str, float]:
-  """Returns the highest number of each feature; the lowest is 0."""
+  """Returns the highest allowed value of each feature. The lowest is 0."""
   length = spec["input_ids"].shape[-1] if "input_ids" in spec else 0
   highest = {
     "input_ids": vocab_size - 1,
@@ -25,20 +25,20 @@ def highest_of(
     "next_sentence_labels": 1,
     "cls_positions": length - 1,
   }
-  fixed = tf.io.FixedLenFeature  # Others are made by the run itself.
+  fixed = tf.io.FixedLenFeature  # The run itself makes all other features.
   return {n: h for n, h in highest.items() if isinstance(spec.get(n), fixed)}
 
 
 def check(
   features: Mapping[str, tf.Tensor], highest: Mapping[str, float]
 ) -> None:
-  """Fails, in the graph, where a number is out of its range.
+  """Raises InvalidArgumentError, in the graph, if a value is out of range.
 
-  `input_pipeline.naming_records` finds which it is.
+  `input_pipeline.naming_records` then names the record and the value. Without
+  this check, a gather under XLA would silently read another row.
   """
-  # A gather under XLA would silently take another row. There are few
-  # operations, since each costs as much as its numbers do: without a sign a
-  # negative number is one above all others, and so is NaN.
+  # Few operations, since each costs as much as its values do. As an unsigned
+  # integer, a negative value or NaN exceeds all limits.
   found = []
   for dtype, unsigned in ((tf.int64, tf.uint64), (tf.float32, tf.uint32)):
     names = [name for name in highest if features[name].dtype == dtype]
@@ -53,7 +53,7 @@ def check(
   if found:
     is_outside = found[0] if len(found) == 1 else found[0] | found[1]
     ranges = ", ".join(f"{n} 0 to {high:.8g}" for n, high in highest.items())
-    # One operation: a branch that words the value would double the cost.
+    # One operation. A branch that formats the value would double the cost.
     tf.raw_ops.Assert(
       condition=tf.logical_not(is_outside),
       data=[
@@ -63,7 +63,7 @@ def check(
 
 
 def fault_of(record: bytes, spec: Spec, highest: Mapping[str, float]) -> str:
-  """Returns what is wrong with a record, "" if nothing is."""
+  """Returns a description of the first fault of a record; "" if it is valid."""
   try:
     features = tf.train.Example.FromString(record).features.feature
   except message.DecodeError:

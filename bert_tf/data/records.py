@@ -14,23 +14,23 @@ def encode_features(
 ) -> bytes:
   """Encodes named ints and floats as a serialized `tf.train.Features`.
 
-  Encodings joined with `+` are one encoding of all their features, so what many
-  examples share (masks, weights) can be encoded once.
+  Joining encodings with `+` encodes all their features. Features that many
+  examples share, such as masks, can therefore be encoded once.
   """
   features = tf.train.Features()
   for name, ints in int_features.items():
     features.feature[name].int64_list.value.extend(ints)
   for name, floats in float_features.items():
     features.feature[name].float_list.value.extend(floats)
-  # Sorted by name: a protobuf map has no order of its own, and the same
-  # example should be the same bytes in every process.
+  # Deterministic, that is, sorted by name: a protobuf map has no order, and an
+  # example should have the same bytes in every process.
   return features.SerializeToString(deterministic=True)
 
 
 def encode_example(features: bytes) -> bytes:
   """Returns `encode_features` results as a serialized `tf.train.Example`."""
-  # Field 1 of Example, length-delimited: the tag, the size as base-128 digits
-  # with the lowest first, the content.
+  # Protobuf's encoding of field 1 of Example: the tag, the size as a varint
+  # (base-128 digits, lowest first), the content.
   header = bytearray(b"\x0a")
   size = len(features)
   while size > 127:
@@ -48,7 +48,7 @@ class RecordWriter:
     self.num_written = 0
 
   def write(self, record: bytes) -> None:
-    """Appends `record` to the next file, the first one after the last."""
+    """Appends `record` to the next file in turn."""
     self._writers[self.num_written % len(self._writers)].write(record)
     self.num_written += 1
 
@@ -57,11 +57,11 @@ class RecordWriter:
 def open_records(paths: Sequence[str]) -> Iterator[RecordWriter]:
   """Opens TFRecord files that appear together when the body ends.
 
-  When the body raises or is interrupted, older files at `paths` stay as they
-  were; see `atomic.files`. A name in .gz is compressed.
+  If the body raises or is interrupted, existing files at `paths` stay as they
+  were; see `atomic.files`. Files ending in .gz are compressed.
 
   Raises:
-    OSError, tf.errors.OpError: a file cannot be written; both name it.
+    OSError, tf.errors.OpError: if a file cannot be written. Both name it.
   """
   with atomic.files(paths) as unfinished, contextlib.ExitStack() as stack:
     writers = []

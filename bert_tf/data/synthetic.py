@@ -1,4 +1,4 @@
-"""Synthetic pre-training batches, to time steps without a text."""
+"""Synthetic pre-training batches, for timing steps without a text."""
 
 from collections.abc import Mapping
 
@@ -12,14 +12,14 @@ def pretraining_batch(
 ) -> Batch:
   """Returns a batch of random word pieces, without padding.
 
-  The number of masked positions differs from row to row.
+  The number of masked positions differs between examples.
 
   Args:
-    vocab_size: Number of word pieces to draw from.
-    batch_size: Number of examples.
-    length: Word pieces of an example.
-    num_predictions: Masked positions of an example at most.
-    seed: Seed of all draws.
+    vocab_size: number of word pieces to draw from.
+    batch_size: number of examples.
+    length: word pieces per example.
+    num_predictions: largest number of masked positions per example.
+    seed: of all draws.
   """
   rng = np.random.default_rng(seed)
 

@@ -1,8 +1,8 @@
-"""Learns a WordPiece vocabulary from text, in the released files' layout.
+"""Learns a WordPiece vocabulary from text, in the layout of the released ones.
 
-Words are counted by the project's own `BasicTokenizer`, as they will be looked
-up; tensorflow-text's learner chooses the pieces (Schuster and Nakajima 2012,
-from the top down).
+`tokenization.BasicTokenizer` splits the text, as it will when the vocabulary is
+used. The learner of tensorflow-text chooses the pieces, top down (Schuster and
+Nakajima 2012).
 """
 
 import collections
@@ -16,25 +16,25 @@ from bert_tf import tokenization
 # special tokens, so [UNK] [CLS] [SEP] [MASK] are 100 to 103.
 NUM_UNUSED_BEFORE_SPECIALS = 99
 
-# Distinct white-space words that are held before they are split into tokens;
+# Number of distinct words to collect before they are split into tokens. Takes
 # about 250 MB.
 _MAX_RAW_WORDS = 2_000_000
 
-# The learner's own default: it ignores longer words.
+# The learner ignores longer words. This is its default.
 _MAX_PIECE_CHARS = 50
 
-# A learned vocabulary may exceed the wanted size by this share before it is
-# cut.
+# A learned vocabulary may exceed the requested size by this share. It is then
+# cut to size.
 _MAX_EXCESS = 0.02
 _MAX_TRIALS = 12
 
 
 @dataclasses.dataclass(frozen=True)
 class Coverage:
-  """How well a vocabulary covers a text."""
+  """Counts that tell how well a vocabulary covers a text."""
 
   num_words: int  # Tokens of `BasicTokenizer`, repeated ones included.
-  num_unknown: int  # How many of them become [UNK].
+  num_unknown: int  # Words that become [UNK].
   num_pieces: int
 
   @property
@@ -51,7 +51,7 @@ class Coverage:
 def count_words(
   lines: Iterable[str], tokenizer: tokenization.BasicTokenizer
 ) -> collections.Counter[str]:
-  """Counts the tokens of `tokenizer`; splits each distinct word once."""
+  """Counts the tokens of a text. Splits each distinct word only once."""
   counts: collections.Counter[str] = collections.Counter()
   raw_counts: collections.Counter[str] = collections.Counter()
 
@@ -74,10 +74,10 @@ def count_words_apart(
   tokenizer: tokenization.BasicTokenizer,
   holdout_every: int,
 ) -> tuple[collections.Counter[str], collections.Counter[str]]:
-  """Counts as `count_words`, every `holdout_every`-th line separately.
+  """Counts tokens, with every `holdout_every`-th line held out.
 
   Returns:
-    The counts to learn from and the held-out counts.
+    The counts to learn from, and those of the held-out text.
   """
   held_out: list[str] = []
 
@@ -94,7 +94,7 @@ def count_words_apart(
 def reserved_tokens(num_unused: int) -> list[str]:
   """Returns the special tokens and [unusedN] in the released order.
 
-  [PAD] is 0. With 99 unused tokens or more, [UNK] is 100, [CLS] 101, [SEP] 102
+  [PAD] is 0. With at least 99 unused tokens, [UNK] is 100, [CLS] 101, [SEP] 102
   and [MASK] 103, followed by [unused99] and so on.
 
   Raises:
@@ -116,13 +116,18 @@ def learn(
   alphabet_size: int = 1000,
   may_be_smaller: bool = False,
 ) -> list[str]:
-  """Returns a vocabulary of exactly `vocab_size` entries.
+  """Learns a vocabulary of `vocab_size` entries.
 
-  Of fewer, if it may be smaller and the text has no more pieces.
+  The entries are the reserved tokens, then the most frequent characters, each
+  also as a "##" piece if it occurs inside words, then longer pieces, from the
+  most frequent on.
 
-  They are the reserved tokens, the `alphabet_size` most frequent characters (as
-  "##" pieces too if they occur inside words), then longer pieces, the more
-  frequent ones first.
+  Args:
+    word_counts: from `count_words`.
+    vocab_size: number of entries.
+    num_unused: number of [unusedN] tokens.
+    alphabet_size: number of characters.
+    may_be_smaller: whether to return fewer entries if the text has too few.
 
   Raises:
     ValueError: if vocab_size is too small or too large for the text.
@@ -154,7 +159,7 @@ def learn(
 def _character_pieces(
   word_counts: Mapping[str, int], alphabet_size: int
 ) -> list[str]:
-  """Returns the single-character entries, chosen as the learner does."""
+  """Returns the single-character entries that the learner would choose."""
   counts: collections.Counter[str] = collections.Counter()
   for word, count in word_counts.items():
     if len(word) <= _MAX_PIECE_CHARS:
@@ -173,8 +178,8 @@ def _pieces(
   alphabet_size: int,
   num_wanted: int,
 ) -> list[str]:
-  """Returns pieces of two characters or more, the more frequent ones first."""
-  # Imported here: it imports TensorFlow, and only learning needs it.
+  """Returns pieces of two or more characters, from the most frequent on."""
+  # Imported here because it imports TensorFlow.
   from tensorflow_text.tools.wordpiece_vocab import (
     wordpiece_tokenizer_learner_lib as learner,
   )
@@ -183,8 +188,8 @@ def _pieces(
   single = set(characters)
 
   def learn_at(threshold: int) -> list[str]:
-    # Equal bounds make the learner's search, which starts far off, try only
-    # this threshold.
+    # With equal bounds the learner tries only this threshold. Its own search
+    # starts far from the result.
     entries = learner.learn(
       by_count,
       vocab_size=num_wanted,
@@ -207,16 +212,19 @@ def _pieces(
 def _search(
   learn_at: Callable[[int], list[str]], guess: int, num_wanted: int
 ) -> list[str]:
-  """Returns at least `num_wanted` pieces, if the text has them.
+  """Searches for a frequency threshold that gives `num_wanted` pieces.
 
-  The size falls about as a power of the threshold, so each trial extrapolates
-  on a log-log line. If two neighbouring thresholds give very different sizes,
-  the smaller vocabulary is filled up from the larger one: cutting the larger
-  would lose the short pieces that rare words are made of.
+  The number of pieces falls about as a power of the threshold, so each trial
+  extrapolates on a log-log line. If neighbouring thresholds give very different
+  numbers, pieces from the larger vocabulary fill up the smaller one. Cutting
+  the larger vocabulary would lose short pieces that rare words need.
+
+  Returns:
+    At least `num_wanted` pieces, or all pieces if the text has fewer.
   """
   enough: list[str] = []
   too_few: list[str] = []
-  low, high = 1, None  # The thresholds to try, high exclusive.
+  low, high = 1, None  # Range of thresholds to try, `high` exclusive.
   threshold = guess
   for _ in range(_MAX_TRIALS):
     pieces = learn_at(threshold)
@@ -224,7 +232,7 @@ def _search(
       too_few, high = pieces, threshold
     else:
       enough, low = pieces, threshold + 1
-      # At threshold 1 nearly all pieces are whole words: search on.
+      # At threshold 1 nearly all pieces are whole words, so search on.
       if len(pieces) <= num_wanted * (1 + _MAX_EXCESS) and threshold > 1:
         return pieces
     if high is not None and low >= high:
@@ -239,7 +247,7 @@ def _search(
 def coverage(
   vocab: Mapping[str, int], word_counts: Mapping[str, int]
 ) -> Coverage:
-  """Returns how well a vocabulary covers counted words."""
+  """Returns how well a vocabulary covers the words of `word_counts`."""
   tokenizer = tokenization.WordpieceTokenizer(vocab)
   num_unknown = num_pieces = 0
   for word, count in word_counts.items():
