@@ -23,7 +23,7 @@ class PretrainingDataConfig:
   )
   max_seq_length: int = settings.setting(
     128,
-    "Tokens of an instance, special tokens and padding included.",
+    "Length of an instance in tokens, special tokens and padding included.",
     original=True,
   )
   random_seed: int = settings.setting(
@@ -31,32 +31,32 @@ class PretrainingDataConfig:
   )
   dupe_factor: int = settings.setting(
     10,
-    "Passes over the text, each with other masks and pairs.",
+    "Number of passes over the text, each with other masks and pairs.",
     minimum=1,
     original=True,
   )
   short_seq_prob: float = settings.setting(
     0.1,
-    "Share of documents, in each pass, cut into instances of a random shorter "
-    "length, [0, 1].",
+    "Share of documents per pass whose instances have a random shorter length, "
+    "[0, 1]. Fine-tuning inputs are often short.",
     minimum=0,
     maximum=1,
     original=True,
   )
   no_nsp: bool = settings.setting(
     False,
-    "Make [CLS] text [SEP] without a second segment; next_sentence_labels is "
-    "0.",
+    "Make instances of one segment, [CLS] text [SEP], with "
+    "next_sentence_labels 0.",
   )
   mask: bool = settings.setting(
     True,
-    "Mask the instances. --nomask leaves that to run_pretraining, which then "
-    "masks other words in each epoch, so that dupe_factor 1 will do.",
+    "Mask the instances. With --nomask, run_pretraining masks other words in "
+    "each epoch; dupe_factor 1 is then enough.",
   )
   pack_sequences: bool = settings.setting(
     False,
-    "Let short instances share a record, max_seq_length / 8 of them at most. "
-    "They are computed as if each were alone, but without the padding.",
+    "Pack short instances into one record, at most max_seq_length / 8 of them. "
+    "This saves padding; each instance attends only to itself.",
   )
   masking_config: masking.MaskingConfig = masking.MaskingConfig()
 

@@ -125,8 +125,8 @@ class DynamicMasker:
     )
     # From the drawn order back to words, and from words to their pieces.
     is_taken = _sums(tf.cast(is_taken, tf.int32), order, length)
-    found = tf.gather(is_taken, tf.maximum(words, 0), batch_dims=1)
-    return (found > 0) & (words >= 0)
+    is_chosen = tf.gather(is_taken, tf.maximum(words, 0), batch_dims=1)
+    return (is_chosen > 0) & (words >= 0)
 
   def _limits(self, length: int) -> np.ndarray:
     """Returns the number of pieces to predict for each input length."""
@@ -139,12 +139,13 @@ class DynamicMasker:
     """Returns the id that replaces each piece if it is chosen, int32 [B, F]."""
     mask_prob, keep_prob = self._config.mask_prob, self._config.keep_prob
     random_ids = word_draws * len(self._kinds) // 2**32
-    kept = tf.where(
+    unmasked = tf.where(
       kind_draws < round((mask_prob + keep_prob) * 2**32),
       ids,
       tf.cast(random_ids, ids.dtype),
     )
-    return tf.where(kind_draws < round(mask_prob * 2**32), self._mask_id, kept)
+    is_mask = kind_draws < round(mask_prob * 2**32)
+    return tf.where(is_mask, self._mask_id, unmasked)
 
   def _labels(
     self, ids: tf.Tensor, chosen: tf.Tensor, max_instances: int
@@ -187,32 +188,31 @@ def _fitting(
     limits: int32 [B, K]. The largest number of pieces per instance.
   """
 
-  def of_words(numbers: tf.Tensor) -> tf.Tensor:
-    return tf.gather(numbers, instances, batch_dims=1)
+  def gather_to_words(values: tf.Tensor) -> tf.Tensor:
+    return tf.gather(values, instances, batch_dims=1)
 
-  def pieces(is_taken: tf.Tensor) -> tf.Tensor:
-    taken = tf.where(is_taken, sizes, 0)
-    return _sums(taken, instances, limits.shape[1])
+  def num_pieces(is_taken: tf.Tensor) -> tf.Tensor:
+    return _sums(tf.where(is_taken, sizes, 0), instances, limits.shape[1])
 
-  def left(is_taken: tf.Tensor) -> tf.Tensor:
-    return of_words(limits - pieces(is_taken))
+  def room(is_taken: tf.Tensor) -> tf.Tensor:
+    return gather_to_words(limits - num_pieces(is_taken))
 
   def can_fit(is_taken: tf.Tensor) -> tf.Tensor:
-    return (sizes > 0) & ~is_taken & (sizes <= left(is_taken))
+    return (sizes > 0) & ~is_taken & (sizes <= room(is_taken))
 
   def take(is_taken: tf.Tensor, is_open: tf.Tensor) -> tuple[tf.Tensor, ...]:
     total = tf.cumsum(tf.where(is_open, sizes, 0), axis=1)
-    before = tf.cumsum(pieces(is_open), axis=1, exclusive=True)
-    is_taken |= is_open & (total - of_words(before) <= left(is_taken))
+    before = tf.cumsum(num_pieces(is_open), axis=1, exclusive=True)
+    is_taken |= is_open & (total - gather_to_words(before) <= room(is_taken))
     return is_taken, can_fit(is_taken)
 
-  nothing = tf.zeros_like(sizes, tf.bool)
-  found, _ = tf.while_loop(
+  no_words = tf.zeros_like(sizes, tf.bool)
+  is_taken, _ = tf.while_loop(
     lambda _, is_open: tf.reduce_any(is_open),
     take,
-    (nothing, can_fit(nothing)),
+    (no_words, can_fit(no_words)),
   )
-  return found
+  return is_taken
 
 
 def _sums(values: tf.Tensor, groups: tf.Tensor, size: int) -> tf.Tensor:

@@ -43,9 +43,9 @@ class RecordFiles:
 
   def only(self, paths: Sequence[str]) -> "RecordFiles":
     """Returns a subset of the files. Their counts must be known."""
-    counts = dict(zip(self.paths, self.counts))
-    kept = tuple(counts[path] for path in paths)
-    return RecordFiles(tuple(paths), sum(kept), kept)
+    count_by_path = dict(zip(self.paths, self.counts))
+    counts = tuple(count_by_path[path] for path in paths)
+    return RecordFiles(tuple(paths), sum(counts), counts)
 
 
 def open_records(patterns: str) -> RecordFiles:
@@ -59,7 +59,7 @@ def open_records(patterns: str) -> RecordFiles:
     ValueError: if a pattern matches nothing, or a file is empty, damaged, or
       GZIP without .gz. Names the pattern, or the file and the record.
   """
-  found = []
+  files = []
   for pattern in map(str.strip, patterns.split(",")):
     # Globs skip hidden files, such as a data set's settings.
     matches = [
@@ -69,10 +69,10 @@ def open_records(patterns: str) -> RecordFiles:
     ]
     if not matches:
       raise ValueError(f"no TFRecord file matches {pattern!r}.")
-    found.extend(matches)
+    files.extend(matches)
   with futures.ThreadPoolExecutor(max_workers=4) as pool:
-    counts = list(pool.map(_count, found))
-  return RecordFiles(tuple(found), sum(counts), tuple(counts))
+    counts = list(pool.map(_count, files))
+  return RecordFiles(tuple(files), sum(counts), tuple(counts))
 
 
 def _count(path: str) -> int:
@@ -84,10 +84,10 @@ def _count(path: str) -> int:
     count = int(records.reduce(zero, one_more))
   except tf.errors.DataLossError as error:
     _check_name_of_gzip(path)
-    whole = int(records.ignore_errors().reduce(zero, one_more))
+    num_whole = int(records.ignore_errors().reduce(zero, one_more))
     raise ValueError(
-      f"{path} is not a whole TFRecord file: record {whole} (the first is 0) "
-      "is cut short or damaged; make the file again."
+      f"{path} is not a whole TFRecord file: record {num_whole} (the first is "
+      "0) is cut short or damaged; make the file again."
     ) from error
   if not count:
     raise ValueError(f"{path} holds no records; make the file again.")
@@ -99,11 +99,11 @@ def _check_name_of_gzip(path: str) -> None:
   with paths.open_bytes(path) as reader:
     is_gzip = reader.read(2) == b"\x1f\x8b"  # RFC 1952, section 2.3.1.
   if is_gzip and not path.endswith(".gz"):
-    raise ValueError(f"{path} is GZIP; rename it to {path}.gz to have it read.")
+    raise ValueError(f"{path} is GZIP; rename it to {path}.gz.")
   if path.endswith(".gz") and not is_gzip:
     raise ValueError(
-      f"{path} is not GZIP, which its name says it is; rename it to "
-      f"{path.removesuffix('.gz')}, or make the file again."
+      f"{path} is not GZIP; rename it to {path.removesuffix('.gz')}, or make "
+      "the file again."
     )
 
 
@@ -125,8 +125,8 @@ def first_features(path: str) -> Mapping[str, tf.train.Feature]:
     return tf.train.Example.FromString(record).features.feature
   except message.DecodeError as error:
     raise ValueError(
-      f"{path}: its first record is no tf.train.Example; give a file of "
-      "create_pretraining_data.py."
+      f"{path}: its first record is not a tf.train.Example; give a file that "
+      "create_pretraining_data.py wrote."
     ) from error
 
 
@@ -196,31 +196,30 @@ def check_first_records(
     for name, feature in spec.items():
       if name not in features:
         raise ValueError(
-          f"{path}: its records have no {name}, but "
-          f"{', '.join(sorted(features))}; they were made for another task."
+          f"{path}: its records lack {name}; they have "
+          f"{', '.join(sorted(features))}. They were made for another task."
         )
       values = features[name]
       kind = "float_list" if feature.dtype.is_floating else "int64_list"
       if values.WhichOneof("kind") != kind or not getattr(values, kind).value:
         raise ValueError(
           f"{path}: {name} of its records is {values.WhichOneof('kind')}, not "
-          f"{kind}; they were made for another task."
+          f"{kind}. They were made for another task."
         )
-      found = len(getattr(values, kind).value)
+      length = len(getattr(values, kind).value)
       expected = feature.shape[0] if feature.shape else 1
-      if found != expected:
+      if length != expected:
         is_masked = name.startswith("masked_lm")
         flag = "max_predictions_per_seq" if is_masked else "max_seq_length"
         raise ValueError(
-          f"{path} was made with {flag} {found}, this run has {expected}; "
-          f"set `{flag}={found}` or make the file again."
+          f"{path} was made with {flag} {length}, this run has {expected}; "
+          f"set `{flag}={length}` or make the file again."
         )
     largest = max(features["input_ids"].int64_list.value)
     if largest >= vocab_size:
       raise ValueError(
-        f"{path} has the word-piece id {largest}, but vocab_size of the "
-        f"config is {vocab_size}; the records were made with another "
-        "vocabulary."
+        f"{path} has the word-piece id {largest}, but the config's vocab_size "
+        f"is {vocab_size}. The records were made with another vocabulary."
       )
 
 
@@ -343,7 +342,7 @@ def _parsed(
   type_vocab_size: int,
 ) -> tf.data.Dataset:
   """Parses batches, checks the range of their values, casts int64 to int32."""
-  highest = record_checks.highest_of(spec, vocab_size, type_vocab_size)
+  highest = record_checks.highest_values(spec, vocab_size, type_vocab_size)
 
   @_as_written
   def parse(serialized: tf.Tensor) -> dict[str, tf.Tensor]:
@@ -385,15 +384,16 @@ def naming_records(
     UnicodeDecodeError,  # TensorFlow's message may quote the record's bytes.
   ):
     for files, spec in read:
-      highest = record_checks.highest_of(spec, vocab_size, type_vocab_size)
+      highest = record_checks.highest_values(spec, vocab_size, type_vocab_size)
       for path in files.paths:
         if not paths.exists(path):
-          raise ValueError(f"{path} was deleted while it was read.") from None
+          raise ValueError(f"{path} was deleted during the run.") from None
         _count(path)
         for number, record in enumerate(_records(path)):
-          if fault := record_checks.fault_of(record.numpy(), spec, highest):
+          fault = record_checks.find_fault(record.numpy(), spec, highest)
+          if fault:
             raise ValueError(
               f"{path}: record {number} (the first is 0) {fault}; make the "
-              "file again, with the vocabulary of the model."
+              "file again with the model's vocabulary."
             ) from None
     raise

@@ -41,8 +41,8 @@ def parse(schedule: str, num_train_steps: int) -> dict[int, int]:
     raise ValueError(f"bad schedule {schedule!r}; {_EXAMPLE}") from error
   if len(shares) < len(pairs) or abs(sum(shares.values()) - 1.0) > 1e-6:
     raise ValueError(
-      f"schedule {schedule!r} must have distinct lengths and shares that add "
-      f"up to 1; {_EXAMPLE}"
+      f"schedule {schedule!r} must have distinct lengths and shares that sum "
+      f"to 1; {_EXAMPLE}"
     )
   ends = [
     round(s * num_train_steps) for s in itertools.accumulate(shares.values())
@@ -52,7 +52,7 @@ def parse(schedule: str, num_train_steps: int) -> dict[int, int]:
   for length, num_steps in steps.items():
     if num_steps < 1:
       raise ValueError(
-        f"schedule {schedule!r} gives the length {length} {num_steps} of "
+        f"schedule {schedule!r} gives length {length} {num_steps} of "
         f"{num_train_steps} steps; raise its share or `num_train_steps`."
       )
   return steps
@@ -72,22 +72,22 @@ def phases(
   for path, form in forms.items():
     if form.max_seq_length not in steps:
       raise ValueError(
-        f"{path} has records of max_seq_length {form.max_seq_length}, which "
-        f"schedule {schedule!r} does not name; leave the file out or name it."
+        f"{path} has records of max_seq_length {form.max_seq_length}, which is "
+        f"not in schedule {schedule!r}; leave out the file or add the length."
       )
-  found = []
+  phases = []
   for length, num_steps in steps.items():
     paths = [p for p, form in forms.items() if form.max_seq_length == length]
     if not paths:
       raise ValueError(
-        f"no file has records of max_seq_length {length}, which schedule "
-        f"{schedule!r} names; add one to `input_file`."
+        f"no file has records of max_seq_length {length}, which is in schedule "
+        f"{schedule!r}; add one to `input_file`."
       )
     records = pretraining_records.PretrainingRecords(
       files.only(paths), forms[paths[0]]
     )
-    found.append(Phase(records, num_steps))
-  return found
+    phases.append(Phase(records, num_steps))
+  return phases
 
 
 def training_dataset(
@@ -104,12 +104,12 @@ def training_dataset(
   """
   batches = None
   for phase in phases:
-    done = min(steps_done, phase.num_steps)
-    steps_done -= done
-    if done == phase.num_steps:
+    num_skipped = min(steps_done, phase.num_steps)
+    steps_done -= num_skipped
+    if num_skipped == phase.num_steps:
       continue
-    more = phase.records.training_dataset(
-      batch_size, seed, done, vocab_size, type_vocab_size
-    ).take(phase.num_steps - done)
-    batches = batches.concatenate(more) if batches else more
+    phase_batches = phase.records.training_dataset(
+      batch_size, seed, num_skipped, vocab_size, type_vocab_size
+    ).take(phase.num_steps - num_skipped)
+    batches = batches.concatenate(phase_batches) if batches else phase_batches
   return batches

@@ -20,13 +20,16 @@ class MaskingConfig:
   """Settings of masking; raises ValueError for values out of range."""
 
   max_predictions_per_seq: int = settings.setting(
-    20, "Masked tokens of an instance at most.", minimum=1, original=True
+    20,
+    "Largest number of masked tokens per instance.",
+    minimum=1,
+    original=True,
   )
   masked_lm_prob: float = settings.setting(
-    0.15, "Share of tokens to mask, (0, 1].", original=True
+    0.15, "Share of the tokens to mask, (0, 1].", original=True
   )
   do_whole_word_mask: bool = settings.setting(
-    False, "Mask all pieces of a word or none.", original=True
+    False, "Mask all word pieces of a word together.", original=True
   )
   # 80/10/10, Devlin et al. 2019, sections 3.1 and A.1. Fine-tuning inputs have
   # no [MASK], so some chosen pieces must look ordinary. Random pieces keep the
@@ -34,11 +37,11 @@ class MaskingConfig:
   # bias its representation towards the observed word.
   mask_prob: float = settings.setting(
     0.8,
-    "Share of the masked tokens that become [MASK]; mask_prob, keep_prob and "
-    "random_prob sum to 1.",
+    "Share of the masked tokens that become [MASK]. mask_prob, keep_prob and "
+    "random_prob must sum to 1.",
   )
   keep_prob: float = settings.setting(
-    0.1, "Share of the masked tokens that stay as they are."
+    0.1, "Share of the masked tokens that stay unchanged."
   )
   random_prob: float = settings.setting(
     0.1, "Share of the masked tokens that become a random token."
@@ -82,7 +85,7 @@ def check_special_tokens(vocab: Mapping[str, int], vocab_file: str) -> None:
   missing = [token for token in needed if token not in vocab]
   if missing:
     raise ValueError(
-      f"{vocab_file}: no {', '.join(missing)} among its {len(vocab)} tokens; "
+      f"{vocab_file} has {len(vocab)} tokens, but not {', '.join(missing)}; "
       "add a line for each."
     )
 
@@ -115,7 +118,7 @@ class Masker:
 
   def __init__(self, config: MaskingConfig, vocab: Mapping[str, int]) -> None:
     if tokenization.MASK not in vocab:
-      raise ValueError("the vocabulary has no [MASK].")
+      raise ValueError("the vocabulary lacks [MASK].")
     self._config = config
     self._mask_id = vocab[tokenization.MASK]
     self._vocab_size = len(vocab)

@@ -12,8 +12,8 @@ def truncate_pair(
   or of the second text if both are equally long. Short texts therefore stay
   whole (2018 release, run_classifier.py).
   """
-  kept_a = min(len(ids_a), max(max_length - len(ids_b), (max_length + 1) // 2))
-  return ids_a[:kept_a], ids_b[: max_length - kept_a]
+  num_a = min(len(ids_a), max(max_length - len(ids_b), (max_length + 1) // 2))
+  return ids_a[:num_a], ids_b[: max_length - num_a]
 
 
 def is_cut(
@@ -110,14 +110,14 @@ def assign_rows(lengths: Sequence[int], max_seq_length: int) -> list[list[int]]:
     lengths: tokens of each instance, at most `max_seq_length`.
     max_seq_length: tokens of a row.
   """
-  most = max_instances(max_seq_length)
-  found: list[list[int]] = []
+  row_limit = max_instances(max_seq_length)
+  rows: list[list[int]] = []
   # Rows by remaining room. Bit r of `rooms` is set if by_room[r] has a row, so
   # the lowest set bit from `length` on is the best fit.
   by_room: list[list[list[int]]] = [[] for _ in range(max_seq_length + 1)]
   rooms = 0
-  for number in sorted(range(len(lengths)), key=lambda i: -lengths[i]):
-    length = lengths[number]
+  for index in sorted(range(len(lengths)), key=lambda i: -lengths[i]):
+    length = lengths[index]
     fitting = rooms >> length
     if fitting:
       room = length + (fitting & -fitting).bit_length() - 1
@@ -126,9 +126,9 @@ def assign_rows(lengths: Sequence[int], max_seq_length: int) -> list[list[int]]:
         rooms ^= 1 << room
     else:
       room, row = max_seq_length, []
-      found.append(row)
-    row.append(number)
-    if len(row) < most:
+      rows.append(row)
+    row.append(index)
+    if len(row) < row_limit:
       by_room[room - length].append(row)
       rooms |= 1 << (room - length)
-  return found
+  return rows

@@ -41,8 +41,10 @@ def cut_padding(
     has_few_widths: whether to round the length up to one of `widths`, so that
       XLA compiles few programs.
   """
-  every = range(1, max_seq_length + 1)
-  steps = tf.constant(widths(max_seq_length) if has_few_widths else every)
+  all_widths = range(1, max_seq_length + 1)
+  allowed = tf.constant(
+    widths(max_seq_length) if has_few_widths else all_widths
+  )
 
   @tf.autograph.experimental.do_not_convert
   def cut(features: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
@@ -50,7 +52,7 @@ def cut_padding(
     is_used = tf.reduce_any(mask > 0, axis=0)  # [F]
     positions = tf.range(1, max_seq_length + 1)
     length = tf.reduce_max(tf.where(is_used, positions, 0))
-    width = steps[tf.searchsorted(steps, [length])[0]]
+    width = allowed[tf.searchsorted(allowed, [length])[0]]
     cut_features = {
       name: features[name][..., :width]
       for name in ("input_ids", "input_mask", "segment_ids", *more)

@@ -56,8 +56,8 @@ def check_num_shards(num_shards: int, runner: str) -> None:
   """Raises ValueError if there are too few shards to divide among workers."""
   if num_shards < 2:
     raise ValueError(
-      f"`runner={runner}` with num_shards {num_shards} would leave all work to "
-      "one worker; set `num_shards` to some times the number of workers."
+      f"`runner={runner}` with num_shards {num_shards} would give all work to "
+      "one worker; set `num_shards` to a multiple of the number of workers."
     )
 
 

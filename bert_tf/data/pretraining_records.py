@@ -29,7 +29,7 @@ class Form:
       return len(features[name].int64_list.value) if name in features else 0
 
     if not size("input_ids"):
-      raise ValueError(f"{path} has no records of pre-training.")
+      raise ValueError(f"{path} has no pre-training records.")
     return cls(
       size("input_ids"), size("masked_lm_positions"), size("cls_positions")
     )
@@ -71,10 +71,10 @@ class PretrainingRecords:
     """Raises ValueError if a file does not fit the format or the model."""
     first = self.files.paths[0]
     for path in self.files.paths:
-      found, expected = str(Form.of(path)), str(self.form)
-      if found != expected:
+      kind, expected = str(Form.of(path)), str(self.form)
+      if kind != expected:
         raise ValueError(
-          f"{path} holds {found} records and {first} {expected} ones; give "
+          f"{path} holds {kind} records, {first} {expected} records; give "
           "files that were made with the same `mask` and `pack_sequences`."
         )
     input_pipeline.check_first_records(self.files, self.spec, vocab_size)
@@ -86,8 +86,7 @@ class PretrainingRecords:
       if ids[0] != cls_id:
         raise ValueError(
           f"{path} begins with the word-piece id {ids[0]}, but [CLS] of "
-          f"{vocab_file} is {cls_id}; give the vocabulary that the records "
-          "were made with."
+          f"{vocab_file} is {cls_id}; give the vocabulary of the records."
         )
 
   def training_dataset(
@@ -189,18 +188,18 @@ def add_shifted_labels(
   """
   ids, is_real = features["input_ids"], features["input_mask"] > 0
   # Pairs of neighbours: positions 0 and 1, 1 and 2, and so on.
-  are_both = is_real[:, :-1] & is_real[:, 1:]
+  is_label = is_real[:, :-1] & is_real[:, 1:]
   places = tf.range(tf.shape(ids)[1] - 1)
   if "cls_positions" in features:
     later_starts = features["cls_positions"][:, None, 1:]  # 0 if unused.
     begins = tf.equal(later_starts, 1 + places[:, None])  # [B, F - 1, K - 1]
-    are_both &= ~tf.reduce_any(begins, axis=-1)
+    is_label &= ~tf.reduce_any(begins, axis=-1)
   positions, labels = places, ids[:, 1:]
   if is_reversed:
     positions, labels = places + 1, ids[:, :-1]
   return {
     **features,
-    "masked_lm_positions": tf.where(are_both, positions, 0),
-    "masked_lm_ids": tf.where(are_both, labels, 0),
-    "masked_lm_weights": tf.cast(are_both, tf.float32),
+    "masked_lm_positions": tf.where(is_label, positions, 0),
+    "masked_lm_ids": tf.where(is_label, labels, 0),
+    "masked_lm_weights": tf.cast(is_label, tf.float32),
   }

@@ -47,7 +47,7 @@ class Summary:
     if counts.num_records < counts.num_instances:
       packed = f" in {counts.num_records:,} records"
     random_next = counts.num_random_next / instances
-    kept = (
+    reused = (
       f", {self.num_shards_kept} shards kept" if self.num_shards_kept else ""
     )
     return [
@@ -59,7 +59,7 @@ class Summary:
       f"masked             {self._masked()}",
       f"next sentence      {1 - random_next:.1%} actual, {random_next:.1%} "
       "random",
-      f"files              {len(self.output_files)}{kept}: "
+      f"files              {len(self.output_files)}{reused}: "
       f"{self.output_files[0]}"
       + (" ..." if len(self.output_files) > 1 else ""),
       f"time               {self.seconds:.1f} s, "
@@ -70,7 +70,7 @@ class Summary:
     """Returns the summary of the masked pieces."""
     counts = self.counts
     if counts.num_instances and not counts.num_masked:
-      return "nothing, run_pretraining masks"
+      return "nothing; run_pretraining masks dynamically"
     return f"{counts.num_masked / max(counts.num_instances, 1):.2f} an instance"
 
 
@@ -152,19 +152,22 @@ def case_of(record_files: Iterable[str]) -> letter_case.Case:
 
   Reads the hidden settings files that `create` writes next to the records.
   """
-  found: dict[str, set[letter_case.Case]] = {}
+  cases_by_file: dict[str, set[letter_case.Case]] = {}
   record_files = list(record_files)
   for folder in set(map(os.path.dirname, record_files)):
-    every = os.path.join(glob.escape(folder), "*")
-    for note in paths.matches(record_cache.settings_file(every)):
-      made = shard_files.read_settings(note)
+    pattern = os.path.join(glob.escape(folder), "*")
+    for note in paths.matches(record_cache.settings_file(pattern)):
+      settings = shard_files.read_settings(note)
       case = letter_case.Case(
-        made.get("do_lower_case"), made.get("strip_accents")
+        settings.get("do_lower_case"), settings.get("strip_accents")
       )
-      for name in made.get("output_file", ()):
-        found.setdefault(os.path.join(folder, name), set()).add(case)
+      for name in settings.get("output_file", ()):
+        path = os.path.join(folder, name)
+        cases_by_file.setdefault(path, set()).add(case)
   unknown = {letter_case.Case()}
-  cases = set().union(*(found.get(path, unknown) for path in record_files))
+  cases = set().union(
+    *(cases_by_file.get(path, unknown) for path in record_files)
+  )
   return cases.pop() if len(cases) == 1 else letter_case.Case()
 
 
@@ -193,35 +196,35 @@ def output_files(
   Raises:
     ValueError: if `create` would refuse these arguments.
   """
-  names = _names(output_file, num_shards)
+  names = _parse_names(output_file, num_shards)
   if not 1 <= num_workers <= num_shards:
     raise ValueError(
-      f"num_workers {num_workers} must be from 1 to num_shards {num_shards}: "
-      "a shard is built by one process. Raise num_shards."
+      f"num_workers {num_workers} must be from 1 to num_shards {num_shards}, "
+      "since one process builds a shard. Raise num_shards."
     )
   shard_files.check_output(names, input_files)
   return names
 
 
-def _names(output_file: str, num_shards: int) -> list[str]:
+def _parse_names(output_file: str, num_shards: int) -> list[str]:
   """Returns the file names that `output_file` gives, checked."""
   names = [name.strip() for name in output_file.split(",")]
   if "" in names or len(set(names)) < len(names):
     raise ValueError(
-      f"output_file={output_file} has an empty name or one twice."
+      f"output_file={output_file} has an empty name or a name twice."
     )
   for name in names:
     if name.endswith(".bz2"):
       raise ValueError(
-        f"output_file {name}: TensorFlow reads no TFRecords in bzip2; use a "
-        "name in .gz, or without an ending."
+        f"output_file {name}: TensorFlow cannot read TFRecords in bzip2; use a "
+        "name ending in .gz, or without an ending."
       )
   if num_shards == 1:
     return names
   if len(names) > 1:
     raise ValueError(
       f"output_file names {len(names)} files and num_shards is {num_shards}; "
-      "give one name, each shard is a file of its own: "
+      "give one name. The shards are then "
       f"{shard_files.shard_file(names[0], 0, num_shards)} and so on."
     )
   return shard_files.shard_names(names[0], num_shards)
@@ -271,8 +274,8 @@ def _prepare(
     pending = [task for task in tasks if not _is_finished(task)]
   elif resume and any(map(_is_finished, tasks)):
     raise ValueError(
-      f"cannot resume: {note} is missing, so nothing tells how the files that "
-      "are there were made. Drop `resume` to build them again."
+      f"cannot resume: {note} is missing, so the settings of the existing "
+      "files are unknown. Drop `resume` to build them again."
     )
   _remove_unfinished(pending)
   if len(tasks) > 1:
@@ -361,20 +364,20 @@ def _log(
   for line in summary.lines():
     logging.info(line)
   _warn_of_long_lines(summary)
-  lonely = [i for i, c in sorted(counts.items()) if c.num_documents == 1]
-  if lonely:
+  num_single = sum(c.num_documents == 1 for c in counts.values())
+  if num_single:
     logging.warning(
-      "Only one document in %s: a random second segment came from that same "
+      "Only one document in %s: random second segments came from the same "
       "document. A blank line ends a document; or use fewer shards.",
-      f"{len(lonely)} of {len(counts)} shards",
+      f"{num_single} of {len(counts)} shards",
     )
-  others = _shards_of_other_runs(names)
-  if others:
+  other_shards = _find_other_shards(names)
+  if other_shards:
     logging.warning(
-      "%d files of a run with another number of shards are there too, such as "
-      "%s; remove them before training on all.",
-      len(others),
-      others[0],
+      "The folder also has %d files of a run with another number of shards, "
+      "such as %s; remove them before you train on all files.",
+      len(other_shards),
+      other_shards[0],
     )
 
 
@@ -392,18 +395,18 @@ def _warn_of_long_lines(summary: Summary) -> None:
     signs.append(f"{random_next:.1%} of the next sentences are random")
   if signs:
     logging.warning(
-      "%s. The text should have one sentence a line. If lines hold several, "
-      "--input_format=text splits them; add --documents=line if each line is a "
-      "document. If not, raise max_seq_length, or set --no_nsp for documents "
-      "of one sentence.",
+      "%s. The text should have one sentence per line. If lines hold several "
+      "sentences, use --input_format=text, and --documents=line if each line "
+      "is a document. Otherwise raise max_seq_length, or use --no_nsp for "
+      "documents of one sentence.",
       ", and ".join(signs),
     )
 
 
-def _shards_of_other_runs(names: Sequence[str]) -> list[str]:
+def _find_other_shards(names: Sequence[str]) -> list[str]:
   """Returns other files that a glob over these shards would also match."""
   base, separator, end = names[0].rpartition("-00000-of-")
   if not separator:
     return []
-  found = paths.matches(f"{base}-?????-of-?????{end[5:]}")
-  return sorted(set(found) - set(names))
+  shards = paths.matches(f"{base}-?????-of-?????{end[5:]}")
+  return sorted(set(shards) - set(names))

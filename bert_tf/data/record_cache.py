@@ -34,17 +34,17 @@ def write(
     write_all: writes the records. Returns the number of truncated examples, or
       None if it does not count them.
   """
-  made_of = json.loads(json.dumps(settings))
-  found = _reusable(path, made_of)
-  if found:
-    logging.info("%s is of these examples and settings: reused.", path)
-    return found
+  saved_settings = json.loads(json.dumps(settings))
+  existing = _find_reusable(path, saved_settings)
+  if existing:
+    logging.info("Reusing %s, made from these examples and settings.", path)
+    return existing
   note = settings_file(path)
   paths.remove(note)  # Before the records change.
   with records.open_records([path]) as writer:
     num_cut = write_all(writer)
-    made_of |= {"num_records": writer.num_written, "num_cut": num_cut}
-  atomic.write_lines(note, [json.dumps(made_of, indent=2)])
+    saved_settings |= {"num_records": writer.num_written, "num_cut": num_cut}
+  atomic.write_lines(note, [json.dumps(saved_settings, indent=2)])
   count = writer.num_written
   return input_pipeline.RecordFiles((path,), count, (count,), num_cut)
 
@@ -69,7 +69,7 @@ def settings_file(path: str) -> str:
   return atomic.hidden(path, "settings.json")
 
 
-def _reusable(
+def _find_reusable(
   path: str, settings: Mapping[str, Any]
 ) -> input_pipeline.RecordFiles | None:
   """Returns the existing records, or None if their settings differ."""
@@ -81,10 +81,12 @@ def _reusable(
     counts = {name: written.pop(name, None) for name in _COUNTS}
     if written != settings:
       return None
-    found = input_pipeline.open_records(path)
+    existing = input_pipeline.open_records(path)
   except ValueError as error:
-    logging.warning("%s; it is made again.", error)
+    logging.warning("%s; writing it again.", error)
     return None
-  if found.num_records != counts["num_records"]:
+  if existing.num_records != counts["num_records"]:
     return None
-  return dataclasses.replace(found, num_cut=counts["num_cut"], is_reused=True)
+  return dataclasses.replace(
+    existing, num_cut=counts["num_cut"], is_reused=True
+  )

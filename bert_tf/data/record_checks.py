@@ -1,6 +1,8 @@
 """Checks that the values of a record are in range."""
 
+import functools
 import math
+import operator
 from collections.abc import Mapping
 
 import numpy as np
@@ -10,7 +12,7 @@ from google.protobuf import message
 Spec = Mapping[str, tf.io.FixedLenFeature]
 
 
-def highest_of(
+def highest_values(
   spec: Spec, vocab_size: int, type_vocab_size: int
 ) -> dict[str, float]:
   """Returns the highest allowed value of each feature. The lowest is 0."""
@@ -39,7 +41,7 @@ def check(
   """
   # Few operations, since each costs as much as its values do. As an unsigned
   # integer, a negative value or NaN exceeds all limits.
-  found = []
+  are_outside = []
   for dtype, unsigned in ((tf.int64, tf.uint64), (tf.float32, tf.uint32)):
     names = [name for name in highest if features[name].dtype == dtype]
     if names:
@@ -49,30 +51,30 @@ def check(
         for n in names
       ]
       most = np.concatenate(limits).view(unsigned.as_numpy_dtype)
-      found.append(tf.reduce_any(bits > most))
-  if found:
-    is_outside = found[0] if len(found) == 1 else found[0] | found[1]
+      are_outside.append(tf.reduce_any(bits > most))
+  if are_outside:
+    is_outside = functools.reduce(operator.or_, are_outside)
     ranges = ", ".join(f"{n} 0 to {high:.8g}" for n, high in highest.items())
     # One operation. A branch that formats the value would double the cost.
     tf.raw_ops.Assert(
       condition=tf.logical_not(is_outside),
-      data=[
-        f"a record holds a number that is out of range; these are: {ranges}"
-      ],
+      data=[f"a record holds a value that is out of range; allowed: {ranges}"],
     )
 
 
-def fault_of(record: bytes, spec: Spec, highest: Mapping[str, float]) -> str:
+def find_fault(record: bytes, spec: Spec, highest: Mapping[str, float]) -> str:
   """Returns a description of the first fault of a record; "" if it is valid."""
   try:
     features = tf.train.Example.FromString(record).features.feature
   except message.DecodeError:
-    return "is no tf.train.Example"
+    return "is not a tf.train.Example"
   for name, feature in spec.items():
     kind = "float_list" if feature.dtype.is_floating else "int64_list"
-    found = features[name].WhichOneof("kind") if name in features else "nothing"
-    if found != kind:
-      return f"has {found} as {name}, not {kind}"
+    stored = (
+      features[name].WhichOneof("kind") if name in features else "nothing"
+    )
+    if stored != kind:
+      return f"has {stored} as {name}, not {kind}"
     values = np.array(getattr(features[name], kind).value)
     if len(values) != math.prod(feature.shape):
       return f"has {name} of length {len(values)}, not {feature.shape}"

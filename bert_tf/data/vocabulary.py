@@ -133,7 +133,7 @@ def learn(
     ValueError: if vocab_size is too small or too large for the text.
   """
   if not word_counts:
-    raise ValueError("no words to learn from: the text is empty.")
+    raise ValueError("the text is empty; there are no words to learn from.")
   if alphabet_size < 1:
     raise ValueError(f"alphabet_size {alphabet_size} is below 1.")
   reserved = reserved_tokens(num_unused)
@@ -149,9 +149,8 @@ def learn(
   pieces = _pieces(word_counts, characters, alphabet_size, num_pieces)
   if len(pieces) < num_pieces and not may_be_smaller:
     raise ValueError(
-      f"vocab_size {vocab_size} is more than this text has: "
-      f"{smallest + len(pieces)} with every piece in it. Lower it, or give "
-      "more text."
+      f"vocab_size {vocab_size} is too large: this text gives only "
+      f"{smallest + len(pieces)} entries. Lower it, or give more text."
     )
   return [*reserved, *characters, *pieces[:num_pieces]]
 
@@ -187,7 +186,7 @@ def _pieces(
   by_count = sorted(word_counts.items(), key=lambda item: (-item[1], item[0]))
   single = set(characters)
 
-  def learn_at(threshold: int) -> list[str]:
+  def learn_with(threshold: int) -> list[str]:
     # With equal bounds the learner tries only this threshold. Its own search
     # starts far from the result.
     entries = learner.learn(
@@ -206,11 +205,11 @@ def _pieces(
     ]
 
   guess = by_count[min(len(by_count), num_wanted + 1) - 1][1]
-  return _search(learn_at, guess, num_wanted)
+  return _search(learn_with, guess, num_wanted)
 
 
 def _search(
-  learn_at: Callable[[int], list[str]], guess: int, num_wanted: int
+  learn_with: Callable[[int], list[str]], guess: int, num_wanted: int
 ) -> list[str]:
   """Searches for a frequency threshold that gives `num_wanted` pieces.
 
@@ -227,7 +226,7 @@ def _search(
   low, high = 1, None  # Range of thresholds to try, `high` exclusive.
   threshold = guess
   for _ in range(_MAX_TRIALS):
-    pieces = learn_at(threshold)
+    pieces = learn_with(threshold)
     if len(pieces) < num_wanted:
       too_few, high = pieces, threshold
     else:

@@ -210,7 +210,7 @@ CASES = (
     lambda w: pretraining_shards.output_files([], "data", 4, 4),
   ),
   Case(
-    "data.pretraining_shards _names",
+    "data.pretraining_shards _parse_names",
     ("data.bz2", ".gz"),
     lambda w: pretraining_shards.output_files([], "data.bz2"),
     lambda w: (
@@ -219,7 +219,7 @@ CASES = (
     ),
   ),
   Case(
-    "data.pretraining_shards _names",
+    "data.pretraining_shards _parse_names",
     ("num_shards", "3", "a-00000-of-00003"),
     lambda w: pretraining_shards.output_files([], "a,b", 3),
     lambda w: pretraining_shards.output_files([], "a", 3),

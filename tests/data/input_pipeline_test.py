@@ -107,15 +107,13 @@ def test_a_gzip_file_that_is_cut_short_is_named_with_the_record(tmp_path):
   path = tmp_path / "a.gz"
   write(path, range(500), "GZIP")
   path.write_bytes(path.read_bytes()[:-50])
-  with pytest.raises(
-    ValueError, match=r"a\.gz is not a whole .*: record 4\d\d"
-  ):
+  with pytest.raises(ValueError, match=r"a\.gz .*: record 4\d\d"):
     input_pipeline.open_records(str(path))
 
 
 def test_gzip_that_the_name_does_not_tell_is_named(tmp_path):
   path = write(tmp_path / "a.tfrecord", range(5), "GZIP")
-  with pytest.raises(ValueError, match=f"is GZIP; rename it to {path}.gz to"):
+  with pytest.raises(ValueError, match=f"{path} is GZIP; .* {path}.gz"):
     input_pipeline.open_records(path)
   path = write(tmp_path / "b.gz", range(5))
   with pytest.raises(ValueError, match="b.gz is not GZIP, .* to .*/b, or"):
@@ -151,7 +149,7 @@ def test_a_pattern_without_a_match_is_named(tmp_path):
 
 def test_a_file_without_records_is_named(tmp_path):
   path = write(tmp_path / "none", [])
-  with pytest.raises(ValueError, match="none holds no records"):
+  with pytest.raises(ValueError, match=path):
     input_pipeline.open_records(path)
 
 
@@ -225,7 +223,7 @@ def test_what_is_no_example_is_named_with_file_and_record(tmp_path):
   message = error_of(*found)
   assert str(tmp_path / "a") in message and "record 1 " in message
   files, spec = write_pretraining(tmp_path / "b", b"\xff" * 9)
-  with pytest.raises(ValueError, match="/b: .*no tf.train.Example"):
+  with pytest.raises(ValueError, match="/b: .*tf.train.Example"):
     input_pipeline.check_first_records(files, spec, 10)
 
 
@@ -260,7 +258,7 @@ def test_a_truncated_file_and_its_record_are_named(tmp_path, cut):
   path = tmp_path / "short"
   write(path, range(7))
   path.write_bytes(path.read_bytes()[:-cut])
-  with pytest.raises(ValueError, match="short is not a whole .*: record 6 "):
+  with pytest.raises(ValueError, match="short .*: record 6 "):
     input_pipeline.open_records(f"{good},{path}")
 
 
@@ -270,14 +268,14 @@ def test_a_changed_byte_is_found(tmp_path):
   data = bytearray(path.read_bytes())
   data[len(data) * 5 // 14] ^= 0xFF  # In the third record.
   path.write_bytes(data)
-  with pytest.raises(ValueError, match="bad is not a whole .*: record 2 "):
+  with pytest.raises(ValueError, match="bad .*: record 2 "):
     input_pipeline.open_records(str(path))
 
 
 def test_text_is_not_taken_for_records(tmp_path):
   path = tmp_path / "text.txt"
   path.write_text("This is a sentence.\n" * 10)
-  with pytest.raises(ValueError, match="text.txt is not a whole TFRecord"):
+  with pytest.raises(ValueError, match="text.txt .* TFRecord"):
     input_pipeline.open_records(str(path))
 
 
@@ -305,16 +303,14 @@ def test_the_flag_that_differs_from_the_records_is_named(tmp_path):
     example.features.feature["input_ids"].int64_list.value.extend([1] * 5)
     writer.write(example.SerializeToString())
   files = input_pipeline.open_records(f"{good},{tmp_path}/long")
-  with pytest.raises(
-    ValueError, match="long was made with max_seq_length 5, this run has 2"
-  ):
+  with pytest.raises(ValueError, match="long .* max_seq_length 5, .* 2"):
     input_pipeline.check_first_records(files, SPEC, 1000)
 
 
 def test_records_of_another_task_are_named(tmp_path):
   files = input_pipeline.open_records(write(tmp_path / "a", [1]))
   spec = input_pipeline.pretraining_spec(2, 1)
-  with pytest.raises(ValueError, match="have no input_mask, but input_ids"):
+  with pytest.raises(ValueError, match="input_mask; .* input_ids"):
     input_pipeline.check_first_records(files, spec, 1000)
 
 
@@ -322,9 +318,7 @@ def test_a_vocabulary_larger_than_the_models_is_seen_in_the_first_record(
   tmp_path,
 ):
   files = input_pipeline.open_records(write(tmp_path / "a", [70, 1]))
-  with pytest.raises(
-    ValueError, match="/a has the word-piece id 70, but .* 70"
-  ):
+  with pytest.raises(ValueError, match="/a .* id 70, .*vocab_size is 70"):
     input_pipeline.check_first_records(files, SPEC, 70)
 
 

@@ -67,8 +67,8 @@ def test_shares_become_steps():
     ("128:0.9:1", "schedule '128:0.9:1'"),
     ("128:0.9,512:0.2", "schedule '128:0.9,512:0.2'"),
     ("128:0.5,128:0.5", "schedule '128:0.5,128:0.5'"),
-    ("128:0.99,512:0.01", "gives the length 512 0 of 10 steps"),
-    ("128:1.5,512:-0.5", "gives the length 512 -5 of 10 steps"),
+    ("128:0.99,512:0.01", "512 0 of 10 steps"),
+    ("128:1.5,512:-0.5", "512 -5 of 10 steps"),
   ],
 )
 def test_what_is_no_schedule_is_refused(schedule, message):
@@ -89,9 +89,9 @@ def test_files_are_told_by_their_records(data):
 
 
 def test_files_and_schedule_must_agree(data):
-  with pytest.raises(ValueError, match="long.tfrecord has .*_length 32, which"):
+  with pytest.raises(ValueError, match="long.tfrecord .*_length 32"):
     phases(data, "8:1.0")
-  with pytest.raises(ValueError, match="no file has .* max_seq_length 16"):
+  with pytest.raises(ValueError, match="max_seq_length 16"):
     phases(data, "8:0.5,16:0.25,32:0.25")
 
 

@@ -140,7 +140,7 @@ def test_what_a_shard_raises_is_one_line(mode, config, tmp_path):
       f"--direct_running_mode={mode}",
     )
   message = str(raised.value)
-  assert "text.txt: no document with a token in shard 0" in message
+  assert "text.txt" in message and "shard 0" in message
   assert "\n" not in message
   assert "data-00000-of-00002" not in contents(tmp_path / "out")
   # What --resume goes by; neither a half file nor counts.
@@ -169,9 +169,9 @@ def test_what_a_shard_raises_is_one_line(mode, config, tmp_path):
       "invalid int value: 'two'",
     ),
     ({"pipeline_options": "--job_name='a"}, "No closing quotation"),
-    ({"pipeline_options": "--runner=Direct"}, "with `runner` alone"),
-    ({"output_file": "a,b"}, "names 2 files and num_shards is 3; give one"),
-    ({"num_shards": 13}, "12 documents, fewer than num_shards 13"),
+    ({"pipeline_options": "--runner=Direct"}, "--runner=Direct.*`runner`"),
+    ({"output_file": "a,b"}, "2 files and num_shards is 3"),
+    ({"num_shards": 13}, "12 documents, .* num_shards 13"),
   ],
 )
 def test_what_beam_does_not_know_is_refused_before_anything_is_written(

@@ -377,8 +377,8 @@ def test_lines_without_a_token_are_left_out(tmp_path):
     ),
     ({"dupe_factor": 0}, "dupe_factor 0 "),
     ({"short_seq_prob": -0.1}, "short_seq_prob -0.1 "),
-    ({"mask_prob": 0.9}, "sum to 1, not 0.9 .* = 1.1"),
-    ({"mask_prob": 1.2, "keep_prob": -0.3}, "must be shares that sum to 1"),
+    ({"mask_prob": 0.9}, "mask_prob, keep_prob .* 0.9 .* = 1.1"),
+    ({"mask_prob": 1.2, "keep_prob": -0.3}, r"1\.2 \+ -0\.3"),
   ],
 )
 def test_a_setting_out_of_range_is_refused(flags, message):
@@ -389,7 +389,7 @@ def test_a_setting_out_of_range_is_refused(flags, message):
 def test_a_vocabulary_without_specials_names_them(tmp_path):
   vocab_file = tmp_path / "vocab.txt"
   vocab_file.write_text("[PAD]\n[UNK]\n[SEP]\nword\n")
-  with pytest.raises(ValueError, match=r"no \[CLS\], \[MASK\] among its 4"):
+  with pytest.raises(ValueError, match=r"vocab.txt .* 4 .*\[CLS\], \[MASK\]"):
     pretraining_data.load_tokenizer(make_config(vocab_file))
 
 
@@ -397,7 +397,7 @@ def test_text_without_any_token_is_refused(tmp_path):
   text = tmp_path / "text.txt"
   text.write_text("\u200b\n\n\u200b\n", encoding="utf-8")
   config = make_config(HAND_MADE / "vocab.txt")
-  with pytest.raises(ValueError, match="text.txt: no document with a token"):
+  with pytest.raises(ValueError, match="text.txt"):
     pretraining_shards.create(config, [str(text)], str(tmp_path / "out"))
   assert not (tmp_path / "out").exists()
 

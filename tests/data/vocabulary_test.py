@@ -153,7 +153,7 @@ def test_coverage_counts_words_unknowns_and_pieces():
 
 
 def test_sizes_that_cannot_be_reached_are_refused_with_the_limit(word_counts):
-  with pytest.raises(ValueError, match="no words to learn from"):
+  with pytest.raises(ValueError, match="empty"):
     vocabulary.learn({}, 500)
   with pytest.raises(ValueError, match="alphabet_size 0 is below 1"):
     vocabulary.learn(word_counts, 500, alphabet_size=0)
@@ -161,11 +161,11 @@ def test_sizes_that_cannot_be_reached_are_refused_with_the_limit(word_counts):
     vocabulary.learn(word_counts, 110)
   smallest = int(re.search(r"need (\d+)", str(error.value)).group(1))
   assert len(vocabulary.learn(word_counts, smallest)) == smallest
-  with pytest.raises(ValueError, match="too small"):
+  with pytest.raises(ValueError, match=f"{smallest - 1} is too small"):
     vocabulary.learn(word_counts, smallest - 1)
-  with pytest.raises(ValueError, match="more than this text has") as error:
+  with pytest.raises(ValueError, match="1000000 is too large") as error:
     vocabulary.learn(word_counts, 10**6)
-  largest = int(re.search(r"has: (\d+)", str(error.value)).group(1))
+  largest = int(re.search(r"(\d+) entries", str(error.value)).group(1))
   assert len(vocabulary.learn(word_counts, largest)) == largest
 
 
