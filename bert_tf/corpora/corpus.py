@@ -9,7 +9,6 @@ a line is blank when `str.strip` leaves nothing.
 import array
 import atexit
 import bisect
-import contextlib
 import dataclasses
 import glob
 import hashlib
@@ -17,7 +16,6 @@ import os
 import re
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TextIO
 
 from bert_tf.corpora import pydoc_corpus
 from bert_tf.files import atomic, compression, encodings, text_lines
@@ -129,7 +127,10 @@ def write_documents(path: str, documents_: Iterable[Sequence[str]]) -> int:
     OSError: `path` cannot be written.
   """
   count = 0
-  with _text_writer(path) as writer:
+  with (
+    atomic.file(path) as unfinished,
+    compression.text_writer(unfinished, path) as writer,
+  ):
     for document in documents_:
       writer.write("\n".join(document) + "\n\n")
       count += 1
@@ -146,14 +147,6 @@ def is_held_out(document: Sequence[str], fraction: float, seed: int) -> bool:
   text = "\n".join([str(seed), *document]).encode()
   digest = hashlib.blake2b(text, digest_size=8).digest()
   return int.from_bytes(digest, "big") / 2**64 < fraction
-
-
-@contextlib.contextmanager
-def _text_writer(path: str) -> Iterator[TextIO]:
-  """Opens a text file, .gz or .bz2 to write; it appears when it is whole."""
-  with atomic.file(path) as unfinished:
-    with compression.text_writer(unfinished, path) as writer:
-      yield writer
 
 
 def documents(paths: Sequence[str]) -> Iterator[list[str]]:
@@ -285,12 +278,7 @@ def _whole_line_blocks(path: str) -> Iterator[bytes]:
       block += reader.readline()
       if not num_lines:
         encodings.check(path, block)
-      try:
-        block.decode("utf-8")
-      except UnicodeDecodeError as error:
-        line_start = block.rfind(b"\n", 0, error.start) + 1
-        line = num_lines + block.count(b"\n", 0, line_start) + 1
-        raise encodings.not_utf8(path, line, error.start - line_start) from None
+      encodings.decode(path, block, num_lines + 1)
       num_lines += block.count(b"\n")
       yield block
 

@@ -23,7 +23,6 @@ from bert_tf.corpora import (
   corpus,
   corpus_filters,
   corpus_parts,
-  corpus_reader,
   near_duplicates,
   sentences,
   sources,
@@ -124,7 +123,7 @@ def _build_and_publish(
     eval_fraction=output.eval_fraction if output.eval_output_file else 0.0,
     random_seed=output.random_seed,
   )
-  reader = corpus_reader.Reader(config, inputs, part, work_dir)
+  reader = corpus_parts.Reader(config, inputs, part, work_dir)
   build(reader.unfinished_parts())
   counts, parts = reader.total_counts(), reader.parts()
   if config.near_duplicate_similarity:
@@ -231,7 +230,7 @@ def _settings(
   ]
   for name in ("num_shards", "eval_fraction", "random_seed"):
     settings[name] = getattr(output, name)
-  settings["part_chars"] = corpus_reader.PART_CHARS
+  settings["part_chars"] = corpus_parts.PART_CHARS
   settings["eval_output_file"] = os.path.basename(output.eval_output_file or "")
   if any(s.input_format != text_config.LINES for s in inputs):
     settings["sentencex"] = importlib.metadata.version("sentencex")

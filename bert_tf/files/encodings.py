@@ -54,13 +54,19 @@ def not_utf8(path: str, line: int, byte: int) -> ValueError:
   )
 
 
-def decode(path: str, content: bytes) -> str:
-  """Decodes a file that is UTF-8, naming file and line if it is not."""
+def decode(path: str, content: bytes, first_line: int = 1) -> str:
+  """Decodes whole lines of a file; raises ValueError if they are not UTF-8.
+
+  Args:
+    path: The file, for the message.
+    content: Lines of the file.
+    first_line: Number of the first of these lines, from 1.
+  """
   try:
     return content.decode("utf-8")
   except UnicodeDecodeError as error:
     start = content.rfind(b"\n", 0, error.start) + 1
-    line = content.count(b"\n", 0, start) + 1
+    line = first_line + content.count(b"\n", 0, start)
     raise not_utf8(path, line, error.start - start) from None
 
 

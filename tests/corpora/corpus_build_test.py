@@ -20,7 +20,6 @@ from bert_tf.corpora import (
   corpus_build,
   corpus_filters,
   corpus_parts,
-  corpus_reader,
   sentences,
   sources,
   text_config,
@@ -33,7 +32,7 @@ WORDS = "the old boat storm sea was here there night wind wave".split()
 
 @pytest.fixture
 def small_parts(monkeypatch):
-  monkeypatch.setattr(corpus_reader, "PART_CHARS", 1800)
+  monkeypatch.setattr(corpus_parts, "PART_CHARS", 1800)
 
 
 def sentence(rng):
@@ -147,7 +146,7 @@ def test_the_corpus_does_not_depend_on_workers_or_parts(
   text, tmp_path, monkeypatch
 ):
   create(text, *output_of(tmp_path / "1"))
-  monkeypatch.setattr(corpus_reader, "PART_CHARS", 1800)
+  monkeypatch.setattr(corpus_parts, "PART_CHARS", 1800)
   config = text_config.TextConfig()
   inputs = sources.find(text, config, text_config.TEXT)
   for num_workers in (1, 2):
@@ -277,7 +276,7 @@ def test_other_settings_are_not_gone_on_with(
   with pytest.raises(ValueError, match="`language` differs"):
     create(text, *target, resume=True, language="de")
   with monkeypatch.context() as patched:
-    patched.setattr(corpus_reader, "PART_CHARS", 1700)
+    patched.setattr(corpus_parts, "PART_CHARS", 1700)
     with pytest.raises(ValueError, match="`part_chars` differs"):
       create(text, *target, resume=True)
   create(text, *target, resume=True)
@@ -287,7 +286,7 @@ def test_other_settings_are_not_gone_on_with(
 
 KILLED = """
 import os, signal, sys
-from bert_tf.corpora import corpus_parts, corpus_reader
+from bert_tf.corpora import corpus_parts
 
 write_raw = corpus_parts.write_raw
 
@@ -297,7 +296,7 @@ def write_or_die(part, documents):
   write_raw(part, documents)
 
 if __name__ == "__main__":
-  corpus_reader.PART_CHARS = 1800
+  corpus_parts.PART_CHARS = 1800
   corpus_parts.write_raw = write_or_die
   from bert_tf.cli import build_corpus
   build_corpus.run()

@@ -10,7 +10,6 @@ from bert_tf.corpora import (
   corpus,
   corpus_build,
   corpus_parts,
-  corpus_reader,
   near_duplicates,
   sources,
   text_config,
@@ -120,7 +119,7 @@ def test_characters_are_words_where_there_are_no_spaces(text, num_words):
 @pytest.fixture
 def rows(texts, tmp_path, monkeypatch):
   """The documents as JSON lines, which become several parts."""
-  monkeypatch.setattr(corpus_reader, "PART_CHARS", 20_000)
+  monkeypatch.setattr(corpus_parts, "PART_CHARS", 20_000)
   path = tmp_path / "in" / "a.jsonl"
   path.parent.mkdir()
   path.write_text("".join(json.dumps({"text": t}) + "\n" for t in texts))
@@ -177,7 +176,7 @@ def test_a_corpus_has_one_of_similar_documents_in_either_split(
 def test_workers_and_parts_make_no_difference(rows, tmp_path, monkeypatch):
   create(rows, tmp_path / "one", near_duplicate_similarity=0.8)
   create(rows, tmp_path / "two", 2, near_duplicate_similarity=0.8)
-  monkeypatch.setattr(corpus_reader, "PART_CHARS", 50_000)
+  monkeypatch.setattr(corpus_parts, "PART_CHARS", 50_000)
   create(rows, tmp_path / "large", near_duplicate_similarity=0.8)
   assert written(tmp_path / "one") == written(tmp_path / "two")
   assert written(tmp_path / "one") == written(tmp_path / "large")
