@@ -1,9 +1,9 @@
 """Reads and writes corpora: text files, globs, .gz, .bz2, Python's own docs.
 
-A corpus has one sentence a line and a blank line between documents; the end
-of a file does not end a document. Lines end at newlines only, every carriage
-return is dropped (as TensorFlow's readline does, which the original used), and
-a line is blank when `str.strip` leaves nothing.
+A corpus has one sentence per line and a blank line between documents, as in
+the 2018 release. The end of a file does not end a document. Only a newline ends
+a line; carriage returns are dropped, as TensorFlow's readline does, which the
+release used. A line is blank if `str.strip` leaves nothing.
 """
 
 import array
@@ -23,7 +23,7 @@ from bert_tf.files import paths as paths_lib
 
 _BLOCK_BYTES = 1 << 22
 
-# One character that `str.strip` strips, as UTF-8; none is above U+FFFF.
+# A character that `str.strip` strips, as UTF-8. All are below U+10000.
 _SPACE = b"|".join(
   re.escape(chr(code).encode())
   for code in range(0x10000)
@@ -43,7 +43,7 @@ class Span:
 
 @dataclasses.dataclass(frozen=True)
 class Shard:
-  """Consecutive whole documents that can be read without the rest."""
+  """Consecutive whole documents. Can be read without the rest of the corpus."""
 
   index: int  # Number of the shard, from 0.
   num_documents: int  # At least 1.
@@ -51,24 +51,26 @@ class Shard:
 
   @property
   def num_bytes(self) -> int:
-    """Returns the bytes of text after decompression."""
+    """Returns the size of the text in bytes, after decompression."""
     return sum(span.end - span.start for span in self.spans)
 
 
 def input_files(
   patterns: str, pydoc_packages: str = "", work_dir: str | None = None
 ) -> list[str]:
-  """Returns the files that `--input_file` names, those of one glob sorted.
+  """Returns the files that `--input_file` names. A glob's files are sorted.
 
-  The word `pydoc` in the comma-separated `patterns` stands for the
-  documentation of the running Python and of the comma-separated
-  `pydoc_packages`, which is then written to `work_dir`/pydoc.txt, or to a
-  temporary folder that is removed when the process ends (write `./pydoc` for a
-  file of that name).
+  Args:
+    patterns: files and globs, separated by commas. `pydoc` stands for the
+      documentation of the running Python; write `./pydoc` for a file.
+    pydoc_packages: packages, separated by commas, whose documentation joins
+      that of Python.
+    work_dir: folder for pydoc.txt. Default: a temporary folder, removed when
+      the process ends.
 
   Raises:
-    ValueError: a pattern that matches nothing, a file that is missing or empty,
-      a package that is not installed, or packages without `pydoc`.
+    ValueError: if a pattern matches nothing, a file is missing or empty, a
+      package is not installed, or packages are given without `pydoc`.
   """
   names, packages = (
     [name.strip() for name in given.split(",") if name.strip()]
@@ -91,7 +93,7 @@ def input_files(
 
 
 def _matches(pattern: str) -> list[str]:
-  """Returns the files of one file name or glob, checked."""
+  """Returns the files that a name or a glob matches, checked."""
   if paths_lib.exists(pattern):
     paths = [pattern]
   elif glob.has_magic(pattern):
@@ -109,7 +111,7 @@ def _matches(pattern: str) -> list[str]:
 
 
 def _write_pydoc(packages: Sequence[str], work_dir: str | None) -> str:
-  """Writes the documentation of the running Python; returns the path."""
+  """Writes the documentation of the running Python; returns its path."""
   if work_dir is None:
     temporary = tempfile.TemporaryDirectory(prefix="bert_tf_pydoc_")
     atexit.register(temporary.cleanup)
@@ -120,11 +122,11 @@ def _write_pydoc(packages: Sequence[str], work_dir: str | None) -> str:
 
 
 def write_documents(path: str, documents_: Iterable[Sequence[str]]) -> int:
-  """Writes documents, one sentence a line; returns how many there were.
+  """Writes documents, one sentence per line; returns their number.
 
   Raises:
-    ValueError: if there is no document; nothing is written then.
-    OSError: `path` cannot be written.
+    ValueError: if there is no document. Nothing is written then.
+    OSError: if `path` cannot be written.
   """
   count = 0
   with (
@@ -140,9 +142,10 @@ def write_documents(path: str, documents_: Iterable[Sequence[str]]) -> int:
 
 
 def is_held_out(document: Sequence[str], fraction: float, seed: int) -> bool:
-  """Returns whether a document is among the `fraction` to evaluate on.
+  """Returns whether a document is held out for evaluation.
 
-  A hash of text and `seed` decides, so copies of a document are on one side.
+  A hash of `seed` and the text decides for a share `fraction` of all documents.
+  Copies of a document are therefore in the same split.
   """
   text = "\n".join([str(seed), *document]).encode()
   digest = hashlib.blake2b(text, digest_size=8).digest()
@@ -150,10 +153,10 @@ def is_held_out(document: Sequence[str], fraction: float, seed: int) -> bool:
 
 
 def documents(paths: Sequence[str]) -> Iterator[list[str]]:
-  """Yields each document as its stripped lines, blank ones left out.
+  """Yields each document as a list of its stripped lines, without blank ones.
 
   Raises:
-    ValueError: as `text_lines.read_lines`.
+    ValueError: as for `text_lines.read_lines`.
   """
   return _grouped(
     line for path in paths for line in text_lines.read_lines(path)
@@ -161,7 +164,7 @@ def documents(paths: Sequence[str]) -> Iterator[list[str]]:
 
 
 def _grouped(lines: Iterable[str]) -> Iterator[list[str]]:
-  """Yields lists of the stripped lines between blank lines."""
+  """Yields the stripped lines between blank lines, as lists."""
   document: list[str] = []
   for line in lines:
     line = line.strip()
@@ -175,10 +178,10 @@ def _grouped(lines: Iterable[str]) -> Iterator[list[str]]:
 
 
 def plan_shards(paths: Sequence[str], num_shards: int) -> list[Shard]:
-  """Divides a corpus into shards of whole documents and about equal bytes.
+  """Divides a corpus into shards of whole documents and about equal size.
 
-  Reads every file once, a block at a time, and holds eight bytes a document.
-  The documents of the shards, in order, are those of `documents(paths)`.
+  Reads every file once, in blocks, and holds eight bytes per document. The
+  shards hold the documents of `documents(paths)`, in the same order.
 
   Raises:
     ValueError: if there are fewer documents than `num_shards`, text is not
@@ -217,7 +220,7 @@ def shard_documents(shard: Shard) -> Iterator[list[str]]:
 def _first_documents(
   starts: Sequence[int], total: int, num_shards: int
 ) -> list[int]:
-  """Returns each shard's first document; sizes are near even, none is 0."""
+  """Returns the first document of each shard, for shards of similar size."""
   firsts = [0]
   for shard in range(1, num_shards):
     goal = total * shard // num_shards
@@ -234,7 +237,7 @@ def _first_documents(
 def _spans(
   paths: Sequence[str], sizes: Sequence[int], start: int, end: int
 ) -> Iterator[Span]:
-  """Yields where bytes `start` to `end` of all files together are."""
+  """Yields the spans of bytes `start` to `end` of the concatenated files."""
   offset = 0
   for path, size in zip(paths, sizes):
     first, last = max(start - offset, 0), min(end - offset, size)
@@ -244,23 +247,23 @@ def _spans(
 
 
 def _scan(paths: Sequence[str]) -> tuple[Sequence[int], list[int]]:
-  """Returns each document's offset into all files together, and their sizes."""
+  """Returns document offsets in the concatenated files, and the file sizes."""
   starts = array.array("q", [0])
   sizes = []
   offset = 0
   for path in paths:
     file_start = offset
     for block in _whole_line_blocks(path):
-      # Offsets count a byte order mark, and a line of it alone is blank.
+      # Replace a byte order mark by spaces, so that offsets stay the same.
       if offset == file_start:
         text = paths_lib.without_mark(path, block)
         block = b" " * (len(block) - len(text)) + text
-      # Now each line of the block is between two newlines.
+      # Each line of the framed block is between two newlines.
       framed = b"\n" + block + (b"" if block.endswith(b"\n") else b"\n")
       for match in _BLANK_LINES.finditer(framed):
         start = offset + min(match.end() - 1, len(block))
         if match.start() == 0 and starts[-1] == offset:
-          starts[-1] = start  # The block before ended in a blank line.
+          starts[-1] = start  # The previous block ended in a blank line.
         else:
           starts.append(start)
       offset += len(block)
@@ -271,7 +274,7 @@ def _scan(paths: Sequence[str]) -> tuple[Sequence[int], list[int]]:
 
 
 def _whole_line_blocks(path: str) -> Iterator[bytes]:
-  """Yields a file in blocks of whole lines; raises if they are not UTF-8."""
+  """Yields blocks of whole lines; raises ValueError if they are not UTF-8."""
   num_lines = 0
   with compression.opened(path) as reader:
     while block := reader.read(_BLOCK_BYTES):

@@ -1,9 +1,9 @@
-"""Builds a corpus of one sentence a line from files of any format.
+"""Builds a corpus of one sentence per line from files of any format.
 
-This process reads the input once, in order, and writes it in parts; workers,
-or Beam, split the parts into sentences; then the parts become the output. So
-the result does not depend on the number of workers, and a run that was killed
-goes on with the parts that it finished.
+This process reads the input once, in order, and writes it in parts. Workers or
+Beam split the parts into sentences. This process then joins the parts. The
+result therefore does not depend on the number of workers, and a killed run can
+resume with the parts that are finished.
 """
 
 import collections
@@ -33,13 +33,13 @@ from bert_tf.files import atomic, beam_pipeline, paths, shard_files, worker_pool
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Output:
-  """What is written."""
+  """The files to write."""
 
-  output_file: str  # Of several shards the name that `shard_file` completes.
+  output_file: str  # With several shards, the name `shard_file` completes.
   num_shards: int = 1
-  eval_output_file: str | None = None  # None holds no documents out.
-  eval_fraction: float = 0.1  # Share of the documents that go there, (0, 1).
-  random_seed: int = 12345  # Chooses these.
+  eval_output_file: str | None = None  # Held-out documents; None for no split.
+  eval_fraction: float = 0.1  # Share of held-out documents, (0, 1).
+  random_seed: int = 12345  # Chooses the held-out documents.
 
   @property
   def files(self) -> list[str]:
@@ -48,7 +48,7 @@ class Output:
 
   @property
   def report_file(self) -> str:
-    """What was counted, as JSON; it is there when the output is whole."""
+    """The counts as JSON. Exists when the output is complete."""
     return f"{self.output_file}.report.json"
 
 
@@ -66,24 +66,24 @@ def create(
 ) -> dict[str, int]:
   """Writes a corpus and its report; logs and returns the counts.
 
-  Files appear when whole, the report last. Memory is that of a part of 8 MB for
-  each worker; with `drop_duplicates` also about 100 bytes a document. The disk
-  needs room for the text twice.
+  Each file appears when it is complete, the report last. Each worker holds a
+  part of 8 MB in memory. `drop_duplicates` takes about 100 bytes per document.
+  The disk needs room for twice the text.
 
   Args:
-    config: how text becomes sentences, and what is left out.
+    config: input format, sentence splitting and filters.
     inputs: the files to read.
     output: the files to write.
     num_workers: processes that split text.
-    resume: whether to go on with what a run of the same settings finished.
-    build: builds the parts; by default on `num_workers` local processes.
+    resume: whether to reuse the finished parts of a run with the same settings.
+    build: builds the parts. Default: `num_workers` local processes.
 
   Returns:
-    The number for each name in corpus_filters.LABELS that is not 0.
+    The counts that are not 0, by their name in corpus_filters.LABELS.
 
   Raises:
-    ValueError: if settings or text are faulty, no document is left for a file,
-      or a resumed run had other settings.
+    ValueError: if the settings or the text are faulty, a file would get no
+      document, or the run to resume had other settings.
     ImportError: if a package of the extra `corpus` is missing.
   """
   started = time.monotonic()
@@ -97,7 +97,7 @@ def create(
   build = build or functools.partial(_build_here, num_workers=num_workers)
   try:
     found = _build_and_publish(config, inputs, output, work_dir, build)
-  except ValueError:  # Of the input: another run would not go on from here.
+  except ValueError:  # The input is faulty, so the parts cannot be reused.
     paths.remove(work_dir)
     raise
   report = {**settings, "output_file": output.files, "counts": found}
@@ -115,7 +115,7 @@ def _build_and_publish(
   work_dir: str,
   build: Builder,
 ) -> dict[str, int]:
-  """Builds what is not finished and writes the output; returns the counts."""
+  """Builds the unfinished parts and writes the output; returns the counts."""
   part = functools.partial(
     corpus_parts.Part,
     work_dir=work_dir,
@@ -143,10 +143,10 @@ def create_on_beam(
 ) -> dict[str, int]:
   """Writes the same corpus as `create`, with parts built by Apache Beam.
 
-  The input is read here, whole, into a hidden folder beside the output, which
-  Beam's workers must reach under the same name. `runner` and
-  `pipeline_options` are as of `beam_pipeline.create`, and so are the errors
-  beside those of `create`.
+  This process first writes the whole input to a hidden folder next to the
+  output. Beam's workers must reach that folder under the same name. For
+  `runner`, `pipeline_options` and their errors see `beam_pipeline.create`; for
+  the rest see `create`.
   """
   pipeline = beam_pipeline.create(runner, pipeline_options)
 
@@ -163,17 +163,17 @@ def as_lines(
   target: str,
   create_corpus: Callable[..., dict[str, int]],
 ) -> Iterator[list[str]]:
-  """Yields files of one sentence a line: the inputs, or what is made of them.
+  """Yields files of one sentence per line: the inputs or a temporary corpus.
 
-  What is made lies in a hidden folder beside `target`, which is removed unless
-  the body raises.
+  The temporary corpus is in a hidden folder next to `target`. The folder is
+  removed unless the body raises.
 
   Args:
-    config: how text becomes sentences, and what is left out.
+    config: input format, sentence splitting and filters.
     inputs: the files to read.
-    target: a file that is made of the text.
-    create_corpus: `create` or `create_on_beam`, all but their first three
-      arguments bound.
+    target: a file that the caller makes from the text.
+    create_corpus: `create` or `create_on_beam` with all arguments bound, except
+      the first three.
   """
   formats = {source.input_format for source in inputs}
   if formats == {text_config.LINES} and not config.has_filters:
@@ -195,7 +195,7 @@ def _check(
   inputs: Sequence[sources.Source],
   output: Output,
 ) -> None:
-  """Raises for what can be known to fail before the input is read."""
+  """Raises for faults that can be detected before the input is read."""
   if output.num_shards < 1:
     raise ValueError(f"num_shards {output.num_shards} is below 1.")
   names = output.files
@@ -222,7 +222,7 @@ def _settings(
   inputs: Sequence[sources.Source],
   output: Output,
 ) -> dict[str, Any]:
-  """Returns all that the corpus depends on, whatever folder it is in."""
+  """Returns all settings that the corpus depends on, without folders."""
   settings = dataclasses.asdict(config)
   settings["input_file"] = [
     [os.path.basename(s.path), s.input_format, paths.num_bytes(s.path)]
@@ -242,7 +242,7 @@ def _settings(
 def _is_complete(
   output: Output, settings: dict[str, Any], work_dir: str
 ) -> bool:
-  """Returns whether an earlier run of the same settings has ended."""
+  """Returns whether an earlier run with the same settings is complete."""
   if paths.exists(work_dir) or not paths.exists(output.report_file):
     return False
   shard_files.check_same_settings(settings, output.report_file)
@@ -251,7 +251,7 @@ def _is_complete(
 
 
 def _prepare(work_dir: str, settings: dict[str, Any], resume: bool) -> None:
-  """Makes the folder of the parts, or checks the one to go on with."""
+  """Makes the folder of the parts, or checks the one to resume with."""
   note = os.path.join(work_dir, "settings.json")
   if resume and paths.exists(note):
     shard_files.check_same_settings(settings, note)
@@ -303,7 +303,7 @@ def _publish(
     corpus.write_documents(output.output_file, corpus.documents(texts))
   else:
     shards = corpus.plan_shards(texts, output.num_shards)
-    # Halves of two corpora would look like a whole one.
+    # Shards of two corpora would look like a complete one.
     for name in output.files:
       paths.remove(name)
     for name, shard in zip(output.files, shards):
@@ -314,7 +314,7 @@ def _publish(
 
 
 def _log(output: Output, counts: dict[str, int], seconds: float) -> None:
-  """Logs a line for each count, and where the documents went."""
+  """Logs a line for each count, and the output files."""
   for name, count in counts.items():
     logging.info("%-28s %s", corpus_filters.LABELS[name], f"{count:,}")
   speed = counts["characters"] / 1e6 / max(seconds, 1e-9)
@@ -336,7 +336,7 @@ def _warn_of_paragraphs(
   inputs: Sequence[sources.Source],
   counts: dict[str, int],
 ) -> None:
-  """Warns if blank lines seem to end paragraphs rather than documents."""
+  """Warns if blank lines seem to end paragraphs instead of documents."""
   is_text = any(s.input_format == text_config.TEXT for s in inputs)
   mean = counts["sentences"] / counts["documents"]
   if is_text and config.documents == text_config.BLANK_LINE and mean < 3:

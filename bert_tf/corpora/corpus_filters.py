@@ -1,4 +1,8 @@
-"""Leaves out documents and lines that are no text to learn from."""
+"""Filters: leaves out documents and lines that do not help training.
+
+Copies and repeated lines, such as menus, would be learned by heart. Short
+documents and tables hold little running text.
+"""
 
 import collections
 import hashlib
@@ -7,8 +11,8 @@ from collections.abc import Sequence
 
 from bert_tf.corpora import text_config
 
-# What is counted, with the words of the report. Each document that was read is
-# kept or left out for one reason.
+# Names of the counts, with their labels in the report. Each document that was
+# read is either written or left out for exactly one reason.
 LABELS = {
   "pages_passed_over": "pages that are no articles",
   "documents_read": "documents read",
@@ -26,7 +30,7 @@ LABELS = {
 
 
 class Duplicates:
-  """Knows documents again by a hash of their words, 16 bytes each."""
+  """Detects documents with the same words. Stores a hash of 16 bytes each."""
 
   def __init__(self) -> None:
     self._seen: set[bytes] = set()
@@ -45,12 +49,13 @@ def without_repeated_lines(
   max_line_repeats: int,
   counts: collections.Counter[str],
 ) -> list[list[str]]:
-  """Returns documents without the lines that occur too often in all of them.
+  """Returns the documents without lines that occur too often.
 
   Args:
     documents: lists of lines.
-    max_line_repeats: how often a line may occur; 0 allows any number.
-    counts: gets the number of "repeated_lines" that were left out.
+    max_line_repeats: how often a line may occur in all documents together; 0
+      allows any number.
+    counts: receives the number of "repeated_lines" that were left out.
   """
   if not max_line_repeats:
     return [list(document) for document in documents]
@@ -68,7 +73,7 @@ def without_repeated_lines(
 def reason_to_drop(
   lines: Sequence[str], config: text_config.TextConfig
 ) -> str | None:
-  """Returns the count that a document falls under, None if it is kept."""
+  """Returns the name of the filter that drops a document, or None."""
   if not lines:
     return "blank"
   if sum(map(len, lines)) < config.min_document_chars:
@@ -81,9 +86,9 @@ def reason_to_drop(
 
 
 def letter_share(text: str) -> float:
-  """Returns the share of letters among what is not blank, 0 if all is.
+  """Returns the share of letters among non-blank characters; 0 for blank text.
 
-  Marks on letters count as letters, as Thai and Hindi vowels are such.
+  Marks count as letters, because Thai and Hindi vowels are marks.
   """
   letters = total = 0
   for character, count in collections.Counter(text).items():

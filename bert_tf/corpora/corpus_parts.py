@@ -1,7 +1,8 @@
-"""Builds one part of a corpus: documents as they were read, to sentences.
+"""Reads a corpus in parts and builds each part: filters, then sentences.
 
-A part is all that is in memory at a time. The reader writes its documents to a
-file; a worker makes of it the text, what is held out, and the counts.
+A worker holds one part in memory at a time. The reader writes the documents of
+each part to a file. A worker turns it into the text, the held-out text and the
+counts.
 """
 
 import collections
@@ -25,7 +26,7 @@ from bert_tf.files import atomic, json_files, paths, text_lines
 
 DISTINCT = "distinct."
 
-# A part of the input, which one worker has in memory.
+# Size of a part in characters. A worker holds one part in memory.
 PART_CHARS = 1 << 23
 
 
@@ -36,17 +37,16 @@ class Part:
   index: int
   work_dir: str  # The folder of its files.
   config: text_config.TextConfig
-  eval_fraction: float  # Share of the documents that is held out, [0, 1).
-  random_seed: int  # Chooses these.
-  # Before the suffixes of its files: "" as it was built, or DISTINCT.
-  stage: str = ""
+  eval_fraction: float  # Share of held-out documents, [0, 1).
+  random_seed: int  # Chooses the held-out documents.
+  stage: str = ""  # Prefix of the files' suffixes: "", or DISTINCT.
 
   def __str__(self) -> str:
     return f"part {self.index} of the text"
 
   @property
   def raw_file(self) -> str:
-    """The documents as they were read, a JSON array each."""
+    """The documents as they were read, one JSON array per line."""
     return self._file("raw.jsonl")
 
   @property
@@ -56,22 +56,22 @@ class Part:
 
   @property
   def eval_file(self) -> str:
-    """The sentences of documents that are held out."""
+    """The sentences of held-out documents."""
     return self._file("eval.txt")
 
   @property
   def sketches_file(self) -> str:
-    """Of each document whether it is held out, and its sketch."""
+    """For each document, whether it is held out, and its sketch."""
     return self._file("sketches.jsonl")
 
   @property
   def counts_file(self) -> str:
-    """What was counted; it is there when the part is finished."""
+    """The counts. Exists when the part is finished."""
     return self._file("json")
 
   @property
   def distinct(self) -> "Part":
-    """The part without near-duplicates, once `drop_near_duplicates` is done."""
+    """The part without near-duplicates, written by `drop_near_duplicates`."""
     return dataclasses.replace(self, stage=DISTINCT)
 
   def _file(self, suffix: str) -> str:
@@ -91,13 +91,15 @@ def write_raw(part: Part, documents: Iterable[sources.Document]) -> None:
 
 
 def build(part: Part, report: Callable[[int], None]) -> None:
-  """Builds a part that is not finished, in a worker.
+  """Builds a part in a worker, unless it is finished.
 
-  `report` is called with numbers of documents.
+  Args:
+    part: the part. Its documents have been written.
+    report: called with a number of documents.
 
   Raises:
-    ChildProcessError: if a document cannot be made into sentences. No
-      ValueError, which says that the input has to be read again.
+    ChildProcessError: if a document cannot be split into sentences. Not a
+      ValueError, after which the caller discards all parts.
   """
   if is_finished(part):  # Beam may run a task twice.
     return
@@ -118,10 +120,10 @@ def build(part: Part, report: Callable[[int], None]) -> None:
 
 
 def drop_near_duplicates(parts: Sequence[Part]) -> collections.Counter[str]:
-  """Writes finished parts, in order, without near-duplicates.
+  """Writes the finished parts again, in order, without near-duplicates.
 
   Returns:
-    What this changes in the sums of what was counted.
+    The changes to add to the total counts.
   """
   changes: collections.Counter[str] = collections.Counter()
   if not parts:
@@ -142,9 +144,9 @@ def _write(
   documents: Iterable[tuple[bool, list[str]]],
   counts: collections.Counter[str],
 ) -> None:
-  """Writes what is trained on and what is held out, then the counts.
+  """Writes the training and held-out text of a part, then its counts.
 
-  `counts` gets the numbers of "eval_documents" and whatever `documents` counts.
+  Sets the count "eval_documents". The iterator `documents` sets the others.
   """
   targets = [part.text_file, part.eval_file, part.counts_file]
   with atomic.files(targets) as (text_file, eval_file, counts_file):
@@ -165,7 +167,7 @@ def _writer(path: str) -> TextIO:
 def _divided(
   part: Part, documents: Iterable[list[str]]
 ) -> Iterator[tuple[bool, list[str]]]:
-  """Yields whether a document is held out, and the document."""
+  """Yields (whether the document is held out, the document)."""
   for lines in documents:
     fraction, seed = part.eval_fraction, part.random_seed
     yield corpus.is_held_out(lines, fraction, seed), lines
@@ -174,7 +176,7 @@ def _divided(
 def _sketched(
   part: Part, documents: Iterable[tuple[bool, list[str]]], sketches: TextIO
 ) -> Iterator[tuple[bool, list[str]]]:
-  """Yields the documents and writes their sketches."""
+  """Yields the documents unchanged and writes their sketches."""
   for is_held_out, lines in documents:
     sketch = near_duplicates.sketch(lines, part.random_seed)
     sketches.write(json.dumps([is_held_out, sketch]) + "\n")
@@ -186,7 +188,7 @@ def _without_near_duplicates(
   seen: near_duplicates.NearDuplicates,
   counts: collections.Counter[str],
 ) -> Iterator[tuple[bool, list[str]]]:
-  """Yields the documents of a finished part that are new; counts the others."""
+  """Yields a finished part's new documents; updates the counts for the rest."""
   text = corpus.documents([part.text_file])
   held_out = corpus.documents([part.eval_file])
   for row in text_lines.read_lines(part.sketches_file):
@@ -202,14 +204,14 @@ def _without_near_duplicates(
 
 
 def read_counts(part: Part) -> collections.Counter[str]:
-  """Returns what was counted in a finished part."""
+  """Returns the counts of a finished part."""
   return collections.Counter(json_files.read_object(part.counts_file))
 
 
 def _documents(
   part: Part, counts: collections.Counter[str], report: Callable[[int], None]
 ) -> Iterator[list[str]]:
-  """Yields the documents that are kept, as sentences."""
+  """Yields the documents that pass the filters, as sentences."""
   config = part.config
   raw = [
     sources.Document(*json_files.parse(line, part.raw_file))
@@ -237,7 +239,7 @@ def _documents(
 
 
 def _lines(document: sources.Document) -> list[str]:
-  """Returns the lines of a document that are not blank."""
+  """Returns the non-blank lines of a document."""
   text = document.text
   if document.hidden_namespaces is not None:
     text = wikitext.plain_text(text, document.hidden_namespaces)
@@ -246,12 +248,12 @@ def _lines(document: sources.Document) -> list[str]:
 
 @functools.lru_cache(maxsize=1)
 def _splitter(language: str) -> sentences.Splitter:
-  """Returns the splitter, loaded once in a process."""
+  """Returns the splitter, loaded once per process."""
   return sentences.Splitter(language)
 
 
 class Reader:
-  """Reads the input in parts; knows them again when it has been read."""
+  """Reads the input in parts. A resumed run reads it only if needed."""
 
   def __init__(
     self,
@@ -260,22 +262,22 @@ class Reader:
     part: Callable[[int], Part],
     work_dir: str,
   ) -> None:
-    """Remembers what to read.
+    """Makes a reader.
 
     Args:
-      config: what the input is.
-      inputs: the files.
-      part: returns the part of an index.
+      config: input format and filters.
+      inputs: the files to read.
+      part: returns the part with a given index.
       work_dir: the folder of the parts.
     """
     self._config = config
     self._inputs = inputs
-    # Written when all is read: {"num_parts", "counts"}.
+    # Written when the whole input has been read: {"num_parts", "counts"}.
     self._note = os.path.join(work_dir, "read.json")
     self._part = part
 
   def unfinished_parts(self) -> Iterator[Part]:
-    """Yields parts to build when they are read."""
+    """Yields each part to build, after its documents have been written."""
     if paths.exists(self._note):
       parts = self.parts()
       yield from (p for p in parts if not is_finished(p))
@@ -292,7 +294,7 @@ class Reader:
     atomic.write(self._note, [json.dumps(note)])
 
   def parts(self) -> list[Part]:
-    """Returns all parts, after the input has been read."""
+    """Returns all parts. Call it after the input has been read."""
     note = self._read_note()
     return [self._part(index) for index in range(note["num_parts"])]
 
@@ -301,7 +303,7 @@ class Reader:
     return json_files.read_object(self._note, types, tuple(types))
 
   def total_counts(self) -> collections.Counter[str]:
-    """Returns the sums of what was counted, after all parts are built."""
+    """Returns the total counts. Call it after all parts are built."""
     note = self._read_note()
     total = collections.Counter(note["counts"])
     for part in self.parts():
@@ -311,7 +313,7 @@ class Reader:
   def _documents(
     self, counts: collections.Counter[str]
   ) -> Iterator[sources.Document]:
-    """Yields the documents of all files, without copies if so wanted."""
+    """Yields the documents of all files, without copies if configured."""
     config = self._config
     duplicates = corpus_filters.Duplicates()
     for source in self._inputs:
@@ -325,7 +327,7 @@ class Reader:
 def _grouped(
   documents: Iterable[sources.Document],
 ) -> Iterator[list[sources.Document]]:
-  """Yields documents in lists of about PART_CHARS characters."""
+  """Yields lists of documents of about PART_CHARS characters."""
   held = []
   num_chars = 0
   for document in documents:

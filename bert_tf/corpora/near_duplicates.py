@@ -1,10 +1,12 @@
 """Finds documents that are nearly the same as an earlier one.
 
-Two documents are compared by their shingles, the runs of 5 words: similarity is
-Jaccard's, the share of all shingles of either that both have. It is estimated
-from MinHash sketches (Broder 1997), which banding finds without comparing all
-pairs. Workers make the sketches; one process compares them, in the order of the
-input, so that the result depends on the seed alone.
+The similarity of two documents is the Jaccard index of their shingles, the runs
+of 5 words: the shingles in both, as a share of the shingles in either. MinHash
+sketches estimate it (Broder 1997), and banding finds similar pairs without
+comparing all pairs.
+
+Workers make the sketches. One process compares them in the order of the input,
+so the result depends only on the input and the seed.
 """
 
 import re
@@ -17,10 +19,10 @@ _NUM_HASHES = 128  # The estimate's standard error is 0.044 at most.
 
 _NUM_SEEDS = 2**64
 
-# The least chance that a pair of the similarity asked for is compared.
+# Lowest probability with which a pair of the given similarity is compared.
 _MIN_RECALL = 0.99
 
-# Thai and Lao, Burmese, Khmer, kana, Han: such text has no spaces, so a
+# Thai and Lao, Burmese, Khmer, kana, Han. These scripts have no spaces, so each
 # character counts as a word.
 _NO_SPACES = (
   "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf"
@@ -36,18 +38,18 @@ def check_package() -> None:
 
 
 def shingles(lines: Iterable[str]) -> set[str]:
-  """Returns the runs of 5 words of a document; all of it if it is shorter."""
+  """Returns the runs of 5 words of a document; all words if it has fewer."""
   words = _WORD.findall(" ".join(lines).lower())
   num_runs = max(1, len(words) - _SHINGLE_WORDS + 1)
   return {" ".join(words[i : i + _SHINGLE_WORDS]) for i in range(num_runs)}
 
 
 def sketch(lines: Iterable[str], seed: int) -> str:
-  """Returns the sketch of a document as hexadecimal digits.
+  """Returns the MinHash sketch of a document as hexadecimal digits.
 
   Args:
     lines: of the document.
-    seed: of the hash functions; sketches of one seed can be compared.
+    seed: of the hash functions. Only sketches of the same seed are comparable.
   """
   import rensa
 
@@ -57,13 +59,12 @@ def sketch(lines: Iterable[str], seed: int) -> str:
 
 
 class NearDuplicates:
-  """Knows documents that are similar to an earlier one by their sketches.
+  """Detects documents that are similar to an earlier one, by their sketches.
 
-  Takes about 1 kB a document.
+  Takes about 1 kB per document.
 
   Args:
-    similarity: Jaccard's, in (0, 1], from which on a document is a
-      near-duplicate.
+    similarity: lowest Jaccard index of near-duplicates, (0, 1].
     seed: of the sketches.
   """
 
@@ -81,7 +82,7 @@ class NearDuplicates:
     )
 
   def is_new(self, sketched: str) -> bool:
-    """Returns whether no earlier document that was new is similar."""
+    """Returns whether a document is similar to no earlier new document."""
     import rensa
 
     minhash = rensa.RMinHash(_NUM_HASHES, self._seed)
@@ -91,11 +92,11 @@ class NearDuplicates:
 
 
 def rows(similarity: float) -> int:
-  """Returns how many hashes a band has.
+  """Returns the number of hashes per band.
 
-  Documents are compared if all hashes of a band agree. More hashes a band mean
-  fewer comparisons; they are the most with which a pair of the similarity is
-  compared with a chance of 99%.
+  Documents are compared if all hashes of some band agree. More hashes per band
+  mean fewer comparisons. This is the largest number with which a pair of the
+  given similarity is compared with a probability of at least 99%.
   """
   found = 1
   for num_rows in (2, 4, 8, 16):

@@ -1,8 +1,10 @@
-"""Makes a corpus of the English documentation of the running Python.
+"""Makes a corpus from the English documentation of the running Python.
 
-Sources: the topics of `help()`, the docstrings of the standard library and of
-chosen installed packages (read from their source, never imported), and those
-of a few C modules. Code, tables, signatures and markup are left out.
+The corpus is a small text that every machine has, for trials without a
+download. Sources are the topics of `help()` and the docstrings of the standard
+library, of a few C modules, and of chosen packages. Packages are read from
+their source and never imported. Code, tables, signatures and markup are left
+out.
 """
 
 import ast
@@ -16,7 +18,7 @@ import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from pydoc_data import topics
 
-# C modules that have docstrings of their own and no effect when imported.
+# C modules with docstrings. Importing them has no side effects.
 _C_MODULES = (
   "builtins _collections _csv _datetime _decimal _functools _io _socket "
   "_struct array atexit binascii cmath errno fcntl gc itertools marshal math "
@@ -39,12 +41,12 @@ _MAX_CHARS = 500
 def documents(packages: Sequence[str] = ()) -> Iterator[list[str]]:
   """Yields the documentation as documents of sentences, in a fixed order.
 
-  A document is a help topic or a module, of at least five sentences of four
-  words or more; small modules of one folder make a document together. Repeated
-  sentences are dropped.
+  A document is a help topic or a module with at least five sentences of four
+  words or more. Small modules of one folder are joined into one document.
+  Repeated sentences are dropped.
 
   Raises:
-    ValueError: if one of the packages is not installed as source.
+    ValueError: if a package is not installed as source.
   """
   folders = [_package_folder(name) for name in packages]
   seen: set[str] = set()
@@ -88,7 +90,7 @@ def _folder_documents(top: str, seen: set[str]) -> Iterator[list[str]]:
 def _documents(
   modules: Iterable[Iterable[str]], seen: set[str]
 ) -> Iterator[list[str]]:
-  """Yields a document a module, and one of all small modules together."""
+  """Yields a document per module, and a joint document of all small modules."""
   small = []
   for docstrings in modules:
     document = []
@@ -112,10 +114,10 @@ def _source_docstrings(path: str) -> Iterator[str]:
     source = reader.read()
   try:
     with warnings.catch_warnings():
-      warnings.simplefilter("ignore")  # Of that code's escapes, not of ours.
+      warnings.simplefilter("ignore")  # Invalid escapes in the parsed code.
       tree = ast.parse(source)
   except (SyntaxError, ValueError):
-    return  # A template, or made for another Python: no documentation.
+    return  # A template, or code for another Python version.
   yield from _node_docstrings(tree)
 
 
@@ -132,7 +134,7 @@ def _node_docstrings(
 
 
 def _c_docstrings(name: str) -> Iterator[str]:
-  """Yields the docstrings of a C module; none if Python lacks the module."""
+  """Yields the docstrings of a C module; nothing if Python lacks the module."""
   if not importlib.util.find_spec(name):
     return
   module = importlib.import_module(name)
@@ -150,7 +152,7 @@ def _own_doc(member: object) -> str:
   return inspect.cleandoc(doc) if isinstance(doc, str) else ""
 
 
-# Markup and the text that replaces it, in order.
+# Patterns of markup and the text that replaces them, applied in order.
 _INLINE = [
   (re.compile(pattern), replacement)
   for pattern, replacement in [
@@ -206,7 +208,7 @@ _SIGNATURE = re.compile(
 
 
 def _is_never_prose(text: str) -> bool:
-  """Whether a line is a signature, a type, a heading or the like."""
+  """Returns whether a line is a signature, a type, a heading or a version."""
   return any(
     pattern.fullmatch(text)
     for pattern in (_VERSION_DIRECTIVE, _TYPE_LINE, _SECTION, _SIGNATURE)
@@ -214,17 +216,17 @@ def _is_never_prose(text: str) -> bool:
 
 
 def _starts_item(text: str) -> bool:
-  """Whether a line begins a list item, a field or a directive."""
+  """Returns whether a line begins a list item, a field or a directive."""
   return any(
     pattern.match(text) for pattern in (_BULLET, _ENTRY, _FIELD, _DIRECTIVE)
   )
 
 
 def _without_code(docstring: str) -> Iterator[tuple[int, str]]:
-  """Yields (indent, text) of the lines outside of code; text "" is blank."""
+  """Yields (indent, text) of the lines outside code; "" for blank lines."""
   is_fenced = is_doctest = False
   code_indent = None  # Lines indented deeper belong to a code block.
-  opener_indent = None  # Of a line that ends in "::", before a code block.
+  opener_indent = None  # Indent of a line that ends in "::".
   for line in docstring.expandtabs().splitlines():
     text = line.strip()
     indent = len(line) - len(line.lstrip())
@@ -255,10 +257,10 @@ def _paragraphs(docstring: str) -> Iterator[str]:
   previous_indent = 0
   for indent, text in _without_code(docstring):
     if _UNDERLINE.fullmatch(text):
-      paragraph = paragraph[:-1]  # A heading or a row of a table.
+      paragraph = paragraph[:-1]  # Drop a heading or a row of a table.
       continue
     never_prose = not text or _is_never_prose(text)
-    # A term's explanation, as in a definition list.
+    # The explanation of a term in a definition list.
     is_explanation = indent > previous_indent + 2 and text[:1].isupper()
     if never_prose or _starts_item(text) or is_explanation:
       yield " ".join(paragraph)
@@ -314,7 +316,7 @@ _LABEL = re.compile(
 
 
 def _is_prose(sentence: str) -> bool:
-  """Whether a sentence reads as English rather than as code."""
+  """Returns whether a sentence reads as English and not as code."""
   words = sentence.split()
   is_ended = sentence.rstrip("\"')]").endswith((".", "!", "?"))
   num_needed = _MIN_WORDS if is_ended and sentence[0].isupper() else 6

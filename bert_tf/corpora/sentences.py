@@ -5,16 +5,16 @@ from collections.abc import Callable, Iterator
 
 from bert_tf.files import errors
 
-# Text without the end of a sentence is cut at a space before this.
+# A longer sentence is cut at a space before this length.
 _MAX_CHARS = 1000
 
-# These scripts mark no sentences: a space ends a clause, and clauses up to this
-# length together are taken for a sentence.
+# Lao and Thai do not mark the end of a sentence; a space ends a clause. Clauses
+# are joined up to this length and treated as a sentence.
 _LANGUAGES_OF_CLAUSES = ("lo", "th")
 _CLAUSES_CHARS = 120
 
-# Languages that sentencex 1.0.30 has rules for, or names another one to go by.
-# It takes any other code for English without a word.
+# Languages that sentencex 1.0.30 has rules for, or maps to another language. It
+# silently treats any other code as English.
 _LANGUAGES = frozenset(
   """
   aae ab abs ace acm ady ady-cyrl aeb aeb-arab aln als alt am ami an anp apc
@@ -46,7 +46,7 @@ _LANGUAGES = frozenset(
 
 
 class Splitter:
-  """Splits text of one language."""
+  """Splits text of one language into sentences."""
 
   def __init__(self, language: str) -> None:
     """Loads the rules.
@@ -64,7 +64,7 @@ class Splitter:
     self._max_chars = _CLAUSES_CHARS if has_clauses else _MAX_CHARS
 
   def split(self, paragraph: str) -> Iterator[str]:
-    """Yields the sentences, in one line each, none empty."""
+    """Yields the sentences, each without line breaks. Skips empty ones."""
     for piece in self._segment(self._language, paragraph):
       words = piece.split()
       sentence = " ".join(words)
@@ -76,7 +76,7 @@ class Splitter:
 
 
 def check_language(language: str) -> str:
-  """Returns the code that the rules are filed under.
+  """Returns the code under which sentencex has the rules of a language.
 
   Raises:
     ValueError: if there are no rules for the language.
@@ -96,7 +96,7 @@ def check_language(language: str) -> str:
 
 
 def normalized_language(language: str) -> str:
-  """Returns a code in small letters, with hyphens."""
+  """Returns a language code in lower case with hyphens."""
   return language.strip().lower().replace("_", "-")
 
 
@@ -107,7 +107,7 @@ def _segmenter() -> Callable[[str, str], list[str]]:
 
 
 def _cut(words: list[str], max_chars: int) -> Iterator[str]:
-  """Yields words in pieces of at most `max_chars`, or of one longer word."""
+  """Yields words joined to at most `max_chars`; a longer word is not cut."""
   held: list[str] = []
   num_chars = 0
   for word in words:

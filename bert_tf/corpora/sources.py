@@ -1,4 +1,4 @@
-"""Reads documents from files of any format, in order, one at a time."""
+"""Reads documents from files of any format, one at a time and in order."""
 
 import collections
 import dataclasses
@@ -13,14 +13,14 @@ from bert_tf.corpora import corpus, text_config, wikipedia_dump
 from bert_tf.files import compression, errors, paths, text_lines
 from bert_tf.formats import tables
 
-# A longer document of running text is cut, so that memory is bounded.
+# A longer document of running text is cut to bound the memory.
 _MAX_DOCUMENT_CHARS = 1 << 20
 
 _SNIFFED_BYTES = 1 << 16
 
 _PARQUET_BATCH_ROWS = 256
 
-# A line end between two characters of scripts that have no spaces.
+# A line end between two characters of scripts without spaces.
 _LINE_END_WITHOUT_SPACE = re.compile(
   "(?<=[\u0e00-\u0eff\u2e80-\ua4cf\uf900-\ufaff\uff00-\uffef])\n"
   "(?=[\u0e00-\u0eff\u2e80-\ua4cf\uf900-\ufaff\uff00-\uffef])"
@@ -32,17 +32,17 @@ class Source:
   """A file to read."""
 
   path: str
-  input_format: str  # One of text_config, not auto.
+  input_format: str  # A format of text_config, except AUTO.
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Document:
   """A document as it was read."""
 
-  text: str  # One sentence a line, one paragraph a line, or wikitext.
-  is_split: bool = False  # Whether a line is a sentence.
-  # Of wikitext the namespaces whose links are no text, lower-cased, such as
-  # "category"; None for other text.
+  text: str  # One sentence or paragraph per line, or wikitext.
+  is_split: bool = False  # Whether each line is a sentence.
+  # For wikitext, lower-cased namespaces whose links are not text, such as
+  # "category". None for other text.
   hidden_namespaces: tuple[str, ...] | None = None
 
 
@@ -55,13 +55,13 @@ def find(
   """Returns the files that `corpus.input_files` finds, with their formats.
 
   Args:
-    patterns: as of `corpus.input_files`.
-    config: says the format, or that each file tells.
-    plain_format: of a file that looks like nothing else.
-    pydoc_packages: as of `corpus.input_files`.
+    patterns: as for `corpus.input_files`.
+    config: gives the format, or AUTO to look into each file.
+    plain_format: format of files that match no other format.
+    pydoc_packages: as for `corpus.input_files`.
 
   Raises:
-    ValueError: as `corpus.input_files`.
+    ValueError: as for `corpus.input_files`.
   """
   names = [name.strip() for name in patterns.split(",") if name.strip()]
   if "pydoc" not in names:
@@ -80,11 +80,11 @@ def find(
 def _format(
   path: str, config: text_config.TextConfig, plain_format: str
 ) -> str:
-  """Returns the format of a file, by its content and its name."""
+  """Returns the format of a file, detected by its content and its name."""
   if config.input_format != text_config.AUTO:
     return config.input_format
   if not paths.is_file(path):
-    return plain_format  # A pipe cannot be looked into.
+    return plain_format  # Reading a pipe would consume its content.
   with compression.opened(path) as reader:
     head = reader.read(_SNIFFED_BYTES)
   name = os.path.basename(path).lower()
@@ -130,17 +130,17 @@ def read(
   config: text_config.TextConfig,
   counts: collections.Counter[str],
 ) -> Iterator[Document]:
-  """Yields the documents of a file that are not blank.
+  """Yields the documents of a file, without blank ones.
 
   Args:
     source: the file.
-    config: what its rows and paragraphs are.
-    counts: gets the numbers of "documents_read", of "blank" ones among them,
-      and of "pages_passed_over", which are no articles.
+    config: says what ends a document, and which column has the text.
+    counts: receives the numbers of "documents_read", of "blank" documents, and
+      of "pages_passed_over", pages of a dump that are not articles.
 
   Raises:
-    ValueError: naming the file and the place: text that is not UTF-8, a row
-      without the column, a file that ends too soon, or one of another format.
+    ValueError: if the text is not UTF-8, a row lacks the column, or the file is
+      incomplete or of another format. Names the file and the place.
   """
   for document in _documents(source, config, counts):
     counts["documents_read"] += 1
@@ -173,7 +173,7 @@ def _documents(
 
 
 def _running_texts(path: str, documents: str) -> Iterator[str]:
-  """Yields documents of running text, a paragraph a line."""
+  """Yields documents of running text, one paragraph per line."""
   if documents == text_config.LINE:
     yield from (line for line in text_lines.read_lines(path) if line.strip())
     return
@@ -192,7 +192,7 @@ def _running_texts(path: str, documents: str) -> Iterator[str]:
 
 
 def _paragraphs(path: str) -> Iterator[str]:
-  """Yields what blank lines divide, each in one line."""
+  """Yields the paragraphs between blank lines, each joined into one line."""
   held: list[str] = []
   num_chars = 0
   for line in text_lines.read_lines(path):
@@ -208,13 +208,13 @@ def _paragraphs(path: str) -> Iterator[str]:
 
 
 def _joined(lines: Sequence[str]) -> str:
-  """Joins lines, with a space where their script has spaces."""
+  """Joins lines, with a space unless their script has no spaces."""
   text = "\n".join(lines)
   return _LINE_END_WITHOUT_SPACE.sub("", text).replace("\n", " ")
 
 
 def _json_texts(path: str, column: str) -> Iterator[str]:
-  """Yields the text of each row; that of null is empty."""
+  """Yields the text of each row; "" for null."""
   table = tables.Table(path, "jsonl", (column,), "text")
   for line, row in tables.rows(table):
     try:
@@ -234,11 +234,10 @@ _DOC_TITLE = re.compile(r'<doc [^>]*title="')
 
 
 def _parquet_texts(path: str, column: str) -> Iterator[str]:
-  """Yields the text of each row; that of a null is empty.
+  """Yields the text of each row; "" for null.
 
   Raises:
-    ValueError: if it is no whole Parquet file, lacks the column (naming those
-      it has), or the column is no text.
+    ValueError: if the file is not valid Parquet, or has no such column of text.
     ImportError: if pyarrow is missing.
   """
   with errors.needs_extra("reading Parquet", extra="corpus"):
@@ -263,7 +262,7 @@ def _parquet_texts(path: str, column: str) -> Iterator[str]:
 
 
 def _check_parquet_column(path: str, column: str, schema: Any, pa: Any) -> None:
-  """Raises ValueError unless the schema has the column, of text."""
+  """Raises ValueError unless the schema has the column and it holds text."""
   names = schema.names
   if names.count(column) != 1:
     raise ValueError(
@@ -283,7 +282,7 @@ def _check_parquet_column(path: str, column: str, schema: Any, pa: Any) -> None:
 
 
 def _extracted(path: str) -> Iterator[str]:
-  """Yields the articles of WikiExtractor's <doc> lines, without titles."""
+  """Yields the articles between WikiExtractor's <doc> lines, without titles."""
   held: list[str] | None = None
   number = 0
   for number, line in enumerate(text_lines.read_lines(path), 1):
@@ -313,7 +312,7 @@ def _extracted(path: str) -> Iterator[str]:
 
 
 def _title(line: str) -> str | None:
-  """Returns the title in a line that begins a <doc>."""
+  """Returns the title in a line that opens a <doc>."""
   end = line.rfind('">')
   start = _DOC_TITLE.match(line[: max(end, 0)])
   return line[start.end() : end] if start else None

@@ -1,4 +1,4 @@
-"""How any text becomes documents of sentences: settings without libraries."""
+"""Settings for reading text: its format, sentence splitting and filters."""
 
 import dataclasses
 
@@ -19,7 +19,7 @@ LINE = "line"
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class TextConfig:
-  """What the input is, and which of its documents are kept."""
+  """The format of the input, and filters for its documents."""
 
   input_format: str = settings.setting(
     AUTO,
@@ -76,7 +76,7 @@ class TextConfig:
 
   @property
   def has_filters(self) -> bool:
-    """Whether anything of the text may be left out."""
+    """Whether any filter is on."""
     return bool(
       self.min_document_chars
       or self.min_letter_share

@@ -12,24 +12,23 @@ from bert_tf.files import compression, errors
 # Numbers of MediaWiki's namespaces.
 _ARTICLE, _FILE, _CATEGORY = 0, 6, 14
 
-# Their names in every wiki, beside those in its language.
+# Names of these namespaces in every wiki, in addition to those in its language.
 _NAMES_EVERYWHERE = ("category", "file", "image")
 
-# XML's own attribute.
+# The standard attribute xml:lang.
 _LANGUAGE = "{http://www.w3.org/XML/1998/namespace}lang"
 
 
 def articles(
   path: str, language: str, counts: collections.Counter[str]
 ) -> Iterator[tuple[str, tuple[str, ...]]]:
-  """Yields (wikitext of the last revision, namespaces whose links are no text).
+  """Yields (wikitext of an article, namespaces whose links are not text).
 
-  Redirects and pages that are no articles are passed over and added to
-  counts["pages_passed_over"]. A warning says if the dump's language is not the
-  code `language`.
+  Skips redirects and pages that are not articles, and counts them as
+  "pages_passed_over". Warns if the language of the dump is not `language`.
 
   Raises:
-    ValueError: if the file is no dump, or ends too soon.
+    ValueError: if the file is not a dump or is incomplete.
     ImportError: if mwxml is missing.
   """
   with errors.needs_extra("reading Wikipedia dumps", extra="corpus"):
@@ -51,13 +50,13 @@ def articles(
           counts["pages_passed_over"] += 1
         else:
           yield text, hidden
-        root.element.clear()  # It would hold an element a page.
+        root.element.clear()  # Otherwise it would hold all pages.
     except (ElementTree.ParseError, mwxml_errors.MalformedXML) as error:
       raise _faulty(path, title, error) from None
 
 
 def _root(path: str, reader: BinaryIO) -> Any:
-  """Returns the element of the whole dump, with its first tag read."""
+  """Returns the root element after reading its first tag."""
   from mwxml import element_iterator
 
   root = element_iterator.ElementIterator.from_file(reader)
@@ -83,7 +82,7 @@ def _compare_languages(path: str, found: str | None, language: str) -> None:
 
 
 def _faulty(path: str, title: str | None, error: Exception) -> ValueError:
-  """Returns the error of XML that cannot be read on."""
+  """Returns the error for malformed or incomplete XML."""
   reason = str(error).splitlines()[0][:120]
   if title is None:
     return ValueError(
@@ -96,7 +95,7 @@ def _faulty(path: str, title: str | None, error: Exception) -> ValueError:
 
 
 def _hidden_namespaces(site_info: Any) -> tuple[str, ...]:
-  """Returns the names of files and categories in the dump's language."""
+  """Returns the dump's names of the file and category namespaces."""
   names = {
     space.name.lower()
     for space in site_info.namespaces or ()

@@ -1,8 +1,8 @@
-"""Takes the running text out of wikitext.
+"""Extracts the running text from wikitext.
 
-As for the original BERT, only passages of text stay: lists, tables and
-headings are left out (Devlin et al. 2019, section 3.1), and so are templates,
-footnotes, pictures and formulas.
+As for the original BERT, only text passages remain. Lists, tables and headings
+are left out (Devlin et al. 2019, section 3.1), and so are templates, footnotes,
+pictures and formulas.
 """
 
 import re
@@ -11,20 +11,20 @@ from typing import Any
 
 from bert_tf.files import errors
 
-# Elements whose content is no running text.
+# Elements whose content is not running text.
 _DROPPED_TAGS = frozenset(
   "ce chem gallery graph hiero imagemap indicator math mapframe pre ref "
   "references score section source style syntaxhighlight templatestyles "
   "timeline".split()
 )
-# Templates that only say something of the words which are their last argument.
+# Templates that only annotate their last argument, such as {{lang|fr|mot}}.
 _KEPT_TEMPLATE = re.compile(r"(?:lang(?:-\w+)?|nowrap|nobr)\s*", re.IGNORECASE)
 
-# Begins the lines of lists.
+# Marks the lines of lists.
 _LIST_MARK = "\0"
 
-# Comments and footnotes, up to half of an article: cut before it is parsed,
-# which takes a third of the time then.
+# Comments and footnotes, up to half of an article. Removing them first cuts the
+# time of parsing to a third.
 _NOTES = re.compile(
   r"<!--.*?-->|<ref\b[^<>]*/>|<ref\b[^<>]*>(?:(?!<ref).)*?</ref\s*>",
   re.DOTALL | re.IGNORECASE,
@@ -33,16 +33,16 @@ _NOTES = re.compile(
 _REMAINS = re.compile(
   r"'{2,}"  # Bold and italic.
   r"|__[A-Z]+__"  # Switches such as __NOTOC__.
-  r"|\s?[(（]\s*(?:[,;:،؛、，；]\s*)*[)）]"  # What was in brackets is gone.
+  r"|\s?[(（]\s*(?:[,;:،؛、，；]\s*)*[)）]"  # Brackets without content.
 )
 
-# -{A}-, -{zh-hans:A; zh-hant:B}- and -{T|A}-: words that Chinese writes in two
-# ways.
+# Chinese words with several spellings: -{A}-, -{zh-hans:A; zh-hant:B}- and
+# -{T|A}-.
 _VARIANTS = re.compile(r"-\{([^{}]*)\}-")
 
-# The parser reads on to the end of the page from each mark that nothing closes.
-# A page with more unclosed marks, times its characters, would take longer than
-# a second, and is cut into blocks of so many characters.
+# The parser scans to the end of the page for each unclosed mark. A page whose
+# unclosed marks times characters exceed this limit would take over a second. It
+# is cut into blocks of _BLOCK_CHARS characters.
 _MAX_UNCLOSED_CHARS = 1 << 25
 _BLOCK_CHARS = 500
 _BLOCK = re.compile(rf"[^\n]{{1,{_BLOCK_CHARS}}}\n?|\n")
@@ -51,17 +51,17 @@ _MARK = re.compile(r"[\[\]{}]|<!--|-->|</?[a-z]\w*|/>", re.IGNORECASE)
 _CLOSING_MARKS = {"[": "]", "{": "}", "<!--": "-->"}
 _SINGLE_TAGS = frozenset("<br <hr <img <link <meta <wbr".split())
 
-# Halves of characters, which entities such as &#xD83D; can name.
+# Surrogates, which entities such as &#xD83D; can name.
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 def plain_text(wikitext: str, hidden_namespaces: Collection[str]) -> str:
-  """Returns the text, a paragraph a line, without blank lines.
+  """Returns the text of a page, one paragraph per line, without blank lines.
 
   Args:
-    wikitext: a page.
-    hidden_namespaces: lower-cased names of namespaces; links to pages there are
-      pictures and categories, not words of the text.
+    wikitext: the page.
+    hidden_namespaces: lower-cased names of namespaces, such as "category".
+      Links to their pages are not text.
 
   Raises:
     ImportError: if mwparserfromhell is missing.
@@ -71,7 +71,7 @@ def plain_text(wikitext: str, hidden_namespaces: Collection[str]) -> str:
   hidden = frozenset(hidden_namespaces)
   text = ""
   for block in _blocks(wikitext):
-    # Without style tags it is faster; _REMAINS takes out their marks.
+    # Skipping style tags is faster. _REMAINS removes their marks.
     parsed = mwparserfromhell.parse(_NOTES.sub("", block), skip_style_tags=True)
     text += "".join(_pieces(parsed, hidden))
   if _SURROGATE.search(text):
@@ -84,14 +84,14 @@ def plain_text(wikitext: str, hidden_namespaces: Collection[str]) -> str:
 
 
 def _blocks(wikitext: str) -> list[str]:
-  """Returns a page whole, or in blocks if it would take too long to parse."""
+  """Returns the page, cut into blocks if parsing would take too long."""
   if _num_unclosed(wikitext) * len(wikitext) <= _MAX_UNCLOSED_CHARS:
     return [wikitext]
   return _BLOCK.findall(wikitext)
 
 
 def _num_unclosed(wikitext: str) -> int:
-  """Returns how many marks are not closed, or closed in the wrong order."""
+  """Returns the number of marks that are not closed in the right order."""
   expected: list[str] = []
   for mark in map(str.lower, _MARK.findall(wikitext)):
     if mark in _CLOSING_MARKS:
@@ -107,13 +107,13 @@ def _num_unclosed(wikitext: str) -> int:
 
 
 def _without_surrogates(text: str) -> str:
-  """Returns text with pairs of surrogates joined, U+FFFD for other ones."""
+  """Joins pairs of surrogates and replaces single ones by U+FFFD."""
   encoded = text.encode("utf-16-le", "surrogatepass")
   return encoded.decode("utf-16-le", "replace")
 
 
 def _first_variant(match: re.Match[str]) -> str:
-  """Returns the first way to write a word, nothing of a hidden rule."""
+  """Returns the first spelling of a word; "" for a hidden conversion rule."""
   flags, bar, words = match[1].partition("|")
   if not bar:
     flags, words = "", flags
@@ -124,7 +124,7 @@ def _first_variant(match: re.Match[str]) -> str:
 
 
 def _pieces(code: Any, hidden: frozenset[str]) -> Iterator[str]:
-  """Yields the pieces of text of parsed wikitext."""
+  """Yields the text of parsed wikitext in pieces."""
   for node in code.nodes:
     kind = type(node).__name__
     if kind == "Text":
@@ -143,10 +143,10 @@ def _pieces(code: Any, hidden: frozenset[str]) -> Iterator[str]:
 
 
 def _link_pieces(link: Any, hidden: frozenset[str]) -> Iterator[str]:
-  """Yields the words of a link to a page, nothing of a picture."""
+  """Yields the words of a link; nothing for pictures and categories."""
   title = str(link.title).strip()
   namespace, colon, _ = title.partition(":")
-  # A colon before it makes a plain link of it.
+  # A leading colon makes it a plain link, so the namespace is then "".
   if colon and namespace.strip().lower().replace("_", " ") in hidden:
     return
   if link.text is not None:
