@@ -73,26 +73,26 @@ def input_files(
       package is not installed, or packages are given without `pydoc`.
   """
   names, packages = (
-    [name.strip() for name in given.split(",") if name.strip()]
-    for given in (patterns, pydoc_packages)
+    [name.strip() for name in value.split(",") if name.strip()]
+    for value in (patterns, pydoc_packages)
   )
   if not names:
     raise ValueError("input_file names no file; give files, globs or pydoc.")
   if packages and "pydoc" not in names:
     raise ValueError(
-      f"pydoc_packages={pydoc_packages} has no meaning without pydoc in "
-      f"input_file={patterns}; add it, or drop the packages."
+      f"pydoc_packages={pydoc_packages} needs pydoc in input_file={patterns}; "
+      "add it, or drop the packages."
     )
   paths = []
   for name in names:
     if name == "pydoc":
       paths.append(_write_pydoc(packages, work_dir))
     else:
-      paths.extend(_matches(name))
+      paths.extend(_find_files(name))
   return paths
 
 
-def _matches(pattern: str) -> list[str]:
+def _find_files(pattern: str) -> list[str]:
   """Returns the files that a name or a glob matches, checked."""
   if paths_lib.exists(pattern):
     paths = [pattern]
@@ -137,7 +137,7 @@ def write_documents(path: str, documents_: Iterable[Sequence[str]]) -> int:
       writer.write("\n".join(document) + "\n\n")
       count += 1
     if not count:
-      raise ValueError(f"no document to write to {path}: the text is blank.")
+      raise ValueError(f"no document for {path}: the text is blank.")
   return count
 
 
@@ -191,7 +191,7 @@ def plan_shards(paths: Sequence[str], num_shards: int) -> list[Shard]:
     raise ValueError(f"num_shards {num_shards} is below 1.")
   starts, sizes = _scan(paths)
   if not starts:
-    raise ValueError(f"{', '.join(paths)}: no line of text.")
+    raise ValueError(f"{', '.join(paths)}: no text.")
   if len(starts) < num_shards:
     raise ValueError(
       f"the input has {len(starts)} documents, fewer than num_shards "
@@ -295,8 +295,8 @@ def _span_lines(span: Span) -> Iterator[str]:
       line = reader.readline()
       if not line:
         raise ValueError(
-          f"{span.path}: ends at byte {position}, before byte {span.end}; it "
-          "has changed while it was read. Start again."
+          f"{span.path} ends at byte {position}, before byte {span.end}; it "
+          "changed during the run. Start again."
         )
       is_first = position == 0
       position += len(line)
@@ -306,6 +306,6 @@ def _span_lines(span: Span) -> Iterator[str]:
         yield text_lines.decoded(line)
       except UnicodeDecodeError:
         raise ValueError(
-          f"{span.path}: not UTF-8 before byte {position}; it has changed "
-          "while it was read. Start again."
+          f"{span.path}: not UTF-8 before byte {position}; it changed during "
+          "the run. Start again."
         ) from None

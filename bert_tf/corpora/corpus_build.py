@@ -96,16 +96,16 @@ def create(
   _prepare(work_dir, settings, resume)
   build = build or functools.partial(_build_here, num_workers=num_workers)
   try:
-    found = _build_and_publish(config, inputs, output, work_dir, build)
+    counts = _build_and_publish(config, inputs, output, work_dir, build)
   except ValueError:  # The input is faulty, so the parts cannot be reused.
     paths.remove(work_dir)
     raise
-  report = {**settings, "output_file": output.files, "counts": found}
+  report = {**settings, "output_file": output.files, "counts": counts}
   shard_files.write_settings(report, output.report_file)
   paths.remove(work_dir)
-  _log(output, found, time.monotonic() - started)
-  _warn_of_paragraphs(config, inputs, found)
-  return found
+  _log(output, counts, time.monotonic() - started)
+  _warn_of_paragraphs(config, inputs, counts)
+  return counts
 
 
 def _build_and_publish(
@@ -288,8 +288,8 @@ def _publish(
       if counts[name]
     ]
     raise ValueError(
-      f"no document to write to {output.output_file}: the text is blank, or "
-      f"all was left out ({', '.join(dropped) or 'nothing read'})."
+      f"no document for {output.output_file}: the text is blank or all of it "
+      f"was left out ({', '.join(dropped) or 'nothing read'})."
     )
   if output.eval_output_file and not (num_train and num_eval):
     raise ValueError(
@@ -320,13 +320,9 @@ def _log(output: Output, counts: dict[str, int], seconds: float) -> None:
   speed = counts["characters"] / 1e6 / max(seconds, 1e-9)
   logging.info("%-28s %.1f s, %.1f M characters/s", "time", seconds, speed)
   num_eval = counts.get("eval_documents", 0)
-  more = f" and {output.num_shards - 1} more" if output.num_shards > 1 else ""
-  logging.info(
-    "%d documents to %s%s",
-    counts["documents"] - num_eval,
-    output.files[0],
-    more,
-  )
+  others = f" and {output.num_shards - 1} more" if output.num_shards > 1 else ""
+  num_train = counts["documents"] - num_eval
+  logging.info("%d documents to %s%s", num_train, output.files[0], others)
   if output.eval_output_file:
     logging.info("%d documents to %s", num_eval, output.eval_output_file)
 

@@ -14,7 +14,7 @@ from bert_tf.corpora import text_config
 # Names of the counts, with their labels in the report. Each document that was
 # read is either written or left out for exactly one reason.
 LABELS = {
-  "pages_passed_over": "pages that are no articles",
+  "pages_passed_over": "pages that are not articles",
   "documents_read": "documents read",
   "blank": "without text",
   "duplicates": "copies left out",
@@ -62,12 +62,13 @@ def without_repeated_lines(
   occurrences = collections.Counter(
     line for document in documents for line in document
   )
-  kept = [
+  filtered = [
     [line for line in document if occurrences[line] <= max_line_repeats]
     for document in documents
   ]
-  counts["repeated_lines"] += sum(map(len, documents)) - sum(map(len, kept))
-  return kept
+  num_left = sum(map(len, filtered))
+  counts["repeated_lines"] += sum(map(len, documents)) - num_left
+  return filtered
 
 
 def reason_to_drop(

@@ -104,17 +104,17 @@ def build(part: Part, report: Callable[[int], None]) -> None:
   if is_finished(part):  # Beam may run a task twice.
     return
   counts: collections.Counter[str] = collections.Counter()
-  found = _divided(part, _documents(part, counts, report))
+  documents = _mark_held_out(part, _documents(part, counts, report))
   try:
     if part.config.near_duplicate_similarity:
       with atomic.file(part.sketches_file) as path, _writer(path) as sketches:
-        _write(part, _sketched(part, found, sketches), counts)
+        _write(part, _write_sketches(part, documents, sketches), counts)
     else:
-      _write(part, found, counts)
+      _write(part, documents, counts)
   except ValueError as error:
     raise ChildProcessError(
-      f"{part}, {part.raw_file}, cannot be made into sentences ({error}); "
-      "`resume` goes on with the parts that are finished."
+      f"{part}, {part.raw_file}, cannot be split into sentences ({error}); "
+      "`resume` reuses the finished parts."
     ) from error
   paths.remove(part.raw_file)
 
@@ -164,7 +164,7 @@ def _writer(path: str) -> TextIO:
   return open(path, "w", encoding="utf-8", newline="\n")
 
 
-def _divided(
+def _mark_held_out(
   part: Part, documents: Iterable[list[str]]
 ) -> Iterator[tuple[bool, list[str]]]:
   """Yields (whether the document is held out, the document)."""
@@ -173,7 +173,7 @@ def _divided(
     yield corpus.is_held_out(lines, fraction, seed), lines
 
 
-def _sketched(
+def _write_sketches(
   part: Part, documents: Iterable[tuple[bool, list[str]]], sketches: TextIO
 ) -> Iterator[tuple[bool, list[str]]]:
   """Yields the documents unchanged and writes their sketches."""
@@ -328,13 +328,13 @@ def _grouped(
   documents: Iterable[sources.Document],
 ) -> Iterator[list[sources.Document]]:
   """Yields lists of documents of about PART_CHARS characters."""
-  held = []
+  group = []
   num_chars = 0
   for document in documents:
-    held.append(document)
+    group.append(document)
     num_chars += len(document.text)
     if num_chars >= PART_CHARS:
-      yield held
-      held, num_chars = [], 0
-  if held:
-    yield held
+      yield group
+      group, num_chars = [], 0
+  if group:
+    yield group

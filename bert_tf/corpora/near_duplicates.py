@@ -77,7 +77,7 @@ class NearDuplicates:
       similarity,
       _NUM_HASHES,
       True,
-      _NUM_HASHES // rows(similarity),
+      _NUM_HASHES // band_size(similarity),
       self._seed,
     )
 
@@ -91,16 +91,16 @@ class NearDuplicates:
     return self._known.add(str(self._num_documents), minhash)
 
 
-def rows(similarity: float) -> int:
+def band_size(similarity: float) -> int:
   """Returns the number of hashes per band.
 
   Documents are compared if all hashes of some band agree. More hashes per band
   mean fewer comparisons. This is the largest number with which a pair of the
   given similarity is compared with a probability of at least 99%.
   """
-  found = 1
-  for num_rows in (2, 4, 8, 16):
-    num_bands = _NUM_HASHES // num_rows
-    if 1 - (1 - similarity**num_rows) ** num_bands >= _MIN_RECALL:
-      found = num_rows
-  return found
+  largest = 1
+  for size in (2, 4, 8, 16):
+    num_bands = _NUM_HASHES // size
+    if 1 - (1 - similarity**size) ** num_bands >= _MIN_RECALL:
+      largest = size
+  return largest

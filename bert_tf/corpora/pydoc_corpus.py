@@ -67,8 +67,8 @@ def _package_folder(name: str) -> str:
   locations = list(spec.submodule_search_locations or []) if spec else []
   if not locations:
     raise ValueError(
-      f"pydoc_packages: {name} is not an installed Python package; pip install "
-      "it or leave it out (top-level import names only)."
+      f"pydoc_packages: {name} is not an installed Python package. Give import "
+      "names of installed packages, or leave it out."
     )
   return locations[0]
 

@@ -82,16 +82,16 @@ def check_language(language: str) -> str:
     ValueError: if there are no rules for the language.
   """
   code = normalized_language(language)
-  for found in (code, code.partition("-")[0]):
-    if found in _LANGUAGES:
-      return found
+  for candidate in (code, code.partition("-")[0]):
+    if candidate in _LANGUAGES:
+      return candidate
   near = difflib.get_close_matches(code, sorted(_LANGUAGES), 3, 0.5)
   raise ValueError(
-    f"`language={language}` is no code of the {len(_LANGUAGES)} languages that "
-    "can be split into sentences"
-    + (f" (near it: {', '.join(near)})" if near else "")
-    + "; give a code such as de, zh or ar, or en for a language that ends "
-    "sentences with . ! and ? too."
+    f"`language={language}` is not a code of the {len(_LANGUAGES)} languages "
+    "with rules for sentences"
+    + (f" (similar codes: {', '.join(near)})" if near else "")
+    + "; give a code such as de, zh or ar. Give en for other languages that "
+    "end sentences with . ! and ?"
   )
 
 
@@ -108,12 +108,12 @@ def _segmenter() -> Callable[[str, str], list[str]]:
 
 def _cut(words: list[str], max_chars: int) -> Iterator[str]:
   """Yields words joined to at most `max_chars`; a longer word is not cut."""
-  held: list[str] = []
+  piece: list[str] = []
   num_chars = 0
   for word in words:
-    if held and num_chars + 1 + len(word) > max_chars:
-      yield " ".join(held)
-      held, num_chars = [], 0
-    num_chars += len(word) + bool(held)
-    held.append(word)
-  yield " ".join(held)
+    if piece and num_chars + 1 + len(word) > max_chars:
+      yield " ".join(piece)
+      piece, num_chars = [], 0
+    num_chars += len(word) + bool(piece)
+    piece.append(word)
+  yield " ".join(piece)

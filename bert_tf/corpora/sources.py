@@ -65,19 +65,19 @@ def find(
   """
   names = [name.strip() for name in patterns.split(",") if name.strip()]
   if "pydoc" not in names:
-    found = corpus.input_files(patterns, pydoc_packages)
-    return [Source(p, _format(p, config, plain_format)) for p in found]
+    files = corpus.input_files(patterns, pydoc_packages)
+    return [Source(p, _detect_format(p, config, plain_format)) for p in files]
   sources = []
   for name in names:
     if name == "pydoc":
-      found = corpus.input_files(name, pydoc_packages)
-      sources += [Source(path, text_config.LINES) for path in found]
+      files = corpus.input_files(name, pydoc_packages)
+      sources += [Source(path, text_config.LINES) for path in files]
     else:
       sources += find(name, config, plain_format)
   return sources
 
 
-def _format(
+def _detect_format(
   path: str, config: text_config.TextConfig, plain_format: str
 ) -> str:
   """Returns the format of a file, detected by its content and its name."""
@@ -223,7 +223,7 @@ def _json_texts(path: str, column: str) -> Iterator[str]:
       text = tables.value(row, column)
       if not isinstance(text, str | None):
         raise tables.BadRowError(
-          f"column {column} is no text, but {type(text).__name__}"
+          f"column {column} is not text, but {type(text).__name__}"
         )
     except tables.BadRowError as error:
       raise ValueError(f"{path}:{line}: {error}; see `text_column`.") from None
@@ -257,7 +257,7 @@ def _parquet_texts(path: str, column: str) -> Iterator[str]:
     except pa.ArrowException as error:
       reason = str(error).splitlines()[0]
       raise ValueError(
-        f"{path}: no whole Parquet file ({reason}); fetch it again."
+        f"{path}: not a whole Parquet file ({reason}); fetch it again."
       ) from None
 
 
@@ -276,8 +276,8 @@ def _check_parquet_column(path: str, column: str, schema: Any, pa: Any) -> None:
   is_text = (pa.types.is_string, pa.types.is_large_string, is_view)
   if not any(check(kind) for check in is_text):
     raise ValueError(
-      f"{path}: column {column} is no text, but {kind}; found: "
-      f"{errors.listed(names)}. Give another `text_column`."
+      f"{path}: column {column} is not text, but {kind}. Give another "
+      f"`text_column` of {errors.listed(names)}."
     )
 
 
@@ -294,7 +294,7 @@ def _extracted(path: str) -> Iterator[str]:
     elif held is None:
       if line.strip():
         raise ValueError(
-          f"{path}:{number}: text outside of <doc ...> and </doc>; is this "
+          f"{path}:{number}: text outside <doc ...> and </doc>; is this "
           "WikiExtractor's output?"
         )
     elif line.startswith("</doc>"):

@@ -23,40 +23,40 @@ class TextConfig:
 
   input_format: str = settings.setting(
     AUTO,
-    "What the input is. lines: one sentence a line, a blank line between "
-    "documents. text: running text. jsonl and parquet: a document a row. dump: "
-    "Wikipedia's XML. wikiextractor: its <doc> lines (its JSON is jsonl). auto "
-    "looks into each file.",
+    "Format of the input. lines: one sentence per line, a blank line between "
+    "documents. text: running text. jsonl, parquet: one document per row. "
+    "dump: Wikipedia's XML. wikiextractor: its <doc> lines; its JSON is jsonl. "
+    "auto: detect the format of each file.",
     choices=(AUTO, LINES, TEXT, JSONL, PARQUET, DUMP, WIKIEXTRACTOR),
   )
   documents: str = settings.setting(
     BLANK_LINE,
-    "What ends a document of running text. file is for books: a blank line "
-    "then ends a paragraph, and what is longer than 1 MB is cut between two.",
+    "End of a document in running text: a blank line, the file, or the line. "
+    "file is for books: blank lines separate paragraphs, and text of over 1 MB "
+    "is cut between paragraphs.",
     choices=(BLANK_LINE, FILE, LINE),
   )
   text_column: str = settings.setting(
-    "text", "The column of jsonl and parquet that has the text."
+    "text", "Column of jsonl and parquet that holds the text."
   )
   language: str = settings.setting(
     "en",
-    "Code of the language, such as de or zh, by whose rules text is split into "
-    "sentences.",
+    "Language code, such as de or zh, whose rules split text into sentences.",
   )
   min_document_chars: int = settings.setting(
-    0, "Leave out documents of fewer characters.", minimum=0
+    0, "Leave out documents with fewer characters.", minimum=0
   )
   min_letter_share: float = settings.setting(
     0.0,
-    "Leave out documents with a smaller share of letters among the characters "
-    "that are not blank, [0, 1].",
+    "Leave out documents with a smaller share of letters among their non-blank "
+    "characters, [0, 1].",
     minimum=0,
     maximum=1,
   )
   max_line_repeats: int = settings.setting(
     0,
-    "Leave out lines, or paragraphs of running text, that occur more often "
-    "than this in 8 MB of input, such as menus and notices; 0 keeps them.",
+    "Leave out lines (paragraphs of running text) that occur more often than "
+    "this in 8 MB of input, such as menus. 0 keeps all.",
     minimum=0,
   )
   drop_duplicates: bool = settings.setting(
@@ -64,9 +64,9 @@ class TextConfig:
   )
   near_duplicate_similarity: float = settings.setting(
     0.0,
-    "Leave out documents that are similar to an earlier one by this much or "
-    "more: runs of 5 words that both have, as a share of those of either, "
-    "estimated. 0.8 is usual; 0 keeps all.",
+    "Leave out documents whose similarity to an earlier one is at least this: "
+    "the estimated Jaccard index of their runs of 5 words. 0.8 is usual; 0 "
+    "keeps all.",
     minimum=0,
     maximum=1,
   )

@@ -62,22 +62,24 @@ def _root(path: str, reader: BinaryIO) -> Any:
   root = element_iterator.ElementIterator.from_file(reader)
   if root.tag != "mediawiki":
     raise ValueError(
-      f"{path}: no Wikipedia dump: its first element is <{root.tag}>, not "
+      f"{path} is not a Wikipedia dump: its first element is <{root.tag}>, not "
       "<mediawiki>."
     )
   return root
 
 
-def _compare_languages(path: str, found: str | None, language: str) -> None:
+def _compare_languages(
+  path: str, dump_language: str | None, language: str
+) -> None:
   """Warns if a dump's language is not the given one."""
-  if found and found[:2].lower() != language[:2].lower():
+  if dump_language and dump_language[:2].lower() != language[:2].lower():
     logging.warning(
-      "%s is in the language %s, and sentences are split by the rules of %s; "
+      "%s is in the language %s, but sentences are split by the rules of %s; "
       "give `language=%s`.",
       path,
-      found,
+      dump_language,
       language,
-      found,
+      dump_language,
     )
 
 
@@ -86,10 +88,10 @@ def _faulty(path: str, title: str | None, error: Exception) -> ValueError:
   reason = str(error).splitlines()[0][:120]
   if title is None:
     return ValueError(
-      f"{path}: no Wikipedia dump: not MediaWiki's XML ({reason})."
+      f"{path} is not a Wikipedia dump: not MediaWiki's XML ({reason})."
     )
   return ValueError(
-    f"{path}: not a whole dump: it breaks off after the page {title!r} "
+    f"{path} is not a whole dump: it breaks off after the page {title!r} "
     f"({reason}); fetch it again."
   )
 

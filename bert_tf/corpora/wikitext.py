@@ -78,8 +78,8 @@ def plain_text(wikitext: str, hidden_namespaces: Collection[str]) -> str:
     text = _without_surrogates(text)
   text = _VARIANTS.sub(_first_variant, text)
   lines = (line.strip() for line in text.split("\n"))
-  kept = (line for line in lines if not line.startswith(_LIST_MARK))
-  cleaned = (_REMAINS.sub("", line).strip() for line in kept)
+  text_lines = (line for line in lines if not line.startswith(_LIST_MARK))
+  cleaned = (_REMAINS.sub("", line).strip() for line in text_lines)
   return "\n".join(filter(None, cleaned))
 
 

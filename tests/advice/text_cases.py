@@ -154,7 +154,7 @@ CASES = (
     lambda w: corpus.input_files(data_cases.text(w)),
   ),
   Case(
-    "corpora.corpus _matches",
+    "corpora.corpus _find_files",
     ("folder", "/*"),
     lambda w: (
       data_cases.text(w, "texts/a.txt"),

@@ -82,7 +82,7 @@ def test_a_dump_becomes_shards_and_a_report(tmp_path, run_script):
   assert report["counts"]["pages_passed_over"] == 1
   assert report["language"] == "en"
   for line in (
-    "pages that are no articles +1",
+    "pages that are not articles +1",
     "documents read +39",
     "sentences +117",
     "39 documents to out/wiki.txt-00000-of-00002.gz and 1 more",
@@ -96,12 +96,12 @@ def test_a_dump_becomes_shards_and_a_report(tmp_path, run_script):
 
 FAULTS = {
   "--input_file=no.txt": "input_file: there is no file no.txt",
-  "--input_file=cut.xml --language=de": "cut.xml: not a whole dump",
-  "--input_file=page.xml": "page.xml: no Wikipedia dump",
+  "--input_file=cut.xml --language=de": "cut.xml is not a whole dump",
+  "--input_file=page.xml": "page.xml is not a Wikipedia dump",
   "--input_file=a.parquet": "a.parquet: no column text; found: id, body. Give "
   "one of them as --text_column",
   "--input_file=latin.txt": "latin.txt:1: not UTF-8 (byte 1 of the line)",
-  "--input_file=in.txt --language=xx": "--language=xx is no code",
+  "--input_file=in.txt --language=xx": "--language=xx",
   "--input_file=in.txt --num_workers=2 --runner=X": "give one",
 }
 

@@ -68,12 +68,12 @@ def test_a_file_whose_name_looks_like_a_glob_is_found(tmp_path):
 @pytest.mark.parametrize(
   ("pattern", "message"),
   [
-    ("{}/*.none", r"\*\.none matches no file"),
-    ("{}/none.txt", r"there is no file .*none\.txt"),
-    ("{}/whole.txt,{}/empty.txt", r"empty\.txt is empty \(0 bytes\)"),
-    ("{}/*.txt", r"empty\.txt is empty \(0 bytes\)"),
-    ("{}", "is a folder"),
-    (" , ", "names no file"),
+    ("{}/*.none", r"\*\.none"),
+    ("{}/none.txt", r"none\.txt"),
+    ("{}/whole.txt,{}/empty.txt", r"empty\.txt .*0 bytes"),
+    ("{}/*.txt", r"empty\.txt .*0 bytes"),
+    ("{}", "folder"),
+    (" , ", "input_file"),
   ],
 )
 def test_patterns_without_text_are_refused(tmp_path, pattern, message):
@@ -85,7 +85,7 @@ def test_patterns_without_text_are_refused(tmp_path, pattern, message):
 
 def test_packages_without_pydoc_are_refused(tmp_path):
   path = write(tmp_path / "a.txt", "x\n")
-  with pytest.raises(ValueError, match="no meaning without pydoc"):
+  with pytest.raises(ValueError, match="pydoc_packages=numpy .*pydoc"):
     corpus.input_files(path, pydoc_packages="numpy")
 
 
@@ -248,7 +248,7 @@ def test_a_file_that_shrank_after_the_plan_is_named(tmp_path):
   path = write(tmp_path / "a", "x\n\nyyyy\n")
   shard = corpus.plan_shards([path], 1)[0]
   write(tmp_path / "a", "x\n")
-  with pytest.raises(ValueError, match="has changed while it was read"):
+  with pytest.raises(ValueError, match="changed"):
     list(corpus.shard_documents(shard))
 
 
@@ -280,10 +280,10 @@ def test_remote_files_are_found_as_local_ones_are(remote):
   assert corpus.input_files(f"{folder}/*.txt") == [first, second]
   empty = remote("empty", b"")
   for pattern, message in [
-    (f"{folder}/*.none", "none matches no file"),
-    (f"{folder}/c.txt", "there is no file ram://"),
-    (empty, "empty is empty"),
-    (folder, "is a folder"),
+    (f"{folder}/*.none", f"{folder}/.*none"),
+    (f"{folder}/c.txt", f"{folder}/c.txt"),
+    (empty, empty),
+    (folder, f"{folder} .*folder"),
   ]:
     with pytest.raises(ValueError, match=message):
       corpus.input_files(pattern)
@@ -347,7 +347,7 @@ def test_an_output_that_cannot_be_written_is_named(tmp_path):
 
 
 def test_no_documents_make_no_file(tmp_path):
-  with pytest.raises(ValueError, match="no document to write"):
+  with pytest.raises(ValueError, match="a.txt"):
     corpus.write_documents(str(tmp_path / "a.txt"), [])
   assert not os.listdir(tmp_path)
 
@@ -533,5 +533,5 @@ def test_pydoc_without_a_folder_is_removed_at_exit():
 
 @pytest.mark.parametrize("name", ["no_such_package", "os.path", "ast", "a b"])
 def test_a_package_that_is_not_installed_is_named(name):
-  with pytest.raises(ValueError, match=f"{name} is not an installed"):
+  with pytest.raises(ValueError, match=f"pydoc_packages: {name} "):
     list(pydoc_corpus.documents([name]))

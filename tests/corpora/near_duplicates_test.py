@@ -87,12 +87,12 @@ def test_those_are_left_out_that_exact_similarities_leave_out(
 def test_bands_compare_what_is_as_similar_with_a_chance_of_99_percent(
   similarity,
 ):
-  num_rows = near_duplicates.rows(similarity)
-  num_bands = 128 // num_rows
-  assert (1 - similarity**num_rows) ** num_bands <= 0.01
-  # With twice the hashes a band, more would be missed.
-  missed = (1 - similarity ** (2 * num_rows)) ** (num_bands // 2)
-  assert missed > 0.01 or num_rows == 16
+  size = near_duplicates.band_size(similarity)
+  num_bands = 128 // size
+  assert (1 - similarity**size) ** num_bands <= 0.01
+  # With twice the hashes per band, more than 1% would be missed.
+  missed = (1 - similarity ** (2 * size)) ** (num_bands // 2)
+  assert missed > 0.01 or size == 16
 
 
 def test_case_marks_and_lines_make_no_difference():

@@ -58,12 +58,12 @@ def test_codes_are_found_in_any_spelling(given, code):
 
 @pytest.mark.parametrize("given", ["xx", "english", "", "tlh"])
 def test_an_unknown_language_is_refused(given):
-  with pytest.raises(ValueError, match=f"`language={given}` is no code"):
+  with pytest.raises(ValueError, match=f"`language={given}`"):
     sentences.Splitter(given)
 
 
 def test_a_near_code_is_named():
-  with pytest.raises(ValueError, match="near it: .*zh-hans"):
+  with pytest.raises(ValueError, match="zhhans.*zh-hans"):
     sentences.check_language("zhhans")
 
 

@@ -179,7 +179,7 @@ FAULTS = {
   "a dump cut off": (
     "a.xml",
     BROKEN,
-    "not a whole dump.*after the page 'Diskussion:Haus'",
+    "a.xml.*'Diskussion:Haus'",
   ),
   "a compressed dump cut off": (
     "a.xml.bz2",
@@ -187,25 +187,25 @@ FAULTS = {
     "a.xml.bz2: not a whole bzip2 file",
   ),
   "no bzip2": ("a.bz2", b"BZh9 no", "a.bz2: not a whole bzip2 file"),
-  "no dump": ("a.xml", "<html><p/></html>", "no Wikipedia dump.*<html>"),
-  "no XML": ("a.xml", "hello", "a.xml: no Wikipedia dump: not MediaWiki"),
-  "no siteinfo": ("a.xml", "<mediawiki><p/></mediawiki>", "no Wikipedia dump"),
+  "another element": ("a.xml", "<html><p/></html>", "a.xml .*<html>"),
+  "text as a dump": ("a.xml", "hello", "a.xml .*XML"),
+  "no siteinfo": ("a.xml", "<mediawiki><p/></mediawiki>", "a.xml .*XML"),
   "a row of JSON without the column": (
     "a.jsonl",
     '{"text": "a"}\n{"body": "a", "id": 1}\n',
-    "a.jsonl:2: no column text; found: body, id; see `text_column`",
+    "a.jsonl:2: .*column text; .*body, id; .*`text_column`",
   ),
-  "a row that is no text": ("a.jsonl", '{"text": 5}\n', "a.jsonl:1: .* int"),
-  "a row that is no JSON": ("a.jsonl", '{"text": "a"\n', "a.jsonl:1: not JSON"),
+  "a row of a number": ("a.jsonl", '{"text": 5}\n', "a.jsonl:1: .* int"),
+  "a row that is not JSON": ("a.jsonl", '{"text": "a"\n', "a.jsonl:1: .*JSON"),
   "Parquet without the column": (
     "a.parquet",
     parquet_bytes(pa.table({"id": [1], "body": ["a"]})),
-    "a.parquet: no column text; found: id, body. .*`text_column`",
+    "a.parquet: .*column text; .*id, body. .*`text_column`",
   ),
   "Parquet of numbers": (
     "a.parquet",
     parquet_bytes(pa.table({"id": [1], "text": [2]})),
-    "column text is no text, but int64; found: id, text",
+    "a.parquet: column text .*int64.*`text_column`.*id, text",
   ),
   "Parquet in Latin-1": (
     "a.parquet",
@@ -217,7 +217,7 @@ FAULTS = {
   "Parquet cut off": (
     "a.parquet",
     parquet_bytes(pa.table({"text": ["a"]}))[:-20],
-    "a.parquet: no whole Parquet file",
+    "a.parquet: .*Parquet",
   ),
   "Latin-1": (
     "a.txt",
@@ -232,9 +232,9 @@ FAULTS = {
   "a <doc> cut off": (
     "a",
     EXTRACTED[:-20],
-    "a:7: the file ends inside a <doc>",
+    "a:7: .*<doc>",
   ),
-  "text between <doc>s": ("a", EXTRACTED + "x\n", "a:10: text outside of <doc"),
+  "text between <doc>s": ("a", EXTRACTED + "x\n", "a:10: .*<doc"),
   "a <doc> in a <doc>": (
     "a",
     EXTRACTED * 2 + "<doc >\n<doc >",
@@ -244,7 +244,7 @@ FAULTS = {
 
 
 @pytest.mark.parametrize("name", FAULTS)
-def test_a_fault_is_told_in_a_line_with_its_place(name, tmp_path):
+def test_a_faulty_file_gives_a_one_line_error_with_its_place(name, tmp_path):
   file, content, message = FAULTS[name]
   path = tmp_path / file
   path.write_bytes(content if isinstance(content, bytes) else content.encode())
@@ -257,7 +257,7 @@ def test_a_fault_is_told_in_a_line_with_its_place(name, tmp_path):
   ("input_format", "package"),
   [("dump", "mwxml"), ("dump", "mwparserfromhell"), ("parquet", "pyarrow")],
 )
-def test_a_missing_package_is_told_before_reading(
+def test_a_missing_package_is_reported_before_reading(
   input_format, package, monkeypatch
 ):
   monkeypatch.setitem(sys.modules, package, None)
