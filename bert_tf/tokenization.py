@@ -10,7 +10,7 @@ import bisect
 import itertools
 import re
 import unicodedata
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from bert_tf.files import encodings, paths
 from bert_tf.formats import tokenizer_files
@@ -121,12 +121,9 @@ def load_vocab(vocab_file: str) -> dict[str, int]:
     OSError: if the file cannot be read.
   """
   content = tokenizer_files.read_vocab(vocab_file)
-  tokens = [
-    _token_of_line(line, vocab_file, number)
-    for number, line in enumerate(
-      paths.without_mark(vocab_file, content).split(b"\n"), start=1
-    )
-  ]
+  content = paths.without_mark(vocab_file, content)
+  lines = encodings.decode(vocab_file, content).replace("\r", "").split("\n")
+  tokens = [line.strip() for line in lines]
   while tokens and not tokens[-1]:
     tokens.pop()
   if not tokens:
@@ -142,13 +139,6 @@ def load_vocab(vocab_file: str) -> dict[str, int]:
         "other ids stay."
       )
   return vocab
-
-
-def _token_of_line(line: bytes, path: str, number: int) -> str:
-  try:
-    return line.decode("utf-8").replace("\r", "").strip()
-  except UnicodeDecodeError as error:
-    raise encodings.not_utf8(path, number, error.start) from None
 
 
 def convert_by_vocab(vocab: Mapping, items: Iterable) -> list:
@@ -226,25 +216,22 @@ def clean_char(char: str) -> str:
   return f" {char} " if _is_cjk(ord(char)) else char
 
 
-class _CleaningTable(dict):
-  """Maps a code point to `clean_char` of it, for `str.translate`."""
+class _Translation(dict):
+  """A table for `str.translate`, filled when a character first occurs."""
+
+  def __init__(self, convert: Callable[[str], str]) -> None:
+    super().__init__()
+    self._convert = convert
 
   def __missing__(self, code: int) -> str:
-    self[code] = cleaned = clean_char(chr(code))
-    return cleaned
+    self[code] = converted = self._convert(chr(code))
+    return converted
 
 
-class _PunctuationTable(dict):
-  """Maps a code point for `str.translate`: spaced if it is punctuation."""
-
-  def __missing__(self, code: int) -> str:
-    char = chr(code)
-    self[code] = spaced = f" {char} " if is_punctuation(char) else char
-    return spaced
-
-
-_CLEANING = _CleaningTable()
-_PUNCTUATION = _PunctuationTable()
+_CLEANING = _Translation(clean_char)
+_PUNCTUATION = _Translation(
+  lambda char: f" {char} " if is_punctuation(char) else char
+)
 # Printable characters that cleaning changes.
 _CLEANED_PRINTABLE = re.compile(
   "[\ufffd"
@@ -276,10 +263,6 @@ def without_accents(text: str) -> str:
   )
 
 
-def _is_combining(char: str) -> bool:
-  return unicodedata.combining(char) > 0
-
-
 def _decomposed(text: str) -> str:
   """Returns the canonical decomposition (NFD) of `text` in linear time.
 
@@ -293,7 +276,9 @@ def _decomposed(text: str) -> str:
   # order, and so do all that are not marks: their class is 0.
   chars = "".join(unicodedata.normalize("NFD", char) for char in text)
   parts: list[str] = []
-  for _, run in itertools.groupby(chars, _is_combining):
+  for _, run in itertools.groupby(
+    chars, lambda char: unicodedata.combining(char) > 0
+  ):
     parts += sorted(run, key=unicodedata.combining)
   return "".join(parts)
 
@@ -354,10 +339,10 @@ class WordpieceTokenizer:
 
   def split_word(self, word: str) -> list[str]:
     """Returns the pieces of one word, or the unknown token alone."""
-    if word in self.vocab and len(word) <= self.max_input_chars_per_word:
-      return [word]
     if len(word) > self.max_input_chars_per_word:
       return [self.unk_token]
+    if word in self.vocab:
+      return [word]
     pieces = []
     start = 0
     while start < len(word):
