@@ -43,19 +43,19 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 if sys.version_info < (3, 10):  # noqa: UP036
-  # What follows does not parse there, so a traceback would mislead.
+  # Older versions cannot parse the rest; their traceback would mislead.
   sys.exit(f"bert_tf needs Python 3.10 to 3.13, not {sys.version.split()[0]}.")
 
-# Off by default on processors without VNNI, where it makes a training step
-# 1.35 to 1.55 times faster. TensorFlow reads it once, when it is imported.
+# On processors without VNNI, oneDNN is off by default, but makes a training
+# step 1.35 to 1.55 times faster. TensorFlow reads this when it is imported.
 os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "1")
 
-# Hides TensorFlow's own notes and warnings; this project's are not affected.
+# Hides TensorFlow's notes and warnings, but not those of this project.
 SHOWS_NOTES = "TF_CPP_MIN_LOG_LEVEL" in os.environ
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
-# The modules of the public names: imported, as TensorFlow with them, when a
-# name is first used.
+# Modules of the public names. Imported when a name is first used, because they
+# import TensorFlow.
 _MODULES = {
   "BertConfig": "model_config",
   "BertModel": "modeling",
@@ -89,7 +89,7 @@ __all__ = [*_MODULES, "__version__"]
 
 
 def __getattr__(name: str) -> Any:
-  """Returns a public name after importing its module."""
+  """Imports the module of a public name and returns its value."""
   if name not in _MODULES:
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
   if name not in _WITHOUT_KERAS:
@@ -103,17 +103,17 @@ def __getattr__(name: str) -> Any:
   with stderr.without_notes():
     found = getattr(_module_of(name), name)
     if "tensorflow" in sys.modules:
-      # Looks for a GPU, which TensorFlow does once, with a line if there is
-      # none.
+      # TensorFlow looks for a GPU once. Do it here, to hide its note if there
+      # is no GPU.
       sys.modules["tensorflow"].config.list_physical_devices()
   return found
 
 
 def _module_of(name: str) -> types.ModuleType:
-  """Returns the module of a public name, imported."""
+  """Imports the module of a public name."""
   return importlib.import_module(f"{__name__}.{_MODULES[name]}")
 
 
 def __dir__() -> list[str]:
-  """Returns the names of the module, those that are not imported yet too."""
+  """Returns the names of the module, including those not imported yet."""
   return sorted({*globals(), *__all__})

@@ -1,4 +1,4 @@
-"""Runs `python -m bert_tf COMMAND`, which is `bert-tf COMMAND`."""
+"""Runs `python -m bert_tf COMMAND`, the same as `bert-tf COMMAND`."""
 
 from bert_tf.cli import main
 

@@ -1,13 +1,13 @@
-"""Names that settings and TensorFlow code share.
+"""Names that configs and TensorFlow code share.
 
-Configs offer these values as flags, and importing a config must not import
-TensorFlow. This module therefore imports nothing.
+Configs offer these values as flags. Importing a config must not import
+TensorFlow, which takes seconds, so this module imports nothing.
 """
 
 # Optimizers (optimization.py).
 ADAMW, LAMB = OPTIMIZERS = ("adamw", "lamb")
 
-# Keras' dtype policies by precision (layers/mixed_precision.py).
+# Keras' dtype policy for each precision (layers/mixed_precision.py).
 PRECISIONS = {
   "float32": "float32",
   "bfloat16": "mixed_bfloat16",

@@ -1,9 +1,9 @@
-"""Splits text into word pieces and ids, as the original release does.
+"""Splits text into word pieces and ids, as the 2018 release does.
 
-The steps are: clean, put spaces around CJK ideographs, split at white space,
-lower-case and strip accents, split at punctuation, then take the longest
-matching word pieces from the left. Everything after the first white-space split
-depends on one word only, so `FullTokenizer` caches the ids of words.
+The steps are: clean the text, put spaces around CJK ideographs, split at white
+space, lower-case and strip accents, split at punctuation, match the longest
+word pieces from the left. All steps after the split at white space depend only
+on one word, so `FullTokenizer` caches the ids of words.
 """
 
 import bisect
@@ -19,21 +19,20 @@ from bert_tf.formats import tokenizer_files
 SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 PAD, UNK, CLS, SEP, MASK = SPECIAL_TOKENS
 
-# A longer word is unknown.
+# Longer words become [UNK].
 MAX_INPUT_CHARS_PER_WORD = 200
 
-# Cached words. An entry takes about 170 bytes for English and at most 530 (32
-# wide characters, 32 ids): 45 MB in all, never above 140 MB.
+# Size of the cache in words. An English word takes about 170 bytes, any word at
+# most 530 (32 wide characters, 32 ids). The cache takes 45 MB, at most 140 MB.
 _MAX_CACHED_WORDS = 1 << 18
-# Longer words are rarely repeated, and would leave the cache unbounded.
+# Longer words rarely repeat, and the memory of the cache must be bounded.
 _MAX_CACHED_WORD_CHARS = 32
 
-# Longer words are decomposed in linear time; for shorter ones
-# `unicodedata.normalize` is faster, whatever they hold.
+# Up to this length `unicodedata.normalize` is faster than `_decomposed`.
 _MAX_NORMALIZED_CHARS = 256
 
-# Ideographs only: Hangul, Hiragana and Katakana are written with spaces or
-# left to the word pieces (original release, multilingual notes).
+# Ideographs only. Hangul, Hiragana and Katakana are not split into characters
+# (2018 release, multilingual notes).
 _CJK_RANGES = (
   (0x4E00, 0x9FFF),
   (0x3400, 0x4DBF),
@@ -44,12 +43,12 @@ _CJK_RANGES = (
   (0xF900, 0xFAFF),
   (0x2F800, 0x2FA1F),
 )
-# Ascending: where a range begins, and where the next code is outside.
+# First code of each range and first code after it, ascending.
 CJK_BOUNDS = sorted(
   bound for first, last in _CJK_RANGES for bound in (first, last + 1)
 )
 
-# Folders of released checkpoints: whether their vocabulary is lower-cased.
+# Whether the vocabulary of a released checkpoint is lower-cased, by its folder.
 _RELEASED_LOWER_CASE = {
   "uncased_L-24_H-1024_A-16": True,
   "uncased_L-12_H-768_A-12": True,
@@ -64,13 +63,10 @@ _RELEASED_LOWER_CASE = {
 def validate_case_matches_checkpoint(
   do_lower_case: bool, init_checkpoint: str | None
 ) -> None:
-  """Refuses a case setting that contradicts a known released checkpoint.
+  """Raises ValueError if the case setting contradicts a released checkpoint.
 
-  Its path is such as `.../cased_L-12_H-768_A-12/bert_model.ckpt`; None and
-  other names of folders are accepted.
-
-  Raises:
-    ValueError: if the checkpoint was trained with the other setting.
+  Recognises paths such as `.../cased_L-12_H-768_A-12/bert_model.ckpt`. Accepts
+  None and all other folders.
   """
   match = re.search(r"([A-Za-z0-9_-]+)/bert_model\.ckpt", init_checkpoint or "")
   if not match:
@@ -88,7 +84,7 @@ def validate_case_matches_checkpoint(
 
 
 def convert_to_unicode(text: str | bytes) -> str:
-  """Returns `text` as str, decoding UTF-8 bytes and dropping bad ones.
+  """Returns `text` as str. Decodes UTF-8 and ignores invalid bytes.
 
   Raises:
     ValueError: if `text` is neither str nor bytes.
@@ -106,12 +102,12 @@ def printable_text(text: str | bytes) -> str:
 
 
 def load_vocab(vocab_file: str) -> dict[str, int]:
-  """Returns token to id; the id is the number of the token's line, from 0.
+  """Reads a vocabulary; returns the id of each token, its line number from 0.
 
-  White space around a token is stripped and carriage returns are dropped, as
-  in the original. Blank lines at the end are not tokens: the original gives the
-  empty token an id there, which no text leads to and which can be outside the
-  model's table.
+  Strips white space around tokens and drops carriage returns, as the 2018
+  release does. Unlike the release, ignores blank lines at the end. There the
+  release defines an empty token, which no text contains and whose id may be
+  outside the model's embedding table.
 
   Args:
     vocab_file: a vocab.txt, or a tokenizer.json of word pieces.
@@ -170,7 +166,7 @@ def convert_ids_to_tokens(
 
 
 def whitespace_tokenize(text: str) -> list[str]:
-  """Splits at runs of white space as `str.split` knows it; "" gives []."""
+  """Splits `text` at runs of white space, like `str.split`."""
   return text.split()
 
 
@@ -179,13 +175,13 @@ def _is_cjk(code: int) -> bool:
 
 
 def is_punctuation(char: str) -> bool:
-  """Returns whether a character, or ASCII symbol like "$", is punctuation."""
+  """Returns whether a character is punctuation or an ASCII symbol like "$"."""
   if char.isascii():
     return char.isprintable() and not char.isalnum() and char != " "
   return unicodedata.category(char).startswith("P")
 
 
-# The names that the original's own test uses.
+# Private names that the test of the 2018 release uses.
 _is_punctuation = is_punctuation
 
 
@@ -200,14 +196,14 @@ def _is_control(char: str) -> bool:
 
 
 def is_own_token(char: str) -> bool:
-  """Returns whether `BasicTokenizer` makes a token of this character alone."""
+  """Returns whether `BasicTokenizer` makes each such character a token."""
   return _is_cjk(ord(char)) or is_punctuation(char)
 
 
 def clean_char(char: str) -> str:
-  """Returns a character cleaned: dropped, surrounded by spaces or kept.
+  """Cleans a character: drops it, puts spaces around it, or returns it.
 
-  White space other than tab, newline and return is left to `str.split`.
+  Other white space than tab, newline and return is left to `str.split`.
   """
   if char in "\t\n\r":
     return " "
@@ -232,7 +228,7 @@ _CLEANING = _Translation(clean_char)
 _PUNCTUATION = _Translation(
   lambda char: f" {char} " if is_punctuation(char) else char
 )
-# Printable characters that cleaning changes.
+# Matches printable characters that cleaning changes.
 _CLEANED_PRINTABLE = re.compile(
   "[\ufffd"
   + "".join(f"{chr(first)}-{chr(last)}" for first, last in _CJK_RANGES)
@@ -241,14 +237,14 @@ _CLEANED_PRINTABLE = re.compile(
 
 
 def clean_and_split(text: str) -> list[str]:
-  """Cleans `text`, spaces its CJK ideographs and splits it at white space.
+  """Cleans `text`, puts spaces around ideographs and splits at white space.
 
-  `BasicTokenizer.split_word` splits each of these words further.
+  `BasicTokenizer.split_word` splits the resulting words further.
 
-  Cleaning comes first: U+001C to U+001F are white space to `str.split`, but
-  the original removes them as control characters, which joins their sides.
+  Cleaning comes first. `str.split` treats U+001C to U+001F as white space, but
+  the 2018 release drops them as control characters, which joins the words.
   """
-  # Most text needs no cleaning, and these two scans are faster than cleaning.
+  # Most text needs no cleaning. These two scans are faster than cleaning.
   if not text.isprintable() or (
     not text.isascii() and _CLEANED_PRINTABLE.search(text)
   ):
@@ -257,23 +253,23 @@ def clean_and_split(text: str) -> list[str]:
 
 
 def without_accents(text: str) -> str:
-  """Decomposes `text` (NFD) and drops its non-spacing marks."""
+  """Decomposes `text` (NFD) and drops non-spacing marks."""
   return "".join(
     char for char in _decomposed(text) if unicodedata.category(char) != "Mn"
   )
 
 
 def _decomposed(text: str) -> str:
-  """Returns the canonical decomposition (NFD) of `text` in linear time.
+  """Returns the canonical decomposition (NFD) of `text`, in linear time.
 
-  `unicodedata.normalize` sorts the combining marks between two other
-  characters by insertion, which takes 170 s for 256,000 marks.
+  `unicodedata.normalize` sorts runs of combining marks by insertion, which
+  takes 170 s for 256,000 marks.
   """
   if len(text) <= _MAX_NORMALIZED_CHARS:
     return unicodedata.normalize("NFD", text)
-  # Unicode Standard, section 3.11: decompose each character, then sort each
-  # run of marks by combining class. Characters of the same class keep their
-  # order, and so do all that are not marks: their class is 0.
+  # Unicode Standard, section 3.11: decompose each character, then sort each run
+  # of marks by combining class. The sort is stable, and the class of all other
+  # characters is 0, so they keep their order.
   chars = "".join(unicodedata.normalize("NFD", char) for char in text)
   parts: list[str] = []
   for _, run in itertools.groupby(
@@ -289,7 +285,7 @@ class BasicTokenizer:
   def __init__(
     self, do_lower_case: bool = True, strip_accents: bool | None = None
   ) -> None:
-    """Makes a tokenizer; strip_accents None is as do_lower_case."""
+    """Makes a tokenizer. With strip_accents=None, accents follow the case."""
     self.do_lower_case = do_lower_case
     self.strip_accents = (
       do_lower_case if strip_accents is None else strip_accents
@@ -301,7 +297,7 @@ class BasicTokenizer:
     return list(itertools.chain.from_iterable(map(self.split_word, words)))
 
   def split_word(self, word: str) -> list[str]:
-    """Returns the tokens of one cleaned word, which has no white space."""
+    """Returns the tokens of a cleaned word without white space."""
     if self.do_lower_case:
       word = word.lower()
     if self.strip_accents and not word.isascii():
@@ -323,9 +319,9 @@ class WordpieceTokenizer:
     """Makes a tokenizer.
 
     Args:
-      vocab: token to id; pieces inside a word start with "##".
-      unk_token: what a word becomes that cannot be split into pieces.
-      max_input_chars_per_word: longer words become `unk_token`, characters.
+      vocab: token to id. Pieces inside a word start with "##".
+      unk_token: replaces words that cannot be split into pieces.
+      max_input_chars_per_word: longer words become `unk_token`.
     """
     self.vocab = vocab
     self.unk_token = unk_token
@@ -333,12 +329,12 @@ class WordpieceTokenizer:
     self._max_piece_chars = max(map(len, vocab), default=0)
 
   def tokenize(self, text: str | bytes) -> list[str]:
-    """Returns the pieces of `text`, which `BasicTokenizer` has been over."""
+    """Returns the pieces of `text`, the joined output of `BasicTokenizer`."""
     words = whitespace_tokenize(convert_to_unicode(text))
     return list(itertools.chain.from_iterable(map(self.split_word, words)))
 
   def split_word(self, word: str) -> list[str]:
-    """Returns the pieces of one word, or the unknown token alone."""
+    """Returns the pieces of a word, or [unk_token]."""
     if len(word) > self.max_input_chars_per_word:
       return [self.unk_token]
     if word in self.vocab:
@@ -354,7 +350,7 @@ class WordpieceTokenizer:
     return pieces
 
   def _longest_piece(self, word: str, start: int) -> str:
-    """The longest entry that `word[start:]` begins with; "" if none."""
+    """Returns the longest entry that begins `word[start:]`, or ""."""
     prefix = "##" if start else ""
     longest = min(len(word), start + self._max_piece_chars)
     for end in range(longest, start, -1):
@@ -365,7 +361,7 @@ class WordpieceTokenizer:
 
 
 class _WordIds(dict):
-  """Bounded cache: cleaned word to the tuple of its ids."""
+  """A bounded cache from a cleaned word to its ids."""
 
   def __init__(
     self,
@@ -385,7 +381,7 @@ class _WordIds(dict):
       for piece in self._wordpiece_tokenizer.split_word(token)
     )
     if len(word) <= _MAX_CACHED_WORD_CHARS:
-      # Frequent words are back in the cache soon.
+      # Clearing is cheap, since frequent words are soon back.
       if len(self) >= _MAX_CACHED_WORDS:
         self.clear()
       self[word] = ids
@@ -408,10 +404,15 @@ class FullTokenizer:
     do_lower_case: bool = True,
     strip_accents: bool | None = None,
   ) -> None:
-    """Reads the vocabulary, which do_lower_case must fit; see `load_vocab`.
+    """Reads the vocabulary; see `load_vocab`.
+
+    Args:
+      vocab_file: a vocab.txt, or a tokenizer.json of word pieces.
+      do_lower_case: must match the vocabulary.
+      strip_accents: whether to strip accents. Default: like do_lower_case.
 
     Raises:
-      ValueError: if the vocabulary is faulty or has no [UNK].
+      ValueError: if the vocabulary is faulty or lacks [UNK].
     """
     self.vocab = load_vocab(vocab_file)
     self.inv_vocab = {index: token for token, index in self.vocab.items()}
@@ -438,9 +439,9 @@ class FullTokenizer:
     )
 
   def convert_tokens_to_ids(self, tokens: Sequence[str]) -> list[int]:
-    """Returns the ids of `tokens`; ValueError for one that is unknown."""
+    """Returns the ids of `tokens`; raises ValueError for unknown tokens."""
     return convert_by_vocab(self.vocab, tokens)
 
   def convert_ids_to_tokens(self, ids: Sequence[int]) -> list[str]:
-    """Returns the tokens of `ids`; ValueError for one that is unknown."""
+    """Returns the tokens of `ids`; raises ValueError for unknown ids."""
     return convert_by_vocab(self.inv_vocab, ids)
