@@ -78,8 +78,8 @@ def validate_case_matches_checkpoint(
     raise ValueError(
       f"do_lower_case={do_lower_case} does not fit init_checkpoint "
       f"{init_checkpoint}: {folder} was trained on {kind} text. Pass "
-      f"`do_lower_case={trained_lower}`, or rename the folder if its weights "
-      "are others."
+      f"`do_lower_case={trained_lower}`, or rename the folder if it holds "
+      "other weights."
     )
 
 
@@ -130,9 +130,8 @@ def load_vocab(vocab_file: str) -> dict[str, int]:
     if first != index:
       raise ValueError(
         f"{vocab_file}:{index + 1}: duplicate token {token!r}, first on line "
-        f"{first + 1}. A token has one id, in the original the last; rename "
-        f"line {first + 1}, for example to [unused-{first + 1}], so that the "
-        "other ids stay."
+        f"{first + 1}. Rename line {first + 1}, for example to "
+        f"[unused-{first + 1}], so that the other ids stay."
       )
   return vocab
 
@@ -186,12 +185,10 @@ _is_punctuation = is_punctuation
 
 
 def _is_whitespace(char: str) -> bool:
-  """Returns whether a character is white space."""
   return char in " \t\n\r" or unicodedata.category(char) == "Zs"
 
 
 def _is_control(char: str) -> bool:
-  """Returns whether a character is removed as a control character."""
   return char not in "\t\n\r" and unicodedata.category(char) in ("Cc", "Cf")
 
 
@@ -228,7 +225,7 @@ _CLEANING = _Translation(clean_char)
 _PUNCTUATION = _Translation(
   lambda char: f" {char} " if is_punctuation(char) else char
 )
-# Matches printable characters that cleaning changes.
+
 _CLEANED_PRINTABLE = re.compile(
   "[\ufffd"
   + "".join(f"{chr(first)}-{chr(last)}" for first, last in _CJK_RANGES)
@@ -238,8 +235,6 @@ _CLEANED_PRINTABLE = re.compile(
 
 def clean_and_split(text: str) -> list[str]:
   """Cleans `text`, puts spaces around ideographs and splits at white space.
-
-  `BasicTokenizer.split_word` splits the resulting words further.
 
   Cleaning comes first. `str.split` treats U+001C to U+001F as white space, but
   the 2018 release drops them as control characters, which joins the words.
@@ -363,22 +358,16 @@ class WordpieceTokenizer:
 class _WordIds(dict):
   """A bounded cache from a cleaned word to its ids."""
 
-  def __init__(
-    self,
-    vocab: dict[str, int],
-    basic_tokenizer: BasicTokenizer,
-    wordpiece_tokenizer: WordpieceTokenizer,
-  ) -> None:
+  def __init__(self, tokenizer: "FullTokenizer") -> None:
     super().__init__()
-    self._vocab = vocab
-    self._basic_tokenizer = basic_tokenizer
-    self._wordpiece_tokenizer = wordpiece_tokenizer
+    self._tokenizer = tokenizer
 
   def __missing__(self, word: str) -> tuple[int, ...]:
+    tokenizer = self._tokenizer
     ids = tuple(
-      self._vocab[piece]
-      for token in self._basic_tokenizer.split_word(word)
-      for piece in self._wordpiece_tokenizer.split_word(token)
+      tokenizer.vocab[piece]
+      for token in tokenizer.basic_tokenizer.split_word(word)
+      for piece in tokenizer.wordpiece_tokenizer.split_word(token)
     )
     if len(word) <= _MAX_CACHED_WORD_CHARS:
       # Clearing is cheap, since frequent words are soon back.
@@ -391,11 +380,7 @@ class _WordIds(dict):
 class FullTokenizer:
   """Splits text into word pieces or ids of a vocabulary file.
 
-  Attributes:
-    vocab: token to id, in file order.
-    inv_vocab: id to token.
-    basic_tokenizer: splits text into words.
-    wordpiece_tokenizer: splits words into word pieces.
+  `vocab` maps tokens to ids, in file order; `inv_vocab` maps ids to tokens.
   """
 
   def __init__(
@@ -418,14 +403,12 @@ class FullTokenizer:
     self.inv_vocab = {index: token for token, index in self.vocab.items()}
     if UNK not in self.vocab:
       raise ValueError(
-        f"{vocab_file}: no [UNK] among its {len(self.vocab)} tokens, so an "
-        "unknown word has no id; add [PAD], [UNK], [CLS], [SEP] and [MASK]."
+        f"{vocab_file} has {len(self.vocab)} tokens, but not [UNK] for unknown "
+        "words; add [PAD], [UNK], [CLS], [SEP] and [MASK]."
       )
     self.basic_tokenizer = BasicTokenizer(do_lower_case, strip_accents)
     self.wordpiece_tokenizer = WordpieceTokenizer(self.vocab)
-    self._word_ids = _WordIds(
-      self.vocab, self.basic_tokenizer, self.wordpiece_tokenizer
-    )
+    self._word_ids = _WordIds(self)
 
   def tokenize(self, text: str | bytes) -> list[str]:
     """Returns the word pieces of `text`."""

@@ -288,7 +288,7 @@ def test_bytes_are_read_as_utf8_without_their_bad_bytes(vocab_file):
   assert tokenization.printable_text(b"ab\xc3") == "ab"
   tokenizer = tokenization.FullTokenizer(vocab_file)
   assert tokenizer.tokenize("café".encode()) == ["cafe"]
-  with pytest.raises(ValueError, match="text is a int; pass str or bytes"):
+  with pytest.raises(ValueError, match="int.*str or bytes"):
     tokenization.convert_to_unicode(3)
 
 
@@ -321,10 +321,10 @@ def test_carriage_returns_of_a_vocabulary_are_dropped(tmp_path):
 @pytest.mark.parametrize(
   ("content", "message"),
   [
-    (b"", "the vocabulary is empty"),
-    (b"[UNK]\na\nb\na\n", r"vocab:4: duplicate token 'a', first on line 2"),
-    (b"[UNK]\nab\xff\n", r"vocab:2: not UTF-8 \(byte 2 of the line\)"),
-    (b"a\nb\n", r"no \[UNK\] among its 2 tokens"),
+    (b"", "vocab: .*empty"),
+    (b"[UNK]\na\nb\na\n", r"vocab:4: .*'a', .* line 2"),
+    (b"[UNK]\nab\xff\n", r"vocab:2: .*UTF-8.*byte 2"),
+    (b"a\nb\n", r"2 tokens.*\[UNK\]"),
   ],
 )
 def test_faulty_vocabularies_are_refused(tmp_path, content, message):
@@ -335,9 +335,9 @@ def test_faulty_vocabularies_are_refused(tmp_path, content, message):
 
 
 def test_unknown_tokens_and_ids_are_named():
-  with pytest.raises(ValueError, match=r"'b' is not in the vocabulary \(1 en"):
+  with pytest.raises(ValueError, match=r"'b' .*1 entries"):
     tokenization.convert_tokens_to_ids({"a": 0}, ["a", "b"])
-  with pytest.raises(ValueError, match="7 is not in the vocabulary"):
+  with pytest.raises(ValueError, match="7 .*vocabulary"):
     tokenization.convert_ids_to_tokens({0: "a"}, [7])
 
 
@@ -356,7 +356,7 @@ def test_unknown_tokens_and_ids_are_named():
 def test_case_must_fit_a_released_checkpoint(folder, trained_lower):
   path = f"/models/{folder}/bert_model.ckpt"
   tokenization.validate_case_matches_checkpoint(trained_lower, path)
-  with pytest.raises(ValueError, match=f"Pass `do_lower_case={trained_lower}`"):
+  with pytest.raises(ValueError, match=f"do_lower_case={trained_lower}`"):
     tokenization.validate_case_matches_checkpoint(not trained_lower, path)
 
 
