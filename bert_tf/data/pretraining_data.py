@@ -288,17 +288,7 @@ def build_shard(
   rng = random.Random(seed)
   builder = InstanceBuilder(config, tokenizer, rng)
   with records.open_records(output_files) as writer:
-    documents = []
-    for sentences in corpus.shard_documents(shard):
-      document = builder.read(sentences)
-      if document.num_sentences:
-        documents.append(document)
-      report(1)
-    if not documents:
-      raise ValueError(
-        f"{shard.spans[0].path}: no document with a token in shard "
-        f"{shard.index} ({shard.num_bytes} bytes); is it text?"
-      )
+    documents = _read_documents(shard, builder, report)
     masking.shuffle(documents, rng.getrandbits)
     examples, counts = _build_examples(builder, documents, report)
     # Instances of the same text should share neither a batch nor a packed row.
@@ -319,6 +309,24 @@ def build_shard(
         )
       )
   return dataclasses.replace(counts, num_records=len(rows))
+
+
+def _read_documents(
+  shard: corpus.Shard, builder: InstanceBuilder, report: Callable[[int], None]
+) -> list[Document]:
+  """Returns the tokenized documents of a shard, without empty ones."""
+  documents = []
+  for sentences in corpus.shard_documents(shard):
+    document = builder.read(sentences)
+    if document.num_sentences:
+      documents.append(document)
+    report(1)
+  if not documents:
+    raise ValueError(
+      f"{shard.spans[0].path}: no document with a token in shard "
+      f"{shard.index} ({shard.num_bytes} bytes); is it text?"
+    )
+  return documents
 
 
 def _build_examples(

@@ -144,8 +144,8 @@ def rows(table: Table) -> Iterator[tuple[int, Row | BadRowError]]:
       if content.strip():
         yield line, _json_row(content)
     return
-  is_csv = table.file_format == "csv"
-  cells = _filled_csv_cells(table.path) if is_csv else _tsv_cells(table.path)
+  read_cells = csv_cells if table.file_format == "csv" else _tsv_cells
+  cells = ((line, row) for line, row in read_cells(table.path) if row)
   header, count = None, table.num_columns
   if not isinstance(table.columns[0], int):
     line, header = next(cells, (1, []))
@@ -164,11 +164,6 @@ def _tsv_cells(path: str) -> Iterator[tuple[int, list[str]]]:
   """Yields line and cells; quotation marks have no meaning."""
   lines = enumerate(text_lines.read_lines(path), 1)
   return ((number, line.split("\t")) for number, line in lines if line)
-
-
-def _filled_csv_cells(path: str) -> Iterator[tuple[int, list[str]]]:
-  """Yields line and cells of the rows of a CSV file that are not blank."""
-  return ((line, row) for line, row in csv_cells(path) if row)
 
 
 def csv_cells(

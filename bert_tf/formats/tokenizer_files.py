@@ -7,7 +7,6 @@ ids of a text would differ from those that the model was trained on.
 
 import dataclasses
 import functools
-import itertools
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
@@ -114,7 +113,7 @@ def read_vocab(vocab_file: str) -> bytes:
     raise ValueError(
       f"{vocab_file} has no vocabulary of word pieces; give a vocab.txt."
     )
-  tokens = {index: token for token, index in vocab.items() if _is_id(index)}
+  tokens = {i: token for token, i in vocab.items() if type(i) is int}
   missing = [i for i in range(len(vocab)) if i not in tokens]
   if missing:
     raise ValueError(
@@ -137,21 +136,12 @@ def _word_pieces(path: str) -> dict[str, Any]:
   return vocab if is_of_kind and isinstance(vocab, dict) else {}
 
 
-def _is_id(value: Any) -> bool:
-  return isinstance(value, int) and not isinstance(value, bool)
-
-
+@functools.cache  # Several parts of a command load the same tokenizer.
 def warn_of_differing(vocab_file: str) -> None:
-  """Warns if the files beside a vocabulary ask for another tokenizer."""
+  """Warns once if the files next to a vocabulary ask for another tokenizer."""
   folder = paths.split(vocab_file)[0]
   for note in read_settings(folder).notes():
-    _warn_once(folder or ".", note)
-
-
-@functools.cache
-def _warn_once(folder: str, note: str) -> None:
-  """Warns; several parts of one command make the same tokenizer."""
-  logging.warning("%s: %s", folder, note)
+    logging.warning("%s: %s", folder or ".", note)
 
 
 def read_settings(folder: str) -> TokenizerSettings:
@@ -185,24 +175,20 @@ def _all_differing(
   tokenizer: Mapping[str, Any] | None,
 ) -> Iterator[str]:
   """Yields the settings that are not implemented, file by file."""
-  by_file: dict[str, Iterator[str]] = {
-    TOKENIZER_CONFIG: _differing_settings(config)
-  }
+  by_file = {TOKENIZER_CONFIG: [*_differing_settings(config)]}
   if tokenizer is not None:
-    path = os.path.join(folder, TOKENIZER)
-    by_file[TOKENIZER] = itertools.chain(
-      _differing_parts(tokenizer, path), _differing_vocab(folder)
-    )
+    parts = _differing_parts(tokenizer, os.path.join(folder, TOKENIZER))
+    by_file[TOKENIZER] = [*parts, *_differing_vocab(folder)]
   if "tokenizer_class" not in config:
     model_config = _read_if_there(folder, _CONFIG) or {}
-    by_file[_CONFIG] = _differing_class(model_config)
+    by_file[_CONFIG] = [*_differing_class(model_config)]
   special = _read_if_there(folder, _SPECIAL_TOKENS) or {}
-  by_file[_SPECIAL_TOKENS] = _differing_tokens(special)
-  added = _shown(_others(_read_if_there(folder, _ADDED_TOKENS)))
-  by_file[_ADDED_TOKENS] = iter([f"added tokens {added}"] if added else [])
+  by_file[_SPECIAL_TOKENS] = [*_differing_tokens(special)]
+  added = _read_if_there(folder, _ADDED_TOKENS)
+  by_file[_ADDED_TOKENS] = [*_list_others("added tokens", added)]
   for file, settings in by_file.items():
-    if joined := ", ".join(settings):
-      yield f"{joined} ({file})"
+    if settings:
+      yield f"{', '.join(settings)} ({file})"
 
 
 def _differing_settings(config: Mapping[str, Any]) -> Iterator[str]:
@@ -211,14 +197,11 @@ def _differing_settings(config: Mapping[str, Any]) -> Iterator[str]:
   for name, value in {**FIXED_SETTINGS, **_OTHER_FIXED_SETTINGS}.items():
     if config.get(name, value) not in (value, None):
       yield f"{name} {config[name]}"
-  never_split = _others(config.get("never_split"))
-  if never_split:
-    yield f"never_split {_shown(never_split)}"
+  yield from _list_others("never_split", config.get("never_split"))
   yield from _differing_tokens(config)
   decoder = config.get("added_tokens_decoder")
-  added = _others(decoder.values() if isinstance(decoder, dict) else decoder)
-  if added:
-    yield f"added tokens {_shown(added)}"
+  added = decoder.values() if isinstance(decoder, dict) else decoder
+  yield from _list_others("added tokens", added)
 
 
 def _differing_class(config: Mapping[str, Any]) -> Iterator[str]:
@@ -236,9 +219,8 @@ def _differing_tokens(config: Mapping[str, Any]) -> Iterator[str]:
       yield f"{name} {value}"
   for name in ("additional_special_tokens", "extra_special_tokens"):
     tokens = config.get(name)
-    others = _others(tokens.values() if isinstance(tokens, dict) else tokens)
-    if others:
-      yield f"{name} {_shown(others)}"
+    tokens = tokens.values() if isinstance(tokens, dict) else tokens
+    yield from _list_others(name, tokens)
 
 
 def _differing_parts(tokenizer: Mapping[str, Any], path: str) -> Iterator[str]:
@@ -254,9 +236,7 @@ def _differing_parts(tokenizer: Mapping[str, Any], path: str) -> Iterator[str]:
     for setting, value in fixed.items():
       if part.get(setting, value) != value:
         yield f"{setting} {part[setting]}"
-  added = _others(tokenizer.get("added_tokens"))
-  if added:
-    yield f"added tokens {_shown(added)}"
+  yield from _list_others("added tokens", tokenizer.get("added_tokens"))
 
 
 def _differing_vocab(folder: str) -> Iterator[str]:
@@ -268,25 +248,20 @@ def _differing_vocab(folder: str) -> Iterator[str]:
       yield f"other tokens than {VOCAB_FILE}, which is used"
 
 
-def _others(tokens: Any) -> list[str]:
-  """Returns the tokens that are not BERT's special ones, without repeats."""
+def _list_others(name: str, tokens: Any) -> Iterator[str]:
+  """Yields the name and the first tokens that are not BERT's, if any."""
   if not isinstance(tokens, Iterable) or isinstance(tokens, str):
     tokens = [tokens] if tokens else []
-  special = SPECIAL_TOKENS.values()
-  names = dict.fromkeys(_content(token) for token in tokens)
-  return [name for name in names if name not in special]
+  contents = dict.fromkeys(_content(token) for token in tokens)
+  others = [c for c in contents if c not in SPECIAL_TOKENS.values()]
+  if others:
+    suffix = f" and {len(others) - 3} more" if len(others) > 3 else ""
+    yield f"{name} {' '.join(others[:3])}{suffix}"
 
 
 def _content(token: Any) -> str:
   """Returns the text of a token, which some files store as an object."""
   return str(token.get("content")) if isinstance(token, dict) else str(token)
-
-
-def _shown(tokens: list[str]) -> str:
-  """Returns the first tokens of a list for a message."""
-  num_left = len(tokens) - 3
-  suffix = f" and {num_left} more" if num_left > 0 else ""
-  return " ".join(tokens[:3]) + suffix
 
 
 def _object_in(
