@@ -20,6 +20,11 @@ from bert_tf.model_folder import run_info
 
 Specs = Mapping[str, tf.TensorSpec]
 
+# The text of `Function.sample`; models that fill masks need a mask in it.
+SAMPLE_TEXT = "A [MASK] text."
+# Size of its dimensions that may have any size, except the first.
+_SAMPLE_SIZE = 4
+
 
 @dataclasses.dataclass(frozen=True)
 class Function:
@@ -49,6 +54,10 @@ class Function:
     outputs = self.compute(**tensors)
     return {name: tensor.numpy() for name, tensor in outputs.items()}
 
+  def sample(self) -> dict[str, np.ndarray]:
+    """Returns made-up inputs of one row: SAMPLE_TEXT as bytes, and zeros."""
+    return {name: _sample(spec) for name, spec in self.inputs.items()}
+
   def takes_texts(self) -> bool:
     """Returns whether all of its inputs are texts."""
     return all(spec.dtype == tf.string for spec in self.inputs.values())
@@ -59,6 +68,15 @@ class Function:
     return all(
       spec.shape.rank and spec.shape.dims[0].value is None for spec in specs
     )
+
+
+def _sample(spec: tf.TensorSpec) -> np.ndarray:
+  sizes = spec.shape.as_list() if spec.shape.rank else [None]
+  shape = [size or _SAMPLE_SIZE for size in sizes]
+  shape[0] = sizes[0] or 1
+  if spec.dtype == tf.string:
+    return np.full(shape, SAMPLE_TEXT.encode(), object)
+  return np.zeros(shape, spec.dtype.as_numpy_dtype)
 
 
 @dataclasses.dataclass(frozen=True)
