@@ -1,10 +1,10 @@
-r"""Writes a corpus, one sentence a line, from text of any format.
+r"""Splits text of any format into a corpus of one sentence a line.
 
 bert-tf build-corpus --input_file=dump.xml.bz2 --output_file=wiki.txt \
     --language=de
 
-Input: plain text, JSON lines, Parquet, Wikipedia dumps, WikiExtractor's output,
-.gz and .bz2 of them, and the documentation of the running Python.
+Reads plain text, JSON lines, Parquet, Wikipedia dumps and the output of
+WikiExtractor, also as .gz or .bz2, and the documentation of this Python.
 """
 
 import dataclasses
@@ -16,7 +16,7 @@ from bert_tf.corpora import text_config
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class CorpusConfig:
-  """What is read and written."""
+  """The input and output files."""
 
   input_file: str = settings.setting(
     "pydoc",
@@ -60,7 +60,7 @@ class CorpusConfig:
 
 
 def main() -> None:
-  """Reads the input and writes the corpus."""
+  """Writes the corpus that the flags describe."""
   from bert_tf.corpora import corpus_build, sources
 
   config = config_flags.build(CorpusConfig)

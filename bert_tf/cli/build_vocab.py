@@ -1,4 +1,4 @@
-r"""Learns a WordPiece vocab.txt from text.
+r"""Learns a WordPiece vocabulary from text.
 
 bert-tf build-vocab --input_file=corpus.txt --output_file=vocab.txt \
     --vocab_size=30522
@@ -17,7 +17,7 @@ from bert_tf.files import atomic, shard_files, text_lines
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class VocabularyConfig:
-  """The text to learn from and the vocabulary to make of it."""
+  """The text to learn from and the vocabulary to write."""
 
   input_file: str = settings.setting(
     help="Text to learn from: comma-separated files and globs, .gz and .bz2 "
@@ -63,11 +63,11 @@ class VocabularyConfig:
 
 
 def _files(patterns: str, pydoc_packages: str = "") -> list[str]:
-  """Returns the text files that the patterns name.
+  """Returns the text files that match the patterns.
 
   Raises:
-    ValueError: as `sources.find`, or if one is no plain text, whose markup
-      would get into the vocabulary.
+    ValueError: as `sources.find`, or if a file is not plain text. Its markup
+      would end up in the vocabulary.
   """
   found = sources.find(
     patterns, text_config.TextConfig(), text_config.LINES, pydoc_packages
@@ -90,7 +90,7 @@ def _lines(paths: Iterable[str]) -> Iterator[str]:
 def _report(
   learned: vocabulary.Coverage, held_out: vocabulary.Coverage
 ) -> None:
-  """Prints a table of the coverage of both texts."""
+  """Prints how well the vocabulary covers both texts."""
   print(f"{'':14}{'words':>14}{'[UNK]':>10}{'pieces/word':>13}")
   for name, part in (("learned from", learned), ("held out", held_out)):
     print(
@@ -100,7 +100,7 @@ def _report(
 
 
 def main() -> None:
-  """Counts words, learns, writes the vocabulary and prints the report."""
+  """Learns and writes the vocabulary, and prints its coverage."""
   config = config_flags.build(VocabularyConfig)
   if config.holdout_every < 2:
     raise ValueError(

@@ -1,10 +1,10 @@
-"""Draws a pre-training over the nearest reference curve.
+"""Compares a pre-training run with the reference curve of the nearest size.
 
 bert-tf compare-curve --output_dir=out --plot_file=compared.png
 
-Says where the run leaves the band of the reference: of tiny, mini and small
-models that were trained here, or of your own --reference_dir, the curves/ of
-the output_dir of run_scripts/ablations.py.
+Plots both and prints where the run leaves the reference band. The package has
+references for tiny, mini and small models. run_scripts/ablations.py writes
+others to the folder curves/ of its output_dir, for --reference_dir.
 """
 
 import dataclasses
@@ -19,7 +19,7 @@ from bert_tf.plots import reference_curves
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class CompareConfig:
-  """A run, and what it is compared with."""
+  """The run and the reference."""
 
   output_dir: str = settings.setting(help="Folder of the pre-training.")
   plot_file: str | None = settings.setting(
@@ -43,10 +43,10 @@ class CompareConfig:
 
 
 def read_run(output_dir: str) -> reference_curves.Own:
-  """Returns the events, sizes and settings of a pre-training.
+  """Returns the curves, sizes and settings of a pre-training run.
 
   Raises:
-    ValueError: if the folder holds no pre-training with events and commands.
+    ValueError: if the folder has no pre-training run with events and commands.
   """
   from bert_tf.training import curves, run_log
 
@@ -69,7 +69,7 @@ def read_run(output_dir: str) -> reference_curves.Own:
 
 
 def main() -> None:
-  """Compares and draws."""
+  """Compares the run with its reference and plots both."""
   config = config_flags.build(CompareConfig)
   own = read_run(config.output_dir)
   folder = config.reference_dir or reference_curves.FOLDER

@@ -1,4 +1,4 @@
-"""Strips a checkpoint for release, averages several, or changes its format.
+"""Strips a checkpoint for release, averages several, or converts the format.
 
 bert-tf convert --model=FOLDER --output_checkpoint=OUT/bert_model.ckpt
 """
@@ -11,7 +11,7 @@ from bert_tf.cli import command, config_flags
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ConversionConfig:
-  """What is read and written, and in which format."""
+  """The input and output, and their formats."""
 
   model: str | None = settings.setting(
     None, "Folder of the model to read, or its .weights.h5."
@@ -91,7 +91,7 @@ def _convert(config: ConversionConfig) -> None:
 
 
 def _slim(config: ConversionConfig) -> None:
-  """Writes a checkpoint without the optimizer's slots, or a mean of several."""
+  """Writes a checkpoint without optimizer slots, or the mean of several."""
   from bert_tf.convert import convert
 
   config_flags.refuse_given(

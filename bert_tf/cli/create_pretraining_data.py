@@ -1,4 +1,4 @@
-r"""Turns text into TFRecords of masked, paired instances for pre-training.
+r"""Creates TFRecords of masked, paired instances for pre-training from text.
 
 bert-tf create-pretraining-data --input_file='text/*.txt' \
     --vocab_file=vocab.txt --output_file=data.tfrecord
@@ -14,7 +14,7 @@ from bert_tf.data import config as data_config
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class CommandConfig:
-  """The files, the processes, and how text becomes instances."""
+  """The files, the processes and the instances."""
 
   input_file: str = settings.setting(
     help="Text files and globs, separated by commas, gs:// too: one sentence a "
@@ -51,7 +51,7 @@ class CommandConfig:
 
 
 def main() -> None:
-  """Builds the records that the flags describe."""
+  """Creates the records that the flags describe."""
   from bert_tf.corpora import corpus_build, sources
   from bert_tf.data import pretraining_data
 
@@ -61,7 +61,7 @@ def main() -> None:
     config.input_file, config.text, text_config.LINES, config.pydoc_packages
   )
   text_flags.check(inputs)
-  # To fail before hours of text.
+  # Fails before the text is processed, which may take hours.
   _check_output(config, [source.path for source in inputs])
   pretraining_data.load_tokenizer(config.data)
   target = config.output_file.split(",")[0].strip()
@@ -75,7 +75,7 @@ def main() -> None:
 
 
 def _check_output(config: CommandConfig, input_files: list[str]) -> None:
-  """Raises ValueError for files and shards that cannot be made."""
+  """Raises ValueError for output files or shards that cannot be written."""
   from bert_tf.data import pretraining_beam, pretraining_shards
 
   if config.beam.runner:
@@ -86,7 +86,7 @@ def _check_output(config: CommandConfig, input_files: list[str]) -> None:
 
 
 def _create_records(config: CommandConfig, input_files: list[str]) -> None:
-  """Makes records of files of one sentence a line."""
+  """Creates records from files of one sentence a line."""
   from bert_tf.data import pretraining_beam, pretraining_shards
 
   if config.beam.runner:
@@ -111,7 +111,7 @@ def _create_records(config: CommandConfig, input_files: list[str]) -> None:
 
 
 def _check(config: CommandConfig) -> None:
-  """Refuses flags that exclude one another."""
+  """Raises ValueError for flags that exclude each other."""
   if not config.data.mask:
     names = [f.name for f in dataclasses.fields(config.data.masking_config)]
     config_flags.refuse_given(

@@ -1,4 +1,4 @@
-"""The devices that a command trains on: their flags, and running on them."""
+"""Flags for the devices that a command trains on, and running on them."""
 
 import dataclasses
 import importlib
@@ -53,7 +53,7 @@ class DeviceConfig:
 
 
 def run(main: Callable[[], None], description: str | None) -> None:
-  """As command.run, on the devices that the flags of DeviceConfig name."""
+  """Calls `command.run` on the devices that the flags of DeviceConfig name."""
   config_flags.define(DeviceConfig)
 
   def run_on_devices() -> None:
@@ -69,16 +69,16 @@ def run(main: Callable[[], None], description: str | None) -> None:
         main()
     except distribution.WorkerLostError as error:
       command.report(error)
-      # TensorFlow's own end may wait for the lost worker for ever.
+      # TensorFlow's shutdown may wait for the lost worker forever.
       os._exit(1)
 
   command.run(run_on_devices, description)
 
 
 def _set_pjrt(config: DeviceConfig) -> None:
-  """Sets what tensorflow-tpu reads of a local TPU when it is imported.
+  """Sets the variables that tensorflow-tpu reads for a local TPU.
 
-  What is set already is left as it is.
+  It reads them when it is imported. Variables that are set stay unchanged.
   """
   if not config.use_tpu or _tpu_name(config) != "local":
     return
@@ -94,11 +94,10 @@ def _tpu_name(config: DeviceConfig) -> str:
 
 
 def _strategy() -> "tf.distribute.Strategy":
-  """Returns what the flags ask for.
+  """Returns the distribution strategy of the flags.
 
   Raises:
-    ValueError: for flags that do not go together, or a device that is not
-      there.
+    ValueError: for contradicting flags or a missing device.
   """
   from bert_tf import distribution
 

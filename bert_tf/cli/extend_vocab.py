@@ -1,4 +1,4 @@
-"""Adds words to a model: to its vocabulary, config and checkpoint at once.
+"""Adds words to the vocabulary, config and checkpoint of a model.
 
 bert-tf extend-vocab --model=uncased --words=tokamak --output_dir=out
 """
@@ -13,13 +13,13 @@ from bert_tf.files import errors
 if TYPE_CHECKING:
   from bert_tf.convert import extend_vocab
 
-# Maximum words of a kind that are printed.
+# Maximum number of words in a printed list.
 _MAX_SHOWN = 10
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ExtensionConfig:
-  """The model, and the words that it gets."""
+  """The model and the words to add."""
 
   init_checkpoint: str
   bert_config_file: str
@@ -51,7 +51,7 @@ class ExtensionConfig:
 def _report(
   config: ExtensionConfig, extension: "extend_vocab.Extension"
 ) -> None:
-  """Prints what was added and what was left out."""
+  """Prints the added and the skipped words."""
   print(
     f"{config.output_dir}: {len(extension.ids)} words added by "
     f"{config.method}, {extension.vocab_size} word pieces, "
@@ -74,7 +74,7 @@ def _report(
 
 
 def main() -> None:
-  """Adds the words of the flags and reports."""
+  """Adds the words of the flags and prints a report."""
   from bert_tf.convert import extend_vocab
 
   model_flags.required()

@@ -1,4 +1,4 @@
-r"""Writes contextual features of a file's lines: of each token, or pooled.
+r"""Writes contextual features of each line of a file, per token or pooled.
 
 bert-tf extract-features --input_file=texts.txt --output_file=features.jsonl \
     --model=uncased_L-12_H-768_A-12
@@ -13,7 +13,7 @@ from bert_tf.inference import config as inference_config
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class CommandConfig:
-  """The files, the devices, and what is computed."""
+  """The files, the features to compute, and flags of the original release."""
 
   input_file: str = settings.setting(
     help="A text a line; `a ||| b` is a pair. .gz too.", original=True

@@ -1,4 +1,4 @@
-"""Predicts the words behind [MASK].
+"""Predicts the words that [MASK] stands for.
 
 bert-tf fill-mask --model=out --text="It returns a [MASK]."
 """
@@ -13,7 +13,7 @@ from bert_tf.files import text_lines
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class FillMaskConfig:
-  """The model, and the texts with masks."""
+  """The model and the texts with masks."""
 
   init_checkpoint: str
   bert_config_file: str | None

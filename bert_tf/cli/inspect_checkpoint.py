@@ -3,8 +3,8 @@
   bert-tf inspect CHECKPOINT [OTHER]
   bert-tf inspect --config=bert_config.json
 
-Exit status 0 if two are equal, 1 if they differ. With --config it explains,
-term by term, the parameters, operations and memory of a model of these sizes.
+Exits with status 1 if two checkpoints differ. With --config, explains the
+parameters, operations and memory of a model of these sizes.
 """
 
 import collections
@@ -17,7 +17,7 @@ from bert_tf.cli import command, config_flags
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class InspectConfig:
-  """A model's sizes, and those of its batches."""
+  """The sizes of a model and of its batches."""
 
   config: str | None = settings.setting(
     None, "bert_config.json of the model to explain."
@@ -32,7 +32,7 @@ class InspectConfig:
 
 
 def _list(path: str) -> None:
-  """Prints names, shapes, dtypes and norms, then totals."""
+  """Prints names, shapes, dtypes and norms of tensors, then totals."""
   from bert_tf.convert import inspect
 
   tensors = inspect.open_tensors(path)
@@ -54,7 +54,7 @@ def _list(path: str) -> None:
 
 
 def _compare(path: str, other_path: str) -> None:
-  """Prints the differences; exits with 1 if there are any."""
+  """Prints the differences; exits with status 1 if there are any."""
   from bert_tf.convert import inspect
 
   first = inspect.open_tensors(path)
@@ -71,7 +71,7 @@ def _compare(path: str, other_path: str) -> None:
 
 
 def _explain(config: InspectConfig) -> None:
-  """Prints what a model of a config takes."""
+  """Prints the parameters, operations and memory of a model."""
   from bert_tf import modeling
   from bert_tf.convert import model_size
 

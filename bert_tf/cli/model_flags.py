@@ -1,4 +1,4 @@
-"""The flags that name a model: a folder, or the original's three files."""
+"""Flags that name a model: one folder, or the original's three files."""
 
 import dataclasses
 
@@ -10,7 +10,7 @@ from bert_tf.cli import config_flags
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ModelFlags:
-  """A model; --model alone will do."""
+  """The model; --model is enough."""
 
   model: str | None = settings.setting(
     None,
@@ -38,10 +38,10 @@ class ModelFlags:
 
 
 def given() -> dict[str, str | None]:
-  """Returns the original's three settings; --model is the checkpoint.
+  """Returns the original's three settings, with --model as init_checkpoint.
 
   Raises:
-    ValueError: if --model and --init_checkpoint are two models.
+    ValueError: if --model and --init_checkpoint name different models.
   """
   values = dataclasses.asdict(config_flags.build(ModelFlags))
   model, start = values.pop("model"), values["init_checkpoint"]
@@ -58,7 +58,7 @@ def given() -> dict[str, str | None]:
 
 
 def required() -> dict[str, str | None]:
-  """As `given`; raises ValueError if no model is named."""
+  """Returns `given()`; raises ValueError if no model is named."""
   values = given()
   if not values["init_checkpoint"]:
     raise ValueError("set --model, the folder of a model.")
@@ -66,16 +66,16 @@ def required() -> dict[str, str | None]:
 
 
 def found(needs_vocab: bool = True) -> dict[str, str | None]:
-  """Returns the original's three settings with the files that they stand for.
+  """Returns the original's three settings as paths of files.
 
-  Where no model is named, config and vocabulary are those of the run that has
-  begun in --output_dir.
+  If no model is named, config and vocabulary are those of the run in
+  --output_dir, if there is one.
 
   Args:
-    needs_vocab: whether the vocabulary beside a checkpoint is taken and missed.
+    needs_vocab: whether a vocabulary is required.
 
   Raises:
-    ValueError: as `model_folder.find`, and if a file is missing.
+    ValueError: as `model_folder.find`, or if a file is missing.
   """
   from bert_tf import model_folder
 

@@ -1,4 +1,4 @@
-r"""Fine-tunes BERT on GLUE, XNLI or one's own texts, and classifies.
+r"""Fine-tunes BERT to classify texts: GLUE, XNLI or your own data.
 
 bert-tf classifier --task_name=csv --data_dir=mine --do_train --do_eval \
     --model=uncased_L-12_H-768_A-12 --output_dir=out
@@ -21,7 +21,7 @@ def main() -> None:
     classification_config.ClassificationConfig, **files
   )
   _refuse_idle_flags(config)
-  # What absl makes of --grid alone, and of --nogrid.
+  # absl parses --grid without a value as "true" and --nogrid as "false".
   grid = flags.FLAGS.grid
   grid = {"true": config_lib.PAPER_GRID, "false": None}.get(grid, grid)
   num_runs = config_flags.build(config_lib.SweepConfig).num_runs
@@ -32,7 +32,7 @@ def main() -> None:
 def _refuse_idle_flags(
   config: classification_config.ClassificationConfig,
 ) -> None:
-  """Raises ValueError for a flag that the task does not have."""
+  """Raises ValueError for a flag that the task does not use."""
   if config.processor:
     config_flags.refuse_given(
       classification_config.FILES, "means nothing to a --processor"
@@ -54,7 +54,7 @@ def run() -> None:
   config_flags.define(classification_config.ClassificationConfig)
   config_flags.define(model_flags.ModelFlags)
   config_flags.define(config_lib.SweepConfig)
-  # A boolean flag that takes a value: alone it is the paper's grid.
+  # A boolean flag that also takes a value; without one, the paper's grid.
   flags.DEFINE(
     flags.ArgumentParser(),
     "grid",

@@ -1,4 +1,4 @@
-r"""Fine-tunes BERT on SQuAD 1.1 or 2.0, predicts answers and scores them.
+r"""Fine-tunes BERT on SQuAD 1.1 or 2.0, predicts answers and evaluates them.
 
 bert-tf squad --do_train --train_file=train-v1.1.json --do_predict \
     --predict_file=dev-v1.1.json \
@@ -16,7 +16,7 @@ from bert_tf.tasks.squad import config as squad_config
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class InteractiveConfig:
-  """Whether questions are typed."""
+  """Settings of a conversation on the terminal."""
 
   interactive: bool = settings.setting(
     False,
@@ -29,7 +29,7 @@ def main() -> None:
   from bert_tf.tasks import sweeps
   from bert_tf.tasks.squad import metrics, task
 
-  # Evaluation is prediction with scores, so batches are of the same size.
+  # Evaluation is prediction with scores, so the batch sizes are equal.
   files = model_flags.found()
   is_interactive = config_flags.build(InteractiveConfig).interactive
   config = config_flags.build_to_read(squad_config.SquadConfig, **files)
@@ -59,7 +59,7 @@ def main() -> None:
 
 
 def _check_is_one_run(num_runs: int) -> None:
-  """Raises ValueError where several models could answer."""
+  """Raises ValueError if several models could answer."""
   if num_runs > 1:
     raise ValueError(
       f"`interactive` answers with one model, and `num_runs` {num_runs} trains "
@@ -68,7 +68,7 @@ def _check_is_one_run(num_runs: int) -> None:
 
 
 def _check_has_adapter(config: squad_config.SquadConfig) -> None:
-  """Raises ValueError for an adapter that what answers would not have."""
+  """Raises ValueError for an adapter that the answering model lacks."""
   from bert_tf import checkpoints
 
   train = config.train
@@ -82,10 +82,10 @@ def _check_has_adapter(config: squad_config.SquadConfig) -> None:
 
 
 def _converse(config: squad_config.SquadConfig) -> None:
-  """Answers questions that are typed.
+  """Answers questions from stdin.
 
-  A run in output_dir answers with its own config and vocabulary: those that
-  were given are of the model that it started from.
+  A run in output_dir uses its own config and vocabulary, because the flags
+  name those of the model that it started from.
   """
   from bert_tf import checkpoints, model_folder
   from bert_tf.inference import question_answering

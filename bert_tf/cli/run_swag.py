@@ -1,4 +1,4 @@
-r"""Fine-tunes BERT on SWAG or other questions of multiple choice.
+r"""Fine-tunes BERT on SWAG or other multiple-choice data.
 
 bert-tf swag --data_dir=swag --do_train --do_eval \
     --model=uncased_L-12_H-768_A-12 --output_dir=out

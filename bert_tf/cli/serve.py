@@ -1,4 +1,4 @@
-"""Serves models over HTTP, with TensorFlow Serving's paths and a page.
+"""Serves models over HTTP, with TensorFlow Serving's paths and a web page.
 
 bert-tf serve --model=models/mrpc --model_name=mrpc
 bert-tf serve --model=mrpc=models/mrpc --model=squad=out/squad
@@ -15,7 +15,7 @@ from bert_tf.server import config as server_config
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class CheckpointConfig(export_config.ModelConfig):
-  """Settings of checkpoints that are served."""
+  """Settings for serving checkpoints."""
 
   bert_config_file: str | None = settings.setting(
     None,
@@ -30,7 +30,7 @@ class CheckpointConfig(export_config.ModelConfig):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class CommandConfig:
-  """Models and how they are served."""
+  """The models and the server."""
 
   model: tuple[str, ...] = settings.setting(
     help="Folder of a SavedModel, or of its versions, whose newest is served; "
@@ -43,10 +43,10 @@ class CommandConfig:
   checkpoint: CheckpointConfig
 
   def folders(self) -> dict[str, str]:
-    """Returns the folders of the models by their names.
+    """Returns the folder of each model, by model name.
 
     Raises:
-      ValueError: for two models of the same name, or several without names.
+      ValueError: if a name occurs twice, or one of several has no name.
     """
     found: dict[str, str] = {}
     for text in self.model:
