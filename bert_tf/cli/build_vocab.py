@@ -20,45 +20,46 @@ class VocabularyConfig:
   """The text to learn from and the vocabulary to write."""
 
   input_file: str = settings.setting(
-    help="Text to learn from: comma-separated files and globs, .gz and .bz2 "
-    "too, and the word pydoc for the documentation of the running Python. "
-    "build-corpus makes text of other formats."
+    help="Text to learn from: comma-separated files and globs, also .gz and "
+    ".bz2. pydoc is the documentation of this Python. build-corpus converts "
+    "other formats."
   )
   pydoc_packages: str = settings.setting(
     "",
-    "Comma-separated installed packages whose documentation joins pydoc.",
+    "Comma-separated installed packages whose documentation is added to pydoc.",
   )
   output_file: str = settings.setting(
-    help="The vocabulary to write.", writes="file"
+    help="Vocabulary file to write.", writes="file"
   )
   vocab_size: int = settings.setting(
-    30522, "Entries, special tokens and [unusedN] slots included."
+    30522, "Number of entries, including special tokens and [unusedN]."
   )
   do_lower_case: bool = settings.setting(
-    True, "Whether to lower-case the text; use the same value ever after."
+    True,
+    "Whether to lower-case the text. Use the same value for training later.",
   )
   strip_accents: bool | None = settings.setting(
     None,
-    "Whether to strip accents. Default: as do_lower_case, like the original.",
+    "Whether to strip accents. Default: same as do_lower_case.",
   )
   num_unused: int = settings.setting(
     vocabulary.NUM_UNUSED_BEFORE_SPECIALS,
-    "[unusedN] slots for words that are added later. 99 or more put [UNK], "
-    "[CLS], [SEP] and [MASK] at 100 to 103, as released; the released uncased "
-    "vocabularies have 994.",
+    "Number of [unusedN] entries for words added later. 99 or more give [UNK], "
+    "[CLS], [SEP] and [MASK] the ids of the release, 100 to 103.",
   )
   alphabet_size: int = settings.setting(
     1000,
-    "Most frequent characters to keep; raise it for Chinese or Japanese. Words "
-    "with other characters become [UNK].",
+    "Number of most frequent characters to keep; raise it for Chinese or "
+    "Japanese. Words with other characters become [UNK].",
   )
   holdout_every: int = settings.setting(
     50,
-    "One line in this many is kept out of learning, to measure on.",
+    "Hold out one line in this many, to measure the coverage.",
   )
   eval_input_file: str | None = settings.setting(
     None,
-    "Files and globs to measure on; nothing is then held out of input_file.",
+    "Files and globs to measure the coverage on, instead of held-out lines of "
+    "input_file.",
   )
 
 
@@ -75,9 +76,8 @@ def _files(patterns: str, pydoc_packages: str = "") -> list[str]:
   for source in found:
     if source.input_format != text_config.LINES:
       raise ValueError(
-        f"{source.path} is no plain text, but of the format "
-        f"{source.input_format}; make text of it with build-corpus, and learn "
-        "from that."
+        f"{source.path} is not plain text but {source.input_format}; convert "
+        "it with build-corpus and learn from the result."
       )
   return [source.path for source in found]
 
@@ -104,7 +104,8 @@ def main() -> None:
   config = config_flags.build(VocabularyConfig)
   if config.holdout_every < 2:
     raise ValueError(
-      f"holdout_every {config.holdout_every} leaves no line; use 2 or more."
+      f"holdout_every {config.holdout_every} leaves no line to learn from; use "
+      "2 or more."
     )
   tokenizer = tokenization.BasicTokenizer(
     config.do_lower_case, config.strip_accents

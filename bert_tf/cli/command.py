@@ -59,7 +59,7 @@ class _HelpFlag(flags.BooleanFlag):
       for group in config_flags.GROUPS
       if group in by_group
     ]
-    print(*parts, "Flags of absl: --helpfull.", sep="\n\n")
+    print(*parts, "--helpfull also lists the flags of absl.", sep="\n\n")
     sys.exit()
 
 
@@ -118,7 +118,7 @@ def with_flags(message: str) -> str:
 
 def report(error: Exception) -> None:
   """Prints an error to stderr; with --verbosity=1 also its traceback."""
-  logging.debug("Where it was raised:", exc_info=error)
+  logging.debug("Traceback of the error:", exc_info=error)
   message = str(error) or type(error).__name__
   if isinstance(error, _op_errors()):
     message = errors.reason(error)

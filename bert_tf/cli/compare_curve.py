@@ -21,23 +21,22 @@ from bert_tf.plots import reference_curves
 class CompareConfig:
   """The run and the reference."""
 
-  output_dir: str = settings.setting(help="Folder of the pre-training.")
+  output_dir: str = settings.setting(help="Folder of the pre-training run.")
   plot_file: str | None = settings.setting(
     None,
-    "PNG or SVG file to draw. Default: compared.png in output_dir.",
+    "PNG or SVG file to write. Default: compared.png in output_dir.",
     writes="file",
   )
   reference_dir: str | None = settings.setting(
-    None, "Folder of reference curves, CSV. Default: those of the package."
+    None, "Folder with CSV files of reference curves. Default: the package's."
   )
   reference: str | None = settings.setting(
-    None, "Name of the reference. Default: that of the nearest size."
+    None, "Name of the reference. Default: the one of the nearest size."
   )
   axis: str = settings.setting(
     "step",
-    "What the curves are drawn and compared against. word_pieces counts the "
-    "padding of the run, which its folder does not tell, but not that of the "
-    "reference.",
+    "Horizontal axis of the comparison. word_pieces includes padding for the "
+    "run but not for the reference.",
     choices=tuple(reference_curves.AXES),
   )
 
@@ -53,16 +52,16 @@ def read_run(output_dir: str) -> reference_curves.Own:
   info = run_info.read_run(output_dir)
   if not info or info.task != "pretraining":
     raise ValueError(
-      f"{output_dir} holds no pre-training; give the `output_dir` of one."
+      f"{output_dir} has no pre-training run; set `output_dir` to one."
     )
   found = curves.read(output_dir)
   if "masked_lm_loss" not in found:
-    raise ValueError(f"{output_dir} holds no events of a pre-training.")
+    raise ValueError(f"{output_dir} has no events of a pre-training run.")
   sizes = json_files.read_object(os.path.join(output_dir, run_info.CONFIG_FILE))
   trained = run_log.training_settings(output_dir)
   if not trained:
     raise ValueError(
-      f"{os.path.join(output_dir, run_log.FILE)} has no command that trained."
+      f"{os.path.join(output_dir, run_log.FILE)} has no training command."
     )
   pieces = trained["train_batch_size"] * trained["max_seq_length"]
   return reference_curves.Own(found, {**trained, **sizes}, pieces)
@@ -78,16 +77,14 @@ def main() -> None:
     named = [one for one in known if one.name == config.reference]
     if not named:
       usable = ", ".join(one.name for one in known)
-      raise ValueError(
-        f"there is no reference {config.reference!r}; use {usable}."
-      )
+      raise ValueError(f"unknown reference {config.reference!r}; use {usable}.")
     other = named[0]
   else:
     names = ("num_hidden_layers", "hidden_size")
     sizes = [int(own.settings[name]) for name in names]
     other = reference_curves.nearest(known, *sizes)
   seeds = " ".join(map(str, other.seeds))
-  print(f"The reference is {other.name}, of the seeds {seeds}.")
+  print(f"The reference is {other.name}, with seeds {seeds}.")
   for line in reference_curves.differences(own, other):
     print(f"  {line}")
   found = list(reference_curves.leavings(own, other, config.axis))

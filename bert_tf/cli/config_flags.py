@@ -21,7 +21,7 @@ GROUPS = (REQUIRED, ORIGINAL, NEW)
 class _Integers(flags.ArgumentParser):
   """Parses comma-separated integers."""
 
-  syntactic_help = "integers with commas between them"
+  syntactic_help = "comma-separated integers"
 
   def parse(self, argument: str | tuple[int, ...]) -> tuple[int, ...]:
     """Returns the integers; raises ValueError for anything else."""
@@ -184,7 +184,7 @@ def _help(setting: settings.Setting) -> str:
   """Returns the help text, with the default of settings saved in run.json."""
   if not setting.is_saved or "Default:" in setting.help:
     return setting.help
-  default = "what the model's run.json says"
+  default = "the value in the model's run.json"
   if setting.otherwise is not None:
     default += f", else {setting.otherwise}"
   return f"{setting.help} Default: {default}."

@@ -17,15 +17,15 @@ class CommandConfig:
   """The files, the processes and the instances."""
 
   input_file: str = settings.setting(
-    help="Text files and globs, separated by commas, gs:// too: one sentence a "
-    "line, a blank line between documents, UTF-8, .gz and .bz2 too, or what "
-    "--input_format names. `pydoc` is the documentation of the running Python.",
+    help="Comma-separated text files and globs, local or gs://, also .gz and "
+    ".bz2: UTF-8, one sentence a line, a blank line between documents, or a "
+    "format of --input_format. pydoc is the documentation of this Python.",
     original=True,
   )
   output_file: str = settings.setting(
-    help="TFRecord file to write; several, separated by commas, take the "
-    "instances in turn. With --num_shards above 1 one name, completed by "
-    "-00000-of-0000N.",
+    help="TFRecord file to write, or several, comma-separated, that share the "
+    "instances. With --num_shards above 1, a prefix to which -00000-of-0000N "
+    "is added.",
     original=True,
     writes="files",
   )
@@ -33,20 +33,20 @@ class CommandConfig:
   text: text_config.TextConfig
   num_shards: int = settings.setting(
     1,
-    "Parts of the text, each built by itself into a file of its own. Memory is "
-    "bounded by the largest. 1 gives the instances of the original release.",
+    "Number of parts of the text, each written to its own file. Memory grows "
+    "with the largest part. 1 gives the instances of the original release.",
   )
   num_workers: int = settings.setting(
-    1, "Processes, at most one a shard; the data are the same for any number."
+    1, "Number of processes, at most num_shards. Does not change the result."
   )
   beam: text_flags.BeamConfig
   resume: bool = settings.setting(
     False,
-    "Keep the shards that an interrupted run with the same flags finished.",
+    "Whether to keep the shards of an interrupted run with the same flags.",
   )
   pydoc_packages: str = settings.setting(
     "",
-    "Installed packages, separated by commas, whose documentation joins pydoc.",
+    "Comma-separated installed packages whose documentation is added to pydoc.",
   )
 
 
@@ -115,7 +115,7 @@ def _check(config: CommandConfig) -> None:
   if not config.data.mask:
     names = [f.name for f in dataclasses.fields(config.data.masking_config)]
     config_flags.refuse_given(
-      names, "has no meaning with --nomask: run_pretraining masks"
+      names, "has no effect with --nomask: run_pretraining masks the instances"
     )
   text_flags.check_beam(config.beam, config.num_workers)
 

@@ -25,29 +25,28 @@ class DeviceConfig:
   )
   tpu_name: str | None = settings.setting(
     None,
-    "The TPU's name, or its grpc:// address; without one it is the TPU of this "
-    "machine.",
+    "Name or grpc:// address of the TPU. Default: the TPU of this machine.",
     original=True,
   )
   tpu_zone: str | None = settings.setting(
-    None, "The zone of the TPU.", original=True
+    None, "Zone of the TPU.", original=True
   )
   gcp_project: str | None = settings.setting(
-    None, "The project of the TPU.", original=True
+    None, "Google Cloud project of the TPU.", original=True
   )
   master: str | None = settings.setting(
     None,
-    "The TPU's grpc:// address, if it has no --tpu_name.",
+    "The grpc:// address of the TPU, if --tpu_name is not set.",
     original=True,
   )
   num_tpu_cores: int = settings.setting(
-    8, "Cores that the TPU must have, if this is set.", original=True
+    8, "Number of TPU cores, checked only if set.", original=True
   )
   distribution: str = settings.setting(
     names.AUTO,
-    "Where to run: one device; mirrored, all GPUs of this machine; "
-    "multi_worker, the machines that TF_CONFIG names; tpu. auto is tpu with "
-    "--use_tpu, mirrored with several GPUs, and else one.",
+    "Devices to run on. one: a single device; mirrored: all GPUs of this "
+    "machine; multi_worker: the machines in TF_CONFIG; tpu. auto: tpu with "
+    "--use_tpu, mirrored with several GPUs, otherwise one.",
     choices=names.DISTRIBUTIONS,
   )
 
@@ -106,8 +105,8 @@ def _strategy() -> "tf.distribute.Strategy":
     for name in ("tpu_name", "tpu_zone", "gcp_project", "master"):
       if getattr(config, name):
         raise ValueError(
-          f"--{name} says where a TPU is and needs --use_tpu. For several "
-          "machines set TF_CONFIG and --distribution=multi_worker."
+          f"--{name} needs --use_tpu. For several machines set TF_CONFIG and "
+          "--distribution=multi_worker."
         )
     return distribution.create_strategy(config.distribution)
   tpu = distribution.TpuAddress(
@@ -119,7 +118,7 @@ def _strategy() -> "tf.distribute.Strategy":
     config_flags.is_given("num_tpu_cores") and num_cores != config.num_tpu_cores
   ):
     raise ValueError(
-      f"the TPU has {num_cores} cores, --num_tpu_cores is "
+      f"the TPU has {num_cores} cores, but --num_tpu_cores is "
       f"{config.num_tpu_cores}; leave the flag out or set it to {num_cores}."
     )
   return strategy

@@ -25,25 +25,23 @@ class ExtensionConfig:
   bert_config_file: str
   vocab_file: str
   words_file: str | None = settings.setting(
-    None, "The words to add, one a line."
+    None, "File of the words to add, one a line."
   )
-  words: tuple[str, ...] = settings.setting(
-    (), "The words to add, commas between them."
-  )
+  words: tuple[str, ...] = settings.setting((), "Comma-separated words to add.")
   output_dir: str = settings.setting(
-    help="New folder; gets run.json, bert_config.json, vocab.txt and "
+    help="New folder for run.json, bert_config.json, vocab.txt and "
     "bert_model.ckpt.",
     writes="folder",
   )
   do_lower_case: bool | None = settings.setting(
     None,
-    "Whether the model is for lower-cased text; by default what run.json "
-    "beside the checkpoint says, or without one the vocabulary.",
+    "Whether the model is for lower-cased text. Default: the value in run.json "
+    "next to the checkpoint, otherwise inferred from the vocabulary.",
   )
   method: str = settings.setting(
     "unused",
-    "unused puts the words in the place of [unused] slots, so no size changes; "
-    "grow puts them behind the last word piece and enlarges the embeddings.",
+    "unused: replace [unused] entries, so no size changes. grow: append the "
+    "words and enlarge the embeddings.",
     choices=("unused", "grow"),
   )
 
@@ -63,13 +61,13 @@ def _report(
     print(f"  and {len(extension.ids) - _MAX_SHOWN} more")
   if extension.known:
     known = errors.listed(extension.known, _MAX_SHOWN)
-    print(f"In the vocabulary already, so left out: {known}")
+    print(f"Already in the vocabulary, so skipped: {known}")
   if not extension.has_output_bias:
     print("The checkpoint has no masked-LM head.")
   if extension.dropped:
     print(
       f"Dropped: {len(extension.dropped)} tensors of the optimizer "
-      "(adam_m, adam_v, global_step); start from this with --init_checkpoint."
+      "(adam_m, adam_v, global_step); start from it with --init_checkpoint."
     )
 
 

@@ -20,15 +20,15 @@ class FillMaskConfig:
   vocab_file: str | None
   do_lower_case: bool | None = settings.setting(
     None,
-    "Whether texts are lower-cased. Default: what the model's run.json says, "
-    "else what the vocabulary shows, else True.",
+    "Whether to lower-case texts. Default: the value in run.json, otherwise "
+    "inferred from the vocabulary, otherwise True.",
     otherwise=True,
   )
   text: tuple[str, ...] = settings.setting(
-    (), "A text with [MASK] in it; may be given several times.", repeated=True
+    (), "Text with [MASK]; repeat the flag for several texts.", repeated=True
   )
   input_file: str | None = settings.setting(
-    None, "A file with such a text a line; prints JSON lines."
+    None, "File with one such text a line; prints JSON lines."
   )
   top_k: int = settings.setting(5, "Predictions for each mask.", minimum=1)
 

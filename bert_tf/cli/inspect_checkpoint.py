@@ -22,12 +22,14 @@ class InspectConfig:
   config: str | None = settings.setting(
     None, "bert_config.json of the model to explain."
   )
-  train_batch_size: int = settings.setting(32, "Inputs in a batch.", minimum=1)
+  train_batch_size: int = settings.setting(
+    32, "Sequences per batch.", minimum=1
+  )
   max_seq_length: int = settings.setting(
-    128, "Word pieces of an input.", minimum=1
+    128, "Word pieces per sequence.", minimum=1
   )
   max_predictions_per_seq: int = settings.setting(
-    20, "Masked words of an input.", minimum=1
+    20, "Masked word pieces per sequence.", minimum=1
   )
 
 
@@ -49,7 +51,8 @@ def _list(path: str) -> None:
   )
   if num_tensors[True]:
     print(
-      f"and {num_values[True]:,} numbers of the training in {num_tensors[True]}"
+      f"and {num_values[True]:,} values of the optimizer and step in "
+      f"{num_tensors[True]}"
     )
 
 
@@ -67,7 +70,7 @@ def _compare(path: str, other_path: str) -> None:
     num_tensors = len({*first.shapes, *second.shapes})
     print(f"{num_differing} of {num_tensors} tensors differ")
     sys.exit(1)
-  print(f"{len(first.shapes)} tensors, all the same")
+  print(f"{len(first.shapes)} tensors, all equal")
 
 
 def _explain(config: InspectConfig) -> None:
@@ -90,7 +93,7 @@ def main(path: str | None = None, other_path: str | None = None) -> None:
   """Lists one checkpoint, compares two, or explains a config."""
   config = config_flags.build(InspectConfig)
   if (path is None) == (config.config is None):
-    raise ValueError("give CHECKPOINT [OTHER], or `config` alone.")
+    raise ValueError("give either CHECKPOINT [OTHER] or `config`.")
   if path is not None:
     names = [field.name for field in dataclasses.fields(InspectConfig)]
     config_flags.refuse_given(names, "is for --config")

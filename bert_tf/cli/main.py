@@ -61,12 +61,12 @@ def _help() -> str:
 def _unknown(name: str) -> str:
   """Returns the error message for an unknown command."""
   if name in _SCRIPTS:
-    return f"{name} runs from a checkout: python {_SCRIPTS[name]}."
+    return f"{name} runs only from a checkout: python {_SCRIPTS[name]}."
   modules = {module: command for command, module in COMMANDS.items()}
   names = {**modules, **dict(zip(COMMANDS, COMMANDS))}
   wanted = name.removesuffix(".py")
   matches = difflib.get_close_matches(wanted, names)
   near = dict.fromkeys(names[match] for match in matches)
   if near:
-    return f"there is no command {name!r}; did you mean {' or '.join(near)}?"
-  return f"there is no command {name!r}; bert-tf --help lists them."
+    return f"unknown command {name!r}; did you mean {' or '.join(near)}?"
+  return f"unknown command {name!r}; bert-tf --help lists all commands."

@@ -14,25 +14,24 @@ class ModelFlags:
 
   model: str | None = settings.setting(
     None,
-    "Folder of the model, in place of --init_checkpoint, --bert_config_file "
-    "and --vocab_file: a released one, the output_dir of a run or its best/, a "
-    "SavedModel, a conversion, or one of Hugging Face. Case, lengths and "
-    "labels come with it.",
+    "Folder of the model: a released model, the output_dir of a run or its "
+    "best/, a SavedModel, a converted model or a Hugging Face model. Replaces "
+    "--init_checkpoint, --bert_config_file and --vocab_file.",
   )
   init_checkpoint: str | None = settings.setting(
     None,
-    "The model's checkpoint: its prefix, or a folder as in --model.",
+    "Checkpoint to start from: its prefix, or a folder as in --model.",
     original=True,
   )
   bert_config_file: str | None = settings.setting(
     None,
-    "JSON file with the sizes of the model. Default: the one beside the "
-    "checkpoint.",
+    "JSON file with the sizes of the model. Default: bert_config.json next to "
+    "the checkpoint.",
     original=True,
   )
   vocab_file: str | None = settings.setting(
     None,
-    "The vocabulary of the model. Default: the one beside the checkpoint.",
+    "Vocabulary of the model. Default: vocab.txt next to the checkpoint.",
     original=True,
   )
 
@@ -52,7 +51,7 @@ def given() -> dict[str, str | None]:
     if found != model_folder.find_weights(start):
       raise ValueError(
         f"--init_checkpoint={start} contradicts --model={model}, whose weights "
-        f"are {found}; leave one of them out."
+        f"are {found}; leave out one of the two flags."
       )
   return {**values, "init_checkpoint": model or start}
 
@@ -61,7 +60,7 @@ def required() -> dict[str, str | None]:
   """Returns `given()`; raises ValueError if no model is named."""
   values = given()
   if not values["init_checkpoint"]:
-    raise ValueError("set --model, the folder of a model.")
+    raise ValueError("set --model to the folder of a model.")
   return values
 
 
@@ -98,6 +97,6 @@ def found(needs_vocab: bool = True) -> dict[str, str | None]:
   missing = [f"--{name}" for name in needed if not values[name]]
   if missing:
     raise ValueError(
-      f"set --model, the folder of a model, or {' and '.join(missing)}."
+      f"set --model to the folder of a model, or set {' and '.join(missing)}."
     )
   return {**values, "init_checkpoint": start}

@@ -18,7 +18,7 @@ class PlotConfig:
     help="PNG or SVG file to write.", writes="file"
   )
   plot_width: int = settings.setting(
-    1200, "Width of the plot in pixels; narrow plots stand one below another."
+    1200, "Width of the plot in pixels. If it is narrow, panels are stacked."
   )
 
 

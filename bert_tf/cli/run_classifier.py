@@ -35,7 +35,7 @@ def _refuse_idle_flags(
   """Raises ValueError for a flag that the task does not use."""
   if config.processor:
     config_flags.refuse_given(
-      classification_config.FILES, "means nothing to a --processor"
+      classification_config.FILES, "does not apply to --processor"
     )
     return
   task_name = str(config.task_name).lower()
@@ -45,7 +45,7 @@ def _refuse_idle_flags(
   if task_name != "xnli":
     idle = (*idle, "xnli_language")
   config_flags.refuse_given(
-    idle, f"means nothing to --task_name={config.task_name}"
+    idle, f"does not apply to --task_name={config.task_name}"
   )
 
 
@@ -59,9 +59,9 @@ def run() -> None:
     flags.ArgumentParser(),
     "grid",
     None,
-    "Fine-tunes with every combination of these settings, num_runs times each, "
-    "in a folder of output_dir each; sweep_results.tsv compares them. --grid "
-    "alone is the paper's, "
+    "Fine-tune with each combination of these settings, num_runs times each, "
+    "in subfolders of output_dir; sweep_results.tsv compares the results. "
+    "--grid without a value is the grid of the paper, "
     f'--grid="{config_lib.PAPER_GRID}".',
     boolean=True,
     module_name=config_flags.NEW,

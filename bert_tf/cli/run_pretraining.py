@@ -36,7 +36,8 @@ def main() -> None:
   if any(map(config_flags.is_given, ("train_hours", "train_minutes"))):
     config_flags.refuse_given(
       ("num_train_steps", "num_warmup_steps"),
-      "counts steps, but --train_hours or --train_minutes goes by the clock",
+      "sets a number of steps, but --train_hours and --train_minutes set a "
+      "time",
     )
   config = config_flags.build(pretraining_config.PretrainingConfig, **files)
   _refuse_idle_flags(config)
@@ -47,7 +48,7 @@ def _refuse_idle_flags(config: pretraining_config.PretrainingConfig) -> None:
   """Raises ValueError for a flag that this run would not use."""
   if config.schedule:
     config_flags.refuse_given(
-      ["max_seq_length"], "is read off the records with --schedule"
+      ["max_seq_length"], "comes from the records with --schedule"
     )
   if not config.do_train and config.do_eval:
     config_flags.refuse_given(["initial_values"], "is for --do_train")

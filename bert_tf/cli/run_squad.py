@@ -20,7 +20,8 @@ class InteractiveConfig:
 
   interactive: bool = settings.setting(
     False,
-    "Whether to answer questions that are typed, after what else is asked for.",
+    "Whether to answer questions typed on the terminal, after training and "
+    "prediction.",
   )
 
 
@@ -62,7 +63,7 @@ def _check_is_one_run(num_runs: int) -> None:
   """Raises ValueError if several models could answer."""
   if num_runs > 1:
     raise ValueError(
-      f"`interactive` answers with one model, and `num_runs` {num_runs} trains "
+      f"`interactive` answers with one model, but `num_runs` {num_runs} trains "
       "several; set `model` to the folder of one of them, without do_train."
     )
 
@@ -77,7 +78,7 @@ def _check_has_adapter(config: squad_config.SquadConfig) -> None:
     raise ValueError(
       f"`interactive` does not add lora_adapter {train.lora_adapter} to "
       f"{train.init_checkpoint}; leave `lora_adapter` out and set `model` to "
-      "the output_dir of the run that trained it, whose checkpoint has it."
+      "the output_dir of the run that trained the adapter."
     )
 
 

@@ -18,7 +18,7 @@ def main() -> None:
   config = config_flags.build(swag_config.SwagConfig, **files)
   if config.task_name.lower() == "swag":
     config_flags.refuse_given(
-      swag_config.OWN_DATA, "means nothing to --task_name=swag"
+      swag_config.OWN_DATA, "does not apply to --task_name=swag"
     )
   num_runs = config_flags.build(config_lib.SweepConfig).num_runs
   sweeps.run(config, task.run, metrics.RESULTS, num_runs=num_runs)

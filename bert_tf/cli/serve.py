@@ -19,12 +19,12 @@ class CheckpointConfig(export_config.ModelConfig):
 
   bert_config_file: str | None = settings.setting(
     None,
-    "JSON file with the sizes of the model; default: bert_config.json beside "
+    "JSON file with the sizes of the model. Default: bert_config.json next to "
     "the checkpoint.",
   )
   vocab_file: str | None = settings.setting(
     None,
-    "The vocabulary of the model; default: vocab.txt beside the checkpoint.",
+    "Vocabulary of the model. Default: vocab.txt next to the checkpoint.",
   )
 
 
@@ -33,12 +33,12 @@ class CommandConfig:
   """The models and the server."""
 
   model: tuple[str, ...] = settings.setting(
-    help="Folder of a SavedModel, or of its versions, whose newest is served; "
-    "or a checkpoint: its prefix, or the output_dir of a run. For several "
-    "models once for each, as NAME=FOLDER.",
+    help="Model to serve: folder of a SavedModel or of its versions (serves "
+    "the newest), output_dir of a run, or checkpoint prefix. Repeat as "
+    "--model=NAME=FOLDER to serve several.",
     repeated=True,
   )
-  model_name: str = settings.setting("model", "The model's name in the paths.")
+  model_name: str = settings.setting("model", "Name of the model in URLs.")
   server: server_config.ServerConfig
   checkpoint: CheckpointConfig
 
@@ -54,15 +54,15 @@ class CommandConfig:
       if not sign or "/" in name:  # A folder may have this sign in its name.
         if len(self.model) > 1:
           raise ValueError(
-            f"--model={text} has no name, which several models need; write it "
-            f"as --model=NAME={text}."
+            f"--model={text} needs a name because there are several models; "
+            f"write it as --model=NAME={text}."
           )
         name, folder = self.model_name, text
       server_config.check_model_name(name)
       if name in found:
         raise ValueError(
-          f"--model={text}: {found[name]} has the name {name!r} already; "
-          "choose another."
+          f"--model={text}: {found[name]} already has the name {name!r}; "
+          "choose another name."
         )
       found[name] = folder
     return found

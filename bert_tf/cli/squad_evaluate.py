@@ -18,10 +18,9 @@ class EvaluationConfig:
 
   null_odds_file: str | None = settings.setting(
     None,
-    "JSON with the null odds by question id, as run_squad.py writes for 2.0: "
-    'adds the best null thresholds. Answers that are "" already stay so: for '
-    "all thresholds make the predictions with a high "
-    "--null_score_diff_threshold.",
+    "JSON file of null odds by question id, as run_squad.py writes for SQuAD "
+    '2.0. Adds the best thresholds to the scores. Predictions that are "" stay '
+    '"", so predict with a high --null_score_diff_threshold.',
   )
 
 

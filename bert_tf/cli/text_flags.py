@@ -29,8 +29,8 @@ def check(inputs: Iterable[sources.Source]) -> None:
     if not formats & used_by:
       config_flags.refuse_given(
         [name],
-        f"is for input of the formats {', '.join(sorted(used_by))}; this is "
-        f"{', '.join(sorted(formats))} (see --input_format)",
+        f"is for input of the formats {', '.join(sorted(used_by))}; this input "
+        f"is {', '.join(sorted(formats))} (see --input_format)",
       )
 
 
@@ -55,15 +55,15 @@ class BeamConfig:
 
   runner: str | None = settings.setting(
     None,
-    "Work on Apache Beam in place of --num_workers: DirectRunner (this "
-    "machine), DataflowRunner, FlinkRunner, SparkRunner or another that Beam "
-    "knows. Needs the extra beam.",
+    "Apache Beam runner to use instead of --num_workers: DirectRunner (this "
+    "machine), DataflowRunner, FlinkRunner, SparkRunner or any other. Needs "
+    "the extra beam.",
   )
   pipeline_options: str = settings.setting(
     "",
     "Options of Beam and its runner, separated by spaces, such as "
-    "'--direct_running_mode=multi_processing --direct_num_workers=2'; '--help' "
-    "lists them.",
+    "'--direct_running_mode=multi_processing --direct_num_workers=2'. '--help' "
+    "lists all options.",
   )
 
 
@@ -90,11 +90,11 @@ def check_beam(config: BeamConfig, num_workers: int) -> None:
   if config.runner and config_flags.is_given("num_workers"):
     raise ValueError(
       f"--num_workers={num_workers} is for this machine and "
-      f"--runner={config.runner} for Beam; give one. Beam's workers are set in "
-      "--pipeline_options."
+      f"--runner={config.runner} for Beam; give only one. --pipeline_options "
+      "sets the workers of Beam."
     )
   if config.pipeline_options and not config.runner:
     raise ValueError(
-      f"--pipeline_options={config.pipeline_options} has no meaning without "
-      "--runner; add it, or drop the options."
+      f"--pipeline_options={config.pipeline_options} needs --runner; add it, "
+      "or drop the options."
     )
