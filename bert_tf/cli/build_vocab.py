@@ -63,39 +63,39 @@ class VocabularyConfig:
   )
 
 
-def _files(patterns: str, pydoc_packages: str = "") -> list[str]:
+def _find_files(patterns: str, pydoc_packages: str = "") -> list[str]:
   """Returns the text files that match the patterns.
 
   Raises:
     ValueError: as `sources.find`, or if a file is not plain text. Its markup
       would end up in the vocabulary.
   """
-  found = sources.find(
+  inputs = sources.find(
     patterns, text_config.TextConfig(), text_config.LINES, pydoc_packages
   )
-  for source in found:
+  for source in inputs:
     if source.input_format != text_config.LINES:
       raise ValueError(
         f"{source.path} is not plain text but {source.input_format}; convert "
         "it with build-corpus and learn from the result."
       )
-  return [source.path for source in found]
+  return [source.path for source in inputs]
 
 
-def _lines(paths: Iterable[str]) -> Iterator[str]:
+def _read_lines(paths: Iterable[str]) -> Iterator[str]:
   """Yields the lines of all files."""
   return itertools.chain.from_iterable(map(text_lines.read_lines, paths))
 
 
-def _report(
+def _print_coverage(
   learned: vocabulary.Coverage, held_out: vocabulary.Coverage
 ) -> None:
   """Prints how well the vocabulary covers both texts."""
   print(f"{'':14}{'words':>14}{'[UNK]':>10}{'pieces/word':>13}")
-  for name, part in (("learned from", learned), ("held out", held_out)):
+  for name, text in (("learned from", learned), ("held out", held_out)):
     print(
-      f"{name:14}{part.num_words:14,}{part.unknown_share:10.4%}"
-      f"{part.pieces_per_word:13.3f}"
+      f"{name:14}{text.num_words:14,}{text.unknown_share:10.4%}"
+      f"{text.pieces_per_word:13.3f}"
     )
 
 
@@ -110,22 +110,24 @@ def main() -> None:
   tokenizer = tokenization.BasicTokenizer(
     config.do_lower_case, config.strip_accents
   )
-  files = _files(config.input_file, config.pydoc_packages)
-  eval_files = _files(config.eval_input_file) if config.eval_input_file else []
+  files = _find_files(config.input_file, config.pydoc_packages)
+  eval_files: list[str] = []
+  if config.eval_input_file:
+    eval_files = _find_files(config.eval_input_file)
   shard_files.check_output([config.output_file], files + eval_files)
   with atomic.file(config.output_file) as unfinished:
     counts, held_out = vocabulary.count_words_apart(
-      _lines(files), tokenizer, 0 if eval_files else config.holdout_every
+      _read_lines(files), tokenizer, 0 if eval_files else config.holdout_every
     )
     if eval_files:
-      held_out = vocabulary.count_words(_lines(eval_files), tokenizer)
+      held_out = vocabulary.count_words(_read_lines(eval_files), tokenizer)
     tokens = vocabulary.learn(
       counts, config.vocab_size, config.num_unused, config.alphabet_size
     )
     atomic.write_lines(unfinished, tokens)
   vocab = {token: index for index, token in enumerate(tokens)}
   print(f"{config.output_file}: {len(tokens):,} entries")
-  _report(
+  _print_coverage(
     vocabulary.coverage(vocab, counts), vocabulary.coverage(vocab, held_out)
   )
 

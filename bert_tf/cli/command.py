@@ -52,7 +52,7 @@ class _HelpFlag(flags.BooleanFlag):
     """Prints the help and ends the program."""
     if not self._parse(argument):
       return
-    parts = [_as_called((self._description or "").strip())]
+    parts = [_adapt_examples((self._description or "").strip())]
     by_group = flags.FLAGS.flags_by_module_dict()
     parts += [
       flags.FLAGS.module_help(group).strip()
@@ -111,7 +111,7 @@ def with_flags(message: str) -> str:
   """
   return re.sub(
     r"`((\w+)(=[^`]*)?)`",
-    lambda found: f"--{found[1]}" if found[2] in flags.FLAGS else found[0],
+    lambda match: f"--{match[1]}" if match[2] in flags.FLAGS else match[0],
     message,
   )
 
@@ -142,7 +142,7 @@ def _start_log() -> None:
   python_logging.getLogger("tensorflow").setLevel(python_logging.ERROR)
 
 
-def _shorten_the_end() -> None:
+def _speed_up_exit() -> None:
   """Collects garbage once and freezes the rest.
 
   Otherwise Python collects several times at exit, which takes a second if
@@ -152,12 +152,12 @@ def _shorten_the_end() -> None:
   gc.freeze()
 
 
-def _as_called(description: str) -> str:
+def _adapt_examples(description: str) -> str:
   """Returns a description whose examples call this program, if a script."""
   if not sys.argv[0].endswith(".py"):
     return description
-  called = r"bert-tf [a-z-]+|python run_scripts/\w+\.py"
-  return re.sub(called, f"python {sys.argv[0]}", description)
+  command = r"bert-tf [a-z-]+|python run_scripts/\w+\.py"
+  return re.sub(command, f"python {sys.argv[0]}", description)
 
 
 def _parse(argv: list[str]) -> list[str]:
@@ -231,7 +231,7 @@ def _start(main: Callable[..., None], description: str | None) -> None:
       report(error)
       return 1
     finally:
-      _shorten_the_end()
+      _speed_up_exit()
     return 0
 
   hide_packages_from_keras()

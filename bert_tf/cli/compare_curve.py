@@ -54,8 +54,8 @@ def read_run(output_dir: str) -> reference_curves.Own:
     raise ValueError(
       f"{output_dir} has no pre-training run; set `output_dir` to one."
     )
-  found = curves.read(output_dir)
-  if "masked_lm_loss" not in found:
+  run_curves = curves.read(output_dir)
+  if "masked_lm_loss" not in run_curves:
     raise ValueError(f"{output_dir} has no events of a pre-training run.")
   sizes = json_files.read_object(os.path.join(output_dir, run_info.CONFIG_FILE))
   trained = run_log.training_settings(output_dir)
@@ -64,37 +64,45 @@ def read_run(output_dir: str) -> reference_curves.Own:
       f"{os.path.join(output_dir, run_log.FILE)} has no training command."
     )
   pieces = trained["train_batch_size"] * trained["max_seq_length"]
-  return reference_curves.Own(found, {**trained, **sizes}, pieces)
+  return reference_curves.Own(run_curves, {**trained, **sizes}, pieces)
+
+
+def _choose_reference(
+  config: CompareConfig, run: reference_curves.Own
+) -> reference_curves.Reference:
+  """Returns the named reference, or the one of the nearest size."""
+  folder = config.reference_dir or reference_curves.FOLDER
+  references = reference_curves.read_all(folder)
+  if config.reference:
+    by_name = {reference.name: reference for reference in references}
+    if config.reference not in by_name:
+      raise ValueError(
+        f"unknown reference {config.reference!r}; use {', '.join(by_name)}."
+      )
+    return by_name[config.reference]
+  sizes = [
+    int(run.settings[name]) for name in ("num_hidden_layers", "hidden_size")
+  ]
+  return reference_curves.nearest(references, *sizes)
 
 
 def main() -> None:
   """Compares the run with its reference and plots both."""
   config = config_flags.build(CompareConfig)
-  own = read_run(config.output_dir)
-  folder = config.reference_dir or reference_curves.FOLDER
-  known = reference_curves.read_all(folder)
-  if config.reference:
-    named = [one for one in known if one.name == config.reference]
-    if not named:
-      usable = ", ".join(one.name for one in known)
-      raise ValueError(f"unknown reference {config.reference!r}; use {usable}.")
-    other = named[0]
-  else:
-    names = ("num_hidden_layers", "hidden_size")
-    sizes = [int(own.settings[name]) for name in names]
-    other = reference_curves.nearest(known, *sizes)
-  seeds = " ".join(map(str, other.seeds))
-  print(f"The reference is {other.name}, with seeds {seeds}.")
-  for line in reference_curves.differences(own, other):
+  run = read_run(config.output_dir)
+  reference = _choose_reference(config, run)
+  seeds = " ".join(map(str, reference.seeds))
+  print(f"The reference is {reference.name}, with seeds {seeds}.")
+  for line in reference_curves.differences(run, reference):
     print(f"  {line}")
-  found = list(reference_curves.leavings(own, other, config.axis))
-  for one in found:
-    print(reference_curves.describe(one, config.axis))
-  if not found:
+  deviations = list(reference_curves.leavings(run, reference, config.axis))
+  for deviation in deviations:
+    print(reference_curves.describe(deviation, config.axis))
+  if not deviations:
     print("The run stays within the band.")
   path = config.plot_file or os.path.join(config.output_dir, "compared.png")
   name = os.path.basename(os.path.normpath(config.output_dir))
-  reference_curves.draw(path, own, other, config.axis, name)
+  reference_curves.draw(path, run, reference, config.axis, name)
   print(path)
 
 

@@ -11,7 +11,9 @@ def main() -> None:
   """Exports the model and prints a summary."""
   from bert_tf.export import export
 
-  config = config_flags.build(configs.ExportConfig, **model_flags.required())
+  config = config_flags.build(
+    configs.ExportConfig, **model_flags.require_model()
+  )
   task = export.run(config)
   print(f"{config.export_dir}: {task} of {config.init_checkpoint}")
 

@@ -75,8 +75,8 @@ def main() -> None:
   """Adds the words of the flags and prints a report."""
   from bert_tf.convert import extend_vocab
 
-  model_flags.required()
-  files = model_flags.found()
+  model_flags.require_model()
+  files = model_flags.resolve_files()
   config = config_flags.build(ExtensionConfig, **files)
   if bool(config.words) == bool(config.words_file):
     raise ValueError("set either --words or --words_file.")

@@ -44,7 +44,7 @@ def main() -> None:
   """Builds the config from the flags and extracts."""
   from bert_tf.inference import feature_extraction
 
-  config = config_flags.build(CommandConfig, **model_flags.required())
+  config = config_flags.build(CommandConfig, **model_flags.require_model())
   devices = [
     f"--{name}" for name in ("use_tpu", "master") if getattr(config, name)
   ]

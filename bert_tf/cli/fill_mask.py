@@ -37,7 +37,7 @@ def main() -> None:
   """Fills the masks of the texts or of the file."""
   from bert_tf.inference import fill_mask
 
-  config = config_flags.build(FillMaskConfig, **model_flags.required())
+  config = config_flags.build(FillMaskConfig, **model_flags.require_model())
   if bool(config.text) == bool(config.input_file):
     raise ValueError("set either --text or --input_file.")
   texts = list(config.text)
@@ -52,8 +52,8 @@ def main() -> None:
   )
   for text, masks in zip(texts, filler.predict(texts)):
     if config.input_file:
-      found = [[dataclasses.asdict(p) for p in mask] for mask in masks]
-      print(json.dumps({"text": text, "masks": found}, ensure_ascii=False))
+      values = [[dataclasses.asdict(p) for p in mask] for mask in masks]
+      print(json.dumps({"text": text, "masks": values}, ensure_ascii=False))
       continue
     print(text)
     for i, mask in enumerate(masks, start=1):

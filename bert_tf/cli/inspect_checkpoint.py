@@ -33,7 +33,7 @@ class InspectConfig:
   )
 
 
-def _list(path: str) -> None:
+def _list_tensors(path: str) -> None:
   """Prints names, shapes, dtypes and norms of tensors, then totals."""
   from bert_tf.convert import inspect
 
@@ -73,7 +73,7 @@ def _compare(path: str, other_path: str) -> None:
   print(f"{len(first.shapes)} tensors, all equal")
 
 
-def _explain(config: InspectConfig) -> None:
+def _explain_size(config: InspectConfig) -> None:
   """Prints the parameters, operations and memory of a model."""
   from bert_tf import modeling
   from bert_tf.convert import model_size
@@ -98,9 +98,9 @@ def main(path: str | None = None, other_path: str | None = None) -> None:
     names = [field.name for field in dataclasses.fields(InspectConfig)]
     config_flags.refuse_given(names, "is for --config")
   if path is None:
-    _explain(config)
+    _explain_size(config)
   elif other_path is None:
-    _list(path)
+    _list_tensors(path)
   else:
     _compare(path, other_path)
 

@@ -44,7 +44,7 @@ def run() -> None:
       print(_help())
     sys.exit()
   if name not in COMMANDS:
-    sys.exit(f"bert-tf: error: {_unknown(name)}")
+    sys.exit(f"bert-tf: error: {_unknown_command(name)}")
   sys.argv = [f"bert-tf {name}", *arguments]
   importlib.import_module(f"bert_tf.cli.{COMMANDS[name]}").run()
 
@@ -58,15 +58,14 @@ def _help() -> str:
   return "\n".join([*lines, "", "bert-tf COMMAND --help explains its flags."])
 
 
-def _unknown(name: str) -> str:
+def _unknown_command(name: str) -> str:
   """Returns the error message for an unknown command."""
   if name in _SCRIPTS:
     return f"{name} runs only from a checkout: python {_SCRIPTS[name]}."
   modules = {module: command for command, module in COMMANDS.items()}
   names = {**modules, **dict(zip(COMMANDS, COMMANDS))}
-  wanted = name.removesuffix(".py")
-  matches = difflib.get_close_matches(wanted, names)
-  near = dict.fromkeys(names[match] for match in matches)
-  if near:
-    return f"unknown command {name!r}; did you mean {' or '.join(near)}?"
+  matches = difflib.get_close_matches(name.removesuffix(".py"), names)
+  similar = dict.fromkeys(names[match] for match in matches)
+  if similar:
+    return f"unknown command {name!r}; did you mean {' or '.join(similar)}?"
   return f"unknown command {name!r}; bert-tf --help lists all commands."

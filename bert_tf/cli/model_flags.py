@@ -36,7 +36,7 @@ class ModelFlags:
   )
 
 
-def given() -> dict[str, str | None]:
+def read_flags() -> dict[str, str | None]:
   """Returns the original's three settings, with --model as init_checkpoint.
 
   Raises:
@@ -47,24 +47,24 @@ def given() -> dict[str, str | None]:
   if model and start:
     from bert_tf import model_folder
 
-    found = model_folder.find_weights(model)
-    if found != model_folder.find_weights(start):
+    weights = model_folder.find_weights(model)
+    if weights != model_folder.find_weights(start):
       raise ValueError(
         f"--init_checkpoint={start} contradicts --model={model}, whose weights "
-        f"are {found}; leave out one of the two flags."
+        f"are {weights}; leave out one of the two flags."
       )
   return {**values, "init_checkpoint": model or start}
 
 
-def required() -> dict[str, str | None]:
-  """Returns `given()`; raises ValueError if no model is named."""
-  values = given()
+def require_model() -> dict[str, str | None]:
+  """Returns `read_flags()`; raises ValueError if no model is named."""
+  values = read_flags()
   if not values["init_checkpoint"]:
     raise ValueError("set --model to the folder of a model.")
   return values
 
 
-def found(needs_vocab: bool = True) -> dict[str, str | None]:
+def resolve_files(needs_vocab: bool = True) -> dict[str, str | None]:
   """Returns the original's three settings as paths of files.
 
   If no model is named, config and vocabulary are those of the run in
@@ -78,22 +78,22 @@ def found(needs_vocab: bool = True) -> dict[str, str | None]:
   """
   from bert_tf import model_folder
 
-  values, output_dir = given(), flags.FLAGS.output_dir
+  values, output_dir = read_flags(), flags.FLAGS.output_dir
   start = values.pop("init_checkpoint")
   needed = ("bert_config_file", "vocab_file")[: 1 + needs_vocab]
-  is_begun = model_folder.has_config(output_dir)
-  if start or (is_begun and any(not values[name] for name in needed)):
-    files = (
-      model_folder.find(start, **values)
-      if start
-      else model_folder.beside(output_dir, **values)
-    )
+  files = None
+  if start:
+    files = model_folder.find(start, **values)
+    start = files.weights
+  elif model_folder.has_config(output_dir):
+    if any(not values[name] for name in needed):
+      files = model_folder.beside(output_dir, **values)
+  if files:
     values["bert_config_file"] = files.config_file
-    if needs_vocab or config_flags.is_given("model"):
-      values["vocab_file"] = (
-        files.needed_vocab() if needs_vocab else files.vocab_file
-      )
-    start = start and files.weights
+    if needs_vocab:
+      values["vocab_file"] = files.needed_vocab()
+    elif config_flags.is_given("model"):
+      values["vocab_file"] = files.vocab_file
   missing = [f"--{name}" for name in needed if not values[name]]
   if missing:
     raise ValueError(

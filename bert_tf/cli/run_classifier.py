@@ -16,7 +16,7 @@ def main() -> None:
   from bert_tf.tasks import sweeps
   from bert_tf.tasks.classification import task
 
-  files = model_flags.found()
+  files = model_flags.resolve_files()
   config = config_flags.build(
     classification_config.ClassificationConfig, **files
   )

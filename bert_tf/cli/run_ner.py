@@ -16,7 +16,7 @@ def main() -> None:
   from bert_tf.tasks import sweeps
   from bert_tf.tasks.ner import task
 
-  changes: dict[str, Any] = {**model_flags.found()}
+  changes: dict[str, Any] = {**model_flags.resolve_files()}
   config = config_flags.build(ner_config.NerConfig, **changes)
   # All runs of num_runs share the features.
   changes["feature_dir"] = config.train.output_dir

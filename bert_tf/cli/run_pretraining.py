@@ -32,7 +32,7 @@ def main() -> None:
   """Builds the config from the flags and runs."""
   from bert_tf.tasks import pretraining
 
-  files = model_flags.found(needs_vocab=False)
+  files = model_flags.resolve_files(needs_vocab=False)
   if any(map(config_flags.is_given, ("train_hours", "train_minutes"))):
     config_flags.refuse_given(
       ("num_train_steps", "num_warmup_steps"),

@@ -31,7 +31,7 @@ def main() -> None:
   from bert_tf.tasks.squad import metrics, task
 
   # Evaluation is prediction with scores, so the batch sizes are equal.
-  files = model_flags.found()
+  files = model_flags.resolve_files()
   is_interactive = config_flags.build(InteractiveConfig).interactive
   config = config_flags.build_to_read(squad_config.SquadConfig, **files)
   is_run = config.do_train or config.do_predict or not is_interactive
@@ -46,17 +46,17 @@ def main() -> None:
     _check_has_adapter(config)
   if is_run:
     names = metrics.result_names(bool(config.version_2_with_negative))
-    found = sweeps.run(
+    results = sweeps.run(
       config,
       task.run,
       names,
       num_runs=num_runs,
       evaluation_flag="do_predict",
     )
-    if found is None:
+    if results is None:
       return
   if is_interactive:
-    _converse(config)
+    _answer_questions(config)
 
 
 def _check_is_one_run(num_runs: int) -> None:
@@ -82,7 +82,7 @@ def _check_has_adapter(config: squad_config.SquadConfig) -> None:
     )
 
 
-def _converse(config: squad_config.SquadConfig) -> None:
+def _answer_questions(config: squad_config.SquadConfig) -> None:
   """Answers questions from stdin.
 
   A run in output_dir uses its own config and vocabulary, because the flags

@@ -14,7 +14,7 @@ def main() -> None:
   from bert_tf.tasks import sweeps
   from bert_tf.tasks.swag import metrics, task
 
-  files = model_flags.found()
+  files = model_flags.resolve_files()
   config = config_flags.build(swag_config.SwagConfig, **files)
   if config.task_name.lower() == "swag":
     config_flags.refuse_given(

@@ -48,7 +48,7 @@ class CommandConfig:
     Raises:
       ValueError: if a name occurs twice, or one of several has no name.
     """
-    found: dict[str, str] = {}
+    folders: dict[str, str] = {}
     for text in self.model:
       name, sign, folder = text.partition("=")
       if not sign or "/" in name:  # A folder may have this sign in its name.
@@ -59,13 +59,13 @@ class CommandConfig:
           )
         name, folder = self.model_name, text
       server_config.check_model_name(name)
-      if name in found:
+      if name in folders:
         raise ValueError(
-          f"--model={text}: {found[name]} already has the name {name!r}; "
+          f"--model={text}: {folders[name]} already has the name {name!r}; "
           "choose another name."
         )
-      found[name] = folder
-    return found
+      folders[name] = folder
+    return folders
 
 
 def main() -> None:
