@@ -35,7 +35,7 @@ class _Integers(flags.ArgumentParser):
 
 
 class _BooleanOrAuto(flags.BooleanParser):
-  """Parses true, false or auto, which is None."""
+  """Parses true, false and auto; auto means None."""
 
   def parse(self, argument: str | bool | int) -> bool | None:
     """Returns the value; raises ValueError for anything else."""

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class DeviceConfig:
-  """Where to run."""
+  """The devices to run on."""
 
   use_tpu: bool = settings.setting(
     False, "Whether to run on a TPU.", original=True

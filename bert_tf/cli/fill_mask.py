@@ -1,4 +1,4 @@
-"""Predicts the words that [MASK] stands for.
+"""Predicts the words hidden by [MASK].
 
 bert-tf fill-mask --model=out --text="It returns a [MASK]."
 """

@@ -1,4 +1,4 @@
-"""The card of a pre-trained model: README.md in its folder."""
+"""Writes the model card of a pre-trained model: README.md in its folder."""
 
 import dataclasses
 import os
@@ -18,7 +18,7 @@ CURVES_FILE = "curves.png"
 EXPORT_DIR = os.path.join("saved_model", "1")
 
 _NUM_EXAMPLES = 3
-_WORDS = range(6, 21)  # Of a sentence that is an example, and its punctuation.
+_WORDS = range(6, 21)  # Words and punctuation marks of an example sentence.
 
 
 def write(
@@ -26,7 +26,7 @@ def write(
   inputs: Sequence[sources.Source],
   results: Mapping[str, float | int],
 ) -> None:
-  """Writes the card of a model that is trained."""
+  """Writes the card of a trained model."""
   lines = [
     f"# BERT {config.size}, {config.reading.language}",
     "",
@@ -51,7 +51,7 @@ def _objectives(config: pipeline_config.PipelineConfig) -> str:
 def _data(
   config: pipeline_config.PipelineConfig, inputs: Sequence[sources.Source]
 ) -> Iterator[str]:
-  """Yields what the model was trained on, with the files' hashes."""
+  """Yields the section about the training data, with hashes of the files."""
   yield from ("## Data", "", "| file | bytes | SHA-256 |", "|---|---|---|")
   for source in inputs:
     size = paths.num_bytes(source.path)
@@ -74,7 +74,7 @@ def _data(
 def _training(
   config: pipeline_config.PipelineConfig, results: Mapping[str, float | int]
 ) -> Iterator[str]:
-  """Yields settings and figures."""
+  """Yields the section about training: settings and results."""
   size = config.model_size
   yield from ("## Training", "")
   yield (
@@ -92,7 +92,7 @@ def _training(
 
 
 def _command(config: pipeline_config.PipelineConfig) -> Iterator[str]:
-  """Yields the lines of the command, with what is not a default."""
+  """Yields the training command, with the settings that are not defaults."""
   flags = [
     f"--{field.name}={shlex.quote(str(value))}"
     for part in (config, config.reading)
@@ -104,7 +104,7 @@ def _command(config: pipeline_config.PipelineConfig) -> Iterator[str]:
 
 
 def _examples(config: pipeline_config.PipelineConfig) -> Iterator[str]:
-  """Yields sentences that were held out, a word masked, and the answers."""
+  """Yields a table of held-out sentences, a masked word and predictions."""
   yield from ("## Examples", "", "| held-out text | the word | answers |")
   yield "|---|---|---|"
   rows = list(_masked_sentences(config))
@@ -118,7 +118,7 @@ def _examples(config: pipeline_config.PipelineConfig) -> Iterator[str]:
 def _masked_sentences(
   config: pipeline_config.PipelineConfig,
 ) -> Iterator[tuple[str, str]]:
-  """Yields short sentences with a word masked, and the word."""
+  """Yields short held-out sentences with a masked word, and the word."""
   num_left = _NUM_EXAMPLES
   for sentence in text_lines.read_lines(config.file("held_out.txt")):
     places = list(_places(sentence))
@@ -131,7 +131,7 @@ def _masked_sentences(
 
 
 def _places(sentence: str) -> Iterator[tuple[int, int]]:
-  """Yields where words begin and end; a Chinese character is a word."""
+  """Yields start and end of each word; a Chinese character is a word."""
   start = 0
   for i, char in enumerate(sentence):
     ends = char.isspace() or tokenization.is_own_token(char)

@@ -1,6 +1,6 @@
-"""Settings of pre-training from text, and what follows from a model's size.
+"""Settings of pre-training from text, and defaults by model size.
 
-Imports no TensorFlow.
+Does not import TensorFlow.
 """
 
 import dataclasses
@@ -15,14 +15,15 @@ from bert_tf.tasks import pretraining_config
 
 @dataclasses.dataclass(frozen=True)
 class Size:
-  """A model's size, and how such a model is trained.
+  """A model size and its training settings.
 
-  Small models learn from larger rates, and need initial matrices of about
-  1 / sqrt(hidden_size) where the original's 0.02 suits 768 columns. A model
-  that sees its text a few times does not overfit without dropout. The smallest
-  spends minutes on finding out which position is beside which, unless its
-  initial values say so, cannot learn in these what sentence follows another,
-  and learns more from a text in which more is masked (docs/pretraining.md).
+  Small models need larger learning rates, and initial weights of about
+  1 / sqrt(hidden_size); the original's 0.02 suits a width of 768. Without
+  dropout, a model that sees its text only a few times does not overfit.
+
+  The smallest model learns too little in minutes from the original's settings.
+  It starts with local attention heads and embeddings from co-occurrence counts,
+  masks more words and does not predict next sentences (docs/pretraining.md).
   """
 
   num_hidden_layers: int
@@ -37,12 +38,12 @@ class Size:
 
   @property
   def is_like_the_original(self) -> bool:
-    """Whether it starts, and learns from text, as the original does."""
+    """Whether initial values and objectives are those of the original."""
     names = "initial_values", "masked_lm_prob", "no_nsp"
     return all(getattr(self, name) == getattr(Size, name) for name in names)
 
   def bert_config(self, vocab_size: int, max_seq_length: int) -> dict[str, Any]:
-    """Returns the keys of bert_config.json."""
+    """Returns the content of bert_config.json."""
     width = self.hidden_size
     return {
       "vocab_size": vocab_size,
@@ -60,7 +61,7 @@ class Size:
     }
 
 
-# The sizes of the smaller models that were released in 2020, and of BASE.
+# Sizes of the small models released in 2020, and of BERT-Base.
 SIZES = {
   "tiny": Size(
     num_hidden_layers=2,
@@ -79,16 +80,15 @@ SIZES = {
   "base": Size(12, 768, 64, 1e-4, 30_522, 0.1),
 }
 
-# Languages whose text has thousands of characters: Chinese ones, Japanese and
-# Korean.
+# Languages with thousands of characters: Chinese ones, Japanese and Korean.
 _MANY_CHARACTERS = frozenset(
   "cdo cpx gan hak hsn ja ko lzh nan wuu yue zh".split()
 )
 
-# Languages that have no upper case, but marks that Unicode calls non-spacing,
-# which lower-casing takes for accents: vowels of Thai, Burmese and the scripts
-# of India, the voicing of kana. Hangul falls apart. Of Arabic and Hebrew it
-# drops marks that most texts leave out anyway.
+# Languages without upper case in which non-spacing marks are part of letters,
+# such as the vowels of Thai and Hindi and the voicing of kana. Lower-casing
+# would strip these marks as accents, and split Hangul into its parts. Arabic and
+# Hebrew are not listed, because most of their texts omit the marks anyway.
 _MARKS_ARE_LETTERS = frozenset(
   "anp as awa ban-bali bh bho blk bn bo bpy bug-bugi dty dv dz gom gu hi ja "
   "kjp km kn ko ksw lo mag mai ml mnw mr my ne new or pa sa sat si ta tcy te "
@@ -97,10 +97,10 @@ _MARKS_ARE_LETTERS = frozenset(
 
 
 def _is_of(language: str, languages: frozenset[str]) -> bool:
-  """Returns whether a code, with its script and region, is of languages."""
+  """Returns whether a language code, with script or region, is listed."""
   code = sentences.normalized_language(language)
   base, *rest = code.split("-")
-  # What is written in Latin letters has capitals, and few letters.
+  # Text in Latin script has capitals and few characters in any language.
   return "latn" not in rest and not languages.isdisjoint((code, base))
 
 
@@ -190,19 +190,19 @@ class PipelineConfig:
   )
 
   def __post_init__(self) -> None:
-    """Raises ValueError for values that are out of bounds."""
+    """Raises ValueError for a value out of range."""
     settings.check(self)
     if not self.train_seconds:
       raise ValueError("say how long to train: set `train_hours`.")
 
   @property
   def train_seconds(self) -> float:
-    """The time to train."""
+    """Training time in seconds."""
     return 3600 * self.train_hours + 60 * self.train_minutes
 
   @property
   def model_size(self) -> Size:
-    """The size, with what was given in place of its own."""
+    """The size, with settings of the user in place of its defaults."""
     size = SIZES[self.size]
     vocab_size = self.vocab_size or size.vocab_size
     if self.vocab_size is None and self._has_many_characters:
@@ -226,7 +226,7 @@ class PipelineConfig:
 
   @property
   def alphabet_size(self) -> int:
-    """The characters that the vocabulary keeps."""
+    """Number of characters that the vocabulary keeps."""
     return 6000 if self._has_many_characters else 1000
 
   @property
@@ -235,10 +235,10 @@ class PipelineConfig:
 
   @property
   def max_predictions_per_seq(self) -> int:
-    """The words that are masked in an input at most."""
+    """Maximum number of masked word pieces per sequence."""
     share = self.model_size.masked_lm_prob
     return max(1, round(share * self.max_seq_length)) + 1
 
   def file(self, name: str) -> str:
-    """Returns the path of a file of data/."""
+    """Returns the path of a file in the data folder."""
     return os.path.join(self.output_dir, "data", name)

@@ -1,4 +1,4 @@
-"""Runs the steps from text to a model that can be served, or what is left."""
+"""Runs the steps from text to a served model; resumes an interrupted run."""
 
 import dataclasses
 import json
@@ -22,7 +22,7 @@ from bert_tf.tasks import pretraining, pretraining_config
 from bert_tf.training import config as training_config
 from bert_tf.training import curves
 
-# Evaluations while training, at most one a minute; and their batches.
+# Number of evaluations during training, at most one a minute, and their size.
 _NUM_EVALUATIONS = 10
 _SECONDS_OF_EVALUATION = 60
 _EVAL_BATCH_SIZE = 64
@@ -30,20 +30,18 @@ _MAX_EVAL_STEPS = 50
 
 _SECONDS_BETWEEN_CHECKPOINTS = 300
 
-# What may change between a run and the one that goes on.
+# Settings that may change when a run resumes.
 _FREE = ("output_dir", "train_hours", "train_minutes", "num_workers", "dry_run")
 
 
 def run(config: pipeline_config.PipelineConfig) -> None:
-  """Makes data, trains, evaluates, plots, exports and writes the model's card.
+  """Makes data, trains, evaluates, plots, exports and writes the model card.
 
-  Every step is skipped where its result is whole, and goes on where it was
-  interrupted.
+  Skips finished steps and resumes an interrupted one.
 
   Raises:
-    ValueError: for text that cannot be read, settings that do not fit, other
-      settings than those of the run that has begun in output_dir, or a plan
-      that does not fit in the time or on the disk.
+    ValueError: if the text cannot be read, the settings contradict each other
+      or those of the run in output_dir, or time or disk space is too small.
     ImportError: if a package for the text or the plot is missing.
   """
   keras_backend.check_tensorflow()
@@ -82,7 +80,7 @@ def run(config: pipeline_config.PipelineConfig) -> None:
 def _settings(
   config: pipeline_config.PipelineConfig, inputs: Sequence[sources.Source]
 ) -> dict[str, Any]:
-  """Returns what a run that goes on must have in common with the first."""
+  """Returns the settings that must not change when a run resumes."""
   settings = json.loads(json.dumps(dataclasses.asdict(config)))
   settings["text"] = [
     [os.path.basename(s.path), paths.num_bytes(s.path)] for s in inputs
@@ -94,7 +92,7 @@ def _settings(
 def _say_plan(
   config: pipeline_config.PipelineConfig, plan: plan_lib.Plan
 ) -> None:
-  """Logs the plan, and why batch size and learning rate are what they are."""
+  """Logs the plan and the reasons for the settings chosen by size."""
   size = config.model_size
   for line in plan.lines():
     logging.info("%s", line)
@@ -123,7 +121,11 @@ def _make_data(
   inputs: Sequence[sources.Source],
   plan: plan_lib.Plan,
 ) -> str:
-  """Makes corpus, vocabulary, records and config; returns the records."""
+  """Writes corpus, vocabulary, records and config.
+
+  Returns:
+    The paths of the training records, comma-separated.
+  """
   num_shards = text_steps.num_shards(plan.text_bytes)
   output = corpus_build.Output(
     output_file=config.file("train.txt"),
@@ -166,7 +168,7 @@ def _make_data(
 def _train(
   config: pipeline_config.PipelineConfig, plan: plan_lib.Plan, train_files: str
 ) -> dict[str, float | int] | None:
-  """Trains and evaluates; returns the results, None after a signal."""
+  """Trains and evaluates; returns the results, or None after a signal."""
   size = config.model_size
   every = max(1, int(_SECONDS_BETWEEN_CHECKPOINTS / plan.step_seconds))
   held_out = config.file("held_out.tfrecord")
@@ -203,7 +205,7 @@ def _train(
 
 
 def _export(config: pipeline_config.PipelineConfig) -> None:
-  """Exports the newest checkpoint, unless that was exported already."""
+  """Exports the newest checkpoint unless it is already exported."""
   folder = os.path.join(config.output_dir, card.EXPORT_DIR)
   reader = checkpoints.CheckpointReader(config.output_dir)
   if checkpoints.is_saved_model(folder):

@@ -1,8 +1,8 @@
-"""Reference curves: pre-trainings of known settings, to compare a run with.
+"""Reference curves of pre-training, to compare a run with.
 
-A CSV file for each model in curves/, with a line for each point: mean, lowest
-and highest over the seeds. The ablations in research/ write them. Imports no
-TensorFlow.
+The folder curves/ has a CSV file for each model, with mean, minimum and maximum
+over the seeds at each point. The ablations in research/ write the files. This
+module does not import TensorFlow.
 """
 
 import bisect
@@ -21,17 +21,17 @@ from bert_tf.plots import style
 
 FOLDER = str(pathlib.Path(__file__).resolve().parent / "curves")
 
-# The title of a curve's panel, by the name of the curve.
+# Titles of panels, by the name of the curve.
 TITLES = {
   "masked_lm_loss": "masked-LM loss",
   "masked_lm_accuracy": "masked-LM accuracy",
   "next_sentence_accuracy": "next-sentence accuracy",
 }
 
-# A reference has curves of training batches and of held-out text.
+# A reference has curves for training batches and for held-out text.
 PARTS = ("training", "held_out")
 
-# Horizontal axes, and their titles for a run whose padding is counted.
+# Horizontal axes and their titles. The word pieces of a run include padding.
 AXES = {
   "step": "steps",
   "word_pieces": "word pieces (the run's with padding)",
@@ -39,26 +39,26 @@ AXES = {
 
 _COLUMNS = ("part", "name", "step", "word_pieces", "mean", "low", "high")
 
-# A band of few seeds is narrow by chance, so it is widened by this share of
-# its mean at either side before a run is said to leave it; that of an accuracy,
-# which begins at 0, by as much of 1 at least.
+# The band of a few seeds may be narrow by chance, so both sides are widened by
+# this fraction of the mean. Accuracies start near 0, so their bands are widened
+# by at least _LEAST_OF_ACCURACY.
 TOLERANCE = 0.05
 _LEAST_OF_ACCURACY = 0.01
 
-# Curves are hard to compare if one of these settings differs.
+# Settings that make curves hard to compare if they differ.
 _SETTINGS = (
   *("num_hidden_layers", "hidden_size", "vocab_size", "train_batch_size"),
   *("learning_rate", "num_train_steps", "max_seq_length", "no_nsp"),
   "initial_values",
 )
 
-# Settings that a reference file leaves out have these values.
+# Values of settings that a reference file omits.
 DEFAULTS = {"no_nsp": False, "initial_values": "random"}
 
 
 @dataclasses.dataclass(frozen=True)
 class Band:
-  """A curve over several seeds, by step."""
+  """A curve over several seeds; all fields have one value per point."""
 
   steps: Sequence[float]
   word_pieces: Sequence[float]
@@ -67,16 +67,16 @@ class Band:
   high: Sequence[float]
 
   def axis(self, name: str) -> Sequence[float]:
-    """Returns the points on an axis: "step" or "word_pieces"."""
+    """Returns the positions on an axis: "step" or "word_pieces"."""
     return self.steps if name == "step" else self.word_pieces
 
 
 @dataclasses.dataclass(frozen=True)
 class Reference:
-  """The curves of a model, and how it was trained."""
+  """The curves of a model and its training settings."""
 
   name: str
-  # Settings of the training; those of DEFAULTS only if they differ.
+  # Training settings; those in DEFAULTS only if they differ.
   settings: Mapping[str, float | str | bool]
   seeds: Sequence[int]
   # By part and name.
@@ -84,7 +84,7 @@ class Reference:
 
   @property
   def size(self) -> float:
-    """Layers times the square of the width: what a step of it costs."""
+    """Number of layers times width squared: the relative cost of a step."""
     layers = float(self.settings["num_hidden_layers"])
     return layers * float(self.settings["hidden_size"]) ** 2
 
@@ -95,24 +95,24 @@ class Own:
 
   curves: Mapping[str, Mapping[int, float]]
   settings: Mapping[str, Any]
-  pieces_per_step: float  # With padding: how much there was is not kept.
+  pieces_per_step: float  # Includes padding, whose amount is not recorded.
 
 
 @dataclasses.dataclass(frozen=True)
 class Leaving:
-  """Points in a row where a run is outside of the band."""
+  """A stretch of consecutive points outside the band."""
 
   name: str
   side: str  # "above" or "below".
   start: float  # On the axis.
   end: float
-  value: float  # Where it is farthest outside.
-  low: float  # The band there.
+  value: float  # Value at the point farthest outside.
+  low: float  # Widened band at that point.
   high: float
 
 
 def write(folder: str, reference: Reference) -> None:
-  """Writes a reference as the CSV file of its name."""
+  """Writes a reference as NAME.csv."""
   settings = json.dumps(reference.settings, sort_keys=True)
   text = io.StringIO()
   seeds = " ".join(map(str, reference.seeds))
@@ -129,10 +129,10 @@ def write(folder: str, reference: Reference) -> None:
 
 
 def read(path: str) -> Reference:
-  """Returns the curves of a CSV file of `write`.
+  """Returns the reference in a CSV file written by `write`.
 
   Raises:
-    ValueError: naming the file, if it is another.
+    ValueError: if the file has another format.
   """
   settings, seeds, header, *lines = paths.read_text(path).splitlines()
   if not settings.startswith("# {") or header != ",".join(_COLUMNS):
@@ -149,11 +149,7 @@ def read(path: str) -> Reference:
 
 
 def read_all(folder: str) -> list[Reference]:
-  """Returns the references of a folder.
-
-  Raises:
-    ValueError: if there are none.
-  """
+  """Returns the references in a folder; raises ValueError if it has none."""
   names = sorted(paths.matches(os.path.join(folder, "*.csv")))
   if not names:
     raise ValueError(
@@ -166,13 +162,13 @@ def read_all(folder: str) -> list[Reference]:
 def nearest(
   references: Iterable[Reference], num_hidden_layers: int, hidden_size: int
 ) -> Reference:
-  """Returns the reference of the size that is nearest by its ratio."""
+  """Returns the reference whose size has the ratio nearest to 1."""
   size = num_hidden_layers * hidden_size**2
   return min(references, key=lambda one: abs(math.log(one.size / size)))
 
 
 def differences(own: Own, other: Reference) -> Iterator[str]:
-  """Yields a line for each setting that is not the reference's."""
+  """Yields a line for each setting that differs from the reference."""
   for name in _SETTINGS:
     mine = own.settings.get(name)
     theirs = other.settings.get(name, DEFAULTS.get(name))
@@ -181,7 +177,7 @@ def differences(own: Own, other: Reference) -> Iterator[str]:
 
 
 def leavings(own: Own, other: Reference, axis: str) -> Iterator[Leaving]:
-  """Yields where the training curves leave the band, in the band's range."""
+  """Yields the stretches of the training curves outside the bands."""
   for name in TITLES:
     band = other.bands.get(("training", name))
     if band and name in own.curves:
@@ -190,7 +186,7 @@ def leavings(own: Own, other: Reference, axis: str) -> Iterator[Leaving]:
 
 
 def _points(own: Own, name: str, axis: str) -> tuple[list[float], list[float]]:
-  """Returns a run's curve on an axis, over as many points as it logged."""
+  """Returns positions and values of a run's curve."""
   steps = sorted(own.curves[name])
   scale = 1.0 if axis == "step" else own.pieces_per_step
   return [scale * s for s in steps], [own.curves[name][s] for s in steps]
@@ -203,7 +199,7 @@ def _outside(
   band: Band,
   axis: str,
 ) -> Iterator[Leaving]:
-  """Yields the stretches of a curve outside of a band."""
+  """Yields the stretches of a curve outside a band, within its range."""
   places = band.axis(axis)
   stretch: list[Leaving] = []
   for at, value in zip(x, y):
@@ -225,13 +221,13 @@ def _outside(
 
 
 def _joined(stretch: Sequence[Leaving]) -> Leaving:
-  """Returns the farthest point of a stretch, with its ends."""
+  """Returns a stretch as its farthest point with the ends of the stretch."""
   far = max(stretch, key=lambda p: max(p.value - p.high, p.low - p.value))
   return dataclasses.replace(far, start=stretch[0].start, end=stretch[-1].end)
 
 
 def between(x: Sequence[float], y: Sequence[float], at: float) -> float:
-  """Returns a curve's value at a place, on a line between its neighbours."""
+  """Returns a curve's value at a position by linear interpolation."""
   right = bisect.bisect_left(x, at)
   if right < len(x) and x[right] == at:
     return y[right]
@@ -240,7 +236,7 @@ def between(x: Sequence[float], y: Sequence[float], at: float) -> float:
 
 
 def describe(one: Leaving, axis: str) -> str:
-  """Returns a line that says where a run leaves the band."""
+  """Returns a sentence about a stretch outside the band."""
   unit = AXES[axis]
   where = f"at {one.start:,.0f} {unit}"
   if one.end > one.start:
@@ -254,7 +250,7 @@ def describe(one: Leaving, axis: str) -> str:
 def draw(
   path: str, own: Own, other: Reference, axis: str, run_name: str
 ) -> None:
-  """Draws a run's curves over the reference's bands."""
+  """Plots a run's curves over the bands of the reference."""
   names = [
     name
     for name in TITLES
@@ -272,7 +268,7 @@ def draw(
 
 
 def log_axis(panel: style.Axes) -> None:
-  """Makes the x axis logarithmic, with short numbers."""
+  """Makes the x axis logarithmic, with short tick labels."""
   from matplotlib import ticker
 
   panel.set_xscale("log")
