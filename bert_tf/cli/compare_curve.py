@@ -41,7 +41,7 @@ class CompareConfig:
   )
 
 
-def read_run(output_dir: str) -> reference_curves.Own:
+def read_run(output_dir: str) -> reference_curves.Run:
   """Returns the curves, sizes and settings of a pre-training run.
 
   Raises:
@@ -64,11 +64,11 @@ def read_run(output_dir: str) -> reference_curves.Own:
       f"{os.path.join(output_dir, run_log.FILE)} has no training command."
     )
   pieces = trained["train_batch_size"] * trained["max_seq_length"]
-  return reference_curves.Own(run_curves, {**trained, **sizes}, pieces)
+  return reference_curves.Run(run_curves, {**trained, **sizes}, pieces)
 
 
 def _choose_reference(
-  config: CompareConfig, run: reference_curves.Own
+  config: CompareConfig, run: reference_curves.Run
 ) -> reference_curves.Reference:
   """Returns the named reference, or the one of the nearest size."""
   folder = config.reference_dir or reference_curves.FOLDER
@@ -95,7 +95,9 @@ def main() -> None:
   print(f"The reference is {reference.name}, with seeds {seeds}.")
   for line in reference_curves.differences(run, reference):
     print(f"  {line}")
-  deviations = list(reference_curves.leavings(run, reference, config.axis))
+  deviations = list(
+    reference_curves.find_deviations(run, reference, config.axis)
+  )
   for deviation in deviations:
     print(reference_curves.describe(deviation, config.axis))
   if not deviations:

@@ -87,8 +87,8 @@ _MANY_CHARACTERS = frozenset(
 
 # Languages without upper case in which non-spacing marks are part of letters,
 # such as the vowels of Thai and Hindi and the voicing of kana. Lower-casing
-# would strip these marks as accents, and split Hangul into its parts. Arabic and
-# Hebrew are not listed, because most of their texts omit the marks anyway.
+# would strip these marks as accents, and split Hangul into its parts. Arabic
+# and Hebrew are not listed: most of their texts omit the marks anyway.
 _MARKS_ARE_LETTERS = frozenset(
   "anp as awa ban-bali bh bho blk bn bo bpy bug-bugi dty dv dz gom gu hi ja "
   "kjp km kn ko ksw lo mag mai ml mnw mr my ne new or pa sa sat si ta tcy te "
@@ -96,12 +96,12 @@ _MARKS_ARE_LETTERS = frozenset(
 )
 
 
-def _is_of(language: str, languages: frozenset[str]) -> bool:
+def _is_listed(language: str, languages: frozenset[str]) -> bool:
   """Returns whether a language code, with script or region, is listed."""
   code = sentences.normalized_language(language)
-  base, *rest = code.split("-")
+  base, *subtags = code.split("-")
   # Text in Latin script has capitals and few characters in any language.
-  return "latn" not in rest and not languages.isdisjoint((code, base))
+  return "latn" not in subtags and not languages.isdisjoint((code, base))
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -109,91 +109,90 @@ class PipelineConfig:
   """Settings of `bert-tf pretrain --text`."""
 
   text: str = settings.setting(
-    help="Text to pre-train on: files and globs, separated by commas, .gz and "
-    ".bz2 too: Wikipedia dumps, JSON lines, Parquet, books and other plain "
-    "text; and the word pydoc for the documentation of the running Python."
+    help="Text to pre-train on: comma-separated files and globs of Wikipedia "
+    "dumps, JSON lines, Parquet or plain text, also .gz and .bz2. pydoc is the "
+    "documentation of this Python."
   )
   output_dir: str = settings.setting(
-    help="Folder for the model, its card, README.md, and in data/ for what it "
-    "is made from.",
+    help="Folder for the model and its card, README.md. Data goes to its "
+    "subfolder data/.",
     writes="folder",
   )
   size: str = settings.setting(
     "tiny",
-    "Layers and width of the model: tiny 2 x 128, mini 4 x 256, small 4 x 512, "
-    "medium 8 x 512, base 12 x 768.",
+    "Size of the model, as layers x width: tiny 2 x 128, mini 4 x 256, small "
+    "4 x 512, medium 8 x 512, base 12 x 768.",
     choices=tuple(SIZES),
   )
   train_hours: float = settings.setting(
-    0.0, "How long to train, after the data are made.", minimum=0.0
+    0.0, "Training time in hours, without preparing the data.", minimum=0.0
   )
   train_minutes: float = settings.setting(
-    0.0, "Is added to train_hours.", minimum=0.0
+    0.0, "Training time in minutes; added to train_hours.", minimum=0.0
   )
   reading: text_config.TextConfig
   pydoc_packages: str = settings.setting(
     "",
-    "Installed packages, separated by commas, whose documentation joins pydoc.",
+    "Comma-separated installed packages whose documentation is added to pydoc.",
   )
   do_lower_case: bool | None = settings.setting(
     None,
-    "Whether the model knows lower-case text without accents alone: true, "
-    "false or auto (the default, None in Python). auto is false where the "
-    "marks on letters are vowels, as in Thai or Hindi, and true elsewhere.",
+    "Whether to lower-case the text and strip accents: true, false or auto "
+    "(default; None in Python). auto: false for languages whose marks are part "
+    "of letters, such as Thai or Hindi, otherwise true.",
   )
   vocab_size: int | None = settings.setting(
-    None, "Entries of the vocabulary. Default: by the size.", minimum=100
+    None, "Number of vocabulary entries. Default: by size.", minimum=100
   )
   max_seq_length: int = settings.setting(
-    128, "Word pieces of an input.", minimum=16, maximum=512
+    128, "Maximum word pieces per sequence.", minimum=16, maximum=512
   )
   eval_fraction: float = settings.setting(
     0.05,
-    "Share of the documents that are held out, to evaluate on.",
+    "Fraction of the documents held out for evaluation.",
     minimum=0.001,
     maximum=0.5,
   )
   train_batch_size: int | None = settings.setting(
-    None, "Inputs in a batch. Default: by the size.", minimum=1
+    None, "Sequences per batch. Default: by size.", minimum=1
   )
   learning_rate: float | None = settings.setting(
-    None, "Peak learning rate. Default: by the size.", minimum=1e-9
+    None, "Peak learning rate. Default: by size.", minimum=1e-9
   )
   initial_values: str | None = settings.setting(
     None,
-    "What the model starts from: random; neighbours, with heads of the first "
-    "layer that attend to the pieces beside their own; or cooccurrence, whose "
-    "embeddings know besides which pieces stand near each other. Default: by "
-    "the size, cooccurrence for tiny.",
+    "Initial weights: random; neighbours: first-layer heads attend to adjacent "
+    "positions; cooccurrence: also embeddings from co-occurrence counts. "
+    "Default: by size, cooccurrence for tiny, otherwise random.",
     choices=pretraining_config.INITIAL_VALUES,
   )
   masked_lm_prob: float | None = settings.setting(
     None,
-    "Share of the pieces that are masked in training; of held-out text it is "
-    "0.15. Default: by the size, 0.25 for tiny, else 0.15.",
+    "Fraction of word pieces masked in training; held-out text uses 0.15. "
+    "Default: by size, 0.25 for tiny, otherwise 0.15.",
     minimum=0.001,
     maximum=1.0,
   )
   no_nsp: bool | None = settings.setting(
     None,
-    "Whether to train without next sentences, on text that goes on: true, "
-    "false or auto (the default, None in Python), which is true for tiny.",
+    "Whether to train without next-sentence prediction, on continuous text: "
+    "true, false or auto (default; None in Python), which is true for tiny.",
   )
   num_workers: int = settings.setting(
-    os.cpu_count() or 1, "Processes that make the data.", minimum=1
+    os.cpu_count() or 1, "Processes for preparing the data.", minimum=1
   )
-  seed: int = settings.setting(12345, "Seed of all that is drawn.")
+  seed: int = settings.setting(12345, "Seed of all random choices.")
   dry_run: bool = settings.setting(
     False,
-    "Print the plan, with time, disk and memory estimated from a measurement "
-    "of some seconds, and end.",
+    "Print the plan (time, disk and memory, from a measurement of a few "
+    "seconds) and exit.",
   )
 
   def __post_init__(self) -> None:
     """Raises ValueError for a value out of range."""
     settings.check(self)
     if not self.train_seconds:
-      raise ValueError("say how long to train: set `train_hours`.")
+      raise ValueError("the training time is 0: set `train_hours`.")
 
   @property
   def train_seconds(self) -> float:
@@ -221,7 +220,7 @@ class PipelineConfig:
   def is_lower_case(self) -> bool:
     """Whether text is lower-cased and stripped of accents."""
     if self.do_lower_case is None:
-      return not _is_of(self.reading.language, _MARKS_ARE_LETTERS)
+      return not _is_listed(self.reading.language, _MARKS_ARE_LETTERS)
     return self.do_lower_case
 
   @property
@@ -231,7 +230,7 @@ class PipelineConfig:
 
   @property
   def _has_many_characters(self) -> bool:
-    return _is_of(self.reading.language, _MANY_CHARACTERS)
+    return _is_listed(self.reading.language, _MANY_CHARACTERS)
 
   @property
   def max_predictions_per_seq(self) -> int:

@@ -97,9 +97,10 @@ class Plan:
     """Raises ValueError if the training time or the disk is too small."""
     if self.num_train_steps < 20:
       raise ValueError(
-        f"{self.train_seconds:g} s are too short: training starts after "
-        f"{self.start_seconds:.0f} s and a step takes {self.step_seconds:.2g}; "
-        "raise `train_hours` or `train_minutes`, or choose a smaller `size`."
+        f"a training time of {self.train_seconds:g} s is too short: training "
+        f"starts after {self.start_seconds:.0f} s and a step takes "
+        f"{self.step_seconds:.2g} s; raise `train_hours` or `train_minutes`, "
+        "or choose a smaller `size`."
       )
     if paths.is_remote(output_dir):
       return
@@ -107,15 +108,15 @@ class Plan:
     while not os.path.isdir(folder):
       folder = os.path.dirname(folder)
     free = shutil.disk_usage(folder).free
-    needed = self.disk_bytes - _held_bytes(output_dir)
+    needed = self.disk_bytes - _existing_bytes(output_dir)
     if free < needed:
       raise ValueError(
-        f"the disk of {output_dir} has {_bytes(free)} left, the plan needs "
+        f"the disk of {output_dir} has {_bytes(free)} left, but the plan needs "
         f"{_bytes(needed)}; choose another `output_dir`."
       )
 
 
-def _held_bytes(output_dir: str) -> int:
+def _existing_bytes(output_dir: str) -> int:
   """Returns the size of outputs in the plan that already exist."""
   written = glob.glob(os.path.join(glob.escape(output_dir), _WEIGHTS))
   for name in _FOLDERS:
@@ -124,7 +125,7 @@ def _held_bytes(output_dir: str) -> int:
   return sum(map(os.path.getsize, filter(os.path.isfile, written)))
 
 
-def make(
+def estimate(
   config: pipeline_config.PipelineConfig, inputs: Sequence[sources.Source]
 ) -> Plan:
   """Returns the plan of a run, measured on the beginning of its text.
@@ -134,7 +135,7 @@ def make(
   """
   size = config.model_size
   with tempfile.TemporaryDirectory() as folder:
-    text, corpus_seconds = _timed(lambda: _sample(config, inputs, folder))
+    text, corpus_seconds = _timed(lambda: _write_sample(config, inputs, folder))
     sample_bytes = os.path.getsize(text)
     scale = max(1.0, sum(map(_text_bytes, inputs)) / sample_bytes)
     vocab_file = os.path.join(folder, "vocab.txt")
@@ -143,7 +144,7 @@ def make(
     )
     records = os.path.join(folder, "records")
     num_chars = scale * sum(map(len, text_lines.read_lines(text)))
-    settings = text_steps.record_settings(config, vocab_file, num_chars)
+    settings = text_steps.train_record_config(config, vocab_file, num_chars)
     counts, records_seconds = _timed(
       lambda: pretraining_data.build_shard(
         corpus.plan_shards([text], 1)[0],
@@ -177,7 +178,7 @@ def make(
   )
 
 
-def _sample(
+def _write_sample(
   config: pipeline_config.PipelineConfig,
   inputs: Sequence[sources.Source],
   folder: str,
@@ -187,17 +188,17 @@ def _sample(
   documents = itertools.chain.from_iterable(
     sources.read(source, config.reading, counts) for source in inputs
   )
-  taken, num_chars = [], 0
+  sample, num_chars = [], 0
   for document in documents:
-    taken.append(document)
+    sample.append(document)
     num_chars += len(document.text)
     if num_chars >= _SAMPLE_CHARS:
       break
   part = corpus_parts.Part(0, folder, config.reading, 0.0, config.seed)
-  corpus_parts.write_raw(part, taken)
+  corpus_parts.write_raw(part, sample)
   corpus_parts.build(part, lambda count: None)
   if not paths.num_bytes(part.text_file):
-    raise ValueError(f"{config.text} has no text that is kept.")
+    raise ValueError(f"{config.text}: the filters leave no text.")
   return part.text_file
 
 

@@ -20,7 +20,7 @@ _SMALL_TEXT_CHARS = 50e6
 _DUPE_FACTOR = 5
 
 # More pieces per word suggest text without spaces; German and Arabic have < 2.
-_MOST_PIECES_PER_WORD = 5
+_MAX_PIECES_PER_WORD = 5
 
 
 def num_shards(text_bytes: float) -> int:
@@ -47,7 +47,9 @@ def learn_vocabulary(
   atomic.write_lines(vocab_file, tokens)
 
 
-def coverage(config: pipeline_config.PipelineConfig) -> vocabulary.Coverage:
+def measure_coverage(
+  config: pipeline_config.PipelineConfig,
+) -> vocabulary.Coverage:
   """Returns the coverage of the held-out text by the vocabulary."""
   vocab = tokenization.load_vocab(config.file("vocab.txt"))
   lines = text_lines.read_lines(config.file("held_out.txt"))
@@ -55,23 +57,23 @@ def coverage(config: pipeline_config.PipelineConfig) -> vocabulary.Coverage:
   return vocabulary.coverage(vocab, vocabulary.count_words(lines, tokenizer))
 
 
-def say_coverage(found: vocabulary.Coverage) -> None:
+def log_coverage(coverage: vocabulary.Coverage) -> None:
   """Logs the coverage; warns if words have many pieces."""
   logging.info(
-    "A held-out word has %.2f pieces; %.2f%% of the words are unknown.",
-    found.pieces_per_word,
-    100 * found.unknown_share,
+    "Held-out words have %.2f pieces on average; %.2f%% are unknown.",
+    coverage.pieces_per_word,
+    100 * coverage.unknown_share,
   )
-  if found.pieces_per_word > _MOST_PIECES_PER_WORD:
+  if coverage.pieces_per_word > _MAX_PIECES_PER_WORD:
     logging.warning(
-      "A word has %.1f pieces: the text seems to have no spaces between words, "
-      "and its pieces are hardly more than characters. Separate the words by "
-      "spaces, here and in what the model is asked later.",
-      found.pieces_per_word,
+      "Words have %.1f pieces on average: the text seems to have no spaces "
+      "between words, so pieces are hardly more than characters. Separate the "
+      "words by spaces, here and in later inputs of the model.",
+      coverage.pieces_per_word,
     )
 
 
-def record_settings(
+def train_record_config(
   config: pipeline_config.PipelineConfig, vocab_file: str, num_chars: float
 ) -> data_config.PretrainingDataConfig:
   """Returns the settings of training records, which are masked in training."""
@@ -87,7 +89,7 @@ def record_settings(
   )
 
 
-def held_out_settings(
+def held_out_record_config(
   config: pipeline_config.PipelineConfig,
   records: data_config.PretrainingDataConfig,
 ) -> data_config.PretrainingDataConfig:

@@ -41,9 +41,9 @@ _COLUMNS = ("part", "name", "step", "word_pieces", "mean", "low", "high")
 
 # The band of a few seeds may be narrow by chance, so both sides are widened by
 # this fraction of the mean. Accuracies start near 0, so their bands are widened
-# by at least _LEAST_OF_ACCURACY.
+# by at least _MIN_ACCURACY_SLACK.
 TOLERANCE = 0.05
-_LEAST_OF_ACCURACY = 0.01
+_MIN_ACCURACY_SLACK = 0.01
 
 # Settings that make curves hard to compare if they differ.
 _SETTINGS = (
@@ -90,7 +90,7 @@ class Reference:
 
 
 @dataclasses.dataclass(frozen=True)
-class Own:
+class Run:
   """The curves of a run, by name and step, and its settings."""
 
   curves: Mapping[str, Mapping[int, float]]
@@ -99,7 +99,7 @@ class Own:
 
 
 @dataclasses.dataclass(frozen=True)
-class Leaving:
+class Deviation:
   """A stretch of consecutive points outside the band."""
 
   name: str
@@ -136,7 +136,7 @@ def read(path: str) -> Reference:
   """
   settings, seeds, header, *lines = paths.read_text(path).splitlines()
   if not settings.startswith("# {") or header != ",".join(_COLUMNS):
-    raise ValueError(f"{path} is no file of reference curves.")
+    raise ValueError(f"{path} is not a file of reference curves.")
   points: dict[tuple[str, str], list[list[float]]] = {}
   for part, name, *numbers in csv.reader(lines):
     points.setdefault((part, name), []).append([float(n) for n in numbers])
@@ -144,7 +144,7 @@ def read(path: str) -> Reference:
     name=os.path.basename(path).removesuffix(".csv"),
     settings=json.loads(settings.removeprefix("# ")),
     seeds=[int(seed) for seed in seeds.split()[2:]],
-    bands={key: Band(*zip(*found)) for key, found in points.items()},
+    bands={key: Band(*zip(*rows)) for key, rows in points.items()},
   )
 
 
@@ -153,8 +153,8 @@ def read_all(folder: str) -> list[Reference]:
   names = sorted(paths.matches(os.path.join(folder, "*.csv")))
   if not names:
     raise ValueError(
-      f"{folder} has no reference curves, which the experiment `curves` of the "
-      "ablations writes; set `reference_dir`."
+      f"{folder} has no reference curves; set `reference_dir` to a folder that "
+      "the experiment `curves` of the ablations wrote."
     )
   return [read(path) for path in names]
 
@@ -164,32 +164,34 @@ def nearest(
 ) -> Reference:
   """Returns the reference whose size has the ratio nearest to 1."""
   size = num_hidden_layers * hidden_size**2
-  return min(references, key=lambda one: abs(math.log(one.size / size)))
+  return min(references, key=lambda other: abs(math.log(other.size / size)))
 
 
-def differences(own: Own, other: Reference) -> Iterator[str]:
+def differences(run: Run, reference: Reference) -> Iterator[str]:
   """Yields a line for each setting that differs from the reference."""
   for name in _SETTINGS:
-    mine = own.settings.get(name)
-    theirs = other.settings.get(name, DEFAULTS.get(name))
-    if name in own.settings and mine != theirs:
-      yield f"{name}: {mine} here, {theirs} there"
+    value = run.settings.get(name)
+    expected = reference.settings.get(name, DEFAULTS.get(name))
+    if name in run.settings and value != expected:
+      yield f"{name}: {value} in the run, {expected} in the reference"
 
 
-def leavings(own: Own, other: Reference, axis: str) -> Iterator[Leaving]:
+def find_deviations(
+  run: Run, reference: Reference, axis: str
+) -> Iterator[Deviation]:
   """Yields the stretches of the training curves outside the bands."""
   for name in TITLES:
-    band = other.bands.get(("training", name))
-    if band and name in own.curves:
-      x, y = _points(own, name, axis)
+    band = reference.bands.get(("training", name))
+    if band and name in run.curves:
+      x, y = _points(run, name, axis)
       yield from _outside(name, x, y, band, axis)
 
 
-def _points(own: Own, name: str, axis: str) -> tuple[list[float], list[float]]:
+def _points(run: Run, name: str, axis: str) -> tuple[list[float], list[float]]:
   """Returns positions and values of a run's curve."""
-  steps = sorted(own.curves[name])
-  scale = 1.0 if axis == "step" else own.pieces_per_step
-  return [scale * s for s in steps], [own.curves[name][s] for s in steps]
+  steps = sorted(run.curves[name])
+  scale = 1.0 if axis == "step" else run.pieces_per_step
+  return [scale * s for s in steps], [run.curves[name][s] for s in steps]
 
 
 def _outside(
@@ -198,72 +200,80 @@ def _outside(
   y: Sequence[float],
   band: Band,
   axis: str,
-) -> Iterator[Leaving]:
+) -> Iterator[Deviation]:
   """Yields the stretches of a curve outside a band, within its range."""
-  places = band.axis(axis)
-  stretch: list[Leaving] = []
-  for at, value in zip(x, y):
+  band_x = band.axis(axis)
+  stretch: list[Deviation] = []
+  for position, value in zip(x, y):
     side, low, high = "", 0.0, 0.0
-    if places[0] <= at <= places[-1]:
-      low, high = between(places, band.low, at), between(places, band.high, at)
-      slack = TOLERANCE * abs(between(places, band.mean, at))
+    if band_x[0] <= position <= band_x[-1]:
+      low, mean, high = (
+        interpolate(band_x, values, position)
+        for values in (band.low, band.mean, band.high)
+      )
+      slack = TOLERANCE * abs(mean)
       if name.endswith("accuracy"):
-        slack = max(slack, _LEAST_OF_ACCURACY)
+        slack = max(slack, _MIN_ACCURACY_SLACK)
       low, high = low - slack, high + slack
       side = "above" if value > high else "below" if value < low else ""
     if stretch and stretch[-1].side != side:
-      yield _joined(stretch)
+      yield _join(stretch)
       stretch = []
     if side:
-      stretch.append(Leaving(name, side, at, at, value, low, high))
+      stretch.append(
+        Deviation(name, side, position, position, value, low, high)
+      )
   if stretch:
-    yield _joined(stretch)
+    yield _join(stretch)
 
 
-def _joined(stretch: Sequence[Leaving]) -> Leaving:
+def _join(stretch: Sequence[Deviation]) -> Deviation:
   """Returns a stretch as its farthest point with the ends of the stretch."""
   far = max(stretch, key=lambda p: max(p.value - p.high, p.low - p.value))
   return dataclasses.replace(far, start=stretch[0].start, end=stretch[-1].end)
 
 
-def between(x: Sequence[float], y: Sequence[float], at: float) -> float:
+def interpolate(
+  x: Sequence[float], y: Sequence[float], position: float
+) -> float:
   """Returns a curve's value at a position by linear interpolation."""
-  right = bisect.bisect_left(x, at)
-  if right < len(x) and x[right] == at:
+  right = bisect.bisect_left(x, position)
+  if right < len(x) and x[right] == position:
     return y[right]
-  share = (at - x[right - 1]) / (x[right] - x[right - 1])
+  share = (position - x[right - 1]) / (x[right] - x[right - 1])
   return y[right - 1] + share * (y[right] - y[right - 1])
 
 
-def describe(one: Leaving, axis: str) -> str:
+def describe(stretch: Deviation, axis: str) -> str:
   """Returns a sentence about a stretch outside the band."""
   unit = AXES[axis]
-  where = f"at {one.start:,.0f} {unit}"
-  if one.end > one.start:
-    where = f"from {one.start:,.0f} to {one.end:,.0f} {unit}"
+  where = f"at {stretch.start:,.0f} {unit}"
+  if stretch.end > stretch.start:
+    where = f"from {stretch.start:,.0f} to {stretch.end:,.0f} {unit}"
   return (
-    f"{TITLES[one.name]} is {one.side} the band {where}: {one.value:.3g} "
-    f"where the band is {one.low:.3g} to {one.high:.3g}"
+    f"{TITLES[stretch.name]} is {stretch.side} the band {where}: "
+    f"{stretch.value:.3g}, but the band is {stretch.low:.3g} to "
+    f"{stretch.high:.3g}"
   )
 
 
 def draw(
-  path: str, own: Own, other: Reference, axis: str, run_name: str
+  path: str, run: Run, reference: Reference, axis: str, run_name: str
 ) -> None:
   """Plots a run's curves over the bands of the reference."""
   names = [
     name
     for name in TITLES
-    if name in own.curves and ("training", name) in other.bands
+    if name in run.curves and ("training", name) in reference.bands
   ]
   with style.picture(path, len(names), 1200, 420) as panels:
     for panel, name in zip(panels, names):
       style.panel(panel, TITLES[name], AXES[axis])
-      band = other.bands["training", name]
-      places = band.axis(axis)
-      style.band(panel, places, band.low, band.high, style.GRAY)
-      style.line(panel, places, band.mean, other.name, style.GRAY)
-      style.line(panel, *_points(own, name, axis), run_name, style.COLORS[0])
+      band = reference.bands["training", name]
+      x = band.axis(axis)
+      style.band(panel, x, band.low, band.high, style.GRAY)
+      style.line(panel, x, band.mean, reference.name, style.GRAY)
+      style.line(panel, *_points(run, name, axis), run_name, style.COLORS[0])
       log_axis(panel)
 
 

@@ -97,7 +97,7 @@ def picture(
   kind = check_path(path)
   if width < _MIN_PANEL_WIDTH:
     raise ValueError(
-      f"a plot {width} pixels wide has no room for a panel; use "
+      f"a width of {width} pixels has no room for a panel; use "
       f"{_MIN_PANEL_WIDTH} or more."
     )
   with errors.needs_extra("drawing", extra="plots"):
@@ -133,9 +133,7 @@ def check_path(path: str) -> str:
   """
   kind = os.path.splitext(path)[1].lower().removeprefix(".")
   if kind not in FORMATS:
-    raise ValueError(
-      f"{path} ends in neither .png nor .svg; name a picture so."
-    )
+    raise ValueError(f"{path} has no suffix .png or .svg; choose one of them.")
   return kind
 
 
@@ -153,8 +151,8 @@ def panel(axis: Axes, title: str, xlabel: str) -> None:
 
   axis.set(title=title, xlabel=xlabel)
   axis.xaxis.set_major_locator(ticker.MaxNLocator(6, steps=[1, 2, 5, 10]))
-  for one in (axis.xaxis, axis.yaxis):
-    one.set_major_formatter(ticker.FuncFormatter(lambda v, _: short(v)))
+  for numbers in (axis.xaxis, axis.yaxis):
+    numbers.set_major_formatter(ticker.FuncFormatter(lambda v, _: short(v)))
 
 
 def short(value: float) -> str:
@@ -255,8 +253,8 @@ def rows(
       standard deviation.
     highlighted: names drawn in the first color; empty for all.
   """
-  for place, (name, found) in enumerate(values.items()):
-    finite = [value for value in found if math.isfinite(value)]
+  for place, (name, measured) in enumerate(values.items()):
+    finite = [value for value in measured if math.isfinite(value)]
     is_plain = highlighted and name not in highlighted
     color = GRAY if is_plain else COLORS[0]
     if not finite:
@@ -310,10 +308,10 @@ def bars(
     is_plain = highlighted and name not in highlighted
     color = GRAY if is_plain else COLORS[0]
     axis.barh(place, value, height=0.62, color=color, alpha=0.75)
-    found = list((runs or {}).get(name, ()))
-    if len(found) > 1:
-      axis.plot(found, [place] * len(found), "k.", markersize=5)
-    ends.append(max([value, *found]))
+    measured = list((runs or {}).get(name, ()))
+    if len(measured) > 1:
+      axis.plot(measured, [place] * len(measured), "k.", markersize=5)
+    ends.append(max([value, *measured]))
     axis.annotate(
       f"{value:,.0f}" if value >= 1000 else f"{value:.4g}",
       (ends[-1], place),
@@ -368,11 +366,11 @@ def _move_names_apart(axis: Axes) -> None:
     return
   middles = [(box.y0 + box.y1) / 2 for box in boxes]
   step = _LINE_SPACING * max(box.height for box in boxes)
-  for text, at, moved in zip(texts, middles, _apart(middles, step)):
-    text.xyann = (_GAP, (moved - at) * _POINTS_PER_INCH / _DPI)
+  for text, old, new in zip(texts, middles, _spread_out(middles, step)):
+    text.xyann = (_GAP, (new - old) * _POINTS_PER_INCH / _DPI)
 
 
-def _apart(places: Sequence[float], step: float) -> list[float]:
+def _spread_out(places: Sequence[float], step: float) -> list[float]:
   """Returns positions moved as little as possible to be a step apart."""
   order = sorted(range(len(places)), key=lambda i: places[i])
   # Groups of touching names; each group is centered on its members.
