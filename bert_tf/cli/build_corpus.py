@@ -1,10 +1,10 @@
-r"""Writes a corpus, one sentence a line, from text of any format.
+r"""Splits text of any format into a corpus of one sentence a line.
 
 bert-tf build-corpus --input_file=dump.xml.bz2 --output_file=wiki.txt \
     --language=de
 
-Input: plain text, JSON lines, Parquet, Wikipedia dumps, WikiExtractor's output,
-.gz and .bz2 of them, and the documentation of the running Python.
+Reads plain text, JSON lines, Parquet, Wikipedia dumps and the output of
+WikiExtractor, also as .gz or .bz2, and the documentation of this Python.
 """
 
 import dataclasses
@@ -16,51 +16,51 @@ from bert_tf.corpora import text_config
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class CorpusConfig:
-  """What is read and written."""
+  """The input and output files."""
 
   input_file: str = settings.setting(
     "pydoc",
-    "Text to read: comma-separated files and globs, .gz and .bz2 too, gs:// "
-    "too, and the word pydoc for the documentation of the running Python.",
+    "Text to read: comma-separated files and globs, local or gs://, also .gz "
+    "and .bz2. pydoc is the documentation of this Python.",
   )
   pydoc_packages: str = settings.setting(
     "",
-    "Comma-separated installed packages whose documentation joins pydoc.",
+    "Comma-separated installed packages whose documentation is added to pydoc.",
   )
   output_file: str = settings.setting(
-    help="Text file to write; a name in .gz or .bz2 is compressed. With "
-    "--num_shards above 1 completed by -00000-of-0000N.",
+    help="Text file to write; .gz or .bz2 compresses it. With --num_shards "
+    "above 1, a prefix to which -00000-of-0000N is added.",
     writes="file",
   )
   text: text_config.TextConfig
   num_shards: int = settings.setting(
-    1, "Files to write, of whole documents and about equal size.", minimum=1
+    1, "Number of output files, of about equal size.", minimum=1
   )
   eval_output_file: str | None = settings.setting(
     None,
-    "Text file for the documents that are held out; unset holds none out.",
+    "Text file for held-out documents. Default: hold out none.",
     writes="file",
   )
   eval_fraction: float = settings.setting(
     0.1,
-    "Share of the documents that go to eval_output_file, above 0 and below 1.",
+    "Fraction of the documents to hold out, above 0 and below 1.",
   )
   random_seed: int = settings.setting(
-    12345, "Seed that chooses which documents go there."
+    12345, "Seed for choosing the held-out documents."
   )
   num_workers: int = settings.setting(
     1,
-    "Processes that split text; the result is the same for any number.",
+    "Number of processes. Does not change the result.",
     minimum=1,
   )
   beam: text_flags.BeamConfig
   resume: bool = settings.setting(
-    False, "Go on with what an interrupted run with the same flags finished."
+    False, "Whether to resume an interrupted run with the same flags."
   )
 
 
 def main() -> None:
-  """Reads the input and writes the corpus."""
+  """Writes the corpus that the flags describe."""
   from bert_tf.corpora import corpus_build, sources
 
   config = config_flags.build(CorpusConfig)

@@ -1,4 +1,4 @@
-r"""Learns a WordPiece vocab.txt from text.
+r"""Learns a WordPiece vocabulary from text.
 
 bert-tf build-vocab --input_file=corpus.txt --output_file=vocab.txt \
     --vocab_size=30522
@@ -17,114 +17,117 @@ from bert_tf.files import atomic, shard_files, text_lines
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class VocabularyConfig:
-  """The text to learn from and the vocabulary to make of it."""
+  """The text to learn from and the vocabulary to write."""
 
   input_file: str = settings.setting(
-    help="Text to learn from: comma-separated files and globs, .gz and .bz2 "
-    "too, and the word pydoc for the documentation of the running Python. "
-    "build-corpus makes text of other formats."
+    help="Text to learn from: comma-separated files and globs, also .gz and "
+    ".bz2. pydoc is the documentation of this Python. build-corpus converts "
+    "other formats."
   )
   pydoc_packages: str = settings.setting(
     "",
-    "Comma-separated installed packages whose documentation joins pydoc.",
+    "Comma-separated installed packages whose documentation is added to pydoc.",
   )
   output_file: str = settings.setting(
-    help="The vocabulary to write.", writes="file"
+    help="Vocabulary file to write.", writes="file"
   )
   vocab_size: int = settings.setting(
-    30522, "Entries, special tokens and [unusedN] slots included."
+    30522, "Number of entries, including special tokens and [unusedN]."
   )
   do_lower_case: bool = settings.setting(
-    True, "Whether to lower-case the text; use the same value ever after."
+    True,
+    "Whether to lower-case the text. Use the same value for training later.",
   )
   strip_accents: bool | None = settings.setting(
     None,
-    "Whether to strip accents. Default: as do_lower_case, like the original.",
+    "Whether to strip accents. Default: same as do_lower_case.",
   )
   num_unused: int = settings.setting(
     vocabulary.NUM_UNUSED_BEFORE_SPECIALS,
-    "[unusedN] slots for words that are added later. 99 or more put [UNK], "
-    "[CLS], [SEP] and [MASK] at 100 to 103, as released; the released uncased "
-    "vocabularies have 994.",
+    "Number of [unusedN] entries for words added later. 99 or more give [UNK], "
+    "[CLS], [SEP] and [MASK] the ids of the release, 100 to 103.",
   )
   alphabet_size: int = settings.setting(
     1000,
-    "Most frequent characters to keep; raise it for Chinese or Japanese. Words "
-    "with other characters become [UNK].",
+    "Number of most frequent characters to keep; raise it for Chinese or "
+    "Japanese. Words with other characters become [UNK].",
   )
   holdout_every: int = settings.setting(
     50,
-    "One line in this many is kept out of learning, to measure on.",
+    "Hold out one line in this many, to measure the coverage.",
   )
   eval_input_file: str | None = settings.setting(
     None,
-    "Files and globs to measure on; nothing is then held out of input_file.",
+    "Files and globs to measure the coverage on, instead of held-out lines of "
+    "input_file.",
   )
 
 
-def _files(patterns: str, pydoc_packages: str = "") -> list[str]:
-  """Returns the text files that the patterns name.
+def _find_files(patterns: str, pydoc_packages: str = "") -> list[str]:
+  """Returns the text files that match the patterns.
 
   Raises:
-    ValueError: as `sources.find`, or if one is no plain text, whose markup
-      would get into the vocabulary.
+    ValueError: as `sources.find`, or if a file is not plain text. Its markup
+      would end up in the vocabulary.
   """
-  found = sources.find(
+  inputs = sources.find(
     patterns, text_config.TextConfig(), text_config.LINES, pydoc_packages
   )
-  for source in found:
+  for source in inputs:
     if source.input_format != text_config.LINES:
       raise ValueError(
-        f"{source.path} is no plain text, but of the format "
-        f"{source.input_format}; make text of it with build-corpus, and learn "
-        "from that."
+        f"{source.path} is not plain text but {source.input_format}; convert "
+        "it with build-corpus and learn from the result."
       )
-  return [source.path for source in found]
+  return [source.path for source in inputs]
 
 
-def _lines(paths: Iterable[str]) -> Iterator[str]:
+def _read_lines(paths: Iterable[str]) -> Iterator[str]:
   """Yields the lines of all files."""
   return itertools.chain.from_iterable(map(text_lines.read_lines, paths))
 
 
-def _report(
+def _print_coverage(
   learned: vocabulary.Coverage, held_out: vocabulary.Coverage
 ) -> None:
-  """Prints a table of the coverage of both texts."""
+  """Prints how well the vocabulary covers both texts."""
   print(f"{'':14}{'words':>14}{'[UNK]':>10}{'pieces/word':>13}")
-  for name, part in (("learned from", learned), ("held out", held_out)):
+  for name, text in (("learned from", learned), ("held out", held_out)):
     print(
-      f"{name:14}{part.num_words:14,}{part.unknown_share:10.4%}"
-      f"{part.pieces_per_word:13.3f}"
+      f"{name:14}{text.num_words:14,}{text.unknown_share:10.4%}"
+      f"{text.pieces_per_word:13.3f}"
     )
 
 
 def main() -> None:
-  """Counts words, learns, writes the vocabulary and prints the report."""
+  """Learns and writes the vocabulary, and prints its coverage."""
   config = config_flags.build(VocabularyConfig)
   if config.holdout_every < 2:
     raise ValueError(
-      f"holdout_every {config.holdout_every} leaves no line; use 2 or more."
+      f"holdout_every {config.holdout_every} leaves no line to learn from; use "
+      "2 or more."
     )
   tokenizer = tokenization.BasicTokenizer(
     config.do_lower_case, config.strip_accents
   )
-  files = _files(config.input_file, config.pydoc_packages)
-  eval_files = _files(config.eval_input_file) if config.eval_input_file else []
+  files = _find_files(config.input_file, config.pydoc_packages)
+  eval_files: list[str] = []
+  if config.eval_input_file:
+    eval_files = _find_files(config.eval_input_file)
   shard_files.check_output([config.output_file], files + eval_files)
   with atomic.file(config.output_file) as unfinished:
     counts, held_out = vocabulary.count_words_apart(
-      _lines(files), tokenizer, 0 if eval_files else config.holdout_every
+      _read_lines(files), tokenizer, 0 if eval_files else config.holdout_every
     )
     if eval_files:
-      held_out = vocabulary.count_words(_lines(eval_files), tokenizer)
+      held_out = vocabulary.count_words(_read_lines(eval_files), tokenizer)
     tokens = vocabulary.learn(
       counts, config.vocab_size, config.num_unused, config.alphabet_size
     )
     atomic.write_lines(unfinished, tokens)
   vocab = {token: index for index, token in enumerate(tokens)}
   print(f"{config.output_file}: {len(tokens):,} entries")
-  _report(
+  _print_coverage(
     vocabulary.coverage(vocab, counts), vocabulary.coverage(vocab, held_out)
   )
 

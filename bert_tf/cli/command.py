@@ -1,6 +1,7 @@
-"""How a command starts, shows its help and reports a mistake."""
+"""Starts commands, prints their help and reports the user's mistakes."""
 
 import gc
+import importlib.abc
 import logging as python_logging
 import os
 import re
@@ -9,21 +10,28 @@ from collections.abc import Callable, Sequence
 
 from absl import app, flags, logging
 
-from bert_tf.cli import config_flags, keras_start, stdout
+from bert_tf import keras_backend
+from bert_tf.cli import config_flags, stdout
 from bert_tf.files import errors, stderr
 
-# Values of a boolean flag that may stand behind a space.
+# Values that may follow a boolean flag after a space: --do_train true.
 _BOOLEANS = ("true", "false", "1", "0")
+
+# Keras on TensorFlow imports these packages if they are installed, but no
+# command needs them there. They add a third to the import time of TensorFlow.
+HIDDEN_FROM_KERAS = (
+  *("IPython", "PIL", "cv2", "matplotlib", "pandas", "sklearn"),
+)
 
 
 class _LogFormatter(python_logging.Formatter):
-  """The time, what it is if it is worse than a note, and the message."""
+  """Formats a record as time, level (unless it is INFO) and message."""
 
   def __init__(self) -> None:
     super().__init__("%(asctime)s %(message)s", "%H:%M:%S")
 
   def formatMessage(self, record: python_logging.LogRecord) -> str:  # noqa: N802
-    """Returns the line of a record."""
+    """Returns the log line of a record."""
     record.message = with_flags(record.message)
     if record.levelno > python_logging.INFO:
       record.message = f"{record.levelname.lower()}: {record.message}"
@@ -31,7 +39,7 @@ class _LogFormatter(python_logging.Formatter):
 
 
 class _HelpFlag(flags.BooleanFlag):
-  """Prints what the command does and its flags, in groups."""
+  """Prints the description of the command and its flags, in groups."""
 
   def __init__(self, name: str, description: str | None) -> None:
     short_name = "?" if name == "help" else None
@@ -44,44 +52,73 @@ class _HelpFlag(flags.BooleanFlag):
     """Prints the help and ends the program."""
     if not self._parse(argument):
       return
-    parts = [_as_called((self._description or "").strip())]
+    parts = [_adapt_examples((self._description or "").strip())]
     by_group = flags.FLAGS.flags_by_module_dict()
     parts += [
       flags.FLAGS.module_help(group).strip()
       for group in config_flags.GROUPS
       if group in by_group
     ]
-    print(*parts, "Flags of absl: --helpfull.", sep="\n\n")
+    print(*parts, "--helpfull also lists the flags of absl.", sep="\n\n")
     sys.exit()
 
 
+class _KerasFinder(importlib.abc.MetaPathFinder):
+  """Checks Keras' backend when Keras is imported and hides packages from it."""
+
+  def find_spec(
+    self, fullname: str, path: Sequence[str] | None, target: object = None
+  ) -> None:
+    """Raises an error for a module that must not be imported."""
+    if fullname == "keras":
+      keras_backend.check_installed()
+    elif fullname in HIDDEN_FROM_KERAS and _is_imported_by_keras():
+      raise ModuleNotFoundError(f"Keras need not import {fullname}.")
+
+
+def _is_imported_by_keras() -> bool:
+  """Returns whether an import of Keras on TensorFlow is in progress.
+
+  Other backends may need the hidden packages.
+  """
+  keras = sys.modules.get("keras")
+  if keras is None or hasattr(keras, "__version__"):
+    return False
+  return keras_backend.name() == "tensorflow"
+
+
+def hide_packages_from_keras() -> None:
+  """Speeds up the first import of Keras in this process; call it before."""
+  sys.meta_path.insert(0, _KerasFinder())
+
+
 def _op_errors() -> tuple[type[Exception], ...]:
-  """Returns what TensorFlow's operations raise, if TensorFlow is in use."""
+  """Returns the error class of TensorFlow's ops, if TensorFlow is imported."""
   tensorflow = sys.modules.get("tensorflow")
   return (tensorflow.errors.OpError,) if tensorflow else ()
 
 
 def _user_errors() -> tuple[type[Exception], ...]:
-  """Returns errors that a user can mend: values, files, missing packages."""
+  """Returns the errors that a user can fix: values, files, packages."""
   return (ValueError, OSError, ImportError, *_op_errors())
 
 
 def with_flags(message: str) -> str:
-  """Returns a message in which the settings that it names are flags.
+  """Replaces `name` and `name=value` in a message by --name and --name=value.
 
-  The library names a setting as Python has it, `name` or `name=value` between
-  backticks; what is no flag of this command stays as it is.
+  The library writes settings in backticks. Names that are not flags of this
+  command stay unchanged.
   """
   return re.sub(
     r"`((\w+)(=[^`]*)?)`",
-    lambda found: f"--{found[1]}" if found[2] in flags.FLAGS else found[0],
+    lambda match: f"--{match[1]}" if match[2] in flags.FLAGS else match[0],
     message,
   )
 
 
 def report(error: Exception) -> None:
-  """Prints a mistake to stderr, with `--verbosity=1` after its traceback."""
-  logging.debug("Where it was raised:", exc_info=error)
+  """Prints an error to stderr; with --verbosity=1 also its traceback."""
+  logging.debug("Traceback of the error:", exc_info=error)
   message = str(error) or type(error).__name__
   if isinstance(error, _op_errors()):
     message = errors.reason(error)
@@ -91,7 +128,7 @@ def report(error: Exception) -> None:
 
 
 def _start_log() -> None:
-  """Formats the log's lines; other packages' notes stay out of it."""
+  """Formats log lines and drops the notes of other packages."""
   if not logging.level_debug():
     stderr.drop_notes()
   handler = logging.get_absl_handler()
@@ -101,30 +138,30 @@ def _start_log() -> None:
   handler.python_handler.stream = sys.stderr
   logging.get_absl_logger().setLevel(python_logging.root.level)
   python_logging.root.setLevel(python_logging.WARNING)
-  # Warns of what a user cannot change, such as retracing.
+  # Its warnings concern things that a user cannot change, such as retracing.
   python_logging.getLogger("tensorflow").setLevel(python_logging.ERROR)
 
 
-def _shorten_the_end() -> None:
-  """Looks for garbage once, here.
+def _speed_up_exit() -> None:
+  """Collects garbage once and freezes the rest.
 
-  Python does it several times at its end, which takes a second where TensorFlow
-  is imported; from what is frozen it keeps away.
+  Otherwise Python collects several times at exit, which takes a second if
+  TensorFlow is imported.
   """
   gc.collect()
   gc.freeze()
 
 
-def _as_called(description: str) -> str:
-  """Returns a description with its examples as this program is called."""
+def _adapt_examples(description: str) -> str:
+  """Returns a description whose examples call this program, if a script."""
   if not sys.argv[0].endswith(".py"):
     return description
-  called = r"bert-tf [a-z-]+|python run_scripts/\w+\.py"
-  return re.sub(called, f"python {sys.argv[0]}", description)
+  command = r"bert-tf [a-z-]+|python run_scripts/\w+\.py"
+  return re.sub(command, f"python {sys.argv[0]}", description)
 
 
 def _parse(argv: list[str]) -> list[str]:
-  """Parses the flags; returns the other arguments, or ends at a mistake."""
+  """Parses the flags and returns the other arguments; exits on a mistake."""
   try:
     arguments = flags.FLAGS(_join_booleans(argv))
     config_flags.check_required()
@@ -135,7 +172,7 @@ def _parse(argv: list[str]) -> list[str]:
 
 
 def _join_booleans(argv: list[str]) -> list[str]:
-  """Makes `--do_train=true` of `--do_train true`."""
+  """Replaces `--do_train true` by `--do_train=true`."""
   words: list[str] = []
   for word in argv:
     flag = words[-1].lstrip("-") if words and words[-1][:1] == "-" else ""
@@ -153,19 +190,16 @@ def run(
   argument_names: Sequence[str] = (),
   num_optional: int = 0,
 ) -> None:
-  """Parses the flags and runs `main()`; never returns.
+  """Parses the flags, calls `main` and exits; never returns.
 
-  A user's mistake ends in one line on stderr and exit status 1; with
-  `--verbosity=1` the traceback is printed before it. Ctrl-C ends with status
-  130, a reader of stdout that has gone, as in `| head`, with 141. An unknown
-  flag is refused with the nearest flag's name; required flags that are missing
-  are named all at once.
+  A user's mistake prints one line to stderr and exits with status 1. Ctrl-C
+  exits with 130, and a closed stdout, as in `| head`, with 141.
 
   Args:
-    main: is given the arguments that are no flags.
-    description: what the command does, for the help.
-    argument_names: names of these arguments, in the help and in errors.
-    num_optional: how many of the last of them may be left out.
+    main: called with the positional arguments.
+    description: what the command does, for --help.
+    argument_names: names of the positional arguments, for errors.
+    num_optional: number of trailing arguments that may be omitted.
   """
 
   def check_and_run(*arguments: str) -> None:
@@ -182,7 +216,7 @@ def run(
 
 
 def _start(main: Callable[..., None], description: str | None) -> None:
-  """Parses the flags, runs `main` and ends with its exit status."""
+  """Parses the flags, calls `main` and exits with its status."""
 
   def status_of_main(argv: list[str]) -> int:
     _start_log()
@@ -197,10 +231,10 @@ def _start(main: Callable[..., None], description: str | None) -> None:
       report(error)
       return 1
     finally:
-      _shorten_the_end()
+      _speed_up_exit()
     return 0
 
-  keras_start.prepare()
+  hide_packages_from_keras()
   app.define_help_flags()
   for name in ("help", "helpshort"):
     flags.DEFINE_flag(_HelpFlag(name, description), module_name="absl.app")

@@ -1,10 +1,10 @@
-"""Draws a pre-training over the nearest reference curve.
+"""Compares a pre-training run with the reference curve of the nearest size.
 
 bert-tf compare-curve --output_dir=out --plot_file=compared.png
 
-Says where the run leaves the band of the reference: of tiny, mini and small
-models that were trained here, or of your own --reference_dir, the curves/ of
-the output_dir of run_scripts/ablations.py.
+Plots both and prints where the run leaves the reference band. The package has
+references for tiny, mini and small models. run_scripts/ablations.py writes
+others to the folder curves/ of its output_dir, for --reference_dir.
 """
 
 import dataclasses
@@ -19,85 +19,92 @@ from bert_tf.plots import reference_curves
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class CompareConfig:
-  """A run, and what it is compared with."""
+  """The run and the reference."""
 
-  output_dir: str = settings.setting(help="Folder of the pre-training.")
+  output_dir: str = settings.setting(help="Folder of the pre-training run.")
   plot_file: str | None = settings.setting(
     None,
-    "PNG or SVG file to draw. Default: compared.png in output_dir.",
+    "PNG or SVG file to write. Default: compared.png in output_dir.",
     writes="file",
   )
   reference_dir: str | None = settings.setting(
-    None, "Folder of reference curves, CSV. Default: those of the package."
+    None, "Folder with CSV files of reference curves. Default: the package's."
   )
   reference: str | None = settings.setting(
-    None, "Name of the reference. Default: that of the nearest size."
+    None, "Name of the reference. Default: the one of the nearest size."
   )
   axis: str = settings.setting(
     "step",
-    "What the curves are drawn and compared against. word_pieces counts the "
-    "padding of the run, which its folder does not tell, but not that of the "
-    "reference.",
+    "Horizontal axis of the comparison. word_pieces includes padding for the "
+    "run but not for the reference.",
     choices=tuple(reference_curves.AXES),
   )
 
 
-def read_run(output_dir: str) -> reference_curves.Own:
-  """Returns the events, sizes and settings of a pre-training.
+def read_run(output_dir: str) -> reference_curves.Run:
+  """Returns the curves, sizes and settings of a pre-training run.
 
   Raises:
-    ValueError: if the folder holds no pre-training with events and commands.
+    ValueError: if the folder has no pre-training run with events and commands.
   """
   from bert_tf.training import curves, run_log
 
   info = run_info.read_run(output_dir)
   if not info or info.task != "pretraining":
     raise ValueError(
-      f"{output_dir} holds no pre-training; give the `output_dir` of one."
+      f"{output_dir} has no pre-training run; set `output_dir` to one."
     )
-  found = curves.read(output_dir)
-  if "masked_lm_loss" not in found:
-    raise ValueError(f"{output_dir} holds no events of a pre-training.")
+  run_curves = curves.read(output_dir)
+  if "masked_lm_loss" not in run_curves:
+    raise ValueError(f"{output_dir} has no events of a pre-training run.")
   sizes = json_files.read_object(os.path.join(output_dir, run_info.CONFIG_FILE))
   trained = run_log.training_settings(output_dir)
   if not trained:
     raise ValueError(
-      f"{os.path.join(output_dir, run_log.FILE)} has no command that trained."
+      f"{os.path.join(output_dir, run_log.FILE)} has no training command."
     )
   pieces = trained["train_batch_size"] * trained["max_seq_length"]
-  return reference_curves.Own(found, {**trained, **sizes}, pieces)
+  return reference_curves.Run(run_curves, {**trained, **sizes}, pieces)
+
+
+def _choose_reference(
+  config: CompareConfig, run: reference_curves.Run
+) -> reference_curves.Reference:
+  """Returns the named reference, or the one of the nearest size."""
+  folder = config.reference_dir or reference_curves.FOLDER
+  references = reference_curves.read_all(folder)
+  if config.reference:
+    by_name = {reference.name: reference for reference in references}
+    if config.reference not in by_name:
+      raise ValueError(
+        f"unknown reference {config.reference!r}; use {', '.join(by_name)}."
+      )
+    return by_name[config.reference]
+  sizes = [
+    int(run.settings[name]) for name in ("num_hidden_layers", "hidden_size")
+  ]
+  return reference_curves.nearest(references, *sizes)
 
 
 def main() -> None:
-  """Compares and draws."""
+  """Compares the run with its reference and plots both."""
   config = config_flags.build(CompareConfig)
-  own = read_run(config.output_dir)
-  folder = config.reference_dir or reference_curves.FOLDER
-  known = reference_curves.read_all(folder)
-  if config.reference:
-    named = [one for one in known if one.name == config.reference]
-    if not named:
-      usable = ", ".join(one.name for one in known)
-      raise ValueError(
-        f"there is no reference {config.reference!r}; use {usable}."
-      )
-    other = named[0]
-  else:
-    names = ("num_hidden_layers", "hidden_size")
-    sizes = [int(own.settings[name]) for name in names]
-    other = reference_curves.nearest(known, *sizes)
-  seeds = " ".join(map(str, other.seeds))
-  print(f"The reference is {other.name}, of the seeds {seeds}.")
-  for line in reference_curves.differences(own, other):
+  run = read_run(config.output_dir)
+  reference = _choose_reference(config, run)
+  seeds = " ".join(map(str, reference.seeds))
+  print(f"The reference is {reference.name}, with seeds {seeds}.")
+  for line in reference_curves.differences(run, reference):
     print(f"  {line}")
-  found = list(reference_curves.leavings(own, other, config.axis))
-  for one in found:
-    print(reference_curves.describe(one, config.axis))
-  if not found:
+  deviations = list(
+    reference_curves.find_deviations(run, reference, config.axis)
+  )
+  for deviation in deviations:
+    print(reference_curves.describe(deviation, config.axis))
+  if not deviations:
     print("The run stays within the band.")
   path = config.plot_file or os.path.join(config.output_dir, "compared.png")
   name = os.path.basename(os.path.normpath(config.output_dir))
-  reference_curves.draw(path, own, other, config.axis, name)
+  reference_curves.draw(path, run, reference, config.axis, name)
   print(path)
 
 

@@ -1,4 +1,4 @@
-"""Makes flags of the settings of a config, and the config of the flags."""
+"""Defines flags for the settings of a config and builds it from the flags."""
 
 import dataclasses
 import types
@@ -11,7 +11,7 @@ from absl import flags
 from bert_tf import settings
 from bert_tf.files import atomic
 
-# The groups of --help, in order.
+# The groups of flags in --help, in order.
 REQUIRED = "Required"
 ORIGINAL = "Optional, as in the original release"
 NEW = "Optional"
@@ -19,23 +19,23 @@ GROUPS = (REQUIRED, ORIGINAL, NEW)
 
 
 class _Integers(flags.ArgumentParser):
-  """Parses integers with commas between them."""
+  """Parses comma-separated integers."""
 
-  syntactic_help = "integers with commas between them"
+  syntactic_help = "comma-separated integers"
 
   def parse(self, argument: str | tuple[int, ...]) -> tuple[int, ...]:
-    """Returns the numbers; raises ValueError for what is none."""
+    """Returns the integers; raises ValueError for anything else."""
     if isinstance(argument, tuple):
       return argument
     return tuple(map(int, argument.split(",")))
 
   def flag_type(self) -> str:
-    """Returns what --helpxml calls this."""
+    """Returns the name of this type in --helpxml."""
     return "comma separated list of integers"
 
 
 class _BooleanOrAuto(flags.BooleanParser):
-  """Parses true, false or auto; None for the last."""
+  """Parses true, false and auto; auto means None."""
 
   def parse(self, argument: str | bool | int) -> bool | None:
     """Returns the value; raises ValueError for anything else."""
@@ -56,11 +56,11 @@ def build(
   flag_values: flags.FlagValues = flags.FLAGS,
   **values: Any,
 ) -> settings.Config:
-  """Returns the config that the flags ask for, as `build_to_read`.
+  """Returns the config of the flags, as `build_to_read`.
 
   Raises:
-    OSError: for a path to write where nothing can be written. It is tried
-      here, before any data are read.
+    OSError: if an output path cannot be written. The check comes before any
+      data are read.
   """
   config = build_to_read(config_class, flag_values, **values)
   _check_outputs(config)
@@ -75,11 +75,10 @@ def build_to_read(
   """Returns the config of the flags, for a command that writes no output.
 
   Args:
-    config_class: as given to `define`.
+    config_class: the class given to `define`.
     flag_values: where its flags are defined.
-    **values: of fields that are no flags, or that take another value than
-      their flag; by the field's name, those of nested configs too. A whole
-      nested config may be given as well.
+    **values: values of fields that have no flag or that override it, by field
+      name, nested fields included. A value may be a whole nested config.
   """
   unknown = values.keys() - _field_names(config_class)
   if unknown:
@@ -88,7 +87,7 @@ def build_to_read(
 
 
 def _check_outputs(config: settings.Dataclass) -> None:
-  """Raises OSError for a path to write where nothing can be written."""
+  """Raises OSError if an output path cannot be written."""
   for field, kind in _fields(type(config)):
     value, setting = getattr(config, field.name), settings.of(field)
     if setting and setting.writes and value:
@@ -106,10 +105,10 @@ def is_given(name: str, flag_values: flags.FlagValues = flags.FLAGS) -> bool:
 
 
 def check_required(flag_values: flags.FlagValues = flags.FLAGS) -> None:
-  """Raises ValueError for required flags that are missing; names them all."""
+  """Raises ValueError that names all missing required flags."""
   required = flag_values.flags_by_module_dict().get(REQUIRED, [])
   missing = [flag for flag in required if flag.value is None]
-  # A model is named by any of these (model_flags.py).
+  # Any of these names a model (model_flags.py).
   names = ("model", "init_checkpoint", "bert_config_file")
   model = [flag_values[name] for name in names if name in flag_values]
   if missing and len(model) > 1 and all(flag.value is None for flag in model):
@@ -120,9 +119,9 @@ def check_required(flag_values: flags.FlagValues = flags.FLAGS) -> None:
 
 
 def refuse_given(names: Collection[str], reason: str) -> None:
-  """Raises ValueError if the user set one of the flags, for a reason.
+  """Raises ValueError if the user set one of the flags.
 
-  The reason goes on as in "is for checkpoints".
+  `reason` continues a sentence, such as "is for checkpoints".
   """
   for name in names:
     if is_given(name):
@@ -132,7 +131,7 @@ def refuse_given(names: Collection[str], reason: str) -> None:
 def given_values(
   flag_values: flags.FlagValues = flags.FLAGS,
 ) -> dict[str, Any]:
-  """Returns the value of every flag that `define` made, by "--name"."""
+  """Returns the values of all flags made by `define`, by "--name"."""
   by_group = flag_values.flags_by_module_dict()
   return {
     f"--{flag.name}": flag.value
@@ -182,10 +181,10 @@ def _define(
 
 
 def _help(setting: settings.Setting) -> str:
-  """Returns the help, with the default where a saved run decides."""
+  """Returns the help text, with the default of settings saved in run.json."""
   if not setting.is_saved or "Default:" in setting.help:
     return setting.help
-  default = "what the model's run.json says"
+  default = "the value in the model's run.json"
   if setting.otherwise is not None:
     default += f", else {setting.otherwise}"
   return f"{setting.help} Default: {default}."
@@ -213,7 +212,7 @@ def _build(
 def _fields(
   config_class: type[settings.Dataclass],
 ) -> Iterator[tuple[dataclasses.Field, Any]]:
-  """Yields the fields with their types, of `X | None` X."""
+  """Yields the fields with their types; X for `X | None`."""
   types_by_name = typing.get_type_hints(config_class)
   for field in dataclasses.fields(config_class):
     kind = types_by_name[field.name]
@@ -225,7 +224,7 @@ def _fields(
 def _settings(
   config_class: type[settings.Dataclass],
 ) -> Iterator[tuple[dataclasses.Field, settings.Setting, Any]]:
-  """Yields field, setting and type, those of nested configs in their place."""
+  """Yields field, setting and type of each setting, nested ones included."""
   for field, kind in _fields(config_class):
     setting = settings.of(field)
     if setting:

@@ -1,4 +1,4 @@
-"""Strips a checkpoint for release, averages several, or changes its format.
+"""Strips a checkpoint for release, averages several, or converts the format.
 
 bert-tf convert --model=FOLDER --output_checkpoint=OUT/bert_model.ckpt
 """
@@ -11,52 +11,51 @@ from bert_tf.cli import command, config_flags
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ConversionConfig:
-  """What is read and written, and in which format."""
+  """The input and output, and their formats."""
 
   model: str | None = settings.setting(
-    None, "Folder of the model to read, or its .weights.h5."
+    None, "Model to read: its folder or .weights.h5 file."
   )
   input_checkpoint: str | None = settings.setting(
-    None, "The same, or the prefix of a checkpoint."
+    None, "Same as --model, or the prefix of a checkpoint."
   )
   output_checkpoint: str = settings.setting(
-    help="Prefix of the checkpoint to write; with --to=hf a folder, with "
-    "--to=keras a .weights.h5. run.json, bert_config.json and vocab.txt are "
-    "written beside it.",
+    help="Prefix of the checkpoint to write; a folder with --to=hf, a "
+    ".weights.h5 file with --to=keras. Other files of the model are written "
+    "next to it.",
     writes="prefix",
   )
   average_last: int = settings.setting(
     1,
-    "How many of the newest checkpoints of the folder are averaged.",
+    "Number of newest checkpoints of the folder to average.",
     minimum=1,
   )
   source_format: str | None = settings.setting(
     None,
-    "Format of the input: the original's, as this project's runs write it; "
-    "Hugging Face's, as save_pretrained writes it; that of TF Model Garden's "
-    "BertEncoderV2; or Keras', as save_weights of this project's models writes "
-    "it. Default: what the input shows.",
+    "Format of the input: the original release (and runs of this project), "
+    "Hugging Face's save_pretrained, TF Model Garden's BertEncoderV2, or "
+    "Keras' save_weights. Default: detected.",
     choices=names.CHECKPOINT_FORMATS,
     flag="from",
   )
   target_format: str = settings.setting(
     "original",
-    "Format of the output. From original to original takes away the "
-    "optimizer's slots and the step.",
+    "Format of the output. From original to original, only the optimizer slots "
+    "and the step are removed.",
     choices=names.CHECKPOINT_FORMATS,
     flag="to",
   )
   bert_config_file: str | None = settings.setting(
     None,
-    "The model's sizes. Default: the bert_config.json beside the input.",
+    "Sizes of the model. Default: bert_config.json next to the input.",
   )
   vocab_file: str | None = settings.setting(
-    None, "The model's vocabulary. Default: the vocab.txt beside the input."
+    None, "Vocabulary of the model. Default: vocab.txt next to the input."
   )
   do_lower_case: bool | None = settings.setting(
     None,
-    "Whether the vocabulary is lower-cased. Default: what the files of the "
-    "input say, or the vocabulary.",
+    "Whether the vocabulary is lower-cased. Default: read from the input, "
+    "otherwise inferred from the vocabulary.",
   )
 
 
@@ -66,7 +65,7 @@ def _convert(config: ConversionConfig) -> None:
 
   config_flags.refuse_given(
     ["average_last"],
-    f"means nothing to --from={config.source_format} "
+    f"does not apply to --from={config.source_format} "
     f"--to={config.target_format}",
   )
   assert config.input_checkpoint and config.source_format
@@ -91,12 +90,12 @@ def _convert(config: ConversionConfig) -> None:
 
 
 def _slim(config: ConversionConfig) -> None:
-  """Writes a checkpoint without the optimizer's slots, or a mean of several."""
+  """Writes a checkpoint without optimizer slots, or the mean of several."""
   from bert_tf.convert import convert
 
   config_flags.refuse_given(
     ["bert_config_file", "vocab_file", "do_lower_case"],
-    "means nothing to an original checkpoint that stays one",
+    "does not apply to an original checkpoint that stays one",
   )
   assert config.input_checkpoint
   paths = convert.slim(
@@ -112,7 +111,7 @@ def main() -> None:
   config = config_flags.build(ConversionConfig)
   path = config.model or config.input_checkpoint
   if not path or (config.model and config.input_checkpoint):
-    raise ValueError("set --model, or --input_checkpoint instead.")
+    raise ValueError("set either --model or --input_checkpoint.")
   source_format = config.source_format or convert.format_of(path)
   config = dataclasses.replace(
     config, input_checkpoint=path, source_format=source_format

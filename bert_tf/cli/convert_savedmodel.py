@@ -1,4 +1,4 @@
-"""Converts a SavedModel for ONNX or LiteRT and checks the result there.
+"""Converts a SavedModel to ONNX or LiteRT and checks the outputs.
 
 bert-tf convert-savedmodel --saved_model=models/mrpc/1 --output_file=mrpc.onnx
 """
@@ -9,7 +9,7 @@ from bert_tf.files import paths
 
 
 def main() -> None:
-  """Converts and prints how close the result is."""
+  """Converts the model and prints the differences of the outputs."""
   from bert_tf.export.runtimes import conversion
 
   config = config_flags.build(runtime_config.ConversionConfig)

@@ -1,4 +1,4 @@
-r"""Turns text into TFRecords of masked, paired instances for pre-training.
+r"""Creates TFRecords of masked, paired instances for pre-training from text.
 
 bert-tf create-pretraining-data --input_file='text/*.txt' \
     --vocab_file=vocab.txt --output_file=data.tfrecord
@@ -14,18 +14,18 @@ from bert_tf.data import config as data_config
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class CommandConfig:
-  """The files, the processes, and how text becomes instances."""
+  """The files, the processes and the instances."""
 
   input_file: str = settings.setting(
-    help="Text files and globs, separated by commas, gs:// too: one sentence a "
-    "line, a blank line between documents, UTF-8, .gz and .bz2 too, or what "
-    "--input_format names. `pydoc` is the documentation of the running Python.",
+    help="Comma-separated text files and globs, local or gs://, also .gz and "
+    ".bz2: UTF-8, one sentence a line, a blank line between documents, or a "
+    "format of --input_format. pydoc is the documentation of this Python.",
     original=True,
   )
   output_file: str = settings.setting(
-    help="TFRecord file to write; several, separated by commas, take the "
-    "instances in turn. With --num_shards above 1 one name, completed by "
-    "-00000-of-0000N.",
+    help="TFRecord file to write, or several, comma-separated, that share the "
+    "instances. With --num_shards above 1, a prefix to which -00000-of-0000N "
+    "is added.",
     original=True,
     writes="files",
   )
@@ -33,25 +33,25 @@ class CommandConfig:
   text: text_config.TextConfig
   num_shards: int = settings.setting(
     1,
-    "Parts of the text, each built by itself into a file of its own. Memory is "
-    "bounded by the largest. 1 gives the instances of the original release.",
+    "Number of parts of the text, each written to its own file. Memory grows "
+    "with the largest part. 1 gives the instances of the original release.",
   )
   num_workers: int = settings.setting(
-    1, "Processes, at most one a shard; the data are the same for any number."
+    1, "Number of processes, at most num_shards. Does not change the result."
   )
   beam: text_flags.BeamConfig
   resume: bool = settings.setting(
     False,
-    "Keep the shards that an interrupted run with the same flags finished.",
+    "Whether to keep the shards of an interrupted run with the same flags.",
   )
   pydoc_packages: str = settings.setting(
     "",
-    "Installed packages, separated by commas, whose documentation joins pydoc.",
+    "Comma-separated installed packages whose documentation is added to pydoc.",
   )
 
 
 def main() -> None:
-  """Builds the records that the flags describe."""
+  """Creates the records that the flags describe."""
   from bert_tf.corpora import corpus_build, sources
   from bert_tf.data import pretraining_data
 
@@ -61,7 +61,7 @@ def main() -> None:
     config.input_file, config.text, text_config.LINES, config.pydoc_packages
   )
   text_flags.check(inputs)
-  # To fail before hours of text.
+  # Fails before the text is processed, which may take hours.
   _check_output(config, [source.path for source in inputs])
   pretraining_data.load_tokenizer(config.data)
   target = config.output_file.split(",")[0].strip()
@@ -75,7 +75,7 @@ def main() -> None:
 
 
 def _check_output(config: CommandConfig, input_files: list[str]) -> None:
-  """Raises ValueError for files and shards that cannot be made."""
+  """Raises ValueError for output files or shards that cannot be written."""
   from bert_tf.data import pretraining_beam, pretraining_shards
 
   if config.beam.runner:
@@ -86,7 +86,7 @@ def _check_output(config: CommandConfig, input_files: list[str]) -> None:
 
 
 def _create_records(config: CommandConfig, input_files: list[str]) -> None:
-  """Makes records of files of one sentence a line."""
+  """Creates records from files of one sentence a line."""
   from bert_tf.data import pretraining_beam, pretraining_shards
 
   if config.beam.runner:
@@ -111,11 +111,11 @@ def _create_records(config: CommandConfig, input_files: list[str]) -> None:
 
 
 def _check(config: CommandConfig) -> None:
-  """Refuses flags that exclude one another."""
+  """Raises ValueError for flags that exclude each other."""
   if not config.data.mask:
     names = [f.name for f in dataclasses.fields(config.data.masking_config)]
     config_flags.refuse_given(
-      names, "has no meaning with --nomask: run_pretraining masks"
+      names, "has no effect with --nomask: run_pretraining masks the instances"
     )
   text_flags.check_beam(config.beam, config.num_workers)
 

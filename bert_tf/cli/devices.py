@@ -1,4 +1,4 @@
-"""The devices that a command trains on: their flags, and running on them."""
+"""Flags for the devices that a command trains on, and running on them."""
 
 import dataclasses
 import importlib
@@ -18,42 +18,41 @@ if TYPE_CHECKING:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class DeviceConfig:
-  """Where to run."""
+  """The devices to run on."""
 
   use_tpu: bool = settings.setting(
     False, "Whether to run on a TPU.", original=True
   )
   tpu_name: str | None = settings.setting(
     None,
-    "The TPU's name, or its grpc:// address; without one it is the TPU of this "
-    "machine.",
+    "Name or grpc:// address of the TPU. Default: the TPU of this machine.",
     original=True,
   )
   tpu_zone: str | None = settings.setting(
-    None, "The zone of the TPU.", original=True
+    None, "Zone of the TPU.", original=True
   )
   gcp_project: str | None = settings.setting(
-    None, "The project of the TPU.", original=True
+    None, "Google Cloud project of the TPU.", original=True
   )
   master: str | None = settings.setting(
     None,
-    "The TPU's grpc:// address, if it has no --tpu_name.",
+    "The grpc:// address of the TPU, if --tpu_name is not set.",
     original=True,
   )
   num_tpu_cores: int = settings.setting(
-    8, "Cores that the TPU must have, if this is set.", original=True
+    8, "Number of TPU cores, checked only if set.", original=True
   )
   distribution: str = settings.setting(
     names.AUTO,
-    "Where to run: one device; mirrored, all GPUs of this machine; "
-    "multi_worker, the machines that TF_CONFIG names; tpu. auto is tpu with "
-    "--use_tpu, mirrored with several GPUs, and else one.",
+    "Devices to run on. one: a single device; mirrored: all GPUs of this "
+    "machine; multi_worker: the machines in TF_CONFIG; tpu. auto: tpu with "
+    "--use_tpu, mirrored with several GPUs, otherwise one.",
     choices=names.DISTRIBUTIONS,
   )
 
 
 def run(main: Callable[[], None], description: str | None) -> None:
-  """As command.run, on the devices that the flags of DeviceConfig name."""
+  """Calls `command.run` on the devices that the flags of DeviceConfig name."""
   config_flags.define(DeviceConfig)
 
   def run_on_devices() -> None:
@@ -69,16 +68,16 @@ def run(main: Callable[[], None], description: str | None) -> None:
         main()
     except distribution.WorkerLostError as error:
       command.report(error)
-      # TensorFlow's own end may wait for the lost worker for ever.
+      # TensorFlow's shutdown may wait for the lost worker forever.
       os._exit(1)
 
   command.run(run_on_devices, description)
 
 
 def _set_pjrt(config: DeviceConfig) -> None:
-  """Sets what tensorflow-tpu reads of a local TPU when it is imported.
+  """Sets the variables that tensorflow-tpu reads for a local TPU.
 
-  What is set already is left as it is.
+  It reads them when it is imported. Variables that are set stay unchanged.
   """
   if not config.use_tpu or _tpu_name(config) != "local":
     return
@@ -94,11 +93,10 @@ def _tpu_name(config: DeviceConfig) -> str:
 
 
 def _strategy() -> "tf.distribute.Strategy":
-  """Returns what the flags ask for.
+  """Returns the distribution strategy of the flags.
 
   Raises:
-    ValueError: for flags that do not go together, or a device that is not
-      there.
+    ValueError: for contradicting flags or a missing device.
   """
   from bert_tf import distribution
 
@@ -107,8 +105,8 @@ def _strategy() -> "tf.distribute.Strategy":
     for name in ("tpu_name", "tpu_zone", "gcp_project", "master"):
       if getattr(config, name):
         raise ValueError(
-          f"--{name} says where a TPU is and needs --use_tpu. For several "
-          "machines set TF_CONFIG and --distribution=multi_worker."
+          f"--{name} needs --use_tpu. For several machines set TF_CONFIG and "
+          "--distribution=multi_worker."
         )
     return distribution.create_strategy(config.distribution)
   tpu = distribution.TpuAddress(
@@ -120,7 +118,7 @@ def _strategy() -> "tf.distribute.Strategy":
     config_flags.is_given("num_tpu_cores") and num_cores != config.num_tpu_cores
   ):
     raise ValueError(
-      f"the TPU has {num_cores} cores, --num_tpu_cores is "
+      f"the TPU has {num_cores} cores, but --num_tpu_cores is "
       f"{config.num_tpu_cores}; leave the flag out or set it to {num_cores}."
     )
   return strategy

@@ -1,4 +1,4 @@
-"""Exports a checkpoint as a SavedModel that takes word-piece ids or texts.
+"""Exports a checkpoint as a SavedModel for texts and word-piece ids.
 
 bert-tf export --model=out --export_dir=models/mrpc/1
 """
@@ -8,10 +8,12 @@ from bert_tf.export import config as configs
 
 
 def main() -> None:
-  """Exports and says what was written."""
+  """Exports the model and prints a summary."""
   from bert_tf.export import export
 
-  config = config_flags.build(configs.ExportConfig, **model_flags.required())
+  config = config_flags.build(
+    configs.ExportConfig, **model_flags.require_model()
+  )
   task = export.run(config)
   print(f"{config.export_dir}: {task} of {config.init_checkpoint}")
 

@@ -1,4 +1,4 @@
-"""Adds words to a model: to its vocabulary, config and checkpoint at once.
+"""Adds words to the vocabulary, config and checkpoint of a model.
 
 bert-tf extend-vocab --model=uncased --words=tokamak --output_dir=out
 """
@@ -13,37 +13,35 @@ from bert_tf.files import errors
 if TYPE_CHECKING:
   from bert_tf.convert import extend_vocab
 
-# Maximum words of a kind that are printed.
+# Maximum number of words in a printed list.
 _MAX_SHOWN = 10
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ExtensionConfig:
-  """The model, and the words that it gets."""
+  """The model and the words to add."""
 
   init_checkpoint: str
   bert_config_file: str
   vocab_file: str
   words_file: str | None = settings.setting(
-    None, "The words to add, one a line."
+    None, "File of the words to add, one a line."
   )
-  words: tuple[str, ...] = settings.setting(
-    (), "The words to add, commas between them."
-  )
+  words: tuple[str, ...] = settings.setting((), "Comma-separated words to add.")
   output_dir: str = settings.setting(
-    help="New folder; gets run.json, bert_config.json, vocab.txt and "
+    help="New folder for run.json, bert_config.json, vocab.txt and "
     "bert_model.ckpt.",
     writes="folder",
   )
   do_lower_case: bool | None = settings.setting(
     None,
-    "Whether the model is for lower-cased text; by default what run.json "
-    "beside the checkpoint says, or without one the vocabulary.",
+    "Whether the model is for lower-cased text. Default: the value in run.json "
+    "next to the checkpoint, otherwise inferred from the vocabulary.",
   )
   method: str = settings.setting(
     "unused",
-    "unused puts the words in the place of [unused] slots, so no size changes; "
-    "grow puts them behind the last word piece and enlarges the embeddings.",
+    "unused: replace [unused] entries, so no size changes. grow: append the "
+    "words and enlarge the embeddings.",
     choices=("unused", "grow"),
   )
 
@@ -51,7 +49,7 @@ class ExtensionConfig:
 def _report(
   config: ExtensionConfig, extension: "extend_vocab.Extension"
 ) -> None:
-  """Prints what was added and what was left out."""
+  """Prints the added and the skipped words."""
   print(
     f"{config.output_dir}: {len(extension.ids)} words added by "
     f"{config.method}, {extension.vocab_size} word pieces, "
@@ -63,22 +61,22 @@ def _report(
     print(f"  and {len(extension.ids) - _MAX_SHOWN} more")
   if extension.known:
     known = errors.listed(extension.known, _MAX_SHOWN)
-    print(f"In the vocabulary already, so left out: {known}")
+    print(f"Already in the vocabulary, so skipped: {known}")
   if not extension.has_output_bias:
     print("The checkpoint has no masked-LM head.")
   if extension.dropped:
     print(
       f"Dropped: {len(extension.dropped)} tensors of the optimizer "
-      "(adam_m, adam_v, global_step); start from this with --init_checkpoint."
+      "(adam_m, adam_v, global_step); start from it with --init_checkpoint."
     )
 
 
 def main() -> None:
-  """Adds the words of the flags and reports."""
+  """Adds the words of the flags and prints a report."""
   from bert_tf.convert import extend_vocab
 
-  model_flags.required()
-  files = model_flags.found()
+  model_flags.require_model()
+  files = model_flags.resolve_files()
   config = config_flags.build(ExtensionConfig, **files)
   if bool(config.words) == bool(config.words_file):
     raise ValueError("set either --words or --words_file.")

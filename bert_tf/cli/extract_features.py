@@ -1,4 +1,4 @@
-r"""Writes contextual features of a file's lines: of each token, or pooled.
+r"""Writes contextual features of each line of a file, per token or pooled.
 
 bert-tf extract-features --input_file=texts.txt --output_file=features.jsonl \
     --model=uncased_L-12_H-768_A-12
@@ -13,30 +13,29 @@ from bert_tf.inference import config as inference_config
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class CommandConfig:
-  """The files, the devices, and what is computed."""
+  """The files, the features to compute, and flags of the original release."""
 
   input_file: str = settings.setting(
-    help="A text a line; `a ||| b` is a pair. .gz too.", original=True
+    help="Text file with one text a line, or a pair as `a ||| b`. May be .gz.",
+    original=True,
   )
   output_file: str = settings.setting(
-    help="The features to write.", original=True, writes="file"
+    help="File to write the features to.", original=True, writes="file"
   )
   extraction: inference_config.ExtractionConfig
   use_tpu: bool = settings.setting(
-    False, "Whether to run on a TPU: refused.", original=True
+    False, "Not supported; extraction runs on a CPU or GPU.", original=True
   )
   master: str | None = settings.setting(
-    None, "The address of a TensorFlow master: refused.", original=True
+    None, "Not supported; extraction runs on this machine.", original=True
   )
   num_tpu_cores: int = settings.setting(
-    8, "Cores of the TPU; without one it means nothing.", original=True
+    8, "Ignored; extraction does not run on a TPU.", original=True
   )
   output_format: str = settings.setting(
     "jsonl",
-    "jsonl: an object a line, numbers rounded to 6 places, as the original. "
-    "npz, for numpy.load, smaller and faster: tokens_0, features_0 (float32 "
-    "[layers, tokens, hidden size]) and so on for each line; with pooling one "
-    "array, features (float32 [lines, layers, hidden size]).",
+    "jsonl: one JSON object a line, as in the original release. npz: arrays "
+    "for numpy.load, smaller and faster; docs/features.md lists them.",
     choices=inference_config.OUTPUT_FORMATS,
   )
 
@@ -45,14 +44,14 @@ def main() -> None:
   """Builds the config from the flags and extracts."""
   from bert_tf.inference import feature_extraction
 
-  config = config_flags.build(CommandConfig, **model_flags.required())
+  config = config_flags.build(CommandConfig, **model_flags.require_model())
   devices = [
     f"--{name}" for name in ("use_tpu", "master") if getattr(config, name)
   ]
   if devices:
     raise ValueError(
-      f"{', '.join(devices)} cannot be honoured: this version runs on the CPU "
-      "or on one GPU, which it finds by itself; leave the flag out."
+      f"{', '.join(devices)} is not supported: this command runs on the CPU or "
+      "on one GPU, which it finds itself; leave the flag out."
     )
   num_lines = feature_extraction.extract_file(
     config.extraction,
@@ -60,7 +59,7 @@ def main() -> None:
     config.output_file,
     config.output_format,
   )
-  print(f"{config.output_file}: the features of {num_lines:,} lines")
+  print(f"{config.output_file}: features of {num_lines:,} lines")
 
 
 def run() -> None:

@@ -1,4 +1,4 @@
-"""Predicts the words behind [MASK].
+"""Predicts the words hidden by [MASK].
 
 bert-tf fill-mask --model=out --text="It returns a [MASK]."
 """
@@ -13,22 +13,22 @@ from bert_tf.files import text_lines
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class FillMaskConfig:
-  """The model, and the texts with masks."""
+  """The model and the texts with masks."""
 
   init_checkpoint: str
   bert_config_file: str | None
   vocab_file: str | None
   do_lower_case: bool | None = settings.setting(
     None,
-    "Whether texts are lower-cased. Default: what the model's run.json says, "
-    "else what the vocabulary shows, else True.",
+    "Whether to lower-case texts. Default: the value in run.json, otherwise "
+    "inferred from the vocabulary, otherwise True.",
     otherwise=True,
   )
   text: tuple[str, ...] = settings.setting(
-    (), "A text with [MASK] in it; may be given several times.", repeated=True
+    (), "Text with [MASK]; repeat the flag for several texts.", repeated=True
   )
   input_file: str | None = settings.setting(
-    None, "A file with such a text a line; prints JSON lines."
+    None, "File with one such text a line; prints JSON lines."
   )
   top_k: int = settings.setting(5, "Predictions for each mask.", minimum=1)
 
@@ -37,7 +37,7 @@ def main() -> None:
   """Fills the masks of the texts or of the file."""
   from bert_tf.inference import fill_mask
 
-  config = config_flags.build(FillMaskConfig, **model_flags.required())
+  config = config_flags.build(FillMaskConfig, **model_flags.require_model())
   if bool(config.text) == bool(config.input_file):
     raise ValueError("set either --text or --input_file.")
   texts = list(config.text)
@@ -52,8 +52,8 @@ def main() -> None:
   )
   for text, masks in zip(texts, filler.predict(texts)):
     if config.input_file:
-      found = [[dataclasses.asdict(p) for p in mask] for mask in masks]
-      print(json.dumps({"text": text, "masks": found}, ensure_ascii=False))
+      values = [[dataclasses.asdict(p) for p in mask] for mask in masks]
+      print(json.dumps({"text": text, "masks": values}, ensure_ascii=False))
       continue
     print(text)
     for i, mask in enumerate(masks, start=1):

@@ -3,8 +3,8 @@
   bert-tf inspect CHECKPOINT [OTHER]
   bert-tf inspect --config=bert_config.json
 
-Exit status 0 if two are equal, 1 if they differ. With --config it explains,
-term by term, the parameters, operations and memory of a model of these sizes.
+Exits with status 1 if two checkpoints differ. With --config, explains the
+parameters, operations and memory of a model of these sizes.
 """
 
 import collections
@@ -17,22 +17,24 @@ from bert_tf.cli import command, config_flags
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class InspectConfig:
-  """A model's sizes, and those of its batches."""
+  """The sizes of a model and of its batches."""
 
   config: str | None = settings.setting(
     None, "bert_config.json of the model to explain."
   )
-  train_batch_size: int = settings.setting(32, "Inputs in a batch.", minimum=1)
+  train_batch_size: int = settings.setting(
+    32, "Sequences per batch.", minimum=1
+  )
   max_seq_length: int = settings.setting(
-    128, "Word pieces of an input.", minimum=1
+    128, "Word pieces per sequence.", minimum=1
   )
   max_predictions_per_seq: int = settings.setting(
-    20, "Masked words of an input.", minimum=1
+    20, "Masked word pieces per sequence.", minimum=1
   )
 
 
-def _list(path: str) -> None:
-  """Prints names, shapes, dtypes and norms, then totals."""
+def _list_tensors(path: str) -> None:
+  """Prints names, shapes, dtypes and norms of tensors, then totals."""
   from bert_tf.convert import inspect
 
   tensors = inspect.open_tensors(path)
@@ -49,12 +51,13 @@ def _list(path: str) -> None:
   )
   if num_tensors[True]:
     print(
-      f"and {num_values[True]:,} numbers of the training in {num_tensors[True]}"
+      f"and {num_values[True]:,} values of the optimizer and step in "
+      f"{num_tensors[True]}"
     )
 
 
 def _compare(path: str, other_path: str) -> None:
-  """Prints the differences; exits with 1 if there are any."""
+  """Prints the differences; exits with status 1 if there are any."""
   from bert_tf.convert import inspect
 
   first = inspect.open_tensors(path)
@@ -67,11 +70,11 @@ def _compare(path: str, other_path: str) -> None:
     num_tensors = len({*first.shapes, *second.shapes})
     print(f"{num_differing} of {num_tensors} tensors differ")
     sys.exit(1)
-  print(f"{len(first.shapes)} tensors, all the same")
+  print(f"{len(first.shapes)} tensors, all equal")
 
 
-def _explain(config: InspectConfig) -> None:
-  """Prints what a model of a config takes."""
+def _explain_size(config: InspectConfig) -> None:
+  """Prints the parameters, operations and memory of a model."""
   from bert_tf import modeling
   from bert_tf.convert import model_size
 
@@ -90,14 +93,14 @@ def main(path: str | None = None, other_path: str | None = None) -> None:
   """Lists one checkpoint, compares two, or explains a config."""
   config = config_flags.build(InspectConfig)
   if (path is None) == (config.config is None):
-    raise ValueError("give CHECKPOINT [OTHER], or `config` alone.")
+    raise ValueError("give either CHECKPOINT [OTHER] or `config`.")
   if path is not None:
     names = [field.name for field in dataclasses.fields(InspectConfig)]
     config_flags.refuse_given(names, "is for --config")
   if path is None:
-    _explain(config)
+    _explain_size(config)
   elif other_path is None:
-    _list(path)
+    _list_tensors(path)
   else:
     _compare(path, other_path)
 

@@ -1,4 +1,4 @@
-"""BERT from text to served models, a command for each step."""
+"""BERT from raw text to served models, one command for each step."""
 
 import difflib
 import importlib
@@ -6,7 +6,7 @@ import sys
 
 from bert_tf.cli import stdout
 
-# Modules of this folder by the names of their commands.
+# The module of each command.
 COMMANDS = {
   "build-corpus": "build_corpus",
   "build-vocab": "build_vocab",
@@ -29,7 +29,7 @@ COMMANDS = {
   "compare-curve": "compare_curve",
 }
 
-# Commands that are not part of the package, by their scripts in a checkout.
+# Commands that only a checkout has, and their scripts.
 _SCRIPTS = {
   "ablations": "run_scripts/ablations.py",
   "benchmark": "run_scripts/benchmark.py",
@@ -44,13 +44,13 @@ def run() -> None:
       print(_help())
     sys.exit()
   if name not in COMMANDS:
-    sys.exit(f"bert-tf: error: {_unknown(name)}")
+    sys.exit(f"bert-tf: error: {_unknown_command(name)}")
   sys.argv = [f"bert-tf {name}", *arguments]
   importlib.import_module(f"bert_tf.cli.{COMMANDS[name]}").run()
 
 
 def _help() -> str:
-  """Returns a line for each command: the first of its module's docstring."""
+  """Returns the help: the first docstring line of each command's module."""
   lines = [str(__doc__), ""]
   for name, module in COMMANDS.items():
     text = importlib.import_module(f"bert_tf.cli.{module}").__doc__ or ""
@@ -58,15 +58,14 @@ def _help() -> str:
   return "\n".join([*lines, "", "bert-tf COMMAND --help explains its flags."])
 
 
-def _unknown(name: str) -> str:
-  """Returns what is said of a command that there is not."""
+def _unknown_command(name: str) -> str:
+  """Returns the error message for an unknown command."""
   if name in _SCRIPTS:
-    return f"{name} runs from a checkout: python {_SCRIPTS[name]}."
+    return f"{name} runs only from a checkout: python {_SCRIPTS[name]}."
   modules = {module: command for command, module in COMMANDS.items()}
   names = {**modules, **dict(zip(COMMANDS, COMMANDS))}
-  wanted = name.removesuffix(".py")
-  matches = difflib.get_close_matches(wanted, names)
-  near = dict.fromkeys(names[match] for match in matches)
-  if near:
-    return f"there is no command {name!r}; did you mean {' or '.join(near)}?"
-  return f"there is no command {name!r}; bert-tf --help lists them."
+  matches = difflib.get_close_matches(name.removesuffix(".py"), names)
+  similar = dict.fromkeys(names[match] for match in matches)
+  if similar:
+    return f"unknown command {name!r}; did you mean {' or '.join(similar)}?"
+  return f"unknown command {name!r}; bert-tf --help lists all commands."

@@ -1,4 +1,4 @@
-"""The flags that name a model: a folder, or the original's three files."""
+"""Flags that name a model: one folder, or the original's three files."""
 
 import dataclasses
 
@@ -10,94 +10,93 @@ from bert_tf.cli import config_flags
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ModelFlags:
-  """A model; --model alone will do."""
+  """The model; --model is enough."""
 
   model: str | None = settings.setting(
     None,
-    "Folder of the model, in place of --init_checkpoint, --bert_config_file "
-    "and --vocab_file: a released one, the output_dir of a run or its best/, a "
-    "SavedModel, a conversion, or one of Hugging Face. Case, lengths and "
-    "labels come with it.",
+    "Folder of the model: a released model, the output_dir of a run or its "
+    "best/, a SavedModel, a converted model or a Hugging Face model. Replaces "
+    "--init_checkpoint, --bert_config_file and --vocab_file.",
   )
   init_checkpoint: str | None = settings.setting(
     None,
-    "The model's checkpoint: its prefix, or a folder as in --model.",
+    "Checkpoint to start from: its prefix, or a folder as in --model.",
     original=True,
   )
   bert_config_file: str | None = settings.setting(
     None,
-    "JSON file with the sizes of the model. Default: the one beside the "
-    "checkpoint.",
+    "JSON file with the sizes of the model. Default: bert_config.json next to "
+    "the checkpoint.",
     original=True,
   )
   vocab_file: str | None = settings.setting(
     None,
-    "The vocabulary of the model. Default: the one beside the checkpoint.",
+    "Vocabulary of the model. Default: vocab.txt next to the checkpoint.",
     original=True,
   )
 
 
-def given() -> dict[str, str | None]:
-  """Returns the original's three settings; --model is the checkpoint.
+def read_flags() -> dict[str, str | None]:
+  """Returns the original's three settings, with --model as init_checkpoint.
 
   Raises:
-    ValueError: if --model and --init_checkpoint are two models.
+    ValueError: if --model and --init_checkpoint name different models.
   """
   values = dataclasses.asdict(config_flags.build(ModelFlags))
   model, start = values.pop("model"), values["init_checkpoint"]
   if model and start:
     from bert_tf import model_folder
 
-    found = model_folder.find_weights(model)
-    if found != model_folder.find_weights(start):
+    weights = model_folder.find_weights(model)
+    if weights != model_folder.find_weights(start):
       raise ValueError(
         f"--init_checkpoint={start} contradicts --model={model}, whose weights "
-        f"are {found}; leave one of them out."
+        f"are {weights}; leave out one of the two flags."
       )
   return {**values, "init_checkpoint": model or start}
 
 
-def required() -> dict[str, str | None]:
-  """As `given`; raises ValueError if no model is named."""
-  values = given()
+def require_model() -> dict[str, str | None]:
+  """Returns `read_flags()`; raises ValueError if no model is named."""
+  values = read_flags()
   if not values["init_checkpoint"]:
-    raise ValueError("set --model, the folder of a model.")
+    raise ValueError("set --model to the folder of a model.")
   return values
 
 
-def found(needs_vocab: bool = True) -> dict[str, str | None]:
-  """Returns the original's three settings with the files that they stand for.
+def resolve_files(needs_vocab: bool = True) -> dict[str, str | None]:
+  """Returns the original's three settings as paths of files.
 
-  Where no model is named, config and vocabulary are those of the run that has
-  begun in --output_dir.
+  If no model is named, config and vocabulary are those of the run in
+  --output_dir, if there is one.
 
   Args:
-    needs_vocab: whether the vocabulary beside a checkpoint is taken and missed.
+    needs_vocab: whether a vocabulary is required.
 
   Raises:
-    ValueError: as `model_folder.find`, and if a file is missing.
+    ValueError: as `model_folder.find`, or if a file is missing.
   """
   from bert_tf import model_folder
 
-  values, output_dir = given(), flags.FLAGS.output_dir
+  values, output_dir = read_flags(), flags.FLAGS.output_dir
   start = values.pop("init_checkpoint")
   needed = ("bert_config_file", "vocab_file")[: 1 + needs_vocab]
-  is_begun = model_folder.has_config(output_dir)
-  if start or (is_begun and any(not values[name] for name in needed)):
-    files = (
-      model_folder.find(start, **values)
-      if start
-      else model_folder.beside(output_dir, **values)
-    )
+  files = None
+  if start:
+    files = model_folder.find(start, **values)
+    start = files.weights
+  elif model_folder.has_config(output_dir):
+    if any(not values[name] for name in needed):
+      files = model_folder.beside(output_dir, **values)
+  if files:
     values["bert_config_file"] = files.config_file
-    if needs_vocab or config_flags.is_given("model"):
-      values["vocab_file"] = (
-        files.needed_vocab() if needs_vocab else files.vocab_file
-      )
-    start = start and files.weights
+    if needs_vocab:
+      values["vocab_file"] = files.needed_vocab()
+    elif config_flags.is_given("model"):
+      values["vocab_file"] = files.vocab_file
   missing = [f"--{name}" for name in needed if not values[name]]
   if missing:
     raise ValueError(
-      f"set --model, the folder of a model, or {' and '.join(missing)}."
+      f"set --model to the folder of a model, or set {' and '.join(missing)}."
     )
   return {**values, "init_checkpoint": start}

@@ -1,4 +1,4 @@
-"""Draws the learning curves of a run, or the results of a sweep.
+"""Plots the learning curves of a run or the results of a sweep.
 
 bert-tf plot-curves --output_dir=out --plot_file=curves.png
 """
@@ -11,19 +11,19 @@ from bert_tf.cli import command, config_flags
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class PlotConfig:
-  """A run and its plot."""
+  """The run and the plot."""
 
   output_dir: str = settings.setting(help="Folder of the run or the sweep.")
   plot_file: str = settings.setting(
     help="PNG or SVG file to write.", writes="file"
   )
   plot_width: int = settings.setting(
-    1200, "Width of the plot in pixels; narrow plots stand one below another."
+    1200, "Width of the plot in pixels. If it is narrow, panels are stacked."
   )
 
 
 def main() -> None:
-  """Draws the curves."""
+  """Plots the curves."""
   from bert_tf.tasks import sweep_plot
   from bert_tf.training import curves
 

@@ -1,4 +1,4 @@
-r"""Fine-tunes BERT on GLUE, XNLI or one's own texts, and classifies.
+r"""Fine-tunes BERT to classify texts: GLUE, XNLI or your own data.
 
 bert-tf classifier --task_name=csv --data_dir=mine --do_train --do_eval \
     --model=uncased_L-12_H-768_A-12 --output_dir=out
@@ -16,12 +16,12 @@ def main() -> None:
   from bert_tf.tasks import sweeps
   from bert_tf.tasks.classification import task
 
-  files = model_flags.found()
+  files = model_flags.resolve_files()
   config = config_flags.build(
     classification_config.ClassificationConfig, **files
   )
   _refuse_idle_flags(config)
-  # What absl makes of --grid alone, and of --nogrid.
+  # absl parses --grid without a value as "true" and --nogrid as "false".
   grid = flags.FLAGS.grid
   grid = {"true": config_lib.PAPER_GRID, "false": None}.get(grid, grid)
   num_runs = config_flags.build(config_lib.SweepConfig).num_runs
@@ -32,10 +32,10 @@ def main() -> None:
 def _refuse_idle_flags(
   config: classification_config.ClassificationConfig,
 ) -> None:
-  """Raises ValueError for a flag that the task does not have."""
+  """Raises ValueError for a flag that the task does not use."""
   if config.processor:
     config_flags.refuse_given(
-      classification_config.FILES, "means nothing to a --processor"
+      classification_config.FILES, "does not apply to --processor"
     )
     return
   task_name = str(config.task_name).lower()
@@ -45,7 +45,7 @@ def _refuse_idle_flags(
   if task_name != "xnli":
     idle = (*idle, "xnli_language")
   config_flags.refuse_given(
-    idle, f"means nothing to --task_name={config.task_name}"
+    idle, f"does not apply to --task_name={config.task_name}"
   )
 
 
@@ -54,14 +54,14 @@ def run() -> None:
   config_flags.define(classification_config.ClassificationConfig)
   config_flags.define(model_flags.ModelFlags)
   config_flags.define(config_lib.SweepConfig)
-  # A boolean flag that takes a value: alone it is the paper's grid.
+  # A boolean flag that also takes a value; without one, the paper's grid.
   flags.DEFINE(
     flags.ArgumentParser(),
     "grid",
     None,
-    "Fine-tunes with every combination of these settings, num_runs times each, "
-    "in a folder of output_dir each; sweep_results.tsv compares them. --grid "
-    "alone is the paper's, "
+    "Fine-tune with each combination of these settings, num_runs times each, "
+    "in subfolders of output_dir; sweep_results.tsv compares the results. "
+    "--grid without a value is the grid of the paper, "
     f'--grid="{config_lib.PAPER_GRID}".',
     boolean=True,
     module_name=config_flags.NEW,

@@ -1,4 +1,4 @@
-r"""Fine-tunes BERT to find named entities, scores them, and tags words.
+r"""Fine-tunes BERT to recognize named entities, evaluates and tags words.
 
 bert-tf ner --data_dir=conll --do_train --do_eval --do_predict \
     --model=uncased_L-12_H-768_A-12 --output_dir=out
@@ -16,9 +16,9 @@ def main() -> None:
   from bert_tf.tasks import sweeps
   from bert_tf.tasks.ner import task
 
-  changes: dict[str, Any] = {**model_flags.found()}
+  changes: dict[str, Any] = {**model_flags.resolve_files()}
   config = config_flags.build(ner_config.NerConfig, **changes)
-  # One for all of num_runs.
+  # All runs of num_runs share the features.
   changes["feature_dir"] = config.train.output_dir
   if config.approach != "features":
     if config_flags.is_given("feature_layers"):

@@ -3,13 +3,15 @@ r"""Pre-trains BERT on TFRecords of create_pretraining_data.py.
 bert-tf pretrain --do_train --input_file=data.tfrecord --output_dir=out \
     --bert_config_file=bert_config.json --vocab_file=vocab.txt \
     --learning_rate=1e-4 --num_train_steps=100000 --num_warmup_steps=10000
-or, for the time that one has, --train_hours=8 instead of the two last.
+
+To train for a fixed time, replace the last two flags by --train_hours=8. To
+start from raw text and get a model that can be served:
 
 bert-tf pretrain --text=dump.xml.bz2 --train_hours=8 --size=small \
     --output_dir=out
 
-makes the TFRecords too: corpus, vocabulary, records, training for that time,
-evaluation, curves, export. `--text=x --help` shows the flags of this form.
+This builds corpus, vocabulary and records, trains, evaluates, plots and
+exports. `--text=x --help` shows its flags.
 """
 
 import re
@@ -30,11 +32,12 @@ def main() -> None:
   """Builds the config from the flags and runs."""
   from bert_tf.tasks import pretraining
 
-  files = model_flags.found(needs_vocab=False)
+  files = model_flags.resolve_files(needs_vocab=False)
   if any(map(config_flags.is_given, ("train_hours", "train_minutes"))):
     config_flags.refuse_given(
       ("num_train_steps", "num_warmup_steps"),
-      "counts steps, but --train_hours or --train_minutes goes by the clock",
+      "sets a number of steps, but --train_hours and --train_minutes set a "
+      "time",
     )
   config = config_flags.build(pretraining_config.PretrainingConfig, **files)
   _refuse_idle_flags(config)
@@ -42,10 +45,10 @@ def main() -> None:
 
 
 def _refuse_idle_flags(config: pretraining_config.PretrainingConfig) -> None:
-  """Raises ValueError for a flag that nothing of this run would use."""
+  """Raises ValueError for a flag that this run would not use."""
   if config.schedule:
     config_flags.refuse_given(
-      ["max_seq_length"], "is read off the records with --schedule"
+      ["max_seq_length"], "comes from the records with --schedule"
     )
   if not config.do_train and config.do_eval:
     config_flags.refuse_given(["initial_values"], "is for --do_train")
@@ -57,7 +60,7 @@ def _refuse_idle_flags(config: pretraining_config.PretrainingConfig) -> None:
 
 
 def run_pipeline() -> None:
-  """Runs what is left of all steps from text to a model."""
+  """Runs the unfinished steps from text to a model."""
   from bert_tf.pipeline import stages
 
   config = config_flags.build(pipeline_config.PipelineConfig)

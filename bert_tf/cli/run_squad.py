@@ -1,4 +1,4 @@
-r"""Fine-tunes BERT on SQuAD 1.1 or 2.0, predicts answers and scores them.
+r"""Fine-tunes BERT on SQuAD 1.1 or 2.0, predicts answers and evaluates them.
 
 bert-tf squad --do_train --train_file=train-v1.1.json --do_predict \
     --predict_file=dev-v1.1.json \
@@ -16,11 +16,12 @@ from bert_tf.tasks.squad import config as squad_config
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class InteractiveConfig:
-  """Whether questions are typed."""
+  """Settings of a conversation on the terminal."""
 
   interactive: bool = settings.setting(
     False,
-    "Whether to answer questions that are typed, after what else is asked for.",
+    "Whether to answer questions typed on the terminal, after training and "
+    "prediction.",
   )
 
 
@@ -29,8 +30,8 @@ def main() -> None:
   from bert_tf.tasks import sweeps
   from bert_tf.tasks.squad import metrics, task
 
-  # Evaluation is prediction with scores, so batches are of the same size.
-  files = model_flags.found()
+  # Evaluation is prediction with scores, so the batch sizes are equal.
+  files = model_flags.resolve_files()
   is_interactive = config_flags.build(InteractiveConfig).interactive
   config = config_flags.build_to_read(squad_config.SquadConfig, **files)
   is_run = config.do_train or config.do_predict or not is_interactive
@@ -45,30 +46,30 @@ def main() -> None:
     _check_has_adapter(config)
   if is_run:
     names = metrics.result_names(bool(config.version_2_with_negative))
-    found = sweeps.run(
+    results = sweeps.run(
       config,
       task.run,
       names,
       num_runs=num_runs,
       evaluation_flag="do_predict",
     )
-    if found is None:
+    if results is None:
       return
   if is_interactive:
-    _converse(config)
+    _answer_questions(config)
 
 
 def _check_is_one_run(num_runs: int) -> None:
-  """Raises ValueError where several models could answer."""
+  """Raises ValueError if several models could answer."""
   if num_runs > 1:
     raise ValueError(
-      f"`interactive` answers with one model, and `num_runs` {num_runs} trains "
+      f"`interactive` answers with one model, but `num_runs` {num_runs} trains "
       "several; set `model` to the folder of one of them, without do_train."
     )
 
 
 def _check_has_adapter(config: squad_config.SquadConfig) -> None:
-  """Raises ValueError for an adapter that what answers would not have."""
+  """Raises ValueError for an adapter that the answering model lacks."""
   from bert_tf import checkpoints
 
   train = config.train
@@ -77,15 +78,15 @@ def _check_has_adapter(config: squad_config.SquadConfig) -> None:
     raise ValueError(
       f"`interactive` does not add lora_adapter {train.lora_adapter} to "
       f"{train.init_checkpoint}; leave `lora_adapter` out and set `model` to "
-      "the output_dir of the run that trained it, whose checkpoint has it."
+      "the output_dir of the run that trained the adapter."
     )
 
 
-def _converse(config: squad_config.SquadConfig) -> None:
-  """Answers questions that are typed.
+def _answer_questions(config: squad_config.SquadConfig) -> None:
+  """Answers questions from stdin.
 
-  A run in output_dir answers with its own config and vocabulary: those that
-  were given are of the model that it started from.
+  A run in output_dir uses its own config and vocabulary, because the flags
+  name those of the model that it started from.
   """
   from bert_tf import checkpoints, model_folder
   from bert_tf.inference import question_answering

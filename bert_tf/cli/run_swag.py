@@ -1,4 +1,4 @@
-r"""Fine-tunes BERT on SWAG or other questions of multiple choice.
+r"""Fine-tunes BERT on SWAG or other multiple-choice data.
 
 bert-tf swag --data_dir=swag --do_train --do_eval \
     --model=uncased_L-12_H-768_A-12 --output_dir=out
@@ -14,11 +14,11 @@ def main() -> None:
   from bert_tf.tasks import sweeps
   from bert_tf.tasks.swag import metrics, task
 
-  files = model_flags.found()
+  files = model_flags.resolve_files()
   config = config_flags.build(swag_config.SwagConfig, **files)
   if config.task_name.lower() == "swag":
     config_flags.refuse_given(
-      swag_config.OWN_DATA, "means nothing to --task_name=swag"
+      swag_config.OWN_DATA, "does not apply to --task_name=swag"
     )
   num_runs = config_flags.build(config_lib.SweepConfig).num_runs
   sweeps.run(config, task.run, metrics.RESULTS, num_runs=num_runs)

@@ -1,4 +1,4 @@
-"""Serves models over HTTP, with TensorFlow Serving's paths and a page.
+"""Serves models over HTTP, with TensorFlow Serving's paths and a web page.
 
 bert-tf serve --model=models/mrpc --model_name=mrpc
 bert-tf serve --model=mrpc=models/mrpc --model=squad=out/squad
@@ -15,57 +15,57 @@ from bert_tf.server import config as server_config
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class CheckpointConfig(export_config.ModelConfig):
-  """Settings of checkpoints that are served."""
+  """Settings for serving checkpoints."""
 
   bert_config_file: str | None = settings.setting(
     None,
-    "JSON file with the sizes of the model; default: bert_config.json beside "
+    "JSON file with the sizes of the model. Default: bert_config.json next to "
     "the checkpoint.",
   )
   vocab_file: str | None = settings.setting(
     None,
-    "The vocabulary of the model; default: vocab.txt beside the checkpoint.",
+    "Vocabulary of the model. Default: vocab.txt next to the checkpoint.",
   )
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class CommandConfig:
-  """Models and how they are served."""
+  """The models and the server."""
 
   model: tuple[str, ...] = settings.setting(
-    help="Folder of a SavedModel, or of its versions, whose newest is served; "
-    "or a checkpoint: its prefix, or the output_dir of a run. For several "
-    "models once for each, as NAME=FOLDER.",
+    help="Model to serve: folder of a SavedModel or of its versions (serves "
+    "the newest), output_dir of a run, or checkpoint prefix. Repeat as "
+    "--model=NAME=FOLDER to serve several.",
     repeated=True,
   )
-  model_name: str = settings.setting("model", "The model's name in the paths.")
+  model_name: str = settings.setting("model", "Name of the model in URLs.")
   server: server_config.ServerConfig
   checkpoint: CheckpointConfig
 
   def folders(self) -> dict[str, str]:
-    """Returns the folders of the models by their names.
+    """Returns the folder of each model, by model name.
 
     Raises:
-      ValueError: for two models of the same name, or several without names.
+      ValueError: if a name occurs twice, or one of several has no name.
     """
-    found: dict[str, str] = {}
+    folders: dict[str, str] = {}
     for text in self.model:
       name, sign, folder = text.partition("=")
       if not sign or "/" in name:  # A folder may have this sign in its name.
         if len(self.model) > 1:
           raise ValueError(
-            f"--model={text} has no name, which several models need; write it "
-            f"as --model=NAME={text}."
+            f"--model={text} needs a name because there are several models; "
+            f"write it as --model=NAME={text}."
           )
         name, folder = self.model_name, text
       server_config.check_model_name(name)
-      if name in found:
+      if name in folders:
         raise ValueError(
-          f"--model={text}: {found[name]} has the name {name!r} already; "
-          "choose another."
+          f"--model={text}: {folders[name]} already has the name {name!r}; "
+          "choose another name."
         )
-      found[name] = folder
-    return found
+      folders[name] = folder
+    return folders
 
 
 def main() -> None:

@@ -1,9 +1,9 @@
-"""Scores answers to SQuAD's questions; prints `key = value` lines.
+"""Evaluates predicted SQuAD answers; prints `key = value` lines.
 
   bert-tf squad-evaluate PREDICTIONS DATA [--null_odds_file=FILE]
 
-PREDICTIONS is JSON with a text by question id, DATA the SQuAD JSON, 1.1 or
-2.0, with answers.
+PREDICTIONS is a JSON object of answers by question id. DATA is SQuAD 1.1 or
+2.0 JSON with answers.
 """
 
 import dataclasses
@@ -14,19 +14,18 @@ from bert_tf.cli import command, config_flags
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class EvaluationConfig:
-  """What is read besides the predictions and the data."""
+  """Optional input of the evaluation."""
 
   null_odds_file: str | None = settings.setting(
     None,
-    "JSON with the null odds by question id, as run_squad.py writes for 2.0: "
-    'adds the best null thresholds. Answers that are "" already stay so: for '
-    "all thresholds make the predictions with a high "
-    "--null_score_diff_threshold.",
+    "JSON file of null odds by question id, as run_squad.py writes for SQuAD "
+    '2.0. Adds the best thresholds to the scores. Predictions that are "" stay '
+    '"", so predict with a high --null_score_diff_threshold.',
   )
 
 
 def main(predictions_file: str, data_file: str) -> None:
-  """Prints the scores in the order of their names."""
+  """Prints the scores, sorted by name."""
   from bert_tf.tasks.squad import metrics
 
   config = config_flags.build(EvaluationConfig)

@@ -1,7 +1,7 @@
-"""Ends a command quietly if the reader of its output has gone, as of `| head`.
+"""Exits quietly if the reader of stdout has closed it, as `| head` does.
 
-Ignoring SIGPIPE, which Python does, is right for sockets, so the signal's
-default cannot be restored for the whole process.
+Python ignores SIGPIPE, which sockets need, so the default action of the signal
+cannot be restored for the whole process.
 """
 
 import contextlib
@@ -11,13 +11,13 @@ import signal
 import sys
 from collections.abc import Iterator
 
-# Exit status of a program that the signal ended, in a shell.
+# A shell's exit status for a program ended by SIGPIPE.
 _STATUS = 128 + signal.SIGPIPE
 
 
 @contextlib.contextmanager
 def ends_with_reader() -> Iterator[None]:
-  """Within this scope a write to stdout without a reader ends the program."""
+  """Within this scope, exits if a write to stdout has no reader."""
   try:
     try:
       yield

@@ -1,4 +1,4 @@
-"""Flags of commands that read text of any format, on processes or Beam."""
+"""Flags of commands that read text in any format, with processes or Beam."""
 
 import dataclasses
 import functools
@@ -8,7 +8,7 @@ from bert_tf import settings
 from bert_tf.cli import config_flags
 from bert_tf.corpora import sources, text_config
 
-# The formats that a flag is for.
+# The input formats that use each flag.
 _FORMATS = {
   "documents": {text_config.TEXT},
   "text_column": {text_config.JSONL, text_config.PARQUET},
@@ -23,23 +23,24 @@ _FORMATS = {
 
 
 def check(inputs: Iterable[sources.Source]) -> None:
-  """Raises ValueError for a given flag that none of the inputs uses."""
+  """Raises ValueError if the user set a flag that no input uses."""
   formats = {source.input_format for source in inputs}
   for name, used_by in _FORMATS.items():
     if not formats & used_by:
       config_flags.refuse_given(
         [name],
-        f"is for input of the formats {', '.join(sorted(used_by))}; this is "
-        f"{', '.join(sorted(formats))} (see --input_format)",
+        f"is for input of the formats {', '.join(sorted(used_by))}; this input "
+        f"is {', '.join(sorted(formats))} (see --input_format)",
       )
 
 
 def check_text(
   text: str, reading: text_config.TextConfig, pydoc_packages: str = ""
 ) -> None:
-  """Checks as `check` the inputs that `text` names, unless no flag is given.
+  """Calls `check` for the inputs that `text` names, if such a flag is set.
 
-  They are looked into for it, and pydoc's is written, which takes a while.
+  Finding the inputs takes a while: it detects their formats and writes pydoc's
+  text.
 
   Raises:
     ValueError: as `check` and `sources.find`.
@@ -50,26 +51,26 @@ def check_text(
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class BeamConfig:
-  """The runner, if any."""
+  """The Beam runner, if any."""
 
   runner: str | None = settings.setting(
     None,
-    "Work on Apache Beam in place of --num_workers: DirectRunner (this "
-    "machine), DataflowRunner, FlinkRunner, SparkRunner or another that Beam "
-    "knows. Needs the extra beam.",
+    "Apache Beam runner to use instead of --num_workers: DirectRunner (this "
+    "machine), DataflowRunner, FlinkRunner, SparkRunner or any other. Needs "
+    "the extra beam.",
   )
   pipeline_options: str = settings.setting(
     "",
     "Options of Beam and its runner, separated by spaces, such as "
-    "'--direct_running_mode=multi_processing --direct_num_workers=2'; '--help' "
-    "lists them.",
+    "'--direct_running_mode=multi_processing --direct_num_workers=2'. '--help' "
+    "lists all options.",
   )
 
 
 def create_corpus(
   config: BeamConfig, num_workers: int, resume: bool
 ) -> Callable[..., dict[str, int]]:
-  """Returns what makes sentences of text, with the flags' processes."""
+  """Returns the function that builds a corpus, with processes or on Beam."""
   from bert_tf.corpora import corpus_build
 
   if config.runner:
@@ -85,15 +86,15 @@ def create_corpus(
 
 
 def check_beam(config: BeamConfig, num_workers: int) -> None:
-  """Raises ValueError for flags that exclude one another."""
+  """Raises ValueError for flags that exclude each other."""
   if config.runner and config_flags.is_given("num_workers"):
     raise ValueError(
       f"--num_workers={num_workers} is for this machine and "
-      f"--runner={config.runner} for Beam; give one. Beam's workers are set in "
-      "--pipeline_options."
+      f"--runner={config.runner} for Beam; give only one. --pipeline_options "
+      "sets the workers of Beam."
     )
   if config.pipeline_options and not config.runner:
     raise ValueError(
-      f"--pipeline_options={config.pipeline_options} has no meaning without "
-      "--runner; add it, or drop the options."
+      f"--pipeline_options={config.pipeline_options} needs --runner; add it, "
+      "or drop the options."
     )

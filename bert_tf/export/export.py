@@ -25,7 +25,6 @@ from bert_tf.export import config as configs
 from bert_tf.export import saved_models
 from bert_tf.export.signatures import (
   attention,
-  choices,
   classification,
   encoders,
   masks,
@@ -241,7 +240,7 @@ def _signatures(
   if info.task == "ner":
     return words.signatures(model, labels, tokenizer, length)
   if info.task == "swag":
-    return choices.signatures(model, tokenizer, length)
+    return classification.choice_signatures(model, tokenizer, length)
   if info.task == "pretraining":
     return masks.signatures(model, tokenizer, top_k)
   return spans.signatures(

@@ -1,1 +1,1 @@
-"""From a model to answers in Python."""
+"""Predictions in Python: task models, predictors and feature extraction."""

@@ -1,8 +1,8 @@
-"""Fine-tuning and classifying from Python, in a few lines.
+"""Fine-tunes a text classifier and predicts with it from Python.
 
 model = bert_tf.Classifier(
-"uncased/bert_config.json", "uncased/vocab.txt", "out",
-init_checkpoint="uncased/bert_model.ckpt",
+  "uncased/bert_config.json", "uncased/vocab.txt", "out",
+  init_checkpoint="uncased/bert_model.ckpt",
 )
 model.fit(["good", "bad", ...], ["pos", "neg", ...])
 model.predict("not bad").label
@@ -25,10 +25,10 @@ from bert_tf.tasks.classification import examples
 from bert_tf.tasks.classification import task as classification
 from bert_tf.training import config as training_config
 
-# A class: text, or whole number, or true or false.
+# A class label.
 Label = str | int | float | bool
 
-# What `score` returns of each problem_type.
+# The metric that `score` returns, by problem_type.
 _SCORES = {
   "classification": "eval_accuracy",
   "multilabel": "micro_f1",
@@ -38,26 +38,28 @@ _SCORES = {
 
 @dataclasses.dataclass(frozen=True)
 class Prediction:
-  """The prediction for one text or pair."""
+  """The prediction for one text or pair.
 
-  # The likeliest class; the number of a regression; the labels that are
-  # likelier than not in multilabel.
+  Attributes:
+    label: the most probable class; a number for regression; for multilabel, a
+      list of the labels with a probability above 0.5.
+    probabilities: probability of each label; empty for regression.
+  """
+
   label: Label | list[Label]
-  # Of every label, in [0, 1]; {} in a regression.
   probabilities: Mapping[Label, float]
 
 
 class Classifier(task_model.FineTunedModel):
-  """A BERT that is fine-tuned on texts or pairs of texts, and classifies.
+  """A BERT classifier of texts or pairs of texts.
 
-  Labels are classes, text or whole numbers, which are predicted as `fit` was
-  given them (numbers of NumPy and pandas as Python's); with
-  problem_type="regression" numbers; with problem_type="multilabel" lists of
-  the classes that apply, or a DataFrame of 0 and 1 with a column for each.
-  `predict` returns a Prediction for each text, and `predict_proba` of several
-  texts float64 [B, C], in the order of the labels.
+  Labels are strings, integers or booleans, and are predicted as given to `fit`.
+  With problem_type="regression" they are numbers. With
+  problem_type="multilabel" each is a list of the classes that apply, or the
+  labels are a DataFrame of 0 and 1 with a column for each class.
 
-  Arguments: as TaskModel has them.
+  `predict` returns a Prediction for each text. `predict_proba` returns float64
+  [B, C], in the order of the labels. For the arguments see TaskModel.
   """
 
   task = "classification"
@@ -67,12 +69,12 @@ class Classifier(task_model.FineTunedModel):
   without_files = {"data_dir": "", "task_name": "jsonl"}
 
   def score(self, inputs: Any, labels: Any) -> float:
-    """Returns the accuracy, Pearson's correlation or micro F1."""
+    """Returns the accuracy, Pearson correlation or micro F1."""
     found = self.evaluate(inputs, labels)
     return float(next(found[s] for s in _SCORES.values() if s in found))
 
   def predict_proba(self, inputs: Any) -> np.ndarray:
-    """Returns float64 [B, C], or [C] of a single text; see Classifier."""
+    """Returns float64 [B, C], or [C] for a single text."""
     return np.array(super().predict_proba(inputs))
 
   def _answer(self, answer: dict[str, Any]) -> Prediction:
@@ -87,7 +89,7 @@ class Classifier(task_model.FineTunedModel):
     return Prediction(self._label(answer["label"]), probabilities)
 
   def _label(self, name: str) -> Label:
-    """Returns a label as `fit` was given it."""
+    """Returns a label in the type that was given to `fit`."""
     info = self._predictor.info if self._predictor else None
     is_text = info is None or info.labels_are_text is not False
     return name if is_text else json.loads(name)
@@ -162,6 +164,6 @@ class Classifier(task_model.FineTunedModel):
 
 
 def _are_text(labels: Sequence[Any]) -> bool:
-  """Returns whether labels, or lists of labels, hold text."""
+  """Returns whether labels, or lists of labels, contain strings."""
   lists = (x if isinstance(x, list | tuple | set) else [x] for x in labels)
   return any(isinstance(x, str) for x in itertools.chain.from_iterable(lists))

@@ -1,4 +1,4 @@
-"""Settings of feature extraction; without TensorFlow, as export/config.py."""
+"""Settings of feature extraction. Does not import TensorFlow."""
 
 import dataclasses
 
@@ -11,10 +11,10 @@ POOLINGS = ("none", "cls", "mean", "max")
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ExtractionConfig:
-  """What is computed of texts, and with which model."""
+  """The features to compute, and the model."""
 
-  # The model's, whose flags cli/model_flags.py makes: the prefix of a
-  # checkpoint, or a folder; None for the files beside it.
+  # A checkpoint prefix or a folder. The files may be None for those next to
+  # it. cli/model_flags.py defines the flags.
   init_checkpoint: str
   bert_config_file: str | None = None
   vocab_file: str | None = None
@@ -59,7 +59,7 @@ class ExtractionConfig:
   )
 
   def __post_init__(self) -> None:
-    """Raises ValueError for a value out of range or that excludes another."""
+    """Raises ValueError for a value out of range or excluded by another."""
     settings.check(self)
     if not self.layers:
       raise ValueError("layers is empty; name one or more, such as -1.")

@@ -1,8 +1,8 @@
-"""Labelling the words of texts, such as names, from Python.
+"""Fine-tunes a named-entity recognizer and predicts with it from Python.
 
 model = bert_tf.EntityRecognizer(
-"cased/bert_config.json", "cased/vocab.txt", "out",
-init_checkpoint="cased/bert_model.ckpt",
+  "cased/bert_config.json", "cased/vocab.txt", "out",
+  init_checkpoint="cased/bert_model.ckpt",
 )
 model.fit([["Ada", "left"], ...], [["B-PER", "O"], ...])
 [word.label for word in model.predict("Ada left")]
@@ -26,11 +26,11 @@ class Word:
   """A word of a text and its label.
 
   Attributes:
-    word: as it stands in the text.
+    word: the word as written in the text.
     label: O, B-TYPE or I-TYPE.
-    probability: of the label, in [0, 1].
-    start: where the word begins in the text, in characters.
-    end: where it ends, exclusive.
+    probability: probability of the label.
+    start: index of the first character in the text.
+    end: index after the last character.
   """
 
   word: str
@@ -41,14 +41,14 @@ class Word:
 
 
 class EntityRecognizer(task_model.FineTunedModel):
-  """A BERT that is fine-tuned to label words, and labels them.
+  """A BERT named-entity recognizer, which labels the words of texts.
 
-  A row is a text with white space between its words, or a list of its words.
-  Its label is a list of tags, or a text with white space between them: O,
-  B-TYPE and I-TYPE. `predict` returns a list of a text's Words, `predict_proba`
-  the probability of each word's label, [W]. Scores need the extra `ner`.
+  A row is a text, split at white space, or a list of words. Its label is a list
+  of tags, or tags separated by white space: O, B-TYPE and I-TYPE.
 
-  Arguments: as TaskModel has them.
+  `predict` returns a list of Words for each text. `predict_proba` returns the
+  probability of each word's label, [W]. Evaluation needs the extra `ner`. For
+  the arguments see TaskModel.
   """
 
   task = "ner"
@@ -62,9 +62,9 @@ class EntityRecognizer(task_model.FineTunedModel):
       inputs.check_texts(f"row {index}", words, 1)
       if not all(map(str.strip, words)):
         raise ValueError(f"row {index} has an empty word: {words!r:.60}")
-      # One alone may be a text, in the tuple of inputs that all classes take.
+      # A tuple of one item may be a text: all classes accept a tuple of inputs.
       for word in words if len(words) > 1 else ():
-        if len(word.split()) > 1:  # Each part would get a label of its own.
+        if len(word.split()) > 1:  # Each part would get its own label.
           raise ValueError(
             f"row {index} has a word with white space in it, {word!r:.60}; "
             "give each of its parts as a word."
@@ -82,7 +82,7 @@ class EntityRecognizer(task_model.FineTunedModel):
     self, setup: base.Setup[config_lib.NerConfig], *others: Any
   ) -> Any:
     if setup.config.do_eval:
-      metrics.import_seqeval()  # Not missed after hours of training.
+      metrics.import_seqeval()  # Fails now rather than after training.
     return super()._make_task(setup, *others)
 
   def _examples(
@@ -101,7 +101,7 @@ class EntityRecognizer(task_model.FineTunedModel):
 def _sentence(
   index: int, text: str, label: Any, spec: label_map.LabelSpec | None
 ) -> examples.Sentence:
-  """Returns a sentence; raises ValueError where its tags do not fit."""
+  """Returns a labelled sentence; raises ValueError for invalid tags."""
   words = text.split()
   tags = label.split() if isinstance(label, str) else label
   if not isinstance(tags, list | tuple) or len(tags) != len(words):

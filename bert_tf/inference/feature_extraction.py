@@ -1,14 +1,14 @@
-"""Contextual features of texts: vectors of their tokens, or of the texts.
+"""Extracts contextual features of texts: a vector per token or per text.
 
-  extractor = feature_extraction.FeatureExtractor(
-    config.ExtractionConfig(
-      init_checkpoint="uncased/bert_model.ckpt", layers=(-1,), pooling="mean"
+    extractor = feature_extraction.FeatureExtractor(
+      config.ExtractionConfig(
+        init_checkpoint="uncased/bert_model.ckpt", layers=(-1,), pooling="mean"
+      )
     )
-  )
-  for features in extractor.extract(["a text", ("one of", "a pair")]):
-    features.vectors  # [1, D]
+    for features in extractor.extract(["a text", ("one of", "a pair")]):
+      features.vectors  # [1, D]
 
-Shapes: as in modeling.py, and K the number of requested layers.
+Shapes are those of modeling.py, with K the number of requested layers.
 """
 
 import dataclasses
@@ -31,15 +31,15 @@ from bert_tf.inference import inputs as inputs_lib
 from bert_tf.inference import loaded_model
 from bert_tf.training import progress
 
-# Between the two texts of a pair, in a line.
+# Separates the two texts of a pair in a line.
 _SEPARATOR = " ||| "
 
-# Digits behind the point in JSON, as in the original.
+# Decimal places in JSON, as in the original.
 _DECIMALS = 6
 
 _NAMES = ("text", "text_b")
 
-# A text, or the two of a pair.
+# A text or a pair of texts.
 Text = str | tuple[str, str]
 
 
@@ -47,26 +47,25 @@ Text = str | tuple[str, str]
 class TextFeatures:
   """Features of one text or pair."""
 
-  tokens: tuple[str, ...]  # Its F word pieces, with [CLS] and [SEP].
-  vectors: np.ndarray  # float32 [K, F, D]; with a pooling [K, D].
-  # float32 [K, N, F, T], the weight of token T for token F; None unless
-  # requested.
+  tokens: tuple[str, ...]  # F word pieces, including [CLS] and [SEP].
+  vectors: np.ndarray  # float32 [K, F, D]; [K, D] if pooled.
+  # float32 [K, N, F, T]. Attention from token F to T; None unless requested.
   attention_probs: np.ndarray | None
 
 
 class FeatureExtractor:
-  """A model, loaded once, that turns texts into vectors.
+  """Extracts features of texts with a model that is loaded once.
 
   Attributes:
-    config: what is computed.
+    config: the settings.
     bert_config: the sizes of the model.
 
   Args:
-    config: what to compute, and with which model.
+    config: the settings, which name the model.
 
   Raises:
     ValueError: if config, vocabulary, checkpoint, max_seq_length and layers
-      do not fit.
+      do not match.
   """
 
   def __init__(self, config: configs.ExtractionConfig) -> None:
@@ -100,30 +99,29 @@ class FeatureExtractor:
     self._compute = loaded_model.function_of(signature)
 
   def extract(self, texts: Iterable[Text]) -> Iterator[TextFeatures]:
-    """Yields the features of each text, in their order.
+    """Yields the features of each text, in order.
 
-    Reads no further ahead than a batch.
+    Reads at most one batch ahead.
 
     Args:
-      texts: each a text or a pair of texts; "" gives [CLS] and [SEP].
+      texts: texts or pairs of texts; "" gives [CLS] and [SEP].
 
     Raises:
-      ValueError: for what is neither a text nor a pair.
+      ValueError: if an item is neither a text nor a pair.
     """
     remaining = enumerate(texts)
     while batch := list(itertools.islice(remaining, self.config.batch_size)):
       yield from self._extract_batch(batch)
 
   def predict(self, inputs: Any) -> Any:
-    """Returns the TextFeatures of a text or a pair, or a list of several's.
+    """Returns the TextFeatures of a text or pair, or a list for several.
 
     Args:
-      inputs: a text, a pair as tuple or by the names text and text_b, or
-        several: a list, an iterator, a NumPy array, a pandas Series, a
-        DataFrame.
+      inputs: a text, a pair (a tuple, or a dict with text and text_b), or
+        several: a list, iterator, NumPy array, pandas Series or DataFrame.
 
     Raises:
-      ValueError: for what is neither a text nor a pair.
+      ValueError: if an item is neither a text nor a pair.
     """
     rows, is_one = inputs_lib.rows_of(inputs)
     found = list(self.extract(rows))
@@ -139,7 +137,7 @@ class FeatureExtractor:
     }
     computed = self._compute(columns)
     for row, length in enumerate(computed["num_tokens"]):
-      # Copies, so that one text does not keep its whole batch in memory.
+      # Copies, so that the features of a text do not keep its batch in memory.
       vectors = computed["vectors"][row]
       if self.config.pooling == "none":
         vectors = vectors[:, :length]
@@ -153,7 +151,7 @@ class FeatureExtractor:
 def _check(
   config: configs.ExtractionConfig, files: model_folder.ModelFolder
 ) -> None:
-  """Raises ValueError where length and layers do not fit the model."""
+  """Raises ValueError if length or layers do not match the model."""
   bert_config, config_file = files.bert_config, files.config_file
   bert_config.check_lengths(config.max_seq_length, config_file)
   num_layers = bert_config.num_hidden_layers
@@ -167,7 +165,7 @@ def _check(
 
 
 def _as_pair(index: int, text: Any) -> dict[str, str]:
-  """Returns a pair of texts by name, the second "" if there is one text."""
+  """Returns text and text_b by name; text_b is "" for a single text."""
   texts = inputs_lib.by_name(index, text, _NAMES)
   if "text" not in texts or len(texts.keys() | set(_NAMES)) > len(_NAMES):
     raise ValueError(f"row {index} is no text and text_b: {text!r:.60}")
@@ -179,7 +177,7 @@ def _as_pair(index: int, text: Any) -> dict[str, str]:
 def parse_line(line: str) -> Text:
   """Returns the text of a line, or the pair of a line `a ||| b`.
 
-  White space around the line goes; the last ` ||| ` is what separates.
+  Strips the line and splits it at the last ` ||| `.
   """
   line = line.strip()
   text_a, separator, text_b = line.rpartition(_SEPARATOR)
@@ -192,33 +190,32 @@ def extract_file(
   output_file: str,
   output_format: str = "jsonl",
 ) -> int:
-  """Writes the features of each line of a file, whole or not at all.
+  """Writes the features of each line of a file, completely or not at all.
 
-  Batches are read, computed and written one after another, so memory does
-  not grow with the file. What is written:
+  Memory does not grow with the file: batches are read, computed and written in
+  turn. Formats:
 
-  - "jsonl": an object a line, `linex_index` (the original's spelling) from 0
-    and `features`, for each token its `token` and `layers`, each of `index`
-    and `values`. With attention, `attention_probs`, for each layer its
-    `index` and `heads`, [N][F][T]. With a pooling, `layers` takes the place
-    of `features`. Numbers are rounded to 6 places.
-  - "npz": for line i `tokens_i`, [F], `features_i`, float32 [K, F, D], and
-    with attention `attention_probs_i`, float32 [K, N, F, T]. With a pooling
-    one array `features`, float32 [lines, K, D]. `layers`, int64 [K].
+  - "jsonl": an object a line. `linex_index` (the original's spelling) counts
+    from 0. `features` has the `token` and `layers` of each token; a layer has
+    `index` and `values`. Attention adds `attention_probs`: for each layer
+    `index` and `heads`, [N][F][T]. If pooled, `layers` replaces `features`.
+    Numbers are rounded to 6 decimal places.
+  - "npz": for line i `tokens_i` [F], `features_i`, float32 [K, F, D], and with
+    attention `attention_probs_i`, float32 [K, N, F, T]. If pooled, one array
+    `features`, float32 [lines, K, D]. Also `layers`, int64 [K].
 
   Args:
-    config: what to compute, and with which model.
-    input_file: a text a line, or a pair as `parse_line` reads it; .gz too.
-    output_file: what to write.
+    config: the settings, which name the model.
+    input_file: one text a line, or a pair as in `parse_line`; may be .gz.
+    output_file: file to write.
     output_format: one of configs.OUTPUT_FORMATS.
 
   Returns:
     The number of lines.
 
   Raises:
-    ValueError: if the input is missing, empty or not UTF-8, config,
-      vocabulary, checkpoint and settings do not fit, or the input changes
-      while it is read.
+    ValueError: if the input is missing, empty, not UTF-8 or changes while it
+      is read, or as FeatureExtractor.
     OSError: if output_file cannot be written.
   """
   if output_format not in configs.OUTPUT_FORMATS:
@@ -242,8 +239,8 @@ def extract_file(
 
 
 def _count_lines(path: str) -> int:
-  """Returns how many lines a file has, all of which are UTF-8."""
-  # Not a pipe, which cannot be read a second time.
+  """Returns the number of lines of a file; raises ValueError if not UTF-8."""
+  # Excludes pipes, which cannot be read twice.
   if not paths.is_file(path):
     raise ValueError(f"input_file: there is no file {path}.")
   num_lines = sum(1 for _ in text_lines.read_lines(path))
@@ -253,7 +250,7 @@ def _count_lines(path: str) -> int:
 
 
 def _texts(path: str, num_lines: int) -> Iterator[Text]:
-  """Yields the text of every line; raises ValueError if there are others."""
+  """Yields the text of each line; raises ValueError if the count differs."""
   found = 0
   for line in text_lines.read_lines(path):
     found += 1
@@ -277,7 +274,7 @@ def _write_jsonl(
 def _json_object(
   text: TextFeatures, config: configs.ExtractionConfig
 ) -> dict[str, Any]:
-  """Returns the object of a line, but for its index."""
+  """Returns the JSON object of a line without its index."""
   vectors = _rounded(text.vectors)
   if config.pooling != "none":
     return {"layers": _by_layer(config.layers, "values", vectors)}
@@ -301,7 +298,10 @@ def _by_layer(
 
 
 def _rounded(array: np.ndarray) -> list:
-  """Returns the numbers as nested lists; rounded as float64, to stay so."""
+  """Returns rounded numbers as nested lists.
+
+  Rounds in float64; a rounded float32 would print with more digits.
+  """
   return np.round(array.astype(np.float64), _DECIMALS).tolist()
 
 
@@ -311,7 +311,7 @@ def _write_npz(
   config: configs.ExtractionConfig,
   pooled_shape: tuple[int, int, int],
 ) -> None:
-  """Writes an npz an array at a time; np.savez needs all of them at once."""
+  """Writes an npz one array at a time; np.savez needs all arrays at once."""
   with zipfile.ZipFile(path, "w") as archive:
     _write_array(archive, "layers", np.array(config.layers, np.int64))
     if config.pooling != "none":
@@ -337,7 +337,7 @@ def _write_pooled(
   extracted: Iterable[TextFeatures],
   shape: tuple[int, int, int],
 ) -> None:
-  """Writes one array of all lines, a line at a time."""
+  """Writes one array of all lines, one line at a time."""
   header = {"descr": "<f4", "fortran_order": False, "shape": shape}
   with _member(archive, "features") as writer:
     np.lib.format.write_array_header_1_0(writer, header)
@@ -346,6 +346,6 @@ def _write_pooled(
 
 
 def _member(archive: zipfile.ZipFile, name: str) -> IO[bytes]:
-  # A ZipInfo of its own has no clock in it: equal inputs, equal files.
+  # This ZipInfo has a fixed time, so equal inputs give equal files.
   entry = zipfile.ZipInfo(f"{name}.npy")
   return archive.open(entry, "w", force_zip64=True)

@@ -1,8 +1,8 @@
-"""Predicting the words behind [MASK], and pre-training, from Python.
+"""Predicts masked words, and pre-trains, from Python.
 
 filler = bert_tf.MaskFiller(
-"uncased/bert_config.json", "uncased/vocab.txt",
-init_checkpoint="uncased/bert_model.ckpt",
+  "uncased/bert_config.json", "uncased/vocab.txt",
+  init_checkpoint="uncased/bert_model.ckpt",
 )
 filler.predict("The capital of France is [MASK].")[0][0].token
 """
@@ -23,35 +23,32 @@ from bert_tf.model_folder import letter_case, run_folder, run_info
 from bert_tf.tasks import base, pretraining, pretraining_config
 from bert_tf.training import config as training_config
 
-# A text with a sentence a line, or the sentences.
+# A text of one sentence a line, or a list of sentences.
 Document = str | Sequence[str]
 
 
 @dataclasses.dataclass(frozen=True)
 class Prediction:
-  """One word piece that may stand behind a mask."""
+  """A word piece predicted for a mask."""
 
   token: str
-  probability: float  # In [0, 1], over the whole vocabulary.
+  probability: float  # Over the whole vocabulary.
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class _Config:
-  """The settings of making records and of pre-training on them."""
+  """Settings of creating records and of pre-training on them."""
 
   data: data_config.PretrainingDataConfig
   run: pretraining_config.PretrainingConfig
 
 
 class MaskFiller(task_model.TaskModel):
-  """A BERT that is pre-trained on documents, and fills masks.
+  """A BERT that predicts masked words and can be pre-trained on documents.
 
-  A row is a text with at least one "[MASK]"; `top_k` (5) is the number of
-  predictions for each. `predict` returns for each of a text's masks its
-  Predictions, the best first, `predict_proba` their probabilities, [masks,
-  top_k].
-
-  Arguments: as TaskModel has them.
+  A row is a text with one or more "[MASK]". `predict` returns for each mask the
+  `top_k` (default 5) Predictions, the best first. `predict_proba` returns their
+  probabilities, [masks, top_k]. For the arguments see TaskModel.
   """
 
   task = "pretraining"
@@ -65,19 +62,19 @@ class MaskFiller(task_model.TaskModel):
     """Pre-trains on documents; checkpoints and results go to output_dir.
 
     Args:
-      inputs: documents, each a text with a sentence a line, or a list of
-        sentences. There have to be several: sentences of other documents stand
-        for those that do not follow.
-      validation_data: documents to evaluate on, as FineTunedModel has it.
+      inputs: two or more documents, each a text of one sentence a line or a
+        list of sentences. Random next sentences come from other documents.
+      validation_data: documents to evaluate on, as in FineTunedModel.
       **changes: settings of create_pretraining_data.py and run_pretraining.py
         by name, such as max_seq_length, dupe_factor, num_train_steps,
         num_warmup_steps, train_batch_size, learning_rate.
 
     Returns:
-      The results of what predicts on validation_data, {} without.
+      The results on validation_data of the checkpoint that predicts; {} without
+      validation_data.
 
     Raises:
-      ValueError: if documents and settings do not fit, or output_dir holds a
+      ValueError: if documents and settings do not match, or output_dir has a
         run.
       TypeError: for an unknown setting.
     """
@@ -90,7 +87,7 @@ class MaskFiller(task_model.TaskModel):
     return self._run(None, inputs)
 
   def score(self, inputs: Iterable[Document]) -> float:
-    """Returns the share of the masked words of documents that are found."""
+    """Returns the masked-LM accuracy on documents."""
     return float(self.evaluate(inputs)["masked_lm_accuracy"])
 
   def _row(self, index: int, row: Any) -> dict[str, Any]:
@@ -125,7 +122,7 @@ class MaskFiller(task_model.TaskModel):
     pretraining.check(config, _open_folder(config))
 
   def _settings(self, changes: Mapping[str, Any]) -> Any:
-    """Returns the settings, with the length of the run in output_dir."""
+    """Returns the settings, with max_seq_length of the run in output_dir."""
     own = run_info.read_run(self._output_dir) if self._output_dir else None
     if own and own.max_seq_length and "max_seq_length" not in self._given:
       changes = {"max_seq_length": own.max_seq_length, **changes}
@@ -136,7 +133,7 @@ class MaskFiller(task_model.TaskModel):
     train: Iterable[Document] | None,
     dev: Iterable[Document] | None,
   ) -> base.Results:
-    """Makes records of documents, trains and evaluates."""
+    """Creates records of the documents, trains and evaluates."""
     folder = self._output_dir or ""
     config = self._settings(
       {
@@ -165,7 +162,7 @@ class MaskFiller(task_model.TaskModel):
     config: pretraining_config.PretrainingConfig,
     folder: run_folder.RunFolder,
   ) -> letter_case.Case:
-    """Returns the case of the run's text, or of the model's it starts from."""
+    """Returns the letter case of the run, or of its initial checkpoint."""
     names = [field.name for field in dataclasses.fields(letter_case.Case)]
     given = {n: v for n, v in self._given.items() if n in names}
     own, said_by = folder.info, folder.run_file
@@ -190,7 +187,7 @@ def _write_records(
   config: data_config.PretrainingDataConfig,
   path: str,
 ) -> None:
-  """Makes records of documents."""
+  """Writes records of the documents."""
   rows, is_one = inputs_lib.rows_of(documents)
   if is_one:
     raise ValueError("give a list of documents.")

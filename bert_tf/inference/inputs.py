@@ -1,8 +1,8 @@
-"""What a model is asked, in the forms that Python has for it.
+"""Normalizes the inputs of `predict` and `fit` to rows of texts by name.
 
-A row is a text, a tuple of texts in the order of the model's inputs, or texts
-by name. Several rows are a list, an iterator, a NumPy array, a pandas Series,
-or a DataFrame whose columns have the names of the inputs.
+A row is a text, a tuple of texts in the order of the model's inputs, or a dict
+of texts by name. Several rows are a list, iterator, NumPy array, pandas Series,
+or a DataFrame with the names of the inputs as columns.
 """
 
 import decimal
@@ -12,19 +12,19 @@ from typing import Any
 from bert_tf.files import errors
 from bert_tf.formats import tables
 
-# The inputs of all models in the order of a tuple.
+# Names of all models' inputs, in the order of a tuple.
 ORDER = ("question", "text", "text_b", "context", "choices")
 
 
 def as_list(values: Any) -> list[Any]:
-  """Returns the items as Python's own: no scalars or arrays of NumPy."""
+  """Returns a list of Python values, without NumPy scalars and arrays."""
   return [_as_python(value) for value in _as_python(values)]
 
 
 def _as_python(value: Any) -> Any:
-  """Returns a value of NumPy or pandas as Python's own, but no times.
+  """Converts a value of NumPy or pandas to Python, except times.
 
-  Python has no nanoseconds: NumPy would return a number.
+  NumPy would convert times in nanoseconds to integers.
   """
   if isinstance(value, list):
     return [_as_python(item) for item in value]
@@ -33,8 +33,8 @@ def _as_python(value: Any) -> Any:
 
 
 def is_missing(value: Any) -> bool:
-  """Returns whether a value says that there is none: None, NaN, NA, NaT."""
-  # By name, because pandas need not be installed.
+  """Returns whether a value is None, NaN, NA or NaT."""
+  # Compares names, because pandas may not be installed.
   if value is None or type(value).__name__ in ("NAType", "NaTType"):
     return True
   if isinstance(value, decimal.Decimal):
@@ -44,15 +44,15 @@ def is_missing(value: Any) -> bool:
 
 
 def is_row(inputs: Any) -> bool:
-  """Returns whether a model is asked for one row, not for several."""
+  """Returns whether inputs are a single row."""
   return isinstance(inputs, str | tuple | Mapping)
 
 
 def rows_of(inputs: Any) -> tuple[list[Any], bool]:
-  """Returns the rows of what a model is asked, and whether it is a single one.
+  """Returns the rows of inputs, and whether the inputs are a single row.
 
   Raises:
-    ValueError: for what is neither a row nor several.
+    ValueError: if inputs are neither a row nor several.
   """
   if is_row(inputs):
     return [inputs], True
@@ -70,12 +70,12 @@ def by_name(index: int, row: Any, names: Sequence[str]) -> dict[str, Any]:
   """Returns the texts of a row by name.
 
   Args:
-    index: of the row, for errors.
+    index: index of the row, for errors.
     row: a text, texts in the order of `names`, or texts by name.
-    names: of the model's inputs.
+    names: names of the model's inputs.
 
   Raises:
-    ValueError: for anything else.
+    ValueError: for any other row.
   """
   if isinstance(row, Mapping):
     names, row = list(row), list(row.values())
@@ -89,12 +89,12 @@ def by_name(index: int, row: Any, names: Sequence[str]) -> dict[str, Any]:
 
 
 def _short(value: Any) -> str:
-  """Returns a value for a message, cut where it is long."""
+  """Returns a value for an error message, shortened."""
   return errors.shortened(repr(value), 60)
 
 
 def check_texts(name: str, value: Any, num_axes: int = 0) -> None:
-  """Raises ValueError for what is no text, or for one axis no list of texts."""
+  """Raises ValueError unless a value is a text, or a list if num_axes is 1."""
   if num_axes:
     if isinstance(value, str) or not isinstance(value, Sequence) or not value:
       raise ValueError(f"{name} is no list of texts: {_short(value)}")

@@ -1,4 +1,4 @@
-"""The functions of a SavedModel or a checkpoint, ready to be called."""
+"""Loads the functions of a SavedModel or a checkpoint."""
 
 import dataclasses
 import functools
@@ -20,10 +20,15 @@ from bert_tf.model_folder import run_info
 
 Specs = Mapping[str, tf.TensorSpec]
 
+# Text of `Function.sample`. Models that fill masks need a mask in it.
+SAMPLE_TEXT = "A [MASK] text."
+# Size of unknown dimensions in a sample, except the first.
+_SAMPLE_SIZE = 4
+
 
 @dataclasses.dataclass(frozen=True)
 class Function:
-  """One function of a model; it may be called from several threads."""
+  """A function of a model; may be called from several threads."""
 
   inputs: Specs  # Dtypes and shapes by name.
   # Takes and returns tensors by name.
@@ -33,14 +38,14 @@ class Function:
 
   @functools.cached_property
   def outputs(self) -> Specs:
-    """Dtypes and shapes of the outputs by name; a checkpoint is traced."""
+    """Dtypes and shapes of the outputs by name; traces a checkpoint."""
     return self.find_outputs()
 
   def __call__(self, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """Returns the outputs; texts are bytes, in arrays of objects.
+    """Returns the outputs; texts are bytes in arrays of objects.
 
     Raises:
-      tf.errors.OpError: if the model refuses the inputs.
+      tf.errors.OpError: if the model rejects the inputs.
     """
     tensors = {
       name: tf.constant(inputs[name], spec.dtype)
@@ -49,39 +54,51 @@ class Function:
     outputs = self.compute(**tensors)
     return {name: tensor.numpy() for name, tensor in outputs.items()}
 
+  def sample(self) -> dict[str, np.ndarray]:
+    """Returns made-up inputs of one row: SAMPLE_TEXT as bytes, and zeros."""
+    return {name: _sample(spec) for name, spec in self.inputs.items()}
+
   def takes_texts(self) -> bool:
-    """Returns whether all of its inputs are texts."""
+    """Returns whether all inputs are texts."""
     return all(spec.dtype == tf.string for spec in self.inputs.values())
 
   def has_batches(self) -> bool:
-    """Returns whether the rows of several requests can be joined."""
+    """Returns whether rows of several requests can form a batch."""
     specs = [*self.inputs.values(), *self.outputs.values()]
     return all(
       spec.shape.rank and spec.shape.dims[0].value is None for spec in specs
     )
 
 
+def _sample(spec: tf.TensorSpec) -> np.ndarray:
+  sizes = spec.shape.as_list() if spec.shape.rank else [None]
+  shape = [size or _SAMPLE_SIZE for size in sizes]
+  shape[0] = sizes[0] or 1
+  if spec.dtype == tf.string:
+    return np.full(shape, SAMPLE_TEXT.encode(), object)
+  return np.zeros(shape, spec.dtype.as_numpy_dtype)
+
+
 @dataclasses.dataclass(frozen=True)
 class LoadedModel:
   """A model and its functions."""
 
-  functions: Mapping[str, Function]  # By the names of signatures.
-  # What run.json says of the model; None without one.
-  info: run_info.RunInfo | None
-  version: int  # The number that its folder is named by, else 1.
-  owner: Any  # Holds the variables and tables of the functions.
-  num_parameters: int  # How many numbers its weights are.
-  # The model's sizes and its vocabulary; None where it came without.
+  functions: Mapping[str, Function]  # By signature name.
+  info: run_info.RunInfo | None  # Content of run.json; None without one.
+  version: int  # The name of the folder if it is a number, else 1.
+  owner: Any  # Keeps the variables and tables of the functions alive.
+  num_parameters: int
+  # Sizes and vocabulary of the model; None if it has none.
   bert_config: modeling.BertConfig | None = None
   vocab_file: str | None = None
 
 
 def load(folder: str) -> LoadedModel:
-  """Returns the functions of a SavedModel.
+  """Loads the functions of a SavedModel.
 
   Raises:
-    ValueError: if it cannot be read, its weights are not finite, or
-      export_savedmodel.py did not write it.
+    ValueError: if it cannot be read, has weights that are not finite, or was
+      not written by export_savedmodel.py.
   """
   loaded = saved_models.load(folder)
   if not {saved_models.IDS, saved_models.TEXT} & set(loaded.signatures):
@@ -113,7 +130,7 @@ def load(folder: str) -> LoadedModel:
 
 
 def build(config: configs.ModelConfig, with_attention: bool) -> LoadedModel:
-  """Returns the functions that a SavedModel of a checkpoint would have.
+  """Builds the functions that a SavedModel of a checkpoint would have.
 
   Raises:
     ValueError: as `export.build`.
@@ -136,7 +153,7 @@ def _num_parameters(weights: Iterable[Any]) -> int:
 
 
 def function_of(signature: Any) -> Function:
-  """Returns a tf.function that has an input_signature; it is traced late."""
+  """Wraps a tf.function with an input_signature, without tracing it yet."""
 
   def find_outputs() -> Specs:
     with layer_norm.fused():
@@ -149,7 +166,7 @@ def function_of(signature: Any) -> Function:
   inputs = {spec.name: spec for spec in signature.input_signature}
 
   def compute(**tensors: tf.Tensor) -> Mapping[str, tf.Tensor]:
-    # By position: a function may call its arguments otherwise.
+    # By position, because the names of the arguments may differ.
     with layer_norm.fused():
       return signature(*(tensors[name] for name in inputs))
 

@@ -1,6 +1,7 @@
-"""Classifies texts as a run with `long_text` did, from its functions on ids.
+"""Classifies long texts in windows, as a run with `long_text` did.
 
-The functions of a SavedModel that take texts cut them at the end.
+The text functions of a SavedModel truncate texts, so this uses its function on
+word-piece ids.
 """
 
 from collections.abc import Sequence
@@ -16,11 +17,11 @@ from bert_tf.tasks.classification import long_texts
 
 
 class LongTexts:
-  """Answers single texts of any length.
+  """Classifies single texts of any length.
 
   Args:
-    model: a classifier whose run.json names a long_text.
-    max_batch_size: windows that are computed together.
+    model: a classifier with long_text in its run.json.
+    max_batch_size: maximum number of windows in a batch.
   """
 
   def __init__(
@@ -38,7 +39,7 @@ class LongTexts:
     )
 
   def __call__(self, texts: Sequence[str]) -> dict[str, np.ndarray]:
-    """Returns outputs as the model's function of texts does, of B texts."""
+    """Returns the outputs of the model's text function for B texts."""
     assert self._info.long_text and self._info.problem_type
     windows = [
       long_texts.windows(
@@ -76,7 +77,7 @@ class LongTexts:
 def of_model(
   model: loaded_model.LoadedModel, max_batch_size: int
 ) -> LongTexts | None:
-  """Returns what answers long texts; None for a model that cuts them."""
+  """Returns a LongTexts, or None for a model that truncates texts."""
   if not classification.cuts_more(model.info) or not model.vocab_file:
     return None
   return LongTexts(model, max_batch_size)

@@ -1,8 +1,8 @@
-"""Choosing one of several texts from Python.
+"""Fine-tunes a multiple-choice model and predicts with it from Python.
 
 model = bert_tf.MultipleChoice(
-"uncased/bert_config.json", "uncased/vocab.txt", "out",
-init_checkpoint="uncased/bert_model.ckpt",
+  "uncased/bert_config.json", "uncased/vocab.txt", "out",
+  init_checkpoint="uncased/bert_model.ckpt",
 )
 model.fit([("It rained.", ["They got wet.", "They sang."]), ...], [0, ...])
 model.predict(("It rained.", ["They got wet.", "They sang."])).choice
@@ -21,11 +21,11 @@ from bert_tf.tasks.swag import task as swag
 
 @dataclasses.dataclass(frozen=True)
 class Choice:
-  """What is chosen.
+  """The predicted choice.
 
   Attributes:
-    choice: index of the likeliest choice.
-    probabilities: of all choices, in [0, 1].
+    choice: index of the most probable choice.
+    probabilities: probability of each choice.
   """
 
   choice: int
@@ -33,13 +33,12 @@ class Choice:
 
 
 class MultipleChoice(task_model.FineTunedModel):
-  """A BERT that is fine-tuned to choose among texts, and chooses.
+  """A BERT that chooses among texts.
 
-  A row is a context and a list of choices, as many in all rows of `fit`. Its
-  label is the index of the right one, or what label_type says. `predict`
-  returns a Choice, `predict_proba` the probabilities of the choices, [C].
-
-  Arguments: as TaskModel has them.
+  A row is a context and a list of choices; all rows of `fit` have the same
+  number of choices. Its label is the index of the right choice, or as
+  label_type says. `predict` returns a Choice, and `predict_proba` the
+  probabilities of the choices, [C]. For the arguments see TaskModel.
   """
 
   task = "swag"
@@ -75,7 +74,7 @@ class MultipleChoice(task_model.FineTunedModel):
           f"{len(rows[0]['choices'])}; give as many in all rows, 2 or more."
         )
       if isinstance(label, float) and label.is_integer():
-        label = int(label)  # What pandas makes of integers beside NaN.
+        label = int(label)  # pandas converts integers in a column with NaN.
       try:
         right = examples.label_id(label, choices, task.layout.label_type)
       except tables.BadRowError as error:

@@ -1,6 +1,6 @@
-"""Outputs of a model's functions as plain Python.
+"""Converts outputs of a model's functions to plain Python.
 
-The names of the outputs, which `heads` has for each model, tell what they are.
+The names of the outputs, which `heads` defines, determine the kind of answer.
 """
 
 from collections.abc import Callable, Collection, Iterator, Mapping
@@ -13,8 +13,8 @@ from bert_tf import heads
 Row = dict[str, Any]
 Outputs = Mapping[str, np.ndarray]
 
-# Outputs of rows with different numbers of words or masks, which batches pad;
-# by the one that is "" there.
+# Outputs that are padded because rows differ in words or masks, and the output
+# that is "" in padding.
 _PADDED = {
   frozenset(heads.TokenModel.outputs): "words",
   frozenset(heads.PretrainingModel.outputs): "tokens",
@@ -22,29 +22,31 @@ _PADDED = {
 
 
 def plain(outputs: Outputs) -> list[dict[str, Any]]:
-  """Returns the answer to each row, without padding.
+  """Returns the answer for each row, without padding.
 
   Args:
     outputs: arrays of B rows by name; texts are bytes.
 
   Returns:
-    B dicts. Of a classifier `label` and `probabilities` by label, of a
-    multilabel one `labels`, of a regression `prediction`; of questions
-    `answer`, None where there is none, `start`, `end`, `probability`, `nbest`
-    and, of a model of 2.0, `null_odds`; of words `words`, each of `word`,
-    `label`, `probability`, `start` and `end`; of masks `masks`, for each its
-    `token`s and their
-    `probability`; of choices `choice` and `probabilities`. Of any other
-    function its outputs.
+    B dicts, by the kind of model:
+      classification: `label` and `probabilities` by label; multilabel `labels`
+        instead of `label`; regression `prediction`.
+      question answering: `answer` (None for no answer), `start`, `end`,
+        `probability`, `nbest`, and `null_odds` for SQuAD 2.0.
+      named entities: `words`, each with `word`, `label`, `probability`, `start`
+        and `end`.
+      masked words: `masks`, each a list of `token` and `probability`.
+      multiple choice: `choice` and `probabilities`.
+      any other function: its outputs.
   """
   row_of = _reader(outputs.keys())
   return [row_of(row) for row in _rows(outputs)]
 
 
 def trimmed(outputs: Outputs) -> dict[str, np.ndarray]:
-  """Returns outputs that are only as wide as their own rows need.
+  """Removes padding that no row of the outputs needs.
 
-  Rows of a batch are padded to the widest of them.
+  Rows are padded to the widest of their batch, which may be another request's.
 
   Args:
     outputs: arrays of B rows by name.
@@ -59,7 +61,7 @@ def trimmed(outputs: Outputs) -> dict[str, np.ndarray]:
 
 
 def _reader(names: Collection[str]) -> Callable[[Row], Row]:
-  """Returns what makes an answer of a row whose outputs have these names."""
+  """Returns the function that converts rows with these outputs."""
   if "nbest_text" in names:
     return _answer
   if "applies" in names:
@@ -82,7 +84,7 @@ def _rows(outputs: Outputs) -> Iterator[dict[str, Any]]:
 
 
 def _values(array: np.ndarray) -> Any:
-  """Returns an array as lists, its bytes as texts."""
+  """Returns an array as nested lists, with bytes decoded."""
   if array.dtype != object:
     return array.tolist()
   return _texts(array.tolist())
@@ -91,7 +93,7 @@ def _values(array: np.ndarray) -> Any:
 def _texts(value: Any) -> Any:
   if isinstance(value, list):
     return [_texts(item) for item in value]
-  # A text that was no UTF-8 may be cut within a character.
+  # A text that is not UTF-8 may be cut within a character.
   return value.decode("utf-8", errors="replace")
 
 
@@ -143,7 +145,7 @@ def _answer(row: Row) -> Row:
     *("text", "start", "end", "probability"),
     *("start_logit", "end_logit"),
   )
-  # An answer that stands in the context has a character at least.
+  # An answer from the context is never empty, so "" means no answer.
   texts = [text or None for text in row["nbest_text"]]
   row = {**row, "answer": row["answer"] or None, "nbest_text": texts}
   columns = [row[f"nbest_{field}"] for field in fields]
@@ -151,6 +153,6 @@ def _answer(row: Row) -> Row:
   names = ("answer", "start", "end", "probability", "null_odds")
   return {
     **{name: row[name] for name in names if name in row},
-    # Padding has a probability of 0.
+    # Padding has probability 0.
     "nbest": [answer for answer in nbest if answer["probability"] > 0],
   }

@@ -1,4 +1,4 @@
-"""Predictions from Python, with a model that is loaded once.
+"""Predicts from Python with a model that is loaded once.
 
 predictor = bert_tf.Predictor("models/mrpc/1")
 predictor.predict([{"text": "He left.", "text_b": "He went away."}])
@@ -31,41 +31,41 @@ from bert_tf.model_folder import run_info
 
 @dataclasses.dataclass(frozen=True)
 class Attention:
-  """The attention of a model to the tokens of a text or a pair."""
+  """The attention of a model for a text or a pair."""
 
-  tokens: tuple[str, ...]  # The F word pieces, with [CLS] and [SEP].
-  # float32 [L, N, F, T]. Of layer, head, from token F to T.
+  tokens: tuple[str, ...]  # F word pieces, including [CLS] and [SEP].
+  # float32 [L, N, F, T]. Attention of each layer and head from token F to T.
   probabilities: np.ndarray
 
 
 class Predictor:
-  """A model that answers texts.
+  """Predicts for texts with a SavedModel or a checkpoint.
 
-  It is safe to share between threads: a call leaves nothing behind. Texts of
-  a classifier that was trained with `long_text` are read as its run did.
+  It may be shared between threads. A classifier trained with `long_text` reads
+  long texts as in its run.
 
   Args:
-    source: folder of a SavedModel, or of its versions, whose newest is taken;
-      prefix of a checkpoint, or folder of a run; or a ModelConfig, which names
-      one of these and has more settings.
-    vocab_file: of a checkpoint; None for vocab.txt beside it.
-    bert_config_file: of a checkpoint; None for bert_config.json beside it.
-    do_lower_case: whether texts are lower-cased; None for what run.json says,
-      else what the vocabulary shows.
-    max_batch_size: rows that are computed together.
+    source: folder of a SavedModel or of its versions (uses the newest), prefix
+      of a checkpoint, folder of a run, or a ModelConfig that names one of these
+      and has more settings.
+    vocab_file: vocabulary of a checkpoint; None for vocab.txt next to it.
+    bert_config_file: None for bert_config.json next to the checkpoint.
+    do_lower_case: whether to lower-case texts; None for the value in run.json,
+      otherwise inferred from the vocabulary.
+    max_batch_size: maximum number of rows in a batch.
 
   Attributes:
-    functions: the model's functions, by the names of signatures.
-    info: what run.json says of the model; None without one.
-    version: the number of a SavedModel's folder, else 1.
-    bert_config: the model's sizes; None where it came without.
-    vocab_file: path of the model's vocabulary; None where it came without.
-    num_parameters: how many numbers its weights are.
+    functions: functions of the model, by signature name.
+    info: content of run.json; None without one.
+    version: number of a SavedModel's folder, else 1.
+    bert_config: sizes of the model; None if it has none.
+    vocab_file: path of the vocabulary; None if it has none.
+    num_parameters: number of weights.
     max_batch_size: as given.
 
   Raises:
-    ValueError: if nothing is found at `source`, its files do not fit one
-      another, or a setting contradicts them.
+    ValueError: if `source` has no model, its files do not match, or a setting
+      contradicts them.
   """
 
   def __init__(
@@ -99,21 +99,19 @@ class Predictor:
     self.max_batch_size = max_batch_size
 
   def predict(self, inputs: Any) -> Any:
-    """Returns the answer to a row, or to each of several, in their order.
+    """Returns the answer for a row, or a list of answers for several.
 
     Args:
-      inputs: a text, where the model takes one; a tuple of what it takes, such
-        as (text, text_b), (question, context), (context, choices); the same by
-        name, such as {"text": ...}; or a list, an iterator, a NumPy array, a
-        pandas Series of these, or a DataFrame.
+      inputs: a row: a text, a tuple such as (text, text_b), (question, context)
+        or (context, choices), or a dict by name, such as {"text": ...}. Or
+        several rows: a list, iterator, NumPy array, pandas Series or DataFrame.
 
     Returns:
-      For a row a dict of numbers, texts and lists, as `outputs.plain` has it;
-      for several a list of them.
+      A dict for each row, as in `outputs.plain`.
 
     Raises:
-      ValueError: if a row is not what the model takes.
-      tf.errors.OpError: if the model refuses a text, such as one that is too
+      ValueError: if a row does not match the inputs of the model.
+      tf.errors.OpError: if the model rejects a text, such as one that is too
         long.
     """
     rows, is_one = inputs_lib.rows_of(inputs)
@@ -137,7 +135,7 @@ class Predictor:
     """Returns the attention of all layers and heads for a text or a pair.
 
     Raises:
-      ValueError: if it is a SavedModel that was written without.
+      ValueError: if the SavedModel was exported without attention.
     """
     name = attention.SINGLE if text_b is None else attention.PAIR
     if name not in self.functions:
@@ -162,7 +160,7 @@ class Predictor:
       raise ValueError(errors.reason(error)) from error
 
   def _request(self, index: int, row: Any) -> tuple[str, dict[str, Any]]:
-    """Returns the name of the function that takes a row, and its inputs."""
+    """Returns the name of the function for a row, and its inputs."""
     taken = {n for f in self.text_functions() for n in self.functions[f].inputs}
     names = [name for name in inputs_lib.ORDER if name in taken]
     texts = inputs_lib.by_name(index, row, names or ["text"])
@@ -174,7 +172,7 @@ class Predictor:
     return name, texts
 
   def _function_of(self, index: int, texts: Mapping[str, Any]) -> str:
-    """Returns the name of the function that takes these inputs."""
+    """Returns the name of the function with these inputs."""
     names = self.text_functions()
     for name in names:
       if self.functions[name].inputs.keys() == texts.keys():
@@ -191,7 +189,7 @@ class Predictor:
     )
 
   def text_functions(self) -> list[str]:
-    """Returns the names of functions that answer texts, the default first."""
+    """Returns the names of functions that take texts, the default first."""
     names = [
       name
       for name, function in self.functions.items()
@@ -204,17 +202,20 @@ class Predictor:
 def load(
   folder: str | os.PathLike[str],
 ) -> Predictor | feature_extraction.FeatureExtractor:
-  """Returns the predictor of a model's folder, to ask it from Python.
+  """Loads the model in a folder for predictions.
 
-  bert_tf.load("models/mrpc").predict([("He left.", "He went away.")])
+      bert_tf.load("models/mrpc").predict([("He left.", "He went away.")])
 
-  That is a released one, one of a run or its best/, a conversion, a SavedModel,
-  or one of Hugging Face. It is a Predictor of a model with a head; a
-  FeatureExtractor, of the last layer, of one without.
+  The folder may hold a released model, a run or its best/, a converted model, a
+  SavedModel or a Hugging Face model.
+
+  Returns:
+    A Predictor, or for a model without a head a FeatureExtractor of the last
+    layer.
 
   Raises:
-    ValueError: if there is no model, or not just one, that can be read.
-    ImportError: if reading it needs another package.
+    ValueError: if the folder does not hold exactly one readable model.
+    ImportError: if a package for reading it is missing.
   """
   path = os.fspath(folder)
   weights = model_folder.find_weights(path)
@@ -229,7 +230,7 @@ def load(
 
 
 def _load(config: configs.ModelConfig) -> loaded_model.LoadedModel:
-  """Returns a model; ValueError if settings contradict a SavedModel's."""
+  """Loads a model; raises ValueError if settings contradict a SavedModel."""
   folder = model_folder.find_weights(config.init_checkpoint)
   if not checkpoints.is_saved_model(folder):
     return loaded_model.build(config, with_attention=True)
@@ -260,5 +261,5 @@ def _columns(rows: Sequence[Mapping[str, Any]]) -> dict[str, np.ndarray]:
 
 
 def _length(texts: Mapping[str, Any]) -> int:
-  """Returns about how long a row is, so that like stands with like."""
+  """Estimates the length of a row; batches join rows of similar length."""
   return sum(len("".join(text)) for text in texts.values())

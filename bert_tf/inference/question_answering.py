@@ -1,7 +1,7 @@
-"""Answering questions from Python, and training what answers them.
+"""Fine-tunes a question answerer and predicts with it from Python.
 
 answerer = bert_tf.QuestionAnswerer(
-"bert_config.json", "vocab.txt", init_checkpoint="out/model.ckpt-10000"
+  "bert_config.json", "vocab.txt", init_checkpoint="out/model.ckpt-10000"
 )
 answerer.predict(("Who wrote it?", "It was written by Ada in 1843.")).text
 """
@@ -19,19 +19,20 @@ from bert_tf.tasks.squad import task as squad
 
 
 class QuestionAnswerer(task_model.FineTunedModel):
-  """A BERT that is fine-tuned to find answers in texts, and finds them.
+  """A BERT that finds answers to questions in texts.
 
-  A row is a question and its context, of any length. Its label is the answer
-  as it stands in the context; a dict of `text` and `answer_start`, in
-  characters, where it stands there several times; to evaluate also a list of
-  all accepted answers; and with version_2_with_negative=True None or "" where
-  there is no answer. `predict` returns a decoding.Prediction: `text`, "" where
-  there is none, `nbest`
-  with probabilities and, of a model of SQuAD 2.0, `null_odds`, above 0 where
-  "no answer" is likelier than any; `predict_proba` the probabilities of the n
-  best.
+  A row is a question and its context, of any length. Its label is one of:
+    the answer, as written in the context;
+    a dict of `text` and `answer_start` (in characters), if the answer occurs
+      several times in the context;
+    a list of all accepted answers, for evaluation;
+    None or "" for no answer, with version_2_with_negative=True.
 
-  Arguments: as TaskModel has them.
+  `predict` returns a decoding.Prediction. Its `text` is "" for no answer,
+  `nbest` has the best answers with probabilities, and `null_odds`, for SQuAD
+  2.0, is above 0 if "no answer" is more probable than the best answer.
+  `predict_proba` returns the probabilities of `nbest`. For the arguments see
+  TaskModel.
   """
 
   task = "squad"
@@ -88,7 +89,7 @@ class QuestionAnswerer(task_model.FineTunedModel):
 
 
 def _question(index: int, row: Mapping[str, Any], label: Any) -> dict[str, Any]:
-  """Returns a question as SQuAD's files have it."""
+  """Returns a question in the format of SQuAD files."""
   starts: list[Any] = []
   if isinstance(label, Mapping):
     found = {name: _listed(label.get(name)) for name in label}
@@ -113,29 +114,29 @@ def _question(index: int, row: Mapping[str, Any], label: Any) -> dict[str, Any]:
 
 
 def _listed(value: Any) -> list[Any]:
-  """Returns one value or several as a list; none for None and ""."""
+  """Returns one or several values as a list; [] for None and ""."""
   if value is None or isinstance(value, str):
     return [value] if value else []
   return inputs.as_list(value) if hasattr(value, "__iter__") else [value]
 
 
 def _text(answer: str | None) -> str:
-  """Returns an answer with one blank between its words, "" for none."""
+  """Returns an answer with single spaces between words; "" for None."""
   return re.sub(context_windows.WHITE_SPACE, " ", answer or "")
 
 
 def converse(
   answerer: QuestionAnswerer, lines: Iterable[str], num_answers: int = 3
 ) -> Iterator[str]:
-  """Yields what to print, prompts included, in a talk about texts.
+  """Yields the prompts and answers of a conversation on the terminal.
 
-  The first line is a context, or @ and the name of a file that holds one; the
-  lines after it are questions; after an empty line comes another context.
+  The first line is a context, or @ and the name of a file with the context. The
+  next lines are questions. An empty line ends them and starts a new context.
 
   Args:
-    answerer: answers.
-    lines: what is typed.
-    num_answers: answers that are shown to a question.
+    answerer: the model.
+    lines: the lines that the user types.
+    num_answers: number of answers to show for each question.
   """
   context = ""
   yield "Context, or @file: "
@@ -154,14 +155,14 @@ def converse(
 
 
 def _context(text: str) -> str:
-  """Returns the context that was typed, or that the named file holds."""
+  """Returns the typed context, or the content of the named file."""
   if not text.startswith("@"):
     return text
   return paths.read_text(text[1:].strip()).strip()
 
 
 def _shown(prediction: decoding.Prediction, num_answers: int) -> str:
-  """Returns the answer and the next ones, a line each."""
+  """Returns the best answer and the n best with probabilities, one a line."""
   lines = [prediction.text or "(no answer)"]
   lines += [
     f"  {candidate.probability:.4f}  {candidate.text or '(no answer)'}"

@@ -1,7 +1,7 @@
-"""What the models of all tasks have in Python: fit, predict, evaluate, score.
+"""Base classes of task models in Python: fit, predict, evaluate and score.
 
-Training and evaluation are the scripts', on lists instead of files: a folder
-holds the same checkpoints, and each can go on from what the other left.
+They train and evaluate as the scripts do, but on lists instead of files. Runs
+have the same checkpoints, so either can resume or use the other's runs.
 """
 
 import abc
@@ -31,36 +31,38 @@ from bert_tf.tasks import config as config_lib
 from bert_tf.training import config as training_config
 from bert_tf.training import evaluation
 
-# The rows and the labels to evaluate on.
+# Rows and labels.
 Labelled = tuple[Any, Any]
 
 
 class TaskModel(abc.ABC):
-  """A BERT for a task: one to `fit`, or one that is trained.
+  """A BERT for a task, to train with `fit` or to predict with.
+
+  Predicts with the best checkpoint of the run in output_dir if it was trained
+  with `eval_every_steps`, otherwise with the newest.
 
   Args:
-    bert_config_file: the model's sizes; None for those beside the checkpoint.
-    vocab_file: the model's vocabulary; None for that beside the checkpoint.
-    output_dir: folder of the run: an earlier one to predict with, or an empty
-      or new one to `fit`. None to predict with init_checkpoint as it is. What
-      predicts and is scored is its best checkpoint by validation, if it was
-      trained with `eval_every_steps`, else the newest.
-    init_checkpoint: the pre-trained checkpoint that `fit` starts from, its
-      prefix or its folder; None for random values. Without an output_dir the
-      model that predicts, which may be a SavedModel.
-    do_lower_case: whether texts are lower-cased; None for what run.json says,
-      else what the vocabulary shows.
-    max_seq_length: word pieces of an input; None for what run.json says, else
-      the default of the task's script.
+    bert_config_file: sizes of the model; None for those next to the checkpoint.
+    vocab_file: vocabulary; None for the one next to the checkpoint.
+    output_dir: folder of the run: an earlier run to predict with, or a new or
+      empty folder to `fit`. None to predict with init_checkpoint.
+    init_checkpoint: pre-trained checkpoint for `fit`, as prefix or folder; None
+      for random weights. Without output_dir, the model to predict with, which
+      may be a SavedModel.
+    do_lower_case: whether to lower-case texts; None for the value in run.json,
+      otherwise inferred from the vocabulary.
+    max_seq_length: maximum word pieces of an input; None for the value in
+      run.json, otherwise the default of the task's script.
     **changes: other settings of the task's script by name.
 
   Raises:
-    ValueError: if config, vocabulary and settings do not fit.
+    ValueError: if config, vocabulary and settings do not match.
     TypeError: for an unknown setting.
   """
 
   task: ClassVar[str]
-  # The inputs in the order of a tuple; which of them a row must have.
+  # Names of the inputs in the order of a tuple; the first num_required are
+  # required.
   inputs: ClassVar[tuple[str, ...]] = ("text",)
   num_required: ClassVar[int] = 1
 
@@ -95,28 +97,28 @@ class TaskModel(abc.ABC):
 
   @abc.abstractmethod
   def _check_settings(self) -> None:
-    """Raises ValueError for settings that do not fit one another."""
+    """Raises ValueError for settings that contradict each other."""
 
   @abc.abstractmethod
   def _answer(self, answer: dict[str, Any]) -> Any:
-    """Returns what `predict` returns of one of the Predictor's answers."""
+    """Converts an answer of Predictor to the result of `predict`."""
 
   @abc.abstractmethod
   def _probabilities(self, answer: Any) -> Any:
-    """Returns what `predict_proba` returns of one of `predict`'s answers."""
+    """Converts a result of `predict` to the result of `predict_proba`."""
 
   def predict(self, inputs: Any) -> Any:
-    """Returns the answer to a row, or a list of those to several.
+    """Returns the prediction for a row, or a list for several rows.
 
-    The model is loaded at the first call, not at every one.
+    The first call loads the model.
 
     Args:
       inputs: a row: a text, a tuple in the order of `self.inputs`, or a dict
-        by these names; or several: a list, an iterator, a NumPy array, a
-        pandas Series, a DataFrame.
+        by these names. Or several rows: a list, iterator, NumPy array, pandas
+        Series or DataFrame.
 
     Raises:
-      ValueError: if there is no trained model, or a row is not what it takes.
+      ValueError: if there is no trained model, or a row does not match it.
     """
     rows, is_one = inputs_lib.rows_of(inputs)
     texts = [self._row(index, row) for index, row in enumerate(rows)]
@@ -126,13 +128,13 @@ class TaskModel(abc.ABC):
     return answers[0] if is_one else answers
 
   def predict_proba(self, inputs: Any) -> Any:
-    """Returns the probabilities, float64, of what `predict` answers.
+    """Returns the probabilities, float64, of the results of `predict`.
 
     Args:
-      inputs: as `predict` takes them.
+      inputs: as for `predict`.
 
     Returns:
-      An array for a row, a list of arrays for several.
+      An array for a row, a list of arrays for several rows.
     """
     answers = self.predict(inputs)
     if not inputs_lib.is_row(inputs):
@@ -140,7 +142,7 @@ class TaskModel(abc.ABC):
     return np.array(self._probabilities(answers))
 
   def _row(self, index: int, row: Any) -> dict[str, Any]:
-    """Returns the texts of a row by name; none may be empty."""
+    """Returns the texts of a row by name; raises ValueError if any is empty."""
     texts = inputs_lib.by_name(index, row, self.inputs)
     needed = set(self.inputs[: self.num_required])
     if not needed <= texts.keys() <= set(self.inputs):
@@ -161,7 +163,7 @@ class TaskModel(abc.ABC):
     return evaluation.best_folder(folder) or folder
 
   def _trained(self) -> str:
-    """Returns the best checkpoint of the run, or else its newest."""
+    """Returns the best checkpoint of the run, otherwise the newest."""
     newest = checkpoints.latest(self._folder())
     if newest is None:
       raise ValueError(
@@ -171,10 +173,10 @@ class TaskModel(abc.ABC):
     return newest
 
   def _load_trained(self) -> predictor.Predictor:
-    """Returns a predictor with what was trained, by the run's own config."""
+    """Returns a predictor with the trained checkpoint and the run's config."""
     source, given = self._trained(), dict(self._given)
     if model_folder.has_config(self._folder()):
-      # It says what the run put on the model that it started from.
+      # The run's config includes layers that the run added to its start model.
       given_file = given.pop("bert_config_file", None)
       if given_file:
         _check_is_of_run(given_file, self._folder())
@@ -183,14 +185,14 @@ class TaskModel(abc.ABC):
   def _load(
     self, source: str | None, given: Mapping[str, Any]
   ) -> predictor.Predictor:
-    """Returns a predictor with a checkpoint, or a folder's newest."""
+    """Returns a predictor with a checkpoint, or the newest of a folder."""
     if source is None:
       raise ValueError("give `output_dir`, `init_checkpoint`, or both.")
     config = export_config.ModelConfig(init_checkpoint=source, task=self.task)
     return predictor.Predictor(settings.changed(config, given))
 
   def _check_names(self, names: Mapping[str, Any]) -> None:
-    """Raises TypeError for a name that is no setting."""
+    """Raises TypeError for an unknown setting."""
     model_config = export_config.ModelConfig(init_checkpoint="")
     known = settings.names(self._defaults()) | settings.names(model_config)
     for name in names.keys() - known:
@@ -199,7 +201,7 @@ class TaskModel(abc.ABC):
       raise TypeError(f"{type(self).__name__} has no setting {name!r}{hint}")
 
   def _settings(self, changes: Mapping[str, Any]) -> Any:
-    """Returns the settings of a run in output_dir."""
+    """Returns the settings for a run in output_dir."""
     if self._output_dir is None:
       raise ValueError("set `output_dir`: training and results need a folder.")
     values = {**self._given, **changes, "output_dir": self._folder()}
@@ -214,7 +216,7 @@ class TaskModel(abc.ABC):
   def _prepare_fit(
     self, changes: Mapping[str, Any], has_validation: bool
   ) -> None:
-    """Keeps the settings of `fit`; raises if they or output_dir will not do."""
+    """Stores the settings of `fit`; raises if settings or folder are wrong."""
     self._check_names(changes)
     changes = dict(changes)
     start = changes.pop("init_checkpoint", self._start)
@@ -230,17 +232,17 @@ class TaskModel(abc.ABC):
         "`output_dir` to fit."
       )
     self._output_dir, self._start = output_dir, start
-    self._given |= changes  # Case and lengths are those to predict with.
+    self._given |= changes  # Predictions use the same case and lengths.
     self._predictor = None
 
   def _best(self, found: base.Results) -> base.Results:
-    """Returns the results of the best checkpoint; those given without one."""
+    """Returns the results of the best checkpoint, if any, else the given."""
     folder = evaluation.best_folder(self._output_dir or "")
     return evaluation.best_results(folder) if found and folder else found
 
 
 def _check_is_of_run(bert_config_file: str, folder: str) -> None:
-  """Raises ValueError if a config is not that of the model a run began with."""
+  """Raises ValueError if a config is not that of the run's start model."""
   path = os.path.join(folder, run_info.CONFIG_FILE)
   saved = modeling.BertConfig.from_json_file(path)
   chosen = {name: getattr(saved, name) for name in model_config.OWN_KEYS}
@@ -251,18 +253,18 @@ def _check_is_of_run(bert_config_file: str, folder: str) -> None:
 
 
 class FineTunedModel(TaskModel):
-  """A TaskModel that learns from rows with labels; see there."""
+  """A TaskModel that is fine-tuned on rows with labels."""
 
   config_class: ClassVar[type[config_lib.FineTuningConfig]]
   train_class: ClassVar[type[training_config.FineTuningTrainConfig]] = (
     training_config.FineTuningTrainConfig
   )
   task_module: types.ModuleType
-  # Settings of the script that mean nothing without files.
+  # Values for settings of the script that concern files.
   without_files: ClassVar[Mapping[str, Any]] = {}
   # Whether a label may be missing.
   allows_no_label: ClassVar[bool] = False
-  # What `score` returns of the results.
+  # Name of the result that `score` returns.
   score_name: ClassVar[str] = "eval_accuracy"
 
   def fit(
@@ -275,23 +277,24 @@ class FineTunedModel(TaskModel):
     """Fine-tunes on rows; checkpoints and results go to output_dir.
 
     Args:
-      inputs: rows as `predict` takes them, at least two.
-      labels: one for each row, of Python, NumPy or pandas.
-      validation_data: rows and labels to evaluate on: at the end, and with
-        eval_every_steps while training, where the best is kept in
-        output_dir/best, to predict with, and early_stopping_patience can end
+      inputs: two or more rows, as for `predict`.
+      labels: a label for each row, from Python, NumPy or pandas.
+      validation_data: rows and labels to evaluate on at the end. With
+        eval_every_steps also during training: the best checkpoint is saved in
+        output_dir/best for predictions, and early_stopping_patience can stop
         the training.
       **changes: settings of the task's script by name, such as
-        num_train_epochs, train_batch_size, learning_rate, seed; use_xla=False
-        saves XLA's compilation, which a few hundred rows are not worth.
-        output_dir and init_checkpoint take the place of the constructor's.
+        num_train_epochs, train_batch_size, learning_rate or seed. output_dir
+        and init_checkpoint replace those of the constructor. use_xla=False
+        skips XLA's compilation, which does not pay for a few hundred rows.
 
     Returns:
-      The results of what predicts on validation_data, {} without.
+      The results on validation_data of the checkpoint that predicts; {} without
+      validation_data.
 
     Raises:
-      ValueError: if rows, labels and settings do not fit one another, or
-        output_dir holds a run.
+      ValueError: if rows, labels and settings do not match, or output_dir has a
+        run.
       TypeError: for an unknown setting.
     """
     self._prepare_fit(changes, validation_data is not None)
@@ -301,19 +304,19 @@ class FineTunedModel(TaskModel):
     return self._best(self._run(data))
 
   def evaluate(self, inputs: Any, labels: Any) -> base.Results:
-    """Returns the results on rows with labels, as the task's script has them.
+    """Returns the results of the task's script on rows with labels.
 
-    They are written to eval_results.txt beside the checkpoint too.
+    Also writes them to eval_results.txt next to the checkpoint.
 
     Args:
-      inputs: as `fit` takes them.
-      labels: as `fit` takes them.
+      inputs: as for `fit`.
+      labels: as for `fit`.
     """
     self._trained()
     return self._run({"dev": (inputs, labels)})
 
   def score(self, inputs: Any, labels: Any) -> float:
-    """Returns the result that `score_name` names; see `evaluate`."""
+    """Returns the main result of `evaluate`, named by `score_name`."""
     return float(self.evaluate(inputs, labels)[self.score_name])
 
   def _defaults(self) -> config_lib.FineTuningConfig:
@@ -328,7 +331,7 @@ class FineTunedModel(TaskModel):
     fine_tuning.load(self._settings({"do_train": True}))
 
   def _run(self, data: Mapping[str, Labelled]) -> base.Results:
-    """Trains on "train", if there is one, and evaluates on "dev"."""
+    """Trains on the split "train" and evaluates on "dev", if given."""
     what = {"do_train": "train" in data, "do_eval": "dev" in data}
     setup = fine_tuning.load(self._settings(what))
     rows = {split: self._labelled(*both) for split, both in data.items()}
@@ -345,7 +348,7 @@ class FineTunedModel(TaskModel):
   def _labelled(
     self, inputs: Any, labels: Any
   ) -> tuple[list[dict[str, Any]], list[Any]]:
-    """Returns rows and labels; raises ValueError where they do not fit."""
+    """Returns rows and labels; raises ValueError if they do not match."""
     rows, is_one = inputs_lib.rows_of(inputs)
     if is_one or isinstance(labels, str):
       raise ValueError("give a list of rows, and a list of a label for each.")
@@ -357,9 +360,9 @@ class FineTunedModel(TaskModel):
     return [self._row(i, row) for i, row in enumerate(rows)], labels
 
   def _label_list(self, labels: Any) -> list[Any]:
-    """Returns the labels as Python's own; raises ValueError if one is missing.
+    """Returns the labels as Python values; raises ValueError if one is missing.
 
-    A decimal.Decimal, as databases return them, becomes a number.
+    Converts decimal.Decimal, which databases return, to int or float.
     """
     found = [
       None if inputs_lib.is_missing(label) else label
@@ -379,11 +382,11 @@ class FineTunedModel(TaskModel):
     setup: base.Setup[Any],
     rows: Sequence[Mapping[str, Any]],
   ) -> base.Task[Any, Any]:
-    """Returns the task of rows."""
+    """Returns the task for these rows."""
     return self.task_module.make_task(setup)
 
   @abc.abstractmethod
   def _examples(
     self, task: Any, split: str, rows: Sequence[Any], labels: Sequence[Any]
   ) -> list[Any]:
-    """Returns the task's examples; raises ValueError for a wrong label."""
+    """Returns the task's examples; raises ValueError for an invalid label."""

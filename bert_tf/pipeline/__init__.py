@@ -1,1 +1,1 @@
-"""From any text to a pre-trained model: all steps as one command."""
+"""Pre-training from raw text to a served model, as one command."""

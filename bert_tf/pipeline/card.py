@@ -1,4 +1,4 @@
-"""The card of a pre-trained model: README.md in its folder."""
+"""Writes the model card of a pre-trained model: README.md in its folder."""
 
 import dataclasses
 import os
@@ -18,7 +18,7 @@ CURVES_FILE = "curves.png"
 EXPORT_DIR = os.path.join("saved_model", "1")
 
 _NUM_EXAMPLES = 3
-_WORDS = range(6, 21)  # Of a sentence that is an example, and its punctuation.
+_WORDS = range(6, 21)  # Words and punctuation marks of an example sentence.
 
 
 def write(
@@ -26,32 +26,32 @@ def write(
   inputs: Sequence[sources.Source],
   results: Mapping[str, float | int],
 ) -> None:
-  """Writes the card of a model that is trained."""
+  """Writes the card of a trained model."""
   lines = [
     f"# BERT {config.size}, {config.reading.language}",
     "",
-    f"Pre-trained from nothing by bert_tf {bert_tf.__version__} on the text "
-    f"below: {_objectives(config)}.",
+    f"Pre-trained from scratch with bert_tf {bert_tf.__version__} on the data "
+    f"below. Objective: {_objectives(config)}.",
     "",
-    *_data(config, inputs),
-    *_training(config, results),
-    *_examples(config),
-    *_use(),
-    *_limits(config),
+    *_data_section(config, inputs),
+    *_training_section(config, results),
+    *_examples_section(config),
+    *_usage_section(),
+    *_limits_section(config),
   ]
   atomic.write_lines(os.path.join(config.output_dir, FILE), lines)
 
 
 def _objectives(config: pipeline_config.PipelineConfig) -> str:
   size = config.model_size
-  masked = f"masked words, {size.masked_lm_prob:.0%} of the text"
-  return masked if size.no_nsp else f"{masked}, and next sentences"
+  masked = f"masked language model ({size.masked_lm_prob:.0%} of the words)"
+  return masked if size.no_nsp else f"{masked} and next-sentence prediction"
 
 
-def _data(
+def _data_section(
   config: pipeline_config.PipelineConfig, inputs: Sequence[sources.Source]
 ) -> Iterator[str]:
-  """Yields what the model was trained on, with the files' hashes."""
+  """Yields the section about the training data, with hashes of the files."""
   yield from ("## Data", "", "| file | bytes | SHA-256 |", "|---|---|---|")
   for source in inputs:
     size = paths.num_bytes(source.path)
@@ -59,40 +59,40 @@ def _data(
     yield f"| {name} | {size:,} | `{paths.sha256(source.path)}` |"
   report = shard_files.read_settings(config.file("train.txt.report.json"))
   counts = report.get("counts", {})
-  found = ", ".join(f"{value:,} {name}" for name, value in counts.items())
-  yield from ("", f"{found}.", "")
+  totals = ", ".join(f"{value:,} {name}" for name, value in counts.items())
+  yield from ("", f"{totals}.", "")
   vocab = tokenization.load_vocab(config.file("vocab.txt"))
-  coverage = text_steps.coverage(config)
+  coverage = text_steps.measure_coverage(config)
   yield (
-    f"The vocabulary has {len(vocab):,} entries. A held-out word has "
-    f"{coverage.pieces_per_word:.2f} pieces; {coverage.unknown_share:.2%} of "
-    "the words are unknown."
+    f"The vocabulary has {len(vocab):,} entries. Held-out words have "
+    f"{coverage.pieces_per_word:.2f} pieces on average; "
+    f"{coverage.unknown_share:.2%} are unknown."
   )
   yield ""
 
 
-def _training(
+def _training_section(
   config: pipeline_config.PipelineConfig, results: Mapping[str, float | int]
 ) -> Iterator[str]:
-  """Yields settings and figures."""
+  """Yields the section about training: settings and results."""
   size = config.model_size
   yield from ("## Training", "")
   yield (
     f"{config.train_seconds / 60:g} minutes, "
-    f"{results['global_step']:,} steps of {size.train_batch_size} inputs of "
+    f"{results['global_step']:,} steps of {size.train_batch_size} sequences of "
     f"{config.max_seq_length} word pieces, learning rate "
     f"{size.learning_rate:g}, initial values {size.initial_values}, seed "
-    f"{config.seed}. `commands.jsonl` has all settings of the training."
+    f"{config.seed}. `commands.jsonl` lists all settings."
   )
-  yield from ("", "```shell", *_command(config), "```")
-  yield from ("", "On documents that were held out:", "", "| | |", "|---|---|")
+  yield from ("", "```shell", _command(config), "```")
+  yield from ("", "Results on held-out documents:", "", "| | |", "|---|---|")
   for name, value in results.items():
     yield f"| {name} | {value:.5g} |"
   yield from ("", f"![learning curves]({CURVES_FILE})", "")
 
 
-def _command(config: pipeline_config.PipelineConfig) -> Iterator[str]:
-  """Yields the lines of the command, with what is not a default."""
+def _command(config: pipeline_config.PipelineConfig) -> str:
+  """Returns the training command, with the settings that are not defaults."""
   flags = [
     f"--{field.name}={shlex.quote(str(value))}"
     for part in (config, config.reading)
@@ -100,38 +100,40 @@ def _command(config: pipeline_config.PipelineConfig) -> Iterator[str]:
     if (value := getattr(part, field.name)) != field.default
     and field.name != "reading"
   ]
-  yield " \\\n  ".join(["bert-tf pretrain", *flags])
+  return " \\\n  ".join(["bert-tf pretrain", *flags])
 
 
-def _examples(config: pipeline_config.PipelineConfig) -> Iterator[str]:
-  """Yields sentences that were held out, a word masked, and the answers."""
-  yield from ("## Examples", "", "| held-out text | the word | answers |")
+def _examples_section(
+  config: pipeline_config.PipelineConfig,
+) -> Iterator[str]:
+  """Yields a table of held-out sentences, a masked word and predictions."""
+  yield from ("## Examples", "", "| held-out text | word | predictions |")
   yield "|---|---|---|"
   rows = list(_masked_sentences(config))
   model = predictor.Predictor(config.output_dir)
   for (text, word), answer in zip(rows, model.predict([t for t, _ in rows])):
-    answers = ", ".join(found["token"] for found in answer["masks"][0][:3])
-    yield f"| {_cell(text)} | {_cell(word)} | {_cell(answers)} |"
+    tokens = ", ".join(p["token"] for p in answer["masks"][0][:3])
+    yield f"| {_cell(text)} | {_cell(word)} | {_cell(tokens)} |"
   yield ""
 
 
 def _masked_sentences(
   config: pipeline_config.PipelineConfig,
 ) -> Iterator[tuple[str, str]]:
-  """Yields short sentences with a word masked, and the word."""
+  """Yields short held-out sentences with a masked word, and the word."""
   num_left = _NUM_EXAMPLES
   for sentence in text_lines.read_lines(config.file("held_out.txt")):
-    places = list(_places(sentence))
-    start, end = places[len(places) // 2] if places else (0, 0)
-    if len(places) in _WORDS and sentence[start:end].isalpha():
+    words = list(_word_spans(sentence))
+    start, end = words[len(words) // 2] if words else (0, 0)
+    if len(words) in _WORDS and sentence[start:end].isalpha():
       yield f"{sentence[:start]}[MASK]{sentence[end:]}", sentence[start:end]
       num_left -= 1
     if not num_left:
       return
 
 
-def _places(sentence: str) -> Iterator[tuple[int, int]]:
-  """Yields where words begin and end; a Chinese character is a word."""
+def _word_spans(sentence: str) -> Iterator[tuple[int, int]]:
+  """Yields start and end of each word; a Chinese character is a word."""
   start = 0
   for i, char in enumerate(sentence):
     ends = char.isspace() or tokenization.is_own_token(char)
@@ -149,7 +151,7 @@ def _cell(text: str) -> str:
   return text.replace("|", "\\|")
 
 
-def _use() -> Iterator[str]:
+def _usage_section() -> Iterator[str]:
   yield from ("## Use", "", "In this folder:", "", "```shell")
   yield 'bert-tf fill-mask --model=. --text="... [MASK] ..."'
   yield "bert-tf classifier --model=. --task_name=csv --data_dir=DATA \\"
@@ -158,12 +160,12 @@ def _use() -> Iterator[str]:
   yield from ("```", "")
 
 
-def _limits(config: pipeline_config.PipelineConfig) -> Iterator[str]:
+def _limits_section(config: pipeline_config.PipelineConfig) -> Iterator[str]:
   case = "lower-cased" if config.is_lower_case else "cased"
   yield from ("## Limits", "")
   yield (
-    f"It knows {case} text of the kind above, inputs of up to "
-    f"{config.max_seq_length} word pieces, and what stands in that text, false "
-    "or offensive things included. A model that was trained for minutes knows "
-    "frequent words and little of what texts mean."
+    f"Trained on {case} text like the above, in sequences of up to "
+    f"{config.max_seq_length} word pieces. It may repeat false or offensive "
+    "statements from this text. A model trained for minutes knows frequent "
+    "words and little of their meaning."
   )

@@ -1,6 +1,6 @@
-"""Settings of pre-training from text, and what follows from a model's size.
+"""Settings of pre-training from text, and defaults by model size.
 
-Imports no TensorFlow.
+Does not import TensorFlow.
 """
 
 import dataclasses
@@ -15,14 +15,15 @@ from bert_tf.tasks import pretraining_config
 
 @dataclasses.dataclass(frozen=True)
 class Size:
-  """A model's size, and how such a model is trained.
+  """A model size and its training settings.
 
-  Small models learn from larger rates, and need initial matrices of about
-  1 / sqrt(hidden_size) where the original's 0.02 suits 768 columns. A model
-  that sees its text a few times does not overfit without dropout. The smallest
-  spends minutes on finding out which position is beside which, unless its
-  initial values say so, cannot learn in these what sentence follows another,
-  and learns more from a text in which more is masked (docs/pretraining.md).
+  Small models need larger learning rates, and initial weights of about
+  1 / sqrt(hidden_size); the original's 0.02 suits a width of 768. Without
+  dropout, a model that sees its text only a few times does not overfit.
+
+  The smallest model learns too little in minutes from the original's settings.
+  It starts with local attention heads and embeddings from co-occurrence counts,
+  masks more words and does not predict next sentences (docs/pretraining.md).
   """
 
   num_hidden_layers: int
@@ -37,12 +38,12 @@ class Size:
 
   @property
   def is_like_the_original(self) -> bool:
-    """Whether it starts, and learns from text, as the original does."""
+    """Whether initial values and objectives are those of the original."""
     names = "initial_values", "masked_lm_prob", "no_nsp"
     return all(getattr(self, name) == getattr(Size, name) for name in names)
 
   def bert_config(self, vocab_size: int, max_seq_length: int) -> dict[str, Any]:
-    """Returns the keys of bert_config.json."""
+    """Returns the content of bert_config.json."""
     width = self.hidden_size
     return {
       "vocab_size": vocab_size,
@@ -60,7 +61,7 @@ class Size:
     }
 
 
-# The sizes of the smaller models that were released in 2020, and of BASE.
+# Sizes of the small models released in 2020, and of BERT-Base.
 SIZES = {
   "tiny": Size(
     num_hidden_layers=2,
@@ -79,16 +80,15 @@ SIZES = {
   "base": Size(12, 768, 64, 1e-4, 30_522, 0.1),
 }
 
-# Languages whose text has thousands of characters: Chinese ones, Japanese and
-# Korean.
+# Languages with thousands of characters: Chinese ones, Japanese and Korean.
 _MANY_CHARACTERS = frozenset(
   "cdo cpx gan hak hsn ja ko lzh nan wuu yue zh".split()
 )
 
-# Languages that have no upper case, but marks that Unicode calls non-spacing,
-# which lower-casing takes for accents: vowels of Thai, Burmese and the scripts
-# of India, the voicing of kana. Hangul falls apart. Of Arabic and Hebrew it
-# drops marks that most texts leave out anyway.
+# Languages without upper case in which non-spacing marks are part of letters,
+# such as the vowels of Thai and Hindi and the voicing of kana. Lower-casing
+# would strip these marks as accents, and split Hangul into its parts. Arabic
+# and Hebrew are not listed: most of their texts omit the marks anyway.
 _MARKS_ARE_LETTERS = frozenset(
   "anp as awa ban-bali bh bho blk bn bo bpy bug-bugi dty dv dz gom gu hi ja "
   "kjp km kn ko ksw lo mag mai ml mnw mr my ne new or pa sa sat si ta tcy te "
@@ -96,12 +96,12 @@ _MARKS_ARE_LETTERS = frozenset(
 )
 
 
-def _is_of(language: str, languages: frozenset[str]) -> bool:
-  """Returns whether a code, with its script and region, is of languages."""
+def _is_listed(language: str, languages: frozenset[str]) -> bool:
+  """Returns whether a language code, with script or region, is listed."""
   code = sentences.normalized_language(language)
-  base, *rest = code.split("-")
-  # What is written in Latin letters has capitals, and few letters.
-  return "latn" not in rest and not languages.isdisjoint((code, base))
+  base, *subtags = code.split("-")
+  # Text in Latin script has capitals and few characters in any language.
+  return "latn" not in subtags and not languages.isdisjoint((code, base))
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -109,100 +109,99 @@ class PipelineConfig:
   """Settings of `bert-tf pretrain --text`."""
 
   text: str = settings.setting(
-    help="Text to pre-train on: files and globs, separated by commas, .gz and "
-    ".bz2 too: Wikipedia dumps, JSON lines, Parquet, books and other plain "
-    "text; and the word pydoc for the documentation of the running Python."
+    help="Text to pre-train on: comma-separated files and globs of Wikipedia "
+    "dumps, JSON lines, Parquet or plain text, also .gz and .bz2. pydoc is the "
+    "documentation of this Python."
   )
   output_dir: str = settings.setting(
-    help="Folder for the model, its card, README.md, and in data/ for what it "
-    "is made from.",
+    help="Folder for the model and its card, README.md. Data goes to its "
+    "subfolder data/.",
     writes="folder",
   )
   size: str = settings.setting(
     "tiny",
-    "Layers and width of the model: tiny 2 x 128, mini 4 x 256, small 4 x 512, "
-    "medium 8 x 512, base 12 x 768.",
+    "Size of the model, as layers x width: tiny 2 x 128, mini 4 x 256, small "
+    "4 x 512, medium 8 x 512, base 12 x 768.",
     choices=tuple(SIZES),
   )
   train_hours: float = settings.setting(
-    0.0, "How long to train, after the data are made.", minimum=0.0
+    0.0, "Training time in hours, without preparing the data.", minimum=0.0
   )
   train_minutes: float = settings.setting(
-    0.0, "Is added to train_hours.", minimum=0.0
+    0.0, "Training time in minutes; added to train_hours.", minimum=0.0
   )
   reading: text_config.TextConfig
   pydoc_packages: str = settings.setting(
     "",
-    "Installed packages, separated by commas, whose documentation joins pydoc.",
+    "Comma-separated installed packages whose documentation is added to pydoc.",
   )
   do_lower_case: bool | None = settings.setting(
     None,
-    "Whether the model knows lower-case text without accents alone: true, "
-    "false or auto (the default, None in Python). auto is false where the "
-    "marks on letters are vowels, as in Thai or Hindi, and true elsewhere.",
+    "Whether to lower-case the text and strip accents: true, false or auto "
+    "(default; None in Python). auto: false for languages whose marks are part "
+    "of letters, such as Thai or Hindi, otherwise true.",
   )
   vocab_size: int | None = settings.setting(
-    None, "Entries of the vocabulary. Default: by the size.", minimum=100
+    None, "Number of vocabulary entries. Default: by size.", minimum=100
   )
   max_seq_length: int = settings.setting(
-    128, "Word pieces of an input.", minimum=16, maximum=512
+    128, "Maximum word pieces per sequence.", minimum=16, maximum=512
   )
   eval_fraction: float = settings.setting(
     0.05,
-    "Share of the documents that are held out, to evaluate on.",
+    "Fraction of the documents held out for evaluation.",
     minimum=0.001,
     maximum=0.5,
   )
   train_batch_size: int | None = settings.setting(
-    None, "Inputs in a batch. Default: by the size.", minimum=1
+    None, "Sequences per batch. Default: by size.", minimum=1
   )
   learning_rate: float | None = settings.setting(
-    None, "Peak learning rate. Default: by the size.", minimum=1e-9
+    None, "Peak learning rate. Default: by size.", minimum=1e-9
   )
   initial_values: str | None = settings.setting(
     None,
-    "What the model starts from: random; neighbours, with heads of the first "
-    "layer that attend to the pieces beside their own; or cooccurrence, whose "
-    "embeddings know besides which pieces stand near each other. Default: by "
-    "the size, cooccurrence for tiny.",
+    "Initial weights: random; neighbours: first-layer heads attend to adjacent "
+    "positions; cooccurrence: also embeddings from co-occurrence counts. "
+    "Default: by size, cooccurrence for tiny, otherwise random.",
     choices=pretraining_config.INITIAL_VALUES,
   )
   masked_lm_prob: float | None = settings.setting(
     None,
-    "Share of the pieces that are masked in training; of held-out text it is "
-    "0.15. Default: by the size, 0.25 for tiny, else 0.15.",
+    "Fraction of word pieces masked in training; held-out text uses 0.15. "
+    "Default: by size, 0.25 for tiny, otherwise 0.15.",
     minimum=0.001,
     maximum=1.0,
   )
   no_nsp: bool | None = settings.setting(
     None,
-    "Whether to train without next sentences, on text that goes on: true, "
-    "false or auto (the default, None in Python), which is true for tiny.",
+    "Whether to train without next-sentence prediction, on continuous text: "
+    "true, false or auto (default; None in Python), which is true for tiny.",
   )
   num_workers: int = settings.setting(
-    os.cpu_count() or 1, "Processes that make the data.", minimum=1
+    os.cpu_count() or 1, "Processes for preparing the data.", minimum=1
   )
-  seed: int = settings.setting(12345, "Seed of all that is drawn.")
+  seed: int = settings.setting(12345, "Seed of all random choices.")
   dry_run: bool = settings.setting(
     False,
-    "Print the plan, with time, disk and memory estimated from a measurement "
-    "of some seconds, and end.",
+    "Print the plan (time, disk and memory, from a measurement of a few "
+    "seconds) and exit.",
   )
 
   def __post_init__(self) -> None:
-    """Raises ValueError for values that are out of bounds."""
+    """Raises ValueError for a value out of range."""
     settings.check(self)
     if not self.train_seconds:
-      raise ValueError("say how long to train: set `train_hours`.")
+      raise ValueError("the training time is 0: set `train_hours`.")
 
   @property
   def train_seconds(self) -> float:
-    """The time to train."""
+    """Training time in seconds."""
     return 3600 * self.train_hours + 60 * self.train_minutes
 
   @property
   def model_size(self) -> Size:
-    """The size, with what was given in place of its own."""
+    """The size, with settings of the user in place of its defaults."""
     size = SIZES[self.size]
     vocab_size = self.vocab_size or size.vocab_size
     if self.vocab_size is None and self._has_many_characters:
@@ -221,24 +220,24 @@ class PipelineConfig:
   def is_lower_case(self) -> bool:
     """Whether text is lower-cased and stripped of accents."""
     if self.do_lower_case is None:
-      return not _is_of(self.reading.language, _MARKS_ARE_LETTERS)
+      return not _is_listed(self.reading.language, _MARKS_ARE_LETTERS)
     return self.do_lower_case
 
   @property
   def alphabet_size(self) -> int:
-    """The characters that the vocabulary keeps."""
+    """Number of characters that the vocabulary keeps."""
     return 6000 if self._has_many_characters else 1000
 
   @property
   def _has_many_characters(self) -> bool:
-    return _is_of(self.reading.language, _MANY_CHARACTERS)
+    return _is_listed(self.reading.language, _MANY_CHARACTERS)
 
   @property
   def max_predictions_per_seq(self) -> int:
-    """The words that are masked in an input at most."""
+    """Maximum number of masked word pieces per sequence."""
     share = self.model_size.masked_lm_prob
     return max(1, round(share * self.max_seq_length)) + 1
 
   def file(self, name: str) -> str:
-    """Returns the path of a file of data/."""
+    """Returns the path of a file in the data folder."""
     return os.path.join(self.output_dir, "data", name)

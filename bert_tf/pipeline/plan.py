@@ -1,7 +1,7 @@
-"""What pre-training from text will take: an estimate of time, disk and memory.
+"""Estimates time, disk and memory of pre-training from text.
 
-The first part of the text goes through every step; what that took is scaled up
-by the size of the input.
+Runs every step on the beginning of the text and scales the measurements by the
+size of the input.
 """
 
 import collections
@@ -31,16 +31,17 @@ from bert_tf.training import estimator
 
 T = TypeVar("T")
 
-# What is read of the text, in characters.
+# Number of characters to read for the estimate.
 _SAMPLE_CHARS = 500_000
 
-# Of the bytes of a dump what is text; the rest is markup, tables, links.
+# Bytes of text per byte of input. The rest of a dump is markup, tables and
+# links; Parquet is compressed.
 _TEXT_SHARE = {text_config.DUMP: 0.5, text_config.PARQUET: 2.0}
 
-# Where a run writes what its plan counts: texts, records, weights.
+# Outputs of a run that its plan counts: texts, records and weights.
 _FOLDERS, _WEIGHTS = ("data", "saved_model"), "model.ckpt-*"
 
-# What Python, TensorFlow and the input pipeline take, in bytes.
+# Memory of Python, TensorFlow and the input pipeline, in bytes.
 _RUNTIME_BYTES = 700_000_000
 
 
@@ -48,14 +49,14 @@ _RUNTIME_BYTES = 700_000_000
 class Plan:
   """Estimates for a run."""
 
-  text_bytes: float  # Of the sentences.
+  text_bytes: float  # Size of the corpus.
   corpus_seconds: float
   vocab_seconds: float
   records_seconds: float
   record_bytes: float
   num_instances: float
-  num_records: float  # Which hold one instance or several.
-  start_seconds: float  # Until the first step of training.
+  num_records: float  # A record holds one or more instances.
+  start_seconds: float  # Until the first training step is done.
   step_seconds: float
   train_seconds: float
   batch_size: int
@@ -64,16 +65,16 @@ class Plan:
 
   @property
   def num_train_steps(self) -> int:
-    """Steps that fit in the time."""
+    """Number of steps that fit into the training time."""
     return int((self.train_seconds - self.start_seconds) / self.step_seconds)
 
   @property
   def disk_bytes(self) -> float:
-    """What is written: sentences twice, records, three checkpoints, export."""
+    """Disk space: corpus twice, records, three checkpoints and the export."""
     return 2 * self.text_bytes + self.record_bytes + 4 * self.checkpoint_bytes
 
   def lines(self) -> Iterator[str]:
-    """Yields the plan as lines."""
+    """Yields the lines of the plan."""
     epochs = self.num_train_steps * self.batch_size / self.num_records
     yield (
       f"{'sentences':22}{_time(self.corpus_seconds):>10}  "
@@ -93,12 +94,13 @@ class Plan:
     yield f"{'memory':22}{_bytes(self.memory_bytes):>10}"
 
   def check(self, output_dir: str) -> None:
-    """Raises ValueError for a time or a disk that is too small."""
+    """Raises ValueError if the training time or the disk is too small."""
     if self.num_train_steps < 20:
       raise ValueError(
-        f"{self.train_seconds:g} s are too short: training starts after "
-        f"{self.start_seconds:.0f} s and a step takes {self.step_seconds:.2g}; "
-        "raise `train_hours` or `train_minutes`, or choose a smaller `size`."
+        f"a training time of {self.train_seconds:g} s is too short: training "
+        f"starts after {self.start_seconds:.0f} s and a step takes "
+        f"{self.step_seconds:.2g} s; raise `train_hours` or `train_minutes`, "
+        "or choose a smaller `size`."
       )
     if paths.is_remote(output_dir):
       return
@@ -106,16 +108,16 @@ class Plan:
     while not os.path.isdir(folder):
       folder = os.path.dirname(folder)
     free = shutil.disk_usage(folder).free
-    needed = self.disk_bytes - _held_bytes(output_dir)
+    needed = self.disk_bytes - _existing_bytes(output_dir)
     if free < needed:
       raise ValueError(
-        f"the disk of {output_dir} has {_bytes(free)} left, the plan needs "
+        f"the disk of {output_dir} has {_bytes(free)} left, but the plan needs "
         f"{_bytes(needed)}; choose another `output_dir`."
       )
 
 
-def _held_bytes(output_dir: str) -> int:
-  """Returns the size of what the plan counts and a run has written already."""
+def _existing_bytes(output_dir: str) -> int:
+  """Returns the size of outputs in the plan that already exist."""
   written = glob.glob(os.path.join(glob.escape(output_dir), _WEIGHTS))
   for name in _FOLDERS:
     for folder, _, names in os.walk(os.path.join(output_dir, name)):
@@ -123,17 +125,17 @@ def _held_bytes(output_dir: str) -> int:
   return sum(map(os.path.getsize, filter(os.path.isfile, written)))
 
 
-def make(
+def estimate(
   config: pipeline_config.PipelineConfig, inputs: Sequence[sources.Source]
 ) -> Plan:
   """Returns the plan of a run, measured on the beginning of its text.
 
   Raises:
-    ValueError: if the text cannot be read or is blank.
+    ValueError: if the text cannot be read or no sentence is left of it.
   """
   size = config.model_size
   with tempfile.TemporaryDirectory() as folder:
-    text, corpus_seconds = _timed(lambda: _sample(config, inputs, folder))
+    text, corpus_seconds = _timed(lambda: _write_sample(config, inputs, folder))
     sample_bytes = os.path.getsize(text)
     scale = max(1.0, sum(map(_text_bytes, inputs)) / sample_bytes)
     vocab_file = os.path.join(folder, "vocab.txt")
@@ -142,7 +144,7 @@ def make(
     )
     records = os.path.join(folder, "records")
     num_chars = scale * sum(map(len, text_lines.read_lines(text)))
-    settings = text_steps.record_settings(config, vocab_file, num_chars)
+    settings = text_steps.train_record_config(config, vocab_file, num_chars)
     counts, records_seconds = _timed(
       lambda: pretraining_data.build_shard(
         corpus.plan_shards([text], 1)[0],
@@ -176,38 +178,38 @@ def make(
   )
 
 
-def _sample(
+def _write_sample(
   config: pipeline_config.PipelineConfig,
   inputs: Sequence[sources.Source],
   folder: str,
 ) -> str:
-  """Writes the sentences of the first documents; returns the file."""
+  """Writes a corpus of the first documents and returns its path."""
   counts: collections.Counter[str] = collections.Counter()
   documents = itertools.chain.from_iterable(
     sources.read(source, config.reading, counts) for source in inputs
   )
-  taken, num_chars = [], 0
+  sample, num_chars = [], 0
   for document in documents:
-    taken.append(document)
+    sample.append(document)
     num_chars += len(document.text)
     if num_chars >= _SAMPLE_CHARS:
       break
   part = corpus_parts.Part(0, folder, config.reading, 0.0, config.seed)
-  corpus_parts.write_raw(part, taken)
+  corpus_parts.write_raw(part, sample)
   corpus_parts.build(part, lambda count: None)
   if not paths.num_bytes(part.text_file):
-    raise ValueError(f"{config.text} has no text that is kept.")
+    raise ValueError(f"{config.text}: the filters leave no text.")
   return part.text_file
 
 
 def _text_bytes(source: sources.Source) -> float:
-  """Returns about how many bytes of text a file has."""
+  """Estimates how many bytes of text a file has."""
   share = _TEXT_SHARE.get(source.input_format, 1.0)
   return share * _expansion(source.path) * paths.num_bytes(source.path)
 
 
 def _expansion(path: str) -> float:
-  """Returns how much larger a file's content is than the file."""
+  """Estimates the ratio of decompressed to stored size of a file."""
   if not path.endswith(compression.SUFFIXES):
     return 1.0
   with paths.open_bytes(path) as stored:
@@ -236,7 +238,7 @@ def _batch(config: pipeline_config.PipelineConfig) -> model_size.Batch:
 def _step_seconds(
   config: pipeline_config.PipelineConfig, size: pipeline_config.Size
 ) -> tuple[float, float]:
-  """Returns the seconds until the first step is done, and of a step."""
+  """Returns the seconds until the first step is done, and those of a step."""
   bert_config = _bert_config(config)
   start = time.monotonic()
   with tempfile.TemporaryDirectory() as folder:
@@ -262,7 +264,7 @@ def _step_seconds(
 def step_seconds(
   runner: estimator.Estimator, batches: Sequence[synthetic.Batch]
 ) -> list[float]:
-  """Returns how long each batch's training step takes; the first compiles."""
+  """Returns the seconds of each batch's training step; the first compiles."""
   step = runner.train_step.build(
     {
       name: tf.TensorSpec(value.shape, value.dtype)
@@ -285,7 +287,7 @@ def _timed(work: Callable[[], T]) -> tuple[T, float]:
 
 
 def _bytes(number: float) -> str:
-  """Returns a number of bytes in the unit that suits it."""
+  """Formats a number of bytes: 1.5 GB."""
   for unit in ("B", "kB", "MB", "GB"):
     if number < 1000:
       return f"{number:.3g} {unit}"
@@ -294,7 +296,7 @@ def _bytes(number: float) -> str:
 
 
 def _time(seconds: float) -> str:
-  """Returns a time in the unit that suits it."""
+  """Formats a time: 42 s, 7 min, 2.5 h."""
   if seconds < 100:
     return f"{seconds:.0f} s"
   minutes = seconds / 60

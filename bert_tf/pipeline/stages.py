@@ -1,4 +1,4 @@
-"""Runs the steps from text to a model that can be served, or what is left."""
+"""Runs the steps from text to a served model; resumes an interrupted run."""
 
 import dataclasses
 import json
@@ -22,28 +22,28 @@ from bert_tf.tasks import pretraining, pretraining_config
 from bert_tf.training import config as training_config
 from bert_tf.training import curves
 
-# Evaluations while training, at most one a minute; and their batches.
+# Number of evaluations during training, at most one a minute, and their size.
 _NUM_EVALUATIONS = 10
-_SECONDS_OF_EVALUATION = 60
+_SECONDS_BETWEEN_EVALUATIONS = 60
 _EVAL_BATCH_SIZE = 64
 _MAX_EVAL_STEPS = 50
 
 _SECONDS_BETWEEN_CHECKPOINTS = 300
 
-# What may change between a run and the one that goes on.
-_FREE = ("output_dir", "train_hours", "train_minutes", "num_workers", "dry_run")
+# Settings that may change when a run resumes.
+_MAY_CHANGE = (
+  *("output_dir", "train_hours", "train_minutes", "num_workers", "dry_run"),
+)
 
 
 def run(config: pipeline_config.PipelineConfig) -> None:
-  """Makes data, trains, evaluates, plots, exports and writes the model's card.
+  """Makes data, trains, evaluates, plots, exports and writes the model card.
 
-  Every step is skipped where its result is whole, and goes on where it was
-  interrupted.
+  Skips finished steps and resumes an interrupted one.
 
   Raises:
-    ValueError: for text that cannot be read, settings that do not fit, other
-      settings than those of the run that has begun in output_dir, or a plan
-      that does not fit in the time or on the disk.
+    ValueError: if the text cannot be read, the settings contradict each other
+      or those of the run in output_dir, or time or disk space is too small.
     ImportError: if a package for the text or the plot is missing.
   """
   keras_backend.check_tensorflow()
@@ -56,8 +56,8 @@ def run(config: pipeline_config.PipelineConfig) -> None:
   settings_file = config.file("settings.json")
   if paths.exists(settings_file):
     shard_files.check_same_settings(_settings(config, inputs), settings_file)
-  plan = plan_lib.make(config, inputs)
-  _say_plan(config, plan)
+  plan = plan_lib.estimate(config, inputs)
+  _log_plan(config, plan)
   plan.check(config.output_dir)
   if config.dry_run:
     return
@@ -73,7 +73,7 @@ def run(config: pipeline_config.PipelineConfig) -> None:
   _export(config)
   card.write(config, inputs, results)
   logging.info(
-    "%s holds the model; %s says what it is.",
+    "The model is in %s; its model card is %s.",
     config.output_dir,
     os.path.join(config.output_dir, card.FILE),
   )
@@ -82,25 +82,25 @@ def run(config: pipeline_config.PipelineConfig) -> None:
 def _settings(
   config: pipeline_config.PipelineConfig, inputs: Sequence[sources.Source]
 ) -> dict[str, Any]:
-  """Returns what a run that goes on must have in common with the first."""
+  """Returns the settings that must not change when a run resumes."""
   settings = json.loads(json.dumps(dataclasses.asdict(config)))
   settings["text"] = [
     [os.path.basename(s.path), paths.num_bytes(s.path)] for s in inputs
   ]
   settings["do_lower_case"] = config.is_lower_case
-  return {name: v for name, v in settings.items() if name not in _FREE}
+  return {name: v for name, v in settings.items() if name not in _MAY_CHANGE}
 
 
-def _say_plan(
+def _log_plan(
   config: pipeline_config.PipelineConfig, plan: plan_lib.Plan
 ) -> None:
-  """Logs the plan, and why batch size and learning rate are what they are."""
+  """Logs the plan and the reasons for the settings chosen by size."""
   size = config.model_size
   for line in plan.lines():
     logging.info("%s", line)
   logging.info(
-    "train_batch_size %d, learning_rate %g: a model of %s's width learns from "
-    "such a rate in a short time; larger batches would mean fewer steps.",
+    "train_batch_size %d, learning_rate %g: suited to the size %s; larger "
+    "batches would leave fewer steps.",
     size.train_batch_size,
     size.learning_rate,
     config.size,
@@ -112,9 +112,8 @@ def _say_plan(
     str(size.no_nsp).lower(),
     "as in the original."
     if size.is_like_the_original
-    else "a small model learns from context sooner if its heads begin with the "
-    "pieces beside their own, and more where more is masked; what follows a "
-    "sentence it does not find out.",
+    else "small models learn faster with local attention heads and more "
+    "masking; next-sentence prediction does not help at this size.",
   )
 
 
@@ -123,7 +122,11 @@ def _make_data(
   inputs: Sequence[sources.Source],
   plan: plan_lib.Plan,
 ) -> str:
-  """Makes corpus, vocabulary, records and config; returns the records."""
+  """Writes corpus, vocabulary, records and config.
+
+  Returns:
+    The paths of the training records, comma-separated.
+  """
   num_shards = text_steps.num_shards(plan.text_bytes)
   output = corpus_build.Output(
     output_file=config.file("train.txt"),
@@ -132,15 +135,17 @@ def _make_data(
     eval_fraction=config.eval_fraction,
     random_seed=config.seed,
   )
-  found = corpus_build.create(
+  counts = corpus_build.create(
     config.reading, inputs, output, config.num_workers, resume=True
   )
   vocab_file = config.file("vocab.txt")
   if not paths.exists(vocab_file):
     text_steps.learn_vocabulary(config, output.files, vocab_file)
-    text_steps.say_coverage(text_steps.coverage(config))
-  records = text_steps.record_settings(config, vocab_file, found["characters"])
-  made = pretraining_shards.create(
+    text_steps.log_coverage(text_steps.measure_coverage(config))
+  records = text_steps.train_record_config(
+    config, vocab_file, counts["characters"]
+  )
+  train_records = pretraining_shards.create(
     records,
     output.files,
     config.file("train.tfrecord"),
@@ -149,7 +154,7 @@ def _make_data(
     resume=True,
   )
   pretraining_shards.create(
-    text_steps.held_out_settings(config, records),
+    text_steps.held_out_record_config(config, records),
     [config.file("held_out.txt")],
     config.file("held_out.tfrecord"),
     resume=True,
@@ -160,24 +165,23 @@ def _make_data(
   atomic.write_lines(
     config.file("bert_config.json"), [json.dumps(sizes, indent=2)]
   )
-  return ",".join(made.output_files)
+  return ",".join(train_records.output_files)
 
 
 def _train(
   config: pipeline_config.PipelineConfig, plan: plan_lib.Plan, train_files: str
 ) -> dict[str, float | int] | None:
-  """Trains and evaluates; returns the results, None after a signal."""
+  """Trains and evaluates; returns the results, or None after a signal."""
   size = config.model_size
-  every = max(1, int(_SECONDS_BETWEEN_CHECKPOINTS / plan.step_seconds))
-  held_out = config.file("held_out.tfrecord")
-  num_evaluations = int(config.train_seconds / _SECONDS_OF_EVALUATION)
+  save_steps = max(1, int(_SECONDS_BETWEEN_CHECKPOINTS / plan.step_seconds))
+  num_evaluations = int(config.train_seconds / _SECONDS_BETWEEN_EVALUATIONS)
   num_evaluations = max(1, min(_NUM_EVALUATIONS, num_evaluations))
   return pretraining.run(
     pretraining_config.PretrainingConfig(
       bert_config_file=config.file("bert_config.json"),
       vocab_file=config.file("vocab.txt"),
       input_file=train_files,
-      eval_input_file=held_out,
+      eval_input_file=config.file("held_out.tfrecord"),
       max_seq_length=config.max_seq_length,
       max_predictions_per_seq=config.max_predictions_per_seq,
       do_train=True,
@@ -193,7 +197,7 @@ def _train(
         learning_rate=size.learning_rate,
         train_hours=config.train_hours,
         train_minutes=config.train_minutes,
-        save_checkpoints_steps=every,
+        save_checkpoints_steps=save_steps,
         keep_checkpoint_max=2,
         eval_every_steps=max(1, plan.num_train_steps // num_evaluations),
         seed=config.seed,
@@ -203,7 +207,7 @@ def _train(
 
 
 def _export(config: pipeline_config.PipelineConfig) -> None:
-  """Exports the newest checkpoint, unless that was exported already."""
+  """Exports the newest checkpoint unless it is already exported."""
   folder = os.path.join(config.output_dir, card.EXPORT_DIR)
   reader = checkpoints.CheckpointReader(config.output_dir)
   if checkpoints.is_saved_model(folder):

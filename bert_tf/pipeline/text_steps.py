@@ -1,4 +1,4 @@
-"""The steps from text to records, with the settings that a pipeline chooses."""
+"""Steps from text to records, with the settings that the pipeline chooses."""
 
 import dataclasses
 import itertools
@@ -12,19 +12,19 @@ from bert_tf.data import masking, vocabulary
 from bert_tf.files import atomic, text_lines
 from bert_tf.pipeline import config as pipeline_config
 
-# Of text in a shard, which one process has in memory 23 times.
+# Text per shard. A process needs about 23 times as much memory.
 _SHARD_BYTES = 32e6
 
-# A small text is read often: other pairs of segments each time.
+# A small text is seen often, so it is sampled into several sets of instances.
 _SMALL_TEXT_CHARS = 50e6
 _DUPE_FACTOR = 5
 
-# German and Arabic have less than 2.
-_MOST_PIECES_PER_WORD = 5
+# More pieces per word suggest text without spaces; German and Arabic have < 2.
+_MAX_PIECES_PER_WORD = 5
 
 
 def num_shards(text_bytes: float) -> int:
-  """Returns how many parts a text is split into."""
+  """Returns the number of shards for a text."""
   return max(1, round(text_bytes / _SHARD_BYTES))
 
 
@@ -33,7 +33,7 @@ def learn_vocabulary(
   text_files: Sequence[str],
   vocab_file: str,
 ) -> None:
-  """Learns a vocabulary from files of one sentence a line, and writes it."""
+  """Learns a vocabulary from files of one sentence a line and writes it."""
   lines = itertools.chain.from_iterable(map(text_lines.read_lines, text_files))
   counts = vocabulary.count_words(
     lines, tokenization.BasicTokenizer(config.is_lower_case)
@@ -47,34 +47,36 @@ def learn_vocabulary(
   atomic.write_lines(vocab_file, tokens)
 
 
-def coverage(config: pipeline_config.PipelineConfig) -> vocabulary.Coverage:
-  """Returns how well the vocabulary covers the text that is held out."""
+def measure_coverage(
+  config: pipeline_config.PipelineConfig,
+) -> vocabulary.Coverage:
+  """Returns the coverage of the held-out text by the vocabulary."""
   vocab = tokenization.load_vocab(config.file("vocab.txt"))
   lines = text_lines.read_lines(config.file("held_out.txt"))
   tokenizer = tokenization.BasicTokenizer(config.is_lower_case)
   return vocabulary.coverage(vocab, vocabulary.count_words(lines, tokenizer))
 
 
-def say_coverage(found: vocabulary.Coverage) -> None:
-  """Logs how well a vocabulary covers text; warns if words are too long."""
+def log_coverage(coverage: vocabulary.Coverage) -> None:
+  """Logs the coverage; warns if words have many pieces."""
   logging.info(
-    "A held-out word has %.2f pieces; %.2f%% of the words are unknown.",
-    found.pieces_per_word,
-    100 * found.unknown_share,
+    "Held-out words have %.2f pieces on average; %.2f%% are unknown.",
+    coverage.pieces_per_word,
+    100 * coverage.unknown_share,
   )
-  if found.pieces_per_word > _MOST_PIECES_PER_WORD:
+  if coverage.pieces_per_word > _MAX_PIECES_PER_WORD:
     logging.warning(
-      "A word has %.1f pieces: the text seems to have no spaces between words, "
-      "and its pieces are hardly more than characters. Separate the words by "
-      "spaces, here and in what the model is asked later.",
-      found.pieces_per_word,
+      "Words have %.1f pieces on average: the text seems to have no spaces "
+      "between words, so pieces are hardly more than characters. Separate the "
+      "words by spaces, here and in later inputs of the model.",
+      coverage.pieces_per_word,
     )
 
 
-def record_settings(
+def train_record_config(
   config: pipeline_config.PipelineConfig, vocab_file: str, num_chars: float
 ) -> data_config.PretrainingDataConfig:
-  """Returns how sentences become records, which are masked while training."""
+  """Returns the settings of training records, which are masked in training."""
   return data_config.PretrainingDataConfig(
     vocab_file=vocab_file,
     do_lower_case=config.is_lower_case,
@@ -87,13 +89,14 @@ def record_settings(
   )
 
 
-def held_out_settings(
+def held_out_record_config(
   config: pipeline_config.PipelineConfig,
   records: data_config.PretrainingDataConfig,
 ) -> data_config.PretrainingDataConfig:
-  """Returns how held-out sentences become records, masked as in the original.
+  """Returns the settings of held-out records.
 
-  Their masks do not depend on how many words are masked in training.
+  They are masked in advance with the original's probability, whatever
+  masked_lm_prob is in training.
   """
   return dataclasses.replace(
     records,

@@ -1,1 +1,1 @@
-"""Plots, all in one style."""
+"""Plots in a common style, and reference curves."""

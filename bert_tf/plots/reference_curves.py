@@ -1,8 +1,8 @@
-"""Reference curves: pre-trainings of known settings, to compare a run with.
+"""Reference curves of pre-training, to compare a run with.
 
-A CSV file for each model in curves/, with a line for each point: mean, lowest
-and highest over the seeds. The ablations in research/ write them. Imports no
-TensorFlow.
+The folder curves/ has a CSV file for each model, with mean, minimum and maximum
+over the seeds at each point. The ablations in research/ write the files. This
+module does not import TensorFlow.
 """
 
 import bisect
@@ -21,17 +21,17 @@ from bert_tf.plots import style
 
 FOLDER = str(pathlib.Path(__file__).resolve().parent / "curves")
 
-# The title of a curve's panel, by the name of the curve.
+# Titles of panels, by the name of the curve.
 TITLES = {
   "masked_lm_loss": "masked-LM loss",
   "masked_lm_accuracy": "masked-LM accuracy",
   "next_sentence_accuracy": "next-sentence accuracy",
 }
 
-# A reference has curves of training batches and of held-out text.
+# A reference has curves for training batches and for held-out text.
 PARTS = ("training", "held_out")
 
-# Horizontal axes, and their titles for a run whose padding is counted.
+# Horizontal axes and their titles. The word pieces of a run include padding.
 AXES = {
   "step": "steps",
   "word_pieces": "word pieces (the run's with padding)",
@@ -39,26 +39,26 @@ AXES = {
 
 _COLUMNS = ("part", "name", "step", "word_pieces", "mean", "low", "high")
 
-# A band of few seeds is narrow by chance, so it is widened by this share of
-# its mean at either side before a run is said to leave it; that of an accuracy,
-# which begins at 0, by as much of 1 at least.
+# The band of a few seeds may be narrow by chance, so both sides are widened by
+# this fraction of the mean. Accuracies start near 0, so their bands are widened
+# by at least _MIN_ACCURACY_SLACK.
 TOLERANCE = 0.05
-_LEAST_OF_ACCURACY = 0.01
+_MIN_ACCURACY_SLACK = 0.01
 
-# Curves are hard to compare if one of these settings differs.
+# Settings that make curves hard to compare if they differ.
 _SETTINGS = (
   *("num_hidden_layers", "hidden_size", "vocab_size", "train_batch_size"),
   *("learning_rate", "num_train_steps", "max_seq_length", "no_nsp"),
   "initial_values",
 )
 
-# Settings that a reference file leaves out have these values.
+# Values of settings that a reference file omits.
 DEFAULTS = {"no_nsp": False, "initial_values": "random"}
 
 
 @dataclasses.dataclass(frozen=True)
 class Band:
-  """A curve over several seeds, by step."""
+  """A curve over several seeds; all fields have one value per point."""
 
   steps: Sequence[float]
   word_pieces: Sequence[float]
@@ -67,16 +67,16 @@ class Band:
   high: Sequence[float]
 
   def axis(self, name: str) -> Sequence[float]:
-    """Returns the points on an axis: "step" or "word_pieces"."""
+    """Returns the positions on an axis: "step" or "word_pieces"."""
     return self.steps if name == "step" else self.word_pieces
 
 
 @dataclasses.dataclass(frozen=True)
 class Reference:
-  """The curves of a model, and how it was trained."""
+  """The curves of a model and its training settings."""
 
   name: str
-  # Settings of the training; those of DEFAULTS only if they differ.
+  # Training settings; those in DEFAULTS only if they differ.
   settings: Mapping[str, float | str | bool]
   seeds: Sequence[int]
   # By part and name.
@@ -84,35 +84,35 @@ class Reference:
 
   @property
   def size(self) -> float:
-    """Layers times the square of the width: what a step of it costs."""
+    """Number of layers times width squared: the relative cost of a step."""
     layers = float(self.settings["num_hidden_layers"])
     return layers * float(self.settings["hidden_size"]) ** 2
 
 
 @dataclasses.dataclass(frozen=True)
-class Own:
+class Run:
   """The curves of a run, by name and step, and its settings."""
 
   curves: Mapping[str, Mapping[int, float]]
   settings: Mapping[str, Any]
-  pieces_per_step: float  # With padding: how much there was is not kept.
+  pieces_per_step: float  # Includes padding, whose amount is not recorded.
 
 
 @dataclasses.dataclass(frozen=True)
-class Leaving:
-  """Points in a row where a run is outside of the band."""
+class Deviation:
+  """A stretch of consecutive points outside the band."""
 
   name: str
   side: str  # "above" or "below".
   start: float  # On the axis.
   end: float
-  value: float  # Where it is farthest outside.
-  low: float  # The band there.
+  value: float  # Value at the point farthest outside.
+  low: float  # Widened band at that point.
   high: float
 
 
 def write(folder: str, reference: Reference) -> None:
-  """Writes a reference as the CSV file of its name."""
+  """Writes a reference as NAME.csv."""
   settings = json.dumps(reference.settings, sort_keys=True)
   text = io.StringIO()
   seeds = " ".join(map(str, reference.seeds))
@@ -129,14 +129,14 @@ def write(folder: str, reference: Reference) -> None:
 
 
 def read(path: str) -> Reference:
-  """Returns the curves of a CSV file of `write`.
+  """Returns the reference in a CSV file written by `write`.
 
   Raises:
-    ValueError: naming the file, if it is another.
+    ValueError: if the file has another format.
   """
   settings, seeds, header, *lines = paths.read_text(path).splitlines()
   if not settings.startswith("# {") or header != ",".join(_COLUMNS):
-    raise ValueError(f"{path} is no file of reference curves.")
+    raise ValueError(f"{path} is not a file of reference curves.")
   points: dict[tuple[str, str], list[list[float]]] = {}
   for part, name, *numbers in csv.reader(lines):
     points.setdefault((part, name), []).append([float(n) for n in numbers])
@@ -144,21 +144,17 @@ def read(path: str) -> Reference:
     name=os.path.basename(path).removesuffix(".csv"),
     settings=json.loads(settings.removeprefix("# ")),
     seeds=[int(seed) for seed in seeds.split()[2:]],
-    bands={key: Band(*zip(*found)) for key, found in points.items()},
+    bands={key: Band(*zip(*rows)) for key, rows in points.items()},
   )
 
 
 def read_all(folder: str) -> list[Reference]:
-  """Returns the references of a folder.
-
-  Raises:
-    ValueError: if there are none.
-  """
+  """Returns the references in a folder; raises ValueError if it has none."""
   names = sorted(paths.matches(os.path.join(folder, "*.csv")))
   if not names:
     raise ValueError(
-      f"{folder} has no reference curves, which the experiment `curves` of the "
-      "ablations writes; set `reference_dir`."
+      f"{folder} has no reference curves; set `reference_dir` to a folder that "
+      "the experiment `curves` of the ablations wrote."
     )
   return [read(path) for path in names]
 
@@ -166,34 +162,36 @@ def read_all(folder: str) -> list[Reference]:
 def nearest(
   references: Iterable[Reference], num_hidden_layers: int, hidden_size: int
 ) -> Reference:
-  """Returns the reference of the size that is nearest by its ratio."""
+  """Returns the reference whose size has the ratio nearest to 1."""
   size = num_hidden_layers * hidden_size**2
-  return min(references, key=lambda one: abs(math.log(one.size / size)))
+  return min(references, key=lambda other: abs(math.log(other.size / size)))
 
 
-def differences(own: Own, other: Reference) -> Iterator[str]:
-  """Yields a line for each setting that is not the reference's."""
+def differences(run: Run, reference: Reference) -> Iterator[str]:
+  """Yields a line for each setting that differs from the reference."""
   for name in _SETTINGS:
-    mine = own.settings.get(name)
-    theirs = other.settings.get(name, DEFAULTS.get(name))
-    if name in own.settings and mine != theirs:
-      yield f"{name}: {mine} here, {theirs} there"
+    value = run.settings.get(name)
+    expected = reference.settings.get(name, DEFAULTS.get(name))
+    if name in run.settings and value != expected:
+      yield f"{name}: {value} in the run, {expected} in the reference"
 
 
-def leavings(own: Own, other: Reference, axis: str) -> Iterator[Leaving]:
-  """Yields where the training curves leave the band, in the band's range."""
+def find_deviations(
+  run: Run, reference: Reference, axis: str
+) -> Iterator[Deviation]:
+  """Yields the stretches of the training curves outside the bands."""
   for name in TITLES:
-    band = other.bands.get(("training", name))
-    if band and name in own.curves:
-      x, y = _points(own, name, axis)
+    band = reference.bands.get(("training", name))
+    if band and name in run.curves:
+      x, y = _points(run, name, axis)
       yield from _outside(name, x, y, band, axis)
 
 
-def _points(own: Own, name: str, axis: str) -> tuple[list[float], list[float]]:
-  """Returns a run's curve on an axis, over as many points as it logged."""
-  steps = sorted(own.curves[name])
-  scale = 1.0 if axis == "step" else own.pieces_per_step
-  return [scale * s for s in steps], [own.curves[name][s] for s in steps]
+def _points(run: Run, name: str, axis: str) -> tuple[list[float], list[float]]:
+  """Returns positions and values of a run's curve."""
+  steps = sorted(run.curves[name])
+  scale = 1.0 if axis == "step" else run.pieces_per_step
+  return [scale * s for s in steps], [run.curves[name][s] for s in steps]
 
 
 def _outside(
@@ -202,77 +200,85 @@ def _outside(
   y: Sequence[float],
   band: Band,
   axis: str,
-) -> Iterator[Leaving]:
-  """Yields the stretches of a curve outside of a band."""
-  places = band.axis(axis)
-  stretch: list[Leaving] = []
-  for at, value in zip(x, y):
+) -> Iterator[Deviation]:
+  """Yields the stretches of a curve outside a band, within its range."""
+  band_x = band.axis(axis)
+  stretch: list[Deviation] = []
+  for position, value in zip(x, y):
     side, low, high = "", 0.0, 0.0
-    if places[0] <= at <= places[-1]:
-      low, high = between(places, band.low, at), between(places, band.high, at)
-      slack = TOLERANCE * abs(between(places, band.mean, at))
+    if band_x[0] <= position <= band_x[-1]:
+      low, mean, high = (
+        interpolate(band_x, values, position)
+        for values in (band.low, band.mean, band.high)
+      )
+      slack = TOLERANCE * abs(mean)
       if name.endswith("accuracy"):
-        slack = max(slack, _LEAST_OF_ACCURACY)
+        slack = max(slack, _MIN_ACCURACY_SLACK)
       low, high = low - slack, high + slack
       side = "above" if value > high else "below" if value < low else ""
     if stretch and stretch[-1].side != side:
-      yield _joined(stretch)
+      yield _join(stretch)
       stretch = []
     if side:
-      stretch.append(Leaving(name, side, at, at, value, low, high))
+      stretch.append(
+        Deviation(name, side, position, position, value, low, high)
+      )
   if stretch:
-    yield _joined(stretch)
+    yield _join(stretch)
 
 
-def _joined(stretch: Sequence[Leaving]) -> Leaving:
-  """Returns the farthest point of a stretch, with its ends."""
+def _join(stretch: Sequence[Deviation]) -> Deviation:
+  """Returns a stretch as its farthest point with the ends of the stretch."""
   far = max(stretch, key=lambda p: max(p.value - p.high, p.low - p.value))
   return dataclasses.replace(far, start=stretch[0].start, end=stretch[-1].end)
 
 
-def between(x: Sequence[float], y: Sequence[float], at: float) -> float:
-  """Returns a curve's value at a place, on a line between its neighbours."""
-  right = bisect.bisect_left(x, at)
-  if right < len(x) and x[right] == at:
+def interpolate(
+  x: Sequence[float], y: Sequence[float], position: float
+) -> float:
+  """Returns a curve's value at a position by linear interpolation."""
+  right = bisect.bisect_left(x, position)
+  if right < len(x) and x[right] == position:
     return y[right]
-  share = (at - x[right - 1]) / (x[right] - x[right - 1])
+  share = (position - x[right - 1]) / (x[right] - x[right - 1])
   return y[right - 1] + share * (y[right] - y[right - 1])
 
 
-def describe(one: Leaving, axis: str) -> str:
-  """Returns a line that says where a run leaves the band."""
+def describe(stretch: Deviation, axis: str) -> str:
+  """Returns a sentence about a stretch outside the band."""
   unit = AXES[axis]
-  where = f"at {one.start:,.0f} {unit}"
-  if one.end > one.start:
-    where = f"from {one.start:,.0f} to {one.end:,.0f} {unit}"
+  where = f"at {stretch.start:,.0f} {unit}"
+  if stretch.end > stretch.start:
+    where = f"from {stretch.start:,.0f} to {stretch.end:,.0f} {unit}"
   return (
-    f"{TITLES[one.name]} is {one.side} the band {where}: {one.value:.3g} "
-    f"where the band is {one.low:.3g} to {one.high:.3g}"
+    f"{TITLES[stretch.name]} is {stretch.side} the band {where}: "
+    f"{stretch.value:.3g}, but the band is {stretch.low:.3g} to "
+    f"{stretch.high:.3g}"
   )
 
 
 def draw(
-  path: str, own: Own, other: Reference, axis: str, run_name: str
+  path: str, run: Run, reference: Reference, axis: str, run_name: str
 ) -> None:
-  """Draws a run's curves over the reference's bands."""
+  """Plots a run's curves over the bands of the reference."""
   names = [
     name
     for name in TITLES
-    if name in own.curves and ("training", name) in other.bands
+    if name in run.curves and ("training", name) in reference.bands
   ]
   with style.picture(path, len(names), 1200, 420) as panels:
     for panel, name in zip(panels, names):
       style.panel(panel, TITLES[name], AXES[axis])
-      band = other.bands["training", name]
-      places = band.axis(axis)
-      style.band(panel, places, band.low, band.high, style.GRAY)
-      style.line(panel, places, band.mean, other.name, style.GRAY)
-      style.line(panel, *_points(own, name, axis), run_name, style.COLORS[0])
+      band = reference.bands["training", name]
+      x = band.axis(axis)
+      style.band(panel, x, band.low, band.high, style.GRAY)
+      style.line(panel, x, band.mean, reference.name, style.GRAY)
+      style.line(panel, *_points(run, name, axis), run_name, style.COLORS[0])
       log_axis(panel)
 
 
 def log_axis(panel: style.Axes) -> None:
-  """Makes the x axis logarithmic, with short numbers."""
+  """Makes the x axis logarithmic, with short tick labels."""
   from matplotlib import ticker
 
   panel.set_xscale("log")

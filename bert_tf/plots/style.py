@@ -1,11 +1,11 @@
-"""The one style of all plots: PNG or SVG, names beside what they name.
+"""The common style of all plots, as PNG or SVG.
 
     with style.picture("curves.png", num_panels=2) as (left, right):
       style.panel(left, "loss", "step")
       style.line(left, steps, losses, "loss")
 
-A legend would lie over the lines; here the name of a line stands at its right
-end, in its colour. matplotlib is imported when something is drawn.
+The name of a line is at its right end, in its color, because a legend would
+cover the lines. matplotlib is imported only when something is drawn.
 """
 
 import contextlib
@@ -27,18 +27,18 @@ else:
 
 FORMATS = ("png", "svg")
 
-# Told apart in print and by people who see fewer colours: Okabe and Ito 2008.
+# Distinguishable in print and with color blindness: Okabe and Ito 2008.
 COLORS = ("#0072B2", "#C44E00", "#00805E", "#A8518A", "#8A6D00", "#3A3A3A")
 GRAY = "#6B7280"
 
-# A line of at most as many points has a marker at each.
+# Lines with at most this many points have markers.
 _MAX_MARKERS = 30
 _DPI = 100
-_MIN_PANEL_WIDTH = 380  # Pixels; panels that would be narrower go below.
+_MIN_PANEL_WIDTH = 380  # Pixels; narrower panels move to the next row.
 _GAP = 6  # Points between a line and its name.
-_NAME = "name of a line"  # The gid of such texts.
+_NAME = "name of a line"  # The gid of the names of lines.
 _POINTS_PER_INCH = 72
-_LINE_SPACING = 1.25  # Of names one above the other, in their heights.
+_LINE_SPACING = 1.25  # Distance of names, in text heights.
 
 _STYLE: dict[Any, Any] = {
   "font.size": 10,
@@ -60,11 +60,11 @@ _STYLE: dict[Any, Any] = {
   "figure.constrained_layout.h_pad": 0.1,
   "figure.constrained_layout.w_pad": 0.1,
   "savefig.facecolor": "white",
-  # The same picture is the same file.
+  # Equal pictures give equal files.
   "svg.hashsalt": "bert_tf",
 }
 
-# As people write them.
+# Spelling of words in titles.
 _WORDS = {
   "eval": "held-out",
   "masked lm": "masked-LM",
@@ -79,25 +79,25 @@ _WORDS = {
 def picture(
   path: str, num_panels: int = 1, width: int = 1200, panel_height: int = 360
 ) -> Iterator[list[Axes]]:
-  """Yields panels to draw in; names their lines and writes the file.
+  """Yields panels to draw in, then labels their lines and writes the file.
 
-  Panels stand side by side where the width has room for them.
+  Panels are side by side if the width has room for them.
 
   Args:
-    path: of the file; its suffix is one of FORMATS.
-    num_panels: how many.
-    width: of the picture, in pixels.
-    panel_height: of each row of panels, in pixels.
+    path: file to write; its suffix is one of FORMATS.
+    num_panels: number of panels.
+    width: width of the picture in pixels.
+    panel_height: height of each row of panels in pixels.
 
   Raises:
-    ValueError: for another suffix, or a width that holds no panel.
+    ValueError: for another suffix, or a width too small for a panel.
     ImportError: if matplotlib is not installed.
     OSError: if the file cannot be written.
   """
   kind = check_path(path)
   if width < _MIN_PANEL_WIDTH:
     raise ValueError(
-      f"a plot {width} pixels wide has no room for a panel; use "
+      f"a width of {width} pixels has no room for a panel; use "
       f"{_MIN_PANEL_WIDTH} or more."
     )
   with errors.needs_extra("drawing", extra="plots"):
@@ -116,7 +116,8 @@ def picture(
     yield panels[:num_panels]
     for axis in panels[:num_panels]:
       _name_lines(axis)
-    drawn.draw_without_rendering()  # Names need room, which moves them.
+    # The layout makes room for the names, which moves them.
+    drawn.draw_without_rendering()
     for axis in panels[:num_panels]:
       _move_names_apart(axis)
     metadata = {"Date": None} if kind == "svg" else {"Software": None}
@@ -125,21 +126,19 @@ def picture(
 
 
 def check_path(path: str) -> str:
-  """Returns the format of a picture's file, by its suffix.
+  """Returns the format of a picture by its suffix.
 
   Raises:
-    ValueError: if it is none of FORMATS.
+    ValueError: if the format is not in FORMATS.
   """
   kind = os.path.splitext(path)[1].lower().removeprefix(".")
   if kind not in FORMATS:
-    raise ValueError(
-      f"{path} ends in neither .png nor .svg; name a picture so."
-    )
+    raise ValueError(f"{path} has no suffix .png or .svg; choose one of them.")
   return kind
 
 
 def readable(name: str) -> str:
-  """Returns the name of a result in words: masked-LM loss, F1."""
+  """Returns the name of a result as words, such as masked-LM loss or F1."""
   text = name.replace("_", " ")
   for word, better in _WORDS.items():
     text = re.sub(rf"\b{word}\b", better, text)
@@ -147,17 +146,17 @@ def readable(name: str) -> str:
 
 
 def panel(axis: Axes, title: str, xlabel: str) -> None:
-  """Titles a panel; numbers on its axes are short."""
+  """Sets the title of a panel and short tick labels."""
   from matplotlib import ticker
 
   axis.set(title=title, xlabel=xlabel)
   axis.xaxis.set_major_locator(ticker.MaxNLocator(6, steps=[1, 2, 5, 10]))
-  for one in (axis.xaxis, axis.yaxis):
-    one.set_major_formatter(ticker.FuncFormatter(lambda v, _: short(v)))
+  for numbers in (axis.xaxis, axis.yaxis):
+    numbers.set_major_formatter(ticker.FuncFormatter(lambda v, _: short(v)))
 
 
 def short(value: float) -> str:
-  """Returns a number as short as it can be read: 20k, 0.25, 5e-5."""
+  """Formats a number briefly: 20k, 0.25, 5e-5."""
   size = abs(value)
   for limit, letter in ((1e9, "G"), (1e6, "M"), (1e4, "k")):
     if size >= limit:
@@ -176,7 +175,7 @@ def line(
   name: str,
   color: str | None = None,
 ) -> str:
-  """Draws a line, with markers where it has few points; returns its color."""
+  """Draws a line, with markers if it has few points; returns its color."""
   marker = "o" if len(x) <= _MAX_MARKERS else ""
   color = color or _next_color(axis)
   (drawn,) = axis.plot(x, y, marker=marker, color=color)
@@ -191,9 +190,9 @@ def points(
   name: str,
   color: str | None = None,
 ) -> str:
-  """Draws points with a thin line between them; returns their color.
+  """Draws points joined by a thin line; returns their color.
 
-  They stand for what is measured seldom, such as evaluations.
+  Use it for rare measurements, such as evaluations.
   """
   color = color or _next_color(axis)
   (drawn,) = axis.plot(
@@ -214,9 +213,12 @@ def points(
 def over_runs(
   curves: Sequence[Mapping[Any, float]],
 ) -> tuple[list[float], list[float], list[float], list[float]]:
-  """Returns x, mean, lowest and highest of several runs' curves, y by x.
+  """Returns x, mean, minimum and maximum of y over the curves of several runs.
 
-  Only what all of them have: the steps of a run are those of the others.
+  Uses only the x that all curves have.
+
+  Args:
+    curves: y by x of each run.
   """
   shared = sorted(set.intersection(*map(set, curves)))
   columns = [[curve[x] for curve in curves] for x in shared]
@@ -231,7 +233,7 @@ def band(
   high: Sequence[float],
   color: str,
 ) -> None:
-  """Shades what lies between two lines: the spread of several runs."""
+  """Shades the area between two lines: the spread of several runs."""
   axis.fill_between(x, low, high, color=color, alpha=0.18, linewidth=0)
 
 
@@ -241,18 +243,18 @@ def rows(
   spreads: Mapping[str, float] | None = None,
   highlighted: Sequence[str] = (),
 ) -> None:
-  """Draws a row for each name: a dot a run, their mean, and its spread.
+  """Draws a row for each name: a dot per run, the mean and the spread.
 
   Args:
-    axis: of the panel.
-    values: of the runs, by name; the first is at the top. What is not a number
-      is left out.
-    spreads: half the length of a bar around the mean, as the standard
-      deviation of the runs, by name.
-    highlighted: names in the first color; all if there are none.
+    axis: the panel.
+    values: values of the runs, by name, from top to bottom. NaN and infinity
+      are skipped.
+    spreads: half the length of a bar around the mean, by name, such as the
+      standard deviation.
+    highlighted: names drawn in the first color; empty for all.
   """
-  for place, (name, found) in enumerate(values.items()):
-    finite = [value for value in found if math.isfinite(value)]
+  for place, (name, measured) in enumerate(values.items()):
+    finite = [value for value in measured if math.isfinite(value)]
     is_plain = highlighted and name not in highlighted
     color = GRAY if is_plain else COLORS[0]
     if not finite:
@@ -293,23 +295,23 @@ def bars(
   runs: Mapping[str, Sequence[float]] | None = None,
   highlighted: Sequence[str] = (),
 ) -> None:
-  """Draws a bar from 0 for each name, its value behind it, a dot a run.
+  """Draws a bar for each name, followed by its value, with a dot per run.
 
   Args:
-    axis: of the panel.
-    values: lengths of the bars, by name; the first is at the top.
-    runs: single measurements behind each value, by name.
-    highlighted: names in the first color; all if there are none.
+    axis: the panel.
+    values: lengths of the bars, by name, from top to bottom.
+    runs: single measurements, by name.
+    highlighted: names drawn in the first color; empty for all.
   """
   ends = []
   for place, (name, value) in enumerate(values.items()):
     is_plain = highlighted and name not in highlighted
     color = GRAY if is_plain else COLORS[0]
     axis.barh(place, value, height=0.62, color=color, alpha=0.75)
-    found = list((runs or {}).get(name, ()))
-    if len(found) > 1:
-      axis.plot(found, [place] * len(found), "k.", markersize=5)
-    ends.append(max([value, *found]))
+    measured = list((runs or {}).get(name, ()))
+    if len(measured) > 1:
+      axis.plot(measured, [place] * len(measured), "k.", markersize=5)
+    ends.append(max([value, *measured]))
     axis.annotate(
       f"{value:,.0f}" if value >= 1000 else f"{value:.4g}",
       (ends[-1], place),
@@ -322,7 +324,7 @@ def bars(
 
 
 def _name_rows(axis: Axes, names: Sequence[str]) -> None:
-  """Writes the names of rows, the first at the top."""
+  """Labels the rows, the first at the top."""
   axis.set_yticks(range(len(names)), names)
   axis.tick_params(axis="y", length=0)
   axis.set_ylim(len(names) - 0.4, -0.6)
@@ -330,14 +332,14 @@ def _name_rows(axis: Axes, names: Sequence[str]) -> None:
 
 
 def _next_color(axis: Axes) -> str:
-  """Returns the first color that no line of a panel has yet."""
+  """Returns the first color that no line of a panel has."""
   used = [drawn.get_color() for drawn in axis.get_lines()]
   free = (color for color in COLORS if color not in used)
   return next(free, COLORS[len(used) % len(COLORS)])
 
 
 def _name_lines(axis: Axes) -> None:
-  """Writes the name of each line at its right end, unless the title says it."""
+  """Writes the name of each line at its right end, unless it is the title."""
   for drawn in axis.get_lines():
     name = drawn.get_gid()
     heights = [v for v in np.asarray(drawn.get_ydata()) if math.isfinite(v)]
@@ -357,21 +359,21 @@ def _name_lines(axis: Axes) -> None:
 
 
 def _move_names_apart(axis: Axes) -> None:
-  """Moves the names of lines so that none lies over another."""
+  """Moves the names of lines so that they do not overlap."""
   texts: list[Any] = [text for text in axis.texts if text.get_gid() == _NAME]
   boxes = [text.get_window_extent() for text in texts]
   if not boxes:
     return
   middles = [(box.y0 + box.y1) / 2 for box in boxes]
   step = _LINE_SPACING * max(box.height for box in boxes)
-  for text, at, moved in zip(texts, middles, _apart(middles, step)):
-    text.xyann = (_GAP, (moved - at) * _POINTS_PER_INCH / _DPI)
+  for text, old, new in zip(texts, middles, _spread_out(middles, step)):
+    text.xyann = (_GAP, (new - old) * _POINTS_PER_INCH / _DPI)
 
 
-def _apart(places: Sequence[float], step: float) -> list[float]:
-  """Returns places at least a step apart, in their order, moved little."""
+def _spread_out(places: Sequence[float], step: float) -> list[float]:
+  """Returns positions moved as little as possible to be a step apart."""
   order = sorted(range(len(places)), key=lambda i: places[i])
-  # Groups of names that touch, each around the middle of its members.
+  # Groups of touching names; each group is centered on its members.
   groups: list[list[int]] = []
   for i in order:
     groups.append([i])
@@ -395,6 +397,6 @@ def _touch(
   places: Sequence[float],
   step: float,
 ) -> bool:
-  """Returns whether two groups of names are nearer than a step."""
+  """Returns whether two groups of names are closer than a step."""
   between = _middle(upper, places) - _middle(lower, places)
   return between < step * (len(lower) + len(upper)) / 2

@@ -28,9 +28,7 @@ from bert_tf.server import (
   openapi,
   page,
   rest_json,
-  samples,
   served,
-  threads,
 )
 from bert_tf.server import config as server_config
 
@@ -131,7 +129,7 @@ class Server:
 
     def call(function: loaded_model.Function) -> None:
       try:
-        function(samples.inputs_of(function))
+        function(function.sample())
       except tf.errors.OpError as error:  # It may refuse what is made up.
         logging.info("Warming up: %s", errors.reason(error))
 
@@ -289,7 +287,7 @@ class Server:
 
     if num_values <= _LARGE_ANSWER:
       return respond()
-    return await threads.run(self._json_thread, respond)
+    return await batching.run_in_thread(self._json_thread, respond)
 
   async def _count_pieces(
     self, model: served.ServedModel, asked: rest_json.PredictRequest
@@ -302,7 +300,7 @@ class Server:
     counts, total = model.piece_counts(asked.inputs), 0
     try:
       while True:
-        num = await threads.run(self._counting, next, counts, None)
+        num = await batching.run_in_thread(self._counting, next, counts, None)
         if num is None:
           break
         total += num

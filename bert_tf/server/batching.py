@@ -13,15 +13,15 @@ import math
 import statistics
 import time
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from absl import logging
 
 from bert_tf.server import config as server_config
-from bert_tf.server import threads
 
 Arrays = Mapping[str, np.ndarray]
+_Result = TypeVar("_Result")
 
 # The speed of a function is the median of its last batches, once there are a
 # few: the first call of a function may take seconds.
@@ -107,7 +107,7 @@ class Batcher:
 
   async def run(self, call: Callable[[], None]) -> None:
     """Makes a call in the thread that computes."""
-    await threads.run(self._thread, call)
+    await run_in_thread(self._thread, call)
 
   async def submit(
     self,
@@ -269,7 +269,7 @@ class Batcher:
     start = time.monotonic()
     self._busy_until = start + self._expected_seconds(batch)
     try:
-      outputs, seconds = await threads.run(
+      outputs, seconds = await run_in_thread(
         self._thread, self._compute_batch, batch
       )
     except Exception as error:  # noqa: BLE001  Raised in `submit`.
@@ -350,3 +350,43 @@ def check_num_rows(outputs: Arrays, num_rows: int) -> None:
 def _fail(waiting: _Waiting, error: Exception) -> None:
   if not waiting.result.done():  # Done if the client has disconnected.
     waiting.result.set_exception(error)
+
+
+async def run_in_thread(
+  executor: concurrent.futures.Executor,
+  call: Callable[..., _Result],
+  *arguments: Any,
+) -> _Result:
+  """Makes a call in a thread of an executor and returns its result.
+
+  A future cannot carry every exception: StopIteration leaves its waiter waiting
+  forever, and CancelledError looks as if the waiter itself were cancelled.
+  Both, and exceptions that would end the process, become a RuntimeError.
+
+  Args:
+    executor: whose thread makes the call.
+    call: the function to call.
+    *arguments: of the call.
+
+  Raises:
+    Exception: the exception of the call.
+    RuntimeError: for an exception that a future cannot carry.
+  """
+  results: list[_Result] = []
+
+  def attempt() -> BaseException | None:
+    try:
+      results.append(call(*arguments))
+    except BaseException as error:  # noqa: BLE001  Raised below.
+      return error
+    return None
+
+  loop = asyncio.get_running_loop()
+  error = await loop.run_in_executor(executor, attempt)
+  if isinstance(error, Exception) and not isinstance(error, StopIteration):
+    raise error
+  if error is not None:
+    raise RuntimeError(
+      f"{type(error).__name__} in a thread: {error}"
+    ) from error
+  return results[0]

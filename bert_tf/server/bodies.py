@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 from bert_tf.files import errors
+from bert_tf.server import batching, limits, rest_json
 from bert_tf.server import config as server_config
-from bert_tf.server import limits, rest_json, threads
 
 with errors.needs_extra("serving", extra="serve"):
   from aiohttp import web
@@ -59,7 +59,7 @@ class Bodies:
 
     if len(body) <= _LARGE_BYTES:
       return call()
-    return await threads.run(self._executor, call)
+    return await batching.run_in_thread(self._executor, call)
 
   async def _read(self, request: web.Request) -> bytes:
     """Returns the body of a request; raises if it is too large or too slow."""

@@ -16,7 +16,7 @@ from bert_tf.export import saved_models
 from bert_tf.export.signatures import attention
 from bert_tf.inference import loaded_model
 from bert_tf.server import config as server_config
-from bert_tf.server import rest_json, samples, served
+from bert_tf.server import rest_json, served
 
 Json = dict[str, Any]
 
@@ -296,7 +296,7 @@ def _value(dtype: tf.DType) -> Json:
 
 def _example(signature: str, function: loaded_model.Function) -> Json:
   """Returns a request of one row."""
-  found = samples.inputs_of(function)
+  found = function.sample()
   row = {name: _plain(array[0]) for name, array in found.items()}
   return {"signature_name": signature, "instances": [row]}
 
@@ -340,7 +340,10 @@ def _attention_response() -> Json:
 
 def _attention_examples(functions: Mapping[str, Any]) -> Json:
   values = {
-    attention.SINGLE: {"text": samples.TEXT, "layer": 0, "head": 0},
-    attention.PAIR: {"text": samples.TEXT, "text_b": samples.TEXT},
+    attention.SINGLE: {"text": loaded_model.SAMPLE_TEXT, "layer": 0, "head": 0},
+    attention.PAIR: {
+      "text": loaded_model.SAMPLE_TEXT,
+      "text_b": loaded_model.SAMPLE_TEXT,
+    },
   }
   return {s: {"value": v} for s, v in values.items() if s in functions}

@@ -78,7 +78,7 @@ COMMANDS = (
     ),
   ),
   Command(
-    "cli.model_flags given",
+    "cli.model_flags read_flags",
     ("--init_checkpoint", "--model", "pretraining", "encoder"),
     "fill_mask.py",
     "--model=@pretraining --init_checkpoint=@encoder --text=[MASK]",
@@ -88,14 +88,14 @@ COMMANDS = (
     ),
   ),
   Command(
-    "cli.model_flags required",
+    "cli.model_flags require_model",
     ("--model",),
     "fill_mask.py",
     "--text=[MASK]",
     ("--model=@pretraining --text=[MASK]",),
   ),
   Command(
-    "cli.model_flags found",
+    "cli.model_flags resolve_files",
     ("--model", "--bert_config_file", "--vocab_file"),
     "run_classifier.py",
     "--task_name=csv --data_dir=%. --output_dir=%out --do_predict",
@@ -128,7 +128,7 @@ COMMANDS = (
     ("--input_file=%text.txt --output_file=%c.txt",),
   ),
   Command(
-    "cli.build_vocab _files",
+    "cli.build_vocab _find_files",
     ("rows.jsonl", "build-corpus"),
     "build_vocab.py",
     "--input_file=%rows.jsonl --output_file=%v.txt --vocab_size=60 "

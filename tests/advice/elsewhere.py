@@ -48,7 +48,7 @@ ROWS = (
     "export.runtimes.litert write",
     "needs a SavedModel of an older version",
   ),
-  ("cli.compare_curve main", "lists the names to choose from"),
+  ("cli.compare_curve _choose_reference", "lists the names to choose from"),
   ("cli.devices _strategy", "needs a TPU"),
   ("distribution _tpu_strategy", "needs a TPU"),
   (

@@ -34,7 +34,7 @@ def covered(text):
   words = vocabulary.count_words([text], fine_tuning_cases.tokenizer())
   vocab = {"[UNK]": 0} | {c: i + 1 for i, c in enumerate("abcdefgh")}
   vocab |= {f"##{c}": len(vocab) + i for i, c in enumerate("abcdefgh")}
-  text_steps.say_coverage(vocabulary.coverage(vocab, words))
+  text_steps.log_coverage(vocabulary.coverage(vocab, words))
 
 
 def drawn(world, width):
@@ -244,7 +244,7 @@ CASES = (
     planned,
   ),
   Warned(
-    "pipeline.text_steps say_coverage",
+    "pipeline.text_steps log_coverage",
     ("pieces", "spaces"),
     lambda w: covered("abcdefgh"),
     lambda w: covered("a b c d e f g h"),

@@ -182,7 +182,7 @@ def test_a_flag_of_ones_own_data_is_refused_with_an_official_task(
   )
   assert result.returncode == 1
   assert result.stderr.splitlines()[-1].endswith(
-    "--text_a_column means nothing to --task_name=mrpc; leave it out."
+    "--text_a_column does not apply to --task_name=mrpc; leave it out."
   )
 
 

@@ -357,11 +357,11 @@ def test_the_script_goes_to_another_form_and_says_what(tmp_path, run_script):
   [
     (
       ("--to=hf", "--average_last=2"),
-      "--average_last means nothing to --from=original --to=hf; leave it out.",
+      "--average_last does not apply to --from=original --to=hf; leave it out.",
     ),
     (
       ("--vocab_file=vocab.txt",),
-      "--vocab_file means nothing to an original checkpoint that stays one; "
+      "--vocab_file does not apply to an original checkpoint that stays one; "
       "leave it out.",
     ),
   ],

@@ -434,9 +434,9 @@ def test_the_script_writes_a_model_and_says_what_it_did(
     "out: 2 words added by grow, 502 word pieces, 3 [unused] slots left",
     "  500  flighty  was flight ##y",
     "  501  qed  was q ##ed",
-    "In the vocabulary already, so left out: the",
+    "Already in the vocabulary, so skipped: the",
     "Dropped: 93 tensors of the optimizer (adam_m, adam_v, global_step); start "
-    "from this with --init_checkpoint.",
+    "from it with --init_checkpoint.",
   ]
   out = tmp_path / "out"
   tokenizer = tokenization.FullTokenizer(str(out / "vocab.txt"))

@@ -135,11 +135,11 @@ def test_the_script_lists_and_compares(tmp_path, run_script):
     "bert/b  3  float32  norm 3",
     "global_step  scalar  int64  norm 7",
     "a.ckpt: 5 parameters in 2 tensors",
-    "and 3 numbers of the training in 2",
+    "and 3 values of the optimizer and step in 2",
   ]
   same = run_script("inspect_checkpoint.py", first, first, cwd=tmp_path)
   assert same.returncode == 0
-  assert same.stdout == "4 tensors, all the same\n"
+  assert same.stdout == "4 tensors, all equal\n"
   other = run_script("inspect_checkpoint.py", first, second, cwd=tmp_path)
   assert other.returncode == 1
   assert other.stdout.splitlines() == [

@@ -225,7 +225,7 @@ def test_flags_that_exclude_one_another_end_the_script_in_one_line(
     ),
     (
       ["--pipeline_options=--streaming"],
-      "--pipeline_options=--streaming has no meaning without --runner",
+      "--pipeline_options=--streaming needs --runner",
     ),
     # Whether Beam is there or not.
     (["--runner=DirectRunner", "--num_shards=1"], "num_shards 1 would leave"),

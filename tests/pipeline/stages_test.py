@@ -1,4 +1,4 @@
-"""From text to a model that answers, by one command."""
+"""Tests for pre-training from raw text to a served model in one command."""
 
 import bz2
 import collections
@@ -24,7 +24,7 @@ WORDS = "the of and in to was he is as for on with that it his by".split()
 
 
 def text(num_documents=60):
-  """Documents of running text, of few words in an order that can be learned."""
+  """Returns documents of a few words in an order that a model can learn."""
   rng = random.Random(1)
   documents = []
   for _ in range(num_documents):
@@ -49,7 +49,7 @@ def flags(tmp_path):
   ]
 
 
-def config_of(tmp_path, **changes):
+def make_config(tmp_path, **changes):
   (tmp_path / "text.txt").write_text(text())
   return pipeline_config.PipelineConfig(
     **{
@@ -67,34 +67,33 @@ def config_of(tmp_path, **changes):
 
 @pytest.fixture
 def no_steps(monkeypatch):
-  """Takes no steps to measure them: 5 s to the first, then 0.1 s each."""
+  """Replaces the timing of steps by 5 s to the first and 0.1 s per step."""
   monkeypatch.setattr(plan_lib, "_step_seconds", lambda *unused: (5.0, 0.1))
 
 
-def make(config):
-  found = stages.sources.find(config.text, config.reading, text_config.TEXT)
-  return plan_lib.make(config, found)
+def estimate(config):
+  inputs = stages.sources.find(config.text, config.reading, text_config.TEXT)
+  return plan_lib.estimate(config, inputs)
 
 
 @pytest.mark.slow
 def test_one_command_makes_a_model_that_answers(tmp_path, flags, run_script):
-  # A slow machine refuses a time in which it cannot take a few steps.
+  # On a slow machine the shorter times are refused as too short.
   for minutes in (0.3, 1, 10):
     timed = [*flags, f"--train_minutes={minutes}"]
     result = run_script("run_pretraining.py", *timed, cwd=tmp_path)
-    if "s are too short: training starts" not in result.stderr:
+    if "--train_minutes" not in result.stderr:
       break
   assert result.returncode == 0, result.stderr
   out = tmp_path / "out"
   card = (out / "README.md").read_text()
-  found = dict(line.split(" = ") for line in (out / "eval_results.txt").open())
-  assert (
-    f"| masked_lm_accuracy | {float(found['masked_lm_accuracy']):.5g} |"
-    in (card)
-  )
-  assert "The vocabulary has " in card and "words are unknown." in card
+  lines = (out / "eval_results.txt").read_text().splitlines()
+  results = dict(line.split(" = ") for line in lines)
+  accuracy = float(results["masked_lm_accuracy"])
+  assert f"| masked_lm_accuracy | {accuracy:.5g} |" in card
+  assert "The vocabulary has " in card
   assert "[MASK]" in card and "--max_seq_length=32 \\\n" in card
-  assert "masked words, 25% of the text." in card
+  assert "(25% of the words)" in card
   assert "initial values cooccurrence" in card and "next_sentence" not in card
   digest = hashlib.sha256((tmp_path / "text.txt.bz2").read_bytes()).hexdigest()
   assert f"`{digest}`" in card
@@ -106,7 +105,7 @@ def test_one_command_makes_a_model_that_answers(tmp_path, flags, run_script):
     cwd=tmp_path,
   )
   assert "[MASK] 1" in answer.stdout
-  # Again: nothing is made anew.
+  # The same command again repeats no step.
   before = (out / "data" / "train.tfrecord").stat().st_mtime_ns
   again = run_script("run_pretraining.py", *timed, cwd=tmp_path)
   assert again.returncode == 0, again.stderr
@@ -116,8 +115,8 @@ def test_one_command_makes_a_model_that_answers(tmp_path, flags, run_script):
   assert other.returncode == 1 and "--seed" in other.stderr
 
 
-def test_the_newest_checkpoint_is_exported_and_no_other_twice(tmp_path):
-  config = config_of(tmp_path)
+def test_the_newest_checkpoint_is_exported_once(tmp_path):
+  config = make_config(tmp_path)
   exported = tmp_path / "out" / "saved_model" / "1"
   bias = "cls/predictions/output_bias"
 
@@ -140,21 +139,21 @@ def test_the_newest_checkpoint_is_exported_and_no_other_twice(tmp_path):
 
 
 def test_a_dry_run_writes_nothing(tmp_path, no_steps):
-  stages.run(config_of(tmp_path, dry_run=True))
+  stages.run(make_config(tmp_path, dry_run=True))
   assert not (tmp_path / "out").exists()
 
 
 def test_the_plan_scales_with_the_text(tmp_path, no_steps, monkeypatch):
-  config = config_of(tmp_path)
-  whole = make(config)
+  config = make_config(tmp_path)
+  whole = estimate(config)
   monkeypatch.setattr(plan_lib, "_SAMPLE_CHARS", 8000)
-  plan = make(config)
+  plan = estimate(config)
   size = len(text())
   assert plan.text_bytes == pytest.approx(size, rel=0.1)
   assert plan.num_train_steps == int((600 - 5.0) / 0.1)
   with bz2.open(tmp_path / "text.txt.bz2", "wt") as writer:
     writer.write(text())
-  compressed = make(config_of(tmp_path, text=f"{tmp_path}/text.txt.bz2"))
+  compressed = estimate(make_config(tmp_path, text=f"{tmp_path}/text.txt.bz2"))
   assert compressed.text_bytes == pytest.approx(size, rel=0.1)
   assert plan.num_instances == pytest.approx(whole.num_instances, rel=0.3)
 
@@ -162,21 +161,21 @@ def test_the_plan_scales_with_the_text(tmp_path, no_steps, monkeypatch):
 def test_the_plan_counts_characters_as_the_run_does(
   tmp_path, no_steps, monkeypatch
 ):
-  config = config_of(tmp_path, reading=text_config.TextConfig(language="zh"))
+  config = make_config(tmp_path, reading=text_config.TextConfig(language="zh"))
   letters = "天地玄黄宇宙洪荒日月盈昃辰宿列张寒来暑往"
   content = text().replace(".", "。")
   for latin, letter in zip(sorted(set(content) - set("。 \n")), letters * 3):
     content = content.replace(latin, letter)
   (tmp_path / "text.txt").write_text(content)
-  small = make(config)
-  # It has more bytes than that, but not more characters.
+  small = estimate(config)
+  # The text has more bytes than this limit, but fewer characters.
   monkeypatch.setattr(text_steps, "_SMALL_TEXT_CHARS", 1.2 * len(content))
-  assert make(config).num_instances == small.num_instances
+  assert estimate(config).num_instances == small.num_instances
   monkeypatch.setattr(text_steps, "_SMALL_TEXT_CHARS", 0.5 * len(content))
-  assert make(config).num_instances < small.num_instances / 3
+  assert estimate(config).num_instances < small.num_instances / 3
 
 
-def test_a_damaged_file_behind_the_sample_is_named(
+def test_a_damaged_file_after_the_sample_is_named(
   tmp_path, no_steps, monkeypatch
 ):
   monkeypatch.setattr(plan_lib, "_SAMPLE_CHARS", 50_000)
@@ -184,17 +183,17 @@ def test_a_damaged_file_behind_the_sample_is_named(
   whole = gzip.compress(rng.randbytes(200_000).hex().encode())
   (tmp_path / "z.txt.gz").write_bytes(whole[:80_000])
   both = f"{tmp_path}/text.txt,{tmp_path}/z.txt.gz"
-  config = config_of(tmp_path, text=both)
+  config = make_config(tmp_path, text=both)
   (tmp_path / "text.txt").write_text(text(300))
-  with pytest.raises(ValueError, match="z.txt.gz: not a whole gzip file"):
-    make(config)
+  with pytest.raises(ValueError, match="z.txt.gz"):
+    estimate(config)
 
 
 def test_a_time_too_short_is_refused_before_anything_is_written(
   tmp_path, no_steps
 ):
-  with pytest.raises(ValueError, match="raise `train_hours`"):
-    stages.run(config_of(tmp_path, train_minutes=0.1))
+  with pytest.raises(ValueError, match="`train_hours`"):
+    stages.run(make_config(tmp_path, train_minutes=0.1))
   assert not (tmp_path / "out").exists()
 
 
@@ -203,29 +202,29 @@ def test_a_disk_too_small_is_refused_before_anything_is_written(
 ):
   usage = collections.namedtuple("Usage", "total used free")
   monkeypatch.setattr(shutil, "disk_usage", lambda path: usage(9, 8, 1))
-  with pytest.raises(ValueError, match="choose another `output_dir`"):
-    stages.run(config_of(tmp_path))
+  with pytest.raises(ValueError, match="`output_dir`"):
+    stages.run(make_config(tmp_path))
   assert not (tmp_path / "out").exists()
 
 
-def test_a_disk_needs_room_for_what_is_not_written_yet(
+def test_a_disk_needs_room_only_for_missing_outputs(
   tmp_path, no_steps, monkeypatch
 ):
-  config = config_of(tmp_path)
-  plan = make(config)
+  config = make_config(tmp_path)
+  plan = estimate(config)
   free = plan.disk_bytes - 1000
   usage = collections.namedtuple("Usage", "total used free")
   monkeypatch.setattr(shutil, "disk_usage", lambda path: usage(9, 8, free))
-  with pytest.raises(ValueError, match="choose another `output_dir`"):
+  with pytest.raises(ValueError, match="`output_dir`"):
     plan.check(config.output_dir)
   out = tmp_path / "out"
   for name in ("data/.parts/1", "model.ckpt-9.index", "saved_model/1/a/b"):
     path = out / name
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(b"x" * 333)
-  # What stood there before is not of the run.
+  # Other files in the folder are not outputs of the run.
   (out / "text.txt").write_bytes(b"x" * 9999)
-  with pytest.raises(ValueError, match="choose another `output_dir`"):
+  with pytest.raises(ValueError, match="`output_dir`"):
     plan.check(config.output_dir)
   (out / "data" / "vocab.txt").write_bytes(b"x")
   plan.check(config.output_dir)
@@ -242,7 +241,7 @@ def test_a_disk_needs_room_for_what_is_not_written_yet(
 def test_text_that_cannot_be_used_is_named(
   tmp_path, no_steps, content, expected
 ):
-  config = config_of(tmp_path)
+  config = make_config(tmp_path)
   (tmp_path / "text.txt").write_bytes(content)
   with pytest.raises(ValueError, match=expected):
     stages.run(config)
@@ -250,46 +249,47 @@ def test_text_that_cannot_be_used_is_named(
 
 
 def test_settings_follow_from_size_and_language(tmp_path):
-  config = config_of(tmp_path, train_batch_size=None)
+  config = make_config(tmp_path, train_batch_size=None)
   assert config.model_size == pipeline_config.SIZES["tiny"]
   reading = text_config.TextConfig(language="zh")
-  assert config_of(tmp_path, reading=reading).model_size.vocab_size == 16_000
-  assert config_of(tmp_path, vocab_size=500).model_size.vocab_size == 500
+  assert make_config(tmp_path, reading=reading).model_size.vocab_size == 16_000
+  assert make_config(tmp_path, vocab_size=500).model_size.vocab_size == 500
   codes = "zh-hans zh_Hans ZH ja-JP ko yue wuu lzh gan nan-hant de nan-latn"
   for code in codes.split():
     reading = text_config.TextConfig(language=code)
-    config = config_of(tmp_path, reading=reading)
+    config = make_config(tmp_path, reading=reading)
     sizes = config.alphabet_size, config.model_size.vocab_size
     is_latin = code in ("de", "nan-latn")
     assert sizes == ((1000, 8000) if is_latin else (6000, 16_000)), code
   for size in pipeline_config.SIZES.values():
-    found = size.bert_config(size.vocab_size, 128)
-    assert found["hidden_size"] == 64 * found["num_attention_heads"]
-    assert json.dumps(found)
+    sizes = size.bert_config(size.vocab_size, 128)
+    assert sizes["hidden_size"] == 64 * sizes["num_attention_heads"]
+    assert json.dumps(sizes)
 
 
-def test_what_is_given_goes_before_what_the_size_says(tmp_path):
+def test_settings_of_the_user_override_those_of_the_size(tmp_path):
   names = "initial_values", "masked_lm_prob", "no_nsp"
   given = {"initial_values": "random", "masked_lm_prob": 0.2, "no_nsp": False}
-  tiny = dataclasses.asdict(config_of(tmp_path).model_size)
+  tiny = dataclasses.asdict(make_config(tmp_path).model_size)
   assert all(tiny[name] != given[name] for name in names)
-  found = dataclasses.asdict(config_of(tmp_path, **given).model_size)
-  assert {name: found[name] for name in names} == given
-  size = dataclasses.asdict(config_of(tmp_path, size="base").model_size)
+  resolved = dataclasses.asdict(make_config(tmp_path, **given).model_size)
+  assert {name: resolved[name] for name in names} == given
+  size = dataclasses.asdict(make_config(tmp_path, size="base").model_size)
   assert [size[name] for name in names] == ["random", 0.15, False]
 
 
-def test_held_out_text_is_masked_alike_whatever_is_masked_in_training(tmp_path):
+def test_masks_of_held_out_text_do_not_depend_on_masked_lm_prob(tmp_path):
   for masked_lm_prob in (0.15, 0.4):
-    config = config_of(tmp_path, masked_lm_prob=masked_lm_prob)
-    records = text_steps.record_settings(config, "vocab.txt", 1000)
-    held_out = text_steps.held_out_settings(config, records)
+    config = make_config(tmp_path, masked_lm_prob=masked_lm_prob)
+    records = text_steps.train_record_config(config, "vocab.txt", 1000)
+    held_out = text_steps.held_out_record_config(config, records)
     assert held_out.mask and not held_out.pack_sequences
     assert held_out.masking_config.masked_lm_prob == 0.15
     assert held_out.no_nsp and records.no_nsp and not records.mask
-    # Records of the two kinds hold as many places for masked pieces.
-    most = round(masked_lm_prob * 32) + 1
-    assert held_out.num_predictions == config.max_predictions_per_seq == most
+    # Both kinds of records have the same number of masked positions.
+    expected = round(masked_lm_prob * 32) + 1
+    assert config.max_predictions_per_seq == expected
+    assert held_out.num_predictions == expected
 
 
 @pytest.mark.parametrize(
@@ -316,46 +316,47 @@ def test_text_whose_marks_are_letters_keeps_them(
   language, is_lower_case, tmp_path
 ):
   reading = text_config.TextConfig(language=language)
-  config = config_of(tmp_path, reading=reading)
+  config = make_config(tmp_path, reading=reading)
   assert config.is_lower_case == is_lower_case
-  settings = text_steps.record_settings(config, "vocab.txt", 1000)
+  settings = text_steps.train_record_config(config, "vocab.txt", 1000)
   assert settings.do_lower_case == is_lower_case
-  given = config_of(tmp_path, reading=reading, do_lower_case=not is_lower_case)
+  given = make_config(
+    tmp_path, reading=reading, do_lower_case=not is_lower_case
+  )
   assert given.is_lower_case != is_lower_case
 
 
 def test_coverage_counts_held_out_words_and_warns_of_clauses(tmp_path):
   reading = text_config.TextConfig(language="th")
-  config = config_of(tmp_path, reading=reading)
+  config = make_config(tmp_path, reading=reading)
   data = tmp_path / "out" / "data"
   data.mkdir(parents=True)
   vocab = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "ที่", "##นี่"]
   (data / "vocab.txt").write_text("".join(f"{token}\n" for token in vocab))
   (data / "held_out.txt").write_text("ที่ ที่นี่ ไป\n\nที่\n")
-  found = text_steps.coverage(config)
-  assert (found.num_words, found.num_unknown, found.num_pieces) == (4, 1, 5)
+  coverage = text_steps.measure_coverage(config)
+  counts = coverage.num_words, coverage.num_unknown, coverage.num_pieces
+  assert counts == (4, 1, 5)
   with runs.logged() as log:
-    text_steps.say_coverage(found)
-    assert "1.25 pieces; 25.00% of the words are unknown" in log()
+    text_steps.log_coverage(coverage)
+    assert "1.25 pieces" in log() and "25.00%" in log()
     assert "no spaces" not in log()
-    text_steps.say_coverage(dataclasses.replace(found, num_pieces=24))
-  assert "A word has 6.0 pieces" in log()
+    text_steps.log_coverage(dataclasses.replace(coverage, num_pieces=24))
+  assert "6.0 pieces" in log() and "no spaces" in log()
   inputs = stages.sources.find(config.text, reading, text_config.TEXT)
   (data / "train.txt.report.json").write_text("{}")
-  lines = list(card._data(config, inputs))
-  assert lines[-2] == (
-    "The vocabulary has 7 entries. A held-out word has 1.25 pieces; 25.00% of "
-    "the words are unknown."
-  )
+  lines = list(card._data_section(config, inputs))
+  for fact in ("7 entries", "1.25 pieces", "25.00%"):
+    assert fact in lines[-2]
 
 
 @pytest.mark.parametrize("name", ["masked_lm_prob", "learning_rate"])
 def test_zero_is_refused_and_not_the_default(tmp_path, name):
   with pytest.raises(ValueError, match=name):
-    config_of(tmp_path, **{name: 0.0})
+    make_config(tmp_path, **{name: 0.0})
 
 
-def test_a_run_needs_a_time(tmp_path):
+def test_a_training_time_is_required(tmp_path):
   with pytest.raises(ValueError, match="train_hours"):
-    config_of(tmp_path, train_minutes=0.0)
+    make_config(tmp_path, train_minutes=0.0)
   assert not paths.exists(f"{tmp_path}/out")

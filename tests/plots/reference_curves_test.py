@@ -1,4 +1,4 @@
-"""A run beside a reference curve."""
+"""Tests for comparing a run with a reference curve."""
 
 import json
 
@@ -11,7 +11,7 @@ from bert_tf.plots import reference_curves
 
 @pytest.fixture
 def references(tmp_path):
-  """Curves of two sizes; the loss goes from 9 over 8 to 10 down to 4."""
+  """References of two sizes: loss 9 at step 1, 8 to 10 at 10, 4 at 100."""
   folder = tmp_path / "curves"
   for name, width in (("narrow", 128), ("wide", 512)):
     band = reference_curves.Band(
@@ -33,7 +33,7 @@ def references(tmp_path):
 
 
 def write_run(folder, losses, width=128):
-  """Writes what a pre-training leaves of its curve."""
+  """Writes the files of a pre-training run with these losses by step."""
   folder.mkdir()
   writer = tf.summary.create_file_writer(str(folder))
   with writer.as_default():
@@ -47,7 +47,7 @@ def write_run(folder, losses, width=128):
   shared = {"max_seq_length": 128, "no_nsp": True}
   commands = [
     {"do_train": True, "train_batch_size": 16, **shared},
-    # An evaluation afterwards, which leaves the batch of training out.
+    # A later evaluation has another batch size.
     {"do_train": False, "train_batch_size": 32, **shared},
   ]
   lines = [json.dumps({"settings": settings}) for settings in commands]
@@ -67,71 +67,71 @@ def test_a_reference_is_read_as_it_was_written(references):
 
 
 def test_the_nearest_size_is_chosen_by_ratio(references):
-  known = reference_curves.read_all(references)
-  assert reference_curves.nearest(known, 4, 200).name == "narrow"
+  both = reference_curves.read_all(references)
+  assert reference_curves.nearest(both, 4, 200).name == "narrow"
   # 128 * 512 < 300^2
-  assert reference_curves.nearest(known, 4, 300).name == "wide"
+  assert reference_curves.nearest(both, 4, 300).name == "wide"
 
 
-def test_a_run_leaves_the_band_where_it_does(references, tmp_path):
-  # In the band with its 5% at 1 and 10, above at 55 and 100; 200 has no band.
+def test_a_run_outside_the_band_is_described(references, tmp_path):
+  # Within 5% of the band at 1 and 10, above at 55 and 100; no band at 200.
   losses = {1: 9.2, 10: 10.2, 55: 9.0, 100: 8.0, 200: 1.0}
-  own = compare_curve.read_run(write_run(tmp_path / "run", losses))
+  run = compare_curve.read_run(write_run(tmp_path / "run", losses))
   narrow, _ = reference_curves.read_all(references)
-  (found,) = reference_curves.leavings(own, narrow, "step")
-  assert (found.name, found.side) == ("masked_lm_loss", "above")
-  assert (found.start, found.end, found.value) == (55, 100, 8.0)
+  (stretch,) = reference_curves.find_deviations(run, narrow, "step")
+  assert (stretch.name, stretch.side) == ("masked_lm_loss", "above")
+  assert (stretch.start, stretch.end, stretch.value) == (55, 100, 8.0)
   # At 100 all seeds have 4.
-  assert (found.low, found.high) == (pytest.approx(3.8), pytest.approx(4.2))
-  text = reference_curves.describe(found, "step")
-  assert text == (
-    "masked-LM loss is above the band from 55 to 100 steps: 8 where the band "
-    "is 3.8 to 4.2"
+  assert (stretch.low, stretch.high) == pytest.approx((3.8, 4.2))
+  text = reference_curves.describe(stretch, "step")
+  assert text.startswith(
+    "masked-LM loss is above the band from 55 to 100 steps"
   )
+  assert ": 8," in text and "3.8 to 4.2" in text
 
 
-def test_a_run_within_the_band_is_not_said_to_leave_it(references, tmp_path):
-  own = compare_curve.read_run(
+def test_a_run_within_the_band_has_no_deviation(references, tmp_path):
+  run = compare_curve.read_run(
     write_run(tmp_path / "run", {1: 9.0, 10: 8.1, 100: 4.1})
   )
   narrow, _ = reference_curves.read_all(references)
-  assert not list(reference_curves.leavings(own, narrow, "step"))
+  assert not list(reference_curves.find_deviations(run, narrow, "step"))
 
 
 def test_word_pieces_are_steps_times_batch_times_length(references, tmp_path):
-  own = compare_curve.read_run(write_run(tmp_path / "run", {1: 20.0, 4: 20.0}))
+  run = compare_curve.read_run(write_run(tmp_path / "run", {1: 20.0, 4: 20.0}))
   narrow, _ = reference_curves.read_all(references)
-  (found,) = reference_curves.leavings(own, narrow, "word_pieces")
-  assert (found.start, found.end) == (2048, 8192)
-  assert "with padding" in reference_curves.describe(found, "word_pieces")
+  (stretch,) = reference_curves.find_deviations(run, narrow, "word_pieces")
+  assert (stretch.start, stretch.end) == (2048, 8192)
+  assert "with padding" in reference_curves.describe(stretch, "word_pieces")
 
 
-def test_settings_that_differ_are_named(references, tmp_path):
-  own = compare_curve.read_run(write_run(tmp_path / "run", {1: 9.0}, width=256))
+def test_different_settings_are_named(references, tmp_path):
+  run = compare_curve.read_run(write_run(tmp_path / "run", {1: 9.0}, width=256))
   narrow, _ = reference_curves.read_all(references)
-  lines = list(reference_curves.differences(own, narrow))
-  assert "hidden_size: 256 here, 128 there" in lines
-  assert "no_nsp: True here, False there" in lines
+  lines = list(reference_curves.differences(run, narrow))
+  assert "hidden_size: 256 in the run, 128 in the reference" in lines
+  assert "no_nsp: True in the run, False in the reference" in lines
   assert not [line for line in lines if line.startswith("vocab_size")]
 
 
 def test_another_folder_is_refused(tmp_path):
-  with pytest.raises(ValueError, match="holds no pre-training"):
+  with pytest.raises(ValueError, match="pre-training"):
     compare_curve.read_run(str(tmp_path))
   # The advice helps.
   run = write_run(tmp_path / "run", {1: 9.0})
   assert compare_curve.read_run(run).curves
 
 
-def test_a_file_that_is_no_reference_is_named(tmp_path):
+def test_a_file_without_reference_curves_is_named(tmp_path):
   (tmp_path / "a.csv").write_text("x\ny\nz\n")
-  with pytest.raises(ValueError, match="a.csv is no file of reference curves"):
+  with pytest.raises(ValueError, match="a.csv"):
     reference_curves.read_all(str(tmp_path))
 
 
 def test_the_picture_is_drawn(references, tmp_path):
-  own = compare_curve.read_run(write_run(tmp_path / "run", {1: 9.0, 100: 5.0}))
+  run = compare_curve.read_run(write_run(tmp_path / "run", {1: 9.0, 100: 5.0}))
   narrow, _ = reference_curves.read_all(references)
   path = tmp_path / "compared.svg"
-  reference_curves.draw(str(path), own, narrow, "step", "my run")
+  reference_curves.draw(str(path), run, narrow, "step", "my run")
   assert path.stat().st_size > 1000

@@ -1,4 +1,4 @@
-"""The style of plots: names beside their lines, sizes, formats."""
+"""Tests for the style of plots: names of lines, sizes and formats."""
 
 import math
 import struct
@@ -11,7 +11,7 @@ from bert_tf.plots import style
 pytest.importorskip("matplotlib", reason="pip install 'bert_tf[plots]'")
 
 
-def size_of(path):
+def read_size(path):
   return struct.unpack(">II", path.read_bytes()[16:24])
 
 
@@ -19,14 +19,14 @@ def size_of(path):
   "width, size",
   [(600, (600, 1080)), (1000, (1000, 720)), (1200, (1200, 360))],
 )
-def test_panels_stand_side_by_side_where_there_is_room(tmp_path, width, size):
+def test_panels_are_side_by_side_if_there_is_room(tmp_path, width, size):
   path = tmp_path / "plot.png"
   with style.picture(str(path), 3, width) as panels:
     assert len(panels) == 3
-  assert size_of(path) == size
+  assert read_size(path) == size
 
 
-def test_the_suffix_is_the_format_and_the_same_plot_the_same_file(tmp_path):
+def test_the_suffix_is_the_format_and_equal_plots_give_equal_files(tmp_path):
   paths = [tmp_path / "one.svg", tmp_path / "two.SVG"]
   for path in paths:
     with style.picture(str(path)) as (axis,):
@@ -38,7 +38,7 @@ def test_the_suffix_is_the_format_and_the_same_plot_the_same_file(tmp_path):
 
 @pytest.mark.parametrize("name", ["plot.jpg", "plot", "plot.png.gz"])
 def test_another_suffix_is_refused_before_anything_is_drawn(tmp_path, name):
-  with pytest.raises(ValueError, match=r"neither \.png nor \.svg"):
+  with pytest.raises(ValueError, match=rf"{name}.*\.png.*\.svg"):
     with style.picture(str(tmp_path / name)):
       pytest.fail("drawn")
   assert not list(tmp_path.iterdir())
@@ -51,7 +51,7 @@ def test_a_plot_that_fails_leaves_no_file(tmp_path):
   assert not list(tmp_path.iterdir())
 
 
-def test_the_users_own_settings_are_as_before_and_without_effect(tmp_path):
+def test_matplotlib_settings_of_the_user_are_kept_and_ignored(tmp_path):
   import matplotlib
 
   paths = [tmp_path / "one.svg", tmp_path / "two.svg"]
@@ -63,7 +63,7 @@ def test_the_users_own_settings_are_as_before_and_without_effect(tmp_path):
   assert paths[0].read_bytes() == paths[1].read_bytes()
 
 
-def names_drawn(panel):
+def read_names(panel):
   """Returns (name, box in pixels, color) of each line's name."""
   panel.figure.draw_without_rendering()
   return [
@@ -71,14 +71,14 @@ def names_drawn(panel):
   ]
 
 
-def test_names_stand_at_the_ends_and_not_over_one_another(tmp_path):
+def test_names_are_at_the_ends_of_lines_and_do_not_overlap(tmp_path):
   ends = {"a": 1.0, "b": 1.01, "c": 1.02, "d": 5.0}
   with style.picture(str(tmp_path / "plot.png"), width=600) as (axis,):
     colors = {
       name: style.line(axis, [0, 1], [0, end], name)
       for name, end in ends.items()
     }
-  drawn = sorted(names_drawn(axis), key=lambda one: one[1].y0)
+  drawn = sorted(read_names(axis), key=lambda name: name[1].y0)
   assert [name for name, _, _ in drawn] == list(ends)
   assert {name: color for name, _, color in drawn} == colors
   assert len(set(colors.values())) == 4
@@ -87,22 +87,22 @@ def test_names_stand_at_the_ends_and_not_over_one_another(tmp_path):
   area = axis.get_window_extent()
   for _, box, _ in drawn:
     assert area.x1 < box.x0 and box.x1 <= 600
-  # That which touches no other stands where its line ends.
+  # A name that touches no other is exactly where its line ends.
   _, end = axis.transData.transform((1, 5.0))
   assert (drawn[3][1].y0 + drawn[3][1].y1) / 2 == pytest.approx(end, abs=2)
 
 
-def test_a_line_that_the_title_names_has_no_name(tmp_path):
+def test_a_line_named_as_the_title_has_no_label(tmp_path):
   with style.picture(str(tmp_path / "plot.png")) as (axis,):
     style.panel(axis, "loss", "step")
     style.line(axis, [0, 1], [0, 1], "loss")
     style.points(axis, [0, 1], [0, 1], "")
     style.line(axis, [0, 1], [math.nan, math.nan], "nothing")
-  assert names_drawn(axis) == []
+  assert read_names(axis) == []
 
 
 @pytest.mark.parametrize("count, marker", [(2, "o"), (30, "o"), (31, "")])
-def test_few_points_are_marked(tmp_path, count, marker):
+def test_lines_of_few_points_have_markers(tmp_path, count, marker):
   with style.picture(str(tmp_path / "plot.png")) as (axis,):
     style.line(axis, range(count), range(count), "loss")
   assert axis.get_lines()[0].get_marker().replace("None", "") == marker
@@ -139,20 +139,20 @@ def test_names_are_words(name, text):
   assert style.readable(name) == text
 
 
-def test_rows_have_a_mean_and_dots_and_failures_say_so(tmp_path):
+def test_rows_have_a_mean_and_dots_or_are_marked_as_failed(tmp_path):
   values = {"best": [0.5, 0.75], "one": [0.25], "bad": [math.nan, math.nan]}
   with style.picture(str(tmp_path / "plot.png")) as (axis,):
     style.rows(axis, values, {"best": 0.125, "one": math.nan})
   texts = [text.get_text() for text in axis.texts]
   assert texts == ["0.625", "0.25", "failed"]
   assert [t.get_text() for t in axis.get_yticklabels()] == list(values)
-  lines = [list(map(float, one.get_xdata())) for one in axis.get_lines()]
+  lines = [list(map(float, line.get_xdata())) for line in axis.get_lines()]
   assert lines == [[0.5, 0.75], [0.5, 0.75], [0.625], [0.25]]
   low, high = axis.get_ylim()
   assert low > high  # The first is at the top.
 
 
-def test_bars_begin_at_nothing_and_tell_their_value(tmp_path):
+def test_bars_start_at_zero_and_show_their_value(tmp_path):
   with style.picture(str(tmp_path / "plot.png")) as (axis,):
     style.bars(axis, {"ours": 12.5, "peer": 50.0}, {"ours": [12, 13]}, ["ours"])
   bars = [(bar.get_x(), bar.get_width()) for bar in axis.patches]

@@ -10,7 +10,7 @@ import threading
 import numpy as np
 import pytest
 
-from bert_tf.server import application, batching, guard, threads
+from bert_tf.server import application, batching, guard
 from bert_tf.server import config as server_config
 from tests.support import checkout, fake_model, serving_client
 from tests.support.serving_client import ask
@@ -210,7 +210,7 @@ def test_a_call_in_a_thread_ends_whatever_it_raises(error):
 
   async def main():
     with concurrent.futures.ThreadPoolExecutor(1) as pool:
-      await asyncio.wait_for(threads.run(pool, call), timeout=600)
+      await asyncio.wait_for(batching.run_in_thread(pool, call), timeout=600)
 
   with pytest.raises(RuntimeError, match=type(error).__name__):
     asyncio.run(main())

@@ -5,7 +5,6 @@ import threading
 import tensorflow as tf
 
 from bert_tf.inference import loaded_model
-from bert_tf.server import samples
 
 PREDICT = "/v1/models/model:predict"
 
@@ -54,7 +53,7 @@ class FakeModel:
 
   def _lengths(self, text):
     texts = [value.decode() for value in text.numpy()]
-    if texts != [samples.TEXT]:  # Warming up.
+    if texts != [loaded_model.SAMPLE_TEXT]:  # Warming up.
       self.begun.set()
       self.gate.wait(timeout=600)
       self.calls.append(texts)

@@ -8,10 +8,10 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 CODE = """
 import sys
-from bert_tf.cli import keras_start
-keras_start.prepare()
+from bert_tf.cli import command
+command.hide_packages_from_keras()
 import keras
-print(sorted(sys.modules.keys() & set(keras_start._HIDDEN)))
+print(sorted(sys.modules.keys() & set(command.HIDDEN_FROM_KERAS)))
 import sklearn
 print("sklearn" in sys.modules, keras.__version__)
 """
