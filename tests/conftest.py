@@ -9,6 +9,13 @@ import tempfile
 
 import pytest
 
+# Programs that XLA compiles for a test run for milliseconds, so optimizing them
+# costs more time than it saves. Processes that tests start inherit this.
+os.environ.setdefault(
+  "XLA_FLAGS",
+  "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes",
+)
+
 # Asserts of helpers show their values, as those of tests do.
 pytest.register_assert_rewrite("tests.support")
 

@@ -40,7 +40,6 @@ OTHERS = {
   "dropout": DROPOUT,
   "dropout_again": DROPOUT,
   "dropout_recompute": {**DROPOUT, "recompute": True},
-  "dropout_xla": {**DROPOUT, "use_xla": True},
   "dropout_recompute_xla": {**DROPOUT, "recompute": True, "use_xla": True},
   "dropout_recompute_pieces": {**DROPOUT, "recompute": True, "form": "PIECES"},
 }
