@@ -1,4 +1,4 @@
-r"""Measures speed on this machine, train and forward beside other projects.
+r"""Measures speed on this machine, next to that of other projects.
 
 python run_scripts/benchmark.py train --peer_python=peers/bin/python \
   --num_rounds=3
@@ -13,7 +13,7 @@ from bert_tf.cli import command, config_flags
 from research import start
 from research.benchmarks import config as config_lib
 
-# Module and function of each benchmark, in research.benchmarks.
+# Module in research.benchmarks and function of each benchmark.
 BENCHMARKS = {
   "tokenizer": ("data", "measure_tokenizer"),
   "data": ("data", "measure_data"),
@@ -32,7 +32,7 @@ BENCHMARKS = {
 
 
 def main(name: str = "") -> None:
-  """Runs one benchmark, which prints a table."""
+  """Runs a benchmark, which prints a table."""
   config = config_flags.build(config_lib.BenchmarkConfig)
   if name not in BENCHMARKS:
     raise ValueError(f"name one of: {', '.join(BENCHMARKS)}.")

@@ -1,4 +1,4 @@
-"""The settings of the benchmarks, without TensorFlow."""
+"""Settings of the benchmarks. Imports no TensorFlow."""
 
 import dataclasses
 from typing import TYPE_CHECKING
@@ -8,7 +8,7 @@ from bert_tf import settings
 if TYPE_CHECKING:
   from bert_tf import modeling
 
-# BERT-Tiny's sizes, without `bert_config_file`.
+# Sizes of BERT-Tiny, the default without `bert_config_file`.
 TINY = {
   "vocab_size": 30522,
   "hidden_size": 128,
@@ -20,114 +20,110 @@ TINY = {
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class BenchmarkConfig:
-  """What is measured."""
+  """Settings of all benchmarks."""
 
   input_file: str = settings.setting(
     "pydoc",
-    "Text to measure on: comma-separated files and globs, and the word pydoc "
-    "for the documentation of the running Python.",
+    "Text to measure on: files and globs, separated by commas. pydoc means the "
+    "documentation of the running Python.",
   )
   vocab_file: str | None = settings.setting(
     None,
-    "Vocabulary to measure with; unset learns 5,000 entries from the text, but "
-    "for records, which needs one.",
+    "Vocabulary. Required for records; otherwise, the default learns 5,000 "
+    "entries from the text.",
   )
   do_lower_case: bool = settings.setting(
     True, "Whether to lower-case the text."
   )
   data_dir: str | None = settings.setting(
-    None, "For padding and finetune: the folder of MRPC."
+    None, "padding, finetune: folder of MRPC."
   )
   train_file: str | None = settings.setting(
-    None, "For finetune: SQuAD's JSON to train on, instead of MRPC."
+    None, "finetune: SQuAD JSON to train on, instead of MRPC."
   )
   predict_file: str | None = settings.setting(
-    None, "For finetune: SQuAD's JSON to answer, with --train_file."
+    None, "finetune: SQuAD JSON to answer, with --train_file."
   )
   bert_config_file: str | None = settings.setting(
     None,
-    "For records, train, forward, start, padding and scaling: the model's "
-    "sizes; "
-    "unset: BERT-Tiny.",
+    "records, train, forward, start, padding, scaling: model sizes. Default: "
+    "BERT-Tiny.",
   )
   batch_size: int = settings.setting(
     32,
-    "For records, train, forward, start, finetune and scaling: examples in a "
-    "batch.",
+    "records, train, forward, start, finetune, scaling: examples per batch.",
     minimum=4,
   )
   max_seq_length: int = settings.setting(
     128,
-    "For records, train, forward, scaling, export and runtimes: word pieces of "
-    "an example.",
+    "records, train, forward, scaling, export, runtimes: word pieces per "
+    "example.",
     minimum=8,
   )
   max_predictions_per_seq: int = settings.setting(
-    20,
-    "For records and train: masked positions of an example.",
-    minimum=1,
+    20, "records, train: masked positions per example.", minimum=1
   )
   num_steps: int = settings.setting(
     20,
-    "Steps of scaling, and of a round of records, train and forward.",
+    "scaling: steps. records, train, forward: steps per round.",
     minimum=2,
   )
   num_rounds: int = settings.setting(
     3,
-    "For train, forward, start, predict and finetune: processes of each "
-    "program; for records: rounds.",
+    "train, forward, start, predict, finetune: processes per program. records: "
+    "rounds.",
     minimum=1,
   )
   precision: str = settings.setting(
     "float32",
-    "For train, forward and start: type of the products.",
+    "train, forward, start: type of the matrix products.",
     choices=("float32", "bfloat16"),
   )
   device: str = settings.setting(
     "cpu",
-    "For train and forward: cpu; gpu for the programs that run on JAX and "
-    "PyTorch, whose interpreters have to know the GPU.",
+    "train, forward: cpu, or gpu for programs on JAX and PyTorch, whose "
+    "interpreters must support the GPU.",
     choices=("cpu", "gpu"),
   )
   peer_python: str = settings.setting(
     "",
-    "For train, forward, start, predict and finetune: interpreters with JAX, "
-    "PyTorch, KerasHub and Model Garden, separated by commas; the running one "
-    "is asked last.",
+    "train, forward, start, predict, finetune: interpreters with JAX, PyTorch, "
+    "KerasHub and Model Garden, separated by commas. The running interpreter "
+    "is tried last.",
   )
   original_dir: str = settings.setting(
     "",
-    "For train, forward and start: a copy of google-research/bert, to measure "
-    "beside; it needs tensorflow and tf_keras.",
+    "train, forward, start: a checkout of google-research/bert to compare "
+    "with. Needs tensorflow and tf_keras.",
   )
   plot_file: str | None = settings.setting(
     None,
-    "For train and forward: PNG or SVG file to draw the table in.",
+    "train, forward: PNG or SVG file for a plot of the table.",
     writes="file",
   )
   init_checkpoint: str | None = settings.setting(
     None,
-    "For export: a checkpoint, with bert_config.json and, unless --vocab_file "
-    "is set, vocab.txt beside it.",
+    "export: a checkpoint next to bert_config.json and, unless --vocab_file is "
+    "set, vocab.txt.",
   )
   saved_model: str | None = settings.setting(
-    None, "For runtimes: a SavedModel of export_savedmodel.py."
+    None, "runtimes: a SavedModel from export_savedmodel.py."
   )
   hf_model_dir: str | None = settings.setting(
     None,
-    "For export, predict and finetune: the same model as transformers saves "
-    "it, to time as well; of the two last it is --model if this is unset.",
+    "export, predict, finetune: the same model in Hugging Face format, to "
+    "compare with. Default: --model; export compares only if this is set.",
   )
   model: str | None = settings.setting(
     None,
-    "For serving: what serve.py is given; needs aiohttp. For predict and "
-    "finetune: the folder of a model.",
+    "serving: model for serve.py; needs aiohttp. predict, finetune: a model "
+    "folder.",
   )
   num_clients: int = settings.setting(
-    50, "For serving: clients at the same time.", minimum=1
+    50, "serving: number of concurrent clients.", minimum=1
   )
   num_requests: int = settings.setting(
-    20, "For serving: requests of each client.", minimum=1
+    20, "serving: requests per client.", minimum=1
   )
 
   def bert_config(self) -> "modeling.BertConfig":
@@ -139,7 +135,7 @@ class BenchmarkConfig:
     return modeling.BertConfig.from_dict({**TINY, "type_vocab_size": 2})
 
   def needed(self, name: str) -> str:
-    """Returns a setting; raises ValueError if it is not given."""
+    """Returns a setting; raises ValueError if it is not set."""
     value = getattr(self, name)
     if not value:
       raise ValueError(f"this benchmark needs `{name}`.")

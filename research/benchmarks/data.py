@@ -1,9 +1,8 @@
-"""Speed of the tokenizer and of making pre-training data."""
+"""Speed of tokenization and of pre-training data creation."""
 
 import os
 import resource
 import statistics
-import sys
 import tempfile
 import time
 from collections.abc import Callable, Sequence
@@ -14,20 +13,23 @@ from bert_tf.data import config as data_config
 from bert_tf.data import pretraining_shards, vocabulary
 from bert_tf.files import atomic, text_lines
 from research.benchmarks.config import BenchmarkConfig
+from research.benchmarks.peers import step_timing
 
 _NUM_WARM_PASSES = 3
 _LEARNED_VOCAB_SIZE = 5000
-# The uncached tokenizer is slow: this much of the text measures it.
+# Tokenization without a cache is slow, so it is measured on less text.
 _UNCACHED_BYTES = 2_000_000
 
 
 def measure_tokenizer(config: BenchmarkConfig) -> None:
-  """Prints MB/s of text to ids: first pass, later passes, and uncached."""
+  """Prints MB/s of tokenization: first pass, later passes, without cache."""
   lines = read_lines(config)
-  tokenizer = _tokenizer_of(lines, config)
+  with tempfile.TemporaryDirectory() as folder:
+    vocab_file = _prepare_vocab(lines, config, folder)
+    tokenizer = tokenization.FullTokenizer(vocab_file, config.do_lower_case)
   basic, wordpiece = tokenizer.basic_tokenizer, tokenizer.wordpiece_tokenizer
 
-  def uncached(line: str) -> list[int]:
+  def tokenize_uncached(line: str) -> list[int]:
     pieces = [
       piece
       for token in basic.tokenize(line)
@@ -35,26 +37,26 @@ def measure_tokenizer(config: BenchmarkConfig) -> None:
     ]
     return tokenizer.convert_tokens_to_ids(pieces)
 
-  megabytes = _megabytes(lines)
-  cold = megabytes / _seconds(tokenizer.tokenize_to_ids, lines)
-  warm = megabytes / statistics.median(
-    _seconds(tokenizer.tokenize_to_ids, lines) for _ in range(_NUM_WARM_PASSES)
+  cold = _measure_speed(tokenizer.tokenize_to_ids, lines)
+  warm = statistics.median(
+    _measure_speed(tokenizer.tokenize_to_ids, lines)
+    for _ in range(_NUM_WARM_PASSES)
   )
-  head = _head(lines, _UNCACHED_BYTES)
-  slow = _megabytes(head) / _seconds(uncached, head)
-
-  print(f"{megabytes:.1f} MB of {config.input_file}, one core")
+  uncached = _measure_speed(
+    tokenize_uncached, _take_bytes(lines, _UNCACHED_BYTES)
+  )
+  print(f"{_megabytes(lines):.1f} MB of {config.input_file}, one core")
   print(f"{'':16}{'MB/s':>8}{'x uncached':>12}")
-  for name, speed in (("cold", cold), ("warm", warm), ("uncached", slow)):
-    print(f"{name:16}{speed:8.2f}{speed / slow:12.1f}")
+  for name, speed in (("cold", cold), ("warm", warm), ("uncached", uncached)):
+    print(f"{name:16}{speed:8.2f}{speed / uncached:12.1f}")
 
 
 def measure_data(config: BenchmarkConfig) -> None:
-  """Prints instances/s of text to TFRecords, one process, default settings."""
+  """Prints the instances per second that one process writes to TFRecords."""
   lines = read_lines(config)
   with tempfile.TemporaryDirectory() as folder:
     settings = data_config.PretrainingDataConfig(
-      vocab_file=_vocab_file(lines, config, folder),
+      vocab_file=_prepare_vocab(lines, config, folder),
       do_lower_case=config.do_lower_case,
     )
     start = time.process_time()
@@ -66,17 +68,13 @@ def measure_data(config: BenchmarkConfig) -> None:
     seconds = time.process_time() - start
     num_bytes = os.path.getsize(summary.output_files[0])
   speed = summary.counts.num_instances / seconds
-  # Kilobytes on Linux, bytes on macOS.
-  unit = 1 if sys.platform == "darwin" else 1 << 10
-  peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
+  peak = step_timing.peak_bytes(resource.getrusage(resource.RUSAGE_SELF))
   print(
     f"{_megabytes(lines):.1f} MB of {config.input_file}, one core: "
     f"{summary.counts.num_instances:,} instances, {num_bytes / 1e6:.0f} MB"
   )
   print(f"instances/s, one shard: {speed:,.0f}")
-  print(
-    f"peak memory of the process, TensorFlow included: {peak / 1e6:,.0f} MB"
-  )
+  print(f"peak memory of the process, with TensorFlow: {peak / 1e6:,.0f} MB")
 
 
 def read_lines(config: BenchmarkConfig) -> list[str]:
@@ -85,21 +83,22 @@ def read_lines(config: BenchmarkConfig) -> list[str]:
   return [line for path in paths for line in text_lines.read_lines(path)]
 
 
-def _seconds(tokenize: Callable[[str], object], lines: Sequence[str]) -> float:
-  """Returns the seconds that `tokenize` takes for all lines."""
+def _measure_speed(
+  tokenize: Callable[[str], object], lines: Sequence[str]
+) -> float:
+  """Returns MB/s of tokenizing the lines."""
   start = time.perf_counter()
   for line in lines:
     tokenize(line)
-  return time.perf_counter() - start
+  return _megabytes(lines) / (time.perf_counter() - start)
 
 
 def _megabytes(lines: Sequence[str]) -> float:
-  """Returns the size of the lines in a file, in 10^6 bytes."""
   return sum(len(line.encode()) + 1 for line in lines) / 1e6
 
 
-def _head(lines: Sequence[str], num_bytes: int) -> list[str]:
-  """Returns the first lines, up to about `num_bytes`."""
+def _take_bytes(lines: Sequence[str], num_bytes: int) -> list[str]:
+  """Returns the first lines, about `num_bytes` in total."""
   head = []
   for line in lines:
     if num_bytes <= 0:
@@ -109,26 +108,14 @@ def _head(lines: Sequence[str], num_bytes: int) -> list[str]:
   return head
 
 
-def _vocab_file(
+def _prepare_vocab(
   lines: Sequence[str], config: BenchmarkConfig, folder: str
 ) -> str:
-  """Returns the vocabulary to use, learned in `folder` if none is given."""
+  """Returns the vocabulary file; learns one in `folder` if none is set."""
   if config.vocab_file:
     return config.vocab_file
   basic = tokenization.BasicTokenizer(config.do_lower_case)
-  tokens = vocabulary.learn(
-    vocabulary.count_words(lines, basic), _LEARNED_VOCAB_SIZE
-  )
+  counts = vocabulary.count_words(lines, basic)
   path = os.path.join(folder, "vocab.txt")
-  atomic.write_lines(path, tokens)
+  atomic.write_lines(path, vocabulary.learn(counts, _LEARNED_VOCAB_SIZE))
   return path
-
-
-def _tokenizer_of(
-  lines: Sequence[str], config: BenchmarkConfig
-) -> tokenization.FullTokenizer:
-  """Returns a tokenizer of the vocabulary to use, its cache empty."""
-  with tempfile.TemporaryDirectory() as folder:
-    return tokenization.FullTokenizer(
-      _vocab_file(lines, config, folder), config.do_lower_case
-    )

@@ -1,10 +1,10 @@
 """Latency of a batch in a SavedModel and in Hugging Face's model."""
 
+import functools
 import os
 import random
 import statistics
 import tempfile
-import time
 from collections.abc import Callable, Mapping
 
 import numpy as np
@@ -15,48 +15,39 @@ from bert_tf.data import packing
 from bert_tf.export import config as export_config
 from bert_tf.export import export, saved_models
 from bert_tf.model_folder import run_info
+from research.benchmarks import timing
 from research.benchmarks.config import BenchmarkConfig
 
-# The original's forward pass on TF 2.15 with oneDNN off and on, recorded by
-# running it on two CPU cores: the project's notes on its behaviour, "How fast
-# it is".
-ORIGINAL_MS = {
-  "L=2 H=128, 32 x 128": (55, 39),
-  "L=12 H=768, 8 x 128": (1080, 890),
-}
+# Timed calls for each batch size.
+_NUM_CALLS = {1: 40, 32: 8}
 
-# Calls of each batch size; the first is not timed.
-_NUM_CALLS = {1: 41, 32: 9}
-
-# From a batch of texts and their ids to float [B, D].
+# From B texts and their ids, int32 [B, F], to [CLS] outputs, float32 [B, D].
 Call = Callable[[list[str], Mapping[str, np.ndarray]], np.ndarray]
 
 
 def measure(config: BenchmarkConfig) -> None:
-  """Prints the milliseconds of a batch of 1 and 32 texts.
-
-  The models take turns.
-  """
-  length = config.max_seq_length
+  """Prints the milliseconds of batches of 1 and 32 texts."""
   with tempfile.TemporaryDirectory() as folder:
     encoder, preprocessor = (
-      _exported(os.path.join(folder, task), task, config)
+      _export(os.path.join(folder, task), task, config)
       for task in ("encoder", export_config.PREPROCESSING)
     )
     vocab = os.path.join(folder, "encoder", run_info.VOCAB_FILE)
     tokenizer = tokenization.FullTokenizer(vocab, config.do_lower_case)
-    calls = _calls(encoder, preprocessor)
+    calls = _saved_model_calls(encoder, preprocessor)
     if config.hf_model_dir:
       calls["transformers, ids"] = _transformers_call(config.hf_model_dir)
     for batch_size, num_calls in _NUM_CALLS.items():
-      texts = _texts(tokenizer, batch_size, length)
-      ids = _ids(tokenizer, texts, length)
-      _print_times(batch_size, length, calls, texts, ids, num_calls)
-  for name, (plain, one_dnn) in ORIGINAL_MS.items():
-    print(f"original, noted: {name}: {plain} ms, with oneDNN {one_dnn} ms")
+      texts = _draw_texts(tokenizer, batch_size, config.max_seq_length)
+      ids = _tokenize(tokenizer, texts, config.max_seq_length)
+      print(
+        f"{f'{batch_size} x {config.max_seq_length}':20}"
+        f"{'ms':>9}{'lowest':>9}{'texts/s':>9}{'differs':>10}"
+      )
+      _print_times(calls, texts, ids, num_calls)
 
 
-def _exported(export_dir: str, task: str, config: BenchmarkConfig) -> tf.Module:
+def _export(export_dir: str, task: str, config: BenchmarkConfig) -> tf.Module:
   """Exports and loads a SavedModel."""
   export.run(
     export_config.ExportConfig(
@@ -71,51 +62,64 @@ def _exported(export_dir: str, task: str, config: BenchmarkConfig) -> tf.Module:
   return tf.saved_model.load(export_dir)
 
 
-def _calls(encoder: tf.Module, preprocessor: tf.Module) -> dict[str, Call]:
-  """Returns the timed calls of the SavedModels, by name."""
-  from_ids = encoder.signatures[saved_models.IDS]
+def _saved_model_calls(
+  encoder: tf.Module, preprocessor: tf.Module
+) -> dict[str, Call]:
+  """Returns calls of the SavedModels with ids and with texts."""
+  encode_ids = encoder.signatures[saved_models.IDS]
 
-  def of_ids(texts: list[str], ids: Mapping[str, np.ndarray]) -> np.ndarray:
+  def call_ids(texts: list[str], ids: Mapping[str, np.ndarray]) -> np.ndarray:
     inputs = {name: tf.constant(rows) for name, rows in ids.items()}
-    return from_ids(**inputs)["sequence_output"].numpy()[:, 0]
+    return encode_ids(**inputs)["sequence_output"].numpy()[:, 0]
 
-  def of_texts(texts: list[str], ids: Mapping[str, np.ndarray]) -> np.ndarray:
+  def call_texts(texts: list[str], ids: Mapping[str, np.ndarray]) -> np.ndarray:
     output = encoder(preprocessor(tf.constant(texts)))
     return output["sequence_output"].numpy()[:, 0]
 
-  return {"SavedModel, ids": of_ids, "SavedModel, texts": of_texts}
+  return {"SavedModel, ids": call_ids, "SavedModel, texts": call_texts}
 
 
 def _transformers_call(model_dir: str) -> Call:
-  """Returns the timed call of Hugging Face's model.
+  """Returns a call of Hugging Face's model.
 
   Raises:
     ImportError: without torch and transformers.
   """
   try:
-    from research.benchmarks.peers import transformers_call
+    import torch
+    import transformers
   except ImportError as error:
     raise ImportError(
       "`hf_model_dir` needs `pip install torch transformers`."
     ) from error
-  call = transformers_call.load(model_dir)
-  return lambda _, ids: call(ids)
+  model = transformers.BertModel.from_pretrained(model_dir).eval()
+
+  def call(texts: list[str], ids: Mapping[str, np.ndarray]) -> np.ndarray:
+    with torch.inference_mode():
+      output = model(
+        input_ids=torch.tensor(ids["input_ids"], dtype=torch.long),
+        attention_mask=torch.tensor(ids["input_mask"], dtype=torch.long),
+        token_type_ids=torch.tensor(ids["segment_ids"], dtype=torch.long),
+      )
+      return output.last_hidden_state.numpy()[:, 0]
+
+  return call
 
 
-def _texts(
+def _draw_texts(
   tokenizer: tokenization.FullTokenizer, batch_size: int, length: int
 ) -> list[str]:
-  """Returns made-up texts of `length` word pieces with [CLS] and [SEP]."""
+  """Returns random texts of `length` word pieces with [CLS] and [SEP]."""
   words = [w for w in tokenizer.vocab if w.isascii() and w.isalpha()]
   words = [w for w in words if tokenizer.tokenize(w) == [w]]
   rng = random.Random(0)
   return [" ".join(rng.choices(words, k=length - 2)) for _ in range(batch_size)]
 
 
-def _ids(
+def _tokenize(
   tokenizer: tokenization.FullTokenizer, texts: list[str], length: int
 ) -> dict[str, np.ndarray]:
-  """Returns the model's input for the texts, int32 [B, F]."""
+  """Returns the model's features, int32 [B, F] by name."""
   cls_id, sep_id = tokenizer.convert_tokens_to_ids(["[CLS]", "[SEP]"])
   rows = [
     packing.pack(tokenizer.tokenize_to_ids(text), None, cls_id, sep_id, length)
@@ -125,29 +129,23 @@ def _ids(
 
 
 def _print_times(
-  batch_size: int,
-  length: int,
   calls: Mapping[str, Call],
   texts: list[str],
   ids: Mapping[str, np.ndarray],
   num_calls: int,
 ) -> None:
-  """Prints a row for each model, of one batch size."""
-  seconds: dict[str, list[float]] = {name: [] for name in calls}
-  outputs = {}
-  for _ in range(num_calls):
-    for name, call in calls.items():
-      start = time.perf_counter()
-      outputs[name] = call(texts, ids)
-      seconds[name].append(time.perf_counter() - start)
+  """Prints a row for each model."""
+  seconds = timing.measure_in_turn(
+    {name: functools.partial(f, texts, ids) for name, f in calls.items()},
+    num_calls,
+  )
+  outputs = {name: call(texts, ids) for name, call in calls.items()}
   first = next(iter(outputs.values()))
-  title = f"{batch_size} x {length}"
-  print(f"{title:20}{'ms':>9}{'lowest':>9}{'texts/s':>9}{'differs':>10}")
   for name, times in seconds.items():
-    median = statistics.median(times[1:])
+    median = statistics.median(times)
     difference = np.abs(outputs[name] - first).max()
     print(
-      f"{name:20}{1e3 * median:9.1f}{1e3 * min(times[1:]):9.1f}"
-      f"{batch_size / median:9.1f}{difference:10.1e}",
+      f"{name:20}{1e3 * median:9.1f}{1e3 * min(times):9.1f}"
+      f"{len(texts) / median:9.1f}{difference:10.1e}",
       flush=True,
     )

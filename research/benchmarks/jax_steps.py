@@ -1,6 +1,6 @@
-"""Times steps of this project on JAX: a process of `benchmark.py train`.
+"""Times steps of bert_tf on JAX. A process of `benchmark.py train`.
 
-Needs no TensorFlow; Keras' backend has to be JAX.
+Needs no TensorFlow. The Keras backend must be JAX.
 """
 
 import sys
@@ -18,43 +18,47 @@ from research.benchmarks.peers import step_timing
 
 
 class State(NamedTuple):
-  """All variables' values, in the order of the model's and the optimizer's."""
+  """Values of all variables, in the order of the model and the optimizer."""
 
   trainable: list[jax.Array]
   untrainable: list[jax.Array]
   optimizer: list[jax.Array]
 
 
-# From a state and a batch to the state after the step, and the loss before it.
+# From a state and a batch to the state after the step and the loss before it.
 Step = Callable[[State, dict[str, Tensor]], tuple[State, jax.Array]]
 
 
 def main() -> None:
-  """Times the steps of one setting."""
-  settings = step_timing.read_settings()
-  if settings.device == "gpu" and jax.default_backend() != "gpu":
-    sys.exit("JAX finds no GPU; one of NVIDIA needs: pip install 'jax[cuda12]'")
-  if settings.precision == "float32":
-    # As PyTorch: on a GPU JAX would round what it multiplies to TF32.
-    jax.config.update("jax_default_matmul_precision", "highest")
-  config = modeling.BertConfig(**settings.sizes, type_vocab_size=2)
-  policy = "mixed_bfloat16" if settings.precision == "bfloat16" else None
-  make = _training_step if settings.task == "train" else _forward_step
-  size = step_timing.PRODUCT_SIZES[settings.device]
-  matrix = jnp.ones((size, size), settings.precision)
-  product = jax.jit(lambda x: x @ x)
-  step_timing.report(
-    settings,
+  """Times the steps that the process is asked for."""
+  step_timing.run(
     f"JAX {jax.__version__}, Keras {keras.__version__}",
-    make(config, policy, settings),
-    lambda: product(matrix).block_until_ready(),
-    peak_of_gpu=_peak_bytes if settings.device == "gpu" else None,
+    _training_step,
+    _forward_step,
+    _product,
+    lambda: jax.devices()[0].memory_stats()["peak_bytes_in_use"],
   )
 
 
-def _peak_bytes() -> int:
-  """Returns the most memory of the GPU that was in use."""
-  return jax.devices()[0].memory_stats()["peak_bytes_in_use"]
+def _product(settings: step_timing.Settings) -> step_timing.Step:
+  size = settings.product_size
+  matrix = jnp.ones((size, size), settings.precision)
+  multiply = jax.jit(lambda x: x @ x)
+  return lambda: multiply(matrix).block_until_ready()
+
+
+def _prepare(
+  settings: step_timing.Settings,
+) -> tuple[modeling.BertConfig, str | None]:
+  """Returns the model's config and dtype policy; sets the precision of JAX."""
+  if settings.device == "gpu" and jax.default_backend() != "gpu":
+    sys.exit("JAX finds no GPU; for NVIDIA, run: pip install 'jax[cuda12]'")
+  config = modeling.BertConfig(**settings.sizes, type_vocab_size=2)
+  if settings.precision == "bfloat16":
+    return config, "mixed_bfloat16"
+  # On a GPU, JAX rounds inputs of products to TF32 by default; PyTorch doesn't.
+  jax.config.update("jax_default_matmul_precision", "highest")
+  return config, None
 
 
 def training_step(
@@ -62,21 +66,21 @@ def training_step(
   optimizer: optimization.AdamWeightDecayOptimizer,
   seed: int,
 ) -> tuple[Step, State]:
-  """Returns a step of pre-training, and the values that it begins with.
+  """Returns a pre-training step and its initial state.
 
-  The step changes no variable of the model, and takes over the memory of the
-  state that it is given.
+  The step leaves the model's variables unchanged and reuses the memory of the
+  state that it receives.
 
   Args:
-    model: on JAX.
-    optimizer: of the model's variables; it is built here.
-    seed: of dropout.
+    model: on the JAX backend.
+    optimizer: built here, for the variables of the model.
+    seed: seed of dropout.
   """
   model.returns_sums = True
   optimizer.build(model.trainable_variables)
   counter = [v is optimizer.iterations for v in optimizer.variables].index(True)
 
-  def loss_of(
+  def compute_loss(
     trainable: list[jax.Array],
     untrainable: list[jax.Array],
     features: dict[str, Tensor],
@@ -86,15 +90,15 @@ def training_step(
       outputs, _ = model.stateless_call(
         trainable, untrainable, features, training=True
       )
-    found = losses.pretraining_loss(outputs, features)
-    return sum(total / weight for total, weight in found.values())
+    sums = losses.pretraining_loss(outputs, features)
+    return sum(total / weight for total, weight in sums.values())
 
   def step(
     state: State, features: dict[str, Tensor]
   ) -> tuple[State, jax.Array]:
     words = jnp.asarray([seed, state.optimizer[counter], 0])
     seeds = ops.cast(words, model.seed_generator.state.dtype)
-    loss, gradients = jax.value_and_grad(loss_of)(
+    loss, gradients = jax.value_and_grad(compute_loss)(
       state.trainable, state.untrainable, features, seeds
     )
     trainable, variables = optimizer.stateless_apply(
@@ -102,7 +106,7 @@ def training_step(
     )
     return State(trainable, state.untrainable, variables), loss
 
-  # Copies, since the memory of what the step takes is used again.
+  # Copies the values, since the step reuses the memory of its input.
   state = jax.tree.map(
     lambda variable: jnp.array(variable.value, copy=True),
     State(
@@ -114,18 +118,15 @@ def training_step(
   return jax.jit(step, donate_argnums=0), state
 
 
-def _training_step(
-  config: modeling.BertConfig,
-  policy: str | None,
-  settings: step_timing.Settings,
-) -> Callable[[], object]:
-  """Returns what takes the next step of a new model."""
+def _training_step(settings: step_timing.Settings) -> step_timing.Step:
+  """Returns a function that computes the next step of a new model."""
+  config, policy = _prepare(settings)
   step, state = training_step(
     heads.PretrainingModel(config, dtype=policy),
     optimization.create_optimizer(1e-4, 10_000, 100),
     seed=12345,
   )
-  features = jax.device_put(step_timing.batch_of(settings))
+  features = jax.device_put(settings.batch())
 
   def take_step() -> float:
     nonlocal state
@@ -135,25 +136,22 @@ def _training_step(
   return take_step
 
 
-def _forward_step(
-  config: modeling.BertConfig,
-  policy: str | None,
-  settings: step_timing.Settings,
-) -> Callable[[], object]:
+def _forward_step(settings: step_timing.Settings) -> step_timing.Step:
   """Returns the encoder's forward pass, without dropout."""
+  config, policy = _prepare(settings)
   model = modeling.BertModel(config, dtype=policy)
-  batch = step_timing.batch_of(settings)
+  batch = settings.batch()
   names = ("input_ids", "input_mask", "segment_ids")
   features = jax.device_put({name: batch[name] for name in names})
 
   @jax.jit
-  def run(variables: list[jax.Array]) -> jax.Array:
+  def encode(variables: list[jax.Array]) -> jax.Array:
     output, _ = model.stateless_call(variables, untrainable, features)
     return output.sequence_output
 
   variables = [v.value for v in model.trainable_variables]
   untrainable = [v.value for v in model.non_trainable_variables]
-  return lambda: run(variables).block_until_ready()
+  return lambda: encode(variables).block_until_ready()
 
 
 if __name__ == "__main__":

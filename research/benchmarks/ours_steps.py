@@ -1,7 +1,6 @@
-"""Times steps of this project: a process of `benchmark.py train`."""
+"""Times steps of bert_tf. A process of `benchmark.py train` and `forward`."""
 
 import tempfile
-from collections.abc import Callable
 
 import numpy as np
 import tensorflow as tf
@@ -15,25 +14,18 @@ from research.benchmarks.peers import step_timing
 
 
 def main() -> None:
-  """Times the steps of one setting."""
-  settings = step_timing.read_settings()
-  config = modeling.BertConfig(**settings.sizes, type_vocab_size=2)
-  make = _training_step if settings.task == "train" else _forward_step
-  size = step_timing.PRODUCT_SIZES[settings.device]
-  matrix = tf.random.normal([size, size])
-  matrix = tf.cast(matrix, settings.precision)
-  step_timing.report(
-    settings,
+  """Times the steps that the process is asked for."""
+  step_timing.run(
     f"TensorFlow {tf.__version__}",
-    make(config, settings),
-    lambda: tf.matmul(matrix, matrix)[0, 0].numpy(),
+    _training_step,
+    _forward_step,
+    step_timing.multiply_in_tensorflow,
   )
 
 
-def _training_step(
-  config: modeling.BertConfig, settings: step_timing.Settings
-) -> Callable[[], object]:
-  """Returns a pre-training step, as run_pretraining.py takes it."""
+def _training_step(settings: step_timing.Settings) -> step_timing.Step:
+  """Returns a pre-training step, as run_pretraining.py computes it."""
+  config = modeling.BertConfig(**settings.sizes, type_vocab_size=2)
   with tempfile.TemporaryDirectory() as folder:
     runner = pretraining.build_estimator(
       config,
@@ -47,28 +39,28 @@ def _training_step(
         use_xla=False,
       ),
     )
-  batch = step_timing.batch_of(settings)
-  features = {name: tf.constant(value) for name, value in batch.items()}
+  features = {
+    name: tf.constant(value) for name, value in settings.batch().items()
+  }
   step = runner.train_step.in_form(steps.Form(settings.compiled)).build(
     {name: tf.TensorSpec(t.shape, t.dtype) for name, t in features.items()}
   )
   return lambda: np.array(step(features)["loss"][0])
 
 
-def _forward_step(
-  config: modeling.BertConfig, settings: step_timing.Settings
-) -> Callable[[], object]:
+def _forward_step(settings: step_timing.Settings) -> step_timing.Step:
   """Returns the encoder's forward pass, without dropout."""
+  config = modeling.BertConfig(**settings.sizes, type_vocab_size=2)
   with mixed_precision.policy_scope(settings.precision):
     model = modeling.BertModel(config)
   names = ("input_ids", "input_mask", "segment_ids")
-  batch = step_timing.batch_of(settings)
+  batch = settings.batch()
   features = {name: tf.constant(batch[name]) for name in names}
 
   def output() -> tf.Tensor:
     if settings.compiled:
       return model(features).sequence_output
-    with layer_norm.fused():  # As evaluation and prediction compute.
+    with layer_norm.fused():  # As in evaluation and prediction.
       return model(features).sequence_output
 
   run = tf.function(output, jit_compile=settings.compiled, autograph=False)

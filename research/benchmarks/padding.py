@@ -1,9 +1,9 @@
-"""Speed of fine-tuning, by how batches are padded."""
+"""Speed of fine-tuning by the padding of the batches."""
 
+import functools
 import os
 import tempfile
-import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import numpy as np
 import tensorflow as tf
@@ -14,20 +14,20 @@ from bert_tf.tasks.classification import examples, glue
 from bert_tf.tasks.classification import records as classification_records
 from bert_tf.tasks.classification import task as classification
 from bert_tf.training import config as training_config
-from bert_tf.training import estimator
+from research.benchmarks import timing
 from research.benchmarks.config import BenchmarkConfig
 
-# Three windows of batches that are grouped by length.
-_NUM_PADDING_STEPS = 24
+# Three windows of batches grouped by length.
+_NUM_STEPS = 24
 
 Batches = Mapping[str, Sequence[dict[str, tf.Tensor]]]
 
 
 def measure(config: BenchmarkConfig) -> None:
-  """Prints examples/s of fine-tuning on MRPC, by how batches are padded."""
+  """Prints examples/s of fine-tuning on MRPC for each kind of padding."""
   bert_config = config.bert_config()
   with tempfile.TemporaryDirectory() as folder:
-    batches = _padding_batches(folder, config, bert_config.vocab_size)
+    batches = _make_batches(folder, config, bert_config.vocab_size)
     runner = classification.build_estimator(
       bert_config,
       glue.get_task("mrpc").label_spec(),
@@ -38,22 +38,21 @@ def measure(config: BenchmarkConfig) -> None:
         num_warmup_steps=100,
       ),
     )
-    times = _alternating_seconds(runner, batches)
+    seconds = _measure_steps(runner.train_step.build, batches)
   print(f"{'32 x up to 128':16}{'examples/s':>11}{'x padded':>9}  widths")
-  padded = sum(times["padded"])
-  for name, seconds in times.items():
-    speed = 32 * len(seconds) / sum(seconds)
+  for name, times in seconds.items():
     widths = [int(b["input_ids"].shape[1]) for b in batches[name]]
     print(
-      f"{name:16}{speed:11.1f}{padded / sum(seconds):9.2f}  "
+      f"{name:16}{32 * len(times) / sum(times):11.1f}"
+      f"{sum(seconds['padded']) / sum(times):9.2f}  "
       f"{min(widths)} to {max(widths)}, mean {np.mean(widths):.1f}"
     )
 
 
-def _padding_batches(
+def _make_batches(
   folder: str, config: BenchmarkConfig, vocab_size: int
 ) -> Batches:
-  """Returns the first batches of MRPC's training set, padded in three ways."""
+  """Returns the first batches of MRPC, padded in three ways."""
   task = glue.get_task("mrpc")
   assert task.train
   data = examples.read_examples(config.needed("data_dir"), task.train, task)
@@ -73,32 +72,30 @@ def _padding_batches(
     for group_by_length in (False, True)
   )
   datasets = {"padded": padded, "cut": cut, "cut and grouped": grouped}
-  return {
-    name: list(dataset.take(_NUM_PADDING_STEPS))
-    for name, dataset in datasets.items()
+  return {n: list(dataset.take(_NUM_STEPS)) for n, dataset in datasets.items()}
+
+
+def _measure_steps(build: Callable, batches: Batches) -> dict[str, list[float]]:
+  """Returns the seconds of each step."""
+  by_width = {
+    batch["input_ids"].shape[1]: batch
+    for same_padding in batches.values()
+    for batch in same_padding
   }
-
-
-def _alternating_seconds(
-  runner: estimator.Estimator,
-  batches: Batches,
-) -> dict[str, list[float]]:
-  """Returns the seconds of each step, the ways taken in turn."""
-  every = [batch for way in batches.values() for batch in way]
-  by_width = {batch["input_ids"].shape[1]: batch for batch in every}
-  # As in training: one trace of any width.
-  step = runner.train_step.build(
-    {
-      name: tf.TensorSpec([t.shape[0], None], t.dtype)
-      for name, t in every[0].items()
-    }
+  # As in training, one trace serves all widths.
+  first = batches["padded"][0]
+  step = build(
+    {n: tf.TensorSpec([t.shape[0], None], t.dtype) for n, t in first.items()}
   )
+
+  def take_step(iterator: Iterator[dict[str, tf.Tensor]]) -> None:
+    np.array(step(next(iterator))["loss"][0])
+
   for batch in by_width.values():
-    np.array(step(batch)["loss"][0])  # Prepares the products of the width.
-  seconds: dict[str, list[float]] = {name: [] for name in batches}
-  for i in range(_NUM_PADDING_STEPS):
-    for name, way in batches.items():
-      start = time.perf_counter()
-      np.array(step(way[i])["loss"][0])
-      seconds[name].append(time.perf_counter() - start)
-  return seconds
+    take_step(iter([batch]))  # Prepares the products of this width.
+  calls = {
+    # The first call is not timed, so it repeats the first batch.
+    name: functools.partial(take_step, iter([same_padding[0], *same_padding]))
+    for name, same_padding in batches.items()
+  }
+  return timing.measure_in_turn(calls, _NUM_STEPS)

@@ -1,4 +1,4 @@
-"""Disk, padding and speed of training by how pre-training records are made."""
+"""Disk, padding and training speed of each form of pre-training records."""
 
 import dataclasses
 import os
@@ -25,17 +25,16 @@ from bert_tf.training import estimator
 from research.benchmarks.config import BenchmarkConfig
 
 STATIC, DYNAMIC, GROUPED, PACKED = "static", "dynamic", "grouped", "packed"
-_FORMS = STATIC, DYNAMIC, GROUPED, PACKED
 
-_STATIC_PASSES = 10  # The original's default.
+_STATIC_PASSES = 10  # The default of google-research/bert.
 
 
 @dataclasses.dataclass(frozen=True)
-class _Measured:
-  """A data set, what making it took, and how to train on it."""
+class _DataSet:
+  """Records, the cost of making them, and the training on them."""
 
   megabytes: float
-  padding: float  # Share of all positions, where batches are not cut.
+  padding: float  # Share of all positions, in batches that are not cut.
   make_seconds: float  # CPU time.
   runner: estimator.Estimator
   batches: tf.data.Dataset
@@ -45,47 +44,45 @@ def measure(config: BenchmarkConfig) -> None:
   """Prints disk, padding and instances/s of static, dynamic, packed records.
 
   The forms take turns, so that other work on the machine slows all of them.
-  Times are CPU times of this process, its input pipeline included.
+  Times are CPU times of this process, with the input pipeline.
 
   Raises:
     ValueError: without a vocabulary, or if text, vocabulary and model do not
       fit.
   """
   bert_config = config.bert_config()
+  config_name = config.bert_config_file or "BERT-Tiny's"
   vocab_file = config.needed("vocab_file")
   vocab = tokenization.load_vocab(vocab_file)
-  bert_config.check_vocab(
-    len(vocab), vocab_file, config.bert_config_file or "BERT-Tiny's"
-  )
-  bert_config.check_lengths(
-    config.max_seq_length, config.bert_config_file or "BERT-Tiny's"
-  )
+  bert_config.check_vocab(len(vocab), vocab_file, config_name)
+  bert_config.check_lengths(config.max_seq_length, config_name)
   with tempfile.TemporaryDirectory() as folder:
-    forms = {
-      name: _measured(name, config, bert_config, folder) for name in _FORMS
+    data_sets = {
+      name: _make_data_set(name, config, bert_config, folder)
+      for name in (STATIC, DYNAMIC, GROUPED, PACKED)
     }
-    speeds = _speeds(forms, config)
+    speeds = _measure_speeds(data_sets, config)
   length, size = config.max_seq_length, config.batch_size
   print(f"{config.input_file}, {size} x {length}, CPU time")
   print(
     f"{'':10}{'MB':>9}{'padding':>9}{'made in s':>11}{'instances/s':>13}"
     f"{'x static':>10}"
   )
-  for name, found in forms.items():
+  for name, data in data_sets.items():
     print(
-      f"{name:10}{found.megabytes:9.1f}{found.padding:9.1%}"
-      f"{found.make_seconds:11.1f}{speeds[name]:13.1f}"
-      f"{speeds[name] / speeds['static']:10.2f}"
+      f"{name:10}{data.megabytes:9.1f}{data.padding:9.1%}"
+      f"{data.make_seconds:11.1f}{speeds[name]:13.1f}"
+      f"{speeds[name] / speeds[STATIC]:10.2f}"
     )
 
 
-def _measured(
+def _make_data_set(
   name: str,
   config: BenchmarkConfig,
   bert_config: modeling.BertConfig,
   folder: str,
-) -> _Measured:
-  """Makes the records of a form and what trains on them."""
+) -> _DataSet:
+  """Makes the records of a form, and the estimator that trains on them."""
   settings = data_config.PretrainingDataConfig(
     vocab_file=config.needed("vocab_file"),
     do_lower_case=config.do_lower_case,
@@ -103,59 +100,50 @@ def _measured(
     settings, corpus.input_files(config.input_file), path
   ).counts
   seconds = time.process_time() - start
-  runner = pretraining.build_estimator(
-    bert_config,
-    training_config.TrainConfig(
-      output_dir=folder,
-      train_batch_size=config.batch_size,
-      learning_rate=1e-4,
-      use_xla=False,
-    ),
-  )
-  positions = counts.num_records * config.max_seq_length
-  return _Measured(
-    os.path.getsize(path) / 1e6,
-    1 - counts.num_tokens / positions,
-    seconds,
-    runner,
-    _batches(path, settings, config.batch_size, bert_config, name == GROUPED),
-  )
-
-
-def _batches(
-  path: str,
-  settings: data_config.PretrainingDataConfig,
-  batch_size: int,
-  bert_config: modeling.BertConfig,
-  group_by_length: bool,
-) -> tf.data.Dataset:
-  """Returns training batches without end."""
+  masker = None
+  if name != STATIC:
+    vocab = tokenization.load_vocab(settings.vocab_file)
+    masker = dynamic_masking.DynamicMasker(settings.masking_config, vocab, 0)
   records = pretraining_records.PretrainingRecords(
     input_pipeline.open_records(path),
     pretraining_records.Form.of(path),
-    None
-    if settings.mask
-    else dynamic_masking.DynamicMasker(
-      settings.masking_config, tokenization.load_vocab(settings.vocab_file), 0
+    masker,
+    group_by_length=name == GROUPED,
+  )
+  return _DataSet(
+    os.path.getsize(path) / 1e6,
+    1 - counts.num_tokens / (counts.num_records * config.max_seq_length),
+    seconds,
+    pretraining.build_estimator(
+      bert_config,
+      training_config.TrainConfig(
+        output_dir=folder,
+        train_batch_size=config.batch_size,
+        learning_rate=1e-4,
+        use_xla=False,
+      ),
     ),
-    group_by_length=group_by_length,
-  )
-  return records.training_dataset(
-    batch_size, 0, 0, bert_config.vocab_size, bert_config.type_vocab_size
+    records.training_dataset(
+      config.batch_size,
+      0,
+      0,
+      bert_config.vocab_size,
+      bert_config.type_vocab_size,
+    ),
   )
 
 
-def _speeds(
-  forms: dict[str, _Measured], config: BenchmarkConfig
+def _measure_speeds(
+  data_sets: dict[str, _DataSet], config: BenchmarkConfig
 ) -> dict[str, float]:
-  """Returns instances a second of each form: medians over the rounds."""
-  found: dict[str, list[float]] = {name: [] for name in forms}
-  batches = {name: iter(form.batches) for name, form in forms.items()}
+  """Returns the instances per second of each form, medians of the rounds."""
+  speeds: dict[str, list[float]] = {name: [] for name in data_sets}
+  batches = {name: iter(data.batches) for name, data in data_sets.items()}
   steps = {
-    name: form.runner.train_step.build(form.batches.element_spec)
-    for name, form in forms.items()
+    name: data.runner.train_step.build(data.batches.element_spec)
+    for name, data in data_sets.items()
   }
-  for i in range(config.num_rounds + 1):
+  for number in range(config.num_rounds + 1):
     for name, step in steps.items():
       num_instances, start = 0.0, time.process_time()
       for _ in range(config.num_steps):
@@ -165,6 +153,6 @@ def _speeds(
         else:
           num_instances += config.batch_size
         np.array(sums["loss"][0])  # Waits for the step.
-      if i:  # The first round compiles and fills buffers.
-        found[name].append(num_instances / (time.process_time() - start))
-  return {name: statistics.median(speeds) for name, speeds in found.items()}
+      if number:  # The first round compiles and fills buffers.
+        speeds[name].append(num_instances / (time.process_time() - start))
+  return {name: statistics.median(rounds) for name, rounds in speeds.items()}

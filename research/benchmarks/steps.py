@@ -1,7 +1,8 @@
-"""Steps of this project and of its peers, side by side on this machine.
+"""Steps of bert_tf and of its peers, timed side by side on this machine.
 
-Each one runs in processes of its own, one a round, in turn; nothing here
-imports TensorFlow, whose memory would count into theirs.
+Each program runs in its own process, once a round. This module imports no
+TensorFlow, because the system counts the memory of the starting process as the
+started one's.
 """
 
 import dataclasses
@@ -20,26 +21,20 @@ from research.benchmarks import config as config_lib
 from research.benchmarks.config import BenchmarkConfig
 from research.benchmarks.peers import step_timing
 
-_OURS = "research.benchmarks.ours_steps"
-_OURS_ON_JAX = "research.benchmarks.jax_steps"
 _FOLDER = pathlib.Path(__file__).resolve().parent
 ROOT = str(_FOLDER.parents[1])
 PEERS = str(_FOLDER / "peers")
-_TORCH_STEPS = os.path.join(PEERS, "torch_steps.py")
-_KERAS_HUB_STEPS = os.path.join(PEERS, "keras_hub_steps.py")
-_MODEL_GARDEN_STEPS = os.path.join(PEERS, "model_garden_steps.py")
-_ORIGINAL_STEPS = os.path.join(PEERS, "original_steps.py")
 _ORIGINAL_FILES = {"modeling.py", "optimization.py", "run_pretraining.py"}
 
 
 @dataclasses.dataclass(frozen=True)
 class Program:
-  """A program that times steps, and what it needs beside NumPy."""
+  """A program that times steps, and its requirements."""
 
   name: str
-  script: str  # A peer's file, or a module of ours.
+  script: str  # File of a peer, or module of bert_tf's own programs.
   compiled: bool | str
-  modules: tuple[str, ...] = ()  # () is found in the running interpreter.
+  modules: tuple[str, ...] = ()  # If empty, the running interpreter has all.
   install: str = ""
   runs_on_gpu: bool = False
   runs_forward: bool = True
@@ -48,7 +43,7 @@ class Program:
   keras_backend: str = "tensorflow"
 
   def can_run(self, task: str, precision: str, device: str) -> bool:
-    """Whether it has steps of that kind."""
+    """Whether the program can compute such steps."""
     return (
       (self.runs_forward or task != "forward")
       and (self.runs_bfloat16 or precision != "bfloat16")
@@ -57,19 +52,19 @@ class Program:
 
   @property
   def is_peer(self) -> bool:
-    """Whether it measures another project."""
+    """Whether the program measures another project."""
     return self.script.endswith(".py")
 
 
+_OURS = "research.benchmarks.ours_steps"
+_OURS_ON_JAX = "research.benchmarks.jax_steps"
+_TORCH_STEPS = f"{PEERS}/torch_steps.py"
+_KERAS_HUB_STEPS = f"{PEERS}/keras_hub_steps.py"
+_GARDEN_STEPS = f"{PEERS}/model_garden_steps.py"
 _JAX = ("jax", "keras"), "pip install jax keras absl-py"
 TORCH = ("torch", "transformers"), "pip install torch transformers"
 _KERAS_HUB = ("keras_hub", "tensorflow"), "pip install keras-hub tensorflow"
-_MODEL_GARDEN = ("official", "tf_keras"), "pip install tf-models-official"
-_ORIGINAL = (
-  ("tensorflow", "tf_keras"),
-  "pip install tensorflow tf_keras, and --original_dir=FOLDER, a copy of "
-  "google-research/bert",
-)
+_GARDEN = ("official", "tf_keras"), "pip install tf-models-official"
 
 PROGRAMS = (
   Program("bert_tf, graph", _OURS, False),
@@ -79,13 +74,15 @@ PROGRAMS = (
   Program("PyTorch", _TORCH_STEPS, False, *TORCH, True),
   Program("PyTorch, compile", _TORCH_STEPS, True, *TORCH, True),
   Program("KerasHub, XLA", _KERAS_HUB_STEPS, True, *_KERAS_HUB),
-  Program("Model Garden", _MODEL_GARDEN_STEPS, False, *_MODEL_GARDEN),
-  Program("Model Garden, XLA", _MODEL_GARDEN_STEPS, True, *_MODEL_GARDEN),
+  Program("Model Garden", _GARDEN_STEPS, False, *_GARDEN),
+  Program("Model Garden, XLA", _GARDEN_STEPS, True, *_GARDEN),
   Program(
     "the original",
-    _ORIGINAL_STEPS,
+    f"{PEERS}/original_steps.py",
     False,
-    *_ORIGINAL,
+    ("tensorflow", "tf_keras"),
+    "pip install tensorflow tf_keras, and set --original_dir to a checkout of "
+    "google-research/bert",
     runs_bfloat16=False,
     needs_original_dir=True,
   ),
@@ -94,7 +91,7 @@ PROGRAMS = (
 
 @dataclasses.dataclass
 class Result:
-  """What the processes of a program reported, and why one failed."""
+  """Reports of a program, one a round, or the error that ended it."""
 
   rounds: list[dict[str, Any]] = dataclasses.field(default_factory=list)
   error: str = ""
@@ -102,75 +99,80 @@ class Result:
   @property
   def medians(self) -> list[float]:
     """The median milliseconds of each round."""
-    return [statistics.median(found["ms"]) for found in self.rounds]
+    return [statistics.median(report["ms"]) for report in self.rounds]
 
   @property
   def median(self) -> float:
     """The median milliseconds of all steps."""
-    return statistics.median(ms for found in self.rounds for ms in found["ms"])
+    return statistics.median(ms for r in self.rounds for ms in r["ms"])
 
 
 def measure_training(config: BenchmarkConfig) -> None:
-  """Prints a table of a pre-training step; as `measure`."""
+  """Prints a table of a pre-training step; see `measure`."""
   measure(config, "train")
 
 
 def measure_forward(config: BenchmarkConfig) -> None:
-  """Prints a table of the encoder's forward pass; as `measure`."""
+  """Prints a table of the encoder's forward pass; see `measure`."""
   measure(config, "forward")
 
 
 def measure(
   config: BenchmarkConfig, task: str, programs: Sequence[Program] = PROGRAMS
 ) -> None:
-  """Prints a table of what a step takes, and draws it in `plot_file`.
+  """Prints a table of the time of a step, and draws it in `plot_file`.
+
+  Programs that are not installed are named first, with the way to install them.
 
   Raises:
-    ValueError: at the end, if a program failed; one that is not installed is
-      only named, at the start.
+    ValueError: at the end, if a program failed.
   """
   sizes = shared_sizes(config, task)
   pythons = {
-    p: python_of(p, config)
-    for p in programs
-    if p.can_run(task, config.precision, config.device)
+    program: choose_python(program, config)
+    for program in programs
+    if program.can_run(task, config.precision, config.device)
   }
-  found = {p: python for p, python in pythons.items() if python}
-  name_missing({p.name: p.install for p in pythons.keys() - found})
-  results = {p: Result() for p in found}
-  for number in range(config.num_rounds):
-    # Back and forth, so that no one always follows the same other one.
-    for program in list(results)[:: -1 if number % 2 else 1]:
-      if not results[program].error:
-        _run_round(program, found[program], sizes, results[program])
+  name_missing({p.name: p.install for p in pythons if not pythons[p]})
+  results = {p: Result() for p, python in pythons.items() if python}
+  for program in in_turn(list(results), config.num_rounds):
+    if not results[program].error:
+      _run_round(program, str(pythons[program]), sizes, results[program])
   _print_table(results, sizes)
-  failed = [p.name for p, result in results.items() if result.error]
-  done = {p: result for p, result in results.items() if not result.error}
-  if config.plot_file and done:
-    _plot(done, describe(sizes), config.plot_file)
-  if failed:
+  succeeded = {p: result for p, result in results.items() if not result.error}
+  if config.plot_file and succeeded:
+    _plot(succeeded, describe(sizes), config.plot_file)
+  if failed := [p.name for p in results if p not in succeeded]:
     raise ValueError(f"failed: {'; '.join(failed)}.")
+
+
+def in_turn(items: Sequence[Any], num_rounds: int) -> list[Any]:
+  """Returns all items, once a round; every second round is reversed.
+
+  So no item always follows the same other item.
+  """
+  return [
+    item
+    for number in range(num_rounds)
+    for item in (items[::-1] if number % 2 else items)
+  ]
 
 
 def shared_sizes(config: BenchmarkConfig, task: str) -> dict[str, Any]:
   """Returns the settings that all programs share.
 
   Raises:
-    ValueError: if a setting names a file or folder that has not what it needs.
+    ValueError: if a file or folder lacks required content.
   """
   if config.original_dir:
-    missing = _ORIGINAL_FILES.difference(os.listdir(config.original_dir))
-    if missing:
-      raise ValueError(
-        f"original_dir={config.original_dir} lacks {sorted(missing)}; give a "
-        "copy of google-research/bert."
-      )
-  model = dict(config_lib.TINY)
+    _check_keys(
+      f"original_dir={config.original_dir}",
+      _ORIGINAL_FILES - set(os.listdir(config.original_dir)),
+    )
+  model = config_lib.TINY
   if config.bert_config_file:
-    found = json_files.read_object(config.bert_config_file)
-    if missing := config_lib.TINY.keys() - found:
-      raise ValueError(f"{config.bert_config_file} lacks {sorted(missing)}.")
-    model = {name: found[name] for name in config_lib.TINY}
+    model = json_files.read_object(config.bert_config_file)
+    _check_keys(config.bert_config_file, config_lib.TINY.keys() - model)
   return {
     "task": task,
     "precision": config.precision,
@@ -182,20 +184,22 @@ def shared_sizes(config: BenchmarkConfig, task: str) -> dict[str, Any]:
     ),
     "num_steps": config.num_steps,
     "original_dir": config.original_dir,
-    **model,
+    **{name: model[name] for name in config_lib.TINY},
   }
 
 
-def name_missing(installs: Mapping[str, str]) -> None:
-  """Prints which peers are missing, before the others are measured.
+def _check_keys(source: str, missing: set[str]) -> None:
+  if missing:
+    raise ValueError(f"{source} lacks {', '.join(sorted(missing))}.")
 
-  `installs`, by name, say what installs them.
-  """
+
+def name_missing(installs: Mapping[str, str]) -> None:
+  """Prints the missing peers and the commands that install them."""
   for name, install in sorted(installs.items()):
     print(f"{name}: not installed; {install}", flush=True)
 
 
-def python_of(program: Program, config: BenchmarkConfig) -> str | None:
+def choose_python(program: Program, config: BenchmarkConfig) -> str | None:
   """Returns the interpreter of a program; None if something is missing."""
   if program.needs_original_dir and not config.original_dir:
     return None
@@ -203,7 +207,7 @@ def python_of(program: Program, config: BenchmarkConfig) -> str | None:
 
 
 def find_python(modules: Sequence[str], config: BenchmarkConfig) -> str | None:
-  """Returns the first interpreter that has the modules; none needed: this."""
+  """Returns the first interpreter with the modules; None if none has them."""
   if not modules:
     return sys.executable
   code = "import sys; from importlib.util import find_spec as f; "
@@ -218,48 +222,53 @@ def find_python(modules: Sequence[str], config: BenchmarkConfig) -> str | None:
 def _run_round(
   program: Program, python: str, sizes: Mapping[str, Any], result: Result
 ) -> None:
-  """Runs a program once and adds what it reports to its result."""
+  """Runs a program once and adds its report to the result."""
   settings = json.dumps({**sizes, "compiled": program.compiled})
-  done = subprocess.run(
+  process = subprocess.run(
     [python, *([] if program.is_peer else ["-m"]), program.script, settings],
     env=environment(not program.is_peer, program.keras_backend),
     capture_output=True,
     text=True,
   )
-  if done.returncode:
-    lines = done.stderr.split("\n")
-    said = [line for line in lines if line.strip()] or ["nothing on stderr"]
-    result.error = f"exit status {done.returncode}: {said[-1]}"
-    return
-  result.rounds.append(json.loads(done.stdout.splitlines()[-1]))
+  if process.returncode:
+    reason = last_line(process.stderr)
+    result.error = f"exit status {process.returncode}: {reason}"
+  else:
+    result.rounds.append(json.loads(process.stdout.splitlines()[-1]))
+
+
+def last_line(output: str) -> str:
+  """Returns the last line of a process's output that is not empty."""
+  lines = [line for line in output.split("\n") if line.strip()]
+  return lines[-1] if lines else "it wrote nothing"
 
 
 def environment(
   is_ours: bool, keras_backend: str = "tensorflow"
 ) -> dict[str, str]:
-  """Returns the environment of a process."""
-  found = {
-    # PyTorch's threads wait for each other in loops: where other work holds a
-    # core, a step takes three times as long so.
+  """Returns the environment variables of a process."""
+  variables = {
+    # PyTorch's threads spin while they wait. If other work holds a core, a step
+    # then takes three times as long.
     "OMP_WAIT_POLICY": "passive",
     **os.environ,
     "KERAS_BACKEND": keras_backend,
   }
-  if is_ours:  # It may be another interpreter than this one.
+  if is_ours:  # The process may use another interpreter than this one.
     folders = ROOT, os.environ.get("PYTHONPATH")
-    found["PYTHONPATH"] = os.pathsep.join(filter(None, folders))
-  return found
+    variables["PYTHONPATH"] = os.pathsep.join(filter(None, folders))
+  return variables
 
 
 def describe(sizes: Mapping[str, Any]) -> str:
-  """Returns what is measured."""
+  """Returns a title with the task, the sizes and the device."""
   return (
     "{task}, L{num_hidden_layers} H{hidden_size}, {batch_size} x {length}, "
     "V {vocab_size:,}, P {num_predictions}, {precision}, {device}"
   ).format(**sizes)
 
 
-def _flops(sizes: Mapping[str, Any]) -> float:
+def _count_flops(sizes: Mapping[str, Any]) -> float:
   """Returns the operations of a step's matrix products, without embeddings."""
   d, b, f = sizes["hidden_size"], sizes["batch_size"], sizes["length"]
   # Query, key, value and output; the feed-forward layers; scores and context.
@@ -269,18 +278,17 @@ def _flops(sizes: Mapping[str, Any]) -> float:
     return encoder
   num_masked = min(sizes["num_predictions"], round(0.15 * f))
   head = 2 * b * num_masked * d * (d + sizes["vocab_size"])
-  # The gradients of a product are two products.
+  # The gradient of a product takes two products.
   return 3 * (encoder + head)
 
 
 def _print_table(
   results: Mapping[Program, Result], sizes: Mapping[str, Any]
 ) -> None:
-  """Prints a row for each program and the machine's rate below."""
-  done = {p: result for p, result in results.items() if not result.error}
-  rates = [r["product_gflops"] for x in done.values() for r in x.rounds]
-  rate = max(rates, default=0.0)
-  peers = [x.median for program, x in done.items() if program.is_peer]
+  """Prints a row for each program, and the machine's best rate below."""
+  reports = [report for x in results.values() for report in x.rounds]
+  best_rate = max((r["product_gflops"] for r in reports), default=0.0)
+  peers = [x.median for p, x in results.items() if p.is_peer and not x.error]
   print(describe(sizes))
   print(
     f"{'':18}{'ms/step':>8}{'rounds':>16}{'CPU ms':>9}{'x peer':>8}"
@@ -291,27 +299,27 @@ def _print_table(
       print(f"{program.name:18}failed, {x.error}")
       continue
     spread = f"{min(x.medians):.1f}-{max(x.medians):.1f}"
-    cpu = statistics.median(found["cpu_ms"] for found in x.rounds)
+    cpu = statistics.median(report["cpu_ms"] for report in x.rounds)
     ratio = f"{min(peers) / x.median:.2f}" if peers else "-"
-    used = _flops(sizes) / (x.median * 1e6 * rate)
-    peak = max(found["peak_mb"] for found in x.rounds)
+    share = _count_flops(sizes) / (x.median * 1e6 * best_rate)
+    peak = max(report["peak_mb"] for report in x.rounds)
     print(
       f"{program.name:18}{x.median:8.1f}{spread:>16}{cpu:9.1f}{ratio:>8}"
-      f"{used:9.1%}{peak:9,.0f}  {x.rounds[0]['version']}"
+      f"{share:9.1%}{peak:9,.0f}  {x.rounds[0]['version']}"
     )
   size = step_timing.PRODUCT_SIZES[sizes["device"]]
   print(
-    f"x peer: times as fast as the fastest peer. of peak: of {rate:,.0f} "
-    f"GFLOP/s, the best product of {size} x {size} that a process reached."
+    "x peer: speed relative to the fastest peer. of peak: share of "
+    f"{best_rate:,.0f} GFLOP/s, the best rate of a {size} x {size} product."
   )
   if hasattr(os, "getloadavg"):
     print(f"Load average of {os.cpu_count()} cores: {os.getloadavg()}")
 
 
 def _plot(results: Mapping[Program, Result], title: str, path: str) -> None:
-  """Draws medians as bars and those of the rounds as points."""
+  """Draws the medians as bars and those of the rounds as points."""
   with style.picture(path, width=900, panel_height=400) as (axis,):
-    axis.set(title=title, xlabel="ms a step; points: medians of rounds")
+    axis.set(title=title, xlabel="ms per step; points: medians of rounds")
     style.bars(
       axis,
       {program.name: result.median for program, result in results.items()},

@@ -1,1 +1,1 @@
-"""What runs in other projects' interpreters: nothing of bert_tf is imported."""
+"""Programs for interpreters without bert_tf, one per compared project."""

@@ -1,9 +1,7 @@
-"""Times steps of KerasHub on TensorFlow: masked LM alone, under XLA.
+"""Times masked LM steps of KerasHub with XLA, without next-sentence loss.
 
 A process of `benchmark.py train` and `forward`.
 """
-
-from collections.abc import Callable
 
 import keras
 import keras_hub
@@ -12,31 +10,29 @@ import tensorflow as tf
 
 
 def main() -> None:
-  """Times the steps of one setting."""
-  settings = step_timing.read_settings()
+  """Times the steps that the process is asked for."""
+  step_timing.run(
+    f"KerasHub {keras_hub.__version__}, TensorFlow {tf.__version__}",
+    _training_step,
+    _forward_step,
+    step_timing.multiply_in_tensorflow,
+  )
+
+
+def _backbone(settings: step_timing.Settings) -> keras.Model:
   if settings.precision == "bfloat16":
     keras.config.set_dtype_policy("mixed_bfloat16")
-  backbone = keras_hub.models.BertBackbone(
+  return keras_hub.models.BertBackbone(
     vocabulary_size=settings.vocab_size,
     num_layers=settings.num_hidden_layers,
     num_heads=settings.num_attention_heads,
     hidden_dim=settings.hidden_size,
     intermediate_dim=settings.intermediate_size,
   )
-  make = _forward_step if settings.task == "forward" else _training_step
-  size = step_timing.PRODUCT_SIZES[settings.device]
-  matrix = tf.random.normal([size, size])
-  matrix = tf.cast(matrix, settings.precision)
-  step_timing.report(
-    settings,
-    f"KerasHub {keras_hub.__version__}, TensorFlow {tf.__version__}",
-    make(backbone, settings),
-    lambda: tf.matmul(matrix, matrix)[0, 0].numpy(),
-  )
 
 
 def _inputs(batch: step_timing.Batch) -> dict[str, tf.Tensor]:
-  """Returns what the backbone takes."""
+  """Returns the inputs of the backbone."""
   return {
     "token_ids": tf.constant(batch["input_ids"]),
     "padding_mask": tf.constant(batch["input_mask"]),
@@ -44,10 +40,9 @@ def _inputs(batch: step_timing.Batch) -> dict[str, tf.Tensor]:
   }
 
 
-def _training_step(
-  backbone: keras.Model, settings: step_timing.Settings
-) -> Callable[[], object]:
+def _training_step(settings: step_timing.Settings) -> step_timing.Step:
   """Returns a training step of the masked LM."""
+  backbone = _backbone(settings)
   positions = keras.Input([settings.num_predictions], dtype="int32")
   logits = keras_hub.layers.MaskedLMHead(
     token_embedding=backbone.token_embedding,
@@ -60,7 +55,7 @@ def _training_step(
     loss=keras.losses.SparseCategoricalCrossentropy(from_logits=True),
     jit_compile=settings.compiled,
   )
-  batch = step_timing.batch_of(settings)
+  batch = settings.batch()
   features = {
     **_inputs(batch),
     "positions": tf.constant(batch["masked_lm_positions"]),
@@ -70,11 +65,10 @@ def _training_step(
   return lambda: model.train_on_batch(features, labels, weights)
 
 
-def _forward_step(
-  backbone: keras.Model, settings: step_timing.Settings
-) -> Callable[[], object]:
+def _forward_step(settings: step_timing.Settings) -> step_timing.Step:
   """Returns the encoder's forward pass, without dropout."""
-  features = _inputs(step_timing.batch_of(settings))
+  backbone = _backbone(settings)
+  features = _inputs(settings.batch())
   run = tf.function(
     lambda: backbone(features, training=False)["sequence_output"],
     jit_compile=settings.compiled,

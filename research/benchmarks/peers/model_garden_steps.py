@@ -1,11 +1,10 @@
-"""Times steps of TF Model Garden's own pre-training task.
+"""Times steps of the pre-training task of TF Model Garden.
 
 A process of `benchmark.py train` and `forward`.
 """
 
 import importlib.metadata
 import os
-from collections.abc import Callable
 
 os.environ["TF_USE_LEGACY_KERAS"] = "1"
 
@@ -17,40 +16,41 @@ from official.nlp.configs import bert, encoders
 from official.nlp.data import pretrain_dataloader
 from official.nlp.tasks import masked_lm
 
-# Its own name for each of the features that are called otherwise.
+# Features whose names differ from those of BERT.
 _NAMES = {"input_ids": "input_word_ids", "segment_ids": "input_type_ids"}
 
 
 def main() -> None:
-  """Times the steps of one setting."""
-  settings = step_timing.read_settings()
+  """Times the steps that the process is asked for."""
+  version = importlib.metadata.version("tf-models-official")
+  step_timing.run(
+    f"Model Garden {version}, TensorFlow {tf.__version__}",
+    _training_step,
+    _forward_step,
+    step_timing.multiply_in_tensorflow,
+  )
+
+
+def _task(settings: step_timing.Settings) -> masked_lm.MaskedLMTask:
   if settings.precision == "bfloat16":
     tf_keras.mixed_precision.set_global_policy("mixed_bfloat16")
-  task = masked_lm.MaskedLMTask(
+  return masked_lm.MaskedLMTask(
     masked_lm.MaskedLMConfig(
       model=_model_config(settings),
       train_data=pretrain_dataloader.BertPretrainDataConfig(),
     )
   )
-  batch = step_timing.batch_of(settings)
-  features = {
-    _NAMES.get(name, name): tf.constant(value) for name, value in batch.items()
+
+
+def _features(settings: step_timing.Settings) -> dict[str, tf.Tensor]:
+  return {
+    _NAMES.get(name, name): tf.constant(value)
+    for name, value in settings.batch().items()
   }
-  make = _forward_step if settings.task == "forward" else _training_step
-  size = step_timing.PRODUCT_SIZES[settings.device]
-  matrix = tf.random.normal([size, size])
-  matrix = tf.cast(matrix, settings.precision)
-  version = importlib.metadata.version("tf-models-official")
-  step_timing.report(
-    settings,
-    f"Model Garden {version}, TensorFlow {tf.__version__}",
-    make(task, features, settings.compiled),
-    lambda: tf.matmul(matrix, matrix)[0, 0].numpy(),
-  )
 
 
 def _model_config(settings: step_timing.Settings) -> bert.PretrainerConfig:
-  """Returns the model with the heads of masked LM and next sentence."""
+  """Returns an encoder with masked LM and next-sentence heads."""
   encoder = encoders.BertEncoderConfig(
     vocab_size=settings.vocab_size,
     hidden_size=settings.hidden_size,
@@ -71,30 +71,28 @@ def _model_config(settings: step_timing.Settings) -> bert.PretrainerConfig:
   )
 
 
-def _training_step(
-  task: masked_lm.MaskedLMTask, features: dict[str, tf.Tensor], compiled: bool
-) -> Callable[[], object]:
-  """Returns the task's training step with the optimizer for BERT."""
+def _training_step(settings: step_timing.Settings) -> step_timing.Step:
+  """Returns the training step of the task, with BERT's optimizer."""
+  task, features = _task(settings), _features(settings)
   model = task.build_model()
   optimizer = optimization.create_optimizer(1e-4, 10_000, 100)
   metrics = task.build_metrics(training=True)
   run = tf.function(
     lambda: task.train_step(features, model, optimizer, metrics),
-    jit_compile=compiled,
+    jit_compile=bool(settings.compiled),
   )
   return lambda: run()["loss"].numpy()
 
 
-def _forward_step(
-  task: masked_lm.MaskedLMTask, features: dict[str, tf.Tensor], compiled: bool
-) -> Callable[[], object]:
+def _forward_step(settings: step_timing.Settings) -> step_timing.Step:
   """Returns the encoder's forward pass, without dropout."""
-  encoder = task.build_model().encoder_network
+  encoder = _task(settings).build_model().encoder_network
+  features = _features(settings)
   names = ("input_word_ids", "input_mask", "input_type_ids")
   inputs = {name: features[name] for name in names}
   run = tf.function(
     lambda: encoder(inputs, training=False)["sequence_output"],
-    jit_compile=compiled,
+    jit_compile=bool(settings.compiled),
   )
   return lambda: run()[0, 0].numpy()
 

@@ -1,15 +1,16 @@
-"""Times steps of the original code in a session of TensorFlow 1.
+"""Times steps of google-research/bert in a session of TensorFlow 1.
 
-A process of `benchmark.py train` and `forward`. The files of the folder
-`original_dir`, a copy of google-research/bert, are imported as they are.
-TensorFlow 2 still computes graphs of TensorFlow 1, with tf_keras for their
-layers; layer_norm alone has to be brought along.
+A process of `benchmark.py train` and `forward`. Imports the unchanged files of
+`original_dir`, a checkout of google-research/bert. TensorFlow 2 still runs
+TensorFlow 1 graphs, and tf_keras has their layers. Only `layer_norm` of
+tf.contrib is missing, so it is defined here.
 """
 
 import importlib
 import os
 import sys
 import types
+from collections.abc import Callable
 from typing import Any
 from unittest import mock
 
@@ -23,35 +24,46 @@ _EPSILON = 1e-12
 
 
 def main() -> None:
-  """Times the steps of one setting."""
-  settings = step_timing.read_settings()
+  """Times the steps that the process is asked for."""
   tf1.disable_v2_behavior()
   tf1.logging.set_verbosity(tf1.logging.ERROR)
+  with tf1.Session() as session:
+    step_timing.run(
+      f"the original, TensorFlow {tf.__version__}",
+      lambda settings: _build(session, settings, _training_step),
+      lambda settings: _build(session, settings, _forward_step),
+      lambda settings: _product(session, settings),
+    )
+
+
+def _build(
+  session: Any,
+  settings: step_timing.Settings,
+  make: Callable[[types.ModuleType, Any, dict[str, tf.Tensor]], Any],
+) -> step_timing.Step:
+  """Builds the graph of a step and initializes its variables."""
   original = _import_run_pretraining(settings.original_dir)
   config = original.modeling.BertConfig(**settings.sizes)
-  # Fed at each step, since constants would be folded into the graph.
-  batch = step_timing.batch_of(settings)
-  fed = {tf1.placeholder(x.dtype, x.shape): x for x in batch.values()}
-  inputs = dict(zip(batch, fed))
-  make = _forward_step if settings.task == "forward" else _training_step
-  fetched = make(original, config, inputs)
-  size = step_timing.PRODUCT_SIZES[settings.device]
+  # The batch is fed, since TensorFlow would fold constants into the graph.
+  batch = settings.batch()
+  feed_dict = {tf1.placeholder(x.dtype, x.shape): x for x in batch.values()}
+  fetches = make(original, config, dict(zip(batch, feed_dict)))
+  session.run(tf1.global_variables_initializer())
+  return lambda: session.run(fetches, feed_dict)
+
+
+def _product(session: Any, settings: step_timing.Settings) -> step_timing.Step:
+  size = settings.product_size
   matrix = tf1.get_variable(
     "benchmark/matrix", [size, size], trainable=False, use_resource=True
   )
   product = tf.matmul(matrix, matrix)[0, 0]
-  with tf1.Session() as session:
-    session.run(tf1.global_variables_initializer())
-    step_timing.report(
-      settings,
-      f"the original, TensorFlow {tf.__version__}",
-      lambda: session.run(fetched, fed),
-      lambda: session.run(product),
-    )
+  session.run(matrix.initializer)
+  return lambda: session.run(product)
 
 
 def _import_run_pretraining(folder: str) -> types.ModuleType:
-  """Returns the original's run_pretraining.py, which imports the others."""
+  """Imports run_pretraining.py, which imports the other files."""
   tf1.contrib = types.SimpleNamespace(
     layers=types.SimpleNamespace(layer_norm=_layer_norm)
   )
@@ -63,7 +75,7 @@ def _import_run_pretraining(folder: str) -> types.ModuleType:
 def _layer_norm(
   inputs: tf.Tensor, begin_norm_axis: int, begin_params_axis: int, scope: str
 ) -> tf.Tensor:
-  """Normalizes the last axis, the only one that the original asks for."""
+  """Normalizes the last axis, the only one that BERT normalizes."""
   if (begin_norm_axis, begin_params_axis) != (-1, -1):
     raise ValueError(f"axes {begin_norm_axis} and {begin_params_axis}.")
   with tf1.variable_scope(scope, "LayerNorm"):
@@ -83,7 +95,7 @@ def _training_step(
   model_fn = original.model_fn_builder(
     config, None, 1e-4, 10_000, 100, use_tpu=False, use_one_hot_embeddings=False
   )
-  # TensorFlow 2 has neither the estimator nor its specification.
+  # TensorFlow 2.16 and later lack the estimator and TPUEstimatorSpec.
   tf1.contrib.tpu = types.SimpleNamespace(TPUEstimatorSpec=dict)
   modes = types.SimpleNamespace(ModeKeys=types.SimpleNamespace(TRAIN="train"))
   with mock.patch.object(tf1, "estimator", modes, create=True):
@@ -94,7 +106,7 @@ def _training_step(
 def _forward_step(
   original: types.ModuleType, config: Any, inputs: dict[str, tf.Tensor]
 ) -> tf.Tensor:
-  """Returns a number of the encoder's output, without dropout."""
+  """Returns one number of the encoder's output, without dropout."""
   model = original.modeling.BertModel(
     config,
     is_training=False,

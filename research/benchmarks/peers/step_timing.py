@@ -1,6 +1,6 @@
-"""What the processes of `benchmark.py train` and `forward` share.
+"""Settings, timing and report of the processes that compute steps.
 
-Without TensorFlow and bert_tf: the peers' processes import this too.
+Imports neither TensorFlow nor bert_tf, since the peers' interpreters import it.
 """
 
 import dataclasses
@@ -14,10 +14,10 @@ from typing import Any
 
 import numpy as np
 
-# Compile, and let allocators and thread pools settle; not timed.
+# These steps compile and warm up allocators and thread pools. Not timed.
 _NUM_WARM_STEPS = 2
 
-# Rows and columns of the matrices whose product is timed, by device.
+# Rows and columns of the matrices whose product is timed.
 PRODUCT_SIZES = {"cpu": 2048, "gpu": 8192}
 _NUM_PRODUCTS = 5
 
@@ -26,10 +26,10 @@ Batch = dict[str, np.ndarray]
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Settings:
-  """A model, its batches, and how often to compute them."""
+  """A model, its batch and the number of steps."""
 
-  task: str  # "train" or "forward", or "start": one step of training.
-  compiled: bool | str  # By XLA or by torch.compile; pieces of it, by name.
+  task: str  # "train", "forward", or "start" for one training step.
+  compiled: bool | str  # With XLA or torch.compile; "pieces" for clusters.
   precision: str  # "float32" or "bfloat16".
   device: str  # "cpu" or "gpu".
   batch_size: int
@@ -41,7 +41,12 @@ class Settings:
   num_hidden_layers: int
   num_attention_heads: int
   intermediate_size: int
-  original_dir: str = ""  # The original's files, for the process that runs it.
+  original_dir: str = ""  # The checkout of google-research/bert.
+
+  @property
+  def product_size(self) -> int:
+    """Rows and columns of the matrices whose product is timed."""
+    return PRODUCT_SIZES[self.device]
 
   @property
   def sizes(self) -> dict[str, Any]:
@@ -54,96 +59,96 @@ class Settings:
       "intermediate_size": self.intermediate_size,
     }
 
+  def batch(self) -> Batch:
+    """Returns a pre-training batch without padding.
 
-def read_settings() -> Settings:
-  """Returns the settings, JSON in the first argument of the process."""
-  return Settings(**json.loads(sys.argv[1]))
+    15% of the word pieces of each example are predicted, at most
+    `num_predictions`, as in records of full-length text.
+    """
+    rng = np.random.default_rng(0)
 
+    def draw_ints(end: int, *shape: int) -> np.ndarray:
+      return rng.integers(end, size=shape, dtype=np.int32)
 
-def synthetic_batch(
-  vocab_size: int, batch_size: int, length: int, num_predictions: int, seed: int
-) -> Batch:
-  """Returns a pre-training batch without padding.
-
-  Of each example 15% of the word pieces are predicted, at most num_predictions,
-  as in records of texts that fill them.
-  """
-  rng = np.random.default_rng(seed)
-
-  def ints(end: int, *shape: int) -> np.ndarray:
-    return rng.integers(end, size=shape, dtype=np.int32)
-
-  positions = rng.permuted(np.tile(np.arange(length), (batch_size, 1)), axis=1)
-  is_masked = np.arange(num_predictions) < round(0.15 * length)
-  return {
-    "input_ids": ints(vocab_size, batch_size, length),
-    "input_mask": np.ones((batch_size, length), np.int32),
-    "segment_ids": ints(2, batch_size, length),
-    "masked_lm_positions": positions[:, :num_predictions].astype(np.int32),
-    "masked_lm_ids": ints(vocab_size, batch_size, num_predictions),
-    "masked_lm_weights": np.tile(is_masked, (batch_size, 1)).astype(np.float32),
-    "next_sentence_labels": ints(2, batch_size, 1),
-  }
+    size, length, count = self.batch_size, self.length, self.num_predictions
+    positions = rng.permuted(np.tile(np.arange(length), (size, 1)), axis=1)
+    is_masked = np.arange(count) < round(0.15 * length)
+    return {
+      "input_ids": draw_ints(self.vocab_size, size, length),
+      "input_mask": np.ones((size, length), np.int32),
+      "segment_ids": draw_ints(2, size, length),
+      "masked_lm_positions": positions[:, :count].astype(np.int32),
+      "masked_lm_ids": draw_ints(self.vocab_size, size, count),
+      "masked_lm_weights": np.tile(is_masked, (size, 1)).astype(np.float32),
+      "next_sentence_labels": draw_ints(2, size, 1),
+    }
 
 
-def batch_of(settings: Settings) -> Batch:
-  """Returns the batch that each step takes."""
-  return synthetic_batch(
-    settings.vocab_size,
-    settings.batch_size,
-    settings.length,
-    settings.num_predictions,
-    seed=0,
-  )
+Step = Callable[[], object]
 
 
-def report(
-  settings: Settings,
+def run(
   version: str,
-  step: Callable[[], object],
-  product: Callable[[], object],
-  peak_of_gpu: Callable[[], int] | None = None,
+  training_step: Callable[[Settings], Step],
+  forward_step: Callable[[Settings], Step],
+  product: Callable[[Settings], Step],
+  gpu_peak: Callable[[], int] | None = None,
 ) -> None:
-  """Times steps and prints what they took, as a line of JSON.
+  """Times the steps that the process is asked for; prints a line of JSON.
+
+  The first argument of the process holds the settings as JSON.
 
   Args:
-    settings: how many steps.
-    version: the libraries that are measured, with their versions.
-    step: computes one step to its end.
-    product: computes one product of two matrices of PRODUCT_SIZES.
-    peak_of_gpu: returns the most bytes of a GPU that were in use; None for
-      those of the process.
+    version: the measured libraries, with their versions.
+    training_step: returns a function that computes one training step to its
+      end.
+    forward_step: the same for the encoder's forward pass.
+    product: returns a function that multiplies two square matrices with
+      `settings.product_size` rows.
+    gpu_peak: returns the peak GPU memory in bytes.
   """
-  if settings.task == "start":  # The whole process is timed.
+  settings = Settings(**json.loads(sys.argv[1]))
+  make = forward_step if settings.task == "forward" else training_step
+  step = make(settings)
+  if settings.task == "start":  # The caller times the whole process.
     step()
     return
   for _ in range(_NUM_WARM_STEPS):
     step()
   times = [_milliseconds(step) for _ in range(settings.num_steps)]
-  if peak_of_gpu:
-    peak = peak_of_gpu()
+  if gpu_peak and settings.device == "gpu":
+    peak = gpu_peak()
   else:
     peak = peak_bytes(resource.getrusage(resource.RUSAGE_SELF))
-  product_ms = min(_milliseconds(product)[0] for _ in range(_NUM_PRODUCTS))
-  size = PRODUCT_SIZES[settings.device]
-  found = {
+  multiply = product(settings)
+  product_ms = min(_milliseconds(multiply)[0] for _ in range(_NUM_PRODUCTS))
+  report = {
     "version": version,
     "ms": [wall for wall, _ in times],
     "cpu_ms": statistics.median(cpu for _, cpu in times),
     "peak_mb": peak / 1e6,
-    "product_gflops": 2 * size**3 / product_ms / 1e6,
+    "product_gflops": 2 * settings.product_size**3 / product_ms / 1e6,
   }
-  print(json.dumps(found), flush=True)
+  print(json.dumps(report), flush=True)
+
+
+def multiply_in_tensorflow(settings: Settings) -> Step:
+  """Returns a function that multiplies two matrices in TensorFlow 2."""
+  import tensorflow as tf
+
+  size = settings.product_size
+  matrix = tf.cast(tf.random.normal([size, size]), settings.precision)
+  return lambda: tf.matmul(matrix, matrix)[0, 0].numpy()
 
 
 def peak_bytes(usage: resource.struct_rusage) -> int:
-  """Returns the most memory that a process held."""
-  # Kilobytes on Linux, bytes on macOS.
+  """Returns the peak memory of a process in bytes."""
+  # ru_maxrss is in kilobytes on Linux and in bytes on macOS.
   return usage.ru_maxrss * (1 if sys.platform == "darwin" else 1 << 10)
 
 
 def _milliseconds(run: Callable[[], object]) -> tuple[float, float]:
-  """Returns the time on the clock and that of all cores."""
+  """Returns wall time and CPU time of a call."""
   wall, cpu = time.perf_counter(), time.process_time()
   run()
   return 1e3 * (time.perf_counter() - wall), 1e3 * (time.process_time() - cpu)

@@ -1,10 +1,10 @@
 """Times steps of transformers on PyTorch, as a careful user writes them.
 
-A process of `benchmark.py train` and `forward`. Logits are computed at
-the masked positions only, AdamW is the fused one, and bfloat16 is autocast.
+A process of `benchmark.py train` and `forward`. Logits are computed at the
+masked positions only, AdamW is fused, and bfloat16 uses autocast.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 import step_timing
 import torch
@@ -13,52 +13,53 @@ from torch.nn import functional
 
 
 def main() -> None:
-  """Times the steps of one setting."""
-  settings = step_timing.read_settings()
+  """Times the steps that the process is asked for."""
   torch.manual_seed(0)
-  config = transformers.BertConfig(
-    **settings.sizes, hidden_act="gelu_pytorch_tanh"
+  step_timing.run(
+    f"PyTorch {torch.__version__}, transformers {transformers.__version__}",
+    _training_step,
+    _forward_step,
+    _product,
+    torch.cuda.max_memory_allocated,
   )
-  make = _forward_step if settings.task == "forward" else _training_step
-  size = step_timing.PRODUCT_SIZES[settings.device]
+
+
+def _product(settings: step_timing.Settings) -> step_timing.Step:
+  size = settings.product_size
   matrix = torch.randn([size, size]).to(
     _device(settings), getattr(torch, settings.precision)
   )
-  step_timing.report(
-    settings,
-    f"PyTorch {torch.__version__}, transformers {transformers.__version__}",
-    make(config, settings),
-    lambda: (matrix @ matrix)[0, 0].item(),
-    torch.cuda.max_memory_allocated if settings.device == "gpu" else None,
+  return lambda: (matrix @ matrix)[0, 0].item()
+
+
+def _config(settings: step_timing.Settings) -> transformers.BertConfig:
+  return transformers.BertConfig(
+    **settings.sizes, hidden_act="gelu_pytorch_tanh"
   )
 
 
 def _device(settings: step_timing.Settings) -> str:
-  """Returns PyTorch's name of the device."""
+  """Returns the PyTorch name of the device."""
   return {"cpu": "cpu", "gpu": "cuda"}[settings.device]
 
 
 def _autocast(settings: step_timing.Settings) -> torch.autocast:
-  """Returns the context in which a step of that precision runs."""
-  return torch.autocast(
-    _device(settings),
-    torch.bfloat16,
-    enabled=settings.precision == "bfloat16",
-  )
+  is_enabled = settings.precision == "bfloat16"
+  return torch.autocast(_device(settings), torch.bfloat16, enabled=is_enabled)
 
 
 def _encoder_inputs(
   batch: step_timing.Batch, device: str
 ) -> dict[str, torch.Tensor]:
-  """Returns what the encoder takes."""
+  """Returns the inputs of the encoder."""
   names = {
     "input_ids": "input_ids",
     "attention_mask": "input_mask",
     "token_type_ids": "segment_ids",
   }
   return {
-    name: torch.from_numpy(batch[ours]).long().to(device)
-    for name, ours in names.items()
+    name: torch.from_numpy(batch[feature]).long().to(device)
+    for name, feature in names.items()
   }
 
 
@@ -69,7 +70,15 @@ def _loss(
   labels: torch.Tensor,
   next_sentence_labels: torch.Tensor,
 ) -> torch.Tensor:
-  """Returns the loss; positions count through the batch, int64 [masked]."""
+  """Returns the pre-training loss.
+
+  Args:
+    model: computes the logits.
+    inputs: int64 [B, F] by name.
+    positions: int64 [M]. Indices of the masked tokens in the flattened batch.
+    labels: int64 [M]. Original tokens at these positions.
+    next_sentence_labels: int64 [B].
+  """
   sequence, pooled = model.bert(**inputs)[:2]
   masked = sequence.flatten(0, 1)[positions]
   return functional.cross_entropy(
@@ -79,24 +88,22 @@ def _loss(
   )
 
 
-def _training_step(
-  config: transformers.BertConfig, settings: step_timing.Settings
-) -> Callable[[], object]:
+def _training_step(settings: step_timing.Settings) -> step_timing.Step:
   """Returns a pre-training step with clipping and weight decay."""
   device = _device(settings)
-  model = transformers.BertForPreTraining(config).train().to(device)
-  plain = [p for p in model.parameters() if p.ndim == 1]
+  model = transformers.BertForPreTraining(_config(settings)).train().to(device)
+  not_decayed = [p for p in model.parameters() if p.ndim == 1]
   decayed = [p for p in model.parameters() if p.ndim > 1]
   optimizer = torch.optim.AdamW(
-    [{"params": decayed}, {"params": plain, "weight_decay": 0.0}],
+    [{"params": decayed}, {"params": not_decayed, "weight_decay": 0.0}],
     lr=1e-4,
     eps=1e-6,
     weight_decay=0.01,
     fused=True,
   )
-  batch = step_timing.batch_of(settings)
+  batch = settings.batch()
   inputs = _encoder_inputs(batch, device)
-  # As a collator hands them over: those with weight, counted in the batch.
+  # A data collator returns only masked positions, as indices in the batch.
   rows, columns = batch["masked_lm_weights"].nonzero()
   flat = rows * settings.length + batch["masked_lm_positions"][rows, columns]
   positions, labels, next_labels = (
@@ -107,11 +114,11 @@ def _training_step(
       batch["next_sentence_labels"][:, 0],
     )
   )
-  loss_of = torch.compile(_loss) if settings.compiled else _loss
+  compute_loss = torch.compile(_loss) if settings.compiled else _loss
 
   def step() -> None:
     with _autocast(settings):
-      loss = loss_of(model, inputs, positions, labels, next_labels)
+      loss = compute_loss(model, inputs, positions, labels, next_labels)
     loss.backward()
     torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
     optimizer.step()
@@ -121,18 +128,16 @@ def _training_step(
   return step
 
 
-def _forward_step(
-  config: transformers.BertConfig, settings: step_timing.Settings
-) -> Callable[[], object]:
+def _forward_step(settings: step_timing.Settings) -> step_timing.Step:
   """Returns the encoder's forward pass, without dropout."""
   device = _device(settings)
-  model = transformers.BertModel(config).eval().to(device)
+  model = transformers.BertModel(_config(settings)).eval().to(device)
   run = torch.compile(model) if settings.compiled else model
-  inputs = _encoder_inputs(step_timing.batch_of(settings), device)
+  inputs = _encoder_inputs(settings.batch(), device)
 
   def step() -> None:
     with torch.inference_mode(), _autocast(settings):
-      # Waits for a GPU.
+      # Reading a number waits for the GPU.
       run(**inputs).last_hidden_state[0, 0, 0].item()
 
   return step

@@ -1,15 +1,19 @@
-"""Fine-tunes a Hugging Face model with PyTorch: the baseline of the README.
+"""Fine-tunes a Hugging Face model with PyTorch, as a baseline.
 
-Nothing of bert_tf is used: readers, tokenization, model and optimizer are of
-transformers and PyTorch, `pip install torch transformers scikit-learn scipy`.
-The recipe is run_classifier.py's and run_squad.py's: as many steps, linear
-warm-up over a tenth of them and linear decay, weight decay 0.01 except of
-biases and layer norms, gradients clipped at a global norm of 1; with
---nocorrect_bias Adam without bias correction, as in BERT's release.
+Uses no code of bert_tf. Tokenization, model and optimizer come from
+transformers and PyTorch:
+
+pip install torch transformers scikit-learn scipy absl-py
+
+The recipe is that of run_classifier.py and run_squad.py: the same number of
+steps, linear warm-up over the first 10%, linear decay, and gradients clipped at
+a global norm of 1. Weight decay is 0.01, except for biases and layer norms.
+--nocorrect_bias leaves out Adam's bias correction, as BERT does.
 """
 
 import collections
 import csv
+import functools
 import json
 import os
 import statistics
@@ -34,13 +38,13 @@ flags.DEFINE_string("data_dir", None, "Folder with train.tsv and dev.tsv.")
 flags.DEFINE_string("train_file", None, "SQuAD JSON to train on.")
 flags.DEFINE_string("predict_file", None, "SQuAD JSON to answer.")
 flags.DEFINE_string("output_dir", None, "Folder for SQuAD's predictions.json.")
-flags.DEFINE_integer("max_seq_length", 128, "Word pieces an example.")
-flags.DEFINE_integer("doc_stride", 128, "Word pieces from window to window.")
-flags.DEFINE_integer("train_batch_size", 32, "Examples a step.")
+flags.DEFINE_integer("max_seq_length", 128, "Word pieces per example.")
+flags.DEFINE_integer("doc_stride", 128, "Word pieces between window starts.")
+flags.DEFINE_integer("train_batch_size", 32, "Examples per step.")
 flags.DEFINE_float("learning_rate", 5e-5, "Peak learning rate.")
 flags.DEFINE_float("num_train_epochs", 3.0, "Passes over the training file.")
-flags.DEFINE_integer("num_runs", 1, "Runs, with seeds seed, seed + 1, ...")
-flags.DEFINE_integer("seed", 12345, "Of the first run.")
+flags.DEFINE_integer("num_runs", 1, "Runs, with the seeds seed, seed + 1, ...")
+flags.DEFINE_integer("seed", 12345, "Seed of the first run.")
 flags.DEFINE_bool(
   "correct_bias", True, "Whether Adam corrects the bias of its moments."
 )
@@ -55,10 +59,10 @@ Metrics = dict[str, float]
 Features = dict[str, Any]
 Collate = Callable[[Sequence[Features]], Mapping[str, torch.Tensor]]
 
-# Id, text, context, and first answer if there is one.
+# Id, text, context, and the first answer, if any.
 Question = tuple[str, str, str, Mapping[str, Any] | None]
 
-# Characters [start, end) of each token, None outside the context.
+# Characters [start, end) of each token; None outside the context.
 Offsets = Sequence[tuple[int, int] | None]
 
 
@@ -85,8 +89,8 @@ def _correlations(labels: np.ndarray, logits: np.ndarray) -> Metrics:
   }
 
 
-# Columns of the texts and of the label, whether there is a header, labels
-# (None: a number), metrics.
+# Columns of the texts, column of the label, whether the file has a header,
+# labels (None for regression), metrics.
 _TASKS = {
   "MRPC": ((3, 4), 0, True, ("0", "1"), _accuracy_and_f1),
   "RTE": ((1, 2), 3, True, ("entailment", "not_entailment"), _accuracy),
@@ -103,10 +107,8 @@ def _read(name: str, path: str) -> tuple[list[list[str]], list[float]]:
     rows = list(csv.reader(file, delimiter="\t", quoting=csv.QUOTE_NONE))
   rows = rows[has_header:]
   texts = [[row[c] for c in columns] for row in rows]
-  found = [row[label_column] for row in rows]
-  if labels is None:
-    return texts, [float(label) for label in found]
-  return texts, [labels.index(label) for label in found]
+  to_number = labels.index if labels else float
+  return texts, [to_number(row[label_column]) for row in rows]
 
 
 def _train(
@@ -116,26 +118,26 @@ def _train(
   num_examples: int,
   seed: int,
 ) -> float:
-  """Trains; returns the seconds that it took."""
+  """Trains the model and returns the seconds."""
   batch_size = FLAGS.train_batch_size
   num_steps = int(num_examples / batch_size * FLAGS.num_train_epochs)
-  plain = [p for n, p in model.named_parameters() if _is_plain(n)]
-  decayed = [p for n, p in model.named_parameters() if not _is_plain(n)]
+  decayed: list[torch.nn.Parameter] = []
+  not_decayed: list[torch.nn.Parameter] = []
+  for name, parameter in model.named_parameters():
+    is_decayed = not name.endswith("bias") and "LayerNorm" not in name
+    (decayed if is_decayed else not_decayed).append(parameter)
   optimizer = torch.optim.AdamW(
-    [
-      {"params": decayed, "weight_decay": 0.01},
-      {"params": plain, "weight_decay": 0.0},
-    ],
+    [{"params": decayed}, {"params": not_decayed}],
     lr=FLAGS.learning_rate,
     eps=1e-6,
     fused=True,
   )
-  order = np.random.default_rng(seed)
+  rng = np.random.default_rng(seed)
   model.train()
   start = time.monotonic()
   step = 0
   while step < num_steps:
-    shuffled = order.permutation(len(features))
+    shuffled = rng.permutation(len(features))
     for i in range(0, len(shuffled) - batch_size + 1, batch_size):
       batch = collate([features[j] for j in shuffled[i : i + batch_size]])
       model(**batch).loss.backward()
@@ -152,7 +154,7 @@ def _train(
 def _set_rates(
   optimizer: torch.optim.Optimizer, step: int, num_steps: int
 ) -> None:
-  """Sets learning rate and weight decay of a step, counted from 0."""
+  """Sets learning rate and weight decay; `step` counts from 0."""
   num_warmup_steps = num_steps // 10
   rate = FLAGS.learning_rate * (1 - step / num_steps)
   if step < num_warmup_steps:
@@ -162,19 +164,13 @@ def _set_rates(
     beta1, beta2 = optimizer.defaults["betas"]
     scale = (1 - beta1 ** (step + 1)) / (1 - beta2 ** (step + 1)) ** 0.5
   for group, decay in zip(optimizer.param_groups, (0.01, 0.0)):
-    # Taken times the rate; undone here so that only Adam's part is scaled.
+    # AdamW multiplies the decay by the rate, which only Adam's part should be.
     group["lr"], group["weight_decay"] = rate * scale, decay / scale
-
-
-def _is_plain(name: str) -> bool:
-  """Returns whether weight decay leaves a parameter alone."""
-  return name.endswith("bias") or "LayerNorm" in name
 
 
 def _batches(
   features: Sequence[Features], size: int
 ) -> Iterator[Sequence[Features]]:
-  """Yields batches in the features' order."""
   for i in range(0, len(features), size):
     yield features[i : i + size]
 
@@ -182,7 +178,7 @@ def _batches(
 def _run_classifier(
   tokenizer: transformers.PreTrainedTokenizerBase, seed: int
 ) -> tuple[Metrics, float]:
-  """Fine-tunes once; returns metrics on the dev set and seconds."""
+  """Fine-tunes once and returns dev metrics and seconds."""
   name = FLAGS.task_name
   labels, measure = _TASKS[name][3:]
   torch.manual_seed(seed)
@@ -190,28 +186,25 @@ def _run_classifier(
     FLAGS.model_dir, num_labels=len(labels) if labels else 1
   )
 
-  def features_of(split: str) -> list[Features]:
+  def read_features(split: str) -> list[Features]:
     path = os.path.join(FLAGS.data_dir, f"{split}.tsv")
-    texts, found = _read(name, path)
     return [
       {
         **tokenizer(*text, truncation=True, max_length=FLAGS.max_seq_length),
         "labels": label,
       }
-      for text, label in zip(texts, found)
+      for text, label in zip(*_read(name, path))
     ]
 
-  def collate(batch: Sequence[Features]) -> Mapping[str, torch.Tensor]:
-    return tokenizer.pad(batch, return_tensors="pt")
-
-  train = features_of("train")
+  collate = functools.partial(tokenizer.pad, return_tensors="pt")
+  train = read_features("train")
   seconds = _train(model, train, collate, len(train), seed)
-  dev = features_of("dev")
+  dev = read_features("dev")
   model.eval()
   with torch.inference_mode():
     logits = [model(**collate(b)).logits.numpy() for b in _batches(dev, 32)]
-  found = np.array([feature["labels"] for feature in dev])
-  return measure(found, np.concatenate(logits)), seconds
+  label_ids = np.array([feature["labels"] for feature in dev])
+  return measure(label_ids, np.concatenate(logits)), seconds
 
 
 def _questions(path: str) -> list[Question]:
@@ -232,7 +225,7 @@ def _windows(
   questions: Sequence[Question],
   is_training: bool,
 ) -> Iterator[Features]:
-  """Yields the windows of every question, as run_squad.py cuts them."""
+  """Yields the windows of all questions, cut as in run_squad.py."""
   for number, (_, question, context, answer) in enumerate(questions):
     query = tokenizer(question, add_special_tokens=False)["input_ids"]
     if len(query) > _MAX_QUERY_LENGTH:
@@ -249,30 +242,32 @@ def _windows(
       return_offsets_mapping=True,
     )
     for i, offsets in enumerate(encoded["offset_mapping"]):
-      inside = [s == 1 for s in encoded.sequence_ids(i)]
+      is_context = [s == 1 for s in encoded.sequence_ids(i)]
       window = {k: encoded[k][i] for k in tokenizer.model_input_names}
       if is_training:
-        span = _positions(offsets, inside, answer)
+        span = _find_answer(offsets, is_context, answer)
         window["start_positions"], window["end_positions"] = span
       else:
         window["number"] = number
-        window["offsets"] = [o if t else None for o, t in zip(offsets, inside)]
+        window["offsets"] = [
+          pair if inside else None for pair, inside in zip(offsets, is_context)
+        ]
       yield window
 
 
-def _positions(
+def _find_answer(
   offsets: Sequence[tuple[int, int]],
-  inside: Sequence[bool],
+  is_context: Sequence[bool],
   answer: Mapping[str, Any] | None,
 ) -> tuple[int, int]:
-  """Returns first and last position of the answer, (0, 0) if not inside."""
+  """Returns the answer's first and last token; (0, 0) if not in the window."""
   if not answer:
     return 0, 0
   start = answer["answer_start"]
   end = start + len(answer["text"])
   span = [
     i
-    for i, (o, t) in enumerate(zip(offsets, inside))
+    for i, (o, t) in enumerate(zip(offsets, is_context))
     if t and o[0] < end and o[1] > start
   ]
   if not span or offsets[span[0]][0] > start or offsets[span[-1]][1] < end:
@@ -283,27 +278,21 @@ def _positions(
 def _run_squad(
   tokenizer: transformers.PreTrainedTokenizerBase, seed: int
 ) -> tuple[Metrics, float, float]:
-  """Fine-tunes and answers; returns seconds of both."""
+  """Fine-tunes and answers; returns metrics and the seconds of each."""
   torch.manual_seed(seed)
   model = transformers.AutoModelForQuestionAnswering.from_pretrained(
     FLAGS.model_dir
   )
 
-  def collate(batch: Sequence[Features]) -> Mapping[str, torch.Tensor]:
-    return tokenizer.pad(batch, return_tensors="pt")
-
+  collate = functools.partial(tokenizer.pad, return_tensors="pt")
   start = time.monotonic()
   questions = _questions(FLAGS.train_file)
   windows = list(_windows(tokenizer, questions, is_training=True))
   _train(model, windows, collate, len(questions), seed)
   train_seconds = time.monotonic() - start
   start = time.monotonic()
-  num_questions = _predict(model, tokenizer, collate)
-  return (
-    {"num_questions": num_questions},
-    train_seconds,
-    time.monotonic() - start,
-  )
+  metrics: Metrics = {"num_questions": _predict(model, tokenizer, collate)}
+  return metrics, train_seconds, time.monotonic() - start
 
 
 def _predict(
@@ -315,17 +304,19 @@ def _predict(
   questions = _questions(FLAGS.predict_file)
   windows = list(_windows(tokenizer, questions, is_training=False))
   model.eval()
-  found = collections.defaultdict(list)
+  logits_by_question = collections.defaultdict(list)
   with torch.inference_mode():
     for batch in _batches(windows, 32):
       inputs = [{k: w[k] for k in tokenizer.model_input_names} for w in batch]
       output = model(**collate(inputs))
       rows = zip(output.start_logits.numpy(), output.end_logits.numpy())
       for window, logits in zip(batch, rows):
-        found[window["number"]].append((window["offsets"], *logits))
+        results = window["offsets"], *logits
+        logits_by_question[window["number"]].append(results)
   answers, odds = {}, {}
   for number, (qas_id, _, context, _) in enumerate(questions):
-    answers[qas_id], odds[qas_id] = _answer(context, found[number])
+    windows_of_question = logits_by_question[number]
+    answers[qas_id], odds[qas_id] = _answer(context, windows_of_question)
   os.makedirs(FLAGS.output_dir, exist_ok=True)
   for name, values in (("predictions", answers), ("null_odds", odds)):
     path = os.path.join(FLAGS.output_dir, f"{name}.json")
@@ -337,7 +328,7 @@ def _predict(
 def _answer(
   context: str, windows: Sequence[tuple[Offsets, np.ndarray, np.ndarray]]
 ) -> tuple[str, float]:
-  """Returns the best text, and the null's score less that text's."""
+  """Returns the best answer, and the null score minus the answer's score."""
   best_score, best_text, null_score = -np.inf, "", np.inf
   for offsets, starts, ends in windows:
     null_score = min(null_score, float(starts[0] + ends[0]))
@@ -356,7 +347,7 @@ def _answer(
 
 
 def main(unused_argv: Sequence[str]) -> None:
-  """Runs with every seed; prints each, then mean and sample deviation."""
+  """Runs all seeds; prints each result, then mean and sample deviation."""
   tokenizer = transformers.AutoTokenizer.from_pretrained(FLAGS.model_dir)
   is_squad = FLAGS.task_name == "SQuAD"
   run = _run_squad if is_squad else _run_classifier

@@ -1,4 +1,4 @@
-"""Fills the mask of one text: a process of `benchmark.py predict`.
+"""Fills the mask of a text. A process of `benchmark.py predict`.
 
 python transformers_predict.py MODEL_DIR TEXT
 """
@@ -12,7 +12,7 @@ _NUM_TOKENS = 5
 
 
 def main(model_dir: str, text: str) -> None:
-  """Prints the likeliest tokens and their probabilities."""
+  """Prints the most likely tokens and their probabilities."""
   tokenizer = transformers.AutoTokenizer.from_pretrained(model_dir)
   model = transformers.AutoModelForMaskedLM.from_pretrained(model_dir).eval()
   inputs = tokenizer(text, return_tensors="pt")

@@ -133,7 +133,7 @@ def test_model_garden_takes_a_step():
 
 def test_the_original_is_measured_where_its_folder_is_given(original_dir):
   original = next(p for p in steps.PROGRAMS if p.needs_original_dir)
-  assert steps.python_of(original, config.BenchmarkConfig()) is None
+  assert steps.choose_python(original, config.BenchmarkConfig()) is None
   assert not original.can_run("train", "bfloat16", "cpu")
   sizes = steps.shared_sizes(
     config.BenchmarkConfig(original_dir=str(original_dir)), "train"
