@@ -72,7 +72,7 @@ def test_intervals_are_those_of_welch(found):
     expected = test.confidence_interval(0.95)
     assert difference.low == pytest.approx(expected.low)
     assert difference.high == pytest.approx(expected.high)
-    assert difference.is_real == (test.pvalue < 0.05)
+    assert difference.is_significant == (test.pvalue < 0.05)
 
 
 def test_each_verdict_is_said_of_what_carries_it(found):
@@ -116,11 +116,13 @@ def test_our_sizes_stand_for_the_papers_in_their_order():
   found = comparisons.compare(sizes, SEEDS, [])
   labels = [v.label for v in sizes.variants]
   # Table 6: perplexities and SST-2 from 3 x 768 to 24 x 1024.
-  assert [found.number(label, "perplexity") for label in labels] == [
+  assert [found.published_number(label, "perplexity") for label in labels] == [
     5.84, 5.24, 4.68, 3.99, 3.54, 3.23,
   ]  # fmt: skip
-  assert found.number(labels[-1], "SST-2") == 93.7
-  assert found.number(labels[0], "QNLI") == 77.9  # MNLI's, which is not there.
+  assert found.published_number(labels[-1], "SST-2") == 93.7
+  assert (
+    found.published_number(labels[0], "QNLI") == 77.9
+  )  # MNLI's, which is not there.
 
 
 def test_steps_are_compared_with_all_steps_and_objectives_with_each_other():
@@ -138,8 +140,8 @@ def test_runs_are_counted_once_and_failures_are_named():
   found = comparisons.compare(experiment, SEEDS, [*rows, failed])
   # 4 pre-trainings, of which one is fine-tuned in two ways, on 4 tasks.
   assert found.num_planned == 3 * (4 + 5 * 4)
-  assert found.num_whole == len(rows) == 13
-  assert found.failed == {run.name: "ValueError: no"}
+  assert found.num_finished == len(rows) == 13
+  assert found.errors == {run.name: "ValueError: no"}
 
 
 def test_rows_of_the_text_that_most_are_of_are_used():
@@ -147,8 +149,8 @@ def test_rows_of_the_text_that_most_are_of_are_used():
   others = [dataclasses.replace(run, seed=seed) for seed in (2, 3)]
   few = [ablation_rows.row(run, 1.0, text="a")]
   many = [ablation_rows.row(other, 1.0, text="b") for other in others]
-  assert comparisons.one_source([*few, *many]) == many
-  assert comparisons.one_source([]) == []
+  assert comparisons.select_usual_data([*few, *many]) == many
+  assert comparisons.select_usual_data([]) == []
 
 
 def test_rows_of_the_task_data_that_most_are_of_are_used():
@@ -159,5 +161,5 @@ def test_rows_of_the_task_data_that_most_are_of_are_used():
   ]
   pretraining = ablation_rows.row(runs.Run(pretraining=TINY.base, seed=1), 1.0)
   for order in ([*old, *rows, pretraining], [pretraining, *rows, *old]):
-    found = comparisons.one_source(order)
+    found = comparisons.select_usual_data(order)
     assert found == [row for row in order if row not in old]

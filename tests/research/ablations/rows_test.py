@@ -20,16 +20,18 @@ def test_a_row_is_found_by_config_seed_and_data(tmp_path):
   folder = str(tmp_path)
   row = ablation_rows.row(RUN, 4.0)
   rows.write(rows.path_of(folder, RUN, DATA), row)
-  assert rows.whole(folder, RUN, DATA) == row
-  assert rows.whole(folder, dataclasses.replace(RUN, seed=2), DATA) is None
-  assert rows.whole(folder, other(num_train_steps=9), DATA) is None
-  assert rows.whole(folder, RUN, {**DATA, "train.txt": "u"}) is None
+  assert rows.read_finished(folder, RUN, DATA) == row
+  assert (
+    rows.read_finished(folder, dataclasses.replace(RUN, seed=2), DATA) is None
+  )
+  assert rows.read_finished(folder, other(num_train_steps=9), DATA) is None
+  assert rows.read_finished(folder, RUN, {**DATA, "train.txt": "u"}) is None
 
 
 def test_a_failed_row_is_not_whole(tmp_path):
   path = rows.path_of(str(tmp_path), RUN, DATA)
   rows.write(path, ablation_rows.row(RUN, 0.0, error="ValueError: no"))
-  assert rows.whole(str(tmp_path), RUN, DATA) is None
+  assert rows.read_finished(str(tmp_path), RUN, DATA) is None
   assert [row.error for row in rows.read_all(str(tmp_path))] == [
     "ValueError: no"
   ]

@@ -24,7 +24,7 @@ class FakeWorker:
   def data_of(self, run):
     return {"train.txt": "t", "vocab.txt": "v"}
 
-  def do(self, run):
+  def execute(self, run):
     if run.name in self.stops_at:
       raise work.StoppedError
     if run.name in self.fails_at:
@@ -32,7 +32,7 @@ class FakeWorker:
     self.done.append(run.name)
     curve = {"training": {"step": [1], "word_pieces": [2], "loss": [3.0]}}
     is_tuning = bool(run.fine_tuning)
-    return work.Found(
+    return work.Outcome(
       {"score": 50.0} if is_tuning else {"perplexity": 50.0},
       {} if is_tuning else curve,
     )
@@ -144,7 +144,7 @@ def test_a_pretraining_is_not_deleted_for_a_step_it_cannot_have(
     'all_model_checkpoint_paths: "model.ckpt-100"\n'
   )
   with pytest.raises(ValueError, match="no checkpoint of step 25 of 100"):
-    work.Worker(config, {}, [run]).do(run)
+    work.Worker(config, {}, [run]).execute(run)
   assert whole.exists()
 
 
