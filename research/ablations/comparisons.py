@@ -156,7 +156,7 @@ def compare(
   for variant in experiment.variants:
     for seed in sorted(set(seeds)):
       for column, run in _list_columns(variant, seed):
-        row = by_key.get(rows.key_of(run))
+        row = by_key.get(rows.run_key(run))
         is_finished[run] = bool(row and row.is_finished)
         if not row:
           continue

@@ -42,7 +42,7 @@ def _objectives(make: variants_lib.Builder) -> variants_lib.Experiment:
   return variants_lib.Experiment(
     name="objectives",
     title="Objectives",
-    question="What do both directions, and the next sentence, contribute?",
+    question="What do both directions and the next-sentence task contribute?",
     variants=(
       make.variant("masked LM and NSP", tasks),
       make.variant(no_nsp, tasks, {"no_nsp": True}),
@@ -60,9 +60,9 @@ def _objectives(make: variants_lib.Builder) -> variants_lib.Experiment:
     ),
     published=papers.OBJECTIVES,
     remark=(
-      "The loss of a model of one direction is that of every next word, so it "
-      "is not comparable with that of masked words. Next sentences help where "
-      "pairs are compared, if the text is enough to learn it. The paper has no "
+      "One-directional models predict each next token, so their losses are not "
+      "comparable with masked-LM losses. The next-sentence task helps with "
+      "sentence pairs, if there is enough text to learn it. The paper has no "
       "row for right to left."
     ),
     compares_losses=False,
@@ -86,7 +86,7 @@ def _sizes(make: variants_lib.Builder) -> variants_lib.Experiment:
   return variants_lib.Experiment(
     name="sizes",
     title="Model size",
-    question="Is a larger model better, on small tasks too?",
+    question="Is a larger model better, even on small tasks?",
     variants=make.variants(
       ("MNLI", *_CLASSIFICATION), dict(zip(labels, map(_set_size, sizes)))
     ),
@@ -94,9 +94,9 @@ def _sizes(make: variants_lib.Builder) -> variants_lib.Experiment:
       papers.SIZES, row_names=dict(zip(labels, papers.SIZE_ROWS))
     ),
     remark=(
-      "Each of our sizes stands for the paper's in the same row. All are "
-      "trained for the same number of steps, which favours small models where "
-      "the steps are few."
+      "Our sizes correspond to those of the paper, in the same order. All are "
+      "trained for the same number of steps. A small number of steps favours "
+      "small models."
     ),
   )
 
@@ -124,12 +124,12 @@ def _steps(make: variants_lib.Builder) -> variants_lib.Experiment:
   return variants_lib.Experiment(
     name="steps",
     title="Number of steps",
-    question="How long does pre-training keep paying, and for which objective?",
+    question="How long does pre-training improve results, by objective?",
     variants=tuple(variants),
     published=papers.STEPS,
     remark=(
-      "Checkpoints of one pre-training each; the learning rate of the earlier "
-      "ones has not come down yet, as in the paper."
+      "The checkpoints of an objective come from one pre-training. As in the "
+      "paper, the learning rate has not decayed to 0 at the earlier ones."
     ),
     compares_losses=False,
   )
@@ -152,12 +152,12 @@ def _masking(make: variants_lib.Builder) -> variants_lib.Experiment:
   return variants_lib.Experiment(
     name="masking",
     title="What becomes of masked words",
-    question="Does it matter that some masked words stay or become others?",
+    question="Does it help to keep or replace some of the selected tokens?",
     variants=tuple(map(make.with_features, variants)),
     published=papers.MASKING,
     remark=(
-      "The paper finds fine-tuning hardly touched by the split, and [MASK] "
-      "alone harmful to features, which never see it."
+      "The paper finds that fine-tuning is robust to the split, and that 100% "
+      "[MASK] harms the feature-based approach."
     ),
   )
 
@@ -166,15 +166,15 @@ def _whole_words(make: variants_lib.Builder) -> variants_lib.Experiment:
   return variants_lib.Experiment(
     name="whole_words",
     title="Whole words",
-    question="Is it better to mask all pieces of a word?",
+    question="Is it better to mask all word pieces of a word?",
     variants=make.variants(
       ("SQuAD", "MNLI", "QNLI", "SST-2"),
       {"word pieces": {}, "whole words": {"do_whole_word_mask": True}},
     ),
     published=papers.WHOLE_WORDS,
     remark=(
-      "Perplexity is on held-out text with pieces masked, as one variant "
-      "trains and the other does not; it cannot say which is better."
+      "Perplexity is measured on single masked word pieces. Only one of the "
+      "variants trains on these, so perplexity cannot compare the two."
     ),
   )
 
@@ -194,12 +194,12 @@ def _batch_size(make: variants_lib.Builder) -> variants_lib.Experiment:
   return variants_lib.Experiment(
     name="batch_size",
     title="Batch size at equal words seen",
-    question="Are larger batches and fewer steps as good?",
+    question="Are fewer steps with larger batches as good?",
     variants=make.variants(("MNLI", "QNLI", "SST-2"), changes),
     published=papers.BATCH_SIZE,
     remark=(
-      "The learning rate grows with the square root of the batch. Few steps "
-      "are scarce here, so a large batch has to lose sooner than in the paper."
+      "The learning rate grows with the square root of the batch size. There "
+      "are few steps here, so large batches lose earlier than in the paper."
     ),
   )
 
@@ -224,10 +224,10 @@ def _feature_layers(make: variants_lib.Builder) -> variants_lib.Experiment:
   return variants_lib.Experiment(
     name="feature_layers",
     title="Features of which layers",
-    question="How good are fixed features, and of which layers?",
+    question="How good are fixed features, and from which layers?",
     variants=tuple(variants),
     published=papers.FEATURE_LAYERS,
-    remark="A model of four layers or fewer has no other than its last four.",
+    remark="A model with four layers has no layers other than its last four.",
   )
 
 
@@ -241,15 +241,15 @@ def _masking_time(make: variants_lib.Builder) -> variants_lib.Experiment:
   return variants_lib.Experiment(
     name="masking_time",
     title="Static and dynamic masking",
-    question="Do other masks in each pass over the text help?",
+    question="Does it help to draw new masks in each pass over the text?",
     variants=make.variants(
       ("SQuAD", "MNLI", "QNLI", "SST-2"),
       {n: {"text_share": share, **change} for n, change in changes.items()},
     ),
     published=papers.MASKING_TIME,
     remark=(
-      f"On {share:.0%} of the text, so that it is read several times; read "
-      "once, the two are the same."
+      f"Uses {share:.0%} of the text, so that it is read several times. In a "
+      "single pass, static and dynamic masking are equivalent."
     ),
   )
 
@@ -258,13 +258,13 @@ def _packing(make: variants_lib.Builder) -> variants_lib.Experiment:
   return variants_lib.Experiment(
     name="packing",
     title="Packed and padded records",
-    question="Is a model as good where short inputs share a row?",
+    question="Is a model as good if short inputs share a row?",
     variants=make.variants(
       ("QNLI", "SST-2"), {"padded": {}, "packed": {"is_packed": True}}
     ),
     remark=(
-      "Of equal numbers of rows; packed ones hold more words, which the curve "
-      "against word pieces takes into account."
+      "Both train on the same number of rows. Packed rows contain more words; "
+      "the curve by word pieces accounts for that."
     ),
   )
 
@@ -276,7 +276,7 @@ def _curves(make: variants_lib.Builder) -> variants_lib.Experiment:
     title="Reference curves",
     question="What does a normal pre-training of this size look like?",
     variants=make.variants((), changes),
-    remark="`bert-tf compare-curve` draws a run of one's own over these.",
+    remark="`bert-tf compare-curve` draws your run over these curves.",
   )
 
 

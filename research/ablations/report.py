@@ -18,19 +18,18 @@ _MINUS = "\N{MINUS SIGN}"
 _PLUS_MINUS = "\N{PLUS-MINUS SIGN}"
 
 _HOW_TO_READ = (
-  "A number of ours is the mean over the seeds "
-  f"{_PLUS_MINUS} their sample standard deviation. A difference is to the "
-  "row that is named, with the 95% interval of Welch's t test over the "
-  "seeds: one that holds 0 is within the spread, and says nothing either way. "
-  "`agrees` and `differs` are said of the direction alone, where the interval "
-  "leaves 0 out; with as many comparisons as here, about one in twenty does so "
-  "by chance. The development sets are the same in all runs, so the spread has "
-  "nothing of what other examples would change."
+  f"Our results are the mean {_PLUS_MINUS} the sample standard deviation over "
+  "the seeds. Each difference is to the named baseline, with the 95% interval "
+  "of Welch's t test over the seeds. A difference whose interval includes 0 is "
+  "within the spread and shows nothing. `agrees` and `differs` compare only "
+  "the sign with the published difference. By chance, about 1 in 20 intervals "
+  "excludes 0. All runs share the development sets, so the spread does not "
+  "cover the choice of examples."
 )
 
 _INCOMPARABLE = (
-  " The losses are of other words in each kind of model, and are not to be "
-  "compared."
+  " Losses of different objectives predict different tokens and are not "
+  "comparable."
 )
 
 _VERDICTS = (
@@ -120,13 +119,13 @@ def _summarize(
   num_finished = sum(comparison.num_finished for comparison in results)
   num_planned = sum(comparison.num_planned for comparison in results)
   yield (
-    f"{num_finished} of {num_planned} runs are done, those of several "
-    f"experiments counted in each. The usual model has layers x width "
-    f"{base.num_hidden_layers} x {base.hidden_size}, with "
-    f"{base.num_attention_heads} heads and at most {base.vocab_size:,} word "
-    f"pieces, and is pre-trained for "
-    f"{base.num_train_steps:,} steps of {base.train_batch_size} inputs of "
-    f"{base.max_seq_length}, with the seeds "
+    f"{num_finished} of {num_planned} runs are finished. A run of several "
+    "experiments counts in each. The base model has "
+    f"{base.num_hidden_layers} layers, hidden size {base.hidden_size}, "
+    f"{base.num_attention_heads} attention heads and at most "
+    f"{base.vocab_size:,} word pieces. Pre-training takes "
+    f"{base.num_train_steps:,} steps of {base.train_batch_size} sequences with "
+    f"{base.max_seq_length} word pieces. The seeds are "
     f"{', '.join(map(str, scale.seeds))}."
   )
   yield _HOW_TO_READ
@@ -138,7 +137,7 @@ def _summarize(
     versions = sorted({_describe_version(row) for row in selected})
     machines = sorted({row.machine for row in selected})
     yield (
-      f"The {len(selected)} rows took {seconds / 3600:.1f} hours in all, on "
+      f"The {len(selected)} rows took {seconds / 3600:.1f} hours on "
       f"{' and '.join(machines)}, with {'; '.join(versions)}."
     )
 
@@ -170,7 +169,7 @@ def _section(
   num_failed = f", {len(failures)} failed" if failures else ""
   yield (
     f"{experiment.question} ({comparison.num_finished} of "
-    f"{comparison.num_planned} runs are done{num_failed}.)"
+    f"{comparison.num_planned} runs are finished{num_failed}.)"
   )
   if comparison.cells:
     yield "### Here"
@@ -265,9 +264,9 @@ def _describe_differences(differences: Sequence[comparisons.Difference]) -> str:
   """Returns a sentence for each verdict."""
   texts = []
   for verdict, opening in (
-    (comparisons.AGREES, "As published"),
-    (comparisons.DIFFERS, "Other than published"),
-    (comparisons.UNPUBLISHED, "Found here"),
+    (comparisons.AGREES, "Agrees with the paper"),
+    (comparisons.DIFFERS, "Differs from the paper"),
+    (comparisons.UNPUBLISHED, "Not in the paper"),
   ):
     shown = "; ".join(
       f"{d.variant} to {d.baseline}, {d.column} {format_signed(d.ours)}"
@@ -279,7 +278,7 @@ def _describe_differences(differences: Sequence[comparisons.Difference]) -> str:
   num_open = len([d for d in differences if not d.is_significant])
   if num_open:
     texts.append(
-      f"Of {num_open} of {len(differences)} differences nothing can be said."
+      f"{num_open} of {len(differences)} differences are inconclusive."
     )
   return " ".join(texts)
 
@@ -292,12 +291,10 @@ def _draw_plots(
   folder = os.path.join(output_dir, "plots")
   if name == "steps":
     draw = plots.draw_steps
-    caption = (
-      "a line an objective, the band one standard deviation of the seeds"
-    )
+    caption = "each line is an objective, each band one standard deviation"
   else:
     draw = plots.draw_results
-    caption = "a dot a seed, a stroke the mean, a bar one standard deviation"
+    caption = "dots are seeds, strokes means, bars one standard deviation"
   for suffix in ("png", "svg"):
     draw(os.path.join(folder, f"{name}.{suffix}"), comparison)
   yield f"![{title}: {caption}.](plots/{name}.png)"
@@ -314,7 +311,7 @@ def _draw_plots(
       path = os.path.join(folder, f"{name}_by_{axis}.{suffix}")
       plots.draw_curves(path, pretrainings, axis)
     yield (
-      f"![{title}: pre-training by {axis_title}, on a logarithmic scale; the "
-      f"bands are from the lowest to the highest seed.{remark}]"
+      f"![{title}: pre-training by {axis_title} on a logarithmic scale; bands "
+      f"span all seeds.{remark}]"
       f"(plots/{name}_by_{axis}.png)"
     )

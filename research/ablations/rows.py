@@ -56,12 +56,12 @@ class Row:
     return runs.digest({"config": self.config, "seed": self.seed})
 
 
-def key_of(run: runs.Run) -> str:
+def run_key(run: runs.Run) -> str:
   """Returns `Row.key` of a run."""
   return runs.digest({"config": run.config, "seed": run.seed})
 
 
-def path_of(folder: str, run: runs.Run, data: Mapping[str, str]) -> str:
+def row_path(folder: str, run: runs.Run, data: Mapping[str, str]) -> str:
   """Returns the file of a run's row."""
   return os.path.join(folder, f"{run.name}-{runs.digest(dict(data))[:4]}.json")
 
@@ -90,7 +90,7 @@ def read_finished(
   folder: str, run: runs.Run, data: Mapping[str, str]
 ) -> Row | None:
   """Returns the row of a finished run; None without one."""
-  path = path_of(folder, run, data)
+  path = row_path(folder, run, data)
   row = read(path) if paths.exists(path) else None
   if not row or row.config != json.loads(json.dumps(run.config)):
     return None

@@ -59,7 +59,7 @@ def _run_all(
   scale = config.chosen_scale
   all_experiments = experiments_lib.build((), scale, list(task_files))
   worker = work.Worker(config, task_files, _plan(all_experiments, scale.seeds))
-  data = {run: worker.data_of(run) for run in plan}
+  data = {run: worker.hash_data(run) for run in plan}
   pending = [
     run for run in plan if not rows.read_finished(config.rows, run, data[run])
   ]
@@ -73,7 +73,7 @@ def _run_all(
   for number, run in enumerate(pending, start=1):
     logging.info("Run %d of %d: %s.", number, len(pending), run.name)
     row = _execute(worker, run, data[run])
-    rows.write(rows.path_of(config.rows, run, data[run]), row)
+    rows.write(rows.row_path(config.rows, run, data[run]), row)
     if row.error:
       failed.append(run.name)
       logging.error("%s failed: %s", run.name, row.error)

@@ -44,7 +44,7 @@ class Experiment:
   question: str
   variants: tuple[Variant, ...]
   published: papers.Published | None = None
-  remark: str = ""  # How to read the results.
+  remark: str = ""  # Advice on reading the results.
   compares_losses: bool = (
     True  # Whether the pre-training losses are comparable.
   )

@@ -73,7 +73,7 @@ class Worker:
     # By task and number of examples, since cutting hashes the full files.
     self._cut_files: dict[tuple[str, int | None], tasks.TaskFiles] = {}
 
-  def data_of(self, run: runs.Run) -> dict[str, str]:
+  def hash_data(self, run: runs.Run) -> dict[str, str]:
     """Returns the hashes of the files that a run reads."""
     hashes = dict(self._text.hashes)
     if run.fine_tuning:

@@ -1,8 +1,8 @@
 """Steps of bert_tf and of its peers, timed side by side on this machine.
 
 Each program runs in its own process, once a round. This module imports no
-TensorFlow, because the system counts the memory of the starting process as the
-started one's.
+TensorFlow, because the system counts memory of the starting process for the
+started process.
 """
 
 import dataclasses

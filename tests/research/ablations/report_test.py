@@ -28,7 +28,7 @@ def folder(tmp_path_factory):
       values.setdefault(run, 40 + len(values) // 10 + run.seed)
   for run, value in values.items():
     row = ablation_rows.row(run, float(value))
-    rows.write(rows.path_of(config.rows, run, row.data), row)
+    rows.write(rows.row_path(config.rows, run, row.data), row)
   report.run(config)
   return folder
 

@@ -25,7 +25,7 @@ def planned():
   """The keys of all runs of the scale tiny, of the tasks in ../shared."""
   tasks = [f.task for f in TINY.fine_tunings]
   found = experiments.build((), TINY, tasks)
-  return {rows.key_of(run) for e in found for run in e.runs(TINY.seeds)}
+  return {rows.run_key(run) for e in found for run in e.runs(TINY.seeds)}
 
 
 def test_committed_rows_are_whole_runs_of_the_experiments():

@@ -19,7 +19,7 @@ def other(**changes):
 def test_a_row_is_found_by_config_seed_and_data(tmp_path):
   folder = str(tmp_path)
   row = ablation_rows.row(RUN, 4.0)
-  rows.write(rows.path_of(folder, RUN, DATA), row)
+  rows.write(rows.row_path(folder, RUN, DATA), row)
   assert rows.read_finished(folder, RUN, DATA) == row
   assert (
     rows.read_finished(folder, dataclasses.replace(RUN, seed=2), DATA) is None
@@ -29,7 +29,7 @@ def test_a_row_is_found_by_config_seed_and_data(tmp_path):
 
 
 def test_a_failed_row_is_not_whole(tmp_path):
-  path = rows.path_of(str(tmp_path), RUN, DATA)
+  path = rows.row_path(str(tmp_path), RUN, DATA)
   rows.write(path, ablation_rows.row(RUN, 0.0, error="ValueError: no"))
   assert rows.read_finished(str(tmp_path), RUN, DATA) is None
   assert [row.error for row in rows.read_all(str(tmp_path))] == [
@@ -39,7 +39,7 @@ def test_a_failed_row_is_not_whole(tmp_path):
 
 def test_a_damaged_file_is_passed_over(tmp_path):
   rows.write(
-    rows.path_of(str(tmp_path), RUN, DATA), ablation_rows.row(RUN, 1.0)
+    rows.row_path(str(tmp_path), RUN, DATA), ablation_rows.row(RUN, 1.0)
   )
   (tmp_path / "half.json").write_text('{"kind": ')
   (tmp_path / "other.json").write_text('{"kind": "pretraining"}')
@@ -47,7 +47,7 @@ def test_a_damaged_file_is_passed_over(tmp_path):
 
 
 def test_a_curve_is_a_line_a_list(tmp_path):
-  path = rows.path_of(str(tmp_path), RUN, DATA)
+  path = rows.row_path(str(tmp_path), RUN, DATA)
   rows.write(path, ablation_rows.row(RUN, 1.0))
   with open(path) as file:
     lines = file.read().splitlines()

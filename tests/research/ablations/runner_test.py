@@ -21,7 +21,7 @@ class FakeWorker:
   def __init__(self, config, task_files, all_runs):
     pass
 
-  def data_of(self, run):
+  def hash_data(self, run):
     return {"train.txt": "t", "vocab.txt": "v"}
 
   def execute(self, run):

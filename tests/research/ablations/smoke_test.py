@@ -65,7 +65,7 @@ def test_every_kind_of_experiment_runs(tmp_path, run_script):
     for experiment in experiments.build((), scale, tasks)
     for run in experiment.runs(scale.seeds)
   }
-  assert {row.key for row in found} == {rows.key_of(run) for run in planned}
+  assert {row.key for row in found} == {rows.run_key(run) for run in planned}
   assert not [row.error for row in found if row.error]
   text = (out / "report.md").read_text()
   overview = re.findall(r"^\| .* \| (\d+) of (\d+) \|", text, re.MULTILINE)
