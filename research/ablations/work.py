@@ -156,7 +156,7 @@ class Worker:
         learning_rate=source.learning_rate,
         num_train_steps=num_steps,
         num_warmup_steps=round(source.warmup_proportion * num_steps),
-        save_checkpoints_steps=_checkpoint_interval(source),
+        save_checkpoints_steps=max(1, num_steps // scales.NUM_MARKS),
         keep_checkpoint_max=0 if run in self._keeps_checkpoints else 1,
         log_every_steps=max(1, num_steps // _NUM_POINTS),
         eval_every_steps=max(1, num_steps // scale.num_evaluations),
@@ -171,7 +171,6 @@ class Worker:
     step = fine_tuning.step
     checkpoint = _find_checkpoint(source, run.pretraining, step)
     if not checkpoint:
-      _check_step(run.pretraining, step)
       if _find_checkpoint(source, run.pretraining, None):
         paths.remove(source)  # It is finished, but lacks this checkpoint.
       self._pretrain(run.source)
@@ -207,21 +206,6 @@ def _find_checkpoint(
   step = source.num_train_steps if step is None else step
   path = os.path.join(folder, f"model.ckpt-{step}")
   return path if path in checkpoints.listed(folder) else None
-
-
-def _checkpoint_interval(source: runs.Pretraining) -> int:
-  return max(1, source.num_train_steps // scales.NUM_MARKS)
-
-
-def _check_step(source: runs.Pretraining, step: int | None) -> None:
-  """Raises ValueError for a step at which no checkpoint is saved."""
-  interval = _checkpoint_interval(source)
-  if step is not None and step % interval:
-    raise ValueError(
-      f"there is no checkpoint of step {step} of {source.num_train_steps}: one "
-      f"is kept every {interval} steps; use a multiple of {scales.NUM_MARKS} "
-      "steps."
-    )
 
 
 def _read_curve(folder: str, pieces_per_step: float) -> rows.Curve:

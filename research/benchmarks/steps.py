@@ -107,16 +107,6 @@ class Result:
     return statistics.median(ms for r in self.rounds for ms in r["ms"])
 
 
-def measure_training(config: BenchmarkConfig) -> None:
-  """Prints a table of a pre-training step; see `measure`."""
-  measure(config, "train")
-
-
-def measure_forward(config: BenchmarkConfig) -> None:
-  """Prints a table of the encoder's forward pass; see `measure`."""
-  measure(config, "forward")
-
-
 def measure(
   config: BenchmarkConfig, task: str, programs: Sequence[Program] = PROGRAMS
 ) -> None:

@@ -1,6 +1,5 @@
 """What is run, in which order, and what becomes of failures."""
 
-import dataclasses
 import json
 import pathlib
 import shutil
@@ -8,7 +7,7 @@ import shutil
 import pytest
 
 from research.ablations import config as config_lib
-from research.ablations import report, rows, runner, runs, tasks, work
+from research.ablations import report, rows, runner, tasks, work
 
 
 class FakeWorker:
@@ -121,31 +120,6 @@ def test_steps_that_have_no_checkpoints_are_refused(num_train_steps):
     config_lib.AblationsConfig(
       output_dir="out", text="t", num_train_steps=num_train_steps
     )
-
-
-def test_a_pretraining_is_not_deleted_for_a_step_it_cannot_have(
-  tmp_path, monkeypatch
-):
-  monkeypatch.setattr(work.text_lib, "Text", lambda config, folder: None)
-  config = config_lib.AblationsConfig(
-    output_dir=str(tmp_path), text="t", scale="smoke"
-  )
-  scale = config.chosen_scale
-  run = runs.Run(
-    pretraining=dataclasses.replace(scale.base, num_train_steps=100),
-    fine_tuning=dataclasses.replace(scale.fine_tuning("QNLI"), step=25),
-    seed=1,
-  )
-  whole = tmp_path / "runs" / run.source.name / "model.ckpt-100.index"
-  whole.parent.mkdir(parents=True)
-  whole.write_text("")
-  (whole.parent / "checkpoint").write_text(
-    'model_checkpoint_path: "model.ckpt-100"\n'
-    'all_model_checkpoint_paths: "model.ckpt-100"\n'
-  )
-  with pytest.raises(ValueError, match="no checkpoint of step 25 of 100"):
-    work.Worker(config, {}, [run]).execute(run)
-  assert whole.exists()
 
 
 def test_text_is_needed():
