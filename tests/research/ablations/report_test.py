@@ -1,4 +1,4 @@
-"""The report, of rows that nobody ran."""
+"""The report of synthetic rows."""
 
 import re
 
@@ -12,7 +12,7 @@ from tests.support import ablation_rows
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-  """A report of made-up rows of three seeds; each seed adds its number."""
+  """Returns a report of synthetic rows; each result contains its seed."""
   folder = tmp_path_factory.mktemp("report")
   config = config_lib.AblationsConfig(
     output_dir=str(folder),
@@ -33,7 +33,7 @@ def folder(tmp_path_factory):
   return folder
 
 
-def test_our_table_stands_beside_the_published_one(folder):
+def test_the_report_has_our_table_and_the_published_one(folder):
   text = (folder / "report.md").read_text()
   section = text.split("## Objectives")[1].split("\n## ")[0]
   assert "### Here" in section
@@ -46,24 +46,24 @@ def test_our_table_stands_beside_the_published_one(folder):
   assert re.fullmatch(r"\d\d\.\d ± \d\.\d", line)
 
 
-def test_the_curves_are_written_as_bands_over_the_seeds(folder):
+def test_reference_curves_are_bands_over_the_seeds(folder):
   reference = reference_curves.read(str(folder / "curves" / "tiny.csv"))
   assert reference.seeds == [1, 2, 3]
   band = reference.bands["training", "masked_lm_loss"]
   assert list(band.word_pieces) == [100, 1000, 10000]
-  # 7 + seed at step 10.
+  # The loss at step 10 is 7 + seed.
   assert (band.low[1], band.mean[1], band.high[1]) == (8, 9, 10)
 
 
-def test_a_reference_leaves_out_the_defaults_of_a_pretraining():
+def test_defaults_of_references_are_those_of_pretrainings():
   for name, value in reference_curves.DEFAULTS.items():
     assert getattr(runs.Pretraining, name) == value
 
 
-def test_every_picture_is_drawn_as_png_and_svg(folder):
+def test_each_plot_is_drawn_as_png_and_svg(folder):
   text = (folder / "report.md").read_text()
   named = re.findall(r"!\[.*\]\((.*)\)", text)
-  # Results, and curves by steps and by word pieces, of three experiments.
+  # Results, curves by steps, and curves by word pieces, for 3 experiments.
   assert len(named) == len(set(named)) == 9
   for name in named:
     assert (folder / name).read_bytes().startswith(b"\x89PNG")
@@ -71,7 +71,7 @@ def test_every_picture_is_drawn_as_png_and_svg(folder):
     assert "</svg>" in svg
 
 
-def test_reference_curves_are_written_of_the_experiment_curves(folder):
+def test_reference_curves_are_written_for_all_sizes(folder):
   names = sorted(path.name for path in (folder / "curves").iterdir())
   assert names == ["mini.csv", "small.csv", "tiny.csv"]
 
@@ -84,7 +84,7 @@ def test_a_report_without_rows_is_refused(tmp_path):
     report.run(config)
 
 
-def test_an_unknown_experiment_is_refused_with_those_that_there_are():
+def test_an_unknown_experiment_is_refused_with_the_known_ones():
   with pytest.raises(ValueError, match="sizess.*objectives"):
     experiments.build(("sizess",), config_lib.scales_lib.SCALES["tiny"], [])
 

@@ -1,4 +1,4 @@
-"""What is written of a run, and found again."""
+"""Rows are written, read and found by run."""
 
 import dataclasses
 import json
@@ -16,7 +16,7 @@ def other(**changes):
   return dataclasses.replace(RUN, pretraining=changed)
 
 
-def test_a_row_is_found_by_config_seed_and_data(tmp_path):
+def test_a_row_is_identified_by_config_seed_and_data(tmp_path):
   folder = str(tmp_path)
   row = ablation_rows.row(RUN, 4.0)
   rows.write(rows.row_path(folder, RUN, DATA), row)
@@ -28,7 +28,7 @@ def test_a_row_is_found_by_config_seed_and_data(tmp_path):
   assert rows.read_finished(folder, RUN, {**DATA, "train.txt": "u"}) is None
 
 
-def test_a_failed_row_is_not_whole(tmp_path):
+def test_a_failed_row_is_not_finished(tmp_path):
   path = rows.row_path(str(tmp_path), RUN, DATA)
   rows.write(path, ablation_rows.row(RUN, 0.0, error="ValueError: no"))
   assert rows.read_finished(str(tmp_path), RUN, DATA) is None
@@ -37,7 +37,7 @@ def test_a_failed_row_is_not_whole(tmp_path):
   ]
 
 
-def test_a_damaged_file_is_passed_over(tmp_path):
+def test_a_damaged_file_is_ignored(tmp_path):
   rows.write(
     rows.row_path(str(tmp_path), RUN, DATA), ablation_rows.row(RUN, 1.0)
   )
@@ -46,7 +46,7 @@ def test_a_damaged_file_is_passed_over(tmp_path):
   assert len(rows.read_all(str(tmp_path))) == 1
 
 
-def test_a_curve_is_a_line_a_list(tmp_path):
+def test_each_list_of_a_curve_is_one_line(tmp_path):
   path = rows.row_path(str(tmp_path), RUN, DATA)
   rows.write(path, ablation_rows.row(RUN, 1.0))
   with open(path) as file:
@@ -55,7 +55,7 @@ def test_a_curve_is_a_line_a_list(tmp_path):
   assert json.loads("\n".join(lines))["curve"]["training"]["step"][2] == 100
 
 
-def test_a_setting_at_its_default_does_not_change_what_a_run_is():
+def test_a_default_setting_does_not_change_the_run():
   assert "objective" not in RUN.config["pretraining"]
   assert other(objective="mlm") == RUN
   assert other(objective="ltr").name != RUN.name
