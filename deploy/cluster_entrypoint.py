@@ -1,17 +1,17 @@
-"""Runs a command with TF_CONFIG set from what the cluster says of itself.
+"""Runs a command with TF_CONFIG set from the cluster's environment variables.
 
   python cluster_entrypoint.py COMMAND [ARGUMENTS...]
 
 The index of this process is JOB_COMPLETION_INDEX (a Kubernetes Indexed Job) or
-SLURM_PROCID. The machines are
+SLURM_PROCID. These variables name the machines:
 
-  HOSTS          their names with commas between them, in the order of indices,
-                 or
-  HOST_PATTERN   a name with {} for the index, and NUM_WORKERS, their number;
-  PORT           that TensorFlow listens at on each, default 2222;
-  WAIT_S         seconds to wait for their names to be known, default 300.
+  HOSTS          host names in the order of indices, separated by commas;
+  HOST_PATTERN   instead of HOSTS: a host name with {} for the index;
+  NUM_WORKERS    with HOST_PATTERN: the number of machines;
+  PORT           port of TensorFlow on each machine, default 2222;
+  WAIT_S         seconds to wait until all names resolve, default 300.
 
-A TF_CONFIG that is set already, as on Vertex AI, is left as it is.
+If TF_CONFIG is already set, as on Vertex AI, it stays unchanged.
 """
 
 import json
@@ -28,8 +28,7 @@ def tf_config(environment: Mapping[str, str]) -> str:
   """Returns the value of TF_CONFIG for this process.
 
   Raises:
-    ValueError: if the environment does not say all of it, or contradicts
-      itself.
+    ValueError: if the environment is incomplete or inconsistent.
   """
   index = _number(environment, *_INDICES)
   hosts = _hosts(environment)
@@ -45,18 +44,18 @@ def tf_config(environment: Mapping[str, str]) -> str:
 
 
 def wait_for(hosts: Sequence[str], seconds: float) -> None:
-  """Waits until all names are known, which takes a while in a new Service.
+  """Waits until all names resolve, which takes time in a new Service.
 
   Raises:
-    ValueError: if one is not known after these seconds.
+    ValueError: if a name does not resolve in time.
   """
   end = time.monotonic() + seconds
   for host in hosts:
-    while not _is_known(host):
+    while not _resolves(host):
       if time.monotonic() >= end:
         raise ValueError(
-          f"the name {host!r} is not known after {seconds:g} s; is it a Pod of "
-          "the headless Service, and has it started?"
+          f"host name {host!r} does not resolve after {seconds:g} s; check "
+          "that it is a running Pod of the headless Service."
         )
       time.sleep(0.5)
 
@@ -67,7 +66,8 @@ def _hosts(environment: Mapping[str, str]) -> list[str]:
   pattern = environment.get("HOST_PATTERN", "")
   if "{}" not in pattern:
     raise ValueError(
-      f"HOST_PATTERN is {pattern!r}; set it, as in bert-{{}}.bert, or HOSTS."
+      f"HOST_PATTERN is {pattern!r}; set it, for example to bert-{{}}.bert, or "
+      "set HOSTS."
     )
   count = _number(environment, "NUM_WORKERS")
   return [pattern.replace("{}", str(i)) for i in range(count)]
@@ -83,7 +83,7 @@ def _number(environment: Mapping[str, str], *names: str) -> int:
   return int(value)
 
 
-def _is_known(host: str) -> bool:
+def _resolves(host: str) -> bool:
   try:
     socket.getaddrinfo(host, None)
   except OSError:
@@ -92,9 +92,9 @@ def _is_known(host: str) -> bool:
 
 
 def main(arguments: Sequence[str]) -> None:
-  """Becomes the command; signals go to it alone."""
+  """Replaces this process by the command, which then receives all signals."""
   if not arguments:
-    sys.exit(f"error: there is no command to run.\n\n{__doc__}")
+    sys.exit(f"error: no command to run.\n\n{__doc__}")
   if not os.environ.get("TF_CONFIG"):
     try:
       os.environ["TF_CONFIG"] = tf_config(os.environ)

@@ -1,4 +1,4 @@
-"""Starts a command of this folder, or says what to install for it."""
+"""Starts a command of this folder; names missing packages."""
 
 import importlib
 import os
@@ -7,15 +7,15 @@ from contextlib import AbstractContextManager
 
 from bert_tf.files import errors
 
-# The extras of each command, a package in this folder.
+# Extras of bert_tf that each command needs, by its package in this folder.
 _EXTRAS = {"ablations": "corpus,ner,plots", "benchmarks": "plots,serve"}
 
 
 def needs_extras(name: str) -> AbstractContextManager[None]:
-  """Returns a scope whose failed imports raise an error that says how to mend.
+  """Returns a context in which a failed import names the extras to install.
 
   Args:
-    name: Package of the command in this folder.
+    name: package of the command in this folder.
   """
   return errors.needs_extra("this command", extra=_EXTRAS[name])
 
@@ -24,7 +24,7 @@ def run(name: str) -> None:
   """Runs the command of a package in this folder; never returns.
 
   Args:
-    name: Package of the command in this folder.
+    name: package of the command in this folder.
   """
   try:
     with needs_extras(name):

@@ -4,7 +4,8 @@
 #   bash run_scripts/chaos.sh --kills=300 --damaged=2000 --disks=100 \
 #     --requests=200000 --texts=1000000 [--seed=1] [--write]
 #
-# Prints a table of attacks, tries and results; ends with 1 if one went wrong.
+# Prints a table of attacks, attempts and results. The exit status is 1 if an
+# attack succeeded.
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/environment.sh"
 install test

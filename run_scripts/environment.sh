@@ -1,5 +1,5 @@
-# Sourced by quickstart.sh and test.sh: a Python with bert_tf installed.
-# Uses the active virtual environment, else makes one in .venv of the checkout.
+# Sourced by the other scripts: sets up a Python with bert_tf installed.
+# Uses the active virtual environment, or creates .venv in the checkout.
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 
@@ -11,11 +11,11 @@ find_python() {
       return
     fi
   done
-  echo "bert_tf needs Python 3.10 to 3.13; none was found." >&2
+  echo "bert_tf needs Python 3.10 to 3.13; install one of them." >&2
   return 1
 }
 
-# install EXTRA: installs the checkout with that extra, unless it already is.
+# install EXTRA: installs the checkout with that extra, if it is not installed.
 install() {
   local venv=${VIRTUAL_ENV:-$root/.venv} stamp
   if [[ ! -x $venv/bin/python ]]; then

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Pre-trains a small BERT on Python's own documentation, from nothing:
+# Pre-trains a small BERT on Python's documentation, from scratch:
 #
 #   bash run_scripts/quickstart.sh [FOLDER]
 #
-# Everything is written to FOLDER (default: quickstart in the checkout). A
-# second run goes on with what is whole.
+# Writes all files to FOLDER (default: quickstart in the checkout). A second run
+# reuses finished files.
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/environment.sh"
 install plots
@@ -22,17 +22,17 @@ echo
 
 cat <<END
 
-On text that was held out:
+On held-out text:
 $(sed 's/^/  /' "$folder/eval_results.txt")
 
 In $folder, after $((SECONDS - start)) s:
-  README.md      what the model is: data, settings, figures, examples
+  README.md      model card: data, settings, results, examples
   curves.png     loss and accuracies by step
-  saved_model/1  the model, ready to be served
+  saved_model/1  the model for serving
   model.ckpt-*   checkpoints, vocab.txt, bert_config.json
   data/          sentences, vocabulary and records
 
 Next:
-  - other text:   bert-tf pretrain --text=dump.xml.bz2 --train_hours=8 ...
-  - other masks:  $python $root/run_scripts/fill_mask.py --model=$folder --text=...
+  - other text:    bert-tf pretrain --text=dump.xml.bz2 --train_hours=8 ...
+  - other masks:   $python $root/run_scripts/fill_mask.py --model=$folder --text=...
 END

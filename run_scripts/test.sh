@@ -17,8 +17,8 @@ fi
 "$python" -m ruff check .
 "$python" -m ruff format --check .
 "$python" -m mypy
-# The tests of a file run in one process: they share fixtures. The longest files
-# begin first, as tests/support/durations.py orders them.
+# Tests of a file run in one process, since they share fixtures. The slowest
+# files start first; see tests/support/durations.py.
 exec "$python" -m pytest \
   --numprocesses=auto --maxprocesses=4 --dist=loadfile --no-loadscope-reorder \
   "${selection[@]}" "$@"

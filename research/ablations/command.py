@@ -1,11 +1,11 @@
-r"""Runs the paper's ablations, at a size that fits this machine or a cluster.
+r"""Runs the paper's ablations, scaled to this machine or a cluster.
 
 python run_scripts/ablations.py --scale=tiny --text=wiki.txt --glue_dir=GLUE \
   --output_dir=out
 
-Pre-trains and fine-tunes what each experiment compares, and writes report.md
-and report.html beside the paper's tables. The same command goes on where it
-was interrupted.
+Pre-trains and fine-tunes the variants of each experiment and compares the
+results with the paper's tables in report.md. After an interruption, the same
+command resumes.
 """
 
 import re
@@ -17,7 +17,7 @@ from research.ablations import config as ablations_config
 
 
 def main() -> None:
-  """Builds the config from the flags and runs."""
+  """Runs the experiments, or only writes the report."""
   config = config_flags.build(ablations_config.AblationsConfig)
   if config.report_only:
     from research.ablations import report
@@ -33,7 +33,7 @@ def main() -> None:
 def run() -> None:
   """Runs the command with the flags of the command line; never returns."""
   config_flags.define(ablations_config.AblationsConfig)
-  # A report needs neither devices nor TensorFlow, which takes seconds.
+  # A report without runs needs no devices; TensorFlow takes seconds to import.
   if any(re.match("--?report_only(=true)?$", word) for word in sys.argv[1:]):
     command.run(main, __doc__)
   devices.run(main, __doc__)

@@ -1,4 +1,4 @@
-"""What the rows say: means, spreads, differences and what they carry.
+"""Compares variants by their rows: means, spreads, differences and verdicts.
 
 Imports no TensorFlow.
 """
@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from research.ablations import rows, runs, variants
 
-# How sure a difference has to be before it is called one.
+# Confidence of the intervals that decide whether a difference is significant.
 CONFIDENCE = 0.95
 
 AGREES = "agrees"
@@ -23,14 +23,9 @@ ONE_SEED = "one seed"
 
 @dataclasses.dataclass(frozen=True)
 class Cell:
-  """A result of a variant, of each seed that was run."""
+  """Results of a variant in a column, one per seed."""
 
-  by_seed: Mapping[int, float]
-
-  @property
-  def values(self) -> list[float]:
-    """The values in the order of the seeds."""
-    return [self.by_seed[seed] for seed in sorted(self.by_seed)]
+  values: Sequence[float]
 
   @property
   def mean(self) -> float:
@@ -39,33 +34,33 @@ class Cell:
 
   @property
   def spread(self) -> float:
-    """The sample standard deviation over the seeds; NaN of one seed."""
-    return statistics.stdev(self.values) if len(self.by_seed) > 1 else math.nan
+    """The sample standard deviation over the seeds; NaN for a single seed."""
+    return statistics.stdev(self.values) if len(self.values) > 1 else math.nan
 
 
 @dataclasses.dataclass(frozen=True)
 class Difference:
-  """A variant less its baseline, in a column."""
+  """A variant minus its baseline, in a column."""
 
   variant: str
   baseline: str
   column: str
-  ours: float  # Of the means.
-  low: float  # Of the interval at CONFIDENCE; NaN of one seed.
+  ours: float  # Difference of the means.
+  low: float  # Interval at CONFIDENCE; NaN for a single seed.
   high: float
-  published: float | None  # The same difference there.
+  published: float | None  # The same difference in the paper.
 
   @property
-  def is_real(self) -> bool:
-    """Whether the spread over seeds carries that there is a difference."""
+  def is_significant(self) -> bool:
+    """Whether the interval excludes 0."""
     return not math.isnan(self.low) and not self.low <= 0 <= self.high
 
   @property
   def verdict(self) -> str:
-    """What ours says of the difference that was published."""
+    """Whether our difference agrees with the published one."""
     if math.isnan(self.low):
       return ONE_SEED
-    if not self.is_real:
+    if not self.is_significant:
       return WITHIN
     if self.published is None:
       return UNPUBLISHED
@@ -74,35 +69,40 @@ class Difference:
 
 @dataclasses.dataclass(frozen=True)
 class Comparison:
-  """An experiment with what was found so far."""
+  """An experiment with its results so far."""
 
   experiment: variants.Experiment
   cells: Mapping[tuple[str, str], Cell]  # By variant and column.
-  pretrainings: Mapping[str, Sequence[rows.Row]]  # Whole ones by variant.
+  pretrainings: Mapping[str, Sequence[rows.Row]]  # Finished ones, by variant.
   num_planned: int  # Runs.
-  num_whole: int
-  failed: Mapping[str, str]  # Errors by name.
+  num_finished: int
+  errors: Mapping[str, str]  # By name of the failed run.
 
   def differences(self) -> list[Difference]:
-    """Returns what each variant adds to its baseline, column by column."""
+    """Returns each variant's difference to its baseline, by column."""
     first = self.experiment.variants[0].label
     return [
-      self._difference(variant.label, base, column)
+      self._subtract(variant.label, base, column)
       for variant in self.experiment.variants
       if (base := variant.baseline or first) != variant.label
       for column in self.experiment.columns
       if {(variant.label, column), (base, column)} <= self.cells.keys()
     ]
 
-  def _difference(self, label: str, base: str, column: str) -> Difference:
-    one, other = self.cells[label, column], self.cells[base, column]
-    low, high = interval(one.values, other.values)
-    published = self._published(label, base, column)
-    ours = one.mean - other.mean
-    return Difference(label, base, column, ours, low, high, published)
+  def _subtract(self, label: str, base: str, column: str) -> Difference:
+    cell, base_cell = self.cells[label, column], self.cells[base, column]
+    low, high = interval(cell.values, base_cell.values)
+    ours = cell.mean - base_cell.mean
+    published, published_base = (
+      self.published_number(name, column) for name in (label, base)
+    )
+    theirs = None
+    if published is not None and published_base is not None:
+      theirs = round(published - published_base, 6)
+    return Difference(label, base, column, ours, low, high, theirs)
 
-  def number(self, label: str, column: str) -> float | None:
-    """Returns what was published for a variant in a column of ours."""
+  def published_number(self, label: str, column: str) -> float | None:
+    """Returns the published result of a variant in one of our columns."""
     published = self.experiment.published
     if not published:
       return None
@@ -110,20 +110,14 @@ class Comparison:
     row = published.row_names.get(label, label)
     return published.numbers.get(row, {}).get(name or "")
 
-  def _published(self, label: str, first: str, column: str) -> float | None:
-    one, base = self.number(label, column), self.number(first, column)
-    if one is None or base is None:
-      return None
-    return round(one - base, 6)
-
 
 def interval(
   values: Sequence[float], others: Sequence[float]
 ) -> tuple[float, float]:
-  """Returns where the difference of two means lies, by Welch's t.
+  """Returns the confidence interval of a difference of means, by Welch's t.
 
-  Both ends are NaN where either has one value: it has no spread. Values that do
-  not spread at all have an interval of no width.
+  Both ends are NaN if either side has a single value. Values without any spread
+  have an interval of width 0.
   """
   if min(len(values), len(others)) < 2:
     return math.nan, math.nan
@@ -134,7 +128,7 @@ def interval(
   error = math.sqrt(sum(parts))
   if not error:
     return difference, difference
-  # Welch and Satterthwaite's degrees of freedom.
+  # Degrees of freedom by Welch and Satterthwaite.
   freedom = sum(parts) ** 2 / sum(
     part**2 / (len(v) - 1) for part, v in zip(parts, (values, others))
   )
@@ -147,87 +141,84 @@ def compare(
   seeds: Sequence[int],
   all_rows: Iterable[rows.Row],
 ) -> Comparison:
-  """Returns what rows say of an experiment.
+  """Returns the results of an experiment.
 
-  There is one row of a run at most, as `one_source` leaves them.
+  Args:
+    experiment: names the variants.
+    seeds: seeds of the runs.
+    all_rows: at most one row per run, as `select_usual_data` leaves them.
   """
   by_key = {row.key: row for row in all_rows}
-  cells: dict[tuple[str, str], dict[int, float]] = collections.defaultdict(dict)
+  values: dict[tuple[str, str], list[float]] = collections.defaultdict(list)
   pretrainings: dict[str, list[rows.Row]] = {}
-  failed: dict[str, str] = {}
-  planned: dict[runs.Run, bool] = {}
+  errors: dict[str, str] = {}
+  is_finished: dict[runs.Run, bool] = {}
   for variant in experiment.variants:
-    for seed in seeds:
-      for column, run in _columns(variant, seed):
-        row = by_key.get(rows.key_of(run))
-        planned[run] = bool(row and row.is_whole)
-        if row and row.error:
-          failed[run.name] = row.error
-        elif row and column:
-          cells[variant.label, column][seed] = _value(row, column)
-        if row and row.is_whole and row.kind == runs.PRETRAINING:
-          same = pretrainings.setdefault(variant.label, [])
-          if row not in same:
-            same.append(row)
+    for seed in sorted(set(seeds)):
+      for column, run in _list_columns(variant, seed):
+        row = by_key.get(rows.run_key(run))
+        is_finished[run] = bool(row and row.is_finished)
+        if not row:
+          continue
+        if row.error:
+          errors[run.name] = row.error
+          continue
+        is_pretraining = row.kind == runs.PRETRAINING
+        if column:
+          name = column if is_pretraining else "score"
+          values[variant.label, column].append(row.results[name])
+        if is_pretraining:
+          pretrainings.setdefault(variant.label, []).append(row)
   return Comparison(
     experiment,
-    {key: Cell(values) for key, values in cells.items()},
+    {key: Cell(numbers) for key, numbers in values.items()},
     pretrainings,
-    len(planned),
-    sum(planned.values()),
-    failed,
+    len(is_finished),
+    sum(is_finished.values()),
+    errors,
   )
 
 
-def _columns(
+def _list_columns(
   variant: variants.Variant, seed: int
 ) -> Iterable[tuple[str, runs.Run]]:
-  """Yields column and run; the pre-training's column is "" without one."""
+  """Yields column and run. The column is "" for runs without a column."""
   pretraining, *fine_tunings = variant.runs(seed)
-  column = variants.PERPLEXITY if variant.has_perplexity else ""
-  yield column, pretraining
+  yield variants.PERPLEXITY if variant.has_perplexity else "", pretraining
   yield from zip(variant.fine_tunings, fine_tunings)
 
 
-def _value(row: rows.Row, column: str) -> float:
-  """Returns the number of a row that a table has."""
-  is_pretraining = row.kind == runs.PRETRAINING
-  return row.results[column if is_pretraining else "score"]
+def select_usual_data(all_rows: Sequence[rows.Row]) -> list[rows.Row]:
+  """Returns rows with the most common text and task data.
 
-
-def one_source(all_rows: Sequence[rows.Row]) -> list[rows.Row]:
-  """Returns the rows of the text, and of each task's data, that most are of."""
-  same_text = _of_usual(all_rows, text_of)
+  So that results from different data are never compared.
+  """
   by_task: dict[tuple, list[rows.Row]] = collections.defaultdict(list)
+  same_text = _select_most_common(all_rows, _identify_text)
   for row in same_text:
     task = row.config.get("fine_tuning", {})
     by_task[task.get("task"), task.get("num_examples")].append(row)
-  usual = (_of_usual(of_task, _task_data_of) for of_task in by_task.values())
-  kept = {id(row) for of_task in usual for row in of_task}
-  return [row for row in same_text if id(row) in kept]
+  selected = {
+    id(row)
+    for task_rows in by_task.values()
+    for row in _select_most_common(task_rows, _identify_task_data)
+  }
+  return [row for row in same_text if id(row) in selected]
 
 
-def _of_usual(
-  all_rows: Sequence[rows.Row], name_of: Callable[[rows.Row], str]
+def _select_most_common(
+  all_rows: Sequence[rows.Row], identify: Callable[[rows.Row], str]
 ) -> list[rows.Row]:
-  """Returns the rows whose name is that of most."""
-  names = [name_of(row) for row in all_rows]
+  names = [identify(row) for row in all_rows]
   if not names:
     return []
   ((usual, _),) = collections.Counter(names).most_common(1)
   return [row for row, name in zip(all_rows, names) if name == usual]
 
 
-def _task_data_of(row: rows.Row) -> str:
-  """Returns what tells a task's data from others; "" of a pre-training."""
+def _identify_task_data(row: rows.Row) -> str:
   return "/".join(row.data.get(split, "") for split in ("train", "dev"))
 
 
-def text_of(row: rows.Row) -> str:
-  """Returns what tells the text that a row is of from others."""
+def _identify_text(row: rows.Row) -> str:
   return "/".join(row.data[n] for n in sorted(row.data) if n.endswith(".txt"))
-
-
-def verdicts(differences: Iterable[Difference]) -> dict[str, int]:
-  """Returns how many differences have each verdict."""
-  return dict(collections.Counter(d.verdict for d in differences))

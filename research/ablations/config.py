@@ -1,4 +1,4 @@
-"""The settings of the ablations, without TensorFlow."""
+"""Settings of the ablations. Imports no TensorFlow."""
 
 import dataclasses
 import os
@@ -14,33 +14,32 @@ _SCALES = "; ".join(
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class AblationsConfig:
-  """What to run, on which data, and where results go."""
+  """Settings of all experiments."""
 
   output_dir: str = settings.setting(
-    help="Folder for data and runs, and for the report: report.md, "
-    "report.html and plots.",
+    help="Folder for data, runs, report.md and plots.",
     writes="folder",
   )
   text: str | None = settings.setting(
     None,
-    "Text to pre-train on: files and globs, separated by commas, in any form "
-    "that build-corpus reads; and the word pydoc for the documentation of the "
-    "running Python. Needed unless --report_only.",
+    "Text to pre-train on: files and globs, separated by commas, in any format "
+    "that build-corpus reads. pydoc means the documentation of the running "
+    "Python. Required without --report_only.",
   )
   scale: str = settings.setting(
     "tiny", f"{_SCALES}.", choices=tuple(scales_lib.SCALES)
   )
   experiments: tuple[str, ...] = settings.setting(
     (),
-    "Which experiments, separated by commas, in the order to run them: "
-    "objectives, steps, masking, feature_layers, sizes, masking_time, "
-    "whole_words, batch_size, packing, curves. Default: all, in this order.",
+    "Experiments, separated by commas, in the order to run them: objectives, "
+    "steps, masking, feature_layers, sizes, masking_time, whole_words, "
+    "batch_size, packing, curves. Default: all, in this order.",
   )
   seeds: tuple[int, ...] = settings.setting(
-    (), "Seeds of the runs. Default: by the scale, 1,2,3 for tiny."
+    (), "Seeds of the runs. Default: those of the scale, 1,2,3 for tiny."
   )
   glue_dir: str | None = settings.setting(
-    None, "Folder with the folders SST-2, MRPC, QNLI, MNLI, as far as there."
+    None, "Folder with the folders SST-2, MRPC, QNLI, MNLI. All are optional."
   )
   squad_dir: str | None = settings.setting(
     None, "Folder with train-v1.1.json and dev-v1.1.json."
@@ -52,53 +51,50 @@ class AblationsConfig:
   )
   rows_dir: str | None = settings.setting(
     None,
-    "Folder of the results, a small JSON file a run. A run whose file is there "
-    "is not done again. Default: rows in output_dir.",
+    "Folder of the results, one small JSON file per run. A run that has its "
+    "file is skipped. Default: rows in output_dir.",
   )
   num_train_steps: int | None = settings.setting(
     None,
-    "Steps of a pre-training in place of the scale's, to try things: a "
-    "multiple of 8, since models are fine-tuned after eighths of them.",
+    "Steps of each pre-training, a multiple of 8. Default: those of the scale.",
     minimum=8,
   )
   report_only: bool = settings.setting(
-    False, "Write the report of the rows that there are, and run nothing."
+    False, "Write the report from existing rows, without any run."
   )
   dry_run: bool = settings.setting(
     False,
-    "List the runs, and which of them are done, and do none of them. The text "
-    "is read and the vocabulary learned, which are kept: whether a run is done "
-    "depends on them.",
+    "List finished and pending runs, without executing any. Still creates the "
+    "corpus and the vocabulary, because finished runs are identified by them.",
   )
   reading: text_config.TextConfig = text_config.TextConfig()
   num_workers: int = settings.setting(
-    os.cpu_count() or 1, "Processes that make the records.", minimum=1
+    os.cpu_count() or 1, "Processes that create records.", minimum=1
   )
 
   def __post_init__(self) -> None:
-    """Raises ValueError for values that are out of bounds."""
+    """Raises ValueError for invalid settings."""
     settings.check(self)
     steps = self.num_train_steps or 0
     if steps % scales_lib.NUM_MARKS:
       raise ValueError(
-        f"num_train_steps {steps} is no multiple of {scales_lib.NUM_MARKS}, "
-        f"after whose parts models are fine-tuned; use "
-        f"{steps - steps % scales_lib.NUM_MARKS}."
+        f"num_train_steps {steps} is not a multiple of {scales_lib.NUM_MARKS}; "
+        f"use {steps - steps % scales_lib.NUM_MARKS}."
       )
     if not self.text and not self.report_only:
       raise ValueError(
-        "there is nothing to pre-train on: set `text`; or `report_only` for "
-        "the report of the rows that are there."
+        "no text to pre-train on: set `text`, or `report_only` for a report "
+        "from existing rows."
       )
 
   @property
   def rows(self) -> str:
-    """The folder of the rows."""
+    """Folder of the rows."""
     return self.rows_dir or os.path.join(self.output_dir, "rows")
 
   @property
   def chosen_scale(self) -> scales_lib.Scale:
-    """The scale, with what was given in place of its own."""
+    """The scale, with the given seeds and steps."""
     scale = scales_lib.SCALES[self.scale]
     steps = self.num_train_steps or scale.base.num_train_steps
     base = dataclasses.replace(scale.base, num_train_steps=steps)

@@ -1,4 +1,4 @@
-"""The experiments: which runs answer which question.
+"""The experiments and the runs that each one compares.
 
 Imports no TensorFlow.
 """
@@ -11,10 +11,10 @@ from research.ablations import papers
 from research.ablations import scales as scales_lib
 from research.ablations import variants as variants_lib
 
-# Shares of the steps after which the model is fine-tuned.
+# Fractions of the training after which the model is fine-tuned.
 _MARKS = (0.125, 0.25, 0.5, 1.0)
 
-# The rows of Table 7, by the values of run_ner's feature_layers.
+# Rows of Table 7 by the values of run_ner's feature_layers.
 _FEATURE_ROWS = {
   "embeddings": "embeddings",
   "second_to_last": "second to last hidden",
@@ -24,7 +24,8 @@ _FEATURE_ROWS = {
   "weighted_sum_all": "weighted sum of all",
 }
 
-_LAYERS_NEEDED = {
+# Encoder layers that a value needs.
+_NUM_LAYERS = {
   "second_to_last": 2,
   "weighted_sum_last_four": 4,
   "concat_last_four": 4,
@@ -35,47 +36,41 @@ _CLASSIFICATION = ("QNLI", "MRPC", "SST-2")
 
 def _objectives(make: variants_lib.Builder) -> variants_lib.Experiment:
   tasks = ("MNLI", *_CLASSIFICATION, "SQuAD")
-  one_way = {"no_nsp": True}
+  left_to_right = {"no_nsp": True, "objective": "ltr"}
+  right_to_left = {"no_nsp": True, "objective": "rtl"}
+  no_nsp, one_way = "masked LM, no NSP", "left to right, no NSP"
   return variants_lib.Experiment(
     name="objectives",
     title="Objectives",
-    question="What do both directions, and the next sentence, contribute?",
+    question="What do both directions and the next-sentence task contribute?",
     variants=(
       make.variant("masked LM and NSP", tasks),
-      make.variant("masked LM, no NSP", tasks, {"no_nsp": True}),
+      make.variant(no_nsp, tasks, {"no_nsp": True}),
+      make.variant(one_way, tasks, left_to_right, baseline=no_nsp),
       make.variant(
-        "left to right, no NSP",
+        f"{one_way}, BiLSTM",
         tasks,
-        {**one_way, "objective": "ltr"},
-        baseline="masked LM, no NSP",
-      ),
-      make.variant(
-        "left to right, no NSP, BiLSTM",
-        tasks,
-        {**one_way, "objective": "ltr"},
-        baseline="left to right, no NSP",
+        left_to_right,
+        baseline=one_way,
         has_bilstm=True,
       ),
       make.variant(
-        "right to left, no NSP",
-        tasks,
-        {**one_way, "objective": "rtl"},
-        baseline="masked LM, no NSP",
+        "right to left, no NSP", tasks, right_to_left, baseline=no_nsp
       ),
     ),
     published=papers.OBJECTIVES,
     remark=(
-      "The loss of a model of one direction is that of every next word, so it "
-      "is not comparable with that of masked words. Next sentences help where "
-      "pairs are compared, if the text is enough to learn it. The paper has no "
+      "One-directional models predict each next token, so their losses are not "
+      "comparable with masked-LM losses. The next-sentence task helps with "
+      "sentence pairs, if there is enough text to learn it. The paper has no "
       "row for right to left."
     ),
     compares_losses=False,
   )
 
 
-def _of_size(size: scales_lib.Size) -> dict[str, Any]:
-  """Returns the changes to a pre-training that give it a size."""
+def _set_size(size: scales_lib.Size) -> dict[str, Any]:
+  """Returns the settings of a pre-training with this model size."""
   names = (
     "num_hidden_layers",
     "hidden_size",
@@ -91,17 +86,17 @@ def _sizes(make: variants_lib.Builder) -> variants_lib.Experiment:
   return variants_lib.Experiment(
     name="sizes",
     title="Model size",
-    question="Is a larger model better, on small tasks too?",
+    question="Is a larger model better, even on small tasks?",
     variants=make.variants(
-      ("MNLI", *_CLASSIFICATION), dict(zip(labels, map(_of_size, sizes)))
+      ("MNLI", *_CLASSIFICATION), dict(zip(labels, map(_set_size, sizes)))
     ),
     published=dataclasses.replace(
       papers.SIZES, row_names=dict(zip(labels, papers.SIZE_ROWS))
     ),
     remark=(
-      "Each of our sizes stands for the paper's in the same row. All are "
-      "trained for the same number of steps, which favours small models where "
-      "the steps are few."
+      "Our sizes correspond to those of the paper, in the same order. All are "
+      "trained for the same number of steps. A small number of steps favours "
+      "small models."
     ),
   )
 
@@ -109,32 +104,32 @@ def _sizes(make: variants_lib.Builder) -> variants_lib.Experiment:
 def _steps(make: variants_lib.Builder) -> variants_lib.Experiment:
   variants = []
   num_steps = make.scale.base.num_train_steps
-  tasks = ("MNLI", "QNLI", "SST-2")
   for mark in _MARKS:
     step = int(mark * num_steps)
-    for label, objective, compared_with in (
-      # What more steps give, and what the objective does.
+    for label, objective, baseline_step in (
+      # Shows the gain from more steps.
       ("masked LM", "mlm", num_steps),
+      # Shows the effect of the objective.
       ("left to right", "ltr", step),
     ):
       variants.append(
         make.variant(
           f"{label}, {step:,} steps",
-          tasks,
+          ("MNLI", "QNLI", "SST-2"),
           {"no_nsp": True, "objective": objective},
-          baseline=f"masked LM, {compared_with:,} steps",
+          baseline=f"masked LM, {baseline_step:,} steps",
           step=step if mark < 1 else None,
         )
       )
   return variants_lib.Experiment(
     name="steps",
     title="Number of steps",
-    question="How long does pre-training keep paying, and for which objective?",
+    question="How long does pre-training improve results, by objective?",
     variants=tuple(variants),
     published=papers.STEPS,
     remark=(
-      "Checkpoints of one pre-training each; the learning rate of the earlier "
-      "ones has not come down yet, as in the paper."
+      "The checkpoints of an objective come from one pre-training. As in the "
+      "paper, the learning rate has not decayed to 0 at the earlier ones."
     ),
     compares_losses=False,
   )
@@ -157,12 +152,12 @@ def _masking(make: variants_lib.Builder) -> variants_lib.Experiment:
   return variants_lib.Experiment(
     name="masking",
     title="What becomes of masked words",
-    question="Does it matter that some masked words stay or become others?",
+    question="Does it help to keep or replace some of the selected tokens?",
     variants=tuple(map(make.with_features, variants)),
     published=papers.MASKING,
     remark=(
-      "The paper finds fine-tuning hardly touched by the split, and [MASK] "
-      "alone harmful to features, which never see it."
+      "The paper finds that fine-tuning is robust to the split, and that 100% "
+      "[MASK] harms the feature-based approach."
     ),
   )
 
@@ -171,15 +166,15 @@ def _whole_words(make: variants_lib.Builder) -> variants_lib.Experiment:
   return variants_lib.Experiment(
     name="whole_words",
     title="Whole words",
-    question="Is it better to mask all pieces of a word?",
+    question="Is it better to mask all word pieces of a word?",
     variants=make.variants(
       ("SQuAD", "MNLI", "QNLI", "SST-2"),
       {"word pieces": {}, "whole words": {"do_whole_word_mask": True}},
     ),
     published=papers.WHOLE_WORDS,
     remark=(
-      "Perplexity is on held-out text with pieces masked, as one variant "
-      "trains and the other does not; it cannot say which is better."
+      "Perplexity is measured on single masked word pieces. Only one of the "
+      "variants trains on these, so perplexity cannot compare the two."
     ),
   )
 
@@ -190,74 +185,71 @@ def _batch_size(make: variants_lib.Builder) -> variants_lib.Experiment:
     f"batch x {factor:g}": {
       "train_batch_size": max(1, round(factor * base.train_batch_size)),
       "num_train_steps": max(1, round(base.num_train_steps / factor)),
-      # Adam's step is about as noisy as the square root of the batch.
+      # The noise of Adam's updates falls with the square root of the batch.
       "learning_rate": round(base.learning_rate * factor**0.5, 8),
     }
-    # The usual one first, with which others are compared.
+    # The usual batch comes first, since the first variant is the baseline.
     for factor in sorted(make.scale.batch_factors, key=lambda f: f != 1)
   }
   return variants_lib.Experiment(
     name="batch_size",
     title="Batch size at equal words seen",
-    question="Are larger batches and fewer steps as good?",
+    question="Are fewer steps with larger batches as good?",
     variants=make.variants(("MNLI", "QNLI", "SST-2"), changes),
     published=papers.BATCH_SIZE,
     remark=(
-      "The learning rate grows with the square root of the batch. Few steps "
-      "are scarce here, so a large batch has to lose sooner than in the paper."
+      "The learning rate grows with the square root of the batch size. There "
+      "are few steps here, so large batches lose earlier than in the paper."
     ),
   )
 
 
-def _deep_enough(scale: scales_lib.Scale) -> dict[str, Any]:
-  """Returns changes that give the base four layers, if a size has so many."""
-  needed = max(_LAYERS_NEEDED.values())
-  if scale.base.num_hidden_layers >= needed:
-    return {}
-  deeper = [size for size in scale.sizes if size[0] >= needed]
-  return _of_size(deeper[0]) if deeper else {}
-
-
 def _feature_layers(make: variants_lib.Builder) -> variants_lib.Experiment:
-  base = make.variant("fine-tuning", ("NER",), _deep_enough(make.scale))
+  num_needed = max(_NUM_LAYERS.values())
+  change: dict[str, Any] = {}
+  if make.scale.base.num_hidden_layers < num_needed:
+    deep_enough = [size for size in make.scale.sizes if size[0] >= num_needed]
+    change = _set_size(deep_enough[0]) if deep_enough else {}
+  base = make.variant("fine-tuning", ("NER",), change)
   variants = [base]
   for layers, label in _FEATURE_ROWS.items():
-    if base.pretraining.num_hidden_layers < _LAYERS_NEEDED.get(layers, 0):
-      continue
-    columns = {
-      name: variants_lib.features(found, layers)
-      for name, found in base.fine_tunings.items()
-    }
-    variants.append(
-      dataclasses.replace(base, label=label, fine_tunings=columns)
-    )
+    if base.pretraining.num_hidden_layers >= _NUM_LAYERS.get(layers, 0):
+      columns = {
+        name: variants_lib.use_features(fine_tuning, layers)
+        for name, fine_tuning in base.fine_tunings.items()
+      }
+      variants.append(
+        dataclasses.replace(base, label=label, fine_tunings=columns)
+      )
   return variants_lib.Experiment(
     name="feature_layers",
     title="Features of which layers",
-    question="How good are fixed features, and of which layers?",
+    question="How good are fixed features, and from which layers?",
     variants=tuple(variants),
     published=papers.FEATURE_LAYERS,
-    remark="A model of four layers or fewer has no other than its last four.",
+    remark="A model with four layers has no layers other than its last four.",
   )
 
 
 def _masking_time(make: variants_lib.Builder) -> variants_lib.Experiment:
-  scale = make.scale
-  part = {"text_share": scale.text_share}
-  changes = {
-    "dynamic": part,
-    "static, 10 masks": {**part, "is_static": True, "dupe_factor": 10},
-    "static, 1 mask": {**part, "is_static": True},
+  share = make.scale.text_share
+  changes: dict[str, dict[str, Any]] = {
+    "dynamic": {},
+    "static, 10 masks": {"is_static": True, "dupe_factor": 10},
+    "static, 1 mask": {"is_static": True},
   }
   return variants_lib.Experiment(
     name="masking_time",
     title="Static and dynamic masking",
-    question="Do other masks in each pass over the text help?",
-    variants=make.variants(("SQuAD", "MNLI", "QNLI", "SST-2"), changes),
+    question="Does it help to draw new masks in each pass over the text?",
+    variants=make.variants(
+      ("SQuAD", "MNLI", "QNLI", "SST-2"),
+      {n: {"text_share": share, **change} for n, change in changes.items()},
+    ),
     published=papers.MASKING_TIME,
     remark=(
-      f"On {scale.text_share:.0%} of the text, so that it is read several "
-      "times; read once, the two are the same."
+      f"Uses {share:.0%} of the text, so that it is read several times. In a "
+      "single pass, static and dynamic masking are equivalent."
     ),
   )
 
@@ -266,29 +258,29 @@ def _packing(make: variants_lib.Builder) -> variants_lib.Experiment:
   return variants_lib.Experiment(
     name="packing",
     title="Packed and padded records",
-    question="Is a model as good where short inputs share a row?",
+    question="Is a model as good if short inputs share a row?",
     variants=make.variants(
       ("QNLI", "SST-2"), {"padded": {}, "packed": {"is_packed": True}}
     ),
     remark=(
-      "Of equal numbers of rows; packed ones hold more words, which the curve "
-      "against word pieces takes into account."
+      "Both train on the same number of rows. Packed rows contain more words; "
+      "the curve by word pieces accounts for that."
     ),
   )
 
 
 def _curves(make: variants_lib.Builder) -> variants_lib.Experiment:
-  changes = {name: _of_size(size) for name, size in make.scale.curves}
+  changes = {name: _set_size(size) for name, size in make.scale.curves}
   return variants_lib.Experiment(
     name="curves",
     title="Reference curves",
     question="What does a normal pre-training of this size look like?",
     variants=make.variants((), changes),
-    remark="`bert-tf compare-curve` draws a run of one's own over these.",
+    remark="`bert-tf compare-curve` draws your run over these curves.",
   )
 
 
-# The order is that of running.
+# In the order of running.
 EXPERIMENTS: dict[
   str, Callable[[variants_lib.Builder], variants_lib.Experiment]
 ] = {
@@ -308,29 +300,29 @@ EXPERIMENTS: dict[
 def build(
   names: Sequence[str], scale: scales_lib.Scale, tasks: Sequence[str]
 ) -> list[variants_lib.Experiment]:
-  """Returns experiments at a scale, on the tasks whose data are there.
+  """Returns experiments at a scale.
 
   Args:
-    names: of the experiments, in order; all if there are none.
+    names: names of the experiments, in order. Empty for all.
     scale: the sizes.
-    tasks: the names of the tasks.
+    tasks: names of the tasks that have data.
 
   Raises:
-    ValueError: for an experiment that there is not.
+    ValueError: for an unknown experiment.
   """
-  names = names or tuple(EXPERIMENTS)
-  unknown = [name for name in names if name not in EXPERIMENTS]
-  if unknown:
+  if unknown := [name for name in names if name not in EXPERIMENTS]:
     raise ValueError(
-      f"experiments {', '.join(unknown)} are not known; use "
+      f"unknown experiments: {', '.join(unknown)}; use "
       f"{', '.join(EXPERIMENTS)}."
     )
-  found = [
-    EXPERIMENTS[name](variants_lib.Builder(scale, tasks)) for name in names
-  ]
+  make = variants_lib.Builder(scale, tasks)
+  experiments = [EXPERIMENTS[name](make) for name in names or EXPERIMENTS]
   return [
-    dataclasses.replace(e, variants=e.variants[: scale.max_variants])
-    if e.name != "objectives"  # Each of which is of its own kind.
-    else e
-    for e in found
+    experiment
+    # Each of the objectives is of another kind, so none is left out.
+    if experiment.name == "objectives"
+    else dataclasses.replace(
+      experiment, variants=experiment.variants[: scale.max_variants]
+    )
+    for experiment in experiments
   ]

@@ -1,4 +1,4 @@
-"""What was published, to set beside what is found here."""
+"""Published results, to compare with ours."""
 
 import dataclasses
 from collections.abc import Mapping, Sequence
@@ -14,42 +14,39 @@ Numbers = Mapping[str, Mapping[str, float]]
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Published:
-  """A table, or what a text says of a figure.
+  """A published table, or the description of a figure.
 
-  Rows have the labels of our variants, so that two of a row are one finding;
-  columns are named as they were published, with the tasks of ours that stand
-  for them.
+  Rows have the labels of our variants. Columns have their published names.
   """
 
   source: str
   place: str
   numbers: Numbers = dataclasses.field(default_factory=dict)  # By row, column.
-  # Our columns that may stand for one published, the best first; others are
-  # called as ours.
+  # Our columns that may stand for a published one, the best first. Default: the
+  # column with the same name.
   stands_for: Mapping[str, Sequence[str]] = dataclasses.field(
     default_factory=dict
   )
+  # Published rows by the labels of our variants. Default: the same label.
   row_names: Mapping[str, str] = dataclasses.field(default_factory=dict)
   note: str = ""
 
   def columns(self, ours: Sequence[str]) -> dict[str, str]:
-    """Returns the column published that each of our columns stands for."""
-    found: dict[str, str] = {}
+    """Returns published column names by our column names."""
+    published: dict[str, str] = {}
     for name in dict.fromkeys(c for r in self.numbers.values() for c in r):
       candidates = self.stands_for.get(name, (name,))
       stand_in = next((c for c in candidates if c in ours), None)
       if stand_in:
-        found[stand_in] = name
-    return found
+        published[stand_in] = name
+    return published
 
 
-def _rows(columns: str, rows: Mapping[str, str]) -> Numbers:
-  """Returns a table of rows as text; "-" where there is no number."""
+def _parse(columns: str, rows: Mapping[str, str]) -> Numbers:
+  """Returns the numbers of rows given as text."""
   return {
     label: {
-      name: float(cell)
-      for name, cell in zip(columns.split(), row.split())
-      if cell != "-"
+      name: float(cell) for name, cell in zip(columns.split(), row.split())
     }
     for label, row in rows.items()
   }
@@ -58,7 +55,7 @@ def _rows(columns: str, rows: Mapping[str, str]) -> Numbers:
 OBJECTIVES = Published(
   source=DEVLIN,
   place="Table 5",
-  numbers=_rows(
+  numbers=_parse(
     "MNLI-m QNLI MRPC SST-2 SQuAD",
     {
       "masked LM and NSP": "84.4 88.4 86.7 92.7 88.5",
@@ -68,10 +65,10 @@ OBJECTIVES = Published(
     },
   ),
   stands_for={"MNLI-m": ("MNLI",)},
-  note="BASE; accuracy on the development sets, of SQuAD 1.1 F1.",
+  note="BERT-Base, development sets: accuracy, and F1 for SQuAD 1.1.",
 )
 
-# Our sizes stand in for theirs in this order.
+# In the order of the sizes in `Scale.sizes`.
 SIZE_ROWS = (
   "3 x 768, 12 heads",
   "6 x 768, 3 heads",
@@ -84,7 +81,7 @@ SIZE_ROWS = (
 SIZES = Published(
   source=DEVLIN,
   place="Table 6",
-  numbers=_rows(
+  numbers=_parse(
     "LM(ppl) MNLI-m MRPC SST-2",
     dict(
       zip(
@@ -108,17 +105,17 @@ STEPS = Published(
   source=DEVLIN,
   place="Figure 5 and appendix C.1",
   note=(
-    "The text beside the figure: BASE gains almost 1.0% of MNLI accuracy from "
-    "1,000,000 steps over 500,000, and masked LM, which predicts 15% of the "
-    "words of a batch, converges a little more slowly than left to right, but "
-    "is better in accuracy almost at once."
+    "According to the text, 1,000,000 steps instead of 500,000 add almost 1.0% "
+    "to the MNLI accuracy of BERT-Base. Masked LM, which predicts 15% of the "
+    "words in a batch, converges slightly more slowly than left to right, but "
+    "its accuracy is better almost immediately."
   ),
 )
 
 MASKING = Published(
   source=DEVLIN,
   place="Table 8",
-  numbers=_rows(
+  numbers=_parse(
     "MNLI NER NER-features",
     {
       "80% mask, 10% same, 10% random": "84.2 95.4 94.9",
@@ -130,13 +127,13 @@ MASKING = Published(
     },
   ),
   stands_for={"MNLI": ("MNLI", "QNLI"), "NER-features": ("NER, features",)},
-  note="Development sets; the features are those of the last four layers.",
+  note="Development sets. Features come from the last four layers.",
 )
 
 FEATURE_LAYERS = Published(
   source=DEVLIN,
   place="Table 7",
-  numbers=_rows(
+  numbers=_parse(
     "Dev-F1",
     {
       "fine-tuning": "96.4",
@@ -149,35 +146,35 @@ FEATURE_LAYERS = Published(
     },
   ),
   stands_for={"Dev-F1": ("NER",)},
-  note="BASE, cased, with document context.",
+  note="BERT-Base, cased, with document context.",
 )
 
 WHOLE_WORDS = Published(
   source="The README of google-research/bert, May 31st, 2019",
   place="Whole word masking models",
-  numbers=_rows(
+  numbers=_parse(
     "SQuAD-F1 MultiNLI",
     {"word pieces": "91.0 86.05", "whole words": "92.8 87.07"},
   ),
   stands_for={"SQuAD-F1": ("SQuAD",), "MultiNLI": ("MNLI", "QNLI")},
-  note="LARGE, uncased.",
+  note="BERT-Large, uncased.",
 )
 
 MASKING_TIME = Published(
   source=LIU,
   place="Table 1",
-  numbers=_rows(
+  numbers=_parse(
     "SQuAD-2.0 MNLI-m SST-2",
     {"static, 10 masks": "78.3 84.3 92.5", "dynamic": "78.7 84.0 92.9"},
   ),
   stands_for={"SQuAD-2.0": ("SQuAD",), "MNLI-m": ("MNLI", "QNLI")},
-  note="BASE; medians of 5 fine-tunings; 10 masks over 40 epochs.",
+  note="BERT-Base; medians of 5 fine-tunings; 10 masks over 40 epochs.",
 )
 
 BATCH_SIZE = Published(
   source=LIU,
   place="Table 3",
-  numbers=_rows(
+  numbers=_parse(
     "ppl MNLI-m SST-2",
     {
       "batch x 1": "3.99 84.7 92.7",
@@ -187,7 +184,7 @@ BATCH_SIZE = Published(
   ),
   stands_for={"ppl": ("perplexity",), "MNLI-m": ("MNLI", "QNLI")},
   note=(
-    "BASE, at equal numbers of instances seen: 1M steps of 256, 125K of 2K, "
+    "BERT-Base, for equal numbers of instances: 1M steps of 256, 125K of 2K, "
     "31K of 8K."
   ),
 )

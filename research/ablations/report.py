@@ -1,4 +1,4 @@
-"""The report: each of our tables beside the one that was published."""
+"""Report that shows each of our tables next to the published one."""
 
 import math
 import os
@@ -8,130 +8,28 @@ from absl import logging
 
 from bert_tf.files import atomic, errors, paths
 from bert_tf.plots import reference_curves
-from research.ablations import (
-  comparisons,
-  document,
-  plots,
-  rows,
-  scales,
-  variants,
-)
+from research.ablations import comparisons, plots, rows, scales, variants
 from research.ablations import config as config_lib
 from research.ablations import experiments as experiments_lib
 
 FILE = "report.md"
-PAGE = "report.html"
 
 _MINUS = "\N{MINUS SIGN}"
 _PLUS_MINUS = "\N{PLUS-MINUS SIGN}"
 
 _HOW_TO_READ = (
-  "A number of ours is the mean over the seeds "
-  f"{_PLUS_MINUS} their sample standard deviation. A difference is to the "
-  "row that is named, with the 95% interval of Welch's t test over the "
-  "seeds: one that holds 0 is within the spread, and says nothing either way. "
-  "`agrees` and `differs` are said of the direction alone, where the interval "
-  "leaves 0 out; with as many comparisons as here, about one in twenty does so "
-  "by chance. The development sets are the same in all runs, so the spread has "
-  "nothing of what other examples would change."
+  f"Our results are the mean {_PLUS_MINUS} the sample standard deviation over "
+  "the seeds. Each difference is to the named baseline, with the 95% interval "
+  "of Welch's t test over the seeds. A difference whose interval includes 0 is "
+  "within the spread and shows nothing. `agrees` and `differs` compare only "
+  "the sign with the published difference. By chance, about 1 in 20 intervals "
+  "excludes 0. All runs share the development sets, so the spread does not "
+  "cover the choice of examples."
 )
 
-
-def check_packages() -> None:
-  """Raises ImportError if what draws the plots is missing."""
-  with errors.needs_extra("drawing the report", extra="plots"):
-    import matplotlib  # noqa: F401
-
-
-def run(config: config_lib.AblationsConfig) -> None:
-  """Writes the report of the rows that there are, of all tasks.
-
-  Raises:
-    ValueError: if there are no rows, or for an unknown experiment.
-    ImportError: if matplotlib is missing.
-    OSError: if a file cannot be written.
-  """
-  check_packages()
-  scale = config.chosen_scale
-  if not rows.read_all(config.rows):
-    raise ValueError(f"{config.rows} has no rows; set `rows_dir`.")
-  every = [fine_tuning.task for fine_tuning in scale.fine_tunings]
-  write(config, experiments_lib.build(config.experiments, scale, every))
-
-
-def write(
-  config: config_lib.AblationsConfig,
-  experiments: Sequence[variants.Experiment],
-) -> None:
-  """Writes report.md, report.html and the plots into output_dir.
-
-  Raises:
-    OSError: if a file cannot be written.
-  """
-  scale = config.chosen_scale
-  all_rows = rows.read_all(config.rows)
-  used = comparisons.one_source(all_rows)
-  if len(used) < len(all_rows):
-    logging.warning(
-      "%d rows in %s are of other text, or other data of a task, than most, "
-      "and are left out.",
-      len(all_rows) - len(used),
-      config.rows,
-    )
-  found = [comparisons.compare(e, scale.seeds, used) for e in experiments]
-  paths.make_folder(os.path.join(config.output_dir, "plots"))
-  for one in found:
-    if one.experiment.name == "curves":
-      for name, same in one.pretrainings.items():
-        folder = os.path.join(config.output_dir, "curves")
-        reference_curves.write(folder, plots.reference(name, same))
-  blocks = [*_opening(scale, found, used)]
-  for one in found:
-    blocks += _section(one, config.output_dir)
-  path = os.path.join(config.output_dir, FILE)
-  atomic.write_lines(path, document.markdown(blocks))
-  page = document.page(blocks, config.output_dir)
-  atomic.write_lines(os.path.join(config.output_dir, PAGE), page)
-  logging.info("Wrote %s, and as one page %s.", path, PAGE)
-
-
-def _opening(
-  scale: scales.Scale,
-  found: Sequence[comparisons.Comparison],
-  used: Sequence[rows.Row],
-) -> Iterator[document.Block]:
-  """Yields the title, what was run, and the verdicts together."""
-  base = scale.base
-  yield document.Heading(f"Ablations at the scale {scale.name}", 1)
-  num_whole = sum(one.num_whole for one in found)
-  num_planned = sum(one.num_planned for one in found)
-  yield document.Text(
-    f"{num_whole} of {num_planned} runs are done, those of several experiments "
-    f"counted in each. The usual model has layers x width "
-    f"{base.num_hidden_layers} x {base.hidden_size}, with "
-    f"{base.num_attention_heads} heads and at most {base.vocab_size:,} word "
-    f"pieces, and is pre-trained for "
-    f"{base.num_train_steps:,} steps of {base.train_batch_size} inputs of "
-    f"{base.max_seq_length}, with the seeds "
-    f"{', '.join(map(str, scale.seeds))}."
-  )
-  yield document.Text(_HOW_TO_READ)
-  yield document.Table(
-    ("experiment", "runs done", *_VERDICTS), [_overview(one) for one in found]
-  )
-  if used:
-    seconds = sum(row.seconds for row in used)
-    versions = sorted({_version(row) for row in used})
-    machines = sorted({row.machine for row in used})
-    yield document.Text(
-      f"The {len(used)} rows took {seconds / 3600:.1f} hours in all, on "
-      f"{' and '.join(machines)}, with {'; '.join(versions)}."
-    )
-
-
-_KINDS = (
-  " The losses are of other words in each kind of model, and are not to be "
-  "compared."
+_INCOMPARABLE = (
+  " Losses of different objectives predict different tokens and are not "
+  "comparable."
 )
 
 _VERDICTS = (
@@ -143,75 +41,171 @@ _VERDICTS = (
 )
 
 
-def _version(row: rows.Row) -> str:
+def check_packages() -> None:
+  """Raises ImportError if matplotlib is missing."""
+  with errors.needs_extra("drawing the report", extra="plots"):
+    import matplotlib  # noqa: F401
+
+
+def run(config: config_lib.AblationsConfig) -> None:
+  """Writes the report from existing rows, for all tasks.
+
+  Raises:
+    ValueError: without rows, or for an unknown experiment.
+    ImportError: if matplotlib is missing.
+    OSError: if a file cannot be written.
+  """
+  check_packages()
+  scale = config.chosen_scale
+  if not rows.read_all(config.rows):
+    raise ValueError(f"{config.rows} has no rows; set `rows_dir`.")
+  tasks = [fine_tuning.task for fine_tuning in scale.fine_tunings]
+  write(config, experiments_lib.build(config.experiments, scale, tasks))
+
+
+def write(
+  config: config_lib.AblationsConfig,
+  experiments: Sequence[variants.Experiment],
+) -> None:
+  """Writes report.md and the plots into output_dir.
+
+  Raises:
+    OSError: if a file cannot be written.
+  """
+  scale = config.chosen_scale
+  all_rows = rows.read_all(config.rows)
+  selected = comparisons.select_usual_data(all_rows)
+  if len(selected) < len(all_rows):
+    logging.warning(
+      "%d rows in %s have another text or task data than most, and are left "
+      "out.",
+      len(all_rows) - len(selected),
+      config.rows,
+    )
+  results = [comparisons.compare(e, scale.seeds, selected) for e in experiments]
+  paths.make_folder(os.path.join(config.output_dir, "plots"))
+  blocks = [*_summarize(scale, results, selected)]
+  for comparison in results:
+    if comparison.experiment.name == "curves":
+      for name, same in comparison.pretrainings.items():
+        folder = os.path.join(config.output_dir, "curves")
+        reference_curves.write(folder, plots.make_reference(name, same))
+    blocks += _section(comparison, config.output_dir)
+  path = os.path.join(config.output_dir, FILE)
+  atomic.write(path, [f"{block}\n\n" for block in blocks])
+  logging.info("Wrote %s.", path)
+
+
+def format_table(
+  header: Sequence[str], table_rows: Sequence[Sequence[str]]
+) -> str:
+  """Returns a Markdown table whose first column is text."""
+  alignment = ["---", *["--:"] * (len(header) - 1)]
+  lines = []
+  for cells in (header, alignment, *table_rows):
+    escaped = " | ".join(cell.replace("|", "\\|") for cell in cells)
+    lines.append(f"| {escaped} |")
+  return "\n".join(lines)
+
+
+def _summarize(
+  scale: scales.Scale,
+  results: Sequence[comparisons.Comparison],
+  selected: Sequence[rows.Row],
+) -> Iterator[str]:
+  """Yields the title, the settings, and the numbers of verdicts."""
+  base = scale.base
+  yield f"# Ablations at the scale {scale.name}"
+  num_finished = sum(comparison.num_finished for comparison in results)
+  num_planned = sum(comparison.num_planned for comparison in results)
+  yield (
+    f"{num_finished} of {num_planned} runs are finished. A run of several "
+    "experiments counts in each. The base model has "
+    f"{base.num_hidden_layers} layers, hidden size {base.hidden_size}, "
+    f"{base.num_attention_heads} attention heads and at most "
+    f"{base.vocab_size:,} word pieces. Pre-training takes "
+    f"{base.num_train_steps:,} steps of {base.train_batch_size} sequences with "
+    f"{base.max_seq_length} word pieces. The seeds are "
+    f"{', '.join(map(str, scale.seeds))}."
+  )
+  yield _HOW_TO_READ
+  yield format_table(
+    ("experiment", "runs done", *_VERDICTS), list(map(_count_verdicts, results))
+  )
+  if selected:
+    seconds = sum(row.seconds for row in selected)
+    versions = sorted({_describe_version(row) for row in selected})
+    machines = sorted({row.machine for row in selected})
+    yield (
+      f"The {len(selected)} rows took {seconds / 3600:.1f} hours on "
+      f"{' and '.join(machines)}, with {'; '.join(versions)}."
+    )
+
+
+def _describe_version(row: rows.Row) -> str:
   commit = row.versions.get("commit")
-  of_commit = f" ({commit})" if commit else ""
   return (
-    f"bert_tf {row.versions['bert_tf']}{of_commit} on TensorFlow "
-    f"{row.versions['tensorflow']}"
+    f"bert_tf {row.versions['bert_tf']}{f' ({commit})' if commit else ''} on "
+    f"TensorFlow {row.versions['tensorflow']}"
   )
 
 
-def _overview(one: comparisons.Comparison) -> list[str]:
+def _count_verdicts(comparison: comparisons.Comparison) -> list[str]:
   """Returns the row of an experiment in the first table."""
-  counts = comparisons.verdicts(one.differences())
+  verdicts = [d.verdict for d in comparison.differences()]
   return [
-    one.experiment.title,
-    f"{one.num_whole} of {one.num_planned}",
-    *(str(counts.get(name, 0)) for name in _VERDICTS),
+    comparison.experiment.title,
+    f"{comparison.num_finished} of {comparison.num_planned}",
+    *(str(verdicts.count(name)) for name in _VERDICTS),
   ]
 
 
 def _section(
-  one: comparisons.Comparison, output_dir: str
-) -> Iterator[document.Block]:
+  comparison: comparisons.Comparison, output_dir: str
+) -> Iterator[str]:
   """Yields the section of an experiment."""
-  experiment = one.experiment
-  yield document.Heading(experiment.title, 2)
-  yield document.Text(f"{experiment.question} {_progress(one)}")
-  if one.cells:
-    yield document.Heading("Here", 3)
-    yield _table(one)
-    yield from _pictures(one, output_dir)
+  experiment, failures = comparison.experiment, comparison.errors
+  yield f"## {experiment.title}"
+  num_failed = f", {len(failures)} failed" if failures else ""
+  yield (
+    f"{experiment.question} ({comparison.num_finished} of "
+    f"{comparison.num_planned} runs are finished{num_failed}.)"
+  )
+  if comparison.cells:
+    yield "### Here"
+    yield _our_table(comparison)
+    yield from _draw_plots(comparison, output_dir)
   published = experiment.published
   if published:
-    yield document.Heading(f"Published: {published.place}", 3)
-    if published.numbers:  # Else a figure was published, and no table.
-      yield _published_table(one)
-    yield document.Text(f"{published.source}. {published.note}")
-  differences = one.differences()
+    yield f"### Published: {published.place}"
+    if published.numbers:  # Figures have no table.
+      yield _published_table(comparison)
+    yield f"{published.source}. {published.note}"
+  differences = comparison.differences()
   if differences:
-    yield document.Heading("Differences", 3)
-    yield document.Table(
+    yield "### Differences"
+    yield format_table(
       ("", "to", "in", "here", "95% interval", "published", ""),
-      [_difference_row(d) for d in differences],
+      list(map(_difference_row, differences)),
     )
-    yield document.Text(_summary(differences))
+    yield _describe_differences(differences)
   if experiment.remark:
-    yield document.Text(experiment.remark)
-  yield from (
-    document.Text(f"Failed: `{name}`: {error}")
-    for name, error in one.failed.items()
-  )
+    yield experiment.remark
+  for name, error in failures.items():
+    yield f"Failed: `{name}`: {error}"
 
 
-def _progress(one: comparisons.Comparison) -> str:
-  failed = f", {len(one.failed)} failed" if one.failed else ""
-  return f"({one.num_whole} of {one.num_planned} runs are done{failed}.)"
-
-
-def _table(one: comparisons.Comparison) -> document.Table:
-  """Returns our table."""
-  columns = one.experiment.columns
+def _our_table(comparison: comparisons.Comparison) -> str:
+  columns = comparison.experiment.columns
   lines = []
-  for variant in one.experiment.variants:
-    cells = [one.cells.get((variant.label, column)) for column in columns]
-    lines.append([variant.label, *map(_cell, cells)])
-  return document.Table(("", *columns), lines)
+  for variant in comparison.experiment.variants:
+    cells = [comparison.cells.get((variant.label, c)) for c in columns]
+    lines.append([variant.label, *map(_format_cell, cells)])
+  return format_table(("", *columns), lines)
 
 
-def _cell(cell: comparisons.Cell | None) -> str:
-  """Returns mean and spread, or the one value with its seed."""
+def _format_cell(cell: comparisons.Cell | None) -> str:
+  """Returns mean and spread."""
   if not cell:
     return ""
   if math.isnan(cell.spread):
@@ -219,108 +213,105 @@ def _cell(cell: comparisons.Cell | None) -> str:
   return f"{cell.mean:.1f} {_PLUS_MINUS} {cell.spread:.1f}"
 
 
-def _published_table(one: comparisons.Comparison) -> document.Table:
-  """Returns the table that was published, our variants beside its rows."""
-  published = one.experiment.published
+def _published_table(comparison: comparisons.Comparison) -> str:
+  """Returns the published table, with our names of rows and columns."""
+  published = comparison.experiment.published
   assert published
-  columns = list(
-    dict.fromkeys(c for r in published.numbers.values() for c in r)
-  )
-  ours = {theirs: label for label, theirs in published.row_names.items()}
-  lines = []
-  for row, numbers in published.numbers.items():
-    name = f"{row} (here {ours[row]})" if row in ours else row
-    lines.append([name, *(_plain(numbers.get(c)) for c in columns)])
-  stand_ins = {
-    theirs: mine
-    for mine, theirs in published.columns(one.experiment.columns).items()
+  columns = dict.fromkeys(c for r in published.numbers.values() for c in r)
+  our_rows = {theirs: ours for ours, theirs in published.row_names.items()}
+  our_columns = {
+    theirs: ours
+    for ours, theirs in published.columns(comparison.experiment.columns).items()
   }
-  header = [
-    c if stand_ins.get(c, c) == c else f"{c} (here {stand_ins[c]})"
-    for c in columns
-  ]
-  return document.Table(("", *header), lines)
+
+  def add_ours(theirs: str, ours: str) -> str:
+    return theirs if theirs == ours else f"{theirs} (here {ours})"
+
+  return format_table(
+    ("", *(add_ours(c, our_columns.get(c, c)) for c in columns)),
+    [
+      [
+        add_ours(row, our_rows.get(row, row)),
+        *(f"{numbers[c]:g}" if c in numbers else "" for c in columns),
+      ]
+      for row, numbers in published.numbers.items()
+    ],
+  )
 
 
-def _plain(value: float | None) -> str:
-  return "" if value is None else f"{value:g}"
-
-
-def _difference_row(one: comparisons.Difference) -> list[str]:
+def _difference_row(difference: comparisons.Difference) -> list[str]:
   """Returns a difference as cells."""
-  has_spread = not math.isnan(one.low)
+  low, high = difference.low, difference.high
+  published = difference.published
   return [
-    one.variant,
-    one.baseline,
-    one.column,
-    signed(one.ours),
-    f"{signed(one.low)} to {signed(one.high)}" if has_spread else "",
-    "" if one.published is None else signed(one.published),
-    one.verdict,
+    difference.variant,
+    difference.baseline,
+    difference.column,
+    format_signed(difference.ours),
+    "" if math.isnan(low) else f"{format_signed(low)} to {format_signed(high)}",
+    "" if published is None else format_signed(published),
+    difference.verdict,
   ]
 
 
-def signed(value: float) -> str:
+def format_signed(value: float) -> str:
   """Returns a number with its sign."""
   text = f"{abs(value):.1f}" if abs(value) >= 0.1 else f"{abs(value):.2f}"
   return f"{_MINUS if value < 0 else '+'}{text}"
 
 
-def _summary(differences: Sequence[comparisons.Difference]) -> str:
-  """Returns what the differences say, as a sentence for each verdict."""
+def _describe_differences(differences: Sequence[comparisons.Difference]) -> str:
+  """Returns a sentence for each verdict."""
   texts = []
   for verdict, opening in (
-    (comparisons.AGREES, "As published"),
-    (comparisons.DIFFERS, "Other than published"),
-    (comparisons.UNPUBLISHED, "Found here"),
+    (comparisons.AGREES, "Agrees with the paper"),
+    (comparisons.DIFFERS, "Differs from the paper"),
+    (comparisons.UNPUBLISHED, "Not in the paper"),
   ):
-    found = [d for d in differences if d.verdict == verdict]
-    if found:
-      shown = "; ".join(
-        f"{d.variant} to {d.baseline}, {d.column} {signed(d.ours)}"
-        for d in found
-      )
+    shown = "; ".join(
+      f"{d.variant} to {d.baseline}, {d.column} {format_signed(d.ours)}"
+      for d in differences
+      if d.verdict == verdict
+    )
+    if shown:
       texts.append(f"{opening}: {shown}.")
-  num_open = len([d for d in differences if not d.is_real])
+  num_open = len([d for d in differences if not d.is_significant])
   if num_open:
     texts.append(
-      f"Of {num_open} of {len(differences)} differences nothing can be said."
+      f"{num_open} of {len(differences)} differences are inconclusive."
     )
   return " ".join(texts)
 
 
-def _pictures(
-  one: comparisons.Comparison, output_dir: str
-) -> Iterator[document.Block]:
-  """Draws the pictures of an experiment and yields them."""
-  name, title = one.experiment.name, one.experiment.title
-  draw = plots.draw_steps if name == "steps" else plots.draw_results
+def _draw_plots(
+  comparison: comparisons.Comparison, output_dir: str
+) -> Iterator[str]:
+  """Draws the plots of an experiment and yields their Markdown."""
+  name, title = comparison.experiment.name, comparison.experiment.title
+  folder = os.path.join(output_dir, "plots")
+  if name == "steps":
+    draw = plots.draw_steps
+    caption = "each line is an objective, each band one standard deviation"
+  else:
+    draw = plots.draw_results
+    caption = "dots are seeds, strokes means, bars one standard deviation"
   for suffix in ("png", "svg"):
-    draw(os.path.join(output_dir, "plots", f"{name}.{suffix}"), one)
-  what = (
-    "a line an objective, the band one standard deviation of the seeds"
-    if name == "steps"
-    else "a dot a seed, a stroke the mean, a bar one standard deviation"
-  )
-  yield document.Picture(f"plots/{name}.png", f"{title}: {what}.")
-  if not one.pretrainings:
+    draw(os.path.join(folder, f"{name}.{suffix}"), comparison)
+  yield f"![{title}: {caption}.](plots/{name}.png)"
+  # Variants may share pre-trainings; each is drawn once.
+  pretrainings: dict[str, Sequence[rows.Row]] = {}
+  for label, same in comparison.pretrainings.items():
+    if same not in pretrainings.values():
+      pretrainings[label] = same
+  if not pretrainings:
     return
-  kinds = "" if one.experiment.compares_losses else _KINDS
-  for axis in plots.AXES:
+  remark = "" if comparison.experiment.compares_losses else _INCOMPARABLE
+  for axis, axis_title in plots.AXES.items():
     for suffix in ("png", "svg"):
-      path = os.path.join(output_dir, "plots", f"{name}_by_{axis}.{suffix}")
-      plots.draw_curves(path, _told_apart(one), axis)
-    yield document.Picture(
-      f"plots/{name}_by_{axis}.png",
-      f"{title}: pre-training by {plots.AXES[axis]}, on a logarithmic scale; "
-      f"the bands are from the lowest to the highest seed.{kinds}",
+      path = os.path.join(folder, f"{name}_by_{axis}.{suffix}")
+      plots.draw_curves(path, pretrainings, axis)
+    yield (
+      f"![{title}: pre-training by {axis_title} on a logarithmic scale; bands "
+      f"span all seeds.{remark}]"
+      f"(plots/{name}_by_{axis}.png)"
     )
-
-
-def _told_apart(one: comparisons.Comparison) -> dict[str, Sequence[rows.Row]]:
-  """Returns pre-trainings by label, each once: variants may share them."""
-  found: dict[str, Sequence[rows.Row]] = {}
-  for label, same in one.pretrainings.items():
-    if same not in found.values():
-      found[label] = same
-  return found

@@ -1,7 +1,6 @@
-"""Rows: what a run was and what it found, a small JSON file each.
+"""Rows: settings and results of each run, in a small JSON file.
 
-A row that is whole is enough not to run it again, wherever it was written.
-Imports no TensorFlow.
+A finished row is enough to skip its run, on any machine. Imports no TensorFlow.
 """
 
 import dataclasses
@@ -10,8 +9,9 @@ import json
 import os
 import pathlib
 import platform
+import re
 import subprocess
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from absl import logging
@@ -22,7 +22,7 @@ from research.ablations import runs
 
 _ROOT = pathlib.Path(__file__).resolve().parents[2]
 
-# Of the numbers of a curve; more would only make the files larger.
+# Significant digits of numbers in rows; more only make the files larger.
 _DIGITS = 5
 
 Curve = dict[str, dict[str, list[float]]]
@@ -30,15 +30,15 @@ Curve = dict[str, dict[str, list[float]]]
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Row:
-  """One run that was done, or that failed."""
+  """A run that finished or failed."""
 
-  kind: str  # runs.PRETRAINING or FINE_TUNING.
-  config: dict[str, Any]  # As runs.Run.config.
+  kind: str  # runs.PRETRAINING or runs.FINE_TUNING.
+  config: dict[str, Any]  # See runs.Run.config.
   seed: int
   data: dict[str, str]  # Hashes by file.
-  results: dict[str, float]  # Empty where it failed.
-  # "training" and "held_out": lists of equal length by name, "step" and
-  # "word_pieces" among them. Empty of fine-tunings.
+  results: dict[str, float]  # Empty for a failed run.
+  # "training" and "held_out": lists of equal length by name. "step" and
+  # "word_pieces" are the axes. Empty for fine-tunings.
   curve: Curve = dataclasses.field(default_factory=dict)
   error: str | None = None
   seconds: float
@@ -46,99 +46,91 @@ class Row:
   machine: str
 
   @property
-  def is_whole(self) -> bool:
-    """Whether the run was done to its end."""
+  def is_finished(self) -> bool:
+    """Whether the run did not fail."""
     return self.error is None
 
   @property
   def key(self) -> str:
-    """What two rows of the same run have in common, whatever the data."""
+    """A hash of the run, whatever its data."""
     return runs.digest({"config": self.config, "seed": self.seed})
 
 
-def key_of(run: runs.Run) -> str:
+def run_key(run: runs.Run) -> str:
   """Returns `Row.key` of a run."""
   return runs.digest({"config": run.config, "seed": run.seed})
 
 
-def path_of(folder: str, run: runs.Run, data: Mapping[str, str]) -> str:
+def row_path(folder: str, run: runs.Run, data: Mapping[str, str]) -> str:
   """Returns the file of a run's row."""
   return os.path.join(folder, f"{run.name}-{runs.digest(dict(data))[:4]}.json")
 
 
 def write(path: str, row: Row) -> None:
-  """Writes a row."""
+  """Writes a row, with each list of numbers on one line."""
   values = {k: v for k, v in dataclasses.asdict(row).items() if v is not None}
-  lines = json.dumps(values, indent=1).splitlines()
-  atomic.write_lines(path, _joined(lines))
-
-
-def _joined(lines: Iterable[str]) -> Iterable[str]:
-  """Yields lines of JSON with each list of numbers on one."""
-  open_list: list[str] = []
-  for line in lines:
-    if open_list:
-      open_list.append(line.strip())
-      if line.strip().startswith("]"):
-        yield "".join(open_list)
-        open_list = []
-    elif line.endswith("["):
-      open_list = [line]
-    else:
-      yield line
+  text = re.sub(
+    r"\[\n[^\]]*\]",
+    lambda match: re.sub(r"\n\s*", "", match[0]),
+    json.dumps(values, indent=1),
+  )
+  atomic.write_lines(path, text.splitlines())
 
 
 def read(path: str) -> Row | None:
-  """Returns a file's row, None if it is none; says so."""
+  """Returns the row of a file; warns and returns None if it has none."""
   try:
     return Row(**json_files.read_object(path, allows_nan=True))
   except (ValueError, TypeError) as error:
-    logging.warning("%s is no row, and is passed over: %s", path, error)
+    logging.warning("%s is not a row and is ignored: %s", path, error)
     return None
 
 
-def whole(folder: str, run: runs.Run, data: Mapping[str, str]) -> Row | None:
-  """Returns the row of a run that was done to its end, None without one."""
-  path = path_of(folder, run, data)
+def read_finished(
+  folder: str, run: runs.Run, data: Mapping[str, str]
+) -> Row | None:
+  """Returns the row of a finished run; None without one."""
+  path = row_path(folder, run, data)
   row = read(path) if paths.exists(path) else None
-  is_same = row and row.config == json.loads(json.dumps(run.config))
-  return row if row and is_same and row.is_whole else None
+  if not row or row.config != json.loads(json.dumps(run.config)):
+    return None
+  return row if row.is_finished else None
 
 
 def read_all(folder: str) -> list[Row]:
-  """Returns the rows in a folder, those that failed too."""
+  """Returns all rows in a folder, including those of failed runs."""
   names = paths.matches(os.path.join(folder, "*.json"))
-  found = (read(path) for path in sorted(names))
-  return [row for row in found if row]
+  return [row for path in sorted(names) if (row := read(path))]
 
 
 def rounded(value: float) -> float:
-  """Returns a number with the digits that rows keep."""
+  """Returns a number with the precision of rows."""
   return float(f"{value:.{_DIGITS}g}")
 
 
 def versions() -> dict[str, str | None]:
-  """Returns what the code is: packages, and the commit of a checkout."""
+  """Returns the versions of the code, and the commit of a checkout."""
   return {
     "bert_tf": bert_tf.__version__,
-    "commit": _commit(),
+    "commit": _read_commit(),
     "tensorflow": importlib.metadata.version("tensorflow"),
     "python": platform.python_version(),
   }
 
 
-def _commit() -> str | None:
-  """Returns the commit of the checkout, None where there is none."""
+def _read_commit() -> str | None:
+  """Returns the commit of the checkout; None outside of git."""
   if not (_ROOT / ".git").exists():
     return None
   command = ["git", "-C", str(_ROOT), "describe", "--always", "--dirty"]
   try:
-    found = subprocess.run(command, capture_output=True, text=True, check=True)
+    return subprocess.check_output(
+      command, stderr=subprocess.DEVNULL, text=True
+    ).strip()
   except (OSError, subprocess.CalledProcessError):
     return None
-  return found.stdout.strip()
 
 
-def machine() -> str:
-  """Returns what the run was on."""
+def describe_machine() -> str:
+  """Returns the processor architecture and the number of cores."""
   return f"{platform.machine()}, {os.cpu_count()} cores"

@@ -1,4 +1,4 @@
-"""What is run: pre-trainings and fine-tunings as plain data.
+"""Pre-trainings and fine-tunings to run, as plain data.
 
 Imports no TensorFlow.
 """
@@ -16,18 +16,18 @@ from bert_tf.tasks import pretraining_config
 PRETRAINING = "pretraining"
 FINE_TUNING = "fine_tuning"
 
-# Digits of a hash in a name.
+# Hexadecimal digits of a hash in a name.
 _DIGITS = 8
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Pretraining:
-  """One pre-training, but for its seed and its text."""
+  """Settings of a pre-training, except its seed and text."""
 
   num_hidden_layers: int
   hidden_size: int
   num_attention_heads: int
-  vocab_size: int  # Entries of the vocabulary at most.
+  vocab_size: int  # Maximum number of vocabulary entries.
   max_seq_length: int
   train_batch_size: int
   learning_rate: float
@@ -36,24 +36,30 @@ class Pretraining:
   dropout: float = 0.1
   initial_values: str = pretraining_config.RANDOM
   objective: str = "mlm"  # mlm, ltr or rtl.
-  no_nsp: bool = False  # One segment an instance, and no second loss.
+  no_nsp: bool = False  # One segment per instance and no next-sentence loss.
   do_whole_word_mask: bool = False
-  # What becomes of a masked piece; what is left stays the same.
+  # Share of selected tokens replaced by [MASK] and by random tokens. The rest
+  # stays unchanged.
   mask_prob: float = 0.8
   random_prob: float = 0.1
-  is_static: bool = False  # Masked once, when the records are made.
+  is_static: bool = False  # Masked once, when records are created.
   is_packed: bool = False  # Short instances share a record.
-  dupe_factor: int = 1  # Passes over the text when the records are made.
-  text_share: float = 1.0  # Of the documents, (0, 1].
+  dupe_factor: int = 1  # Passes over the text when records are created.
+  text_share: float = 1.0  # Share of the documents to use, in (0, 1].
+
+  @property
+  def keep_prob(self) -> float:
+    """Share of selected tokens that stay unchanged."""
+    return round(1 - self.mask_prob - self.random_prob, 6)
 
   @property
   def max_predictions_per_seq(self) -> int:
-    """The word pieces that are masked in an instance at most."""
+    """The maximum number of masked positions per instance."""
     return max(1, round(0.15 * self.max_seq_length)) + 1
 
   @property
   def label(self) -> str:
-    """The size and what else is not usual, as part of a file's name."""
+    """The size and the unusual settings, as part of a file name."""
     parts = [
       self.objective,
       f"L{self.num_hidden_layers}",
@@ -69,7 +75,10 @@ class Pretraining:
     return "-".join(parts)
 
   def bert_config(self, vocab_size: int) -> dict[str, Any]:
-    """Returns the keys of bert_config.json; but for the heads as a Size's."""
+    """Returns the content of bert_config.json.
+
+    All values but the number of heads follow from `pipeline.config.Size`.
+    """
     size = config.Size(
       self.num_hidden_layers,
       self.hidden_size,
@@ -78,27 +87,27 @@ class Pretraining:
       vocab_size,
       self.dropout,
     )
-    found = size.bert_config(vocab_size, self.max_seq_length)
-    return {**found, "num_attention_heads": self.num_attention_heads}
+    sizes = size.bert_config(vocab_size, self.max_seq_length)
+    return {**sizes, "num_attention_heads": self.num_attention_heads}
 
 
 @dataclasses.dataclass(frozen=True)
 class FineTuning:
-  """One fine-tuning of a pre-trained model, but for its seed and its data."""
+  """Settings of a fine-tuning, except its seed and data."""
 
   task: str  # A name in tasks.TASKS.
   max_seq_length: int
   train_batch_size: int
   learning_rate: float
   num_train_epochs: float
-  num_examples: int | None = None  # Of the training set; None for all.
-  step: int | None = None  # The checkpoint to start from; None for the last.
-  feature_layers: str | None = None  # The feature-based approach, of these.
-  has_bilstm: bool = False  # Between BERT and the task's own layer.
+  num_examples: int | None = None  # Maximum per file; None for all.
+  step: int | None = None  # Initial checkpoint; None for the last.
+  feature_layers: str | None = None  # For the feature-based approach.
+  has_bilstm: bool = False  # Between BERT and the output layer.
 
   @property
   def label(self) -> str:
-    """What is not usual, as part of a file's name."""
+    """The task and the unusual settings, as part of a file name."""
     parts = [self.task.replace("-", "").lower()]
     if self.feature_layers:
       parts.append(self.feature_layers)
@@ -111,7 +120,7 @@ class FineTuning:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Run:
-  """A pre-training, or the fine-tuning of one, with its seed."""
+  """A pre-training with its seed, or a fine-tuning of it."""
 
   pretraining: Pretraining
   fine_tuning: FineTuning | None = None
@@ -124,19 +133,18 @@ class Run:
 
   @property
   def config(self) -> dict[str, Any]:
-    """What the run is, but for data and seed: all that is not a default.
+    """All settings that differ from their defaults.
 
-    So a field that comes later, with a default, leaves older runs what they
-    are.
+    Leaving out defaults keeps the names of old runs when a field is added.
     """
-    found = {"pretraining": _given(self.pretraining)}
+    config = {"pretraining": _non_defaults(self.pretraining)}
     if self.fine_tuning:
-      found["fine_tuning"] = _given(self.fine_tuning)
-    return found
+      config["fine_tuning"] = _non_defaults(self.fine_tuning)
+    return config
 
   @property
   def name(self) -> str:
-    """A name for files, unique among configs and seeds."""
+    """A file name that is unique to config and seed."""
     parts = [self.pretraining.label]
     if self.fine_tuning:
       parts.append(self.fine_tuning.label)
@@ -150,15 +158,14 @@ class Run:
 
 
 def digest(value: Mapping[str, Any]) -> str:
-  """Returns a short hash of what can be written as JSON."""
+  """Returns a short hash of a JSON object."""
   text = json.dumps(value, sort_keys=True)
   return hashlib.sha256(text.encode()).hexdigest()[:_DIGITS]
 
 
-def _given(part: settings.Dataclass) -> dict[str, Any]:
-  """Returns the fields that are not their defaults."""
+def _non_defaults(config: settings.Dataclass) -> dict[str, Any]:
   return {
     field.name: value
-    for field in dataclasses.fields(part)
-    if (value := getattr(part, field.name)) != field.default
+    for field in dataclasses.fields(config)
+    if (value := getattr(config, field.name)) != field.default
   }

@@ -1,4 +1,4 @@
-"""How large the experiments are: from minutes on two cores to a cluster.
+"""Scales of the experiments, from minutes on two cores to a cluster.
 
 Imports no TensorFlow.
 """
@@ -9,38 +9,36 @@ from collections.abc import Sequence
 from bert_tf.tasks import pretraining_config
 from research.ablations import runs
 
-# Checkpoints that a pre-training keeps, in equal parts of its steps.
+# Number of checkpoints of a pre-training, evenly spaced.
 NUM_MARKS = 8
 
-# Layers, width, heads, and the learning rate that suits them.
+# Layers, hidden size, heads, and a suitable learning rate.
 Size = tuple[int, int, int, float]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Scale:
-  """Sizes, lengths and times of all experiments."""
+  """Model sizes, data sizes and training lengths of all experiments."""
 
   name: str
   explanation: str
-  base: runs.Pretraining  # Which each variant changes in something.
-  fine_tunings: tuple[runs.FineTuning, ...]  # One a task.
+  base: runs.Pretraining  # Variants change some of its settings.
+  fine_tunings: tuple[runs.FineTuning, ...]  # One per task.
   sizes: tuple[Size, ...]  # In the order of papers.SIZE_ROWS.
-  batch_factors: tuple[float, ...]  # Of the base's batch, at equal words.
-  # Sizes of the reference curves, by the names of the released models.
+  batch_factors: tuple[float, ...]  # Batch sizes relative to the base.
+  # Sizes of the reference curves, named after the released models.
   curves: tuple[tuple[str, Size], ...]
-  text_share: float  # Of the text that is read often, to compare masking.
+  text_share: float  # Share of the text that masking_time reads repeatedly.
   seeds: tuple[int, ...]
-  num_evaluations: int  # While pre-training.
-  max_eval_steps: int  # Batches of each.
-  eval_fraction: float  # Of the documents, that are held out.
-  # Of each experiment, from the first on; None for all.
-  max_variants: int | None = None
-  max_tasks: int | None = None  # Of each variant.
+  num_evaluations: int  # During pre-training.
+  max_eval_steps: int  # Batches per evaluation.
+  eval_fraction: float  # Share of held-out documents.
+  max_variants: int | None = None  # Per experiment; None for all.
+  max_tasks: int | None = None  # Per variant; None for all.
 
   def fine_tuning(self, task: str) -> runs.FineTuning | None:
-    """Returns how a task is fine-tuned, None where it is not."""
-    found = [f for f in self.fine_tunings if f.task == task]
-    return found[0] if found else None
+    """Returns the fine-tuning of a task; None if the scale has none."""
+    return next((f for f in self.fine_tunings if f.task == task), None)
 
 
 _SMOKE = Scale(
@@ -60,7 +58,7 @@ _SMOKE = Scale(
   fine_tunings=(
     runs.FineTuning("MRPC", 32, 4, 1e-3, 1.0, 8),
     runs.FineTuning("SQuAD", 32, 4, 1e-3, 1.0, 8),
-    # Few sentences lack some of the types.
+    # Fewer sentences would lack some of the entity types.
     runs.FineTuning("NER", 32, 4, 1e-3, 0.05, 200),
     runs.FineTuning("SST-2", 32, 4, 1e-3, 1.0, 8),
     runs.FineTuning("QNLI", 32, 4, 1e-3, 1.0, 8),
@@ -89,9 +87,9 @@ _TINY = Scale(
     train_batch_size=16,
     learning_rate=1e-3,
     num_train_steps=2_400,
-    # It sees its text once: see pipeline.config.Size.
+    # Each word is seen only once; see pipeline.config.Size.
     dropout=0.0,
-    # From random values it learns frequencies in these steps, and no more.
+    # From random values, these steps only teach token frequencies.
     initial_values=pretraining_config.NEIGHBOURS,
   ),
   fine_tunings=(
@@ -105,7 +103,7 @@ _TINY = Scale(
     (1, 128, 2, 1e-3),
     (2, 128, 1, 1e-3),
     (2, 128, 2, 1e-3),
-    # At 1e-3 four layers learn frequencies and no more.
+    # At 1e-3, four layers learn only token frequencies.
     (4, 128, 2, 4e-4),
     (4, 192, 3, 3e-4),
     (8, 192, 3, 2e-4),
@@ -138,7 +136,7 @@ _BASE = Scale(
     warmup_proportion=0.01,
     dropout=0.1,
   ),
-  # Devlin et al. 2019, A.3 and 4.2, with all of the data.
+  # Devlin et al. 2019, A.3 and 4.2, with all training data.
   fine_tunings=(
     runs.FineTuning("MNLI", 128, 32, 3e-5, 3.0),
     runs.FineTuning("QNLI", 128, 32, 3e-5, 3.0),
@@ -183,7 +181,7 @@ SCALES = {s.name: s for s in (_SMOKE, _TINY, _BASE, _LARGE)}
 
 
 def size_labels(sizes: Sequence[Size]) -> list[str]:
-  """Returns what our sizes are called: layers x width, heads."""
+  """Returns labels of the form "LAYERS x WIDTH, N heads"."""
   return [
     f"{layers} x {width}, {heads} head{'' if heads == 1 else 's'}"
     for layers, width, heads, _ in sizes

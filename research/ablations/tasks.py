@@ -1,6 +1,7 @@
-"""The fine-tuning tasks: their data, cut to size, and their settings."""
+"""Fine-tuning tasks: their data, cut to size, and their settings."""
 
 import dataclasses
+import functools
 import itertools
 import json
 import os
@@ -18,20 +19,20 @@ from bert_tf.training import config as training_config
 from research.ablations import config as config_lib
 from research.ablations import runs, text
 
-# Which examples are taken does not depend on the run.
+# All runs of a task use the same examples.
 _SEED = 12345
 
 _EVAL_BATCH_SIZE = 64
 
 
 @dataclasses.dataclass(frozen=True)
-class TaskData:
-  """Where a task's data are, and what is reported of it."""
+class Task:
+  """Location of a task's data, and its reported result."""
 
-  flag: str  # The setting that names its folder.
-  files: tuple[tuple[str, str], ...]  # Training and development set.
-  result: str  # The one that tables have.
-  cut: Callable[[str, int], Iterable[str]]  # Pieces of a file of fewer.
+  flag: str  # The setting with its folder.
+  files: tuple[tuple[str, str], ...]  # Candidates for train and dev file.
+  result: str  # The reported result.
+  cut: Callable[[str, int], Iterable[str]]  # Yields a smaller file in pieces.
 
 
 @dataclasses.dataclass(frozen=True)
@@ -41,7 +42,7 @@ class TaskFiles:
   train: str
   dev: str
 
-  @property
+  @functools.cached_property
   def hashes(self) -> dict[str, str]:
     """The files' hashes by split."""
     return {
@@ -51,11 +52,10 @@ class TaskFiles:
 
 
 def _cut_rows(path: str, count: int) -> Iterable[str]:
-  """Yields a table's header and some of its rows."""
+  """Yields the header and some rows of a table."""
   header, *rows = paths.read_text(path).splitlines(keepends=True)
-  taken = sorted(_sample(len(rows), count))
   yield header
-  yield from (rows[i] for i in taken)
+  yield from (rows[i] for i in _sample(len(rows), count))
 
 
 def _cut_questions(path: str, count: int) -> Iterable[str]:
@@ -64,17 +64,16 @@ def _cut_questions(path: str, count: int) -> Iterable[str]:
   articles = content["data"]
   places = [
     (a, p)
-    for a, one in enumerate(articles)
-    for p in range(len(one["paragraphs"]))
+    for a, article in enumerate(articles)
+    for p in range(len(article["paragraphs"]))
   ]
   random.Random(_SEED).shuffle(places)
   taken: dict[int, list[int]] = {}
-  num_left = count
   for a, p in places:
     num_questions = len(articles[a]["paragraphs"][p]["qas"])
-    if num_questions <= num_left:
+    if num_questions <= count:
       taken.setdefault(a, []).append(p)
-      num_left -= num_questions
+      count -= num_questions
   data = [
     {**articles[a], "paragraphs": [articles[a]["paragraphs"][p] for p in ps]}
     for a, ps in sorted(taken.items())
@@ -88,18 +87,19 @@ def _cut_sentences(path: str, count: int) -> Iterable[str]:
   groups = itertools.groupby(lines, key=lambda line: bool(line.strip()))
   sentences = [list(group) for is_text, group in groups if is_text]
   sentences = [s for s in sentences if not s[0].startswith("-DOCSTART-")]
-  for i in sorted(_sample(len(sentences), count)):
+  for i in _sample(len(sentences), count):
     yield from sentences[i]
     yield "\n"
 
 
 def _sample(size: int, count: int) -> list[int]:
-  return random.Random(_SEED).sample(range(size), min(size, count))
+  """Returns sorted random indices below `size`."""
+  return sorted(random.Random(_SEED).sample(range(size), min(size, count)))
 
 
-def _glue(name: str, dev: str = "dev.tsv") -> TaskData:
+def _glue(name: str, dev: str = "dev.tsv") -> Task:
   files = ((os.path.join(name, "train.tsv"), os.path.join(name, dev)),)
-  return TaskData("glue_dir", files, "eval_accuracy", _cut_rows)
+  return Task("glue_dir", files, "eval_accuracy", _cut_rows)
 
 
 TASKS = {
@@ -107,10 +107,10 @@ TASKS = {
   "QNLI": _glue("QNLI"),
   "MRPC": _glue("MRPC"),
   "SST-2": _glue("SST-2"),
-  "SQuAD": TaskData(
+  "SQuAD": Task(
     "squad_dir", (("train-v1.1.json", "dev-v1.1.json"),), "f1", _cut_questions
   ),
-  "NER": TaskData(
+  "NER": Task(
     "conll_dir",
     (("eng.train", "eng.testa"), ("train.txt", "dev.txt")),
     "f1",
@@ -120,32 +120,31 @@ TASKS = {
 
 
 def find(config: config_lib.AblationsConfig) -> dict[str, TaskFiles]:
-  """Returns the tasks whose data are there; logs what is left out."""
-  found, missing = {}, {}
+  """Returns the tasks that have data; warns about the other ones."""
+  task_files: dict[str, TaskFiles] = {}
   for name, task in TASKS.items():
     folder = getattr(config, task.flag)
-    pairs = [
-      TaskFiles(*(os.path.join(folder, file) for file in pair))
+    candidates = [
+      [os.path.join(folder, file) for file in pair]
       for pair in task.files
       if folder
     ]
-    whole = [p for p in pairs if paths.exists(p.train) and paths.exists(p.dev)]
-    if whole:
-      found[name] = whole[0]
+    existing = [pair for pair in candidates if all(map(paths.exists, pair))]
+    if existing:
+      task_files[name] = TaskFiles(*existing[0])
     elif config.chosen_scale.fine_tuning(name):
-      missing[name] = pairs[0].train if pairs else f"`{task.flag}`"
-  for name, what in missing.items():
-    logging.warning("%s is left out: there is no %s.", name, what)
-  return found
+      missing = candidates[0][0] if candidates else f"`{task.flag}`"
+      logging.warning("%s is left out: there is no %s.", name, missing)
+  return task_files
 
 
 def cut(
   name: str, files: TaskFiles, num_examples: int | None, folder: str
 ) -> TaskFiles:
-  """Returns the files with at most so many examples each, made if missing.
+  """Returns files with at most `num_examples` each, created if missing.
 
-  They lie in a folder that is named by what they are cut from, so that other
-  data under the same paths are cut anew.
+  The hash of the full files is part of the folder name, so that other data in
+  the same place are cut again.
   """
   if num_examples is None:
     return files
@@ -167,7 +166,7 @@ class Model:
   bert_config_file: str
   vocab_file: str
   init_checkpoint: str
-  feature_dir: str  # Where vectors are kept that several runs share.
+  feature_dir: str  # Cache of feature vectors that several runs share.
 
 
 def train(
@@ -177,19 +176,8 @@ def train(
   model: Model,
   output_dir: str,
 ) -> dict[str, float | int] | None:
-  """Fine-tunes and evaluates; returns the results, None after a signal."""
-  task_module, config = _config(
-    fine_tuning, files, _common(fine_tuning, seed, model, output_dir), model
-  )
-  return task_module.run(config)
-
-
-def _common(
-  fine_tuning: runs.FineTuning, seed: int, model: Model, output_dir: str
-) -> dict[str, Any]:
-  """Returns the settings that all tasks have."""
-  more = {"bilstm": True} if fine_tuning.has_bilstm else {}
-  return {
+  """Fine-tunes and evaluates; returns the results, or None after a signal."""
+  shared: dict[str, Any] = {
     "bert_config_file": model.bert_config_file,
     "vocab_file": model.vocab_file,
     "do_lower_case": True,
@@ -206,57 +194,50 @@ def _common(
       seed=seed,
       keep_checkpoint_max=1,
     ),
-    **more,
   }
-
-
-def _config(
-  fine_tuning: runs.FineTuning,
-  files: TaskFiles,
-  common: dict[str, Any],
-  model: Model,
-) -> tuple[Any, Any]:
-  """Returns the task's module and its settings."""
+  if fine_tuning.has_bilstm:
+    shared["bilstm"] = True
   if fine_tuning.task == "SQuAD":
     from bert_tf.tasks.squad import task as squad_task
 
-    return squad_task, squad_config.SquadConfig(
-      train_file=files.train,
-      predict_file=files.dev,
-      do_predict=True,
-      doc_stride=max(1, fine_tuning.max_seq_length // 3),
-      max_query_length=max(1, fine_tuning.max_seq_length // 4),
-      cut_padding=True,
-      **common,
+    return squad_task.run(
+      squad_config.SquadConfig(
+        train_file=files.train,
+        predict_file=files.dev,
+        do_predict=True,
+        doc_stride=max(1, fine_tuning.max_seq_length // 3),
+        max_query_length=max(1, fine_tuning.max_seq_length // 4),
+        cut_padding=True,
+        **shared,
+      )
     )
   if fine_tuning.task == "NER":
     from bert_tf.tasks.ner import task as ner_task
 
-    layers = fine_tuning.feature_layers
-    more: dict[str, Any] = {}
-    if layers:
-      more = {"approach": "features", "feature_layers": layers}
-    return ner_task, ner_config.NerConfig(
-      train_file=files.train,
-      dev_file=files.dev,
-      do_eval=True,
-      feature_dir=model.feature_dir if layers else None,
-      **common,
-      **more,
+    if fine_tuning.feature_layers:
+      shared["approach"] = "features"
+      shared["feature_layers"] = fine_tuning.feature_layers
+      shared["feature_dir"] = model.feature_dir
+    return ner_task.run(
+      ner_config.NerConfig(
+        train_file=files.train, dev_file=files.dev, do_eval=True, **shared
+      )
     )
   from bert_tf.tasks.classification import task as classification_task
 
-  return classification_task, classification_config.ClassificationConfig(
-    data_dir=os.path.dirname(files.train),
-    task_name=fine_tuning.task,
-    do_eval=True,
-    **common,
+  return classification_task.run(
+    classification_config.ClassificationConfig(
+      data_dir=os.path.dirname(files.train),
+      task_name=fine_tuning.task,
+      do_eval=True,
+      **shared,
+    )
   )
 
 
 def score(
   fine_tuning: runs.FineTuning, results: dict[str, float | int]
 ) -> float:
-  """Returns the result that tables have, as a percentage."""
+  """Returns the reported result, as a percentage."""
   value = float(results[TASKS[fine_tuning.task].result])
   return value if fine_tuning.task == "SQuAD" else 100 * value

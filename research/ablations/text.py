@@ -1,6 +1,6 @@
-"""The text that all runs share: corpus, vocabulary and records.
+"""Corpus, vocabulary and records that all runs share.
 
-Each is made when it is first needed, and kept.
+Each file is created when it is first needed.
 """
 
 import dataclasses
@@ -22,7 +22,7 @@ from bert_tf.pipeline import text_steps
 from research.ablations import config as config_lib
 from research.ablations import runs
 
-# All runs are of the same documents, instances and held-out masks.
+# All runs use the same documents, instances and held-out masks.
 _SEED = 12345
 
 
@@ -30,16 +30,16 @@ _SEED = 12345
 class Records:
   """TFRecords to train on."""
 
-  files: str  # As run_pretraining takes them.
-  pieces_per_record: float  # Word pieces in one, without padding.
+  files: str  # The value of run_pretraining's input_file.
+  pieces_per_record: float  # Mean number of word pieces, without padding.
 
 
 class Text:
-  """Corpus, vocabulary and records of one text.
+  """Corpus, vocabulary and records of a text.
 
   Args:
     config: names the text.
-    folder: where they are kept.
+    folder: folder of the created files.
 
   Raises:
     ValueError: if the text cannot be read.
@@ -47,17 +47,8 @@ class Text:
 
   def __init__(self, config: config_lib.AblationsConfig, folder: str) -> None:
     scale = config.chosen_scale
-    self._scale = scale
     self._num_workers = config.num_workers
     self._folder = folder
-    self._pipeline = pipeline_config.PipelineConfig(
-      text=str(config.text),
-      output_dir=folder,
-      train_minutes=1.0,  # Is not used.
-      reading=config.reading,
-      vocab_size=scale.base.vocab_size,
-      seed=_SEED,
-    )
     self.vocab_file = os.path.join(folder, "vocab.txt")
     self._output = corpus_build.Output(
       output_file=os.path.join(folder, "train.txt"),
@@ -65,45 +56,48 @@ class Text:
       eval_fraction=scale.eval_fraction,
       random_seed=_SEED,
     )
-    self._prepare(config)
-    names = [*self._output.files, str(self._output.eval_output_file)]
-    self.hashes = {
-      os.path.basename(path): file_hash(path)
-      for path in [*names, self.vocab_file]
-    }
-
-  def _prepare(self, config: config_lib.AblationsConfig) -> None:
-    """Makes the corpus and the vocabulary."""
     inputs = sources.find(str(config.text), config.reading, text_config.TEXT)
     sources.check_packages(inputs)
     corpus_build.create(
       config.reading, inputs, self._output, self._num_workers, resume=True
     )
     if not paths.exists(self.vocab_file):
-      text_steps.learn_vocabulary(
-        self._pipeline, self._output.files, self.vocab_file
+      pipeline = pipeline_config.PipelineConfig(
+        text=str(config.text),
+        output_dir=folder,
+        train_minutes=1.0,  # Required, but not used.
+        reading=config.reading,
+        vocab_size=scale.base.vocab_size,
+        seed=_SEED,
       )
+      text_steps.learn_vocabulary(pipeline, self._output.files, self.vocab_file)
+    names = [*self._output.files, str(self._output.eval_output_file)]
+    self.hashes = {
+      os.path.basename(path): file_hash(path)
+      for path in [*names, self.vocab_file]
+    }
 
   @property
   def vocab_size(self) -> int:
-    """The entries of the vocabulary."""
+    """The number of vocabulary entries."""
     return len(tokenization.load_vocab(self.vocab_file))
 
   def records(self, pretraining: runs.Pretraining) -> Records:
-    """Returns the records of a pre-training."""
+    """Returns the training records of a pre-training."""
     settings = dataclasses.replace(
       self._settings(pretraining, is_masked=pretraining.is_static),
       dupe_factor=pretraining.dupe_factor,
       pack_sequences=pretraining.is_packed,
     )
-    files, counts = self._create(self._share(pretraining.text_share), settings)
+    text_file = self._sample_documents(pretraining.text_share)
+    files, counts = self._create(text_file, settings)
     return Records(files, counts["tokens"] / max(1, counts["records"]))
 
   def held_out(self, pretraining: runs.Pretraining) -> str:
     """Returns the records that a pre-training is evaluated on.
 
-    Those of masked LMs are masked when they are made, in the same places and
-    by the usual split for all of them.
+    All masked LMs are evaluated at the same masked positions, with the usual
+    80/10/10 split, so that their losses are comparable.
     """
     usual = dataclasses.replace(
       pretraining, mask_prob=0.8, random_prob=0.1, do_whole_word_mask=False
@@ -115,15 +109,17 @@ class Text:
   def _settings(
     self, pretraining: runs.Pretraining, is_masked: bool
   ) -> data_config.PretrainingDataConfig:
-    """Returns how text becomes instances."""
-    mask, random = pretraining.mask_prob, pretraining.random_prob
-    masked = masking.MaskingConfig(
-      max_predictions_per_seq=pretraining.max_predictions_per_seq,
-      do_whole_word_mask=pretraining.do_whole_word_mask,
-      mask_prob=mask,
-      random_prob=random,
-      keep_prob=round(1 - mask - random, 6),
-    )
+    """Returns the settings of record creation."""
+    # Unmasked records do not depend on the masking.
+    masking_config = masking.MaskingConfig()
+    if is_masked:
+      masking_config = masking.MaskingConfig(
+        max_predictions_per_seq=pretraining.max_predictions_per_seq,
+        do_whole_word_mask=pretraining.do_whole_word_mask,
+        mask_prob=pretraining.mask_prob,
+        random_prob=pretraining.random_prob,
+        keep_prob=pretraining.keep_prob,
+      )
     return data_config.PretrainingDataConfig(
       vocab_file=self.vocab_file,
       max_seq_length=pretraining.max_seq_length,
@@ -131,65 +127,65 @@ class Text:
       dupe_factor=1,
       no_nsp=pretraining.no_nsp,
       mask=is_masked,
-      # What is not masked yet does not depend on how it will be.
-      masking_config=masked if is_masked else masking.MaskingConfig(),
+      masking_config=masking_config,
     )
 
   def _create(
     self, text_file: str, settings: data_config.PretrainingDataConfig
   ) -> tuple[str, dict[str, int]]:
-    """Makes records unless they are there; returns files and counts."""
+    """Returns record files and their counts; creates them if missing."""
     values = json.loads(json.dumps(dataclasses.asdict(settings)))
     del values["vocab_file"]
     name = os.path.basename(text_file).removesuffix(".txt")
     stem = os.path.join(self._folder, f"{name}-{runs.digest(values)}")
     count_file = f"{stem}.counts.json"
     if paths.exists(count_file):
-      kept = json_files.read_object(count_file)
-      return kept["files"].replace("FOLDER", self._folder), kept
-    logging.info("Making %s.tfrecord.", stem)
+      counts = json_files.read_object(count_file)
+      return counts["files"].replace("FOLDER", self._folder), counts
+    logging.info("Creating %s.tfrecord.", stem)
     num_shards = text_steps.num_shards(paths.num_bytes(text_file))
-    made = pretraining_shards.create(
+    summary = pretraining_shards.create(
       settings,
       [text_file],
       f"{stem}.tfrecord",
       num_shards,
       min(self._num_workers, num_shards),
     )
-    files = ",".join(made.output_files)
-    counts: dict[str, Any] = {
+    files = ",".join(summary.output_files)
+    new_counts: dict[str, Any] = {
       "files": files.replace(self._folder, "FOLDER"),
-      "records": made.counts.num_records,
-      "tokens": made.counts.num_tokens,
+      "records": summary.counts.num_records,
+      "tokens": summary.counts.num_tokens,
     }
-    atomic.write_lines(count_file, [json.dumps(counts)])
-    return files, counts
+    atomic.write_lines(count_file, [json.dumps(new_counts)])
+    return files, new_counts
 
-  def _share(self, share: float) -> str:
+  def _sample_documents(self, share: float) -> str:
     """Returns a file with a share of the training documents."""
-    whole = self._output.output_file
+    all_documents = self._output.output_file
     if share >= 1:
-      return whole
+      return all_documents
     path = os.path.join(self._folder, f"train_{share:g}.txt")
     if not paths.exists(path):
-      corpus.write_documents(path, self._some(whole, share))
+      corpus.write_documents(path, _sample(all_documents, share))
     return path
 
-  def _some(self, path: str, share: float) -> Iterator[list[str]]:
-    """Yields the documents of a share, at least two."""
-    # Another seed than that of the documents that were held out.
-    found = (
-      document
-      for document in corpus.documents([path])
-      if corpus.is_held_out(document, share, _SEED + 1)
-    )
-    taken = list(itertools.islice(found, 2))
-    if len(taken) < 2:
-      taken = list(itertools.islice(corpus.documents([path]), 2))
-    yield from taken
-    yield from found
+
+def _sample(path: str, share: float) -> Iterator[list[str]]:
+  """Yields a share of the documents, at least two."""
+  # Another seed than that of the held-out documents.
+  selected = (
+    document
+    for document in corpus.documents([path])
+    if corpus.is_held_out(document, share, _SEED + 1)
+  )
+  first = list(itertools.islice(selected, 2))
+  if len(first) < 2:
+    first = list(itertools.islice(corpus.documents([path]), 2))
+  yield from first
+  yield from selected
 
 
 def file_hash(path: str) -> str:
-  """Returns the beginning of a file's SHA-256."""
+  """Returns the first 16 digits of a file's SHA-256."""
   return paths.sha256(path)[:16]

@@ -12,25 +12,24 @@ from research.ablations import scales as scales_lib
 
 PERPLEXITY = "perplexity"
 
-# What is trained from random values needs more than what is fine-tuned.
+# A head on fixed features starts from random values and needs larger updates
+# than fine-tuning.
 _FEATURE_LEARNING_RATE = 1e-3
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Variant:
-  """One row of an experiment's table: a pre-training and fine-tunings of it."""
+  """A row of an experiment's table: a pre-training and its fine-tunings."""
 
   label: str
   pretraining: runs.Pretraining
   fine_tunings: dict[str, runs.FineTuning]  # By column.
-  has_perplexity: bool = False  # Whether that is a column too.
-  # The label of the variant that it is compared with; None for the first.
-  baseline: str | None = None
+  has_perplexity: bool = False  # Whether perplexity is a column.
+  baseline: str | None = None  # Label of a variant; None for the first.
 
   def runs(self, seed: int) -> Iterator[runs.Run]:
-    """Yields the runs of one seed, the pre-training first."""
-    yield runs.Run(pretraining=self.pretraining, seed=seed)
-    for fine_tuning in self.fine_tunings.values():
+    """Yields the runs of a seed, the pre-training first."""
+    for fine_tuning in (None, *self.fine_tunings.values()):
       yield runs.Run(
         pretraining=self.pretraining, fine_tuning=fine_tuning, seed=seed
       )
@@ -38,21 +37,21 @@ class Variant:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Experiment:
-  """A question, its variants, and what was published."""
+  """A question, its variants, and the published results."""
 
   name: str
   title: str
   question: str
   variants: tuple[Variant, ...]
   published: papers.Published | None = None
-  # What to expect at another size, or to keep in mind.
-  remark: str = ""
-  # Whether the pre-trainings' losses are of the same kind.
-  compares_losses: bool = True
+  remark: str = ""  # Advice on reading the results.
+  compares_losses: bool = (
+    True  # Whether the pre-training losses are comparable.
+  )
 
   @property
   def columns(self) -> list[str]:
-    """The columns of the table, each once, in order."""
+    """The columns of the table, in order."""
     names: dict[str, None] = {}
     for variant in self.variants:
       if variant.has_perplexity:
@@ -61,14 +60,14 @@ class Experiment:
     return list(names)
 
   def runs(self, seeds: Sequence[int]) -> Iterator[runs.Run]:
-    """Yields all runs: all variants of a seed before the next seed."""
+    """Yields all runs, seed by seed."""
     for seed in seeds:
       for variant in self.variants:
         yield from variant.runs(seed)
 
 
 class Builder:
-  """Makes variants at a scale, of the tasks whose data are there."""
+  """Makes variants at a scale, for the tasks that have data."""
 
   def __init__(self, scale: scales_lib.Scale, tasks: Sequence[str]) -> None:
     self.scale = scale
@@ -81,16 +80,18 @@ class Builder:
     pretraining: dict[str, Any] | None = None,
     has_perplexity: bool = False,
     baseline: str | None = None,
-    **changes: Any,
+    **fine_tuning: Any,
   ) -> Variant:
-    """Returns the base with changes to its pre-training and fine-tunings."""
+    """Returns the scale's base with changed settings."""
+    fine_tunings = [
+      dataclasses.replace(settings, **fine_tuning)
+      for name in tasks
+      if (settings := self.scale.fine_tuning(name)) and name in self._tasks
+    ]
     return Variant(
       label=label,
       pretraining=dataclasses.replace(self.scale.base, **pretraining or {}),
-      fine_tunings={
-        name: dataclasses.replace(found, **changes)
-        for name, found in self._fine_tunings(tasks)
-      },
+      fine_tunings={f.task: f for f in fine_tunings[: self.scale.max_tasks]},
       has_perplexity=has_perplexity,
       baseline=baseline,
     )
@@ -101,40 +102,28 @@ class Builder:
     changes: Mapping[str, dict[str, Any]],
     has_perplexity: bool = True,
   ) -> tuple[Variant, ...]:
-    """Returns variants of the same tasks, by label and pre-training."""
+    """Returns variants on the same tasks; `changes` are settings by label."""
     return tuple(
       self.variant(label, tasks, change, has_perplexity)
       for label, change in changes.items()
     )
 
-  def _fine_tunings(
-    self, tasks: Sequence[str]
-  ) -> Iterator[tuple[str, runs.FineTuning]]:
-    """Yields column and settings of the tasks that there are."""
-    found = [
-      (name, tuning)
-      for name in tasks
-      if (tuning := self.scale.fine_tuning(name)) and name in self._tasks
-    ]
-    yield from found[: self.scale.max_tasks]
-
-  @property
-  def usual_layers(self) -> str:
-    """The features of the paper's table 8; the last layer of small models."""
-    is_small = self.scale.base.num_hidden_layers < 4
-    return "last" if is_small else "concat_last_four"
-
   def with_features(self, variant: Variant) -> Variant:
-    """Returns a variant with the feature-based approach as a column more."""
+    """Returns a variant with an additional column for fixed features.
+
+    They are those of Table 8, or the last layer of models with fewer layers.
+    """
     if "NER" not in variant.fine_tunings:
       return variant
-    columns = dict(variant.fine_tunings)
-    columns["NER, features"] = features(columns["NER"], self.usual_layers)
+    is_small = self.scale.base.num_hidden_layers < 4
+    layers = "last" if is_small else "concat_last_four"
+    features = use_features(variant.fine_tunings["NER"], layers)
+    columns = {**variant.fine_tunings, "NER, features": features}
     return dataclasses.replace(variant, fine_tunings=columns)
 
 
-def features(fine_tuning: runs.FineTuning, layers: str) -> runs.FineTuning:
-  """Returns the feature-based approach in place of a fine-tuning."""
+def use_features(fine_tuning: runs.FineTuning, layers: str) -> runs.FineTuning:
+  """Returns the feature-based approach instead of fine-tuning."""
   return dataclasses.replace(
     fine_tuning, feature_layers=layers, learning_rate=_FEATURE_LEARNING_RATE
   )

@@ -13,13 +13,13 @@ from bert_tf.cli import command, config_flags
 from research import start
 from research.benchmarks import config as config_lib
 
-# Module in research.benchmarks and function of each benchmark.
-BENCHMARKS = {
+# Module in research.benchmarks, function and arguments of each benchmark.
+BENCHMARKS: dict[str, tuple[str, ...]] = {
   "tokenizer": ("data", "measure_tokenizer"),
   "data": ("data", "measure_data"),
   "records": ("records", "measure"),
-  "train": ("steps", "measure_training"),
-  "forward": ("steps", "measure_forward"),
+  "train": ("steps", "measure", "train"),
+  "forward": ("steps", "measure", "forward"),
   "start": ("processes", "measure_start"),
   "predict": ("processes", "measure_predict"),
   "finetune": ("processes", "measure_fine_tuning"),
@@ -36,10 +36,10 @@ def main(name: str = "") -> None:
   config = config_flags.build(config_lib.BenchmarkConfig)
   if name not in BENCHMARKS:
     raise ValueError(f"name one of: {', '.join(BENCHMARKS)}.")
-  module, function = BENCHMARKS[name]
+  module, function, *arguments = BENCHMARKS[name]
   with start.needs_extras("benchmarks"):
     benchmark = importlib.import_module(f"research.benchmarks.{module}")
-  getattr(benchmark, function)(config)
+  getattr(benchmark, function)(config, *arguments)
 
 
 def run() -> None:

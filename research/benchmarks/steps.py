@@ -1,8 +1,8 @@
 """Steps of bert_tf and of its peers, timed side by side on this machine.
 
 Each program runs in its own process, once a round. This module imports no
-TensorFlow, because the system counts the memory of the starting process as the
-started one's.
+TensorFlow, because the system counts memory of the starting process for the
+started process.
 """
 
 import dataclasses
@@ -105,16 +105,6 @@ class Result:
   def median(self) -> float:
     """The median milliseconds of all steps."""
     return statistics.median(ms for r in self.rounds for ms in r["ms"])
-
-
-def measure_training(config: BenchmarkConfig) -> None:
-  """Prints a table of a pre-training step; see `measure`."""
-  measure(config, "train")
-
-
-def measure_forward(config: BenchmarkConfig) -> None:
-  """Prints a table of the encoder's forward pass; see `measure`."""
-  measure(config, "forward")
 
 
 def measure(

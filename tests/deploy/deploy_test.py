@@ -1,4 +1,4 @@
-"""The files of deploy/: TF_CONFIG of each process, flags, names that agree."""
+"""Files of deploy/: TF_CONFIG of each process, flags, and names that match."""
 
 import json
 import os
@@ -22,7 +22,7 @@ yaml = pytest.importorskip("yaml")
 
 
 def start(*command, **environment):
-  """Starts the entry point as a cluster does, with nothing else set."""
+  """Starts the entry point with only these environment variables."""
   return subprocess.Popen(
     [sys.executable, ENTRYPOINT, *command],
     env={"PATH": os.environ["PATH"], **environment},
@@ -32,26 +32,26 @@ def start(*command, **environment):
   )
 
 
-def printed(processes):
-  """Returns the TF_CONFIG of each, as it is."""
-  found = []
+def collect(processes):
+  """Returns the TF_CONFIG that each process prints."""
+  outputs = []
   for process in processes:
     output, errors = process.communicate(timeout=600)
     assert process.returncode == 0, errors
-    found.append(output)
-  return found
+    outputs.append(output)
+  return outputs
 
 
 def workers(name, count, **environment):
-  """Returns the TF_CONFIGs of processes that are told by a variable."""
+  """Returns the TF_CONFIG of each process, by its index in a variable."""
   command = (sys.executable, "-c", PRINT)
-  return printed(
+  return collect(
     [start(*command, **environment, **{name: str(i)}) for i in range(count)]
   )
 
 
 def check(texts, hosts):
-  """Asserts the same cluster in all, a task each, and bert_tf's own check."""
+  """Asserts the cluster and the task of each, and that bert_tf reads them."""
   for index, text in enumerate(texts):
     config = json.loads(text)
     assert config["cluster"] == {"worker": hosts}
@@ -59,7 +59,7 @@ def check(texts, hosts):
     assert distribution._cluster(text) == {"worker": hosts}
 
 
-def test_pods_of_an_indexed_job_find_one_another():
+def test_pods_of_an_indexed_job_know_each_other():
   service, job = load_all("kubernetes/training.yaml")
   spec = job["spec"]
   pod = spec["template"]["spec"]
@@ -84,7 +84,7 @@ def test_pods_of_an_indexed_job_find_one_another():
   check(texts, [f"127.0.0.{i}:2222" for i in range(count)])
 
 
-def test_tasks_of_slurm_are_told_by_their_rank():
+def test_slurm_tasks_are_numbered_by_rank():
   hosts = "127.0.0.3,127.0.0.1,127.0.0.2"
   texts = workers("SLURM_PROCID", 3, HOSTS=hosts, PORT="20001")
   check(texts, [f"{host}:20001" for host in hosts.split(",")])
@@ -115,7 +115,7 @@ def stand_in(path, text):
   path.chmod(0o755)
 
 
-def test_vertex_ais_own_tf_config_stays_and_is_accepted():
+def test_tf_config_of_vertex_ai_is_unchanged_and_accepted():
   config = {
     "cluster": {"chief": ["a-0:2222"], "worker": ["b-0:2222", "b-1:2222"]},
     "environment": "cloud",
@@ -124,9 +124,11 @@ def test_vertex_ais_own_tf_config_stays_and_is_accepted():
   }
   text = json.dumps(config)
   command = (sys.executable, "-c", PRINT)
-  [found] = printed([start(*command, TF_CONFIG=text, JOB_COMPLETION_INDEX="0")])
-  assert found.strip() == text
-  assert distribution._cluster(found) == config["cluster"]
+  [output] = collect(
+    [start(*command, TF_CONFIG=text, JOB_COMPLETION_INDEX="0")]
+  )
+  assert output.strip() == text
+  assert distribution._cluster(output) == config["cluster"]
 
 
 MISTAKES = {
@@ -195,7 +197,7 @@ def test_commands_of_manifests_have_their_flags(name):
   assert num_checked
 
 
-def test_probes_ask_for_paths_of_the_server():
+def test_probes_request_paths_of_the_server():
   [deployment, _] = load_all("kubernetes/serving.yaml")
   [container] = deployment["spec"]["template"]["spec"]["containers"]
   server = (ROOT / "bert_tf" / "server" / "application.py").read_text()
@@ -204,7 +206,7 @@ def test_probes_ask_for_paths_of_the_server():
     assert f'"{path}"' in server
 
 
-def test_the_image_copies_files_that_are_there_and_not_ignored():
+def test_the_image_copies_existing_files():
   text = (DEPLOY / "Dockerfile").read_text()
   ignored = (ROOT / ".dockerignore").read_text().splitlines()
   copied = re.findall(r"^COPY (?!--from)(.*) \S+$", text, re.MULTILINE)
@@ -213,7 +215,7 @@ def test_the_image_copies_files_that_are_there_and_not_ignored():
     assert f"!{name}" in ignored, name
 
 
-def test_the_image_has_the_versions_of_the_tests():
+def test_the_image_installs_the_tested_versions():
   text = (DEPLOY / "Dockerfile").read_text()
   constraints = (ROOT / "constraints.txt").read_text().splitlines()
   beam = re.search(r"^ARG BEAM=(.*)$", text, re.MULTILINE)[1]

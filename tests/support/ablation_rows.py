@@ -1,10 +1,10 @@
-"""Rows of runs that nobody did."""
+"""Synthetic rows of ablation runs."""
 
 from research.ablations import rows
 
 
 def row(run, value, error=None, text="t"):
-  """The row of a run that found one number, the same in all its results."""
+  """Returns the row of a run, with `value` for all its results."""
   steps = [1, 10, 100]
   curve = {
     "step": steps,

@@ -21,6 +21,12 @@ _NUM_WARM_STEPS = 2
 PRODUCT_SIZES = {"cpu": 2048, "gpu": 8192}
 _NUM_PRODUCTS = 5
 
+# Model sizes with the names in bert_config.json.
+_SIZES = (
+  *("vocab_size", "hidden_size", "num_hidden_layers"),
+  *("num_attention_heads", "intermediate_size"),
+)
+
 Batch = dict[str, np.ndarray]
 
 
@@ -51,13 +57,7 @@ class Settings:
   @property
   def sizes(self) -> dict[str, Any]:
     """The sizes of the model, by the names of bert_config.json."""
-    return {
-      "vocab_size": self.vocab_size,
-      "hidden_size": self.hidden_size,
-      "num_hidden_layers": self.num_hidden_layers,
-      "num_attention_heads": self.num_attention_heads,
-      "intermediate_size": self.intermediate_size,
-    }
+    return {name: getattr(self, name) for name in _SIZES}
 
   def batch(self) -> Batch:
     """Returns a pre-training batch without padding.

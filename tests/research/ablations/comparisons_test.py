@@ -1,4 +1,4 @@
-"""The numbers of the report, computed again from the papers' formulas."""
+"""Statistics of the report, against NumPy, SciPy and the papers."""
 
 import dataclasses
 import math
@@ -15,14 +15,14 @@ TASKS = ["QNLI", "MRPC", "SST-2", "SQuAD", "NER"]
 SEEDS = (1, 2, 3)
 
 
-def objectives():
-  (found,) = experiments.build(("objectives",), TINY, TASKS)
-  return found
+def build_objectives():
+  (experiment,) = experiments.build(("objectives",), TINY, TASKS)
+  return experiment
 
 
-def rows_of(experiment, column, values):
-  """Rows of one column, values by the label of the variant and seed."""
-  found = []
+def make_rows(experiment, column, values):
+  """Returns rows of a column, from values by variant and seed."""
+  rows = []
   for variant in experiment.variants:
     for seed, value in zip(SEEDS, values.get(variant.label, ())):
       run = runs.Run(
@@ -30,30 +30,30 @@ def rows_of(experiment, column, values):
         fine_tuning=variant.fine_tunings[column],
         seed=seed,
       )
-      found.append(ablation_rows.row(run, value))
-  return found
+      rows.append(ablation_rows.row(run, value))
+  return rows
 
 
 VALUES = {
   "masked LM and NSP": [62.0, 63.0, 61.0],
-  "masked LM, no NSP": [58.0, 57.5, 58.4],  # Lower for sure: as published.
+  "masked LM, no NSP": [58.0, 57.5, 58.4],  # Lower, as published.
   "left to right, no NSP": [65.0, 66.0, 67.0],  # Higher, published lower.
-  "left to right, no NSP, BiLSTM": [64.0, 69.0, 61.0],  # Nothing to say.
+  "left to right, no NSP, BiLSTM": [64.0, 69.0, 61.0],  # Too much spread.
   "right to left, no NSP": [50.0],  # One seed.
 }
 
 
 @pytest.fixture(scope="module")
-def found():
-  experiment = objectives()
+def comparison():
+  experiment = build_objectives()
   return comparisons.compare(
-    experiment, SEEDS, rows_of(experiment, "QNLI", VALUES)
+    experiment, SEEDS, make_rows(experiment, "QNLI", VALUES)
   )
 
 
-def test_means_and_spreads_are_those_of_numpy(found):
+def test_means_and_spreads_are_those_of_numpy(comparison):
   for label, values in VALUES.items():
-    cell = found.cells[label, "QNLI"]
+    cell = comparison.cells[label, "QNLI"]
     assert cell.mean == pytest.approx(np.mean(values))
     if len(values) > 1:
       assert cell.spread == pytest.approx(np.std(values, ddof=1))
@@ -61,22 +61,22 @@ def test_means_and_spreads_are_those_of_numpy(found):
       assert math.isnan(cell.spread)
 
 
-def test_intervals_are_those_of_welch(found):
-  for difference in found.differences():
+def test_intervals_are_those_of_welch(comparison):
+  for difference in comparison.differences():
     values, base = VALUES[difference.variant], VALUES[difference.baseline]
     if len(values) < 2:
       assert math.isnan(difference.low) and math.isnan(difference.high)
       continue
-    # scipy's own test, which comparisons do not use.
+    # An independent implementation: comparisons only use quantiles.
     test = stats.ttest_ind(values, base, equal_var=False)
     expected = test.confidence_interval(0.95)
     assert difference.low == pytest.approx(expected.low)
     assert difference.high == pytest.approx(expected.high)
-    assert difference.is_real == (test.pvalue < 0.05)
+    assert difference.is_significant == (test.pvalue < 0.05)
 
 
-def test_each_verdict_is_said_of_what_carries_it(found):
-  verdicts = {d.variant: d.verdict for d in found.differences()}
+def test_each_verdict_is_reached(comparison):
+  verdicts = {d.variant: d.verdict for d in comparison.differences()}
   assert verdicts == {
     "masked LM, no NSP": comparisons.AGREES,
     "left to right, no NSP": comparisons.DIFFERS,
@@ -85,20 +85,20 @@ def test_each_verdict_is_said_of_what_carries_it(found):
   }
 
 
-def test_what_was_not_published_is_called_so():
-  experiment = objectives()
+def test_a_difference_without_published_numbers_is_unpublished():
+  experiment = build_objectives()
   values = {**VALUES, "right to left, no NSP": [50.0, 50.1, 50.2]}
-  found = comparisons.compare(
-    experiment, SEEDS, rows_of(experiment, "QNLI", values)
+  comparison = comparisons.compare(
+    experiment, SEEDS, make_rows(experiment, "QNLI", values)
   )
-  assert found.differences()[-1].verdict == comparisons.UNPUBLISHED
+  assert comparison.differences()[-1].verdict == comparisons.UNPUBLISHED
 
 
-def test_published_differences_are_those_of_table_5(found):
-  # Devlin et al. 2019, Table 5, QNLI: 88.4, 84.9, 84.3, 84.1; next sentences,
-  # directions and the BiLSTM are each compared with what lacks only these.
+def test_published_differences_are_those_of_table_5(comparison):
+  # Devlin et al. 2019, Table 5, QNLI: 88.4, 84.9, 84.3, 84.1. The baseline of
+  # each variant lacks only the tested feature.
   published = {
-    (d.variant, d.baseline): d.published for d in found.differences()
+    (d.variant, d.baseline): d.published for d in comparison.differences()
   }
   assert published == {
     ("masked LM, no NSP", "masked LM and NSP"): pytest.approx(-3.5),
@@ -111,16 +111,19 @@ def test_published_differences_are_those_of_table_5(found):
   }
 
 
-def test_our_sizes_stand_for_the_papers_in_their_order():
+def test_sizes_correspond_to_the_papers_in_order():
   (sizes,) = experiments.build(("sizes",), TINY, TASKS)
-  found = comparisons.compare(sizes, SEEDS, [])
+  comparison = comparisons.compare(sizes, SEEDS, [])
   labels = [v.label for v in sizes.variants]
   # Table 6: perplexities and SST-2 from 3 x 768 to 24 x 1024.
-  assert [found.number(label, "perplexity") for label in labels] == [
-    5.84, 5.24, 4.68, 3.99, 3.54, 3.23,
-  ]  # fmt: skip
-  assert found.number(labels[-1], "SST-2") == 93.7
-  assert found.number(labels[0], "QNLI") == 77.9  # MNLI's, which is not there.
+  perplexities = [
+    comparison.published_number(label, "perplexity") for label in labels
+  ]
+  assert perplexities == [5.84, 5.24, 4.68, 3.99, 3.54, 3.23]
+  assert comparison.published_number(labels[-1], "SST-2") == 93.7
+  assert (
+    comparison.published_number(labels[0], "QNLI") == 77.9
+  )  # MNLI has no data, so QNLI stands for it.
 
 
 def test_steps_are_compared_with_all_steps_and_objectives_with_each_other():
@@ -131,33 +134,33 @@ def test_steps_are_compared_with_all_steps_and_objectives_with_each_other():
 
 
 def test_runs_are_counted_once_and_failures_are_named():
-  experiment = objectives()
-  rows = rows_of(experiment, "QNLI", VALUES)
+  experiment = build_objectives()
+  rows = make_rows(experiment, "QNLI", VALUES)
   run = next(iter(experiment.runs([1])))
   failed = ablation_rows.row(run, 0.0, error="ValueError: no")
-  found = comparisons.compare(experiment, SEEDS, [*rows, failed])
-  # 4 pre-trainings, of which one is fine-tuned in two ways, on 4 tasks.
-  assert found.num_planned == 3 * (4 + 5 * 4)
-  assert found.num_whole == len(rows) == 13
-  assert found.failed == {run.name: "ValueError: no"}
+  comparison = comparisons.compare(experiment, SEEDS, [*rows, failed])
+  # 4 pre-trainings and 4 tasks; one model is also fine-tuned with a BiLSTM.
+  assert comparison.num_planned == 3 * (4 + 5 * 4)
+  assert comparison.num_finished == len(rows) == 13
+  assert comparison.errors == {run.name: "ValueError: no"}
 
 
-def test_rows_of_the_text_that_most_are_of_are_used():
+def test_only_rows_of_the_most_common_text_are_used():
   run = runs.Run(pretraining=TINY.base, seed=1)
   others = [dataclasses.replace(run, seed=seed) for seed in (2, 3)]
   few = [ablation_rows.row(run, 1.0, text="a")]
   many = [ablation_rows.row(other, 1.0, text="b") for other in others]
-  assert comparisons.one_source([*few, *many]) == many
-  assert comparisons.one_source([]) == []
+  assert comparisons.select_usual_data([*few, *many]) == many
+  assert comparisons.select_usual_data([]) == []
 
 
-def test_rows_of_the_task_data_that_most_are_of_are_used():
-  rows = rows_of(objectives(), "QNLI", VALUES)
+def test_only_rows_of_the_most_common_task_data_are_used():
+  rows = make_rows(build_objectives(), "QNLI", VALUES)
   old = [
     dataclasses.replace(row, data={**row.data, "train": "other"})
     for row in rows[:3]
   ]
   pretraining = ablation_rows.row(runs.Run(pretraining=TINY.base, seed=1), 1.0)
   for order in ([*old, *rows, pretraining], [pretraining, *rows, *old]):
-    found = comparisons.one_source(order)
-    assert found == [row for row in order if row not in old]
+    selected = comparisons.select_usual_data(order)
+    assert selected == [row for row in order if row not in old]

@@ -1,4 +1,4 @@
-"""The rows that are committed, and what is written of them."""
+"""Committed rows, and the pages about them."""
 
 import pathlib
 import re
@@ -21,22 +21,22 @@ FOLDER = (
 TINY = scales.SCALES["tiny"]
 
 
-def planned():
-  """The keys of all runs of the scale tiny, of the tasks in ../shared."""
+def plan_keys():
+  """Returns the keys of all runs at the scale tiny."""
   tasks = [f.task for f in TINY.fine_tunings]
-  found = experiments.build((), TINY, tasks)
-  return {rows.key_of(run) for e in found for run in e.runs(TINY.seeds)}
+  plan = experiments.build((), TINY, tasks)
+  return {rows.run_key(run) for e in plan for run in e.runs(TINY.seeds)}
 
 
 def test_committed_rows_are_whole_runs_of_the_experiments():
-  known = planned()
+  known = plan_keys()
   for row in rows.read_all(str(FOLDER / "rows")):
-    assert row.is_whole and row.key in known, row.config
+    assert row.is_finished and row.key in known, row.config
 
 
 @pytest.mark.slow
 def test_another_machine_makes_the_data_of_the_rows(unpacked, tmp_path):
-  """Else none of the rows would be taken for done there."""
+  """Otherwise, it would execute all runs again."""
   corpora = unpacked("corpora")
   page = (FOLDER / "README.md").read_text()
   [(names, input_format)] = re.findall(
@@ -54,14 +54,14 @@ def test_another_machine_makes_the_data_of_the_rows(unpacked, tmp_path):
     assert made.hashes.items() <= row.data.items()
 
 
-def test_the_summary_says_of_how_many_runs_it_is():
-  found = rows.read_all(str(FOLDER / "rows"))
+def test_the_summary_counts_the_committed_rows():
+  committed = rows.read_all(str(FOLDER / "rows"))
   text = (FOLDER / "README.md").read_text()
   (numbers,) = re.findall(r"(\d+) of (\d+) runs of the scale", text)
-  assert tuple(map(int, numbers)) == (len(found), len(planned()))
+  assert tuple(map(int, numbers)) == (len(committed), len(plan_keys()))
 
 
-def test_the_package_has_the_curves_of_the_documentation():
+def test_the_package_contains_the_committed_curves():
   committed = {
     path.name: path.read_text() for path in (FOLDER / "curves").glob("*.csv")
   }

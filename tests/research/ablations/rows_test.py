@@ -1,4 +1,4 @@
-"""What is written of a run, and found again."""
+"""Rows are written, read and found by run."""
 
 import dataclasses
 import json
@@ -16,36 +16,38 @@ def other(**changes):
   return dataclasses.replace(RUN, pretraining=changed)
 
 
-def test_a_row_is_found_by_config_seed_and_data(tmp_path):
+def test_a_row_is_identified_by_config_seed_and_data(tmp_path):
   folder = str(tmp_path)
   row = ablation_rows.row(RUN, 4.0)
-  rows.write(rows.path_of(folder, RUN, DATA), row)
-  assert rows.whole(folder, RUN, DATA) == row
-  assert rows.whole(folder, dataclasses.replace(RUN, seed=2), DATA) is None
-  assert rows.whole(folder, other(num_train_steps=9), DATA) is None
-  assert rows.whole(folder, RUN, {**DATA, "train.txt": "u"}) is None
+  rows.write(rows.row_path(folder, RUN, DATA), row)
+  assert rows.read_finished(folder, RUN, DATA) == row
+  assert (
+    rows.read_finished(folder, dataclasses.replace(RUN, seed=2), DATA) is None
+  )
+  assert rows.read_finished(folder, other(num_train_steps=9), DATA) is None
+  assert rows.read_finished(folder, RUN, {**DATA, "train.txt": "u"}) is None
 
 
-def test_a_failed_row_is_not_whole(tmp_path):
-  path = rows.path_of(str(tmp_path), RUN, DATA)
+def test_a_failed_row_is_not_finished(tmp_path):
+  path = rows.row_path(str(tmp_path), RUN, DATA)
   rows.write(path, ablation_rows.row(RUN, 0.0, error="ValueError: no"))
-  assert rows.whole(str(tmp_path), RUN, DATA) is None
+  assert rows.read_finished(str(tmp_path), RUN, DATA) is None
   assert [row.error for row in rows.read_all(str(tmp_path))] == [
     "ValueError: no"
   ]
 
 
-def test_a_damaged_file_is_passed_over(tmp_path):
+def test_a_damaged_file_is_ignored(tmp_path):
   rows.write(
-    rows.path_of(str(tmp_path), RUN, DATA), ablation_rows.row(RUN, 1.0)
+    rows.row_path(str(tmp_path), RUN, DATA), ablation_rows.row(RUN, 1.0)
   )
   (tmp_path / "half.json").write_text('{"kind": ')
   (tmp_path / "other.json").write_text('{"kind": "pretraining"}')
   assert len(rows.read_all(str(tmp_path))) == 1
 
 
-def test_a_curve_is_a_line_a_list(tmp_path):
-  path = rows.path_of(str(tmp_path), RUN, DATA)
+def test_each_list_of_a_curve_is_one_line(tmp_path):
+  path = rows.row_path(str(tmp_path), RUN, DATA)
   rows.write(path, ablation_rows.row(RUN, 1.0))
   with open(path) as file:
     lines = file.read().splitlines()
@@ -53,7 +55,7 @@ def test_a_curve_is_a_line_a_list(tmp_path):
   assert json.loads("\n".join(lines))["curve"]["training"]["step"][2] == 100
 
 
-def test_a_setting_at_its_default_does_not_change_what_a_run_is():
+def test_a_default_setting_does_not_change_the_run():
   assert "objective" not in RUN.config["pretraining"]
   assert other(objective="mlm") == RUN
   assert other(objective="ltr").name != RUN.name

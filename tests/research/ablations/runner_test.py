@@ -1,6 +1,5 @@
-"""What is run, in which order, and what becomes of failures."""
+"""Order of the runs, failures, and cutting of task data."""
 
-import dataclasses
 import json
 import pathlib
 import shutil
@@ -8,31 +7,31 @@ import shutil
 import pytest
 
 from research.ablations import config as config_lib
-from research.ablations import report, rows, runner, runs, tasks, work
+from research.ablations import report, rows, runner, tasks, work
 
 
 class FakeWorker:
-  """Notes what it is asked to do; fails or stops at chosen runs."""
+  """Records the executed runs; fails or stops at chosen ones."""
 
-  done: list[str] = []
+  executed: list[str] = []
   fails_at: tuple[str, ...] = ()
   stops_at: tuple[str, ...] = ()
 
   def __init__(self, config, task_files, all_runs):
     pass
 
-  def data_of(self, run):
+  def hash_data(self, run):
     return {"train.txt": "t", "vocab.txt": "v"}
 
-  def do(self, run):
+  def execute(self, run):
     if run.name in self.stops_at:
       raise work.StoppedError
     if run.name in self.fails_at:
       raise RuntimeError("the disk is on fire\nand more")
-    self.done.append(run.name)
+    self.executed.append(run.name)
     curve = {"training": {"step": [1], "word_pieces": [2], "loss": [3.0]}}
     is_tuning = bool(run.fine_tuning)
-    return work.Found(
+    return work.Outcome(
       {"score": 50.0} if is_tuning else {"perplexity": 50.0},
       {} if is_tuning else curve,
     )
@@ -41,11 +40,11 @@ class FakeWorker:
 @pytest.fixture
 def config(tmp_path, monkeypatch):
   monkeypatch.setattr(work, "Worker", FakeWorker)
-  monkeypatch.setattr(FakeWorker, "done", [])
+  monkeypatch.setattr(FakeWorker, "executed", [])
   monkeypatch.setattr(FakeWorker, "fails_at", ())
   monkeypatch.setattr(FakeWorker, "stops_at", ())
   monkeypatch.setattr(tasks, "find", lambda config: {"MRPC": None})
-  monkeypatch.setattr(report, "write", lambda config, found: None)
+  monkeypatch.setattr(report, "write", lambda config, experiments: None)
   return config_lib.AblationsConfig(
     output_dir=str(tmp_path / "out"),
     text="text.txt",
@@ -55,63 +54,63 @@ def config(tmp_path, monkeypatch):
   )
 
 
-def test_runs_are_done_once_and_not_again(config):
+def test_a_finished_run_is_not_executed_again(config):
   runner.run(config)
-  # Two sizes and a fine-tuning of each, of two seeds; the curves share one.
-  assert len(FakeWorker.done) == len(set(FakeWorker.done)) == 8
-  assert all("seed1" in name for name in FakeWorker.done[:4])
-  FakeWorker.done.clear()
+  # Two sizes with a fine-tuning each and two seeds; curves share a size.
+  assert len(FakeWorker.executed) == len(set(FakeWorker.executed)) == 8
+  assert all("seed1" in name for name in FakeWorker.executed[:4])
+  FakeWorker.executed.clear()
   runner.run(config)
-  assert FakeWorker.done == []
+  assert FakeWorker.executed == []
 
 
-def test_a_row_from_another_machine_is_enough(config, tmp_path):
+def test_a_row_from_another_machine_finishes_a_run(config, tmp_path):
   runner.run(config)
   moved = tmp_path / "rows_of_others"
   pathlib.Path(config.rows).rename(moved)
-  FakeWorker.done.clear()
+  FakeWorker.executed.clear()
   elsewhere = config_lib.dataclasses.replace(
     config, output_dir=str(tmp_path / "elsewhere"), rows_dir=str(moved)
   )
   runner.run(elsewhere)
-  assert FakeWorker.done == []
+  assert FakeWorker.executed == []
 
 
-def test_a_failure_is_named_and_the_others_go_on(config, monkeypatch):
+def test_a_failure_is_named_and_the_next_runs_start(config, monkeypatch):
   runner.run(config)
-  third = FakeWorker.done[2]
+  third = FakeWorker.executed[2]
   for path in pathlib.Path(config.rows).iterdir():
     path.unlink()
-  FakeWorker.done.clear()
+  FakeWorker.executed.clear()
   monkeypatch.setattr(FakeWorker, "fails_at", (third,))
-  with pytest.raises(ValueError, match=f"1 runs failed: {third}. Their errors"):
+  with pytest.raises(ValueError, match=third):
     runner.run(config)
-  assert len(FakeWorker.done) == 7
+  assert len(FakeWorker.executed) == 7
   (failed,) = [r for r in rows.read_all(config.rows) if r.error]
   assert failed.error == "RuntimeError: the disk is on fire"
-  # The next time it is tried again, and nothing else.
-  FakeWorker.done.clear()
+  # The next start executes only the failed run.
+  FakeWorker.executed.clear()
   monkeypatch.setattr(FakeWorker, "fails_at", ())
   runner.run(config)
-  assert FakeWorker.done == [third]
+  assert FakeWorker.executed == [third]
 
 
-def test_a_signal_ends_the_runs_without_a_row(config, monkeypatch):
+def test_a_signal_ends_the_command_without_a_row(config, monkeypatch):
   runner.run(config)
-  third = FakeWorker.done[2]
+  third = FakeWorker.executed[2]
   for path in pathlib.Path(config.rows).iterdir():
     path.unlink()
-  FakeWorker.done.clear()
+  FakeWorker.executed.clear()
   monkeypatch.setattr(FakeWorker, "stops_at", (third,))
   with pytest.raises(KeyboardInterrupt):
     runner.run(config)
-  assert len(FakeWorker.done) == 2
+  assert len(FakeWorker.executed) == 2
   assert len(rows.read_all(config.rows)) == 2
 
 
-def test_a_dry_run_does_nothing(config):
+def test_a_dry_run_executes_nothing(config):
   runner.run(config_lib.dataclasses.replace(config, dry_run=True))
-  assert FakeWorker.done == []
+  assert FakeWorker.executed == []
   assert not pathlib.Path(config.rows).exists()
 
 
@@ -123,33 +122,8 @@ def test_steps_that_have_no_checkpoints_are_refused(num_train_steps):
     )
 
 
-def test_a_pretraining_is_not_deleted_for_a_step_it_cannot_have(
-  tmp_path, monkeypatch
-):
-  monkeypatch.setattr(work.text_lib, "Text", lambda config, folder: None)
-  config = config_lib.AblationsConfig(
-    output_dir=str(tmp_path), text="t", scale="smoke"
-  )
-  scale = config.chosen_scale
-  run = runs.Run(
-    pretraining=dataclasses.replace(scale.base, num_train_steps=100),
-    fine_tuning=dataclasses.replace(scale.fine_tuning("QNLI"), step=25),
-    seed=1,
-  )
-  whole = tmp_path / "runs" / run.source.name / "model.ckpt-100.index"
-  whole.parent.mkdir(parents=True)
-  whole.write_text("")
-  (whole.parent / "checkpoint").write_text(
-    'model_checkpoint_path: "model.ckpt-100"\n'
-    'all_model_checkpoint_paths: "model.ckpt-100"\n'
-  )
-  with pytest.raises(ValueError, match="no checkpoint of step 25 of 100"):
-    work.Worker(config, {}, [run]).do(run)
-  assert whole.exists()
-
-
 def test_text_is_needed():
-  with pytest.raises(ValueError, match="set `text`"):
+  with pytest.raises(ValueError, match="`text`"):
     config_lib.AblationsConfig(output_dir="out")
 
 
@@ -164,7 +138,7 @@ def test_tasks_without_data_are_left_out(tmp_path):
   assert list(tasks.find(config)) == ["MRPC"]
 
 
-def test_data_are_cut_to_whole_examples(tmp_path):
+def test_data_are_cut_between_examples(tmp_path):
   table = ["a\tb", *(f"{i}\t{i}" for i in range(50))]
   words = "".join(f"w{i} N O B-PER\nx{i} N O O\n\n" for i in range(50))
   article = {
@@ -185,23 +159,23 @@ def test_data_are_cut_to_whole_examples(tmp_path):
     files = tasks.TaskFiles(str(path), str(path))
     part = tasks.cut(name, files, 10, str(tmp_path / "cut"))
     again = tasks.cut(name, files, 10, str(tmp_path / "again"))
-    found = pathlib.Path(part.train).read_text()
-    assert found == pathlib.Path(again.train).read_text()
+    content = pathlib.Path(part.train).read_text()
+    assert content == pathlib.Path(again.train).read_text()
     if name == "SST-2":
-      header, *lines = found.splitlines()
+      header, *lines = content.splitlines()
       assert header == "a\tb"
       assert len(lines) == 10 and set(lines) < set(table)
     elif name == "NER":
-      sentences = found.strip().split("\n\n")
+      sentences = content.strip().split("\n\n")
       assert len(sentences) == 10
       assert all(s in words and len(s.splitlines()) == 2 for s in sentences)
     else:
-      (cut,) = json.loads(found)["data"]
-      # Three whole paragraphs of three questions; a fourth does not fit.
+      (cut,) = json.loads(content)["data"]
+      # Three paragraphs with three questions each; a fourth does not fit.
       assert [len(p["qas"]) for p in cut["paragraphs"]] == [3, 3, 3]
 
 
-def test_other_data_of_the_same_name_are_cut_anew(tmp_path):
+def test_changed_data_in_the_same_file_are_cut_again(tmp_path):
   parts = []
   for letter in "ab":
     path = tmp_path / letter / "dev.tsv"
@@ -214,7 +188,7 @@ def test_other_data_of_the_same_name_are_cut_anew(tmp_path):
       assert len(lines) == 4 and {line[0] for line in lines} == {letter}
     parts.append(part)
   assert parts[0] != parts[1]
-  # The rows of runs are named by what is in the files, not by where they are.
+  # Rows are identified by the content of the files, not by their location.
   moved = shutil.copytree(tmp_path / "a", tmp_path / "moved")
   files = tasks.TaskFiles(str(moved / "dev.tsv"), str(moved / "dev.tsv"))
   same = tasks.cut("QNLI", files, 3, str(tmp_path / "elsewhere"))

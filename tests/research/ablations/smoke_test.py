@@ -1,4 +1,4 @@
-"""Every kind of experiment, from text to the report, by the command."""
+"""All experiments from text to report, with the command."""
 
 import json
 import random
@@ -14,7 +14,7 @@ TYPES = ("PER", "LOC", "ORG")
 
 
 def write_data(folder):
-  """Writes a text of few words, and data of every task."""
+  """Writes a text with few words, and data of all tasks."""
   rng = random.Random(1)
 
   def sentence():
@@ -24,9 +24,11 @@ def write_data(folder):
   (folder / "text.txt").write_text("\n\n".join(documents) + "\n")
   glue = folder / "glue"
   docs_files._write_glue(glue, sentence)
-  rows_of = [f"{i}\t{sentence()}\t{sentence()}\t{_label(i)}" for i in range(12)]
+  questions = [
+    f"{i}\t{sentence()}\t{sentence()}\t{_label(i)}" for i in range(12)
+  ]
   header = "index\tquestion\tsentence\tlabel"
-  docs_files._write_tsv(glue / "QNLI", header, rows_of)
+  docs_files._write_tsv(glue / "QNLI", header, questions)
   docs_files._write_squad(folder, sentence)
   for name in ("eng.train", "eng.testa"):
     lines = ["-DOCSTART- -X- O O", ""]
@@ -52,12 +54,12 @@ FLAGS = (
 
 
 @pytest.mark.slow
-def test_every_kind_of_experiment_runs(tmp_path, run_script):
+def test_all_experiments_run(tmp_path, run_script):
   write_data(tmp_path)
   result = run_script("ablations.py", *FLAGS, cwd=tmp_path)
   assert result.returncode == 0, result.stderr[-3000:]
   out = tmp_path / "out"
-  found = rows.read_all(str(out / "rows"))
+  all_rows = rows.read_all(str(out / "rows"))
   scale = scales.SCALES["smoke"]
   tasks = [f.task for f in scale.fine_tunings]
   planned = {
@@ -65,16 +67,15 @@ def test_every_kind_of_experiment_runs(tmp_path, run_script):
     for experiment in experiments.build((), scale, tasks)
     for run in experiment.runs(scale.seeds)
   }
-  assert {row.key for row in found} == {rows.key_of(run) for run in planned}
-  assert not [row.error for row in found if row.error]
+  assert {row.key for row in all_rows} == {rows.run_key(run) for run in planned}
+  assert not [row.error for row in all_rows if row.error]
   text = (out / "report.md").read_text()
   overview = re.findall(r"^\| .* \| (\d+) of (\d+) \|", text, re.MULTILINE)
   assert len(overview) == len(experiments.EXPERIMENTS)
-  assert all(done == planned for done, planned in overview)
-  assert (out / "report.html").exists()
-  _check_curves(found)
+  assert all(finished == planned for finished, planned in overview)
+  _check_curves(all_rows)
 
-  # Nothing is left to do; a run's row is not written again.
+  # All runs are finished, so no row is written again.
   before = {p: p.stat().st_mtime_ns for p in (out / "rows").iterdir()}
   result = run_script("ablations.py", *FLAGS, "--dry_run", cwd=tmp_path)
   assert result.returncode == 0, result.stderr[-3000:]
@@ -85,20 +86,20 @@ def test_every_kind_of_experiment_runs(tmp_path, run_script):
   _check_comparison(tmp_path, run_script)
 
 
-def _check_curves(found):
-  """Each pre-training has its curve and its held-out results."""
-  for row in found:
+def _check_curves(all_rows):
+  """Each pre-training has a curve and held-out results."""
+  for row in all_rows:
     if row.kind == "pretraining":
-      one = row.config["pretraining"]
+      num_steps = row.config["pretraining"]["num_train_steps"]
       training = row.curve["training"]
-      assert training["step"][-1] == one["num_train_steps"]
+      assert training["step"][-1] == num_steps
       assert training["word_pieces"] == sorted(training["word_pieces"])
       assert row.results["perplexity"] > 1
-      assert row.curve["held_out"]["step"][-1] == one["num_train_steps"]
+      assert row.curve["held_out"]["step"][-1] == num_steps
 
 
 def _check_comparison(folder, run_script):
-  """A run of the base is within the band of itself."""
+  """A run stays within its own band."""
   base = scales.SCALES["smoke"].base
   run = experiments.build(("curves",), scales.SCALES["smoke"], [])[0]
   name = next(iter(run.runs([1]))).name

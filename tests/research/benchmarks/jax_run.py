@@ -1,8 +1,9 @@
 """Pre-training steps on JAX, without TensorFlow.
 
-python -m tests.research.benchmarks.jax_run BERT_CONFIG ARRAYS RESULTS, where
-ARRAYS.npz holds variables by path and, after "batch/", features. RESULTS.npz
-has the losses and the variables after NUM_STEPS steps.
+python -m tests.research.benchmarks.jax_run BERT_CONFIG ARRAYS RESULTS
+
+ARRAYS is an NPZ file with variables by path, and features with the prefix
+"batch/". Writes the losses and the variables after NUM_STEPS steps to RESULTS.
 """
 
 import sys
@@ -15,7 +16,7 @@ NUM_STEPS, LEARNING_RATE, SEED = 4, 1e-3, 7
 
 
 def main(config_file, arrays_file, results_file):
-  # Here, since the test reads the numbers above without JAX.
+  # Imported here, since the test reads the numbers above without JAX.
   from research.benchmarks import jax_steps
 
   arrays = dict(np.load(arrays_file))
@@ -35,8 +36,8 @@ def main(config_file, arrays_file, results_file):
   for _ in range(NUM_STEPS):
     state, loss = step(state, batch)
     losses.append(float(loss))
-  found = zip(model.trainable_variables, state.trainable, strict=True)
-  results = {variable.path: np.asarray(value) for variable, value in found}
+  values = zip(model.trainable_variables, state.trainable, strict=True)
+  results = {variable.path: np.asarray(value) for variable, value in values}
   assert "tensorflow" not in sys.modules
   np.savez(results_file, losses=losses, **results)
 

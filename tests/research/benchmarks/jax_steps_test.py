@@ -1,4 +1,4 @@
-"""The benchmark's training step on JAX trains as TensorFlow's does."""
+"""The JAX training step of the benchmark trains as in TensorFlow."""
 
 import importlib.util
 import os
@@ -16,8 +16,8 @@ from bert_tf.training import config as training_config
 from tests.research.benchmarks import jax_run
 from tests.support import checkout
 
-# With dropout, which draws the same bits on both. More masked words than a
-# block of the loss has rows.
+# Dropout draws the same bits in both. The batch has more masked tokens than a
+# block of the fused loss.
 CONFIG = modeling.BertConfig(
   vocab_size=100,
   hidden_size=16,
@@ -31,8 +31,8 @@ CONFIG = modeling.BertConfig(
 BATCH = synthetic.pretraining_batch(CONFIG.vocab_size, 24, 24, 10, seed=3)
 
 
-def of_tensorflow(folder):
-  """Trains; writes the values before it, returns losses and values after it."""
+def train_in_tensorflow(folder):
+  """Writes the initial values, trains, and returns losses and values."""
   runner = pretraining.build_estimator(
     CONFIG,
     training_config.TrainConfig(
@@ -57,10 +57,10 @@ def of_tensorflow(folder):
   return losses, {variable.path: variable.numpy() for variable in variables}
 
 
-def test_steps_train_as_those_of_tensorflow(tmp_path):
+def test_steps_match_those_of_tensorflow(tmp_path):
   if importlib.util.find_spec("jax") is None:
     pytest.skip("jax is not installed: pip install jax")
-  losses, values = of_tensorflow(tmp_path)
+  losses, values = train_in_tensorflow(tmp_path)
   (tmp_path / "bert_config.json").write_text(CONFIG.to_json_string())
   files = [tmp_path / n for n in ("bert_config.json", "start.npz", "end.npz")]
   subprocess.run(
@@ -74,9 +74,9 @@ def test_steps_train_as_those_of_tensorflow(tmp_path):
     cwd=checkout.ROOT,
     check=True,
   )
-  found = dict(np.load(tmp_path / "end.npz"))
-  np.testing.assert_allclose(found.pop("losses"), losses, atol=1e-5)
+  results = dict(np.load(tmp_path / "end.npz"))
+  np.testing.assert_allclose(results.pop("losses"), losses, atol=1e-5)
   assert losses[-1] < losses[0] - 0.1
-  assert found.keys() == values.keys()
+  assert results.keys() == values.keys()
   for name, value in values.items():
-    np.testing.assert_allclose(found[name], value, atol=1e-5, err_msg=name)
+    np.testing.assert_allclose(results[name], value, atol=1e-5, err_msg=name)

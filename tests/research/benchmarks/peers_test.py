@@ -1,4 +1,4 @@
-"""The peers' own programs, where what they need is installed."""
+"""Programs of the peers, if their packages are installed."""
 
 import importlib.util
 import json
@@ -25,7 +25,7 @@ SIZES = {
   "intermediate_size": 16,
 }
 
-# What the programs need of google-research/bert, by its names.
+# Stand-ins with the names of google-research/bert that the program uses.
 MODELING = """
 import json, os
 import tensorflow as tf
@@ -46,7 +46,7 @@ class BertModel:
   def get_sequence_output(self):
     names = sorted(v.op.name for v in tf.trainable_variables())
     x = tf.reshape(self.x, [-1, 8])
-    found = tf.reduce_mean(x), tf.reduce_mean(x * x)
+    moments = tf.reduce_mean(x), tf.reduce_mean(x * x)
 
     def note(mean, square):
       folder = os.path.dirname(__file__)
@@ -54,7 +54,7 @@ class BertModel:
         json.dump([float(mean), float(square), names], file)
       return mean
 
-    with tf.control_dependencies([tf.py_func(note, found, tf.float32)]):
+    with tf.control_dependencies([tf.py_func(note, moments, tf.float32)]):
       return tf.identity(self.x)
 """
 RUN_PRETRAINING = """
@@ -87,7 +87,7 @@ def update(loss):
 
 @pytest.fixture
 def original_dir(tmp_path):
-  """A folder that has what is used of the original, by its names."""
+  """Returns a folder with stand-ins for files of google-research/bert."""
   for name, text in (
     ("modeling", MODELING),
     ("run_pretraining", RUN_PRETRAINING),
@@ -97,41 +97,43 @@ def original_dir(tmp_path):
   return tmp_path
 
 
-def report_of(name, **settings):
-  """Returns what a peer's program reports of two steps."""
+def run_program(name, **settings):
+  """Returns the report of a peer's program on two steps."""
   program = next(p for p in steps.PROGRAMS if p.name == name)
   for module in program.modules:
     if importlib.util.find_spec(module) is None:
       pytest.skip(f"{module} is not installed: {program.install}")
-  done = subprocess.run(
+  process = subprocess.run(
     [sys.executable, program.script, json.dumps({**SIZES, **settings})],
     env=steps.environment(is_ours=False),
     capture_output=True,
     text=True,
   )
-  assert done.returncode == 0, done.stderr[-2000:]
-  return json.loads(done.stdout.splitlines()[-1])
+  assert process.returncode == 0, process.stderr[-2000:]
+  return json.loads(process.stdout.splitlines()[-1])
 
 
 @pytest.mark.parametrize("task", ["train", "forward"])
-def test_the_originals_files_run_in_a_session(original_dir, task):
-  found = report_of("the original", original_dir=str(original_dir), task=task)
-  assert len(found["ms"]) == SIZES["num_steps"]
-  assert "the original" in found["version"]
+def test_files_of_the_original_run_in_a_session(original_dir, task):
+  report = run_program(
+    "the original", original_dir=str(original_dir), task=task
+  )
+  assert len(report["ms"]) == SIZES["num_steps"]
+  assert "the original" in report["version"]
   mean, square, names = json.loads((original_dir / "seen.json").read_text())
-  # Normalized to mean 0 and variance 1, and times 3.
+  # Mean 0 and variance 1, multiplied by 3.
   assert mean == pytest.approx(0, abs=1e-5)
   assert square == pytest.approx(9, rel=1e-2)
   assert {"bert/norm/beta", "bert/norm/gamma"} < set(names)
 
 
 def test_model_garden_takes_a_step():
-  found = report_of("Model Garden", precision="bfloat16")
-  assert len(found["ms"]) == SIZES["num_steps"]
-  assert "Model Garden" in found["version"]
+  report = run_program("Model Garden", precision="bfloat16")
+  assert len(report["ms"]) == SIZES["num_steps"]
+  assert "Model Garden" in report["version"]
 
 
-def test_the_original_is_measured_where_its_folder_is_given(original_dir):
+def test_the_original_runs_only_with_its_folder(original_dir):
   original = next(p for p in steps.PROGRAMS if p.needs_original_dir)
   assert steps.choose_python(original, config.BenchmarkConfig()) is None
   assert not original.can_run("train", "bfloat16", "cpu")
@@ -141,8 +143,8 @@ def test_the_original_is_measured_where_its_folder_is_given(original_dir):
   assert sizes["original_dir"] == str(original_dir)
 
 
-def test_a_folder_that_is_not_the_originals_is_refused(tmp_path):
-  with pytest.raises(ValueError, match="lacks .*modeling.py"):
+def test_a_folder_without_the_originals_files_is_refused(tmp_path):
+  with pytest.raises(ValueError, match="modeling.py"):
     steps.shared_sizes(
       config.BenchmarkConfig(original_dir=str(tmp_path)), "train"
     )

@@ -1,4 +1,4 @@
-"""The table of `benchmark records`, on a small model."""
+"""The table of `benchmark.py records`, for a small model."""
 
 import json
 import re
@@ -35,27 +35,28 @@ def measure(tmp_path, **changes):
 
 
 @pytest.mark.slow
-def test_the_table_compares_every_form_with_the_static_one(tmp_path, capsys):
+def test_the_table_compares_all_forms_with_static_records(tmp_path, capsys):
   measure(tmp_path)
   lines = capsys.readouterr().out.splitlines()
   assert lines[0].endswith("text.txt, 4 x 32, CPU time")
   table = {row[0]: row[1:] for row in map(str.split, lines[2:])}
   assert list(table) == ["static", "dynamic", "grouped", "packed"]
-  found = {
+  numbers = {
     name: [float(re.sub("%", "", cell)) for cell in cells]
     for name, cells in table.items()
   }
-  # [CLS], a b c, [SEP], d e f, [SEP] is 9 at most, of 32; three share a row.
-  padding = {name: row[1] for name, row in found.items()}
+  # An instance has at most 9 of 32 positions: [CLS] a b c [SEP] d e f [SEP].
+  # Three fit in a packed row.
+  padding = {name: row[1] for name, row in numbers.items()}
   assert padding["static"] == pytest.approx(padding["dynamic"], abs=3)
   assert padding["dynamic"] == padding["grouped"] > 60
   assert padding["packed"] < 35
-  disk = {name: row[0] for name, row in found.items()}
+  disk = {name: row[0] for name, row in numbers.items()}
   assert disk["dynamic"] == disk["grouped"] < disk["static"] / 9
   assert disk["packed"] < disk["dynamic"]
-  for name, row in found.items():
+  for name, row in numbers.items():
     speed, factor = row[3:]
-    expected = speed / found["static"][3]
+    expected = speed / numbers["static"][3]
     assert speed > 0 and factor == pytest.approx(expected, abs=0.02), name
 
 

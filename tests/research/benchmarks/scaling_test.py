@@ -1,4 +1,4 @@
-"""The table of `benchmark scaling`, on a small model."""
+"""The table of `benchmark.py scaling`, for a small model."""
 
 import json
 import re
@@ -10,7 +10,9 @@ from tests.support import scale_run, short_products
 
 @short_products.needed
 @pytest.mark.slow
-def test_the_table_compares_every_setting_with_the_first(tmp_path, run_script):
+def test_the_table_compares_all_settings_with_the_baseline(
+  tmp_path, run_script
+):
   (tmp_path / "config.json").write_text(json.dumps(scale_run.CONFIG))
   result = run_script(
     "benchmark.py",

@@ -1,4 +1,4 @@
-"""The table of `benchmark train` and `forward`, with made-up peers."""
+"""The table of `benchmark.py train` and `forward`, with fake peers."""
 
 import json
 import pathlib
@@ -35,13 +35,13 @@ print(json.dumps({"version": "Fake 1.0", "ms": ms, "cpu_ms": 5.0,
 
 @pytest.fixture
 def fake(tmp_path):
-  """A peer's script that reports 3 ms compiled and 6 ms otherwise."""
+  """Returns a peer's script that reports 3 ms if compiled, else 6 ms."""
   path = tmp_path / "fake.py"
   path.write_text(FAKE)
   return str(path)
 
 
-def config_of(tmp_path, **settings):
+def make_config(tmp_path, **settings):
   path = tmp_path / "bert_config.json"
   path.write_text(json.dumps({**SIZES, "hidden_act": "gelu"}))
   return config.BenchmarkConfig(
@@ -53,17 +53,17 @@ def config_of(tmp_path, **settings):
   )
 
 
-def rows_of(text):
+def parse_rows(text):
   """Returns the rows of the table, [name, ms, rounds, CPU, ratio, ...]."""
   return {line[:18].strip(): line[18:].split() for line in text.splitlines()}
 
 
-def test_our_own_step_is_compared_with_the_fastest_peer(fake, tmp_path, capfd):
+def test_our_step_is_compared_with_the_fastest_peer(fake, tmp_path, capfd):
   ours = steps.PROGRAMS[0]
   assert not ours.is_peer and not ours.compiled
   plot = tmp_path / "plot.png"
   steps.measure(
-    config_of(tmp_path, num_steps=2, num_rounds=1, plot_file=str(plot)),
+    make_config(tmp_path, num_steps=2, num_rounds=1, plot_file=str(plot)),
     "train",
     (
       ours,
@@ -71,7 +71,7 @@ def test_our_own_step_is_compared_with_the_fastest_peer(fake, tmp_path, capfd):
       steps.Program("fast", fake, True, ("json",), "pip install fast"),
     ),
   )
-  rows = rows_of(capfd.readouterr().out)
+  rows = parse_rows(capfd.readouterr().out)
   own = rows[ours.name]
   assert float(own[3]) == pytest.approx(3 / float(own[0]), abs=0.1)
   assert "TensorFlow" in own[6]
@@ -81,9 +81,9 @@ def test_our_own_step_is_compared_with_the_fastest_peer(fake, tmp_path, capfd):
   assert struct.unpack(">II", plot.read_bytes()[16:24]) == (900, 400)
 
 
-def test_rounds_go_back_and_forth(fake, tmp_path, capfd):
+def test_every_second_round_is_reversed(fake, tmp_path, capfd):
   steps.measure(
-    config_of(tmp_path, num_rounds=3),
+    make_config(tmp_path, num_rounds=3),
     "forward",
     [steps.Program(str(c), fake, c, ("json",)) for c in (False, True)],
   )
@@ -92,45 +92,45 @@ def test_rounds_go_back_and_forth(fake, tmp_path, capfd):
     *("forward", "True", "forward", "False"),
     *("forward", "False", "forward", "True"),
   ]
-  # By hand: of a layer 2 * (4 * 16^2 + 2 * 16 * 32 + 2 * 16 * 16) operations a
-  # word piece, 64 of them, the pooler 2 * 4 * 16^2: 329,728 in 3 ms are 0.1099
-  # GFLOP/s, of 0.001.
-  used = rows_of(capfd.readouterr().out)["True"][4]
+  # By hand: 2 * (4 * 16^2 + 2 * 16 * 32 + 2 * 16 * 16) operations per layer and
+  # word piece, 64 word pieces, and 2 * 4 * 16^2 in the pooler. 329,728 in 3 ms
+  # are 0.1099 GFLOP/s, relative to 0.001.
+  used = parse_rows(capfd.readouterr().out)["True"][4]
   assert float(used.rstrip("%")) == pytest.approx(10991, rel=1e-3)
 
 
-def test_a_missing_peer_is_named_and_no_mistake(tmp_path, capfd):
+def test_a_missing_peer_is_named_without_an_error(tmp_path, capfd):
   missing = steps.Program(
     "gone", "gone.py", True, ("no_such_package",), "pip install gone"
   )
-  steps.measure(config_of(tmp_path), "train", [missing])
+  steps.measure(make_config(tmp_path), "train", [missing])
   assert re.search("gone: .*pip install gone", capfd.readouterr().out)
 
 
-def test_a_crash_is_a_row_and_an_error_at_the_end(fake, tmp_path, capfd):
+def test_a_crash_is_reported_in_its_row_and_at_the_end(fake, tmp_path, capfd):
   script = tmp_path / "crash.py"
   script.write_text("raise SystemError('out of cheese')")
   with pytest.raises(ValueError, match="broken"):
     steps.measure(
-      config_of(tmp_path),
+      make_config(tmp_path),
       "train",
       (
         steps.Program("broken", str(script), True, ("json",)),
         steps.Program("fine", fake, True, ("json",)),
       ),
     )
-  rows = rows_of(capfd.readouterr().out)
+  rows = parse_rows(capfd.readouterr().out)
   assert rows["broken"][0] == "failed," and "cheese" in rows["broken"]
   assert rows["fine"][0] == "3.0"
 
 
-def test_peers_are_the_programs_of_their_folder():
+def test_scripts_of_peers_exist():
   paths = list(pathlib.Path(steps.PEERS).glob("*.py"))
   for program in steps.PROGRAMS:
     assert not program.is_peer or pathlib.Path(program.script) in paths
 
 
-def test_the_command_measures_what_is_installed(tmp_path):
+def test_the_command_measures_installed_programs(tmp_path):
   path = tmp_path / "bert_config.json"
   path.write_text(json.dumps(SIZES))
   sizes = ("--batch_size=4", "--max_seq_length=8", "--num_steps=2")
@@ -144,4 +144,4 @@ def test_the_command_measures_what_is_installed(tmp_path):
     text=True,
   )
   assert result.returncode == 0, result.stderr
-  assert float(rows_of(result.stdout)["bert_tf, graph"][0]) > 0
+  assert float(parse_rows(result.stdout)["bert_tf, graph"][0]) > 0
