@@ -1,11 +1,12 @@
-"""A lock on a folder: one process at a time writes a run there.
+"""A lock on a folder, so that only one process writes a run there.
 
-On this machine's file systems the system holds it (flock) and lets go when a
-process ends, however that happens. Where there is no such lock, as at gs://,
-the holder renews its file every few seconds, and a file that is not renewed
-is of a process that was killed. Two that start there in the same second may
-both find the folder free: each writes its name, waits, and reads it again, so
-only the last one stays.
+On local file systems the lock is a flock, which the system releases when the
+process ends for any reason.
+
+Other file systems, such as gs://, have no locks. There the holder renews a file
+every few seconds. A file that is not renewed belongs to a killed process. Two
+processes that start in the same second may both see a free folder. Each writes
+its token, waits and reads it again; only the last writer continues.
 """
 
 import contextlib
@@ -26,25 +27,24 @@ from bert_tf.files import atomic, json_files, paths
 
 FILE = ".run.lock"
 
-# Where the system keeps no locks: seconds between two renewals, after how many
-# without one a lock counts for nothing, and until a new one is read again.
-_RENEW_SECONDS = 10.0
-_STALE_SECONDS = 35.0
-_SETTLE_SECONDS = 2.0
+# For file systems without locks:
+_RENEW_SECONDS = 10.0  # Time between two renewals.
+_STALE_SECONDS = 35.0  # A lock that is not renewed for so long is free.
+_SETTLE_SECONDS = 2.0  # Time after which a new lock is read again.
 
 _NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP, errno.EINVAL)
 
 
 class FolderInUseError(OSError):
-  """Another process writes a run in the folder."""
+  """Another process is writing a run in the folder."""
 
 
 @contextlib.contextmanager
 def hold(folder: str) -> Iterator[None]:
-  """A scope in which no other process can hold the same folder, made if new.
+  """Holds the lock of a folder in this scope. Makes the folder if needed.
 
   Raises:
-    FolderInUseError: naming the host and the process that holds it.
+    FolderInUseError: names the host and the process that hold the lock.
   """
   paths.make_folder(folder)
   path = os.path.join(folder, FILE)
@@ -77,7 +77,7 @@ def _lock(path: str) -> int:
       fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
       if _is_at(opened, path):
         return opened
-      os.close(opened)  # Its holder removed it a moment ago.
+      os.close(opened)  # The holder has just removed the file.
     except OSError as error:
       content = os.read(opened, 1 << 12)
       os.close(opened)
@@ -87,7 +87,7 @@ def _lock(path: str) -> int:
 
 
 def _is_at(opened: int, path: str) -> bool:
-  """Returns whether an open file is the one of a path."""
+  """Returns whether an open file is still the file at `path`."""
   try:
     return os.path.samestat(os.fstat(opened), os.stat(path))
   except FileNotFoundError:
@@ -96,7 +96,7 @@ def _is_at(opened: int, path: str) -> bool:
 
 @contextlib.contextmanager
 def _renewed(path: str) -> Iterator[None]:
-  """A scope of a lock that is a file which its holder renews."""
+  """Holds a lock by renewing its file in a thread."""
   before = _read(path)
   deadline = time.monotonic() + _STALE_SECONDS
   while before and time.monotonic() < deadline:
@@ -111,7 +111,7 @@ def _renewed(path: str) -> Iterator[None]:
   def renew() -> None:
     for count in range(1 << 62):
       content = json.dumps({**own, "renewed": count}).encode()
-      with contextlib.suppress(OSError):  # The next one may succeed.
+      with contextlib.suppress(OSError):  # The next renewal may succeed.
         atomic.write_bytes(path, content)
       if ends.wait(_RENEW_SECONDS):
         return
@@ -138,7 +138,7 @@ def _read(path: str) -> bytes:
 
 
 def _own() -> str:
-  """Returns what a lock says of this process."""
+  """Returns the content of this process's lock."""
   start = datetime.datetime.now().astimezone().isoformat("T", "seconds")
   return json.dumps(
     {"host": socket.gethostname(), "process": os.getpid(), "start": start}
@@ -146,7 +146,7 @@ def _own() -> str:
 
 
 def _holder(content: bytes) -> str:
-  """Returns the words for the process that a lock's content names."""
+  """Returns a description of the process that a lock's content names."""
   try:
     said = json_files.parse(content, FILE)
     return (
