@@ -236,14 +236,14 @@ def remove_unfinished(target: str, of_other_hosts: bool = True) -> None:
       only if no other host can be writing.
   """
   for path in paths.matches(hidden(target, "tmp-*")):
-    host, _, rest = path.rpartition(".tmp-")[2].partition("-pid-")
+    host, _, process = path.rpartition(".tmp-")[2].partition("-pid-")
     is_own_host = host == socket.gethostname()
-    if _is_writing(rest) if is_own_host else not of_other_hosts:
+    if _is_running(process) if is_own_host else not of_other_hosts:
       continue
     paths.remove(path)
 
 
-def _is_writing(process: str) -> bool:
+def _is_running(process: str) -> bool:
   """Returns whether a process of this host, PID-TOKEN, is running."""
   number, _, token = process.partition("-")
   if int(number) == os.getpid():

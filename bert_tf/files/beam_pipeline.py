@@ -46,7 +46,7 @@ def _parsed(pipeline_options: str) -> Any:
   except ValueError as error:
     refuse(str(error))
   if any(word.split("=")[0] == "--runner" for word in words):
-    refuse("name the runner with `runner` alone")
+    refuse("name the runner only with `runner`")
   # Beam only logs unknown options. This passes its parser to `check`.
   beam_options.PipelineOptions([]).get_all_options(add_extra_args_fn=check)
   return beam_options.PipelineOptions(words)

@@ -73,9 +73,9 @@ def _install_line(extra: str) -> str:
 
 def listed(names: Sequence[str], num_shown: int = 20) -> str:
   """Joins the first names for a message, and counts the rest."""
-  more = len(names) - num_shown
+  num_left = len(names) - num_shown
   shown = ", ".join(names[:num_shown])
-  return f"{shown} and {more} more" if more > 0 else shown
+  return f"{shown} and {num_left} more" if num_left > 0 else shown
 
 
 def shortened(text: str, size: int = 80) -> str:

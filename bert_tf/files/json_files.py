@@ -98,7 +98,7 @@ def check_object(
   """Raises ValueError unless a value is such an object; see `read_object`."""
   if not isinstance(value, dict):
     shown = errors.shortened(repr(value))
-    raise ValueError(f"{path} holds {shown}; it has to hold a JSON object.")
+    raise ValueError(f"{path} holds {shown}; it must hold a JSON object.")
   missing = [name for name in required if name not in value]
   if missing:
     raise ValueError(f"{path} lacks {', '.join(missing)}.")
@@ -119,12 +119,12 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
   if len(values) < len(pairs):
     for name, value in pairs:
       if value != values[name]:
-        raise ValueError(f"{name!r} is there twice, with two values")
+        raise ValueError(f"{name!r} occurs twice with different values")
   return values
 
 
 def _refuse_constant(name: str) -> None:
-  raise ValueError(f"{name} is no number")
+  raise ValueError(f"{name} is not allowed")
 
 
 def _is_a(value: Any, kind: Kind) -> bool:

@@ -20,6 +20,7 @@ import socket
 import threading
 import time
 from collections.abc import Iterator
+from typing import Any
 
 from absl import logging
 
@@ -49,24 +50,24 @@ def hold(folder: str) -> Iterator[None]:
   paths.make_folder(folder)
   path = os.path.join(folder, FILE)
   try:
-    held = None if paths.is_remote(path) else _lock(path)
+    lock = None if paths.is_remote(path) else _lock(path)
   except OSError as error:
     if error.errno not in _NO_LOCKS or isinstance(error, FolderInUseError):
       raise
-    held = None
-  if held is None:
-    with _renewed(path):
+    lock = None
+  if lock is None:
+    with _hold_by_renewing(path):
       yield
     return
   try:
-    _say_taken_over(path, os.read(held, 1 << 12))
-    os.truncate(held, 0)
-    os.pwrite(held, _own().encode(), 0)
+    _log_taken_over(path, os.read(lock, 1 << 12))
+    os.truncate(lock, 0)
+    os.pwrite(lock, json.dumps(_describe_process()).encode(), 0)
     yield
   finally:
-    if _is_at(held, path):
+    if _is_at(lock, path):
       os.remove(path)
-    os.close(held)
+    os.close(lock)
 
 
 def _lock(path: str) -> int:
@@ -95,7 +96,7 @@ def _is_at(opened: int, path: str) -> bool:
 
 
 @contextlib.contextmanager
-def _renewed(path: str) -> Iterator[None]:
+def _hold_by_renewing(path: str) -> Iterator[None]:
   """Holds a lock by renewing its file in a thread."""
   before = _read(path)
   deadline = time.monotonic() + _STALE_SECONDS
@@ -104,8 +105,8 @@ def _renewed(path: str) -> Iterator[None]:
     time.sleep(_RENEW_SECONDS / 4)
     if _read(path) not in (before, b""):
       raise _in_use(path, before)
-  _say_taken_over(path, before)
-  own = {"token": secrets.token_hex(8), **json.loads(_own())}
+  _log_taken_over(path, before)
+  own = {"token": secrets.token_hex(8), **_describe_process()}
   ends = threading.Event()
 
   def renew() -> None:
@@ -118,8 +119,9 @@ def _renewed(path: str) -> Iterator[None]:
 
   atomic.write_bytes(path, json.dumps(own).encode())
   time.sleep(_SETTLE_SECONDS)
-  if own["token"].encode() not in (found := _read(path)):
-    raise _in_use(path, found)
+  content = _read(path)
+  if own["token"].encode() not in content:
+    raise _in_use(path, content)
   thread = threading.Thread(target=renew, daemon=True)
   thread.start()
   try:
@@ -137,21 +139,19 @@ def _read(path: str) -> bytes:
     return b""
 
 
-def _own() -> str:
+def _describe_process() -> dict[str, Any]:
   """Returns the content of this process's lock."""
   start = datetime.datetime.now().astimezone().isoformat("T", "seconds")
-  return json.dumps(
-    {"host": socket.gethostname(), "process": os.getpid(), "start": start}
-  )
+  return {"host": socket.gethostname(), "process": os.getpid(), "start": start}
 
 
 def _holder(content: bytes) -> str:
   """Returns a description of the process that a lock's content names."""
   try:
-    said = json_files.parse(content, FILE)
+    holder = json_files.parse(content, FILE)
     return (
-      f"process {said['process']} on {said['host']}, which started "
-      f"{said['start']}"
+      f"process {holder['process']} on {holder['host']}, which started "
+      f"{holder['start']}"
     )
   except (ValueError, KeyError, TypeError):
     return "another process"
@@ -160,14 +160,14 @@ def _holder(content: bytes) -> str:
 def _in_use(path: str, content: bytes) -> FolderInUseError:
   return FolderInUseError(
     f"{os.path.dirname(path)} is in use by {_holder(content)}; wait until it "
-    "has ended, or choose another `output_dir`."
+    "ends, or choose another `output_dir`."
   )
 
 
-def _say_taken_over(path: str, content: bytes) -> None:
+def _log_taken_over(path: str, content: bytes) -> None:
   if content:
     logging.warning(
-      "Took over %s, left by %s and ended without removing it.",
+      "Took over %s from %s, which ended without removing it.",
       path,
       _holder(content),
     )

@@ -123,13 +123,13 @@ def without_mark(path: str, start: bytes) -> bytes:
   encodings.check(path, start)
   if not start.startswith(codecs.BOM_UTF8):
     return start
-  _say_mark(path)
+  _log_mark(path)
   return start.removeprefix(codecs.BOM_UTF8)
 
 
 @functools.cache
-def _say_mark(path: str) -> None:
-  logging.warning("%s begins with a byte order mark, left out.", path)
+def _log_mark(path: str) -> None:
+  logging.warning("%s begins with a byte order mark, which is ignored.", path)
 
 
 def exists(path: str) -> bool:

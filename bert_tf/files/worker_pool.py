@@ -113,10 +113,10 @@ def _distribute(
 def _died(process: Any, task: Any) -> ChildProcessError:
   process.join()
   status = process.exitcode
-  by_whom = f"signal {-status}" if status < 0 else f"exit status {status}"
+  cause = f"signal {-status}" if status < 0 else f"exit status {status}"
   return ChildProcessError(
-    f"a worker process ended by {by_whom} at {task}; signal 9 is mostly the "
-    "system short of memory: use fewer workers, or smaller tasks."
+    f"a worker process ended by {cause} at {task}. Signal 9 usually means that "
+    "memory ran out: use fewer workers or smaller tasks."
   )
 
 

@@ -124,8 +124,9 @@ class Reader:
       )
     if _WORDS not in self._keys or "hidden_size" not in config:
       raise ValueError(
-        f"{path} holds no BERT, its model_type is {config.get('model_type')}; "
-        f"its tensors: {', '.join(sorted(self._file.keys())[:5]) or 'none'}."
+        f"{path} holds no BERT model; its model_type is "
+        f"{config.get('model_type')}, its tensors are "
+        f"{', '.join(sorted(self._file.keys())[:5]) or 'none'}."
       )
     if has_choices and self._keys.pop(CHOICE_BIAS, None):
       self._note_bias(float(self._file.get_tensor(CHOICE_BIAS)[0]))
@@ -170,8 +171,8 @@ class Reader:
       dtype = self._file.get_slice(key).get_dtype()
       if dtype not in _DTYPES:
         raise ValueError(
-          f"{key} of {path} is of {dtype}, which is not read; save the model "
-          "as float32, float16 or bfloat16."
+          f"{key} of {path} has the type {dtype}; save the model as float32, "
+          "float16 or bfloat16."
         )
 
   def _check_copies(self, path: str) -> None:
@@ -185,13 +186,13 @@ class Reader:
   def _add(
     self,
     config: Mapping[str, Any],
-    what: str,
+    layer: str,
     shapes: Mapping[str, tuple[int, ...]],
   ) -> None:
     """Adds an untrained layer if the file has none of its variables."""
     if not shapes.keys() & self._keys.keys():
       self._added |= untrained(shapes, config.get("initializer_range", 0.02))
-      self.notes += (untrained_note(what),)
+      self.notes += (untrained_note(layer),)
 
 
 def from_other(setting: str) -> str:
@@ -203,9 +204,9 @@ def from_other(setting: str) -> str:
   )
 
 
-def untrained_note(what: str) -> str:
+def untrained_note(layer: str) -> str:
   """Returns the note on a layer that a model lacks."""
-  return f"The model has no {what}: the one that was written is untrained."
+  return f"The model has no {layer}; an untrained {layer} was added."
 
 
 def untrained(
@@ -247,16 +248,16 @@ def original_name(key: str, has_choices: bool = False) -> str:
     key: name of the tensor in the file.
     has_choices: whether `classifier` is the head for multiple choice.
   """
-  for there, here in _HEADS.items():
-    if key.startswith(there):
-      start, rest = here, key.removeprefix(there)
+  for prefix, original_prefix in _HEADS.items():
+    if key.startswith(prefix):
+      start, name = original_prefix, key.removeprefix(prefix)
       break
   else:
-    start, rest = "bert/", key.removeprefix("bert.")
-    if not rest.startswith(("embeddings.", "encoder.", "pooler.")):
+    start, name = "bert/", key.removeprefix("bert.")
+    if not name.startswith(("embeddings.", "encoder.", "pooler.")):
       return key
-  rest = re.sub(r"\blayer\.(\d+)", r"layer_\1", rest)
-  *scopes, end = rest.split(".")
+  name = re.sub(r"\blayer\.(\d+)", r"layer_\1", name)
+  *scopes, end = name.split(".")
   last = scopes[-1] if scopes else ""
   if not scopes and has_choices and not start:
     return "choice_weights" if end == "weight" else key
@@ -279,13 +280,14 @@ def key_of(name: str, prefix: str) -> str:
     prefix: prefix of the encoder's names in the file: "bert.", or "" for a file
       that holds only the encoder.
   """
-  starts = {"bert/": prefix, **{here: there for there, here in _HEADS.items()}}
-  start = next(start for start in starts if name.startswith(start))
-  rest = name.removeprefix(start).replace("/", ".")
-  rest = re.sub(r"\blayer_(\d+)", r"layer.\1", rest)
-  rest = re.sub(r"(kernel|gamma|(output|choice)_weights)$", "weight", rest)
-  rest = re.sub(r"(beta|output_bias)$", "bias", rest)
-  return starts[start] + re.sub(r"(_embeddings)$", r"\1.weight", rest)
+  prefixes = {"bert/": prefix}
+  prefixes |= {original: head for head, original in _HEADS.items()}
+  start = next(start for start in prefixes if name.startswith(start))
+  key = name.removeprefix(start).replace("/", ".")
+  key = re.sub(r"\blayer_(\d+)", r"layer.\1", key)
+  key = re.sub(r"(kernel|gamma|(output|choice)_weights)$", "weight", key)
+  key = re.sub(r"(beta|output_bias)$", "bias", key)
+  return prefixes[start] + re.sub(r"(_embeddings)$", r"\1.weight", key)
 
 
 def is_config(json_object: Mapping[str, Any]) -> bool:
@@ -324,7 +326,7 @@ def original_config(
     )
   if faults:
     raise ValueError(
-      f"config.json is of no model that can be read: {'; '.join(faults)}."
+      f"config.json describes an unsupported model: {'; '.join(faults)}."
     )
   values = {name: config[name] for name in names}
   return {**values, "hidden_act": ACTIVATIONS[hidden_act]}

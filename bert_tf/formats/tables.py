@@ -63,21 +63,21 @@ def read(
     ValueError: if the header lacks a column or a row is faulty. Names the file
       and the line.
   """
-  found: Examples[T] = Examples()
+  examples: Examples[T] = Examples()
   faults = []
   for line, row in rows(table):
     try:
       if isinstance(row, BadRowError):
         raise row
-      value_of_row = convert(line, row)
-      if value_of_row is not None:
-        found.append(value_of_row)
+      example = convert(line, row)
+      if example is not None:
+        examples.append(example)
     except BadRowError as error:
       fault = f"{table.path}:{line}: {error}"
       if not skip_bad_rows:
         raise ValueError(fault) from None
       faults.append(fault)
-  found.num_dropped = len(faults)
+  examples.num_dropped = len(faults)
   if faults:
     logging.warning(
       "Skipped %d bad rows of %s; the first: %s",
@@ -85,26 +85,26 @@ def read(
       table.path,
       faults[0],
     )
-  return found
+  return examples
 
 
 def columns(
-  file_format: str, given: Sequence[str | None]
+  file_format: str, columns: Sequence[str | None]
 ) -> list[Column | None]:
   """Parses the columns of flags: names in the header, or numbers from 0.
 
   Raises:
     ValueError: for numbers together with names, or numbers in JSON lines.
   """
-  are_numbers = {column.isdecimal() for column in given if column}
+  are_numbers = {column.isdecimal() for column in columns if column}
   if len(are_numbers) == 2 or (True in are_numbers and file_format == "jsonl"):
     raise ValueError(
-      f"columns {', '.join(map(str, given))}: give the names of a header, or "
-      "for tsv and csv files without one the numbers from 0, not both."
+      f"columns {', '.join(map(str, columns))}: give the names of a header, or "
+      "numbers from 0 for tsv and csv files without a header, not both."
     )
   return [
     int(column) if column and column.isdecimal() else column or None
-    for column in given
+    for column in columns
   ]
 
 
@@ -123,16 +123,16 @@ def value(row: Row, column: Column) -> Any:
   try:
     return cells[column]
   except (KeyError, IndexError):
-    there = errors.listed(list(row)) if isinstance(row, dict) else len(row)
-    raise BadRowError(f"no column {column}; found: {there}") from None
+    existing = errors.listed(list(row)) if isinstance(row, dict) else len(row)
+    raise BadRowError(f"no column {column}; found: {existing}") from None
 
 
 def text(row: Row, column: Column) -> str:
   """Returns a cell; raises BadRowError unless it is non-blank text."""
-  found = value(row, column)
-  if not isinstance(found, str) or not found.strip():
-    raise BadRowError(f"column {column} is no text, but {found!r}")
-  return found
+  cell = value(row, column)
+  if not isinstance(cell, str) or not cell.strip():
+    raise BadRowError(f"column {column} is no text, but {cell!r}")
+  return cell
 
 
 def rows(table: Table) -> Iterator[tuple[int, Row | BadRowError]]:
@@ -206,7 +206,7 @@ def _json_row(content: str) -> Row | BadRowError:
   is_suspect = "\\ud" in content.lower()
   if is_suspect and not is_unicode(json.dumps(row, ensure_ascii=False)):
     return BadRowError(
-      f"half a character, a surrogate: {errors.shortened(content)}"
+      f"a surrogate, half a character: {errors.shortened(content)}"
     )
   return row
 

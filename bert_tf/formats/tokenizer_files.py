@@ -79,8 +79,8 @@ class TokenizerSettings:
     if not self.differing:
       return ()
     return (
-      "Its tokenizer is not implemented, so ids of texts differ from those "
-      f"that the model was trained on: {'; '.join(self.differing)}",
+      "Its tokenizer is not implemented, so the ids of texts differ from those "
+      f"in training: {'; '.join(self.differing)}",
     )
 
 
@@ -270,7 +270,7 @@ def _object_in(
   """Returns a nested object; {} if it is null or missing."""
   value = values.get(name) or {}
   if not isinstance(value, dict):
-    raise ValueError(f"{path}: {name} is no JSON object.")
+    raise ValueError(f"{path}: {name} is not a JSON object.")
   return value
 
 
