@@ -1,1 +1,1 @@
-"""Paths, files that are written whole, and errors."""
+"""Paths, atomic writes, locks, text encodings and errors."""

@@ -1,8 +1,8 @@
-"""The one way to write a file or a folder: whole, or not at all.
+"""Atomic writes: a file or folder is written completely or not at all.
 
-What is written lies in a hidden folder beside its place, is flushed to disk
-and then renamed. Until that last step an older version stays as it was,
-whatever fails. For gs:// and the like it lies on this machine first.
+New content goes to a hidden folder next to the target, is flushed to disk and
+then renamed. Until the rename, an older version stays as it was, whatever
+fails. Content for gs:// and other remote paths is written locally first.
 """
 
 import contextlib
@@ -16,18 +16,19 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from bert_tf.files import paths
 
-# Errors of a disk, a quota or a limit on files.
+# Errors of a full disk, a quota or a limit on the file size.
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
-# Tells a process from an earlier one that had its number, as in containers.
+# Distinguishes this process from an earlier one with the same PID, as happens
+# in containers.
 _TOKEN = secrets.token_hex(4)
 
 
 def write(path: str, pieces: Iterable[str]) -> None:
-  """Writes a UTF-8 text file in pieces, and missing folders.
+  """Writes a UTF-8 text file in pieces. Makes missing folders.
 
   Raises:
-    OSError: if it cannot be written.
+    OSError: if the file cannot be written.
   """
   with file(path) as unfinished:
     with open(unfinished, "w", encoding="utf-8", newline="\n") as writer:
@@ -35,12 +36,12 @@ def write(path: str, pieces: Iterable[str]) -> None:
 
 
 def write_lines(path: str, lines: Iterable[str]) -> None:
-  """Writes a file of lines, given without their ends; as `write`."""
+  """Writes a file of lines, given without line ends. See `write`."""
   write(path, (line + "\n" for line in lines))
 
 
 def write_bytes(path: str, content: bytes) -> None:
-  """Writes a binary file; as `write`."""
+  """Writes a binary file. See `write`."""
   with file(path) as unfinished, open(unfinished, "wb") as writer:
     writer.write(content)
 
@@ -54,15 +55,15 @@ def file(path: str) -> Iterator[str]:
 
 @contextlib.contextmanager
 def files(targets: Sequence[str]) -> Iterator[list[str]]:
-  """Yields local paths to write files to, which then take their places.
+  """Yields local paths to write to, and moves the files to their targets.
 
-  The paths end in the names of the targets, so libraries that go by the suffix
-  of a name can write there. When the body raises, nothing is left of them and
-  the targets are as they were. They are put in place in this order, in folders
-  that are made where they are missing.
+  The paths end in the names of the targets, for libraries that look at the
+  suffix. Files are moved in the given order after the body. If the body raises,
+  the new files are removed and the targets stay as they were. Missing folders
+  are made.
 
   Raises:
-    OSError: if one cannot be written; as a rule before the body runs.
+    OSError: if a target cannot be written, usually before the body runs.
   """
   for target in targets:
     _check_is_no_folder(target)
@@ -80,14 +81,17 @@ def files(targets: Sequence[str]) -> Iterator[list[str]]:
 
 @contextlib.contextmanager
 def folder(target: str, last: str, replaces: bool = False) -> Iterator[str]:
-  """Yields a new local folder to fill, which then takes its place.
+  """Yields a new local folder to fill, and moves it to its target.
 
-  The target is new or empty, unless it `replaces` an older one, which stays
-  until the new one is whole. Where a folder cannot be moved in one step, as at
-  gs://, the file `last`, without which it counts for nothing, goes there last.
+  Args:
+    target: the folder to write.
+    last: name of the file without which the folder is not valid. It is written
+      last if the folder cannot be moved in one step, as on gs://.
+    replaces: whether the target may exist. It stays until the new folder is
+      complete. Otherwise the target must be new or empty.
 
   Raises:
-    OSError: if it cannot be written.
+    OSError: if the folder cannot be written.
   """
   target = target.rstrip("/")
   with hidden_folder(target) as parent:
@@ -111,7 +115,7 @@ def folder(target: str, last: str, replaces: bool = False) -> Iterator[str]:
       _flush_names(os.path.dirname(target))
       return
     if replaces:
-      paths.remove(f"{target}/{last}")  # Or it would stand for half a folder.
+      paths.remove(f"{target}/{last}")  # Makes the partial folder invalid.
       paths.remove(target)
     for name in sorted(names, key=lambda name: (name == last, name)):
       remote = f"{target}/{name}"
@@ -122,7 +126,7 @@ def folder(target: str, last: str, replaces: bool = False) -> Iterator[str]:
 def _replace_folder(unfinished: str, target: str, aside: str) -> None:
   """Moves a folder to the place of another, which is moved aside.
 
-  The name is free for an instant: no system call of Python's swaps folders.
+  For an instant the target does not exist, because Python cannot swap folders.
   """
   os.rename(target, aside)
   try:
@@ -134,10 +138,10 @@ def _replace_folder(unfinished: str, target: str, aside: str) -> None:
 
 @contextlib.contextmanager
 def hidden_folder(target: str) -> Iterator[str]:
-  """Yields an empty local folder to write `target` in, removed at the end.
+  """Yields an empty local folder to write `target` in, and removes it later.
 
-  It is hidden and lies beside the target, or in the machine's folder for
-  temporary files if the target has a scheme. The target's folder is made.
+  The folder is hidden and next to the target, whose parent is made. For remote
+  targets it is a temporary folder of this machine.
   """
   parent, name = paths.split(target)
   paths.make_folder(parent)
@@ -162,7 +166,7 @@ def hidden_folder(target: str) -> Iterator[str]:
 
 @contextlib.contextmanager
 def _naming(path: str) -> Iterator[None]:
-  """Names what is written in the errors of a full disk, which name no file."""
+  """Adds the path to errors of a full disk, which name no file."""
   try:
     yield
   except OSError as error:
@@ -172,14 +176,14 @@ def _naming(path: str) -> Iterator[None]:
 
 
 def check_writable(path: str, name: str, is_folder: bool) -> None:
-  """Raises OSError if a file or folder cannot be written; leaves nothing.
+  """Raises OSError if a file or folder cannot be written. Leaves no trace.
 
-  Paths with a scheme are not tried.
+  Does not check remote paths.
 
   Args:
-    path: of a file, a folder or a prefix of files, there already or not.
-    name: of the setting that gives it, for the message.
-    is_folder: whether files are written into it instead of beside it.
+    path: a file, a folder or a prefix of files. May or may not exist.
+    name: setting that gives the path, for the message.
+    is_folder: whether `path` is a folder to write into.
   """
   if paths.is_remote(path):
     return
@@ -204,7 +208,7 @@ def _check_is_no_folder(target: str) -> None:
 
 
 def publish(path: str, target: str) -> None:
-  """Moves a local file from a `hidden_folder` to its place in one step."""
+  """Moves a local file from a `hidden_folder` to its target in one step."""
   _check_is_no_folder(target)
   _flush(path)
   if paths.is_remote(target):
@@ -216,26 +220,31 @@ def publish(path: str, target: str) -> None:
       paths.remove(beside)
   else:
     os.replace(path, target)
-    # What is put in place after it must not outlast it in a power failure.
+    # Otherwise a power failure could lose this file but not a later one.
     _flush_names(os.path.dirname(target))
 
 
 def remove_unfinished(target: str, of_other_hosts: bool = True) -> None:
-  """Removes what killed processes left of a file; a glob stands for several.
+  """Removes the hidden folders that killed processes left behind.
 
-  What a living process of this host writes stays. Whether one of another host
-  lives is not known, so leave those out where it may.
+  Files of a running process of this host stay. Whether a process of another
+  host is running is unknown.
+
+  Args:
+    target: the file that was being written, or a glob.
+    of_other_hosts: whether to remove the folders of other hosts, too. Set it
+      only if no other host can be writing.
   """
   for path in paths.matches(hidden(target, "tmp-*")):
-    host, _, rest = path.rpartition(".tmp-")[2].partition("-pid-")
+    host, _, process = path.rpartition(".tmp-")[2].partition("-pid-")
     is_own_host = host == socket.gethostname()
-    if _is_writing(rest) if is_own_host else not of_other_hosts:
+    if _is_running(process) if is_own_host else not of_other_hosts:
       continue
     paths.remove(path)
 
 
-def _is_writing(process: str) -> bool:
-  """Returns whether a process of this host lives, by PID-TOKEN."""
+def _is_running(process: str) -> bool:
+  """Returns whether a process of this host, PID-TOKEN, is running."""
   number, _, token = process.partition("-")
   if int(number) == os.getpid():
     return token == _TOKEN
@@ -244,31 +253,31 @@ def _is_writing(process: str) -> bool:
   except ProcessLookupError:
     return False
   except PermissionError:
-    pass  # Another user's.
+    pass  # The process of another user.
   return True
 
 
 def hidden(target: str, suffix: str) -> str:
-  """Returns `parent/.name.suffix` for `parent/name`, which globs leave out."""
+  """Returns `parent/.name.suffix` for `parent/name`. Globs skip such names."""
   parent, name = paths.split(target)
   return os.path.join(parent, f".{name}.{suffix}")
 
 
 def _writer_suffix() -> str:
-  """Returns what tells this process from others that write the same file."""
-  # A cluster may build a shard twice at once, on two machines.
+  """Returns a suffix that is unique to this process."""
+  # A cluster may build a shard on two machines at once.
   return f"tmp-{socket.gethostname()}-pid-{os.getpid()}-{_TOKEN}"
 
 
 def _flush(path: str) -> None:
-  """Has the system write a local file to the disk."""
+  """Flushes a local file to disk."""
   with open(path, "rb+") as opened:
     os.fsync(opened.fileno())
 
 
 def _flush_names(folder: str) -> None:
-  """Has the system write a local folder's names to the disk, where it can."""
-  with contextlib.suppress(OSError):  # Some file systems refuse it.
+  """Flushes the names in a local folder to disk, if the system can."""
+  with contextlib.suppress(OSError):  # Some file systems refuse.
     opened = os.open(folder or ".", os.O_RDONLY)
     try:
       os.fsync(opened)

@@ -1,4 +1,4 @@
-"""Makes and runs Apache Beam's pipelines."""
+"""Makes and runs Apache Beam pipelines."""
 
 import importlib.metadata
 import shlex
@@ -9,13 +9,13 @@ from bert_tf.files import errors
 
 
 def create(runner: str, pipeline_options: str) -> Any:
-  """Returns an empty `beam.Pipeline`; raises ValueError if Beam refuses."""
+  """Returns an empty `beam.Pipeline`; raises ValueError for bad options."""
   with errors.needs_extra("`runner`, unlike `num_workers`,", extra="beam"):
     import apache_beam as beam
   options = _parsed(pipeline_options)
   if runner in ("DirectRunner", "SwitchingDirectRunner"):
-    # DirectRunner may download and start another program, Prism, which heeds
-    # neither direct_num_workers nor direct_running_mode.
+    # DirectRunner may download and start another program, Prism, which ignores
+    # direct_num_workers and direct_running_mode.
     runner = "FnApiRunner"
   try:
     return beam.Pipeline(runner, options)
@@ -36,7 +36,7 @@ def _parsed(pipeline_options: str) -> Any:
     )
 
   def check(parser: Any) -> None:
-    parser.error = refuse  # It would print all options and exit.
+    parser.error = refuse  # By default it prints all options and exits.
     _, unknown = parser.parse_known_args(words)
     if unknown:
       refuse(f"no option {' '.join(unknown)}")
@@ -46,8 +46,8 @@ def _parsed(pipeline_options: str) -> Any:
   except ValueError as error:
     refuse(str(error))
   if any(word.split("=")[0] == "--runner" for word in words):
-    refuse("name the runner with `runner` alone")
-  # Beam itself only logs unknown options; this passes its parser to `check`.
+    refuse("name the runner only with `runner`")
+  # Beam only logs unknown options. This passes its parser to `check`.
   beam_options.PipelineOptions([]).get_all_options(add_extra_args_fn=check)
   return beam_options.PipelineOptions(words)
 
@@ -58,7 +58,7 @@ def run_tasks(
   """Runs `function(task)` for every task, in any order, on all workers.
 
   Raises:
-    ChildProcessError: if the pipeline failed.
+    ChildProcessError: if the pipeline fails.
   """
   if not tasks:
     return
@@ -69,7 +69,7 @@ def run_tasks(
 
 
 def spread(pipeline: Any, tasks: Sequence[Any]) -> Any:
-  """Returns the tasks as a collection that is divided among all workers."""
+  """Returns the tasks as a collection that is spread over all workers."""
   import apache_beam as beam
 
   return (
@@ -80,13 +80,13 @@ def spread(pipeline: Any, tasks: Sequence[Any]) -> Any:
 
 
 def run(pipeline: Any) -> None:
-  """Runs a pipeline to its end; ChildProcessError if it failed."""
+  """Runs a pipeline to its end; raises ChildProcessError if it fails."""
   from apache_beam.runners import runner
 
   try:
     state = pipeline.run().wait_until_finish()
   except RuntimeError as error:
-    # The traceback of a worker, as text.
+    # The message is the traceback of a worker.
     reason = str(error).strip().splitlines()[-1]
     raise ChildProcessError(f"the Beam pipeline failed: {reason}") from error
   if state != runner.PipelineState.DONE:

@@ -1,4 +1,4 @@
-"""Opens files as they are stored, or compressed as .gz and .bz2."""
+"""Opens plain files and files compressed as .gz or .bz2."""
 
 import bz2
 import contextlib
@@ -14,10 +14,10 @@ SUFFIXES = (".gz", ".bz2")
 
 @contextlib.contextmanager
 def opened(path: str) -> Iterator[BinaryIO]:
-  """Opens a file to read its content, decompressed by the end of its name.
+  """Opens a file for reading; decompresses .gz and .bz2.
 
   Raises:
-    ValueError: if a compressed file is damaged or cut off, as it is read.
+    ValueError: while reading, if a compressed file is damaged or incomplete.
     OSError: if the file cannot be read.
   """
   with paths.open_bytes(path) as stored:
@@ -30,30 +30,30 @@ def opened(path: str) -> Iterator[BinaryIO]:
 
 @contextlib.contextmanager
 def decompressed(path: str, stored: BinaryIO) -> Iterator[BinaryIO]:
-  """Opens what a compressed file that is open holds; raises as `opened`."""
+  """Decompresses an open file; raises the errors of `opened`."""
   try:
     with _opener(path)(stored) as reader:
       yield reader
   except (gzip.BadGzipFile, EOFError, zlib.error) as error:
     raise _damaged(path, error) from None
   except OSError as error:
-    if error.errno is not None:  # Of the system, not of bz2.
+    if error.errno is not None:  # An error of the system, not of bz2.
       raise
     raise _damaged(path, error) from None
 
 
 def text_writer(path: str, name: str) -> TextIO:
-  """Opens a local file to write text, compressed by the end of a name.
+  """Opens a local file for writing text; compresses .gz and .bz2.
 
   Args:
-    path: of the file.
-    name: the one that it gets when it is whole.
+    path: the file to write.
+    name: its final name, whose suffix decides.
   """
   return _opener(name)(path, "wt", encoding="utf-8", newline="\n")
 
 
 def _opener(name: str) -> Callable[..., Any]:
-  """Returns the function that opens files whose name ends so."""
+  """Returns the function that opens files with this suffix."""
   if not name.endswith(SUFFIXES):
     return open
   return gzip.open if name.endswith(".gz") else bz2.open

@@ -1,10 +1,10 @@
-"""Recognises text that is not UTF-8, and says how to convert it."""
+"""Detects text that is not UTF-8; errors give a command to convert it."""
 
 import codecs
 import os
 import shlex
 
-# The mark of UTF-16-LE begins that of UTF-32-LE.
+# UTF-32 comes first: its little-endian mark begins with that of UTF-16.
 _MARKS = {
   codecs.BOM_UTF32_LE: "UTF-32",
   codecs.BOM_UTF32_BE: "UTF-32",
@@ -13,13 +13,13 @@ _MARKS = {
 }
 _SAMPLE_BYTES = 1 << 12
 
-# UTF-16 without a mark: the least share of zero bytes, all of them at even
-# offsets or all at odd ones. Russian has one for each blank.
+# UTF-16 without a mark has at least this share of zero bytes, all at even or
+# all at odd offsets. Russian text has one for each blank.
 _MIN_ZEROS = 0.02
 
 
 def check(path: str, start: bytes) -> None:
-  """Raises ValueError if a file begins as UTF-16 or UTF-32.
+  """Raises ValueError if a file is encoded as UTF-16 or UTF-32.
 
   Args:
     path: The file.
@@ -71,10 +71,10 @@ def decode(path: str, content: bytes, first_line: int = 1) -> str:
 
 
 def _encoding_without_mark(start: bytes) -> str | None:
-  """Returns the name of UTF-16 or UTF-32 if text looks like it.
+  """Returns the name of the encoding if text looks like UTF-16 or UTF-32.
 
-  Text in UTF-8 with some zero bytes, such as the end of a file after a crash,
-  has them at even and at odd offsets.
+  UTF-8 text may also have zero bytes, such as at the end of a file after a
+  crash. These are at even and odd offsets.
   """
   zeros = [start[offset::4].count(0) for offset in range(4)]
   even, odd = zeros[0] + zeros[2], zeros[1] + zeros[3]

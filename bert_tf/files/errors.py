@@ -1,4 +1,4 @@
-"""Errors as a user should read them: missing extras, damaged files."""
+"""Errors written for users: missing extras, damaged files."""
 
 import contextlib
 import pathlib
@@ -6,18 +6,20 @@ import re
 from collections.abc import Iterator, Sequence
 from importlib import metadata
 
-# Of a checkout; of an installed package the folder that it was installed in.
+# Root of the checkout, or the folder that contains the installed package.
 _ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 
 @contextlib.contextmanager
 def needs_extra(purpose: str, extra: str) -> Iterator[None]:
-  """Says what to install if an import inside the scope fails.
+  """Tells the user what to install if an import in this scope fails.
 
-  `purpose`, what needs the package, begins a sentence: "scoring entities".
+  Args:
+    purpose: what needs the package, such as "scoring entities".
+    extra: extra of this package that installs it.
 
   Raises:
-    ImportError: names `purpose`, the package and the command that installs it.
+    ImportError: names `purpose`, the package and the command to install it.
   """
   try:
     yield
@@ -35,18 +37,18 @@ class DamagedFileError(ValueError):
 def reading(
   path: str, fault: str = "is damaged or only half there"
 ) -> Iterator[None]:
-  """Raises what a library raises while it reads a file as one line.
+  """Turns the errors of a library that reads a file into one-line messages.
 
-  TensorFlow, HDF5 and safetensors raise nearly anything for a damaged file,
-  IndexError, RuntimeError and SystemError included.
+  TensorFlow, HDF5 and safetensors raise many types for a damaged file,
+  including IndexError, RuntimeError and SystemError.
 
   Args:
-    path: of what is read.
-    fault: follows the path in the message.
+    path: file or folder that the scope reads.
+    fault: text that follows the path in the message.
 
   Raises:
     DamagedFileError: names the path and the reason.
-    OSError: if the system cannot open a file; names it.
+    OSError: if the system cannot open a file. Names the file.
   """
   try:
     yield
@@ -60,7 +62,7 @@ def reading(
 
 
 def _install_line(extra: str) -> str:
-  """Returns what installs an extra: of the checkout, or its packages."""
+  """Returns the command that installs an extra, or its packages."""
   if (_ROOT / "pyproject.toml").exists():
     return f"pip install -e '{_ROOT}[{extra}]'"
   required = metadata.requires("bert_tf") or []
@@ -70,22 +72,22 @@ def _install_line(extra: str) -> str:
 
 
 def listed(names: Sequence[str], num_shown: int = 20) -> str:
-  """Joins names for a message, leaving out those past the first 20."""
-  more = len(names) - num_shown
+  """Joins the first names for a message, and counts the rest."""
+  num_left = len(names) - num_shown
   shown = ", ".join(names[:num_shown])
-  return f"{shown} and {more} more" if more > 0 else shown
+  return f"{shown} and {num_left} more" if num_left > 0 else shown
 
 
 def shortened(text: str, size: int = 80) -> str:
-  """Returns a text for a message, cut where it is long."""
+  """Returns a text for a message, cut to `size` characters."""
   return text if len(text) <= size else f"{text[: size - 3]}..."
 
 
 def reason(error: Exception) -> str:
-  """Returns what went wrong in an error of TensorFlow, in one line.
+  """Returns the reason in an error of TensorFlow, in one line.
 
-  An assertion's own words if there are any, else the first line, without
-  where in the graph it happened and the name of the operation.
+  The reason is the message of an assertion, or the first line without the place
+  in the graph and the name of the operation.
   """
   message = str(error)
   assertion = re.search(r"assertion failed: \[(.*?)\]", message, re.DOTALL)

@@ -1,7 +1,7 @@
-"""Reads small JSON files: configs, run.json, label maps, notes of a run.
+"""Reads small JSON files: configs, run.json, label maps.
 
-Errors name the file and what it has to hold. Nothing else than a ValueError is
-raised for the content of a file.
+Errors name the file and the expected content. The content of a file causes no
+other error than a ValueError.
 """
 
 import json
@@ -11,7 +11,7 @@ from typing import Any
 
 from bert_tf.files import errors, paths
 
-# Types of values, for messages.
+# Names of types in messages.
 _KINDS: dict[Any, str] = {
   str: "a text",
   int: "a whole number",
@@ -21,7 +21,7 @@ _KINDS: dict[Any, str] = {
   dict: "an object",
 }
 
-# A type, or a list or an object of one: str, list[str], dict[str, float].
+# A type such as str, list[str] or dict[str, float].
 Kind = Any
 
 
@@ -29,14 +29,13 @@ def read(path: str, allows_nan: bool = False) -> Any:
   """Returns the value in a file.
 
   Args:
-    path: of the file.
-    allows_nan: whether NaN and Infinity, which JSON lacks, are numbers. Python
-      writes them.
+    path: the file.
+    allows_nan: whether to accept NaN and Infinity. They are not JSON, but
+      Python writes them.
 
   Raises:
-    FileNotFoundError: if there is no such file; for `read_object` this is a
-      ValueError too.
-    ValueError: if it is not JSON in UTF-8, UTF-16 or UTF-32.
+    FileNotFoundError: if the file does not exist.
+    ValueError: if the file is not JSON in UTF-8, UTF-16 or UTF-32.
   """
   content = paths.read_bytes(path)
   if json.detect_encoding(content).startswith("utf-8"):
@@ -50,14 +49,18 @@ def read_object(
   required: Sequence[str] = (),
   allows_nan: bool = False,
 ) -> dict[str, Any]:
-  """Returns the object in a file; as `read`.
+  """Returns the object in a file.
 
   Args:
-    path: of the file.
-    types: of values by key, checked unless a value is null or missing. Other
-      keys hold anything.
-    required: keys that have to be there, with a value.
+    path: the file.
+    types: types of values by key. Values that are null or missing are not
+      checked. Other keys may have any value.
+    required: keys that must have a value.
     allows_nan: as for `read`.
+
+  Raises:
+    ValueError: if the file does not exist, is not JSON, or does not hold such
+      an object.
   """
   try:
     value = read(path, allows_nan)
@@ -68,7 +71,7 @@ def read_object(
 
 
 def parse(content: bytes | str, path: str, allows_nan: bool = False) -> Any:
-  """Returns the value of a JSON text; `path` is for errors. As `read`."""
+  """Returns the value of a JSON text. `path` is for errors; see `read`."""
   try:
     if isinstance(content, bytes):
       content = content.decode(json.detect_encoding(content))
@@ -92,10 +95,10 @@ def check_object(
   types: Mapping[str, Kind] | None = None,
   required: Sequence[str] = (),
 ) -> None:
-  """Raises ValueError unless a value is an object as `read_object` asks."""
+  """Raises ValueError unless a value is such an object; see `read_object`."""
   if not isinstance(value, dict):
     shown = errors.shortened(repr(value))
-    raise ValueError(f"{path} holds {shown}; it has to hold a JSON object.")
+    raise ValueError(f"{path} holds {shown}; it must hold a JSON object.")
   missing = [name for name in required if name not in value]
   if missing:
     raise ValueError(f"{path} lacks {', '.join(missing)}.")
@@ -111,21 +114,21 @@ def check_object(
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-  """Returns an object; raises ValueError if one key has two values."""
+  """Returns an object; raises ValueError if a key has two values."""
   values = dict(pairs)
   if len(values) < len(pairs):
     for name, value in pairs:
       if value != values[name]:
-        raise ValueError(f"{name!r} is there twice, with two values")
+        raise ValueError(f"{name!r} occurs twice with different values")
   return values
 
 
 def _refuse_constant(name: str) -> None:
-  raise ValueError(f"{name} is no number")
+  raise ValueError(f"{name} is not allowed")
 
 
 def _is_a(value: Any, kind: Kind) -> bool:
-  """Returns whether a value has a type; a whole number is a number too."""
+  """Returns whether a value has a type. A whole number is also a float."""
   base = typing.get_origin(kind) or kind
   if base is float:
     return type(value) in (int, float)

@@ -1,4 +1,4 @@
-"""Writes values as JSON that people can read and UTF-8 can hold."""
+"""Encodes values as readable JSON that UTF-8 can hold."""
 
 import json
 from collections.abc import Callable
@@ -10,10 +10,10 @@ def encode(
   indent: int | None = None,
   default: Callable[[Any], Any] | None = None,
 ) -> str:
-  """Returns a value as JSON with its characters as they are.
+  """Returns a value as JSON without escaping non-ASCII characters.
 
-  Half a surrogate pair stays escaped, as in the JSON that it came from: UTF-8
-  cannot hold it. The arguments are those of `json.dumps`.
+  Single surrogates stay escaped, because UTF-8 cannot hold them. The arguments
+  are those of `json.dumps`.
   """
   text = json.dumps(value, indent=indent, ensure_ascii=False, default=default)
   return text.encode("utf-8", "backslashreplace").decode("utf-8")

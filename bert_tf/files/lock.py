@@ -1,11 +1,12 @@
-"""A lock on a folder: one process at a time writes a run there.
+"""A lock on a folder, so that only one process writes a run there.
 
-On this machine's file systems the system holds it (flock) and lets go when a
-process ends, however that happens. Where there is no such lock, as at gs://,
-the holder renews its file every few seconds, and a file that is not renewed
-is of a process that was killed. Two that start there in the same second may
-both find the folder free: each writes its name, waits, and reads it again, so
-only the last one stays.
+On local file systems the lock is a flock, which the system releases when the
+process ends for any reason.
+
+Other file systems, such as gs://, have no locks. There the holder renews a file
+every few seconds. A file that is not renewed belongs to a killed process. Two
+processes that start in the same second may both see a free folder. Each writes
+its token, waits and reads it again; only the last writer continues.
 """
 
 import contextlib
@@ -19,6 +20,7 @@ import socket
 import threading
 import time
 from collections.abc import Iterator
+from typing import Any
 
 from absl import logging
 
@@ -26,47 +28,46 @@ from bert_tf.files import atomic, json_files, paths
 
 FILE = ".run.lock"
 
-# Where the system keeps no locks: seconds between two renewals, after how many
-# without one a lock counts for nothing, and until a new one is read again.
-_RENEW_SECONDS = 10.0
-_STALE_SECONDS = 35.0
-_SETTLE_SECONDS = 2.0
+# For file systems without locks:
+_RENEW_SECONDS = 10.0  # Time between two renewals.
+_STALE_SECONDS = 35.0  # A lock that is not renewed for so long is free.
+_SETTLE_SECONDS = 2.0  # Time after which a new lock is read again.
 
 _NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP, errno.EINVAL)
 
 
 class FolderInUseError(OSError):
-  """Another process writes a run in the folder."""
+  """Another process is writing a run in the folder."""
 
 
 @contextlib.contextmanager
 def hold(folder: str) -> Iterator[None]:
-  """A scope in which no other process can hold the same folder, made if new.
+  """Holds the lock of a folder in this scope. Makes the folder if needed.
 
   Raises:
-    FolderInUseError: naming the host and the process that holds it.
+    FolderInUseError: names the host and the process that hold the lock.
   """
   paths.make_folder(folder)
   path = os.path.join(folder, FILE)
   try:
-    held = None if paths.is_remote(path) else _lock(path)
+    lock = None if paths.is_remote(path) else _lock(path)
   except OSError as error:
     if error.errno not in _NO_LOCKS or isinstance(error, FolderInUseError):
       raise
-    held = None
-  if held is None:
-    with _renewed(path):
+    lock = None
+  if lock is None:
+    with _hold_by_renewing(path):
       yield
     return
   try:
-    _say_taken_over(path, os.read(held, 1 << 12))
-    os.truncate(held, 0)
-    os.pwrite(held, _own().encode(), 0)
+    _log_taken_over(path, os.read(lock, 1 << 12))
+    os.truncate(lock, 0)
+    os.pwrite(lock, json.dumps(_describe_process()).encode(), 0)
     yield
   finally:
-    if _is_at(held, path):
+    if _is_at(lock, path):
       os.remove(path)
-    os.close(held)
+    os.close(lock)
 
 
 def _lock(path: str) -> int:
@@ -77,7 +78,7 @@ def _lock(path: str) -> int:
       fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
       if _is_at(opened, path):
         return opened
-      os.close(opened)  # Its holder removed it a moment ago.
+      os.close(opened)  # The holder has just removed the file.
     except OSError as error:
       content = os.read(opened, 1 << 12)
       os.close(opened)
@@ -87,7 +88,7 @@ def _lock(path: str) -> int:
 
 
 def _is_at(opened: int, path: str) -> bool:
-  """Returns whether an open file is the one of a path."""
+  """Returns whether an open file is still the file at `path`."""
   try:
     return os.path.samestat(os.fstat(opened), os.stat(path))
   except FileNotFoundError:
@@ -95,8 +96,8 @@ def _is_at(opened: int, path: str) -> bool:
 
 
 @contextlib.contextmanager
-def _renewed(path: str) -> Iterator[None]:
-  """A scope of a lock that is a file which its holder renews."""
+def _hold_by_renewing(path: str) -> Iterator[None]:
+  """Holds a lock by renewing its file in a thread."""
   before = _read(path)
   deadline = time.monotonic() + _STALE_SECONDS
   while before and time.monotonic() < deadline:
@@ -104,22 +105,23 @@ def _renewed(path: str) -> Iterator[None]:
     time.sleep(_RENEW_SECONDS / 4)
     if _read(path) not in (before, b""):
       raise _in_use(path, before)
-  _say_taken_over(path, before)
-  own = {"token": secrets.token_hex(8), **json.loads(_own())}
+  _log_taken_over(path, before)
+  own = {"token": secrets.token_hex(8), **_describe_process()}
   ends = threading.Event()
 
   def renew() -> None:
     for count in range(1 << 62):
       content = json.dumps({**own, "renewed": count}).encode()
-      with contextlib.suppress(OSError):  # The next one may succeed.
+      with contextlib.suppress(OSError):  # The next renewal may succeed.
         atomic.write_bytes(path, content)
       if ends.wait(_RENEW_SECONDS):
         return
 
   atomic.write_bytes(path, json.dumps(own).encode())
   time.sleep(_SETTLE_SECONDS)
-  if own["token"].encode() not in (found := _read(path)):
-    raise _in_use(path, found)
+  content = _read(path)
+  if own["token"].encode() not in content:
+    raise _in_use(path, content)
   thread = threading.Thread(target=renew, daemon=True)
   thread.start()
   try:
@@ -137,21 +139,19 @@ def _read(path: str) -> bytes:
     return b""
 
 
-def _own() -> str:
-  """Returns what a lock says of this process."""
+def _describe_process() -> dict[str, Any]:
+  """Returns the content of this process's lock."""
   start = datetime.datetime.now().astimezone().isoformat("T", "seconds")
-  return json.dumps(
-    {"host": socket.gethostname(), "process": os.getpid(), "start": start}
-  )
+  return {"host": socket.gethostname(), "process": os.getpid(), "start": start}
 
 
 def _holder(content: bytes) -> str:
-  """Returns the words for the process that a lock's content names."""
+  """Returns a description of the process that a lock's content names."""
   try:
-    said = json_files.parse(content, FILE)
+    holder = json_files.parse(content, FILE)
     return (
-      f"process {said['process']} on {said['host']}, which started "
-      f"{said['start']}"
+      f"process {holder['process']} on {holder['host']}, which started "
+      f"{holder['start']}"
     )
   except (ValueError, KeyError, TypeError):
     return "another process"
@@ -160,14 +160,14 @@ def _holder(content: bytes) -> str:
 def _in_use(path: str, content: bytes) -> FolderInUseError:
   return FolderInUseError(
     f"{os.path.dirname(path)} is in use by {_holder(content)}; wait until it "
-    "has ended, or choose another `output_dir`."
+    "ends, or choose another `output_dir`."
   )
 
 
-def _say_taken_over(path: str, content: bytes) -> None:
+def _log_taken_over(path: str, content: bytes) -> None:
   if content:
     logging.warning(
-      "Took over %s, left by %s and ended without removing it.",
+      "Took over %s from %s, which ended without removing it.",
       path,
       _holder(content),
     )

@@ -1,9 +1,8 @@
-"""Files and folders on this machine or at gs:// and the like, by one name.
+"""Access to local and remote files and folders with the same functions.
 
-Only this module tells the two apart: a path with a scheme goes to
-`tf.io.gfile`. TensorFlow is imported for such a path alone, so what reads
-text and vocabularies runs without it. Every function raises OSError where a
-path cannot be read or written.
+Remote paths have a scheme, such as gs://, and are handled by `tf.io.gfile`.
+Only they import TensorFlow, so code that reads local text and vocabularies
+starts fast. Every function raises OSError if a path cannot be read or written.
 """
 
 import codecs
@@ -23,13 +22,13 @@ from absl import logging
 from bert_tf.files import encodings
 
 _BUFFER_BYTES = 1 << 20
-_BLOCK_BYTES = 1 << 22  # That are hashed at once.
+_BLOCK_BYTES = 1 << 22  # Size of the blocks that `sha256` reads.
 
 
 class _RawGFile(io.RawIOBase):
-  """A `GFile` with the interface of Python's files, so that it is buffered.
+  """A `GFile` with the interface of Python's raw files, for buffering.
 
-  Its own readline makes one call a line, which is ten times slower.
+  GFile's own readline is ten times slower.
   """
 
   def __init__(self, path: str) -> None:
@@ -63,7 +62,7 @@ def is_remote(path: str | os.PathLike[str]) -> bool:
 
 
 def split(path: str) -> tuple[str, str]:
-  """Returns the folder and the name of a file, as os.path.split does."""
+  """Returns the folder and the name of a file, like os.path.split."""
   if is_remote(path):
     name = path.rpartition("/")[2]
     return path.removesuffix(name), name  # "gs://" loses no slash.
@@ -71,11 +70,11 @@ def split(path: str) -> tuple[str, str]:
 
 
 def open_bytes(path: str) -> BinaryIO:
-  """Opens a file to read its bytes.
+  """Opens a file for reading bytes.
 
   Raises:
-    OSError: if it cannot be opened; with a scheme this may show at the first
-      read.
+    OSError: if the file cannot be opened. For remote files, the first read may
+      raise the error instead.
   """
   if is_remote(path):
     return io.BufferedReader(_RawGFile(path), _BUFFER_BYTES)
@@ -89,7 +88,7 @@ def read_bytes(path: str) -> bytes:
 
 
 def sha256(path: str) -> str:
-  """Returns the SHA-256 of a file, in hexadecimal digits."""
+  """Returns the SHA-256 of a file in hexadecimal digits."""
   hashed = hashlib.sha256()
   with open_bytes(path) as reader:
     while block := reader.read(_BLOCK_BYTES):
@@ -98,12 +97,12 @@ def sha256(path: str) -> str:
 
 
 def read_text(path: str) -> str:
-  """Returns the whole content of a UTF-8 file, its line ends as they are.
+  """Returns the content of a UTF-8 file without a byte order mark.
 
-  A byte order mark is left out, as `without_mark` does it.
+  Line ends are not converted.
 
   Raises:
-    ValueError: if the file is not UTF-8, naming file and line.
+    ValueError: if the file is not UTF-8. Names the file and the line.
   """
   return encodings.decode(path, without_mark(path, read_bytes(path)))
 
@@ -111,8 +110,8 @@ def read_text(path: str) -> str:
 def without_mark(path: str, start: bytes) -> bytes:
   """Returns the start of a UTF-8 file without a byte order mark.
 
-  Editors write the mark; as text it would be a part of the first word. The log
-  names each such file once.
+  Some editors write the mark. As text it would become part of the first word.
+  The log names each such file once.
 
   Args:
     path: The file.
@@ -124,41 +123,41 @@ def without_mark(path: str, start: bytes) -> bytes:
   encodings.check(path, start)
   if not start.startswith(codecs.BOM_UTF8):
     return start
-  _say_mark(path)
+  _log_mark(path)
   return start.removeprefix(codecs.BOM_UTF8)
 
 
 @functools.cache
-def _say_mark(path: str) -> None:
-  logging.warning("%s begins with a byte order mark, left out.", path)
+def _log_mark(path: str) -> None:
+  logging.warning("%s begins with a byte order mark, which is ignored.", path)
 
 
 def exists(path: str) -> bool:
-  """Returns whether there is a file or a folder."""
+  """Returns whether a file or a folder exists."""
   return _gfile().exists(path) if is_remote(path) else os.path.exists(path)
 
 
 def is_folder(path: str) -> bool:
-  """Returns whether there is a folder."""
+  """Returns whether a folder exists."""
   return _gfile().isdir(path) if is_remote(path) else os.path.isdir(path)
 
 
 def is_file(path: str) -> bool:
-  """Returns whether there is a file; a folder or a pipe does not count."""
+  """Returns whether a regular file exists, not a folder or a pipe."""
   if is_remote(path):
     return exists(path) and not is_folder(path)
   return os.path.isfile(path)
 
 
 def is_empty(path: str) -> bool:
-  """Returns whether there is a file of zero bytes; a pipe does not count."""
+  """Returns whether a regular file exists and has zero bytes."""
   if is_remote(path):
     return num_bytes(path) == 0
   return os.path.isfile(path) and os.path.getsize(path) == 0
 
 
 def num_bytes(path: str) -> int:
-  """Returns the size of a file as it is stored."""
+  """Returns the size of a file as stored."""
   if is_remote(path):
     with _os_errors(path):
       return _gfile().stat(path).length
@@ -166,14 +165,14 @@ def num_bytes(path: str) -> int:
 
 
 def matches(pattern: str) -> list[str]:
-  """Returns what a glob matches, sorted; `**` is for paths without a scheme."""
+  """Returns the sorted matches of a glob. `**` works for local paths only."""
   if is_remote(pattern):
     return sorted(_gfile().glob(pattern))
   return sorted(glob.glob(pattern, recursive=True))
 
 
 def list_folder(path: str) -> list[str]:
-  """Returns the names in a folder, sorted, hidden ones too."""
+  """Returns the sorted names in a folder, including hidden ones."""
   if is_remote(path):
     with _os_errors(path):
       return sorted(name.rstrip("/") for name in _gfile().listdir(path))
@@ -181,12 +180,12 @@ def list_folder(path: str) -> list[str]:
 
 
 def is_free(path: str) -> bool:
-  """Returns whether there is nothing, or an empty folder."""
+  """Returns whether a path does not exist or is an empty folder."""
   return not exists(path) or (is_folder(path) and not list_folder(path))
 
 
 def make_folder(path: str) -> None:
-  """Makes a folder and those above it, as far as they are missing."""
+  """Makes a folder and its missing parents."""
   if is_remote(path):
     with _os_errors(path):
       _gfile().makedirs(path)
@@ -195,7 +194,7 @@ def make_folder(path: str) -> None:
 
 
 def remove(path: str) -> None:
-  """Removes a file or a folder with all it holds, if there is one."""
+  """Removes a file, or a folder with its content, if it exists."""
   if is_remote(path):
     with contextlib.suppress(FileNotFoundError), _os_errors(path):
       gfile = _gfile()
@@ -208,7 +207,7 @@ def remove(path: str) -> None:
 
 
 def rename(path: str, new_path: str) -> None:
-  """Gives a file its name, in place of a file that has it."""
+  """Renames a file, replacing an existing file."""
   if is_remote(path):
     with _os_errors(new_path):
       _gfile().rename(path, new_path, overwrite=True)
@@ -217,17 +216,17 @@ def rename(path: str, new_path: str) -> None:
 
 
 def link(path: str, new_path: str) -> None:
-  """Gives a file a second name; copies it where that cannot be done."""
+  """Makes a hard link to a file, or a copy if links are not supported."""
   try:
     if not is_remote(path):
       return os.link(path, new_path)
-  except OSError:  # The file system knows no links.
+  except OSError:  # The file system does not support links.
     pass
   return copy(path, new_path)
 
 
 def copy(path: str, new_path: str) -> None:
-  """Copies a file, in place of one that is there."""
+  """Copies a file, replacing an existing file."""
   if is_remote(path) or is_remote(new_path):
     with _os_errors(new_path):
       _gfile().copy(path, new_path, overwrite=True)
@@ -237,7 +236,7 @@ def copy(path: str, new_path: str) -> None:
 
 @contextlib.contextmanager
 def _os_errors(path: str) -> Iterator[None]:
-  """Raises TensorFlow's errors of file systems as OSError with the path."""
+  """Raises TensorFlow's file-system errors as OSError with the path."""
   import tensorflow as tf
 
   try:
@@ -251,6 +250,6 @@ def _os_errors(path: str) -> Iterator[None]:
 
 def _gfile() -> ModuleType:
   """Returns the module `tf.io.gfile`."""
-  import tensorflow as tf  # Takes seconds, and most paths are local.
+  import tensorflow as tf  # Takes seconds; most paths are local.
 
   return tf.io.gfile

@@ -1,4 +1,4 @@
-"""What a data set of several files is on disk: their names, a settings file."""
+"""Data sets of several files: the shards' names and the settings file."""
 
 import json
 import os
@@ -9,10 +9,7 @@ from bert_tf.files import atomic, compression, errors, json_files, paths
 
 
 def shard_file(output_file: str, index: int, num_shards: int) -> str:
-  """Returns the file of one of several shards, `name-00003-of-00064[.gz]`.
-
-  .bz2 goes to the end as well.
-  """
+  """Returns the file of a shard, `name-00003-of-00064[.gz|.bz2]`."""
   ends = (end for end in compression.SUFFIXES if output_file.endswith(end))
   suffix = next(ends, "")
   name = output_file.removesuffix(suffix)
@@ -20,14 +17,14 @@ def shard_file(output_file: str, index: int, num_shards: int) -> str:
 
 
 def shard_names(output_file: str, num_shards: int) -> list[str]:
-  """Returns the files of all shards, in order; of one shard the name itself."""
+  """Returns the files of all shards, in order; `output_file` for one shard."""
   if num_shards == 1:
     return [output_file]
   return [shard_file(output_file, i, num_shards) for i in range(num_shards)]
 
 
 def check_output(names: Iterable[str], input_files: Iterable[str]) -> None:
-  """Raises ValueError for a file to write that is an input or a folder."""
+  """Raises ValueError if an output file is an input file or a folder."""
   texts = set(map(os.path.realpath, input_files))
   for name in names:
     if os.path.realpath(name) in texts:
@@ -37,12 +34,12 @@ def check_output(names: Iterable[str], input_files: Iterable[str]) -> None:
 
 
 def write_settings(settings: dict[str, Any], note: str) -> None:
-  """Writes the settings file, which a resumed run is checked against."""
+  """Writes the settings file. A resumed run must have the same settings."""
   atomic.write_lines(note, [json.dumps(settings, indent=2)])
 
 
 def read_settings(note: str) -> dict[str, Any]:
-  """Returns what a settings file says; nothing if it is damaged."""
+  """Returns the content of a settings file; {} if it is damaged."""
   try:
     return json_files.read_object(note)
   except ValueError:

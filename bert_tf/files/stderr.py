@@ -1,8 +1,8 @@
-"""Keeps other packages' notes, which no log level hides, off stderr.
+"""Removes the notes of other packages from stderr.
 
-TF_CPP_MIN_LOG_LEVEL hides some notes of TensorFlow's C++ code, but not those
-that come before its log is initialized, nor an "error" that there is no GPU.
-Worker processes of Apache Beam log to the stderr that they inherit.
+TF_CPP_MIN_LOG_LEVEL does not hide the notes that TensorFlow's C++ code writes
+before its log is initialized, nor its "error" that there is no GPU. Worker
+processes of Apache Beam log to the stderr that they inherit.
 """
 
 import contextlib
@@ -17,30 +17,29 @@ from collections.abc import Iterator
 
 import bert_tf
 
-# Lines that appear although nothing is wrong.
+# Matches lines that appear although nothing is wrong.
 _NOISE = re.compile(
-  # TensorFlow: notes, libraries that register twice, no GPU.
+  # TensorFlow: notes, libraries registered twice, no GPU.
   r"^I\d{4} |before absl::InitializeLog|Unable to register|already registered"
   "|failed call to cuInit|oneDNN supports DT_INT64"
-  # LiteRT's converter, of options that TensorFlow itself passes, and its
-  # interpreter.
+  # LiteRT's converter, about options that TensorFlow passes, and interpreter.
   "|Ignored (output_format|drop_control_dependency)"
   "|^INFO: Created TensorFlow Lite"
-  # Apache Beam: notes of its workers, Google Cloud's packages that are not
-  # installed, a folder that local workers do not have.
+  # Apache Beam: notes of its workers, missing packages of Google Cloud, a
+  # folder that local workers do not have.
   r"|^INFO:[\w.]+:|Failed to import GCSFileSystem|apitools not found"
   "|No semi_persistent_directory found"
 )
 
 # Guards the process's stderr while `without_notes` replaces it.
 _lock = threading.RLock()
-_are_dropped = False  # By `drop_notes`.
+_are_dropped = False  # Set by `drop_notes`.
 
 
 def drop_notes() -> None:
-  """Drops notes from here to the process's end; Python's stderr stays as it is.
+  """Drops notes until the process ends. Python's own stderr is not filtered.
 
-  A process of its own reads the lines, so that those of a crash are not lost.
+  A separate process filters the lines, so that those of a crash are not lost.
   """
   global _are_dropped
   _are_dropped = True
@@ -59,13 +58,13 @@ def drop_notes() -> None:
 
 
 def shows_notes() -> bool:
-  """Returns whether notes may stay: they are dropped already, or wanted."""
+  """Returns whether no filter is needed: one is active, or notes are wanted."""
   return _are_dropped or bert_tf.SHOWS_NOTES
 
 
 @contextlib.contextmanager
 def without_notes() -> Iterator[None]:
-  """A scope whose notes are dropped; its other lines appear at its end."""
+  """Drops the notes of this scope. Other lines appear when it ends."""
   if shows_notes():
     yield
     return
@@ -81,7 +80,7 @@ def without_notes() -> Iterator[None]:
 
 @contextlib.contextmanager
 def _replaced(own: int) -> Iterator[None]:
-  """A scope in which a file replaces stderr; `own` is a copy of stderr."""
+  """Replaces stderr by a file in this scope. `own` is a copy of stderr."""
   with tempfile.TemporaryFile() as lines:
     sys.stderr.flush()
     os.dup2(lines.fileno(), 2)
@@ -96,20 +95,20 @@ def _replaced(own: int) -> Iterator[None]:
 
 
 def _pass_on(lines: Iterator[bytes]) -> None:
-  """Writes lines to stderr, but no notes."""
+  """Writes lines to stderr, except notes."""
   for line in lines:
     if not _NOISE.search(line.decode("utf-8", "replace")):
       os.write(2, line)
 
 
 def is_not_noise(record: logging.LogRecord) -> bool:
-  """Returns False for other packages' noise; a filter of a log handler."""
+  """Returns False for noise of other packages. A filter for log handlers."""
   return record.name == "absl" or not _NOISE.search(record.getMessage())
 
 
 @contextlib.contextmanager
 def without_tensorflow_log() -> Iterator[None]:
-  """A scope in which TensorFlow's Python code logs warnings and errors only."""
+  """Limits the log of TensorFlow's Python code to warnings and errors."""
   from absl import logging as absl_logging
 
   verbosity = absl_logging.get_verbosity()

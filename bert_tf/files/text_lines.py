@@ -1,4 +1,4 @@
-"""Reads the lines of text files, stored as they are or compressed."""
+"""Reads the lines of text files, plain or compressed."""
 
 from collections.abc import Iterator
 
@@ -8,16 +8,16 @@ _SNIFFED_BYTES = 1 << 12
 
 
 def read_lines(path: str) -> Iterator[str]:
-  """Yields the lines of a text file, .gz or .bz2, without their line ends.
+  """Yields the lines of a text file, .gz or .bz2, without line ends.
 
-  A byte order mark is left out.
+  Drops a byte order mark and all carriage returns.
 
   Raises:
-    ValueError: if bytes are not UTF-8, naming file and line, or a .gz or
-      .bz2 is damaged.
+    ValueError: if the text is not UTF-8, or a compressed file is damaged. Names
+      the file and the line.
   """
   with compression.opened(path) as reader:
-    # The first line may be too short to tell the encoding.
+    # The first line may be too short to detect the encoding.
     start = reader.peek(_SNIFFED_BYTES)  # type: ignore[attr-defined]
     encodings.check(path, start)
     for number, line in enumerate(reader, 1):

@@ -1,8 +1,8 @@
-"""Runs tasks on worker processes that end together with their parent.
+"""Runs tasks in worker processes that end together with their parent.
 
-The standard pools keep a worker running after Ctrl-C and wait forever for one
-that was killed. Here an interruption or a failure ends all workers at once,
-after they have cleaned up.
+The standard pools leave workers running after Ctrl-C, and wait forever for a
+killed worker. Here an interruption or a failure ends all workers at once, after
+they have cleaned up.
 """
 
 import contextlib
@@ -15,17 +15,15 @@ import traceback
 from collections.abc import Callable, Generator, Iterable, Iterator
 from typing import Any
 
-# Least seconds between two reports of a worker.
-_REPORT_INTERVAL = 0.2
-# Seconds a worker may clean up after it was told to end.
-_CLEAN_UP_TIME = 10.0
+_REPORT_INTERVAL = 0.2  # Minimum seconds between two reports of a worker.
+_CLEAN_UP_TIME = 10.0  # Seconds that a worker has for cleaning up.
 
-# task, report(count) -> result.
+# function(task, report) -> result; it calls report(count).
 Function = Callable[[Any, Callable[[int], None]], Any]
 
 
 class _Throttle:
-  """Sums counts and sends the sum at most every _REPORT_INTERVAL seconds."""
+  """Adds up counts and sends the sum at most every _REPORT_INTERVAL seconds."""
 
   def __init__(self, send: Callable[[int], None]) -> None:
     self._send = send
@@ -49,18 +47,22 @@ def run(
   num_workers: int,
   report: Callable[[int], None],
 ) -> Generator[tuple[Any, Any], None, None]:
-  """Yields (task, function(task, report)) as they are done, in any order.
+  """Yields (task, result) when a task is finished, in any order.
 
-  Tasks are taken from `tasks` as they are needed, one ahead. One worker or one
-  task runs in this process. Several are started with "spawn", so the function,
-  tasks and results must be picklable, and a script needs `if __name__ ==
-  "__main__"`. Workers are ended when the caller stops iterating, whatever the
-  reason. Counts that the function reports are passed to `report` in this
-  process.
+  Workers end when the caller stops iterating, for any reason.
+
+  Args:
+    function: called as function(task, report). With several workers it must be
+      picklable, like tasks and results, because processes are spawned. A script
+      then needs `if __name__ == "__main__"`.
+    tasks: iterated when needed, one task ahead.
+    num_workers: number of processes. A single worker or task runs in this
+      process.
+    report: receives the counts that the function reports, in this process.
 
   Raises:
-    ChildProcessError: if a worker died without an exception.
-    Exception: as `function` raised it in a worker.
+    ChildProcessError: if a worker dies without an exception.
+    Exception: the exception that `function` raised in a worker.
   """
   waiting = iter(tasks)
   first = list(itertools.islice(waiting, num_workers))
@@ -78,7 +80,7 @@ def _distribute(
   workers: dict[multiprocessing.connection.Connection, Any],
   report: Callable[[int], None],
 ) -> Generator[tuple[Any, Any], None, None]:
-  """Gives every worker a task and, when it is done, the next."""
+  """Gives every worker a task, and the next task when it is finished."""
   busy: dict[multiprocessing.connection.Connection, Any] = {}
   upcoming = next(waiting, None)
 
@@ -87,7 +89,7 @@ def _distribute(
     if upcoming is not None:
       busy[connection] = upcoming
       connection.send(upcoming)
-      upcoming = next(waiting, None)  # Perhaps made now, while workers work.
+      upcoming = next(waiting, None)  # Prepared while the workers are busy.
 
   for connection in workers:
     give_next(connection)
@@ -111,10 +113,10 @@ def _distribute(
 def _died(process: Any, task: Any) -> ChildProcessError:
   process.join()
   status = process.exitcode
-  by_whom = f"signal {-status}" if status < 0 else f"exit status {status}"
+  cause = f"signal {-status}" if status < 0 else f"exit status {status}"
   return ChildProcessError(
-    f"a worker process ended by {by_whom} at {task}; signal 9 is mostly the "
-    "system short of memory: use fewer workers, or smaller tasks."
+    f"a worker process ended by {cause} at {task}. Signal 9 usually means that "
+    "memory ran out: use fewer workers or smaller tasks."
   )
 
 
@@ -122,7 +124,7 @@ def _died(process: Any, task: Any) -> ChildProcessError:
 def _started(
   function: Function, num_workers: int
 ) -> Iterator[dict[multiprocessing.connection.Connection, Any]]:
-  """Starts processes; at the end stops them after they have cleaned up."""
+  """Starts processes; ends them after the scope, when they have cleaned up."""
   context = multiprocessing.get_context("spawn")
   workers = {}
   try:
@@ -131,7 +133,7 @@ def _started(
       process = context.Process(
         target=_work, args=(function, theirs), daemon=True
       )
-      # Ctrl-C is for the parent alone, which ends its workers.
+      # Only the parent handles Ctrl-C. It then ends its workers.
       before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
       try:
         process.start()
@@ -152,12 +154,12 @@ def _started(
 def _work(
   function: Function, connection: multiprocessing.connection.Connection
 ) -> None:
-  """Runs in a worker: does the tasks it receives until it is ended."""
+  """Runs the tasks that a worker receives, until the parent ends it."""
   signal.signal(signal.SIGINT, signal.SIG_IGN)
   signal.signal(signal.SIGTERM, _interrupt)
   throttle = _Throttle(lambda count: connection.send(("report", count)))
-  # The parent interrupts its workers. If it is gone instead, receiving or
-  # reporting fails, and nobody is left to tell.
+  # The parent interrupts its workers. If the parent has died, receiving or
+  # reporting fails, and the worker ends silently.
   with contextlib.suppress(KeyboardInterrupt, EOFError, OSError):
     while True:
       task = connection.recv()
@@ -171,6 +173,6 @@ def _work(
 
 
 def _interrupt(signum: int, frame: Any) -> None:
-  """Handles the first SIGTERM as if it were Ctrl-C, so `finally` runs."""
+  """Handles the first SIGTERM like Ctrl-C, so that `finally` blocks run."""
   signal.signal(signal.SIGTERM, signal.SIG_IGN)
   raise KeyboardInterrupt

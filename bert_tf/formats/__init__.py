@@ -1,1 +1,1 @@
-"""Files beside a model's weights: run.json, labels, Hugging Face's folder."""
+"""File formats: Hugging Face's models and tokenizers, tables of examples."""

@@ -1,7 +1,7 @@
-"""Reads Hugging Face's format as if it were the original's.
+"""Reads models in Hugging Face's format under the 2018 release's names.
 
-`save_pretrained` writes a folder of config.json, model.safetensors, vocab.txt
-and tokenizer_config.json.
+`save_pretrained` of transformers writes a folder with config.json,
+model.safetensors, vocab.txt and tokenizer_config.json.
 """
 
 import os
@@ -18,8 +18,8 @@ CONFIG = "config.json"
 WEIGHTS = "model.safetensors"
 SUFFIX = ".safetensors"
 
-# Names of activations there to those here. There "gelu" is the exact one, here
-# it is the tanh approximation, as in the original.
+# Hugging Face's names of activations to ours. Their "gelu" is exact. Ours is
+# the tanh approximation, as in the 2018 release.
 ACTIVATIONS = {
   "gelu": "gelu_erf",
   "gelu_new": "gelu",
@@ -29,7 +29,7 @@ ACTIVATIONS = {
   "linear": "linear",
 }
 
-# Settings of which this model supports one value, the default of the file.
+# Settings of which this model supports only the default.
 FIXED_SETTINGS = {
   "model_type": "bert",
   "layer_norm_eps": 1e-12,
@@ -38,7 +38,7 @@ FIXED_SETTINGS = {
   "add_cross_attention": False,
 }
 
-# Problem types here to those there.
+# Our problem types to Hugging Face's.
 PROBLEM_TYPES = {
   "classification": "single_label_classification",
   "regression": "regression",
@@ -54,7 +54,7 @@ _TASKS = {
   "BertForMultipleChoice": "swag",
 }
 
-# How the names of heads begin there and here.
+# Prefixes of the heads' variables: Hugging Face's to the 2018 release's.
 _HEADS = {
   "cls.predictions.": "cls/predictions/",
   "cls.seq_relationship.": "cls/seq_relationship/",
@@ -67,14 +67,14 @@ _POOLER = "bert/pooler/dense/"
 _NEXT = "cls/seq_relationship/"
 CHOICE_BIAS = "classifier.bias"
 
-# Copies of other tensors: of the tied output matrix and its bias.
+# Tensors that are copies: the tied output matrix and its bias.
 _COPIES = {
   "cls.predictions.decoder.weight": "bert/embeddings/word_embeddings",
   "cls.predictions.decoder.bias": "cls/predictions/output_bias",
 }
 
 
-# Types of the values of config.json and tokenizer_config.json that are read.
+# Types of the values that are read from config.json.
 CONFIG_TYPES = {
   "architectures": list[str],
   "hidden_act": str,
@@ -84,27 +84,27 @@ CONFIG_TYPES = {
   "problem_type": str,
 }
 
-# Types of tensors that are read, as safetensors names them.
+# Types of tensors that can be read, by their names in safetensors.
 _DTYPES = ("F64", "F32", "F16", "BF16", "I64", "I32", "I16", "I8", "U8", "BOOL")
 
 
 class Reader:
-  """Reads a safetensors file of a BERT by the original's names.
+  """Reads a safetensors file of a BERT model under the 2018 release's names.
 
-  It has the methods of TensorFlow's reader of checkpoints. A model that was
-  saved without a pooler, or with the masked-LM head alone, gets what it lacks,
-  with values that are always the same.
+  Has the methods of TensorFlow's checkpoint reader. Adds an untrained pooler if
+  the file has none, and an untrained next-sentence head if it has only a
+  masked-LM head. These values are the same in every call.
 
   Args:
-    path: of the file; config.json lies beside it.
+    path: the file. Its folder also has config.json.
 
   Attributes:
-    notes: what the user should know, a sentence each.
+    notes: sentences for the user.
 
   Raises:
-    ValueError: if a file is missing or damaged, it holds no BERT, or an output
-      matrix is not tied to the embeddings.
-    ImportError: without the package safetensors.
+    ValueError: if a file is missing or damaged, the model is not a BERT, or an
+      output matrix is not tied to the embeddings.
+    ImportError: if the package safetensors is missing.
   """
 
   def __init__(self, path: str) -> None:
@@ -124,8 +124,9 @@ class Reader:
       )
     if _WORDS not in self._keys or "hidden_size" not in config:
       raise ValueError(
-        f"{path} holds no BERT, its model_type is {config.get('model_type')}; "
-        f"its tensors: {', '.join(sorted(self._file.keys())[:5]) or 'none'}."
+        f"{path} holds no BERT model; its model_type is "
+        f"{config.get('model_type')}, its tensors are "
+        f"{', '.join(sorted(self._file.keys())[:5]) or 'none'}."
       )
     if has_choices and self._keys.pop(CHOICE_BIAS, None):
       self._note_bias(float(self._file.get_tensor(CHOICE_BIAS)[0]))
@@ -136,7 +137,7 @@ class Reader:
     pooler = {f"{_POOLER}kernel": (size, size), f"{_POOLER}bias": (size,)}
     self._add(config, "pooler", pooler)
     if _COPIES["cls.predictions.decoder.bias"] in self._keys:
-      # The model of this package has both heads.
+      # Our pre-training model has both heads.
       head = {f"{_NEXT}output_weights": (2, size), f"{_NEXT}output_bias": (2,)}
       self._add(config, "next-sentence head", head)
 
@@ -149,11 +150,11 @@ class Reader:
     return shapes
 
   def get_tensor(self, name: str) -> np.ndarray:
-    """Returns one tensor; float32 for floats of other sizes."""
+    """Returns a tensor; converts other floating-point types to float32."""
     if name in self._added:
       return self._added[name]
     value = self._file.get_tensor(self._keys[name])
-    if value.dtype.kind not in "iub":  # bfloat16 is of no kind of NumPy's own.
+    if value.dtype.kind not in "iub":  # NumPy has no kind for bfloat16.
       value = value.astype(np.float32)
     return np.ascontiguousarray(value.T if name.endswith("/kernel") else value)
 
@@ -165,13 +166,13 @@ class Reader:
       )
 
   def _check_types(self, path: str) -> None:
-    """Raises ValueError for tensors that no model here is stored in."""
+    """Raises ValueError for tensors of a type that cannot be read."""
     for key in self._file.keys():
       dtype = self._file.get_slice(key).get_dtype()
       if dtype not in _DTYPES:
         raise ValueError(
-          f"{key} of {path} is of {dtype}, which is not read; save the model "
-          "as float32, float16 or bfloat16."
+          f"{key} of {path} has the type {dtype}; save the model as float32, "
+          "float16 or bfloat16."
         )
 
   def _check_copies(self, path: str) -> None:
@@ -185,17 +186,17 @@ class Reader:
   def _add(
     self,
     config: Mapping[str, Any],
-    what: str,
+    layer: str,
     shapes: Mapping[str, tuple[int, ...]],
   ) -> None:
-    """Adds a layer of which the file has nothing."""
+    """Adds an untrained layer if the file has none of its variables."""
     if not shapes.keys() & self._keys.keys():
       self._added |= untrained(shapes, config.get("initializer_range", 0.02))
-      self.notes += (untrained_note(what),)
+      self.notes += (untrained_note(layer),)
 
 
 def from_other(setting: str) -> str:
-  """Returns how to write a model of another library as safetensors."""
+  """Returns advice on converting a model of another library to safetensors."""
   return (
     "in transformers 4 with PyTorch, load it by from_pretrained(folder, "
     f"{setting}=True) of the class that config.json names and save it by "
@@ -203,16 +204,16 @@ def from_other(setting: str) -> str:
   )
 
 
-def untrained_note(what: str) -> str:
+def untrained_note(layer: str) -> str:
   """Returns the note on a layer that a model lacks."""
-  return f"The model has no {what}: the one that was written is untrained."
+  return f"The model has no {layer}; an untrained {layer} was added."
 
 
 def untrained(
   shapes: Mapping[str, tuple[int, ...]], stddev: float
 ) -> dict[str, np.ndarray]:
-  """Returns matrices and biases that are the same in every call."""
-  # Not zeros: nothing below them would get a gradient at first.
+  """Returns untrained matrices and biases, the same in every call."""
+  # Matrices are not zero, or the layers below would get no gradient at first.
   return {
     name: np.clip(
       np.random.default_rng(0).standard_normal(shape, np.float32), -2.0, 2.0
@@ -225,7 +226,7 @@ def untrained(
 
 
 def open_file(path: str) -> Any:
-  """Opens a safetensors file; as `Reader`."""
+  """Opens a safetensors file; raises the errors of `Reader`."""
   with errors.needs_extra(path, extra="hf"):
     import safetensors
   if not paths.is_file(path):
@@ -236,27 +237,27 @@ def open_file(path: str) -> Any:
       local = os.path.join(folder, WEIGHTS)
       paths.copy(path, local)
     with errors.reading(path):
-      # It stays readable when its name is gone.
+      # The file stays readable after its folder is removed.
       return safetensors.safe_open(local, framework="numpy")
 
 
 def original_name(key: str, has_choices: bool = False) -> str:
-  """Returns the original's name of a tensor; an unknown key as it is.
+  """Returns the 2018 release's name of a tensor; unknown keys unchanged.
 
   Args:
     key: name of the tensor in the file.
-    has_choices: whether `classifier` is the head of multiple choice.
+    has_choices: whether `classifier` is the head for multiple choice.
   """
-  for there, here in _HEADS.items():
-    if key.startswith(there):
-      start, rest = here, key.removeprefix(there)
+  for prefix, original_prefix in _HEADS.items():
+    if key.startswith(prefix):
+      start, name = original_prefix, key.removeprefix(prefix)
       break
   else:
-    start, rest = "bert/", key.removeprefix("bert.")
-    if not rest.startswith(("embeddings.", "encoder.", "pooler.")):
+    start, name = "bert/", key.removeprefix("bert.")
+    if not name.startswith(("embeddings.", "encoder.", "pooler.")):
       return key
-  rest = re.sub(r"\blayer\.(\d+)", r"layer_\1", rest)
-  *scopes, end = rest.split(".")
+  name = re.sub(r"\blayer\.(\d+)", r"layer_\1", name)
+  *scopes, end = name.split(".")
   last = scopes[-1] if scopes else ""
   if not scopes and has_choices and not start:
     return "choice_weights" if end == "weight" else key
@@ -272,40 +273,44 @@ def original_name(key: str, has_choices: bool = False) -> str:
 
 
 def key_of(name: str, prefix: str) -> str:
-  """Returns the name in the file for one of the original's.
+  """Returns the name of a tensor in the file.
 
   Args:
-    name: the original's.
-    prefix: of the encoder's names in the file: "bert.", or "" where the
-      encoder is saved alone.
+    name: name in the 2018 release.
+    prefix: prefix of the encoder's names in the file: "bert.", or "" for a file
+      that holds only the encoder.
   """
-  starts = {"bert/": prefix, **{here: there for there, here in _HEADS.items()}}
-  start = next(start for start in starts if name.startswith(start))
-  rest = name.removeprefix(start).replace("/", ".")
-  rest = re.sub(r"\blayer_(\d+)", r"layer.\1", rest)
-  rest = re.sub(r"(kernel|gamma|(output|choice)_weights)$", "weight", rest)
-  rest = re.sub(r"(beta|output_bias)$", "bias", rest)
-  return starts[start] + re.sub(r"(_embeddings)$", r"\1.weight", rest)
+  prefixes = {"bert/": prefix}
+  prefixes |= {original: head for head, original in _HEADS.items()}
+  start = next(start for start in prefixes if name.startswith(start))
+  key = name.removeprefix(start).replace("/", ".")
+  key = re.sub(r"\blayer_(\d+)", r"layer.\1", key)
+  key = re.sub(r"(kernel|gamma|(output|choice)_weights)$", "weight", key)
+  key = re.sub(r"(beta|output_bias)$", "bias", key)
+  return prefixes[start] + re.sub(r"(_embeddings)$", r"\1.weight", key)
 
 
 def is_config(json_object: Mapping[str, Any]) -> bool:
-  """Returns whether a config is Hugging Face's, whatever its file is called."""
+  """Returns whether a config is Hugging Face's, judged by its keys."""
   return "model_type" in json_object or "architectures" in json_object
 
 
 def read_config(folder: str) -> dict[str, Any]:
-  """Returns the object of config.json; raises ValueError without one."""
+  """Returns the object in config.json; raises ValueError if it is missing."""
   return json_files.read_object(os.path.join(folder, CONFIG), CONFIG_TYPES)
 
 
 def original_config(
   config: Mapping[str, Any], names: Collection[str]
 ) -> dict[str, Any]:
-  """Returns the keys (names) of bert_config.json for a config.json.
+  """Converts a config.json to the keys of bert_config.json.
+
+  Args:
+    config: content of config.json.
+    names: keys that both files share.
 
   Raises:
-    ValueError: naming all sizes that are missing and all settings that this
-      model does not have.
+    ValueError: names all missing keys and all unsupported settings.
   """
   faults = [f"{name} is missing" for name in names if name not in config]
   faults += [
@@ -321,7 +326,7 @@ def original_config(
     )
   if faults:
     raise ValueError(
-      f"config.json is of no model that can be read: {'; '.join(faults)}."
+      f"config.json describes an unsupported model: {'; '.join(faults)}."
     )
   values = {name: config[name] for name in names}
   return {**values, "hidden_act": ACTIVATIONS[hidden_act]}
@@ -334,5 +339,5 @@ def task_of(config: Mapping[str, Any]) -> str:
 
 
 def numbered_labels(num_labels: int) -> tuple[str, ...]:
-  """Returns names for labels that have none, as transformers makes them."""
+  """Returns names for unnamed labels, as transformers makes them."""
   return tuple(f"LABEL_{i}" for i in range(num_labels))

@@ -1,6 +1,6 @@
 """Reads rows of TSV, CSV and JSON-lines files.
 
-A faulty row raises an error that names the file, the line and what was found.
+A faulty row raises an error that names the file, the line and the fault.
 """
 
 import csv
@@ -13,14 +13,13 @@ from absl import logging
 
 from bert_tf.files import errors, text_lines
 
-# A column by its name in the header, or by its number from 0 in a file that
-# has none.
+# A name in the header, or a number from 0 in a file without a header.
 Column = str | int
 Row = Mapping[str, Any] | Sequence[str]
 
 T = TypeVar("T")
 
-# The most that the package csv takes on every system; cells of the other
+# Largest limit that the package csv accepts on every system. Cells of the other
 # formats have no limit.
 _MAX_CELL_CHARS = 2**31 - 1
 
@@ -31,21 +30,20 @@ class Table:
 
   path: str
   file_format: str  # "tsv", "csv" or "jsonl".
-  # The columns to read, all by name or all by number.
-  columns: Sequence[Column]
+  columns: Sequence[Column]  # Columns to read, all by name or all by number.
   task: str  # Name of the task, for errors.
-  # Columns of a file without header; None allows any number.
+  # Number of columns of a file without a header; None allows any number.
   num_columns: int | None = None
 
 
 class Examples(list[T]):
-  """Examples of a file, and how many more it has that are not used."""
+  """Examples of a file, and the number of rows that were dropped."""
 
   num_dropped: int = 0
 
 
 class BadRowError(ValueError):
-  """Says what is wrong with one row."""
+  """The fault of a row."""
 
 
 def read(
@@ -53,33 +51,33 @@ def read(
   convert: Callable[[int, Row], T | None],
   skip_bad_rows: bool = False,
 ) -> Examples[T]:
-  """Returns the converted rows of a file; blank lines are skipped.
+  """Returns the converted rows of a file. Skips blank lines.
 
   Args:
     table: the file.
-    convert: takes the number of a line, from 1, and its row; returns None to
-      leave the row out and raises BadRowError for a faulty one.
-    skip_bad_rows: whether faulty rows are logged instead of raised.
+    convert: called with a line number, from 1, and its row. Returns None to
+      leave out the row; raises BadRowError if the row is faulty.
+    skip_bad_rows: whether to log faulty rows instead of raising an error.
 
   Raises:
-    ValueError: naming file and line: the header lacks a column, a row has other
-      columns, or what `convert` raises.
+    ValueError: if the header lacks a column or a row is faulty. Names the file
+      and the line.
   """
-  found: Examples[T] = Examples()
+  examples: Examples[T] = Examples()
   faults = []
   for line, row in rows(table):
     try:
       if isinstance(row, BadRowError):
         raise row
-      value_of_row = convert(line, row)
-      if value_of_row is not None:
-        found.append(value_of_row)
+      example = convert(line, row)
+      if example is not None:
+        examples.append(example)
     except BadRowError as error:
       fault = f"{table.path}:{line}: {error}"
       if not skip_bad_rows:
         raise ValueError(fault) from None
       faults.append(fault)
-  found.num_dropped = len(faults)
+  examples.num_dropped = len(faults)
   if faults:
     logging.warning(
       "Skipped %d bad rows of %s; the first: %s",
@@ -87,31 +85,31 @@ def read(
       table.path,
       faults[0],
     )
-  return found
+  return examples
 
 
 def columns(
-  file_format: str, given: Sequence[str | None]
+  file_format: str, columns: Sequence[str | None]
 ) -> list[Column | None]:
-  """Parses columns as flags give them: names of a header, or numbers from 0.
+  """Parses the columns of flags: names in the header, or numbers from 0.
 
   Raises:
-    ValueError: for numbers and names together, or a number in JSON lines.
+    ValueError: for numbers together with names, or numbers in JSON lines.
   """
-  are_numbers = {column.isdecimal() for column in given if column}
+  are_numbers = {column.isdecimal() for column in columns if column}
   if len(are_numbers) == 2 or (True in are_numbers and file_format == "jsonl"):
     raise ValueError(
-      f"columns {', '.join(map(str, given))}: give the names of a header, or "
-      "for tsv and csv files without one the numbers from 0, not both."
+      f"columns {', '.join(map(str, columns))}: give the names of a header, or "
+      "numbers from 0 for tsv and csv files without a header, not both."
     )
   return [
     int(column) if column and column.isdecimal() else column or None
-    for column in given
+    for column in columns
   ]
 
 
 def is_unicode(text: str) -> bool:
-  """Returns whether UTF-8 can hold a text: no half of a surrogate pair."""
+  """Returns whether UTF-8 can hold a text, that is, it has no surrogates."""
   try:
     text.encode()
   except UnicodeEncodeError:
@@ -125,20 +123,20 @@ def value(row: Row, column: Column) -> Any:
   try:
     return cells[column]
   except (KeyError, IndexError):
-    there = errors.listed(list(row)) if isinstance(row, dict) else len(row)
-    raise BadRowError(f"no column {column}; found: {there}") from None
+    existing = errors.listed(list(row)) if isinstance(row, dict) else len(row)
+    raise BadRowError(f"no column {column}; found: {existing}") from None
 
 
 def text(row: Row, column: Column) -> str:
-  """Returns a cell; raises BadRowError unless it is text and not blank."""
-  found = value(row, column)
-  if not isinstance(found, str) or not found.strip():
-    raise BadRowError(f"column {column} is no text, but {found!r}")
-  return found
+  """Returns a cell; raises BadRowError unless it is non-blank text."""
+  cell = value(row, column)
+  if not isinstance(cell, str) or not cell.strip():
+    raise BadRowError(f"column {column} is no text, but {cell!r}")
+  return cell
 
 
 def rows(table: Table) -> Iterator[tuple[int, Row | BadRowError]]:
-  """Yields the number of each line, from 1, and its row or its fault."""
+  """Yields the number of each line, from 1, with its row or its fault."""
   if table.file_format == "jsonl":
     for line, content in enumerate(text_lines.read_lines(table.path), 1):
       if content.strip():
@@ -161,7 +159,7 @@ def rows(table: Table) -> Iterator[tuple[int, Row | BadRowError]]:
 
 
 def _tsv_cells(path: str) -> Iterator[tuple[int, list[str]]]:
-  """Yields line and cells; quotation marks have no meaning."""
+  """Yields line number and cells. Quotation marks have no meaning in TSV."""
   lines = enumerate(text_lines.read_lines(path), 1)
   return ((number, line.split("\t")) for number, line in lines if line)
 
@@ -172,13 +170,14 @@ def csv_cells(
   quotechar: str | None = '"',
   strict: bool = True,
 ) -> Iterator[tuple[int, list[str]]]:
-  """Yields line and cells, none of a blank line; as the package csv reads them.
+  """Yields line number and cells of a CSV file; blank lines have no cells.
 
-  Carriage returns are dropped. A quoted cell may span several lines.
+  Drops carriage returns. A quoted cell may span several lines. The arguments
+  are those of csv.reader.
 
   Raises:
-    ValueError: naming file and line: text that is not UTF-8, or, if `strict`,
-      quotation marks that have no end.
+    ValueError: if the text is not UTF-8, or, if `strict`, a quotation mark is
+      not closed. Names the file and the line.
   """
   csv.field_size_limit(_MAX_CELL_CHARS)
   rows = csv.reader(
@@ -203,11 +202,11 @@ def _json_row(content: str) -> Row | BadRowError:
     return BadRowError(f"not JSON ({error}): {errors.shortened(content)}")
   if not isinstance(row, dict):
     return BadRowError(f"not a JSON object: {errors.shortened(content)}")
-  # Perhaps half of an escaped character.
+  # The escape of a surrogate begins with \ud.
   is_suspect = "\\ud" in content.lower()
   if is_suspect and not is_unicode(json.dumps(row, ensure_ascii=False)):
     return BadRowError(
-      f"half a character, a surrogate: {errors.shortened(content)}"
+      f"a surrogate, half a character: {errors.shortened(content)}"
     )
   return row
 

@@ -1,8 +1,8 @@
-"""The files of a tokenizer: vocab.txt and those that Hugging Face writes.
+"""Files of a tokenizer: vocab.txt and the files that Hugging Face writes.
 
 `tokenizer_config.json` and `tokenizer.json` can ask for a tokenizer that this
-package does not have. `read_settings` lists every such setting, because the
-ids of a text would differ from those that the model was trained on.
+package does not implement. The ids of a text would then differ from those in
+training, so `read_settings` lists every such setting.
 """
 
 import dataclasses
@@ -20,15 +20,15 @@ TOKENIZER_CONFIG = "tokenizer_config.json"
 TOKENIZER = "tokenizer.json"
 _ADDED_TOKENS = "added_tokens.json"
 _SPECIAL_TOKENS = "special_tokens_map.json"
-_CONFIG = "config.json"  # Names the tokenizer's class in some models.
+_CONFIG = "config.json"  # Some models name the tokenizer's class here.
 
-# Names of the special tokens in the settings, and the tokens of BERT.
+# Settings that name special tokens, with BERT's tokens.
 SPECIAL_TOKENS = {
   f"{name}_token": f"[{name.upper()}]"
   for name in ("pad", "unk", "cls", "sep", "mask")
 }
 
-# Settings of the tokenizers' classes with one supported value, their default.
+# Settings of which only the default is supported.
 FIXED_SETTINGS = {"tokenize_chinese_chars": True}
 _OTHER_FIXED_SETTINGS = {
   "do_basic_tokenize": True,
@@ -40,7 +40,7 @@ _OTHER_FIXED_SETTINGS = {
   "clean_text": True,
 }
 
-# Classes whose behavior the settings and tokenizer.json describe completely.
+# Tokenizer classes that the settings and tokenizer.json describe completely.
 _CLASSES = (
   "BertTokenizer",
   "ConvBertTokenizer",
@@ -52,7 +52,7 @@ _CLASSES = (
   "TokenizersBackend",
 )
 
-# The part of tokenizer.json, its type in BERT, and its fixed settings.
+# Parts of tokenizer.json, with their type in BERT and their fixed settings.
 _PARTS: Mapping[str, tuple[str, Mapping[str, Any]]] = {
   "model": (
     "WordPiece",
@@ -75,17 +75,17 @@ class TokenizerSettings:
   differing: tuple[str, ...] = ()  # Settings that are not implemented.
 
   def notes(self) -> tuple[str, ...]:
-    """Returns sentences for the user, none for a tokenizer of BERT."""
+    """Returns sentences for the user; () for BERT's tokenizer."""
     if not self.differing:
       return ()
     return (
-      "Its tokenizer is not implemented, so ids of texts differ from those "
-      f"that the model was trained on: {'; '.join(self.differing)}",
+      "Its tokenizer is not implemented, so the ids of texts differ from those "
+      f"in training: {'; '.join(self.differing)}",
     )
 
 
 def find_vocab(folder: str) -> str | None:
-  """Returns the vocab.txt of a folder, else a tokenizer.json of word pieces."""
+  """Returns a folder's vocab.txt or tokenizer.json of word pieces, or None."""
   path = os.path.join(folder, VOCAB_FILE)
   if paths.exists(path):
     return path
@@ -96,15 +96,15 @@ def find_vocab(folder: str) -> str | None:
 
 
 def is_tokenizer_json(vocab_file: str) -> bool:
-  """Returns whether a vocabulary is in a tokenizer.json, by the file's name."""
+  """Returns whether the file of a vocabulary is a tokenizer.json."""
   return paths.split(vocab_file)[1] == TOKENIZER
 
 
 def read_vocab(vocab_file: str) -> bytes:
-  """Returns the content of a vocab.txt, also for a tokenizer.json.
+  """Returns the content of a vocab.txt; converts a tokenizer.json.
 
   Raises:
-    ValueError: if a tokenizer.json holds no vocabulary of word pieces.
+    ValueError: if a tokenizer.json has no vocabulary of word pieces.
   """
   if not is_tokenizer_json(vocab_file):
     return paths.read_bytes(vocab_file)
@@ -128,10 +128,10 @@ def read_vocab(vocab_file: str) -> bytes:
 
 
 def _word_pieces(path: str) -> dict[str, Any]:
-  """Returns the vocabulary of a tokenizer.json, empty if not of WordPiece."""
+  """Returns the vocabulary of a tokenizer.json; {} if it is not WordPiece."""
   model = _object_in(json_files.read_object(path), "model", path)
   kind, vocab = _PARTS["model"][0], model.get("vocab")
-  # Files of the first versions do not name the type.
+  # Early versions of the format do not name the type.
   is_of_kind = model.get("type", kind) == kind and "merges" not in model
   return vocab if is_of_kind and isinstance(vocab, dict) else {}
 
@@ -226,7 +226,7 @@ def _differing_tokens(config: Mapping[str, Any]) -> Iterator[str]:
 def _differing_parts(tokenizer: Mapping[str, Any], path: str) -> Iterator[str]:
   """Yields the parts of tokenizer.json that are not implemented."""
   for name, (kind, fixed) in _PARTS.items():
-    if name not in tokenizer:  # Null is a setting; nothing is the default.
+    if name not in tokenizer:  # A missing part is the default; null is not.
       continue
     part = _object_in(tokenizer, name, path)
     default = kind if name == "model" and "merges" not in part else None
@@ -240,7 +240,7 @@ def _differing_parts(tokenizer: Mapping[str, Any], path: str) -> Iterator[str]:
 
 
 def _differing_vocab(folder: str) -> Iterator[str]:
-  """Yields a note if vocab.txt and tokenizer.json are two vocabularies."""
+  """Yields a note if vocab.txt and tokenizer.json have different tokens."""
   path = os.path.join(folder, VOCAB_FILE)
   other_path = os.path.join(folder, TOKENIZER)
   if paths.exists(path) and _word_pieces(other_path):
@@ -260,17 +260,17 @@ def _list_others(name: str, tokens: Any) -> Iterator[str]:
 
 
 def _content(token: Any) -> str:
-  """Returns the text of a token, which some files store as an object."""
+  """Returns the text of a token. Some files store tokens as objects."""
   return str(token.get("content")) if isinstance(token, dict) else str(token)
 
 
 def _object_in(
   values: Mapping[str, Any], name: str, path: str
 ) -> dict[str, Any]:
-  """Returns a nested object, empty for null or a missing one."""
+  """Returns a nested object; {} if it is null or missing."""
   value = values.get(name) or {}
   if not isinstance(value, dict):
-    raise ValueError(f"{path}: {name} is no JSON object.")
+    raise ValueError(f"{path}: {name} is not a JSON object.")
   return value
 
 

@@ -112,8 +112,8 @@ def test_a_lone_masked_lm_head_gets_the_other_for_keras(tmp_path):
   written = convert.convert(source, "original", target, "keras")
   assert written.run.task == "pretraining"
   assert written.notes == (
-    "The model has no next-sentence head: the one that was written is "
-    "untrained.",
+    "The model has no next-sentence head; an untrained next-sentence head was "
+    "added.",
   )
   loaded = interop_models.KINDS["pretraining"](interop_models.CONFIG)
   loaded.load_weights(target)

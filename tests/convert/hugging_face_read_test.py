@@ -289,7 +289,7 @@ def test_a_model_without_a_pooler_gets_one_that_is_said_to_be_random(tmp_path):
   converted, reader = converted_model(tmp_path, tensors)
   assert converted.own_heads == (heads.SPAN,)
   assert converted.notes == (
-    "The model has no pooler: the one that was written is untrained.",
+    "The model has no pooler; an untrained pooler was added.",
   )
   np.testing.assert_array_equal(
     reader.get("cls/squad/output_weights"), tensors["qa_outputs.weight"]

@@ -1,6 +1,6 @@
-"""Masking while records are read: its statistics, and that it can be repeated.
+"""Dynamic masking: its statistics and its reproducibility.
 
-What is drawn does not change from run to run, so nothing here fails by chance.
+The draws are the same in every run, so no test fails by chance.
 """
 
 import itertools
@@ -13,7 +13,7 @@ import tensorflow as tf
 from bert_tf.data import dynamic_masking, masking
 
 CLS, SEP, MASK = 2, 3, 4
-# Every third piece goes on with a word.
+# Every third piece continues a word.
 VOCAB = {
   token: index
   for index, token in enumerate(
@@ -23,7 +23,7 @@ VOCAB = {
 }
 LENGTH = 64
 
-# Standard deviations; chance exceeds them once in 1.7 million times.
+# Standard deviations. Chance exceeds them once in 1.7 million times.
 LIMIT = 5.0
 
 
@@ -36,7 +36,7 @@ def example(num_tokens, seed=0):
 
 
 def dynamic(rows, seed=1, epoch=0, cls_positions=None, **settings):
-  """The features of rows, [B, F], that are masked at the places 0, 1, ..."""
+  """Masks rows, [B, F], at the places 0, 1, ...; returns the features."""
   rows = np.array(rows)
   config = masking.MaskingConfig(**settings)
   features = {
@@ -48,26 +48,26 @@ def dynamic(rows, seed=1, epoch=0, cls_positions=None, **settings):
   epochs = tf.fill([len(rows)], tf.constant(epoch, tf.int64))
   places = tf.range(len(rows), dtype=tf.int64)
   masker = dynamic_masking.DynamicMasker(config, VOCAB, seed)
-  found = tf.function(masker.mask)(features, epochs, places)
-  return {name: value.numpy() for name, value in found.items()}
+  masked = tf.function(masker.mask)(features, epochs, places)
+  return {name: value.numpy() for name, value in masked.items()}
 
 
 def static(rows, seed=1, **settings):
-  """The same by `masking`: ids and a bool [B, F] of what is to predict."""
+  """Masks rows with `masking`; returns ids and mask, bool [B, F]."""
   masker = masking.Masker(masking.MaskingConfig(**settings), VOCAB)
   rng = random.Random(seed)
-  found, chosen = np.array(rows), np.zeros(np.shape(rows), bool)
-  for row, is_chosen in zip(found, chosen):
+  masked, chosen = np.array(rows), np.zeros(np.shape(rows), bool)
+  for row, is_chosen in zip(masked, chosen):
     ids = row[row > 0].tolist()
     candidates = [i for i, piece in enumerate(ids) if piece not in (CLS, SEP)]
     positions, _ = masker.mask(ids, candidates, rng)
     row[: len(ids)] = ids
     is_chosen[positions] = True
-  return found, chosen
+  return masked, chosen
 
 
 def chosen_pieces(features):
-  """What a batch has to predict, bool [B, F]."""
+  """Returns the positions to predict, bool [B, F]."""
   chosen = np.zeros(features["input_ids"].shape, bool)
   for row, positions, weights in zip(
     chosen, features["masked_lm_positions"], features["masked_lm_weights"]
@@ -76,45 +76,43 @@ def chosen_pieces(features):
   return chosen
 
 
-def deviations(one, other, count):
-  """How far two numbers of hits among `count` are apart, in deviations."""
-  share = (one + other) / (2 * count)
-  return (one - other) / np.sqrt(2 * count * share * (1 - share) + 1e-9)
+def deviations(hits, other_hits, count):
+  """Returns the difference of two numbers of hits in standard deviations."""
+  share = (hits + other_hits) / (2 * count)
+  variance = 2 * count * share * (1 - share)
+  return (hits - other_hits) / np.sqrt(variance + 1e-9)
 
 
 @pytest.mark.parametrize("do_whole_word_mask", [False, True])
-def test_over_a_million_words_all_is_masked_as_often_as_in_the_static_form(
+def test_over_a_million_words_dynamic_and_static_masks_have_equal_statistics(
   do_whole_word_mask,
 ):
   rows = np.repeat([example(60, seed=5)], 20_000, axis=0)
   settings = {"do_whole_word_mask": do_whole_word_mask, "masked_lm_prob": 0.2}
   features = dynamic(rows, **settings)
-  found, is_chosen = features["input_ids"], chosen_pieces(features)
-  expected, was_chosen = static(rows, **settings)
+  ids, is_chosen = features["input_ids"], chosen_pieces(features)
+  static_ids, was_chosen = static(rows, **settings)
+  masks = [(ids, is_chosen), (static_ids, was_chosen)]
   # By position.
   apart = deviations(is_chosen.sum(0), was_chosen.sum(0), len(rows))
   assert np.abs(apart).max() < LIMIT
-  # By the number of pieces of a record.
+  # By the number of masked pieces per record.
   numbers = [
     np.bincount(chosen.sum(1), minlength=LENGTH)
     for chosen in (is_chosen, was_chosen)
   ]
   assert np.abs(deviations(*numbers, len(rows))).max() < LIMIT
-  # By what becomes of a piece: [MASK], itself, one of the others.
-  assert (found == rows)[~is_chosen].all()
+  # By the new piece: [MASK], the same piece, another piece.
+  assert (ids == rows)[~is_chosen].all()
   total = is_chosen.sum()
   for piece in range(len(VOCAB)):
     hits = [
-      ((ids == piece) & (rows != piece) & chosen).sum()
-      for ids, chosen in ((found, is_chosen), (expected, was_chosen))
+      ((new == piece) & (rows != piece) & chosen).sum() for new, chosen in masks
     ]
     assert abs(deviations(*hits, total)) < LIMIT
-  kept = [
-    ((ids == rows) & chosen).sum()
-    for ids, chosen in ((found, is_chosen), (expected, was_chosen))
-  ]
-  assert abs(deviations(*kept, total)) < LIMIT
-  # By pairs of positions, which tells a sample of words from one of runs.
+  unchanged = [((new == rows) & chosen).sum() for new, chosen in masks]
+  assert abs(deviations(*unchanged, total)) < LIMIT
+  # By pairs of positions, which distinguishes random words from random runs.
   pairs = [
     (c[:, 1:40].T.astype(float) @ c[:, 1:40]) for c in (is_chosen, was_chosen)
   ]
@@ -123,7 +121,7 @@ def test_over_a_million_words_all_is_masked_as_often_as_in_the_static_form(
 
 @pytest.mark.parametrize("do_whole_word_mask", [False, True])
 @pytest.mark.parametrize(("prob", "most"), [(0.15, 20), (0.5, 9), (1.0, 64)])
-def test_what_is_to_predict_follows_the_static_rules(
+def test_the_number_and_places_of_labels_follow_the_static_rules(
   do_whole_word_mask, prob, most
 ):
   rows = [example(n, seed=n) for n in range(5, LENGTH + 1)]
@@ -156,7 +154,7 @@ def test_what_is_to_predict_follows_the_static_rules(
 
 def test_whole_words_are_masked_together_or_not_at_all():
   head, tail = VOCAB["t0"], VOCAB["##t2"]
-  # The first piece after [CLS] begins a word; one after [SEP] need not.
+  # The piece after [CLS] begins a word. The piece after [SEP] may continue one.
   row = [CLS, tail, head, tail, tail, head, SEP, tail, head, tail, head, SEP]
   rows = np.repeat([np.pad(row, (0, 52)).astype(np.int32)], 500, axis=0)
   settings = {"do_whole_word_mask": True, "masked_lm_prob": 0.3}
@@ -166,32 +164,32 @@ def test_whole_words_are_masked_together_or_not_at_all():
   for is_chosen in (chosen, expected):
     for word in words:
       assert (is_chosen[:, word].all(1) == is_chosen[:, word].any(1)).all()
-  # Of round(12 * 0.3) pieces every fill that the static form has, and no other.
+  # The same sets of round(12 * 0.3) pieces occur as in static masking.
   assert {tuple(row) for row in chosen} == {tuple(row) for row in expected}
 
 
-def test_masks_differ_by_seed_epoch_and_place_and_by_nothing_else():
+def test_masks_depend_only_on_seed_epoch_and_place():
   rows = np.repeat([example(60)], 50, axis=0)
   first = dynamic(rows, seed=1, epoch=0)
   again = dynamic(rows, seed=1, epoch=0)
   for name, value in first.items():
     np.testing.assert_array_equal(value, again[name])
-  found = [
+  masks = [
     chosen_pieces(dynamic(rows, seed=seed, epoch=epoch))
     for seed, epoch in ((1, 0), (1, 1), (1, 2), (2, 0), (0, 1))
   ]
-  # A piece is chosen in 9 of 58 cases; two independent ones in the square.
-  for one, other in itertools.combinations(found, 2):
-    share = (one & other).sum() / one.sum()
+  # 9 of 58 pieces are masked, and so are 9 of 58 of another mask's pieces.
+  for mask, other_mask in itertools.combinations(masks, 2):
+    share = (mask & other_mask).sum() / mask.sum()
     assert share == pytest.approx(9 / 58, abs=0.1)
-  assert len({tuple(row) for row in found[0]}) == 50
+  assert len({tuple(row) for row in masks[0]}) == 50
 
 
 @pytest.mark.parametrize("do_whole_word_mask", [False, True])
-def test_each_instance_of_a_row_is_masked_as_if_it_were_alone(
+def test_each_instance_of_a_packed_row_is_masked_independently(
   do_whole_word_mask,
 ):
-  # A piece after [CLS] that would go on with a word begins one.
+  # A ## piece after [CLS] begins a word.
   texts = [example(n, seed=n)[:n] for n in (30, 5, 6, 20)]
   for text in texts:
     text[1] = VOCAB["##t2"]
@@ -207,8 +205,8 @@ def test_each_instance_of_a_row_is_masked_as_if_it_were_alone(
   is_chosen = chosen_pieces(features)
   for start, text in zip(starts, texts):
     end = start + len(text)
-    alone = np.pad(text, (0, LENGTH - len(text)))
-    _, was_chosen = static(np.repeat([alone], 5000, axis=0), **settings)
+    single = np.pad(text, (0, LENGTH - len(text)))
+    _, was_chosen = static(np.repeat([single], 5000, axis=0), **settings)
     own = is_chosen[:, start:end]
     expected = was_chosen[:, : len(text)]
     assert own.sum(1).max() == expected.sum(1).max()
@@ -218,7 +216,7 @@ def test_each_instance_of_a_row_is_masked_as_if_it_were_alone(
     assert np.abs(deviations(*hits, len(rows))).max() < LIMIT
   assert not is_chosen[:, 61:].any()
   assert (features["masked_lm_weights"].sum(1) == is_chosen.sum(1)).all()
-  # What is masked in one tells nothing of the others.
-  counts = [is_chosen[:, 1], is_chosen[:, 31], is_chosen[:, 42]]
-  for one, other in itertools.combinations(counts, 2):
-    assert abs(np.corrcoef(one, other)[0, 1]) * np.sqrt(5000) < LIMIT
+  # The masks of different instances are uncorrelated.
+  columns = [is_chosen[:, 1], is_chosen[:, 31], is_chosen[:, 42]]
+  for column, other in itertools.combinations(columns, 2):
+    assert abs(np.corrcoef(column, other)[0, 1]) * np.sqrt(5000) < LIMIT

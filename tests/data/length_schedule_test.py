@@ -17,7 +17,7 @@ VOCAB_SIZE = CONFIG["vocab_size"]
 
 
 def write_records(path, length, num_predictions, num_records, first_id):
-  """Writes records that are told apart by their first word piece."""
+  """Writes records with distinct first word pieces."""
   rng = np.random.default_rng(length)
   with records.open_records([str(path)]) as writer:
     for i in range(num_records):
@@ -54,9 +54,9 @@ def phases(data, schedule="8:0.75,32:0.25", num_train_steps=8):
 
 def test_shares_become_steps():
   assert length_schedule.parse("128:0.9,512:0.1", 1000) == {128: 900, 512: 100}
-  # Rounded, they still add up.
-  found = length_schedule.parse("8:0.3,16:0.3,32:0.4", 5)
-  assert list(found) == [8, 16, 32] and sum(found.values()) == 5
+  # Rounded steps still add up.
+  steps = length_schedule.parse("8:0.3,16:0.3,32:0.4", 5)
+  assert list(steps) == [8, 16, 32] and sum(steps.values()) == 5
 
 
 @pytest.mark.parametrize(
@@ -71,13 +71,13 @@ def test_shares_become_steps():
     ("128:1.5,512:-0.5", "512 -5 of 10 steps"),
   ],
 )
-def test_what_is_no_schedule_is_refused(schedule, message):
+def test_an_invalid_schedule_is_refused(schedule, message):
   with pytest.raises(ValueError) as error:
     length_schedule.parse(schedule, 10)
   assert message in str(error.value)
 
 
-def test_files_are_told_by_their_records(data):
+def test_files_are_assigned_to_phases_by_their_records(data):
   short, long = phases(data)
   assert [p.split("/")[-1] for p in short.records.files.paths] == [
     "short-0.tfrecord",
@@ -103,11 +103,11 @@ def test_any_step_is_reached_directly(data, steps_done):
     )
     return [batch["input_ids"].numpy() for batch in dataset]
 
-  whole, rest = batches(0), batches(steps_done)
-  assert [batch.shape for batch in whole] == [(4, 8)] * 6 + [(4, 32)] * 2
-  assert len(rest) == 8 - steps_done
-  for found, expected in zip(rest, whole[steps_done:]):
-    np.testing.assert_array_equal(found, expected)
+  all_batches, resumed = batches(0), batches(steps_done)
+  assert [batch.shape for batch in all_batches] == [(4, 8)] * 6 + [(4, 32)] * 2
+  assert len(resumed) == 8 - steps_done
+  for batch, expected in zip(resumed, all_batches[steps_done:]):
+    np.testing.assert_array_equal(batch, expected)
 
 
 def config(data, output_dir, num_train_steps=8, **train):
@@ -131,7 +131,7 @@ def config(data, output_dir, num_train_steps=8, **train):
   )
 
 
-def test_a_run_goes_over_both_lengths_and_resumes(data, tmp_path):
+def test_a_run_trains_on_both_lengths_and_resumes(data, tmp_path):
   pretraining.run(config(data, tmp_path / "whole"))
   results = (tmp_path / "whole" / "eval_results.txt").read_text()
   assert "global_step = 8" in results
@@ -151,7 +151,7 @@ def test_a_run_goes_over_both_lengths_and_resumes(data, tmp_path):
   assert first.shapes == again.shapes
   for name in first.shapes:
     np.testing.assert_array_equal(first.get(name), again.get(name))
-  # Positions beyond 8 moved in the last two steps alone.
+  # Positions beyond 8 are trained only in the last two steps.
   name = "bert/embeddings/position_embeddings"
   early = checkpoints.CheckpointReader(str(tmp_path / "whole" / "model.ckpt-4"))
   moved = np.abs(first.get(name) - early.get(name)).max(axis=1)
@@ -159,11 +159,11 @@ def test_a_run_goes_over_both_lengths_and_resumes(data, tmp_path):
 
 
 def test_a_length_beyond_the_positions_is_refused(data, tmp_path):
-  one = config(data, tmp_path)
-  with pytest.raises(ValueError, match="max_seq_length 32 exceeds"):
+  run = config(data, tmp_path)
+  with pytest.raises(ValueError, match="max_seq_length 32 "):
     (tmp_path / "config.json").write_text(
       json.dumps({**CONFIG, "max_position_embeddings": 16})
     )
     pretraining.run(
-      dataclasses.replace(one, bert_config_file=str(tmp_path / "config.json"))
+      dataclasses.replace(run, bert_config_file=str(tmp_path / "config.json"))
     )

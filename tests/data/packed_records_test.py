@@ -1,4 +1,4 @@
-"""Which instances share a row, and that records hold them."""
+"""Packing: the assignment of instances to rows, and packed records."""
 
 import collections
 
@@ -13,14 +13,14 @@ from tests.support import checkout
 VOCAB_FILE = str(checkout.ROOT / "tests" / "golden" / "tiny" / "vocab.txt")
 
 
-def test_every_instance_is_in_one_row_and_fits():
+def test_every_instance_is_in_exactly_one_row_and_fits():
   rng = np.random.default_rng(1)
   lengths = rng.integers(5, 129, 3000).tolist() + [128] * 100 + [5] * 50
   rows = packing.assign_rows(lengths, 128)
   assert sorted(i for row in rows for i in row) == list(range(len(lengths)))
   sizes = [sum(lengths[i] for i in row) for row in rows]
   assert max(sizes) <= 128 and max(map(len, rows)) <= 16
-  # Uniform lengths leave hardly any room.
+  # Instances of uniform lengths fill nearly all of the rows.
   assert sum(sizes) / (128 * len(rows)) > 0.99
   assert rows == packing.assign_rows(lengths, 128)
 
@@ -29,20 +29,20 @@ def test_every_instance_is_in_one_row_and_fits():
   ("lengths", "expected"),
   [
     ([128], [[0]]),
-    ([100, 28, 29], [[0, 1], [2]]),  # 29 opens a row, 28 fills the first.
+    ([100, 28, 29], [[0, 1], [2]]),  # 29 needs a new row; 28 fills the first.
     ([40, 60, 68, 88], [[3, 0], [2, 1]]),
     ([60, 60, 60], [[0, 1], [2]]),
     ([5] * 17, [list(range(16)), [16]]),
   ],
 )
-def test_the_fullest_row_with_room_takes_the_longest_that_is_left(
+def test_the_longest_instance_goes_to_the_fullest_row_with_room(
   lengths, expected
 ):
   assert packing.assign_rows(lengths, 128) == expected
 
 
 def create(folder, name, text, length, **settings):
-  """Makes records of a text; returns the summary."""
+  """Writes the records of a text; returns the summary."""
   config = data_config.PretrainingDataConfig(
     **{
       "vocab_file": VOCAB_FILE,
@@ -65,8 +65,8 @@ def values(path):
 
 
 def instances(path):
-  """The instances of a file, each hashable, with how often it is there."""
-  found = collections.Counter()
+  """Counts the distinct instances of a file."""
+  counts = collections.Counter()
   for record in values(path):
     starts = record.get("cls_positions", [0])
     starts = [0, *(start for start in starts[1:] if start)]
@@ -85,14 +85,14 @@ def instances(path):
       ids, segments = (
         tuple(record[name][start:end]) for name in ("input_ids", "segment_ids")
       )
-      found[ids, segments, own, label] += 1
+      counts[ids, segments, own, label] += 1
     assert not any(record["next_sentence_labels"][len(starts) :])
     assert not any(record["input_ids"][ends[-1] :])
-  return found
+  return counts
 
 
 @pytest.mark.parametrize("mask", [True, False])
-def test_packed_records_hold_the_instances_of_the_others(tmp_path, mask):
+def test_packed_records_hold_the_instances_of_unpacked_ones(tmp_path, mask):
   rng = np.random.default_rng(2)
   words = "the of and in to was he is as for on with that it his by".split()
   documents = [
@@ -117,7 +117,7 @@ def test_packed_records_hold_the_instances_of_the_others(tmp_path, mask):
 
 @pytest.mark.parametrize("no_nsp", [False, True])
 @pytest.mark.parametrize("length", [128, 512])
-def test_of_wikipedia_less_than_three_percent_are_padding(
+def test_packed_wikipedia_has_less_than_three_percent_padding(
   unpacked, tmp_path, length, no_nsp
 ):
   text = unpacked("corpora") / "en_wiki_squad_dev.txt"
@@ -135,7 +135,7 @@ def test_of_wikipedia_less_than_three_percent_are_padding(
   assert np.mean(masks) > 0.97
 
 
-def test_a_row_has_room_for_all_that_is_masked():
+def test_a_row_has_room_for_all_masked_positions():
   for prob in (0.01, 0.15, 0.5, 1.0):
     config = masking.MaskingConfig(masked_lm_prob=prob)
     for length in (1, 5, 7, 13, 30):

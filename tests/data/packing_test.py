@@ -1,10 +1,10 @@
-"""Packing word pieces: special tokens, cutting, padding."""
+"""The model's input: special tokens, truncation, padding."""
 
 from bert_tf.data import packing
 
 
 def truncated_one_by_one(a, b, max_length):
-  """The rule as it is told: the longer one loses its last, b if equal."""
+  """Drops the last id of the longer text, or of b if both are equally long."""
   a, b = list(a), list(b)
   while len(a) + len(b) > max_length:
     (a if len(a) > len(b) else b).pop()
@@ -22,7 +22,7 @@ def test_a_pair_is_cut_from_the_end_of_the_longer_one():
         )
 
 
-def test_packing_frames_cuts_and_pads():
+def test_pack_adds_special_tokens_truncates_and_pads():
   assert packing.pack([5, 6], None, 1, 2, 6) == {
     "input_ids": [1, 5, 6, 2, 0, 0],
     "input_mask": [1, 1, 1, 1, 0, 0],
@@ -36,7 +36,7 @@ def test_packing_frames_cuts_and_pads():
   assert packing.pack([5, 6, 7], None, 1, 2, 4)["input_ids"] == [1, 5, 6, 2]
 
 
-def test_a_second_text_without_pieces_counts_as_none():
+def test_an_empty_second_text_counts_as_no_text():
   for length in (4, 6):
-    alone = packing.pack([5, 6, 7], None, 1, 2, length)
-    assert packing.pack([5, 6, 7], [], 1, 2, length) == alone
+    single = packing.pack([5, 6, 7], None, 1, 2, length)
+    assert packing.pack([5, 6, 7], [], 1, 2, length) == single

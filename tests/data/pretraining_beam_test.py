@@ -45,18 +45,18 @@ def config():
 
 
 def contents(folder):
-  """Name -> bytes of all files of a folder, hidden ones too."""
+  """Returns the bytes of all files of a folder by name, hidden ones too."""
   return {path.name: path.read_bytes() for path in folder.iterdir()}
 
 
 def start(*flags):
-  """Starts the script; its own group of processes."""
+  """Starts the script in a process group of its own."""
   return subprocess.Popen(
     [sys.executable, str(SCRIPT), *flags],
     stderr=subprocess.PIPE,
     text=True,
     start_new_session=True,
-    # Beam's workers are to find bert_tf though it may not be installed.
+    # Beam's workers must find bert_tf even if it is not installed.
     env={**os.environ, "PYTHONPATH": str(ROOT)},
   )
 
@@ -90,7 +90,7 @@ def test_several_processes_write_the_files_that_num_workers_writes(
   assert process.returncode == 0, error
   assert contents(tmp_path / "beam") == contents(tmp_path / "local")
   assert re.search(rf"instances +{summary.counts.num_instances}\n", error)
-  # It was not done by the script itself: each worker says its good-bye.
+  # Each worker logs its exit, so the script did not do the work itself.
   assert error.count("INFO:__main__:Python sdk harness exiting") == 2
 
 
@@ -102,23 +102,23 @@ def test_resume_builds_what_is_missing_and_nothing_else(text, config, tmp_path):
     )
 
   first = create()
-  whole = contents(tmp_path / "out")
-  assert sorted(whole) == [
+  complete = contents(tmp_path / "out")
+  assert sorted(complete) == [
     ".data.settings.json",
     *(f"data-0000{i}-of-00003" for i in range(3)),
   ]
   (tmp_path / "out" / "data-00001-of-00003").unlink()
-  kept = tmp_path / "out" / "data-00002-of-00003"
-  kept.write_bytes(b"kept, not built again")
+  finished = tmp_path / "out" / "data-00002-of-00003"
+  finished.write_bytes(b"not built again")
   second = create(resume=True)
   assert second.num_shards_kept == 2
   assert 0 < second.counts.num_documents < first.counts.num_documents == 12
   assert contents(tmp_path / "out") == {
-    **whole,
-    kept.name: b"kept, not built again",
+    **complete,
+    finished.name: b"not built again",
   }
   assert create(resume=True).counts.num_instances == 0
-  # And so does a run without Beam, of the same flags.
+  # A run without Beam but with the same flags does the same.
   again = pretraining_shards.create(
     config, [text], str(tmp_path / "out" / "data"), 3, resume=True
   )
@@ -127,7 +127,7 @@ def test_resume_builds_what_is_missing_and_nothing_else(text, config, tmp_path):
 
 @needs_beam
 @pytest.mark.parametrize("mode", ["in_memory", "multi_threading"])
-def test_what_a_shard_raises_is_one_line(mode, config, tmp_path):
+def test_the_error_of_a_shard_is_one_line(mode, config, tmp_path):
   text = tmp_path / "text.txt"
   text.write_text("\x01\n" * 9 + "\nthe old boat.\n\nthe sea.\n")
   with pytest.raises((ValueError, OSError)) as raised:
@@ -143,7 +143,7 @@ def test_what_a_shard_raises_is_one_line(mode, config, tmp_path):
   assert "text.txt" in message and "shard 0" in message
   assert "\n" not in message
   assert "data-00000-of-00002" not in contents(tmp_path / "out")
-  # What --resume goes by; neither a half file nor counts.
+  # Only files that --resume uses remain, no incomplete file and no counts.
   assert set(contents(tmp_path / "out")) <= {
     ".data.settings.json",
     "data-00001-of-00002",
@@ -154,7 +154,7 @@ def test_what_a_shard_raises_is_one_line(mode, config, tmp_path):
 @pytest.mark.parametrize(
   ("changes", "message"),
   [
-    ({"num_shards": 1}, "num_shards 1 would leave all work to one worker; set"),
+    ({"num_shards": 1}, "num_shards 1 .*`num_shards`"),
     ({"runner": "Direkt"}, "`runner=Direkt`: Unexpected .*DirectRunner,"),
     ({"runner": "none.Such"}, "`runner=none.Such`: No module named 'none'"),
     ({"runner": "os.Such"}, "`runner=os.Such`: module 'os' has no attribute"),
@@ -174,7 +174,7 @@ def test_what_a_shard_raises_is_one_line(mode, config, tmp_path):
     ({"num_shards": 13}, "12 documents, .* num_shards 13"),
   ],
 )
-def test_what_beam_does_not_know_is_refused_before_anything_is_written(
+def test_a_wrong_option_is_refused_before_anything_is_written(
   changes, message, text, config, tmp_path, monkeypatch, capfd
 ):
   monkeypatch.chdir(tmp_path)
@@ -192,7 +192,7 @@ def test_what_beam_does_not_know_is_refused_before_anything_is_written(
 
 
 @needs_beam
-def test_help_among_the_options_lists_those_of_beam(
+def test_help_in_pipeline_options_lists_beams_options(
   text, config, tmp_path, capsys
 ):
   output = tmp_path / "out" / "data"
@@ -227,8 +227,8 @@ def test_flags_that_exclude_one_another_end_the_script_in_one_line(
       ["--pipeline_options=--streaming"],
       "--pipeline_options=--streaming needs --runner",
     ),
-    # Whether Beam is there or not.
-    (["--runner=DirectRunner", "--num_shards=1"], "num_shards 1 would leave"),
+    # Refused even if Beam is not installed.
+    (["--runner=DirectRunner", "--num_shards=1"], "num_shards 1 "),
   ]
   started = [
     (start(*flags_of(text, tmp_path / "out" / "data"), *flags), message)
@@ -251,7 +251,7 @@ def is_running(group):
 
 
 @needs_beam
-def test_ctrl_c_leaves_neither_half_files_nor_processes(text, tmp_path):
+def test_ctrl_c_leaves_no_incomplete_files_and_no_processes(text, tmp_path):
   out = tmp_path / "out"
   process = start(
     *flags_of(text, out / "data"),
@@ -271,5 +271,5 @@ def test_ctrl_c_leaves_neither_half_files_nor_processes(text, tmp_path):
   assert os.listdir(out) == [".data.settings.json"]
   deadline = time.monotonic() + 600
   while is_running(process.pid):
-    assert time.monotonic() < deadline, "a worker goes on"
+    assert time.monotonic() < deadline, "a worker is still running"
     time.sleep(0.2)

@@ -25,7 +25,7 @@ FEATURE_NAMES = {
 
 
 def make_config(vocab_file, **flags):
-  """A config from the names of flags, as the script makes it."""
+  """Makes a config from flags, as the script does."""
   fields = masking.MaskingConfig.__dataclass_fields__
   masks = {name: flags.pop(name) for name in list(flags) if name in fields}
   return data_config.PretrainingDataConfig(
@@ -36,7 +36,7 @@ def make_config(vocab_file, **flags):
 
 
 def read_examples(path):
-  """Parsed examples of a TFRecord, in order: name -> list."""
+  """Returns the parsed examples of a TFRecord file, in order."""
   records = tf.data.TFRecordDataset([str(path)]).as_numpy_iterator()
   examples = []
   for record in records:
@@ -51,7 +51,7 @@ def read_examples(path):
 
 
 def build_examples(config, texts, output_files):
-  """What one shard and one process write, file by file."""
+  """Builds one shard; returns the examples of each file."""
   pretraining_shards.create(
     config, [str(text) for text in texts], ",".join(map(str, output_files))
   )
@@ -92,7 +92,7 @@ README_FLAGS = {"dupe_factor": 5}
     ),
   ],
 )
-def test_instances_equal_the_originals_in_order(
+def test_instances_equal_the_2018_releases_in_order(
   text, recorded, flags, shared, unpacked, tmp_path
 ):
   golden = shared / "golden" / "pretrain_data"
@@ -111,7 +111,9 @@ def test_instances_equal_the_originals_in_order(
   )
 
 
-def test_instances_of_a_small_vocabulary_equal_the_originals(shared, tmp_path):
+def test_instances_of_a_small_vocabulary_equal_the_2018_releases(
+  shared, tmp_path
+):
   golden = shared / "golden"
   config = make_config(
     golden / "tiny" / "vocab.txt",
@@ -128,7 +130,7 @@ def test_instances_of_a_small_vocabulary_equal_the_originals(shared, tmp_path):
 
 
 @pytest.mark.parametrize("case", ["tokens", "whole_words"])
-def test_instances_of_hand_made_text_equal_the_originals(case, tmp_path):
+def test_instances_of_hand_made_text_equal_the_2018_releases(case, tmp_path):
   recorded = json.loads((HAND_MADE / "examples.json").read_text())[case]
   [examples] = build_examples(
     make_config(HAND_MADE / "vocab.txt", **recorded["flags"]),
@@ -138,7 +140,7 @@ def test_instances_of_hand_made_text_equal_the_originals(case, tmp_path):
   assert examples == recorded["examples"]
 
 
-def test_carriage_returns_anywhere_change_no_instance(tmp_path):
+def test_carriage_returns_do_not_change_the_instances(tmp_path):
   recorded = json.loads((HAND_MADE / "examples.json").read_text())["tokens"]
   rng = random.Random(5)
   text = (HAND_MADE / "text.txt").read_bytes().decode()
@@ -154,13 +156,13 @@ def test_carriage_returns_anywhere_change_no_instance(tmp_path):
 
 
 @pytest.mark.parametrize("size", [0, 1, 2, 3, 4, 5, 7, 8, 9, 64, 125, 1000])
-def test_shuffle_is_pythons_shuffle(size):
-  ours, pythons = random.Random(size), random.Random(size)
+def test_shuffle_gives_the_result_of_pythons_shuffle(size):
+  rng, other_rng = random.Random(size), random.Random(size)
   shuffled, expected = list(range(size)), list(range(size))
-  masking.shuffle(shuffled, ours.getrandbits)
-  pythons.shuffle(expected)
+  masking.shuffle(shuffled, rng.getrandbits)
+  other_rng.shuffle(expected)
   assert shuffled == expected
-  assert ours.getstate() == pythons.getstate()
+  assert rng.getstate() == other_rng.getstate()
 
 
 VOCAB = {
@@ -181,15 +183,15 @@ VOCAB = {
     ((0.8, 0.0, 0.2), (0.8, 0.0, 0.2)),
   ],
 )
-def test_masked_pieces_split_as_asked(split, expected):
+def test_masked_pieces_are_split_as_configured(split, expected):
   config = masking.MaskingConfig(
     **dict(zip(("mask_prob", "keep_prob", "random_prob"), split))
   )
   masker = masking.Masker(config, VOCAB)
   rng = random.Random(1)
-  masked = kept = total = 0
+  masked = unchanged = total = 0
   for _ in range(1000):
-    # A piece that no random draw gives often: 1 of 100 is a keep by chance.
+    # A random draw gives the same piece in 1 of 100 cases.
     original = [2] + [50] * 98 + [3]
     ids = list(original)
     positions, labels = masker.mask(ids, list(range(1, 99)), rng)
@@ -200,12 +202,12 @@ def test_masked_pieces_split_as_asked(split, expected):
     assert set(changed) <= set(positions)
     total += len(positions)
     masked += sum(ids[i] == VOCAB["[MASK]"] for i in positions)
-    kept += sum(ids[i] == 50 for i in positions)
-  # A random piece is [MASK] or the same one in 1 of 100 draws each. 15,000
-  # draws: three standard deviations are 0.012 at most.
+    unchanged += sum(ids[i] == 50 for i in positions)
+  # A random piece is [MASK] in 1 of 100 draws, and the same piece in 1 of 100.
+  # Three standard deviations of 15,000 draws are at most 0.012.
   by_chance = expected[2] / 100
   assert masked / total == pytest.approx(expected[0] + by_chance, abs=0.012)
-  assert kept / total == pytest.approx(expected[1] + by_chance, abs=0.012)
+  assert unchanged / total == pytest.approx(expected[1] + by_chance, abs=0.012)
 
 
 @pytest.mark.parametrize(
@@ -237,7 +239,7 @@ def test_whole_words_are_masked_together_or_not_at_all():
   )
   masker = masking.Masker(config, VOCAB)
   rng = random.Random(3)
-  # Words of one, two and three pieces; "##t2" is a continuation.
+  # Words of one, two and three pieces.
   head, tail = VOCAB["t0"], VOCAB["##t2"]
   words = [[head], [head, tail], [head, tail, tail]] * 4
   starts = list(itertools.accumulate([len(word) for word in words], initial=1))
@@ -251,7 +253,7 @@ def test_whole_words_are_masked_together_or_not_at_all():
 
 
 def sentences_of_distinct_pieces(num_documents, num_sentences, length):
-  """Documents in which a piece tells where it stands: ids from 5 up."""
+  """Returns documents in which every piece is distinct: ids from 5 on."""
   ids = itertools.count(5)
   return [
     [[next(ids) for _ in range(length)] for _ in range(num_sentences)]
@@ -260,7 +262,7 @@ def sentences_of_distinct_pieces(num_documents, num_sentences, length):
 
 
 def write_ids(folder, documents):
-  """Text and vocabulary for documents of ids; returns their paths."""
+  """Writes a vocabulary and a text for documents of ids; returns the paths."""
   size = 1 + max(itertools.chain(*itertools.chain(*documents)))
   names = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
   names += [f"w{i}" for i in range(5, size)]
@@ -276,7 +278,7 @@ def write_ids(folder, documents):
 
 
 def unmasked(example):
-  """The ids of an example without padding, before masking."""
+  """Returns the ids of an example before masking, without padding."""
   ids = example["input_ids"][: sum(example["input_mask"])]
   for position, label, weight in zip(
     example["masked_lm_positions"],
@@ -288,12 +290,11 @@ def unmasked(example):
   return ids
 
 
-def test_an_actual_next_segment_follows_and_a_random_one_is_elsewhere(tmp_path):
+def test_actual_next_segments_follow_and_random_ones_do_not(tmp_path):
   documents = sentences_of_distinct_pieces(5, 12, 6)
   vocab_file, text = write_ids(tmp_path, documents)
   per_document = 12 * 6
   config = make_config(vocab_file, max_seq_length=32, max_predictions_per_seq=5)
-  # The first two pieces of a sentence tell if anything was cut in front.
   [examples] = build_examples(config, [text], [tmp_path / "out"])
   labels = []
   for example in examples:
@@ -314,14 +315,14 @@ def test_an_actual_next_segment_follows_and_a_random_one_is_elsewhere(tmp_path):
     [is_random] = example["next_sentence_labels"]
     assert is_same_document != bool(is_random)
     if not is_random:
-      # Cuts take pieces of the end of a or the front of b, less than either.
       assert first[-1] < second[0]
     labels.append(is_random)
-  # Half of the pairs, and a little more: single sentences are always random.
+  # Slightly more than half of the pairs, since the segment after a single
+  # sentence is always random.
   assert 0.4 < sum(labels) / len(labels) < 0.75
 
 
-def test_without_nsp_each_pass_holds_the_text_once_in_one_segment(tmp_path):
+def test_without_nsp_each_pass_has_the_text_once_in_single_segments(tmp_path):
   documents = sentences_of_distinct_pieces(4, 9, 5)
   vocab_file, text = write_ids(tmp_path, documents)
   config = make_config(
@@ -337,14 +338,14 @@ def test_without_nsp_each_pass_holds_the_text_once_in_one_segment(tmp_path):
   for example in examples:
     ids = unmasked(example)
     assert (ids[0], ids[-1], ids.count(3)) == (2, 3, 1)
-    # 20 places hold four sentences of 5; the ninth is alone in its document.
+    # 20 pieces are four sentences of 5. The ninth sentence is left over.
     assert len(ids) in (22, 7)
     assert set(example["segment_ids"]) == {0}
     assert example["next_sentence_labels"] == [0]
     seen += ids[1:-1]
   assert sorted(seen) == sorted(list(range(5, 5 + 4 * 9 * 5)) * 3)
-  whole = [unmasked(e) for e in examples]
-  assert all(len({(i - 5) // 45 for i in ids[1:-1]}) == 1 for ids in whole)
+  rows = [unmasked(example) for example in examples]
+  assert all(len({(i - 5) // 45 for i in ids[1:-1]}) == 1 for ids in rows)
 
 
 def test_lines_without_a_token_are_left_out(tmp_path):
@@ -352,8 +353,8 @@ def test_lines_without_a_token_are_left_out(tmp_path):
   vocab_file, text = write_ids(tmp_path, documents)
   config = make_config(vocab_file, max_seq_length=16, max_predictions_per_seq=3)
   [expected] = build_examples(config, [text], [tmp_path / "expected"])
-  # A zero-width space is no white space and no token: a line of its own, and
-  # a document of its own at the end.
+  # A zero-width space is neither white space nor a token. Here it is a line
+  # and, at the end, a document.
   changed = tmp_path / "changed.txt"
   changed.write_text(
     text.read_text().replace("\n", "\n\u200b\n", 1) + "\n\n\u200b\n",
@@ -373,7 +374,7 @@ def test_lines_without_a_token_are_left_out(tmp_path):
     ({"max_predictions_per_seq": 0}, "max_predictions_per_seq 0 "),
     (
       {"max_seq_length": 16, "max_predictions_per_seq": 17},
-      "max_predictions_per_seq 17 exceeds max_seq_length 16",
+      "max_predictions_per_seq 17 .*max_seq_length 16",
     ),
     ({"dupe_factor": 0}, "dupe_factor 0 "),
     ({"short_seq_prob": -0.1}, "short_seq_prob -0.1 "),
@@ -386,7 +387,7 @@ def test_a_setting_out_of_range_is_refused(flags, message):
     make_config("vocab.txt", **flags)
 
 
-def test_a_vocabulary_without_specials_names_them(tmp_path):
+def test_missing_special_tokens_are_named(tmp_path):
   vocab_file = tmp_path / "vocab.txt"
   vocab_file.write_text("[PAD]\n[UNK]\n[SEP]\nword\n")
   with pytest.raises(ValueError, match=r"vocab.txt .* 4 .*\[CLS\], \[MASK\]"):
@@ -402,22 +403,22 @@ def test_text_without_any_token_is_refused(tmp_path):
   assert not (tmp_path / "out").exists()
 
 
-def test_a_shard_reads_no_more_than_its_documents(tmp_path):
+def test_a_shard_reads_only_its_documents(tmp_path):
   documents = sentences_of_distinct_pieces(6, 4, 4)
   vocab_file, text = write_ids(tmp_path, documents)
   config = make_config(vocab_file, max_seq_length=16, max_predictions_per_seq=3)
   shards = corpus.plan_shards([str(text)], 3)
-  done = []
+  reported = []
   counts = pretraining_data.build_shard(
     shards[1],
     config,
     pretraining_data.load_tokenizer(config),
     7,
     [str(tmp_path / "out")],
-    done.append,
+    reported.append,
   )
-  # Two documents of 16 pieces, the third and fourth.
+  # The shard is the third and fourth document, of 16 pieces each.
   seen = {i for e in read_examples(tmp_path / "out") for i in unmasked(e)}
   assert seen - {2, 3} <= set(range(5 + 32, 5 + 64))
   assert counts.num_documents == 2
-  assert sum(done) == 2 * 11
+  assert sum(reported) == 2 * 11

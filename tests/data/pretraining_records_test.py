@@ -1,4 +1,4 @@
-"""Unmasked records: recognised, masked while they are read, resumed."""
+"""Unmasked records: their detection, dynamic masking and resuming."""
 
 import dataclasses
 import functools
@@ -47,17 +47,17 @@ def write_text(path, seed):
 
 @pytest.fixture(scope="module")
 def data(tmp_path_factory):
-  """Two files of unmasked records, three of other forms, and a config."""
+  """Two files of unmasked records, three of other formats, and a config."""
   folder = tmp_path_factory.mktemp("data")
   (folder / "config.json").write_text(json.dumps(CONFIG))
-  forms = {
+  formats = {
     "plain-0": (False, False),
     "plain-1": (False, False),
     "masked": (True, False),
     "packed-plain": (False, True),
     "packed-masked": (True, True),
   }
-  for number, (name, (mask, pack_sequences)) in enumerate(forms.items()):
+  for number, (name, (mask, pack_sequences)) in enumerate(formats.items()):
     write_text(folder / "text", number)
     config = data_config.PretrainingDataConfig(
       vocab_file=VOCAB_FILE,
@@ -74,7 +74,7 @@ def data(tmp_path_factory):
 
 
 def unmasked(data, pattern="plain-*.tfrecord"):
-  """The unmasked records, with what masks them."""
+  """Returns the unmasked records with a dynamic masker."""
   files = input_pipeline.open_records(f"{data}/{pattern}")
   masker = dynamic_masking.DynamicMasker(
     masking.MaskingConfig(), tokenization.load_vocab(VOCAB_FILE), seed=7
@@ -84,7 +84,7 @@ def unmasked(data, pattern="plain-*.tfrecord"):
 
 
 def rows(dataset, num_batches):
-  """The rows of the first batches, by feature."""
+  """Returns the rows of the first batches, by feature."""
   batches = [
     {name: value.numpy() for name, value in batch.items()}
     for batch in dataset.take(num_batches)
@@ -93,7 +93,7 @@ def rows(dataset, num_batches):
 
 
 def original(features):
-  """The ids before masking."""
+  """Returns the ids before masking."""
   ids = features["input_ids"].copy()
   for row, *masked in zip(
     ids, *(features[f"masked_lm_{n}"] for n in ("positions", "ids", "weights"))
@@ -103,7 +103,7 @@ def original(features):
   return ids
 
 
-def test_the_form_of_records_is_read_off_them(data):
+def test_the_format_of_records_is_detected(data):
   masked, plain, packed, packed_plain = (
     pretraining_records.Form.of(str(data / f"{name}.tfrecord"))
     for name in ("masked", "plain-0", "packed-masked", "packed-plain")
@@ -116,39 +116,38 @@ def test_the_form_of_records_is_read_off_them(data):
 
 
 @pytest.mark.parametrize("steps_done", [0, 1, 5, 40])
-def test_masks_depend_neither_on_batches_nor_on_where_reading_starts(
+def test_masks_do_not_depend_on_the_batch_size_or_the_first_step(
   data, steps_done
 ):
   records = unmasked(data)
-  whole = rows(records.training_dataset(4, 1, 0, 500, 2), 60)
+  expected = rows(records.training_dataset(4, 1, 0, 500, 2), 60)
   assert 60 * 4 > records.files.num_records  # More than an epoch.
   for batch_size in (4, 2):
     batches = records.training_dataset(
       batch_size, 1, steps_done * 4 // batch_size, 500, 2
     )
-    found = rows(batches, 80 // batch_size)
-    for name, value in found.items():
-      start = steps_done * 4
-      np.testing.assert_array_equal(value, whole[name][start : start + 80])
+    start = steps_done * 4
+    for name, value in rows(batches, 80 // batch_size).items():
+      np.testing.assert_array_equal(value, expected[name][start : start + 80])
 
 
-def test_every_epoch_masks_anew_and_evaluation_never(data):
+def test_training_epochs_have_new_masks_and_evaluation_epochs_the_same(data):
   records = unmasked(data)
   count = records.files.num_records
   trained = rows(records.training_dataset(1, 1, 0, 500, 2), 2 * count)
   once = records.evaluation_dataset(1, 500, 2)
   evaluated = rows(once.concatenate(once), 2 * count)
-  for found, repeats in ((trained, False), (evaluated, True)):
-    texts = original(found)
+  for epochs, repeats in ((trained, False), (evaluated, True)):
+    texts, ids = original(epochs), epochs["input_ids"]
     first, second = (
-      sorted(zip(map(bytes, texts[part]), map(bytes, found["input_ids"][part])))
+      sorted(zip(map(bytes, texts[part]), map(bytes, ids[part])))
       for part in (slice(count), slice(count, None))
     )
     assert [text for text, _ in first] == [text for text, _ in second]
     assert (first == second) == repeats
 
 
-def test_batches_of_like_length_are_cut_and_reached_directly(data):
+def test_batches_of_similar_length_are_cut_and_reached_directly(data):
   records = dataclasses.replace(unmasked(data), group_by_length=True)
 
   def batches(steps_done, num_batches):
@@ -158,22 +157,22 @@ def test_batches_of_like_length_are_cut_and_reached_directly(data):
       for batch in dataset.take(num_batches)
     ]
 
-  whole = batches(0, 40)
-  widths = [batch["input_ids"].shape[1] for batch in whole]
+  first = batches(0, 40)
+  widths = [batch["input_ids"].shape[1] for batch in first]
   assert min(widths) < LENGTH == max(widths)
-  for batch in whole:
+  for batch in first:
     assert batch["input_mask"].shape == batch["input_ids"].shape
     assert batch["masked_lm_positions"].max() < batch["input_ids"].shape[1]
-  padding = 1 - np.mean([batch["input_mask"].mean() for batch in whole])
+  padding = 1 - np.mean([batch["input_mask"].mean() for batch in first])
   plain = rows(unmasked(data).training_dataset(4, 1, 0, 500, 2), 40)
   assert padding < 0.6 * (1 - plain["input_mask"].mean())
   for steps_done in (3, 8, 21):
-    for found, expected in zip(batches(steps_done, 9), whole[steps_done:]):
-      for name, value in found.items():
+    for batch, expected in zip(batches(steps_done, 9), first[steps_done:]):
+      for name, value in batch.items():
         np.testing.assert_array_equal(value, expected[name])
 
 
-def test_a_record_alone_has_other_masks_in_every_epoch(data, tmp_path):
+def test_a_single_record_has_new_masks_in_every_epoch(data, tmp_path):
   with records_lib.open_records([str(tmp_path / "one")]) as writer:
     (record,) = tf.data.TFRecordDataset(data / "plain-0.tfrecord").take(1)
     writer.write(record.numpy())
@@ -220,7 +219,7 @@ def config(data, output_dir, **settings):
 
 
 def train(data, folder, kind, **settings):
-  """Trains on unmasked records: in any order, packed, grouped by length."""
+  """Trains on unmasked records. `kind` is plain, packed or grouped."""
   pattern = "packed-plain" if kind == "packed" else "plain-*"
   pretraining.run(
     config(
@@ -234,7 +233,7 @@ def train(data, folder, kind, **settings):
   )
 
 
-def test_more_evaluation_steps_than_the_file_has_count_nothing_twice(
+def test_too_many_evaluation_steps_count_no_record_twice(
   data, trained, tmp_path, caplog
 ):
   folder = shutil.copytree(trained, tmp_path / "run")
@@ -244,10 +243,10 @@ def test_more_evaluation_steps_than_the_file_has_count_nothing_twice(
     once = pretraining.run(evaluate(eval_batch_size=count, max_eval_steps=1))
   assert "Evaluating on" not in caplog.text
   with caplog.at_level("INFO", logger="absl"):
-    found = pretraining.run(evaluate(eval_batch_size=7, max_eval_steps=999))
-  assert f"Evaluating on the {count} records once" in caplog.text
+    results = pretraining.run(evaluate(eval_batch_size=7, max_eval_steps=999))
+  assert f"{count} records" in caplog.text
   for name in ("masked_lm_loss", "masked_lm_accuracy", "next_sentence_loss"):
-    assert found[name] == pytest.approx(once[name], abs=1e-5), name
+    assert results[name] == pytest.approx(once[name], abs=1e-5), name
 
 
 GROUPED = pytest.param("grouped", marks=pytest.mark.slow)
@@ -267,13 +266,13 @@ def trained(data, kind, tmp_path_factory):
 
 
 def assert_same_weights(folders, atol=0.0):
-  whole, other = (
+  reader, other = (
     checkpoints.CheckpointReader(str(folder / "model.ckpt-8"))
     for folder in folders
   )
-  for name in whole.shapes:
+  for name in reader.shapes:
     np.testing.assert_allclose(
-      whole.get(name), other.get(name), rtol=0, atol=atol
+      reader.get(name), other.get(name), rtol=0, atol=atol
     )
 
 
@@ -290,7 +289,7 @@ def test_a_run_on_unmasked_records_resumes_to_the_bit(
 
 
 @pytest.mark.parametrize("kind", ["packed"], indirect=True)
-def test_the_parts_of_a_packed_batch_make_no_difference(
+def test_micro_batches_of_packed_rows_give_the_same_weights(
   data, trained, tmp_path
 ):
   run = config(data, tmp_path)
@@ -301,7 +300,7 @@ def test_the_parts_of_a_packed_batch_make_no_difference(
     train=dataclasses.replace(run.train, gradient_accumulation_steps=2),
     do_eval=False,
   )
-  # Adam's steps of 1e-3; float32, sums of another order.
+  # Adam takes steps of 1e-3. Sums in float32 depend on their order.
   assert_same_weights([trained, tmp_path], atol=1e-5)
 
 
@@ -317,15 +316,15 @@ def test_packed_instances_are_counted(data, trained, kind):
   assert ("instances_per_row" in tags) == (kind == "packed")
   if kind == "packed":
     records = unmasked(data, "packed-plain.tfrecord")
-    # The batch of the last step, under the default seed.
+    # The batch of the last step with the default seed.
     last = rows(records.training_dataset(8, 12345, 7, 500, 2), 1)
     per_row = (last["cls_positions"] > 0).sum(1) + 1
     assert per_row.max() > 1
     assert tags["instances_per_row"] == pytest.approx(per_row.mean())
 
 
-def test_masked_records_evaluate_what_unmasked_ones_trained(data, trained):
-  found = pretraining.run(
+def test_masked_records_can_evaluate_a_run_on_unmasked_ones(data, trained):
+  results = pretraining.run(
     config(
       data,
       trained,
@@ -333,11 +332,11 @@ def test_masked_records_evaluate_what_unmasked_ones_trained(data, trained):
       eval_input_file=str(data / "masked.tfrecord"),
     )
   )
-  assert found["global_step"] == 8 and found["masked_lm_loss"] > 0
+  assert results["global_step"] == 8 and results["masked_lm_loss"] > 0
 
 
 @pytest.mark.parametrize(
-  ("settings", "said"),
+  ("settings", "parts"),
   [
     ({"input_file": "{0}/plain-0*,{0}/masked*"}, ["plain-0", "/masked.t"]),
     ({"input_file": "{0}/plain-0*,{0}/packed-p*"}, ["plain-0", "packed-p"]),
@@ -356,7 +355,9 @@ def test_masked_records_evaluate_what_unmasked_ones_trained(data, trained):
     ),
   ],
 )
-def test_what_does_not_fit_is_refused_by_name(data, tmp_path, settings, said):
+def test_records_that_do_not_fit_are_refused_by_name(
+  data, tmp_path, settings, parts
+):
   lines = (checkout.ROOT / VOCAB_FILE).read_text().splitlines()
   (data / "other.txt").write_text("\n".join([*lines[-3:], *lines[:-3]]) + "\n")
   settings = {
@@ -366,6 +367,6 @@ def test_what_does_not_fit_is_refused_by_name(data, tmp_path, settings, said):
   run = config(data, tmp_path / "run", do_whole_word_mask=True)
   with pytest.raises(ValueError) as error:
     pretraining.run(dataclasses.replace(run, **settings))
-  for text in said:
-    assert text in str(error.value)
+  for part in parts:
+    assert part in str(error.value)
   assert not (tmp_path / "run").exists()

@@ -35,8 +35,8 @@ def test_tensorflow_parses_an_encoded_example_of_any_size(size):
   assert parsed["c"].numpy().tolist() == [0.5]
 
 
-def test_an_encoded_example_is_what_protobuf_writes():
-  # Sizes around one and two bytes of length included.
+def test_an_encoded_example_has_the_bytes_that_protobuf_writes():
+  # Includes sizes that need one, two and three bytes.
   for count in (*range(200), *range(16300, 16400)):
     example = tf.train.Example()
     example.features.feature["a"].int64_list.value.extend([1] * count)
@@ -76,7 +76,7 @@ def test_records_go_round_robin_over_the_files(tmp_path):
   assert sorted(os.listdir(tmp_path / "new_folder")) == ["a", "b", "c"]
 
 
-def test_a_name_in_gz_is_compressed(tmp_path):
+def test_a_file_ending_in_gz_is_compressed(tmp_path):
   path = tmp_path / "a.gz"
   with records.open_records([str(path)]) as writer:
     writer.write(b"record")
@@ -84,7 +84,7 @@ def test_a_name_in_gz_is_compressed(tmp_path):
   assert read_records(path, "GZIP") == [b"record"]
 
 
-def test_a_file_is_visible_only_when_whole(tmp_path):
+def test_a_file_appears_only_when_it_is_complete(tmp_path):
   path = tmp_path / "a"
   with records.open_records([str(path)]) as writer:
     writer.write(b"record")
@@ -93,9 +93,7 @@ def test_a_file_is_visible_only_when_whole(tmp_path):
 
 
 @pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt])
-def test_nothing_is_left_and_nothing_replaced_when_writing_stops(
-  tmp_path, error
-):
+def test_an_interrupted_write_leaves_and_replaces_no_file(tmp_path, error):
   before, new = tmp_path / "before", tmp_path / "new"
   before.write_bytes(b"old")
   with pytest.raises(error):
@@ -123,8 +121,8 @@ def test_a_folder_that_cannot_be_made_is_named(tmp_path):
 
 
 def test_a_full_disk_is_an_error_that_names_the_file(tmp_path):
-  # A limit on the size of files fails like a full disk. It cannot be taken
-  # back, hence the process.
+  # A limit on the size of files fails like a full disk. It cannot be lifted, so
+  # it is set in another process.
   script = """
     import resource, signal, sys
     from bert_tf.data import records
@@ -139,11 +137,11 @@ def test_a_full_disk_is_an_error_that_names_the_file(tmp_path):
       print("caught", error)
   """
   path = tmp_path / "data"
-  done = subprocess.run(
+  result = subprocess.run(
     [sys.executable, "-c", textwrap.dedent(script), str(path)],
     capture_output=True,
     text=True,
   )
-  assert done.stdout.startswith("caught"), done.stderr
-  assert str(tmp_path) in done.stdout
+  assert result.stdout.startswith("caught"), result.stderr
+  assert str(tmp_path) in result.stdout
   assert os.listdir(tmp_path) == []

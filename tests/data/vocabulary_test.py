@@ -12,7 +12,7 @@ from bert_tf.data import vocabulary
 
 @pytest.fixture(scope="module")
 def word_counts():
-  """Words of syllables, so that they have pieces in common."""
+  """Counts of words made of syllables, so that they share pieces."""
   rng = random.Random(7)
   syllables = [a + b for a in "bdfgklmnprst" for b in "aeiou"]
   counts = collections.Counter()
@@ -43,24 +43,24 @@ def test_words_are_counted_as_the_tokenizer_splits_them():
 def test_counting_in_parts_changes_nothing(monkeypatch):
   tokenizer = tokenization.BasicTokenizer()
   lines = [f"word{n % 7} and word{n % 5}!" for n in range(50)]
-  whole = vocabulary.count_words(lines, tokenizer)
+  expected = vocabulary.count_words(lines, tokenizer)
   monkeypatch.setattr(vocabulary, "_MAX_RAW_WORDS", 3)
-  assert vocabulary.count_words(lines, tokenizer) == whole
+  assert vocabulary.count_words(lines, tokenizer) == expected
 
 
 def test_every_nth_line_is_held_out():
   lines = ["a", "b", "c", "d", "e", "f", "g"]
   tokenizer = tokenization.BasicTokenizer()
-  for every, held_out in [(3, "cf"), (7, "g"), (8, ""), (0, "")]:
-    counts, apart = vocabulary.count_words_apart(lines, tokenizer, every)
-    assert set(apart) == set(held_out)
-    assert set(counts) == set("abcdefg") - set(held_out)
+  for interval, expected in [(3, "cf"), (7, "g"), (8, ""), (0, "")]:
+    counts, held_out = vocabulary.count_words_apart(lines, tokenizer, interval)
+    assert set(held_out) == set(expected)
+    assert set(counts) == set("abcdefg") - set(expected)
 
 
-def test_reserved_tokens_stand_where_the_release_has_them(unpacked):
+def test_reserved_tokens_have_the_released_ids(unpacked):
   path = unpacked("vocab") / "bert_base_uncased_vocab.txt"
   released = list(tokenization.load_vocab(str(path)))
-  # The uncased release: 994 slots, 99 of them before the specials.
+  # The uncased vocabulary has 994 unused tokens, 99 before the special ones.
   assert vocabulary.reserved_tokens(994) == released[:999]
   chinese = unpacked("vocab") / "bert_base_chinese_vocab.txt"
   specials = [
@@ -72,11 +72,11 @@ def test_reserved_tokens_stand_where_the_release_has_them(unpacked):
   assert [pair for pair in ours if pair in specials] == specials
 
 
-def test_few_slots_come_before_the_specials():
+def test_few_unused_tokens_come_before_the_special_tokens():
   assert vocabulary.reserved_tokens(1) == (
     "[PAD] [unused0] [UNK] [CLS] [SEP] [MASK]".split()
   )
-  with pytest.raises(ValueError, match="num_unused -1 is below 0"):
+  with pytest.raises(ValueError, match="num_unused -1 "):
     vocabulary.reserved_tokens(-1)
 
 
@@ -87,12 +87,12 @@ def test_the_size_is_exact_and_entries_are_unique(word_counts, vocab_size):
   assert tokens[:104] == vocabulary.reserved_tokens(99)
 
 
-def test_every_character_is_an_entry_alone_and_inside_words(word_counts):
+def test_every_character_is_an_entry_with_and_without_hashes(word_counts):
   tokens = set(vocabulary.learn(word_counts, 400))
   letters = {char for word in word_counts for char in word if char.isascii()}
   for char in letters - {"!"}:
     assert {char, f"##{char}"} <= tokens
-  # These are always words of their own.
+  # Each of these is always a word.
   assert {"!", "学", "习"} <= tokens
   assert not {"##!", "##学", "##习"} & tokens
 
@@ -121,12 +121,12 @@ def test_the_search_ends_between_neighbouring_thresholds(num_wanted, guess):
   # 1000 pieces at threshold 1, 300 at 2, then falling as a power.
   tried = []
 
-  def learn_at(threshold):
+  def learn_with(threshold):
     tried.append(threshold)
     size = 1000 if threshold == 1 else int(300 * (threshold / 2) ** -0.8)
     return [f"{threshold}:{index}" for index in range(size)]
 
-  pieces = vocabulary._search(learn_at, guess, num_wanted)
+  pieces = vocabulary._search(learn_with, guess, num_wanted)
   assert len(pieces) >= num_wanted and len(tried) <= 12
   # Pieces of the higher threshold come first; the lower one fills up.
   thresholds = [int(piece.split(":")[0]) for piece in pieces[:num_wanted]]
@@ -136,7 +136,7 @@ def test_the_search_ends_between_neighbouring_thresholds(num_wanted, guess):
     assert thresholds.count(2) == 300 and thresholds[-1] == 1
 
 
-def test_rare_characters_leave_a_small_alphabet(word_counts):
+def test_rare_characters_are_not_in_a_small_alphabet(word_counts):
   tokens = vocabulary.learn(word_counts, 400, alphabet_size=19)
   assert "ø" not in tokens and "##ø" not in tokens and "学" in tokens
   vocab = {token: index for index, token in enumerate(tokens)}
@@ -145,17 +145,17 @@ def test_rare_characters_leave_a_small_alphabet(word_counts):
 
 def test_coverage_counts_words_unknowns_and_pieces():
   vocab = {"[UNK]": 0, "a": 1, "##b": 2}
-  measured = vocabulary.coverage(vocab, {"abb": 2, "a": 5, "c": 3})
-  assert measured == vocabulary.Coverage(10, 3, 2 * 3 + 5 + 3)
-  assert measured.unknown_share == 0.3
-  assert measured.pieces_per_word == 1.4
+  coverage = vocabulary.coverage(vocab, {"abb": 2, "a": 5, "c": 3})
+  assert coverage == vocabulary.Coverage(10, 3, 2 * 3 + 5 + 3)
+  assert coverage.unknown_share == 0.3
+  assert coverage.pieces_per_word == 1.4
   assert vocabulary.coverage(vocab, {}).pieces_per_word == 0
 
 
-def test_sizes_that_cannot_be_reached_are_refused_with_the_limit(word_counts):
+def test_an_impossible_size_is_refused_with_the_limit(word_counts):
   with pytest.raises(ValueError, match="empty"):
     vocabulary.learn({}, 500)
-  with pytest.raises(ValueError, match="alphabet_size 0 is below 1"):
+  with pytest.raises(ValueError, match="alphabet_size 0 "):
     vocabulary.learn(word_counts, 500, alphabet_size=0)
   with pytest.raises(ValueError, match="104 reserved tokens") as error:
     vocabulary.learn(word_counts, 110)
@@ -216,7 +216,9 @@ def test_build_vocab_writes_the_same_file_twice_and_reports(
   assert sorted(os.listdir(tmp_path)) == ["text.txt", "vocab.txt"]
 
 
-def test_build_vocab_measures_on_a_file_of_its_own(tmp_path, text, run_script):
+def test_build_vocab_measures_on_the_evaluation_file(
+  tmp_path, text, run_script
+):
   (tmp_path / "eval.txt").write_text("Zzz aaaa.\n")
   result = run_script(
     "build_vocab.py",
@@ -230,9 +232,7 @@ def test_build_vocab_measures_on_a_file_of_its_own(tmp_path, text, run_script):
   assert "held out                   3  33.3333%" in result.stdout
 
 
-def test_build_vocab_leaves_no_file_behind_a_mistake(
-  tmp_path, text, run_script
-):
+def test_build_vocab_leaves_no_file_after_an_error(tmp_path, text, run_script):
   result = run_script(
     "build_vocab.py",
     f"--input_file={text}",
@@ -247,7 +247,9 @@ def test_build_vocab_leaves_no_file_behind_a_mistake(
 
 
 @pytest.mark.parametrize("flag", ["input_file", "eval_input_file"])
-def test_build_vocab_writes_over_no_text(flag, tmp_path, text, run_script):
+def test_build_vocab_does_not_overwrite_an_input(
+  flag, tmp_path, text, run_script
+):
   other = tmp_path / "other.txt"
   other.write_text("some words\n")
   result = run_script(
@@ -273,7 +275,7 @@ def test_build_vocab_writes_over_no_text(flag, tmp_path, text, run_script):
     ("a.bin", "PAR1", "parquet"),
   ],
 )
-def test_build_vocab_learns_no_markup(
+def test_build_vocab_refuses_files_with_markup(
   name, start, input_format, flag, tmp_path, text, run_script
 ):
   with (bz2.open if name.endswith(".bz2") else open)(
@@ -318,6 +320,8 @@ def test_the_tokenizer_benchmark_prints_speeds_and_ratios(
   assert rows["warm"][0] > 2 * rows["uncached"][0]
 
 
-def test_the_benchmark_wants_the_name_of_one(tmp_path, run_script):
+def test_an_unknown_benchmark_is_refused_with_the_known_ones(
+  tmp_path, run_script
+):
   result = run_script("benchmark.py", "nothing", cwd=tmp_path)
   assert result.returncode == 1 and "name one of: tokenizer" in result.stderr
