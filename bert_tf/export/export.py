@@ -1,7 +1,7 @@
-"""Exports checkpoints as SavedModels: word-piece ids in, or raw text in.
+"""Exports checkpoints as SavedModels that take word-piece ids and texts.
 
-They are served without this package; those that take text need the operations
-of tensorflow-text, which TensorFlow Serving has.
+Serving them does not need this package. SavedModels that take texts need the
+ops of tensorflow-text, which TensorFlow Serving includes.
 """
 
 import dataclasses
@@ -37,7 +37,7 @@ from bert_tf.layers import attention_mask
 from bert_tf.model_folder import label_map, run_info
 from bert_tf.tasks.squad import config as squad_config
 
-# Settings that choose among a model's answers: the run's are only defaults.
+# Settings that choose among answers. They may differ from those of the run.
 _CHOOSE_ANSWERS = (
   "n_best_size",
   "max_answer_length",
@@ -52,30 +52,30 @@ _DEFAULT_MAX_SEQ_LENGTH = 128
 
 @dataclasses.dataclass(frozen=True)
 class Built:
-  """A model and the functions that its SavedModel has."""
+  """A model and the functions of its SavedModel."""
 
   files: model_folder.ModelFolder
   vocab_file: str | None  # None if no function takes texts.
-  info: run_info.RunInfo  # What run.json says of the model.
-  # Holds the variables and tables; to be kept while the functions are called.
+  info: run_info.RunInfo  # Content of run.json.
+  # Owns the variables and tables; must stay alive while functions are called.
   module: tf.Module
   signatures: saved_models.Signatures
 
 
 def run(config: configs.ExportConfig, replaces: bool = False) -> str:
-  """Writes a SavedModel, with run.json, bert_config.json and vocab.txt in it.
+  """Writes a SavedModel with run.json, bert_config.json and vocab.txt.
 
   Args:
     config: the settings.
-    replaces: whether it takes the place of an older one.
+    replaces: whether to replace an existing SavedModel.
 
   Returns:
-    The task that was exported.
+    The exported task.
 
   Raises:
-    ValueError: if the checkpoint has no such head; if settings, config,
-      vocabulary, labels and run.json contradict one another or are missing;
-      or if the folder is not empty and not to be replaced.
+    ValueError: if the checkpoint lacks the head of the task; if settings,
+      config, vocabulary, labels and run.json contradict each other or are
+      missing; or if the folder is not empty and `replaces` is False.
   """
   if not replaces:
     saved_models.check_is_free(config.export_dir)
@@ -94,7 +94,7 @@ def run(config: configs.ExportConfig, replaces: bool = False) -> str:
 
 
 def _check_used(config: configs.ExportConfig, task: str) -> None:
-  """Raises ValueError for a setting that the functions of a task pass over."""
+  """Raises ValueError for a setting that has no effect on the task."""
   if config.with_attention and task in ("encoder", configs.PREPROCESSING):
     raise ValueError(f"`attention` is of a task with a head, not of {task}.")
   if config.with_text:
@@ -111,7 +111,7 @@ def _check_used(config: configs.ExportConfig, task: str) -> None:
 def _with_step(
   info: run_info.RunInfo, reader: checkpoints.CheckpointReader
 ) -> run_info.RunInfo:
-  """Returns a run with the step of its checkpoint, where that is known."""
+  """Returns the info with the step of the checkpoint, if it has one."""
   if checkpoints.GLOBAL_STEP not in reader.shapes:
     return info
   step = int(reader.get(checkpoints.GLOBAL_STEP))
@@ -123,10 +123,12 @@ def build(
   with_text: bool = True,
   with_attention: bool = False,
 ) -> Built:
-  """Builds what `run` writes, for use in memory.
+  """Builds in memory the model that `run` writes.
 
-  `with_text` gives it functions that take texts, `with_attention` some that
-  return the attention.
+  Args:
+    config: the settings.
+    with_text: whether to add functions that take texts.
+    with_attention: whether to add functions that return the attention.
 
   Raises:
     ValueError: as `run`, except for the folder.
@@ -168,9 +170,9 @@ def build(
 def _settled(
   files: model_folder.ModelFolder, config: configs.ModelConfig, task: str
 ) -> configs.ModelConfig:
-  """Returns a config whose settings left at None are those of the run.
+  """Returns the config with missing settings from run.json.
 
-  Settings of other tasks than the model's do not count.
+  Ignores a run.json of another task.
 
   Raises:
     ValueError: for a setting that contradicts run.json.
@@ -190,7 +192,7 @@ def _module(
   tokenizer: bert_tokenizer.BertTokenizer | None,
   with_attention: bool,
 ) -> tuple[tf.Module, saved_models.Signatures]:
-  """Returns what is saved, and its functions."""
+  """Returns the module to save and its functions."""
   assert config.max_seq_length is not None
   length = config.max_seq_length
   if info.task == configs.PREPROCESSING:
@@ -258,12 +260,12 @@ def _run_info(
   tokenizer: bert_tokenizer.BertTokenizer | None,
   spec: label_map.LabelSpec | None,
 ) -> run_info.RunInfo:
-  """Returns what run.json says of the model as it is built."""
+  """Returns the run.json of the exported model."""
   info = run_info.RunInfo(task=task)
   if files.run and files.run.task == task:
     info = files.run
   changes: dict[str, Any] = {"bert_tf_version": bert_tf.__version__}
-  if task not in ("pretraining", "encoder"):  # They take any length.
+  if task not in ("pretraining", "encoder"):  # These accept any length.
     changes["max_seq_length"] = config.max_seq_length
   if tokenizer:
     changes["do_lower_case"] = tokenizer.do_lower_case
@@ -283,7 +285,7 @@ def _run_info(
 def _max_seq_length(
   files: model_folder.ModelFolder, task: str, length: int | None
 ) -> int:
-  """Returns the length that is set, else the task's default."""
+  """Returns the length in the settings, else the default of the task."""
   bert_config = files.bert_config
   if length:
     bert_config.check_lengths(length, files.config_file)
@@ -295,7 +297,7 @@ def _max_seq_length(
 def _task_of(
   files: model_folder.ModelFolder, spec: label_map.LabelSpec | None
 ) -> str:
-  """Returns the task of the run, else that of the one head it has."""
+  """Returns the task of the run, else the task of the checkpoint's head."""
   names = files.reader.shapes
   if files.run:
     model = _MODELS.get(files.run.task)
@@ -314,7 +316,7 @@ def _task_of(
 def _check_head(
   reader: checkpoints.CheckpointReader, task: str, advice: str
 ) -> None:
-  """Raises ValueError with advice if a checkpoint is not of a task."""
+  """Raises ValueError with advice if a checkpoint lacks the task's head."""
   names = checkpoints.parameters(reader.shapes)
   checkpoint_names.check_is_bert(reader.path, names)
   model = _MODELS.get(task)
@@ -328,7 +330,7 @@ def _check_head(
 
 
 def _check_fills_masks(files: model_folder.ModelFolder) -> None:
-  """Raises ValueError for a model that predicts the next piece, not masks."""
+  """Raises ValueError for a model trained to predict the next word piece."""
   direction = files.bert_config.attention_direction
   if direction != attention_mask.BOTH:
     raise ValueError(
@@ -341,7 +343,7 @@ def _check_fills_masks(files: model_folder.ModelFolder) -> None:
 def _checked(
   files: model_folder.ModelFolder, task: str, spec: label_map.LabelSpec | None
 ) -> label_map.LabelSpec:
-  """Returns the labels of a task; ValueError if they do not fit the head."""
+  """Returns the labels; raises ValueError if they do not match the head."""
   path = os.path.join(files.folder, label_map.FILE)
   reader = files.reader
   if spec is None:

@@ -1,4 +1,4 @@
-"""SavedModels: Keras models as functions over plain, named variables."""
+"""Keras models as functions of a SavedModel, with named variables."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -10,24 +10,28 @@ from bert_tf import checkpoints, distribution
 from bert_tf.files import errors, paths, stderr
 from bert_tf.modeling import Tensor
 
-# Inputs of the functions on word-piece ids, in this order.
+# Inputs of functions on word-piece ids, in this order.
 ID_NAMES = ("input_ids", "input_mask", "segment_ids")
 
-# Names of functions in a SavedModel; a request that names none gets DEFAULT.
+# Names of functions (signatures). Requests without a name use DEFAULT.
 IDS = "ids"
 TEXT = "text"
 DEFAULT = tf.saved_model.DEFAULT_SERVING_SIGNATURE_DEF_KEY
 
-Signatures = dict[str, Any]  # tf.functions that have an input_signature.
+Signatures = dict[str, Any]  # tf.functions with an input_signature, by name.
 
 
 class NamedModel(tf.Module):
-  """A Keras model whose variables have the names of the checkpoints.
+  """A Keras model whose variables have the names in checkpoints.
 
-  Keras names a variable by its role in the layer, such as "kernel"; a
-  SavedModel should hold "bert/pooler/dense/kernel". The values of the built
-  `model` move into this module, as `values`, so that memory holds them once; it
-  cannot be called on its own any more.
+  Keras names a variable by its role in the layer, such as "kernel". A
+  SavedModel should contain "bert/pooler/dense/kernel". The values of `model`,
+  which must be built, move to this module, so that memory holds them once.
+  `model` cannot be called directly afterwards.
+
+  Attributes:
+    values: the variables, by their names in checkpoints.
+    max_positions: maximum length of inputs.
   """
 
   def __init__(self, model: keras.Model, max_positions: int) -> None:
@@ -37,12 +41,12 @@ class NamedModel(tf.Module):
       self.values[variable.path] = tf.Variable(
         variable.value, variable.trainable, name=variable.path
       )
-      # To Keras a variable that is not initialized yet; it has no public way
+      # Keras then treats the variable as not initialized; it has no public way
       # to free a value.
       variable._value = None
     distribution.hide_first_notes()
     self.max_positions = max_positions
-    # A closure, because tf.Module would track the Keras model and save it.
+    # A closure, because tf.Module would track and save an attribute.
     self._run = self._runner(model)
 
   def _runner(self, model: keras.Model) -> Callable[..., Any]:
@@ -61,7 +65,7 @@ class NamedModel(tf.Module):
     inputs: Mapping[str, Tensor],
     **settings: bool,
   ) -> Any:
-    """Calls the Keras model, or a layer of it, on the values of this module."""
+    """Calls the Keras model, or one of its layers, with these values."""
     state = [(v, self.values[v.path]) for v in layer.weights]
     with keras.StatelessScope(state):
       return layer(inputs, **settings)
@@ -71,8 +75,10 @@ class NamedModel(tf.Module):
   ) -> Any:
     """Runs the Keras model and returns its outputs.
 
-    The last axis of `input_ids` is F. `training` applies dropout, with other
-    masks in every call. Numbers out of range fail.
+    Args:
+      inputs: input_ids, input_mask and segment_ids, int32 [..., F]. Values out
+        of range fail.
+      training: whether to apply dropout, with new masks in each call.
     """
     length = tf.shape(inputs["input_ids"])[-1]
     check = tf.debugging.assert_less_equal(
@@ -84,7 +90,7 @@ class NamedModel(tf.Module):
     checks = [check, *_range_checks(inputs, highest)]
     # Checks are None when run eagerly.
     with tf.control_dependencies([c for c in checks if c is not None]):
-      # A batch without texts has length 0, but the pooler needs a position.
+      # An empty batch has length 0, but the pooler needs a position.
       added = tf.maximum(1 - length, 0)
     inputs = dict(inputs)
     for name in ID_NAMES:
@@ -97,13 +103,13 @@ class NamedModel(tf.Module):
 
 
 def function(input_signature: Sequence[tf.TensorSpec]) -> Callable[..., Any]:
-  """Returns a decorator that makes a tf.function of an input signature."""
-  # No Python control flow depends on a tensor, and AutoGraph is slow.
+  """Returns a decorator for a tf.function with an input signature."""
+  # AutoGraph is slow, and no Python control flow depends on a tensor.
   return tf.function(input_signature=input_signature, autograph=False)
 
 
 def by_name(ids: Any, text: Any = None) -> Signatures:
-  """Returns functions by their names; texts are the default where possible."""
+  """Returns the functions by name; the default takes texts if possible."""
   if text is None:
     return {IDS: ids, DEFAULT: ids}
   return {IDS: ids, TEXT: text, DEFAULT: text}
@@ -112,7 +118,7 @@ def by_name(ids: Any, text: Any = None) -> Signatures:
 def ids_function(
   compute: Callable[[dict[str, Tensor]], Any], rank: int = 2
 ) -> Any:
-  """Returns the function of ID_NAMES, int32 of a rank, that calls `compute`."""
+  """Returns a function of ID_NAMES, int32 of a rank, that calls `compute`."""
 
   @function(ids_spec(rank))
   def ids(input_ids: Tensor, input_mask: Tensor, segment_ids: Tensor) -> Any:
@@ -122,7 +128,7 @@ def ids_function(
 
 
 def texts_functions(compute: Callable[[list[Tensor]], Any]) -> tuple[Any, Any]:
-  """Returns the functions of `text`, and of it and `text_b`, by `compute`."""
+  """Returns functions of `text`, and of `text` and `text_b`."""
 
   @function(texts_spec("text"))
   def single(text: Tensor) -> Any:
@@ -136,22 +142,21 @@ def texts_functions(compute: Callable[[list[Tensor]], Any]) -> tuple[Any, Any]:
 
 
 def ids_spec(rank: int = 2) -> list[tf.TensorSpec]:
-  """Returns the input_signature of ID_NAMES: int32 of any sizes."""
+  """Returns the input_signature of ID_NAMES: int32 of any shape."""
   return [tf.TensorSpec([None] * rank, tf.int32, name) for name in ID_NAMES]
 
 
 def texts_spec(*names: str, rank: int = 1) -> list[tf.TensorSpec]:
-  """Returns the input_signature of texts: strings of any batch size."""
+  """Returns the input_signature of texts: strings of any shape."""
   return [tf.TensorSpec([None] * rank, tf.string, name) for name in names]
 
 
 def load(folder: str) -> Any:
-  """Returns a SavedModel, as `tf.saved_model.load` does.
+  """Loads a SavedModel with `tf.saved_model.load`.
 
   Raises:
     ValueError: if it cannot be read.
-    NotFiniteError: if its variables hold NaN or infinity, which the functions
-      would answer with.
+    NotFiniteError: if a variable contains NaN or infinity.
   """
   with errors.reading(folder, "is no SavedModel that can be read"):
     loaded = tf.saved_model.load(folder)
@@ -163,7 +168,7 @@ def load(folder: str) -> Any:
 
 def variables(loaded: Any) -> dict[str, tf.Variable]:
   """Returns the weights of a loaded SavedModel by name, each once."""
-  return {  # Most are those of several functions.
+  return {  # Functions share most of the variables.
     variable.name.removesuffix(":0"): variable
     for function in loaded.signatures.values()
     for variable in function.variables
@@ -171,7 +176,7 @@ def variables(loaded: Any) -> dict[str, tf.Variable]:
 
 
 def check_is_free(export_dir: str) -> None:
-  """Raises ValueError unless `export_dir` is missing or an empty folder."""
+  """Raises ValueError unless `export_dir` is a new or empty folder."""
   if not paths.is_free(export_dir):
     raise ValueError(
       f"{export_dir} is there and not empty; choose another `export_dir`, such "
@@ -180,9 +185,9 @@ def check_is_free(export_dir: str) -> None:
 
 
 def save(module: tf.Module, signatures: Mapping[str, Any], folder: str) -> None:
-  """Saves functions as a SavedModel in a folder.
+  """Saves a module and functions as a SavedModel.
 
-  The module tracks all variables and tables that the functions use.
+  The module must track all variables and tables that the functions use.
   """
   with stderr.without_tensorflow_log():
     tf.saved_model.save(module, folder, signatures=dict(signatures))
@@ -191,11 +196,11 @@ def save(module: tf.Module, signatures: Mapping[str, Any], folder: str) -> None:
 def _highest_ids(
   variables: Mapping[str, tf.Variable], length: Tensor
 ) -> dict[str, Tensor]:
-  """Returns the highest number of each input, int32; the lowest is 0.
+  """Returns the maximum value of each input, int32; the minimum is 0.
 
   Args:
-    variables: of a BERT, by their names in checkpoints.
-    length: F, int32.
+    variables: variables of the model, by their names in checkpoints.
+    length: int32 []. Length F of the inputs.
   """
   num_words, num_types = (
     variables[f"bert/embeddings/{name}_embeddings"].shape[0]
@@ -205,7 +210,7 @@ def _highest_ids(
     "input_ids": num_words - 1,
     "input_mask": 1,
     "segment_ids": num_types - 1,
-    # Without texts there is neither a position nor a mask.
+    # An empty batch has neither positions nor masks.
     "masked_lm_positions": tf.maximum(length - 1, 0),
   }
   return {name: tf.convert_to_tensor(high) for name, high in highest.items()}
@@ -214,15 +219,15 @@ def _highest_ids(
 def _range_checks(
   inputs: Mapping[str, Tensor], highest: Mapping[str, Tensor]
 ) -> list[tf.Operation]:
-  """Returns what fails if an input holds a number that is out of its range.
+  """Returns assertions that fail if an input has a value out of range.
 
-  A gather with another number would silently take another row, and a one-hot
-  row of it is empty. The converters to ONNX and LiteRT leave assertions out.
+  Otherwise a gather would silently use another row, and a one-hot row would be
+  empty. The converters to ONNX and LiteRT omit assertions.
   """
   found = []
   for name in (name for name in highest if name in inputs):
     high, largest = highest[name], tf.reduce_max(inputs[name])
-    # `reduce_min` of an empty tensor returns INT_MAX and `reduce_max` INT_MIN.
+    # For an empty tensor reduce_min returns INT_MAX and reduce_max INT_MIN.
     smallest = tf.reduce_min(inputs[name])
     is_inside = (smallest >= 0) & (largest <= high)
     text = tf.strings.format(

@@ -70,8 +70,8 @@ class Classifier(task_model.FineTunedModel):
 
   def score(self, inputs: Any, labels: Any) -> float:
     """Returns the accuracy, Pearson correlation or micro F1."""
-    found = self.evaluate(inputs, labels)
-    return float(next(found[s] for s in _SCORES.values() if s in found))
+    results = self.evaluate(inputs, labels)
+    return float(next(results[s] for s in _SCORES.values() if s in results))
 
   def predict_proba(self, inputs: Any) -> np.ndarray:
     """Returns float64 [B, C], or [C] for a single text."""
@@ -111,9 +111,9 @@ class Classifier(task_model.FineTunedModel):
       return super()._label_list(rows)
     if not hasattr(labels, "columns"):
       raise ValueError(
-        "the labels are a 2-D array of 0 and 1 without the names of its "
-        "columns; give a list of the labels that apply for each row, or a "
-        "DataFrame with a column for each label."
+        "the labels are a 2-D array of 0 and 1 without column names; give a "
+        "list of the labels that apply for each row, or a DataFrame with a "
+        "column for each label."
       )
     names = [str(name) for name in labels.columns]
     return [list(itertools.compress(names, row)) for row in rows]
@@ -159,7 +159,9 @@ class Classifier(task_model.FineTunedModel):
       )
     names = examples.infer_labels(data)
     if split == "train" and len(names) == 1 and kind == "classification":
-      raise ValueError(f"all labels are {names[0]!r}; at least 2 are needed.")
+      raise ValueError(
+        f"all labels are {names[0]!r}; at least 2 different labels are needed."
+      )
     return data
 
 

@@ -20,51 +20,49 @@ class ExtractionConfig:
   vocab_file: str | None = None
   layers: tuple[int, ...] = setting(
     (-1, -2, -3, -4),
-    "Encoder layers; 0 is the first, -1 the last.",
+    "Encoder layers, comma-separated; 0 is the first, -1 the last.",
     original=True,
   )
   do_lower_case: bool | None = setting(
     None,
-    "Whether texts are lower-cased. Default: what the model's run.json says, "
-    "else what the vocabulary shows, else True.",
+    "Whether to lower-case texts. Default: the value in run.json, otherwise "
+    "inferred from the vocabulary, otherwise True.",
     original=True,
     otherwise=True,
   )
   max_seq_length: int = setting(
     128,
-    "Word pieces of a text or pair, [CLS] and [SEP] included; longer ones are "
-    "cut.",
+    "Maximum word pieces of a text or pair, including [CLS] and [SEP]; longer "
+    "inputs are truncated.",
     original=True,
     minimum=3,  # [CLS] and two [SEP].
   )
-  batch_size: int = setting(
-    32, "Texts that are computed together.", original=True, minimum=1
-  )
+  batch_size: int = setting(32, "Texts per batch.", original=True, minimum=1)
   use_one_hot_embeddings: bool = setting(
     False,
-    "Whether word pieces are looked up by a matrix product: the same result, "
+    "Whether to look up word embeddings by a matrix product: same result, "
     "slower except on TPUs.",
     original=True,
   )
   pooling: str = setting(
     "none",
-    "none: vectors of all tokens; else one vector of the text for each layer: "
-    "cls, that of [CLS]; mean or max, over all tokens with [CLS] and [SEP].",
+    "none: vectors of all tokens. Otherwise one vector per layer: cls, the "
+    "vector of [CLS]; mean or max, over all tokens including [CLS] and [SEP].",
     choices=POOLINGS,
   )
   attention_probs: bool = setting(
     False,
-    "Whether the attention weights of the layers are written too: [heads, "
-    "from token, to token]. Not with a pooling.",
+    "Whether to also write the attention weights of the layers, [heads, from "
+    "token, to token]. Needs pooling=none.",
   )
 
   def __post_init__(self) -> None:
     """Raises ValueError for a value out of range or excluded by another."""
     settings.check(self)
     if not self.layers:
-      raise ValueError("layers is empty; name one or more, such as -1.")
+      raise ValueError("layers is empty; set one or more, such as -1.")
     if self.attention_probs and self.pooling != "none":
       raise ValueError(
-        "attention_probs are of tokens, which pooling="
-        f"{self.pooling} leaves out; set one of the two."
+        f"attention_probs excludes pooling={self.pooling}; set only one of the "
+        "two."
       )

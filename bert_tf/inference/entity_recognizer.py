@@ -66,8 +66,8 @@ class EntityRecognizer(task_model.FineTunedModel):
       for word in words if len(words) > 1 else ():
         if len(word.split()) > 1:  # Each part would get its own label.
           raise ValueError(
-            f"row {index} has a word with white space in it, {word!r:.60}; "
-            "give each of its parts as a word."
+            f"row {index} has a word with white space, {word!r:.60}; give each "
+            "part as a word."
           )
       row = " ".join(words)
     return super()._row(index, row)
@@ -107,13 +107,13 @@ def _sentence(
   if not isinstance(tags, list | tuple) or len(tags) != len(words):
     raise ValueError(
       f"row {index} has {len(words)} words, but its tags are {label!r:.60}; "
-      "give one for each word."
+      "give one tag for each word."
     )
   for tag in tags:
     is_text = isinstance(tag, str) and tables.is_unicode(tag)
     if not is_text or not examples.is_tag(tag):
       raise ValueError(
-        f"{tag!r} of row {index} is no tag; tags are O, B-TYPE and I-TYPE."
+        f"{tag!r} of row {index} is not a tag; use O, B-TYPE and I-TYPE."
       )
   tags = examples.to_iob2(tags)
   for tag in tags:

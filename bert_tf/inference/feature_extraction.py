@@ -96,7 +96,7 @@ class FeatureExtractor:
       config.attention_probs,
     )
     self._owner = named, tokenizer
-    self._compute = loaded_model.function_of(signature)
+    self._compute = loaded_model.wrap_function(signature)
 
   def extract(self, texts: Iterable[Text]) -> Iterator[TextFeatures]:
     """Yields the features of each text, in order.
@@ -123,9 +123,9 @@ class FeatureExtractor:
     Raises:
       ValueError: if an item is neither a text nor a pair.
     """
-    rows, is_one = inputs_lib.rows_of(inputs)
-    found = list(self.extract(rows))
-    return found[0] if is_one else found
+    rows, is_single = inputs_lib.to_rows(inputs)
+    results = list(self.extract(rows))
+    return results[0] if is_single else results
 
   def _extract_batch(
     self, texts: Sequence[tuple[int, Any]]
@@ -158,17 +158,19 @@ def _check(
   for index in config.layers:
     if not -num_layers <= index < num_layers:
       raise ValueError(
-        f"layer {index} is not there: {config_file} has {num_layers}, 0 to "
-        f"{num_layers - 1} from the first and -1 to -{num_layers} from the "
+        f"there is no layer {index}: {config_file} has {num_layers} layers, 0 "
+        f"to {num_layers - 1} from the first or -1 to -{num_layers} from the "
         "last."
       )
 
 
 def _as_pair(index: int, text: Any) -> dict[str, str]:
   """Returns text and text_b by name; text_b is "" for a single text."""
-  texts = inputs_lib.by_name(index, text, _NAMES)
+  texts = inputs_lib.texts_by_name(index, text, _NAMES)
   if "text" not in texts or len(texts.keys() | set(_NAMES)) > len(_NAMES):
-    raise ValueError(f"row {index} is no text and text_b: {text!r:.60}")
+    raise ValueError(
+      f"row {index} is not a text or a pair text, text_b: {text!r:.60}"
+    )
   for name, value in texts.items():
     inputs_lib.check_texts(f"{name} of row {index}", value)
   return {"text_b": "", **texts}
@@ -220,21 +222,23 @@ def extract_file(
   """
   if output_format not in configs.OUTPUT_FORMATS:
     raise ValueError(
-      f"output_format {output_format!r} is not known; use "
+      f"unknown output_format {output_format!r}; use "
       f"{', '.join(configs.OUTPUT_FORMATS)}."
     )
   num_lines = _count_lines(input_file)
   if os.path.realpath(input_file) == os.path.realpath(output_file):
-    raise ValueError(f"{output_file} is the input; name another output_file.")
+    raise ValueError(
+      f"output_file {output_file} is the input; choose another file."
+    )
   with atomic.file(output_file) as unfinished:
     extractor = FeatureExtractor(config)
-    found = extractor.extract(_texts(input_file, num_lines))
-    found = progress.track(found, "extracting", "line", num_lines)
+    features = extractor.extract(_texts(input_file, num_lines))
+    features = progress.track(features, "extracting", "line", num_lines)
     if output_format == "jsonl":
-      _write_jsonl(unfinished, found, config)
+      _write_jsonl(unfinished, features, config)
     else:
       shape = (num_lines, len(config.layers), extractor.bert_config.hidden_size)
-      _write_npz(unfinished, found, config, shape)
+      _write_npz(unfinished, features, config, shape)
   return num_lines
 
 
@@ -242,23 +246,23 @@ def _count_lines(path: str) -> int:
   """Returns the number of lines of a file; raises ValueError if not UTF-8."""
   # Excludes pipes, which cannot be read twice.
   if not paths.is_file(path):
-    raise ValueError(f"input_file: there is no file {path}.")
+    raise ValueError(f"input_file {path} does not exist.")
   num_lines = sum(1 for _ in text_lines.read_lines(path))
   if not num_lines:
-    raise ValueError(f"input_file: {path} is empty.")
+    raise ValueError(f"input_file {path} is empty.")
   return num_lines
 
 
 def _texts(path: str, num_lines: int) -> Iterator[Text]:
   """Yields the text of each line; raises ValueError if the count differs."""
-  found = 0
+  count = 0
   for line in text_lines.read_lines(path):
-    found += 1
+    count += 1
     yield parse_line(line)
-  if found != num_lines:
+  if count != num_lines:
     raise ValueError(
-      f"{path} had {num_lines} lines and now has {found}: it has changed "
-      "while it was read. Start again."
+      f"{path} changed while it was read: it had {num_lines} lines and now has "
+      f"{count}. Start again."
     )
 
 

@@ -94,18 +94,18 @@ class MaskFiller(task_model.TaskModel):
     texts = super()._row(index, row)
     if tokenization.MASK not in texts["text"]:
       raise ValueError(
-        f"no {tokenization.MASK} in {texts['text']!r}; write it where a word "
-        "is asked."
+        f"no {tokenization.MASK} in {texts['text']!r}; write it in place of "
+        "the word to predict."
       )
     return texts
 
   def _answer(self, answer: dict[str, Any]) -> list[list[Prediction]]:
-    return [[Prediction(**found) for found in mask] for mask in answer["masks"]]
+    return [[Prediction(**p) for p in mask] for mask in answer["masks"]]
 
   def _probabilities(
     self, answer: Sequence[Sequence[Prediction]]
   ) -> list[list[float]]:
-    return [[found.probability for found in mask] for mask in answer]
+    return [[p.probability for p in mask] for mask in answer]
 
   def _defaults(self) -> _Config:
     return _Config(
@@ -123,9 +123,10 @@ class MaskFiller(task_model.TaskModel):
 
   def _settings(self, changes: Mapping[str, Any]) -> Any:
     """Returns the settings, with max_seq_length of the run in output_dir."""
-    own = run_info.read_run(self._output_dir) if self._output_dir else None
-    if own and own.max_seq_length and "max_seq_length" not in self._given:
-      changes = {"max_seq_length": own.max_seq_length, **changes}
+    info = run_info.read_run(self._output_dir) if self._output_dir else None
+    is_given = "max_seq_length" in self._settings_given
+    if info and info.max_seq_length and not is_given:
+      changes = {"max_seq_length": info.max_seq_length, **changes}
     return super()._settings(changes)
 
   def _run(
@@ -164,14 +165,17 @@ class MaskFiller(task_model.TaskModel):
   ) -> letter_case.Case:
     """Returns the letter case of the run, or of its initial checkpoint."""
     names = [field.name for field in dataclasses.fields(letter_case.Case)]
-    given = {n: v for n, v in self._given.items() if n in names}
-    own, said_by = folder.info, folder.run_file
+    case = {n: v for n, v in self._settings_given.items() if n in names}
+    info, run_file = folder.info, folder.run_file
     start = config.train.init_checkpoint
-    if own is None and start:
+    if info is None and start:
       model = model_folder.ModelFolder(start)
-      own, said_by = model.run, model.run_file
+      info, run_file = model.run, model.run_file
     return letter_case.settle(
-      letter_case.Case(**given), letter_case.of(own), said_by, config.vocab_file
+      letter_case.Case(**case),
+      letter_case.of(info),
+      run_file,
+      config.vocab_file,
     )
 
 
@@ -188,8 +192,8 @@ def _write_records(
   path: str,
 ) -> None:
   """Writes records of the documents."""
-  rows, is_one = inputs_lib.rows_of(documents)
-  if is_one:
+  rows, is_single = inputs_lib.to_rows(documents)
+  if is_single:
     raise ValueError("give a list of documents.")
   lines = []
   for document in rows:

@@ -48,7 +48,7 @@ def is_row(inputs: Any) -> bool:
   return isinstance(inputs, str | tuple | Mapping)
 
 
-def rows_of(inputs: Any) -> tuple[list[Any], bool]:
+def to_rows(inputs: Any) -> tuple[list[Any], bool]:
   """Returns the rows of inputs, and whether the inputs are a single row.
 
   Raises:
@@ -66,7 +66,7 @@ def rows_of(inputs: Any) -> tuple[list[Any], bool]:
   return as_list(inputs), False
 
 
-def by_name(index: int, row: Any, names: Sequence[str]) -> dict[str, Any]:
+def texts_by_name(index: int, row: Any, names: Sequence[str]) -> dict[str, Any]:
   """Returns the texts of a row by name.
 
   Args:
@@ -82,7 +82,7 @@ def by_name(index: int, row: Any, names: Sequence[str]) -> dict[str, Any]:
   parts = [row] if isinstance(row, str) else row
   if not isinstance(parts, list | tuple) or len(parts) > len(names):
     raise ValueError(
-      f"row {index} is no {' and '.join(names)}, nor texts by these names: "
+      f"row {index} must be {' and '.join(names)}, or texts by these names: "
       f"{_short(row)}"
     )
   return dict(zip(names, map(_as_python, parts)))
@@ -97,10 +97,10 @@ def check_texts(name: str, value: Any, num_axes: int = 0) -> None:
   """Raises ValueError unless a value is a text, or a list if num_axes is 1."""
   if num_axes:
     if isinstance(value, str) or not isinstance(value, Sequence) or not value:
-      raise ValueError(f"{name} is no list of texts: {_short(value)}")
+      raise ValueError(f"{name} is not a list of texts: {_short(value)}")
     for item in value:
       check_texts(name, item, num_axes - 1)
   elif not isinstance(value, str):
-    raise ValueError(f"{name} is no text: {_short(value)}")
+    raise ValueError(f"{name} is not a text: {_short(value)}")
   elif not tables.is_unicode(value):
-    raise ValueError(f"{name} is no Unicode text: {_short(value)}")
+    raise ValueError(f"{name} is not a Unicode text: {_short(value)}")

@@ -103,9 +103,9 @@ def load(folder: str) -> LoadedModel:
   loaded = saved_models.load(folder)
   if not {saved_models.IDS, saved_models.TEXT} & set(loaded.signatures):
     raise ValueError(
-      f"{folder} is no SavedModel of export_savedmodel.py: of its signatures, "
-      f"{', '.join(loaded.signatures) or 'none'}, none is called "
-      f"{saved_models.IDS} or {saved_models.TEXT}."
+      f"{folder} is not a SavedModel of export_savedmodel.py: it has the "
+      f"signatures {', '.join(loaded.signatures) or '(none)'}, but neither "
+      f"{saved_models.IDS} nor {saved_models.TEXT}."
     )
   functions = {
     name: Function(
@@ -136,7 +136,7 @@ def build(config: configs.ModelConfig, with_attention: bool) -> LoadedModel:
     ValueError: as `export.build`.
   """
   built = export.build(config, with_attention=with_attention)
-  functions = {n: function_of(f) for n, f in built.signatures.items()}
+  functions = {n: wrap_function(f) for n, f in built.signatures.items()}
   return LoadedModel(
     functions,
     built.info,
@@ -152,7 +152,7 @@ def _num_parameters(weights: Iterable[Any]) -> int:
   return sum(int(np.prod(weight.shape)) for weight in weights)
 
 
-def function_of(signature: Any) -> Function:
+def wrap_function(signature: Any) -> Function:
   """Wraps a tf.function with an input_signature, without tracing it yet."""
 
   def find_outputs() -> Specs:

@@ -4,6 +4,7 @@ The text functions of a SavedModel truncate texts, so this uses its function on
 word-piece ids.
 """
 
+import itertools
 from collections.abc import Sequence
 
 import numpy as np
@@ -49,16 +50,16 @@ class LongTexts:
       )
       for text in texts
     ]
-    logits = self._logits([ids for of_text in windows for ids in of_text])
-    pooled = long_texts.pooled(logits, [len(of_text) for of_text in windows])
-    found = classification.named(
+    logits = self._logits(list(itertools.chain.from_iterable(windows)))
+    pooled = long_texts.pooled(logits, list(map(len, windows)))
+    outputs = classification.named(
       pooled, self._info.problem_type, self._info.labels or ()
     )
-    return {name: np.asarray(tensor) for name, tensor in found.items()}
+    return {name: np.asarray(tensor) for name, tensor in outputs.items()}
 
   def _logits(self, windows: Sequence[Sequence[int]]) -> np.ndarray:
     """Returns the logits of each window, float32 [R, C]."""
-    found = []
+    logits = []
     for first in range(0, len(windows), self._max_batch_size):
       batch = windows[first : first + self._max_batch_size]
       width = max(map(len, batch)) + 2
@@ -70,11 +71,11 @@ class LongTexts:
         name: np.array([row[name] for row in rows], np.int32)
         for name in saved_models.ID_NAMES
       }
-      found.append(self._compute(inputs)["logits"])
-    return np.concatenate(found)
+      logits.append(self._compute(inputs)["logits"])
+    return np.concatenate(logits)
 
 
-def of_model(
+def create(
   model: loaded_model.LoadedModel, max_batch_size: int
 ) -> LongTexts | None:
   """Returns a LongTexts, or None for a model that truncates texts."""

@@ -70,8 +70,9 @@ class MultipleChoice(task_model.FineTunedModel):
       choices = tuple(row["choices"])
       if not 2 <= len(choices) == len(rows[0]["choices"]):
         raise ValueError(
-          f"row {index} has {len(choices)} choices, but row 0 "
-          f"{len(rows[0]['choices'])}; give as many in all rows, 2 or more."
+          f"row {index} has {len(choices)} choices, but row 0 has "
+          f"{len(rows[0]['choices'])}; give the same number in all rows, 2 or "
+          "more."
         )
       if isinstance(label, float) and label.is_integer():
         label = int(label)  # pandas converts integers in a column with NaN.

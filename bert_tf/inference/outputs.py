@@ -3,7 +3,7 @@
 The names of the outputs, which `heads` defines, determine the kind of answer.
 """
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 import numpy as np
@@ -39,8 +39,11 @@ def plain(outputs: Outputs) -> list[dict[str, Any]]:
       multiple choice: `choice` and `probabilities`.
       any other function: its outputs.
   """
-  row_of = _reader(outputs.keys())
-  return [row_of(row) for row in _rows(outputs)]
+  convert = _converter(outputs.keys())
+  columns = {name: _values(array) for name, array in outputs.items()}
+  return [
+    convert(dict(zip(columns, values))) for values in zip(*columns.values())
+  ]
 
 
 def trimmed(outputs: Outputs) -> dict[str, np.ndarray]:
@@ -60,7 +63,7 @@ def trimmed(outputs: Outputs) -> dict[str, np.ndarray]:
   return {name: array[:, :width] for name, array in outputs.items()}
 
 
-def _reader(names: Collection[str]) -> Callable[[Row], Row]:
+def _converter(names: Collection[str]) -> Callable[[Row], Row]:
   """Returns the function that converts rows with these outputs."""
   if "nbest_text" in names:
     return _answer
@@ -68,19 +71,12 @@ def _reader(names: Collection[str]) -> Callable[[Row], Row]:
     return _applying
   if "label" in names:
     return _class
-  readers = {
+  converters = {
     frozenset(heads.PretrainingModel.outputs): _masks,
     frozenset(heads.TokenModel.outputs): _words,
     frozenset(heads.MultipleChoiceModel.outputs): _choice,
   }
-  return readers.get(frozenset(names), lambda row: row)
-
-
-def _rows(outputs: Outputs) -> Iterator[dict[str, Any]]:
-  """Yields the values of each row, as numbers, texts and lists of them."""
-  columns = {name: _values(array) for name, array in outputs.items()}
-  for values in zip(*columns.values()):
-    yield dict(zip(columns, values))
+  return converters.get(frozenset(names), lambda row: row)
 
 
 def _values(array: np.ndarray) -> Any:

@@ -86,10 +86,12 @@ class Predictor:
         do_lower_case=do_lower_case,
       )
     elif (vocab_file, bert_config_file, do_lower_case) != (None, None, None):
-      raise ValueError("a ModelConfig has the settings; give them there.")
+      raise ValueError(
+        "a ModelConfig has these settings too; give them only there."
+      )
     model = _load(source)
     self._model = model
-    self._long_texts = long_texts.of_model(model, max_batch_size)
+    self._long_texts = long_texts.create(model, max_batch_size)
     self.functions = model.functions
     self.info = model.info
     self.version = model.version
@@ -114,22 +116,22 @@ class Predictor:
       tf.errors.OpError: if the model rejects a text, such as one that is too
         long.
     """
-    rows, is_one = inputs_lib.rows_of(inputs)
+    rows, is_single = inputs_lib.to_rows(inputs)
     by_kind = collections.defaultdict(list)
-    found: list[dict[str, Any]] = []
+    answers: list[dict[str, Any]] = []
     for index, row in enumerate(rows):
       name, texts = self._request(index, row)
       # Rows of one call have the same number of choices.
       widths = tuple(np.shape(text) for text in texts.values())
       by_kind[name, widths].append((index, texts))
-      found.append({})
+      answers.append({})
     for (name, _), requests in by_kind.items():
       requests.sort(key=lambda request: _length(request[1]))
       for first in range(0, len(requests), self.max_batch_size):
         batch = requests[first : first + self.max_batch_size]
         for (index, _), answer in zip(batch, self._answers(name, batch)):
-          found[index] = answer
-    return found[0] if is_one else found
+          answers[index] = answer
+    return answers[0] if is_single else answers
 
   def attention(self, text: str, text_b: str | None = None) -> Attention:
     """Returns the attention of all layers and heads for a text or a pair.
@@ -144,9 +146,9 @@ class Predictor:
         "export_savedmodel.py --attention, or give its checkpoint."
       )
     texts = {"text": text} | ({} if text_b is None else {"text_b": text_b})
-    found = self.functions[name](_columns([texts]))
-    tokens = [token.decode() for token in found["tokens"][0]]
-    return Attention(tuple(tokens), found["attention"][0])
+    arrays = self.functions[name](_columns([texts]))
+    tokens = [token.decode() for token in arrays["tokens"][0]]
+    return Attention(tuple(tokens), arrays["attention"][0])
 
   def _answers(
     self, name: str, batch: Sequence[tuple[int, Mapping[str, Any]]]
@@ -161,17 +163,19 @@ class Predictor:
 
   def _request(self, index: int, row: Any) -> tuple[str, dict[str, Any]]:
     """Returns the name of the function for a row, and its inputs."""
-    taken = {n for f in self.text_functions() for n in self.functions[f].inputs}
-    names = [name for name in inputs_lib.ORDER if name in taken]
-    texts = inputs_lib.by_name(index, row, names or ["text"])
-    name = self._function_of(index, texts)
+    fields = {
+      n for f in self.text_functions() for n in self.functions[f].inputs
+    }
+    names = [name for name in inputs_lib.ORDER if name in fields]
+    texts = inputs_lib.texts_by_name(index, row, names or ["text"])
+    name = self._find_function(index, texts)
     for field, spec in self.functions[name].inputs.items():
       inputs_lib.check_texts(
         f"{field} of row {index}", texts[field], spec.shape.rank - 1
       )
     return name, texts
 
-  def _function_of(self, index: int, texts: Mapping[str, Any]) -> str:
+  def _find_function(self, index: int, texts: Mapping[str, Any]) -> str:
     """Returns the name of the function with these inputs."""
     names = self.text_functions()
     for name in names:
@@ -243,8 +247,8 @@ def _load(config: configs.ModelConfig) -> loaded_model.LoadedModel:
     if getattr(config, name) != getattr(default, name):
       raise ValueError(
         f"{name} {getattr(config, name)!r} is for checkpoints; {folder} is a "
-        f"SavedModel{f' of {info.task}' if info else ''}, which brings its "
-        f"own. Leave `{name}` out."
+        f"SavedModel{f' of {info.task}' if info else ''} with its own value. "
+        f"Leave `{name}` out."
       )
   if info:
     run_file = os.path.join(folder, run_info.RUN_FILE)

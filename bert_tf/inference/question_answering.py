@@ -46,10 +46,10 @@ class QuestionAnswerer(task_model.FineTunedModel):
   def _answer(self, answer: dict[str, Any]) -> decoding.Prediction:
     nbest = tuple(
       decoding.Candidate(
-        _text(found["text"]),
-        *(found["start_logit"], found["end_logit"], found["probability"]),
+        _text(item["text"]),
+        *(item["start_logit"], item["end_logit"], item["probability"]),
       )
-      for found in answer["nbest"]
+      for item in answer["nbest"]
     )
     return decoding.Prediction(
       text=_text(answer["answer"]),
@@ -78,7 +78,7 @@ class QuestionAnswerer(task_model.FineTunedModel):
       if split == "train" and is_impossible and not has_negatives:
         raise ValueError(
           f"row {index} has no answer; set `version_2_with_negative` to train "
-          "on questions without one."
+          "on questions without an answer."
         )
     return examples.parse(
       {"data": [{"paragraphs": paragraphs}]},
@@ -92,11 +92,11 @@ def _question(index: int, row: Mapping[str, Any], label: Any) -> dict[str, Any]:
   """Returns a question in the format of SQuAD files."""
   starts: list[Any] = []
   if isinstance(label, Mapping):
-    found = {name: _listed(label.get(name)) for name in label}
-    label, starts = found.get("text", []), found.get("answer_start", [])
-  texts = _listed(label)
+    fields = {name: _as_list(label.get(name)) for name in label}
+    label, starts = fields.get("text", []), fields.get("answer_start", [])
+  texts = _as_list(label)
   if not all(isinstance(text, str) for text in texts):
-    raise ValueError(f"the answer of row {index} is no text: {label!r:.60}")
+    raise ValueError(f"the answer of row {index} is not a text: {label!r:.60}")
   starts = starts or [row["context"].find(text) for text in texts]
   if len(starts) != len(texts) or -1 in starts:
     raise ValueError(
@@ -113,7 +113,7 @@ def _question(index: int, row: Mapping[str, Any], label: Any) -> dict[str, Any]:
   }
 
 
-def _listed(value: Any) -> list[Any]:
+def _as_list(value: Any) -> list[Any]:
   """Returns one or several values as a list; [] for None and ""."""
   if value is None or isinstance(value, str):
     return [value] if value else []
@@ -144,24 +144,24 @@ def converse(
     text = line.strip()
     if not context:
       try:
-        context = _context(text)
+        context = _read_context(text)
       except (OSError, ValueError) as error:
         yield f"{error}\n"
     elif text:
-      yield _shown(answerer.predict((text, context)), num_answers)
+      yield _format_answer(answerer.predict((text, context)), num_answers)
     else:
       context = ""
     yield "Question: " if context else "Context, or @file: "
 
 
-def _context(text: str) -> str:
+def _read_context(text: str) -> str:
   """Returns the typed context, or the content of the named file."""
   if not text.startswith("@"):
     return text
   return paths.read_text(text[1:].strip()).strip()
 
 
-def _shown(prediction: decoding.Prediction, num_answers: int) -> str:
+def _format_answer(prediction: decoding.Prediction, num_answers: int) -> str:
   """Returns the best answer and the n best with probabilities, one a line."""
   lines = [prediction.text or "(no answer)"]
   lines += [

@@ -77,17 +77,18 @@ class TaskModel(abc.ABC):
     **changes: Any,
   ) -> None:
     self._output_dir, self._start = output_dir, init_checkpoint
-    given = {
+    named = {
       "bert_config_file": bert_config_file,
       "vocab_file": vocab_file,
       "do_lower_case": do_lower_case,
       "max_seq_length": max_seq_length,
     }
-    self._given = {n: v for n, v in given.items() if v is not None} | changes
+    named = {name: value for name, value in named.items() if value is not None}
+    self._settings_given: dict[str, Any] = named | changes
     self._predictor: predictor.Predictor | None = None
-    self._check_names(self._given)
+    self._check_names(self._settings_given)
     if output_dir is None:
-      self._predictor = self._load(init_checkpoint, self._given)
+      self._predictor = self._load(init_checkpoint, self._settings_given)
     else:
       self._check_settings()
 
@@ -120,12 +121,12 @@ class TaskModel(abc.ABC):
     Raises:
       ValueError: if there is no trained model, or a row does not match it.
     """
-    rows, is_one = inputs_lib.rows_of(inputs)
+    rows, is_single = inputs_lib.to_rows(inputs)
     texts = [self._row(index, row) for index, row in enumerate(rows)]
     if self._predictor is None:
       self._predictor = self._load_trained()
     answers = [self._answer(a) for a in self._predictor.predict(texts)]
-    return answers[0] if is_one else answers
+    return answers[0] if is_single else answers
 
   def predict_proba(self, inputs: Any) -> Any:
     """Returns the probabilities, float64, of the results of `predict`.
@@ -143,12 +144,12 @@ class TaskModel(abc.ABC):
 
   def _row(self, index: int, row: Any) -> dict[str, Any]:
     """Returns the texts of a row by name; raises ValueError if any is empty."""
-    texts = inputs_lib.by_name(index, row, self.inputs)
+    texts = inputs_lib.texts_by_name(index, row, self.inputs)
     needed = set(self.inputs[: self.num_required])
     if not needed <= texts.keys() <= set(self.inputs):
       raise ValueError(
-        f"row {index} has {', '.join(map(str, texts)) or 'nothing'}; it is "
-        f"made of {' and '.join(self.inputs)}."
+        f"row {index} has {', '.join(map(str, texts)) or 'nothing'}; it needs "
+        f"{' and '.join(self.inputs)}."
       )
     for name, value in texts.items():
       where = f"{name} of row {index}"
@@ -167,29 +168,29 @@ class TaskModel(abc.ABC):
     newest = checkpoints.latest(self._folder())
     if newest is None:
       raise ValueError(
-        f"{self._output_dir} holds no trained model; call `fit` first, or give "
+        f"{self._output_dir} has no trained model; call `fit` first, or give "
         "the output_dir of a run."
       )
     return newest
 
   def _load_trained(self) -> predictor.Predictor:
     """Returns a predictor with the trained checkpoint and the run's config."""
-    source, given = self._trained(), dict(self._given)
+    source, values = self._trained(), dict(self._settings_given)
     if model_folder.has_config(self._folder()):
       # The run's config includes layers that the run added to its start model.
-      given_file = given.pop("bert_config_file", None)
-      if given_file:
-        _check_is_of_run(given_file, self._folder())
-    return self._load(source, given)
+      config_file = values.pop("bert_config_file", None)
+      if config_file:
+        _check_same_config(config_file, self._folder())
+    return self._load(source, values)
 
   def _load(
-    self, source: str | None, given: Mapping[str, Any]
+    self, source: str | None, values: Mapping[str, Any]
   ) -> predictor.Predictor:
     """Returns a predictor with a checkpoint, or the newest of a folder."""
     if source is None:
-      raise ValueError("give `output_dir`, `init_checkpoint`, or both.")
+      raise ValueError("give `output_dir`, `init_checkpoint` or both.")
     config = export_config.ModelConfig(init_checkpoint=source, task=self.task)
-    return predictor.Predictor(settings.changed(config, given))
+    return predictor.Predictor(settings.changed(config, values))
 
   def _check_names(self, names: Mapping[str, Any]) -> None:
     """Raises TypeError for an unknown setting."""
@@ -204,11 +205,11 @@ class TaskModel(abc.ABC):
     """Returns the settings for a run in output_dir."""
     if self._output_dir is None:
       raise ValueError("set `output_dir`: training and results need a folder.")
-    values = {**self._given, **changes, "output_dir": self._folder()}
+    values = {**self._settings_given, **changes, "output_dir": self._folder()}
     names = ("bert_config_file", "vocab_file")
-    given = [values.get(name) for name in names]
-    if self._start or None in given:
-      files = model_folder.find(self._start or self._folder(), *given)
+    paths = [values.get(name) for name in names]
+    if self._start or None in paths:
+      files = model_folder.find(self._start or self._folder(), *paths)
       values |= zip(names, (files.config_file, files.needed_vocab()))
       values["init_checkpoint"] = files.weights if self._start else None
     return settings.changed(self._defaults(), values)
@@ -221,34 +222,32 @@ class TaskModel(abc.ABC):
     changes = dict(changes)
     start = changes.pop("init_checkpoint", self._start)
     output_dir = changes.pop("output_dir", self._output_dir)
-    every_steps = {**self._given, **changes}.get("eval_every_steps")
-    if every_steps and not has_validation:
-      raise ValueError(
-        "eval_every_steps evaluates on `validation_data`; give some."
-      )
+    eval_steps = {**self._settings_given, **changes}.get("eval_every_steps")
+    if eval_steps and not has_validation:
+      raise ValueError("eval_every_steps needs `validation_data`; give some.")
     if output_dir and checkpoints.listed(output_dir):
       raise ValueError(
-        f"{output_dir} holds a run already; predict with it, or choose another "
+        f"{output_dir} already has a run; predict with it, or choose another "
         "`output_dir` to fit."
       )
     self._output_dir, self._start = output_dir, start
-    self._given |= changes  # Predictions use the same case and lengths.
+    self._settings_given |= changes  # Predictions use the same case and length.
     self._predictor = None
 
-  def _best(self, found: base.Results) -> base.Results:
-    """Returns the results of the best checkpoint, if any, else the given."""
+  def _best(self, results: base.Results) -> base.Results:
+    """Returns the results of the best checkpoint, if any, else `results`."""
     folder = evaluation.best_folder(self._output_dir or "")
-    return evaluation.best_results(folder) if found and folder else found
+    return evaluation.best_results(folder) if results and folder else results
 
 
-def _check_is_of_run(bert_config_file: str, folder: str) -> None:
+def _check_same_config(bert_config_file: str, folder: str) -> None:
   """Raises ValueError if a config is not that of the run's start model."""
   path = os.path.join(folder, run_info.CONFIG_FILE)
   saved = modeling.BertConfig.from_json_file(path)
-  chosen = {name: getattr(saved, name) for name in model_config.OWN_KEYS}
-  given = modeling.BertConfig.from_json_file(bert_config_file)
+  run_values = {name: getattr(saved, name) for name in model_config.OWN_KEYS}
+  config = modeling.BertConfig.from_json_file(bert_config_file)
   run_folder.check_same_config(
-    folder, saved, dataclasses.replace(given, **chosen)
+    folder, saved, dataclasses.replace(config, **run_values)
   )
 
 
@@ -332,9 +331,9 @@ class FineTunedModel(TaskModel):
 
   def _run(self, data: Mapping[str, Labelled]) -> base.Results:
     """Trains on the split "train" and evaluates on "dev", if given."""
-    what = {"do_train": "train" in data, "do_eval": "dev" in data}
-    setup = fine_tuning.load(self._settings(what))
-    rows = {split: self._labelled(*both) for split, both in data.items()}
+    steps = {"do_train": "train" in data, "do_eval": "dev" in data}
+    setup = fine_tuning.load(self._settings(steps))
+    rows = {split: self._labelled(*pair) for split, pair in data.items()}
     task = self._make_task(setup, next(iter(rows.values()))[0])
     examples = {}
     for split, (texts, labels) in rows.items():
@@ -342,20 +341,19 @@ class FineTunedModel(TaskModel):
       if split == "train" and task.has_labels and task.label_spec is None:
         task.set_labels(examples[split], "the training rows")
     sources = {split: f"the {split} rows" for split in examples}
-    found = fine_tuning.run_on_examples(setup, task, examples, sources)
-    return found or {}
+    return fine_tuning.run_on_examples(setup, task, examples, sources) or {}
 
   def _labelled(
     self, inputs: Any, labels: Any
   ) -> tuple[list[dict[str, Any]], list[Any]]:
     """Returns rows and labels; raises ValueError if they do not match."""
-    rows, is_one = inputs_lib.rows_of(inputs)
-    if is_one or isinstance(labels, str):
-      raise ValueError("give a list of rows, and a list of a label for each.")
+    rows, is_single = inputs_lib.to_rows(inputs)
+    if is_single or isinstance(labels, str):
+      raise ValueError("give a list of rows and a list of their labels.")
     labels = self._label_list(labels)
     if len(rows) != len(labels) or not rows:
       raise ValueError(
-        f"{len(rows)} rows and {len(labels)} labels; give a label for each."
+        f"{len(rows)} rows and {len(labels)} labels; give one label per row."
       )
     return [self._row(i, row) for i, row in enumerate(rows)], labels
 
@@ -364,17 +362,17 @@ class FineTunedModel(TaskModel):
 
     Converts decimal.Decimal, which databases return, to int or float.
     """
-    found = [
+    values = [
       None if inputs_lib.is_missing(label) else label
       for label in inputs_lib.as_list(labels)
     ]
-    if None in found and not self.allows_no_label:
-      raise ValueError(f"row {found.index(None)} has no label.")
+    if None in values and not self.allows_no_label:
+      raise ValueError(f"row {values.index(None)} has no label.")
     return [
-      (int(label) if label == int(label) else float(label))
-      if isinstance(label, decimal.Decimal)
-      else label
-      for label in found
+      (int(value) if value == int(value) else float(value))
+      if isinstance(value, decimal.Decimal)
+      else value
+      for value in values
     ]
 
   def _make_task(

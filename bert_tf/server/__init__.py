@@ -1,1 +1,1 @@
-"""A server of one model, with the paths of TensorFlow Serving."""
+"""An HTTP server for models, with the paths of TensorFlow Serving."""

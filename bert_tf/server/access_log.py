@@ -1,4 +1,4 @@
-"""A line of the log for each request, and its count in the metrics."""
+"""Logs each request in a line and counts it in the metrics."""
 
 import asyncio
 import datetime
@@ -17,22 +17,22 @@ from bert_tf.server import connections, metrics
 with errors.needs_extra("serving", extra="serve"):
   from aiohttp import abc, web
 
-# Rows that a request asks for, where its handler knows them.
+# Number of rows of a request, if its handler knows it.
 NUM_ROWS = web.RequestKey("num_rows", int)
-# The path of its route, with names in braces; what is no HTTP has none.
+# Path of the route, with names in braces; malformed requests have none.
 _ROUTE = web.RequestKey("route", str)
 
-# The status, which nobody is sent, of a request whose client has gone; nginx's.
+# Status for clients that disconnect before their answer, as in nginx.
 _GONE = 499
 
 _METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
 
 
 class _Handler(logging.StreamHandler):
-  """Prints lines to stdout until the reader of stdout has gone."""
+  """Prints lines to stdout until its reader closes it."""
 
   def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802
-    """Ends the log, not the server, if the line cannot be printed."""
+    """Ends the log, not the server, if a line cannot be printed."""
     if isinstance(sys.exc_info()[1], BrokenPipeError):
       self.setLevel(logging.CRITICAL)
       absl_logging.warning("stdout has no reader: no more requests are logged.")
@@ -41,11 +41,11 @@ class _Handler(logging.StreamHandler):
 
 
 class AccessLog(abc.AbstractAccessLogger):
-  """Is told by aiohttp of every answer, also to what is no HTTP.
+  """Counts and logs answers; aiohttp calls it for each, even malformed HTTP.
 
   Args:
     counted: the metrics.
-    log_format: "none", "text" or "json", a line a request on stdout.
+    log_format: "none", "text" or "json": the format of lines on stdout.
   """
 
   def __init__(self, counted: metrics.Metrics, log_format: str) -> None:
@@ -58,8 +58,8 @@ class AccessLog(abc.AbstractAccessLogger):
   ) -> None:
     """Counts and logs an answer that took `time` seconds.
 
-    Nobody is sent an answer whose client has closed the connection before all
-    of it was written.
+    The status is 499 if the client closed the connection before the answer was
+    complete.
     """
     status = _GONE if connections.is_gone(request) else response.status
     self._metrics.request(
@@ -82,10 +82,10 @@ class AccessLog(abc.AbstractAccessLogger):
     request: web.Request,
     handler: Callable[[web.Request], Awaitable[web.StreamResponse]],
   ) -> web.StreamResponse:
-    """Notes the route of a request, by which it is counted.
+    """Stores the route of a request, by which it is counted.
 
-    Of one whose client has gone, or whose time is up as the server stops,
-    aiohttp tells nothing: it is counted here.
+    aiohttp does not log cancelled requests (the client has disconnected, or the
+    server stops), so they are counted here.
     """
     start = time.monotonic()
     if resource := request.match_info.route.resource:
@@ -99,11 +99,11 @@ class AccessLog(abc.AbstractAccessLogger):
 
 
 def started_line(url: str, folders: Mapping[str, str]) -> str:
-  """Returns the first line of a log in JSON: where models are served.
+  """Returns the first line of a JSON log, with the address and the models.
 
   Args:
-    url: of the server.
-    folders: of the models, by their names.
+    url: address of the server.
+    folders: folders of the models, by model name.
   """
   return json.dumps(
     {"time": _now(), "event": "started", "url": url, "models": dict(folders)}
@@ -118,12 +118,12 @@ def _now() -> str:
 def _line(
   request: web.BaseRequest, status: int, num_bytes: int, time: float
 ) -> dict[str, Any]:
-  """Returns what is logged of a request: no text of it, no address twice."""
+  """Returns the fields of a log line; texts are never logged."""
   line = {
     "time": _now(),
     "remote": request.remote,
     "method": request.method,
-    # Percent-encoded, so that a line is a line.
+    # Percent-encoded, so that it has no line breaks.
     "path": request.rel_url.raw_path[:200],
     "status": status,
     "milliseconds": round(time * 1e3, 2),

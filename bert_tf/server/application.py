@@ -1,6 +1,6 @@
-"""An HTTP server with TensorFlow Serving's REST paths and a page.
+"""An HTTP server with TensorFlow Serving's REST paths and a web page.
 
-aiohttp handles HTTP, the limits of requests and the graceful shutdown.
+aiohttp handles HTTP, the size of requests and the graceful shutdown.
 """
 
 import asyncio
@@ -38,16 +38,16 @@ with errors.needs_extra("serving", extra="serve"):
 _MODEL_PATH = "/v1/models/{name:[^/:]+}"
 _VERSION_PATH = "/v1/models/{name:[^/:]+}/versions/{version:[0-9]+}"
 
-# An answer of more values is written as JSON beside the event loop.
+# Answers with more values are encoded as JSON in a thread.
 _LARGE_ANSWER = 10_000
 
 
 class ServingEndedError(Exception):
-  """The server computes nothing any more; its log says why."""
+  """Computation has ended after a fault, which is in the log."""
 
 
 class Server:
-  """Serves models, by their names, from start to stop in one event loop."""
+  """Serves models, by name, within one event loop."""
 
   def __init__(
     self,
@@ -59,16 +59,16 @@ class Server:
     self._page = page.load()
     self._is_ready = self._is_stopping = False
     self._openapi = openapi.document(list(self._models.values()), self._config)
-    # Word pieces are counted beside the computation, not before it.
+    # Word pieces are counted in parallel to the computation.
     self._counting = concurrent.futures.ThreadPoolExecutor(1, "counting")
     self._json_thread = concurrent.futures.ThreadPoolExecutor(1, "json")
     self._bodies = bodies.Bodies(config, self._json_thread)
 
   async def start(self) -> str:
-    """Starts to listen; returns the address, http://HOST:PORT.
+    """Starts to listen and returns the address, http://HOST:PORT.
 
     Raises:
-      OSError: if it cannot listen there.
+      OSError: if it cannot listen at the address.
     """
     self._metrics = metrics.Metrics(
       lambda: self._batcher.num_waiting,
@@ -91,7 +91,7 @@ class Server:
     self._runner = web.AppRunner(
       application,
       shutdown_timeout=self._config.stop_timeout_s,
-      # What a client that has gone asked for is not computed.
+      # Requests of disconnected clients are not computed.
       handler_cancellation=True,
     )
     await self._runner.setup()
@@ -106,7 +106,7 @@ class Server:
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
   async def _listen(self) -> asyncio.Server:
-    """Listens; each connection has its limits."""
+    """Listens, with limits for each connection."""
     loop, server = asyncio.get_running_loop(), self._runner.server
     assert server is not None
     limit = connections.max_connections(self._config.max_connections)
@@ -125,28 +125,28 @@ class Server:
     )
 
   async def _warm_up(self) -> None:
-    """Calls each function once, since a first call takes longer."""
+    """Calls each function once, because the first call takes longer."""
 
     def call(function: loaded_model.Function) -> None:
       try:
         function(function.sample())
-      except tf.errors.OpError as error:  # It may refuse what is made up.
+      except tf.errors.OpError as error:  # May reject made-up inputs.
         logging.info("Warming up: %s", errors.reason(error))
 
     for model in self._models.values():
       for name, function in model.functions.items():
         try:
           await self._batcher.run(functools.partial(call, function))
-        except Exception:  # noqa: BLE001  Others can still be asked for.
+        except Exception:  # noqa: BLE001  Other functions may work.
           logging.exception("Warming up %s of %s failed:", name, model.name)
     self._is_ready = True
 
   async def wait_until_ended(self) -> None:
-    """Waits until a fault has ended the computation of batches."""
+    """Waits until a fault ends the computation of batches."""
     await self._batcher.ended.wait()
 
   def _can_answer(self) -> bool:
-    """Returns whether the models are warm and requests are computed."""
+    """Returns whether the models are warm and computation has not ended."""
     return self._is_ready and not self._batcher.ended.is_set()
 
   async def stop(self) -> None:
@@ -185,7 +185,7 @@ class Server:
   def _compute(
     self, name: tuple[str, str], inputs: Mapping[str, np.ndarray]
   ) -> batching.Arrays:
-    """Computes a function, named by its model and its signature."""
+    """Computes the function of a model and signature."""
     model, signature = self._models[name[0]], name[1]
     at_once = limits.rows_at_once(model, signature, inputs, self._config)
     return limits.compute(
@@ -274,9 +274,9 @@ class Server:
         num_windows,
       )
       self._metrics.word_pieces(*labels, await counting)
-    finally:  # Nobody waits for the count of a client that has gone.
+    finally:  # The client may have disconnected.
       counting.cancel()
-    # The width of an answer must not depend on the rest of its batch.
+    # The width of an answer must not depend on other requests of its batch.
     trimmed = outputs.trimmed(computed)
     num_values = limits.num_values_of(trimmed)
     limits.check_answer(num_values, self._config)
@@ -292,10 +292,10 @@ class Server:
   async def _count_pieces(
     self, model: served.ServedModel, asked: rest_json.PredictRequest
   ) -> int:
-    """Returns the word pieces of a request, 0 if they cannot be counted.
+    """Returns the number of word pieces of a request, 0 if counting fails.
 
-    The thread counts a few kilobytes at a time: requests take turns, and a
-    request whose client has gone is counted no further.
+    The thread counts a few kilobytes at a time, so that requests take turns and
+    counting can be cancelled.
     """
     counts, total = model.piece_counts(asked.inputs), 0
     try:
@@ -304,14 +304,14 @@ class Server:
         if num is None:
           break
         total += num
-    except Exception:  # noqa: BLE001  The request itself can be answered.
+    except Exception:  # noqa: BLE001  The request can still be answered.
       logging.exception("Word pieces were not counted:")
     return total
 
   def _can_be_joined(
     self, model: served.ServedModel, asked: rest_json.PredictRequest
   ) -> bool:
-    """Returns whether a request may share a batch: if a call takes it whole."""
+    """Returns whether a request may share a batch with others."""
     name, config = asked.signature_name, self._config
     at_once = limits.rows_at_once(model, name, asked.inputs, config)
     return (
@@ -330,7 +330,7 @@ class Server:
     return connections.json_response(attention_json.response(asked, computed))
 
   def _find(self, request: web.Request) -> served.ServedModel | None:
-    """Returns the model that a path names, None without one."""
+    """Returns the model named in the path, or None."""
     model = self._models.get(request.match_info["name"])
     version = request.match_info.get("version")
     if model and version in (None, str(model.version)):
@@ -338,7 +338,7 @@ class Server:
     return None
 
   def _model_of(self, request: web.Request) -> served.ServedModel:
-    """Returns the model that a path names; raises if there is none."""
+    """Returns the model named in the path; raises HttpError 404 if unknown."""
     model = self._find(request)
     if model is None:
       name = request.match_info["name"][:100]
@@ -355,7 +355,7 @@ async def running(
   models: Mapping[str, predictor.Predictor],
   config: server_config.ServerConfig,
 ) -> AsyncIterator[tuple[Server, str]]:
-  """Runs a server inside the scope; yields it and its address."""
+  """Runs a server within the scope; yields the server and its address."""
   server = Server(models, config)
   url = await server.start()
   try:
@@ -369,13 +369,16 @@ def run(
   config: server_config.ServerConfig,
   started: Callable[[str], None],
 ) -> None:
-  """Serves until SIGTERM or Ctrl-C; a second signal ends at once.
+  """Serves until SIGTERM or Ctrl-C; a second signal stops immediately.
 
-  `started` is called with the address once requests are answered.
+  Args:
+    models: the models by name.
+    config: the settings.
+    started: called with the address when the server listens.
 
   Raises:
-    OSError: if it cannot listen there.
-    ServingEndedError: if a fault has ended the computation.
+    OSError: if it cannot listen at the address.
+    ServingEndedError: if a fault ended the computation.
   """
   asyncio.run(_run(models, config, started))
 

@@ -1,7 +1,7 @@
-"""Requests for a model's attention, which the page draws.
+"""Requests for the attention of a model, which the page draws.
 
-TensorFlow Serving has no such path. Its `:predict` returns the attention of all
-layers and heads, which is megabytes.
+TensorFlow Serving does not have this path. `:predict` would return the
+attention of all layers and heads, which may be megabytes.
 """
 
 import dataclasses
@@ -14,18 +14,18 @@ from bert_tf.export.signatures import attention
 from bert_tf.server import config as server_config
 from bert_tf.server import rest_json
 
-# Digits of a weight, to keep responses short.
+# Decimal places of weights, to keep responses short.
 _DECIMALS = 4
 
 
 @dataclasses.dataclass(frozen=True)
 class AttentionRequest:
-  """A layer and head whose attention is requested."""
+  """A request for the attention of a layer and head."""
 
   signature_name: str
-  inputs: Mapping[str, np.ndarray]  # The texts, arrays of one row.
-  layer: int  # Counted from 0.
-  head: int | None  # Counted from 0; None for the mean of all.
+  inputs: Mapping[str, np.ndarray]  # The texts, as arrays of one row.
+  layer: int  # Counts from 0.
+  head: int | None  # Counts from 0; None for the mean of all heads.
 
 
 def parse(
@@ -33,13 +33,14 @@ def parse(
   functions: rest_json.Functions,
   limits: server_config.ServerConfig,
 ) -> AttentionRequest:
-  """Parses a request's JSON object.
+  """Parses the JSON object of a request.
 
-  It has `text`, for a pair also `text_b`, `layer`, and `head`, null or left out
-  for the mean of all.
+  The keys are `text`, `text_b` (for pairs), `layer` (default 0), `head`. Null
+  or no `head` means the mean of all heads.
 
   Raises:
-    ValueError: if it does not fit the model, or the model has no attention.
+    ValueError: if the request does not match the model, or the model has no
+      attention functions.
   """
   texts = {name: value[name] for name in ("text", "text_b") if name in value}
   name = attention.PAIR if "text_b" in texts else attention.SINGLE

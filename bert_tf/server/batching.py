@@ -1,8 +1,8 @@
-"""Computes requests that arrive together in one batch.
+"""Computes requests that arrive together as a batch.
 
-One task takes batches from the queue. A batch is joined, computed and split in
-a thread; an exception at any of these stages fails only the requests of the
-batch. If the task itself ends, all requests are answered and `ended` is set.
+A task takes batches from the queue. A thread joins, computes and splits a
+batch; an exception in these stages fails only the requests of the batch. If the
+task itself ends, all requests are answered with an error and `ended` is set.
 """
 
 import asyncio
@@ -23,16 +23,16 @@ from bert_tf.server import config as server_config
 Arrays = Mapping[str, np.ndarray]
 _Result = TypeVar("_Result")
 
-# The speed of a function is the median of its last batches, once there are a
-# few: the first call of a function may take seconds.
+# The speed of a function is the median over its last _NUM_TIMED batches. It is
+# unknown before _MIN_TIMED batches, because the first call may take seconds.
 _NUM_TIMED, _MIN_TIMED = 9, 3
 
 
 class OverloadedError(Exception):
-  """Too many requests are waiting, or they would wait too long.
+  """Too many requests are waiting, or a request would wait too long.
 
   Attributes:
-    retry_after_s: seconds after which a client may try again, 1 or more.
+    retry_after_s: seconds after which the client should retry, at least 1.
   """
 
   def __init__(self, message: str, expected_wait_s: float) -> None:
@@ -41,41 +41,45 @@ class OverloadedError(Exception):
 
 
 class EndedError(Exception):
-  """The batcher computes nothing any more."""
+  """The batcher has ended."""
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class _Waiting:
   """A waiting request."""
 
-  key: Hashable  # Equal for requests that can be computed together.
+  key: Hashable  # Equal for requests that can share a batch.
   name: Hashable
   inputs: Arrays
   num_rows: int
-  num_inputs: int  # Inputs of the model: rows, or their windows or choices.
+  num_inputs: int  # Rows, windows or choices that the model computes.
   size: int  # Approximate length of the longest row.
   can_be_joined: bool
-  arrived: float  # Time of arrival, by time.monotonic.
-  result: asyncio.Future  # The outputs, when they are computed.
+  arrived: float  # Time of arrival by time.monotonic.
+  result: asyncio.Future  # Receives the outputs.
 
 
 class Batch(NamedTuple):
-  """A batch that was computed."""
+  """Statistics of a computed batch."""
 
   num_rows: int
-  seconds: float  # That it took.
-  waited_s: list[float]  # Seconds that its requests had waited.
+  seconds: float  # Time of the computation.
+  waited_s: list[float]  # Waiting time of each request.
 
 
 class Batcher:
-  """Computes requests in batches, one after another, in a thread of its own.
+  """Computes requests in batches, one batch at a time, in its own thread.
 
-  It belongs to one event loop. `compute` takes the name of a function and
-  arrays with the same number of rows, and returns arrays with that number of
-  rows. `on_batch` is called with each batch that was computed.
+  A batcher belongs to an event loop.
+
+  Args:
+    compute: takes the name of a function and its inputs, and returns its
+      outputs; all arrays have the same number of rows.
+    config: the limits.
+    on_batch: called for each computed batch.
 
   Attributes:
-    ended: set when no more batches are computed.
+    ended: set when the batcher has ended.
   """
 
   def __init__(
@@ -89,11 +93,11 @@ class Batcher:
     self._config = config
     self._waiting: collections.deque[_Waiting] = collections.deque()
     self._computing: Sequence[_Waiting] = ()
-    # By the names of functions, seconds per input of their last batches.
+    # Seconds per input of the last batches, by name of the function.
     self._timed: dict[Hashable, collections.deque[float]] = {}
-    self._busy_until = 0.0  # By time.monotonic, as expected.
+    self._busy_until = 0.0  # Expected end of the batch, by time.monotonic.
     self._arrival = asyncio.Event()
-    # One thread: TensorFlow uses all cores within a call.
+    # A single thread, because TensorFlow uses all cores within a call.
     self._thread = concurrent.futures.ThreadPoolExecutor(1, "compute")
     self.ended = asyncio.Event()
     self._task = asyncio.create_task(self._run())
@@ -102,11 +106,11 @@ class Batcher:
 
   @property
   def num_waiting(self) -> int:
-    """Number of requests that wait for a batch."""
+    """Number of waiting requests."""
     return len(self._waiting)
 
   async def run(self, call: Callable[[], None]) -> None:
-    """Makes a call in the thread that computes."""
+    """Makes a call in the computing thread."""
     await run_in_thread(self._thread, call)
 
   async def submit(
@@ -120,21 +124,22 @@ class Batcher:
     """Returns the outputs of a request to a function.
 
     Args:
-      name: of the function.
+      name: name of the function.
       inputs: arrays with the same number of rows.
-      size: approximate length of the longest row; a batch is made of requests
-        of like sizes.
-      can_be_joined: whether other requests may be in its batch.
-      num_inputs: inputs of the model that the rows need, by which the time of
-        the computation is estimated; None for one a row.
+      size: approximate length of the longest row. Batches consist of requests
+        of similar size.
+      can_be_joined: whether the request may share a batch.
+      num_inputs: number of inputs that the model computes for the rows, to
+        estimate the time; None for one per row.
 
     Raises:
-      OverloadedError: if too many requests wait, or would for too long.
+      OverloadedError: if too many requests are waiting, or this one would wait
+        too long.
       EndedError: if the batcher has ended.
-      Exception: the exception of the computation for this request.
+      Exception: any exception of the computation.
     """
     self._check_open()
-    # Rows of other shapes would need padding.
+    # Rows of different shapes would need padding.
     sizes = tuple((key, array.shape[1:]) for key, array in inputs.items())
     num_rows = len(next(iter(inputs.values())))
     waiting = _Waiting(
@@ -152,25 +157,25 @@ class Batcher:
     self._arrival.set()
     try:
       return await waiting.result
-    except asyncio.CancelledError:  # Its place is free for another.
+    except asyncio.CancelledError:  # The client has disconnected.
       if waiting in self._waiting:
         self._waiting.remove(waiting)
       raise
 
   def expected_wait_s(self) -> float:
-    """Returns the seconds until a request of this moment would be computed."""
+    """Returns the seconds that a new request would wait."""
     remaining = max(0.0, self._busy_until - time.monotonic())
     return remaining + self._expected_seconds(self._waiting)
 
   async def close(self) -> None:
-    """Stops; waiting requests fail with EndedError."""
+    """Stops the batcher; waiting requests fail with EndedError."""
     self._task.cancel()
     await asyncio.gather(self._task, return_exceptions=True)
     await self.ended.wait()
     self._thread.shutdown(wait=False, cancel_futures=True)
 
   def _check_open(self) -> None:
-    """Raises if a request cannot be taken into the queue."""
+    """Raises if a request cannot be queued."""
     if self._task.done():
       raise EndedError("the server computes nothing any more; it ends.")
     wait = self.expected_wait_s()
@@ -180,8 +185,8 @@ class Batcher:
         "again later.",
         wait,
       )
-    # Requests that still fit into the next batch are taken however slow the
-    # model is: a server would refuse whatever arrives during a slow batch.
+    # Requests that fit into the next batch are accepted however slow the model
+    # is. Otherwise the server would reject all requests during a slow batch.
     num_rows = sum(waiting.num_rows for waiting in self._waiting)
     is_slow = wait > self._config.max_expected_wait_s
     if is_slow and num_rows >= self._config.max_batch_size:
@@ -192,7 +197,7 @@ class Batcher:
       )
 
   def _expected_seconds(self, requests: Iterable[_Waiting]) -> float:
-    """Returns how long requests will take by the speed of the last batches."""
+    """Estimates the time of requests by the speed of the last batches."""
     num_inputs: collections.Counter[Hashable] = collections.Counter()
     for waiting in requests:
       num_inputs[waiting.name] += waiting.num_inputs
@@ -214,7 +219,7 @@ class Batcher:
       self._computing = ()
 
   def _end(self, task: asyncio.Task) -> None:
-    """Fails all requests that are left when the task has ended."""
+    """Fails all remaining requests when the task has ended."""
     if not task.cancelled() and (error := task.exception()):
       logging.error("Batches are computed no more:", exc_info=error)
     for waiting in (*self._computing, *self._waiting):
@@ -223,7 +228,7 @@ class Batcher:
     self.ended.set()
 
   async def _wait_for_batch(self, first: _Waiting) -> None:
-    """Waits until a batch is full or its first request may wait no longer."""
+    """Waits until the batch is full or max_wait_ms is over."""
     end = first.arrived + self._config.max_wait_ms / 1e3
     while self._num_rows(first.key) < self._config.max_batch_size:
       remaining = end - time.monotonic()
@@ -236,14 +241,14 @@ class Batcher:
         return
 
   def _num_rows(self, key: Hashable) -> int:
-    """Returns the number of waiting rows that can be computed together."""
+    """Returns the number of waiting rows with this key."""
     return sum(w.num_rows for w in self._waiting if w.key == key)
 
   def _take(self) -> list[_Waiting]:
     """Removes the next batch from the queue and returns it.
 
-    It has the request that has waited longest, and those nearest to its size,
-    because all rows are padded to the longest.
+    The batch has the request that has waited longest, and those of the most
+    similar size, because all rows are padded to the longest.
     """
     # Clients may have disconnected.
     waiting = [w for w in self._waiting if not w.result.cancelled()]
@@ -251,7 +256,7 @@ class Batcher:
     for candidate in sorted(
       waiting, key=lambda w: abs(w.size - waiting[0].size)
     ):
-      # The first is taken even if it is larger than a batch.
+      # The first request is included even if it exceeds a batch.
       fits = candidate.num_rows <= room or candidate is waiting[0]
       if candidate.key == waiting[0].key and fits:
         batch.append(candidate)
@@ -261,7 +266,7 @@ class Batcher:
     return batch
 
   async def _answer(self, batch: Sequence[_Waiting]) -> None:
-    """Answers a batch; if that fails, computes each of its requests alone."""
+    """Answers a batch; if that fails, computes its requests separately."""
     # A result is done if its client has disconnected.
     batch = [waiting for waiting in batch if not waiting.result.done()]
     if not batch:
@@ -290,8 +295,8 @@ class Batcher:
     """Joins, computes and splits a batch.
 
     Returns:
-      The outputs of each request, and the seconds in this thread, which the
-      batch may have waited for.
+      The outputs of each request, and the seconds without waiting for the
+      thread.
     """
     start = time.monotonic()
     inputs = batch[0].inputs
@@ -317,11 +322,11 @@ class Batcher:
   def _count(
     self, batch: Sequence[_Waiting], start: float, seconds: float
   ) -> None:
-    """Notes the speed of a batch, and reports it."""
+    """Records the speed of a batch and calls on_batch."""
     self.num_batches += 1
     self.num_requests += len(batch)
-    # A full batch may take no longer than a single row, so a batch that is not
-    # full is taken for a full one: a burst after a quiet time is not refused.
+    # A full batch may take no longer than a single row. Counting each batch as
+    # full avoids rejecting a burst of requests after a quiet time.
     num_inputs = max(
       sum(waiting.num_inputs for waiting in batch), self._config.max_batch_size
     )
@@ -338,7 +343,7 @@ class Batcher:
 
 
 def check_num_rows(outputs: Arrays, num_rows: int) -> None:
-  """Raises RuntimeError if an output has another number of rows."""
+  """Raises RuntimeError if an output has a different number of rows."""
   for name, array in outputs.items():
     if np.shape(array)[:1] != (num_rows,):
       raise RuntimeError(
@@ -359,18 +364,13 @@ async def run_in_thread(
 ) -> _Result:
   """Makes a call in a thread of an executor and returns its result.
 
-  A future cannot carry every exception: StopIteration leaves its waiter waiting
-  forever, and CancelledError looks as if the waiter itself were cancelled.
-  Both, and exceptions that would end the process, become a RuntimeError.
-
-  Args:
-    executor: whose thread makes the call.
-    call: the function to call.
-    *arguments: of the call.
+  Futures cannot transport all exceptions: the awaiting coroutine would hang
+  after StopIteration and be cancelled by CancelledError. These exceptions, and
+  those that would end the process, become a RuntimeError.
 
   Raises:
     Exception: the exception of the call.
-    RuntimeError: for an exception that a future cannot carry.
+    RuntimeError: for an exception that a future cannot transport.
   """
   results: list[_Result] = []
 

@@ -1,4 +1,4 @@
-"""Reads the JSON bodies of requests within the server's limits."""
+"""Reads and parses the JSON bodies of requests, within the limits."""
 
 import asyncio
 import concurrent.futures
@@ -14,7 +14,7 @@ with errors.needs_extra("serving", extra="serve"):
 
 _Request = TypeVar("_Request")
 
-# Larger bodies are parsed in a thread, so that other requests are not held up.
+# Larger bodies are parsed in a thread, to not delay other requests.
 _LARGE_BYTES = 1 << 15
 
 
@@ -23,7 +23,7 @@ class Bodies:
 
   Args:
     config: the limits.
-    executor: whose thread parses large bodies.
+    executor: parses large bodies.
   """
 
   def __init__(
@@ -39,7 +39,7 @@ class Bodies:
     request: web.Request,
     parse: Callable[[Mapping[str, Any]], _Request],
   ) -> _Request:
-    """Returns what `parse` makes of the JSON object of a request.
+    """Parses the JSON object of a request with `parse`.
 
     Raises:
       limits.HttpError: if the body cannot be read, or `parse` raises
@@ -62,8 +62,8 @@ class Bodies:
     return await batching.run_in_thread(self._executor, call)
 
   async def _read(self, request: web.Request) -> bytes:
-    """Returns the body of a request; raises if it is too large or too slow."""
-    # A page of another site can send any other type unasked.
+    """Returns the body; raises HttpError if it is too large or too slow."""
+    # Pages of other sites may send any other type without CORS preflight.
     if request.content_type != "application/json":
       raise limits.HttpError(
         415,

@@ -1,4 +1,4 @@
-"""The settings of the server, without TensorFlow."""
+"""Settings of the server. Does not import TensorFlow."""
 
 import dataclasses
 
@@ -9,7 +9,7 @@ LOG_FORMATS = ("none", "text", "json")
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ServerConfig:
-  """How models are served."""
+  """Settings of the server."""
 
   host: str = settings.setting(
     "127.0.0.1",
@@ -83,9 +83,9 @@ class ServerConfig:
     "A line on stdout for each request, without its texts: none, text or json.",
     choices=LOG_FORMATS,
   )
-  # Seconds that the body of a request may take to arrive.
+  # Maximum seconds for the body of a request to arrive.
   read_timeout_s: float = 30.0
-  # Seconds that a connection may be without a whole request's head.
+  # Maximum seconds that a connection may be idle.
   idle_timeout_s: float = 30.0
   stop_timeout_s: float = settings.setting(
     30.0,
@@ -99,7 +99,7 @@ class ServerConfig:
 
 
 def check_model_name(name: str) -> None:
-  """Raises ValueError for a name that cannot stand in a path."""
+  """Raises ValueError for a name that cannot be part of a path."""
   if not name or set(name) & set("/: "):
     raise ValueError(
       f"model_name {name!r} cannot stand in a path; leave out slashes, colons "

@@ -1,7 +1,7 @@
-"""Connections of the server: how many, for how long, and how they fail.
+"""Connections of the server: their limits and error responses.
 
-aiohttp answers malformed HTTP with plain text and logs a traceback for each;
-here the answer is JSON, and the log has a line, of at most some a second.
+aiohttp answers malformed HTTP with plain text and logs a traceback for each.
+Here the answer is JSON, and the log has a line, at most a few per second.
 """
 
 import asyncio
@@ -16,27 +16,27 @@ from bert_tf.files import errors
 with errors.needs_extra("serving", extra="serve"):
   from aiohttp import abc, web
 
-# Lines of the log in a second about clients' mistakes.
+# Maximum log lines per second about mistakes of clients.
 _LINES_PER_SECOND = 5
-# Refused connections that stay open until their client has read the answer.
+# Maximum refused connections that wait for the client to read the answer.
 _MAX_REFUSED = 64
-# Seconds that a client has to read it.
+# Seconds that the client has for this.
 _REFUSAL_TIMEOUT_S = 2.0
-# Descriptors that are left to files and to refused connections.
+# File descriptors reserved for files and refused connections.
 _SPARE_DESCRIPTORS = 16 + _MAX_REFUSED
 
 _Log = logging.getLogger("bert_tf.server")
 
 
 class _ShortLines(logging.Filter):
-  """Cuts records to a line, and drops those of a flood."""
+  """Shortens log records to a line and limits their rate."""
 
   def __init__(self) -> None:
     super().__init__()
     self._second = self._num_lines = self._num_dropped = 0
 
   def filter(self, record: logging.LogRecord) -> bool:
-    """Returns whether the record is logged; its traceback never is."""
+    """Returns whether to log the record; removes its traceback."""
     second = int(time.monotonic())
     if second != self._second:
       self._second, self._num_lines = second, 0
@@ -59,17 +59,17 @@ _Log.addFilter(_ShortLines())
 
 
 class Connection(web.RequestHandler):
-  """A connection; one beyond the limit is answered with 503 and closed.
+  """A connection; beyond the limit it is answered with 503 and closed.
 
-  Bodies are never decompressed: a small one could become gigabytes while the
-  event loop waits. The handler refuses them.
+  Bodies are never decompressed, because a small body could expand to gigabytes
+  and block the event loop. The handler rejects compressed bodies.
 
   Args:
-    server: of the runner, which knows all connections.
-    access_log: is told of every answer.
-    max_connections: that may be open.
-    refused: connections that were refused and are still open.
-    **arguments: of aiohttp's RequestHandler.
+    server: the server, which knows all connections.
+    access_log: called for each answer.
+    max_connections: maximum number of open connections.
+    refused: refused connections that are still open.
+    **arguments: arguments of aiohttp's RequestHandler.
   """
 
   __slots__ = ("_max_connections", "_refused", "_server")
@@ -82,7 +82,7 @@ class Connection(web.RequestHandler):
     refused: set[asyncio.Protocol],
     **arguments: Any,
   ) -> None:
-    # aiohttp makes one of each connection.
+    # aiohttp creates an access log for each connection.
     made: Any = lambda *_: access_log  # noqa: E731
     super().__init__(
       server,
@@ -96,7 +96,7 @@ class Connection(web.RequestHandler):
     self._refused = refused
 
   def connection_made(self, transport: Any) -> None:
-    """Takes the connection, or refuses it if too many are open."""
+    """Accepts the connection, or refuses it if too many are open."""
     if len(self._server.connections) < self._max_connections:
       super().connection_made(transport)
       return
@@ -111,7 +111,7 @@ class Connection(web.RequestHandler):
     resp: web.StreamResponse,
     start_time: float | None,
   ) -> tuple[web.StreamResponse, bool]:
-    """Sends a response; makes JSON of the errors that aiohttp raises."""
+    """Sends a response; converts errors of aiohttp to JSON."""
     if isinstance(resp, web.HTTPException):
       resp = _json_error(request, resp)
     return await super().finish_response(request, resp, start_time)
@@ -123,7 +123,7 @@ class Connection(web.RequestHandler):
     exc: BaseException | None = None,
     message: str | None = None,
   ) -> web.StreamResponse:
-    """Returns the JSON response to malformed HTTP, or to a fault of ours."""
+    """Returns the JSON response to malformed HTTP or an internal error."""
     if not is_gone(request):
       self.log_exception(
         "Status %d to %s", status, request.remote, exc_info=exc
@@ -139,10 +139,10 @@ class Connection(web.RequestHandler):
 
 
 class _Refused(asyncio.Protocol):
-  """Answers a connection with 503 and ends it once the client has read that.
+  """Answers a connection with 503 and closes it when the client has read that.
 
-  Closing a socket with unread data resets the connection, and the client loses
-  the answer: what it sends is read and dropped until it closes.
+  Closing a socket with unread data would reset the connection, and the client
+  would lose the answer. So its data are read and dropped until it closes.
   """
 
   def __init__(self, limit: int, refused: set[asyncio.Protocol]) -> None:
@@ -150,7 +150,7 @@ class _Refused(asyncio.Protocol):
     self._refused = refused
 
   def connection_made(self, transport: Any) -> None:
-    """Answers, then waits for the client, unless too many are waited for."""
+    """Answers and waits for the client, unless too many are waiting."""
     transport.write(_refusal(self._limit))
     if len(self._refused) >= _MAX_REFUSED:
       transport.close()
@@ -161,7 +161,7 @@ class _Refused(asyncio.Protocol):
     loop.call_later(_REFUSAL_TIMEOUT_S, transport.close)
 
   def connection_lost(self, exc: Exception | None) -> None:
-    """Makes room for another one."""
+    """Removes this connection from the refused ones."""
     self._refused.discard(self)
 
 
@@ -171,16 +171,16 @@ def is_gone(request: web.BaseRequest) -> bool:
 
 
 def max_connections(wanted: int) -> int:
-  """Returns how many connections the process has descriptors for.
+  """Returns the number of connections that file descriptors allow.
 
   Args:
-    wanted: the most that may be open.
+    wanted: upper limit of the result.
   """
   try:
     import resource
-  except ImportError:  # On Windows, which has no such limit.
+  except ImportError:  # Windows has no such limit.
     return wanted
-  # The lowest that is free: about as many are in use.
+  # The lowest free descriptor is about the number in use.
   first_free = os.open(os.devnull, os.O_RDONLY)
   os.close(first_free)
   limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
@@ -190,7 +190,7 @@ def max_connections(wanted: int) -> int:
 def error_response(
   status: int, message: str, retry_after_s: int = 1
 ) -> web.Response:
-  """Returns `{"error": message}`; with status 503 also when to try again."""
+  """Returns the response {"error": message}; 503 includes Retry-After."""
   response = json_response({"error": message}, status)
   if status == 503:
     response.headers["Retry-After"] = str(retry_after_s)
@@ -198,9 +198,9 @@ def error_response(
 
 
 def json_response(value: Any, status: int = 200) -> web.Response:
-  """Returns a response as TensorFlow Serving writes it."""
+  """Returns a JSON response in TensorFlow Serving's format."""
   text = _json(value) + "\n"
-  # Half a character, which UTF-8 cannot hold, is written as JSON's \ud800.
+  # UTF-8 cannot encode surrogates; this writes them as JSON's \ud800.
   body = text.encode("utf-8", errors="backslashreplace")
   return web.Response(
     body=body, status=status, content_type="application/json", charset="utf-8"
@@ -208,9 +208,9 @@ def json_response(value: Any, status: int = 200) -> web.Response:
 
 
 def _json(value: Any) -> str:
-  """Returns what json.dumps does, in calls that are short.
+  """Does the same as json.dumps, in short calls.
 
-  Other threads wait while json.dumps runs, seconds for millions of numbers.
+  json.dumps blocks other threads, for seconds with millions of numbers.
   """
   if isinstance(value, dict):
     items = (f"{_json(name)}: {_json(item)}" for name, item in value.items())
@@ -223,7 +223,7 @@ def _json(value: Any) -> str:
 def _json_error(
   request: web.BaseRequest, error: web.HTTPException
 ) -> web.Response:
-  """Returns in JSON an error of aiohttp, such as that of an unknown path."""
+  """Converts an error of aiohttp, such as an unknown path, to JSON."""
   message = f"Malformed request: {request.method} {request.path:.200}"
   if isinstance(error, web.HTTPExpectationFailed):
     message = f"Malformed request: {error.text:.200}; send 100-continue."

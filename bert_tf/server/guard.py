@@ -1,4 +1,4 @@
-"""Refuses requests for other hosts, and answers every error in JSON."""
+"""Rejects requests for other hosts and answers all errors in JSON."""
 
 import re
 from collections.abc import Awaitable, Callable, Iterable
@@ -14,17 +14,17 @@ with errors.needs_extra("serving", extra="serve"):
 
 _Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
-# A name, or an IPv6 address in brackets, and perhaps a port; nothing else.
+# A name, or an IPv6 address in brackets, and optionally a port.
 _HOST = re.compile(r"(?:\[([0-9a-f:.]+)\]|([^\[\]:/?#@\s]+))(?::[0-9]*)?", re.I)
 _FAULT = "the server failed; its log says why."
 
 
 class Guard:
-  """Stands before all handlers.
+  """A middleware before all handlers.
 
   Args:
-    hosts: names and addresses under which clients may ask for this server.
-    is_stopping: returns whether connections should end after their answer.
+    hosts: accepted names and addresses in the Host header.
+    is_stopping: returns whether to close connections after their answer.
   """
 
   def __init__(
@@ -37,22 +37,23 @@ class Guard:
   async def guarded(
     self, request: web.Request, handler: _Handler
   ) -> web.StreamResponse:
-    """Answers a request, with an error in JSON if it fails."""
+    """Answers a request; errors become JSON responses."""
     try:
       self._check_host(request)
       response = await handler(request)
     except (ConnectionError, web.HTTPException):
-      raise  # Nobody is there to answer; connections.py answers the others.
-    except Exception as error:  # noqa: BLE001  Every request is answered.
+      raise  # The client is gone, or connections.py answers.
+    except Exception as error:  # noqa: BLE001  All requests get an answer.
       response = _error_response(error)
     if self._is_stopping():
       response.force_close()
     return response
 
   def _check_host(self, request: web.Request) -> None:
-    """Refuses other hosts' names: of pages that rebind theirs to this address.
+    """Raises HttpError 403 for other hosts, to prevent DNS rebinding.
 
-    The target of a request, which `request.host` prefers, may name a host too.
+    Checks the Host header and `request.host`, which may be the host in the
+    request target.
     """
     address = request.get_extra_info("sockname", ("",))[0]
     for name in (*request.headers.getall("Host", []), request.host):
@@ -67,7 +68,7 @@ class Guard:
 
 
 def _error_response(error: Exception) -> web.Response:
-  """Returns the response to a request that failed; logs faults of ours."""
+  """Returns the response to a failed request; logs internal errors."""
   respond = connections.error_response
   if isinstance(error, limits.HttpError):
     return respond(error.status, str(error))

@@ -1,8 +1,7 @@
-"""How much of a request is computed at once, and how large it may be.
+"""Limits the memory of a request: computes it in slices, or rejects it.
 
-One request within the limits of rows and bytes could otherwise need more memory
-than a machine has: its outputs are computed a slice of rows after another, and
-what would be too large is refused.
+Without these limits, a request within the limits of rows and bytes could need
+more memory than the machine has.
 """
 
 from collections.abc import Mapping
@@ -17,12 +16,12 @@ from bert_tf.server import served
 
 Arrays = Mapping[str, np.ndarray]
 
-# Numbers and texts that the outputs of one call may have: 256 MiB of float32.
+# Maximum values in the outputs of a call: 256 MiB of float32.
 _MAX_VALUES_OF_CALL = 1 << 26
-# Sizes of a model that does not say its own.
+# Assumed sizes of a model without bert_config.json.
 _NUM_POSITIONS, _VOCAB_SIZE = 512, 30522
 _MASK = b"[MASK]"
-# [CLS] and the [SEP] of either text.
+# [CLS] and two [SEP].
 _NUM_SPECIAL = 3
 
 
@@ -40,16 +39,16 @@ def num_windows(
   lengths: np.ndarray,
   config: server_config.ServerConfig,
 ) -> int:
-  """Returns how many inputs of the model a request may need.
+  """Returns the maximum number of inputs that the model computes for a request.
 
   Args:
-    model: that is asked.
+    model: the model.
     inputs: arrays of B rows by name.
-    lengths: int [B]. Bytes of each row: it has at most as many word pieces.
+    lengths: int [B]. Bytes of each row, which bound its word pieces.
     config: the limits.
 
   Raises:
-    HttpError: if windows or choices are too many.
+    HttpError: if there are too many windows or choices.
   """
   num_rows = len(lengths)
   num_pairs = max(num_rows, *map(_num_texts, inputs.values()))
@@ -78,10 +77,10 @@ def rows_at_once(
   inputs: Arrays,
   config: server_config.ServerConfig,
 ) -> int:
-  """Returns how many rows of a request are computed in one call.
+  """Returns the number of rows to compute in a call.
 
-  They are `max_batch_size`, or fewer, at least 1, if what a row may need is
-  large, such as the logits of a whole vocabulary at each position.
+  It is `max_batch_size`, or fewer (at least 1) if the outputs of a row may be
+  large, such as logits of the whole vocabulary at each position.
   """
   a_row = _values_of_row(model, signature, inputs)
   return max(1, min(config.max_batch_size, _MAX_VALUES_OF_CALL // a_row))
@@ -93,17 +92,17 @@ def compute(
   at_once: int,
   config: server_config.ServerConfig,
 ) -> Arrays:
-  """Computes the rows of inputs, slice after slice.
+  """Computes the rows of inputs in slices.
 
   Args:
-    function: takes arrays of B rows and returns such.
+    function: takes and returns arrays of B rows.
     inputs: the arrays by name.
-    at_once: rows of a slice.
+    at_once: number of rows per slice.
     config: the limits.
 
   Raises:
-    HttpError: if slices make an answer that is too large.
-    tf.errors.OpError: if the model refuses the inputs.
+    HttpError: if the answer is too large.
+    tf.errors.OpError: if the model rejects the inputs.
   """
   num_rows = len(next(iter(inputs.values())))
   if num_rows <= at_once or not function.has_batches():
@@ -121,7 +120,7 @@ def compute(
 
 
 def check_answer(num_values: int, config: server_config.ServerConfig) -> None:
-  """Raises HttpError if an answer has more values than it may."""
+  """Raises HttpError if an answer has too many values."""
   if num_values > config.max_answer_values:
     raise HttpError(
       413,
@@ -132,12 +131,12 @@ def check_answer(num_values: int, config: server_config.ServerConfig) -> None:
 
 
 def num_values_of(outputs: Arrays) -> int:
-  """Returns how many numbers and texts arrays have together."""
+  """Returns the total number of values in arrays."""
   return sum(array.size for array in outputs.values())
 
 
 def _num_texts(array: np.ndarray) -> int:
-  """Returns how many texts, or rows of word-piece ids, an input has."""
+  """Returns the number of texts, or of rows of word-piece ids, of an input."""
   if array.dtype == object:
     return array.size
   return int(np.prod(array.shape[: max(1, array.ndim - 1)]))
@@ -146,14 +145,14 @@ def _num_texts(array: np.ndarray) -> int:
 def _values_of_row(
   model: served.ServedModel, signature: str, inputs: Arrays
 ) -> int:
-  """Returns the most values that the outputs of a row may have, 1 or more.
+  """Returns the maximum number of output values per row, at least 1.
 
-  A size that is not known until the call is at most the row's length.
+  Sizes that are unknown before the call are at most the length of the row.
   """
   length = max(_length(model, array) for array in inputs.values())
   outputs = model.functions[signature].outputs
   if inputs and outputs.keys() == set(heads.PretrainingModel.outputs):
-    # Tokens are chosen among all of the vocabulary.
+    # The model computes probabilities of the whole vocabulary.
     masks = max(_num_masks(array) for array in inputs.values())
     config = model.bert_config
     vocab_size = config.vocab_size if config else _VOCAB_SIZE
@@ -162,7 +161,7 @@ def _values_of_row(
 
 
 def _size(spec: tf.TensorSpec, length: int) -> int:
-  """Returns how many values a row of an output may have."""
+  """Returns the maximum number of values of an output per row."""
   if spec.shape.rank is None:
     return length
   count = 1
@@ -172,7 +171,7 @@ def _size(spec: tf.TensorSpec, length: int) -> int:
 
 
 def _length(model: served.ServedModel, array: np.ndarray) -> int:
-  """Returns the most word pieces of a row, or numbers of its longest list."""
+  """Returns the maximum word pieces of a row, or the length of its lists."""
   if array.dtype != object:
     return max(array.shape[1:], default=1)
   longest = max(map(len, array.ravel()), default=0) + _NUM_SPECIAL
@@ -183,14 +182,14 @@ def _length(model: served.ServedModel, array: np.ndarray) -> int:
 
 
 def _num_masks(array: np.ndarray) -> int:
-  """Returns how many masks the texts of a row have at most."""
+  """Returns the maximum number of masks in a text."""
   if array.dtype != object:
     return 0
   return max((text.count(_MASK) for text in array.ravel()), default=0)
 
 
 def _joined(arrays: list[np.ndarray]) -> np.ndarray:
-  """Joins the rows of outputs, padded with "" or 0 to the largest sizes."""
+  """Concatenates the rows of outputs, padded with "" or 0 to equal sizes."""
   sizes = np.max([array.shape[1:] for array in arrays], axis=0)
   padded = []
   for array in arrays:

@@ -1,4 +1,4 @@
-"""What the server counts and times, in Prometheus' format."""
+"""Metrics of the server in Prometheus' format."""
 
 import functools
 from collections.abc import Callable
@@ -20,9 +20,9 @@ class Metrics:
   """The metrics of one server.
 
   Args:
-    num_waiting: returns the number of requests that wait for a batch.
+    num_waiting: returns the number of waiting requests.
     expected_wait_s: returns the seconds that a new request would wait.
-    is_ready: returns whether the models are loaded and warm.
+    is_ready: returns whether the models are warm.
   """
 
   def __init__(
@@ -35,7 +35,7 @@ class Metrics:
     prometheus_client.ProcessCollector(registry=registry)
     prometheus_client.PlatformCollector(registry=registry)
     common: dict[str, Any] = {"namespace": "bert_tf", "registry": registry}
-    # Any: mypy does not follow arguments that are given by position.
+    # Any, because mypy does not understand positional arguments here.
     counter: Any = functools.partial(prometheus_client.Counter, **common)
     self._requests = counter(
       "requests", "Requests that were answered.", ("method", "path", "status")
@@ -75,7 +75,7 @@ class Metrics:
   def request(
     self, method: str, path: str, status: int, seconds: float
   ) -> None:
-    """Counts a request that was answered; the path is that of its route."""
+    """Counts an answered request; `path` is the path of its route."""
     self._requests.labels(method, path, str(status)).inc()
     self._request_seconds.labels(path).observe(seconds)
 
@@ -87,13 +87,13 @@ class Metrics:
     num_bytes: int,
     num_windows: int,
   ) -> None:
-    """Counts what a request to a model asks for."""
+    """Counts the inputs of a request."""
     self._rows.labels(model, signature).inc(num_rows)
     self._text_bytes.labels(model, signature).inc(num_bytes)
     self._windows.labels(model, signature).inc(num_windows)
 
   def word_pieces(self, model: str, signature: str, num_pieces: int) -> None:
-    """Counts the word pieces of a request that was computed."""
+    """Counts the word pieces of a computed request."""
     self._pieces.labels(model, signature).inc(num_pieces)
 
   def batch(self, batch: batching.Batch) -> None:
@@ -104,5 +104,5 @@ class Metrics:
       self._wait_seconds.observe(waited)
 
   def text(self) -> bytes:
-    """Returns all metrics in the format of CONTENT_TYPE."""
+    """Returns all metrics, in the format CONTENT_TYPE."""
     return prometheus_client.generate_latest(self._registry)

@@ -1,7 +1,7 @@
-"""The description of a server's interface, OpenAPI 3.1.
+"""Describes the interface of a server in OpenAPI 3.1.
 
-The schemas of requests and answers are made of the dtypes and shapes of the
-model's functions, a request and an answer for each signature.
+The schemas of requests and responses follow from dtypes and shapes of the
+model's functions; each signature has a request and a response.
 """
 
 from collections.abc import Mapping, Sequence
@@ -47,11 +47,11 @@ _ERRORS = {
 def document(
   models: Sequence[served.ServedModel], limits: server_config.ServerConfig
 ) -> Json:
-  """Returns the description of a server of models.
+  """Returns the OpenAPI document of a server.
 
   Args:
-    models: one at least.
-    limits: of a request.
+    models: one or more models.
+    limits: the limits of requests.
   """
   schemas: Json = {
     "error": _object({"error": {"type": "string"}}),
@@ -60,7 +60,7 @@ def document(
   }
   paths = _common_paths()
   for number, model in enumerate(models, start=1):
-    # Names of schemas must be ASCII, which those of models need not be.
+    # Names of schemas must be ASCII, but names of models may be others.
     prefix = f"model_{number}_" if number > 1 else ""
     functions = model.functions
     if attention.SINGLE in functions:
@@ -85,7 +85,7 @@ def document(
 
 
 def _common_paths() -> Json:
-  """Returns what may be asked for of the whole server, by path."""
+  """Returns the paths of the server that do not depend on a model."""
   health = _object({k: {"type": "string"} for k in ("status", "model")})
   health["properties"]["version"] = {"type": "string"}
   models = _object({"models": {"type": "array", "items": _ref("about")}})
@@ -103,7 +103,7 @@ def _common_paths() -> Json:
 
 
 def _model_paths(model: served.ServedModel, prefix: str) -> Json:
-  """Returns what a model may be asked for, by path."""
+  """Returns the paths of a model."""
   functions = model.functions
   names = [f"{prefix}predict_{signature}" for signature in functions]
   predict = _post(
@@ -131,7 +131,7 @@ def _model_paths(model: served.ServedModel, prefix: str) -> Json:
 
 
 def _about() -> Json:
-  """Returns the schema of what a model is; most of it may not be known."""
+  """Returns the schema of a model's description; most keys are optional."""
   text, number = {"type": "string"}, {"type": "number"}
   count, flag = {"type": "integer", "minimum": 0}, {"type": "boolean"}
   texts = {"type": "array", "items": text}
@@ -161,7 +161,7 @@ def _ref(name: str) -> Json:
 
 
 def _object(properties: Json, optional: Sequence[str] = ()) -> Json:
-  """Returns the schema of an object that has no other properties."""
+  """Returns the schema of an object without other properties."""
   return {
     "type": "object",
     "properties": properties,
@@ -204,9 +204,9 @@ def _request(
   columns = _object({k: _array(specs[k], v, 0) for k, v in values.items()})
   num_rows = {"minItems": 1, "maxItems": limits.max_rows}
   for column in columns["properties"].values():
-    if column:  # A column of any rank may be anything.
+    if column:  # A column of unknown rank may be anything.
       column |= num_rows | column
-  if len(function.inputs) == 1:  # Needs no name.
+  if len(function.inputs) == 1:  # The name is optional.
     row = {"anyOf": [row, *row["properties"].values()]}
     columns = {"anyOf": [columns, *columns["properties"].values()]}
   rows = {"type": "array", "items": row} | num_rows
@@ -221,7 +221,7 @@ def _request(
 
 
 def _response(function: loaded_model.Function) -> Json:
-  """Returns the schema of an answer, to rows or to columns."""
+  """Returns the schema of a response, in row or column format."""
   specs = function.outputs
   rows = {k: _array(s, _output_value(k, s), 1) for k, s in specs.items()}
   columns = {k: _array(s, _output_value(k, s), 0) for k, s in specs.items()}
@@ -239,9 +239,9 @@ def _response(function: loaded_model.Function) -> Json:
 
 
 def _array(spec: tf.TensorSpec, value: Json, first: int) -> Json:
-  """Returns the schema of an array of values from a dimension on.
+  """Returns the schema of the dimensions of an array from `first` on.
 
-  An array whose rank is not known may be anything.
+  An array of unknown rank may be anything.
   """
   if spec.shape.rank is None:
     return {}
@@ -259,9 +259,9 @@ def _input_value(
   limits: server_config.ServerConfig,
   config: modeling.BertConfig | None,
 ) -> Json:
-  """Returns the schema of a number, bool or text of an input."""
+  """Returns the schema of a value of an input."""
   if spec.dtype == tf.string:
-    # A character has a byte at least.
+    # A character has at least one byte.
     text = {"type": "string", "maxLength": limits.max_text_length}
     return {"anyOf": [text, _BASE64]}
   value = _value(spec.dtype)
@@ -275,7 +275,7 @@ def _input_value(
 
 
 def _output_value(name: str, spec: tf.TensorSpec) -> Json:
-  """Returns the schema of a number, bool or text of an output."""
+  """Returns the schema of a value of an output."""
   if name in rest_json.ANSWERS:
     return {"type": ["string", "null"]}
   if spec.dtype == tf.string and name.endswith(rest_json.BYTES_SUFFIX):
@@ -295,14 +295,14 @@ def _value(dtype: tf.DType) -> Json:
 
 
 def _example(signature: str, function: loaded_model.Function) -> Json:
-  """Returns a request of one row."""
+  """Returns an example request of one row."""
   found = function.sample()
   row = {name: _plain(array[0]) for name, array in found.items()}
   return {"signature_name": signature, "instances": [row]}
 
 
 def _plain(value: Any) -> Any:
-  """Returns an array, or a number or text of it, as JSON has it."""
+  """Converts an array, or a value of it, to JSON values."""
   if isinstance(value, np.ndarray):
     return [_plain(item) for item in value]
   return value.decode() if isinstance(value, bytes) else value.item()

@@ -1,4 +1,4 @@
-"""The page that the server shows, and its content security policy."""
+"""Loads the web page of the server, with its content security policy."""
 
 import base64
 import hashlib
@@ -9,16 +9,17 @@ from typing import NamedTuple
 
 
 class Page(NamedTuple):
-  """A page."""
+  """The page and its response headers."""
 
-  html: str  # The whole page; its only requests are to the model.
-  headers: Mapping[str, str]  # Of the response.
+  html: str
+  headers: Mapping[str, str]
 
 
 def load() -> Page:
-  """Returns the page that is installed with the package.
+  """Returns the page of the package, with styles and scripts included.
 
-  Its styles and scripts, named in braces, are put into it: one request has all.
+  page.html names these files in braces. The page needs no other request than
+  those to the model.
   """
   folder = importlib.resources.files("bert_tf.server")
   html = (folder / "page.html").read_text(encoding="utf-8")
@@ -27,7 +28,7 @@ def load() -> Page:
     lambda found: (folder / found[1]).read_text(encoding="utf-8"),
     html,
   )
-  # Texts are never parsed as HTML; the policy is a second line of defence.
+  # The scripts never parse texts as HTML; the policy is a second defence.
   policy = "; ".join(
     [
       "default-src 'none'",
@@ -50,7 +51,7 @@ def load() -> Page:
 
 
 def _hashes(html: str, tag: str) -> str:
-  """Returns the hashes that allow the page's own scripts or styles."""
+  """Returns the hashes that allow the scripts or styles of the page."""
   contents = re.findall(f"<{tag}>(.*?)</{tag}>", html, re.DOTALL)
   digests = [hashlib.sha256(text.encode()).digest() for text in contents]
   return " ".join(f"'sha256-{base64.b64encode(d).decode()}'" for d in digests)

@@ -1,7 +1,7 @@
-"""Requests and responses of TensorFlow Serving's REST interface.
+"""Requests and responses of TensorFlow Serving's REST API.
 
-They follow https://www.tensorflow.org/tfx/serving/api_rest. Errors begin with
-TensorFlow Serving's own words and add what is wrong.
+They follow https://www.tensorflow.org/tfx/serving/api_rest. Error messages
+start as in TensorFlow Serving and add details.
 """
 
 import base64
@@ -22,22 +22,22 @@ from bert_tf.server.config import ServerConfig
 
 Functions = Mapping[str, loaded_model.Function]
 
-# Outputs of questions: null where there is no answer.
+# Outputs of question answering that are null for no answer.
 ANSWERS = ("answer", "nbest_text")
-# Outputs with this suffix hold bytes, which are written in Base64.
+# Outputs with this suffix contain bytes and are encoded in Base64.
 BYTES_SUFFIX = "_bytes"
-# Inputs of a model that fills masks.
+# Inputs of pre-trained models.
 _IDS, _POSITIONS = "input_ids", "masked_lm_positions"
 
 
 @dataclasses.dataclass(frozen=True)
 class PredictRequest:
-  """A parsed request."""
+  """A parsed `:predict` request."""
 
   signature_name: str
   # Arrays with the same number of rows; texts are bytes.
   inputs: Mapping[str, np.ndarray]
-  is_row_format: bool  # Whether rows were given one by one, as `instances`.
+  is_row_format: bool  # Whether the request has `instances`, not `inputs`.
 
   @property
   def num_rows(self) -> int:
@@ -46,7 +46,7 @@ class PredictRequest:
 
   @property
   def lengths(self) -> np.ndarray:
-    """Bytes of all texts of each row, int [num_rows]."""
+    """Total bytes of the texts of each row, int [num_rows]."""
     lengths = np.zeros(self.num_rows, int)
     for array in self.inputs.values():
       if array.dtype == object:
@@ -56,11 +56,7 @@ class PredictRequest:
 
 
 def parse(body: bytes) -> dict[str, Any]:
-  """Parses the body of a request as a JSON object.
-
-  Raises:
-    ValueError: if it is not one.
-  """
+  """Parses the body of a request; raises ValueError if not a JSON object."""
   try:
     value = json.loads(body.decode("utf-8"))
   except UnicodeDecodeError as error:
@@ -86,7 +82,7 @@ def predict_request(
   """Parses the JSON object of a `:predict` request.
 
   Raises:
-    ValueError: if it does not fit the model's functions or exceeds a limit.
+    ValueError: if it does not match the model's functions or exceeds a limit.
   """
   name = value.get("signature_name", saved_models.DEFAULT)
   if not isinstance(name, str):
@@ -137,7 +133,7 @@ def predict_response(
 
 
 def metadata(name: str, version: int, functions: Functions) -> dict[str, Any]:
-  """Returns inputs and outputs of all functions, for a metadata request."""
+  """Returns the JSON object of a metadata response."""
   definitions = {
     signature: {
       "inputs": _tensor_infos(function.inputs),
@@ -163,7 +159,7 @@ def _check_num_rows(count: int, limits: ServerConfig) -> None:
 
 
 def _check_num_positions(inputs: Mapping[str, np.ndarray]) -> None:
-  """Raises ValueError for more positions than the rows have word pieces."""
+  """Raises ValueError if there are more positions than word pieces."""
   if _POSITIONS in inputs and _IDS in inputs:
     count, length = inputs[_POSITIONS].shape[1], inputs[_IDS].shape[1]
     if count > length:
@@ -176,7 +172,7 @@ def _check_num_positions(inputs: Mapping[str, np.ndarray]) -> None:
 def _columns_of_rows(
   rows: Any, specs: Mapping[str, tf.TensorSpec], limits: ServerConfig
 ) -> dict[str, list]:
-  """Returns the values of all rows for each input."""
+  """Converts rows to a list of values for each input."""
   if not isinstance(rows, list):
     raise ValueError(
       f"Expecting 'instances' value to be a list, but got: {_shown(rows)}"
@@ -197,7 +193,7 @@ def _columns_of_rows(
 
 
 def _columns(value: Any, specs: Mapping[str, tf.TensorSpec]) -> dict[str, Any]:
-  """Returns the values by name; a single input may omit its name."""
+  """Returns the values by name; the name of a single input is optional."""
   if not isinstance(value, dict) or _is_base64(value):
     if len(specs) > 1:
       raise ValueError(
@@ -217,7 +213,7 @@ def _columns(value: Any, specs: Mapping[str, tf.TensorSpec]) -> dict[str, Any]:
 def _array(
   name: str, value: Any, spec: tf.TensorSpec, limits: ServerConfig
 ) -> np.ndarray:
-  """Converts an input to an array; raises ValueError if it cannot."""
+  """Converts an input to an array; raises ValueError if it is invalid."""
   leaves: list[Any] = []
   shape = _flattened(name, value, leaves)
   rank = spec.shape.rank
@@ -244,7 +240,7 @@ def _array(
 
 
 def _flattened(name: str, value: Any, leaves: list) -> tuple[int, ...]:
-  """Appends the values of nested lists to `leaves`; returns the shape."""
+  """Appends the values of nested lists to `leaves` and returns the shape."""
   if not isinstance(value, list):
     leaves.append(value)
     return ()
@@ -264,7 +260,7 @@ def _flattened(name: str, value: Any, leaves: list) -> tuple[int, ...]:
 
 
 def _to_bytes(name: str, leaf: Any, dtype: tf.DType) -> bytes:
-  """Encodes a text in UTF-8, or decodes bytes given in Base64."""
+  """Encodes a text in UTF-8, or decodes Base64."""
   if isinstance(leaf, str):
     try:
       return leaf.encode("utf-8")
@@ -283,7 +279,7 @@ def _to_bytes(name: str, leaf: Any, dtype: tf.DType) -> bytes:
 def _to_number(name: str, leaf: Any, dtype: tf.DType) -> int | float:
   """Returns a number or bool of the dtype."""
   kinds = (int, float) if dtype.is_floating else (int,)
-  # A bool is an int to Python.
+  # In Python a bool is an int.
   if not isinstance(leaf, kinds) or isinstance(leaf, bool) != dtype.is_bool:
     raise _wrong_type(name, leaf, dtype)
   if dtype.is_integer and not dtype.min <= leaf <= dtype.max:
@@ -310,7 +306,7 @@ def _is_base64(value: Any) -> bool:
 
 
 def _shown(value: Any) -> str:
-  """Returns the beginning of a value, for an error message."""
+  """Returns a value for an error message, shortened."""
   return errors.shortened(json.dumps(value), 63)
 
 
@@ -330,14 +326,14 @@ def _bytes_value(value: Any, is_base64: bool) -> Any:
 
 
 def _without_empty(value: Any) -> Any:
-  """Returns texts in lists with None for each that is empty."""
+  """Replaces empty texts in nested lists by None."""
   if isinstance(value, list):
     return [_without_empty(item) for item in value]
   return value or None
 
 
 def _tensor_infos(specs: Mapping[str, tf.TensorSpec]) -> dict[str, Any]:
-  """Returns dtypes and shapes as TensorInfo objects in JSON."""
+  """Returns dtypes and shapes as JSON objects of type TensorInfo."""
   infos = {}
   for name, spec in specs.items():
     is_unknown = spec.shape.rank is None

@@ -1,4 +1,4 @@
-"""A model as the server has it: its functions, limits, and what it is."""
+"""A model with its name, functions and description, as the server uses it."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -14,14 +14,14 @@ from bert_tf.model_folder import letter_case
 from bert_tf.server import config as server_config
 from bert_tf.tasks.classification import glue
 
-# Of its config, what a model's size is.
+# Config keys reported as the size of a model.
 _SIZES = (
   "num_hidden_layers",
   "hidden_size",
   "num_attention_heads",
   "vocab_size",
 )
-# Of run.json, what people want to know.
+# Keys of run.json that the API reports.
 _ABOUT = (
   "task",
   "task_name",
@@ -36,18 +36,18 @@ _ABOUT = (
   "examples",
 )
 _MASK_NAME = "input_mask"
-# Bytes of texts that are counted in one go: about a millisecond.
+# Bytes of texts to count at a time, which takes about a millisecond.
 _COUNTED_BYTES = 1 << 12
 
 
 class ServedModel:
-  """A model under a name.
+  """A model with a name.
 
   Attributes:
-    name: in the paths.
-    version: of the model.
-    functions: by the names of signatures.
-    bert_config: the model's sizes; None where it came without.
+    name: name in paths.
+    version: version of the model.
+    functions: functions by signature name.
+    bert_config: sizes of the model; None if unknown.
   """
 
   def __init__(self, name: str, model: predictor.Predictor) -> None:
@@ -60,13 +60,13 @@ class ServedModel:
     self._tokenizer = _tokenizer_of(model)
     classification.warn_if_cut(model.info)
     for signature, function in self.functions.items():
-      # Traces a checkpoint's functions, which takes seconds, before requests.
+      # `outputs` traces a checkpoint's functions now, which takes seconds.
       logging.info(
         "%s: %s returns %s.", name, signature, ", ".join(function.outputs)
       )
 
   def about(self) -> dict[str, Any]:
-    """Returns what the model is, as JSON; what is not known is left out."""
+    """Returns a description of the model as JSON, without unknown values."""
     info, config = self._model.info, self.bert_config
     known = {name: getattr(info, name, None) for name in _ABOUT}
     if info:
@@ -79,17 +79,17 @@ class ServedModel:
     return {"name": self.name, "version": str(self.version), **found}
 
   def window_stride(self) -> int | None:
-    """Returns the word pieces from window to window; None if texts are cut."""
+    """Returns the stride of windows in word pieces; None without windows."""
     info = self._model.info
     if info is None or info.task not in ("squad", "ner"):
       return None
     return info.doc_stride or (info.max_seq_length or 128) // 2
 
   def piece_counts(self, inputs: Mapping[str, np.ndarray]) -> Iterator[int]:
-    """Yields numbers of word pieces, whose sum is that of a request.
+    """Yields numbers of word pieces that sum to the total of a request.
 
-    They are counted without [CLS] and [SEP], before any text is cut, a few
-    kilobytes or one longer text at a time. A model without vocabulary has none.
+    Counts texts before truncation, without [CLS] and [SEP], a few kilobytes or
+    one longer text at a time. Yields nothing for a model without vocabulary.
     """
     if _MASK_NAME in inputs:
       yield int(np.count_nonzero(inputs[_MASK_NAME]))
@@ -111,10 +111,10 @@ class ServedModel:
 def of_predictors(
   models: Mapping[str, predictor.Predictor],
 ) -> dict[str, ServedModel]:
-  """Returns models by their names.
+  """Returns the models by name.
 
   Raises:
-    ValueError: for a name that cannot stand in a path, or no model.
+    ValueError: for a name that cannot be part of a path, or no model.
   """
   if not models:
     raise ValueError("there is no model to serve; name one at least.")
@@ -124,7 +124,7 @@ def of_predictors(
 def _tokenizer_of(
   model: predictor.Predictor,
 ) -> tokenization.FullTokenizer | None:
-  """Returns what counts word pieces; None for a model without vocabulary."""
+  """Returns the tokenizer for counting; None for a model without vocabulary."""
   if not model.vocab_file or saved_models.DEFAULT not in model.functions:
     return None
   return letter_case.tokenizer_of(model.vocab_file, model.info)

@@ -195,14 +195,14 @@ CASES = (
     "inference.fill_mask _write_records",
     ("list",),
     lambda w: fill_mask._write_records("a text", None, w.path("o")),
-    lambda w: inputs.rows_of(["a text", "b"]),
+    lambda w: inputs.to_rows(["a text", "b"]),
   ),
   Case(
-    "inference.inputs rows_of",
+    "inference.inputs to_rows",
     ("7", "list"),
-    lambda w: inputs.rows_of(7),
+    lambda w: inputs.to_rows(7),
     lambda w: [
-      inputs.rows_of(value)
+      inputs.to_rows(value)
       for value in ("a", ("a", "b"), {"text": "a"}, ["a", "b"])
     ],
   ),

@@ -1,5 +1,6 @@
-"""Rows in all forms that Python has for them, the same for every class."""
+"""Tests that all classes accept rows in the same Python types."""
 
+import functools
 import pathlib
 
 import keras
@@ -13,7 +14,7 @@ from tests.support import tiny_models
 
 DOCS = pathlib.Path(__file__).resolve().parents[2] / "docs"
 
-# Of each class two rows, as tuples of its inputs.
+# Two rows for each class, as tuples of its inputs.
 ROWS = {
   "Classifier": [("the of", "and"), ("in", "the")],
   "EntityRecognizer": [("the of",), ("in",)],
@@ -40,18 +41,17 @@ LENGTHS = {
 INPUTS = {"FeatureExtractor": "Classifier", "Predictor": "Classifier"}
 
 
-def labels_of(name):
-  found = {
+def make_labels(name):
+  values = {
     "Classifier": ("own data", "classification", ["0", "1", "2"]),
     "EntityRecognizer": ("ner", "words", ["O", "B-X", "I-X"]),
   }.get(name)
-  return found and dict(zip(("task_name", "problem_type", "labels"), found))
+  return values and dict(zip(("task_name", "problem_type", "labels"), values))
 
 
 @pytest.fixture(scope="module")
 def models(tmp_path_factory):
-  """A function from the name of a class to an untrained model of it."""
-  made = {}
+  """Returns a function from a class name to an untrained model, made once."""
 
   def make(name):
     kind = INPUTS.get(name, name)
@@ -59,7 +59,7 @@ def models(tmp_path_factory):
     if not folder.exists():
       keras.utils.set_random_seed(1)
       model = tiny_models.widen(HEADS[kind](tiny_models.CONFIG))
-      tiny_models.write_run(folder, model, labels_of(kind))
+      tiny_models.write_run(folder, model, make_labels(kind))
     path = str(folder / "model.ckpt-1")
     if name == "Predictor":
       return bert_tf.Predictor(path)
@@ -69,27 +69,22 @@ def models(tmp_path_factory):
       )
     return getattr(bert_tf, name)(init_checkpoint=path, **LENGTHS.get(name, {}))
 
-  def once(name):
-    if name not in made:
-      made[name] = make(name)
-    return made[name]
-
-  return once
+  return functools.cache(make)
 
 
-def names_of(name):
+def input_names(name):
   kind = INPUTS.get(name, name)
   return getattr(bert_tf, kind).inputs
 
 
 def array(rows):
-  """An array of objects, whatever the lengths of the rows."""
-  found = np.empty(len(rows), object)
-  found[:] = rows
-  return found
+  """Returns an array of objects, even if all rows have the same length."""
+  objects = np.empty(len(rows), object)
+  objects[:] = rows
+  return objects
 
 
-# Each form of one row, and of several, of tuples and the names of their parts.
+# Functions that convert tuples, and the names of their items, to other types.
 ONE_ROW = {
   "a tuple": lambda row, names: row,
   "a dict": lambda row, names: dict(zip(names, row)),
@@ -105,57 +100,50 @@ ROWS_AS = {
 }
 
 
-def same(found, expected):
-  """Whether two answers are equal; those of features hold arrays."""
+def same(answer, expected):
+  """Returns whether two answers are equal; features are arrays."""
   if hasattr(expected, "vectors"):
-    return np.allclose(found.vectors, expected.vectors, atol=1e-5)
-  return found == expected
+    return np.allclose(answer.vectors, expected.vectors, atol=1e-5)
+  return answer == expected
 
 
 @pytest.fixture(scope="module")
 def answers(models):
-  """A function from the name of a class to its answers, computed once."""
-  found = {}
-
-  def once(name):
-    if name not in found:
-      found[name] = models(name).predict(ROWS[name])
-    return found[name]
-
-  return once
+  """Returns a function from a class name to its answers, computed once."""
+  return functools.cache(lambda name: models(name).predict(ROWS[name]))
 
 
 @pytest.mark.parametrize("form", ROWS_AS)
 @pytest.mark.parametrize("name", ROWS)
-def test_all_classes_take_several_rows_alike(models, answers, name, form):
-  given = ROWS_AS[form](ROWS[name], names_of(name))
-  found = models(name).predict(given)
-  assert isinstance(found, list) and len(found) == 2
-  assert all(map(same, found, answers(name)))
+def test_all_classes_accept_several_rows(models, answers, name, form):
+  rows = ROWS_AS[form](ROWS[name], input_names(name))
+  predictions = models(name).predict(rows)
+  assert isinstance(predictions, list) and len(predictions) == 2
+  assert all(map(same, predictions, answers(name)))
 
 
 @pytest.mark.parametrize("form", ONE_ROW)
 @pytest.mark.parametrize("name", ROWS)
-def test_all_classes_take_one_row_alike(models, name, form):
+def test_all_classes_accept_a_single_row(models, name, form):
   model, row = models(name), ROWS[name][0]
-  (alone,) = model.predict([row])
-  assert same(model.predict(ONE_ROW[form](row, names_of(name))), alone)
+  (expected,) = model.predict([row])
+  assert same(model.predict(ONE_ROW[form](row, input_names(name))), expected)
 
 
 @pytest.mark.parametrize("name", ROWS)
-def test_a_text_is_a_row_where_one_is_enough(models, name):
+def test_a_text_is_a_row_if_one_text_is_enough(models, name):
   model, text = models(name), ROWS[name][0][0]
   assert model.predict([]) == []
   if name in ("MultipleChoice", "QuestionAnswerer"):
     with pytest.raises(ValueError, match="row 0"):
       model.predict(text)
     return
-  (alone,) = model.predict([text])
-  assert same(model.predict(text), alone)
-  assert same(model.predict(np.array([text]))[0], alone)
+  (expected,) = model.predict([text])
+  assert same(model.predict(text), expected)
+  assert same(model.predict(np.array([text]))[0], expected)
 
 
-def test_the_documented_table_is_what_is_tested():
+def test_the_documented_table_lists_these_types():
   lines = (DOCS / "serving.md").read_text().splitlines()
   first = next(i for i, line in enumerate(lines) if "`predict` takes" in line)
   last = lines.index("", first)
@@ -171,16 +159,16 @@ def test_the_documented_table_is_what_is_tested():
 @pytest.mark.parametrize("name", [n for n in ROWS if n in HEADS])
 def test_probabilities_are_those_of_the_answers(models, name):
   model, rows = models(name), ROWS[name]
-  found = model.predict_proba(rows)
-  assert len(found) == 2
-  for one, row in zip(found, rows):
-    assert isinstance(one, np.ndarray) and one.dtype == np.float64
-    assert ((one > 0) & (one <= 1)).all()
-    np.testing.assert_allclose(model.predict_proba(row), one, atol=1e-5)
+  arrays = model.predict_proba(rows)
+  assert len(arrays) == 2
+  for array, row in zip(arrays, rows):
+    assert isinstance(array, np.ndarray) and array.dtype == np.float64
+    assert ((array > 0) & (array <= 1)).all()
+    np.testing.assert_allclose(model.predict_proba(row), array, atol=1e-5)
 
 
 @pytest.mark.parametrize("name", ROWS)
-def test_what_is_no_row_is_named(models, name):
+def test_an_invalid_row_is_named(models, name):
   for odd in (3, b"the", [3], [None], [{"texts": "the"}], [()]):
-    with pytest.raises(ValueError, match="row 0|a list of them"):
+    with pytest.raises(ValueError, match="row 0|not (3|b'the')"):
       models(name).predict(odd)

@@ -1,4 +1,4 @@
-"""Outputs of models as plain Python, on examples made by hand."""
+"""Tests for converting outputs to plain Python, on hand-made examples."""
 
 import numpy as np
 
@@ -6,7 +6,7 @@ from bert_tf.inference import outputs
 
 
 def texts(*values):
-  """An array of bytes, as TensorFlow returns texts."""
+  """Returns an array of bytes, as TensorFlow returns texts."""
   return np.vectorize(str.encode, otypes=[object])(np.array(values))
 
 
@@ -61,11 +61,11 @@ def test_words_have_no_filler():
 
 
 def test_rows_are_as_wide_as_they_need():
-  alone = outputs.trimmed({name: rows[1:] for name, rows in WORDS.items()})
-  assert {array.shape for array in alone.values()} == {(1, 1)}
-  assert outputs.plain(alone) == [{"words": [BONN]}]
-  both = outputs.trimmed(WORDS)
-  assert all((both[name] == WORDS[name]).all() for name in WORDS)
+  single = outputs.trimmed({name: rows[1:] for name, rows in WORDS.items()})
+  assert {array.shape for array in single.values()} == {(1, 1)}
+  assert outputs.plain(single) == [{"words": [BONN]}]
+  batch = outputs.trimmed(WORDS)
+  assert all((batch[name] == WORDS[name]).all() for name in WORDS)
 
 
 def test_texts_without_words_have_no_width():
@@ -87,8 +87,8 @@ def test_masks_have_their_tokens_and_no_filler():
   assert [[t["token"] for t in mask] for mask in second["masks"]] == [
     ["e", "f"]
   ]
-  alone = outputs.trimmed({name: rows[1:] for name, rows in computed.items()})
-  assert alone["tokens"].shape == (1, 1, 2)
+  single = outputs.trimmed({name: rows[1:] for name, rows in computed.items()})
+  assert single["tokens"].shape == (1, 1, 2)
 
 
 def test_an_answer_has_the_next_best_without_filler():
@@ -105,10 +105,10 @@ def test_an_answer_has_the_next_best_without_filler():
     "nbest_end_logit": np.array([[2.0, 1.0, 0.0]], np.float32),
     "null_odds": np.array([-3.0], np.float32),
   }
-  [found] = outputs.plain(computed)
-  # The second of them is "no answer".
-  assert [a["probability"] for a in found.pop("nbest")] == [0.75, 0.25]
-  assert found == {
+  [answer] = outputs.plain(computed)
+  # The second is "no answer".
+  assert [a["probability"] for a in answer.pop("nbest")] == [0.75, 0.25]
+  assert answer == {
     "answer": "1843",
     "start": 7,
     "end": 11,
@@ -123,8 +123,9 @@ def test_a_choice_is_its_number():
     "probabilities": np.array([[0.25, 0.75]], np.float32),
     "choice": np.array([1], np.int32),
   }
-  [found] = outputs.plain(computed)
-  assert found == {"choice": 1, "probabilities": [0.25, 0.75]}
+  assert outputs.plain(computed) == [
+    {"choice": 1, "probabilities": [0.25, 0.75]}
+  ]
 
 
 def test_any_other_function_returns_its_outputs():

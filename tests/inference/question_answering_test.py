@@ -1,4 +1,4 @@
-"""Answering from Python and from what is typed, as run_squad.py answers."""
+"""Tests for question answering from Python and from the terminal."""
 
 import concurrent.futures
 import dataclasses
@@ -18,7 +18,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 GOLDEN = pathlib.Path(__file__).resolve().parents[1] / "golden"
 TINY = GOLDEN / "tiny_squad"
 VOCAB = GOLDEN / "tiny" / "vocab.txt"
-# What golden/e2e/squad_v1 and squad_v2 were recorded with.
+# Settings of the recordings golden/e2e/squad_v1 and squad_v2.
 WINDOWS = squad_config.WindowConfig(128, 48, 40)
 V2 = {
   "n_best_size": 128,
@@ -38,7 +38,7 @@ def answerer(**changes):
   return question_answering.QuestionAnswerer(**{**arguments, **changes})
 
 
-def questions_of(path):
+def read_questions(path):
   """Yields (id, question, context)."""
   for article in json.loads(path.read_text())["data"]:
     for paragraph in article["paragraphs"]:
@@ -55,20 +55,20 @@ def test_answers_are_the_originals(shared, version, predictions):
     nbest = json.loads(gzip.decompress(packed))
     odds = json.loads((recorded / "null_odds.json").read_text())
   else:
-    # That text belongs to the original's files alone.
+    # Only the files of the original contain this text.
     text = (recorded / name).read_text()
     nbest, odds = json.loads(text.replace('"empty"', '""')), {}
-  found = answerer(**predictions)
+  model = answerer(**predictions)
   name = "dev-v1.1.json" if version == "v1" else "dev-v2.0.json"
   questions = {
     qas_id: (question, context)
-    for qas_id, question, context in questions_of(
+    for qas_id, question, context in read_questions(
       shared / "golden" / "squad" / name
     )
-    # What the script answers with a warning is refused here.
+    # The script answers blank texts with a warning; the class refuses them.
     if question.strip() and context.strip()
   }
-  answers = dict(zip(questions, found.predict(list(questions.values()))))
+  answers = dict(zip(questions, model.predict(list(questions.values()))))
   assert len(answers) >= len(nbest) - 2
   for qas_id, answer in answers.items():
     null_odds = odds.get(qas_id)
@@ -80,12 +80,12 @@ def test_answers_are_the_originals(shared, version, predictions):
       assert answer.null_odds == pytest.approx(null_odds, abs=1e-5)
 
 
-def test_threads_share_one(tmp_path):
-  found = answerer()
+def test_threads_share_a_model(tmp_path):
+  model = answerer()
   texts = [f"the {'of ' * i}and the his" for i in range(1, 17)]
-  expected = [found.predict(("the", text)) for text in texts]
+  expected = [model.predict(("the", text)) for text in texts]
   with concurrent.futures.ThreadPoolExecutor(8) as pool:
-    ours = list(pool.map(lambda text: found.predict(("the", text)), texts))
+    ours = list(pool.map(lambda text: model.predict(("the", text)), texts))
   assert [p.text for p in ours] == [p.text for p in expected]
 
 
@@ -97,18 +97,16 @@ def test_an_empty_text_is_refused(question, context):
 
 
 def test_a_context_without_a_word_piece_has_no_answer():
-  # A control character, which the tokenizer drops.
-  found = answerer().predict(("the", "\x07"))
-  assert [found.text, found.nbest[0].text, found.nbest[0].probability] == [
-    *("", ""),
-    1.0,
-  ]
+  # The tokenizer drops this control character.
+  answer = answerer().predict(("the", "\x07"))
+  assert answer.text == answer.nbest[0].text == ""
+  assert answer.nbest[0].probability == 1.0
 
 
 MISTAKES = {
   "a folder without a checkpoint": (
     {"init_checkpoint": str(GOLDEN)},
-    "golden holds no model",
+    str(GOLDEN),
   ),
   "not fine-tuned": (
     {"init_checkpoint": str(GOLDEN / "tiny" / "bert_model.ckpt")},
@@ -116,7 +114,7 @@ MISTAKES = {
   ),
   "windows beyond the positions": (
     {"max_seq_length": 384},
-    "max_seq_length 384 exceeds max_position_embeddings",
+    "max_seq_length 384",
   ),
 }
 
@@ -129,15 +127,15 @@ def test_a_mistake_is_named(mistake):
   assert expected in str(error.value)
 
 
-def test_a_talk_has_contexts_and_questions(tmp_path):
+def test_a_conversation_has_contexts_and_questions(tmp_path):
   path = tmp_path / "context.txt"
   path.write_text("the his was\nof and\n")
-  found = answerer()
+  model = answerer()
   lines = ["the of and to", "the", "", "@nowhere", f"@{path}", "of", "was"]
-  shown = list(question_answering.converse(found, lines, num_answers=2))
+  shown = list(question_answering.converse(model, lines, num_answers=2))
   context, question = "Context, or @file: ", "Question: "
   assert shown[:2] == [context, question]
-  answer = found.predict(("the", "the of and to"))
+  answer = model.predict(("the", "the of and to"))
   nothing = "(no answer)"
   assert shown[2].splitlines() == [
     answer.text or nothing,
@@ -145,12 +143,12 @@ def test_a_talk_has_contexts_and_questions(tmp_path):
   ]
   assert shown[3:5] == [question, context]
   assert "nowhere" in shown[5] and shown[6:8] == [context, question]
-  answer = found.predict(("of", "the his was\nof and"))
+  answer = model.predict(("of", "the his was\nof and"))
   assert shown[8].splitlines()[0] == (answer.text or nothing)
   assert shown[9] == question
 
 
-def test_the_script_answers_what_is_typed(tmp_path):
+def test_the_script_answers_typed_questions(tmp_path):
   arguments = [
     f"--bert_config_file={TINY}/bert_config.json",
     f"--vocab_file={VOCAB}",
@@ -174,5 +172,5 @@ def test_the_script_answers_what_is_typed(tmp_path):
   assert result.stdout.startswith(
     f"Context, or @file: Question: {expected}\n  "
   )
-  # Nothing was to be written.
+  # Without training or prediction the script writes nothing.
   assert not (tmp_path / "out").exists()

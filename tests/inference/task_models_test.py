@@ -1,4 +1,4 @@
-"""Each model learns from Python, predicts what it learned, and is scored."""
+"""Tests for fitting, predicting and scoring task models from Python."""
 
 import json
 import shutil
@@ -22,7 +22,7 @@ LENGTHS = {
   }
 }
 
-# Rows and labels that are learned, and settings of the task.
+# Rows, labels and settings that each model can learn.
 N = 24
 SENTENCES = [["the", "of", "in", "and"][i % 4 :] + ["was"] for i in range(N)]
 LEARNED = {
@@ -47,7 +47,7 @@ ANSWERS = {
   "MultipleChoice": lambda choice: choice.choice,
   "QuestionAnswerer": lambda answer: answer.text,
 }
-HOW = {
+SETTINGS = {
   "num_train_epochs": 20.0,
   "train_batch_size": 8,
   "learning_rate": 5e-3,
@@ -72,19 +72,19 @@ def new(name, bert, output_dir, **settings):
 
 
 @pytest.mark.parametrize("name", LEARNED)
-def test_what_is_fitted_is_predicted_and_scored(bert, tmp_path, name):
+def test_training_labels_are_predicted_and_scored(bert, tmp_path, name):
   rows, labels, settings = LEARNED[name]
   model = new(name, bert, tmp_path, **settings)
   with pytest.raises(ValueError, match="call `fit` first"):
     model.score(rows, labels)
-  found = model.fit(rows, labels, (rows[:4], labels[:4]), **HOW)
-  assert found[model.score_name] > 0.9
+  results = model.fit(rows, labels, (rows[:4], labels[:4]), **SETTINGS)
+  assert results[model.score_name] > 0.9
   answers = [ANSWERS[name](answer) for answer in model.predict(rows)]
   assert answers == list(labels)
-  # Of another process, with labels of pandas.
+  # As in another process, with labels from pandas.
   other = new(name, bert, tmp_path, **settings)
   assert other.score(rows, pd.Series(list(labels))) > 0.9
-  with pytest.raises(ValueError, match="holds a run already"):
+  with pytest.raises(ValueError, match="`output_dir`"):
     other.fit(rows, labels)
 
 
@@ -105,16 +105,16 @@ def test_a_row_without_a_label_or_a_text_is_named(
   assert not (tmp_path / "out").exists()
 
 
-def test_a_choice_may_be_a_whole_float(bert, tmp_path):
+def test_the_label_of_a_choice_may_be_a_float(bert, tmp_path):
   rows, labels, settings = LEARNED["MultipleChoice"]
   model = new("MultipleChoice", bert, tmp_path, **settings)
-  how = {**HOW, "num_train_epochs": 1.0}
+  how = {**SETTINGS, "num_train_epochs": 1.0}
   model.fit(rows, pd.Series(labels, dtype=float), **how)
 
 
 def test_questions_in_memory_train_to_the_weights_of_a_file(bert, tmp_path):
   rows, labels, settings = LEARNED["QuestionAnswerer"]
-  how = {**HOW, "num_train_epochs": 2.0}
+  how = {**SETTINGS, "num_train_epochs": 2.0}
   new("QuestionAnswerer", bert, tmp_path / "ours", **settings).fit(
     rows, labels, **how
   )
@@ -157,10 +157,10 @@ def test_questions_in_memory_train_to_the_weights_of_a_file(bert, tmp_path):
     assert (ours.get(name) == theirs.get(name)).all(), name
 
 
-def test_documents_are_pre_trained_on(bert, tmp_path):
+def test_a_mask_filler_is_pre_trained_on_documents(bert, tmp_path):
   documents = [["the of and", "in the to"] * 4 for _ in range(6)]
   model = new("MaskFiller", bert, tmp_path, max_predictions_per_seq=4, top_k=2)
-  found = model.fit(
+  results = model.fit(
     documents,
     validation_data=["\n".join(d) for d in documents],
     num_train_steps=40,
@@ -170,29 +170,29 @@ def test_documents_are_pre_trained_on(bert, tmp_path):
     dupe_factor=2,
     use_xla=False,
   )
-  # A model that knows nothing has log(500).
-  assert found["masked_lm_loss"] < 5 < np.log(500)
-  assert model.score(documents) == pytest.approx(found["masked_lm_accuracy"])
+  # The loss of an untrained model is log(500).
+  assert results["masked_lm_loss"] < 5 < np.log(500)
+  assert model.score(documents) == pytest.approx(results["masked_lm_accuracy"])
   (mask,) = model.predict("the of [MASK]")
   assert len(mask) == 2 and mask[0].probability > mask[1].probability
 
 
-def test_whole_numbers_and_arrays_are_labels(bert, tmp_path):
+def test_labels_may_be_integers_and_arrays(bert, tmp_path):
   model = new("Classifier", bert, tmp_path)
   texts = pd.DataFrame({"text": ["of the", "and the"] * 12})
   labels = pd.Series([3, 11] * 12)
-  found = model.fit(texts, labels, (texts, labels.to_numpy()), **HOW)
-  assert found["eval_accuracy"] == 1
+  results = model.fit(texts, labels, (texts, labels.to_numpy()), **SETTINGS)
+  assert results["eval_accuracy"] == 1
   answers = model.predict(texts["text"][:2])
   assert [p.label for p in answers] == [3, 11]
-  # As they were given, in the next process too; text stays text.
+  # Another process also predicts the labels in their original type.
   other = new("Classifier", bert, tmp_path)
   assert [p.label for p in other.predict(texts["text"][:2])] == [3, 11]
   assert [list(p.probabilities) for p in answers] == [[3, 11]] * 2
   assert all(type(p.label) is int for p in answers)
   assert model.predict_proba(texts).argmax(axis=1).tolist() == [0, 1] * 12
   assert model.score(list(texts["text"]), [np.int64(3), np.int64(11)] * 12) == 1
-  with pytest.raises(ValueError, match="row 0: label 4 is not one of 3, 11"):
+  with pytest.raises(ValueError, match="row 0: label 4 .*3, 11"):
     model.score(["of"], [4])
 
 
@@ -201,52 +201,52 @@ def test_whole_numbers_and_arrays_are_labels(bert, tmp_path):
   [["0", "1"], [True, False], [[2, 5], [2]]],
   ids=["digits in text", "true and false", "several labels"],
 )
-def test_labels_come_back_as_they_were_given(bert, tmp_path, labels):
+def test_labels_keep_their_type(bert, tmp_path, labels):
   kind = "multilabel" if isinstance(labels[0], list) else "classification"
   model = new("Classifier", bert, tmp_path, problem_type=kind)
   texts = ["of the", "and the"] * 12
-  model.fit(texts, labels * 12, **HOW)
-  model.evaluate(texts, labels * 12)  # Which writes run.json too.
-  for one in (model, bert_tf.Classifier(output_dir=str(tmp_path))):
-    found = [p.label for p in one.predict(texts[:2])]
-    assert found == labels
-    assert [type(label) for label in found] == [*map(type, labels)]
+  model.fit(texts, labels * 12, **SETTINGS)
+  model.evaluate(texts, labels * 12)  # Writes run.json again.
+  for classifier in (model, bert_tf.Classifier(output_dir=str(tmp_path))):
+    predicted = [p.label for p in classifier.predict(texts[:2])]
+    assert predicted == labels
+    assert [type(label) for label in predicted] == [*map(type, labels)]
 
 
 def test_the_best_checkpoint_predicts_and_is_scored(bert, tmp_path):
   texts, labels = ["of the", "and the"] * 12, ["x", "y"] * 12
   model = new("Classifier", bert, tmp_path)
-  # What is learned makes this worse: the first evaluation is the best.
-  turned = texts[:4], ["y", "x"] * 2
-  found = model.fit(
+  # With swapped labels the first evaluation is the best.
+  swapped = texts[:4], ["y", "x"] * 2
+  results = model.fit(
     texts,
     labels,
-    turned,
+    swapped,
     eval_every_steps=1,
     early_stopping_patience=20,
     best_metric="eval_loss",
-    **HOW,
+    **SETTINGS,
   )
   best = checkpoints.latest(str(tmp_path / "best"))
-  assert found["global_step"] == int(best.rpartition("-")[2])
+  assert results["global_step"] == int(best.rpartition("-")[2])
   newest = checkpoints.latest(str(tmp_path))
-  assert found["global_step"] < int(newest.rpartition("-")[2])
+  assert results["global_step"] < int(newest.rpartition("-")[2])
   expected = bert_tf.Predictor(best).predict(texts[:2])
   other = bert_tf.Predictor(newest).predict(texts[:2])
   assert [a["label"] for a in other] == ["x", "y"]
-  for one in (model, bert_tf.Classifier(output_dir=str(tmp_path))):
-    answers = one.predict(texts[:2])
+  for classifier in (model, bert_tf.Classifier(output_dir=str(tmp_path))):
+    answers = classifier.predict(texts[:2])
     assert [a.probabilities for a in answers] == [
       a["probabilities"] for a in expected
     ]
-    again = one.evaluate(*turned)
-    assert again["eval_loss"] == pytest.approx(found["eval_loss"], abs=1e-5)
+    again = classifier.evaluate(*swapped)
+    assert again["eval_loss"] == pytest.approx(results["eval_loss"], abs=1e-5)
 
 
-def test_documents_to_evaluate_on_choose_the_best(bert, tmp_path):
+def test_validation_documents_choose_the_best_checkpoint(bert, tmp_path):
   documents = [["the of and", "in the to"] * 4 for _ in range(6)]
   model = new("MaskFiller", bert, tmp_path, max_predictions_per_seq=4)
-  found = model.fit(
+  results = model.fit(
     documents,
     documents,
     num_train_steps=4,
@@ -258,16 +258,16 @@ def test_documents_to_evaluate_on_choose_the_best(bert, tmp_path):
     use_xla=False,
   )
   assert checkpoints.latest(str(tmp_path / "best")).endswith(
-    f"-{found['global_step']}"
+    f"-{results['global_step']}"
   )
-  assert model.score(documents) == pytest.approx(found["masked_lm_accuracy"])
+  assert model.score(documents) == pytest.approx(results["masked_lm_accuracy"])
 
 
 @pytest.mark.parametrize(
   "name, data",
   [("Classifier", (["of", "in"], ["a", "b"])), ("MaskFiller", (["of the"],))],
 )
-def test_evaluations_need_rows_to_evaluate_on(bert, tmp_path, name, data):
+def test_evaluations_need_validation_data(bert, tmp_path, name, data):
   with pytest.raises(ValueError, match="validation_data"):
     new(name, bert, tmp_path).fit(*data, eval_every_steps=2)
 
@@ -285,13 +285,13 @@ MISTAKES = {
     "EntityRecognizer",
     [["the", "of in"]],
     [["O", "O"]],
-    "white space in it, 'of in'",
+    "'of in'",
   ),
   "an empty word": (
     "EntityRecognizer",
     [["of", ""]],
     ["O O"],
-    "an empty",
+    "row 0 .*empty",
   ),
   "no such choice": ("MultipleChoice", [("of", ["a", "b"])], [2], "row 0: lab"),
   "other numbers of choices": (
@@ -304,13 +304,13 @@ MISTAKES = {
     "QuestionAnswerer",
     [("of", "the")],
     ["and"],
-    "the answer of row 0 is not in its context",
+    "the answer of row 0 .*'and'",
   ),
   "no answer": (
     "QuestionAnswerer",
     [("of", "the")],
     [None],
-    "set `version_2_with_negative`",
+    "`version_2_with_negative`",
   ),
 }
 
@@ -324,7 +324,7 @@ def test_a_mistake_is_named_before_anything_is_written(bert, tmp_path, mistake):
 
 
 @pytest.mark.parametrize("blank", [" ", "\t", "\N{NO-BREAK SPACE}"])
-def test_words_to_label_have_no_white_space(bert, tmp_path, blank):
+def test_words_must_not_contain_white_space(bert, tmp_path, blank):
   model = new("EntityRecognizer", bert, tmp_path / "out")
   with pytest.raises(ValueError, match="row 0 has a word with white space"):
     model.predict([[f"of{blank}the", "in"]])

@@ -1,1 +1,1 @@
-"""ONNX and LiteRT."""
+"""Conversion to ONNX and LiteRT."""

@@ -1,4 +1,4 @@
-"""The settings of conversions for other runtimes, without TensorFlow."""
+"""Settings of conversions to other runtimes. Does not import TensorFlow."""
 
 import dataclasses
 
@@ -26,5 +26,5 @@ class ConversionConfig:
 
   @property
   def is_int8(self) -> bool:
-    """Whether matrices become int8."""
+    """Whether to quantize matrices to int8."""
     return self.quantize == "int8"

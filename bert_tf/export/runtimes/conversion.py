@@ -1,7 +1,7 @@
 """Converts SavedModels to ONNX and LiteRT, and checks the results.
 
-Only the function that takes word-piece ids is converted: neither runtime has
-TensorFlow's operations on strings.
+Only the function on word-piece ids is converted, because neither runtime has
+TensorFlow's string ops.
 """
 
 import os
@@ -15,14 +15,14 @@ from bert_tf.export.runtimes import ids_models, litert, onnx
 from bert_tf.export.runtimes.ids_models import Inputs, Run
 from bert_tf.files import atomic, paths
 
-# Converters by suffix of the file.
+# Converters by file suffix.
 FORMATS = {module.ENDING: module for module in (onnx, litert)}
 
-# Allowed difference of a float32 output. Logits and vectors are of unit scale;
-# 6 layers differ by 5e-6, and 12 to 24 add less than 20 times as much.
+# Allowed difference of float32 outputs, which have a scale of about 1. With 6
+# layers they differ by 5e-6, with 12 to 24 layers by less than 20 times that.
 _TOLERANCE = 1e-4
 
-# Batch sizes and lengths of the check, cut to the model's longest input.
+# Batch sizes and lengths of the check; lengths are cut to the model's maximum.
 _CHECKED_SIZES = ((1, 16), (3, 128))
 
 
@@ -30,13 +30,13 @@ def convert(config: runtime_config.ConversionConfig) -> dict[str, float]:
   """Converts a SavedModel, checks the result in its runtime and writes it.
 
   Returns:
-    The largest difference of each output from the SavedModel's, for random ids
-    of two batch sizes and lengths.
+    The largest absolute difference of each output from the SavedModel, for
+    random ids of two batch sizes and lengths.
 
   Raises:
-    ValueError: if the file's suffix is unknown, the SavedModel cannot be
-      converted, or the result computes something else. Nothing is written then.
-    ImportError: if a package of the format is missing.
+    ValueError: if the suffix is unknown, the SavedModel cannot be converted, or
+      the outputs differ too much. Nothing is written then.
+    ImportError: if a package for the format is missing.
   """
   runtime = FORMATS.get(os.path.splitext(config.output_file)[1])
   if runtime is None:
@@ -82,7 +82,7 @@ def differences(
 def _check(
   found: Mapping[str, float], config: runtime_config.ConversionConfig
 ) -> None:
-  """Raises ValueError where float32 outputs differ more than they may."""
+  """Raises ValueError if float32 outputs differ too much."""
   limit = np.finfo(np.float32).max if config.is_int8 else _TOLERANCE
   wrong = [f"{n} by {d:.1e}" for n, d in found.items() if not d <= limit]
   if wrong:
@@ -94,6 +94,6 @@ def _check(
 
 
 def _put_in_place(path: str, output_file: str) -> None:
-  """Copies a local file to its place, where it appears when complete."""
+  """Copies a local file to its final path, which appears only when complete."""
   with atomic.file(output_file) as unfinished:
     paths.copy(path, unfinished)

@@ -1,15 +1,15 @@
-"""The function of a SavedModel that takes word-piece ids."""
+"""Loads the function of a SavedModel that takes word-piece ids."""
 
 from collections.abc import Callable, Mapping
 
 import numpy as np
 import tensorflow as tf
-import tensorflow_text  # noqa: F401  # Its operations, to load what has them.
+import tensorflow_text  # noqa: F401  # Registers ops of SavedModels.
 
 from bert_tf import checkpoint_names, checkpoints
 from bert_tf.export import saved_models
 
-# Choices of a random multiple-choice question.
+# Number of choices of a random multiple-choice input.
 _NUM_CHOICES = 3
 
 Inputs = Mapping[str, np.ndarray]
@@ -19,12 +19,13 @@ Run = Callable[[Inputs], dict[str, np.ndarray]]
 class IdsModel:
   """The function of a SavedModel that takes word-piece ids.
 
-  `input_signature` has its int32 inputs, input_ids, input_mask and segment_ids
-  first.
+  Attributes:
+    input_signature: its int32 inputs, starting with input_ids, input_mask and
+      segment_ids.
 
   Raises:
-    ValueError: if the folder has no SavedModel, or one without this function
-      or of weights that are not finite.
+    ValueError: if the folder has no SavedModel, or one without this function or
+      with weights that are not finite.
     DamagedCheckpointError: if its variables cannot be read.
   """
 
@@ -33,7 +34,7 @@ class IdsModel:
       raise ValueError(f"{folder} has no saved_model.pb; give a SavedModel.")
     self.folder = folder
     self._shapes = checkpoints.CheckpointReader(folder).shapes
-    self._model = saved_models.load(folder)  # It holds the variables.
+    self._model = saved_models.load(folder)  # Keeps the variables alive.
     signatures = self._model.signatures
     if saved_models.IDS not in signatures:
       raise ValueError(
@@ -52,15 +53,15 @@ class IdsModel:
     ]
 
   def run(self, inputs: Inputs) -> dict[str, np.ndarray]:
-    """Returns the outputs of inputs, both by name."""
+    """Returns the outputs by name."""
     tensors = {name: tf.constant(value) for name, value in inputs.items()}
     outputs = self.function(**tensors)
     return {name: output.numpy() for name, output in outputs.items()}
 
   def sample(self, batch_size: int, length: int) -> dict[str, np.ndarray]:
-    """Returns random inputs of [batch_size, length], the same in every call.
+    """Returns random inputs [batch_size, length], equal in each call.
 
-    The length is cut to the model's positions. The first row has no padding.
+    The length is cut to the model's maximum. The first row has no padding.
     """
     rng = np.random.default_rng(0)
     embeddings = "bert/embeddings/"
@@ -76,7 +77,7 @@ class IdsModel:
         lengths = rng.integers(1, length + 1, (*shape[:-1], 1))
         lengths[0] = length
         inputs[spec.name] = (np.arange(length) < lengths).astype(np.int32)
-      else:  # Positions of masks are below the length.
+      else:  # Masked positions are below the length.
         values = rng.integers(limits.get(spec.name, length), size=shape)
         inputs[spec.name] = values.astype(np.int32)
     return inputs

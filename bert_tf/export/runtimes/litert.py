@@ -1,6 +1,6 @@
-"""Converts to LiteRT, formerly TensorFlow Lite, in float32 or int8.
+"""Converts to LiteRT (formerly TensorFlow Lite), in float32 or int8.
 
-The converter is part of TensorFlow; ai-edge-litert has the interpreter.
+TensorFlow has the converter, and ai-edge-litert the interpreter.
 """
 
 import re
@@ -26,11 +26,11 @@ def check_is_installed() -> None:
 def write(model: ids_models.IdsModel, path: str, is_int8: bool) -> None:
   """Writes a function as a LiteRT file with dynamic shapes.
 
-  With `is_int8` matrices are quantized to int8, and their inputs at run time
-  (dynamic range quantization); the rest is float32.
+  `is_int8` quantizes matrices to int8, and their inputs at run time (dynamic
+  range quantization). The rest is float32.
 
   Raises:
-    ValueError: if it has operations that LiteRT does not have.
+    ValueError: if LiteRT lacks an op of the function.
   """
   converter = tf.lite.TFLiteConverter.from_saved_model(
     model.folder, signature_keys=[saved_models.IDS]
@@ -51,9 +51,9 @@ def write(model: ids_models.IdsModel, path: str, is_int8: bool) -> None:
 
 
 def load(path: str, num_threads: int = 0) -> Run:
-  """Returns a LiteRT file as a function from inputs to outputs by name.
+  """Loads a LiteRT file as a function from inputs to outputs by name.
 
-  It runs on `num_threads` CPU threads; 0 is LiteRT's own choice.
+  It runs on `num_threads` CPU threads; 0 leaves the choice to LiteRT.
   """
   from ai_edge_litert import interpreter
 

@@ -1,4 +1,4 @@
-"""Converts to ONNX, for onnxruntime, in float32 or int8."""
+"""Converts to ONNX for onnxruntime, in float32 or int8."""
 
 import logging
 import os
@@ -14,10 +14,10 @@ from bert_tf.files import errors
 
 ENDING = ".onnx"
 
-# ONNX 1.13 of 2022, the newest that tf2onnx 1.17 writes.
+# ONNX 1.13 (2022), the newest version that tf2onnx 1.17 writes.
 _OPSET = 18
 
-# Names of the inputs' axes in the file.
+# Names of the axes of inputs in the file.
 _AXES_BY_RANK = {2: ("batch", "length"), 3: ("batch", "choices", "length")}
 _AXES = {"masked_lm_positions": ("batch", "predictions")}
 
@@ -33,8 +33,8 @@ def check_is_installed() -> None:
 def write(model: ids_models.IdsModel, path: str, is_int8: bool) -> None:
   """Writes a function as an ONNX file with dynamic shapes.
 
-  With `is_int8` matrices are quantized to int8, and their inputs at run time
-  (dynamic quantization); the rest is float32.
+  `is_int8` quantizes matrices to int8, and their inputs at run time (dynamic
+  quantization). The rest is float32.
   """
   with tempfile.TemporaryDirectory() as folder:
     whole = os.path.join(folder, "float32.onnx") if is_int8 else path
@@ -54,7 +54,7 @@ def _write_float32(model: ids_models.IdsModel, path: str) -> None:
   def by_position(*values: tf.Tensor) -> Mapping[str, tf.Tensor]:
     return model.function(**dict(zip(names, values)))
 
-  # It logs every step, and warns of what our own check decides.
+  # It logs each step and warns of differences that conversion.py checks.
   logging.getLogger("tf2onnx").setLevel(logging.ERROR)
   converted, _ = tf2onnx.convert.from_function(
     by_position, signature, opset=_OPSET
@@ -68,7 +68,7 @@ def _write_float32(model: ids_models.IdsModel, path: str) -> None:
 
 
 def _quantize(path: str, quantized_path: str) -> None:
-  """Quantizes a float32 file: int8 matrices with a scale for each column."""
+  """Quantizes a float32 file: int8 matrices with a scale per column."""
   from onnxruntime import quantization
 
   prepared = path + ".prepared"
@@ -87,9 +87,9 @@ def _quantize(path: str, quantized_path: str) -> None:
 
 
 def load(path: str, num_threads: int = 0) -> Run:
-  """Returns an ONNX file as a function from inputs to outputs by name.
+  """Loads an ONNX file as a function from inputs to outputs by name.
 
-  It runs on `num_threads` CPU threads; 0 is as many as there are cores.
+  It runs on `num_threads` CPU threads; 0 means one per core.
   """
   import onnxruntime
 

@@ -1,1 +1,1 @@
-"""What a SavedModel computes, a module for each kind of model."""
+"""Functions of SavedModels, one module for each kind of model."""

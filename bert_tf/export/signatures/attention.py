@@ -1,4 +1,4 @@
-"""The attention of a model's layers to the tokens of a text."""
+"""Functions that return the attention weights of a model for texts."""
 
 import tensorflow as tf
 
@@ -19,13 +19,21 @@ def signatures(
   max_seq_length: int,
   keeps_masks: bool,
 ) -> saved_models.Signatures:
-  """Returns the functions of the attention of `bert`, with `model`'s values.
+  """Returns the functions `attention` and `attention_pair`.
 
-  `attention` takes `text` and `attention_pair` `text` and `text_b`, string [B],
-  cut to max_seq_length word pieces. Both return `tokens`, string [B, F], with
-  [CLS], [SEP] and "" as padding, and `attention`, float32 [B, L, N, F, T]: the
-  weight of token T for token F in head N of layer L, 0 for padding. With
-  `keeps_masks` "[MASK]" in a text is that token, not a word in brackets.
+  They take `text`, or `text` and `text_b`, string [B], truncated to
+  max_seq_length word pieces. They return:
+    tokens: string [B, F], including [CLS] and [SEP]; "" for padding.
+    attention: float32 [B, L, N, F, T]. Weight from token F to token T in head N
+      of layer L; 0 for padding.
+
+  Args:
+    bert: layer of the model, to call with the values of `model`.
+    model: the model.
+    tokenizer: the tokenizer.
+    max_seq_length: maximum number of word pieces.
+    keeps_masks: whether "[MASK]" in a text is the mask token rather than a word
+      in brackets.
   """
   vocab = tf.constant(list(tokenizer.vocab), tf.string)
 

@@ -1,4 +1,4 @@
-"""Functions of classifiers of texts and of pairs of texts."""
+"""Functions of classifiers of texts, pairs and multiple choice."""
 
 from collections.abc import Sequence
 
@@ -23,14 +23,17 @@ def signatures(
   tokenizer: bert_tokenizer.BertTokenizer | None,
   max_seq_length: int,
 ) -> saved_models.Signatures:
-  """Returns what a classifier's SavedModel computes.
+  """Returns the functions of a classifier.
 
-  `ids` returns logits and probabilities, float32 [B, C]; of a regression the
-  number, `prediction`, float32 [B]. If there is a tokenizer, `text` and
-  `text_pair`, the default with `is_pair`, take texts, cut to max_seq_length
-  word pieces, and return names too: `label`, string [B], the likeliest, and
-  `labels`, string [B, C], the same in every row; of a multilabel task
-  `applies`, bool [B, C], instead of `label`.
+  `ids` returns `logits` and `probabilities`, float32 [B, C], or for regression
+  `logits` and `prediction`, float32 [B].
+
+  With a tokenizer, `text` and `text_pair` take texts, truncated to
+  max_seq_length word pieces; `is_pair` chooses the default. They return
+  probabilities or `prediction`, and:
+    labels: string [B, C]. All labels, equal in each row.
+    label: string [B]. The most probable label.
+    applies: bool [B, C]. For multilabel, instead of `label`.
   """
 
   def scored(inputs: dict[str, Tensor]) -> dict[str, Tensor]:
@@ -58,13 +61,13 @@ def choice_signatures(
   tokenizer: bert_tokenizer.BertTokenizer | None,
   max_seq_length: int,
 ) -> saved_models.Signatures:
-  """Returns what a SavedModel of multiple choice computes.
+  """Returns the functions of a multiple-choice model.
 
-  Both functions return `logits` and `probabilities`, float32 [B, C], and
-  `choice`, int32 [B], the index of the likeliest. `ids` takes int32 [B, C, F];
-  `text`, if there is a tokenizer, takes `context`, string [B], and `choices`,
-  string [B, C], each as sentence B has it: of SWAG with the beginning that the
-  endings share. Pairs are cut to max_seq_length word pieces.
+  They return `logits` and `probabilities`, float32 [B, C], and `choice`, int32
+  [B], the index of the most probable choice. `ids` takes int32 [B, C, F]. With
+  a tokenizer, `text` takes `context`, string [B], and `choices`, string [B, C],
+  which for SWAG include the common start of the endings. Pairs are truncated to
+  max_seq_length word pieces.
   """
 
   def scored(inputs: dict[str, Tensor]) -> dict[str, Tensor]:
@@ -97,7 +100,7 @@ def _packed_choices(
   choices: Tensor,
   max_seq_length: int,
 ) -> dict[str, Tensor]:
-  """Returns the model's input, int32 [B, C, F], cut and padded."""
+  """Returns the inputs of the model, int32 [B, C, F], truncated and padded."""
   shape = tf.shape(choices)  # [B, C]
   repeated = tf.repeat(tf.range(shape[0]), shape[1])
   contexts = tf.gather(tokenizer.tokenize(context), repeated)
@@ -111,7 +114,7 @@ def _packed_choices(
 def named(
   logits: Tensor, problem_type: str, labels: Sequence[str]
 ) -> dict[str, Tensor]:
-  """Returns probabilities, and names where there are any, of [B, C] logits."""
+  """Returns the probabilities and labels for logits [B, C]."""
   return {
     **_probabilities(logits, problem_type),
     **_names(logits, problem_type, labels),
@@ -119,14 +122,14 @@ def named(
 
 
 def cuts_more(info: run_info.RunInfo | None) -> bool:
-  """Returns whether the signatures cut what the model's run did not."""
+  """Returns whether the signatures truncate texts that the run did not."""
   if info is None or info.task != "classification":
     return False
   return info.long_text not in (None, config.LONG_TEXT_MODES[0])
 
 
 def warn_if_cut(info: run_info.RunInfo | None) -> None:
-  """Warns that answers to long texts are not what the run's scores are of."""
+  """Warns if the run's scores do not apply to long texts."""
   if info and cuts_more(info):
     logging.warning(
       "The run reads long texts with long_text=%s, but SavedModels and the "
@@ -138,7 +141,7 @@ def warn_if_cut(info: run_info.RunInfo | None) -> None:
 
 
 def has_pairs(task_name: str) -> bool:
-  """Returns whether a task is one of GLUE's with pairs of texts."""
+  """Returns whether a task is a GLUE task with pairs of texts."""
   if task_name not in config.TASK_NAMES:
     return False
   return glue.get_task(task_name).is_pair
@@ -155,7 +158,7 @@ def _probabilities(logits: Tensor, problem_type: str) -> dict[str, Tensor]:
 def _names(
   logits: Tensor, problem_type: str, labels: Sequence[str]
 ) -> dict[str, Tensor]:
-  """Returns all labels, and which of them is predicted."""
+  """Returns all labels and the predicted ones."""
   if problem_type == "regression":
     return {}
   names = tf.constant(labels, tf.string)

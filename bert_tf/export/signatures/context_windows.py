@@ -1,4 +1,7 @@
-"""Windows of SQuAD's contexts in the graph; see tasks/squad/windows.py."""
+"""Cuts contexts of SQuAD into windows, in the graph.
+
+The same as tasks/squad/windows.py.
+"""
 
 from typing import NamedTuple
 
@@ -9,28 +12,27 @@ from bert_tf.export.text_ops import bert_tokenizer
 from bert_tf.modeling import Tensor
 from bert_tf.tasks.squad import config as squad_config
 
-# White space to SQuAD's readers, as tasks/squad/examples.py has it.
+# White space of SQuAD, as in tasks/squad/examples.py.
 WHITE_SPACE = "[ \t\r\n\u202f]+"
 
 
 class Pieces(NamedTuple):
-  """The word pieces of a context; every field but `chars` is [pieces]."""
+  """The word pieces of a context; all fields except `chars` are [pieces]."""
 
   ids: Tensor  # int32. Ids of the pieces.
   starts: Tensor  # int64. First byte of each piece in the context.
-  ends: Tensor  # int64. The byte after each piece.
-  word_starts: Tensor  # int64. First byte of the piece's word.
-  word_ends: Tensor  # int64. The byte after that word.
-  # int32. Number of characters less number of the pieces' characters in all
-  # words up to the piece's: not 0 if the tokenizer drops or adds some.
+  ends: Tensor  # int64. Byte after each piece.
+  word_starts: Tensor  # int64. First byte of the word of each piece.
+  word_ends: Tensor  # int64. Byte after the word of each piece.
+  # int32. Characters of all words up to and including the piece's word, minus
+  # characters of their pieces. Changes if the tokenizer drops or adds some.
   surplus: Tensor
-  surplus_before: Tensor  # int32. The same for the words before the piece's.
+  surplus_before: Tensor  # int32. The same, excluding the piece's word.
   first_chars: Tensor  # int32. Index of the piece's first character in `chars`.
-  # int32. Characters of the word in pieces before this one; 0 in a word with
-  # [UNK].
+  # int32. Characters of the word before this piece; 0 in a word with [UNK].
   offsets: Tensor
   num_chars: Tensor  # int32. Characters of the piece.
-  unknown: Tensor  # int32. Number of [UNK] up to this piece.
+  unknown: Tensor  # int32. Number of [UNK] up to and including this piece.
   unknown_before: Tensor  # int32. Number of [UNK] before this piece.
   chars: Tensor  # int32 [characters]. Code points of all pieces, in order.
 
@@ -38,17 +40,16 @@ class Pieces(NamedTuple):
 class Windows(NamedTuple):
   """The windows of a context."""
 
-  inputs: dict[str, Tensor]  # int32 [W, F] each, of the model.
+  inputs: dict[str, Tensor]  # int32 [W, F] each. Inputs of the model.
   pieces: Tensor  # int32 [W, F]. Index of the context's piece at each position.
-  # bool [W, F]. Whether there is one; `pieces` is arbitrary if not.
+  # bool [W, F]. Whether the position has a piece; else `pieces` is arbitrary.
   is_piece: Tensor
-  # bool [W, F]. Whether no other window has more context on both sides of the
-  # piece.
+  # bool [W, F]. Whether this window has the most context around the piece.
   is_max_context: Tensor
 
 
 class Windower:
-  """Cuts one context at a time."""
+  """Cuts a context into windows."""
 
   def __init__(
     self,
@@ -60,13 +61,13 @@ class Windower:
     self._cls, self._sep, self._unknown = (
       tokenizer.vocab[token] for token in ("[CLS]", "[SEP]", "[UNK]")
     )
-    # What a piece stands for, and its number of characters.
+    # The text of each piece, and its number of characters.
     texts = [token.removeprefix("##") for token in tokenizer.vocab]
     self._texts = tf.constant(texts, tf.string)
     self._num_chars = tf.constant([len(text) for text in texts], tf.int32)
 
   def pieces(self, context: Tensor) -> Pieces:
-    """Returns the word pieces of a context, which is split into words first."""
+    """Returns the word pieces of a context, string []."""
     words, word_starts, word_ends = tf_text.regex_split_with_offsets(
       context[None], WHITE_SPACE
     )
@@ -105,7 +106,7 @@ class Windower:
     )
 
   def _offsets(self, ids: Tensor, num_chars: Tensor, word_of: Tensor) -> Tensor:
-    """Returns `offsets` of Pieces; see there."""
+    """Returns the field `offsets` of Pieces."""
     num_words = tf.reduce_max(tf.concat([word_of, [-1]], axis=0)) + 1
     before = tf.cumsum(num_chars, exclusive=True)
     firsts = tf.math.unsorted_segment_min(before, word_of, num_words)
@@ -115,7 +116,7 @@ class Windower:
     return tf.where(tf.gather(unknown, word_of) > 0, 0, offsets)
 
   def cut(self, question: Tensor, pieces: Pieces) -> Windows:
-    """Returns the windows of a context, each after the question."""
+    """Returns the windows of a context, each preceded by the question."""
     config = self._config
     query = self._tokenizer.tokenize(question[None])[0]
     query = query[: config.max_query_length]
@@ -165,20 +166,20 @@ def _has_max_context(
   ends: Tensor,
   num_pieces: Tensor,
 ) -> Tensor:
-  """Returns bool [W, F]: whether no other window has more context of a piece.
+  """Returns bool [W, F]: whether the window has the most context of the piece.
 
   The score is the length of the shorter side plus 0.01 times the length of the
-  window; the first of equals wins.
+  window. Of equal scores the first wins.
 
   Args:
     pieces: int32 [W, F]. Index of the piece at each position.
-    is_piece: bool [W, F]. Whether there is one.
-    firsts: int32 [W, 1]. The first piece of each window.
-    ends: int32 [W, 1]. The piece after each window.
+    is_piece: bool [W, F]. Whether the position has a piece.
+    firsts: int32 [W, 1]. First piece of each window.
+    ends: int32 [W, 1]. Piece after each window.
     num_pieces: int32 []. Number of pieces of the context.
   """
   shorter = tf.cast(tf.minimum(pieces - firsts, ends - 1 - pieces), tf.float64)
-  # In float64 as the original: the sums decide between windows.
+  # In float64, as in the original, because rounding could change the winner.
   scores = shorter + 0.01 * tf.cast(ends - firsts, tf.float64)
   scores = tf.where(is_piece, scores, tf.constant(-1.0, tf.float64))
   best = tf.math.unsorted_segment_max(scores, pieces, num_pieces)

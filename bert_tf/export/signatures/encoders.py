@@ -1,7 +1,7 @@
 """BERT without a head, with the interface of TF Hub's text encoders.
 
-Code written for TF Hub's BERT works with Encoder and Preprocessor: loaded by
-`tf.saved_model.load`, `hub.load` or `hub.KerasLayer`.
+Code written for TF Hub's BERT works with the SavedModels of Encoder and
+Preprocessor: `tf.saved_model.load`, `hub.load` and `hub.KerasLayer` load them.
 """
 
 import os
@@ -17,19 +17,19 @@ from bert_tf.formats import tokenizer_files
 from bert_tf.model_folder import run_info
 from bert_tf.modeling import Tensor
 
-# TF Hub's names of saved_models.ID_NAMES, in the same order.
+# TF Hub's names for saved_models.ID_NAMES, in the same order.
 HUB_NAMES = ("input_word_ids", "input_mask", "input_type_ids")
 
 
 class Encoder(tf.Module):
-  """BERT as a SavedModel to fine-tune, and to compute features with.
+  """BERT as a SavedModel for fine-tuning and feature extraction.
 
-  `variables`, `trainable_variables` and `regularization_losses` are what TF
-  Hub's have; `vocab_file` is an asset, if there is one, and `do_lower_case` a
-  variable.
+  It has the attributes of TF Hub's encoders: `variables`,
+  `trainable_variables`, `regularization_losses`, the asset `vocab_file` (if
+  there is a vocabulary) and the variable `do_lower_case`.
   """
 
-  # tf.Module has properties of these names; only what is set is saved.
+  # Override properties of tf.Module, which would not be saved.
   variables: Sequence[tf.Variable] = ()
   trainable_variables: Sequence[tf.Variable] = ()
   regularization_losses: Sequence[Tensor] = ()
@@ -55,10 +55,10 @@ class Encoder(tf.Module):
       self.__call__.get_concrete_function(spec, training=training)
 
   def _vocab_txt(self, vocab_file: str) -> str:
-    """Returns a vocab.txt, which is what users of the asset read."""
+    """Returns the path of a vocab.txt, the format that users expect."""
     if not tokenizer_files.is_tokenizer_json(vocab_file):
       return vocab_file
-    # Lives as long as the encoder, which is saved later.
+    # The folder must exist until the encoder is saved.
     self._folder = tempfile.TemporaryDirectory()
     path = os.path.join(self._folder.name, run_info.VOCAB_FILE)
     atomic.write_bytes(path, tokenizer_files.read_vocab(vocab_file))
@@ -68,11 +68,12 @@ class Encoder(tf.Module):
   def __call__(
     self, inputs: Mapping[str, Tensor], training: bool = False
   ) -> dict[str, Tensor | list[Tensor]]:
-    """Encodes HUB_NAMES, int32 [B, F]; with dropout if `training`.
+    """Encodes HUB_NAMES, int32 [B, F], with dropout if `training`.
 
     Returns:
-      `pooled_output`, float32 [B, D], again as `default`; `sequence_output`,
-      float32 [B, F, D]; `encoder_outputs`, that of every layer.
+      pooled_output, default: float32 [B, D].
+      sequence_output: float32 [B, F, D].
+      encoder_outputs: list of float32 [B, F, D], the output of each layer.
     """
     values = [inputs[name] for name in HUB_NAMES]
     output = self.model(dict(zip(saved_models.ID_NAMES, values)), training)
@@ -84,7 +85,7 @@ class Encoder(tf.Module):
     }
 
   def signatures(self) -> saved_models.Signatures:
-    """Returns `ids`: pooled_output and sequence_output."""
+    """Returns the function `ids` of pooled_output and sequence_output."""
 
     def encoded(inputs: dict[str, Tensor]) -> dict[str, Tensor]:
       output = self.model(inputs)
@@ -98,11 +99,10 @@ class Encoder(tf.Module):
 
 
 class Preprocessor(tf.Module):
-  """Turns texts into an Encoder's input.
+  """Converts texts to inputs of an Encoder.
 
-  A call takes texts, string [B], and returns HUB_NAMES, int32 [B, F]. For pairs
-  and other lengths than max_seq_length there are `tokenize` and
-  `bert_pack_inputs`.
+  A call takes texts, string [B], and returns HUB_NAMES, int32 [B, F]. Use
+  `tokenize` and `bert_pack_inputs` for pairs and for other lengths.
   """
 
   def __init__(
@@ -114,11 +114,11 @@ class Preprocessor(tf.Module):
 
   @saved_models.function(saved_models.texts_spec("text"))
   def __call__(self, text: Tensor) -> dict[str, Tensor]:
-    """Returns the input of an Encoder for single texts."""
+    """Returns the inputs of an Encoder for single texts."""
     return self.bert_pack_inputs([self.tokenize(text)])
 
   def signatures(self) -> saved_models.Signatures:
-    """Returns the call as the signature that takes texts."""
+    """Returns the function that takes texts."""
     return {
       saved_models.TEXT: self.__call__,
       saved_models.DEFAULT: self.__call__,
@@ -126,7 +126,7 @@ class Preprocessor(tf.Module):
 
 
 class Tokenize(tf.Module):
-  """Turns texts, string [B], into ids, int32 [B, (words), (pieces)]."""
+  """Converts texts, string [B], to ids, int32 [B, (words), (pieces)]."""
 
   def __init__(self, tokenizer: bert_tokenizer.BertTokenizer) -> None:
     super().__init__(name="tokenize")
@@ -134,13 +134,13 @@ class Tokenize(tf.Module):
 
   @saved_models.function(saved_models.texts_spec("text"))
   def __call__(self, text: Tensor) -> tf.RaggedTensor:
-    """Returns the ids of words, which are split at white space."""
+    """Returns the ids of the words, split at white space."""
     words, _, _ = self._tokenizer.split_at_white_space(text)
     return self._tokenizer.tokenize_words(words)
 
 
 class BertPackInputs(tf.Module):
-  """Packs one or two segments as an Encoder's input."""
+  """Packs one or two segments as inputs of an Encoder."""
 
   def __init__(
     self, tokenizer: bert_tokenizer.BertTokenizer, max_seq_length: int
@@ -149,14 +149,14 @@ class BertPackInputs(tf.Module):
     self._max_seq_length = max_seq_length
     length = tf.TensorSpec([], tf.int32)
     pieces = tf.RaggedTensorSpec([None, None], tf.int32, 1)
-    # Traced once for all calls below; tracing takes most of an export's time.
+    # Traced once for all calls below: tracing takes most of the export's time.
     self._single = saved_models.function([length, pieces])(
       lambda length, a: tokenizer.pack([a], length)
     )
     self._pair = saved_models.function([length, pieces, pieces])(
       lambda length, a, b: tokenizer.pack([a, b], length)
     )
-    for ranks in (1, 2):  # With words, as Tokenize returns them, and without.
+    for ranks in (1, 2):  # Without and with words, as Tokenize returns them.
       segment = tf.RaggedTensorSpec([None] * (ranks + 1), tf.int32, ranks)
       for segments in ([segment], [segment, segment]):
         self.__call__.get_concrete_function(segments)
@@ -166,11 +166,11 @@ class BertPackInputs(tf.Module):
   def __call__(
     self, inputs: Sequence[tf.RaggedTensor], seq_length: Tensor | None = None
   ) -> dict[str, Tensor]:
-    """Returns one or two segments, cut, as HUB_NAMES, int32 [B, F].
+    """Returns one or two segments, truncated, as HUB_NAMES, int32 [B, F].
 
     Args:
-      inputs: int32 [B, (pieces)] or [B, (words), (pieces)], one or two.
-      seq_length: F, int32; None for max_seq_length.
+      inputs: one or two of int32 [B, (pieces)] or [B, (words), (pieces)].
+      seq_length: int32 []. F; None for max_seq_length.
     """
     segments = [
       segment.merge_dims(1, -1) if segment.ragged_rank > 1 else segment

@@ -1,4 +1,4 @@
-"""Contextual features of texts: vectors of their tokens, or of the texts."""
+"""The function for feature extraction: a vector per token or per text."""
 
 from collections.abc import Callable, Sequence
 
@@ -21,12 +21,21 @@ def signature(
 ) -> Callable[..., dict[str, Tensor]]:
   """Returns the function that computes features of texts and pairs.
 
-  It takes `text` and `text_b`, string [B], cut to max_seq_length word pieces;
-  where text_b has no token, the input is the text alone, as in the original. It
-  returns `tokens`, string [B, F], and `num_tokens`, int32 [B], without padding;
-  `vectors`, float32 [B, K, F, D] or pooled [B, K, D], of the K layers, 0 the
-  first and -1 the last; and on request `attention_probs`, float32 [B, K, N, F,
-  T]. `pooling` is "none", "cls", "mean" or "max".
+  It takes `text` and `text_b`, string [B], truncated to max_seq_length word
+  pieces. If text_b has no token, it is ignored, as in the original. Returns:
+    tokens: string [B, F].
+    num_tokens: int32 [B]. Number of tokens without padding.
+    vectors: float32 [B, K, F, D], or [B, K, D] if pooled.
+    attention_probs: float32 [B, K, N, F, T], if requested.
+
+  Args:
+    bert: layer of the model, to call with the values of `model`.
+    model: the model.
+    tokenizer: the tokenizer.
+    max_seq_length: maximum number of word pieces.
+    layers: indices of the K layers; 0 is the first, -1 the last.
+    pooling: "none", "cls", "mean" or "max".
+    attention_probs: whether to return the attention.
   """
   vocab = tf.constant(list(tokenizer.vocab), tf.string)
 
@@ -57,13 +66,13 @@ def _packed(
   text_b: Tensor,
   max_seq_length: int,
 ) -> dict[str, Tensor]:
-  """Returns the model's input, int32 [B, F], cut to the longest row."""
+  """Returns the inputs of the model, int32 [B, F], as long as the longest."""
   pieces = [tokenizer.tokenize(one) for one in (text, text_b)]
   return tokenizer.pack(pieces, max_seq_length, pad_to_max=False)
 
 
 def _pooled(vectors: Tensor, input_mask: Tensor, pooling: str) -> Tensor:
-  """Returns [B, K, D], or for "none" the vectors, [B, K, F, D]."""
+  """Returns pooled vectors, [B, K, D], or for "none" the vectors."""
   if pooling == "cls":
     return vectors[:, :, 0]
   is_real = tf.cast(input_mask, vectors.dtype)[:, None, :, None]  # [B, 1, F, 1]

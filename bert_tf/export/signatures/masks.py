@@ -1,4 +1,4 @@
-"""Functions of pre-trained models: words behind [MASK], next sentences."""
+"""Functions of pre-trained models: masked words and next sentences."""
 
 import tensorflow as tf
 
@@ -7,7 +7,7 @@ from bert_tf.export import saved_models
 from bert_tf.export.text_ops import bert_tokenizer
 from bert_tf.modeling import Tensor
 
-# Masked-LM logits of every position instead of chosen ones.
+# Function that returns masked-LM logits of all positions.
 ALL_POSITIONS = "ids_all_positions"
 
 
@@ -16,15 +16,16 @@ def signatures(
   tokenizer: bert_tokenizer.BertTokenizer | None,
   top_k: int,
 ) -> saved_models.Signatures:
-  """Returns what the SavedModel of a pre-trained model computes.
+  """Returns the functions of a pre-trained model.
 
-  `ids` also takes `masked_lm_positions`, int32 [B, P], and returns
-  `masked_lm_logits` and `masked_lm_probabilities`, float32 [B, P, V],
-  `next_sentence_logits` and `next_sentence_probabilities`, float32 [B, 2];
-  `ids_all_positions` the same for every position. `text`, if there is a
-  tokenizer, returns for M masks of each text, `tokens`, string [B, M, top_k],
-  and their `probabilities`, padded with "" and 0. It refuses a text that is
-  longer than the model's input.
+  `ids` also takes `masked_lm_positions`, int32 [B, P]. It returns
+  `masked_lm_logits` and `masked_lm_probabilities`, float32 [B, P, V], and
+  `next_sentence_logits` and `next_sentence_probabilities`, float32 [B, 2].
+  `ids_all_positions` returns the same for all positions.
+
+  With a tokenizer, `text` returns the predictions for the M masks of each text:
+  `tokens`, string [B, M, top_k], and their `probabilities`, padded with "" and
+  0. It rejects texts longer than the model's maximum.
   """
 
   def outputs(
@@ -85,10 +86,10 @@ def _mask_probabilities(
   tokenizer: bert_tokenizer.BertTokenizer,
   texts: Tensor,
 ) -> tuple[Tensor, Tensor]:
-  """Returns whether there is a mask, bool [B, M, 1], and float32 [B, M, V].
+  """Returns whether a mask exists, bool [B, M, 1], and probabilities [B, M, V].
 
-  V is the number of word pieces. The model's table can have more rows, and a
-  line of a vocabulary can be blank: neither is ever predicted.
+  V is the size of the vocabulary. Surplus rows of the embedding table and blank
+  lines of the vocabulary are never predicted.
   """
   mask_id = tokenizer.vocab[tokenization.MASK]
   packed = _packed(tokenizer, mask_id, texts, model.max_positions)
@@ -108,11 +109,11 @@ def _mask_probabilities(
 def marked_pieces(
   tokenizer: bert_tokenizer.BertTokenizer, mask_id: int, texts: Tensor
 ) -> tf.RaggedTensor:
-  """Returns int32 [B, (pieces)]; each "[MASK]" is one word piece."""
+  """Returns word pieces, int32 [B, (pieces)]; "[MASK]" is a single piece."""
   parts = tf.strings.split(texts, tokenization.MASK)  # [B, (parts)]
   pieces = tokenizer.tokenize(parts.values)
   masks = tf.fill([tf.shape(parts.values)[0], 1], mask_id)
-  # A mask after every part; the last one is dropped.
+  # Adds a mask after each part and drops the last.
   marked = parts.with_values(tf.concat([pieces, masks], axis=1))
   return marked.merge_dims(1, 2)[:, :-1]
 
@@ -123,7 +124,7 @@ def _packed(
   texts: Tensor,
   max_positions: int,
 ) -> dict[str, Tensor]:
-  """Returns the model's input, int32 [B, F]; see `marked_pieces`."""
+  """Returns the inputs of the model, int32 [B, F]."""
   segments = marked_pieces(tokenizer, mask_id, texts)
   longest = tf.cast(tf.reduce_max(segments.row_lengths()), tf.int32) + 2
   check = tf.debugging.assert_less_equal(
@@ -137,7 +138,7 @@ def _packed(
 
 
 def _positions(is_mask: Tensor) -> tf.RaggedTensor:
-  """Returns int32 [B, (masks)]: the positions where bool [B, F] is true."""
+  """Returns the positions, int32 [B, (masks)], of true values in [B, F]."""
   batch = tf.shape(is_mask)[0]
   places = tf.cast(tf.where(is_mask), tf.int32)  # [masks, 2]
   return tf.RaggedTensor.from_value_rowids(places[:, 1], places[:, 0], batch)

@@ -1,4 +1,7 @@
-"""Functions of question answering; tasks/squad/decoding.py in the graph."""
+"""Functions of question answering.
+
+The decoding is that of tasks/squad/decoding.py, in the graph.
+"""
 
 from typing import NamedTuple
 
@@ -12,12 +15,12 @@ from bert_tf.modeling import Tensor
 from bert_tf.tasks.squad import config as squad_config
 from bert_tf.tasks.squad import decoding
 
-# Spans whose texts are compared to find n_best_size different ones.
+# Number of spans to compare for n_best_size different texts.
 _MAX_SPANS = 1000
 
 
 class Spans(NamedTuple):
-  """Possible answers, the best first; every field is [spans]."""
+  """Possible answers, the best first; all fields are [spans]."""
 
   first: Tensor  # int32. Index of the first piece, -1 for the null answer.
   last: Tensor  # int32. Index of the last piece, -1 for the null answer.
@@ -39,11 +42,11 @@ def signatures(
   window_config: squad_config.WindowConfig,
   predictions: squad_config.DecodingConfig,
 ) -> saved_models.Signatures:
-  """Returns what the SavedModel of question answering computes.
+  """Returns the functions of a question-answering model.
 
-  `ids` returns `start_logits` and `end_logits`, float32 [B, F]. `text`, if
-  there is a tokenizer, takes `question` and `context`, string [B], and returns
-  what Answerer does.
+  `ids` returns `start_logits` and `end_logits`, float32 [B, F]. With a
+  tokenizer, `text` takes `question` and `context`, string [B], and returns the
+  outputs of Answerer for each.
   """
   ids = saved_models.ids_function(lambda inputs: model(inputs)._asdict())
   if tokenizer is None:
@@ -62,7 +65,7 @@ def signatures(
 
 
 class Answerer:
-  """Answers one question."""
+  """Answers a question from its context."""
 
   def __init__(
     self,
@@ -75,11 +78,11 @@ class Answerer:
     self._windower = context_windows.Windower(tokenizer, window_config)
     self._max_seq_length = window_config.max_seq_length
     self._predictions = predictions
-    # The null answer may come on top.
+    # The null answer may be added.
     self._num_answers = predictions.n_best_size + 1
 
   def output_spec(self) -> dict[str, tf.TensorSpec]:
-    """Returns shapes and dtypes of what `answer` returns."""
+    """Returns shapes and dtypes of the outputs of `answer`."""
     n = self._num_answers
     one = {"start": tf.int32, "end": tf.int32, "probability": tf.float32}
     each = {"text": tf.string, **one}
@@ -97,11 +100,14 @@ class Answerer:
     """Returns the answer to a question, string [], from a context, string [].
 
     Returns:
-      `answer`, string [], cut from the context; its `start` and `end` there,
-      int32 [], in characters; its `probability`. The same and the logits for
-      the n best, named `nbest_...`, [n_best_size + 1], the best first, padded
-      with "" and 0. For a model of 2.0 `null_odds`, float32 []: the score of no
-      answer less that of the best. No answer is "" from 0 to 0.
+      answer: string []. A part of the context; "" for no answer.
+      start, end: int32 []. Its position in characters; 0 for no answer.
+      probability: float32 [].
+      nbest_text, nbest_start, nbest_end, nbest_probability, nbest_start_logit,
+        nbest_end_logit: [n_best_size + 1]. The best answers in order, padded
+        with "" and 0.
+      null_odds: float32 [], only for SQuAD 2.0. Score of no answer minus the
+        score of the best answer.
     """
     pieces = self._windower.pieces(context)
     cut = self._windower.cut(question, pieces)
@@ -115,14 +121,14 @@ class Answerer:
   def _ranked(
     self, cut: context_windows.Windows, output: heads.SpanOutput, null: Spans
   ) -> Spans:
-    """Returns the possible spans, and for 2.0 the null answer, the best first.
+    """Returns the possible spans, the best first; for 2.0 also the null answer.
 
-    Equal scores stay in the order of window, rank of start, rank of end; the
-    null answer comes after its equals.
+    Equal scores are ordered by window, rank of start and rank of end. The null
+    answer comes last among equals.
     """
     config = self._predictions
     size = min(config.n_best_size, self._max_seq_length)
-    # Positions outside of the context take ranks, as in the original.
+    # Positions outside the context also count, as in the original.
     start_logits, starts = tf.math.top_k(output.start_logits, size)
     end_logits, ends = tf.math.top_k(output.end_logits, size)  # [W, n]
     is_start = tf.gather(cut.is_max_context, starts, batch_dims=1)
@@ -137,7 +143,7 @@ class Answerer:
     spans = Spans(
       tf.gather_nd(firsts, start),
       tf.gather_nd(lasts, end),
-      # The original's sums are of Python's floats.
+      # The original adds Python floats.
       tf.cast(tf.gather_nd(start_logits, start), tf.float64),
       tf.cast(tf.gather_nd(end_logits, end), tf.float64),
     )
@@ -148,18 +154,18 @@ class Answerer:
     return spans.gather(order[:_MAX_SPANS])
 
   def _different(self, context: Tensor, starts: Tensor, ends: Tensor) -> Tensor:
-    """Returns the indices of the n best different texts, int32 [nbest]."""
-    # Many spans of a long word may stand for the whole of it.
+    """Returns the indices of the n best spans of different texts."""
+    # Many spans of a long word may have the text of the whole word.
     places = starts * tf.constant(1 << 32, tf.int64) + ends
     firsts = _first_of_equals(places)
     texts = _texts(context, tf.gather(starts, firsts), tf.gather(ends, firsts))
-    # Result files have one blank between words.
+    # Result files have single spaces between words.
     keys = tf.strings.regex_replace(texts, context_windows.WHITE_SPACE, " ")
     different = tf.gather(firsts, _first_of_equals(keys))
     return different[: self._predictions.n_best_size]
 
   def _completed(self, spans: Spans, null: Spans) -> Spans:
-    """Returns the n best, and the null answer where it must be among them."""
+    """Returns the n best spans, and the null answer if it is required."""
     if self._predictions.version_2_with_negative:
       return _joined(spans, null, ~tf.reduce_any(spans.first < 0))
     nothing = null._replace(
@@ -175,7 +181,7 @@ class Answerer:
     spans: Spans,
     null_score: Tensor,
   ) -> dict[str, Tensor]:
-    """Returns the outputs of `answer` for the n best."""
+    """Returns the outputs of `answer` for the n best spans."""
     config = self._predictions
     starts, ends = _places(context, pieces, spans)
     texts = _texts(context, starts, ends)
@@ -235,14 +241,14 @@ def _null(output: heads.SpanOutput) -> tuple[Spans, Tensor]:
 
 
 def _first_true(condition: Tensor) -> Tensor:
-  """Returns the index of the first true value of bool [n], n if none is."""
+  """Returns the index of the first true value of bool [n], or n."""
   count = tf.size(condition)
   places = tf.where(condition, tf.range(count), count)
   return tf.reduce_min(tf.concat([places, [count]], axis=0))
 
 
 def _joined(spans: Spans, null: Spans, condition: Tensor) -> Spans:
-  """Returns the spans and, if a condition holds, the null answer."""
+  """Returns the spans, followed by the null answer if a condition is true."""
   count = tf.cast(condition, tf.int32)
   return Spans(
     *(tf.concat([x, added[:count]], axis=0) for x, added in zip(spans, null))
@@ -254,12 +260,12 @@ def _places(
 ) -> tuple[Tensor, Tensor]:
   """Returns the starts and ends of spans in the context, in bytes.
 
-  Where pieces and text do not match character by character, those of whole
-  words, as the original then cannot find the pieces in the words.
+  If pieces and text do not match character by character, the span is extended
+  to whole words, as in the original.
   """
   is_null = spans.first < 0
   first, last = tf.maximum(spans.first, 0), tf.maximum(spans.last, 0)
-  # A context may have no pieces, and the null answer has none.
+  # Padding, because a context may have no pieces.
   pieces = context_windows.Pieces(*(_padded(x, [[0, 1]]) for x in pieces))
   matches = tf.constant(True)
   for up_to, before in (
@@ -281,22 +287,28 @@ def _first_occurrences(
   last: Tensor,
   matches: Tensor,
 ) -> tuple[Tensor, Tensor]:
-  """Returns where the texts of spans first occur in their words, in bytes.
+  """Returns the first occurrences of spans in their words, in bytes.
 
-  The original searches for the text of a span in its words, so for the last
-  piece of "Ging" it finds the first "g". Only a part of one word can occur
-  earlier than it stands. `first` and `last` are int32 [spans], of pieces;
-  `matches` says, bool [spans], whether words have the characters of their
-  pieces.
+  The original searches for the text of a span in its words: for the last piece
+  of "Ging" it returns the first "g". Only a part of a single word can occur
+  earlier.
+
+  Args:
+    context: string [].
+    pieces: word pieces of the context.
+    first: int32 [spans]. First piece of each span.
+    last: int32 [spans]. Last piece of each span.
+    matches: bool [spans]. Whether the words match their pieces character by
+      character.
   """
   starts, ends = tf.gather(pieces.starts, first), tf.gather(pieces.ends, last)
   words = tf.gather(pieces.word_starts, first)
   is_part = matches & tf.equal(words, tf.gather(pieces.word_starts, last))
   offsets = tf.where(is_part, tf.gather(pieces.offsets, first), 0)
   lengths = tf.gather(pieces.offsets + pieces.num_chars, last) - offsets
-  # Most spans begin with their word, and no place is earlier.
+  # Most spans start with their word and cannot occur earlier.
   searched = tf.where(offsets > 0)[:, 0]
-  # One span at a time: together they would take spans times characters.
+  # One span at a time, to save memory.
   earliest = tf.map_fn(
     lambda span: _earliest(pieces.chars, *span),
     tuple(
@@ -309,7 +321,7 @@ def _first_occurrences(
   moved = tf.boolean_mask(searched, is_earlier)
   earliest = tf.boolean_mask(earliest, is_earlier)
   sizes = tf.gather(lengths, moved)
-  # int64 [characters + 1]. The bytes before each character of the context.
+  # int64 [characters + 1]. Bytes before each character of the context.
   bytes_before = tf.concat(
     [
       tf.strings.unicode_decode_with_offsets(context, "UTF-8")[1],
@@ -335,13 +347,13 @@ def _first_occurrences(
 def _earliest(
   chars: Tensor, first: Tensor, offset: Tensor, length: Tensor
 ) -> Tensor:
-  """Returns where some characters of a word first occur in it, int32 [].
+  """Returns the index in a word at which some of its characters first occur.
 
   Args:
-    chars: int32 [characters]. Code points of the word and others.
-    first: int32 []. Where the characters to find begin in `chars`.
-    offset: int32 []. Where they begin in the word.
-    length: int32 []. Their number.
+    chars: int32 [characters]. Code points of all pieces.
+    first: int32 []. Start of the characters to search for, in `chars`.
+    offset: int32 []. Start of the characters in their word.
+    length: int32 []. Number of characters.
   """
   word = first - offset
   wanted = chars[first : first + length]
@@ -355,7 +367,7 @@ def _earliest(
 
 
 def _first_of_equals(values: Tensor) -> Tensor:
-  """Returns the index of the first of each different value, int32 [n]."""
+  """Returns the index of the first occurrence of each value, int32 [n]."""
   distinct, numbers = tf.unique(values)
   return tf.math.unsorted_segment_min(
     tf.range(tf.size(values)), numbers, tf.size(distinct)
@@ -363,7 +375,7 @@ def _first_of_equals(values: Tensor) -> Tensor:
 
 
 def _num_bytes(text: Tensor) -> Tensor:
-  """Returns int64: the size of a text."""
+  """Returns the number of bytes of a text, int64."""
   return tf.cast(tf.strings.length(text), tf.int64)
 
 

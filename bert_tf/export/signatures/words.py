@@ -1,4 +1,4 @@
-"""Functions that label the words of texts, such as named entities."""
+"""Functions of models that label words, such as named entities."""
 
 from collections.abc import Callable, Sequence
 
@@ -8,10 +8,10 @@ from bert_tf.export import saved_models
 from bert_tf.export.text_ops import bert_tokenizer
 from bert_tf.modeling import Tensor
 
-# The function that takes texts as people write them.
+# Function for texts whose punctuation is not separated from words.
 PLAIN_TEXT = "plain_text"
 
-# Returns the words of texts, and their first and last bytes there.
+# Returns the words of texts, and their starts and ends in bytes.
 Splitter = Callable[
   [Tensor], tuple[tf.RaggedTensor, tf.RaggedTensor, tf.RaggedTensor]
 ]
@@ -23,15 +23,17 @@ def signatures(
   tokenizer: bert_tokenizer.BertTokenizer | None,
   max_seq_length: int,
 ) -> saved_models.Signatures:
-  """Returns what a SavedModel that labels words computes.
+  """Returns the functions of a model that labels words.
 
-  `ids` returns `logits` and `probabilities`, float32 [B, F, C]. `text`, if
-  there is a tokenizer, takes texts, string [B], splits them at white space, and
-  returns `words` and `labels`, string [B, W], the `probabilities` of these
-  labels, float32 [B, W], and `starts` and `ends` of the words, int32 [B, W], in
-  characters. Padding is "" and 0. Texts longer than max_seq_length word pieces
-  have several windows. `plain_text` is the same but for what a word is: signs
-  beside words and a possessive 's are words too, as `split_plain_text` has it.
+  `ids` returns `logits` and `probabilities`, float32 [B, F, C]. With a
+  tokenizer, `text` splits texts, string [B], at white space and returns:
+    words, labels: string [B, W]; "" for padding.
+    probabilities: float32 [B, W]. Probability of each label.
+    starts, ends: int32 [B, W]. Positions of the words in characters.
+
+  Texts longer than max_seq_length word pieces are read in windows. `plain_text`
+  also separates punctuation and possessive 's from words, as
+  `split_plain_text` does.
   """
 
   def scored(inputs: dict[str, Tensor]) -> dict[str, Tensor]:
@@ -63,7 +65,7 @@ def signatures(
 
 
 class Labeller:
-  """Labels the words of one text; its windows are those of ner/records."""
+  """Labels the words of a text, in the windows of tasks/ner/records.py."""
 
   def __init__(
     self,
@@ -81,7 +83,7 @@ class Labeller:
     )
 
   def output_spec(self) -> dict[str, tf.RaggedTensorSpec]:
-    """Returns shapes and dtypes of what `label` returns."""
+    """Returns shapes and dtypes of the outputs of `label`."""
     dtypes = {
       "words": tf.string,
       "labels": tf.string,
@@ -95,7 +97,7 @@ class Labeller:
     }
 
   def label(self, text: Tensor, split: Splitter) -> dict[str, Tensor]:
-    """Returns the words of a text, string [], and their labels, each [W]."""
+    """Returns the words of a text, string [], and their labels, all [W]."""
     words, *offsets = split(text[None])
     starts, ends = (
       tf.cast(bert_tokenizer.character_offsets(text[None], x)[0], tf.int32)
@@ -112,7 +114,7 @@ class Labeller:
     }
 
   def _word_pieces(self, words: Tensor) -> tf.RaggedTensor:
-    """Returns int32 [W, (pieces)]: from one piece to a whole window."""
+    """Returns int32 [W, (pieces)]: at least one piece, at most a window."""
     pieces = self._tokenizer.tokenize(words)[:, : self._room]
     is_empty = tf.equal(pieces.row_lengths(), 0)
     unknown = tf.RaggedTensor.from_row_lengths(
@@ -127,8 +129,8 @@ class Labeller:
     """Returns the windows of a text, with context on both sides.
 
     Returns:
-      The model's input, int32 [K, F], and the window and position of the first
-      piece of each word, int32 [W, 2].
+      The inputs of the model, int32 [K, F], and the window and position of the
+      first piece of each word, int32 [W, 2].
     """
     ids = pieces.values
     splits = tf.cast(pieces.row_splits, tf.int32)
@@ -138,7 +140,8 @@ class Labeller:
     ends = tf.concat([starts[1:], [total]], axis=0)[: tf.size(starts)]
     spare = self._room - (ends - starts)
     after = total - ends
-    # Half on each side; if one side has less, the other gets more.
+    # Splits the room evenly; space that one side does not need goes to the
+    # other.
     left = tf.minimum(starts, tf.maximum(spare // 2, spare - after))
     firsts = starts - left
     ends += tf.minimum(after, spare - left)
@@ -159,6 +162,6 @@ class Labeller:
     )
     fits = splits[-1] <= self._room
     first_words = tf.where(fits, 0, first_words)
-    # Until here a window is numbered by its first word.
+    # Replaces the first word of a window by the index of the window.
     first_words, window_of = tf.unique(first_words)
     return window_of, first_words

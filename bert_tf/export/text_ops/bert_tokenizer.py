@@ -1,8 +1,8 @@
 """The tokenizer as TensorFlow ops, for models that take raw text.
 
-`BertTokenizer` returns the ids of `tokenization.FullTokenizer`. Vocabulary and
-character tables are constants of the graph, so a SavedModel needs neither
-Python nor other files to run it.
+`BertTokenizer` returns the same ids as `tokenization.FullTokenizer`. The
+vocabulary and character tables are constants of the graph, so a SavedModel
+needs neither Python nor other files to run it.
 """
 
 from collections.abc import Mapping, Sequence
@@ -27,16 +27,17 @@ def load(
   do_lower_case: bool | None,
   strip_accents: bool | None,
 ) -> "BertTokenizer":
-  """Returns the tokenizer of a model.
+  """Loads the tokenizer of a model.
 
   Args:
-    files: of the model.
-    do_lower_case: None for what run.json says, else what the vocabulary shows.
-    strip_accents: None for what run.json says, else as do_lower_case.
+    files: files of the model.
+    do_lower_case: None for the value in run.json, otherwise inferred from the
+      vocabulary.
+    strip_accents: None for the value in run.json, otherwise as do_lower_case.
 
   Raises:
-    ValueError: if there is no vocabulary, for a setting that contradicts
-      run.json or the vocabulary, or for more tokens than the model has.
+    ValueError: if there is no vocabulary, a setting contradicts run.json or the
+      vocabulary, or the vocabulary has more entries than the model.
   """
   vocab_file = files.needed_vocab()
   tokenizer_files.warn_of_differing(vocab_file)
@@ -55,14 +56,14 @@ def load(
 
 
 class BertTokenizer(tf.Module):
-  """Turns texts into word pieces, their offsets and the model's input.
+  """Converts texts to word pieces, their offsets and inputs of the model.
 
-  The methods are `tf.function`s or can be called inside of one. They run on the
+  The methods are `tf.function`s or can be called inside one. They run on the
   CPU, where strings are. Building the tables takes a few seconds.
 
   Raises:
-    ValueError: the ids of `vocab` are not 0, 1, 2 ..., [UNK] is missing, or a
-      token is longer than 256 bytes or holds U+0000.
+    ValueError: if the ids of `vocab` are not 0, 1, 2 ..., [UNK] is missing, or
+      a token is longer than 256 bytes or contains U+0000.
   """
 
   def __init__(
@@ -91,8 +92,7 @@ class BertTokenizer(tf.Module):
   def tokenize(self, texts: tf.Tensor) -> tf.RaggedTensor:
     """Returns the word-piece ids of texts, string [B]: int32 [B, (pieces)].
 
-    Bytes that are no UTF-8 are dropped, as `tokenization.convert_to_unicode`
-    drops them.
+    Drops bytes that are not UTF-8, as `tokenization.convert_to_unicode` does.
     """
     with tf.device("CPU"):
       words = self._splitter.words(texts)
@@ -103,17 +103,17 @@ class BertTokenizer(tf.Module):
   def tokenize_with_offsets(
     self, texts: tf.Tensor
   ) -> tuple[tf.RaggedTensor, tf.RaggedTensor, tf.RaggedTensor]:
-    """Returns ids and the part of the text that each stands for.
+    """Returns word-piece ids and their offsets in the texts.
 
-    `tf.strings.substr(text, start, end - start)` is that part, with its
-    accents. Several pieces of one character, such as those of a Hangul
-    syllable, all have the offsets of that character.
+    `tf.strings.substr(text, start, end - start)` is the text of a piece, with
+    accents. Several pieces of one character, such as a Hangul syllable, all
+    have the offsets of that character.
 
     Returns:
       ids: int32 [B, (pieces)].
-      starts: int64 [B, (pieces)]. First byte of each piece in its text; see
+      starts: int64 [B, (pieces)]. First byte of each piece; convert it with
         `character_offsets`.
-      ends: int64 [B, (pieces)]. The byte after each piece.
+      ends: int64 [B, (pieces)]. Byte after each piece.
     """
     with tf.device("CPU"):
       words = self._splitter.words(texts)
@@ -125,7 +125,7 @@ class BertTokenizer(tf.Module):
 
   @tf.function(input_signature=[_TEXT_WORDS], autograph=False)
   def tokenize_words(self, words: tf.RaggedTensor) -> tf.RaggedTensor:
-    """Returns the ids of each of words, string [B, (words)].
+    """Returns the ids of words, string [B, (words)].
 
     Returns:
       int32 [B, (words), (pieces)]. A word may have no pieces.
@@ -138,11 +138,11 @@ class BertTokenizer(tf.Module):
   ) -> tuple[tf.RaggedTensor, tf.RaggedTensor, tf.RaggedTensor]:
     """Splits texts, string [B], at white space only, without cleaning them.
 
-    The word pieces of all words, in order, are those of the text.
+    The concatenated word pieces of the words are those of the text.
 
     Returns:
       words: string [B, (words)].
-      starts, ends: int64 [B, (words)]. Their offsets in bytes.
+      starts, ends: int64 [B, (words)]. Offsets of the words in bytes.
     """
     with tf.device("CPU"):
       starts, ends = self._splitter.white_space_words(texts)
@@ -155,9 +155,10 @@ class BertTokenizer(tf.Module):
   def split_plain_text(
     self, texts: tf.Tensor
   ) -> tuple[tf.RaggedTensor, tf.RaggedTensor, tf.RaggedTensor]:
-    """Splits texts as people write them, string [B], into words and signs.
+    """Splits texts, string [B], into words and punctuation.
 
-    As `split_at_white_space`, and then as `plain_words` says.
+    Splits at white space, then as described in `plain_words`. Returns the same
+    as `split_at_white_space`.
     """
     words, starts, _ = self.split_at_white_space(texts)
     with tf.device("CPU"):
@@ -173,21 +174,21 @@ class BertTokenizer(tf.Module):
     max_seq_length: int | tf.Tensor,
     pad_to_max: bool = True,
   ) -> dict[str, tf.Tensor]:
-    """Returns the model's input; see `packing.pack`, which gives the same.
+    """Returns the inputs of the model, as `packing.pack` does.
 
     Args:
-      segments: one or two int32 [B, (pieces)]: a text, or a pair; where the
-        second is empty, the input is the first alone.
-      max_seq_length: F; what is longer is cut, of pairs from the end of the
-        longer one.
-      pad_to_max: whether to pad to F, and not to the longest of the batch.
+      segments: one or two int32 [B, (pieces)]: a text or a pair. An empty
+        second text is ignored.
+      max_seq_length: F. Longer inputs are truncated; a pair from the end of its
+        longer text.
+      pad_to_max: whether to pad to F rather than to the longest of the batch.
 
     Returns:
       input_ids, input_mask and segment_ids: int32 [B, F], padded with 0.
 
     Raises:
-      ValueError: for other numbers of segments, a max_seq_length that has no
-        room for [CLS] and [SEP], or a vocabulary without them.
+      ValueError: for another number of segments, a max_seq_length without room
+        for [CLS] and [SEP], or a vocabulary without these tokens.
     """
     if len(segments) not in (1, 2):
       raise ValueError(f"{len(segments)} segments; pass one text or a pair.")
@@ -214,25 +215,25 @@ class BertTokenizer(tf.Module):
   def _pieces(
     self, words: word_splitter.Words
   ) -> tuple[tf.RaggedTensor, tf.RaggedTensor, tf.RaggedTensor]:
-    """Returns each word's pieces: ids, and bytes of the word, [W, (pieces)]."""
+    """Returns ids, starts and ends (bytes) of pieces, all [W, (pieces)]."""
     codes = tf.RaggedTensor.from_row_splits(
       words.codes, words.splits, validate=False
     )
     strings = tf.strings.unicode_encode(codes, "UTF-8")
-    # [UNK] is in the vocabulary, so it stays one piece.
+    # [UNK] is in the vocabulary, so it stays a single piece.
     strings = tf.where(self._is_too_long(words), _UNKNOWN, strings)
     return self._wordpiece.tokenize_with_offsets(strings)
 
   def _is_too_long(self, words: word_splitter.Words) -> tf.Tensor:
-    """Returns bool [W]: whether a word is longer than WordPiece splits."""
+    """Returns bool [W]: whether a word is too long for WordPiece."""
     return words.splits[1:] - words.splits[:-1] > self._max_word_chars
 
   def _pieces_with_characters(
     self, words: word_splitter.Words
   ) -> tuple[tf.RaggedTensor, tf.Tensor, tf.Tensor]:
-    """Returns pieces, and first and last of each in words.codes, [pieces]."""
+    """Returns pieces, and their first and last index in words.codes."""
     pieces, starts, ends = self._pieces(words)
-    # [K + 1]: the bytes before each character, as if words were joined.
+    # [K + 1]. Bytes before each character of the joined words.
     before = tf.concat(
       [[0], tf.cumsum(word_splitter.num_bytes(words.codes))], axis=0
     )
@@ -252,10 +253,10 @@ class BertTokenizer(tf.Module):
 def character_offsets(
   texts: tf.Tensor, byte_offsets: tf.RaggedTensor
 ) -> tf.RaggedTensor:
-  """Converts byte offsets to character offsets, which cut a Python str.
+  """Converts byte offsets to offsets in characters of a Python str.
 
-  Where a text is not UTF-8, characters are those of Python's
-  bytes.decode(errors="replace").
+  If a text is not UTF-8, characters are those of
+  `bytes.decode(errors="replace")`.
 
   Args:
     texts: string [B].
@@ -265,7 +266,8 @@ def character_offsets(
     _, starts = tf.strings.unicode_decode_with_offsets(
       texts, "UTF-8", errors="replace"
     )
-    # Offsets of all texts in one sorted list, 2**32 apart for each text.
+    # Offsets of all texts in a sorted list; each text starts at a multiple of
+    # 2**32.
     step = tf.constant(1 << 32, tf.int64)
     places = starts.value_rowids() * step + starts.values
     rows = byte_offsets.value_rowids()
@@ -278,7 +280,7 @@ def character_offsets(
 def _wordpiece_tokenizer(
   vocab: Mapping[str, int], max_word_chars: int
 ) -> tensorflow_text.FastWordpieceTokenizer:
-  """Returns the longest-match tokenizer; ValueError for a bad vocabulary."""
+  """Returns the WordPiece tokenizer; raises ValueError for a bad vocabulary."""
   if list(vocab.values()) != list(range(len(vocab))):
     raise ValueError(
       "The ids of the vocabulary are not 0, 1, 2 ... in order; pass what "
@@ -289,7 +291,7 @@ def _wordpiece_tokenizer(
       f"The vocabulary of {len(vocab)} tokens has no {_UNKNOWN}, so an unknown "
       "word has no id; add it."
     )
-  # No character has more than four bytes.
+  # A character has at most four bytes.
   max_word_bytes = 4 * max_word_chars
   no_pretokenization, support_detokenization = True, False
   try:
@@ -326,12 +328,13 @@ def _by_text(
 def _truncated(
   segments: Sequence[tf.RaggedTensor], room: tf.Tensor
 ) -> list[tf.RaggedTensor]:
-  """Cuts one or two segments to room pieces together, as `packing.pack`."""
+  """Truncates one or two segments to `room` pieces, as `packing.pack` does."""
   lengths = [segment.row_lengths() for segment in segments]
   if len(segments) == 1:
     kept = [tf.minimum(lengths[0], room)]
   else:
-    # See packing.truncate_pair. A text alone has room for one piece more.
+    # See packing.truncate_pair. Without second text there is only one [SEP], so
+    # the first has room for another piece.
     room += tf.cast(_is_alone(segments), tf.int64)
     first = tf.maximum(room - lengths[1], (room + 1) // 2)
     first = tf.minimum(lengths[0], first)
@@ -340,11 +343,11 @@ def _truncated(
 
 
 def _is_alone(segments: Sequence[tf.RaggedTensor]) -> tf.Tensor:
-  """Returns bool [B]: whether a pair's second text has no pieces."""
+  """Returns bool [B]: whether the second text of a pair has no pieces."""
   return tf.equal(segments[1].row_lengths(), 0)
 
 
 def _first(rows: tf.RaggedTensor, counts: tf.Tensor) -> tf.RaggedTensor:
-  """Returns so many values, int64 [B], of the start of each row."""
+  """Returns the first `counts`, int64 [B], values of each row."""
   starts = rows.row_starts()
   return tf.gather(rows.values, tf.ragged.range(starts, starts + counts))

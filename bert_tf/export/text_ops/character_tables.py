@@ -1,7 +1,7 @@
-"""What the tokenizer does to each character, as arrays for `word_splitter`.
+"""Tables of the tokenizer's treatment of each character, for `word_splitter`.
 
-They are made by calling `tokenization` on a code point of each kind, so its
-rules and the Unicode version of the running Python hold here too.
+They are built by calling `tokenization` for a character of each kind, so they
+follow its rules and the Unicode version of this Python.
 """
 
 import collections
@@ -17,22 +17,22 @@ from bert_tf import tokenization
 
 _NUM_CODES = 0x110000
 
-# Planes 4 to 13 have no characters, planes 15 and 16 private ones only; none of
-# these is changed. One of them stands for all.
+# Planes 4 to 13 have no characters and planes 15 and 16 only private ones. None
+# of them is changed, so _UNCHANGED represents them all.
 _CODES = (*range(0x40000), *range(0xE0000, 0xE1000))
 _UNCHANGED = chr(0x50000)
 
-# Code points are looked up by 256: most pages of a table are the same.
+# Tables consist of pages of 256 code points, because most pages are equal.
 PAGE_BITS = 8
 
-# What cleaning does to a character. OWN_WORD and SPACE end the word before
-# them; KEPT and OWN_WORD stay in the text.
+# Results of cleaning a character. OWN_WORD and SPACE end the word before them;
+# KEPT and OWN_WORD stay in the text.
 KEPT, OWN_WORD, DROPPED, SPACE = range(4)
 
-# How a character counts in the rule of the final sigma (see _casing).
+# Roles of a character in the rule of the final sigma (see _casing).
 UNCASED, CASED, IGNORABLE = range(3)
 
-# In `CharacterTables.classes`, above the combining class.
+# Bits of `CharacterTables.classes`.
 COMBINING_CLASS = 0xFF
 IS_STRIPPED = 0x100
 IS_PUNCTUATION = 0x200
@@ -48,15 +48,14 @@ class Table:
 
 @dataclasses.dataclass(frozen=True)
 class CharacterTables:
-  """All changes of characters before WordPiece."""
+  """The changes of characters before WordPiece."""
 
   cleaning: Table  # KEPT, OWN_WORD, DROPPED or SPACE.
   casing: Table  # UNCASED, CASED or IGNORABLE.
-  replacements: Table  # Index in `replaced_by`, 0 where nothing changes.
-  # The code points that replace a character.
+  replacements: Table  # Index in `replaced_by`; 0 for no change.
+  # Code points that replace a character.
   replaced_by: tuple[tuple[int, ...], ...]
-  # Of a character after replacement: its canonical combining class, plus
-  # IS_STRIPPED and IS_PUNCTUATION.
+  # After replacement: canonical combining class, IS_STRIPPED, IS_PUNCTUATION.
   classes: Table
 
 
@@ -64,7 +63,8 @@ class CharacterTables:
 def build(do_lower_case: bool, strip_accents: bool) -> CharacterTables:
   """Returns the tables; the first call takes a third of a second.
 
-  Accents are stripped of decomposed characters (NFD).
+  With strip_accents, characters are decomposed (NFD) before accents are
+  stripped.
   """
   indices: dict[str, int] = {}
 
@@ -84,7 +84,7 @@ def build(do_lower_case: bool, strip_accents: bool) -> CharacterTables:
     cleaning=_table(_of_kinds(_cleaning)),
     casing=_table(_casing()),
     replacements=replacements,
-    # The first is never used.
+    # Index 0 means no change.
     replaced_by=((0,), *(tuple(map(ord, text)) for text in indices)),
     classes=_table(_classes(strip_accents)),
   )
@@ -92,17 +92,17 @@ def build(do_lower_case: bool, strip_accents: bool) -> CharacterTables:
 
 @functools.cache
 def _chars() -> Sequence[str]:
-  """Returns all characters that are looked at; the last stands for the rest."""
+  """Returns the characters to classify; the last represents the rest."""
   return [*map(chr, _CODES), _UNCHANGED]
 
 
 @functools.cache
 def _kinds() -> tuple[Sequence[str], np.ndarray]:
-  """Returns a character of each kind, and the number of each one's kind.
+  """Returns a character of each kind, and the kind of each of `_chars`.
 
-  Characters of a kind have the same category, are all in one range of CJK
-  ideographs or in none, and all white space or none. ASCII and U+FFFD, of which
-  `tokenization` has rules of their own, are kinds by themselves.
+  Characters of a kind have the same category, the same range of CJK ideographs
+  (or none) and the same result of isspace. Each ASCII character and U+FFFD is a
+  kind of its own, because `tokenization` has special rules for them.
   """
   codes = np.array([*_CODES, ord(_UNCHANGED)])
   categories: dict[str, int] = collections.defaultdict(
@@ -121,17 +121,17 @@ def _kinds() -> tuple[Sequence[str], np.ndarray]:
 def _of_kinds(
   values_of: Callable[[Sequence[str]], Sequence[int]],
 ) -> np.ndarray:
-  """Returns the values of all characters, asked for one of each kind."""
+  """Returns the values of all characters, computed once for each kind."""
   firsts, numbers = _kinds()
   return np.array(values_of(firsts), np.int32)[numbers]
 
 
 def _table(found: Sequence[int] | np.ndarray) -> Table:
-  """Returns the table of the values of `_chars`."""
+  """Returns a table of values for `_chars`."""
   found = np.asarray(found, np.int32)
   values = np.full(_NUM_CODES, found[-1], np.int32)
   values[np.array(_CODES)] = found[:-1]
-  # np.unique takes a second for all pages, which are few different ones.
+  # np.unique would take a second for all pages; few of them differ.
   all_pages = [page.tobytes() for page in values.reshape(-1, 1 << PAGE_BITS)]
   numbers_of = {
     page: np.frombuffer(page, np.int32).tolist() for page in set(all_pages)
@@ -145,7 +145,7 @@ def _table(found: Sequence[int] | np.ndarray) -> Table:
 
 
 def _cleaning(chars: Sequence[str]) -> list[int]:
-  """Returns what cleaning does to each character."""
+  """Returns the result of cleaning each character."""
 
   def value(char: str, cleaned: str) -> int:
     if not cleaned:
@@ -159,10 +159,11 @@ def _cleaning(chars: Sequence[str]) -> list[int]:
 
 @functools.cache
 def _casing() -> list[int]:
-  """Returns how `str.lower` counts each character beside a capital sigma.
+  """Returns the role of each character in the rule of the final sigma.
 
-  A sigma is final if the nearest character before it that is not ignorable is
-  cased, and the one after it is not. Python offers no other way to tell.
+  A capital sigma is final if the nearest character before it that is not
+  ignorable is cased, and the nearest one after it is not. Python exposes these
+  properties only through `str.lower`.
   """
   cased = _end_in_final_sigma("", _chars())
   after_cased = _end_in_final_sigma("A", _chars())
@@ -173,19 +174,16 @@ def _casing() -> list[int]:
 
 
 def _end_in_final_sigma(before: str, chars: Sequence[str]) -> list[bool]:
-  """Returns whether each character makes a capital sigma behind it a final one.
-
-  `before` stands before each of them.
-  """
-  # One text of all: what is between two words is neither cased nor ignorable,
-  # and is found nowhere else, since all words end with a sigma.
+  """Returns whether a capital sigma after `before` and a character is final."""
+  # Joins all words into one text, which is faster. The separator is neither
+  # cased nor ignorable, and occurs nowhere else because words end in a sigma.
   between = "\0\1"
   words = before + f"\u03a3{between}{before}".join(chars) + "\u03a3"
   return [word[-1] == "\u03c2" for word in words.lower().split(between)]
 
 
 def _classes(strip_accents: bool) -> np.ndarray:
-  """Returns the value of `CharacterTables.classes` of each character."""
+  """Returns the values of `CharacterTables.classes`."""
   found = _of_kinds(
     lambda chars: [
       IS_PUNCTUATION * tokenization.is_punctuation(c) for c in chars

@@ -1,8 +1,8 @@
-"""Splits signs from words, as the files of taggers have them.
+"""Splits punctuation from words, as in the data of named entities.
 
-"He left Bonn, Germany's old capital (in 1843)." has a comma at "Bonn", which is
-a word of its own in data of named entities. Only the edges of a word are
-looked at: U.S., 20-year-old and 3.5 stay whole.
+In "He left Bonn, Germany's old capital (in 1843)." the comma after "Bonn" is a
+word in such data. Only the edges of words are split: U.S., 20-year-old and 3.5
+stay whole.
 """
 
 import tensorflow as tf
@@ -10,24 +10,24 @@ import tensorflow_text
 
 from bert_tf.export.text_ops import word_splitter
 
-# Quotation marks and brackets by their Unicode categories, and ASCII's.
+# Quotation marks and brackets: ASCII, and by Unicode category.
 _BEFORE = r"^[\"'`¿¡\p{Ps}\p{Pi}\p{Pf}]+"
 _AFTER = r"[.,;:!?…\"'`\p{Pe}\p{Pi}\p{Pf}]+$"
-# A period behind these belongs to them: initials, U.S. and titles.
+# Words that keep a period after them: initials, U.S. and titles.
 _ABBREVIATION = r"(?:.*\pL\.\pL+|\p{Lu}|Mrs?|Ms|Dr|St|Prof|Jr|Sr)"
 _POSSESSIVE = r"['’][sS]$"
-# What is left of a word that was split: 's, n't.
+# Parts of words that were split already: 's, n't.
 _CLITIC = r"['’]\pL{1,2}|n['’]t"
-_SIGN = r"\.\.+|[^.]|\."  # An ellipsis is one sign.
+_SIGN = r"\.\.+|[^.]|\."  # An ellipsis is a single sign.
 
 
 def split(
   words: tf.Tensor, starts: tf.Tensor
 ) -> tuple[tf.RaggedTensor, tf.RaggedTensor, tf.RaggedTensor]:
-  """Splits each of words, string [W], at its edges.
+  """Splits words at their edges.
 
   Args:
-    words: without white space, none of them empty.
+    words: string [W]. Words without white space, none of them empty.
     starts: int64 [W]. Offsets of the words in their text, in bytes.
 
   Returns:
@@ -39,7 +39,7 @@ def split(
   core = tf.strings.substr(words, first, last - first)
   after = tf.strings.substr(words, last, _length(words) - last)
   stem = _length(tf.strings.regex_replace(core, _POSSESSIVE, ""))
-  # Where there is no possessive, none is left of this.
+  # Without possessive, the boolean_mask below drops this part.
   ends_in_s = (stem > 0) & (stem < _length(core))
   stem = first + tf.where(ends_in_s, stem, _length(core))
   signs = _signs(before), _signs(after)
@@ -65,7 +65,7 @@ def split(
 
 
 def _core(words: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-  """Returns where words begin and end without their signs, int64 [W]."""
+  """Returns start and end of words without punctuation, int64 [W]."""
   without = tf.strings.regex_replace(words, _BEFORE, "")
   first = _length(words) - _length(without)
   core = tf.strings.regex_replace(without, _AFTER, "")
@@ -74,14 +74,14 @@ def _core(words: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
   keeps_period = tf.strings.regex_full_match(core, _ABBREVIATION)
   keeps_period &= tf.strings.regex_full_match(after, r"\..*")
   last += tf.cast(keeps_period, tf.int64)
-  # Signs alone are a word, and so is what was split before.
+  # Pure punctuation and already split parts stay whole.
   is_whole = tf.equal(core, "") | tf.strings.regex_full_match(words, _CLITIC)
   first = tf.where(is_whole, tf.zeros_like(first), first)
   return first, tf.where(is_whole, _length(words), last)
 
 
 def _signs(texts: tf.Tensor) -> tuple[tf.RaggedTensor, tf.RaggedTensor]:
-  """Returns where each sign begins and ends in texts, int64 [W, (signs)]."""
+  """Returns start and end of each sign in texts, int64 [W, (signs)]."""
   _, begin, end = tensorflow_text.regex_split_with_offsets(
     texts, _SIGN, keep_delim_regex_pattern=_SIGN
   )
@@ -89,5 +89,5 @@ def _signs(texts: tf.Tensor) -> tuple[tf.RaggedTensor, tf.RaggedTensor]:
 
 
 def _length(texts: tf.Tensor) -> tf.Tensor:
-  """Returns int64 [W], in bytes."""
+  """Returns the lengths of texts in bytes, int64 [W]."""
   return tf.cast(tf.strings.length(texts), tf.int64)

@@ -1,8 +1,8 @@
-"""Text to words as TensorFlow ops: what `tokenization.BasicTokenizer` does.
+"""Splits texts into words as `tokenization.BasicTokenizer`, as TensorFlow ops.
 
-All texts of a batch are joined to one row of code points, on which every step
-is a few ops. Ops for rare characters (a capital sigma, accents to sort) run
-only if there are some.
+All texts of a batch are joined to a row of code points, so that each step is a
+few ops. Ops for rare characters (a capital sigma, accents to sort) run only if
+the batch has such characters.
 """
 
 from typing import NamedTuple
@@ -16,38 +16,37 @@ _FINAL_SIGMA = 0x3C2
 
 
 class Words(NamedTuple):
-  """All words of a batch in order, and where they come from.
+  """All words of a batch in order, and their positions in the texts.
 
-  W is the number of words of all texts, K that of their characters.
+  W is the number of words of all texts, and K the number of their characters.
   """
 
   texts: tf.Tensor  # int64 [W]. Index of the text of each word; not decreasing.
-  # int64 [W + 1]. Index of the first character of each word, and K.
+  # int64 [W + 1]. Index of the first character of each word, then K.
   splits: tf.Tensor
-  # int32 [K]. Code points, lower-cased and without accents if so set.
+  # int32 [K]. Code points after lower-casing and stripping accents.
   codes: tf.Tensor
-  # int64 [K]. First byte, in its text, of each character's source.
+  # int64 [K]. First byte in its text of each character's source.
   starts: tf.Tensor
-  ends: tf.Tensor  # int64 [K]. The byte after it, stripped accents included.
+  ends: tf.Tensor  # int64 [K]. Byte after the source and its stripped accents.
 
 
 class _Decoded(NamedTuple):
   """The N original characters of a batch."""
 
   texts: tf.Tensor  # int64 [N]. Index of the text of each character.
-  # int32 [N]. Code points; U+FFFD for bytes that are no UTF-8.
+  # int32 [N]. Code points; U+FFFD for bytes that are not UTF-8.
   codes: tf.Tensor
-  starts: tf.Tensor  # int64 [N]. Its first byte in the text.
-  ends: tf.Tensor  # int64 [N]. The byte after it.
+  starts: tf.Tensor  # int64 [N]. First byte in the text.
+  ends: tf.Tensor  # int64 [N]. Byte after the character.
 
 
 class _Characters(NamedTuple):
-  """Characters between two steps."""
+  """The characters after a step."""
 
   codes: tf.Tensor  # int32. Code points.
-  words: tf.Tensor  # int64. A number for each word; it rises from word to word.
-  # int64. Index of the decoded character that each came from.
-  sources: tf.Tensor
+  words: tf.Tensor  # int64. Id of each character's word; ids increase.
+  sources: tf.Tensor  # int64. Index of the decoded character of each.
 
 
 class WordSplitter(tf.Module):
@@ -65,9 +64,9 @@ class WordSplitter(tf.Module):
     self._classes = _Lookup(tables.classes)
 
   def words(self, texts: tf.Tensor) -> Words:
-    """Returns the words of texts, string [B]; drops invalid UTF-8.
+    """Returns the words of texts, string [B].
 
-    Invalid bytes are decoded as U+FFFD, which cleaning drops.
+    Invalid UTF-8 is decoded as U+FFFD, which cleaning drops.
     """
     decoded = _decode(texts)
     characters = self._cleaned(decoded)
@@ -95,10 +94,10 @@ class WordSplitter(tf.Module):
   def white_space_words(
     self, texts: tf.Tensor
   ) -> tuple[tf.RaggedTensor, tf.RaggedTensor]:
-    """Returns the offsets of the words, not cleaned, between white space.
+    """Returns the offsets of the words between white space, uncleaned.
 
     Returns:
-      starts, ends: int64 [B, (words)]. Bytes of the text.
+      starts, ends: int64 [B, (words)]. Offsets in bytes.
     """
     decoded = _decode(texts)
     is_space = self._cleaning.look_up(decoded.codes) == character_tables.SPACE
@@ -116,7 +115,7 @@ class WordSplitter(tf.Module):
     return starts, starts.with_values(tf.gather(decoded.ends, last))
 
   def _cleaned(self, decoded: _Decoded) -> _Characters:
-    """Drops control characters, and white space, where words end."""
+    """Drops control characters and white space; white space ends words."""
     cleaning = self._cleaning.look_up(decoded.codes)
     words = _ended_around(cleaning & 1 != 0, decoded.texts)
     sources = tf.where(cleaning <= character_tables.OWN_WORD)[:, 0]
@@ -125,7 +124,7 @@ class WordSplitter(tf.Module):
     )
 
   def _with_final_sigmas(self, characters: _Characters) -> _Characters:
-    """Lower-cases the capital sigmas that end a word."""
+    """Lower-cases capital sigmas at the end of a word."""
     codes, words, _ = characters
 
     def changed() -> tf.Tensor:
@@ -156,14 +155,14 @@ class WordSplitter(tf.Module):
 
 
 class _Lookup:
-  """A table of character_tables in TensorFlow."""
+  """A table of character_tables as TensorFlow constants."""
 
   def __init__(self, table: character_tables.Table) -> None:
     self._page_starts = tf.constant(table.page_starts)
     self._pages = tf.constant(table.pages)
 
   def look_up(self, codes: tf.Tensor) -> tf.Tensor:
-    """Returns int32 of the shape of codes, int32."""
+    """Returns the values of code points, int32."""
     bits = character_tables.PAGE_BITS
     starts = tf.gather(self._page_starts, tf.bitwise.right_shift(codes, bits))
     return tf.gather(self._pages, starts + (codes & ((1 << bits) - 1)))
@@ -182,7 +181,7 @@ def _decode(texts: tf.Tensor) -> _Decoded:
 
 
 def _ended_around(is_alone: tf.Tensor, words: tf.Tensor) -> tf.Tensor:
-  """Returns word numbers, rising, in which some characters stand alone."""
+  """Returns word ids in which some characters are words of their own."""
   alone = tf.cast(is_alone, tf.int64)
   return words + 2 * tf.cumsum(alone) - alone
 
@@ -200,7 +199,7 @@ def _is_last(words: tf.Tensor) -> tf.Tensor:
 
 
 def num_bytes(codes: tf.Tensor) -> tf.Tensor:
-  """Returns the number of bytes of code points in UTF-8: int64 as codes."""
+  """Returns the number of bytes of code points in UTF-8, int64."""
   larger = [tf.cast(codes >= least, tf.int64) for least in (0x80, 0x800, 65536)]
   return 1 + tf.add_n(larger)
 
@@ -210,15 +209,15 @@ def cut(
 ) -> tf.Tensor:
   """Returns the bytes from `starts` to `ends` of texts[rows], string [N].
 
-  `tf.strings.substr` needs a copy of the whole text for each part, so cutting
-  a text into its words would take memory quadratic in its length. This takes
+  `tf.strings.substr` copies the whole text for each part, so splitting a text
+  into words would take memory quadratic in its length. This function takes
   memory linear in the bytes of texts and parts.
 
   Args:
     texts: string [B].
-    rows: int [N]. Index of the text that holds each part.
+    rows: int [N]. Index of the text of each part.
     starts: int64 [N]. First byte of each part in its text.
-    ends: int64 [N]. The byte after each part.
+    ends: int64 [N]. Byte after each part.
   """
   characters = tf.strings.bytes_split(texts)
   before = tf.gather(characters.row_starts(), rows)
@@ -233,10 +232,10 @@ def cut(
 def _with_sorted_marks(
   characters: _Characters, classes: tf.Tensor
 ) -> tuple[_Characters, tf.Tensor]:
-  """Sorts the accents after a character by their class, as NFD does.
+  """Sorts the accents after a character by combining class, as NFD does.
 
-  Most of them will be stripped; those that stay are rare. Codes and classes
-  are sorted, the sources are not.
+  Runs only if accents stay, which is rare. Sorts codes and classes but not
+  sources.
   """
   codes, words, _ = characters
   ranks = classes & character_tables.COMBINING_CLASS
@@ -257,10 +256,10 @@ def _with_sorted_marks(
 def _stripped(
   characters: _Characters, classes: tf.Tensor, ends: tf.Tensor
 ) -> tuple[_Characters, tf.Tensor, tf.Tensor]:
-  """Drops accents; they extend the character before them in the word."""
+  """Drops accents and extends the `ends` of the characters before them."""
   stays = classes & character_tables.IS_STRIPPED == 0
-  # A character and the accents after it are one group, and so are accents at
-  # the start of a word.
+  # A group is a character with the accents after it, or the accents at the
+  # start of a word.
   groups = tf.cumsum(tf.cast(stays | _is_first(characters.words), tf.int64)) - 1
   ends = tf.gather(tf.math.segment_max(ends, groups), groups)
   kept = tf.where(stays)[:, 0]
