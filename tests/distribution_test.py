@@ -20,7 +20,7 @@ from bert_tf import (
   modeling,
   optimization,
 )
-from bert_tf.training import steps
+from bert_tf.training import objective, steps
 from tests.support import line_model, scale_run, short_products
 from tests.support.scale_run import DROPOUT, assert_same_run, results, tensors
 
@@ -116,9 +116,11 @@ def test_a_loss_is_divided_by_the_weight_of_the_whole(num_micro_batches):
     step = steps.TrainingStep(
       model,
       optimization.create_optimizer(0.1, 10, 0),
-      weighted_loss,
-      lambda features: {"error": tf.reduce_sum(features["weight"])},
-      weighted_loss,
+      objective.Objective(
+        weighted_loss,
+        lambda features: {"error": tf.reduce_sum(features["weight"])},
+        weighted_loss,
+      ),
       batch_size=4,
       num_micro_batches=count,
       seed=0,
@@ -163,9 +165,9 @@ def test_batches_of_any_width_are_cut_for_a_head(form):
     step = steps.TrainingStep(
       model,
       optimization.create_optimizer(1e-3, 10, 0),
-      losses.span_loss,
-      losses.span_weights,
-      losses.span_loss,
+      objective.Objective(
+        losses.span_loss, losses.span_weights, losses.span_loss
+      ),
       scale_run.BATCH_SIZE,
       num_micro_batches,
       seed=0,
@@ -182,9 +184,11 @@ def test_parts_draw_masks_of_their_own():
   step = steps.TrainingStep(
     model,
     line_model.make("unused").optimizer,
-    line_model.loss_fn,
-    line_model.weights_fn,
-    lambda outputs, features: {"outputs": (outputs, tf.ones([]))},
+    objective.Objective(
+      line_model.loss_fn,
+      line_model.weights_fn,
+      lambda outputs, features: {"outputs": (outputs, tf.ones([]))},
+    ),
     batch_size=128,
     num_micro_batches=2,
     seed=0,

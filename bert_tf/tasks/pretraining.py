@@ -35,7 +35,13 @@ from bert_tf.tasks import (
   pretraining_start,
 )
 from bert_tf.training import config as training_config
-from bert_tf.training import estimator, restore, run_log, xla_choice
+from bert_tf.training import (
+  estimator,
+  restore,
+  run_log,
+  xla_choice,
+)
+from bert_tf.training import objective as objective_lib
 from bert_tf.training import results as results_lib
 
 # More steps than any run takes.
@@ -255,9 +261,7 @@ def build_estimator(
 
   return estimator.Estimator(
     model_fn,
-    loss_fn,
-    losses.pretraining_weights,
-    metrics_fn,
+    objective_lib.Objective(loss_fn, losses.pretraining_weights, metrics_fn),
     train_config,
   )
 

@@ -33,8 +33,8 @@ from bert_tf.training import (
   xla_choice,
 )
 from bert_tf.training import config as training_config
-from bert_tf.training import sums as sums_lib
-from bert_tf.training.steps import Features, SumsFn, WeightsFn
+from bert_tf.training import objective as objective_lib
+from bert_tf.training.objective import Features
 
 
 class Estimator:
@@ -42,11 +42,7 @@ class Estimator:
 
   Args:
     model_fn: makes the model and builds all its variables.
-    loss_fn: (outputs, features) to sums; the training loss is the total of
-      sum / weight over their names.
-    weights_fn: features to the weights of these sums, before the model is run.
-    eval_fn: (outputs, features) to sums of what is reported; the mean over a
-      data set is the total of the sums over the total of the weights.
+    objective: the loss to train and the metrics to report.
     config: how to train.
 
   Attributes:
@@ -59,9 +55,7 @@ class Estimator:
   def __init__(
     self,
     model_fn: Callable[[], keras.Model],
-    loss_fn: SumsFn,
-    weights_fn: WeightsFn,
-    eval_fn: SumsFn,
+    objective: objective_lib.Objective,
     config: training_config.TrainConfig,
   ) -> None:
     # First: making the model takes seconds, in which they may be deleted.
@@ -94,16 +88,14 @@ class Estimator:
     self.train_step = steps.TrainingStep(
       self.model,
       self.optimizer,
-      loss_fn,
-      weights_fn,
-      eval_fn,
+      objective,
       config.train_batch_size,
       config.gradient_accumulation_steps,
       config.seed,
       steps.Form(bool(config.use_xla)),
     )
     self._steps = tf.function(self._run_steps, autograph=False)
-    self._evaluation_step = steps.EvaluationStep(self.model, loss_fn, eval_fn)
+    self._evaluation_step = steps.EvaluationStep(self.model, objective)
     self._eval_writer: tf.summary.SummaryWriter | None = None
     # Of the weights in memory; None for values that are still random.
     self._step: int | None = None
@@ -351,9 +343,8 @@ class Estimator:
       more_results: called after the last batch; returns further results.
 
     Returns:
-      `loss`, the mean of the training loss over batches; the results of
-      eval_fn, means over examples; `global_step`. Also written as events to
-      output_dir/eval.
+      `loss`, the mean of the training loss over batches; the objective's
+      metrics; `global_step`. Also written as events to output_dir/eval.
     """
     batches = dataset.take(-1 if num_steps is None else num_steps)
     totals = None
@@ -363,10 +354,10 @@ class Estimator:
         on_outputs(outputs, features)
       # Summed in float64: a data set is longer than a batch.
       sums = tf.nest.map_structure(lambda t: np.float64(t.numpy()), sums)
-      totals = sums_lib.add(totals, sums)
+      totals = objective_lib.add(totals, sums)
     if totals is None:
       raise ValueError("there is not one whole batch to evaluate on.")
-    results = sums_lib.means(totals)
+    results = objective_lib.means(totals)
     if not math.isfinite(results["loss"]):
       raise divergence.DivergedError(
         f"the loss of the evaluation is {results['loss']}: weights or examples "
@@ -432,7 +423,7 @@ class Estimator:
     step = self.train_step
     # From nothing, not from a first step: TensorFlow would optimize the step
     # twice, once in the loop and once before it.
-    return sums_lib.add_calls(
+    return objective_lib.add_calls(
       step.no_sums(), lambda _: step(data.get_next()), 0, num_steps
     )
 

@@ -12,7 +12,7 @@ from absl import logging
 from bert_tf import distribution
 from bert_tf.losses import Sums
 from bert_tf.training import budget as budget_lib
-from bert_tf.training import sums as sums_lib
+from bert_tf.training import objective as objective_lib
 
 T = TypeVar("T")
 
@@ -69,7 +69,7 @@ class Progress:
 
   def add(self, step: int, sums: Sums) -> None:
     """Adds the sums of the steps up to `step`; reports if it is due."""
-    totals = sums_lib.add(self._sums, sums)
+    totals = objective_lib.add(self._sums, sums)
     self._sums = totals
     self._bar.update(step - self._bar.n)
     if self._clock is None:
@@ -77,7 +77,7 @@ class Progress:
       self._clock = (step, time.monotonic())
     is_last = not self._budget.steps_left(step)
     if step % self.log_every_steps == 0 or is_last:
-      self._report(step, sums_lib.means(totals))
+      self._report(step, objective_lib.means(totals))
       self._sums = None
       self._clock = (step, time.monotonic())
 

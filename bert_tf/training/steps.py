@@ -25,12 +25,8 @@ from bert_tf import distribution, optimization
 from bert_tf.layers import dropout, layer_norm, pieces
 from bert_tf.losses import Sums
 from bert_tf.modeling import Tensor
-from bert_tf.training import sums as sums_lib
-
-Features = dict[str, tf.Tensor]
-# The outputs are what the model returns: a tensor, or a tuple of several.
-SumsFn = Callable[[Any, Features], Sums]
-WeightsFn = Callable[[Features], dict[str, Tensor]]
+from bert_tf.training import objective as objective_lib
+from bert_tf.training.objective import Features
 
 
 class Form(enum.Enum):
@@ -47,9 +43,8 @@ class Form(enum.Enum):
 class TrainingStep:
   """Changes the model's variables once a call.
 
-  The model is built, in the scope of the strategy; loss_fn, weights_fn and
-  eval_fn are as of Estimator. A replica's part of a batch is cut into
-  num_micro_batches. In the whole form XLA compiles all of it on one
+  The model is built, in the scope of the strategy. A replica's part of a batch
+  is cut into num_micro_batches. In the whole form XLA compiles all of it on one
   accelerator, on several what lies between their exchanges, and on a CPU the
   gradients and the update.
 
@@ -61,9 +56,7 @@ class TrainingStep:
     self,
     model: keras.Model,
     optimizer: optimization.AdamWeightDecayOptimizer,
-    loss_fn: SumsFn,
-    weights_fn: WeightsFn,
-    eval_fn: SumsFn,
+    objective: objective_lib.Objective,
     batch_size: int,
     num_micro_batches: int,
     seed: int,
@@ -71,9 +64,7 @@ class TrainingStep:
   ) -> None:
     self._model = model
     self._optimizer = optimizer
-    self._loss_fn = loss_fn
-    self._weights_fn = weights_fn
-    self._eval_fn = eval_fn
+    self._objective = objective
     self._num_micro_batches = num_micro_batches
     self._seed = seed
     self._strategy = tf.distribute.get_strategy()
@@ -145,7 +136,7 @@ class TrainingStep:
 
     def differentiate(features: Features) -> None:
       features, number = self._replica_part(features)
-      weights = self._weights_fn(features)
+      weights = self._objective.weights_fn(features)
       features = distribution.part(features, 0, self._num_micro_batches)
       # Where it is a function of its own, the step takes it as it is traced
       # here: without the variables that have no gradient it is the same.
@@ -170,7 +161,7 @@ class TrainingStep:
   def _replica_step(self, features: Features) -> Sums:
     """Takes the step on the replica's part of the batch."""
     features, first = self._replica_part(features)
-    weights = distribution.all_reduce_sum(self._weights_fn(features))
+    weights = distribution.all_reduce_sum(self._objective.weights_fn(features))
 
     def micro_batch(
       index: tf.Tensor | int,
@@ -180,7 +171,9 @@ class TrainingStep:
 
     found = micro_batch(0)
     if self._num_micro_batches > 1:
-      found = sums_lib.add_calls(found, micro_batch, 1, self._num_micro_batches)
+      found = objective_lib.add_calls(
+        found, micro_batch, 1, self._num_micro_batches
+      )
     sums, gradients = found
     sums = distribution.all_reduce_sum(sums)
     loss = sums.pop("loss")
@@ -211,7 +204,7 @@ class TrainingStep:
     for index in tf.unstack(tf.range(2)):  # As tensors it is one program.
       half = distribution.part(features, index, 2)
       more = self._sums_and_gradients(half, weights, number, index)
-      found = sums_lib.add(found, more)
+      found = objective_lib.add(found, more)
     assert found is not None
     return found
 
@@ -245,14 +238,15 @@ class TrainingStep:
     # Layers under gradient checkpointing draw again in the backward pass.
     with self._dropout_seeds(number, part):
       with tf.GradientTape() as tape:
-        outputs = self._model(features, training=True)
-        losses = self._loss_fn(outputs, features)
-        loss = tf.add_n([s / weights[name] for name, (s, _) in losses.items()])
+        sums = self._objective.loss_sums(self._model, features, training=True)
+        loss = tf.add_n(
+          [s / weights[name] for name, (s, _) in sums.losses.items()]
+        )
         scaled = loss
         if self._optimizer.loss_scale:
           scaled = loss * self._optimizer.loss_scale.scale
       gradients = tape.gradient(scaled, self._variables)
-    return {"loss": loss, **self._eval_fn(outputs, features)}, gradients
+    return {"loss": loss, **sums.metrics}, gradients
 
   def _dropout_seeds(
     self, number: tf.Tensor, part: tf.Tensor | int
@@ -307,12 +301,10 @@ class EvaluationStep:
   def __init__(
     self,
     model: keras.Model,
-    loss_fn: SumsFn,
-    eval_fn: SumsFn,
+    objective: objective_lib.Objective,
   ) -> None:
     self._model = model
-    self._loss_fn = loss_fn
-    self._eval_fn = eval_fn
+    self._objective = objective
     self._strategy = tf.distribute.get_strategy()
     self._num_rows = 0
     # Not one trace for each width of dynamic padding.
@@ -345,29 +337,26 @@ class EvaluationStep:
     }
 
   def _evaluate_batch(self, features: Features) -> tuple[Sums, Tensor]:
-    losses, sums, outputs = self._strategy.run(self._evaluate_part, (features,))
-    losses, sums = tf.nest.map_structure(self._sum, (losses, sums))
+    sums = self._strategy.run(self._evaluate_part, (features,))
+    losses, metrics = tf.nest.map_structure(
+      self._sum, (sums.losses, sums.metrics)
+    )
     loss = tf.add_n([loss / weight for loss, weight in losses.values()])
-    sums = {"loss": (loss, tf.ones([])), **sums}
-    return sums, distribution.gathered(outputs)
+    totals = {"loss": (loss, tf.ones([])), **metrics}
+    return totals, distribution.gathered(sums.outputs)
 
-  def _evaluate_part(self, features: Features) -> tuple[Sums, Sums, Tensor]:
+  def _evaluate_part(self, features: Features) -> objective_lib.BatchSums:
     features = distribution.replica_part(features)
-    outputs = self._outputs(features)
-    losses = self._loss_fn(outputs, features)
-    return losses, self._eval_fn(outputs, features), outputs
-
-  def _outputs(self, features: Features) -> Tensor:
-    """Returns what the model makes of a replica's part."""
     with layer_norm.fused():
-      return self._model(features, training=False)
+      return self._objective.loss_sums(self._model, features, training=False)
 
   def _sum(self, value: tf.Tensor) -> tf.Tensor:
     return self._strategy.reduce(tf.distribute.ReduceOp.SUM, value, axis=None)
 
   def _predict_batch(self, features: Features) -> Tensor:
     def predict_part(features: Features) -> Tensor:
-      return self._outputs(distribution.replica_part(features))
+      with layer_norm.fused():
+        return self._model(distribution.replica_part(features), training=False)
 
     outputs = self._strategy.run(predict_part, (features,))
     return distribution.gathered(outputs)

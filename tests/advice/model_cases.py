@@ -125,7 +125,7 @@ def lower_case(world, folder, do_lower_case):
 
 def divided(num_parts, batch_size):
   steps.TrainingStep(
-    None, None, None, None, None, batch_size, num_parts, 0, steps.Form.PLAIN
+    None, None, None, batch_size, num_parts, 0, steps.Form.PLAIN
   )
 
 

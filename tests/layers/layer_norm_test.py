@@ -8,7 +8,7 @@ from tensorflow.python.framework import test_util
 from bert_tf import modeling
 from bert_tf.export import saved_models
 from bert_tf.layers import layer_norm
-from bert_tf.training import steps
+from bert_tf.training import objective, steps
 from tests.support import optimized_graphs, tiny_models
 
 OPERATION = "_MklLayerNorm"
@@ -98,8 +98,11 @@ def test_evaluation_and_prediction_use_it_and_training_does_not():
     assert not calls
     step = steps.EvaluationStep(
       model,
-      lambda output, _: {"a": (tf.reduce_sum(output.pooled_output), 1.0)},
-      lambda output, _: {},
+      objective.Objective(
+        lambda output, _: {"a": (tf.reduce_sum(output.pooled_output), 1.0)},
+        lambda _: {},
+        lambda output, _: {},
+      ),
     )
     found = [step.predict(features), step.evaluate(features)[1]]
   num_norms = 1 + 2 * tiny_models.CONFIG.num_hidden_layers

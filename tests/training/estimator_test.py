@@ -15,7 +15,7 @@ from bert_tf import checkpoints, distribution, heads, modeling
 from bert_tf.model_folder import run_folder, run_info
 from bert_tf.tasks import pretraining
 from bert_tf.training import config as training_config
-from bert_tf.training import curves, divergence, estimator
+from bert_tf.training import curves, divergence, estimator, objective
 from bert_tf.training import results as results_lib
 from tests.support import runs
 from tests.support.line_model import (
@@ -413,7 +413,8 @@ def test_a_step_whose_gradients_are_not_finite_is_not_saved(
   config = make(
     tmp_path, 14, iterations_per_loop=num_steps, log_every_steps=4
   ).config
-  runner = estimator.Estimator(Line, root_loss, weights_fn, loss_fn, config)
+  root_objective = objective.Objective(root_loss, weights_fn, loss_fn)
+  runner = estimator.Estimator(Line, root_objective, config)
   with pytest.raises(divergence.DivergedError, match="the gradients.*ckpt-10"):
     runner.train(last_is_zero)
   assert checkpoints.latest(str(tmp_path)).endswith("-10")
@@ -565,7 +566,9 @@ def test_a_short_batch_is_filled_up_where_shapes_are_fixed(
   def found(output_dir):
     runner = make(output_dir)
     runner = estimator.Estimator(
-      Line, weighted_loss, loss_weights, weighted_loss, runner.config
+      Line,
+      objective.Objective(weighted_loss, loss_weights, weighted_loss),
+      runner.config,
     )
     runner.load_for_inference()
     seen = []
