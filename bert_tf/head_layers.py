@@ -9,7 +9,8 @@ import keras
 from keras import ops
 
 from bert_tf import modeling
-from bert_tf.layers import masked_lm, serialization
+from bert_tf.kernels import masked_lm
+from bert_tf.layers import serialization
 from bert_tf.modeling import DType, Tensor
 
 

@@ -13,14 +13,8 @@ import keras
 from keras import ops
 
 from bert_tf import head_layers, modeling
-from bert_tf.layers import (
-  bilstm,
-  dropout,
-  masked_lm,
-  model_inputs,
-  serialization,
-  tied,
-)
+from bert_tf.kernels import masked_lm, tied_embedding
+from bert_tf.layers import bilstm, dropout, model_inputs, serialization
 from bert_tf.modeling import DType, Tensor
 
 Features = Mapping[str, Tensor]
@@ -226,7 +220,7 @@ class PretrainingModel(HeadModel):
     """Returns the logits of both heads, or the sums of the first."""
     words, table = None, self.bert.embeddings.word_embeddings
     if self.returns_sums:  # In training, which has gradients.
-      words, table = tied.looked_up(table, features["input_ids"])
+      words, table = tied_embedding.looked_up(table, features["input_ids"])
     output = self.bert(
       features,
       training=training,

@@ -17,15 +17,15 @@ from typing import Any, NamedTuple
 import keras
 from keras import ops
 
+from bert_tf import tensor
+from bert_tf.kernels import dropout_attention
 from bert_tf.layers import (
-  attention,
   attention_mask,
   dropout,
   last_layer,
   layer_norm,
   model_inputs,
   serialization,
-  tensor,
 )
 
 # The original has these names here.
@@ -287,14 +287,16 @@ class SelfAttention(BertLayer):
     value = by_head(self.value(hidden), num_keys)
     # Keras may have cast them on the way in.
     key_scores = ops.cast(key_scores, "float32")
-    probs = attention.weights(query, key, key_scores)
+    probs = dropout_attention.weights(query, key, key_scores)
     probs = ops.cast(probs, self.compute_dtype)
     rate = config.attention_probs_dropout_prob
     if training and rate:
       shape = (ops.shape(query)[0], heads, num_queries, num_keys)
       rows = last_layer.of_heads(rows, heads, num_keys)
       mask = dropout.Mask(shape, rate, self.seed_generator, rows)
-      context = attention.dropped_context(query, key, value, key_scores, mask)
+      context = dropout_attention.dropped_context(
+        query, key, value, key_scores, mask
+      )
     else:
       context = ops.matmul(probs, value)
     context = ops.transpose(context, (0, 2, 1, 3))

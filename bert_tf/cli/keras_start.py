@@ -11,7 +11,7 @@ import importlib.abc
 import sys
 from collections.abc import Sequence
 
-from bert_tf import keras_backend
+from bert_tf.kernels import backend
 
 _HIDDEN = ("IPython", "PIL", "cv2", "matplotlib", "pandas", "sklearn")
 
@@ -24,7 +24,7 @@ class _Finder(importlib.abc.MetaPathFinder):
   ) -> None:
     """Raises an error for a module that must not be imported."""
     if fullname == "keras":
-      keras_backend.check_installed()
+      backend.check_installed()
     elif fullname in _HIDDEN and _is_imported_by_keras():
       raise ModuleNotFoundError(f"Keras need not import {fullname}.")
 
@@ -37,7 +37,7 @@ def _is_imported_by_keras() -> bool:
   keras = sys.modules.get("keras")
   if keras is None or hasattr(keras, "__version__"):
     return False
-  return keras_backend.name() == "tensorflow"
+  return backend.name() == "tensorflow"
 
 
 def prepare() -> None:

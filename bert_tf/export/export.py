@@ -16,7 +16,6 @@ from bert_tf import (
   checkpoint_names,
   checkpoints,
   heads,
-  keras_backend,
   model_folder,
   modeling,
   settings,
@@ -34,6 +33,7 @@ from bert_tf.export.signatures import (
 )
 from bert_tf.export.text_ops import bert_tokenizer
 from bert_tf.files import atomic
+from bert_tf.kernels import backend
 from bert_tf.layers import attention_mask
 from bert_tf.model_folder import label_map, run_info
 from bert_tf.tasks.squad import config as squad_config
@@ -135,7 +135,7 @@ def build(
   if with_attention and not with_text:
     raise ValueError("`attention` takes texts, which `text=False` leaves out.")
   if config.task != configs.PREPROCESSING:
-    keras_backend.check_tensorflow()
+    backend.check_tensorflow()
   files = model_folder.find(
     config.init_checkpoint, config.bert_config_file, config.vocab_file
   )

@@ -15,7 +15,7 @@ import tensorflow_text  # noqa: F401
 from bert_tf import model_folder, modeling
 from bert_tf.export import config as configs
 from bert_tf.export import export, saved_models
-from bert_tf.layers import layer_norm
+from bert_tf.kernels import onednn_layer_norm
 from bert_tf.model_folder import run_info
 
 Specs = Mapping[str, tf.TensorSpec]
@@ -139,7 +139,7 @@ def function_of(signature: Any) -> Function:
   """Returns a tf.function that has an input_signature; it is traced late."""
 
   def find_outputs() -> Specs:
-    with layer_norm.fused():
+    with onednn_layer_norm.fused():
       outputs = signature.get_concrete_function().structured_outputs
     return {
       name: tf.TensorSpec(output.shape, output.dtype, name)
@@ -150,7 +150,7 @@ def function_of(signature: Any) -> Function:
 
   def compute(**tensors: tf.Tensor) -> Mapping[str, tf.Tensor]:
     # By position: a function may call its arguments otherwise.
-    with layer_norm.fused():
+    with onednn_layer_norm.fused():
       return signature(*(tensors[name] for name in inputs))
 
   return Function(inputs, compute, find_outputs)

@@ -6,7 +6,7 @@ share a row.
 
 from keras import ops
 
-from bert_tf.layers.tensor import Tensor
+from bert_tf.tensor import Tensor
 
 # What a position attends to: every position of its input (BERT), itself and
 # those before it, or itself and those after it.

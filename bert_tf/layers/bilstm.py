@@ -7,7 +7,7 @@ import keras
 from keras import ops
 
 from bert_tf.layers import attention_mask
-from bert_tf.layers.tensor import Tensor
+from bert_tf.tensor import Tensor
 
 
 def make(

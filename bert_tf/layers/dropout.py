@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterator, Sequence
 import keras
 from keras import ops
 
-from bert_tf.layers import hashing
-from bert_tf.layers.tensor import Tensor
+from bert_tf.kernels import hashing
+from bert_tf.tensor import Tensor
 
 # Draws whose keys are computed together; BERT-Large has 74 in a step.
 _NUM_AT_ONCE = 80

@@ -10,7 +10,7 @@ hidden size.
 from keras import ops
 
 from bert_tf.layers import dropout
-from bert_tf.layers.tensor import Tensor
+from bert_tf.tensor import Tensor
 
 
 class LastLayer:

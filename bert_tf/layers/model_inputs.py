@@ -8,7 +8,7 @@ import numpy as np
 from keras import ops
 
 from bert_tf.layers import serialization
-from bert_tf.layers.tensor import Tensor
+from bert_tf.tensor import Tensor
 
 _NAMES = ("input_ids", "input_mask", "segment_ids")
 

@@ -13,9 +13,9 @@ from absl import logging
 from bert_tf import (
   checkpoints,
   distribution,
-  keras_backend,
   optimization,
 )
+from bert_tf.kernels import backend
 from bert_tf.layers import lora, mixed_precision
 from bert_tf.losses import Sums
 from bert_tf.model_folder import run_folder
@@ -60,7 +60,7 @@ class Estimator:
   ) -> None:
     # First: making the model takes seconds, in which they may be deleted.
     self._run_files = run_folder.RunFiles(config.output_dir)
-    keras_backend.check_tensorflow()
+    backend.check_tensorflow()
     mixed_precision.check_devices(config.precision)
     with (
       mixed_precision.policy_scope(config.precision),

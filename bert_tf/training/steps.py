@@ -22,7 +22,8 @@ import keras
 import tensorflow as tf
 
 from bert_tf import distribution, optimization
-from bert_tf.layers import dropout, layer_norm, pieces
+from bert_tf.kernels import clusters, onednn_layer_norm
+from bert_tf.layers import dropout
 from bert_tf.losses import Sums
 from bert_tf.modeling import Tensor
 from bert_tf.training import objective as objective_lib
@@ -79,7 +80,7 @@ class TrainingStep:
     self._variables: list[keras.Variable] = []
     self._has_gradient: list[bool] = []  # Of the variables, when last traced.
     self._sums_spec: Any = None  # tf.TensorSpec in the structure of Sums.
-    pieces.name_rewrites()  # Other forms may be called before this one.
+    clusters.name_rewrites()  # Other forms may be called before this one.
     self._compile(form)
 
   def in_form(self, form: Form) -> "TrainingStep":
@@ -269,8 +270,8 @@ def _function(function: Callable, form: Form) -> Any:
   if form is Form.PIECES:
     # TensorFlow calls a function as it is on one device alone.
     if tf.distribute.get_strategy().num_replicas_in_sync == 1:
-      return pieces.compiled(function)
-    function = pieces.marked(function)
+      return clusters.compiled(function)
+    function = clusters.marked(function)
   # None leaves it to TensorFlow, which compiles for a TPU in any case.
   jit_compile = form is Form.WHOLE or None
   return tf.function(function, jit_compile=jit_compile, autograph=False)
@@ -347,7 +348,7 @@ class EvaluationStep:
 
   def _evaluate_part(self, features: Features) -> objective_lib.BatchSums:
     features = distribution.replica_part(features)
-    with layer_norm.fused():
+    with onednn_layer_norm.fused():
       return self._objective.loss_sums(self._model, features, training=False)
 
   def _sum(self, value: tf.Tensor) -> tf.Tensor:
@@ -355,7 +356,7 @@ class EvaluationStep:
 
   def _predict_batch(self, features: Features) -> Tensor:
     def predict_part(features: Features) -> Tensor:
-      with layer_norm.fused():
+      with onednn_layer_norm.fused():
         return self._model(distribution.replica_part(features), training=False)
 
     outputs = self._strategy.run(predict_part, (features,))

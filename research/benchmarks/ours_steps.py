@@ -7,7 +7,8 @@ import numpy as np
 import tensorflow as tf
 
 from bert_tf import modeling
-from bert_tf.layers import layer_norm, mixed_precision
+from bert_tf.kernels import onednn_layer_norm
+from bert_tf.layers import mixed_precision
 from bert_tf.tasks import pretraining
 from bert_tf.training import config as training_config
 from bert_tf.training import steps
@@ -68,7 +69,7 @@ def _forward_step(
   def output() -> tf.Tensor:
     if settings.compiled:
       return model(features).sequence_output
-    with layer_norm.fused():  # As evaluation and prediction compute.
+    with onednn_layer_norm.fused():  # As evaluation and prediction compute.
       return model(features).sequence_output
 
   run = tf.function(output, jit_compile=settings.compiled, autograph=False)

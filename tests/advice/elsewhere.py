@@ -17,15 +17,15 @@ ROWS = (
     "test_what_one_worker_gets_ends_both_and_both_go_on",
   ),
   (
-    "keras_backend check_installed",
+    "kernels.backend check_installed",
     "keras_backends_test.py::test_a_command_names_the_backend_before_its_files",
   ),
   (
-    "keras_backend check_installed",
+    "kernels.backend check_installed",
     "keras_backends_test.py::test_a_command_names_the_backend_before_its_files",
   ),
   (
-    "keras_backend check_tensorflow",
+    "kernels.backend check_tensorflow",
     "keras_backends_test.py::test_what_needs_tensorflow_says_so",
   ),
   (

@@ -5,7 +5,8 @@ import pytest
 import tensorflow as tf
 
 from bert_tf import heads, losses, modeling
-from bert_tf.layers import masked_lm, mixed_precision
+from bert_tf.kernels import masked_lm
+from bert_tf.layers import mixed_precision
 from tests.support import scale_run, short_products
 from tests.support.plain_masked_lm import (
   D,

@@ -12,8 +12,8 @@ from typing import Any
 import keras
 from keras import ops
 
-from bert_tf.layers import dropout, transposed
-from bert_tf.layers.tensor import Tensor
+from bert_tf.kernels import backend
+from bert_tf.tensor import Tensor
 
 
 def weights(query: Tensor, key: Tensor, key_scores: Tensor) -> Tensor:
@@ -24,7 +24,7 @@ def weights(query: Tensor, key: Tensor, key_scores: Tensor) -> Tensor:
     key: float [B, N, T, H].
     key_scores: float32 [B, 1, T] or [B, F, T], added to all heads' scores.
   """
-  scores = transposed.matmul(query, key, transpose_b=True)
+  scores = backend.matmul(query, key, transpose_b=True)
   scores = ops.cast(scores, "float32") * _scale(query)
   return ops.softmax(scores + ops.expand_dims(key_scores, 1), axis=-1)
 
@@ -34,7 +34,7 @@ def dropped_context(
   key: Tensor,
   value: Tensor,
   key_scores: Tensor,
-  mask: dropout.Mask,
+  mask: Any,
 ) -> Tensor:
   """Returns the sums of values by weights of which dropout zeroes some.
 
@@ -79,13 +79,13 @@ def dropped_context(
       with _after(upstream):
         is_kept = mask()
         kept = kept_weights(is_kept)
-      of_kept = transposed.matmul(upstream, value, transpose_b=True)
+      of_kept = backend.matmul(upstream, value, transpose_b=True)
       of_probs = ops.cast(ops.where(is_kept, of_kept, 0.0), "float32")
       of_scores = ops.cast((of_probs - mean) * probs, dtype)
       return (
         ops.matmul(of_scores, key) * _scale(query),
-        transposed.matmul(of_scores, query, transpose_a=True) * _scale(query),
-        transposed.matmul(kept, upstream, transpose_a=True),
+        backend.matmul(of_scores, query, transpose_a=True) * _scale(query),
+        backend.matmul(kept, upstream, transpose_a=True),
       )
 
     return output, gradient

@@ -9,7 +9,7 @@ from collections.abc import Callable
 import keras
 from keras import ops
 
-from bert_tf.layers.tensor import Tensor
+from bert_tf.tensor import Tensor
 
 
 def looked_up(table: Tensor, ids: Tensor) -> tuple[Tensor, Tensor]:

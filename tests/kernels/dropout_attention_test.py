@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from bert_tf.layers import attention, dropout
+from bert_tf.kernels import dropout_attention
+from bert_tf.layers import dropout
 from tests.support import optimized_graphs
 
 B, N, F, T, H = 3, 2, 5, 7, 4
@@ -24,8 +25,8 @@ def arguments(dtype="float32", by_query=False):
 
 
 def dropped_by(mask):
-  """attention.dropped_context with a mask."""
-  return lambda *given: attention.dropped_context(*given, mask)
+  """dropout_attention.dropped_context with a mask."""
+  return lambda *given: dropout_attention.dropped_context(*given, mask)
 
 
 def new_mask():

@@ -9,6 +9,8 @@ import json
 import os
 import sys
 
+from bert_tf.tensor import Tensor
+
 # Each is also the name of the package that it needs.
 BACKENDS = ("tensorflow", "jax", "torch", "numpy", "openvino")
 
@@ -62,3 +64,18 @@ def check_tensorflow() -> None:
       "prediction from a checkpoint need TensorFlow; set "
       "KERAS_BACKEND=tensorflow."
     )
+
+
+def matmul(
+  a: Tensor, b: Tensor, transpose_a: bool = False, transpose_b: bool = False
+) -> Tensor:
+  """Returns the products of matrices, float [..., rows, columns]."""
+  if name() == "tensorflow":
+    import tensorflow as tf
+
+    return tf.matmul(a, b, transpose_a=transpose_a, transpose_b=transpose_b)
+  from keras import ops
+
+  a = ops.swapaxes(a, -1, -2) if transpose_a else a
+  b = ops.swapaxes(b, -1, -2) if transpose_b else b
+  return ops.matmul(a, b)
