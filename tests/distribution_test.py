@@ -20,7 +20,8 @@ from bert_tf import (
   modeling,
   optimization,
 )
-from bert_tf.training import objective, steps
+from bert_tf.training import objective
+from bert_tf.training import step as step_lib
 from tests.support import line_model, scale_run, short_products
 from tests.support.scale_run import DROPOUT, assert_same_run, results, tensors
 
@@ -113,7 +114,7 @@ def test_a_loss_is_divided_by_the_weight_of_the_whole(num_micro_batches):
   found = []
   for count in (1, num_micro_batches):
     model = line_model.Line()
-    step = steps.TrainingStep(
+    step = step_lib.TrainingStep(
       model,
       optimization.create_optimizer(0.1, 10, 0),
       objective.Objective(
@@ -124,7 +125,7 @@ def test_a_loss_is_divided_by_the_weight_of_the_whole(num_micro_batches):
       batch_size=4,
       num_micro_batches=count,
       seed=0,
-      form=steps.Form.PLAIN,
+      form=step_lib.Form.PLAIN,
     )
     sums = step.build(spec)(features)
     values = {name: [float(v) for v in pair] for name, pair in sums.items()}
@@ -137,7 +138,7 @@ def test_a_loss_is_divided_by_the_weight_of_the_whole(num_micro_batches):
   assert w == pytest.approx(expected_w, rel=1e-6)
 
 
-@pytest.mark.parametrize("form", steps.Form)
+@pytest.mark.parametrize("form", step_lib.Form)
 def test_batches_of_any_width_are_cut_for_a_head(form):
   # Word embeddings tied to no output have sparse gradients, and batches that
   # are grouped by width have shapes unknown before they are there.
@@ -162,7 +163,7 @@ def test_batches_of_any_width_are_cut_for_a_head(form):
     keras.utils.set_random_seed(1)
     model = heads.SpanModel(config)
     model(features)
-    step = steps.TrainingStep(
+    step = step_lib.TrainingStep(
       model,
       optimization.create_optimizer(1e-3, 10, 0),
       objective.Objective(
@@ -181,7 +182,7 @@ def test_batches_of_any_width_are_cut_for_a_head(form):
 
 def test_parts_draw_masks_of_their_own():
   model = line_model.Line(rate=0.5)
-  step = steps.TrainingStep(
+  step = step_lib.TrainingStep(
     model,
     line_model.make("unused").optimizer,
     objective.Objective(
@@ -192,7 +193,7 @@ def test_parts_draw_masks_of_their_own():
     batch_size=128,
     num_micro_batches=2,
     seed=0,
-    form=steps.Form.PLAIN,
+    form=step_lib.Form.PLAIN,
   )
   # Two parts with the same rows: one sum tells both masks.
   features = {"x": tf.ones(128), "y": tf.ones(128)}

@@ -39,7 +39,7 @@ from bert_tf.training import (
   estimator,
   restore,
   run_log,
-  xla_choice,
+  tuning,
 )
 from bert_tf.training import objective as objective_lib
 from bert_tf.training import results as results_lib
@@ -346,7 +346,7 @@ def _phases(
       records = dataclasses.replace(
         records,
         group_by_length=True,
-        has_few_widths=xla_choice.compiles_widths(config.train),
+        has_few_widths=tuning.compiles_widths(config.train),
       )
     found.append(dataclasses.replace(phase, records=records))
   return found

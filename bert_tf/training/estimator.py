@@ -25,15 +25,15 @@ from bert_tf.training import (
   budget,
   divergence,
   evaluation,
-  new_models,
+  model_setup,
   progress,
   restore,
   signals,
-  steps,
-  xla_choice,
+  tuning,
 )
 from bert_tf.training import config as training_config
 from bert_tf.training import objective as objective_lib
+from bert_tf.training import step as step_lib
 from bert_tf.training.objective import Features
 
 
@@ -64,7 +64,7 @@ class Estimator:
     mixed_precision.check_devices(config.precision)
     with (
       mixed_precision.policy_scope(config.precision),
-      new_models.initial_values_of(config.seed),
+      model_setup.initial_values_of(config.seed),
     ):
       self.model = model_fn()
       distribution.hide_first_notes()
@@ -72,7 +72,7 @@ class Estimator:
         lora.enable(self.model, config.lora_rank, config.lora_alpha)
     optimization.freeze(self.model.weights, config.freeze_layers)
     if config.recompute:
-      new_models.checkpoint_gradients(self.model)
+      model_setup.checkpoint_gradients(self.model)
     self.config = config
     self.optimizer = optimization.create_optimizer(
       config.learning_rate,
@@ -85,17 +85,17 @@ class Estimator:
     self._budget = budget.of_run(config, self.optimizer)
     if config.precision == "float16":
       self.optimizer.loss_scale = mixed_precision.LossScale()
-    self.train_step = steps.TrainingStep(
+    self.train_step = step_lib.TrainingStep(
       self.model,
       self.optimizer,
       objective,
       config.train_batch_size,
       config.gradient_accumulation_steps,
       config.seed,
-      steps.Form(bool(config.use_xla)),
+      step_lib.Form(bool(config.use_xla)),
     )
     self._steps = tf.function(self._run_steps, autograph=False)
-    self._evaluation_step = steps.EvaluationStep(self.model, objective)
+    self._evaluation_step = step_lib.EvaluationStep(self.model, objective)
     self._eval_writer: tf.summary.SummaryWriter | None = None
     # Of the weights in memory; None for values that are still random.
     self._step: int | None = None
@@ -133,8 +133,8 @@ class Estimator:
     config = self.config
     self.was_interrupted = False
     element_spec = input_fn(0).element_spec
-    form = xla_choice.known(config, element_spec)
-    self._set_form(form or steps.Form.PLAIN)
+    form = tuning.known(config, element_spec)
+    self._set_form(form or step_lib.Form.PLAIN)
     step = self._restore(element_spec)
     evaluations = evaluation.PeriodicEvaluation(
       evaluate_fn,
@@ -166,7 +166,7 @@ class Estimator:
     self._log_end(step, received, evaluations)
     return step
 
-  def _set_form(self, form: steps.Form) -> None:
+  def _set_form(self, form: step_lib.Form) -> None:
     """Makes the next step one of this form."""
     self.train_step = self.train_step.in_form(form)
     self._steps = tf.function(self._run_steps, autograph=False)
@@ -175,16 +175,16 @@ class Estimator:
     """Times forms of the step, keeps the fastest, undoes what was timed."""
     variables = restore.training_variables(self.model, self.optimizer)
     values = [variable.numpy() for variable in variables.values()]
-    forms: dict[steps.Form, tuple[steps.TrainingStep, Callable]] = {}
+    forms: dict[step_lib.Form, tuple[step_lib.TrainingStep, Callable]] = {}
 
-    def step_in_form(form: steps.Form) -> Callable[[], object]:
+    def step_in_form(form: step_lib.Form) -> Callable[[], object]:
       if forms:  # It is plain before.
         self._set_form(form)
       forms[form] = self.train_step, self._steps
       run, one = self._steps, tf.constant(1)
       return lambda: float(run(iterator, one)["loss"][0])
 
-    chosen = xla_choice.measure(
+    chosen = tuning.measure(
       self.config.output_dir,
       lambda seconds: self._budget.seconds_left(step, seconds),
       step_in_form,

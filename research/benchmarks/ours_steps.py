@@ -11,7 +11,7 @@ from bert_tf.kernels import onednn_layer_norm
 from bert_tf.layers import mixed_precision
 from bert_tf.tasks import pretraining
 from bert_tf.training import config as training_config
-from bert_tf.training import steps
+from bert_tf.training import step as step_lib
 from research.benchmarks.peers import step_timing
 
 
@@ -50,7 +50,7 @@ def _training_step(
     )
   batch = step_timing.batch_of(settings)
   features = {name: tf.constant(value) for name, value in batch.items()}
-  step = runner.train_step.in_form(steps.Form(settings.compiled)).build(
+  step = runner.train_step.in_form(step_lib.Form(settings.compiled)).build(
     {name: tf.TensorSpec(t.shape, t.dtype) for name, t in features.items()}
   )
   return lambda: np.array(step(features)["loss"][0])

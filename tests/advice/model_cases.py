@@ -12,7 +12,8 @@ from bert_tf.export import config as export_config
 from bert_tf.export import export
 from bert_tf.files import atomic
 from bert_tf.layers import bilstm
-from bert_tf.training import restore, steps
+from bert_tf.training import restore
+from bert_tf.training import step as step_lib
 from tests.advice.following import Case, Returned
 from tests.support import tiny_models
 
@@ -124,8 +125,8 @@ def lower_case(world, folder, do_lower_case):
 
 
 def divided(num_parts, batch_size):
-  steps.TrainingStep(
-    None, None, None, batch_size, num_parts, 0, steps.Form.PLAIN
+  step_lib.TrainingStep(
+    None, None, None, batch_size, num_parts, 0, step_lib.Form.PLAIN
   )
 
 
@@ -360,7 +361,7 @@ CASES = (
     lambda w: atomic.write_bytes("target/file", b""),
   ),
   Case(
-    "training.steps __init__",
+    "training.step __init__",
     ("train_batch_size", "10", "4"),
     lambda w: divided(4, 10),
     lambda w: divided(4, 12),

@@ -9,7 +9,8 @@ from bert_tf import modeling
 from bert_tf.export import saved_models
 from bert_tf.kernels import onednn_layer_norm
 from bert_tf.layers import layer_norm
-from bert_tf.training import objective, steps
+from bert_tf.training import objective
+from bert_tf.training import step as step_lib
 from tests.support import optimized_graphs, tiny_models
 
 OPERATION = "_MklLayerNorm"
@@ -97,7 +98,7 @@ def test_evaluation_and_prediction_use_it_and_training_does_not():
     with tf.GradientTape():
       expected = tf.function(model, autograph=False)(features, training=True)
     assert not calls
-    step = steps.EvaluationStep(
+    step = step_lib.EvaluationStep(
       model,
       objective.Objective(
         lambda output, _: {"a": (tf.reduce_sum(output.pooled_output), 1.0)},

@@ -24,7 +24,8 @@ from bert_tf import (
 from bert_tf.files import atomic as text_files
 from bert_tf.tasks import pretraining
 from bert_tf.training import config as training_config
-from bert_tf.training import steps, xla_choice
+from bert_tf.training import step as step_lib
+from bert_tf.training import tuning
 from tests.support import checkout
 
 BATCH_SIZE = 8
@@ -94,9 +95,9 @@ def train(output_dir, dropout=0.0, pause=0.0, form=None, **settings):
   )
   runner = pretraining.build_estimator(config, train_config)
   with unittest.mock.patch.object(
-    xla_choice,
+    tuning,
     "known",
-    (lambda *_: steps.Form[form]) if form else xla_choice.known,
+    (lambda *_: step_lib.Form[form]) if form else tuning.known,
   ):
     runner.train(lambda steps_done: input_fn(steps_done, pause))
   if runner.was_interrupted:

@@ -11,7 +11,7 @@ from absl import logging
 from bert_tf import checkpoints, distribution
 from bert_tf.files import atomic, json_files, paths
 from bert_tf.training import config as training_config
-from bert_tf.training.steps import Form
+from bert_tf.training.step import Form
 
 # Beside the checkpoints: a resumed run takes the steps in the same form.
 FILE = "use_xla.json"

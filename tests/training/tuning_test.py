@@ -7,8 +7,8 @@ import pytest
 import tensorflow as tf
 
 from bert_tf.training import config as training_config
-from bert_tf.training import xla_choice
-from bert_tf.training.steps import Form
+from bert_tf.training import tuning
+from bert_tf.training.step import Form
 from tests.support import line_model, runs
 
 STATIC = {"x": tf.TensorSpec([4], tf.float32)}
@@ -19,7 +19,7 @@ def known(output_dir, spec=STATIC, num_train_steps=200, use_xla=None):
   config = training_config.TrainConfig(
     output_dir=str(output_dir), num_train_steps=num_train_steps, use_xla=use_xla
   )
-  return xla_choice.known(config, spec)
+  return tuning.known(config, spec)
 
 
 def measure(output_dir, num_steps=10**6, **seconds):
@@ -39,7 +39,7 @@ def measure(output_dir, num_steps=10**6, **seconds):
 
   with pytest.MonkeyPatch.context() as patch:
     patch.setattr(time, "monotonic", lambda: clock[0])
-    choice = xla_choice.measure(str(output_dir), seconds_left, step_in_form)
+    choice = tuning.measure(str(output_dir), seconds_left, step_in_form)
   return choice, taken
 
 
@@ -78,7 +78,7 @@ def test_the_fastest_form_is_kept_and_written(tmp_path, expected, seconds):
     chosen, taken = measure(tmp_path, **seconds)
   assert chosen is expected
   assert [form.name.lower() for form in taken] == list(seconds)
-  saved = json.loads((tmp_path / xla_choice.FILE).read_text())
+  saved = json.loads((tmp_path / tuning.FILE).read_text())
   assert lines().count(json.dumps(saved)) == 1
   assert Form(saved.pop("use_xla")) is expected
   names = {"plain": "plain_ms", "whole": "compiled_ms", "pieces": "pieces_ms"}
@@ -101,23 +101,23 @@ def test_pieces_are_not_tried_for_a_rest_of_minutes(tmp_path):
 def test_a_killed_run_goes_on_in_its_form_and_ends_the_same(
   tmp_path, monkeypatch, chosen
 ):
-  monkeypatch.setattr(xla_choice, "_MIN_STEPS", 1)
-  monkeypatch.setattr(xla_choice, "_MIN_SECONDS", 0.0)
-  monkeypatch.setattr(xla_choice, "_MIN_SECONDS_FOR_PIECES", 0.0)
+  monkeypatch.setattr(tuning, "_MIN_STEPS", 1)
+  monkeypatch.setattr(tuning, "_MIN_SECONDS", 0.0)
+  monkeypatch.setattr(tuning, "_MIN_SECONDS_FOR_PIECES", 0.0)
   timed_order = Form.PLAIN, Form.WHOLE, Form.PIECES
   forms = []
-  seconds = xla_choice._seconds
+  seconds = tuning._seconds
 
   def timed(take_step):
     seconds(take_step)  # Trains, which has to be undone.
     forms.append(timed_order[len(forms)])
     return float(forms[-1] is not chosen)
 
-  monkeypatch.setattr(xla_choice, "_seconds", timed)
+  monkeypatch.setattr(tuning, "_seconds", timed)
   batches = line_model.batches
   whole, killed = tmp_path / "whole", tmp_path / "killed"
   with monkeypatch.context() as patch:
-    patch.setattr(xla_choice, "known", lambda *_: chosen)
+    patch.setattr(tuning, "known", lambda *_: chosen)
     line_model.make(whole).train(batches)
   line_model.make(killed).train(batches)
   assert len(forms) == 3

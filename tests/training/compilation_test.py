@@ -7,7 +7,8 @@ import tensorflow as tf
 from bert_tf import modeling
 from bert_tf.tasks import pretraining
 from bert_tf.training import config as training_config
-from bert_tf.training import restore, steps
+from bert_tf.training import restore
+from bert_tf.training import step as step_lib
 from tests.support import scale_run, short_products
 
 CONFIG = {
@@ -17,7 +18,7 @@ CONFIG = {
 }
 
 
-def trained(output_dir, num_rows=8, form=steps.Form.PLAIN, **settings):
+def trained(output_dir, num_rows=8, form=step_lib.Form.PLAIN, **settings):
   """Losses of three steps with dropout, values after them, and the graph."""
   runner = pretraining.build_estimator(
     modeling.BertConfig.from_dict(CONFIG),
@@ -51,8 +52,8 @@ def num_parts(graph):
 def test_halves_give_what_the_whole_gives(tmp_path, monkeypatch, settings):
   found = {}
   for num_cores in (1, 2):
-    monkeypatch.setattr(steps, "_num_cores", lambda n=num_cores: n)
-    found[num_cores] = trained(tmp_path, form=steps.Form.WHOLE, **settings)
+    monkeypatch.setattr(step_lib, "_num_cores", lambda n=num_cores: n)
+    found[num_cores] = trained(tmp_path, form=step_lib.Form.WHOLE, **settings)
   found["plain"] = trained(tmp_path, **settings)
   losses, values, graph = found[2]
   assert num_parts(graph) == 2 * num_parts(found[1][2])
@@ -65,8 +66,8 @@ def test_halves_give_what_the_whole_gives(tmp_path, monkeypatch, settings):
 
 
 def test_a_batch_that_has_no_halves_is_computed_whole(tmp_path, monkeypatch):
-  monkeypatch.setattr(steps, "_num_cores", lambda: 2)
-  losses, _, graph = trained(tmp_path, 7, steps.Form.WHOLE)
+  monkeypatch.setattr(step_lib, "_num_cores", lambda: 2)
+  losses, _, graph = trained(tmp_path, 7, step_lib.Form.WHOLE)
   assert num_parts(graph) == 1
   assert np.isfinite(losses).all()
 
@@ -75,10 +76,10 @@ def test_a_batch_that_has_no_halves_is_computed_whole(tmp_path, monkeypatch):
 def test_pieces_give_what_the_plain_step_gives(tmp_path, precision):
   found = {
     form: trained(tmp_path, form=form, precision=precision)
-    for form in (steps.Form.PLAIN, steps.Form.PIECES)
+    for form in (step_lib.Form.PLAIN, step_lib.Form.PIECES)
   }
-  losses, values, _ = found[steps.Form.PIECES]
-  other_losses, other_values, _ = found[steps.Form.PLAIN]
+  losses, values, _ = found[step_lib.Form.PIECES]
+  other_losses, other_values, _ = found[step_lib.Form.PLAIN]
   rounding = {"float32": 1e-5, "bfloat16": 1e-2}[precision]
   np.testing.assert_allclose(losses, other_losses, rtol=rounding)
   for name, value in values.items():
@@ -88,7 +89,7 @@ def test_pieces_give_what_the_plain_step_gives(tmp_path, precision):
 
 
 def test_pieces_leave_products_to_tensorflow(tmp_path):
-  _, _, graph = trained(tmp_path, form=steps.Form.PIECES)
+  _, _, graph = trained(tmp_path, form=step_lib.Form.PIECES)
   marked = {True: set(), False: set()}
   for function in graph.as_graph_def().library.function:
     for node in function.node_def:
