@@ -10,10 +10,8 @@ import functools
 import json
 import os
 import socket
-import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent import futures
-from typing import Any, TypeVar
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -27,10 +25,6 @@ _WORKER_KINDS = ("chief", "worker")
 
 # Seconds to wait for a TPU to answer.
 _TPU_TIMEOUT = 10
-
-_Result = TypeVar("_Result")
-
-_thread = threading.local()  # Has is_beside in the background of `run_beside`.
 
 
 class WorkerLostError(OSError):
@@ -265,13 +259,7 @@ def gathered(value: Any) -> Any:
 
 
 def all_gather_objects(values: Mapping[str, Any]) -> list[dict[str, Any]]:
-  """Returns short JSON values of every process; all make this call.
-
-  Raises:
-    RuntimeError: in the background of `run_beside`.
-  """
-  if getattr(_thread, "is_beside", False):
-    raise RuntimeError("what runs beside may not talk to other processes.")
+  """Returns short JSON values of every process; all make this call."""
   strategy = tf.distribute.get_strategy()
   if num_workers() == 1:
     return [dict(values)]
@@ -287,31 +275,6 @@ def all_gather_objects(values: Mapping[str, Any]) -> list[dict[str, Any]]:
   pieces = np.split(all_of(text).astype(np.uint8), np.cumsum(sizes)[:-1])
   replicas_each = len(sizes) // num_workers()
   return [json.loads(piece.tobytes()) for piece in pieces[::replicas_each]]
-
-
-def run_beside(
-  background: Callable[[], _Result], foreground: Callable[[], object]
-) -> _Result:
-  """Runs a function in a thread, under the same strategy, beside another one.
-
-  Returns when both are done; raises what the foreground raised, or else the
-  background. Only the foreground may talk to other processes: they find each
-  other by counting what they exchange, in the order of the calls.
-
-  Returns:
-    What the background returned.
-  """
-  strategy = tf.distribute.get_strategy()
-
-  def run() -> _Result:
-    _thread.is_beside = True
-    with strategy.scope():
-      return background()
-
-  with futures.ThreadPoolExecutor(1) as executor:
-    running = executor.submit(run)
-    foreground()
-    return running.result()
 
 
 def barrier() -> None:

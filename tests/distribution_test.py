@@ -5,7 +5,6 @@ part to part, so that a mean of means would be another loss.
 """
 
 import json
-import threading
 
 import keras
 import numpy as np
@@ -20,7 +19,7 @@ from bert_tf import (
   modeling,
   optimization,
 )
-from bert_tf.training import objective
+from bert_tf.training import compilation, objective
 from bert_tf.training import step as step_lib
 from tests.support import line_model, scale_run, short_products
 from tests.support.scale_run import DROPOUT, assert_same_run, results, tensors
@@ -29,12 +28,12 @@ from tests.support.scale_run import DROPOUT, assert_same_run, results, tensors
 CUT = {
   "micro_2": {"gradient_accumulation_steps": 2},
   "micro_4_xla": {"gradient_accumulation_steps": 4, "use_xla": True},
-  "micro_2_pieces": {"gradient_accumulation_steps": 2, "form": "PIECES"},
+  "micro_2_clustered": {"gradient_accumulation_steps": 2, "mode": "clustered"},
   "recompute": {"recompute": True},
   "mirrored": {},
   "mirrored_micro_2": {"gradient_accumulation_steps": 2},
   "mirrored_xla": {"use_xla": True},
-  "mirrored_pieces": {"form": "PIECES"},
+  "mirrored_clustered": {"mode": "clustered"},
 }
 OTHERS = {
   "whole": {},
@@ -43,7 +42,11 @@ OTHERS = {
   "dropout_recompute": {**DROPOUT, "recompute": True},
   "dropout_xla": {**DROPOUT, "use_xla": True},
   "dropout_recompute_xla": {**DROPOUT, "recompute": True, "use_xla": True},
-  "dropout_recompute_pieces": {**DROPOUT, "recompute": True, "form": "PIECES"},
+  "dropout_recompute_clustered": {
+    **DROPOUT,
+    "recompute": True,
+    "mode": "clustered",
+  },
 }
 SHORT = {n: {"precision": n} for n in ("bfloat16", "float16")}
 
@@ -91,7 +94,7 @@ def test_dropout_in_parts_is_repeatable(folder):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("suffix", ["", "_xla", "_pieces"])
+@pytest.mark.parametrize("suffix", ["", "_xla", "_clustered"])
 def test_layers_computed_again_or_compiled_drop_the_same(folder, suffix):
   found = tensors(folder / f"dropout_recompute{suffix}")
   expected = tensors(folder / "dropout")
@@ -125,7 +128,7 @@ def test_a_loss_is_divided_by_the_weight_of_the_whole(num_micro_batches):
       batch_size=4,
       num_micro_batches=count,
       seed=0,
-      form=step_lib.Form.PLAIN,
+      mode=compilation.PLAIN,
     )
     sums = step.build(spec)(features)
     values = {name: [float(v) for v in pair] for name, pair in sums.items()}
@@ -138,8 +141,8 @@ def test_a_loss_is_divided_by_the_weight_of_the_whole(num_micro_batches):
   assert w == pytest.approx(expected_w, rel=1e-6)
 
 
-@pytest.mark.parametrize("form", step_lib.Form)
-def test_batches_of_any_width_are_cut_for_a_head(form):
+@pytest.mark.parametrize("mode", compilation.MODES, ids=lambda m: m.name)
+def test_batches_of_any_width_are_cut_for_a_head(mode):
   # Word embeddings tied to no output have sparse gradients, and batches that
   # are grouped by width have shapes unknown before they are there.
   config = modeling.BertConfig.from_dict(
@@ -172,7 +175,7 @@ def test_batches_of_any_width_are_cut_for_a_head(form):
       scale_run.BATCH_SIZE,
       num_micro_batches,
       seed=0,
-      form=form,
+      mode=mode,
     )
     step.build(spec)(features)
     found.append(model.get_weights())
@@ -193,7 +196,7 @@ def test_parts_draw_masks_of_their_own():
     batch_size=128,
     num_micro_batches=2,
     seed=0,
-    form=step_lib.Form.PLAIN,
+    mode=compilation.PLAIN,
   )
   # Two parts with the same rows: one sum tells both masks.
   features = {"x": tf.ones(128), "y": tf.ones(128)}
@@ -307,38 +310,3 @@ def test_alone_there_is_nothing_to_agree_on():
   assert distribution.is_chief() and distribution.num_workers() == 1
   assert distribution.all_gather_objects({"a": 1}) == [{"a": 1}]
   distribution.check_same({"a": 1})
-
-
-def test_what_runs_beside_runs_at_the_same_time_in_the_same_strategy():
-  begun, found = threading.Event(), []
-
-  def background():
-    found.append(tf.distribute.get_strategy())
-    begun.set()
-    return "done"
-
-  strategy = tf.distribute.OneDeviceStrategy("/cpu:0")
-  with strategy.scope():
-    returned = distribution.run_beside(
-      background, lambda: found.append(begun.wait(timeout=60))
-    )
-  assert (returned, found) == ("done", [strategy, True])
-
-
-@pytest.mark.parametrize("is_background", [False, True])
-def test_an_error_beside_is_raised(is_background):
-  def fail():
-    raise OSError("full")
-
-  calls = [lambda: None, fail]
-  with pytest.raises(OSError, match="full"):
-    distribution.run_beside(*(reversed(calls) if is_background else calls))
-
-
-@pytest.mark.parametrize(
-  "talk", [distribution.barrier, lambda: distribution.check_same({"a": 1})]
-)
-def test_only_the_foreground_talks_to_other_processes(talk):
-  with pytest.raises(RuntimeError, match="may not talk"):
-    distribution.run_beside(talk, lambda: None)
-  distribution.run_beside(lambda: None, talk)

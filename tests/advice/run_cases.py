@@ -187,9 +187,9 @@ CASES = (
     lambda w: (periodic(w, "f1"), periodic(w, "loss", "other")),
   ),
   Case(
-    "training.model_setup checkpoint_gradients",
+    "training.model_setup _checkpoint_gradients",
     ("recompute",),
-    lambda w: model_setup.checkpoint_gradients(Headless()),
+    lambda w: model_setup._checkpoint_gradients(Headless()),
     lambda w: None,
   ),
   Case(
