@@ -1,8 +1,8 @@
-"""What LoRA trained, in a small checkpoint of its own.
+"""LoRA adapters: small checkpoints with only the variables that LoRA trained.
 
-It holds A and B of each projection, lora_alpha, and what stands on top of
-BERT; the checkpoint that it was trained from has the rest, and is known again
-by the checksums of the projections' kernels.
+An adapter holds A and B of each projection, lora_alpha and the variables above
+BERT. All others are in the checkpoint that it was trained from. An adapter
+recognises that checkpoint by checksums of the projections' kernels.
 """
 
 import os
@@ -19,12 +19,17 @@ from bert_tf.files import paths
 from bert_tf.layers import lora
 from bert_tf.model_folder import run_info
 
-# In the folder of a run.
+# Below the folder of a run.
 _PATH = os.path.join("adapter", "lora.ckpt")
 
 
 def save(output_dir: str, tensors: Mapping[str, tf.Tensor]) -> None:
-  """Writes the adapter that is among the tensors of a checkpoint, if any."""
+  """Writes the adapter among the tensors of a checkpoint, if any.
+
+  Args:
+    output_dir: folder of the run.
+    tensors: of the checkpoint, by name.
+  """
   if lora.ALPHA not in tensors or not distribution.is_chief():
     return
   own = [n for n in checkpoints.parameters(tensors) if n[:5] != "bert/"]
@@ -49,10 +54,10 @@ def open_adapter(path: str) -> checkpoints.CheckpointReader:
   """Returns a reader of an adapter.
 
   Args:
-    path: its prefix, or the output_dir of the run that trained it.
+    path: prefix of the adapter, or output_dir of the run that trained it.
 
   Raises:
-    ValueError: if there is none.
+    ValueError: if the checkpoint is not an adapter.
   """
   if paths.is_folder(path):
     path = os.path.join(path, _PATH)
@@ -67,10 +72,10 @@ def open_adapter(path: str) -> checkpoints.CheckpointReader:
 
 
 def run_of(path: str) -> run_info.RunInfo | None:
-  """Returns the run that trained an adapter, None if it is not known.
+  """Returns the run that trained an adapter; None if it is unknown.
 
   Args:
-    path: as `open_adapter`.
+    path: see `open_adapter`.
   """
   folder = path
   if not paths.is_folder(path):
@@ -81,17 +86,19 @@ def run_of(path: str) -> run_info.RunInfo | None:
 
 
 def add(model: keras.Model, path: str, encoder_only: bool = False) -> list[str]:
-  """Adds an adapter's updates to a model's kernels and sets its other values.
+  """Adds an adapter's updates to a model's kernels and loads its head.
 
-  The model has the values that the adapter was trained from. It may have LoRA
-  itself: its updates are then on top of these. With encoder_only the model's
-  head stays as it is.
+  Args:
+    model: has the values that the adapter was trained from. Its own LoRA
+      updates, if any, are added to these of the adapter.
+    path: see `open_adapter`.
+    encoder_only: whether the model's head stays as it is.
 
   Returns:
-    The names of the variables that were set.
+    The names of the variables that were loaded.
 
   Raises:
-    ValueError: if there is no adapter, or it is of another model.
+    ValueError: if the checkpoint is not an adapter or belongs to another model.
   """
   reader = open_adapter(path)
   variables = {v.path: v for v in model.weights}
@@ -119,7 +126,7 @@ def add(model: keras.Model, path: str, encoder_only: bool = False) -> list[str]:
 def _check_base(
   reader: checkpoints.CheckpointReader, variables: Mapping[str, keras.Variable]
 ) -> None:
-  """Raises ValueError if kernels are not those that LoRA was trained on."""
+  """Raises ValueError if the kernels have not the adapter's checksums."""
   differing = [
     f"{scope}/kernel"
     for scope in lora.adapted(reader.shapes)

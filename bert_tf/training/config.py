@@ -1,4 +1,4 @@
-"""How to train: the settings, without TensorFlow."""
+"""Settings of a training run. Imports no TensorFlow."""
 
 import dataclasses
 
@@ -9,13 +9,13 @@ from bert_tf import names, settings
 class TrainConfig:
   """Settings of every training run.
 
-  The Estimator also reads fields that are plain here. The configs of
+  Fields without `settings.setting` have no flag here. The configs of
   pre-training and fine-tuning below turn them into settings.
   """
 
   # Checkpoint to start from, usually a pre-trained BERT: its prefix, or the
-  # output_dir of a run, whose newest is taken. A checkpoint in this run's
-  # output_dir goes before it. Its flag is made by cli/model_flags.py.
+  # output_dir of a run for its newest checkpoint. A checkpoint in this run's
+  # own output_dir has precedence. cli/model_flags.py makes the flag.
   init_checkpoint: str | None = None
   output_dir: str = settings.setting(
     help="Folder for checkpoints, events and results.",
@@ -116,11 +116,11 @@ class TrainConfig:
 
   @property
   def train_seconds(self) -> float:
-    """The time to train for; 0 where num_train_steps says how long."""
+    """Seconds to train; 0 if num_train_steps is the budget."""
     return 3600 * self.train_hours + 60 * self.train_minutes
 
   def __post_init__(self) -> None:
-    """Raises ValueError for values that are out of bounds or contradict."""
+    """Raises ValueError if values are out of range or contradictory."""
     settings.check(self)
     if self.lora_adapter and not self.init_checkpoint:
       raise ValueError(
@@ -144,7 +144,7 @@ class TrainConfig:
       )
 
   def check_best_metric(self) -> None:
-    """Raises ValueError for a best_metric with nothing to choose from."""
+    """Raises ValueError if best_metric is set without evaluations."""
     if self.best_metric and not self.eval_every_steps:
       raise ValueError(
         f"best_metric {self.best_metric} chooses among evaluations while "
@@ -155,7 +155,7 @@ class TrainConfig:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class PretrainingTrainConfig(TrainConfig):
-  """Adds the length of the training, in steps or in time."""
+  """Adds the budget: steps or time."""
 
   num_train_steps: int = settings.setting(
     100000,
@@ -180,7 +180,7 @@ class PretrainingTrainConfig(TrainConfig):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class FineTuningTrainConfig(TrainConfig):
-  """Adds the weights to start from and LoRA."""
+  """Adds the starting weights and LoRA."""
 
   encoder_only: bool = settings.setting(
     False,
@@ -212,7 +212,7 @@ class FineTuningTrainConfig(TrainConfig):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class FreezingTrainConfig(FineTuningTrainConfig):
-  """Adds the layers that are not trained."""
+  """Adds frozen layers."""
 
   freeze_layers: int | None = settings.setting(
     None,
