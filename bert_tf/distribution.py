@@ -1,7 +1,7 @@
-"""Devices that a model runs on: one, several, several machines, or a TPU.
+"""The devices of a model: one, several, several machines or a TPU.
 
-A command enters the scope of the strategy that its flags name. The library
-uses the strategy of the scope; outside of any scope there is one device.
+A command enters the scope of the strategy that its flags name. The library uses
+the strategy of the current scope. Outside of any scope it uses one device.
 """
 
 import contextlib
@@ -37,17 +37,18 @@ class TpuAddress:
 
   # Its name, its grpc:// address, or "local" on a TPU machine.
   name: str = "local"
-  zone: str | None = None  # Of Google Cloud; None to find out.
-  project: str | None = None  # Of Google Cloud; None to find out.
+  # Zone and project in Google Cloud; None to ask the machine's metadata.
+  zone: str | None = None
+  project: str | None = None
 
 
 @functools.cache
 def hide_first_notes() -> None:
-  """Hides the notes that TensorFlow prints only once in a process.
+  """Hides the notes that TensorFlow prints once in a process.
 
-  Computes what they are about: a transposition of 64-bit integers, which oneDNN
-  does not have, and a function that XLA compiles. Call it when TensorFlow's
-  devices are in use, since computing makes their settings final.
+  Triggers them while stderr is filtered: a transposition of 64-bit integers,
+  which oneDNN lacks, and a function that XLA compiles. Call it after the
+  devices are configured, since any computation makes their settings final.
   """
   if stderr.shows_notes():
     return
@@ -59,17 +60,18 @@ def hide_first_notes() -> None:
 def create_strategy(
   kind: str = names.AUTO, tpu: TpuAddress | None = None
 ) -> tf.distribute.Strategy:
-  """Returns a strategy; call it before TensorFlow computes anything.
+  """Returns a strategy. Call it before TensorFlow computes anything.
 
   Args:
-    kind: "one" device; "mirrored", all GPUs of this machine, or all its
-      logical CPUs if it has none; "multi_worker", the machines of TF_CONFIG;
-      "tpu"; "auto", tpu with an address, mirrored with several GPUs, else one.
-    tpu: address of the TPU, None for no TPU.
+    kind: "one": one device. "mirrored": all GPUs of this machine or, without
+      GPUs, all its logical CPUs. "multi_worker": the machines of TF_CONFIG.
+      "tpu": a TPU. "auto": tpu with an address, mirrored with several GPUs,
+      else one.
+    tpu: address of the TPU; None for no TPU.
 
   Raises:
-    ValueError: for a kind that does not fit the address, a TPU that is not
-      there, or a TF_CONFIG that names no machines.
+    ValueError: if kind contradicts the address, the TPU does not answer, or
+      TF_CONFIG is invalid.
   """
   if kind == names.AUTO:
     several = len(tf.config.list_physical_devices("GPU")) > 1
@@ -98,11 +100,11 @@ def _tpu_strategy(tpu: TpuAddress) -> tf.distribute.TPUStrategy:
       tpu.name, zone=tpu.zone, project=tpu.project
     )
     if tpu.name != "local":
-      # Connecting would wait forever.
+      # Connecting to a missing TPU would wait forever.
       _check_answers(resolver.master())
       tf.config.experimental_connect_to_cluster(resolver)
     tf.tpu.experimental.initialize_tpu_system(resolver)
-  # Google's clients, where they are installed, raise errors of their own.
+  # Google's client libraries, if installed, have their own error classes.
   except Exception as error:
     reason = errors.reason(error).rstrip(".")
     raise ValueError(
@@ -126,7 +128,7 @@ def _multi_worker_strategy() -> tf.distribute.MultiWorkerMirroredStrategy:
 
 
 def _cluster(text: str) -> Mapping[str, Sequence[str]]:
-  """Returns the cluster of a TF_CONFIG, after checking that it is valid."""
+  """Returns the cluster of a TF_CONFIG; raises ValueError if invalid."""
   example = (
     'set it on every machine, as in {"cluster": {"worker": ["host1:2222", '
     '"host2:2222"]}, "task": {"type": "worker", "index": 0}}.'
@@ -159,7 +161,7 @@ def _cluster(text: str) -> Mapping[str, Sequence[str]]:
 
 
 def num_workers() -> int:
-  """Returns the number of processes that train together."""
+  """Returns the number of processes of this training."""
   strategy = tf.distribute.get_strategy()
   if not isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy):
     return 1
@@ -167,12 +169,12 @@ def num_workers() -> int:
 
 
 def _count(cluster: Mapping[str, Any]) -> int:
-  """Returns the number of processes in a cluster that train."""
+  """Returns the number of training processes in a cluster."""
   return sum(len(cluster.get(kind, ())) for kind in _WORKER_KINDS)
 
 
 def is_chief() -> bool:
-  """Returns whether this process writes the files that all of them share."""
+  """Returns whether this process writes the shared files."""
   if num_workers() == 1:
     return True
   resolver = tf.distribute.get_strategy().cluster_resolver
@@ -181,7 +183,7 @@ def is_chief() -> bool:
 
 
 def has_accelerator() -> bool:
-  """Whether TensorFlow computes on a GPU or a TPU here."""
+  """Returns whether TensorFlow has a GPU or a TPU."""
   return any(tf.config.list_logical_devices(kind) for kind in ("GPU", "TPU"))
 
 
@@ -192,7 +194,7 @@ def needs_full_batches() -> bool:
 
 @contextlib.contextmanager
 def translate_worker_loss() -> Iterator[None]:
-  """A scope that raises TensorFlow's error for a lost process as our own.
+  """A scope that turns TensorFlow's errors for a lost process into ours.
 
   Raises:
     WorkerLostError: when another process ended or cannot be reached.
@@ -210,7 +212,7 @@ def translate_worker_loss() -> Iterator[None]:
 
 
 def all_reduce_sum(tensors: Any) -> Any:
-  """Returns the sums over replicas; to be called inside a replica's step."""
+  """Returns the sums over replicas. Call it inside a replica's step."""
   context = tf.distribute.get_replica_context()
   if context is None or context.num_replicas_in_sync == 1:
     return tensors
@@ -222,10 +224,16 @@ def all_reduce_sum(tensors: Any) -> Any:
 def part(
   features: Mapping[str, tf.Tensor], index: tf.Tensor | int, num_parts: int
 ) -> dict[str, tf.Tensor]:
-  """Returns one of the parts that a batch, [B, ...] each, is cut into by rows.
+  """Returns one of num_parts equal parts of a batch.
 
-  Each has B / num_parts rows, rounded up; the last ones have fewer if B does
-  not divide.
+  Args:
+    features: tensors [B, ...].
+    index: of the part.
+    num_parts: number of parts.
+
+  Returns:
+    Tensors [B / num_parts, ...], rounded up. The last parts are smaller if B
+    is not a multiple of num_parts.
   """
   if num_parts == 1:
     return dict(features)
@@ -235,7 +243,7 @@ def part(
     if size is None or size % num_parts:
       rows = -(-tf.shape(tensor)[0] // num_parts)
       return tensor[index * rows : (index + 1) * rows]
-    # XLA needs a static shape.
+    # Slicing with a tensor would lose the static shape, which XLA needs.
     shape = [num_parts, size // num_parts, *tf.unstack(tf.shape(tensor))[1:]]
     rows = tf.gather(tf.reshape(tensor, shape), index)
     return tf.ensure_shape(rows, [size // num_parts, *tensor.shape[1:]])
@@ -244,14 +252,14 @@ def part(
 
 
 def replica_part(features: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
-  """Returns this replica's part of a batch, inside a replica's step."""
+  """Returns this replica's part of a batch. Call it inside its step."""
   context = tf.distribute.get_replica_context()
   replica = tf.convert_to_tensor(context.replica_id_in_sync_group)
   return part(features, replica, context.num_replicas_in_sync)
 
 
 def gathered(value: Any) -> Any:
-  """Returns the outputs of all replicas, joined along the first axis."""
+  """Returns the outputs of all replicas, concatenated by rows."""
   strategy = tf.distribute.get_strategy()
   if strategy.num_replicas_in_sync == 1:
     return value
@@ -259,7 +267,11 @@ def gathered(value: Any) -> Any:
 
 
 def all_gather_objects(values: Mapping[str, Any]) -> list[dict[str, Any]]:
-  """Returns short JSON values of every process; all make this call."""
+  """Returns the values of each process. All processes must call it.
+
+  Args:
+    values: short JSON values of this process, by name.
+  """
   strategy = tf.distribute.get_strategy()
   if num_workers() == 1:
     return [dict(values)]
@@ -278,12 +290,12 @@ def all_gather_objects(values: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def barrier() -> None:
-  """Waits until every process has come here."""
+  """Waits until all processes have called this function."""
   all_gather_objects({})
 
 
 def check_same(values: Mapping[str, Any]) -> None:
-  """Raises ValueError naming the values that differ between processes."""
+  """Raises ValueError if values differ between processes."""
   found = all_gather_objects(values)
   differing = [
     f"{name} is {' and '.join(sorted({repr(f.get(name)) for f in found}))}"

@@ -93,20 +93,20 @@ class Estimator:
     saved; the same call resumes from it and ends with the same weights.
 
     Args:
-      input_fn: takes the number of steps done, returns the batches after them.
-      evaluate_fn: evaluates the weights as they are, as `evaluate` does, and
-        returns the results; called every eval_every_steps and after the last
+      input_fn: returns the batches after a number of steps.
+      evaluate_fn: evaluates the current weights, as `evaluate` does, and
+        returns the results. Called every eval_every_steps and after the last
         step, unless eval_every_steps is 0.
 
     Returns:
-      The number of steps done, num_train_steps unless there is a time, a signal
-      came or early_stopping_patience was exhausted.
+      The steps so far. That is num_train_steps, unless the budget is a time, a
+      signal came or early_stopping_patience was exhausted.
 
     Raises:
-      ValueError: if a checkpoint does not fit, or there is no best_metric
-        among the results.
+      ValueError: if a checkpoint does not fit, or if the results lack
+        best_metric.
       DivergedError: if the loss, the gradients or the weights are not finite,
-        or the loss is far from where it began; nothing is saved.
+        or if the loss is far above the first. Nothing is saved then.
     """
     self.was_interrupted = False
     element_spec = input_fn(0).element_spec
@@ -142,7 +142,7 @@ class Estimator:
     return step
 
   def _restore(self, element_spec: dict[str, tf.TensorSpec]) -> int:
-    """Builds the training step and loads weights; returns the steps done."""
+    """Builds the training step and loads weights; returns their step."""
     self.train_step.build(element_spec)
     self._step = restore.restore_for_training(
       self.model,
@@ -153,7 +153,7 @@ class Estimator:
     return self._step
 
   def _log_nothing_left(self, step: int) -> None:
-    """Logs that the run has reached the end of its budget before."""
+    """Logs that an earlier run has used up the budget."""
     logging.info(
       "%s is at step %s: nothing is left to train; raise `%s` to go on.",
       self.config.output_dir,
@@ -194,7 +194,7 @@ class Estimator:
     stop: "StopSignals",
     evaluations: evaluation.PeriodicEvaluation,
   ) -> tuple[int, str]:
-    """Trains and saves until the end or a signal; returns steps and signal."""
+    """Trains until the end or a signal; returns the step and the signal."""
     config = self.config
     steps_per_second, received = 1, ""
     loss_check = divergence.LossCheck(config.output_dir)
@@ -245,7 +245,7 @@ class Estimator:
     num_steps: int,
     loss_check: divergence.LossCheck,
   ) -> tuple[int, Sums, float]:
-    """Takes steps; returns the steps done, the sums to log and the seconds."""
+    """Takes steps; returns the step reached, the sums to log and seconds."""
     start = time.monotonic()
     sums = self.train_step.run(batches, num_steps)
     self._step = step = step + num_steps
@@ -262,9 +262,9 @@ class Estimator:
     evaluations: evaluation.PeriodicEvaluation,
     report: progress.Progress,
   ) -> None:
-    """Evaluates the weights as they are and logs the results."""
+    """Evaluates the current weights and logs the results."""
     start = time.monotonic()
-    self._run_files.put_back()  # They are copied beside the best checkpoint.
+    self._run_files.put_back()  # They are copied next to the best checkpoint.
     weights = lora.tensors(self.model)
     weights[checkpoints.GLOBAL_STEP] = self.optimizer.iterations.value
     report.say(evaluations.run(weights))
@@ -284,17 +284,19 @@ class Estimator:
     return self._step
 
   def check_files(self) -> None:
-    """Checks at the end of a run that its folder holds what was trained.
+    """Checks that the run's files are still in its folder.
+
+    Call it at the end of a run.
 
     Raises:
-      OSError: if the newest checkpoint was deleted meanwhile.
+      OSError: if the newest checkpoint was deleted in the meantime.
     """
     self._run_files.check(self._newest)
 
   def evaluate_checkpoint(
     self, dataset: tf.data.Dataset, num_steps: int | None = None
   ) -> dict[str, float | int]:
-    """Evaluates the newest checkpoint; as `load_for_inference`, `evaluate`."""
+    """Does `load_for_inference`, then `evaluate`."""
     self.load_for_inference()
     return self.evaluate(dataset, num_steps)
 
@@ -305,12 +307,12 @@ class Estimator:
     on_outputs: Callable[[Any, Features], None] | None = None,
     more_results: Callable[[], Mapping[str, float]] | None = None,
   ) -> dict[str, float | int]:
-    """Evaluates the weights as they are: trained, or loaded before.
+    """Evaluates the current weights, which were trained or loaded before.
 
     Args:
       dataset: batches.
-      num_steps: how many of them; all of a finite dataset if None.
-      on_outputs: called with every batch's outputs and features.
+      num_steps: number of batches; None for all of a finite dataset.
+      on_outputs: called with the outputs and features of each batch.
       more_results: called after the last batch; returns further results.
 
     Returns:
@@ -332,7 +334,7 @@ class Estimator:
   def report(
     self, results: Mapping[str, float | int]
   ) -> dict[str, float | int]:
-    """Writes results as they are to output_dir/eval; adds `global_step`."""
+    """Writes results as events to output_dir/eval; adds `global_step`."""
     step = self._weights_step()
     if self._eval_writer is None:
       events_dir = os.path.join(self.config.output_dir, "eval")
@@ -341,7 +343,7 @@ class Estimator:
     return {**results, checkpoints.GLOBAL_STEP: step}
 
   def predict(self, dataset: tf.data.Dataset) -> Iterator[Any]:
-    """Yields the outputs of the weights as they are, NumPy, for each batch."""
+    """Yields the outputs of each batch, as NumPy arrays."""
     self._weights_step()
     yield from self._evaluator.predict(dataset)
 
@@ -352,13 +354,13 @@ class Estimator:
     return self._step
 
   def _tensors(self) -> dict[str, tf.Tensor]:
-    """Returns what a checkpoint holds, by name."""
+    """Returns the tensors of a checkpoint, by name."""
     variables = restore.training_variables(self.model, self.optimizer)
     tensors = {name: variable.value for name, variable in variables.items()}
     return tensors | lora.tensors(self.model)
 
   def _save(self, tensors: Mapping[str, tf.Tensor]) -> None:
-    """Saves a checkpoint, which afterwards every process may read."""
+    """Saves a checkpoint. Afterwards every process may read it."""
     path = self._write(tensors)
     distribution.barrier()
     self._newest = path
@@ -368,17 +370,18 @@ class Estimator:
     """Writes a checkpoint if this process is the chief; returns its path."""
     output_dir = self.config.output_dir
     self._run_files.put_back()
-    run_folder.write_scores(output_dir, {})  # They are an older checkpoint's.
+    # The old scores belong to an older checkpoint.
+    run_folder.write_scores(output_dir, {})
     adapters.save(output_dir, tensors)
     keep = self.config.keep_checkpoint_max
     return checkpoints.save(output_dir, tensors, keep)
 
 
 class StopSignals:
-  """Records SIGTERM and Ctrl-C instead of ending; a second one ends.
+  """Records SIGTERM and Ctrl-C; only a second signal ends the process.
 
   Attributes:
-    received: name of the signal, "" before one came.
+    received: name of the signal; "" before one came.
   """
 
   def __init__(self) -> None:
@@ -402,7 +405,7 @@ class StopSignals:
 
 
 def _agree(pace: int, received: str) -> tuple[int, str]:
-  """Returns the least pace and a signal, if any, of all processes."""
+  """Returns the slowest pace and a signal, if any, of all processes."""
   found = distribution.all_gather_objects({"pace": pace, "received": received})
   received = next((one["received"] for one in found if one["received"]), "")
   return min(one["pace"] for one in found), received

@@ -32,7 +32,7 @@ class Evaluator:
     self._model = model
     self._objective = objective
     self._strategy = tf.distribute.get_strategy()
-    self._num_rows = 0  # Of the largest batch so far.
+    self._num_rows = 0  # Size of the largest batch so far.
     # With dynamic padding each width would otherwise be a trace of its own.
     self._evaluate = tf.function(
       self._evaluate_replicas, reduce_retracing=True, autograph=False
