@@ -152,9 +152,9 @@ def _cluster(text: str) -> Mapping[str, Sequence[str]]:
       f"task.index; {example}"
     ) from error
   if kind not in _WORKER_KINDS or not 0 <= index < sizes.get(kind, 0):
-    found = ", ".join(f"{size} {name}" for name, size in sizes.items())
+    machines = ", ".join(f"{size} {name}" for name, size in sizes.items())
     raise ValueError(
-      f"TF_CONFIG's task is {kind} {index}, but its cluster has {found}; "
+      f"TF_CONFIG's task is {kind} {index}, but its cluster has {machines}; "
       f"{example}"
     )
   return cluster
@@ -277,14 +277,14 @@ def all_gather_objects(values: Mapping[str, Any]) -> list[dict[str, Any]]:
     return [dict(values)]
   text = np.frombuffer(json.dumps(values).encode(), np.uint8)
 
-  def all_of(value: np.ndarray) -> np.ndarray:
+  def gather(value: np.ndarray) -> np.ndarray:
     per_replica = strategy.experimental_distribute_values_from_function(
       lambda context: tf.constant(value, tf.int32)
     )
     return strategy.gather(per_replica, axis=0).numpy()
 
-  sizes = all_of(np.array([len(text)]))
-  pieces = np.split(all_of(text).astype(np.uint8), np.cumsum(sizes)[:-1])
+  sizes = gather(np.array([len(text)]))
+  pieces = np.split(gather(text).astype(np.uint8), np.cumsum(sizes)[:-1])
   replicas_each = len(sizes) // num_workers()
   return [json.loads(piece.tobytes()) for piece in pieces[::replicas_each]]
 
@@ -296,14 +296,14 @@ def barrier() -> None:
 
 def check_same(values: Mapping[str, Any]) -> None:
   """Raises ValueError if values differ between processes."""
-  found = all_gather_objects(values)
+  processes = all_gather_objects(values)
   differing = [
-    f"{name} is {' and '.join(sorted({repr(f.get(name)) for f in found}))}"
-    for name in sorted(set().union(*found))
-    if any(f.get(name) != found[0].get(name) for f in found)
+    f"{name} is {' and '.join(sorted({repr(p.get(name)) for p in processes}))}"
+    for name in sorted(set().union(*processes))
+    if any(p.get(name) != processes[0].get(name) for p in processes)
   ]
   if differing:
     raise ValueError(
-      f"the {len(found)} workers differ: {'; '.join(differing)}; all need "
+      f"the {len(processes)} workers differ: {'; '.join(differing)}; all need "
       "the same settings, and an `output_dir` that all of them see."
     )

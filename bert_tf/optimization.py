@@ -65,8 +65,8 @@ class WarmupLinearDecay(keras.optimizers.schedules.LearningRateSchedule):
     # constants: it rounded 1 / steps first and, in the warm-up, its product
     # with init_lr.
     inverse = np.float32(1.0) / np.float32(self.num_train_steps)
-    done = ops.cast(ops.minimum(step, self.num_train_steps), "float32")
-    decayed = self.init_lr * (1.0 - done * inverse)
+    num_steps = ops.cast(ops.minimum(step, self.num_train_steps), "float32")
+    decayed = self.init_lr * (1.0 - num_steps * inverse)
     if not self.num_warmup_steps:
       return decayed
     inverse = np.float32(1.0) / np.float32(self.num_warmup_steps)
@@ -148,7 +148,7 @@ def clip_factor(norm: Tensor, clip_norm: float) -> Tensor:
   return factor + (norm - norm)
 
 
-def _summed_over_replicas(gradients: Gradients) -> Gradients:
+def _sum_over_replicas(gradients: Gradients) -> Gradients:
   """Returns the gradients of the batch from those of the replicas."""
   if keras.backend.backend() != "tensorflow":
     return gradients
@@ -268,9 +268,9 @@ class AdamWeightDecayOptimizer(keras.optimizers.Optimizer):
 
     Keras' `apply_gradients` calls this method.
     """
-    given = [gradient for gradient in grads if gradient is not None]
-    found, _ = self._summed_and_clipped(as_gradients(given))
-    remaining = iter(found)
+    gradients = as_gradients([grad for grad in grads if grad is not None])
+    scaled, _ = self._sum_and_clip(gradients)
+    remaining = iter(scaled)
     clipped = [None if grad is None else next(remaining) for grad in grads]
     super().apply(clipped, trainable_variables)
 
@@ -286,15 +286,13 @@ class AdamWeightDecayOptimizer(keras.optimizers.Optimizer):
     Returns:
       The global norm before clipping, float32 [].
     """
-    clipped, norm = self._summed_and_clipped(gradients)
+    clipped, norm = self._sum_and_clip(gradients)
     super().apply(clipped, trainable_variables)
     return norm
 
-  def _summed_and_clipped(
-    self, gradients: Gradients
-  ) -> tuple[list[_Scaled], Tensor]:
+  def _sum_and_clip(self, gradients: Gradients) -> tuple[list[_Scaled], Tensor]:
     """Returns the clipped gradients of the batch and their norm."""
-    gradients = _summed_over_replicas(gradients)
+    gradients = _sum_over_replicas(gradients)
     norm = global_norm(gradients)
     if self.loss_scale is None:
       factor = clip_factor(norm, self.clip_norm)
@@ -321,8 +319,8 @@ class AdamWeightDecayOptimizer(keras.optimizers.Optimizer):
     changed = variable, self.adam_m[index], self.adam_v[index]
     rate = self.rate_scales[index] * learning_rate
     values = self._compute(self.decays[index], rate, *gradient, *changed)
-    for one, value in zip(changed, values, strict=True):
-      self.assign(one, value)
+    for old, value in zip(changed, values, strict=True):
+      self.assign(old, value)
 
   @functools.cached_property
   def _compute(self) -> Callable[..., tuple[Tensor, Tensor, Tensor]]:
@@ -429,8 +427,8 @@ def rate_scales(paths: Sequence[str], decay: float) -> list[float]:
     paths: names of the variables.
     decay: factor from each layer to the layer below.
   """
-  found = [re.search(r"bert/encoder/layer_(\d+)/", path) for path in paths]
-  depths = [int(match.group(1)) if match else None for match in found]
+  matches = [re.search(r"bert/encoder/layer_(\d+)/", path) for path in paths]
+  depths = [int(match.group(1)) if match else None for match in matches]
   num_layers = 1 + max([d for d in depths if d is not None], default=-1)
   scales = []
   for path, depth in zip(paths, depths):

@@ -32,7 +32,7 @@ def save(output_dir: str, tensors: Mapping[str, tf.Tensor]) -> None:
   """
   if lora.ALPHA not in tensors or not distribution.is_chief():
     return
-  own = [n for n in checkpoints.parameters(tensors) if n[:5] != "bert/"]
+  head = [n for n in checkpoints.parameters(tensors) if n[:5] != "bert/"]
   updates = [n for n in tensors if n.endswith((lora.A, lora.B))]
   checksums = {
     scope + lora.CHECKSUM: _checksum(tensors[scope + lora.BASE])
@@ -40,7 +40,7 @@ def save(output_dir: str, tensors: Mapping[str, tf.Tensor]) -> None:
   }
   checkpoints.write(
     os.path.join(output_dir, _PATH),
-    {name: tensors[name] for name in [*own, *updates, lora.ALPHA]} | checksums,
+    {name: tensors[name] for name in [*head, *updates, lora.ALPHA]} | checksums,
   )
 
 
@@ -71,7 +71,7 @@ def open_adapter(path: str) -> checkpoints.CheckpointReader:
   return reader
 
 
-def run_of(path: str) -> run_info.RunInfo | None:
+def find_run(path: str) -> run_info.RunInfo | None:
   """Returns the run that trained an adapter; None if it is unknown.
 
   Args:
@@ -103,12 +103,12 @@ def add(model: keras.Model, path: str, encoder_only: bool = False) -> list[str]:
   reader = open_adapter(path)
   variables = {v.path: v for v in model.weights}
   names = () if encoder_only else checkpoints.parameters(reader.shapes)
-  own = {name: reader.get(name) for name in names}
+  head = {name: reader.get(name) for name in names}
   updates, alpha = {}, float(reader.get(lora.ALPHA))
   for scope in lora.adapted(reader.shapes):
     a, b = reader.get(scope + lora.A), reader.get(scope + lora.B)
     updates[f"{scope}/kernel"] = alpha / a.shape[1] * (a @ b)
-  for name, value in {**own, **updates}.items():
+  for name, value in {**head, **updates}.items():
     shape = name in variables and tuple(variables[name].shape)
     if shape != value.shape:
       raise ValueError(
@@ -116,11 +116,11 @@ def add(model: keras.Model, path: str, encoder_only: bool = False) -> list[str]:
         f"and {shape or 'missing'} here."
       )
   _check_base(reader, variables)
-  for name, value in own.items():
+  for name, value in head.items():
     variables[name].assign(value)
   for name, value in updates.items():
     variables[name].assign_add(value)
-  return list(own)
+  return list(head)
 
 
 def _check_base(

@@ -178,10 +178,10 @@ class TimeBudget(Budget):
       "seconds": _now() - self._start,
       "pace": seconds_per_step,
     }
-    found = distribution.all_gather_objects(mine)
+    clocks = distribution.all_gather_objects(mine)
     total = self._schedule.train_seconds
-    self._seconds = min(max(one["seconds"] for one in found), total)
-    self._seconds_per_step = max(one["pace"] for one in found)
+    self._seconds = min(max(clock["seconds"] for clock in clocks), total)
+    self._seconds_per_step = max(clock["pace"] for clock in clocks)
     if not self.steps_left(step):
       self._seconds = total  # Less than half a step remains.
     self._num_counts += 1
@@ -211,7 +211,7 @@ class TimeBudget(Budget):
     return f"{step} ({self._seconds / total:.1%} of {total / 60:g} minutes)"
 
 
-def schedule_of(
+def create_schedule(
   config: training_config.TrainConfig,
 ) -> TimedWarmupLinearDecay | None:
   """Returns the schedule of a timed run; None for a number of steps."""
@@ -220,7 +220,7 @@ def schedule_of(
   return TimedWarmupLinearDecay(config.learning_rate, config.train_seconds)
 
 
-def of_run(
+def create_budget(
   config: training_config.TrainConfig,
   optimizer: optimization.AdamWeightDecayOptimizer,
 ) -> Budget:

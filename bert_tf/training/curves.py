@@ -101,13 +101,13 @@ def _panels(training: Curves, evaluation: Curves) -> dict[str, list[str]]:
   names = [n for n in names if not any(n.endswith(f"_{m}") for m in _TOTALS)]
   panels: dict[str, list[str]] = {}
   for name in dict.fromkeys(names):
-    panels.setdefault(_panel_of(name), []).append(name)
+    panels.setdefault(_panel_title(name), []).append(name)
   # Panels have the same order in every picture.
   order = ("loss", "accuracy", _SCORES, _RATE)
   return {title: panels[title] for title in order if title in panels}
 
 
-def _panel_of(name: str) -> str:
+def _panel_title(name: str) -> str:
   kinds = ("loss", "accuracy")
   if name == _RATE:
     return name

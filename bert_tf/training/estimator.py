@@ -63,7 +63,7 @@ class Estimator:
     self.model = model_setup.build_model(model_fn, config)
     self.config = config
     self.optimizer = model_setup.create_optimizer(config)
-    self._budget = budget.of_run(config, self.optimizer)
+    self._budget = budget.create_budget(config, self.optimizer)
     self.train_step = step_lib.TrainingStep(
       self.model,
       self.optimizer,
@@ -268,7 +268,7 @@ class Estimator:
     weights = lora.tensors(self.model)
     weights[checkpoints.GLOBAL_STEP] = self.optimizer.iterations.value
     report.say(evaluations.run(weights))
-    report.leave_out(time.monotonic() - start)
+    report.exclude(time.monotonic() - start)
 
   def load_for_inference(self) -> int:
     """Loads the newest checkpoint of output_dir, or else init_checkpoint.
@@ -406,11 +406,13 @@ class StopSignals:
 
 def _agree(pace: int, received: str) -> tuple[int, str]:
   """Returns the slowest pace and a signal, if any, of all processes."""
-  found = distribution.all_gather_objects({"pace": pace, "received": received})
-  received = next((one["received"] for one in found if one["received"]), "")
-  return min(one["pace"] for one in found), received
+  processes = distribution.all_gather_objects(
+    {"pace": pace, "received": received}
+  )
+  signals = [p["received"] for p in processes if p["received"]]
+  return min(p["pace"] for p in processes), signals[0] if signals else ""
 
 
-def _steps_to_next(every: int, step: int) -> int:
-  """Returns the steps until the next multiple of `every`."""
-  return every - step % every
+def _steps_to_next(interval: int, step: int) -> int:
+  """Returns the steps until the next multiple of the interval."""
+  return interval - step % interval

@@ -47,12 +47,12 @@ def best_results(folder: str) -> dict[str, float | int]:
   """
   path = os.path.join(folder, HISTORY_FILE)
   history = _read_history(path)
-  found = _of_checkpoint(folder, history["evaluations"])
-  if found is None:
+  results = _find_results(folder, history["evaluations"])
+  if results is None:
     raise ValueError(
       f"{path} lacks the evaluation of the checkpoint beside it."
     )
-  return found
+  return results
 
 
 def _read_history(path: str) -> dict[str, Any]:
@@ -69,7 +69,7 @@ def _read_history(path: str) -> dict[str, Any]:
   return history
 
 
-def _of_checkpoint(
+def _find_results(
   folder: str, evaluations: Sequence[dict[str, float | int]]
 ) -> dict[str, float | int] | None:
   """Returns the evaluation of a folder's newest checkpoint; None without."""
@@ -124,15 +124,15 @@ class PeriodicEvaluation:
     self._every_steps = every_steps
     self._metric = metric or ""
     self._patience = patience
-    self._evaluations = self._known(first_step) if every_steps else []
+    self._evaluations = self._read_earlier(first_step) if every_steps else []
     # Results of the checkpoint in best/. None if its step is after first_step:
     # this run repeats the step, perhaps with another result.
-    self._kept = _of_checkpoint(self._folder, self._evaluations)
+    self._best = _find_results(self._folder, self._evaluations)
 
   def steps_to_next(self, step: int) -> int:
     """Returns the steps until the next evaluation; sys.maxsize for none."""
-    every = self._every_steps or sys.maxsize
-    return every - step % every
+    interval = self._every_steps or sys.maxsize
+    return interval - step % interval
 
   def is_due(self, step: int, is_last: bool) -> bool:
     """Returns whether to evaluate after this step. The last one always is."""
@@ -168,11 +168,11 @@ class PeriodicEvaluation:
         f"{', '.join(sorted(results.keys() - {checkpoints.GLOBAL_STEP}))}."
       )
     self._evaluations.append(results)
-    is_best = self._kept is None or is_better(
-      self._metric, results[self._metric], self._kept[self._metric]
+    is_best = self._best is None or is_better(
+      self._metric, results[self._metric], self._best[self._metric]
     )
     if is_best:
-      self._kept = results
+      self._best = results
     if distribution.is_chief():
       self._write(tensors, results, is_best)
     distribution.barrier()  # Other processes read the files afterwards.
@@ -208,14 +208,14 @@ class PeriodicEvaluation:
 
   def best(self) -> str:
     """Returns the value and step of best/ for the log; "" without one."""
-    if not self._kept:
+    if not self._best:
       return ""
     return (
-      f"best {self._metric} {self._kept[self._metric]:.4g} at step "
-      f"{self._kept[checkpoints.GLOBAL_STEP]}"
+      f"best {self._metric} {self._best[self._metric]:.4g} at step "
+      f"{self._best[checkpoints.GLOBAL_STEP]}"
     )
 
-  def _known(self, first_step: int) -> list[dict[str, float | int]]:
+  def _read_earlier(self, first_step: int) -> list[dict[str, float | int]]:
     """Returns the evaluations of earlier runs up to first_step."""
     path = os.path.join(self._folder, HISTORY_FILE)
     if not paths.exists(path):
@@ -227,11 +227,11 @@ class PeriodicEvaluation:
         f"this run's best_metric is {self._metric}; set "
         f"`best_metric={history['metric']}` or choose another `output_dir`."
       )
-    known = [
+    earlier = [
       results
       for results in history["evaluations"]
       if results[checkpoints.GLOBAL_STEP] <= first_step
     ]
-    if known:
-      logging.info("Read %d evaluations of earlier runs.", len(known))
-    return known
+    if earlier:
+      logging.info("Read %d evaluations of earlier runs.", len(earlier))
+    return earlier

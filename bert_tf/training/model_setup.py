@@ -52,7 +52,7 @@ def create_optimizer(
     config.num_warmup_steps,
     config.optimizer,
     config.layerwise_lr_decay,
-    budget.schedule_of(config),
+    budget.create_schedule(config),
   )
   if config.precision == "float16":
     optimizer.loss_scale = mixed_precision.LossScale()

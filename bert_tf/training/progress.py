@@ -104,7 +104,7 @@ class Progress:
       # A log line would break the bar.
       self._bar.write(line, file=sys.stderr)
 
-  def leave_out(self, seconds: float) -> None:
+  def exclude(self, seconds: float) -> None:
     """Excludes seconds from the measurement of the speed."""
     if self._clock:
       since, start = self._clock

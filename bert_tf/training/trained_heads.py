@@ -44,7 +44,7 @@ def run_of_start(
 ) -> run_info.RunInfo | None:
   """Returns the run that trained the head to start from; None if unknown."""
   if train.lora_adapter:
-    return adapters.run_of(train.lora_adapter)
+    return adapters.find_run(train.lora_adapter)
   start = train.init_checkpoint
   return model_folder.ModelFolder(start).run if start else None
 
@@ -86,19 +86,7 @@ def takes_head(
     return False
   trained = _purpose(run_of_start(train), reader.shapes)
   if _is_other_task(trained, needed):
-    if not do_train:
-      remedy = "set `do_train`, or give a model of this task"
-      if trained.has_bilstm != needed.has_bilstm:
-        remedy = "give the `bert_config_file` of the run that trained it"
-      raise ValueError(
-        f"{start} was trained for {trained}, and this run is for {needed}; "
-        f"{remedy}."
-      )
-    logging.warning(
-      "%s was trained for %s: only its encoder is taken, and the head for %s "
-      "is new.",
-      *(start, trained, needed),
-    )
+    _reject_head(start, trained, needed, do_train)
     return False
   if needed.spec:
     _check_labels(start, reader.shapes["output_weights"][0], trained, needed)
@@ -111,6 +99,29 @@ def takes_head(
   else:
     logging.info("The head comes from %s, trained for %s.", start, trained)
   return True
+
+
+def _reject_head(
+  start: str, trained: Purpose, needed: Purpose, do_train: bool
+) -> None:
+  """Warns that the head of another task is not reused.
+
+  Raises:
+    ValueError: if the run does not train a new head.
+  """
+  if not do_train:
+    remedy = "set `do_train`, or give a model of this task"
+    if trained.has_bilstm != needed.has_bilstm:
+      remedy = "give the `bert_config_file` of the run that trained it"
+    raise ValueError(
+      f"{start} was trained for {trained}, and this run is for {needed}; "
+      f"{remedy}."
+    )
+  logging.warning(
+    "%s was trained for %s: only its encoder is taken, and the head for %s "
+    "is new.",
+    *(start, trained, needed),
+  )
 
 
 def _purpose(
@@ -129,16 +140,17 @@ def _is_other_task(trained: Purpose, needed: Purpose) -> bool:
     return True
   if trained.has_bilstm != needed.has_bilstm:
     return True
-  there, here = trained.spec, needed.spec
-  return bool(there and here and there.problem_type != here.problem_type)
+  if trained.spec is None or needed.spec is None:
+    return False
+  return trained.spec.problem_type != needed.spec.problem_type
 
 
 def _has_names(spec: label_map.LabelSpec | None) -> bool:
   """Returns whether the labels have real names, not numbered ones."""
   if spec is None:
     return False
-  made_up = hugging_face.numbered_labels(len(spec.labels))
-  return not spec.labels or spec.labels != made_up
+  numbered = hugging_face.numbered_labels(len(spec.labels))
+  return not spec.labels or spec.labels != numbered
 
 
 def _check_labels(
@@ -151,15 +163,16 @@ def _check_labels(
   """
   spec = needed.spec
   assert spec
-  there, here = (
-    [name.casefold() for name in known.labels] if known else []
-    for known in (trained.spec, spec)
+  trained_names, needed_names = (
+    [name.casefold() for name in labels.labels] if labels else []
+    for labels in (trained.spec, spec)
   )
-  if _has_names(trained.spec) and there != here:
+  if _has_names(trained.spec) and trained_names != needed_names:
     # Some GLUE tasks have ids as labels, to which Hugging Face gives names.
     are_ids = list(spec.labels) == [str(i) for i in range(len(spec.labels))]
     if not (are_ids and start.endswith(hugging_face.SUFFIX)):
-      order = " in this order" if sorted(there) == sorted(here) else ""
+      has_same_names = sorted(trained_names) == sorted(needed_names)
+      order = " in this order" if has_same_names else ""
       raise ValueError(
         f"{start} was trained for {trained}, and this run is for {needed}"
         f"{order}; {_NEW_HEAD}, or give a model of these labels{order}."

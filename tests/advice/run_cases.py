@@ -181,7 +181,7 @@ CASES = (
     lambda w: periodic(w, "loss").best(),
   ),
   Case(
-    "training.evaluation _known",
+    "training.evaluation _read_earlier",
     ("f1", "loss", "output_dir"),
     lambda w: (old_best(w), periodic(w, "loss")),
     lambda w: (periodic(w, "f1"), periodic(w, "loss", "other")),
