@@ -148,8 +148,8 @@ def _cluster(text: str) -> Mapping[str, Sequence[str]]:
     ) from error
   except (KeyError, TypeError, ValueError, AttributeError) as error:
     raise ValueError(
-      f"TF_CONFIG is {text!r}, which has not all of cluster, task.type and "
-      f"task.index; {example}"
+      f"TF_CONFIG is {text!r}, which lacks cluster, task.type or task.index; "
+      f"{example}"
     ) from error
   if kind not in _WORKER_KINDS or not 0 <= index < sizes.get(kind, 0):
     machines = ", ".join(f"{size} {name}" for name, size in sizes.items())
@@ -206,7 +206,7 @@ def translate_worker_loss() -> Iterator[None]:
       raise
     raise WorkerLostError(
       f"another of the {num_workers()} workers ended or cannot be reached. "
-      "Start all of them again with the same flags: training goes on from the "
+      "Start all of them again with the same flags: training resumes from the "
       "newest checkpoint."
     ) from error
 

@@ -256,8 +256,11 @@ WORKERS = {"worker": ["localhost:1", "localhost:2"]}
 NOT_MACHINES = {
   "nothing": (None, "multi_worker reads TF_CONFIG, which is not set"),
   "not JSON": ("{", "TF_CONFIG is '{', which is not JSON (Expecting"),
-  "a list": ("[1]", "TF_CONFIG is '[1]', which has not all of cluster, task."),
-  "no task": ({"cluster": WORKERS}, "which has not all of cluster, task.type"),
+  "a list": ("[1]", "TF_CONFIG is '[1]', which lacks cluster, task.type or"),
+  "no task": (
+    {"cluster": WORKERS},
+    "which lacks cluster, task.type or task.index",
+  ),
   "no such task": (
     {"cluster": WORKERS, "task": {"type": "worker", "index": 2}},
     "TF_CONFIG's task is worker 2, but its cluster has 2 worker",

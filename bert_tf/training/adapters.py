@@ -65,7 +65,7 @@ def open_adapter(path: str) -> checkpoints.CheckpointReader:
   has_checksums = any(name.endswith(lora.CHECKSUM) for name in reader.shapes)
   if lora.ALPHA not in reader.shapes or not has_checksums:
     raise ValueError(
-      f"{path} is no adapter, it has no {lora.ALPHA} with checksums; give "
+      f"{path} is not an adapter: it lacks {lora.ALPHA} or checksums; give "
       f"output_dir/{_PATH} of a run with `lora_rank`."
     )
   return reader
@@ -112,7 +112,7 @@ def add(model: keras.Model, path: str, encoder_only: bool = False) -> list[str]:
     shape = name in variables and tuple(variables[name].shape)
     if shape != value.shape:
       raise ValueError(
-        f"{reader.path} is of another model: {name} is {value.shape} there "
+        f"{reader.path} belongs to another model: {name} is {value.shape} there "
         f"and {shape or 'missing'} here."
       )
   _check_base(reader, variables)

@@ -155,7 +155,7 @@ class Estimator:
   def _log_nothing_left(self, step: int) -> None:
     """Logs that an earlier run has used up the budget."""
     logging.info(
-      "%s is at step %s: nothing is left to train; raise `%s` to go on.",
+      "%s is at step %s: nothing is left to train; raise `%s` to continue.",
       self.config.output_dir,
       self._budget.describe(step),
       "train_hours" if self.config.train_seconds else "num_train_steps",
@@ -175,14 +175,14 @@ class Estimator:
     if received:
       self.was_interrupted = True
       logging.info(
-        "Stopped by %s at step %s and saved; the same command goes on.",
+        "Stopped by %s at step %s and saved; the same command resumes.",
         received,
         reached,
       )
     elif self._budget.steps_left(step):
       logging.info(
-        "Stopped early at step %s: nothing better in early_stopping_patience "
-        "%d evaluations.",
+        "Stopped early at step %s: no better result in %d evaluations "
+        "(early_stopping_patience).",
         reached,
         self.config.early_stopping_patience,
       )
@@ -324,8 +324,8 @@ class Estimator:
     if not math.isfinite(results["loss"]):
       raise divergence.DivergedError(
         f"the loss of the evaluation is {results['loss']}: weights or examples "
-        "hold what is no number; give an older checkpoint as "
-        "`init_checkpoint`, with another `output_dir`."
+        "are not finite; give an older checkpoint as `init_checkpoint`, with "
+        "another `output_dir`."
       )
     if more_results:
       results.update(more_results())
@@ -350,7 +350,7 @@ class Estimator:
   def _weights_step(self) -> int:
     """Returns the step of the weights in memory."""
     if self._step is None:
-      raise RuntimeError("call train or load_for_inference before.")
+      raise RuntimeError("no weights are loaded; call load_for_inference.")
     return self._step
 
   def _tensors(self) -> dict[str, tf.Tensor]:

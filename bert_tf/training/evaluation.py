@@ -50,7 +50,7 @@ def best_results(folder: str) -> dict[str, float | int]:
   results = _find_results(folder, history["evaluations"])
   if results is None:
     raise ValueError(
-      f"{path} lacks the evaluation of the checkpoint beside it."
+      f"{path} lacks the evaluation of the checkpoint next to it."
     )
   return results
 
@@ -164,7 +164,7 @@ class PeriodicEvaluation:
     results = dict(self._evaluate())
     if self._metric not in results:
       raise ValueError(
-        f"best_metric {self._metric!r} is no result of this evaluation; use "
+        f"best_metric {self._metric!r} is not a result of this evaluation; use "
         f"{', '.join(sorted(results.keys() - {checkpoints.GLOBAL_STEP}))}."
       )
     self._evaluations.append(results)

@@ -67,7 +67,7 @@ class Evaluator:
       sums = tf.nest.map_structure(lambda t: np.float64(t.numpy()), sums)
       totals = objective_lib.add(totals, sums)
     if totals is None:
-      raise ValueError("there is not one whole batch to evaluate on.")
+      raise ValueError("the data set to evaluate on has no whole batch.")
     return objective_lib.means(totals)
 
   def predict(self, batches: tf.data.Dataset) -> Iterator[Any]:

@@ -98,8 +98,8 @@ def load_for_inference(
     reader = checkpoints.CheckpointReader(path)
     if checkpoints.GLOBAL_STEP not in reader.shapes:
       raise ValueError(
-        f"{path} lacks {checkpoints.GLOBAL_STEP}, so it is no checkpoint of a "
-        "run; give it as `init_checkpoint`, with another `output_dir`."
+        f"{path} lacks {checkpoints.GLOBAL_STEP}, so it is not a checkpoint of "
+        "a run; give it as `init_checkpoint`, with another `output_dir`."
       )
     bilstm.check_is_loaded(model, reader.path, reader.shapes)
     checkpoints.load_variables(reader, model)

@@ -63,7 +63,9 @@ def known_mode(
       ) from error
   if all(spec.shape.is_fully_defined() for spec in element_spec.values()):
     return None
-  logging.info("Not using XLA: it would compile for each width of a batch.")
+  logging.info(
+    "Not using XLA, which would compile a program for each batch width."
+  )
   return compilation.PLAIN
 
 
