@@ -112,8 +112,8 @@ def add(model: keras.Model, path: str, encoder_only: bool = False) -> list[str]:
     shape = name in variables and tuple(variables[name].shape)
     if shape != value.shape:
       raise ValueError(
-        f"{reader.path} belongs to another model: {name} is {value.shape} there "
-        f"and {shape or 'missing'} here."
+        f"{reader.path} belongs to another model: {name} is {value.shape} "
+        f"there and {shape or 'missing'} here."
       )
   _check_base(reader, variables)
   for name, value in head.items():

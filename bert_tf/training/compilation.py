@@ -38,12 +38,12 @@ GradientsFn = Callable[
 
 
 class Mode(abc.ABC):
-  """How much of a training step XLA compiles.
+  """The part of a training step that XLA compiles.
 
   Attributes:
-    name: the mode in messages and tests.
-    use_xla: the mode in use_xla.json.
-    time_key: the key of its milliseconds there.
+    name: of the mode.
+    use_xla: value of the mode in use_xla.json.
+    time_key: key of the milliseconds of a step in use_xla.json.
   """
 
   name: ClassVar[str]

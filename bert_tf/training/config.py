@@ -50,10 +50,10 @@ class TrainConfig:
   )
   use_xla: bool | None = settings.setting(
     None,
-    "Compile the training step with XLA: true, false or auto (the default, None "
-    "in Python). auto compiles on GPUs and TPUs. On CPUs, runs of 200 or more "
-    "steps time the alternatives if they have minutes left, use the fastest "
-    "and write the choice to use_xla.json.",
+    "Compile the training step with XLA: true, false or auto (the default, "
+    "None in Python). auto compiles on GPUs and TPUs. On CPUs, runs of 200 or "
+    "more steps time the alternatives if minutes of training remain, use the "
+    "fastest and write the choice to use_xla.json.",
   )
   gradient_accumulation_steps: int = settings.setting(
     1,
@@ -64,9 +64,9 @@ class TrainConfig:
   )
   recompute: bool = settings.setting(
     False,
-    "Gradient checkpointing: recomputes the encoder layers in the backward pass "
-    "instead of storing their activations. Needs less memory and a third more "
-    "time.",
+    "Gradient checkpointing: recomputes the encoder layers in the backward "
+    "pass instead of storing their activations. Needs less memory and a third "
+    "more time.",
   )
   optimizer: str = settings.setting(
     names.ADAMW,
@@ -81,8 +81,8 @@ class TrainConfig:
   )
   precision: str = settings.setting(
     "float32",
-    "Data type of matrix products. Variables, losses and checkpoints are always "
-    "float32.",
+    "Data type of matrix products. Variables, losses and checkpoints are "
+    "always float32.",
     choices=tuple(names.PRECISIONS),
   )
   # Settings of fine-tuning.
@@ -93,15 +93,15 @@ class TrainConfig:
   lora_adapter: str | None = None
   eval_every_steps: int = settings.setting(
     0,
-    "Steps between two evaluations during training, which also follow the last "
-    "step; 0 for none. The best weights are saved in output_dir/best. Pass that "
-    "folder as --output_dir to evaluate or predict with them.",
+    "Steps between two evaluations during training; 0 for none. The last step "
+    "is always followed by one. The best weights are saved in output_dir/best. "
+    "Pass that folder as --output_dir to evaluate or predict with them.",
     minimum=0,
   )
   best_metric: str | None = settings.setting(
     None,
-    "Result that decides which weights are best: the lowest loss or perplexity, "
-    "or the highest value of any other. Default: masked_lm_loss in "
+    "Result that decides which weights are best: the lowest loss or "
+    "perplexity, or the highest value of any other. Default: masked_lm_loss in "
     "pre-training, f1 in SQuAD and NER; else the task's first official metric "
     "other than accuracy, or eval_accuracy.",
   )
@@ -182,8 +182,8 @@ class FineTuningTrainConfig(TrainConfig):
   encoder_only: bool = settings.setting(
     False,
     "Load only the encoder of init_checkpoint and train a new head for the "
-    "labels of the data. Default: also load the head if it was trained for this "
-    "task and these labels.",
+    "labels of the data. Default: also load the head if it was trained for "
+    "this task and these labels.",
   )
   lora_rank: int | None = settings.setting(
     None,
@@ -214,7 +214,7 @@ class FreezingTrainConfig(FineTuningTrainConfig):
   freeze_layers: int | None = settings.setting(
     None,
     "Freeze the embeddings (word, position, segment and their layer norm) and "
-    "the first N encoder layers. 0 freezes only the embeddings. Default: freeze "
-    "nothing.",
+    "the first N encoder layers. 0 freezes only the embeddings. Default: "
+    "freeze nothing.",
     minimum=0,
   )

@@ -99,8 +99,8 @@ class Estimator:
         step, unless eval_every_steps is 0.
 
     Returns:
-      The steps so far. That is num_train_steps, unless the budget is a time, a
-      signal came or early_stopping_patience was exhausted.
+      The step reached: num_train_steps, unless the budget is a time, a signal
+      came or early_stopping_patience was exhausted.
 
     Raises:
       ValueError: if a checkpoint does not fit, or if the results lack

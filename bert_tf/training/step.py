@@ -94,16 +94,16 @@ class TrainingStep:
     sums, gradients = totals
     sums = distribution.all_reduce_sum(sums)
     loss = sums.pop("loss")
-    one = tf.ones([])
-    learning_rate = self._optimizer.learning_rate * one
+    weight = tf.ones([])  # Of values that are not sums over examples.
+    learning_rate = self._optimizer.learning_rate * weight
     # The optimizer adds the gradients of all replicas and clips them by their
     # global norm before the update.
     norm = self._optimizer.apply_parts(gradients, self._variables)
     return {
-      "loss": (loss, one),
+      "loss": (loss, weight),
       **sums,
-      "learning_rate": (learning_rate, one),
-      "gradient_norm": (norm, one),
+      "learning_rate": (learning_rate, weight),
+      "gradient_norm": (norm, weight),
     }
 
   def _compute_gradients(
