@@ -31,6 +31,11 @@ from bert_tf.modeling import Tensor
 if TYPE_CHECKING:
   from bert_tf.layers import mixed_precision
 
+# Private members of keras.optimizers.Optimizer that this module uses, checked
+# with Keras 3.15.1: `_all_reduce_sum_gradients`, `_get_variable_index`,
+# `_learning_rate`, `_trainable_variables`. tests/optimization_test.py fails if
+# Keras changes them.
+
 
 class WarmupLinearDecay(keras.optimizers.schedules.LearningRateSchedule):
   """Rises linearly to init_lr, then falls linearly to 0.
@@ -306,8 +311,8 @@ class AdamWeightDecayOptimizer(keras.optimizers.Optimizer):
   def _all_reduce_sum_gradients(self, pairs: Any) -> Any:
     """Returns the gradients unchanged.
 
-    Overrides a hook of Keras (checked with 3.15.1), which would add the
-    gradients of all replicas once more, after clipping.
+    Overrides a private hook of Keras, which would add the gradients of all
+    replicas once more, after clipping.
     """
     return pairs
 

@@ -263,6 +263,27 @@ def test_variables_of_tensorflow_are_updated_as_those_of_keras(name):
   assert f"{list(values)[0]}/adam_m" in found[2]
 
 
+def test_keras_has_the_private_members_that_the_optimizer_uses(monkeypatch):
+  calls = []
+
+  def count(self, pairs):
+    calls.append(len(pairs))
+    return pairs
+
+  hook = "_all_reduce_sum_gradients"
+  assert hasattr(keras.optimizers.Optimizer, hook)
+  monkeypatch.setattr(optimization.AdamWeightDecayOptimizer, hook, count)
+  variables = [keras.Variable([1.0], name=name) for name in ("a", "b")]
+  optimizer = optimization.AdamWeightDecayOptimizer(0.25)
+  optimizer.build(variables)
+  optimizer.apply([tf.constant([1.0])] * 2, variables)
+  # Keras would otherwise add the gradients of all replicas a second time.
+  assert calls == [2]
+  assert [optimizer._get_variable_index(v) for v in variables] == [0, 1]
+  assert optimizer._trainable_variables == variables
+  assert float(optimizer._learning_rate) == 0.25
+
+
 def test_gradients_are_clipped_by_their_global_norm():
   gradients = [tf.constant([3.0]), tf.constant([0.0, 4.0])]
   norm = optimization.global_norm(optimization.as_gradients(gradients))
