@@ -221,7 +221,7 @@ def all_reduce_sum(tensors: Any) -> Any:
   return tf.nest.pack_sequence_as(tensors, summed)
 
 
-def part(
+def select_part(
   features: Mapping[str, tf.Tensor], index: tf.Tensor | int, num_parts: int
 ) -> dict[str, tf.Tensor]:
   """Returns one of num_parts equal parts of a batch.
@@ -251,14 +251,16 @@ def part(
   return {name: cut(tensor) for name, tensor in features.items()}
 
 
-def replica_part(features: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
+def select_replica_part(
+  features: Mapping[str, tf.Tensor],
+) -> dict[str, tf.Tensor]:
   """Returns this replica's part of a batch. Call it inside its step."""
   context = tf.distribute.get_replica_context()
   replica = tf.convert_to_tensor(context.replica_id_in_sync_group)
-  return part(features, replica, context.num_replicas_in_sync)
+  return select_part(features, replica, context.num_replicas_in_sync)
 
 
-def gathered(value: Any) -> Any:
+def gather_outputs(value: Any) -> Any:
   """Returns the outputs of all replicas, concatenated by rows."""
   strategy = tf.distribute.get_strategy()
   if strategy.num_replicas_in_sync == 1:

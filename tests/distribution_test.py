@@ -235,7 +235,8 @@ def test_parts_of_a_batch_are_its_rows_in_order(rows, is_static):
   )
   def parts(x):
     return [
-      distribution.part({"x": x}, tf.constant(i), 3)["x"] for i in (0, 1, 2)
+      distribution.select_part({"x": x}, tf.constant(i), 3)["x"]
+      for i in (0, 1, 2)
     ]
 
   found = parts(tf.cast(batch, tf.float32))

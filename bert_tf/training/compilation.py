@@ -177,7 +177,9 @@ def _in_halves(function: _HalfFn) -> GradientsFn:
     # As tensors the indices are arguments of one program; Python's numbers
     # would be constants of two.
     first, second = (
-      function(distribution.part(features, i, 2), weights, micro_batch, i)
+      function(
+        distribution.select_part(features, i, 2), weights, micro_batch, i
+      )
       for i in tf.unstack(tf.range(2))
     )
     return objective.add(first, second)

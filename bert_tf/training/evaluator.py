@@ -102,7 +102,7 @@ class Evaluator:
     """Returns the sums of a batch over all replicas, and its outputs."""
 
     def evaluate(features: Features) -> objective_lib.BatchSums:
-      features = distribution.replica_part(features)
+      features = distribution.select_replica_part(features)
       with onednn_layer_norm.fused():
         return self._objective.loss_sums(self._model, features, training=False)
 
@@ -115,17 +115,17 @@ class Evaluator:
     )
     loss = tf.add_n([total / weight for total, weight in losses.values()])
     totals = {"loss": (loss, tf.ones([])), **metrics}
-    return totals, distribution.gathered(sums.outputs)
+    return totals, distribution.gather_outputs(sums.outputs)
 
   def _predict_replicas(self, features: Features) -> Any:
     """Returns the outputs of a batch."""
 
     def predict(features: Features) -> Any:
-      features = distribution.replica_part(features)
+      features = distribution.select_replica_part(features)
       with onednn_layer_norm.fused():
         return self._model(features, training=False)
 
-    return distribution.gathered(self._strategy.run(predict, (features,)))
+    return distribution.gather_outputs(self._strategy.run(predict, (features,)))
 
 
 def _cut_filling(outputs: Any, features: Features) -> Any:

@@ -83,7 +83,7 @@ class TrainingStep:
     def micro_batch(
       index: tf.Tensor | int,
     ) -> tuple[Sums, optimization.Gradients]:
-      part = distribution.part(features, index, self._num_micro_batches)
+      part = distribution.select_part(features, index, self._num_micro_batches)
       return self._gradients(part, weights, first + index)
 
     totals = micro_batch(0)
@@ -142,7 +142,7 @@ class TrainingStep:
     """Returns this replica's part and the index of its first micro-batch."""
     context = tf.distribute.get_replica_context()
     replica = tf.convert_to_tensor(context.replica_id_in_sync_group)
-    part = distribution.replica_part(features)
+    part = distribution.select_replica_part(features)
     return part, replica * self._num_micro_batches
 
   def _dropout_seeds(
@@ -239,7 +239,7 @@ class TrainingStep:
     def differentiate(features: Features) -> None:
       features, number = self._replica_part(features)
       weights = self._objective.weights_fn(features)
-      part = distribution.part(features, 0, self._num_micro_batches)
+      part = distribution.select_part(features, 0, self._num_micro_batches)
       # If the gradients are a tf.function, the step reuses this trace, which
       # returns no gradient for the variables that are left out afterwards.
       self._gradients(part, weights, number)
