@@ -228,7 +228,7 @@ def select_part(
 
   Args:
     features: tensors [B, ...].
-    index: of the part.
+    index: number of the part, from 0.
     num_parts: number of parts.
 
   Returns:

@@ -105,7 +105,7 @@ def as_gradients(gradients: Sequence[Any]) -> Gradients:
   """Returns gradients that can be added up.
 
   Args:
-    gradients: of each variable, a tensor or tf.IndexedSlices.
+    gradients: tensors or tf.IndexedSlices, one for each variable.
   """
   dense, row_squares = [], {}
   for i, gradient in enumerate(gradients):
@@ -285,7 +285,7 @@ class AdamWeightDecayOptimizer(keras.optimizers.Optimizer):
     """Does the same as `apply` for the added gradients of micro-batches.
 
     Args:
-      gradients: of this replica.
+      gradients: totals over this replica's micro-batches.
       trainable_variables: their variables.
 
     Returns:
@@ -451,7 +451,7 @@ def freeze(variables: Sequence[keras.Variable], num_layers: int | None) -> None:
   norm. Dropout inside these layers stays on.
 
   Args:
-    variables: of the model.
+    variables: the model's variables.
     num_layers: encoder layers to freeze; 0 for only the embeddings, None for
       nothing.
   """

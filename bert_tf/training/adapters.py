@@ -28,7 +28,7 @@ def save(output_dir: str, tensors: Mapping[str, tf.Tensor]) -> None:
 
   Args:
     output_dir: folder of the run.
-    tensors: of the checkpoint, by name.
+    tensors: the checkpoint's tensors, by name.
   """
   if lora.ALPHA not in tensors or not distribution.is_chief():
     return

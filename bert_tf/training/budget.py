@@ -113,7 +113,7 @@ class Budget:
   """A number of steps, including those of earlier runs in output_dir.
 
   Attributes:
-    num_steps: of the whole run; None while unknown.
+    num_steps: steps of the whole run; None while unknown.
   """
 
   def __init__(self, num_train_steps: int | None) -> None:
@@ -127,7 +127,7 @@ class Budget:
 
     Args:
       step: steps so far.
-      seconds_per_step: of this group.
+      seconds_per_step: mean over this group.
     """
 
   def steps_left(self, step: int) -> int:
@@ -150,7 +150,7 @@ class TimeBudget(Budget):
   the slowest clock among them.
 
   Args:
-    schedule: of the learning rate; it holds the seconds so far.
+    schedule: learning-rate schedule; it holds the seconds so far.
   """
 
   def __init__(self, schedule: TimedWarmupLinearDecay) -> None:

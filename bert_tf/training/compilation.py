@@ -1,10 +1,10 @@
 """Compilation modes: how much of a training step XLA compiles.
 
 PLAIN: TensorFlow runs the step op by op.
-WHOLE: on one accelerator XLA compiles the whole step. On several devices it
-  compiles what lies between their exchanges, and on a CPU the gradients.
-CLUSTERED: XLA compiles the clusters of ops between the matrix products, and
-  TensorFlow computes the products. On a CPU its products are faster than XLA's
+WHOLE: on one accelerator XLA compiles the whole step. On a CPU, or on several
+  devices, it compiles the gradients of each micro-batch.
+CLUSTERED: XLA compiles the clusters of ops between the matrix products.
+  TensorFlow computes the products, since on a CPU its own are faster than XLA's
   and only they use the bfloat16 units.
 
 On a CPU the update of each variable is compiled in all modes; see
@@ -41,7 +41,7 @@ class Mode(abc.ABC):
   """The part of a training step that XLA compiles.
 
   Attributes:
-    name: of the mode.
+    name: the mode's name.
     use_xla: value of the mode in use_xla.json.
     time_key: key of the milliseconds of a step in use_xla.json.
   """
@@ -137,7 +137,7 @@ def compiles_each_width(use_xla: bool | None) -> bool:
   """Returns whether XLA compiles a program for each width of a batch.
 
   Args:
-    use_xla: of the TrainConfig.
+    use_xla: the setting in TrainConfig.
   """
   return bool(use_xla) or distribution.has_accelerator()
 

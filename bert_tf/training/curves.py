@@ -67,7 +67,7 @@ def plot(output_dir: str, plot_file: str, width: int = 1200) -> None:
   Args:
     output_dir: folder of the run.
     plot_file: to write; its suffix is the format.
-    width: of the picture, in pixels.
+    width: pixels of the picture.
 
   Raises:
     ValueError: if the folder has no events, or if the suffix is not supported.

@@ -45,7 +45,7 @@ class Estimator:
 
   Attributes:
     model: the model.
-    optimizer: of the model's variables that have a gradient.
+    optimizer: its optimizer, built by `train`.
     train_step: one step, from features to the sums to log.
     was_interrupted: whether a signal ended the last call of `train`.
   """

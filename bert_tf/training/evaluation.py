@@ -152,7 +152,7 @@ class PeriodicEvaluation:
     """Evaluates and saves the weights if they are the best so far.
 
     Args:
-      tensors: of the checkpoint to save, by name.
+      tensors: the checkpoint to save, by name.
 
     Returns:
       A line for the log.

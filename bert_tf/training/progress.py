@@ -29,7 +29,7 @@ class Progress:
   Args:
     output_dir: folder of the run, for events.
     first_step: steps of earlier runs.
-    budget: of the run.
+    budget: the run's budget.
     batch_size: examples in a batch.
     log_every_steps: maximum of steps between two reports.
   """

@@ -177,7 +177,7 @@ def check_has_head(
 
   Args:
     output_dir: folder of the run.
-    name: of a variable that only this task's models have.
+    name: a variable that only this task's models have.
     do_train: whether the run resumes from its newest whole checkpoint. If not,
       it uses the newest checkpoint, whole or not.
     num_outputs: size of the variable's first axis; None if it is constant.

@@ -38,7 +38,7 @@ def write_probabilities(
   Args:
     output_dir: folder of the run.
     probabilities: [examples, classes], for test_results.tsv.
-    objects: of each example, a line of JSON for predictions.jsonl.
+    objects: JSON values, one for each example, for predictions.jsonl.
   """
   write_lines(
     os.path.join(output_dir, "test_results.tsv"),

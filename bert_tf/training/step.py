@@ -7,8 +7,8 @@ the whole batch, so the gradients of all micro-batches add up to the gradient
 of the batch: gradient accumulation takes the same step as one big batch,
 except that each micro-batch draws its own dropout masks.
 
-`_replica_step` and `_compute_gradients` are the mathematics. `compilation` has
-the modes in which XLA compiles them.
+`_replica_step` and `_compute_gradients` are the mathematics. The rest builds
+and compiles them; see `compilation`.
 """
 
 import contextlib
@@ -37,7 +37,7 @@ class TrainingStep:
     objective: the loss to train and the metrics to report.
     batch_size: examples in a whole batch.
     num_micro_batches: parts that each replica splits its examples into.
-    seed: of the dropout masks.
+    seed: seed of the dropout masks.
     mode: how much of the step XLA compiles.
 
   Raises:
@@ -94,7 +94,7 @@ class TrainingStep:
     sums, gradients = totals
     sums = distribution.all_reduce_sum(sums)
     loss = sums.pop("loss")
-    weight = tf.ones([])  # Of values that are not sums over examples.
+    weight = tf.ones([])  # Each step counts as 1 in means over steps.
     learning_rate = self._optimizer.learning_rate * weight
     # The optimizer adds the gradients of all replicas and clips them by their
     # global norm before the update.
@@ -116,8 +116,8 @@ class TrainingStep:
     """Returns the sums to log and the gradients of a micro-batch.
 
     Args:
-      features: of the micro-batch, or of a half of it.
-      weights: of the losses, for the whole batch.
+      features: the micro-batch, or a half of it.
+      weights: weights of the losses over the whole batch.
       micro_batch: int []. Its index among those of all replicas.
       half: 0 or 1.
     """
@@ -168,7 +168,7 @@ class TrainingStep:
     """Builds the optimizer and traces the step.
 
     Args:
-      element_spec: of a whole batch.
+      element_spec: shapes and dtypes of a whole batch.
 
     Returns:
       The step, from the features of a batch to the sums to log.

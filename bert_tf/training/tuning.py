@@ -37,8 +37,8 @@ def known_mode(
   """Returns the mode of a run; None if it must be chosen by timing.
 
   Args:
-    config: of the run.
-    element_spec: of its batches.
+    config: the run's settings.
+    element_spec: shapes and dtypes of its batches.
 
   Raises:
     ValueError: if use_xla.json names no mode.
