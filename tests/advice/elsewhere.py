@@ -14,7 +14,7 @@ ROWS = (
   (
     "distribution translate_worker_loss",
     "training/multi_worker_test.py::"
-    "test_what_one_worker_gets_ends_both_and_both_go_on",
+    "test_a_signal_to_one_worker_ends_both_and_both_resume",
   ),
   (
     "kernels.backend check_installed",

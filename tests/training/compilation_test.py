@@ -1,4 +1,4 @@
-"""The forms of the step: compiled, in halves of a batch; and in pieces."""
+"""The modes WHOLE, with halves of a batch, and CLUSTERED equal PLAIN."""
 
 import numpy as np
 import pytest
@@ -18,7 +18,7 @@ CONFIG = {
 
 
 def trained(output_dir, num_rows=8, mode=compilation.PLAIN, **settings):
-  """Losses of three steps with dropout, values after them, and the graph."""
+  """Returns losses of three steps with dropout, values after, and the graph."""
   runner = pretraining.build_estimator(
     modeling.BertConfig.from_dict(CONFIG),
     training_config.TrainConfig(
@@ -42,21 +42,21 @@ def trained(output_dir, num_rows=8, mode=compilation.PLAIN, **settings):
 
 
 def num_parts(graph):
-  """How many calls in the graph of a step compute gradients."""
+  """Counts the calls in the graph of a step that compute gradients."""
   calls = [op for op in graph.get_operations() if "Call" in op.type]
   return sum("compute_gradients" in op.get_attr("f").name for op in calls)
 
 
 @pytest.mark.parametrize("settings", [{}, {"gradient_accumulation_steps": 2}])
-def test_halves_give_what_the_whole_gives(tmp_path, monkeypatch, settings):
-  found = {}
+def test_halves_equal_the_whole_batch(tmp_path, monkeypatch, settings):
+  runs = {}
   for num_cores in (1, 2):
     monkeypatch.setattr(compilation, "_num_cores", lambda n=num_cores: n)
-    found[num_cores] = trained(tmp_path, mode=compilation.WHOLE, **settings)
-  found["plain"] = trained(tmp_path, **settings)
-  losses, values, graph = found[2]
-  assert num_parts(graph) == 2 * num_parts(found[1][2])
-  for other_losses, other_values, _ in (found[1], found["plain"]):
+    runs[num_cores] = trained(tmp_path, mode=compilation.WHOLE, **settings)
+  runs["plain"] = trained(tmp_path, **settings)
+  losses, values, graph = runs[2]
+  assert num_parts(graph) == 2 * num_parts(runs[1][2])
+  for other_losses, other_values, _ in (runs[1], runs["plain"]):
     np.testing.assert_allclose(losses, other_losses, rtol=1e-5)
     for name, value in values.items():
       np.testing.assert_allclose(
@@ -64,7 +64,9 @@ def test_halves_give_what_the_whole_gives(tmp_path, monkeypatch, settings):
       )
 
 
-def test_a_batch_that_has_no_halves_is_computed_whole(tmp_path, monkeypatch):
+def test_a_batch_with_an_odd_number_of_rows_is_not_halved(
+  tmp_path, monkeypatch
+):
   monkeypatch.setattr(compilation, "_num_cores", lambda: 2)
   losses, _, graph = trained(tmp_path, 7, compilation.WHOLE)
   assert num_parts(graph) == 1
@@ -72,13 +74,13 @@ def test_a_batch_that_has_no_halves_is_computed_whole(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("precision", ["float32", short_products.BFLOAT16])
-def test_pieces_give_what_the_plain_step_gives(tmp_path, precision):
-  found = {
+def test_clustered_equals_plain(tmp_path, precision):
+  runs = {
     mode: trained(tmp_path, mode=mode, precision=precision)
     for mode in (compilation.PLAIN, compilation.CLUSTERED)
   }
-  losses, values, _ = found[compilation.CLUSTERED]
-  other_losses, other_values, _ = found[compilation.PLAIN]
+  losses, values, _ = runs[compilation.CLUSTERED]
+  other_losses, other_values, _ = runs[compilation.PLAIN]
   rounding = {"float32": 1e-5, "bfloat16": 1e-2}[precision]
   np.testing.assert_allclose(losses, other_losses, rtol=rounding)
   for name, value in values.items():
@@ -87,7 +89,7 @@ def test_pieces_give_what_the_plain_step_gives(tmp_path, precision):
     )
 
 
-def test_pieces_leave_products_to_tensorflow(tmp_path):
+def test_clusters_leave_products_to_tensorflow(tmp_path):
   _, _, graph = trained(tmp_path, mode=compilation.CLUSTERED)
   marked = {True: set(), False: set()}
   for function in graph.as_graph_def().library.function:

@@ -48,13 +48,13 @@ def test_a_given_mode_is_not_timed(tmp_path, use_xla):
   assert mode is (compilation.WHOLE if use_xla else compilation.PLAIN)
 
 
-def test_long_runs_of_one_shape_are_measured_and_others_not(tmp_path):
+def test_only_long_runs_with_static_shapes_are_timed(tmp_path):
   assert known(tmp_path) is None
   assert known(tmp_path, num_train_steps=199) is compilation.PLAIN
   assert known(tmp_path, ANY_WIDTH) is compilation.PLAIN
 
 
-def test_an_accelerator_compiles(tmp_path, monkeypatch):
+def test_accelerators_always_compile(tmp_path, monkeypatch):
   monkeypatch.setattr(
     tf.config, "list_logical_devices", lambda kind: [kind] * (kind == "GPU")
   )
@@ -91,7 +91,7 @@ def test_the_fastest_mode_is_chosen_and_written(tmp_path, expected, seconds):
   }
 
 
-def test_nothing_is_compiled_for_a_short_rest(tmp_path):
+def test_modes_that_compile_are_not_timed_for_a_short_rest(tmp_path):
   assert choose(tmp_path, num_steps=200, plain=0.001) == (
     compilation.PLAIN,
     [compilation.PLAIN],
@@ -121,21 +121,21 @@ def test_a_killed_run_resumes_in_its_mode_and_ends_the_same(
 
   monkeypatch.setattr(tuning, "_time_step", timed)
   batches = line_model.batches
-  whole, killed = tmp_path / "whole", tmp_path / "killed"
+  uninterrupted, killed = tmp_path / "uninterrupted", tmp_path / "killed"
   with monkeypatch.context() as patch:
     patch.setattr(tuning, "known_mode", lambda *_: chosen)
-    line_model.make(whole).train(batches)
+    line_model.make(uninterrupted).train(batches)
   line_model.make(killed).train(batches)
   assert len(modes) == 3
   weights = line_model.weights_at
-  line_model.assert_same(weights(killed, 30), weights(whole, 30))
+  line_model.assert_same(weights(killed, 30), weights(uninterrupted, 30))
   # As if killed after step 20.
   for path in killed.glob("model.ckpt-30*"):
     path.unlink()
   (killed / "checkpoint").write_text('model_checkpoint_path: "model.ckpt-20"\n')
   line_model.make(killed).train(batches)
   assert len(modes) == 3  # Read, not timed.
-  line_model.assert_same(weights(killed, 30), weights(whole, 30))
+  line_model.assert_same(weights(killed, 30), weights(uninterrupted, 30))
   # A file of an earlier run does not count.
   for path in killed.glob("*ckpt*"):
     path.unlink()
