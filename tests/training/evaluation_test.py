@@ -74,13 +74,13 @@ def test_the_best_stays_after_its_checkpoint_was_deleted(tmp_path):
   lines = (tmp_path / "best" / "best_eval_results.txt").read_text().split("\n")
   assert "f1 = 0.9" in lines
   assert "global_step = 20" in lines
-  # The folder is one to predict from.
-  best = checkpoints.CheckpointReader(f"{tmp_path}/best/model.ckpt-20")
+  # The folder is a model to predict with.
+  reader = checkpoints.CheckpointReader(f"{tmp_path}/best/model.ckpt-20")
   best = make(tmp_path / "best")
   best.load_for_inference()
   (output,) = best.predict(batches(0).take(1))
-  np.testing.assert_allclose(output, best.get("bert/w") * [1, 2, 3, 4])
-  assert not any("adam" in name for name in best.shapes)
+  np.testing.assert_allclose(output, reader.get("bert/w") * [1, 2, 3, 4])
+  assert not any("adam" in name for name in reader.shapes)
 
 
 def test_only_the_chief_writes(tmp_path, monkeypatch):
@@ -151,10 +151,10 @@ def test_patience_ends_training_for_good(tmp_path):
   assert "evaluation at step 20: loss " in lines()
   assert best_step(tmp_path) == 15
   assert checkpoints.latest(str(tmp_path)).endswith("-25")
-  # The same command again does nothing; more patience goes on.
+  # The same command again does nothing; more patience resumes.
   assert train(tmp_path, (), 100, **plan)[0] == 25
-  more = {**plan, "early_stopping_patience": 3}
-  assert train(tmp_path, (0.1,), 100, **more)[0] == 30
+  patient = {**plan, "early_stopping_patience": 3}
+  assert train(tmp_path, (0.1,), 100, **patient)[0] == 30
 
 
 def test_a_resumed_run_knows_the_best_and_its_patience(tmp_path):
