@@ -78,7 +78,6 @@ class TrainingStep:
         f"multiple of {num_parts}."
       )
     self._variables: list[keras.Variable] = []
-    self._has_gradient: list[bool] = []  # Of the variables, when last traced.
     self._sums_spec: Any = None  # tf.TensorSpec in the structure of Sums.
     clusters.name_rewrites()  # Other forms may be called before this one.
     self._compile(form)
@@ -109,7 +108,7 @@ class TrainingStep:
     self, element_spec: dict[str, tf.TensorSpec]
   ) -> Callable[[Features], Sums]:
     """Builds the optimizer and returns the step for batches of these shapes."""
-    self._variables = self._variables_with_gradient(element_spec)
+    self._variables = self._objective.trained_variables(self._model)
     self._optimizer.build(self._variables)
     step = self._step.get_concrete_function(element_spec)
     self._sums_spec = tf.nest.map_structure(
@@ -127,30 +126,6 @@ class TrainingStep:
   def __call__(self, features: Features) -> Sums:
     """Takes a step on a whole batch; returns the sums of what is logged."""
     return self._step(features)
-
-  def _variables_with_gradient(
-    self, element_spec: dict[str, tf.TensorSpec]
-  ) -> list[keras.Variable]:
-    """Returns the trainable variables that the loss depends on."""
-    self._compile(self._form)  # What was traced for other variables goes.
-    self._variables = self._model.trainable_variables
-
-    def differentiate(features: Features) -> None:
-      features, number = self._replica_part(features)
-      weights = self._objective.weights_fn(features)
-      features = distribution.part(features, 0, self._num_micro_batches)
-      # Where it is a function of its own, the step takes it as it is traced
-      # here: without the variables that have no gradient it is the same.
-      self._micro_batch_step(features, weights, number)
-
-    @tf.function(autograph=False)
-    def trace(features: Features) -> None:
-      self._strategy.run(differentiate, (features,))
-
-    trace.get_concrete_function(element_spec)
-    return [
-      v for v, has_one in zip(self._variables, self._has_gradient) if has_one
-    ]
 
   def _run(self, features: Features) -> Sums:
     sums = self._strategy.run(self._replica_step, (features,))
@@ -218,10 +193,17 @@ class TrainingStep:
   ) -> tuple[Sums, optimization.Gradients]:
     """Returns what a micro-batch, or a half of it, logs, and its gradients."""
     sums, gradients = self._differentiate(features, weights, number, part)
-    self._has_gradient = [gradient is not None for gradient in gradients]
-    return sums, optimization.as_gradients(
-      [gradient for gradient in gradients if gradient is not None]
-    )
+    unused = [
+      variable.path
+      for variable, gradient in zip(self._variables, gradients)
+      if gradient is None
+    ]
+    if unused:
+      raise ValueError(
+        f"the loss does not depend on {', '.join(unused)}; name these "
+        "variables in the model's `unused_variables`."
+      )
+    return sums, optimization.as_gradients(gradients)
 
   def _apply_gradients(self, gradients: optimization.Gradients) -> Tensor:
     """Changes the variables; returns the norm of the gradients."""
@@ -234,8 +216,8 @@ class TrainingStep:
     weights: dict[str, Tensor],
     number: tf.Tensor,
     part: tf.Tensor | int,
-  ) -> tuple[Sums, list[Tensor | None]]:
-    """Returns what is logged and a gradient for each variable, None for 0."""
+  ) -> tuple[Sums, list[Tensor]]:
+    """Returns what is logged and a gradient for each variable."""
     # Layers under gradient checkpointing draw again in the backward pass.
     with self._dropout_seeds(number, part):
       with tf.GradientTape() as tape:
