@@ -80,10 +80,9 @@ class FeatureExtractor:
     self.bert_config = files.bert_config
     _check(config, files)
     tokenizer = bert_tokenizer.load(files, config.do_lower_case, None)
-    with modeling.all_loaded():
-      model = modeling.BertModel(
-        self.bert_config, config.use_one_hot_embeddings
-      )
+    model = modeling.BertModel(
+      self.bert_config.without_random_values(), config.use_one_hot_embeddings
+    )
     model_folder.load(files, model, required="")
     named = saved_models.NamedModel(
       model, self.bert_config.max_position_embeddings

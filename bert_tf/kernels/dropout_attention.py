@@ -1,110 +1,109 @@
-"""Scaled dot-product attention with dropout, and its gradient.
+"""Attention with dropout on the weights, with a gradient that saves memory.
 
-Shapes: B batch, F from (query) positions, T to (key) positions, N heads, H
-size per head.
+    probs = softmax(query @ key^T / sqrt(H) + bias)      float32 [B, N, F, T]
+    output = dropout(probs) @ value                      [B, N, F, H]
+
+Automatic differentiation keeps `probs` before and after dropout, which is most
+of the memory of a step on long sequences, and passes over them seven times.
+This gradient keeps only `probs`, draws the dropout mask again, and passes over
+them four times.
+
+`reference` is the plain form, which the tests compare with.
+
+Shapes: B batch, N heads, F query positions, T key positions, H size per head.
 """
 
-import contextlib
 import math
 from collections.abc import Callable
-from typing import Any
 
-import keras
 from keras import ops
 
-from bert_tf.kernels import backend
+from bert_tf.kernels import backend, dropout_mask
 from bert_tf.tensor import Tensor
 
 
-def weights(query: Tensor, key: Tensor, key_scores: Tensor) -> Tensor:
-  """Returns the weight of every key for every query, float32 [B, N, F, T].
+def attention_probs(query: Tensor, key: Tensor, bias: Tensor) -> Tensor:
+  """Returns the weight of each key for each query, float32 [B, N, F, T].
 
   Args:
     query: float [B, N, F, H].
     key: float [B, N, T, H].
-    key_scores: float32 [B, 1, T] or [B, F, T], added to all heads' scores.
+    bias: float32 [B, 1, T] or [B, F, T]. Added to the scores of all heads.
   """
   scores = backend.matmul(query, key, transpose_b=True)
   scores = ops.cast(scores, "float32") * _scale(query)
-  return ops.softmax(scores + ops.expand_dims(key_scores, 1), axis=-1)
+  return ops.softmax(scores + ops.expand_dims(bias, 1), axis=-1)
 
 
-def dropped_context(
+def dropout_attention(
   query: Tensor,
   key: Tensor,
   value: Tensor,
-  key_scores: Tensor,
-  mask: Any,
+  bias: Tensor,
+  mask: dropout_mask.Mask,
 ) -> Tensor:
-  """Returns the sums of values by weights of which dropout zeroes some.
-
-  The gradient that TensorFlow makes keeps the weights before and after dropout,
-  which are most of what a step on long texts holds, and passes over them seven
-  times. This one keeps those before dropout, and passes over them four times.
+  """Returns the context of each query, float [B, N, F, H].
 
   Args:
-    query: as `weights` has it, like key and key_scores.
-    key: see query.
+    query: float [B, N, F, H].
+    key: float [B, N, T, H].
     value: float [B, N, T, H].
-    key_scores: see query; without a gradient.
-    mask: of [B, N, F, T].
-
-  Returns:
-    Float [B, N, F, H].
+    bias: float32 [B, 1, T] or [B, F, T]. Added to the scores of all heads; not
+      differentiated.
+    mask: of shape [B, N, F, T].
   """
 
   @ops.custom_gradient
-  def compute(
+  def forward(
     query: Tensor, key: Tensor, value: Tensor
-  ) -> tuple[Tensor, Callable[..., Any]]:
+  ) -> tuple[Tensor, Callable[..., tuple[Tensor, ...]]]:
     dtype = query.dtype
-    probs = weights(query, key, key_scores)
+    probs = attention_probs(query, key, bias)
 
-    def kept_weights(is_kept: Tensor) -> Tensor:
+    def drop_out(is_kept: Tensor) -> Tensor:
       return ops.where(is_kept, ops.cast(probs, dtype), 0.0)
 
-    # Scaled up here, where there are fewer numbers.
-    output = ops.matmul(kept_weights(mask()), value) * mask.scale
+    # Dropout's scale is applied to the output, which is smaller than `probs`.
+    output = ops.matmul(drop_out(mask()), value) * mask.scale
 
-    def gradient(
-      *args: Any, upstream: Tensor | None = None
-    ) -> tuple[Tensor, Tensor, Tensor]:
-      # One of the two, by the backend of Keras.
-      upstream = args[0] if upstream is None else upstream
-      # A softmax's gradient takes off the mean of what comes for its weights,
-      # by these weights: the product of the output with what comes for it.
-      product = ops.cast(upstream, "float32") * ops.cast(output, "float32")
-      mean = ops.sum(product, axis=-1, keepdims=True)
-      upstream = upstream * mask.scale
-      with _after(upstream):
+    def backward(d_output: Tensor) -> tuple[Tensor, ...]:
+      # Softmax backward: d_scores = probs * (d_probs - sum(probs * d_probs)).
+      # The sum equals dot(output, d_output), so `probs` are not read for it.
+      product = ops.cast(d_output, "float32") * ops.cast(output, "float32")
+      dot = ops.sum(product, axis=-1, keepdims=True)
+      d_output = d_output * mask.scale
+      # Without this dependency, common-subexpression elimination would merge
+      # the second mask with the first, and keep it in memory until here.
+      with backend.after(d_output):
         is_kept = mask()
-        kept = kept_weights(is_kept)
-      of_kept = backend.matmul(upstream, value, transpose_b=True)
-      of_probs = ops.cast(ops.where(is_kept, of_kept, 0.0), "float32")
-      of_scores = ops.cast((of_probs - mean) * probs, dtype)
+        dropped = drop_out(is_kept)
+      d_dropped = backend.matmul(d_output, value, transpose_b=True)
+      d_probs = ops.cast(ops.where(is_kept, d_dropped, 0.0), "float32")
+      d_scores = ops.cast((d_probs - dot) * probs, dtype)
       return (
-        ops.matmul(of_scores, key) * _scale(query),
-        backend.matmul(of_scores, query, transpose_a=True) * _scale(query),
-        backend.matmul(kept, upstream, transpose_a=True),
+        ops.matmul(d_scores, key) * _scale(query),
+        backend.matmul(d_scores, query, transpose_a=True) * _scale(query),
+        backend.matmul(dropped, d_output, transpose_a=True),
       )
 
-    return output, gradient
+    return output, backend.gradient(backward)
 
-  return compute(query, key, value)
+  return forward(query, key, value)
+
+
+def reference(
+  query: Tensor,
+  key: Tensor,
+  value: Tensor,
+  bias: Tensor,
+  mask: dropout_mask.Mask,
+) -> Tensor:
+  """The plain form of `dropout_attention`."""
+  probs = ops.cast(attention_probs(query, key, bias), query.dtype)
+  return ops.matmul(ops.where(mask(), probs * mask.scale, 0.0), value)
 
 
 def _scale(query: Tensor) -> float:
+  # Dot products of H numbers grow with sqrt(H), which would saturate the
+  # softmax (Vaswani et al. 2017, section 3.2.1).
   return 1.0 / math.sqrt(query.shape[-1])
-
-
-def _after(tensor: Tensor) -> contextlib.AbstractContextManager:
-  """A scope of operations that wait for a tensor, in TensorFlow's graphs.
-
-  Those that repeat earlier ones would be found to be the same, and what the
-  earlier ones made be kept.
-  """
-  if keras.backend.backend() != "tensorflow":
-    return contextlib.nullcontext()
-  import tensorflow as tf
-
-  return tf.control_dependencies([tensor])

@@ -12,7 +12,7 @@ from keras import ops
 from bert_tf.tensor import Tensor
 
 
-def looked_up(table: Tensor, ids: Tensor) -> tuple[Tensor, Tensor]:
+def look_up(table: Tensor, ids: Tensor) -> tuple[Tensor, Tensor]:
   """Returns rows of a table, and the table, whose gradients are one.
 
   Args:

@@ -71,6 +71,19 @@ class Objective:
       outputs,
     )
 
+  def unused_variables(self, model: keras.Model) -> list[keras.Variable]:
+    """Returns the trainable variables that the loss does not depend on.
+
+    The pooler in question answering, for example. As in the original, these
+    variables have no moments and no weight decay.
+    """
+    return getattr(model, "unused_variables", [])
+
+  def trained_variables(self, model: keras.Model) -> list[keras.Variable]:
+    """Returns the variables that training changes."""
+    unused = {id(variable) for variable in self.unused_variables(model)}
+    return [v for v in model.trainable_variables if id(v) not in unused]
+
 
 def add(sums: T | None, other_sums: T) -> T:
   """Returns the sum of two structures of tensors; None counts as 0."""

@@ -69,8 +69,6 @@ class TrainingStep:
         f"multiple of {num_parts}."
       )
     self._variables: list[keras.Variable] = []
-    # For each of the variables, whether the last trace found a gradient.
-    self._has_gradient: list[bool] = []
     self._sums_spec: Any = None  # tf.TensorSpec in the structure of Sums.
     compilation.prepare()
     self._set_mode(mode)
@@ -133,10 +131,9 @@ class TrainingStep:
         if self._optimizer.loss_scale:
           scaled_loss = loss * self._optimizer.loss_scale.scale
       gradients = tape.gradient(scaled_loss, self._variables)
-    self._has_gradient = [gradient is not None for gradient in gradients]
-    return {"loss": loss, **sums.metrics}, optimization.as_gradients(
-      [gradient for gradient in gradients if gradient is not None]
-    )
+    self._check_gradients(gradients)
+    sums_to_log = {"loss": loss, **sums.metrics}
+    return sums_to_log, optimization.as_gradients(gradients)
 
   def _replica_part(self, features: Features) -> tuple[Features, tf.Tensor]:
     """Returns this replica's part and the index of its first micro-batch."""
@@ -173,7 +170,7 @@ class TrainingStep:
     Returns:
       The step, from the features of a batch to the sums to log.
     """
-    self._variables = self._find_trained_variables(element_spec)
+    self._variables = self._objective.trained_variables(self._model)
     self._optimizer.build(self._variables)
     step = self._step.get_concrete_function(element_spec)
     self._sums_spec = tf.nest.map_structure(
@@ -225,32 +222,15 @@ class TrainingStep:
       zeros, lambda _: self._step(batches.get_next()), 0, num_steps
     )
 
-  def _find_trained_variables(
-    self, element_spec: dict[str, tf.TensorSpec]
-  ) -> list[keras.Variable]:
-    """Returns the trainable variables that the loss depends on.
-
-    Others, such as the pooler in question answering, have no moments, no weight
-    decay and no part in the global norm, as in the original.
-    """
-    self._set_mode(self._mode)  # Traces are made for a list of variables.
-    self._variables = self._model.trainable_variables
-
-    def differentiate(features: Features) -> None:
-      features, number = self._replica_part(features)
-      weights = self._objective.weights_fn(features)
-      part = distribution.select_part(features, 0, self._num_micro_batches)
-      # If the gradients are a tf.function, the step reuses this trace, which
-      # returns no gradient for the variables that are left out afterwards.
-      self._gradients(part, weights, number)
-
-    @tf.function(autograph=False)
-    def trace(features: Features) -> None:
-      self._strategy.run(differentiate, (features,))
-
-    trace.get_concrete_function(element_spec)
-    return [
-      variable
-      for variable, has_gradient in zip(self._variables, self._has_gradient)
-      if has_gradient
+  def _check_gradients(self, gradients: list[Tensor | None]) -> None:
+    """Raises ValueError if a variable has no gradient."""
+    unused = [
+      variable.path
+      for variable, gradient in zip(self._variables, gradients, strict=True)
+      if gradient is None
     ]
+    if unused:
+      raise ValueError(
+        f"the loss does not depend on {', '.join(unused)}; name these "
+        "variables in the model's `unused_variables`."
+      )

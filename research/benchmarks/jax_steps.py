@@ -72,7 +72,6 @@ def training_step(
     optimizer: of the model's variables; it is built here.
     seed: of dropout.
   """
-  model.returns_sums = True
   optimizer.build(model.trainable_variables)
   counter = [v is optimizer.iterations for v in optimizer.variables].index(True)
 
@@ -82,11 +81,12 @@ def training_step(
     features: dict[str, Tensor],
     seeds: Tensor,
   ) -> jax.Array:
-    with model.seed_generator.counted_from(seeds):
-      outputs, _ = model.stateless_call(
-        trainable, untrainable, features, training=True
-      )
-    found = losses.pretraining_loss(outputs, features)
+    variables = model.trainable_variables + model.non_trainable_variables
+    values = list(zip(variables, trainable + untrainable, strict=True))
+    with keras.StatelessScope(values):
+      with model.seed_generator.counted_from(seeds):
+        sums = model.loss_sums(features, training=True)
+      found = losses.pretraining_loss(sums, features)
     return sum(total / weight for total, weight in found.values())
 
   def step(

@@ -97,4 +97,5 @@ ROWS = (
   ("files.worker_pool _died", "the system ran out of memory"),
   ("corpora.wikipedia_dump _faulty", "the file is to be fetched again"),
   ("training.estimator _weights_step", "a mistake in the code of a caller"),
+  ("training.step _check_gradients", "a mistake in the code of a model"),
 )

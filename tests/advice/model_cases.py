@@ -254,19 +254,19 @@ CASES = (
     lambda w: encode({"input_ids": [[1] * 128]}),
   ),
   Case(
-    "layers.model_inputs checked",
+    "model_inputs check_features",
     ("list", "input_ids"),
     lambda w: encode(IDS),
     lambda w: encode({"input_ids": IDS}),
   ),
   Case(
-    "layers.model_inputs checked",
+    "model_inputs check_features",
     ("attention_mask", "input_mask"),
     lambda w: encode({"input_ids": IDS, "attention_mask": IDS}),
     lambda w: encode({"input_ids": IDS, "input_mask": IDS}),
   ),
   Case(
-    "layers.model_inputs _tensor",
+    "model_inputs _to_tensor",
     ("input_ids", "input_mask"),
     lambda w: encode({"input_ids": [[1, 2], [3]]}),
     lambda w: encode(
@@ -274,25 +274,25 @@ CASES = (
     ),
   ),
   Case(
-    "layers.model_inputs _tensor",
+    "model_inputs _to_tensor",
     ("input_ids", "numbers"),
     lambda w: encode({"input_ids": [["a"]]}),
     lambda w: encode({"input_ids": [[1]]}),
   ),
   Case(
-    "layers.model_inputs _check",
+    "model_inputs _check",
     ("input_ids", "[3]"),
     lambda w: encode({"input_ids": IDS[0]}),
     lambda w: encode({"input_ids": IDS[:1]}),
   ),
   Case(
-    "layers.model_inputs _check",
+    "model_inputs _check",
     ("input_ids", "float"),
     lambda w: encode({"input_ids": [[1.0, 2.0]]}),
     lambda w: encode({"input_ids": np.array([[1, 2]], np.int32)}),
   ),
   Case(
-    "layers.model_inputs _check",
+    "model_inputs _check",
     ("segment_ids", "[1, 2]", "[1, 3]"),
     lambda w: encode({"input_ids": IDS[:1], "segment_ids": [[0, 0]]}),
     lambda w: encode({"input_ids": IDS[:1], "segment_ids": [[0, 0, 0]]}),

@@ -19,7 +19,7 @@ def test_the_gradient_is_that_of_both_uses(jit_compile):
   @tf.function(jit_compile=jit_compile)
   def gradients():
     with tf.GradientTape() as tape:
-      loss = loss_of(*tied_embedding.looked_up(table, ids))
+      loss = loss_of(*tied_embedding.look_up(table, ids))
     found = tape.gradient(loss, table)
     with tf.GradientTape() as tape:
       loss = loss_of(tf.gather(table, ids), tf.convert_to_tensor(table))
