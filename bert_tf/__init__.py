@@ -93,9 +93,9 @@ def __getattr__(name: str) -> Any:
   if name not in _MODULES:
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
   if name not in _WITHOUT_KERAS:
-    from bert_tf import keras_backend
+    from bert_tf.kernels import backend
 
-    keras_backend.check_installed()
+    backend.check_installed()
   if SHOWS_NOTES or "tensorflow" in sys.modules:
     return getattr(_module_of(name), name)
   from bert_tf.files import stderr

@@ -8,49 +8,48 @@ from typing import Any
 import keras
 from keras import ops
 
-from bert_tf import modeling
-from bert_tf.layers import masked_lm, serialization
-from bert_tf.modeling import DType, Tensor
+from bert_tf import bert_layer
+from bert_tf.kernels import masked_lm
+from bert_tf.layers import activations, serialization
+from bert_tf.losses import Features
+from bert_tf.tensor import Tensor
 
 
 def task_initializer() -> keras.initializers.Initializer:
-  """Returns what sets a new task's layer; no config changes its spread."""
+  """Returns the initializer of a fine-tuned task's layer.
+
+  As in the original, its deviation does not depend on the config.
+  """
   return keras.initializers.TruncatedNormal(stddev=0.02)
 
 
 @serialization.register
-class Transform(modeling.BertLayer):
+class Transform(bert_layer.BertLayer):
   """Dense, activation and layer norm before the output words."""
 
-  def __init__(self, config: modeling.BertConfig, dtype: DType = None) -> None:
-    super().__init__(config, "transform", dtype=dtype)
-    self.activation = modeling.get_activation(config.hidden_act)
+  scope = "transform"
 
   def build(self, input_shape: Any = None) -> None:
     """Makes the dense layer, of [D, D], and the layer norm."""
     size = self.config.hidden_size
-    self.dense = self.make_dense(size, size)
+    activation = activations.get_activation(self.config.hidden_act)
+    self.dense = self.make_dense(size, size, activation)
     self.layer_norm = self.make_layer_norm()
 
   def call(self, hidden: Tensor) -> Tensor:
-    """Returns float [B*P, D]."""
-    hidden = self.dense(hidden)
-    if self.activation:
-      hidden = self.activation(hidden)
-    return self.layer_norm(hidden)
+    """Returns float [..., D] for float [..., D]."""
+    return self.layer_norm(self.dense(hidden))
 
 
 @serialization.register
-class MaskedLmHead(modeling.BertLayer):
+class MaskedLmHead(bert_layer.BertLayer):
   """Predicts the word piece at each masked position."""
 
-  def __init__(self, config: modeling.BertConfig, dtype: DType = None) -> None:
-    super().__init__(config, "predictions", dtype=dtype)
-    self.transform = Transform(config, self.dtype_policy)
+  scope = "predictions"
 
   def build(self, input_shape: Any = None) -> None:
     """Makes the transform and the bias, of [V]."""
-    self.transform.build()
+    self.transform = self.make_part(Transform)
     self.output_bias = self.add_weight(
       name="output_bias",
       shape=(self.config.vocab_size,),
@@ -59,9 +58,14 @@ class MaskedLmHead(modeling.BertLayer):
     )
 
   def call(self, hidden: Tensor, word_embeddings: Tensor) -> Tensor:
-    """Returns float [B, P, V] for float [B, P, D], at the masked positions.
+    """Returns the logits, float [B, P, V].
 
-    The output matrix is the input embedding's, float [V, D].
+    Args:
+      hidden: float [B, P, D]. The output at the masked positions.
+      word_embeddings: float [V, D]. The output matrix is that of the input, as
+        in the original: a word piece is predicted by the similarity to its
+        embedding, and the model has V * D fewer parameters (Press and Wolf
+        2017, arXiv 1608.05859).
     """
     rows = ops.reshape(hidden, (-1, hidden.shape[-1]))
     logits = masked_lm.logits(
@@ -70,15 +74,39 @@ class MaskedLmHead(modeling.BertLayer):
     shape = (-1, ops.shape(hidden)[1], self.config.vocab_size)
     return ops.reshape(logits, shape)
 
+  def sums(
+    self,
+    hidden: Tensor,
+    word_embeddings: Tensor,
+    features: Features,
+    training: bool,
+  ) -> Tensor:
+    """Returns `losses.masked_lm_sums` without holding all logits.
+
+    Args:
+      hidden: see `call`.
+      word_embeddings: see `call`.
+      features: see `losses.masked_lm_sums`.
+      training: whether gradients are computed together with the sums.
+    """
+    rows = ops.reshape(hidden, (-1, hidden.shape[-1]))
+    # Casts, because the value of a variable need not be a tensor.
+    return masked_lm.sums(
+      self.transform(rows),
+      ops.cast(word_embeddings, "float32"),
+      ops.cast(self.output_bias, "float32"),
+      ops.reshape(features["masked_lm_ids"], (-1,)),
+      ops.reshape(ops.cast(features["masked_lm_weights"], "float32"), (-1,)),
+      training,
+    )
+
 
 @serialization.register
-class LinearHead(modeling.BertLayer):
-  """A linear layer with two outputs, whose matrix is stored as [2, D]."""
+class LinearHead(bert_layer.BertLayer):
+  """A linear layer with two outputs, whose matrix is stored as [2, D].
 
-  def __init__(
-    self, config: modeling.BertConfig, name: str, dtype: DType = None
-  ) -> None:
-    super().__init__(config, name, dtype=dtype)
+  `name` is its scope: that of the task.
+  """
 
   def build(self, input_shape: Any = None) -> None:
     """Makes the matrix and the bias."""
@@ -93,12 +121,11 @@ class LinearHead(modeling.BertLayer):
 
   def call(self, hidden: Tensor) -> Tensor:
     """Returns float [..., 2] for float [..., D]."""
-    weights = ops.transpose(self.output_weights)
-    return ops.matmul(hidden, weights) + self.output_bias
+    return linear(hidden, self.output_weights, self.output_bias)
 
   def initializer(self) -> keras.initializers.Initializer:
-    """Returns what sets the matrix at first."""
-    return modeling.initializer(self.config)
+    """Returns the initializer of the matrix."""
+    return bert_layer.initializer(self.config)
 
 
 @serialization.register
@@ -106,14 +133,31 @@ class SpanHead(LinearHead):
   """The linear layer that scores each position as start and as end."""
 
   def initializer(self) -> keras.initializers.Initializer:
-    """Returns what sets the matrix at first."""
+    """Returns the initializer of the matrix."""
     return task_initializer()
+
+
+def linear(hidden: Tensor, weights: Tensor, bias: Tensor | None) -> Tensor:
+  """Returns hidden @ weights^T + bias, float [..., C].
+
+  Args:
+    hidden: float [..., D].
+    weights: float [C, D], as checkpoints of the original store it.
+    bias: float [C]; None for 0.
+  """
+  rows = ops.reshape(hidden, (-1, hidden.shape[-1]))
+  outputs = ops.matmul(rows, ops.transpose(weights))
+  if bias is not None:
+    outputs = outputs + bias
+  return ops.reshape(outputs, (*ops.shape(hidden)[:-1], weights.shape[0]))
 
 
 class Cls(keras.layers.Layer):
   """The scope `cls` of the original's checkpoints, with heads in it."""
 
-  def __init__(self, dtype: DType, **heads: keras.layers.Layer) -> None:
+  def __init__(
+    self, dtype: bert_layer.DType, **heads: keras.layers.Layer
+  ) -> None:
     super().__init__(name="cls", dtype=dtype)
     for name, head in heads.items():
       setattr(self, name, head)

@@ -12,18 +12,12 @@ from typing import Any, ClassVar, NamedTuple, TypeVar
 import keras
 from keras import ops
 
-from bert_tf import head_layers, modeling
-from bert_tf.layers import (
-  bilstm,
-  dropout,
-  masked_lm,
-  model_inputs,
-  serialization,
-  tied,
-)
+from bert_tf import head_layers, losses, model_inputs, modeling
+from bert_tf.kernels import tied_embedding
+from bert_tf.layers import bilstm, dropout, serialization
+from bert_tf.losses import Features
 from bert_tf.modeling import DType, Tensor
 
-Features = Mapping[str, Tensor]
 Model = TypeVar("Model", bound="HeadModel")
 
 # Dropout rate of the classifiers' inputs, whatever the config says, as in the
@@ -95,16 +89,76 @@ CHOICES = Head(
 )
 
 
-class HeadModel(model_inputs.FeaturesModel):
-  """BertModel, as `bert`, and what stands on top of it for a task.
+class _BertReader:
+  """The outputs of BERT that a head reads."""
 
-  Its task is what `run.json` and --task call it; its outputs are the names of
-  what its SavedModel returns for texts.
+  def __init__(self, bert: modeling.BertModel) -> None:
+    self._bert = bert
+
+  def sequence_output(self, features: Features, training: bool) -> Tensor:
+    """Returns the output at each position, float [B, F, D]."""
+    return self._bert(features, training=training).sequence_output
+
+  def summary(self, features: Features, training: bool) -> Tensor:
+    """Returns the output that summarises each input, float [B, D]."""
+    # Only the pooled output is read.
+    no_positions = features["input_ids"][:, :0]
+    output = self._bert(features, training=training, positions=no_positions)
+    return output.pooled_output
+
+  def unused_variables(self, reads_summary: bool) -> list[keras.Variable]:
+    """Returns the variables of BERT that these outputs do not depend on."""
+    return [] if reads_summary else self._bert.pooler.trainable_variables
+
+
+class _BiLstmReader(_BertReader):
+  """The outputs of a BiLSTM on top of BERT, in place of those of BERT."""
+
+  def __init__(
+    self, bert: modeling.BertModel, layer: keras.layers.Bidirectional
+  ) -> None:
+    super().__init__(bert)
+    self._layer = layer
+
+  def sequence_output(self, features: Features, training: bool) -> Tensor:
+    """Returns the output at each position, float [B, F, D]."""
+    hidden = super().sequence_output(features, training)
+    return self._layer(hidden, mask=ops.greater(_input_mask(features), 0))
+
+  def summary(self, features: Features, training: bool) -> Tensor:
+    """Returns the output of each direction at its end, float [B, D]."""
+    hidden = self.sequence_output(features, training)
+    last_positions = model_inputs.last_positions(_input_mask(features))
+    return bilstm.summarise(hidden, last_positions)
+
+  def unused_variables(self, reads_summary: bool) -> list[keras.Variable]:
+    """Returns the variables of BERT that these outputs do not depend on."""
+    return super().unused_variables(reads_summary=False)
+
+
+def _input_mask(features: Features) -> Tensor:
+  """Returns `input_mask`, all 1 if missing."""
+  input_mask = features.get("input_mask")
+  if input_mask is None:
+    return ops.ones_like(features["input_ids"])
+  return input_mask
+
+
+class HeadModel(model_inputs.FeaturesModel):
+  """BertModel, as `bert`, with the head of a task.
+
+  Class attributes:
+    task: its name in `run.json` and --task.
+    heads: its heads.
+    outputs: names of the outputs of its SavedModel for texts.
+    reads_summary: whether the head reads one vector for each input rather than
+      one for each position.
   """
 
   task: ClassVar[str]
   heads: ClassVar[tuple[Head, ...]]
   outputs: ClassVar[tuple[str, ...]]
+  reads_summary: ClassVar[bool] = True
 
   def __init__(self, config: modeling.BertConfig, dtype: DType = None) -> None:
     super().__init__(name=self.task, dtype=dtype)
@@ -112,9 +166,19 @@ class HeadModel(model_inputs.FeaturesModel):
     self.bert = modeling.BertModel(config, dtype=self.dtype_policy)
     self.seed_generator = self.bert.seed_generator
     self.bilstm = None
+    self._reader = _BertReader(self.bert)
     if config.bilstm:
       self.bilstm = bilstm.on_top(config.hidden_size, self.dtype_policy)
+      self._reader = _BiLstmReader(self.bert, self.bilstm)
     self.built = True
+
+  @property
+  def unused_variables(self) -> list[keras.Variable]:
+    """Trainable variables that the task's loss does not depend on.
+
+    They have no gradient, so training neither changes nor decays them.
+    """
+    return self._reader.unused_variables(self.reads_summary)
 
   @classmethod
   def from_pretrained(
@@ -155,23 +219,8 @@ class HeadModel(model_inputs.FeaturesModel):
     """Returns the heads' variables that are not among those of a checkpoint."""
     return [n for head in cls.heads for n in head.shapes if n not in names]
 
-  def _encoded(self, features: Features, training: bool) -> Tensor:
-    """Returns the input of a head of all positions, float [B, F, D]."""
-    hidden = self.bert(features, training=training).sequence_output
-    if self.bilstm is None:
-      return hidden
-    return self.bilstm(hidden, mask=bilstm.mask_of(features))
-
-  def _pooled(self, features: Features, training: bool) -> Tensor:
-    """Returns the input of a head of each text, float [B, D]."""
-    if self.bilstm is not None:
-      hidden = self._encoded(features, training)
-      return bilstm.pooled(hidden, bilstm.mask_of(features))
-    none = features["input_ids"][:, :0]  # But the pooled one.
-    return self.bert(features, training=training, positions=none).pooled_output
-
-  def _dropped_out(self, x: Tensor, training: bool) -> Tensor:
-    """Returns the input of a classifier."""
+  def _drop_out(self, x: Tensor, training: bool) -> Tensor:
+    """Applies dropout to the input of a classifier."""
     return dropout.dropout(x, CLASSIFIER_DROPOUT, self.seed_generator, training)
 
 
@@ -183,24 +232,11 @@ class PretrainingOutput(NamedTuple):
   next_sentence_logits: Tensor
 
 
-class PretrainingSums(NamedTuple):
-  """What PretrainingModel returns while it is trained or evaluated."""
-
-  masked_lm_sums: Tensor  # float32 [2], see masked_lm.sums.
-  # float [B, 2], or [B, K, 2] with cls_positions.
-  next_sentence_logits: Tensor
-
-
 @serialization.register
 class PretrainingModel(HeadModel):
   """BertModel with the pre-training heads.
 
-  `call` takes BertModel's features and `masked_lm_positions`, int [B, P].
-
-  Attributes:
-    returns_sums: whether `call` returns PretrainingSums, without ever holding
-      all logits; it then takes `masked_lm_ids`, int [B, P], and
-      `masked_lm_weights`, float [B, P], 0 for padding, too.
+  Its features are those of BertModel and `masked_lm_positions`, int [B, P].
   """
 
   task = "pretraining"
@@ -210,50 +246,55 @@ class PretrainingModel(HeadModel):
 
   def __init__(self, config: modeling.BertConfig, dtype: DType = None) -> None:
     super().__init__(config, dtype)
-    self.returns_sums = False
-    self.autocast = False  # The weights of the loss are not rounded.
+    policy = self.dtype_policy
     self.cls = head_layers.Cls(
-      self.dtype_policy,
-      predictions=head_layers.MaskedLmHead(config, self.dtype_policy),
+      policy,
+      predictions=head_layers.MaskedLmHead(config, dtype=policy),
       seq_relationship=head_layers.LinearHead(
-        config, "seq_relationship", self.dtype_policy
+        config, "seq_relationship", dtype=policy
       ),
     )
 
   def call(
     self, features: Features, training: bool = False
-  ) -> PretrainingOutput | PretrainingSums:
-    """Returns the logits of both heads, or the sums of the first."""
-    words, table = None, self.bert.embeddings.word_embeddings
-    if self.returns_sums:  # In training, which has gradients.
-      words, table = tied.looked_up(table, features["input_ids"])
-    output = self.bert(
-      features,
-      training=training,
-      positions=features["masked_lm_positions"],
-      word_embeddings=words,
+  ) -> PretrainingOutput:
+    """Returns the logits of both heads."""
+    positions = features["masked_lm_positions"]
+    output = self.bert(features, training=training, positions=positions)
+    return PretrainingOutput(
+      self.cls.predictions(
+        output.sequence_output,
+        word_embeddings=self.bert.embeddings.word_embeddings,
+      ),
+      self.cls.seq_relationship(output.pooled_output),
     )
-    hidden = output.sequence_output
-    next_sentence_logits = self.cls.seq_relationship(output.pooled_output)
-    if self.returns_sums:
-      sums = self._masked_lm_sums(hidden, table, features, training)
-      return PretrainingSums(sums, next_sentence_logits)
-    masked_lm_logits = self.cls.predictions(hidden, word_embeddings=table)
-    return PretrainingOutput(masked_lm_logits, next_sentence_logits)
 
-  def _masked_lm_sums(
-    self, hidden: Tensor, table: Tensor, features: Features, training: bool
-  ) -> Tensor:
-    """Returns what `masked_lm.sums` does, for float [B, P, D] and [V, D]."""
-    head = self.cls.predictions
-    # Casts, because the value of a variable need not be a tensor.
-    return masked_lm.sums(
-      head.transform(ops.reshape(hidden, (-1, hidden.shape[-1]))),
-      ops.cast(table, "float32"),
-      ops.cast(head.output_bias, "float32"),
-      ops.reshape(features["masked_lm_ids"], (-1,)),
-      ops.reshape(ops.cast(features["masked_lm_weights"], "float32"), (-1,)),
+  def loss_sums(
+    self, features: Features, training: bool
+  ) -> losses.PretrainingSums:
+    """Returns `losses.pretraining_sums` of `call`, without holding all logits.
+
+    Args:
+      features: those of `call` and of `losses.pretraining_sums`.
+      training: whether dropout is on.
+    """
+    embeddings = self.bert.embeddings
+    inputs = model_inputs.prepare(features, self.config.attention_direction)
+    words, table = tied_embedding.look_up(
+      embeddings.word_embeddings, inputs.input_ids
+    )
+    output = self.bert.encode(
+      embeddings.combine(words, inputs, training),
+      inputs,
+      features["masked_lm_positions"],
       training,
+    )
+    next_sentence_logits = self.cls.seq_relationship(output.pooled_output)
+    return losses.PretrainingSums(
+      self.cls.predictions.sums(
+        output.sequence_output, table, features, training
+      ),
+      losses.next_sentence_sums(next_sentence_logits, features),
     )
 
 
@@ -273,18 +314,17 @@ class SpanModel(HeadModel):
   # The best answer, the n best ones, and `null_odds` if it knows questions
   # without an answer.
   outputs = ("answer", "start", "end", "probability", "nbest_text")
+  reads_summary = False
 
   def __init__(self, config: modeling.BertConfig, dtype: DType = None) -> None:
     super().__init__(config, dtype)
-    squad = head_layers.SpanHead(config, "squad", self.dtype_policy)
+    squad = head_layers.SpanHead(config, "squad", dtype=self.dtype_policy)
     self.cls = head_layers.Cls(self.dtype_policy, squad=squad)
 
   def call(self, features: Features, training: bool = False) -> SpanOutput:
     """Returns a start and an end logit of every position."""
-    sequence_output = self._encoded(features, training)
-    rows = ops.reshape(sequence_output, (-1, sequence_output.shape[-1]))
-    shape = (-1, ops.shape(sequence_output)[1], 2)
-    logits = ops.reshape(self.cls.squad(rows), shape)  # [B, F, 2]
+    sequence_output = self._reader.sequence_output(features, training)
+    logits = self.cls.squad(sequence_output)  # [B, F, 2]
     return SpanOutput(logits[..., 0], logits[..., 1])
 
 
@@ -322,10 +362,11 @@ class ClassifierModel(_LabelModel):
 
   def call(self, features: Features, training: bool = False) -> Tensor:
     """Returns the logits, float [B, C], for BertModel's features."""
-    pooled_output = self._pooled(features, training)
-    pooled_output = self._dropped_out(pooled_output, training)
-    weights = ops.transpose(self.output_weights)
-    return ops.matmul(pooled_output, weights) + self.output_bias
+    pooled_output = self._reader.summary(features, training)
+    pooled_output = self._drop_out(pooled_output, training)
+    return head_layers.linear(
+      pooled_output, self.output_weights, self.output_bias
+    )
 
 
 @serialization.register
@@ -337,15 +378,15 @@ class TokenModel(_LabelModel):
   # Of each word its text, its label, that label's probability, and where it
   # starts and ends.
   outputs = ("words", "labels", "probabilities", "starts", "ends")
+  reads_summary = False
 
   def call(self, features: Features, training: bool = False) -> Tensor:
     """Returns the logits, float [B, F, C], for BertModel's features."""
-    sequence_output = self._encoded(features, training)
-    sequence_output = self._dropped_out(sequence_output, training)
-    rows = ops.reshape(sequence_output, (-1, sequence_output.shape[-1]))
-    logits = ops.matmul(rows, ops.transpose(self.output_weights))
-    shape = (-1, ops.shape(sequence_output)[1], self.num_labels)
-    return ops.reshape(logits + self.output_bias, shape)  # [B, F, C]
+    sequence_output = self._reader.sequence_output(features, training)
+    sequence_output = self._drop_out(sequence_output, training)
+    return head_layers.linear(
+      sequence_output, self.output_weights, self.output_bias
+    )
 
 
 @serialization.register
@@ -386,9 +427,9 @@ class MultipleChoiceModel(HeadModel):
       for name in ("input_ids", "input_mask", "segment_ids")
       if features.get(name) is not None
     }
-    pooled_output = self._pooled(inputs, training)
-    pooled_output = self._dropped_out(pooled_output, training)
-    scores = ops.matmul(pooled_output, ops.transpose(self.choice_weights))
+    pooled_output = self._reader.summary(inputs, training)
+    pooled_output = self._drop_out(pooled_output, training)
+    scores = head_layers.linear(pooled_output, self.choice_weights, None)
     return ops.reshape(scores, (-1, shape[1]))  # [B, C]
 
 

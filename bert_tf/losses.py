@@ -1,19 +1,30 @@
-"""The losses and metrics of each head, pure functions of its outputs.
+"""The losses and metrics of each task: pure functions of tensors.
 
-Each is returned as (sum, weight): the mean over whatever the batch was split
-into is then the total of the sums over the total of the weights. The weights
-of a loss are a function of the features alone (`*_weights`), so that they are
-known before the model is run.
+Each is a pair (sum, weight). The mean over a batch is the total of the sums
+over the total of the weights, however the batch is split. The weights of a
+loss (`*_weights`) depend on the features only, so they are known before the
+model is run.
 """
 
 from collections.abc import Mapping
+from typing import NamedTuple
 
 from keras import ops
 
-from bert_tf.heads import PretrainingOutput, PretrainingSums, SpanOutput
-from bert_tf.modeling import Tensor
+from bert_tf.tensor import Tensor
 
 Sums = dict[str, tuple[Tensor, Tensor]]
+Features = Mapping[str, Tensor]
+
+
+class PretrainingSums(NamedTuple):
+  """Weighted sums over a batch, float32 [2]: of the losses and of the hits.
+
+  A hit is a label that has the largest logit.
+  """
+
+  masked_lm: Tensor
+  next_sentence: Tensor
 
 
 def cross_entropy(logits: Tensor, labels: Tensor) -> Tensor:
@@ -23,7 +34,7 @@ def cross_entropy(logits: Tensor, labels: Tensor) -> Tensor:
   return -ops.squeeze(picked, axis=-1)
 
 
-def pretraining_weights(features: Mapping[str, Tensor]) -> dict[str, Tensor]:
+def pretraining_weights(features: Features) -> dict[str, Tensor]:
   """Returns the weights of `pretraining_loss`: masked words and pairs."""
   weights = ops.cast(features["masked_lm_weights"], "float32")
   return {
@@ -33,71 +44,93 @@ def pretraining_weights(features: Mapping[str, Tensor]) -> dict[str, Tensor]:
   }
 
 
-def pretraining_loss(
-  outputs: PretrainingOutput | PretrainingSums, features: Mapping[str, Tensor]
-) -> Sums:
-  """Returns `masked_lm_loss` and `next_sentence_loss` as (sum, weight).
+def masked_lm_sums(logits: Tensor, features: Features) -> Tensor:
+  """Returns the weighted sums of losses and of hits, float32 [2].
 
-  The features have `masked_lm_ids`, int [B, P]; `masked_lm_weights`, float [B,
-  P], 0 for padding; `next_sentence_labels`, int [B, 1], or [B, K] beside
-  `cls_positions` of rows that hold several inputs, 0 for a pair that is
-  consecutive.
-  """
-  next_sentence = cross_entropy(*_next_sentence(outputs, features))
-  totals = pretraining_weights(features)
-  return {
-    "masked_lm_loss": (
-      _masked_lm_sums(outputs, features)[0],
-      totals["masked_lm_loss"],
-    ),
-    "next_sentence_loss": (
-      ops.sum(next_sentence * _pair_weights(features)),
-      totals["next_sentence_loss"],
-    ),
-  }
-
-
-def pretraining_metrics(
-  outputs: PretrainingOutput | PretrainingSums, features: Mapping[str, Tensor]
-) -> Sums:
-  """Returns losses and accuracies of both heads as (sum, weight).
-
-  Unlike the loss that is trained, the losses here are plain means: of the
-  real masked words, and of the pairs. Of rows that hold several inputs there is
-  `instances_per_row`, too.
+  Args:
+    logits: float [B, P, V].
+    features: `masked_lm_ids`, int [B, P], and `masked_lm_weights`, float [B,
+      P], 0 for padding.
   """
   weights = ops.cast(features["masked_lm_weights"], "float32")
-  losses = pretraining_loss(outputs, features)
-  hits = _hits(*_next_sentence(outputs, features)) * _pair_weights(features)
-  masked_lm_weight = ops.sum(weights)
-  next_sentence_sum, pairs = losses["next_sentence_loss"]
-  metrics = {
-    "masked_lm_accuracy": (
-      _masked_lm_sums(outputs, features)[1],
-      masked_lm_weight,
-    ),
-    "masked_lm_loss": (losses["masked_lm_loss"][0], masked_lm_weight),
-    "next_sentence_accuracy": (ops.sum(hits), pairs),
-    "next_sentence_loss": (next_sentence_sum, pairs),
-  }
-  if "cls_positions" in features:
-    num_rows = _num_rows(features["cls_positions"][:, 0])
-    metrics["instances_per_row"] = pairs, num_rows
-  return metrics
+  return _sum_losses_and_hits(logits, features["masked_lm_ids"], weights)
 
 
-def _next_sentence(
-  outputs: PretrainingOutput | PretrainingSums, features: Mapping[str, Tensor]
-) -> tuple[Tensor, Tensor]:
-  """Returns logits, float [pairs, 2], and labels, int [pairs]."""
-  return (
-    ops.reshape(outputs.next_sentence_logits, (-1, 2)),
-    ops.reshape(features["next_sentence_labels"], (-1,)),
+def next_sentence_sums(logits: Tensor, features: Features) -> Tensor:
+  """Returns the weighted sums of losses and of hits, float32 [2].
+
+  Args:
+    logits: float [B, 2], or [B, K, 2] for packed sequences.
+    features: `next_sentence_labels`, int [B, 1], or [B, K] for packed
+      sequences. 0 if the second sentence follows the first.
+  """
+  labels = ops.reshape(features["next_sentence_labels"], (-1,))
+  logits = ops.reshape(logits, (-1, 2))
+  return _sum_losses_and_hits(logits, labels, _pair_weights(features))
+
+
+def pretraining_sums(
+  outputs: tuple[Tensor, Tensor], features: Features
+) -> PretrainingSums:
+  """Returns the sums of both heads.
+
+  Args:
+    outputs: the logits of the masked LM and those of the next sentence.
+    features: see `masked_lm_sums` and `next_sentence_sums`.
+  """
+  masked_lm_logits, next_sentence_logits = outputs
+  return PretrainingSums(
+    masked_lm_sums(masked_lm_logits, features),
+    next_sentence_sums(next_sentence_logits, features),
   )
 
 
-def _pair_weights(features: Mapping[str, Tensor]) -> Tensor:
-  """Returns float32 [pairs], 0 for the place of an input in a row without."""
+def pretraining_loss(sums: PretrainingSums, features: Features) -> Sums:
+  """Returns `masked_lm_loss` and `next_sentence_loss` as (sum, weight).
+
+  The loss of pre-training is the sum of both means (Devlin et al. 2019,
+  appendix A.2).
+  """
+  weights = pretraining_weights(features)
+  return {
+    "masked_lm_loss": (sums.masked_lm[0], weights["masked_lm_loss"]),
+    "next_sentence_loss": (
+      sums.next_sentence[0],
+      weights["next_sentence_loss"],
+    ),
+  }
+
+
+def pretraining_metrics(sums: PretrainingSums, features: Features) -> Sums:
+  """Returns the losses and accuracies of both heads as (sum, weight).
+
+  Unlike those of `pretraining_loss`, these losses are plain means over the
+  masked words. Packed sequences also have `instances_per_row`.
+  """
+  num_masked = ops.sum(ops.cast(features["masked_lm_weights"], "float32"))
+  num_pairs = ops.sum(_pair_weights(features))
+  metrics = {
+    "masked_lm_accuracy": (sums.masked_lm[1], num_masked),
+    "masked_lm_loss": (sums.masked_lm[0], num_masked),
+    "next_sentence_accuracy": (sums.next_sentence[1], num_pairs),
+    "next_sentence_loss": (sums.next_sentence[0], num_pairs),
+  }
+  if "cls_positions" in features:
+    num_rows = _count_rows(features["cls_positions"][:, 0])
+    metrics["instances_per_row"] = num_pairs, num_rows
+  return metrics
+
+
+def _sum_losses_and_hits(
+  logits: Tensor, labels: Tensor, weights: Tensor
+) -> Tensor:
+  """Returns the weighted sums of losses and of hits, float32 [2]."""
+  losses = ops.sum(cross_entropy(logits, labels) * weights)
+  return ops.stack([losses, ops.sum(_hits(logits, labels) * weights)])
+
+
+def _pair_weights(features: Features) -> Tensor:
+  """Returns float32 [pairs], 0 for an unused slot of a packed sequence."""
   labels = ops.reshape(features["next_sentence_labels"], (-1,))
   if "cls_positions" not in features:
     return ops.ones_like(labels, dtype="float32")
@@ -107,30 +140,21 @@ def _pair_weights(features: Mapping[str, Tensor]) -> Tensor:
   return ops.reshape(ops.cast(is_input, "float32"), (-1,))
 
 
-def _masked_lm_sums(
-  outputs: PretrainingOutput | PretrainingSums, features: Mapping[str, Tensor]
-) -> Tensor:
-  """Returns the weighted sums of losses and of hits, float32 [2]."""
-  if isinstance(outputs, PretrainingSums):
-    return outputs.masked_lm_sums
-  weights = ops.cast(features["masked_lm_weights"], "float32")
-  logits, ids = outputs.masked_lm_logits, features["masked_lm_ids"]
-  both = ops.stack([cross_entropy(logits, ids), _hits(logits, ids)])
-  return ops.sum(both * weights, axis=(1, 2))
-
-
-def span_weights(features: Mapping[str, Tensor]) -> dict[str, Tensor]:
+def span_weights(features: Features) -> dict[str, Tensor]:
   """Returns the weight of `span_loss`: windows."""
-  return {"span_loss": _num_rows(features["start_positions"])}
+  return {"span_loss": _count_rows(features["start_positions"])}
 
 
-def span_loss(outputs: SpanOutput, features: Mapping[str, Tensor]) -> Sums:
-  """Returns the mean of the start's and the end's loss as (sum, weight).
+def span_loss(outputs: tuple[Tensor, Tensor], features: Features) -> Sums:
+  """Returns the mean of the losses of start and end as (sum, weight).
 
-  The features have `start_positions` and `end_positions`, int [B].
+  Args:
+    outputs: the logits of the start and those of the end, float [B, F].
+    features: `start_positions` and `end_positions`, int [B].
   """
-  start = cross_entropy(outputs.start_logits, features["start_positions"])
-  end = cross_entropy(outputs.end_logits, features["end_positions"])
+  start_logits, end_logits = outputs
+  start = cross_entropy(start_logits, features["start_positions"])
+  end = cross_entropy(end_logits, features["end_positions"])
   losses = (start + end) / 2.0
   return {"span_loss": (ops.sum(losses), span_weights(features)["span_loss"])}
 
@@ -159,13 +183,13 @@ def per_example_loss(
   return cross_entropy(logits, ops.reshape(label_ids, (-1,)))
 
 
-def classifier_weights(features: Mapping[str, Tensor]) -> dict[str, Tensor]:
+def classifier_weights(features: Features) -> dict[str, Tensor]:
   """Returns the weight of `classifier_loss`: real examples."""
   return {"classifier_loss": ops.sum(_real_examples(features))}
 
 
 def classifier_loss(
-  logits: Tensor, features: Mapping[str, Tensor], problem_type: str
+  logits: Tensor, features: Features, problem_type: str
 ) -> Sums:
   """Returns the loss of the real examples as (sum, weight).
 
@@ -179,7 +203,7 @@ def classifier_loss(
 
 
 def classifier_metrics(
-  logits: Tensor, features: Mapping[str, Tensor], problem_type: str
+  logits: Tensor, features: Features, problem_type: str
 ) -> Sums:
   """Returns `example_loss` and, but for a regression, `accuracy`.
 
@@ -210,12 +234,12 @@ def probabilities(logits: Tensor, problem_type: str) -> Tensor:
   return ops.softmax(logits, axis=-1)
 
 
-def token_weights(features: Mapping[str, Tensor]) -> dict[str, Tensor]:
+def token_weights(features: Features) -> dict[str, Tensor]:
   """Returns the weight of `token_loss`: positions that have a label."""
   return {"token_loss": ops.sum(ops.cast(features["label_mask"], "float32"))}
 
 
-def token_loss(logits: Tensor, features: Mapping[str, Tensor]) -> Sums:
+def token_loss(logits: Tensor, features: Features) -> Sums:
   """Returns the cross entropy of the labelled positions as (sum, weight).
 
   The logits are float [B, F, C]; the features have `label_ids`, int [B, F], and
@@ -227,7 +251,7 @@ def token_loss(logits: Tensor, features: Mapping[str, Tensor]) -> Sums:
   return {"token_loss": (ops.sum(losses * weights), total)}
 
 
-def token_metrics(logits: Tensor, features: Mapping[str, Tensor]) -> Sums:
+def token_metrics(logits: Tensor, features: Features) -> Sums:
   """Returns `token_loss` and `accuracy`; see `token_loss` for the arguments."""
   weights = ops.cast(features["label_mask"], "float32")
   hits = ops.sum(_hits(logits, features["label_ids"]) * weights)
@@ -235,12 +259,12 @@ def token_metrics(logits: Tensor, features: Mapping[str, Tensor]) -> Sums:
   return {**metrics, "accuracy": (hits, ops.sum(weights))}
 
 
-def _num_rows(labels: Tensor) -> Tensor:
+def _count_rows(labels: Tensor) -> Tensor:
   """Returns the number of examples, float32 [], from one number of each."""
   return ops.sum(ops.ones_like(labels, dtype="float32"))
 
 
-def _real_examples(features: Mapping[str, Tensor]) -> Tensor:
+def _real_examples(features: Features) -> Tensor:
   """Returns float32 [B], 0 for an example that fills the batch up."""
   return ops.reshape(ops.cast(features["is_real_example"], "float32"), (-1,))
 

@@ -9,9 +9,10 @@ from typing import Any
 
 from absl import logging
 
+from bert_tf import model_inputs
 from bert_tf.files import json_files
 from bert_tf.formats import hugging_face
-from bert_tf.layers import activations, attention_mask, serialization
+from bert_tf.layers import activations, serialization
 
 # What values of a config file may be: the lowest and the highest whole number,
 # or the lowest number and the one that it must be below.
@@ -32,7 +33,7 @@ _RANGES = {
 
 # Keys of ours, which are in files only where they have other values than these.
 OWN_KEYS: Mapping[str, Any] = {
-  "attention_direction": attention_mask.BOTH,
+  "attention_direction": model_inputs.BOTH,
   "bilstm": False,
 }
 
@@ -56,7 +57,7 @@ def _check_values(json_object: Mapping[str, Any]) -> None:
       allowed = f"a number, at least {low:g} and below {high:g}"
     raise ValueError(f"{name} is {value!r:.80}; it has to be {allowed}.")
   if "attention_direction" in json_object:
-    attention_mask.check_direction(json_object["attention_direction"])
+    model_inputs.check_direction(json_object["attention_direction"])
   if not isinstance(json_object.get("bilstm", False), bool):
     found = json_object["bilstm"]
     raise ValueError(f"bilstm is {found!r:.80}; it has to be true or false.")
@@ -82,8 +83,8 @@ class BertConfig:
   max_position_embeddings: int = 512  # The longest input, word pieces.
   type_vocab_size: int = 16  # Segment ids.
   initializer_range: float = 0.02  # Standard deviation of the truncated normal.
-  # What a position attends to, one of attention_mask.DIRECTIONS.
-  attention_direction: str = attention_mask.BOTH
+  # What a position attends to, one of model_inputs.DIRECTIONS.
+  attention_direction: str = model_inputs.BOTH
   # Whether a BiLSTM stands between the encoder and the head of a fine-tuned
   # model, D / 2 wide in each direction.
   bilstm: bool = False
@@ -147,7 +148,7 @@ class BertConfig:
     with bilstm, or hidden_act or attention_direction is unknown. BertModel asks
     this; a config may be made of any.
     """
-    attention_mask.check_direction(self.attention_direction)
+    model_inputs.check_direction(self.attention_direction)
     if self.bilstm and self.hidden_size % 2:
       raise ValueError(
         f"hidden_size {self.hidden_size} is odd, and `bilstm` halves it; leave "
@@ -185,6 +186,13 @@ class BertConfig:
       )
     if num_tokens < self.vocab_size:
       _warn_of_rows(num_tokens, self.vocab_size, vocab_file, config_file)
+
+  def without_random_values(self) -> "BertConfig":
+    """Returns the config for a model whose values will be loaded.
+
+    Its matrices start as zeros: drawing those of BERT-Base takes seconds.
+    """
+    return dataclasses.replace(self, initializer_range=0.0)
 
   def to_dict(self) -> dict[str, Any]:
     """Returns all keys with their values, the unknown ones too."""

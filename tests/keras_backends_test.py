@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 
 import bert_tf
-from bert_tf import checkpoints, keras_backend
+from bert_tf import checkpoints
+from bert_tf.kernels import backend
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 KINDS = ("pretraining", "classification", "squad", "ner", "swag")
@@ -63,9 +64,9 @@ def test_models_losses_optimizer_and_checkpoints_are_the_same(
 def test_what_needs_tensorflow_says_so(monkeypatch):
   monkeypatch.setattr(keras.backend, "backend", lambda: "jax")
   with pytest.raises(ValueError, match="KERAS_BACKEND"):
-    keras_backend.check_tensorflow()
+    backend.check_tensorflow()
   monkeypatch.undo()
-  keras_backend.check_tensorflow()
+  backend.check_tensorflow()
 
 
 def run_python(*arguments, **environment):
@@ -127,7 +128,7 @@ def test_a_backend_that_keras_has_not_imported_yet(monkeypatch, tmp_path):
   monkeypatch.delitem(sys.modules, "keras")
   monkeypatch.setenv("KERAS_BACKEND", "")
   monkeypatch.setenv("KERAS_HOME", str(tmp_path))
-  assert keras_backend.name() == "tensorflow"
+  assert backend.name() == "tensorflow"
   for text, expected in (
     ('{"backend": "jax"}', "jax"),
     ("{", "tensorflow"),
@@ -135,6 +136,6 @@ def test_a_backend_that_keras_has_not_imported_yet(monkeypatch, tmp_path):
     ("{}", "tensorflow"),
   ):
     (tmp_path / "keras.json").write_text(text)
-    assert keras_backend.name() == expected
+    assert backend.name() == expected
   monkeypatch.setenv("KERAS_BACKEND", "torch")
-  assert keras_backend.name() == "torch"
+  assert backend.name() == "torch"

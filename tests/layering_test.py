@@ -12,13 +12,15 @@ PACKAGE = ROOT / "bert_tf"
 RESEARCH = ROOT / "research"
 
 # The way of the data. The modules at the root of the package are "core", except
-# `names`, which imports nothing. The modules of model_folder, which
+# `names` and `tensor`, which import nothing. The modules of model_folder, which
 # `from_pretrained` calls, are core as well.
 FOLDERS = (
   "names",
   "files",
   "formats",
   "plots",
+  "tensor",
+  "kernels",
   "layers",
   "core",
   "corpora",
@@ -71,7 +73,11 @@ def modules():
 def folder(name):
   """The folder of FOLDERS that a module is in."""
   top, _, rest = name.partition(".")
-  return top if top == "names" or rest and top != "model_folder" else "core"
+  return (
+    top
+    if top in ("names", "tensor") or rest and top != "model_folder"
+    else "core"
+  )
 
 
 def imported_names(path):

@@ -38,12 +38,12 @@ def both():
 
 
 @pytest.mark.parametrize("jit_compile", [False, True])
-@pytest.mark.parametrize("returns_sums", [False, True])
+@pytest.mark.parametrize("is_fused", [False, True])
 def test_losses_and_gradients_are_those_of_the_instances_alone(
-  model, both, returns_sums, jit_compile
+  model, both, is_fused, jit_compile
 ):
   (packed, packed_gradients), (alone, gradients) = (
-    losses_and_gradients(model, features, returns_sums, jit_compile)
+    losses_and_gradients(model, features, is_fused, jit_compile)
     for features in both
   )
   assert packed.pop("instances_per_row") == pytest.approx(11 / 5)

@@ -10,9 +10,9 @@ from collections.abc import Callable, Sequence
 
 from absl import app, flags, logging
 
-from bert_tf import keras_backend
 from bert_tf.cli import config_flags, stdout
 from bert_tf.files import errors, stderr
+from bert_tf.kernels import backend
 
 # Values that may follow a boolean flag after a space: --do_train true.
 _BOOLEANS = ("true", "false", "1", "0")
@@ -71,7 +71,7 @@ class _KerasFinder(importlib.abc.MetaPathFinder):
   ) -> None:
     """Raises an error for a module that must not be imported."""
     if fullname == "keras":
-      keras_backend.check_installed()
+      backend.check_installed()
     elif fullname in HIDDEN_FROM_KERAS and _is_imported_by_keras():
       raise ModuleNotFoundError(f"Keras need not import {fullname}.")
 
@@ -84,7 +84,7 @@ def _is_imported_by_keras() -> bool:
   keras = sys.modules.get("keras")
   if keras is None or hasattr(keras, "__version__"):
     return False
-  return keras_backend.name() == "tensorflow"
+  return backend.name() == "tensorflow"
 
 
 def hide_packages_from_keras() -> None:

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 
 from absl import logging
 
-from bert_tf import keras_backend, names, settings
+from bert_tf import names, settings
 from bert_tf.cli import command, config_flags
+from bert_tf.kernels import backend
 
 if TYPE_CHECKING:
   import tensorflow as tf
@@ -56,7 +57,7 @@ def run(main: Callable[[], None], description: str | None) -> None:
   config_flags.define(DeviceConfig)
 
   def run_on_devices() -> None:
-    keras_backend.check_tensorflow()
+    backend.check_tensorflow()
     _set_pjrt(config_flags.build(DeviceConfig))
     from bert_tf import distribution
 

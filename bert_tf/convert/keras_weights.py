@@ -10,7 +10,7 @@ from collections.abc import Mapping
 import keras
 import numpy as np
 
-from bert_tf import heads, modeling
+from bert_tf import heads
 from bert_tf.convert import inspect, model_files, pretrained
 from bert_tf.files import atomic, errors
 
@@ -32,8 +32,8 @@ def read(source: model_files.Source) -> pretrained.Pretrained:
   shapes = inspect.open_tensors(path).shapes
   found = _heads_of(shapes, files.labels_words)
   num_labels = shapes.get(f"{_ROOT}0", (0,))[0]
-  with modeling.all_loaded():
-    model = heads.build(_kind(found), files.bert_config, num_labels)
+  config = files.bert_config.without_random_values()
+  model = heads.build(_kind(found), config, num_labels)
   _check_size(shapes, model, path)
   kind = type(model).__name__
   with errors.reading(path, f"is not the weights of a {kind} of its config"):
@@ -56,10 +56,8 @@ def write(model: pretrained.Pretrained, path: str) -> pretrained.Pretrained:
   """
   _check_suffix(path)
   model = _with_both_heads(model)
-  with modeling.all_loaded():
-    keras_model = heads.build(
-      _kind(model.own_heads), model.config, model.num_labels
-    )
+  config = model.config.without_random_values()
+  keras_model = heads.build(_kind(model.own_heads), config, model.num_labels)
   for variable in keras_model.weights:
     variable.assign(model.tensors[variable.path])
   model_files.write(os.path.dirname(path) or ".", model)

@@ -16,7 +16,7 @@ import tensorflow as tf
 
 from bert_tf import tokenization
 from bert_tf.data import masking
-from bert_tf.layers import hashing
+from bert_tf.kernels import hashing
 
 Features = dict[str, tf.Tensor]
 

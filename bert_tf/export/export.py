@@ -16,9 +16,8 @@ from bert_tf import (
   checkpoint_names,
   checkpoints,
   heads,
-  keras_backend,
   model_folder,
-  modeling,
+  model_inputs,
   settings,
 )
 from bert_tf.export import config as configs
@@ -33,7 +32,7 @@ from bert_tf.export.signatures import (
 )
 from bert_tf.export.text_ops import bert_tokenizer
 from bert_tf.files import atomic
-from bert_tf.layers import attention_mask
+from bert_tf.kernels import backend
 from bert_tf.model_folder import label_map, run_info
 from bert_tf.tasks.squad import config as squad_config
 
@@ -136,7 +135,7 @@ def build(
   if with_attention and not with_text:
     raise ValueError("`attention` takes texts, which `text=False` leaves out.")
   if config.task != configs.PREPROCESSING:
-    keras_backend.check_tensorflow()
+    backend.check_tensorflow()
   files = model_folder.find(
     config.init_checkpoint, config.bert_config_file, config.vocab_file
   )
@@ -201,8 +200,9 @@ def _module(
     return preprocessor, preprocessor.signatures()
   bert_config = files.bert_config
   num_outputs = len(info.labels or ()) or 1  # A regression has no labels.
-  with modeling.all_loaded():
-    model = heads.build(_MODELS.get(info.task), bert_config, num_outputs)
+  model = heads.build(
+    _MODELS.get(info.task), bert_config.without_random_values(), num_outputs
+  )
   model_folder.load(files, model, required="")
   named = saved_models.NamedModel(model, bert_config.max_position_embeddings)
   if info.task == "encoder":
@@ -332,7 +332,7 @@ def _check_head(
 def _check_fills_masks(files: model_folder.ModelFolder) -> None:
   """Raises ValueError for a model trained to predict the next word piece."""
   direction = files.bert_config.attention_direction
-  if direction != attention_mask.BOTH:
+  if direction != model_inputs.BOTH:
     raise ValueError(
       f"{files.weights} was pre-trained {direction.replace('_', ' ')}, "
       "to predict the next word piece: it does not know what stands behind "

@@ -21,7 +21,7 @@ from typing import IO, Any
 
 import numpy as np
 
-from bert_tf import keras_backend, model_folder, modeling
+from bert_tf import model_folder, modeling
 from bert_tf.export import saved_models
 from bert_tf.export.signatures import features
 from bert_tf.export.text_ops import bert_tokenizer
@@ -29,6 +29,7 @@ from bert_tf.files import atomic, paths, text_lines
 from bert_tf.inference import config as configs
 from bert_tf.inference import inputs as inputs_lib
 from bert_tf.inference import loaded_model
+from bert_tf.kernels import backend
 from bert_tf.training import progress
 
 # Separates the two texts of a pair in a line.
@@ -69,7 +70,7 @@ class FeatureExtractor:
   """
 
   def __init__(self, config: configs.ExtractionConfig) -> None:
-    keras_backend.check_tensorflow()
+    backend.check_tensorflow()
     self.config = config
     files = model_folder.find(
       config.init_checkpoint, config.bert_config_file, config.vocab_file
@@ -78,10 +79,9 @@ class FeatureExtractor:
     self.bert_config = files.bert_config
     _check(config, files)
     tokenizer = bert_tokenizer.load(files, config.do_lower_case, None)
-    with modeling.all_loaded():
-      model = modeling.BertModel(
-        self.bert_config, config.use_one_hot_embeddings
-      )
+    model = modeling.BertModel(
+      self.bert_config.without_random_values(), config.use_one_hot_embeddings
+    )
     model_folder.load(files, model, required="")
     named = saved_models.NamedModel(
       model, self.bert_config.max_position_embeddings

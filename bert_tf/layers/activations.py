@@ -7,7 +7,7 @@ from typing import Any
 import keras
 from keras import ops
 
-from bert_tf.layers.tensor import Tensor
+from bert_tf.tensor import Tensor
 
 _SLOPE = math.sqrt(2.0 / math.pi)
 _CUBIC = 0.044715

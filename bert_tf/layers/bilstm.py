@@ -1,13 +1,12 @@
 """LSTMs that read a sequence from both ends."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Any
 
 import keras
 from keras import ops
 
-from bert_tf.layers import attention_mask
-from bert_tf.layers.tensor import Tensor
+from bert_tf.tensor import Tensor
 
 
 def make(
@@ -55,19 +54,18 @@ def check_is_loaded(
     )
 
 
-def mask_of(features: Mapping[str, Tensor]) -> Tensor:
-  """Returns whether each position is a real one, bool [B, F]."""
-  ids = features["input_ids"]
-  return ops.greater(features.get("input_mask", ops.ones_like(ids)), 0)
+def summarise(hidden: Tensor, last_positions: Tensor) -> Tensor:
+  """Returns the output of each direction at the end of its input.
 
+  Args:
+    hidden: float [B, F, D]. The output of a BiLSTM, forward half first.
+    last_positions: int [B, 1]. The last position that is not masked, at which
+      the forward half ends. The backward half ends at position 0.
 
-def pooled(hidden: Tensor, mask: Tensor) -> Tensor:
-  """Returns what each direction knows when it has read all, float [B, D].
-
-  `hidden`, float [B, F, D], is what a BiLSTM returned for the mask, whose first
-  position is not masked. The forward half ends at the last such position.
+  Returns:
+    float [B, D].
   """
   half = hidden.shape[-1] // 2
-  last = attention_mask.last_positions(mask, None, None)  # [B, 1]
-  forward = ops.take_along_axis(hidden, last[:, :, None], axis=1)[:, 0]
-  return ops.concatenate([forward[:, :half], hidden[:, 0, half:]], axis=-1)
+  indexes = last_positions[:, :, None]
+  forward = ops.take_along_axis(hidden, indexes, axis=1)[:, 0, :half]
+  return ops.concatenate([forward, hidden[:, 0, half:]], axis=-1)

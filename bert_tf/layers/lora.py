@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 
 import keras
 
-from bert_tf.layers.tensor import Tensor
+from bert_tf.tensor import Tensor
 
 # Ends of names: of A and B as Keras calls them, of W, and of W's checksum.
 A, B, BASE = "/lora_kernel_a", "/lora_kernel_b", "/lora_base"

@@ -12,7 +12,7 @@ import tensorflow as tf
 from keras import ops
 
 from bert_tf import names
-from bert_tf.layers.tensor import Tensor
+from bert_tf.tensor import Tensor
 
 # Names of a LossScale's state in checkpoints.
 STATE = ("loss_scale", "loss_scale_good_steps")

@@ -8,12 +8,13 @@ from typing import Any
 
 from absl import logging
 
-from bert_tf import checkpoints, keras_backend, tokenization
+from bert_tf import checkpoints, tokenization
 from bert_tf.corpora import corpus_build, sources, text_config
 from bert_tf.data import pretraining_shards
 from bert_tf.export import config as export_config
 from bert_tf.export import export
 from bert_tf.files import atomic, errors, paths, shard_files
+from bert_tf.kernels import backend
 from bert_tf.model_folder import run_info
 from bert_tf.pipeline import card, text_steps
 from bert_tf.pipeline import config as pipeline_config
@@ -46,7 +47,7 @@ def run(config: pipeline_config.PipelineConfig) -> None:
       or those of the run in output_dir, or time or disk space is too small.
     ImportError: if a package for the text or the plot is missing.
   """
-  keras_backend.check_tensorflow()
+  backend.check_tensorflow()
   with errors.needs_extra("drawing the curves", extra="plots"):
     import matplotlib  # noqa: F401
   inputs = sources.find(

@@ -7,8 +7,9 @@ have the same names: the masked pieces are then all that have a next piece.
 import dataclasses
 import math
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
+import keras
 import tensorflow as tf
 from absl import logging
 
@@ -26,16 +27,20 @@ from bert_tf.data import (
   pretraining_records,
   pretraining_shards,
 )
-from bert_tf.losses import Sums
 from bert_tf.model_folder import letter_case, run_folder, run_info
-from bert_tf.modeling import Tensor
 from bert_tf.tasks import (
   pretraining_config,
   pretraining_objective,
   pretraining_start,
 )
+from bert_tf.training import (
+  compilation,
+  estimator,
+  restore,
+  run_log,
+)
 from bert_tf.training import config as training_config
-from bert_tf.training import estimator, restore, run_log, xla_choice
+from bert_tf.training import objective as objective_lib
 from bert_tf.training import results as results_lib
 
 # More steps than any run takes.
@@ -231,35 +236,56 @@ def build_estimator(
   no_nsp: bool = False,
 ) -> estimator.Estimator:
   """Returns the Estimator of a model; no_nsp drops its second loss."""
-
-  def model_fn() -> heads.PretrainingModel:
-    model = heads.PretrainingModel(bert_config)
-    model.returns_sums = True
-    return model
-
-  def loss_fn(
-    outputs: heads.PretrainingSums, features: Mapping[str, Tensor]
-  ) -> Sums:
-    sums = losses.pretraining_loss(outputs, features)
-    if no_nsp:
-      del sums["next_sentence_loss"]
-    return sums
-
-  def metrics_fn(
-    outputs: heads.PretrainingSums, features: Mapping[str, Tensor]
-  ) -> Sums:
-    sums = losses.pretraining_metrics(outputs, features)
-    if no_nsp:
-      del sums["next_sentence_accuracy"], sums["next_sentence_loss"]
-    return sums
-
   return estimator.Estimator(
-    model_fn,
-    loss_fn,
-    losses.pretraining_weights,
-    metrics_fn,
+    lambda: heads.PretrainingModel(bert_config),
+    PretrainingObjective(
+      losses.pretraining_loss,
+      losses.pretraining_weights,
+      losses.pretraining_metrics,
+      no_nsp,
+    ),
     train_config,
   )
+
+
+@dataclasses.dataclass(frozen=True)
+class PretrainingObjective(objective_lib.Objective):
+  """The losses of both heads, or of the masked LM only.
+
+  Its functions take the `losses.PretrainingSums` of a PretrainingModel instead
+  of outputs: all logits are never held.
+
+  Attributes:
+    no_nsp: whether the next-sentence loss is dropped.
+  """
+
+  no_nsp: bool = False
+
+  def loss_sums(
+    self,
+    model: heads.PretrainingModel,
+    features: objective_lib.Features,
+    training: bool,
+  ) -> objective_lib.BatchSums:
+    """Returns the losses and metrics of a batch."""
+    sums = model.loss_sums(features, training)
+    losses_sums = self.loss_fn(sums, features)
+    metrics = self.metrics_fn(sums, features)
+    if self.no_nsp:
+      del losses_sums["next_sentence_loss"]
+      del metrics["next_sentence_loss"], metrics["next_sentence_accuracy"]
+    return objective_lib.BatchSums(losses_sums, metrics)
+
+  def unused_variables(
+    self, model: heads.PretrainingModel
+  ) -> list[keras.Variable]:
+    """Returns the variables that only the next-sentence loss depends on."""
+    if not self.no_nsp:
+      return super().unused_variables(model)
+    return [
+      *model.bert.pooler.trainable_variables,
+      *model.cls.seq_relationship.trainable_variables,
+    ]
 
 
 def check(
@@ -342,7 +368,7 @@ def _phases(
       records = dataclasses.replace(
         records,
         group_by_length=True,
-        has_few_widths=xla_choice.compiles_widths(config.train),
+        has_few_widths=compilation.compiles_each_width(config.train.use_xla),
       )
     found.append(dataclasses.replace(phase, records=records))
   return found

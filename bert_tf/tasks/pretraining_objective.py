@@ -3,19 +3,18 @@
 import dataclasses
 from collections.abc import Sequence
 
-from bert_tf import modeling, tokenization
+from bert_tf import model_inputs, modeling, tokenization
 from bert_tf.data import dynamic_masking, masking, pretraining_records
 from bert_tf.files import json_files
-from bert_tf.layers import attention_mask
 from bert_tf.model_folder import run_folder
 from bert_tf.tasks import pretraining_config
 
 # Masked pieces, the next piece, the piece before.
 MASKED_LM = "mlm"
 _DIRECTIONS = {
-  MASKED_LM: attention_mask.BOTH,
-  "ltr": attention_mask.LEFT_TO_RIGHT,
-  "rtl": attention_mask.RIGHT_TO_LEFT,
+  MASKED_LM: model_inputs.BOTH,
+  "ltr": model_inputs.LEFT_TO_RIGHT,
+  "rtl": model_inputs.RIGHT_TO_LEFT,
 }
 
 _KEY = "attention_direction"

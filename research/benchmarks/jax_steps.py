@@ -76,7 +76,6 @@ def training_step(
     optimizer: built here, for the variables of the model.
     seed: seed of dropout.
   """
-  model.returns_sums = True
   optimizer.build(model.trainable_variables)
   counter = [v is optimizer.iterations for v in optimizer.variables].index(True)
 
@@ -86,12 +85,13 @@ def training_step(
     features: dict[str, Tensor],
     seeds: Tensor,
   ) -> jax.Array:
-    with model.seed_generator.counted_from(seeds):
-      outputs, _ = model.stateless_call(
-        trainable, untrainable, features, training=True
-      )
-    sums = losses.pretraining_loss(outputs, features)
-    return sum(total / weight for total, weight in sums.values())
+    variables = model.trainable_variables + model.non_trainable_variables
+    values = list(zip(variables, trainable + untrainable, strict=True))
+    with keras.StatelessScope(values):
+      with model.seed_generator.counted_from(seeds):
+        sums = model.loss_sums(features, training=True)
+      terms = losses.pretraining_loss(sums, features)
+    return sum(total / weight for total, weight in terms.values())
 
   def step(
     state: State, features: dict[str, Tensor]

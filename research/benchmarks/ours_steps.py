@@ -6,10 +6,11 @@ import numpy as np
 import tensorflow as tf
 
 from bert_tf import modeling
-from bert_tf.layers import layer_norm, mixed_precision
+from bert_tf.kernels import onednn_layer_norm
+from bert_tf.layers import mixed_precision
 from bert_tf.tasks import pretraining
+from bert_tf.training import compilation
 from bert_tf.training import config as training_config
-from bert_tf.training import steps
 from research.benchmarks.peers import step_timing
 
 
@@ -42,7 +43,8 @@ def _training_step(settings: step_timing.Settings) -> step_timing.Step:
   features = {
     name: tf.constant(value) for name, value in settings.batch().items()
   }
-  step = runner.train_step.in_form(steps.Form(settings.compiled)).build(
+  mode = compilation.mode_by_use_xla(settings.compiled)
+  step = runner.train_step.with_mode(mode).build(
     {name: tf.TensorSpec(t.shape, t.dtype) for name, t in features.items()}
   )
   return lambda: np.array(step(features)["loss"][0])
@@ -60,7 +62,7 @@ def _forward_step(settings: step_timing.Settings) -> step_timing.Step:
   def output() -> tf.Tensor:
     if settings.compiled:
       return model(features).sequence_output
-    with layer_norm.fused():  # As in evaluation and prediction.
+    with onednn_layer_norm.fused():  # As in evaluation and prediction.
       return model(features).sequence_output
 
   run = tf.function(output, jit_compile=settings.compiled, autograph=False)

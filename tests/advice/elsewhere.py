@@ -14,18 +14,18 @@ ROWS = (
   (
     "distribution translate_worker_loss",
     "training/multi_worker_test.py::"
-    "test_what_one_worker_gets_ends_both_and_both_go_on",
+    "test_a_signal_to_one_worker_ends_both_and_both_resume",
   ),
   (
-    "keras_backend check_installed",
+    "kernels.backend check_installed",
     "keras_backends_test.py::test_a_command_names_the_backend_before_its_files",
   ),
   (
-    "keras_backend check_installed",
+    "kernels.backend check_installed",
     "keras_backends_test.py::test_a_command_names_the_backend_before_its_files",
   ),
   (
-    "keras_backend check_tensorflow",
+    "kernels.backend check_tensorflow",
     "keras_backends_test.py::test_what_needs_tensorflow_says_so",
   ),
   (
@@ -97,4 +97,5 @@ ROWS = (
   ("files.worker_pool _died", "the system ran out of memory"),
   ("corpora.wikipedia_dump _faulty", "the file is to be fetched again"),
   ("training.estimator _weights_step", "a mistake in the code of a caller"),
+  ("training.step _check_gradients", "a mistake in the code of a model"),
 )

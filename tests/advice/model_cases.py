@@ -12,7 +12,8 @@ from bert_tf.export import config as export_config
 from bert_tf.export import export
 from bert_tf.files import atomic
 from bert_tf.layers import bilstm
-from bert_tf.training import restore, steps
+from bert_tf.training import compilation, restore
+from bert_tf.training import step as step_lib
 from tests.advice.following import Case, Returned
 from tests.support import tiny_models
 
@@ -124,8 +125,8 @@ def lower_case(world, folder, do_lower_case):
 
 
 def divided(num_parts, batch_size):
-  steps.TrainingStep(
-    None, None, None, None, None, batch_size, num_parts, 0, steps.Form.PLAIN
+  step_lib.TrainingStep(
+    None, None, None, batch_size, num_parts, 0, compilation.PLAIN
   )
 
 
@@ -253,19 +254,19 @@ CASES = (
     lambda w: encode({"input_ids": [[1] * 128]}),
   ),
   Case(
-    "layers.model_inputs checked",
+    "model_inputs check_features",
     ("list", "input_ids"),
     lambda w: encode(IDS),
     lambda w: encode({"input_ids": IDS}),
   ),
   Case(
-    "layers.model_inputs checked",
+    "model_inputs check_features",
     ("attention_mask", "input_mask"),
     lambda w: encode({"input_ids": IDS, "attention_mask": IDS}),
     lambda w: encode({"input_ids": IDS, "input_mask": IDS}),
   ),
   Case(
-    "layers.model_inputs _tensor",
+    "model_inputs _to_tensor",
     ("input_ids", "input_mask"),
     lambda w: encode({"input_ids": [[1, 2], [3]]}),
     lambda w: encode(
@@ -273,25 +274,25 @@ CASES = (
     ),
   ),
   Case(
-    "layers.model_inputs _tensor",
+    "model_inputs _to_tensor",
     ("input_ids", "numbers"),
     lambda w: encode({"input_ids": [["a"]]}),
     lambda w: encode({"input_ids": [[1]]}),
   ),
   Case(
-    "layers.model_inputs _check",
+    "model_inputs _check",
     ("input_ids", "[3]"),
     lambda w: encode({"input_ids": IDS[0]}),
     lambda w: encode({"input_ids": IDS[:1]}),
   ),
   Case(
-    "layers.model_inputs _check",
+    "model_inputs _check",
     ("input_ids", "float"),
     lambda w: encode({"input_ids": [[1.0, 2.0]]}),
     lambda w: encode({"input_ids": np.array([[1, 2]], np.int32)}),
   ),
   Case(
-    "layers.model_inputs _check",
+    "model_inputs _check",
     ("segment_ids", "[1, 2]", "[1, 3]"),
     lambda w: encode({"input_ids": IDS[:1], "segment_ids": [[0, 0]]}),
     lambda w: encode({"input_ids": IDS[:1], "segment_ids": [[0, 0, 0]]}),
@@ -360,7 +361,7 @@ CASES = (
     lambda w: atomic.write_bytes("target/file", b""),
   ),
   Case(
-    "training.steps __init__",
+    "training.step __init__",
     ("train_batch_size", "10", "4"),
     lambda w: divided(4, 10),
     lambda w: divided(4, 12),

@@ -9,7 +9,7 @@ from bert_tf.tasks import (
   pretraining,
   pretraining_config,
 )
-from bert_tf.training import adapters, evaluation, new_models
+from bert_tf.training import adapters, evaluation, model_setup
 from tests.advice import training_cases
 from tests.advice.following import Case
 
@@ -181,15 +181,15 @@ CASES = (
     lambda w: periodic(w, "loss").best(),
   ),
   Case(
-    "training.evaluation _known",
+    "training.evaluation _read_earlier",
     ("f1", "loss", "output_dir"),
     lambda w: (old_best(w), periodic(w, "loss")),
     lambda w: (periodic(w, "f1"), periodic(w, "loss", "other")),
   ),
   Case(
-    "training.new_models checkpoint_gradients",
+    "training.model_setup _checkpoint_gradients",
     ("recompute",),
-    lambda w: new_models.checkpoint_gradients(Headless()),
+    lambda w: model_setup._checkpoint_gradients(Headless()),
     lambda w: None,
   ),
   Case(

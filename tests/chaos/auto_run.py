@@ -11,13 +11,13 @@ import re
 from absl import logging
 
 from bert_tf.tasks import pretraining
-from bert_tf.training import steps, xla_choice
+from bert_tf.training import compilation, tuning
 from tests.chaos import bert_run, trainer
 
 # In the order in which they are timed.
-_FORMS = steps.Form.PLAIN, steps.Form.WHOLE, steps.Form.PIECES
+_MODES = compilation.PLAIN, compilation.WHOLE, compilation.CLUSTERED
 # The number in the name of its folder is the first form that a run chooses.
-FOLDERS = tuple(f"form{i}" for i in range(len(_FORMS)))
+FOLDERS = tuple(f"form{i}" for i in range(len(_MODES)))
 
 
 def train(output_dir: str, operations: trainer.Operations) -> None:
@@ -32,22 +32,22 @@ def train(output_dir: str, operations: trainer.Operations) -> None:
 
 def _replace_times(run: pathlib.Path) -> None:
   """Lets a short run choose, each time the form after the last choice."""
-  xla_choice._MIN_STEPS = 1
-  xla_choice._MIN_SECONDS = xla_choice._MIN_SECONDS_FOR_PIECES = 0.0
-  measured = xla_choice._seconds
+  tuning._MIN_STEPS = 1
+  tuning._MIN_SECONDS = tuning._MIN_SECONDS_FOR_CLUSTERED = 0.0
+  measured = tuning._time_step
   log = run.with_name(run.name + ".log").read_text()
   number = int(re.sub(r"\D", "", run.name)) + log.count("Chose by")
-  timed = iter(_FORMS)
+  timed = iter(_MODES)
 
   def replaced(take_step) -> float:
     measured(take_step)  # Trains, which has to be undone.
-    return float(next(timed) is not _FORMS[number % len(_FORMS)])
+    return float(next(timed) is not _MODES[number % len(_MODES)])
 
-  xla_choice._seconds = replaced
+  tuning._time_step = replaced
 
 
 def operations(names: list[str]) -> list[int]:
   """Returns which operations are from the choice to the third save of steps."""
-  choice = [i for i, name in enumerate(names) if xla_choice.FILE in name]
+  choice = [i for i, name in enumerate(names) if tuning.FILE in name]
   saves = [i for i, name in enumerate(names) if "SaveV2" in name]
   return list(range(choice[0], saves[4]))

@@ -12,7 +12,7 @@ from bert_tf.files import json_files, shard_files
 from bert_tf.formats import hugging_face, tokenizer_files
 from bert_tf.model_folder import label_map, run_info
 from bert_tf.training import config as training_config
-from bert_tf.training import evaluation, run_log, xla_choice
+from bert_tf.training import evaluation, run_log, tuning
 from tests.support import tiny_models
 
 NESTED = b"[" * 100_000
@@ -81,7 +81,7 @@ def known_form(folder):
   config = training_config.TrainConfig(
     output_dir=str(folder), num_train_steps=1000
   )
-  return xla_choice.known(config, {})
+  return tuning.known_mode(config, {})
 
 
 # By name of the file: its reader, and values that it cannot have.

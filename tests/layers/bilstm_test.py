@@ -35,7 +35,8 @@ def test_both_directions_read_the_text_and_no_padding():
   inputs = np.random.default_rng(1).normal(size=(3, 6, 5)).astype(np.float32)
   mask = np.arange(6) < np.array(LENGTHS)[:, None]
   hidden = layer(inputs, mask=mask)
-  pooled = bilstm.pooled(hidden, mask).numpy()
+  last_positions = np.array(LENGTHS)[:, None] - 1
+  pooled = bilstm.summarise(hidden, last_positions).numpy()
   weights = [w.numpy().astype(np.float64) for w in layer.weights]
   for i, length in enumerate(LENGTHS):
     left = read(inputs[i, :length], weights[:3])

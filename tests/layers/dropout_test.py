@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from bert_tf.kernels import dropout_mask
 from bert_tf.layers import dropout
 
 ROWS, UNITS = 2048, 512  # A million numbers.
@@ -165,6 +166,6 @@ def test_what_is_kept_is_scaled_in_the_type_of_the_input():
 
 @pytest.mark.parametrize("size", [1, 2, 3, 5, 9, 15, 16, 17, 1000, 10**6 + 1])
 def test_masks_that_are_compiled_have_few_sizes(size):
-  rounded = int(dropout._rounded_up(tf.constant(size)))
+  rounded = int(dropout_mask._rounded_up(tf.constant(size)))
   assert size <= rounded < 1.25 * size + 1
   assert rounded.bit_count() <= 3

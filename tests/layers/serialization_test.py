@@ -84,7 +84,7 @@ def test_a_functional_model_around_bert_is_saved_and_loaded(tmp_path):
   "make",
   [
     lambda: modeling.TransformerLayer(CONFIG, "layer_0"),
-    lambda: modeling.ResidualOutput(CONFIG, 8),
+    lambda: modeling.ResidualOutput(CONFIG),
     lambda: head_layers.LinearHead(CONFIG, "squad"),
     lambda: head_layers.MaskedLmHead(CONFIG),
     lambda: modeling.Embeddings(CONFIG, use_one_hot_embeddings=True),
@@ -92,7 +92,7 @@ def test_a_functional_model_around_bert_is_saved_and_loaded(tmp_path):
 )
 def test_a_layer_is_made_again_from_its_config(make):
   layer = make()
-  layer.build()
+  layer.build((None, None, 8))
   other = keras.layers.deserialize(keras.layers.serialize(layer))
   assert type(other) is type(layer)
   assert other.get_config() == layer.get_config()

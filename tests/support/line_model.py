@@ -8,7 +8,7 @@ from keras import ops
 from bert_tf import checkpoints
 from bert_tf.layers import dropout
 from bert_tf.training import config as training_config
-from bert_tf.training import estimator
+from bert_tf.training import estimator, objective
 
 
 class Line(keras.Model):
@@ -22,6 +22,10 @@ class Line(keras.Model):
       self.w = keras.Variable([0.5], name="w")
       self.unused = keras.Variable([1.0], name="unused")
     self.built = True
+
+  @property
+  def unused_variables(self):
+    return [self.unused]
 
   def call(self, features, training=False):
     x = features["x"]
@@ -49,6 +53,9 @@ def batches(steps_done: int, y_scale: float = 2.0):
   return tf.data.Dataset.counter(steps_done).map(batch)
 
 
+OBJECTIVE = objective.Objective(loss_fn, weights_fn, loss_fn)
+
+
 def make(output_dir, num_train_steps=30, rate=0.5, **kwargs):
   config = training_config.TrainConfig(
     output_dir=str(output_dir),
@@ -62,9 +69,7 @@ def make(output_dir, num_train_steps=30, rate=0.5, **kwargs):
       **kwargs,
     },
   )
-  return estimator.Estimator(
-    lambda: Line(rate), loss_fn, weights_fn, loss_fn, config
-  )
+  return estimator.Estimator(lambda: Line(rate), OBJECTIVE, config)
 
 
 def weights_at(output_dir, step):

@@ -74,18 +74,24 @@ def batch(rows, is_packed):
   return {**features, "masked_lm_weights": weights}
 
 
-def losses_and_gradients(model, features, returns_sums, jit_compile=False):
-  """The mean losses and metrics, and a dense gradient for each variable."""
-  model.returns_sums = returns_sums
+def losses_and_gradients(model, features, is_fused, jit_compile=False):
+  """The mean losses and metrics, and a dense gradient for each variable.
+
+  `is_fused` chooses `loss_sums` rather than the logits.
+  """
 
   @tf.function(jit_compile=jit_compile)
   def step():
     with tf.GradientTape() as tape:
-      outputs = model(features, training=True)
-      sums = losses.pretraining_loss(outputs, features)
-      loss = tf.add_n([total / weight for total, weight in sums.values()])
+      if is_fused:
+        sums = model.loss_sums(features, training=True)
+      else:
+        outputs = model(features, training=True)
+        sums = losses.pretraining_sums(outputs, features)
+      means = losses.pretraining_loss(sums, features)
+      loss = tf.add_n([total / weight for total, weight in means.values()])
     gradients = tape.gradient(loss, model.trainable_variables)
-    metrics = losses.pretraining_metrics(outputs, features)
+    metrics = losses.pretraining_metrics(sums, features)
     return loss, metrics, [tf.convert_to_tensor(g) for g in gradients]
 
   loss, metrics, gradients = step()

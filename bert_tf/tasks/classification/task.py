@@ -25,7 +25,7 @@ from bert_tf.tasks.classification import (
 )
 from bert_tf.tasks.classification.examples import InputExample
 from bert_tf.training import config as training_config
-from bert_tf.training import estimator
+from bert_tf.training import estimator, objective
 
 
 def run(
@@ -84,9 +84,11 @@ def build_estimator(
   kind = spec.problem_type
   return estimator.Estimator(
     lambda: heads.ClassifierModel(bert_config, spec.num_outputs),
-    lambda logits, batch: losses.classifier_loss(logits, batch, kind),
-    losses.classifier_weights,
-    lambda logits, batch: losses.classifier_metrics(logits, batch, kind),
+    objective.Objective(
+      lambda logits, batch: losses.classifier_loss(logits, batch, kind),
+      losses.classifier_weights,
+      lambda logits, batch: losses.classifier_metrics(logits, batch, kind),
+    ),
     train,
   )
 

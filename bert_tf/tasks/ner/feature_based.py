@@ -17,7 +17,7 @@ from bert_tf import checkpoints, modeling
 from bert_tf.data import input_pipeline, record_cache, records
 from bert_tf.files import paths
 from bert_tf.formats import hugging_face
-from bert_tf.layers import layer_norm
+from bert_tf.kernels import onednn_layer_norm
 from bert_tf.modeling import Tensor
 from bert_tf.tasks import batches as batches_lib
 from bert_tf.tasks.ner import config
@@ -90,7 +90,7 @@ def word_vectors(
   checkpoints.init_from_checkpoint(model, init_checkpoint)
   compute = tf.function(model, reduce_retracing=True, autograph=False)
   for batch in progress.track(batches, "computing features", "batch"):
-    with layer_norm.fused():
+    with onednn_layer_norm.fused():
       computed = compute(batch)
     yield from computed.numpy()[batch["label_mask"].numpy() == 1]
 

@@ -20,7 +20,7 @@ from bert_tf.tasks.ner import config as config_lib
 from bert_tf.tasks.ner.examples import Sentence
 from bert_tf.tasks.ner.records import Window
 from bert_tf.training import config as training_config
-from bert_tf.training import estimator, results
+from bert_tf.training import estimator, objective, results
 
 
 def run(config: config_lib.NerConfig) -> base.Results | None:
@@ -227,9 +227,9 @@ class NerTask(base.Task[Sentence, Tagged]):
       train = dataclasses.replace(train, init_checkpoint=None)
     return estimator.Estimator(
       self._build_model,
-      losses.token_loss,
-      losses.token_weights,
-      losses.token_metrics,
+      objective.Objective(
+        losses.token_loss, losses.token_weights, losses.token_metrics
+      ),
       train,
     )
 

@@ -21,7 +21,7 @@ from bert_tf.tasks.squad import decoding, examples, metrics
 from bert_tf.tasks.squad import windows as windows_lib
 from bert_tf.tasks.squad.examples import SquadExample
 from bert_tf.training import config as training_config
-from bert_tf.training import estimator, progress, results
+from bert_tf.training import estimator, objective, progress, results
 
 # Shuffles the training questions; fixed in the original.
 _SHUFFLE_SEED = 12345
@@ -168,10 +168,12 @@ class SquadTask(base.Task[SquadExample, Questions]):
     """Returns the Estimator of a model that finds spans."""
     return estimator.Estimator(
       lambda: heads.SpanModel(self.bert_config),
-      losses.span_loss,
-      losses.span_weights,
-      # Answers are scored by their texts, which takes more than the logits.
-      lambda unused_outputs, unused_features: {},
+      objective.Objective(
+        losses.span_loss,
+        losses.span_weights,
+        # Answers are scored by their texts, which takes more than the logits.
+        lambda unused_outputs, unused_features: {},
+      ),
       train,
     )
 

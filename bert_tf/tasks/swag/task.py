@@ -16,7 +16,7 @@ from bert_tf.tasks.swag import config as config_lib
 from bert_tf.tasks.swag import examples, metrics, records
 from bert_tf.tasks.swag.examples import ChoiceExample
 from bert_tf.training import config as training_config
-from bert_tf.training import estimator
+from bert_tf.training import estimator, objective
 
 
 def run(config: config_lib.SwagConfig) -> base.Results | None:
@@ -121,9 +121,11 @@ class SwagTask(base.Task[ChoiceExample, Sequence[ChoiceExample]]):
     kind = "classification"
     return estimator.Estimator(
       lambda: heads.MultipleChoiceModel(self.bert_config),
-      lambda scores, batch: losses.classifier_loss(scores, batch, kind),
-      losses.classifier_weights,
-      lambda scores, batch: losses.classifier_metrics(scores, batch, kind),
+      objective.Objective(
+        lambda scores, batch: losses.classifier_loss(scores, batch, kind),
+        losses.classifier_weights,
+        lambda scores, batch: losses.classifier_metrics(scores, batch, kind),
+      ),
       train,
     )
 

@@ -17,7 +17,7 @@ from bert_tf.tasks.classification import records as classification_data
 from bert_tf.tasks.classification import task as classification
 from bert_tf.tasks.classification.examples import InputExample
 from bert_tf.training import config as training_config
-from bert_tf.training import estimator
+from bert_tf.training import estimator, objective
 from tests.support import runs, tiny_models
 
 GOLDEN = pathlib.Path(__file__).resolve().parents[2] / "golden"
@@ -257,15 +257,17 @@ def test_xla_trains_on_batches_of_several_widths(tmp_path, monkeypatch):
 def test_evaluation_does_not_trace_a_program_for_each_width(tmp_path):
   traces = []
 
-  def eval_fn(logits, batch):
+  def metrics_fn(logits, batch):
     traces.append(batch["input_ids"].shape)
     return losses.classifier_metrics(logits, batch, "classification")
 
   runner = estimator.Estimator(
     lambda: heads.ClassifierModel(modeling.BertConfig.from_dict(CONFIG), 2),
-    lambda logits, b: losses.classifier_loss(logits, b, "classification"),
-    losses.classifier_weights,
-    eval_fn,
+    objective.Objective(
+      lambda logits, b: losses.classifier_loss(logits, b, "classification"),
+      losses.classifier_weights,
+      metrics_fn,
+    ),
     make(tmp_path, tmp_path / "out").train,
   )
   records = write(tmp_path, CASED)

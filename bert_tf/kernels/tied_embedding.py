@@ -9,10 +9,10 @@ from collections.abc import Callable
 import keras
 from keras import ops
 
-from bert_tf.layers.tensor import Tensor
+from bert_tf.tensor import Tensor
 
 
-def looked_up(table: Tensor, ids: Tensor) -> tuple[Tensor, Tensor]:
+def look_up(table: Tensor, ids: Tensor) -> tuple[Tensor, Tensor]:
   """Returns rows of a table, and the table, whose gradients are one.
 
   Args:

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from bert_tf.layers import tied
+from bert_tf.kernels import tied_embedding
 
 
 @pytest.mark.parametrize("jit_compile", [False, True])
@@ -19,7 +19,7 @@ def test_the_gradient_is_that_of_both_uses(jit_compile):
   @tf.function(jit_compile=jit_compile)
   def gradients():
     with tf.GradientTape() as tape:
-      loss = loss_of(*tied.looked_up(table, ids))
+      loss = loss_of(*tied_embedding.look_up(table, ids))
     found = tape.gradient(loss, table)
     with tf.GradientTape() as tape:
       loss = loss_of(tf.gather(table, ids), tf.convert_to_tensor(table))
@@ -31,7 +31,7 @@ def test_the_gradient_is_that_of_both_uses(jit_compile):
 
 
 def test_rows_are_added_as_often_as_they_are_named():
-  added = tied.add_rows(
+  added = tied_embedding.add_rows(
     tf.ones([3]), tf.constant([2, 0, 2]), tf.constant([1.0, 2.0, 3.0])
   )
   np.testing.assert_allclose(added, [3.0, 1.0, 5.0])

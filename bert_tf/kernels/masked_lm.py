@@ -11,8 +11,8 @@ from typing import NamedTuple
 
 from keras import ops
 
-from bert_tf.layers import pieces, tied, transposed
-from bert_tf.layers.tensor import Tensor
+from bert_tf.kernels import backend, clusters, tied_embedding
+from bert_tf.tensor import Tensor
 
 # Rows of a block. Each block adds to the gradient of the whole table, so much
 # smaller ones spend their time there.
@@ -152,10 +152,10 @@ def _over_rows(
       ids=ops.take(batch.ids, rows),
       weights=ops.slice(weights, [start], [size]),
     )
-    more, softmax = pieces.in_loop(_block)(block)
+    more, softmax = clusters.in_loop(_block)(block)
     if with_gradients:
-      of_hidden, *others = pieces.in_loop(_gradients)(block, softmax)
-      of_hidden = tied.add_rows(totals[0], rows, of_hidden)
+      of_hidden, *others = clusters.in_loop(_gradients)(block, softmax)
+      of_hidden = tied_embedding.add_rows(totals[0], rows, of_hidden)
       totals = (of_hidden, *(a + b for a, b in zip(totals[1:], others)))
     return start + size, found + more, *totals
 
@@ -178,7 +178,7 @@ def _block(batch: _Batch) -> tuple[Tensor, _Softmax]:
   table = ops.cast(batch.table, dtype)
   # [V, rows]: sums over the vocabulary then add whole rows of memory to each
   # other, which takes half as long as sums within a row.
-  products = transposed.matmul(table, batch.hidden, transpose_b=True)
+  products = backend.matmul(table, batch.hidden, transpose_b=True)
   values = ops.cast(products, "float32") + batch.bias[:, None]
   # Not of `values`, which XLA need not keep then.
   of_labels = _of_labels(products, batch.ids) + ops.take(batch.bias, batch.ids)
@@ -201,15 +201,19 @@ def _gradients(batch: _Batch, softmax: _Softmax) -> _Gradients:
   hidden = ops.cast(batch.hidden, "float32")
   weights = batch.weights[:, None]
   scales = weights / softmax.totals[:, None]
-  by_hidden = transposed.matmul(softmax.powers, table, transpose_a=True)
+  by_hidden = backend.matmul(softmax.powers, table, transpose_a=True)
   by_table = ops.matmul(softmax.powers, ops.cast(hidden * scales, dtype))
   by_bias = ops.matmul(softmax.powers, ops.cast(scales, dtype))[:, 0]
   # The labels' own logits have a part besides.
   of_labels = ops.take(batch.table, batch.ids, axis=0)
   return (
     ops.cast(by_hidden, "float32") * scales - weights * of_labels,
-    tied.add_rows(ops.cast(by_table, "float32"), batch.ids, -weights * hidden),
-    tied.add_rows(ops.cast(by_bias, "float32"), batch.ids, -batch.weights),
+    tied_embedding.add_rows(
+      ops.cast(by_table, "float32"), batch.ids, -weights * hidden
+    ),
+    tied_embedding.add_rows(
+      ops.cast(by_bias, "float32"), batch.ids, -batch.weights
+    ),
   )
 
 

@@ -7,7 +7,7 @@ import pytest
 import tensorflow as tf
 from tensorflow.core.protobuf import config_pb2
 
-from bert_tf.layers import masked_lm, pieces
+from bert_tf.kernels import clusters, masked_lm
 from tests.support import optimized_graphs, plain_masked_lm
 
 REWRITES = ("arithmetic_optimization", "constant_folding", "remapping")
@@ -27,12 +27,12 @@ def looped(is_in_pieces, limit=3):
   """A function that loops over exp and a product, and takes the tanh."""
 
   def body(count, values):
-    values = pieces.in_loop(lambda x: tf.exp(x) @ x)(values)
+    values = clusters.in_loop(lambda x: tf.exp(x) @ x)(values)
     return count + 1, tf.floor(values)
 
   @tf.function(autograph=False)
   def run(values):
-    with pieces.scope() if is_in_pieces else contextlib.nullcontext():
+    with clusters.scope() if is_in_pieces else contextlib.nullcontext():
       found = tf.while_loop(lambda i, _: i < limit, body, (0, values))
       return tf.tanh(found[1])
 
@@ -54,7 +54,7 @@ def test_blocks_of_the_masked_lm_are_compiled_between_their_products():
 
   @tf.function(autograph=False)
   def run(hidden, table, bias, ids, weights):
-    with pieces.scope(), tf.GradientTape() as tape:
+    with clusters.scope(), tf.GradientTape() as tape:
       tape.watch([hidden, table, bias])
       sums = masked_lm.sums(hidden, table, bias, ids, weights, True)
     return sums, tape.gradient(sums, [hidden, table, bias])
@@ -90,7 +90,7 @@ def call_of(function, *args):
 
 def test_a_graph_that_is_compiled_in_pieces_is_not_rewritten():
   x = tf.ones([4, 4])
-  outer = tf.function(pieces.compiled(dense), autograph=False)
+  outer = tf.function(clusters.compiled(dense), autograph=False)
   node, called = call_of(outer, x)
   np.testing.assert_allclose(outer(x), dense(x), rtol=1e-6)
   assert called.attr["_noinline"].b  # So its own settings count.
@@ -101,7 +101,7 @@ def test_a_graph_that_is_compiled_in_pieces_is_not_rewritten():
 
   def ops_with(is_on):
     tf.config.optimizer.set_experimental_options(is_on)
-    return run_ops(pieces.marked(dense), x)
+    return run_ops(clusters.marked(dense), x)
 
   kept = ops_with(dict.fromkeys(REWRITES, False))
   rewritten = ops_with(dict.fromkeys(REWRITES, True))
@@ -114,10 +114,10 @@ def test_rewrites_are_as_before_it(said):
   options = tf.config.optimizer.get_experimental_options()
   tf.config.optimizer.set_experimental_options(said)
   try:
-    pieces.name_rewrites()
+    clusters.name_rewrites()
     before = tf.config.optimizer.get_experimental_options()
     with pytest.raises(ZeroDivisionError):
-      tf.function(pieces.compiled(lambda x: x / 0), autograph=False)(1)
+      tf.function(clusters.compiled(lambda x: x / 0), autograph=False)(1)
     assert tf.config.optimizer.get_experimental_options() == before
     assert before["remapping"] == said.get("remapping", True)
     assert before["constant_folding"]

@@ -7,8 +7,9 @@ from tensorflow.python.framework import test_util
 
 from bert_tf import modeling
 from bert_tf.export import saved_models
+from bert_tf.kernels import onednn_layer_norm
 from bert_tf.layers import layer_norm
-from bert_tf.training import steps
+from bert_tf.training import evaluator, objective
 from tests.support import optimized_graphs, tiny_models
 
 OPERATION = "_MklLayerNorm"
@@ -25,7 +26,7 @@ def built(size=24):
 
 def in_scope(layer):
   def call(x):
-    with layer_norm.fused():
+    with onednn_layer_norm.fused():
       return layer(x)
 
   return call
@@ -63,17 +64,17 @@ def test_what_the_operation_does_not_take_is_keras(dtype, rank):
 
 
 def test_a_tensorflow_without_it_computes_as_keras(monkeypatch):
-  monkeypatch.setattr(layer_norm, "_OPERATION", "_NoSuchLayerNorm")
-  layer_norm._has_operation.cache_clear()
+  monkeypatch.setattr(onednn_layer_norm, "_OPERATION", "_NoSuchLayerNorm")
+  onednn_layer_norm._has_operation.cache_clear()
   try:
-    assert not layer_norm._has_operation()
+    assert not onednn_layer_norm._has_operation()
     layer, x = built(), tf.random.normal([2, 24])
     np.testing.assert_array_equal(
       tf.function(in_scope(layer), autograph=False)(x),
       tf.function(layer, autograph=False)(x),
     )
   finally:
-    layer_norm._has_operation.cache_clear()
+    onednn_layer_norm._has_operation.cache_clear()
 
 
 def test_evaluation_and_prediction_use_it_and_training_does_not():
@@ -85,25 +86,28 @@ def test_evaluation_and_prediction_use_it_and_training_does_not():
     "segment_ids": tf.zeros_like(ids),
   }
   calls = []
-  original = layer_norm._computed_at_once
+  original = onednn_layer_norm.compute
 
   def counted(*args):
     calls.append(args)
     return original(*args)
 
   with pytest.MonkeyPatch.context() as patch:
-    patch.setattr(layer_norm, "_computed_at_once", counted)
+    patch.setattr(onednn_layer_norm, "compute", counted)
     with tf.GradientTape():
       expected = tf.function(model, autograph=False)(features, training=True)
     assert not calls
-    step = steps.EvaluationStep(
+    step = evaluator.Evaluator(
       model,
-      lambda output, _: {"a": (tf.reduce_sum(output.pooled_output), 1.0)},
-      lambda output, _: {},
+      objective.Objective(
+        lambda output, _: {"a": (tf.reduce_sum(output.pooled_output), 1.0)},
+        lambda _: {},
+        lambda output, _: {},
+      ),
     )
-    found = [step.predict(features), step.evaluate(features)[1]]
+    found = [step.predict_batch(features), step.evaluate_batch(features)[1]]
   num_norms = 1 + 2 * tiny_models.CONFIG.num_hidden_layers
-  assert len(calls) == 2 * num_norms * layer_norm._has_operation()
+  assert len(calls) == 2 * num_norms * onednn_layer_norm._has_operation()
   expected = model(features)
   for output in found:
     np.testing.assert_allclose(

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from bert_tf.layers import attention, dropout
+from bert_tf.kernels import dropout_attention
+from bert_tf.layers import dropout
 from tests.support import optimized_graphs
 
 B, N, F, T, H = 3, 2, 5, 7, 4
@@ -24,12 +25,12 @@ def arguments(dtype="float32", by_query=False):
 
 
 def dropped_by(mask):
-  """attention.dropped_context with a mask."""
-  return lambda *given: attention.dropped_context(*given, mask)
+  """dropout_attention.dropout_attention with a mask."""
+  return lambda *given: dropout_attention.dropout_attention(*given, mask)
 
 
 def new_mask():
-  return dropout.Mask((B, N, F, T), RATE, dropout.Seeds(5))
+  return dropout.Seeds(5).draw_mask((B, N, F, T), RATE)
 
 
 def formula(query, key, value, key_scores, is_kept):
@@ -82,7 +83,7 @@ def test_bfloat16_is_near_float32():
 
 def test_a_mask_is_the_same_at_each_call_and_another_at_each_draw():
   seeds = dropout.Seeds(3)
-  first, second = (dropout.Mask((4, 100), RATE, seeds) for _ in range(2))
+  first, second = (seeds.draw_mask((4, 100), RATE) for _ in range(2))
   np.testing.assert_array_equal(first(), first())
   assert 0.3 < np.mean(first().numpy() != second().numpy()) < 0.6
   x = tf.ones([4, 100])

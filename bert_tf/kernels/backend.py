@@ -4,10 +4,15 @@ Importing Keras on a backend that is not installed fails with an error that does
 not name the setting.
 """
 
+import contextlib
 import importlib.util
 import json
 import os
 import sys
+from collections.abc import Callable
+from typing import Any
+
+from bert_tf.tensor import Tensor
 
 # Each is also the name of the package that it needs.
 BACKENDS = ("tensorflow", "jax", "torch", "numpy", "openvino")
@@ -62,3 +67,43 @@ def check_tensorflow() -> None:
       "prediction from a checkpoint need TensorFlow; set "
       "KERAS_BACKEND=tensorflow."
     )
+
+
+def matmul(
+  a: Tensor, b: Tensor, transpose_a: bool = False, transpose_b: bool = False
+) -> Tensor:
+  """Returns the products of matrices, float [..., rows, columns]."""
+  if name() == "tensorflow":
+    import tensorflow as tf
+
+    return tf.matmul(a, b, transpose_a=transpose_a, transpose_b=transpose_b)
+  from keras import ops
+
+  a = ops.swapaxes(a, -1, -2) if transpose_a else a
+  b = ops.swapaxes(b, -1, -2) if transpose_b else b
+  return ops.matmul(a, b)
+
+
+def gradient(backward: Callable[[Tensor], Any]) -> Callable[..., Any]:
+  """Returns the gradient function that `keras.ops.custom_gradient` expects.
+
+  Keras passes the gradient of the output by position on some backends and as
+  `upstream` on others.
+
+  Args:
+    backward: the gradient of the output to the gradients of the inputs.
+  """
+
+  def call(*args: Tensor, upstream: Tensor | None = None) -> Any:
+    return backward(args[0] if upstream is None else upstream)
+
+  return call
+
+
+def after(tensor: Tensor) -> contextlib.AbstractContextManager:
+  """Returns a scope of operations that wait for a tensor, in graphs of TF."""
+  if name() != "tensorflow":
+    return contextlib.nullcontext()
+  import tensorflow as tf
+
+  return tf.control_dependencies([tensor])

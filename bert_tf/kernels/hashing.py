@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from keras import ops
 
-from bert_tf.layers.tensor import Tensor
+from bert_tf.tensor import Tensor
 
 # Of the hash "lowbias32" (C. Wellons, hash-prospector, public domain).
 _SHIFTS = (16, 15, 16)

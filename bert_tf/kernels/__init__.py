@@ -1,0 +1,1 @@
+"""Optimised operations, each beside its plain form."""

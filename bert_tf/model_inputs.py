@@ -1,0 +1,267 @@
+"""The input of a model: features checked, then resolved into tensors.
+
+A batch may lack masks and segments, hold several inputs in one row, or be read
+in one direction only. `prepare` resolves all of this into `ModelInputs`, so
+that the layers know none of it.
+
+Shapes: B batch, F from (query) positions, T to (key) positions, K inputs that
+are packed into a row.
+"""
+
+from collections.abc import Mapping
+from typing import Any, ClassVar, NamedTuple
+
+import keras
+import numpy as np
+from keras import ops
+
+from bert_tf.layers import serialization
+from bert_tf.tensor import Tensor
+
+# The positions that a position attends to: all of its input (BERT); itself and
+# those before it; itself and those after it.
+BOTH = "both"
+LEFT_TO_RIGHT = "left_to_right"
+RIGHT_TO_LEFT = "right_to_left"
+DIRECTIONS = (BOTH, LEFT_TO_RIGHT, RIGHT_TO_LEFT)
+
+# Added to the score of a position that is ignored, as in the original release
+# (modeling.attention_layer). exp(-10000) is 0 in float32. Minus infinity would
+# make the softmax NaN for a row in which every position is padding.
+IGNORED = -10000.0
+
+_NAMES = ("input_ids", "input_mask", "segment_ids")
+
+# Names of other libraries and the names here.
+_OTHER_NAMES = {
+  "attention_mask": "input_mask",
+  "padding_mask": "input_mask",
+  "token_type_ids": "segment_ids",
+  "input_type_ids": "segment_ids",
+  "input_word_ids": "input_ids",
+  "token_ids": "input_ids",
+}
+
+
+class ModelInputs(NamedTuple):
+  """A batch as the encoder takes it.
+
+  Plain, packed and one-directional inputs differ here and nowhere later.
+  """
+
+  input_ids: Tensor  # int [B, F]. Word-piece ids; 0 is [PAD].
+  segment_ids: Tensor  # int [B, F].
+  # int [F], or [B, F] for packed sequences, which count from 0 in each input.
+  position_ids: Tensor
+  # float32 [B, 1, T], or [B, F, T] if it differs between positions. 0 to
+  # attend to a position, -10000 to ignore it.
+  attention_bias: Tensor
+  # int [B, K]. The position whose output summarises each input: [CLS], or the
+  # last position if the model reads from left to right.
+  summary_positions: Tensor
+
+  @property
+  def is_packed(self) -> bool:
+    """Whether rows can hold several inputs."""
+    return len(self.position_ids.shape) == 2
+
+
+def prepare(features: Mapping[str, Tensor], direction: str) -> ModelInputs:
+  """Returns the inputs of the encoder.
+
+  Args:
+    features: tensors by name, see BertModel.call.
+    direction: one of DIRECTIONS.
+  """
+  input_ids = features["input_ids"]
+  input_mask = features.get("input_mask")
+  if input_mask is None:
+    input_mask = ops.ones_like(input_ids)
+  segment_ids = features.get("segment_ids")
+  if segment_ids is None:
+    segment_ids = ops.zeros_like(input_ids)
+  cls_positions = features.get("cls_positions")
+
+  length = ops.shape(input_ids)[1]
+  position_ids, starts = ops.arange(length), None
+  if cls_positions is not None:
+    starts = segment_starts(cls_positions, length)
+    position_ids = position_ids - starts
+  is_attended = attended_positions(input_mask, starts, direction)
+  if direction == LEFT_TO_RIGHT:
+    # Only the last position has attended to the whole input.
+    summary_positions = last_positions(input_mask, starts, cls_positions)
+  elif cls_positions is not None:
+    summary_positions = cls_positions
+  else:
+    # Not a slice of [B, F]: its second dimension would be unknown if F is.
+    summary_positions = ops.zeros_like(input_ids[:, 0])[:, None]
+  return ModelInputs(
+    input_ids=input_ids,
+    segment_ids=segment_ids,
+    position_ids=position_ids,
+    attention_bias=(1.0 - is_attended) * IGNORED,
+    summary_positions=ops.cast(summary_positions, "int32"),
+  )
+
+
+def segment_starts(cls_positions: Tensor, length: Tensor | int) -> Tensor:
+  """Returns, for each position, the index at which its input begins.
+
+  Args:
+    cls_positions: int [B, K], see BertModel.call.
+    length: F.
+
+  Returns:
+    int [B, F].
+  """
+  begins = cls_positions[:, None, :]  # [B, 1, K]
+  positions = ops.arange(length, dtype=cls_positions.dtype)[None, :, None]
+  # The largest begin at or before the position. Unused slots are 0 and never
+  # exceed a begin.
+  has_begun = ops.cast(begins <= positions, cls_positions.dtype)
+  return ops.max(begins * has_begun, axis=-1)
+
+
+def attended_positions(
+  input_mask: Tensor, starts: Tensor | None, direction: str
+) -> Tensor:
+  """Returns 1 for each key that a query attends to and 0 for the others.
+
+  Args:
+    input_mask: [B, T]. 1 for a real position.
+    starts: int [B, F], see `segment_starts`; None if rows hold one input.
+    direction: one of DIRECTIONS.
+
+  Returns:
+    float32 [B, F, T], or [B, 1, T] if it is the same for all queries.
+  """
+  is_key = ops.expand_dims(ops.cast(input_mask, "float32"), 1)  # [B, 1, T]
+  if starts is not None:
+    is_same = ops.equal(starts[:, :, None], starts[:, None, :])
+    is_key = is_key * ops.cast(is_same, "float32")  # [B, F, T]
+  if direction == BOTH:
+    return is_key
+  positions = ops.arange(ops.shape(input_mask)[1])
+  query, key = positions[:, None], positions[None, :]
+  is_seen = key <= query if direction == LEFT_TO_RIGHT else key >= query
+  return is_key * ops.cast(is_seen, "float32")  # [B, F, T]
+
+
+def last_positions(
+  input_mask: Tensor,
+  starts: Tensor | None = None,
+  cls_positions: Tensor | None = None,
+) -> Tensor:
+  """Returns the last real position of each input, int32 [B, K]; 0 if unused.
+
+  Args:
+    input_mask: [B, F]. 1 for a real position.
+    starts: int [B, F], see `segment_starts`; None if rows hold one input.
+    cls_positions: int [B, K], see BertModel.call; None likewise, K is then 1.
+  """
+  positions = ops.arange(ops.shape(input_mask)[1], dtype="int32")
+  is_own = ops.cast(input_mask, "float32")[:, None, :] > 0  # [B, 1, F]
+  if starts is not None and cls_positions is not None:
+    is_same = ops.equal(starts[:, None, :], cls_positions[:, :, None])
+    is_own = ops.logical_and(is_own, is_same)  # [B, K, F]
+  return ops.max(positions * ops.cast(is_own, "int32"), axis=-1)
+
+
+def check_direction(direction: object) -> None:
+  """Raises ValueError if a direction is not one of DIRECTIONS."""
+  if direction not in DIRECTIONS:
+    raise ValueError(
+      f"attention_direction is {direction!r:.80}; it has to be one of "
+      f"{', '.join(DIRECTIONS)}."
+    )
+
+
+class FeaturesModel(serialization.Configured, keras.Model):
+  """A model of `input_ids`, `input_mask` and `segment_ids`.
+
+  Attributes:
+    input_shape_names: the dimensions of these features.
+  """
+
+  input_shape_names: ClassVar[tuple[str, ...]] = ("B", "F")
+
+  def __call__(self, features: Mapping[str, Any], **arguments: Any) -> Any:
+    """Checks the features, see `check_features`, and calls the model."""
+    features = check_features(features, self.input_shape_names)
+    return super().__call__(features, **arguments)
+
+
+def check_features(
+  features: Mapping[str, Any], shape_names: tuple[str, ...] = ("B", "F")
+) -> dict[str, Tensor]:
+  """Returns the features, with lists and arrays converted to tensors.
+
+  Args:
+    features: `input_ids`, and optionally `input_mask`, `segment_ids` and other
+      features of the model.
+    shape_names: the dimensions of these three.
+
+  Raises:
+    ValueError: if `input_ids` are missing, for the name of another library,
+      rows of different lengths, a wrong rank, ids that are not integers, or
+      shapes that differ.
+  """
+  if not isinstance(features, Mapping):
+    raise ValueError(
+      f"the model was given a {type(features).__name__}; give a dict with "
+      f"input_ids, int [{', '.join(shape_names)}]."
+    )
+  for other, name in _OTHER_NAMES.items():
+    if other in features:
+      raise ValueError(f"{other} is called {name} here; rename it.")
+  if "input_ids" not in features:
+    raise ValueError(
+      f"there are no input_ids among {', '.join(features) or 'no features'}."
+    )
+  tensors = {name: _to_tensor(name, value) for name, value in features.items()}
+  for name in _NAMES:
+    if name in tensors:
+      _check(name, tensors[name], tensors["input_ids"], shape_names)
+  return tensors
+
+
+def _to_tensor(name: str, value: Any) -> Tensor:
+  """Converts a list or an array to a tensor; returns other values unchanged."""
+  if isinstance(value, list | tuple):
+    try:
+      value = np.array(value)
+    except ValueError:
+      raise ValueError(
+        f"the rows of {name} have different lengths; fill the shorter ones "
+        "with 0 and give an input_mask that is 0 there."
+      ) from None
+    if value.dtype.kind not in "biuf":
+      raise ValueError(f"{name} holds strings or objects; give numbers.")
+    if value.dtype == np.int64:
+      value = value.astype(np.int32)
+  if isinstance(value, np.ndarray):
+    return ops.convert_to_tensor(value)
+  return value
+
+
+def _check(
+  name: str, value: Tensor, input_ids: Tensor, shape_names: tuple[str, ...]
+) -> None:
+  """Raises ValueError for a wrong shape or a wrong type."""
+  shape = tuple(value.shape)
+  if len(shape) != len(shape_names):
+    raise ValueError(
+      f"{name} has the shape {list(shape)}; give [{', '.join(shape_names)}], "
+      "a list of rows even for one text."
+    )
+  dtype = keras.backend.standardize_dtype(value.dtype)
+  # A mask may have any type: it is cast.
+  if name != "input_mask" and "int" not in dtype:
+    raise ValueError(f"{name} is {dtype}; give integers, such as int32.")
+  for size, other in zip(shape, tuple(input_ids.shape)):
+    if size is not None and other is not None and size != other:
+      raise ValueError(
+        f"{name} has the shape {list(shape)}, but input_ids "
+        f"{list(input_ids.shape)}; give one number for each word piece."
+      )

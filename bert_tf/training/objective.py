@@ -1,0 +1,116 @@
+"""The objective of a task: the loss it trains and the metrics it reports.
+
+Losses and metrics are pairs (sum, weight), not means. A batch is split over
+replicas and micro-batches whose weights differ (masked words, real examples),
+so a mean of their means would not be the mean of the batch. Sums and weights
+can be added in any order, and are divided once, at the end.
+"""
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any, NamedTuple, TypeVar
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from bert_tf.losses import Sums
+from bert_tf.modeling import Tensor
+
+Features = dict[str, tf.Tensor]
+
+T = TypeVar("T")
+
+
+class BatchSums(NamedTuple):
+  """Losses, metrics and outputs of a batch, or of a part of it."""
+
+  losses: Sums
+  metrics: Sums
+  # A tensor or a structure of tensors; () if the objective has no outputs.
+  outputs: Any = ()
+
+
+@dataclasses.dataclass(frozen=True)
+class Objective:
+  """The loss that a task trains and the metrics that it reports.
+
+  The loss of a batch is the total, over the names of the losses, of
+  sum / weight. A metric of a data set is the total of its sums divided by the
+  total of its weights.
+
+  A task whose model computes its loss without its outputs overrides
+  `loss_sums`.
+
+  Attributes:
+    loss_fn: (outputs, features) to the losses, {name: (sum, weight)}.
+    weights_fn: features to the weights of the losses, {name: weight}. They
+      depend on the features only, so a step knows the weights of the whole
+      batch before it computes the first micro-batch.
+    metrics_fn: (outputs, features) to the metrics, {name: (sum, weight)}.
+  """
+
+  loss_fn: Callable[[Any, Features], Sums]
+  weights_fn: Callable[[Features], dict[str, Tensor]]
+  metrics_fn: Callable[[Any, Features], Sums]
+
+  def loss_sums(
+    self, model: keras.Model, features: Features, training: bool
+  ) -> BatchSums:
+    """Returns the losses, metrics and outputs of a batch.
+
+    Args:
+      model: the task's model.
+      features: tensors [B, ...].
+      training: whether dropout is on.
+    """
+    outputs = model(features, training=training)
+    return BatchSums(
+      self.loss_fn(outputs, features),
+      self.metrics_fn(outputs, features),
+      outputs,
+    )
+
+  def unused_variables(self, model: keras.Model) -> list[keras.Variable]:
+    """Returns the trainable variables that the loss does not depend on.
+
+    The pooler in question answering, for example. As in the original, these
+    variables have no moments and no weight decay.
+    """
+    return getattr(model, "unused_variables", [])
+
+  def trained_variables(self, model: keras.Model) -> list[keras.Variable]:
+    """Returns the variables that training changes."""
+    unused = {id(variable) for variable in self.unused_variables(model)}
+    return [v for v in model.trainable_variables if id(v) not in unused]
+
+
+def add(sums: T | None, other_sums: T) -> T:
+  """Returns the sum of two structures of tensors; None counts as 0."""
+  if sums is None:
+    return other_sums
+  return tf.nest.map_structure(lambda a, b: a + b, sums, other_sums)
+
+
+def add_calls(
+  total: T, function: Callable[[tf.Tensor], T], first: int, end: tf.Tensor | int
+) -> T:
+  """Adds function(first), ..., function(end - 1) to a total.
+
+  The calls are a loop in the graph: the function is traced once.
+  """
+  _, total = tf.while_loop(
+    lambda i, _: i < end,
+    lambda i, total: (i + 1, add(total, function(i))),
+    (tf.constant(first), total),
+  )
+  return total
+
+
+def means(sums: Sums) -> dict[str, float]:
+  """Returns sum / weight by name; 0 if the weight is 0."""
+  numbers = {name: np.asarray(pair, np.float64) for name, pair in sums.items()}
+  return {
+    name: float(total / weight) if weight else 0.0
+    for name, (total, weight) in numbers.items()
+  }

@@ -1,0 +1,236 @@
+"""A training step on one batch, on all devices.
+
+The loss of a batch is the total of sum / weight over the names of the
+objective's losses. The batch is split into one part for each replica, and a
+part into micro-batches. Each micro-batch divides its sums by the weights of
+the whole batch, so the gradients of all micro-batches add up to the gradient
+of the batch: gradient accumulation takes the same step as one big batch,
+except that each micro-batch draws its own dropout masks.
+
+`_replica_step` and `_compute_gradients` are the mathematics. The rest builds
+and compiles them; see `compilation`.
+"""
+
+import contextlib
+import copy
+from collections.abc import Callable
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+from bert_tf import distribution, optimization
+from bert_tf.layers import dropout
+from bert_tf.losses import Sums
+from bert_tf.modeling import Tensor
+from bert_tf.training import compilation
+from bert_tf.training import objective as objective_lib
+from bert_tf.training.objective import Features
+
+
+class TrainingStep:
+  """Updates the model's variables once for each batch.
+
+  Args:
+    model: built in the scope of the current strategy.
+    optimizer: built by `build`.
+    objective: the loss to train and the metrics to report.
+    batch_size: examples in a whole batch.
+    num_micro_batches: parts that each replica splits its examples into.
+    seed: seed of the dropout masks.
+    mode: how much of the step XLA compiles.
+
+  Raises:
+    ValueError: if the batch does not divide into the micro-batches.
+  """
+
+  def __init__(
+    self,
+    model: keras.Model,
+    optimizer: optimization.AdamWeightDecayOptimizer,
+    objective: objective_lib.Objective,
+    batch_size: int,
+    num_micro_batches: int,
+    seed: int,
+    mode: compilation.Mode,
+  ) -> None:
+    self._model = model
+    self._optimizer = optimizer
+    self._objective = objective
+    self._num_micro_batches = num_micro_batches
+    self._seed = seed
+    self._strategy = tf.distribute.get_strategy()
+    num_replicas = self._strategy.num_replicas_in_sync
+    num_parts = num_replicas * num_micro_batches
+    if batch_size % num_parts:
+      raise ValueError(
+        f"a batch of {batch_size} does not divide into {num_replicas} replicas "
+        f"x {num_micro_batches} micro-batches; set `train_batch_size` to a "
+        f"multiple of {num_parts}."
+      )
+    self._variables: list[keras.Variable] = []
+    self._sums_spec: Any = None  # tf.TensorSpec in the structure of Sums.
+    compilation.prepare()
+    self._set_mode(mode)
+
+  def _replica_step(self, features: Features) -> Sums:
+    """Takes the step on this replica's part; returns the sums to log."""
+    features, first = self._replica_part(features)
+    weights = distribution.all_reduce_sum(self._objective.weights_fn(features))
+
+    def micro_batch(
+      index: tf.Tensor | int,
+    ) -> tuple[Sums, optimization.Gradients]:
+      part = distribution.select_part(features, index, self._num_micro_batches)
+      return self._gradients(part, weights, first + index)
+
+    totals = micro_batch(0)
+    if self._num_micro_batches > 1:
+      totals = objective_lib.add_calls(
+        totals, micro_batch, 1, self._num_micro_batches
+      )
+    sums, gradients = totals
+    sums = distribution.all_reduce_sum(sums)
+    loss = sums.pop("loss")
+    weight = tf.ones([])  # Each step counts as 1 in means over steps.
+    learning_rate = self._optimizer.learning_rate * weight
+    # The optimizer adds the gradients of all replicas and clips them by their
+    # global norm before the update.
+    norm = self._optimizer.apply_parts(gradients, self._variables)
+    return {
+      "loss": (loss, weight),
+      **sums,
+      "learning_rate": (learning_rate, weight),
+      "gradient_norm": (norm, weight),
+    }
+
+  def _compute_gradients(
+    self,
+    features: Features,
+    weights: dict[str, Tensor],
+    micro_batch: tf.Tensor,
+    half: tf.Tensor | int,
+  ) -> tuple[Sums, optimization.Gradients]:
+    """Returns the sums to log and the gradients of a micro-batch.
+
+    Args:
+      features: the micro-batch, or a half of it.
+      weights: weights of the losses over the whole batch.
+      micro_batch: int []. Its index among those of all replicas.
+      half: 0 or 1.
+    """
+    # The seeds are also those of the backward pass, in which layers under
+    # gradient checkpointing draw their masks again.
+    with self._dropout_seeds(micro_batch, half):
+      with tf.GradientTape() as tape:
+        sums = self._objective.loss_sums(self._model, features, training=True)
+        loss = tf.add_n(
+          [total / weights[name] for name, (total, _) in sums.losses.items()]
+        )
+        scaled_loss = loss
+        if self._optimizer.loss_scale:
+          scaled_loss = loss * self._optimizer.loss_scale.scale
+      gradients = tape.gradient(scaled_loss, self._variables)
+    self._check_gradients(gradients)
+    sums_to_log = {"loss": loss, **sums.metrics}
+    return sums_to_log, optimization.as_gradients(gradients)
+
+  def _replica_part(self, features: Features) -> tuple[Features, tf.Tensor]:
+    """Returns this replica's part and the index of its first micro-batch."""
+    context = tf.distribute.get_replica_context()
+    replica = tf.convert_to_tensor(context.replica_id_in_sync_group)
+    part = distribution.select_replica_part(features)
+    return part, replica * self._num_micro_batches
+
+  def _dropout_seeds(
+    self, micro_batch: tf.Tensor, half: tf.Tensor | int
+  ) -> contextlib.AbstractContextManager:
+    """A scope whose dropout masks depend only on seed, step and part.
+
+    A resumed run therefore draws the masks of an uninterrupted one.
+    """
+    seeds = getattr(self._model, "seed_generator", None)
+    if not isinstance(seeds, dropout.Seeds):
+      return contextlib.nullcontext()
+    words = (self._seed, self._optimizer.iterations.value, micro_batch)
+    return seeds.counted_from(
+      tf.stack([tf.cast(word, seeds.state.dtype) for word in words]),
+      half,
+      compiles_masks=self._mode.compiles_dropout_masks,
+    )
+
+  def build(
+    self, element_spec: dict[str, tf.TensorSpec]
+  ) -> Callable[[Features], Sums]:
+    """Builds the optimizer and traces the step.
+
+    Args:
+      element_spec: shapes and dtypes of a whole batch.
+
+    Returns:
+      The step, from the features of a batch to the sums to log.
+    """
+    self._variables = self._objective.trained_variables(self._model)
+    self._optimizer.build(self._variables)
+    step = self._step.get_concrete_function(element_spec)
+    self._sums_spec = tf.nest.map_structure(
+      lambda tensor: tf.TensorSpec(tensor.shape, tensor.dtype),
+      step.structured_outputs,
+    )
+    return step
+
+  def __call__(self, features: Features) -> Sums:
+    """Takes a step on a whole batch; returns the sums to log."""
+    return self._step(features)
+
+  def run(self, batches: tf.data.Iterator, num_steps: int) -> Sums:
+    """Takes steps on the next batches; returns the totals of their sums.
+
+    All steps are one call of a tf.function. The step must be built.
+    """
+    return self._loop(batches, tf.constant(num_steps))
+
+  def with_mode(self, mode: compilation.Mode) -> "TrainingStep":
+    """Returns a copy of the step, on the same variables, in another mode."""
+    step = copy.copy(self)
+    step._set_mode(mode)
+    return step
+
+  def _set_mode(self, mode: compilation.Mode) -> None:
+    """Makes the tf.functions of a mode; discards earlier traces."""
+    self._mode = mode
+    self._gradients = mode.compile_gradients(self._compute_gradients)
+    self._step = mode.compile_step(self._run_replicas)
+    self._loop = tf.function(self._run_loop, autograph=False)
+
+  def _run_replicas(self, features: Features) -> Sums:
+    """Takes the step on all replicas."""
+    sums = self._strategy.run(self._replica_step, (features,))
+    # The sums are the same on every replica.
+    return tf.nest.map_structure(
+      lambda v: self._strategy.experimental_local_results(v)[0], sums
+    )
+
+  def _run_loop(self, batches: tf.data.Iterator, num_steps: tf.Tensor) -> Sums:
+    """Takes steps in a loop in the graph."""
+    # The loop starts from zeros, not from a first step, since TensorFlow would
+    # optimize the graph of the step twice: in the loop and before it.
+    zeros = tf.nest.map_structure(
+      lambda spec: tf.zeros(spec.shape, spec.dtype), self._sums_spec
+    )
+    return objective_lib.add_calls(
+      zeros, lambda _: self._step(batches.get_next()), 0, num_steps
+    )
+
+  def _check_gradients(self, gradients: list[Tensor | None]) -> None:
+    """Raises ValueError if a variable has no gradient."""
+    unused = [
+      variable.path
+      for variable, gradient in zip(self._variables, gradients, strict=True)
+      if gradient is None
+    ]
+    if unused:
+      raise ValueError(
+        f"the loss does not depend on {', '.join(unused)}; name these "
+        "variables in the model's `unused_variables`."
+      )
