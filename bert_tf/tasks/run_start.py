@@ -5,9 +5,9 @@ import dataclasses
 from absl import logging
 
 from bert_tf.model_folder import label_map
-from bert_tf.tasks import base
+from bert_tf.tasks import base, start_model
 from bert_tf.training import config as training_config
-from bert_tf.training import restore, trained_heads
+from bert_tf.training import restore
 
 
 def saved_labels(
@@ -29,7 +29,7 @@ def saved_labels(
   name = f"the run in {output_dir}"
   remedy = f"choose another `output_dir` than {output_dir}"
   if not saved:
-    run = None if starts_head else trained_heads.run_of_start(train)
+    run = None if starts_head else start_model.run_of_start(train)
     saved = label_map.of_run(run)
     is_same_task = run is not None and run.task == config.task
     if train.encoder_only or not is_same_task or not saved:
@@ -68,10 +68,10 @@ def with_start(
   if not config.do_train:
     restore.check_is_trained(output_dir, start, head, train.lora_adapter)
   if start:
-    purpose = trained_heads.Purpose(
+    purpose = start_model.Purpose(
       task.model.task, spec, bool(setup.bert_config.bilstm)
     )
-    takes_head = trained_heads.takes_head(
+    takes_head = start_model.takes_head(
       train, task.model, purpose, config.do_train
     )
     return dataclasses.replace(train, encoder_only=not takes_head)

@@ -212,7 +212,7 @@ CASES = (
     lambda w: infer(w, init_checkpoint=without_step(w)),
   ),
   Case(
-    "training.trained_heads takes_head",
+    "tasks.start_model takes_head",
     ("encoder_only", "classifier", "do_train"),
     lambda w: start(
       w,
