@@ -23,7 +23,7 @@ from bert_tf.tasks import (
   base,
   findings,
   run_start,
-  split_summary,
+  splits,
 )
 from bert_tf.tasks import config as config_lib
 from bert_tf.training import config as training_config
@@ -164,7 +164,7 @@ def run_on_examples(
   config = setup.config
   found = findings.of_data(task, examples, config.num_run_examples)
   summaries = {
-    split: split_summary.summarize(task, split, sources[split], e)
+    split: splits.summarize(task, split, sources[split], e)
     for split, e in examples.items()
   }
   data = {split: task.prepare(split, e) for split, e in examples.items()}
@@ -182,7 +182,7 @@ def _run(
   task: base.Task[base.Example, base.Data],
   folder: run_folder.RunFolder,
   data: dict[str, base.Data],
-  summaries: Mapping[str, split_summary.SplitSummary],
+  summaries: Mapping[str, splits.SplitSummary],
 ) -> base.Results | None:
   """Does the same as `run_on_examples`, of prepared examples that fit."""
   # As it was set, not as it was decided.
@@ -245,7 +245,7 @@ class _Work(Generic[base.Example, base.Data]):
     runner: estimator.Estimator,
     output_dir: str,
     data: Mapping[str, base.Data],
-    summaries: Mapping[str, split_summary.SplitSummary],
+    summaries: Mapping[str, splits.SplitSummary],
   ) -> None:
     self._task = task
     self._output_dir = output_dir

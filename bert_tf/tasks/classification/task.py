@@ -12,7 +12,7 @@ import numpy as np
 from bert_tf import heads, losses, modeling, tokenization
 from bert_tf.data import input_pipeline
 from bert_tf.model_folder import label_map
-from bert_tf.tasks import base, fine_tuning, run_start, split_summary
+from bert_tf.tasks import base, fine_tuning, run_start, splits
 from bert_tf.tasks import batches as batches_lib
 from bert_tf.tasks.classification import config as config_lib
 from bert_tf.tasks.classification import (
@@ -277,7 +277,7 @@ class ClassificationTask(base.Task[InputExample, Texts]):
       for label in labels
       if not isinstance(label, float)
     )
-    return split_summary.describe_labels(self.layout.label_spec(), names)
+    return splits.describe_labels(self.layout.label_spec(), names)
 
   def describe_cut(self) -> str:
     """Returns what happens to long texts."""

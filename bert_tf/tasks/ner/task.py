@@ -13,7 +13,7 @@ from bert_tf import heads, losses, modeling, tokenization
 from bert_tf.data import input_pipeline, record_cache
 from bert_tf.files import paths
 from bert_tf.model_folder import label_map, run_info
-from bert_tf.tasks import base, fine_tuning, run_start, split_summary
+from bert_tf.tasks import base, fine_tuning, run_start, splits
 from bert_tf.tasks import batches as batches_lib
 from bert_tf.tasks.ner import bilstm, examples, feature_based, metrics, records
 from bert_tf.tasks.ner import config as config_lib
@@ -296,7 +296,7 @@ class NerTask(base.Task[Sentence, Tagged]):
       return "no tags"
     assert self.label_spec is not None
     tags = itertools.chain.from_iterable(s.known_tags for s in examples)
-    return split_summary.describe_labels(self.label_spec, tags)
+    return splits.describe_labels(self.label_spec, tags)
 
   def describe_cut(self) -> str:
     """Returns what happens to long sentences."""

@@ -10,7 +10,7 @@ import numpy as np
 
 from bert_tf import heads, losses, modeling, tokenization
 from bert_tf.data import input_pipeline
-from bert_tf.tasks import base, fine_tuning, split_summary
+from bert_tf.tasks import base, fine_tuning, splits
 from bert_tf.tasks import batches as batches_lib
 from bert_tf.tasks.swag import config as config_lib
 from bert_tf.tasks.swag import examples, metrics, records
@@ -148,7 +148,7 @@ class SwagTask(base.Task[ChoiceExample, Sequence[ChoiceExample]]):
     if set(counts) == {None}:
       return "no labels"
     named = {str(i): counts[i] for i in range(len(examples[0].choices))}
-    return f"the right choice: {split_summary.describe_counts(named)}"
+    return f"the right choice: {splits.describe_counts(named)}"
 
   def describe_cut(self) -> str:
     """Returns what happens to long texts."""

@@ -8,7 +8,7 @@ from bert_tf import tokenization
 from bert_tf.data import input_pipeline, record_cache, records
 from bert_tf.formats import tables
 from bert_tf.model_folder import label_map
-from bert_tf.tasks import split_summary
+from bert_tf.tasks import splits
 from bert_tf.tasks.classification import records as text_records
 from bert_tf.tasks.classification import task as classification
 from bert_tf.tasks.classification.examples import InputExample
@@ -38,14 +38,14 @@ class Texts:
     return ({"text": text} if text else {}), label
 
   def describe_labels(self, examples):
-    return split_summary.describe_labels(SPEC, (label for _, label in examples))
+    return splits.describe_labels(SPEC, (label for _, label in examples))
 
   def describe_cut(self):
     return "cut"
 
 
 def summary_line(examples, **records):
-  summary = split_summary.summarize(Texts(), "train", "a.csv", examples)
+  summary = splits.summarize(Texts(), "train", "a.csv", examples)
   return summary.line(input_pipeline.RecordFiles(("a",), 1, **records))
 
 
