@@ -13,6 +13,7 @@ from bert_tf.data import input_pipeline
 from bert_tf.model_folder import label_map, run_folder
 from bert_tf.tasks import batches as batches_lib
 from bert_tf.tasks import config as config_lib
+from bert_tf.tasks import start_model
 from bert_tf.training import config as training_config
 from bert_tf.training import estimator
 
@@ -34,12 +35,43 @@ _EVAL_NAMES = {
 
 @dataclasses.dataclass(frozen=True)
 class Setup(Generic[Config]):
-  """A run that has been checked: its settings, model config and folder."""
+  """A run that has been checked: its settings, its folder and its model."""
 
-  config: Config  # Settled.
+  config: Config  # Resolved.
   bert_config: modeling.BertConfig
   tokenizer: tokenization.FullTokenizer
   folder: run_folder.RunFolder
+  start: start_model.StartModel | None  # None for random values.
+
+  def saved_labels(
+    self, starts_head: bool = False
+  ) -> label_map.LabelSpec | None:
+    """Returns the labels in output_dir, else of the model to start from.
+
+    Args:
+      starts_head: whether no head comes from the model to start from.
+
+    Returns:
+      The labels with their origin; None if they are not known, or that model is
+      of another task.
+    """
+    config, path = self.config, self.folder.path
+    saved = self.folder.labels
+    name = f"the run in {path}"
+    remedy = f"choose another `output_dir` than {path}"
+    if not saved:
+      if starts_head or config.train.encoder_only or not self.start:
+        return None
+      run = self.start.head_run
+      saved = label_map.of_run(run)
+      if not saved or not run or run.task != config.task:
+        return None
+      name = f"the model {self.start.adapter or self.start.path}"
+      remedy = "set `encoder_only` for a new head with the labels of the data"
+    if not config.do_train:
+      remedy = "correct the label, or use a model that was trained on it"
+    origin = label_map.LabelOrigin(name, remedy)
+    return dataclasses.replace(saved, origin=origin)
 
 
 class SplitFile(NamedTuple):

@@ -33,9 +33,10 @@ from bert_tf.tasks import (
   pretraining_config,
   pretraining_objective,
   pretraining_start,
+  start_model,
 )
 from bert_tf.training import config as training_config
-from bert_tf.training import estimator, restore, run_log, xla_choice
+from bert_tf.training import estimator, run_log, xla_choice
 from bert_tf.training import results as results_lib
 
 # More steps than any run takes.
@@ -79,9 +80,9 @@ def run(
   pretraining_objective.check_masking(
     config, [*read, evaluated] if evaluated else read
   )
-  if not config.do_train:
-    start = config.train.init_checkpoint
-    restore.check_is_trained(folder.path, start, heads.MASKED_LM)
+  if not config.do_train and not checkpoints.listed(folder.path):
+    start = start_model.find(config.train)
+    start_model.check_is_trained(folder.path, start, heads.MASKED_LM)
   with folder.exclusive(config.do_train) as folder:
     return _run(config, bert_config, folder, phases, evaluated)
 

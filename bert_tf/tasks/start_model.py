@@ -6,11 +6,12 @@ the labels of its head, and a run takes the head only if both are its own.
 """
 
 import dataclasses
-from collections.abc import Collection
+import functools
+from collections.abc import Collection, Mapping, Sequence
 
 from absl import logging
 
-from bert_tf import checkpoints, heads, model_folder
+from bert_tf import heads, model_folder
 from bert_tf.files import errors
 from bert_tf.formats import hugging_face
 from bert_tf.model_folder import label_map, run_info
@@ -39,79 +40,117 @@ class Purpose:
     return f"{text}, on a BiLSTM" if self.has_bilstm else text
 
 
-def run_of_start(
-  train: training_config.FineTuningTrainConfig,
-) -> run_info.RunInfo | None:
-  """Returns the run that trained the head to start from; None if not known."""
-  if train.lora_adapter:
-    return adapters.run_of(train.lora_adapter)
-  start = train.init_checkpoint
-  return model_folder.ModelFolder(start).run if start else None
+@dataclasses.dataclass(frozen=True)
+class StartModel:
+  """The checkpoint that a run starts from, with the adapter that it adds.
+
+  Each file is read once, when it is needed.
+
+  Attributes:
+    path: of the checkpoint, as `init_checkpoint`.
+    adapter: path of the adapter, as `lora_adapter`; None without one.
+  """
+
+  path: str
+  adapter: str | None = None
+
+  @functools.cached_property
+  def files(self) -> model_folder.ModelFolder:
+    """The checkpoint and the files beside it."""
+    return model_folder.ModelFolder(self.path)
+
+  @functools.cached_property
+  def head_run(self) -> run_info.RunInfo | None:
+    """The run that trained the head; None if it is not known."""
+    return adapters.run_of(self.adapter) if self.adapter else self.files.run
+
+  @functools.cached_property
+  def head_shapes(self) -> Mapping[str, Sequence[int]]:
+    """The shapes of the tensors beside the head's, by variable name.
+
+    Raises:
+      ValueError: if the checkpoint or the adapter does not exist.
+    """
+    if self.adapter:
+      return adapters.open_adapter(self.adapter).shapes
+    return self.files.reader.shapes
+
+  def takes_head(
+    self,
+    model: type[heads.HeadModel],
+    needed: Purpose,
+    do_train: bool,
+    encoder_only: bool = False,
+  ) -> bool:
+    """Returns whether the run takes the head; logs the origin of its head.
+
+    Args:
+      model: of the run's task.
+      needed: the task and the labels of the run.
+      do_train: whether the run would train a new head.
+      encoder_only: whether the user asks for a new head.
+
+    Raises:
+      ValueError: for a head of other labels; without do_train, for a head of
+        another task.
+    """
+    start = self.adapter or self.path
+    shapes = self.head_shapes
+    if encoder_only:
+      if not do_train:
+        raise ValueError(
+          f"`encoder_only` leaves the head of {start} out, so that there is no "
+          "trained model; set `do_train`, or leave `encoder_only` out."
+        )
+      logging.info("%s: only the encoder is taken; the head is new.", start)
+      return False
+    if model.missing_variables(shapes):
+      logging.info("%s has no head for %s; the head is new.", start, needed)
+      return False
+    trained = _purpose(self.head_run, shapes)
+    if _is_other_task(trained, needed):
+      _refuse_other_task(start, trained, needed, do_train)
+      return False
+    if needed.spec:
+      _check_labels(start, shapes["output_weights"][0], trained, needed)
+    if trained.task is None or (needed.spec and not _has_names(trained.spec)):
+      logging.warning(
+        "%s does not say what its head was trained for: the head is taken for "
+        f"%s; {_NEW_HEAD} instead.",
+        *(start, needed),
+      )
+    else:
+      logging.info("The head comes from %s, trained for %s.", start, trained)
+    return True
 
 
-def takes_head(
-  train: training_config.FineTuningTrainConfig,
-  model: type[heads.HeadModel],
-  needed: Purpose,
-  do_train: bool,
-) -> bool:
-  """Returns whether the run takes the head; logs the origin of its head.
+def find(train: training_config.TrainConfig) -> StartModel | None:
+  """Returns the model that a run is to start from; None for random values."""
+  if not train.init_checkpoint:
+    return None
+  return StartModel(train.init_checkpoint, train.lora_adapter)
 
-  Args:
-    train: names the model to start from.
-    model: of the run's task.
-    needed: the task and the labels of the run.
-    do_train: whether the run would train a new head.
+
+def check_is_trained(
+  output_dir: str, start: StartModel | None, head: heads.Head
+) -> None:
+  """Checks that a run without a checkpoint has a trained model to use.
 
   Raises:
-    ValueError: for a head of other labels; without do_train, for a head of
-      another task.
+    ValueError: if there is no model to start from, or it lacks the head.
   """
-  start = train.lora_adapter or train.init_checkpoint
-  assert start
-  reader = (
-    adapters.open_adapter(start)
-    if train.lora_adapter
-    else checkpoints.CheckpointReader(start)
-  )
-  if train.encoder_only:
-    if not do_train:
-      raise ValueError(
-        f"`encoder_only` leaves the head of {start} out, so that there is no "
-        "trained model; set `do_train`, or leave `encoder_only` out."
-      )
-    logging.info("%s: only the encoder is taken; the head is new.", start)
-    return False
-  if model.missing_variables(reader.shapes):
-    logging.info("%s has no head for %s; the head is new.", start, needed)
-    return False
-  trained = _purpose(run_of_start(train), reader.shapes)
-  if _is_other_task(trained, needed):
-    if not do_train:
-      remedy = "set `do_train`, or give a model of this task"
-      if trained.has_bilstm != needed.has_bilstm:
-        remedy = "give the `bert_config_file` of the run that trained it"
-      raise ValueError(
-        f"{start} was trained for {trained}, and this run is for {needed}; "
-        f"{remedy}."
-      )
-    logging.warning(
-      "%s was trained for %s: only its encoder is taken, and the head for %s "
-      "is new.",
-      *(start, trained, needed),
+  if start is None:
+    raise ValueError(
+      f"there is no trained model: {output_dir} has no checkpoint; set "
+      "`do_train`, or `init_checkpoint` to a trained one."
     )
-    return False
-  if needed.spec:
-    _check_labels(start, reader.shapes["output_weights"][0], trained, needed)
-  if trained.task is None or (needed.spec and not _has_names(trained.spec)):
-    logging.warning(
-      "%s does not say what its head was trained for: the head is taken for "
-      f"%s; {_NEW_HEAD} instead.",
-      *(start, needed),
+  shapes = {**start.files.reader.shapes, **start.head_shapes}
+  missing = [name for name in head.shapes if name not in shapes]
+  if missing:
+    raise ValueError(
+      f"{start.path} has no {missing[0]}: it was not trained for "
+      f"{head.name}; set `do_train`."
     )
-  else:
-    logging.info("The head comes from %s, trained for %s.", start, trained)
-  return True
 
 
 def _purpose(
@@ -132,6 +171,25 @@ def _is_other_task(trained: Purpose, needed: Purpose) -> bool:
     return True
   there, here = trained.spec, needed.spec
   return bool(there and here and there.problem_type != here.problem_type)
+
+
+def _refuse_other_task(
+  start: str, trained: Purpose, needed: Purpose, do_train: bool
+) -> None:
+  """Warns of a head for another task; without do_train raises ValueError."""
+  if not do_train:
+    remedy = "set `do_train`, or give a model of this task"
+    if trained.has_bilstm != needed.has_bilstm:
+      remedy = "give the `bert_config_file` of the run that trained it"
+    raise ValueError(
+      f"{start} was trained for {trained}, and this run is for {needed}; "
+      f"{remedy}."
+    )
+  logging.warning(
+    "%s was trained for %s: only its encoder is taken, and the head for %s is "
+    "new.",
+    *(start, trained, needed),
+  )
 
 
 def _has_names(spec: label_map.LabelSpec | None) -> bool:

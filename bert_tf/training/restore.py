@@ -7,7 +7,7 @@ import keras
 import numpy as np
 from absl import logging
 
-from bert_tf import checkpoints, heads
+from bert_tf import checkpoints
 from bert_tf.layers import bilstm, lora
 from bert_tf.training import adapters
 from bert_tf.training import config as training_config
@@ -134,36 +134,6 @@ def check_lora_alpha(
       )
 
   _from_newest_whole(output_dir, check)
-
-
-def check_is_trained(
-  output_dir: str,
-  init_checkpoint: str | None,
-  head: heads.Head,
-  lora_adapter: str | None = None,
-) -> None:
-  """Checks that there is a trained model to evaluate or to predict with.
-
-  Raises:
-    ValueError: if output_dir has no checkpoint, and init_checkpoint is None or
-      lacks the head.
-  """
-  if checkpoints.listed(output_dir):
-    return
-  if not init_checkpoint:
-    raise ValueError(
-      f"there is no trained model: {output_dir} has no checkpoint; set "
-      "`do_train`, or `init_checkpoint` to a trained one."
-    )
-  shapes = dict(checkpoints.CheckpointReader(init_checkpoint).shapes)
-  if lora_adapter:
-    shapes |= adapters.open_adapter(lora_adapter).shapes
-  missing = [name for name in head.shapes if name not in shapes]
-  if missing:
-    raise ValueError(
-      f"{init_checkpoint} has no {missing[0]}: it was not trained for "
-      f"{head.name}; set `do_train`."
-    )
 
 
 def check_has_head(

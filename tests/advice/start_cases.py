@@ -10,7 +10,7 @@ from bert_tf import checkpoint_names, checkpoints, heads
 from bert_tf.formats import hugging_face, tokenizer_files
 from bert_tf.layers import lora
 from bert_tf.model_folder import run_folder
-from bert_tf.tasks import fine_tuning, run_start
+from bert_tf.tasks import fine_tuning
 from bert_tf.tasks.classification import task as classification
 from bert_tf.training import config as training_config
 from bert_tf.training import evaluation, restore
@@ -34,7 +34,7 @@ def start(world, **values):
   setup = fine_tuning.load(training_cases.texts(world, **values))
   task = classification.make_task(setup, None)
   fine_tuning._read(setup, task)
-  return run_start.with_start(setup, task, setup.config.train)
+  return fine_tuning._with_start(setup, task, setup.config.train)
 
 
 def write_lora(world, folder, rank, alpha):
@@ -191,7 +191,7 @@ CASES = (
     lambda w: head_of(w.path("other"), 2),
   ),
   Case(
-    "training.restore check_is_trained",
+    "tasks.start_model check_is_trained",
     ("out", "do_train", "init_checkpoint"),
     lambda w: start(w, do_eval=True),
     lambda w: (
@@ -200,7 +200,7 @@ CASES = (
     ),
   ),
   Case(
-    "training.restore check_is_trained",
+    "tasks.start_model check_is_trained",
     ("output_weights", "do_train"),
     lambda w: start(w, do_eval=True, init_checkpoint=w.model("encoder")),
     lambda w: start(w, do_train=True, init_checkpoint=w.model("encoder")),

@@ -176,13 +176,13 @@ CASES = (
     lambda w: load(w, do_train=True, freeze_layers=2),
   ),
   Case(
-    "tasks.fine_tuning _read",
+    "tasks.splits read",
     ("no_such", "data_dir"),
     lambda w: read(w, do_train=True, data_dir=w.path("no_such")),
     lambda w: read(w, do_train=True),
   ),
   Case(
-    "tasks.fine_tuning _read_labelled",
+    "tasks.splits _read_labelled",
     ("label_map.json", "out"),
     lambda w: read(w, do_eval=True, data_dir=w.write("e/dev.csv", "t")[:-8]),
     lambda w: (
@@ -296,7 +296,7 @@ CASES = (
     ),
   ),
   Case(
-    "tasks.fine_tuning _with_bilstm",
+    "tasks.fine_tuning _load_bert_config",
     ("bilstm", "False", "with"),
     lambda w: load(
       w,

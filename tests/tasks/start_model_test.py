@@ -64,12 +64,10 @@ def write_model(folder, fields, with_run=True):
 
 
 def takes_head(folder, fields, do_train=True, needed=None, **train):
-  config = training_config.FineTuningTrainConfig(
-    output_dir="out", **{"init_checkpoint": str(folder), **train}
-  )
   model = MODELS[fields["task"]]
   needed = needed or make_purpose(fields)
-  return start_model.takes_head(config, model, needed, do_train)
+  start = start_model.StartModel(str(folder))
+  return start.takes_head(model, needed, do_train, **train)
 
 
 @pytest.fixture(scope="module")

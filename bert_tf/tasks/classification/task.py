@@ -12,7 +12,7 @@ import numpy as np
 from bert_tf import heads, losses, modeling, tokenization
 from bert_tf.data import input_pipeline
 from bert_tf.model_folder import label_map
-from bert_tf.tasks import base, fine_tuning, run_start, splits
+from bert_tf.tasks import base, fine_tuning, splits
 from bert_tf.tasks import batches as batches_lib
 from bert_tf.tasks.classification import config as config_lib
 from bert_tf.tasks.classification import (
@@ -101,7 +101,7 @@ def make_task(
   layout = layout or file_layout(config)
   if layout.is_pair:
     _check_pairs(layout, config.long_text)
-  saved = run_start.saved_labels(setup)
+  saved = setup.saved_labels()
   if saved and saved.problem_type == layout.problem_type:
     layout = dataclasses.replace(
       layout.with_labels(saved.labels, saved.origin),

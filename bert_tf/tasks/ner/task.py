@@ -13,7 +13,7 @@ from bert_tf import heads, losses, modeling, tokenization
 from bert_tf.data import input_pipeline, record_cache
 from bert_tf.files import paths
 from bert_tf.model_folder import label_map, run_info
-from bert_tf.tasks import base, fine_tuning, run_start, splits
+from bert_tf.tasks import base, fine_tuning, splits
 from bert_tf.tasks import batches as batches_lib
 from bert_tf.tasks.ner import bilstm, examples, feature_based, metrics, records
 from bert_tf.tasks.ner import config as config_lib
@@ -56,7 +56,7 @@ def make_task(
     features = Features(
       config.feature_layers, start, config.feature_dir or output_dir
     )
-  saved = run_start.saved_labels(setup, starts_head=features is not None)
+  saved = setup.saved_labels(starts_head=features is not None)
   names = ("train", "dev", "test")
   files = {name: getattr(config, f"{name}_file") for name in names}
   return NerTask(
