@@ -184,11 +184,11 @@ def part(config: Dataclass, kind: type[Config]) -> Config:
   return kind(**{name: getattr(config, name) for name in names})
 
 
-def names(config: Dataclass) -> set[str]:
-  """Returns the names of the fields, those of nested configs too."""
-  found = set()
+def values(config: Dataclass) -> dict[str, Any]:
+  """Returns the values by field, those of nested configs too."""
+  flat: dict[str, Any] = {}
   for field in dataclasses.fields(config):
     value = getattr(config, field.name)
     nested = hasattr(value, "__dataclass_fields__")
-    found |= names(value) if nested else {field.name}
-  return found
+    flat |= values(value) if nested else {field.name: value}
+  return flat

@@ -166,7 +166,7 @@ def test_a_folder_of_another_direction_is_refused(tmp_path):
   folder.mkdir()
   (folder / "bert_config.json").write_text(config("both").to_json_string())
   with pytest.raises(ValueError, match="is both there and left_to_right here"):
-    run_folder.RunFolder.open(str(folder), "pretraining").prepare(
+    run_folder.RunFolder(str(folder), "pretraining").prepare(
       run_info.RunInfo(task="pretraining"), config("left_to_right"), None
     )
 

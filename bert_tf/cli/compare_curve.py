@@ -48,7 +48,7 @@ def read_run(output_dir: str) -> reference_curves.Own:
   Raises:
     ValueError: if the folder holds no pre-training with events and commands.
   """
-  from bert_tf.training import curves, run_log
+  from bert_tf.training import curves
 
   info = run_info.read_run(output_dir)
   if not info or info.task != "pretraining":
@@ -59,10 +59,10 @@ def read_run(output_dir: str) -> reference_curves.Own:
   if "masked_lm_loss" not in found:
     raise ValueError(f"{output_dir} holds no events of a pre-training.")
   sizes = json_files.read_object(os.path.join(output_dir, run_info.CONFIG_FILE))
-  trained = run_log.training_settings(output_dir)
+  trained = run_info.training_settings(output_dir)
   if not trained:
     raise ValueError(
-      f"{os.path.join(output_dir, run_log.FILE)} has no command that trained."
+      f"{output_dir}/{run_info.COMMANDS_FILE} has no command that trained."
     )
   pieces = trained["train_batch_size"] * trained["max_seq_length"]
   return reference_curves.Own(found, {**trained, **sizes}, pieces)

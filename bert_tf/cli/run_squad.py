@@ -92,8 +92,9 @@ def _converse(config: squad_config.SquadConfig) -> None:
   from bert_tf.model_folder import run_folder
   from bert_tf.tasks import fine_tuning, start_model
 
-  folder = run_folder.RunFolder.open(config.train.output_dir, config.task)
-  config = fine_tuning.resolve(config, folder, start_model.find(config.train))
+  folder = run_folder.RunFolder(config.train.output_dir, config.task)
+  start = start_model.StartModel(config.train.init_checkpoint)
+  config = fine_tuning.resolve(config, folder, start)
   assert config.do_lower_case is not None
   output_dir = config.train.output_dir
   newest = checkpoints.latest(output_dir)

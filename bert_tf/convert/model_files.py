@@ -11,7 +11,7 @@ from bert_tf import model_folder
 from bert_tf.convert import pretrained
 from bert_tf.files import paths
 from bert_tf.formats import tokenizer_files
-from bert_tf.model_folder import label_map, letter_case, run_info
+from bert_tf.model_folder import letter_case, run_info
 
 
 @dataclasses.dataclass(frozen=True)
@@ -98,15 +98,15 @@ def write(folder: str, model: pretrained.Pretrained) -> None:
   """
   with tempfile.TemporaryDirectory() as staged:
     run_info.write_run(staged, model.run, model.config, model.vocab_file)
-    labels = label_map.of_run(model.run)
+    labels = model.run.label_spec
     if labels:
-      label_map.write(staged, labels)
+      run_info.write_labels(staged, labels)
     copy(staged, folder)
 
 
 def copy(folder: str, other_folder: str) -> None:
   """Copies what lies beside a model's weights; as `write`."""
-  for name in (run_info.CONFIG_FILE, run_info.VOCAB_FILE, label_map.FILE):
+  for name in run_info.FILES[:-1]:
     path = os.path.join(folder, name)
     if paths.exists(path):
       check_content(os.path.join(other_folder, name), paths.read_bytes(path))

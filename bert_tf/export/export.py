@@ -35,7 +35,7 @@ from bert_tf.export.signatures import (
 from bert_tf.export.text_ops import bert_tokenizer
 from bert_tf.files import atomic
 from bert_tf.layers import attention_mask
-from bert_tf.model_folder import label_map, run_info
+from bert_tf.model_folder import run_info
 from bert_tf.tasks.squad import config as squad_config
 
 # Settings that choose among a model's answers: the run's are only defaults.
@@ -142,7 +142,7 @@ def build(
   vocab_file = None
   if with_text or config.task == configs.PREPROCESSING:
     vocab_file = files.needed_vocab()
-  spec = label_map.of_run(files.run)
+  spec = files.run.label_spec if files.run else None
   task = config.task or _task_of(files, spec)
   if task != configs.PREPROCESSING:
     advice = "Use a checkpoint that was trained for this task."
@@ -257,7 +257,7 @@ def _run_info(
   task: str,
   config: configs.ModelConfig,
   tokenizer: bert_tokenizer.BertTokenizer | None,
-  spec: label_map.LabelSpec | None,
+  spec: run_info.LabelSpec | None,
 ) -> run_info.RunInfo:
   """Returns what run.json says of the model as it is built."""
   info = run_info.RunInfo(task=task)
@@ -294,7 +294,7 @@ def _max_seq_length(
 
 
 def _task_of(
-  files: model_folder.ModelFolder, spec: label_map.LabelSpec | None
+  files: model_folder.ModelFolder, spec: run_info.LabelSpec | None
 ) -> str:
   """Returns the task of the run, else that of the one head it has."""
   names = files.reader.shapes
@@ -340,10 +340,10 @@ def _check_fills_masks(files: model_folder.ModelFolder) -> None:
 
 
 def _checked(
-  files: model_folder.ModelFolder, task: str, spec: label_map.LabelSpec | None
-) -> label_map.LabelSpec:
+  files: model_folder.ModelFolder, task: str, spec: run_info.LabelSpec | None
+) -> run_info.LabelSpec:
   """Returns the labels of a task; ValueError if they do not fit the head."""
-  path = os.path.join(files.folder, label_map.FILE)
+  path = os.path.join(files.folder, run_info.LABEL_MAP_FILE)
   reader = files.reader
   if spec is None:
     kind, names = "classification", '"negative", "positive"'

@@ -17,7 +17,7 @@ from bert_tf import checkpoints, model_config, tokenization
 from bert_tf.files import errors, json_files, paths
 from bert_tf.formats import hugging_face, tokenizer_files
 from bert_tf.layers import bilstm
-from bert_tf.model_folder import label_map, letter_case, run_info
+from bert_tf.model_folder import letter_case, run_info
 
 # Ends of what PyTorch pickles.
 _PICKLED = (".bin", ".pt", ".pth", ".pkl")
@@ -136,8 +136,8 @@ class ModelFolder:
       if run.scores and not self._is_scored():
         return dataclasses.replace(run, scores=None)
       return run
-    labels = label_map.read(self.folder)
-    return label_map.to_run(labels) if labels else None
+    labels = run_info.read_labels(self.folder)
+    return labels.to_run() if labels else None
 
   def _is_scored(self) -> bool:
     """Whether run.json's scores, those of the newest weights, are of these."""
@@ -169,7 +169,7 @@ class ModelFolder:
     known = {name: value for name, value in case.items() if value is not None}
     run = dataclasses.replace(run, **known)
     config = hugging_face.read_config(self.folder)
-    return label_map.with_hugging_face_labels(run, config, num_labels)
+    return run_info.with_hugging_face_labels(run, config, num_labels)
 
   @property
   def labels_words(self) -> bool:

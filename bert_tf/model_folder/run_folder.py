@@ -4,6 +4,7 @@ import contextlib
 import dataclasses
 import functools
 import glob
+import json
 import math
 import os
 from collections.abc import Iterator, Mapping
@@ -13,42 +14,40 @@ from absl import logging
 from bert_tf import checkpoints, distribution, model_config
 from bert_tf.files import atomic, lock, paths
 from bert_tf.formats import tokenizer_files
-from bert_tf.model_folder import label_map, run_info
+from bert_tf.model_folder import run_info
 
 
 @dataclasses.dataclass(frozen=True)
 class RunFolder:
   """An output_dir and what its files say of the run that began there.
 
-  Each file is read once. `exclusive` opens the folder again, because another
-  process may have written it until then. Checkpoints are listed when they are
-  needed: a training beside an evaluation deletes old ones.
+  Each file is read once, when it is needed. `exclusive` opens the folder again,
+  because another process may have written it until then. Checkpoints are listed
+  when they are needed: a training beside an evaluation deletes old ones.
 
   Attributes:
     path: of the folder, which need not be there.
     task: of the run, one of run_info.TASKS.
-    info: the content of run.json; None for a new run.
   """
 
   path: str
   task: str
-  info: run_info.RunInfo | None
 
-  @classmethod
-  def open(cls, path: str, task: str) -> "RunFolder":
-    """Opens a folder for a run of a task.
+  @functools.cached_property
+  def info(self) -> run_info.RunInfo | None:
+    """The content of run.json; None for a new run.
 
     Raises:
       ValueError: as `run_info.read_run`, and for a run of another task.
     """
-    info = run_info.read_run(path)
-    if info and info.task != task:
+    info = run_info.read_run(self.path)
+    if info and info.task != self.task:
       raise ValueError(
-        f"{path} holds another task's run, one of {info.task}; this is one of "
-        f"{task}. Choose another `output_dir`; its checkpoint can be the "
-        "`init_checkpoint`."
+        f"{self.path} holds another task's run, one of {info.task}; this is "
+        f"one of {self.task}. Choose another `output_dir`; its checkpoint can "
+        "be the `init_checkpoint`."
       )
-    return cls(path, task, info)
+    return info
 
   @property
   def run_file(self) -> str:
@@ -68,16 +67,22 @@ class RunFolder:
     return model_config.BertConfig.from_json_file(self.config_file)
 
   @functools.cached_property
-  def labels(self) -> label_map.LabelSpec | None:
+  def labels(self) -> run_info.LabelSpec | None:
     """The labels of the run's model; None for a new run and without labels."""
     run = self.info
     if run and run.task_name and run.problem_type and run.labels is not None:
-      return label_map.of_run(run)
-    return label_map.read(self.path)
+      return run.label_spec
+    return run_info.read_labels(self.path)
 
-  def check_labels(self, labels: label_map.LabelSpec) -> None:
+  def check_labels(self, labels: run_info.LabelSpec) -> None:
     """Raises ValueError if the run has other labels."""
-    label_map.check(self.path, self.labels, labels)
+    if self.labels is not None and self.labels != labels:
+      there, here = (json.dumps(s.label_map()) for s in (self.labels, labels))
+      raise ValueError(
+        f"{self.path} holds another task's run: its labels are {there}, this "
+        f"run's {here}; choose another `output_dir`. Its checkpoint can be the "
+        "`init_checkpoint`."
+      )
 
   @contextlib.contextmanager
   def exclusive(self, do_train: bool) -> Iterator["RunFolder"]:
@@ -90,19 +95,19 @@ class RunFolder:
       OSError: naming the host and the process that trains there.
     """
     if not do_train or not distribution.is_chief():
-      yield RunFolder.open(self.path, self.task)
+      yield RunFolder(self.path, self.task)
       return
     with lock.hold(self.path):
       for folder in (self.path, os.path.join(self.path, "best")):
         atomic.remove_unfinished(os.path.join(glob.escape(folder), "*"))
-      yield RunFolder.open(self.path, self.task)
+      yield RunFolder(self.path, self.task)
 
   def prepare(
     self,
     info: run_info.RunInfo,
     bert_config: model_config.BertConfig,
     vocab_file: str | None,
-    labels: label_map.LabelSpec | None = None,
+    labels: run_info.LabelSpec | None = None,
   ) -> None:
     """Makes the folder and writes the files that describe the run.
 
@@ -120,7 +125,7 @@ class RunFolder:
       self._check_vocab(vocab_file)
     run_info.write_run(self.path, info, bert_config, vocab_file)
     if labels:
-      label_map.write(self.path, labels)
+      run_info.write_labels(self.path, labels)
 
   def _check_vocab(self, vocab_file: str) -> None:
     """Raises ValueError if a run was trained with another vocabulary."""

@@ -8,14 +8,14 @@ import dataclasses
 import json
 import os
 import typing
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from absl import logging
 
 import bert_tf
-from bert_tf.files import atomic, json_files, json_text, paths
-from bert_tf.formats import tokenizer_files
+from bert_tf.files import atomic, errors, json_files, json_text, paths
+from bert_tf.formats import hugging_face, tokenizer_files
 
 if typing.TYPE_CHECKING:  # It needs Keras.
   from bert_tf import model_config
@@ -49,6 +49,78 @@ WORDS = "words"
 _IDENTITY = ("task", "bert_tf_version")
 # Results of a run.
 FINDINGS = ("num_train_examples", "num_dev_examples", "examples", "scores")
+
+
+@dataclasses.dataclass(frozen=True)
+class LabelOrigin:
+  """The origin of a run's labels, for its log and its errors."""
+
+  name: str  # A file, a folder, or "the task".
+  # Advice about data with another label.
+  remedy: str = "correct the label"
+
+  @classmethod
+  def of_data(cls, source: str) -> "LabelOrigin":
+    """Returns the origin of labels that the training data define."""
+    return cls(source, "correct it, or add training examples with this label")
+
+  def unknown_label(self, label: object, labels: Sequence[str]) -> str:
+    """Returns the error message for data with a label that is not known."""
+    return (
+      f"label {label!r} is not one of {errors.listed(labels)}, the labels of "
+      f"{self.name}; {self.remedy}"
+    )
+
+
+OF_TASK = LabelOrigin("the task")
+
+
+@dataclasses.dataclass(frozen=True)
+class LabelSpec:
+  """The labels of a model that classifies texts or words."""
+
+  name: str  # The task's, as its authors write it.
+  problem_type: str  # One of PROBLEM_TYPES, or WORDS.
+  labels: tuple[str, ...]  # In the order of their ids; () in a regression.
+  # As RunInfo.labels_are_text; makes no other label.
+  are_text: bool = dataclasses.field(default=True, compare=False)
+  # Makes no other label either.
+  origin: LabelOrigin = dataclasses.field(default=OF_TASK, compare=False)
+
+  @property
+  def num_outputs(self) -> int:
+    """C, the outputs of the model: one for each label, or one number."""
+    return 1 if self.problem_type == "regression" else len(self.labels)
+
+  @property
+  def is_named(self) -> bool:
+    """Whether somebody named the labels; True for a regression."""
+    return self.labels != hugging_face.numbered_labels(len(self.labels)) or (
+      not self.labels
+    )
+
+  def run_fields(self) -> dict[str, Any]:
+    """Returns the fields of run.json that hold the labels."""
+    return {
+      "task_name": self.name,
+      "problem_type": self.problem_type,
+      "labels": self.labels,
+      "labels_are_text": None if self.are_text else False,
+    }
+
+  def label_map(self) -> dict[str, Any]:
+    """Returns the content of label_map.json; a label's id is its index."""
+    return {
+      "task_name": self.name,
+      "problem_type": self.problem_type,
+      "labels": list(self.labels),
+    }
+
+  def to_run(self) -> "RunInfo":
+    """Returns what run.json would say of a model with these labels."""
+    if self.problem_type == WORDS:
+      return RunInfo(task="ner", task_name=self.name, labels=self.labels)
+    return RunInfo(task="classification", **self.run_fields())
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -103,6 +175,20 @@ class RunInfo:
       if value is not None and name not in _IDENTITY
     }
 
+  @property
+  def label_spec(self) -> LabelSpec | None:
+    """The labels of the model; None without labels."""
+    if self.labels is None:
+      return None
+    if self.task == "ner":
+      return LabelSpec(self.task_name or "ner", WORDS, self.labels)
+    return LabelSpec(
+      self.task_name or "own data",
+      self.problem_type or "classification",
+      self.labels,
+      self.labels_are_text is not False,
+    )
+
 
 def read_run(folder: str) -> RunInfo | None:
   """Returns the content of a folder's run.json, None without one.
@@ -155,6 +241,62 @@ def write_json(folder: str, info: RunInfo) -> None:
   values["bert_tf_version"] = info.bert_tf_version
   run_json = json_text.encode(values, indent=2) + "\n"
   _write_if_new(os.path.join(folder, RUN_FILE), run_json.encode())
+
+
+def read_labels(folder: str) -> LabelSpec | None:
+  """Returns the labels in a folder's label_map.json, None without one.
+
+  Raises:
+    ValueError: if the file is not a label map.
+  """
+  path = os.path.join(folder, LABEL_MAP_FILE)
+  if not paths.exists(path):
+    return None
+  types = {"task_name": str, "problem_type": str, "labels": list[str]}
+  saved = json_files.read_object(path, types, required=tuple(types))
+  is_of_words = saved["problem_type"] == WORDS
+  values = {
+    **{name: saved[name] for name in types},
+    "task": "ner" if is_of_words else "classification",
+  }
+  try:
+    return from_json(values).label_spec
+  except ValueError as error:
+    raise ValueError(
+      f"{path} is no label map: {error} Remove it or choose another "
+      "`output_dir`."
+    ) from error
+
+
+def write_labels(folder: str, spec: LabelSpec) -> None:
+  """Writes label_map.json."""
+  text = json_text.encode(spec.label_map(), indent=2)
+  atomic.write_lines(os.path.join(folder, LABEL_MAP_FILE), [text])
+
+
+def add_command(folder: str, entry: Mapping[str, Any]) -> int:
+  """Adds a command to commands.jsonl; returns the number of earlier ones."""
+  path = os.path.join(folder, COMMANDS_FILE)
+  earlier = paths.read_bytes(path) if paths.exists(path) else b""
+  lines = earlier.splitlines()
+  line = json_text.encode(entry, default=str)
+  atomic.write_bytes(path, b"\n".join([*lines, line.encode(), b""]))
+  return len(lines)
+
+
+def training_settings(output_dir: str) -> dict[str, Any]:
+  """Returns all settings of the last command that trained; {} without one."""
+  path = os.path.join(output_dir, COMMANDS_FILE)
+  lines = paths.read_bytes(path).splitlines() if paths.exists(path) else []
+  for number in range(len(lines), 0, -1):
+    where = f"{path}, line {number}"
+    # A setting may be infinite.
+    entry = json_files.parse(lines[number - 1], where, allows_nan=True)
+    types = {"settings": dict}
+    json_files.check_object(entry, where, types, required=("settings",))
+    if entry["settings"].get("do_train"):
+      return entry["settings"]
+  return {}
 
 
 def _write_if_new(path: str, content: bytes) -> None:
@@ -221,3 +363,43 @@ def _is_of_type(value: Any, expected: Any) -> bool:
   # A bool is an int to Python; a whole number is a float to JSON.
   is_whole = type(value) is int
   return type(value) in options or (is_whole and float in options)
+
+
+def with_hugging_face_labels(
+  run: RunInfo, config: Mapping[str, Any], num_labels: int
+) -> RunInfo:
+  """Returns a run with the labels and problem type of a config.json, if known.
+
+  Args:
+    run: of the model.
+    config: of its config.json.
+    num_labels: outputs of its classifier; 0 without one.
+
+  Raises:
+    ValueError: if there are not num_labels of them.
+  """
+  if not num_labels:
+    return run
+  names = config.get("id2label")
+  ids = [str(i) for i in range(num_labels)]
+  if names is not None and sorted(names) != sorted(ids):
+    raise ValueError(
+      f"id2label of config.json has the ids {', '.join(sorted(names))}, but "
+      f"the classifier has {num_labels} labels."
+    )
+  labels = hugging_face.numbered_labels(num_labels)
+  if names is not None:
+    labels = tuple(names[i] for i in ids)
+  if run.task == "ner":
+    return dataclasses.replace(run, labels=labels)
+  there = {value: key for key, value in hugging_face.PROBLEM_TYPES.items()}
+  problem_type = there.get(config.get("problem_type") or "")
+  # transformers leaves id2label out if there are two labels without names.
+  if problem_type is None and names is None and num_labels != 2:
+    return run
+  if problem_type is None:
+    # As transformers decides it.
+    problem_type = "regression" if num_labels == 1 else "classification"
+  if problem_type == "regression":
+    labels = ()
+  return dataclasses.replace(run, problem_type=problem_type, labels=labels)

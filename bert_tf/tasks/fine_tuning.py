@@ -5,12 +5,14 @@ evaluates, predicts and writes the results; a base.Task says what is its own.
 """
 
 import dataclasses
+import functools
 import itertools
 import os
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, Generic
 
 import numpy as np
+import tensorflow as tf
 from absl import logging
 
 from bert_tf import modeling, settings, tokenization
@@ -19,7 +21,7 @@ from bert_tf.tasks import base, start_model
 from bert_tf.tasks import config as config_lib
 from bert_tf.tasks import splits as splits_lib
 from bert_tf.training import config as training_config
-from bert_tf.training import restore, results, run_log, xla_choice
+from bert_tf.training import estimator, restore, results, run_log, xla_choice
 
 
 def run(
@@ -42,9 +44,7 @@ def run(
   task = make_task(setup)
   if task.label_spec:  # Before the data's labels are read.
     setup.folder.check_labels(task.label_spec)
-  examples = _read(setup, task)
-  sources = {split: task.file(split).path or "" for split in examples}
-  return run_on_examples(setup, task, examples, sources)
+  return run_on_splits(setup, task, _read(setup, task))
 
 
 def load(config: base.Config) -> base.Setup[base.Config]:
@@ -57,8 +57,10 @@ def load(config: base.Config) -> base.Setup[base.Config]:
     raise ValueError(
       "nothing to do: set `do_train`, `do_eval` or `do_predict`."
     )
-  folder = run_folder.RunFolder.open(config.train.output_dir, config.task)
-  start = start_model.find(config.train)
+  folder = run_folder.RunFolder(config.train.output_dir, config.task)
+  start = start_model.StartModel(
+    config.train.init_checkpoint, config.train.lora_adapter
+  )
   bert_config = _load_bert_config(config, folder)
   config = dataclasses.replace(config, bilstm=bert_config.bilstm)
   config = resolve(config, folder, start)
@@ -104,14 +106,14 @@ def _load_bert_config(
       f"{'with' if known else 'without'} one; leave `bilstm` out, or choose "
       "another model or `output_dir`."
     )
-  value = config.bilstm if known is None else known
-  return dataclasses.replace(bert_config, bilstm=bool(value))
+  has_bilstm = bool(config.bilstm if known is None else known)
+  return dataclasses.replace(bert_config, bilstm=has_bilstm)
 
 
 def resolve(
   config: base.Config,
   folder: run_folder.RunFolder,
-  start: start_model.StartModel | None,
+  start: start_model.StartModel,
 ) -> base.Config:
   """Fills settings that were left out, from run.json or the vocabulary.
 
@@ -124,53 +126,49 @@ def resolve(
   """
   if folder.info:
     return settings.settle(config, folder.info.saved(), folder.run_file)
-  run = start.files.run if start else None
-  where = start.files.run_file if start else config.vocab_file
+  run = start.run
+  where = start.files.run_file if start.path else config.vocab_file
   case = letter_case.settle(
     letter_case.of(config), letter_case.of(run), where, config.vocab_file
   )
   saved = dataclasses.asdict(case)
   if run and run.task == config.task:
     saved = {**run.saved(), **saved}
-  left_out = {n: v for n, v in saved.items() if getattr(config, n, 0) is None}
+  left_out = {n: saved[n] for n in saved if getattr(config, n, 0) is None}
   return settings.settle(config, left_out, where)
 
 
 def _read(
   setup: base.Setup[base.Config], task: base.Task[base.Example, base.Data]
-) -> dict[str, list[base.Example]]:
-  """Returns the examples of the splits that the run needs; as splits.read."""
+) -> splits_lib.Splits[base.Example, base.Data]:
+  """Reads the splits that the run needs; as splits.read."""
   config = setup.config
-  needed = {
-    "train": config.do_train and "do_train",
-    "dev": (config.do_eval and "do_eval")
-    or (config.do_train and config.train.eval_every_steps > 0)
-    and "eval_every_steps",
-  }
+  flags = {}
+  if config.do_train:
+    flags["train"] = "do_train"
+    if config.train.eval_every_steps > 0:
+      flags["dev"] = "eval_every_steps"
+  if config.do_eval:
+    flags["dev"] = "do_eval"
   if config.do_predict:
-    needed[task.predicted_split] = "do_predict"
-  flags = {split: flag for split, flag in needed.items() if flag}
+    flags[task.predicted_split] = "do_predict"
   return splits_lib.read(task, flags, setup.folder.path)
 
 
-def run_on_examples(
+def run_on_splits(
   setup: base.Setup[base.Config],
   task: base.Task[base.Example, base.Data],
-  examples: Mapping[str, Sequence[base.Example]],
-  sources: Mapping[str, str],
+  splits: splits_lib.Splits[base.Example, base.Data],
 ) -> base.Results | None:
   """Trains, evaluates and predicts on examples in memory; as `run`.
 
-  The config is resolved, its files of examples are not read; the task's labels
-  are known. Examples are of "train", "dev" and "test", where they are needed;
-  `sources` says where those of each come from, for the log.
+  The files that the config names are not read; the task's labels are known.
   """
   config = setup.config
-  data_fields = splits_lib.run_fields(task, examples, config.num_run_examples)
-  splits = splits_lib.Splits(task, examples, sources, setup.folder.path)
   train = _with_steps(config, task, splits.data.get("train"))
   train = _with_start(setup, task, train)
   with setup.folder.exclusive(config.do_train) as folder:
+    data_fields = splits.run_fields(config.num_run_examples)
     info = _run_info(config, task, folder, data_fields)
     folder.prepare(info, setup.bert_config, config.vocab_file, task.label_spec)
     return _run(config, train, task, folder, splits)
@@ -183,53 +181,85 @@ def _run(
   folder: run_folder.RunFolder,
   splits: splits_lib.Splits[base.Example, base.Data],
 ) -> base.Results | None:
-  """Does the same as `run_on_examples`, of prepared examples that fit."""
+  """Does the same as `run_on_splits`, of prepared examples that fit."""
   # As it was set, not as it was decided.
   logged = dataclasses.replace(train, encoder_only=config.train.encoder_only)
   run_log.add(folder.path, dataclasses.replace(config, train=logged))
-  runner = task.build_estimator(train)
-  has_few_widths = xla_choice.compiles_widths(runner.config)
-
-  def evaluate() -> tuple[base.Results, list[np.ndarray]]:
-    batches = splits.batches("dev", config.eval_batch_size, has_few_widths)
-    return task.evaluate(runner, batches, splits.data["dev"])
-
+  work = _Work(task, task.build_estimator(train), splits, folder.path)
+  evaluate = functools.partial(work.evaluate, config.eval_batch_size)
   if config.do_train:
-    if train.eval_every_steps:
-      splits.records("dev")  # Its faults should not show during training.
-    records, batches = splits.records("train"), task.batches("train")
-    runner.train(
-      lambda step: batches.for_training(
-        records, train.train_batch_size, train.seed, step, has_few_widths
-      ),
-      lambda: evaluate()[0],
-    )
-    if runner.was_interrupted:
+    work.train(lambda: evaluate()[0])
+    if work.runner.was_interrupted:
       return None
-    splits.data.pop("train")
   if config.do_eval or config.do_predict:
-    runner.load_for_inference()
+    work.runner.load_for_inference()
   all_results: base.Results = {}
   if config.do_eval:
-    all_results, rows = evaluate()
-    path = os.path.join(folder.path, "eval_results.txt")
-    results.write_results(path, all_results, first=task.first_results)
-    task.write_evaluation(folder.path, splits.data["dev"], rows)
-    run_folder.write_scores(folder.path, all_results)
+    all_results |= work.write_evaluation(*evaluate())
   if config.do_predict:
-    split = task.predicted_split
-    batches = splits.batches(split, config.predict_batch_size, has_few_widths)
-    predictions = map(task.rows, runner.predict(batches))
-    scores = task.write_predictions(
-      folder.path,
-      splits.data[split],
-      itertools.chain.from_iterable(predictions),
-    )
-    all_results |= scores
-    if split == "dev" and scores:
-      run_folder.write_scores(folder.path, scores)
-  runner.check_files()
+    all_results |= work.predict(config.predict_batch_size)
+  work.runner.check_files()
   return all_results
+
+
+@dataclasses.dataclass(frozen=True)
+class _Work(Generic[base.Example, base.Data]):
+  """Trains, evaluates and predicts."""
+
+  task: base.Task[base.Example, base.Data]
+  runner: estimator.Estimator
+  splits: splits_lib.Splits[base.Example, base.Data]
+  output_dir: str  # Folder of the predictions.
+
+  def train(self, evaluate: Callable[[], base.Results]) -> None:
+    """Trains on the training split, whose data are then forgotten."""
+    records, batches = self.splits.records("train"), self.task.batches("train")
+    config = self.runner.config
+    if config.eval_every_steps:
+      self.splits.records("dev")  # Its faults should not show during training.
+    few_widths = xla_choice.compiles_widths(config)
+    self.runner.train(
+      lambda step: batches.for_training(
+        records, config.train_batch_size, config.seed, step, few_widths
+      ),
+      evaluate,
+    )
+    self.splits.data.pop("train")
+
+  def evaluate(self, batch_size: int) -> tuple[base.Results, list[np.ndarray]]:
+    """Returns the results of the dev split and the rows behind them."""
+    batches = self._batches("dev", batch_size)
+    return self.task.evaluate(self.runner, batches, self.splits.data["dev"])
+
+  def write_evaluation(
+    self, evaluation: base.Results, rows: list[np.ndarray]
+  ) -> base.Results:
+    """Writes the results of `evaluate`; returns them."""
+    path = os.path.join(self.output_dir, "eval_results.txt")
+    results.write_results(path, evaluation, first=self.task.first_results)
+    self.task.write_evaluation(self.output_dir, self.splits.data["dev"], rows)
+    run_folder.write_scores(self.output_dir, evaluation)
+    return evaluation
+
+  def predict(self, batch_size: int) -> base.Results:
+    """Writes the predictions; returns their scores, if there are any."""
+    split = self.task.predicted_split
+    outputs = self.runner.predict(self._batches(split, batch_size))
+    rows = itertools.chain.from_iterable(map(self.task.rows, outputs))
+    scores = self.task.write_predictions(
+      self.output_dir, self.splits.data[split], rows
+    )
+    if split == "dev" and scores:
+      run_folder.write_scores(self.output_dir, scores)
+    return scores
+
+  def _batches(self, split: str, batch_size: int) -> tf.data.Dataset:
+    """Returns every record of a split once."""
+    return self.task.batches(split).once(
+      self.splits.records(split),
+      batch_size,
+      xla_choice.compiles_widths(self.runner.config),
+    )
 
 
 def _run_info(
@@ -315,10 +345,12 @@ def _with_start(
     if do_train:
       restore.check_lora_alpha(output_dir, train.lora_rank, train.lora_alpha)
     return train
-  start = setup.start if task.starts_from_checkpoint else None
+  start = setup.start
+  if not task.starts_from_checkpoint:
+    start = start_model.StartModel(None)
   if not do_train:
     start_model.check_is_trained(output_dir, start, head)
-  if start:
+  if start.path:
     purpose = start_model.Purpose(
       task.model.task, spec, bool(setup.bert_config.bilstm)
     )

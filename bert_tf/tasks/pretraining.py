@@ -65,7 +65,7 @@ def run(
     ValueError: if flags, config, vocabulary, records or output_dir do not
       fit one another, before the first step.
   """
-  folder = run_folder.RunFolder.open(config.train.output_dir, "pretraining")
+  folder = run_folder.RunFolder(config.train.output_dir, "pretraining")
   bert_config = check(config, folder)
   objective = pretraining_objective.of(bert_config)
   config = dataclasses.replace(config, objective=objective)
@@ -81,7 +81,7 @@ def run(
     config, [*read, evaluated] if evaluated else read
   )
   if not config.do_train and not checkpoints.listed(folder.path):
-    start = start_model.find(config.train)
+    start = start_model.StartModel(config.train.init_checkpoint)
     start_model.check_is_trained(folder.path, start, heads.MASKED_LM)
   with folder.exclusive(config.do_train) as folder:
     return _run(config, bert_config, folder, phases, evaluated)

@@ -7,20 +7,19 @@ model.
 """
 
 import collections
-import dataclasses
+import functools
 import itertools
 import json
 import os
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import Any, Generic
 
-import tensorflow as tf
 from absl import logging
 
 from bert_tf.data import input_pipeline
 from bert_tf.files import errors, paths
 from bert_tf.formats import tables
-from bert_tf.model_folder import label_map, run_info
+from bert_tf.model_folder import run_info
 from bert_tf.tasks import base
 
 # The records of each split, in the folder of the run.
@@ -37,13 +36,13 @@ _MAX_READ = 300
 
 
 class Splits(Generic[base.Example, base.Data]):
-  """The prepared splits of a run; writes their records when they are needed.
+  """The splits that a run needs: their examples and what is made of them.
 
   Args:
     task: of the run; its labels are known.
-    examples: by split.
+    examples: of "train", "dev" and "test", as far as they are needed.
     sources: the origin of the examples of each split, for the log.
-    output_dir: folder of the records.
+    output_dir: folder of the records, which are written when they are needed.
   """
 
   def __init__(
@@ -55,52 +54,85 @@ class Splits(Generic[base.Example, base.Data]):
   ) -> None:
     self._task = task
     self._output_dir = output_dir
-    self._summaries = {
-      split: summarize(task, split, sources[split], e)
-      for split, e in examples.items()
-    }
-    self.data = {split: task.prepare(split, e) for split, e in examples.items()}
+    self._examples = examples
+    self._sources = sources
     self._records: dict[str, input_pipeline.RecordFiles] = {}
+
+  @functools.cached_property
+  def data(self) -> dict[str, base.Data]:
+    """What the records of each split are made of."""
+    return {s: self._task.prepare(s, e) for s, e in self._examples.items()}
+
+  def run_fields(self, max_examples: int) -> dict[str, Any]:
+    """Returns fields of run.json: counts, and a few dev examples.
+
+    A split that was not read has no fields.
+    """
+    fields: dict[str, Any] = {
+      f"num_{split}_examples": len(self._examples[split])
+      for split in ("train", "dev")
+      if split in self._examples
+    }
+    if "dev" in self._examples:
+      examples = self._short_examples()[:max_examples]
+      fields["examples"] = tuple(examples) or None
+    elif not max_examples:
+      fields["examples"] = None
+    return fields
+
+  def _short_examples(self) -> list[dict[str, Any]]:
+    """Returns short dev examples for run.json, one for each answer first."""
+    first: list[dict[str, Any]] = []
+    others: list[dict[str, Any]] = []
+    seen: set[str] = set()
+    for example in itertools.islice(self._examples["dev"], _MAX_READ):
+      inputs, answer = self._task.inputs_and_answer(example)
+      num_characters = sum(len("".join(text)) for text in inputs.values())
+      if not inputs or num_characters > _MAX_CHARACTERS:
+        continue
+      texts = json.dumps((inputs, answer), ensure_ascii=False)
+      if not tables.is_unicode(texts):  # No served model takes these.
+        continue
+      key = json.dumps(answer)
+      (others if key in seen else first).append(
+        {"inputs": inputs, "answer": answer}
+      )
+      seen.add(key)
+    return [*first, *others]
 
   def records(self, split: str) -> input_pipeline.RecordFiles:
     """Returns the records of a split."""
     if split not in self._records:
       path = os.path.join(self._output_dir, _RECORD_FILES[split])
       records = self._task.write_records(split, path, self.data[split])
-      logging.info("%s", self._summaries[split].line(records))
+      source, examples = self._sources[split], self._examples[split]
+      line = summary_line(self._task, split, source, examples, records)
+      logging.info("%s", line)
       self._records[split] = records
     return self._records[split]
-
-  def batches(
-    self, split: str, batch_size: int, has_few_widths: bool
-  ) -> tf.data.Dataset:
-    """Returns every record of a split once; as Batches.once."""
-    return self._task.batches(split).once(
-      self.records(split), batch_size, has_few_widths
-    )
 
 
 def read(
   task: base.Task[base.Example, base.Data],
-  needed: Mapping[str, str],
+  flags: Mapping[str, str],
   output_dir: str,
-) -> dict[str, list[base.Example]]:
-  """Returns the examples of the splits that are needed; sets the labels.
+) -> Splits[base.Example, base.Data]:
+  """Reads the splits that are needed; sets the labels.
 
   Args:
     task: of the run.
-    needed: the flag that asks for each split.
+    flags: for each split that is needed, the flag that asks for it.
     output_dir: folder of the run, for messages.
 
   Raises:
     ValueError: for a file that is missing or faulty, or unknown labels.
   """
-  files = {split: task.file(split) for split in needed}
+  files = {split: task.file(split) for split in flags}
   for split, (path, flag) in files.items():
     if not path:
       raise ValueError(
-        f"`{needed[split]}` needs a {split} file, but there is none; set "
-        f"`{flag}` or leave out `{needed[split]}`."
+        f"`{flags[split]}` needs a {split} file, but there is none; set "
+        f"`{flag}` or leave out `{flags[split]}`."
       )
   missing = [f for f in files.values() if not paths.exists(f.path or "")]
   if missing:
@@ -116,7 +148,8 @@ def read(
   for split, (path, _) in files.items():
     if split not in examples:
       examples[split] = task.read(split, path or "")
-  return examples
+  sources = {split: path or "" for split, (path, _) in files.items()}
+  return Splits(task, examples, sources, output_dir)
 
 
 def _read_labelled(
@@ -125,69 +158,45 @@ def _read_labelled(
   """Reads the training examples and sets the task's labels from them."""
   path = task.file("train").path
   if not path or not paths.exists(path):
+    label_map = run_info.LABEL_MAP_FILE
     raise ValueError(
       f"the labels are not known: {output_dir} has neither {run_info.RUN_FILE} "
-      f"nor {label_map.FILE}, and there is no {path}; copy the "
-      f"{label_map.FILE} of the run that trained the model into `output_dir`."
+      f"nor {label_map}, and there is no {path}; copy the {label_map} of the "
+      "run that trained the model into `output_dir`."
     )
   examples = task.read("train", path)
   task.set_labels(examples, path)
   return examples
 
 
-@dataclasses.dataclass(frozen=True)
-class SplitSummary:
-  """The numbers that a log line gives for a split."""
-
-  source: str  # The file, or a name for examples in memory.
-  split: str  # "train", "dev" or "test".
-  num_examples: int
-  labels: str  # As base.Task.describe_labels returns them.
-  # Examples with the same inputs as an earlier one; None if not known.
-  num_repeated: int | None
-  num_dropped: int  # Examples of the source that are not used.
-  cut: str  # As base.Task.describe_cut returns it.
-
-  def line(self, records: input_pipeline.RecordFiles) -> str:
-    """Returns the line to log, once the records of the split are there."""
-    parts = [f"{self.num_examples} {self.split} examples", self.labels]
-    if records.num_cut is None:
-      parts.append(f"not known how many {self.cut}")
-    else:
-      share = records.num_cut / max(1, self.num_examples)
-      parts.append(f"{records.num_cut} ({share:.0%}) {self.cut}")
-    if self.num_repeated is not None:
-      parts.append(f"{self.num_repeated} repeated")
-    parts.append(f"{self.num_dropped} left out")
-    if records.is_reused:
-      parts.append("records of an earlier run")
-    return f"{self.source}: {'; '.join(parts)}."
-
-
-def summarize(
+def summary_line(
   task: base.Task[base.Example, Any],
   split: str,
   source: str,
   examples: Sequence[base.Example],
-) -> SplitSummary:
-  """Returns the summary of a split whose labels are known."""
-  inputs = [_inputs(task, example) for example in examples]
-  known = [values for values in inputs if values]
+  records: input_pipeline.RecordFiles,
+) -> str:
+  """Returns the log line of a split: what its examples and records are."""
+  parts = [f"{len(examples)} {split} examples", task.describe_labels(examples)]
+  cut = task.describe_cut()
+  if records.num_cut is None:
+    parts.append(f"not known how many {cut}")
+  else:
+    share = records.num_cut / max(1, len(examples))
+    parts.append(f"{records.num_cut} ({share:.0%}) {cut}")
+  inputs = [values for e in examples if (values := _inputs(task, e))]
+  if inputs:
+    parts.append(f"{len(inputs) - len(set(inputs))} repeated")
   num_dropped = 0
   if isinstance(examples, tables.Examples):
     num_dropped = examples.num_dropped
-  return SplitSummary(
-    source=source,
-    split=split,
-    num_examples=len(examples),
-    labels=task.describe_labels(examples),
-    num_repeated=len(known) - len(set(known)) if known else None,
-    num_dropped=num_dropped,
-    cut=task.describe_cut(),
-  )
+  parts.append(f"{num_dropped} left out")
+  if records.is_reused:
+    parts.append("records of an earlier run")
+  return f"{source}: {'; '.join(parts)}."
 
 
-def describe_labels(spec: label_map.LabelSpec, names: Iterable[str]) -> str:
+def describe_labels(spec: run_info.LabelSpec, names: Iterable[str]) -> str:
   """Returns the origin of the labels and the count of each.
 
   Args:
@@ -215,52 +224,3 @@ def _inputs(
   return tuple(
     text if isinstance(text, str) else tuple(text) for text in inputs.values()
   )
-
-
-def run_fields(
-  task: base.Task[base.Example, Any],
-  examples: Mapping[str, Sequence[base.Example]],
-  num_chosen: int,
-) -> dict[str, Any]:
-  """Returns fields of run.json: counts, and a few dev examples.
-
-  Args:
-    task: of the run.
-    examples: by split; a split that was not read has no fields.
-    num_chosen: the maximum number of dev examples.
-  """
-  fields: dict[str, Any] = {}
-  for split in ("train", "dev"):
-    if split in examples:
-      fields[f"num_{split}_examples"] = len(examples[split])
-  if "dev" in examples:
-    chosen = _choose(task, examples["dev"], num_chosen)
-    fields["examples"] = tuple(chosen) or None
-  elif not num_chosen:
-    fields["examples"] = None
-  return fields
-
-
-def _choose(
-  task: base.Task[base.Example, Any],
-  examples: Sequence[base.Example],
-  count: int,
-) -> list[dict[str, Any]]:
-  """Returns short examples, one for each answer first."""
-  first: list[dict[str, Any]] = []
-  others: list[dict[str, Any]] = []
-  seen: set[str] = set()
-  for example in itertools.islice(examples, _MAX_READ):
-    inputs, answer = task.inputs_and_answer(example)
-    num_characters = sum(len("".join(text)) for text in inputs.values())
-    if not inputs or num_characters > _MAX_CHARACTERS:
-      continue
-    texts = json.dumps((inputs, answer), ensure_ascii=False)
-    if not tables.is_unicode(texts):  # No served model takes these.
-      continue
-    key = json.dumps(answer)
-    (others if key in seen else first).append(
-      {"inputs": inputs, "answer": answer}
-    )
-    seen.add(key)
-  return [*first, *others][:count]

@@ -7,16 +7,15 @@ the labels of its head, and a run takes the head only if both are its own.
 
 import dataclasses
 import functools
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from absl import logging
 
 from bert_tf import heads, model_folder
 from bert_tf.files import errors
 from bert_tf.formats import hugging_face
-from bert_tf.model_folder import label_map, run_info
+from bert_tf.model_folder import run_info
 from bert_tf.training import adapters
-from bert_tf.training import config as training_config
 
 _NEW_HEAD = "set `encoder_only` to start a new head"
 
@@ -27,7 +26,7 @@ class Purpose:
 
   task: str | None  # One of run_info.TASKS; None if it is not known.
   # The labels; None for a task without, or if they are not known.
-  spec: label_map.LabelSpec | None
+  spec: run_info.LabelSpec | None
   has_bilstm: bool  # Whether a BiLSTM is between BERT and the head.
 
   def __str__(self) -> str:
@@ -39,6 +38,21 @@ class Purpose:
       text += f" with the labels {errors.listed(self.spec.labels)}"
     return f"{text}, on a BiLSTM" if self.has_bilstm else text
 
+  @property
+  def label_names(self) -> list[str]:
+    """The labels in lower case; [] if there are none."""
+    return [name.casefold() for name in self.spec.labels] if self.spec else []
+
+  def is_other_task(self, needed: "Purpose") -> bool:
+    """Returns whether a head of this purpose computes something else."""
+    if self.task not in (None, needed.task):
+      return True
+    if self.has_bilstm != needed.has_bilstm:
+      return True
+    if not self.spec or not needed.spec:
+      return False
+    return self.spec.problem_type != needed.spec.problem_type
+
 
 @dataclasses.dataclass(frozen=True)
 class StartModel:
@@ -47,22 +61,33 @@ class StartModel:
   Each file is read once, when it is needed.
 
   Attributes:
-    path: of the checkpoint, as `init_checkpoint`.
+    path: of the checkpoint, as `init_checkpoint`; None for random values.
     adapter: path of the adapter, as `lora_adapter`; None without one.
   """
 
-  path: str
+  path: str | None
   adapter: str | None = None
 
   @functools.cached_property
   def files(self) -> model_folder.ModelFolder:
-    """The checkpoint and the files beside it."""
+    """The checkpoint and the files beside it; there must be one."""
+    assert self.path
     return model_folder.ModelFolder(self.path)
+
+  @property
+  def run(self) -> run_info.RunInfo | None:
+    """The run that trained the checkpoint; None if it is not known."""
+    return self.files.run if self.path else None
 
   @functools.cached_property
   def head_run(self) -> run_info.RunInfo | None:
     """The run that trained the head; None if it is not known."""
-    return adapters.run_of(self.adapter) if self.adapter else self.files.run
+    return adapters.run_of(self.adapter) if self.adapter else self.run
+
+  @property
+  def head_path(self) -> str | None:
+    """The adapter, else the checkpoint."""
+    return self.adapter or self.path
 
   @functools.cached_property
   def head_shapes(self) -> Mapping[str, Sequence[int]]:
@@ -74,6 +99,15 @@ class StartModel:
     if self.adapter:
       return adapters.open_adapter(self.adapter).shapes
     return self.files.reader.shapes
+
+  @property
+  def purpose(self) -> Purpose:
+    """The purpose of the head, by its run and its variables."""
+    run = self.head_run
+    has_bilstm = any(name.startswith("bilstm/") for name in self.head_shapes)
+    if run is None or run.task not in {model.task for model in heads.MODELS}:
+      return Purpose(None, None, has_bilstm)
+    return Purpose(run.task, run.label_spec, has_bilstm)
 
   def takes_head(
     self,
@@ -94,8 +128,8 @@ class StartModel:
       ValueError: for a head of other labels; without do_train, for a head of
         another task.
     """
-    start = self.adapter or self.path
-    shapes = self.head_shapes
+    start, shapes = self.head_path, self.head_shapes
+    assert start
     if encoder_only:
       if not do_train:
         raise ValueError(
@@ -107,13 +141,13 @@ class StartModel:
     if model.missing_variables(shapes):
       logging.info("%s has no head for %s; the head is new.", start, needed)
       return False
-    trained = _purpose(self.head_run, shapes)
-    if _is_other_task(trained, needed):
+    trained = self.purpose
+    if trained.is_other_task(needed):
       _refuse_other_task(start, trained, needed, do_train)
       return False
     if needed.spec:
       _check_labels(start, shapes["output_weights"][0], trained, needed)
-    if trained.task is None or (needed.spec and not _has_names(trained.spec)):
+    if trained.task is None or (needed.spec and not _is_named(trained.spec)):
       logging.warning(
         "%s does not say what its head was trained for: the head is taken for "
         f"%s; {_NEW_HEAD} instead.",
@@ -124,53 +158,26 @@ class StartModel:
     return True
 
 
-def find(train: training_config.TrainConfig) -> StartModel | None:
-  """Returns the model that a run is to start from; None for random values."""
-  if not train.init_checkpoint:
-    return None
-  return StartModel(train.init_checkpoint, train.lora_adapter)
-
-
 def check_is_trained(
-  output_dir: str, start: StartModel | None, head: heads.Head
+  output_dir: str, start: StartModel, head: heads.Head
 ) -> None:
   """Checks that a run without a checkpoint has a trained model to use.
 
   Raises:
     ValueError: if there is no model to start from, or it lacks the head.
   """
-  if start is None:
+  if not start.path:
     raise ValueError(
       f"there is no trained model: {output_dir} has no checkpoint; set "
       "`do_train`, or `init_checkpoint` to a trained one."
     )
-  shapes = {**start.files.reader.shapes, **start.head_shapes}
-  missing = [name for name in head.shapes if name not in shapes]
-  if missing:
-    raise ValueError(
-      f"{start.path} has no {missing[0]}: it was not trained for "
-      f"{head.name}; set `do_train`."
-    )
-
-
-def _purpose(
-  run: run_info.RunInfo | None, variables: Collection[str]
-) -> Purpose:
-  """Returns the purpose of a head by its run and its variables."""
-  has_bilstm = any(name.startswith("bilstm/") for name in variables)
-  if run is None or run.task not in {model.task for model in heads.MODELS}:
-    return Purpose(None, None, has_bilstm)
-  return Purpose(run.task, label_map.of_run(run), has_bilstm)
-
-
-def _is_other_task(trained: Purpose, needed: Purpose) -> bool:
-  """Returns whether a head was trained to compute something else."""
-  if trained.task not in (None, needed.task):
-    return True
-  if trained.has_bilstm != needed.has_bilstm:
-    return True
-  there, here = trained.spec, needed.spec
-  return bool(there and here and there.problem_type != here.problem_type)
+  known = {*start.files.reader.shapes, *start.head_shapes}
+  for name in head.shapes:
+    if name not in known:
+      raise ValueError(
+        f"{start.path} has no {name}: it was not trained for {head.name}; set "
+        "`do_train`."
+      )
 
 
 def _refuse_other_task(
@@ -192,12 +199,9 @@ def _refuse_other_task(
   )
 
 
-def _has_names(spec: label_map.LabelSpec | None) -> bool:
+def _is_named(spec: run_info.LabelSpec | None) -> bool:
   """Returns whether labels have names that somebody gave them."""
-  if spec is None:
-    return False
-  made_up = hugging_face.numbered_labels(len(spec.labels))
-  return not spec.labels or spec.labels != made_up
+  return spec is not None and spec.is_named
 
 
 def _check_labels(
@@ -209,11 +213,8 @@ def _check_labels(
   """
   spec = needed.spec
   assert spec
-  there, here = (
-    [name.casefold() for name in known.labels] if known else []
-    for known in (trained.spec, spec)
-  )
-  if _has_names(trained.spec) and there != here:
+  there, here = trained.label_names, needed.label_names
+  if _is_named(trained.spec) and there != here:
     # Hugging Face's files name the ids that are the labels of some of GLUE's.
     are_ids = list(spec.labels) == [str(i) for i in range(len(spec.labels))]
     if not (are_ids and start.endswith(hugging_face.SUFFIX)):

@@ -87,7 +87,7 @@ ROWS = (
   ),
   (
     "tasks.start_model _check_labels",
-    "tasks.start_model_test.py::"
+    "tasks/start_model_test.py::"
     "test_a_head_of_other_labels_is_refused_naming_both",
   ),
   ("formats.hugging_face from_other", "needs transformers 4 and PyTorch"),

@@ -117,7 +117,7 @@ def other_vocabulary(world, output_dir):
   other = world.write("other.txt", "\n".join(reversed(lines)))
   target = run if output_dir is None else world.path(output_dir)
   info = run_info.RunInfo(task="encoder")
-  run_folder.RunFolder(target, "encoder", None).prepare(info, CONFIG, other)
+  run_folder.RunFolder(target, "encoder").prepare(info, CONFIG, other)
 
 
 def adapter_start(world, **values):

@@ -18,7 +18,6 @@ import bert_tf
 from bert_tf import model_folder, modeling
 from bert_tf.convert import convert, hugging_face, model_files
 from bert_tf.data import input_pipeline
-from bert_tf.model_folder import label_map
 from tests.chaos import bert_run, outcomes
 from tests.support import tiny_models
 
@@ -121,7 +120,7 @@ def _read_run(folder: pathlib.Path) -> _Read:
   names = sorted(files.reader.shapes)
   weights = {name: files.reader.get(name).tobytes() for name in names}
   vocab, config = files.load_vocab(), files.bert_config
-  return weights, (vocab, vars(config), label_map.of_run(files.run))
+  return weights, (vocab, vars(config), files.run and files.run.label_spec)
 
 
 def _read_hf(folder: pathlib.Path) -> _Read:

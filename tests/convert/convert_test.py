@@ -12,7 +12,7 @@ from safetensors import numpy as safetensors_numpy
 
 from bert_tf import checkpoints, model_folder
 from bert_tf.convert import convert, keras_weights, model_files
-from bert_tf.model_folder import label_map, run_info
+from bert_tf.model_folder import run_info
 from tests.support import interop_models
 
 TARGETS = {
@@ -156,8 +156,8 @@ def test_run_json_comes_along(tmp_path, model_format):
   written = convert.convert(source, "original", target, model_format)
   assert model_folder.ModelFolder(target).run == RUN
   assert written.notes == ()
-  saved = label_map.read(str(tmp_path / "out"))
-  assert saved == label_map.LabelSpec("mine", "multilabel", RUN.labels)
+  saved = run_info.read_labels(str(tmp_path / "out"))
+  assert saved == run_info.LabelSpec("mine", "multilabel", RUN.labels)
   back = str(tmp_path / "back" / "bert_model.ckpt")
   convert.convert(model_files.Source(target), model_format, back, "original")
   assert model_folder.ModelFolder(back).run == RUN

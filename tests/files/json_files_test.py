@@ -10,9 +10,9 @@ from bert_tf import model_folder, modeling
 from bert_tf.data import record_cache
 from bert_tf.files import json_files, shard_files
 from bert_tf.formats import hugging_face, tokenizer_files
-from bert_tf.model_folder import label_map, run_info
+from bert_tf.model_folder import run_info
 from bert_tf.training import config as training_config
-from bert_tf.training import evaluation, run_log, xla_choice
+from bert_tf.training import evaluation, xla_choice
 from tests.support import tiny_models
 
 NESTED = b"[" * 100_000
@@ -91,7 +91,7 @@ READERS = {
     [{"task": 1}, {"task": "ner", "scores": {"a": "b"}}, {"task": None}],
   ),
   "label_map.json": (
-    lambda f: label_map.read(str(f)),
+    lambda f: run_info.read_labels(str(f)),
     [
       {"task_name": "a", "problem_type": "classification", "labels": "ab"},
       {"task_name": "a", "problem_type": "classification", "labels": [1]},
@@ -119,7 +119,7 @@ READERS = {
     [],  # Its own tests have these.
   ),
   "commands.jsonl": (
-    lambda f: run_log.training_settings(str(f)),
+    lambda f: run_info.training_settings(str(f)),
     [{"settings": []}, {"command": "a"}],
   ),
   "evaluations.json": (

@@ -16,7 +16,7 @@ from bert_tf.convert import convert, model_files
 from bert_tf.export import config as export_config
 from bert_tf.export import export
 from bert_tf.files import paths
-from bert_tf.model_folder import label_map, run_info
+from bert_tf.model_folder import run_info
 from tests.support import interop_models, tiny_models
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
@@ -349,7 +349,7 @@ def test_what_contradicts_a_folder_is_refused(folders, tmp_path):
 
 
 def test_label_map_and_run_say_the_same():
-  spec = label_map.LabelSpec("jsonl", "classification", LABELS)
-  assert label_map.of_run(label_map.to_run(spec)) == spec
-  words = label_map.LabelSpec("ner", run_info.WORDS, LABELS)
-  assert label_map.of_run(label_map.to_run(words)) == words
+  spec = run_info.LabelSpec("jsonl", "classification", LABELS)
+  assert spec.to_run().label_spec == spec
+  words = run_info.LabelSpec("ner", run_info.WORDS, LABELS)
+  assert words.to_run().label_spec == words

@@ -63,8 +63,12 @@ class Texts:
     return ({"text": text} if text else {}), label
 
 
+def run_fields(examples, count):
+  return splits.Splits(Texts(), examples, {}, "").run_fields(count)
+
+
 def kept(examples, count):
-  found = splits.run_fields(Texts(), {"dev": examples}, count)
+  found = run_fields({"dev": examples}, count)
   return [(e["inputs"]["text"], e["answer"]) for e in found["examples"] or ()]
 
 
@@ -87,10 +91,10 @@ def test_half_a_character_is_not_kept():
 
 def test_none_are_kept_where_none_are_wanted():
   assert kept([("a", "x")], 0) == []
-  assert splits.run_fields(Texts(), {}, 0) == {"examples": None}
+  assert run_fields({}, 0) == {"examples": None}
   # What an earlier command of the run has found stays.
-  assert splits.run_fields(Texts(), {}, 3) == {}
-  counts = splits.run_fields(Texts(), {"train": [1, 2]}, 3)
+  assert run_fields({}, 3) == {}
+  counts = run_fields({"train": [1, 2]}, 3)
   assert counts == {"num_train_examples": 2}
 
 

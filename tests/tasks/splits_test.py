@@ -7,7 +7,7 @@ import pytest
 from bert_tf import tokenization
 from bert_tf.data import input_pipeline, record_cache, records
 from bert_tf.formats import tables
-from bert_tf.model_folder import label_map
+from bert_tf.model_folder import run_info
 from bert_tf.tasks import splits
 from bert_tf.tasks.classification import records as text_records
 from bert_tf.tasks.classification import task as classification
@@ -22,7 +22,7 @@ from bert_tf.tasks.swag.examples import ChoiceExample
 from tests.support import own_classification, runs, tiny_models
 
 base = own_classification.base
-SPEC = label_map.LabelSpec("own data", "classification", ("x", "y"))
+SPEC = run_info.LabelSpec("own data", "classification", ("x", "y"))
 
 
 @pytest.fixture(scope="module")
@@ -45,8 +45,8 @@ class Texts:
 
 
 def summary_line(examples, **records):
-  summary = splits.summarize(Texts(), "train", "a.csv", examples)
-  return summary.line(input_pipeline.RecordFiles(("a",), 1, **records))
+  files = input_pipeline.RecordFiles(("a",), 1, **records)
+  return splits.summary_line(Texts(), "train", "a.csv", examples, files)
 
 
 def test_a_line_has_examples_labels_cuts_and_repetitions():

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from bert_tf import checkpoints, heads
-from bert_tf.model_folder import label_map, run_info
+from bert_tf.model_folder import run_info
 from bert_tf.tasks import start_model
 from bert_tf.tasks.classification import config as classification_config
 from bert_tf.tasks.classification import task as classification
@@ -45,7 +45,7 @@ RUNS = {
 
 def make_purpose(fields):
   info = run_info.RunInfo(**fields)
-  return start_model.Purpose(info.task, label_map.of_run(info), False)
+  return start_model.Purpose(info.task, info.label_spec, False)
 
 
 def write_model(folder, fields, with_run=True):
@@ -238,7 +238,7 @@ def test_advice_for_other_labels_than_the_models_helps(models, tmp_path):
   with runs.logged() as log:
     classification.run(config)
   assert_began_with_encoder_only(tmp_path / "out", models / "texts")
-  assert label_map.read(str(tmp_path / "out")).labels == ("x", "y", "z")
+  assert run_info.read_labels(str(tmp_path / "out")).labels == ("x", "y", "z")
   assert f"labels of {tmp_path}/train.csv: x 1, y 1, z 1" in log()
 
   # The folder holds a run now: its labels are those of another data set.

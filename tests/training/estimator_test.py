@@ -237,7 +237,7 @@ def test_a_run_goes_on_from_the_newest_checkpoint_that_is_there(
 def prepare(folder):
   """Writes what describes a run into its folder."""
   info = run_info.RunInfo(task="pretraining")
-  opened = run_folder.RunFolder.open(folder, info.task)
+  opened = run_folder.RunFolder(folder, info.task)
   opened.prepare(info, modeling.BertConfig(vocab_size=9), None)
 
 

@@ -8,7 +8,7 @@ from scipy import stats
 from sklearn import metrics as sklearn_metrics
 
 from bert_tf import losses
-from bert_tf.model_folder.label_map import LabelSpec
+from bert_tf.model_folder.run_info import LabelSpec
 from bert_tf.tasks.classification import long_texts
 from bert_tf.tasks.classification.examples import FileLayout, InputExample
 from bert_tf.training import results as results_lib

@@ -8,7 +8,7 @@ from absl import logging
 
 from bert_tf import tokenization
 from bert_tf.data import input_pipeline, packing, record_cache, records
-from bert_tf.model_folder import label_map
+from bert_tf.model_folder import run_info
 from bert_tf.tasks import batches as batches_lib
 from bert_tf.tasks.classification import long_texts
 from bert_tf.tasks.classification.examples import InputExample
@@ -19,7 +19,7 @@ _NUM_LOGGED = 2
 
 def convert_example(
   example: InputExample,
-  spec: label_map.LabelSpec,
+  spec: run_info.LabelSpec,
   tokenizer: tokenization.FullTokenizer,
   max_seq_length: int,
   long_text: str = "truncate",
@@ -35,7 +35,7 @@ def convert_example(
 
 def _convert(
   example: InputExample,
-  spec: label_map.LabelSpec,
+  spec: run_info.LabelSpec,
   tokenizer: tokenization.FullTokenizer,
   max_seq_length: int,
   long_text: str,
@@ -81,7 +81,7 @@ def num_windows(
 def write_records(
   path: str,
   data: Sequence[InputExample],
-  spec: label_map.LabelSpec,
+  spec: run_info.LabelSpec,
   tokenizer: tokenization.FullTokenizer,
   max_seq_length: int,
   long_text: str = "truncate",
@@ -125,7 +125,7 @@ def _log(example: InputExample, tokenizer: tokenization.FullTokenizer) -> None:
 
 
 def batches(
-  spec: label_map.LabelSpec,
+  spec: run_info.LabelSpec,
   max_seq_length: int,
   vocab_size: int,
   group_by_length: bool = True,
@@ -140,7 +140,7 @@ def batches(
 
 
 def label_ids(
-  data: Sequence[InputExample], spec: label_map.LabelSpec
+  data: Sequence[InputExample], spec: run_info.LabelSpec
 ) -> np.ndarray:
   """Returns label_ids of examples; the first label, 0 or none without one.
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from bert_tf import heads, losses, modeling, tokenization
 from bert_tf.data import input_pipeline
-from bert_tf.model_folder import label_map
+from bert_tf.model_folder import run_info
 from bert_tf.tasks import base, fine_tuning, splits
 from bert_tf.tasks import batches as batches_lib
 from bert_tf.tasks.classification import config as config_lib
@@ -71,7 +71,7 @@ def result_names(layout: examples.FileLayout) -> tuple[str, ...]:
 
 def build_estimator(
   bert_config: modeling.BertConfig,
-  spec: label_map.LabelSpec,
+  spec: run_info.LabelSpec,
   train: training_config.TrainConfig,
 ) -> estimator.Estimator:
   """Returns the Estimator of a classifier.
@@ -157,7 +157,7 @@ class ClassificationTask(base.Task[InputExample, Texts]):
   first_results = ("eval_accuracy", "eval_loss", "global_step", "loss")
 
   @property
-  def label_spec(self) -> label_map.LabelSpec | None:
+  def label_spec(self) -> run_info.LabelSpec | None:
     """The labels, None until they are known."""
     return None if self.layout.labels is None else self.layout.label_spec()
 
@@ -190,7 +190,9 @@ class ClassificationTask(base.Task[InputExample, Texts]):
         f"({', '.join(labels)}), at least {needed} are needed; is "
         "`label_column` right?"
       )
-    self.layout = self.layout.with_labels(labels, label_map.of_data(source))
+    self.layout = self.layout.with_labels(
+      labels, run_info.LabelOrigin.of_data(source)
+    )
 
   def prepare(self, split: str, examples: Sequence[InputExample]) -> Texts:
     """Returns the examples with the number of their windows."""
@@ -259,7 +261,7 @@ class ClassificationTask(base.Task[InputExample, Texts]):
   def run_info(self) -> dict[str, Any]:
     """Returns labels and kind of input for run.json."""
     return {
-      **self.layout.label_spec().run_info(),
+      **self.layout.label_spec().run_fields(),
       "is_pair": self.layout.is_pair,
       "long_text": self.long_text,
     }
