@@ -3,11 +3,6 @@
 A checkpoint is a name-based bundle, as TF 1's Saver wrote: `PREFIX.index` and
 `PREFIX.data-00000-of-00001`. A training checkpoint also has each trained
 variable's `/adam_m` and `/adam_v`, and `global_step`, int64.
-
-Other state of the training, which the original lacks, is in the scope
-`global_step/`: transformers' loader and others skip names with a part
-`global_step`, and fail on names that they do not know. Here it has the names
-without the scope, as in the files of older versions.
 """
 
 import contextlib
@@ -15,7 +10,7 @@ import functools
 import glob
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 
 import keras
 import numpy as np
@@ -26,18 +21,13 @@ from tensorflow.core.protobuf import trackable_object_graph_pb2
 from bert_tf import checkpoint_names, distribution
 from bert_tf.files import atomic, errors, paths
 from bert_tf.formats import hugging_face
-from bert_tf.layers import lora, mixed_precision
+from bert_tf.layers import lora
 
-GLOBAL_STEP = "global_step"
-# Of a TimedWarmupLinearDecay: how long the run has trained.
-TRAIN_SECONDS = "train_seconds"
-SLOT_SUFFIXES = ("/adam_m", "/adam_v")
+GLOBAL_STEP = checkpoint_names.GLOBAL_STEP
 
 # The entry of an object-based checkpoint, such as a SavedModel's or Model
 # Garden's, that maps the names of variables to its keys.
 OBJECT_GRAPH = "_CHECKPOINTABLE_OBJECT_GRAPH"
-
-_STATE_SCOPE = f"{GLOBAL_STEP}/"
 
 _LIST_FILE = "checkpoint"
 _INDEX = ".index"
@@ -47,13 +37,27 @@ _DATA = ".data-00000-of-00001"
 class DamagedCheckpointError(ValueError):
   """A checkpoint that is missing or cannot be read completely.
 
+  The message names an older checkpoint of the run that can be used. Finding it
+  reads whole checkpoints, so it is found when the message is asked for.
+
   Attributes:
     fault: the message without the advice at its end.
   """
 
-  def __init__(self, fault: str, advice: str = "") -> None:
-    super().__init__(f"{fault} {advice}".rstrip())
+  def __init__(self, fault: str, path: str, advice: str = "") -> None:
+    super().__init__(fault)
     self.fault = fault
+    self._path = path
+    self._advice = advice
+
+  @functools.cached_property
+  def _message(self) -> str:
+    older = usable_before(self._path)
+    advice = f"To use an older one, give {older}." if older else self._advice
+    return f"{self.fault} {advice}".rstrip()
+
+  def __str__(self) -> str:
+    return self._message
 
 
 class NotFiniteError(DamagedCheckpointError):
@@ -95,7 +99,7 @@ class CheckpointReader:
     with self._reading():
       self._reader = tf.compat.v1.train.NewCheckpointReader(prefix)
       shapes = self._reader.get_variable_to_shape_map()
-      self._keys = {_name_of(key): key for key in shapes}
+      self._keys = {checkpoint_names.name_of(key): key for key in shapes}
       if is_saved_model(path):
         self._keys = self._keys_by_name()
     self._keys = self._by_original_name(self._keys)
@@ -150,7 +154,7 @@ class CheckpointReader:
         yield
     except errors.DamagedFileError as error:
       raise DamagedCheckpointError(
-        f"the checkpoint {error}", _advice(self.path)
+        f"the checkpoint {error}", self.path
       ) from error
 
 
@@ -167,7 +171,8 @@ def check_finite(path: str, tensors: Mapping[str, np.ndarray]) -> None:
       raise NotFiniteError(
         f"{path} holds values that are not finite, in {name}: its training had "
         "diverged.",
-        _advice(path) or "Use an older checkpoint.",
+        path,
+        "Use an older checkpoint.",
       )
 
 
@@ -185,19 +190,12 @@ def usable_before(path: str) -> str | None:
 def _is_usable(prefix: str) -> bool:
   """Returns whether every tensor of a checkpoint is readable and finite."""
   try:
-    with errors.reading(prefix):
-      reader = tf.compat.v1.train.NewCheckpointReader(prefix)
-      for name in reader.get_variable_to_shape_map():
-        check_finite("", {name: reader.get_tensor(name)})
-  except (errors.DamagedFileError, OSError):
+    reader = CheckpointReader(prefix)
+    for name in reader.shapes:
+      reader.get(name)
+  except (DamagedCheckpointError, OSError):
     return False
   return True
-
-
-def _advice(path: str) -> str:
-  """Returns what to give instead of a checkpoint that cannot be used."""
-  older = usable_before(path)
-  return f"To use an older one, give {older}." if older else ""
 
 
 def prefix_to_read(path: str) -> str | None:
@@ -212,8 +210,8 @@ def prefix_to_read(path: str) -> str | None:
     return None
   raise DamagedCheckpointError(
     f"no checkpoint {path}, and no folder: there is no {path}{_INDEX}.",
-    _advice(path)
-    or "Give a model's folder, or the part of file names before "
+    path,
+    "Give a model's folder, or the part of file names before "
     f"{_INDEX} and {_DATA}.",
   )
 
@@ -234,7 +232,7 @@ def write(path: str, tensors: Mapping[str, tf.Tensor | np.ndarray]) -> None:
   def save(prefix: str) -> None:
     tf.raw_ops.SaveV2(
       prefix=prefix,
-      tensor_names=[_key_of(name) for name in names],
+      tensor_names=[checkpoint_names.key_of(name) for name in names],
       shape_and_slices=[""] * len(names),
       tensors=[tf.convert_to_tensor(tensors[name]) for name in names],
     )
@@ -402,14 +400,21 @@ def load_variables(
     DamagedCheckpointError: if the checkpoint cannot be read to its end.
   """
   lora.reset(model)  # The updates are in what the checkpoint calls kernels.
-  variables = {v.path: v for v in model.weights if parameters([v.path])}
+  variables = {
+    v.path: v for v in model.weights if checkpoint_names.parameters([v.path])
+  }
   loaded = {n: v for n, v in variables.items() if n.startswith(prefix)}
   missing = [name for name in loaded if name not in reader.shapes]
-  check_fits(reader, loaded, [n for n in missing if n.startswith(required)])
+  checkpoint_names.check_fits(
+    reader.path,
+    reader.shapes,
+    {name: tuple(variable.shape) for name, variable in loaded.items()},
+    [n for n in missing if n.startswith(required)],
+  )
   for name in loaded.keys() - missing:
     loaded[name].assign(reader.get(name))
   checkpoint_names.warn_of_unused(
-    reader.path, parameters(reader.shapes), variables
+    reader.path, checkpoint_names.parameters(reader.shapes), variables
   )
   return [n for n in variables if n not in loaded or n in missing]
 
@@ -442,61 +447,3 @@ def init_from_checkpoint(
     f"; untrained: {', '.join(missing)}" if missing else "",
   )
   return missing
-
-
-def check_fits(
-  reader: CheckpointReader,
-  variables: Mapping[str, keras.Variable],
-  missing: Sequence[str],
-) -> None:
-  """Raises ValueError if names are missing or shapes differ."""
-  differing = [
-    f"{name} is {reader.shapes[name]}, the model's {tuple(variable.shape)}"
-    for name, variable in variables.items()
-    if name in reader.shapes and reader.shapes[name] != tuple(variable.shape)
-  ]
-  names = parameters(reader.shapes)
-  faults = []
-  if missing:
-    if any(n.startswith("bert/") for n in missing):
-      checkpoint_names.check_is_bert(reader.path, names)
-    faults.append(checkpoint_names.difference(names, variables, missing))
-  faults += [f"shapes differ: {'; '.join(differing)}"] if differing else []
-  if faults:
-    raise ValueError(
-      f"{reader.path} does not fit the model of the config: "
-      f"{'; '.join(faults)}."
-    )
-
-
-def parameters(names: Iterable[str]) -> list[str]:
-  """Returns the names of model variables, sorted: no training state.
-
-  A name below another variable's is a slot of an optimizer, such as Adam's.
-  """
-  names = set(names)
-  return sorted(
-    name
-    for name in names
-    if not name.endswith(SLOT_SUFFIXES)
-    and name.rpartition("/")[0] not in names
-    and name != GLOBAL_STEP
-    and not _is_own_state(name)
-  )
-
-
-def _is_own_state(name: str) -> bool:
-  """Returns whether the original's checkpoints have no tensor like this."""
-  names = (TRAIN_SECONDS, *mixed_precision.STATE)
-  return name in names or name.endswith(lora.STATE_SUFFIXES)
-
-
-def _key_of(name: str) -> str:
-  """Returns the name of a tensor in a file."""
-  return _STATE_SCOPE + name if _is_own_state(name) else name
-
-
-def _name_of(key: str) -> str:
-  """Returns the name of a tensor for its name in a file."""
-  name = key.removeprefix(_STATE_SCOPE)
-  return name if _is_own_state(name) else key

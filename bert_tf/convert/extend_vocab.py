@@ -271,7 +271,7 @@ def _extended_tensors(
   size: int,
 ) -> dict[str, np.ndarray]:
   """Returns the tensors with the new rows, without an optimizer's state."""
-  names = checkpoints.parameters(reader.shapes)
+  names = checkpoint_names.parameters(reader.shapes)
   checkpoint_names.check_is_bert(reader.path, names)
   tensors = {name: reader.get(name) for name in names}
   shapes = {

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from bert_tf import checkpoints, model_folder
+from bert_tf import checkpoint_names, checkpoints, model_folder
 from bert_tf.files import errors, paths
 from bert_tf.formats import hugging_face
 
@@ -69,7 +69,7 @@ def open_tensors(path: str) -> Tensors:
 
 def rows(tensors: Tensors) -> Iterator[Row]:
   """Yields every numeric tensor, sorted by name."""
-  model = set(checkpoints.parameters(tensors.shapes))
+  model = set(checkpoint_names.parameters(tensors.shapes))
   for name in sorted(tensors.shapes):
     value = tensors.get(name)
     if isinstance(value, np.ndarray | np.generic) and _is_number(value):

@@ -17,7 +17,7 @@ def read(source: model_files.Source) -> pretrained.Pretrained:
       its config: names all of them.
   """
   reader = checkpoints.CheckpointReader(model_folder.find_weights(source.path))
-  names = checkpoints.parameters(reader.shapes)
+  names = checkpoint_names.parameters(reader.shapes)
   checkpoint_names.check_is_bert(reader.path, names)
   files = model_files.read(source, reader.path)
   shapes = _model_shapes(
@@ -35,7 +35,7 @@ def _model_shapes(
   reader: checkpoints.CheckpointReader, config: modeling.BertConfig, task: str
 ) -> pretrained.Shapes:
   """Returns name and shape of a model's variables: its encoder and heads."""
-  names = checkpoints.parameters(reader.shapes)
+  names = checkpoint_names.parameters(reader.shapes)
   num_labels = reader.shapes.get("output_bias", (0,))[0]
   return pretrained.shapes_of(
     config, pretrained.heads_of(names, task), num_labels
@@ -65,11 +65,11 @@ def average(prefixes: Sequence[str], averaged_path: str) -> None:
   """
   readers = [checkpoints.CheckpointReader(prefix) for prefix in prefixes]
   first = readers[0]
-  names = checkpoints.parameters(first.shapes)
+  names = checkpoint_names.parameters(first.shapes)
   for reader in readers[1:]:
     differing = [
       name
-      for name in {*names, *checkpoints.parameters(reader.shapes)}
+      for name in {*names, *checkpoint_names.parameters(reader.shapes)}
       if first.shapes.get(name) != reader.shapes.get(name)
     ]
     if differing:

@@ -316,7 +316,7 @@ def _check_head(
   reader: checkpoints.CheckpointReader, task: str, advice: str
 ) -> None:
   """Raises ValueError with advice if a checkpoint is not of a task."""
-  names = checkpoints.parameters(reader.shapes)
+  names = checkpoint_names.parameters(reader.shapes)
   checkpoint_names.check_is_bert(reader.path, names)
   model = _MODELS.get(task)
   missing = model.missing_variables(names) if model else []

@@ -14,7 +14,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from bert_tf import checkpoints, distribution, model_folder
+from bert_tf import checkpoint_names, checkpoints, distribution, model_folder
 from bert_tf.files import paths
 from bert_tf.layers import lora
 from bert_tf.model_folder import run_info
@@ -27,7 +27,7 @@ def save(output_dir: str, tensors: Mapping[str, tf.Tensor]) -> None:
   """Writes the adapter that is among the tensors of a checkpoint, if any."""
   if lora.ALPHA not in tensors or not distribution.is_chief():
     return
-  own = [n for n in checkpoints.parameters(tensors) if n[:5] != "bert/"]
+  own = [n for n in checkpoint_names.parameters(tensors) if n[:5] != "bert/"]
   updates = [n for n in tensors if n.endswith((lora.A, lora.B))]
   checksums = {
     scope + lora.CHECKSUM: _checksum(tensors[scope + lora.BASE])
@@ -95,7 +95,7 @@ def add(model: keras.Model, path: str, encoder_only: bool = False) -> list[str]:
   """
   reader = open_adapter(path)
   variables = {v.path: v for v in model.weights}
-  names = () if encoder_only else checkpoints.parameters(reader.shapes)
+  names = () if encoder_only else checkpoint_names.parameters(reader.shapes)
   own = {name: reader.get(name) for name in names}
   updates, alpha = {}, float(reader.get(lora.ALPHA))
   for scope in lora.adapted(reader.shapes):

@@ -7,7 +7,7 @@ import keras
 import numpy as np
 from absl import logging
 
-from bert_tf import checkpoints
+from bert_tf import checkpoint_names, checkpoints
 from bert_tf.layers import bilstm, lora
 from bert_tf.training import adapters
 from bert_tf.training import config as training_config
@@ -61,13 +61,14 @@ def resume(
   reader = checkpoints.CheckpointReader(path)
   variables = training_variables(model, optimizer)
   missing = [name for name in variables if name not in reader.shapes]
-  if missing and not checkpoints.parameters(missing):
+  if missing and not checkpoint_names.parameters(missing):
     raise ValueError(
       f"{path} lacks {missing[0]} and {len(missing) - 1} more that training "
       "needs to resume; start from it with `init_checkpoint` and another "
       "`output_dir`."
     )
-  checkpoints.check_fits(reader, variables, missing)
+  shapes = {name: tuple(variable.shape) for name, variable in variables.items()}
+  checkpoint_names.check_fits(reader.path, reader.shapes, shapes, missing)
   for name, variable in variables.items():
     variable.assign(reader.get(name))
   return int(reader.get(checkpoints.GLOBAL_STEP))

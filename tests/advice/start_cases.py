@@ -58,7 +58,7 @@ def without_step(world):
   """Returns a checkpoint that no run wrote."""
   folder = world.copy("classifier")
   reader = checkpoints.CheckpointReader(world.model("classifier"))
-  names = checkpoints.parameters(reader.shapes)
+  names = checkpoint_names.parameters(reader.shapes)
   checkpoints.write(
     f"{folder}/model.ckpt-1", {name: reader.get(name) for name in names}
   )
@@ -126,7 +126,7 @@ CASES = (
     lambda w: check_names(WORDS),
   ),
   Returned(
-    "checkpoints _advice",
+    "checkpoints _message",
     ("model.ckpt-2", "model.ckpt-1"),
     lambda w: checkpoints.CheckpointReader(f"{damaged(w)}/model.ckpt-2"),
     lambda w: checkpoints.CheckpointReader(f"{damaged(w)}/model.ckpt-1"),
