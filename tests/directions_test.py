@@ -9,7 +9,7 @@ import pytest
 import tensorflow as tf
 
 from bert_tf import heads, model_folder, modeling
-from bert_tf.convert import convert, model_files
+from bert_tf.convert import convert, pretrained
 from bert_tf.export import config as export_config
 from bert_tf.export import export
 from bert_tf.inference import predictor
@@ -213,7 +213,7 @@ def test_an_exported_model_answers_as_its_checkpoint(classifier, tmp_path):
 
 @pytest.mark.parametrize("target", ["hf", "model_garden", "keras"])
 def test_formats_that_cannot_say_it_are_refused(classifier, tmp_path, target):
-  source = model_files.Source(str(classifier))
+  source = pretrained.Source(str(classifier))
   path = str(tmp_path / "converted.weights.h5")
   with pytest.raises(ValueError) as error:
     convert.convert(source, "original", path, target)
@@ -224,7 +224,7 @@ def test_formats_that_cannot_say_it_are_refused(classifier, tmp_path, target):
 
 
 def test_the_originals_format_keeps_it(classifier, tmp_path):
-  source = model_files.Source(str(classifier))
+  source = pretrained.Source(str(classifier))
   path = str(tmp_path / "converted" / "bert_model.ckpt")
   convert.convert(source, "original", path, "original")
   found = model_folder.find(str(tmp_path / "converted"))

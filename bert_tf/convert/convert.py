@@ -8,7 +8,6 @@ from bert_tf import checkpoints, model_config, model_folder, names
 from bert_tf.convert import (
   hugging_face,
   keras_weights,
-  model_files,
   model_garden,
   original,
   pretrained,
@@ -26,7 +25,7 @@ FORMATS: dict[str, types.ModuleType] = {
 
 
 def convert(
-  source: model_files.Source,
+  source: pretrained.Source,
   source_format: str,
   target: str,
   target_format: str,
@@ -116,4 +115,4 @@ def _copy_beside(prefixes: list[str], folder: str) -> None:
     # The run's own folder keeps them.
     if not has_scores and os.path.abspath(source) != os.path.abspath(folder):
       run_folder.write_scores(copied, {})
-    model_files.copy(copied, folder)
+    pretrained.copy_files(copied, folder)

@@ -14,7 +14,6 @@ import numpy as np
 from bert_tf import heads, model_folder
 from bert_tf.convert import (
   hugging_face_config,
-  model_files,
   pretrained,
 )
 from bert_tf.files import atomic, errors, paths
@@ -22,7 +21,7 @@ from bert_tf.formats import hugging_face, tokenizer_files
 from bert_tf.model_folder import run_info
 
 
-def read(source: model_files.Source) -> pretrained.Pretrained:
+def read(source: pretrained.Source) -> pretrained.Pretrained:
   """Reads what `save_pretrained` wrote of a BERT model and its tokenizer.
 
   Raises:
@@ -36,7 +35,7 @@ def read(source: model_files.Source) -> pretrained.Pretrained:
       f"{weights} is not Hugging Face's; leave `from=hf` out, or give the "
       "folder that save_pretrained wrote."
     )
-  files = model_files.read(source, weights, needs_vocab=True)
+  files = pretrained.open_files(source, weights, needs_vocab=True)
   reader = hugging_face.Reader(weights)
   shapes = reader.get_variable_to_shape_map()
   task = hugging_face.task_of(hugging_face.read_config(files.folder))
@@ -48,7 +47,7 @@ def read(source: model_files.Source) -> pretrained.Pretrained:
     weights,
   )
   task = pretrained.task_of(own_heads)
-  model = model_files.describe(
+  model = pretrained.describe(
     source,
     files,
     files.read_hugging_face_run(task, num_labels),
@@ -72,7 +71,7 @@ def write(model: pretrained.Pretrained, folder: str) -> pretrained.Pretrained:
   _check_folder(folder, texts)
   # transformers refuses files that do not say whose layout they have.
   data = _safetensors().save(_tensors_there(model), metadata={"format": "pt"})
-  model_files.write(folder, model)
+  pretrained.write_files(folder, model)
   for name, text in texts.items():
     atomic.write(os.path.join(folder, name), [text])
   atomic.write_bytes(os.path.join(folder, hugging_face.WEIGHTS), data)
@@ -117,4 +116,4 @@ def _check_folder(folder: str, texts: Mapping[str, str]) -> None:
       "could take for its own; choose an empty folder for `output_checkpoint`."
     )
   for name, text in texts.items():
-    model_files.check_content(os.path.join(folder, name), text.encode())
+    pretrained.check_content(os.path.join(folder, name), text.encode())

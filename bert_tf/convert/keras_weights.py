@@ -11,7 +11,7 @@ import keras
 import numpy as np
 
 from bert_tf import heads, modeling
-from bert_tf.convert import inspect, model_files, pretrained
+from bert_tf.convert import inspect, pretrained
 from bert_tf.files import atomic, errors
 
 SUFFIX = ".weights.h5"
@@ -20,7 +20,7 @@ SUFFIX = ".weights.h5"
 _ROOT = "vars/"
 
 
-def read(source: model_files.Source) -> pretrained.Pretrained:
+def read(source: pretrained.Source) -> pretrained.Pretrained:
   """Reads what `save_weights` wrote of one of this package's models.
 
   Raises:
@@ -28,7 +28,7 @@ def read(source: model_files.Source) -> pretrained.Pretrained:
   """
   path = source.path
   _check_suffix(path)
-  files = model_files.read(source, path)
+  files = pretrained.open_files(source, path)
   shapes = inspect.open_tensors(path).shapes
   found = _heads_of(shapes, files.labels_words)
   num_labels = shapes.get(f"{_ROOT}0", (0,))[0]
@@ -39,7 +39,7 @@ def read(source: model_files.Source) -> pretrained.Pretrained:
   with errors.reading(path, f"is not the weights of a {kind} of its config"):
     model.load_weights(path)
   tensors = {v.path: np.asarray(v.numpy()) for v in model.weights}
-  return model_files.describe(source, files, files.run, tensors)
+  return pretrained.describe(source, files, files.run, tensors)
 
 
 def write(model: pretrained.Pretrained, path: str) -> pretrained.Pretrained:
@@ -62,7 +62,7 @@ def write(model: pretrained.Pretrained, path: str) -> pretrained.Pretrained:
     )
   for variable in keras_model.weights:
     variable.assign(model.tensors[variable.path])
-  model_files.write(os.path.dirname(path) or ".", model)
+  pretrained.write_files(os.path.dirname(path) or ".", model)
   with atomic.file(path) as unfinished:
     _save_weights(keras_model, unfinished)
   return model

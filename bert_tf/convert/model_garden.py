@@ -13,7 +13,7 @@ import numpy as np
 import tensorflow as tf
 
 from bert_tf import checkpoints, heads, modeling
-from bert_tf.convert import model_files, object_graph, pretrained
+from bert_tf.convert import object_graph, pretrained
 from bert_tf.files import stderr
 from bert_tf.formats import hugging_face
 from bert_tf.model_folder import run_info
@@ -119,7 +119,7 @@ class _Layout:
     return shape[::-1] if end == "output_weights" else shape
 
 
-def read(source: model_files.Source) -> pretrained.Pretrained:
+def read(source: pretrained.Source) -> pretrained.Pretrained:
   """Reads what `tf.train.Checkpoint` saved of an encoder or a model of it.
 
   Raises:
@@ -127,7 +127,7 @@ def read(source: model_files.Source) -> pretrained.Pretrained:
       several, or if tensors are missing or odd (names all of them).
   """
   graph = object_graph.Graph(source.path)
-  files = model_files.read(source, graph.path)
+  files = pretrained.open_files(source, graph.path)
   encoder = _encoder(graph)
   roots = {"encoder": encoder, "model": _model_of(graph, encoder)}
   layout = _layout(graph, roots, files.bert_config)
@@ -144,7 +144,7 @@ def read(source: model_files.Source) -> pretrained.Pretrained:
     if is_of_words:
       labels = hugging_face.numbered_labels(num_labels)
       run = run_info.RunInfo(task="ner", labels=labels)
-  return model_files.describe(source, files, run, tensors)
+  return pretrained.describe(source, files, run, tensors)
 
 
 def _encoder(graph: object_graph.Graph) -> int:
@@ -243,7 +243,7 @@ def write(model: pretrained.Pretrained, path: str) -> pretrained.Pretrained:
     OSError: if it cannot be written.
   """
   _check_heads(model.own_heads)
-  model_files.write(os.path.dirname(path) or ".", model)
+  pretrained.write_files(os.path.dirname(path) or ".", model)
   root = tf.train.Checkpoint(**_objects(model))
   with stderr.without_tensorflow_log():
     checkpoints.write_whole(path, root.write)

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 import numpy as np
 
 from bert_tf import checkpoint_names, checkpoints, model_folder, modeling
-from bert_tf.convert import model_files, pretrained
+from bert_tf.convert import pretrained
 
 
-def read(source: model_files.Source) -> pretrained.Pretrained:
+def read(source: pretrained.Source) -> pretrained.Pretrained:
   """Reads a checkpoint, without an optimizer's slots and step.
 
   Raises:
@@ -19,7 +19,7 @@ def read(source: model_files.Source) -> pretrained.Pretrained:
   reader = checkpoints.CheckpointReader(model_folder.find_weights(source.path))
   names = checkpoint_names.parameters(reader.shapes)
   checkpoint_names.check_is_bert(reader.path, names)
-  files = model_files.read(source, reader.path)
+  files = pretrained.open_files(source, reader.path)
   shapes = _model_shapes(
     reader, files.bert_config, files.run.task if files.run else "encoder"
   )
@@ -28,7 +28,7 @@ def read(source: model_files.Source) -> pretrained.Pretrained:
     shapes,
     reader.path,
   )
-  return model_files.describe(source, files, files.run, tensors)
+  return pretrained.describe(source, files, files.run, tensors)
 
 
 def _model_shapes(
@@ -49,7 +49,7 @@ def write(model: pretrained.Pretrained, path: str) -> pretrained.Pretrained:
     ValueError: if another model's files lie beside it.
     OSError: if it cannot be written.
   """
-  model_files.write(os.path.dirname(path) or ".", model)
+  pretrained.write_files(os.path.dirname(path) or ".", model)
   checkpoints.write(path, model.tensors)
   return model
 

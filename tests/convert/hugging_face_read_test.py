@@ -10,7 +10,7 @@ import pytest
 from safetensors import numpy as safetensors_numpy
 
 from bert_tf import checkpoints, heads, model_folder, modeling
-from bert_tf.convert import convert, model_files
+from bert_tf.convert import convert, pretrained
 from bert_tf.formats import hugging_face
 from bert_tf.model_folder import run_info
 
@@ -106,7 +106,7 @@ def write_model(folder, tensors, config=(), tokenizer=TOKENIZER):
 
 def to_original(folder, output):
   return convert.convert(
-    model_files.Source(folder), "hf", str(output), "original"
+    pretrained.Source(folder), "hf", str(output), "original"
   )
 
 

@@ -185,10 +185,10 @@ def test_records_with_a_broken_note_are_made_again(tmp_path, content):
 @pytest.mark.parametrize("kind", BROKEN)
 def test_a_folder_of_hugging_face_names_its_broken_file(tmp_path, name, kind):
   pytest.importorskip("safetensors")
-  from bert_tf.convert import convert, model_files
+  from bert_tf.convert import convert, pretrained
 
   run = tiny_models.write_classifier(tmp_path / "run")
-  source = model_files.Source(str(run))
+  source = pretrained.Source(str(run))
   convert.convert(source, "original", str(tmp_path / "hf"), "hf")
   folder = tmp_path / "hf"
   (folder / name).write_bytes(BROKEN[kind])

@@ -9,7 +9,7 @@ import pytest
 import tensorflow as tf
 
 from bert_tf import checkpoints, heads, model_folder
-from bert_tf.convert import convert, model_files
+from bert_tf.convert import convert, pretrained
 from bert_tf.files import lock
 from bert_tf.model_folder import run_folder, run_info
 from bert_tf.tasks.classification import config as classification_config
@@ -260,7 +260,7 @@ def test_a_head_of_the_same_labels_in_another_order_is_refused(
   )
   start = str(folder / "model.ckpt-1")
   if kind == "hf":
-    source, folder = model_files.Source(start), tmp_path / "hf"
+    source, folder = pretrained.Source(start), tmp_path / "hf"
     convert.convert(source, "original", str(folder), "hf")
     (folder / "label_map.json").unlink()
     start = str(folder / "model.safetensors")
