@@ -89,6 +89,25 @@ def setting(
   )
 
 
+def saved_setting(config: type[Dataclass], name: str, note: str = "") -> Any:
+  """Returns a setting of another config as a field that may be left out.
+
+  A saved run then decides, else the default of the other config.
+
+  Args:
+    config: the class that declares the setting.
+    name: the setting.
+    note: put before its help.
+  """
+  field = config.__dataclass_fields__[name]
+  setting: Setting = field.metadata[_KEY]
+  fallback = setting.otherwise if setting.is_saved else field.default
+  changed = dataclasses.replace(
+    setting, help=note + setting.help, original=False, otherwise=fallback
+  )
+  return dataclasses.field(default=None, metadata={_KEY: changed})
+
+
 def of(field: dataclasses.Field) -> Setting | None:
   """Returns what `setting` was told of a field, None for other fields."""
   return field.metadata.get(_KEY)

@@ -4,6 +4,7 @@ Without TensorFlow, so that a command can show its flags at once.
 """
 
 import dataclasses
+import functools
 
 from bert_tf import settings
 from bert_tf.model_folder import run_info
@@ -12,6 +13,12 @@ from bert_tf.tasks.squad import config as squad_config
 
 # Texts to word-piece ids; made of the vocabulary alone.
 PREPROCESSING = "preprocessing"
+
+# Fields with the settings of SQuAD's own configs.
+_window, _decoding = (
+  functools.partial(settings.saved_setting, config, note="SQuAD only. ")
+  for config in (squad_config.WindowConfig, squad_config.DecodingConfig)
+)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -54,40 +61,13 @@ class ModelConfig:
   top_k: int = setting(
     5, "Pretraining only: number of tokens for each [MASK].", minimum=1
   )
-  doc_stride: int | None = setting(
-    None,
-    "SQuAD only: word pieces from the start of one window to the next one's.",
-    minimum=1,
-    otherwise=squad_config.DEFAULT_WINDOWS.doc_stride,
-  )
-  max_query_length: int | None = setting(
-    None,
-    "SQuAD only: word pieces of a question; longer ones are cut.",
-    minimum=1,
-    otherwise=squad_config.DEFAULT_WINDOWS.max_query_length,
-  )
-  version_2_with_negative: bool | None = setting(
-    None,
-    "SQuAD only: whether a question may have no answer.",
-    otherwise=squad_config.DEFAULT_DECODING.version_2_with_negative,
-  )
-  n_best_size: int | None = setting(
-    None,
-    "SQuAD only: number of answers to rank.",
-    minimum=1,
-    otherwise=squad_config.DEFAULT_DECODING.n_best_size,
-  )
-  max_answer_length: int | None = setting(
-    None,
-    "SQuAD only: maximum word pieces of an answer.",
-    minimum=1,
-    otherwise=squad_config.DEFAULT_DECODING.max_answer_length,
-  )
-  null_score_diff_threshold: float | None = setting(
-    None,
-    "SQuAD only: no answer is given if its score exceeds the best answer's by "
-    "more than this.",
-    otherwise=squad_config.DEFAULT_DECODING.null_score_diff_threshold,
+  doc_stride: int | None = _window("doc_stride")
+  max_query_length: int | None = _window("max_query_length")
+  version_2_with_negative: bool | None = _decoding("version_2_with_negative")
+  n_best_size: int | None = _decoding("n_best_size")
+  max_answer_length: int | None = _decoding("max_answer_length")
+  null_score_diff_threshold: float | None = _decoding(
+    "null_score_diff_threshold"
   )
 
   def __post_init__(self) -> None:

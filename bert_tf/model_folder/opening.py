@@ -256,13 +256,10 @@ def beside(
 
 def _check_vocab(files: ModelFolder) -> None:
   """Raises ValueError if the folder has another vocabulary."""
-  given, own = files.vocab_file, os.path.join(files.folder, run_info.VOCAB_FILE)
-  if (
-    given not in (None, own)
-    and paths.exists(own)
-    and tokenizer_files.read_vocab(given or "") != paths.read_bytes(own)
-  ):
-    _refuse("vocab_file", str(given), own)
+  given = files.vocab_file
+  if given and run_info.has_other_vocab(files.folder, given):
+    own = os.path.join(files.folder, run_info.VOCAB_FILE)
+    _refuse("vocab_file", given, own)
 
 
 def _refuse(name: str, given: str, own: str) -> None:

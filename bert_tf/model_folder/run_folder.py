@@ -13,7 +13,6 @@ from absl import logging
 
 from bert_tf import checkpoints, distribution, model_config
 from bert_tf.files import atomic, lock, paths
-from bert_tf.formats import tokenizer_files
 from bert_tf.model_folder import run_info
 
 
@@ -129,12 +128,9 @@ class RunFolder:
 
   def _check_vocab(self, vocab_file: str) -> None:
     """Raises ValueError if a run was trained with another vocabulary."""
-    path = os.path.join(self.path, run_info.VOCAB_FILE)
-    if (
-      checkpoints.listed(self.path)
-      and paths.exists(path)
-      and paths.read_bytes(path) != tokenizer_files.read_vocab(vocab_file)
-    ):
+    is_begun = checkpoints.listed(self.path)
+    if is_begun and run_info.has_other_vocab(self.path, vocab_file):
+      path = os.path.join(self.path, run_info.VOCAB_FILE)
       raise ValueError(
         f"{self.path} holds a run of another vocabulary: {path} differs from "
         f"{vocab_file}; choose another `output_dir`."

@@ -299,6 +299,14 @@ def training_settings(output_dir: str) -> dict[str, Any]:
   return {}
 
 
+def has_other_vocab(folder: str, vocab_file: str) -> bool:
+  """Returns whether a folder has a vocab.txt with other content than a file."""
+  path = os.path.join(folder, VOCAB_FILE)
+  if path == vocab_file or not paths.exists(path):
+    return False
+  return paths.read_bytes(path) != tokenizer_files.read_vocab(vocab_file)
+
+
 def _write_if_new(path: str, content: bytes) -> None:
   """Writes a file, unless it holds this already."""
   if not paths.exists(path) or paths.read_bytes(path) != content:

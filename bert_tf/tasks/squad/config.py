@@ -24,12 +24,13 @@ class WindowConfig:
   doc_stride: int = settings.setting(
     None,
     "Word pieces from the start of one window of a long context to the next.",
+    minimum=1,
     original=True,
     otherwise=128,
   )
   max_query_length: int = settings.setting(
     None,
-    "Word pieces that are kept of a question.",
+    "Word pieces of a question; longer ones are cut.",
     minimum=1,
     original=True,
     otherwise=64,
@@ -64,7 +65,7 @@ class DecodingConfig:
 
   n_best_size: int = settings.setting(
     20,
-    "Starts, ends and answers that are considered and written.",
+    "Number of starts, ends and answers to consider and to write.",
     minimum=1,
     original=True,
   )
@@ -82,7 +83,8 @@ class DecodingConfig:
   )
   null_score_diff_threshold: float = settings.setting(
     0.0,
-    'Answers "" where its score less the best answer\'s is above this.',
+    'Predicts "no answer" if its score exceeds the best answer\'s by more than '
+    "this.",
     original=True,
   )
 
