@@ -12,7 +12,7 @@ from bert_tf.export import saved_models
 from bert_tf.export.signatures import classification
 from bert_tf.inference import loaded_model
 from bert_tf.model_folder import letter_case
-from bert_tf.tasks.classification import long_texts
+from bert_tf.tasks.classification import records
 
 
 class LongTexts:
@@ -41,7 +41,7 @@ class LongTexts:
     """Returns outputs as the model's function of texts does, of B texts."""
     assert self._info.long_text and self._info.problem_type
     windows = [
-      long_texts.windows(
+      records.cut_windows(
         self._tokenizer.tokenize_to_ids(text),
         self._length - 2,
         self._info.long_text,
@@ -49,7 +49,8 @@ class LongTexts:
       for text in texts
     ]
     logits = self._logits([ids for of_text in windows for ids in of_text])
-    pooled = long_texts.pooled(logits, [len(of_text) for of_text in windows])
+    num_windows = [len(of_text) for of_text in windows]
+    pooled = records.mean_over_windows(logits, num_windows)
     found = classification.named(
       pooled, self._info.problem_type, self._info.labels or ()
     )

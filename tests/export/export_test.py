@@ -470,7 +470,9 @@ def test_the_masked_lm_sees_chosen_or_all_positions(exported, served):
 
 def test_words_are_labelled_as_by_the_script(exported, served):
   model = loaded(exported, "ner")
-  windower = ner_features.Windower(tokenizer(), 16, document_context=False)
+  windower = ner_features.SentenceWindower(
+    tokenizer(), 16, document_context=False
+  )
   found = served["words"]
   for row, text in enumerate(NER_TEXTS):
     words = text.split()

@@ -122,13 +122,13 @@ def test_questions_that_are_cut_are_counted(tokenizer, tmp_path):
     max_seq_length=7, doc_stride=1, max_query_length=2
   )
   with records.open_records([str(tmp_path / "x")]) as writer:
-    windower = windows.Windower(tokenizer, config)
+    windower = windows.ContextWindower(tokenizer, config)
     assert windows.write_windows(writer, data, windower, 7, False) == 1
 
 
 def test_sentences_with_several_windows_are_counted(tokenizer):
   sentences = [Sentence(tuple(["the"] * n), None, 1) for n in (3, 4, 9, 1)]
-  windower = word_records.Windower(tokenizer, 5, document_context=False)
+  windower = word_records.SentenceWindower(tokenizer, 5, document_context=False)
   written = windower.windows("x", sentences)
   assert len(written) > len(sentences)
   assert word_records.num_split(sentences, written) == 2

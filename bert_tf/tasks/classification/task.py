@@ -18,7 +18,6 @@ from bert_tf.tasks.classification import config as config_lib
 from bert_tf.tasks.classification import (
   examples,
   glue,
-  long_texts,
   metrics,
   processors,
   records,
@@ -250,7 +249,7 @@ class ClassificationTask(base.Task[InputExample, Texts]):
     self, output_dir: str, data: Texts, rows: base.Rows
   ) -> base.Results:
     """Writes test_results.tsv, predictions.jsonl and the file for GLUE."""
-    logits = long_texts.pooled(np.stack(list(rows)), data.num_windows)
+    logits = records.mean_over_windows(np.stack(list(rows)), data.num_windows)
     problem_type = self.layout.problem_type
     probabilities = np.asarray(losses.probabilities(logits, problem_type))
     metrics.write_predictions(

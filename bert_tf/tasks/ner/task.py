@@ -163,7 +163,7 @@ class NerTask(base.Task[Sentence, Tagged]):
     """Returns the sentences with the windows that label their words."""
     path = self.files[split]
     examples.check_labels(path, sentences, self._labels, self.label_origin)
-    windower = records.Windower(
+    windower = records.SentenceWindower(
       self.tokenizer, self.max_seq_length, self.document_context
     )
     return Tagged(sentences, windower.windows(path, sentences))

@@ -17,7 +17,6 @@ from bert_tf.data import input_pipeline, records
 from bert_tf.tasks import batches as batches_lib
 from bert_tf.tasks.swag import config as swag_config
 from bert_tf.tasks.swag import examples as swag_data
-from bert_tf.tasks.swag import metrics as swag_metrics
 from bert_tf.tasks.swag import records as swag_features
 from bert_tf.tasks.swag import task as swag
 from bert_tf.tasks.swag.examples import ChoiceExample
@@ -687,9 +686,7 @@ def test_predictions_name_the_choice_as_the_labels_do(tmp_path):
   probabilities = np.array([[0.25, 0.75]], np.float32)
   expected = {"number": 1, "number_from_1": 2, "letter": "B", "text": "two"}
   for label_type, label in expected.items():
-    swag_metrics.write_predictions(
-      str(tmp_path), [example], probabilities, label_type
-    )
+    swag.write_predictions(str(tmp_path), [example], probabilities, label_type)
     assert (tmp_path / "predictions.jsonl").read_text() == (
       '{"id": "test-0", "text": "é", "text_b": "q two", '
       f'"label": {json.dumps(label)}, "probabilities": [0.25, 0.75]}}\n'
