@@ -108,18 +108,11 @@ def extend(
       run.json beside the checkpoint says, or without one the vocabulary.
 
   Raises:
-    ValueError: naming the words that the tokenizer would not keep whole and
-      why; if there are too few slots or nothing is to be added; if config,
-      vocabulary and checkpoint do not fit, do_lower_case contradicts run.json,
-      or output_dir is in use.
+    ValueError: naming the words that the tokenizer would split, with the
+      reason; if there are too few slots or no new word; if config, vocabulary,
+      checkpoint and do_lower_case do not fit; if output_dir is in use.
     OSError: if output_dir cannot be written.
   """
-  if method not in METHODS:
-    raise ValueError(f"method {method!r} is not {' or '.join(METHODS)}.")
-  if do_lower_case is not None:
-    tokenization.validate_case_matches_checkpoint(
-      do_lower_case, init_checkpoint
-    )
   reader = checkpoints.CheckpointReader(
     model_folder.find_weights(init_checkpoint)
   )
@@ -128,22 +121,17 @@ def extend(
   config = modeling.BertConfig.from_json_file(bert_config_file)
   config.check_vocab(len(tokenizer.vocab), vocab_file, bert_config_file)
   extension = _plan(words, tokenizer, method, vocab_file)
-  pieces_of = {
-    extension.ids[word]: tokenizer.convert_tokens_to_ids(pieces)
-    for word, pieces in extension.pieces.items()
-  }
   # The table may have rows without a word piece, which new words take first.
   size = max(config.vocab_size, extension.vocab_size)
-  tensors = _extended_tensors(reader, pieces_of, config, size)
+  tensors = _extended_tensors(reader, tokenizer, extension, config, size)
   if not paths.is_free(output_dir):
     raise ValueError(
       f"{output_dir} is there and not empty; choose another output_dir."
     )
-  config = dataclasses.replace(config, vocab_size=size)
   with atomic.folder(output_dir, last=f"{CHECKPOINT_NAME}.index") as folder:
     run_info.copy_run(run_info.folder_of(reader.path), folder)
-    new_file = os.path.join(folder, run_info.VOCAB_FILE)
-    _write_vocab(vocab_file, new_file, extension.ids)
+    _write_vocab(vocab_file, folder, extension.ids)
+    config = dataclasses.replace(config, vocab_size=size)
     run_info.write_run(folder, run, config, vocab_file=None)
     checkpoints.write(os.path.join(folder, CHECKPOINT_NAME), tensors)
   return dataclasses.replace(
@@ -161,6 +149,8 @@ def _plan(
   vocab_file: str,
 ) -> Extension:
   """Returns what is to be added; raises ValueError as `extend`."""
+  if method not in METHODS:
+    raise ValueError(f"method {method!r} is not {' or '.join(METHODS)}.")
   new_words, known = _sorted_out(words, tokenizer)
   vocab = tokenizer.vocab
   slots = [i for token, i in vocab.items() if _UNUSED.fullmatch(token)]
@@ -181,6 +171,8 @@ def _run(
   vocab_file: str,
 ) -> run_info.RunInfo:
   """Returns what is known of a checkpoint's run."""
+  if do_lower_case is not None:
+    tokenization.validate_case_matches_checkpoint(do_lower_case, reader.path)
   files = model_folder.ModelFolder(reader.path)
   run = files.run or run_info.RunInfo(task="encoder")
   case = letter_case.settle(
@@ -266,7 +258,8 @@ def _ids(
 
 def _extended_tensors(
   reader: checkpoints.CheckpointReader,
-  pieces_of: Mapping[int, Sequence[int]],
+  tokenizer: tokenization.FullTokenizer,
+  extension: Extension,
   config: modeling.BertConfig,
   size: int,
 ) -> dict[str, np.ndarray]:
@@ -274,6 +267,10 @@ def _extended_tensors(
   names = checkpoint_names.parameters(reader.shapes)
   checkpoint_names.check_is_bert(reader.path, names)
   tensors = {name: reader.get(name) for name in names}
+  pieces_of = {
+    extension.ids[word]: tokenizer.convert_tokens_to_ids(pieces)
+    for word, pieces in extension.pieces.items()
+  }
   shapes = {
     _EMBEDDINGS: (config.vocab_size, config.hidden_size),
     _OUTPUT_BIAS: (config.vocab_size,),
@@ -290,16 +287,17 @@ def _extended_tensors(
     new = np.zeros((size, *shape[1:]), old.dtype)
     new[: len(old)] = old
     for index, pieces in pieces_of.items():
-      new[index] = old[list(pieces)].mean(axis=0, dtype=np.float64)
+      new[index] = old[pieces].mean(axis=0, dtype=np.float64)
     tensors[name] = new
   return tensors
 
 
-def _write_vocab(old_path: str, path: str, ids: Mapping[str, int]) -> None:
+def _write_vocab(old_path: str, folder: str, ids: Mapping[str, int]) -> None:
   """Writes the vocabulary; all other lines are byte for byte as they were."""
   lines = tokenizer_files.read_vocab(old_path).split(b"\n")
   while not lines[-1].strip():  # As `tokenization.load_vocab` ends it.
     lines.pop()
   for word, index in ids.items():
     lines[index : index + 1] = [word.encode()]
+  path = os.path.join(folder, run_info.VOCAB_FILE)
   atomic.write_bytes(path, b"\n".join(lines) + b"\n")

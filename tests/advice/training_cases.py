@@ -267,7 +267,7 @@ CASES = (
     lambda w: sweep(w, {"eval_accuracy": 1.0}),
   ),
   Case(
-    "tasks.sweeps run",
+    "tasks.sweeps _run_all",
     ("learning rate", "output_dir"),
     lambda w: diverged(w, 10.0, "out"),
     lambda w: diverged(w, 0.1, "out2"),

@@ -393,7 +393,7 @@ def test_texts_are_cut_and_classified_as_by_the_script(exported, served, pairs):
   rows = [
     classification_data.convert_example(
       examples_lib.InputExample("", a, b), task, tokenizer(), 16
-    )[0]
+    )[0][0]
     for a, b in zip(TEXTS, texts_b)
   ]
   ints = tf.io.parse_example(

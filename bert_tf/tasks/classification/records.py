@@ -26,24 +26,14 @@ def convert_example(
   tokenizer: tokenization.FullTokenizer,
   max_seq_length: int,
   long_text: str = "truncate",
-) -> list[bytes]:
-  """Returns the serialized `tf.train.Example` of each window of one example.
-
-  That is one, but for a single text that is read in windows; each has the
-  label. Their features are those of input_pipeline.classifier_spec. Without a
-  label, as in a test file, label_ids hold the first label, 0 or none.
-  """
-  return _convert(example, spec, tokenizer, max_seq_length, long_text)[0]
-
-
-def _convert(
-  example: InputExample,
-  spec: run_info.LabelSpec,
-  tokenizer: tokenization.FullTokenizer,
-  max_seq_length: int,
-  long_text: str,
 ) -> tuple[list[bytes], bool]:
-  """Returns the records of an example, and whether it exceeds one input."""
+  """Returns the records of an example, and whether it exceeds one input.
+
+  Each record is a serialized `tf.train.Example` with the features of
+  input_pipeline.classifier_spec. There is one record, except for a single text
+  that is read in windows: then each window has the label. Without a label, as
+  in a test file, label_ids hold the first label, 0 or none.
+  """
   ids_b = None
   if example.text_b is not None:
     ids_b = tokenizer.tokenize_to_ids(example.text_b)
@@ -109,7 +99,7 @@ def write_records(
     for index, example in enumerate(data):
       if index < _NUM_LOGGED:
         _log(example, tokenizer)
-      encoded, is_cut = _convert(
+      encoded, is_cut = convert_example(
         example, spec, tokenizer, max_seq_length, long_text
       )
       num_cut += is_cut
