@@ -111,11 +111,12 @@ class RunFolder:
     """Makes the folder and writes the files that describe the run.
 
     Raises:
-      ValueError: if the folder holds a run of another config, vocabulary or
-        other labels, or no model can be built of the config.
+      ValueError: if the folder holds a run of another task, config, vocabulary
+        or other labels, or if no model can be built from the config.
       OSError: if it cannot be written.
     """
     bert_config.check_sizes()
+    _ = self.info  # Raises ValueError for the run of another task.
     if labels:
       self.check_labels(labels)
     if self.bert_config:
