@@ -1,4 +1,4 @@
-"""The folder of a run, its output_dir: opened once, and then passed down."""
+"""A run's folder, its output_dir. A run opens it once and passes it down."""
 
 import contextlib
 import dataclasses
@@ -18,15 +18,15 @@ from bert_tf.model_folder import run_info
 
 @dataclasses.dataclass(frozen=True)
 class RunFolder:
-  """An output_dir and what its files say of the run that began there.
+  """An output_dir and the files that describe its run.
 
   Each file is read once, when it is needed. `exclusive` opens the folder again,
   because another process may have written it until then. Checkpoints are listed
   when they are needed: a training beside an evaluation deletes old ones.
 
   Attributes:
-    path: of the folder, which need not be there.
-    task: of the run, one of run_info.TASKS.
+    path: the folder, which may not exist yet.
+    task: the task of the run, one of run_info.TASKS.
   """
 
   path: str
@@ -60,14 +60,14 @@ class RunFolder:
 
   @functools.cached_property
   def bert_config(self) -> model_config.BertConfig | None:
-    """The sizes of the run's model; None for a new run."""
+    """The config of the run's model; None for a new run."""
     if not paths.exists(self.config_file):
       return None
     return model_config.BertConfig.from_json_file(self.config_file)
 
   @functools.cached_property
   def labels(self) -> run_info.LabelSpec | None:
-    """The labels of the run's model; None for a new run and without labels."""
+    """The labels of the run's model; None for a new run or without labels."""
     run = self.info
     if run and run.task_name and run.problem_type and run.labels is not None:
       return run.label_spec
@@ -85,13 +85,13 @@ class RunFolder:
 
   @contextlib.contextmanager
   def exclusive(self, do_train: bool) -> Iterator["RunFolder"]:
-    """A scope in which no other process trains here; yields the folder anew.
+    """Locks the folder for training; yields the folder, opened again.
 
-    Removes what killed processes left in the folder. Evaluating beside a
-    training is allowed.
+    Removes unfinished files of killed processes. Without do_train there is no
+    lock, since a run may be evaluated while it trains.
 
     Raises:
-      OSError: naming the host and the process that trains there.
+      OSError: if another process trains here; names its host and its id.
     """
     if not do_train or not distribution.is_chief():
       yield RunFolder(self.path, self.task)
@@ -108,7 +108,7 @@ class RunFolder:
     vocab_file: str | None,
     labels: run_info.LabelSpec | None = None,
   ) -> None:
-    """Makes the folder and writes the files that describe the run.
+    """Creates the folder and writes the files that describe the run.
 
     Raises:
       ValueError: if the folder holds a run of another task, config, vocabulary
@@ -139,10 +139,12 @@ class RunFolder:
 
 
 class RunFiles:
-  """The files that describe a run, in case its folder is deleted.
+  """A copy in memory of the files that describe a run.
+
+  If somebody deletes the folder during the run, `put_back` writes them again.
 
   Args:
-    output_dir: folder of the run; files that are missing are left out.
+    output_dir: folder of the run. Files that are missing now are ignored.
   """
 
   def __init__(self, output_dir: str) -> None:
@@ -157,9 +159,9 @@ class RunFiles:
     if not missing or not distribution.is_chief():
       return
     logging.warning(
-      "%s are gone: somebody deleted %s or files of it during the run. They "
-      "are written again; earlier checkpoints, evaluations and all events are "
-      "lost.",
+      "%s are missing: somebody deleted %s, or files in it, during the run. "
+      "They are written again; earlier checkpoints and evaluations and all "
+      "events are lost.",
       ", ".join(os.path.basename(path) for path in missing),
       self._output_dir,
     )
@@ -172,9 +174,9 @@ class RunFiles:
     if checkpoint and distribution.is_chief():
       if not checkpoints.is_there(checkpoint):
         raise OSError(
-          f"{checkpoint} is gone: somebody deleted {self._output_dir} or files "
-          "of it during the run. Its results are written, but not of a model "
-          "that is there; train again."
+          f"{checkpoint} is missing: somebody deleted {self._output_dir}, or "
+          "files in it, during the run. The results are written, but their "
+          "model is lost; train again."
         )
 
 
@@ -182,8 +184,9 @@ def write_scores(folder: str, results: Mapping[str, float | int]) -> None:
   """Writes the results of an evaluation into a folder's run.json.
 
   Args:
-    folder: whose checkpoint was evaluated; without a run.json it stays so.
-    results: by name; none to remove those that are there.
+    folder: the folder of the evaluated checkpoint. Without a run.json nothing
+      is written.
+    results: by name. Replace the earlier scores; {} removes them.
   """
   info = run_info.read_run(folder) if distribution.is_chief() else None
   if not info:
@@ -197,10 +200,10 @@ def write_scores(folder: str, results: Mapping[str, float | int]) -> None:
 
 
 def check_same_config(
-  folder: str, saved: model_config.BertConfig, given: model_config.BertConfig
+  folder: str, saved: model_config.BertConfig, config: model_config.BertConfig
 ) -> None:
-  """Raises ValueError naming the values that differ from those of a run."""
-  there, here = ({**vars(c), **c.to_dict()} for c in (saved, given))
+  """Raises ValueError if a config differs from the run's; names the values."""
+  there, here = ({**vars(c), **c.to_dict()} for c in (saved, config))
   differing = [
     f"{name} is {there.get(name)} there and {here.get(name)} here"
     for name in sorted({*there, *here})

@@ -1,7 +1,8 @@
-"""Reads and writes the files that describe a run, run.json and those beside it.
+"""Reads and writes the files that describe a run, and defines labels.
 
-`run.json`, `bert_config.json` and `vocab.txt` stand in every output_dir, in
-its `best/`, and in exports and conversions of its model.
+Every output_dir, its `best/`, and every export and conversion of its model has
+`run.json`, `bert_config.json`, `vocab.txt` and, with labels, `label_map.json`.
+An output_dir also has `commands.jsonl`.
 """
 
 import dataclasses
@@ -26,7 +27,7 @@ VOCAB_FILE = tokenizer_files.VOCAB_FILE
 LABEL_MAP_FILE = "label_map.json"
 # Lists each command that ran in a folder.
 COMMANDS_FILE = "commands.jsonl"
-# run.json last: whoever finds it finds the others.
+# run.json is the last that is written: if it exists, the others do.
 FILES = (CONFIG_FILE, VOCAB_FILE, LABEL_MAP_FILE, RUN_FILE)
 
 TASKS = (
@@ -39,13 +40,13 @@ TASKS = (
   "preprocessing",
 )
 
-# The meaning of a classifier's outputs: one class of several, a number, or a
+# The meaning of a classifier's outputs: one of several classes, a number, or a
 # yes or no for each label.
 PROBLEM_TYPES = ("classification", "regression", "multilabel")
 # The problem type of a model that labels the words of texts, not the texts.
 WORDS = "words"
 
-# Fields that identify a run, rather than its settings.
+# Fields that identify a run and are not settings.
 _IDENTITY = ("task", "bert_tf_version")
 # Results of a run.
 FINDINGS = ("num_train_examples", "num_dev_examples", "examples", "scores")
@@ -60,7 +61,7 @@ class LabelOrigin:
   remedy: str = "correct the label"
 
   @classmethod
-  def of_data(cls, source: str) -> "LabelOrigin":
+  def from_data(cls, source: str) -> "LabelOrigin":
     """Returns the origin of labels that the training data define."""
     return cls(source, "correct it, or add training examples with this label")
 
@@ -79,17 +80,16 @@ OF_TASK = LabelOrigin("the task")
 class LabelSpec:
   """The labels of a model that classifies texts or words."""
 
-  name: str  # The task's, as its authors write it.
+  name: str  # The task's name, as its authors write it.
   problem_type: str  # One of PROBLEM_TYPES, or WORDS.
   labels: tuple[str, ...]  # In the order of their ids; () in a regression.
-  # As RunInfo.labels_are_text; makes no other label.
-  are_text: bool = dataclasses.field(default=True, compare=False)
-  # Makes no other label either.
+  # These two do not matter when specs are compared.
+  are_text: bool = dataclasses.field(default=True, compare=False)  # As RunInfo.
   origin: LabelOrigin = dataclasses.field(default=OF_TASK, compare=False)
 
   @property
   def num_outputs(self) -> int:
-    """C, the outputs of the model: one for each label, or one number."""
+    """C, the number of outputs: one for each label, or 1 in a regression."""
     return 1 if self.problem_type == "regression" else len(self.labels)
 
   @property
@@ -117,7 +117,7 @@ class LabelSpec:
     }
 
   def to_run(self) -> "RunInfo":
-    """Returns what run.json would say of a model with these labels."""
+    """Returns the RunInfo of a model of which only the labels are known."""
     if self.problem_type == WORDS:
       return RunInfo(task="ner", task_name=self.name, labels=self.labels)
     return RunInfo(task="classification", **self.run_fields())
@@ -127,7 +127,7 @@ class LabelSpec:
 class RunInfo:
   """The content of run.json; None for a field that does not apply to the task.
 
-  The fields have the names and meanings of the flags.
+  Settings have the names and meanings of the flags.
   """
 
   task: str  # One of TASKS.
@@ -137,8 +137,8 @@ class RunInfo:
   task_name: str | None = None
   problem_type: str | None = None
   labels: tuple[str, ...] | None = None  # In the order of their ids.
-  # False if they were given from Python as numbers, true or false, and are
-  # written as JSON has them.
+  # False if the labels came from Python as numbers or booleans. `labels` then
+  # holds their JSON.
   labels_are_text: bool | None = None
   is_pair: bool | None = None  # Whether the inputs are pairs of texts.
   doc_stride: int | None = None
@@ -152,22 +152,22 @@ class RunInfo:
   feature_layers: str | None = None
   lora_rank: int | None = None
   lora_alpha: float | None = None
-  # The objective of pre-training, None for masked pieces.
+  # The objective of pre-training; None for masked LM.
   objective: str | None = None
   num_train_examples: int | None = None
   num_dev_examples: int | None = None
-  # A few examples of the dev file, each with `inputs`, texts as the served
-  # model takes them by name, and `answer`, what the file has for it.
+  # A few examples of the dev file: `inputs` holds texts by the names of the
+  # served model's inputs, `answer` is the label or answer in the file.
   examples: tuple[dict[str, Any], ...] | None = None
-  # Results of the newest checkpoint on the dev file, if it was evaluated.
+  # Results of the newest checkpoint on the dev file.
   scores: dict[str, float] | None = None
   # The number of training steps of an exported checkpoint.
   global_step: int | None = None
-  # Version of the package that wrote it.
+  # Version of the package that wrote the file.
   bert_tf_version: str = bert_tf.__version__
 
   def saved(self) -> dict[str, Any]:
-    """Returns the settings that are known, by name, for `settings.settle`."""
+    """Returns the known settings by name, for `settings.settle`."""
     values = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
     return {
       name: value
@@ -215,15 +215,15 @@ def write_run(
 ) -> None:
   """Writes run.json, bert_config.json and vocab.txt into a folder.
 
-  A missing folder is made. Each file is written whole; several
-  processes that write the same run do not disturb one another.
+  Creates the folder if necessary. Each file is replaced atomically, so several
+  processes may write the same run.
   """
   if vocab_file is not None:
     content = tokenizer_files.read_vocab(vocab_file)
     _write_if_new(os.path.join(folder, VOCAB_FILE), content)
   config_json = bert_config.to_json_string()
   _write_if_new(os.path.join(folder, CONFIG_FILE), config_json.encode())
-  # Last: whoever finds run.json finds the others.
+  # run.json is the last: if it exists, the others do.
   write_json(folder, info)
 
 
@@ -236,7 +236,7 @@ def copy_run(folder: str, other_folder: str) -> None:
 
 
 def write_json(folder: str, info: RunInfo) -> None:
-  """Writes run.json, if it says something else."""
+  """Writes run.json, unless it has this content already."""
   values = {"task": info.task, **info.saved()}
   values["bert_tf_version"] = info.bert_tf_version
   run_json = json_text.encode(values, indent=2) + "\n"
@@ -285,12 +285,12 @@ def add_command(folder: str, entry: Mapping[str, Any]) -> int:
 
 
 def training_settings(output_dir: str) -> dict[str, Any]:
-  """Returns all settings of the last command that trained; {} without one."""
+  """Returns the settings of the last command that trained; {} without one."""
   path = os.path.join(output_dir, COMMANDS_FILE)
   lines = paths.read_bytes(path).splitlines() if paths.exists(path) else []
   for number in range(len(lines), 0, -1):
     where = f"{path}, line {number}"
-    # A setting may be infinite.
+    # A setting may be infinite, which strict JSON lacks.
     entry = json_files.parse(lines[number - 1], where, allows_nan=True)
     types = {"settings": dict}
     json_files.check_object(entry, where, types, required=("settings",))
@@ -308,14 +308,14 @@ def has_other_vocab(folder: str, vocab_file: str) -> bool:
 
 
 def _write_if_new(path: str, content: bytes) -> None:
-  """Writes a file, unless it holds this already."""
+  """Writes a file, unless it has this content already."""
   if not paths.exists(path) or paths.read_bytes(path) != content:
     atomic.write_bytes(path, content)
 
 
 def folder_of(path: str) -> str:
   """Returns the folder whose run.json belongs to a checkpoint or a folder."""
-  # ram:// takes the common start of files for a folder.
+  # The file system ram:// takes a common prefix of file names for a folder.
   is_folder = paths.is_folder(path) and not paths.exists(f"{path}.index")
   return path if is_folder else os.path.dirname(path) or "."
 
@@ -343,12 +343,12 @@ def from_json(values: dict[str, Any]) -> RunInfo:
 
 
 def _check_labels(known: Mapping[str, Any]) -> None:
-  """Raises ValueError for labels that do not tell classes apart."""
+  """Raises ValueError for empty or repeated labels, or faulty JSON."""
   labels = known.get("labels") or ()
   twice = sorted({label for label in labels if labels.count(label) > 1})
   if twice or "" in labels:
-    what = f"{twice[0]!r} twice" if twice else "an empty one"
-    raise ValueError(f"labels has {what}; each names another class.")
+    fault = f"{twice[0]!r} twice" if twice else "an empty one"
+    raise ValueError(f"labels has {fault}; each must name another class.")
   if known.get("labels_are_text") is False:
     for label in labels:
       json_files.parse(label, f"the label {label!r}")
@@ -376,15 +376,15 @@ def _is_of_type(value: Any, expected: Any) -> bool:
 def with_hugging_face_labels(
   run: RunInfo, config: Mapping[str, Any], num_labels: int
 ) -> RunInfo:
-  """Returns a run with the labels and problem type of a config.json, if known.
+  """Returns a run with the labels and the problem type of a config.json.
 
   Args:
-    run: of the model.
-    config: of its config.json.
-    num_labels: outputs of its classifier; 0 without one.
+    run: the model's run.
+    config: the content of the model's config.json.
+    num_labels: the number of outputs of its classifier; 0 without one.
 
   Raises:
-    ValueError: if there are not num_labels of them.
+    ValueError: if the number of labels differs.
   """
   if not num_labels:
     return run
@@ -406,7 +406,7 @@ def with_hugging_face_labels(
   if problem_type is None and names is None and num_labels != 2:
     return run
   if problem_type is None:
-    # As transformers decides it.
+    # The rule of transformers.
     problem_type = "regression" if num_labels == 1 else "classification"
   if problem_type == "regression":
     labels = ()

@@ -41,7 +41,7 @@ ROWS = (
     "export/runtimes_test.py::test_what_is_close_enough_is_written",
   ),
   (
-    "model_folder.opening _convert",
+    "model_folder.opening _conversion",
     "advice/command_advice_test.py::test_the_command_that_converts_is_right",
   ),
   (

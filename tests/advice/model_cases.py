@@ -136,7 +136,7 @@ def zipped(world):
 
 CASES = (
   Returned(
-    "model_folder.opening _said",
+    "model_folder.opening _remedy",
     ("bert_config.json", "output_dir", "SavedModel"),
     lambda w: (w.write("empty/notes", ""), model_folder.find(w.path("empty"))),
     lambda w: (
@@ -145,7 +145,7 @@ CASES = (
     ),
   ),
   Returned(
-    "model_folder.opening _said",
+    "model_folder.opening _remedy",
     ("encoder.zip", "unpack"),
     lambda w: model_folder.find(zipped(w)),
     lambda w: (
@@ -154,7 +154,7 @@ CASES = (
     ),
   ),
   Returned(
-    "model_folder.opening _said",
+    "model_folder.opening _remedy",
     ("model.ckpt-1.index", "name"),
     lambda w: model_folder.find(weights_prefix(w) + ".index"),
     lambda w: model_folder.find(weights_prefix(w)),

@@ -454,16 +454,14 @@ def test_pickled_weights_are_refused_with_the_reason(tmp_path):
   folder = write_model(tmp_path / "hf", draw(encoder()))
   weights = pathlib.Path(folder, "model.safetensors")
   weights.rename(weights.with_name("pytorch_model.bin"))
-  with pytest.raises(ValueError, match="pickled can run any code .* Where you"):
+  with pytest.raises(ValueError, match="pytorch_model.bin.*safetensors"):
     to_original(folder, (tmp_path / "m.ckpt"))
 
 
 def test_a_pickled_file_by_its_name_is_refused_too(tmp_path):
   path = tmp_path / "model.pt"
   path.write_bytes(b"")
-  with pytest.raises(
-    ValueError, match="model.pt is no model: .* pickled can run"
-  ):
+  with pytest.raises(ValueError, match="model.pt .*pickled"):
     to_original(str(path), tmp_path / "m.ckpt")
 
 

@@ -190,7 +190,7 @@ class ClassificationTask(base.Task[InputExample, Texts]):
         "`label_column` right?"
       )
     self.layout = self.layout.with_labels(
-      labels, run_info.LabelOrigin.of_data(source)
+      labels, run_info.LabelOrigin.from_data(source)
     )
 
   def prepare(self, split: str, examples: Sequence[InputExample]) -> Texts:
