@@ -1,8 +1,8 @@
-"""Names of tensors in checkpoints, those of other programs included.
+"""Names of tensors in checkpoints, also in those of other programs.
 
-The names in a checkpoint show which model it holds. A BERT whose names differ
-from the original's in a way that leaves no doubt is read. For any other model
-the error says which model the checkpoint holds.
+The names show which model a checkpoint holds. A BERT is read even if a scope or
+the layer norms have other names than in the original release. For any other
+model, the error says which model the checkpoint holds.
 """
 
 import collections
@@ -10,6 +10,7 @@ import functools
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
+import keras
 from absl import logging
 
 from bert_tf.files import errors
@@ -96,8 +97,17 @@ def original_names(names: Collection[str]) -> dict[str, str]:
   }
 
 
+def by_original_name(path: str, keys: Mapping[str, str]) -> dict[str, str]:
+  """Returns a checkpoint's keys by the original's names; logs other names."""
+  names = original_names(keys)
+  _log_renamed(
+    path, tuple((old, new) for new, old in names.items() if new != old)
+  )
+  return {new: keys[name] for new, name in names.items()}
+
+
 @functools.cache
-def log_renamed(path: str, pairs: tuple[tuple[str, str], ...]) -> None:
+def _log_renamed(path: str, pairs: tuple[tuple[str, str], ...]) -> None:
   """Logs names of a checkpoint and their original names, once for a path."""
   if pairs:
     logging.info(
@@ -156,7 +166,7 @@ def warn_of_unused(
 def check_fits(
   path: str,
   shapes: Mapping[str, tuple[int, ...]],
-  model_shapes: Mapping[str, tuple[int, ...]],
+  variables: Mapping[str, keras.Variable],
   missing: Sequence[str],
 ) -> None:
   """Raises ValueError if variables are missing or differ in shape.
@@ -164,20 +174,20 @@ def check_fits(
   Args:
     path: of the checkpoint, for the message.
     shapes: of the checkpoint's tensors by name.
-    model_shapes: of the model's variables by name.
+    variables: the model's, by name.
     missing: variables that the checkpoint lacks but needs.
   """
   differing = [
-    f"{name} is {shapes[name]}, the model's {shape}"
-    for name, shape in model_shapes.items()
-    if name in shapes and shapes[name] != shape
+    f"{name} is {shapes[name]}, the model's {tuple(variable.shape)}"
+    for name, variable in variables.items()
+    if name in shapes and shapes[name] != tuple(variable.shape)
   ]
   names = parameters(shapes)
   faults = []
   if missing:
     if any(n.startswith("bert/") for n in missing):
       check_is_bert(path, names)
-    faults.append(_difference(names, model_shapes, missing))
+    faults.append(_difference(names, variables, missing))
   faults += [f"shapes differ: {'; '.join(differing)}"] if differing else []
   if faults:
     raise ValueError(

@@ -67,8 +67,7 @@ def resume(
       "needs to resume; start from it with `init_checkpoint` and another "
       "`output_dir`."
     )
-  shapes = {name: tuple(variable.shape) for name, variable in variables.items()}
-  checkpoint_names.check_fits(reader.path, reader.shapes, shapes, missing)
+  checkpoint_names.check_fits(reader.path, reader.shapes, variables, missing)
   for name, variable in variables.items():
     variable.assign(reader.get(name))
   return int(reader.get(checkpoints.GLOBAL_STEP))

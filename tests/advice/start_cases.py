@@ -126,7 +126,7 @@ CASES = (
     lambda w: check_names(WORDS),
   ),
   Returned(
-    "checkpoints _message",
+    "checkpoints __str__",
     ("model.ckpt-2", "model.ckpt-1"),
     lambda w: checkpoints.CheckpointReader(f"{damaged(w)}/model.ckpt-2"),
     lambda w: checkpoints.CheckpointReader(f"{damaged(w)}/model.ckpt-1"),

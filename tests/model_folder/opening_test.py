@@ -232,9 +232,9 @@ def write_longer_vocabulary(folder, folders):
 
 BAD = {
   "an empty folder": (lambda f, _: f.mkdir(), "there is nothing"),
-  "no folder": (lambda f, _: None, "folder, and no folder: there is no"),
+  "no folder": (lambda f, _: None, "not found"),
   "two models": (write_two, "2 models; .*bert_model.ckpt, .*safetensors"),
-  "a zip": (lambda f, _: f.write_bytes(b"PK"), "unpack|is no model"),
+  "a zip": (lambda f, _: f.write_bytes(b"PK"), "unpack|is not a model"),
   "a config of Hugging Face": (
     write_config_of_hugging_face,
     'config.json is Hugging Face.* "gelu" is another function',
