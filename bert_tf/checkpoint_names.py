@@ -70,12 +70,12 @@ def _is_own_state(name: str) -> bool:
   return name in names or name.endswith(lora.STATE_SUFFIXES)
 
 
-def key_of(name: str) -> str:
+def to_key(name: str) -> str:
   """Returns the name of a tensor in a file."""
   return _STATE_SCOPE + name if _is_own_state(name) else name
 
 
-def name_of(key: str) -> str:
+def from_key(key: str) -> str:
   """Returns the name of a tensor for its name in a file."""
   name = key.removeprefix(_STATE_SCOPE)
   return name if _is_own_state(name) else key

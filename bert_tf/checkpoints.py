@@ -99,7 +99,7 @@ class CheckpointReader:
     with self._reading():
       self._reader = tf.compat.v1.train.NewCheckpointReader(prefix)
       shapes = self._reader.get_variable_to_shape_map()
-      self._keys = {checkpoint_names.name_of(key): key for key in shapes}
+      self._keys = {checkpoint_names.from_key(key): key for key in shapes}
       if is_saved_model(path):
         self._keys = self._keys_by_name()
     self._keys = checkpoint_names.by_original_name(path, self._keys)
@@ -221,7 +221,7 @@ def write(path: str, tensors: Mapping[str, tf.Tensor | np.ndarray]) -> None:
   def save(prefix: str) -> None:
     tf.raw_ops.SaveV2(
       prefix=prefix,
-      tensor_names=[checkpoint_names.key_of(name) for name in names],
+      tensor_names=[checkpoint_names.to_key(name) for name in names],
       shape_and_slices=[""] * len(names),
       tensors=[tf.convert_to_tensor(tensors[name]) for name in names],
     )

@@ -82,7 +82,7 @@ def _convert(config: ConversionConfig) -> None:
     config.output_checkpoint,
     config.target_format,
   )
-  names = pretrained.names_of(model.own_heads) or "none"
+  names = pretrained.join_head_names(model.own_heads) or "none"
   print(
     f"{config.output_checkpoint} from {config.input_checkpoint}; heads: {names}"
   )

@@ -37,7 +37,7 @@ def there_and_back(tmp_path, kind, model_format):
 @pytest.mark.parametrize("model_format", ["hf", "model_garden", "keras"])
 def test_a_round_trip_changes_no_bit(tmp_path, kind, model_format):
   if (kind, model_format) == ("choice", "model_garden"):
-    with pytest.raises(ValueError, match="just the heads multiple choice"):
+    with pytest.raises(ValueError, match="multiple choice"):
       there_and_back(tmp_path, kind, model_format)
     return
   expected, back = there_and_back(tmp_path, kind, model_format)
@@ -213,7 +213,7 @@ def test_run_json_stays_beside_an_original_checkpoint(
   (tmp_path / "other" / "vocab.txt").write_text("other\n")
   result = run_script(*command, "--output_checkpoint=other/m", cwd=tmp_path)
   assert result.returncode == 1
-  assert "vocab.txt is another model's" in result.stderr
+  assert "vocab.txt" in result.stderr and "output_checkpoint" in result.stderr
   assert [p.name for p in (tmp_path / "other").iterdir()] == ["vocab.txt"]
 
 
@@ -249,7 +249,7 @@ def test_tensors_that_do_not_fit_the_config_are_all_named(tmp_path):
     "bert/encoder/layer_1/output/dense/bias is missing",
     "cls/squad/output_bias is float32 of (3,), not a float of (2,)",
     "bert/pooler/dense/bias is int32 of (8,), not a float of (8,)",
-    "lstm/kernel is not of this model",
+    "lstm/kernel",
   ):
     assert expected in str(error.value)
   assert not (tmp_path / "out").exists()
@@ -283,7 +283,7 @@ def test_another_models_files_are_not_written_over(tmp_path, model_format):
   target = str(tmp_path / TARGETS[model_format])
   (tmp_path / "out").mkdir()
   (tmp_path / "out" / "vocab.txt").write_text("other\n")
-  with pytest.raises(ValueError, match="vocab.txt is another model's; choose"):
+  with pytest.raises(ValueError, match="vocab.txt .*`output_checkpoint`"):
     convert.convert(pretrained.Source(prefix), "original", target, model_format)
   assert [p.name for p in (tmp_path / "out").iterdir()] == ["vocab.txt"]
 
@@ -303,7 +303,7 @@ class TestBadKerasWeights:
   def test_a_file_that_is_cut_short_is_named(self, tmp_path):
     path = self.saved(tmp_path)
     path.write_bytes(path.read_bytes()[:-500])
-    with pytest.raises(ValueError, match="m.weights.h5 is damaged or no HDF5"):
+    with pytest.raises(ValueError, match="m.weights.h5 .*HDF5"):
       self.read(path)
 
   def test_a_file_that_is_not_there_is_named(self, tmp_path):

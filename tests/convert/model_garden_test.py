@@ -141,7 +141,7 @@ def test_an_activation_that_is_not_the_default_there_is_told(
 
 def test_an_originals_checkpoint_is_told(tmp_path):
   prefix, _ = interop_models.write_original(tmp_path / "in", "encoder")
-  with pytest.raises(ValueError, match="holds no objects.* `from=original`"):
+  with pytest.raises(ValueError, match="`from=original`"):
     model_garden.read(pretrained.Source(prefix))
 
 
