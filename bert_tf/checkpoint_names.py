@@ -1,18 +1,30 @@
-"""Variable names in checkpoints that other programs wrote.
+"""Names of tensors in checkpoints, also in those of other programs.
 
-The names in a checkpoint show which model it holds. A BERT whose names differ
-from the original's in a way that leaves no doubt is read. For any other model
-the error says which model the checkpoint holds.
+The names show which model a checkpoint holds. A BERT is read even if a scope or
+the layer norms have other names than in the original release. For any other
+model, the error says which model the checkpoint holds.
 """
 
 import collections
 import functools
 import re
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
+import keras
 from absl import logging
 
 from bert_tf.files import errors
+from bert_tf.layers import lora, mixed_precision
+
+GLOBAL_STEP = "global_step"
+# Seconds that a run with a TimedWarmupLinearDecay has trained.
+TRAIN_SECONDS = "train_seconds"
+SLOT_SUFFIXES = ("/adam_m", "/adam_v")
+
+# State of the training that the original lacks is in this scope in files:
+# transformers' loader and others skip names with a part `global_step`, and fail
+# on names that they do not know. Files of older versions lack the scope.
+_STATE_SCOPE = f"{GLOBAL_STEP}/"
 
 WORD_EMBEDDINGS = "bert/embeddings/word_embeddings"
 
@@ -36,6 +48,39 @@ _OTHER_MODELS = {
 _MAX_NAMED = 10
 
 
+def parameters(names: Iterable[str]) -> list[str]:
+  """Returns the names of model variables, sorted: no training state.
+
+  A name below another variable's is a slot of an optimizer, such as Adam's.
+  """
+  names = set(names)
+  return sorted(
+    name
+    for name in names
+    if not name.endswith(SLOT_SUFFIXES)
+    and name.rpartition("/")[0] not in names
+    and name != GLOBAL_STEP
+    and not _is_own_state(name)
+  )
+
+
+def _is_own_state(name: str) -> bool:
+  """Returns whether the original's checkpoints have no tensor like this."""
+  names = (TRAIN_SECONDS, *mixed_precision.STATE)
+  return name in names or name.endswith(lora.STATE_SUFFIXES)
+
+
+def to_key(name: str) -> str:
+  """Returns the name of a tensor in a file."""
+  return _STATE_SCOPE + name if _is_own_state(name) else name
+
+
+def from_key(key: str) -> str:
+  """Returns the name of a tensor for its name in a file."""
+  name = key.removeprefix(_STATE_SCOPE)
+  return name if _is_own_state(name) else key
+
+
 def original_names(names: Collection[str]) -> dict[str, str]:
   """Maps the original's name of each variable to the name in the checkpoint.
 
@@ -52,8 +97,17 @@ def original_names(names: Collection[str]) -> dict[str, str]:
   }
 
 
+def by_original_name(path: str, keys: Mapping[str, str]) -> dict[str, str]:
+  """Returns a checkpoint's keys by the original's names; logs other names."""
+  names = original_names(keys)
+  _log_renamed(
+    path, tuple((old, new) for new, old in names.items() if new != old)
+  )
+  return {new: keys[name] for new, name in names.items()}
+
+
 @functools.cache
-def log_renamed(path: str, pairs: tuple[tuple[str, str], ...]) -> None:
+def _log_renamed(path: str, pairs: tuple[tuple[str, str], ...]) -> None:
   """Logs names of a checkpoint and their original names, once for a path."""
   if pairs:
     logging.info(
@@ -109,7 +163,39 @@ def warn_of_unused(
     )
 
 
-def difference(
+def check_fits(
+  path: str,
+  shapes: Mapping[str, tuple[int, ...]],
+  variables: Mapping[str, keras.Variable],
+  missing: Sequence[str],
+) -> None:
+  """Raises ValueError if variables are missing or differ in shape.
+
+  Args:
+    path: of the checkpoint, for the message.
+    shapes: of the checkpoint's tensors by name.
+    variables: the model's, by name.
+    missing: variables that the checkpoint lacks but needs.
+  """
+  differing = [
+    f"{name} is {shapes[name]}, the model's {tuple(variable.shape)}"
+    for name, variable in variables.items()
+    if name in shapes and shapes[name] != tuple(variable.shape)
+  ]
+  names = parameters(shapes)
+  faults = []
+  if missing:
+    if any(n.startswith("bert/") for n in missing):
+      check_is_bert(path, names)
+    faults.append(_difference(names, variables, missing))
+  faults += [f"shapes differ: {'; '.join(differing)}"] if differing else []
+  if faults:
+    raise ValueError(
+      f"{path} does not fit the model of the config: {'; '.join(faults)}."
+    )
+
+
+def _difference(
   names: Collection[str], model_names: Collection[str], missing: Sequence[str]
 ) -> str:
   """Returns how a checkpoint's names differ from a model's, for a message."""

@@ -3,11 +3,6 @@
 A checkpoint is a name-based bundle, as TF 1's Saver wrote: `PREFIX.index` and
 `PREFIX.data-00000-of-00001`. A training checkpoint also has each trained
 variable's `/adam_m` and `/adam_v`, and `global_step`, int64.
-
-Other state of the training, which the original lacks, is in the scope
-`global_step/`: transformers' loader and others skip names with a part
-`global_step`, and fail on names that they do not know. Here it has the names
-without the scope, as in the files of older versions.
 """
 
 import contextlib
@@ -15,7 +10,7 @@ import functools
 import glob
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 
 import keras
 import numpy as np
@@ -26,18 +21,13 @@ from tensorflow.core.protobuf import trackable_object_graph_pb2
 from bert_tf import checkpoint_names, distribution
 from bert_tf.files import atomic, errors, paths
 from bert_tf.formats import hugging_face
-from bert_tf.layers import lora, mixed_precision
+from bert_tf.layers import lora
 
-GLOBAL_STEP = "global_step"
-# Of a TimedWarmupLinearDecay: how long the run has trained.
-TRAIN_SECONDS = "train_seconds"
-SLOT_SUFFIXES = ("/adam_m", "/adam_v")
+GLOBAL_STEP = checkpoint_names.GLOBAL_STEP
 
-# The entry of an object-based checkpoint, such as a SavedModel's or Model
-# Garden's, that maps the names of variables to its keys.
+# Key of the object graph in an object-based checkpoint, such as a SavedModel's.
+# The graph maps the names of variables to keys.
 OBJECT_GRAPH = "_CHECKPOINTABLE_OBJECT_GRAPH"
-
-_STATE_SCOPE = f"{GLOBAL_STEP}/"
 
 _LIST_FILE = "checkpoint"
 _INDEX = ".index"
@@ -47,13 +37,24 @@ _DATA = ".data-00000-of-00001"
 class DamagedCheckpointError(ValueError):
   """A checkpoint that is missing or cannot be read completely.
 
+  The message names an older checkpoint of the run to use instead. The search
+  reads whole checkpoints, so it happens only when the message is needed.
+
   Attributes:
     fault: the message without the advice at its end.
   """
 
-  def __init__(self, fault: str, advice: str = "") -> None:
-    super().__init__(f"{fault} {advice}".rstrip())
+  def __init__(self, fault: str, path: str, advice: str = "") -> None:
+    super().__init__(fault)
     self.fault = fault
+    self._path = path
+    self._advice = advice
+
+  def __str__(self) -> str:
+    if self._path and (older := usable_before(self._path)):
+      self._advice = f"To use an older one, give {older}."
+    self._path = ""  # Searches only once.
+    return f"{self.fault} {self._advice}".rstrip()
 
 
 class NotFiniteError(DamagedCheckpointError):
@@ -63,10 +64,13 @@ class NotFiniteError(DamagedCheckpointError):
 class CheckpointReader:
   """Reads the tensors of one checkpoint, or of a SavedModel.
 
-  The path is the prefix, without `.index`; the folder of a run, whose newest
-  checkpoint is read; the folder of a SavedModel; or a safetensors file. Then
-  `path` is the prefix, the SavedModel's folder or the file, and `shapes` are by
-  the original's names of variables.
+  Args:
+    path: a prefix, without `.index`; the folder of a run, whose newest
+      checkpoint is read; the folder of a SavedModel; or a safetensors file.
+
+  Attributes:
+    path: the prefix, the folder of the SavedModel or the safetensors file.
+    shapes: shapes by the original's names of variables.
 
   Raises:
     ValueError: if there is no such checkpoint.
@@ -95,19 +99,11 @@ class CheckpointReader:
     with self._reading():
       self._reader = tf.compat.v1.train.NewCheckpointReader(prefix)
       shapes = self._reader.get_variable_to_shape_map()
-      self._keys = {_name_of(key): key for key in shapes}
+      self._keys = {checkpoint_names.from_key(key): key for key in shapes}
       if is_saved_model(path):
         self._keys = self._keys_by_name()
-    self._keys = self._by_original_name(self._keys)
+    self._keys = checkpoint_names.by_original_name(path, self._keys)
     self.shapes = {name: tuple(shapes[k]) for name, k in self._keys.items()}
-
-  def _by_original_name(self, keys: Mapping[str, str]) -> dict[str, str]:
-    """Returns the key of each variable by its name in the original release."""
-    names = checkpoint_names.original_names(keys)
-    checkpoint_names.log_renamed(
-      self.path, tuple((old, new) for new, old in names.items() if new != old)
-    )
-    return {new: keys[name] for new, name in names.items()}
 
   def _keys_by_name(self) -> dict[str, str]:
     """Returns the key of each variable in a SavedModel's checkpoint."""
@@ -122,21 +118,16 @@ class CheckpointReader:
     }
 
   def get(self, name: str) -> np.ndarray:
-    """Returns one tensor; as `get_any`.
-
-    Raises:
-      NotFiniteError: if it holds NaN or infinite values.
-    """
+    """Returns one tensor; raises as `get_any`, and NotFiniteError for NaN."""
     value = self.get_any(name)
     check_finite(self.path, {name: value})
     return value
 
   def get_any(self, name: str) -> np.ndarray:
-    """Returns one tensor, whatever its values are.
+    """Returns one tensor, which may hold NaN or infinite values.
 
     Raises:
-      DamagedCheckpointError: if the data file is missing, cut short or
-        changed.
+      DamagedCheckpointError: if the data file is missing, truncated or changed.
     """
     key = self._keys[name]
     with self._reading():
@@ -144,22 +135,22 @@ class CheckpointReader:
 
   @contextlib.contextmanager
   def _reading(self) -> Iterator[None]:
-    """Raises DamagedCheckpointError for what reading raises."""
+    """Raises DamagedCheckpointError if reading fails."""
     try:
       with errors.reading(self.path):
         yield
     except errors.DamagedFileError as error:
       raise DamagedCheckpointError(
-        f"the checkpoint {error}", _advice(self.path)
+        f"the checkpoint {error}", self.path
       ) from error
 
 
 def check_finite(path: str, tensors: Mapping[str, np.ndarray]) -> None:
-  """Raises NotFiniteError if the tensors of a model hold NaN or infinity.
+  """Raises NotFiniteError if a model's tensors hold NaN or infinite values.
 
   Args:
-    path: of the model, for the error.
-    tensors: of any types, by name.
+    path: path of the model, for the error.
+    tensors: tensors of any dtype, by name.
   """
   for name, value in tensors.items():
     is_float = tf.as_dtype(np.asarray(value).dtype).is_floating
@@ -167,15 +158,15 @@ def check_finite(path: str, tensors: Mapping[str, np.ndarray]) -> None:
       raise NotFiniteError(
         f"{path} holds values that are not finite, in {name}: its training had "
         "diverged.",
-        _advice(path) or "Use an older checkpoint.",
+        path,
+        "Use an older checkpoint.",
       )
 
 
 def usable_before(path: str) -> str | None:
-  """Returns the newest older checkpoint of the same run that can be used.
+  """Returns the newest older checkpoint of the run that is whole and finite.
 
-  Checkpoints that are damaged or hold NaN are passed over. None if there is no
-  other.
+  None if there is no such checkpoint.
   """
   prefixes = listed(os.path.dirname(path))
   older = prefixes[prefixes.index(path) + 1 :] if path in prefixes else []
@@ -185,36 +176,32 @@ def usable_before(path: str) -> str | None:
 def _is_usable(prefix: str) -> bool:
   """Returns whether every tensor of a checkpoint is readable and finite."""
   try:
-    with errors.reading(prefix):
-      reader = tf.compat.v1.train.NewCheckpointReader(prefix)
-      for name in reader.get_variable_to_shape_map():
-        check_finite("", {name: reader.get_tensor(name)})
-  except (errors.DamagedFileError, OSError):
+    reader = CheckpointReader(prefix)
+    return all(reader.get(name) is not None for name in reader.shapes)
+  except (DamagedCheckpointError, OSError):
     return False
-  return True
-
-
-def _advice(path: str) -> str:
-  """Returns what to give instead of a checkpoint that cannot be used."""
-  older = usable_before(path)
-  return f"To use an older one, give {older}." if older else ""
 
 
 def prefix_to_read(path: str) -> str | None:
-  """Returns the files' prefix, None for another folder; else raises."""
+  """Returns the prefix of the files to read; None for the folder of a run.
+
+  Raises:
+    DamagedCheckpointError: if there is no checkpoint and no folder.
+  """
   if is_saved_model(path):
     return os.path.join(path, "variables", "variables")
-  # If only the second is there, a process was killed that replaced the first.
+  # Only the second exists if a process was killed while it replaced the first.
   for prefix in (path, _set_aside_prefix(path)):
     if paths.exists(prefix + _INDEX):
       return prefix
   if paths.is_folder(path):
     return None
   raise DamagedCheckpointError(
-    f"no checkpoint {path}, and no folder: there is no {path}{_INDEX}.",
-    _advice(path)
-    or "Give a model's folder, or the part of file names before "
-    f"{_INDEX} and {_DATA}.",
+    f"model {path!r} not found: there is no such folder, and no "
+    f"{path}{_INDEX}.",
+    path,
+    "Give the folder of a model, or the part of a checkpoint's file names "
+    f"before {_INDEX}.",
   )
 
 
@@ -224,17 +211,17 @@ def is_saved_model(path: str) -> bool:
 
 
 def write(path: str, tensors: Mapping[str, tf.Tensor | np.ndarray]) -> None:
-  """Writes tensors by name, in place of an older checkpoint once it is whole.
+  """Writes tensors by name; replaces an older checkpoint atomically.
 
   Raises:
-    OSError: if it cannot be written; an older checkpoint is kept.
+    OSError: if the checkpoint cannot be written. An older one then remains.
   """
   names = sorted(tensors)
 
   def save(prefix: str) -> None:
     tf.raw_ops.SaveV2(
       prefix=prefix,
-      tensor_names=[_key_of(name) for name in names],
+      tensor_names=[checkpoint_names.to_key(name) for name in names],
       shape_and_slices=[""] * len(names),
       tensors=[tf.convert_to_tensor(tensors[name]) for name in names],
     )
@@ -243,7 +230,7 @@ def write(path: str, tensors: Mapping[str, tf.Tensor | np.ndarray]) -> None:
 
 
 def write_whole(path: str, save: Callable[[str], None]) -> None:
-  """Does the same as `write`; `save(prefix)` writes under another prefix."""
+  """Writes a checkpoint with `save(prefix)`; as `write`."""
   try:
     with atomic.hidden_folder(path) as folder:
       prefix = os.path.join(folder, os.path.basename(path))
@@ -252,15 +239,16 @@ def write_whole(path: str, save: Callable[[str], None]) -> None:
   except (OSError, tf.errors.OpError) as error:
     raise OSError(
       f"could not write the checkpoint {path}: {errors.reason(error)}; free "
-      "the disk or choose another folder, the checkpoints before it are whole."
+      "the disk or choose another folder. The older checkpoints are intact."
     ) from error
 
 
 def _put_in_place(prefix: str, path: str) -> None:
   """Moves the files of a checkpoint to their places.
 
-  Two files cannot be replaced in one step, so older ones are kept aside until
-  both new ones are there, and are read as long as `path` has no index.
+  Two files cannot be replaced in one step. The older files are therefore set
+  aside until both new files are in place; readers use them while `path` has no
+  index.
   """
   older = _set_aside_prefix(path)
   if paths.exists(path + _INDEX) and paths.exists(path + _DATA):
@@ -269,7 +257,7 @@ def _put_in_place(prefix: str, path: str) -> None:
     paths.link(path + _DATA, older + _DATA)
     paths.rename(path + _INDEX, older + _INDEX)
   try:
-    # The index last: a checkpoint without one does not exist.
+    # The index is last: a checkpoint without an index does not exist.
     for suffix in (_DATA, _INDEX):
       atomic.publish(prefix + suffix, path + suffix)
   except BaseException:
@@ -283,7 +271,7 @@ def _put_in_place(prefix: str, path: str) -> None:
 
 
 def _set_aside_prefix(path: str) -> str:
-  """Returns the prefix of the older checkpoint while `path` is replaced."""
+  """Returns the prefix of the older checkpoint while another replaces it."""
   folder, name = paths.split(path)
   return os.path.join(folder, f".{name}.older", name)
 
@@ -293,45 +281,43 @@ def save(
   tensors: Mapping[str, tf.Tensor | np.ndarray],
   keep_checkpoint_max: int,
 ) -> str:
-  """Writes `model.ckpt-STEP` and the `checkpoint` file that lists it.
+  """Writes `model.ckpt-STEP` and the `checkpoint` list; returns the prefix.
 
-  Only the chief writes. The newest keep_checkpoint_max are kept; 0 keeps all.
-
-  Returns:
-    The prefix of the new checkpoint.
+  Only the chief writes. Deletes all but the newest keep_checkpoint_max
+  checkpoints; 0 keeps all.
   """
-  # Converted, because a variable of several replicas is no number.
+  # int() does not take a variable with several replicas.
   step = int(tf.convert_to_tensor(tensors[GLOBAL_STEP]))
   path = os.path.join(output_dir, f"model.ckpt-{step}")
   if not distribution.is_chief():
     return path
   atomic.remove_unfinished(os.path.join(output_dir, "model.ckpt-*"))
   write(path, tensors)
-  # A list of TensorFlow 1 may name files of other folders: they are not ours.
+  # TensorFlow 1's list may name files of other folders, which stay.
   own = [p for p in reversed(listed(output_dir)) if p == _own(output_dir, p)]
-  kept = [p for p in own if p != path] + [path]
-  dropped = kept[:-keep_checkpoint_max] if keep_checkpoint_max else []
-  names = [os.path.basename(path) for path in kept[len(dropped) :]]
+  prefixes = [p for p in own if p != path] + [path]
+  old = prefixes[:-keep_checkpoint_max] if keep_checkpoint_max else []
+  names = [os.path.basename(path) for path in prefixes[len(old) :]]
   lines = [f'model_checkpoint_path: "{names[-1]}"']
   lines += [f'all_model_checkpoint_paths: "{name}"' for name in names]
   atomic.write_lines(os.path.join(output_dir, _LIST_FILE), lines)
-  for old in dropped:
-    # The index first, because it is written last. TensorFlow 1 left .meta too.
+  for prefix in old:
+    # The index is first, as it is written last. TensorFlow 1 also wrote .meta.
     for suffix in (_INDEX, _DATA, ".meta"):
-      paths.remove(old + suffix)
+      paths.remove(prefix + suffix)
   return path
 
 
 def listed(output_dir: str) -> list[str]:
   """Returns the prefixes that the `checkpoint` file lists, newest first.
 
-  TensorFlow 1 lists absolute paths, which outlive a move of the folder. A
-  checkpoint of the same name in this folder is the one that is meant. If the
-  file is empty or damaged, returns the checkpoints in the folder.
+  TensorFlow 1 lists absolute paths, which are wrong after a move of the folder.
+  A checkpoint with the same name in this folder takes precedence. If the file
+  is empty or damaged, returns the checkpoints in the folder.
   """
   try:
     state = tf.train.get_checkpoint_state(output_dir)
-  except (ValueError, tf.errors.OpError):  # Empty, or no text.
+  except (ValueError, tf.errors.OpError):  # Empty, or not text.
     state = None
   if state and state.model_checkpoint_path:
     prefixes = [*state.all_model_checkpoint_paths, state.model_checkpoint_path]
@@ -350,15 +336,15 @@ def listed(output_dir: str) -> list[str]:
 @functools.cache
 def _warn_of_list(output_dir: str) -> None:
   logging.warning(
-    "%s is empty or damaged; the checkpoints in its folder are used.",
+    "%s is empty or damaged. Using the checkpoints in its folder.",
     os.path.join(output_dir, _LIST_FILE),
   )
 
 
 def _in_folder(output_dir: str, path: str) -> str:
-  """Returns where a listed checkpoint is: the folder's own of that name first.
+  """Returns the prefix of a listed checkpoint, preferably in this folder.
 
-  Another run may have taken the listed path since.
+  Another run may have written to the listed path since.
   """
   own = _own(output_dir, path)
   is_elsewhere = is_there(path) and not is_there(own)
@@ -366,18 +352,17 @@ def _in_folder(output_dir: str, path: str) -> str:
 
 
 def _own(output_dir: str, path: str) -> str:
-  """Returns the prefix of the same name in a folder; Windows' paths too."""
+  """Returns the prefix with a path's name in a folder; Windows paths too."""
   return os.path.join(output_dir, re.split(r"[/\\]", path)[-1])
 
 
 def is_there(path: str) -> bool:
-  """Returns whether a checkpoint has an index, in place or set aside."""
-  prefixes = (path, _set_aside_prefix(path))
-  return any(paths.exists(prefix + _INDEX) for prefix in prefixes)
+  """Returns whether a checkpoint exists, in place or set aside."""
+  return any(paths.exists(p + _INDEX) for p in (path, _set_aside_prefix(path)))
 
 
 def latest(output_dir: str) -> str | None:
-  """Returns the prefix of the newest checkpoint of a run, None without one."""
+  """Returns the prefix of a run's newest checkpoint; None without one."""
   return next(iter(listed(output_dir)), None)
 
 
@@ -390,26 +375,29 @@ def load_variables(
   """Sets the model's variables to the tensors of the same names.
 
   Other tensors of the checkpoint, such as optimizer slots, are ignored, as in
-  the original. A warning names those of an encoder: without them it may compute
-  something else. Only variables whose names begin with `prefix` are set.
+  the original. A warning names ignored tensors of an encoder. Only variables
+  whose names begin with `prefix` are set; those that begin with `required` must
+  be in the checkpoint.
 
   Returns:
-    The names of the variables that were not set; they keep their values.
+    The names of the variables that were not set.
 
   Raises:
-    ValueError: naming every one that is missing though its name begins with
-      `required`, and every one that differs in shape.
-    DamagedCheckpointError: if the checkpoint cannot be read to its end.
+    ValueError: if variables are missing or differ in shape; names all.
+    DamagedCheckpointError: if the checkpoint cannot be read completely.
   """
-  lora.reset(model)  # The updates are in what the checkpoint calls kernels.
-  variables = {v.path: v for v in model.weights if parameters([v.path])}
+  lora.reset(model)  # The checkpoint's kernels contain the updates already.
+  variables = {
+    v.path: v for v in model.weights if checkpoint_names.parameters([v.path])
+  }
   loaded = {n: v for n, v in variables.items() if n.startswith(prefix)}
   missing = [name for name in loaded if name not in reader.shapes]
-  check_fits(reader, loaded, [n for n in missing if n.startswith(required)])
+  needed = [name for name in missing if name.startswith(required)]
+  checkpoint_names.check_fits(reader.path, reader.shapes, loaded, needed)
   for name in loaded.keys() - missing:
     loaded[name].assign(reader.get(name))
   checkpoint_names.warn_of_unused(
-    reader.path, parameters(reader.shapes), variables
+    reader.path, checkpoint_names.parameters(reader.shapes), variables
   )
   return [n for n in variables if n not in loaded or n in missing]
 
@@ -417,23 +405,21 @@ def load_variables(
 def init_from_checkpoint(
   model: keras.Model, init_checkpoint: str, encoder_only: bool = False
 ) -> list[str]:
-  """Loads the encoder from a checkpoint, and the heads that it has.
-
-  With encoder_only the model's heads stay as they are.
+  """Loads the encoder from a checkpoint and, unless encoder_only, its heads.
 
   Returns:
-    The names of the head's variables that keep their values.
+    The names of the variables that were not set, all of heads.
 
   Raises:
-    ValueError, DamagedCheckpointError: as `load_variables` does.
+    ValueError, DamagedCheckpointError: as `load_variables`.
   """
   reader = CheckpointReader(init_checkpoint)
   prefix = "bert/" if encoder_only else ""
   missing = load_variables(reader, model, required="bert/", prefix=prefix)
   for variable in model.weights:
-    shape = tuple(variable.shape)
-    initialized = "" if variable.path in missing else ", *INIT_FROM_CKPT*"
-    logging.debug("name = %s, shape = %s%s", variable.path, shape, initialized)
+    path, shape = variable.path, tuple(variable.shape)
+    initialized = "" if path in missing else ", *INIT_FROM_CKPT*"
+    logging.debug("name = %s, shape = %s%s", path, shape, initialized)
   logging.info(
     "%s: %d of %d variables restored%s.",
     reader.path,
@@ -442,61 +428,3 @@ def init_from_checkpoint(
     f"; untrained: {', '.join(missing)}" if missing else "",
   )
   return missing
-
-
-def check_fits(
-  reader: CheckpointReader,
-  variables: Mapping[str, keras.Variable],
-  missing: Sequence[str],
-) -> None:
-  """Raises ValueError if names are missing or shapes differ."""
-  differing = [
-    f"{name} is {reader.shapes[name]}, the model's {tuple(variable.shape)}"
-    for name, variable in variables.items()
-    if name in reader.shapes and reader.shapes[name] != tuple(variable.shape)
-  ]
-  names = parameters(reader.shapes)
-  faults = []
-  if missing:
-    if any(n.startswith("bert/") for n in missing):
-      checkpoint_names.check_is_bert(reader.path, names)
-    faults.append(checkpoint_names.difference(names, variables, missing))
-  faults += [f"shapes differ: {'; '.join(differing)}"] if differing else []
-  if faults:
-    raise ValueError(
-      f"{reader.path} does not fit the model of the config: "
-      f"{'; '.join(faults)}."
-    )
-
-
-def parameters(names: Iterable[str]) -> list[str]:
-  """Returns the names of model variables, sorted: no training state.
-
-  A name below another variable's is a slot of an optimizer, such as Adam's.
-  """
-  names = set(names)
-  return sorted(
-    name
-    for name in names
-    if not name.endswith(SLOT_SUFFIXES)
-    and name.rpartition("/")[0] not in names
-    and name != GLOBAL_STEP
-    and not _is_own_state(name)
-  )
-
-
-def _is_own_state(name: str) -> bool:
-  """Returns whether the original's checkpoints have no tensor like this."""
-  names = (TRAIN_SECONDS, *mixed_precision.STATE)
-  return name in names or name.endswith(lora.STATE_SUFFIXES)
-
-
-def _key_of(name: str) -> str:
-  """Returns the name of a tensor in a file."""
-  return _STATE_SCOPE + name if _is_own_state(name) else name
-
-
-def _name_of(key: str) -> str:
-  """Returns the name of a tensor for its name in a file."""
-  name = key.removeprefix(_STATE_SCOPE)
-  return name if _is_own_state(name) else key

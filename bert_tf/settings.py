@@ -1,8 +1,7 @@
-"""Settings: fields of config dataclasses that say all there is to say.
+"""Settings: fields of config dataclasses with help, allowed values and default.
 
-A field made by `setting` carries its help, its allowed values and its default.
-The command line is made of these (cli/config_flags.py), so that nothing about
-a setting stands twice.
+A field made by `setting` is the only declaration of a setting. The flags of the
+command line (cli/config_flags.py), the checks and run.json all follow it.
 """
 
 import dataclasses
@@ -10,10 +9,10 @@ import math
 from collections.abc import Mapping
 from typing import Any, ClassVar, Protocol, TypeVar
 
-# The default of a setting that has none.
+# The default of a setting that the user has to give.
 REQUIRED: Any = dataclasses.MISSING
 
-# What `otherwise` is of a setting that no saved run decides.
+# Sentinel for `otherwise`: the setting is never read from a saved run.
 _NOTHING: Any = object()
 
 _KEY = "setting"
@@ -30,26 +29,35 @@ Config = TypeVar("Config", bound=Dataclass)
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Setting:
-  """What a field says besides its name, type and default."""
+  """The properties of a setting that its field does not have.
 
-  help: str  # What the setting means, with its unit.
-  # The allowed values; all of the type if None.
+  Attributes:
+    help: the meaning of the setting, with its unit.
+    choices: the allowed values; None for all of the type.
+    minimum: the smallest allowed number.
+    maximum: the largest allowed number.
+    original: whether the release of 2018 has the flag.
+    otherwise: the value if neither the user nor a saved run gives one.
+    flag: the name of the flag if it differs from the field's.
+    repeated: whether the flag of a tuple is given once for each item, instead
+      of once with commas between the items.
+    writes: for a path that is written, "file", "files" (with commas between
+      them), "folder" or "prefix" (of several files). None for other settings.
+  """
+
+  help: str
   choices: tuple[str, ...] | None
-  minimum: float | None  # The smallest allowed number.
-  maximum: float | None  # The largest allowed number.
-  original: bool  # Whether the release of 2018 has it.
-  otherwise: Any  # The value where neither the user nor a saved run gives one.
-  flag: str | None  # The name of its flag, where it cannot be the field's.
-  # Whether a tuple's flag is given once an item, instead of with commas between
-  # the items.
+  minimum: float | None
+  maximum: float | None
+  original: bool
+  otherwise: Any
+  flag: str | None
   repeated: bool
-  # Of a path to write: "file", "files" with commas between them, "folder", or
-  # "prefix" of files. None for other settings.
   writes: str | None
 
   @property
   def is_saved(self) -> bool:
-    """Whether a saved run decides what is left out."""
+    """Whether a saved run decides if the user gives no value."""
     return self.otherwise is not _NOTHING
 
 
@@ -66,10 +74,10 @@ def setting(
   repeated: bool = False,
   writes: str | None = None,
 ) -> Any:
-  """Returns a dataclass field, which is required if it has no default.
+  """Returns a dataclass field. The setting is required if it has no default.
 
-  The other arguments are those of Setting. The default None together with
-  `otherwise` leaves the decision to `settle`.
+  The other arguments are the attributes of Setting. A default of None together
+  with `otherwise` leaves the decision to `settle`.
   """
   return dataclasses.field(
     default=default,
@@ -89,35 +97,56 @@ def setting(
   )
 
 
+def saved_setting(config: type[Dataclass], name: str, note: str = "") -> Any:
+  """Returns a setting of another config as a field with the default None.
+
+  If the user gives no value, a saved run decides, or else the default of the
+  other config.
+
+  Args:
+    config: the class that declares the setting.
+    name: the setting.
+    note: text to put before its help.
+  """
+  field = config.__dataclass_fields__[name]
+  setting: Setting = field.metadata[_KEY]
+  fallback = setting.otherwise if setting.is_saved else field.default
+  changed = dataclasses.replace(
+    setting, help=note + setting.help, original=False, otherwise=fallback
+  )
+  return dataclasses.field(default=None, metadata={_KEY: changed})
+
+
 def of(field: dataclasses.Field) -> Setting | None:
-  """Returns what `setting` was told of a field, None for other fields."""
+  """Returns the setting of a field; None for a field without one."""
   return field.metadata.get(_KEY)
 
 
 def check(config: Dataclass) -> None:
   """Raises ValueError for a value that its setting does not allow.
 
-  Configs call this in `__post_init__`. None is always allowed. A field that a
-  subclass makes plain, so that it has no flag, keeps the bounds of its base.
+  Configs call this in `__post_init__`. None is always allowed. A subclass can
+  replace a setting by a plain field to remove its flag; the bounds stay.
   """
   for field in dataclasses.fields(config):
-    found, value = _inherited(config, field.name), getattr(config, field.name)
-    if not found or value is None:
+    name, value = field.name, getattr(config, field.name)
+    setting = _inherited(config, name)
+    if not setting or value is None:
       continue
-    if found.choices and value not in found.choices:
+    if setting.choices and value not in setting.choices:
       raise ValueError(
-        f"{field.name} {value!r} is not known; use {', '.join(found.choices)}."
+        f"{name} {value!r} is not known; use {', '.join(setting.choices)}."
       )
     if isinstance(value, float) and not math.isfinite(value):
-      raise ValueError(f"{field.name} {value} is no number to compute with.")
-    if found.minimum is not None and value < found.minimum:
-      raise ValueError(f"{field.name} {value} is below {found.minimum}.")
-    if found.maximum is not None and value > found.maximum:
-      raise ValueError(f"{field.name} {value} exceeds {found.maximum}.")
+      raise ValueError(f"{name} {value} is not a finite number.")
+    if setting.minimum is not None and value < setting.minimum:
+      raise ValueError(f"{name} {value} is below {setting.minimum}.")
+    if setting.maximum is not None and value > setting.maximum:
+      raise ValueError(f"{name} {value} exceeds {setting.maximum}.")
 
 
 def _inherited(config: Dataclass, name: str) -> Setting | None:
-  """Returns the setting of a field in the nearest class that has one."""
+  """Returns the setting of a field, from the nearest class that has one."""
   for kind in type(config).__mro__:
     field = getattr(kind, "__dataclass_fields__", {}).get(name)
     if field is not None and (setting := of(field)):
@@ -128,31 +157,33 @@ def _inherited(config: Dataclass, name: str) -> Setting | None:
 def settle(
   config: Config, saved: Mapping[str, Any] | None, where: str
 ) -> Config:
-  """Decides settings that were left out by what a saved run says of them.
+  """Fills settings that the user did not give, from a saved run.
 
-  Only settings with `otherwise` take part, those of nested configs too.
+  This concerns settings with `otherwise` only, in nested configs too.
 
   Args:
     config: a config dataclass.
-    saved: values by setting; None for a value, or for all, if not known.
-    where: the file that says so, for errors.
+    saved: the run's values by setting. A value, or the whole mapping, is None
+      if it is not known.
+    where: the file that holds the saved values, for errors.
 
   Returns:
-    The config with each None replaced by the saved value, else by `otherwise`.
+    The config with each None replaced by the saved value, or else by
+    `otherwise`.
 
   Raises:
-    ValueError: for a given value that differs from the saved one.
+    ValueError: if the user gave another value than the saved one.
   """
   saved = saved or {}
   changes = {}
   for field in dataclasses.fields(config):
-    found, value = of(field), getattr(config, field.name)
+    setting, value = of(field), getattr(config, field.name)
     if hasattr(value, "__dataclass_fields__"):
       changes[field.name] = settle(value, saved, where)
-    elif found and found.is_saved:
+    elif setting and setting.is_saved:
       known = saved.get(field.name)
       if value is None:
-        changes[field.name] = found.otherwise if known is None else known
+        changes[field.name] = setting.otherwise if known is None else known
       elif known is not None and known != value:
         raise ValueError(
           f"{field.name} {value!r} contradicts {where}, which says {known!r}; "
@@ -162,11 +193,11 @@ def settle(
 
 
 def changed(config: Config, values: Mapping[str, Any]) -> Config:
-  """Returns a config with other values, those of nested configs too.
+  """Returns a config with other values, in nested configs too.
 
   Args:
     config: a config dataclass.
-    values: by field; what the config does not have is passed over.
+    values: the new values by field. Names that the config lacks are ignored.
   """
   changes = {}
   for field in dataclasses.fields(config):
@@ -179,16 +210,16 @@ def changed(config: Config, values: Mapping[str, Any]) -> Config:
 
 
 def part(config: Dataclass, kind: type[Config]) -> Config:
-  """Returns the values of a config for the fields of another config class."""
+  """Returns a config of class `kind` with the values of the same fields."""
   names = [field.name for field in dataclasses.fields(kind)]
   return kind(**{name: getattr(config, name) for name in names})
 
 
-def names(config: Dataclass) -> set[str]:
-  """Returns the names of the fields, those of nested configs too."""
-  found = set()
+def values(config: Dataclass) -> dict[str, Any]:
+  """Returns the values by field, flattened over nested configs."""
+  flat: dict[str, Any] = {}
   for field in dataclasses.fields(config):
     value = getattr(config, field.name)
     nested = hasattr(value, "__dataclass_fields__")
-    found |= names(value) if nested else {field.name}
-  return found
+    flat |= values(value) if nested else {field.name: value}
+  return flat

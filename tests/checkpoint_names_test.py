@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from bert_tf import checkpoints, heads, model_folder, modeling
-from bert_tf.convert import convert, extend_vocab, model_files
+from bert_tf.convert import convert, extend_vocab, pretrained
 from bert_tf.export import config as export_config
 from bert_tf.export import export
 from bert_tf.inference import config as inference_config
@@ -124,7 +124,7 @@ def extract(folder):
 
 
 def to_hf(folder):
-  source = model_files.Source(folder)
+  source = pretrained.Source(folder)
   convert.convert(source, "original", f"{folder}/out", "hf")
 
 
@@ -211,13 +211,13 @@ def test_variables_of_other_programs_are_left_out_and_named(
   if target == "original":
     convert.slim(folder, path)
   else:
-    convert.convert(model_files.Source(folder), "original", path, target)
+    convert.convert(pretrained.Source(folder), "original", path, target)
   text = "".join(r.getMessage() for r in caplog.records if r.levelno > 20)
   for extra_name in extra:
     assert extra_name in text
   back = str(tmp_path / "back" / "bert_model.ckpt")
   convert.convert(
-    model_files.Source(path), convert.format_of(path), back, "original"
+    pretrained.Source(path), convert.format_of(path), back, "original"
   )
   assert set(checkpoints.CheckpointReader(back).shapes) == set(tensors())
 

@@ -9,7 +9,7 @@ import pytest
 import tensorflow as tf
 
 from bert_tf import heads, model_folder, modeling
-from bert_tf.convert import convert, model_files
+from bert_tf.convert import convert, pretrained
 from bert_tf.export import config as export_config
 from bert_tf.export import export
 from bert_tf.inference import predictor
@@ -166,7 +166,7 @@ def test_a_folder_of_another_direction_is_refused(tmp_path):
   folder.mkdir()
   (folder / "bert_config.json").write_text(config("both").to_json_string())
   with pytest.raises(ValueError, match="is both there and left_to_right here"):
-    run_folder.RunFolder.open(str(folder), "pretraining").prepare(
+    run_folder.RunFolder(str(folder), "pretraining").prepare(
       run_info.RunInfo(task="pretraining"), config("left_to_right"), None
     )
 
@@ -213,7 +213,7 @@ def test_an_exported_model_answers_as_its_checkpoint(classifier, tmp_path):
 
 @pytest.mark.parametrize("target", ["hf", "model_garden", "keras"])
 def test_formats_that_cannot_say_it_are_refused(classifier, tmp_path, target):
-  source = model_files.Source(str(classifier))
+  source = pretrained.Source(str(classifier))
   path = str(tmp_path / "converted.weights.h5")
   with pytest.raises(ValueError) as error:
     convert.convert(source, "original", path, target)
@@ -224,7 +224,7 @@ def test_formats_that_cannot_say_it_are_refused(classifier, tmp_path, target):
 
 
 def test_the_originals_format_keeps_it(classifier, tmp_path):
-  source = model_files.Source(str(classifier))
+  source = pretrained.Source(str(classifier))
   path = str(tmp_path / "converted" / "bert_model.ckpt")
   convert.convert(source, "original", path, "original")
   found = model_folder.find(str(tmp_path / "converted"))

@@ -50,7 +50,6 @@ WITHOUT_TENSORFLOW = (
   "files.errors",
   "files.paths",
   "files.worker_pool",
-  "model_folder.label_map",
   "model_folder.letter_case",
   "model_folder.run_info",
   "settings",

@@ -47,7 +47,7 @@ def read_run(output_dir: str) -> reference_curves.Run:
   Raises:
     ValueError: if the folder has no pre-training run with events and commands.
   """
-  from bert_tf.training import curves, run_log
+  from bert_tf.training import curves
 
   info = run_info.read_run(output_dir)
   if not info or info.task != "pretraining":
@@ -58,10 +58,10 @@ def read_run(output_dir: str) -> reference_curves.Run:
   if "masked_lm_loss" not in run_curves:
     raise ValueError(f"{output_dir} has no events of a pre-training run.")
   sizes = json_files.read_object(os.path.join(output_dir, run_info.CONFIG_FILE))
-  trained = run_log.training_settings(output_dir)
+  trained = run_info.training_settings(output_dir)
   if not trained:
     raise ValueError(
-      f"{os.path.join(output_dir, run_log.FILE)} has no training command."
+      f"{output_dir}/{run_info.COMMANDS_FILE} has no training command."
     )
   pieces = trained["train_batch_size"] * trained["max_seq_length"]
   return reference_curves.Run(run_curves, {**trained, **sizes}, pieces)

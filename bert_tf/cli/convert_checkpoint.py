@@ -61,7 +61,7 @@ class ConversionConfig:
 
 def _convert(config: ConversionConfig) -> None:
   """Writes a model in another format."""
-  from bert_tf.convert import convert, model_files, pretrained
+  from bert_tf.convert import convert, pretrained
 
   config_flags.refuse_given(
     ["average_last"],
@@ -69,7 +69,7 @@ def _convert(config: ConversionConfig) -> None:
     f"--to={config.target_format}",
   )
   assert config.input_checkpoint and config.source_format
-  source = model_files.Source(
+  source = pretrained.Source(
     config.input_checkpoint,
     config.bert_config_file,
     config.vocab_file,
@@ -81,7 +81,7 @@ def _convert(config: ConversionConfig) -> None:
     config.output_checkpoint,
     config.target_format,
   )
-  names = pretrained.names_of(model.own_heads) or "none"
+  names = pretrained.join_head_names(model.own_heads) or "none"
   print(
     f"{config.output_checkpoint} from {config.input_checkpoint}; heads: {names}"
   )

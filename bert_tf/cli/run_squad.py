@@ -91,10 +91,11 @@ def _answer_questions(config: squad_config.SquadConfig) -> None:
   from bert_tf import checkpoints, model_folder
   from bert_tf.inference import question_answering
   from bert_tf.model_folder import run_folder
-  from bert_tf.tasks import fine_tuning
+  from bert_tf.tasks import fine_tuning, start_model
 
-  folder = run_folder.RunFolder.open(config.train.output_dir, config.task)
-  config = fine_tuning.settle(config, folder)
+  folder = run_folder.RunFolder(config.train.output_dir, config.task)
+  start = start_model.StartModel(config.train.init_checkpoint)
+  config = fine_tuning.resolve(config, folder, start)
   assert config.do_lower_case is not None
   output_dir = config.train.output_dir
   newest = checkpoints.latest(output_dir)

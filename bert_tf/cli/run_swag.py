@@ -12,7 +12,7 @@ from bert_tf.tasks.swag import config as swag_config
 def main() -> None:
   """Builds the config from the flags and runs, once or several times."""
   from bert_tf.tasks import sweeps
-  from bert_tf.tasks.swag import metrics, task
+  from bert_tf.tasks.swag import task
 
   files = model_flags.resolve_files()
   config = config_flags.build(swag_config.SwagConfig, **files)
@@ -21,7 +21,7 @@ def main() -> None:
       swag_config.OWN_DATA, "does not apply to --task_name=swag"
     )
   num_runs = config_flags.build(config_lib.SweepConfig).num_runs
-  sweeps.run(config, task.run, metrics.RESULTS, num_runs=num_runs)
+  sweeps.run(config, task.run, task.RESULTS, num_runs=num_runs)
 
 
 def run() -> None:

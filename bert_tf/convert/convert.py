@@ -1,4 +1,4 @@
-"""Models from any format to any other."""
+"""Converts models from any format to any other."""
 
 import os
 import tempfile
@@ -8,7 +8,6 @@ from bert_tf import checkpoints, model_config, model_folder, names
 from bert_tf.convert import (
   hugging_face,
   keras_weights,
-  model_files,
   model_garden,
   original,
   pretrained,
@@ -16,7 +15,7 @@ from bert_tf.convert import (
 from bert_tf.formats import hugging_face as hugging_face_files
 from bert_tf.model_folder import run_folder, run_info
 
-# Each module reads and writes its format.
+# The module that reads and writes each format.
 FORMATS: dict[str, types.ModuleType] = {
   names.ORIGINAL: original,
   names.HUGGING_FACE: hugging_face,
@@ -26,7 +25,7 @@ FORMATS: dict[str, types.ModuleType] = {
 
 
 def convert(
-  source: model_files.Source,
+  source: pretrained.Source,
   source_format: str,
   target: str,
   target_format: str,
@@ -34,41 +33,40 @@ def convert(
   """Writes a model in another format, without an optimizer's state.
 
   Args:
-    source: what to read.
+    source: the model to read.
     source_format: one of FORMATS.
-    target: where to write it, as `Source.path`; run.json, config and
-      vocabulary go beside it or into it.
+    target: the path to write, in the form of `Source.path`. run.json, config
+      and vocabulary go beside it or into it.
     target_format: one of FORMATS.
 
   Returns:
-    What was written.
+    The model as it is written.
 
   Raises:
-    ValueError: if the source is missing, damaged or of another architecture,
-      if its weights are not finite, if its tensors do not fit its config (names
-      all of them), if the target has no place for its heads or cannot say what
-      its config does, or if it holds other files.
-    ImportError: without the package safetensors, for hf.
-    OSError: if it cannot be written.
+    ValueError: if the source is missing, damaged or of another architecture; if
+      its weights are not finite or do not fit its config; if the target format
+      cannot hold its heads or its config; or if the target has other files.
+    ImportError: for hf, without the package safetensors.
+    OSError: if the target cannot be written.
   """
   model = FORMATS[source_format].read(source)
   values = model.config.to_dict()
-  said = [f"{n} {values[n]}" for n in model_config.OWN_KEYS if n in values]
-  if said and target_format != "original":
+  own = [f"{n} {values[n]}" for n in model_config.OWN_KEYS if n in values]
+  if own and target_format != "original":
     raise ValueError(
-      f"{source.path} has {' and '.join(said)}, which the format "
-      f"{target_format} cannot say, so that others would compute something "
-      "else. Convert it with `to=original`, or export a SavedModel or ONNX."
+      f"{source.path} has {' and '.join(own)}, which the format "
+      f"{target_format} cannot store. Convert it with `to=original`, or export "
+      "a SavedModel or ONNX."
     )
   checkpoints.check_finite(source.path, model.tensors)
   return FORMATS[target_format].write(model, target)
 
 
 def format_of(path: str) -> str:
-  """Returns the format of a model, as its files show it; one of FORMATS.
+  """Returns the format of a model's files, one of FORMATS.
 
   Raises:
-    ValueError: if there is no model, or not just one.
+    ValueError: if there is no model, or more than one.
   """
   if path.endswith(keras_weights.SUFFIX):
     return "keras"
@@ -82,17 +80,17 @@ def format_of(path: str) -> str:
 def slim(path: str, target: str, average_last: int = 1) -> list[str]:
   """Writes an original checkpoint without an optimizer's state.
 
-  It is the mean of the run's `average_last` newest checkpoints. What lies
-  beside it, such as run.json and the vocabulary, is copied, but for scores of
-  other weights.
+  Its values are the means of the run's `average_last` newest checkpoints.
+  Copies the files beside them, such as run.json and the vocabulary, except for
+  scores of other weights.
 
   Returns:
     Prefixes of the checkpoints that were read.
 
   Raises:
-    ValueError: if there are not so many, one is damaged, or another model's
-      files lie beside the target.
-    OSError: if it cannot be written.
+    ValueError: if there are fewer checkpoints, if one is damaged, or if files
+      of another model are beside the target.
+    OSError: if the target cannot be written.
   """
   listed = checkpoints.listed(path)
   prefixes = listed[:average_last] or [model_folder.find_weights(path)]
@@ -107,13 +105,13 @@ def slim(path: str, target: str, average_last: int = 1) -> list[str]:
 
 
 def _copy_beside(prefixes: list[str], folder: str) -> None:
-  """Copies what lies beside checkpoints, scores if they are of their mean."""
-  source = run_info.folder_of(prefixes[0])  # Of versions it is the newest's.
+  """Copies the files beside checkpoints; scores only of a single checkpoint."""
+  source = run_info.folder_of(prefixes[0])
   run = model_folder.ModelFolder(prefixes[0]).run
   with tempfile.TemporaryDirectory() as copied:
     run_info.copy_run(source, copied)
     has_scores = len(prefixes) == 1 and run is not None and run.scores
-    # The run's own folder keeps them.
+    # The run's own folder keeps its scores.
     if not has_scores and os.path.abspath(source) != os.path.abspath(folder):
       run_folder.write_scores(copied, {})
-    model_files.copy(copied, folder)
+    pretrained.copy_files(copied, folder)

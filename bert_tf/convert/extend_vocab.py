@@ -1,7 +1,7 @@
 """Adds words to a model's vocabulary, config and checkpoint at once.
 
-A new word's row of the embeddings is the mean of those of the pieces that it
-was cut into before, so that the model starts from what it knew of the word.
+The embedding of a new word is the mean of the embeddings of its former word
+pieces, so that the model keeps its knowledge of the word.
 """
 
 import dataclasses
@@ -25,16 +25,16 @@ from bert_tf.model_folder import letter_case, run_info
 
 METHODS = ("unused", "grow")
 
-# Of the checkpoint in the output folder.
+# Name of the checkpoint in the output folder.
 CHECKPOINT_NAME = "bert_model.ckpt"
 
 _UNUSED = re.compile(r"\[unused\d+\]")
 
-# Tensors with a row, or a number, for each word piece.
+# Tensors with a row, or a value, for each word piece.
 _EMBEDDINGS = checkpoint_names.WORD_EMBEDDINGS
 _OUTPUT_BIAS = "cls/predictions/output_bias"
 
-# Maximum faults in one message.
+# Maximum number of faults in one message.
 _MAX_NAMED = 10
 
 
@@ -43,36 +43,34 @@ class Word:
   """A word to add."""
 
   text: str  # The entry for the vocabulary.
-  place: str  # Its source for messages, such as "words.txt:3".
+  place: str  # Its origin for messages, such as "words.txt:3".
 
 
 @dataclasses.dataclass(frozen=True)
 class Extension:
   """The results of `extend`."""
 
-  # Each new word's id, in the order in which they were given.
+  # The id of each new word, in the order of the words.
   ids: Mapping[str, int]
-  pieces: Mapping[str, tuple[str, ...]]  # Each new word's pieces before.
-  # Words that were in the vocabulary already, so left out.
+  pieces: Mapping[str, tuple[str, ...]]  # The former pieces of each new word.
+  # Words that the vocabulary had already; ignored.
   known: tuple[str, ...]
-  vocab_size: int  # Rows of the word embeddings now.
-  num_unused: int  # `[unused]` slots that are left.
-  # Whether the checkpoint had a masked-LM head, whose bias was filled or grown
-  # too.
+  vocab_size: int  # The new number of rows of the word embeddings.
+  num_unused: int  # The number of remaining `[unused]` slots.
+  # Whether the checkpoint has a masked-LM head, whose bias changes too.
   has_output_bias: bool = False
-  # The optimizer's state that the checkpoint had: slots, global_step and the
-  # scale of the loss.
+  # Tensors that are left out: slots, global_step and the scale of the loss.
   dropped: tuple[str, ...] = ()
 
 
 def read_words(path: str) -> list[Word]:
-  """Returns the words of a file, one a line; blank lines are none.
+  """Returns the words of a file, one a line; ignores blank lines.
 
   Raises:
     ValueError: if the file is missing or not UTF-8.
   """
   if not paths.is_file(path):
-    raise ValueError(f"words_file: there is no file {path}.")
+    raise ValueError(f"words_file: {path} does not exist.")
   return [
     Word(line.strip(), f"{path}:{number}")
     for number, line in enumerate(text_lines.read_lines(path), 1)
@@ -89,61 +87,47 @@ def extend(
   method: str = "unused",
   do_lower_case: bool | None = None,
 ) -> Extension:
-  """Writes the model with the words in its vocabulary, whole or not at all.
+  """Writes the model with the words in its vocabulary, atomically.
 
   The ids and rows of all other word pieces stay the same, to the bit. The
-  tokens of a text change only where a word is a new one or begins with one,
-  since the tokenizer takes the longest piece that a word begins with.
+  tokens of a text change only at words that are, or begin with, a new word: the
+  tokenizer takes the longest piece at the beginning of a word.
 
   Args:
     bert_config_file: the model's sizes.
     vocab_file: the model's vocabulary.
     init_checkpoint: prefix of the model's checkpoint.
-    words: what to add.
+    words: the words to add.
     output_dir: new or empty; gets run.json, bert_config.json, vocab.txt and the
       checkpoint bert_model.ckpt, without an optimizer's state.
-    method: "unused" puts the words in the place of `[unused]` slots, so that
-      no size changes; "grow" puts them behind the last word piece.
-    do_lower_case: whether the vocabulary is of lower-cased text; None for what
-      run.json beside the checkpoint says, or without one the vocabulary.
+    method: "unused" replaces `[unused]` slots, so that no size changes; "grow"
+      appends the words.
+    do_lower_case: whether the vocabulary is lower-cased; None for the value in
+      the checkpoint's run.json, or else a guess from the vocabulary.
 
   Raises:
-    ValueError: naming the words that the tokenizer would not keep whole and
-      why; if there are too few slots or nothing is to be added; if config,
-      vocabulary and checkpoint do not fit, do_lower_case contradicts run.json,
-      or output_dir is in use.
+    ValueError: naming the words that the tokenizer would split, with the
+      reason; if there are too few slots or no new word; if config, vocabulary,
+      checkpoint and do_lower_case do not fit; if output_dir is in use.
     OSError: if output_dir cannot be written.
   """
-  if method not in METHODS:
-    raise ValueError(f"method {method!r} is not {' or '.join(METHODS)}.")
-  if do_lower_case is not None:
-    tokenization.validate_case_matches_checkpoint(
-      do_lower_case, init_checkpoint
-    )
   reader = checkpoints.CheckpointReader(
     model_folder.find_weights(init_checkpoint)
   )
-  run = _run(reader, do_lower_case, vocab_file)
+  run = _read_run(reader, do_lower_case, vocab_file)
   tokenizer = letter_case.tokenizer_of(vocab_file, run)
   config = modeling.BertConfig.from_json_file(bert_config_file)
   config.check_vocab(len(tokenizer.vocab), vocab_file, bert_config_file)
   extension = _plan(words, tokenizer, method, vocab_file)
-  pieces_of = {
-    extension.ids[word]: tokenizer.convert_tokens_to_ids(pieces)
-    for word, pieces in extension.pieces.items()
-  }
-  # The table may have rows without a word piece, which new words take first.
+  # New words first use rows of the table that have no word piece yet.
   size = max(config.vocab_size, extension.vocab_size)
-  tensors = _extended_tensors(reader, pieces_of, config, size)
+  tensors = _extended_tensors(reader, tokenizer, extension, config, size)
   if not paths.is_free(output_dir):
-    raise ValueError(
-      f"{output_dir} is there and not empty; choose another output_dir."
-    )
-  config = dataclasses.replace(config, vocab_size=size)
+    raise ValueError(f"output_dir {output_dir} is not empty; choose another.")
   with atomic.folder(output_dir, last=f"{CHECKPOINT_NAME}.index") as folder:
     run_info.copy_run(run_info.folder_of(reader.path), folder)
-    new_file = os.path.join(folder, run_info.VOCAB_FILE)
-    _write_vocab(vocab_file, new_file, extension.ids)
+    _write_vocab(vocab_file, folder, extension.ids)
+    config = dataclasses.replace(config, vocab_size=size)
     run_info.write_run(folder, run, config, vocab_file=None)
     checkpoints.write(os.path.join(folder, CHECKPOINT_NAME), tensors)
   return dataclasses.replace(
@@ -160,8 +144,10 @@ def _plan(
   method: str,
   vocab_file: str,
 ) -> Extension:
-  """Returns what is to be added; raises ValueError as `extend`."""
-  new_words, known = _sorted_out(words, tokenizer)
+  """Returns the ids and pieces of the words; raises ValueError as `extend`."""
+  if method not in METHODS:
+    raise ValueError(f"method {method!r} is not {' or '.join(METHODS)}.")
+  new_words, known = _select_new(words, tokenizer)
   vocab = tokenizer.vocab
   slots = [i for token, i in vocab.items() if _UNUSED.fullmatch(token)]
   ids = _ids(new_words, slots, len(vocab), method, vocab_file)
@@ -175,12 +161,14 @@ def _plan(
   )
 
 
-def _run(
+def _read_run(
   reader: checkpoints.CheckpointReader,
   do_lower_case: bool | None,
   vocab_file: str,
 ) -> run_info.RunInfo:
-  """Returns what is known of a checkpoint's run."""
+  """Returns the run of a checkpoint with the resolved case."""
+  if do_lower_case is not None:
+    tokenization.validate_case_matches_checkpoint(do_lower_case, reader.path)
   files = model_folder.ModelFolder(reader.path)
   run = files.run or run_info.RunInfo(task="encoder")
   case = letter_case.settle(
@@ -189,29 +177,29 @@ def _run(
     files.run_file,
     vocab_file,
   )
-  task = pretrained.task_of(pretrained.heads_of(reader.shapes, run.task))
-  # Its scores were those of the vocabulary before.
+  task = pretrained.find_task(pretrained.find_heads(reader.shapes, run.task))
+  # The scores are those of the former vocabulary.
   return dataclasses.replace(
     run, task=task, scores=None, **dataclasses.asdict(case)
   )
 
 
-def _sorted_out(
+def _select_new(
   words: Iterable[Word], tokenizer: tokenization.FullTokenizer
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-  """Returns the words to add and the known ones, each once; may raise."""
-  given = {word.text: word for word in words}
-  known = tuple(text for text in given if text in tokenizer.vocab)
-  new = tuple(text for text in given if text not in tokenizer.vocab)
+  """Returns the new words and the known words, each once; may raise."""
+  places = {word.text: word.place for word in words}
+  known = tuple(text for text in places if text in tokenizer.vocab)
+  new = tuple(text for text in places if text not in tokenizer.vocab)
   faults = [
-    f"{given[text].place}: {text!r} {fault}"
+    f"{places[text]}: {text!r} {fault}"
     for text in new
     if (fault := _fault(text, tokenizer))
   ]
   if faults:
-    more = len(faults) - _MAX_NAMED
-    named = faults[:_MAX_NAMED] + ([f"and {more} more"] if more > 0 else [])
-    raise ValueError("; ".join(named) + ".")
+    if len(faults) > _MAX_NAMED:
+      faults[_MAX_NAMED:] = [f"and {len(faults) - _MAX_NAMED} more"]
+    raise ValueError("; ".join(faults) + ".")
   if not new:
     raise ValueError(
       f"no word to add: {len(known)} are given, all in the vocabulary already."
@@ -222,9 +210,9 @@ def _sorted_out(
 
 
 def _fault(text: str, tokenizer: tokenization.FullTokenizer) -> str:
-  """Returns why a word cannot be one piece of the vocabulary; "" if it can."""
+  """Returns the reason if a word cannot be one word piece, or else ""."""
   if text.startswith("##"):
-    # Such a piece would change how known words are cut, too.
+    # Such a piece would also change the pieces of known words.
     return "is a part of words; give whole words"
   longest = tokenizer.wordpiece_tokenizer.max_input_chars_per_word
   if len(text) > longest:
@@ -259,21 +247,26 @@ def _ids(
   if len(words) > len(slots):
     raise ValueError(
       f"{len(words)} words to add, but {vocab_file} has {len(slots)} [unused] "
-      "slots; the method grow puts them behind the last word piece instead."
+      "slots; the method grow appends them instead."
     )
   return dict(zip(words, slots))
 
 
 def _extended_tensors(
   reader: checkpoints.CheckpointReader,
-  pieces_of: Mapping[int, Sequence[int]],
+  tokenizer: tokenization.FullTokenizer,
+  extension: Extension,
   config: modeling.BertConfig,
   size: int,
 ) -> dict[str, np.ndarray]:
   """Returns the tensors with the new rows, without an optimizer's state."""
-  names = checkpoints.parameters(reader.shapes)
+  names = checkpoint_names.parameters(reader.shapes)
   checkpoint_names.check_is_bert(reader.path, names)
   tensors = {name: reader.get(name) for name in names}
+  pieces_of = {
+    extension.ids[word]: tokenizer.convert_tokens_to_ids(pieces)
+    for word, pieces in extension.pieces.items()
+  }
   shapes = {
     _EMBEDDINGS: (config.vocab_size, config.hidden_size),
     _OUTPUT_BIAS: (config.vocab_size,),
@@ -284,22 +277,23 @@ def _extended_tensors(
     old = tensors[name]
     if old.shape != shape:
       raise ValueError(
-        f"{name} of {reader.path} is {old.shape}, that of the config {shape}; "
-        "use the checkpoint, config and vocabulary of one model."
+        f"{name} is {old.shape} in {reader.path} and {shape} in the config; "
+        "use the checkpoint, config and vocabulary of the same model."
       )
     new = np.zeros((size, *shape[1:]), old.dtype)
     new[: len(old)] = old
     for index, pieces in pieces_of.items():
-      new[index] = old[list(pieces)].mean(axis=0, dtype=np.float64)
+      new[index] = old[pieces].mean(axis=0, dtype=np.float64)
     tensors[name] = new
   return tensors
 
 
-def _write_vocab(old_path: str, path: str, ids: Mapping[str, int]) -> None:
-  """Writes the vocabulary; all other lines are byte for byte as they were."""
+def _write_vocab(old_path: str, folder: str, ids: Mapping[str, int]) -> None:
+  """Writes the vocabulary. All other lines stay the same, byte for byte."""
   lines = tokenizer_files.read_vocab(old_path).split(b"\n")
-  while not lines[-1].strip():  # As `tokenization.load_vocab` ends it.
+  while not lines[-1].strip():  # As in tokenization.load_vocab.
     lines.pop()
   for word, index in ids.items():
     lines[index : index + 1] = [word.encode()]
+  path = os.path.join(folder, run_info.VOCAB_FILE)
   atomic.write_bytes(path, b"\n".join(lines) + b"\n")

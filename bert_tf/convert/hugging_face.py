@@ -1,7 +1,7 @@
-"""Hugging Face's format: the folder that `save_pretrained` writes.
+"""Reads and writes Hugging Face's format, the folder of `save_pretrained`.
 
-It has config.json, model.safetensors, vocab.txt, tokenizer_config.json and
-tokenizer.json.
+The folder has config.json, model.safetensors, vocab.txt, tokenizer_config.json
+and tokenizer.json.
 """
 
 import dataclasses
@@ -14,7 +14,6 @@ import numpy as np
 from bert_tf import heads, model_folder
 from bert_tf.convert import (
   hugging_face_config,
-  model_files,
   pretrained,
 )
 from bert_tf.files import atomic, errors, paths
@@ -22,33 +21,33 @@ from bert_tf.formats import hugging_face, tokenizer_files
 from bert_tf.model_folder import run_info
 
 
-def read(source: model_files.Source) -> pretrained.Pretrained:
-  """Reads what `save_pretrained` wrote of a BERT model and its tokenizer.
+def read(source: pretrained.Source) -> pretrained.Pretrained:
+  """Reads a folder that `save_pretrained` wrote for a BERT and its tokenizer.
 
   Raises:
-    ValueError: if a file is missing, the weights are pickled, the config asks
-      for another model, or tensors are missing or odd (names all of them).
+    ValueError: if a file is missing, if the weights are pickled, if the config
+      is another model's, or if tensors do not fit (names all of them).
     ImportError: without the package safetensors.
   """
   weights = model_folder.find_weights(source.path)
   if not weights.endswith(hugging_face.SUFFIX):
     raise ValueError(
-      f"{weights} is not Hugging Face's; leave `from=hf` out, or give the "
-      "folder that save_pretrained wrote."
+      f"{weights} is not in Hugging Face's format; leave `from=hf` out, or "
+      "give the folder that save_pretrained wrote."
     )
-  files = model_files.read(source, weights, needs_vocab=True)
+  files = pretrained.open_files(source, weights, needs_vocab=True)
   reader = hugging_face.Reader(weights)
   shapes = reader.get_variable_to_shape_map()
   task = hugging_face.task_of(hugging_face.read_config(files.folder))
-  own_heads = pretrained.heads_of(shapes, task)
+  own_heads = pretrained.find_heads(shapes, task)
   num_labels = shapes.get("output_weights", (0,))[0]
-  tensors = pretrained.collect(
+  tensors = pretrained.collect_tensors(
     {name: reader.get_tensor(name) for name in shapes},
-    pretrained.shapes_of(files.bert_config, own_heads, num_labels),
+    pretrained.compute_shapes(files.bert_config, own_heads, num_labels),
     weights,
   )
-  task = pretrained.task_of(own_heads)
-  model = model_files.describe(
+  task = pretrained.find_task(own_heads)
+  model = pretrained.build(
     source,
     files,
     files.read_hugging_face_run(task, num_labels),
@@ -59,29 +58,30 @@ def read(source: model_files.Source) -> pretrained.Pretrained:
 
 
 def write(model: pretrained.Pretrained, folder: str) -> pretrained.Pretrained:
-  """Writes the folder that `from_pretrained` takes, of the class for the heads.
+  """Writes a folder for `from_pretrained` of the class with the same heads.
 
-  The folder is made; it may hold what an earlier run wrote of the same model.
+  Creates the folder if necessary. It may hold an earlier conversion of the same
+  model.
 
   Raises:
-    ValueError: if the model has no vocabulary or heads that no class there has,
-      or if the folder holds anything else.
+    ValueError: if the model has no vocabulary, if no class of transformers has
+      its heads, or if the folder holds other files.
     ImportError: without the package safetensors.
   """
   texts = hugging_face_config.texts(model)
   _check_folder(folder, texts)
-  # transformers refuses files that do not say whose layout they have.
-  data = _safetensors().save(_tensors_there(model), metadata={"format": "pt"})
-  model_files.write(folder, model)
+  # transformers refuses files without this key.
+  data = _safetensors().save(_rename_tensors(model), metadata={"format": "pt"})
+  pretrained.write_files(folder, model)
   for name, text in texts.items():
     atomic.write(os.path.join(folder, name), [text])
   atomic.write_bytes(os.path.join(folder, hugging_face.WEIGHTS), data)
   return model
 
 
-def _tensors_there(model: pretrained.Pretrained) -> dict[str, np.ndarray]:
-  """Returns the tensors of a model by the names of the file."""
-  # A model without a head is saved without the encoder's prefix.
+def _rename_tensors(model: pretrained.Pretrained) -> dict[str, np.ndarray]:
+  """Returns the tensors of a model by Hugging Face's names."""
+  # transformers saves a model without a head without the encoder's prefix.
   prefix = "bert." if model.own_heads else ""
   tensors = {
     hugging_face.key_of(name, prefix): np.ascontiguousarray(
@@ -113,8 +113,8 @@ def _check_folder(folder: str, texts: Mapping[str, str]) -> None:
   others = sorted(set(paths.list_folder(folder)) - own)
   if others:
     raise ValueError(
-      f"{folder} already holds {', '.join(others)}, which the model's loader "
-      "could take for its own; choose an empty folder for `output_checkpoint`."
+      f"{folder} already holds {', '.join(others)}, which transformers could "
+      "load with the model; choose an empty folder for `output_checkpoint`."
     )
   for name, text in texts.items():
-    model_files.check_content(os.path.join(folder, name), text.encode())
+    pretrained.check_content(os.path.join(folder, name), text.encode())

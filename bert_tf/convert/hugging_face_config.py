@@ -17,7 +17,7 @@ _ACTIVATIONS_THERE = {
   "": "linear",
 }
 
-# The class for two heads; Head.hugging_face names that for one.
+# The class with two heads; Head.hugging_face names the class with one.
 _PRETRAINING_CLASS = "BertForPreTraining"
 
 
@@ -29,8 +29,8 @@ def texts(model: pretrained.Pretrained) -> dict[str, str]:
   """
   if model.vocab_file is None:
     raise ValueError(
-      "Hugging Face's format holds the vocabulary, and beside the checkpoint "
-      "there is no vocab.txt or tokenizer.json; give `vocab_file`."
+      "Hugging Face's format needs the vocabulary, but there is no vocab.txt "
+      "or tokenizer.json beside the checkpoint; give `vocab_file`."
     )
   vocab = model.vocab()
   return {
@@ -65,13 +65,13 @@ def _class(model: pretrained.Pretrained) -> str:
   if own_heads == heads.PretrainingModel.heads:
     return _PRETRAINING_CLASS
   if len(own_heads) > 1:
-    names = pretrained.names_of(own_heads)
-    raise ValueError(f"no class of Hugging Face's has all the heads {names}.")
+    names = pretrained.join_head_names(own_heads)
+    raise ValueError(f"no class of transformers has all the heads {names}.")
   return own_heads[0].hugging_face[0] if own_heads else "BertModel"
 
 
 def _classifier_settings(model: pretrained.Pretrained) -> dict[str, Any]:
-  """Returns what config.json says of a classifier's head."""
+  """Returns the keys of config.json for a classifier's head."""
   if heads.CHOICES in model.own_heads:
     return {"classifier_dropout": heads.CLASSIFIER_DROPOUT}
   if not model.num_labels:
@@ -112,7 +112,8 @@ def _tokenizer(
 ) -> dict[str, Any]:
   """Returns the object of tokenizer.json, for tokenizers and transformers.js.
 
-  The longest word is the original's 200 characters; transformers writes 100.
+  The maximum length of a word is the original's 200 characters; transformers
+  writes 100.
   """
   special = [
     {
@@ -155,7 +156,7 @@ def _tokenizer(
 
 
 def _post_processor(tokens: Mapping[str, int]) -> dict[str, Any] | None:
-  """Returns what puts [CLS] and [SEP] around a text or a pair of texts."""
+  """Returns the template that adds [CLS] and [SEP] to a text or a pair."""
   ends = (tokenization.CLS, tokenization.SEP)
   if not all(token in tokens for token in ends):
     return None

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from bert_tf import checkpoints, model_folder
+from bert_tf import checkpoint_names, checkpoints, model_folder
 from bert_tf.files import errors, paths
 from bert_tf.formats import hugging_face
 
@@ -41,21 +41,21 @@ class Row:
 
   @property
   def num_values(self) -> int:
-    """How many numbers it holds."""
+    """The number of values."""
     return math.prod(self.shape)
 
 
 def open_tensors(path: str) -> Tensors:
   """Opens a checkpoint, a safetensors file or Keras weights.
 
-  Tensors are read only when they are asked for.
+  Each tensor is read when it is needed.
 
   Args:
     path: folder of a model, prefix of a checkpoint, a .safetensors file or a
       .weights.h5 file.
 
   Raises:
-    ValueError: if it is none of them or damaged.
+    ValueError: if it is not one of these files, or if it is damaged.
     ImportError: for a safetensors file without the package safetensors.
   """
   if path.endswith(".h5"):
@@ -69,7 +69,7 @@ def open_tensors(path: str) -> Tensors:
 
 def rows(tensors: Tensors) -> Iterator[Row]:
   """Yields every numeric tensor, sorted by name."""
-  model = set(checkpoints.parameters(tensors.shapes))
+  model = set(checkpoint_names.parameters(tensors.shapes))
   for name in sorted(tensors.shapes):
     value = tensors.get(name)
     if isinstance(value, np.ndarray | np.generic) and _is_number(value):
@@ -83,15 +83,14 @@ def rows(tensors: Tensors) -> Iterator[Row]:
 
 
 def differences(first: Tensors, second: Tensors) -> Iterator[str]:
-  """Yields a line for each tensor that is missing or different in one."""
+  """Yields a line for each tensor that differs or that only one file has."""
   for name in sorted({*first.shapes, *second.shapes}):
-    for one, other in ((first, second), (second, first)):
-      if name not in other.shapes:
-        yield f"{name}: only in {one.path}"
-    if name in first.shapes and name in second.shapes:
-      said = _difference(first.get(name), second.get(name))
-      if said:
-        yield f"{name}: {said}"
+    if name not in second.shapes:
+      yield f"{name}: only in {first.path}"
+    elif name not in first.shapes:
+      yield f"{name}: only in {second.path}"
+    elif text := _difference(first.get(name), second.get(name)):
+      yield f"{name}: {text}"
 
 
 def _difference(first: np.ndarray, second: np.ndarray) -> str | None:
@@ -111,7 +110,7 @@ def _difference(first: np.ndarray, second: np.ndarray) -> str | None:
 
 
 def _is_number(value: np.ndarray | np.generic) -> bool:
-  # bfloat16 is of no kind of NumPy's own.
+  # NumPy has no kind for bfloat16.
   return value.dtype.kind in "fiub" or value.dtype.name == "bfloat16"
 
 
@@ -129,12 +128,11 @@ def _open_safetensors(path: str) -> Tensors:
 
 
 def _open_h5(path: str) -> Tensors:
-  # What Keras writes these files with.
-  import h5py
+  import h5py  # A dependency of Keras.
 
   if not paths.is_file(path):
     raise ValueError(f"there is no {path}.")
-  is_no_file = "is damaged or no HDF5 file"
+  is_no_file = "is damaged or not an HDF5 file"
   with errors.reading(path, is_no_file):
     file = h5py.File(paths.open_bytes(path), "r")
   shapes: dict[str, tuple[int, ...]] = {}
@@ -144,7 +142,7 @@ def _open_h5(path: str) -> Tensors:
 
   def note(name: str, item: h5py.Group | h5py.Dataset) -> None:
     if isinstance(item, h5py.Dataset):
-      # Else a file of a few bytes reads others, or fills the memory.
+      # Such a file of a few bytes could read other files or fill the memory.
       if item.external or item.is_virtual or not _is_whole(item):
         raise _not_there(path, name)
       shapes[name] = tuple(item.shape)
@@ -172,6 +170,6 @@ def _is_whole(item: Any) -> bool:
 
 def _not_there(path: str, name: str) -> errors.DamagedFileError:
   return errors.DamagedFileError(
-    f"{path}: the values of {name} are not in the file; give one that holds "
-    "all of its values."
+    f"{path}: the values of {name} are not in the file; give a file that holds "
+    "all values."
   )

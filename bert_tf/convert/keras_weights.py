@@ -1,4 +1,4 @@
-"""Keras' format: the `.weights.h5` of this package's models."""
+"""Reads and writes Keras' `.weights.h5` files of this package's models."""
 
 import dataclasses
 import math
@@ -11,48 +11,48 @@ import keras
 import numpy as np
 
 from bert_tf import heads
-from bert_tf.convert import inspect, model_files, pretrained
+from bert_tf.convert import inspect, pretrained
 from bert_tf.files import atomic, errors
 
 SUFFIX = ".weights.h5"
 
-# A file calls a head's variables at the root "vars/0", "vars/1".
+# In a file, variables of a head at the root are "vars/0" and "vars/1".
 _ROOT = "vars/"
 
 
-def read(source: model_files.Source) -> pretrained.Pretrained:
-  """Reads what `save_weights` wrote of one of this package's models.
+def read(source: pretrained.Source) -> pretrained.Pretrained:
+  """Reads a file that `save_weights` wrote for one of this package's models.
 
   Raises:
-    ValueError: if it is no such file, or of a model of another config.
+    ValueError: if it is not such a file, or if the model has another config.
   """
   path = source.path
   _check_suffix(path)
-  files = model_files.read(source, path)
+  files = pretrained.open_files(source, path)
   shapes = inspect.open_tensors(path).shapes
-  found = _heads_of(shapes, files.labels_words)
+  own_heads = _find_heads(shapes, files.labels_words)
   num_labels = shapes.get(f"{_ROOT}0", (0,))[0]
   config = files.bert_config.without_random_values()
-  model = heads.build(_kind(found), config, num_labels)
+  model = heads.build(_kind(own_heads), config, num_labels)
   _check_size(shapes, model, path)
   kind = type(model).__name__
   with errors.reading(path, f"is not the weights of a {kind} of its config"):
     model.load_weights(path)
   tensors = {v.path: np.asarray(v.numpy()) for v in model.weights}
-  return model_files.describe(source, files, files.run, tensors)
+  return pretrained.build(source, files, files.run, tensors)
 
 
 def write(model: pretrained.Pretrained, path: str) -> pretrained.Pretrained:
-  """Writes what `load_weights` takes; the other files go beside it.
+  """Writes a file for `load_weights`, and the other files beside it.
 
   Returns:
-    What was written: with an untrained next-sentence head where there was a
-    masked-LM head alone, since the pre-training model has both.
+    The model as it is written. A model with only a masked-LM head gets an
+    untrained next-sentence head, since the pre-training model has both.
 
   Raises:
-    ValueError: if path does not end in .weights.h5, if no model has the heads,
-      or if another model's files lie beside it.
-    OSError: if it cannot be written.
+    ValueError: if path does not end in .weights.h5, if no model has these
+      heads, or if files of another model are beside it.
+    OSError: if the file cannot be written.
   """
   _check_suffix(path)
   model = _with_both_heads(model)
@@ -60,17 +60,17 @@ def write(model: pretrained.Pretrained, path: str) -> pretrained.Pretrained:
   keras_model = heads.build(_kind(model.own_heads), config, model.num_labels)
   for variable in keras_model.weights:
     variable.assign(model.tensors[variable.path])
-  model_files.write(os.path.dirname(path) or ".", model)
+  pretrained.write_files(os.path.dirname(path) or ".", model)
   with atomic.file(path) as unfinished:
     _save_weights(keras_model, unfinished)
   return model
 
 
 def _save_weights(model: keras.Model, path: str) -> None:
-  """Writes what `save_weights` does, in a local folder of its own.
+  """Writes the file of `save_weights` to a local path.
 
-  HDF5 ends the process where it cannot write, as on a full disk. The weights in
-  a `.keras` archive are made in memory, and Python writes them.
+  HDF5 ends the process if it cannot write, for instance on a full disk. Keras
+  creates the weights of a `.keras` archive in memory, and Python writes them.
   """
   archive = os.path.join(os.path.dirname(path), "model.keras")
   model.save(archive)
@@ -79,20 +79,20 @@ def _save_weights(model: keras.Model, path: str) -> None:
       shutil.copyfileobj(weights, writer)
 
 
-def _kind(found: tuple[heads.Head, ...]) -> type[heads.HeadModel] | None:
-  """Returns the model for heads; raises ValueError if there is none."""
-  kind = pretrained.model_of(found)
-  if found and not kind:
-    names = pretrained.names_of(found)
+def _kind(own_heads: tuple[heads.Head, ...]) -> type[heads.HeadModel] | None:
+  """Returns the model with these heads; raises ValueError without one."""
+  kind = pretrained.find_model(own_heads)
+  if own_heads and not kind:
+    names = pretrained.join_head_names(own_heads)
     raise ValueError(f"no Keras model has just the heads {names}.")
   return kind
 
 
 def _with_both_heads(model: pretrained.Pretrained) -> pretrained.Pretrained:
-  """Returns the model with a next-sentence head if it has the other alone."""
+  """Adds a next-sentence head to a model that has only a masked-LM head."""
   if model.own_heads != (heads.MASKED_LM,):
     return model
-  shapes = pretrained.head_shapes(heads.NEXT_SENTENCE, model.config)
+  shapes = pretrained.compute_head_shapes(heads.NEXT_SENTENCE, model.config)
   model = pretrained.with_untrained(model, "next-sentence head", shapes)
   run = dataclasses.replace(model.run, task="pretraining")
   return dataclasses.replace(model, run=run)
@@ -100,12 +100,10 @@ def _with_both_heads(model: pretrained.Pretrained) -> pretrained.Pretrained:
 
 def _check_suffix(path: str) -> None:
   if not path.endswith(SUFFIX):
-    raise ValueError(
-      f"{path} does not end in {SUFFIX}, which Keras asks of such files."
-    )
+    raise ValueError(f"{path} does not end in {SUFFIX}, which Keras requires.")
 
 
-def _heads_of(
+def _find_heads(
   shapes: Mapping[str, pretrained.Shape], labels_words: bool
 ) -> tuple[heads.Head, ...]:
   """Returns the heads that a file has."""
@@ -114,7 +112,7 @@ def _heads_of(
     return (heads.CHOICES,)
   if num_at_root:
     return (heads.WORD_LABELS if labels_words else heads.TEXT_LABELS,)
-  # All others have the original's scopes.
+  # The other heads have the original's scopes.
   scopes = {name.rpartition("/vars/")[0] for name in shapes}
   return tuple(
     head
@@ -126,9 +124,9 @@ def _heads_of(
 def _check_size(
   shapes: Mapping[str, pretrained.Shape], model: keras.Model, path: str
 ) -> None:
-  """Raises ValueError if a file has more than the model."""
+  """Raises ValueError if a file has more values than the model."""
   num_values = sum(math.prod(shape) for shape in shapes.values())
-  # Keras passes over what it has no place for.
+  # Keras ignores values that the model lacks.
   if num_values > model.count_params():
     raise ValueError(
       f"{path} has {num_values:,} numbers, but a {type(model).__name__} of its "

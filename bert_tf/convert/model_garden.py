@@ -1,8 +1,8 @@
-"""TF Model Garden's format: object-based checkpoints around its BertEncoderV2.
+"""Reads and writes TF Model Garden's format, checkpoints of its BertEncoderV2.
 
-Such a checkpoint holds a graph of objects: attributes lead from one to the
-next, and the leaves are keys of tensors. It is read and written by the names of
-the attributes, so tf-models-official need not be installed.
+Such a checkpoint is object-based. It holds a graph of objects: attributes lead
+from object to object, and the leaves are keys of tensors. This module uses the
+names of the attributes, so that tf-models-official need not be installed.
 """
 
 import dataclasses
@@ -13,7 +13,7 @@ import numpy as np
 import tensorflow as tf
 
 from bert_tf import checkpoints, heads, modeling
-from bert_tf.convert import model_files, object_graph, pretrained
+from bert_tf.convert import object_graph, pretrained
 from bert_tf.files import stderr
 from bert_tf.formats import hugging_face
 from bert_tf.model_folder import run_info
@@ -44,8 +44,8 @@ _LAYER = {
   "output/LayerNorm": "_output_layer_norm",
 }
 
-# The same for heads. If a head has its own pooler besides the encoder's, that
-# is the original's pooler.
+# The same for heads. If a head has its own pooler in addition to the encoder's,
+# the head's is the original's pooler.
 _HEADS = {
   "cls/predictions/transform/dense": "model/masked_lm/dense",
   "cls/predictions/transform/LayerNorm": "model/masked_lm/layer_norm",
@@ -58,7 +58,7 @@ _HEAD_POOLERS = ("model/classification_heads/0/dense", "model/classifier/dense")
 _TEXTS_HEAD = "model/classifier/out_proj"
 _WORDS_HEAD = "model/classifier"
 
-# The original's names for the ends of a path that are called otherwise here.
+# Last parts of paths that differ from the original's names.
 _ENDS = {"output_weights": "kernel", "output_bias": "bias"}
 
 _ACTIVATIONS = {
@@ -69,7 +69,7 @@ _ACTIVATIONS = {
 
 @dataclasses.dataclass(frozen=True)
 class _Layout:
-  """Tells where a checkpoint keeps the original's tensors."""
+  """The places of the original's tensors in a checkpoint."""
 
   config: modeling.BertConfig
   own_heads: tuple[heads.Head, ...]  # The model's.
@@ -77,7 +77,7 @@ class _Layout:
   output_head: str = _TEXTS_HEAD  # Path of the head for labels.
 
   def place(self, name: str, shape: pretrained.Shape) -> pretrained.Place:
-    """Returns where a tensor is: a path from the encoder or the model."""
+    """Returns the place of a tensor: a path from the encoder or the model."""
     scope, _, end = name.rpartition("/")
     paths = self._paths()
     path = paths.get(name) or f"{paths[scope]}/{_ENDS.get(end, end)}"
@@ -107,7 +107,7 @@ class _Layout:
   def _shape(
     self, scope: str, end: str, shape: pretrained.Shape
   ) -> pretrained.Shape:
-    """Returns the shape there, where heads have an axis of their own."""
+    """Returns the shape in Model Garden, with an axis for attention heads."""
     split = (
       self.config.num_attention_heads,
       self.config.hidden_size // self.config.num_attention_heads,
@@ -119,22 +119,24 @@ class _Layout:
     return shape[::-1] if end == "output_weights" else shape
 
 
-def read(source: model_files.Source) -> pretrained.Pretrained:
-  """Reads what `tf.train.Checkpoint` saved of an encoder or a model of it.
+def read(source: pretrained.Source) -> pretrained.Pretrained:
+  """Reads a `tf.train.Checkpoint` of an encoder or of a model with one.
 
   Raises:
-    ValueError: if it is missing, damaged, without an encoder of BERT or with
-      several, or if tensors are missing or odd (names all of them).
+    ValueError: if the checkpoint is missing or damaged, if it does not have
+      exactly one BERT encoder, or if tensors do not fit (names all of them).
   """
   graph = object_graph.Graph(source.path)
-  files = model_files.read(source, graph.path)
+  files = pretrained.open_files(source, graph.path)
   encoder = _encoder(graph)
-  roots = {"encoder": encoder, "model": _model_of(graph, encoder)}
+  roots = {"encoder": encoder, "model": _find_model(graph, encoder)}
   layout = _layout(graph, roots, files.bert_config)
   bias = graph.follow(roots, f"{layout.output_head}/bias")
   num_labels = 0 if bias is None else len(graph.tensor(bias))
-  shapes = pretrained.shapes_of(files.bert_config, layout.own_heads, num_labels)
-  tensors = pretrained.collect(
+  shapes = pretrained.compute_shapes(
+    files.bert_config, layout.own_heads, num_labels
+  )
+  tensors = pretrained.collect_tensors(
     _tensors(graph, roots, layout, shapes), shapes, graph.path, layout.place
   )
   is_of_words = heads.WORD_LABELS in layout.own_heads
@@ -144,30 +146,31 @@ def read(source: model_files.Source) -> pretrained.Pretrained:
     if is_of_words:
       labels = hugging_face.numbered_labels(num_labels)
       run = run_info.RunInfo(task="ner", labels=labels)
-  return model_files.describe(source, files, run, tensors)
+  return pretrained.build(source, files, run, tensors)
 
 
 def _encoder(graph: object_graph.Graph) -> int:
-  """Returns the encoder; raises ValueError if there is not just one."""
-  found = graph.with_edges(_ENCODER_EDGES)
-  if len(found) != 1:
+  """Returns the encoder; raises ValueError if there is not exactly one."""
+  encoders = graph.with_edges(_ENCODER_EDGES)
+  if len(encoders) != 1:
     raise ValueError(
-      f"{graph.path} has {len(found) or 'no'} encoders of Model Garden's BERT "
-      "(BertEncoderV2, BertEncoder) and has to have one."
+      f"{graph.path} has {len(encoders) or 'no'} encoders of Model Garden's "
+      "BERT (BertEncoderV2, BertEncoder), but needs exactly one."
     )
-  return found[0]
+  return encoders[0]
 
 
-def _model_of(graph: object_graph.Graph, encoder: int) -> int | None:
-  """Returns the object that holds the encoder and heads, None without one."""
-  found = [
+def _find_model(graph: object_graph.Graph, encoder: int) -> int | None:
+  """Returns the object with the encoder and the heads; None without one."""
+  candidates = [
     node
     for head in _TO_HEADS
     for node in graph.with_edges((head,))
     if any(graph.edges[node].get(name) == encoder for name in _TO_ENCODER)
   ]
-  # The root may name parts of the model too; the model has a higher number.
-  return max(found, default=None)
+  # The root may also have attributes for parts of the model. The model has a
+  # higher number.
+  return max(candidates, default=None)
 
 
 def _layout(
@@ -182,8 +185,8 @@ def _layout(
   num_heads = 0 if more_heads is None else len(graph.edges[more_heads])
   if num_heads > 1:
     raise ValueError(
-      f"{graph.path} has {num_heads} classification heads; BERT has one, of "
-      "next sentences."
+      f"{graph.path} has {num_heads} classification heads; BERT has only one, "
+      "for next sentences."
     )
   poolers = [p for p in _HEAD_POOLERS if graph.follow(roots, p) is not None]
   is_of_texts = graph.follow(roots, _TEXTS_HEAD) is not None
@@ -208,42 +211,43 @@ def _tensors(
   layout: _Layout,
   shapes: Mapping[str, pretrained.Shape],
 ) -> dict[str, np.ndarray]:
-  """Returns the tensors by path, and those without a path by key."""
-  found, taken = {}, set()
+  """Returns the tensors by path; tensors without a path by key."""
+  tensors, known = {}, set()
   for name, shape in shapes.items():
     path = layout.place(name, shape).name
     node = graph.follow(roots, path)
     if node is not None and graph.keys[node]:
-      found[path] = graph.tensor(node)
-      taken.add(node)
+      tensors[path] = graph.tensor(node)
+      known.add(node)
   parts = [roots["encoder"]]
   parts += [
     graph.follow(roots, f"model/{head}") for head in (*_TO_HEADS, _MORE_HEADS)
   ]
-  others = graph.tensors_below(parts) - taken
+  others = graph.tensors_below(parts) - known
   if layout.pooler != _ENCODER_POOLER:
     # The model does not use the encoder's own pooler.
     others -= graph.tensors_below([graph.follow(roots, _ENCODER_POOLER)])
-  return {**found, **{str(graph.keys[n]): graph.tensor(n) for n in others}}
+  return {**tensors, **{str(graph.keys[n]): graph.tensor(n) for n in others}}
 
 
 def write(model: pretrained.Pretrained, path: str) -> pretrained.Pretrained:
   """Writes a checkpoint for Model Garden's model with these heads.
 
   `tf.train.Checkpoint(encoder=...)` reads the encoder, and `(model=...)` a
-  BertPretrainerV2, BertClassifier, BertTokenClassifier or BertSpanLabeler;
-  without heads it is the encoder too. Config and vocabulary go beside it.
+  BertPretrainerV2, BertClassifier, BertTokenClassifier or BertSpanLabeler.
+  Without heads, the model is the encoder too. Config and vocabulary go beside
+  it.
 
   Returns:
-    What was written.
+    The model as it is written.
 
   Raises:
-    ValueError: if no model there has the heads, or if another model's files
-      lie beside it.
-    OSError: if it cannot be written.
+    ValueError: if no model of Model Garden has the heads, or if files of
+      another model are beside it.
+    OSError: if the checkpoint cannot be written.
   """
   _check_heads(model.own_heads)
-  model_files.write(os.path.dirname(path) or ".", model)
+  pretrained.write_files(os.path.dirname(path) or ".", model)
   root = tf.train.Checkpoint(**_objects(model))
   with stderr.without_tensorflow_log():
     checkpoints.write_whole(path, root.write)
@@ -251,22 +255,22 @@ def write(model: pretrained.Pretrained, path: str) -> pretrained.Pretrained:
 
 
 def _check_heads(own_heads: tuple[heads.Head, ...]) -> None:
-  """Raises ValueError if no model there has these heads."""
+  """Raises ValueError if no model of Model Garden has these heads."""
   is_pretraining = own_heads == heads.PretrainingModel.heads
   is_alone = len(own_heads) == 1 and own_heads != (heads.NEXT_SENTENCE,)
   has_model = is_pretraining or (is_alone and own_heads[0].model_garden)
   if own_heads and not has_model:
-    names = pretrained.names_of(own_heads)
-    raise ValueError(f"no model of Model Garden's has just the heads {names}.")
+    names = pretrained.join_head_names(own_heads)
+    raise ValueError(f"no model of Model Garden has exactly the heads {names}.")
 
 
 def _notes(model: pretrained.Pretrained) -> list[str]:
-  """Returns what its user should know."""
+  """Returns notes for the user of the checkpoint."""
   hidden_act = model.config.hidden_act
   if hidden_act == "gelu":
-    return []  # The default of an encoder there.
+    return []  # Model Garden's default.
   return [
-    "The checkpoint does not say the activation: give BertEncoderV2 an "
+    "The checkpoint does not store the activation: give BertEncoderV2 an "
     + _ACTIVATIONS.get(hidden_act, f"inner_activation that is {hidden_act!r}.")
   ]
 
@@ -299,7 +303,7 @@ def _objects(model: pretrained.Pretrained) -> dict[str, tf.Module]:
     for end in ("kernel", "bias"):
       variable = tf.Variable(model.tensors[f"{pretrained.POOLER}/{end}"])
       object_graph.attach(roots, f"{_HEAD_POOLERS[0]}/{end}", variable)
-    # Fine-tuning there takes the pooler by this name.
+    # Model Garden's fine-tuning reads the pooler by this name.
     head = getattr(roots.model.classification_heads, "0")
     objects["next_sentence.pooler_dense"] = head.dense
   return objects

@@ -1,4 +1,4 @@
-"""What a model of a config's sizes takes: parameters, operations, memory.
+"""Computes a model's parameters, operations and memory from its config.
 
 V word pieces in the vocabulary, H wide, L layers, I wide in the feed-forward
 layers, A heads, P positions, T segment types; batches of B inputs of S word
@@ -78,15 +78,15 @@ def pretraining_parameters(config: modeling.BertConfig) -> list[Term]:
 def forward_operations(config: modeling.BertConfig, batch: Batch) -> list[Term]:
   """Returns the floating-point operations of pre-training's forward pass.
 
-  Those of matrix products, a multiplication and an addition each; the rest is
-  a few percent. The last layer is computed at the masked words and the first
-  position only, but for its keys and values.
+  Only matrix products count, as multiplications and additions; the rest is a
+  few percent. Except for its keys and values, the last layer is computed only
+  at the masked words and the first position.
   """
   h, i = config.hidden_size, config.intermediate_size
   layers, length = config.num_hidden_layers, batch.max_seq_length
   pieces = batch.train_batch_size * length
   masked = batch.train_batch_size * batch.max_predictions_per_seq
-  # Positions of all layers, but of the last one those that are read.
+  # All positions of all layers, but in the last layer only those that are read.
   rows = (layers - 1) * pieces + masked + batch.train_batch_size
   return [
     Term(
@@ -117,10 +117,10 @@ def forward_operations(config: modeling.BertConfig, batch: Batch) -> list[Term]:
 
 
 def training_memory(config: modeling.BertConfig, batch: Batch) -> list[Term]:
-  """Returns the bytes of a training step in float32, an estimate.
+  """Returns an estimate of the bytes of a training step in float32.
 
-  The activations are those that Korthikanti et al. 2022, section 4.1, count,
-  with 4 bytes a number and without dropout's masks, which are drawn again.
+  The activations are counted as in Korthikanti et al. 2022, section 4.1, but
+  with 4 bytes a value and without dropout masks, which are drawn again.
   """
   weights = _FLOAT_BYTES * total(
     [*encoder_parameters(config), *pretraining_parameters(config)]
@@ -141,14 +141,14 @@ def training_memory(config: modeling.BertConfig, batch: Batch) -> list[Term]:
 
 
 def report(config: modeling.BertConfig, batch: Batch) -> Iterator[str]:
-  """Yields lines that explain what a model takes."""
+  """Yields lines that explain a model's parameters, operations and memory."""
   encoder, heads = encoder_parameters(config), pretraining_parameters(config)
   operations = forward_operations(config, batch)
   memory = training_memory(config, batch)
-  every = total(encoder) + total(heads)
+  num_all = total(encoder) + total(heads)
   yield from _table("Parameters of the encoder", encoder)
   yield from _table("Parameters of the pre-training heads", heads)
-  yield f"Both: {every:,}"
+  yield f"Both: {num_all:,}"
   yield from _table(
     f"Floating-point operations of a forward pass of {batch.train_batch_size} "
     f"x {batch.max_seq_length}, {batch.max_predictions_per_seq} masked words "
@@ -161,8 +161,8 @@ def report(config: modeling.BertConfig, batch: Batch) -> Iterator[str]:
   )
   yield f"Bytes of weights for inference: {_FLOAT_BYTES * total(encoder):,}"
   yield (
-    f"Bytes of a checkpoint: {_FLOAT_BYTES * every:,}, with Adam's moments "
-    f"{3 * _FLOAT_BYTES * every:,}"
+    f"Bytes of a checkpoint: {_FLOAT_BYTES * num_all:,}, with Adam's moments "
+    f"{3 * _FLOAT_BYTES * num_all:,}"
   )
 
 

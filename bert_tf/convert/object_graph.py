@@ -1,4 +1,4 @@
-"""Reads and makes the graph of objects that `tf.train.Checkpoint` saves."""
+"""Reads and creates the object graph of a `tf.train.Checkpoint`."""
 
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -12,8 +12,10 @@ from bert_tf import checkpoints, model_folder
 class Graph:
   """The objects of a checkpoint, by number; 0 is the root.
 
-  For each object `edges` has the numbers of others by attribute, and `keys` the
-  key of its tensor, None if it has none.
+  Attributes:
+    path: prefix of the checkpoint.
+    edges: for each object, the numbers of other objects by attribute.
+    keys: for each object, the key of its tensor; None without a tensor.
 
   Raises:
     ValueError: if the checkpoint is missing, damaged or has no graph.
@@ -24,8 +26,8 @@ class Graph:
     self.path = path = self._reader.path
     if checkpoints.OBJECT_GRAPH not in self._reader.shapes:
       raise ValueError(
-        f"{path} holds no objects, as Model Garden's checkpoints do; one of "
-        "the original's is read with `from=original`."
+        f"{path} is not an object-based checkpoint, such as Model Garden's; "
+        "read a name-based one with `from=original`."
       )
     graph = trackable_object_graph_pb2.TrackableObjectGraph.FromString(
       self._reader.get(checkpoints.OBJECT_GRAPH)
@@ -54,7 +56,7 @@ class Graph:
     ]
 
   def follow(self, roots: Mapping[str, int | None], path: str) -> int | None:
-    """Returns the object at the end of a path such as a/b; None if none is."""
+    """Returns the object at the end of a path such as a/b; None without one."""
     first, *names = path.split("/")
     node = roots[first]
     for name in names:
@@ -62,7 +64,7 @@ class Graph:
     return node
 
   def tensors_below(self, nodes: Iterable[int | None]) -> set[int]:
-    """Returns the objects with tensors that can be reached from some."""
+    """Returns the objects with tensors that can be reached from nodes."""
     seen, waiting = set(), [node for node in nodes if node is not None]
     while waiting:
       node = waiting.pop()
@@ -73,7 +75,7 @@ class Graph:
 
 
 def attach(root: tf.Module, path: str, variable: tf.Variable) -> None:
-  """Sets an attribute below an object, with the objects on the way there."""
+  """Sets the attribute at a path below an object; creates missing objects."""
   *names, last = path.split("/")
   for name in names:
     if not hasattr(root, name):

@@ -1,4 +1,4 @@
-"""The original's format: name-based checkpoints."""
+"""Reads and writes the original's format, name-based checkpoints."""
 
 import os
 from collections.abc import Sequence
@@ -6,39 +6,39 @@ from collections.abc import Sequence
 import numpy as np
 
 from bert_tf import checkpoint_names, checkpoints, model_folder, modeling
-from bert_tf.convert import model_files, pretrained
+from bert_tf.convert import pretrained
 
 
-def read(source: model_files.Source) -> pretrained.Pretrained:
+def read(source: pretrained.Source) -> pretrained.Pretrained:
   """Reads a checkpoint, without an optimizer's slots and step.
 
   Raises:
-    ValueError: if it is missing or damaged, or its tensors are not those of
-      its config: names all of them.
+    ValueError: if the checkpoint is missing or damaged, or if its tensors do
+      not fit its config; names all of them.
   """
   reader = checkpoints.CheckpointReader(model_folder.find_weights(source.path))
-  names = checkpoints.parameters(reader.shapes)
+  names = checkpoint_names.parameters(reader.shapes)
   checkpoint_names.check_is_bert(reader.path, names)
-  files = model_files.read(source, reader.path)
+  files = pretrained.open_files(source, reader.path)
   shapes = _model_shapes(
     reader, files.bert_config, files.run.task if files.run else "encoder"
   )
-  tensors = pretrained.collect(
+  tensors = pretrained.collect_tensors(
     {name: reader.get(name) for name in names},
     shapes,
     reader.path,
   )
-  return model_files.describe(source, files, files.run, tensors)
+  return pretrained.build(source, files, files.run, tensors)
 
 
 def _model_shapes(
   reader: checkpoints.CheckpointReader, config: modeling.BertConfig, task: str
 ) -> pretrained.Shapes:
-  """Returns name and shape of a model's variables: its encoder and heads."""
-  names = checkpoints.parameters(reader.shapes)
+  """Returns the shapes of the encoder's and the heads' variables by name."""
+  names = checkpoint_names.parameters(reader.shapes)
   num_labels = reader.shapes.get("output_bias", (0,))[0]
-  return pretrained.shapes_of(
-    config, pretrained.heads_of(names, task), num_labels
+  return pretrained.compute_shapes(
+    config, pretrained.find_heads(names, task), num_labels
   )
 
 
@@ -46,40 +46,41 @@ def write(model: pretrained.Pretrained, path: str) -> pretrained.Pretrained:
   """Writes a checkpoint and the files that belong beside it.
 
   Raises:
-    ValueError: if another model's files lie beside it.
-    OSError: if it cannot be written.
+    ValueError: if files of another model are beside it.
+    OSError: if the checkpoint cannot be written.
   """
-  model_files.write(os.path.dirname(path) or ".", model)
+  pretrained.write_files(os.path.dirname(path) or ".", model)
   checkpoints.write(path, model.tensors)
   return model
 
 
 def average(prefixes: Sequence[str], averaged_path: str) -> None:
-  """Writes the mean of one or more checkpoints' variables, without slots.
+  """Writes the means of the variables of checkpoints, without slots.
 
-  Leaves out variables of other programs and names them; the config beside the
-  checkpoint says which variables are the model's.
+  The config beside the first checkpoint decides which variables belong to the
+  model. A warning names other variables, which are left out.
 
   Raises:
-    ValueError: if one is missing or damaged, or if their variables differ.
+    ValueError: if a checkpoint is missing or damaged, or if their variables
+      differ.
   """
   readers = [checkpoints.CheckpointReader(prefix) for prefix in prefixes]
   first = readers[0]
-  names = checkpoints.parameters(first.shapes)
+  names = checkpoint_names.parameters(first.shapes)
   for reader in readers[1:]:
     differing = [
       name
-      for name in {*names, *checkpoints.parameters(reader.shapes)}
+      for name in {*names, *checkpoint_names.parameters(reader.shapes)}
       if first.shapes.get(name) != reader.shapes.get(name)
     ]
     if differing:
       raise ValueError(
-        f"{reader.path} and {first.path} are not of one model: they differ "
-        f"in {', '.join(sorted(differing))}."
+        f"{reader.path} and {first.path} belong to different models: they "
+        f"differ in {', '.join(sorted(differing))}."
       )
   means = {}
   for name in _names_to_write(first, names):
-    # In float64: the mean of equal values is that value.
+    # In float64, the mean of equal values is exactly this value.
     values = [reader.get(name) for reader in readers]
     mean = np.sum(values, axis=0, dtype=np.float64) / len(readers)
     means[name] = mean.astype(values[0].dtype)
@@ -89,7 +90,7 @@ def average(prefixes: Sequence[str], averaged_path: str) -> None:
 def _names_to_write(
   reader: checkpoints.CheckpointReader, names: Sequence[str]
 ) -> Sequence[str]:
-  """Returns the variables of the model; all without a BERT and its config."""
+  """Returns the model's variables; all variables if there is no config."""
   files = model_folder.ModelFolder(reader.path)
   is_bert = checkpoint_names.WORD_EMBEDDINGS in names
   if not is_bert or not model_folder.has_config(files.folder):

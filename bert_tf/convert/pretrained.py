@@ -1,17 +1,22 @@
-"""A BERT model outside of any library: what every format is read into."""
+"""A BERT model independent of file formats, and the files beside its weights.
+
+Every format is read into a `Pretrained` and written from one.
+"""
 
 import dataclasses
+import os
+import tempfile
 from collections.abc import Callable, Collection, Mapping, Sequence
 
 import numpy as np
 import tensorflow as tf
 from absl import logging
 
-from bert_tf import heads, modeling, tokenization
-from bert_tf.files import errors
-from bert_tf.formats import hugging_face
+from bert_tf import heads, model_folder, modeling, tokenization
+from bert_tf.files import errors, paths
+from bert_tf.formats import hugging_face, tokenizer_files
 from bert_tf.layers import bilstm
-from bert_tf.model_folder import run_info
+from bert_tf.model_folder import letter_case, run_info
 
 Shape = tuple[int, ...]
 Shapes = dict[str, Shape]
@@ -22,57 +27,87 @@ _FLOATS = ("bfloat16", "float16", "float32", "float64")
 
 
 @dataclasses.dataclass(frozen=True)
+class Source:
+  """The path of a model to read, and settings from the user.
+
+  Attributes:
+    path: prefix of a checkpoint or folder of a run (original, model_garden),
+      folder (hf) or .weights.h5 file (keras).
+    bert_config_file: None for the bert_config.json beside the weights.
+    vocab_file: None for the vocab.txt beside the weights.
+    do_lower_case: None for the value in the files beside the weights.
+  """
+
+  path: str
+  bert_config_file: str | None = None
+  vocab_file: str | None = None
+  do_lower_case: bool | None = None
+
+
+@dataclasses.dataclass(frozen=True)
 class Pretrained:
-  """A model with what belongs to it."""
+  """A model: config, tensors, task, labels and vocabulary.
+
+  Attributes:
+    config: the sizes.
+    tensors: float32 arrays of encoder, pooler and heads, by the original's
+      names. Slots of an optimizer are left out.
+    run: the task, the labels and the settings of the tokenizer, if known.
+    vocab_file: path of the vocabulary; None without one.
+    notes: sentences for the user about differences from the source.
+  """
 
   config: modeling.BertConfig
-  # float32 arrays by the original's names: encoder, pooler and heads, without
-  # an optimizer's slots.
   tensors: Mapping[str, np.ndarray]
-  run: run_info.RunInfo  # What is known of its task, labels and tokenizer.
-  vocab_file: str | None  # Its vocabulary, None if there is none.
-  notes: tuple[str, ...] = ()  # What its user should know, a sentence each.
+  run: run_info.RunInfo
+  vocab_file: str | None
+  notes: tuple[str, ...] = ()
 
   @property
   def own_heads(self) -> tuple[heads.Head, ...]:
-    """The heads that it has."""
-    return heads_of(self.tensors, self.run.task)
+    """The model's heads."""
+    return find_heads(self.tensors, self.run.task)
 
   @property
   def num_labels(self) -> int:
-    """How many outputs `output_weights` has, 0 without it."""
+    """The number of outputs of `output_weights`; 0 without this head."""
     return len(self.tensors.get("output_bias", ()))
 
   def vocab(self) -> dict[str, int]:
-    """Returns token to id; nothing without a vocabulary."""
+    """Returns the ids by token; {} without a vocabulary."""
     return tokenization.load_vocab(self.vocab_file) if self.vocab_file else {}
 
 
 @dataclasses.dataclass(frozen=True)
 class Place:
-  """Where a format keeps one of the original's tensors."""
+  """The name and the shape of one of the original's tensors in a format.
 
-  name: str  # Its name there.
-  shape: Shape  # Its shape there.
-  # Whether rows are columns there. Otherwise the shapes may differ, but the
-  # order of the numbers does not.
+  Attributes:
+    name: name in the format.
+    shape: shape in the format.
+    is_transposed: whether the format stores the transpose. If not, the shapes
+      may differ, but the values are in the same order.
+  """
+
+  name: str
+  shape: Shape
   is_transposed: bool = False
 
   def to_original(self, value: np.ndarray, shape: Shape) -> np.ndarray:
-    """Returns the original's tensor, float32, for the one that is there."""
+    """Converts a tensor of the format; returns the original's, float32."""
     value = value.T if self.is_transposed else value.reshape(shape)
     return np.ascontiguousarray(value, np.float32)
 
   def from_original(self, value: np.ndarray) -> np.ndarray:
-    """Returns the tensor to keep there for the original's."""
+    """Converts a tensor of the original; returns the format's."""
     value = value.T if self.is_transposed else value.reshape(self.shape)
     return np.ascontiguousarray(value)
 
 
-def heads_of(names: Collection[str], task: str) -> tuple[heads.Head, ...]:
+def find_heads(names: Collection[str], task: str) -> tuple[heads.Head, ...]:
   """Returns the heads that have variables among the original's names.
 
-  Labels of the task "ner" are of words.
+  The head for labels is the one for words if the task is "ner".
   """
   labels = heads.WORD_LABELS if task == "ner" else heads.TEXT_LABELS
   known = (heads.MASKED_LM, heads.NEXT_SENTENCE, heads.SPAN, labels)
@@ -83,46 +118,45 @@ def heads_of(names: Collection[str], task: str) -> tuple[heads.Head, ...]:
   )
 
 
-def model_of(found: Sequence[heads.Head]) -> type[heads.HeadModel] | None:
-  """Returns the model of this package with just these heads, None without."""
-  kinds = (kind for kind in heads.MODELS if kind.heads == tuple(found))
+def find_model(own_heads: Sequence[heads.Head]) -> type[heads.HeadModel] | None:
+  """Returns this package's model with exactly these heads; None without one."""
+  kinds = (kind for kind in heads.MODELS if kind.heads == tuple(own_heads))
   return next(kinds, None)
 
 
-def task_of(found: Sequence[heads.Head]) -> str:
-  """Returns the task of a model with just these heads, encoder without."""
-  kind = model_of(found)
+def find_task(own_heads: Sequence[heads.Head]) -> str:
+  """Returns the task of the model with exactly these heads, or "encoder"."""
+  kind = find_model(own_heads)
   return kind.task if kind else "encoder"
 
 
-def names_of(found: Sequence[heads.Head]) -> str:
+def join_head_names(own_heads: Sequence[heads.Head]) -> str:
   """Returns the names of heads for a message."""
-  return ", ".join(head.name for head in found)
+  return ", ".join(head.name for head in own_heads)
 
 
-def collect(
-  found: Mapping[str, np.ndarray],
+def collect_tensors(
+  file_tensors: Mapping[str, np.ndarray],
   shapes: Mapping[str, Shape],
   path: str,
   place_of: Callable[[str, Shape], Place] = Place,
 ) -> dict[str, np.ndarray]:
-  """Returns the original's tensors for those of a file.
+  """Converts the tensors of a file to the original's.
 
-  Tensors that BERT does not have, such as another program's, are left out; a
-  warning names them.
+  Other tensors, such as another program's, are left out; a warning names them.
 
   Args:
-    found: every tensor of the file, by the file's names.
-    shapes: of the original's tensors that have to be there, by name.
-    path: of the file, for the message.
-    place_of: returns where the format keeps a tensor of that name and shape, by
-      default under this name and in this shape.
+    file_tensors: all tensors of the file, by the file's names.
+    shapes: shapes of the original's tensors that the model needs, by name.
+    path: path of the file, for messages.
+    place_of: returns the place of a tensor from its original name and shape.
+      By default, the format has the same name and shape.
 
   Raises:
-    ValueError: naming every tensor that is missing or odd, and then every
-      one that is not of the model.
+    ValueError: if tensors are missing, or have a wrong shape or dtype; names
+      all of them, and all tensors that the model lacks.
   """
-  remaining = dict(found)
+  remaining = dict(file_tensors)
   tensors, faults = {}, []
   for name, shape in shapes.items():
     place = place_of(name, shape)
@@ -137,14 +171,14 @@ def collect(
     else:
       tensors[name] = place.to_original(value, shape)
   if faults:
-    faults += [f"{name} is not of this model" for name in sorted(remaining)]
+    faults += [f"{name} is not in this model" for name in sorted(remaining)]
     raise ValueError(f"the tensors of {path} do not fit: {'; '.join(faults)}.")
   warn_of_left_out(path, remaining)
   return tensors
 
 
 def warn_of_left_out(path: str, names: Collection[str]) -> None:
-  """Warns of tensors that are not converted, since BERT does not have them."""
+  """Warns of tensors that are not converted, since the model lacks them."""
   if names:
     logging.warning(
       "%s: left out %s, which a BERT of its config does not have.",
@@ -156,7 +190,7 @@ def warn_of_left_out(path: str, names: Collection[str]) -> None:
 def with_untrained(
   model: Pretrained, what: str, shapes: Mapping[str, Shape]
 ) -> Pretrained:
-  """Returns the model with one more layer, whose values are always the same."""
+  """Returns the model with another layer of untrained, reproducible values."""
   layer = hugging_face.untrained(shapes, model.config.initializer_range)
   note = hugging_face.untrained_note(what)
   return dataclasses.replace(
@@ -166,34 +200,145 @@ def with_untrained(
   )
 
 
-def shapes_of(
+def compute_shapes(
   config: modeling.BertConfig,
-  found: Collection[heads.Head],
+  own_heads: Collection[heads.Head],
   num_labels: int = 0,
 ) -> Shapes:
-  """Returns name and shape of every tensor, as the original has them.
+  """Returns the shapes of all tensors by the original's names.
 
   Args:
-    config: sizes.
-    found: the heads that are there.
-    num_labels: of `output_weights`, if that is among them.
+    config: the sizes.
+    own_heads: the heads of the model.
+    num_labels: outputs of `output_weights`; 0 without this head.
   """
   with tf.Graph().as_default():  # Names and shapes only: no memory.
     weights = modeling.BertModel(config).weights
-    if config.bilstm and found:
+    if config.bilstm and own_heads:
       weights += bilstm.on_top(config.hidden_size).weights
   shapes = {v.path: tuple(v.shape) for v in weights}
-  for head in found:
-    shapes.update(head_shapes(head, config, num_labels))
+  for head in own_heads:
+    shapes.update(compute_head_shapes(head, config, num_labels))
   return shapes
 
 
-def head_shapes(
+def compute_head_shapes(
   head: heads.Head, config: modeling.BertConfig, num_labels: int = 0
 ) -> Shapes:
-  """Returns name and shape of a head's tensors."""
+  """Returns the shapes of a head's tensors by name."""
   sizes = {"D": config.hidden_size, "V": config.vocab_size, "C": num_labels}
   return {
     name: tuple(sizes[n] if isinstance(n, str) else n for n in shape)
     for name, shape in head.shapes.items()
   }
+
+
+def open_files(
+  source: Source, path: str, needs_vocab: bool = False
+) -> model_folder.ModelFolder:
+  """Returns the files beside a model's weights.
+
+  Args:
+    source: the paths that the user gave.
+    path: prefix or file of the weights.
+    needs_vocab: whether a vocabulary is required.
+
+  Raises:
+    ValueError: if there is no config or no required vocabulary, if the
+      vocabulary belongs to another model, or if a file is damaged.
+  """
+  files = model_folder.beside(path, source.bert_config_file, source.vocab_file)
+  if needs_vocab or files.vocab_file:
+    files.load_vocab()
+  return files
+
+
+def build(
+  source: Source,
+  files: model_folder.ModelFolder,
+  run: run_info.RunInfo | None,
+  tensors: Mapping[str, np.ndarray],
+  run_file: str = run_info.RUN_FILE,
+) -> Pretrained:
+  """Returns a model from its tensors and the files beside them.
+
+  The heads decide the task. If do_lower_case is not known, the vocabulary
+  decides.
+
+  Args:
+    source: the user's settings.
+    files: the files beside the weights.
+    run: the content of these files; None if nothing is known.
+    tensors: the model's tensors by the original's names.
+    run_file: the file that holds `run`, for messages.
+
+  Raises:
+    ValueError: if the user's do_lower_case contradicts the saved one, or if the
+      number of saved labels is not the head's.
+  """
+  run = run or run_info.RunInfo(task="encoder")
+  task = find_task(find_heads(tensors, run.task))
+  case = letter_case.settle(
+    letter_case.Case(source.do_lower_case),
+    letter_case.of(run),
+    run_file,
+    files.vocab_file,
+  )
+  run = dataclasses.replace(run, task=task, **dataclasses.asdict(case))
+  if task not in ("classification", "ner"):
+    run = dataclasses.replace(
+      run, task_name=None, problem_type=None, labels=None
+    )
+  notes: tuple[str, ...] = ()
+  if files.vocab_file:
+    folder = paths.split(files.vocab_file)[0]
+    notes = tokenizer_files.read_settings(folder).notes()
+  model = Pretrained(files.bert_config, tensors, run, files.vocab_file, notes)
+  if run.labels and len(run.labels) != model.num_labels:
+    raise ValueError(
+      f"{len(run.labels)} labels are saved next to {source.path}, but its head "
+      f"has {model.num_labels}."
+    )
+  return model
+
+
+def write_files(folder: str, model: Pretrained) -> None:
+  """Writes the files that belong beside a model's weights.
+
+  Raises:
+    ValueError: if the folder has files of another model.
+    OSError: if the folder cannot be written.
+  """
+  with tempfile.TemporaryDirectory() as staged:
+    run_info.write_run(staged, model.run, model.config, model.vocab_file)
+    labels = model.run.label_spec
+    if labels:
+      run_info.write_labels(staged, labels)
+    copy_files(staged, folder)
+
+
+def copy_files(folder: str, other_folder: str) -> None:
+  """Copies the files beside a model's weights; raises as `write_files`."""
+  for name in run_info.FILES[:-1]:
+    path = os.path.join(folder, name)
+    if paths.exists(path):
+      check_content(os.path.join(other_folder, name), paths.read_bytes(path))
+  runs = [run_info.read_run(place) for place in (folder, other_folder)]
+  first, other = (run and (run.task, run.saved()) for run in runs)
+  if first and other and first != other:
+    _refuse(os.path.join(other_folder, run_info.RUN_FILE))
+  run_info.copy_run(folder, other_folder)
+
+
+def check_content(path: str, content: bytes) -> None:
+  """Raises ValueError if a file exists with other content."""
+  if paths.exists(path) and paths.read_bytes(path) != content:
+    _refuse(path)
+
+
+def _refuse(path: str) -> None:
+  """Raises ValueError: a file must not be overwritten."""
+  raise ValueError(
+    f"{path} belongs to another model; choose another folder for "
+    "`output_checkpoint`."
+  )

@@ -4,90 +4,73 @@ Without TensorFlow, so that a command can show its flags at once.
 """
 
 import dataclasses
+import functools
 
 from bert_tf import settings
 from bert_tf.model_folder import run_info
 from bert_tf.settings import setting
 from bert_tf.tasks.squad import config as squad_config
 
-# Texts to word-piece ids; made of the vocabulary alone.
+# The task of a model that turns texts into word-piece ids. It needs only a
+# vocabulary.
 PREPROCESSING = "preprocessing"
+
+# Fields with the settings of SQuAD's own configs.
+_window, _decoding = (
+  functools.partial(settings.saved_setting, config, note="SQuAD only. ")
+  for config in (squad_config.WindowConfig, squad_config.DecodingConfig)
+)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ModelConfig:
   """A checkpoint, and the settings that turn texts into its input.
 
-  Settings left at None are those of the checkpoint's run.json, else the
-  defaults that their help names.
+  The default None stands for the value in the checkpoint's run.json, or else
+  for the default that the help names.
   """
 
   init_checkpoint: str
   task: str | None = setting(
     None,
-    "What the model does: a task with its head; encoder, BERT alone with the "
-    "interface of TF Hub's; preprocessing, texts to its input. Default: the "
-    "task of the checkpoint's head.",
+    "The task of the model: a task with a head; encoder, BERT without a head "
+    "and with TF Hub's interface; or preprocessing, which turns texts into "
+    "BERT's inputs. Default: the task of the checkpoint's head.",
     choices=run_info.TASKS,
   )
   bert_config_file: str | None = None  # None for the one beside the checkpoint.
   vocab_file: str | None = None  # As bert_config_file.
   do_lower_case: bool | None = setting(
     None,
-    "Whether texts are lower-cased. Default: what the model's run.json says, "
-    "else what the vocabulary shows, else True.",
+    "Whether to lower-case texts. Default: the value in the model's run.json, "
+    "else a guess from the vocabulary, else True.",
     otherwise=True,
   )
   strip_accents: bool | None = setting(
     None,
-    "Whether accents are dropped; as do_lower_case where nothing is known.",
+    "Whether to strip accents. Default: the value in the model's run.json, "
+    "else the same as do_lower_case.",
     otherwise=None,
   )
   max_seq_length: int | None = setting(
     None,
-    "Word pieces of a text; longer ones are cut as in training, or read in "
-    "windows by squad and ner. A model of pretraining takes all that it has "
-    "positions for. Where nothing is known, 384 for squad and 128 for others.",
+    "Maximum word pieces of a text. Longer texts are cut as in training, or "
+    "read in windows for squad and ner. Default: the value in the model's "
+    "run.json, else 384 for squad, all positions for pretraining and 128 for "
+    "others.",
     minimum=5,
     otherwise=None,
   )
   top_k: int = setting(
-    5, "Pretraining only: number of tokens for each [MASK].", minimum=1
+    5, "Pretraining only. Number of tokens for each [MASK].", minimum=1
   )
-  doc_stride: int | None = setting(
-    None,
-    "SQuAD only: word pieces from the start of one window to the next one's.",
-    minimum=1,
-    otherwise=squad_config.DEFAULT_WINDOWS.doc_stride,
-  )
-  max_query_length: int | None = setting(
-    None,
-    "SQuAD only: word pieces of a question; longer ones are cut.",
-    minimum=1,
-    otherwise=squad_config.DEFAULT_WINDOWS.max_query_length,
-  )
-  version_2_with_negative: bool | None = setting(
-    None,
-    "SQuAD only: whether a question may have no answer.",
-    otherwise=squad_config.DEFAULT_DECODING.version_2_with_negative,
-  )
-  n_best_size: int | None = setting(
-    None,
-    "SQuAD only: number of answers to rank.",
-    minimum=1,
-    otherwise=squad_config.DEFAULT_DECODING.n_best_size,
-  )
-  max_answer_length: int | None = setting(
-    None,
-    "SQuAD only: maximum word pieces of an answer.",
-    minimum=1,
-    otherwise=squad_config.DEFAULT_DECODING.max_answer_length,
-  )
-  null_score_diff_threshold: float | None = setting(
-    None,
-    "SQuAD only: no answer is given if its score exceeds the best answer's by "
-    "more than this.",
-    otherwise=squad_config.DEFAULT_DECODING.null_score_diff_threshold,
+  doc_stride: int | None = _window("doc_stride")
+  max_query_length: int | None = _window("max_query_length")
+  version_2_with_negative: bool | None = _decoding("version_2_with_negative")
+  n_best_size: int | None = _decoding("n_best_size")
+  max_answer_length: int | None = _decoding("max_answer_length")
+  null_score_diff_threshold: float | None = _decoding(
+    "null_score_diff_threshold"
   )
 
   def __post_init__(self) -> None:
@@ -100,19 +83,19 @@ class ExportConfig(ModelConfig):
   """A checkpoint and the SavedModel to make of it."""
 
   export_dir: str = setting(
-    help="Folder of the SavedModel, new or empty; TensorFlow Serving wants a "
-    "number, models/NAME/1.",
+    help="Folder of the SavedModel, new or empty. TensorFlow Serving needs a "
+    "version number, such as models/NAME/1.",
     writes="folder",
   )
   with_text: bool = setting(
     True,
-    "Whether the model takes texts too. Without, it needs no vocabulary, nor "
-    "the operations of tensorflow-text where it is served.",
+    "Whether the model also takes texts. Without, it needs no vocabulary, and "
+    "the server needs no operations of tensorflow-text.",
     flag="text",
   )
   with_attention: bool = setting(
     False,
     "Whether a model with a head has functions that return its attention, "
-    "which the page of serve.py draws.",
+    "which the web page of serve.py draws.",
     flag="attention",
   )

@@ -33,7 +33,7 @@ from bert_tf.export.signatures import (
 from bert_tf.export.text_ops import bert_tokenizer
 from bert_tf.files import atomic
 from bert_tf.kernels import backend
-from bert_tf.model_folder import label_map, run_info
+from bert_tf.model_folder import run_info
 from bert_tf.tasks.squad import config as squad_config
 
 # Settings that choose among answers. They may differ from those of the run.
@@ -142,7 +142,7 @@ def build(
   vocab_file = None
   if with_text or config.task == configs.PREPROCESSING:
     vocab_file = files.needed_vocab()
-  spec = label_map.of_run(files.run)
+  spec = files.run.label_spec if files.run else None
   task = config.task or _task_of(files, spec)
   if task != configs.PREPROCESSING:
     advice = "Use a checkpoint that was trained for this task."
@@ -258,7 +258,7 @@ def _run_info(
   task: str,
   config: configs.ModelConfig,
   tokenizer: bert_tokenizer.BertTokenizer | None,
-  spec: label_map.LabelSpec | None,
+  spec: run_info.LabelSpec | None,
 ) -> run_info.RunInfo:
   """Returns the run.json of the exported model."""
   info = run_info.RunInfo(task=task)
@@ -295,7 +295,7 @@ def _max_seq_length(
 
 
 def _task_of(
-  files: model_folder.ModelFolder, spec: label_map.LabelSpec | None
+  files: model_folder.ModelFolder, spec: run_info.LabelSpec | None
 ) -> str:
   """Returns the task of the run, else the task of the checkpoint's head."""
   names = files.reader.shapes
@@ -317,7 +317,7 @@ def _check_head(
   reader: checkpoints.CheckpointReader, task: str, advice: str
 ) -> None:
   """Raises ValueError with advice if a checkpoint lacks the task's head."""
-  names = checkpoints.parameters(reader.shapes)
+  names = checkpoint_names.parameters(reader.shapes)
   checkpoint_names.check_is_bert(reader.path, names)
   model = _MODELS.get(task)
   missing = model.missing_variables(names) if model else []
@@ -341,10 +341,10 @@ def _check_fills_masks(files: model_folder.ModelFolder) -> None:
 
 
 def _checked(
-  files: model_folder.ModelFolder, task: str, spec: label_map.LabelSpec | None
-) -> label_map.LabelSpec:
+  files: model_folder.ModelFolder, task: str, spec: run_info.LabelSpec | None
+) -> run_info.LabelSpec:
   """Returns the labels; raises ValueError if they do not match the head."""
-  path = os.path.join(files.folder, label_map.FILE)
+  path = os.path.join(files.folder, run_info.LABEL_MAP_FILE)
   reader = files.reader
   if spec is None:
     kind, names = "classification", '"negative", "positive"'

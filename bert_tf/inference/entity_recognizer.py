@@ -14,7 +14,7 @@ from typing import Any
 
 from bert_tf.formats import tables
 from bert_tf.inference import inputs, task_model
-from bert_tf.model_folder import label_map
+from bert_tf.model_folder import run_info
 from bert_tf.tasks import base
 from bert_tf.tasks.ner import config as config_lib
 from bert_tf.tasks.ner import examples, metrics
@@ -99,7 +99,7 @@ class EntityRecognizer(task_model.FineTunedModel):
 
 
 def _sentence(
-  index: int, text: str, label: Any, spec: label_map.LabelSpec | None
+  index: int, text: str, label: Any, spec: run_info.LabelSpec | None
 ) -> examples.Sentence:
   """Returns a labelled sentence; raises ValueError for invalid tags."""
   words = text.split()

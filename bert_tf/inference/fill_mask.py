@@ -183,7 +183,7 @@ def _open_folder(
   config: pretraining_config.PretrainingConfig,
 ) -> run_folder.RunFolder:
   """Opens the folder of a run."""
-  return run_folder.RunFolder.open(config.train.output_dir, "pretraining")
+  return run_folder.RunFolder(config.train.output_dir, "pretraining")
 
 
 def _write_records(

@@ -14,7 +14,7 @@ from bert_tf.export import saved_models
 from bert_tf.export.signatures import classification
 from bert_tf.inference import loaded_model
 from bert_tf.model_folder import letter_case
-from bert_tf.tasks.classification import long_texts
+from bert_tf.tasks.classification import records
 
 
 class LongTexts:
@@ -43,7 +43,7 @@ class LongTexts:
     """Returns the outputs of the model's text function for B texts."""
     assert self._info.long_text and self._info.problem_type
     windows = [
-      long_texts.windows(
+      records.cut_windows(
         self._tokenizer.tokenize_to_ids(text),
         self._length - 2,
         self._info.long_text,
@@ -51,7 +51,7 @@ class LongTexts:
       for text in texts
     ]
     logits = self._logits(list(itertools.chain.from_iterable(windows)))
-    pooled = long_texts.pooled(logits, list(map(len, windows)))
+    pooled = records.mean_over_windows(logits, list(map(len, windows)))
     outputs = classification.named(
       pooled, self._info.problem_type, self._info.labels or ()
     )

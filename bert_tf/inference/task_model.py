@@ -28,6 +28,7 @@ from bert_tf.inference import predictor
 from bert_tf.model_folder import run_folder, run_info
 from bert_tf.tasks import base, fine_tuning
 from bert_tf.tasks import config as config_lib
+from bert_tf.tasks import splits as splits_lib
 from bert_tf.training import config as training_config
 from bert_tf.training import evaluation
 
@@ -195,7 +196,10 @@ class TaskModel(abc.ABC):
   def _check_names(self, names: Mapping[str, Any]) -> None:
     """Raises TypeError for an unknown setting."""
     model_config = export_config.ModelConfig(init_checkpoint="")
-    known = settings.names(self._defaults()) | settings.names(model_config)
+    known = {
+      *settings.values(self._defaults()),
+      *settings.values(model_config),
+    }
     for name in names.keys() - known:
       nearest = difflib.get_close_matches(name, known, 1)
       hint = f"; did you mean {nearest[0]!r}?" if nearest else "."
@@ -341,7 +345,8 @@ class FineTunedModel(TaskModel):
       if split == "train" and task.has_labels and task.label_spec is None:
         task.set_labels(examples[split], "the training rows")
     sources = {split: f"the {split} rows" for split in examples}
-    return fine_tuning.run_on_examples(setup, task, examples, sources) or {}
+    splits = splits_lib.Splits(task, examples, sources, setup.folder.path)
+    return fine_tuning.run_on_splits(setup, task, splits) or {}
 
   def _labelled(
     self, inputs: Any, labels: Any

@@ -1,8 +1,7 @@
-"""One door to a model: `find` its files, then `load` its weights.
+"""Finds the files of a model (`find`) and loads its weights (`load`).
 
 `opening` imports TensorFlow, which takes seconds, so its names are imported
-when they are first used. `run_info`, `label_map` and `letter_case` need no
-TensorFlow.
+when they are first used. `run_info` and `letter_case` need no TensorFlow.
 """
 
 import importlib

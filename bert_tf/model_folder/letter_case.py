@@ -1,4 +1,4 @@
-"""Decides whether text is lower-cased, by a run or by its vocabulary."""
+"""Decides whether text is lower-cased, from run.json or the vocabulary."""
 
 import dataclasses
 from collections.abc import Iterable
@@ -11,7 +11,7 @@ from bert_tf.formats import tokenizer_files
 
 
 class Settings(Protocol):
-  """The two settings, as a run, a config or a Case has them."""
+  """An object with both settings: a RunInfo, a config or a Case."""
 
   @property
   def do_lower_case(self) -> bool | None:
@@ -24,26 +24,26 @@ class Settings(Protocol):
 
 @dataclasses.dataclass(frozen=True)
 class Case:
-  """Changes to the letters of text; None for a setting that is not known."""
+  """Both settings; None for a setting that is not known."""
 
   do_lower_case: bool | None = None
-  strip_accents: bool | None = None  # None is as do_lower_case.
+  strip_accents: bool | None = None  # If None, the same as do_lower_case.
 
 
 def of(settings: Settings | None) -> Case:
-  """Returns the case that a run or a config says; None is one unknown."""
+  """Returns the settings of a run or a config; unknown ones for None."""
   if settings is None:
     return Case()
   return Case(settings.do_lower_case, settings.strip_accents)
 
 
 def guess(vocab: Iterable[str]) -> bool | None:
-  """Returns whether a vocabulary is of lower-cased text; None if unknown.
+  """Returns whether a vocabulary is lower-cased; None if that is not known.
 
-  It is cased if at least 1% of the tokens whose letters have two cases hold a
-  capital letter; a few that somebody added do not make it cased. Special tokens
-  such as [CLS] and <S> are passed over. Without capitals, but with accents,
-  text may have been cased that was written in small letters.
+  A vocabulary is cased if at least 1% of its tokens with letters hold a capital
+  letter. The limit allows for a few cased tokens that a user added. Letters of
+  scripts without capitals do not count, nor do special tokens such as [CLS] and
+  <S>. A vocabulary without capitals but with accents could be either.
   """
   tokens = list(vocab)
   num_capital = num_small = 0
@@ -60,10 +60,10 @@ def guess(vocab: Iterable[str]) -> bool | None:
 
 
 def has_accents(vocab: Iterable[str]) -> bool:
-  """Returns whether a vocabulary is of text that kept its accents.
+  """Returns whether a vocabulary comes from text with accents.
 
-  Then at least 2% of its tokens would be others without them. Released ones of
-  stripped text have some that no text leads to.
+  The limit is 2% of the tokens: the released uncased vocabularies also hold
+  some tokens with accents, which no stripped text uses.
   """
   changed = [
     not token.isascii() and tokenization.without_accents(token) != token
@@ -75,9 +75,9 @@ def has_accents(vocab: Iterable[str]) -> bool:
 def tokenizer_of(
   vocab_file: str, settings: Settings | None
 ) -> tokenization.FullTokenizer:
-  """Returns the tokenizer of a model whose case is settled.
+  """Returns the tokenizer of a model whose settings are resolved.
 
-  Warns if the files beside the vocabulary ask for another tokenizer.
+  Warns if Hugging Face's files beside the vocabulary ask for another tokenizer.
 
   Raises:
     ValueError: if the vocabulary is faulty.
@@ -90,54 +90,57 @@ def tokenizer_of(
 
 
 def settle(
-  given: Case, saved: Case, said_by: str, vocab_file: str | None
+  user: Case, saved: Case, source: str, vocab_file: str | None
 ) -> Case:
-  """Decides the case of texts: what is saved, else the vocabulary.
+  """Resolves both settings: the user's, else the saved ones, else a guess.
 
   Args:
-    given: the settings of the user; None for a setting that was left out.
+    user: the user's settings.
     saved: the settings that are saved with the model.
-    said_by: the file that they are saved in, for errors.
-    vocab_file: its tokens decide if nothing is saved; None without a
-      vocabulary.
+    source: the file that holds the saved settings, for errors.
+    vocab_file: the vocabulary to guess do_lower_case from if it is not saved;
+      None without one.
 
   Returns:
-    The case, with None for a setting that is not known.
+    The settings; None for a setting that is not known.
 
   Raises:
-    ValueError: if a given setting contradicts the model or the vocabulary.
+    ValueError: if the user's setting contradicts the saved one or the
+      vocabulary.
   """
-  accents = _settled_accents(given, saved, said_by)
-  known, where = saved.do_lower_case, said_by
+  accents = _resolve_accents(user, saved, source)
+  lower, known = user.do_lower_case, saved.do_lower_case
   if known is None and vocab_file:
-    vocab = tokenization.load_vocab(vocab_file)
-    known, where = guess(vocab), vocab_file
-    if given.do_lower_case is None and known is not None:
-      logging.info("%s: do_lower_case=%s fits its tokens.", where, known)
-    elif (given.do_lower_case, accents) == (None, None) and has_accents(vocab):
-      # The original stripped them, so this does not decide by itself.
+    source, vocab = vocab_file, tokenization.load_vocab(vocab_file)
+    known = guess(vocab)
+    if lower is None and known is not None:
+      logging.info("%s: do_lower_case=%s fits its tokens.", source, known)
+    elif lower is None and accents is None and has_accents(vocab):
+      # The original stripped accents by default, so this only warns.
       logging.warning(
-        "%s has tokens with accents, which text loses as it is lower-cased: "
-        "set `strip_accents=False`, or for cased text `do_lower_case=False`.",
-        where,
+        "%s has tokens with accents, but lower-casing strips accents from "
+        "text: set `strip_accents=False`, or for cased text "
+        "`do_lower_case=False`.",
+        source,
       )
-  if given.do_lower_case is None or known in (None, given.do_lower_case):
-    case = known if given.do_lower_case is None else given.do_lower_case
-    return Case(case, accents)
+  if lower is None:
+    return Case(known, accents)
+  if known in (None, lower):
+    return Case(lower, accents)
   kind = "lower-cased" if known else "cased"
   raise ValueError(
-    f"do_lower_case={given.do_lower_case} contradicts {where}, which is of "
-    f"{kind} text (do_lower_case={known}); leave `do_lower_case` out."
+    f"do_lower_case={lower} contradicts {source}, which is of {kind} text "
+    f"(do_lower_case={known}); leave `do_lower_case` out."
   )
 
 
-def _settled_accents(given: Case, saved: Case, said_by: str) -> bool | None:
-  """Returns strip_accents as given, else as saved; as `settle`."""
-  if given.strip_accents is None:
+def _resolve_accents(user: Case, saved: Case, source: str) -> bool | None:
+  """Returns strip_accents as the user set it, else as it is saved."""
+  if user.strip_accents is None:
     return saved.strip_accents
-  if saved.strip_accents in (None, given.strip_accents):
-    return given.strip_accents
+  if saved.strip_accents in (None, user.strip_accents):
+    return user.strip_accents
   raise ValueError(
-    f"strip_accents={given.strip_accents} contradicts {said_by}, which says "
+    f"strip_accents={user.strip_accents} contradicts {source}, which says "
     f"{saved.strip_accents}; leave `strip_accents` out."
   )

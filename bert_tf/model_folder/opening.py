@@ -1,8 +1,8 @@
-"""A folder is a model: finds its weights, config, vocabulary and labels.
+"""Finds the weights, config, vocabulary and labels of a model in a folder.
 
-Whatever takes a model asks here: a released folder (bert_config.json,
-vocab.txt, bert_model.ckpt), a run or its best/, a conversion, a SavedModel or
-the folder of its versions, a folder of Hugging Face.
+A model's folder is one of: a released model (bert_config.json, vocab.txt,
+bert_model.ckpt), a run's output_dir or its best/, a conversion, a SavedModel, a
+folder with versions of a SavedModel, or a folder of Hugging Face.
 """
 
 import dataclasses
@@ -17,12 +17,12 @@ from bert_tf import checkpoints, model_config, tokenization
 from bert_tf.files import errors, json_files, paths
 from bert_tf.formats import hugging_face, tokenizer_files
 from bert_tf.layers import bilstm
-from bert_tf.model_folder import label_map, letter_case, run_info
+from bert_tf.model_folder import letter_case, run_info
 
-# Ends of what PyTorch pickles.
+# Suffixes of files that PyTorch pickles.
 _PICKLED = (".bin", ".pt", ".pth", ".pkl")
 
-# Names of a folder that one message lists.
+# Maximum number of a folder's files that one message lists.
 _MAX_NAMED = 10
 
 
@@ -31,12 +31,12 @@ class ModelFolder:
   """A model's weights and the files beside them, each read when it is used.
 
   Attributes:
-    weights: as `checkpoints.CheckpointReader` takes them: a prefix, the folder
-      of a SavedModel or a safetensors file. The folder itself if only the other
-      files in it are read.
-    given_config_file: the config that the user names; None for the one in the
-      folder.
-    given_vocab_file: the vocabulary that the user names; None as above.
+    weights: path for `checkpoints.CheckpointReader`: a prefix, the folder of a
+      SavedModel, a safetensors file or the folder of a run.
+    given_config_file: the config that the user gives; None for the config in
+      the folder.
+    given_vocab_file: the vocabulary that the user gives; None for the
+      vocabulary in the folder.
   """
 
   weights: str
@@ -55,7 +55,7 @@ class ModelFolder:
 
   @property
   def own_config_file(self) -> str:
-    """Path of the config beside the weights, which may be missing."""
+    """Path of the config beside the weights; the file may be missing."""
     name = hugging_face.CONFIG if self.is_hugging_face else run_info.CONFIG_FILE
     return os.path.join(self.folder, name)
 
@@ -93,11 +93,11 @@ class ModelFolder:
 
   @functools.cached_property
   def vocab_file(self) -> str | None:
-    """A vocab.txt or a tokenizer.json of word pieces; None without both."""
+    """A vocab.txt or a tokenizer.json with word pieces; None without both."""
     return self.given_vocab_file or tokenizer_files.find_vocab(self.folder)
 
   def needed_vocab(self) -> str:
-    """Returns the vocabulary; raises ValueError without one."""
+    """Returns the path of the vocabulary; raises ValueError without one."""
     if self.vocab_file:
       return self.vocab_file
     fault = f"{self.folder} has no {run_info.VOCAB_FILE}"
@@ -106,10 +106,11 @@ class ModelFolder:
     raise ValueError(f"{fault}; set `vocab_file`.")
 
   def load_vocab(self) -> dict[str, int]:
-    """Returns token to id.
+    """Returns the ids by token.
 
     Raises:
-      ValueError: if there is no vocabulary, or more tokens than the model has.
+      ValueError: if there is no vocabulary, or if it has more tokens than the
+        model.
     """
     path = self.needed_vocab()
     vocab = tokenization.load_vocab(path)
@@ -118,9 +119,9 @@ class ModelFolder:
 
   @functools.cached_property
   def run(self) -> run_info.RunInfo | None:
-    """Task, labels, case and lengths of the model; None if no file says them.
+    """Task, labels, case and lengths of the model; None if they are not known.
 
-    They are in run.json, label_map.json or Hugging Face's files.
+    The source is run.json, label_map.json or Hugging Face's files.
 
     Raises:
       ValueError: if a file is damaged.
@@ -136,11 +137,11 @@ class ModelFolder:
       if run.scores and not self._is_scored():
         return dataclasses.replace(run, scores=None)
       return run
-    labels = label_map.read(self.folder)
-    return label_map.to_run(labels) if labels else None
+    labels = run_info.read_labels(self.folder)
+    return labels.to_run() if labels else None
 
   def _is_scored(self) -> bool:
-    """Whether run.json's scores, those of the newest weights, are of these."""
+    """Returns whether run.json has the scores of these weights, the newest."""
     if not paths.exists(f"{self.weights}.index"):
       return True
     newest = checkpoints.latest(self.folder)
@@ -151,15 +152,15 @@ class ModelFolder:
   def read_hugging_face_run(
     self, task: str, num_labels: int
   ) -> run_info.RunInfo:
-    """Returns what Hugging Face's files say of the model.
+    """Returns the run of a model in Hugging Face's files.
 
     Args:
-      task: of the model's head; a run.json of this task adds the settings that
-        the other files lack.
-      num_labels: outputs of its classifier; 0 without one.
+      task: the task of the model's head. A run.json of this task adds the
+        settings that Hugging Face's files lack.
+      num_labels: the number of outputs of the classifier; 0 without one.
 
     Raises:
-      ValueError: for a damaged file, or if there are not num_labels labels.
+      ValueError: for a damaged file, or if the number of labels differs.
     """
     run = run_info.read_run(self.folder)
     if not run or run.task != task:
@@ -169,16 +170,16 @@ class ModelFolder:
     known = {name: value for name, value in case.items() if value is not None}
     run = dataclasses.replace(run, **known)
     config = hugging_face.read_config(self.folder)
-    return label_map.with_hugging_face_labels(run, config, num_labels)
+    return run_info.with_hugging_face_labels(run, config, num_labels)
 
   @property
   def labels_words(self) -> bool:
-    """Whether `output_weights` is known to give labels to words."""
+    """Whether `output_weights` is known to label words, not texts."""
     return self.run is not None and self.run.task == "ner"
 
   @property
   def run_file(self) -> str:
-    """The file that says the case of the model, for messages."""
+    """The file that holds the case settings of the model, for messages."""
     path = os.path.join(self.folder, tokenizer_files.TOKENIZER_CONFIG)
     if self.is_hugging_face and paths.exists(path):
       return path
@@ -190,17 +191,18 @@ class ModelFolder:
     return checkpoints.CheckpointReader(self.weights)
 
   def num_outputs(self, task: str) -> int | None:
-    """Returns the outputs of a head with labels; None without one.
+    """Returns the number of outputs of a head with labels; None without one.
 
     Raises:
-      ValueError: if the head is another task's.
+      ValueError: if the head belongs to another task.
     """
     if "output_bias" not in self.reader.shapes:
       return None
     if self.run and self.run.task != task:
       raise ValueError(
         f"{self.weights} has the head of another task, {self.run.task}; open "
-        f"it with the model of that, or start {task} from another model."
+        f"it with the model of {self.run.task}, or start {task} from another "
+        "model."
       )
     return self.reader.shapes["output_bias"][0]
 
@@ -218,25 +220,17 @@ def find(
     vocab_file: None for the one in the folder.
 
   Raises:
-    ValueError: if there is no model, or more than one; if it has no config,
-      or Hugging Face's beside the original's weights; if a file is damaged or
-      contradicts those of the run. The message lists the files and a remedy.
+    ValueError: if there is no model, or more than one; if it has no config, or
+      Hugging Face's config with the original's weights; if a file is damaged or
+      contradicts the run's files. The message lists the files and a remedy.
   """
   weights = find_weights(path)
   _check_is_original(weights)
   files = beside(weights, bert_config_file, vocab_file)
-  if run_info.folder_of(path) == path:  # Beside a prefix they are defaults.
-    own = files.own_config_file
-    if bert_config_file and paths.exists(own):
-      given = json_files.read_object(bert_config_file)
-      saved = json_files.read_object(own)
-      # A run's copy has defaults for all keys that were left out, except ours.
-      given, saved = (
-        {**model_config.OWN_KEYS, **values} for values in (given, saved)
-      )
-      if any(given[key] != saved[key] for key in given.keys() & saved.keys()):
-        _refuse("bert_config_file", bert_config_file, own)
+  if run_info.folder_of(path) == path:
+    _check_config(files)
     _check_vocab(files)
+  # Beside the prefix of a checkpoint, the files are only defaults.
   return files
 
 
@@ -245,48 +239,59 @@ def beside(
   bert_config_file: str | None = None,
   vocab_file: str | None = None,
 ) -> ModelFolder:
-  """Returns the files beside weights that are known; as `find`."""
+  """Returns the files beside weights whose path is known; as `find`."""
   files = ModelFolder(weights, bert_config_file, vocab_file)
-  # Reads them, so that a fault is told before anything is computed.
+  # Reads the files now, so that a fault is reported before any computation.
   _ = files.vocab_file, files.config_file, files.run
   if paths.exists(os.path.join(files.folder, run_info.RUN_FILE)):
     _check_vocab(files)
   return files
 
 
+def _check_config(files: ModelFolder) -> None:
+  """Raises ValueError if the given config differs from the folder's."""
+  path, own = files.given_config_file, files.own_config_file
+  if not path or not paths.exists(own):
+    return
+  # A run's copy holds the defaults of all keys except this package's own.
+  config, own_config = (
+    {**model_config.OWN_KEYS, **json_files.read_object(p)} for p in (path, own)
+  )
+  common = config.keys() & own_config.keys()
+  if any(config[key] != own_config[key] for key in common):
+    _refuse("bert_config_file", path, own)
+
+
 def _check_vocab(files: ModelFolder) -> None:
   """Raises ValueError if the folder has another vocabulary."""
-  given, own = files.vocab_file, os.path.join(files.folder, run_info.VOCAB_FILE)
-  if (
-    given not in (None, own)
-    and paths.exists(own)
-    and tokenizer_files.read_vocab(given or "") != paths.read_bytes(own)
-  ):
-    _refuse("vocab_file", str(given), own)
+  path = files.vocab_file
+  if path and run_info.has_other_vocab(files.folder, path):
+    own = os.path.join(files.folder, run_info.VOCAB_FILE)
+    _refuse("vocab_file", path, own)
 
 
-def _refuse(name: str, given: str, own: str) -> None:
-  """Raises ValueError: a file is not the model's."""
+def _refuse(name: str, path: str, own: str) -> None:
+  """Raises ValueError: a file does not belong to the model."""
   raise ValueError(
-    f"{name} {given} contradicts {own}, that of the model; leave `{name}` out."
+    f"{name} {path} contradicts the model's {own}; leave `{name}` out."
   )
 
 
 def load(
   files: ModelFolder, model: keras.Model, required: str = "bert/"
 ) -> None:
-  """Sets the variables of a model; those without a value stay random.
+  """Sets the variables of a model; variables without a value stay random.
 
-  A warning names what is missing beside the encoder.
+  A warning names them.
 
   Args:
-    files: of the model.
-    model: of the same config.
-    required: how the names of variables begin that have to be there.
+    files: the files of the model.
+    model: a model of the same config.
+    required: prefix of the names of variables that must not be missing.
 
   Raises:
-    ValueError: naming each required variable that is missing and each one that
-      differs in shape.
+    ValueError: naming each required variable that is missing and each variable
+      that differs in shape.
   """
   reader = files.reader
   bilstm.check_is_loaded(model, reader.path, reader.shapes)
@@ -298,42 +303,45 @@ def load(
 
 
 def has_config(folder: str) -> bool:
-  """Returns whether a folder says what its model is, such as a run's."""
+  """Returns whether a folder has a bert_config.json, as a run's has."""
   return paths.exists(os.path.join(folder, run_info.CONFIG_FILE))
 
 
 def find_weights(path: str) -> str:
-  """Returns the weights at a path, as `ModelFolder.weights`; as `find`."""
+  """Returns the weights at a path, as `ModelFolder.weights`.
+
+  Raises:
+    ValueError: if there is no model, or more than one.
+  """
   if paths.is_file(path):
     if not path.endswith(hugging_face.SUFFIX):
-      raise ValueError(f"{path} is no model: {_said([path])}")
+      raise ValueError(f"{path} is not a model: {_remedy([path])}")
     return path
   if run_info.folder_of(path) != path:
     checkpoints.prefix_to_read(path)  # Raises if there is no checkpoint.
     return path
   names = paths.list_folder(path)
-  found = _saved_models(path, names)
-  newest = checkpoints.latest(path)
-  indexes = [name for name in names if name.endswith(".index")]
-  found += (
-    [newest]
-    if newest
-    else [os.path.join(path, n.removesuffix(".index")) for n in indexes]
-  )
+  models = _saved_models(path, names)
+  if newest := checkpoints.latest(path):
+    models.append(newest)
+  else:
+    prefixes = [n.removesuffix(".index") for n in names if n.endswith(".index")]
+    models += [os.path.join(path, prefix) for prefix in prefixes]
   if hugging_face.WEIGHTS in names:
-    found.append(os.path.join(path, hugging_face.WEIGHTS))
-  if len(found) == 1:
-    return found[0]
-  if found:
+    models.append(os.path.join(path, hugging_face.WEIGHTS))
+  if len(models) == 1:
+    return models[0]
+  if models:
     raise ValueError(
-      f"{path} holds {len(found)} models; name one of them: {', '.join(found)}."
+      f"{path} holds {len(models)} models; give one of them: "
+      f"{', '.join(models)}."
     )
-  said = _said([os.path.join(path, name) for name in names])
-  raise ValueError(f"{path} holds no model that can be read: {said}")
+  remedy = _remedy([os.path.join(path, name) for name in names])
+  raise ValueError(f"{path} holds no model that can be read: {remedy}")
 
 
 def _saved_models(path: str, names: Sequence[str]) -> list[str]:
-  """Returns the SavedModel of a folder, or the newest of its versions."""
+  """Returns the SavedModel in a folder, or the newest of its versions."""
   if checkpoints.is_saved_model(path):
     return [path]
   versions = [
@@ -354,33 +362,33 @@ def _check_is_original(weights: str) -> None:
   try:
     names = checkpoints.CheckpointReader(weights).shapes
   except checkpoints.DamagedCheckpointError:
-    return  # The reader of the weights reports it.
+    return  # Reading the weights raises this error.
   if checkpoints.OBJECT_GRAPH in names:
     raise ValueError(
-      f"{weights} is a checkpoint of objects, as TF Model Garden's are; "
-      f"{_convert(weights)}"
+      f"{weights} is an object-based checkpoint, such as TF Model Garden's; "
+      f"{_conversion(weights)}"
     )
 
 
-def _convert(path: str) -> str:
-  """Returns the command that makes the original's format of a model."""
+def _conversion(path: str) -> str:
+  """Returns advice to convert a model to the original's format."""
   folder = os.path.join(os.path.dirname(path), "original")
   return (
-    f"convert it by `bert-tf convert --model={path} --output_checkpoint="
-    f"{folder}/bert_model.ckpt`, with --bert_config_file and --vocab_file "
-    f"where these do not lie beside it, and give {folder}."
+    f"convert it with `bert-tf convert --model={path} --output_checkpoint="
+    f"{folder}/bert_model.ckpt`, with --bert_config_file and --vocab_file if "
+    f"these files are not beside it. Then give {folder}."
   )
 
 
-def _said(found: Sequence[str]) -> str:
-  """Returns which files were found and what to do."""
-  names = [os.path.basename(path) for path in found]
+def _remedy(files: Sequence[str]) -> str:
+  """Returns a list of the files, and advice how to make a model of them."""
+  names = [os.path.basename(path) for path in files]
   listed = errors.listed(names, _MAX_NAMED)
-  for path in found:
+  for path in files:
     if path.endswith(".weights.h5"):
-      return f"there is {listed}; {_convert(path)}"
+      return f"there is {listed}; {_conversion(path)}"
   for ends, remedy in (
-    (".zip", "unpack it and give the folder that comes out."),
+    (".zip", "unpack it and give the unpacked folder."),
     (
       f"{hugging_face.SUFFIX}.index.json",
       "the weights are in several files; save the model again by "
@@ -388,21 +396,21 @@ def _said(found: Sequence[str]) -> str:
     ),
     (
       _PICKLED,
-      "weights that are pickled can run any code when they are read, so they "
-      "are not. Where you trust them, load them with transformers and save the "
-      "model again by save_pretrained(folder); it writes safetensors.",
+      "pickled weights can run any code when they are read, so they are not "
+      "read here. If you trust them, load them with transformers and save the "
+      "model again by save_pretrained(folder), which writes safetensors.",
     ),
     ("tf_model.h5", hugging_face.from_other("from_tf")),
     ("flax_model.msgpack", hugging_face.from_other("from_flax")),
     (
       ".keras",
-      "a whole Keras model can run any code when it is read. Where you trust "
-      "it, write its weights in Python, by keras.saving.load_model(path)."
+      "a whole Keras model can run any code when it is read. If you trust it, "
+      "write its weights in Python, by keras.saving.load_model(path)."
       "save_weights('bert.weights.h5'), then use `bert-tf convert`.",
     ),
     (
       (".index", ".data-00000-of-00001"),
-      "give the part of a checkpoint's name before that.",
+      "give the part of the file name before this suffix.",
     ),
   ):
     if any(name.endswith(ends) for name in names):

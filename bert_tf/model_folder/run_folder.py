@@ -1,9 +1,10 @@
-"""The folder of a run, its output_dir: opened once, and then passed down."""
+"""A run's folder, its output_dir. A run opens it once and passes it down."""
 
 import contextlib
 import dataclasses
 import functools
 import glob
+import json
 import math
 import os
 from collections.abc import Iterator, Mapping
@@ -12,43 +13,40 @@ from absl import logging
 
 from bert_tf import checkpoints, distribution, model_config
 from bert_tf.files import atomic, lock, paths
-from bert_tf.formats import tokenizer_files
-from bert_tf.model_folder import label_map, run_info
+from bert_tf.model_folder import run_info
 
 
 @dataclasses.dataclass(frozen=True)
 class RunFolder:
-  """An output_dir and what its files say of the run that began there.
+  """An output_dir and the files that describe its run.
 
-  Each file is read once. `exclusive` opens the folder again, because another
-  process may have written it until then. Checkpoints are listed when they are
-  needed: a training beside an evaluation deletes old ones.
+  Each file is read once, when it is needed. `exclusive` opens the folder again,
+  because another process may have written it until then. Checkpoints are listed
+  when they are needed: a training beside an evaluation deletes old ones.
 
   Attributes:
-    path: of the folder, which need not be there.
-    task: of the run, one of run_info.TASKS.
-    info: the content of run.json; None for a new run.
+    path: the folder, which may not exist yet.
+    task: the task of the run, one of run_info.TASKS.
   """
 
   path: str
   task: str
-  info: run_info.RunInfo | None
 
-  @classmethod
-  def open(cls, path: str, task: str) -> "RunFolder":
-    """Opens a folder for a run of a task.
+  @functools.cached_property
+  def info(self) -> run_info.RunInfo | None:
+    """The content of run.json; None for a new run.
 
     Raises:
       ValueError: as `run_info.read_run`, and for a run of another task.
     """
-    info = run_info.read_run(path)
-    if info and info.task != task:
+    info = run_info.read_run(self.path)
+    if info and info.task != self.task:
       raise ValueError(
-        f"{path} holds another task's run, one of {info.task}; this is one of "
-        f"{task}. Choose another `output_dir`; its checkpoint can be the "
-        "`init_checkpoint`."
+        f"{self.path} holds another task's run, one of {info.task}; this is "
+        f"one of {self.task}. Choose another `output_dir`; its checkpoint can "
+        "be the `init_checkpoint`."
       )
-    return cls(path, task, info)
+    return info
 
   @property
   def run_file(self) -> str:
@@ -62,56 +60,63 @@ class RunFolder:
 
   @functools.cached_property
   def bert_config(self) -> model_config.BertConfig | None:
-    """The sizes of the run's model; None for a new run."""
+    """The config of the run's model; None for a new run."""
     if not paths.exists(self.config_file):
       return None
     return model_config.BertConfig.from_json_file(self.config_file)
 
   @functools.cached_property
-  def labels(self) -> label_map.LabelSpec | None:
-    """The labels of the run's model; None for a new run and without labels."""
+  def labels(self) -> run_info.LabelSpec | None:
+    """The labels of the run's model; None for a new run or without labels."""
     run = self.info
     if run and run.task_name and run.problem_type and run.labels is not None:
-      return label_map.of_run(run)
-    return label_map.read(self.path)
+      return run.label_spec
+    return run_info.read_labels(self.path)
 
-  def check_labels(self, labels: label_map.LabelSpec) -> None:
+  def check_labels(self, labels: run_info.LabelSpec) -> None:
     """Raises ValueError if the run has other labels."""
-    label_map.check(self.path, self.labels, labels)
+    if self.labels is not None and self.labels != labels:
+      there, here = (json.dumps(s.label_map()) for s in (self.labels, labels))
+      raise ValueError(
+        f"{self.path} holds another task's run: its labels are {there}, this "
+        f"run's {here}; choose another `output_dir`. Its checkpoint can be the "
+        "`init_checkpoint`."
+      )
 
   @contextlib.contextmanager
   def exclusive(self, do_train: bool) -> Iterator["RunFolder"]:
-    """A scope in which no other process trains here; yields the folder anew.
+    """Locks the folder for training; yields the folder, opened again.
 
-    Removes what killed processes left in the folder. Evaluating beside a
-    training is allowed.
+    Removes unfinished files of killed processes. Without do_train there is no
+    lock, since a run may be evaluated while it trains.
 
     Raises:
-      OSError: naming the host and the process that trains there.
+      OSError: if another process trains here; names its host and its id.
     """
     if not do_train or not distribution.is_chief():
-      yield RunFolder.open(self.path, self.task)
+      yield RunFolder(self.path, self.task)
       return
     with lock.hold(self.path):
       for folder in (self.path, os.path.join(self.path, "best")):
         atomic.remove_unfinished(os.path.join(glob.escape(folder), "*"))
-      yield RunFolder.open(self.path, self.task)
+      yield RunFolder(self.path, self.task)
 
   def prepare(
     self,
     info: run_info.RunInfo,
     bert_config: model_config.BertConfig,
     vocab_file: str | None,
-    labels: label_map.LabelSpec | None = None,
+    labels: run_info.LabelSpec | None = None,
   ) -> None:
-    """Makes the folder and writes the files that describe the run.
+    """Creates the folder and writes the files that describe the run.
 
     Raises:
-      ValueError: if the folder holds a run of another config, vocabulary or
-        other labels, or no model can be built of the config.
+      ValueError: if the folder holds a run of another task, config, vocabulary
+        or other labels, or if no model can be built from the config.
       OSError: if it cannot be written.
     """
     bert_config.check_sizes()
+    _ = self.info  # Raises ValueError for the run of another task.
     if labels:
       self.check_labels(labels)
     if self.bert_config:
@@ -120,16 +125,13 @@ class RunFolder:
       self._check_vocab(vocab_file)
     run_info.write_run(self.path, info, bert_config, vocab_file)
     if labels:
-      label_map.write(self.path, labels)
+      run_info.write_labels(self.path, labels)
 
   def _check_vocab(self, vocab_file: str) -> None:
     """Raises ValueError if a run was trained with another vocabulary."""
-    path = os.path.join(self.path, run_info.VOCAB_FILE)
-    if (
-      checkpoints.listed(self.path)
-      and paths.exists(path)
-      and paths.read_bytes(path) != tokenizer_files.read_vocab(vocab_file)
-    ):
+    is_begun = checkpoints.listed(self.path)
+    if is_begun and run_info.has_other_vocab(self.path, vocab_file):
+      path = os.path.join(self.path, run_info.VOCAB_FILE)
       raise ValueError(
         f"{self.path} holds a run of another vocabulary: {path} differs from "
         f"{vocab_file}; choose another `output_dir`."
@@ -137,10 +139,12 @@ class RunFolder:
 
 
 class RunFiles:
-  """The files that describe a run, in case its folder is deleted.
+  """A copy in memory of the files that describe a run.
+
+  If somebody deletes the folder during the run, `put_back` writes them again.
 
   Args:
-    output_dir: folder of the run; files that are missing are left out.
+    output_dir: folder of the run. Files that are missing now are ignored.
   """
 
   def __init__(self, output_dir: str) -> None:
@@ -155,9 +159,9 @@ class RunFiles:
     if not missing or not distribution.is_chief():
       return
     logging.warning(
-      "%s are gone: somebody deleted %s or files of it during the run. They "
-      "are written again; earlier checkpoints, evaluations and all events are "
-      "lost.",
+      "%s are missing: somebody deleted %s, or files in it, during the run. "
+      "They are written again; earlier checkpoints and evaluations and all "
+      "events are lost.",
       ", ".join(os.path.basename(path) for path in missing),
       self._output_dir,
     )
@@ -170,9 +174,9 @@ class RunFiles:
     if checkpoint and distribution.is_chief():
       if not checkpoints.is_there(checkpoint):
         raise OSError(
-          f"{checkpoint} is gone: somebody deleted {self._output_dir} or files "
-          "of it during the run. Its results are written, but not of a model "
-          "that is there; train again."
+          f"{checkpoint} is missing: somebody deleted {self._output_dir}, or "
+          "files in it, during the run. The results are written, but their "
+          "model is lost; train again."
         )
 
 
@@ -180,8 +184,9 @@ def write_scores(folder: str, results: Mapping[str, float | int]) -> None:
   """Writes the results of an evaluation into a folder's run.json.
 
   Args:
-    folder: whose checkpoint was evaluated; without a run.json it stays so.
-    results: by name; none to remove those that are there.
+    folder: the folder of the evaluated checkpoint. Without a run.json nothing
+      is written.
+    results: by name. Replace the earlier scores; {} removes them.
   """
   info = run_info.read_run(folder) if distribution.is_chief() else None
   if not info:
@@ -195,10 +200,10 @@ def write_scores(folder: str, results: Mapping[str, float | int]) -> None:
 
 
 def check_same_config(
-  folder: str, saved: model_config.BertConfig, given: model_config.BertConfig
+  folder: str, saved: model_config.BertConfig, config: model_config.BertConfig
 ) -> None:
-  """Raises ValueError naming the values that differ from those of a run."""
-  there, here = ({**vars(c), **c.to_dict()} for c in (saved, given))
+  """Raises ValueError if a config differs from the run's; names the values."""
+  there, here = ({**vars(c), **c.to_dict()} for c in (saved, config))
   differing = [
     f"{name} is {there.get(name)} there and {here.get(name)} here"
     for name in sorted({*there, *here})

@@ -1,21 +1,22 @@
-"""Reads and writes the files that describe a run, run.json and those beside it.
+"""Reads and writes the files that describe a run, and defines labels.
 
-`run.json`, `bert_config.json` and `vocab.txt` stand in every output_dir, in
-its `best/`, and in exports and conversions of its model.
+Every output_dir, its `best/`, and every export and conversion of its model has
+`run.json`, `bert_config.json`, `vocab.txt` and, with labels, `label_map.json`.
+An output_dir also has `commands.jsonl`.
 """
 
 import dataclasses
 import json
 import os
 import typing
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from absl import logging
 
 import bert_tf
-from bert_tf.files import atomic, json_files, json_text, paths
-from bert_tf.formats import tokenizer_files
+from bert_tf.files import atomic, errors, json_files, json_text, paths
+from bert_tf.formats import hugging_face, tokenizer_files
 
 if typing.TYPE_CHECKING:  # It needs Keras.
   from bert_tf import model_config
@@ -26,7 +27,7 @@ VOCAB_FILE = tokenizer_files.VOCAB_FILE
 LABEL_MAP_FILE = "label_map.json"
 # Lists each command that ran in a folder.
 COMMANDS_FILE = "commands.jsonl"
-# run.json last: whoever finds it finds the others.
+# run.json is the last that is written: if it exists, the others do.
 FILES = (CONFIG_FILE, VOCAB_FILE, LABEL_MAP_FILE, RUN_FILE)
 
 TASKS = (
@@ -39,23 +40,94 @@ TASKS = (
   "preprocessing",
 )
 
-# The meaning of a classifier's outputs: one class of several, a number, or a
+# The meaning of a classifier's outputs: one of several classes, a number, or a
 # yes or no for each label.
 PROBLEM_TYPES = ("classification", "regression", "multilabel")
 # The problem type of a model that labels the words of texts, not the texts.
 WORDS = "words"
 
-# Fields that identify a run, rather than its settings.
+# Fields that identify a run and are not settings.
 _IDENTITY = ("task", "bert_tf_version")
 # Results of a run.
 FINDINGS = ("num_train_examples", "num_dev_examples", "examples", "scores")
+
+
+@dataclasses.dataclass(frozen=True)
+class LabelOrigin:
+  """The origin of a run's labels, for its log and its errors."""
+
+  name: str  # A file, a folder, or "the task".
+  # Advice about data with another label.
+  remedy: str = "correct the label"
+
+  @classmethod
+  def from_data(cls, source: str) -> "LabelOrigin":
+    """Returns the origin of labels that the training data define."""
+    return cls(source, "correct it, or add training examples with this label")
+
+  def unknown_label(self, label: object, labels: Sequence[str]) -> str:
+    """Returns the error message for data with a label that is not known."""
+    return (
+      f"label {label!r} is not one of {errors.listed(labels)}, the labels of "
+      f"{self.name}; {self.remedy}"
+    )
+
+
+OF_TASK = LabelOrigin("the task")
+
+
+@dataclasses.dataclass(frozen=True)
+class LabelSpec:
+  """The labels of a model that classifies texts or words."""
+
+  name: str  # The task's name, as its authors write it.
+  problem_type: str  # One of PROBLEM_TYPES, or WORDS.
+  labels: tuple[str, ...]  # In the order of their ids; () in a regression.
+  # These two do not matter when specs are compared.
+  are_text: bool = dataclasses.field(default=True, compare=False)  # As RunInfo.
+  origin: LabelOrigin = dataclasses.field(default=OF_TASK, compare=False)
+
+  @property
+  def num_outputs(self) -> int:
+    """C, the number of outputs: one for each label, or 1 in a regression."""
+    return 1 if self.problem_type == "regression" else len(self.labels)
+
+  @property
+  def is_named(self) -> bool:
+    """Whether somebody named the labels; True for a regression."""
+    return self.labels != hugging_face.numbered_labels(len(self.labels)) or (
+      not self.labels
+    )
+
+  def run_fields(self) -> dict[str, Any]:
+    """Returns the fields of run.json that hold the labels."""
+    return {
+      "task_name": self.name,
+      "problem_type": self.problem_type,
+      "labels": self.labels,
+      "labels_are_text": None if self.are_text else False,
+    }
+
+  def label_map(self) -> dict[str, Any]:
+    """Returns the content of label_map.json; a label's id is its index."""
+    return {
+      "task_name": self.name,
+      "problem_type": self.problem_type,
+      "labels": list(self.labels),
+    }
+
+  def to_run(self) -> "RunInfo":
+    """Returns the RunInfo of a model of which only the labels are known."""
+    if self.problem_type == WORDS:
+      return RunInfo(task="ner", task_name=self.name, labels=self.labels)
+    return RunInfo(task="classification", **self.run_fields())
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class RunInfo:
   """The content of run.json; None for a field that does not apply to the task.
 
-  The fields have the names and meanings of the flags.
+  Settings have the names and meanings of the flags.
   """
 
   task: str  # One of TASKS.
@@ -65,8 +137,8 @@ class RunInfo:
   task_name: str | None = None
   problem_type: str | None = None
   labels: tuple[str, ...] | None = None  # In the order of their ids.
-  # False if they were given from Python as numbers, true or false, and are
-  # written as JSON has them.
+  # False if the labels came from Python as numbers or booleans. `labels` then
+  # holds their JSON.
   labels_are_text: bool | None = None
   is_pair: bool | None = None  # Whether the inputs are pairs of texts.
   doc_stride: int | None = None
@@ -80,28 +152,42 @@ class RunInfo:
   feature_layers: str | None = None
   lora_rank: int | None = None
   lora_alpha: float | None = None
-  # The objective of pre-training, None for masked pieces.
+  # The objective of pre-training; None for masked LM.
   objective: str | None = None
   num_train_examples: int | None = None
   num_dev_examples: int | None = None
-  # A few examples of the dev file, each with `inputs`, texts as the served
-  # model takes them by name, and `answer`, what the file has for it.
+  # A few examples of the dev file: `inputs` holds texts by the names of the
+  # served model's inputs, `answer` is the label or answer in the file.
   examples: tuple[dict[str, Any], ...] | None = None
-  # Results of the newest checkpoint on the dev file, if it was evaluated.
+  # Results of the newest checkpoint on the dev file.
   scores: dict[str, float] | None = None
   # The number of training steps of an exported checkpoint.
   global_step: int | None = None
-  # Version of the package that wrote it.
+  # Version of the package that wrote the file.
   bert_tf_version: str = bert_tf.__version__
 
   def saved(self) -> dict[str, Any]:
-    """Returns the settings that are known, by name, for `settings.settle`."""
+    """Returns the known settings by name, for `settings.settle`."""
     values = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
     return {
       name: value
       for name, value in values.items()
       if value is not None and name not in _IDENTITY
     }
+
+  @property
+  def label_spec(self) -> LabelSpec | None:
+    """The labels of the model; None without labels."""
+    if self.labels is None:
+      return None
+    if self.task == "ner":
+      return LabelSpec(self.task_name or "ner", WORDS, self.labels)
+    return LabelSpec(
+      self.task_name or "own data",
+      self.problem_type or "classification",
+      self.labels,
+      self.labels_are_text is not False,
+    )
 
 
 def read_run(folder: str) -> RunInfo | None:
@@ -129,15 +215,15 @@ def write_run(
 ) -> None:
   """Writes run.json, bert_config.json and vocab.txt into a folder.
 
-  A missing folder is made. Each file is written whole; several
-  processes that write the same run do not disturb one another.
+  Creates the folder if necessary. Each file is replaced atomically, so several
+  processes may write the same run.
   """
   if vocab_file is not None:
     content = tokenizer_files.read_vocab(vocab_file)
     _write_if_new(os.path.join(folder, VOCAB_FILE), content)
   config_json = bert_config.to_json_string()
   _write_if_new(os.path.join(folder, CONFIG_FILE), config_json.encode())
-  # Last: whoever finds run.json finds the others.
+  # run.json is the last: if it exists, the others do.
   write_json(folder, info)
 
 
@@ -150,22 +236,86 @@ def copy_run(folder: str, other_folder: str) -> None:
 
 
 def write_json(folder: str, info: RunInfo) -> None:
-  """Writes run.json, if it says something else."""
+  """Writes run.json, unless it has this content already."""
   values = {"task": info.task, **info.saved()}
   values["bert_tf_version"] = info.bert_tf_version
   run_json = json_text.encode(values, indent=2) + "\n"
   _write_if_new(os.path.join(folder, RUN_FILE), run_json.encode())
 
 
+def read_labels(folder: str) -> LabelSpec | None:
+  """Returns the labels in a folder's label_map.json, None without one.
+
+  Raises:
+    ValueError: if the file is not a label map.
+  """
+  path = os.path.join(folder, LABEL_MAP_FILE)
+  if not paths.exists(path):
+    return None
+  types = {"task_name": str, "problem_type": str, "labels": list[str]}
+  saved = json_files.read_object(path, types, required=tuple(types))
+  is_of_words = saved["problem_type"] == WORDS
+  values = {
+    **{name: saved[name] for name in types},
+    "task": "ner" if is_of_words else "classification",
+  }
+  try:
+    return from_json(values).label_spec
+  except ValueError as error:
+    raise ValueError(
+      f"{path} is no label map: {error} Remove it or choose another "
+      "`output_dir`."
+    ) from error
+
+
+def write_labels(folder: str, spec: LabelSpec) -> None:
+  """Writes label_map.json."""
+  text = json_text.encode(spec.label_map(), indent=2)
+  atomic.write_lines(os.path.join(folder, LABEL_MAP_FILE), [text])
+
+
+def add_command(folder: str, entry: Mapping[str, Any]) -> int:
+  """Adds a command to commands.jsonl; returns the number of earlier ones."""
+  path = os.path.join(folder, COMMANDS_FILE)
+  earlier = paths.read_bytes(path) if paths.exists(path) else b""
+  lines = earlier.splitlines()
+  line = json_text.encode(entry, default=str)
+  atomic.write_bytes(path, b"\n".join([*lines, line.encode(), b""]))
+  return len(lines)
+
+
+def training_settings(output_dir: str) -> dict[str, Any]:
+  """Returns the settings of the last command that trained; {} without one."""
+  path = os.path.join(output_dir, COMMANDS_FILE)
+  lines = paths.read_bytes(path).splitlines() if paths.exists(path) else []
+  for number in range(len(lines), 0, -1):
+    where = f"{path}, line {number}"
+    # A setting may be infinite, which strict JSON lacks.
+    entry = json_files.parse(lines[number - 1], where, allows_nan=True)
+    types = {"settings": dict}
+    json_files.check_object(entry, where, types, required=("settings",))
+    if entry["settings"].get("do_train"):
+      return entry["settings"]
+  return {}
+
+
+def has_other_vocab(folder: str, vocab_file: str) -> bool:
+  """Returns whether a folder has a vocab.txt with other content than a file."""
+  path = os.path.join(folder, VOCAB_FILE)
+  if path == vocab_file or not paths.exists(path):
+    return False
+  return paths.read_bytes(path) != tokenizer_files.read_vocab(vocab_file)
+
+
 def _write_if_new(path: str, content: bytes) -> None:
-  """Writes a file, unless it holds this already."""
+  """Writes a file, unless it has this content already."""
   if not paths.exists(path) or paths.read_bytes(path) != content:
     atomic.write_bytes(path, content)
 
 
 def folder_of(path: str) -> str:
   """Returns the folder whose run.json belongs to a checkpoint or a folder."""
-  # ram:// takes the common start of files for a folder.
+  # The file system ram:// takes a common prefix of file names for a folder.
   is_folder = paths.is_folder(path) and not paths.exists(f"{path}.index")
   return path if is_folder else os.path.dirname(path) or "."
 
@@ -193,12 +343,12 @@ def from_json(values: dict[str, Any]) -> RunInfo:
 
 
 def _check_labels(known: Mapping[str, Any]) -> None:
-  """Raises ValueError for labels that do not tell classes apart."""
+  """Raises ValueError for empty or repeated labels, or faulty JSON."""
   labels = known.get("labels") or ()
   twice = sorted({label for label in labels if labels.count(label) > 1})
   if twice or "" in labels:
-    what = f"{twice[0]!r} twice" if twice else "an empty one"
-    raise ValueError(f"labels has {what}; each names another class.")
+    fault = f"{twice[0]!r} twice" if twice else "an empty one"
+    raise ValueError(f"labels has {fault}; each must name another class.")
   if known.get("labels_are_text") is False:
     for label in labels:
       json_files.parse(label, f"the label {label!r}")
@@ -221,3 +371,43 @@ def _is_of_type(value: Any, expected: Any) -> bool:
   # A bool is an int to Python; a whole number is a float to JSON.
   is_whole = type(value) is int
   return type(value) in options or (is_whole and float in options)
+
+
+def with_hugging_face_labels(
+  run: RunInfo, config: Mapping[str, Any], num_labels: int
+) -> RunInfo:
+  """Returns a run with the labels and the problem type of a config.json.
+
+  Args:
+    run: the model's run.
+    config: the content of the model's config.json.
+    num_labels: the number of outputs of its classifier; 0 without one.
+
+  Raises:
+    ValueError: if the number of labels differs.
+  """
+  if not num_labels:
+    return run
+  names = config.get("id2label")
+  ids = [str(i) for i in range(num_labels)]
+  if names is not None and sorted(names) != sorted(ids):
+    raise ValueError(
+      f"id2label of config.json has the ids {', '.join(sorted(names))}, but "
+      f"the classifier has {num_labels} labels."
+    )
+  labels = hugging_face.numbered_labels(num_labels)
+  if names is not None:
+    labels = tuple(names[i] for i in ids)
+  if run.task == "ner":
+    return dataclasses.replace(run, labels=labels)
+  there = {value: key for key, value in hugging_face.PROBLEM_TYPES.items()}
+  problem_type = there.get(config.get("problem_type") or "")
+  # transformers leaves id2label out if there are two labels without names.
+  if problem_type is None and names is None and num_labels != 2:
+    return run
+  if problem_type is None:
+    # The rule of transformers.
+    problem_type = "regression" if num_labels == 1 else "classification"
+  if problem_type == "regression":
+    labels = ()
+  return dataclasses.replace(run, problem_type=problem_type, labels=labels)

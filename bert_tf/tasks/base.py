@@ -10,9 +10,10 @@ import tensorflow as tf
 
 from bert_tf import heads, modeling, tokenization
 from bert_tf.data import input_pipeline
-from bert_tf.model_folder import label_map, run_folder
+from bert_tf.model_folder import run_folder, run_info
 from bert_tf.tasks import batches as batches_lib
 from bert_tf.tasks import config as config_lib
+from bert_tf.tasks import start_model
 from bert_tf.training import config as training_config
 from bert_tf.training import estimator
 
@@ -34,12 +35,43 @@ _EVAL_NAMES = {
 
 @dataclasses.dataclass(frozen=True)
 class Setup(Generic[Config]):
-  """A run that has been checked: its settings, model config and folder."""
+  """A run that has been checked: its settings, its folder and its model."""
 
-  config: Config  # Settled.
+  config: Config  # Resolved.
   bert_config: modeling.BertConfig
   tokenizer: tokenization.FullTokenizer
   folder: run_folder.RunFolder
+  start: start_model.StartModel
+
+  def saved_labels(
+    self, starts_head: bool = False
+  ) -> run_info.LabelSpec | None:
+    """Returns the labels in output_dir, else of the model to start from.
+
+    Args:
+      starts_head: whether no head comes from the model to start from.
+
+    Returns:
+      The labels with their origin; None if they are not known, or that model is
+      of another task.
+    """
+    config, path = self.config, self.folder.path
+    saved = self.folder.labels
+    name = f"the run in {path}"
+    remedy = f"choose another `output_dir` than {path}"
+    if not saved:
+      if starts_head or config.train.encoder_only:
+        return None
+      run = self.start.head_run
+      saved = run.label_spec if run and run.task == config.task else None
+      if not saved:
+        return None
+      name = f"the model {self.start.head_path}"
+      remedy = "set `encoder_only` for a new head with the labels of the data"
+    if not config.do_train:
+      remedy = "correct the label, or use a model that was trained on it"
+    origin = run_info.LabelOrigin(name, remedy)
+    return dataclasses.replace(saved, origin=origin)
 
 
 class SplitFile(NamedTuple):
@@ -71,7 +103,7 @@ class Task(abc.ABC, Generic[Example, Data]):
   has_labels: ClassVar[bool] = False
 
   @property
-  def label_spec(self) -> label_map.LabelSpec | None:
+  def label_spec(self) -> run_info.LabelSpec | None:
     """The model's labels, None if there are none or not known yet."""
     return None
 

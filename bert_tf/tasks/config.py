@@ -1,4 +1,4 @@
-"""The settings that all fine-tuning tasks share, without TensorFlow."""
+"""Settings that all fine-tuning tasks share, without TensorFlow."""
 
 import dataclasses
 from typing import ClassVar
@@ -19,14 +19,15 @@ class FineTuningConfig:
   do_lower_case: bool | None = settings.setting(
     None,
     "Whether to lower-case the text: true for uncased models, false for cased "
-    "ones. Default: what the model's run.json says, else what the vocabulary "
-    "shows, else True.",
+    "models. Default: the value in the model's run.json, else a guess from the "
+    "vocabulary, else True.",
     original=True,
     otherwise=True,
   )
   max_seq_length: int | None = settings.setting(
     None,
-    "Word pieces of an input, [CLS] and [SEP] included; what is longer is cut.",
+    "Maximum word pieces of an input, including [CLS] and [SEP]. Longer inputs "
+    "are cut.",
     minimum=5,
     original=True,
     otherwise=128,
@@ -46,35 +47,35 @@ class FineTuningConfig:
   )
   num_train_epochs: float = settings.setting(
     3.0,
-    "Passes over the training file; may be a fraction.",
+    "Number of passes over the training file; may be a fraction.",
     minimum=0.0,
     original=True,
   )
   warmup_proportion: float = settings.setting(
     0.1,
-    "Share of the steps with a rising learning rate.",
+    "Share of the steps during which the learning rate rises.",
     minimum=0.0,
     maximum=1.0,
     original=True,
   )
   bilstm: bool | None = settings.setting(
     None,
-    "Puts a BiLSTM of random values between BERT and the task's own layer, as "
-    "the paper's table 5 does; each direction is half as wide as hidden_size. "
-    "Default: what the model's bert_config.json says, else False.",
+    "Adds an untrained BiLSTM between BERT and the task's layer, as in table 5 "
+    "of the paper; each direction is half as wide as hidden_size. Default: the "
+    "value in the model's bert_config.json, else False.",
     otherwise=False,
   )
   strip_accents: bool | None = settings.setting(
     None,
-    "Whether to drop accents. Default: what the model's run.json says, else as "
-    "do_lower_case.",
+    "Whether to strip accents. Default: the value in the model's run.json, "
+    "else the same as do_lower_case.",
     otherwise=None,
   )
   num_run_examples: int = settings.setting(
     3,
-    "Examples of the dev file that run.json keeps, of at most "
-    "1,000 characters each, to try the model with; they go along into what is "
-    "exported. 0 keeps none.",
+    "Number of dev examples, of at most 1,000 characters each, to store in "
+    "run.json, so that users of the model can try it. Exports contain them "
+    "too.",
     minimum=0,
   )
   train: training_config.FineTuningTrainConfig
@@ -86,14 +87,14 @@ class FineTuningConfig:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class SweepConfig:
-  """How often a fine-tuning script runs."""
+  """Settings of several runs of a fine-tuning script."""
 
   num_runs: int = settings.setting(
     1,
-    "Fine-tunes this often, with the seeds seed, seed + 1, ..., in the folders "
-    "run_0, run_1, ... of output_dir; sweep_results.tsv has mean and sample "
+    "Number of runs with the seeds seed, seed + 1, ..., in the folders run_0, "
+    "run_1, ... of output_dir. sweep_results.tsv has the mean and the sample "
     "standard deviation of the results, and the best run by best_metric. Every "
-    "run keeps its checkpoints: see keep_checkpoint_max.",
+    "run keeps its checkpoints; see keep_checkpoint_max.",
     minimum=1,
   )
 

@@ -32,11 +32,11 @@ from bert_tf.tasks import (
   pretraining_config,
   pretraining_objective,
   pretraining_start,
+  start_model,
 )
 from bert_tf.training import (
   compilation,
   estimator,
-  restore,
   run_log,
 )
 from bert_tf.training import config as training_config
@@ -69,7 +69,7 @@ def run(
     ValueError: if flags, config, vocabulary, records or output_dir do not
       fit one another, before the first step.
   """
-  folder = run_folder.RunFolder.open(config.train.output_dir, "pretraining")
+  folder = run_folder.RunFolder(config.train.output_dir, "pretraining")
   bert_config = check(config, folder)
   objective = pretraining_objective.of(bert_config)
   config = dataclasses.replace(config, objective=objective)
@@ -84,9 +84,9 @@ def run(
   pretraining_objective.check_masking(
     config, [*read, evaluated] if evaluated else read
   )
-  if not config.do_train:
-    start = config.train.init_checkpoint
-    restore.check_is_trained(folder.path, start, heads.MASKED_LM)
+  if not config.do_train and not checkpoints.listed(folder.path):
+    start = start_model.StartModel(config.train.init_checkpoint)
+    start_model.check_is_trained(folder.path, start, heads.MASKED_LM)
   with folder.exclusive(config.do_train) as folder:
     return _run(config, bert_config, folder, phases, evaluated)
 

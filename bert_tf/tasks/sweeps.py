@@ -148,29 +148,39 @@ def run(
       f"`do_train` and `{evaluation_flag}`."
     )
   metric = config.train.best_metric or metrics[0]
-  others = [name for name in metrics if name != metric]
-  output_dir = config.train.output_dir
+  ordered = [metric, *(name for name in metrics if name != metric)]
   runs = plan(grid, num_runs, config.train.seed)
-  found: list[tuple[Run, Results]] = []
+  return _run_all(config, run_fn, ordered, runs)
+
+
+def _run_all(
+  config: Config,
+  run_fn: Callable[[Config], Results | None],
+  metrics: Sequence[str],
+  runs: Sequence[Run],
+) -> Results | None:
+  """Runs a sweep and writes its tables; as `run`. The first metric decides."""
+  output_dir = config.train.output_dir
+  finished: list[tuple[Run, Results]] = []
   rows: list[dict[str, Any]] = []
-  for number, one in enumerate(runs, start=1):
-    logging.info("Run %d of %d: %s.", number, len(runs), one.folder)
-    results = _run_once(_config_of(config, one), run_fn, metric)
+  for number, one_run in enumerate(runs, start=1):
+    logging.info("Run %d of %d: %s.", number, len(runs), one_run.folder)
+    results = _run_once(_config_of(config, one_run), run_fn, metrics[0])
     if results is None:
-      logging.info("%d runs are finished.", len(found))
+      logging.info("%d runs are finished.", len(finished))
       return None
-    found.append((one, results))
-    _write_table(output_dir, RUNS_FILE, _run_rows(config, found))
-    rows = _cell_rows(config, found, metric, others)
+    finished.append((one_run, results))
+    _write_table(output_dir, RUNS_FILE, _run_rows(config, finished))
+    rows = _cell_rows(config, finished, metrics)
     _write_table(output_dir, RESULTS_FILE, rows)
-  if not any(metric in results for _, results in found):
+  if not any(metrics[0] in results for _, results in finished):
     raise ValueError(
-      f"all {len(found)} runs diverged; lower the learning rate and choose "
+      f"all {len(finished)} runs diverged; lower the learning rate and choose "
       "another `output_dir`."
     )
   for row in rows:
     logging.info("%s", ", ".join(f"{name} {row[name]}" for name in row))
-  return found[-1][1]
+  return finished[-1][1]
 
 
 def _config_of(config: Config, one: Run) -> Config:
@@ -290,10 +300,10 @@ def _run_rows(
 def _cell_rows(
   config: config_lib.FineTuningConfig,
   found: Sequence[tuple[Run, Results]],
-  metric: str,
-  others: Sequence[str],
+  metrics: Sequence[str],
 ) -> list[dict[str, Any]]:
   """Returns a row a cell, the best mean first, those that failed last."""
+  metric, *others = metrics
   sign = -1.0 if evaluation.is_better(metric, 0.0, 1.0) else 1.0
   others = [name for name in others if any(name in r for _, r in found)]
   rows = []

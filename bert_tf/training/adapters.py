@@ -14,7 +14,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from bert_tf import checkpoints, distribution, model_folder
+from bert_tf import checkpoint_names, checkpoints, distribution, model_folder
 from bert_tf.files import paths
 from bert_tf.layers import lora
 from bert_tf.model_folder import run_info
@@ -32,7 +32,7 @@ def save(output_dir: str, tensors: Mapping[str, tf.Tensor]) -> None:
   """
   if lora.ALPHA not in tensors or not distribution.is_chief():
     return
-  head = [n for n in checkpoints.parameters(tensors) if n[:5] != "bert/"]
+  head = [n for n in checkpoint_names.parameters(tensors) if n[:5] != "bert/"]
   updates = [n for n in tensors if n.endswith((lora.A, lora.B))]
   checksums = {
     scope + lora.CHECKSUM: _checksum(tensors[scope + lora.BASE])
@@ -102,7 +102,7 @@ def add(model: keras.Model, path: str, encoder_only: bool = False) -> list[str]:
   """
   reader = open_adapter(path)
   variables = {v.path: v for v in model.weights}
-  names = () if encoder_only else checkpoints.parameters(reader.shapes)
+  names = () if encoder_only else checkpoint_names.parameters(reader.shapes)
   head = {name: reader.get(name) for name in names}
   updates, alpha = {}, float(reader.get(lora.ALPHA))
   for scope in lora.adapted(reader.shapes):

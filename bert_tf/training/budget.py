@@ -6,7 +6,7 @@ from typing import Any
 import keras
 from keras import ops
 
-from bert_tf import checkpoints, distribution, optimization
+from bert_tf import checkpoint_names, distribution, optimization
 from bert_tf.modeling import Tensor
 from bert_tf.training import config as training_config
 
@@ -51,9 +51,9 @@ class TimedWarmupLinearDecay(keras.optimizers.schedules.LearningRateSchedule):
     self.train_seconds = train_seconds
     self.warmup_share = warmup_share
     self.seconds_done = self._variable(
-      0.0, "float32", checkpoints.TRAIN_SECONDS
+      0.0, "float32", checkpoint_names.TRAIN_SECONDS
     )
-    self.state = {checkpoints.TRAIN_SECONDS: self.seconds_done}
+    self.state = {checkpoint_names.TRAIN_SECONDS: self.seconds_done}
     # The step of the last call of `set`, and the seconds of each step since.
     self._step = self._variable(0, "int64", "clock_step")
     self._seconds_per_step = self._variable(0.0, "float32", "seconds_per_step")

@@ -10,8 +10,8 @@ from tensorboard.util import tensor_util
 
 from bert_tf import optimization
 from bert_tf.files import paths
+from bert_tf.model_folder import run_info
 from bert_tf.plots import style
-from bert_tf.training import run_log
 
 Curves = dict[str, dict[int, float]]
 
@@ -131,7 +131,7 @@ def _draw_schedule(axis: style.Axes, output_dir: str) -> None:
 
   It shows a warm-up that ends before the first log line.
   """
-  settings = run_log.training_settings(output_dir)
+  settings = run_info.training_settings(output_dir)
   names = ("learning_rate", "num_train_steps", "num_warmup_steps")
   if not settings or settings["train_hours"] or settings["train_minutes"]:
     return  # The schedule is unknown or follows a clock.

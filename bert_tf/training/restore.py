@@ -11,7 +11,7 @@ import keras
 import numpy as np
 from absl import logging
 
-from bert_tf import checkpoints, heads
+from bert_tf import checkpoint_names, checkpoints
 from bert_tf.layers import bilstm, lora
 from bert_tf.training import adapters
 from bert_tf.training import config as training_config
@@ -65,13 +65,13 @@ def resume(
   reader = checkpoints.CheckpointReader(path)
   variables = training_variables(model, optimizer)
   missing = [name for name in variables if name not in reader.shapes]
-  if missing and not checkpoints.parameters(missing):
+  if missing and not checkpoint_names.parameters(missing):
     raise ValueError(
       f"{path} lacks {missing[0]} and {len(missing) - 1} more that training "
       "needs to resume; start from it with `init_checkpoint` and another "
       "`output_dir`."
     )
-  checkpoints.check_fits(reader, variables, missing)
+  checkpoint_names.check_fits(reader.path, reader.shapes, variables, missing)
   for name, variable in variables.items():
     variable.assign(reader.get(name))
   return int(reader.get(checkpoints.GLOBAL_STEP))
@@ -138,36 +138,6 @@ def check_lora_alpha(
       )
 
   _from_newest_whole(output_dir, check)
-
-
-def check_is_trained(
-  output_dir: str,
-  init_checkpoint: str | None,
-  head: heads.Head,
-  lora_adapter: str | None = None,
-) -> None:
-  """Checks that there is a trained model for evaluation or prediction.
-
-  Raises:
-    ValueError: if output_dir has no checkpoint, and init_checkpoint is None or
-      lacks the head.
-  """
-  if checkpoints.listed(output_dir):
-    return
-  if not init_checkpoint:
-    raise ValueError(
-      f"there is no trained model: {output_dir} has no checkpoint; set "
-      "`do_train`, or `init_checkpoint` to a trained one."
-    )
-  shapes = dict(checkpoints.CheckpointReader(init_checkpoint).shapes)
-  if lora_adapter:
-    shapes |= adapters.open_adapter(lora_adapter).shapes
-  missing = [name for name in head.shapes if name not in shapes]
-  if missing:
-    raise ValueError(
-      f"{init_checkpoint} has no {missing[0]}: it was not trained for "
-      f"{head.name}; set `do_train`."
-    )
 
 
 def check_has_head(

@@ -41,7 +41,7 @@ ROWS = (
     "export/runtimes_test.py::test_what_is_close_enough_is_written",
   ),
   (
-    "model_folder.opening _convert",
+    "model_folder.opening _conversion",
     "advice/command_advice_test.py::test_the_command_that_converts_is_right",
   ),
   (
@@ -86,8 +86,8 @@ ROWS = (
     "test_2_0_training_needs_the_field_of_2_0_and_trains_nulls",
   ),
   (
-    "training.trained_heads _check_labels",
-    "training/trained_heads_test.py::"
+    "tasks.start_model _check_labels",
+    "tasks/start_model_test.py::"
     "test_a_head_of_other_labels_is_refused_naming_both",
   ),
   ("formats.hugging_face from_other", "needs transformers 4 and PyTorch"),

@@ -115,7 +115,7 @@ CASES = (
     lambda w: (answered(True, None), answered(False, "boat")),
   ),
   Returned(
-    "model_folder.label_map of_data",
+    "model_folder.run_info from_data",
     ("dev.csv:2", "'bad'", "train.csv"),
     lambda w: labelled(w, ["good", "so so"], ["bad"]),
     lambda w: (

@@ -5,7 +5,7 @@ import pathlib
 import re
 
 from bert_tf import tokenization
-from bert_tf.convert import convert, model_files
+from bert_tf.convert import convert, pretrained
 from bert_tf.export import config as export_config
 from bert_tf.export import export, saved_models
 from bert_tf.export.runtimes import ids_models
@@ -23,7 +23,7 @@ def build(path, **values):
 
 
 def source(path, **values):
-  return model_files.Source(path, **values)
+  return pretrained.Source(path, **values)
 
 
 def to(world, kind, path, target=None, source_format="original", **values):
@@ -259,7 +259,7 @@ CASES = (
     lambda w: keras_config(w, 2),
   ),
   Case(
-    "convert.model_files _refuse",
+    "convert.pretrained _refuse",
     ("vocab.txt", "output_checkpoint"),
     lambda w: (
       w.write("o/vocab.txt", "x"),

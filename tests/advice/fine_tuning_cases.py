@@ -19,7 +19,6 @@ from bert_tf.tasks import (
   pretraining,
   pretraining_config,
   pretraining_objective,
-  run_start,
 )
 from bert_tf.tasks.classification import task as classification
 from bert_tf.tasks.ner import config as ner_config
@@ -118,7 +117,7 @@ def other_vocabulary(world, output_dir):
   other = world.write("other.txt", "\n".join(reversed(lines)))
   target = run if output_dir is None else world.path(output_dir)
   info = run_info.RunInfo(task="encoder")
-  run_folder.RunFolder(target, "encoder", None).prepare(info, CONFIG, other)
+  run_folder.RunFolder(target, "encoder").prepare(info, CONFIG, other)
 
 
 def adapter_start(world, **values):
@@ -136,7 +135,7 @@ def adapter_start(world, **values):
     },
   )
   setup = fine_tuning.load(config)
-  run_start.with_start(setup, ner.make_task(setup), config.train)
+  fine_tuning._with_start(setup, ner.make_task(setup), config.train)
 
 
 def run(world, output_dir, **values):
@@ -226,13 +225,13 @@ CASES = (
     ),
   ),
   Case(
-    "tasks.fine_tuning _read",
+    "tasks.splits read",
     ("do_predict", "predict_file"),
     lambda w: squad_read(w, None),
     lambda w: squad_read(w, squad_file(w)),
   ),
   Case(
-    "tasks.run_start with_start",
+    "tasks.fine_tuning _with_start",
     ("lora_adapter",),
     lambda w: adapter_start(w, lora_adapter="a"),
     adapter_start,

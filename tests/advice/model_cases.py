@@ -137,7 +137,7 @@ def zipped(world):
 
 CASES = (
   Returned(
-    "model_folder.opening _said",
+    "model_folder.opening _remedy",
     ("bert_config.json", "output_dir", "SavedModel"),
     lambda w: (w.write("empty/notes", ""), model_folder.find(w.path("empty"))),
     lambda w: (
@@ -146,7 +146,7 @@ CASES = (
     ),
   ),
   Returned(
-    "model_folder.opening _said",
+    "model_folder.opening _remedy",
     ("encoder.zip", "unpack"),
     lambda w: model_folder.find(zipped(w)),
     lambda w: (
@@ -155,7 +155,7 @@ CASES = (
     ),
   ),
   Returned(
-    "model_folder.opening _said",
+    "model_folder.opening _remedy",
     ("model.ckpt-1.index", "name"),
     lambda w: model_folder.find(weights_prefix(w) + ".index"),
     lambda w: model_folder.find(weights_prefix(w)),

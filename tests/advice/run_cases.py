@@ -4,7 +4,7 @@ import json
 
 from bert_tf import heads
 from bert_tf.layers import lora
-from bert_tf.model_folder import label_map, run_folder, run_info
+from bert_tf.model_folder import run_folder, run_info
 from bert_tf.tasks import (
   pretraining,
   pretraining_config,
@@ -26,7 +26,7 @@ def pretrain(world, **values):
     pretraining_config.PretrainingConfig,
     **{"input_file": "x", "do_train": True, **values},
   )
-  folder = run_folder.RunFolder.open(config.train.output_dir, "pretraining")
+  folder = run_folder.RunFolder(config.train.output_dir, "pretraining")
   return pretraining.check(config, folder)
 
 
@@ -51,9 +51,10 @@ def run_json(world, folder="out", **values):
   world.write(f"{folder}/run.json", json.dumps({"task": "squad", **values}))
 
 
-def labels(world, *names):
-  spec = label_map.LabelSpec("own data", "classification", names)
-  label_map.check(world.path("out"), label_map.read(world.path("out")), spec)
+def labels(world, *names, folder="out"):
+  spec = run_info.LabelSpec("own data", "classification", names)
+  opened = run_folder.RunFolder(world.path(folder), "classification")
+  opened.check_labels(spec)
   return spec
 
 
@@ -79,7 +80,7 @@ class Headless:
 
 def same_config(world, folder="out", **changes):
   training_cases.config_json(world, f"{folder}/bert_config.json", **changes)
-  opened = run_folder.RunFolder(world.path(folder), "classification", None)
+  opened = run_folder.RunFolder(world.path(folder), "classification")
   info = run_info.RunInfo(task="classification")
   opened.prepare(info, training_cases.CONFIG, None)
 
@@ -236,29 +237,25 @@ CASES = (
     lambda w: same_config(w, "other"),
   ),
   Case(
-    "model_folder.label_map check",
+    "model_folder.run_folder check_labels",
     ("out", "yes", "good", "output_dir"),
     lambda w: (
-      label_map.write(w.path("out"), labels(w, "good", "bad")),
+      run_info.write_labels(w.path("out"), labels(w, "good", "bad")),
       labels(w, "yes", "no"),
     ),
-    lambda w: label_map.check(
-      w.path("other"),
-      label_map.read(w.path("other")),
-      label_map.LabelSpec("own data", "classification", ("yes", "no")),
-    ),
+    lambda w: labels(w, "yes", "no", folder="other"),
   ),
   Case(
-    "model_folder.label_map read",
+    "model_folder.run_info read_labels",
     ("label_map.json", "output_dir"),
     lambda w: (
       w.write("out/label_map.json", json.dumps(TWICE)),
-      label_map.read("out"),
+      run_info.read_labels("out"),
     ),
     lambda w: (
-      label_map.read("other"),
+      run_info.read_labels("other"),
       w.folder.joinpath("out", "label_map.json").unlink(),
-      label_map.read("out"),
+      run_info.read_labels("out"),
     ),
   ),
 )

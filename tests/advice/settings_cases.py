@@ -212,7 +212,7 @@ CASES = (
     lambda w: (case(w, strip_accents=False), case(w, do_lower_case=False)),
   ),
   Case(
-    "model_folder.letter_case _settled_accents",
+    "model_folder.letter_case _resolve_accents",
     ("strip_accents=True", "run.json"),
     lambda w: letter_case.settle(
       letter_case.Case(strip_accents=True),

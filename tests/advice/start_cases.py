@@ -10,7 +10,7 @@ from bert_tf import checkpoint_names, checkpoints, heads
 from bert_tf.formats import hugging_face, tokenizer_files
 from bert_tf.layers import lora
 from bert_tf.model_folder import run_folder
-from bert_tf.tasks import fine_tuning, run_start
+from bert_tf.tasks import fine_tuning
 from bert_tf.tasks.classification import task as classification
 from bert_tf.training import config as training_config
 from bert_tf.training import evaluation, restore
@@ -34,7 +34,7 @@ def start(world, **values):
   setup = fine_tuning.load(training_cases.texts(world, **values))
   task = classification.make_task(setup, None)
   fine_tuning._read(setup, task)
-  return run_start.with_start(setup, task, setup.config.train)
+  return fine_tuning._with_start(setup, task, setup.config.train)
 
 
 def write_lora(world, folder, rank, alpha):
@@ -58,7 +58,7 @@ def without_step(world):
   """Returns a checkpoint that no run wrote."""
   folder = world.copy("classifier")
   reader = checkpoints.CheckpointReader(world.model("classifier"))
-  names = checkpoints.parameters(reader.shapes)
+  names = checkpoint_names.parameters(reader.shapes)
   checkpoints.write(
     f"{folder}/model.ckpt-1", {name: reader.get(name) for name in names}
   )
@@ -126,7 +126,7 @@ CASES = (
     lambda w: check_names(WORDS),
   ),
   Returned(
-    "checkpoints _advice",
+    "checkpoints __str__",
     ("model.ckpt-2", "model.ckpt-1"),
     lambda w: checkpoints.CheckpointReader(f"{damaged(w)}/model.ckpt-2"),
     lambda w: checkpoints.CheckpointReader(f"{damaged(w)}/model.ckpt-1"),
@@ -191,7 +191,7 @@ CASES = (
     lambda w: head_of(w.path("other"), 2),
   ),
   Case(
-    "training.restore check_is_trained",
+    "tasks.start_model check_is_trained",
     ("out", "do_train", "init_checkpoint"),
     lambda w: start(w, do_eval=True),
     lambda w: (
@@ -200,7 +200,7 @@ CASES = (
     ),
   ),
   Case(
-    "training.restore check_is_trained",
+    "tasks.start_model check_is_trained",
     ("output_weights", "do_train"),
     lambda w: start(w, do_eval=True, init_checkpoint=w.model("encoder")),
     lambda w: start(w, do_train=True, init_checkpoint=w.model("encoder")),
@@ -212,7 +212,7 @@ CASES = (
     lambda w: infer(w, init_checkpoint=without_step(w)),
   ),
   Case(
-    "training.trained_heads takes_head",
+    "tasks.start_model takes_head",
     ("encoder_only", "classifier", "do_train"),
     lambda w: start(
       w,

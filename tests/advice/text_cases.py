@@ -6,7 +6,7 @@ import h5py
 import numpy as np
 import tensorflow as tf
 
-from bert_tf.convert import convert, inspect, model_files
+from bert_tf.convert import convert, inspect, pretrained
 from bert_tf.corpora import corpus, sources
 from bert_tf.data import input_pipeline, pretraining_records, vocabulary
 from bert_tf.files import compression, lock
@@ -84,7 +84,7 @@ def no_example(world):
 
 def converted(world, kind, name="bilstm.json", **changes):
   config = model_cases.write_config(world, name, **changes)
-  source = model_files.Source(world.copy("encoder"), bert_config_file=config)
+  source = pretrained.Source(world.copy("encoder"), bert_config_file=config)
   return convert.convert(source, "original", world.path(f"{kind}/c"), kind)
 
 

@@ -176,13 +176,13 @@ CASES = (
     lambda w: load(w, do_train=True, freeze_layers=2),
   ),
   Case(
-    "tasks.fine_tuning _read",
+    "tasks.splits read",
     ("no_such", "data_dir"),
     lambda w: read(w, do_train=True, data_dir=w.path("no_such")),
     lambda w: read(w, do_train=True),
   ),
   Case(
-    "tasks.fine_tuning _read_labelled",
+    "tasks.splits _read_labelled",
     ("label_map.json", "out"),
     lambda w: read(w, do_eval=True, data_dir=w.write("e/dev.csv", "t")[:-8]),
     lambda w: (
@@ -267,7 +267,7 @@ CASES = (
     lambda w: sweep(w, {"eval_accuracy": 1.0}),
   ),
   Case(
-    "tasks.sweeps run",
+    "tasks.sweeps _run_all",
     ("learning rate", "output_dir"),
     lambda w: diverged(w, 10.0, "out"),
     lambda w: diverged(w, 0.1, "out2"),
@@ -296,7 +296,7 @@ CASES = (
     ),
   ),
   Case(
-    "tasks.fine_tuning _with_bilstm",
+    "tasks.fine_tuning _load_bert_config",
     ("bilstm", "False", "with"),
     lambda w: load(
       w,

@@ -16,9 +16,8 @@ import tensorflow as tf
 
 import bert_tf
 from bert_tf import model_folder, modeling
-from bert_tf.convert import convert, hugging_face, model_files
+from bert_tf.convert import convert, hugging_face, pretrained
 from bert_tf.data import input_pipeline
-from bert_tf.model_folder import label_map
 from tests.chaos import bert_run, outcomes
 from tests.support import tiny_models
 
@@ -65,7 +64,7 @@ def attack(num_tries: int, seed: int, folder: pathlib.Path) -> outcomes.Outcome:
   )
   rng = random.Random(seed)
   run = tiny_models.write_classifier(folder / "run")
-  source = model_files.Source(str(run), do_lower_case=True)
+  source = pretrained.Source(str(run), do_lower_case=True)
   convert.convert(source, "original", str(folder / "hf"), "hf")
   (folder / "records").mkdir()
   bert_run.prepare(folder / "records")
@@ -121,12 +120,12 @@ def _read_run(folder: pathlib.Path) -> _Read:
   names = sorted(files.reader.shapes)
   weights = {name: files.reader.get(name).tobytes() for name in names}
   vocab, config = files.load_vocab(), files.bert_config
-  return weights, (vocab, vars(config), label_map.of_run(files.run))
+  return weights, (vocab, vars(config), files.run and files.run.label_spec)
 
 
 def _read_hf(folder: pathlib.Path) -> _Read:
   """Reads Hugging Face's folder."""
-  model = hugging_face.read(model_files.Source(str(folder)))
+  model = hugging_face.read(pretrained.Source(str(folder)))
   weights = {name: value.tobytes() for name, value in model.tensors.items()}
   return weights, (model.vocab(), vars(model.config), model.run)
 

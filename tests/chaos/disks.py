@@ -7,7 +7,7 @@ import subprocess
 from collections.abc import Callable, Iterator
 
 from bert_tf import checkpoints
-from bert_tf.convert import convert, model_files
+from bert_tf.convert import convert, pretrained
 from bert_tf.export import config as export_config
 from bert_tf.export import export
 from bert_tf.inference import config as inference_config
@@ -48,7 +48,7 @@ def writers(
   """Returns functions that write to a path, by the last part of the path."""
   run = tiny_models.write_classifier(folder / "run")
   (folder / "texts").write_text(_TEXTS)
-  source = model_files.Source(str(run))
+  source = pretrained.Source(str(run))
   extraction = inference_config.ExtractionConfig(
     init_checkpoint=str(run), layers=(-1, -2)
   )

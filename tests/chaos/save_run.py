@@ -22,7 +22,7 @@ def train(output_dir: str, operations: trainer.Operations) -> None:
     RuntimeError: if the newest checkpoint holds something else.
   """
   trainer.count_saves(operations)
-  with run_folder.RunFolder.open(output_dir, "pretraining").exclusive(True):
+  with run_folder.RunFolder(output_dir, "pretraining").exclusive(True):
     for number in range(_newest(output_dir) + 1, _NUM_SAVES + 1):
       checkpoints.save(output_dir, _tensors(number), keep_checkpoint_max=2)
       print(f"Saved {output_dir}/model.ckpt-{number}.", flush=True)

@@ -15,7 +15,7 @@ import tensorflow as tf
 
 import bert_tf
 from bert_tf import checkpoints, heads, tokenization
-from bert_tf.convert import convert, model_files
+from bert_tf.convert import convert, pretrained
 from bert_tf.data import padding
 from bert_tf.tasks.squad import config as squad_config_lib
 from bert_tf.tasks.squad import task as squad
@@ -687,7 +687,7 @@ def start(tmp_path_factory):
   """A Hugging Face folder to start from."""
   folder = tmp_path_factory.mktemp("start")
   tiny_models.write_run(folder / "run", heads.SpanModel(tiny_models.CONFIG))
-  source = model_files.Source(str(folder / "run"))
+  source = pretrained.Source(str(folder / "run"))
   convert.convert(source, "original", str(folder / "hf"), "hf")
   return folder / "hf"
 

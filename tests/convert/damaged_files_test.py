@@ -5,7 +5,7 @@ import shutil
 
 import pytest
 
-from bert_tf.convert import convert, inspect, model_files
+from bert_tf.convert import convert, inspect, pretrained
 from bert_tf.export import config as export_config
 from bert_tf.export import export
 from bert_tf.inference import loaded_model
@@ -38,7 +38,7 @@ def folders(tmp_path_factory):
   run = tiny_models.write_classifier(root / "run")
   for kind in convert.FORMATS:
     target = str(root / kind) + FILES[kind][0]
-    convert.convert(model_files.Source(str(run)), "original", target, kind)
+    convert.convert(pretrained.Source(str(run)), "original", target, kind)
   export.run(
     export_config.ExportConfig(
       init_checkpoint=str(run), export_dir=str(root / "saved_model")
@@ -50,7 +50,7 @@ def folders(tmp_path_factory):
 def read_all(path, tmp_path):
   """Reads every value of a model as the commands do."""
   if not pathlib.Path(path, "saved_model.pb").exists():
-    source = model_files.Source(path)
+    source = pretrained.Source(path)
     target = str(tmp_path / "again" / "m")
     convert.convert(source, convert.format_of(path), target, "original")
   else:

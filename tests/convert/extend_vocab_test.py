@@ -342,9 +342,9 @@ def test_nothing_to_add_is_an_error(vocab, tmp_path, words, expected):
 
 def test_a_folder_in_use_is_not_written_to(vocab, tmp_path):
   (tmp_path / "mine").write_text("kept")
-  with pytest.raises(ValueError, match="is there and not empty"):
+  with pytest.raises(ValueError, match="output_dir"):
     extend(vocab, tmp_path)
-  with pytest.raises(ValueError, match="is there and not empty"):
+  with pytest.raises(ValueError, match="output_dir"):
     extend(vocab, tmp_path / "mine")
   assert [p.name for p in tmp_path.iterdir()] == ["mine"]
   (tmp_path / "empty").mkdir()
@@ -399,7 +399,7 @@ def test_words_are_read_one_a_line(tmp_path):
     extend_vocab.Word("flighty", f"{path}:3"),
     extend_vocab.Word("the", f"{path}:5"),
   ]
-  with pytest.raises(ValueError, match="there is no file .*none.txt"):
+  with pytest.raises(ValueError, match="words_file.*none.txt"):
     extend_vocab.read_words(str(tmp_path / "none.txt"))
 
 

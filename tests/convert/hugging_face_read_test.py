@@ -10,7 +10,7 @@ import pytest
 from safetensors import numpy as safetensors_numpy
 
 from bert_tf import checkpoints, heads, model_folder, modeling
-from bert_tf.convert import convert, model_files
+from bert_tf.convert import convert, pretrained
 from bert_tf.formats import hugging_face
 from bert_tf.model_folder import run_info
 
@@ -106,7 +106,7 @@ def write_model(folder, tensors, config=(), tokenizer=TOKENIZER):
 
 def to_original(folder, output):
   return convert.convert(
-    model_files.Source(folder), "hf", str(output), "original"
+    pretrained.Source(folder), "hf", str(output), "original"
   )
 
 
@@ -454,16 +454,14 @@ def test_pickled_weights_are_refused_with_the_reason(tmp_path):
   folder = write_model(tmp_path / "hf", draw(encoder()))
   weights = pathlib.Path(folder, "model.safetensors")
   weights.rename(weights.with_name("pytorch_model.bin"))
-  with pytest.raises(ValueError, match="pickled can run any code .* Where you"):
+  with pytest.raises(ValueError, match="pytorch_model.bin.*safetensors"):
     to_original(folder, (tmp_path / "m.ckpt"))
 
 
 def test_a_pickled_file_by_its_name_is_refused_too(tmp_path):
   path = tmp_path / "model.pt"
   path.write_bytes(b"")
-  with pytest.raises(
-    ValueError, match="model.pt is no model: .* pickled can run"
-  ):
+  with pytest.raises(ValueError, match="model.pt .*pickled"):
     to_original(str(path), tmp_path / "m.ckpt")
 
 
@@ -589,7 +587,9 @@ def test_another_models_files_are_not_written_over(tmp_path):
   tensors = draw(encoder())
   converted_model(tmp_path, tensors)
   folder = write_model(tmp_path / "b", tensors, {"hidden_act": "relu"})
-  with pytest.raises(ValueError, match="bert_config.json is another model's"):
+  with pytest.raises(
+    ValueError, match="bert_config.json .*`output_checkpoint`"
+  ):
     to_original(folder, (tmp_path / "out" / "bert_model.ckpt"))
 
 

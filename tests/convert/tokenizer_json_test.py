@@ -10,7 +10,7 @@ import pathlib
 import pytest
 
 from bert_tf import tokenization
-from bert_tf.convert import convert, model_files
+from bert_tf.convert import convert, pretrained
 from bert_tf.formats import tokenizer_files
 from bert_tf.model_folder import letter_case, run_info
 from tests.support import interop_models
@@ -60,7 +60,7 @@ def write_hf(tmp_path, case):
   vocab_file = str(tmp_path / "in" / "vocab.txt")
   run_info.write_run(str(tmp_path / "in"), run, config, vocab_file)
   folder = tmp_path / "hf"
-  convert.convert(model_files.Source(prefix), "original", str(folder), "hf")
+  convert.convert(pretrained.Source(prefix), "original", str(folder), "hf")
   return folder
 
 

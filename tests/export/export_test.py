@@ -17,7 +17,7 @@ from bert_tf import checkpoints, heads, modeling, tokenization
 from bert_tf.data import packing
 from bert_tf.export import config as export_config
 from bert_tf.export import export
-from bert_tf.model_folder import label_map, run_info
+from bert_tf.model_folder import run_info
 from bert_tf.tasks.classification import examples as examples_lib
 from bert_tf.tasks.classification import glue
 from bert_tf.tasks.classification import records as classification_data
@@ -112,8 +112,8 @@ def write_run(folder, model, task):
 
 
 def write_labels(folder, name, problem_type, labels):
-  task = label_map.LabelSpec(name, problem_type, tuple(labels))
-  label_map.write(str(folder), task)
+  task = run_info.LabelSpec(name, problem_type, tuple(labels))
+  run_info.write_labels(str(folder), task)
 
 
 MADE = ("regression", "multilabel", "ner", "pretraining", "swag", "encoder")
@@ -389,11 +389,11 @@ def test_other_lengths_and_batches_are_taken(served):
 @pytest.mark.parametrize("pairs", [False, True])
 def test_texts_are_cut_and_classified_as_by_the_script(exported, served, pairs):
   texts_b = TEXTS_B if pairs else [None] * len(TEXTS)
-  task = label_map.read(str(exported / "runs" / "multilabel"))
+  task = run_info.read_labels(str(exported / "runs" / "multilabel"))
   rows = [
     classification_data.convert_example(
       examples_lib.InputExample("", a, b), task, tokenizer(), 16
-    )[0]
+    )[0][0]
     for a, b in zip(TEXTS, texts_b)
   ]
   ints = tf.io.parse_example(
@@ -470,7 +470,9 @@ def test_the_masked_lm_sees_chosen_or_all_positions(exported, served):
 
 def test_words_are_labelled_as_by_the_script(exported, served):
   model = loaded(exported, "ner")
-  windower = ner_features.Windower(tokenizer(), 16, document_context=False)
+  windower = ner_features.SentenceWindower(
+    tokenizer(), 16, document_context=False
+  )
   found = served["words"]
   for row, text in enumerate(NER_TEXTS):
     words = text.split()

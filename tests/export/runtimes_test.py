@@ -14,7 +14,7 @@ from bert_tf.export import config as configs
 from bert_tf.export import export, saved_models
 from bert_tf.export.runtimes import config as runtime_config
 from bert_tf.export.runtimes import conversion, ids_models, litert, onnx
-from bert_tf.model_folder import label_map
+from bert_tf.model_folder import run_info
 from bert_tf.tasks.classification import glue
 from tests.support import tiny_models
 
@@ -73,7 +73,7 @@ def make_saved_model(task, run, export_dir):
   if task == "classification":
     run = copied(GOLDEN / "tiny_classifier", run)
     checkpoint = run / "bert_model.ckpt"
-    label_map.write(str(run), glue.get_task("MNLI").label_spec())
+    run_info.write_labels(str(run), glue.get_task("MNLI").label_spec())
   else:
     tf.keras.utils.set_random_seed(3)
     config = ENCODER_CONFIG if task == "encoder" else CONFIG

@@ -85,7 +85,7 @@ def example_of(question, context):
 
 def test_the_graph_cuts_the_windows_of_the_records(tokenizers):
   full, in_graph = tokenizers
-  windower = windows.Windower(full, WINDOWS)
+  windower = windows.ContextWindower(full, WINDOWS)
   graph_windower = context_windows.Windower(in_graph, WINDOWS)
   counts = set()
   for question, context in cases():
@@ -122,8 +122,8 @@ def test_the_graph_decodes_the_answers_of_the_result_files(tokenizers, version):
   full, in_graph = tokenizers
   config = PREDICTIONS[version]
   model = Model(len(full.vocab))
-  windower = windows.Windower(full, WINDOWS)
-  predictor = decoding.Predictor(full, config)
+  windower = windows.ContextWindower(full, WINDOWS)
+  predictor = decoding.AnswerDecoder(full, config)
   answerer = spans.Answerer(model, in_graph, WINDOWS, config)
   texts = tf.TensorSpec([], tf.string)
   answer = tf.function(answerer.answer, input_signature=[texts, texts])

@@ -12,7 +12,7 @@ from bert_tf import modeling, tokenization
 from bert_tf.corpora import corpus
 from bert_tf.files import text_lines
 from bert_tf.formats import tables
-from bert_tf.model_folder import label_map
+from bert_tf.model_folder import run_info
 from bert_tf.tasks.ner import examples as ner_examples
 from bert_tf.tasks.squad import examples as squad_examples
 from tests.support import runs
@@ -51,7 +51,7 @@ READERS = {
     json.dumps(runs.CONFIG),
     lambda path: vars(modeling.BertConfig.from_json_file(path)),
   ),
-  "label_map": (json.dumps(LABELS), label_map.read),
+  "label_map": (json.dumps(LABELS), run_info.read_labels),
 }
 
 
@@ -66,7 +66,7 @@ def test_files_with_a_mark_are_read_as_those_without(tmp_path, kind):
   for mark in (b"", MARK):
     folder = tmp_path / f"with{mark.hex()}"
     folder.mkdir()
-    path = folder / (label_map.FILE if kind == "label_map" else kind)
+    path = folder / (run_info.LABEL_MAP_FILE if kind == "label_map" else kind)
     data = mark + content.encode()
     if kind == "gz":
       path, data = folder / "text.gz", gzip.compress(data)

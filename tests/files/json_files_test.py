@@ -10,9 +10,9 @@ from bert_tf import model_folder, modeling
 from bert_tf.data import record_cache
 from bert_tf.files import json_files, shard_files
 from bert_tf.formats import hugging_face, tokenizer_files
-from bert_tf.model_folder import label_map, run_info
+from bert_tf.model_folder import run_info
 from bert_tf.training import config as training_config
-from bert_tf.training import evaluation, run_log, tuning
+from bert_tf.training import evaluation, tuning
 from tests.support import tiny_models
 
 NESTED = b"[" * 100_000
@@ -91,7 +91,7 @@ READERS = {
     [{"task": 1}, {"task": "ner", "scores": {"a": "b"}}, {"task": None}],
   ),
   "label_map.json": (
-    lambda f: label_map.read(str(f)),
+    lambda f: run_info.read_labels(str(f)),
     [
       {"task_name": "a", "problem_type": "classification", "labels": "ab"},
       {"task_name": "a", "problem_type": "classification", "labels": [1]},
@@ -119,7 +119,7 @@ READERS = {
     [],  # Its own tests have these.
   ),
   "commands.jsonl": (
-    lambda f: run_log.training_settings(str(f)),
+    lambda f: run_info.training_settings(str(f)),
     [{"settings": []}, {"command": "a"}],
   ),
   "evaluations.json": (
@@ -185,10 +185,10 @@ def test_records_with_a_broken_note_are_made_again(tmp_path, content):
 @pytest.mark.parametrize("kind", BROKEN)
 def test_a_folder_of_hugging_face_names_its_broken_file(tmp_path, name, kind):
   pytest.importorskip("safetensors")
-  from bert_tf.convert import convert, model_files
+  from bert_tf.convert import convert, pretrained
 
   run = tiny_models.write_classifier(tmp_path / "run")
-  source = model_files.Source(str(run))
+  source = pretrained.Source(str(run))
   convert.convert(source, "original", str(tmp_path / "hf"), "hf")
   folder = tmp_path / "hf"
   (folder / name).write_bytes(BROKEN[kind])

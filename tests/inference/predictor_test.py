@@ -11,7 +11,7 @@ import pytest
 import tensorflow as tf
 
 import bert_tf
-from bert_tf import checkpoints
+from bert_tf import checkpoint_names, checkpoints
 from bert_tf.export import config as configs
 from bert_tf.export import export
 from bert_tf.export.runtimes import ids_models
@@ -256,7 +256,7 @@ def test_a_checkpoint_is_in_memory_once(run_folder):
   predictor = bert_tf.Predictor(str(run_folder / "model.ckpt-1"))
   predictor.predict(TEXTS)
   shapes = checkpoints.CheckpointReader(str(run_folder)).shapes
-  names = checkpoints.parameters(shapes)
+  names = checkpoint_names.parameters(shapes)
   weights = 4 * sum(int(np.prod(shapes[name])) for name in names)
   # The model's weights and the seed of its dropout.
   assert weights <= count_variable_bytes() - before < 1.1 * weights

@@ -7,7 +7,7 @@ import shutil
 import numpy as np
 import pytest
 
-from bert_tf import checkpoints, heads, modeling
+from bert_tf import checkpoint_names, checkpoints, heads, modeling
 from bert_tf.export import config as export_config
 from bert_tf.export import export
 from bert_tf.inference import predictor
@@ -65,7 +65,7 @@ def test_a_checkpoint_holds_the_sum_under_the_names_of_the_original(tmp_path):
   plain = heads.ClassifierModel(CONFIG, 3)
   assert checkpoints.load_variables(reader, plain) == []
   np.testing.assert_allclose(plain(IDS), model(IDS), atol=1e-5)
-  assert set(checkpoints.parameters(reader.shapes)) == set(before)
+  assert set(checkpoint_names.parameters(reader.shapes)) == set(before)
   # What reads checkpoints to evaluate has the sum, not the sum and A B again.
   expected = np.asarray(model(IDS))
   assert checkpoints.load_variables(reader, model) == []

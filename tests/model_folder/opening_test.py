@@ -12,11 +12,11 @@ import pytest
 
 import bert_tf
 from bert_tf import checkpoints, heads, model_folder, modeling
-from bert_tf.convert import convert, model_files
+from bert_tf.convert import convert, pretrained
 from bert_tf.export import config as export_config
 from bert_tf.export import export
 from bert_tf.files import paths
-from bert_tf.model_folder import label_map, run_info
+from bert_tf.model_folder import run_info
 from tests.support import interop_models, tiny_models
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
@@ -40,7 +40,7 @@ def folders(tmp_path_factory):
   run = tiny_models.write_classifier(root / "run")
   (run / "label_map.json").unlink()
   run_info.write_run(str(run), RUN, tiny_models.CONFIG, str(run / "vocab.txt"))
-  source = model_files.Source(str(run))
+  source = pretrained.Source(str(run))
   convert.convert(source, "original", str(root / "hf"), "hf")
   for name in ("run.json", "label_map.json", "bert_config.json"):
     (root / "hf" / name).unlink()
@@ -153,7 +153,7 @@ def test_a_remote_folder_is_a_model(folders, kind):
 def test_hugging_faces_models_are_read_without_conversion(tmp_path, kind):
   prefix, model = interop_models.write_original(tmp_path / "in", kind)
   target = str(tmp_path / "hf")
-  convert.convert(model_files.Source(prefix), "original", target, "hf")
+  convert.convert(pretrained.Source(prefix), "original", target, "hf")
   (tmp_path / "hf" / "run.json").unlink()
   found = type(model).from_pretrained(target)
   interop_models.assert_close(
@@ -232,9 +232,9 @@ def write_longer_vocabulary(folder, folders):
 
 BAD = {
   "an empty folder": (lambda f, _: f.mkdir(), "there is nothing"),
-  "no folder": (lambda f, _: None, "folder, and no folder: there is no"),
+  "no folder": (lambda f, _: None, "not found"),
   "two models": (write_two, "2 models; .*bert_model.ckpt, .*safetensors"),
-  "a zip": (lambda f, _: f.write_bytes(b"PK"), "unpack|is no model"),
+  "a zip": (lambda f, _: f.write_bytes(b"PK"), "unpack|is not a model"),
   "a config of Hugging Face": (
     write_config_of_hugging_face,
     'config.json is Hugging Face.* "gelu" is another function',
@@ -282,7 +282,7 @@ def test_a_whole_keras_model_is_refused(tmp_path):
 def write_keras_weights(folder):
   prefix, model = interop_models.write_original(folder / "in", "classifier")
   h5 = str(folder / "model" / "bert.weights.h5")
-  convert.convert(model_files.Source(prefix), "original", h5, "keras")
+  convert.convert(pretrained.Source(prefix), "original", h5, "keras")
   return model
 
 
@@ -349,7 +349,7 @@ def test_what_contradicts_a_folder_is_refused(folders, tmp_path):
 
 
 def test_label_map_and_run_say_the_same():
-  spec = label_map.LabelSpec("jsonl", "classification", LABELS)
-  assert label_map.of_run(label_map.to_run(spec)) == spec
-  words = label_map.LabelSpec("ner", run_info.WORDS, LABELS)
-  assert label_map.of_run(label_map.to_run(words)) == words
+  spec = run_info.LabelSpec("jsonl", "classification", LABELS)
+  assert spec.to_run().label_spec == spec
+  words = run_info.LabelSpec("ner", run_info.WORDS, LABELS)
+  assert words.to_run().label_spec == words

@@ -106,16 +106,16 @@ def test_who_trains_in_a_folder_removes_what_killed_processes_left(tmp_path):
     (folder / ".model.ckpt-3.tmp-elsewhere-pid-7-0").mkdir(parents=True)
     (folder / ".eval_results.txt.tmp-elsewhere-pid-7-0").mkdir()
     (folder / ".kept").mkdir()
-  with run_folder.RunFolder.open(str(tmp_path), "ner").exclusive(False):
+  with run_folder.RunFolder(str(tmp_path), "ner").exclusive(False):
     assert len(list(tmp_path.rglob("*.tmp-*"))) == 4
-  with run_folder.RunFolder.open(str(tmp_path), "ner").exclusive(True):
+  with run_folder.RunFolder(str(tmp_path), "ner").exclusive(True):
     assert not list(tmp_path.rglob("*.tmp-*"))
   assert len(list(tmp_path.rglob(".kept"))) == 2
 
 
 def _prepare(folder, info, config, vocab_file):
   """Opens a folder and prepares it for a run."""
-  opened = run_folder.RunFolder.open(folder, info.task)
+  opened = run_folder.RunFolder(folder, info.task)
   opened.prepare(info, config, vocab_file)
 
 
@@ -141,7 +141,7 @@ def test_a_folder_is_read_once_and_again_when_it_is_locked(
   tmp_path, vocab_file
 ):
   folder = str(tmp_path / "out")
-  opened = run_folder.RunFolder.open(folder, INFO.task)
+  opened = run_folder.RunFolder(folder, INFO.task)
   assert (opened.info, opened.bert_config, opened.labels) == (None, None, None)
   _prepare(folder, INFO, CONFIG, vocab_file)  # As another process does.
   assert (opened.info, opened.bert_config, opened.labels) == (None, None, None)

@@ -9,7 +9,7 @@ import pytest
 import tensorflow as tf
 
 from bert_tf import checkpoints, heads, model_folder, modeling
-from bert_tf.convert import convert, model_files
+from bert_tf.convert import convert, pretrained
 from bert_tf.export import config as export_config
 from bert_tf.export import export
 from bert_tf.export.runtimes import config as runtimes_config
@@ -174,7 +174,7 @@ def test_it_is_converted_to_the_originals_format_and_to_no_other(
   trained, tmp_path
 ):
   _, run, _ = trained
-  source = model_files.Source(str(run))
+  source = pretrained.Source(str(run))
   path = str(tmp_path / "converted" / "bert_model.ckpt")
   convert.convert(source, "original", path, "original")
   found = model_folder.find(str(tmp_path / "converted"))

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from bert_tf.model_folder import run_info
-from bert_tf.tasks import findings
+from bert_tf.tasks import splits
 from bert_tf.tasks.classification import task as classification
 from bert_tf.tasks.classification.examples import InputExample
 from bert_tf.tasks.ner import task as ner
@@ -63,8 +63,12 @@ class Texts:
     return ({"text": text} if text else {}), label
 
 
+def run_fields(examples, count):
+  return splits.Splits(Texts(), examples, {}, "").run_fields(count)
+
+
 def kept(examples, count):
-  found = findings.of_data(Texts(), {"dev": examples}, count)
+  found = run_fields({"dev": examples}, count)
   return [(e["inputs"]["text"], e["answer"]) for e in found["examples"] or ()]
 
 
@@ -87,10 +91,10 @@ def test_half_a_character_is_not_kept():
 
 def test_none_are_kept_where_none_are_wanted():
   assert kept([("a", "x")], 0) == []
-  assert findings.of_data(Texts(), {}, 0) == {"examples": None}
+  assert run_fields({}, 0) == {"examples": None}
   # What an earlier command of the run has found stays.
-  assert findings.of_data(Texts(), {}, 3) == {}
-  counts = findings.of_data(Texts(), {"train": [1, 2]}, 3)
+  assert run_fields({}, 3) == {}
+  counts = run_fields({"train": [1, 2]}, 3)
   assert counts == {"num_train_examples": 2}
 
 

@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 import pytest
 
-from bert_tf import checkpoints
+from bert_tf import checkpoint_names, checkpoints
 from bert_tf.training import budget, curves
 from tests.support import line_model
 
@@ -89,7 +89,7 @@ def test_a_run_ends_with_its_time_and_the_rate_at_zero(tmp_path, clock):
   )
   reader = checkpoints.CheckpointReader(f"{tmp_path}/model.ckpt-{step}")
   assert reader.get("train_seconds") == 40.0
-  assert checkpoints.parameters(reader.shapes) == ["bert/unused", "bert/w"]
+  assert checkpoint_names.parameters(reader.shapes) == ["bert/unused", "bert/w"]
   assert train(tmp_path) == step  # Nothing is left.
 
 

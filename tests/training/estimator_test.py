@@ -237,7 +237,7 @@ def test_a_run_resumes_from_the_newest_complete_checkpoint(tmp_path, damage):
 def prepare(folder):
   """Writes what describes a run into its folder."""
   info = run_info.RunInfo(task="pretraining")
-  opened = run_folder.RunFolder.open(folder, info.task)
+  opened = run_folder.RunFolder(folder, info.task)
   opened.prepare(info, modeling.BertConfig(vocab_size=9), None)
 
 
@@ -294,7 +294,7 @@ def test_a_checkpoint_deleted_at_the_end_is_an_error(tmp_path, do_train):
   runner.check_files()
   newest = checkpoints.latest(str(tmp_path))
   os.remove(f"{newest}.index")
-  with pytest.raises(OSError, match=f"{newest} is gone") as caught:
+  with pytest.raises(OSError, match=newest) as caught:
     runner.check_files()
   assert "\n" not in str(caught.value)
 

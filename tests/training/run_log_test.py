@@ -6,6 +6,7 @@ import sys
 
 from tensorboard.backend.event_processing import event_accumulator
 
+from bert_tf.model_folder import run_info
 from bert_tf.training import config as training_config
 from bert_tf.training import curves, run_log
 
@@ -25,7 +26,7 @@ def add(folder, monkeypatch, *arguments):
 def test_every_command_is_a_line(tmp_path, monkeypatch):
   add(tmp_path, monkeypatch, "--task_name=ü")
   add(tmp_path, monkeypatch, "--output_dir=a b")
-  lines = (tmp_path / run_log.FILE).read_text().splitlines()
+  lines = (tmp_path / run_info.COMMANDS_FILE).read_text().splitlines()
   first, second = map(json.loads, lines)
   assert second["command"] == "bert-tf classifier '--output_dir=a b'"
   assert first["settings"]["task_name"] == "ü"

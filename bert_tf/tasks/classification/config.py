@@ -1,4 +1,4 @@
-"""The settings of classification, without TensorFlow."""
+"""Settings of classification, without TensorFlow."""
 
 import dataclasses
 from typing import ClassVar
@@ -8,7 +8,7 @@ from bert_tf.model_folder import run_info
 from bert_tf.tasks import config
 from bert_tf.training import config as training_config
 
-# The official tasks, and the formats of one's own files.
+# The official tasks, and the formats of a user's own files.
 TASK_NAMES = (
   "CoLA",
   "SST-2",
@@ -25,10 +25,10 @@ TASK_NAMES = (
 )
 FILE_FORMATS = ("tsv", "csv", "jsonl")
 
-# Between the labels of one multilabel cell.
+# Separates the labels in a multilabel cell.
 LABEL_SEPARATOR = "|"
 
-# Cut at the end, as the original does; keep both ends; read all of it.
+# Cut the end, as the original does; keep both ends; read the whole text.
 LONG_TEXT_MODES = ("truncate", "head_tail", "windows")
 
 
@@ -44,27 +44,27 @@ class ClassificationConfig(config.FineTuningConfig):
   )
   task_name: str | None = settings.setting(
     None,
-    f"The task: {', '.join(TASK_NAMES)}, in any case; or, for one's own "
-    f"train, dev and test files, {', '.join(FILE_FORMATS)}.",
+    f"The task: {', '.join(TASK_NAMES)}, in any case; or, for your own train, "
+    f"dev and test files, {', '.join(FILE_FORMATS)}.",
     original=True,
   )
   processor: str | None = settings.setting(
     None,
-    "MODULE:CLASS, a class of one's own with the methods of the original's "
-    "DataProcessor: it has the examples and labels, and task_name is only its "
-    "name. The module may be a file of the current folder.",
+    "MODULE:CLASS, a class of yours with the methods of the original's "
+    "DataProcessor. It supplies examples and labels; task_name is then only a "
+    "name. The module may be a file in the current folder.",
   )
   xnli_language: str = settings.setting("zh", "The language of XNLI's texts.")
   problem_type: str = settings.setting(
     "classification",
-    "Own data: what the labels are: a class, a number, or several labels, "
-    f"{LABEL_SEPARATOR} between them (a list in jsonl).",
+    "Own data: the kind of label: a class, a number, or several labels with "
+    f"{LABEL_SEPARATOR} between them (in jsonl a list).",
     choices=run_info.PROBLEM_TYPES,
   )
   text_a_column: str = settings.setting(
     "text",
-    "Own data: the column of the text, by its name in the header (the key in "
-    "jsonl), or by its number from 0 in files without header.",
+    "Own data: the column of the text. Its name in the header (in jsonl the "
+    "key), or its number from 0 in files without a header.",
   )
   text_b_column: str | None = settings.setting(
     None, "Own data: the column of the second text of a pair."
@@ -74,23 +74,21 @@ class ClassificationConfig(config.FineTuningConfig):
   )
   skip_bad_rows: bool = settings.setting(
     False,
-    "Whether to count the bad rows of the train and dev files instead of "
-    "stopping at the first.",
+    "Whether to skip and count faulty rows of the train and dev files, instead "
+    "of stopping at the first.",
   )
   group_by_length: bool = settings.setting(
     True,
-    "Whether training batches hold examples of like length, sorted among those "
-    "of 8 batches at a time, which leaves little padding to compute; false "
-    "draws every batch from all lengths.",
+    "Whether training batches hold examples of similar length, which avoids "
+    "padding. Examples are sorted within every 8 batches.",
   )
   long_text: str | None = settings.setting(
     None,
-    "How single texts of more than max_seq_length word pieces are read. "
-    "truncate cuts the end; head_tail keeps the first quarter (128 of 510) and "
-    "the last three (382) and leaves out the middle; windows reads the whole "
-    "text in windows of max_seq_length that overlap by half, trains on each "
-    "with the text's label, and decides by the mean of their logits. A pair is "
-    "always cut, and another value refused.",
+    "Treatment of single texts with more than max_seq_length word pieces. "
+    "truncate cuts the end. head_tail keeps the first quarter (128 of 510) and "
+    "the last three quarters (382). windows reads the whole text in windows "
+    "that overlap by half, trains on each with the text's label, and decides "
+    "by the mean of their logits. Pairs allow only truncate.",
     choices=LONG_TEXT_MODES,
     otherwise="truncate",
   )
@@ -100,13 +98,13 @@ class ClassificationConfig(config.FineTuningConfig):
     super().__post_init__()
     if not (self.task_name or self.processor):
       raise ValueError(
-        "the task is not known: set `task_name`, or `processor` for a "
-        "class of your own."
+        "the task is not known: set `task_name`, or `processor` for a class of "
+        "yours."
       )
 
 
-# The settings that mean nothing to an official task.
+# Settings that do not apply to an official task.
 OWN_DATA = ("problem_type", "text_a_column", "text_b_column", "label_column")
 
-# Those that mean nothing to a processor.
+# Settings that do not apply to a processor.
 FILES = (*OWN_DATA, "xnli_language", "skip_bad_rows")

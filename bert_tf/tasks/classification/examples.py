@@ -11,7 +11,7 @@ from typing import Any
 
 from bert_tf.formats import tables
 from bert_tf.formats.tables import Column, Row
-from bert_tf.model_folder import label_map
+from bert_tf.model_folder import run_info
 from bert_tf.tasks.classification import config
 
 # What is reported of one's own data beside the accuracy.
@@ -90,7 +90,7 @@ class FileLayout:
   submission: str | None = None  # Name of the file to upload to GLUE, or None.
   file_format: str = "tsv"  # One of config.FILE_FORMATS.
   labels_are_text: bool = True  # As RunInfo has it.
-  label_origin: label_map.LabelOrigin = label_map.OF_TASK
+  label_origin: run_info.LabelOrigin = run_info.OF_TASK
 
   @property
   def is_pair(self) -> bool:
@@ -99,17 +99,17 @@ class FileLayout:
     return any(split.text_b is not None for split in splits)
 
   def with_labels(
-    self, labels: tuple[str, ...], origin: label_map.LabelOrigin
+    self, labels: tuple[str, ...], origin: run_info.LabelOrigin
   ) -> "FileLayout":
     """Returns the layout with these labels, unless it has its own."""
     if self.labels is not None:
       return self
     return dataclasses.replace(self, labels=labels, label_origin=origin)
 
-  def label_spec(self) -> label_map.LabelSpec:
+  def label_spec(self) -> run_info.LabelSpec:
     """Returns the labels of the model; they must be known."""
     assert self.labels is not None
-    return label_map.LabelSpec(
+    return run_info.LabelSpec(
       self.name,
       self.problem_type,
       self.labels,

@@ -8,8 +8,8 @@ from scipy import stats
 from sklearn import metrics as sklearn_metrics
 
 from bert_tf import losses
-from bert_tf.model_folder.label_map import LabelSpec
-from bert_tf.tasks.classification import long_texts
+from bert_tf.model_folder.run_info import LabelSpec
+from bert_tf.tasks.classification import records
 from bert_tf.tasks.classification.examples import FileLayout, InputExample
 from bert_tf.training import results as results_lib
 
@@ -82,7 +82,7 @@ def scores(
     logits: float32 [R, C], of all windows.
     num_windows: int [B], the windows of each example; their sum is R.
   """
-  pooled = long_texts.pooled(logits, num_windows)
+  pooled = records.mean_over_windows(logits, num_windows)
   found = {}
   if len(pooled) < len(logits):
     batch = {"label_ids": label_ids, "is_real_example": np.ones(len(pooled))}

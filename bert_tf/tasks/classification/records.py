@@ -8,46 +8,39 @@ from absl import logging
 
 from bert_tf import tokenization
 from bert_tf.data import input_pipeline, packing, record_cache, records
-from bert_tf.model_folder import label_map
+from bert_tf.model_folder import run_info
 from bert_tf.tasks import batches as batches_lib
-from bert_tf.tasks.classification import long_texts
 from bert_tf.tasks.classification.examples import InputExample
 
 # Examples of each file that are logged as the model sees them.
 _NUM_LOGGED = 2
 
+# Of 510 word pieces the first 128 and the last 382: the best of the ways to
+# cut that Sun et al. 2019 (arXiv 1905.05583, 5.3.1) compared.
+_HEAD, _WHOLE = 128, 510
+
 
 def convert_example(
   example: InputExample,
-  spec: label_map.LabelSpec,
+  spec: run_info.LabelSpec,
   tokenizer: tokenization.FullTokenizer,
   max_seq_length: int,
   long_text: str = "truncate",
-) -> list[bytes]:
-  """Returns the serialized `tf.train.Example` of each window of one example.
-
-  That is one, but for a single text that is read in windows; each has the
-  label. Their features are those of input_pipeline.classifier_spec. Without a
-  label, as in a test file, label_ids hold the first label, 0 or none.
-  """
-  return _convert(example, spec, tokenizer, max_seq_length, long_text)[0]
-
-
-def _convert(
-  example: InputExample,
-  spec: label_map.LabelSpec,
-  tokenizer: tokenization.FullTokenizer,
-  max_seq_length: int,
-  long_text: str,
 ) -> tuple[list[bytes], bool]:
-  """Returns the records of an example, and whether it exceeds one input."""
+  """Returns the records of an example, and whether it exceeds one input.
+
+  Each record is a serialized `tf.train.Example` with the features of
+  input_pipeline.classifier_spec. There is one record, except for a single text
+  that is read in windows: then each window has the label. Without a label, as
+  in a test file, label_ids hold the first label, 0 or none.
+  """
   ids_b = None
   if example.text_b is not None:
     ids_b = tokenizer.tokenize_to_ids(example.text_b)
   ids_a = tokenizer.tokenize_to_ids(example.text_a)
   windows: list[Sequence[int]] = [ids_a]
   if ids_b is None:
-    windows = long_texts.windows(ids_a, max_seq_length - 2, long_text)
+    windows = cut_windows(ids_a, max_seq_length - 2, long_text)
   cls_id, sep_id = tokenizer.convert_tokens_to_ids(["[CLS]", "[SEP]"])
   labels = {"label_ids": label_ids([example], spec)[0].tolist()}
   ints: dict[str, list[int]] = {"is_real_example": [1]}
@@ -75,13 +68,13 @@ def num_windows(
     return [1] * len(data)
   texts = (tokenizer.tokenize_to_ids(example.text_a) for example in data)
   room = max_seq_length - 2
-  return [len(long_texts.windows(ids, room, long_text)) for ids in texts]
+  return [len(cut_windows(ids, room, long_text)) for ids in texts]
 
 
 def write_records(
   path: str,
   data: Sequence[InputExample],
-  spec: label_map.LabelSpec,
+  spec: run_info.LabelSpec,
   tokenizer: tokenization.FullTokenizer,
   max_seq_length: int,
   long_text: str = "truncate",
@@ -106,7 +99,7 @@ def write_records(
     for index, example in enumerate(data):
       if index < _NUM_LOGGED:
         _log(example, tokenizer)
-      encoded, is_cut = _convert(
+      encoded, is_cut = convert_example(
         example, spec, tokenizer, max_seq_length, long_text
       )
       num_cut += is_cut
@@ -125,7 +118,7 @@ def _log(example: InputExample, tokenizer: tokenization.FullTokenizer) -> None:
 
 
 def batches(
-  spec: label_map.LabelSpec,
+  spec: run_info.LabelSpec,
   max_seq_length: int,
   vocab_size: int,
   group_by_length: bool = True,
@@ -140,7 +133,7 @@ def batches(
 
 
 def label_ids(
-  data: Sequence[InputExample], spec: label_map.LabelSpec
+  data: Sequence[InputExample], spec: run_info.LabelSpec
 ) -> np.ndarray:
   """Returns label_ids of examples; the first label, 0 or none without one.
 
@@ -156,3 +149,45 @@ def label_ids(
     return np.array(rows, np.int32)
   ids = {name: i for i, name in enumerate(spec.labels)}
   return np.array([[0 if x is None else ids[x]] for x in labels], np.int32)
+
+
+def cut_windows(
+  ids: Sequence[int], room: int, long_text: str
+) -> list[Sequence[int]]:
+  """Returns the inputs that a text becomes.
+
+  Args:
+    ids: word pieces of the text.
+    room: how many fit into one input.
+    long_text: one of config.LONG_TEXT_MODES. "head_tail" keeps the first
+      room * 128 / 510, rounded down, and as many of the last as fit. "windows"
+      gives inputs of `room` that start half a window apart, the last one at
+      the text's end.
+
+  Returns:
+    One input; several only for "windows" and a text that does not fit.
+  """
+  if len(ids) <= room:
+    return [ids]
+  if long_text == "head_tail":
+    head = room * _HEAD // _WHOLE
+    return [[*ids[:head], *ids[len(ids) - room + head :]]]
+  if long_text == "windows":
+    last = len(ids) - room
+    starts = [*range(0, last, max(1, room // 2)), last]
+    return [ids[start : start + room] for start in starts]
+  return [ids[:room]]
+
+
+def mean_over_windows(
+  logits: np.ndarray, num_windows: Sequence[int]
+) -> np.ndarray:
+  """Returns the mean of the logits of each example's windows, float32 [B, C].
+
+  Args:
+    logits: float32 [R, C], those of one example after another.
+    num_windows: int [B], at least 1, of each example; their sum is R.
+  """
+  counts = np.asarray(num_windows)
+  totals = np.add.reduceat(logits, np.cumsum(counts) - counts, axis=0)
+  return totals / counts.astype(logits.dtype)[:, None]

@@ -11,14 +11,13 @@ import numpy as np
 
 from bert_tf import heads, losses, modeling, tokenization
 from bert_tf.data import input_pipeline
-from bert_tf.model_folder import label_map
-from bert_tf.tasks import base, fine_tuning, run_start, split_summary
+from bert_tf.model_folder import run_info
+from bert_tf.tasks import base, fine_tuning, splits
 from bert_tf.tasks import batches as batches_lib
 from bert_tf.tasks.classification import config as config_lib
 from bert_tf.tasks.classification import (
   examples,
   glue,
-  long_texts,
   metrics,
   processors,
   records,
@@ -71,7 +70,7 @@ def result_names(layout: examples.FileLayout) -> tuple[str, ...]:
 
 def build_estimator(
   bert_config: modeling.BertConfig,
-  spec: label_map.LabelSpec,
+  spec: run_info.LabelSpec,
   train: training_config.TrainConfig,
 ) -> estimator.Estimator:
   """Returns the Estimator of a classifier.
@@ -103,7 +102,7 @@ def make_task(
   layout = layout or file_layout(config)
   if layout.is_pair:
     _check_pairs(layout, config.long_text)
-  saved = run_start.saved_labels(setup)
+  saved = setup.saved_labels()
   if saved and saved.problem_type == layout.problem_type:
     layout = dataclasses.replace(
       layout.with_labels(saved.labels, saved.origin),
@@ -159,7 +158,7 @@ class ClassificationTask(base.Task[InputExample, Texts]):
   first_results = ("eval_accuracy", "eval_loss", "global_step", "loss")
 
   @property
-  def label_spec(self) -> label_map.LabelSpec | None:
+  def label_spec(self) -> run_info.LabelSpec | None:
     """The labels, None until they are known."""
     return None if self.layout.labels is None else self.layout.label_spec()
 
@@ -192,7 +191,9 @@ class ClassificationTask(base.Task[InputExample, Texts]):
         f"({', '.join(labels)}), at least {needed} are needed; is "
         "`label_column` right?"
       )
-    self.layout = self.layout.with_labels(labels, label_map.of_data(source))
+    self.layout = self.layout.with_labels(
+      labels, run_info.LabelOrigin.from_data(source)
+    )
 
   def prepare(self, split: str, examples: Sequence[InputExample]) -> Texts:
     """Returns the examples with the number of their windows."""
@@ -250,7 +251,7 @@ class ClassificationTask(base.Task[InputExample, Texts]):
     self, output_dir: str, data: Texts, rows: base.Rows
   ) -> base.Results:
     """Writes test_results.tsv, predictions.jsonl and the file for GLUE."""
-    logits = long_texts.pooled(np.stack(list(rows)), data.num_windows)
+    logits = records.mean_over_windows(np.stack(list(rows)), data.num_windows)
     problem_type = self.layout.problem_type
     probabilities = np.asarray(losses.probabilities(logits, problem_type))
     metrics.write_predictions(
@@ -261,7 +262,7 @@ class ClassificationTask(base.Task[InputExample, Texts]):
   def run_info(self) -> dict[str, Any]:
     """Returns labels and kind of input for run.json."""
     return {
-      **self.layout.label_spec().run_info(),
+      **self.layout.label_spec().run_fields(),
       "is_pair": self.layout.is_pair,
       "long_text": self.long_text,
     }
@@ -279,7 +280,7 @@ class ClassificationTask(base.Task[InputExample, Texts]):
       for label in labels
       if not isinstance(label, float)
     )
-    return split_summary.describe_labels(self.layout.label_spec(), names)
+    return splits.describe_labels(self.layout.label_spec(), names)
 
   def describe_cut(self) -> str:
     """Returns what happens to long texts."""

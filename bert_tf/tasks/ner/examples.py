@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from absl import logging
 
 from bert_tf.files import text_lines
-from bert_tf.model_folder import label_map
+from bert_tf.model_folder import run_info
 
 DOCUMENT_START = "-DOCSTART-"
 OUTSIDE = "O"
@@ -111,7 +111,7 @@ def check_labels(
   path: str,
   sentences: Sequence[Sentence],
   labels: Sequence[str],
-  origin: label_map.LabelOrigin,
+  origin: run_info.LabelOrigin,
 ) -> None:
   """Raises ValueError naming the first line whose tag is no label."""
   known = set(labels)

@@ -30,7 +30,7 @@ class Window:
   tags: Sequence[str] | None  # Of these words; None if they are not known.
 
 
-class Windower:
+class SentenceWindower:
   """Makes windows of sentences.
 
   A sentence that fits is labelled in one window. Of a longer one each window

@@ -12,8 +12,8 @@ import numpy as np
 from bert_tf import heads, losses, modeling, tokenization
 from bert_tf.data import input_pipeline, record_cache
 from bert_tf.files import paths
-from bert_tf.model_folder import label_map, run_info
-from bert_tf.tasks import base, fine_tuning, run_start, split_summary
+from bert_tf.model_folder import run_info
+from bert_tf.tasks import base, fine_tuning, splits
 from bert_tf.tasks import batches as batches_lib
 from bert_tf.tasks.ner import bilstm, examples, feature_based, metrics, records
 from bert_tf.tasks.ner import config as config_lib
@@ -56,7 +56,7 @@ def make_task(
     features = Features(
       config.feature_layers, start, config.feature_dir or output_dir
     )
-  saved = run_start.saved_labels(setup, starts_head=features is not None)
+  saved = setup.saved_labels(starts_head=features is not None)
   names = ("train", "dev", "test")
   files = {name: getattr(config, f"{name}_file") for name in names}
   return NerTask(
@@ -70,7 +70,7 @@ def make_task(
     config.document_context,
     features,
     saved.labels if saved else None,
-    saved.origin if saved else label_map.OF_TASK,
+    saved.origin if saved else run_info.OF_TASK,
   )
 
 
@@ -101,7 +101,7 @@ class NerTask(base.Task[Sentence, Tagged]):
   document_context: bool  # Whether windows are filled with sentences around.
   features: Features | None  # None to fine-tune BERT.
   labels: tuple[str, ...] | None  # None until they are known.
-  label_origin: label_map.LabelOrigin = label_map.OF_TASK
+  label_origin: run_info.LabelOrigin = run_info.OF_TASK
 
   model = heads.TokenModel
   noun = "training windows"
@@ -121,14 +121,14 @@ class NerTask(base.Task[Sentence, Tagged]):
       self.noun = "training sentences"
 
   @property
-  def label_spec(self) -> label_map.LabelSpec | None:
+  def label_spec(self) -> run_info.LabelSpec | None:
     """The labels, None until they are known."""
     if self.labels is None:
       return None
     name = "ner"
     if self.features:
       name = f"ner on features {self.features.layers}"
-    return label_map.LabelSpec(
+    return run_info.LabelSpec(
       name, run_info.WORDS, self.labels, origin=self.label_origin
     )
 
@@ -154,13 +154,16 @@ class NerTask(base.Task[Sentence, Tagged]):
     labels = examples.infer_labels(train)
     if len(labels) < 2:
       raise ValueError(f"{source} has no entity, every tag is O.")
-    self.labels, self.label_origin = labels, label_map.of_data(source)
+    self.labels, self.label_origin = (
+      labels,
+      run_info.LabelOrigin.from_data(source),
+    )
 
   def prepare(self, split: str, sentences: Sequence[Sentence]) -> Tagged:
     """Returns the sentences with the windows that label their words."""
     path = self.files[split]
     examples.check_labels(path, sentences, self._labels, self.label_origin)
-    windower = records.Windower(
+    windower = records.SentenceWindower(
       self.tokenizer, self.max_seq_length, self.document_context
     )
     return Tagged(sentences, windower.windows(path, sentences))
@@ -285,7 +288,7 @@ class NerTask(base.Task[Sentence, Tagged]):
     """Returns labels and kind of input for run.json."""
     assert self.label_spec is not None
     return {
-      **self.label_spec.run_info(),
+      **self.label_spec.run_fields(),
       "document_context": self.document_context,
       "feature_layers": self.features.layers if self.features else None,
     }
@@ -296,7 +299,7 @@ class NerTask(base.Task[Sentence, Tagged]):
       return "no tags"
     assert self.label_spec is not None
     tags = itertools.chain.from_iterable(s.known_tags for s in examples)
-    return split_summary.describe_labels(self.label_spec, tags)
+    return splits.describe_labels(self.label_spec, tags)
 
   def describe_cut(self) -> str:
     """Returns what happens to long sentences."""

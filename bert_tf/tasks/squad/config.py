@@ -1,4 +1,4 @@
-"""The settings of question answering, without TensorFlow."""
+"""Settings of question answering, without TensorFlow."""
 
 import dataclasses
 from typing import ClassVar
@@ -11,7 +11,7 @@ from bert_tf.tasks import config
 class WindowConfig:
   """Sizes of the windows of a context, in word pieces.
 
-  A size that is left out is None until `settings.settle`.
+  A size that the user does not give is None until `settings.settle`.
   """
 
   max_seq_length: int = settings.setting(
@@ -24,12 +24,13 @@ class WindowConfig:
   doc_stride: int = settings.setting(
     None,
     "Word pieces from the start of one window of a long context to the next.",
+    minimum=1,
     original=True,
     otherwise=128,
   )
   max_query_length: int = settings.setting(
     None,
-    "Word pieces that are kept of a question.",
+    "Word pieces of a question; longer ones are cut.",
     minimum=1,
     original=True,
     otherwise=64,
@@ -43,15 +44,15 @@ class WindowConfig:
       raise ValueError(
         f"max_seq_length {self.max_seq_length} must be greater than "
         f"max_query_length {self.max_query_length} + 3, or nothing of the "
-        "context fits; raise the one or lower the other."
+        "context fits; raise max_seq_length or lower max_query_length."
       )
     window = self.max_seq_length - self.max_query_length - 3
     if not 0 < self.doc_stride <= window:
       raise ValueError(
-        f"doc_stride {self.doc_stride} is not from 1 to {window}, which is "
-        f"what max_seq_length {self.max_seq_length} leaves of the context "
-        f"beside a question of max_query_length {self.max_query_length}; "
-        "change one of the three."
+        f"doc_stride {self.doc_stride} is not from 1 to {window}, the room for "
+        f"the context in max_seq_length {self.max_seq_length} next to a "
+        f"question of max_query_length {self.max_query_length}; change one of "
+        "the three."
       )
 
 
@@ -59,12 +60,13 @@ class WindowConfig:
 class DecodingConfig:
   """Choice of the answers.
 
-  version_2_with_negative is None until `settings.settle` if it is left out.
+  version_2_with_negative is None until `settings.settle` if the user does not
+  give it.
   """
 
   n_best_size: int = settings.setting(
     20,
-    "Starts, ends and answers that are considered and written.",
+    "Number of starts, ends and answers to consider and to write.",
     minimum=1,
     original=True,
   )
@@ -82,7 +84,8 @@ class DecodingConfig:
   )
   null_score_diff_threshold: float = settings.setting(
     0.0,
-    'Answers "" where its score less the best answer\'s is above this.',
+    'Predicts "no answer" if its score exceeds the best answer\'s by more than '
+    "this.",
     original=True,
   )
 
@@ -93,12 +96,12 @@ DEFAULT_DECODING = settings.settle(DecodingConfig(), None, "")
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class SquadConfig(WindowConfig, DecodingConfig, config.FineTuningConfig):
-  """Settings of `run_squad.py`; its inputs are windows of contexts."""
+  """Settings of `run_squad.py`. Its inputs are windows of contexts."""
 
   task: ClassVar[str] = "squad"
 
-  # Predictions are scored, so there is no --do_eval. Both batches have the size
-  # predict_batch_size.
+  # The scores are those of the predictions, so there is no --do_eval.
+  # predict_batch_size also applies to evaluations.
   do_eval: bool = False
   eval_batch_size: int = 8
   train_file: str | None = settings.setting(
@@ -109,16 +112,15 @@ class SquadConfig(WindowConfig, DecodingConfig, config.FineTuningConfig):
   )
   verbose_logging: bool = settings.setting(
     False,
-    "Whether to log every fault of the data, and every answer that could not "
-    "be aligned with its context.",
+    "Whether to log every fault of the data, and every answer that cannot be "
+    "aligned with its context.",
     original=True,
   )
   cut_padding: bool = settings.setting(
     False,
-    "Dynamic padding: whether batches are padded to their longest window only, "
-    "and those of training hold windows of like length, which takes less time. "
-    "The original's softmax is over the padding too, so scores differ a little "
-    "from its.",
+    "Whether to pad batches only to their longest window, and to train on "
+    "windows of similar length together, which is faster. The original's "
+    "softmax includes the padding, so scores differ slightly.",
   )
 
   def __post_init__(self) -> None:

@@ -46,7 +46,7 @@ class Prediction:
   span_text: str  # The best answer that is not ""; "" if there is none.
 
 
-class Predictor:
+class AnswerDecoder:
   """Finds answers in windows that were made with the same tokenizer."""
 
   def __init__(

@@ -57,7 +57,7 @@ class Questions(NamedTuple):
   """The questions of a file."""
 
   examples: Sequence[SquadExample]
-  windower: windows_lib.Windower  # Makes their windows.
+  windower: windows_lib.ContextWindower  # Makes their windows.
 
 
 @dataclasses.dataclass(eq=False)
@@ -112,7 +112,7 @@ class SquadTask(base.Task[SquadExample, Questions]):
     if split == "train":
       examples = list(examples)
       random.Random(_SHUFFLE_SEED).shuffle(examples)
-    windower = windows_lib.Windower(self.tokenizer, self.windows)
+    windower = windows_lib.ContextWindower(self.tokenizer, self.windows)
     return Questions(examples, windower)
 
   def num_inputs(self, data: Questions) -> int:
@@ -251,7 +251,7 @@ class SquadTask(base.Task[SquadExample, Questions]):
   ) -> Iterator[tuple[SquadExample, decoding.Prediction]]:
     """Yields each question with its answer."""
     rows = iter(rows)
-    predictor = decoding.Predictor(
+    predictor = decoding.AnswerDecoder(
       self.tokenizer, self.decoding_config, self.verbose_logging
     )
     pairs = zip(data.examples, data.windower.windows(data.examples))

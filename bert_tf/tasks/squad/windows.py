@@ -48,7 +48,7 @@ class InputFeatures:
   is_question_cut: bool = False  # Whether it exceeds max_query_length.
 
 
-class Windower:
+class ContextWindower:
   """Makes windows; remembers the pieces of every context it has met.
 
   That is eight bytes a word piece, of each context once.
@@ -187,7 +187,7 @@ def _max_context_windows(
 def write_windows(
   writer: records.RecordWriter,
   examples: Sequence[squad_data.SquadExample],
-  windower: Windower,
+  windower: ContextWindower,
   max_seq_length: int,
   is_training: bool,
 ) -> int:

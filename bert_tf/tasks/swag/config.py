@@ -1,4 +1,4 @@
-"""The settings of multiple choice, without TensorFlow."""
+"""Settings of multiple choice, without TensorFlow."""
 
 import dataclasses
 from typing import ClassVar
@@ -6,11 +6,10 @@ from typing import ClassVar
 from bert_tf import settings
 from bert_tf.tasks import config
 
-# The formats of one's own files.
+# The formats of a user's own files.
 FILE_FORMATS = ("tsv", "csv", "jsonl")
 
-# What a label is: the choice's number, from 0 or from 1, its letter from A, or
-# its text.
+# A label is the choice's number, from 0 or from 1, its letter, or its text.
 LABEL_TYPES = ("number", "number_from_1", "letter", "text")
 
 
@@ -21,49 +20,48 @@ class SwagConfig(config.FineTuningConfig):
   task: ClassVar[str] = "swag"
 
   data_dir: str = settings.setting(
-    help="Folder with SWAG's train.csv, val.csv and test.csv; for one's own "
-    "data, with train, dev and test files that end in --task_name.",
+    help="Folder with SWAG's train.csv, val.csv and test.csv, or with your own "
+    "train, dev and test files, whose suffix is --task_name.",
     original=True,
   )
   task_name: str = settings.setting(
-    "swag", f"swag, or the format of one's own data: {', '.join(FILE_FORMATS)}."
+    "swag", f"swag, or the format of your own data: {', '.join(FILE_FORMATS)}."
   )
   context_column: str = settings.setting(
     "context",
-    "Own data: the column of the text that comes first, sentence A, by its "
-    "name in the header (the key in jsonl), or by its number from 0 in files "
-    "without header.",
+    "Own data: the column of the first text, sentence A. Its name in the "
+    "header (in jsonl the key), or its number from 0 in files without a "
+    "header.",
   )
   question_column: str | None = settings.setting(
     None,
-    "Own data: the column of a text that is put before every choice, with a "
-    "space between them. Default: none.",
+    "Own data: the column of a text to put before every choice, with a space "
+    "between them. Default: none.",
   )
   choice_columns: tuple[str, ...] | None = settings.setting(
     None,
-    "Own data: the columns of the choices, with commas between them; in jsonl "
-    "also one key that holds a list of texts.",
+    "Own data: the columns of the choices, with commas between them. In jsonl, "
+    "a single key may hold a list of texts.",
   )
   label_column: str = settings.setting(
     "label",
-    "Own data: the column of the right choice, which the test file need not "
-    "have.",
+    "Own data: the column of the right choice. The test file may lack it.",
   )
   label_type: str = settings.setting(
     "number",
-    "Own data: what is in label_column, and what is predicted: number, the "
-    "choice's number from 0; number_from_1; letter, A for the first; text, "
-    "that of the choice.",
+    "Own data: the content of label_column and the form of predictions: "
+    "number, counted from 0; number_from_1; letter, A for the first; text, the "
+    "choice itself.",
     choices=LABEL_TYPES,
   )
   skip_bad_rows: bool = settings.setting(
     False,
-    "Whether to count the bad rows of the train and dev files instead of "
-    "stopping at the first.",
+    "Whether to skip and count faulty rows of the train and dev files, instead "
+    "of stopping at the first.",
   )
 
 
-# The settings that mean nothing to SWAG's own files.
+# Settings that do not apply to SWAG's own files.
 OWN_DATA = (
   "context_column",
   "question_column",

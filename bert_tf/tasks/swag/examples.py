@@ -12,7 +12,7 @@ from bert_tf.tasks.swag import config
 
 
 @dataclasses.dataclass(frozen=True)
-class FileLayout:
+class ChoiceLayout:
   """Files of multiple choice and their columns."""
 
   name: str  # The task's, for errors.
@@ -33,7 +33,7 @@ class FileLayout:
 # Zellers et al. 2018. The endings go on with a second sentence that has begun;
 # sentence A is "the given sentence", sentence B "a possible continuation"
 # (Devlin et al. 2019, 4.4), so that beginning belongs to B.
-SWAG = FileLayout(
+SWAG = ChoiceLayout(
   name="SWAG",
   file_format="csv",
   train="train.csv",
@@ -69,7 +69,7 @@ def own_files(
   choice_columns: Sequence[str],
   label_column: str,
   label_type: str,
-) -> FileLayout:
+) -> ChoiceLayout:
   """Returns the layout of train, dev and test files of one's own.
 
   Columns are those of config.SwagConfig.
@@ -97,7 +97,7 @@ def own_files(
     raise ValueError(
       f"`choice_columns={','.join(choice_columns)}` names a column twice."
     )
-  return FileLayout(
+  return ChoiceLayout(
     name="own data",
     file_format=file_format,
     train=f"train.{file_format}",
@@ -114,7 +114,7 @@ def own_files(
 def read_examples(
   data_dir: str,
   file: str,
-  layout: FileLayout,
+  layout: ChoiceLayout,
   has_labels: bool,
   skip_bad_rows: bool = False,
 ) -> list[ChoiceExample]:
@@ -190,7 +190,7 @@ def label_names(choices: Sequence[str], label_type: str) -> list[str]:
   return [str(first + i) for i in range(len(choices))]
 
 
-def _choices(row: Row, layout: FileLayout) -> tuple[str, ...]:
+def _choices(row: Row, layout: ChoiceLayout) -> tuple[str, ...]:
   """Returns the choices of a row; raises tables.BadRowError."""
   if len(layout.choices) > 1:
     return tuple(tables.text(row, column) for column in layout.choices)

@@ -26,21 +26,13 @@ def convert_example(
   example: ChoiceExample,
   tokenizer: tokenization.FullTokenizer,
   max_seq_length: int,
-) -> bytes:
-  """Returns the serialized `tf.train.Example`; its features are those of spec.
-
-  Input i is [CLS] context [SEP] question choice_i [SEP], cut as every pair is:
-  from the end of the longer text. Without a label label_ids are 0.
-  """
-  return _convert(example, tokenizer, max_seq_length)[0]
-
-
-def _convert(
-  example: ChoiceExample,
-  tokenizer: tokenization.FullTokenizer,
-  max_seq_length: int,
 ) -> tuple[bytes, bool]:
-  """Returns the record of an example, and whether an input is cut."""
+  """Returns the record of an example, and whether an input is cut.
+
+  The record is a serialized `tf.train.Example` with the features of `spec`.
+  Input i is [CLS] context [SEP] question choice_i [SEP], cut as every pair is:
+  from the end of the longer text. Without a label, label_ids is 0.
+  """
   is_cut = False
   cls_id, sep_id = tokenizer.convert_tokens_to_ids(["[CLS]", "[SEP]"])
   ids_a = tokenizer.tokenize_to_ids(example.context)
@@ -74,7 +66,7 @@ def write_records(
     for index, example in enumerate(examples):
       if index < _NUM_LOGGED:
         _log(example, tokenizer)
-      record, is_cut = _convert(example, tokenizer, max_seq_length)
+      record, is_cut = convert_example(example, tokenizer, max_seq_length)
       num_cut += is_cut
       writer.write(record)
     return num_cut

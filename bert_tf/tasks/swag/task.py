@@ -10,13 +10,16 @@ import numpy as np
 
 from bert_tf import heads, losses, modeling, tokenization
 from bert_tf.data import input_pipeline
-from bert_tf.tasks import base, fine_tuning, split_summary
+from bert_tf.tasks import base, fine_tuning, splits
 from bert_tf.tasks import batches as batches_lib
 from bert_tf.tasks.swag import config as config_lib
-from bert_tf.tasks.swag import examples, metrics, records
+from bert_tf.tasks.swag import examples, records
 from bert_tf.tasks.swag.examples import ChoiceExample
 from bert_tf.training import config as training_config
-from bert_tf.training import estimator, objective
+from bert_tf.training import estimator, objective, results
+
+# Results of an evaluation beside the step; the first decides on the best.
+RESULTS = ("eval_accuracy", "eval_loss", "loss")
 
 
 def run(config: config_lib.SwagConfig) -> base.Results | None:
@@ -40,7 +43,7 @@ def make_task(
   )
 
 
-def _file_layout(config: config_lib.SwagConfig) -> examples.FileLayout:
+def _file_layout(config: config_lib.SwagConfig) -> examples.ChoiceLayout:
   """Returns the layout of the files that a config describes."""
   file_format = config.task_name.lower()
   if file_format == "swag":
@@ -64,7 +67,7 @@ def _file_layout(config: config_lib.SwagConfig) -> examples.FileLayout:
 class SwagTask(base.Task[ChoiceExample, Sequence[ChoiceExample]]):
   """Choosing one of several texts that follow another."""
 
-  layout: examples.FileLayout
+  layout: examples.ChoiceLayout
   data_dir: str
   bert_config: modeling.BertConfig
   tokenizer: tokenization.FullTokenizer
@@ -131,7 +134,7 @@ class SwagTask(base.Task[ChoiceExample, Sequence[ChoiceExample]]):
 
   def result_names(self) -> tuple[str, ...]:
     """Returns the names of the results."""
-    return metrics.RESULTS
+    return RESULTS
 
   def write_predictions(
     self, output_dir: str, data: Sequence[ChoiceExample], rows: base.Rows
@@ -139,9 +142,7 @@ class SwagTask(base.Task[ChoiceExample, Sequence[ChoiceExample]]):
     """Writes test_results.tsv and predictions.jsonl."""
     scores = np.stack(list(rows))
     probabilities = np.asarray(losses.probabilities(scores, "classification"))
-    metrics.write_predictions(
-      output_dir, data, probabilities, self.layout.label_type
-    )
+    write_predictions(output_dir, data, probabilities, self.layout.label_type)
     return {}
 
   def describe_labels(self, examples: Sequence[ChoiceExample]) -> str:
@@ -150,7 +151,7 @@ class SwagTask(base.Task[ChoiceExample, Sequence[ChoiceExample]]):
     if set(counts) == {None}:
       return "no labels"
     named = {str(i): counts[i] for i in range(len(examples[0].choices))}
-    return f"the right choice: {split_summary.describe_counts(named)}"
+    return f"the right choice: {splits.describe_counts(named)}"
 
   def describe_cut(self) -> str:
     """Returns what happens to long texts."""
@@ -162,3 +163,40 @@ class SwagTask(base.Task[ChoiceExample, Sequence[ChoiceExample]]):
     """Returns the context and its continuations, and which is right."""
     choices = example.continuations()
     return {"context": example.context, "choices": choices}, example.label
+
+
+def write_predictions(
+  output_dir: str,
+  data: Sequence[ChoiceExample],
+  probabilities: np.ndarray,
+  label_type: str,
+) -> None:
+  """Writes test_results.tsv and predictions.jsonl.
+
+  Args:
+    output_dir: folder of the files.
+    data: the examples, B.
+    probabilities: float32 [B, C].
+    label_type: one of config.LABEL_TYPES.
+  """
+  objects = (
+    _prediction(example, row, label_type)
+    for example, row in zip(data, probabilities)
+  )
+  results.write_probabilities(output_dir, probabilities, objects)
+
+
+def _prediction(
+  example: ChoiceExample, probabilities: np.ndarray, label_type: str
+) -> dict[str, object]:
+  """Returns the object of one line of predictions.jsonl."""
+  chosen = int(probabilities.argmax())
+  label = examples.label_names(example.choices, label_type)[chosen]
+  return {
+    "id": example.guid,
+    "text": example.context,
+    "text_b": example.continuations()[chosen],
+    "label": int(label) if label_type.startswith("number") else label,
+    # The digits of a float32.
+    "probabilities": [float(str(p)) for p in probabilities],
+  }

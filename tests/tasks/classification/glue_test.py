@@ -62,7 +62,7 @@ def test_features_are_the_originals(shared, tokenizer, name, max_seq_length):
       for e in read(shared / "golden/classifier/data" / name, task, part)
       for record in classification_data.convert_example(
         e, task.label_spec(), tokenizer, max_seq_length
-      )
+      )[0]
     ]
     file = f"{name.lower()}_{part}_seq{max_seq_length}.tf_record"
     path = str(shared / "golden/classifier" / file)

@@ -13,7 +13,7 @@ from bert_tf.export import config as export_config
 from bert_tf.export import export
 from bert_tf.server import served
 from bert_tf.tasks.classification import config as classification_config
-from bert_tf.tasks.classification import long_texts
+from bert_tf.tasks.classification import records
 from bert_tf.tasks.classification import task as classification
 from tests.support import near_ties, own_classification
 
@@ -25,9 +25,9 @@ OWN = own_classification.with_own(labels=("bad", "good"))
 
 def test_head_and_tail_are_128_and_382_of_510():
   ids = list(range(1000))
-  (kept,) = long_texts.windows(ids, 510, "head_tail")
+  (kept,) = records.cut_windows(ids, 510, "head_tail")
   assert kept == ids[:128] + ids[-382:]
-  (kept,) = long_texts.windows(ids, 126, "head_tail")
+  (kept,) = records.cut_windows(ids, 126, "head_tail")
   assert kept == ids[:31] + ids[-95:]  # 126 * 128 / 510 is 31.6.
 
 
@@ -35,17 +35,17 @@ def test_head_and_tail_are_128_and_382_of_510():
 @pytest.mark.parametrize("length", [0, 1, 509, 510])
 def test_a_text_that_fits_is_left_as_it_is(long_text, length):
   ids = list(range(length))
-  assert long_texts.windows(ids, 510, long_text) == [ids]
+  assert records.cut_windows(ids, 510, long_text) == [ids]
 
 
 def test_truncation_keeps_the_start():
-  assert long_texts.windows([1, 2, 3, 4], 3, "truncate") == [[1, 2, 3]]
+  assert records.cut_windows([1, 2, 3, 4], 3, "truncate") == [[1, 2, 3]]
 
 
 @pytest.mark.parametrize("room", [1, 2, 3, 6, 7])
 @pytest.mark.parametrize("length", [8, 9, 13, 14, 100])
 def test_windows_are_full_in_order_and_leave_nothing_out(room, length):
-  found = long_texts.windows(list(range(length)), room, "windows")
+  found = records.cut_windows(list(range(length)), room, "windows")
   starts = [window[0] for window in found]
   for start, window in zip(starts, found):
     assert window == list(range(start, start + room))
@@ -60,14 +60,14 @@ def test_windows_are_full_in_order_and_leave_nothing_out(room, length):
 def test_logits_are_pooled_by_their_mean():
   logits = np.float32([[1, 2], [3, 6], [5, 4], [0, 0], [1, 1], [2, 5]])
   np.testing.assert_array_equal(
-    long_texts.pooled(logits, [1, 2, 3]), [[1, 2], [4, 5], [1, 2]]
+    records.mean_over_windows(logits, [1, 2, 3]), [[1, 2], [4, 5], [1, 2]]
   )
 
 
 def slices(words):
   """Returns the texts of the windows of a text of one-piece words."""
   return [
-    " ".join(window) for window in long_texts.windows(words, ROOM, "windows")
+    " ".join(window) for window in records.cut_windows(words, ROOM, "windows")
   ]
 
 

@@ -11,7 +11,7 @@ import tensorflow as tf
 
 from bert_tf import checkpoints, heads, losses, modeling, tokenization
 from bert_tf.data import padding
-from bert_tf.model_folder import label_map
+from bert_tf.model_folder import run_info
 from bert_tf.tasks.classification import config as classification_config
 from bert_tf.tasks.classification import records as classification_data
 from bert_tf.tasks.classification import task as classification
@@ -22,7 +22,7 @@ from tests.support import runs, tiny_models
 
 GOLDEN = pathlib.Path(__file__).resolve().parents[2] / "golden"
 CONFIG = runs.CONFIG
-SPEC = label_map.LabelSpec("own data", "classification", ("bad", "good"))
+SPEC = run_info.LabelSpec("own data", "classification", ("bad", "good"))
 LENGTH = 32
 # Texts of 1 to 29 words.
 DATA = [

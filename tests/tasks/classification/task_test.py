@@ -9,9 +9,9 @@ import pytest
 import tensorflow as tf
 
 from bert_tf import checkpoints, heads, model_folder
-from bert_tf.convert import convert, model_files
+from bert_tf.convert import convert, pretrained
 from bert_tf.files import lock
-from bert_tf.model_folder import label_map, run_folder
+from bert_tf.model_folder import run_folder, run_info
 from bert_tf.tasks.classification import config as classification_config
 from bert_tf.tasks.classification import examples, glue
 from bert_tf.tasks.classification import metrics as classification_results
@@ -260,7 +260,7 @@ def test_a_head_of_the_same_labels_in_another_order_is_refused(
   )
   start = str(folder / "model.ckpt-1")
   if kind == "hf":
-    source, folder = model_files.Source(start), tmp_path / "hf"
+    source, folder = pretrained.Source(start), tmp_path / "hf"
     convert.convert(source, "original", str(folder), "hf")
     (folder / "label_map.json").unlink()
     start = str(folder / "model.safetensors")
@@ -391,7 +391,7 @@ def test_a_second_training_of_a_folder_is_refused_and_changes_nothing(
 ):
   files = [path for path in trained.rglob("*") if path.is_file()]
   before = {path: path.stat().st_mtime_ns for path in files}
-  folder = run_folder.RunFolder.open(str(trained), "classification")
+  folder = run_folder.RunFolder(str(trained), "classification")
   with folder.exclusive(True):
     with pytest.raises(lock.FolderInUseError, match=str(trained)):
       classification.run(
@@ -688,4 +688,4 @@ def test_labels_that_nothing_tells_are_asked_for(base, tmp_path):
 def test_a_file_that_is_no_label_map_is_named(tmp_path):
   (tmp_path / "label_map.json").write_text("[]")
   with pytest.raises(ValueError, match=r"label_map.json .*\[\]"):
-    label_map.read(str(tmp_path))
+    run_info.read_labels(str(tmp_path))

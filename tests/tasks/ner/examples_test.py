@@ -5,7 +5,7 @@ import gzip
 import pytest
 import tensorflow as tf
 
-from bert_tf.model_folder import label_map
+from bert_tf.model_folder import run_info
 from bert_tf.tasks.ner import examples as ner_data
 from bert_tf.tasks.ner import metrics
 from tests.support import runs
@@ -198,7 +198,7 @@ def test_bytes_that_are_no_text_are_named(tmp_path):
 def test_a_tag_that_is_no_label_is_named_with_the_labels(tmp_path):
   sentences = read(tmp_path, "a O\n\nb O\nc I-ORG\n")
   labels = ("O", "B-ORG", "I-ORG")
-  origin = label_map.of_data("train.txt")
+  origin = run_info.LabelOrigin.from_data("train.txt")
   ner_data.check_labels("x.txt", sentences, labels, origin)
   with pytest.raises(ValueError) as error:
     ner_data.check_labels("x.txt", sentences, ("O", "B-PER", "I-PER"), origin)

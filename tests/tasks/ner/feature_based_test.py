@@ -8,7 +8,7 @@ import pytest
 import tensorflow as tf
 
 from bert_tf import checkpoints, modeling
-from bert_tf.convert import convert, model_files
+from bert_tf.convert import convert, pretrained
 from bert_tf.export import config as export_config
 from bert_tf.export import export
 from bert_tf.tasks.ner import bilstm as ner_bilstm
@@ -126,7 +126,7 @@ def exported(run, folder):
 
 
 def converted(run, folder):
-  source = model_files.Source(str(run))
+  source = pretrained.Source(str(run))
   convert.convert(source, "original", str(folder), "hf")
   return str(folder / "model.safetensors")
 

@@ -37,7 +37,7 @@ def sentences(*texts, document=1):
 
 def shown(tokenizer, found, length, document_context=False):
   """Windows as text, with a star before each labelled word piece."""
-  windower = ner_features.Windower(tokenizer, length, document_context)
+  windower = ner_features.SentenceWindower(tokenizer, length, document_context)
   lines = []
   for window in windower.windows("x.txt", found):
     tokens = tokenizer.convert_ids_to_tokens(window.input_ids)
@@ -48,7 +48,7 @@ def shown(tokenizer, found, length, document_context=False):
 
 
 def test_the_first_piece_of_each_word_is_labelled(tokenizer):
-  (window,) = ner_features.Windower(tokenizer, 12, False).windows(
+  (window,) = ner_features.SentenceWindower(tokenizer, 12, False).windows(
     "x.txt", [ner_data.Sentence(("axy", "b-c", "d"), ("B-P", "I-P", "O"), 1)]
   )
   tokens = tokenizer.convert_ids_to_tokens(window.input_ids)
@@ -133,7 +133,7 @@ def test_every_word_is_labelled_once_in_order(
     ner_data.Sentence(tuple(part), tuple(f"B-{w}" for w in part), 1, i // 7)
     for i, part in enumerate(np.split(np.array(words), ends))
   ]
-  windower = ner_features.Windower(tokenizer, length, document_context)
+  windower = ner_features.SentenceWindower(tokenizer, length, document_context)
   windows = windower.windows("x.txt", found)
   tags = itertools.chain.from_iterable(window.tags for window in windows)
   assert [tag[2:] for tag in tags] == words
@@ -230,7 +230,7 @@ def test_conll_2003_loses_no_word(unpacked):
   full = tokenization.FullTokenizer(str(vocab / "vocab.txt"))
   path = str(unpacked("conll2003") / "iob1_docstart" / "eng.testa")
   found = ner_data.read_sentences(path, ner_data.FileFormat())
-  windower = ner_features.Windower(full, 64, True)
+  windower = ner_features.SentenceWindower(full, 64, True)
   windows = windower.windows(path, found)
   tags = itertools.chain.from_iterable(window.tags for window in windows)
   assert list(tags) == [tag for sentence in found for tag in sentence.tags]

@@ -41,7 +41,9 @@ def windows_of(tokenizer, example, max_seq_length=20, doc_stride=5):
   config = squad_config.WindowConfig(
     max_seq_length, doc_stride, QUESTION_PIECES
   )
-  return next(squad_features.Windower(tokenizer, config).windows([example]))
+  return next(
+    squad_features.ContextWindower(tokenizer, config).windows([example])
+  )
 
 
 def predict_file(folder, tokenizer, name, version, output_dir, config):
@@ -49,10 +51,10 @@ def predict_file(folder, tokenizer, name, version, output_dir, config):
   examples = squad_data.read_squad_examples(
     str(folder / f"dev-{version}.json"), is_training=False
   )
-  windower = squad_features.Windower(
+  windower = squad_features.ContextWindower(
     tokenizer, squad_config.WindowConfig(128, 64, 24)
   )
-  predictor = squad_predictions.Predictor(tokenizer, config)
+  predictor = squad_predictions.AnswerDecoder(tokenizer, config)
   with np.load(folder / f"logits_{name}.npz") as recorded:
     starts, ends = recorded["start_logits"], recorded["end_logits"]
   row = 0
@@ -128,7 +130,7 @@ def test_the_best_of_all_spans_is_found(tokenizer, is_v2):
   config = squad_config.DecodingConfig(
     n_best_size=500, max_answer_length=4, version_2_with_negative=is_v2
   )
-  predictor = squad_predictions.Predictor(tokenizer, config)
+  predictor = squad_predictions.AnswerDecoder(tokenizer, config)
   for _ in range(50):
     starts, ends = rng.normal(size=(2, len(windows), 10)).astype(np.float32)
     found = predictor.predict(example, windows, starts, ends)
@@ -161,7 +163,7 @@ def test_equal_scores_stay_in_the_order_of_positions(tokenizer):
   example = example_of("the steve smith")
   windows = windows_of(tokenizer, example)
   logits = np.zeros((1, 20), np.float32)
-  predictor = squad_predictions.Predictor(
+  predictor = squad_predictions.AnswerDecoder(
     tokenizer, squad_config.DecodingConfig()
   )
   found = predictor.predict(example, windows, logits, logits)
@@ -176,7 +178,7 @@ def test_probabilities_are_a_softmax_of_the_scores(tokenizer):
   example = example_of("the steve")
   windows = windows_of(tokenizer, example)
   starts = np.arange(20, dtype=np.float32)[None] / 10
-  predictor = squad_predictions.Predictor(
+  predictor = squad_predictions.AnswerDecoder(
     tokenizer, squad_config.DecodingConfig()
   )
   nbest = predictor.predict(example, windows, starts, starts).nbest
@@ -195,7 +197,7 @@ def test_positions_of_the_question_take_ranks_but_are_no_answers(tokenizer):
   starts = np.zeros((1, 20), np.float32)
   starts[0, 1:3] = 5  # near house
   config = squad_config.DecodingConfig(n_best_size=2)
-  predictor = squad_predictions.Predictor(tokenizer, config)
+  predictor = squad_predictions.AnswerDecoder(tokenizer, config)
   found = predictor.predict(example, windows, starts, starts)
   assert [c.text for c in found.nbest] == ["empty"]
   assert found.nbest[0].probability == 1.0
@@ -212,7 +214,7 @@ def test_2_0_without_any_span_answers_nothing(tokenizer, threshold):
     version_2_with_negative=True,
     null_score_diff_threshold=threshold,
   )
-  predictor = squad_predictions.Predictor(tokenizer, config)
+  predictor = squad_predictions.AnswerDecoder(tokenizer, config)
   found = predictor.predict(example, windows, starts, starts)
   assert (found.text, found.span_text) == ("", "")
   assert found.null_odds > 1e5
@@ -224,7 +226,7 @@ def test_a_context_without_words_has_no_answer(tokenizer):
   nothing = np.zeros((0, 0), np.float32)
   for is_v2, text in ((False, "empty"), (True, "")):
     config = squad_config.DecodingConfig(version_2_with_negative=is_v2)
-    predictor = squad_predictions.Predictor(tokenizer, config)
+    predictor = squad_predictions.AnswerDecoder(tokenizer, config)
     assert predictor.predict(example, [], nothing, nothing).text == text
 
 
@@ -239,7 +241,7 @@ def test_the_null_threshold_decides_and_the_lowest_null_counts(tokenizer):
     config = squad_config.DecodingConfig(
       version_2_with_negative=True, null_score_diff_threshold=threshold
     )
-    predictor = squad_predictions.Predictor(tokenizer, config)
+    predictor = squad_predictions.AnswerDecoder(tokenizer, config)
     found = predictor.predict(example, windows, logits, logits)
     assert (found.text, found.null_odds) == (text, 1.0)
 

@@ -70,7 +70,7 @@ def test_records_are_the_originals(
     random.Random(12345).shuffle(examples)
   path = tmp_path / "ours.tf_record"
   with records.open_records([str(path)]) as writer:
-    windower = squad_features.Windower(tokenizer, RECORDED_WINDOWS)
+    windower = squad_features.ContextWindower(tokenizer, RECORDED_WINDOWS)
     squad_features.write_windows(writer, examples, windower, 128, is_training)
   name = "train" if is_training else "eval"
   recorded = read_records(folder / f"{name}_{version}_{case}.tf_record")
@@ -85,7 +85,7 @@ def test_windows_map_to_words_as_the_originals(shared, unpacked, version):
   examples = squad_data.read_squad_examples(
     str(folder / f"dev-{version}.json"), is_training=False
   )
-  windower = squad_features.Windower(tokenizer, RECORDED_WINDOWS)
+  windower = squad_features.ContextWindower(tokenizer, RECORDED_WINDOWS)
   ours = [
     {
       "unique_id": window.unique_id,
@@ -172,7 +172,9 @@ def test_each_piece_has_its_most_central_window(tokenizer, tmp_path):
     path = squad_file(tmp_path / "x.json", ("a " * num_words, [question()]))
     examples = squad_data.read_squad_examples(path, is_training=False)
     config = squad_config.WindowConfig(length, stride, 1)
-    windows = next(squad_features.Windower(tokenizer, config).windows(examples))
+    windows = next(
+      squad_features.ContextWindower(tokenizer, config).windows(examples)
+    )
     room = length - 4
     starts = list(range(0, max(num_words - room, 0) + stride, stride))
     ends = [min(start + room, num_words) for start in starts]
@@ -212,7 +214,7 @@ def test_an_answer_is_the_pieces_that_it_is_made_of(
     tmp_path / "x.json", (context, [question(answer=answer, start=start)])
   )
   examples = squad_data.read_squad_examples(path, is_training=True)
-  windower = squad_features.Windower(
+  windower = squad_features.ContextWindower(
     tokenizer, squad_config.WindowConfig(20, 5, 5)
   )
   [[window]] = windower.windows(examples)
@@ -227,7 +229,7 @@ def test_a_window_without_the_whole_answer_trains_position_0(
   answer = question(answer="d e a", start=6)
   path = squad_file(tmp_path / "x.json", (context, [answer]))
   examples = squad_data.read_squad_examples(path, is_training=True)
-  windower = squad_features.Windower(
+  windower = squad_features.ContextWindower(
     tokenizer, squad_config.WindowConfig(9, 2, 1)
   )
   [windows] = windower.windows(examples)
@@ -245,7 +247,7 @@ def test_a_context_is_tokenized_once_for_all_its_questions(
   monkeypatch.setattr(
     tokenizer, "tokenize_to_ids", lambda text: texts.append(text) or [5]
   )
-  windower = squad_features.Windower(
+  windower = squad_features.ContextWindower(
     tokenizer, squad_config.WindowConfig(20, 5, 5)
   )
   assert len(list(windower.windows(examples))) == 10
@@ -289,7 +291,7 @@ def test_an_empty_question_or_context_is_named_and_used(tokenizer, tmp_path):
   assert "2 questions are used that are empty, or their context is" in log()
   assert "data[0].paragraphs[0].qas[0].question is empty" in log()
   assert "data[1].paragraphs[0].context is empty" in log()
-  windower = squad_features.Windower(
+  windower = squad_features.ContextWindower(
     tokenizer, squad_config.WindowConfig(20, 5, 5)
   )
   assert [len(windows) for windows in windower.windows(examples)] == [1, 0]
@@ -526,7 +528,7 @@ def test_ids_of_windows_run_on_over_questions(tokenizer, tmp_path):
     tmp_path / "x.json", ("a " * 9, [question("q"), question("r")])
   )
   examples = squad_data.read_squad_examples(path, is_training=False)
-  windower = squad_features.Windower(
+  windower = squad_features.ContextWindower(
     tokenizer, squad_config.WindowConfig(9, 2, 1)
   )
   ids = [

@@ -17,7 +17,6 @@ from bert_tf.data import input_pipeline, records
 from bert_tf.tasks import batches as batches_lib
 from bert_tf.tasks.swag import config as swag_config
 from bert_tf.tasks.swag import examples as swag_data
-from bert_tf.tasks.swag import metrics as swag_metrics
 from bert_tf.tasks.swag import records as swag_features
 from bert_tf.tasks.swag import task as swag
 from bert_tf.tasks.swag.examples import ChoiceExample
@@ -355,7 +354,7 @@ def ids_of(text):
 
 def test_a_record_holds_one_pair_a_choice(tokenizer):
   example = ChoiceExample("x", "the of", "and", ("in", "to is as"), 1)
-  record = swag_features.convert_example(example, tokenizer, 9)
+  record, _ = swag_features.convert_example(example, tokenizer, 9)
   spec = swag_features.spec(9, 2)
   found = tf.io.parse_single_example(record, spec)
   expected = [
@@ -375,7 +374,7 @@ def test_a_record_holds_one_pair_a_choice(tokenizer):
 
 def test_each_pair_is_cut_for_itself_from_its_longer_text(tokenizer):
   example = ChoiceExample("x", "the of and in", "", ("to", "to is as on for"))
-  record = swag_features.convert_example(example, tokenizer, 8)
+  record, _ = swag_features.convert_example(example, tokenizer, 8)
   found = tf.io.parse_single_example(record, swag_features.spec(8, 2))
   np.testing.assert_array_equal(
     found["input_ids"],
@@ -407,7 +406,7 @@ def test_what_changes_the_records_makes_them_again(tmp_path, tokenizer, change):
   length = 13 if change == "another length" else 12
   swag_features.write_records(path, [other], tokenizer, length)
   (found,) = tf.data.TFRecordDataset(path).as_numpy_iterator()
-  assert found == swag_features.convert_example(other, tokenizer, length)
+  assert found == swag_features.convert_example(other, tokenizer, length)[0]
 
 
 def write_lengths(path, lengths):
@@ -687,9 +686,7 @@ def test_predictions_name_the_choice_as_the_labels_do(tmp_path):
   probabilities = np.array([[0.25, 0.75]], np.float32)
   expected = {"number": 1, "number_from_1": 2, "letter": "B", "text": "two"}
   for label_type, label in expected.items():
-    swag_metrics.write_predictions(
-      str(tmp_path), [example], probabilities, label_type
-    )
+    swag.write_predictions(str(tmp_path), [example], probabilities, label_type)
     assert (tmp_path / "predictions.jsonl").read_text() == (
       '{"id": "test-0", "text": "é", "text_b": "q two", '
       f'"label": {json.dumps(label)}, "probabilities": [0.25, 0.75]}}\n'

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from bert_tf.model_folder import label_map, run_info
+from bert_tf.model_folder import run_info
 
 GOOD = {
   "task_name": "films",
@@ -20,9 +20,9 @@ def test_a_label_map_is_read_as_it_was_written(tmp_path):
     ("regression", ()),
     (run_info.WORDS, ("O", "B-PER")),
   ):
-    spec = label_map.LabelSpec("films", kind, labels)
-    label_map.write(str(tmp_path), spec)
-    assert label_map.read(str(tmp_path)) == spec
+    spec = run_info.LabelSpec("films", kind, labels)
+    run_info.write_labels(str(tmp_path), spec)
+    assert run_info.read_labels(str(tmp_path)) == spec
 
 
 @pytest.mark.parametrize(
@@ -38,15 +38,15 @@ def test_a_label_map_is_read_as_it_was_written(tmp_path):
   ],
 )
 def test_what_is_no_label_map_is_named(tmp_path, changes, word):
-  path = tmp_path / label_map.FILE
+  path = tmp_path / run_info.LABEL_MAP_FILE
   path.write_text(json.dumps({**GOOD, **changes}))
   with pytest.raises(ValueError) as error:
-    label_map.read(str(tmp_path))
+    run_info.read_labels(str(tmp_path))
   assert word in str(error.value) and str(path) in str(error.value)
 
 
 @pytest.mark.parametrize("text", ["", "[]", "null", "{}", '{"labels": ["a"]}'])
 def test_a_damaged_label_map_is_named(tmp_path, text):
-  (tmp_path / label_map.FILE).write_text(text)
-  with pytest.raises(ValueError, match=label_map.FILE):
-    label_map.read(str(tmp_path))
+  (tmp_path / run_info.LABEL_MAP_FILE).write_text(text)
+  with pytest.raises(ValueError, match=run_info.LABEL_MAP_FILE):
+    run_info.read_labels(str(tmp_path))

@@ -7,8 +7,8 @@ import pytest
 from bert_tf import tokenization
 from bert_tf.data import input_pipeline, record_cache, records
 from bert_tf.formats import tables
-from bert_tf.model_folder import label_map
-from bert_tf.tasks import split_summary
+from bert_tf.model_folder import run_info
+from bert_tf.tasks import splits
 from bert_tf.tasks.classification import records as text_records
 from bert_tf.tasks.classification import task as classification
 from bert_tf.tasks.classification.examples import InputExample
@@ -22,7 +22,7 @@ from bert_tf.tasks.swag.examples import ChoiceExample
 from tests.support import own_classification, runs, tiny_models
 
 base = own_classification.base
-SPEC = label_map.LabelSpec("own data", "classification", ("x", "y"))
+SPEC = run_info.LabelSpec("own data", "classification", ("x", "y"))
 
 
 @pytest.fixture(scope="module")
@@ -38,15 +38,15 @@ class Texts:
     return ({"text": text} if text else {}), label
 
   def describe_labels(self, examples):
-    return split_summary.describe_labels(SPEC, (label for _, label in examples))
+    return splits.describe_labels(SPEC, (label for _, label in examples))
 
   def describe_cut(self):
     return "cut"
 
 
 def summary_line(examples, **records):
-  summary = split_summary.summarize(Texts(), "train", "a.csv", examples)
-  return summary.line(input_pipeline.RecordFiles(("a",), 1, **records))
+  files = input_pipeline.RecordFiles(("a",), 1, **records)
+  return splits.summary_line(Texts(), "train", "a.csv", examples, files)
 
 
 def test_a_line_has_examples_labels_cuts_and_repetitions():
@@ -122,13 +122,13 @@ def test_questions_that_are_cut_are_counted(tokenizer, tmp_path):
     max_seq_length=7, doc_stride=1, max_query_length=2
   )
   with records.open_records([str(tmp_path / "x")]) as writer:
-    windower = windows.Windower(tokenizer, config)
+    windower = windows.ContextWindower(tokenizer, config)
     assert windows.write_windows(writer, data, windower, 7, False) == 1
 
 
 def test_sentences_with_several_windows_are_counted(tokenizer):
   sentences = [Sentence(tuple(["the"] * n), None, 1) for n in (3, 4, 9, 1)]
-  windower = word_records.Windower(tokenizer, 5, document_context=False)
+  windower = word_records.SentenceWindower(tokenizer, 5, document_context=False)
   written = windower.windows("x", sentences)
   assert len(written) > len(sentences)
   assert word_records.num_split(sentences, written) == 2

@@ -7,13 +7,13 @@ import numpy as np
 import pytest
 
 from bert_tf import checkpoints, heads
-from bert_tf.model_folder import label_map, run_info
+from bert_tf.model_folder import run_info
+from bert_tf.tasks import start_model
 from bert_tf.tasks.classification import config as classification_config
 from bert_tf.tasks.classification import task as classification
 from bert_tf.tasks.ner import config as ner_config
 from bert_tf.tasks.ner import task as ner
 from bert_tf.training import config as training_config
-from bert_tf.training import trained_heads
 from tests.support import runs, tiny_models
 
 ABC = ("a", "b", "c")
@@ -45,7 +45,7 @@ RUNS = {
 
 def make_purpose(fields):
   info = run_info.RunInfo(**fields)
-  return trained_heads.Purpose(info.task, label_map.of_run(info), False)
+  return start_model.Purpose(info.task, info.label_spec, False)
 
 
 def write_model(folder, fields, with_run=True):
@@ -64,12 +64,10 @@ def write_model(folder, fields, with_run=True):
 
 
 def takes_head(folder, fields, do_train=True, needed=None, **train):
-  config = training_config.FineTuningTrainConfig(
-    output_dir="out", **{"init_checkpoint": str(folder), **train}
-  )
   model = MODELS[fields["task"]]
   needed = needed or make_purpose(fields)
-  return trained_heads.takes_head(config, model, needed, do_train)
+  start = start_model.StartModel(str(folder))
+  return start.takes_head(model, needed, do_train, **train)
 
 
 @pytest.fixture(scope="module")
@@ -129,7 +127,7 @@ def test_a_head_of_unknown_labels_is_taken_with_a_warning(tmp_path):
 
 def test_a_head_on_a_bilstm_is_not_taken_without_it(models):
   needed = make_purpose(RUNS["texts"])
-  on_bilstm = trained_heads.Purpose(needed.task, needed.spec, True)
+  on_bilstm = start_model.Purpose(needed.task, needed.spec, True)
   assert not takes_head(models / "texts", RUNS["texts"], needed=on_bilstm)
 
 
@@ -240,7 +238,7 @@ def test_advice_for_other_labels_than_the_models_helps(models, tmp_path):
   with runs.logged() as log:
     classification.run(config)
   assert_began_with_encoder_only(tmp_path / "out", models / "texts")
-  assert label_map.read(str(tmp_path / "out")).labels == ("x", "y", "z")
+  assert run_info.read_labels(str(tmp_path / "out")).labels == ("x", "y", "z")
   assert f"labels of {tmp_path}/train.csv: x 1, y 1, z 1" in log()
 
   # The folder holds a run now: its labels are those of another data set.

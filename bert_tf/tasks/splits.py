@@ -1,0 +1,226 @@
+"""The splits of a run: their examples, records, and what is told of them.
+
+The log has a line for each split. It shows mistakes that are valid data: labels
+that were read as something else, texts that lose most of their words, a file
+that holds everything twice. run.json has a few examples for whoever serves the
+model.
+"""
+
+import collections
+import functools
+import itertools
+import json
+import os
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from typing import Any, Generic
+
+from absl import logging
+
+from bert_tf.data import input_pipeline
+from bert_tf.files import errors, paths
+from bert_tf.formats import tables
+from bert_tf.model_folder import run_info
+from bert_tf.tasks import base
+
+# The records of each split, in the folder of the run.
+_RECORD_FILES = {
+  "train": "train.tf_record",
+  "dev": "eval.tf_record",
+  "test": "predict.tf_record",
+}
+
+# Of the texts of an example in run.json.
+_MAX_CHARACTERS = 1000
+# Examples that are considered for run.json.
+_MAX_READ = 300
+
+
+class Splits(Generic[base.Example, base.Data]):
+  """The splits that a run needs: their examples and what is made of them.
+
+  Args:
+    task: of the run; its labels are known.
+    examples: of "train", "dev" and "test", as far as they are needed.
+    sources: the origin of the examples of each split, for the log.
+    output_dir: folder of the records, which are written when they are needed.
+  """
+
+  def __init__(
+    self,
+    task: base.Task[base.Example, base.Data],
+    examples: Mapping[str, Sequence[base.Example]],
+    sources: Mapping[str, str],
+    output_dir: str,
+  ) -> None:
+    self._task = task
+    self._output_dir = output_dir
+    self._examples = examples
+    self._sources = sources
+    self._records: dict[str, input_pipeline.RecordFiles] = {}
+
+  @functools.cached_property
+  def data(self) -> dict[str, base.Data]:
+    """What the records of each split are made of."""
+    return {s: self._task.prepare(s, e) for s, e in self._examples.items()}
+
+  def run_fields(self, max_examples: int) -> dict[str, Any]:
+    """Returns fields of run.json: counts, and a few dev examples.
+
+    A split that was not read has no fields.
+    """
+    fields: dict[str, Any] = {
+      f"num_{split}_examples": len(self._examples[split])
+      for split in ("train", "dev")
+      if split in self._examples
+    }
+    if "dev" in self._examples:
+      examples = self._short_examples()[:max_examples]
+      fields["examples"] = tuple(examples) or None
+    elif not max_examples:
+      fields["examples"] = None
+    return fields
+
+  def _short_examples(self) -> list[dict[str, Any]]:
+    """Returns short dev examples for run.json, one for each answer first."""
+    first: list[dict[str, Any]] = []
+    others: list[dict[str, Any]] = []
+    seen: set[str] = set()
+    for example in itertools.islice(self._examples["dev"], _MAX_READ):
+      inputs, answer = self._task.inputs_and_answer(example)
+      num_characters = sum(len("".join(text)) for text in inputs.values())
+      if not inputs or num_characters > _MAX_CHARACTERS:
+        continue
+      texts = json.dumps((inputs, answer), ensure_ascii=False)
+      if not tables.is_unicode(texts):  # No served model takes these.
+        continue
+      key = json.dumps(answer)
+      (others if key in seen else first).append(
+        {"inputs": inputs, "answer": answer}
+      )
+      seen.add(key)
+    return [*first, *others]
+
+  def records(self, split: str) -> input_pipeline.RecordFiles:
+    """Returns the records of a split."""
+    if split not in self._records:
+      path = os.path.join(self._output_dir, _RECORD_FILES[split])
+      records = self._task.write_records(split, path, self.data[split])
+      source, examples = self._sources[split], self._examples[split]
+      line = summary_line(self._task, split, source, examples, records)
+      logging.info("%s", line)
+      self._records[split] = records
+    return self._records[split]
+
+
+def read(
+  task: base.Task[base.Example, base.Data],
+  flags: Mapping[str, str],
+  output_dir: str,
+) -> Splits[base.Example, base.Data]:
+  """Reads the splits that are needed; sets the labels.
+
+  Args:
+    task: of the run.
+    flags: for each split that is needed, the flag that asks for it.
+    output_dir: folder of the run, for messages.
+
+  Raises:
+    ValueError: for a file that is missing or faulty, or unknown labels.
+  """
+  files = {split: task.file(split) for split in flags}
+  for split, (path, flag) in files.items():
+    if not path:
+      raise ValueError(
+        f"`{flags[split]}` needs a {split} file, but there is none; set "
+        f"`{flag}` or leave out `{flags[split]}`."
+      )
+  missing = [f for f in files.values() if not paths.exists(f.path or "")]
+  if missing:
+    raise ValueError(
+      f"there is no {', no '.join(f.path or '' for f in missing)}; set "
+      f"{' and '.join(dict.fromkeys(f'`{f.flag}`' for f in missing))}."
+    )
+  examples: dict[str, list[base.Example]] = {}
+  if task.has_labels and task.label_spec is None:
+    train = _read_labelled(task, output_dir)
+    if "train" in files:
+      examples["train"] = train
+  for split, (path, _) in files.items():
+    if split not in examples:
+      examples[split] = task.read(split, path or "")
+  sources = {split: path or "" for split, (path, _) in files.items()}
+  return Splits(task, examples, sources, output_dir)
+
+
+def _read_labelled(
+  task: base.Task[base.Example, base.Data], output_dir: str
+) -> list[base.Example]:
+  """Reads the training examples and sets the task's labels from them."""
+  path = task.file("train").path
+  if not path or not paths.exists(path):
+    label_map = run_info.LABEL_MAP_FILE
+    raise ValueError(
+      f"the labels are not known: {output_dir} has neither {run_info.RUN_FILE} "
+      f"nor {label_map}, and there is no {path}; copy the {label_map} of the "
+      "run that trained the model into `output_dir`."
+    )
+  examples = task.read("train", path)
+  task.set_labels(examples, path)
+  return examples
+
+
+def summary_line(
+  task: base.Task[base.Example, Any],
+  split: str,
+  source: str,
+  examples: Sequence[base.Example],
+  records: input_pipeline.RecordFiles,
+) -> str:
+  """Returns the log line of a split: what its examples and records are."""
+  parts = [f"{len(examples)} {split} examples", task.describe_labels(examples)]
+  cut = task.describe_cut()
+  if records.num_cut is None:
+    parts.append(f"not known how many {cut}")
+  else:
+    share = records.num_cut / max(1, len(examples))
+    parts.append(f"{records.num_cut} ({share:.0%}) {cut}")
+  inputs = [values for e in examples if (values := _inputs(task, e))]
+  if inputs:
+    parts.append(f"{len(inputs) - len(set(inputs))} repeated")
+  num_dropped = 0
+  if isinstance(examples, tables.Examples):
+    num_dropped = examples.num_dropped
+  parts.append(f"{num_dropped} left out")
+  if records.is_reused:
+    parts.append("records of an earlier run")
+  return f"{source}: {'; '.join(parts)}."
+
+
+def describe_labels(spec: run_info.LabelSpec, names: Iterable[str]) -> str:
+  """Returns the origin of the labels and the count of each.
+
+  Args:
+    spec: the labels of the model.
+    names: the labels of the examples, each as often as it occurs.
+  """
+  counts = collections.Counter(names)
+  unused = [name for name in spec.labels if not counts[name]]
+  text = describe_counts({name: counts[name] for name in spec.labels})
+  if unused:
+    text += f" (none with {errors.listed(unused)})"
+  return f"labels of {spec.origin.name}: {text}"
+
+
+def describe_counts(counts: Mapping[str, int]) -> str:
+  """Returns labels with their counts, those of the first labels if many."""
+  return errors.listed([f"{name} {count}" for name, count in counts.items()])
+
+
+def _inputs(
+  task: base.Task[base.Example, Any], example: base.Example
+) -> Hashable:
+  """Returns the inputs of an example to compare; () if not known."""
+  inputs, _ = task.inputs_and_answer(example)
+  return tuple(
+    text if isinstance(text, str) else tuple(text) for text in inputs.values()
+  )

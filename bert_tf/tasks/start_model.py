@@ -1,0 +1,230 @@
+"""Decides whether a run takes the head of the model that it starts from.
+
+Heads of several tasks have the same variables: `output_weights` labels texts in
+one model and words in another. The files beside a checkpoint say the task and
+the labels of its head, and a run takes the head only if both are its own.
+"""
+
+import dataclasses
+import functools
+from collections.abc import Mapping, Sequence
+
+from absl import logging
+
+from bert_tf import heads, model_folder
+from bert_tf.files import errors
+from bert_tf.formats import hugging_face
+from bert_tf.model_folder import run_info
+from bert_tf.training import adapters
+
+_NEW_HEAD = "set `encoder_only` to start a new head"
+
+
+@dataclasses.dataclass(frozen=True)
+class Purpose:
+  """The task and the labels of a head."""
+
+  task: str | None  # One of run_info.TASKS; None if it is not known.
+  # The labels; None for a task without, or if they are not known.
+  spec: run_info.LabelSpec | None
+  has_bilstm: bool  # Whether a BiLSTM is between BERT and the head.
+
+  def __str__(self) -> str:
+    """Returns a description for messages."""
+    text = self.task or "an unknown task"
+    if self.spec and self.spec.problem_type != run_info.WORDS:
+      text = self.spec.problem_type
+    if self.spec and self.spec.labels:
+      text += f" with the labels {errors.listed(self.spec.labels)}"
+    return f"{text}, on a BiLSTM" if self.has_bilstm else text
+
+  @property
+  def label_names(self) -> list[str]:
+    """The labels in lower case; [] if there are none."""
+    return [name.casefold() for name in self.spec.labels] if self.spec else []
+
+  def is_other_task(self, needed: "Purpose") -> bool:
+    """Returns whether a head of this purpose computes something else."""
+    if self.task not in (None, needed.task):
+      return True
+    if self.has_bilstm != needed.has_bilstm:
+      return True
+    if not self.spec or not needed.spec:
+      return False
+    return self.spec.problem_type != needed.spec.problem_type
+
+
+@dataclasses.dataclass(frozen=True)
+class StartModel:
+  """The checkpoint that a run starts from, with the adapter that it adds.
+
+  Each file is read once, when it is needed.
+
+  Attributes:
+    path: of the checkpoint, as `init_checkpoint`; None for random values.
+    adapter: path of the adapter, as `lora_adapter`; None without one.
+  """
+
+  path: str | None
+  adapter: str | None = None
+
+  @functools.cached_property
+  def files(self) -> model_folder.ModelFolder:
+    """The checkpoint and the files beside it; there must be one."""
+    assert self.path
+    return model_folder.ModelFolder(self.path)
+
+  @property
+  def run(self) -> run_info.RunInfo | None:
+    """The run that trained the checkpoint; None if it is not known."""
+    return self.files.run if self.path else None
+
+  @functools.cached_property
+  def head_run(self) -> run_info.RunInfo | None:
+    """The run that trained the head; None if it is not known."""
+    return adapters.find_run(self.adapter) if self.adapter else self.run
+
+  @property
+  def head_path(self) -> str | None:
+    """The adapter, else the checkpoint."""
+    return self.adapter or self.path
+
+  @functools.cached_property
+  def head_shapes(self) -> Mapping[str, Sequence[int]]:
+    """The shapes of the tensors beside the head's, by variable name.
+
+    Raises:
+      ValueError: if the checkpoint or the adapter does not exist.
+    """
+    if self.adapter:
+      return adapters.open_adapter(self.adapter).shapes
+    return self.files.reader.shapes
+
+  @property
+  def purpose(self) -> Purpose:
+    """The purpose of the head, by its run and its variables."""
+    run = self.head_run
+    has_bilstm = any(name.startswith("bilstm/") for name in self.head_shapes)
+    if run is None or run.task not in {model.task for model in heads.MODELS}:
+      return Purpose(None, None, has_bilstm)
+    return Purpose(run.task, run.label_spec, has_bilstm)
+
+  def takes_head(
+    self,
+    model: type[heads.HeadModel],
+    needed: Purpose,
+    do_train: bool,
+    encoder_only: bool = False,
+  ) -> bool:
+    """Returns whether the run takes the head; logs the origin of its head.
+
+    Args:
+      model: of the run's task.
+      needed: the task and the labels of the run.
+      do_train: whether the run would train a new head.
+      encoder_only: whether the user asks for a new head.
+
+    Raises:
+      ValueError: for a head of other labels; without do_train, for a head of
+        another task.
+    """
+    start, shapes = self.head_path, self.head_shapes
+    assert start
+    if encoder_only:
+      if not do_train:
+        raise ValueError(
+          f"`encoder_only` leaves the head of {start} out, so that there is no "
+          "trained model; set `do_train`, or leave `encoder_only` out."
+        )
+      logging.info("%s: only the encoder is taken; the head is new.", start)
+      return False
+    if model.missing_variables(shapes):
+      logging.info("%s has no head for %s; the head is new.", start, needed)
+      return False
+    trained = self.purpose
+    if trained.is_other_task(needed):
+      _refuse_other_task(start, trained, needed, do_train)
+      return False
+    if needed.spec:
+      _check_labels(start, shapes["output_weights"][0], trained, needed)
+    if trained.task is None or (needed.spec and not _is_named(trained.spec)):
+      logging.warning(
+        "%s does not say what its head was trained for: the head is taken for "
+        f"%s; {_NEW_HEAD} instead.",
+        *(start, needed),
+      )
+    else:
+      logging.info("The head comes from %s, trained for %s.", start, trained)
+    return True
+
+
+def check_is_trained(
+  output_dir: str, start: StartModel, head: heads.Head
+) -> None:
+  """Checks that a run without a checkpoint has a trained model to use.
+
+  Raises:
+    ValueError: if there is no model to start from, or it lacks the head.
+  """
+  if not start.path:
+    raise ValueError(
+      f"there is no trained model: {output_dir} has no checkpoint; set "
+      "`do_train`, or `init_checkpoint` to a trained one."
+    )
+  known = {*start.files.reader.shapes, *start.head_shapes}
+  for name in head.shapes:
+    if name not in known:
+      raise ValueError(
+        f"{start.path} has no {name}: it was not trained for {head.name}; set "
+        "`do_train`."
+      )
+
+
+def _refuse_other_task(
+  start: str, trained: Purpose, needed: Purpose, do_train: bool
+) -> None:
+  """Warns of a head for another task; without do_train raises ValueError."""
+  if not do_train:
+    remedy = "set `do_train`, or give a model of this task"
+    if trained.has_bilstm != needed.has_bilstm:
+      remedy = "give the `bert_config_file` of the run that trained it"
+    raise ValueError(
+      f"{start} was trained for {trained}, and this run is for {needed}; "
+      f"{remedy}."
+    )
+  logging.warning(
+    "%s was trained for %s: only its encoder is taken, and the head for %s is "
+    "new.",
+    *(start, trained, needed),
+  )
+
+
+def _is_named(spec: run_info.LabelSpec | None) -> bool:
+  """Returns whether labels have names that somebody gave them."""
+  return spec is not None and spec.is_named
+
+
+def _check_labels(
+  start: str, num_outputs: int, trained: Purpose, needed: Purpose
+) -> None:
+  """Raises ValueError if a head is known to have other labels.
+
+  Capitals do not count: MNLI's models of Hugging Face have names in both.
+  """
+  spec = needed.spec
+  assert spec
+  there, here = trained.label_names, needed.label_names
+  if _is_named(trained.spec) and there != here:
+    # Hugging Face's files name the ids that are the labels of some of GLUE's.
+    are_ids = list(spec.labels) == [str(i) for i in range(len(spec.labels))]
+    if not (are_ids and start.endswith(hugging_face.SUFFIX)):
+      order = " in this order" if sorted(there) == sorted(here) else ""
+      raise ValueError(
+        f"{start} was trained for {trained}, and this run is for {needed}"
+        f"{order}; {_NEW_HEAD}, or give a model of these labels{order}."
+      )
+  if num_outputs != spec.num_outputs:
+    raise ValueError(
+      f"{start} has a head of {num_outputs} labels, this task needs "
+      f"{spec.num_outputs}; {_NEW_HEAD}."
+    )
