@@ -156,7 +156,7 @@ def test_a_text_is_a_row_where_one_is_enough(models, name):
 
 
 def test_the_documented_table_is_what_is_tested():
-  lines = (DOCS / "serving.md").read_text().splitlines()
+  lines = (DOCS / "prediction.md").read_text().splitlines()
   first = next(i for i, line in enumerate(lines) if "`predict` takes" in line)
   last = lines.index("", first)
   table = [
