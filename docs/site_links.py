@@ -1,7 +1,16 @@
-"""Leads the notebooks' links to pages of the site; a hook of mkdocs."""
+"""Adapts links for the site; a hook of mkdocs."""
 
+import posixpath
 import re
 from typing import Any
+
+_LINK = re.compile(r"\[([^\]]+)\]\(((?:\.\./)+[^)\s]+)\)")
+
+
+def on_page_markdown(markdown: str, page: Any, config: Any, files: Any) -> str:
+  """Replaces links to files outside docs/, which are not on the site."""
+  folder = posixpath.dirname(page.file.src_uri)
+  return replace_outside_links(markdown, folder, config.repo_url)
 
 
 def on_post_page(output: str, page: Any, config: Any) -> str:
@@ -11,3 +20,26 @@ def on_post_page(output: str, page: Any, config: Any) -> str:
   return re.sub(
     r'href="((?:\.\./)?\w+)\.(?:md|ipynb)(?=["#])', r'href="\1.html', output
   )
+
+
+def replace_outside_links(
+  markdown: str, folder: str, repo_url: str | None
+) -> str:
+  """Replaces links that leave docs/ by links into the repository.
+
+  Args:
+    markdown: text of a page.
+    folder: the page's folder, relative to docs/.
+    repo_url: the repository's address; without one only the text stays.
+  """
+
+  def replace(match: re.Match[str]) -> str:
+    text, target = match.groups()
+    path = posixpath.normpath(posixpath.join(folder, target))
+    if not path.startswith("../"):
+      return match[0]
+    if not repo_url:
+      return text
+    return f"[{text}]({repo_url.rstrip('/')}/blob/main/{path[3:]})"
+
+  return _LINK.sub(replace, markdown)

@@ -1,4 +1,4 @@
-"""docs/coming_from_2019.md has every name, and leads somewhere."""
+"""docs/old_names.md has every name, and leads somewhere."""
 
 import functools
 import importlib
@@ -8,7 +8,7 @@ import re
 import pytest
 
 TESTS = pathlib.Path(__file__).resolve().parent
-TABLE = TESTS.parent / "docs" / "coming_from_2019.md"
+TABLE = TESTS.parent / "docs" / "old_names.md"
 # Of google-research/bert at its last commit: modules, their functions and
 # classes, and the methods of BertModel.
 NAMES = (TESTS / "names_of_2019.txt").read_text().split()

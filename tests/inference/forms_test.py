@@ -144,7 +144,7 @@ def test_a_text_is_a_row_if_one_text_is_enough(models, name):
 
 
 def test_the_documented_table_lists_these_types():
-  lines = (DOCS / "serving.md").read_text().splitlines()
+  lines = (DOCS / "prediction.md").read_text().splitlines()
   first = next(i for i, line in enumerate(lines) if "`predict` takes" in line)
   last = lines.index("", first)
   table = [

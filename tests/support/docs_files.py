@@ -33,7 +33,7 @@ def write_all(folder: pathlib.Path) -> None:
   _write_conll(folder / "conll2003", rng)
   _write_swag(folder / "swag", sentence, rng)
   _write_squad(folder, sentence)
-  for name in ("uncased_L-12_H-768_A-12", "minilm"):
+  for name in ("uncased_L-12_H-768_A-12", "minilm", "quickstart"):
     write_model(folder / name)
   for name in ("bert_config.json", "no_dropout.json", "dropout.json"):
     shutil.copy(folder / "minilm" / "bert_config.json", folder / name)
