@@ -28,7 +28,7 @@ SMALLER = {
 }
 # Appended only if the command has the flag.
 SMALLER_IF_PRESENT = ("--num_shards=2", "--num_runs=2")
-# Training times to try. A slow machine refuses a short time before it writes any
+# Training times to try. A slow machine refuses a short time before it writes a
 # file.
 MINUTES = (0.3, 1, 10)
 

@@ -111,8 +111,8 @@ def _serve(path: str) -> None:
   import tensorflow  # noqa: F401
   import tensorflow_text  # noqa: F401
 
-  # Otherwise, the final garbage collection of a program would touch all imported
-  # objects and so copy their memory, which takes 1.3 s.
+  # Otherwise, garbage collection at the end of a program would touch and thus
+  # copy the memory of all imported objects, which takes 1.3 s.
   gc.freeze()
   listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
   listener.bind(path)
