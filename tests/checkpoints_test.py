@@ -1,4 +1,4 @@
-"""Checkpoints: the original's format, strict, whole or not there."""
+"""Checkpoints have the original's format, are complete, and load strictly."""
 
 import contextlib
 import itertools
@@ -29,7 +29,7 @@ def model_and_optimizer(config=CONFIG):
   return model, optimizer
 
 
-def tensors_at(step: int) -> dict[str, np.ndarray]:
+def make_tensors(step: int) -> dict[str, np.ndarray]:
   return {
     "bert/a": np.full((2, 3), step, np.float32),
     "bert/a/adam_m": np.ones((2, 3), np.float32),
@@ -38,7 +38,7 @@ def tensors_at(step: int) -> dict[str, np.ndarray]:
   }
 
 
-def test_a_v1_saver_reads_what_is_written(tmp_path):
+def test_a_v1_saver_reads_a_checkpoint(tmp_path):
   model, optimizer = model_and_optimizer()
   variables = restore.training_variables(model, optimizer)
   path = checkpoints.save(
@@ -91,10 +91,10 @@ def test_a_checkpoint_of_the_original_resumes_step_and_moments(unpacked):
   assert moments.any()
 
 
-def test_only_the_newest_checkpoints_stay(tmp_path):
-  (tmp_path / "model.ckpt-0.meta").write_bytes(b"")  # TensorFlow 1's.
+def test_only_the_newest_checkpoints_are_kept(tmp_path):
+  (tmp_path / "model.ckpt-0.meta").write_bytes(b"")  # From TensorFlow 1.
   for step in range(5):
-    checkpoints.save(str(tmp_path), tensors_at(step), keep_checkpoint_max=2)
+    checkpoints.save(str(tmp_path), make_tensors(step), keep_checkpoint_max=2)
   names = sorted(p.name for p in tmp_path.iterdir())
   assert names == [
     "checkpoint",
@@ -105,26 +105,26 @@ def test_only_the_newest_checkpoints_stay(tmp_path):
   ]
   assert tf.train.latest_checkpoint(str(tmp_path)).endswith("model.ckpt-4")
   text = (tmp_path / "checkpoint").read_text()
-  assert str(tmp_path) not in text  # The folder can be moved.
+  assert str(tmp_path) not in text  # Allows to move the folder.
 
 
 def test_keeping_zero_keeps_all(tmp_path):
   for step in range(7):
-    checkpoints.save(str(tmp_path), tensors_at(step), keep_checkpoint_max=0)
+    checkpoints.save(str(tmp_path), make_tensors(step), keep_checkpoint_max=0)
   assert len(checkpoints.listed(str(tmp_path))) == 7
   assert len(list(tmp_path.glob("*.index"))) == 7
 
 
 def test_saving_a_step_again_lists_it_once(tmp_path):
-  checkpoints.save(str(tmp_path), tensors_at(3), 5)
-  checkpoints.save(str(tmp_path), tensors_at(3), 5)
+  checkpoints.save(str(tmp_path), make_tensors(3), 5)
+  checkpoints.save(str(tmp_path), make_tensors(3), 5)
   assert len(checkpoints.listed(str(tmp_path))) == 1
 
 
 def test_a_failed_write_leaves_the_old_checkpoint_and_nothing_else(
   tmp_path, monkeypatch
 ):
-  path = checkpoints.save(str(tmp_path), tensors_at(1), 5)
+  path = checkpoints.save(str(tmp_path), make_tensors(1), 5)
   before = sorted(p.name for p in tmp_path.iterdir())
   write = tf.raw_ops.SaveV2
 
@@ -133,14 +133,14 @@ def test_a_failed_write_leaves_the_old_checkpoint_and_nothing_else(
     raise tf.errors.ResourceExhaustedError(None, None, "No space left")
 
   monkeypatch.setattr(tf.raw_ops, "SaveV2", full_disk)
-  with pytest.raises(OSError, match="model.ckpt-2: No space left; free"):
-    checkpoints.save(str(tmp_path), tensors_at(2), 5)
+  with pytest.raises(OSError, match="model.ckpt-2: No space left"):
+    checkpoints.save(str(tmp_path), make_tensors(2), 5)
   assert sorted(p.name for p in tmp_path.iterdir()) == before
   assert checkpoints.latest(str(tmp_path)) == path
   assert checkpoints.CheckpointReader(path).get("global_step") == 1
 
 
-def test_a_checkpoint_that_is_replaced_is_the_old_or_the_new_one(
+def test_a_killed_replacement_leaves_the_old_or_the_new_checkpoint(
   tmp_path, monkeypatch
 ):
   class KilledError(BaseException):
@@ -152,7 +152,7 @@ def test_a_checkpoint_that_is_replaced_is_the_old_or_the_new_one(
     def wrap(function):
       def wrapped(*args, **kwargs):
         if next(calls) >= num_calls:
-          raise KilledError  # And so does all that would tidy up.
+          raise KilledError  # Also in the calls that clean up.
         return function(*args, **kwargs)
 
       return wrapped
@@ -169,29 +169,27 @@ def test_a_checkpoint_that_is_replaced_is_the_old_or_the_new_one(
     return {"a": np.full(100, n), "b": np.full(n, 2 * n)}
 
   path = str(tmp_path / "model.ckpt-7")
-  found = []
+  versions = []
   for num_calls in range(20):
     checkpoints.write(path, values(1))
     with monkeypatch.context() as monkeypatch:
       calls_until_killed(num_calls)
       with contextlib.suppress(KilledError):
         checkpoints.write(path, values(2))
-        found.append("done")
+        versions.append("complete")
     reader = checkpoints.CheckpointReader(path)
     n = int(reader.get("a")[0])
     np.testing.assert_array_equal(reader.get("b"), values(n)["b"])
-    found.append(n)
-  assert found[0] == 1 and "done" in found and found[-1] == 2
-  # Whoever writes next mends it.
+    versions.append(n)
+  assert versions[0] == 1 and versions[-1] == 2 and "complete" in versions
+  # The next write repairs it.
   checkpoints.write(path, values(3))
   assert checkpoints.CheckpointReader(path).get("a")[0] == 3
   checkpoints.save(str(tmp_path), {"global_step": np.int64(8)}, 5)
   assert not [name for name in os.listdir(tmp_path) if name[0] == "."]
 
 
-def test_a_checkpoint_whose_place_is_taken_leaves_the_old_one(
-  tmp_path, monkeypatch
-):
+def test_a_failed_replacement_leaves_the_old_checkpoint(tmp_path, monkeypatch):
   path = str(tmp_path / "model.ckpt-7")
   checkpoints.write(path, {"a": np.ones(3)})
   replace = os.replace
@@ -211,7 +209,7 @@ def test_a_checkpoint_whose_place_is_taken_leaves_the_old_one(
   ]
 
 
-def test_checkpoints_are_written_where_only_tensorflow_can():
+def test_checkpoints_are_written_to_file_systems_of_tensorflow():
   folder = "ram://checkpoints_test/run"
   for step in (1, 2, 2):
     checkpoints.save(folder, {"global_step": np.int64(step)}, 1)
@@ -220,7 +218,7 @@ def test_checkpoints_are_written_where_only_tensorflow_can():
     assert checkpoints.CheckpointReader(path).get("global_step") == 2
 
 
-def test_all_differences_are_named_at_once(tmp_path):
+def test_an_error_names_all_differences(tmp_path):
   model, _ = model_and_optimizer()
   tensors = {v.path: v.numpy() for v in model.weights}
   del tensors["bert/pooler/dense/bias"]
@@ -232,15 +230,15 @@ def test_all_differences_are_named_at_once(tmp_path):
   with pytest.raises(ValueError) as caught:
     checkpoints.init_from_checkpoint(model, path)
   message = str(caught.value)
-  assert "odd.ckpt does not fit" in message
+  assert "odd.ckpt" in message
   assert "bert/pooler/dense/bias" in message
   assert "bert/embeddings/LayerNorm/beta" in message
-  assert "bert/pooler/dense/kernel is (3, 3), the model's (8, 8)" in message
+  assert re.search(r"bert/pooler/dense/kernel.*\(3, 3\).*\(8, 8\)", message)
   for old, new in zip(before, model.get_weights()):
     np.testing.assert_array_equal(old, new)
 
 
-def test_a_missing_head_is_returned_and_the_rest_is_loaded(tmp_path):
+def test_a_missing_head_is_returned_and_the_encoder_is_loaded(tmp_path):
   source, _ = model_and_optimizer()
   path = str(tmp_path / "encoder.ckpt")
   encoder = {
@@ -260,31 +258,29 @@ def test_a_released_checkpoint_is_not_resumed_from():
     str(GOLDEN / "tiny" / "bert_config.json")
   )
   model, optimizer = model_and_optimizer(config)
-  with pytest.raises(ValueError, match="start from it with `init_checkpoint`"):
+  with pytest.raises(ValueError, match="`init_checkpoint`"):
     restore.resume(TINY, model, optimizer)
 
 
-def test_a_checkpoint_that_is_not_there_says_what_to_give(tmp_path):
-  with pytest.raises(
-    ValueError, match="nowhere.ckpt.index. Give a model's folder"
-  ):
+def test_a_missing_checkpoint_is_named(tmp_path):
+  with pytest.raises(ValueError, match="nowhere.ckpt.index"):
     checkpoints.CheckpointReader("nowhere.ckpt")
-  with pytest.raises(ValueError, match="has no checkpoint; give the"):
+  with pytest.raises(ValueError, match=re.escape(str(tmp_path))):
     checkpoints.CheckpointReader(str(tmp_path))
 
 
-def test_of_the_folder_of_a_run_the_newest_is_read(tmp_path):
+def test_the_newest_checkpoint_of_a_folder_is_read(tmp_path):
   for step in (1, 2):
-    path = checkpoints.save(str(tmp_path), tensors_at(step), 5)
+    path = checkpoints.save(str(tmp_path), make_tensors(step), 5)
   reader = checkpoints.CheckpointReader(str(tmp_path))
   assert reader.path == path
   assert reader.get("global_step") == 2
 
 
 @pytest.mark.parametrize("damage", ["no data", "short data", "short index"])
-def test_half_a_checkpoint_is_named(tmp_path, damage):
+def test_a_damaged_checkpoint_is_named(tmp_path, damage):
   path = str(tmp_path / "half.ckpt")
-  checkpoints.write(path, tensors_at(1))
+  checkpoints.write(path, make_tensors(1))
   data = pathlib.Path(path + ".data-00000-of-00001")
   index = pathlib.Path(path + ".index")
   if damage == "no data":
@@ -294,7 +290,7 @@ def test_half_a_checkpoint_is_named(tmp_path, damage):
   else:
     index.write_bytes(index.read_bytes()[:20])
   with pytest.raises(
-    checkpoints.DamagedCheckpointError, match="half.ckpt is damaged"
+    checkpoints.DamagedCheckpointError, match="half.ckpt"
   ) as caught:
     reader = checkpoints.CheckpointReader(path)
     for name in reader.shapes:
@@ -302,8 +298,8 @@ def test_half_a_checkpoint_is_named(tmp_path, damage):
   assert "\n" not in str(caught.value)
 
 
-def test_stripping_leaves_the_variables_alone(tmp_path):
-  path = checkpoints.save(str(tmp_path), tensors_at(4), 5)
+def test_stripping_keeps_only_the_model_variables(tmp_path):
+  path = checkpoints.save(str(tmp_path), make_tensors(4), 5)
   stripped = str(tmp_path / "slim" / "bert_model.ckpt")
   original.average([path], stripped)
   reader = checkpoints.CheckpointReader(stripped)
@@ -313,7 +309,7 @@ def test_stripping_leaves_the_variables_alone(tmp_path):
 
 def test_an_average_is_the_mean_of_each_variable(tmp_path):
   paths = [
-    checkpoints.save(str(tmp_path), tensors_at(step), 5) for step in (1, 2, 6)
+    checkpoints.save(str(tmp_path), make_tensors(step), 5) for step in (1, 2, 6)
   ]
   averaged = str(tmp_path / "mean.ckpt")
   original.average(paths, averaged)
@@ -325,10 +321,10 @@ def test_an_average_is_the_mean_of_each_variable(tmp_path):
 
 
 def test_checkpoints_of_two_models_are_not_averaged(tmp_path):
-  one = str(tmp_path / "one.ckpt")
-  two = str(tmp_path / "two.ckpt")
-  checkpoints.write(one, {"bert/a": np.zeros(2), "bert/b": np.zeros(1)})
-  checkpoints.write(two, {"bert/a": np.zeros(3), "bert/b": np.zeros(1)})
-  expected = re.escape("differ in bert/a.")
-  with pytest.raises(ValueError, match=expected):
-    original.average([one, two], str(tmp_path / "mean.ckpt"))
+  path = str(tmp_path / "first.ckpt")
+  other = str(tmp_path / "second.ckpt")
+  checkpoints.write(path, {"bert/a": np.zeros(2), "bert/b": np.zeros(1)})
+  checkpoints.write(other, {"bert/a": np.zeros(3), "bert/b": np.zeros(1)})
+  with pytest.raises(ValueError, match="bert/a") as error:
+    original.average([path, other], str(tmp_path / "mean.ckpt"))
+  assert "bert/b" not in str(error.value)

@@ -1,4 +1,4 @@
-"""What several tests share: the recorded data beside the repository."""
+"""Shared fixtures: recorded data, and processes that run scripts."""
 
 import os
 import pathlib
@@ -16,7 +16,7 @@ os.environ.setdefault(
   "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes",
 )
 
-# Asserts of helpers show their values, as those of tests do.
+# Failed asserts in helpers also show their values.
 pytest.register_assert_rewrite("tests.support")
 
 from tests.support import durations, forks  # noqa: E402
@@ -26,16 +26,16 @@ SHARED = ROOT.parent / "shared"
 
 
 def pytest_addoption(parser):
-  """Adds the option that records how long the files of tests take."""
+  """Adds the option that records the duration of each test file."""
   parser.addoption(
     "--record-durations",
     action="store_true",
-    help="write tests/support/durations.json, which orders the files",
+    help="write tests/support/durations.json, which orders the test files",
   )
 
 
 def pytest_configure(config):
-  """Orders the files; lets Ctrl-C reach what tests start in the background."""
+  """Orders the test files; lets Ctrl-C reach background processes."""
   if hasattr(config, "cache"):  # Not with -p no:cacheprovider.
     config.pluginmanager.register(durations.LongestFirst(config))
   if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
@@ -44,22 +44,22 @@ def pytest_configure(config):
 
 @pytest.fixture(scope="session")
 def shared():
-  """The folder of recorded outputs and data; the test skips without it."""
+  """Returns the folder of recorded data; skips the test without it."""
   if not SHARED.is_dir():
-    pytest.skip("../shared is not there: no recordings of the original")
+    pytest.skip("../shared is missing: no recordings of the original")
   return SHARED
 
 
 @pytest.fixture(scope="session")
 def unpacked(shared, tmp_path_factory):
-  """A function from the name of an archive in ../shared/data to its folder."""
+  """Returns a function that unpacks an archive and returns its folder."""
   folders = {}
 
   def unpack(name):
     if name not in folders:
       archive = shared / "data" / f"{name}.tar.xz"
       if not archive.is_file():
-        pytest.skip(f"../shared/data/{archive.name} is not there")
+        pytest.skip(f"../shared/data/{archive.name} is missing")
       destination = tmp_path_factory.mktemp("data")
       script = shared / "data" / "unpack.sh"
       subprocess.run(
@@ -73,14 +73,14 @@ def unpacked(shared, tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def fork_server(tmp_path_factory):
-  """The socket of the server that runs programs in its forks."""
+  """Yields the socket of the server that runs programs in its forks."""
   with forks.server(tmp_path_factory.mktemp("forks")) as path:
     yield path
 
 
 @pytest.fixture(scope="session")
 def run_script(fork_server):
-  """A function that runs a script of run_scripts/ in a process of its own."""
+  """Returns a function that runs a script of run_scripts/ in a process."""
 
   def run(name, *arguments, cwd):
     command = [str(ROOT / "run_scripts" / name), *map(str, arguments)]
@@ -102,10 +102,10 @@ def run_script(fork_server):
 
 @pytest.fixture(scope="session")
 def start_python(fork_server):
-  """A function that starts `python ARGUMENTS`, as subprocess.Popen does.
+  """Returns a function that starts `python ARGUMENTS`, like subprocess.Popen.
 
-  When the process is killed, read its output to the end: the fork that does its
-  work is killed a moment later.
+  After killing the process, read its output to the end, since the fork that
+  does the work is killed a moment later.
   """
 
   def start(*arguments, **options):

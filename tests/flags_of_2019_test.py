@@ -1,7 +1,8 @@
-"""docs/coming_from_2019.md says of every flag what the scripts define."""
+"""docs/coming_from_2019.md lists all flags with their true defaults."""
 
 import pathlib
 import re
+from typing import NamedTuple
 
 import pytest
 
@@ -9,134 +10,149 @@ from tests.support import command_flags
 
 TESTS = pathlib.Path(__file__).resolve().parent
 PAGE = TESTS.parent / "docs" / "coming_from_2019.md"
-# The settings that a run keeps are None until it is known which run it is.
-FROM_RUN = "what the model's `run.json` says, else "
-FROM_VOCABULARY = "what the vocabulary shows, else "
 TRAINING = ("run_pretraining", "run_classifier", "run_squad")
 TPU = "use_tpu tpu_name tpu_zone gcp_project master num_tpu_cores".split()
 
 
-def recorded():
+class Mention(NamedTuple):
+  """A flag in a list of the page."""
+
+  name: str
+  default: str | None  # None if the page gives no default.
+  lead: str  # The words at the beginning of the list item.
+
+
+def read_record():
   """Returns type and default of the release's flags, by script and name."""
-  found = {}
+  flags = {}
   for line in (TESTS / "flags_of_2019.txt").read_text().splitlines():
     script, name, kind, default = line.split()
-    found.setdefault(script, {})[name] = (kind, default)
-  return found
+    flags.setdefault(script, {})[name] = (kind, default)
+  return flags
 
 
-THEN = recorded()
+RECORD = read_record()
 
 
-def sections():
-  """Returns the parts of the page about flags, by heading."""
+def read_section(script):
+  """Returns the text about a script's flags, shared flags included."""
   flags = PAGE.read_text().split("\n## Flags\n")[1].split("\n## ")[0]
-  return dict(part.split("\n", 1) for part in flags.split("\n### ")[1:])
+  text = ""
+  for section in flags.split("\n### ")[1:]:
+    heading, content = section.split("\n", 1)
+    is_shared = not heading.endswith(".py") and script in TRAINING
+    if is_shared or heading == f"{script}.py":
+      text += content
+  return re.sub(r"\n  +", " ", text)
 
 
-def of_script(script):
-  """Returns what the page says of a script's flags."""
-  found = sections()
-  shared = found["Scripts that train"] if script in TRAINING else ""
-  return f"{found[f'{script}.py']}\n{shared}"
+def read_mentions(script):
+  """Returns the flags in the lists about a script."""
+  mentions = []
+  for item in re.findall("^- (.*)$", read_section(script), re.MULTILINE):
+    lead = item.split("`")[0].lower()
+    for flag in re.findall("`--(.*?)`", item):
+      name, has_default, default = flag.partition("=")
+      mentions.append(Mention(name, default if has_default else None, lead))
+  return mentions
 
 
-def listed(script, beginning):
-  """Returns the flags, with =DEFAULT, of list items that begin so."""
-  text = re.sub(r"\n  +", " ", of_script(script))
-  items = re.findall(rf"^- {beginning}.*?: (.*)$", text, re.MULTILINE)
-  return [flag for item in items for flag in re.findall("`--(.*?)`", item)]
-
-
-def changed(script):
-  """Returns then and now of the flags in the tables, by name."""
+def read_changes(script):
+  """Returns old and new default of the flags in the tables, by name."""
   rows = re.findall(
-    r"^\| `--(\w+)` \| (.*) \| (.*) \|$", of_script(script), re.MULTILINE
+    r"^\| `--(\w+)` \| (.*) \| (.*) \|$", read_section(script), re.MULTILINE
   )
   return {name: (then, now) for name, then, now in rows}
 
 
-def now(script, name):
-  """Returns the default of a flag that is defined, in the record's words."""
+def defined_default(script, name):
+  """Returns the default of a defined flag, in the words of the record."""
   flag = command_flags.defined(f"bert_tf.cli.{script}")[name]
   if flag.group == "Required":
     return "required"
   if flag.kind == "bool":
-    # Of a boolean None is "None" and of other kinds nothing.
+    # The default None is "None" for booleans and "" for other types.
     return {"None": "unset"}.get(flag.default, flag.default.capitalize())
   return flag.default or "unset"
 
 
-def same(then, default):
-  """Returns whether defaults are equal, numbers by value."""
+def is_same(default, other):
+  """Returns whether defaults are equal; compares numbers by value."""
   try:
-    return float(then) == float(default)
+    return float(default) == float(other)
   except ValueError:
-    return then == default
+    return default == other
 
 
-def test_the_record_is_the_description_of_the_release(shared):
+def test_the_record_matches_the_description_of_the_release(shared):
   text = (shared / "behaviour.md").read_text()
   _, text = text.split("## Flags and defaults")
   text, _ = text.split("\n## ", 1)
   block = re.search(r"master \(string\)\nunset; (.*)\.", text)
   assert block and "num_tpu_cores (int) 8" in block[1]
-  for script, flags in THEN.items():
+  for script, flags in RECORD.items():
     line = re.search(rf"^\*\*{script}\*\*: (.*)\.$", text, re.MULTILINE)[1]
-    found = {
+    described = {
       name: (kind, default.strip('"'))
       for name, kind, default in re.findall(r"(\w+) \((\w+)\) ([^;]+)", line)
     }
     has_block = script in TRAINING
     own = {n: f for n, f in flags.items() if not (has_block and n in TPU)}
-    assert own == found, script
+    assert own == described, script
 
 
-@pytest.mark.parametrize("script", THEN)
-def test_every_flag_of_the_release_is_defined_and_marked_as_its(script):
+@pytest.mark.parametrize("script", RECORD)
+def test_flags_of_the_release_are_defined_in_their_group(script):
   flags = command_flags.defined(f"bert_tf.cli.{script}")
-  for name in THEN[script]:
+  for name in RECORD[script]:
     assert flags[name].group in command_flags.GROUPS[:2], name
 
 
-@pytest.mark.parametrize("script", THEN)
-def test_what_is_called_the_same_is_the_same(script):
-  then, found = THEN[script], []
-  for beginning, default in (("Required", "required"), ("Unset", "unset")):
-    for name in listed(script, beginning):
-      assert then[name][1] == default == now(script, name), name
-      found.append(name)
-  for item in listed(script, "With the same default"):
-    name, default = item.split("=", 1)
-    assert then[name][1].lower() == default, name
-    assert same(then[name][1], now(script, name)), name
-    found.append(name)
-  assert len(found) == len(set(found))
-  assert sorted([*found, *changed(script)]) == sorted(then)
+@pytest.mark.parametrize("script", RECORD)
+def test_flags_of_the_release_are_listed_once(script):
+  names = [m.name for m in read_mentions(script) if m.name in RECORD[script]]
+  assert sorted([*names, *read_changes(script)]) == sorted(RECORD[script])
 
 
-@pytest.mark.parametrize("script", THEN)
-def test_what_is_called_changed_is_changed_so(script):
-  for name, (then, text) in changed(script).items():
-    recorded_default = THEN[script][name][1]
+@pytest.mark.parametrize("script", RECORD)
+def test_listed_defaults_are_those_of_the_release_and_of_today(script):
+  for name, default, lead in read_mentions(script):
+    if name not in RECORD[script]:
+      continue
+    then = RECORD[script][name][1]
+    assert is_same(then, defined_default(script, name)), name
+    if default is None:
+      assert then in ("required", "unset"), name
+      assert ("required" in lead) == (then == "required"), name
+    else:
+      assert then.lower() == default, name
+
+
+@pytest.mark.parametrize("script", RECORD)
+def test_changed_defaults_are_those_of_the_release_and_of_today(script):
+  for name, (then, now) in read_changes(script).items():
+    recorded_default = RECORD[script][name][1]
     assert then == recorded_default.lower()
-    assert now(script, name) == "unset" != recorded_default, name
-    if recorded_default != "required":
-      shown = FROM_VOCABULARY if name == "do_lower_case" else ""
-      assert text == f"{FROM_RUN}{shown}{then}", name
+    assert defined_default(script, name) == "unset" != recorded_default, name
+    if recorded_default != "required":  # A saved run decides.
+      assert "`run.json`" in now and then in now, name
+      assert ("vocabulary" in now) == (name == "do_lower_case"), name
 
 
-@pytest.mark.parametrize("script", THEN)
-def test_every_new_flag_is_listed_once(script):
+@pytest.mark.parametrize("script", RECORD)
+def test_new_flags_are_listed_once(script):
   flags = command_flags.defined(f"bert_tf.cli.{script}")
-  new = [
+  new = {
     name
     for name, flag in flags.items()
-    if flag.group in command_flags.GROUPS and name not in THEN[script]
-  ]
-  found = listed(script, "New")
-  assert len(found) == len(set(found))
-  missing, gone = set(new) - set(found), set(found) - set(new)
-  assert not missing | gone, (
-    f"docs/coming_from_2019.md, {script}.py: add {missing}, remove {gone}"
+    if flag.group in command_flags.GROUPS and name not in RECORD[script]
+  }
+  mentions = read_mentions(script)
+  listed = [m.name for m in mentions if m.name not in RECORD[script]]
+  assert len(listed) == len(set(listed))
+  missing, unknown = new - set(listed), set(listed) - new
+  assert not missing | unknown, (
+    f"docs/coming_from_2019.md, {script}.py: add {missing}, remove {unknown}"
   )
+  for mention in mentions:
+    assert ("new" in mention.lead) == (mention.name in new), mention

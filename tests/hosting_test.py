@@ -1,4 +1,4 @@
-"""The files for contributors and hosts say what is true of the project."""
+"""Files for contributors and code hosts match the project."""
 
 import pathlib
 import re
@@ -33,21 +33,21 @@ def commands(job):
   return [step["run"] for step in job["steps"] if "run" in step]
 
 
-def test_the_version_is_the_same_everywhere():
+def test_all_files_have_the_same_version():
   assert load("CITATION.cff")["version"] == bert_tf.__version__
   changes = (ROOT / "CHANGELOG.md").read_text()
   headings = re.findall(r"^## (\S+)", changes, re.MULTILINE)
   assert headings[:2] == ["Unreleased", bert_tf.__version__]
 
 
-def test_the_citation_has_the_keys_that_the_format_requires():
+def test_the_citation_has_the_required_keys():
   # https://github.com/citation-file-format, 1.2.0
-  found = load("CITATION.cff")
-  assert {"cff-version", "message", "title", "authors"} <= found.keys()
-  assert found["references"][0]["doi"] == "10.18653/v1/N19-1423"
+  citation = load("CITATION.cff")
+  assert {"cff-version", "message", "title", "authors"} <= citation.keys()
+  assert citation["references"][0]["doi"] == "10.18653/v1/N19-1423"
 
 
-def test_the_workflow_tests_the_ends_of_the_supported_versions(jobs, project):
+def test_the_workflow_tests_oldest_and_newest_versions(jobs, project):
   requirements = pytest.importorskip("packaging.requirements")
   specifiers = pytest.importorskip("packaging.specifiers")
   matrix = jobs["test"]["strategy"]["matrix"]
@@ -70,32 +70,32 @@ def test_extras_of_the_workflow_exist(jobs, project):
   known = set(project["optional-dependencies"])
   named = [e["extras"] for e in jobs["test"]["strategy"]["matrix"]["include"]]
   assert all(set(extras.split(",")) <= known for extras in named)
-  # All but what compares with Model Garden.
-  [everything] = [
+  # The extra `models` is missing: its tests compare with Model Garden.
+  [test_extras] = [
     re.search(r"bert_tf\[(.*)\]", line).group(1)
     for line in project["optional-dependencies"]["test"]
     if line.startswith("bert_tf[")
   ]
-  assert {*named[1].split(","), "models"} == set(everything.split(","))
+  assert {*named[1].split(","), "models"} == set(test_extras.split(","))
 
 
-def test_the_workflow_lints_as_the_script_of_the_tests_does(jobs):
+def test_the_workflow_lints_like_the_test_script(jobs):
   script = (ROOT / "run_scripts" / "test.sh").read_text()
   checks = re.findall(r'^"\$python" (-m (?:ruff|mypy).*)$', script, re.M)
   assert len(checks) == 3
-  found = commands(jobs["lint"])
-  assert [c for c in found if "install" not in c] == [
+  linting = commands(jobs["lint"])
+  assert [c for c in linting if "install" not in c] == [
     f"python {check}" for check in checks
   ]
 
 
-def test_the_workflow_asks_for_no_secret():
+def test_the_workflow_uses_no_secret():
   text = (ROOT / ".github" / "workflows" / "ci.yml").read_text()
   assert "secrets" not in text
   assert load(".github/workflows/ci.yml")["permissions"] == {"contents": "read"}
 
 
-def test_pre_commit_fetches_nothing_and_its_tools_run():
+def test_pre_commit_hooks_are_local_and_run():
   [repository] = load(".pre-commit-config.yaml")["repos"]
   assert repository["repo"] == "local"
   hooks = {hook["id"]: hook for hook in repository["hooks"]}
@@ -104,7 +104,7 @@ def test_pre_commit_fetches_nothing_and_its_tools_run():
     assert hook["language"] == "system", name
     python, *arguments = shlex.split(hook["entry"])
     assert python == "python"
-    # mypy takes half a minute; test.sh runs it.
+    # mypy takes half a minute, and test.sh runs it.
     file = ["--version"] if name == "mypy" else [__file__]
     command = [sys.executable, *arguments, *file]
     result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)

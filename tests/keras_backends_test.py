@@ -1,4 +1,4 @@
-"""Keras on JAX and on PyTorch: as on TensorFlow, where they are installed."""
+"""JAX and PyTorch give the results of TensorFlow, if they are installed."""
 
 import importlib.util
 import json
@@ -34,26 +34,24 @@ def run(backend, folder):
 
 
 @pytest.fixture(scope="module")
-def of_tensorflow(tmp_path_factory):
-  """The folder of the starting checkpoints, and TensorFlow's results."""
+def tensorflow_run(tmp_path_factory):
+  """Returns the folder of initial checkpoints, and TensorFlow's results."""
   folder = tmp_path_factory.mktemp("backends")
   return folder, run("tensorflow", folder)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("backend", ["jax", "torch"])
-def test_models_losses_optimizer_and_checkpoints_are_the_same(
-  backend, of_tensorflow
-):
+def test_models_losses_optimizer_and_checkpoints_match(backend, tensorflow_run):
   if importlib.util.find_spec(backend) is None:
     pytest.skip(f"{backend} is not installed: pip install {backend}")
-  folder, expected = of_tensorflow
-  found = run(backend, folder)
-  assert found.keys() == expected.keys()
+  folder, expected = tensorflow_run
+  results = run(backend, folder)
+  assert results.keys() == expected.keys()
   for name, value in expected.items():
-    np.testing.assert_allclose(found[name], value, atol=1e-5, err_msg=name)
+    np.testing.assert_allclose(results[name], value, atol=1e-5, err_msg=name)
   for kind in KINDS:
-    assert f"{kind}/loss" in found
+    assert f"{kind}/loss" in results
     readers = [
       checkpoints.CheckpointReader(str(folder / name / f"{kind}.ckpt"))
       for name in (backend, "tensorflow")
@@ -61,7 +59,7 @@ def test_models_losses_optimizer_and_checkpoints_are_the_same(
     assert readers[0].shapes == readers[1].shapes
 
 
-def test_what_needs_tensorflow_says_so(monkeypatch):
+def test_the_check_for_tensorflow_names_the_variable(monkeypatch):
   monkeypatch.setattr(keras.backend, "backend", lambda: "jax")
   with pytest.raises(ValueError, match="KERAS_BACKEND"):
     backend.check_tensorflow()
@@ -70,7 +68,7 @@ def test_what_needs_tensorflow_says_so(monkeypatch):
 
 
 def run_python(*arguments, **environment):
-  """Runs Python with arguments; returns the finished process."""
+  """Runs Python and returns the finished process."""
   return subprocess.run(
     [sys.executable, *map(str, arguments)],
     env={**os.environ, **environment},
@@ -116,7 +114,7 @@ def test_the_backend_of_the_configuration_file_is_named(tmp_path):
   assert result.stderr.count("Traceback") == 1
 
 
-def test_what_needs_no_keras_runs_on_any_backend():
+def test_names_without_keras_work_with_any_backend():
   code = "import bert_tf, sys\n"
   code += "\n".join(f"bert_tf.{name}" for name in bert_tf._WITHOUT_KERAS)
   code += "\nassert 'keras' not in sys.modules"
@@ -124,7 +122,7 @@ def test_what_needs_no_keras_runs_on_any_backend():
   assert result.returncode == 0, result.stderr
 
 
-def test_a_backend_that_keras_has_not_imported_yet(monkeypatch, tmp_path):
+def test_the_backend_is_known_before_keras_is_imported(monkeypatch, tmp_path):
   monkeypatch.delitem(sys.modules, "keras")
   monkeypatch.setenv("KERAS_BACKEND", "")
   monkeypatch.setenv("KERAS_HOME", str(tmp_path))

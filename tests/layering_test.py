@@ -1,4 +1,4 @@
-"""A folder imports only from the folders before it."""
+"""Folders import only from the folders before them."""
 
 import ast
 import pathlib
@@ -11,9 +11,9 @@ ROOT = pathlib.Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / "bert_tf"
 RESEARCH = ROOT / "research"
 
-# The way of the data. The modules at the root of the package are "core", except
-# `names` and `tensor`, which import nothing. The modules of model_folder, which
-# `from_pretrained` calls, are core as well.
+# In import order. "core" is the modules at the root of the package, except
+# `names` and `tensor`, which import nothing. It includes model_folder, since
+# `from_pretrained` calls it.
 FOLDERS = (
   "names",
   "files",
@@ -35,8 +35,8 @@ FOLDERS = (
   "cli",
 )
 
-# Beside commands and configs: modules that read and write text. Importing
-# TensorFlow takes seconds.
+# Modules that work without TensorFlow, whose import takes seconds. Commands and
+# configs do so too.
 WITHOUT_TENSORFLOW = (
   "corpora.corpus",
   "corpora.corpus_build",
@@ -60,7 +60,7 @@ WITHOUT_TENSORFLOW = (
 
 
 def modules():
-  """(dotted name below bert_tf, file) of every module."""
+  """Yields dotted name below bert_tf and file of each module."""
   for path in sorted(PACKAGE.rglob("*.py")):
     parts = path.relative_to(PACKAGE).with_suffix("").parts
     if parts == ("model_folder", "__init__"):
@@ -70,17 +70,15 @@ def modules():
 
 
 def folder(name):
-  """The folder of FOLDERS that a module is in."""
-  top, _, rest = name.partition(".")
-  return (
-    top
-    if top in ("names", "tensor") or rest and top != "model_folder"
-    else "core"
-  )
+  """Returns the entry of FOLDERS that contains a module."""
+  top, _, tail = name.partition(".")
+  if top in ("names", "tensor") or tail and top != "model_folder":
+    return top
+  return "core"
 
 
 def imported_names(path):
-  """Every dotted name that a file imports, wherever in it."""
+  """Returns all dotted names that a file imports, also inside functions."""
   names = set()
   for node in ast.walk(ast.parse(path.read_text())):
     if isinstance(node, ast.Import):
@@ -91,18 +89,18 @@ def imported_names(path):
 
 
 def imported_modules(path, known):
-  """The modules of bert_tf among `known` that a file imports."""
-  found = set()
+  """Returns the modules in `known` that a file imports."""
+  imported = set()
   for name in imported_names(path):
     parts = name.split(".")
     if parts[0] == "bert_tf":
       ends = range(len(parts), 1, -1)
       candidates = (".".join(parts[1:end]) for end in ends)
-      found.update(next(([c] for c in candidates if c in known), []))
-  return found
+      imported.update(next(([c] for c in candidates if c in known), []))
+  return imported
 
 
-def test_every_folder_has_its_place():
+def test_all_folders_are_in_the_order():
   assert {folder(name) for name, _ in modules()} == set(FOLDERS)
 
 
@@ -125,11 +123,11 @@ def test_modules_import_in_one_direction():
       del imports[name]
     for imported in imports.values():
       imported.difference_update(free)
-  assert not imports, "these import one another in a circle"
+  assert not imports, "circular imports"
 
 
 def top_level_names(path):
-  """The top-level names that a file imports, wherever in it."""
+  """Returns the top-level names that a file imports."""
   return {name.split(".")[0] for name in imported_names(path)}
 
 
@@ -146,19 +144,19 @@ def test_peers_import_nothing_of_this_project():
     assert not top_level_names(path) & {"bert_tf", "research"}, path.name
 
 
-def test_flags_are_of_the_command_line_alone():
+def test_only_commands_use_flags():
   for name, path in modules():
     absl = {n for n in imported_names(path) if n.startswith("absl")}
     if folder(name) != "cli":
       assert not absl & {"absl.flags", "absl.app", "absl"}, name
 
 
-def test_commands_start_and_text_is_read_without_tensorflow():
+def test_commands_and_text_modules_import_no_tensorflow():
   names = {name for name, _ in modules()}
-  found = [n for n in names if n.startswith("cli.") or n.endswith(".config")]
+  light = [n for n in names if n.startswith("cli.") or n.endswith(".config")]
   code = "import sys\n"
   code += "".join(
-    f"import bert_tf.{name}\n" for name in (*WITHOUT_TENSORFLOW, *found)
+    f"import bert_tf.{name}\n" for name in (*WITHOUT_TENSORFLOW, *light)
   )
   heavy = ("tensorflow", "keras", "sklearn", "scipy", "tensorboard")
   code += f"print([m for m in {heavy} if m in sys.modules])"
@@ -173,5 +171,5 @@ SCRIPTS = sorted((ROOT / "run_scripts").rglob("*.py"))
 
 @pytest.mark.parametrize("path", SCRIPTS, ids=lambda path: path.name)
 def test_scripts_only_call_their_command(path):
-  # Those of research/ put the checkout on sys.path first.
+  # Scripts of research/ also add the checkout to sys.path.
   assert len(path.read_text().splitlines()) <= 11

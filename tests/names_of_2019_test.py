@@ -1,4 +1,4 @@
-"""docs/old_names.md has every name, and leads somewhere."""
+"""A page of docs/ maps all names of the original to existing names."""
 
 import functools
 import importlib
@@ -8,29 +8,40 @@ import re
 import pytest
 
 TESTS = pathlib.Path(__file__).resolve().parent
-TABLE = TESTS.parent / "docs" / "old_names.md"
-# Of google-research/bert at its last commit: modules, their functions and
+[PAGE] = [
+  text
+  for path in (TESTS.parent / "docs").glob("*.md")
+  if "\n### optimization\n" in (text := path.read_text())
+]
+# From the last commit of google-research/bert: modules, their functions and
 # classes, and the methods of BertModel.
 NAMES = (TESTS / "names_of_2019.txt").read_text().split()
+MODULES = {name.split(".")[0] for name in NAMES}
 
 
-def rows():
-  """Yields what a name was, and what it is."""
+def read_lines():
+  """Yields the lines of the page that are about a module, with its name."""
   module = ""
-  for line in TABLE.read_text().splitlines():
-    if line.startswith("### "):
-      module = line[4:]
-    elif found := re.match(r"\| `([\w.]+)` \| `([\w.]+)` \|", line):
-      yield f"{module}.{found[1]}", found[2]
+  for line in PAGE.splitlines():
+    if line.startswith("#"):
+      module = line.removeprefix("### ")
+    elif module in MODULES:
+      yield module, line
 
 
-def test_every_name_of_the_original_has_one_row():
-  found = [name for name, _ in rows()]
-  assert sorted(found) == sorted(NAMES)
+def read_rows():
+  """Yields old and new name of each row."""
+  for module, line in read_lines():
+    if match := re.match(r"\| `([\w.]+)` \| `([\w.]+)` \|", line):
+      yield f"{module}.{match[1]}", match[2]
 
 
-@pytest.mark.parametrize("name", sorted({now for _, now in rows()}))
-def test_what_to_use_is_there(name):
+def test_each_name_of_the_original_has_one_row():
+  assert sorted(old for old, _ in read_rows()) == sorted(NAMES)
+
+
+@pytest.mark.parametrize("name", sorted({new for _, new in read_rows()}))
+def test_new_names_exist(name):
   parts = name.split(".")
   for end in range(len(parts), 0, -1):
     try:
@@ -42,7 +53,6 @@ def test_what_to_use_is_there(name):
   raise AssertionError(f"there is no {name}")
 
 
-def test_every_row_is_read():
-  _, names = TABLE.read_text().split("\n## Names of its modules\n")
-  lines = names.splitlines()
-  assert sum(line.startswith("| `") for line in lines) == len(list(rows()))
+def test_all_rows_are_parsed():
+  rows = [line for _, line in read_lines() if line.startswith("| `")]
+  assert len(rows) == len(list(read_rows()))

@@ -1,4 +1,4 @@
-"""What people import from the package itself."""
+"""Public names of the package."""
 
 import ast
 import pathlib
@@ -13,13 +13,13 @@ ROOT = pathlib.Path(__file__).resolve().parents[1]
 
 
 @pytest.mark.parametrize("name", bert_tf.__all__)
-def test_public_names_are_there_and_listed(name):
+def test_public_names_exist_and_are_listed(name):
   assert name in dir(bert_tf)
-  found = getattr(bert_tf, name)
+  value = getattr(bert_tf, name)
   if name != "__version__":
-    assert found.__name__ == name
-    # Where an error or a pickle says that it comes from.
-    assert found.__module__ == f"bert_tf.{bert_tf._MODULES[name]}"
+    assert value.__name__ == name
+    # Errors and pickles show this module.
+    assert value.__module__ == f"bert_tf.{bert_tf._MODULES[name]}"
 
 
 def test_type_checkers_see_the_public_names():
@@ -39,11 +39,11 @@ def test_an_unknown_name_is_an_attribute_error():
     bert_tf.BertModle  # noqa: B018
 
 
-def test_the_package_is_imported_without_what_it_needs_later():
+def test_importing_the_package_imports_no_heavy_package():
   code = "import sys, bert_tf; dir(bert_tf); print(*sys.modules)"
   result = subprocess.run(
     [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True
   )
   assert result.returncode == 0, result.stderr
-  found = {name.split(".")[0] for name in result.stdout.split()}
-  assert not found & {"tensorflow", "keras", "numpy", "sklearn", "absl"}
+  imported = {name.split(".")[0] for name in result.stdout.split()}
+  assert not imported & {"tensorflow", "keras", "numpy", "sklearn", "absl"}

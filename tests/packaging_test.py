@@ -1,4 +1,4 @@
-"""pyproject.toml declares every package that is imported, and no other."""
+"""pyproject.toml declares exactly the imported packages."""
 
 import ast
 import pathlib
@@ -12,7 +12,7 @@ import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 
-# Modules of the distributions that have another name.
+# Modules of distributions whose names differ.
 MODULES = {
   "absl-py": "absl",
   "ai-edge-litert": "ai_edge_litert",
@@ -24,20 +24,20 @@ MODULES = {
 }
 
 
-# Bytes of the wheel at most. Data of the laboratory would exceed it.
+# Maximum size of the wheel. Data of research/ would exceed it.
 MAX_WHEEL_BYTES = 700_000
 
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory):
-  """A wheel that is built from a copy of the checkout."""
+  """Returns a wheel that is built from a copy of the checkout."""
   checkout = tmp_path_factory.mktemp("checkout")
   for name in ("bert_tf", "deploy", "docs", "research", "run_scripts"):
     ignored = shutil.ignore_patterns("__pycache__")
     shutil.copytree(ROOT / name, checkout / name, ignore=ignored)
   for name in ("setup.py", "MANIFEST.in", "README.md"):
     shutil.copy(ROOT / name, checkout)
-  # setuptools before 77, which an environment may have, refuses these keys.
+  # setuptools before 77 refuses these keys.
   text = re.sub("(?m)^license.*\n", "", (ROOT / "pyproject.toml").read_text())
   (checkout / "pyproject.toml").write_text(text)
   code = "from setuptools import build_meta; build_meta.build_wheel('dist')"
@@ -55,15 +55,15 @@ def project():
 
 
 def imported():
-  """Top-level modules that the package imports, wherever in a file."""
-  found = set()
+  """Returns all top-level modules that the package imports."""
+  names = set()
   for path in (ROOT / "bert_tf").rglob("*.py"):
     for node in ast.walk(ast.parse(path.read_text())):
       if isinstance(node, ast.Import):
-        found.update(alias.name.split(".")[0] for alias in node.names)
+        names.update(alias.name.split(".")[0] for alias in node.names)
       elif isinstance(node, ast.ImportFrom):
-        found.add(str(node.module).split(".")[0])
-  return found - sys.stdlib_module_names - {"bert_tf"}
+        names.add(str(node.module).split(".")[0])
+  return names - sys.stdlib_module_names - {"bert_tf"}
 
 
 def modules(lines):
@@ -71,16 +71,16 @@ def modules(lines):
   return {MODULES.get(name, name) for name in names}
 
 
-def test_what_is_imported_is_declared_and_what_is_declared_is_imported(project):
+def test_imported_packages_are_the_declared_ones(project):
   extras = project["optional-dependencies"]
-  # Tools of tests, site and notebooks; Model Garden is there to compare with.
+  # Tools for tests, site and notebooks; tests compare with Model Garden.
   tools = ("test", "docs", "models", "notebooks")
   used = [extras[name] for name in extras if name not in tools]
   declared = modules(sum(used, project["dependencies"]))
   assert imported() == declared
 
 
-def test_the_wheel_holds_the_library_and_nothing_else(wheel):
+def test_the_wheel_contains_only_the_library(wheel):
   names = zipfile.ZipFile(wheel).namelist()
   tops = {name.split("/")[0] for name in names}
   assert {top for top in tops if not top.endswith(".dist-info")} == {"bert_tf"}
@@ -92,7 +92,7 @@ def test_the_wheel_holds_the_library_and_nothing_else(wheel):
   assert wheel.stat().st_size < MAX_WHEEL_BYTES
 
 
-def test_every_dependency_has_a_lower_bound(project):
+def test_all_dependencies_have_a_lower_bound(project):
   extras = project["optional-dependencies"].values()
   lines = sum(extras, project["dependencies"])
   lines = [line for line in lines if not line.startswith("bert_tf[")]
@@ -100,14 +100,14 @@ def test_every_dependency_has_a_lower_bound(project):
   assert unbounded == ["setuptools<81"]
 
 
-def test_every_extra_that_an_error_names_exists(project):
+def test_extras_named_by_errors_exist(project):
   named = set()
   for path in (ROOT / "bert_tf").rglob("*.py"):
     named.update(re.findall(r'extra="(\w+)"', path.read_text()))
   assert named and named <= project["optional-dependencies"].keys()
 
 
-def test_the_constraints_fit_the_ranges_and_name_every_dependency(project):
+def test_the_constraints_pin_all_dependencies_within_their_ranges(project):
   requirements = pytest.importorskip("packaging.requirements")
   lines = (ROOT / "constraints.txt").read_text().splitlines()
   versions = dict(
@@ -116,11 +116,11 @@ def test_the_constraints_fit_the_ranges_and_name_every_dependency(project):
   extras = project["optional-dependencies"].values()
   for line in sum(extras, project["dependencies"]):
     required = requirements.Requirement(line)
-    if not required.extras:  # This package's own.
+    if not required.extras:  # bert_tf itself.
       assert versions[required.name] in required.specifier, line
 
 
-def test_the_constraints_have_a_setuptools_without_known_flaws():
+def test_the_pinned_setuptools_has_no_known_vulnerability():
   line = re.search(
     r"^setuptools==(\d+)\.(\d+)\.(\d+)$",
     (ROOT / "constraints.txt").read_text(),

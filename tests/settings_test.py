@@ -1,4 +1,4 @@
-"""Settings: what they allow, and what a saved run decides."""
+"""Settings: allowed values, and values from a saved run."""
 
 import dataclasses
 
@@ -43,7 +43,7 @@ def test_a_setting_without_default_is_required():
     ({"kind": "c"}, ("kind", "'c'", "a, b")),
   ],
 )
-def test_values_that_are_not_allowed_are_named(values, parts):
+def test_invalid_values_are_named(values, parts):
   with pytest.raises(ValueError) as error:
     Outer(vocab_file="v", **values)
   for part in parts:
@@ -55,23 +55,23 @@ def test_bounds_and_none_are_allowed(rate):
   assert Outer(vocab_file="v", rate=rate).rate == rate
 
 
-def test_a_plain_field_keeps_the_bounds_of_the_setting_that_it_replaces():
+def test_an_overriding_field_keeps_the_bounds_of_the_setting():
   @dataclasses.dataclass(frozen=True, kw_only=True)
   class Plain(Outer):
     rate: float | None = 0.25
 
   assert Plain(vocab_file="v").rate == 0.25
-  with pytest.raises(ValueError, match="rate -1.0"):
+  with pytest.raises(ValueError, match="rate.*-1.0"):
     Plain(vocab_file="v", rate=-1.0)
 
 
 def test_nested_values_are_checked_too():
-  with pytest.raises(ValueError, match="max_seq_length 4 .*5"):
+  with pytest.raises(ValueError, match="max_seq_length.*4.*5"):
     Inner(max_seq_length=4)
 
 
 @pytest.mark.parametrize("saved", [None, {}, {"do_lower_case": None}])
-def test_what_nobody_says_is_otherwise(saved):
+def test_an_unset_value_is_the_fallback(saved):
   settled = settings.settle(Outer(vocab_file="v"), saved, "run.json")
   assert settled.do_lower_case is True
   assert settled.strip_accents is None
@@ -79,7 +79,7 @@ def test_what_nobody_says_is_otherwise(saved):
   assert settled.plain == 3
 
 
-def test_what_is_left_out_is_what_was_saved():
+def test_an_unset_value_is_the_saved_one():
   saved = {
     "do_lower_case": False,
     "strip_accents": True,
@@ -103,7 +103,7 @@ def test_a_given_value_may_repeat_the_saved_one():
 
 
 @pytest.mark.parametrize(
-  ("given", "saved", "values"),
+  ("changes", "saved", "values"),
   [
     ({"do_lower_case": True}, {"do_lower_case": False}, ("True", "False")),
     (
@@ -113,8 +113,8 @@ def test_a_given_value_may_repeat_the_saved_one():
     ),
   ],
 )
-def test_a_contradiction_names_both_values_and_the_file(given, saved, values):
-  config = Outer(vocab_file="v", **given)
+def test_a_contradiction_names_the_values_and_the_file(changes, saved, values):
+  config = Outer(vocab_file="v", **changes)
   with pytest.raises(ValueError) as error:
     settings.settle(config, saved, "out/run.json")
   for part in (*values, *saved, "out/run.json"):

@@ -91,7 +91,7 @@ def _sizes(make: variants_lib.Builder) -> variants_lib.Experiment:
       ("MNLI", *_CLASSIFICATION), dict(zip(labels, map(_set_size, sizes)))
     ),
     published=dataclasses.replace(
-      papers.SIZES, row_names=dict(zip(labels, papers.SIZE_ROWS))
+      papers.SIZES, row_names=dict(zip(labels, papers.SIZES.numbers))
     ),
     remark=(
       "Our sizes correspond to those of the paper, in the same order. All are "

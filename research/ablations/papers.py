@@ -68,34 +68,19 @@ OBJECTIVES = Published(
   note="BERT-Base, development sets: accuracy, and F1 for SQuAD 1.1.",
 )
 
-# In the order of the sizes in `Scale.sizes`.
-SIZE_ROWS = (
-  "3 x 768, 12 heads",
-  "6 x 768, 3 heads",
-  "6 x 768, 12 heads",
-  "12 x 768, 12 heads",
-  "12 x 1024, 16 heads",
-  "24 x 1024, 16 heads",
-)
-
 SIZES = Published(
   source=DEVLIN,
   place="Table 6",
   numbers=_parse(
     "LM(ppl) MNLI-m MRPC SST-2",
-    dict(
-      zip(
-        SIZE_ROWS,
-        (
-          "5.84 77.9 79.8 88.4",
-          "5.24 80.6 82.2 90.7",
-          "4.68 81.9 84.8 91.3",
-          "3.99 84.4 86.7 92.9",
-          "3.54 85.7 86.9 93.3",
-          "3.23 86.6 87.8 93.7",
-        ),
-      )
-    ),
+    {
+      "3 x 768, 12 heads": "5.84 77.9 79.8 88.4",
+      "6 x 768, 3 heads": "5.24 80.6 82.2 90.7",
+      "6 x 768, 12 heads": "4.68 81.9 84.8 91.3",
+      "12 x 768, 12 heads": "3.99 84.4 86.7 92.9",
+      "12 x 1024, 16 heads": "3.54 85.7 86.9 93.3",
+      "24 x 1024, 16 heads": "3.23 86.6 87.8 93.7",
+    },
   ),
   stands_for={"LM(ppl)": ("perplexity",), "MNLI-m": ("MNLI", "QNLI")},
   note="Perplexity of held-out masked words; mean accuracy of 5 fine-tunings.",

@@ -24,7 +24,7 @@ class Scale:
   explanation: str
   base: runs.Pretraining  # Variants change some of its settings.
   fine_tunings: tuple[runs.FineTuning, ...]  # One per task.
-  sizes: tuple[Size, ...]  # In the order of papers.SIZE_ROWS.
+  sizes: tuple[Size, ...]  # In the order of papers.SIZES.
   batch_factors: tuple[float, ...]  # Batch sizes relative to the base.
   # Sizes of the reference curves, named after the released models.
   curves: tuple[tuple[str, Size], ...]

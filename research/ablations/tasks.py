@@ -169,15 +169,11 @@ class Model:
   feature_dir: str  # Cache of feature vectors that several runs share.
 
 
-def train(
-  fine_tuning: runs.FineTuning,
-  seed: int,
-  files: TaskFiles,
-  model: Model,
-  output_dir: str,
-) -> dict[str, float | int] | None:
-  """Fine-tunes and evaluates; returns the results, or None after a signal."""
-  shared: dict[str, Any] = {
+def _shared_settings(
+  fine_tuning: runs.FineTuning, seed: int, model: Model, output_dir: str
+) -> dict[str, Any]:
+  """Returns the settings that all tasks have."""
+  settings: dict[str, Any] = {
     "bert_config_file": model.bert_config_file,
     "vocab_file": model.vocab_file,
     "do_lower_case": True,
@@ -195,8 +191,18 @@ def train(
       keep_checkpoint_max=1,
     ),
   }
-  if fine_tuning.has_bilstm:
-    shared["bilstm"] = True
+  return {**settings, "bilstm": True} if fine_tuning.has_bilstm else settings
+
+
+def train(
+  fine_tuning: runs.FineTuning,
+  seed: int,
+  files: TaskFiles,
+  model: Model,
+  output_dir: str,
+) -> dict[str, float | int] | None:
+  """Fine-tunes and evaluates; returns the results, or None after a signal."""
+  shared = _shared_settings(fine_tuning, seed, model, output_dir)
   if fine_tuning.task == "SQuAD":
     from bert_tf.tasks.squad import task as squad_task
 

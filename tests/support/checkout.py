@@ -1,4 +1,4 @@
-"""Where the checkout is."""
+"""The root of the checkout."""
 
 import pathlib
 

@@ -1,4 +1,4 @@
-"""The files that the documentation's commands name, in miniature."""
+"""Small versions of the files that commands in the documentation name."""
 
 import bz2
 import csv
@@ -21,7 +21,7 @@ WORDS = "the of and in to was he is as for on with that it his by".split()
 
 
 def write_all(folder: pathlib.Path) -> None:
-  """Writes texts, data sets and a model folder where the commands run."""
+  """Writes texts, data sets and a model folder."""
   rng = random.Random(1)
 
   def sentence(num_words: int = 8) -> str:
@@ -41,7 +41,7 @@ def write_all(folder: pathlib.Path) -> None:
 
 
 def _write_texts(folder, rng):
-  """Writes ten documents a file, whose words fill a vocabulary of 500."""
+  """Writes files of ten documents with words for 500 vocabulary entries."""
   for name in ("text", "sentences"):
     (folder / name).mkdir()
   names = ["text/a.txt", "text/b.txt", "held_out.txt", "in.txt"]
@@ -57,7 +57,7 @@ def _syllables(rng):
 
 
 def _write_sources(folder, rng):
-  """Writes the corpora of docs/corpora.md, each in its own format."""
+  """Writes the corpora of docs/corpora.md in their formats."""
 
   def text():
     return " ".join(f"{_syllables(rng)}.".capitalize() for _ in range(8))
@@ -153,10 +153,10 @@ def _write_squad(folder, sentence):
 
 
 def write_model(folder):
-  """Writes a folder as the released zips have it."""
+  """Writes a model folder like those in the released archives."""
   folder.mkdir()
   words = (TINY / "vocab.txt").read_text()
-  # Word pieces of the tests' vocabulary that no text here has.
+  # These word pieces do not occur in the texts.
   words = re.sub(r"^##\w+$", "[unusedN]", words, count=3, flags=re.MULTILINE)
   for number in range(3):
     words = words.replace("[unusedN]", f"[unused{number}]", 1)

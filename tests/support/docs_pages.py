@@ -1,4 +1,4 @@
-"""Checks of the documentation's pages."""
+"""Checks of documentation pages."""
 
 import ast
 import re
@@ -7,7 +7,7 @@ from tests.support import command_flags
 
 
 def check_links(page, text):
-  """Asserts that the links of a page's text lead to files and headings."""
+  """Asserts that links of a page lead to existing files and headings."""
   for target in re.findall(r"\]\(([^)]+)\)", text):
     if "://" in target:
       continue
@@ -23,12 +23,12 @@ def check_links(page, text):
 
 
 def module_of_script(path):
-  """Returns the module that a script runs, as its docstring names it."""
+  """Returns the module that a script runs, from its docstring."""
   docstring = ast.get_docstring(ast.parse(path.read_text()))
   return re.match(r"Runs ([\w.]+\w)", docstring)[1]
 
 
 def flag_names(module, *arguments):
-  """Returns the names of a command's flags; of a bool `noNAME` too."""
+  """Returns the names of a command's flags, with `noNAME` of booleans."""
   names = command_flags.defined(module, *arguments)
   return {*names, *(f"no{name}" for name in names)}

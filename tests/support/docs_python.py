@@ -1,7 +1,7 @@
-"""Stands in for `python` and `bert-tf` where the documentation is run.
+"""Replaces `python` and `bert-tf` when commands of the documentation run.
 
-Runs the command that is given with sizes that take seconds: of a flag that is
-given twice the last counts.
+Appends flags with small sizes to the command, so that it takes seconds. If a
+flag is repeated, the last value counts.
 """
 
 import os
@@ -26,10 +26,10 @@ SMALLER = {
     "--doc_stride=8",
   ),
 }
-# Only where the documentation gives the flag too.
-SMALLER_WHERE_GIVEN = ("--num_shards=2", "--num_runs=2")
-# Of a training from text: a slow machine refuses a short time, before it writes
-# anything.
+# Appended only if the command has the flag.
+SMALLER_IF_PRESENT = ("--num_shards=2", "--num_runs=2")
+# Training times to try. A slow machine refuses a short time before it writes a
+# file.
 MINUTES = (0.3, 1, 10)
 
 
@@ -40,27 +40,29 @@ def is_from_text(arguments: list[str]) -> bool:
 
 
 def smaller(arguments: list[str]) -> list[str]:
-  """Returns the arguments of a command with smaller sizes behind them."""
-  found = list(arguments)
+  """Returns the arguments of a command, with smaller sizes appended."""
+  smaller_arguments = list(arguments)
   command = os.path.basename(arguments[0]).removesuffix(".py")
   if command == "-m":
     command = main.COMMANDS.get(arguments[2], "")
   if "--do_train" in arguments or command == "build_vocab":
-    found += SMALLER.get(command, ())
+    smaller_arguments += SMALLER.get(command, ())
   if is_from_text(arguments):
-    found += ["--train_hours=0", "--max_seq_length=32"]
-    found += ["--train_batch_size=4", "--eval_fraction=0.3"]
+    smaller_arguments += ["--train_hours=0", "--max_seq_length=32"]
+    smaller_arguments += ["--train_batch_size=4", "--eval_fraction=0.3"]
   elif any(a.startswith("--train_hours=") for a in arguments):
-    found = [a for a in found if not re.match("--num_.*_steps=", a)]
-    found.append("--train_hours=0.002")
-  for flag in SMALLER_WHERE_GIVEN:
+    smaller_arguments = [
+      a for a in smaller_arguments if not re.match("--num_.*_steps=", a)
+    ]
+    smaller_arguments.append("--train_hours=0.002")
+  for flag in SMALLER_IF_PRESENT:
     if any(a.startswith(flag.split("=")[0] + "=") for a in arguments):
-      found.append(flag)
-  return found
+      smaller_arguments.append(flag)
+  return smaller_arguments
 
 
 def run(arguments: list[str]) -> int:
-  """Runs a command, as small as it may be; returns its status."""
+  """Runs a command with small sizes; returns its status."""
   server = os.environ[forks.VARIABLE]
   small = smaller(arguments)
   if not is_from_text(arguments):

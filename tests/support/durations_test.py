@@ -1,4 +1,4 @@
-"""Test files begin in the order of the seconds that they took."""
+"""Test files start in the order of their recorded durations."""
 
 import os
 import subprocess
@@ -26,7 +26,7 @@ from tests.conftest import pytest_addoption, pytest_configure
 
 
 def run(folder, *arguments):
-  """The test functions that pytest ran, in their order."""
+  """Returns the tests that pytest ran, in order."""
   result = subprocess.run(
     [sys.executable, "-m", "pytest", "-v", "--rootdir=.", *arguments],
     cwd=folder,
@@ -39,7 +39,7 @@ def run(folder, *arguments):
   return [words[0] for words in lines if words[1:2] == ["PASSED"]]
 
 
-def test_the_longest_file_of_the_last_run_begins_first(tmp_path):
+def test_the_slowest_file_of_the_last_run_starts_first(tmp_path):
   (tmp_path / "conftest.py").write_text(
     CONFTEST.format(root=str(checkout.ROOT))
   )
@@ -48,21 +48,21 @@ def test_the_longest_file_of_the_last_run_begins_first(tmp_path):
     (tmp_path / f"{name}_test.py").write_text(TESTS.format(seconds))
   (tmp_path / "pytest.ini").write_text("[pytest]\npython_files = *_test.py\n")
   first = run(tmp_path, "--record-durations")
-  # Nothing was measured: the recorded file of this folder decides.
+  # Without measurements, durations.json of this folder decides.
   assert first[0].startswith("b_test.py")
   second = run(tmp_path)
   assert second[:2] == ["c_test.py::test_first", "c_test.py::test_second"]
-  # A file whose seconds are known from the cache no longer has those recorded.
+  # Measured durations have replaced the recorded ones.
   assert "100" not in (tmp_path / "durations.json").read_text()
 
 
-def test_seconds_of_chosen_tests_are_added_up():
+def test_durations_of_selected_tests_are_summed():
   seconds = {"a.py::x": 1.0, "a.py::y": 2.0, "b.py::x": 9.0}
   chosen = ["a.py::x", "a.py::y", "c.py::x", "d.py::x"]
   totals = durations.file_seconds(chosen, seconds, {"c.py": 7, "a.py": 50})
   assert totals == {"a.py": 3.0, "c.py": 7, "d.py": 0}
 
 
-def test_the_workers_of_the_script_keep_the_order():
+def test_workers_of_the_test_script_keep_the_order():
   script = (checkout.ROOT / "run_scripts" / "test.sh").read_text()
   assert "--dist=loadfile --no-loadscope-reorder" in script

@@ -1,7 +1,7 @@
 """Runs Python programs in forks of a process that has imported TensorFlow.
 
-Importing it takes longer than most commands of the tests compute. A program
-has its own process, arguments, environment, folder and files 0 to 2, as if
+The import takes longer than most commands in the tests. A program has its own
+process, arguments, environment, working directory and standard streams, as if
 `python` ran it:
 
     python -m tests.support.forks SOCKET            # Serves until terminated.
@@ -23,9 +23,9 @@ import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-# What a program's `python` needs to know.
+# Environment variable with the path of the server's socket.
 VARIABLE = "BERT_TF_TEST_FORKS"
-# The longest request, bytes: its arguments and environment.
+# Maximum size of an answer.
 _MAX_BYTES = 1 << 20
 
 
@@ -47,13 +47,13 @@ def run(
   Args:
     path: the server's socket.
     arguments: a script and its arguments, or -m and a module and its arguments.
-    cwd: where it runs.
-    environment: all of its environment.
-    files: the descriptors of its stdin, stdout and stderr.
+    cwd: working directory.
+    environment: all environment variables.
+    files: descriptors of stdin, stdout and stderr.
 
   Returns:
-    The exit status as subprocess has it; SIGINT and SIGTERM that arrive
-    meanwhile are passed on, if this is the main thread.
+    The exit status, as in subprocess. In the main thread, SIGINT and SIGTERM
+    are passed on to the program.
   """
   connection = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
   connection.connect(path)
@@ -62,7 +62,7 @@ def run(
     stored.write(request)
     stored.flush()
     socket.send_fds(connection, [b"run"], [stored.fileno(), *files])
-  with connection, _passing_on_signals(connection):
+  with connection, _forward_signals(connection):
     answer = connection.recv(_MAX_BYTES)
   if not answer:
     raise RuntimeError("the server of forks has ended.")
@@ -70,7 +70,7 @@ def run(
 
 
 @contextlib.contextmanager
-def _passing_on_signals(connection: socket.socket) -> Iterator[None]:
+def _forward_signals(connection: socket.socket) -> Iterator[None]:
   def pass_on(number: int, frame: object) -> None:
     connection.send(str(number).encode())
 
@@ -87,7 +87,7 @@ def _passing_on_signals(connection: socket.socket) -> Iterator[None]:
 
 @contextlib.contextmanager
 def server(folder: pathlib.Path) -> Iterator[str]:
-  """A scope with a server; yields the path of its socket."""
+  """Runs a server; yields the path of its socket."""
   path = str(folder / "forks")
   process = subprocess.Popen(
     [sys.executable, "-m", "tests.support.forks", path],
@@ -97,7 +97,7 @@ def server(folder: pathlib.Path) -> Iterator[str]:
   )
   assert process.stdout
   try:
-    process.stdout.readline()  # It listens.
+    process.stdout.readline()  # Waits until the server listens.
     yield path
   finally:
     process.terminate()
@@ -106,18 +106,20 @@ def server(folder: pathlib.Path) -> Iterator[str]:
 
 
 def _serve(path: str) -> None:
-  """Forks a program for every connection; returns only in the program."""
+  """Forks a program for each connection; returns only in the program."""
   import keras  # noqa: F401
   import tensorflow  # noqa: F401
   import tensorflow_text  # noqa: F401
 
-  # At its end a program would look through all that is imported, and so have
-  # all of that memory copied: 1.3 s.
+  # Otherwise, garbage collection at the end of a program would touch and thus
+  # copy the memory of all imported objects, which takes 1.3 s.
   gc.freeze()
   listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
   listener.bind(path)
   listener.listen(64)
-  signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # Nobody waits for watchers.
+  signal.signal(
+    signal.SIGCHLD, signal.SIG_IGN
+  )  # No process waits for the watchers.
   print("listening", flush=True)
   while True:
     connection, _ = listener.accept()
@@ -141,12 +143,12 @@ def _serve(path: str) -> None:
 
 
 def _watch(connection: socket.socket, program: int) -> int:
-  """Passes signals on to a program and its status back."""
+  """Forwards signals to a program and returns its status to the client."""
   ended = os.pidfd_open(program)
   while ended not in select.select([connection, ended], [], [])[0]:
     number = connection.recv(16)
     os.kill(program, int(number) if number else signal.SIGKILL)
-    if not number:  # Who asked is gone.
+    if not number:  # The client has ended.
       return 1
   _, status = os.waitpid(program, 0)
   with contextlib.suppress(BrokenPipeError):
@@ -160,31 +162,31 @@ def _become(
   environment: dict[str, str],
   files: Sequence[int],
 ) -> None:
-  """Runs a program in this process; raises SystemExit where it does."""
+  """Runs a program in this process; raises its SystemExit."""
   os.chdir(cwd)
   os.environ.clear()
   os.environ.update(environment)
-  # Says once that there is no GPU: to the server's stderr, not the program's,
-  # which need not use TensorFlow.
+  # The message about a missing GPU appears once, here in the server's stderr.
+  # The program's stderr must not contain it, since it may not use TensorFlow.
   sys.modules["tensorflow"].config.list_physical_devices()
   for number, opened in enumerate(files):
     os.dup2(opened, number)
     os.close(opened)
   sys.stdin = open(0, closefd=False)
-  first, *rest = arguments
+  first, *others = arguments
   if first == "-m":
-    module, *rest = rest
+    module, *others = others
     sys.path[0] = cwd
-    sys.argv = [module, *rest]
+    sys.argv = [module, *others]
     runpy.run_module(module, run_name="__main__", alter_sys=True)
   else:
     sys.path[0] = os.path.dirname(os.path.realpath(first))
-    sys.argv = [first, *rest]
+    sys.argv = [first, *others]
     runpy.run_path(first, run_name="__main__")
 
 
 def run_here(path: str, arguments: Sequence[str]) -> int:
-  """Runs `python ARGUMENTS` in a fork; returns the status as a shell has it."""
+  """Runs `python ARGUMENTS` in a fork; returns the status as in a shell."""
   status = run(path, arguments, os.getcwd(), os.environ, (0, 1, 2))
   return status if status >= 0 else 128 - status
 

@@ -1,4 +1,4 @@
-"""What the tests of exchange share: small models of every kind, saved."""
+"""Small saved models of all kinds, for tests of conversions."""
 
 import json
 
@@ -41,7 +41,7 @@ LABEL_MAPS = {
   },
 }
 
-# Two texts, the second of them padded.
+# Two texts; the second one is padded.
 IDS = np.array([[2, 7, 9, 3, 11, 3], [2, 8, 3, 0, 0, 0]], np.int32)
 MASK = np.array([[1] * 6, [1] * 3 + [0] * 3], np.int32)
 SEGMENTS = np.array([[0] * 4 + [1] * 2, [0] * 6], np.int32)
@@ -49,7 +49,7 @@ POSITIONS = np.array([[1, 4], [1, 0]], np.int32)
 
 
 def random_values(shapes, seed=0):
-  """Values by name that let every tensor be seen in the outputs."""
+  """Returns values by name, large enough to affect the outputs."""
   rng = np.random.default_rng(seed)
   return {
     name: (rng.normal(size=shapes[name]) * 0.5).astype(np.float32)
@@ -58,7 +58,7 @@ def random_values(shapes, seed=0):
 
 
 def random_model(kind, config=CONFIG):
-  """One of KINDS with values of no initializer."""
+  """Returns a model of KINDS with random values for all variables."""
   model = KINDS[kind](config)
   values = random_values({v.path: tuple(v.shape) for v in model.weights})
   for variable in model.weights:
@@ -67,7 +67,7 @@ def random_model(kind, config=CONFIG):
 
 
 def write_beside(folder, kind, config=CONFIG):
-  """Writes what stands beside a checkpoint of that kind."""
+  """Writes the files that accompany a checkpoint."""
   folder.mkdir(exist_ok=True)
   (folder / "bert_config.json").write_text(config.to_json_string())
   (folder / "vocab.txt").write_text(VOCAB)
@@ -97,7 +97,7 @@ def write_original(folder, kind, config=CONFIG):
 
 
 def outputs(model, kind):
-  """What a model computes of the two texts, by name."""
+  """Returns the outputs of a model for the two texts, by name."""
   features = {
     "input_ids": IDS,
     "input_mask": MASK,
@@ -116,18 +116,18 @@ def outputs(model, kind):
 
 
 def loaded(kind, prefix, config=CONFIG):
-  """A model of that kind from a checkpoint that has all of it."""
+  """Returns a model from a checkpoint that contains all its variables."""
   model = KINDS[kind](config)
   assert checkpoints.init_from_checkpoint(model, prefix) == []
   return model
 
 
-def assert_close(found, expected, atol=1e-5):
-  """Compares outputs by name, at the real positions of each text."""
-  assert found.keys() == expected.keys()
+def assert_close(actual, expected, atol=1e-5):
+  """Compares outputs by name, at the positions without padding."""
+  assert actual.keys() == expected.keys()
   for name, value in expected.items():
     is_sequence = value.shape[:2] == MASK.shape and name != "masked_lm_logits"
     real = MASK == 1 if is_sequence else slice(None)
     np.testing.assert_allclose(
-      found[name][real], value[real], atol=atol, rtol=0, err_msg=name
+      actual[name][real], value[real], atol=atol, rtol=0, err_msg=name
     )

@@ -1,11 +1,11 @@
-"""Writes a Wikipedia dump of a hundred megabytes from texts of sentences.
+"""Writes a Wikipedia dump of 100 MB from texts.
 
 python -m tests.support.made_dump DUMP.xml.bz2 TEXT ...
 
-Texts have one sentence a line and a blank line between documents, as the
-corpora in ../shared/data do. They get what articles have around their
-sentences: a template, headings, links, footnotes, categories. Talk pages and
-redirects stand between them. It is what docs/pretraining.md measures on.
+Texts have one sentence per line and a blank line between documents, like the
+corpora in ../shared/data. The dump adds the markup of articles: a template,
+headings, links, footnotes, categories. It also adds talk pages and redirects.
+docs/pretraining.md measures on this dump.
 """
 
 import bz2
@@ -17,8 +17,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from bert_tf.corpora import corpus
 from tests.support import wikipedia
 
-_SENTENCES = 120  # Of an article at most.
-_PARAGRAPH = 6  # Sentences.
+_SENTENCES = 120  # Maximum per article.
+_PARAGRAPH = 6  # Sentences per paragraph.
 
 _TEMPLATE = """{{{{Infobox topic
 | name = {title}
@@ -36,7 +36,7 @@ _FOOTNOTE = (
 
 
 def pages(documents: Iterable[Sequence[str]], seed: int = 1) -> Iterator[str]:
-  """Yields articles with some talk pages and redirects between them."""
+  """Yields articles, with some talk pages and redirects between them."""
   rng = random.Random(seed)
   number = 0
   for document in documents:
@@ -75,7 +75,7 @@ def article(sentences: Sequence[str], number: int, rng: random.Random) -> str:
 
 
 def _linked(sentence: str, rng: random.Random) -> str:
-  """Returns a sentence with a link on one of its words."""
+  """Returns a sentence with a link on a random word."""
   words = sentence.split(" ")
   place = rng.randrange(len(words))
   if words[place].isalpha():
@@ -86,11 +86,11 @@ def _linked(sentence: str, rng: random.Random) -> str:
 
 def main(target: str, texts: Sequence[str]) -> None:
   """Writes the dump."""
-  found = pages(corpus.documents(texts))
+  articles = pages(corpus.documents(texts))
   head, end = wikipedia.dump([]).split("</mediawiki>")
   head = head.replace('xml:lang="de"', 'xml:lang="en"')
   with bz2.open(target, "wt", encoding="utf-8") as writer:
-    for piece in itertools.chain([head], found, ["</mediawiki>" + end]):
+    for piece in itertools.chain([head], articles, ["</mediawiki>" + end]):
       writer.write(piece)
 
 

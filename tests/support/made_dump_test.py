@@ -1,4 +1,4 @@
-"""The made dump has the sentences of its texts, and markup around them."""
+"""The synthetic dump contains the sentences of its texts, with markup."""
 
 import bz2
 
@@ -28,7 +28,7 @@ def test_the_sentences_of_a_made_dump_are_found_again(tmp_path):
   output = corpus_build.Output(output_file=str(target))
   counts = corpus_build.create(config, inputs, output)
   # Articles of 120 sentences at most: 15, and 120, 120, 30.
-  found = list(corpus.documents([str(target)]))
-  assert list(map(len, found)) == [15, 120, 120, 30]
-  assert [s for d in found for s in d] == [s for d in documents for s in d]
+  documents = list(corpus.documents([str(target)]))
+  assert list(map(len, documents)) == [15, 120, 120, 30]
+  assert [s for d in documents for s in d] == [s for d in documents for s in d]
   assert counts["documents_read"] == 4

@@ -1,8 +1,8 @@
-"""Comparisons of rankings whose scores carry the rounding of float32.
+"""Comparisons of rankings whose scores have rounding errors of float32.
 
-Processors and libraries add floats in other orders, so two candidates whose
-scores differ by less than the tolerance may stand in either order. That alone
-is allowed here: no other candidate, no other score, no other place.
+Processors and libraries sum floats in different orders, so two candidates with
+nearly equal scores may change places. The functions here allow only this. They
+refuse other candidates, other scores and other places.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -10,28 +10,28 @@ from typing import Any
 
 import numpy as np
 
-# Of a float32 forward pass.
+# Tolerance of a float32 forward pass.
 ATOL = 1e-5
 
 
 def assert_ranking(
-  found: Sequence[tuple[str, float]],
+  actual: Sequence[tuple[str, float]],
   expected: Sequence[tuple[str, float]],
   atol: float = ATOL,
 ) -> None:
-  """Asserts that two rankings agree but for the order of near ties.
+  """Asserts that two rankings agree, except for the order of near ties.
 
   Args:
-    found: (candidate, score), in the order to check.
-    expected: the same, as recorded or computed in another way.
-    atol: how far two scores may differ at one place, and how far the expected
-      scores of candidates may differ that change places.
+    actual: (candidate, score) in the order to check.
+    expected: (candidate, score) from a recording or another computation.
+    atol: maximum difference of scores at a place, and of the expected scores of
+      candidates that change places.
   """
-  assert sorted(c for c, _ in found) == sorted(c for c, _ in expected)
+  assert sorted(c for c, _ in actual) == sorted(c for c, _ in expected)
   scores = [score for _, score in expected]
-  np.testing.assert_allclose([s for _, s in found], scores, rtol=0, atol=atol)
+  np.testing.assert_allclose([s for _, s in actual], scores, rtol=0, atol=atol)
   free = list(expected)
-  for place, (candidate, _) in enumerate(found):
+  for place, (candidate, _) in enumerate(actual):
     index = next(i for i, (c, _) in enumerate(free) if c == candidate)
     _, own_score = free.pop(index)
     assert abs(own_score - scores[place]) <= atol, (
@@ -41,65 +41,66 @@ def assert_ranking(
 
 
 def best(scores: Mapping[Any, float], atol: float = ATOL) -> set[Any]:
-  """Returns the candidates that rounding may make the best one."""
+  """Returns the candidates whose score is the best up to rounding."""
   highest = max(scores.values())
   return {c for c, score in scores.items() if score >= highest - atol}
 
 
 def assert_best(
-  found: Sequence[Any],
+  actual: Sequence[Any],
   expected: Sequence[Sequence[float]],
   candidates: Sequence[Any],
   atol: float = ATOL,
 ) -> None:
-  """Asserts that each choice is the best one, or one of those near it.
+  """Asserts that each choice is the best one, up to near ties.
 
   Args:
-    found: one choice a row.
+    actual: the choice in each row.
     expected: [rows, candidates]. The expected scores.
-    candidates: what the columns of `expected` are the scores of.
-    atol: how far below the best score a choice may be.
+    candidates: names of the columns of `expected`.
+    atol: maximum distance of a choice from the best score.
   """
-  assert len(found) == len(expected)
-  for row, (choice, scores) in enumerate(zip(found, expected)):
+  assert len(actual) == len(expected)
+  for row, (choice, scores) in enumerate(zip(actual, expected)):
     allowed = best(dict(zip(candidates, scores, strict=True)), atol)
-    assert choice in allowed, f"row {row}: {choice!r}, not of {allowed}"
+    assert choice in allowed, f"row {row}: {choice!r} is not in {allowed}"
 
 
 def assert_accuracy(
-  found: float,
+  actual: float,
   expected: Sequence[Sequence[float]],
   right: Sequence[int],
   atol: float = ATOL,
 ) -> None:
-  """Asserts that an accuracy is that of the scores but for near ties.
+  """Asserts that an accuracy follows from the scores, up to near ties.
 
   Args:
-    found: share of the rows whose best score is the right one.
+    actual: share of rows whose best score is that of the right class.
     expected: [rows, classes]. The expected scores.
-    right: [rows]. The right class of each.
-    atol: how far below the best score a choice may be.
+    right: [rows]. The right class of each row.
+    atol: maximum distance of a choice from the best score.
   """
   choices = [best(dict(enumerate(scores)), atol) for scores in expected]
   certain = np.mean([{i} == c for i, c in zip(right, choices, strict=True)])
   possible = np.mean([i in c for i, c in zip(right, choices)])
-  assert certain <= found <= possible
+  assert certain <= actual <= possible
 
 
 def assert_nbest(
-  found: Sequence[Mapping[str, Any]],
+  actual: Sequence[Mapping[str, Any]],
   expected: Sequence[Mapping[str, Any]],
   atol: float = ATOL,
 ) -> None:
-  """Asserts that n-best lists of SQuAD agree but for near ties.
+  """Asserts that n-best lists of SQuAD agree, except for near ties.
 
   Args:
-    found: text, probability, start_logit and end_logit of each candidate.
-    expected: the same, as recorded or computed in another way.
-    atol: of each number, and of the sum of the logits in a near tie.
+    actual: text, probability, start_logit and end_logit of each candidate.
+    expected: the same fields, from a recording or another computation.
+    atol: maximum difference of each number. A near tie may differ by twice as
+      much in the sum of its logits.
   """
-  assert_ranking(_ranking(found), _ranking(expected), 2 * atol)
-  by_text = {entry["text"]: entry for entry in found}
+  assert_ranking(_ranking(actual), _ranking(expected), 2 * atol)
+  by_text = {entry["text"]: entry for entry in actual}
   for entry in expected:
     own = by_text[entry["text"]]
     for name in ("probability", "start_logit", "end_logit"):
@@ -116,13 +117,13 @@ def answers(
   threshold: float = 0.0,
   atol: float = ATOL,
 ) -> Collection[str]:
-  """Returns the answers that rounding may make of an n-best list of SQuAD.
+  """Returns the answers that an n-best list allows up to rounding.
 
   Args:
-    nbest: as recorded, with text, start_logit and end_logit.
-    null_odds: as recorded for the question; None before version 2.0.
-    threshold: null_odds above it make the answer "".
-    atol: of the sum of the logits, and of null_odds.
+    nbest: recorded entries with text, start_logit and end_logit.
+    null_odds: recorded for the question; None before version 2.0.
+    threshold: the answer is "" if null_odds are above it.
+    atol: tolerance of each logit and of null_odds.
   """
   spans = [entry for entry in nbest if null_odds is None or entry["text"]]
   allowed = best(dict(_ranking(spans)), 2 * atol) if spans else {""}

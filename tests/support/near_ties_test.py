@@ -1,4 +1,4 @@
-"""Comparisons allow near ties to change places, and nothing else."""
+"""Comparisons only allow near ties to change places."""
 
 import gzip
 import json
@@ -10,23 +10,23 @@ from tests.support import near_ties
 RECORDED = [("a", 3.0), ("onwa", 1.0000003), ("er, o", 1.0), ("z", -2.0)]
 
 
-def swapped(ranking, one, other):
-  """The candidates at two places changed, the scores as they were."""
+def swapped(ranking, place, other):
+  """Returns a ranking with two candidates exchanged, but not their scores."""
   names = [name for name, _ in ranking]
-  names[one], names[other] = names[other], names[one]
+  names[place], names[other] = names[other], names[place]
   return [(name, score) for name, (_, score) in zip(names, ranking)]
 
 
 def test_near_ties_may_change_places():
   near_ties.assert_ranking(RECORDED, RECORDED)
   near_ties.assert_ranking(swapped(RECORDED, 1, 2), RECORDED)
-  # A score of its own goes with each.
-  found = [RECORDED[0], RECORDED[2], RECORDED[1], RECORDED[3]]
-  near_ties.assert_ranking(found, RECORDED)
+  # Here, each candidate keeps its score.
+  actual = [RECORDED[0], RECORDED[2], RECORDED[1], RECORDED[3]]
+  near_ties.assert_ranking(actual, RECORDED)
 
 
 @pytest.mark.parametrize(
-  "found",
+  "actual",
   [
     swapped(RECORDED, 0, 1),
     swapped(RECORDED, 2, 3),
@@ -37,9 +37,9 @@ def test_near_ties_may_change_places():
     [*RECORDED[:3], RECORDED[2]],
   ],
 )
-def test_a_real_difference_is_refused(found):
+def test_a_real_difference_is_refused(actual):
   with pytest.raises(AssertionError):
-    near_ties.assert_ranking(found, RECORDED)
+    near_ties.assert_ranking(actual, RECORDED)
 
 
 def test_each_step_of_a_chain_of_near_ties_is_small_enough():
@@ -60,19 +60,19 @@ def test_a_choice_is_the_best_or_near_it():
   scores = [[0.5, 0.5 - 3e-7, 0.1], [0.1, 0.2, 0.7]]
   for first in "xy":
     near_ties.assert_best([first, "z"], scores, "xyz")
-  for found in (["z", "z"], ["x", "y"], ["x"], ["x", "other"]):
+  for actual in (["z", "z"], ["x", "y"], ["x"], ["x", "other"]):
     with pytest.raises(AssertionError):
-      near_ties.assert_best(found, scores, "xyz")
+      near_ties.assert_best(actual, scores, "xyz")
 
 
 def test_an_accuracy_may_count_a_near_tie_or_not():
   scores = [[0.5, 0.5 - 3e-7, 0.1], [0.1, 0.2, 0.7]]
-  for found in (0.5, 1.0):
-    near_ties.assert_accuracy(found, scores, [1, 2])
+  for actual in (0.5, 1.0):
+    near_ties.assert_accuracy(actual, scores, [1, 2])
   near_ties.assert_accuracy(0.5, scores, [2, 2])
-  for found in (0.0, 1.0):
+  for actual in (0.0, 1.0):
     with pytest.raises(AssertionError):
-      near_ties.assert_accuracy(found, scores, [2, 2])
+      near_ties.assert_accuracy(actual, scores, [2, 2])
 
 
 def entry(text, start_logit, end_logit, probability=0.5):
@@ -91,9 +91,9 @@ def test_nbest_entries_bring_their_own_logits_to_another_place():
   near_ties.assert_nbest(NBEST[::-1], NBEST)
   logits_exchanged = [entry("two", 2.0, 1.0), entry("one", 0.9999997, 2.0)]
   other_chance = [NBEST[0], entry("two", 0.9999997, 2.0, 0.4)]
-  for found in (logits_exchanged, other_chance, NBEST[:1]):
+  for actual in (logits_exchanged, other_chance, NBEST[:1]):
     with pytest.raises(AssertionError):
-      near_ties.assert_nbest(found, NBEST)
+      near_ties.assert_nbest(actual, NBEST)
 
 
 @pytest.mark.parametrize(
@@ -112,17 +112,17 @@ def test_an_answer_is_the_best_or_near_it(nbest, null_odds, expected):
   assert near_ties.answers(nbest, null_odds) == expected
 
 
-def test_a_recording_allows_its_near_ties_and_no_other_swap(shared):
+def test_a_recording_allows_only_swaps_of_near_ties(shared):
   path = shared / "golden/e2e/squad_v2/nbest_predictions.json.gz"
   allowed, refused = [], 0
   for nbest in json.loads(gzip.decompress(path.read_bytes())).values():
     for i in range(len(nbest) - 1):
-      found = [*nbest[:i], nbest[i + 1], nbest[i], *nbest[i + 2 :]]
+      actual = [*nbest[:i], nbest[i + 1], nbest[i], *nbest[i + 2 :]]
       try:
-        near_ties.assert_nbest(found, nbest)
+        near_ties.assert_nbest(actual, nbest)
         allowed.append({nbest[i]["text"], nbest[i + 1]["text"]})
       except AssertionError:
         refused += 1
-  # The pair that other processors turn round is one of few.
+  # Only few pairs are near ties, among them the one that processors exchange.
   assert {"onwa", "er, o"} in allowed and len(allowed) == 10
   assert refused > 1000

@@ -1,4 +1,4 @@
-"""Files of a small NER task, and configs of runs on them."""
+"""Files of a small NER task, and configs of runs with them."""
 
 import json
 import random
@@ -21,21 +21,21 @@ NAMES = [
 
 
 def made_sentences(num_sentences, seed):
-  """Returns (words, IOB2 tags) with up to two names, one after the other."""
+  """Returns (words, IOB2 tags) with up to two consecutive names."""
   rng = random.Random(seed)
-  found = []
+  sentences = []
   for _ in range(num_sentences):
     words = rng.choices(WORDS, k=rng.randrange(1, 8))
     tags = ["O"] * len(words)
     start = rng.randrange(len(words) + 1)
     for names, name_tags in rng.choices(NAMES, k=rng.randrange(3)):
       words[start:start], tags[start:start] = names, name_tags
-    found.append((words, tags))
-  return found
+    sentences.append((words, tags))
+  return sentences
 
 
 def iob1(tags):
-  """Written from the definition: B- only after an entity of the type."""
+  """Returns IOB1 tags: B- only directly after an entity of the same type."""
   before = ["O", *tags]
   return [
     "I" + t[1:] if t[0] == "B" and previous[1:] != t[1:] else t
@@ -43,10 +43,10 @@ def iob1(tags):
   ]
 
 
-def conll(found, scheme=list):
-  """Returns the text of a file, ten sentences a document."""
+def conll(sentences, scheme=list):
+  """Returns the text of a file with ten sentences per document."""
   lines = []
-  for i, (words, tags) in enumerate(found):
+  for i, (words, tags) in enumerate(sentences):
     if i % 10 == 0:
       lines.append("-DOCSTART- -X- O\n")
     lines += [f"{w} NN {t}" for w, t in zip(words, scheme(tags))] + [""]
@@ -55,7 +55,7 @@ def conll(found, scheme=list):
 
 @pytest.fixture(scope="module")
 def data(tmp_path_factory):
-  """A folder with config, vocabulary, and files of both schemes."""
+  """Returns a folder with config, vocabulary, and files in both schemes."""
   folder = tmp_path_factory.mktemp("data")
   (folder / "config.json").write_text(json.dumps(CONFIG))
   shutil.copy(tiny_models.TINY / "vocab.txt", folder / "vocab.txt")
@@ -94,6 +94,6 @@ def ner_config(data, output_dir, train=(), **changes):
 
 
 def columns(path):
-  """The cells of the lines with words, without -DOCSTART-."""
+  """Returns the cells of lines with words, without -DOCSTART-."""
   lines = path.read_text().splitlines()
   return [x.split() for x in lines if x and not x.startswith("-DOCSTART-")]

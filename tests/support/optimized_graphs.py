@@ -1,4 +1,4 @@
-"""What TensorFlow makes of a graph before it runs."""
+"""Graphs after TensorFlow's optimizations."""
 
 import tensorflow as tf
 from tensorflow.python.eager import context
@@ -7,9 +7,10 @@ _OUTPUT = "output_of_the_graph_that_a_test_looks_at"
 
 
 def nodes(function, *args):
-  """Returns the nodes that the graph of a function of one output runs.
+  """Returns the nodes of a function's optimized graph.
 
-  Other threads may run functions meanwhile: the output's name tells the graph.
+  The function has one output. Its name identifies the graph, since other
+  threads may run functions at the same time.
   """
 
   @tf.function(autograph=False)

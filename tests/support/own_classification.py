@@ -1,4 +1,4 @@
-"""A classification task on files of one's own."""
+"""A classification task with custom data files."""
 
 import dataclasses
 import json
@@ -17,7 +17,7 @@ WORDS = {"of": "good", "and": "bad", "the": "good", "in": "bad"}
 
 
 def rows(num_rows):
-  """Returns texts whose label is that of their only word but a filler."""
+  """Yields texts with their label, which follows from one word."""
   words = list(WORDS)
   for i in range(num_rows):
     word = words[i % len(words)]
@@ -30,7 +30,7 @@ def write_tsv(path, lines, header="text\tlabel"):
 
 @pytest.fixture(scope="module")
 def base(tmp_path_factory):
-  """A folder with own data, config and vocabulary."""
+  """Returns a folder with data files, config and vocabulary."""
   folder = tmp_path_factory.mktemp("base")
   write_tsv(folder / "train.tsv", rows(44))
   write_tsv(folder / "dev.tsv", rows(11))
@@ -41,7 +41,7 @@ def base(tmp_path_factory):
 
 
 def make(folder, output_dir, train=(), **changes):
-  """Returns the config of a run on own data, with changes."""
+  """Returns the config of a run on these files, with changes."""
   train_config = training_config.FineTuningTrainConfig(
     output_dir=str(output_dir),
     train_batch_size=8,

@@ -18,7 +18,7 @@ def arguments(num_rows, weights, dtype="float32"):
 
 
 def plain_sums(hidden, table, bias, ids, weights):
-  """Loss and hits of the textbook, and float64 gradients by hand."""
+  """Returns loss and hits by definition, and float64 gradients."""
   hidden, table, bias, weights = (
     np.float64(tf.cast(x, tf.float32)) for x in (hidden, table, bias, weights)
   )
@@ -26,12 +26,12 @@ def plain_sums(hidden, table, bias, ids, weights):
   powers = np.exp(logits - logits.max(-1, keepdims=True))
   probs = powers / powers.sum(-1, keepdims=True)
   rows = np.arange(len(ids))
-  found = -np.log(probs[rows, ids]) @ weights
+  loss = -np.log(probs[rows, ids]) @ weights
   hits = (logits.argmax(-1) == ids.numpy()) @ weights
   probs[rows, ids] -= 1.0
-  by_logits = probs * weights[:, None]
-  gradients = by_logits @ table, by_logits.T @ hidden, by_logits.sum(0)
-  return [found, hits], gradients
+  d_logits = probs * weights[:, None]
+  gradients = d_logits @ table, d_logits.T @ hidden, d_logits.sum(0)
+  return [loss, hits], gradients
 
 
 def all_weights(rng, num_rows):

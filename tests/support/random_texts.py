@@ -1,12 +1,12 @@
-"""Random Unicode texts that reach the odd corners of the tokenizer."""
+"""Random Unicode texts with rare cases of the tokenizer."""
 
 import functools
 import random
 import unicodedata
 
-# A cased letter between ignorable characters is what makes a sigma final.
+# A sigma is final after a cased letter, with ignorable characters between.
 _SIGMAS = "ΣΣΣσςΑα.'·:\u00ad\u0301\u0345\u200d ᾼA1-"
-# Characters whose case or decomposition has a rule of its own.
+# Characters with special rules for case or decomposition.
 _ODDITIES = (
   "İıßẞſǅǈǋǲKÅΩﬀŉǰΐᾳᾳ̈ᾼῼ\u0130\u0307i\u0307\u037e\u1fef\u0344\u0958\u0f73"
 )
@@ -30,7 +30,7 @@ _CJK = (
 
 
 @functools.cache
-def _of_categories(*categories):
+def _list_categories(*categories):
   chars = map(chr, range(0x110000))
   return [c for c in chars if unicodedata.category(c) in categories]
 
@@ -44,16 +44,16 @@ def _white_space():
 
 @functools.cache
 def marks_that_stay():
-  """Marks that NFD sorts and that are not stripped."""
+  """Returns marks that NFD reorders and that are not stripped."""
   return [
     c
-    for c in _of_categories("Mc")
+    for c in _list_categories("Mc")
     if unicodedata.combining(c) or unicodedata.decomposition(c)
   ]
 
 
 def _any_char(rng):
-  # Each plane as often as another; no surrogates, which UTF-8 cannot hold.
+  # All planes are equally likely. UTF-8 has no surrogates.
   code = rng.randrange(17) << 16 | rng.randrange(0x10000)
   return chr(code if not 0xD800 <= code < 0xE000 else code - 0x800)
 
@@ -63,7 +63,7 @@ def _few(chars, rng, most=6):
 
 
 def _long_word(rng):
-  """A word of about 200 characters, before or after marks are stripped."""
+  """Returns a word with about 200 characters, with or without marks."""
   alphabet = rng.choice(
     ["a", "ab", "é", "e\u0301", "한", "ΑΣ", "😀", "x.", "İ"]
   )
@@ -76,14 +76,14 @@ _KINDS = (
   (8, lambda rng: _few(_ASCII, rng, 10)),
   (8, lambda rng: _few("abcdefghijklmnopqrstuvwxyzABCXYZ", rng, 10)),
   (6, lambda rng: _few(_white_space(), rng, 2)),
-  (4, lambda rng: _few(_of_categories("Cc", "Cf"), rng, 3)),
-  (6, lambda rng: _few(_of_categories("Mn", "Mc", "Me"), rng, 4)),
+  (4, lambda rng: _few(_list_categories("Cc", "Cf"), rng, 3)),
+  (6, lambda rng: _few(_list_categories("Mn", "Mc", "Me"), rng, 4)),
   (3, lambda rng: _few(marks_that_stay() + ["\u0301", "\u0323"], rng, 5)),
   (4, lambda rng: _few([chr(rng.randrange(*rng.choice(_CJK)))], rng, 1)),
   (3, lambda rng: chr(rng.randrange(0xAC00, 0xD7A4)) + "\u11a8"),
-  (3, lambda rng: _few(_of_categories("Lu", "Lt"), rng)),
-  (3, lambda rng: _few(_of_categories("Pc", "Pd", "Ps", "Po", "Sk"), rng, 2)),
-  (2, lambda rng: _few(_of_categories("Co")[::997], rng, 2)),
+  (3, lambda rng: _few(_list_categories("Lu", "Lt"), rng)),
+  (3, lambda rng: _few(_list_categories("Pc", "Pd", "Ps", "Po", "Sk"), rng, 2)),
+  (2, lambda rng: _few(_list_categories("Co")[::997], rng, 2)),
   (6, lambda rng: _few(_SIGMAS, rng, 8)),
   (6, lambda rng: _few(_ODDITIES, rng, 4)),
   (3, lambda rng: rng.choice(_SPECIAL_TOKENS)),

@@ -1,4 +1,4 @@
-"""Run folders that an earlier version wrote, and measurements of them.
+"""Run folders from an earlier version, and measurements of them.
 
 `tests/golden/record_run_folders.py` wrote the folders and measured them with
 this module. `tests/run_folders_test.py` measures them again with the version
@@ -175,7 +175,7 @@ RUNS = {
   ),
 }
 
-# Rows that the model in each folder is asked.
+# Inputs for the model in each folder.
 ROWS = {
   **{name: run.rows for name, run in RUNS.items()},
   "best/best": TEXTS,
@@ -206,9 +206,9 @@ EVALUATIONS = {
   ),
 }
 
-# Results and variables of which only the presence is recorded. Correlations of
-# nearly equal predictions enlarge rounding. The gradient of these biases is
-# only rounding, since a softmax does not change with a constant.
+# Results and variables that are only checked for presence. Correlations of
+# nearly equal predictions amplify rounding. The gradient of these biases is
+# rounding, since a constant does not change a softmax.
 CORRELATIONS = ("pearson", "spearman")
 WITHOUT_GRADIENT = ("key/bias", "cls/squad/output_bias")
 

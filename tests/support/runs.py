@@ -1,4 +1,4 @@
-"""What tests of runs share: a small model, defaults, log, refusals."""
+"""Helpers for tests of runs: a small model, defaults, logs, errors."""
 
 import contextlib
 import dataclasses
@@ -14,7 +14,7 @@ from absl import logging
 
 from bert_tf import settings
 
-# A model of tests/golden/tiny/vocab.txt.
+# A model for tests/golden/tiny/vocab.txt.
 CONFIG = {
   "vocab_size": 500,
   "hidden_size": 16,
@@ -26,7 +26,7 @@ CONFIG = {
   "initializer_range": 0.1,
 }
 
-# Behaviour of the original, flag by flag: run_classifier.py.
+# Defaults of run_classifier.py in the original release.
 ORIGINAL_DEFAULTS = {
   "data_dir": None,
   "bert_config_file": None,
@@ -60,20 +60,20 @@ def flag_defaults(
 ) -> dict[str, str | None]:
   """Returns the default of each flag of a script, lower-cased.
 
-  That of a flag without one, where run.json decides, is the value that holds
-  without a run.json.
+  For flags without a default, whose value comes from run.json, returns the
+  value that applies without run.json.
   """
   result = run_script(script, "--helpxml", cwd=cwd)
   text = result.stdout[result.stdout.index("<?xml") :]
-  found = {
+  defaults = {
     flag.findtext("name"): _default(flag)
     for flag in ElementTree.fromstring(text).iter("flag")
   }
   for field in dataclasses.fields(config_class):
     setting = settings.of(field)
-    if setting and setting.is_saved and found[field.name] is None:
-      found[field.name] = str(setting.otherwise).lower()
-  return found
+    if setting and setting.is_saved and defaults[field.name] is None:
+      defaults[field.name] = str(setting.otherwise).lower()
+  return defaults
 
 
 def _default(flag: ElementTree.Element) -> str | None:
@@ -84,7 +84,7 @@ def _default(flag: ElementTree.Element) -> str | None:
 
 @contextlib.contextmanager
 def logged() -> Iterator[Callable[[], str]]:
-  """Yields a function that returns what was logged inside."""
+  """Yields a function that returns the log since the start."""
   stream = io.StringIO()
   handler = python_logging.StreamHandler(stream)
   logger = logging.get_absl_logger()
@@ -101,7 +101,7 @@ def logged() -> Iterator[Callable[[], str]]:
 def assert_refused(
   run: Callable[[Any], None], config: Any, expected: str
 ) -> None:
-  """Asserts that one clear line says why, before anything is written."""
+  """Asserts that a run raises a one-line error before it writes files."""
   with pytest.raises(ValueError) as error:
     run(config)
   assert expected in str(error.value)

@@ -1,10 +1,10 @@
-"""What a user of SavedModels runs: TensorFlow, its text operations, no more.
+"""Runs SavedModels with only TensorFlow and its text operations.
 
 python saved_model_client.py REQUESTS RESULTS
 
-Each request is an object with `model`, a folder, `signature`, and `inputs`, by
-name; its result has the outputs by name. One with `encoder` or `preprocessor`
-tries the callable object of that folder instead.
+Each request is an object with `model` (a folder), `signature`, and `inputs` by
+name. Its result has the outputs by name. A request with `encoder` or
+`preprocessor` instead checks the callable object of that folder.
 """
 
 import json
@@ -33,8 +33,8 @@ def decoded(value):
   return value.decode() if isinstance(value, bytes) else value
 
 
-def tried_encoder(folder, inputs):
-  """What TF Hub's interface promises of an encoder."""
+def call_encoder(folder, inputs):
+  """Returns results of the TF Hub interface of an encoder."""
   encoder = tf.saved_model.load(folder)
   inputs = {n: tf.constant(x, tf.int32) for n, x in inputs.items()}
   output = encoder(inputs)
@@ -56,7 +56,7 @@ def tried_encoder(folder, inputs):
   }
 
 
-def tried_preprocessor(folder, texts, texts_b, seq_length):
+def call_preprocessor(folder, texts, texts_b, seq_length):
   preprocessor = tf.saved_model.load(folder)
   pieces = [preprocessor.tokenize(tf.constant(x)) for x in (texts, texts_b)]
   single = preprocessor(tf.constant(texts))
@@ -71,9 +71,9 @@ def main(requests_file, results_file):
   results = {}
   for key, request in requests.items():
     if "encoder" in request:
-      results[key] = tried_encoder(request["encoder"], request["inputs"])
+      results[key] = call_encoder(request["encoder"], request["inputs"])
     elif "preprocessor" in request:
-      results[key] = tried_preprocessor(
+      results[key] = call_preprocessor(
         request["preprocessor"],
         request["texts"],
         request["texts_b"],

@@ -1,4 +1,4 @@
-"""A server in a thread, and a client that asks it."""
+"""A server in a thread, and its client."""
 
 import asyncio
 import contextlib
@@ -53,7 +53,7 @@ class Running:
 
 @contextlib.contextmanager
 def running(predictor, **config):
-  """Yields a Running, stopped afterwards."""
+  """Runs a server; yields a Running."""
   server = Running(predictor, **config)
   try:
     yield server
@@ -63,7 +63,7 @@ def running(predictor, **config):
 
 
 def wait_for_waiting(url, number):
-  """Waits until so many requests wait for a batch."""
+  """Waits until this number of requests wait for a batch."""
   line = f"bert_tf_waiting_requests {number:.1f}"
   for _ in range(60_000):
     if line in metrics(url).splitlines():
@@ -73,7 +73,7 @@ def wait_for_waiting(url, number):
 
 
 def wait_for_status(url, status):
-  """Waits until an answer with this status was counted."""
+  """Waits until a response with this status is counted."""
   while f'status="{status}"' not in metrics(url):
     time.sleep(0.01)
 
@@ -85,7 +85,7 @@ def metrics(url):
 
 
 class Client:
-  """One connection that is kept."""
+  """A persistent connection."""
 
   def __init__(self, url):
     parsed = urllib.parse.urlsplit(url)
@@ -94,7 +94,7 @@ class Client:
     )
 
   def send(self, path, body=None, method=None):
-    """Sends a request; a body that is no bytes is sent as JSON."""
+    """Sends a request; bodies other than bytes become JSON."""
     if body is not None and not isinstance(body, bytes):
       body = json.dumps(body).encode()
     method = method or ("GET" if body is None else "POST")
@@ -102,7 +102,7 @@ class Client:
     self._connection.request(method, path, body, headers)
 
   def ask(self, path, body=None, method=None):
-    """Returns (status, object) of the answer to a request."""
+    """Sends a request; returns (status, object) of the response."""
     self.send(path, body, method)
     response = self._connection.getresponse()
     self.headers = response.headers
@@ -113,7 +113,7 @@ class Client:
 
 
 def ask(url, path, body=None, method=None):
-  """Returns (status, object) of one request."""
+  """Sends a single request; returns (status, object)."""
   client = Client(url)
   try:
     return client.ask(path, body, method)

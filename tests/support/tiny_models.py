@@ -1,4 +1,4 @@
-"""Models of random values that take no time, as the folders of runs."""
+"""Run folders of tiny models with random values."""
 
 import json
 import shutil
@@ -18,7 +18,7 @@ CONFIG = modeling.BertConfig(
   intermediate_size=32,
   max_position_embeddings=128,
   type_vocab_size=2,
-  # Wide, so that texts differ.
+  # Large, so that outputs of texts differ.
   initializer_range=0.5,
 )
 
@@ -26,7 +26,7 @@ _TASK_LAYERS = ("output_weights", "choice_weights", "cls/squad/output_weights")
 
 
 def widen(model):
-  """Widens a task's layer too, which no config does; returns the model."""
+  """Enlarges the values of the output layer too; returns the model."""
   for variable in model.trainable_variables:
     if variable.path in _TASK_LAYERS:
       variable.assign(variable * 25)
@@ -34,7 +34,7 @@ def widen(model):
 
 
 def write_run(folder, model, label_map=None, step=1):
-  """Writes a model's checkpoint, sizes, vocabulary and labels; returns it."""
+  """Writes checkpoint, config, vocabulary and labels; returns the folder."""
   folder.mkdir(parents=True, exist_ok=True)
   values = {v.path: v.numpy() for v in model.weights if "seed" not in v.path}
   values[checkpoints.GLOBAL_STEP] = np.int64(step)
@@ -50,10 +50,10 @@ def write_run(folder, model, label_map=None, step=1):
 
 
 def write_classifier(folder):
-  """Writes a classifier of texts and pairs; returns the folder."""
+  """Writes a classifier for texts and pairs; returns the folder."""
   keras.utils.set_random_seed(1)
   model = widen(heads.ClassifierModel(CONFIG, 3))
-  # Markup, so that whoever shows a label has to write it as text.
+  # Markup, which every page that shows a label must escape.
   labels = {
     "task_name": "own data",
     "problem_type": "classification",

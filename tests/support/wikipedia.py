@@ -1,4 +1,4 @@
-"""Wikipedia dumps in miniature, in MediaWiki's own XML."""
+"""Small Wikipedia dumps in the XML format of MediaWiki."""
 
 from collections.abc import Iterable
 from xml.sax import saxutils
@@ -51,5 +51,5 @@ def page(
 
 
 def dump(pages: Iterable[str]) -> str:
-  """Returns a whole dump."""
+  """Returns a complete dump."""
   return HEAD + "".join(pages) + "</mediawiki>\n"

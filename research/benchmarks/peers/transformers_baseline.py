@@ -164,7 +164,7 @@ def _set_rates(
     beta1, beta2 = optimizer.defaults["betas"]
     scale = (1 - beta1 ** (step + 1)) / (1 - beta2 ** (step + 1)) ** 0.5
   for group, decay in zip(optimizer.param_groups, (0.01, 0.0)):
-    # AdamW multiplies the decay by the rate, which only Adam's part should be.
+    # AdamW multiplies the decay by lr too; the division keeps it unscaled.
     group["lr"], group["weight_decay"] = rate * scale, decay / scale
 
 
