@@ -56,7 +56,7 @@ class Summary:
       f"cut off            {cut:.1%} of the text's word pieces",
       f"instances          {counts.num_instances:,}{packed}",
       f"padding            {padding:.1%} of all positions",
-      f"masked             {self._masked()}",
+      f"masked             {self._describe_masked()}",
       f"next sentence      {1 - random_next:.1%} actual, {random_next:.1%} "
       "random",
       f"files              {len(self.output_files)}{reused}: "
@@ -66,7 +66,7 @@ class Summary:
       f"{counts.num_instances / max(self.seconds, 1e-9):,.0f} instances/s",
     ]
 
-  def _masked(self) -> str:
+  def _describe_masked(self) -> str:
     """Returns the summary of the masked pieces."""
     counts = self.counts
     if counts.num_instances and not counts.num_masked:
@@ -126,8 +126,8 @@ def create(
   names = output_files(input_files, output_file, num_shards, num_workers)
   pretraining_data.load_tokenizer(config)
   shards = corpus.plan_shards(input_files, num_shards)
-  tasks = _tasks(shards, config.random_seed, names)
-  settings = _settings(config, input_files, shards, names)
+  tasks = _make_tasks(shards, config.random_seed, names)
+  settings = _collect_settings(config, input_files, shards, names)
   note = record_cache.settings_file(output_file.split(",")[0].strip())
   pending = _prepare(tasks, settings, note, resume)
   build = build or functools.partial(_build_here, num_workers=num_workers)
@@ -137,7 +137,7 @@ def create(
     _remove_unfinished(pending)  # If a worker was killed.
   shard_files.write_settings(settings, note)
   summary = Summary(
-    _total(counts),
+    _sum_counts(counts),
     len(tasks) - len(pending),
     tuple(names),
     time.monotonic() - started,
@@ -230,7 +230,7 @@ def _parse_names(output_file: str, num_shards: int) -> list[str]:
   return shard_files.shard_names(names[0], num_shards)
 
 
-def _tasks(
+def _make_tasks(
   shards: Sequence[corpus.Shard], random_seed: int, names: Sequence[str]
 ) -> list[Task]:
   """Returns a task for each shard."""
@@ -245,7 +245,7 @@ def _tasks(
   ]
 
 
-def _settings(
+def _collect_settings(
   config: data_config.PretrainingDataConfig,
   input_files: Sequence[str],
   shards: Sequence[corpus.Shard],
@@ -292,7 +292,7 @@ def _is_finished(task: Task) -> bool:
 
 
 @functools.lru_cache(maxsize=1)
-def _tokenizer(
+def _load_tokenizer(
   config: data_config.PretrainingDataConfig,
 ) -> tokenization.FullTokenizer:
   """Returns the tokenizer, loaded once per process."""
@@ -306,7 +306,12 @@ def build_task(
 ) -> pretraining_data.ShardCounts:
   """Builds one shard in a worker; see `pretraining_data.build_shard`."""
   return pretraining_data.build_shard(
-    task.shard, config, _tokenizer(config), task.seed, task.output_files, report
+    task.shard,
+    config,
+    _load_tokenizer(config),
+    task.seed,
+    task.output_files,
+    report,
   )
 
 
@@ -345,7 +350,7 @@ def _remove_unfinished(tasks: Sequence[Task]) -> None:
       atomic.remove_unfinished(path)
 
 
-def _total(
+def _sum_counts(
   counts: dict[int, pretraining_data.ShardCounts],
 ) -> pretraining_data.ShardCounts:
   """Returns the sums over all shards."""
