@@ -110,7 +110,6 @@ def __getattr__(name: str) -> Any:
 
 
 def _import_module(name: str) -> types.ModuleType:
-  """Imports the module of a public name."""
   return importlib.import_module(f"{__name__}.{_MODULES[name]}")
 
 

@@ -345,7 +345,6 @@ class WordpieceTokenizer:
     return pieces
 
   def _find_longest_piece(self, word: str, start: int) -> str:
-    """Returns the longest entry that begins `word[start:]`, or ""."""
     prefix = "##" if start else ""
     longest = min(len(word), start + self._max_piece_chars)
     for end in range(longest, start, -1):

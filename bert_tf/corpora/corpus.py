@@ -111,7 +111,6 @@ def _find_files(pattern: str) -> list[str]:
 
 
 def _write_pydoc(packages: Sequence[str], work_dir: str | None) -> str:
-  """Writes the documentation of the running Python; returns its path."""
   if work_dir is None:
     temporary = tempfile.TemporaryDirectory(prefix="bert_tf_pydoc_")
     atexit.register(temporary.cleanup)
@@ -237,7 +236,6 @@ def _choose_first_documents(
 def _find_spans(
   paths: Sequence[str], sizes: Sequence[int], start: int, end: int
 ) -> Iterator[Span]:
-  """Yields the spans of bytes `start` to `end` of the concatenated files."""
   offset = 0
   for path, size in zip(paths, sizes):
     first, last = max(start - offset, 0), min(end - offset, size)
@@ -287,7 +285,6 @@ def _read_whole_lines(path: str) -> Iterator[bytes]:
 
 
 def _read_span(span: Span) -> Iterator[str]:
-  """Yields the lines of a span."""
   with compression.opened(span.path) as reader:
     reader.seek(span.start)
     position = span.start

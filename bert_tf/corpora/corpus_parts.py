@@ -179,7 +179,6 @@ def _mark_held_out(
 def _write_sketches(
   part: Part, documents: Iterable[tuple[bool, list[str]]], sketches: TextIO
 ) -> Iterator[tuple[bool, list[str]]]:
-  """Yields the documents unchanged and writes their sketches."""
   for is_held_out, lines in documents:
     sketch = near_duplicates.sketch(lines, part.random_seed)
     sketches.write(json.dumps([is_held_out, sketch]) + "\n")
@@ -251,7 +250,6 @@ def _split_lines(document: sources.Document) -> list[str]:
 
 @functools.lru_cache(maxsize=1)
 def _load_splitter(language: str) -> sentences.Splitter:
-  """Returns the splitter, loaded once per process."""
   return sentences.Splitter(language)
 
 

@@ -74,7 +74,6 @@ def _find_package(name: str) -> str:
 
 
 def _read_folder(top: str, seen: set[str]) -> Iterator[list[str]]:
-  """Yields the documents of all modules below a folder."""
   for folder, subfolders, files in os.walk(top):
     subfolders[:] = sorted(
       name for name in subfolders if not _SKIPPED_FOLDERS.fullmatch(name)
@@ -281,7 +280,6 @@ _SENTENCE_END = re.compile(r"[.!?][\"')\]]*\s+(?=[\"'(\[]?[A-Z0-9])")
 
 
 def _split_sentences(paragraph: str) -> Iterator[str]:
-  """Yields the sentences of a paragraph."""
   start = 0
   for match in _SENTENCE_END.finditer(paragraph):
     head = paragraph[start : match.end()].rstrip()

@@ -312,7 +312,6 @@ def _read_wikiextractor(path: str) -> Iterator[str]:
 
 
 def _parse_title(line: str) -> str | None:
-  """Returns the title in a line that opens a <doc>."""
   end = line.rfind('">')
   start = _DOC_TITLE.match(line[: max(end, 0)])
   return line[start.end() : end] if start else None

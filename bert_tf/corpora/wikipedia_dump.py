@@ -97,7 +97,6 @@ def _xml_error(path: str, title: str | None, error: Exception) -> ValueError:
 
 
 def _find_hidden_namespaces(site_info: Any) -> tuple[str, ...]:
-  """Returns the dump's names of the file and category namespaces."""
   names = {
     space.name.lower()
     for space in site_info.namespaces or ()

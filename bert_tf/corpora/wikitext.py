@@ -124,7 +124,6 @@ def _choose_variant(match: re.Match[str]) -> str:
 
 
 def _extract_text(code: Any, hidden: frozenset[str]) -> Iterator[str]:
-  """Yields the text of parsed wikitext in pieces."""
   for node in code.nodes:
     kind = type(node).__name__
     if kind == "Text":
@@ -156,7 +155,6 @@ def _extract_link(link: Any, hidden: frozenset[str]) -> Iterator[str]:
 
 
 def _extract_tag(tag: Any, hidden: frozenset[str]) -> Iterator[str]:
-  """Yields the text inside an element."""
   name = str(tag.tag).strip().lower()
   if tag.wiki_markup and name in ("li", "dd", "dt"):
     yield _LIST_MARK

@@ -131,7 +131,6 @@ class DynamicMasker:
     return (is_chosen > 0) & (words >= 0)
 
   def _compute_limits(self, length: int) -> np.ndarray:
-    """Returns the number of pieces to predict for each input length."""
     counts = [self._config.num_to_predict(n) for n in range(length + 1)]
     return np.array(counts, np.int32)
 

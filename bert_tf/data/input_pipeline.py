@@ -109,7 +109,6 @@ def _check_name_of_gzip(path: str) -> None:
 
 @_as_written
 def _read_records(path: str | tf.Tensor) -> tf.data.Dataset:
-  """Returns the serialized records of one file."""
   is_gzip = tf.strings.regex_full_match(path, r".*\.gz")
   return tf.data.TFRecordDataset(path, tf.where(is_gzip, "GZIP", ""))
 

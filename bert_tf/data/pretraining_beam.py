@@ -95,5 +95,4 @@ def _build_one(
 
 
 def _write_counts(path: str, counts: Iterable[tuple[int, dict]]) -> None:
-  """Writes the counts of all shards, in a worker."""
   atomic.write(path, [json.dumps(list(counts))])

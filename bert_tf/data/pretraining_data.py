@@ -368,7 +368,6 @@ def _build_examples(
 def _count_text(
   builder: InstanceBuilder, documents: Sequence[Document]
 ) -> dict[str, int]:
-  """Returns the fields of ShardCounts that describe the text."""
   max_num_tokens = builder.config.max_num_tokens
   return {
     "num_sentences": sum(d.num_sentences for d in documents),

@@ -158,7 +158,6 @@ class PretrainingRecords:
     return batches.enumerate(steps_done).map(mask).prefetch(2)
 
   def _add_shifted_labels(self, batches: tf.data.Dataset) -> tf.data.Dataset:
-    """Adds the labels of left-to-right or right-to-left language modelling."""
     if self.shift is None:
       return batches
     add = functools.partial(add_shifted_labels, is_reversed=self.shift == "rtl")

@@ -67,7 +67,6 @@ class Summary:
     ]
 
   def _describe_masked(self) -> str:
-    """Returns the summary of the masked pieces."""
     counts = self.counts
     if counts.num_instances and not counts.num_masked:
       return "nothing; run_pretraining masks dynamically"
@@ -233,7 +232,6 @@ def _parse_names(output_file: str, num_shards: int) -> list[str]:
 def _make_tasks(
   shards: Sequence[corpus.Shard], random_seed: int, names: Sequence[str]
 ) -> list[Task]:
-  """Returns a task for each shard."""
   count = len(shards)
   return [
     Task(
@@ -295,7 +293,6 @@ def _is_finished(task: Task) -> bool:
 def _load_tokenizer(
   config: data_config.PretrainingDataConfig,
 ) -> tokenization.FullTokenizer:
-  """Returns the tokenizer, loaded once per process."""
   return pretraining_data.load_tokenizer(config)
 
 
@@ -344,7 +341,6 @@ def _build_here(
 
 
 def _remove_unfinished(tasks: Sequence[Task]) -> None:
-  """Removes the hidden files that killed runs left behind."""
   for task in tasks:
     for path in task.output_files:
       atomic.remove_unfinished(path)
@@ -353,7 +349,6 @@ def _remove_unfinished(tasks: Sequence[Task]) -> None:
 def _sum_counts(
   counts: dict[int, pretraining_data.ShardCounts],
 ) -> pretraining_data.ShardCounts:
-  """Returns the sums over all shards."""
   fields = dataclasses.fields(pretraining_data.ShardCounts)
   return pretraining_data.ShardCounts(
     *(sum(getattr(c, f.name) for c in counts.values()) for f in fields)
@@ -365,7 +360,6 @@ def _log(
   counts: dict[int, pretraining_data.ShardCounts],
   names: Sequence[str],
 ) -> None:
-  """Logs the summary and warnings."""
   for line in summary.lines():
     logging.info(line)
   _warn_of_long_lines(summary)

@@ -270,7 +270,6 @@ def _writer_suffix() -> str:
 
 
 def _flush(path: str) -> None:
-  """Flushes a local file to disk."""
   with open(path, "rb+") as opened:
     os.fsync(opened.fileno())
 

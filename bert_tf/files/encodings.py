@@ -90,7 +90,6 @@ def _guess_encoding(start: bytes) -> str | None:
 
 
 def _format_command(path: str, encoding: str) -> str:
-  """Returns the shell command that converts a file to UTF-8."""
   name, suffix = os.path.splitext(path)
   convert = f"iconv -f {encoding} -t UTF-8"
   unpack = {".gz": "gzip", ".bz2": "bzip2"}.get(suffix)

@@ -63,7 +63,6 @@ def reading(
 
 
 def _format_install_command(extra: str) -> str:
-  """Returns the command that installs an extra, or its packages."""
   if (_ROOT / "pyproject.toml").exists():
     return f"pip install -e '{_ROOT}[{extra}]'"
   required = metadata.requires("bert_tf") or []

@@ -140,7 +140,6 @@ def _read_lock(path: str) -> bytes:
 
 
 def _describe_process() -> dict[str, Any]:
-  """Returns the content of this process's lock."""
   start = datetime.datetime.now().astimezone().isoformat("T", "seconds")
   return {"host": socket.gethostname(), "process": os.getpid(), "start": start}
 

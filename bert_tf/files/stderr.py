@@ -95,7 +95,6 @@ def _replace_stderr(own: int) -> Iterator[None]:
 
 
 def _write_filtered(lines: Iterator[bytes]) -> None:
-  """Writes lines to stderr, except notes."""
   for line in lines:
     if not _NOISE.search(line.decode("utf-8", "replace")):
       os.write(2, line)

@@ -212,7 +212,6 @@ def _parse_json_row(content: str) -> Row | BadRowError:
 
 
 def _check_header(line: int, header: Sequence[str], table: Table) -> None:
-  """Raises ValueError unless the header has each column once."""
   wrong = [name for name in table.columns if header.count(name) != 1]
   if wrong:
     raise ValueError(

@@ -205,7 +205,6 @@ def _differing_settings(config: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _differing_class(config: Mapping[str, Any]) -> Iterator[str]:
-  """Yields the class of the tokenizer if it is not one of BERT's."""
   name = config.get("tokenizer_class")
   if name and str(name).removesuffix("Fast") not in _CLASSES:
     yield f"tokenizer_class {name}"
