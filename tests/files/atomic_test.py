@@ -132,9 +132,11 @@ def test_leftovers_of_killed_writers_are_removed(tmp_path):
   (tmp_path / ".model-1.tmp-host-7").mkdir()
   (tmp_path / ".model-1.tmp-host-7" / "model-1").write_text("half")
   (tmp_path / ".model-2.tmp-host-8").mkdir()
-  (tmp_path / ".other.tmp-host-8").mkdir()
-  atomic.remove_unfinished(str(tmp_path / "model-*"))
-  assert os.listdir(tmp_path) == [".other.tmp-host-8"]
+  others = [".model-10.tmp-host-8", ".other.tmp-host-8"]
+  for name in others:
+    (tmp_path / name).mkdir()
+  atomic.remove_unfinished(str(tmp_path / "model-[12]"))
+  assert sorted(os.listdir(tmp_path)) == others
 
 
 def test_the_next_writer_removes_leftovers_of_dead_processes_of_this_host(
