@@ -378,7 +378,7 @@ def test_windows_are_cut_once_for_the_same_questions_and_settings(
   log, first = records_of(data, tmp_path)
   assert "reused" not in log
   log, second = records_of(data, tmp_path)
-  assert "train.tf_record is of these examples and settings: reused" in log
+  assert "train.tf_record, made from these examples and settings" in log
   assert second == first
 
 

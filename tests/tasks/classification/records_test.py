@@ -73,7 +73,7 @@ def test_the_same_examples_are_tokenized_once(tmp_path, counting):
   with runs.logged() as log:
     second = write(tmp_path, counting)
   assert counting.num_texts == 0
-  assert "train.tf_record is of these examples and settings: reused" in log()
+  assert "train.tf_record, made from these examples and settings" in log()
   assert second == dataclasses.replace(first, is_reused=True)
   assert pathlib.Path(first.paths[0]).read_bytes() == content
 
