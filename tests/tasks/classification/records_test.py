@@ -106,7 +106,7 @@ def test_what_changes_the_records_makes_them_again(tmp_path, tokenizer, change):
   arguments = {"tokenizer": tokenizer, **OTHER_RECORDS[change]}
   with runs.logged() as log:
     again = write(tmp_path, **arguments)
-  assert "reused" not in log()
+  assert "Reusing" not in log()
   (tmp_path / "fresh").mkdir()
   fresh = write(tmp_path / "fresh", **arguments)
   assert again.num_records == fresh.num_records
