@@ -97,20 +97,19 @@ def __getattr__(name: str) -> Any:
 
     backend.check_installed()
   if SHOWS_NOTES or "tensorflow" in sys.modules:
-    return getattr(_module_of(name), name)
+    return getattr(_import_module(name), name)
   from bert_tf.files import stderr
 
   with stderr.without_notes():
-    found = getattr(_module_of(name), name)
+    value = getattr(_import_module(name), name)
     if "tensorflow" in sys.modules:
       # TensorFlow looks for a GPU once. Do it here, to hide its note if there
       # is no GPU.
       sys.modules["tensorflow"].config.list_physical_devices()
-  return found
+  return value
 
 
-def _module_of(name: str) -> types.ModuleType:
-  """Imports the module of a public name."""
+def _import_module(name: str) -> types.ModuleType:
   return importlib.import_module(f"{__name__}.{_MODULES[name]}")
 
 

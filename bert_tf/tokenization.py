@@ -250,11 +250,11 @@ def clean_and_split(text: str) -> list[str]:
 def without_accents(text: str) -> str:
   """Decomposes `text` (NFD) and drops non-spacing marks."""
   return "".join(
-    char for char in _decomposed(text) if unicodedata.category(char) != "Mn"
+    char for char in _decompose(text) if unicodedata.category(char) != "Mn"
   )
 
 
-def _decomposed(text: str) -> str:
+def _decompose(text: str) -> str:
   """Returns the canonical decomposition (NFD) of `text`, in linear time.
 
   `unicodedata.normalize` sorts runs of combining marks by insertion, which
@@ -337,15 +337,14 @@ class WordpieceTokenizer:
     pieces = []
     start = 0
     while start < len(word):
-      piece = self._longest_piece(word, start)
+      piece = self._find_longest_piece(word, start)
       if not piece:
         return [self.unk_token]
       pieces.append(piece)
       start += len(piece) - (2 if start else 0)
     return pieces
 
-  def _longest_piece(self, word: str, start: int) -> str:
-    """Returns the longest entry that begins `word[start:]`, or ""."""
+  def _find_longest_piece(self, word: str, start: int) -> str:
     prefix = "##" if start else ""
     longest = min(len(word), start + self._max_piece_chars)
     for end in range(longest, start, -1):

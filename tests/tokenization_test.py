@@ -11,7 +11,7 @@ import pytest
 
 from bert_tf import tokenization
 
-# Made by hand; ids are the positions.
+# Made by hand. The ids are the positions.
 VOCAB = (
   "[PAD] [UNK] [CLS] [SEP] [MASK] play ##ing ##ed the cafe ! , ##s".split()
 )
@@ -34,7 +34,7 @@ def released_vocab_file(unpacked):
 
 @pytest.fixture(scope="session")
 def recorded(shared):
-  """Texts and what the original makes of them."""
+  """Texts with the tokens and ids of the 2018 release."""
   path = shared / "golden" / "tokenization" / "golden.jsonl.gz"
   with gzip.open(path, "rt") as reader:
     lines = [json.loads(line) for line in reader]
@@ -42,12 +42,12 @@ def recorded(shared):
   return lines
 
 
-def text_of(line):
+def get_text(line):
   return line["text"] if "text" in line else bytes.fromhex(line["bytes_hex"])
 
 
 def is_comparable(line):
-  """Some results depend on the Unicode version; recorded with 14.0.0."""
+  """Returns whether a result is valid here; some need Unicode 14.0.0."""
   return not line["ucd_sensitive"] or unicodedata.unidata_version == "14.0.0"
 
 
@@ -59,8 +59,8 @@ def test_every_recorded_text_gives_the_originals_tokens_and_ids(
     released_vocab_file, do_lower_case=case == "uncased"
   )
   for line in filter(is_comparable, recorded):
-    text = text_of(line)
-    # Twice, since the second answer comes from the cache.
+    text = get_text(line)
+    # Twice, because the second result comes from the cache.
     for _ in range(2):
       assert tokenizer.tokenize(text) == line[case], line["id"]
       assert tokenizer.tokenize_to_ids(text) == line[f"{case}_ids"], line["id"]
@@ -73,16 +73,16 @@ def test_every_recorded_text_gives_the_originals_tokens_and_ids(
 def test_every_recorded_text_gives_the_originals_basic_tokens(recorded, case):
   tokenizer = tokenization.BasicTokenizer(do_lower_case=case == "uncased")
   for line in filter(is_comparable, recorded):
-    assert tokenizer.tokenize(text_of(line)) == line[f"{case}_basic"]
+    assert tokenizer.tokenize(get_text(line)) == line[f"{case}_basic"]
 
 
-def test_every_character_is_treated_as_the_original_treats_it(shared):
+def test_every_character_is_split_as_in_the_2018_release(shared):
   if unicodedata.unidata_version != "14.0.0":
     pytest.skip("the table was recorded with Unicode 14.0.0")
   table = np.load(shared / "golden" / "tokenization" / "char_table.npz")
   flags = table["flags"]
   assert len(flags) == 0x110000
-  # The recorded classes say what "a?b" must become.
+  # The recorded classes decide how "a?b" is split.
   cased = tokenization.BasicTokenizer(do_lower_case=False)
   for code, flag in enumerate(flags.tolist()):
     char = chr(code)
@@ -103,7 +103,7 @@ def test_every_character_is_treated_as_the_original_treats_it(shared):
     assert cased.tokenize(f"a{char}b") == expected, hex(code)
 
 
-def test_every_character_is_lower_cased_as_the_original_does(shared):
+def test_every_character_is_lower_cased_as_in_the_2018_release(shared):
   if unicodedata.unidata_version != "14.0.0":
     pytest.skip("the table was recorded with Unicode 14.0.0")
   table = np.load(shared / "golden" / "tokenization" / "char_table.npz")
@@ -114,7 +114,7 @@ def test_every_character_is_lower_cased_as_the_original_does(shared):
     for code, start, end in zip(table["map_cp"].tolist(), [0, *ends], ends)
   }
   uncased = tokenization.BasicTokenizer()
-  # Spaces, controls, punctuation and ideographs are split or dropped before.
+  # Spaces, controls, punctuation and ideographs are split or dropped earlier.
   for code in np.nonzero(flags & 0b1111 == 0)[0].tolist():
     if code in (0xFFFD, 0x2028, 0x2029):
       continue
@@ -124,7 +124,7 @@ def test_every_character_is_lower_cased_as_the_original_does(shared):
 
 
 def test_control_characters_are_removed_before_splitting():
-  # str.split() alone would split at each of them.
+  # str.split() would split at each of these.
   basic = tokenization.BasicTokenizer()
   for char in "\x1c\x1d\x1e\x1f\x0b\x0c\x85":
     assert basic.tokenize(f"a{char}b") == ["ab"]
@@ -139,7 +139,7 @@ def test_control_characters_are_removed_before_splitting():
     (None, "Aé9\u4e00\U0001f4a9\u0301"),
   ],
 )
-def test_characters_have_one_of_the_originals_kinds(kind, members):
+def test_characters_have_the_kind_of_the_2018_release(kind, members):
   for char in members:
     kinds = [
       name
@@ -168,11 +168,12 @@ def test_accents_follow_lower_casing_unless_set():
     assert basic.tokenize(text) == expected.split()
 
 
-def test_long_words_lose_the_accents_that_normalization_finds():
+def test_long_words_lose_the_same_accents_as_by_normalization():
   rng = random.Random(7)
+  tests = (unicodedata.combining, unicodedata.decomposition, str.isalpha)
   kinds = [
-    [chr(code) for code in range(0x20, 0x1F000) if keep(chr(code))]
-    for keep in (unicodedata.combining, unicodedata.decomposition, str.isalpha)
+    [chr(code) for code in range(0x20, 0x1F000) if has_kind(chr(code))]
+    for has_kind in tests
   ]
   for size in (*range(250, 262), 3000):
     for _ in range(20):
@@ -185,7 +186,7 @@ def test_long_words_lose_the_accents_that_normalization_finds():
       assert tokenization.without_accents(word) == "".join(stripped)
 
 
-def test_unicodedata_sorts_no_long_runs_of_marks(monkeypatch, vocab_file):
+def test_normalize_never_gets_a_long_run_of_marks(monkeypatch, vocab_file):
   sizes = []
   normalize = unicodedata.normalize
 
@@ -202,8 +203,8 @@ def test_unicodedata_sorts_no_long_runs_of_marks(monkeypatch, vocab_file):
 
 
 def test_full_tokenizer_takes_strip_accents(vocab_file):
-  kept = tokenization.FullTokenizer(vocab_file, strip_accents=False)
-  assert kept.tokenize("Café") == ["[UNK]"]
+  tokenizer = tokenization.FullTokenizer(vocab_file, strip_accents=False)
+  assert tokenizer.tokenize("Café") == ["[UNK]"]
   assert tokenization.FullTokenizer(vocab_file).tokenize("Café") == ["cafe"]
 
 
@@ -232,14 +233,14 @@ def test_words_over_the_limit_are_unknown():
 
 
 def brute_force_pieces(word, vocab):
-  """Greedy longest match by trying every end, as the paper words it."""
-  pieces, rest = [], word
-  while rest:
+  """Returns the greedy longest matches by trying every end."""
+  pieces, start = [], 0
+  while start < len(word):
     prefix = "##" if pieces else ""
-    for end in range(len(rest), 0, -1):
-      if prefix + rest[:end] in vocab:
-        pieces.append(prefix + rest[:end])
-        rest = rest[end:]
+    for end in range(len(word), start, -1):
+      if prefix + word[start:end] in vocab:
+        pieces.append(prefix + word[start:end])
+        start = end
         break
     else:
       return ["[UNK]"]
@@ -261,7 +262,7 @@ def test_word_pieces_equal_brute_force_on_random_vocabularies():
       assert wordpiece.tokenize(word) == brute_force_pieces(word, vocab)
 
 
-def test_a_full_cache_changes_no_result(vocab_file, monkeypatch):
+def test_a_full_cache_does_not_change_results(vocab_file, monkeypatch):
   words = [f"play{'s' * count}" for count in range(20)] + ["the", "x" * 40]
   expected = [tokenization.FullTokenizer(vocab_file).tokenize(w) for w in words]
   monkeypatch.setattr(tokenization, "_MAX_CACHED_WORDS", 3)
@@ -283,7 +284,7 @@ def test_a_tokenizer_can_be_sent_to_another_process(vocab_file):
   assert copy.tokenize("playing The") == tokenizer.tokenize("playing The")
 
 
-def test_bytes_are_read_as_utf8_without_their_bad_bytes(vocab_file):
+def test_bytes_are_decoded_as_utf8_without_invalid_bytes(vocab_file):
   assert tokenization.convert_to_unicode(b"caf\xc3\xa9\xff") == "café"
   assert tokenization.printable_text(b"ab\xc3") == "ab"
   tokenizer = tokenization.FullTokenizer(vocab_file)
@@ -299,7 +300,7 @@ def test_vocabulary_ids_are_line_numbers_in_file_order(vocab_file):
   assert tokenizer.inv_vocab == dict(enumerate(VOCAB))
 
 
-def test_released_vocabularies_load_whole(unpacked):
+def test_released_vocabularies_load_completely(unpacked):
   for name, size in [
     ("uncased", 30522),
     ("cased", 28996),
@@ -312,7 +313,7 @@ def test_released_vocabularies_load_whole(unpacked):
 
 
 def test_carriage_returns_of_a_vocabulary_are_dropped(tmp_path):
-  # As TensorFlow's readline does, which the original reads it with.
+  # Like TensorFlow's readline, with which the 2018 release reads the file.
   path = tmp_path / "vocab"
   path.write_bytes(b"[UNK]\r\nfoo\rbar\r\n ##a \n")
   assert list(tokenization.load_vocab(str(path))) == ["[UNK]", "foobar", "##a"]
@@ -372,7 +373,7 @@ def test_case_must_fit_a_released_checkpoint(folder, trained_lower):
     ("/cased_L-12_H-768_A-12/bert_model.ckpt", True),
   ],
 )
-def test_any_case_fits_other_checkpoints(path, is_known):
+def test_other_checkpoints_accept_any_case(path, is_known):
   refused = []
   for lower in (False, True):
     try:

@@ -111,7 +111,6 @@ def _find_files(pattern: str) -> list[str]:
 
 
 def _write_pydoc(packages: Sequence[str], work_dir: str | None) -> str:
-  """Writes the documentation of the running Python; returns its path."""
   if work_dir is None:
     temporary = tempfile.TemporaryDirectory(prefix="bert_tf_pydoc_")
     atexit.register(temporary.cleanup)
@@ -158,12 +157,12 @@ def documents(paths: Sequence[str]) -> Iterator[list[str]]:
   Raises:
     ValueError: as for `text_lines.read_lines`.
   """
-  return _grouped(
+  return _group_lines(
     line for path in paths for line in text_lines.read_lines(path)
   )
 
 
-def _grouped(lines: Iterable[str]) -> Iterator[list[str]]:
+def _group_lines(lines: Iterable[str]) -> Iterator[list[str]]:
   """Yields the stripped lines between blank lines, as lists."""
   document: list[str] = []
   for line in lines:
@@ -189,7 +188,7 @@ def plan_shards(paths: Sequence[str], num_shards: int) -> list[Shard]:
   """
   if num_shards < 1:
     raise ValueError(f"num_shards {num_shards} is below 1.")
-  starts, sizes = _scan(paths)
+  starts, sizes = _scan_documents(paths)
   if not starts:
     raise ValueError(f"{', '.join(paths)}: no text.")
   if len(starts) < num_shards:
@@ -198,12 +197,12 @@ def plan_shards(paths: Sequence[str], num_shards: int) -> list[Shard]:
       f"{num_shards}; a blank line ends a document. Lower it."
     )
   total = sum(sizes)
-  firsts = _first_documents(starts, total, num_shards)
+  firsts = _choose_first_documents(starts, total, num_shards)
   shards = []
   for index, first in enumerate(firsts):
     last = firsts[index + 1] if index + 1 < num_shards else len(starts)
     end = starts[last] if last < len(starts) else total
-    spans = _spans(paths, sizes, starts[first], end)
+    spans = _find_spans(paths, sizes, starts[first], end)
     shards.append(Shard(index, last - first, tuple(spans)))
   return shards
 
@@ -214,10 +213,10 @@ def shard_documents(shard: Shard) -> Iterator[list[str]]:
   Raises:
     ValueError: if a file has changed since `plan_shards`.
   """
-  return _grouped(line for span in shard.spans for line in _span_lines(span))
+  return _group_lines(line for span in shard.spans for line in _read_span(span))
 
 
-def _first_documents(
+def _choose_first_documents(
   starts: Sequence[int], total: int, num_shards: int
 ) -> list[int]:
   """Returns the first document of each shard, for shards of similar size."""
@@ -234,10 +233,9 @@ def _first_documents(
   return firsts
 
 
-def _spans(
+def _find_spans(
   paths: Sequence[str], sizes: Sequence[int], start: int, end: int
 ) -> Iterator[Span]:
-  """Yields the spans of bytes `start` to `end` of the concatenated files."""
   offset = 0
   for path, size in zip(paths, sizes):
     first, last = max(start - offset, 0), min(end - offset, size)
@@ -246,14 +244,14 @@ def _spans(
     offset += size
 
 
-def _scan(paths: Sequence[str]) -> tuple[Sequence[int], list[int]]:
+def _scan_documents(paths: Sequence[str]) -> tuple[Sequence[int], list[int]]:
   """Returns document offsets in the concatenated files, and the file sizes."""
   starts = array.array("q", [0])
   sizes = []
   offset = 0
   for path in paths:
     file_start = offset
-    for block in _whole_line_blocks(path):
+    for block in _read_whole_lines(path):
       # Replace a byte order mark by spaces, so that offsets stay the same.
       if offset == file_start:
         text = paths_lib.without_mark(path, block)
@@ -273,7 +271,7 @@ def _scan(paths: Sequence[str]) -> tuple[Sequence[int], list[int]]:
   return starts, sizes
 
 
-def _whole_line_blocks(path: str) -> Iterator[bytes]:
+def _read_whole_lines(path: str) -> Iterator[bytes]:
   """Yields blocks of whole lines; raises ValueError if they are not UTF-8."""
   num_lines = 0
   with compression.opened(path) as reader:
@@ -286,8 +284,7 @@ def _whole_line_blocks(path: str) -> Iterator[bytes]:
       yield block
 
 
-def _span_lines(span: Span) -> Iterator[str]:
-  """Yields the lines of a span."""
+def _read_span(span: Span) -> Iterator[str]:
   with compression.opened(span.path) as reader:
     reader.seek(span.start)
     position = span.start

@@ -88,7 +88,7 @@ def create(
   """
   started = time.monotonic()
   _check(config, inputs, output)
-  settings = _settings(config, inputs, output)
+  settings = _collect_settings(config, inputs, output)
   work_dir = atomic.hidden(output.output_file, "parts")
   if resume and _is_complete(output, settings, work_dir):
     logging.info("%s is complete.", output.output_file)
@@ -217,7 +217,7 @@ def _check(
     sentences.Splitter(config.language)
 
 
-def _settings(
+def _collect_settings(
   config: text_config.TextConfig,
   inputs: Sequence[sources.Source],
   output: Output,

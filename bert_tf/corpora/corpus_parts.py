@@ -107,7 +107,10 @@ def build(part: Part, report: Callable[[int], None]) -> None:
   documents = _mark_held_out(part, _documents(part, counts, report))
   try:
     if part.config.near_duplicate_similarity:
-      with atomic.file(part.sketches_file) as path, _writer(path) as sketches:
+      with (
+        atomic.file(part.sketches_file) as path,
+        _open_text(path) as sketches,
+      ):
         _write(part, _write_sketches(part, documents, sketches), counts)
     else:
       _write(part, documents, counts)
@@ -132,7 +135,7 @@ def drop_near_duplicates(parts: Sequence[Part]) -> collections.Counter[str]:
   seen = near_duplicates.NearDuplicates(similarity, parts[0].random_seed)
   for part in parts:
     counts = read_counts(part)
-    distinct = _without_near_duplicates(part, seen, counts)
+    distinct = _select_distinct(part, seen, counts)
     _write(part.distinct, distinct, counts)
     changes.update(counts)
     changes.subtract(read_counts(part))
@@ -151,16 +154,16 @@ def _write(
   targets = [part.text_file, part.eval_file, part.counts_file]
   with atomic.files(targets) as (text_file, eval_file, counts_file):
     counts["eval_documents"] = 0
-    with _writer(text_file) as text, _writer(eval_file) as held_out:
+    with _open_text(text_file) as text, _open_text(eval_file) as held_out:
       for is_held_out, lines in documents:
         counts["eval_documents"] += is_held_out
         writer = held_out if is_held_out else text
         writer.write("\n".join(lines) + "\n\n")
-    with _writer(counts_file) as writer:
+    with _open_text(counts_file) as writer:
       json.dump(counts, writer)
 
 
-def _writer(path: str) -> TextIO:
+def _open_text(path: str) -> TextIO:
   return open(path, "w", encoding="utf-8", newline="\n")
 
 
@@ -176,14 +179,13 @@ def _mark_held_out(
 def _write_sketches(
   part: Part, documents: Iterable[tuple[bool, list[str]]], sketches: TextIO
 ) -> Iterator[tuple[bool, list[str]]]:
-  """Yields the documents unchanged and writes their sketches."""
   for is_held_out, lines in documents:
     sketch = near_duplicates.sketch(lines, part.random_seed)
     sketches.write(json.dumps([is_held_out, sketch]) + "\n")
     yield is_held_out, lines
 
 
-def _without_near_duplicates(
+def _select_distinct(
   part: Part,
   seen: near_duplicates.NearDuplicates,
   counts: collections.Counter[str],
@@ -219,7 +221,7 @@ def _documents(
   ]
   texts = []
   for document in raw:
-    texts.append(_lines(document))
+    texts.append(_split_lines(document))
     report(1)
   texts = corpus_filters.without_repeated_lines(
     texts, config.max_line_repeats, counts
@@ -230,7 +232,7 @@ def _documents(
       counts[reason] += 1
       continue
     if not document.is_split:
-      splitter = _splitter(config.language)
+      splitter = _load_splitter(config.language)
       lines = [s for line in lines for s in splitter.split(line)]
     counts["documents"] += 1
     counts["sentences"] += len(lines)
@@ -238,7 +240,7 @@ def _documents(
     yield lines
 
 
-def _lines(document: sources.Document) -> list[str]:
+def _split_lines(document: sources.Document) -> list[str]:
   """Returns the non-blank lines of a document."""
   text = document.text
   if document.hidden_namespaces is not None:
@@ -247,8 +249,7 @@ def _lines(document: sources.Document) -> list[str]:
 
 
 @functools.lru_cache(maxsize=1)
-def _splitter(language: str) -> sentences.Splitter:
-  """Returns the splitter, loaded once per process."""
+def _load_splitter(language: str) -> sentences.Splitter:
   return sentences.Splitter(language)
 
 
@@ -284,7 +285,7 @@ class Reader:
       return
     counts: collections.Counter[str] = collections.Counter()
     num_parts = 0
-    for documents in _grouped(self._documents(counts)):
+    for documents in _group_documents(self._documents(counts)):
       part = self._part(num_parts)
       num_parts += 1
       if not is_finished(part):
@@ -324,7 +325,7 @@ class Reader:
           yield document
 
 
-def _grouped(
+def _group_documents(
   documents: Iterable[sources.Document],
 ) -> Iterator[list[sources.Document]]:
   """Yields lists of documents of about PART_CHARS characters."""

@@ -48,18 +48,18 @@ def documents(packages: Sequence[str] = ()) -> Iterator[list[str]]:
   Raises:
     ValueError: if a package is not installed as source.
   """
-  folders = [_package_folder(name) for name in packages]
+  folders = [_find_package(name) for name in packages]
   seen: set[str] = set()
   for topic in sorted(topics.topics):
-    yield from _documents([[topics.topics[topic]]], seen)
+    yield from _make_documents([[topics.topics[topic]]], seen)
   for name in _C_MODULES:
-    yield from _documents([_c_docstrings(name)], seen)
-  yield from _folder_documents(sysconfig.get_paths()["stdlib"], seen)
+    yield from _make_documents([_import_docstrings(name)], seen)
+  yield from _read_folder(sysconfig.get_paths()["stdlib"], seen)
   for folder in folders:
-    yield from _folder_documents(folder, seen)
+    yield from _read_folder(folder, seen)
 
 
-def _package_folder(name: str) -> str:
+def _find_package(name: str) -> str:
   """Returns the folder of an installed package without importing it."""
   spec = None
   if name.isidentifier():
@@ -73,8 +73,7 @@ def _package_folder(name: str) -> str:
   return locations[0]
 
 
-def _folder_documents(top: str, seen: set[str]) -> Iterator[list[str]]:
-  """Yields the documents of all modules below a folder."""
+def _read_folder(top: str, seen: set[str]) -> Iterator[list[str]]:
   for folder, subfolders, files in os.walk(top):
     subfolders[:] = sorted(
       name for name in subfolders if not _SKIPPED_FOLDERS.fullmatch(name)
@@ -84,10 +83,10 @@ def _folder_documents(top: str, seen: set[str]) -> Iterator[list[str]]:
       for name in sorted(files)
       if name.endswith(".py") and not _SKIPPED_FILES.fullmatch(name)
     ]
-    yield from _documents(map(_source_docstrings, modules), seen)
+    yield from _make_documents(map(_read_docstrings, modules), seen)
 
 
-def _documents(
+def _make_documents(
   modules: Iterable[Iterable[str]], seen: set[str]
 ) -> Iterator[list[str]]:
   """Yields a document per module, and a joint document of all small modules."""
@@ -108,7 +107,7 @@ def _documents(
     yield small
 
 
-def _source_docstrings(path: str) -> Iterator[str]:
+def _read_docstrings(path: str) -> Iterator[str]:
   """Yields the docstrings of a source file, from top to bottom."""
   with open(path, "rb") as reader:
     source = reader.read()
@@ -118,10 +117,10 @@ def _source_docstrings(path: str) -> Iterator[str]:
       tree = ast.parse(source)
   except (SyntaxError, ValueError):
     return  # A template, or code for another Python version.
-  yield from _node_docstrings(tree)
+  yield from _find_docstrings(tree)
 
 
-def _node_docstrings(
+def _find_docstrings(
   node: ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef,
 ) -> Iterator[str]:
   """Yields the docstring of a node, then those of its classes and functions."""
@@ -130,10 +129,10 @@ def _node_docstrings(
     yield docstring
   for child in ast.iter_child_nodes(node):
     if isinstance(child, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
-      yield from _node_docstrings(child)
+      yield from _find_docstrings(child)
 
 
-def _c_docstrings(name: str) -> Iterator[str]:
+def _import_docstrings(name: str) -> Iterator[str]:
   """Yields the docstrings of a C module; nothing if Python lacks the module."""
   if not importlib.util.find_spec(name):
     return
@@ -141,13 +140,13 @@ def _c_docstrings(name: str) -> Iterator[str]:
   yield inspect.getdoc(module) or ""
   for _, member in sorted(vars(module).items()):
     if inspect.isclass(member) or callable(member):
-      yield _own_doc(member)
+      yield _get_doc(member)
     if inspect.isclass(member):
       for _, method in sorted(vars(member).items()):
-        yield _own_doc(method)
+        yield _get_doc(method)
 
 
-def _own_doc(member: object) -> str:
+def _get_doc(member: object) -> str:
   doc = getattr(member, "__doc__", None)
   return inspect.cleandoc(doc) if isinstance(doc, str) else ""
 
@@ -222,7 +221,7 @@ def _starts_item(text: str) -> bool:
   )
 
 
-def _without_code(docstring: str) -> Iterator[tuple[int, str]]:
+def _skip_code(docstring: str) -> Iterator[tuple[int, str]]:
   """Yields (indent, text) of the lines outside code; "" for blank lines."""
   is_fenced = is_doctest = False
   code_indent = None  # Lines indented deeper belong to a code block.
@@ -251,11 +250,11 @@ def _without_code(docstring: str) -> Iterator[tuple[int, str]]:
       yield indent, text
 
 
-def _paragraphs(docstring: str) -> Iterator[str]:
+def _split_paragraphs(docstring: str) -> Iterator[str]:
   """Yields the paragraphs and list items of a docstring."""
   paragraph: list[str] = []
   previous_indent = 0
-  for indent, text in _without_code(docstring):
+  for indent, text in _skip_code(docstring):
     if _UNDERLINE.fullmatch(text):
       paragraph = paragraph[:-1]  # Drop a heading or a row of a table.
       continue
@@ -280,8 +279,7 @@ _ABBREVIATION = re.compile(
 _SENTENCE_END = re.compile(r"[.!?][\"')\]]*\s+(?=[\"'(\[]?[A-Z0-9])")
 
 
-def _split(paragraph: str) -> Iterator[str]:
-  """Yields the sentences of a paragraph."""
+def _split_sentences(paragraph: str) -> Iterator[str]:
   start = 0
   for match in _SENTENCE_END.finditer(paragraph):
     head = paragraph[start : match.end()].rstrip()
@@ -336,14 +334,14 @@ def _is_prose(sentence: str) -> bool:
 
 def sentences(docstring: str) -> Iterator[str]:
   """Yields the English sentences of a docstring, without markup or code."""
-  for paragraph in _paragraphs(docstring):
+  for paragraph in _split_paragraphs(docstring):
     text = _DIRECTIVE.sub("", paragraph, count=1)
     text = _FIELD.sub("", text, count=1).strip()
     text = _BULLET.sub("", text, count=1)
     text = _ENTRY.sub("", text, count=1)
     for pattern, replacement in _INLINE:
       text = pattern.sub(replacement, text)
-    for sentence in _split(text.strip()):
+    for sentence in _split_sentences(text.strip()):
       sentence = _LABEL.sub("", sentence, count=1)
       if _is_prose(sentence):
         yield sentence

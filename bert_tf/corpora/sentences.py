@@ -59,7 +59,7 @@ class Splitter:
       ImportError: if sentencex is missing.
     """
     self._language = check_language(language)
-    self._segment = _segmenter()
+    self._segment = _load_segmenter()
     has_clauses = self._language in _LANGUAGES_OF_CLAUSES
     self._max_chars = _CLAUSES_CHARS if has_clauses else _MAX_CHARS
 
@@ -72,7 +72,7 @@ class Splitter:
         if sentence:
           yield sentence
       else:
-        yield from _cut(words, self._max_chars)
+        yield from _cut_words(words, self._max_chars)
 
 
 def check_language(language: str) -> str:
@@ -100,13 +100,13 @@ def normalized_language(language: str) -> str:
   return language.strip().lower().replace("_", "-")
 
 
-def _segmenter() -> Callable[[str, str], list[str]]:
+def _load_segmenter() -> Callable[[str, str], list[str]]:
   with errors.needs_extra("splitting text into sentences", extra="corpus"):
     import sentencex
   return sentencex.segment
 
 
-def _cut(words: list[str], max_chars: int) -> Iterator[str]:
+def _cut_words(words: list[str], max_chars: int) -> Iterator[str]:
   """Yields words joined to at most `max_chars`; a longer word is not cut."""
   piece: list[str] = []
   num_chars = 0

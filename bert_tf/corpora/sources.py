@@ -142,7 +142,7 @@ def read(
     ValueError: if the text is not UTF-8, a row lacks the column, or the file is
       incomplete or of another format. Names the file and the place.
   """
-  for document in _documents(source, config, counts):
+  for document in _read_documents(source, config, counts):
     counts["documents_read"] += 1
     if document.text.strip():
       yield document
@@ -150,7 +150,7 @@ def read(
       counts["blank"] += 1
 
 
-def _documents(
+def _read_documents(
   source: Source,
   config: text_config.TextConfig,
   counts: collections.Counter[str],
@@ -163,26 +163,26 @@ def _documents(
     for text, hidden in wikipedia_dump.articles(path, config.language, counts):
       yield Document(text, hidden_namespaces=hidden)
   elif source.input_format == text_config.JSONL:
-    yield from map(Document, _json_texts(path, column))
+    yield from map(Document, _read_json_lines(path, column))
   elif source.input_format == text_config.PARQUET:
-    yield from map(Document, _parquet_texts(path, column))
+    yield from map(Document, _read_parquet(path, column))
   elif source.input_format == text_config.WIKIEXTRACTOR:
-    yield from map(Document, _extracted(path))
+    yield from map(Document, _read_wikiextractor(path))
   else:
-    yield from map(Document, _running_texts(path, config.documents))
+    yield from map(Document, _read_text(path, config.documents))
 
 
-def _running_texts(path: str, documents: str) -> Iterator[str]:
+def _read_text(path: str, documents: str) -> Iterator[str]:
   """Yields documents of running text, one paragraph per line."""
   if documents == text_config.LINE:
     yield from (line for line in text_lines.read_lines(path) if line.strip())
     return
   if documents == text_config.BLANK_LINE:
-    yield from _paragraphs(path)
+    yield from _read_paragraphs(path)
     return
   held: list[str] = []
   num_chars = 0
-  for paragraph in _paragraphs(path):
+  for paragraph in _read_paragraphs(path):
     if held and num_chars + len(paragraph) > _MAX_DOCUMENT_CHARS:
       yield "\n".join(held)
       held, num_chars = [], 0
@@ -191,29 +191,29 @@ def _running_texts(path: str, documents: str) -> Iterator[str]:
   yield "\n".join(held)
 
 
-def _paragraphs(path: str) -> Iterator[str]:
+def _read_paragraphs(path: str) -> Iterator[str]:
   """Yields the paragraphs between blank lines, each joined into one line."""
   held: list[str] = []
   num_chars = 0
   for line in text_lines.read_lines(path):
     line = line.strip()
     if held and (not line or num_chars > _MAX_DOCUMENT_CHARS):
-      yield _joined(held)
+      yield _join_lines(held)
       held, num_chars = [], 0
     if line:
       held.append(line)
       num_chars += len(line)
   if held:
-    yield _joined(held)
+    yield _join_lines(held)
 
 
-def _joined(lines: Sequence[str]) -> str:
+def _join_lines(lines: Sequence[str]) -> str:
   """Joins lines, with a space unless their script has no spaces."""
   text = "\n".join(lines)
   return _LINE_END_WITHOUT_SPACE.sub("", text).replace("\n", " ")
 
 
-def _json_texts(path: str, column: str) -> Iterator[str]:
+def _read_json_lines(path: str, column: str) -> Iterator[str]:
   """Yields the text of each row; "" for null."""
   table = tables.Table(path, "jsonl", (column,), "text")
   for line, row in tables.rows(table):
@@ -233,7 +233,7 @@ def _json_texts(path: str, column: str) -> Iterator[str]:
 _DOC_TITLE = re.compile(r'<doc [^>]*title="')
 
 
-def _parquet_texts(path: str, column: str) -> Iterator[str]:
+def _read_parquet(path: str, column: str) -> Iterator[str]:
   """Yields the text of each row; "" for null.
 
   Raises:
@@ -281,7 +281,7 @@ def _check_parquet_column(path: str, column: str, schema: Any, pa: Any) -> None:
     )
 
 
-def _extracted(path: str) -> Iterator[str]:
+def _read_wikiextractor(path: str) -> Iterator[str]:
   """Yields the articles between WikiExtractor's <doc> lines, without titles."""
   held: list[str] | None = None
   number = 0
@@ -289,7 +289,7 @@ def _extracted(path: str) -> Iterator[str]:
     if line.startswith("<doc "):
       if held is not None:
         raise ValueError(f"{path}:{number}: a <doc> begins inside a <doc>.")
-      title = _title(line)
+      title = _parse_title(line)
       held = []
     elif held is None:
       if line.strip():
@@ -311,8 +311,7 @@ def _extracted(path: str) -> Iterator[str]:
     )
 
 
-def _title(line: str) -> str | None:
-  """Returns the title in a line that opens a <doc>."""
+def _parse_title(line: str) -> str | None:
   end = line.rfind('">')
   start = _DOC_TITLE.match(line[: max(end, 0)])
   return line[start.end() : end] if start else None

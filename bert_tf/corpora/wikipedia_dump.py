@@ -37,10 +37,10 @@ def articles(
   title = None
   with compression.opened(path) as reader:
     try:
-      root = _root(path, reader)
+      root = _read_root(path, reader)
       _compare_languages(path, root.attr(_LANGUAGE), language)
       dump = mwxml.Dump.from_element(root)
-      hidden = _hidden_namespaces(dump.site_info)
+      hidden = _find_hidden_namespaces(dump.site_info)
       for page in dump.pages:
         title = page.title
         text = ""
@@ -52,10 +52,10 @@ def articles(
           yield text, hidden
         root.element.clear()  # Otherwise it would hold all pages.
     except (ElementTree.ParseError, mwxml_errors.MalformedXML) as error:
-      raise _faulty(path, title, error) from None
+      raise _xml_error(path, title, error) from None
 
 
-def _root(path: str, reader: BinaryIO) -> Any:
+def _read_root(path: str, reader: BinaryIO) -> Any:
   """Returns the root element after reading its first tag."""
   from mwxml import element_iterator
 
@@ -83,7 +83,7 @@ def _compare_languages(
     )
 
 
-def _faulty(path: str, title: str | None, error: Exception) -> ValueError:
+def _xml_error(path: str, title: str | None, error: Exception) -> ValueError:
   """Returns the error for malformed or incomplete XML."""
   reason = str(error).splitlines()[0][:120]
   if title is None:
@@ -96,8 +96,7 @@ def _faulty(path: str, title: str | None, error: Exception) -> ValueError:
   )
 
 
-def _hidden_namespaces(site_info: Any) -> tuple[str, ...]:
-  """Returns the dump's names of the file and category namespaces."""
+def _find_hidden_namespaces(site_info: Any) -> tuple[str, ...]:
   names = {
     space.name.lower()
     for space in site_info.namespaces or ()

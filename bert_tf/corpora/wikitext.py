@@ -70,27 +70,27 @@ def plain_text(wikitext: str, hidden_namespaces: Collection[str]) -> str:
     import mwparserfromhell
   hidden = frozenset(hidden_namespaces)
   text = ""
-  for block in _blocks(wikitext):
+  for block in _split_blocks(wikitext):
     # Skipping style tags is faster. _REMAINS removes their marks.
     parsed = mwparserfromhell.parse(_NOTES.sub("", block), skip_style_tags=True)
-    text += "".join(_pieces(parsed, hidden))
+    text += "".join(_extract_text(parsed, hidden))
   if _SURROGATE.search(text):
-    text = _without_surrogates(text)
-  text = _VARIANTS.sub(_first_variant, text)
+    text = _join_surrogates(text)
+  text = _VARIANTS.sub(_choose_variant, text)
   lines = (line.strip() for line in text.split("\n"))
   text_lines = (line for line in lines if not line.startswith(_LIST_MARK))
   cleaned = (_REMAINS.sub("", line).strip() for line in text_lines)
   return "\n".join(filter(None, cleaned))
 
 
-def _blocks(wikitext: str) -> list[str]:
+def _split_blocks(wikitext: str) -> list[str]:
   """Returns the page, cut into blocks if parsing would take too long."""
-  if _num_unclosed(wikitext) * len(wikitext) <= _MAX_UNCLOSED_CHARS:
+  if _count_unclosed(wikitext) * len(wikitext) <= _MAX_UNCLOSED_CHARS:
     return [wikitext]
   return _BLOCK.findall(wikitext)
 
 
-def _num_unclosed(wikitext: str) -> int:
+def _count_unclosed(wikitext: str) -> int:
   """Returns the number of marks that are not closed in the right order."""
   expected: list[str] = []
   for mark in map(str.lower, _MARK.findall(wikitext)):
@@ -106,13 +106,13 @@ def _num_unclosed(wikitext: str) -> int:
   return len(expected)
 
 
-def _without_surrogates(text: str) -> str:
+def _join_surrogates(text: str) -> str:
   """Joins pairs of surrogates and replaces single ones by U+FFFD."""
   encoded = text.encode("utf-16-le", "surrogatepass")
   return encoded.decode("utf-16-le", "replace")
 
 
-def _first_variant(match: re.Match[str]) -> str:
+def _choose_variant(match: re.Match[str]) -> str:
   """Returns the first spelling of a word; "" for a hidden conversion rule."""
   flags, bar, words = match[1].partition("|")
   if not bar:
@@ -123,8 +123,7 @@ def _first_variant(match: re.Match[str]) -> str:
   return re.sub(r"^\s*zh(?:-\w+)?\s*:", "", words).strip()
 
 
-def _pieces(code: Any, hidden: frozenset[str]) -> Iterator[str]:
-  """Yields the text of parsed wikitext in pieces."""
+def _extract_text(code: Any, hidden: frozenset[str]) -> Iterator[str]:
   for node in code.nodes:
     kind = type(node).__name__
     if kind == "Text":
@@ -132,17 +131,17 @@ def _pieces(code: Any, hidden: frozenset[str]) -> Iterator[str]:
     elif kind == "HTMLEntity":
       yield node.normalize()
     elif kind == "Wikilink":
-      yield from _link_pieces(node, hidden)
+      yield from _extract_link(node, hidden)
     elif kind == "ExternalLink" and node.brackets and node.title:
-      yield from _pieces(node.title, hidden)
+      yield from _extract_text(node.title, hidden)
     elif kind == "Tag":
-      yield from _tag_pieces(node, hidden)
+      yield from _extract_tag(node, hidden)
     elif kind == "Template" and _KEPT_TEMPLATE.fullmatch(str(node.name)):
       if node.params:
-        yield from _pieces(node.params[-1].value, hidden)
+        yield from _extract_text(node.params[-1].value, hidden)
 
 
-def _link_pieces(link: Any, hidden: frozenset[str]) -> Iterator[str]:
+def _extract_link(link: Any, hidden: frozenset[str]) -> Iterator[str]:
   """Yields the words of a link; nothing for pictures and categories."""
   title = str(link.title).strip()
   namespace, colon, _ = title.partition(":")
@@ -150,13 +149,12 @@ def _link_pieces(link: Any, hidden: frozenset[str]) -> Iterator[str]:
   if colon and namespace.strip().lower().replace("_", " ") in hidden:
     return
   if link.text is not None:
-    yield from _pieces(link.text, hidden)
+    yield from _extract_text(link.text, hidden)
   else:
     yield title.removeprefix(":")
 
 
-def _tag_pieces(tag: Any, hidden: frozenset[str]) -> Iterator[str]:
-  """Yields the text inside an element."""
+def _extract_tag(tag: Any, hidden: frozenset[str]) -> Iterator[str]:
   name = str(tag.tag).strip().lower()
   if tag.wiki_markup and name in ("li", "dd", "dt"):
     yield _LIST_MARK
@@ -166,7 +164,7 @@ def _tag_pieces(tag: Any, hidden: frozenset[str]) -> Iterator[str]:
     yield "\n"
   elif name in ("p", "div", "blockquote"):
     yield "\n"
-    yield from _pieces(tag.contents, hidden)
+    yield from _extract_text(tag.contents, hidden)
     yield "\n"
   elif name not in _DROPPED_TAGS and tag.contents is not None:
-    yield from _pieces(tag.contents, hidden)
+    yield from _extract_text(tag.contents, hidden)

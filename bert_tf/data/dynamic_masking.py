@@ -68,17 +68,17 @@ class DynamicMasker:
     seeds = tf.stack([self._seed + tf.zeros_like(epoch), epoch, places], 1)
     draws = tf.cast(hashing.bits(seeds, 3 * length), tf.int64)
     draws = tf.reshape(draws, [-1, 3, length])
-    words = self._words(ids, features["input_mask"])
+    words = self._number_words(ids, features["input_mask"])
     starts = features.get("cls_positions", tf.zeros_like(ids[:, :1]))
-    chosen = self._chosen(words, features["input_mask"], starts, draws[:, 0])
-    replaced = self._replacements(ids, draws[:, 1], draws[:, 2])
+    chosen = self._choose(words, features["input_mask"], starts, draws[:, 0])
+    replaced = self._draw_replacements(ids, draws[:, 1], draws[:, 2])
     return {
       **features,
-      **self._labels(ids, chosen, starts.shape[1]),
+      **self._make_labels(ids, chosen, starts.shape[1]),
       "input_ids": tf.where(chosen, replaced, ids),
     }
 
-  def _words(self, ids: tf.Tensor, input_mask: tf.Tensor) -> tf.Tensor:
+  def _number_words(self, ids: tf.Tensor, input_mask: tf.Tensor) -> tf.Tensor:
     """Returns the index of each piece's word; -1 for a piece never masked.
 
     Without whole-word masking each piece counts as a word. With it, a ## piece
@@ -94,7 +94,7 @@ class DynamicMasker:
     numbers = tf.cumsum(tf.cast(begins, tf.int32), axis=1) - 1
     return tf.where(can_be_masked, numbers, -1)
 
-  def _chosen(
+  def _choose(
     self,
     words: tf.Tensor,
     input_mask: tf.Tensor,
@@ -110,30 +110,31 @@ class DynamicMasker:
       draws: int64 [B, F]. Random keys that order the words.
     """
     length = words.shape[1]
-    instances = _instances(starts, length)
-    sizes = _sums(tf.ones_like(words), words, length)
+    instances = _number_instances(starts, length)
+    sizes = _sum_by_group(tf.ones_like(words), words, length)
     # The instance of each word is the mean over its pieces, which all agree.
-    instances_of_words = _sums(instances, words, length) // tf.maximum(sizes, 1)
+    instances_of_words = _sum_by_group(instances, words, length) // tf.maximum(
+      sizes, 1
+    )
     order = tf.argsort(
       tf.cast(instances_of_words, tf.int64) * 2**32 + draws, axis=1
     )
-    lengths = _sums(input_mask, instances, starts.shape[1])
-    is_taken = _fitting(
+    lengths = _sum_by_group(input_mask, instances, starts.shape[1])
+    is_taken = _select_fitting(
       tf.gather(sizes, order, batch_dims=1),
       tf.gather(instances_of_words, order, batch_dims=1),
-      tf.gather(self._limits(length), lengths),
+      tf.gather(self._compute_limits(length), lengths),
     )
     # From the drawn order back to words, and from words to their pieces.
-    is_taken = _sums(tf.cast(is_taken, tf.int32), order, length)
+    is_taken = _sum_by_group(tf.cast(is_taken, tf.int32), order, length)
     is_chosen = tf.gather(is_taken, tf.maximum(words, 0), batch_dims=1)
     return (is_chosen > 0) & (words >= 0)
 
-  def _limits(self, length: int) -> np.ndarray:
-    """Returns the number of pieces to predict for each input length."""
+  def _compute_limits(self, length: int) -> np.ndarray:
     counts = [self._config.num_to_predict(n) for n in range(length + 1)]
     return np.array(counts, np.int32)
 
-  def _replacements(
+  def _draw_replacements(
     self, ids: tf.Tensor, kind_draws: tf.Tensor, word_draws: tf.Tensor
   ) -> tf.Tensor:
     """Returns the id that replaces each piece if it is chosen, int32 [B, F]."""
@@ -147,7 +148,7 @@ class DynamicMasker:
     is_mask = kind_draws < round(mask_prob * 2**32)
     return tf.where(is_mask, self._mask_id, unmasked)
 
-  def _labels(
+  def _make_labels(
     self, ids: tf.Tensor, chosen: tf.Tensor, max_instances: int
   ) -> Features:
     """Returns positions, ids and weights of the chosen pieces, [B, P]."""
@@ -165,20 +166,20 @@ class DynamicMasker:
     }
 
 
-def _instances(starts: tf.Tensor, length: int) -> tf.Tensor:
+def _number_instances(starts: tf.Tensor, length: int) -> tf.Tensor:
   """Returns the instance of each position, 0 to K - 1, int32 [B, F]."""
   later = starts[:, None, 1:]  # [B, 1, K - 1]. 0 for unused entries.
   has_begun = (later > 0) & (later <= tf.range(length)[:, None])
   return tf.reduce_sum(tf.cast(has_begun, tf.int32), axis=-1)
 
 
-def _fitting(
+def _select_fitting(
   sizes: tf.Tensor, instances: tf.Tensor, limits: tf.Tensor
 ) -> tf.Tensor:
   """Returns True for the words to take, in order, skipping words that exceed.
 
-  Vectorised form of `masking._fitting`. Each round takes all words up to the
-  first one that does not fit. The next round excludes words that are longer
+  Vectorised form of `masking._select_fitting`. Each round takes all words up to
+  the first one that does not fit. The next round excludes words that are longer
   than the remaining room.
 
   Args:
@@ -192,7 +193,9 @@ def _fitting(
     return tf.gather(values, instances, batch_dims=1)
 
   def num_pieces(is_taken: tf.Tensor) -> tf.Tensor:
-    return _sums(tf.where(is_taken, sizes, 0), instances, limits.shape[1])
+    return _sum_by_group(
+      tf.where(is_taken, sizes, 0), instances, limits.shape[1]
+    )
 
   def room(is_taken: tf.Tensor) -> tf.Tensor:
     return gather_to_words(limits - num_pieces(is_taken))
@@ -215,7 +218,7 @@ def _fitting(
   return is_taken
 
 
-def _sums(values: tf.Tensor, groups: tf.Tensor, size: int) -> tf.Tensor:
+def _sum_by_group(values: tf.Tensor, groups: tf.Tensor, size: int) -> tf.Tensor:
   """Sums the values of each group, row by row; returns [B, size].
 
   Args:

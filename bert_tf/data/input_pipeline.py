@@ -71,13 +71,13 @@ def open_records(patterns: str) -> RecordFiles:
       raise ValueError(f"no TFRecord file matches {pattern!r}.")
     files.extend(matches)
   with futures.ThreadPoolExecutor(max_workers=4) as pool:
-    counts = list(pool.map(_count, files))
+    counts = list(pool.map(_count_records, files))
   return RecordFiles(tuple(files), sum(counts), tuple(counts))
 
 
-def _count(path: str) -> int:
+def _count_records(path: str) -> int:
   """Counts the records of a file, which verifies their checksums."""
-  records = _records(path)
+  records = _read_records(path)
   one_more = _as_written(lambda count, _: count + 1)
   zero = tf.constant(0, tf.int64)
   try:
@@ -108,8 +108,7 @@ def _check_name_of_gzip(path: str) -> None:
 
 
 @_as_written
-def _records(path: str | tf.Tensor) -> tf.data.Dataset:
-  """Returns the serialized records of one file."""
+def _read_records(path: str | tf.Tensor) -> tf.data.Dataset:
   is_gzip = tf.strings.regex_full_match(path, r".*\.gz")
   return tf.data.TFRecordDataset(path, tf.where(is_gzip, "GZIP", ""))
 
@@ -120,7 +119,7 @@ def first_features(path: str) -> Mapping[str, tf.train.Feature]:
   Raises:
     ValueError: if the record is not a tf.train.Example.
   """
-  record = next(iter(_records(path).take(1))).numpy()
+  record = next(iter(_read_records(path).take(1))).numpy()
   try:
     return tf.train.Example.FromString(record).features.feature
   except message.DecodeError as error:
@@ -258,7 +257,7 @@ def training_dataset(
   @_as_written
   def epoch_records(epoch: tf.Tensor) -> tf.data.Dataset:
     start = tf.where(epoch == first_epoch, tf.cast(position, tf.int64), 0)
-    return _epoch(files.paths, seed, epoch, start)
+    return _read_epoch(files.paths, seed, epoch, start)
 
   epochs = tf.data.Dataset.counter(start=first_epoch)
   batches = epochs.flat_map(epoch_records).batch(
@@ -266,11 +265,13 @@ def training_dataset(
   )
   if group_by_length:
     mask = {"input_mask": spec["input_mask"]}
-    batches = _grouped(batches, mask, seed, first_window).skip(steps_in_window)
-  return _parsed(batches, spec, vocab_size, type_vocab_size)
+    batches = _group_by_length(batches, mask, seed, first_window).skip(
+      steps_in_window
+    )
+  return _parse(batches, spec, vocab_size, type_vocab_size)
 
 
-def _grouped(
+def _group_by_length(
   windows: tf.data.Dataset, mask: Spec, seed: int, first_window: int
 ) -> tf.data.Dataset:
   """Divides windows of 8 batches into batches of similar lengths."""
@@ -290,7 +291,7 @@ def _grouped(
   return windows.enumerate(first_window).map(group).unbatch()
 
 
-def _epoch(
+def _read_epoch(
   paths: Sequence[str], seed: int, epoch: tf.Tensor, start: tf.Tensor
 ) -> tf.data.Dataset:
   """Returns the shuffled records of one epoch, without the first `start`."""
@@ -298,7 +299,7 @@ def _epoch(
     tf.constant(paths), seed=[seed, epoch]
   )
   records = tf.data.Dataset.from_tensor_slices(order).interleave(
-    _records,
+    _read_records,
     cycle_length=min(4, len(paths)),
     num_parallel_calls=min(4, len(paths)),
     deterministic=True,
@@ -331,11 +332,11 @@ def finite_dataset(
 ) -> tf.data.Dataset:
   """Returns every record once, in order; the last batch may be short."""
   names = tf.data.Dataset.from_tensor_slices(list(files.paths))
-  batches = names.flat_map(_records).batch(batch_size)
-  return _parsed(batches, spec, vocab_size, type_vocab_size)
+  batches = names.flat_map(_read_records).batch(batch_size)
+  return _parse(batches, spec, vocab_size, type_vocab_size)
 
 
-def _parsed(
+def _parse(
   batches: tf.data.Dataset,
   spec: Spec,
   vocab_size: int,
@@ -388,8 +389,8 @@ def naming_records(
       for path in files.paths:
         if not paths.exists(path):
           raise ValueError(f"{path} was deleted during the run.") from None
-        _count(path)
-        for number, record in enumerate(_records(path)):
+        _count_records(path)
+        for number, record in enumerate(_read_records(path)):
           fault = record_checks.find_fault(record.numpy(), spec, highest)
           if fault:
             raise ValueError(

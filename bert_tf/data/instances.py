@@ -82,31 +82,31 @@ def encode_row(
   segments = ([0] * i.num_first + [1] * i.num_second for i in row)
   labels = [int(instance.is_random_next) for instance in row]
   ints = {
-    "input_ids": _padded(_joined(i.input_ids for i in row), max_seq_length),
-    "input_mask": _padded([1] * end, max_seq_length),
-    "segment_ids": _padded(_joined(segments), max_seq_length),
-    "cls_positions": _padded(starts, max_instances),
-    "next_sentence_labels": _padded(labels, max_instances),
+    "input_ids": _pad(_concatenate(i.input_ids for i in row), max_seq_length),
+    "input_mask": _pad([1] * end, max_seq_length),
+    "segment_ids": _pad(_concatenate(segments), max_seq_length),
+    "cls_positions": _pad(starts, max_instances),
+    "next_sentence_labels": _pad(labels, max_instances),
   }
   floats = {}
   if max_predictions_per_seq:
-    ids = _joined(instance.masked_lm_ids for instance in row)
-    positions = _joined(
+    ids = _concatenate(instance.masked_lm_ids for instance in row)
+    positions = _concatenate(
       [start + position for position in instance.masked_lm_positions]
       for start, instance in zip(starts, row)
     )
-    ints["masked_lm_ids"] = _padded(ids, max_predictions_per_seq)
-    ints["masked_lm_positions"] = _padded(positions, max_predictions_per_seq)
-    weights = _padded([1] * len(ids), max_predictions_per_seq)
+    ints["masked_lm_ids"] = _pad(ids, max_predictions_per_seq)
+    ints["masked_lm_positions"] = _pad(positions, max_predictions_per_seq)
+    weights = _pad([1] * len(ids), max_predictions_per_seq)
     floats["masked_lm_weights"] = weights
   return records.encode_example(records.encode_features(ints, floats))
 
 
-def _joined(parts: Iterable[Iterable[int]]) -> list[int]:
+def _concatenate(parts: Iterable[Iterable[int]]) -> list[int]:
   return list(itertools.chain.from_iterable(parts))
 
 
-def _padded(values: list[int], length: int) -> list[int]:
+def _pad(values: list[int], length: int) -> list[int]:
   return values + [0] * (length - len(values))
 
 

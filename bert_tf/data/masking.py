@@ -144,8 +144,8 @@ class Masker:
     """
     num_to_predict = self._config.num_to_predict(len(input_ids))
     if self._config.do_whole_word_mask:
-      words = self._shuffled_words(input_ids, candidates, rng)
-      chosen = _fitting(words, num_to_predict)
+      words = self._shuffle_words(input_ids, candidates, rng)
+      chosen = _select_fitting(words, num_to_predict)
     else:
       shuffle(candidates, rng.getrandbits)
       chosen = candidates[:num_to_predict]
@@ -154,7 +154,7 @@ class Masker:
     self._replace(input_ids, chosen, rng)
     return positions, labels
 
-  def _shuffled_words(
+  def _shuffle_words(
     self,
     input_ids: Sequence[int],
     candidates: Sequence[int],
@@ -191,7 +191,7 @@ class Masker:
         input_ids[position] = rng.randrange(self._vocab_size)
 
 
-def _fitting(words: Iterable[Sequence[int]], limit: int) -> list[int]:
+def _select_fitting(words: Iterable[Sequence[int]], limit: int) -> list[int]:
   """Returns positions of words in order; skips words that exceed `limit`."""
   chosen: list[int] = []
   for word in words:

@@ -30,7 +30,7 @@ def create(
   again. Workers need bert_tf, and all files under the same names.
 
   Args:
-    config: as for `pretraining_shards.create`, like the next three.
+    config: as for `pretraining_shards.create`, like other arguments.
     input_files: text files.
     output_file: name of the shards.
     num_shards: at least 2.
@@ -95,5 +95,4 @@ def _build_one(
 
 
 def _write_counts(path: str, counts: Iterable[tuple[int, dict]]) -> None:
-  """Writes the counts of all shards, in a worker."""
   atomic.write(path, [json.dumps(list(counts))])

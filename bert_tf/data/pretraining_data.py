@@ -125,13 +125,13 @@ class InstanceBuilder:
     model sees each sentence in several contexts.
     """
     if self.config.no_nsp:
-      segments = self._single_segments(documents[index])
+      segments = self._make_segments(documents[index])
     else:
-      segments = self._pairs(documents, index)
+      segments = self._make_pairs(documents, index)
     for first, second, is_random_next in segments:
-      yield self._instance(first, second, is_random_next)
+      yield self._make_instance(first, second, is_random_next)
 
-  def _target_length(self) -> int:
+  def _draw_target_length(self) -> int:
     """Draws the number of tokens that a document's instances aim at."""
     # Usually fill the instance, since padding wastes computation. Sometimes
     # aim at fewer tokens, because fine-tuning inputs are often short (2018
@@ -140,7 +140,7 @@ class InstanceBuilder:
       return self._rng.randint(2, self.config.max_num_tokens)
     return self.config.max_num_tokens
 
-  def _pairs(
+  def _make_pairs(
     self, documents: Sequence[Document], index: int
   ) -> Iterator[tuple[list[int], list[int], bool]]:
     """Yields (segment a, segment b, whether b is random).
@@ -151,7 +151,7 @@ class InstanceBuilder:
     """
     rng = self._rng
     document = documents[index]
-    target = self._target_length()
+    target = self._draw_target_length()
     start = 0
     while start < document.num_sentences:
       stop = document.reach(start, target)
@@ -162,18 +162,18 @@ class InstanceBuilder:
       first = (document, start, middle)
       if stop - start == 1 or rng.random() < 0.5:
         num_first = document.bounds[middle] - document.bounds[start]
-        second = self._random_segment(documents, index, target - num_first)
-        segments = self._truncated(first, second)
+        second = self._draw_segment(documents, index, target - num_first)
+        segments = self._truncate(first, second)
         self.num_cut += num_first - len(segments[0])
         yield *segments, True
         start = middle  # The sentences after a are not used yet.
       else:
-        segments = self._truncated(first, (document, middle, stop))
+        segments = self._truncate(first, (document, middle, stop))
         self._count_cut(document, start, stop, segments)
         yield *segments, False
         start = stop
 
-  def _random_segment(
+  def _draw_segment(
     self, documents: Sequence[Document], index: int, num_tokens: int
   ) -> tuple[Document, int, int]:
     """Draws sentences of another document."""
@@ -188,16 +188,16 @@ class InstanceBuilder:
     start = rng.randrange(document.num_sentences)
     return document, start, document.reach(start, num_tokens)
 
-  def _single_segments(
+  def _make_segments(
     self, document: Document
   ) -> Iterator[tuple[list[int], list[int], bool]]:
     """Yields (segment, [], False) for runs of consecutive sentences."""
-    target = self._target_length()
+    target = self._draw_target_length()
     start = 0
     while start < document.num_sentences:
       stop = document.reach(start, target)
       nothing = (document, stop, stop)
-      segments = self._truncated((document, start, stop), nothing)
+      segments = self._truncate((document, start, stop), nothing)
       self._count_cut(document, start, stop, segments)
       yield *segments, False
       start = stop
@@ -213,7 +213,7 @@ class InstanceBuilder:
     num_pieces = document.bounds[stop] - document.bounds[start]
     self.num_cut += num_pieces - sum(map(len, segments))
 
-  def _truncated(
+  def _truncate(
     self, first: tuple[Document, int, int], second: tuple[Document, int, int]
   ) -> tuple[list[int], list[int]]:
     """Returns the ids of two (document, start, stop), cut to max_num_tokens.
@@ -239,7 +239,7 @@ class InstanceBuilder:
       second[0].ids[b_start : b_start + num_b].tolist(),
     )
 
-  def _instance(
+  def _make_instance(
     self, first: list[int], second: list[int], is_random_next: bool
   ) -> instances.TrainingInstance:
     """Adds special tokens, and masks the instance unless `mask` is off."""
@@ -360,15 +360,14 @@ def _build_examples(
     num_tokens=num_tokens,
     num_masked=num_masked,
     num_random_next=num_random_next,
-    **_text_counts(builder, documents),
+    **_count_text(builder, documents),
   )
   return examples, counts
 
 
-def _text_counts(
+def _count_text(
   builder: InstanceBuilder, documents: Sequence[Document]
 ) -> dict[str, int]:
-  """Returns the fields of ShardCounts that describe the text."""
   max_num_tokens = builder.config.max_num_tokens
   return {
     "num_sentences": sum(d.num_sentences for d in documents),

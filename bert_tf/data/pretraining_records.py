@@ -111,14 +111,14 @@ class PretrainingRecords:
       self.group_by_length,
       type_vocab_size,
     )
-    batches = self._masked(batches, batch_size, steps_done, is_training=True)
+    batches = self._mask(batches, batch_size, steps_done, is_training=True)
     if self.group_by_length:
       batches = padding.cut_padding(
         batches,
         self.form.max_seq_length,
         has_few_widths=self.has_few_widths,
       )
-    return self._shifted(batches)
+    return self._add_shifted_labels(batches)
 
   def evaluation_dataset(
     self, batch_size: int, vocab_size: int, type_vocab_size: int
@@ -130,11 +130,11 @@ class PretrainingRecords:
     batches = input_pipeline.finite_dataset(
       self.files, self.spec, batch_size, vocab_size, type_vocab_size
     )
-    return self._shifted(
-      self._masked(batches, batch_size, 0, is_training=False)
+    return self._add_shifted_labels(
+      self._mask(batches, batch_size, 0, is_training=False)
     )
 
-  def _masked(
+  def _mask(
     self,
     batches: tf.data.Dataset,
     batch_size: int,
@@ -157,8 +157,7 @@ class PretrainingRecords:
 
     return batches.enumerate(steps_done).map(mask).prefetch(2)
 
-  def _shifted(self, batches: tf.data.Dataset) -> tf.data.Dataset:
-    """Adds the labels of left-to-right or right-to-left language modelling."""
+  def _add_shifted_labels(self, batches: tf.data.Dataset) -> tf.data.Dataset:
     if self.shift is None:
       return batches
     add = functools.partial(add_shifted_labels, is_reversed=self.shift == "rtl")

@@ -56,7 +56,7 @@ class Summary:
       f"cut off            {cut:.1%} of the text's word pieces",
       f"instances          {counts.num_instances:,}{packed}",
       f"padding            {padding:.1%} of all positions",
-      f"masked             {self._masked()}",
+      f"masked             {self._describe_masked()}",
       f"next sentence      {1 - random_next:.1%} actual, {random_next:.1%} "
       "random",
       f"files              {len(self.output_files)}{reused}: "
@@ -66,8 +66,7 @@ class Summary:
       f"{counts.num_instances / max(self.seconds, 1e-9):,.0f} instances/s",
     ]
 
-  def _masked(self) -> str:
-    """Returns the summary of the masked pieces."""
+  def _describe_masked(self) -> str:
     counts = self.counts
     if counts.num_instances and not counts.num_masked:
       return "nothing; run_pretraining masks dynamically"
@@ -126,8 +125,8 @@ def create(
   names = output_files(input_files, output_file, num_shards, num_workers)
   pretraining_data.load_tokenizer(config)
   shards = corpus.plan_shards(input_files, num_shards)
-  tasks = _tasks(shards, config.random_seed, names)
-  settings = _settings(config, input_files, shards, names)
+  tasks = _make_tasks(shards, config.random_seed, names)
+  settings = _collect_settings(config, input_files, shards, names)
   note = record_cache.settings_file(output_file.split(",")[0].strip())
   pending = _prepare(tasks, settings, note, resume)
   build = build or functools.partial(_build_here, num_workers=num_workers)
@@ -137,7 +136,7 @@ def create(
     _remove_unfinished(pending)  # If a worker was killed.
   shard_files.write_settings(settings, note)
   summary = Summary(
-    _total(counts),
+    _sum_counts(counts),
     len(tasks) - len(pending),
     tuple(names),
     time.monotonic() - started,
@@ -230,10 +229,9 @@ def _parse_names(output_file: str, num_shards: int) -> list[str]:
   return shard_files.shard_names(names[0], num_shards)
 
 
-def _tasks(
+def _make_tasks(
   shards: Sequence[corpus.Shard], random_seed: int, names: Sequence[str]
 ) -> list[Task]:
-  """Returns a task for each shard."""
   count = len(shards)
   return [
     Task(
@@ -245,7 +243,7 @@ def _tasks(
   ]
 
 
-def _settings(
+def _collect_settings(
   config: data_config.PretrainingDataConfig,
   input_files: Sequence[str],
   shards: Sequence[corpus.Shard],
@@ -292,10 +290,9 @@ def _is_finished(task: Task) -> bool:
 
 
 @functools.lru_cache(maxsize=1)
-def _tokenizer(
+def _load_tokenizer(
   config: data_config.PretrainingDataConfig,
 ) -> tokenization.FullTokenizer:
-  """Returns the tokenizer, loaded once per process."""
   return pretraining_data.load_tokenizer(config)
 
 
@@ -306,7 +303,12 @@ def build_task(
 ) -> pretraining_data.ShardCounts:
   """Builds one shard in a worker; see `pretraining_data.build_shard`."""
   return pretraining_data.build_shard(
-    task.shard, config, _tokenizer(config), task.seed, task.output_files, report
+    task.shard,
+    config,
+    _load_tokenizer(config),
+    task.seed,
+    task.output_files,
+    report,
   )
 
 
@@ -339,16 +341,14 @@ def _build_here(
 
 
 def _remove_unfinished(tasks: Sequence[Task]) -> None:
-  """Removes the hidden files that killed runs left behind."""
   for task in tasks:
     for path in task.output_files:
       atomic.remove_unfinished(path)
 
 
-def _total(
+def _sum_counts(
   counts: dict[int, pretraining_data.ShardCounts],
 ) -> pretraining_data.ShardCounts:
-  """Returns the sums over all shards."""
   fields = dataclasses.fields(pretraining_data.ShardCounts)
   return pretraining_data.ShardCounts(
     *(sum(getattr(c, f.name) for c in counts.values()) for f in fields)
@@ -360,7 +360,6 @@ def _log(
   counts: dict[int, pretraining_data.ShardCounts],
   names: Sequence[str],
 ) -> None:
-  """Logs the summary and warnings."""
   for line in summary.lines():
     logging.info(line)
   _warn_of_long_lines(summary)

@@ -137,7 +137,7 @@ def learn(
   if alphabet_size < 1:
     raise ValueError(f"alphabet_size {alphabet_size} is below 1.")
   reserved = reserved_tokens(num_unused)
-  characters = _character_pieces(word_counts, alphabet_size)
+  characters = _choose_characters(word_counts, alphabet_size)
   smallest = len(reserved) + len(characters)
   if vocab_size < smallest:
     raise ValueError(
@@ -146,7 +146,7 @@ def learn(
       "lower num_unused or alphabet_size."
     )
   num_pieces = vocab_size - smallest
-  pieces = _pieces(word_counts, characters, alphabet_size, num_pieces)
+  pieces = _learn_pieces(word_counts, characters, alphabet_size, num_pieces)
   if len(pieces) < num_pieces and not may_be_smaller:
     raise ValueError(
       f"vocab_size {vocab_size} is too large: this text gives only "
@@ -155,7 +155,7 @@ def learn(
   return [*reserved, *characters, *pieces[:num_pieces]]
 
 
-def _character_pieces(
+def _choose_characters(
   word_counts: Mapping[str, int], alphabet_size: int
 ) -> list[str]:
   """Returns the single-character entries that the learner would choose."""
@@ -171,7 +171,7 @@ def _character_pieces(
   return alphabet + ["##" + char for char in inner]
 
 
-def _pieces(
+def _learn_pieces(
   word_counts: Mapping[str, int],
   characters: Sequence[str],
   alphabet_size: int,

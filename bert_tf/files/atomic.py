@@ -147,7 +147,7 @@ def hidden_folder(target: str) -> Iterator[str]:
   paths.make_folder(parent)
   if paths.is_remote(target):
     with tempfile.TemporaryDirectory(prefix="bert_tf_") as folder:
-      with _naming(folder):
+      with _add_path_to_errors(folder):
         yield folder
     return
   remove_unfinished(glob.escape(target), of_other_hosts=False)
@@ -158,14 +158,14 @@ def hidden_folder(target: str) -> Iterator[str]:
   except OSError as error:
     raise OSError(f"cannot write {target}: {error.strerror}.") from error
   try:
-    with _naming(target):
+    with _add_path_to_errors(target):
       yield beside
   finally:
     paths.remove(beside)
 
 
 @contextlib.contextmanager
-def _naming(path: str) -> Iterator[None]:
+def _add_path_to_errors(path: str) -> Iterator[None]:
   """Adds the path to errors of a full disk, which name no file."""
   try:
     yield
@@ -270,7 +270,6 @@ def _writer_suffix() -> str:
 
 
 def _flush(path: str) -> None:
-  """Flushes a local file to disk."""
   with open(path, "rb+") as opened:
     os.fsync(opened.fileno())
 

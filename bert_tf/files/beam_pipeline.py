@@ -12,7 +12,7 @@ def create(runner: str, pipeline_options: str) -> Any:
   """Returns an empty `beam.Pipeline`; raises ValueError for bad options."""
   with errors.needs_extra("`runner`, unlike `num_workers`,", extra="beam"):
     import apache_beam as beam
-  options = _parsed(pipeline_options)
+  options = _parse_options(pipeline_options)
   if runner in ("DirectRunner", "SwitchingDirectRunner"):
     # DirectRunner may download and start another program, Prism, which ignores
     # direct_num_workers and direct_running_mode.
@@ -24,7 +24,7 @@ def create(runner: str, pipeline_options: str) -> Any:
     raise ValueError(f"`runner={runner}`: {reason}") from error
 
 
-def _parsed(pipeline_options: str) -> Any:
+def _parse_options(pipeline_options: str) -> Any:
   """Parses `PipelineOptions`; raises ValueError for unknown options."""
   from apache_beam.options import pipeline_options as beam_options
 

@@ -32,7 +32,7 @@ def opened(path: str) -> Iterator[BinaryIO]:
 def decompressed(path: str, stored: BinaryIO) -> Iterator[BinaryIO]:
   """Decompresses an open file; raises the errors of `opened`."""
   try:
-    with _opener(path)(stored) as reader:
+    with _choose_opener(path)(stored) as reader:
       yield reader
   except (gzip.BadGzipFile, EOFError, zlib.error) as error:
     raise _damaged(path, error) from None
@@ -49,10 +49,10 @@ def text_writer(path: str, name: str) -> TextIO:
     path: the file to write.
     name: its final name, whose suffix decides.
   """
-  return _opener(name)(path, "wt", encoding="utf-8", newline="\n")
+  return _choose_opener(name)(path, "wt", encoding="utf-8", newline="\n")
 
 
-def _opener(name: str) -> Callable[..., Any]:
+def _choose_opener(name: str) -> Callable[..., Any]:
   """Returns the function that opens files with this suffix."""
   if not name.endswith(SUFFIXES):
     return open

@@ -29,13 +29,13 @@ def check(path: str, start: bytes) -> None:
     if start.startswith(mark):
       raise ValueError(
         f"{path}:1: {encoding} (begins with its byte order mark), not UTF-8; "
-        f"convert the file: {_command(path, encoding)}"
+        f"convert the file: {_format_command(path, encoding)}"
       )
-  likely = _encoding_without_mark(start[:_SAMPLE_BYTES])
+  likely = _guess_encoding(start[:_SAMPLE_BYTES])
   if likely:
     raise ValueError(
       f"{path}:1: {likely} (has zero bytes between the others), not UTF-8; "
-      f"convert the file: {_command(path, likely)}"
+      f"convert the file: {_format_command(path, likely)}"
     )
 
 
@@ -50,7 +50,7 @@ def not_utf8(path: str, line: int, byte: int) -> ValueError:
   return ValueError(
     f"{path}:{line}: not UTF-8 (byte {byte} of the line). Use its encoding, "
     "such as WINDOWS-1252, GB18030 or SHIFT_JIS, for ENCODING to convert the "
-    f"file: {_command(path, 'ENCODING')}"
+    f"file: {_format_command(path, 'ENCODING')}"
   )
 
 
@@ -70,7 +70,7 @@ def decode(path: str, content: bytes, first_line: int = 1) -> str:
     raise not_utf8(path, line, error.start - start) from None
 
 
-def _encoding_without_mark(start: bytes) -> str | None:
+def _guess_encoding(start: bytes) -> str | None:
   """Returns the name of the encoding if text looks like UTF-16 or UTF-32.
 
   UTF-8 text may also have zero bytes, such as at the end of a file after a
@@ -89,8 +89,7 @@ def _encoding_without_mark(start: bytes) -> str | None:
   return "UTF-16LE" if odd else "UTF-16BE"
 
 
-def _command(path: str, encoding: str) -> str:
-  """Returns the shell command that converts a file to UTF-8."""
+def _format_command(path: str, encoding: str) -> str:
   name, suffix = os.path.splitext(path)
   convert = f"iconv -f {encoding} -t UTF-8"
   unpack = {".gz": "gzip", ".bz2": "bzip2"}.get(suffix)

@@ -24,8 +24,9 @@ def needs_extra(purpose: str, extra: str) -> Iterator[None]:
   try:
     yield
   except ImportError as error:
+    command = _format_install_command(extra)
     raise ImportError(
-      f"{purpose} needs another package ({error}): {_install_line(extra)}"
+      f"{purpose} needs another package ({error}): {command}"
     ) from error
 
 
@@ -61,8 +62,7 @@ def reading(
     raise DamagedFileError(f"{path} {fault}: {why}.") from error
 
 
-def _install_line(extra: str) -> str:
-  """Returns the command that installs an extra, or its packages."""
+def _format_install_command(extra: str) -> str:
   if (_ROOT / "pyproject.toml").exists():
     return f"pip install -e '{_ROOT}[{extra}]'"
   required = metadata.requires("bert_tf") or []

@@ -77,7 +77,7 @@ def parse(content: bytes | str, path: str, allows_nan: bool = False) -> Any:
       content = content.decode(json.detect_encoding(content))
     return json.loads(
       content,
-      object_pairs_hook=_unique,
+      object_pairs_hook=_check_unique,
       parse_constant=None if allows_nan else _refuse_constant,
     )
   except UnicodeDecodeError as error:
@@ -106,14 +106,14 @@ def check_object(
   if empty:
     raise ValueError(f"{path}: {empty[0]} is null.")
   for name, kind in (types or {}).items():
-    if value.get(name) is not None and not _is_a(value[name], kind):
+    if value.get(name) is not None and not _has_kind(value[name], kind):
       shown = errors.shortened(json.dumps(value[name]))
       raise ValueError(
-        f"{path}: {name} is {shown}; it has to be {_words(kind)}."
+        f"{path}: {name} is {shown}; it has to be {_describe_kind(kind)}."
       )
 
 
-def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _check_unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
   """Returns an object; raises ValueError if a key has two values."""
   values = dict(pairs)
   if len(values) < len(pairs):
@@ -127,7 +127,7 @@ def _refuse_constant(name: str) -> None:
   raise ValueError(f"{name} is not allowed")
 
 
-def _is_a(value: Any, kind: Kind) -> bool:
+def _has_kind(value: Any, kind: Kind) -> bool:
   """Returns whether a value has a type. A whole number is also a float."""
   base = typing.get_origin(kind) or kind
   if base is float:
@@ -136,11 +136,11 @@ def _is_a(value: Any, kind: Kind) -> bool:
     return False
   items = value.values() if base is dict else value
   parts = typing.get_args(kind)
-  return not parts or all(_is_a(item, parts[-1]) for item in items)
+  return not parts or all(_has_kind(item, parts[-1]) for item in items)
 
 
-def _words(kind: Kind) -> str:
+def _describe_kind(kind: Kind) -> str:
   """Returns the name of a type, for messages."""
   base, parts = typing.get_origin(kind) or kind, typing.get_args(kind)
   name = _KINDS[base]
-  return f"{name}, each value {_words(parts[-1])}" if parts else name
+  return f"{name}, each value {_describe_kind(parts[-1])}" if parts else name

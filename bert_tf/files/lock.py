@@ -98,12 +98,12 @@ def _is_at(opened: int, path: str) -> bool:
 @contextlib.contextmanager
 def _hold_by_renewing(path: str) -> Iterator[None]:
   """Holds a lock by renewing its file in a thread."""
-  before = _read(path)
+  before = _read_lock(path)
   deadline = time.monotonic() + _STALE_SECONDS
   while before and time.monotonic() < deadline:
     logging.log_first_n(logging.INFO, "Waiting to see if %s is held.", 1, path)
     time.sleep(_RENEW_SECONDS / 4)
-    if _read(path) not in (before, b""):
+    if _read_lock(path) not in (before, b""):
       raise _in_use(path, before)
   _log_taken_over(path, before)
   own = {"token": secrets.token_hex(8), **_describe_process()}
@@ -119,7 +119,7 @@ def _hold_by_renewing(path: str) -> Iterator[None]:
 
   atomic.write_bytes(path, json.dumps(own).encode())
   time.sleep(_SETTLE_SECONDS)
-  content = _read(path)
+  content = _read_lock(path)
   if own["token"].encode() not in content:
     raise _in_use(path, content)
   thread = threading.Thread(target=renew, daemon=True)
@@ -132,7 +132,7 @@ def _hold_by_renewing(path: str) -> Iterator[None]:
     paths.remove(path)
 
 
-def _read(path: str) -> bytes:
+def _read_lock(path: str) -> bytes:
   try:
     return paths.read_bytes(path)
   except FileNotFoundError:
@@ -140,12 +140,11 @@ def _read(path: str) -> bytes:
 
 
 def _describe_process() -> dict[str, Any]:
-  """Returns the content of this process's lock."""
   start = datetime.datetime.now().astimezone().isoformat("T", "seconds")
   return {"host": socket.gethostname(), "process": os.getpid(), "start": start}
 
 
-def _holder(content: bytes) -> str:
+def _describe_holder(content: bytes) -> str:
   """Returns a description of the process that a lock's content names."""
   try:
     holder = json_files.parse(content, FILE)
@@ -159,8 +158,8 @@ def _holder(content: bytes) -> str:
 
 def _in_use(path: str, content: bytes) -> FolderInUseError:
   return FolderInUseError(
-    f"{os.path.dirname(path)} is in use by {_holder(content)}; wait until it "
-    "ends, or choose another `output_dir`."
+    f"{os.path.dirname(path)} is in use by {_describe_holder(content)}; wait "
+    "until it ends, or choose another `output_dir`."
   )
 
 
@@ -169,5 +168,5 @@ def _log_taken_over(path: str, content: bytes) -> None:
     logging.warning(
       "Took over %s from %s, which ended without removing it.",
       path,
-      _holder(content),
+      _describe_holder(content),
     )

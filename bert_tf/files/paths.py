@@ -249,7 +249,6 @@ def _os_errors(path: str) -> Iterator[None]:
 
 
 def _gfile() -> ModuleType:
-  """Returns the module `tf.io.gfile`."""
   import tensorflow as tf  # Takes seconds; most paths are local.
 
   return tf.io.gfile

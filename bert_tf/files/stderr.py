@@ -49,7 +49,7 @@ def drop_notes() -> None:
       signal.signal(number, signal.SIG_IGN)
     os.close(writer)
     with os.fdopen(reader, "rb") as lines:
-      _pass_on(lines)
+      _write_filtered(lines)
     os._exit(0)
   sys.stderr = os.fdopen(os.dup(2), "w", 1, errors="backslashreplace")
   os.dup2(writer, 2)
@@ -74,12 +74,12 @@ def without_notes() -> Iterator[None]:
     except OSError:  # There is no stderr.
       yield
       return
-    with _replaced(own):
+    with _replace_stderr(own):
       yield
 
 
 @contextlib.contextmanager
-def _replaced(own: int) -> Iterator[None]:
+def _replace_stderr(own: int) -> Iterator[None]:
   """Replaces stderr by a file in this scope. `own` is a copy of stderr."""
   with tempfile.TemporaryFile() as lines:
     sys.stderr.flush()
@@ -91,11 +91,10 @@ def _replaced(own: int) -> Iterator[None]:
       os.dup2(own, 2)
       os.close(own)
       lines.seek(0)
-      _pass_on(lines)
+      _write_filtered(lines)
 
 
-def _pass_on(lines: Iterator[bytes]) -> None:
-  """Writes lines to stderr, except notes."""
+def _write_filtered(lines: Iterator[bytes]) -> None:
   for line in lines:
     if not _NOISE.search(line.decode("utf-8", "replace")):
       os.write(2, line)

@@ -71,7 +71,7 @@ def run(
     for task in waiting:
       yield task, function(task, report)
     return
-  with _started(function, len(first)) as workers:
+  with _start_workers(function, len(first)) as workers:
     yield from _distribute(waiting, workers, report)
 
 
@@ -99,7 +99,7 @@ def _distribute(
       try:
         kind, payload = connection.recv()
       except (EOFError, OSError):
-        raise _died(workers[connection], busy[connection]) from None
+        raise _worker_error(workers[connection], busy[connection]) from None
       if kind == "report":
         report(payload)
       elif kind == "failure":
@@ -110,7 +110,7 @@ def _distribute(
         give_next(connection)
 
 
-def _died(process: Any, task: Any) -> ChildProcessError:
+def _worker_error(process: Any, task: Any) -> ChildProcessError:
   process.join()
   status = process.exitcode
   cause = f"signal {-status}" if status < 0 else f"exit status {status}"
@@ -121,7 +121,7 @@ def _died(process: Any, task: Any) -> ChildProcessError:
 
 
 @contextlib.contextmanager
-def _started(
+def _start_workers(
   function: Function, num_workers: int
 ) -> Iterator[dict[multiprocessing.connection.Connection, Any]]:
   """Starts processes; ends them after the scope, when they have cleaned up."""
@@ -131,7 +131,7 @@ def _started(
     for _ in range(num_workers):
       ours, theirs = context.Pipe()
       process = context.Process(
-        target=_work, args=(function, theirs), daemon=True
+        target=_run_worker, args=(function, theirs), daemon=True
       )
       # Only the parent handles Ctrl-C. It then ends its workers.
       before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
@@ -151,7 +151,7 @@ def _started(
         process.kill()
 
 
-def _work(
+def _run_worker(
   function: Function, connection: multiprocessing.connection.Connection
 ) -> None:
   """Runs the tasks that a worker receives, until the parent ends it."""

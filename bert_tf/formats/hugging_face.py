@@ -135,11 +135,11 @@ class Reader:
     self._check_copies(path)
     size = config["hidden_size"]
     pooler = {f"{_POOLER}kernel": (size, size), f"{_POOLER}bias": (size,)}
-    self._add(config, "pooler", pooler)
+    self._add_layer(config, "pooler", pooler)
     if _COPIES["cls.predictions.decoder.bias"] in self._keys:
       # Our pre-training model has both heads.
       head = {f"{_NEXT}output_weights": (2, size), f"{_NEXT}output_bias": (2,)}
-      self._add(config, "next-sentence head", head)
+      self._add_layer(config, "next-sentence head", head)
 
   def get_variable_to_shape_map(self) -> dict[str, tuple[int, ...]]:
     """Returns the shape of every tensor."""
@@ -183,7 +183,7 @@ class Reader:
       ):
         raise ValueError(f"{key} of {path} is not the same as {source}.")
 
-  def _add(
+  def _add_layer(
     self,
     config: Mapping[str, Any],
     layer: str,

@@ -140,9 +140,9 @@ def rows(table: Table) -> Iterator[tuple[int, Row | BadRowError]]:
   if table.file_format == "jsonl":
     for line, content in enumerate(text_lines.read_lines(table.path), 1):
       if content.strip():
-        yield line, _json_row(content)
+        yield line, _parse_json_row(content)
     return
-  read_cells = csv_cells if table.file_format == "csv" else _tsv_cells
+  read_cells = csv_cells if table.file_format == "csv" else _read_tsv
   cells = ((line, row) for line, row in read_cells(table.path) if row)
   header, count = None, table.num_columns
   if not isinstance(table.columns[0], int):
@@ -158,7 +158,7 @@ def rows(table: Table) -> Iterator[tuple[int, Row | BadRowError]]:
       yield line, dict(zip(header, row)) if header else row
 
 
-def _tsv_cells(path: str) -> Iterator[tuple[int, list[str]]]:
+def _read_tsv(path: str) -> Iterator[tuple[int, list[str]]]:
   """Yields line number and cells. Quotation marks have no meaning in TSV."""
   lines = enumerate(text_lines.read_lines(path), 1)
   return ((number, line.split("\t")) for number, line in lines if line)
@@ -194,7 +194,7 @@ def csv_cells(
     ) from None
 
 
-def _json_row(content: str) -> Row | BadRowError:
+def _parse_json_row(content: str) -> Row | BadRowError:
   """Returns the object of a line, or its fault."""
   try:
     row = json.loads(content)
@@ -212,7 +212,6 @@ def _json_row(content: str) -> Row | BadRowError:
 
 
 def _check_header(line: int, header: Sequence[str], table: Table) -> None:
-  """Raises ValueError unless the header has each column once."""
   wrong = [name for name in table.columns if header.count(name) != 1]
   if wrong:
     raise ValueError(

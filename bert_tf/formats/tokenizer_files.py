@@ -92,7 +92,7 @@ def find_vocab(folder: str) -> str | None:
   path = os.path.join(folder, TOKENIZER)
   if not paths.exists(path):
     return None
-  return path if _word_pieces(path) else None
+  return path if _read_word_pieces(path) else None
 
 
 def is_tokenizer_json(vocab_file: str) -> bool:
@@ -108,7 +108,7 @@ def read_vocab(vocab_file: str) -> bytes:
   """
   if not is_tokenizer_json(vocab_file):
     return paths.read_bytes(vocab_file)
-  vocab = _word_pieces(vocab_file)
+  vocab = _read_word_pieces(vocab_file)
   if not vocab:
     raise ValueError(
       f"{vocab_file} has no vocabulary of word pieces; give a vocab.txt."
@@ -127,9 +127,9 @@ def read_vocab(vocab_file: str) -> bytes:
   return "".join(f"{line}\n" for line in lines).encode(errors="replace")
 
 
-def _word_pieces(path: str) -> dict[str, Any]:
+def _read_word_pieces(path: str) -> dict[str, Any]:
   """Returns the vocabulary of a tokenizer.json; {} if it is not WordPiece."""
-  model = _object_in(json_files.read_object(path), "model", path)
+  model = _get_object(json_files.read_object(path), "model", path)
   kind, vocab = _PARTS["model"][0], model.get("vocab")
   # Early versions of the format do not name the type.
   is_of_kind = model.get("type", kind) == kind and "merges" not in model
@@ -153,7 +153,7 @@ def read_settings(folder: str) -> TokenizerSettings:
   config = _read_if_there(folder, TOKENIZER_CONFIG)
   tokenizer = _read_if_there(folder, TOKENIZER)
   path = os.path.join(folder, TOKENIZER)
-  normalizer = _object_in(tokenizer or {}, "normalizer", path)
+  normalizer = _get_object(tokenizer or {}, "normalizer", path)
   lower, accents = normalizer.get("lowercase"), normalizer.get("strip_accents")
   if config is not None:
     lower = config.get("do_lower_case", True if lower is None else lower)
@@ -165,11 +165,11 @@ def read_settings(folder: str) -> TokenizerSettings:
         "true or false."
       )
   return TokenizerSettings(
-    lower, accents, tuple(_all_differing(folder, config or {}, tokenizer))
+    lower, accents, tuple(_find_differing(folder, config or {}, tokenizer))
   )
 
 
-def _all_differing(
+def _find_differing(
   folder: str,
   config: Mapping[str, Any],
   tokenizer: Mapping[str, Any] | None,
@@ -205,7 +205,6 @@ def _differing_settings(config: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _differing_class(config: Mapping[str, Any]) -> Iterator[str]:
-  """Yields the class of the tokenizer if it is not one of BERT's."""
   name = config.get("tokenizer_class")
   if name and str(name).removesuffix("Fast") not in _CLASSES:
     yield f"tokenizer_class {name}"
@@ -214,7 +213,7 @@ def _differing_class(config: Mapping[str, Any]) -> Iterator[str]:
 def _differing_tokens(config: Mapping[str, Any]) -> Iterator[str]:
   """Yields special tokens of other names and additional special tokens."""
   for name, token in SPECIAL_TOKENS.items():
-    value = _content(config.get(name) or token)
+    value = _get_content(config.get(name) or token)
     if value != token:
       yield f"{name} {value}"
   for name in ("additional_special_tokens", "extra_special_tokens"):
@@ -228,7 +227,7 @@ def _differing_parts(tokenizer: Mapping[str, Any], path: str) -> Iterator[str]:
   for name, (kind, fixed) in _PARTS.items():
     if name not in tokenizer:  # A missing part is the default; null is not.
       continue
-    part = _object_in(tokenizer, name, path)
+    part = _get_object(tokenizer, name, path)
     default = kind if name == "model" and "merges" not in part else None
     if part.get("type", default) != kind:
       yield f"{name} {part.get('type')}"
@@ -243,7 +242,7 @@ def _differing_vocab(folder: str) -> Iterator[str]:
   """Yields a note if vocab.txt and tokenizer.json have different tokens."""
   path = os.path.join(folder, VOCAB_FILE)
   other_path = os.path.join(folder, TOKENIZER)
-  if paths.exists(path) and _word_pieces(other_path):
+  if paths.exists(path) and _read_word_pieces(other_path):
     if paths.read_bytes(path).split() != read_vocab(other_path).split():
       yield f"other tokens than {VOCAB_FILE}, which is used"
 
@@ -252,19 +251,19 @@ def _list_others(name: str, tokens: Any) -> Iterator[str]:
   """Yields the name and the first tokens that are not BERT's, if any."""
   if not isinstance(tokens, Iterable) or isinstance(tokens, str):
     tokens = [tokens] if tokens else []
-  contents = dict.fromkeys(_content(token) for token in tokens)
+  contents = dict.fromkeys(_get_content(token) for token in tokens)
   others = [c for c in contents if c not in SPECIAL_TOKENS.values()]
   if others:
     suffix = f" and {len(others) - 3} more" if len(others) > 3 else ""
     yield f"{name} {' '.join(others[:3])}{suffix}"
 
 
-def _content(token: Any) -> str:
+def _get_content(token: Any) -> str:
   """Returns the text of a token. Some files store tokens as objects."""
   return str(token.get("content")) if isinstance(token, dict) else str(token)
 
 
-def _object_in(
+def _get_object(
   values: Mapping[str, Any], name: str, path: str
 ) -> dict[str, Any]:
   """Returns a nested object; {} if it is null or missing."""

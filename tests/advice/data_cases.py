@@ -105,7 +105,7 @@ def table(world, *names):
   path = world.path("rows.parquet")
   pyarrow.parquet.write_table(pa.table(ROWS), path)
   for name in names:
-    list(sources._parquet_texts(path, name))
+    list(sources._read_parquet(path, name))
 
 
 def damaged_parquet(world, size):
@@ -113,7 +113,7 @@ def damaged_parquet(world, size):
   pyarrow.parquet.write_table(pa.table(ROWS), path)
   data = open(path, "rb").read()
   world.write("rows.parquet", data[:size])
-  list(sources._parquet_texts(path, "text"))
+  list(sources._read_parquet(path, "text"))
 
 
 def build(world, formats=text_config.TEXT, files="corpus.txt", **values):
@@ -258,9 +258,9 @@ CASES = (
     lambda w: pretraining_beam.check_num_shards(8, "DirectRunner"),
   ),
   Case(
-    "corpora.pydoc_corpus _package_folder",
+    "corpora.pydoc_corpus _find_package",
     ("no_such_package",),
-    lambda w: pydoc_corpus._package_folder("no_such_package"),
+    lambda w: pydoc_corpus._find_package("no_such_package"),
     lambda w: next(iter(pydoc_corpus.documents([]))),
   ),
   Case(
@@ -276,7 +276,7 @@ CASES = (
     lambda w: table(w, "text"),
   ),
   Case(
-    "corpora.sources _parquet_texts",
+    "corpora.sources _read_parquet",
     ("rows.parquet",),
     lambda w: damaged_parquet(w, 100),
     lambda w: damaged_parquet(w, None),
@@ -297,7 +297,7 @@ CASES = (
     lambda w: columns(w, "a.csv", 'text,label\n"a""b",c\n', "text"),
   ),
   Case(
-    "corpora.sources _json_texts",
+    "corpora.sources _read_json_lines",
     ("text.txt:1", "text_column", "body"),
     lambda w: (w.write("text.txt", '{"body": "a b"}\n'), build(w, "jsonl")),
     lambda w: build(w, "jsonl", reading={"text_column": "body"}),
@@ -333,13 +333,13 @@ CASES = (
     lambda w: compared("de"),
   ),
   Case(
-    "data.input_pipeline _count",
+    "data.input_pipeline _count_records",
     ("cut", "record"),
     lambda w: is_gzip(w, "cut", whole(w)[:-3]),
     lambda w: opened(records(w, "cut")),
   ),
   Case(
-    "data.input_pipeline _count",
+    "data.input_pipeline _count_records",
     ("empty",),
     lambda w: is_gzip(w, "empty", b""),
     lambda w: opened(records(w, "empty")),

@@ -54,12 +54,12 @@ ROWS = (
   (
     "files.encodings check",
     "files/byte_order_mark_test.py::"
-    "test_utf_16_is_refused_with_a_command_that_helps",
+    "test_utf_16_is_refused_with_a_command_that_converts_it",
   ),
   (
     "files.encodings check",
     "files/byte_order_mark_test.py::"
-    "test_utf_16_is_refused_with_a_command_that_helps",
+    "test_utf_16_is_refused_with_a_command_that_converts_it",
   ),
   (
     "server.application _run",
@@ -94,8 +94,8 @@ ROWS = (
   ("tasks.classification.task describe_cut", "describes long texts"),
   ("tasks.ner.task describe_cut", "describes long sentences"),
   ("files.beam_pipeline run", "the log is that of a remote runner"),
-  ("files.worker_pool _died", "the system ran out of memory"),
-  ("corpora.wikipedia_dump _faulty", "the file is to be fetched again"),
+  ("files.worker_pool _worker_error", "the system ran out of memory"),
+  ("corpora.wikipedia_dump _xml_error", "the file is to be fetched again"),
   ("training.estimator _weights_step", "a mistake in the code of a caller"),
   ("training.step _check_gradients", "a mistake in the code of a model"),
 )

@@ -74,13 +74,13 @@ def make_records(world, is_text):
 
 CASES = (
   Case(
-    "corpora.corpus _span_lines",
+    "corpora.corpus _read_span",
     ("text.txt", "byte"),
     lambda w: changed(w, "a .\n"),
     lambda w: changed(w, None),
   ),
   Case(
-    "corpora.corpus _span_lines",
+    "corpora.corpus _read_span",
     ("text.txt", "UTF-8"),
     lambda w: changed(w, b"\xff\n" * 99),
     lambda w: changed(w, None),

@@ -44,7 +44,7 @@ def drawn(world, width):
 
 def extracted(world, content):
   path = world.write("wiki.txt", content)
-  return list(sources._extracted(path))
+  return list(sources._read_wikiextractor(path))
 
 
 def parquet_bytes(world, is_utf8):
@@ -55,7 +55,7 @@ def parquet_bytes(world, is_utf8):
   column = pa.Array.from_buffers(pa.string(), 1, data.buffers())
   path = world.path("rows.parquet")
   pq.write_table(pa.table({"text": column}), path)
-  return list(sources._parquet_texts(path, "text"))
+  return list(sources._read_parquet(path, "text"))
 
 
 def named_records(world, ids):
@@ -169,13 +169,13 @@ CASES = (
     lambda w: corpus.plan_shards([data_cases.text(w, documents=2)], 2),
   ),
   Case(
-    "corpora.sources _extracted",
+    "corpora.sources _read_wikiextractor",
     ("wiki.txt:2",),
     lambda w: extracted(w, '<doc title="a">\ntext\n'),
     lambda w: extracted(w, '<doc title="a">\ntext\n</doc>\n'),
   ),
   Case(
-    "corpora.sources _parquet_texts",
+    "corpora.sources _read_parquet",
     ("rows.parquet", "text"),
     lambda w: parquet_bytes(w, False),
     lambda w: parquet_bytes(w, True),

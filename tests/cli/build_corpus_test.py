@@ -162,7 +162,7 @@ OUTPUTS = {
   "--output_file=a,b --num_shards=2": "names 2 files and num_shards is 2",
   "--output_file=folder": "folder is a folder",
   "--output_file=dump.xml": "dump.xml is an input file",
-  "--runner=DirectRunner": "num_shards 1 would leave all work",
+  "--runner=DirectRunner": "num_shards 1 would give all work",
 }
 
 

@@ -376,9 +376,9 @@ def test_windows_are_cut_once_for_the_same_questions_and_settings(
   data, tmp_path
 ):
   log, first = records_of(data, tmp_path)
-  assert "reused" not in log
+  assert "Reusing" not in log
   log, second = records_of(data, tmp_path)
-  assert "train.tf_record is of these examples and settings: reused" in log
+  assert "train.tf_record, made from these examples and settings" in log
   assert second == first
 
 
@@ -409,7 +409,7 @@ def test_what_changes_the_windows_cuts_them_again(data, tmp_path, change):
   (tmp_path / "run" / "run.json").unlink()
   changes = OTHER_WINDOWS[change](data, tmp_path)
   log, again = records_of(data, tmp_path / "run", **changes)
-  assert "reused" not in log
+  assert "Reusing" not in log
   changes["train"] = train_config(tmp_path / "fresh")
   _, fresh = records_of(data, tmp_path / "fresh", **changes)
   assert again == fresh

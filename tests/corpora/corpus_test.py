@@ -21,7 +21,7 @@ from bert_tf.files import text_lines
 
 
 def write(path, content):
-  """Writes bytes or str, compressed for .gz; returns the path as str."""
+  """Writes bytes or str, compressed for .gz; returns the path as a str."""
   data = content.encode() if isinstance(content, str) else content
   opener = gzip.open if str(path).endswith(".gz") else open
   with opener(path, "wb") as writer:
@@ -30,7 +30,7 @@ def write(path, content):
 
 
 def brute_force_documents(paths):
-  """What the format says, on the whole text in memory."""
+  """Returns the documents by applying the definition to the whole text."""
   documents = [[]]
   for path in paths:
     opener = gzip.open if path.endswith(".gz") else open
@@ -48,10 +48,10 @@ def brute_force_documents(paths):
   return [document for document in documents if document]
 
 
-# --- Which files ---
+# --- Input files ---
 
 
-def test_files_come_in_the_order_of_the_patterns_and_globs_sorted(tmp_path):
+def test_files_have_the_order_of_the_patterns_and_globs_are_sorted(tmp_path):
   for name in ("b2.txt", "b10.txt", "a.txt"):
     write(tmp_path / name, "x\n")
   patterns = f"{tmp_path}/b*.txt, {tmp_path}/a.txt,"
@@ -99,7 +99,7 @@ def test_lines_end_at_newlines_only(tmp_path):
 
 
 def test_lines_are_those_of_tensorflows_readline(tmp_path):
-  # What the original read its text with: it drops every carriage return.
+  # The 2018 release reads text with it. It drops every carriage return.
   path = write(tmp_path / "a.txt", "foo\rbar é\r\n\r\n a\r\rb \n\rc\r")
   with tf.io.gfile.GFile(path) as reader:
     expected = list(reader)
@@ -111,7 +111,7 @@ def test_lines_are_those_of_tensorflows_readline(tmp_path):
   assert list(corpus.shard_documents(shard)) == documents
 
 
-def test_gz_files_are_read_as_their_content(tmp_path):
+def test_gz_files_are_decompressed(tmp_path):
   path = write(tmp_path / "a.txt.gz", "é one\n\ntwo\n")
   assert list(text_lines.read_lines(path)) == ["é one", "", "two"]
   assert list(corpus.documents([path])) == [["é one"], ["two"]]
@@ -130,17 +130,17 @@ def test_the_end_of_a_file_does_not_end_a_document(tmp_path):
 
 def test_text_that_is_not_utf8_names_file_line_and_byte(tmp_path):
   path = write(tmp_path / "bad.txt", b"ok\n\nab\xffc\n")
-  message = rf"{path}:3: not UTF-8 \(byte 2 of the line\)"
+  message = f"{path}:3: .*UTF-8 .*byte 2"
   with pytest.raises(ValueError, match=message):
     list(text_lines.read_lines(path))
   with pytest.raises(ValueError, match=message):
     corpus.plan_shards([path], 1)
 
 
-def test_line_numbers_of_bad_bytes_count_over_blocks(tmp_path, monkeypatch):
+def test_line_numbers_of_bad_bytes_continue_over_blocks(tmp_path, monkeypatch):
   monkeypatch.setattr(corpus, "_BLOCK_BYTES", 7)
   path = write(tmp_path / "bad.txt", b"line\n" * 10 + b"a\xc3\n" + b"line\n")
-  with pytest.raises(ValueError, match=rf"{path}:11: not UTF-8 \(byte 1"):
+  with pytest.raises(ValueError, match=f"{path}:11: .*UTF-8 .*byte 1"):
     corpus.plan_shards([path], 1)
 
 
@@ -157,7 +157,7 @@ def test_a_damaged_gz_is_named(tmp_path, damage):
     data = b"plain text"
   path.write_bytes(data)
   for read in (text_lines.read_lines, lambda p: corpus.plan_shards([p], 1)):
-    with pytest.raises(ValueError, match=f"{path}: not a whole gzip file"):
+    with pytest.raises(ValueError, match=f"{path}: .*gzip"):
       list(read(str(path)))
 
 
@@ -165,7 +165,7 @@ def test_a_damaged_gz_is_named(tmp_path, damage):
 
 
 def random_text(rng):
-  """Lines, blank lines of every kind, with and without a last newline."""
+  """Returns random lines and blank lines, maybe without a last newline."""
   kinds = ["a", "é b", "\u2028x", "word " * 9, "", "", " ", "\u3000", "\r"]
   kinds += ["\x1c\t", "\u2009\xa0", "\x85", "\u180e"]
   text = "\n".join(rng.choices(kinds, k=rng.randint(1, 30)))
@@ -173,9 +173,7 @@ def random_text(rng):
 
 
 @pytest.mark.parametrize("block_bytes", [1, 5, 64, 1 << 20])
-def test_shards_hold_the_documents_of_the_whole_in_order(
-  tmp_path, monkeypatch, block_bytes
-):
+def test_shards_hold_all_documents_in_order(tmp_path, monkeypatch, block_bytes):
   monkeypatch.setattr(corpus, "_BLOCK_BYTES", block_bytes)
   rng = random.Random(block_bytes)
   num_compared = 0
@@ -196,16 +194,13 @@ def test_shards_hold_the_documents_of_the_whole_in_order(
       assert all(pieces)
       assert [shard.index for shard in shards] == list(range(num_shards))
       num_compared += 1
-    with pytest.raises(
-      ValueError,
-      match=f"{len(expected)} documents, fewer than num_shards "
-      f"{len(expected) + 1}",
-    ):
-      corpus.plan_shards(paths, len(expected) + 1)
+    too_many = len(expected) + 1
+    with pytest.raises(ValueError, match=f"num_shards {too_many}"):
+      corpus.plan_shards(paths, too_many)
   assert num_compared > 300
 
 
-def test_shards_are_of_about_equal_bytes(tmp_path):
+def test_shards_have_about_equal_sizes(tmp_path):
   rng = random.Random(1)
   text = "".join("word " * rng.randint(1, 60) + "\n\n" for _ in range(3000))
   half = text.index("\n\n", len(text) // 3) + 2
@@ -216,7 +211,7 @@ def test_shards_are_of_about_equal_bytes(tmp_path):
   shards = corpus.plan_shards(paths, 7)
   assert sum(shard.num_bytes for shard in shards) == len(text)
   for shard in shards:
-    # A cut is at most half a document from the even one.
+    # A boundary is at most half a document from the ideal one.
     assert abs(shard.num_bytes - len(text) / 7) <= 302
 
 
@@ -226,16 +221,16 @@ def test_one_huge_document_leaves_no_shard_empty(tmp_path):
   assert [shard.num_documents for shard in shards] == [1, 1, 1, 1]
 
 
-def test_a_shard_reads_its_own_part_only(tmp_path):
+def test_a_shard_reads_only_its_own_bytes(tmp_path):
   path = write(tmp_path / "a", "first\n\nsecond\n\nthird\n")
   shard = corpus.plan_shards([path], 3)[1]
   data = (tmp_path / "a").read_bytes()
-  # Bytes outside of the shard are made unreadable.
+  # Make the bytes outside the shard invalid.
   (tmp_path / "a").write_bytes(b"\xff" * 7 + data[7:15] + b"\xff" * 6)
   assert list(corpus.shard_documents(shard)) == [["second"]]
 
 
-def test_a_shard_is_a_frozen_value_that_can_be_sent(tmp_path):
+def test_a_shard_is_frozen_and_picklable(tmp_path):
   path = write(tmp_path / "a", "x\n\ny\n")
   shards = corpus.plan_shards([path], 2)
   assert pickle.loads(pickle.dumps(shards)) == shards
@@ -252,17 +247,17 @@ def test_a_file_that_shrank_after_the_plan_is_named(tmp_path):
     list(corpus.shard_documents(shard))
 
 
-def test_no_shards_are_refused(tmp_path):
-  with pytest.raises(ValueError, match="num_shards 0 is below 1"):
+def test_zero_shards_are_refused(tmp_path):
+  with pytest.raises(ValueError, match="num_shards 0 "):
     corpus.plan_shards([write(tmp_path / "a", "x\n")], 0)
 
 
-# --- At gs:// and the like ---
+# --- Remote files ---
 
 
 @pytest.fixture
 def remote():
-  """A function that writes to a file system that only TensorFlow knows."""
+  """A function that writes a file to a file system of TensorFlow."""
   folder = f"ram://{random.getrandbits(64):x}"
 
   def write_remote(name, data):
@@ -273,7 +268,7 @@ def remote():
   return write_remote
 
 
-def test_remote_files_are_found_as_local_ones_are(remote):
+def test_remote_files_are_found_like_local_ones(remote):
   second = remote("b.txt", b"x\n")
   first = remote("a.txt", b"y\n")
   folder = first.removesuffix("/a.txt")
@@ -290,18 +285,18 @@ def test_remote_files_are_found_as_local_ones_are(remote):
 
 
 @pytest.mark.parametrize("suffix", ["", ".gz"])
-def test_remote_text_has_the_documents_of_the_same_text_here(
+def test_remote_and_local_text_have_the_same_documents(
   remote, tmp_path, suffix
 ):
   rng = random.Random(3)
   text = "\n\n".join(random_text(rng) + "é" for _ in range(200))
-  here = write(tmp_path / f"a{suffix}", text)
-  there = remote(f"a{suffix}", (tmp_path / f"a{suffix}").read_bytes())
-  expected = brute_force_documents([here])
-  assert list(corpus.documents([there])) == expected
-  shards = corpus.plan_shards([there], 5)
+  local_path = write(tmp_path / f"a{suffix}", text)
+  path = remote(f"a{suffix}", (tmp_path / f"a{suffix}").read_bytes())
+  expected = brute_force_documents([local_path])
+  assert list(corpus.documents([path])) == expected
+  shards = corpus.plan_shards([path], 5)
   assert [shard.num_bytes for shard in shards] == [
-    shard.num_bytes for shard in corpus.plan_shards([here], 5)
+    shard.num_bytes for shard in corpus.plan_shards([local_path], 5)
   ]
   read = [list(corpus.shard_documents(shard)) for shard in reversed(shards)]
   assert sum(reversed(read), []) == expected
@@ -309,14 +304,14 @@ def test_remote_text_has_the_documents_of_the_same_text_here(
 
 def test_a_damaged_remote_gz_is_named(remote):
   path = remote("a.gz", gzip.compress(b"some words\n" * 1000)[:-20])
-  with pytest.raises(ValueError, match=f"{path}: not a whole gzip file"):
+  with pytest.raises(ValueError, match=f"{path}: .*gzip"):
     list(text_lines.read_lines(path))
 
 
 # --- Writing ---
 
 
-def test_written_documents_read_back(tmp_path):
+def test_written_documents_can_be_read(tmp_path):
   documents = [["a é", "b"], ["c"]]
   for name in ("a.txt", "a.txt.gz"):
     path = str(tmp_path / name)
@@ -325,7 +320,7 @@ def test_written_documents_read_back(tmp_path):
   assert sorted(os.listdir(tmp_path)) == ["a.txt", "a.txt.gz"]
 
 
-def test_an_interrupted_write_leaves_the_old_file_and_nothing_else(tmp_path):
+def test_an_interrupted_write_leaves_only_the_old_file(tmp_path):
   path = write(tmp_path / "a.txt", "old\n")
 
   def interrupted():
@@ -342,7 +337,7 @@ def test_an_output_that_cannot_be_written_is_named(tmp_path):
   (tmp_path / "file").write_text("")
   with pytest.raises(OSError, match=str(tmp_path / "file")):
     corpus.write_documents(str(tmp_path / "file" / "a.txt"), [["a"]])
-  with pytest.raises(OSError, match="is a folder"):
+  with pytest.raises(OSError, match=f"{tmp_path} .*folder"):
     corpus.write_documents(str(tmp_path), [["a"]])
 
 
@@ -353,54 +348,49 @@ def test_no_documents_make_no_file(tmp_path):
 
 
 def split(tmp_path, documents, fraction=0.25, seed=1):
-  """Splits and reads both sides back."""
+  """Splits documents; returns the training and the held-out documents."""
   paths = [str(tmp_path / "train.txt"), str(tmp_path / "eval.txt")]
-  given = tmp_path / "given" / "in.txt"
-  given.parent.mkdir(exist_ok=True)
-  corpus.write_documents(str(given), documents)
+  text = tmp_path / "text" / "in.txt"
+  text.parent.mkdir(exist_ok=True)
+  corpus.write_documents(str(text), documents)
   output = corpus_build.Output(
     output_file=paths[0],
     eval_output_file=paths[1],
     eval_fraction=fraction,
     random_seed=seed,
   )
-  found = corpus_build.create(
+  counts = corpus_build.create(
     text_config.TextConfig(),
-    [sources.Source(str(given), text_config.LINES)],
+    [sources.Source(str(text), text_config.LINES)],
     output,
   )
-  counts = (
-    found["documents"] - found["eval_documents"],
-    found["eval_documents"],
-  )
-  sides = [list(corpus.documents([path])) for path in paths]
-  assert tuple(map(len, sides)) == counts
-  return sides
+  train, held_out = (list(corpus.documents([path])) for path in paths)
+  assert len(held_out) == counts["eval_documents"]
+  assert len(train) == counts["documents"] - counts["eval_documents"]
+  return [train, held_out]
 
 
-def test_each_document_goes_whole_to_one_side_and_copies_stay_together(
-  tmp_path,
-):
+def test_each_document_and_its_copies_are_in_one_split(tmp_path):
   documents = [[f"sentence {n}", f"and {n}"] for n in range(2000)] * 2
   train, held_out = split(tmp_path, documents)
   assert sorted(train + held_out) == sorted(documents)
   assert not {tuple(d) for d in train} & {tuple(d) for d in held_out}
-  # Five standard deviations of a binomial of 2,000 at 0.25, twice.
+  # Five standard deviations of 2,000 draws at 0.25. Each counts twice.
   assert abs(len(held_out) - 1000) < 2 * 5 * (2000 * 0.25 * 0.75) ** 0.5
   assert split(tmp_path, documents) == [train, held_out]
   assert split(tmp_path, documents, seed=2) != [train, held_out]
 
 
-def test_a_split_that_leaves_a_side_empty_writes_nothing(tmp_path):
-  with pytest.raises(ValueError, match="leave 1 to train on and 0 to eval"):
+def test_an_empty_split_is_refused_before_writing(tmp_path):
+  with pytest.raises(ValueError, match="eval_fraction 1e-09 .* 1 .* 0 "):
     split(tmp_path, [["a"]], fraction=1e-9)
-  with pytest.raises(ValueError, match="eval_fraction 1.0 is not between"):
+  with pytest.raises(ValueError, match="eval_fraction 1.0 "):
     split(tmp_path, [["a"]], fraction=1.0)
   same = str(tmp_path / "same.txt")
   output = corpus_build.Output(output_file=same, eval_output_file=same)
-  with pytest.raises(ValueError, match="cannot hold both splits"):
+  with pytest.raises(ValueError, match=same):
     corpus_build.create(text_config.TextConfig(), [], output)
-  assert os.listdir(tmp_path) == ["given"]
+  assert os.listdir(tmp_path) == ["text"]
 
 
 # --- Python's own documentation ---
@@ -447,7 +437,7 @@ x = [y for y in z]
 """
 
 
-def test_prose_of_a_docstring_is_kept_and_all_else_left_out():
+def test_only_the_prose_of_a_docstring_is_used():
   assert list(pydoc_corpus.sentences(DOCSTRING)) == [
     "Fit the model to data, e.g. to counts.",
     "It returns the model itself!",
@@ -478,7 +468,7 @@ def package(tmp_path, monkeypatch):
   return "documented"
 
 
-def test_a_module_is_a_document_and_small_ones_share_one(package):
+def test_a_module_is_a_document_and_small_modules_share_one(package):
   documents = list(pydoc_corpus.documents([package]))
   numbers = [
     re.findall(r"\bThe (\d+) sentence of", " ".join(d)) for d in documents
@@ -492,7 +482,7 @@ def test_a_module_is_a_document_and_small_ones_share_one(package):
   assert "The tests are no text." not in sentences
 
 
-def test_pydoc_is_long_prose_without_duplicates_and_the_same_twice(tmp_path):
+def test_pydoc_is_long_prose_without_duplicates_and_reproducible(tmp_path):
   path = corpus.input_files("pydoc", work_dir=str(tmp_path))[0]
   text = (tmp_path / "pydoc.txt").read_text()
   assert path == str(tmp_path / "pydoc.txt")

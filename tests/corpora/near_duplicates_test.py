@@ -1,4 +1,4 @@
-"""Near-duplicates against exact Jaccard similarities, for any workers."""
+"""Near-duplicates compared with exact Jaccard similarities."""
 
 import itertools
 import json
@@ -24,13 +24,13 @@ def runs_of_five(text):
 
 
 def jaccard(first, second):
-  """Exact, from the definition."""
+  """Returns the exact similarity, from the definition."""
   first, second = runs_of_five(first), runs_of_five(second)
   return len(first & second) / len(first | second)
 
 
 def changed(words, num_changes, rng):
-  """The words, a run of them replaced by others."""
+  """Returns the words with a random run of them replaced."""
   words = list(words)
   start = rng.randrange(len(words) - num_changes)
   words[start : start + num_changes] = rng.choices(WORDS, k=num_changes)
@@ -39,27 +39,27 @@ def changed(words, num_changes, rng):
 
 @pytest.fixture(scope="module")
 def texts():
-  """120 documents of 150 words, from copies to strangers."""
+  """120 documents of 150 words, from near-copies to unrelated ones."""
   rng = random.Random(5)
-  made = []
+  documents = []
   for _ in range(30):
     words = rng.choices(WORDS, k=150)
-    made.append(words)
-    made += [changed(words, n, rng) for n in (1, 30, 80)]
-  rng.shuffle(made)
-  return [" ".join(words) for words in made]
+    documents.append(words)
+    documents += [changed(words, n, rng) for n in (1, 30, 80)]
+  rng.shuffle(documents)
+  return [" ".join(words) for words in documents]
 
 
 def first_of_similar(texts, similarity):
-  """The indices that stay if each text meets all earlier ones that stay."""
-  kept = []
+  """Returns the indices of texts that are not similar to an earlier one."""
+  distinct = []
   for i, text in enumerate(texts):
-    if all(jaccard(text, texts[j]) < similarity for j in kept):
-      kept.append(i)
-  return kept
+    if all(jaccard(text, texts[j]) < similarity for j in distinct):
+      distinct.append(i)
+  return distinct
 
 
-def found_new(texts, similarity, seed=7):
+def find_new(texts, similarity, seed):
   known = near_duplicates.NearDuplicates(similarity, seed)
   return [
     i
@@ -69,22 +69,21 @@ def found_new(texts, similarity, seed=7):
 
 
 @pytest.mark.parametrize("similarity", [0.44, 0.8])
-def test_those_are_left_out_that_exact_similarities_leave_out(
+def test_sketches_and_exact_similarities_leave_out_the_same_documents(
   similarity, texts
 ):
-  # No pair is within 0.1, two standard errors of the estimate and more, of the
-  # bound, so none can go either way.
-  pairs = itertools.combinations(texts, 2)
-  found = [jaccard(*pair) for pair in pairs]
-  assert not [s for s in found if abs(s - similarity) < 0.1]
+  # No pair is within 0.1 of the limit, over two standard errors of the
+  # estimate.
+  similarities = [jaccard(*p) for p in itertools.combinations(texts, 2)]
+  assert not [s for s in similarities if abs(s - similarity) < 0.1]
   expected = first_of_similar(texts, similarity)
   assert len(expected) < 0.8 * len(texts)
   for seed in (0, 7, -1):
-    assert found_new(texts, similarity, seed) == expected
+    assert find_new(texts, similarity, seed) == expected
 
 
 @pytest.mark.parametrize("similarity", [0.2, 0.5, 0.8, 0.9, 1.0])
-def test_bands_compare_what_is_as_similar_with_a_chance_of_99_percent(
+def test_bands_compare_similar_pairs_with_a_probability_of_99_percent(
   similarity,
 ):
   size = near_duplicates.band_size(similarity)
@@ -95,7 +94,7 @@ def test_bands_compare_what_is_as_similar_with_a_chance_of_99_percent(
   assert missed > 0.01 or size == 16
 
 
-def test_case_marks_and_lines_make_no_difference():
+def test_shingles_ignore_case_punctuation_and_line_ends():
   text = "The old boat lay there, in the storm of that night."
   other = "the OLD boat lay\nthere in the storm: of that (night)"
   assert near_duplicates.shingles([text]) == near_duplicates.shingles(
@@ -108,7 +107,7 @@ def test_case_marks_and_lines_make_no_difference():
 @pytest.mark.parametrize(
   ("text", "num_words"), [("我们今天去公园散步吧", 10), ("กินข้าวแล้ว", 11)]
 )
-def test_characters_are_words_where_there_are_no_spaces(text, num_words):
+def test_characters_are_words_in_scripts_without_spaces(text, num_words):
   assert len(text) == num_words
   assert len(near_duplicates.shingles([text])) == num_words - 5 + 1
 
@@ -118,7 +117,7 @@ def test_characters_are_words_where_there_are_no_spaces(text, num_words):
 
 @pytest.fixture
 def rows(texts, tmp_path, monkeypatch):
-  """The documents as JSON lines, which become several parts."""
+  """A file with the documents as JSON lines, which make several parts."""
   monkeypatch.setattr(corpus_parts, "PART_CHARS", 20_000)
   path = tmp_path / "in" / "a.jsonl"
   path.parent.mkdir()
@@ -144,36 +143,35 @@ def written(folder):
 
 
 def documents(folder):
-  """The documents of all files."""
+  """Returns the documents of all files."""
   return list(
     corpus.documents([str(folder / name) for name in written(folder)])
   )
 
 
-def test_a_corpus_has_one_of_similar_documents_in_either_split(
-  rows, texts, tmp_path
-):
-  found = create(rows, tmp_path / "o", near_duplicate_similarity=0.8)
-  every = documents(tmp_path / "o")
-  kept = [" ".join(lines) for lines in every]
+def test_similar_documents_occur_once_over_both_splits(rows, texts, tmp_path):
+  counts = create(rows, tmp_path / "o", near_duplicate_similarity=0.8)
+  all_documents = documents(tmp_path / "o")
   expected = [texts[i] for i in first_of_similar(texts, 0.8)]
-  assert sorted(kept) == sorted(expected)
+  assert sorted(map(" ".join, all_documents)) == sorted(expected)
   held_out = list(corpus.documents([str(tmp_path / "o" / "eval.txt")]))
-  assert found == {
+  assert counts == {
     "documents_read": 120,
     "near_duplicates": 120 - len(expected),
     "documents": len(expected),
     "eval_documents": len(held_out),
-    "sentences": sum(map(len, every)),
-    "characters": sum(len(line) for lines in every for line in lines),
+    "sentences": sum(map(len, all_documents)),
+    "characters": sum(len("".join(lines)) for lines in all_documents),
   }
   assert 0 < len(held_out) < len(expected)
   report = json.loads((tmp_path / "o" / "a.txt.report.json").read_text())
-  assert report["counts"] == found
+  assert report["counts"] == counts
   assert report["near_duplicate_similarity"] == 0.8
 
 
-def test_workers_and_parts_make_no_difference(rows, tmp_path, monkeypatch):
+def test_the_result_does_not_depend_on_workers_and_parts(
+  rows, tmp_path, monkeypatch
+):
   create(rows, tmp_path / "one", near_duplicate_similarity=0.8)
   create(rows, tmp_path / "two", 2, near_duplicate_similarity=0.8)
   monkeypatch.setattr(corpus_parts, "PART_CHARS", 50_000)
@@ -183,11 +181,11 @@ def test_workers_and_parts_make_no_difference(rows, tmp_path, monkeypatch):
 
 
 class Stop(Exception):
-  """An end that is no fault of the input."""
+  """An interruption, such as Ctrl-C."""
 
 
 @pytest.mark.parametrize("when", [2, 99])
-def test_a_run_goes_on_from_parts_and_from_the_comparison(
+def test_a_run_resumes_after_interrupted_parts_and_comparisons(
   when, rows, tmp_path, monkeypatch
 ):
   create(rows, tmp_path / "whole", near_duplicate_similarity=0.8)
@@ -214,9 +212,9 @@ def test_a_run_goes_on_from_parts_and_from_the_comparison(
   assert len(calls) == (70 if when == 99 else 0)
   with pytest.raises(ValueError, match="`near_duplicate_similarity` differs"):
     create(rows, out, resume=True, near_duplicate_similarity=0.5)
-  found = create(rows, out, resume=True, near_duplicate_similarity=0.8)
+  counts = create(rows, out, resume=True, near_duplicate_similarity=0.8)
   assert written(out) == written(tmp_path / "whole")
-  assert found["documents"] == len(documents(out))
+  assert counts["documents"] == len(documents(out))
   assert sorted(path.name for path in out.iterdir()) == [
     "a.txt-00000-of-00002",
     "a.txt-00001-of-00002",
@@ -225,7 +223,7 @@ def test_a_run_goes_on_from_parts_and_from_the_comparison(
   ]
 
 
-def test_without_the_library_the_extra_is_named(rows, tmp_path, monkeypatch):
+def test_without_rensa_the_error_names_the_extra(rows, tmp_path, monkeypatch):
   monkeypatch.setitem(__import__("sys").modules, "rensa", None)
   with pytest.raises(ImportError, match=r"near-duplicates.*\[corpus\]"):
     create(rows, tmp_path / "o", near_duplicate_similarity=0.8)

@@ -20,27 +20,27 @@ CASES = {
 
 
 @pytest.mark.parametrize("language", CASES)
-def test_sentences_end_as_their_language_ends_them(language):
+def test_sentences_end_by_the_rules_of_their_language(language):
   text, num_sentences = CASES[language]
-  found = split(language, text)
-  assert len(found) == num_sentences
-  assert "".join("".join(found).split()) == "".join(text.split())
-  assert not any("\n" in sentence for sentence in found)
+  lines = split(language, text)
+  assert len(lines) == num_sentences
+  assert "".join("".join(lines).split()) == "".join(text.split())
+  assert not any("\n" in line for line in lines)
 
 
 def test_thai_is_cut_at_spaces_into_clauses():
   clause = "ภาษาไทยเป็นภาษาที่มีระดับเสียง"
-  found = split("th", " ".join([clause] * 20))
-  assert " ".join(found) == " ".join([clause] * 20)
-  assert len(found) == 7  # Three of 30 and two spaces in 120 characters.
-  assert max(map(len, found)) <= 120
+  lines = split("th", " ".join([clause] * 20))
+  assert " ".join(lines) == " ".join([clause] * 20)
+  assert len(lines) == 7  # Three clauses of 30 characters fit in 120.
+  assert max(map(len, lines)) <= 120
 
 
-def test_text_without_an_end_is_cut_at_a_space():
+def test_a_long_sentence_is_cut_at_a_space():
   words = ["word"] * 1000
-  found = split("en", " ".join(words))
-  assert " ".join(found).split() == words
-  assert 900 < max(map(len, found)) <= 1000
+  lines = split("en", " ".join(words))
+  assert " ".join(lines).split() == words
+  assert 900 < max(map(len, lines)) <= 1000
   assert split("en", "x" * 3000) == ["x" * 3000]
 
 
@@ -49,20 +49,20 @@ def test_blank_text_has_no_sentence():
 
 
 @pytest.mark.parametrize(
-  ("given", "code"),
+  ("language", "code"),
   [("EN", "en"), ("de-AT", "de-at"), ("zh_Hans", "zh-hans"), ("en-US", "en")],
 )
-def test_codes_are_found_in_any_spelling(given, code):
-  assert sentences.check_language(given) == code
+def test_codes_are_accepted_in_any_spelling(language, code):
+  assert sentences.check_language(language) == code
 
 
-@pytest.mark.parametrize("given", ["xx", "english", "", "tlh"])
-def test_an_unknown_language_is_refused(given):
-  with pytest.raises(ValueError, match=f"`language={given}`"):
-    sentences.Splitter(given)
+@pytest.mark.parametrize("language", ["xx", "english", "", "tlh"])
+def test_an_unknown_language_is_refused(language):
+  with pytest.raises(ValueError, match=f"`language={language}`"):
+    sentences.Splitter(language)
 
 
-def test_a_near_code_is_named():
+def test_similar_codes_are_named():
   with pytest.raises(ValueError, match="zhhans.*zh-hans"):
     sentences.check_language("zhhans")
 
@@ -74,7 +74,7 @@ def test_without_sentencex_the_extra_is_named(monkeypatch):
 
 
 def ends(lines):
-  """Where sentences end, in characters that are not blank."""
+  """Returns the ends of the sentences, counted in non-blank characters."""
   return set(itertools.accumulate(len("".join(s.split())) for s in lines))
 
 
@@ -84,22 +84,23 @@ def ends(lines):
     ("de", "de_wiki", 0.95, 0.89),
     ("zh", "zh_wiki_simplified", 0.98, 0.88),
     ("ar", "ar_wiki", 0.94, 0.95),
-    # Of clauses: the splitter alone finds paragraphs, 0.18 of the ends.
+    # Clauses. sentencex itself detects only paragraphs, a recall of 0.18.
     ("th", "th_wiki", 0.35, 0.44),
   ],
 )
-def test_sentences_of_wikipedia_end_where_they_ended(
+def test_sentences_of_wikipedia_have_their_original_ends(
   language, name, precision, recall, unpacked
 ):
   text = (unpacked("corpora") / f"{name}.txt").read_text("utf-8-sig")
   splitter = sentences.Splitter(language)
   space = "" if language == "zh" else " "
-  num_right = num_found = num_given = 0
+  num_right = num_predicted = num_expected = 0
   for document in text.strip().split("\n\n"):
     lines = document.split("\n")
-    found = ends(splitter.split(space.join(lines)))
-    num_right += len(found & ends(lines))
-    num_found += len(found)
-    num_given += len(ends(lines))
-  assert num_right / num_found >= precision
-  assert num_right / num_given >= recall
+    expected = ends(lines)
+    predicted = ends(splitter.split(space.join(lines)))
+    num_right += len(predicted & expected)
+    num_predicted += len(predicted)
+    num_expected += len(expected)
+  assert num_right / num_predicted >= precision
+  assert num_right / num_expected >= recall

@@ -1,4 +1,4 @@
-"""What each format gives, and what is said of files that are damaged."""
+"""The documents of each format, and the errors of damaged files."""
 
 import bz2
 import collections
@@ -18,7 +18,7 @@ from tests.support import runs, wikipedia
 
 
 def write(path, content):
-  """Writes str or bytes, compressed by the name; returns the path as str."""
+  """Writes str or bytes, compressed by the suffix; returns the path."""
   data = content.encode() if isinstance(content, str) else content
   openers = {".gz": gzip.open, ".bz2": bz2.open}
   with openers.get(path.suffix, open)(path, "wb") as writer:
@@ -27,12 +27,12 @@ def write(path, content):
 
 
 def read(path, plain_format="text", **settings):
-  """The texts and counts of a file whose format is found out."""
+  """Detects a file's format; returns its texts and counts."""
   config = text_config.TextConfig(**settings)
   (source,) = sources.find(path, config, plain_format)
   counts = collections.Counter()
-  found = [d.text for d in sources.read(source, config, counts)]
-  return found, counts
+  texts = [d.text for d in sources.read(source, config, counts)]
+  return texts, counts
 
 
 PAGES = [
@@ -65,13 +65,13 @@ def parquet_bytes(table):
 @pytest.mark.parametrize("name", ["dump.xml", "dump"])
 def test_articles_of_a_dump(name, suffix, tmp_path):
   path = write(tmp_path / f"{name}{suffix}", wikipedia.dump(PAGES))
-  found, counts = read(path)
-  assert found == ["Ein '''Haus''' ist & bleibt < hier.", "Eine Tür."]
+  texts, counts = read(path)
+  assert texts == ["Ein '''Haus''' ist & bleibt < hier.", "Eine Tür."]
   assert counts == {"pages_passed_over": 2, "blank": 1, "documents_read": 3}
 
 
-def test_the_last_revision_of_a_page_counts(tmp_path):
-  old, _, rest = wikipedia.page(1, "A", "Old.").partition("  </page>")
+def test_the_last_revision_of_a_page_is_used(tmp_path):
+  old = wikipedia.page(1, "A", "Old.").partition("  </page>")[0]
   new = wikipedia.page(1, "A", "New.").partition("<revision>")[2]
   text = wikipedia.dump([old + "<revision>" + new])
   assert read(write(tmp_path / "a.xml", text))[0] == ["New."]
@@ -79,17 +79,17 @@ def test_the_last_revision_of_a_page_counts(tmp_path):
 
 def test_a_dump_names_its_files_and_categories(tmp_path):
   path = write(tmp_path / "a.xml", wikipedia.dump(PAGES))
-  found = sources.read(
+  documents = sources.read(
     sources.Source(path, "dump"),
     text_config.TextConfig(),
     collections.Counter(),
   )
   names = ("category", "datei", "file", "image", "kategorie")
-  assert {document.hidden_namespaces for document in found} == {names}
+  assert {document.hidden_namespaces for document in documents} == {names}
 
 
 @pytest.mark.parametrize("language", ["en", "de", "de-AT"])
-def test_another_language_than_the_dumps_is_remarked_on(language, tmp_path):
+def test_a_warning_names_the_dumps_language_if_it_differs(language, tmp_path):
   path = write(tmp_path / "a.xml", wikipedia.dump(PAGES))
   with runs.logged() as log:
     read(path, language=language)
@@ -103,9 +103,11 @@ def test_a_dump_is_read_as_a_stream(tmp_path):
   config = text_config.TextConfig()
   documents = sources.read(source, config, collections.Counter())
   assert len(list(itertools.islice(documents, 300))) == 300
-  # The reader stands after the last page.
-  held = sum(isinstance(o, ElementTree.Element) for o in gc.get_objects())
-  assert held < 100
+  # The reader is behind the last page.
+  num_elements = sum(
+    isinstance(o, ElementTree.Element) for o in gc.get_objects()
+  )
+  assert num_elements < 100
   assert not list(documents)
 
 
@@ -113,8 +115,8 @@ def test_a_dump_is_read_as_a_stream(tmp_path):
 @pytest.mark.parametrize("name", ["a.jsonl", "a.json", "wiki_00"])
 def test_rows_of_json_lines(name, suffix, tmp_path):
   rows = "".join(json.dumps(row) + "\n" for row in ROWS)
-  found, counts = read(write(tmp_path / f"{name}{suffix}", rows))
-  assert found == ["One.\nTwo."]
+  texts, counts = read(write(tmp_path / f"{name}{suffix}", rows))
+  assert texts == ["One.\nTwo."]
   assert counts == {"documents_read": 2, "blank": 1}
 
 
@@ -124,15 +126,15 @@ def test_rows_of_parquet(name, kind, tmp_path):
   texts = [*(f"Text {i}." for i in range(1000)), None]
   table = pa.table({"id": range(1001), "body": pa.array(texts, kind)})
   path = write(tmp_path / name, parquet_bytes(table))
-  found, counts = read(path, text_column="body")
-  assert found == texts[:-1]
+  documents, counts = read(path, text_column="body")
+  assert documents == texts[:-1]
   assert counts["blank"] == 1
 
 
 @pytest.mark.parametrize("suffix", ["", ".gz", ".bz2"])
 def test_articles_of_wikiextractor(suffix, tmp_path):
-  found, counts = read(write(tmp_path / f"wiki_00{suffix}", EXTRACTED))
-  assert found == ["First one.\nSecond <one>."]
+  texts, counts = read(write(tmp_path / f"wiki_00{suffix}", EXTRACTED))
+  assert texts == ["First one.\nSecond <one>."]
   assert counts == {"documents_read": 2, "blank": 1}
 
 
@@ -149,8 +151,8 @@ TEXT = "\ufeffA line\nand one.\r\n \nNew\nparagraph.\n\n\n今天下\n雨。\n"
 )
 def test_documents_of_running_text(documents, expected, tmp_path):
   path = write(tmp_path / "a.txt.bz2", TEXT)
-  found, counts = read(path, documents=documents)
-  assert found == expected
+  texts, counts = read(path, documents=documents)
+  assert texts == expected
   assert counts == {"documents_read": len(expected)}
 
 
@@ -158,14 +160,14 @@ def test_a_long_text_is_cut_between_paragraphs(tmp_path, monkeypatch):
   monkeypatch.setattr(sources, "_MAX_DOCUMENT_CHARS", 50)
   paragraphs = [f"Paragraph {n} of twenty." for n in range(20)]
   path = write(tmp_path / "a.txt", "\n\n".join(paragraphs))
-  found, _ = read(path, documents="file")
-  assert "\n".join(found).split("\n") == paragraphs
-  assert len(found) == 10
+  texts, _ = read(path, documents="file")
+  assert "\n".join(texts).split("\n") == paragraphs
+  assert len(texts) == 10
   path = write(tmp_path / "b.txt", "\n".join(paragraphs))
   assert len(read(path, documents="file")[0]) == 7
 
 
-def test_other_text_is_of_the_given_format(tmp_path):
+def test_text_without_a_known_format_has_the_plain_format(tmp_path):
   path = write(tmp_path / "a.txt", "One.\nTwo.\n\nThree.")
   assert read(path, "lines")[0] == ["One.\nTwo.", "Three."]
   assert read(path, "text")[0] == ["One. Two.", "Three."]

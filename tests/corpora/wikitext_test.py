@@ -34,14 +34,14 @@ CASES = {
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_running_text_stays_and_the_rest_goes(name):
-  given, expected = CASES[name]
-  assert wikitext.plain_text(given, HIDDEN) == expected
+def test_only_running_text_remains(name):
+  markup, expected = CASES[name]
+  assert wikitext.plain_text(markup, HIDDEN) == expected
 
 
 @pytest.fixture
 def parsed_sizes(monkeypatch):
-  """The numbers of characters that the parser gets at once."""
+  """The lengths of the texts that the parser gets."""
   sizes = []
   parse = mwparserfromhell.parse
 
@@ -72,6 +72,6 @@ def test_a_long_page_with_few_unclosed_marks_is_parsed_whole(parsed_sizes):
   assert text.startswith("The town Bonn is old.\n" * 2000)
 
 
-def test_words_without_their_end_are_no_variants():
+def test_unclosed_variants_stay_as_they_are():
   text = "-{" + "a;" * 20_000
   assert wikitext.plain_text(text, HIDDEN) == text

@@ -8,7 +8,6 @@ import pytest
 import tensorflow as tf
 
 from bert_tf.data import records
-from bert_tf.files import atomic
 
 
 def read_records(path, compression=""):
@@ -102,14 +101,6 @@ def test_an_interrupted_write_leaves_and_replaces_no_file(tmp_path, error):
       raise error("stopped")
   assert os.listdir(tmp_path) == ["before"]
   assert before.read_bytes() == b"old"
-
-
-def test_leftovers_of_a_killed_run_are_removed(tmp_path):
-  other = tmp_path / ".ab.tmp-1"
-  for path in (tmp_path / ".a.tmp-1", tmp_path / ".a.tmp-22", other):
-    path.write_bytes(b"half")
-  atomic.remove_unfinished(str(tmp_path / "a"))
-  assert list(tmp_path.iterdir()) == [other]
 
 
 def test_a_folder_that_cannot_be_made_is_named(tmp_path):

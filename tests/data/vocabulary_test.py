@@ -185,19 +185,24 @@ def text(tmp_path):
   return path
 
 
+@pytest.fixture
+def build_vocab(tmp_path, text, run_script):
+  """A function that runs build_vocab.py with flags."""
+
+  def build(*flags, output_file="vocab.txt"):
+    files = f"--input_file={text}", f"--output_file={output_file}"
+    return run_script("build_vocab.py", *files, *flags, cwd=tmp_path)
+
+  return build
+
+
 def test_build_vocab_writes_the_same_file_twice_and_reports(
-  tmp_path, text, run_script, monkeypatch
+  tmp_path, text, build_vocab, monkeypatch
 ):
   contents = []
   for seed in ("1", "2"):
     monkeypatch.setenv("PYTHONHASHSEED", seed)
-    result = run_script(
-      "build_vocab.py",
-      f"--input_file={text}",
-      "--output_file=vocab.txt",
-      "--vocab_size=600",
-      cwd=tmp_path,
-    )
+    result = build_vocab("--vocab_size=600")
     assert result.returncode == 0, result.stderr
     contents.append((tmp_path / "vocab.txt").read_bytes())
   assert contents[0] == contents[1]
@@ -216,30 +221,15 @@ def test_build_vocab_writes_the_same_file_twice_and_reports(
   assert sorted(os.listdir(tmp_path)) == ["text.txt", "vocab.txt"]
 
 
-def test_build_vocab_measures_on_the_evaluation_file(
-  tmp_path, text, run_script
-):
+def test_build_vocab_measures_on_the_evaluation_file(tmp_path, build_vocab):
   (tmp_path / "eval.txt").write_text("Zzz aaaa.\n")
-  result = run_script(
-    "build_vocab.py",
-    f"--input_file={text}",
-    "--eval_input_file=eval.txt",
-    "--output_file=vocab.txt",
-    "--vocab_size=400",
-    cwd=tmp_path,
-  )
+  result = build_vocab("--eval_input_file=eval.txt", "--vocab_size=400")
   assert result.returncode == 0, result.stderr
   assert "held out                   3  33.3333%" in result.stdout
 
 
-def test_build_vocab_leaves_no_file_after_an_error(tmp_path, text, run_script):
-  result = run_script(
-    "build_vocab.py",
-    f"--input_file={text}",
-    "--output_file=vocab.txt",
-    "--vocab_size=100",
-    cwd=tmp_path,
-  )
+def test_build_vocab_leaves_no_file_after_an_error(tmp_path, build_vocab):
+  result = build_vocab("--vocab_size=100")
   assert result.returncode == 1 and "Traceback" not in result.stderr
   last = result.stderr.splitlines()[-1]
   assert last.startswith("build_vocab.py: error: vocab_size 100 is too small")
@@ -247,18 +237,11 @@ def test_build_vocab_leaves_no_file_after_an_error(tmp_path, text, run_script):
 
 
 @pytest.mark.parametrize("flag", ["input_file", "eval_input_file"])
-def test_build_vocab_does_not_overwrite_an_input(
-  flag, tmp_path, text, run_script
-):
+def test_build_vocab_does_not_overwrite_an_input(flag, tmp_path, build_vocab):
   other = tmp_path / "other.txt"
   other.write_text("some words\n")
-  result = run_script(
-    "build_vocab.py",
-    f"--input_file={text}",
-    f"--{flag}=other.txt",
-    "--output_file=other.txt",
-    "--vocab_size=400",
-    cwd=tmp_path,
+  result = build_vocab(
+    f"--{flag}=other.txt", "--vocab_size=400", output_file="other.txt"
   )
   assert result.returncode == 1 and "Traceback" not in result.stderr
   assert "other.txt is an input file" in result.stderr.splitlines()[-1]
@@ -276,20 +259,12 @@ def test_build_vocab_does_not_overwrite_an_input(
   ],
 )
 def test_build_vocab_refuses_files_with_markup(
-  name, start, input_format, flag, tmp_path, text, run_script
+  name, start, input_format, flag, tmp_path, build_vocab
 ):
-  with (bz2.open if name.endswith(".bz2") else open)(
-    tmp_path / name, "wt"
-  ) as writer:
+  opener = bz2.open if name.endswith(".bz2") else open
+  with opener(tmp_path / name, "wt") as writer:
     writer.write(f"{start}\n")
-  result = run_script(
-    "build_vocab.py",
-    f"--input_file={text}",
-    f"--{flag}={name}",
-    "--output_file=vocab.txt",
-    "--vocab_size=600",
-    cwd=tmp_path,
-  )
+  result = build_vocab(f"--{flag}={name}", "--vocab_size=600")
   assert result.returncode == 1
   (line,) = result.stderr.splitlines()
   assert name in line and input_format in line and "build-corpus" in line

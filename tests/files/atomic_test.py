@@ -1,4 +1,4 @@
-"""Files and folders are there whole, or as they were before."""
+"""Files and folders are written completely or not at all."""
 
 import os
 import socket
@@ -16,7 +16,7 @@ ROOTS = ("", "ram://atomic_test")
 
 @pytest.fixture(params=ROOTS, ids=["local", "remote"])
 def root(request, tmp_path):
-  """A folder on this machine, and one that only TensorFlow knows."""
+  """A local folder, and one in a file system of TensorFlow."""
   return request.param and f"{request.param}/{tmp_path.name}" or str(tmp_path)
 
 
@@ -39,12 +39,12 @@ def test_text_lines_and_bytes_are_written(root):
 
 
 @pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt])
-def test_when_writing_stops_nothing_has_changed(root, error):
+def test_an_interrupted_write_changes_nothing(root, error):
   atomic.write(f"{root}/a.gz", ["old"])
   with pytest.raises(error):
-    with atomic.files([f"{root}/a.gz", f"{root}/b"]) as (one, two):
-      assert one.endswith("a.gz")
-      for path in (one, two):
+    with atomic.files([f"{root}/a.gz", f"{root}/b"]) as unfinished:
+      assert unfinished[0].endswith("a.gz")
+      for path in unfinished:
         with open(path, "w") as writer:
           writer.write("new")
       raise error
@@ -52,14 +52,14 @@ def test_when_writing_stops_nothing_has_changed(root, error):
   assert paths.read_text(f"{root}/a.gz") == "old"
 
 
-def test_a_folder_is_written_whole(root):
+def test_a_folder_is_written_with_its_subfolders(root):
   write_folder(f"{root}/out/", {"b": "1", "sub/c": "2"})
   assert paths.list_folder(root) == ["out"]
   assert paths.list_folder(f"{root}/out") == ["b", "sub"]
   assert paths.read_text(f"{root}/out/sub/c") == "2"
 
 
-def test_a_folder_that_is_not_empty_stays_as_it_is(tmp_path):
+def test_a_folder_that_is_not_empty_is_not_replaced(tmp_path):
   write_folder(str(tmp_path / "out"), {"b": "old"})
   with pytest.raises(OSError):
     write_folder(str(tmp_path / "out"), {"b": "new"})
@@ -67,7 +67,7 @@ def test_a_folder_that_is_not_empty_stays_as_it_is(tmp_path):
   assert (tmp_path / "out" / "b").read_text() == "old"
 
 
-def test_a_folder_replaces_another_once_it_is_whole(root):
+def test_a_folder_can_replace_another(root):
   write_folder(f"{root}/out", {"b": "old", "sub/c": "old"})
   write_folder(f"{root}/out", {"b": "new", "sub/c": "new"}, replaces=True)
   assert paths.list_folder(root) == ["out"]
@@ -93,7 +93,7 @@ def test_a_folder_that_cannot_be_replaced_stays(tmp_path, monkeypatch):
   assert (tmp_path / "out" / "b").read_text() == "old"
 
 
-def test_of_a_folder_in_the_cloud_the_deciding_file_comes_last(monkeypatch):
+def test_the_deciding_file_of_a_remote_folder_is_written_last(monkeypatch):
   copied = []
   copy = paths.copy
   monkeypatch.setattr(
@@ -104,22 +104,22 @@ def test_of_a_folder_in_the_cloud_the_deciding_file_comes_last(monkeypatch):
   assert names == ["sub/c", "z", "b"]
 
 
-def test_what_cannot_be_written_is_found_before_the_work(tmp_path):
+def test_an_unwritable_target_is_refused_before_the_body_runs(tmp_path):
   (tmp_path / "file").write_text("")
   with pytest.raises(OSError, match=str(tmp_path / "file")):
     with atomic.file(str(tmp_path / "file" / "a")):
-      raise AssertionError("the work began")
+      raise AssertionError("the body ran")
 
 
-def test_a_folder_is_no_place_for_a_file(tmp_path):
+def test_a_file_cannot_replace_a_folder(tmp_path):
   (tmp_path / "a").mkdir()
   with pytest.raises(IsADirectoryError, match=str(tmp_path / "a")):
     with atomic.file(str(tmp_path / "a")):
-      raise AssertionError("the work began")
+      raise AssertionError("the body ran")
   assert os.listdir(tmp_path) == ["a"]
 
 
-def test_a_new_file_may_be_read_by_whom_the_umask_lets(tmp_path):
+def test_a_new_file_has_the_permissions_of_the_umask(tmp_path):
   before = os.umask(0o022)
   try:
     atomic.write(str(tmp_path / "a"), ["text"])
@@ -128,36 +128,40 @@ def test_a_new_file_may_be_read_by_whom_the_umask_lets(tmp_path):
   assert stat.S_IMODE((tmp_path / "a").stat().st_mode) == 0o644
 
 
-def test_what_killed_writers_left_is_removed(tmp_path):
+def test_leftovers_of_killed_writers_are_removed(tmp_path):
   (tmp_path / ".model-1.tmp-host-7").mkdir()
   (tmp_path / ".model-1.tmp-host-7" / "model-1").write_text("half")
   (tmp_path / ".model-2.tmp-host-8").mkdir()
-  (tmp_path / ".other.tmp-host-8").mkdir()
-  atomic.remove_unfinished(str(tmp_path / "model-*"))
-  assert os.listdir(tmp_path) == [".other.tmp-host-8"]
+  others = [".model-10.tmp-host-8", ".other.tmp-host-8"]
+  for name in others:
+    (tmp_path / name).mkdir()
+  atomic.remove_unfinished(str(tmp_path / "model-[12]"))
+  assert sorted(os.listdir(tmp_path)) == others
 
 
-def test_who_writes_next_removes_what_the_dead_of_this_host_left(tmp_path):
+def test_the_next_writer_removes_leftovers_of_dead_processes_of_this_host(
+  tmp_path,
+):
   target = str(tmp_path / "a")
   host = socket.gethostname()
   dead = subprocess.Popen([sys.executable, "-c", ""])
   dead.wait()
-  living = f".a.tmp-{host}-pid-{os.getppid()}-0"
+  running = f".a.tmp-{host}-pid-{os.getppid()}-0"
   for name in (
-    living,
+    running,
     f".a.tmp-{host}-pid-{dead.pid}-0",
-    f".a.tmp-{host}-pid-{os.getpid()}-0",  # Of one that had our number.
+    f".a.tmp-{host}-pid-{os.getpid()}-0",  # A dead process with our PID.
     ".a.tmp-elsewhere-pid-7-0",
   ):
     (tmp_path / name).mkdir()
   atomic.write(target, ["text"])
-  left = sorted(os.listdir(tmp_path))
-  assert left == sorted([".a.tmp-elsewhere-pid-7-0", living, "a"])
+  names = sorted(os.listdir(tmp_path))
+  assert names == sorted([".a.tmp-elsewhere-pid-7-0", running, "a"])
   atomic.remove_unfinished(target)
-  assert sorted(os.listdir(tmp_path)) == [living, "a"]
+  assert sorted(os.listdir(tmp_path)) == [running, "a"]
 
 
-def test_what_is_missing_in_the_cloud_is_an_error_of_files():
+def test_a_missing_remote_file_is_a_file_not_found_error():
   with pytest.raises(FileNotFoundError, match="ram://nowhere/a"):
     paths.read_bytes("ram://nowhere/a")
   with pytest.raises(FileNotFoundError, match="ram://nowhere/a"):
@@ -167,7 +171,9 @@ def test_what_is_missing_in_the_cloud_is_an_error_of_files():
   assert not isinstance(FileNotFoundError(), tf.errors.OpError)
 
 
-def test_what_is_a_file_and_what_is_free(root, tmp_path):
+def test_is_file_and_is_free_distinguish_files_folders_and_pipes(
+  root, tmp_path
+):
   assert paths.is_free(f"{root}/out") and not paths.is_file(f"{root}/out")
   atomic.write(f"{root}/out/a", ["text"])
   assert not paths.is_free(f"{root}/out") and not paths.is_file(f"{root}/out")

@@ -28,9 +28,9 @@ def rows(path, file_format):
 
 def shard_documents(path):
   [shard] = corpus.plan_shards([path], 1)
-  found = list(corpus.shard_documents(shard))
-  assert len(found) == shard.num_documents
-  return found
+  documents = list(corpus.shard_documents(shard))
+  assert len(documents) == shard.num_documents
+  return documents
 
 
 READERS = {
@@ -60,9 +60,9 @@ TEXT_KINDS = sorted(READERS.keys() - {*JSON_KINDS, "label_map"})
 
 
 @pytest.mark.parametrize("kind", READERS)
-def test_files_with_a_mark_are_read_as_those_without(tmp_path, kind):
+def test_files_with_and_without_a_mark_have_the_same_content(tmp_path, kind):
   content, read = READERS[kind]
-  found = []
+  results = []
   for mark in (b"", MARK):
     folder = tmp_path / f"with{mark.hex()}"
     folder.mkdir()
@@ -73,13 +73,13 @@ def test_files_with_a_mark_are_read_as_those_without(tmp_path, kind):
     path.write_bytes(data)
     with runs.logged() as lines:
       for _ in range(2):
-        found.append(read(str(folder if kind == "label_map" else path)))
+        results.append(read(str(folder if kind == "label_map" else path)))
     assert lines().count("byte order mark") == len(mark) // 3
-  assert found[0]
-  assert found == [found[0]] * 4
+  assert results[0]
+  assert results == [results[0]] * 4
 
 
-def test_a_mark_elsewhere_is_text(tmp_path):
+def test_a_mark_inside_a_file_is_text(tmp_path):
   path = tmp_path / "text"
   path.write_bytes(b"a\n" + MARK + b"b\n")
   assert list(text_lines.read_lines(str(path))) == ["a", "\ufeffb"]
@@ -106,7 +106,9 @@ def follow_advice(error, encoding="ENCODING"):
 @pytest.mark.skipif(not shutil.which("iconv"), reason="needs iconv")
 @pytest.mark.parametrize("encoding", WIDE)
 @pytest.mark.parametrize("kind", TEXT_KINDS)
-def test_utf_16_is_refused_with_a_command_that_helps(tmp_path, kind, encoding):
+def test_utf_16_is_refused_with_a_command_that_converts_it(
+  tmp_path, kind, encoding
+):
   content, read = READERS[kind]
   path = tmp_path / ("text.txt.gz" if kind == "gz" else f"{kind} 1.txt")
   compressed = gzip.compress if kind == "gz" else bytes
@@ -133,7 +135,7 @@ def test_json_may_be_utf_16(tmp_path, kind, encoding):
 
 
 @pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be"])
-def test_russian_utf_16_without_a_mark_is_recognised(tmp_path, encoding):
+def test_russian_utf_16_without_a_mark_is_detected(tmp_path, encoding):
   path = tmp_path / "ru.txt"
   path.write_bytes("Привет, мир.\nЯ читаю книгу о языках.\n".encode(encoding))
   with pytest.raises(ValueError, match=WIDE[encoding]):
@@ -148,12 +150,10 @@ def test_other_encodings_are_converted_by_the_advised_command(
   text = "日本語" if encoding != "cp1252" else "café “naïve”"
   path = tmp_path / "with blank.txt"
   path.write_bytes(f"abc\n{text}\n".encode(encoding))
-  with pytest.raises(ValueError, match=":2: not UTF-8") as error:
+  with pytest.raises(ValueError, match=":2: .*UTF-8") as error:
     list(text_lines.read_lines(str(path)))
-  assert list(text_lines.read_lines(follow_advice(error, encoding))) == [
-    "abc",
-    text,
-  ]
+  new_path = follow_advice(error, encoding)
+  assert list(text_lines.read_lines(new_path)) == ["abc", text]
 
 
 def test_zero_bytes_in_utf8_are_text(tmp_path):

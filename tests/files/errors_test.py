@@ -1,4 +1,4 @@
-"""What a user reads of an error."""
+"""Error messages for users."""
 
 import pathlib
 
@@ -15,19 +15,21 @@ def missing_package():
   return str(caught.value)
 
 
-def test_a_missing_package_is_installed_from_the_checkout():
+def test_in_a_checkout_the_extra_to_install_is_named():
   root = pathlib.Path(__file__).resolve().parents[2]
   assert f"pip install -e '{root}[plots]'" in missing_package()
 
 
-def test_an_installed_wheel_names_the_packages(tmp_path, monkeypatch):
+def test_an_installed_wheel_names_the_packages_to_install(
+  tmp_path, monkeypatch
+):
   required = ["keras>=3", 'a>=1; extra == "plots"', 'b; extra == "hf"']
   monkeypatch.setattr(errors, "_ROOT", tmp_path)
   monkeypatch.setattr(errors.metadata, "requires", lambda name: required)
   assert missing_package().endswith("pip install 'a>=1'")
 
 
-def test_of_tensorflows_errors_the_reason_is_left():
+def test_only_the_reason_of_a_tensorflow_error_is_shown():
   def reason(message):
     return errors.reason(tf.errors.InvalidArgumentError(None, None, message))
 

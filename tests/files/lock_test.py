@@ -1,4 +1,4 @@
-"""One process at a time writes a run in a folder."""
+"""Only one process at a time writes a run in a folder."""
 
 import json
 import os
@@ -19,8 +19,8 @@ HOLD = (
 )
 
 
-def holder(folder):
-  """Returns a process that holds a folder."""
+def start_holder(folder):
+  """Returns a process that holds the lock of a folder."""
   process = subprocess.Popen(
     [sys.executable, "-c", HOLD, str(folder)],
     stdin=subprocess.PIPE,
@@ -30,11 +30,11 @@ def holder(folder):
   return process
 
 
-def test_the_second_is_refused_by_name_and_comes_in_after_the_first(tmp_path):
-  first = holder(tmp_path / "run")
+def test_a_second_process_is_refused_until_the_first_ends(tmp_path):
+  first = start_holder(tmp_path / "run")
   with pytest.raises(lock.FolderInUseError) as caught:
     with lock.hold(str(tmp_path / "run")):
-      raise AssertionError("two hold it")
+      raise AssertionError("two processes hold the lock")
   assert str(first.pid) in str(caught.value)
   assert socket.gethostname() in str(caught.value)
   first.communicate()
@@ -43,8 +43,8 @@ def test_the_second_is_refused_by_name_and_comes_in_after_the_first(tmp_path):
     assert os.listdir(tmp_path / "run") == [lock.FILE]
 
 
-def test_a_lock_of_a_killed_process_is_taken_over_and_that_is_said(tmp_path):
-  first = holder(tmp_path)
+def test_the_lock_of_a_killed_process_is_taken_over_with_a_message(tmp_path):
+  first = start_holder(tmp_path)
   os.kill(first.pid, signal.SIGKILL)
   first.wait()
   assert os.listdir(tmp_path) == [lock.FILE]
@@ -55,17 +55,17 @@ def test_a_lock_of_a_killed_process_is_taken_over_and_that_is_said(tmp_path):
   assert os.listdir(tmp_path) == []
 
 
-def test_a_lock_whose_folder_was_deleted_is_not_that_of_the_next(tmp_path):
+def test_a_holder_whose_file_was_deleted_does_not_remove_the_next_lock(
+  tmp_path,
+):
   with lock.hold(str(tmp_path)):
     os.remove(tmp_path / lock.FILE)
-    second = holder(tmp_path)
+    second = start_holder(tmp_path)
   assert os.listdir(tmp_path) == [lock.FILE]
   second.communicate()
 
 
-def test_where_there_are_no_locks_one_that_is_not_renewed_is_taken_over(
-  monkeypatch,
-):
+def test_a_remote_lock_that_is_not_renewed_is_taken_over(monkeypatch):
   for name, seconds in (("RENEW", 0.1), ("STALE", 1.0), ("SETTLE", 0.1)):
     monkeypatch.setattr(lock, f"_{name}_SECONDS", seconds)
   folder = "ram://lock_test"
@@ -73,7 +73,7 @@ def test_where_there_are_no_locks_one_that_is_not_renewed_is_taken_over(
   with lock.hold(folder):
     with pytest.raises(lock.FolderInUseError, match=str(os.getpid())):
       with lock.hold(folder):
-        raise AssertionError("two hold it")
+        raise AssertionError("two processes hold the lock")
     killed = paths.read_bytes(path)
   assert not paths.exists(path)
   with paths._gfile().GFile(path, "wb") as writer:

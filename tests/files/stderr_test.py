@@ -1,4 +1,4 @@
-"""What C++ code writes to stderr: notes are dropped, nothing else."""
+"""Notes of other packages are dropped from stderr, other lines are not."""
 
 import logging
 import os
@@ -18,7 +18,7 @@ LINES = (
 
 
 def run(code, **environment):
-  """The lines that code writes to stderr in a process of its own."""
+  """Returns the lines that code writes to stderr in a separate process."""
   result = subprocess.run(
     [sys.executable, "-c", f"import os, sys\n{code}"],
     cwd=ROOT,
@@ -31,7 +31,7 @@ def run(code, **environment):
   return result.stderr.splitlines()
 
 
-def test_notes_are_dropped_and_errors_of_a_crash_are_not():
+def test_notes_are_dropped_but_not_the_errors_of_a_crash():
   code = (
     "from bert_tf.files import stderr\n"
     "stderr.drop_notes()\n"
@@ -42,7 +42,7 @@ def test_notes_are_dropped_and_errors_of_a_crash_are_not():
   assert sorted(run(code)) == ["F0 an error", "of Python"]
 
 
-def test_notes_of_a_scope_are_dropped_and_lines_after_it_are_not():
+def test_only_the_notes_of_the_scope_are_dropped():
   code = (
     "from bert_tf.files import stderr\n"
     "with stderr.without_notes():\n"
@@ -53,12 +53,12 @@ def test_notes_of_a_scope_are_dropped_and_lines_after_it_are_not():
     "with stderr.without_notes():\n"
     "  pass\n"
   )
-  found = run(code)
-  assert found[:2] == ["F0 an error", "of Python"]
-  assert len(found) == 4 and "cuInit" in found[2]
+  lines = run(code)
+  assert lines[:2] == ["F0 an error", "of Python"]
+  assert len(lines) == 4 and "cuInit" in lines[2]
 
 
-# Loads TensorFlow and computes, which is when it looks for a GPU.
+# Loads TensorFlow and computes, so that it looks for a GPU.
 _USE = (
   "import bert_tf\n"
   "config = bert_tf.BertConfig(vocab_size=9, hidden_size=2,"
@@ -67,17 +67,17 @@ _USE = (
 )
 
 
-def test_tensorflow_starts_in_python_without_notes():
+def test_a_new_model_prints_no_notes():
   assert run(_USE) == []
 
 
-def test_a_prediction_in_python_prints_no_notes(tmp_path):
+def test_a_prediction_prints_no_notes(tmp_path):
   folder = tiny_models.write_classifier(tmp_path / "model")
   code = f"import bert_tf\nbert_tf.load({str(folder)!r}).predict('a')"
   assert run(code) == []
 
 
-def test_notes_of_beams_workers_are_dropped_and_warnings_are_not():
+def test_notes_of_beams_workers_are_dropped_but_not_warnings():
   lines = (
     "INFO:__main__:Logging handler created.",
     "INFO:apache_beam.runners.worker.sdk_worker:Control channel established.",
@@ -94,7 +94,7 @@ def test_notes_of_beams_workers_are_dropped_and_warnings_are_not():
   assert run(code) == [lines[-1]]
 
 
-def test_noise_of_other_packages_stays_out_of_the_log(capfd):
+def test_noise_of_other_packages_is_not_logged(capfd):
   handler = logging.StreamHandler(sys.stderr)
   handler.addFilter(stderr.is_not_noise)
   logger = logging.Logger("other")
@@ -118,6 +118,6 @@ def test_tensorflow_logs_no_notes_in_the_scope(capfd):
   assert "a note" not in capfd.readouterr().err
 
 
-def test_the_environment_decides_about_notes():
-  found = run(_USE, TF_CPP_MIN_LOG_LEVEL="0", TF_ENABLE_ONEDNN_OPTS="1")
-  assert any("oneDNN" in line for line in found)
+def test_notes_appear_if_the_environment_asks_for_them():
+  lines = run(_USE, TF_CPP_MIN_LOG_LEVEL="0", TF_ENABLE_ONEDNN_OPTS="1")
+  assert any("oneDNN" in line for line in lines)

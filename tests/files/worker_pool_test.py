@@ -24,7 +24,7 @@ def die(task, report):
 
 
 def hold_a_file(path, report):
-  """Keeps a file until it is told to end."""
+  """Makes a file and removes it when the worker is ended."""
   try:
     with open(path, "w"):
       time.sleep(1800)
@@ -33,7 +33,7 @@ def hold_a_file(path, report):
 
 
 def fail_beside_files(path, report):
-  """Fails once the other workers hold theirs."""
+  """Fails when the other workers have made their files."""
   if not path.endswith("fail"):
     return hold_a_file(path, report)
   deadline = time.monotonic() + 600
@@ -59,7 +59,7 @@ def test_every_task_is_done_and_every_count_reported(num_workers):
   assert sum(reported) == 15
 
 
-def test_one_task_needs_no_other_process():
+def test_a_single_task_runs_in_this_process():
   [(_, (pid, _))] = worker_pool.run(square, [3], 4, lambda count: None)
   assert pid == os.getpid()
 
@@ -70,12 +70,12 @@ def test_an_error_in_a_worker_is_raised_with_its_traceback():
   assert "in fail" in str(raised.value.__cause__)
 
 
-def test_a_worker_that_is_killed_ends_the_run_by_name():
+def test_a_killed_worker_ends_the_run_and_its_task_is_named():
   with pytest.raises(ChildProcessError, match="signal 9 at one"):
     list(worker_pool.run(die, ["one", "one"], 2, lambda count: None))
 
 
-def test_a_failure_ends_the_others_after_they_clean_up(tmp_path):
+def test_a_failure_ends_the_other_workers_after_they_clean_up(tmp_path):
   tasks = [str(tmp_path / name) for name in ("a", "b", "fail")]
   started = time.monotonic()
   with pytest.raises(ValueError, match="failed beside files"):
@@ -85,7 +85,7 @@ def test_a_failure_ends_the_others_after_they_clean_up(tmp_path):
 
 
 @pytest.mark.parametrize("num_workers", [1, 2])
-def test_tasks_are_taken_as_they_are_needed(num_workers):
+def test_tasks_are_made_one_ahead(num_workers):
   taken = []
 
   def tasks():

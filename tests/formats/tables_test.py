@@ -1,4 +1,4 @@
-"""Lines of JSONL that are no rows, and cells that are long."""
+"""Rows of tables: faulty lines, long cells, carriage returns."""
 
 import pytest
 
@@ -13,7 +13,7 @@ def texts(path, lines):
   return rows
 
 
-def test_whole_characters_may_be_escaped(tmp_path):
+def test_escaped_surrogate_pairs_are_decoded(tmp_path):
   lines = ['{"text": "\\ud83d\\ude00"}', '{"text": "a"}']
   assert texts(tmp_path / "a.jsonl", lines) == ["\U0001f600", "a"]
 
@@ -28,7 +28,7 @@ def test_whole_characters_may_be_escaped(tmp_path):
     "{",
   ],
 )
-def test_the_line_of_a_bad_row_is_named(tmp_path, line):
+def test_the_line_of_a_faulty_row_is_named(tmp_path, line):
   with pytest.raises(ValueError, match=r"a\.jsonl:2"):
     texts(tmp_path / "a.jsonl", ['{"text": "a"}', line])
 

@@ -1,4 +1,4 @@
-"""A tokenizer's files of Hugging Face: its vocabulary and its settings."""
+"""Hugging Face's tokenizer files: the vocabulary and the settings."""
 
 import json
 
@@ -31,7 +31,7 @@ TOKENIZER = {
 
 
 def write(folder, **files):
-  """Writes NAME.json for each name, and a vocab.txt; returns the latter."""
+  """Writes NAME.json for each name, and vocab.txt; returns its path."""
   folder.mkdir(exist_ok=True)
   for name, value in files.items():
     (folder / f"{name}.json").write_text(json.dumps(value))
@@ -39,14 +39,14 @@ def write(folder, **files):
   return str(folder / "vocab.txt")
 
 
-def test_the_vocabulary_is_that_of_vocab_txt(tmp_path):
+def test_vocab_txt_is_preferred_to_an_equal_tokenizer_json(tmp_path):
   vocab_file = write(tmp_path, tokenizer=TOKENIZER)
-  other = str(tmp_path / "tokenizer.json")
+  tokenizer_json = str(tmp_path / "tokenizer.json")
   vocab = tokenization.load_vocab(vocab_file)
-  assert tokenization.load_vocab(other) == vocab
+  assert tokenization.load_vocab(tokenizer_json) == vocab
   assert tokenizer_files.find_vocab(str(tmp_path)) == vocab_file
   (tmp_path / "vocab.txt").unlink()
-  assert tokenizer_files.find_vocab(str(tmp_path)) == other
+  assert tokenizer_files.find_vocab(str(tmp_path)) == tokenizer_json
 
 
 @pytest.mark.parametrize(
@@ -63,17 +63,17 @@ def test_the_vocabulary_is_that_of_vocab_txt(tmp_path):
 def test_a_tokenizer_without_word_pieces_has_no_vocabulary(tmp_path, model):
   (tmp_path / "tokenizer.json").write_text(json.dumps({"model": model}))
   assert tokenizer_files.find_vocab(str(tmp_path)) is None
-  with pytest.raises(ValueError, match=r"tokenizer.json has no .* word pieces"):
+  with pytest.raises(ValueError, match="tokenizer.json .*word pieces"):
     tokenization.load_vocab(str(tmp_path / "tokenizer.json"))
 
 
 @pytest.mark.parametrize(
   "vocab", [{"a": 0, "b": 2}, {"a": 0, "b": "1"}, {"a": 0, "b": -1}]
 )
-def test_ids_have_to_be_those_of_lines(tmp_path, vocab):
+def test_ids_must_be_consecutive(tmp_path, vocab):
   path = tmp_path / "tokenizer.json"
   path.write_text(json.dumps({"model": {"type": "WordPiece", "vocab": vocab}}))
-  with pytest.raises(ValueError, match=r"tokenizer.json: no token has the id"):
+  with pytest.raises(ValueError, match="tokenizer.json: .*id 1;"):
     tokenization.load_vocab(str(path))
 
 
@@ -87,7 +87,7 @@ def test_a_damaged_file_is_named(tmp_path, content):
     tokenizer_files.read_vocab(str(tmp_path / "tokenizer.json"))
 
 
-# File, content, and the text that the warning has to contain.
+# File, content, and text of the warning. None: the setting and its value.
 DIFFERING = [
   ("tokenizer_config", {"tokenizer_class": "BertJapaneseTokenizer"}, None),
   ("tokenizer_config", {"tokenizer_class": "KoBertTokenizer"}, None),
@@ -177,7 +177,7 @@ def test_a_bert_tokenizer_gets_no_warning(tmp_path, caplog, files):
   assert not [r for r in caplog.records if r.levelno > 20]
 
 
-def test_records_are_made_with_the_same_warning(tmp_path, caplog):
+def test_making_records_gives_the_same_warning(tmp_path, caplog):
   vocab_file = write(tmp_path / "m", tokenizer_config={"never_split": ["<e>"]})
   config = data_config.PretrainingDataConfig(vocab_file=vocab_file)
   pretraining_data.load_tokenizer(config)
@@ -198,13 +198,13 @@ def test_records_are_made_with_the_same_warning(tmp_path, caplog):
     ({}, (None, None)),
   ],
 )
-def test_the_case_is_that_of_the_files(tmp_path, files, expected):
+def test_the_letter_case_is_read_from_the_files(tmp_path, files, expected):
   write(tmp_path, **files)
   settings = tokenizer_files.read_settings(str(tmp_path))
   assert (settings.do_lower_case, settings.strip_accents) == expected
 
 
-def test_a_case_that_is_no_boolean_is_refused(tmp_path):
+def test_a_letter_case_that_is_not_boolean_is_refused(tmp_path):
   write(tmp_path, tokenizer_config={"do_lower_case": "false"})
   with pytest.raises(ValueError, match="do_lower_case .* 'false'"):
     tokenizer_files.read_settings(str(tmp_path))

@@ -73,7 +73,7 @@ def test_the_same_examples_are_tokenized_once(tmp_path, counting):
   with runs.logged() as log:
     second = write(tmp_path, counting)
   assert counting.num_texts == 0
-  assert "train.tf_record is of these examples and settings: reused" in log()
+  assert "train.tf_record, made from these examples and settings" in log()
   assert second == dataclasses.replace(first, is_reused=True)
   assert pathlib.Path(first.paths[0]).read_bytes() == content
 
@@ -106,7 +106,7 @@ def test_what_changes_the_records_makes_them_again(tmp_path, tokenizer, change):
   arguments = {"tokenizer": tokenizer, **OTHER_RECORDS[change]}
   with runs.logged() as log:
     again = write(tmp_path, **arguments)
-  assert "reused" not in log()
+  assert "Reusing" not in log()
   (tmp_path / "fresh").mkdir()
   fresh = write(tmp_path / "fresh", **arguments)
   assert again.num_records == fresh.num_records

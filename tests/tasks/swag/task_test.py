@@ -401,7 +401,7 @@ def test_what_changes_the_records_makes_them_again(tmp_path, tokenizer, change):
   swag_features.write_records(path, [RECORD], tokenizer, 12)
   with runs.logged() as log:
     swag_features.write_records(path, [RECORD], tokenizer, 12)
-  assert "train.tf_record is of these examples and settings: reused" in log()
+  assert "train.tf_record, made from these examples and settings" in log()
   other = dataclasses.replace(RECORD, **OTHER_RECORDS.get(change, {}))
   length = 13 if change == "another length" else 12
   swag_features.write_records(path, [other], tokenizer, length)
