@@ -616,7 +616,7 @@ def test_nothing_unfinished_is_left(exported):
 
 @pytest.fixture
 def mistaken(exported, tmp_path):
-  """A function that exports with changes, of the run that is classified."""
+  """Returns a function that exports and returns the error message."""
 
   def run(run="encoder", **changes):
     config = export_config.ExportConfig(
@@ -635,9 +635,9 @@ def mistaken(exported, tmp_path):
 
 def test_a_head_that_is_not_there_is_named(mistaken):
   message = mistaken("swag", task="squad")
-  for name in ("cls/squad/output_weights", "those of swag", "`task=encoder`"):
+  for name in ("cls/squad/output_weights", "for swag", "`task=encoder`"):
     assert name in message
-  assert "those of no task" in mistaken("encoder", task="pretraining")
+  assert "for no task" in mistaken("encoder", task="pretraining")
 
 
 def test_what_the_functions_would_not_use_is_named(mistaken):
@@ -653,7 +653,7 @@ def test_a_larger_vocabulary_than_the_table_is_refused(mistaken, tmp_path):
 
 
 def test_what_is_not_found_is_named(mistaken):
-  assert "no vocab.txt; set `vocab_file`" in mistaken(vocab_file=None)
+  assert "`vocab_file`" in mistaken(vocab_file=None)
   message = mistaken(
     init_checkpoint=str(GOLDEN / "tiny_classifier/bert_model.ckpt")
   )
@@ -665,23 +665,23 @@ def test_labels_of_another_number_are_refused(exported, mistaken, tmp_path):
   shutil.copytree(exported / "runs" / "multilabel", run)
   write_labels(run, "own data", "multilabel", ("a", "b"))
   message = mistaken(init_checkpoint=str(run))
-  assert "has a head of 3 labels" in message and "has 2" in message
+  assert "3 labels" in message and "has 2" in message
 
 
 def test_a_folder_in_use_is_refused(exported, tmp_path):
-  (tmp_path / "kept").write_text("")
-  with pytest.raises(ValueError, match="is there and not empty"):
+  (tmp_path / "file").write_text("")
+  with pytest.raises(ValueError, match=f"{tmp_path}.*`export_dir`"):
     export.run(
       export_config.ExportConfig(
         export_dir=str(tmp_path), init_checkpoint=str(exported)
       )
     )
-  assert [path.name for path in tmp_path.iterdir()] == ["kept"]
+  assert [path.name for path in tmp_path.iterdir()] == ["file"]
 
 
 def test_lengths_beyond_the_positions_are_refused(mistaken):
   message = mistaken("swag", max_seq_length=33)
-  assert "max_seq_length 33 exceeds" in message
+  assert "max_seq_length 33" in message
 
 
 def test_a_classifier_starts_from_an_encoder(exported, tmp_path, run_script):
@@ -696,7 +696,7 @@ def test_a_classifier_starts_from_an_encoder(exported, tmp_path, run_script):
     "--max_seq_length=8",
     "--train_batch_size=4",
     "--num_train_epochs=1",
-    # The weights stay those of the encoder.
+    # The weights stay equal to those of the encoder.
     "--learning_rate=0",
     "--nouse_xla",
     "--do_train",
@@ -716,7 +716,7 @@ def test_a_classifier_starts_from_an_encoder(exported, tmp_path, run_script):
     "run_classifier.py", *arguments, "--vocab_file=other.txt", cwd=tmp_path
   )
   assert again.returncode == 1
-  assert "vocab_file other.txt contradicts" in again.stderr
+  assert "vocab_file other.txt" in again.stderr
 
 
 def test_the_script_exports_a_run(exported, tmp_path, run_script):

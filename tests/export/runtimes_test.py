@@ -248,11 +248,11 @@ def test_what_computes_something_else_is_not_written(
 ):
   monkeypatch.setitem(conversion.FORMATS, ".onnx", Altered(alter))
   path = tmp_path / "model.onnx"
-  path.write_text("what stood there")
+  path.write_text("old")
   with pytest.raises(ValueError, match=words):
     convert(exported("classification"), path, is_int8)
   assert [p.name for p in tmp_path.iterdir()] == ["model.onnx"]
-  assert path.read_text() == "what stood there"
+  assert path.read_text() == "old"
 
 
 def test_what_is_close_enough_is_written(exported, tmp_path, monkeypatch):
@@ -289,7 +289,7 @@ def test_a_missing_package_is_named(monkeypatch, module):
 
 def test_mistakes_are_named(exported, tmp_path, monkeypatch):
   monkeypatch.setitem(conversion.FORMATS, ".onnx", Altered(dict))
-  with pytest.raises(ValueError, match="should end in .onnx or .tflite"):
+  with pytest.raises(ValueError, match="model.pb .*.onnx or .tflite"):
     convert(exported("encoder"), tmp_path / "model.pb")
   with pytest.raises(ValueError, match="no saved_model.pb"):
     convert(str(tmp_path), tmp_path / "model.onnx")
@@ -302,7 +302,7 @@ def test_mistakes_are_named(exported, tmp_path, monkeypatch):
   texts = Texts()
   folder = str(tmp_path / "texts")
   saved_models.save(texts, {"text": texts.text}, folder)
-  with pytest.raises(ValueError, match="no signature ids, only text: .*string"):
+  with pytest.raises(ValueError, match="no signature ids, only text"):
     convert(folder, tmp_path / "model.onnx")
 
 
@@ -325,7 +325,7 @@ def test_an_operation_that_litert_lacks_is_named(tmp_path, ending):
   ]
   folder = str(tmp_path / "sliced")
   saved_models.save(sliced, {"ids": sliced.ids}, folder)
-  with pytest.raises(ValueError, match="does not have: StridedSlice. Export"):
+  with pytest.raises(ValueError, match="StridedSlice"):
     convert(folder, tmp_path / f"model{ending}")
   assert not (tmp_path / f"model{ending}").exists()
 

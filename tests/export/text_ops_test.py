@@ -392,10 +392,10 @@ def test_packed_texts_equal_those_of_features(tokenizer, num_segments):
 @pytest.mark.parametrize(
   ("num_segments", "max_seq_length", "message"),
   [
-    (0, 8, "0 segments; pass one text or a pair"),
-    (3, 8, "3 segments; pass one text or a pair"),
-    (1, 1, "max_seq_length 1 is less than 2, the number of"),
-    (2, 2, "max_seq_length 2 is less than 3, the number of"),
+    (0, 8, "0 segments"),
+    (3, 8, "3 segments"),
+    (1, 1, "max_seq_length 1 .*raise it to 2"),
+    (2, 2, "max_seq_length 2 .*raise it to 3"),
   ],
 )
 def test_what_cannot_be_packed_is_named(

@@ -28,17 +28,6 @@ def signatures(
   0. It rejects texts longer than the model's maximum.
   """
 
-  def outputs(
-    inputs: dict[str, Tensor], positions: Tensor
-  ) -> dict[str, Tensor]:
-    output = model({**inputs, "masked_lm_positions": positions})
-    return {
-      "masked_lm_logits": output.masked_lm_logits,
-      "masked_lm_probabilities": tf.nn.softmax(output.masked_lm_logits),
-      "next_sentence_logits": output.next_sentence_logits,
-      "next_sentence_probabilities": tf.nn.softmax(output.next_sentence_logits),
-    }
-
   @saved_models.function(
     [
       *saved_models.ids_spec(),
@@ -52,19 +41,18 @@ def signatures(
     masked_lm_positions: Tensor,
   ) -> dict[str, Tensor]:
     values = (input_ids, input_mask, segment_ids)
-    return outputs(
-      dict(zip(saved_models.ID_NAMES, values)), masked_lm_positions
-    )
+    inputs = dict(zip(saved_models.ID_NAMES, values))
+    return _outputs(model, inputs, masked_lm_positions)
 
-  def of_all_positions(inputs: dict[str, Tensor]) -> dict[str, Tensor]:
+  def predict_all_positions(inputs: dict[str, Tensor]) -> dict[str, Tensor]:
     positions = tf.range(tf.shape(inputs["input_ids"])[1])
     positions = tf.zeros_like(inputs["input_ids"]) + positions[None, :]
-    return outputs(inputs, positions)
+    return _outputs(model, inputs, positions)
 
-  all_positions = saved_models.ids_function(of_all_positions)
-  found = {saved_models.IDS: ids, ALL_POSITIONS: all_positions}
+  all_positions = saved_models.ids_function(predict_all_positions)
+  functions = saved_models.by_name(ids) | {ALL_POSITIONS: all_positions}
   if tokenizer is None:
-    return {**found, saved_models.DEFAULT: ids}
+    return functions
 
   tokens = tf.constant(list(tokenizer.vocab), tf.string)
   num_best = min(top_k, len(tokenizer.vocab))
@@ -78,7 +66,20 @@ def signatures(
       "probabilities": tf.where(is_mask, best, 0.0),
     }
 
-  return {**found, saved_models.TEXT: text, saved_models.DEFAULT: text}
+  return functions | saved_models.by_name(ids, text)
+
+
+def _outputs(
+  model: saved_models.NamedModel, inputs: dict[str, Tensor], positions: Tensor
+) -> dict[str, Tensor]:
+  """Returns logits and probabilities of both heads."""
+  output = model({**inputs, "masked_lm_positions": positions})
+  return {
+    "masked_lm_logits": output.masked_lm_logits,
+    "masked_lm_probabilities": tf.nn.softmax(output.masked_lm_logits),
+    "next_sentence_logits": output.next_sentence_logits,
+    "next_sentence_probabilities": tf.nn.softmax(output.next_sentence_logits),
+  }
 
 
 def _mask_probabilities(

@@ -84,13 +84,13 @@ class Answerer:
   def output_spec(self) -> dict[str, tf.TensorSpec]:
     """Returns shapes and dtypes of the outputs of `answer`."""
     n = self._num_answers
-    one = {"start": tf.int32, "end": tf.int32, "probability": tf.float32}
-    each = {"text": tf.string, **one}
-    each |= {"start_logit": tf.float32, "end_logit": tf.float32}
+    best = {"start": tf.int32, "end": tf.int32, "probability": tf.float32}
+    nbest = {"text": tf.string, **best}
+    nbest |= {"start_logit": tf.float32, "end_logit": tf.float32}
     spec = {
       "answer": tf.TensorSpec([], tf.string),
-      **{name: tf.TensorSpec([], dtype) for name, dtype in one.items()},
-      **{f"nbest_{k}": tf.TensorSpec([n], dtype) for k, dtype in each.items()},
+      **{name: tf.TensorSpec([], dtype) for name, dtype in best.items()},
+      **{f"nbest_{k}": tf.TensorSpec([n], dtype) for k, dtype in nbest.items()},
     }
     if self._predictions.version_2_with_negative:
       spec["null_odds"] = tf.TensorSpec([], tf.float32)
@@ -113,12 +113,12 @@ class Answerer:
     cut = self._windower.cut(question, pieces)
     output = self._model(cut.inputs)
     null, null_score = _null(output)
-    spans = self._ranked(cut, output, null)
-    kept = self._different(context, *_places(context, pieces, spans))
-    spans = self._completed(spans.gather(kept), null)
-    return self._chosen(context, pieces, spans, null_score)
+    spans = self._rank(cut, output, null)
+    nbest = self._different(context, *_places(context, pieces, spans))
+    spans = self._with_null(spans.gather(nbest), null)
+    return self._outputs(context, pieces, spans, null_score)
 
-  def _ranked(
+  def _rank(
     self, cut: context_windows.Windows, output: heads.SpanOutput, null: Spans
   ) -> Spans:
     """Returns the possible spans, the best first; for 2.0 also the null answer.
@@ -136,8 +136,8 @@ class Answerer:
     lengths = ends[:, None, :] - starts[:, :, None] + 1  # [W, n, n]
     is_span = is_start[:, :, None] & is_end[:, None, :]
     is_span &= (lengths > 0) & (lengths <= config.max_answer_length)
-    found = tf.where(is_span)  # [spans, 3]: window, ranks of start and end
-    start, end = found[:, :2], found[:, ::2]
+    indices = tf.where(is_span)  # [spans, 3]: window, ranks of start and end
+    start, end = indices[:, :2], indices[:, ::2]
     firsts = tf.gather(cut.pieces, starts, batch_dims=1)
     lasts = tf.gather(cut.pieces, ends, batch_dims=1)
     spans = Spans(
@@ -164,7 +164,7 @@ class Answerer:
     different = tf.gather(firsts, _first_of_equals(keys))
     return different[: self._predictions.n_best_size]
 
-  def _completed(self, spans: Spans, null: Spans) -> Spans:
+  def _with_null(self, spans: Spans, null: Spans) -> Spans:
     """Returns the n best spans, and the null answer if it is required."""
     if self._predictions.version_2_with_negative:
       return _joined(spans, null, ~tf.reduce_any(spans.first < 0))
@@ -174,7 +174,7 @@ class Answerer:
     )
     return _joined(spans, nothing, tf.equal(tf.size(spans.first), 0))
 
-  def _chosen(
+  def _outputs(
     self,
     context: Tensor,
     pieces: context_windows.Pieces,
@@ -291,15 +291,8 @@ def _first_occurrences(
 
   The original searches for the text of a span in its words: for the last piece
   of "Ging" it returns the first "g". Only a part of a single word can occur
-  earlier.
-
-  Args:
-    context: string [].
-    pieces: word pieces of the context.
-    first: int32 [spans]. First piece of each span.
-    last: int32 [spans]. Last piece of each span.
-    matches: bool [spans]. Whether the words match their pieces character by
-      character.
+  earlier. `matches`, bool [spans], says whether words match their pieces
+  character by character.
   """
   starts, ends = tf.gather(pieces.starts, first), tf.gather(pieces.ends, last)
   words = tf.gather(pieces.word_starts, first)
@@ -359,10 +352,10 @@ def _earliest(
   wanted = chars[first : first + length]
   places = tf.where(tf.equal(chars[word:first], wanted[0]))[:, 0]
   places = tf.cast(places, tf.int32)
-  windows_ = tf.gather(chars, word + places[:, None] + tf.range(length))
-  is_there = tf.reduce_all(tf.equal(windows_, wanted), axis=1)
+  texts = tf.gather(chars, word + places[:, None] + tf.range(length))
+  is_equal = tf.reduce_all(tf.equal(texts, wanted), axis=1)
   return tf.reduce_min(
-    tf.concat([tf.boolean_mask(places, is_there), [offset]], axis=0)
+    tf.concat([tf.boolean_mask(places, is_equal), [offset]], axis=0)
   )
 
 

@@ -147,9 +147,9 @@ class WordSplitter(tf.Module):
     """Lower-cases and decomposes characters."""
     indices = self._replacements.look_up(characters.codes)
     replaced = tf.gather(self._replaced_by, indices)
-    of = replaced.value_rowids()
-    is_changed = tf.gather(indices, of) != 0
-    codes, words, sources = (tf.gather(values, of) for values in characters)
+    origins = replaced.value_rowids()
+    is_changed = tf.gather(indices, origins) != 0
+    codes, words, sources = (tf.gather(x, origins) for x in characters)
     codes = tf.where(is_changed, replaced.values, codes)
     return _Characters(codes, words, sources)
 
@@ -172,12 +172,12 @@ def _decode(texts: tf.Tensor) -> _Decoded:
   codes, starts = tf.strings.unicode_decode_with_offsets(
     texts, "UTF-8", errors="replace"
   )
-  of = codes.value_rowids()
+  rows = codes.value_rowids()
   starts = starts.values
   next_starts = tf.concat([starts[1:], [0]], axis=0)[: tf.size(starts)]
-  text_ends = tf.gather(tf.strings.length(texts), of)
-  ends = tf.where(_is_last(of), tf.cast(text_ends, tf.int64), next_starts)
-  return _Decoded(of, codes.values, starts, ends)
+  text_ends = tf.gather(tf.strings.length(texts), rows)
+  ends = tf.where(_is_last(rows), tf.cast(text_ends, tf.int64), next_starts)
+  return _Decoded(rows, codes.values, starts, ends)
 
 
 def _ended_around(is_alone: tf.Tensor, words: tf.Tensor) -> tf.Tensor:
@@ -262,10 +262,10 @@ def _stripped(
   # start of a word.
   groups = tf.cumsum(tf.cast(stays | _is_first(characters.words), tf.int64)) - 1
   ends = tf.gather(tf.math.segment_max(ends, groups), groups)
-  kept = tf.where(stays)[:, 0]
-  codes, words, sources = (tf.gather(values, kept) for values in characters)
+  indices = tf.where(stays)[:, 0]
+  codes, words, sources = (tf.gather(values, indices) for values in characters)
   return (
     _Characters(codes, words, sources),
-    tf.gather(classes, kept),
-    tf.gather(ends, kept),
+    tf.gather(classes, indices),
+    tf.gather(ends, indices),
   )
