@@ -1,4 +1,4 @@
-"""How commands start: their help, and mistakes on the command line."""
+"""Tests for the start of commands: help and mistakes on the command line."""
 
 import ast
 import logging
@@ -167,8 +167,8 @@ def test_the_log_has_time_and_level(capsys):
 
 def test_the_settings_that_a_message_names_are_flags_on_the_command_line():
   # absl defines --verbosity for every command.
-  found = command.with_flags("set `verbosity` or `verbosity=1`, not `fit`")
-  assert found == "set --verbosity or --verbosity=1, not `fit`"
+  result = command.with_flags("set `verbosity` or `verbosity=1`, not `fit`")
+  assert result == "set --verbosity or --verbosity=1, not `fit`"
 
 
 def test_messages_of_the_library_name_settings_not_flags():

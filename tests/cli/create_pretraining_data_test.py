@@ -137,7 +137,7 @@ def test_resume_builds_what_is_missing_and_nothing_else(text, config, tmp_path):
     )
 
   create()
-  whole = contents(tmp_path / "out")
+  result = contents(tmp_path / "out")
   lost = tmp_path / "out" / "data-00002-of-00004"
   lost.unlink()
   left = tmp_path / "out" / ".data-00002-of-00004.tmp-1"
@@ -146,11 +146,11 @@ def test_resume_builds_what_is_missing_and_nothing_else(text, config, tmp_path):
   kept.write_bytes(b"kept, not built again")
   summary = create(resume=True)
   assert kept.read_bytes() == b"kept, not built again"
-  assert lost.read_bytes() == whole[lost.name]
+  assert lost.read_bytes() == result[lost.name]
   assert summary.num_shards_kept == 3
   assert not left.exists()
   create()
-  assert contents(tmp_path / "out") == whole
+  assert contents(tmp_path / "out") == result
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""What commands set for a TPU before TensorFlow is imported."""
+"""Tests for the variables that commands set for a TPU."""
 
 import json
 import os
@@ -43,7 +43,7 @@ def libtpu(tmp_path):
   return library
 
 
-def found(*flags, path="", **environment):
+def read_variables(*flags, path="", **environment):
   """Returns the values of NAMES when TensorFlow is about to be imported."""
   clean = {k: v for k, v in os.environ.items() if k not in NAMES}
   arguments = ["--input_file=x", "--output_dir=y", *flags]
@@ -61,21 +61,23 @@ def found(*flags, path="", **environment):
 def test_a_tpu_of_this_machine_is_asked_for_by_pjrt(flags, libtpu):
   flags = ("--use_tpu", *flags)
   expected = ["TPU", "true", str(libtpu)]
-  assert found(*flags, path=libtpu.parents[1]) == expected
+  assert read_variables(*flags, path=libtpu.parents[1]) == expected
 
 
 @pytest.mark.parametrize(
   "flags", [(), ("--use_tpu", "--tpu_name=grpc://1.2.3.4:8470")]
 )
 def test_nothing_is_set_for_other_devices(flags, libtpu):
-  assert found(*flags, path=libtpu.parents[1]) == [None, None, None]
+  assert read_variables(*flags, path=libtpu.parents[1]) == [None, None, None]
 
 
 def test_what_is_set_already_stays(libtpu):
   values = {NAMES[1]: "false", NAMES[2]: "/opt/libtpu.so"}
   expected = ["TPU", "false", "/opt/libtpu.so"]
-  assert found("--use_tpu", path=libtpu.parents[1], **values) == expected
+  assert (
+    read_variables("--use_tpu", path=libtpu.parents[1], **values) == expected
+  )
 
 
 def test_without_libtpu_nothing_is_set():
-  assert found("--use_tpu") == [None, None, None]
+  assert read_variables("--use_tpu") == [None, None, None]

@@ -34,8 +34,8 @@ def test_a_command_of_research_is_answered_with_its_script(name, monkeypatch):
 def test_help_lists_the_commands(monkeypatch, capsys):
   assert not run_main(monkeypatch, "--help")
   lines = [line.split() for line in capsys.readouterr().out.splitlines()]
-  found = {words[0]: words for words in lines if words}
-  assert all(len(found[name]) > 3 for name in main.COMMANDS)
+  result = {words[0]: words for words in lines if words}
+  assert all(len(result[name]) > 3 for name in main.COMMANDS)
 
 
 @pytest.mark.parametrize(
@@ -53,5 +53,5 @@ def test_an_unknown_command_is_answered_with_the_nearest(
 def test_a_command_gets_its_arguments(monkeypatch):
   module = importlib.import_module("bert_tf.cli.plot_curves")
   monkeypatch.setattr(module, "run", lambda: sys.exit(" ".join(sys.argv)))
-  found = run_main(monkeypatch, "plot-curves", "--output_dir=x")
-  assert found == "bert-tf plot-curves --output_dir=x"
+  result = run_main(monkeypatch, "plot-curves", "--output_dir=x")
+  assert result == "bert-tf plot-curves --output_dir=x"

@@ -233,7 +233,7 @@ def test_a_sweep_evaluates_while_training_and_stops_early(data, run_script):
 
 
 def test_every_flag_of_the_original_has_its_default(run_script, tmp_path):
-  found = runs.flag_defaults(
+  result = runs.flag_defaults(
     run_script,
     "run_classifier.py",
     classification_config.ClassificationConfig,
@@ -241,4 +241,4 @@ def test_every_flag_of_the_original_has_its_default(run_script, tmp_path):
   )
   for name, default in {**runs.ORIGINAL_DEFAULTS, "task_name": None}.items():
     expected = None if default is None else str(default).lower()
-    assert found[name] == expected, name
+    assert result[name] == expected, name

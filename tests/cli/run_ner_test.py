@@ -65,14 +65,14 @@ def test_training_learns_the_entities(trained):
   assert "120 training windows, 150 steps of 16, 15 of them warm-up" in log
   losses = curves.read(str(folder))["loss"]
   assert losses[150] < 0.1 * losses[min(losses)]
-  found = results(folder / "eval_results.txt")
+  result = results(folder / "eval_results.txt")
   for name in ("f1", "precision", "recall", "PER_f1", "LOC_f1"):
-    assert found[name] == 1.0
-  assert found["eval_accuracy"] == 1.0
-  assert found["eval_loss"] < 0.1
-  assert found["global_step"] == 150
+    assert result[name] == 1.0
+  assert result["eval_accuracy"] == 1.0
+  assert result["eval_loss"] < 0.1
+  assert result["global_step"] == 150
   # The means over words and over batches, whose last one is smaller.
-  assert found["loss"] == pytest.approx(found["eval_loss"], abs=0.05)
+  assert result["loss"] == pytest.approx(result["eval_loss"], abs=0.05)
   assert results(folder / "test_results.txt")["f1"] == 1.0
 
 
@@ -124,7 +124,7 @@ def test_a_run_leaves_these_files(trained):
   }
   history = json.loads((folder / "best" / "evaluations.json").read_text())
   assert history["metric"] == "f1"
-  steps = [found["global_step"] for found in history["evaluations"]]
+  steps = [result["global_step"] for result in history["evaluations"]]
   assert steps == [60, 120, 150]
   shapes = checkpoints.CheckpointReader(str(folder / "model.ckpt-150")).shapes
   assert shapes["output_weights"] == (5, 32)
@@ -146,12 +146,12 @@ def test_prediction_alone_takes_the_labels_of_the_run(trained, data, tmp_path):
   with pytest.MonkeyPatch.context() as patch:
     # What has no tags needs no seqeval.
     patch.setitem(sys.modules, "seqeval.metrics", None)
-    found = ner.run(
+    result = ner.run(
       ner_config(
         tmp_path, tmp_path / "out", do_predict=True, test_file="words.txt"
       )
     )
-  assert found == {}
+  assert result == {}
   expected = [
     [word, tag]
     for words, tags in made_sentences(4, 5)
@@ -166,11 +166,11 @@ def test_results_are_returned_those_of_the_test_file_by_its_name(
 ):
   folder, _ = trained
   shutil.copytree(folder, tmp_path / "out")
-  found = ner.run(
+  result = ner.run(
     ner_config(data, tmp_path / "out", do_eval=True, do_predict=True)
   )
-  assert found["f1"] == found["test_f1"] == found["test_accuracy"] == 1.0
-  assert found["global_step"] == 150
+  assert result["f1"] == result["test_f1"] == result["test_accuracy"] == 1.0
+  assert result["global_step"] == 150
 
 
 def test_scores_and_loss_are_of_every_word_whatever_the_windows(
@@ -180,17 +180,17 @@ def test_scores_and_loss_are_of_every_word_whatever_the_windows(
   train = {"init_checkpoint": str(trained[0] / "model.ckpt-0")}
   text = conll(made_sentences(20, 7) + [(["madonna"] * 50, ["B-PER"] * 50)])
   (tmp_path / "dev.txt").write_text(text)
-  found = []
+  result = []
   for size in (1, 7):
     changes = {"dev_file": str(tmp_path / "dev.txt"), "eval_batch_size": size}
     ner.run(ner_config(data, tmp_path / "out", train, do_eval=True, **changes))
-    found.append(results(tmp_path / "out" / "eval_results.txt"))
+    result.append(results(tmp_path / "out" / "eval_results.txt"))
   rows = columns(tmp_path / "out" / "eval_predictions.txt")
   assert len(rows) == sum(len(words) for words, _ in made_sentences(20, 7)) + 50
   right = np.mean([gold == predicted for _, gold, predicted in rows])
-  assert found[0]["eval_accuracy"] == pytest.approx(right)
+  assert result[0]["eval_accuracy"] == pytest.approx(right)
   for name in ("eval_accuracy", "eval_loss", "f1"):
-    assert found[0][name] == pytest.approx(found[1][name], rel=1e-5)
+    assert result[0][name] == pytest.approx(result[1][name], rel=1e-5)
 
 
 def context_file(num_documents, seed):
@@ -210,7 +210,7 @@ def test_document_context_tells_what_the_sentence_alone_does_not(
   for name, seed in (("train", 1), ("dev", 2)):
     (tmp_path / f"{name}.txt").write_text(context_file(80, seed))
   changes = {"do_train": True, "do_eval": True, "num_train_epochs": 24.0}
-  found = {}
+  result = {}
   for context in (False, True):
     config = ner_config(
       data,
@@ -220,12 +220,12 @@ def test_document_context_tells_what_the_sentence_alone_does_not(
       max_seq_length=8,
       **changes,
     )
-    found[context] = ner.run(
+    result[context] = ner.run(
       dataclasses.replace(config, data_dir=str(tmp_path))
     )
   # Where it is not known, at best the type that comes more often is right.
-  assert found[False]["f1"] < 0.7
-  assert found[True]["f1"] == 1.0
+  assert result[False]["f1"] < 0.7
+  assert result[True]["f1"] == 1.0
 
 
 @pytest.mark.slow
@@ -233,7 +233,7 @@ def test_a_stopped_training_scores_nothing_and_goes_on_to_the_same_weights(
   data, tmp_path, monkeypatch
 ):
   changes = {"do_train": True, "do_eval": True, "num_train_epochs": 1.0}
-  whole = ner.run(ner_config(data, tmp_path / "whole", **changes))
+  result = ner.run(ner_config(data, tmp_path / "whole", **changes))
   step = divergence.LossCheck.add
 
   def stop(self, steps_done, *values):
@@ -248,7 +248,7 @@ def test_a_stopped_training_scores_nothing_and_goes_on_to_the_same_weights(
     with pytest.raises(KeyboardInterrupt):
       ner.run(config)
   assert not (tmp_path / "out" / "eval_results.txt").exists()
-  assert ner.run(config) == pytest.approx(whole, rel=1e-6)
+  assert ner.run(config) == pytest.approx(result, rel=1e-6)
   one, other = (
     checkpoints.CheckpointReader(str(tmp_path / name / "model.ckpt-7"))
     for name in ("whole", "out")
@@ -299,7 +299,7 @@ def test_several_seeds_give_mean_and_spread(data, tmp_path, run_script):
 
 
 def test_flags_have_these_defaults(tmp_path, run_script):
-  found = runs.flag_defaults(
+  result = runs.flag_defaults(
     run_script, "run_ner.py", ner_config_lib.NerConfig, tmp_path
   )
   expected = {
@@ -319,7 +319,7 @@ def test_flags_have_these_defaults(tmp_path, run_script):
     "num_train_epochs": "3.0",
     "num_runs": "1",
   }
-  assert {name: found[name] for name in expected} == expected
+  assert {name: result[name] for name in expected} == expected
 
 
 def with_file(name, text):

@@ -133,10 +133,10 @@ def test_training_learns_the_text(data, trained):
   # Twenty reports, though --log_every_steps is 50.
   assert list(losses) == list(range(15, 301, 15))
   assert losses[300] < 0.6 * losses[45]
-  found = results(data / "out")
-  assert found["global_step"] == 300
+  result = results(data / "out")
+  assert result["global_step"] == 300
   # Each of 16 words alone would be right in 6% of the cases.
-  assert found["masked_lm_accuracy"] > 0.5
+  assert result["masked_lm_accuracy"] > 0.5
   assert "step 300/300: loss" in trained
   assert "next_sentence_accuracy" in trained and "examples/s" in trained
 
@@ -182,11 +182,11 @@ def test_kill_at_any_step_and_start_again_gives_the_same_weights(
   log = process.communicate()[1]
   assert process.returncode == 0, log
   assert "model.ckpt-100, at step 100" in log
-  whole = checkpoints.CheckpointReader(str(data / "out" / "model.ckpt-300"))
+  reader = checkpoints.CheckpointReader(str(data / "out" / "model.ckpt-300"))
   again = checkpoints.CheckpointReader(str(data / "killed" / "model.ckpt-300"))
-  assert whole.shapes == again.shapes
-  for name in whole.shapes:
-    np.testing.assert_array_equal(whole.get(name), again.get(name))
+  assert reader.shapes == again.shapes
+  for name in reader.shapes:
+    np.testing.assert_array_equal(reader.get(name), again.get(name))
 
 
 def test_sigterm_saves_and_ends_well(data, start_python):
@@ -266,9 +266,9 @@ def test_fill_mask_of_a_file_is_json_lines_with_every_mask(
     cwd=data,
   )
   assert result.returncode == 0, result.stderr
-  found = [json.loads(line) for line in result.stdout.splitlines()]
-  assert [len(f["masks"]) for f in found] == [1, 2]
-  for mask in found[1]["masks"]:
+  content = [json.loads(line) for line in result.stdout.splitlines()]
+  assert [len(f["masks"]) for f in content] == [1, 2]
+  for mask in content[1]["masks"]:
     probabilities = [p["probability"] for p in mask]
     assert len(mask) == 5
     assert probabilities == sorted(probabilities, reverse=True)
@@ -346,8 +346,8 @@ def other_config(folder: pathlib.Path, **changes) -> dict[str, str]:
 
 
 def truncated(folder: pathlib.Path) -> dict[str, str]:
-  whole = (folder / "data.tfrecord").read_bytes()
-  (folder / "short.tfrecord").write_bytes(whole[:-5])
+  result = (folder / "data.tfrecord").read_bytes()
+  (folder / "short.tfrecord").write_bytes(result[:-5])
   return {"input_file": "short.tfrecord"}
 
 

@@ -168,10 +168,10 @@ def test_the_script_on_2_0_gives_the_originals_answers(
 
 
 def test_every_flag_of_the_original_has_its_default(tmp_path, run_script):
-  found = runs.flag_defaults(
+  result = runs.flag_defaults(
     run_script, "run_squad.py", squad_config_lib.SquadConfig, tmp_path
   )
-  assert {name: found[name] for name in DEFAULTS} == DEFAULTS
+  assert {name: result[name] for name in DEFAULTS} == DEFAULTS
 
 
 def questions(num_questions, is_v2):
@@ -266,10 +266,10 @@ def test_training_learns_to_answer(data, tmp_path, version):
     p["qas"][0]["id"]: "his" if p["qas"][0]["answers"] else "" for p in expected
   }
   assert json.loads((tmp_path / "predictions.json").read_text()) == texts
-  found = results(tmp_path)
-  assert (found["exact_match"], found["f1"]) == (100.0, 100.0)
+  result = results(tmp_path)
+  assert (result["exact_match"], result["f1"]) == (100.0, 100.0)
   if version == "v2":
-    assert (found["best_f1"], found["NoAns_total"]) == (100.0, 5.0)
+    assert (result["best_f1"], result["NoAns_total"]) == (100.0, 5.0)
   names = {p.name for p in tmp_path.iterdir()}
   assert {"train.tf_record", "eval.tf_record", "checkpoint"} <= names
   slots = checkpoints.CheckpointReader(str(tmp_path / "model.ckpt-160")).shapes
@@ -291,15 +291,15 @@ def test_the_best_of_the_evaluations_while_training_is_kept(
   config = squad_config(
     data, tmp_path, version, num_train_epochs=2.0, train=train
   )
-  found = squad.run(config)
+  result = squad.run(config)
   history = json.loads((tmp_path / "best" / "evaluations.json").read_text())
   evaluations = history["evaluations"]
   assert history["metric"] == "f1"
   assert [e["global_step"] for e in evaluations] == [2, 4, 6, 8]
   # The last evaluation was of the weights that the predictions are of.
   del evaluations[-1]["global_step"]
-  assert evaluations[-1] == pytest.approx(found)
-  assert curves.read(str(tmp_path / "eval"))["f1"][8] == found["f1"]
+  assert evaluations[-1] == pytest.approx(result)
+  assert curves.read(str(tmp_path / "eval"))["f1"][8] == result["f1"]
   values = [e["f1"] for e in evaluations]
   assert values[0] < max(values)
   step = 2 * (1 + values.index(max(values)))
@@ -355,14 +355,14 @@ def test_a_resumed_training_is_the_one_that_was_not_interrupted(
     'all_model_checkpoint_paths: "model.ckpt-14"\n'
   )
   with runs.logged() as log:
-    found = trained("cut")
+    result = trained("cut")
   assert "at step 14" in log() and "train.tf_record is of these" in log()
-  assert found.keys() == expected.keys()
+  assert result.keys() == expected.keys()
   for variable, value in expected.items():
-    np.testing.assert_array_equal(found[variable], value, err_msg=variable)
+    np.testing.assert_array_equal(result[variable], value, err_msg=variable)
 
 
-def records_of(data, output_dir, **changes):
+def write_records(data, output_dir, **changes):
   """Trains a step; returns what was logged and the records written."""
   config = squad_config(
     data, output_dir, num_train_epochs=0.25, do_predict=False
@@ -375,9 +375,9 @@ def records_of(data, output_dir, **changes):
 def test_windows_are_cut_once_for_the_same_questions_and_settings(
   data, tmp_path
 ):
-  log, first = records_of(data, tmp_path)
+  log, first = write_records(data, tmp_path)
   assert "reused" not in log
-  log, second = records_of(data, tmp_path)
+  log, second = write_records(data, tmp_path)
   assert "train.tf_record is of these examples and settings: reused" in log
   assert second == first
 
@@ -404,20 +404,20 @@ OTHER_WINDOWS = {
 
 @pytest.mark.parametrize("change", OTHER_WINDOWS)
 def test_what_changes_the_windows_cuts_them_again(data, tmp_path, change):
-  records_of(data, tmp_path / "run")
+  write_records(data, tmp_path / "run")
   # It would refuse other settings than its own.
   (tmp_path / "run" / "run.json").unlink()
   changes = OTHER_WINDOWS[change](data, tmp_path)
-  log, again = records_of(data, tmp_path / "run", **changes)
+  log, again = write_records(data, tmp_path / "run", **changes)
   assert "reused" not in log
   changes["train"] = train_config(tmp_path / "fresh")
-  _, fresh = records_of(data, tmp_path / "fresh", **changes)
+  _, fresh = write_records(data, tmp_path / "fresh", **changes)
   assert again == fresh
 
 
 def test_cut_batches_give_the_answers_of_padded_ones(data, tmp_path):
   prefix = trained_prefix(data, tmp_path)
-  found = []
+  result = []
   for cut_padding in (False, True):
     folder = tmp_path / f"out_{cut_padding}"
     config = squad_config(
@@ -430,8 +430,8 @@ def test_cut_batches_give_the_answers_of_padded_ones(data, tmp_path):
       train=train_config(folder, init_checkpoint=prefix),
     )
     squad.run(config)
-    found.append(json.loads((folder / "nbest_predictions.json").read_text()))
-  padded, cut = found
+    result.append(json.loads((folder / "nbest_predictions.json").read_text()))
+  padded, cut = result
   for qas_id, candidates in padded.items():
     # Padding takes places among the n best, so only the first is compared.
     best = cut[qas_id][0]
@@ -461,13 +461,13 @@ def test_training_on_cut_batches_learns_too(data, tmp_path):
 
   with pytest.MonkeyPatch.context() as patch:
     patch.setattr(padding, "cut_padding", recorded)
-    found = squad.run(
+    result = squad.run(
       squad_config(
         data, tmp_path / "out", train_file=str(path), cut_padding=True
       )
     )
   assert set(widths) == {9, 24}
-  assert found["f1"] == 100.0
+  assert result["f1"] == 100.0
 
 
 def test_questions_are_trained_in_the_originals_shuffled_order(data, tmp_path):
@@ -502,8 +502,8 @@ def test_thresholds_are_of_what_would_be_answered_without_one(data, tmp_path):
   )
   texts = json.loads((tmp_path / "predictions.json").read_text())
   assert set(texts.values()) == {""}
-  found = results(tmp_path)
-  assert (found["exact_match"], found["best_exact"]) == (25.0, 100.0)
+  result = results(tmp_path)
+  assert (result["exact_match"], result["best_exact"]) == (25.0, 100.0)
 
 
 def test_a_stopped_training_predicts_nothing(data, tmp_path, monkeypatch):
@@ -587,8 +587,8 @@ def test_2_0_data_answered_as_1_1_are_pointed_out(data, tmp_path):
   with runs.logged() as log:
     squad.run(config)
   assert "5 of 20 questions have no answer, but all will be given one" in log()
-  found = results(tmp_path / "out")
-  assert found["NoAns_exact"] == 0.0 and "best_f1" not in found
+  result = results(tmp_path / "out")
+  assert result["NoAns_exact"] == 0.0 and "best_f1" not in result
 
 
 def body_only(data, tmp_path):
@@ -717,10 +717,10 @@ def test_what_was_trained_answers_what_is_typed(data, start, tmp_path):
     *(f"--{n}={v}" for n, v in window_settings(24, 10, 1).items()),
   )
   assert result.returncode == 0, result.stderr
-  found = bert_tf.load(tmp_path / "out").predict(("the", "the his of"))
+  predictions = bert_tf.load(tmp_path / "out").predict(("the", "the his of"))
   scored = [
     f"  {answer['probability']:.4f}  {answer['text'] or '(no answer)'}"
-    for answer in found["nbest"][:3]
+    for answer in predictions["nbest"][:3]
   ]
   assert result.stdout.splitlines()[1:-1] == scored
 

@@ -173,13 +173,13 @@ def test_several_seeds_on_ones_own_columns_are_compared(data, run_script):
   assert result.returncode == 0, result.stderr
   with (data / "sweep" / "sweep_results.tsv").open() as opened:
     (row,) = csv.DictReader(opened, delimiter="\t")
-  found = []
+  results = []
   for i in range(2):
     path = data / "sweep" / f"run_{i}" / "eval_results.txt"
-    found.append(float(path.read_text().split()[2]))
+    results.append(float(path.read_text().split()[2]))
   assert row["num_runs"] == "2"
-  assert float(row["eval_accuracy_mean"]) == pytest.approx(np.mean(found))
-  assert float(row["eval_accuracy_best"]) == pytest.approx(max(found))
+  assert float(row["eval_accuracy_mean"]) == pytest.approx(np.mean(results))
+  assert float(row["eval_accuracy_best"]) == pytest.approx(max(results))
 
 
 def own_folder(data):
@@ -191,9 +191,9 @@ def own_folder(data):
 
 
 def test_every_flag_has_its_default(run_script, tmp_path):
-  found = runs.flag_defaults(
+  result = runs.flag_defaults(
     run_script, "run_swag.py", swag_config.SwagConfig, tmp_path
   )
   for name, default in {**runs.ORIGINAL_DEFAULTS, **NEW_DEFAULTS}.items():
     expected = None if default is None else str(default).lower()
-    assert found[name] == expected, name
+    assert result[name] == expected, name

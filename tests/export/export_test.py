@@ -249,24 +249,24 @@ def made_requests(models):
     texts = mnli_texts(shared)
     requests["mnli"] = request("classification", "serving_default", **texts)
     for version in ("v1", "v2"):
-      asked = questions(shared, version).values()
+      result = questions(shared, version).values()
       requests[version] = request(
         f"squad_{version}",
         "serving_default",
-        question=[question for question, _ in asked],
-        context=[context for _, context in asked],
+        question=[question for question, _ in result],
+        context=[context for _, context in result],
       )
   return requests
 
 
 def mnli_texts(shared):
   task = glue.get_task("MNLI")
-  found = examples_lib.read_examples(
+  examples = examples_lib.read_examples(
     str(shared / "golden/classifier/data/MNLI"), task.test, task
   )
   return {
-    "text": [example.text_a for example in found],
-    "text_b": [example.text_b for example in found],
+    "text": [example.text_a for example in examples],
+    "text_b": [example.text_b for example in examples],
   }
 
 
@@ -300,8 +300,8 @@ def one_blank(text):
   return " ".join(text.split())
 
 
-def close(found, expected):
-  np.testing.assert_allclose(found, np.asarray(expected), atol=1e-5)
+def close(result, expected):
+  np.testing.assert_allclose(result, np.asarray(expected), atol=1e-5)
 
 
 def arrays(**rows):
@@ -337,24 +337,24 @@ def test_pairs_are_classified_as_by_the_original(shared, served):
 @pytest.mark.parametrize("version", ["v1", "v2"])
 def test_questions_are_answered_as_by_the_original(shared, served, version):
   nbest, odds = recorded_nbest(shared, version)
-  asked = questions(shared, version)
-  found = served[version]
-  assert len(found["answer"]) == len(asked)
-  rows = zip(asked, found["answer"], found["start"], found["end"])
+  results = questions(shared, version)
+  result = served[version]
+  assert len(result["answer"]) == len(results)
+  rows = zip(results, result["answer"], result["start"], result["end"])
   for qas_id, answer, start, end in rows:
     # There the words of an answer have one blank between them.
     allowed = near_ties.answers(nbest[qas_id], odds.get(qas_id), -5.5)
     assert one_blank(answer or "") in map(one_blank, allowed)
     if answer:
-      assert asked[qas_id][1][start:end] == answer
+      assert results[qas_id][1][start:end] == answer
 
 
 def test_the_n_best_are_the_originals(shared, served):
-  found = served["v1"]
+  result = served["v1"]
   nbest, _ = recorded_nbest(shared, "v1")
   names = ("text", "probability", "start_logit", "end_logit")
   for row, entries in enumerate(nbest.values()):
-    columns = [found[f"nbest_{name}"][row] for name in names]
+    columns = [result[f"nbest_{name}"][row] for name in names]
     ours = [dict(zip(names, values)) for values in zip(*columns)]
     assert not any(any(entry.values()) for entry in ours[len(entries) :])
     near_ties.assert_nbest(
@@ -372,12 +372,12 @@ def test_null_odds_are_the_originals(shared, served):
 @pytest.mark.parametrize("task", ["regression", "multilabel"])
 def test_ids_are_classified_as_by_the_model(exported, served, task):
   logits = loaded(exported, task)(arrays(**IDS)).numpy()
-  found = served[f"ids of {task}"]
-  close(found["logits"], logits)
+  result = served[f"ids of {task}"]
+  close(result["logits"], logits)
   if task == "regression":
-    close(found["prediction"], logits[:, 0])
+    close(result["prediction"], logits[:, 0])
   else:
-    close(found["probabilities"], 1 / (1 + np.exp(-logits)))
+    close(result["probabilities"], 1 / (1 + np.exp(-logits)))
 
 
 def test_other_lengths_and_batches_are_taken(served):
@@ -400,10 +400,10 @@ def test_texts_are_cut_and_classified_as_by_the_script(exported, served, pairs):
     rows, {n: tf.io.FixedLenFeature([16], tf.int64) for n in IDS}
   )
   logits = loaded(exported, "multilabel")(ints).numpy()
-  found = served["multilabel pair" if pairs else "multilabel"]
-  close(found["probabilities"], 1 / (1 + np.exp(-logits)))
-  assert found["applies"] == (logits > 0).tolist()
-  assert found["labels"] == [["of", "thé", "and"]] * 3
+  result = served["multilabel pair" if pairs else "multilabel"]
+  close(result["probabilities"], 1 / (1 + np.exp(-logits)))
+  assert result["applies"] == (logits > 0).tolist()
+  assert result["labels"] == [["of", "thé", "and"]] * 3
 
 
 def test_no_texts_have_no_answers(served):
@@ -414,7 +414,7 @@ def test_no_texts_have_no_answers(served):
 def test_masks_are_filled_as_by_the_model(exported, served):
   vocab = list(tokenizer().vocab)
   model = loaded(exported, "pretraining")
-  found = served["masks"]
+  result = served["masks"]
   for row, text in enumerate(MASKED):
     # The tokenizer of Python splits "[MASK]" as any word in brackets.
     parts = map(tokenizer().tokenize, text.split("[MASK]"))
@@ -427,12 +427,12 @@ def test_masks_are_filled_as_by_the_model(exported, served):
     for place, logits in enumerate(output.masked_lm_logits.numpy()[0]):
       scores = np.exp(logits) / np.exp(logits).sum()
       best = np.argsort(-scores)[:5]
-      columns = (found[n][row][place] for n in ("tokens", "probabilities"))
+      columns = (result[n][row][place] for n in ("tokens", "probabilities"))
       near_ties.assert_ranking(
         list(zip(*columns)), [(vocab[i], scores[i]) for i in best]
       )
-  assert found["tokens"][1][1] == [""] * 5
-  assert not any(found["probabilities"][1][1])
+  assert result["tokens"][1][1] == [""] * 5
+  assert not any(result["probabilities"][1][1])
 
 
 def test_texts_and_ids_beyond_the_positions_are_refused(served):
@@ -457,9 +457,9 @@ def test_the_masked_lm_sees_chosen_or_all_positions(exported, served):
   positions = np.tile(np.arange(5, dtype=np.int32), (2, 1))
   model = loaded(exported, "pretraining")
   output = model({**arrays(**IDS), "masked_lm_positions": positions})
-  found = served["all ids"]
-  close(found["masked_lm_logits"], output.masked_lm_logits)
-  close(found["next_sentence_logits"], output.next_sentence_logits)
+  result = served["all ids"]
+  close(result["masked_lm_logits"], output.masked_lm_logits)
+  close(result["next_sentence_logits"], output.next_sentence_logits)
   chosen = served["ids of pretraining"]
   close(
     np.squeeze(chosen["masked_lm_logits"], axis=1),
@@ -471,7 +471,7 @@ def test_the_masked_lm_sees_chosen_or_all_positions(exported, served):
 def test_words_are_labelled_as_by_the_script(exported, served):
   model = loaded(exported, "ner")
   windower = ner_features.Windower(tokenizer(), 16, document_context=False)
-  found = served["words"]
+  result = served["words"]
   for row, text in enumerate(NER_TEXTS):
     words = text.split()
     scores = []
@@ -488,15 +488,15 @@ def test_words_are_labelled_as_by_the_script(exported, served):
         ).numpy()[0]
         scores += [logits[i] for i in window.first_pieces]
     count = len(words)
-    assert found["words"][row][:count] == words
-    assert not any(found["words"][row][count:])
+    assert result["words"][row][:count] == words
+    assert not any(result["words"][row][count:])
     near_ties.assert_best(
-      found["labels"][row][:count], scores, LABELS["ner"][1]
+      result["labels"][row][:count], scores, LABELS["ner"][1]
     )
     probabilities = [np.exp(x).max() / np.exp(x).sum() for x in scores]
-    close(found["probabilities"][row][:count], probabilities)
+    close(result["probabilities"][row][:count], probabilities)
     for i, word in enumerate(words):
-      assert text[found["starts"][row][i] : found["ends"][row][i]] == word
+      assert text[result["starts"][row][i] : result["ends"][row][i]] == word
 
 
 def test_plain_text_is_labelled_as_its_words_with_blanks_between(served):
@@ -519,25 +519,25 @@ def test_choices_are_scored_as_by_the_script(exported, served):
   ]
   inputs = {n: [[x[n] for x in row] for row in packed] for n in IDS}
   logits = loaded(exported, "swag")(arrays(**inputs)).numpy()
-  found = served["choices"]
-  close(found["logits"], logits)
-  near_ties.assert_best(found["choice"], logits, range(logits.shape[1]))
-  close(np.sum(found["probabilities"], axis=-1), [1.0, 1.0])
+  result = served["choices"]
+  close(result["logits"], logits)
+  near_ties.assert_best(result["choice"], logits, range(logits.shape[1]))
+  close(np.sum(result["probabilities"], axis=-1), [1.0, 1.0])
   assert np.shape(served["ids of swag"]["logits"]) == (2, 2)
 
 
 def test_an_encoder_has_the_interface_of_tf_hubs(exported, served):
   output = loaded(exported, "encoder")(arrays(**IDS))
-  found = served["encoder"]
-  close(found["outputs"]["pooled_output"], output.pooled_output)
-  close(found["outputs"]["default"], output.pooled_output)
-  close(found["outputs"]["sequence_output"], output.sequence_output)
-  close(found["encoder_outputs"], np.stack(output.all_encoder_layers))
+  result = served["encoder"]
+  close(result["outputs"]["pooled_output"], output.pooled_output)
+  close(result["outputs"]["default"], output.pooled_output)
+  close(result["outputs"]["sequence_output"], output.sequence_output)
+  close(result["encoder_outputs"], np.stack(output.all_encoder_layers))
   names = {v.path for v in modeling.BertModel(CONFIG).weights}
-  assert {name.removesuffix(":0") for name in found["variables"]} == names
-  assert found["without_gradient"] == 0
-  assert pathlib.Path(found["vocab_file"]).name == "vocab.txt"
-  assert found["do_lower_case"] is True
+  assert {name.removesuffix(":0") for name in result["variables"]} == names
+  assert result["without_gradient"] == 0
+  assert pathlib.Path(result["vocab_file"]).name == "vocab.txt"
+  assert result["do_lower_case"] is True
   close(served["ids of encoder"]["pooled_output"], output.pooled_output)
 
 
@@ -590,8 +590,8 @@ def test_saved_model_cli_shows_and_runs(exported, served):
   printed, errors = run.communicate(timeout=1800)
   assert run.returncode == 0, errors
   numbers = printed.split("Result for output key prediction:\n")[1]
-  found = [float(x) for x in numbers.splitlines()[0].strip("[]").split()]
-  close(found, served["ids of regression"]["prediction"])
+  lines = [float(x) for x in numbers.splitlines()[0].strip("[]").split()]
+  close(lines, served["ids of regression"]["prediction"])
 
 
 def test_there_are_no_slots_in_it(exported):
@@ -703,9 +703,9 @@ def test_a_classifier_starts_from_an_encoder(exported, tmp_path, run_script):
   ]
   result = run_script("run_classifier.py", *arguments, cwd=tmp_path)
   assert result.returncode == 0, result.stderr
-  found = checkpoints.CheckpointReader(str(tmp_path / "out" / "model.ckpt-2"))
+  reader = checkpoints.CheckpointReader(str(tmp_path / "out" / "model.ckpt-2"))
   for variable in loaded(exported, "encoder").weights:
-    close(found.get(variable.path), variable.numpy())
+    close(reader.get(variable.path), variable.numpy())
   saved = modeling.BertConfig.from_json_file(
     str(tmp_path / "out" / "bert_config.json")
   )

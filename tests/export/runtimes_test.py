@@ -140,13 +140,13 @@ def saved_model_outputs(folder, inputs):
 def converted(exported, tmp_path_factory):
   """A function to the file of the encoder, and how far off it was found."""
   folder = tmp_path_factory.mktemp("converted")
-  found = {}
+  result = {}
 
   def converted(ending, is_int8=False):
     path = folder / "deep" / f"{'int8' if is_int8 else 'float32'}{ending}"
-    if path not in found:
-      found[path] = convert(exported("encoder"), path, is_int8)
-    return path, found[path]
+    if path not in result:
+      result[path] = convert(exported("encoder"), path, is_int8)
+    return path, result[path]
 
   return converted
 
@@ -155,9 +155,9 @@ def converted(exported, tmp_path_factory):
 def test_float32_computes_what_the_saved_model_does(
   exported, converted, ending
 ):
-  path, found = converted(ending)
-  assert set(found) == {"pooled_output", "sequence_output"}
-  assert max(found.values()) < 1e-5
+  path, result = converted(ending)
+  assert set(result) == {"pooled_output", "sequence_output"}
+  assert max(result.values()) < 1e-5
   run = load(path)
   # Neither of the sizes that it was checked with, growing and shrinking.
   for sizes in ((2, 7), (5, 24), (1, 3)):
@@ -174,9 +174,9 @@ def test_float32_computes_what_the_saved_model_does(
 def test_int8_is_smaller_and_says_how_far_off_it_is(
   exported, converted, ending
 ):
-  path, found = converted(ending, is_int8=True)
+  path, result = converted(ending, is_int8=True)
   # More than float32's rounding; tanh of [-1, 1], so no other model's either.
-  assert 1e-4 < found["pooled_output"] < 0.2
+  assert 1e-4 < result["pooled_output"] < 0.2
   assert path.stat().st_size < 0.6 * converted(ending)[0].stat().st_size
   inputs = rows(3, 9)
   outputs = load(path)(inputs)["pooled_output"]
@@ -189,8 +189,8 @@ def test_int8_is_smaller_and_says_how_far_off_it_is(
 @pytest.mark.parametrize("task", [task for task in MODELS if task != "encoder"])
 def test_every_task_is_converted(exported, tmp_path, task, ending):
   path = tmp_path / f"model{ending}"
-  found = convert(exported(task), path)
-  assert max(found.values()) < 1e-5
+  result = convert(exported(task), path)
+  assert max(result.values()) < 1e-5
   inputs = rows(4, 11, num_masks=3 if task == "pretraining" else None)
   if task == "swag":
     inputs = {name: value.reshape(2, 2, 11) for name, value in inputs.items()}
@@ -257,9 +257,9 @@ def test_what_computes_something_else_is_not_written(
 
 def test_what_is_close_enough_is_written(exported, tmp_path, monkeypatch):
   monkeypatch.setitem(conversion.FORMATS, ".onnx", Altered(off_by(5e-5)))
-  found = convert(exported("classification"), tmp_path / "model.onnx")
-  assert found["logits"] == 0
-  assert found["probabilities"] == pytest.approx(5e-5, rel=0.01)
+  result = convert(exported("classification"), tmp_path / "model.onnx")
+  assert result["logits"] == 0
+  assert result["probabilities"] == pytest.approx(5e-5, rel=0.01)
   assert (tmp_path / "model.onnx").read_text() == "altered"
 
 
@@ -343,9 +343,9 @@ def test_the_script_prints_the_differences(
   assert result.returncode == 0, result.stderr
   lines = result.stdout.splitlines()
   assert lines[0].startswith(f"{name}: 0.") and "MB, int8" in lines[0]
-  found = dict(line.split(": ") for line in lines[1:])
-  assert set(found) == {"  logits", "  probabilities"}
-  assert 1e-5 < float(found["  probabilities"]) < 0.1
+  results = dict(line.split(": ") for line in lines[1:])
+  assert set(results) == {"  logits", "  probabilities"}
+  assert 1e-5 < float(results["  probabilities"]) < 0.1
   assert (tmp_path / name).stat().st_size > 10_000
 
 

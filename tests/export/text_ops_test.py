@@ -58,7 +58,7 @@ def tokenizer():
 
 
 @pytest.fixture(scope="module")
-def both(unpacked):
+def tokenizers(unpacked):
   """A function from a setting to FullTokenizer and BertTokenizer."""
 
   def make(name, do_lower_case, strip_accents=None):
@@ -74,7 +74,7 @@ def has_surrogate(text):
   return any(0xD800 <= ord(char) < 0xE000 for char in text)
 
 
-def bytes_of(line):
+def read_bytes(line):
   """The bytes of a recorded text, lone surrogates too."""
   if "text" in line:
     return line["text"].encode("utf-8", "surrogatepass")
@@ -82,27 +82,29 @@ def bytes_of(line):
 
 
 @pytest.mark.parametrize("case", ["uncased", "cased"])
-def test_every_recorded_text_gives_the_originals_ids(shared, both, case):
+def test_every_recorded_text_gives_the_originals_ids(shared, tokenizers, case):
   path = shared / "golden" / "tokenization" / "golden.jsonl.gz"
   with gzip.open(path, "rt") as reader:
     lines = [json.loads(line) for line in reader]
   assert len(lines) == 1364
   if unicodedata.unidata_version != "14.0.0":
     lines = [line for line in lines if not line["ucd_sensitive"]]
-  texts = list(map(bytes_of, lines))
-  full, ops = both("uncased", do_lower_case=case == "uncased")
+  texts = list(map(read_bytes, lines))
+  full, ops = tokenizers("uncased", do_lower_case=case == "uncased")
   ids = ops.tokenize(texts).to_list()
   assert ids == list(map(full.tokenize_to_ids, texts))
   differing = [
-    line for line, found in zip(lines, ids) if found != line[f"{case}_ids"]
+    line for line, result in zip(lines, ids) if result != line[f"{case}_ids"]
   ]
   assert {line["id"] for line in differing} == DIFFERING[case]
   assert all(has_surrogate(line["text"]) for line in differing)
 
 
 @pytest.mark.parametrize("setting", SETTINGS)
-def test_random_texts_give_the_words_and_ids_of_full_tokenizer(both, setting):
-  full, ops = both(*setting)
+def test_random_texts_give_the_words_and_ids_of_full_tokenizer(
+  tokenizers, setting
+):
+  full, ops = tokenizers(*setting)
   texts = list(random_texts.make(3000, seed=str(setting)))
   assert not tokenizer_pairs.differing(texts, full, ops)
 
@@ -117,8 +119,8 @@ def test_random_texts_give_the_same_with_a_vocabulary_made_by_hand(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("setting", SETTINGS)
-def test_many_random_texts_give_no_other_words_or_ids(both, setting):
-  full, ops = both(*setting)
+def test_many_random_texts_give_no_other_words_or_ids(tokenizers, setting):
+  full, ops = tokenizers(*setting)
   for part in range(NUM_PARTS):
     texts = list(random_texts.make(10_000, seed=f"{setting} {part}"))
     assert not tokenizer_pairs.differing(texts, full, ops)
@@ -126,15 +128,17 @@ def test_many_random_texts_give_no_other_words_or_ids(both, setting):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("do_lower_case", [True, False])
-def test_every_character_is_treated_as_full_tokenizer_does(both, do_lower_case):
-  full, ops = both("uncased", do_lower_case)
+def test_every_character_is_treated_as_full_tokenizer_does(
+  tokenizers, do_lower_case
+):
+  full, ops = tokenizers("uncased", do_lower_case)
   chars = [c for c in map(chr, range(0x110000)) if not has_surrogate(c)]
   texts = [f"a{char}b" for char in chars]
   assert not tokenizer_pairs.differing(texts, full, ops, 50_000)
 
 
-def test_bytes_that_are_no_utf8_are_left_out(both):
-  full, ops = both("uncased", do_lower_case=True)
+def test_bytes_that_are_no_utf8_are_left_out(tokenizers):
+  full, ops = tokenizers("uncased", do_lower_case=True)
   rng = random.Random(7)
   alphabet = (
     b"aZ \x80\xbf\xc0\xc3\xe2\x82\xac\xed\xa0\xf0\x9f\x98\xf4\x90\xff\xe0"
@@ -210,11 +214,11 @@ def test_word_pieces_equal_brute_force_on_random_vocabularies():
     words = [
       "".join(rng.choices("abé", k=rng.randint(1, 9))) for _ in range(30)
     ]
-    found = bert_tokenizer._wordpiece_tokenizer(vocab, 200).tokenize(
+    pieces = bert_tokenizer._wordpiece_tokenizer(vocab, 200).tokenize(
       [*words, "#"]
     )
     expected = [brute_force_pieces(word, vocab) for word in [*words, "#"]]
-    assert found.to_list() == expected
+    assert pieces.to_list() == expected
 
 
 def cut(text, starts, ends):
@@ -244,8 +248,8 @@ def test_offsets_cut_the_given_text(tokenizer):
   ]
 
 
-def test_offsets_of_random_texts_cut_what_each_piece_was_made_of(both):
-  full, ops = both("multilingual_cased", do_lower_case=True)
+def test_offsets_of_random_texts_give_the_source_of_each_piece(tokenizers):
+  full, ops = tokenizers("multilingual_cased", do_lower_case=True)
   # Marks that stay are moved inside of a word; the places are not.
   moved = random_texts.marks_that_stay()
   texts = [
@@ -331,29 +335,31 @@ def test_words_between_white_space_keep_bad_bytes(tokenizer):
 )
 def test_plain_text_is_split_at_signs_beside_words(tokenizer, text, expected):
   words, starts, ends = tokenizer.split_plain_text([text, "the"])
-  found = [word.decode() for word in words.to_list()[0]]
-  assert found == expected.split()
+  items = [word.decode() for word in words.to_list()[0]]
+  assert items == expected.split()
   encoded = text.encode()
   places = zip(starts.to_list()[0], ends.to_list()[0])
-  assert [encoded[start:end].decode() for start, end in places] == found
+  assert [encoded[start:end].decode() for start, end in places] == items
   assert words.to_list()[1] == [b"the"]
 
 
-def test_plain_words_of_random_texts_are_the_text_without_white_space(both):
-  _, ops = both("chinese", do_lower_case=True)
+def test_plain_words_of_random_texts_are_the_text_without_white_space(
+  tokenizers,
+):
+  _, ops = tokenizers("chinese", do_lower_case=True)
   texts = list(random_texts.make(2000, seed=10))
-  whole, _, _ = ops.split_at_white_space(texts)
+  result, _, _ = ops.split_at_white_space(texts)
   words, starts, ends = ops.split_plain_text(texts)
   for text, one, two, begin, end in zip(
-    texts, whole.to_list(), words.to_list(), starts.to_list(), ends.to_list()
+    texts, result.to_list(), words.to_list(), starts.to_list(), ends.to_list()
   ):
     assert b"".join(two) == b"".join(one)
     encoded = text if isinstance(text, bytes) else text.encode()
     assert [encoded[a:b] for a, b in zip(begin, end)] == two
 
 
-def test_white_space_words_of_random_texts_give_all_pieces(both):
-  _, ops = both("chinese", do_lower_case=True)
+def test_white_space_words_of_random_texts_give_all_pieces(tokenizers):
+  _, ops = tokenizers("chinese", do_lower_case=True)
   texts = list(random_texts.make(2000, seed=9))
   words, _, _ = ops.split_at_white_space(texts)
   ids = ops.tokenize_words(words)
@@ -429,8 +435,8 @@ def test_packing_needs_cls_and_sep():
 def test_it_works_in_a_dataset_and_on_an_empty_batch(tokenizer):
   texts = tf.data.Dataset.from_tensor_slices(["the cafe", "play"]).batch(2)
   packed = texts.map(lambda t: tokenizer.pack([tokenizer.tokenize(t)], 5))
-  (found,) = packed.as_numpy_iterator()
-  assert found["input_ids"].tolist() == [[2, 8, 9, 3, 0], [2, 5, 3, 0, 0]]
+  (result,) = packed.as_numpy_iterator()
+  assert result["input_ids"].tolist() == [[2, 8, 9, 3, 0], [2, 5, 3, 0, 0]]
   nothing = tf.constant([], tf.string)
   for part in tokenizer.tokenize_with_offsets(nothing):
     assert part.to_list() == []

@@ -248,9 +248,9 @@ def test_a_fault_of_the_server_is_no_mistake_of_the_client(
         with pytest.raises((ConnectionError, OSError, ValueError)):
           ask(running.url, PREDICT, {"instances": ["a"]})
       else:
-        code, found = ask(running.url, PREDICT, {"instances": ["a"]})
+        code, response = ask(running.url, PREDICT, {"instances": ["a"]})
         assert code == (503 if isinstance(error, MemoryError) else 500)
-        assert "error" in found
+        assert "error" in response
         assert type(error).__name__ in caplog.text
     assert ask(running.url, PREDICT, {"instances": ["ab"]})[0] == 200
 
@@ -368,7 +368,7 @@ def test_word_pieces_of_a_client_that_has_gone_are_counted_no_further():
 def test_a_negative_input_mask_is_counted_as_what_it_masks():
   model = fake_model.FakeModel()
   mask = np.array([[1, -5, 0]])
-  [served] = application.served.of_predictors({"model": model}).values()
+  [served] = application.served.create_models({"model": model}).values()
   assert sum(served.piece_counts({"input_mask": mask})) == 2
 
 

@@ -102,7 +102,7 @@ class Browser:
     return self.run(f"document.querySelector({json.dumps(selector)}).innerText")
 
   def names_and_roles(self):
-    """Returns (role, name) of what a screen reader meets."""
+    """Returns (role, name) of each element that a screen reader reads."""
     nodes = self._command("Accessibility.getFullAXTree")["nodes"]
     return [
       (node["role"]["value"], node.get("name", {}).get("value", ""))

@@ -1,4 +1,4 @@
-"""What clients do that is no request: floods, halves, other hosts' pages."""
+"""Tests for floods of connections, incomplete requests and other hosts."""
 
 import concurrent.futures
 import contextlib
@@ -37,7 +37,7 @@ def connected(url):
 
 
 def received(opened):
-  """Returns what comes until the server closes the connection."""
+  """Returns all bytes until the server closes the connection."""
   parts = []
   while part := opened.recv(1 << 16):
     parts.append(part)
@@ -101,8 +101,8 @@ def nested(depth):
   ],
 )
 def test_every_answer_is_json(server, raw, status):
-  found, value = sent(server.url, raw)
-  assert (found, "error" in value) == (status, status != 200)
+  result, value = sent(server.url, raw)
+  assert (result, "error" in value) == (status, status != 200)
 
 
 def test_half_a_head_is_given_up(server):
@@ -130,8 +130,8 @@ def test_connections_beyond_the_limit_are_refused():
     for client in clients:
       stack.callback(client.close)
       assert client.ask("/healthz")[0] == 200
-    code, found = serving_client.ask(running.url, "/healthz")
-    assert (code, "3" in found["error"]) == (503, True)
+    code, response = serving_client.ask(running.url, "/healthz")
+    assert (code, "3" in response["error"]) == (503, True)
     clients[0].close()
     while serving_client.ask(running.url, "/healthz")[0] != 200:
       pass  # The server has not yet seen the end of the connection.

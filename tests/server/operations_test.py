@@ -1,4 +1,4 @@
-"""What operators ask a server: its description, metrics, log and readiness."""
+"""Tests for the server's description, metrics, log and readiness."""
 
 import contextlib
 import copy
@@ -50,8 +50,8 @@ def wait_until_ready(url):
 
 def check(description, schema, value):
   """Raises jsonschema.ValidationError if a value is not of a schema."""
-  whole = {**schema, "components": description["components"]}
-  jsonschema.Draft202012Validator(whole).validate(value)
+  result = {**schema, "components": description["components"]}
+  jsonschema.Draft202012Validator(result).validate(value)
 
 
 def json_schema(answers, status):
@@ -67,7 +67,7 @@ def operations(description):
 
 @pytest.fixture(scope="module")
 def several_server(tmp_path_factory):
-  """A run that says what it is, and another model."""
+  """A run with a run.json, and another model."""
   folder = tiny_models.write_classifier(tmp_path_factory.mktemp("run"))
   labels = json.loads((folder / "label_map.json").read_text())
   run = {
@@ -113,14 +113,14 @@ def test_the_description_is_what_the_server_does(kind, request):
     content = operation["requestBody"]["content"]["application/json"]
     for name, example in content["examples"].items():
       check(description, content["schema"], example["value"])
-      code, found = ask(url, path, example["value"])
-      assert code == 200, (path, name, found)
-      check(description, json_schema(operation["responses"], 200), found)
+      code, response = ask(url, path, example["value"])
+      assert code == 200, (path, name, response)
+      check(description, json_schema(operation["responses"], 200), response)
       if path.endswith(":predict"):
         schemas = description["components"]["schemas"]
         second = "/fake" in path
         schema = f"{'model_2_' if second else ''}predict_{name}_response"
-        check(description, schemas[schema], found)
+        check(description, schemas[schema], response)
       num_sent += 1
   assert num_sent >= 6
 
@@ -139,9 +139,9 @@ def test_columns_are_described_too(kind, request):
     }
     schema = description["components"]["schemas"][f"predict_{name}_request"]
     check(description, schema, body)
-    code, found = ask(url, PREDICT, body)
-    assert code == 200, (name, found)
-    check(description, json_schema(predict["responses"], 200), found)
+    code, response = ask(url, PREDICT, body)
+    assert code == 200, (name, response)
+    check(description, json_schema(predict["responses"], 200), response)
 
 
 def test_what_a_model_is_can_be_asked_for(several_server):
@@ -242,9 +242,9 @@ def assert_refused_by_both(url, body):
   schema = operation["requestBody"]["content"]["application/json"]["schema"]
   with pytest.raises(jsonschema.ValidationError):
     check(description, schema, body)
-  code, found = ask(url, PREDICT, body)
+  code, response = ask(url, PREDICT, body)
   assert code == 400
-  check(description, json_schema(operation["responses"], 400), found)
+  check(description, json_schema(operation["responses"], 400), response)
 
 
 def test_more_rows_than_allowed_are_refused_by_both(fake_server):
@@ -262,10 +262,10 @@ def test_an_answer_of_another_type_is_no_answer(fake_server):
   description = ask(fake_server.url, "/openapi.json")[1]
   operation = description["paths"][PREDICT]["post"]
   schema = json_schema(operation["responses"], 200)
-  found = ask(fake_server.url, PREDICT, {"instances": ["ab"]})[1]
-  check(description, schema, found)
+  response = ask(fake_server.url, PREDICT, {"instances": ["ab"]})[1]
+  check(description, schema, response)
   for name, value in (("length", "2"), ("echo", None), ("more", 1)):
-    bad = copy.deepcopy(found)
+    bad = copy.deepcopy(response)
     bad["predictions"][0][name] = value
     with pytest.raises(jsonschema.ValidationError):
       check(description, schema, bad)
@@ -287,25 +287,25 @@ def test_metrics_count_requests_rows_and_batches():
     ask(running.url, PREDICT, {"instances": ["bad"]})
     ask(running.url, "/v1/models/other:predict", {"instances": ["a"]})
     ask(running.url, "/nothing/of/the/kind")
-    found = metrics(running.url)
+    result = metrics(running.url)
   path = 'path="/v1/models/{name}:predict"'
   requests = "bert_tf_requests_total"
   for status, count in ((200, 1), (400, 1), (404, 1)):
     labels = f'{{method="POST",{path},status="{status}"}}'
-    assert found[requests + labels] == count
+    assert result[requests + labels] == count
   other = '{method="GET",path="other",status="404"}'
-  assert found[requests + other] == 1
-  assert found[f"bert_tf_request_seconds_count{{{path}}}"] == 3
+  assert result[requests + other] == 1
+  assert result[f"bert_tf_request_seconds_count{{{path}}}"] == 3
   signature = '{model="model",signature="serving_default"}'
-  assert found[f"bert_tf_rows_total{signature}"] == 3
-  assert found[f"bert_tf_text_bytes_total{signature}"] == 4 + 3
-  assert found[f"bert_tf_windows_total{signature}"] == 3
-  assert found["bert_tf_batch_rows_sum"] == 2  # The other one failed.
-  assert found["bert_tf_batch_seconds_count"] == 1
-  assert found["bert_tf_wait_seconds_count"] == 1
-  assert found["bert_tf_waiting_requests"] == 0
-  assert found["bert_tf_ready"] == 1
-  assert found["process_resident_memory_bytes"] > 0
+  assert result[f"bert_tf_rows_total{signature}"] == 3
+  assert result[f"bert_tf_text_bytes_total{signature}"] == 4 + 3
+  assert result[f"bert_tf_windows_total{signature}"] == 3
+  assert result["bert_tf_batch_rows_sum"] == 2  # The other one failed.
+  assert result["bert_tf_batch_seconds_count"] == 1
+  assert result["bert_tf_wait_seconds_count"] == 1
+  assert result["bert_tf_waiting_requests"] == 0
+  assert result["bert_tf_ready"] == 1
+  assert result["process_resident_memory_bytes"] > 0
 
 
 def test_word_pieces_are_counted_for_each_model_and_signature(several_server):
@@ -369,13 +369,13 @@ def test_a_server_is_alive_before_it_is_ready():
   object.__setattr__(model.functions["sums"], "compute", slow)
   with serving_client.running(model) as running:
     assert ask(running.url, "/healthz")[0] == 200
-    code, found = ask(running.url, "/readyz")
-    assert (code, "not warm" in found["error"]) == (503, True)
+    code, response = ask(running.url, "/readyz")
+    assert (code, "not warm" in response["error"]) == (503, True)
     assert metrics(running.url)["bert_tf_ready"] == 0
     gate.set()
     wait_until_ready(running.url)
-    code, found = ask(running.url, "/readyz")
-    assert found == {"status": "ok", "model": "model", "version": "7"}
+    code, response = ask(running.url, "/readyz")
+    assert response == {"status": "ok", "model": "model", "version": "7"}
 
 
 def test_a_function_that_refuses_what_is_made_up_stops_nothing():
