@@ -171,7 +171,7 @@ def test_a_run_says_what_it_is_and_has_examples_to_click(tab):
       "negative, positive",
       "2 layers of 16",
       "12,345 parameters",
-      "67,349 to train",
+      "67,349 for training",
       "64 word pieces",
     ):
       assert fact in facts
@@ -180,7 +180,7 @@ def test_a_run_says_what_it_is_and_has_examples_to_click(tab):
     tab.wait("document.getElementById('time').textContent")
     assert tab.run("document.getElementById('text').value") == f"dull {EVIL}"
     assert bars(tab)[0] == ("positive 1", "87.5 %", "87.5%")
-    assert "The dev file has: negative" in tab.text("#found")
+    assert "Expected (dev file): negative" in tab.text("#found")
     assert re.fullmatch(r"answered in \d+ ms", tab.text("#time"))
     # Nothing to choose from, nothing to draw.
     for name in ("chooser", "attention"):
@@ -395,7 +395,7 @@ def test_all_of_it_works_by_keys_and_for_a_screen_reader(tab):
     assert tab.run(focused) == "[CLS]"
     tab.press("ArrowDown")
     assert tab.run(focused).startswith("<img")
-    assert tab.text("#share").startswith(f"{EVIL} takes from [CLS] 100.00 %")
+    assert tab.text("#share").startswith(f"{EVIL} attends to [CLS] 100.00 %")
     tab.press("Tab")
     assert tab.run("document.activeElement.tagName") == "SUMMARY"
 
