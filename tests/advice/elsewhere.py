@@ -38,7 +38,7 @@ ROWS = (
   ),
   (
     "export.runtimes.conversion _check",
-    "export/runtimes_test.py::test_what_is_close_enough_is_written",
+    "export/runtimes_test.py::test_a_result_within_the_tolerance_is_written",
   ),
   (
     "model_folder.opening _convert",

@@ -17,7 +17,7 @@ from bert_tf.cli import command, config_flags
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 SCRIPTS = ROOT / "run_scripts"
 
-# Scripts of the original release, by a flag that it had.
+# Scripts of the original release, with one of their flags.
 ORIGINAL = {
   "create_pretraining_data.py": "dupe_factor",
   "extract_features.py": "layers",
@@ -112,7 +112,7 @@ command.run(fail, None)
   assert result.stderr.endswith("error: the pipe of a worker\n")
 
 
-def test_at_the_end_garbage_is_looked_for_once():
+def test_garbage_is_collected_once_at_exit():
   code = """
 import atexit, gc
 from bert_tf.cli import squad_evaluate
@@ -131,7 +131,7 @@ squad_evaluate.run()
 
 @pytest.fixture
 def parse(monkeypatch):
-  """A function from arguments to the flags that they set."""
+  """Returns a function from arguments to the flags that they set."""
   values = flags.FlagValues()
   flags.DEFINE_bool("do_train", None, "", flag_values=values)
   flags.DEFINE_string("name", None, "", flag_values=values)
@@ -183,7 +183,7 @@ def test_messages_of_the_library_name_settings_not_flags():
     if isinstance(part, ast.Constant) and isinstance(part.value, str)
   }
   assert len(texts) > 500
-  # The flags of another script, which is named, and of Apache Beam.
+  # Flags of another script, whose name is suggested, and of Apache Beam.
   allowed = r"\.py --|=--help"
   wrong = [t for t in texts if re.search("--[a-z]", re.sub(allowed, "", t[2]))]
   assert not wrong

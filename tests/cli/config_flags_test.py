@@ -1,4 +1,4 @@
-"""The flags of a config's settings, and the config of the flags."""
+"""Tests for flags made from configs, and configs built from flags."""
 
 import dataclasses
 

@@ -21,7 +21,7 @@ SCRIPT = ROOT / "run_scripts" / "create_pretraining_data.py"
 
 
 def start(*flags):
-  """Starts the script; its own group of processes."""
+  """Starts the script in its own process group."""
   return subprocess.Popen(
     [sys.executable, str(SCRIPT), *flags],
     stderr=subprocess.PIPE,
@@ -36,7 +36,7 @@ def last_line(text):
 
 @pytest.fixture
 def text(tmp_path):
-  """Twelve documents of words of the hand-made vocabulary."""
+  """Returns twelve documents of words in the hand-made vocabulary."""
   rng = random.Random(5)
   words = "a the on sea fish light boat storm night wind wave old".split()
   path = tmp_path / "text" / "text.txt"
@@ -61,7 +61,7 @@ def config():
 
 
 def contents(folder):
-  """Name -> bytes of the data files of a folder."""
+  """Returns the content of the data files of a folder, by name."""
   return {
     path.name: path.read_bytes()
     for path in sorted(pathlib.Path(folder).iterdir())
@@ -104,7 +104,7 @@ def test_shards_of_a_gz_are_compressed(text, config, tmp_path):
 def test_text_vocabulary_and_data_may_be_where_only_tensorflow_reads(
   text, config, tmp_path
 ):
-  # ram:// stands for gs://: Python's open() finds neither.
+  # ram:// represents gs://: Python's open() supports neither.
   tf.io.gfile.copy(str(text), "ram://corpus/text.txt")
   tf.io.gfile.copy(config.vocab_file, "ram://corpus/vocab.txt")
   there = dataclasses.replace(config, vocab_file="ram://corpus/vocab.txt")
@@ -252,7 +252,7 @@ def test_a_new_run_of_one_file_keeps_the_old_one_until_it_is_whole(
   with pytest.raises(KeyboardInterrupt):
     pretraining_shards.create(other, [str(text)], str(output))
   assert output.read_bytes() == old
-  # The note is still the old file's, so the old settings resume to it.
+  # The settings file is still the old one, so the old settings resume.
   again = pretraining_shards.create(
     config, [str(text)], str(output), resume=True
   )
@@ -260,7 +260,7 @@ def test_a_new_run_of_one_file_keeps_the_old_one_until_it_is_whole(
 
 
 def num_in_order(features):
-  """Word pieces of a record that follow one another in the text."""
+  """Returns the number of word pieces that follow another in the text."""
   segments, mask, is_random = (
     features[name].int64_list.value
     for name in ("segment_ids", "input_mask", "next_sentence_labels")
@@ -472,14 +472,14 @@ def test_ctrl_c_leaves_neither_half_files_nor_processes(
     f"--num_workers={num_workers}",
     "--dupe_factor=100000",
   )
-  # One file replaces an old one at the end, and its note with it.
+  # The last step replaces the old file and its settings file.
   notes = [".data.settings.json"] if num_workers > 1 else []
   wait_for(
     lambda: out.exists() and len(hidden(out)) == len(notes) + num_workers,
     process,
   )
   assert contents(out) == {}
-  # As a terminal does it: to the whole group.
+  # As a terminal does: to the whole process group.
   os.killpg(process.pid, signal.SIGINT)
   error = process.communicate(timeout=1800)[1]
   assert process.returncode == 130, error

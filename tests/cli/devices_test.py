@@ -14,7 +14,7 @@ NAMES = (
   "NEXT_PLUGGABLE_DEVICE_USE_C_API",
   "TF_PLUGGABLE_DEVICE_LIBRARY_PATH",
 )
-# Ends where TensorFlow would be imported, with what it would find.
+# Stops at the import of TensorFlow and prints the variables it would read.
 PROGRAM = f"""
 import json, os, sys
 
@@ -32,7 +32,7 @@ run_pretraining.run()
 
 @pytest.fixture
 def libtpu(tmp_path):
-  """The path of a module libtpu that stands in for Google's."""
+  """Returns the path of a fake module libtpu."""
   package = tmp_path / "libtpu"
   package.mkdir()
   library = package / "libtpu.so"
@@ -44,7 +44,7 @@ def libtpu(tmp_path):
 
 
 def read_variables(*flags, path="", **environment):
-  """Returns the values of NAMES when TensorFlow is about to be imported."""
+  """Returns the values of NAMES just before TensorFlow is imported."""
   clean = {k: v for k, v in os.environ.items() if k not in NAMES}
   arguments = ["--input_file=x", "--output_dir=y", *flags]
   result = subprocess.run(

@@ -1,4 +1,4 @@
-"""`bert-tf COMMAND`: every command has a name, and a wrong name is answered."""
+"""Tests for `bert-tf COMMAND`: names of commands, and unknown names."""
 
 import importlib
 import pathlib
@@ -12,7 +12,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 
 def run_main(monkeypatch, *arguments):
-  """The exit status or message of `bert-tf ARGUMENTS`."""
+  """Returns the exit status or message of `bert-tf ARGUMENTS`."""
   monkeypatch.setattr(sys, "argv", ["bert-tf", *arguments])
   with pytest.raises(SystemExit) as end:
     main.run()

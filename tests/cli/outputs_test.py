@@ -1,4 +1,4 @@
-"""Paths that cannot be written are refused before data are read."""
+"""Tests that invalid output paths are refused before data are read."""
 
 import pytest
 
@@ -6,7 +6,7 @@ from bert_tf import settings
 from bert_tf.cli import config_flags
 from bert_tf.files import atomic
 
-# No input of these exists: only a check before reading can name the output.
+# The inputs do not exist, so only a check before reading names the output.
 MODEL = ("--model=no_model",)
 FILES = ("--bert_config_file=none.json", "--vocab_file=none.txt")
 COMMANDS = {
@@ -51,7 +51,7 @@ def test_an_output_that_cannot_be_written_is_named_first(
   tmp_path, run_script, script
 ):
   (tmp_path / "file").write_text("a")
-  path = "file/new/name"  # Nothing can be written below a file.
+  path = "file/new/name"  # A path below a file cannot be written.
   result = run_script(
     script, *(flag.format(path) for flag in COMMANDS[script]), cwd=tmp_path
   )

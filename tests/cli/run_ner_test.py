@@ -1,4 +1,4 @@
-"""run_ner.py from CoNLL columns to scores: training, files, mistakes."""
+"""Tests for run_ner.py: training, files, scores and mistakes."""
 
 import dataclasses
 import json
@@ -35,7 +35,7 @@ def results(path):
 
 @pytest.fixture(scope="module")
 def trained(data, run_script):
-  """The folder of a run of the script that did all there is."""
+  """Returns the folder of a run that trained, evaluated and predicted."""
   result = run_script(
     "run_ner.py",
     "--bert_config_file=config.json",
@@ -71,7 +71,7 @@ def test_training_learns_the_entities(trained):
   assert result["eval_accuracy"] == 1.0
   assert result["eval_loss"] < 0.1
   assert result["global_step"] == 150
-  # The means over words and over batches, whose last one is smaller.
+  # Means over words and over batches; the last batch is smaller.
   assert result["loss"] == pytest.approx(result["eval_loss"], abs=0.05)
   assert results(folder / "test_results.txt")["f1"] == 1.0
 
@@ -86,7 +86,7 @@ def test_predictions_stand_beside_the_words_and_tags_of_the_file(trained, data):
       for word, tag in zip(words, tags)
     ]
     assert columns(path) == gold
-    # Blank lines and documents are those of the file.
+    # Blank lines and document lines are those of the input.
     ours = path.read_text().splitlines()
     theirs = (data / f"{file}.txt").read_text().splitlines()
     starts = [line.startswith("-DOCSTART-") for line in theirs]
@@ -129,7 +129,7 @@ def test_a_run_leaves_these_files(trained):
   shapes = checkpoints.CheckpointReader(str(folder / "model.ckpt-150")).shapes
   assert shapes["output_weights"] == (5, 32)
   assert shapes["output_bias"] == (5,)
-  # Nothing of the loss reaches the pooler.
+  # The pooler does not receive a gradient.
   assert "output_weights/adam_m" in shapes
   assert "bert/pooler/dense/kernel/adam_m" not in shapes
 
@@ -144,7 +144,7 @@ def test_prediction_alone_takes_the_labels_of_the_run(trained, data, tmp_path):
   shutil.copy(data / "vocab.txt", tmp_path / "vocab.txt")
   (tmp_path / "out" / "test_results.txt").unlink()
   with pytest.MonkeyPatch.context() as patch:
-    # What has no tags needs no seqeval.
+    # Predicting without tags does not need seqeval.
     patch.setitem(sys.modules, "seqeval.metrics", None)
     result = ner.run(
       ner_config(
@@ -176,7 +176,7 @@ def test_results_are_returned_those_of_the_test_file_by_its_name(
 def test_scores_and_loss_are_of_every_word_whatever_the_windows(
   trained, data, tmp_path
 ):
-  # Not trained yet: the tags are wrong in many ways.
+  # The model is not trained, so many tags are wrong.
   train = {"init_checkpoint": str(trained[0] / "model.ckpt-0")}
   text = conll(made_sentences(20, 7) + [(["madonna"] * 50, ["B-PER"] * 50)])
   (tmp_path / "dev.txt").write_text(text)
@@ -194,7 +194,7 @@ def test_scores_and_loss_are_of_every_word_whatever_the_windows(
 
 
 def context_file(num_documents, seed):
-  """Documents of two sentences; the first one decides on the name's type."""
+  """Returns two-sentence documents; the first decides the type of a name."""
   rng = random.Random(seed)
   lines = []
   for _ in range(num_documents):
@@ -223,7 +223,7 @@ def test_document_context_tells_what_the_sentence_alone_does_not(
     result[context] = ner.run(
       dataclasses.replace(config, data_dir=str(tmp_path))
     )
-  # Where it is not known, at best the type that comes more often is right.
+  # Without context, the best guess is the more frequent type.
   assert result[False]["f1"] < 0.7
   assert result[True]["f1"] == 1.0
 
@@ -323,7 +323,7 @@ def test_flags_have_these_defaults(tmp_path, run_script):
 
 
 def with_file(name, text):
-  """Changes that put a file of this text in the place of another."""
+  """Returns settings that replace a file by one of this text."""
 
   def changes(unused_data, tmp_path):
     path = tmp_path / f"{name}.txt"
@@ -337,8 +337,8 @@ OTHER_HEAD = str(GOLDEN / "tiny_classifier" / "bert_model.ckpt")
 OTHER_CASE = "uncased_L-12_H-768_A-12/bert_model.ckpt"
 
 
-# What is asked for (or a function of data and tmp_path that returns it; "train"
-# being changes of its own), and what the error must say.
+# Settings, or a function of data and tmp_path that returns them ("train" has
+# settings of its own), and the words that the error must contain.
 MISTAKES = {
   "nothing to do": (
     {"do_train": False, "do_eval": False},

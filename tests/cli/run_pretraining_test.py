@@ -1,4 +1,4 @@
-"""run_pretraining.py, fill_mask.py and what goes with them, as a user runs."""
+"""Tests for run_pretraining.py and fill_mask.py as a user runs them."""
 
 import dataclasses
 import json
@@ -30,20 +30,20 @@ CONFIG = {
   "intermediate_size": 64,
   "max_position_embeddings": 64,
   "type_vocab_size": 2,
-  # 0.02 is for models twenty times as wide: a narrow one starts too flat.
+  # 0.02 suits models twenty times as wide.
   "initializer_range": 0.1,
 }
 WORDS = "the of and a in to is was for on as by with at from his".split()
 
 
 def texts() -> str:
-  """Returns documents of one word each: a mask is told by its neighbours."""
+  """Returns documents that repeat a word, so that neighbours reveal a mask."""
   return "\n\n".join("\n".join([" ".join([word] * 9)] * 15) for word in WORDS)
 
 
 @pytest.fixture(scope="module")
 def data(tmp_path_factory, run_script):
-  """A folder with text, TFRecords, config and vocabulary."""
+  """Returns a folder with text, TFRecords, config and vocabulary."""
   folder = tmp_path_factory.mktemp("data")
   (folder / "text.txt").write_text(texts())
   (folder / "config.json").write_text(json.dumps(CONFIG))
@@ -82,7 +82,7 @@ TRAIN_FLAGS = [
 
 @pytest.fixture(scope="module")
 def trained(data, run_script):
-  """The log of a run that has trained and evaluated, in data/out."""
+  """Returns the log of a run in data/out that trained and evaluated."""
   result = run_script(
     "run_pretraining.py",
     *TRAIN_FLAGS,
@@ -135,7 +135,7 @@ def test_training_learns_the_text(data, trained):
   assert losses[300] < 0.6 * losses[45]
   result = results(data / "out")
   assert result["global_step"] == 300
-  # Each of 16 words alone would be right in 6% of the cases.
+  # Guessing one of 16 words would be right in 6% of the cases.
   assert result["masked_lm_accuracy"] > 0.5
   assert "step 300/300: loss" in trained
   assert "next_sentence_accuracy" in trained and "examples/s" in trained
@@ -334,7 +334,7 @@ def test_the_plot_is_a_picture(data, trained, run_script):
 
 
 def assert_refused(result: subprocess.CompletedProcess, expected: str):
-  """One clear line at the end, no traceback, a non-zero status."""
+  """Asserts exit status 1 and a single error line without traceback."""
   assert result.returncode == 1, result.stderr
   assert "Traceback" not in result.stderr
   assert expected in result.stderr.splitlines()[-1]
@@ -359,8 +359,8 @@ def half_checkpoint(folder: pathlib.Path) -> dict[str, str]:
   return {"init_checkpoint": "half"}
 
 
-# What the user does wrong (settings, or what makes them in the data folder),
-# and what the message must say.
+# Settings (or a function of the data folder that returns them), and the words
+# that the error must contain.
 MISTAKES = {
   "nothing to do": ({"do_train": False}, "set `do_train` or `do_eval`"),
   "no trained model": (

@@ -1,4 +1,4 @@
-"""run_squad.py from JSON to scores: recorded runs, training, mistakes."""
+"""Tests for run_squad.py: recorded runs, training, scores and mistakes."""
 
 import dataclasses
 import gzip
@@ -38,7 +38,7 @@ CONFIG = {
   "initializer_range": 0.1,
 }
 
-# What the original's flags are by default (behaviour.md).
+# Defaults of the original's flags (behaviour.md).
 DEFAULTS = {
   "bert_config_file": None,
   "vocab_file": None,
@@ -81,10 +81,10 @@ def results(folder):
 
 
 def assert_files_agree(folder, recorded, nbest, odds=None, threshold=0.0):
-  """Same questions, n-best texts and answers, but for near ties."""
+  """Asserts equal questions, n-best texts and answers, except for near ties."""
   text = (folder / "predictions.json").read_text()
   answers = json.loads(text)
-  # As the original writes the file.
+  # The format of the original.
   assert text == json.dumps(answers, indent=4) + "\n"
   ours = json.loads((folder / "nbest_predictions.json").read_text())
   theirs = json.loads((recorded / "predictions.json").read_text())
@@ -197,7 +197,7 @@ def questions(num_questions, is_v2):
 
 @pytest.fixture(scope="module")
 def data(tmp_path_factory):
-  """A folder with config, vocabulary and questions."""
+  """Returns a folder with config, vocabulary and questions."""
   folder = tmp_path_factory.mktemp("data")
   (folder / "config.json").write_text(json.dumps(CONFIG))
   shutil.copy(VOCAB, folder / "vocab.txt")
@@ -258,7 +258,7 @@ def test_training_learns_to_answer(data, tmp_path, version):
   assert "64 training questions, 160 steps of 16" in log()
   losses = curves.read(str(tmp_path))["loss"]
   assert losses[160] < 0.1 * losses[min(losses)]
-  # Updates after the first of 16 warm-up steps rise by a sixteenth each.
+  # In 16 warm-up steps, updates grow by a sixteenth per step.
   rates = curves.read(str(tmp_path))["learning_rate"]
   assert rates[160] < rates[40] < 3e-3
   expected = questions(20, version == "v2")["data"][0]["paragraphs"]
@@ -274,7 +274,7 @@ def test_training_learns_to_answer(data, tmp_path, version):
   assert {"train.tf_record", "eval.tf_record", "checkpoint"} <= names
   slots = checkpoints.CheckpointReader(str(tmp_path / "model.ckpt-160")).shapes
   assert "cls/squad/output_weights/adam_m" in slots
-  # Nothing of the loss reaches the pooler.
+  # The pooler does not receive a gradient.
   assert "bert/pooler/dense/kernel/adam_m" not in slots
 
 
@@ -296,7 +296,7 @@ def test_the_best_of_the_evaluations_while_training_is_kept(
   evaluations = history["evaluations"]
   assert history["metric"] == "f1"
   assert [e["global_step"] for e in evaluations] == [2, 4, 6, 8]
-  # The last evaluation was of the weights that the predictions are of.
+  # The last evaluation used the same weights as the predictions.
   del evaluations[-1]["global_step"]
   assert evaluations[-1] == pytest.approx(result)
   assert curves.read(str(tmp_path / "eval"))["f1"][8] == result["f1"]
@@ -305,7 +305,7 @@ def test_the_best_of_the_evaluations_while_training_is_kept(
   step = 2 * (1 + values.index(max(values)))
   best = checkpoints.latest(str(tmp_path / "best"))
   assert best.endswith(f"model.ckpt-{step}")
-  # The folder is one to predict with.
+  # The folder can be used for predictions.
   config = squad_config(data, tmp_path / "best", version, do_train=False)
   assert squad.run(config)["f1"] == max(values)
 
@@ -347,7 +347,7 @@ def test_a_resumed_training_is_the_one_that_was_not_interrupted(
 
   expected = trained("whole")
   shutil.copytree(tmp_path / "whole", tmp_path / "cut")
-  # As if killed after step 14, and later checkpoints never written.
+  # As if killed after step 14, without later checkpoints.
   for path in (tmp_path / "cut").glob("model.ckpt-20.*"):
     path.unlink()
   (tmp_path / "cut" / "checkpoint").write_text(
@@ -363,7 +363,7 @@ def test_a_resumed_training_is_the_one_that_was_not_interrupted(
 
 
 def write_records(data, output_dir, **changes):
-  """Trains a step; returns what was logged and the records written."""
+  """Trains a step; returns the log and the written records."""
   config = squad_config(
     data, output_dir, num_train_epochs=0.25, do_predict=False
   )
@@ -405,7 +405,7 @@ OTHER_WINDOWS = {
 @pytest.mark.parametrize("change", OTHER_WINDOWS)
 def test_what_changes_the_windows_cuts_them_again(data, tmp_path, change):
   write_records(data, tmp_path / "run")
-  # It would refuse other settings than its own.
+  # A run refuses settings that differ from its own.
   (tmp_path / "run" / "run.json").unlink()
   changes = OTHER_WINDOWS[change](data, tmp_path)
   log, again = write_records(data, tmp_path / "run", **changes)
@@ -425,7 +425,7 @@ def test_cut_batches_give_the_answers_of_padded_ones(data, tmp_path):
       folder,
       do_train=False,
       cut_padding=cut_padding,
-      # Of 23 word pieces in 40, so there is padding; several windows.
+      # Windows of 23 word pieces in 40 positions, so there is padding.
       **window_settings(40, 10, 1),
       train=train_config(folder, init_checkpoint=prefix),
     )
@@ -433,7 +433,7 @@ def test_cut_batches_give_the_answers_of_padded_ones(data, tmp_path):
     result.append(json.loads((folder / "nbest_predictions.json").read_text()))
   padded, cut = result
   for qas_id, candidates in padded.items():
-    # Padding takes places among the n best, so only the first is compared.
+    # Padding may be among the n best, so only the first is compared.
     best = cut[qas_id][0]
     assert best["text"] in near_ties.answers(candidates)
     [other] = [c for c in candidates if c["text"] == best["text"]]
@@ -610,8 +610,8 @@ def other_case(data, tmp_path):
   }
 
 
-# What is asked for (or a function of data and tmp_path that returns it), and
-# what the error must say.
+# Settings (or a function of data and tmp_path that returns them), and the words
+# that the error must contain.
 MISTAKES = {
   "nothing to do": (
     {"do_train": False, "do_predict": False},
@@ -684,7 +684,7 @@ def test_a_mistake_is_found_before_anything_is_written(data, tmp_path, mistake):
 
 @pytest.fixture(scope="module")
 def start(tmp_path_factory):
-  """A Hugging Face folder to start from."""
+  """Returns a Hugging Face folder to start from."""
   folder = tmp_path_factory.mktemp("start")
   tiny_models.write_run(folder / "run", heads.SpanModel(tiny_models.CONFIG))
   source = model_files.Source(str(folder / "run"))
@@ -693,7 +693,7 @@ def start(tmp_path_factory):
 
 
 def converse(cwd, *flags):
-  """Runs the script with a context and a question that are typed."""
+  """Runs the script with a typed context and question."""
   script = checkout.ROOT / "run_scripts" / "run_squad.py"
   return subprocess.run(
     [sys.executable, script, "--interactive", "--output_dir=out", *flags],

@@ -1,4 +1,4 @@
-"""run_swag.py as a user runs it."""
+"""Tests for run_swag.py as a user runs it."""
 
 import csv
 import json
@@ -45,7 +45,7 @@ def made_rows(num_rows):
 
 @pytest.fixture(scope="module")
 def data(tmp_path_factory):
-  """A folder with files as SWAG has them, config and vocabulary."""
+  """Returns a folder with files in SWAG's format, config and vocabulary."""
   folder = tmp_path_factory.mktemp("data")
   for name, num_rows, end in (
     ("train", 48, None),
@@ -183,7 +183,7 @@ def test_several_seeds_on_ones_own_columns_are_compared(data, run_script):
 
 
 def own_folder(data):
-  """Makes `own`, the same files under the names of one's own data."""
+  """Writes the same files to `own`, with the names of own data."""
   (data / "own").mkdir()
   shutil.copy(data / "train.csv", data / "own" / "train.csv")
   shutil.copy(data / "val.csv", data / "own" / "dev.csv")

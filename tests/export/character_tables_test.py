@@ -8,7 +8,7 @@ import pytest
 from bert_tf import tokenization
 from bert_tf.export.text_ops import character_tables
 
-# Lone surrogates are no text.
+# Lone surrogates are not valid text.
 CODES = np.array(
   [c for c in range(0x110000) if not 0xD800 <= c < 0xE000], np.int32
 )
@@ -16,7 +16,7 @@ CHARS = list(map(chr, CODES))
 
 
 def looked_up(table):
-  """The values of CHARS."""
+  """Returns the values of CHARS."""
   pages = table.page_starts[CODES >> character_tables.PAGE_BITS]
   return table.pages[pages + CODES % (1 << character_tables.PAGE_BITS)]
 

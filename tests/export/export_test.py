@@ -1,4 +1,4 @@
-"""SavedModels in a process that has only TensorFlow, against the scripts."""
+"""Tests that SavedModels without bert_tf compute the same as the scripts."""
 
 import dataclasses
 import gzip
@@ -74,7 +74,7 @@ IDS = {
 HUB_IDS = dict(
   zip(("input_word_ids", "input_mask", "input_type_ids"), IDS.values())
 )
-# What is wrong, by the name of the input, and how an error words it.
+# Invalid values by the name of the input, and words of the error.
 BEYOND = {
   ("input_ids", 500): "input_ids holds 500, which",
   ("input_ids", -1): "input_ids holds -1, which",
@@ -100,7 +100,7 @@ def made_model(task):
 
 
 def write_run(folder, model, task):
-  """Writes what a run leaves: a training checkpoint, config and labels."""
+  """Writes the files of a run: a training checkpoint, config and labels."""
   tensors = {v.path: v.numpy() for v in model.weights}
   slots = {f"{n}/adam_m": np.ones_like(x) for n, x in tensors.items()}
   step = {checkpoints.GLOBAL_STEP: np.int64(7)}
@@ -128,7 +128,7 @@ V2 = {
 
 @pytest.fixture(scope="module")
 def exported(tmp_path_factory):
-  """A folder with runs/TASK and their SavedModels, models/TASK."""
+  """Returns a folder with runs/TASK and their SavedModels, models/TASK."""
   folder = tmp_path_factory.mktemp("exported")
   (folder / "runs").mkdir()
   configs = {name: {} for name in MADE}
@@ -168,7 +168,7 @@ def exported(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def served(exported, tmp_path_factory):
-  """A function from requests to answers of a process without this package."""
+  """Returns a function that answers requests in a process without bert_tf."""
   folder = tmp_path_factory.mktemp("client")
   shutil.copy(ROOT / "tests" / "support" / "saved_model_client.py", folder)
   requests = made_requests(exported / "models")
@@ -187,7 +187,7 @@ def served(exported, tmp_path_factory):
 
 
 def made_requests(models):
-  """All that is asked of the one process."""
+  """Returns all requests to the process."""
   shared = ROOT.parent / "shared"
 
   def request(name, signature, **inputs):
@@ -282,9 +282,9 @@ def questions(shared, version):
 
 
 def recorded_nbest(shared, version):
-  """The n-best lists and, of 2.0, the null odds of the original.
+  """Returns the n-best lists and, for 2.0, the null odds of the original.
 
-  Where there is no span, the text "empty" belongs to its files alone.
+  Replaces the text "empty", which only files of the original contain.
   """
   folder = shared / "golden" / "e2e" / f"squad_{version}"
   path = folder / "nbest_predictions.json"
@@ -309,7 +309,7 @@ def arrays(**rows):
 
 
 def loaded(exported, task):
-  """The Keras model of a run, its variables set by the script's reader."""
+  """Returns the Keras model of a run, loaded as by the scripts."""
   model = made_model(task)
   for variable in model.weights:
     variable.assign(np.zeros(variable.shape))
@@ -342,7 +342,7 @@ def test_questions_are_answered_as_by_the_original(shared, served, version):
   assert len(result["answer"]) == len(results)
   rows = zip(results, result["answer"], result["start"], result["end"])
   for qas_id, answer, start, end in rows:
-    # There the words of an answer have one blank between them.
+    # Result files have single spaces between words.
     allowed = near_ties.answers(nbest[qas_id], odds.get(qas_id), -5.5)
     assert one_blank(answer or "") in map(one_blank, allowed)
     if answer:
@@ -380,8 +380,8 @@ def test_ids_are_classified_as_by_the_model(exported, served, task):
     close(result["probabilities"], 1 / (1 + np.exp(-logits)))
 
 
-def test_other_lengths_and_batches_are_taken(served):
-  # Of the first example the first three positions, all else being padding.
+def test_any_length_and_batch_size_is_accepted(served):
+  # The first three positions of the first example; the rest is padding.
   assert np.shape(served["shorter ids"]["logits"]) == (1, 3)
   close(np.sum(served["shorter ids"]["probabilities"]), 1.0)
 
@@ -416,7 +416,7 @@ def test_masks_are_filled_as_by_the_model(exported, served):
   model = loaded(exported, "pretraining")
   result = served["masks"]
   for row, text in enumerate(MASKED):
-    # The tokenizer of Python splits "[MASK]" as any word in brackets.
+    # The Python tokenizer splits "[MASK]" like any word in brackets.
     parts = map(tokenizer().tokenize, text.split("[MASK]"))
     tokens = sum((["[MASK]", *part] for part in parts), [])[1:]
     ids = tokenizer().convert_tokens_to_ids(["[CLS]", *tokens, "[SEP]"])
@@ -499,7 +499,7 @@ def test_words_are_labelled_as_by_the_script(exported, served):
       assert text[result["starts"][row][i] : result["ends"][row][i]] == word
 
 
-def test_plain_text_is_labelled_as_its_words_with_blanks_between(served):
+def test_plain_text_is_labelled_like_its_separated_words(served):
   plain, split = served["plain words"], served["split words"]
   for name in ("words", "labels"):
     assert plain[name] == split[name]
@@ -541,7 +541,7 @@ def test_an_encoder_has_the_interface_of_tf_hubs(exported, served):
   close(served["ids of encoder"]["pooled_output"], output.pooled_output)
 
 
-def test_an_encoder_drops_out_in_training_alone(served):
+def test_an_encoder_applies_dropout_only_in_training(served):
   first, second, third, fourth = served["encoder"]["default_of_calls"]
   assert np.abs(np.subtract(first, second)).max() > 1e-3
   assert third == fourth
@@ -560,7 +560,7 @@ def test_a_preprocessor_makes_the_scripts_input(served):
 
 
 def cli(*arguments):
-  """Starts TensorFlow's saved_model_cli, without this package."""
+  """Starts TensorFlow's saved_model_cli in a process without bert_tf."""
   return subprocess.Popen(
     [
       sys.executable,
@@ -594,7 +594,7 @@ def test_saved_model_cli_shows_and_runs(exported, served):
   close(lines, served["ids of regression"]["prediction"])
 
 
-def test_there_are_no_slots_in_it(exported):
+def test_saved_models_have_no_optimizer_slots(exported):
   for task in MADE:
     names = checkpoints.CheckpointReader(
       str(exported / "models" / task)
@@ -609,7 +609,7 @@ def test_without_texts_there_is_no_vocabulary(exported):
   assert size < with_text.stat().st_size
 
 
-def test_nothing_unfinished_is_left(exported):
+def test_no_temporary_folder_is_left(exported):
   names = {path.name for path in (exported / "models").iterdir()}
   assert not [name for name in names if name.startswith(".")]
 
@@ -633,14 +633,14 @@ def mistaken(exported, tmp_path):
   return run
 
 
-def test_a_head_that_is_not_there_is_named(mistaken):
+def test_a_missing_head_is_named(mistaken):
   message = mistaken("swag", task="squad")
   for name in ("cls/squad/output_weights", "for swag", "`task=encoder`"):
     assert name in message
   assert "for no task" in mistaken("encoder", task="pretraining")
 
 
-def test_what_the_functions_would_not_use_is_named(mistaken):
+def test_unused_settings_are_named(mistaken):
   assert "`attention`" in mistaken(with_attention=True)
   assert "`text`" in mistaken(task="preprocessing", with_text=False)
   assert "`do_lower_case`" in mistaken(with_text=False, do_lower_case=True)
@@ -652,7 +652,7 @@ def test_a_larger_vocabulary_than_the_table_is_refused(mistaken, tmp_path):
   assert "501 word pieces" in mistaken(vocab_file=str(path))
 
 
-def test_what_is_not_found_is_named(mistaken):
+def test_missing_files_are_named(mistaken):
   assert "`vocab_file`" in mistaken(vocab_file=None)
   message = mistaken(
     init_checkpoint=str(GOLDEN / "tiny_classifier/bert_model.ckpt")
@@ -660,7 +660,7 @@ def test_what_is_not_found_is_named(mistaken):
   assert "there is no" in message and "label_map.json" in message
 
 
-def test_labels_of_another_number_are_refused(exported, mistaken, tmp_path):
+def test_a_wrong_number_of_labels_is_refused(exported, mistaken, tmp_path):
   run = tmp_path / "run"
   shutil.copytree(exported / "runs" / "multilabel", run)
   write_labels(run, "own data", "multilabel", ("a", "b"))

@@ -1,4 +1,4 @@
-"""Files for ONNX and LiteRT, run there, against the SavedModel and itself."""
+"""Tests that ONNX and LiteRT files compute the same as the SavedModel."""
 
 import dataclasses
 import importlib.util
@@ -29,7 +29,7 @@ CONFIG = modeling.BertConfig(
   type_vocab_size=2,
   initializer_range=0.3,
 )
-# Wide enough for the matrices to be most of a file.
+# So wide that matrices are most of the file.
 ENCODER_CONFIG = dataclasses.replace(CONFIG, vocab_size=3000, hidden_size=32)
 MODELS = {
   "pretraining": heads.PretrainingModel,
@@ -55,7 +55,7 @@ ENDINGS = [
 
 @pytest.fixture(scope="module")
 def exported(tmp_path_factory):
-  """A function from a task to the folder of a small SavedModel of it."""
+  """Returns a function from a task to the folder of a small SavedModel."""
   folder = tmp_path_factory.mktemp("exported")
 
   def exported(task):
@@ -90,7 +90,7 @@ def make_saved_model(task, run, export_dir):
       max_seq_length=24,
       max_query_length=8,
       doc_stride=8,
-      # Of the classifier texts too: the conversion leaves them out.
+      # The classifier also has text functions, which are not converted.
       with_text=task == "classification",
     )
   )
@@ -116,7 +116,7 @@ def load(path):
 
 
 def rows(batch_size, length, num_masks=None):
-  """Ids of any values; all but the first row have padding."""
+  """Returns random ids; all rows except the first have padding."""
   rng = np.random.default_rng(5)
   lengths = np.array([length, *rng.integers(1, length, batch_size - 1)])
   values = {
@@ -138,7 +138,7 @@ def saved_model_outputs(folder, inputs):
 
 @pytest.fixture(scope="module")
 def converted(exported, tmp_path_factory):
-  """A function to the file of the encoder, and how far off it was found."""
+  """Returns a function to the converted encoder and its differences."""
   folder = tmp_path_factory.mktemp("converted")
   result = {}
 
@@ -159,7 +159,7 @@ def test_float32_computes_what_the_saved_model_does(
   assert set(result) == {"pooled_output", "sequence_output"}
   assert max(result.values()) < 1e-5
   run = load(path)
-  # Neither of the sizes that it was checked with, growing and shrinking.
+  # Other sizes than those of the check, growing and shrinking.
   for sizes in ((2, 7), (5, 24), (1, 3)):
     inputs = rows(*sizes)
     outputs = run(inputs)
@@ -171,7 +171,7 @@ def test_float32_computes_what_the_saved_model_does(
 
 
 @pytest.mark.parametrize("ending", ENDINGS)
-def test_int8_is_smaller_and_says_how_far_off_it_is(
+def test_int8_is_smaller_and_reports_its_differences(
   exported, converted, ending
 ):
   path, result = converted(ending, is_int8=True)
@@ -200,13 +200,13 @@ def test_every_task_is_converted(exported, tmp_path, task, ending):
 
 
 @pytest.mark.parametrize("ending", ENDINGS)
-def test_what_is_longer_than_the_model_is_refused(converted, ending):
+def test_inputs_longer_than_the_model_are_refused(converted, ending):
   with pytest.raises(Exception, match="(?i)broadcast|failed to reshape"):
     load(converted(ending)[0])(rows(2, 25))
 
 
 class Altered:
-  """A runtime whose files compute something else."""
+  """A runtime whose files have other outputs."""
 
   ENDING = ".onnx"
 
@@ -243,7 +243,7 @@ def off_by(difference):
     (lambda out: {n: v[:1] for n, v in out.items()}, False, "returns"),
   ],
 )
-def test_what_computes_something_else_is_not_written(
+def test_a_result_with_other_outputs_is_not_written(
   exported, tmp_path, monkeypatch, alter, is_int8, words
 ):
   monkeypatch.setitem(conversion.FORMATS, ".onnx", Altered(alter))
@@ -255,7 +255,9 @@ def test_what_computes_something_else_is_not_written(
   assert path.read_text() == "old"
 
 
-def test_what_is_close_enough_is_written(exported, tmp_path, monkeypatch):
+def test_a_result_within_the_tolerance_is_written(
+  exported, tmp_path, monkeypatch
+):
   monkeypatch.setitem(conversion.FORMATS, ".onnx", Altered(off_by(5e-5)))
   result = convert(exported("classification"), tmp_path / "model.onnx")
   assert result["logits"] == 0
@@ -263,7 +265,7 @@ def test_what_is_close_enough_is_written(exported, tmp_path, monkeypatch):
   assert (tmp_path / "model.onnx").read_text() == "altered"
 
 
-def test_samples_have_padding_and_reach_every_id(exported):
+def test_samples_have_padding_and_all_ids(exported):
   model = ids_models.IdsModel(exported("pretraining"))
   sample = model.sample(64, 128)
   assert list(sample) == [*saved_models.ID_NAMES, "masked_lm_positions"]

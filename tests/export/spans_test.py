@@ -1,4 +1,4 @@
-"""Windows and answers of the graph and of NumPy, on the same cases."""
+"""Tests that windows and answers of the graph equal those of NumPy."""
 
 import dataclasses
 import pathlib
@@ -24,7 +24,7 @@ WORDS = [
   *("the", "of", "and", "mississippi", "thé", "(1984)", "U.S.", "in,"),
   *("\u0007", "\U0001f600", "İstanbul", "e\u0301a\u0323", "日本", "한국어"),
   *("supercalifragilisticexpialidocious", "x" * 201, "\u202f", "a\u00a0b"),
-  # Pieces that occur earlier in their word, in another case.
+  # Pieces that occur earlier in their word in another case.
   *("Rhrhrh", "Mimima", "\u00c9e\u00e9e", "\U0001f600.Aa"),
 ]
 PREDICTIONS = {
@@ -40,7 +40,7 @@ PREDICTIONS = {
 
 
 def cases():
-  """Questions and contexts, of no word to several windows."""
+  """Returns questions and contexts, from no word to several windows."""
   rng = random.Random(7)
   for num_words in (0, 1, 2, 9, 40, 41):
     for _ in range(4):
@@ -51,7 +51,7 @@ def cases():
 
 
 class Model:
-  """Random logits for each position and the word piece there."""
+  """Returns random logits for each position and word piece."""
 
   def __init__(self, vocab_size):
     rng = np.random.default_rng(0)
@@ -109,7 +109,7 @@ def test_the_graph_cuts_the_windows_of_the_records(tokenizers):
 
 
 def padded(result):
-  """Returns windows as the input of the model."""
+  """Returns windows as inputs of the model."""
   rows = [
     packing.pad(w.input_ids, w.doc_offset, WINDOWS.max_seq_length)
     for w in result
@@ -145,7 +145,7 @@ def test_the_graph_decodes_the_answers_of_the_result_files(tokenizers, version):
       if entry["probability"] > 0
     ]
     theirs = [dataclasses.asdict(c) for c in expected.nbest]
-    for candidate in theirs:  # That text belongs to predictions.json.
+    for candidate in theirs:  # Only predictions.json has this text.
       candidate["text"] = candidate["text"].replace(decoding.NO_SPAN_TEXT, "")
     near_ties.assert_nbest(ours, theirs)
     wanted = expected.text.replace(decoding.NO_SPAN_TEXT, "")
@@ -158,6 +158,6 @@ def test_the_graph_decodes_the_answers_of_the_result_files(tokenizers, version):
 
 
 def one_blank(text):
-  """Returns an answer as result files have it."""
+  """Returns an answer in the format of result files."""
   blank = tf.strings.regex_replace(text, context_windows.WHITE_SPACE, " ")
   return blank.numpy().decode()

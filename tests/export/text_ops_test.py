@@ -16,22 +16,22 @@ from bert_tf.data import packing
 from bert_tf.export.text_ops import bert_tokenizer
 from tests.support import random_texts, tokenizer_pairs
 
-# Made by hand; ids are the positions.
+# Hand-made; ids are the positions.
 VOCAB = "[PAD] [UNK] [CLS] [SEP] [MASK] play ##ing ##ed the cafe ! , ##s $ 日"
 VOCAB = {token: index for index, token in enumerate(VOCAB.split())}
 
-# Recorded lines whose ids differ from the original's, and why: a str of Python
-# holds lone surrogates, UTF-8 does not. Their bytes are left out as bad ones;
-# the original made [UNK] of a word with them.
+# Recorded lines whose ids differ from the original's. They contain lone
+# surrogates, which are valid in a Python str but not in UTF-8. The ops drop
+# their bytes; the original converted words with them to [UNK].
 _LONE_SURROGATES = {114, 115, 117, 118, 1198, 1201, 2040}
 DIFFERING = {
   "cased": _LONE_SURROGATES,
-  # Read as cased, the words around these are unknown either way.
+  # In the cased setting, the words around them are unknown anyway.
   "uncased": _LONE_SURROGATES
   | {90, 91, 93, 94, 96, 97, 99, 100, 102, 103, 105, 106, 108, 109, 111, 112},
 }
 
-# Vocabulary and its case; others are tried to find mistakes that it hides.
+# Vocabularies with their case, and with the other case.
 SETTINGS = [
   ("uncased", True, None),
   ("cased", False, None),
@@ -41,7 +41,7 @@ SETTINGS = [
   ("cased", False, True),
 ]
 
-# 10,000 texts under each setting in each; 17 are a million in all.
+# 10,000 texts for each setting; 17 tests are a million in total.
 NUM_PARTS = int(os.environ.get("RANDOM_TEXT_PARTS", 1))
 
 
@@ -59,7 +59,7 @@ def tokenizer():
 
 @pytest.fixture(scope="module")
 def tokenizers(unpacked):
-  """A function from a setting to FullTokenizer and BertTokenizer."""
+  """Returns a function from settings to FullTokenizer and BertTokenizer."""
 
   def make(name, do_lower_case, strip_accents=None):
     path = unpacked("vocab") / f"bert_base_{name}_vocab.txt"
@@ -75,7 +75,7 @@ def has_surrogate(text):
 
 
 def read_bytes(line):
-  """The bytes of a recorded text, lone surrogates too."""
+  """Returns the bytes of a recorded text, including lone surrogates."""
   if "text" in line:
     return line["text"].encode("utf-8", "surrogatepass")
   return bytes.fromhex(line["bytes_hex"])
@@ -119,7 +119,7 @@ def test_random_texts_give_the_same_with_a_vocabulary_made_by_hand(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("setting", SETTINGS)
-def test_many_random_texts_give_no_other_words_or_ids(tokenizers, setting):
+def test_many_random_texts_give_the_same_words_and_ids(tokenizers, setting):
   full, ops = tokenizers(*setting)
   for part in range(NUM_PARTS):
     texts = list(random_texts.make(10_000, seed=f"{setting} {part}"))
@@ -137,7 +137,7 @@ def test_every_character_is_treated_as_full_tokenizer_does(
   assert not tokenizer_pairs.differing(texts, full, ops, 50_000)
 
 
-def test_bytes_that_are_no_utf8_are_left_out(tokenizers):
+def test_invalid_utf8_is_dropped(tokenizers):
   full, ops = tokenizers("uncased", do_lower_case=True)
   rng = random.Random(7)
   alphabet = (
@@ -157,7 +157,7 @@ def test_words_and_pieces_by_hand(tokenizer):
     [5, 6, 11, 5, 7, 10],
     [],
     [],
-    # [, mask and ] are no entries.
+    # The vocabulary has no [, mask and ].
     [8, 9, 1, 1, 1],
     [1, 5, 12, 14, 8],
   ]
@@ -191,7 +191,7 @@ def test_sigma_is_final_after_a_letter_and_before_none():
 
 
 def brute_force_pieces(word, vocab):
-  """Greedy longest match by trying every end, as the paper words it."""
+  """Returns the greedy longest matches, found by trying all ends."""
   pieces, rest = [], word
   while rest:
     prefix = "##" if pieces else ""
@@ -243,14 +243,14 @@ def test_offsets_cut_the_given_text(tokenizer):
     ["Play", "ing", "the", "Cafe\u0301", "!"],
     ["café", "the", "pl\u00aday", "$"],
     [],
-    # A mark without a letter before it in its word goes with none.
+    # A mark without a letter before it in its word is dropped.
     ["日", "日", "the", "play\u0301\u0323", "ed"],
   ]
 
 
 def test_offsets_of_random_texts_give_the_source_of_each_piece(tokenizers):
   full, ops = tokenizers("multilingual_cased", do_lower_case=True)
-  # Marks that stay are moved inside of a word; the places are not.
+  # Kept marks are sorted within a word; their offsets are not.
   moved = random_texts.marks_that_stay()
   texts = [
     text
@@ -263,7 +263,7 @@ def test_offsets_of_random_texts_give_the_source_of_each_piece(tokenizers):
   num_checked = 0
   for text, pieces, *places in zip(texts, ids, starts, ends):
     assert pieces == full.tokenize_to_ids(text)
-    # One after the other; the same place only for parts of one character.
+    # Offsets increase, except for parts of the same character.
     assert places[0] == sorted(places[0]) and places[1] == sorted(places[1])
     for piece, given in zip(pieces, cut(text, *places)):
       token = full.inv_vocab[piece].removeprefix("##")
@@ -274,7 +274,7 @@ def test_offsets_of_random_texts_give_the_source_of_each_piece(tokenizers):
   assert num_checked > 5000
 
 
-def test_unknown_words_have_the_place_of_the_word(tokenizer):
+def test_unknown_words_have_the_offsets_of_the_word(tokenizer):
   _, starts, ends = tokenizer.tokenize_with_offsets(["a xÉz, xe\u0301 q"])
   text = "a xÉz, xe\u0301 q"
   assert cut(text, starts[0].numpy(), ends[0].numpy()) == (
@@ -326,7 +326,7 @@ def test_words_between_white_space_keep_bad_bytes(tokenizer):
     ),
     ("wait... what?! «Ünï»", "wait ... what ? ! « Ünï »"),
     ("O’Neill’s 20-year-old dogs' 3.5%", "O’Neill ’s 20-year-old dogs ' 3.5%"),
-    # Of words that were split before nothing is split.
+    # Words that are already split stay whole.
     ("lamb . 's ( n't -- U.S. ...", "lamb . 's ( n't -- U.S. ..."),
     ("(A.) 'x'", "( A. ) ' x '"),
     (" \u3000", ""),
@@ -404,7 +404,7 @@ def test_packed_texts_equal_those_of_features(tokenizer, num_segments):
     (2, 2, "max_seq_length 2 .*raise it to 3"),
   ],
 )
-def test_what_cannot_be_packed_is_named(
+def test_invalid_segments_and_lengths_are_named(
   tokenizer, num_segments, max_seq_length, message
 ):
   segments = [tf.ragged.constant([[5]], tf.int32)] * num_segments
@@ -432,7 +432,7 @@ def test_packing_needs_cls_and_sep():
     ops.pack([ops.tokenize(["a"])], 8)
 
 
-def test_it_works_in_a_dataset_and_on_an_empty_batch(tokenizer):
+def test_the_tokenizer_works_in_a_dataset_and_on_an_empty_batch(tokenizer):
   texts = tf.data.Dataset.from_tensor_slices(["the cafe", "play"]).batch(2)
   packed = texts.map(lambda t: tokenizer.pack([tokenizer.tokenize(t)], 5))
   (result,) = packed.as_numpy_iterator()
@@ -446,7 +446,7 @@ def test_it_works_in_a_dataset_and_on_an_empty_batch(tokenizer):
   ].shape == ((0, 5))
 
 
-# What a user runs who has neither bert_tf nor the vocabulary.
+# Code of a user who has neither bert_tf nor the vocabulary.
 _LOADING = """
 import json, sys
 import tensorflow as tf
@@ -466,9 +466,7 @@ print(json.dumps([
 """
 
 
-def test_saved_it_works_in_a_process_that_has_tensorflow_alone(
-  vocab_file, tmp_path
-):
+def test_a_saved_tokenizer_works_without_bert_tf(vocab_file, tmp_path):
   tokenizer = bert_tokenizer.BertTokenizer(tokenization.load_vocab(vocab_file))
   tf.saved_model.save(tokenizer, str(tmp_path / "module"))
   archive = keras.export.ExportArchive()

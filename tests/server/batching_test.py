@@ -1,4 +1,4 @@
-"""A fault at any stage of a batch fails that batch, and serving goes on."""
+"""Tests that a fault fails only its batch, and serving continues."""
 
 import asyncio
 import concurrent.futures
@@ -23,7 +23,7 @@ def doubled(name, inputs):
 
 
 def run(scenario, compute=doubled, on_batch=lambda batch: None, **config):
-  """Runs a scenario, a coroutine function of a batcher; returns its result."""
+  """Runs a coroutine function of a batcher and returns its result."""
 
   async def main():
     settings = server_config.ServerConfig(max_wait_ms=0, **config)
@@ -170,14 +170,14 @@ def test_requests_that_would_wait_too_long_are_refused():
     for value in range(3):
       tasks.append(asyncio.create_task(batcher.submit("f", column(value))))
       await asyncio.sleep(0.01)
-    # One is computed; one fills the next batch, and another would wait longer.
+    # The first is being computed and the second fills the next batch.
     done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
     gate.set()
     assert done == {tasks[2]}
     with pytest.raises(batching.OverloadedError) as caught:
       await tasks[2]
     results = await asyncio.gather(*tasks[:2])
-    # The advice helps: later there is room.
+    # The advice helps: later the queue has room.
     results.append(await batcher.submit("f", column(3)))
     return [result["y"].tolist() for result in results], caught.value
 
@@ -216,11 +216,11 @@ def test_a_call_in_a_thread_ends_whatever_it_raises(error):
     asyncio.run(main())
 
 
-# What follows asks a whole server.
+# The following tests use a complete server.
 
 
 def fault_in(monkeypatch, stage, error):
-  """Makes one stage of answering raise an exception."""
+  """Makes a stage of answering raise an exception."""
 
   def fail(*arguments, **others):
     raise error
@@ -244,7 +244,9 @@ def test_a_fault_of_the_server_is_no_mistake_of_the_client(
   with serving_client.running(fake_model.FakeModel()) as running:
     with monkeypatch.context() as context:
       fault_in(context, STAGES[stage], error)
-      if stage == "write":  # Of the error, too: the connection ends.
+      if (
+        stage == "write"
+      ):  # If the error response also fails, the connection ends.
         with pytest.raises((ConnectionError, OSError, ValueError)):
           ask(running.url, PREDICT, {"instances": ["a"]})
       else:
@@ -264,7 +266,7 @@ def test_a_fault_of_counting_does_not_fail_a_request(error, monkeypatch):
 
 
 class Raising:
-  """Raises an exception when its items are asked for."""
+  """A mapping that raises an exception when it is read."""
 
   def __init__(self, error):
     self._error = error

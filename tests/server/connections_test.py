@@ -45,7 +45,7 @@ def received(opened):
 
 
 def sent(url, raw):
-  """Returns (status, object) of a request that is sent as it is."""
+  """Sends raw bytes and returns (status, object)."""
   with connected(url) as opened:
     opened.sendall(raw)
     head, _, body = received(opened).partition(b"\r\n\r\n")
@@ -53,7 +53,7 @@ def sent(url, raw):
 
 
 def request(*headers, body=BODY, path=PREDICT):
-  """Returns a request with these headers beside its length."""
+  """Returns a request with these headers in addition to its length."""
   lines = [f"POST {path} HTTP/1.1", *headers, "Connection: close"]
   lines += [f"Content-Length: {len(body)}", "", ""]
   return "\r\n".join(lines).encode() + body
@@ -188,7 +188,7 @@ def test_what_a_client_that_has_gone_asked_for_is_not_computed(capsys):
     with connected(url) as opened:
       opened.sendall(request(HOST, JSON, body=b'{"instances": ["gone"]}'))
       serving_client.wait_for_waiting(url, 1)
-    # It makes room for others, and is counted.
+    # The connection makes room for others and is counted.
     serving_client.wait_for_waiting(url, 0)
     model.gate.set()
     assert first.result()[0] == 200
@@ -216,7 +216,7 @@ def test_a_client_that_leaves_within_its_body_is_counted_as_gone():
 
 
 def counts(url):
-  """Returns the numbers of requests by status, without those for metrics."""
+  """Returns the numbers of requests by status, except for metrics."""
   lines = [
     line
     for line in serving_client.metrics(url).splitlines()

@@ -22,20 +22,20 @@ spec = fake_model.spec
 
 
 def make_model(function, name="serving_default"):
-  """A model that has one more function."""
+  """Returns a model with an additional function."""
   model = fake_model.FakeModel()
   model.functions[name] = function
   return model
 
 
 def wait_until_warm(url):
-  """Waits until the functions are warm, since that calls them too."""
+  """Waits until the functions are warm, because warming calls them."""
   while ask(url, "/readyz")[0] != 200:
     time.sleep(0.01)
 
 
 def chooser():
-  """A function of multiple choice: the number of choices of each row."""
+  """Returns a multiple-choice function: the number of choices per row."""
   return loaded_model.Function(
     {"context": spec(tf.string, None), "choices": spec(tf.string, None, None)},
     lambda context, choices: {
@@ -76,10 +76,10 @@ def test_a_row_has_no_more_positions_than_ids():
 
 
 class Wide:
-  """A function of texts that says each of its letters' numbers, padded.
+  """A text function that returns the code points of each text, padded.
 
   Attributes:
-    rows: how many rows each call had.
+    rows: number of rows of each call.
   """
 
   def __init__(self, width=None):
@@ -122,7 +122,7 @@ def test_rows_beyond_a_batch_are_computed_in_slices_and_padded_alike():
 
 def test_rows_of_large_outputs_are_computed_alone():
   wide = Wide(width=1)
-  # As a head of all positions says: 4 letters of 2 ** 24 numbers each.
+  # As the logits of all positions: 4 letters with 2 ** 24 numbers each.
   function = loaded_model.Function(
     wide.function.inputs,
     wide.function.compute,
@@ -142,7 +142,7 @@ def test_an_answer_is_limited_before_all_of_it_is_computed(max_batch_size):
   with serving_client.running(make_model(wide.function), **limits) as running:
     wait_until_warm(running.url)
     wide.rows.clear()
-    # Of each letter 9 numbers and itself.
+    # Each letter has 9 numbers and itself.
     assert ask(running.url, PREDICT, {"instances": ["ab"] * 2})[0] == 200
     code, response = ask(running.url, PREDICT, {"instances": ["ab"] * 8})
     assert (code, list(response)) == (413, ["error"])

@@ -49,7 +49,7 @@ def wait_until_ready(url):
 
 
 def check(description, schema, value):
-  """Raises jsonschema.ValidationError if a value is not of a schema."""
+  """Raises jsonschema.ValidationError if a value does not match a schema."""
   result = {**schema, "components": description["components"]}
   jsonschema.Draft202012Validator(result).validate(value)
 
@@ -151,7 +151,7 @@ def test_what_a_model_is_can_be_asked_for(several_server):
   assert run["scores"] == {"eval_accuracy": 0.5}
   assert run["examples"] == [{"inputs": {"text": "the of"}, "answer": "good"}]
   assert run["size"]["hidden_size"] == 16
-  # By hand, of the sizes in tiny_models: embeddings, two layers, pooler, head.
+  # Computed by hand: embeddings, two layers, pooler and head of tiny_models.
   embeddings = (500 + 128 + 2) * 16 + 2 * 16
   layer = 4 * (16 * 16 + 16) + 2 * 16 * 32 + 32 + 16 + 4 * 16
   total = embeddings + 2 * layer + (16 * 16 + 16) + 3 * (16 + 1)
@@ -173,7 +173,7 @@ def test_every_route_is_described_and_no_other(fake_server):
     )
     for route in server._routes()
   }
-  # The model has no attention, of which this path would answer.
+  # The model has no attention functions for this path.
   without = {route for route in routes if ":attention" not in route[1]}
   assert without == described
 
@@ -272,7 +272,7 @@ def test_an_answer_of_another_type_is_no_answer(fake_server):
 
 
 def metrics(url):
-  """Returns values by name and labels, as they are written."""
+  """Returns values by name and labels, as written."""
   code, kind, text = get(url, "/metrics")
   assert code == 200 and kind.startswith("text/plain")
   lines = [line for line in text.splitlines() if not line.startswith("#")]
@@ -300,7 +300,7 @@ def test_metrics_count_requests_rows_and_batches():
   assert result[f"bert_tf_rows_total{signature}"] == 3
   assert result[f"bert_tf_text_bytes_total{signature}"] == 4 + 3
   assert result[f"bert_tf_windows_total{signature}"] == 3
-  assert result["bert_tf_batch_rows_sum"] == 2  # The other one failed.
+  assert result["bert_tf_batch_rows_sum"] == 2  # The other request failed.
   assert result["bert_tf_batch_seconds_count"] == 1
   assert result["bert_tf_wait_seconds_count"] == 1
   assert result["bert_tf_waiting_requests"] == 0
@@ -312,7 +312,7 @@ def test_word_pieces_are_counted_for_each_model_and_signature(several_server):
   url = several_server.url
   path = "/v1/models/a_run:predict"
   before = metrics(url)
-  # unk is a word of the vocabulary, zz two pieces of it, and é no letter more.
+  # unk is in the vocabulary, zz has two pieces, and thé is the.
   ask(url, path, {"instances": ["the of unk zz thé", "in"]})
   pair = {"text": "the", "text_b": "of in"}
   ask(url, path, {"signature_name": "text_pair", "instances": [pair]})
@@ -330,7 +330,7 @@ def test_word_pieces_are_counted_for_each_model_and_signature(several_server):
   assert counted("a_run", "serving_default") == 7
   assert counted("a_run", "text_pair") == 3
   assert counted("a_run", "ids") == 3
-  assert counted("fake", "serving_default") == 0  # It has no vocabulary.
+  assert counted("fake", "serving_default") == 0  # The model has no vocabulary.
 
 
 def test_metrics_know_the_queue():
@@ -348,7 +348,7 @@ def test_metrics_know_the_queue():
     ]
     for thread in threads:
       thread.start()
-    # One is being computed.
+    # The first request is being computed.
     while metrics(running.url)["bert_tf_waiting_requests"] != 3:
       time.sleep(0.01)
     model.gate.set()

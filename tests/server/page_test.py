@@ -1,4 +1,4 @@
-"""The page of the server, as a browser shows it."""
+"""Tests for the page of the server in a browser."""
 
 import contextlib
 import http.client
@@ -28,7 +28,7 @@ EVIL = "<img src=x onerror=\"document.title='owned'\">"
 
 
 def function(names, outputs):
-  """A function of texts that returns the same whatever it is asked."""
+  """Returns a text function with constant outputs."""
   tensors = {name: tf.constant(value) for name, value in outputs.items()}
   return loaded_model.Function(
     {name: tf.TensorSpec([None], tf.string) for name in names},
@@ -43,7 +43,9 @@ def function(names, outputs):
 def attention(tokens):
   count = len(tokens)
   heads = np.zeros((1, 2, 3, count, count), np.float32)
-  heads[:, 1, :, :, 0] = 1.0  # All look at the first in the last layer.
+  heads[:, 1, :, :, 0] = (
+    1.0  # In the last layer all tokens attend to the first.
+  )
   return {"tokens": [tokens], "attention": heads}
 
 
@@ -79,7 +81,7 @@ def tab():
 
 @contextlib.contextmanager
 def opened(tab, predictor, width=1200, is_dark=False, **texts):
-  """Opens the page of a server; asks for texts, if there are any."""
+  """Opens the page of a server, with texts filled in if given."""
   with serving_client.running(predictor) as server:
     tab.open(browser.link(server.url, **texts), width, is_dark=is_dark)
     wanted = "#time" if texts.keys() - {"model"} else "#fields"
@@ -127,10 +129,10 @@ def test_texts_and_labels_are_shown_as_they_are(tab):
       ("fine", "25.0 %", "25%"),
     ]
     tab.wait("document.querySelectorAll('#picture line').length")
-    # Of the attention, a word piece that is markup.
+    # A word piece in the attention that is markup.
     assert tab.run("document.querySelectorAll('img, b').length") == 0
     assert tab.run("document.title") == "model"
-    # The last layer's, of three tokens to the first.
+    # The last layer: three tokens attend to the first.
     ends = tab.run(
       "[...document.querySelectorAll('#picture line')].map(l => "
       "[l.getAttribute('y1'), l.getAttribute('y2')])"
@@ -182,7 +184,7 @@ def test_a_run_says_what_it_is_and_has_examples_to_click(tab):
     assert bars(tab)[0] == ("positive 1", "87.5 %", "87.5%")
     assert "Expected (dev file): negative" in tab.text("#found")
     assert re.fullmatch(r"answered in \d+ ms", tab.text("#time"))
-    # Nothing to choose from, nothing to draw.
+    # There is a single model, without attention.
     for name in ("chooser", "attention"):
       assert tab.run(f"document.getElementById('{name}').hidden")
 
@@ -202,7 +204,7 @@ def test_an_answer_is_marked_in_its_context(tab):
     "nbest_end_logit": [[1.0, 0.0, 0.0]],
     "null_odds": [-1.5],
   }
-  # The first character is two of JavaScript's.
+  # In JavaScript the first character has length two.
   context = "\U0001f600 1843 <i> or so"
   names = ["question", "context"]
   served = model(serving_default=function(names, result))
@@ -236,7 +238,7 @@ def test_words_are_joined_to_entities_of_plain_text(tab):
     marks = "[...document.querySelectorAll('mark')].map(m => m.innerText)"
     assert tab.run(marks) == ["Ada ByronPER", "BonnLOC"]
     assert tab.text("#found .text") == "Ada ByronPER left BonnLOC."
-    # As sure as its least sure word.
+    # The lowest probability of its words.
     assert bars(tab) == [
       ("Ada Byron PER", "50.0 %", "50%"),
       ("Bonn LOC", "25.0 %", "25%"),
@@ -276,7 +278,7 @@ def chooser():
 
 
 @needs_chromium
-def test_choices_are_a_line_each_and_mistakes_are_said(tab):
+def test_choices_are_a_line_each_and_errors_are_shown(tab):
   with opened(
     tab, chooser(), context="She", choices="goes\n\nleaves"
   ) as server:
@@ -288,7 +290,7 @@ def test_choices_are_a_line_each_and_mistakes_are_said(tab):
 
 
 @needs_chromium
-def test_a_model_of_ids_is_said_to_take_no_texts(tab):
+def test_the_page_of_a_model_of_ids_has_no_form(tab):
   spec = {"input_ids": tf.TensorSpec([None, None], tf.int32)}
   ids = loaded_model.Function(spec, lambda input_ids: input_ids, lambda: spec)
   with serving_client.running(model(ids=ids, serving_default=ids)) as server:
@@ -388,7 +390,7 @@ def test_all_of_it_works_by_keys_and_for_a_screen_reader(tab):
     assert not [
       r for r in result if r[0] in ("button", "combobox") and not r[1]
     ]
-    # One stop of the Tab key; arrows go on from there.
+    # The Tab key stops once; arrow keys move between word pieces.
     tab.run("document.getElementById('links').focus()")
     tab.press("Tab")
     focused = "document.activeElement.textContent"
@@ -416,7 +418,7 @@ def test_nothing_is_wider_than_the_window(tab, width):
     assert wide == []
 
 
-# WCAG 2.2, 1.4.3: of text on what is behind it.
+# WCAG 2.2, 1.4.3: contrast of text and background.
 _CONTRAST = """
 (() => {
   const light = (color) => {
