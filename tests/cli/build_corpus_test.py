@@ -107,7 +107,9 @@ FAULTS = {
 
 
 @pytest.mark.parametrize("flags", FAULTS)
-def test_a_mistake_is_one_line_and_leaves_nothing(flags, tmp_path, run_script):
+def test_a_mistake_prints_a_line_and_writes_nothing(
+  flags, tmp_path, run_script
+):
   write_lines(tmp_path)
   (tmp_path / "cut.xml").write_text(write_dump(tmp_path)[:9000])
   (tmp_path / "page.xml").write_text("<html></html>")
@@ -141,7 +143,7 @@ def records(folder, run_script, *flags):
   return content, sorted(os.listdir(folder / "out"))
 
 
-def test_pretraining_data_are_made_of_a_dump_directly(tmp_path, run_script):
+def test_pretraining_data_can_be_created_from_a_dump(tmp_path, run_script):
   write_dump(tmp_path)
   direct, files = records(tmp_path, run_script, "--input_file=dump.xml.bz2")
   assert files == [".data.settings.json", "data"]
@@ -167,7 +169,7 @@ OUTPUTS = {
 
 
 @pytest.mark.parametrize("flags", OUTPUTS)
-def test_outputs_that_cannot_be_are_refused_before_text_is_read(
+def test_invalid_outputs_are_refused_before_text_is_read(
   flags, tmp_path, run_script
 ):
   (tmp_path / "folder").mkdir()

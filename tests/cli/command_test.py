@@ -83,7 +83,7 @@ TINY_CONFIG = ROOT / "tests" / "golden" / "tiny" / "bert_config.json"
   ],
   ids=lambda arguments: " ".join(arguments)[:14],
 )
-def test_a_reader_of_the_output_may_leave(arguments, unbuffered):
+def test_a_closed_stdout_ends_the_command_quietly(arguments, unbuffered):
   reader, writer = os.pipe()
   os.close(reader)
   result = subprocess.run(
@@ -98,7 +98,7 @@ def test_a_reader_of_the_output_may_leave(arguments, unbuffered):
   assert result.returncode == 128 + signal.SIGPIPE
 
 
-def test_another_pipe_that_broke_is_an_error():
+def test_another_broken_pipe_is_an_error():
   code = """
 from bert_tf.cli import command
 def fail():
@@ -144,7 +144,7 @@ def parse(monkeypatch):
   return parsed
 
 
-def test_a_space_may_stand_before_a_boolean(parse):
+def test_a_boolean_may_follow_a_space(parse):
   assert parse("--do_train", "False", "--name", "true") == (False, "true", [])
   assert parse("--do_train", "some", "true") == (True, "true", ["some", "true"])
 
@@ -165,7 +165,7 @@ def test_the_log_has_time_and_level(capsys):
   assert formatter.format(record).endswith("no --verbosity")
 
 
-def test_the_settings_that_a_message_names_are_flags_on_the_command_line():
+def test_settings_in_messages_become_flags():
   # absl defines --verbosity for every command.
   result = command.with_flags("set `verbosity` or `verbosity=1`, not `fit`")
   assert result == "set --verbosity or --verbosity=1, not `fit`"

@@ -101,7 +101,7 @@ def test_shards_of_a_gz_are_compressed(text, config, tmp_path):
     assert gzip.decompress(files[f"{name}.gz"]) == files[name]
 
 
-def test_text_vocabulary_and_data_may_be_where_only_tensorflow_reads(
+def test_text_vocabulary_and_data_may_be_on_remote_storage(
   text, config, tmp_path
 ):
   # ram:// represents gs://: Python's open() supports neither.
@@ -130,7 +130,7 @@ def test_the_seed_of_a_shard_is_a_recorded_hash():
   assert pretraining_shards.shard_seed(12345, 63, 64) == 0x5BB9EB98A9FDA816
 
 
-def test_resume_builds_what_is_missing_and_nothing_else(text, config, tmp_path):
+def test_resume_builds_only_missing_shards(text, config, tmp_path):
   def create(**flags):
     return pretraining_shards.create(
       config, [str(text)], str(tmp_path / "out" / "data"), 4, **flags
@@ -212,7 +212,7 @@ def test_resume_beside_files_of_unknown_origin_is_refused(
   assert output.read_bytes() == b"by another program"
 
 
-def test_a_new_run_leaves_no_shard_of_the_old_one_to_be_mixed_with(
+def test_a_new_run_removes_the_shards_of_the_old_run(
   text, config, tmp_path, monkeypatch
 ):
   output = str(tmp_path / "out" / "data")
@@ -232,7 +232,7 @@ def test_a_new_run_leaves_no_shard_of_the_old_one_to_be_mixed_with(
   assert hidden(tmp_path / "out") == [".data.settings.json"]
 
 
-def test_a_new_run_of_one_file_keeps_the_old_one_until_it_is_whole(
+def test_a_new_file_replaces_the_old_one_only_when_complete(
   text, config, tmp_path, monkeypatch
 ):
   output = tmp_path / "data"
@@ -317,7 +317,7 @@ ADVICE = "--input_format=text"
   ("between", "remedy"),
   [("\n\n", [ADVICE]), ("\n", [ADVICE, "--documents=line"])],
 )
-def test_the_remedy_for_lines_of_whole_documents_helps(
+def test_the_advice_for_lines_of_whole_documents_helps(
   config, tmp_path, between, remedy
 ):
   line = "the old boat came to the island at night. the bird was in it. " * 9
@@ -384,7 +384,7 @@ def test_shards_of_another_count_are_warned_about(
     ("a", 13, 1, "12 documents, fewer than num_shards 13"),
   ],
 )
-def test_outputs_that_cannot_be_are_refused(
+def test_invalid_outputs_are_refused(
   output_file,
   num_shards,
   num_workers,
@@ -460,7 +460,7 @@ def group_is_gone(group):
 
 
 @pytest.mark.parametrize("num_workers", [1, 2])
-def test_ctrl_c_leaves_neither_half_files_nor_processes(
+def test_ctrl_c_leaves_no_partial_files_or_processes(
   num_workers, text, tmp_path
 ):
   out = tmp_path / "out"
@@ -493,7 +493,7 @@ def test_ctrl_c_leaves_neither_half_files_nor_processes(
   assert group_is_gone(process.pid)
 
 
-def test_a_killed_run_shows_no_file_and_resumes(text, tmp_path):
+def test_a_killed_run_leaves_no_output_and_resumes(text, tmp_path):
   out = tmp_path / "out"
   flags = [
     f"--input_file={text}",

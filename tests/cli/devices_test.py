@@ -58,7 +58,7 @@ def read_variables(*flags, path="", **environment):
 
 
 @pytest.mark.parametrize("flags", [("--use_tpu",), ("--tpu_name=local",)])
-def test_a_tpu_of_this_machine_is_asked_for_by_pjrt(flags, libtpu):
+def test_a_local_tpu_is_used_through_pjrt(flags, libtpu):
   flags = ("--use_tpu", *flags)
   expected = ["TPU", "true", str(libtpu)]
   assert read_variables(*flags, path=libtpu.parents[1]) == expected
@@ -71,7 +71,7 @@ def test_nothing_is_set_for_other_devices(flags, libtpu):
   assert read_variables(*flags, path=libtpu.parents[1]) == [None, None, None]
 
 
-def test_what_is_set_already_stays(libtpu):
+def test_set_variables_are_kept(libtpu):
   values = {NAMES[1]: "false", NAMES[2]: "/opt/libtpu.so"}
   expected = ["TPU", "false", "/opt/libtpu.so"]
   assert (

@@ -17,7 +17,7 @@ print("sklearn" in sys.modules, keras.__version__)
 """
 
 
-def test_keras_is_imported_alone_and_others_find_the_packages():
+def test_keras_does_not_import_hidden_packages_but_others_do():
   done = subprocess.run(
     [sys.executable, "-c", CODE], cwd=ROOT, capture_output=True, text=True
   )

@@ -25,7 +25,7 @@ def test_every_script_is_a_command():
 
 
 @pytest.mark.parametrize("name", ["ablations", "benchmark"])
-def test_a_command_of_research_is_answered_with_its_script(name, monkeypatch):
+def test_the_error_for_a_research_command_names_its_script(name, monkeypatch):
   message = run_main(monkeypatch, name, "--seeds=1")
   assert f"run_scripts/{name}.py" in message and "\n" not in message
   assert (ROOT / "run_scripts" / f"{name}.py").is_file()
@@ -42,7 +42,7 @@ def test_help_lists_the_commands(monkeypatch, capsys):
   ("name", "near"),
   [("clasifier", "classifier"), ("run_squad.py", "squad"), ("xyz", "--help")],
 )
-def test_an_unknown_command_is_answered_with_the_nearest(
+def test_an_unknown_command_is_refused_with_similar_names(
   name, near, monkeypatch
 ):
   message = run_main(monkeypatch, name)

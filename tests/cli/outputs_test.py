@@ -63,7 +63,7 @@ def test_an_output_that_cannot_be_written_is_named_first(
   assert [p.name for p in tmp_path.iterdir()] == ["file"]
 
 
-def test_the_check_leaves_nothing_and_accepts_what_is_there(tmp_path):
+def test_the_check_leaves_no_file_and_accepts_existing_ones(tmp_path):
   atomic.check_writable(str(tmp_path / "a" / "b"), "output_dir", True)
   atomic.check_writable(str(tmp_path / "a" / "b"), "output_file", False)
   assert not list(tmp_path.iterdir())
@@ -84,7 +84,7 @@ def test_a_folder_without_permission_is_refused_with_the_reason(monkeypatch):
     atomic.check_writable("/new/run", "output_dir", True)
 
 
-def test_every_setting_that_names_an_output_is_one_that_is_tried():
+def test_all_output_settings_are_checked():
   from bert_tf.cli import (
     build_corpus,
     convert_checkpoint,

@@ -120,7 +120,7 @@ FLAGS = [
 ]
 
 
-def test_training_on_ones_own_pairs_learns_them(data, run_script):
+def test_training_on_own_pairs_learns_them(data, run_script):
   result = run_script(
     "run_classifier.py",
     *FLAGS,
@@ -170,9 +170,7 @@ def test_a_mistake_ends_in_one_clear_line(data, run_script):
   assert not (data / "none").exists()
 
 
-def test_a_flag_of_ones_own_data_is_refused_with_an_official_task(
-  data, run_script
-):
+def test_a_flag_for_own_data_is_refused_with_a_glue_task(data, run_script):
   result = run_script(
     "run_classifier.py",
     *FLAGS,

@@ -76,7 +76,7 @@ def test_training_learns_the_entities(trained):
   assert results(folder / "test_results.txt")["f1"] == 1.0
 
 
-def test_predictions_stand_beside_the_words_and_tags_of_the_file(trained, data):
+def test_predictions_are_next_to_the_words_and_tags_of_the_file(trained, data):
   folder, _ = trained
   for name, file, seed in (("eval", "dev", 2), ("test", "test", 3)):
     path = folder / f"{name}_predictions.txt"
@@ -134,7 +134,9 @@ def test_a_run_leaves_these_files(trained):
   assert "bert/pooler/dense/kernel/adam_m" not in shapes
 
 
-def test_prediction_alone_takes_the_labels_of_the_run(trained, data, tmp_path):
+def test_prediction_without_training_uses_the_labels_of_the_run(
+  trained, data, tmp_path
+):
   folder, _ = trained
   shutil.copytree(folder, tmp_path / "out")
   words = [words for words, _ in made_sentences(4, 5)]
@@ -161,9 +163,7 @@ def test_prediction_alone_takes_the_labels_of_the_run(trained, data, tmp_path):
   assert not (tmp_path / "out" / "test_results.txt").exists()
 
 
-def test_results_are_returned_those_of_the_test_file_by_its_name(
-  trained, data, tmp_path
-):
+def test_results_include_those_of_the_test_file(trained, data, tmp_path):
   folder, _ = trained
   shutil.copytree(folder, tmp_path / "out")
   result = ner.run(
@@ -173,9 +173,7 @@ def test_results_are_returned_those_of_the_test_file_by_its_name(
   assert result["global_step"] == 150
 
 
-def test_scores_and_loss_are_of_every_word_whatever_the_windows(
-  trained, data, tmp_path
-):
+def test_scores_and_loss_do_not_depend_on_the_windows(trained, data, tmp_path):
   # The model is not trained, so many tags are wrong.
   train = {"init_checkpoint": str(trained[0] / "model.ckpt-0")}
   text = conll(made_sentences(20, 7) + [(["madonna"] * 50, ["B-PER"] * 50)])
@@ -204,9 +202,7 @@ def context_file(num_documents, seed):
   return "\n".join(lines)
 
 
-def test_document_context_tells_what_the_sentence_alone_does_not(
-  data, tmp_path
-):
+def test_document_context_resolves_ambiguous_names(data, tmp_path):
   for name, seed in (("train", 1), ("dev", 2)):
     (tmp_path / f"{name}.txt").write_text(context_file(80, seed))
   changes = {"do_train": True, "do_eval": True, "num_train_epochs": 24.0}
@@ -229,7 +225,7 @@ def test_document_context_tells_what_the_sentence_alone_does_not(
 
 
 @pytest.mark.slow
-def test_a_stopped_training_scores_nothing_and_goes_on_to_the_same_weights(
+def test_a_stopped_training_has_no_scores_and_resumes_to_the_same_weights(
   data, tmp_path, monkeypatch
 ):
   changes = {"do_train": True, "do_eval": True, "num_train_epochs": 1.0}
@@ -392,7 +388,9 @@ MISTAKES = {
 
 
 @pytest.mark.parametrize("mistake", MISTAKES)
-def test_a_mistake_is_found_before_anything_is_written(data, tmp_path, mistake):
+def test_a_mistake_is_reported_before_anything_is_written(
+  data, tmp_path, mistake
+):
   changes, expected = MISTAKES[mistake]
   if callable(changes):
     changes = changes(data, tmp_path)
@@ -403,7 +401,7 @@ def test_a_mistake_is_found_before_anything_is_written(data, tmp_path, mistake):
   assert not (tmp_path / "out").exists()
 
 
-def test_a_missing_seqeval_is_told_of_before_the_training(
+def test_a_missing_seqeval_is_reported_before_training(
   data, tmp_path, monkeypatch
 ):
   monkeypatch.setitem(sys.modules, "seqeval.metrics", None)
@@ -416,7 +414,9 @@ def test_a_missing_seqeval_is_told_of_before_the_training(
 base = own_classification.base
 
 
-def test_folders_of_words_and_of_texts_are_kept_apart(trained, base, tmp_path):
+def test_ner_and_classification_folders_are_not_interchangeable(
+  trained, base, tmp_path
+):
   folder, _ = trained
   config = own_classification.make(base, folder, do_train=True)
   with pytest.raises(ValueError):

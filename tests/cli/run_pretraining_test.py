@@ -141,7 +141,7 @@ def test_training_learns_the_text(data, trained):
   assert "next_sentence_accuracy" in trained and "examples/s" in trained
 
 
-def test_a_run_leaves_what_the_original_left(data, trained):
+def test_a_run_writes_the_files_of_the_original(data, trained):
   names = {p.name for p in (data / "out").iterdir()}
   events = {name for name in names if name.startswith("events.out.tfevents")}
   assert events
@@ -189,7 +189,7 @@ def test_kill_at_any_step_and_start_again_gives_the_same_weights(
     np.testing.assert_array_equal(reader.get(name), again.get(name))
 
 
-def test_sigterm_saves_and_ends_well(data, start_python):
+def test_sigterm_saves_and_exits_with_status_0(data, start_python):
   process = start_python(
     ROOT / "run_scripts" / "run_pretraining.py",
     *TRAIN_FLAGS,
@@ -212,7 +212,7 @@ def test_sigterm_saves_and_ends_well(data, start_python):
 
 
 @pytest.mark.slow
-def test_without_next_sentences_its_head_is_not_trained(data, run_script):
+def test_no_nsp_does_not_train_the_next_sentence_head(data, run_script):
   flags = [f for f in TRAIN_FLAGS if "steps=" not in f]
   result = run_script(
     "run_pretraining.py",
@@ -302,9 +302,7 @@ def test_a_slim_checkpoint_is_a_third_and_predicts_the_same(
   assert outputs[0] == outputs[1] != ""
 
 
-def test_averaging_asks_for_checkpoints_that_are_there(
-  data, trained, run_script
-):
+def test_averaging_needs_enough_checkpoints(data, trained, run_script):
   flags = ["--input_checkpoint=out", "--output_checkpoint=mean.ckpt"]
   result = run_script(
     "convert_checkpoint.py", *flags, "--average_last=9", cwd=data
@@ -467,7 +465,9 @@ def test_a_mistake_ends_the_script_in_one_clear_line(data, run_script):
   assert not (data / "refused").exists()
 
 
-def test_a_run_for_a_time_ends_by_itself_and_counts_no_steps(data, run_script):
+def test_a_run_with_a_time_limit_ends_without_a_number_of_steps(
+  data, run_script
+):
   flags = [flag for flag in TRAIN_FLAGS if "_steps" not in flag]
   flags += ["--train_minutes=0.05", "--output_dir=timed"]
   result = run_script("run_pretraining.py", *flags, cwd=data)
@@ -481,7 +481,7 @@ def test_a_run_for_a_time_ends_by_itself_and_counts_no_steps(data, run_script):
   assert "nothing is left to train; raise --train_hours" in result.stderr
 
 
-def test_a_flag_that_nothing_would_use_is_refused(data, run_script):
+def test_an_unused_flag_is_refused(data, run_script):
   for flags, idle in (
     (["--do_train", "--best_metric=loss"], "best_metric"),
     (["--do_train", "--eval_input_file=data.tfrecord"], "--eval_input_file"),
@@ -503,7 +503,7 @@ def test_a_flag_that_nothing_would_use_is_refused(data, run_script):
     assert not (data / "idle").exists()
 
 
-def test_a_device_that_cannot_be_used_is_refused(data, run_script):
+def test_an_unavailable_device_is_refused(data, run_script):
   result = run_script(
     "run_pretraining.py", *TRAIN_FLAGS, "--use_tpu", "--output_dir=x", cwd=data
   )
@@ -519,7 +519,7 @@ def test_an_unknown_flag_is_refused_with_the_nearest_name(data, run_script):
   assert "Traceback" not in result.stderr
 
 
-def test_fill_mask_refuses_what_it_cannot_fill(data, trained, run_script):
+def test_fill_mask_refuses_texts_without_masks(data, trained, run_script):
   filler = fill_mask.MaskFiller(
     str(data / "config.json"),
     str(data / "vocab.txt"),

@@ -279,9 +279,7 @@ def test_training_learns_to_answer(data, tmp_path, version):
 
 
 @pytest.mark.parametrize("version", ["v1", "v2"])
-def test_the_best_of_the_evaluations_while_training_is_kept(
-  data, tmp_path, version
-):
+def test_the_best_evaluated_checkpoint_is_saved(data, tmp_path, version):
   train = train_config(
     tmp_path,
     eval_every_steps=2,
@@ -310,7 +308,7 @@ def test_the_best_of_the_evaluations_while_training_is_kept(
   assert squad.run(config)["f1"] == max(values)
 
 
-def test_training_ends_when_nothing_gets_better(data, tmp_path):
+def test_training_stops_without_improvement(data, tmp_path):
   train = train_config(
     tmp_path,
     eval_every_steps=4,
@@ -326,7 +324,7 @@ def test_training_ends_when_nothing_gets_better(data, tmp_path):
 
 
 @pytest.mark.parametrize("cut_padding", [False, True])
-def test_a_resumed_training_is_the_one_that_was_not_interrupted(
+def test_a_resumed_training_equals_an_uninterrupted_one(
   data, tmp_path, cut_padding
 ):
   def trained(name):
@@ -372,9 +370,7 @@ def write_records(data, output_dir, **changes):
   return log(), (output_dir / "train.tf_record").read_bytes()
 
 
-def test_windows_are_cut_once_for_the_same_questions_and_settings(
-  data, tmp_path
-):
+def test_windows_are_cached_for_equal_questions_and_settings(data, tmp_path):
   log, first = write_records(data, tmp_path)
   assert "reused" not in log
   log, second = write_records(data, tmp_path)
@@ -403,7 +399,7 @@ OTHER_WINDOWS = {
 
 
 @pytest.mark.parametrize("change", OTHER_WINDOWS)
-def test_what_changes_the_windows_cuts_them_again(data, tmp_path, change):
+def test_changed_settings_cut_the_windows_again(data, tmp_path, change):
   write_records(data, tmp_path / "run")
   # A run refuses settings that differ from its own.
   (tmp_path / "run" / "run.json").unlink()
@@ -487,7 +483,7 @@ def test_questions_are_trained_in_the_originals_shuffled_order(data, tmp_path):
     assert input_ids[3:23] == tokenizer.tokenize_to_ids(context)
 
 
-def test_thresholds_are_of_what_would_be_answered_without_one(data, tmp_path):
+def test_thresholds_are_computed_from_answers_without_threshold(data, tmp_path):
   squad.run(squad_config(data, tmp_path, "v2"))
   odds = json.loads((tmp_path / "null_odds.json").read_text())
   threshold = min(odds.values()) - 1
@@ -535,7 +531,7 @@ def test_steps_and_warm_up_are_counted_in_questions(data, tmp_path):
   np.testing.assert_allclose(list(rates.values()), expected, rtol=1e-5)
 
 
-def test_predictions_alone_come_from_the_checkpoint_of_the_folder(
+def test_prediction_without_training_uses_the_folders_checkpoint(
   data, tmp_path
 ):
   squad.run(squad_config(data, tmp_path, num_train_epochs=1.0))
@@ -581,7 +577,7 @@ def trained_prefix(data, tmp_path):
   return str(folder / "model.ckpt-1")
 
 
-def test_2_0_data_answered_as_1_1_are_pointed_out(data, tmp_path):
+def test_a_warning_says_that_2_0_data_is_answered_as_1_1(data, tmp_path):
   config = squad_config(data, tmp_path / "out", num_train_epochs=0.25)
   config = dataclasses.replace(config, predict_file=str(data / "dev-v2.json"))
   with runs.logged() as log:
@@ -672,7 +668,9 @@ MISTAKES = {
 
 
 @pytest.mark.parametrize("mistake", MISTAKES)
-def test_a_mistake_is_found_before_anything_is_written(data, tmp_path, mistake):
+def test_a_mistake_is_reported_before_anything_is_written(
+  data, tmp_path, mistake
+):
   changes, expected = MISTAKES[mistake]
   if callable(changes):
     changes = changes(data, tmp_path)
@@ -705,7 +703,7 @@ def converse(cwd, *flags):
   )
 
 
-def test_what_was_trained_answers_what_is_typed(data, start, tmp_path):
+def test_the_trained_model_answers_typed_questions(data, start, tmp_path):
   result = converse(
     tmp_path,
     f"--model={start}",

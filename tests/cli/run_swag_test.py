@@ -141,7 +141,7 @@ def test_a_mistake_ends_in_one_clear_line(data, run_script):
 
 
 @pytest.mark.slow
-def test_a_flag_of_ones_own_data_is_refused_with_swag(data, run_script):
+def test_a_flag_for_own_data_is_refused_with_swag(data, run_script):
   result = run_script(
     "run_swag.py",
     *FLAGS,
@@ -155,7 +155,7 @@ def test_a_flag_of_ones_own_data_is_refused_with_swag(data, run_script):
 
 
 @pytest.mark.slow
-def test_several_seeds_on_ones_own_columns_are_compared(data, run_script):
+def test_several_seeds_on_own_columns_are_compared(data, run_script):
   result = run_script(
     "run_swag.py",
     *FLAGS,

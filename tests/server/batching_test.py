@@ -74,7 +74,7 @@ FAULTS = {
 
 
 @pytest.mark.parametrize("compute", FAULTS.values(), ids=FAULTS.keys())
-def test_a_fault_fails_its_own_request_only(compute):
+def test_a_fault_fails_only_its_own_request(compute):
   async def scenario(batcher):
     requests = [batcher.submit("f", column(value)) for value in (1, -1, 3)]
     results = await asyncio.gather(*requests, return_exceptions=True)
@@ -87,7 +87,7 @@ def test_a_fault_fails_its_own_request_only(compute):
   assert not isinstance(second, asyncio.CancelledError)
 
 
-def test_a_fault_of_joining_leaves_each_request_to_itself(monkeypatch):
+def test_requests_are_computed_separately_if_joining_fails(monkeypatch):
   def concatenate(arrays):
     raise MemoryError
 
@@ -101,7 +101,7 @@ def test_a_fault_of_joining_leaves_each_request_to_itself(monkeypatch):
   assert (first["y"], second["y"]) == ([2], [4])
 
 
-def test_a_fault_of_the_callback_fails_nothing():
+def test_a_fault_of_the_callback_does_not_fail_requests():
   def on_batch(batch):
     raise RuntimeError("not counted")
 
@@ -129,7 +129,7 @@ def test_requests_are_answered_when_the_task_ends(error, monkeypatch):
   assert run(scenario) == [batching.EndedError] * 2
 
 
-def test_a_request_that_was_left_is_not_computed():
+def test_a_cancelled_request_is_not_computed():
   gate, calls = threading.Event(), []
 
   def compute(name, inputs):
@@ -188,7 +188,7 @@ def test_requests_that_would_wait_too_long_are_refused():
   assert error.retry_after_s == 1
 
 
-def test_batches_that_are_not_full_are_taken_for_full_ones():
+def test_the_speed_of_partial_batches_counts_as_of_full_ones():
   async def scenario(batcher):
     for _ in range(batching._NUM_TIMED):
       await batcher.submit("f", column(0))
@@ -204,7 +204,7 @@ def test_batches_that_are_not_full_are_taken_for_full_ones():
 @pytest.mark.parametrize(
   "error", [StopIteration(), asyncio.CancelledError(), SystemExit()]
 )
-def test_a_call_in_a_thread_ends_whatever_it_raises(error):
+def test_a_call_in_a_thread_ends_for_any_exception(error):
   def call():
     raise error
 
@@ -238,9 +238,7 @@ STAGES = {
 
 @pytest.mark.parametrize("error", [MemoryError(), ValueError("x"), KeyError(1)])
 @pytest.mark.parametrize("stage", STAGES)
-def test_a_fault_of_the_server_is_no_mistake_of_the_client(
-  stage, error, monkeypatch, caplog
-):
+def test_an_internal_error_has_status_500(stage, error, monkeypatch, caplog):
   with serving_client.running(fake_model.FakeModel()) as running:
     with monkeypatch.context() as context:
       fault_in(context, STAGES[stage], error)
@@ -292,7 +290,7 @@ def test_a_function_that_fails_when_it_warms_up_is_logged(caplog):
   assert "cold" in caplog.text
 
 
-def test_health_fails_when_nothing_is_computed_any_more(monkeypatch, caplog):
+def test_health_fails_after_the_computation_ended(monkeypatch, caplog):
   def take(batcher):
     raise ValueError("lost the queue")
 
@@ -326,7 +324,7 @@ application.run({"model": fake_model.FakeModel()}, settings, started)
 """
 
 
-def test_the_process_ends_when_nothing_is_computed_any_more():
+def test_the_process_exits_after_the_computation_ended():
   ended = subprocess.run(
     [sys.executable, "-c", ENDING],
     cwd=checkout.ROOT,
@@ -339,7 +337,7 @@ def test_the_process_ends_when_nothing_is_computed_any_more():
   assert "ServingEndedError" in ended.stderr
 
 
-def test_word_pieces_of_a_client_that_has_gone_are_counted_no_further():
+def test_counting_stops_when_the_client_disconnects():
   model, counted = fake_model.FakeModel(), []
   is_counting, gate = threading.Event(), threading.Event()
 
@@ -367,7 +365,7 @@ def test_word_pieces_of_a_client_that_has_gone_are_counted_no_further():
   assert counted == [text]
 
 
-def test_a_negative_input_mask_is_counted_as_what_it_masks():
+def test_a_negative_input_mask_counts_as_a_word_piece():
   model = fake_model.FakeModel()
   mask = np.array([[1, -5, 0]])
   [served] = application.served.create_models({"model": model}).values()

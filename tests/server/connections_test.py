@@ -105,13 +105,13 @@ def test_every_answer_is_json(server, raw, status):
   assert (result, "error" in value) == (status, status != 200)
 
 
-def test_half_a_head_is_given_up(server):
+def test_an_incomplete_head_times_out(server):
   with connected(server.url) as opened:
     opened.sendall(f"POST {PREDICT} HTTP/1.1\r\nHost: local".encode())
     assert received(opened) == b""
 
 
-def test_mistakes_are_few_short_lines(server, caplog):
+def test_mistakes_of_clients_log_few_short_lines(server, caplog):
   with caplog.at_level(logging.INFO):
     for _ in range(100):
       sent(server.url, b"no HTTP at all\r\n\r\n")
@@ -171,7 +171,7 @@ def test_a_host_is_known_by_its_name_in_capitals(monkeypatch):
       assert sent(running.url, request(f"Host: {host}", JSON))[0] == 200
 
 
-def test_what_a_client_that_has_gone_asked_for_is_not_computed(capsys):
+def test_requests_of_disconnected_clients_are_not_computed(capsys):
   model = fake_model.FakeModel()
   model.gate.clear()
   with (
@@ -204,7 +204,7 @@ def test_what_a_client_that_has_gone_asked_for_is_not_computed(capsys):
   assert [line["status"] for line in lines if "rows" in line] == [499, 200, 200]
 
 
-def test_a_client_that_leaves_within_its_body_is_counted_as_gone():
+def test_a_client_that_disconnects_in_its_body_counts_as_499():
   with serving_client.running(fake_model.FakeModel()) as running:
     for _ in range(5):
       with connected(running.url) as opened:
@@ -246,7 +246,7 @@ def test_the_last_answer_of_a_stopping_server_ends_the_connection():
   running.join()
 
 
-def test_refused_connections_are_answered_though_they_sent_a_request():
+def test_refused_connections_get_an_answer_to_their_request():
   with (
     serving_client.running(
       fake_model.FakeModel(), max_connections=1

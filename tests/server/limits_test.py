@@ -149,7 +149,7 @@ def test_an_answer_is_limited_before_all_of_it_is_computed(max_batch_size):
   assert wide.rows == ([2, 2, 2] if max_batch_size == 2 else [2, 8])
 
 
-def test_masks_times_the_vocabulary_are_what_a_row_needs():
+def test_a_row_needs_its_masks_times_the_vocabulary():
   result = {"tokens": tf.constant([[[b"a"]]]), "probabilities": [[[1.0]]]}
   assert result.keys() == set(heads.PretrainingModel.outputs)
   rows = []
@@ -181,7 +181,7 @@ def test_masks_times_the_vocabulary_are_what_a_row_needs():
   assert rows == [2, 2, 1, 1]
 
 
-def test_json_of_pieces_is_that_of_the_whole():
+def test_json_in_parts_equals_json_dumps():
   for value in (
     {"a": [[1.5, 2], []], "b": {"ä": None}},
     {"predictions": [{"x": [["\ud800", "y"]]}, {}]},
@@ -196,7 +196,7 @@ def test_json_of_pieces_is_that_of_the_whole():
     assert result == expected.encode("utf-8", errors="backslashreplace")
 
 
-def test_a_large_answer_is_written_beside_the_others(monkeypatch):
+def test_a_large_answer_does_not_block_others(monkeypatch):
   begun, answered = threading.Event(), threading.Event()
   respond = rest_json.predict_response
 

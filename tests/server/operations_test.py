@@ -94,7 +94,7 @@ KINDS = ["real_server", "fake_server", "several_server"]
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_the_description_is_what_the_server_does(kind, request):
+def test_the_description_matches_the_server(kind, request):
   url = request.getfixturevalue(kind).url
   wait_until_ready(url)
   code, description = ask(url, "/openapi.json")
@@ -144,7 +144,7 @@ def test_columns_are_described_too(kind, request):
     check(description, json_schema(predict["responses"], 200), response)
 
 
-def test_what_a_model_is_can_be_asked_for(several_server):
+def test_models_are_described(several_server):
   run, fake = ask(several_server.url, "/v1/models")[1]["models"]
   assert fake == {"name": "fake", "version": "7"}
   assert run["labels"] == ["good", "<b>bad</b>", "so so"]
@@ -158,7 +158,7 @@ def test_what_a_model_is_can_be_asked_for(several_server):
   assert run["size"]["num_parameters"] == total
 
 
-def test_every_route_is_described_and_no_other(fake_server):
+def test_exactly_the_routes_are_described(fake_server):
   description = ask(fake_server.url, "/openapi.json")[1]
   described = {(m.upper(), p) for p, m, _ in operations(description)}
   server = application.Server(
@@ -211,13 +211,13 @@ BAD_BODIES = [
 
 
 @pytest.mark.parametrize("row", BAD, ids=[str(row)[:40] for row in BAD])
-def test_what_the_description_refuses_the_server_refuses(fake_server, row):
+def test_the_server_rejects_what_the_description_rejects(fake_server, row):
   body = {"signature_name": "serving_default", "instances": [row]}
   assert_refused_by_both(fake_server.url, body)
 
 
 @pytest.mark.parametrize("body", BAD_BODIES, ids=map(str, BAD_BODIES))
-def test_bodies_that_the_description_refuses_are_refused(fake_server, body):
+def test_bodies_that_the_description_rejects_are_rejected(fake_server, body):
   assert_refused_by_both(fake_server.url, body)
 
 
@@ -230,7 +230,7 @@ def test_bodies_that_the_description_refuses_are_refused(fake_server, body):
     ("segment_ids", 2),
   ],
 )
-def test_ids_out_of_range_are_refused_by_both(real_server, name, value):
+def test_ids_out_of_range_are_rejected_by_both(real_server, name, value):
   row = {"input_ids": [2], "input_mask": [1], "segment_ids": [0]}
   body = {"signature_name": "ids", "instances": [row | {name: [value]}]}
   assert_refused_by_both(real_server.url, body)
@@ -247,7 +247,7 @@ def assert_refused_by_both(url, body):
   check(description, json_schema(operation["responses"], 400), response)
 
 
-def test_more_rows_than_allowed_are_refused_by_both(fake_server):
+def test_more_rows_than_allowed_are_rejected_by_both(fake_server):
   description = ask(fake_server.url, "/openapi.json")[1]
   operation = description["paths"][PREDICT]["post"]
   schema = operation["requestBody"]["content"]["application/json"]["schema"]
@@ -258,7 +258,7 @@ def test_more_rows_than_allowed_are_refused_by_both(fake_server):
     check(description, schema, body)
 
 
-def test_an_answer_of_another_type_is_no_answer(fake_server):
+def test_an_answer_of_another_type_does_not_match(fake_server):
   description = ask(fake_server.url, "/openapi.json")[1]
   operation = description["paths"][PREDICT]["post"]
   schema = json_schema(operation["responses"], 200)
@@ -378,7 +378,7 @@ def test_a_server_is_alive_before_it_is_ready():
     assert response == {"status": "ok", "model": "model", "version": "7"}
 
 
-def test_a_function_that_refuses_what_is_made_up_stops_nothing():
+def test_a_function_that_rejects_made_up_inputs_can_be_served():
   model = fake_model.FakeModel()
   refuse = fake_model.refusing_function()
   model.functions["refusing"] = refuse
@@ -386,9 +386,7 @@ def test_a_function_that_refuses_what_is_made_up_stops_nothing():
     wait_until_ready(running.url)
 
 
-def test_a_log_without_a_reader_ends_and_the_server_goes_on(
-  monkeypatch, capsys, caplog
-):
+def test_a_closed_log_does_not_stop_the_server(monkeypatch, capsys, caplog):
   reader, writer = os.pipe()
   os.close(reader)
   stdout = open(writer, "w", buffering=1)

@@ -121,7 +121,7 @@ def test_the_page_asks_no_other_server_and_runs_no_other_script():
 
 
 @needs_chromium
-def test_texts_and_labels_are_shown_as_they_are(tab):
+def test_texts_and_labels_are_shown_verbatim(tab):
   with opened(tab, CLASSIFIER, text=f"of {EVIL}</textarea>"):
     assert tab.text(".answer") == "<b>bad</b>, 75.0 %"
     assert bars(tab) == [
@@ -141,7 +141,7 @@ def test_texts_and_labels_are_shown_as_they_are(tab):
 
 
 @needs_chromium
-def test_a_run_says_what_it_is_and_has_examples_to_click(tab):
+def test_a_run_has_a_description_and_examples_to_click(tab):
   info = run_info.RunInfo(
     task="classification",
     task_name="SST-2",
@@ -319,7 +319,7 @@ def test_several_models_are_chosen_from_a_list(tab):
 
 
 @needs_chromium
-def test_what_is_copied_runs_and_answers_the_same(tab, tmp_path):
+def test_copied_code_runs_and_gives_the_same_answer(tab, tmp_path):
   text = 'it\'s "quoted" \\ $HOME `x` \u2019'
   seen = []
   served = model(
@@ -374,7 +374,7 @@ def test_a_wait_is_shown_and_ends(tab):
 
 
 @needs_chromium
-def test_all_of_it_works_by_keys_and_for_a_screen_reader(tab):
+def test_the_page_works_with_keyboard_and_screen_reader(tab):
   with opened(tab, CLASSIFIER):
     tab.run("document.getElementById('text').focus()")
     tab.press("Enter", modifiers=2)  # With Ctrl.
