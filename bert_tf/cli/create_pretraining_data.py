@@ -121,6 +121,6 @@ def _check(config: CommandConfig) -> None:
 
 
 def run() -> None:
-  """Runs the command with the flags of the command line; never returns."""
+  """Runs the command; never returns."""
   config_flags.define(CommandConfig)
   command.run(main, __doc__)

@@ -318,7 +318,7 @@ def _first_occurrences(
   bytes_before = tf.concat(
     [
       tf.strings.unicode_decode_with_offsets(context, "UTF-8")[1],
-      [_num_bytes(context)],
+      [tf.cast(tf.strings.length(context), tf.int64)],
     ],
     axis=0,
   )
@@ -365,11 +365,6 @@ def _first_of_equals(values: Tensor) -> Tensor:
   return tf.math.unsorted_segment_min(
     tf.range(tf.size(values)), numbers, tf.size(distinct)
   )
-
-
-def _num_bytes(text: Tensor) -> Tensor:
-  """Returns the number of bytes of a text, int64."""
-  return tf.cast(tf.strings.length(text), tf.int64)
 
 
 def _texts(context: Tensor, starts: Tensor, ends: Tensor) -> Tensor:
