@@ -103,9 +103,7 @@ def _check_used(config: configs.ExportConfig, task: str) -> None:
     raise ValueError("`task=preprocessing` takes texts; leave `text` true.")
   for name in ("do_lower_case", "strip_accents"):
     if getattr(config, name) is not None:
-      raise ValueError(
-        f"`{name}` has no effect with `text=False`; leave it out."
-      )
+      raise ValueError(f"`{name}` concerns texts, which `text=False` excludes.")
 
 
 def _with_step(
@@ -134,7 +132,7 @@ def build(
     ValueError: as `run`, except for the folder.
   """
   if with_attention and not with_text:
-    raise ValueError("`attention` needs texts; leave `text=False` out.")
+    raise ValueError("`attention` needs texts, which `text=False` excludes.")
   if config.task != configs.PREPROCESSING:
     keras_backend.check_tensorflow()
   files = model_folder.find(

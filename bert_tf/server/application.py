@@ -203,7 +203,7 @@ class Server:
   async def _get_health(self, request: web.Request) -> web.Response:
     if self._batcher.ended.is_set():
       raise limits.HttpError(
-        500, "the server has stopped computing; see its log."
+        500, "the server has stopped computing; its log has the reason."
       )
     first = next(iter(self._models.values()))
     return connections.json_response(

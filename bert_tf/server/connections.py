@@ -25,7 +25,7 @@ _REFUSAL_TIMEOUT_S = 2.0
 # File descriptors reserved for files and refused connections.
 _SPARE_DESCRIPTORS = 16 + _MAX_REFUSED
 
-SERVER_FAILED = "the server failed; see its log."
+SERVER_FAILED = "the server failed; its log has the reason."
 
 _Log = logging.getLogger("bert_tf.server")
 

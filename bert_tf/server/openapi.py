@@ -39,7 +39,7 @@ _ERRORS = {
   413: "The request or its answer is too large.",
   415: "The Content-Type is not application/json, or the body is compressed.",
   417: "Expect is not 100-continue.",
-  500: "The server failed; see its log.",
+  500: "The server failed; its log has the reason.",
   503: "Too many requests, or the server is stopping; Retry-After has seconds.",
 }
 

@@ -89,8 +89,8 @@ def predict_request(
     raise ValueError("'signature_name' key must be a string value.")
   if name not in functions:
     raise ValueError(
-      f'Serving signature name: "{name:.100}" not found in signature def; use '
-      f"one of {', '.join(sorted(functions))}."
+      f'Serving signature name: "{name:.100}" not found in signature def; the '
+      f"model has {', '.join(sorted(functions))}."
     )
   specs = functions[name].inputs
   is_row_format = "instances" in value

@@ -361,5 +361,5 @@ def test_the_script_ends_a_mistake_with_one_line(
     cwd=tmp_path,
   )
   assert result.returncode == 1
-  assert "error: model.pt should end in .onnx or .tflite" in result.stderr
+  assert "model.pt must end in .onnx or .tflite" in result.stderr
   assert "Traceback" not in result.stderr
