@@ -108,7 +108,7 @@ def function(input_signature: Sequence[tf.TensorSpec]) -> Callable[..., Any]:
   return tf.function(input_signature=input_signature, autograph=False)
 
 
-def by_name(ids: Any, text: Any = None) -> Signatures:
+def name_functions(ids: Any, text: Any = None) -> Signatures:
   """Returns the functions by name; the default takes texts if possible."""
   if text is None:
     return {IDS: ids, DEFAULT: ids}

@@ -77,7 +77,7 @@ class AccessLog(abc.AbstractAccessLogger):
       self.logger.info("%s", " ".join(f"{k}={v}" for k, v in line.items()))
 
   @web.middleware
-  async def noted(
+  async def store_route(
     self,
     request: web.Request,
     handler: Callable[[web.Request], Awaitable[web.StreamResponse]],

@@ -84,7 +84,7 @@ class Server:
       (*names, *self._config.allowed_hosts), lambda: self._is_stopping
     )
     application = web.Application(
-      middlewares=[self._log.noted, before.guarded],
+      middlewares=[self._log.store_route, before.check_and_answer],
       client_max_size=self._config.max_request_bytes,
     )
     application.add_routes(self._routes())

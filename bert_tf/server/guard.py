@@ -33,7 +33,7 @@ class Guard:
     self._is_stopping = is_stopping
 
   @web.middleware
-  async def guarded(
+  async def check_and_answer(
     self, request: web.Request, handler: _Handler
   ) -> web.StreamResponse:
     """Answers a request; errors become JSON responses."""

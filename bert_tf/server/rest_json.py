@@ -70,7 +70,7 @@ def parse(body: bytes) -> dict[str, Any]:
     raise ValueError(f"JSON Parse error: {error}") from error
   if not isinstance(value, dict):
     raise ValueError(
-      f"JSON Value: {_shown(value)} is not a JSON object such as "
+      f"JSON Value: {_shorten(value)} is not a JSON object such as "
       '{"instances": [...]}.'
     )
   return value
@@ -100,7 +100,7 @@ def predict_request(
       "give only one of them."
     )
   if is_row_format:
-    columns = _columns_of_rows(value["instances"], specs, limits)
+    columns = _rows_to_columns(value["instances"], specs, limits)
   elif "inputs" in value:
     columns = _columns(value["inputs"], specs)
   else:
@@ -122,7 +122,7 @@ def predict_response(
   """Returns the JSON object of a response."""
   columns = {name: _value(name, array) for name, array in outputs.items()}
   if ANSWERS[1] in columns:
-    columns |= {name: _without_empty(columns[name]) for name in ANSWERS}
+    columns |= {name: _replace_empty(columns[name]) for name in ANSWERS}
   [first, *others] = columns.values()
   if not request.is_row_format:
     return {"outputs": columns if others else first}
@@ -169,13 +169,13 @@ def _check_num_positions(inputs: Mapping[str, np.ndarray]) -> None:
       )
 
 
-def _columns_of_rows(
+def _rows_to_columns(
   rows: Any, specs: Mapping[str, tf.TensorSpec], limits: ServerConfig
 ) -> dict[str, list]:
   """Converts rows to a list of values for each input."""
   if not isinstance(rows, list):
     raise ValueError(
-      f"Expecting 'instances' value to be a list, but got: {_shown(rows)}"
+      f"Expecting 'instances' value to be a list, but got: {_shorten(rows)}"
     )
   _check_num_rows(len(rows), limits)
   columns: dict[str, list] = {name: [] for name in specs}
@@ -197,7 +197,7 @@ def _columns(value: Any, specs: Mapping[str, tf.TensorSpec]) -> dict[str, Any]:
   if not isinstance(value, dict) or _is_base64(value):
     if len(specs) > 1:
       raise ValueError(
-        f"{_shown(value)} is not an object of {', '.join(specs)}."
+        f"{_shorten(value)} is not an object of {', '.join(specs)}."
       )
     return {name: value for name in specs}
   for name in sorted(value.keys() - specs.keys()):
@@ -215,7 +215,7 @@ def _array(
 ) -> np.ndarray:
   """Converts an input to an array; raises ValueError if it is invalid."""
   leaves: list[Any] = []
-  shape = _flattened(name, value, leaves)
+  shape = _flatten(name, value, leaves)
   rank = spec.shape.rank
   if rank is not None and len(shape) != rank:
     raise ValueError(
@@ -239,12 +239,12 @@ def _array(
   return np.array(converted, dtype=dtype).reshape(shape)
 
 
-def _flattened(name: str, value: Any, leaves: list) -> tuple[int, ...]:
+def _flatten(name: str, value: Any, leaves: list) -> tuple[int, ...]:
   """Appends the values of nested lists to `leaves` and returns the shape."""
   if not isinstance(value, list):
     leaves.append(value)
     return ()
-  shapes = [_flattened(name, item, leaves) for item in value]
+  shapes = [_flatten(name, item, leaves) for item in value]
   for shape in shapes:
     if len(shape) != len(shapes[0]):
       raise ValueError(
@@ -284,7 +284,7 @@ def _to_number(name: str, leaf: Any, dtype: tf.DType) -> int | float:
     raise _wrong_type(name, leaf, dtype)
   if dtype.is_integer and not dtype.min <= leaf <= dtype.max:
     raise ValueError(
-      f"input {name}: {_shown(leaf)} is out of range of {dtype.name}."
+      f"input {name}: {_shorten(leaf)} is out of range of {dtype.name}."
     )
   try:
     return float(leaf) if dtype.is_floating else leaf
@@ -294,7 +294,7 @@ def _to_number(name: str, leaf: Any, dtype: tf.DType) -> int | float:
 
 def _wrong_type(name: str, leaf: Any, dtype: tf.DType) -> ValueError:
   return ValueError(
-    f"JSON Value: {_shown(leaf)} of input {name} is not of expected type: "
+    f"JSON Value: {_shorten(leaf)} of input {name} is not of expected type: "
     f"{dtype.name}"
   )
 
@@ -307,7 +307,7 @@ def _is_base64(value: Any) -> bool:
   )
 
 
-def _shown(value: Any) -> str:
+def _shorten(value: Any) -> str:
   """Returns a value for an error message, shortened."""
   return errors.shortened(json.dumps(value), 63)
 
@@ -327,10 +327,10 @@ def _bytes_value(value: Any, is_base64: bool) -> Any:
   return value.decode("utf-8", errors="replace")
 
 
-def _without_empty(value: Any) -> Any:
+def _replace_empty(value: Any) -> Any:
   """Replaces empty texts in nested lists by None."""
   if isinstance(value, list):
-    return [_without_empty(item) for item in value]
+    return [_replace_empty(item) for item in value]
   return value or None
 
 

@@ -42,7 +42,7 @@ def signatures(
 
   ids = saved_models.ids_function(score)
   if tokenizer is None:
-    return saved_models.by_name(ids)
+    return saved_models.name_functions(ids)
 
   def classify(texts: list[Tensor]) -> dict[str, Tensor]:
     segments = [tokenizer.tokenize(text) for text in texts]
@@ -50,7 +50,7 @@ def signatures(
     return label(model(packed), problem_type, labels)
 
   single, pair = saved_models.texts_functions(classify)
-  functions = saved_models.by_name(ids, single) | {TEXT_PAIR: pair}
+  functions = saved_models.name_functions(ids, single) | {TEXT_PAIR: pair}
   functions[saved_models.DEFAULT] = pair if is_pair else single
   return functions
 
@@ -79,7 +79,7 @@ def choice_signatures(
 
   ids = saved_models.ids_function(score, rank=3)
   if tokenizer is None:
-    return saved_models.by_name(ids)
+    return saved_models.name_functions(ids)
 
   @saved_models.function(
     [
@@ -90,7 +90,7 @@ def choice_signatures(
   def text(context: Tensor, choices: Tensor) -> dict[str, Tensor]:
     return score(_pack_choices(tokenizer, context, choices, max_seq_length))
 
-  return saved_models.by_name(ids, text)
+  return saved_models.name_functions(ids, text)
 
 
 def _pack_choices(

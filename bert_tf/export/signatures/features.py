@@ -44,7 +44,7 @@ def signature(
     results = {
       "tokens": tf.gather(vocab, packed["input_ids"]),
       "num_tokens": tf.reduce_sum(packed["input_mask"], axis=1),
-      "vectors": _pooled(vectors, packed["input_mask"], pooling),
+      "vectors": _pool(vectors, packed["input_mask"], pooling),
     }
     if attention_probs:
       probs = [output.attention_probs[index] for index in layers]
@@ -54,7 +54,7 @@ def signature(
   return pair
 
 
-def _pooled(vectors: Tensor, input_mask: Tensor, pooling: str) -> Tensor:
+def _pool(vectors: Tensor, input_mask: Tensor, pooling: str) -> Tensor:
   """Returns pooled vectors, [B, K, D], or for "none" the vectors."""
   if pooling == "cls":
     return vectors[:, :, 0]

@@ -50,7 +50,7 @@ def signatures(
     return _outputs(model, inputs, positions)
 
   all_positions = saved_models.ids_function(predict_all_positions)
-  functions = saved_models.by_name(ids) | {ALL_POSITIONS: all_positions}
+  functions = saved_models.name_functions(ids) | {ALL_POSITIONS: all_positions}
   if tokenizer is None:
     return functions
 
@@ -66,7 +66,7 @@ def signatures(
       "probabilities": tf.where(is_mask, best, 0.0),
     }
 
-  return functions | saved_models.by_name(ids, text)
+  return functions | saved_models.name_functions(ids, text)
 
 
 def _outputs(
@@ -93,8 +93,8 @@ def _mask_probabilities(
   lines of the vocabulary are never predicted.
   """
   mask_id = tokenizer.vocab[tokenization.MASK]
-  packed = _packed(tokenizer, mask_id, texts, model.max_positions)
-  positions = _positions(tf.equal(packed["input_ids"], mask_id))
+  packed = _pack(tokenizer, mask_id, texts, model.max_positions)
+  positions = _true_positions(tf.equal(packed["input_ids"], mask_id))
   output = model({**packed, "masked_lm_positions": positions.to_tensor()})
   is_mask = tf.sequence_mask(positions.row_lengths())[..., None]
   logits = output.masked_lm_logits
@@ -119,7 +119,7 @@ def marked_pieces(
   return marked.merge_dims(1, 2)[:, :-1]
 
 
-def _packed(
+def _pack(
   tokenizer: bert_tokenizer.BertTokenizer,
   mask_id: int,
   texts: Tensor,
@@ -138,7 +138,7 @@ def _packed(
   return tokenizer.pack([segments], max_positions, pad_to_max=False)
 
 
-def _positions(is_mask: Tensor) -> tf.RaggedTensor:
+def _true_positions(is_mask: Tensor) -> tf.RaggedTensor:
   """Returns the positions, int32 [B, (masks)], of true values in [B, F]."""
   batch = tf.shape(is_mask)[0]
   places = tf.cast(tf.where(is_mask), tf.int32)  # [masks, 2]

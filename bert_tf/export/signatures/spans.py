@@ -50,7 +50,7 @@ def signatures(
   """
   ids = saved_models.ids_function(lambda inputs: model(inputs)._asdict())
   if tokenizer is None:
-    return saved_models.by_name(ids)
+    return saved_models.name_functions(ids)
   answerer = Answerer(model, tokenizer, window_config, predictions)
 
   @saved_models.function(saved_models.texts_spec("question", "context"))
@@ -61,7 +61,7 @@ def signatures(
       fn_output_signature=answerer.output_spec(),
     )
 
-  return saved_models.by_name(ids, text)
+  return saved_models.name_functions(ids, text)
 
 
 class Answerer:
@@ -112,9 +112,9 @@ class Answerer:
     pieces = self._windower.pieces(context)
     cut = self._windower.cut(question, pieces)
     output = self._model(cut.inputs)
-    null, null_score = _null(output)
+    null, null_score = _null_answer(output)
     spans = self._rank(cut, output, null)
-    nbest = self._different(context, *_places(context, pieces, spans))
+    nbest = self._different(context, *_byte_offsets(context, pieces, spans))
     spans = self._with_null(spans.gather(nbest), null)
     return self._outputs(context, pieces, spans, null_score)
 
@@ -149,7 +149,7 @@ class Answerer:
     )
     if config.version_2_with_negative:
       num_windows = tf.shape(starts)[0]
-      spans = _joined(spans, null, num_windows > 0)
+      spans = _append_null(spans, null, num_windows > 0)
     order = tf.argsort(spans.scores(), direction="DESCENDING", stable=True)
     return spans.gather(order[:_MAX_SPANS])
 
@@ -158,7 +158,9 @@ class Answerer:
     # Many spans of a long word may have the text of the whole word.
     places = starts * tf.constant(1 << 32, tf.int64) + ends
     firsts = _first_of_equals(places)
-    texts = _texts(context, tf.gather(starts, firsts), tf.gather(ends, firsts))
+    texts = _cut_texts(
+      context, tf.gather(starts, firsts), tf.gather(ends, firsts)
+    )
     # Result files have single spaces between words.
     keys = tf.strings.regex_replace(texts, context_windows.WHITE_SPACE, " ")
     different = tf.gather(firsts, _first_of_equals(keys))
@@ -167,12 +169,12 @@ class Answerer:
   def _with_null(self, spans: Spans, null: Spans) -> Spans:
     """Returns the n best spans, and the null answer if it is required."""
     if self._predictions.version_2_with_negative:
-      return _joined(spans, null, ~tf.reduce_any(spans.first < 0))
+      return _append_null(spans, null, ~tf.reduce_any(spans.first < 0))
     nothing = null._replace(
       start_logits=tf.zeros_like(null.start_logits),
       end_logits=tf.zeros_like(null.end_logits),
     )
-    return _joined(spans, nothing, tf.equal(tf.size(spans.first), 0))
+    return _append_null(spans, nothing, tf.equal(tf.size(spans.first), 0))
 
   def _outputs(
     self,
@@ -183,8 +185,8 @@ class Answerer:
   ) -> dict[str, Tensor]:
     """Returns the outputs of `answer` for the n best spans."""
     config = self._predictions
-    starts, ends = _places(context, pieces, spans)
-    texts = _texts(context, starts, ends)
+    starts, ends = _byte_offsets(context, pieces, spans)
+    texts = _cut_texts(context, starts, ends)
     is_null = spans.first < 0
     nbest = {
       "text": texts,
@@ -211,18 +213,18 @@ class Answerer:
     after = [[0, self._num_answers - tf.size(texts)]]
     return {
       **{name: nbest[source][best] for name, source in names.items()},
-      **{f"nbest_{name}": _padded(x, after) for name, x in nbest.items()},
+      **{f"nbest_{name}": _pad(x, after) for name, x in nbest.items()},
       **odds,
     }
 
 
-def _padded(values: Tensor, paddings: list) -> Tensor:
+def _pad(values: Tensor, paddings: list) -> Tensor:
   """Returns values padded with "" or 0."""
   filler = "" if values.dtype == tf.string else 0
   return tf.pad(values, paddings, constant_values=filler)
 
 
-def _null(output: heads.SpanOutput) -> tuple[Spans, Tensor]:
+def _null_answer(output: heads.SpanOutput) -> tuple[Spans, Tensor]:
   """Returns the null answer of all windows, [1], and its score, float64 []."""
   starts, ends = (tf.cast(logits[:, 0], tf.float64) for logits in output)
   scores = starts + ends
@@ -247,7 +249,7 @@ def _first_true(condition: Tensor) -> Tensor:
   return tf.reduce_min(tf.concat([places, [count]], axis=0))
 
 
-def _joined(spans: Spans, null: Spans, condition: Tensor) -> Spans:
+def _append_null(spans: Spans, null: Spans, condition: Tensor) -> Spans:
   """Returns the spans, followed by the null answer if a condition is true."""
   count = tf.cast(condition, tf.int32)
   return Spans(
@@ -255,7 +257,7 @@ def _joined(spans: Spans, null: Spans, condition: Tensor) -> Spans:
   )
 
 
-def _places(
+def _byte_offsets(
   context: Tensor, pieces: context_windows.Pieces, spans: Spans
 ) -> tuple[Tensor, Tensor]:
   """Returns the starts and ends of spans in the context, in bytes.
@@ -266,7 +268,7 @@ def _places(
   is_null = spans.first < 0
   first, last = tf.maximum(spans.first, 0), tf.maximum(spans.last, 0)
   # Padding, because a context may have no pieces.
-  pieces = context_windows.Pieces(*(_padded(x, [[0, 1]]) for x in pieces))
+  pieces = context_windows.Pieces(*(_pad(x, [[0, 1]]) for x in pieces))
   matches = tf.constant(True)
   for up_to, before in (
     (pieces.surplus, pieces.surplus_before),
@@ -367,7 +369,7 @@ def _first_of_equals(values: Tensor) -> Tensor:
   )
 
 
-def _texts(context: Tensor, starts: Tensor, ends: Tensor) -> Tensor:
+def _cut_texts(context: Tensor, starts: Tensor, ends: Tensor) -> Tensor:
   """Returns the context from each start to each end, string [spans]."""
   rows = tf.zeros_like(starts)
   return word_splitter.cut(context[None], rows, starts, ends)

@@ -42,7 +42,7 @@ def signatures(
 
   ids = saved_models.ids_function(score)
   if tokenizer is None:
-    return saved_models.by_name(ids)
+    return saved_models.name_functions(ids)
   labeller = Labeller(model, labels, tokenizer, max_seq_length)
 
   def label(texts: Tensor, split: Splitter) -> dict[str, Tensor]:
@@ -61,7 +61,7 @@ def signatures(
   def plain_text(text: Tensor) -> dict[str, Tensor]:
     return label(text, tokenizer.split_plain_text)
 
-  return {**saved_models.by_name(ids, text), PLAIN_TEXT: plain_text}
+  return {**saved_models.name_functions(ids, text), PLAIN_TEXT: plain_text}
 
 
 class Labeller:

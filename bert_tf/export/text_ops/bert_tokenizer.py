@@ -97,7 +97,7 @@ class BertTokenizer(tf.Module):
     with tf.device("CPU"):
       words = self._splitter.words(texts)
       pieces, _, _ = self._pieces(words)
-      return _by_text(pieces, words, texts)
+      return _group_by_text(pieces, words, texts)
 
   @tf.function(input_signature=[_TEXTS], autograph=False)
   def tokenize_with_offsets(
@@ -118,7 +118,7 @@ class BertTokenizer(tf.Module):
     with tf.device("CPU"):
       words = self._splitter.words(texts)
       pieces, first, last = self._pieces_with_characters(words)
-      ids = _by_text(pieces, words, texts)
+      ids = _group_by_text(pieces, words, texts)
       starts = ids.with_values(tf.gather(words.starts, first))
       ends = ids.with_values(tf.gather(words.ends, last))
       return ids, starts, ends
@@ -204,7 +204,7 @@ class BertTokenizer(tf.Module):
     special_ids = tokenization.convert_by_vocab(self.vocab, ["[CLS]", "[SEP]"])
     with tf.device("CPU"):
       ids, segment_ids = tensorflow_text.combine_segments(
-        _truncated(segments, tf.cast(room, tf.int64)),
+        _truncate(segments, tf.cast(room, tf.int64)),
         *(tf.constant(i, tf.int32) for i in special_ids),
       )
       if len(segments) == 2:
@@ -319,7 +319,7 @@ def _wordpiece_tokenizer(
   )
 
 
-def _by_text(
+def _group_by_text(
   pieces: tf.RaggedTensor, words: word_splitter.Words, texts: tf.Tensor
 ) -> tf.RaggedTensor:
   """Returns the pieces of words, [W, (pieces)], as [B, (pieces)]."""
@@ -330,7 +330,7 @@ def _by_text(
   return tf.RaggedTensor.from_row_splits(pieces.values, splits, validate=False)
 
 
-def _truncated(
+def _truncate(
   segments: Sequence[tf.RaggedTensor], room: tf.Tensor
 ) -> list[tf.RaggedTensor]:
   """Truncates one or two segments to `room` pieces, as `packing.pack` does."""
