@@ -1,18 +1,24 @@
 """Starts commands, prints their help and reports the user's mistakes."""
 
+import contextlib
 import gc
 import importlib.abc
 import logging as python_logging
 import os
 import re
+import select
+import signal
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from absl import app, flags, logging
 
-from bert_tf.cli import config_flags, stdout
+from bert_tf.cli import config_flags
 from bert_tf.files import errors, stderr
 from bert_tf.kernels import backend
+
+# A shell's exit status for a program ended by SIGPIPE.
+_SIGPIPE_STATUS = 128 + signal.SIGPIPE
 
 # Values that may follow a boolean flag after a space: --do_train true.
 _BOOLEANS = ("true", "false", "1", "0")
@@ -90,6 +96,34 @@ def _is_imported_by_keras() -> bool:
 def hide_packages_from_keras() -> None:
   """Speeds up the first import of Keras in this process; call it before."""
   sys.meta_path.insert(0, _KerasFinder())
+
+
+@contextlib.contextmanager
+def exit_with_reader() -> Iterator[None]:
+  """Within this scope, exits quietly if the reader of stdout closes it.
+
+  Python ignores SIGPIPE, which sockets need, so the signal's default action
+  cannot be restored for the whole process.
+  """
+  try:
+    try:
+      yield
+    finally:
+      if sys.stdout is not None:
+        sys.stdout.flush()
+  except BrokenPipeError:
+    if _has_reader():
+      raise
+    # Python flushes stdout once more when it exits.
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+    sys.exit(_SIGPIPE_STATUS)
+
+
+def _has_reader() -> bool:
+  """Returns False if the reader of stdout has closed its end."""
+  poll = select.poll()
+  poll.register(1, 0)
+  return not poll.poll(0)
 
 
 def _op_errors() -> tuple[type[Exception], ...]:
@@ -226,7 +260,7 @@ def _start(main: Callable[..., None], description: str | None) -> None:
       print("interrupted", file=sys.stderr)
       return 130
     except _user_errors() as error:
-      if isinstance(error, BrokenPipeError) and not stdout.has_reader():
+      if isinstance(error, BrokenPipeError) and not _has_reader():
         raise
       report(error)
       return 1
@@ -238,5 +272,5 @@ def _start(main: Callable[..., None], description: str | None) -> None:
   app.define_help_flags()
   for name in ("help", "helpshort"):
     flags.DEFINE_flag(_HelpFlag(name, description), module_name="absl.app")
-  with stdout.ends_with_reader():
+  with exit_with_reader():
     app.run(status_of_main, flags_parser=_parse)

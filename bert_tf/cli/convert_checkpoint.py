@@ -123,6 +123,6 @@ def main() -> None:
 
 
 def run() -> None:
-  """Runs the command with the flags of the command line; never returns."""
+  """Runs the command; never returns."""
   config_flags.define(ConversionConfig)
   command.run(main, __doc__)

@@ -25,6 +25,6 @@ def main() -> None:
 
 
 def run() -> None:
-  """Runs the command with the flags of the command line; never returns."""
+  """Runs the command; never returns."""
   config_flags.define(runtime_config.ConversionConfig)
   command.run(main, __doc__)

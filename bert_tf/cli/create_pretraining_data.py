@@ -5,6 +5,8 @@ bert-tf create-pretraining-data --input_file='text/*.txt' \
 """
 
 import dataclasses
+from collections.abc import Callable
+from typing import Any
 
 from bert_tf import settings
 from bert_tf.cli import command, config_flags, text_flags
@@ -89,24 +91,18 @@ def _create_records(config: CommandConfig, input_files: list[str]) -> None:
   """Creates records from files of one sentence a line."""
   from bert_tf.data import pretraining_beam, pretraining_shards
 
+  create: Callable[..., object] = pretraining_shards.create
+  resources: dict[str, Any] = {"num_workers": config.num_workers}
   if config.beam.runner:
-    pretraining_beam.create(
-      config.data,
-      input_files,
-      config.output_file,
-      num_shards=config.num_shards,
-      runner=config.beam.runner,
-      pipeline_options=config.beam.pipeline_options,
-      resume=config.resume,
-    )
-    return
-  pretraining_shards.create(
+    create = pretraining_beam.create
+    resources = dataclasses.asdict(config.beam)
+  create(
     config.data,
     input_files,
     config.output_file,
     num_shards=config.num_shards,
-    num_workers=config.num_workers,
     resume=config.resume,
+    **resources,
   )
 
 
@@ -121,6 +117,6 @@ def _check(config: CommandConfig) -> None:
 
 
 def run() -> None:
-  """Runs the command with the flags of the command line; never returns."""
+  """Runs the command; never returns."""
   config_flags.define(CommandConfig)
   command.run(main, __doc__)

@@ -19,7 +19,7 @@ def main() -> None:
 
 
 def run() -> None:
-  """Runs the command with the flags of the command line; never returns."""
+  """Runs the command; never returns."""
   config_flags.define(configs.ExportConfig)
   config_flags.define(model_flags.ModelFlags)
   command.run(main, __doc__)

@@ -106,6 +106,6 @@ def main(path: str | None = None, other_path: str | None = None) -> None:
 
 
 def run() -> None:
-  """Runs the command with the flags of the command line; never returns."""
+  """Runs the command; never returns."""
   config_flags.define(InspectConfig)
   command.run(main, __doc__, ["CHECKPOINT", "[OTHER]"], num_optional=2)

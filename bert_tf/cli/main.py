@@ -4,7 +4,7 @@ import difflib
 import importlib
 import sys
 
-from bert_tf.cli import stdout
+from bert_tf.cli import command
 
 # The module of each command.
 COMMANDS = {
@@ -40,7 +40,7 @@ def run() -> None:
   """Runs `bert-tf COMMAND`; never returns."""
   name, *arguments = sys.argv[1:] or ["--help"]
   if name in ("--help", "-h", "help"):
-    with stdout.ends_with_reader():
+    with command.exit_with_reader():
       print(_help())
     sys.exit()
   if name not in COMMANDS:

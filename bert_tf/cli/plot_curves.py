@@ -35,6 +35,6 @@ def main() -> None:
 
 
 def run() -> None:
-  """Runs the command with the flags of the command line; never returns."""
+  """Runs the command; never returns."""
   config_flags.define(PlotConfig)
   command.run(main, __doc__)

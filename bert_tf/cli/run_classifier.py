@@ -50,7 +50,7 @@ def _refuse_idle_flags(
 
 
 def run() -> None:
-  """Runs the command with the flags of the command line; never returns."""
+  """Runs the command; never returns."""
   config_flags.define(classification_config.ClassificationConfig)
   config_flags.define(model_flags.ModelFlags)
   config_flags.define(config_lib.SweepConfig)

@@ -31,7 +31,7 @@ def main() -> None:
 
 
 def run() -> None:
-  """Runs the command with the flags of the command line; never returns."""
+  """Runs the command; never returns."""
   config_flags.define(ner_config.NerConfig)
   config_flags.define(model_flags.ModelFlags)
   config_flags.define(config_lib.SweepConfig)

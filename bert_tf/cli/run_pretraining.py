@@ -69,7 +69,7 @@ def run_pipeline() -> None:
 
 
 def run() -> None:
-  """Runs the command with the flags of the command line; never returns."""
+  """Runs the command; never returns."""
   if any(re.match("--?text(=|$)", word) for word in sys.argv[1:]):
     config_flags.define(pipeline_config.PipelineConfig)
     command.run(run_pipeline, __doc__)

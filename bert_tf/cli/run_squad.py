@@ -115,7 +115,7 @@ def _answer_questions(config: squad_config.SquadConfig) -> None:
 
 
 def run() -> None:
-  """Runs the command with the flags of the command line; never returns."""
+  """Runs the command; never returns."""
   config_flags.define(squad_config.SquadConfig)
   config_flags.define(model_flags.ModelFlags)
   config_flags.define(config_lib.SweepConfig)

@@ -37,6 +37,6 @@ def main(predictions_file: str, data_file: str) -> None:
 
 
 def run() -> None:
-  """Runs the command with the flags of the command line; never returns."""
+  """Runs the command; never returns."""
   config_flags.define(EvaluationConfig)
   command.run(main, __doc__, ["PREDICTIONS", "DATA"])

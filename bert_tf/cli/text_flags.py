@@ -75,10 +75,7 @@ def create_corpus(
 
   if config.runner:
     return functools.partial(
-      corpus_build.create_on_beam,
-      runner=config.runner,
-      pipeline_options=config.pipeline_options,
-      resume=resume,
+      corpus_build.create_on_beam, resume=resume, **vars(config)
     )
   return functools.partial(
     corpus_build.create, num_workers=num_workers, resume=resume

@@ -95,16 +95,14 @@ def run(config: configs.ExportConfig, replaces: bool = False) -> str:
 def _check_used(config: configs.ExportConfig, task: str) -> None:
   """Raises ValueError for a setting that has no effect on the task."""
   if config.with_attention and task in ("encoder", configs.PREPROCESSING):
-    raise ValueError(f"`attention` is of a task with a head, not of {task}.")
+    raise ValueError(f"`attention` needs a task with a head, not {task}.")
   if config.with_text:
     return
   if task == configs.PREPROCESSING:
     raise ValueError("`task=preprocessing` takes texts; leave `text` true.")
   for name in ("do_lower_case", "strip_accents"):
     if getattr(config, name) is not None:
-      raise ValueError(
-        f"`{name}` says how texts are read, and `text=False` leaves them out."
-      )
+      raise ValueError(f"`{name}` concerns texts, which `text=False` excludes.")
 
 
 def _with_step(
@@ -133,7 +131,7 @@ def build(
     ValueError: as `run`, except for the folder.
   """
   if with_attention and not with_text:
-    raise ValueError("`attention` takes texts, which `text=False` leaves out.")
+    raise ValueError("`attention` needs texts, which `text=False` excludes.")
   if config.task != configs.PREPROCESSING:
     backend.check_tensorflow()
   files = model_folder.find(
@@ -143,7 +141,7 @@ def build(
   if with_text or config.task == configs.PREPROCESSING:
     vocab_file = files.needed_vocab()
   spec = files.run.label_spec if files.run else None
-  task = config.task or _task_of(files, spec)
+  task = config.task or _infer_task(files, spec)
   if task != configs.PREPROCESSING:
     advice = "Use a checkpoint that was trained for this task."
     if isinstance(config, configs.ExportConfig):
@@ -156,9 +154,9 @@ def build(
     tokenizer = bert_tokenizer.load(
       files, config.do_lower_case, config.strip_accents
     )
-  config = _settled(files, config, task)
+  config = _resolve_config(files, config, task)
   has_labels = task in ("classification", "ner")
-  spec = _checked(files, task, spec) if has_labels else None
+  spec = _check_labels(files, task, spec) if has_labels else None
   length = _max_seq_length(files, task, config.max_seq_length)
   config = dataclasses.replace(config, max_seq_length=length)
   info = _run_info(files, task, config, tokenizer, spec)
@@ -166,7 +164,7 @@ def build(
   return Built(files, vocab_file, info, module, signatures)
 
 
-def _settled(
+def _resolve_config(
   files: model_folder.ModelFolder, config: configs.ModelConfig, task: str
 ) -> configs.ModelConfig:
   """Returns the config with missing settings from run.json.
@@ -294,7 +292,7 @@ def _max_seq_length(
   return min(default, bert_config.max_position_embeddings)
 
 
-def _task_of(
+def _infer_task(
   files: model_folder.ModelFolder, spec: run_info.LabelSpec | None
 ) -> str:
   """Returns the task of the run, else the task of the checkpoint's head."""
@@ -324,8 +322,8 @@ def _check_head(
   if missing:
     tasks = [m.task for m in heads.MODELS if not m.missing_variables(names)]
     raise ValueError(
-      f"{reader.path} has no head for {task}, it lacks {missing[0]}; its heads "
-      f"are those of {' and '.join(tasks) or 'no task'}. {advice}"
+      f"{reader.path} has no head for {task}: it lacks {missing[0]}. It has "
+      f"heads for {' and '.join(tasks) or 'no task'}. {advice}"
     )
 
 
@@ -334,13 +332,13 @@ def _check_fills_masks(files: model_folder.ModelFolder) -> None:
   direction = files.bert_config.attention_direction
   if direction != model_inputs.BOTH:
     raise ValueError(
-      f"{files.weights} was pre-trained {direction.replace('_', ' ')}, "
-      "to predict the next word piece: it does not know what stands behind "
-      "[MASK]. Fine-tune it, or export it with `task=encoder`."
+      f"{files.weights} was pre-trained {direction.replace('_', ' ')} to "
+      "predict the next word piece, so it cannot predict [MASK]. Fine-tune it, "
+      "or export it with `task=encoder`."
     )
 
 
-def _checked(
+def _check_labels(
   files: model_folder.ModelFolder, task: str, spec: run_info.LabelSpec | None
 ) -> run_info.LabelSpec:
   """Returns the labels; raises ValueError if they do not match the head."""
@@ -351,20 +349,20 @@ def _checked(
     if task == "ner":
       kind, names = run_info.WORDS, '"O", "B-PER", "I-PER"'
     raise ValueError(
-      f"the labels of {reader.path} are not known: there is no {path}; copy "
-      'that of the run there, or write it: {"task_name": "own data", '
+      f"the labels of {reader.path} are unknown: there is no {path}; copy the "
+      'file of the run there, or write it: {"task_name": "own data", '
       f'"problem_type": "{kind}", "labels": [{names}]}}.'
     )
   if (task == "ner") != (spec.problem_type == run_info.WORDS):
     raise ValueError(
-      f"{reader.path} is not of `task={task}`: the labels beside it are of "
-      f"problem_type {spec.problem_type}; leave `task` out, or mend the "
-      "problem_type if it is wrong."
+      f"{reader.path} is not a model of `task={task}`: its labels file has "
+      f"problem_type {spec.problem_type}; leave `task` out, or correct the "
+      "problem_type."
     )
   head = reader.shapes["output_weights"][0]
   if head != spec.num_outputs:
     raise ValueError(
-      f"{reader.path} has a head of {head} labels, but the file beside it has "
+      f"{reader.path} has a head of {head} labels, but its labels file has "
       f"{len(spec.labels)}: {', '.join(spec.labels)}."
     )
   return spec

@@ -84,7 +84,7 @@ class NamedModel(tf.Module):
     check = tf.debugging.assert_less_equal(
       length,
       self.max_positions,
-      f"inputs are longer than the {self.max_positions} positions of the model",
+      f"inputs are longer than the model's maximum, {self.max_positions}",
     )
     highest = _highest_ids(self.values, length)
     checks = [check, *_range_checks(inputs, highest)]
@@ -108,7 +108,7 @@ def function(input_signature: Sequence[tf.TensorSpec]) -> Callable[..., Any]:
   return tf.function(input_signature=input_signature, autograph=False)
 
 
-def by_name(ids: Any, text: Any = None) -> Signatures:
+def name_functions(ids: Any, text: Any = None) -> Signatures:
   """Returns the functions by name; the default takes texts if possible."""
   if text is None:
     return {IDS: ids, DEFAULT: ids}
@@ -158,11 +158,11 @@ def load(folder: str) -> Any:
     ValueError: if it cannot be read.
     NotFiniteError: if a variable contains NaN or infinity.
   """
-  with errors.reading(folder, "is no SavedModel that can be read"):
+  with errors.reading(folder, "is not a readable SavedModel"):
     loaded = tf.saved_model.load(folder)
   distribution.hide_first_notes()
-  found = variables(loaded).items()
-  checkpoints.check_finite(folder, {name: v.numpy() for name, v in found})
+  weights = {name: v.numpy() for name, v in variables(loaded).items()}
+  checkpoints.check_finite(folder, weights)
   return loaded
 
 
@@ -179,8 +179,8 @@ def check_is_free(export_dir: str) -> None:
   """Raises ValueError unless `export_dir` is a new or empty folder."""
   if not paths.is_free(export_dir):
     raise ValueError(
-      f"{export_dir} is there and not empty; choose another `export_dir`, such "
-      "as the next version's."
+      f"{export_dir} is not empty; choose another `export_dir`, such as the "
+      "next version."
     )
 
 
@@ -224,15 +224,15 @@ def _range_checks(
   Otherwise a gather would silently use another row, and a one-hot row would be
   empty. The converters to ONNX and LiteRT omit assertions.
   """
-  found = []
+  checks = []
   for name in (name for name in highest if name in inputs):
     high, largest = highest[name], tf.reduce_max(inputs[name])
     # For an empty tensor reduce_min returns INT_MAX and reduce_max INT_MIN.
     smallest = tf.reduce_min(inputs[name])
     is_inside = (smallest >= 0) & (largest <= high)
     text = tf.strings.format(
-      f"{name} holds {{}}, which is out of range; 0 to {{}} is allowed",
+      f"{name} has the value {{}}, which is out of range; use 0 to {{}}",
       (tf.where(smallest < 0, smallest, largest), high),
     )
-    found.append(tf.raw_ops.Assert(condition=is_inside, data=[text]))
-  return found
+    checks.append(tf.raw_ops.Assert(condition=is_inside, data=[text]))
+  return checks

@@ -113,7 +113,7 @@ def _sentence(
     is_text = isinstance(tag, str) and tables.is_unicode(tag)
     if not is_text or not examples.is_tag(tag):
       raise ValueError(
-        f"{tag!r} of row {index} is not a tag; use O, B-TYPE and I-TYPE."
+        f"{tag!r} of row {index} is not a tag: tags are O, B-TYPE and I-TYPE."
       )
   tags = examples.to_iob2(tags)
   for tag in tags:

@@ -135,18 +135,18 @@ class MaskFiller(task_model.TaskModel):
     dev: Iterable[Document] | None,
   ) -> base.Results:
     """Creates records of the documents, trains and evaluates."""
-    folder = self._output_dir or ""
+    output_dir = self._output_dir or ""
     config = self._settings(
       {
-        "input_file": os.path.join(folder, "train.tf_record"),
-        "eval_input_file": os.path.join(folder, "eval.tf_record"),
+        "input_file": os.path.join(output_dir, "train.tf_record"),
+        "eval_input_file": os.path.join(output_dir, "eval.tf_record"),
         "do_train": train is not None,
         "do_eval": dev is not None,
       }
     )
-    opened = _open_folder(config.run)
-    pretraining.check(config.run, opened)
-    case = self._case(config.run, opened)
+    folder = _open_folder(config.run)
+    pretraining.check(config.run, folder)
+    case = self._case(config.run, folder)
     data = dataclasses.replace(
       config.data,
       do_lower_case=case.do_lower_case is not False,

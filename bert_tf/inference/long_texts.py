@@ -52,7 +52,7 @@ class LongTexts:
     ]
     logits = self._logits(list(itertools.chain.from_iterable(windows)))
     pooled = records.mean_over_windows(logits, list(map(len, windows)))
-    outputs = classification.named(
+    outputs = classification.label(
       pooled, self._info.problem_type, self._info.labels or ()
     )
     return {name: np.asarray(tensor) for name, tensor in outputs.items()}
@@ -79,6 +79,6 @@ def create(
   model: loaded_model.LoadedModel, max_batch_size: int
 ) -> LongTexts | None:
   """Returns a LongTexts, or None for a model that truncates texts."""
-  if not classification.cuts_more(model.info) or not model.vocab_file:
+  if not classification.truncates_more(model.info) or not model.vocab_file:
     return None
   return LongTexts(model, max_batch_size)

@@ -37,6 +37,7 @@ _DPI = 100
 _MIN_PANEL_WIDTH = 380  # Pixels; narrower panels move to the next row.
 _GAP = 6  # Points between a line and its name.
 _NAME = "name of a line"  # The gid of the names of lines.
+_RIGHT_EDGE = ("axes fraction", "data")  # Coordinates with x from 0 to 1.
 _POINTS_PER_INCH = 72
 _LINE_SPACING = 1.25  # Distance of names, in text heights.
 
@@ -255,8 +256,7 @@ def rows(
   """
   for place, (name, measured) in enumerate(values.items()):
     finite = [value for value in measured if math.isfinite(value)]
-    is_plain = highlighted and name not in highlighted
-    color = GRAY if is_plain else COLORS[0]
+    color = _row_color(name, highlighted)
     if not finite:
       where = axis.get_yaxis_transform()
       axis.text(0.02, place, "failed", transform=where, color=GRAY, va="center")
@@ -277,15 +277,7 @@ def rows(
         finite, [place] * len(finite), "o", color=color, alpha=0.6, markersize=4
       )
     axis.plot(mean, place, "|", color=color, markersize=15, markeredgewidth=2.5)
-    axis.annotate(
-      f"{mean:.4g}",
-      (1, place),
-      xycoords=("axes fraction", "data"),
-      xytext=(_GAP, 0),
-      textcoords="offset points",
-      va="center",
-      color=color,
-    )
+    _write(axis, f"{mean:.4g}", (1, place), _RIGHT_EDGE, color=color)
   _name_rows(axis, list(values))
 
 
@@ -305,22 +297,30 @@ def bars(
   """
   ends = []
   for place, (name, value) in enumerate(values.items()):
-    is_plain = highlighted and name not in highlighted
-    color = GRAY if is_plain else COLORS[0]
+    color = _row_color(name, highlighted)
     axis.barh(place, value, height=0.62, color=color, alpha=0.75)
     measured = list((runs or {}).get(name, ()))
     if len(measured) > 1:
       axis.plot(measured, [place] * len(measured), "k.", markersize=5)
     ends.append(max([value, *measured]))
-    axis.annotate(
-      f"{value:,.0f}" if value >= 1000 else f"{value:.4g}",
-      (ends[-1], place),
-      xytext=(_GAP, 0),
-      textcoords="offset points",
-      va="center",
-    )
+    text = f"{value:,.0f}" if value >= 1000 else f"{value:.4g}"
+    _write(axis, text, (ends[-1], place), "data")
   axis.set_xlim(0, 1.12 * max(ends))
   _name_rows(axis, list(values))
+
+
+def _row_color(name: str, highlighted: Sequence[str]) -> str:
+  return COLORS[0] if not highlighted or name in highlighted else GRAY
+
+
+def _write(
+  axis: Axes, text: str, xy: tuple[float, float], xycoords: Any, **style: Any
+) -> Any:
+  """Writes a text to the right of a point and returns it."""
+  position: Any = {"xytext": (_GAP, 0), "textcoords": "offset points"}
+  return axis.annotate(
+    text, xy, xycoords=xycoords, va="center", **position, **style
+  )
 
 
 def _name_rows(axis: Axes, names: Sequence[str]) -> None:
@@ -345,16 +345,8 @@ def _name_lines(axis: Axes) -> None:
     heights = [v for v in np.asarray(drawn.get_ydata()) if math.isfinite(v)]
     if not name or not heights or name == axis.get_title(loc="left"):
       continue
-    text = axis.annotate(
-      name,
-      (1, heights[-1]),
-      xycoords=("axes fraction", "data"),
-      xytext=(_GAP, 0),
-      textcoords="offset points",
-      va="center",
-      color=drawn.get_color(),
-      annotation_clip=False,
-    )
+    style: Any = {"color": drawn.get_color(), "annotation_clip": False}
+    text = _write(axis, name, (1, heights[-1]), _RIGHT_EDGE, **style)
     text.set_gid(_NAME)
 
 

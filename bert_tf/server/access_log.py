@@ -35,7 +35,7 @@ class _Handler(logging.StreamHandler):
     """Ends the log, not the server, if a line cannot be printed."""
     if isinstance(sys.exc_info()[1], BrokenPipeError):
       self.setLevel(logging.CRITICAL)
-      absl_logging.warning("stdout has no reader: no more requests are logged.")
+      absl_logging.warning("stdout is closed: requests are no longer logged.")
     else:
       super().handleError(record)
 
@@ -77,7 +77,7 @@ class AccessLog(abc.AbstractAccessLogger):
       self.logger.info("%s", " ".join(f"{k}={v}" for k, v in line.items()))
 
   @web.middleware
-  async def noted(
+  async def store_route(
     self,
     request: web.Request,
     handler: Callable[[web.Request], Awaitable[web.StreamResponse]],

@@ -1,6 +1,6 @@
 "use strict";
-// What is shown of an answer, by the names of its outputs.
-// Every text is set as textContent: nothing here is parsed as HTML.
+// Renders an answer, by the names of its outputs. All texts are set as
+// textContent; nothing is parsed as HTML.
 
 function element(tag, text, className) {
   const made = document.createElement(tag);
@@ -12,7 +12,7 @@ function element(tag, text, className) {
 const percent = (share) =>
   `${(100 * share).toFixed(share > 0.9995 || share < 0.01 ? 2 : 1)} %`;
 
-// Rows of {name, note, share, isBest}; a note stands behind the name.
+// Draws rows of {name, note, share, isBest}; the note follows the name.
 function bars(rows) {
   const table = element("table");
   for (const {name, note, share, isBest} of rows) {
@@ -31,7 +31,7 @@ function bars(rows) {
   return table;
 }
 
-// Offsets are in characters, not in the halves of JavaScript's strings.
+// Offsets count characters, not UTF-16 code units.
 function marked(text, spans) {
   const characters = Array.from(text);
   const shown = element("p", undefined, "text");
@@ -47,8 +47,8 @@ function marked(text, spans) {
   return shown;
 }
 
-// Words of B-TYPE and I-TYPE, together: an entity is as sure as its least
-// sure word.
+// Joins words of B-TYPE and I-TYPE to entities. The probability of an entity
+// is the lowest of its words.
 function entitiesOf(found) {
   const entities = [];
   found.words.forEach((word, i) => {
@@ -67,7 +67,7 @@ function entitiesOf(found) {
   return entities;
 }
 
-// The name of a label, and the label itself where that is another.
+// The name of a label, and the label itself if it differs.
 function labelled(label, about) {
   const name = (about.label_names || {})[label];
   return name ? {name, note: label} : {name: label};
@@ -94,7 +94,7 @@ function shownSpans(row, found) {
     })).filter(({share}) => share > 0).slice(0, 6)),
   ];
   if ("null_odds" in found)
-    parts.push(element("p", "Score of no answer less that of the best: " +
+    parts.push(element("p", "Score of no answer minus the best answer's: " +
       found.null_odds.toFixed(2), "hint"));
   return parts;
 }
@@ -121,7 +121,7 @@ function shownMasks(found) {
   ]);
 }
 
-// Returns elements; the first of them is what a screen reader says.
+// Returns elements; a screen reader reads the first.
 function shownAnswer(row, found, about) {
   const {labels, probabilities} = found;
   if ("nbest_text" in found) return shownSpans(row, found);
@@ -145,7 +145,7 @@ function shownAnswer(row, found, about) {
   return [element("pre", JSON.stringify(found, null, 1), "text")];
 }
 
-// What the dev file has for an example, in words; "" where it is not known.
+// The expected answer of an example from the dev file; "" if unknown.
 function expectedOf(answer, row, about) {
   if (answer === null || about.task === "ner") return "";
   if (Array.isArray(answer)) return answer.join(", ");

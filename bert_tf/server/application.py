@@ -54,7 +54,7 @@ class Server:
     models: Mapping[str, predictor.Predictor],
     config: server_config.ServerConfig,
   ) -> None:
-    self._models = served.of_predictors(models)
+    self._models = served.create_models(models)
     self._config = config
     self._page = page.load()
     self._is_ready = self._is_stopping = False
@@ -84,7 +84,7 @@ class Server:
       (*names, *self._config.allowed_hosts), lambda: self._is_stopping
     )
     application = web.Application(
-      middlewares=[self._log.noted, before.guarded],
+      middlewares=[self._log.store_route, before.check_and_answer],
       client_max_size=self._config.max_request_bytes,
     )
     application.add_routes(self._routes())
@@ -203,7 +203,7 @@ class Server:
   async def _get_health(self, request: web.Request) -> web.Response:
     if self._batcher.ended.is_set():
       raise limits.HttpError(
-        500, "the server computes nothing any more; its log says why."
+        500, "the server has stopped computing; its log has the reason."
       )
     first = next(iter(self._models.values()))
     return connections.json_response(
@@ -213,7 +213,7 @@ class Server:
   async def _get_ready(self, request: web.Request) -> web.Response:
     if not self._can_answer():
       raise limits.HttpError(
-        503, "a model is not warm yet, or the server stops."
+        503, "a model is not warm yet, or the server is stopping."
       )
     return await self._get_health(request)
 
@@ -244,33 +244,35 @@ class Server:
     return connections.json_response({"model_version_status": [state]})
 
   async def _get_metadata(self, request: web.Request) -> web.Response:
-    model = self._model_of(request)
+    model = self._find_model(request)
     return connections.json_response(
       rest_json.metadata(model.name, model.version, model.functions)
     )
 
   async def _predict(self, request: web.Request) -> web.Response:
-    model = self._model_of(request)
-    asked = await self._bodies.parse(
+    model = self._find_model(request)
+    parsed = await self._bodies.parse(
       request,
       lambda value: rest_json.predict_request(
         value, model.functions, self._config
       ),
     )
-    lengths, signature = asked.lengths, asked.signature_name
-    num_windows = limits.num_windows(model, asked.inputs, lengths, self._config)
-    request[access_log.NUM_ROWS] = asked.num_rows
+    lengths, signature = parsed.lengths, parsed.signature_name
+    num_windows = limits.num_windows(
+      model, parsed.inputs, lengths, self._config
+    )
+    request[access_log.NUM_ROWS] = parsed.num_rows
     labels = (model.name, signature)
     self._metrics.inputs(
-      *labels, asked.num_rows, int(lengths.sum()), num_windows
+      *labels, parsed.num_rows, int(lengths.sum()), num_windows
     )
-    counting = asyncio.create_task(self._count_pieces(model, asked))
+    counting = asyncio.create_task(self._count_pieces(model, parsed))
     try:
       computed = await self._batcher.submit(
         labels,
-        asked.inputs,
+        parsed.inputs,
         int(lengths.max()),
-        self._can_be_joined(model, asked),
+        self._can_share_batch(model, parsed),
         num_windows,
       )
       self._metrics.word_pieces(*labels, await counting)
@@ -278,11 +280,11 @@ class Server:
       counting.cancel()
     # The width of an answer must not depend on other requests of its batch.
     trimmed = outputs.trimmed(computed)
-    num_values = limits.num_values_of(trimmed)
+    num_values = limits.count_values(trimmed)
     limits.check_answer(num_values, self._config)
 
     def respond() -> web.Response:
-      answer = rest_json.predict_response(asked, trimmed)
+      answer = rest_json.predict_response(parsed, trimmed)
       return connections.json_response(answer)
 
     if num_values <= _LARGE_ANSWER:
@@ -290,14 +292,14 @@ class Server:
     return await batching.run_in_thread(self._json_thread, respond)
 
   async def _count_pieces(
-    self, model: served.ServedModel, asked: rest_json.PredictRequest
+    self, model: served.ServedModel, parsed: rest_json.PredictRequest
   ) -> int:
     """Returns the number of word pieces of a request, 0 if counting fails.
 
     The thread counts a few kilobytes at a time, so that requests take turns and
     counting can be cancelled.
     """
-    counts, total = model.piece_counts(asked.inputs), 0
+    counts, total = model.piece_counts(parsed.inputs), 0
     try:
       while True:
         num = await batching.run_in_thread(self._counting, next, counts, None)
@@ -308,26 +310,26 @@ class Server:
       logging.exception("Word pieces were not counted:")
     return total
 
-  def _can_be_joined(
-    self, model: served.ServedModel, asked: rest_json.PredictRequest
+  def _can_share_batch(
+    self, model: served.ServedModel, parsed: rest_json.PredictRequest
   ) -> bool:
     """Returns whether a request may share a batch with others."""
-    name, config = asked.signature_name, self._config
-    at_once = limits.rows_at_once(model, name, asked.inputs, config)
+    name, config = parsed.signature_name, self._config
+    at_once = limits.rows_at_once(model, name, parsed.inputs, config)
     return (
       model.functions[name].has_batches() and at_once == config.max_batch_size
     )
 
   async def _attention(self, request: web.Request) -> web.Response:
-    model = self._model_of(request)
-    asked = await self._bodies.parse(
+    model = self._find_model(request)
+    parsed = await self._bodies.parse(
       request,
       lambda value: attention_json.parse(value, model.functions, self._config),
     )
     computed = await self._batcher.submit(
-      (model.name, asked.signature_name), asked.inputs, can_be_joined=False
+      (model.name, parsed.signature_name), parsed.inputs, can_be_joined=False
     )
-    return connections.json_response(attention_json.response(asked, computed))
+    return connections.json_response(attention_json.response(parsed, computed))
 
   def _find(self, request: web.Request) -> served.ServedModel | None:
     """Returns the model named in the path, or None."""
@@ -337,7 +339,7 @@ class Server:
       return model
     return None
 
-  def _model_of(self, request: web.Request) -> served.ServedModel:
+  def _find_model(self, request: web.Request) -> served.ServedModel:
     """Returns the model named in the path; raises HttpError 404 if unknown."""
     model = self._find(request)
     if model is None:
@@ -392,7 +394,8 @@ async def _run(
   stopped = asyncio.Event()
 
   def stop(number: int) -> None:
-    logging.info("%s: finishing, then stopping.", signal.Signals(number).name)
+    name = signal.Signals(number).name
+    logging.info("%s: finishing running requests, then stopping.", name)
     for each in (signal.SIGTERM, signal.SIGINT):
       loop.remove_signal_handler(each)
     stopped.set()
@@ -406,6 +409,6 @@ async def _run(
     await asyncio.wait([ended, stopping], return_when=asyncio.FIRST_COMPLETED)
   if not stopping.done():
     raise ServingEndedError(
-      "the server computes nothing any more; the log above says why. Start it "
-      "again."
+      "the server has stopped computing; the log above has the reason. Start "
+      "the server again."
     )

@@ -1,6 +1,6 @@
 "use strict";
-// The attention of one head: lines from each word piece, on the left, to
-// those that it takes most from.
+// Draws the attention of a head: lines from each word piece on the left to
+// those that it attends to most.
 
 const SVG = "http://www.w3.org/2000/svg";
 const LINE_HEIGHT = 22;
@@ -16,7 +16,7 @@ function drawn(tag, attributes, text) {
 const cut = (token, most) =>
   token.length > most ? `${token.slice(0, most - 1)}…` : token;
 
-// The strongest links of a row of weights, or all that can be seen.
+// The strongest links of a row of weights, or all visible ones.
 function linksOf(weights, most) {
   const links = weights.map((weight, to) => ({weight, to}))
     .filter(({weight}) => weight >= 0.02)
@@ -24,7 +24,7 @@ function linksOf(weights, most) {
   return most ? links.slice(0, most) : links;
 }
 
-// Draws into an svg; `say` is told what a word piece takes from.
+// Draws into an svg; calls `say` with a description of the chosen word piece.
 function drawAttention(picture, {tokens, attention}, most, say) {
   const available = Math.max(picture.parentElement.clientWidth, 280);
   const longest = Math.max(...tokens.map((token) => token.length));
@@ -58,7 +58,7 @@ function drawAttention(picture, {tokens, attention}, most, say) {
       each.setAttribute("aria-selected", String(i === from));
     });
     const links = from === null ? [] : linksOf(attention[from], 3);
-    say(from === null ? "" : `${tokens[from]} takes from ` + links.map(
+    say(from === null ? "" : `${tokens[from]} attends to ` + links.map(
       ({weight, to}) => `${tokens[to]} ${percent(weight)}`).join(", "));
     [...ends.children].forEach((each, i) =>
       each.classList.toggle("chosen", links.some(({to}) => to === i)));

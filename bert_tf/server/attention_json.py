@@ -49,15 +49,15 @@ def parse(
       "this SavedModel was exported without attention; export it with "
       "export_savedmodel.py --attention, or serve its checkpoint."
     )
-  asked = rest_json.predict_request(
+  parsed = rest_json.predict_request(
     {"signature_name": name, "instances": [texts]}, functions, limits
   )
   shape = functions[name].outputs["attention"].shape  # [B, L, N, F, T]
-  layer = _place("layer", value.get("layer", 0), shape[1])
+  layer = _check_index("layer", value.get("layer", 0), shape[1])
   head = value.get("head")
   if head is not None:
-    head = _place("head", head, shape[2])
-  return AttentionRequest(name, asked.inputs, layer, head)
+    head = _check_index("head", head, shape[2])
+  return AttentionRequest(name, parsed.inputs, layer, head)
 
 
 def response(
@@ -77,9 +77,9 @@ def response(
   }
 
 
-def _place(name: str, value: Any, count: int) -> int:
+def _check_index(name: str, value: Any, count: int) -> int:
   if not isinstance(value, int) or isinstance(value, bool):
-    raise ValueError(f"{name} {value!r:.60} is no whole number.")
+    raise ValueError(f"{name} {value!r:.60} is not an integer.")
   if not 0 <= value < count:
-    raise ValueError(f"{name} {value} is not there; use 0 to {count - 1}.")
+    raise ValueError(f"there is no {name} {value}; use 0 to {count - 1}.")
   return value

@@ -177,11 +177,11 @@ class Batcher:
   def _check_open(self) -> None:
     """Raises if a request cannot be queued."""
     if self._task.done():
-      raise EndedError("the server computes nothing any more; it ends.")
+      raise EndedError("the server has stopped computing.")
     wait = self.expected_wait_s()
     if len(self._waiting) >= self._config.max_queue_size:
       raise OverloadedError(
-        f"{len(self._waiting)} requests are waiting, the most that may; try "
+        f"{len(self._waiting)} requests are waiting, which is the limit; try "
         "again later.",
         wait,
       )
@@ -191,7 +191,7 @@ class Batcher:
     is_slow = wait > self._config.max_expected_wait_s
     if is_slow and num_rows >= self._config.max_batch_size:
       raise OverloadedError(
-        f"the request would wait about {wait:.1f} s, and may wait "
+        f"the request would wait about {wait:.1f} s, but the limit is "
         f"{self._config.max_expected_wait_s:g} s; try again later.",
         wait,
       )
@@ -221,7 +221,7 @@ class Batcher:
   def _end(self, task: asyncio.Task) -> None:
     """Fails all remaining requests when the task has ended."""
     if not task.cancelled() and (error := task.exception()):
-      logging.error("Batches are computed no more:", exc_info=error)
+      logging.error("The computation of batches failed:", exc_info=error)
     for waiting in (*self._computing, *self._waiting):
       _fail(waiting, EndedError("the server ended before it could answer."))
     self._waiting.clear()
@@ -307,7 +307,7 @@ class Batcher:
       }
     outputs = self._compute(batch[0].name, inputs)
     if not isinstance(outputs, Mapping) or not outputs:
-      raise RuntimeError(f"the model returned no outputs, but {outputs!r:.60}.")
+      raise RuntimeError(f"the model did not return outputs: {outputs!r:.60}.")
     if batch[0].can_be_joined:
       check_num_rows(outputs, sum(waiting.num_rows for waiting in batch))
     parts = [outputs]
@@ -347,7 +347,7 @@ def check_num_rows(outputs: Arrays, num_rows: int) -> None:
   for name, array in outputs.items():
     if np.shape(array)[:1] != (num_rows,):
       raise RuntimeError(
-        f"the model's output {name!r} has the shape {np.shape(array)} for "
+        f"the output {name!r} of the model has shape {np.shape(array)} for "
         f"{num_rows} rows."
       )
 

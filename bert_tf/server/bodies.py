@@ -52,7 +52,7 @@ class Bodies:
         return parse(rest_json.parse(body))
       except RecursionError as error:
         raise limits.HttpError(
-          400, "JSON Parse error: lists in too many lists."
+          400, "JSON Parse error: lists are nested too deeply."
         ) from error
       except ValueError as error:
         raise limits.HttpError(400, str(error)) from error
@@ -75,7 +75,7 @@ class Bodies:
       raise limits.HttpError(
         415,
         f"the Content-Encoding is {', '.join(codings):.100}; send the body "
-        "uncompressed, without this header.",
+        "uncompressed and without this header.",
       )
     max_bytes, timeout = (
       self._config.max_request_bytes,

@@ -25,6 +25,8 @@ _REFUSAL_TIMEOUT_S = 2.0
 # File descriptors reserved for files and refused connections.
 _SPARE_DESCRIPTORS = 16 + _MAX_REFUSED
 
+SERVER_FAILED = "the server failed; its log has the reason."
+
 _Log = logging.getLogger("bert_tf.server")
 
 
@@ -100,7 +102,9 @@ class Connection(web.RequestHandler):
     if len(self._server.connections) < self._max_connections:
       super().connection_made(transport)
       return
-    _Log.warning("%d connections are open; refused one", self._max_connections)
+    _Log.warning(
+      "%d connections are open; refused another", self._max_connections
+    )
     protocol = _Refused(self._max_connections, self._refused)
     transport.set_protocol(protocol)
     protocol.connection_made(transport)
@@ -133,7 +137,7 @@ class Connection(web.RequestHandler):
     lines = (message or "the server failed").strip().splitlines()
     response = error_response(status, f"Malformed request: {lines[0]:.200}")
     if status >= 500:
-      response = error_response(status, "the server failed; its log says why.")
+      response = error_response(status, SERVER_FAILED)
     response.force_close()
     return response
 
@@ -234,7 +238,8 @@ def _json_error(
 
 
 def _refusal(limit: int) -> bytes:
-  body = json.dumps({"error": f"{limit} connections are open, the most."})
+  message = f"{limit} connections are open, which is the limit."
+  body = json.dumps({"error": message})
   head = (
     "HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/json\r\n"
     f"Content-Length: {len(body)}\r\nRetry-After: 1\r\nConnection: close\r\n"

@@ -16,7 +16,6 @@ _Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 # A name, or an IPv6 address in brackets, and optionally a port.
 _HOST = re.compile(r"(?:\[([0-9a-f:.]+)\]|([^\[\]:/?#@\s]+))(?::[0-9]*)?", re.I)
-_FAULT = "the server failed; its log says why."
 
 
 class Guard:
@@ -34,7 +33,7 @@ class Guard:
     self._is_stopping = is_stopping
 
   @web.middleware
-  async def guarded(
+  async def check_and_answer(
     self, request: web.Request, handler: _Handler
   ) -> web.StreamResponse:
     """Answers a request; errors become JSON responses."""
@@ -62,8 +61,8 @@ class Guard:
       if host.lower() not in self._hosts and host != address:
         raise limits.HttpError(
           403,
-          f"the Host {name!r:.100} is not this server's; its setting "
-          "allowed_hosts names others.",
+          f"the Host {name!r:.100} is not accepted; the server's setting "
+          "allowed_hosts adds host names.",
         )
 
 
@@ -73,7 +72,7 @@ def _error_response(error: Exception) -> web.Response:
   if isinstance(error, limits.HttpError):
     return respond(error.status, str(error))
   if isinstance(error, web.RequestPayloadError):
-    message = f"Malformed request: the body is not whole: {error}"
+    message = f"Malformed request: the body is incomplete: {error}"
     return respond(400, message)
   if isinstance(error, batching.OverloadedError):
     return respond(503, str(error), error.retry_after_s)
@@ -86,5 +85,6 @@ def _error_response(error: Exception) -> web.Response:
     return respond(
       503, "the server has too little memory for the request; send fewer rows."
     )
-  is_of_model = isinstance(error, tf.errors.OpError)
-  return respond(500, errors.reason(error) if is_of_model else _FAULT)
+  if isinstance(error, tf.errors.OpError):
+    return respond(500, errors.reason(error))
+  return respond(500, connections.SERVER_FAILED)

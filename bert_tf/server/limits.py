@@ -17,7 +17,7 @@ from bert_tf.server import served
 Arrays = Mapping[str, np.ndarray]
 
 # Maximum values in the outputs of a call: 256 MiB of float32.
-_MAX_VALUES_OF_CALL = 1 << 26
+_MAX_VALUES_PER_CALL = 1 << 26
 # Assumed sizes of a model without bert_config.json.
 _NUM_POSITIONS, _VOCAB_SIZE = 512, 30522
 _MASK = b"[MASK]"
@@ -51,21 +51,20 @@ def num_windows(
     HttpError: if there are too many windows or choices.
   """
   num_rows = len(lengths)
-  num_pairs = max(num_rows, *map(_num_texts, inputs.values()))
-  stride, what = model.window_stride(), ""
-  count = num_pairs
-  if num_pairs > num_rows:
-    what = f"the request has {num_pairs} choices"
+  count = max(num_rows, *map(_num_texts, inputs.values()))
+  stride, description = model.window_stride(), ""
+  if count > num_rows:
+    description = f"the request has {count} choices"
   elif stride is not None:
     count = int(np.ceil(lengths / stride).sum())
-    what = (
+    description = (
       f"the texts of the request may have {count} windows of {stride} word "
       "pieces"
     )
-  if what and count > config.max_windows:
+  if description and count > config.max_windows:
     raise HttpError(
       413,
-      f"{what}; this server computes {config.max_windows} at once: send "
+      f"{description}; the limit of this server is {config.max_windows}: send "
       "several requests.",
     )
   return count
@@ -82,8 +81,8 @@ def rows_at_once(
   It is `max_batch_size`, or fewer (at least 1) if the outputs of a row may be
   large, such as logits of the whole vocabulary at each position.
   """
-  a_row = _values_of_row(model, signature, inputs)
-  return max(1, min(config.max_batch_size, _MAX_VALUES_OF_CALL // a_row))
+  num_values = _max_values_per_row(model, signature, inputs)
+  return max(1, min(config.max_batch_size, _MAX_VALUES_PER_CALL // num_values))
 
 
 def compute(
@@ -112,10 +111,11 @@ def compute(
   for first in range(0, num_rows, at_once):
     rows = slice(first, first + at_once)
     slices.append(function({name: a[rows] for name, a in inputs.items()}))
-    num_values += num_values_of(slices[-1])
+    num_values += count_values(slices[-1])
     check_answer(num_values, config)
   return {
-    name: _joined([outputs[name] for outputs in slices]) for name in slices[0]
+    name: _concatenate([outputs[name] for outputs in slices])
+    for name in slices[0]
   }
 
 
@@ -124,13 +124,12 @@ def check_answer(num_values: int, config: server_config.ServerConfig) -> None:
   if num_values > config.max_answer_values:
     raise HttpError(
       413,
-      f"the answer has {num_values} numbers and texts or more; this server "
-      f"answers with {config.max_answer_values} at most: send fewer rows, or "
-      "shorter ones.",
+      f"the answer has {num_values} numbers and texts or more; the limit of "
+      f"this server is {config.max_answer_values}: send fewer or shorter rows.",
     )
 
 
-def num_values_of(outputs: Arrays) -> int:
+def count_values(outputs: Arrays) -> int:
   """Returns the total number of values in arrays."""
   return sum(array.size for array in outputs.values())
 
@@ -142,7 +141,7 @@ def _num_texts(array: np.ndarray) -> int:
   return int(np.prod(array.shape[: max(1, array.ndim - 1)]))
 
 
-def _values_of_row(
+def _max_values_per_row(
   model: served.ServedModel, signature: str, inputs: Arrays
 ) -> int:
   """Returns the maximum number of output values per row, at least 1.
@@ -188,7 +187,7 @@ def _num_masks(array: np.ndarray) -> int:
   return max((text.count(_MASK) for text in array.ravel()), default=0)
 
 
-def _joined(arrays: list[np.ndarray]) -> np.ndarray:
+def _concatenate(arrays: list[np.ndarray]) -> np.ndarray:
   """Concatenates the rows of outputs, padded with "" or 0 to equal sizes."""
   sizes = np.max([array.shape[1:] for array in arrays], axis=0)
   padded = []

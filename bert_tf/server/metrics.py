@@ -38,18 +38,18 @@ class Metrics:
     # Any, because mypy does not understand positional arguments here.
     counter: Any = functools.partial(prometheus_client.Counter, **common)
     self._requests = counter(
-      "requests", "Requests that were answered.", ("method", "path", "status")
+      "requests", "Answered requests.", ("method", "path", "status")
     )
     by = ("model", "signature")
     self._rows = counter("rows", "Rows of requests.", by)
     self._text_bytes = counter(
-      "text_bytes", "Bytes of texts, at least one for each word piece.", by
+      "text_bytes", "Bytes of texts; a word piece has at least one.", by
     )
     self._pieces = counter(
-      "word_pieces", "Word pieces of texts, before any is cut.", by
+      "word_pieces", "Word pieces of texts before truncation.", by
     )
     self._windows = counter(
-      "windows", "Windows that texts may need, as max_windows counts them.", by
+      "windows", "Windows of texts, as counted for max_windows.", by
     )
     histogram: Any = functools.partial(prometheus_client.Histogram, **common)
     seconds = functools.partial(histogram, buckets=_SECONDS)
@@ -61,10 +61,10 @@ class Metrics:
     )
     self._wait_seconds = seconds("wait_seconds", "Seconds before the batch.")
     self._batch_rows = histogram(
-      "batch_rows", "Rows that are computed together.", buckets=_ROWS
+      "batch_rows", "Rows of a batch.", buckets=_ROWS
     )
     gauge: Any = functools.partial(prometheus_client.Gauge, **common)
-    waiting = gauge("waiting_requests", "Requests that wait for a batch.")
+    waiting = gauge("waiting_requests", "Waiting requests.")
     waiting.set_function(num_waiting)
     expected_wait = gauge(
       "expected_wait_seconds", "Seconds that a new request would wait."

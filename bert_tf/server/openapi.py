@@ -33,14 +33,14 @@ _BASE64: Json = {
   "additionalProperties": False,
 }
 _ERRORS = {
-  400: "The request does not fit the model.",
-  403: "The Host is not this server's.",
+  400: "The request does not match the model.",
+  403: "The Host is not accepted.",
   408: "The body took too long to arrive.",
   413: "The request or its answer is too large.",
   415: "The Content-Type is not application/json, or the body is compressed.",
   417: "Expect is not 100-continue.",
-  500: "The server failed; its log says why.",
-  503: "Too many requests wait, or the server stops; Retry-After has seconds.",
+  500: "The server failed; its log has the reason.",
+  503: "Too many requests, or the server is stopping; Retry-After has seconds.",
 }
 
 
@@ -90,15 +90,15 @@ def _common_paths() -> Json:
   health["properties"]["version"] = {"type": "string"}
   models = _object({"models": {"type": "array", "items": _ref("about")}})
   paths = {
-    "/": _get("A page for people.", {"type": "string"}, "text/html"),
+    "/": _get("The web page.", {"type": "string"}, "text/html"),
     "/healthz": _get("Whether the server runs; its first model.", health),
-    "/readyz": _get("Whether the models are loaded and warm.", health),
-    "/metrics": _get("Prometheus' metrics.", {"type": "string"}, "text/plain"),
-    "/openapi.json": _get("This description.", {"type": "object"}),
-    "/v1/models": _get("The models, and what they are.", models),
+    "/readyz": _get("Whether the models are warm.", health),
+    "/metrics": _get("Prometheus metrics.", {"type": "string"}, "text/plain"),
+    "/openapi.json": _get("This document.", {"type": "object"}),
+    "/v1/models": _get("Descriptions of the models.", models),
   }
   ready = paths["/readyz"]["get"]["responses"]
-  ready["503"] = _answer("Not yet, or not any more.", _ref("error"))
+  ready["503"] = _answer("Not ready yet, or stopping.", _ref("error"))
   return paths
 
 
@@ -107,7 +107,7 @@ def _model_paths(model: served.ServedModel, prefix: str) -> Json:
   functions = model.functions
   names = [f"{prefix}predict_{signature}" for signature in functions]
   predict = _post(
-    "Computes rows.",
+    "Predicts for rows.",
     {"anyOf": [_ref(f"{name}_request") for name in names]},
     {"anyOf": [_ref(f"{name}_response") for name in names]},
     {s: {"value": _example(s, f)} for s, f in functions.items()},
@@ -122,7 +122,7 @@ def _model_paths(model: served.ServedModel, prefix: str) -> Json:
     }
     if attention.SINGLE in functions:
       paths[f"{path}:attention"] = _post(
-        "One layer's attention to the tokens of a text or a pair.",
+        "Attention of a layer for a text or a pair.",
         _ref(f"{prefix}attention_request"),
         _ref("attention_response"),
         _attention_examples(functions),
@@ -296,8 +296,7 @@ def _value(dtype: tf.DType) -> Json:
 
 def _example(signature: str, function: loaded_model.Function) -> Json:
   """Returns an example request of one row."""
-  found = function.sample()
-  row = {name: _plain(array[0]) for name, array in found.items()}
+  row = {name: _plain(array[0]) for name, array in function.sample().items()}
   return {"signature_name": signature, "instances": [row]}
 
 

@@ -3,12 +3,12 @@ const byId = (id) => document.getElementById(id);
 
 const LABELS = {
   text: ["Text", ""],
-  text_b: ["Second text", "may be left empty"],
+  text_b: ["Second text", "optional"],
   question: ["Question", ""],
-  context: ["Context", "the text that the answer is in"],
-  choices: ["Choices", "one a line"],
+  context: ["Context", "the text with the answer"],
+  choices: ["Choices", "one per line"],
 };
-// For a model whose run.json has none.
+// Used if run.json has no examples.
 const EXAMPLES = {
   text: {text: "The museum opens at nine on Sundays."},
   text_b: {text: "The museum opens at nine on Sundays.",
@@ -26,7 +26,7 @@ const TASKS = {
   classification: "Classification", squad: "Question answering",
   ner: "Named entities", swag: "Multiple choice", pretraining: "Masked words",
 };
-// A text of more characters has its attention drawn when it is opened.
+// For longer texts, attention is drawn only when the user opens it.
 const MAX_OPEN = 300;
 
 const state = {models: [], about: {}, signatures: {}, last: null,
@@ -60,7 +60,7 @@ const outputsOf = (name) => Object.keys(state.signatures[name].outputs);
 const isTexts = (name) => Object.values(state.signatures[name].inputs)
   .every((input) => input.dtype === "DT_STRING");
 
-// The function that answers, by the names of the inputs.
+// The function for inputs with these names.
 function functionOf(names) {
   const wanted = [...names].sort().join();
   const found = Object.keys(state.signatures).filter((name) =>
@@ -73,7 +73,7 @@ function functionOf(names) {
 function fieldNames() {
   const forms = [["question", "context"], ["context", "choices"],
     ["text", "text_b"], ["text"]];
-  // A model of single texts takes pairs too, but has not learned from any.
+  // A model of single texts also accepts pairs, but was not trained on them.
   return forms.find((names) => functionOf(names) &&
     !(names.includes("text_b") && state.about.is_pair === false)) || [];
 }
@@ -87,12 +87,12 @@ function hintOf(name) {
   if (name === "text_b" && (state.about.is_pair || !functionOf(["text"])))
     return "";
   if (name === "text" && hasOutput("tokens"))
-    return "write [MASK] for a word that is asked";
-  // Of a SavedModel that was exported before there was plain_text.
+    return "write [MASK] in place of a word to predict";
+  // Older SavedModels do not have plain_text.
   if (name === "text" && hasOutput("words") && !state.signatures.plain_text)
-    return "with blanks around words and signs";
+    return "with spaces around words and punctuation";
   if (name === "context" && functionOf(["context", "choices"]))
-    return "what a choice goes on with";
+    return "the choices continue this text";
   return LABELS[name][1];
 }
 
@@ -121,7 +121,7 @@ function fill(inputs) {
   }
 }
 
-// Examples of the run, else one that is made up.
+// Examples of the run, otherwise a made-up one.
 function examplesOf(names) {
   const own = (state.about.examples || []).filter(({inputs}) =>
     names.some((name) => name in inputs));
@@ -149,7 +149,7 @@ function showExamples(names) {
     });
     return button;
   });
-  // One that is made up stands in the form already.
+  // A made-up example is already in the form.
   byId("examples").replaceChildren(...state.about.examples ?
     [element("span", "From the dev file:", "hint"), ...buttons] : []);
 }
@@ -176,7 +176,7 @@ async function ask(example) {
   byId("error").textContent = byId("time").textContent = "";
   byId("status").textContent = "Computing";
   state.drawn = state.asked = null;
-  byId("picture").replaceChildren();  // That of another text.
+  byId("picture").replaceChildren();  // Removes the picture of the last text.
   showBusy(true);
   try {
     const name = functionOf(Object.keys(row));
@@ -211,7 +211,7 @@ function showAnswer(row, found, example) {
   const parts = shownAnswer(row, found, state.about);
   const expected = example ? expectedOf(example.answer, row, state.about) : "";
   if (expected)
-    parts.push(element("p", `The dev file has: ${expected}`, "hint"));
+    parts.push(element("p", `Expected (dev file): ${expected}`, "hint"));
   byId("found").replaceChildren(...parts);
   byId("answer").hidden = false;
 }
@@ -236,10 +236,10 @@ function showCode(body) {
 async function copy(id, name) {
   try {
     await navigator.clipboard.writeText(byId(id).textContent);
-    byId("copied").textContent = `${name} is copied.`;
-  } catch (error) {  // Only pages of this machine or of https may copy.
+    byId("copied").textContent = `Copied ${name}.`;
+  } catch (error) {  // Browsers allow copying only on localhost and https.
     getSelection().selectAllChildren(byId(id));
-    byId("copied").textContent = `${name} is marked: copy it with Ctrl+C.`;
+    byId("copied").textContent = `Selected ${name}: copy it with Ctrl+C.`;
   }
 }
 
@@ -277,10 +277,10 @@ async function showAttention() {
   [body.text, body.text_b] = texts;
   if (texts.length < 2) delete body.text_b;
   const key = JSON.stringify(body);
-  if (state.asked === key) return;  // It is on its way.
+  if (state.asked === key) return;  // The request is running.
   state.asked = key;
   const found = await fetched(modelPath(":attention"), body);
-  if (state.asked !== key) return;  // Another was chosen meanwhile.
+  if (state.asked !== key) return;  // The user has chosen another.
   state.drawn = found;
   redraw();
 }
@@ -296,7 +296,7 @@ const failing = (promise) => promise.catch((error) => {
   byId("error").textContent = error.message;
 });
 
-// A fact of several values has a line for each.
+// Several values have a line each.
 function fact(name, values) {
   const lines = values.map((value) => {
     if (!Array.isArray(value)) return element("div", value);
@@ -309,7 +309,7 @@ function fact(name, values) {
   return [element("dt", name), shown];
 }
 
-// The means over batches are left out where those over examples are known.
+// Omits the mean loss over batches if the mean over examples is known.
 function scoresOf({scores = {}}) {
   const found = Object.entries(scores).filter(([name]) =>
     name !== "loss" || !("eval_loss" in scores));
@@ -318,7 +318,7 @@ function scoresOf({scores = {}}) {
     String(Number(value.toPrecision(3)))]);
 }
 
-// Of B-TYPE and I-TYPE the types alone.
+// For named entities, returns the types without B- and I-.
 function labelsOf(about) {
   const names = about.labels.map((label) => labelled(label, about).name);
   if (about.task !== "ner") return names;
@@ -340,8 +340,8 @@ function showAbout() {
       `${about.size.num_hidden_layers} layers of ${about.size.hidden_size}`,
       `${number(about.size.num_parameters)} parameters`,
       `${number(about.size.vocab_size)} word pieces`]));
-  const data = [["num_train_examples", "to train"],
-    ["num_dev_examples", "to evaluate"]]
+  const data = [["num_train_examples", "for training"],
+    ["num_dev_examples", "for evaluation"]]
     .filter(([name]) => about[name] !== undefined)
     .map(([name, text]) => `${number(about[name])} ${text}`);
   if (data.length) parts.push(fact("Examples", data));
@@ -369,14 +369,14 @@ async function choose(name) {
   const names = fieldNames();
   byId("note").hidden = names.length > 0;
   byId("note").textContent = "This model takes word-piece ids, not texts. " +
-    `Its functions: ${Object.keys(state.signatures).join(", ")}.`;
+    `Functions: ${Object.keys(state.signatures).join(", ")}.`;
   if (!names.length) return;
   showFields(names);
   showExamples(names);
   prepareAttention();
 }
 
-// A link may bring a model and texts: /#model=...&text=...&text_b=...
+// A link may contain a model and texts: /#model=...&text=...&text_b=...
 async function begin() {
   const given = new URLSearchParams(location.hash.slice(1));
   state.models = (await fetched("/v1/models")).models;

@@ -25,7 +25,7 @@ def load() -> Page:
   html = (folder / "page.html").read_text(encoding="utf-8")
   html = re.sub(
     r"(?<=>)\{(\w+\.\w+)\}(?=<)",
-    lambda found: (folder / found[1]).read_text(encoding="utf-8"),
+    lambda match: (folder / match[1]).read_text(encoding="utf-8"),
     html,
   )
   # The scripts never parse texts as HTML; the policy is a second defence.

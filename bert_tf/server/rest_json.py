@@ -65,12 +65,12 @@ def parse(body: bytes) -> dict[str, Any]:
       f"0x{body[error.start]:02x} at offset: {error.start}"
     ) from error
   except RecursionError:
-    raise ValueError("JSON Parse error: lists in too many lists.") from None
+    raise ValueError("JSON Parse error: lists are nested too deeply.") from None
   except ValueError as error:
     raise ValueError(f"JSON Parse error: {error}") from error
   if not isinstance(value, dict):
     raise ValueError(
-      f"JSON Value: {_shown(value)} is not a JSON object, such as "
+      f"JSON Value: {_shorten(value)} is not a JSON object such as "
       '{"instances": [...]}.'
     )
   return value
@@ -89,18 +89,18 @@ def predict_request(
     raise ValueError("'signature_name' key must be a string value.")
   if name not in functions:
     raise ValueError(
-      f'Serving signature name: "{name:.100}" not found in signature def; it '
-      f"has {', '.join(sorted(functions))}."
+      f'Serving signature name: "{name:.100}" not found in signature def; the '
+      f"model has {', '.join(sorted(functions))}."
     )
   specs = functions[name].inputs
   is_row_format = "instances" in value
   if is_row_format and "inputs" in value:
     raise ValueError(
-      "Not formatted correctly: the request has 'instances' and 'inputs'; "
-      "give one of the two."
+      "Not formatted correctly: the request has both 'instances' and 'inputs'; "
+      "give only one of them."
     )
   if is_row_format:
-    columns = _columns_of_rows(value["instances"], specs, limits)
+    columns = _rows_to_columns(value["instances"], specs, limits)
   elif "inputs" in value:
     columns = _columns(value["inputs"], specs)
   else:
@@ -122,7 +122,7 @@ def predict_response(
   """Returns the JSON object of a response."""
   columns = {name: _value(name, array) for name, array in outputs.items()}
   if ANSWERS[1] in columns:
-    columns |= {name: _without_empty(columns[name]) for name in ANSWERS}
+    columns |= {name: _replace_empty(columns[name]) for name in ANSWERS}
   [first, *others] = columns.values()
   if not request.is_row_format:
     return {"outputs": columns if others else first}
@@ -150,11 +150,11 @@ def metadata(name: str, version: int, functions: Functions) -> dict[str, Any]:
 
 def _check_num_rows(count: int, limits: ServerConfig) -> None:
   if not count:
-    raise ValueError("the request has no rows; give one at least.")
+    raise ValueError("the request has no rows; give at least one.")
   if count > limits.max_rows:
     raise ValueError(
-      f"the request has {count} rows; this server takes {limits.max_rows} at "
-      "once: send several requests."
+      f"the request has {count} rows; the limit of this server is "
+      f"{limits.max_rows}: send several requests."
     )
 
 
@@ -164,18 +164,18 @@ def _check_num_positions(inputs: Mapping[str, np.ndarray]) -> None:
     count, length = inputs[_POSITIONS].shape[1], inputs[_IDS].shape[1]
     if count > length:
       raise ValueError(
-        f"a row has {count} {_POSITIONS}, but {length} {_IDS}; give a position "
-        "once at most."
+        f"a row has {count} {_POSITIONS}, but only {length} {_IDS}; give each "
+        "position once."
       )
 
 
-def _columns_of_rows(
+def _rows_to_columns(
   rows: Any, specs: Mapping[str, tf.TensorSpec], limits: ServerConfig
 ) -> dict[str, list]:
   """Converts rows to a list of values for each input."""
   if not isinstance(rows, list):
     raise ValueError(
-      f"Expecting 'instances' value to be a list, but got: {_shown(rows)}"
+      f"Expecting 'instances' value to be a list, but got: {_shorten(rows)}"
     )
   _check_num_rows(len(rows), limits)
   columns: dict[str, list] = {name: [] for name in specs}
@@ -197,7 +197,7 @@ def _columns(value: Any, specs: Mapping[str, tf.TensorSpec]) -> dict[str, Any]:
   if not isinstance(value, dict) or _is_base64(value):
     if len(specs) > 1:
       raise ValueError(
-        f"{_shown(value)} is not an object of {', '.join(specs)}."
+        f"{_shorten(value)} is not an object of {', '.join(specs)}."
       )
     return {name: value for name in specs}
   for name in sorted(value.keys() - specs.keys()):
@@ -215,12 +215,12 @@ def _array(
 ) -> np.ndarray:
   """Converts an input to an array; raises ValueError if it is invalid."""
   leaves: list[Any] = []
-  shape = _flattened(name, value, leaves)
+  shape = _flatten(name, value, leaves)
   rank = spec.shape.rank
   if rank is not None and len(shape) != rank:
     raise ValueError(
-      f"input {name} has {rank} dimension(s), the first of which is the row; "
-      f"the request has {len(shape)}."
+      f"input {name} has {rank} dimension(s), including the row; the request "
+      f"has {len(shape)}."
     )
   if not spec.shape.is_compatible_with(shape):
     raise ValueError(
@@ -232,19 +232,19 @@ def _array(
     for text in converted:
       if len(text) > limits.max_text_length:
         raise ValueError(
-          f"input {name} has a text of {len(text)} bytes; this server takes "
-          f"{limits.max_text_length}: shorten it."
+          f"input {name} has a text of {len(text)} bytes; the limit of this "
+          f"server is {limits.max_text_length}: shorten it."
         )
   dtype = spec.dtype.as_numpy_dtype
   return np.array(converted, dtype=dtype).reshape(shape)
 
 
-def _flattened(name: str, value: Any, leaves: list) -> tuple[int, ...]:
+def _flatten(name: str, value: Any, leaves: list) -> tuple[int, ...]:
   """Appends the values of nested lists to `leaves` and returns the shape."""
   if not isinstance(value, list):
     leaves.append(value)
     return ()
-  shapes = [_flattened(name, item, leaves) for item in value]
+  shapes = [_flatten(name, item, leaves) for item in value]
   for shape in shapes:
     if len(shape) != len(shapes[0]):
       raise ValueError(
@@ -266,14 +266,14 @@ def _to_bytes(name: str, leaf: Any, dtype: tf.DType) -> bytes:
       return leaf.encode("utf-8")
     except UnicodeEncodeError as error:
       raise ValueError(
-        f"input {name} is no Unicode text: half a character at {error.start}."
+        f"input {name} is not a Unicode text: surrogate at {error.start}."
       ) from error
   if not _is_base64(leaf):
     raise _wrong_type(name, leaf, dtype)
   try:
     return base64.b64decode(leaf["b64"], validate=True)
   except (binascii.Error, ValueError) as error:
-    raise ValueError(f"input {name} is no Base64: {error}") from error
+    raise ValueError(f"input {name} is not Base64: {error}") from error
 
 
 def _to_number(name: str, leaf: Any, dtype: tf.DType) -> int | float:
@@ -283,7 +283,9 @@ def _to_number(name: str, leaf: Any, dtype: tf.DType) -> int | float:
   if not isinstance(leaf, kinds) or isinstance(leaf, bool) != dtype.is_bool:
     raise _wrong_type(name, leaf, dtype)
   if dtype.is_integer and not dtype.min <= leaf <= dtype.max:
-    raise ValueError(f"input {name}: {_shown(leaf)} is beyond {dtype.name}.")
+    raise ValueError(
+      f"input {name}: {_shorten(leaf)} is out of range of {dtype.name}."
+    )
   try:
     return float(leaf) if dtype.is_floating else leaf
   except OverflowError as error:
@@ -292,7 +294,7 @@ def _to_number(name: str, leaf: Any, dtype: tf.DType) -> int | float:
 
 def _wrong_type(name: str, leaf: Any, dtype: tf.DType) -> ValueError:
   return ValueError(
-    f"JSON Value: {_shown(leaf)} of input {name} is not of expected type: "
+    f"JSON Value: {_shorten(leaf)} of input {name} is not of expected type: "
     f"{dtype.name}"
   )
 
@@ -305,7 +307,7 @@ def _is_base64(value: Any) -> bool:
   )
 
 
-def _shown(value: Any) -> str:
+def _shorten(value: Any) -> str:
   """Returns a value for an error message, shortened."""
   return errors.shortened(json.dumps(value), 63)
 
@@ -325,10 +327,10 @@ def _bytes_value(value: Any, is_base64: bool) -> Any:
   return value.decode("utf-8", errors="replace")
 
 
-def _without_empty(value: Any) -> Any:
+def _replace_empty(value: Any) -> Any:
   """Replaces empty texts in nested lists by None."""
   if isinstance(value, list):
-    return [_without_empty(item) for item in value]
+    return [_replace_empty(item) for item in value]
   return value or None
 
 

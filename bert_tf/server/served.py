@@ -57,7 +57,7 @@ class ServedModel:
     self.functions: Mapping[str, loaded_model.Function] = model.functions
     self.bert_config = model.bert_config
     self._model = model
-    self._tokenizer = _tokenizer_of(model)
+    self._tokenizer = _load_tokenizer(model)
     classification.warn_if_cut(model.info)
     for signature, function in self.functions.items():
       # `outputs` traces a checkpoint's functions now, which takes seconds.
@@ -75,8 +75,8 @@ class ServedModel:
       known["size"] = {name: getattr(config, name) for name in _SIZES} | {
         "num_parameters": self._model.num_parameters
       }
-    found = {n: value for n, value in known.items() if value is not None}
-    return {"name": self.name, "version": str(self.version), **found}
+    known = {name: v for name, v in known.items() if v is not None}
+    return {"name": self.name, "version": str(self.version), **known}
 
   def window_stride(self) -> int | None:
     """Returns the stride of windows in word pieces; None without windows."""
@@ -108,7 +108,7 @@ class ServedModel:
     yield count
 
 
-def of_predictors(
+def create_models(
   models: Mapping[str, predictor.Predictor],
 ) -> dict[str, ServedModel]:
   """Returns the models by name.
@@ -117,11 +117,11 @@ def of_predictors(
     ValueError: for a name that cannot be part of a path, or no model.
   """
   if not models:
-    raise ValueError("there is no model to serve; name one at least.")
+    raise ValueError("there is no model to serve; name at least one.")
   return {name: ServedModel(name, model) for name, model in models.items()}
 
 
-def _tokenizer_of(
+def _load_tokenizer(
   model: predictor.Predictor,
 ) -> tokenization.FullTokenizer | None:
   """Returns the tokenizer for counting; None for a model without vocabulary."""

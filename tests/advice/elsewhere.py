@@ -38,7 +38,7 @@ ROWS = (
   ),
   (
     "export.runtimes.conversion _check",
-    "export/runtimes_test.py::test_what_is_close_enough_is_written",
+    "export/runtimes_test.py::test_a_result_within_the_tolerance_is_written",
   ),
   (
     "model_folder.opening _conversion",
@@ -64,11 +64,11 @@ ROWS = (
   (
     "server.application _run",
     "server/batching_test.py::"
-    "test_the_process_ends_when_nothing_is_computed_any_more",
+    "test_the_process_exits_after_the_computation_ended",
   ),
   (
     "server.batching _check_open",
-    "server/server_test.py::test_a_full_queue_refuses",
+    "server/server_test.py::test_a_full_queue_rejects_requests",
   ),
   (
     "server.batching _check_open",
@@ -77,8 +77,7 @@ ROWS = (
   ),
   (
     "server.guard _error_response",
-    "server/batching_test.py::"
-    "test_a_fault_of_the_server_is_no_mistake_of_the_client",
+    "server/batching_test.py::test_an_internal_error_has_status_500",
   ),
   (
     "tasks.squad.examples _check_is_v2",

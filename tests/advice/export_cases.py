@@ -115,13 +115,13 @@ CASES = (
     lambda w: left_to_right(w, task="encoder"),
   ),
   Case(
-    "export.export _checked",
+    "export.export _check_labels",
     ("label_map.json", "labels"),
     lambda w: build(unlabelled(w)),
     follow_label_advice,
   ),
   Case(
-    "export.export _checked",
+    "export.export _check_labels",
     ("task=ner", "classification"),
     lambda w: build(w.model("classifier"), task="ner"),
     lambda w: build(w.model("classifier")),

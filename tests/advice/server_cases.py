@@ -113,7 +113,7 @@ CASES = (
     lambda w: masks(2),
   ),
   Case(
-    "server.attention_json _place",
+    "server.attention_json _check_index",
     ("layer", "2", "1"),
     lambda w: layer(2),
     lambda w: (layer(0), layer(1)),
@@ -149,9 +149,9 @@ CASES = (
     lambda w: send(),
   ),
   Case(
-    "server.served of_predictors",
+    "server.served create_models",
     ("model",),
-    lambda w: served.of_predictors({}),
-    lambda w: served.of_predictors({"model": fake_model.FakeModel()}),
+    lambda w: served.create_models({}),
+    lambda w: served.create_models({"model": fake_model.FakeModel()}),
   ),
 )

@@ -54,7 +54,7 @@ def test_both_sides_of_lines(tmp_path, run_script):
   assert sorted(sides[0] + sides[1]) == sorted(
     [f"one {n}", "two"] for n in range(300)
   )
-  assert 10 <= len(sides[1]) <= 55  # A tenth, give or take five deviations.
+  assert 10 <= len(sides[1]) <= 55  # A tenth, within five standard deviations.
   assert f"{len(sides[0])} documents to train.txt" in result.stderr
 
 
@@ -107,7 +107,9 @@ FAULTS = {
 
 
 @pytest.mark.parametrize("flags", FAULTS)
-def test_a_mistake_is_one_line_and_leaves_nothing(flags, tmp_path, run_script):
+def test_a_mistake_prints_a_line_and_writes_nothing(
+  flags, tmp_path, run_script
+):
   write_lines(tmp_path)
   (tmp_path / "cut.xml").write_text(write_dump(tmp_path)[:9000])
   (tmp_path / "page.xml").write_text("<html></html>")
@@ -141,7 +143,7 @@ def records(folder, run_script, *flags):
   return content, sorted(os.listdir(folder / "out"))
 
 
-def test_pretraining_data_are_made_of_a_dump_directly(tmp_path, run_script):
+def test_pretraining_data_can_be_created_from_a_dump(tmp_path, run_script):
   write_dump(tmp_path)
   direct, files = records(tmp_path, run_script, "--input_file=dump.xml.bz2")
   assert files == [".data.settings.json", "data"]
@@ -149,7 +151,7 @@ def test_pretraining_data_are_made_of_a_dump_directly(tmp_path, run_script):
   result = run_script("build_corpus.py", *flags, cwd=tmp_path)
   assert result.returncode == 0, result.stderr
   assert records(tmp_path, run_script, "--input_file=wiki.txt")[0] == direct
-  # Running text has to be said, as lines are the default.
+  # Text that is not one sentence a line needs --input_format.
   text = "\n\n".join(" ".join(lines) for lines in read(tmp_path / "wiki.txt"))
   (tmp_path / "text.txt").write_text(text)
   flags = ("--input_file=text.txt", "--input_format=text")
@@ -167,11 +169,11 @@ OUTPUTS = {
 
 
 @pytest.mark.parametrize("flags", OUTPUTS)
-def test_outputs_that_cannot_be_are_refused_before_text_is_read(
+def test_invalid_outputs_are_refused_before_text_is_read(
   flags, tmp_path, run_script
 ):
   (tmp_path / "folder").mkdir()
-  # Reading it would be another mistake.
+  # The file is not read: its content would be another mistake.
   (tmp_path / "dump.xml").write_text(write_dump(tmp_path)[:9000])
   before = sorted(os.listdir(tmp_path))
   result = run_script(

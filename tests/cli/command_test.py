@@ -1,4 +1,4 @@
-"""How commands start: their help, and mistakes on the command line."""
+"""Tests for the start of commands: help and mistakes on the command line."""
 
 import ast
 import logging
@@ -17,7 +17,7 @@ from bert_tf.cli import command, config_flags
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 SCRIPTS = ROOT / "run_scripts"
 
-# Scripts of the original release, by a flag that it had.
+# Scripts of the original release, with one of their flags.
 ORIGINAL = {
   "create_pretraining_data.py": "dupe_factor",
   "extract_features.py": "layers",
@@ -83,7 +83,7 @@ TINY_CONFIG = ROOT / "tests" / "golden" / "tiny" / "bert_config.json"
   ],
   ids=lambda arguments: " ".join(arguments)[:14],
 )
-def test_a_reader_of_the_output_may_leave(arguments, unbuffered):
+def test_a_closed_stdout_ends_the_command_quietly(arguments, unbuffered):
   reader, writer = os.pipe()
   os.close(reader)
   result = subprocess.run(
@@ -98,7 +98,7 @@ def test_a_reader_of_the_output_may_leave(arguments, unbuffered):
   assert result.returncode == 128 + signal.SIGPIPE
 
 
-def test_another_pipe_that_broke_is_an_error():
+def test_another_broken_pipe_is_an_error():
   code = """
 from bert_tf.cli import command
 def fail():
@@ -112,7 +112,7 @@ command.run(fail, None)
   assert result.stderr.endswith("error: the pipe of a worker\n")
 
 
-def test_at_the_end_garbage_is_looked_for_once():
+def test_garbage_is_collected_once_at_exit():
   code = """
 import atexit, gc
 from bert_tf.cli import squad_evaluate
@@ -131,7 +131,7 @@ squad_evaluate.run()
 
 @pytest.fixture
 def parse(monkeypatch):
-  """A function from arguments to the flags that they set."""
+  """Returns a function from arguments to the flags that they set."""
   values = flags.FlagValues()
   flags.DEFINE_bool("do_train", None, "", flag_values=values)
   flags.DEFINE_string("name", None, "", flag_values=values)
@@ -144,7 +144,7 @@ def parse(monkeypatch):
   return parsed
 
 
-def test_a_space_may_stand_before_a_boolean(parse):
+def test_a_boolean_may_follow_a_space(parse):
   assert parse("--do_train", "False", "--name", "true") == (False, "true", [])
   assert parse("--do_train", "some", "true") == (True, "true", ["some", "true"])
 
@@ -165,10 +165,10 @@ def test_the_log_has_time_and_level(capsys):
   assert formatter.format(record).endswith("no --verbosity")
 
 
-def test_the_settings_that_a_message_names_are_flags_on_the_command_line():
+def test_settings_in_messages_become_flags():
   # absl defines --verbosity for every command.
-  found = command.with_flags("set `verbosity` or `verbosity=1`, not `fit`")
-  assert found == "set --verbosity or --verbosity=1, not `fit`"
+  result = command.with_flags("set `verbosity` or `verbosity=1`, not `fit`")
+  assert result == "set --verbosity or --verbosity=1, not `fit`"
 
 
 def test_messages_of_the_library_name_settings_not_flags():
@@ -183,7 +183,7 @@ def test_messages_of_the_library_name_settings_not_flags():
     if isinstance(part, ast.Constant) and isinstance(part.value, str)
   }
   assert len(texts) > 500
-  # The flags of another script, which is named, and of Apache Beam.
+  # Flags of another script, whose name is suggested, and of Apache Beam.
   allowed = r"\.py --|=--help"
   wrong = [t for t in texts if re.search("--[a-z]", re.sub(allowed, "", t[2]))]
   assert not wrong

@@ -1,4 +1,4 @@
-"""The flags of a config's settings, and the config of the flags."""
+"""Tests for flags made from configs, and configs built from flags."""
 
 import dataclasses
 
@@ -117,7 +117,7 @@ def test_a_wrong_value_is_named_with_its_flag(argument, parts):
     assert part in str(error.value)
 
 
-def test_a_field_that_a_subclass_makes_a_setting_is_its_flag():
+def test_a_setting_of_a_subclass_is_a_flag():
   base, special = flags.FlagValues(), flags.FlagValues()
   config_flags.define(Plain, base)
   config_flags.define(Special, special)
@@ -126,14 +126,14 @@ def test_a_field_that_a_subclass_makes_a_setting_is_its_flag():
   assert config_flags.build(Special, special) == Special(depth=3, width=1)
 
 
-def test_values_of_the_command_go_before_the_flags():
+def test_explicit_values_override_flags():
   config = built("--num_shards=2", num_shards=3, computed=9, task="a")
   assert config.inner.num_shards == 3
   assert (config.computed, config.task) == (9, "a")
   assert built(inner=Inner(rate=0.1)).inner.rate == 0.1
 
 
-def test_a_value_of_no_field_is_refused():
+def test_a_value_without_a_field_is_refused():
   with pytest.raises(TypeError, match="shards"):
     built(shards=3)
 
@@ -149,13 +149,13 @@ def test_a_value_of_no_field_is_refused():
     (("--use_xla", "--use_xla=auto"), None),
   ],
 )
-def test_what_is_true_or_false_may_be_auto(arguments, expected):
+def test_an_optional_boolean_may_be_auto(arguments, expected):
   assert built(*arguments).use_xla is expected
   with pytest.raises(flags.IllegalFlagValueError):
     built("--use_xla=perhaps")
 
 
-def test_the_help_has_groups_and_says_what_a_saved_run_decides():
+def test_the_help_has_groups_and_defaults_from_runs():
   values = parsed(*REQUIRED)
   groups = {
     group: {flag.name for flag in values.get_flags_for_module(group)}
@@ -168,7 +168,7 @@ def test_the_help_has_groups_and_says_what_a_saved_run_decides():
   assert "run.json" in text and "True" in text
 
 
-def test_given_flags_are_told_from_defaults():
+def test_given_flags_differ_from_defaults():
   values = parsed(*REQUIRED, "--rate=0.5")
   assert config_flags.is_given("rate", values)
   assert not config_flags.is_given("num_shards", values)

@@ -21,7 +21,7 @@ SCRIPT = ROOT / "run_scripts" / "create_pretraining_data.py"
 
 
 def start(*flags):
-  """Starts the script; its own group of processes."""
+  """Starts the script in its own process group."""
   return subprocess.Popen(
     [sys.executable, str(SCRIPT), *flags],
     stderr=subprocess.PIPE,
@@ -36,7 +36,7 @@ def last_line(text):
 
 @pytest.fixture
 def text(tmp_path):
-  """Twelve documents of words of the hand-made vocabulary."""
+  """Returns twelve documents of words in the hand-made vocabulary."""
   rng = random.Random(5)
   words = "a the on sea fish light boat storm night wind wave old".split()
   path = tmp_path / "text" / "text.txt"
@@ -61,7 +61,7 @@ def config():
 
 
 def contents(folder):
-  """Name -> bytes of the data files of a folder."""
+  """Returns the content of the data files of a folder, by name."""
   return {
     path.name: path.read_bytes()
     for path in sorted(pathlib.Path(folder).iterdir())
@@ -101,10 +101,10 @@ def test_shards_of_a_gz_are_compressed(text, config, tmp_path):
     assert gzip.decompress(files[f"{name}.gz"]) == files[name]
 
 
-def test_text_vocabulary_and_data_may_be_where_only_tensorflow_reads(
+def test_text_vocabulary_and_data_may_be_on_remote_storage(
   text, config, tmp_path
 ):
-  # ram:// stands for gs://: Python's open() finds neither.
+  # ram:// represents gs://: Python's open() supports neither.
   tf.io.gfile.copy(str(text), "ram://corpus/text.txt")
   tf.io.gfile.copy(config.vocab_file, "ram://corpus/vocab.txt")
   there = dataclasses.replace(config, vocab_file="ram://corpus/vocab.txt")
@@ -130,14 +130,14 @@ def test_the_seed_of_a_shard_is_a_recorded_hash():
   assert pretraining_shards.shard_seed(12345, 63, 64) == 0x5BB9EB98A9FDA816
 
 
-def test_resume_builds_what_is_missing_and_nothing_else(text, config, tmp_path):
+def test_resume_builds_only_missing_shards(text, config, tmp_path):
   def create(**flags):
     return pretraining_shards.create(
       config, [str(text)], str(tmp_path / "out" / "data"), 4, **flags
     )
 
   create()
-  whole = contents(tmp_path / "out")
+  result = contents(tmp_path / "out")
   lost = tmp_path / "out" / "data-00002-of-00004"
   lost.unlink()
   left = tmp_path / "out" / ".data-00002-of-00004.tmp-1"
@@ -146,11 +146,11 @@ def test_resume_builds_what_is_missing_and_nothing_else(text, config, tmp_path):
   kept.write_bytes(b"kept, not built again")
   summary = create(resume=True)
   assert kept.read_bytes() == b"kept, not built again"
-  assert lost.read_bytes() == whole[lost.name]
+  assert lost.read_bytes() == result[lost.name]
   assert summary.num_shards_kept == 3
   assert not left.exists()
   create()
-  assert contents(tmp_path / "out") == whole
+  assert contents(tmp_path / "out") == result
 
 
 @pytest.mark.parametrize(
@@ -212,7 +212,7 @@ def test_resume_beside_files_of_unknown_origin_is_refused(
   assert output.read_bytes() == b"by another program"
 
 
-def test_a_new_run_leaves_no_shard_of_the_old_one_to_be_mixed_with(
+def test_a_new_run_removes_the_shards_of_the_old_run(
   text, config, tmp_path, monkeypatch
 ):
   output = str(tmp_path / "out" / "data")
@@ -232,7 +232,7 @@ def test_a_new_run_leaves_no_shard_of_the_old_one_to_be_mixed_with(
   assert hidden(tmp_path / "out") == [".data.settings.json"]
 
 
-def test_a_new_run_of_one_file_keeps_the_old_one_until_it_is_whole(
+def test_a_new_file_replaces_the_old_one_only_when_complete(
   text, config, tmp_path, monkeypatch
 ):
   output = tmp_path / "data"
@@ -252,7 +252,7 @@ def test_a_new_run_of_one_file_keeps_the_old_one_until_it_is_whole(
   with pytest.raises(KeyboardInterrupt):
     pretraining_shards.create(other, [str(text)], str(output))
   assert output.read_bytes() == old
-  # The note is still the old file's, so the old settings resume to it.
+  # The settings file is still the old one, so the old settings resume.
   again = pretraining_shards.create(
     config, [str(text)], str(output), resume=True
   )
@@ -260,7 +260,7 @@ def test_a_new_run_of_one_file_keeps_the_old_one_until_it_is_whole(
 
 
 def num_in_order(features):
-  """Word pieces of a record that follow one another in the text."""
+  """Returns the number of word pieces that follow another in the text."""
   segments, mask, is_random = (
     features[name].int64_list.value
     for name in ("segment_ids", "input_mask", "next_sentence_labels")
@@ -317,7 +317,7 @@ ADVICE = "--input_format=text"
   ("between", "remedy"),
   [("\n\n", [ADVICE]), ("\n", [ADVICE, "--documents=line"])],
 )
-def test_the_remedy_for_lines_of_whole_documents_helps(
+def test_the_advice_for_lines_of_whole_documents_helps(
   config, tmp_path, between, remedy
 ):
   line = "the old boat came to the island at night. the bird was in it. " * 9
@@ -384,7 +384,7 @@ def test_shards_of_another_count_are_warned_about(
     ("a", 13, 1, "12 documents, fewer than num_shards 13"),
   ],
 )
-def test_outputs_that_cannot_be_are_refused(
+def test_invalid_outputs_are_refused(
   output_file,
   num_shards,
   num_workers,
@@ -460,7 +460,7 @@ def group_is_gone(group):
 
 
 @pytest.mark.parametrize("num_workers", [1, 2])
-def test_ctrl_c_leaves_neither_half_files_nor_processes(
+def test_ctrl_c_leaves_no_partial_files_or_processes(
   num_workers, text, tmp_path
 ):
   out = tmp_path / "out"
@@ -472,14 +472,14 @@ def test_ctrl_c_leaves_neither_half_files_nor_processes(
     f"--num_workers={num_workers}",
     "--dupe_factor=100000",
   )
-  # One file replaces an old one at the end, and its note with it.
+  # The last step replaces the old file and its settings file.
   notes = [".data.settings.json"] if num_workers > 1 else []
   wait_for(
     lambda: out.exists() and len(hidden(out)) == len(notes) + num_workers,
     process,
   )
   assert contents(out) == {}
-  # As a terminal does it: to the whole group.
+  # As a terminal does: to the whole process group.
   os.killpg(process.pid, signal.SIGINT)
   error = process.communicate(timeout=1800)[1]
   assert process.returncode == 130, error
@@ -493,7 +493,7 @@ def test_ctrl_c_leaves_neither_half_files_nor_processes(
   assert group_is_gone(process.pid)
 
 
-def test_a_killed_run_shows_no_file_and_resumes(text, tmp_path):
+def test_a_killed_run_leaves_no_output_and_resumes(text, tmp_path):
   out = tmp_path / "out"
   flags = [
     f"--input_file={text}",

@@ -1,4 +1,4 @@
-"""What commands set for a TPU before TensorFlow is imported."""
+"""Tests for the variables that commands set for a TPU."""
 
 import json
 import os
@@ -14,7 +14,7 @@ NAMES = (
   "NEXT_PLUGGABLE_DEVICE_USE_C_API",
   "TF_PLUGGABLE_DEVICE_LIBRARY_PATH",
 )
-# Ends where TensorFlow would be imported, with what it would find.
+# Stops at the import of TensorFlow and prints the variables it would read.
 PROGRAM = f"""
 import json, os, sys
 
@@ -32,7 +32,7 @@ run_pretraining.run()
 
 @pytest.fixture
 def libtpu(tmp_path):
-  """The path of a module libtpu that stands in for Google's."""
+  """Returns the path of a fake module libtpu."""
   package = tmp_path / "libtpu"
   package.mkdir()
   library = package / "libtpu.so"
@@ -43,8 +43,8 @@ def libtpu(tmp_path):
   return library
 
 
-def found(*flags, path="", **environment):
-  """Returns the values of NAMES when TensorFlow is about to be imported."""
+def read_variables(*flags, path="", **environment):
+  """Returns the values of NAMES just before TensorFlow is imported."""
   clean = {k: v for k, v in os.environ.items() if k not in NAMES}
   arguments = ["--input_file=x", "--output_dir=y", *flags]
   result = subprocess.run(
@@ -58,24 +58,26 @@ def found(*flags, path="", **environment):
 
 
 @pytest.mark.parametrize("flags", [("--use_tpu",), ("--tpu_name=local",)])
-def test_a_tpu_of_this_machine_is_asked_for_by_pjrt(flags, libtpu):
+def test_a_local_tpu_is_used_through_pjrt(flags, libtpu):
   flags = ("--use_tpu", *flags)
   expected = ["TPU", "true", str(libtpu)]
-  assert found(*flags, path=libtpu.parents[1]) == expected
+  assert read_variables(*flags, path=libtpu.parents[1]) == expected
 
 
 @pytest.mark.parametrize(
   "flags", [(), ("--use_tpu", "--tpu_name=grpc://1.2.3.4:8470")]
 )
 def test_nothing_is_set_for_other_devices(flags, libtpu):
-  assert found(*flags, path=libtpu.parents[1]) == [None, None, None]
+  assert read_variables(*flags, path=libtpu.parents[1]) == [None, None, None]
 
 
-def test_what_is_set_already_stays(libtpu):
+def test_set_variables_are_kept(libtpu):
   values = {NAMES[1]: "false", NAMES[2]: "/opt/libtpu.so"}
   expected = ["TPU", "false", "/opt/libtpu.so"]
-  assert found("--use_tpu", path=libtpu.parents[1], **values) == expected
+  assert (
+    read_variables("--use_tpu", path=libtpu.parents[1], **values) == expected
+  )
 
 
 def test_without_libtpu_nothing_is_set():
-  assert found("--use_tpu") == [None, None, None]
+  assert read_variables("--use_tpu") == [None, None, None]

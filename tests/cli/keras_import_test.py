@@ -1,4 +1,4 @@
-"""Commands import Keras without what it would import for plots and wrappers."""
+"""Tests that commands hide optional packages from Keras."""
 
 import pathlib
 import subprocess
@@ -17,13 +17,13 @@ print("sklearn" in sys.modules, keras.__version__)
 """
 
 
-def test_keras_is_imported_alone_and_others_find_the_packages():
+def test_keras_does_not_import_hidden_packages_but_others_do():
   done = subprocess.run(
     [sys.executable, "-c", CODE], cwd=ROOT, capture_output=True, text=True
   )
   assert done.returncode == 0, done.stderr
   import keras
 
-  # Without the finder scikit-learn, which is always installed, comes along.
+  # Without hiding, Keras imports scikit-learn, which is always installed.
   assert "sklearn" in sys.modules
   assert done.stdout.split() == ["[]", "True", keras.__version__]

@@ -1,4 +1,4 @@
-"""`bert-tf COMMAND`: every command has a name, and a wrong name is answered."""
+"""Tests for `bert-tf COMMAND`: names of commands, and unknown names."""
 
 import importlib
 import pathlib
@@ -12,7 +12,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 
 def run_main(monkeypatch, *arguments):
-  """The exit status or message of `bert-tf ARGUMENTS`."""
+  """Returns the exit status or message of `bert-tf ARGUMENTS`."""
   monkeypatch.setattr(sys, "argv", ["bert-tf", *arguments])
   with pytest.raises(SystemExit) as end:
     main.run()
@@ -25,7 +25,7 @@ def test_every_script_is_a_command():
 
 
 @pytest.mark.parametrize("name", ["ablations", "benchmark"])
-def test_a_command_of_research_is_answered_with_its_script(name, monkeypatch):
+def test_the_error_for_a_research_command_names_its_script(name, monkeypatch):
   message = run_main(monkeypatch, name, "--seeds=1")
   assert f"run_scripts/{name}.py" in message and "\n" not in message
   assert (ROOT / "run_scripts" / f"{name}.py").is_file()
@@ -34,15 +34,15 @@ def test_a_command_of_research_is_answered_with_its_script(name, monkeypatch):
 def test_help_lists_the_commands(monkeypatch, capsys):
   assert not run_main(monkeypatch, "--help")
   lines = [line.split() for line in capsys.readouterr().out.splitlines()]
-  found = {words[0]: words for words in lines if words}
-  assert all(len(found[name]) > 3 for name in main.COMMANDS)
+  result = {words[0]: words for words in lines if words}
+  assert all(len(result[name]) > 3 for name in main.COMMANDS)
 
 
 @pytest.mark.parametrize(
   ("name", "near"),
   [("clasifier", "classifier"), ("run_squad.py", "squad"), ("xyz", "--help")],
 )
-def test_an_unknown_command_is_answered_with_the_nearest(
+def test_an_unknown_command_is_refused_with_similar_names(
   name, near, monkeypatch
 ):
   message = run_main(monkeypatch, name)
@@ -53,5 +53,5 @@ def test_an_unknown_command_is_answered_with_the_nearest(
 def test_a_command_gets_its_arguments(monkeypatch):
   module = importlib.import_module("bert_tf.cli.plot_curves")
   monkeypatch.setattr(module, "run", lambda: sys.exit(" ".join(sys.argv)))
-  found = run_main(monkeypatch, "plot-curves", "--output_dir=x")
-  assert found == "bert-tf plot-curves --output_dir=x"
+  result = run_main(monkeypatch, "plot-curves", "--output_dir=x")
+  assert result == "bert-tf plot-curves --output_dir=x"

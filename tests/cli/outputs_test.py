@@ -1,4 +1,4 @@
-"""Paths that cannot be written are refused before data are read."""
+"""Tests that invalid output paths are refused before data are read."""
 
 import pytest
 
@@ -6,7 +6,7 @@ from bert_tf import settings
 from bert_tf.cli import config_flags
 from bert_tf.files import atomic
 
-# No input of these exists: only a check before reading can name the output.
+# The inputs do not exist, so only a check before reading names the output.
 MODEL = ("--model=no_model",)
 FILES = ("--bert_config_file=none.json", "--vocab_file=none.txt")
 COMMANDS = {
@@ -51,7 +51,7 @@ def test_an_output_that_cannot_be_written_is_named_first(
   tmp_path, run_script, script
 ):
   (tmp_path / "file").write_text("a")
-  path = "file/new/name"  # Nothing can be written below a file.
+  path = "file/new/name"  # A path below a file cannot be written.
   result = run_script(
     script, *(flag.format(path) for flag in COMMANDS[script]), cwd=tmp_path
   )
@@ -63,7 +63,7 @@ def test_an_output_that_cannot_be_written_is_named_first(
   assert [p.name for p in tmp_path.iterdir()] == ["file"]
 
 
-def test_the_check_leaves_nothing_and_accepts_what_is_there(tmp_path):
+def test_the_check_leaves_no_file_and_accepts_existing_ones(tmp_path):
   atomic.check_writable(str(tmp_path / "a" / "b"), "output_dir", True)
   atomic.check_writable(str(tmp_path / "a" / "b"), "output_file", False)
   assert not list(tmp_path.iterdir())
@@ -84,7 +84,7 @@ def test_a_folder_without_permission_is_refused_with_the_reason(monkeypatch):
     atomic.check_writable("/new/run", "output_dir", True)
 
 
-def test_every_setting_that_names_an_output_is_one_that_is_tried():
+def test_all_output_settings_are_checked():
   from bert_tf.cli import (
     build_corpus,
     convert_checkpoint,

@@ -1,4 +1,4 @@
-"""run_classifier.py as a user runs it."""
+"""Tests for run_classifier.py as a user runs it."""
 
 import json
 import pathlib
@@ -23,7 +23,7 @@ def results(folder: pathlib.Path) -> dict[str, float]:
 
 
 def parsed(path) -> list[dict[str, list[int]]]:
-  """Returns the features of every record of a file of ints."""
+  """Returns the integer features of all records of a file."""
   records = tf.data.TFRecordDataset(str(path)).as_numpy_iterator()
   return [
     {
@@ -38,7 +38,7 @@ def parsed(path) -> list[dict[str, list[int]]]:
 
 @pytest.fixture(scope="module")
 def recorded_run(shared, tmp_path_factory, run_script):
-  """The folder of the run that was recorded of the original."""
+  """Returns the folder of a recorded run of the original."""
   folder = tmp_path_factory.mktemp("mnli")
   result = run_script(
     "run_classifier.py",
@@ -91,7 +91,7 @@ def test_predictions_of_a_recorded_run_are_the_originals(shared, recorded_run):
 
 @pytest.fixture(scope="module")
 def data(tmp_path_factory):
-  """A folder with pairs that are alike or not, config and vocabulary."""
+  """Returns a folder with pairs, config and vocabulary."""
   folder = tmp_path_factory.mktemp("data")
   rows = [
     {"a": f"{a} " * n, "b": f"{b} " * n, "same": a == b}
@@ -120,7 +120,7 @@ FLAGS = [
 ]
 
 
-def test_training_on_ones_own_pairs_learns_them(data, run_script):
+def test_training_on_own_pairs_learns_them(data, run_script):
   result = run_script(
     "run_classifier.py",
     *FLAGS,
@@ -170,9 +170,7 @@ def test_a_mistake_ends_in_one_clear_line(data, run_script):
   assert not (data / "none").exists()
 
 
-def test_a_flag_of_ones_own_data_is_refused_with_an_official_task(
-  data, run_script
-):
+def test_a_flag_for_own_data_is_refused_with_a_glue_task(data, run_script):
   result = run_script(
     "run_classifier.py",
     *FLAGS,
@@ -220,7 +218,7 @@ def test_a_sweep_evaluates_while_training_and_stops_early(data, run_script):
     "best_run",
   ]
   assert len([row for row in rows if row]) == 2
-  # What learns nothing is as good as at its first evaluation, of step 2.
+  # Without learning, the first evaluation (step 2) stays the best.
   idle = data / "sweep" / "batch_32_rate_1e-12" / "run_1"
   assert results(idle)["global_step"] == 6
   assert (idle / "best" / "model.ckpt-2.index").exists()
@@ -228,12 +226,12 @@ def test_a_sweep_evaluates_while_training_and_stops_early(data, run_script):
   shapes = checkpoints.CheckpointReader(str(idle / "model.ckpt-6")).shapes
   assert "bert/pooler/dense/bias/adam_m" in shapes
   assert "bert/embeddings/word_embeddings/adam_m" not in shapes
-  # Of 64 texts of 1 to 4 words, with room for 3, those of 4 make two windows.
+  # 64 texts of 1 to 4 words with room for 3: those of 4 have two windows.
   assert "80 training examples, 20 steps of 32" in result.stderr
 
 
 def test_every_flag_of_the_original_has_its_default(run_script, tmp_path):
-  found = runs.flag_defaults(
+  result = runs.flag_defaults(
     run_script,
     "run_classifier.py",
     classification_config.ClassificationConfig,
@@ -241,4 +239,4 @@ def test_every_flag_of_the_original_has_its_default(run_script, tmp_path):
   )
   for name, default in {**runs.ORIGINAL_DEFAULTS, "task_name": None}.items():
     expected = None if default is None else str(default).lower()
-    assert found[name] == expected, name
+    assert result[name] == expected, name

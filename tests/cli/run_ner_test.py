@@ -1,4 +1,4 @@
-"""run_ner.py from CoNLL columns to scores: training, files, mistakes."""
+"""Tests for run_ner.py: training, files, scores and mistakes."""
 
 import dataclasses
 import json
@@ -35,7 +35,7 @@ def results(path):
 
 @pytest.fixture(scope="module")
 def trained(data, run_script):
-  """The folder of a run of the script that did all there is."""
+  """Returns the folder of a run that trained, evaluated and predicted."""
   result = run_script(
     "run_ner.py",
     "--bert_config_file=config.json",
@@ -65,18 +65,18 @@ def test_training_learns_the_entities(trained):
   assert "120 training windows, 150 steps of 16, 15 of them warm-up" in log
   losses = curves.read(str(folder))["loss"]
   assert losses[150] < 0.1 * losses[min(losses)]
-  found = results(folder / "eval_results.txt")
+  result = results(folder / "eval_results.txt")
   for name in ("f1", "precision", "recall", "PER_f1", "LOC_f1"):
-    assert found[name] == 1.0
-  assert found["eval_accuracy"] == 1.0
-  assert found["eval_loss"] < 0.1
-  assert found["global_step"] == 150
-  # The means over words and over batches, whose last one is smaller.
-  assert found["loss"] == pytest.approx(found["eval_loss"], abs=0.05)
+    assert result[name] == 1.0
+  assert result["eval_accuracy"] == 1.0
+  assert result["eval_loss"] < 0.1
+  assert result["global_step"] == 150
+  # Means over words and over batches; the last batch is smaller.
+  assert result["loss"] == pytest.approx(result["eval_loss"], abs=0.05)
   assert results(folder / "test_results.txt")["f1"] == 1.0
 
 
-def test_predictions_stand_beside_the_words_and_tags_of_the_file(trained, data):
+def test_predictions_are_next_to_the_words_and_tags_of_the_file(trained, data):
   folder, _ = trained
   for name, file, seed in (("eval", "dev", 2), ("test", "test", 3)):
     path = folder / f"{name}_predictions.txt"
@@ -86,7 +86,7 @@ def test_predictions_stand_beside_the_words_and_tags_of_the_file(trained, data):
       for word, tag in zip(words, tags)
     ]
     assert columns(path) == gold
-    # Blank lines and documents are those of the file.
+    # Blank lines and document lines are those of the input.
     ours = path.read_text().splitlines()
     theirs = (data / f"{file}.txt").read_text().splitlines()
     starts = [line.startswith("-DOCSTART-") for line in theirs]
@@ -124,17 +124,19 @@ def test_a_run_leaves_these_files(trained):
   }
   history = json.loads((folder / "best" / "evaluations.json").read_text())
   assert history["metric"] == "f1"
-  steps = [found["global_step"] for found in history["evaluations"]]
+  steps = [result["global_step"] for result in history["evaluations"]]
   assert steps == [60, 120, 150]
   shapes = checkpoints.CheckpointReader(str(folder / "model.ckpt-150")).shapes
   assert shapes["output_weights"] == (5, 32)
   assert shapes["output_bias"] == (5,)
-  # Nothing of the loss reaches the pooler.
+  # The pooler does not receive a gradient.
   assert "output_weights/adam_m" in shapes
   assert "bert/pooler/dense/kernel/adam_m" not in shapes
 
 
-def test_prediction_alone_takes_the_labels_of_the_run(trained, data, tmp_path):
+def test_prediction_without_training_uses_the_labels_of_the_run(
+  trained, data, tmp_path
+):
   folder, _ = trained
   shutil.copytree(folder, tmp_path / "out")
   words = [words for words, _ in made_sentences(4, 5)]
@@ -144,14 +146,14 @@ def test_prediction_alone_takes_the_labels_of_the_run(trained, data, tmp_path):
   shutil.copy(data / "vocab.txt", tmp_path / "vocab.txt")
   (tmp_path / "out" / "test_results.txt").unlink()
   with pytest.MonkeyPatch.context() as patch:
-    # What has no tags needs no seqeval.
+    # Predicting without tags does not need seqeval.
     patch.setitem(sys.modules, "seqeval.metrics", None)
-    found = ner.run(
+    result = ner.run(
       ner_config(
         tmp_path, tmp_path / "out", do_predict=True, test_file="words.txt"
       )
     )
-  assert found == {}
+  assert result == {}
   expected = [
     [word, tag]
     for words, tags in made_sentences(4, 5)
@@ -161,40 +163,36 @@ def test_prediction_alone_takes_the_labels_of_the_run(trained, data, tmp_path):
   assert not (tmp_path / "out" / "test_results.txt").exists()
 
 
-def test_results_are_returned_those_of_the_test_file_by_its_name(
-  trained, data, tmp_path
-):
+def test_results_include_those_of_the_test_file(trained, data, tmp_path):
   folder, _ = trained
   shutil.copytree(folder, tmp_path / "out")
-  found = ner.run(
+  result = ner.run(
     ner_config(data, tmp_path / "out", do_eval=True, do_predict=True)
   )
-  assert found["f1"] == found["test_f1"] == found["test_accuracy"] == 1.0
-  assert found["global_step"] == 150
+  assert result["f1"] == result["test_f1"] == result["test_accuracy"] == 1.0
+  assert result["global_step"] == 150
 
 
-def test_scores_and_loss_are_of_every_word_whatever_the_windows(
-  trained, data, tmp_path
-):
-  # Not trained yet: the tags are wrong in many ways.
+def test_scores_and_loss_do_not_depend_on_the_windows(trained, data, tmp_path):
+  # The model is not trained, so many tags are wrong.
   train = {"init_checkpoint": str(trained[0] / "model.ckpt-0")}
   text = conll(made_sentences(20, 7) + [(["madonna"] * 50, ["B-PER"] * 50)])
   (tmp_path / "dev.txt").write_text(text)
-  found = []
+  result = []
   for size in (1, 7):
     changes = {"dev_file": str(tmp_path / "dev.txt"), "eval_batch_size": size}
     ner.run(ner_config(data, tmp_path / "out", train, do_eval=True, **changes))
-    found.append(results(tmp_path / "out" / "eval_results.txt"))
+    result.append(results(tmp_path / "out" / "eval_results.txt"))
   rows = columns(tmp_path / "out" / "eval_predictions.txt")
   assert len(rows) == sum(len(words) for words, _ in made_sentences(20, 7)) + 50
   right = np.mean([gold == predicted for _, gold, predicted in rows])
-  assert found[0]["eval_accuracy"] == pytest.approx(right)
+  assert result[0]["eval_accuracy"] == pytest.approx(right)
   for name in ("eval_accuracy", "eval_loss", "f1"):
-    assert found[0][name] == pytest.approx(found[1][name], rel=1e-5)
+    assert result[0][name] == pytest.approx(result[1][name], rel=1e-5)
 
 
 def context_file(num_documents, seed):
-  """Documents of two sentences; the first one decides on the name's type."""
+  """Returns two-sentence documents; the first decides the type of a name."""
   rng = random.Random(seed)
   lines = []
   for _ in range(num_documents):
@@ -204,13 +202,11 @@ def context_file(num_documents, seed):
   return "\n".join(lines)
 
 
-def test_document_context_tells_what_the_sentence_alone_does_not(
-  data, tmp_path
-):
+def test_document_context_resolves_ambiguous_names(data, tmp_path):
   for name, seed in (("train", 1), ("dev", 2)):
     (tmp_path / f"{name}.txt").write_text(context_file(80, seed))
   changes = {"do_train": True, "do_eval": True, "num_train_epochs": 24.0}
-  found = {}
+  result = {}
   for context in (False, True):
     config = ner_config(
       data,
@@ -220,20 +216,20 @@ def test_document_context_tells_what_the_sentence_alone_does_not(
       max_seq_length=8,
       **changes,
     )
-    found[context] = ner.run(
+    result[context] = ner.run(
       dataclasses.replace(config, data_dir=str(tmp_path))
     )
-  # Where it is not known, at best the type that comes more often is right.
-  assert found[False]["f1"] < 0.7
-  assert found[True]["f1"] == 1.0
+  # Without context, the best guess is the more frequent type.
+  assert result[False]["f1"] < 0.7
+  assert result[True]["f1"] == 1.0
 
 
 @pytest.mark.slow
-def test_a_stopped_training_scores_nothing_and_goes_on_to_the_same_weights(
+def test_a_stopped_training_has_no_scores_and_resumes_to_the_same_weights(
   data, tmp_path, monkeypatch
 ):
   changes = {"do_train": True, "do_eval": True, "num_train_epochs": 1.0}
-  whole = ner.run(ner_config(data, tmp_path / "whole", **changes))
+  result = ner.run(ner_config(data, tmp_path / "whole", **changes))
   step = divergence.LossCheck.add
 
   def stop(self, steps_done, *values):
@@ -248,7 +244,7 @@ def test_a_stopped_training_scores_nothing_and_goes_on_to_the_same_weights(
     with pytest.raises(KeyboardInterrupt):
       ner.run(config)
   assert not (tmp_path / "out" / "eval_results.txt").exists()
-  assert ner.run(config) == pytest.approx(whole, rel=1e-6)
+  assert ner.run(config) == pytest.approx(result, rel=1e-6)
   one, other = (
     checkpoints.CheckpointReader(str(tmp_path / name / "model.ckpt-7"))
     for name in ("whole", "out")
@@ -299,7 +295,7 @@ def test_several_seeds_give_mean_and_spread(data, tmp_path, run_script):
 
 
 def test_flags_have_these_defaults(tmp_path, run_script):
-  found = runs.flag_defaults(
+  result = runs.flag_defaults(
     run_script, "run_ner.py", ner_config_lib.NerConfig, tmp_path
   )
   expected = {
@@ -319,11 +315,11 @@ def test_flags_have_these_defaults(tmp_path, run_script):
     "num_train_epochs": "3.0",
     "num_runs": "1",
   }
-  assert {name: found[name] for name in expected} == expected
+  assert {name: result[name] for name in expected} == expected
 
 
 def with_file(name, text):
-  """Changes that put a file of this text in the place of another."""
+  """Returns settings that replace a file by one of this text."""
 
   def changes(unused_data, tmp_path):
     path = tmp_path / f"{name}.txt"
@@ -337,8 +333,8 @@ OTHER_HEAD = str(GOLDEN / "tiny_classifier" / "bert_model.ckpt")
 OTHER_CASE = "uncased_L-12_H-768_A-12/bert_model.ckpt"
 
 
-# What is asked for (or a function of data and tmp_path that returns it; "train"
-# being changes of its own), and what the error must say.
+# Settings, or a function of data and tmp_path that returns them ("train" has
+# settings of its own), and the words that the error must contain.
 MISTAKES = {
   "nothing to do": (
     {"do_train": False, "do_eval": False},
@@ -392,7 +388,9 @@ MISTAKES = {
 
 
 @pytest.mark.parametrize("mistake", MISTAKES)
-def test_a_mistake_is_found_before_anything_is_written(data, tmp_path, mistake):
+def test_a_mistake_is_reported_before_anything_is_written(
+  data, tmp_path, mistake
+):
   changes, expected = MISTAKES[mistake]
   if callable(changes):
     changes = changes(data, tmp_path)
@@ -403,7 +401,7 @@ def test_a_mistake_is_found_before_anything_is_written(data, tmp_path, mistake):
   assert not (tmp_path / "out").exists()
 
 
-def test_a_missing_seqeval_is_told_of_before_the_training(
+def test_a_missing_seqeval_is_reported_before_training(
   data, tmp_path, monkeypatch
 ):
   monkeypatch.setitem(sys.modules, "seqeval.metrics", None)
@@ -416,7 +414,9 @@ def test_a_missing_seqeval_is_told_of_before_the_training(
 base = own_classification.base
 
 
-def test_folders_of_words_and_of_texts_are_kept_apart(trained, base, tmp_path):
+def test_ner_and_classification_folders_are_not_interchangeable(
+  trained, base, tmp_path
+):
   folder, _ = trained
   config = own_classification.make(base, folder, do_train=True)
   with pytest.raises(ValueError):

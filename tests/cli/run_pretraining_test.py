@@ -1,4 +1,4 @@
-"""run_pretraining.py, fill_mask.py and what goes with them, as a user runs."""
+"""Tests for run_pretraining.py and fill_mask.py as a user runs them."""
 
 import dataclasses
 import json
@@ -30,20 +30,20 @@ CONFIG = {
   "intermediate_size": 64,
   "max_position_embeddings": 64,
   "type_vocab_size": 2,
-  # 0.02 is for models twenty times as wide: a narrow one starts too flat.
+  # 0.02 suits models twenty times as wide.
   "initializer_range": 0.1,
 }
 WORDS = "the of and a in to is was for on as by with at from his".split()
 
 
 def texts() -> str:
-  """Returns documents of one word each: a mask is told by its neighbours."""
+  """Returns documents that repeat a word, so that neighbours reveal a mask."""
   return "\n\n".join("\n".join([" ".join([word] * 9)] * 15) for word in WORDS)
 
 
 @pytest.fixture(scope="module")
 def data(tmp_path_factory, run_script):
-  """A folder with text, TFRecords, config and vocabulary."""
+  """Returns a folder with text, TFRecords, config and vocabulary."""
   folder = tmp_path_factory.mktemp("data")
   (folder / "text.txt").write_text(texts())
   (folder / "config.json").write_text(json.dumps(CONFIG))
@@ -82,7 +82,7 @@ TRAIN_FLAGS = [
 
 @pytest.fixture(scope="module")
 def trained(data, run_script):
-  """The log of a run that has trained and evaluated, in data/out."""
+  """Returns the log of a run in data/out that trained and evaluated."""
   result = run_script(
     "run_pretraining.py",
     *TRAIN_FLAGS,
@@ -133,15 +133,15 @@ def test_training_learns_the_text(data, trained):
   # Twenty reports, though --log_every_steps is 50.
   assert list(losses) == list(range(15, 301, 15))
   assert losses[300] < 0.6 * losses[45]
-  found = results(data / "out")
-  assert found["global_step"] == 300
-  # Each of 16 words alone would be right in 6% of the cases.
-  assert found["masked_lm_accuracy"] > 0.5
+  result = results(data / "out")
+  assert result["global_step"] == 300
+  # Guessing one of 16 words would be right in 6% of the cases.
+  assert result["masked_lm_accuracy"] > 0.5
   assert "step 300/300: loss" in trained
   assert "next_sentence_accuracy" in trained and "examples/s" in trained
 
 
-def test_a_run_leaves_what_the_original_left(data, trained):
+def test_a_run_writes_the_files_of_the_original(data, trained):
   names = {p.name for p in (data / "out").iterdir()}
   events = {name for name in names if name.startswith("events.out.tfevents")}
   assert events
@@ -182,14 +182,14 @@ def test_kill_at_any_step_and_start_again_gives_the_same_weights(
   log = process.communicate()[1]
   assert process.returncode == 0, log
   assert "model.ckpt-100, at step 100" in log
-  whole = checkpoints.CheckpointReader(str(data / "out" / "model.ckpt-300"))
+  reader = checkpoints.CheckpointReader(str(data / "out" / "model.ckpt-300"))
   again = checkpoints.CheckpointReader(str(data / "killed" / "model.ckpt-300"))
-  assert whole.shapes == again.shapes
-  for name in whole.shapes:
-    np.testing.assert_array_equal(whole.get(name), again.get(name))
+  assert reader.shapes == again.shapes
+  for name in reader.shapes:
+    np.testing.assert_array_equal(reader.get(name), again.get(name))
 
 
-def test_sigterm_saves_and_ends_well(data, start_python):
+def test_sigterm_saves_and_exits_with_status_0(data, start_python):
   process = start_python(
     ROOT / "run_scripts" / "run_pretraining.py",
     *TRAIN_FLAGS,
@@ -212,7 +212,7 @@ def test_sigterm_saves_and_ends_well(data, start_python):
 
 
 @pytest.mark.slow
-def test_without_next_sentences_its_head_is_not_trained(data, run_script):
+def test_no_nsp_does_not_train_the_next_sentence_head(data, run_script):
   flags = [f for f in TRAIN_FLAGS if "steps=" not in f]
   result = run_script(
     "run_pretraining.py",
@@ -266,9 +266,9 @@ def test_fill_mask_of_a_file_is_json_lines_with_every_mask(
     cwd=data,
   )
   assert result.returncode == 0, result.stderr
-  found = [json.loads(line) for line in result.stdout.splitlines()]
-  assert [len(f["masks"]) for f in found] == [1, 2]
-  for mask in found[1]["masks"]:
+  content = [json.loads(line) for line in result.stdout.splitlines()]
+  assert [len(f["masks"]) for f in content] == [1, 2]
+  for mask in content[1]["masks"]:
     probabilities = [p["probability"] for p in mask]
     assert len(mask) == 5
     assert probabilities == sorted(probabilities, reverse=True)
@@ -302,9 +302,7 @@ def test_a_slim_checkpoint_is_a_third_and_predicts_the_same(
   assert outputs[0] == outputs[1] != ""
 
 
-def test_averaging_asks_for_checkpoints_that_are_there(
-  data, trained, run_script
-):
+def test_averaging_needs_enough_checkpoints(data, trained, run_script):
   flags = ["--input_checkpoint=out", "--output_checkpoint=mean.ckpt"]
   result = run_script(
     "convert_checkpoint.py", *flags, "--average_last=9", cwd=data
@@ -334,7 +332,7 @@ def test_the_plot_is_a_picture(data, trained, run_script):
 
 
 def assert_refused(result: subprocess.CompletedProcess, expected: str):
-  """One clear line at the end, no traceback, a non-zero status."""
+  """Asserts exit status 1 and a single error line without traceback."""
   assert result.returncode == 1, result.stderr
   assert "Traceback" not in result.stderr
   assert expected in result.stderr.splitlines()[-1]
@@ -346,8 +344,8 @@ def other_config(folder: pathlib.Path, **changes) -> dict[str, str]:
 
 
 def truncated(folder: pathlib.Path) -> dict[str, str]:
-  whole = (folder / "data.tfrecord").read_bytes()
-  (folder / "short.tfrecord").write_bytes(whole[:-5])
+  result = (folder / "data.tfrecord").read_bytes()
+  (folder / "short.tfrecord").write_bytes(result[:-5])
   return {"input_file": "short.tfrecord"}
 
 
@@ -359,8 +357,8 @@ def half_checkpoint(folder: pathlib.Path) -> dict[str, str]:
   return {"init_checkpoint": "half"}
 
 
-# What the user does wrong (settings, or what makes them in the data folder),
-# and what the message must say.
+# Settings (or a function of the data folder that returns them), and the words
+# that the error must contain.
 MISTAKES = {
   "nothing to do": ({"do_train": False}, "set `do_train` or `do_eval`"),
   "no trained model": (
@@ -467,7 +465,9 @@ def test_a_mistake_ends_the_script_in_one_clear_line(data, run_script):
   assert not (data / "refused").exists()
 
 
-def test_a_run_for_a_time_ends_by_itself_and_counts_no_steps(data, run_script):
+def test_a_run_with_a_time_limit_ends_without_a_number_of_steps(
+  data, run_script
+):
   flags = [flag for flag in TRAIN_FLAGS if "_steps" not in flag]
   flags += ["--train_minutes=0.05", "--output_dir=timed"]
   result = run_script("run_pretraining.py", *flags, cwd=data)
@@ -481,7 +481,7 @@ def test_a_run_for_a_time_ends_by_itself_and_counts_no_steps(data, run_script):
   assert "nothing is left to train; raise --train_hours" in result.stderr
 
 
-def test_a_flag_that_nothing_would_use_is_refused(data, run_script):
+def test_an_unused_flag_is_refused(data, run_script):
   for flags, idle in (
     (["--do_train", "--best_metric=loss"], "best_metric"),
     (["--do_train", "--eval_input_file=data.tfrecord"], "--eval_input_file"),
@@ -503,7 +503,7 @@ def test_a_flag_that_nothing_would_use_is_refused(data, run_script):
     assert not (data / "idle").exists()
 
 
-def test_a_device_that_cannot_be_used_is_refused(data, run_script):
+def test_an_unavailable_device_is_refused(data, run_script):
   result = run_script(
     "run_pretraining.py", *TRAIN_FLAGS, "--use_tpu", "--output_dir=x", cwd=data
   )
@@ -519,7 +519,7 @@ def test_an_unknown_flag_is_refused_with_the_nearest_name(data, run_script):
   assert "Traceback" not in result.stderr
 
 
-def test_fill_mask_refuses_what_it_cannot_fill(data, trained, run_script):
+def test_fill_mask_refuses_texts_without_masks(data, trained, run_script):
   filler = fill_mask.MaskFiller(
     str(data / "config.json"),
     str(data / "vocab.txt"),

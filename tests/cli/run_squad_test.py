@@ -1,4 +1,4 @@
-"""run_squad.py from JSON to scores: recorded runs, training, mistakes."""
+"""Tests for run_squad.py: recorded runs, training, scores and mistakes."""
 
 import dataclasses
 import gzip
@@ -38,7 +38,7 @@ CONFIG = {
   "initializer_range": 0.1,
 }
 
-# What the original's flags are by default (behaviour.md).
+# Defaults of the original's flags (behaviour.md).
 DEFAULTS = {
   "bert_config_file": None,
   "vocab_file": None,
@@ -81,10 +81,10 @@ def results(folder):
 
 
 def assert_files_agree(folder, recorded, nbest, odds=None, threshold=0.0):
-  """Same questions, n-best texts and answers, but for near ties."""
+  """Asserts equal questions, n-best texts and answers, except for near ties."""
   text = (folder / "predictions.json").read_text()
   answers = json.loads(text)
-  # As the original writes the file.
+  # The format of the original.
   assert text == json.dumps(answers, indent=4) + "\n"
   ours = json.loads((folder / "nbest_predictions.json").read_text())
   theirs = json.loads((recorded / "predictions.json").read_text())
@@ -168,10 +168,10 @@ def test_the_script_on_2_0_gives_the_originals_answers(
 
 
 def test_every_flag_of_the_original_has_its_default(tmp_path, run_script):
-  found = runs.flag_defaults(
+  result = runs.flag_defaults(
     run_script, "run_squad.py", squad_config_lib.SquadConfig, tmp_path
   )
-  assert {name: found[name] for name in DEFAULTS} == DEFAULTS
+  assert {name: result[name] for name in DEFAULTS} == DEFAULTS
 
 
 def questions(num_questions, is_v2):
@@ -197,7 +197,7 @@ def questions(num_questions, is_v2):
 
 @pytest.fixture(scope="module")
 def data(tmp_path_factory):
-  """A folder with config, vocabulary and questions."""
+  """Returns a folder with config, vocabulary and questions."""
   folder = tmp_path_factory.mktemp("data")
   (folder / "config.json").write_text(json.dumps(CONFIG))
   shutil.copy(VOCAB, folder / "vocab.txt")
@@ -258,7 +258,7 @@ def test_training_learns_to_answer(data, tmp_path, version):
   assert "64 training questions, 160 steps of 16" in log()
   losses = curves.read(str(tmp_path))["loss"]
   assert losses[160] < 0.1 * losses[min(losses)]
-  # Updates after the first of 16 warm-up steps rise by a sixteenth each.
+  # In 16 warm-up steps, updates grow by a sixteenth per step.
   rates = curves.read(str(tmp_path))["learning_rate"]
   assert rates[160] < rates[40] < 3e-3
   expected = questions(20, version == "v2")["data"][0]["paragraphs"]
@@ -266,22 +266,20 @@ def test_training_learns_to_answer(data, tmp_path, version):
     p["qas"][0]["id"]: "his" if p["qas"][0]["answers"] else "" for p in expected
   }
   assert json.loads((tmp_path / "predictions.json").read_text()) == texts
-  found = results(tmp_path)
-  assert (found["exact_match"], found["f1"]) == (100.0, 100.0)
+  result = results(tmp_path)
+  assert (result["exact_match"], result["f1"]) == (100.0, 100.0)
   if version == "v2":
-    assert (found["best_f1"], found["NoAns_total"]) == (100.0, 5.0)
+    assert (result["best_f1"], result["NoAns_total"]) == (100.0, 5.0)
   names = {p.name for p in tmp_path.iterdir()}
   assert {"train.tf_record", "eval.tf_record", "checkpoint"} <= names
   slots = checkpoints.CheckpointReader(str(tmp_path / "model.ckpt-160")).shapes
   assert "cls/squad/output_weights/adam_m" in slots
-  # Nothing of the loss reaches the pooler.
+  # The pooler does not receive a gradient.
   assert "bert/pooler/dense/kernel/adam_m" not in slots
 
 
 @pytest.mark.parametrize("version", ["v1", "v2"])
-def test_the_best_of_the_evaluations_while_training_is_kept(
-  data, tmp_path, version
-):
+def test_the_best_evaluated_checkpoint_is_saved(data, tmp_path, version):
   train = train_config(
     tmp_path,
     eval_every_steps=2,
@@ -291,26 +289,26 @@ def test_the_best_of_the_evaluations_while_training_is_kept(
   config = squad_config(
     data, tmp_path, version, num_train_epochs=2.0, train=train
   )
-  found = squad.run(config)
+  result = squad.run(config)
   history = json.loads((tmp_path / "best" / "evaluations.json").read_text())
   evaluations = history["evaluations"]
   assert history["metric"] == "f1"
   assert [e["global_step"] for e in evaluations] == [2, 4, 6, 8]
-  # The last evaluation was of the weights that the predictions are of.
+  # The last evaluation used the same weights as the predictions.
   del evaluations[-1]["global_step"]
-  assert evaluations[-1] == pytest.approx(found)
-  assert curves.read(str(tmp_path / "eval"))["f1"][8] == found["f1"]
+  assert evaluations[-1] == pytest.approx(result)
+  assert curves.read(str(tmp_path / "eval"))["f1"][8] == result["f1"]
   values = [e["f1"] for e in evaluations]
   assert values[0] < max(values)
   step = 2 * (1 + values.index(max(values)))
   best = checkpoints.latest(str(tmp_path / "best"))
   assert best.endswith(f"model.ckpt-{step}")
-  # The folder is one to predict with.
+  # The folder can be used for predictions.
   config = squad_config(data, tmp_path / "best", version, do_train=False)
   assert squad.run(config)["f1"] == max(values)
 
 
-def test_training_ends_when_nothing_gets_better(data, tmp_path):
+def test_training_stops_without_improvement(data, tmp_path):
   train = train_config(
     tmp_path,
     eval_every_steps=4,
@@ -326,7 +324,7 @@ def test_training_ends_when_nothing_gets_better(data, tmp_path):
 
 
 @pytest.mark.parametrize("cut_padding", [False, True])
-def test_a_resumed_training_is_the_one_that_was_not_interrupted(
+def test_a_resumed_training_equals_an_uninterrupted_one(
   data, tmp_path, cut_padding
 ):
   def trained(name):
@@ -347,7 +345,7 @@ def test_a_resumed_training_is_the_one_that_was_not_interrupted(
 
   expected = trained("whole")
   shutil.copytree(tmp_path / "whole", tmp_path / "cut")
-  # As if killed after step 14, and later checkpoints never written.
+  # As if killed after step 14, without later checkpoints.
   for path in (tmp_path / "cut").glob("model.ckpt-20.*"):
     path.unlink()
   (tmp_path / "cut" / "checkpoint").write_text(
@@ -355,15 +353,15 @@ def test_a_resumed_training_is_the_one_that_was_not_interrupted(
     'all_model_checkpoint_paths: "model.ckpt-14"\n'
   )
   with runs.logged() as log:
-    found = trained("cut")
+    result = trained("cut")
   assert "at step 14" in log() and "train.tf_record is of these" in log()
-  assert found.keys() == expected.keys()
+  assert result.keys() == expected.keys()
   for variable, value in expected.items():
-    np.testing.assert_array_equal(found[variable], value, err_msg=variable)
+    np.testing.assert_array_equal(result[variable], value, err_msg=variable)
 
 
-def records_of(data, output_dir, **changes):
-  """Trains a step; returns what was logged and the records written."""
+def write_records(data, output_dir, **changes):
+  """Trains a step; returns the log and the written records."""
   config = squad_config(
     data, output_dir, num_train_epochs=0.25, do_predict=False
   )
@@ -372,12 +370,10 @@ def records_of(data, output_dir, **changes):
   return log(), (output_dir / "train.tf_record").read_bytes()
 
 
-def test_windows_are_cut_once_for_the_same_questions_and_settings(
-  data, tmp_path
-):
-  log, first = records_of(data, tmp_path)
+def test_windows_are_cached_for_equal_questions_and_settings(data, tmp_path):
+  log, first = write_records(data, tmp_path)
   assert "Reusing" not in log
-  log, second = records_of(data, tmp_path)
+  log, second = write_records(data, tmp_path)
   assert "train.tf_record, made from these examples and settings" in log
   assert second == first
 
@@ -403,21 +399,21 @@ OTHER_WINDOWS = {
 
 
 @pytest.mark.parametrize("change", OTHER_WINDOWS)
-def test_what_changes_the_windows_cuts_them_again(data, tmp_path, change):
-  records_of(data, tmp_path / "run")
-  # It would refuse other settings than its own.
+def test_changed_settings_cut_the_windows_again(data, tmp_path, change):
+  write_records(data, tmp_path / "run")
+  # A run refuses settings that differ from its own.
   (tmp_path / "run" / "run.json").unlink()
   changes = OTHER_WINDOWS[change](data, tmp_path)
-  log, again = records_of(data, tmp_path / "run", **changes)
+  log, again = write_records(data, tmp_path / "run", **changes)
   assert "Reusing" not in log
   changes["train"] = train_config(tmp_path / "fresh")
-  _, fresh = records_of(data, tmp_path / "fresh", **changes)
+  _, fresh = write_records(data, tmp_path / "fresh", **changes)
   assert again == fresh
 
 
 def test_cut_batches_give_the_answers_of_padded_ones(data, tmp_path):
   prefix = trained_prefix(data, tmp_path)
-  found = []
+  result = []
   for cut_padding in (False, True):
     folder = tmp_path / f"out_{cut_padding}"
     config = squad_config(
@@ -425,15 +421,15 @@ def test_cut_batches_give_the_answers_of_padded_ones(data, tmp_path):
       folder,
       do_train=False,
       cut_padding=cut_padding,
-      # Of 23 word pieces in 40, so there is padding; several windows.
+      # Windows of 23 word pieces in 40 positions, so there is padding.
       **window_settings(40, 10, 1),
       train=train_config(folder, init_checkpoint=prefix),
     )
     squad.run(config)
-    found.append(json.loads((folder / "nbest_predictions.json").read_text()))
-  padded, cut = found
+    result.append(json.loads((folder / "nbest_predictions.json").read_text()))
+  padded, cut = result
   for qas_id, candidates in padded.items():
-    # Padding takes places among the n best, so only the first is compared.
+    # Padding may be among the n best, so only the first is compared.
     best = cut[qas_id][0]
     assert best["text"] in near_ties.answers(candidates)
     [other] = [c for c in candidates if c["text"] == best["text"]]
@@ -461,13 +457,13 @@ def test_training_on_cut_batches_learns_too(data, tmp_path):
 
   with pytest.MonkeyPatch.context() as patch:
     patch.setattr(padding, "cut_padding", recorded)
-    found = squad.run(
+    result = squad.run(
       squad_config(
         data, tmp_path / "out", train_file=str(path), cut_padding=True
       )
     )
   assert set(widths) == {9, 24}
-  assert found["f1"] == 100.0
+  assert result["f1"] == 100.0
 
 
 def test_questions_are_trained_in_the_originals_shuffled_order(data, tmp_path):
@@ -487,7 +483,7 @@ def test_questions_are_trained_in_the_originals_shuffled_order(data, tmp_path):
     assert input_ids[3:23] == tokenizer.tokenize_to_ids(context)
 
 
-def test_thresholds_are_of_what_would_be_answered_without_one(data, tmp_path):
+def test_thresholds_are_computed_from_answers_without_threshold(data, tmp_path):
   squad.run(squad_config(data, tmp_path, "v2"))
   odds = json.loads((tmp_path / "null_odds.json").read_text())
   threshold = min(odds.values()) - 1
@@ -502,8 +498,8 @@ def test_thresholds_are_of_what_would_be_answered_without_one(data, tmp_path):
   )
   texts = json.loads((tmp_path / "predictions.json").read_text())
   assert set(texts.values()) == {""}
-  found = results(tmp_path)
-  assert (found["exact_match"], found["best_exact"]) == (25.0, 100.0)
+  result = results(tmp_path)
+  assert (result["exact_match"], result["best_exact"]) == (25.0, 100.0)
 
 
 def test_a_stopped_training_predicts_nothing(data, tmp_path, monkeypatch):
@@ -535,7 +531,7 @@ def test_steps_and_warm_up_are_counted_in_questions(data, tmp_path):
   np.testing.assert_allclose(list(rates.values()), expected, rtol=1e-5)
 
 
-def test_predictions_alone_come_from_the_checkpoint_of_the_folder(
+def test_prediction_without_training_uses_the_folders_checkpoint(
   data, tmp_path
 ):
   squad.run(squad_config(data, tmp_path, num_train_epochs=1.0))
@@ -581,14 +577,14 @@ def trained_prefix(data, tmp_path):
   return str(folder / "model.ckpt-1")
 
 
-def test_2_0_data_answered_as_1_1_are_pointed_out(data, tmp_path):
+def test_a_warning_says_that_2_0_data_is_answered_as_1_1(data, tmp_path):
   config = squad_config(data, tmp_path / "out", num_train_epochs=0.25)
   config = dataclasses.replace(config, predict_file=str(data / "dev-v2.json"))
   with runs.logged() as log:
     squad.run(config)
   assert "5 of 20 questions have no answer, but all will be given one" in log()
-  found = results(tmp_path / "out")
-  assert found["NoAns_exact"] == 0.0 and "best_f1" not in found
+  result = results(tmp_path / "out")
+  assert result["NoAns_exact"] == 0.0 and "best_f1" not in result
 
 
 def body_only(data, tmp_path):
@@ -610,8 +606,8 @@ def other_case(data, tmp_path):
   }
 
 
-# What is asked for (or a function of data and tmp_path that returns it), and
-# what the error must say.
+# Settings (or a function of data and tmp_path that returns them), and the words
+# that the error must contain.
 MISTAKES = {
   "nothing to do": (
     {"do_train": False, "do_predict": False},
@@ -672,7 +668,9 @@ MISTAKES = {
 
 
 @pytest.mark.parametrize("mistake", MISTAKES)
-def test_a_mistake_is_found_before_anything_is_written(data, tmp_path, mistake):
+def test_a_mistake_is_reported_before_anything_is_written(
+  data, tmp_path, mistake
+):
   changes, expected = MISTAKES[mistake]
   if callable(changes):
     changes = changes(data, tmp_path)
@@ -684,7 +682,7 @@ def test_a_mistake_is_found_before_anything_is_written(data, tmp_path, mistake):
 
 @pytest.fixture(scope="module")
 def start(tmp_path_factory):
-  """A Hugging Face folder to start from."""
+  """Returns a Hugging Face folder to start from."""
   folder = tmp_path_factory.mktemp("start")
   tiny_models.write_run(folder / "run", heads.SpanModel(tiny_models.CONFIG))
   source = pretrained.Source(str(folder / "run"))
@@ -693,7 +691,7 @@ def start(tmp_path_factory):
 
 
 def converse(cwd, *flags):
-  """Runs the script with a context and a question that are typed."""
+  """Runs the script with a typed context and question."""
   script = checkout.ROOT / "run_scripts" / "run_squad.py"
   return subprocess.run(
     [sys.executable, script, "--interactive", "--output_dir=out", *flags],
@@ -705,7 +703,7 @@ def converse(cwd, *flags):
   )
 
 
-def test_what_was_trained_answers_what_is_typed(data, start, tmp_path):
+def test_the_trained_model_answers_typed_questions(data, start, tmp_path):
   result = converse(
     tmp_path,
     f"--model={start}",
@@ -717,10 +715,10 @@ def test_what_was_trained_answers_what_is_typed(data, start, tmp_path):
     *(f"--{n}={v}" for n, v in window_settings(24, 10, 1).items()),
   )
   assert result.returncode == 0, result.stderr
-  found = bert_tf.load(tmp_path / "out").predict(("the", "the his of"))
+  predictions = bert_tf.load(tmp_path / "out").predict(("the", "the his of"))
   scored = [
     f"  {answer['probability']:.4f}  {answer['text'] or '(no answer)'}"
-    for answer in found["nbest"][:3]
+    for answer in predictions["nbest"][:3]
   ]
   assert result.stdout.splitlines()[1:-1] == scored
 

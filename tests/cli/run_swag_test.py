@@ -1,4 +1,4 @@
-"""run_swag.py as a user runs it."""
+"""Tests for run_swag.py as a user runs it."""
 
 import csv
 import json
@@ -45,7 +45,7 @@ def made_rows(num_rows):
 
 @pytest.fixture(scope="module")
 def data(tmp_path_factory):
-  """A folder with files as SWAG has them, config and vocabulary."""
+  """Returns a folder with files in SWAG's format, config and vocabulary."""
   folder = tmp_path_factory.mktemp("data")
   for name, num_rows, end in (
     ("train", 48, None),
@@ -141,7 +141,7 @@ def test_a_mistake_ends_in_one_clear_line(data, run_script):
 
 
 @pytest.mark.slow
-def test_a_flag_of_ones_own_data_is_refused_with_swag(data, run_script):
+def test_a_flag_for_own_data_is_refused_with_swag(data, run_script):
   result = run_script(
     "run_swag.py",
     *FLAGS,
@@ -155,7 +155,7 @@ def test_a_flag_of_ones_own_data_is_refused_with_swag(data, run_script):
 
 
 @pytest.mark.slow
-def test_several_seeds_on_ones_own_columns_are_compared(data, run_script):
+def test_several_seeds_on_own_columns_are_compared(data, run_script):
   result = run_script(
     "run_swag.py",
     *FLAGS,
@@ -173,17 +173,17 @@ def test_several_seeds_on_ones_own_columns_are_compared(data, run_script):
   assert result.returncode == 0, result.stderr
   with (data / "sweep" / "sweep_results.tsv").open() as opened:
     (row,) = csv.DictReader(opened, delimiter="\t")
-  found = []
+  results = []
   for i in range(2):
     path = data / "sweep" / f"run_{i}" / "eval_results.txt"
-    found.append(float(path.read_text().split()[2]))
+    results.append(float(path.read_text().split()[2]))
   assert row["num_runs"] == "2"
-  assert float(row["eval_accuracy_mean"]) == pytest.approx(np.mean(found))
-  assert float(row["eval_accuracy_best"]) == pytest.approx(max(found))
+  assert float(row["eval_accuracy_mean"]) == pytest.approx(np.mean(results))
+  assert float(row["eval_accuracy_best"]) == pytest.approx(max(results))
 
 
 def own_folder(data):
-  """Makes `own`, the same files under the names of one's own data."""
+  """Writes the same files to `own`, with the names of own data."""
   (data / "own").mkdir()
   shutil.copy(data / "train.csv", data / "own" / "train.csv")
   shutil.copy(data / "val.csv", data / "own" / "dev.csv")
@@ -191,9 +191,9 @@ def own_folder(data):
 
 
 def test_every_flag_has_its_default(run_script, tmp_path):
-  found = runs.flag_defaults(
+  result = runs.flag_defaults(
     run_script, "run_swag.py", swag_config.SwagConfig, tmp_path
   )
   for name, default in {**runs.ORIGINAL_DEFAULTS, **NEW_DEFAULTS}.items():
     expected = None if default is None else str(default).lower()
-    assert found[name] == expected, name
+    assert result[name] == expected, name

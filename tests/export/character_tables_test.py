@@ -1,4 +1,4 @@
-"""What one character of a kind tells holds for all of them."""
+"""Tests that all characters of a kind are treated alike."""
 
 import unicodedata
 
@@ -8,7 +8,7 @@ import pytest
 from bert_tf import tokenization
 from bert_tf.export.text_ops import character_tables
 
-# Lone surrogates are no text.
+# Lone surrogates are not valid text.
 CODES = np.array(
   [c for c in range(0x110000) if not 0xD800 <= c < 0xE000], np.int32
 )
@@ -16,7 +16,7 @@ CHARS = list(map(chr, CODES))
 
 
 def looked_up(table):
-  """The values of CHARS."""
+  """Returns the values of CHARS."""
   pages = table.page_starts[CODES >> character_tables.PAGE_BITS]
   return table.pages[pages + CODES % (1 << character_tables.PAGE_BITS)]
 
@@ -24,7 +24,7 @@ def looked_up(table):
 @pytest.mark.parametrize("strip_accents", [False, True])
 def test_classes_are_those_of_every_character(strip_accents):
   tables = character_tables.build(False, strip_accents)
-  found = looked_up(tables.classes)
+  result = looked_up(tables.classes)
   expected = [
     character_tables.IS_PUNCTUATION * tokenization.is_punctuation(char)
     + strip_accents
@@ -34,17 +34,17 @@ def test_classes_are_those_of_every_character(strip_accents):
     )
     for char in CHARS
   ]
-  np.testing.assert_array_equal(found, expected)
+  np.testing.assert_array_equal(result, expected)
 
 
 def test_cleaning_is_that_of_every_character():
-  found = looked_up(character_tables.build(True, True).cleaning)
+  result = looked_up(character_tables.build(True, True).cleaning)
   names = {
     character_tables.KEPT: lambda char: char,
     character_tables.OWN_WORD: lambda char: f" {char} ",
     character_tables.DROPPED: lambda char: "",
   }
-  for char, value in zip(CHARS, found.tolist()):
+  for char, value in zip(CHARS, result.tolist()):
     cleaned = tokenization.clean_char(char)
     if value == character_tables.SPACE:
       assert cleaned.isspace(), hex(ord(char))
@@ -54,8 +54,8 @@ def test_cleaning_is_that_of_every_character():
 
 
 def test_casing_is_that_of_every_character():
-  found = looked_up(character_tables.build(True, True).casing)
-  for char, value in zip(CHARS, found.tolist()):
+  result = looked_up(character_tables.build(True, True).casing)
+  for char, value in zip(CHARS, result.tolist()):
     is_cased = (char + "\u03a3").lower()[-1] == "\u03c2"
     is_after_cased = ("A" + char + "\u03a3").lower()[-1] == "\u03c2"
     expected = character_tables.UNCASED

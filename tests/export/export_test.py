@@ -1,4 +1,4 @@
-"""SavedModels in a process that has only TensorFlow, against the scripts."""
+"""Tests that SavedModels without bert_tf compute the same as the scripts."""
 
 import dataclasses
 import gzip
@@ -74,7 +74,7 @@ IDS = {
 HUB_IDS = dict(
   zip(("input_word_ids", "input_mask", "input_type_ids"), IDS.values())
 )
-# What is wrong, by the name of the input, and how an error words it.
+# Invalid values by the name of the input, and words of the error.
 BEYOND = {
   ("input_ids", 500): "input_ids holds 500, which",
   ("input_ids", -1): "input_ids holds -1, which",
@@ -100,7 +100,7 @@ def made_model(task):
 
 
 def write_run(folder, model, task):
-  """Writes what a run leaves: a training checkpoint, config and labels."""
+  """Writes the files of a run: a training checkpoint, config and labels."""
   tensors = {v.path: v.numpy() for v in model.weights}
   slots = {f"{n}/adam_m": np.ones_like(x) for n, x in tensors.items()}
   step = {checkpoints.GLOBAL_STEP: np.int64(7)}
@@ -128,7 +128,7 @@ V2 = {
 
 @pytest.fixture(scope="module")
 def exported(tmp_path_factory):
-  """A folder with runs/TASK and their SavedModels, models/TASK."""
+  """Returns a folder with runs/TASK and their SavedModels, models/TASK."""
   folder = tmp_path_factory.mktemp("exported")
   (folder / "runs").mkdir()
   configs = {name: {} for name in MADE}
@@ -168,7 +168,7 @@ def exported(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def served(exported, tmp_path_factory):
-  """A function from requests to answers of a process without this package."""
+  """Returns a function that answers requests in a process without bert_tf."""
   folder = tmp_path_factory.mktemp("client")
   shutil.copy(ROOT / "tests" / "support" / "saved_model_client.py", folder)
   requests = made_requests(exported / "models")
@@ -187,7 +187,7 @@ def served(exported, tmp_path_factory):
 
 
 def made_requests(models):
-  """All that is asked of the one process."""
+  """Returns all requests to the process."""
   shared = ROOT.parent / "shared"
 
   def request(name, signature, **inputs):
@@ -249,24 +249,24 @@ def made_requests(models):
     texts = mnli_texts(shared)
     requests["mnli"] = request("classification", "serving_default", **texts)
     for version in ("v1", "v2"):
-      asked = questions(shared, version).values()
+      result = questions(shared, version).values()
       requests[version] = request(
         f"squad_{version}",
         "serving_default",
-        question=[question for question, _ in asked],
-        context=[context for _, context in asked],
+        question=[question for question, _ in result],
+        context=[context for _, context in result],
       )
   return requests
 
 
 def mnli_texts(shared):
   task = glue.get_task("MNLI")
-  found = examples_lib.read_examples(
+  examples = examples_lib.read_examples(
     str(shared / "golden/classifier/data/MNLI"), task.test, task
   )
   return {
-    "text": [example.text_a for example in found],
-    "text_b": [example.text_b for example in found],
+    "text": [example.text_a for example in examples],
+    "text_b": [example.text_b for example in examples],
   }
 
 
@@ -282,9 +282,9 @@ def questions(shared, version):
 
 
 def recorded_nbest(shared, version):
-  """The n-best lists and, of 2.0, the null odds of the original.
+  """Returns the n-best lists and, for 2.0, the null odds of the original.
 
-  Where there is no span, the text "empty" belongs to its files alone.
+  Replaces the text "empty", which only files of the original contain.
   """
   folder = shared / "golden" / "e2e" / f"squad_{version}"
   path = folder / "nbest_predictions.json"
@@ -300,8 +300,8 @@ def one_blank(text):
   return " ".join(text.split())
 
 
-def close(found, expected):
-  np.testing.assert_allclose(found, np.asarray(expected), atol=1e-5)
+def close(result, expected):
+  np.testing.assert_allclose(result, np.asarray(expected), atol=1e-5)
 
 
 def arrays(**rows):
@@ -309,7 +309,7 @@ def arrays(**rows):
 
 
 def loaded(exported, task):
-  """The Keras model of a run, its variables set by the script's reader."""
+  """Returns the Keras model of a run, loaded as by the scripts."""
   model = made_model(task)
   for variable in model.weights:
     variable.assign(np.zeros(variable.shape))
@@ -337,24 +337,24 @@ def test_pairs_are_classified_as_by_the_original(shared, served):
 @pytest.mark.parametrize("version", ["v1", "v2"])
 def test_questions_are_answered_as_by_the_original(shared, served, version):
   nbest, odds = recorded_nbest(shared, version)
-  asked = questions(shared, version)
-  found = served[version]
-  assert len(found["answer"]) == len(asked)
-  rows = zip(asked, found["answer"], found["start"], found["end"])
+  results = questions(shared, version)
+  result = served[version]
+  assert len(result["answer"]) == len(results)
+  rows = zip(results, result["answer"], result["start"], result["end"])
   for qas_id, answer, start, end in rows:
-    # There the words of an answer have one blank between them.
+    # Result files have single spaces between words.
     allowed = near_ties.answers(nbest[qas_id], odds.get(qas_id), -5.5)
     assert one_blank(answer or "") in map(one_blank, allowed)
     if answer:
-      assert asked[qas_id][1][start:end] == answer
+      assert results[qas_id][1][start:end] == answer
 
 
 def test_the_n_best_are_the_originals(shared, served):
-  found = served["v1"]
+  result = served["v1"]
   nbest, _ = recorded_nbest(shared, "v1")
   names = ("text", "probability", "start_logit", "end_logit")
   for row, entries in enumerate(nbest.values()):
-    columns = [found[f"nbest_{name}"][row] for name in names]
+    columns = [result[f"nbest_{name}"][row] for name in names]
     ours = [dict(zip(names, values)) for values in zip(*columns)]
     assert not any(any(entry.values()) for entry in ours[len(entries) :])
     near_ties.assert_nbest(
@@ -372,16 +372,16 @@ def test_null_odds_are_the_originals(shared, served):
 @pytest.mark.parametrize("task", ["regression", "multilabel"])
 def test_ids_are_classified_as_by_the_model(exported, served, task):
   logits = loaded(exported, task)(arrays(**IDS)).numpy()
-  found = served[f"ids of {task}"]
-  close(found["logits"], logits)
+  result = served[f"ids of {task}"]
+  close(result["logits"], logits)
   if task == "regression":
-    close(found["prediction"], logits[:, 0])
+    close(result["prediction"], logits[:, 0])
   else:
-    close(found["probabilities"], 1 / (1 + np.exp(-logits)))
+    close(result["probabilities"], 1 / (1 + np.exp(-logits)))
 
 
-def test_other_lengths_and_batches_are_taken(served):
-  # Of the first example the first three positions, all else being padding.
+def test_any_length_and_batch_size_is_accepted(served):
+  # The first three positions of the first example; the rest is padding.
   assert np.shape(served["shorter ids"]["logits"]) == (1, 3)
   close(np.sum(served["shorter ids"]["probabilities"]), 1.0)
 
@@ -400,10 +400,10 @@ def test_texts_are_cut_and_classified_as_by_the_script(exported, served, pairs):
     rows, {n: tf.io.FixedLenFeature([16], tf.int64) for n in IDS}
   )
   logits = loaded(exported, "multilabel")(ints).numpy()
-  found = served["multilabel pair" if pairs else "multilabel"]
-  close(found["probabilities"], 1 / (1 + np.exp(-logits)))
-  assert found["applies"] == (logits > 0).tolist()
-  assert found["labels"] == [["of", "thé", "and"]] * 3
+  result = served["multilabel pair" if pairs else "multilabel"]
+  close(result["probabilities"], 1 / (1 + np.exp(-logits)))
+  assert result["applies"] == (logits > 0).tolist()
+  assert result["labels"] == [["of", "thé", "and"]] * 3
 
 
 def test_no_texts_have_no_answers(served):
@@ -414,9 +414,9 @@ def test_no_texts_have_no_answers(served):
 def test_masks_are_filled_as_by_the_model(exported, served):
   vocab = list(tokenizer().vocab)
   model = loaded(exported, "pretraining")
-  found = served["masks"]
+  result = served["masks"]
   for row, text in enumerate(MASKED):
-    # The tokenizer of Python splits "[MASK]" as any word in brackets.
+    # The Python tokenizer splits "[MASK]" like any word in brackets.
     parts = map(tokenizer().tokenize, text.split("[MASK]"))
     tokens = sum((["[MASK]", *part] for part in parts), [])[1:]
     ids = tokenizer().convert_tokens_to_ids(["[CLS]", *tokens, "[SEP]"])
@@ -427,12 +427,12 @@ def test_masks_are_filled_as_by_the_model(exported, served):
     for place, logits in enumerate(output.masked_lm_logits.numpy()[0]):
       scores = np.exp(logits) / np.exp(logits).sum()
       best = np.argsort(-scores)[:5]
-      columns = (found[n][row][place] for n in ("tokens", "probabilities"))
+      columns = (result[n][row][place] for n in ("tokens", "probabilities"))
       near_ties.assert_ranking(
         list(zip(*columns)), [(vocab[i], scores[i]) for i in best]
       )
-  assert found["tokens"][1][1] == [""] * 5
-  assert not any(found["probabilities"][1][1])
+  assert result["tokens"][1][1] == [""] * 5
+  assert not any(result["probabilities"][1][1])
 
 
 def test_texts_and_ids_beyond_the_positions_are_refused(served):
@@ -457,9 +457,9 @@ def test_the_masked_lm_sees_chosen_or_all_positions(exported, served):
   positions = np.tile(np.arange(5, dtype=np.int32), (2, 1))
   model = loaded(exported, "pretraining")
   output = model({**arrays(**IDS), "masked_lm_positions": positions})
-  found = served["all ids"]
-  close(found["masked_lm_logits"], output.masked_lm_logits)
-  close(found["next_sentence_logits"], output.next_sentence_logits)
+  result = served["all ids"]
+  close(result["masked_lm_logits"], output.masked_lm_logits)
+  close(result["next_sentence_logits"], output.next_sentence_logits)
   chosen = served["ids of pretraining"]
   close(
     np.squeeze(chosen["masked_lm_logits"], axis=1),
@@ -473,7 +473,7 @@ def test_words_are_labelled_as_by_the_script(exported, served):
   windower = ner_features.SentenceWindower(
     tokenizer(), 16, document_context=False
   )
-  found = served["words"]
+  result = served["words"]
   for row, text in enumerate(NER_TEXTS):
     words = text.split()
     scores = []
@@ -490,18 +490,18 @@ def test_words_are_labelled_as_by_the_script(exported, served):
         ).numpy()[0]
         scores += [logits[i] for i in window.first_pieces]
     count = len(words)
-    assert found["words"][row][:count] == words
-    assert not any(found["words"][row][count:])
+    assert result["words"][row][:count] == words
+    assert not any(result["words"][row][count:])
     near_ties.assert_best(
-      found["labels"][row][:count], scores, LABELS["ner"][1]
+      result["labels"][row][:count], scores, LABELS["ner"][1]
     )
     probabilities = [np.exp(x).max() / np.exp(x).sum() for x in scores]
-    close(found["probabilities"][row][:count], probabilities)
+    close(result["probabilities"][row][:count], probabilities)
     for i, word in enumerate(words):
-      assert text[found["starts"][row][i] : found["ends"][row][i]] == word
+      assert text[result["starts"][row][i] : result["ends"][row][i]] == word
 
 
-def test_plain_text_is_labelled_as_its_words_with_blanks_between(served):
+def test_plain_text_is_labelled_like_its_separated_words(served):
   plain, split = served["plain words"], served["split words"]
   for name in ("words", "labels"):
     assert plain[name] == split[name]
@@ -521,29 +521,29 @@ def test_choices_are_scored_as_by_the_script(exported, served):
   ]
   inputs = {n: [[x[n] for x in row] for row in packed] for n in IDS}
   logits = loaded(exported, "swag")(arrays(**inputs)).numpy()
-  found = served["choices"]
-  close(found["logits"], logits)
-  near_ties.assert_best(found["choice"], logits, range(logits.shape[1]))
-  close(np.sum(found["probabilities"], axis=-1), [1.0, 1.0])
+  result = served["choices"]
+  close(result["logits"], logits)
+  near_ties.assert_best(result["choice"], logits, range(logits.shape[1]))
+  close(np.sum(result["probabilities"], axis=-1), [1.0, 1.0])
   assert np.shape(served["ids of swag"]["logits"]) == (2, 2)
 
 
 def test_an_encoder_has_the_interface_of_tf_hubs(exported, served):
   output = loaded(exported, "encoder")(arrays(**IDS))
-  found = served["encoder"]
-  close(found["outputs"]["pooled_output"], output.pooled_output)
-  close(found["outputs"]["default"], output.pooled_output)
-  close(found["outputs"]["sequence_output"], output.sequence_output)
-  close(found["encoder_outputs"], np.stack(output.all_encoder_layers))
+  result = served["encoder"]
+  close(result["outputs"]["pooled_output"], output.pooled_output)
+  close(result["outputs"]["default"], output.pooled_output)
+  close(result["outputs"]["sequence_output"], output.sequence_output)
+  close(result["encoder_outputs"], np.stack(output.all_encoder_layers))
   names = {v.path for v in modeling.BertModel(CONFIG).weights}
-  assert {name.removesuffix(":0") for name in found["variables"]} == names
-  assert found["without_gradient"] == 0
-  assert pathlib.Path(found["vocab_file"]).name == "vocab.txt"
-  assert found["do_lower_case"] is True
+  assert {name.removesuffix(":0") for name in result["variables"]} == names
+  assert result["without_gradient"] == 0
+  assert pathlib.Path(result["vocab_file"]).name == "vocab.txt"
+  assert result["do_lower_case"] is True
   close(served["ids of encoder"]["pooled_output"], output.pooled_output)
 
 
-def test_an_encoder_drops_out_in_training_alone(served):
+def test_an_encoder_applies_dropout_only_in_training(served):
   first, second, third, fourth = served["encoder"]["default_of_calls"]
   assert np.abs(np.subtract(first, second)).max() > 1e-3
   assert third == fourth
@@ -562,7 +562,7 @@ def test_a_preprocessor_makes_the_scripts_input(served):
 
 
 def cli(*arguments):
-  """Starts TensorFlow's saved_model_cli, without this package."""
+  """Starts TensorFlow's saved_model_cli in a process without bert_tf."""
   return subprocess.Popen(
     [
       sys.executable,
@@ -592,11 +592,11 @@ def test_saved_model_cli_shows_and_runs(exported, served):
   printed, errors = run.communicate(timeout=1800)
   assert run.returncode == 0, errors
   numbers = printed.split("Result for output key prediction:\n")[1]
-  found = [float(x) for x in numbers.splitlines()[0].strip("[]").split()]
-  close(found, served["ids of regression"]["prediction"])
+  lines = [float(x) for x in numbers.splitlines()[0].strip("[]").split()]
+  close(lines, served["ids of regression"]["prediction"])
 
 
-def test_there_are_no_slots_in_it(exported):
+def test_saved_models_have_no_optimizer_slots(exported):
   for task in MADE:
     names = checkpoints.CheckpointReader(
       str(exported / "models" / task)
@@ -611,14 +611,14 @@ def test_without_texts_there_is_no_vocabulary(exported):
   assert size < with_text.stat().st_size
 
 
-def test_nothing_unfinished_is_left(exported):
+def test_no_temporary_folder_is_left(exported):
   names = {path.name for path in (exported / "models").iterdir()}
   assert not [name for name in names if name.startswith(".")]
 
 
 @pytest.fixture
 def mistaken(exported, tmp_path):
-  """A function that exports with changes, of the run that is classified."""
+  """Returns a function that exports and returns the error message."""
 
   def run(run="encoder", **changes):
     config = export_config.ExportConfig(
@@ -635,14 +635,14 @@ def mistaken(exported, tmp_path):
   return run
 
 
-def test_a_head_that_is_not_there_is_named(mistaken):
+def test_a_missing_head_is_named(mistaken):
   message = mistaken("swag", task="squad")
-  for name in ("cls/squad/output_weights", "those of swag", "`task=encoder`"):
+  for name in ("cls/squad/output_weights", "for swag", "`task=encoder`"):
     assert name in message
-  assert "those of no task" in mistaken("encoder", task="pretraining")
+  assert "for no task" in mistaken("encoder", task="pretraining")
 
 
-def test_what_the_functions_would_not_use_is_named(mistaken):
+def test_unused_settings_are_named(mistaken):
   assert "`attention`" in mistaken(with_attention=True)
   assert "`text`" in mistaken(task="preprocessing", with_text=False)
   assert "`do_lower_case`" in mistaken(with_text=False, do_lower_case=True)
@@ -654,36 +654,36 @@ def test_a_larger_vocabulary_than_the_table_is_refused(mistaken, tmp_path):
   assert "501 word pieces" in mistaken(vocab_file=str(path))
 
 
-def test_what_is_not_found_is_named(mistaken):
-  assert "no vocab.txt; set `vocab_file`" in mistaken(vocab_file=None)
+def test_missing_files_are_named(mistaken):
+  assert "`vocab_file`" in mistaken(vocab_file=None)
   message = mistaken(
     init_checkpoint=str(GOLDEN / "tiny_classifier/bert_model.ckpt")
   )
   assert "there is no" in message and "label_map.json" in message
 
 
-def test_labels_of_another_number_are_refused(exported, mistaken, tmp_path):
+def test_a_wrong_number_of_labels_is_refused(exported, mistaken, tmp_path):
   run = tmp_path / "run"
   shutil.copytree(exported / "runs" / "multilabel", run)
   write_labels(run, "own data", "multilabel", ("a", "b"))
   message = mistaken(init_checkpoint=str(run))
-  assert "has a head of 3 labels" in message and "has 2" in message
+  assert "3 labels" in message and "has 2" in message
 
 
 def test_a_folder_in_use_is_refused(exported, tmp_path):
-  (tmp_path / "kept").write_text("")
-  with pytest.raises(ValueError, match="is there and not empty"):
+  (tmp_path / "file").write_text("")
+  with pytest.raises(ValueError, match=f"{tmp_path}.*`export_dir`"):
     export.run(
       export_config.ExportConfig(
         export_dir=str(tmp_path), init_checkpoint=str(exported)
       )
     )
-  assert [path.name for path in tmp_path.iterdir()] == ["kept"]
+  assert [path.name for path in tmp_path.iterdir()] == ["file"]
 
 
 def test_lengths_beyond_the_positions_are_refused(mistaken):
   message = mistaken("swag", max_seq_length=33)
-  assert "max_seq_length 33 exceeds" in message
+  assert "max_seq_length 33" in message
 
 
 def test_a_classifier_starts_from_an_encoder(exported, tmp_path, run_script):
@@ -698,16 +698,16 @@ def test_a_classifier_starts_from_an_encoder(exported, tmp_path, run_script):
     "--max_seq_length=8",
     "--train_batch_size=4",
     "--num_train_epochs=1",
-    # The weights stay those of the encoder.
+    # The weights stay equal to those of the encoder.
     "--learning_rate=0",
     "--nouse_xla",
     "--do_train",
   ]
   result = run_script("run_classifier.py", *arguments, cwd=tmp_path)
   assert result.returncode == 0, result.stderr
-  found = checkpoints.CheckpointReader(str(tmp_path / "out" / "model.ckpt-2"))
+  reader = checkpoints.CheckpointReader(str(tmp_path / "out" / "model.ckpt-2"))
   for variable in loaded(exported, "encoder").weights:
-    close(found.get(variable.path), variable.numpy())
+    close(reader.get(variable.path), variable.numpy())
   saved = modeling.BertConfig.from_json_file(
     str(tmp_path / "out" / "bert_config.json")
   )
@@ -718,7 +718,7 @@ def test_a_classifier_starts_from_an_encoder(exported, tmp_path, run_script):
     "run_classifier.py", *arguments, "--vocab_file=other.txt", cwd=tmp_path
   )
   assert again.returncode == 1
-  assert "vocab_file other.txt contradicts" in again.stderr
+  assert "vocab_file other.txt" in again.stderr
 
 
 def test_the_script_exports_a_run(exported, tmp_path, run_script):

@@ -1,4 +1,4 @@
-"""The memory of functions that take texts is linear in the text."""
+"""Tests that the memory of text functions is linear in the text."""
 
 import json
 import subprocess
@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-# Prints the growth of the process in MB, for each of some long texts.
+# Prints the growth of the process in MB for each of several long texts.
 SCRIPT = """
 import json
 import resource
@@ -70,10 +70,10 @@ print(json.dumps(growth))
 
 @pytest.mark.skipif(sys.platform != "linux", reason="ru_maxrss is in kB there")
 def test_no_text_is_copied_for_each_of_its_words():
-  found = subprocess.run(
+  results = subprocess.run(
     [sys.executable, "-c", SCRIPT], capture_output=True, text=True, check=True
   )
-  growth = json.loads(found.stdout.splitlines()[-1])
+  growth = json.loads(results.stdout.splitlines()[-1])
   assert len(growth) == 4
-  # Copies would take from 600 MB to 8 GB.
+  # Copies would take 600 MB to 8 GB.
   assert {k: mb for k, mb in growth.items() if mb > 300} == {}

@@ -1,4 +1,4 @@
-"""What run.json and the vocabulary decide about a model that is exported."""
+"""Tests for the settings of an export from run.json and the vocabulary."""
 
 import dataclasses
 import shutil
@@ -37,7 +37,7 @@ SQUAD = run_info.RunInfo(
 
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory):
-  """Folders of runs by task, without run.json."""
+  """Returns folders of runs by task, without run.json."""
   folder = tmp_path_factory.mktemp("runs")
   keras.utils.set_random_seed(1)
   models = {
@@ -49,8 +49,8 @@ def runs(tmp_path_factory):
   return folder
 
 
-def run_of(runs, info, tmp_path):
-  """A run whose run.json says `info`."""
+def make_run(runs, info, tmp_path):
+  """Returns a run whose run.json is `info`."""
   folder = tmp_path / "run"
   shutil.copytree(runs / info.task, folder)
   run_info.write_run(
@@ -63,9 +63,9 @@ def build(folder, **settings):
   return export.build(configs.ModelConfig(init_checkpoint=folder, **settings))
 
 
-def test_a_run_trained_on_cased_text_is_exported_so(runs, tmp_path):
+def test_a_cased_run_is_exported_as_cased(runs, tmp_path):
   info = dataclasses.replace(CLASSIFIER, do_lower_case=False)
-  folder = run_of(runs, info, tmp_path)
+  folder = make_run(runs, info, tmp_path)
   built = build(folder)
   assert built.info.do_lower_case is False
   vocab = built.module.tokenizer.vocab
@@ -91,16 +91,16 @@ def test_without_run_json_the_vocabulary_decides_the_case(runs, tmp_path):
 def test_the_default_function_takes_what_the_run_was_trained_on(runs, tmp_path):
   for is_pair, names in ((True, ["text", "text_b"]), (False, ["text"])):
     info = dataclasses.replace(CLASSIFIER, is_pair=is_pair)
-    built = build(run_of(runs, info, tmp_path / str(is_pair)))
+    built = build(make_run(runs, info, tmp_path / str(is_pair)))
     default = built.signatures[saved_models.DEFAULT]
     assert [spec.name for spec in default.input_signature] == names
 
 
 def test_settings_of_the_run_are_those_of_the_model(runs, tmp_path):
-  folder = run_of(runs, SQUAD, tmp_path)
-  found = dataclasses.replace(build(folder).info, strip_accents=None)
-  assert found == SQUAD
-  # How answers are chosen can be set anew.
+  folder = make_run(runs, SQUAD, tmp_path)
+  result = dataclasses.replace(build(folder).info, strip_accents=None)
+  assert result == SQUAD
+  # Settings that choose among answers can be changed.
   info = build(folder, null_score_diff_threshold=2.0).info
   assert info.null_score_diff_threshold == 2.0
   for name, value in (("max_seq_length", 64), ("doc_stride", 8)):
@@ -110,7 +110,7 @@ def test_settings_of_the_run_are_those_of_the_model(runs, tmp_path):
 
 
 def test_another_vocabulary_than_the_runs_is_refused(runs, tmp_path):
-  folder = run_of(runs, SQUAD, tmp_path)
+  folder = make_run(runs, SQUAD, tmp_path)
   words = (tmp_path / "run" / "vocab.txt").read_text().splitlines()
   other = tmp_path / "other.txt"
   other.write_text("\n".join([*words[:-1], "other"]) + "\n")
@@ -118,8 +118,8 @@ def test_another_vocabulary_than_the_runs_is_refused(runs, tmp_path):
     build(folder, vocab_file=str(other))
 
 
-def test_a_saved_model_says_what_it_is(runs, tmp_path):
-  run = run_of(runs, CLASSIFIER, tmp_path)
+def test_a_saved_model_has_the_run_json_of_its_run(runs, tmp_path):
+  run = make_run(runs, CLASSIFIER, tmp_path)
   folder = str(tmp_path / "models" / "1")
   export.run(configs.ExportConfig(init_checkpoint=run, export_dir=folder))
   exported = dataclasses.replace(CLASSIFIER, global_step=1)
@@ -127,5 +127,5 @@ def test_a_saved_model_says_what_it_is(runs, tmp_path):
   for name in ("vocab.txt", "bert_config.json"):
     ours = tmp_path / "models" / "1" / name
     assert ours.read_text() == (tmp_path / "run" / name).read_text()
-  # It is a checkpoint as good as the run's own.
+  # The SavedModel can be used like the run's checkpoint.
   assert build(folder).info == exported

@@ -1,4 +1,4 @@
-"""Windows and answers of the graph and of NumPy, on the same cases."""
+"""Tests that windows and answers of the graph equal those of NumPy."""
 
 import dataclasses
 import pathlib
@@ -24,7 +24,7 @@ WORDS = [
   *("the", "of", "and", "mississippi", "thé", "(1984)", "U.S.", "in,"),
   *("\u0007", "\U0001f600", "İstanbul", "e\u0301a\u0323", "日本", "한국어"),
   *("supercalifragilisticexpialidocious", "x" * 201, "\u202f", "a\u00a0b"),
-  # Pieces that occur earlier in their word, in another case.
+  # Pieces that occur earlier in their word in another case.
   *("Rhrhrh", "Mimima", "\u00c9e\u00e9e", "\U0001f600.Aa"),
 ]
 PREDICTIONS = {
@@ -40,7 +40,7 @@ PREDICTIONS = {
 
 
 def cases():
-  """Questions and contexts, of no word to several windows."""
+  """Returns questions and contexts, from no word to several windows."""
   rng = random.Random(7)
   for num_words in (0, 1, 2, 9, 40, 41):
     for _ in range(4):
@@ -51,7 +51,7 @@ def cases():
 
 
 class Model:
-  """Random logits for each position and the word piece there."""
+  """Returns random logits for each position and word piece."""
 
   def __init__(self, vocab_size):
     rng = np.random.default_rng(0)
@@ -73,7 +73,7 @@ def tokenizers():
   return full, bert_tokenizer.BertTokenizer(full.vocab)
 
 
-def example_of(question, context):
+def make_example(question, context):
   return examples.SquadExample(
     qas_id="",
     question_text=question,
@@ -89,18 +89,18 @@ def test_the_graph_cuts_the_windows_of_the_records(tokenizers):
   graph_windower = context_windows.Windower(in_graph, WINDOWS)
   counts = set()
   for question, context in cases():
-    [expected] = windower.windows([example_of(question, context)])
+    [expected] = windower.windows([make_example(question, context)])
     pieces = graph_windower.pieces(tf.constant(context))
-    found = graph_windower.cut(tf.constant(question), pieces)
+    result = graph_windower.cut(tf.constant(question), pieces)
     counts.add(len(expected))
-    assert len(found.pieces) == len(expected)
+    assert len(result.pieces) == len(expected)
     if not expected:
       continue
     for name, values in padded(expected).items():
-      np.testing.assert_array_equal(found.inputs[name], values)
+      np.testing.assert_array_equal(result.inputs[name], values)
     for row, window in enumerate(expected):
       first, count = window.doc_offset, len(window.words)
-      is_max = found.is_max_context[row].numpy()
+      is_max = result.is_max_context[row].numpy()
       assert is_max[first : first + count].tolist() == list(
         window.is_max_context
       )
@@ -108,11 +108,11 @@ def test_the_graph_cuts_the_windows_of_the_records(tokenizers):
   assert {0, 1} < counts and max(counts) > 3
 
 
-def padded(found):
-  """Returns windows as the input of the model."""
+def padded(result):
+  """Returns windows as inputs of the model."""
   rows = [
     packing.pad(w.input_ids, w.doc_offset, WINDOWS.max_seq_length)
-    for w in found
+    for w in result
   ]
   return {n: np.array([row[n] for row in rows], np.int32) for n in rows[0]}
 
@@ -128,16 +128,16 @@ def test_the_graph_decodes_the_answers_of_the_result_files(tokenizers, version):
   texts = tf.TensorSpec([], tf.string)
   answer = tf.function(answerer.answer, input_signature=[texts, texts])
   for question, context in cases():
-    example = example_of(question, context)
+    example = make_example(question, context)
     [cut] = windower.windows([example])
     logits = np.zeros((2, 0, 0))
     if cut:
       logits = model(padded(cut))
       logits = [values.numpy() for values in logits]
     expected = predictor.predict(example, cut, *logits)
-    found = {n: x.numpy() for n, x in answer(question, context).items()}
+    result = {n: x.numpy() for n, x in answer(question, context).items()}
     names = ("text", "probability", "start_logit", "end_logit")
-    columns = [found[f"nbest_{name}"] for name in names]
+    columns = [result[f"nbest_{name}"] for name in names]
     entries = [dict(zip(names, values)) for values in zip(*columns)]
     ours = [
       {**entry, "text": one_blank(entry["text"])}
@@ -145,19 +145,19 @@ def test_the_graph_decodes_the_answers_of_the_result_files(tokenizers, version):
       if entry["probability"] > 0
     ]
     theirs = [dataclasses.asdict(c) for c in expected.nbest]
-    for candidate in theirs:  # That text belongs to predictions.json.
+    for candidate in theirs:  # Only predictions.json has this text.
       candidate["text"] = candidate["text"].replace(decoding.NO_SPAN_TEXT, "")
     near_ties.assert_nbest(ours, theirs)
     wanted = expected.text.replace(decoding.NO_SPAN_TEXT, "")
-    assert one_blank(found["answer"]) == wanted
+    assert one_blank(result["answer"]) == wanted
     if config.version_2_with_negative:
-      assert found["null_odds"] == pytest.approx(expected.null_odds, abs=1e-4)
+      assert result["null_odds"] == pytest.approx(expected.null_odds, abs=1e-4)
     if wanted:
-      place = slice(found["start"], found["end"])
-      assert context[place] == found["answer"].decode()
+      place = slice(result["start"], result["end"])
+      assert context[place] == result["answer"].decode()
 
 
 def one_blank(text):
-  """Returns an answer as result files have it."""
+  """Returns an answer in the format of result files."""
   blank = tf.strings.regex_replace(text, context_windows.WHITE_SPACE, " ")
   return blank.numpy().decode()

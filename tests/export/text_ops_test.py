@@ -16,22 +16,22 @@ from bert_tf.data import packing
 from bert_tf.export.text_ops import bert_tokenizer
 from tests.support import random_texts, tokenizer_pairs
 
-# Made by hand; ids are the positions.
+# Hand-made; ids are the positions.
 VOCAB = "[PAD] [UNK] [CLS] [SEP] [MASK] play ##ing ##ed the cafe ! , ##s $ 日"
 VOCAB = {token: index for index, token in enumerate(VOCAB.split())}
 
-# Recorded lines whose ids differ from the original's, and why: a str of Python
-# holds lone surrogates, UTF-8 does not. Their bytes are left out as bad ones;
-# the original made [UNK] of a word with them.
+# Recorded lines whose ids differ from the original's. They contain lone
+# surrogates, which are valid in a Python str but not in UTF-8. The ops drop
+# their bytes; the original converted words with them to [UNK].
 _LONE_SURROGATES = {114, 115, 117, 118, 1198, 1201, 2040}
 DIFFERING = {
   "cased": _LONE_SURROGATES,
-  # Read as cased, the words around these are unknown either way.
+  # In the cased setting, the words around them are unknown anyway.
   "uncased": _LONE_SURROGATES
   | {90, 91, 93, 94, 96, 97, 99, 100, 102, 103, 105, 106, 108, 109, 111, 112},
 }
 
-# Vocabulary and its case; others are tried to find mistakes that it hides.
+# Vocabularies with their case, and with the other case.
 SETTINGS = [
   ("uncased", True, None),
   ("cased", False, None),
@@ -41,7 +41,7 @@ SETTINGS = [
   ("cased", False, True),
 ]
 
-# 10,000 texts under each setting in each; 17 are a million in all.
+# 10,000 texts for each setting; 17 tests are a million in total.
 NUM_PARTS = int(os.environ.get("RANDOM_TEXT_PARTS", 1))
 
 
@@ -58,8 +58,8 @@ def tokenizer():
 
 
 @pytest.fixture(scope="module")
-def both(unpacked):
-  """A function from a setting to FullTokenizer and BertTokenizer."""
+def tokenizers(unpacked):
+  """Returns a function from settings to FullTokenizer and BertTokenizer."""
 
   def make(name, do_lower_case, strip_accents=None):
     path = unpacked("vocab") / f"bert_base_{name}_vocab.txt"
@@ -74,35 +74,37 @@ def has_surrogate(text):
   return any(0xD800 <= ord(char) < 0xE000 for char in text)
 
 
-def bytes_of(line):
-  """The bytes of a recorded text, lone surrogates too."""
+def read_bytes(line):
+  """Returns the bytes of a recorded text, including lone surrogates."""
   if "text" in line:
     return line["text"].encode("utf-8", "surrogatepass")
   return bytes.fromhex(line["bytes_hex"])
 
 
 @pytest.mark.parametrize("case", ["uncased", "cased"])
-def test_every_recorded_text_gives_the_originals_ids(shared, both, case):
+def test_every_recorded_text_gives_the_originals_ids(shared, tokenizers, case):
   path = shared / "golden" / "tokenization" / "golden.jsonl.gz"
   with gzip.open(path, "rt") as reader:
     lines = [json.loads(line) for line in reader]
   assert len(lines) == 1364
   if unicodedata.unidata_version != "14.0.0":
     lines = [line for line in lines if not line["ucd_sensitive"]]
-  texts = list(map(bytes_of, lines))
-  full, ops = both("uncased", do_lower_case=case == "uncased")
+  texts = list(map(read_bytes, lines))
+  full, ops = tokenizers("uncased", do_lower_case=case == "uncased")
   ids = ops.tokenize(texts).to_list()
   assert ids == list(map(full.tokenize_to_ids, texts))
   differing = [
-    line for line, found in zip(lines, ids) if found != line[f"{case}_ids"]
+    line for line, result in zip(lines, ids) if result != line[f"{case}_ids"]
   ]
   assert {line["id"] for line in differing} == DIFFERING[case]
   assert all(has_surrogate(line["text"]) for line in differing)
 
 
 @pytest.mark.parametrize("setting", SETTINGS)
-def test_random_texts_give_the_words_and_ids_of_full_tokenizer(both, setting):
-  full, ops = both(*setting)
+def test_random_texts_give_the_words_and_ids_of_full_tokenizer(
+  tokenizers, setting
+):
+  full, ops = tokenizers(*setting)
   texts = list(random_texts.make(3000, seed=str(setting)))
   assert not tokenizer_pairs.differing(texts, full, ops)
 
@@ -117,8 +119,8 @@ def test_random_texts_give_the_same_with_a_vocabulary_made_by_hand(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("setting", SETTINGS)
-def test_many_random_texts_give_no_other_words_or_ids(both, setting):
-  full, ops = both(*setting)
+def test_many_random_texts_give_the_same_words_and_ids(tokenizers, setting):
+  full, ops = tokenizers(*setting)
   for part in range(NUM_PARTS):
     texts = list(random_texts.make(10_000, seed=f"{setting} {part}"))
     assert not tokenizer_pairs.differing(texts, full, ops)
@@ -126,15 +128,17 @@ def test_many_random_texts_give_no_other_words_or_ids(both, setting):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("do_lower_case", [True, False])
-def test_every_character_is_treated_as_full_tokenizer_does(both, do_lower_case):
-  full, ops = both("uncased", do_lower_case)
+def test_every_character_is_treated_as_full_tokenizer_does(
+  tokenizers, do_lower_case
+):
+  full, ops = tokenizers("uncased", do_lower_case)
   chars = [c for c in map(chr, range(0x110000)) if not has_surrogate(c)]
   texts = [f"a{char}b" for char in chars]
   assert not tokenizer_pairs.differing(texts, full, ops, 50_000)
 
 
-def test_bytes_that_are_no_utf8_are_left_out(both):
-  full, ops = both("uncased", do_lower_case=True)
+def test_invalid_utf8_is_dropped(tokenizers):
+  full, ops = tokenizers("uncased", do_lower_case=True)
   rng = random.Random(7)
   alphabet = (
     b"aZ \x80\xbf\xc0\xc3\xe2\x82\xac\xed\xa0\xf0\x9f\x98\xf4\x90\xff\xe0"
@@ -153,7 +157,7 @@ def test_words_and_pieces_by_hand(tokenizer):
     [5, 6, 11, 5, 7, 10],
     [],
     [],
-    # [, mask and ] are no entries.
+    # The vocabulary has no [, mask and ].
     [8, 9, 1, 1, 1],
     [1, 5, 12, 14, 8],
   ]
@@ -187,7 +191,7 @@ def test_sigma_is_final_after_a_letter_and_before_none():
 
 
 def brute_force_pieces(word, vocab):
-  """Greedy longest match by trying every end, as the paper words it."""
+  """Returns the greedy longest matches, found by trying all ends."""
   pieces, rest = [], word
   while rest:
     prefix = "##" if pieces else ""
@@ -210,11 +214,11 @@ def test_word_pieces_equal_brute_force_on_random_vocabularies():
     words = [
       "".join(rng.choices("abé", k=rng.randint(1, 9))) for _ in range(30)
     ]
-    found = bert_tokenizer._wordpiece_tokenizer(vocab, 200).tokenize(
+    pieces = bert_tokenizer._wordpiece_tokenizer(vocab, 200).tokenize(
       [*words, "#"]
     )
     expected = [brute_force_pieces(word, vocab) for word in [*words, "#"]]
-    assert found.to_list() == expected
+    assert pieces.to_list() == expected
 
 
 def cut(text, starts, ends):
@@ -239,14 +243,14 @@ def test_offsets_cut_the_given_text(tokenizer):
     ["Play", "ing", "the", "Cafe\u0301", "!"],
     ["café", "the", "pl\u00aday", "$"],
     [],
-    # A mark without a letter before it in its word goes with none.
+    # A mark without a letter before it in its word is dropped.
     ["日", "日", "the", "play\u0301\u0323", "ed"],
   ]
 
 
-def test_offsets_of_random_texts_cut_what_each_piece_was_made_of(both):
-  full, ops = both("multilingual_cased", do_lower_case=True)
-  # Marks that stay are moved inside of a word; the places are not.
+def test_offsets_of_random_texts_give_the_source_of_each_piece(tokenizers):
+  full, ops = tokenizers("multilingual_cased", do_lower_case=True)
+  # Kept marks are sorted within a word; their offsets are not.
   moved = random_texts.marks_that_stay()
   texts = [
     text
@@ -259,7 +263,7 @@ def test_offsets_of_random_texts_cut_what_each_piece_was_made_of(both):
   num_checked = 0
   for text, pieces, *places in zip(texts, ids, starts, ends):
     assert pieces == full.tokenize_to_ids(text)
-    # One after the other; the same place only for parts of one character.
+    # Offsets increase, except for parts of the same character.
     assert places[0] == sorted(places[0]) and places[1] == sorted(places[1])
     for piece, given in zip(pieces, cut(text, *places)):
       token = full.inv_vocab[piece].removeprefix("##")
@@ -270,7 +274,7 @@ def test_offsets_of_random_texts_cut_what_each_piece_was_made_of(both):
   assert num_checked > 5000
 
 
-def test_unknown_words_have_the_place_of_the_word(tokenizer):
+def test_unknown_words_have_the_offsets_of_the_word(tokenizer):
   _, starts, ends = tokenizer.tokenize_with_offsets(["a xÉz, xe\u0301 q"])
   text = "a xÉz, xe\u0301 q"
   assert cut(text, starts[0].numpy(), ends[0].numpy()) == (
@@ -322,7 +326,7 @@ def test_words_between_white_space_keep_bad_bytes(tokenizer):
     ),
     ("wait... what?! «Ünï»", "wait ... what ? ! « Ünï »"),
     ("O’Neill’s 20-year-old dogs' 3.5%", "O’Neill ’s 20-year-old dogs ' 3.5%"),
-    # Of words that were split before nothing is split.
+    # Words that are already split stay whole.
     ("lamb . 's ( n't -- U.S. ...", "lamb . 's ( n't -- U.S. ..."),
     ("(A.) 'x'", "( A. ) ' x '"),
     (" \u3000", ""),
@@ -331,29 +335,31 @@ def test_words_between_white_space_keep_bad_bytes(tokenizer):
 )
 def test_plain_text_is_split_at_signs_beside_words(tokenizer, text, expected):
   words, starts, ends = tokenizer.split_plain_text([text, "the"])
-  found = [word.decode() for word in words.to_list()[0]]
-  assert found == expected.split()
+  items = [word.decode() for word in words.to_list()[0]]
+  assert items == expected.split()
   encoded = text.encode()
   places = zip(starts.to_list()[0], ends.to_list()[0])
-  assert [encoded[start:end].decode() for start, end in places] == found
+  assert [encoded[start:end].decode() for start, end in places] == items
   assert words.to_list()[1] == [b"the"]
 
 
-def test_plain_words_of_random_texts_are_the_text_without_white_space(both):
-  _, ops = both("chinese", do_lower_case=True)
+def test_plain_words_of_random_texts_are_the_text_without_white_space(
+  tokenizers,
+):
+  _, ops = tokenizers("chinese", do_lower_case=True)
   texts = list(random_texts.make(2000, seed=10))
-  whole, _, _ = ops.split_at_white_space(texts)
+  result, _, _ = ops.split_at_white_space(texts)
   words, starts, ends = ops.split_plain_text(texts)
   for text, one, two, begin, end in zip(
-    texts, whole.to_list(), words.to_list(), starts.to_list(), ends.to_list()
+    texts, result.to_list(), words.to_list(), starts.to_list(), ends.to_list()
   ):
     assert b"".join(two) == b"".join(one)
     encoded = text if isinstance(text, bytes) else text.encode()
     assert [encoded[a:b] for a, b in zip(begin, end)] == two
 
 
-def test_white_space_words_of_random_texts_give_all_pieces(both):
-  _, ops = both("chinese", do_lower_case=True)
+def test_white_space_words_of_random_texts_give_all_pieces(tokenizers):
+  _, ops = tokenizers("chinese", do_lower_case=True)
   texts = list(random_texts.make(2000, seed=9))
   words, _, _ = ops.split_at_white_space(texts)
   ids = ops.tokenize_words(words)
@@ -392,13 +398,13 @@ def test_packed_texts_equal_those_of_features(tokenizer, num_segments):
 @pytest.mark.parametrize(
   ("num_segments", "max_seq_length", "message"),
   [
-    (0, 8, "0 segments; pass one text or a pair"),
-    (3, 8, "3 segments; pass one text or a pair"),
-    (1, 1, "max_seq_length 1 is less than 2, the number of"),
-    (2, 2, "max_seq_length 2 is less than 3, the number of"),
+    (0, 8, "0 segments"),
+    (3, 8, "3 segments"),
+    (1, 1, "max_seq_length 1 .*raise it to 2"),
+    (2, 2, "max_seq_length 2 .*raise it to 3"),
   ],
 )
-def test_what_cannot_be_packed_is_named(
+def test_invalid_segments_and_lengths_are_named(
   tokenizer, num_segments, max_seq_length, message
 ):
   segments = [tf.ragged.constant([[5]], tf.int32)] * num_segments
@@ -426,11 +432,11 @@ def test_packing_needs_cls_and_sep():
     ops.pack([ops.tokenize(["a"])], 8)
 
 
-def test_it_works_in_a_dataset_and_on_an_empty_batch(tokenizer):
+def test_the_tokenizer_works_in_a_dataset_and_on_an_empty_batch(tokenizer):
   texts = tf.data.Dataset.from_tensor_slices(["the cafe", "play"]).batch(2)
   packed = texts.map(lambda t: tokenizer.pack([tokenizer.tokenize(t)], 5))
-  (found,) = packed.as_numpy_iterator()
-  assert found["input_ids"].tolist() == [[2, 8, 9, 3, 0], [2, 5, 3, 0, 0]]
+  (result,) = packed.as_numpy_iterator()
+  assert result["input_ids"].tolist() == [[2, 8, 9, 3, 0], [2, 5, 3, 0, 0]]
   nothing = tf.constant([], tf.string)
   for part in tokenizer.tokenize_with_offsets(nothing):
     assert part.to_list() == []
@@ -440,7 +446,7 @@ def test_it_works_in_a_dataset_and_on_an_empty_batch(tokenizer):
   ].shape == ((0, 5))
 
 
-# What a user runs who has neither bert_tf nor the vocabulary.
+# Code of a user who has neither bert_tf nor the vocabulary.
 _LOADING = """
 import json, sys
 import tensorflow as tf
@@ -460,9 +466,7 @@ print(json.dumps([
 """
 
 
-def test_saved_it_works_in_a_process_that_has_tensorflow_alone(
-  vocab_file, tmp_path
-):
+def test_a_saved_tokenizer_works_without_bert_tf(vocab_file, tmp_path):
   tokenizer = bert_tokenizer.BertTokenizer(tokenization.load_vocab(vocab_file))
   tf.saved_model.save(tokenizer, str(tmp_path / "module"))
   archive = keras.export.ExportArchive()

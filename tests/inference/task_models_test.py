@@ -22,24 +22,21 @@ LENGTHS = {
   }
 }
 
-# Rows, labels and settings that each model can learn.
+# Rows and labels that each model can learn.
 N = 24
 SENTENCES = [["the", "of", "in", "and"][i % 4 :] + ["was"] for i in range(N)]
 LEARNED = {
   "EntityRecognizer": (
     SENTENCES,
     [["B-X" if w in ("of", "was") else "O" for w in s] for s in SENTENCES],
-    {},
   ),
   "MultipleChoice": (
     [("the", ["of", "and"][:: 1 if i % 2 else -1]) for i in range(N)],
     np.array([0 if i % 2 else 1 for i in range(N)]),
-    {},
   ),
   "QuestionAnswerer": (
     [("the", f"{'of ' * (i % 5)}and {'in ' * (i % 3)}") for i in range(N)],
     ["and"] * N,
-    {},
   ),
 }
 ANSWERS = {
@@ -73,8 +70,8 @@ def new(name, bert, output_dir, **settings):
 
 @pytest.mark.parametrize("name", LEARNED)
 def test_training_labels_are_predicted_and_scored(bert, tmp_path, name):
-  rows, labels, settings = LEARNED[name]
-  model = new(name, bert, tmp_path, **settings)
+  rows, labels = LEARNED[name]
+  model = new(name, bert, tmp_path)
   with pytest.raises(ValueError, match="call `fit` first"):
     model.score(rows, labels)
   results = model.fit(rows, labels, (rows[:4], labels[:4]), **SETTINGS)
@@ -82,7 +79,7 @@ def test_training_labels_are_predicted_and_scored(bert, tmp_path, name):
   answers = [ANSWERS[name](answer) for answer in model.predict(rows)]
   assert answers == list(labels)
   # As in another process, with labels from pandas.
-  other = new(name, bert, tmp_path, **settings)
+  other = new(name, bert, tmp_path)
   assert other.score(rows, pd.Series(list(labels))) > 0.9
   with pytest.raises(ValueError, match="`output_dir`"):
     other.fit(rows, labels)
@@ -96,8 +93,8 @@ MISSING = [None, float("nan"), pd.NA, pd.NaT]
 def test_a_row_without_a_label_or_a_text_is_named(
   bert, tmp_path, name, missing
 ):
-  rows, labels, settings = LEARNED[name]
-  model = new(name, bert, tmp_path / "out", **settings)
+  rows, labels = LEARNED[name]
+  model = new(name, bert, tmp_path / "out")
   with pytest.raises(ValueError, match="row 3 has no (label|answer)"):
     model.fit(rows[:4], [*list(labels)[:3], missing])
   with pytest.raises(ValueError, match="row 3 "):
@@ -106,18 +103,16 @@ def test_a_row_without_a_label_or_a_text_is_named(
 
 
 def test_the_label_of_a_choice_may_be_a_float(bert, tmp_path):
-  rows, labels, settings = LEARNED["MultipleChoice"]
-  model = new("MultipleChoice", bert, tmp_path, **settings)
-  how = {**SETTINGS, "num_train_epochs": 1.0}
-  model.fit(rows, pd.Series(labels, dtype=float), **how)
+  rows, labels = LEARNED["MultipleChoice"]
+  model = new("MultipleChoice", bert, tmp_path)
+  settings = {**SETTINGS, "num_train_epochs": 1.0}
+  model.fit(rows, pd.Series(labels, dtype=float), **settings)
 
 
 def test_questions_in_memory_train_to_the_weights_of_a_file(bert, tmp_path):
-  rows, labels, settings = LEARNED["QuestionAnswerer"]
-  how = {**SETTINGS, "num_train_epochs": 2.0}
-  new("QuestionAnswerer", bert, tmp_path / "ours", **settings).fit(
-    rows, labels, **how
-  )
+  rows, labels = LEARNED["QuestionAnswerer"]
+  settings = {**SETTINGS, "num_train_epochs": 2.0}
+  new("QuestionAnswerer", bert, tmp_path / "ours").fit(rows, labels, **settings)
   qas = [
     {
       "context": context,
@@ -133,9 +128,9 @@ def test_questions_in_memory_train_to_the_weights_of_a_file(bert, tmp_path):
   ]
   path = tmp_path / "train.json"
   path.write_text(json.dumps({"data": [{"paragraphs": qas}]}))
-  how.pop("num_train_epochs")
+  settings.pop("num_train_epochs")
   train = training_config.FineTuningTrainConfig(
-    output_dir=str(tmp_path / "theirs"), **how
+    output_dir=str(tmp_path / "theirs"), **settings
   )
   squad.run(
     squad_config.SquadConfig(
@@ -146,7 +141,6 @@ def test_questions_in_memory_train_to_the_weights_of_a_file(bert, tmp_path):
       num_train_epochs=2.0,
       train=train,
       **LENGTHS["QuestionAnswerer"],
-      **settings,
     )
   )
   ours, theirs = (

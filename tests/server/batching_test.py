@@ -1,4 +1,4 @@
-"""A fault at any stage of a batch fails that batch, and serving goes on."""
+"""Tests that a fault fails only its batch, and serving continues."""
 
 import asyncio
 import concurrent.futures
@@ -23,7 +23,7 @@ def doubled(name, inputs):
 
 
 def run(scenario, compute=doubled, on_batch=lambda batch: None, **config):
-  """Runs a scenario, a coroutine function of a batcher; returns its result."""
+  """Runs a coroutine function of a batcher and returns its result."""
 
   async def main():
     settings = server_config.ServerConfig(max_wait_ms=0, **config)
@@ -74,7 +74,7 @@ FAULTS = {
 
 
 @pytest.mark.parametrize("compute", FAULTS.values(), ids=FAULTS.keys())
-def test_a_fault_fails_its_own_request_only(compute):
+def test_a_fault_fails_only_its_own_request(compute):
   async def scenario(batcher):
     requests = [batcher.submit("f", column(value)) for value in (1, -1, 3)]
     results = await asyncio.gather(*requests, return_exceptions=True)
@@ -87,7 +87,7 @@ def test_a_fault_fails_its_own_request_only(compute):
   assert not isinstance(second, asyncio.CancelledError)
 
 
-def test_a_fault_of_joining_leaves_each_request_to_itself(monkeypatch):
+def test_requests_are_computed_separately_if_joining_fails(monkeypatch):
   def concatenate(arrays):
     raise MemoryError
 
@@ -101,7 +101,7 @@ def test_a_fault_of_joining_leaves_each_request_to_itself(monkeypatch):
   assert (first["y"], second["y"]) == ([2], [4])
 
 
-def test_a_fault_of_the_callback_fails_nothing():
+def test_a_fault_of_the_callback_does_not_fail_requests():
   def on_batch(batch):
     raise RuntimeError("not counted")
 
@@ -129,7 +129,7 @@ def test_requests_are_answered_when_the_task_ends(error, monkeypatch):
   assert run(scenario) == [batching.EndedError] * 2
 
 
-def test_a_request_that_was_left_is_not_computed():
+def test_a_cancelled_request_is_not_computed():
   gate, calls = threading.Event(), []
 
   def compute(name, inputs):
@@ -170,14 +170,14 @@ def test_requests_that_would_wait_too_long_are_refused():
     for value in range(3):
       tasks.append(asyncio.create_task(batcher.submit("f", column(value))))
       await asyncio.sleep(0.01)
-    # One is computed; one fills the next batch, and another would wait longer.
+    # The first is being computed and the second fills the next batch.
     done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
     gate.set()
     assert done == {tasks[2]}
     with pytest.raises(batching.OverloadedError) as caught:
       await tasks[2]
     results = await asyncio.gather(*tasks[:2])
-    # The advice helps: later there is room.
+    # The advice helps: later the queue has room.
     results.append(await batcher.submit("f", column(3)))
     return [result["y"].tolist() for result in results], caught.value
 
@@ -188,7 +188,7 @@ def test_requests_that_would_wait_too_long_are_refused():
   assert error.retry_after_s == 1
 
 
-def test_batches_that_are_not_full_are_taken_for_full_ones():
+def test_the_speed_of_partial_batches_counts_as_of_full_ones():
   async def scenario(batcher):
     for _ in range(batching._NUM_TIMED):
       await batcher.submit("f", column(0))
@@ -204,7 +204,7 @@ def test_batches_that_are_not_full_are_taken_for_full_ones():
 @pytest.mark.parametrize(
   "error", [StopIteration(), asyncio.CancelledError(), SystemExit()]
 )
-def test_a_call_in_a_thread_ends_whatever_it_raises(error):
+def test_a_call_in_a_thread_ends_for_any_exception(error):
   def call():
     raise error
 
@@ -216,11 +216,11 @@ def test_a_call_in_a_thread_ends_whatever_it_raises(error):
     asyncio.run(main())
 
 
-# What follows asks a whole server.
+# The following tests use a complete server.
 
 
 def fault_in(monkeypatch, stage, error):
-  """Makes one stage of answering raise an exception."""
+  """Makes a stage of answering raise an exception."""
 
   def fail(*arguments, **others):
     raise error
@@ -238,19 +238,19 @@ STAGES = {
 
 @pytest.mark.parametrize("error", [MemoryError(), ValueError("x"), KeyError(1)])
 @pytest.mark.parametrize("stage", STAGES)
-def test_a_fault_of_the_server_is_no_mistake_of_the_client(
-  stage, error, monkeypatch, caplog
-):
+def test_an_internal_error_has_status_500(stage, error, monkeypatch, caplog):
   with serving_client.running(fake_model.FakeModel()) as running:
     with monkeypatch.context() as context:
       fault_in(context, STAGES[stage], error)
-      if stage == "write":  # Of the error, too: the connection ends.
+      if (
+        stage == "write"
+      ):  # If the error response also fails, the connection ends.
         with pytest.raises((ConnectionError, OSError, ValueError)):
           ask(running.url, PREDICT, {"instances": ["a"]})
       else:
-        code, found = ask(running.url, PREDICT, {"instances": ["a"]})
+        code, response = ask(running.url, PREDICT, {"instances": ["a"]})
         assert code == (503 if isinstance(error, MemoryError) else 500)
-        assert "error" in found
+        assert "error" in response
         assert type(error).__name__ in caplog.text
     assert ask(running.url, PREDICT, {"instances": ["ab"]})[0] == 200
 
@@ -264,7 +264,7 @@ def test_a_fault_of_counting_does_not_fail_a_request(error, monkeypatch):
 
 
 class Raising:
-  """Raises an exception when its items are asked for."""
+  """A mapping that raises an exception when it is read."""
 
   def __init__(self, error):
     self._error = error
@@ -290,7 +290,7 @@ def test_a_function_that_fails_when_it_warms_up_is_logged(caplog):
   assert "cold" in caplog.text
 
 
-def test_health_fails_when_nothing_is_computed_any_more(monkeypatch, caplog):
+def test_health_fails_after_the_computation_ended(monkeypatch, caplog):
   def take(batcher):
     raise ValueError("lost the queue")
 
@@ -324,7 +324,7 @@ application.run({"model": fake_model.FakeModel()}, settings, started)
 """
 
 
-def test_the_process_ends_when_nothing_is_computed_any_more():
+def test_the_process_exits_after_the_computation_ended():
   ended = subprocess.run(
     [sys.executable, "-c", ENDING],
     cwd=checkout.ROOT,
@@ -337,7 +337,7 @@ def test_the_process_ends_when_nothing_is_computed_any_more():
   assert "ServingEndedError" in ended.stderr
 
 
-def test_word_pieces_of_a_client_that_has_gone_are_counted_no_further():
+def test_counting_stops_when_the_client_disconnects():
   model, counted = fake_model.FakeModel(), []
   is_counting, gate = threading.Event(), threading.Event()
 
@@ -365,10 +365,10 @@ def test_word_pieces_of_a_client_that_has_gone_are_counted_no_further():
   assert counted == [text]
 
 
-def test_a_negative_input_mask_is_counted_as_what_it_masks():
+def test_a_negative_input_mask_counts_as_a_word_piece():
   model = fake_model.FakeModel()
   mask = np.array([[1, -5, 0]])
-  [served] = application.served.of_predictors({"model": model}).values()
+  [served] = application.served.create_models({"model": model}).values()
   assert sum(served.piece_counts({"input_mask": mask})) == 2
 
 

@@ -1,4 +1,4 @@
-"""A headless Chromium, driven by its own protocol."""
+"""A headless Chromium, driven by the DevTools protocol."""
 
 import asyncio
 import base64
@@ -39,7 +39,7 @@ _SECONDS = 600
 
 
 class Browser:
-  """One tab; `run` is what code of a page returns."""
+  """A tab; `run` returns the value of JavaScript code."""
 
   def __init__(self, loop, session, socket):
     self._loop, self._session, self._socket = loop, session, socket
@@ -48,7 +48,7 @@ class Browser:
     self._command("Emulation.setScrollbarsHidden", hidden=True)
 
   def open(self, url, width=1200, height=900, is_dark=False):
-    """Opens a page in a window of a size, and waits until it is loaded."""
+    """Opens a page in a window of a size and waits until it is loaded."""
     scheme = {"name": "prefers-color-scheme"}
     scheme["value"] = "dark" if is_dark else "light"
     self._command("Emulation.setEmulatedMedia", features=[scheme])
@@ -65,7 +65,7 @@ class Browser:
     self.wait("document.readyState === 'complete'")
 
   def run(self, code):
-    """Returns the value of an expression, that of a promise once it is kept."""
+    """Returns the value of an expression; awaits promises."""
     found = self._command(
       "Runtime.evaluate",
       expression=code,
@@ -76,7 +76,7 @@ class Browser:
     return found["result"].get("value")
 
   def wait(self, code):
-    """Waits until an expression is true; returns its value."""
+    """Waits until an expression is true and returns its value."""
     end = time.monotonic() + _SECONDS
     while not (value := self.run(code)):
       assert time.monotonic() < end, f"never true: {code}"
@@ -84,7 +84,7 @@ class Browser:
     return value
 
   def press(self, key, modifiers=0):
-    """Presses a key, as KeyboardEvent names it."""
+    """Presses a key, named as in KeyboardEvent."""
     text = {"Enter": "\r", " ": " "}.get(key, "")
     code = {"Enter": 13, "Tab": 9, " ": 32, "ArrowDown": 40, "ArrowUp": 38}[key]
     for kind in ("keyDown", "keyUp"):
@@ -98,11 +98,11 @@ class Browser:
       )
 
   def text(self, selector):
-    """Returns the text of an element as it is shown."""
+    """Returns the visible text of an element."""
     return self.run(f"document.querySelector({json.dumps(selector)}).innerText")
 
   def names_and_roles(self):
-    """Returns (role, name) of what a screen reader meets."""
+    """Returns (role, name) of each element that a screen reader reads."""
     nodes = self._command("Accessibility.getFullAXTree")["nodes"]
     return [
       (node["role"]["value"], node.get("name", {}).get("value", ""))
@@ -136,7 +136,7 @@ class Browser:
 
 @contextlib.contextmanager
 def running():
-  """Yields a Browser of a process of its own."""
+  """Yields a Browser in a new process."""
   import aiohttp
 
   loop = asyncio.new_event_loop()
@@ -167,7 +167,7 @@ def running():
 
 
 def _port(path, process):
-  """Returns the port that Chromium writes once it listens."""
+  """Returns the port that Chromium writes when it listens."""
   end = time.monotonic() + _SECONDS
   while not (path.exists() and path.read_text().strip()):
     assert process.poll() is None, "Chromium has ended."
@@ -177,5 +177,5 @@ def _port(path, process):
 
 
 def link(url, **texts):
-  """Returns the address that asks a server's page for texts."""
+  """Returns the address of a server's page with texts filled in."""
   return f"{url}/#{urllib.parse.urlencode(texts)}"

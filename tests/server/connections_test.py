@@ -1,4 +1,4 @@
-"""What clients do that is no request: floods, halves, other hosts' pages."""
+"""Tests for floods of connections, incomplete requests and other hosts."""
 
 import concurrent.futures
 import contextlib
@@ -37,7 +37,7 @@ def connected(url):
 
 
 def received(opened):
-  """Returns what comes until the server closes the connection."""
+  """Returns all bytes until the server closes the connection."""
   parts = []
   while part := opened.recv(1 << 16):
     parts.append(part)
@@ -45,7 +45,7 @@ def received(opened):
 
 
 def sent(url, raw):
-  """Returns (status, object) of a request that is sent as it is."""
+  """Sends raw bytes and returns (status, object)."""
   with connected(url) as opened:
     opened.sendall(raw)
     head, _, body = received(opened).partition(b"\r\n\r\n")
@@ -53,7 +53,7 @@ def sent(url, raw):
 
 
 def request(*headers, body=BODY, path=PREDICT):
-  """Returns a request with these headers beside its length."""
+  """Returns a request with these headers in addition to its length."""
   lines = [f"POST {path} HTTP/1.1", *headers, "Connection: close"]
   lines += [f"Content-Length: {len(body)}", "", ""]
   return "\r\n".join(lines).encode() + body
@@ -101,17 +101,17 @@ def nested(depth):
   ],
 )
 def test_every_answer_is_json(server, raw, status):
-  found, value = sent(server.url, raw)
-  assert (found, "error" in value) == (status, status != 200)
+  result, value = sent(server.url, raw)
+  assert (result, "error" in value) == (status, status != 200)
 
 
-def test_half_a_head_is_given_up(server):
+def test_an_incomplete_head_times_out(server):
   with connected(server.url) as opened:
     opened.sendall(f"POST {PREDICT} HTTP/1.1\r\nHost: local".encode())
     assert received(opened) == b""
 
 
-def test_mistakes_are_few_short_lines(server, caplog):
+def test_mistakes_of_clients_log_few_short_lines(server, caplog):
   with caplog.at_level(logging.INFO):
     for _ in range(100):
       sent(server.url, b"no HTTP at all\r\n\r\n")
@@ -130,8 +130,8 @@ def test_connections_beyond_the_limit_are_refused():
     for client in clients:
       stack.callback(client.close)
       assert client.ask("/healthz")[0] == 200
-    code, found = serving_client.ask(running.url, "/healthz")
-    assert (code, "3" in found["error"]) == (503, True)
+    code, response = serving_client.ask(running.url, "/healthz")
+    assert (code, "3" in response["error"]) == (503, True)
     clients[0].close()
     while serving_client.ask(running.url, "/healthz")[0] != 200:
       pass  # The server has not yet seen the end of the connection.
@@ -171,7 +171,7 @@ def test_a_host_is_known_by_its_name_in_capitals(monkeypatch):
       assert sent(running.url, request(f"Host: {host}", JSON))[0] == 200
 
 
-def test_what_a_client_that_has_gone_asked_for_is_not_computed(capsys):
+def test_requests_of_disconnected_clients_are_not_computed(capsys):
   model = fake_model.FakeModel()
   model.gate.clear()
   with (
@@ -188,7 +188,7 @@ def test_what_a_client_that_has_gone_asked_for_is_not_computed(capsys):
     with connected(url) as opened:
       opened.sendall(request(HOST, JSON, body=b'{"instances": ["gone"]}'))
       serving_client.wait_for_waiting(url, 1)
-    # It makes room for others, and is counted.
+    # The connection makes room for others and is counted.
     serving_client.wait_for_waiting(url, 0)
     model.gate.set()
     assert first.result()[0] == 200
@@ -204,7 +204,7 @@ def test_what_a_client_that_has_gone_asked_for_is_not_computed(capsys):
   assert [line["status"] for line in lines if "rows" in line] == [499, 200, 200]
 
 
-def test_a_client_that_leaves_within_its_body_is_counted_as_gone():
+def test_a_client_that_disconnects_in_its_body_counts_as_499():
   with serving_client.running(fake_model.FakeModel()) as running:
     for _ in range(5):
       with connected(running.url) as opened:
@@ -216,7 +216,7 @@ def test_a_client_that_leaves_within_its_body_is_counted_as_gone():
 
 
 def counts(url):
-  """Returns the numbers of requests by status, without those for metrics."""
+  """Returns the numbers of requests by status, except for metrics."""
   lines = [
     line
     for line in serving_client.metrics(url).splitlines()
@@ -246,7 +246,7 @@ def test_the_last_answer_of_a_stopping_server_ends_the_connection():
   running.join()
 
 
-def test_refused_connections_are_answered_though_they_sent_a_request():
+def test_refused_connections_get_an_answer_to_their_request():
   with (
     serving_client.running(
       fake_model.FakeModel(), max_connections=1

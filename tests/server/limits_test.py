@@ -1,4 +1,4 @@
-"""What one request may ask for, and how much of it is computed at once."""
+"""Tests for the limits of a request and the slices in which it is computed."""
 
 import concurrent.futures
 import dataclasses
@@ -21,21 +21,21 @@ PREDICT = fake_model.PREDICT
 spec = fake_model.spec
 
 
-def model_of(function, name="serving_default"):
-  """A model that has one more function."""
+def make_model(function, name="serving_default"):
+  """Returns a model with an additional function."""
   model = fake_model.FakeModel()
   model.functions[name] = function
   return model
 
 
 def wait_until_warm(url):
-  """Waits until the functions are warm, since that calls them too."""
+  """Waits until the functions are warm, because warming calls them."""
   while ask(url, "/readyz")[0] != 200:
     time.sleep(0.01)
 
 
 def chooser():
-  """A function of multiple choice: the number of choices of each row."""
+  """Returns a multiple-choice function: the number of choices per row."""
   return loaded_model.Function(
     {"context": spec(tf.string, None), "choices": spec(tf.string, None, None)},
     lambda context, choices: {
@@ -46,15 +46,15 @@ def chooser():
 
 
 def test_choices_of_a_request_are_limited():
-  model = model_of(chooser())
+  model = make_model(chooser())
   with serving_client.running(model, max_windows=6) as running:
     row = {"context": "a", "choices": ["b"] * 3}
     body = {"instances": [row] * 2}
     assert ask(running.url, PREDICT, body) == (200, {"predictions": [3, 3]})
     assert ask(running.url, PREDICT, {"instances": [row] * 3})[0] == 413
     row["choices"] *= 3
-    code, found = ask(running.url, PREDICT, {"instances": [row]})
-    assert (code, "9 choices" in found["error"]) == (413, True)
+    code, response = ask(running.url, PREDICT, {"instances": [row]})
+    assert (code, "9 choices" in response["error"]) == (413, True)
 
 
 def test_a_row_has_no_more_positions_than_ids():
@@ -66,20 +66,20 @@ def test_a_row_has_no_more_positions_than_ids():
     lambda input_ids, masked_lm_positions: {"ids": input_ids},
     lambda: {"ids": spec(tf.int32, None, None)},
   )
-  with serving_client.running(model_of(function)) as running:
+  with serving_client.running(make_model(function)) as running:
     row = {"input_ids": [1, 2], "masked_lm_positions": [0, 0]}
     assert ask(running.url, PREDICT, {"instances": [row]})[0] == 200
     row["masked_lm_positions"] = [0, 0, 0]
-    code, found = ask(running.url, PREDICT, {"instances": [row]})
+    code, response = ask(running.url, PREDICT, {"instances": [row]})
     assert code == 400
-    assert "3 masked_lm_positions" in found["error"]
+    assert "3 masked_lm_positions" in response["error"]
 
 
 class Wide:
-  """A function of texts that says each of its letters' numbers, padded.
+  """A text function that returns the code points of each text, padded.
 
   Attributes:
-    rows: how many rows each call had.
+    rows: number of rows of each call.
   """
 
   def __init__(self, width=None):
@@ -107,12 +107,14 @@ class Wide:
 def test_rows_beyond_a_batch_are_computed_in_slices_and_padded_alike():
   wide = Wide(width=1)
   texts = ["a", "b", "abc", "d", "ab"]
-  with serving_client.running(model_of(wide.function), max_batch_size=2) as run:
+  with serving_client.running(
+    make_model(wide.function), max_batch_size=2
+  ) as run:
     wait_until_warm(run.url)
     wide.rows.clear()
-    code, found = ask(run.url, PREDICT, {"instances": texts})
+    code, response = ask(run.url, PREDICT, {"instances": texts})
   assert (code, wide.rows) == (200, [2, 2, 1])
-  for text, row in zip(texts, found["predictions"], strict=True):
+  for text, row in zip(texts, response["predictions"], strict=True):
     rest = 3 - len(text)
     assert row["letters"] == [*text, *[""] * rest]
     assert row["codes"] == [[ord(letter)] for letter in text] + [[0]] * rest
@@ -120,13 +122,13 @@ def test_rows_beyond_a_batch_are_computed_in_slices_and_padded_alike():
 
 def test_rows_of_large_outputs_are_computed_alone():
   wide = Wide(width=1)
-  # As a head of all positions says: 4 letters of 2 ** 24 numbers each.
+  # As the logits of all positions: 4 letters with 2 ** 24 numbers each.
   function = loaded_model.Function(
     wide.function.inputs,
     wide.function.compute,
     lambda: {"codes": spec(tf.int32, None, None, 1 << 24)},
   )
-  with serving_client.running(model_of(function)) as running:
+  with serving_client.running(make_model(function)) as running:
     wait_until_warm(running.url)
     wide.rows.clear()
     assert ask(running.url, PREDICT, {"instances": ["a"] * 3})[0] == 200
@@ -137,25 +139,25 @@ def test_rows_of_large_outputs_are_computed_alone():
 def test_an_answer_is_limited_before_all_of_it_is_computed(max_batch_size):
   wide = Wide(width=9)
   limits = {"max_answer_values": 40, "max_batch_size": max_batch_size}
-  with serving_client.running(model_of(wide.function), **limits) as running:
+  with serving_client.running(make_model(wide.function), **limits) as running:
     wait_until_warm(running.url)
     wide.rows.clear()
-    # Of each letter 9 numbers and itself.
+    # Each letter has 9 numbers and itself.
     assert ask(running.url, PREDICT, {"instances": ["ab"] * 2})[0] == 200
-    code, found = ask(running.url, PREDICT, {"instances": ["ab"] * 8})
-    assert (code, list(found)) == (413, ["error"])
+    code, response = ask(running.url, PREDICT, {"instances": ["ab"] * 8})
+    assert (code, list(response)) == (413, ["error"])
   assert wide.rows == ([2, 2, 2] if max_batch_size == 2 else [2, 8])
 
 
-def test_masks_times_the_vocabulary_are_what_a_row_needs():
-  found = {"tokens": tf.constant([[[b"a"]]]), "probabilities": [[[1.0]]]}
-  assert found.keys() == set(heads.PretrainingModel.outputs)
+def test_a_row_needs_its_masks_times_the_vocabulary():
+  result = {"tokens": tf.constant([[[b"a"]]]), "probabilities": [[[1.0]]]}
+  assert result.keys() == set(heads.PretrainingModel.outputs)
   rows = []
 
   def fill(text):
     count = int(tf.size(text))
     rows.append(count)
-    return {name: tf.repeat(value, count, 0) for name, value in found.items()}
+    return {name: tf.repeat(value, count, 0) for name, value in result.items()}
 
   function = loaded_model.Function(
     {"text": spec(tf.string, None)},
@@ -165,7 +167,7 @@ def test_masks_times_the_vocabulary_are_what_a_row_needs():
       "probabilities": spec(tf.float32, None, None, 1),
     },
   )
-  model = model_of(function)
+  model = make_model(function)
   model.bert_config = dataclasses.replace(
     tiny_models.CONFIG, vocab_size=1 << 25
   )
@@ -179,7 +181,7 @@ def test_masks_times_the_vocabulary_are_what_a_row_needs():
   assert rows == [2, 2, 1, 1]
 
 
-def test_json_of_pieces_is_that_of_the_whole():
+def test_json_in_parts_equals_json_dumps():
   for value in (
     {"a": [[1.5, 2], []], "b": {"ä": None}},
     {"predictions": [{"x": [["\ud800", "y"]]}, {}]},
@@ -190,11 +192,11 @@ def test_json_of_pieces_is_that_of_the_whole():
     1e-9,
   ):
     expected = json.dumps(value, ensure_ascii=False) + "\n"
-    found = connections.json_response(value).body
-    assert found == expected.encode("utf-8", errors="backslashreplace")
+    result = connections.json_response(value).body
+    assert result == expected.encode("utf-8", errors="backslashreplace")
 
 
-def test_a_large_answer_is_written_beside_the_others(monkeypatch):
+def test_a_large_answer_does_not_block_others(monkeypatch):
   begun, answered = threading.Event(), threading.Event()
   respond = rest_json.predict_response
 
@@ -206,13 +208,13 @@ def test_a_large_answer_is_written_beside_the_others(monkeypatch):
   monkeypatch.setattr(rest_json, "predict_response", slow)
   wide = Wide(width=20_000)
   with (
-    serving_client.running(model_of(wide.function)) as running,
+    serving_client.running(make_model(wide.function)) as running,
     concurrent.futures.ThreadPoolExecutor(1) as pool,
   ):
-    asked = pool.submit(ask, running.url, PREDICT, {"instances": ["a"]})
+    results = pool.submit(ask, running.url, PREDICT, {"instances": ["a"]})
     assert begun.wait(timeout=600)
     assert ask(running.url, "/healthz")[0] == 200
     answered.set()
-    code, found = asked.result()
+    code, result = results.result()
   assert code == 200
-  assert found["predictions"][0]["codes"] == [[ord("a")] * 20_000]
+  assert result["predictions"][0]["codes"] == [[ord("a")] * 20_000]

@@ -1,4 +1,4 @@
-"""What operators ask a server: its description, metrics, log and readiness."""
+"""Tests for the server's description, metrics, log and readiness."""
 
 import contextlib
 import copy
@@ -49,9 +49,9 @@ def wait_until_ready(url):
 
 
 def check(description, schema, value):
-  """Raises jsonschema.ValidationError if a value is not of a schema."""
-  whole = {**schema, "components": description["components"]}
-  jsonschema.Draft202012Validator(whole).validate(value)
+  """Raises jsonschema.ValidationError if a value does not match a schema."""
+  result = {**schema, "components": description["components"]}
+  jsonschema.Draft202012Validator(result).validate(value)
 
 
 def json_schema(answers, status):
@@ -67,7 +67,7 @@ def operations(description):
 
 @pytest.fixture(scope="module")
 def several_server(tmp_path_factory):
-  """A run that says what it is, and another model."""
+  """A run with a run.json, and another model."""
   folder = tiny_models.write_classifier(tmp_path_factory.mktemp("run"))
   labels = json.loads((folder / "label_map.json").read_text())
   run = {
@@ -94,7 +94,7 @@ KINDS = ["real_server", "fake_server", "several_server"]
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_the_description_is_what_the_server_does(kind, request):
+def test_the_description_matches_the_server(kind, request):
   url = request.getfixturevalue(kind).url
   wait_until_ready(url)
   code, description = ask(url, "/openapi.json")
@@ -113,14 +113,14 @@ def test_the_description_is_what_the_server_does(kind, request):
     content = operation["requestBody"]["content"]["application/json"]
     for name, example in content["examples"].items():
       check(description, content["schema"], example["value"])
-      code, found = ask(url, path, example["value"])
-      assert code == 200, (path, name, found)
-      check(description, json_schema(operation["responses"], 200), found)
+      code, response = ask(url, path, example["value"])
+      assert code == 200, (path, name, response)
+      check(description, json_schema(operation["responses"], 200), response)
       if path.endswith(":predict"):
         schemas = description["components"]["schemas"]
         second = "/fake" in path
         schema = f"{'model_2_' if second else ''}predict_{name}_response"
-        check(description, schemas[schema], found)
+        check(description, schemas[schema], response)
       num_sent += 1
   assert num_sent >= 6
 
@@ -139,26 +139,26 @@ def test_columns_are_described_too(kind, request):
     }
     schema = description["components"]["schemas"][f"predict_{name}_request"]
     check(description, schema, body)
-    code, found = ask(url, PREDICT, body)
-    assert code == 200, (name, found)
-    check(description, json_schema(predict["responses"], 200), found)
+    code, response = ask(url, PREDICT, body)
+    assert code == 200, (name, response)
+    check(description, json_schema(predict["responses"], 200), response)
 
 
-def test_what_a_model_is_can_be_asked_for(several_server):
+def test_models_are_described(several_server):
   run, fake = ask(several_server.url, "/v1/models")[1]["models"]
   assert fake == {"name": "fake", "version": "7"}
   assert run["labels"] == ["good", "<b>bad</b>", "so so"]
   assert run["scores"] == {"eval_accuracy": 0.5}
   assert run["examples"] == [{"inputs": {"text": "the of"}, "answer": "good"}]
   assert run["size"]["hidden_size"] == 16
-  # By hand, of the sizes in tiny_models: embeddings, two layers, pooler, head.
+  # Computed by hand: embeddings, two layers, pooler and head of tiny_models.
   embeddings = (500 + 128 + 2) * 16 + 2 * 16
   layer = 4 * (16 * 16 + 16) + 2 * 16 * 32 + 32 + 16 + 4 * 16
   total = embeddings + 2 * layer + (16 * 16 + 16) + 3 * (16 + 1)
   assert run["size"]["num_parameters"] == total
 
 
-def test_every_route_is_described_and_no_other(fake_server):
+def test_exactly_the_routes_are_described(fake_server):
   description = ask(fake_server.url, "/openapi.json")[1]
   described = {(m.upper(), p) for p, m, _ in operations(description)}
   server = application.Server(
@@ -173,7 +173,7 @@ def test_every_route_is_described_and_no_other(fake_server):
     )
     for route in server._routes()
   }
-  # The model has no attention, of which this path would answer.
+  # The model has no attention functions for this path.
   without = {route for route in routes if ":attention" not in route[1]}
   assert without == described
 
@@ -211,13 +211,13 @@ BAD_BODIES = [
 
 
 @pytest.mark.parametrize("row", BAD, ids=[str(row)[:40] for row in BAD])
-def test_what_the_description_refuses_the_server_refuses(fake_server, row):
+def test_the_server_rejects_what_the_description_rejects(fake_server, row):
   body = {"signature_name": "serving_default", "instances": [row]}
   assert_refused_by_both(fake_server.url, body)
 
 
 @pytest.mark.parametrize("body", BAD_BODIES, ids=map(str, BAD_BODIES))
-def test_bodies_that_the_description_refuses_are_refused(fake_server, body):
+def test_bodies_that_the_description_rejects_are_rejected(fake_server, body):
   assert_refused_by_both(fake_server.url, body)
 
 
@@ -230,7 +230,7 @@ def test_bodies_that_the_description_refuses_are_refused(fake_server, body):
     ("segment_ids", 2),
   ],
 )
-def test_ids_out_of_range_are_refused_by_both(real_server, name, value):
+def test_ids_out_of_range_are_rejected_by_both(real_server, name, value):
   row = {"input_ids": [2], "input_mask": [1], "segment_ids": [0]}
   body = {"signature_name": "ids", "instances": [row | {name: [value]}]}
   assert_refused_by_both(real_server.url, body)
@@ -242,12 +242,12 @@ def assert_refused_by_both(url, body):
   schema = operation["requestBody"]["content"]["application/json"]["schema"]
   with pytest.raises(jsonschema.ValidationError):
     check(description, schema, body)
-  code, found = ask(url, PREDICT, body)
+  code, response = ask(url, PREDICT, body)
   assert code == 400
-  check(description, json_schema(operation["responses"], 400), found)
+  check(description, json_schema(operation["responses"], 400), response)
 
 
-def test_more_rows_than_allowed_are_refused_by_both(fake_server):
+def test_more_rows_than_allowed_are_rejected_by_both(fake_server):
   description = ask(fake_server.url, "/openapi.json")[1]
   operation = description["paths"][PREDICT]["post"]
   schema = operation["requestBody"]["content"]["application/json"]["schema"]
@@ -258,21 +258,21 @@ def test_more_rows_than_allowed_are_refused_by_both(fake_server):
     check(description, schema, body)
 
 
-def test_an_answer_of_another_type_is_no_answer(fake_server):
+def test_an_answer_of_another_type_does_not_match(fake_server):
   description = ask(fake_server.url, "/openapi.json")[1]
   operation = description["paths"][PREDICT]["post"]
   schema = json_schema(operation["responses"], 200)
-  found = ask(fake_server.url, PREDICT, {"instances": ["ab"]})[1]
-  check(description, schema, found)
+  response = ask(fake_server.url, PREDICT, {"instances": ["ab"]})[1]
+  check(description, schema, response)
   for name, value in (("length", "2"), ("echo", None), ("more", 1)):
-    bad = copy.deepcopy(found)
+    bad = copy.deepcopy(response)
     bad["predictions"][0][name] = value
     with pytest.raises(jsonschema.ValidationError):
       check(description, schema, bad)
 
 
 def metrics(url):
-  """Returns values by name and labels, as they are written."""
+  """Returns values by name and labels, as written."""
   code, kind, text = get(url, "/metrics")
   assert code == 200 and kind.startswith("text/plain")
   lines = [line for line in text.splitlines() if not line.startswith("#")]
@@ -287,32 +287,32 @@ def test_metrics_count_requests_rows_and_batches():
     ask(running.url, PREDICT, {"instances": ["bad"]})
     ask(running.url, "/v1/models/other:predict", {"instances": ["a"]})
     ask(running.url, "/nothing/of/the/kind")
-    found = metrics(running.url)
+    result = metrics(running.url)
   path = 'path="/v1/models/{name}:predict"'
   requests = "bert_tf_requests_total"
   for status, count in ((200, 1), (400, 1), (404, 1)):
     labels = f'{{method="POST",{path},status="{status}"}}'
-    assert found[requests + labels] == count
+    assert result[requests + labels] == count
   other = '{method="GET",path="other",status="404"}'
-  assert found[requests + other] == 1
-  assert found[f"bert_tf_request_seconds_count{{{path}}}"] == 3
+  assert result[requests + other] == 1
+  assert result[f"bert_tf_request_seconds_count{{{path}}}"] == 3
   signature = '{model="model",signature="serving_default"}'
-  assert found[f"bert_tf_rows_total{signature}"] == 3
-  assert found[f"bert_tf_text_bytes_total{signature}"] == 4 + 3
-  assert found[f"bert_tf_windows_total{signature}"] == 3
-  assert found["bert_tf_batch_rows_sum"] == 2  # The other one failed.
-  assert found["bert_tf_batch_seconds_count"] == 1
-  assert found["bert_tf_wait_seconds_count"] == 1
-  assert found["bert_tf_waiting_requests"] == 0
-  assert found["bert_tf_ready"] == 1
-  assert found["process_resident_memory_bytes"] > 0
+  assert result[f"bert_tf_rows_total{signature}"] == 3
+  assert result[f"bert_tf_text_bytes_total{signature}"] == 4 + 3
+  assert result[f"bert_tf_windows_total{signature}"] == 3
+  assert result["bert_tf_batch_rows_sum"] == 2  # The other request failed.
+  assert result["bert_tf_batch_seconds_count"] == 1
+  assert result["bert_tf_wait_seconds_count"] == 1
+  assert result["bert_tf_waiting_requests"] == 0
+  assert result["bert_tf_ready"] == 1
+  assert result["process_resident_memory_bytes"] > 0
 
 
 def test_word_pieces_are_counted_for_each_model_and_signature(several_server):
   url = several_server.url
   path = "/v1/models/a_run:predict"
   before = metrics(url)
-  # unk is a word of the vocabulary, zz two pieces of it, and é no letter more.
+  # unk is in the vocabulary, zz has two pieces, and thé is the.
   ask(url, path, {"instances": ["the of unk zz thé", "in"]})
   pair = {"text": "the", "text_b": "of in"}
   ask(url, path, {"signature_name": "text_pair", "instances": [pair]})
@@ -330,7 +330,7 @@ def test_word_pieces_are_counted_for_each_model_and_signature(several_server):
   assert counted("a_run", "serving_default") == 7
   assert counted("a_run", "text_pair") == 3
   assert counted("a_run", "ids") == 3
-  assert counted("fake", "serving_default") == 0  # It has no vocabulary.
+  assert counted("fake", "serving_default") == 0  # The model has no vocabulary.
 
 
 def test_metrics_know_the_queue():
@@ -348,7 +348,7 @@ def test_metrics_know_the_queue():
     ]
     for thread in threads:
       thread.start()
-    # One is being computed.
+    # The first request is being computed.
     while metrics(running.url)["bert_tf_waiting_requests"] != 3:
       time.sleep(0.01)
     model.gate.set()
@@ -369,16 +369,16 @@ def test_a_server_is_alive_before_it_is_ready():
   object.__setattr__(model.functions["sums"], "compute", slow)
   with serving_client.running(model) as running:
     assert ask(running.url, "/healthz")[0] == 200
-    code, found = ask(running.url, "/readyz")
-    assert (code, "not warm" in found["error"]) == (503, True)
+    code, response = ask(running.url, "/readyz")
+    assert (code, "not warm" in response["error"]) == (503, True)
     assert metrics(running.url)["bert_tf_ready"] == 0
     gate.set()
     wait_until_ready(running.url)
-    code, found = ask(running.url, "/readyz")
-    assert found == {"status": "ok", "model": "model", "version": "7"}
+    code, response = ask(running.url, "/readyz")
+    assert response == {"status": "ok", "model": "model", "version": "7"}
 
 
-def test_a_function_that_refuses_what_is_made_up_stops_nothing():
+def test_a_function_that_rejects_made_up_inputs_can_be_served():
   model = fake_model.FakeModel()
   refuse = fake_model.refusing_function()
   model.functions["refusing"] = refuse
@@ -386,9 +386,7 @@ def test_a_function_that_refuses_what_is_made_up_stops_nothing():
     wait_until_ready(running.url)
 
 
-def test_a_log_without_a_reader_ends_and_the_server_goes_on(
-  monkeypatch, capsys, caplog
-):
+def test_a_closed_log_does_not_stop_the_server(monkeypatch, capsys, caplog):
   reader, writer = os.pipe()
   os.close(reader)
   stdout = open(writer, "w", buffering=1)

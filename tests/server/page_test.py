@@ -1,4 +1,4 @@
-"""The page of the server, as a browser shows it."""
+"""Tests for the page of the server in a browser."""
 
 import contextlib
 import http.client
@@ -28,7 +28,7 @@ EVIL = "<img src=x onerror=\"document.title='owned'\">"
 
 
 def function(names, outputs):
-  """A function of texts that returns the same whatever it is asked."""
+  """Returns a text function with constant outputs."""
   tensors = {name: tf.constant(value) for name, value in outputs.items()}
   return loaded_model.Function(
     {name: tf.TensorSpec([None], tf.string) for name in names},
@@ -43,7 +43,9 @@ def function(names, outputs):
 def attention(tokens):
   count = len(tokens)
   heads = np.zeros((1, 2, 3, count, count), np.float32)
-  heads[:, 1, :, :, 0] = 1.0  # All look at the first in the last layer.
+  heads[:, 1, :, :, 0] = (
+    1.0  # In the last layer all tokens attend to the first.
+  )
   return {"tokens": [tokens], "attention": heads}
 
 
@@ -79,7 +81,7 @@ def tab():
 
 @contextlib.contextmanager
 def opened(tab, predictor, width=1200, is_dark=False, **texts):
-  """Opens the page of a server; asks for texts, if there are any."""
+  """Opens the page of a server, with texts filled in if given."""
   with serving_client.running(predictor) as server:
     tab.open(browser.link(server.url, **texts), width, is_dark=is_dark)
     wanted = "#time" if texts.keys() - {"model"} else "#fields"
@@ -111,7 +113,7 @@ def test_the_page_asks_no_other_server_and_runs_no_other_script():
   policy = response.headers["Content-Security-Policy"]
   assert policy.startswith("default-src 'none'; script-src 'sha256-")
   assert "unsafe" not in policy
-  # The name of SVG's elements is no address that is fetched.
+  # The namespace of SVG is not fetched.
   addresses = set(re.findall(r"https?://[^\"'\s]+", html))
   assert addresses == {"http://www.w3.org/2000/svg"}
   for way in ("innerHTML", "outerHTML", "insertAdjacent", "document.write"):
@@ -119,7 +121,7 @@ def test_the_page_asks_no_other_server_and_runs_no_other_script():
 
 
 @needs_chromium
-def test_texts_and_labels_are_shown_as_they_are(tab):
+def test_texts_and_labels_are_shown_verbatim(tab):
   with opened(tab, CLASSIFIER, text=f"of {EVIL}</textarea>"):
     assert tab.text(".answer") == "<b>bad</b>, 75.0 %"
     assert bars(tab) == [
@@ -127,10 +129,10 @@ def test_texts_and_labels_are_shown_as_they_are(tab):
       ("fine", "25.0 %", "25%"),
     ]
     tab.wait("document.querySelectorAll('#picture line').length")
-    # Of the attention, a word piece that is markup.
+    # A word piece in the attention that is markup.
     assert tab.run("document.querySelectorAll('img, b').length") == 0
     assert tab.run("document.title") == "model"
-    # The last layer's, of three tokens to the first.
+    # The last layer: three tokens attend to the first.
     ends = tab.run(
       "[...document.querySelectorAll('#picture line')].map(l => "
       "[l.getAttribute('y1'), l.getAttribute('y2')])"
@@ -139,7 +141,7 @@ def test_texts_and_labels_are_shown_as_they_are(tab):
 
 
 @needs_chromium
-def test_a_run_says_what_it_is_and_has_examples_to_click(tab):
+def test_a_run_has_a_description_and_examples_to_click(tab):
   info = run_info.RunInfo(
     task="classification",
     task_name="SST-2",
@@ -154,12 +156,12 @@ def test_a_run_says_what_it_is_and_has_examples_to_click(tab):
       {"inputs": {"text": f"dull {EVIL}"}, "answer": "0"},
     ),
   )
-  found = {
+  result = {
     "labels": [["0", "1"]],
     "label": ["1"],
     "probabilities": [[0.125, 0.875]],
   }
-  served = model(serving_default=function(["text"], found))
+  served = model(serving_default=function(["text"], result))
   served.info = info
   served.bert_config = tiny_models.CONFIG
   served.num_parameters = 12345
@@ -171,7 +173,7 @@ def test_a_run_says_what_it_is_and_has_examples_to_click(tab):
       "negative, positive",
       "2 layers of 16",
       "12,345 parameters",
-      "67,349 to train",
+      "67,349 for training",
       "64 word pieces",
     ):
       assert fact in facts
@@ -180,16 +182,16 @@ def test_a_run_says_what_it_is_and_has_examples_to_click(tab):
     tab.wait("document.getElementById('time').textContent")
     assert tab.run("document.getElementById('text').value") == f"dull {EVIL}"
     assert bars(tab)[0] == ("positive 1", "87.5 %", "87.5%")
-    assert "The dev file has: negative" in tab.text("#found")
+    assert "Expected (dev file): negative" in tab.text("#found")
     assert re.fullmatch(r"answered in \d+ ms", tab.text("#time"))
-    # Nothing to choose from, nothing to draw.
+    # There is a single model, without attention.
     for name in ("chooser", "attention"):
       assert tab.run(f"document.getElementById('{name}').hidden")
 
 
 @needs_chromium
 def test_an_answer_is_marked_in_its_context(tab):
-  found = {
+  result = {
     "answer": ["1843 <i>"],
     "start": np.int32([2]),
     "end": np.int32([10]),
@@ -202,16 +204,16 @@ def test_an_answer_is_marked_in_its_context(tab):
     "nbest_end_logit": [[1.0, 0.0, 0.0]],
     "null_odds": [-1.5],
   }
-  # The first character is two of JavaScript's.
+  # In JavaScript the first character has length two.
   context = "\U0001f600 1843 <i> or so"
   names = ["question", "context"]
-  served = model(serving_default=function(names, found))
+  served = model(serving_default=function(names, result))
   with opened(tab, served, question="When?", context=context):
     assert tab.text("#found .text") == context
     assert tab.text("#found mark") == "1843 <i>"
     assert [name for name, _, _ in bars(tab)] == ["1843 <i>", "no answer"]
-  found |= {"answer": [""], "start": np.int32([0]), "end": np.int32([0])}
-  served = model(serving_default=function(names, found))
+  result |= {"answer": [""], "start": np.int32([0]), "end": np.int32([0])}
+  served = model(serving_default=function(names, result))
   with opened(tab, served, question="Why?", context=context):
     assert tab.text(".answer") == "The context has no answer, 50.0 %"
     assert not tab.run("document.querySelector('mark') !== null")
@@ -220,23 +222,23 @@ def test_an_answer_is_marked_in_its_context(tab):
 
 @needs_chromium
 def test_words_are_joined_to_entities_of_plain_text(tab):
-  found = {
+  result = {
     "words": [["Ada", "Byron", "left", "Bonn", "."]],
     "labels": [["B-PER", "I-PER", "O", "B-LOC", "O"]],
     "probabilities": [[1.0, 0.5, 0.5, 0.25, 1.0]],
     "starts": np.int32([[0, 4, 10, 15, 19]]),
     "ends": np.int32([[3, 9, 14, 19, 20]]),
   }
-  blanks = {name: value[:1] for name, value in found.items()}
+  blanks = {name: value[:1] for name, value in result.items()}
   served = model(
     serving_default=function(["text"], {**blanks, "labels": [["O"] * 5]}),
-    plain_text=function(["text"], found),
+    plain_text=function(["text"], result),
   )
   with opened(tab, served, text="Ada Byron left Bonn."):
     marks = "[...document.querySelectorAll('mark')].map(m => m.innerText)"
     assert tab.run(marks) == ["Ada ByronPER", "BonnLOC"]
     assert tab.text("#found .text") == "Ada ByronPER left BonnLOC."
-    # As sure as its least sure word.
+    # The lowest probability of its words.
     assert bars(tab) == [
       ("Ada Byron PER", "50.0 %", "50%"),
       ("Bonn LOC", "25.0 %", "25%"),
@@ -246,11 +248,11 @@ def test_words_are_joined_to_entities_of_plain_text(tab):
 
 @needs_chromium
 def test_masks_have_their_tokens(tab):
-  found = {
+  result = {
     "tokens": [[["paris", "rome"], ["one", "##two"]]],
     "probabilities": [[[0.5, 0.25], [0.125, 0.0625]]],
   }
-  filler = model(serving_default=function(["text"], found))
+  filler = model(serving_default=function(["text"], result))
   with opened(tab, filler, text="[MASK] and [MASK]"):
     names = [name for name, _, _ in bars(tab)]
     assert names == ["paris", "rome", "one", "##two"]
@@ -258,7 +260,7 @@ def test_masks_have_their_tokens(tab):
 
 
 def chooser():
-  found = {
+  result = {
     "choice": np.int32([1]),
     "logits": [[0.0, 1.0]],
     "probabilities": [[0.25, 0.75]],
@@ -269,26 +271,26 @@ def chooser():
         "context": tf.TensorSpec([None], tf.string),
         "choices": tf.TensorSpec([None, None], tf.string),
       },
-      lambda context, choices: {n: tf.constant(v) for n, v in found.items()},
-      lambda: {name: tf.TensorSpec([None], tf.float32) for name in found},
+      lambda context, choices: {n: tf.constant(v) for n, v in result.items()},
+      lambda: {name: tf.TensorSpec([None], tf.float32) for name in result},
     )
   )
 
 
 @needs_chromium
-def test_choices_are_a_line_each_and_mistakes_are_said(tab):
+def test_choices_are_a_line_each_and_errors_are_shown(tab):
   with opened(
     tab, chooser(), context="She", choices="goes\n\nleaves"
   ) as server:
     assert [name for name, _, _ in bars(tab)] == ["leaves", "goes"]
     tab.open(browser.link(server.url, context="a" * 30000, choices="goes"))
     error = tab.wait("document.getElementById('error').textContent")
-    assert "a text of 30000 bytes; this server takes 20000" in error
+    assert "30000 bytes" in error and "20000" in error
     assert tab.run("document.getElementById('send').textContent") == "Ask"
 
 
 @needs_chromium
-def test_a_model_of_ids_is_said_to_take_no_texts(tab):
+def test_the_page_of_a_model_of_ids_has_no_form(tab):
   spec = {"input_ids": tf.TensorSpec([None, None], tf.int32)}
   ids = loaded_model.Function(spec, lambda input_ids: input_ids, lambda: spec)
   with serving_client.running(model(ids=ids, serving_default=ids)) as server:
@@ -317,7 +319,7 @@ def test_several_models_are_chosen_from_a_list(tab):
 
 
 @needs_chromium
-def test_what_is_copied_runs_and_answers_the_same(tab, tmp_path):
+def test_copied_code_runs_and_gives_the_same_answer(tab, tmp_path):
   text = 'it\'s "quoted" \\ $HOME `x` \u2019'
   seen = []
   served = model(
@@ -372,28 +374,30 @@ def test_a_wait_is_shown_and_ends(tab):
 
 
 @needs_chromium
-def test_all_of_it_works_by_keys_and_for_a_screen_reader(tab):
+def test_the_page_works_with_keyboard_and_screen_reader(tab):
   with opened(tab, CLASSIFIER):
     tab.run("document.getElementById('text').focus()")
     tab.press("Enter", modifiers=2)  # With Ctrl.
     tab.wait("document.querySelectorAll('#picture line').length")
-    found = tab.names_and_roles()
-    assert ("heading", "model") in found
-    assert ("button", "Ask") in found
-    assert ("combobox", "Layer") in found and ("combobox", "Head") in found
-    assert ("option", EVIL) in found or ("option", "[CLS]") in found
+    result = tab.names_and_roles()
+    assert ("heading", "model") in result
+    assert ("button", "Ask") in result
+    assert ("combobox", "Layer") in result and ("combobox", "Head") in result
+    assert ("option", EVIL) in result or ("option", "[CLS]") in result
     assert any(
-      role == "textbox" and name.startswith("Text") for role, name in found
+      role == "textbox" and name.startswith("Text") for role, name in result
     )
-    assert not [r for r in found if r[0] in ("button", "combobox") and not r[1]]
-    # One stop of the Tab key; arrows go on from there.
+    assert not [
+      r for r in result if r[0] in ("button", "combobox") and not r[1]
+    ]
+    # The Tab key stops once; arrow keys move between word pieces.
     tab.run("document.getElementById('links').focus()")
     tab.press("Tab")
     focused = "document.activeElement.textContent"
     assert tab.run(focused) == "[CLS]"
     tab.press("ArrowDown")
     assert tab.run(focused).startswith("<img")
-    assert tab.text("#share").startswith(f"{EVIL} takes from [CLS] 100.00 %")
+    assert tab.text("#share").startswith(f"{EVIL} attends to [CLS] 100.00 %")
     tab.press("Tab")
     assert tab.run("document.activeElement.tagName") == "SUMMARY"
 
@@ -414,7 +418,7 @@ def test_nothing_is_wider_than_the_window(tab, width):
     assert wide == []
 
 
-# WCAG 2.2, 1.4.3: of text on what is behind it.
+# WCAG 2.2, 1.4.3: contrast of text and background.
 _CONTRAST = """
 (() => {
   const light = (color) => {

@@ -10,17 +10,17 @@ class ConversionConfig:
   """Settings of `convert_savedmodel.py`."""
 
   saved_model: str = settings.setting(
-    help="The folder that export_savedmodel.py wrote; the functions that take "
-    "word-piece ids are converted."
+    help="Folder that export_savedmodel.py wrote. Its function on word-piece "
+    "ids is converted."
   )
   output_file: str = settings.setting(
-    help="The file to write: NAME.onnx for ONNX, NAME.tflite for LiteRT.",
+    help="File to write: NAME.onnx for ONNX, NAME.tflite for LiteRT.",
     writes="file",
   )
   quantize: str = settings.setting(
     "none",
-    "int8 stores matrices as int8, a quarter of the size, and quantizes their "
-    "inputs as they come.",
+    "int8: store matrices as int8, a quarter of the size, and quantize their "
+    "inputs at run time.",
     choices=("none", "int8"),
   )
 

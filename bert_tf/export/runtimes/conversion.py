@@ -41,8 +41,8 @@ def convert(config: runtime_config.ConversionConfig) -> dict[str, float]:
   runtime = FORMATS.get(os.path.splitext(config.output_file)[1])
   if runtime is None:
     raise ValueError(
-      f"{config.output_file} should end in {' or '.join(FORMATS)}: ONNX or "
-      "LiteRT."
+      f"output_file {config.output_file} must end in {' or '.join(FORMATS)}, "
+      "for ONNX or LiteRT."
     )
   runtime.check_is_installed()
   model = ids_models.IdsModel(config.saved_model)
@@ -50,10 +50,11 @@ def convert(config: runtime_config.ConversionConfig) -> dict[str, float]:
     path = os.path.join(folder, "model" + runtime.ENDING)
     runtime.write(model, path, config.is_int8)
     samples = [model.sample(*sizes) for sizes in _CHECKED_SIZES]
-    found = differences(model.run, runtime.load(path), samples)
-    _check(found, config)
-    _put_in_place(path, config.output_file)
-  return found
+    largest = differences(model.run, runtime.load(path), samples)
+    _check(largest, config)
+    with atomic.file(config.output_file) as unfinished:
+      paths.copy(path, unfinished)
+  return largest
 
 
 def differences(
@@ -70,7 +71,7 @@ def differences(
     shapes = [{n: v.shape for n, v in out.items()} for out in (want, got)]
     if shapes[0] != shapes[1]:
       raise ValueError(
-        f"the SavedModel returns {shapes[0]}, what was converted {shapes[1]}."
+        f"the SavedModel returns {shapes[0]}, but the conversion {shapes[1]}."
       )
     for name, value in want.items():
       difference = np.abs(value.astype(np.float64) - got[name]).max()
@@ -80,20 +81,14 @@ def differences(
 
 
 def _check(
-  found: Mapping[str, float], config: runtime_config.ConversionConfig
+  largest: Mapping[str, float], config: runtime_config.ConversionConfig
 ) -> None:
   """Raises ValueError if float32 outputs differ too much."""
   limit = np.finfo(np.float32).max if config.is_int8 else _TOLERANCE
-  wrong = [f"{n} by {d:.1e}" for n, d in found.items() if not d <= limit]
+  wrong = [f"{n} by {d:.1e}" for n, d in largest.items() if not d <= limit]
   if wrong:
     raise ValueError(
-      f"{config.output_file} was not written: converted, {config.saved_model} "
-      f"differs in {', '.join(wrong)}, more than {limit:.0e}; try another "
-      "version of the converter."
+      f"{config.output_file} was not written: the outputs differ from "
+      f"{config.saved_model} in {', '.join(wrong)}, more than {limit:.0e}; try "
+      "another version of the converter."
     )
-
-
-def _put_in_place(path: str, output_file: str) -> None:
-  """Copies a local file to its final path, which appears only when complete."""
-  with atomic.file(output_file) as unfinished:
-    paths.copy(path, unfinished)

@@ -39,10 +39,9 @@ class IdsModel:
     if saved_models.IDS not in signatures:
       raise ValueError(
         f"{folder} has no signature {saved_models.IDS}, only "
-        f"{', '.join(signatures) or 'none'}: what takes texts cannot be "
-        "converted, since ONNX and LiteRT do not have its operations on "
-        "strings. Give another model than one of export_savedmodel.py "
-        "--task=preprocessing."
+        f"{', '.join(signatures) or 'none'}. ONNX and LiteRT have no string "
+        "ops, so functions of texts cannot be converted. Give a model that was "
+        "not exported with --task=preprocessing."
       )
     self.function = signatures[saved_models.IDS]
     specs = self.function.structured_input_signature[1]

@@ -43,7 +43,7 @@ def write(model: ids_models.IdsModel, path: str, is_int8: bool) -> None:
     missing = re.search(r"(?:TF Select|Custom) ops: (.*)", str(error))
     reason = missing[1] if missing else str(error).splitlines()[0]
     raise ValueError(
-      f"{model.folder} cannot be converted, LiteRT does not have: {reason}. "
+      f"{model.folder} cannot be converted, because LiteRT lacks: {reason}. "
       "Export it again with this version of export_savedmodel.py."
     ) from error
   with open(path, "wb") as file:

@@ -37,10 +37,10 @@ def write(model: ids_models.IdsModel, path: str, is_int8: bool) -> None:
   quantization). The rest is float32.
   """
   with tempfile.TemporaryDirectory() as folder:
-    whole = os.path.join(folder, "float32.onnx") if is_int8 else path
-    _write_float32(model, whole)
+    unquantized = os.path.join(folder, "float32.onnx") if is_int8 else path
+    _write_float32(model, unquantized)
     if is_int8:
-      _quantize(whole, path)
+      _quantize(unquantized, path)
 
 
 def _write_float32(model: ids_models.IdsModel, path: str) -> None:

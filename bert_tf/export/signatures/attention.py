@@ -22,18 +22,11 @@ def signatures(
   """Returns the functions `attention` and `attention_pair`.
 
   They take `text`, or `text` and `text_b`, string [B], truncated to
-  max_seq_length word pieces. They return:
+  max_seq_length word pieces. With `keeps_masks`, "[MASK]" in a text is the mask
+  token. `bert` is called with the values of `model`. The functions return:
     tokens: string [B, F], including [CLS] and [SEP]; "" for padding.
     attention: float32 [B, L, N, F, T]. Weight from token F to token T in head N
       of layer L; 0 for padding.
-
-  Args:
-    bert: layer of the model, to call with the values of `model`.
-    model: the model.
-    tokenizer: the tokenizer.
-    max_seq_length: maximum number of word pieces.
-    keeps_masks: whether "[MASK]" in a text is the mask token rather than a word
-      in brackets.
   """
   vocab = tf.constant(list(tokenizer.vocab), tf.string)
 
@@ -43,7 +36,7 @@ def signatures(
       return masks.marked_pieces(tokenizer, mask_id, text)
     return tokenizer.tokenize(text)
 
-  def shown(texts: list[Tensor]) -> dict[str, Tensor]:
+  def attend(texts: list[Tensor]) -> dict[str, Tensor]:
     segments = [pieces(text) for text in texts]
     packed = tokenizer.pack(segments, max_seq_length, pad_to_max=False)
     output = model.call_layer(bert, packed, return_attention_probs=True)
@@ -57,4 +50,4 @@ def signatures(
       * is_token[:, None, None, None, :],
     }
 
-  return dict(zip((SINGLE, PAIR), saved_models.texts_functions(shown)))
+  return dict(zip((SINGLE, PAIR), saved_models.texts_functions(attend)))

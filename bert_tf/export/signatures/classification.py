@@ -36,24 +36,23 @@ def signatures(
     applies: bool [B, C]. For multilabel, instead of `label`.
   """
 
-  def scored(inputs: dict[str, Tensor]) -> dict[str, Tensor]:
+  def score(inputs: dict[str, Tensor]) -> dict[str, Tensor]:
     logits = model(inputs)
     return {"logits": logits, **_probabilities(logits, problem_type)}
 
-  ids = saved_models.ids_function(scored)
-  found = {saved_models.IDS: ids, saved_models.DEFAULT: ids}
+  ids = saved_models.ids_function(score)
   if tokenizer is None:
-    return found
+    return saved_models.name_functions(ids)
 
-  def classified(texts: list[Tensor]) -> dict[str, Tensor]:
+  def classify(texts: list[Tensor]) -> dict[str, Tensor]:
     segments = [tokenizer.tokenize(text) for text in texts]
     packed = tokenizer.pack(segments, max_seq_length, pad_to_max=False)
-    return named(model(packed), problem_type, labels)
+    return label(model(packed), problem_type, labels)
 
-  single, pair = saved_models.texts_functions(classified)
-  found |= {saved_models.TEXT: single, TEXT_PAIR: pair}
-  found[saved_models.DEFAULT] = pair if is_pair else single
-  return found
+  single, pair = saved_models.texts_functions(classify)
+  functions = saved_models.name_functions(ids, single) | {TEXT_PAIR: pair}
+  functions[saved_models.DEFAULT] = pair if is_pair else single
+  return functions
 
 
 def choice_signatures(
@@ -70,7 +69,7 @@ def choice_signatures(
   max_seq_length word pieces.
   """
 
-  def scored(inputs: dict[str, Tensor]) -> dict[str, Tensor]:
+  def score(inputs: dict[str, Tensor]) -> dict[str, Tensor]:
     logits = model(inputs)
     return {
       "logits": logits,
@@ -78,9 +77,9 @@ def choice_signatures(
       "choice": tf.argmax(logits, axis=-1, output_type=tf.int32),
     }
 
-  ids = saved_models.ids_function(scored, rank=3)
+  ids = saved_models.ids_function(score, rank=3)
   if tokenizer is None:
-    return saved_models.by_name(ids)
+    return saved_models.name_functions(ids)
 
   @saved_models.function(
     [
@@ -89,12 +88,12 @@ def choice_signatures(
     ]
   )
   def text(context: Tensor, choices: Tensor) -> dict[str, Tensor]:
-    return scored(_packed_choices(tokenizer, context, choices, max_seq_length))
+    return score(_pack_choices(tokenizer, context, choices, max_seq_length))
 
-  return saved_models.by_name(ids, text)
+  return saved_models.name_functions(ids, text)
 
 
-def _packed_choices(
+def _pack_choices(
   tokenizer: bert_tokenizer.BertTokenizer,
   context: Tensor,
   choices: Tensor,
@@ -111,17 +110,22 @@ def _packed_choices(
   return {name: tf.reshape(value, sizes) for name, value in packed.items()}
 
 
-def named(
+def label(
   logits: Tensor, problem_type: str, labels: Sequence[str]
 ) -> dict[str, Tensor]:
   """Returns the probabilities and labels for logits [B, C]."""
-  return {
-    **_probabilities(logits, problem_type),
-    **_names(logits, problem_type, labels),
-  }
+  outputs = _probabilities(logits, problem_type)
+  if problem_type == "regression":
+    return outputs
+  names = tf.constant(labels, tf.string)
+  batch = tf.shape(logits)[0]
+  outputs["labels"] = tf.tile(names[None, :], [batch, 1])  # [B, C]
+  if problem_type == "multilabel":
+    return {**outputs, "applies": logits > 0}
+  return {**outputs, "label": tf.gather(names, tf.argmax(logits, axis=-1))}
 
 
-def cuts_more(info: run_info.RunInfo | None) -> bool:
+def truncates_more(info: run_info.RunInfo | None) -> bool:
   """Returns whether the signatures truncate texts that the run did not."""
   if info is None or info.task != "classification":
     return False
@@ -130,11 +134,11 @@ def cuts_more(info: run_info.RunInfo | None) -> bool:
 
 def warn_if_cut(info: run_info.RunInfo | None) -> None:
   """Warns if the run's scores do not apply to long texts."""
-  if info and cuts_more(info):
+  if info and truncates_more(info):
     logging.warning(
       "The run reads long texts with long_text=%s, but SavedModels and the "
-      "server cut them at %s word pieces: there the scores of the run do not "
-      "hold for long texts. Use bert_tf.Predictor or --do_predict for them.",
+      "server truncate them to %s word pieces, so the run's scores do not "
+      "apply to long texts. Use bert_tf.Predictor or --do_predict for them.",
       info.long_text,
       info.max_seq_length,
     )
@@ -153,20 +157,3 @@ def _probabilities(logits: Tensor, problem_type: str) -> dict[str, Tensor]:
   if problem_type == "regression":
     return {"prediction": probabilities[:, 0]}
   return {"probabilities": probabilities}
-
-
-def _names(
-  logits: Tensor, problem_type: str, labels: Sequence[str]
-) -> dict[str, Tensor]:
-  """Returns all labels and the predicted ones."""
-  if problem_type == "regression":
-    return {}
-  names = tf.constant(labels, tf.string)
-  batch = tf.shape(logits)[0]
-  all_names = tf.tile(names[None, :], [batch, 1])  # [B, C]
-  if problem_type == "multilabel":
-    return {"labels": all_names, "applies": logits > 0}
-  return {
-    "labels": all_names,
-    "label": tf.gather(names, tf.argmax(logits, axis=-1)),
-  }

@@ -127,9 +127,9 @@ class Windower:
     firsts = _first_pieces(num_pieces, length, config.doc_stride)[:, None]
     ends = tf.minimum(firsts + length, num_pieces)
     positions = tf.range(config.max_seq_length)[None, :]
-    at = firsts + positions - offset  # [W, F]
-    is_piece = (positions >= offset) & (at < ends)
-    at = tf.clip_by_value(at, 0, tf.maximum(num_pieces - 1, 0))
+    indices = firsts + positions - offset  # [W, F]
+    is_piece = (positions >= offset) & (indices < ends)
+    indices = tf.clip_by_value(indices, 0, tf.maximum(num_pieces - 1, 0))
     prefix = tf.pad(prefix, [[0, config.max_seq_length - offset]])
     is_last = tf.equal(positions, ends - firsts + offset)
     after = tf.where(
@@ -137,19 +137,21 @@ class Windower:
     )
     is_real = is_last | is_piece | (positions < offset)
     inputs = {
-      "input_ids": tf.where(is_piece, tf.gather(pieces.ids, at), after),
+      "input_ids": tf.where(is_piece, tf.gather(pieces.ids, indices), after),
       "input_mask": tf.cast(is_real, tf.int32),
       "segment_ids": tf.cast(is_real & (positions >= offset), tf.int32),
     }
-    is_max_context = _has_max_context(at, is_piece, firsts, ends, num_pieces)
-    return Windows(inputs, at, is_piece, is_max_context)
+    is_max_context = _has_max_context(
+      indices, is_piece, firsts, ends, num_pieces
+    )
+    return Windows(inputs, indices, is_piece, is_max_context)
 
 
 def characters(text: Tensor, byte_offsets: Tensor) -> Tensor:
   """Converts byte offsets, int64 [n], to character offsets, int32 [n]."""
   offsets = tf.RaggedTensor.from_tensor(byte_offsets[None])
-  found = bert_tokenizer.character_offsets(text[None], offsets)
-  return tf.cast(found.values, tf.int32)
+  offsets = bert_tokenizer.character_offsets(text[None], offsets)
+  return tf.cast(offsets.values, tf.int32)
 
 
 def _first_pieces(num_pieces: Tensor, length: Tensor, stride: int) -> Tensor:
@@ -169,7 +171,7 @@ def _has_max_context(
   """Returns bool [W, F]: whether the window has the most context of the piece.
 
   The score is the length of the shorter side plus 0.01 times the length of the
-  window. Of equal scores the first wins.
+  window. The first of equal scores wins.
 
   Args:
     pieces: int32 [W, F]. Index of the piece at each position.

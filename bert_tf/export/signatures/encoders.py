@@ -95,7 +95,7 @@ class Encoder(tf.Module):
       }
 
     ids = saved_models.ids_function(encoded)
-    return saved_models.by_name(ids)
+    return saved_models.name_functions(ids)
 
 
 class Preprocessor(tf.Module):

@@ -22,35 +22,29 @@ def signature(
   """Returns the function that computes features of texts and pairs.
 
   It takes `text` and `text_b`, string [B], truncated to max_seq_length word
-  pieces. If text_b has no token, it is ignored, as in the original. Returns:
+  pieces. If text_b has no token, it is ignored, as in the original. `layers`
+  are the indices of K layers; 0 is the first, -1 the last. `pooling` is "none",
+  "cls", "mean" or "max". `bert` is called with the values of `model`. Returns:
     tokens: string [B, F].
     num_tokens: int32 [B]. Number of tokens without padding.
     vectors: float32 [B, K, F, D], or [B, K, D] if pooled.
     attention_probs: float32 [B, K, N, F, T], if requested.
-
-  Args:
-    bert: layer of the model, to call with the values of `model`.
-    model: the model.
-    tokenizer: the tokenizer.
-    max_seq_length: maximum number of word pieces.
-    layers: indices of the K layers; 0 is the first, -1 the last.
-    pooling: "none", "cls", "mean" or "max".
-    attention_probs: whether to return the attention.
   """
   vocab = tf.constant(list(tokenizer.vocab), tf.string)
 
   @saved_models.function(saved_models.texts_spec("text", "text_b"))
   def pair(text: Tensor, text_b: Tensor) -> dict[str, Tensor]:
-    packed = _packed(tokenizer, text, text_b, max_seq_length)
+    segments = [tokenizer.tokenize(text), tokenizer.tokenize(text_b)]
+    packed = tokenizer.pack(segments, max_seq_length, pad_to_max=False)
     output = model.call_layer(
       bert, packed, return_attention_probs=attention_probs
     )
-    found = [output.all_encoder_layers[index] for index in layers]
-    vectors = tf.stack(found, axis=1)  # [B, K, F, D]
+    outputs = [output.all_encoder_layers[index] for index in layers]
+    vectors = tf.stack(outputs, axis=1)  # [B, K, F, D]
     results = {
       "tokens": tf.gather(vocab, packed["input_ids"]),
       "num_tokens": tf.reduce_sum(packed["input_mask"], axis=1),
-      "vectors": _pooled(vectors, packed["input_mask"], pooling),
+      "vectors": _pool(vectors, packed["input_mask"], pooling),
     }
     if attention_probs:
       probs = [output.attention_probs[index] for index in layers]
@@ -60,18 +54,7 @@ def signature(
   return pair
 
 
-def _packed(
-  tokenizer: bert_tokenizer.BertTokenizer,
-  text: Tensor,
-  text_b: Tensor,
-  max_seq_length: int,
-) -> dict[str, Tensor]:
-  """Returns the inputs of the model, int32 [B, F], as long as the longest."""
-  pieces = [tokenizer.tokenize(one) for one in (text, text_b)]
-  return tokenizer.pack(pieces, max_seq_length, pad_to_max=False)
-
-
-def _pooled(vectors: Tensor, input_mask: Tensor, pooling: str) -> Tensor:
+def _pool(vectors: Tensor, input_mask: Tensor, pooling: str) -> Tensor:
   """Returns pooled vectors, [B, K, D], or for "none" the vectors."""
   if pooling == "cls":
     return vectors[:, :, 0]

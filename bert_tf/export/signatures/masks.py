@@ -28,17 +28,6 @@ def signatures(
   0. It rejects texts longer than the model's maximum.
   """
 
-  def outputs(
-    inputs: dict[str, Tensor], positions: Tensor
-  ) -> dict[str, Tensor]:
-    output = model({**inputs, "masked_lm_positions": positions})
-    return {
-      "masked_lm_logits": output.masked_lm_logits,
-      "masked_lm_probabilities": tf.nn.softmax(output.masked_lm_logits),
-      "next_sentence_logits": output.next_sentence_logits,
-      "next_sentence_probabilities": tf.nn.softmax(output.next_sentence_logits),
-    }
-
   @saved_models.function(
     [
       *saved_models.ids_spec(),
@@ -52,19 +41,18 @@ def signatures(
     masked_lm_positions: Tensor,
   ) -> dict[str, Tensor]:
     values = (input_ids, input_mask, segment_ids)
-    return outputs(
-      dict(zip(saved_models.ID_NAMES, values)), masked_lm_positions
-    )
+    inputs = dict(zip(saved_models.ID_NAMES, values))
+    return _outputs(model, inputs, masked_lm_positions)
 
-  def of_all_positions(inputs: dict[str, Tensor]) -> dict[str, Tensor]:
+  def predict_all_positions(inputs: dict[str, Tensor]) -> dict[str, Tensor]:
     positions = tf.range(tf.shape(inputs["input_ids"])[1])
     positions = tf.zeros_like(inputs["input_ids"]) + positions[None, :]
-    return outputs(inputs, positions)
+    return _outputs(model, inputs, positions)
 
-  all_positions = saved_models.ids_function(of_all_positions)
-  found = {saved_models.IDS: ids, ALL_POSITIONS: all_positions}
+  all_positions = saved_models.ids_function(predict_all_positions)
+  functions = saved_models.name_functions(ids) | {ALL_POSITIONS: all_positions}
   if tokenizer is None:
-    return {**found, saved_models.DEFAULT: ids}
+    return functions
 
   tokens = tf.constant(list(tokenizer.vocab), tf.string)
   num_best = min(top_k, len(tokenizer.vocab))
@@ -78,7 +66,20 @@ def signatures(
       "probabilities": tf.where(is_mask, best, 0.0),
     }
 
-  return {**found, saved_models.TEXT: text, saved_models.DEFAULT: text}
+  return functions | saved_models.name_functions(ids, text)
+
+
+def _outputs(
+  model: saved_models.NamedModel, inputs: dict[str, Tensor], positions: Tensor
+) -> dict[str, Tensor]:
+  """Returns logits and probabilities of both heads."""
+  output = model({**inputs, "masked_lm_positions": positions})
+  return {
+    "masked_lm_logits": output.masked_lm_logits,
+    "masked_lm_probabilities": tf.nn.softmax(output.masked_lm_logits),
+    "next_sentence_logits": output.next_sentence_logits,
+    "next_sentence_probabilities": tf.nn.softmax(output.next_sentence_logits),
+  }
 
 
 def _mask_probabilities(
@@ -92,8 +93,8 @@ def _mask_probabilities(
   lines of the vocabulary are never predicted.
   """
   mask_id = tokenizer.vocab[tokenization.MASK]
-  packed = _packed(tokenizer, mask_id, texts, model.max_positions)
-  positions = _positions(tf.equal(packed["input_ids"], mask_id))
+  packed = _pack(tokenizer, mask_id, texts, model.max_positions)
+  positions = _true_positions(tf.equal(packed["input_ids"], mask_id))
   output = model({**packed, "masked_lm_positions": positions.to_tensor()})
   is_mask = tf.sequence_mask(positions.row_lengths())[..., None]
   logits = output.masked_lm_logits
@@ -118,7 +119,7 @@ def marked_pieces(
   return marked.merge_dims(1, 2)[:, :-1]
 
 
-def _packed(
+def _pack(
   tokenizer: bert_tokenizer.BertTokenizer,
   mask_id: int,
   texts: Tensor,
@@ -137,7 +138,7 @@ def _packed(
   return tokenizer.pack([segments], max_positions, pad_to_max=False)
 
 
-def _positions(is_mask: Tensor) -> tf.RaggedTensor:
+def _true_positions(is_mask: Tensor) -> tf.RaggedTensor:
   """Returns the positions, int32 [B, (masks)], of true values in [B, F]."""
   batch = tf.shape(is_mask)[0]
   places = tf.cast(tf.where(is_mask), tf.int32)  # [masks, 2]

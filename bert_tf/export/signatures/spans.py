@@ -50,7 +50,7 @@ def signatures(
   """
   ids = saved_models.ids_function(lambda inputs: model(inputs)._asdict())
   if tokenizer is None:
-    return saved_models.by_name(ids)
+    return saved_models.name_functions(ids)
   answerer = Answerer(model, tokenizer, window_config, predictions)
 
   @saved_models.function(saved_models.texts_spec("question", "context"))
@@ -61,7 +61,7 @@ def signatures(
       fn_output_signature=answerer.output_spec(),
     )
 
-  return saved_models.by_name(ids, text)
+  return saved_models.name_functions(ids, text)
 
 
 class Answerer:
@@ -84,13 +84,13 @@ class Answerer:
   def output_spec(self) -> dict[str, tf.TensorSpec]:
     """Returns shapes and dtypes of the outputs of `answer`."""
     n = self._num_answers
-    one = {"start": tf.int32, "end": tf.int32, "probability": tf.float32}
-    each = {"text": tf.string, **one}
-    each |= {"start_logit": tf.float32, "end_logit": tf.float32}
+    best = {"start": tf.int32, "end": tf.int32, "probability": tf.float32}
+    nbest = {"text": tf.string, **best}
+    nbest |= {"start_logit": tf.float32, "end_logit": tf.float32}
     spec = {
       "answer": tf.TensorSpec([], tf.string),
-      **{name: tf.TensorSpec([], dtype) for name, dtype in one.items()},
-      **{f"nbest_{k}": tf.TensorSpec([n], dtype) for k, dtype in each.items()},
+      **{name: tf.TensorSpec([], dtype) for name, dtype in best.items()},
+      **{f"nbest_{k}": tf.TensorSpec([n], dtype) for k, dtype in nbest.items()},
     }
     if self._predictions.version_2_with_negative:
       spec["null_odds"] = tf.TensorSpec([], tf.float32)
@@ -112,13 +112,13 @@ class Answerer:
     pieces = self._windower.pieces(context)
     cut = self._windower.cut(question, pieces)
     output = self._model(cut.inputs)
-    null, null_score = _null(output)
-    spans = self._ranked(cut, output, null)
-    kept = self._different(context, *_places(context, pieces, spans))
-    spans = self._completed(spans.gather(kept), null)
-    return self._chosen(context, pieces, spans, null_score)
+    null, null_score = _null_answer(output)
+    spans = self._rank(cut, output, null)
+    nbest = self._different(context, *_byte_offsets(context, pieces, spans))
+    spans = self._with_null(spans.gather(nbest), null)
+    return self._outputs(context, pieces, spans, null_score)
 
-  def _ranked(
+  def _rank(
     self, cut: context_windows.Windows, output: heads.SpanOutput, null: Spans
   ) -> Spans:
     """Returns the possible spans, the best first; for 2.0 also the null answer.
@@ -136,8 +136,8 @@ class Answerer:
     lengths = ends[:, None, :] - starts[:, :, None] + 1  # [W, n, n]
     is_span = is_start[:, :, None] & is_end[:, None, :]
     is_span &= (lengths > 0) & (lengths <= config.max_answer_length)
-    found = tf.where(is_span)  # [spans, 3]: window, ranks of start and end
-    start, end = found[:, :2], found[:, ::2]
+    indices = tf.where(is_span)  # [spans, 3]: window, ranks of start and end
+    start, end = indices[:, :2], indices[:, ::2]
     firsts = tf.gather(cut.pieces, starts, batch_dims=1)
     lasts = tf.gather(cut.pieces, ends, batch_dims=1)
     spans = Spans(
@@ -149,7 +149,7 @@ class Answerer:
     )
     if config.version_2_with_negative:
       num_windows = tf.shape(starts)[0]
-      spans = _joined(spans, null, num_windows > 0)
+      spans = _append_null(spans, null, num_windows > 0)
     order = tf.argsort(spans.scores(), direction="DESCENDING", stable=True)
     return spans.gather(order[:_MAX_SPANS])
 
@@ -158,23 +158,25 @@ class Answerer:
     # Many spans of a long word may have the text of the whole word.
     places = starts * tf.constant(1 << 32, tf.int64) + ends
     firsts = _first_of_equals(places)
-    texts = _texts(context, tf.gather(starts, firsts), tf.gather(ends, firsts))
+    texts = _cut_texts(
+      context, tf.gather(starts, firsts), tf.gather(ends, firsts)
+    )
     # Result files have single spaces between words.
     keys = tf.strings.regex_replace(texts, context_windows.WHITE_SPACE, " ")
     different = tf.gather(firsts, _first_of_equals(keys))
     return different[: self._predictions.n_best_size]
 
-  def _completed(self, spans: Spans, null: Spans) -> Spans:
+  def _with_null(self, spans: Spans, null: Spans) -> Spans:
     """Returns the n best spans, and the null answer if it is required."""
     if self._predictions.version_2_with_negative:
-      return _joined(spans, null, ~tf.reduce_any(spans.first < 0))
+      return _append_null(spans, null, ~tf.reduce_any(spans.first < 0))
     nothing = null._replace(
       start_logits=tf.zeros_like(null.start_logits),
       end_logits=tf.zeros_like(null.end_logits),
     )
-    return _joined(spans, nothing, tf.equal(tf.size(spans.first), 0))
+    return _append_null(spans, nothing, tf.equal(tf.size(spans.first), 0))
 
-  def _chosen(
+  def _outputs(
     self,
     context: Tensor,
     pieces: context_windows.Pieces,
@@ -183,8 +185,8 @@ class Answerer:
   ) -> dict[str, Tensor]:
     """Returns the outputs of `answer` for the n best spans."""
     config = self._predictions
-    starts, ends = _places(context, pieces, spans)
-    texts = _texts(context, starts, ends)
+    starts, ends = _byte_offsets(context, pieces, spans)
+    texts = _cut_texts(context, starts, ends)
     is_null = spans.first < 0
     nbest = {
       "text": texts,
@@ -211,18 +213,18 @@ class Answerer:
     after = [[0, self._num_answers - tf.size(texts)]]
     return {
       **{name: nbest[source][best] for name, source in names.items()},
-      **{f"nbest_{name}": _padded(x, after) for name, x in nbest.items()},
+      **{f"nbest_{name}": _pad(x, after) for name, x in nbest.items()},
       **odds,
     }
 
 
-def _padded(values: Tensor, paddings: list) -> Tensor:
+def _pad(values: Tensor, paddings: list) -> Tensor:
   """Returns values padded with "" or 0."""
   filler = "" if values.dtype == tf.string else 0
   return tf.pad(values, paddings, constant_values=filler)
 
 
-def _null(output: heads.SpanOutput) -> tuple[Spans, Tensor]:
+def _null_answer(output: heads.SpanOutput) -> tuple[Spans, Tensor]:
   """Returns the null answer of all windows, [1], and its score, float64 []."""
   starts, ends = (tf.cast(logits[:, 0], tf.float64) for logits in output)
   scores = starts + ends
@@ -247,7 +249,7 @@ def _first_true(condition: Tensor) -> Tensor:
   return tf.reduce_min(tf.concat([places, [count]], axis=0))
 
 
-def _joined(spans: Spans, null: Spans, condition: Tensor) -> Spans:
+def _append_null(spans: Spans, null: Spans, condition: Tensor) -> Spans:
   """Returns the spans, followed by the null answer if a condition is true."""
   count = tf.cast(condition, tf.int32)
   return Spans(
@@ -255,7 +257,7 @@ def _joined(spans: Spans, null: Spans, condition: Tensor) -> Spans:
   )
 
 
-def _places(
+def _byte_offsets(
   context: Tensor, pieces: context_windows.Pieces, spans: Spans
 ) -> tuple[Tensor, Tensor]:
   """Returns the starts and ends of spans in the context, in bytes.
@@ -266,7 +268,7 @@ def _places(
   is_null = spans.first < 0
   first, last = tf.maximum(spans.first, 0), tf.maximum(spans.last, 0)
   # Padding, because a context may have no pieces.
-  pieces = context_windows.Pieces(*(_padded(x, [[0, 1]]) for x in pieces))
+  pieces = context_windows.Pieces(*(_pad(x, [[0, 1]]) for x in pieces))
   matches = tf.constant(True)
   for up_to, before in (
     (pieces.surplus, pieces.surplus_before),
@@ -291,15 +293,8 @@ def _first_occurrences(
 
   The original searches for the text of a span in its words: for the last piece
   of "Ging" it returns the first "g". Only a part of a single word can occur
-  earlier.
-
-  Args:
-    context: string [].
-    pieces: word pieces of the context.
-    first: int32 [spans]. First piece of each span.
-    last: int32 [spans]. Last piece of each span.
-    matches: bool [spans]. Whether the words match their pieces character by
-      character.
+  earlier. `matches`, bool [spans], says whether words match their pieces
+  character by character.
   """
   starts, ends = tf.gather(pieces.starts, first), tf.gather(pieces.ends, last)
   words = tf.gather(pieces.word_starts, first)
@@ -325,7 +320,7 @@ def _first_occurrences(
   bytes_before = tf.concat(
     [
       tf.strings.unicode_decode_with_offsets(context, "UTF-8")[1],
-      [_num_bytes(context)],
+      [tf.cast(tf.strings.length(context), tf.int64)],
     ],
     axis=0,
   )
@@ -359,10 +354,10 @@ def _earliest(
   wanted = chars[first : first + length]
   places = tf.where(tf.equal(chars[word:first], wanted[0]))[:, 0]
   places = tf.cast(places, tf.int32)
-  windows_ = tf.gather(chars, word + places[:, None] + tf.range(length))
-  is_there = tf.reduce_all(tf.equal(windows_, wanted), axis=1)
+  texts = tf.gather(chars, word + places[:, None] + tf.range(length))
+  is_equal = tf.reduce_all(tf.equal(texts, wanted), axis=1)
   return tf.reduce_min(
-    tf.concat([tf.boolean_mask(places, is_there), [offset]], axis=0)
+    tf.concat([tf.boolean_mask(places, is_equal), [offset]], axis=0)
   )
 
 
@@ -374,12 +369,7 @@ def _first_of_equals(values: Tensor) -> Tensor:
   )
 
 
-def _num_bytes(text: Tensor) -> Tensor:
-  """Returns the number of bytes of a text, int64."""
-  return tf.cast(tf.strings.length(text), tf.int64)
-
-
-def _texts(context: Tensor, starts: Tensor, ends: Tensor) -> Tensor:
+def _cut_texts(context: Tensor, starts: Tensor, ends: Tensor) -> Tensor:
   """Returns the context from each start to each end, string [spans]."""
   rows = tf.zeros_like(starts)
   return word_splitter.cut(context[None], rows, starts, ends)

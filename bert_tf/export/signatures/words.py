@@ -36,32 +36,32 @@ def signatures(
   `split_plain_text` does.
   """
 
-  def scored(inputs: dict[str, Tensor]) -> dict[str, Tensor]:
+  def score(inputs: dict[str, Tensor]) -> dict[str, Tensor]:
     logits = model(inputs)
     return {"logits": logits, "probabilities": tf.nn.softmax(logits)}
 
-  ids = saved_models.ids_function(scored)
+  ids = saved_models.ids_function(score)
   if tokenizer is None:
-    return saved_models.by_name(ids)
+    return saved_models.name_functions(ids)
   labeller = Labeller(model, labels, tokenizer, max_seq_length)
 
-  def labelled(texts: Tensor, split: Splitter) -> dict[str, Tensor]:
-    found = tf.map_fn(
+  def label(texts: Tensor, split: Splitter) -> dict[str, Tensor]:
+    outputs = tf.map_fn(
       lambda text: labeller.label(text, split),
       texts,
       fn_output_signature=labeller.output_spec(),
     )
-    return {name: value.to_tensor() for name, value in found.items()}
+    return {name: value.to_tensor() for name, value in outputs.items()}
 
   @saved_models.function(saved_models.texts_spec("text"))
   def text(text: Tensor) -> dict[str, Tensor]:
-    return labelled(text, tokenizer.split_at_white_space)
+    return label(text, tokenizer.split_at_white_space)
 
   @saved_models.function(saved_models.texts_spec("text"))
   def plain_text(text: Tensor) -> dict[str, Tensor]:
-    return labelled(text, tokenizer.split_plain_text)
+    return label(text, tokenizer.split_plain_text)
 
-  return {**saved_models.by_name(ids, text), PLAIN_TEXT: plain_text}
+  return {**saved_models.name_functions(ids, text), PLAIN_TEXT: plain_text}
 
 
 class Labeller:

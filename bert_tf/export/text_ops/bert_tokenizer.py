@@ -97,7 +97,7 @@ class BertTokenizer(tf.Module):
     with tf.device("CPU"):
       words = self._splitter.words(texts)
       pieces, _, _ = self._pieces(words)
-      return _by_text(pieces, words, texts)
+      return _group_by_text(pieces, words, texts)
 
   @tf.function(input_signature=[_TEXTS], autograph=False)
   def tokenize_with_offsets(
@@ -118,7 +118,7 @@ class BertTokenizer(tf.Module):
     with tf.device("CPU"):
       words = self._splitter.words(texts)
       pieces, first, last = self._pieces_with_characters(words)
-      ids = _by_text(pieces, words, texts)
+      ids = _group_by_text(pieces, words, texts)
       starts = ids.with_values(tf.gather(words.starts, first))
       ends = ids.with_values(tf.gather(words.ends, last))
       return ids, starts, ends
@@ -164,7 +164,8 @@ class BertTokenizer(tf.Module):
     with tf.device("CPU"):
       split, begin, end = plain_words.split(words.values, starts.values)
       words, begin, end = (
-        words.with_values(one).merge_dims(1, 2) for one in (split, begin, end)
+        words.with_values(parts).merge_dims(1, 2)
+        for parts in (split, begin, end)
       )
       return words, begin, end
 
@@ -191,22 +192,25 @@ class BertTokenizer(tf.Module):
         for [CLS] and [SEP], or a vocabulary without these tokens.
     """
     if len(segments) not in (1, 2):
-      raise ValueError(f"{len(segments)} segments; pass one text or a pair.")
+      raise ValueError(
+        f"{len(segments)} segments given; pass one text or a pair."
+      )
     room = max_seq_length - 1 - len(segments)
     if not tf.is_tensor(room) and room < 0:
       raise ValueError(
-        f"max_seq_length {max_seq_length} is less than {len(segments) + 1}, "
-        "the number of [CLS] and [SEP]; raise it."
+        f"max_seq_length {max_seq_length} has no room for [CLS] and [SEP]; "
+        f"raise it to {len(segments) + 1} or more."
       )
     special_ids = tokenization.convert_by_vocab(self.vocab, ["[CLS]", "[SEP]"])
     with tf.device("CPU"):
       ids, segment_ids = tensorflow_text.combine_segments(
-        _truncated(segments, tf.cast(room, tf.int64)),
+        _truncate(segments, tf.cast(room, tf.int64)),
         *(tf.constant(i, tf.int32) for i in special_ids),
       )
       if len(segments) == 2:
-        kept = ids.row_lengths() - tf.cast(_is_alone(segments), tf.int64)
-        ids, segment_ids = (_first(part, kept) for part in (ids, segment_ids))
+        # Without second text there is no second [SEP].
+        lengths = ids.row_lengths() - tf.cast(_is_single(segments), tf.int64)
+        ids, segment_ids = (_first(x, lengths) for x in (ids, segment_ids))
       values = (ids, tf.ones_like(ids), segment_ids)
       parts = dict(zip(("input_ids", "input_mask", "segment_ids"), values))
       shape = tf.stack([-1, max_seq_length if pad_to_max else -1])
@@ -237,15 +241,15 @@ class BertTokenizer(tf.Module):
     before = tf.concat(
       [[0], tf.cumsum(word_splitter.num_bytes(words.codes))], axis=0
     )
-    of = pieces.value_rowids()
-    word_starts = tf.gather(tf.gather(before, words.splits), of)
+    word_ids = pieces.value_rowids()
+    word_starts = tf.gather(tf.gather(before, words.splits), word_ids)
 
     def characters(offsets: tf.RaggedTensor) -> tf.Tensor:
       places = word_starts + tf.cast(offsets.values, tf.int64)
       return tf.searchsorted(before, places, out_type=tf.int64)
 
-    word_ends = tf.gather(words.splits[1:], of)
-    is_too_long = tf.gather(self._is_too_long(words), of)
+    word_ends = tf.gather(words.splits[1:], word_ids)
+    is_too_long = tf.gather(self._is_too_long(words), word_ids)
     ends = tf.where(is_too_long, word_ends, characters(ends))
     return pieces, characters(starts), ends - 1
 
@@ -271,10 +275,11 @@ def character_offsets(
     step = tf.constant(1 << 32, tf.int64)
     places = starts.value_rowids() * step + starts.values
     rows = byte_offsets.value_rowids()
-    found = tf.searchsorted(
+    indices = tf.searchsorted(
       places, rows * step + byte_offsets.values, out_type=tf.int64
     )
-    return byte_offsets.with_values(found - tf.gather(starts.row_splits, rows))
+    firsts = tf.gather(starts.row_splits, rows)
+    return byte_offsets.with_values(indices - firsts)
 
 
 def _wordpiece_tokenizer(
@@ -283,13 +288,13 @@ def _wordpiece_tokenizer(
   """Returns the WordPiece tokenizer; raises ValueError for a bad vocabulary."""
   if list(vocab.values()) != list(range(len(vocab))):
     raise ValueError(
-      "The ids of the vocabulary are not 0, 1, 2 ... in order; pass what "
-      "tokenization.load_vocab returns."
+      "The ids of the vocabulary are not 0, 1, 2 ... in order; pass the result "
+      "of tokenization.load_vocab."
     )
   if _UNKNOWN not in vocab:
     raise ValueError(
-      f"The vocabulary of {len(vocab)} tokens has no {_UNKNOWN}, so an unknown "
-      "word has no id; add it."
+      f"The vocabulary of {len(vocab)} tokens has no {_UNKNOWN} for unknown "
+      "words; add it."
     )
   # A character has at most four bytes.
   max_word_bytes = 4 * max_word_chars
@@ -314,7 +319,7 @@ def _wordpiece_tokenizer(
   )
 
 
-def _by_text(
+def _group_by_text(
   pieces: tf.RaggedTensor, words: word_splitter.Words, texts: tf.Tensor
 ) -> tf.RaggedTensor:
   """Returns the pieces of words, [W, (pieces)], as [B, (pieces)]."""
@@ -325,24 +330,24 @@ def _by_text(
   return tf.RaggedTensor.from_row_splits(pieces.values, splits, validate=False)
 
 
-def _truncated(
+def _truncate(
   segments: Sequence[tf.RaggedTensor], room: tf.Tensor
 ) -> list[tf.RaggedTensor]:
   """Truncates one or two segments to `room` pieces, as `packing.pack` does."""
   lengths = [segment.row_lengths() for segment in segments]
   if len(segments) == 1:
-    kept = [tf.minimum(lengths[0], room)]
+    counts = [tf.minimum(lengths[0], room)]
   else:
     # See packing.truncate_pair. Without second text there is only one [SEP], so
     # the first has room for another piece.
-    room += tf.cast(_is_alone(segments), tf.int64)
+    room += tf.cast(_is_single(segments), tf.int64)
     first = tf.maximum(room - lengths[1], (room + 1) // 2)
     first = tf.minimum(lengths[0], first)
-    kept = [first, tf.minimum(lengths[1], room - first)]
-  return [_first(segment, count) for segment, count in zip(segments, kept)]
+    counts = [first, tf.minimum(lengths[1], room - first)]
+  return [_first(segment, count) for segment, count in zip(segments, counts)]
 
 
-def _is_alone(segments: Sequence[tf.RaggedTensor]) -> tf.Tensor:
+def _is_single(segments: Sequence[tf.RaggedTensor]) -> tf.Tensor:
   """Returns bool [B]: whether the second text of a pair has no pieces."""
   return tf.equal(segments[1].row_lengths(), 0)
 

@@ -68,20 +68,20 @@ def build(do_lower_case: bool, strip_accents: bool) -> CharacterTables:
   """
   indices: dict[str, int] = {}
 
-  def replacements_of(chars: Sequence[str]) -> list[int]:
-    found = chars
+  def replace(chars: Sequence[str]) -> list[int]:
+    texts = chars
     if do_lower_case:
-      found = list(map(str.lower, found))
+      texts = list(map(str.lower, texts))
     if strip_accents:
-      found = [unicodedata.normalize("NFD", text) for text in found]
+      texts = [unicodedata.normalize("NFD", text) for text in texts]
     return [
-      0 if replaced == char else indices.setdefault(replaced, len(indices) + 1)
-      for char, replaced in zip(chars, found)
+      0 if text == char else indices.setdefault(text, len(indices) + 1)
+      for char, text in zip(chars, texts)
     ]
 
-  replacements = _table(replacements_of(_chars()))
+  replacements = _table(replace(_chars()))
   return CharacterTables(
-    cleaning=_table(_of_kinds(_cleaning)),
+    cleaning=_table(_map_kinds(_cleaning)),
     casing=_table(_casing()),
     replacements=replacements,
     # Index 0 means no change.
@@ -118,19 +118,19 @@ def _kinds() -> tuple[Sequence[str], np.ndarray]:
   return [_chars()[i] for i in firsts], numbers.reshape(-1)
 
 
-def _of_kinds(
-  values_of: Callable[[Sequence[str]], Sequence[int]],
+def _map_kinds(
+  function: Callable[[Sequence[str]], Sequence[int]],
 ) -> np.ndarray:
   """Returns the values of all characters, computed once for each kind."""
   firsts, numbers = _kinds()
-  return np.array(values_of(firsts), np.int32)[numbers]
+  return np.array(function(firsts), np.int32)[numbers]
 
 
-def _table(found: Sequence[int] | np.ndarray) -> Table:
+def _table(char_values: Sequence[int] | np.ndarray) -> Table:
   """Returns a table of values for `_chars`."""
-  found = np.asarray(found, np.int32)
-  values = np.full(_NUM_CODES, found[-1], np.int32)
-  values[np.array(_CODES)] = found[:-1]
+  char_values = np.asarray(char_values, np.int32)
+  values = np.full(_NUM_CODES, char_values[-1], np.int32)
+  values[np.array(_CODES)] = char_values[:-1]
   # np.unique would take a second for all pages; few of them differ.
   all_pages = [page.tobytes() for page in values.reshape(-1, 1 << PAGE_BITS)]
   numbers_of = {
@@ -184,17 +184,17 @@ def _end_in_final_sigma(before: str, chars: Sequence[str]) -> list[bool]:
 
 def _classes(strip_accents: bool) -> np.ndarray:
   """Returns the values of `CharacterTables.classes`."""
-  found = _of_kinds(
+  is_punctuation = _map_kinds(
     lambda chars: [
       IS_PUNCTUATION * tokenization.is_punctuation(c) for c in chars
     ]
   )
   if not strip_accents:
-    return found
-  is_stripped = _of_kinds(
+    return is_punctuation
+  is_stripped = _map_kinds(
     lambda chars: [
       IS_STRIPPED * (unicodedata.category(c) == "Mn") for c in chars
     ]
   )
   combining = np.fromiter(map(unicodedata.combining, _chars()), np.int32)
-  return found | is_stripped | combining
+  return is_punctuation | is_stripped | combining

@@ -54,9 +54,9 @@ def split(
     return tf.concat(columns, axis=1)
 
   begin, end = joined(0, first, stem), joined(1, stem, last)
-  of = begin.value_rowids()
-  parts = word_splitter.cut(words, of, begin.values, end.values)
-  offsets = tf.gather(starts, of)
+  word_ids = begin.value_rowids()
+  parts = word_splitter.cut(words, word_ids, begin.values, end.values)
+  offsets = tf.gather(starts, word_ids)
   return (
     begin.with_values(parts),
     begin.with_values(begin.values + offsets),

@@ -69,18 +69,18 @@ class WordSplitter(tf.Module):
     Invalid UTF-8 is decoded as U+FFFD, which cleaning drops.
     """
     decoded = _decode(texts)
-    characters = self._cleaned(decoded)
+    characters = self._clean(decoded)
     if self._do_lower_case:
-      characters = self._with_final_sigmas(characters)
+      characters = self._lower_final_sigmas(characters)
     if self._do_lower_case or self._strip_accents:
-      characters = self._replaced(characters)
+      characters = self._replace_characters(characters)
     classes = self._classes.look_up(characters.codes)
     ends = tf.gather(decoded.ends, characters.sources)
     if self._strip_accents:
-      characters, classes = _with_sorted_marks(characters, classes)
-      characters, classes, ends = _stripped(characters, classes, ends)
+      characters, classes = _sort_marks(characters, classes)
+      characters, classes, ends = _drop_accents(characters, classes, ends)
     is_alone = classes & character_tables.IS_PUNCTUATION != 0
-    words = _ended_around(is_alone, characters.words)
+    words = _split_around(is_alone, characters.words)
     first = tf.where(_is_first(words))[:, 0]
     sources = characters.sources
     return Words(
@@ -101,7 +101,7 @@ class WordSplitter(tf.Module):
     """
     decoded = _decode(texts)
     is_space = self._cleaning.look_up(decoded.codes) == character_tables.SPACE
-    words = _ended_around(is_space, decoded.texts)
+    words = _split_around(is_space, decoded.texts)
     shown = tf.where(~is_space)[:, 0]
     words = tf.gather(words, shown)
     first = tf.gather(shown, tf.where(_is_first(words))[:, 0])
@@ -114,16 +114,16 @@ class WordSplitter(tf.Module):
     )
     return starts, starts.with_values(tf.gather(decoded.ends, last))
 
-  def _cleaned(self, decoded: _Decoded) -> _Characters:
+  def _clean(self, decoded: _Decoded) -> _Characters:
     """Drops control characters and white space; white space ends words."""
     cleaning = self._cleaning.look_up(decoded.codes)
-    words = _ended_around(cleaning & 1 != 0, decoded.texts)
+    words = _split_around(cleaning & 1 != 0, decoded.texts)
     sources = tf.where(cleaning <= character_tables.OWN_WORD)[:, 0]
     return _Characters(
       tf.gather(decoded.codes, sources), tf.gather(words, sources), sources
     )
 
-  def _with_final_sigmas(self, characters: _Characters) -> _Characters:
+  def _lower_final_sigmas(self, characters: _Characters) -> _Characters:
     """Lower-cases capital sigmas at the end of a word."""
     codes, words, _ = characters
 
@@ -143,13 +143,13 @@ class WordSplitter(tf.Module):
     is_there = tf.reduce_any(codes == _CAPITAL_SIGMA)
     return characters._replace(codes=tf.cond(is_there, changed, lambda: codes))
 
-  def _replaced(self, characters: _Characters) -> _Characters:
+  def _replace_characters(self, characters: _Characters) -> _Characters:
     """Lower-cases and decomposes characters."""
     indices = self._replacements.look_up(characters.codes)
     replaced = tf.gather(self._replaced_by, indices)
-    of = replaced.value_rowids()
-    is_changed = tf.gather(indices, of) != 0
-    codes, words, sources = (tf.gather(values, of) for values in characters)
+    origins = replaced.value_rowids()
+    is_changed = tf.gather(indices, origins) != 0
+    codes, words, sources = (tf.gather(x, origins) for x in characters)
     codes = tf.where(is_changed, replaced.values, codes)
     return _Characters(codes, words, sources)
 
@@ -172,15 +172,15 @@ def _decode(texts: tf.Tensor) -> _Decoded:
   codes, starts = tf.strings.unicode_decode_with_offsets(
     texts, "UTF-8", errors="replace"
   )
-  of = codes.value_rowids()
+  rows = codes.value_rowids()
   starts = starts.values
   next_starts = tf.concat([starts[1:], [0]], axis=0)[: tf.size(starts)]
-  text_ends = tf.gather(tf.strings.length(texts), of)
-  ends = tf.where(_is_last(of), tf.cast(text_ends, tf.int64), next_starts)
-  return _Decoded(of, codes.values, starts, ends)
+  text_ends = tf.gather(tf.strings.length(texts), rows)
+  ends = tf.where(_is_last(rows), tf.cast(text_ends, tf.int64), next_starts)
+  return _Decoded(rows, codes.values, starts, ends)
 
 
-def _ended_around(is_alone: tf.Tensor, words: tf.Tensor) -> tf.Tensor:
+def _split_around(is_alone: tf.Tensor, words: tf.Tensor) -> tf.Tensor:
   """Returns word ids in which some characters are words of their own."""
   alone = tf.cast(is_alone, tf.int64)
   return words + 2 * tf.cumsum(alone) - alone
@@ -229,7 +229,7 @@ def cut(
   )
 
 
-def _with_sorted_marks(
+def _sort_marks(
   characters: _Characters, classes: tf.Tensor
 ) -> tuple[_Characters, tf.Tensor]:
   """Sorts the accents after a character by combining class, as NFD does.
@@ -253,7 +253,7 @@ def _with_sorted_marks(
   return characters._replace(codes=codes), classes
 
 
-def _stripped(
+def _drop_accents(
   characters: _Characters, classes: tf.Tensor, ends: tf.Tensor
 ) -> tuple[_Characters, tf.Tensor, tf.Tensor]:
   """Drops accents and extends the `ends` of the characters before them."""
@@ -262,10 +262,10 @@ def _stripped(
   # start of a word.
   groups = tf.cumsum(tf.cast(stays | _is_first(characters.words), tf.int64)) - 1
   ends = tf.gather(tf.math.segment_max(ends, groups), groups)
-  kept = tf.where(stays)[:, 0]
-  codes, words, sources = (tf.gather(values, kept) for values in characters)
+  indices = tf.where(stays)[:, 0]
+  codes, words, sources = (tf.gather(values, indices) for values in characters)
   return (
     _Characters(codes, words, sources),
-    tf.gather(classes, kept),
-    tf.gather(ends, kept),
+    tf.gather(classes, indices),
+    tf.gather(ends, indices),
   )
