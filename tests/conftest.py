@@ -93,14 +93,16 @@ def fork_server(tmp_path_factory):
 def run_script(fork_server):
   """A function that runs a script of run_scripts/ in a process of its own."""
 
-  def run(name, *arguments, cwd):
+  def run(name, *arguments, cwd, stdin=""):
     command = [str(ROOT / "run_scripts" / name), *map(str, arguments)]
     with (
-      open(os.devnull) as stdin,
+      tempfile.TemporaryFile("w+") as typed,
       tempfile.TemporaryFile("w+") as stdout,
       tempfile.TemporaryFile("w+") as stderr,
     ):
-      files = [f.fileno() for f in (stdin, stdout, stderr)]
+      typed.write(stdin)
+      typed.seek(0)
+      files = [f.fileno() for f in (typed, stdout, stderr)]
       status = forks.run(fork_server, command, str(cwd), os.environ, files)
       for file in (stdout, stderr):
         file.seek(0)

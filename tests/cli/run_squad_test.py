@@ -6,8 +6,6 @@ import json
 import pathlib
 import random
 import shutil
-import subprocess
-import sys
 
 import numpy as np
 import pytest
@@ -21,7 +19,7 @@ from bert_tf.tasks.squad import config as squad_config_lib
 from bert_tf.tasks.squad import task as squad
 from bert_tf.training import config as training_config
 from bert_tf.training import curves, estimator
-from tests.support import checkout, near_ties, runs, tiny_models
+from tests.support import near_ties, runs, tiny_models
 
 GOLDEN = pathlib.Path(__file__).resolve().parents[1] / "golden"
 TINY = GOLDEN / "tiny_squad"
@@ -692,22 +690,27 @@ def start(tmp_path_factory):
   return folder / "hf"
 
 
-def converse(cwd, *flags):
+@pytest.fixture
+def converse(run_script, tmp_path):
   """Runs the script with a context and a question that are typed."""
-  script = checkout.ROOT / "run_scripts" / "run_squad.py"
-  return subprocess.run(
-    [sys.executable, script, "--interactive", "--output_dir=out", *flags],
-    cwd=cwd,
-    input="the his of\nthe\n",
-    capture_output=True,
-    text=True,
-    timeout=1800,
-  )
+
+  def run(*flags):
+    return run_script(
+      "run_squad.py",
+      "--interactive",
+      "--output_dir=out",
+      *flags,
+      cwd=tmp_path,
+      stdin="the his of\nthe\n",
+    )
+
+  return run
 
 
-def test_what_was_trained_answers_what_is_typed(data, start, tmp_path):
+def test_what_was_trained_answers_what_is_typed(
+  data, start, tmp_path, converse
+):
   result = converse(
-    tmp_path,
     f"--model={start}",
     "--bilstm",
     "--do_train",
@@ -725,8 +728,8 @@ def test_what_was_trained_answers_what_is_typed(data, start, tmp_path):
   assert result.stdout.splitlines()[1:-1] == scored
 
 
-def test_an_adapter_that_would_not_answer_is_refused(start, tmp_path):
-  result = converse(tmp_path, f"--model={start}", "--lora_adapter=adapter")
+def test_an_adapter_that_would_not_answer_is_refused(start, tmp_path, converse):
+  result = converse(f"--model={start}", "--lora_adapter=adapter")
   assert result.returncode == 1
   last = result.stderr.splitlines()[-1]
   for name in ("--interactive", "--lora_adapter", "--model"):
@@ -734,8 +737,8 @@ def test_an_adapter_that_would_not_answer_is_refused(start, tmp_path):
   assert not result.stdout and not (tmp_path / "out").exists()
 
 
-def test_questions_to_several_models_are_refused(start, tmp_path):
-  result = converse(tmp_path, f"--model={start}", "--num_runs=2")
+def test_questions_to_several_models_are_refused(start, tmp_path, converse):
+  result = converse(f"--model={start}", "--num_runs=2")
   assert result.returncode == 1
   last = result.stderr.splitlines()[-1]
   assert "--interactive" in last and "--num_runs" in last
