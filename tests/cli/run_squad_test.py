@@ -1,6 +1,7 @@
 """run_squad.py from JSON to scores: recorded runs, training, mistakes."""
 
 import dataclasses
+import functools
 import gzip
 import json
 import pathlib
@@ -248,29 +249,50 @@ def squad_config(data, output_dir, version="v1", **changes):
   )
 
 
+@pytest.fixture(scope="module")
+def trained(data, tmp_path_factory):
+  """A function from "v1" or "v2" to a run on it and the run's log."""
+
+  @functools.cache
+  def train(version):
+    folder = tmp_path_factory.mktemp("trained")
+    with runs.logged() as log:
+      squad.run(squad_config(data, folder, version))
+    return folder, log()
+
+  return train
+
+
+@pytest.fixture(scope="module")
+def trained_prefix(data, tmp_path_factory):
+  """The checkpoint of a training of one step."""
+  folder = tmp_path_factory.mktemp("one_step")
+  squad.run(squad_config(data, folder, num_train_epochs=0.25, do_predict=False))
+  return str(folder / "model.ckpt-1")
+
+
 @pytest.mark.parametrize("version", ["v1", "v2"])
-def test_training_learns_to_answer(data, tmp_path, version):
-  with runs.logged() as log:
-    squad.run(squad_config(data, tmp_path, version))
+def test_training_learns_to_answer(trained, version):
+  folder, log = trained(version)
   # 64 questions / 16 a batch * 40 epochs.
-  assert "64 training questions, 160 steps of 16" in log()
-  losses = curves.read(str(tmp_path))["loss"]
+  assert "64 training questions, 160 steps of 16" in log
+  losses = curves.read(str(folder))["loss"]
   assert losses[160] < 0.1 * losses[min(losses)]
   # Updates after the first of 16 warm-up steps rise by a sixteenth each.
-  rates = curves.read(str(tmp_path))["learning_rate"]
+  rates = curves.read(str(folder))["learning_rate"]
   assert rates[160] < rates[40] < 3e-3
   expected = questions(20, version == "v2")["data"][0]["paragraphs"]
   texts = {
     p["qas"][0]["id"]: "his" if p["qas"][0]["answers"] else "" for p in expected
   }
-  assert json.loads((tmp_path / "predictions.json").read_text()) == texts
-  found = results(tmp_path)
+  assert json.loads((folder / "predictions.json").read_text()) == texts
+  found = results(folder)
   assert (found["exact_match"], found["f1"]) == (100.0, 100.0)
   if version == "v2":
     assert (found["best_f1"], found["NoAns_total"]) == (100.0, 5.0)
-  names = {p.name for p in tmp_path.iterdir()}
+  names = {p.name for p in folder.iterdir()}
   assert {"train.tf_record", "eval.tf_record", "checkpoint"} <= names
-  slots = checkpoints.CheckpointReader(str(tmp_path / "model.ckpt-160")).shapes
+  slots = checkpoints.CheckpointReader(str(folder / "model.ckpt-160")).shapes
   assert "cls/squad/output_weights/adam_m" in slots
   # Nothing of the loss reaches the pooler.
   assert "bert/pooler/dense/kernel/adam_m" not in slots
@@ -360,8 +382,18 @@ def test_a_resumed_training_is_the_one_that_was_not_interrupted(
     np.testing.assert_array_equal(found[variable], value, err_msg=variable)
 
 
+@pytest.fixture
+def no_training(monkeypatch):
+  """Ends each run where its training would begin."""
+
+  def stop(self, *unused):
+    self.was_interrupted = True
+
+  monkeypatch.setattr(estimator.Estimator, "train", stop)
+
+
 def records_of(data, output_dir, **changes):
-  """Trains a step; returns what was logged and the records written."""
+  """Returns what a run logs and the records that it is to train on."""
   config = squad_config(
     data, output_dir, num_train_epochs=0.25, do_predict=False
   )
@@ -371,7 +403,7 @@ def records_of(data, output_dir, **changes):
 
 
 def test_windows_are_cut_once_for_the_same_questions_and_settings(
-  data, tmp_path
+  data, tmp_path, no_training
 ):
   log, first = records_of(data, tmp_path)
   assert "reused" not in log
@@ -401,7 +433,9 @@ OTHER_WINDOWS = {
 
 
 @pytest.mark.parametrize("change", OTHER_WINDOWS)
-def test_what_changes_the_windows_cuts_them_again(data, tmp_path, change):
+def test_what_changes_the_windows_cuts_them_again(
+  data, tmp_path, no_training, change
+):
   records_of(data, tmp_path / "run")
   # It would refuse other settings than its own.
   (tmp_path / "run" / "run.json").unlink()
@@ -413,8 +447,9 @@ def test_what_changes_the_windows_cuts_them_again(data, tmp_path, change):
   assert again == fresh
 
 
-def test_cut_batches_give_the_answers_of_padded_ones(data, tmp_path):
-  prefix = trained_prefix(data, tmp_path)
+def test_cut_batches_give_the_answers_of_padded_ones(
+  data, tmp_path, trained_prefix
+):
   found = []
   for cut_padding in (False, True):
     folder = tmp_path / f"out_{cut_padding}"
@@ -425,7 +460,7 @@ def test_cut_batches_give_the_answers_of_padded_ones(data, tmp_path):
       cut_padding=cut_padding,
       # Of 23 word pieces in 40, so there is padding; several windows.
       **window_settings(40, 10, 1),
-      train=train_config(folder, init_checkpoint=prefix),
+      train=train_config(folder, init_checkpoint=trained_prefix),
     )
     squad.run(config)
     found.append(json.loads((folder / "nbest_predictions.json").read_text()))
@@ -468,10 +503,10 @@ def test_training_on_cut_batches_learns_too(data, tmp_path):
   assert found["f1"] == 100.0
 
 
-def test_questions_are_trained_in_the_originals_shuffled_order(data, tmp_path):
-  squad.run(
-    squad_config(data, tmp_path, num_train_epochs=0.25, do_predict=False)
-  )
+def test_questions_are_trained_in_the_originals_shuffled_order(
+  data, tmp_path, no_training
+):
+  records_of(data, tmp_path)
   contexts = [
     p["context"] for p in questions(64, False)["data"][0]["paragraphs"]
   ]
@@ -485,8 +520,10 @@ def test_questions_are_trained_in_the_originals_shuffled_order(data, tmp_path):
     assert input_ids[3:23] == tokenizer.tokenize_to_ids(context)
 
 
-def test_thresholds_are_of_what_would_be_answered_without_one(data, tmp_path):
-  squad.run(squad_config(data, tmp_path, "v2"))
+def test_thresholds_are_of_what_would_be_answered_without_one(
+  data, tmp_path, trained
+):
+  shutil.copytree(trained("v2")[0], tmp_path, dirs_exist_ok=True)
   odds = json.loads((tmp_path / "null_odds.json").read_text())
   threshold = min(odds.values()) - 1
   squad.run(
@@ -504,11 +541,7 @@ def test_thresholds_are_of_what_would_be_answered_without_one(data, tmp_path):
   assert (found["exact_match"], found["best_exact"]) == (25.0, 100.0)
 
 
-def test_a_stopped_training_predicts_nothing(data, tmp_path, monkeypatch):
-  def stopped(self, *unused):
-    self.was_interrupted = True
-
-  monkeypatch.setattr(estimator.Estimator, "train", stopped)
+def test_a_stopped_training_predicts_nothing(data, tmp_path, no_training):
   assert squad.run(squad_config(data, tmp_path)) is None
   assert (tmp_path / "train.tf_record").exists()
   assert not (tmp_path / "eval.tf_record").exists()
@@ -534,9 +567,9 @@ def test_steps_and_warm_up_are_counted_in_questions(data, tmp_path):
 
 
 def test_predictions_alone_come_from_the_checkpoint_of_the_folder(
-  data, tmp_path
+  data, tmp_path, trained
 ):
-  squad.run(squad_config(data, tmp_path, num_train_epochs=1.0))
+  shutil.copytree(trained("v1")[0], tmp_path, dirs_exist_ok=True)
   texts = (tmp_path / "nbest_predictions.json").read_text()
   (tmp_path / "nbest_predictions.json").unlink()
   squad.run(squad_config(data, tmp_path, do_train=False))
@@ -551,7 +584,9 @@ def without_answers(folder):
   return str(path)
 
 
-def test_questions_without_answers_are_answered_but_not_scored(data, tmp_path):
+def test_questions_without_answers_are_answered_but_not_scored(
+  data, tmp_path, trained_prefix
+):
   test_file = without_answers(tmp_path)
   config = squad_config(
     data,
@@ -559,10 +594,8 @@ def test_questions_without_answers_are_answered_but_not_scored(data, tmp_path):
     do_train=False,
     predict_file=test_file,
   )
-  prefix = trained_prefix(data, tmp_path)
-  config = dataclasses.replace(
-    config, train=train_config(tmp_path / "out", init_checkpoint=prefix)
-  )
+  train = train_config(tmp_path / "out", init_checkpoint=trained_prefix)
+  config = dataclasses.replace(config, train=train)
   with runs.logged() as log:
     squad.run(config)
   assert "has no answers, so there are no scores" in log()
@@ -570,13 +603,6 @@ def test_questions_without_answers_are_answered_but_not_scored(data, tmp_path):
     "q"
   ]
   assert not (tmp_path / "out" / "eval_results.txt").exists()
-
-
-def trained_prefix(data, tmp_path):
-  """Trains one step; returns the checkpoint."""
-  folder = tmp_path / "trained"
-  squad.run(squad_config(data, folder, num_train_epochs=0.25, do_predict=False))
-  return str(folder / "model.ckpt-1")
 
 
 def test_2_0_data_answered_as_1_1_are_pointed_out(data, tmp_path):
