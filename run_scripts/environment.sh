@@ -29,7 +29,9 @@ install() {
   stamp=$venv/.bert_tf-$1-$( (cat "$root/pyproject.toml"; echo "$root") | cksum | cut -d' ' -f1)
   if [[ ! -e $stamp ]]; then
     echo "Installing bert_tf[$1] into $venv ..."
-    "$python" -m pip install --quiet --disable-pip-version-check -e "$root[$1]"
+    # What is never imported need not be compiled, which takes half a minute.
+    "$python" -m pip install --quiet --disable-pip-version-check \
+      --no-compile -e "$root[$1]"
     touch "$stamp"
   fi
 }

@@ -5,6 +5,7 @@ import os
 import pathlib
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 
@@ -23,9 +24,6 @@ PAGES = [
   *sorted((ROOT / "research").rglob("*.md")),
 ]
 NAMES = [str(page.relative_to(ROOT)) for page in PAGES]
-WITH_BLOCKS = [
-  name for name, page in zip(NAMES, PAGES) if "```" in page.read_text()
-]
 LANGUAGES = ("shell", "python", "text", "json")
 # A block below this comment is not run, for the reason it gives.
 NOT_RUN = re.compile(r"<!-- not run: (.+) -->")
@@ -102,6 +100,13 @@ def test_commands_have_the_flags(page):
         assert not unknown, f"{page.name}:{number}"
 
 
+def blocks_to_run(page):
+  """Yields (line number, language, text) of the blocks that run."""
+  for number, language, text, reason in blocks(page):
+    if language in ("shell", "python") and not reason:
+      yield number, language, text
+
+
 def _stand_in(path, *command):
   path.write_text(
     "#!/bin/sh\nexec " + shlex.join(map(str, command)) + ' "$@"\n'
@@ -109,10 +114,18 @@ def _stand_in(path, *command):
   path.chmod(0o755)
 
 
+@pytest.fixture(scope="module")
+def files(tmp_path_factory):
+  """A folder with the files that commands name."""
+  folder = tmp_path_factory.mktemp("files")
+  docs_files.write_all(folder)
+  return folder
+
+
 @pytest.fixture
-def folder(tmp_path):
-  """A folder with the files that commands name, and programs for them."""
-  docs_files.write_all(tmp_path)
+def folder(files, tmp_path):
+  """A copy of the files that commands name, and programs for them."""
+  shutil.copytree(files, tmp_path, dirs_exist_ok=True)
   (tmp_path / "run_scripts").symlink_to(ROOT / "run_scripts")
   programs = tmp_path / "programs"
   programs.mkdir()
@@ -126,7 +139,9 @@ def folder(tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", WITH_BLOCKS)
+@pytest.mark.parametrize(
+  "name", [n for n, page in zip(NAMES, PAGES) if any(blocks_to_run(page))]
+)
 def test_blocks_run_one_after_the_other(name, folder, fork_server):
   page = ROOT / name
   ports = {p: str(free_port()) for p in ("8501", "12345", "12346")}
@@ -136,9 +151,7 @@ def test_blocks_run_one_after_the_other(name, folder, fork_server):
     "PYTHONPATH": str(ROOT),
     forks.VARIABLE: fork_server,
   }
-  for number, language, text, reason in blocks(page):
-    if reason or language not in ("shell", "python"):
-      continue
+  for number, language, text in blocks_to_run(page):
     for old, new in ports.items():
       text = text.replace(old, new)
     if language == "shell":
@@ -148,7 +161,8 @@ def test_blocks_run_one_after_the_other(name, folder, fork_server):
       if name := re.match(r"# (\w+)\.py\n", text):
         (folder / f"{name.group(1)}.py").write_text(text)
         text = f"import {name.group(1)}"
-      program = [sys.executable, "-c", text]
+      (folder / "block.py").write_text(text)
+      program = [sys.executable, forks.__file__, fork_server, "block.py"]
     result = subprocess.run(
       program,
       cwd=folder,

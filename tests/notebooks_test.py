@@ -3,10 +3,12 @@
 import os
 import pathlib
 import re
+import shlex
+import sys
 
 import pytest
 
-from tests.support import docs_files, docs_pages, ports
+from tests.support import docs_files, docs_pages, forks, ports
 
 nbformat = pytest.importorskip("nbformat", reason="needs the extra notebooks")
 nbclient = pytest.importorskip("nbclient", reason="needs the extra notebooks")
@@ -72,8 +74,15 @@ def code_cells(notebook):
   return [cell for cell in notebook.cells if cell.cell_type == "code"]
 
 
-def with_cells_added(notebook, parameters, check):
-  """Returns the notebook with other parameters, and a check at its end."""
+def with_cells_added(notebook, parameters, check, python):
+  """Returns the notebook with other parameters, and a check at its end.
+
+  Args:
+    notebook: as committed.
+    parameters: values by the names of its parameters.
+    check: Python code of its last cell.
+    python: the program that its commands are to run as `python`.
+  """
   [index] = [
     index
     for index, cell in enumerate(notebook.cells)
@@ -82,6 +91,7 @@ def with_cells_added(notebook, parameters, check):
   original = notebook.cells[index].source
   assert set(parameters) <= set(re.findall(r"^(\w+) = ", original, re.M))
   lines = [f"{name} = {value!r}" for name, value in parameters.items()]
+  lines += ["import sys", f"sys.executable = {str(python)!r}"]
   added = nbformat.v4.new_code_cell("\n".join(lines))
   notebook.cells.insert(index + 1, added)
   notebook.cells.append(
@@ -120,13 +130,19 @@ def test_links_of_a_notebook_lead_to_files_and_headings(name):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
-def test_a_notebook_runs(name, tmp_path, monkeypatch):
+def test_a_notebook_runs(name, tmp_path, monkeypatch, fork_server):
   parameters, check = SMALL[name]
   parameters = dict(parameters)
   if "MODEL" in parameters:
     docs_files.write_model(tmp_path / parameters["MODEL"])
     parameters["PORT"] = ports.free_port()
-  notebook = with_cells_added(load(name), parameters, check)
+  # Commands need not import TensorFlow anew.
+  python = tmp_path / "programs" / "python"
+  python.parent.mkdir()
+  command = shlex.join([sys.executable, forks.__file__, fork_server])
+  python.write_text(f'#!/bin/sh\nexec {command} "$@"\n')
+  python.chmod(0o755)
+  notebook = with_cells_added(load(name), parameters, check, python)
   path = f"{ROOT}{os.pathsep}{os.environ.get('PYTHONPATH', '')}"
   monkeypatch.setenv("PYTHONPATH", path)
   monkeypatch.setenv("TMPDIR", str(tmp_path))

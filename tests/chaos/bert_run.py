@@ -12,7 +12,7 @@ from bert_tf.training import config as training_config
 from tests.chaos import trainer
 from tests.support import runs
 
-NUM_STEPS = 60
+NUM_STEPS = 30
 SAVE_STEPS = 3
 _LENGTH, _NUM_MASKS = 16, 3
 

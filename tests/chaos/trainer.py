@@ -6,6 +6,7 @@ JSON line of what happened goes back.
 """
 
 import dataclasses
+import gc
 import importlib
 import json
 import os
@@ -147,6 +148,7 @@ def _run(train: Callable[[str, Operations], None], job: Job) -> dict[str, Any]:
 def serve(module: str, jobs: TextIO, results: TextIO) -> None:
   """Runs the jobs of a stream with `train` of a module of this folder."""
   train = importlib.import_module(f"tests.chaos.{module}").train
+  gc.freeze()  # Children would copy what their collector looks through.
   for line in jobs:
     result = _run(train, Job(**json.loads(line)))
     print(json.dumps(result), file=results, flush=True)

@@ -318,7 +318,7 @@ ADVICE = "--input_format=text"
   [("\n\n", [ADVICE]), ("\n", [ADVICE, "--documents=line"])],
 )
 def test_the_advice_for_lines_of_whole_documents_helps(
-  config, tmp_path, between, remedy
+  config, tmp_path, run_script, between, remedy
 ):
   line = "the old boat came to the island at night. the bird was in it. " * 9
   text = tmp_path / "text.txt"
@@ -332,7 +332,7 @@ def test_the_advice_for_lines_of_whole_documents_helps(
   ]
   shares = []
   for added in ([], remedy):
-    _, log = start(*flags, *added).communicate(timeout=300)
+    log = run_script(SCRIPT.name, *flags, *added, cwd=tmp_path).stderr
     assert all((word in log) != bool(added) for word in remedy), log
     assert ("12 of 12 lines" in log) != bool(added)
     shares += re.findall(r"cut off +([0-9.]+)%", log)

@@ -1,13 +1,12 @@
 """Tests for run_squad.py: recorded runs, training, scores and mistakes."""
 
 import dataclasses
+import functools
 import gzip
 import json
 import pathlib
 import random
 import shutil
-import subprocess
-import sys
 
 import numpy as np
 import pytest
@@ -21,7 +20,7 @@ from bert_tf.tasks.squad import config as squad_config_lib
 from bert_tf.tasks.squad import task as squad
 from bert_tf.training import config as training_config
 from bert_tf.training import curves, estimator
-from tests.support import checkout, near_ties, runs, tiny_models
+from tests.support import near_ties, runs, tiny_models
 
 GOLDEN = pathlib.Path(__file__).resolve().parents[1] / "golden"
 TINY = GOLDEN / "tiny_squad"
@@ -250,29 +249,50 @@ def squad_config(data, output_dir, version="v1", **changes):
   )
 
 
+@pytest.fixture(scope="module")
+def trained(data, tmp_path_factory):
+  """A function from "v1" or "v2" to a run on it and the run's log."""
+
+  @functools.cache
+  def train(version):
+    folder = tmp_path_factory.mktemp("trained")
+    with runs.logged() as log:
+      squad.run(squad_config(data, folder, version))
+    return folder, log()
+
+  return train
+
+
+@pytest.fixture(scope="module")
+def trained_prefix(data, tmp_path_factory):
+  """The checkpoint of a training of one step."""
+  folder = tmp_path_factory.mktemp("one_step")
+  squad.run(squad_config(data, folder, num_train_epochs=0.25, do_predict=False))
+  return str(folder / "model.ckpt-1")
+
+
 @pytest.mark.parametrize("version", ["v1", "v2"])
-def test_training_learns_to_answer(data, tmp_path, version):
-  with runs.logged() as log:
-    squad.run(squad_config(data, tmp_path, version))
+def test_training_learns_to_answer(trained, version):
+  folder, log = trained(version)
   # 64 questions / 16 a batch * 40 epochs.
-  assert "64 training questions, 160 steps of 16" in log()
-  losses = curves.read(str(tmp_path))["loss"]
+  assert "64 training questions, 160 steps of 16" in log
+  losses = curves.read(str(folder))["loss"]
   assert losses[160] < 0.1 * losses[min(losses)]
   # In 16 warm-up steps, updates grow by a sixteenth per step.
-  rates = curves.read(str(tmp_path))["learning_rate"]
+  rates = curves.read(str(folder))["learning_rate"]
   assert rates[160] < rates[40] < 3e-3
   expected = questions(20, version == "v2")["data"][0]["paragraphs"]
   texts = {
     p["qas"][0]["id"]: "his" if p["qas"][0]["answers"] else "" for p in expected
   }
-  assert json.loads((tmp_path / "predictions.json").read_text()) == texts
-  result = results(tmp_path)
+  assert json.loads((folder / "predictions.json").read_text()) == texts
+  result = results(folder)
   assert (result["exact_match"], result["f1"]) == (100.0, 100.0)
   if version == "v2":
     assert (result["best_f1"], result["NoAns_total"]) == (100.0, 5.0)
-  names = {p.name for p in tmp_path.iterdir()}
+  names = {p.name for p in folder.iterdir()}
   assert {"train.tf_record", "eval.tf_record", "checkpoint"} <= names
-  slots = checkpoints.CheckpointReader(str(tmp_path / "model.ckpt-160")).shapes
+  slots = checkpoints.CheckpointReader(str(folder / "model.ckpt-160")).shapes
   assert "cls/squad/output_weights/adam_m" in slots
   # The pooler does not receive a gradient.
   assert "bert/pooler/dense/kernel/adam_m" not in slots
@@ -360,8 +380,18 @@ def test_a_resumed_training_equals_an_uninterrupted_one(
     np.testing.assert_array_equal(result[variable], value, err_msg=variable)
 
 
+@pytest.fixture
+def no_training(monkeypatch):
+  """Ends each run where its training would begin."""
+
+  def stop(self, *unused):
+    self.was_interrupted = True
+
+  monkeypatch.setattr(estimator.Estimator, "train", stop)
+
+
 def write_records(data, output_dir, **changes):
-  """Trains a step; returns the log and the written records."""
+  """Returns the log of a run and the records that it would train on."""
   config = squad_config(
     data, output_dir, num_train_epochs=0.25, do_predict=False
   )
@@ -370,7 +400,9 @@ def write_records(data, output_dir, **changes):
   return log(), (output_dir / "train.tf_record").read_bytes()
 
 
-def test_windows_are_cached_for_equal_questions_and_settings(data, tmp_path):
+def test_windows_are_cached_for_equal_questions_and_settings(
+  data, tmp_path, no_training
+):
   log, first = write_records(data, tmp_path)
   assert "Reusing" not in log
   log, second = write_records(data, tmp_path)
@@ -399,7 +431,9 @@ OTHER_WINDOWS = {
 
 
 @pytest.mark.parametrize("change", OTHER_WINDOWS)
-def test_changed_settings_cut_the_windows_again(data, tmp_path, change):
+def test_changed_settings_cut_the_windows_again(
+  data, tmp_path, no_training, change
+):
   write_records(data, tmp_path / "run")
   # A run refuses settings that differ from its own.
   (tmp_path / "run" / "run.json").unlink()
@@ -411,8 +445,9 @@ def test_changed_settings_cut_the_windows_again(data, tmp_path, change):
   assert again == fresh
 
 
-def test_cut_batches_give_the_answers_of_padded_ones(data, tmp_path):
-  prefix = trained_prefix(data, tmp_path)
+def test_cut_batches_give_the_answers_of_padded_ones(
+  data, tmp_path, trained_prefix
+):
   result = []
   for cut_padding in (False, True):
     folder = tmp_path / f"out_{cut_padding}"
@@ -423,7 +458,7 @@ def test_cut_batches_give_the_answers_of_padded_ones(data, tmp_path):
       cut_padding=cut_padding,
       # Windows of 23 word pieces in 40 positions, so there is padding.
       **window_settings(40, 10, 1),
-      train=train_config(folder, init_checkpoint=prefix),
+      train=train_config(folder, init_checkpoint=trained_prefix),
     )
     squad.run(config)
     result.append(json.loads((folder / "nbest_predictions.json").read_text()))
@@ -466,10 +501,10 @@ def test_training_on_cut_batches_learns_too(data, tmp_path):
   assert result["f1"] == 100.0
 
 
-def test_questions_are_trained_in_the_originals_shuffled_order(data, tmp_path):
-  squad.run(
-    squad_config(data, tmp_path, num_train_epochs=0.25, do_predict=False)
-  )
+def test_questions_are_trained_in_the_originals_shuffled_order(
+  data, tmp_path, no_training
+):
+  write_records(data, tmp_path)
   contexts = [
     p["context"] for p in questions(64, False)["data"][0]["paragraphs"]
   ]
@@ -483,8 +518,10 @@ def test_questions_are_trained_in_the_originals_shuffled_order(data, tmp_path):
     assert input_ids[3:23] == tokenizer.tokenize_to_ids(context)
 
 
-def test_thresholds_are_computed_from_answers_without_threshold(data, tmp_path):
-  squad.run(squad_config(data, tmp_path, "v2"))
+def test_thresholds_are_computed_from_answers_without_threshold(
+  data, tmp_path, trained
+):
+  shutil.copytree(trained("v2")[0], tmp_path, dirs_exist_ok=True)
   odds = json.loads((tmp_path / "null_odds.json").read_text())
   threshold = min(odds.values()) - 1
   squad.run(
@@ -502,11 +539,7 @@ def test_thresholds_are_computed_from_answers_without_threshold(data, tmp_path):
   assert (result["exact_match"], result["best_exact"]) == (25.0, 100.0)
 
 
-def test_a_stopped_training_predicts_nothing(data, tmp_path, monkeypatch):
-  def stopped(self, *unused):
-    self.was_interrupted = True
-
-  monkeypatch.setattr(estimator.Estimator, "train", stopped)
+def test_a_stopped_training_predicts_nothing(data, tmp_path, no_training):
   assert squad.run(squad_config(data, tmp_path)) is None
   assert (tmp_path / "train.tf_record").exists()
   assert not (tmp_path / "eval.tf_record").exists()
@@ -532,9 +565,9 @@ def test_steps_and_warm_up_are_counted_in_questions(data, tmp_path):
 
 
 def test_prediction_without_training_uses_the_folders_checkpoint(
-  data, tmp_path
+  data, tmp_path, trained
 ):
-  squad.run(squad_config(data, tmp_path, num_train_epochs=1.0))
+  shutil.copytree(trained("v1")[0], tmp_path, dirs_exist_ok=True)
   texts = (tmp_path / "nbest_predictions.json").read_text()
   (tmp_path / "nbest_predictions.json").unlink()
   squad.run(squad_config(data, tmp_path, do_train=False))
@@ -549,7 +582,9 @@ def without_answers(folder):
   return str(path)
 
 
-def test_questions_without_answers_are_answered_but_not_scored(data, tmp_path):
+def test_questions_without_answers_are_answered_but_not_scored(
+  data, tmp_path, trained_prefix
+):
   test_file = without_answers(tmp_path)
   config = squad_config(
     data,
@@ -557,10 +592,8 @@ def test_questions_without_answers_are_answered_but_not_scored(data, tmp_path):
     do_train=False,
     predict_file=test_file,
   )
-  prefix = trained_prefix(data, tmp_path)
-  config = dataclasses.replace(
-    config, train=train_config(tmp_path / "out", init_checkpoint=prefix)
-  )
+  train = train_config(tmp_path / "out", init_checkpoint=trained_prefix)
+  config = dataclasses.replace(config, train=train)
   with runs.logged() as log:
     squad.run(config)
   assert "has no answers, so there are no scores" in log()
@@ -568,13 +601,6 @@ def test_questions_without_answers_are_answered_but_not_scored(data, tmp_path):
     "q"
   ]
   assert not (tmp_path / "out" / "eval_results.txt").exists()
-
-
-def trained_prefix(data, tmp_path):
-  """Trains one step; returns the checkpoint."""
-  folder = tmp_path / "trained"
-  squad.run(squad_config(data, folder, num_train_epochs=0.25, do_predict=False))
-  return str(folder / "model.ckpt-1")
 
 
 def test_a_warning_says_that_2_0_data_is_answered_as_1_1(data, tmp_path):
@@ -690,22 +716,27 @@ def start(tmp_path_factory):
   return folder / "hf"
 
 
-def converse(cwd, *flags):
+@pytest.fixture
+def converse(run_script, tmp_path):
   """Runs the script with a typed context and question."""
-  script = checkout.ROOT / "run_scripts" / "run_squad.py"
-  return subprocess.run(
-    [sys.executable, script, "--interactive", "--output_dir=out", *flags],
-    cwd=cwd,
-    input="the his of\nthe\n",
-    capture_output=True,
-    text=True,
-    timeout=1800,
-  )
+
+  def run(*flags):
+    return run_script(
+      "run_squad.py",
+      "--interactive",
+      "--output_dir=out",
+      *flags,
+      cwd=tmp_path,
+      stdin="the his of\nthe\n",
+    )
+
+  return run
 
 
-def test_the_trained_model_answers_typed_questions(data, start, tmp_path):
+def test_the_trained_model_answers_typed_questions(
+  data, start, tmp_path, converse
+):
   result = converse(
-    tmp_path,
     f"--model={start}",
     "--bilstm",
     "--do_train",
@@ -723,8 +754,8 @@ def test_the_trained_model_answers_typed_questions(data, start, tmp_path):
   assert result.stdout.splitlines()[1:-1] == scored
 
 
-def test_an_adapter_that_would_not_answer_is_refused(start, tmp_path):
-  result = converse(tmp_path, f"--model={start}", "--lora_adapter=adapter")
+def test_an_adapter_that_would_not_answer_is_refused(start, tmp_path, converse):
+  result = converse(f"--model={start}", "--lora_adapter=adapter")
   assert result.returncode == 1
   last = result.stderr.splitlines()[-1]
   for name in ("--interactive", "--lora_adapter", "--model"):
@@ -732,8 +763,8 @@ def test_an_adapter_that_would_not_answer_is_refused(start, tmp_path):
   assert not result.stdout and not (tmp_path / "out").exists()
 
 
-def test_questions_to_several_models_are_refused(start, tmp_path):
-  result = converse(tmp_path, f"--model={start}", "--num_runs=2")
+def test_questions_to_several_models_are_refused(start, tmp_path, converse):
+  result = converse(f"--model={start}", "--num_runs=2")
   assert result.returncode == 1
   last = result.stderr.splitlines()[-1]
   assert "--interactive" in last and "--num_runs" in last

@@ -216,7 +216,7 @@ def test_without_apache_beam_the_error_names_the_extra(
 
 
 def test_flags_that_exclude_one_another_end_the_script_in_one_line(
-  text, tmp_path
+  text, tmp_path, run_script
 ):
   mistakes = [
     (
@@ -230,15 +230,12 @@ def test_flags_that_exclude_one_another_end_the_script_in_one_line(
     # Refused even if Beam is not installed.
     (["--runner=DirectRunner", "--num_shards=1"], "num_shards 1 "),
   ]
-  started = [
-    (start(*flags_of(text, tmp_path / "out" / "data"), *flags), message)
-    for flags, message in mistakes
-  ]
-  for process, message in started:
-    error = process.communicate(timeout=1800)[1]
-    assert process.returncode == 1, error
-    assert "Traceback" not in error
-    assert message in error.strip().splitlines()[-1]
+  for flags, message in mistakes:
+    flags = [*flags_of(text, tmp_path / "out" / "data"), *flags]
+    result = run_script(SCRIPT.name, *flags, cwd=tmp_path)
+    assert result.returncode == 1, result.stderr
+    assert "Traceback" not in result.stderr
+    assert message in result.stderr.strip().splitlines()[-1]
   assert not (tmp_path / "out").exists()
 
 

@@ -5,8 +5,6 @@ import dataclasses
 import gzip
 import json
 import pathlib
-import subprocess
-import sys
 
 import pytest
 
@@ -14,7 +12,6 @@ from bert_tf.inference import question_answering
 from bert_tf.tasks.squad import config as squad_config
 from tests.support import near_ties
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
 GOLDEN = pathlib.Path(__file__).resolve().parents[1] / "golden"
 TINY = GOLDEN / "tiny_squad"
 VOCAB = GOLDEN / "tiny" / "vocab.txt"
@@ -148,7 +145,7 @@ def test_a_conversation_has_contexts_and_questions(tmp_path):
   assert shown[9] == question
 
 
-def test_the_script_answers_typed_questions(tmp_path):
+def test_the_script_answers_typed_questions(tmp_path, run_script):
   arguments = [
     f"--bert_config_file={TINY}/bert_config.json",
     f"--vocab_file={VOCAB}",
@@ -159,13 +156,8 @@ def test_the_script_answers_typed_questions(tmp_path):
     "--max_query_length=40",
     "--interactive",
   ]
-  result = subprocess.run(
-    [sys.executable, ROOT / "run_scripts" / "run_squad.py", *arguments],
-    cwd=tmp_path,
-    input="the of and to\nthe\n",
-    capture_output=True,
-    text=True,
-    timeout=1800,
+  result = run_script(
+    "run_squad.py", *arguments, cwd=tmp_path, stdin="the of and to\nthe\n"
   )
   assert result.returncode == 0, result.stderr
   expected = answerer().predict(("the", "the of and to")).text or "(no answer)"

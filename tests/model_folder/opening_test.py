@@ -1,10 +1,8 @@
 """A folder is a model, whatever wrote it."""
 
 import json
-import pathlib
 import re
 import shutil
-import subprocess
 import sys
 
 import numpy as np
@@ -17,9 +15,8 @@ from bert_tf.export import config as export_config
 from bert_tf.export import export
 from bert_tf.files import paths
 from bert_tf.model_folder import run_info
-from tests.support import interop_models, tiny_models
+from tests.support import checkout, interop_models, tiny_models
 
-ROOT = pathlib.Path(__file__).resolve().parents[1]
 LABELS = ("bad", "good", "so so")
 RUN = run_info.RunInfo(
   task="classification",
@@ -295,17 +292,14 @@ def write_model_garden(folder):
 
 
 @pytest.mark.parametrize("write", [write_keras_weights, write_model_garden])
-def test_the_command_that_converts_is_named(tmp_path, write):
+def test_the_command_that_converts_is_named(tmp_path, write, start_python):
   expected = write(tmp_path)
   with pytest.raises(ValueError) as error:
     bert_tf.load(tmp_path / "model")
   command = re.search("`bert-tf (.*?)`", str(error.value))[1]
-  subprocess.run(
-    [sys.executable, "-m", "bert_tf", *command.split()],
-    check=True,
-    capture_output=True,
-    cwd=ROOT,
-  )
+  assert not start_python(
+    "-m", "bert_tf", *command.split(), cwd=checkout.ROOT
+  ).wait()
   folder = str(error.value).rpartition(" give ")[2].rstrip(".")
   found = bert_tf.ClassifierModel.from_pretrained(folder)
   if expected:

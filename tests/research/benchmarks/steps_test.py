@@ -4,8 +4,6 @@ import json
 import pathlib
 import re
 import struct
-import subprocess
-import sys
 
 import pytest
 
@@ -130,18 +128,17 @@ def test_scripts_of_peers_exist():
     assert not program.is_peer or pathlib.Path(program.script) in paths
 
 
-def test_the_command_measures_installed_programs(tmp_path):
+def test_the_command_measures_installed_programs(tmp_path, run_script):
   path = tmp_path / "bert_config.json"
   path.write_text(json.dumps(SIZES))
   sizes = ("--batch_size=4", "--max_seq_length=8", "--num_steps=2")
-  result = subprocess.run(
-    [
-      *(sys.executable, ROOT / "run_scripts/benchmark.py", "forward", *sizes),
-      *(f"--bert_config_file={path}", "--num_rounds=1"),
-    ],
+  result = run_script(
+    "benchmark.py",
+    "forward",
+    *sizes,
+    f"--bert_config_file={path}",
+    "--num_rounds=1",
     cwd=tmp_path,
-    capture_output=True,
-    text=True,
   )
   assert result.returncode == 0, result.stderr
   assert float(parse_rows(result.stdout)["bert_tf, graph"][0]) > 0
