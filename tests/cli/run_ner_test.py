@@ -386,7 +386,7 @@ MISTAKES = {
   ),
   "best of nothing": (
     {"train": {"best_metric": "ORG_f1"}},
-    "best_metric 'ORG_f1' is no result; use",
+    "best_metric 'ORG_f1'",
   ),
 }
 

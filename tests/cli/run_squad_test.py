@@ -662,7 +662,7 @@ MISTAKES = {
         tmp_path / "out", eval_every_steps=5, best_metric="best_f1"
       )
     },
-    "best_metric 'best_f1' is no result; use f1, exact_match.",
+    "best_metric 'best_f1'",
   ),
   "not SQuAD to predict": (
     lambda data, tmp_path: {"predict_file": str(data / "config.json")},

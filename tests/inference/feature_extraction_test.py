@@ -434,7 +434,7 @@ BAD_SETTINGS = {
     {"pooling": "mean", "attention_probs": True},
     "attention_probs are of tokens, which pooling=mean leaves out",
   ),
-  "no checkpoint": ({"init_checkpoint": "none"}, "no checkpoint none"),
+  "no checkpoint": ({"init_checkpoint": "none"}, "'none' not found"),
 }
 
 

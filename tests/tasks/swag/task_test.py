@@ -858,11 +858,11 @@ MISTAKES = {
   ),
   "an unknown metric": (
     lambda f: {"train": {"best_metric": "f1"}},
-    "best_metric 'f1' is no result; use eval_accuracy, eval_loss, loss",
+    "best_metric 'f1'",
   ),
   "no checkpoint of that name": (
     lambda f: {"train": {"init_checkpoint": "none"}},
-    "no checkpoint none",
+    "'none' not found",
   ),
   "nothing to choose with": (
     lambda f: {"do_train": False},
