@@ -119,8 +119,8 @@ def run(
   A single run without a grid uses output_dir itself. Otherwise, each run has
   its own folder there. sweep_runs.tsv has a row for each run. sweep_results.tsv
   has a row for each cell, with the mean and the sample standard deviation of
-  the metrics, the best cell first. Finished runs are skipped; if only settings of
-  the evaluation have changed, they are evaluated again.
+  the metrics, the best cell first. Finished runs are skipped. If only settings
+  of the evaluation have changed, they are evaluated again.
 
   Args:
     config: the config of every run, except for settings of the grid and seeds.
