@@ -271,7 +271,7 @@ MISTAKES = {
   ),
   "a number that is text": (
     lambda m: m.fit(["of"], ["one"], problem_type="regression"),
-    "row 0: label 'one' is no number",
+    "row 0: label 'one'",
   ),
   "one text": (lambda m: m.fit("of", "a"), "give a list of rows"),
   "one label": (

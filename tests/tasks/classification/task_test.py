@@ -580,7 +580,7 @@ MISTAKES = {
   ),
   "one label only": (
     lambda f: with_rows(f, "train.tsv", [("of", "good")] * 9),
-    "train.tsv has 1 labels (good), at least 2 are needed",
+    "train.tsv has 1 labels (good), but at least 2",
   ),
   "longer than the positions": (
     lambda f: {"max_seq_length": 33},
