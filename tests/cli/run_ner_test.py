@@ -371,7 +371,7 @@ MISTAKES = {
   "no training words": (with_file("train", "\n"), "train.txt holds no words"),
   "no training tags": (
     with_file("train", "a\nb\n"),
-    "train.txt has no column of tags beside that of the words",
+    "train.txt has no column of tags",
   ),
   "no dev tags": (with_file("dev", "a\n"), "dev.txt has no column of tags"),
   "no entities": (with_file("train", "a O\n" * 40), "every tag is O"),
