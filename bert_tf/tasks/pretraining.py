@@ -68,7 +68,7 @@ def run(
   """
   folder = run_folder.RunFolder(config.train.output_dir, "pretraining")
   bert_config = check(config, folder)
-  objective = pretraining_objective.of(bert_config)
+  objective = pretraining_objective.get_objective(bert_config)
   config = dataclasses.replace(config, objective=objective)
   vocab_size = bert_config.vocab_size
   # Opening records reads them completely, so only needed files are opened.
@@ -125,24 +125,24 @@ def _run(
 
     read = [(phase.records.files, phase.records.spec) for phase in phases]
     with input_pipeline.naming_records(read, *sizes):
-      if _starts_at_neighbours(config):
+      if _needs_initial_values(config):
         pretraining_start.set_values(
           runner.model, config.initial_values, batches(0), train.seed
         )
       runner.train(batches, evaluate)
     if runner.was_interrupted:
       return None
-  found = None
+  results = None
   if config.do_eval:
     runner.load_for_inference()
-    found = evaluate()
+    results = evaluate()
     path = os.path.join(folder.path, "eval_results.txt")
-    results_lib.write_results(path, found)
+    results_lib.write_results(path, results)
   runner.check_files()
-  return found
+  return results
 
 
-def _starts_at_neighbours(
+def _needs_initial_values(
   config: pretraining_config.PretrainingConfig,
 ) -> bool:
   """Returns whether training starts from `initial_values` other than random.
@@ -283,7 +283,7 @@ def check(
   config.train.check_best_metric()
   if not config.schedule:
     bert_config.check_lengths(config.max_seq_length, config.bert_config_file)
-    is_masking = pretraining_objective.of(bert_config) == "mlm"
+    is_masking = pretraining_objective.get_objective(bert_config) == "mlm"
     most = config.max_predictions_per_seq
     if is_masking and most > config.max_seq_length:
       raise ValueError(
@@ -327,7 +327,7 @@ def _phases(
     phases = [length_schedule.Phase(records, num_steps)]
   else:
     phases = length_schedule.phases(config.schedule, num_steps, files)
-  found = []
+  labelled_phases = []
   for phase in phases:
     length = phase.records.form.max_seq_length
     bert_config.check_lengths(length, config.bert_config_file)
@@ -345,8 +345,8 @@ def _phases(
         group_by_length=True,
         has_few_widths=xla_choice.compiles_widths(config.train),
       )
-    found.append(dataclasses.replace(phase, records=records))
-  return found
+    labelled_phases.append(dataclasses.replace(phase, records=records))
+  return labelled_phases
 
 
 def _evaluated(

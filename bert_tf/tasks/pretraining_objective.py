@@ -21,7 +21,7 @@ _DIRECTIONS = {
 _KEY = "attention_direction"
 
 
-def of(bert_config: modeling.BertConfig) -> str:
+def get_objective(bert_config: modeling.BertConfig) -> str:
   """Returns the objective for a model's attention direction."""
   objectives = {direction: name for name, direction in _DIRECTIONS.items()}
   return objectives[bert_config.attention_direction]

@@ -137,11 +137,11 @@ def _near_identity_values(
     float arrays by name, [D, D] and [I, D], I the intermediate size.
   """
   dense = "cls/predictions/transform/dense/kernel"
-  found = {dense: _HEAD_SCALE * np.eye(variables[dense].shape[0])}
+  values = {dense: _HEAD_SCALE * np.eye(variables[dense].shape[0])}
   for name, variable in variables.items():
     if re.fullmatch(r"bert/encoder/layer_\d+/output/dense/kernel", name):
-      found[name] = _FEED_FORWARD_SCALE * variable.numpy()
-  return found
+      values[name] = _FEED_FORWARD_SCALE * variable.numpy()
+  return values
 
 
 def _read(

@@ -134,7 +134,7 @@ CASES = (
     lambda w: pretrain(w, schedule="16:1", num_train_steps=10),
   ),
   Case(
-    "tasks.pretraining _starts_at_neighbours",
+    "tasks.pretraining _needs_initial_values",
     ("initial_values", "init_checkpoint"),
     lambda w: neighbours(w, initial_values="cooccurrence", init_checkpoint="c"),
     lambda w: (

@@ -42,7 +42,7 @@ class Context:
   doc_tokens: Sequence[str]  # Its words, split at white space.
 
   @classmethod
-  def of(cls, text: str) -> "Context":
+  def from_text(cls, text: str) -> "Context":
     """Returns the context of a text."""
     return cls(text, _WORD.findall(text))
 
@@ -196,7 +196,7 @@ def _questions(value: Any, name: str) -> list[tuple[Context, _Node]]:
   for article in data.objects():
     for paragraph in article.get("paragraphs", list).objects():
       text = paragraph.get("context", str).value
-      context = Context.of(text)
+      context = Context.from_text(text)
       for qa in paragraph.get("qas", list).objects():
         questions.append((context, qa))
   return questions
