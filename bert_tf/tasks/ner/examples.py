@@ -139,8 +139,8 @@ def _row_groups(path: str) -> Iterator[tuple[int, int, list[list[str]]]]:
       if len(cells) != first[1]:
         raise ValueError(
           f"{path}:{number}: {len(cells)} columns, but line {first[0]} has "
-          f"{first[1]}: {line[:60]!r}; separate columns by tabs, or by spaces "
-          "in a line without tabs."
+          f"{first[1]}: {line[:60]!r}; columns are separated by tabs, or "
+          "by spaces in a line without tabs."
         )
       rows.append(cells)
       continue
@@ -171,8 +171,8 @@ def _word_and_tag(
     return word, None
   if not is_tag(tag):
     raise ValueError(
-      f"{path}:{number}: {tag!r} is not a tag; give O, B-TYPE or I-TYPE in "
-      f"column {file_format.tag_column} (`tag_column`)."
+      f"{path}:{number}: {tag!r} is not a tag; tags are O, B-TYPE and I-TYPE, "
+      f"in column {file_format.tag_column} (`tag_column`)."
     )
   return word, tag
 

@@ -331,6 +331,6 @@ def _report(
     logging.warning("  %s", fault)
   if len(faults) > num_shown:
     logging.warning(
-      "  ... and %d more; set `verbose_logging` to list them.",
+      "  ... and %d more; `verbose_logging` lists them.",
       len(faults) - num_shown,
     )
