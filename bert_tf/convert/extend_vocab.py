@@ -111,9 +111,7 @@ def extend(
       checkpoint and do_lower_case do not fit; if output_dir is in use.
     OSError: if output_dir cannot be written.
   """
-  reader = checkpoints.CheckpointReader(
-    model_folder.find_weights(init_checkpoint)
-  )
+  reader = _open(init_checkpoint, do_lower_case)
   run = _read_run(reader, do_lower_case, vocab_file)
   tokenizer = letter_case.tokenizer_of(vocab_file, run)
   config = modeling.BertConfig.from_json_file(bert_config_file)
@@ -161,14 +159,21 @@ def _plan(
   )
 
 
+def _open(
+  path: str, do_lower_case: bool | None
+) -> checkpoints.CheckpointReader:
+  """Returns a reader of the model; checks do_lower_case by its path first."""
+  if do_lower_case is not None:
+    tokenization.validate_case_matches_checkpoint(do_lower_case, path)
+  return checkpoints.CheckpointReader(model_folder.find_weights(path))
+
+
 def _read_run(
   reader: checkpoints.CheckpointReader,
   do_lower_case: bool | None,
   vocab_file: str,
 ) -> run_info.RunInfo:
   """Returns the run of a checkpoint with the resolved case."""
-  if do_lower_case is not None:
-    tokenization.validate_case_matches_checkpoint(do_lower_case, reader.path)
   files = model_folder.ModelFolder(reader.path)
   run = files.run or run_info.RunInfo(task="encoder")
   case = letter_case.settle(

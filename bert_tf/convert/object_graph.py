@@ -27,7 +27,7 @@ class Graph:
     if checkpoints.OBJECT_GRAPH not in self._reader.shapes:
       raise ValueError(
         f"{path} is not an object-based checkpoint, such as Model Garden's; "
-        "read a name-based one with `from=original`."
+        "the original's checkpoints need `from=original`."
       )
     graph = trackable_object_graph_pb2.TrackableObjectGraph.FromString(
       self._reader.get(checkpoints.OBJECT_GRAPH)

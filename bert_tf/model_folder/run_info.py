@@ -94,7 +94,7 @@ class LabelSpec:
 
   @property
   def is_named(self) -> bool:
-    """Whether somebody named the labels; True for a regression."""
+    """Whether a user named the labels; True for a regression."""
     return self.labels != hugging_face.numbered_labels(len(self.labels)) or (
       not self.labels
     )

@@ -1,4 +1,4 @@
-"""What fine-tuning asks of a task: files, records, model, scores."""
+"""The interface between fine-tuning and its tasks: Setup and Task."""
 
 import abc
 import dataclasses
@@ -25,7 +25,7 @@ Config = TypeVar("Config", bound=config_lib.FineTuningConfig)
 Example = TypeVar("Example")
 Data = TypeVar("Data")
 
-# The names that the original gave to the means over examples.
+# The original's names for the means over examples.
 _EVAL_NAMES = {
   "example_loss": "eval_loss",
   "token_loss": "eval_loss",
@@ -35,7 +35,7 @@ _EVAL_NAMES = {
 
 @dataclasses.dataclass(frozen=True)
 class Setup(Generic[Config]):
-  """A run that has been checked: its settings, its folder and its model."""
+  """The resolved settings of a run, with its folder and its model."""
 
   config: Config  # Resolved.
   bert_config: modeling.BertConfig
@@ -49,11 +49,11 @@ class Setup(Generic[Config]):
     """Returns the labels in output_dir, else of the model to start from.
 
     Args:
-      starts_head: whether no head comes from the model to start from.
+      starts_head: whether the run always starts a new head.
 
     Returns:
-      The labels with their origin; None if they are not known, or that model is
-      of another task.
+      The labels with their origin; None if they are not known, or if the model
+      to start from has another task.
     """
     config, path = self.config, self.folder.path
     saved = self.folder.labels
@@ -84,15 +84,15 @@ class SplitFile(NamedTuple):
 class Task(abc.ABC, Generic[Example, Data]):
   """The part of fine-tuning that differs from task to task.
 
-  Data holds the examples of a split with all that records are made of.
+  `Data` is the type of a prepared split, from which records are written.
 
   Attributes:
-    model: the task's model.
-    noun: what training steps are counted in, in the plural.
+    model: the class of the task's model.
+    noun: plural noun for the inputs that determine the number of steps.
     starts_from_checkpoint: whether the model can start from init_checkpoint.
-    predicted_split: the split that is predicted.
-    first_results: names that go before others in files of results.
-    has_labels: whether the model has labels, the same in all inputs.
+    predicted_split: the split to predict.
+    first_results: names of results that come first in files.
+    has_labels: whether the model has a fixed set of labels.
   """
 
   model: ClassVar[type[heads.HeadModel]]
@@ -104,7 +104,7 @@ class Task(abc.ABC, Generic[Example, Data]):
 
   @property
   def label_spec(self) -> run_info.LabelSpec | None:
-    """The model's labels, None if there are none or not known yet."""
+    """The model's labels; None if they are not known yet or do not exist."""
     return None
 
   @abc.abstractmethod
@@ -113,29 +113,29 @@ class Task(abc.ABC, Generic[Example, Data]):
 
   @abc.abstractmethod
   def read(self, split: str, path: str) -> list[Example]:
-    """Reads a split; any label is accepted while the labels are unknown."""
+    """Reads a split; accepts any label while the labels are not known."""
 
   def set_labels(self, train: Sequence[Example], source: str) -> None:
     """Sets label_spec to the labels of the training examples.
 
     Args:
       train: the training examples.
-      source: where they come from, for messages.
+      source: the origin of the examples, for messages.
     """
 
   @abc.abstractmethod
   def prepare(self, split: str, examples: Sequence[Example]) -> Data:
-    """Returns the data to make records of, once the labels are known."""
+    """Prepares a split for `write_records`; the labels are known."""
 
   @abc.abstractmethod
   def num_inputs(self, data: Data) -> int:
-    """Returns the number of inputs in one pass, which training steps follow."""
+    """Returns the number of inputs in one pass, for the number of steps."""
 
   @abc.abstractmethod
   def write_records(
     self, split: str, path: str, data: Data
   ) -> input_pipeline.RecordFiles:
-    """Writes the records of a split, unless they are there already."""
+    """Writes the records of a split, unless they exist already."""
 
   @abc.abstractmethod
   def batches(self, split: str) -> batches_lib.Batches:
@@ -149,7 +149,7 @@ class Task(abc.ABC, Generic[Example, Data]):
 
   @abc.abstractmethod
   def result_names(self) -> tuple[str, ...]:
-    """Returns the names of results, the one that decides on the best first."""
+    """Returns the names of results, first the default best_metric."""
 
   def rows(self, outputs: Any) -> Rows:
     """Returns a row for each record in a batch of outputs."""
@@ -162,19 +162,19 @@ class Task(abc.ABC, Generic[Example, Data]):
   def evaluate(
     self, runner: estimator.Estimator, batches: tf.data.Dataset, data: Data
   ) -> tuple[Results, list[np.ndarray]]:
-    """Returns the results of a split and the rows they were computed from."""
+    """Returns the results of a split and the rows behind them."""
     rows: list[np.ndarray] = []
-    found = runner.evaluate(
+    means = runner.evaluate(
       batches,
       on_outputs=lambda outputs, _: rows.extend(self.rows(np.asarray(outputs))),
       more_results=lambda: self.scores(data, rows),
     )
-    return {_EVAL_NAMES.get(n, n): value for n, value in found.items()}, rows
+    return {_EVAL_NAMES.get(n, n): value for n, value in means.items()}, rows
 
   def write_evaluation(
     self, output_dir: str, data: Data, rows: Sequence[np.ndarray]
   ) -> None:
-    """Writes the files of an evaluation besides eval_results.txt."""
+    """Writes further files of an evaluation, except eval_results.txt."""
 
   @abc.abstractmethod
   def write_predictions(
@@ -187,18 +187,18 @@ class Task(abc.ABC, Generic[Example, Data]):
     return {}
 
   def describe_labels(self, examples: Sequence[Example]) -> str:
-    """Returns the labels of a split and how often each occurs, for the log."""
+    """Returns the labels of a split with their counts, for the log."""
     return "no labels"
 
   def describe_cut(self) -> str:
-    """Returns what happens to examples that do not fit, for the log."""
+    """Returns the treatment of examples that are too long, for the log."""
     return "cut"
 
   def inputs_and_answer(self, example: Example) -> tuple[dict[str, Any], Any]:
-    """Returns an example as the served model takes it, and what is right.
+    """Returns an example as inputs of the served model, and its answer.
 
-    The first is texts by the names of the model's inputs; {} where a served
-    model has none that people could read. The second is JSON, None where it is
-    not known.
+    Returns:
+      The texts by the names of the model's inputs; {} if a served model cannot
+      take the example as text. The answer as JSON; None if it is not known.
     """
     return {}, None

@@ -1,4 +1,4 @@
-"""How the records of a task become batches."""
+"""Batches of a task's records."""
 
 import dataclasses
 from collections.abc import Callable
@@ -10,15 +10,14 @@ from bert_tf.data import input_pipeline, padding
 
 @dataclasses.dataclass(frozen=True)
 class Batches:
-  """Makes batches of records."""
+  """Builds data sets of batches from records."""
 
   spec: input_pipeline.Spec
   vocab_size: int  # Every word-piece id must be below it.
-  # Returns what the model takes of batches of whole records, such as
-  # dynamically padded ones, and whether these have few widths.
+  # Turns batches of parsed records into the model's input, for instance by
+  # dynamic padding. The flag says whether batches should have few widths.
   finish: Callable[[tf.data.Dataset, bool], tf.data.Dataset]
-  # Whether training batches hold records of like length, which leaves little
-  # padding to compute.
+  # Whether training batches hold records of similar length, to avoid padding.
   group_by_length: bool = True
 
   def for_training(
@@ -31,7 +30,8 @@ class Batches:
   ) -> tf.data.Dataset:
     """Returns endless shuffled batches; see input_pipeline.training_dataset.
 
-    XLA compiles a program for each width: has_few_widths if it does.
+    Set has_few_widths if XLA compiles the model: it compiles one program for
+    each width.
     """
     return self.finish(
       input_pipeline.training_dataset(
@@ -65,18 +65,23 @@ def dynamic_padding(
   spec: input_pipeline.Spec,
   vocab_size: int,
   max_seq_length: int,
-  more: tuple[str, ...] = (),
+  other_features: tuple[str, ...] = (),
   group_by_length: bool = True,
 ) -> Batches:
-  """Returns batches that are padded to their longest input only.
+  """Returns batches that are padded only to their longest input.
 
-  `more` are features of every position besides the model's input.
+  Args:
+    spec: the features of a record.
+    vocab_size: every word-piece id must be below it.
+    max_seq_length: the length of the records.
+    other_features: features of each position in addition to the model's inputs.
+    group_by_length: as in Batches.
   """
   return Batches(
     spec,
     vocab_size,
     lambda batches, has_few_widths: padding.cut_padding(
-      batches, max_seq_length, more, has_few_widths
+      batches, max_seq_length, other_features, has_few_widths
     ),
     group_by_length,
   )

@@ -1,7 +1,7 @@
-"""Fine-tuning: the sequence of steps that all tasks share.
+"""Fine-tuning: the steps that all tasks share.
 
-`run` checks the settings, reads the splits that are needed, trains,
-evaluates, predicts and writes the results; a base.Task says what is its own.
+`run` resolves the settings, reads the splits, trains, evaluates, predicts and
+writes the results. A base.Task supplies the rest.
 """
 
 import dataclasses
@@ -30,15 +30,15 @@ def run(
     [base.Setup[base.Config]], base.Task[base.Example, base.Data]
   ],
 ) -> base.Results | None:
-  """Trains, evaluates and predicts as asked; writes the result files.
+  """Trains, evaluates and predicts as configured; writes the result files.
 
   Returns:
-    The results of the evaluation and of the predictions, as far as there are
-    any; None if a signal ended the training.
+    The results of the evaluation and of the predictions, if any; None if a
+    signal ended the training.
 
   Raises:
-    ValueError: if flags, config, vocabulary, data, checkpoint and output_dir do
-      not fit one another, before the first step.
+    ValueError: before the first step, if flags, config, vocabulary, data,
+      checkpoint and output_dir do not fit together.
   """
   setup = load(config)
   task = make_task(setup)
@@ -48,10 +48,10 @@ def run(
 
 
 def load(config: base.Config) -> base.Setup[base.Config]:
-  """Opens the run's folder, loads model config and tokenizer, checks settings.
+  """Opens the run's folder and model, and resolves the settings.
 
   Raises:
-    ValueError: if flags, config and vocabulary do not fit one another.
+    ValueError: if flags, config and vocabulary do not fit together.
   """
   if not (config.do_train or config.do_eval or config.do_predict):
     raise ValueError(
@@ -84,27 +84,27 @@ def load(config: base.Config) -> base.Setup[base.Config]:
 def _load_bert_config(
   config: config_lib.FineTuningConfig, folder: run_folder.RunFolder
 ) -> modeling.BertConfig:
-  """Returns the config of the model, with `bilstm` as it is set.
+  """Returns the config of the model, with `bilstm` resolved.
 
-  Left out, that is as in the folder of the run, else as in the file.
+  If the user does not set `bilstm`, the run's folder decides, or else the file.
 
   Raises:
-    ValueError: if what is set contradicts one of them.
+    ValueError: if the user's `bilstm` contradicts the folder or the file.
   """
   path = config.bert_config_file
   bert_config = modeling.BertConfig.from_json_file(path)
-  # A file of the original's says nothing.
+  # A config of the original has no such key.
   known: bool | None = bert_config.bilstm or None
   if folder.bert_config:
     path = folder.config_file
     known = folder.bert_config.bilstm
   elif config.train.encoder_only and config.bilstm is not None:
-    known = config.bilstm  # That of the file belongs to the head.
+    known = config.bilstm  # The file's BiLSTM belongs to the old head.
   if None not in (config.bilstm, known) and config.bilstm != known:
     raise ValueError(
-      f"bilstm {config.bilstm} contradicts {path}, whose model was made "
-      f"{'with' if known else 'without'} one; leave `bilstm` out, or choose "
-      "another model or `output_dir`."
+      f"bilstm {config.bilstm} contradicts {path}, whose model has "
+      f"{'a' if known else 'no'} BiLSTM; leave `bilstm` out, or choose another "
+      "model or `output_dir`."
     )
   has_bilstm = bool(config.bilstm if known is None else known)
   return dataclasses.replace(bert_config, bilstm=has_bilstm)
@@ -115,14 +115,15 @@ def resolve(
   folder: run_folder.RunFolder,
   start: start_model.StartModel,
 ) -> base.Config:
-  """Fills settings that were left out, from run.json or the vocabulary.
+  """Fills settings that the user did not give.
 
-  The case is that of the model in init_checkpoint. If that model is of the
-  same task, what else is left out is as in its run; what is given may differ.
+  A run that resumes takes them from its run.json. A new run takes the case from
+  init_checkpoint, or else from the vocabulary. If init_checkpoint has the same
+  task, the new run takes all other settings from its run, too; the user may
+  change them.
 
   Raises:
-    ValueError: for a given value that differs from a saved one, or a case that
-      is not the vocabulary's.
+    ValueError: if a user's value contradicts the run's, or the vocabulary.
   """
   if folder.info:
     return settings.settle(config, folder.info.saved(), folder.run_file)
@@ -162,7 +163,7 @@ def run_on_splits(
 ) -> base.Results | None:
   """Trains, evaluates and predicts on examples in memory; as `run`.
 
-  The files that the config names are not read; the task's labels are known.
+  Does not read the files that the config names. The task's labels are known.
   """
   config = setup.config
   train = _with_steps(config, task, splits.data.get("train"))
@@ -181,8 +182,8 @@ def _run(
   folder: run_folder.RunFolder,
   splits: splits_lib.Splits[base.Example, base.Data],
 ) -> base.Results | None:
-  """Does the same as `run_on_splits`, of prepared examples that fit."""
-  # As it was set, not as it was decided.
+  """Runs as `run_on_splits` after all checks."""
+  # The log has the user's encoder_only, not the decision.
   logged = dataclasses.replace(train, encoder_only=config.train.encoder_only)
   run_log.add(folder.path, dataclasses.replace(config, train=logged))
   work = _Work(task, task.build_estimator(train), splits, folder.path)
@@ -212,11 +213,11 @@ class _Work(Generic[base.Example, base.Data]):
   output_dir: str  # Folder of the predictions.
 
   def train(self, evaluate: Callable[[], base.Results]) -> None:
-    """Trains on the training split, whose data are then forgotten."""
+    """Trains on the training split and then releases its data."""
     records, batches = self.splits.records("train"), self.task.batches("train")
     config = self.runner.config
     if config.eval_every_steps:
-      self.splits.records("dev")  # Its faults should not show during training.
+      self.splits.records("dev")  # Reports faults before the training.
     few_widths = compilation.compiles_each_width(config.use_xla)
     self.runner.train(
       lambda step: batches.for_training(
@@ -242,7 +243,7 @@ class _Work(Generic[base.Example, base.Data]):
     return evaluation
 
   def predict(self, batch_size: int) -> base.Results:
-    """Writes the predictions; returns their scores, if there are any."""
+    """Writes the predictions; returns their scores, if any."""
     split = self.task.predicted_split
     outputs = self.runner.predict(self._batches(split, batch_size))
     rows = itertools.chain.from_iterable(map(self.task.rows, outputs))
@@ -268,7 +269,7 @@ def _run_info(
   folder: run_folder.RunFolder,
   data_fields: Mapping[str, Any],
 ) -> run_info.RunInfo:
-  """Returns the content of run.json, with what an earlier command wrote."""
+  """Returns the content of run.json; keeps results of earlier commands."""
   saved = {n: getattr(folder.info, n, None) for n in run_info.FINDINGS}
   return run_info.RunInfo(
     task=task.model.task,
@@ -291,13 +292,14 @@ def _with_steps(
   train, known = config.train, task.result_names()
   if train.best_metric and train.best_metric not in known:
     raise ValueError(
-      f"best_metric {train.best_metric!r} is no result; use {', '.join(known)}."
+      f"best_metric {train.best_metric!r} is not a result; use "
+      f"{', '.join(known)}."
     )
   if not config.do_train:
     return train
   assert data is not None
   num_inputs, batch_size = task.num_inputs(data), train.train_batch_size
-  # As the original computed both: rounded down.
+  # Both are rounded down, as in the original.
   num_train_steps = int(num_inputs / batch_size * config.num_train_epochs)
   if num_train_steps < 1:
     raise ValueError(
@@ -312,8 +314,8 @@ def _with_steps(
   )
   if num_inputs < batch_size:
     logging.warning(
-      f"{counts} are fewer than one batch of {batch_size}: they are repeated, "
-      f"and a step is {batch_size / num_inputs:.1f} passes over them."
+      f"{counts} are fewer than one batch of {batch_size}. They are repeated: "
+      f"a step is {batch_size / num_inputs:.1f} passes over them."
     )
   return dataclasses.replace(
     train,
@@ -328,15 +330,19 @@ def _with_start(
   task: base.Task,
   train: training_config.FineTuningTrainConfig,
 ) -> training_config.FineTuningTrainConfig:
-  """Decides which weights the run starts from; may raise ValueError.
+  """Decides which weights the run starts from.
 
   Returns:
-    The training config, with encoder_only set unless the head is taken too.
+    The training config. encoder_only is set if the run starts a new head.
+
+  Raises:
+    ValueError: if the run cannot start from the given model.
   """
   do_train, output_dir = setup.config.do_train, setup.folder.path
   if train.lora_adapter and not task.starts_from_checkpoint:
     raise ValueError(
-      "lora_adapter is for BERT, which is not trained here; leave it out."
+      "lora_adapter needs `approach=fine_tuning`: BERT is frozen here; leave "
+      "it out."
     )
   head, spec = task.model.heads[0], task.label_spec
   num_outputs = spec.num_outputs if spec else None
@@ -360,7 +366,7 @@ def _with_start(
     return dataclasses.replace(train, encoder_only=not takes_head)
   if task.starts_from_checkpoint:
     logging.warning(
-      "There is no `init_checkpoint`: the whole model starts from RANDOM "
+      "`init_checkpoint` is not set: the whole model starts from RANDOM "
       "values, not from a pre-trained BERT."
     )
   return train

@@ -1,7 +1,8 @@
-"""Pre-training (Devlin et al. 2019, 3.1): masked LM, next sentences.
+"""Pre-training (Devlin et al. 2019, 3.1): masked LM and next sentences.
 
-Or, with `objective`, a language model that reads from one side, whose results
-have the same names: the masked pieces are then all that have a next piece.
+With `objective`, the model is a left-to-right or right-to-left language model.
+Its results have the same names; every piece with a successor then counts as a
+masked one.
 """
 
 import dataclasses
@@ -43,10 +44,10 @@ from bert_tf.training import config as training_config
 from bert_tf.training import objective as objective_lib
 from bert_tf.training import results as results_lib
 
-# More steps than any run takes.
+# More steps than any run needs.
 _NO_END = 2**40
 
-# What an evaluation reports.
+# The results of an evaluation.
 _RESULTS = (
   "masked_lm_loss",
   "masked_lm_accuracy",
@@ -60,21 +61,21 @@ _RESULTS = (
 def run(
   config: pretraining_config.PretrainingConfig,
 ) -> dict[str, float | int] | None:
-  """Trains and evaluates as asked; writes `eval_results.txt`.
+  """Trains and evaluates as configured; writes `eval_results.txt`.
 
   Returns:
     The results; None without an evaluation, or if a signal ended the training.
 
   Raises:
-    ValueError: if flags, config, vocabulary, records or output_dir do not
-      fit one another, before the first step.
+    ValueError: before the first step, if flags, config, vocabulary, records and
+      output_dir do not fit together.
   """
   folder = run_folder.RunFolder(config.train.output_dir, "pretraining")
   bert_config = check(config, folder)
-  objective = pretraining_objective.of(bert_config)
+  objective = pretraining_objective.get_objective(bert_config)
   config = dataclasses.replace(config, objective=objective)
   vocab_size = bert_config.vocab_size
-  # What is not needed is not read: opening reads it to its end.
+  # Opening records reads them completely, so only needed files are opened.
   needs_input = config.do_train or not config.eval_input_file
   phases = _phases(config, bert_config) if needs_input else []
   evaluated = None
@@ -98,7 +99,7 @@ def _run(
   phases: Sequence[length_schedule.Phase],
   evaluated: pretraining_records.PretrainingRecords | None,
 ) -> dict[str, float | int] | None:
-  """Does the same as `run`, of settings and records that fit."""
+  """Runs as `run` after all checks."""
   sizes = bert_config.vocab_size, bert_config.type_vocab_size
   read_from = [phase.records for phase in phases]
   if evaluated and not phases:
@@ -128,38 +129,37 @@ def _run(
 
     read = [(phase.records.files, phase.records.spec) for phase in phases]
     with input_pipeline.naming_records(read, *sizes):
-      if _starts_at_neighbours(config):
+      if _needs_initial_values(config):
         pretraining_start.set_values(
           runner.model, config.initial_values, batches(0), train.seed
         )
       runner.train(batches, evaluate)
     if runner.was_interrupted:
       return None
-  found = None
+  results = None
   if config.do_eval:
     runner.load_for_inference()
-    found = evaluate()
+    results = evaluate()
     path = os.path.join(folder.path, "eval_results.txt")
-    results_lib.write_results(path, found)
+    results_lib.write_results(path, results)
   runner.check_files()
-  return found
+  return results
 
 
-def _starts_at_neighbours(
+def _needs_initial_values(
   config: pretraining_config.PretrainingConfig,
 ) -> bool:
-  """Returns whether the values that training starts from are still to be set.
+  """Returns whether training starts from `initial_values` other than random.
 
   Raises:
-    ValueError: if they are those of a checkpoint instead.
+    ValueError: if an init_checkpoint is set, too.
   """
   if config.initial_values == pretraining_config.RANDOM:
     return False
   if config.train.init_checkpoint:
     raise ValueError(
       f"initial_values={config.initial_values} and init_checkpoint "
-      f"{config.train.init_checkpoint} both say what training starts from; "
-      "leave one out."
+      f"{config.train.init_checkpoint} exclude each other; leave one out."
     )
   return not checkpoints.listed(config.train.output_dir)
 
@@ -185,10 +185,10 @@ def _case(
   folder: run_folder.RunFolder,
   record_files: Sequence[str],
 ) -> letter_case.Case:
-  """Returns the case of the text, as far as it is certain.
+  """Returns the case of the text, if it is certain.
 
-  The records to train on say it, else the run in output_dir. Of a vocabulary
-  only capital letters are a proof: without any, the text may have had none.
+  The records to train on decide, or else the run in output_dir. In a
+  vocabulary, only capital letters are proof: cased text may have no capitals.
   """
   records_case = pretraining_shards.case_of(record_files)
   known = [records_case, letter_case.of(folder.info)]
@@ -294,7 +294,7 @@ def check(
   """Returns the model's sizes, with the attention that the objective needs.
 
   Raises:
-    ValueError: where settings, config, vocabulary and output_dir do not fit.
+    ValueError: if settings, config, vocabulary and output_dir do not fit.
   """
   bert_config = pretraining_objective.settle(config, folder)
   if not config.do_train and not config.do_eval:
@@ -302,13 +302,13 @@ def check(
   metric = config.train.best_metric
   if metric and metric not in _RESULTS:
     raise ValueError(
-      f"best_metric {metric!r} is no result of pre-training; use "
+      f"best_metric {metric!r} is not a result of pre-training; use "
       f"{', '.join(_RESULTS)}."
     )
   config.train.check_best_metric()
   if not config.schedule:
     bert_config.check_lengths(config.max_seq_length, config.bert_config_file)
-    is_masking = pretraining_objective.of(bert_config) == "mlm"
+    is_masking = pretraining_objective.get_objective(bert_config) == "mlm"
     most = config.max_predictions_per_seq
     if is_masking and most > config.max_seq_length:
       raise ValueError(
@@ -326,8 +326,8 @@ def check(
     if train.train_seconds:
       if config.schedule:
         raise ValueError(
-          "schedule shares steps out, but train_hours or train_minutes goes by "
-          "the clock; set `num_train_steps` instead of them."
+          "schedule divides a number of steps; set `num_train_steps` instead "
+          "of train_hours and train_minutes."
         )
     elif train.num_warmup_steps >= train.num_train_steps:
       logging.warning(
@@ -352,7 +352,7 @@ def _phases(
     phases = [length_schedule.Phase(records, num_steps)]
   else:
     phases = length_schedule.phases(config.schedule, num_steps, files)
-  found = []
+  labelled_phases = []
   for phase in phases:
     length = phase.records.form.max_seq_length
     bert_config.check_lengths(length, config.bert_config_file)
@@ -362,16 +362,16 @@ def _phases(
     if config.group_by_length:
       if records.form.max_instances:
         raise ValueError(
-          f"{records.files.paths[0]} holds packed records, which are all about "
-          "as long; leave `group_by_length` out."
+          f"{records.files.paths[0]} holds packed records, which all have "
+          "similar length; leave `group_by_length` out."
         )
       records = dataclasses.replace(
         records,
         group_by_length=True,
         has_few_widths=compilation.compiles_each_width(config.train.use_xla),
       )
-    found.append(dataclasses.replace(phase, records=records))
-  return found
+    labelled_phases.append(dataclasses.replace(phase, records=records))
+  return labelled_phases
 
 
 def _evaluated(
@@ -394,10 +394,10 @@ def _as_configured(
   config: pretraining_config.PretrainingConfig,
   files: input_pipeline.RecordFiles,
 ) -> pretraining_records.PretrainingRecords:
-  """Returns records of the kind of the first one, of the config's sizes."""
+  """Returns records with the first record's format and the config's sizes."""
   form = pretraining_records.Form.of(files.paths[0])
   changes = {"max_seq_length": config.max_seq_length}
-  # The setting is of an instance, not of a record with several.
+  # The setting is per instance; packed records hold several.
   if form.is_masked and not form.max_instances:
     changes["max_predictions_per_seq"] = config.max_predictions_per_seq
   form = dataclasses.replace(form, **changes)
@@ -410,10 +410,10 @@ def _evaluate(
   records: pretraining_records.PretrainingRecords,
   sizes: tuple[int, int],
 ) -> dict[str, float | int]:
-  """Returns the results of the weights as they are.
+  """Returns the results of the current weights.
 
-  The original reads a file that is too short for max_eval_steps again, so that
-  some of its records count once more than others. Here each counts once.
+  If a file is too short for max_eval_steps, the original reads it again, so
+  that some records count more often than others. Here, each counts once.
   """
   batch_size, num_steps = config.eval_batch_size, config.max_eval_steps
   num_records = records.files.num_records
@@ -426,10 +426,10 @@ def _evaluate(
       batch_size,
     )
   if distribution.needs_full_batches():
-    # Rows that fill a batch up would count as pairs of sentences.
+    # Rows that fill the last batch would count as pairs of sentences.
     num_steps = min(num_steps, num_records // batch_size)
   batches = records.evaluation_dataset(batch_size, *sizes)
   results = runner.evaluate(batches, num_steps)
-  # Of the masked words, given all the others.
+  # The perplexity of the masked words, given all others.
   results["perplexity"] = math.exp(min(results["masked_lm_loss"], 700.0))
   return results

@@ -1,4 +1,4 @@
-"""The settings of pre-training, without TensorFlow."""
+"""Settings of pre-training, without TensorFlow."""
 
 import dataclasses
 
@@ -13,7 +13,7 @@ RANDOM, NEIGHBOURS, COOCCURRENCE = INITIAL_VALUES = (
   "cooccurrence",
 )
 
-# How unmasked records are masked.
+# Settings for masking unmasked records.
 MASKING = (
   "masked_lm_prob",
   "do_whole_word_mask",
@@ -34,24 +34,24 @@ class PretrainingConfig:
   train: training_config.PretrainingTrainConfig
   max_seq_length: int = settings.setting(
     128,
-    "Word pieces of a record, as the data were made.",
+    "Word pieces of a record. Must match the value used to create the data.",
     minimum=1,
     original=True,
   )
   max_predictions_per_seq: int = settings.setting(
     20,
-    "Masked tokens of a record: as the data were made, or at most how many of "
-    "an unmasked record.",
+    "Masked tokens of a record. Must match the value used to create the data; "
+    "for unmasked records, the maximum number of tokens to mask.",
     minimum=1,
     original=True,
   )
   objective: str | None = settings.setting(
     None,
-    "What is predicted: mlm masked pieces; ltr the next piece, each position "
-    "attending to itself and those before it; rtl the piece before, attending "
-    "to itself and those after it. ltr and rtl need unmasked records, of which "
-    "they predict every piece. Default: what output_dir's run.json says, else "
-    "the config's attention_direction, else mlm.",
+    "The predicted pieces. mlm: masked pieces. ltr: the next piece; each "
+    "position attends to itself and earlier ones. rtl: the previous piece; "
+    "each position attends to itself and later ones. ltr and rtl need unmasked "
+    "records and predict every piece. Default: the value in output_dir's "
+    "run.json, else the config's attention_direction, else mlm.",
     choices=OBJECTIVES,
   )
   masked_lm_prob: float | None = settings.setting(
@@ -62,11 +62,11 @@ class PretrainingConfig:
   )
   mask_prob: float | None = settings.setting(
     None,
-    "Share of the masked tokens of unmasked records that become [MASK]; "
+    "Share of the tokens masked in unmasked records that become [MASK]. "
     "mask_prob, keep_prob and random_prob sum to 1. Default: 0.8.",
   )
   keep_prob: float | None = settings.setting(
-    None, "Share of these tokens that stay as they are. Default: 0.1."
+    None, "Share of these tokens that stay unchanged. Default: 0.1."
   )
   random_prob: float | None = settings.setting(
     None, "Share of these tokens that become a random token. Default: 0.1."
@@ -80,41 +80,40 @@ class PretrainingConfig:
   )
   max_eval_steps: int = settings.setting(
     100,
-    "Batches of an evaluation at most; a shorter file is read once.",
+    "Maximum number of batches of an evaluation. A shorter file is read once.",
     minimum=1,
     original=True,
   )
   eval_input_file: str | None = settings.setting(
     None,
-    "TFRecords to evaluate on. Default: input_file, with a schedule the last "
-    "length's.",
+    "TFRecords to evaluate on. Default: input_file; with a schedule, its "
+    "records of the last length.",
   )
-  # If given, its size is checked against the config's. Unmasked records need
-  # it.
+  # Optional, to check its size against the config's. Required for unmasked
+  # records.
   vocab_file: str | None = None
   group_by_length: bool = settings.setting(
     False,
-    "Makes training batches of records of like length, padded to the longest. "
-    "For records that are not packed.",
+    "Whether training batches hold records of similar length, padded to the "
+    "longest. Only for records that are not packed.",
   )
   no_nsp: bool = settings.setting(
     False, "Whether to train without the next-sentence loss."
   )
   initial_values: str = settings.setting(
     RANDOM,
-    "What training starts from without a checkpoint. random: as in the "
-    "original. neighbours: heads of the first layer attend to the pieces "
-    "beside their own, and the output knows how frequent each piece is. "
-    "cooccurrence: besides, embeddings know which pieces stand near each "
-    "other, and reach the output nearly whole. Both spare a small model its "
-    "first thousands of steps.",
+    "Initial values without a checkpoint. random: as in the original. "
+    "neighbours: heads of the first layer attend to neighbouring positions, "
+    "and the output bias holds the frequencies of pieces. cooccurrence: also "
+    "initializes word embeddings from co-occurrence counts. Both make small "
+    "models learn faster.",
     choices=INITIAL_VALUES,
   )
   schedule: str | None = settings.setting(
     None,
-    "Lengths of the records, in the order that they are trained on, each with "
-    "its share of the steps, as in 128:0.9,512:0.1. input_file then has files "
-    "of all these lengths, which are read off their first record.",
+    "Lengths of the records in the order of training, each with its share of "
+    "the steps, such as 128:0.9,512:0.1. input_file then names files of all "
+    "these lengths; the first record of a file shows its length.",
   )
 
   def __post_init__(self) -> None:

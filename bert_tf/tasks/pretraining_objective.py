@@ -1,4 +1,4 @@
-"""What pre-training predicts: the attention and the labels that it needs."""
+"""The objective of pre-training: its attention direction and its labels."""
 
 import dataclasses
 from collections.abc import Sequence
@@ -9,7 +9,7 @@ from bert_tf.files import json_files
 from bert_tf.model_folder import run_folder
 from bert_tf.tasks import pretraining_config
 
-# Masked pieces, the next piece, the piece before.
+# Predict masked pieces, the next piece, or the previous piece.
 MASKED_LM = "mlm"
 _DIRECTIONS = {
   MASKED_LM: model_inputs.BOTH,
@@ -20,8 +20,8 @@ _DIRECTIONS = {
 _KEY = "attention_direction"
 
 
-def of(bert_config: modeling.BertConfig) -> str:
-  """Returns the objective of a model's attention."""
+def get_objective(bert_config: modeling.BertConfig) -> str:
+  """Returns the objective for a model's attention direction."""
   objectives = {direction: name for name, direction in _DIRECTIONS.items()}
   return objectives[bert_config.attention_direction]
 
@@ -29,19 +29,19 @@ def of(bert_config: modeling.BertConfig) -> str:
 def settle(
   config: pretraining_config.PretrainingConfig, folder: run_folder.RunFolder
 ) -> modeling.BertConfig:
-  """Returns the config of the file with the attention of the objective.
+  """Loads the config and sets attention_direction for the objective.
 
-  The objective is what is set, else that of the run in output_dir, else that
-  of the file.
+  The user's objective has precedence, then the run's in output_dir, then the
+  file's.
 
   Raises:
-    ValueError: if two of these contradict one another.
+    ValueError: if two of these contradict each other.
   """
   bert_config = modeling.BertConfig.from_json_file(config.bert_config_file)
   if bert_config.bilstm:
     raise ValueError(
-      f"{config.bert_config_file} says `bilstm`, which is for fine-tuning: "
-      "take that key out of a copy of the file."
+      f"{config.bert_config_file} has the key `bilstm`, which is for "
+      "fine-tuning; remove it in a copy of the file."
     )
   objective = config.objective
   if folder.info:
@@ -55,14 +55,14 @@ def settle(
     objective = known
   if objective is None:
     return bert_config
-  # A file need not say that all positions attend to all.
-  is_said = _KEY in json_files.read_object(config.bert_config_file)
-  needed, said = _DIRECTIONS[objective], bert_config.attention_direction
-  if is_said and said != needed:
+  # Files without the key have the default, attention in both directions.
+  has_key = _KEY in json_files.read_object(config.bert_config_file)
+  needed, direction = _DIRECTIONS[objective], bert_config.attention_direction
+  if has_key and direction != needed:
     raise ValueError(
       f"objective {objective!r} needs {_KEY} {needed!r}, but "
-      f"{config.bert_config_file} says {said!r}; leave `objective` out, or "
-      "take that key out of a copy of the file."
+      f"{config.bert_config_file} has {direction!r}; leave `objective` out, or "
+      "remove that key in a copy of the file."
     )
   return dataclasses.replace(bert_config, attention_direction=needed)
 
@@ -72,7 +72,7 @@ def labelled(
   records: pretraining_records.PretrainingRecords,
   vocab_size: int,
 ) -> pretraining_records.PretrainingRecords:
-  """Returns records with what is predicted of them; the objective is settled.
+  """Adds the labels of the objective, which is resolved, to records.
 
   Raises:
     ValueError: if the records do not fit the settings or the model.
@@ -83,16 +83,16 @@ def labelled(
     if is_masked:
       raise ValueError(
         f"{first} holds masked records, but `objective={config.objective}` "
-        "predicts every piece; make them by create_pretraining_data.py "
-        "--nomask."
+        "predicts every piece; create unmasked records with "
+        "create_pretraining_data.py --nomask."
       )
     return dataclasses.replace(records, shift=config.objective)
   if is_masked:
     return records
   if not config.vocab_file:
     raise ValueError(
-      f"{first} holds unmasked records; set `vocab_file`, the vocabulary that "
-      "they were made with, to have them masked."
+      f"{first} holds unmasked records; set `vocab_file` to their vocabulary, "
+      "so that they can be masked."
     )
   vocab = tokenization.load_vocab(config.vocab_file)
   masking.check_special_tokens(vocab, config.vocab_file)
@@ -106,11 +106,11 @@ def labelled(
 def _masking_config(
   config: pretraining_config.PretrainingConfig,
 ) -> masking.MaskingConfig:
-  """Returns how unmasked records are masked."""
-  given = {n: getattr(config, n) for n in pretraining_config.MASKING}
+  """Returns the settings for masking unmasked records."""
+  values = {n: getattr(config, n) for n in pretraining_config.MASKING}
   return masking.MaskingConfig(
     max_predictions_per_seq=config.max_predictions_per_seq,
-    **{name: value for name, value in given.items() if value is not None},
+    **{name: value for name, value in values.items() if value is not None},
   )
 
 
@@ -118,7 +118,7 @@ def check_masking(
   config: pretraining_config.PretrainingConfig,
   all_records: Sequence[pretraining_records.PretrainingRecords],
 ) -> None:
-  """Raises ValueError for settings of masking where nothing is masked."""
+  """Raises ValueError for settings of masking if nothing is masked."""
   if any(records.masker for records in all_records):
     return
   for name in pretraining_config.MASKING:
@@ -127,11 +127,11 @@ def check_masking(
       continue
     if config.objective != MASKED_LM:
       raise ValueError(
-        f"{name} is for masked pieces, and `objective={config.objective}` "
-        f"masks none; leave `{name}` out."
+        f"{name} is for masked LM, but the objective is `{config.objective}`; "
+        f"leave `{name}` out."
       )
     raise ValueError(
-      f"{name} is for unmasked records, but those of "
-      f"{all_records[0].files.paths[0]} were masked when they were made; "
-      f"leave `{name}` out, or make the records with `mask=False`."
+      f"{name} is for unmasked records, but "
+      f"{all_records[0].files.paths[0]} holds masked ones; leave `{name}` out, "
+      "or create the records with `mask=False`."
     )

@@ -1,12 +1,12 @@
-"""Initial values with which a small model learns from context at once.
+"""Initial values that make a small model learn from context sooner.
 
-From random values a small model learns for a thousand steps and more nothing
-but which pieces are frequent: its heads attend to everything alike until they
-find out which position is beside which. Here they begin with that, as the
-heads of vision transformers do that begin as convolutions (Zheng et al. 2024,
-arXiv 2401.12511), and the output begins with the pieces' frequencies. Word
-embeddings may begin with which pieces stand near each other, and then what is
-between them and the output begins by leaving them nearly as they are.
+From random values, a small model learns only the frequencies of pieces for its
+first thousand steps: its heads attend uniformly until they discover which
+positions are neighbours. Here, heads of the first layer start by attending to
+neighbours, like heads of vision transformers that start as convolutions (Zheng
+et al. 2024, arXiv 2401.12511), and the output bias starts with the frequencies.
+Word embeddings may start from co-occurrence counts. The layers between them and
+the output then start close to the identity.
 """
 
 import hashlib
@@ -21,21 +21,21 @@ import tensorflow as tf
 from bert_tf import distribution, heads, modeling
 from bert_tf.tasks import cooccurrence, pretraining_config
 
-# What the heads of the first layer attend to, from where they are; further
+# The neighbours that heads of the first layer attend to, as offsets. Further
 # heads stay random.
 _OFFSETS = (-1, 1, -2, 2)
 
-# The score of that position before the softmax; others have about 0.
+# The neighbour's score before the softmax; other positions have about 0.
 _SCORE = 6.0
 
-# The head's dense layer, times the identity: so small that gelu is as good as
-# linear, and the layer norm behind it gives back what came in.
+# Multiple of the identity in the head's dense layer. It is small, so that gelu
+# is nearly linear; the layer norm after it restores the scale.
 _HEAD_SCALE = 0.1
 
-# The feed-forward layers' outputs, of usual initial values.
+# Factor for the usual initial values of the feed-forward layers' outputs.
 _FEED_FORWARD_SCALE = 0.1
 
-# Batches that are counted: frequencies need fewer.
+# Number of batches to count. Frequencies need fewer than co-occurrences.
 _NUM_COUNTED_BATCHES = {
   pretraining_config.NEIGHBOURS: 300,
   pretraining_config.COOCCURRENCE: 2_000,
@@ -51,28 +51,28 @@ def set_values(
   """Sets the embeddings, the first layer's heads and the output bias.
 
   Args:
-    model: of random values.
-    initial_values: neighbours or cooccurrence, which sets word embeddings too,
-      and what they pass through.
-    batches: labelled batches of training, of which the first are read.
-    seed: of what is drawn.
+    model: a model with random values.
+    initial_values: neighbours, or cooccurrence, which also sets word embeddings
+      and the layers between them and the output.
+    batches: labelled training batches; only the first are read.
+    seed: seed of the random values.
 
   Raises:
-    ValueError: if other processes find other values.
+    ValueError: if another process computes other values.
   """
   variables = {variable.path: variable for variable in model.variables}
   num_batches = _NUM_COUNTED_BATCHES[initial_values]
   texts, labels = _read(itertools.islice(batches, num_batches))
-  found = neighbour_values(model.config, seed)
+  values = neighbour_values(model.config, seed)
   if initial_values == pretraining_config.COOCCURRENCE:
     words = variables["bert/embeddings/word_embeddings"]
-    found[words.path] = cooccurrence.embeddings(texts, words.numpy(), seed)
-    found |= _passing_values(variables)
-  found["cls/predictions/output_bias"] = _log_frequencies(
+    values[words.path] = cooccurrence.embeddings(texts, words.numpy(), seed)
+    values |= _near_identity_values(variables)
+  values["cls/predictions/output_bias"] = _log_frequencies(
     labels, model.config.vocab_size
   )
   digest = hashlib.sha256()
-  for name, value in found.items():
+  for name, value in values.items():
     variables[name].assign(value.astype(np.float32))
     digest.update(value.astype(np.float32).tobytes())
   distribution.check_same({"hash of the initial values": digest.hexdigest()})
@@ -83,14 +83,14 @@ def neighbour_values(
 ) -> dict[str, np.ndarray]:
   """Returns values of the variables that make heads attend to neighbours.
 
-  Each pair of columns of the position embeddings is a point that turns by an
-  angle of its own from position to position. A head's key is what it sees of
-  these points, its query the same turned by as many positions as its neighbour
-  is away, so that query and key agree there and nowhere else.
+  Each pair of columns of the position embeddings is a rotation, whose angle is
+  proportional to the position. A head's key projects some of these pairs. Its
+  query projects the same pairs, rotated by the offset of its neighbour, so that
+  query and key agree only at the neighbour.
 
   Returns:
     float64 arrays by name: position embeddings [max_position_embeddings, D],
-    query and key of layer 0, [D, D]; segments are small, [types, D].
+    segment embeddings [types, D], query and key of layer 0 [D, D].
   """
   rng = np.random.default_rng(seed)
   width, num_heads = config.hidden_size, config.num_attention_heads
@@ -102,8 +102,9 @@ def neighbour_values(
   positions[:, 0 : 2 * len(angles) : 2] = np.cos(turned)
   positions[:, 1 : 2 * len(angles) : 2] = np.sin(turned)
   query, key = rng.normal(0.0, spread, (2, width, width))
-  # After the layer norm half of a position's variance is the embedding's: a
-  # key of size / 2 points agrees with its query by size / 2.
+  # After the layer norm, half of the variance comes from the position
+  # embedding. The product of a key of size / 2 pairs and its query is then size
+  # / 2.
   gain = np.sqrt(_SCORE * 2.0 / np.sqrt(size))
   for head, offset in enumerate(_OFFSETS[:num_heads]):
     columns = slice(head * size, (head + 1) * size)
@@ -124,49 +125,48 @@ def neighbour_values(
   }
 
 
-def _passing_values(
+def _near_identity_values(
   variables: Mapping[str, keras.Variable],
 ) -> dict[str, np.ndarray]:
-  """Returns values with which the embeddings reach the output nearly whole.
+  """Returns values with which the embeddings reach the output nearly unchanged.
 
-  The head's dense layer gives back what it is given, and feed-forward layers,
-  which know nothing yet, add less to it than at random.
+  The head's dense layer is close to the identity, and the feed-forward layers,
+  which are untrained, add less than usual.
 
   Returns:
     float arrays by name, [D, D] and [I, D], I the intermediate size.
   """
   dense = "cls/predictions/transform/dense/kernel"
-  found = {dense: _HEAD_SCALE * np.eye(variables[dense].shape[0])}
+  values = {dense: _HEAD_SCALE * np.eye(variables[dense].shape[0])}
   for name, variable in variables.items():
     if re.fullmatch(r"bert/encoder/layer_\d+/output/dense/kernel", name):
-      found[name] = _FEED_FORWARD_SCALE * variable.numpy()
-  return found
+      values[name] = _FEED_FORWARD_SCALE * variable.numpy()
+  return values
 
 
 def _read(
   batches: Iterable[Mapping[str, tf.Tensor]],
 ) -> tuple[list[np.ndarray], np.ndarray]:
-  """Returns the text of batches, and the labels in it.
+  """Returns the original text of batches, and its masked pieces.
 
   Returns:
-    For each batch int [B, T], -1 for padding, masked pieces in their places.
-    int [M], the masked pieces.
+    For each batch the text, int [B, T], -1 for padding. The masked pieces of
+    all batches, int [M].
   """
   texts, labels = [], []
   for batch in batches:
     values = {name: tensor.numpy() for name, tensor in batch.items()}
     pieces = np.where(values["input_mask"] > 0, values["input_ids"], -1)
     row, number = np.nonzero(values["masked_lm_weights"])
-    of_batch = values["masked_lm_ids"][row, number]
-    pieces[row, values["masked_lm_positions"][row, number]] = of_batch
+    masked = values["masked_lm_ids"][row, number]
+    pieces[row, values["masked_lm_positions"][row, number]] = masked
     texts.append(pieces)
-    labels.append(of_batch)
+    labels.append(masked)
   return texts, np.concatenate(labels)
 
 
 def _log_frequencies(labels: np.ndarray, vocab_size: int) -> np.ndarray:
-  """Returns the logarithm of how often a label is each piece, its mean 0."""
-  counts = 0.5 + np.bincount(
-    labels, minlength=vocab_size
-  )  # None is impossible.
+  """Returns the logarithms of the pieces' frequencies, shifted to mean 0."""
+  # No piece is impossible.
+  counts = 0.5 + np.bincount(labels, minlength=vocab_size)
   return np.log(counts) - np.log(counts).mean()

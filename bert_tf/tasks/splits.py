@@ -1,9 +1,8 @@
-"""The splits of a run: their examples, records, and what is told of them.
+"""The splits of a run: their examples, their records and their log lines.
 
-The log has a line for each split. It shows mistakes that are valid data: labels
-that were read as something else, texts that lose most of their words, a file
-that holds everything twice. run.json has a few examples for whoever serves the
-model.
+The log line of a split shows mistakes in valid data: labels that were misread,
+texts that lose most of their words, or a file that contains everything twice.
+run.json stores a few examples for users of the served model.
 """
 
 import collections
@@ -29,20 +28,20 @@ _RECORD_FILES = {
   "test": "predict.tf_record",
 }
 
-# Of the texts of an example in run.json.
+# Maximum total length of an example's texts in run.json.
 _MAX_CHARACTERS = 1000
-# Examples that are considered for run.json.
+# Maximum number of examples to consider for run.json.
 _MAX_READ = 300
 
 
 class Splits(Generic[base.Example, base.Data]):
-  """The splits that a run needs: their examples and what is made of them.
+  """The splits that a run needs, with their prepared data and records.
 
   Args:
-    task: of the run; its labels are known.
-    examples: of "train", "dev" and "test", as far as they are needed.
-    sources: the origin of the examples of each split, for the log.
-    output_dir: folder of the records, which are written when they are needed.
+    task: the run's task, with known labels.
+    examples: the examples of the needed splits, "train", "dev" or "test".
+    sources: the origin of the examples by split, for the log.
+    output_dir: folder of the records, which are written on first use.
   """
 
   def __init__(
@@ -60,13 +59,13 @@ class Splits(Generic[base.Example, base.Data]):
 
   @functools.cached_property
   def data(self) -> dict[str, base.Data]:
-    """What the records of each split are made of."""
+    """The prepared data by split."""
     return {s: self._task.prepare(s, e) for s, e in self._examples.items()}
 
   def run_fields(self, max_examples: int) -> dict[str, Any]:
     """Returns fields of run.json: counts, and a few dev examples.
 
-    A split that was not read has no fields.
+    Only splits that the run needs have fields.
     """
     fields: dict[str, Any] = {
       f"num_{split}_examples": len(self._examples[split])
@@ -91,7 +90,7 @@ class Splits(Generic[base.Example, base.Data]):
       if not inputs or num_characters > _MAX_CHARACTERS:
         continue
       texts = json.dumps((inputs, answer), ensure_ascii=False)
-      if not tables.is_unicode(texts):  # No served model takes these.
+      if not tables.is_unicode(texts):  # Served models reject such texts.
         continue
       key = json.dumps(answer)
       (others if key in seen else first).append(
@@ -101,7 +100,7 @@ class Splits(Generic[base.Example, base.Data]):
     return [*first, *others]
 
   def records(self, split: str) -> input_pipeline.RecordFiles:
-    """Returns the records of a split."""
+    """Returns the records of a split; writes them on first use."""
     if split not in self._records:
       path = os.path.join(self._output_dir, _RECORD_FILES[split])
       records = self._task.write_records(split, path, self.data[split])
@@ -117,22 +116,22 @@ def read(
   flags: Mapping[str, str],
   output_dir: str,
 ) -> Splits[base.Example, base.Data]:
-  """Reads the splits that are needed; sets the labels.
+  """Reads the splits that a run needs; sets the task's labels.
 
   Args:
-    task: of the run.
-    flags: for each split that is needed, the flag that asks for it.
-    output_dir: folder of the run, for messages.
+    task: the run's task.
+    flags: for each needed split, the flag that asks for it.
+    output_dir: folder of the run.
 
   Raises:
-    ValueError: for a file that is missing or faulty, or unknown labels.
+    ValueError: for a missing or faulty file, or if the labels are not known.
   """
   files = {split: task.file(split) for split in flags}
   for split, (path, flag) in files.items():
     if not path:
       raise ValueError(
-        f"`{flags[split]}` needs a {split} file, but there is none; set "
-        f"`{flag}` or leave out `{flags[split]}`."
+        f"`{flags[split]}` needs a {split} file; set `{flag}` or leave out "
+        f"`{flags[split]}`."
       )
   missing = [f for f in files.values() if not paths.exists(f.path or "")]
   if missing:
@@ -176,7 +175,7 @@ def summary_line(
   examples: Sequence[base.Example],
   records: input_pipeline.RecordFiles,
 ) -> str:
-  """Returns the log line of a split: what its examples and records are."""
+  """Returns the log line of a split: its examples, labels and records."""
   parts = [f"{len(examples)} {split} examples", task.describe_labels(examples)]
   cut = task.describe_cut()
   if records.num_cut is None:
@@ -201,7 +200,7 @@ def describe_labels(spec: run_info.LabelSpec, names: Iterable[str]) -> str:
 
   Args:
     spec: the labels of the model.
-    names: the labels of the examples, each as often as it occurs.
+    names: the labels of all examples, with repetitions.
   """
   counts = collections.Counter(names)
   unused = [name for name in spec.labels if not counts[name]]
@@ -212,14 +211,14 @@ def describe_labels(spec: run_info.LabelSpec, names: Iterable[str]) -> str:
 
 
 def describe_counts(counts: Mapping[str, int]) -> str:
-  """Returns labels with their counts, those of the first labels if many."""
+  """Returns labels with their counts; only the first labels if many."""
   return errors.listed([f"{name} {count}" for name, count in counts.items()])
 
 
 def _inputs(
   task: base.Task[base.Example, Any], example: base.Example
 ) -> Hashable:
-  """Returns the inputs of an example to compare; () if not known."""
+  """Returns the inputs of an example for comparison; () if not known."""
   inputs, _ = task.inputs_and_answer(example)
   return tuple(
     text if isinstance(text, str) else tuple(text) for text in inputs.values()

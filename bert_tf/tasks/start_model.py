@@ -1,8 +1,8 @@
-"""Decides whether a run takes the head of the model that it starts from.
+"""The model that a fine-tuning run starts from, and the choice of its head.
 
 Heads of several tasks have the same variables: `output_weights` labels texts in
-one model and words in another. The files beside a checkpoint say the task and
-the labels of its head, and a run takes the head only if both are its own.
+one model and words in another. The files beside a checkpoint name the task and
+the labels of its head. A run keeps the head only if both match its own.
 """
 
 import dataclasses
@@ -25,7 +25,7 @@ class Purpose:
   """The task and the labels of a head."""
 
   task: str | None  # One of run_info.TASKS; None if it is not known.
-  # The labels; None for a task without, or if they are not known.
+  # The labels; None if the task has no labels or they are not known.
   spec: run_info.LabelSpec | None
   has_bilstm: bool  # Whether a BiLSTM is between BERT and the head.
 
@@ -40,11 +40,11 @@ class Purpose:
 
   @property
   def label_names(self) -> list[str]:
-    """The labels in lower case; [] if there are none."""
+    """The labels in lower case; [] without labels."""
     return [name.casefold() for name in self.spec.labels] if self.spec else []
 
   def is_other_task(self, needed: "Purpose") -> bool:
-    """Returns whether a head of this purpose computes something else."""
+    """Returns whether a head with this purpose cannot serve the needed one."""
     if self.task not in (None, needed.task):
       return True
     if self.has_bilstm != needed.has_bilstm:
@@ -56,13 +56,13 @@ class Purpose:
 
 @dataclasses.dataclass(frozen=True)
 class StartModel:
-  """The checkpoint that a run starts from, with the adapter that it adds.
+  """The checkpoint that a run starts from, and the LoRA adapter on top of it.
 
-  Each file is read once, when it is needed.
+  Each file is read once, on first use.
 
   Attributes:
-    path: of the checkpoint, as `init_checkpoint`; None for random values.
-    adapter: path of the adapter, as `lora_adapter`; None without one.
+    path: `init_checkpoint`; None for random values.
+    adapter: `lora_adapter`; None without one.
   """
 
   path: str | None
@@ -70,7 +70,7 @@ class StartModel:
 
   @functools.cached_property
   def files(self) -> model_folder.ModelFolder:
-    """The checkpoint and the files beside it; there must be one."""
+    """The checkpoint, which must be set, and the files beside it."""
     assert self.path
     return model_folder.ModelFolder(self.path)
 
@@ -86,12 +86,12 @@ class StartModel:
 
   @property
   def head_path(self) -> str | None:
-    """The adapter, else the checkpoint."""
+    """The path of the head: the adapter, or else the checkpoint."""
     return self.adapter or self.path
 
   @functools.cached_property
   def head_shapes(self) -> Mapping[str, Sequence[int]]:
-    """The shapes of the tensors beside the head's, by variable name.
+    """The shapes of the tensors in the file with the head, by name.
 
     Raises:
       ValueError: if the checkpoint or the adapter does not exist.
@@ -102,7 +102,7 @@ class StartModel:
 
   @property
   def purpose(self) -> Purpose:
-    """The purpose of the head, by its run and its variables."""
+    """The purpose of the head, from its run and its variables."""
     run = self.head_run
     has_bilstm = any(name.startswith("bilstm/") for name in self.head_shapes)
     if run is None or run.task not in {model.task for model in heads.MODELS}:
@@ -116,27 +116,27 @@ class StartModel:
     do_train: bool,
     encoder_only: bool = False,
   ) -> bool:
-    """Returns whether the run takes the head; logs the origin of its head.
+    """Returns whether the run keeps the head; logs the decision.
 
     Args:
-      model: of the run's task.
-      needed: the task and the labels of the run.
-      do_train: whether the run would train a new head.
+      model: the model class of the run's task.
+      needed: the purpose of the run's head.
+      do_train: whether the run trains, so that it may start a new head.
       encoder_only: whether the user asks for a new head.
 
     Raises:
-      ValueError: for a head of other labels; without do_train, for a head of
-        another task.
+      ValueError: if the head has other labels; without do_train, also if it
+        belongs to another task.
     """
     start, shapes = self.head_path, self.head_shapes
     assert start
     if encoder_only:
       if not do_train:
         raise ValueError(
-          f"`encoder_only` leaves the head of {start} out, so that there is no "
+          f"`encoder_only` ignores the head of {start}, so that there is no "
           "trained model; set `do_train`, or leave `encoder_only` out."
         )
-      logging.info("%s: only the encoder is taken; the head is new.", start)
+      logging.info("%s: using only the encoder; the head is new.", start)
       return False
     if model.missing_variables(shapes):
       logging.info("%s has no head for %s; the head is new.", start, needed)
@@ -149,8 +149,8 @@ class StartModel:
       _check_labels(start, shapes["output_weights"][0], trained, needed)
     if trained.task is None or (needed.spec and not _is_named(trained.spec)):
       logging.warning(
-        "%s does not say what its head was trained for: the head is taken for "
-        f"%s; {_NEW_HEAD} instead.",
+        "%s has no record of the task of its head. Using the head for %s; "
+        f"{_NEW_HEAD} instead.",
         *(start, needed),
       )
     else:
@@ -161,10 +161,10 @@ class StartModel:
 def check_is_trained(
   output_dir: str, start: StartModel, head: heads.Head
 ) -> None:
-  """Checks that a run without a checkpoint has a trained model to use.
+  """Checks that a run that does not train has a trained model to start from.
 
   Raises:
-    ValueError: if there is no model to start from, or it lacks the head.
+    ValueError: if there is no model to start from, or if it lacks the head.
   """
   if not start.path:
     raise ValueError(
@@ -193,14 +193,13 @@ def _refuse_other_task(
       f"{remedy}."
     )
   logging.warning(
-    "%s was trained for %s: only its encoder is taken, and the head for %s is "
-    "new.",
+    "%s was trained for %s: using only its encoder; the head for %s is new.",
     *(start, trained, needed),
   )
 
 
 def _is_named(spec: run_info.LabelSpec | None) -> bool:
-  """Returns whether labels have names that somebody gave them."""
+  """Returns whether labels have names that a user gave them."""
   return spec is not None and spec.is_named
 
 
@@ -209,13 +208,14 @@ def _check_labels(
 ) -> None:
   """Raises ValueError if a head is known to have other labels.
 
-  Capitals do not count: MNLI's models of Hugging Face have names in both.
+  Ignores case, since MNLI models on Hugging Face use both cases.
   """
   spec = needed.spec
   assert spec
   there, here = trained.label_names, needed.label_names
   if _is_named(trained.spec) and there != here:
-    # Hugging Face's files name the ids that are the labels of some of GLUE's.
+    # Some GLUE tasks have ids as labels, for which Hugging Face's files have
+    # names.
     are_ids = list(spec.labels) == [str(i) for i in range(len(spec.labels))]
     if not (are_ids and start.endswith(hugging_face.SUFFIX)):
       order = " in this order" if sorted(there) == sorted(here) else ""

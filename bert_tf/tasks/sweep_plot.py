@@ -1,4 +1,4 @@
-"""The picture of a sweep: what its cells reached, and how they got there."""
+"""Plots a sweep: the results of its cells and their training losses."""
 
 import csv
 import io
@@ -10,12 +10,12 @@ from bert_tf.plots import style
 from bert_tf.tasks import sweeps
 from bert_tf.training import curves
 
-# Curves of more cells could not be told apart.
+# More curves would be hard to distinguish.
 _MAX_CURVES = 5
 _ROW_HEIGHT = 26  # Pixels of a cell.
 _PANEL_HEIGHT = 360
 
-# Of the names of cells.
+# Short names of the settings.
 _SHORT = {name: word for name, (_, word) in sweeps.SETTINGS.items()}
 _METRIC_END = "_mean"
 
@@ -28,9 +28,9 @@ def is_sweep(output_dir: str) -> bool:
 def plot(output_dir: str, plot_file: str, width: int = 1200) -> None:
   """Draws the metric of each cell and the losses of the best cells.
 
-  The metric is that which decided: a dot a run, the mean, and a bar of the
-  standard deviation. A loss is the mean of a cell's runs in a band from the
-  least to the greatest.
+  The metric is the one that decided: a dot for each run, the mean, and a bar
+  for the standard deviation. A loss is the mean over a cell's runs, in a band
+  from their minimum to their maximum.
 
   Raises:
     ValueError: if the folder holds no sweep, or for a plot_file of another
@@ -40,7 +40,8 @@ def plot(output_dir: str, plot_file: str, width: int = 1200) -> None:
   style.check_path(plot_file)
   if not is_sweep(output_dir):
     raise ValueError(
-      f"{output_dir} has no {sweeps.RESULTS_FILE}: it holds no sweep."
+      f"{output_dir} is not the folder of a sweep: it has no "
+      f"{sweeps.RESULTS_FILE}."
     )
   cells = _table(output_dir, sweeps.RESULTS_FILE)
   runs = _table(output_dir, sweeps.RUNS_FILE)
@@ -53,13 +54,13 @@ def plot(output_dir: str, plot_file: str, width: int = 1200) -> None:
     values, spreads = {}, {}
     for cell in cells:
       name = _name(cell, varied)
-      values[name] = [float(r[metric]) for r in runs if _is_of(r, cell)]
+      values[name] = [float(r[metric]) for r in runs if _is_in_cell(r, cell)]
       spreads[name] = float(cell[f"{metric}_std"])
     style.rows(results, values, spreads)
     best = "best " if len(cells) > _MAX_CURVES else ""
     style.panel(losses, f"training loss, {best}means in their ranges", "step")
     for cell in cells[:_MAX_CURVES]:
-      folders = [r["folder"] for r in runs if _is_of(r, cell)]
+      folders = [r["folder"] for r in runs if _is_in_cell(r, cell)]
       _draw_loss(losses, output_dir, folders, _name(cell, varied))
     losses.set_xlim(left=0)
 
@@ -70,12 +71,12 @@ def _table(output_dir: str, name: str) -> list[dict[str, str]]:
   return list(csv.DictReader(io.StringIO(text), delimiter="\t"))
 
 
-def _is_of(run: dict[str, str], cell: dict[str, str]) -> bool:
+def _is_in_cell(run: dict[str, str], cell: dict[str, str]) -> bool:
   return all(run[name] == cell[name] for name in _SHORT)
 
 
 def _name(cell: dict[str, str], varied: Sequence[str]) -> str:
-  """Returns what tells a cell from the others."""
+  """Returns the name of a cell: the settings that differ between cells."""
   words = [f"{_SHORT[n]} {style.short(float(cell[n]))}" for n in varied]
   return ", ".join(words) or "all runs"
 
@@ -83,9 +84,9 @@ def _name(cell: dict[str, str], varied: Sequence[str]) -> str:
 def _draw_loss(
   axis: style.Axes, output_dir: str, folders: Sequence[str], name: str
 ) -> None:
-  """Draws the mean training loss of a cell's runs and the range of it."""
-  found = [curves.read(os.path.join(output_dir, f)) for f in folders]
-  losses = [one["loss"] for one in found if "loss" in one]
+  """Draws the mean training loss of a cell's runs, and its range."""
+  logs = [curves.read(os.path.join(output_dir, f)) for f in folders]
+  losses = [log["loss"] for log in logs if "loss" in log]
   if not losses:
     return
   steps, means, low, high = style.over_runs(losses)

@@ -1,7 +1,7 @@
-"""Several fine-tunings of one task: a grid of settings, several seeds.
+"""Several fine-tunings of one task: a grid of settings and several seeds.
 
-Small sets give other results with another seed, and the settings that are best
-differ from task to task (Devlin et al. 2019, 4.1 and A.3).
+On small data sets, results depend on the seed, and the best settings differ
+between tasks (Devlin et al. 2019, 4.1 and A.3).
 """
 
 import dataclasses
@@ -21,7 +21,7 @@ from bert_tf.files import atomic, json_files, paths
 from bert_tf.tasks import config as config_lib
 from bert_tf.training import divergence, evaluation
 
-# What a grid can vary: the type of the values, and the word in folder names.
+# The settings of a grid: the type of their values and their short names.
 SETTINGS: dict[str, tuple[type[int] | type[float], str]] = {
   "train_batch_size": (int, "batch"),
   "learning_rate": (float, "rate"),
@@ -32,7 +32,7 @@ _RUN_FILE = "sweep_run.json"
 RUNS_FILE = "sweep_runs.tsv"
 RESULTS_FILE = "sweep_results.tsv"
 
-# Settings that do not change what is trained.
+# Settings that do not affect the training.
 _NOT_TRAINED = frozenset(
   "train do_eval do_predict predict_file eval_batch_size predict_batch_size "
   "n_best_size max_answer_length null_score_diff_threshold verbose_logging "
@@ -49,18 +49,17 @@ Config = TypeVar("Config", bound=config_lib.FineTuningConfig)
 class Run:
   """One fine-tuning of a sweep."""
 
-  cell: str  # The part of its folder that the settings name, "" without a grid.
-  folder: str  # Below output_dir.
-  # What differs from the sweep's config; names in SETTINGS.
-  settings: Settings
-  seed: int  # Of the run.
+  cell: str  # The folder of its settings below output_dir; "" without a grid.
+  folder: str  # The folder of the run below output_dir.
+  settings: Settings  # Changes to the sweep's config; names in SETTINGS.
+  seed: int
 
 
 def parse_grid(text: str) -> dict[str, list[float | int]]:
   """Returns the values of "learning_rate=5e-5,3e-5;train_batch_size=16,32".
 
   Raises:
-    ValueError: naming the part that is no setting with its values.
+    ValueError: for a part that is not a setting with values; names it.
   """
   grid: dict[str, list[float | int]] = {}
   for part in text.split(";"):
@@ -68,30 +67,30 @@ def parse_grid(text: str) -> dict[str, list[float | int]]:
     name = name.strip()
     if name not in SETTINGS or name in grid:
       raise ValueError(
-        f"grid {text!r}: {part!r} is no setting of its own with values; write "
-        f"it as {config_lib.PAPER_GRID!r}."
+        f"grid {text!r}: {part!r} is not another setting with values; write a "
+        f"grid such as {config_lib.PAPER_GRID!r}."
       )
     convert, _ = SETTINGS[name]
     try:
       grid[name] = [convert(value) for value in values.split(",")]
     except ValueError as error:
       raise ValueError(
-        f"grid {text!r}: {values!r} are no values of {name}; write numbers "
+        f"grid {text!r}: {values!r} are not values of {name}; write numbers "
         "with commas between them."
       ) from error
     is_known = all(0 < value < math.inf for value in grid[name])
     if not is_known or len(set(grid[name])) < len(grid[name]):
       raise ValueError(
-        f"grid {text!r}: the values of {name} must be above 0 and differ, "
-        "none infinite."
+        f"grid {text!r}: the values of {name} must be positive, finite and "
+        "different."
       )
   return grid
 
 
 def plan(grid: str | None, num_runs: int, seed: int) -> list[Run]:
-  """Returns the runs of a sweep, cell after cell, one cell without a grid.
+  """Returns the runs of a sweep, cell by cell; without a grid, of one cell.
 
-  Each cell runs num_runs times, with the seeds seed, seed + 1, ...
+  Each cell has num_runs runs, with the seeds seed, seed + 1, ...
   """
   parsed = parse_grid(grid) if grid else {}
   runs = []
@@ -115,37 +114,37 @@ def run(
   num_runs: int = 1,
   evaluation_flag: str = "do_eval",
 ) -> Results | None:
-  """Fine-tunes once for each cell of a grid and seed; compares the results.
+  """Fine-tunes for each cell of a grid and each seed; compares the results.
 
-  A single run without a grid is just that run, in output_dir itself. Else
-  every run has a folder of its own there. Beside them are sweep_runs.tsv, a
-  row a run, and sweep_results.tsv, a row a cell with mean and sample standard
-  deviation of the metrics, the best cell first. What is finished is not done
-  again; with other settings of evaluation it is evaluated again.
+  A single run without a grid uses output_dir itself. Otherwise, each run has
+  its own folder there. sweep_runs.tsv has a row for each run. sweep_results.tsv
+  has a row for each cell, with the mean and the sample standard deviation of
+  the metrics, the best cell first. Finished runs are skipped. If only settings
+  of the evaluation have changed, they are evaluated again.
 
   Args:
-    config: of every run, but for what the grid and the seeds set.
-    run_fn: does one run; returns its results, None if a signal ended it.
-    metrics: results that are compared, if any run has them; the first of them
+    config: the config of every run, except for settings of the grid and seeds.
+    run_fn: executes a run; returns its results, or None if a signal ended it.
+    metrics: names of results to compare, if any run has them. The first one
       decides, unless the config has a best_metric.
     grid: see `plan`.
     num_runs: see `plan`.
-    evaluation_flag: the field of the config that asks for the results.
+    evaluation_flag: the field of the config that requests the results.
 
   Returns:
     The results of the last run; None if a signal ended it.
 
   Raises:
     ValueError: if the grid cannot be parsed, for a best_metric of a single run
-      that is not evaluated while it trains, or for what a run raises.
+      that is not evaluated while it trains, or from a run.
   """
   if not grid and num_runs == 1:
     config.train.check_best_metric()
     return run_fn(config)
   if not (config.do_train and getattr(config, evaluation_flag)):
     raise ValueError(
-      "a grid and several runs compare what was trained on the dev file: set "
-      f"`do_train` and `{evaluation_flag}`."
+      "a grid and several runs compare results on the dev file: set `do_train` "
+      f"and `{evaluation_flag}`."
     )
   metric = config.train.best_metric or metrics[0]
   ordered = [metric, *(name for name in metrics if name != metric)]
@@ -159,13 +158,13 @@ def _run_all(
   metrics: Sequence[str],
   runs: Sequence[Run],
 ) -> Results | None:
-  """Runs a sweep and writes its tables; as `run`. The first metric decides."""
+  """Executes runs and writes the tables; the first metric decides."""
   output_dir = config.train.output_dir
   finished: list[tuple[Run, Results]] = []
   rows: list[dict[str, Any]] = []
   for number, one_run in enumerate(runs, start=1):
     logging.info("Run %d of %d: %s.", number, len(runs), one_run.folder)
-    results = _run_once(_config_of(config, one_run), run_fn, metrics[0])
+    results = _run_once(_make_config(config, one_run), run_fn, metrics[0])
     if results is None:
       logging.info("%d runs are finished.", len(finished))
       return None
@@ -183,13 +182,13 @@ def _run_all(
   return finished[-1][1]
 
 
-def _config_of(config: Config, one: Run) -> Config:
+def _make_config(config: Config, one_run: Run) -> Config:
   """Returns the config of one run."""
-  settings: dict[str, Any] = dict(one.settings)
+  settings: dict[str, Any] = dict(one_run.settings)
   epochs = settings.pop("num_train_epochs", config.num_train_epochs)
-  folder = os.path.join(config.train.output_dir, one.folder)
+  folder = os.path.join(config.train.output_dir, one_run.folder)
   train = dataclasses.replace(
-    config.train, output_dir=folder, seed=one.seed, **settings
+    config.train, output_dir=folder, seed=one_run.seed, **settings
   )
   return dataclasses.replace(config, train=train, num_train_epochs=epochs)
 
@@ -197,19 +196,20 @@ def _config_of(config: Config, one: Run) -> Config:
 def _run_once(
   config: Config, run_fn: Callable[[Config], Results | None], metric: str
 ) -> Results | None:
-  """Runs once unless that is done; returns the results, None if interrupted.
+  """Executes a run unless it is finished; returns its results.
 
-  They are empty for a run that diverged.
+  Returns:
+    The results; {} for a run that diverged. None if a signal ended the run.
 
   Raises:
-    ValueError: without a result of that metric, which the others would lack
-      too, or if the run was trained with other settings.
+    ValueError: if the results lack the metric, as all other runs' would, or if
+      the folder has a run that was trained with other settings.
   """
   path = os.path.join(config.train.output_dir, _RUN_FILE)
   written = _as_json(config)
   if paths.exists(path):
     types = {"config": dict, "results": dict[str, float]}
-    # Results of a run that diverged may be NaN.
+    # Results of a diverged run may be NaN, which strict JSON lacks.
     finished = json_files.read_object(path, types, tuple(types), True)
     if finished["config"] == written:
       logging.info("%s is finished.", config.train.output_dir)
@@ -230,7 +230,7 @@ def _run_once(
   if results is not None:
     text = json.dumps({"config": written, "results": results}, indent=1)
     atomic.write_lines(path, [text])
-  # The run's model and programs would stay in memory otherwise.
+  # Frees the run's model and compiled programs.
   keras.utils.clear_session()
   gc.collect()
   return results
@@ -239,16 +239,16 @@ def _run_once(
 def _check_trains_alike(
   folder: str, before: Mapping[str, Any], now: Mapping[str, Any]
 ) -> None:
-  """Raises ValueError where a finished run was trained with other settings.
+  """Raises ValueError if a finished run was trained with other settings.
 
-  It would be evaluated as it is, since nothing is left to train, and its
-  results would stand beside the settings of today.
+  Such a run would only be evaluated again, and the tables would show its
+  results under the new settings.
   """
   before, now = (
     {k: v for k, v in {**c, **c["train"]}.items() if k not in _NOT_TRAINED}
     for c in (before, now)
   )
-  # An earlier version lacks settings of today, which were all off.
+  # An earlier version may lack settings; they were off.
   differing = sorted(
     name
     for name in before | now
@@ -269,10 +269,10 @@ def _as_json(config: config_lib.FineTuningConfig) -> dict[str, Any]:
 
 
 def _settings(
-  config: config_lib.FineTuningConfig, one: Run
+  config: config_lib.FineTuningConfig, one_run: Run
 ) -> dict[str, float | int]:
-  """Returns all that a grid can vary, as it was in one run."""
-  own = _config_of(config, one)
+  """Returns the settings of a run that a grid can vary."""
+  own = _make_config(config, one_run)
   return {
     "train_batch_size": own.train.train_batch_size,
     "learning_rate": own.train.learning_rate,
@@ -282,41 +282,41 @@ def _settings(
 
 def _run_rows(
   config: config_lib.FineTuningConfig,
-  found: Sequence[tuple[Run, Results]],
+  finished: Sequence[tuple[Run, Results]],
 ) -> list[dict[str, Any]]:
-  """Returns a row a run: folder, settings, seed and all results."""
-  names = sorted({name for _, results in found for name in results})
+  """Returns a row for each run: folder, settings, seed and all results."""
+  names = sorted({name for _, results in finished for name in results})
   return [
     {
-      "folder": one.folder,
-      **_settings(config, one),
-      "seed": one.seed,
+      "folder": one_run.folder,
+      **_settings(config, one_run),
+      "seed": one_run.seed,
       **{name: results.get(name, math.nan) for name in names},
     }
-    for one, results in found
+    for one_run, results in finished
   ]
 
 
 def _cell_rows(
   config: config_lib.FineTuningConfig,
-  found: Sequence[tuple[Run, Results]],
+  finished: Sequence[tuple[Run, Results]],
   metrics: Sequence[str],
 ) -> list[dict[str, Any]]:
-  """Returns a row a cell, the best mean first, those that failed last."""
+  """Returns a row for each cell, the best mean first, failed cells last."""
   metric, *others = metrics
   sign = -1.0 if evaluation.is_better(metric, 0.0, 1.0) else 1.0
-  others = [name for name in others if any(name in r for _, r in found)]
+  others = [name for name in others if any(name in r for _, r in finished)]
   rows = []
-  for _, pairs in itertools.groupby(found, key=lambda pair: pair[0].cell):
+  for _, pairs in itertools.groupby(finished, key=lambda pair: pair[0].cell):
     group = list(pairs)
     values = [results.get(metric, math.nan) for _, results in group]
-    # What is not a number is worse than any that is.
+    # NaN is worse than any number.
     ranks = [-math.inf if math.isnan(v) else sign * v for v in values]
     best = ranks.index(max(ranks))
-    more: dict[str, float] = {}
+    other_results: dict[str, float] = {}
     for name in others:
-      more_values = [results.get(name, math.nan) for _, results in group]
-      more |= _mean_and_spread(name, more_values)
+      other_values = [results.get(name, math.nan) for _, results in group]
+      other_results |= _mean_and_spread(name, other_values)
     rows.append(
       {
         **_settings(config, group[0][0]),
@@ -324,7 +324,7 @@ def _cell_rows(
         **_mean_and_spread(metric, values),
         f"{metric}_best": values[best],
         "best_run": group[best][0].folder,
-        **more,
+        **other_results,
       }
     )
 
@@ -345,7 +345,7 @@ def _mean_and_spread(name: str, values: Sequence[float]) -> dict[str, float]:
 def _write_table(
   output_dir: str, name: str, rows: Sequence[Mapping[str, Any]]
 ) -> None:
-  """Writes rows of the same names as a TSV file with a header."""
+  """Writes rows with the same keys as a TSV file with a header."""
   lines = ["\t".join(rows[0])]
   lines += ["\t".join(str(value) for value in row.values()) for row in rows]
   atomic.write_lines(os.path.join(output_dir, name), lines)

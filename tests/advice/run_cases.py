@@ -86,7 +86,7 @@ def same_config(world, folder="out", **changes):
 
 
 def neighbours(world, **values):
-  pretraining._starts_at_neighbours(
+  pretraining._needs_initial_values(
     training_cases.build(
       world,
       pretraining_config.PretrainingConfig,
@@ -134,7 +134,7 @@ CASES = (
     lambda w: pretrain(w, schedule="16:1", num_train_steps=10),
   ),
   Case(
-    "tasks.pretraining _starts_at_neighbours",
+    "tasks.pretraining _needs_initial_values",
     ("initial_values", "init_checkpoint"),
     lambda w: neighbours(w, initial_values="cooccurrence", init_checkpoint="c"),
     lambda w: (
@@ -225,7 +225,7 @@ CASES = (
     lambda w: add_adapter(w, is_same=True),
   ),
   Case(
-    "model_folder.run_folder open",
+    "model_folder.run_folder info",
     ("out", "squad", "classification", "output_dir"),
     lambda w: (run_json(w), training_cases.load(w, do_train=True)),
     lambda w: training_cases.load(w, do_train=True, output_dir=w.path("other")),

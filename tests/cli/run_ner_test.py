@@ -367,7 +367,7 @@ MISTAKES = {
   "no training words": (with_file("train", "\n"), "train.txt holds no words"),
   "no training tags": (
     with_file("train", "a\nb\n"),
-    "train.txt has no column of tags beside that of the words",
+    "train.txt has no column of tags",
   ),
   "no dev tags": (with_file("dev", "a\n"), "dev.txt has no column of tags"),
   "no entities": (with_file("train", "a O\n" * 40), "every tag is O"),
@@ -382,7 +382,7 @@ MISTAKES = {
   ),
   "best of nothing": (
     {"train": {"best_metric": "ORG_f1"}},
-    "best_metric 'ORG_f1' is no result; use",
+    "best_metric 'ORG_f1'",
   ),
 }
 

@@ -409,7 +409,7 @@ MISTAKES = {
     {"init_checkpoint": f"{GOLDEN}/variant_relu/bert_model.ckpt"},
     "does not fit the model of the config",
   ),
-  "no checkpoint": ({"init_checkpoint": "none"}, "no checkpoint none"),
+  "no checkpoint": ({"init_checkpoint": "none"}, "'none' not found"),
   "half a checkpoint": (half_checkpoint, "half is damaged"),
   "output_dir of another config": (
     lambda f: {**other_config(f, hidden_size=64), "output_dir": "out"},

@@ -109,7 +109,7 @@ def test_every_difference_is_named(tmp_path):
   [
     ("m.safetensors", "there is no"),
     ("m.weights.h5", "there is no"),
-    ("m.ckpt", "no checkpoint"),
+    ("m.ckpt", "not found:"),
   ],
 )
 def test_a_file_that_is_not_there_is_named(tmp_path, name, expected):

@@ -77,7 +77,7 @@ def make_example(question, context):
   return examples.SquadExample(
     qas_id="",
     question_text=question,
-    context=examples.Context.of(context),
+    context=examples.Context.from_text(context),
     answers=None,
     is_impossible=None,
   )

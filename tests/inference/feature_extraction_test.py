@@ -434,7 +434,7 @@ BAD_SETTINGS = {
     {"pooling": "mean", "attention_probs": True},
     "attention_probs .*pooling=mean",
   ),
-  "no checkpoint": ({"init_checkpoint": "nowhere"}, "nowhere"),
+  "no checkpoint": ({"init_checkpoint": "nowhere"}, "'nowhere' not found"),
 }
 
 

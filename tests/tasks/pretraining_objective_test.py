@@ -230,7 +230,7 @@ MISTAKES = {
   ),
   "the direction is named": (
     lambda data: {**config_of(data, "both"), "objective": "ltr"},
-    "both.json says 'both'",
+    "both.json has 'both'",
   ),
   "no such direction": (
     lambda data: config_of(data, "up"),
@@ -239,11 +239,11 @@ MISTAKES = {
   "no such objective": ({"objective": "clm"}, "use mlm, ltr, rtl"),
   "a setting of masking": (
     {"objective": "ltr", "mask_prob": 1.0},
-    "mask_prob is for masked pieces, and `objective=ltr` masks none",
+    "leave `mask_prob` out",
   ),
   "split of masked records": (
     {"records": "masked", "keep_prob": 0.0},
-    "keep_prob is for unmasked records, but those of ",
+    "keep_prob is for unmasked records",
   ),
   "split that is none": (
     {"mask_prob": 1.0},

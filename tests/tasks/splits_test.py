@@ -113,7 +113,7 @@ def test_choices_that_are_cut_are_counted(tokenizer, tmp_path):
 
 
 def test_questions_that_are_cut_are_counted(tokenizer, tmp_path):
-  context = squad_examples.Context.of("the of in and")
+  context = squad_examples.Context.from_text("the of in and")
   data = [
     squad_examples.SquadExample(str(i), text, context, None, None)
     for i, text in enumerate(("the of", "the of in"))

@@ -78,12 +78,12 @@ def test_seeds_follow_one_another_inside_a_cell():
 @pytest.mark.parametrize(
   "grid, expected",
   [
-    ("rate=1", "'rate=1' is no setting of its own with values; write it as"),
-    ("learning_rate=1,x", "'1,x' are no values of learning_rate"),
-    ("train_batch_size=1.5", "'1.5' are no values of train_batch_size"),
-    ("learning_rate=0", "learning_rate must be above 0 and differ"),
-    ("learning_rate=1,1.0", "learning_rate must be above 0 and differ"),
-    ("learning_rate=1;learning_rate=2", "is no setting of its own"),
+    ("rate=1", "'rate=1'"),
+    ("learning_rate=1,x", "'1,x'"),
+    ("train_batch_size=1.5", "'1.5'"),
+    ("learning_rate=0", "learning_rate must be positive"),
+    ("learning_rate=1,1.0", "learning_rate must be positive"),
+    ("learning_rate=1;learning_rate=2", "'learning_rate=2'"),
   ],
 )
 def test_what_is_no_grid_is_refused(grid, expected):
@@ -209,7 +209,7 @@ def test_a_run_that_diverges_counts_as_failed_and_comes_last(tmp_path, done):
 
 def test_a_sweep_without_evaluation_is_refused(tmp_path):
   config = dataclasses.replace(config_of(tmp_path), do_eval=False)
-  with pytest.raises(ValueError, match="set `do_train` and `do_eval`"):
+  with pytest.raises(ValueError, match="`do_train` and `do_eval`"):
     sweep(config, classification.run, None, 2)
 
 

@@ -14,19 +14,19 @@ from bert_tf.formats.tables import Column, Row
 from bert_tf.model_folder import run_info
 from bert_tf.tasks.classification import config
 
-# What is reported of one's own data beside the accuracy.
+# Metrics of a user's own data in addition to accuracy.
 _OWN_METRICS = {
   "classification": ("macro_f1",),
   "regression": ("pearson", "spearman"),
   "multilabel": ("micro_f1", "macro_f1"),
 }
 
-# What multi-hot lists hold, as labels.
+# The elements of multi-hot lists, as labels.
 _FLAGS = frozenset(("0", "1", "0.0", "1.0", "false", "true"))
-# Such a list, and another one, in a cell of text.
+# A multi-hot list, and any other list, in a cell of text.
 _FLAG_LIST = re.compile(r"\s*\[?\s*[01](?:[\s,;]+[01])+\s*\]?\s*")
 _LIST = re.compile(r"\s*\[\s*(?:'.*'|\".*\")\s*\]\s*", re.DOTALL)
-# The end of a message about such a list.
+# The end of a message about a multi-hot list.
 MULTI_HOT = (
   "is multi-hot, a 0 or 1 for each label; give a list of the names of the "
   "labels that apply"
@@ -37,11 +37,11 @@ MULTI_HOT = (
 class InputExample:
   """A text, or a pair of texts, to classify."""
 
-  guid: str  # Names the example: its split and its line, or its index there.
+  guid: str  # Name of the example: its split and its line or index.
   text_a: str  # The text, or the first of a pair.
   text_b: str | None = None  # The second of a pair, or None.
-  # The class; a number in a regression; the labels that apply in multilabel;
-  # None if it is not known.
+  # The class; the number in a regression; the applicable labels in multilabel;
+  # None if the label is not known.
   label: str | float | tuple[str, ...] | None = None
 
 
@@ -50,16 +50,16 @@ class Split:
   """One split of a task: its file and the columns that are read."""
 
   file: str  # Path below the task's folder.
-  prefix: str  # Of the guids.
+  prefix: str  # The beginning of the guids.
   text_a: Column  # Column of the text, or of the first of a pair.
   text_b: Column | None = None  # Column of the second, or None.
-  # Column of the label, or None where there is none.
+  # Column of the label, or None without labels.
   label: Column | None = None
   # Column that the guids end in; None for the line, counted from 0.
   guid: Column | None = None
-  # Of a file without header; None if any number will do.
+  # Number of columns of a file without header; None to allow any.
   num_columns: int | None = None
-  # (column, value) of the rows that are read; None for all.
+  # (column, value) of the rows to read; None for all rows.
   only: tuple[Column, str] | None = None
 
   def columns(self) -> list[Column]:
@@ -73,11 +73,11 @@ class Split:
 class FileLayout:
   """The files of a task: their format, columns and labels."""
 
-  name: str  # The task's, as its authors write it.
-  # In the order of their ids; None to take those of the training file; () in a
+  name: str  # The task's name, as its authors write it.
+  # In the order of their ids; None for the labels of the training file; () in a
   # regression.
   labels: tuple[str, ...] | None
-  # Names in metrics.METRICS of what is reported beside the accuracy.
+  # Metrics in addition to accuracy, names in metrics.METRICS.
   metrics: tuple[str, ...]
   train: Split | None  # The split to train on, or None.
   dev: Split | None  # The split to evaluate on, or None.
@@ -125,13 +125,13 @@ def own_files(
   text_b_column: str | None,
   label_column: str,
 ) -> FileLayout:
-  """Returns the layout of train, dev and test files of one's own.
+  """Returns the layout of a user's own train, dev and test files.
 
   Columns are those of config.ClassificationConfig.
 
   Raises:
-    ValueError: for numbers and names together, a number in JSON lines, or no
-      column of the text or the label.
+    ValueError: if numbers and names of columns are mixed, if there are numbers
+      with JSON lines, or if there is no column for the text or the label.
   """
   text_a, text_b, label = tables.columns(
     file_format, (text_a_column, text_b_column, label_column)
@@ -155,12 +155,12 @@ def read_examples(
 ) -> list[InputExample]:
   """Reads one split of a task; bad rows may be skipped and logged.
 
-  Blank lines are no rows.
+  Ignores blank lines.
 
   Raises:
-    ValueError: naming file and line: the header lacks a column, a row has other
-      columns, an empty text, or a label that is none of the task's; or if the
-      file holds no example.
+    ValueError: if the header lacks a column, or if a row has other columns, an
+      empty text or an unknown label; names file and line. Also if the file
+      holds no example.
   """
   path = os.path.join(data_dir, split.file)
   table = tables.Table(
@@ -180,7 +180,7 @@ def read_examples(
 
 
 def infer_labels(examples: Sequence[InputExample]) -> tuple[str, ...]:
-  """Returns the labels that occur: numbers by value, else by alphabet."""
+  """Returns the labels of examples, numbers by value, others by alphabet."""
   labels: set[str] = set()
   for example in examples:
     if isinstance(example.label, str):
@@ -208,10 +208,10 @@ def _example(
 
 
 def read_label(value: Any, layout: FileLayout) -> str | float | tuple[str, ...]:
-  """Returns the label that a cell or a value of Python means.
+  """Parses a label, a cell of a file or a Python value.
 
   Raises:
-    tables.BadRowError: for what is no label, or none of the layout's.
+    tables.BadRowError: if the value is not a label, or not one of the layout's.
   """
   if layout.problem_type == "regression":
     return _number(value, layout)
@@ -222,7 +222,7 @@ def read_label(value: Any, layout: FileLayout) -> str | float | tuple[str, ...]:
         name for name in value.split(config.LABEL_SEPARATOR) if name.strip()
       ]
     if not isinstance(value, list):
-      raise tables.BadRowError(f"label {value!r} is no list of labels")
+      raise tables.BadRowError(f"label {value!r} is not a list of labels")
     return _classes(value, layout)
   return _class(value, layout)
 
@@ -233,15 +233,15 @@ def _check_cell(cell: str) -> None:
     raise tables.BadRowError(f"label {cell!r} {MULTI_HOT}")
   if _LIST.fullmatch(cell):
     raise tables.BadRowError(
-      f"label {cell!r} is a list; put {config.LABEL_SEPARATOR} between labels "
-      "and leave the brackets and quotation marks out"
+      f"label {cell!r} is a list; put {config.LABEL_SEPARATOR} between labels, "
+      "without brackets and quotation marks"
     )
 
 
 def _classes(values: Sequence[Any], layout: FileLayout) -> tuple[str, ...]:
-  """Returns the labels that apply; raises tables.BadRowError."""
+  """Returns the applicable labels; raises tables.BadRowError."""
   if len(values) > 1 and all(_is_flag(value) for value in values):
-    # Else 0 and 1 would become the labels.
+    # Otherwise 0 and 1 would become the labels.
     if any(values.count(value) > 1 for value in values):
       raise tables.BadRowError(f"label {values!r} {MULTI_HOT}")
   names = tuple(_class(value, layout) for value in values)
@@ -254,15 +254,15 @@ def _classes(values: Sequence[Any], layout: FileLayout) -> tuple[str, ...]:
 
 
 def _is_flag(value: Any) -> bool:
-  """Returns whether a value says that something applies or does not."""
+  """Returns whether a value could be an element of a multi-hot list."""
   return str(value).strip().lower() in _FLAGS
 
 
 def is_multi_hot(examples: Sequence[InputExample]) -> bool:
-  """Returns whether labels are lists of two flags, one for each label.
+  """Returns whether all labels are multi-hot lists of length 2.
 
-  Then the two labels are 0 and 1, and every example has both. Longer lists
-  have one twice, which `read_label` refuses.
+  Their labels would be 0 and 1, both in every example. Longer multi-hot lists
+  contain a value twice, which `read_label` rejects.
   """
   return all(
     isinstance(e.label, tuple) and len(e.label) == 2 and set(e.label) <= _FLAGS
@@ -275,8 +275,8 @@ def _class(value: Any, layout: FileLayout) -> str:
   is_number = isinstance(value, int | float) and math.isfinite(value)
   if not (is_number or isinstance(value, str)):
     raise tables.BadRowError(
-      f"label {value!r} is no label, but of type {type(value).__name__}; give "
-      "text, a number, or true or false"
+      f"label {value!r} has the type {type(value).__name__}; give text, a "
+      "number, or true or false"
     )
   name = value if isinstance(value, str) else json.dumps(value)
   name = layout.label_spellings.get(name.strip(), name.strip())
@@ -294,14 +294,14 @@ def _class(value: Any, layout: FileLayout) -> str:
 def _number(value: Any, layout: FileLayout) -> float:
   """Returns the number of a regression; raises tables.BadRowError."""
   try:
-    if not isinstance(value, str | numbers.Real):  # Such as a time of NumPy.
+    if not isinstance(value, str | numbers.Real):  # Such as NumPy's datetime64.
       raise TypeError
     number = float(value)
   except (TypeError, ValueError):
-    raise tables.BadRowError(f"label {value!r} is no number") from None
+    raise tables.BadRowError(f"label {value!r} is not a number") from None
   low, high = layout.number_range or (-math.inf, math.inf)
   if not math.isfinite(number):
-    raise tables.BadRowError(f"label {value!r} is no finite number")
+    raise tables.BadRowError(f"label {value!r} is not a finite number")
   if not low <= number <= high:
     raise tables.BadRowError(f"label {value!r} is not between {low} and {high}")
   return number

@@ -56,7 +56,7 @@ def _mnli(name: str, kind: str, submission: str) -> FileLayout:
   )
 
 
-# What the labels of tasks mean whose files have numbers.
+# Names of the labels that are numbers in the files.
 LABEL_NAMES: Mapping[str, Mapping[str, str]] = {
   "CoLA": {"0": "unacceptable", "1": "acceptable"},
   "SST-2": {"0": "negative", "1": "positive"},
@@ -70,7 +70,8 @@ _TASKS = (
     "CoLA",
     _BINARY,
     ("matthews_correlation",),
-    # No header but in the test file: source, label, the author's mark, text.
+    # Only the test file has a header. Columns: source, label, author's mark,
+    # text.
     train=Split("train.tsv", "train", 3, label=1, num_columns=4),
     dev=Split("dev.tsv", "dev", 3, label=1, num_columns=4),
     test=Split("test.tsv", "test", "sentence"),
@@ -131,9 +132,9 @@ def _xnli(language: str) -> FileLayout:
 
 
 def get_task(name: str, xnli_language: str = "zh") -> FileLayout:
-  """Returns one of config.TASK_NAMES, in any case; SST2 is SST-2.
+  """Returns a task of config.TASK_NAMES; ignores case, "-" and "_".
 
-  Only XNLI has the xnli_language of its texts, such as "de".
+  xnli_language, such as "de", is the language of XNLI's texts.
 
   Raises:
     ValueError: for another name.

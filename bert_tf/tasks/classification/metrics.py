@@ -25,7 +25,7 @@ def _f1(average: str) -> Callable[[np.ndarray, np.ndarray], float]:
   return f1
 
 
-# Each from true and predicted classes, numbers or, in multilabel, rows.
+# Functions of the true and the predicted classes, numbers or multilabel rows.
 METRICS = {
   "f1": _f1("binary"),
   "macro_f1": _f1("macro"),
@@ -40,8 +40,8 @@ def decide(probabilities: np.ndarray, problem_type: str) -> np.ndarray:
   """Returns the predicted labels or numbers of probabilities, float32 [B, C].
 
   Returns:
-    int [B], the likeliest class; float32 [B], the number of a regression; or
-    int [B, C], 1 for a label that is likelier than not.
+    int [B], the most probable class; float32 [B], the number of a regression;
+    or int [B, C], 1 for each label with a probability above 0.5.
   """
   if problem_type == "regression":
     return probabilities[:, 0]
@@ -53,7 +53,7 @@ def decide(probabilities: np.ndarray, problem_type: str) -> np.ndarray:
 def official_metrics(
   layout: FileLayout, label_ids: np.ndarray, probabilities: np.ndarray
 ) -> dict[str, float]:
-  """Returns the task's metrics beside the accuracy, by name.
+  """Returns the task's metrics in addition to accuracy, by name.
 
   label_ids are int [B, 1], float32 [B, 1] or int [B, C], as in the records;
   probabilities are float32 [B, C].
@@ -73,25 +73,25 @@ def scores(
 ) -> dict[str, float]:
   """Returns the results that need all predictions, by name.
 
-  These are the official metrics and, where examples have several windows,
-  `example_loss` and `accuracy`, the means over examples.
+  These are the official metrics. If examples have several windows, they also
+  include `example_loss` and `accuracy`, the means over examples.
 
   Args:
-    layout: of the task's files.
-    label_ids: [B, 1] or [B, C], of records.label_ids.
-    logits: float32 [R, C], of all windows.
-    num_windows: int [B], the windows of each example; their sum is R.
+    layout: the task's files and metrics.
+    label_ids: [B, 1] or [B, C], as records.label_ids returns them.
+    logits: float32 [R, C], for all windows.
+    num_windows: int [B]. The number of windows of each example; their sum is R.
   """
   pooled = records.mean_over_windows(logits, num_windows)
-  found = {}
+  means = {}
   if len(pooled) < len(logits):
     batch = {"label_ids": label_ids, "is_real_example": np.ones(len(pooled))}
     sums = losses.classifier_metrics(pooled, batch, layout.problem_type)
-    found = {
+    means = {
       name: float(total / weight) for name, (total, weight) in sums.items()
     }
   probabilities = np.asarray(losses.probabilities(pooled, layout.problem_type))
-  return {**found, **official_metrics(layout, label_ids, probabilities)}
+  return {**means, **official_metrics(layout, label_ids, probabilities)}
 
 
 def write_predictions(
@@ -122,9 +122,9 @@ def write_predictions(
 
 
 def named_label(spec: LabelSpec, value: np.ndarray) -> str | float | list[str]:
-  """Returns what `decide` gives for one example, with the labels' names."""
+  """Returns the names of the labels that `decide` chose for an example."""
   if spec.problem_type == "regression":
-    return float(str(value))  # The digits of a float32.
+    return float(str(value))  # Only the digits of a float32.
   if spec.problem_type == "multilabel":
     return [name for name, applies in zip(spec.labels, value) if applies]
   return spec.labels[int(value)]
@@ -150,7 +150,7 @@ def _prediction(
 def _submitted(
   layout: FileLayout, value: str | float | list[str]
 ) -> str | float | list[str]:
-  """Returns a cell of a submission; GLUE takes no number out of range."""
+  """Returns a cell of a submission; GLUE rejects numbers out of range."""
   if layout.number_range is None:
     return value
   return f"{np.clip(value, *layout.number_range):.3f}"

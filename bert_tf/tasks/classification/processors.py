@@ -29,9 +29,9 @@ _PACKAGE = os.path.dirname(bert_tf.__file__)
 
 
 class DataProcessor:
-  """A task's examples and labels, as the original's run_classifier.py asks.
+  """Interface of the original's run_classifier.py for examples and labels.
 
-  A subclass has `get_labels` and a method for each split that is used.
+  A subclass implements `get_labels` and the method of each split it supports.
   """
 
   def get_train_examples(self, data_dir: str) -> list[InputExample]:
@@ -85,14 +85,16 @@ def load(processor: str) -> DataProcessor:
       if error.name not in (name, name.partition(".")[0]):
         raise
       raise ValueError(
-        f"processor {processor!r}: there is no module {name}, neither in "
-        f"{folder} nor among those installed."
+        f"processor {processor!r}: module {name} is neither in {folder} nor "
+        "installed."
       ) from None
-  found = getattr(module, class_name, None)
-  if not isinstance(found, type):
-    raise ValueError(f"processor {processor!r}: {name} has no such class.")
+  processor_class = getattr(module, class_name, None)
+  if not isinstance(processor_class, type):
+    raise ValueError(
+      f"processor {processor!r}: {name} has no class {class_name}."
+    )
   try:
-    return found()
+    return processor_class()
   except TypeError as error:
     raise ValueError(f"processor {processor!r} cannot be made: {error}.") from (
       error
@@ -146,48 +148,50 @@ def labels(processor: DataProcessor) -> tuple[str, ...]:
   """Returns a processor's labels; whole numbers become text.
 
   Raises:
-    ValueError: if they are neither strings nor whole numbers, fewer than two,
-      or one is there twice.
+    ValueError: if a label is neither a string nor a whole number, if there are
+      fewer than two labels, or if labels are equal.
   """
-  found = _call(processor, "get_labels")
+  values = _call(processor, "get_labels")
   if (
-    not isinstance(found, list | tuple)
-    or not all(isinstance(label, str | int) for label in found)
-    or len(set(map(str, found))) < max(2, len(found))
-    or not all(tables.is_unicode(str(label)) for label in found)
+    not isinstance(values, list | tuple)
+    or not all(isinstance(label, str | int) for label in values)
+    or len(set(map(str, values))) < max(2, len(values))
+    or not all(tables.is_unicode(str(label)) for label in values)
   ):
     raise ValueError(
-      f"{_name(processor)}.get_labels() returns {found!r}; return a list of "
+      f"{_name(processor)}.get_labels() returns {values!r}; return a list of "
       "two or more different strings."
     )
-  return tuple(map(str, found))
+  return tuple(map(str, values))
 
 
 def read_examples(
   processor: DataProcessor, split: str, data_dir: str, labels: Sequence[str]
 ) -> list[InputExample]:
-  """Returns the processor's examples of a split; labels of "test" do not count.
+  """Returns the processor's examples of a split.
+
+  Unknown labels of "test" become None.
 
   Raises:
-    ValueError: naming the example that is none, or whose label is none of the
-      task's; or if there are no examples.
+    ValueError: if an object is not an example or has an unknown label; names
+      it. Also if there are no examples.
   """
   method = f"get_{split}_examples"
   where = f"{_name(processor)}.{method}()"
   examples = []
-  for index, found in enumerate(_call(processor, method, data_dir)):
+  for index, value in enumerate(_call(processor, method, data_dir)):
     try:
-      label = found.label
+      label = value.label
       if isinstance(label, int):
         label = str(label)
       if split == "test" and label not in labels:
         label = None
-      # An empty second text is none, as in the original.
-      text_b = found.text_b or None
-      example = InputExample(str(found.guid), found.text_a, text_b, label)
+      # As in the original, an empty second text means a single text.
+      text_b = value.text_b or None
+      example = InputExample(str(value.guid), value.text_a, text_b, label)
     except AttributeError:
       raise ValueError(
-        f"{where} returns {found!r}, number {index}; return objects of "
+        f"{where} returns {value!r}, number {index}; return objects of "
         "bert_tf.InputExample."
       ) from None
     _check(example, where, labels, needs_label=split != "test")
@@ -200,13 +204,13 @@ def read_examples(
 def _check(
   example: InputExample, where: str, labels: Sequence[str], needs_label: bool
 ) -> None:
-  """Raises ValueError if a text is no text, or the label none of these."""
+  """Raises ValueError if a text is not a string or the label is unknown."""
   texts = (example.text_a, example.text_b or "")
   if not all(isinstance(text, str) for text in texts):
-    raise ValueError(f"{where}: the texts of {example.guid} are no strings.")
+    raise ValueError(f"{where}: the texts of {example.guid} are not strings.")
   if needs_label and example.label not in labels:
     raise ValueError(
-      f"{where}: the label {example.label!r} of {example.guid} is none of "
+      f"{where}: the label {example.label!r} of {example.guid} is not in "
       f"get_labels(): {', '.join(labels)}."
     )
 
@@ -218,7 +222,7 @@ def _call(processor: DataProcessor, method: str, *arguments: str) -> Any:
     try:
       with _explain_errors(f"{_name(processor)}.{method}()"):
         return function(*arguments)
-    except NotImplementedError:  # That of DataProcessor.
+    except NotImplementedError:  # The method of DataProcessor.
       pass
   raise ValueError(
     f"{_name(processor)} has no {method}; write it, as bert_tf.DataProcessor "

@@ -15,8 +15,8 @@ from bert_tf.tasks.classification.examples import InputExample
 # Examples of each file that are logged as the model sees them.
 _NUM_LOGGED = 2
 
-# Of 510 word pieces the first 128 and the last 382: the best of the ways to
-# cut that Sun et al. 2019 (arXiv 1905.05583, 5.3.1) compared.
+# Keep the first 128 and the last 382 of 510 word pieces: the best method in the
+# comparison of Sun et al. 2019 (arXiv 1905.05583, 5.3.1).
 _HEAD, _WHOLE = 128, 510
 
 
@@ -63,7 +63,7 @@ def num_windows(
   max_seq_length: int,
   long_text: str,
 ) -> list[int]:
-  """Returns how many records `convert_example` makes of each example."""
+  """Returns the number of records that `convert_example` returns for each."""
   if long_text != "windows":
     return [1] * len(data)
   texts = (tokenizer.tokenize_to_ids(example.text_a) for example in data)
@@ -79,9 +79,9 @@ def write_records(
   max_seq_length: int,
   long_text: str = "truncate",
 ) -> input_pipeline.RecordFiles:
-  """Writes the records of examples, unless they are there already.
+  """Writes the records of examples, unless they exist already.
 
-  `long_text`, one of config.LONG_TEXT_MODES, says how longer ones are read.
+  long_text is one of config.LONG_TEXT_MODES.
   """
   settings = {
     "examples": record_cache.content_hash(
@@ -123,7 +123,7 @@ def batches(
   vocab_size: int,
   group_by_length: bool = True,
 ) -> batches_lib.Batches:
-  """Returns how records become batches, dynamically padded."""
+  """Returns dynamically padded batches of records."""
   record_spec = input_pipeline.classifier_spec(
     max_seq_length, spec.num_outputs, spec.problem_type
   )
@@ -135,11 +135,11 @@ def batches(
 def label_ids(
   data: Sequence[InputExample], spec: run_info.LabelSpec
 ) -> np.ndarray:
-  """Returns label_ids of examples; the first label, 0 or none without one.
+  """Returns label_ids of examples; zeros for an unknown label.
 
   Returns:
     int32 [B, 1], the classes; float32 [B, 1], the numbers of a regression; or
-    int32 [B, C] in multilabel, 1 for a label that applies.
+    int32 [B, C] in multilabel, 1 for each applicable label.
   """
   labels: list[Any] = [example.label for example in data]
   if spec.problem_type == "regression":
@@ -154,18 +154,18 @@ def label_ids(
 def cut_windows(
   ids: Sequence[int], room: int, long_text: str
 ) -> list[Sequence[int]]:
-  """Returns the inputs that a text becomes.
+  """Cuts a text into windows.
 
   Args:
     ids: word pieces of the text.
-    room: how many fit into one input.
+    room: maximum number of word pieces of a window.
     long_text: one of config.LONG_TEXT_MODES. "head_tail" keeps the first
-      room * 128 / 510, rounded down, and as many of the last as fit. "windows"
-      gives inputs of `room` that start half a window apart, the last one at
-      the text's end.
+      room * 128 / 510 pieces, rounded down, and fills the rest with the last
+      pieces. "windows" returns windows that start room / 2 pieces apart; the
+      last one ends with the text.
 
   Returns:
-    One input; several only for "windows" and a text that does not fit.
+    One window; several only for "windows" and a text that is too long.
   """
   if len(ids) <= room:
     return [ids]
@@ -182,11 +182,12 @@ def cut_windows(
 def mean_over_windows(
   logits: np.ndarray, num_windows: Sequence[int]
 ) -> np.ndarray:
-  """Returns the mean of the logits of each example's windows, float32 [B, C].
+  """Returns the mean logits of each example's windows, float32 [B, C].
 
   Args:
-    logits: float32 [R, C], those of one example after another.
-    num_windows: int [B], at least 1, of each example; their sum is R.
+    logits: float32 [R, C], example by example.
+    num_windows: int [B], at least 1. The number of windows of each example;
+      their sum is R.
   """
   counts = np.asarray(num_windows)
   totals = np.add.reduceat(logits, np.cumsum(counts) - counts, axis=0)

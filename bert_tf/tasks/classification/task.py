@@ -31,11 +31,11 @@ def run(
   config: config_lib.ClassificationConfig,
   layout: examples.FileLayout | None = None,
 ) -> base.Results | None:
-  """Trains, evaluates and predicts as asked; see fine_tuning.run.
+  """Trains, evaluates and predicts as configured; see fine_tuning.run.
 
   Args:
     config: settings of the run.
-    layout: of the files, where the config does not describe them.
+    layout: the layout of the files; None for the layout that the config names.
   """
   return fine_tuning.run(config, functools.partial(make_task, layout=layout))
 
@@ -43,7 +43,7 @@ def run(
 def file_layout(config: config_lib.ClassificationConfig) -> examples.FileLayout:
   """Returns the layout of the files that a config describes.
 
-  Of a processor it has the labels alone.
+  With a processor, the layout has only labels.
   """
   if config.processor:
     labels = processors.labels(processors.load(config.processor))
@@ -63,7 +63,7 @@ def file_layout(config: config_lib.ClassificationConfig) -> examples.FileLayout:
 
 
 def result_names(layout: examples.FileLayout) -> tuple[str, ...]:
-  """Returns the names of the results, the task's own metrics first."""
+  """Returns the names of the results, the task's metrics first."""
   accuracy = () if layout.problem_type == "regression" else ("eval_accuracy",)
   return (*layout.metrics, *accuracy, "eval_loss", "loss")
 
@@ -125,11 +125,11 @@ def make_task(
 
 
 def _check_pairs(layout: examples.FileLayout, long_text: str) -> None:
-  """Raises ValueError for a long_text that pairs do not have."""
+  """Raises ValueError for a long_text that pairs do not allow."""
   if long_text != "truncate":
     raise ValueError(
       f"long_text {long_text!r} is for single texts, but {layout.name} has "
-      "pairs, whose longer text is always cut; set `long_text=truncate`."
+      "pairs; set `long_text=truncate`."
     )
 
 
@@ -137,7 +137,7 @@ class Texts(NamedTuple):
   """The examples of a split."""
 
   examples: Sequence[InputExample]  # The texts or pairs, B.
-  num_windows: Sequence[int]  # int [B], the records of each.
+  num_windows: Sequence[int]  # int [B]. The number of records of each.
 
 
 @dataclasses.dataclass(eq=False)
@@ -150,8 +150,8 @@ class ClassificationTask(base.Task[InputExample, Texts]):
   tokenizer: tokenization.FullTokenizer
   max_seq_length: int  # Word pieces of a record.
   long_text: str = "truncate"  # One of config.LONG_TEXT_MODES.
-  group_by_length: bool = True  # Whether batches hold examples of like length.
-  skip_bad_rows: bool = False  # Whether to leave out those of train and dev.
+  group_by_length: bool = True  # As in config.ClassificationConfig.
+  skip_bad_rows: bool = False  # Whether to skip faulty rows of train and dev.
 
   model = heads.ClassifierModel
   has_labels = True
@@ -164,18 +164,19 @@ class ClassificationTask(base.Task[InputExample, Texts]):
 
   def file(self, split: str) -> base.SplitFile:
     """Returns a file below data_dir."""
-    found = getattr(self.layout, split)
-    if found is None:
+    split_layout = getattr(self.layout, split)
+    if split_layout is None:
       return base.SplitFile(None, "task_name")
-    path = os.path.join(self.data_dir, found.file)
+    path = os.path.join(self.data_dir, split_layout.file)
     return base.SplitFile(path, "data_dir")
 
   def read(self, split: str, path: str) -> list[InputExample]:
     """Reads the examples of a split."""
-    # Predictions stand in the order of the test file, row for row.
+    # Predictions must match the test file row by row.
     skip = self.skip_bad_rows and split != "test"
-    found = getattr(self.layout, split)
-    return examples.read_examples(self.data_dir, found, self.layout, skip)
+    return examples.read_examples(
+      self.data_dir, getattr(self.layout, split), self.layout, skip
+    )
 
   def set_labels(self, train: Sequence[InputExample], source: str) -> None:
     """Sets the labels to those of the training examples."""
@@ -188,7 +189,7 @@ class ClassificationTask(base.Task[InputExample, Texts]):
     if len(labels) < needed:
       raise ValueError(
         f"{source} has {len(labels)} labels "
-        f"({', '.join(labels)}), at least {needed} are needed; is "
+        f"({', '.join(labels)}), but at least {needed} are necessary; is "
         "`label_column` right?"
       )
     self.layout = self.layout.with_labels(
@@ -220,7 +221,7 @@ class ClassificationTask(base.Task[InputExample, Texts]):
     )
 
   def batches(self, split: str) -> batches_lib.Batches:
-    """Returns how the records of a split become batches."""
+    """Returns the batches of a split."""
     return records.batches(
       self.layout.label_spec(),
       self.max_seq_length,
@@ -268,7 +269,7 @@ class ClassificationTask(base.Task[InputExample, Texts]):
     }
 
   def describe_labels(self, examples: Sequence[InputExample]) -> str:
-    """Returns where the labels come from, and how often each occurs."""
+    """Returns the origin of the labels and the count of each."""
     labels = [e.label for e in examples if e.label is not None]
     numbers = [label for label in labels if isinstance(label, float)]
     if not labels:
@@ -299,11 +300,11 @@ class ClassificationTask(base.Task[InputExample, Texts]):
 
 
 class ProcessorTask(ClassificationTask):
-  """Classification of the examples that a processor returns.
+  """Classification of the examples of a processor.
 
   Args:
-    processor: has the examples; the layout has its labels.
-    arguments: those of ClassificationTask.
+    processor: supplies the examples; the layout has its labels.
+    arguments: arguments of ClassificationTask.
   """
 
   def __init__(
@@ -314,17 +315,17 @@ class ProcessorTask(ClassificationTask):
     self._is_pair = False
 
   def file(self, split: str) -> base.SplitFile:
-    """Returns data_dir, which the processor reads."""
+    """Returns data_dir, the argument of the processor's methods."""
     return base.SplitFile(self.data_dir, "data_dir")
 
   def read(self, split: str, path: str) -> list[InputExample]:
     """Returns the processor's examples of a split."""
     labels = self.layout.label_spec().labels
-    found = processors.read_examples(self._processor, split, path, labels)
-    self._is_pair |= any(example.text_b is not None for example in found)
+    rows = processors.read_examples(self._processor, split, path, labels)
+    self._is_pair |= any(example.text_b is not None for example in rows)
     if self._is_pair:
       _check_pairs(self.layout, self.long_text)
-    return found
+    return rows
 
   def run_info(self) -> dict[str, Any]:
     """Returns labels and kind of input for run.json."""

@@ -1,4 +1,4 @@
-"""The BiLSTM that is trained on the word vectors of a frozen BERT."""
+"""A BiLSTM that is trained on the word vectors of a frozen BERT."""
 
 from collections.abc import Mapping
 
@@ -10,21 +10,26 @@ from bert_tf.layers import bilstm, dropout, serialization
 from bert_tf.modeling import DType, Tensor
 
 # "A randomly initialized two-layer 768-dimensional BiLSTM before the
-# classification layer" (Devlin et al. 2019, 5.3): 768 in both directions
-# together, as we read it.
+# classification layer" (Devlin et al. 2019, 5.3). We assume that 768 is the sum
+# of both directions.
 _NUM_LAYERS = 2
 _UNITS = 384
 
-# Of the classification layer's input, as in fine-tuning.
+# Dropout probability of the classification layer's input, as in fine-tuning.
 _DROPOUT = 0.1
 
 
 @serialization.register
 class BiLstmModel(serialization.Configured, keras.Model):
-  """A BiLSTM and a linear layer on the `num_vectors` (L) vectors of words.
+  """A BiLSTM and a linear layer on the vectors of words.
 
-  The vectors are added, weighted by the softmax of numbers that are learned, if
-  `is_summed`, or else stand one after the other.
+  Args:
+    num_vectors: L, the number of vectors of a word.
+    hidden_size: D, the size of a vector.
+    num_labels: C, the number of labels.
+    is_summed: whether to sum a word's vectors, weighted by the softmax of
+      learned numbers. Otherwise they are concatenated.
+    dtype: the Keras dtype policy.
   """
 
   def __init__(
@@ -74,7 +79,7 @@ class BiLstmModel(serialization.Configured, keras.Model):
     """Returns the logits, float [B, W, C].
 
     The batch has `vectors`, float [B, W, L, D], and `label_mask`, int [B, W], 0
-    where a sentence has ended.
+    for padding.
     """
     vectors = ops.cast(batch["vectors"], self.compute_dtype)
     if self.layer_weights is not None:

@@ -1,10 +1,12 @@
-"""Sentences with named entities, of files in the columns of CoNLL.
+"""Reads sentences with named entities from files in CoNLL's format.
 
-A line is a word and its other columns. If a line has a tab, its columns are
-between tabs and a word may have blanks in it; else they are between blanks. A
+A line holds a word and its other columns. If a line has a tab, tabs separate
+its columns, and a word may contain spaces; otherwise spaces separate columns. A
 blank line ends a sentence, and a -DOCSTART- line starts a document.
-Tags are read in either of two schemes and are IOB2 from here on: the first
-word of an entity is B-TYPE and the others I-TYPE, in all else O.
+
+Files may use IOB1 or IOB2. All other code uses IOB2: the first word of an
+entity has the tag B-TYPE, its other words I-TYPE, and words outside of entities
+O.
 """
 
 import dataclasses
@@ -21,11 +23,11 @@ OUTSIDE = "O"
 
 @dataclasses.dataclass(frozen=True)
 class FileFormat:
-  """How files are read."""
+  """The columns and the tag scheme of files."""
 
-  # The column of the words, from 0; below 0 from the last, which is -1.
+  # The column of the words, counted from 0, or negative from the last, -1.
   word_column: int = 0
-  # The column of the tags, likewise; the words' own if there are no tags.
+  # The column of the tags; equal to word_column without tags.
   tag_column: int = -1
   tag_scheme: str = "auto"  # One of config.TAG_SCHEMES.
 
@@ -35,10 +37,10 @@ class Sentence:
   """Words with their tags."""
 
   words: tuple[str, ...]
-  # Of each word, IOB2; None if they are not known.
+  # The IOB2 tag of each word; None if the tags are not known.
   tags: tuple[str, ...] | None
-  line: int  # Of the first word in its file, from 1; the others follow.
-  document: int = 0  # How many -DOCSTART- lines are before it.
+  line: int  # Line number of the first word, from 1; the others follow.
+  document: int = 0  # The number of -DOCSTART- lines before the sentence.
 
   @property
   def known_tags(self) -> tuple[str, ...]:
@@ -48,12 +50,12 @@ class Sentence:
 
 
 def read_sentences(path: str, file_format: FileFormat) -> list[Sentence]:
-  """Reads a file; a name in .gz is decompressed.
+  """Reads a file, which may be compressed (.gz).
 
   Raises:
-    ValueError: naming file and line: other columns than in the lines before,
-      a tag that is none, or one that is not of the scheme; or if the file
-      holds no word.
+    ValueError: if the number of columns changes, or for an invalid tag or a tag
+      that the scheme does not allow; names file and line. Also if the file has
+      no words.
   """
   sentences = []
   for line, document, rows in _row_groups(path):
@@ -77,10 +79,10 @@ def read_sentences(path: str, file_format: FileFormat) -> list[Sentence]:
 
 
 def to_iob2(tags: Sequence[str]) -> tuple[str, ...]:
-  """Returns tags of either scheme as IOB2.
+  """Converts tags of either scheme to IOB2.
 
-  An I- that does not continue an entity of its type begins one: so it is in
-  IOB1, and so conlleval and seqeval read it.
+  An I- that does not continue an entity of its type begins one, as in IOB1,
+  conlleval and seqeval.
   """
   before = [OUTSIDE, *tags]
   return tuple(
@@ -90,10 +92,10 @@ def to_iob2(tags: Sequence[str]) -> tuple[str, ...]:
 
 
 def infer_labels(sentences: Sequence[Sentence]) -> tuple[str, ...]:
-  """Returns O, and B- and I- of each type that occurs, types in their order.
+  """Returns O, and B- and I- of each type, sorted by type.
 
-  Both of a type, whatever occurs: that no entity of the training file has two
-  words says nothing about another file's.
+  Each type has both tags, since other files may have entities of several words
+  even if the training file does not.
   """
   types = {tag[1:] for s in sentences for tag in s.known_tags if tag != OUTSIDE}
   return (
@@ -103,7 +105,7 @@ def infer_labels(sentences: Sequence[Sentence]) -> tuple[str, ...]:
 
 
 def entity_types(labels: Sequence[str]) -> list[str]:
-  """Returns the types of `infer_labels`; none for bare B and I."""
+  """Returns the types of labels; [] for B and I without a type."""
   return [label[2:] for label in labels if label.startswith("B-")]
 
 
@@ -113,7 +115,7 @@ def check_labels(
   labels: Sequence[str],
   origin: run_info.LabelOrigin,
 ) -> None:
-  """Raises ValueError naming the first line whose tag is no label."""
+  """Raises ValueError for a tag that is not a label; names its line."""
   known = set(labels)
   for sentence in sentences:
     for number, tag in enumerate(sentence.tags or (), sentence.line):
@@ -127,7 +129,7 @@ def _row_groups(path: str) -> Iterator[tuple[int, int, list[list[str]]]]:
   """Yields (first line, document, cells of each line) of every sentence."""
   rows, document, first = [], 0, None
   for number, line in enumerate(text_lines.read_lines(path), start=1):
-    # Not at what else Unicode calls white space: that is part of a word.
+    # Other white space of Unicode is part of a word.
     line = line.strip(" \r")
     cells = line.split("\t" if "\t" in line else " ")
     cells = [cell for cell in (cell.strip(" ") for cell in cells) if cell]
@@ -137,8 +139,8 @@ def _row_groups(path: str) -> Iterator[tuple[int, int, list[list[str]]]]:
       if len(cells) != first[1]:
         raise ValueError(
           f"{path}:{number}: {len(cells)} columns, but line {first[0]} has "
-          f"{first[1]}: {line[:60]!r}; columns are separated by tabs, or by "
-          "blanks in a line without tabs."
+          f"{first[1]}: {line[:60]!r}; columns are separated by tabs, or "
+          "by spaces in a line without tabs."
         )
       rows.append(cells)
       continue
@@ -153,7 +155,7 @@ def _row_groups(path: str) -> Iterator[tuple[int, int, list[list[str]]]]:
 def _word_and_tag(
   path: str, number: int, cells: Sequence[str], file_format: FileFormat
 ) -> tuple[str, str | None]:
-  """Returns the word and the tag of a line, None where there are no tags."""
+  """Returns the word and the tag of a line; None without tags."""
   indices = []
   for name in ("word_column", "tag_column"):
     column = getattr(file_format, name)
@@ -161,7 +163,7 @@ def _word_and_tag(
     if not 0 <= index < len(cells):
       raise ValueError(
         f"{path}:{number}: {len(cells)} columns, so there is no {name} "
-        f"{column}; set `{name}`, from 0 or, with a minus, from the last."
+        f"{column}; set `{name}`, counted from 0, or negative from the last."
       )
     indices.append(index)
   word, tag = (cells[index] for index in indices)
@@ -169,28 +171,28 @@ def _word_and_tag(
     return word, None
   if not is_tag(tag):
     raise ValueError(
-      f"{path}:{number}: {tag!r} is no tag; tags are O, B-TYPE and I-TYPE, in "
-      f"column {file_format.tag_column} (`tag_column`)."
+      f"{path}:{number}: {tag!r} is not a tag; tags are O, B-TYPE and I-TYPE, "
+      f"in column {file_format.tag_column} (`tag_column`)."
     )
   return word, tag
 
 
 def is_tag(text: str) -> bool:
-  """Whether a text is O, B-TYPE, I-TYPE, or B or I where there is one type."""
+  """Returns whether a text is a tag: O, B-TYPE, I-TYPE, or B or I."""
   prefix, dash, type_ = text.partition("-")
   return text == OUTSIDE or (prefix in ("B", "I") and bool(type_) == bool(dash))
 
 
 def _continues(tag: str, previous: str) -> bool:
-  """Whether a tag is of the type of the entity before it."""
+  """Returns whether a tag has the type of the previous word's entity."""
   return previous != OUTSIDE and previous[1:] == tag[1:]
 
 
 def _check_scheme(
   path: str, sentences: Sequence[Sentence], tag_scheme: str
 ) -> None:
-  """Raises ValueError, or warns, where I- begins an entity in an IOB2 file."""
-  # The lines, tags and tags before them of what begins an entity.
+  """Raises ValueError, or warns, if I- begins an entity in an IOB2 file."""
+  # Beginnings of entities: line, tag and previous tag.
   entity_starts: dict[str, list[tuple[int, str, str]]] = {"B": [], "I": []}
   for sentence in sentences:
     previous = OUTSIDE
@@ -204,15 +206,15 @@ def _check_scheme(
   if tag_scheme == "iob2":
     raise ValueError(
       f"{path}:{number}: {tag} after {previous}, but in IOB2 an entity begins "
-      f"with B-; mend the line, or leave out `tag_scheme` to read it as the "
-      f"beginning of one. Lines like it: {len(entity_starts['I'])}."
+      f"with B-; correct the line, or leave out `tag_scheme` to read it as a "
+      f"beginning. Number of such lines: {len(entity_starts['I'])}."
     )
-  # A file of IOB1 has few; CoNLL-2003's has some where they separate nothing.
+  # IOB1 files have few B-. CoNLL-2003's has a few that separate nothing.
   if len(entity_starts["B"]) > len(entity_starts["I"]):
     logging.warning(
       "%s:%d: %s after %s: an entity begins with I-, though %d begin with B-. "
-      "It is read as the beginning of one; `tag_scheme=iob2` refuses it. Lines "
-      "like it: %d.",
+      "It counts as a beginning; `tag_scheme=iob2` rejects it. Number of such "
+      "lines: %d.",
       path,
       number,
       tag,

@@ -1,7 +1,7 @@
 """Word vectors of a frozen BERT (Devlin et al. 2019, 5.3).
 
-They are computed once, stored, and then read to train a BiLSTM. Shapes: B
-sentences, W words of the longest, L layers, D hidden size.
+The vectors are computed once and stored; a BiLSTM is trained on them. Shapes: B
+sentences, W words of the longest sentence, L layers, D hidden size.
 """
 
 import itertools
@@ -24,24 +24,24 @@ from bert_tf.tasks.ner import config
 from bert_tf.tasks.ner.examples import Sentence
 from bert_tf.training import progress
 
-# Batches are padded to a multiple of this many words, so that XLA compiles
+# Batches are padded to a multiple of this number of words, so that XLA compiles
 # few programs.
 _WIDTH_MULTIPLE = 16
 
-# Windows that vectors are computed of together.
+# Number of windows in a batch for the computation of vectors.
 BATCH_SIZE = 32
 
-# Half the bytes of float32; an eleventh bit of a frozen layer tells little.
+# Half the size of float32; further bits of a frozen layer matter little.
 _STORED = np.float16
 
 
 def is_summed(feature_layers: str) -> bool:
-  """Whether layers are added, with weights that are learned."""
+  """Returns whether the layers are summed with learned weights."""
   return feature_layers.startswith("weighted_sum")
 
 
 def num_layers(feature_layers: str, bert_config: modeling.BertConfig) -> int:
-  """Returns L."""
+  """Returns L, the number of layers that are used."""
   outputs = range(1 + bert_config.num_hidden_layers)
   return len(outputs[config.FEATURE_LAYERS[feature_layers]])
 
@@ -57,7 +57,7 @@ def check_layers(feature_layers: str, bert_config: modeling.BertConfig) -> None:
 
 
 class VectorModel(keras.Model):
-  """BertModel that returns some of its layers, float16 [B, F, L, D]."""
+  """A BertModel that returns some of its layers, float16 [B, F, L, D]."""
 
   def __init__(
     self, bert_config: modeling.BertConfig, feature_layers: str
@@ -83,8 +83,11 @@ def word_vectors(
 ) -> Iterator[np.ndarray]:
   """Yields the vectors of every labelled word, float16 [L, D], in order.
 
-  They are of `feature_layers`, a name in config.FEATURE_LAYERS, for batches of
-  the windows' records.
+  Args:
+    bert_config: the sizes of BERT.
+    init_checkpoint: the checkpoint of BERT.
+    feature_layers: a name in config.FEATURE_LAYERS.
+    batches: batches of the windows' records.
   """
   model = VectorModel(bert_config, feature_layers)
   checkpoints.init_from_checkpoint(model, init_checkpoint)
@@ -102,11 +105,15 @@ def write_records(
   vectors: Iterable[np.ndarray],
   settings: Mapping[str, Any],
 ) -> input_pipeline.RecordFiles:
-  """Writes a record for each sentence, unless they are there already.
+  """Writes a record for each sentence, unless they exist already.
 
-  The vectors, float16 [L, D], are of every word, in order; they are not read if
-  there is nothing to write. `settings` are what they depend on beside the
-  sentences.
+  Args:
+    path: the file to write.
+    sentences: the sentences.
+    labels: the labels in the order of their ids.
+    vectors: float16 [L, D] for every word in order. Not read if the records
+      exist already.
+    settings: everything, except for the sentences, that affects the vectors.
   """
   ids = {label: i for i, label in enumerate(labels)}
 
@@ -115,7 +122,7 @@ def write_records(
     for sentence in sentences:
       num_words = len(sentence.words)
       tags = sentence.tags or [labels[0]] * num_words
-      # input_mask is what records are grouped by length by.
+      # input_mask determines the length when records are grouped by length.
       ints = {
         "input_mask": [1] * num_words,
         "label_ids": [ids[tag] for tag in tags],
@@ -139,10 +146,10 @@ def write_records(
 
 
 def batches(num_layers: int, hidden_size: int) -> batches_lib.Batches:
-  """Returns how the records of sentences become batches of word vectors.
+  """Returns batches of word vectors from the records of sentences.
 
-  Their features are `vectors`, float16 [B, W, L, D]; `label_ids` and
-  `label_mask`, int32 [B, W], 0 where a sentence has ended.
+  The features are `vectors`, float16 [B, W, L, D], and `label_ids` and
+  `label_mask`, int32 [B, W], 0 for padding.
   """
   ragged = tf.io.RaggedFeature(tf.int64)
   spec = {
@@ -153,11 +160,11 @@ def batches(num_layers: int, hidden_size: int) -> batches_lib.Batches:
 
   @tf.autograph.experimental.do_not_convert
   def decoded(batch: Mapping[str, Any]) -> dict[str, tf.Tensor]:
-    """Returns a batch whose sentences are all of W words."""
+    """Returns a batch of sentences that are padded to W words."""
     longest = tf.cast(batch["label_ids"].bounding_shape()[1], tf.int32)
     width = -(-longest // _WIDTH_MULTIPLE) * _WIDTH_MULTIPLE
     num_bytes = width * num_layers * hidden_size * _STORED().nbytes
-    # No kernel pads float16.
+    # TensorFlow has no kernel that pads float16.
     bits = tf.io.decode_raw(batch["vectors"], tf.int16, fixed_length=num_bytes)
     vectors = tf.bitcast(bits, tf.as_dtype(_STORED))
     shape = [-1, width, num_layers, hidden_size]
@@ -167,7 +174,7 @@ def batches(num_layers: int, hidden_size: int) -> batches_lib.Batches:
       "label_mask": _padded(batch["input_mask"], width),
     }
 
-  # There are no ids, so any vocabulary will do.
+  # The records have no word-piece ids, so the vocabulary size does not matter.
   return batches_lib.Batches(spec, 0, lambda batches, _: batches.map(decoded))
 
 
@@ -180,14 +187,13 @@ def _padded(rows: tf.RaggedTensor, width: tf.Tensor) -> tf.Tensor:
 def checkpoint_hash(path: str) -> str:
   """Returns a hash of a checkpoint's index, which has a checksum per tensor.
 
-  That of a SavedModel is among its variables; a safetensors file has none, so
-  all of it is hashed.
+  A safetensors file has no checksums, so the whole file is hashed.
 
   Raises:
     ValueError: if there is no such checkpoint.
   """
-  found = checkpoints.CheckpointReader(path).path
-  if found.endswith(hugging_face.SUFFIX):
-    return paths.sha256(found)
-  prefix = checkpoints.prefix_to_read(found)
+  weights = checkpoints.CheckpointReader(path).path
+  if weights.endswith(hugging_face.SUFFIX):
+    return paths.sha256(weights)
+  prefix = checkpoints.prefix_to_read(weights)
   return record_cache.content_hash(paths.read_bytes(f"{prefix}.index").hex())

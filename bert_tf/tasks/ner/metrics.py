@@ -1,4 +1,4 @@
-"""Scores and files of predictions of named entity recognition."""
+"""Scores and prediction files of named entity recognition."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -8,12 +8,12 @@ from bert_tf.tasks.ner import examples
 from bert_tf.tasks.ner.examples import Sentence
 from bert_tf.training import results as results_lib
 
-# Of all entities, and with TYPE_ before them of those of one type.
+# Scores of all entities. With the prefix TYPE_, those of entities of a type.
 SCORES = ("f1", "precision", "recall")
 
 
 def result_names(labels: Sequence[str]) -> list[str]:
-  """Returns the names of `scores`, those of all entities first."""
+  """Returns the names of `scores`, first those of all entities."""
   types = examples.entity_types(labels)
   return [*SCORES, *(f"{type_}_{name}" for type_ in types for name in SCORES)]
 
@@ -34,33 +34,34 @@ def scores(
   predicted: Sequence[Sequence[str]],
   labels: Sequence[str],
 ) -> dict[str, float]:
-  """Returns precision, recall and F1 of entities, as conlleval has them.
+  """Returns precision, recall and F1 of entities, as conlleval does.
 
-  An entity is right if its first word, last word and type are. An I- that
-  continues no entity begins one. A quotient with the divisor 0 is 0. Types are
-  those of the labels; bare B and I have none of their own.
+  An entity is correct if its first word, its last word and its type are. An I-
+  that does not continue an entity begins one. Division by 0 results in 0. There
+  are scores for each type of the labels, but not for B and I without a type.
   """
   seqeval = import_seqeval()
   gold = [list(sentence.known_tags) for sentence in sentences]
   predicted = [list(tags) for tags in predicted]
-  found = dict.fromkeys(result_names(labels), 0.0)
+  results = dict.fromkeys(result_names(labels), 0.0)
   if {tag for row in (*gold, *predicted) for tag in row} <= {examples.OUTSIDE}:
-    return found
+    return results
   report = seqeval.classification_report(
     gold, predicted, output_dict=True, zero_division=0
   )
   for type_, row in report.items():
     prefix = "" if type_ == "micro avg" else f"{type_}_"
     for name in SCORES:
-      if prefix + name in found:
-        found[prefix + name] = float(row["f1-score" if name == "f1" else name])
-  return found
+      if prefix + name in results:
+        key = "f1-score" if name == "f1" else name
+        results[prefix + name] = float(row[key])
+  return results
 
 
 def accuracy(
   sentences: Sequence[Sentence], predicted: Sequence[Sequence[str]]
 ) -> float:
-  """Returns the share of words whose tag is right."""
+  """Returns the share of words with the correct tag."""
   gold = [list(sentence.known_tags) for sentence in sentences]
   return import_seqeval().accuracy_score(gold, [list(t) for t in predicted])
 
@@ -70,9 +71,9 @@ def write_predictions(
 ) -> None:
   """Writes `word gold predicted` lines, the input of conlleval.
 
-  Without known tags the lines are `word predicted`. A blank line ends each
-  sentence, and -DOCSTART- lines stand where they stood. Columns are separated
-  by blanks, or by tabs if a word has a blank in it.
+  Without known tags, the lines are `word predicted`. A blank line ends each
+  sentence, and -DOCSTART- lines keep their places. Spaces separate columns, or
+  tabs if a word contains a space.
   """
   results_lib.write_lines(path, _lines(sentences, predicted))
 

@@ -1,4 +1,4 @@
-"""Windows of sentences, and their records; each word is labelled in one."""
+"""Windows of sentences, and their records. Each word has one label."""
 
 import dataclasses
 import itertools
@@ -12,10 +12,10 @@ from bert_tf.data import input_pipeline, packing, records
 from bert_tf.tasks import batches as batches_lib
 from bert_tf.tasks.ner.examples import Sentence
 
-# Windows of each file that are logged as the model sees them.
+# Number of windows of each file to log as the model sees them.
 _NUM_LOGGED = 3
 
-# Features of every position besides the model's input.
+# Features of each position in addition to the model's inputs.
 _LABEL_FEATURES = ("label_ids", "label_mask")
 
 
@@ -24,19 +24,19 @@ class Window:
   """One input of the model."""
 
   input_ids: Sequence[int]  # [CLS], word pieces, [SEP]; F at most.
-  # Positions of the first word pieces of the words that are labelled here,
-  # which follow one another in one sentence.
+  # Positions of the first word pieces of the words that are labelled in this
+  # window. These words are consecutive and in the same sentence.
   first_pieces: Sequence[int]
-  tags: Sequence[str] | None  # Of these words; None if they are not known.
+  tags: Sequence[str] | None  # Tags of these words; None if not known.
 
 
 class SentenceWindower:
   """Makes windows of sentences.
 
-  A sentence that fits is labelled in one window. Of a longer one each window
-  labels half of what it holds, so that words have others beside them. What is
-  left of a window, of max_seq_length with [CLS] and [SEP], is filled on both
-  sides: with the rest of the sentence, or, with document_context, of the
+  A sentence that fits is labelled in one window. For a longer sentence, each
+  window labels half of its words, so that these words have context. Both sides
+  of the labelled words are filled up to max_seq_length, [CLS] and [SEP]
+  included, with the rest of the sentence or, with document_context, of the
   document.
   """
 
@@ -54,11 +54,11 @@ class SentenceWindower:
     )
 
   def windows(self, path: str, sentences: Sequence[Sentence]) -> list[Window]:
-    """Returns windows whose labelled words are the file's, in order."""
+    """Returns windows that label all words of a file in order."""
     if self._document_context and not sentences[-1].document:
       logging.warning(
         "%s has no -DOCSTART- lines, so the whole file counts as one document: "
-        "windows are filled with whatever sentences stand beside their own.",
+        "windows are filled with all neighbouring sentences.",
         path,
       )
     pieces = self._word_pieces(path, sentences)
@@ -74,7 +74,7 @@ class SentenceWindower:
   def _word_pieces(
     self, path: str, sentences: Sequence[Sentence]
   ) -> list[list[list[int]]]:
-    """Returns each sentence's words as ids: one at least, a window at most."""
+    """Returns the word pieces of each word, between 1 and a full window."""
     tokenize = self._tokenizer.tokenize_to_ids
     pieces = [[tokenize(w) for w in sentence.words] for sentence in sentences]
     empty = [
@@ -86,8 +86,8 @@ class SentenceWindower:
     if empty:
       line, word = empty[0]
       logging.warning(
-        "%s: %d words have no word pieces, the first is %r in line %d; they "
-        "are read as [UNK].",
+        "%s: %d words have no word pieces and become [UNK]. The first is %r in "
+        "line %d.",
         path,
         len(empty),
         word,
@@ -99,7 +99,7 @@ class SentenceWindower:
   def _text_windows(
     self, pieces: Sequence[Sequence[int]], sentences: Sequence[Sentence]
   ) -> Iterator[Window]:
-    """Yields the windows of sentences, which have these word pieces."""
+    """Yields the windows of sentences with these word pieces."""
     ids = list(itertools.chain.from_iterable(pieces))
     starts = list(itertools.accumulate(map(len, pieces), initial=0))
     sentence_start = 0
@@ -115,7 +115,7 @@ class SentenceWindower:
   def _spans(
     self, starts: Sequence[int], first: int, end: int
   ) -> Iterator[tuple[int, int]]:
-    """Yields the runs of words of a sentence that a window labels each."""
+    """Yields (first word, end) of the words that each window labels."""
     if starts[end] - starts[first] <= self._room:
       yield first, end
       return
@@ -130,12 +130,14 @@ class SentenceWindower:
   ) -> Window:
     """Returns a window, filled on both sides.
 
-    `starts` are where the pieces of each labelled word start in the ids of the
-    text, and where the last of them ends.
+    Args:
+      ids: word pieces of the text.
+      starts: the first piece of each labelled word, and the end of the last.
+      tags: the tags of the labelled words.
     """
     spare = self._room - (starts[-1] - starts[0])
     before, after = starts[0], len(ids) - starts[-1]
-    # Half on each side, and what one side has not goes to the other.
+    # Split evenly; space that one side does not need goes to the other.
     left = min(before, max(spare // 2, spare - after))
     right = min(after, spare - left)
     first = starts[0] - left
@@ -162,7 +164,7 @@ class SentenceWindower:
 
 
 def num_split(sentences: Sequence[Sentence], windows: Sequence[Window]) -> int:
-  """Returns how many sentences have their words in several windows."""
+  """Returns the number of sentences that are split into several windows."""
   sizes = (len(window.first_pieces) for window in windows)
   total = 0
   for sentence in sentences:
@@ -205,7 +207,7 @@ def spec(max_seq_length: int) -> dict[str, tf.io.FixedLenFeature]:
 
 
 def batches(max_seq_length: int, vocab_size: int) -> batches_lib.Batches:
-  """Returns how records become batches, dynamically padded."""
+  """Returns dynamically padded batches of records."""
   return batches_lib.dynamic_padding(
     spec(max_seq_length), vocab_size, max_seq_length, _LABEL_FEATURES
   )

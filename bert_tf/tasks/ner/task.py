@@ -24,7 +24,7 @@ from bert_tf.training import estimator, objective, results
 
 
 def run(config: config_lib.NerConfig) -> base.Results | None:
-  """Trains, evaluates and predicts as asked; see fine_tuning.run.
+  """Trains, evaluates and predicts as configured; see fine_tuning.run.
 
   The scores of a test file with tags are returned as test_*.
 
@@ -75,30 +75,30 @@ def make_task(
 
 
 class Features(NamedTuple):
-  """What a BiLSTM is trained on instead of fine-tuning BERT."""
+  """Word vectors of a frozen BERT, on which a BiLSTM is trained."""
 
   layers: str  # A name in config.FEATURE_LAYERS.
-  init_checkpoint: str  # Of the BERT that computes them.
-  folder: str  # Where they are kept.
+  init_checkpoint: str  # The checkpoint of the frozen BERT.
+  folder: str  # Folder of the stored vectors.
 
 
 class Tagged(NamedTuple):
   """The sentences of a file."""
 
   sentences: Sequence[Sentence]  # In the order of the file.
-  windows: Sequence[Window]  # That label their words, in the same order.
+  windows: Sequence[Window]  # The windows that label their words, in order.
 
 
 @dataclasses.dataclass(eq=False)
 class NerTask(base.Task[Sentence, Tagged]):
-  """Labelling the words of sentences."""
+  """Labels the words of sentences."""
 
   files: dict[str, str]  # The path of each split.
   file_format: examples.FileFormat
   bert_config: modeling.BertConfig
   tokenizer: tokenization.FullTokenizer
   max_seq_length: int  # Word pieces of a window.
-  document_context: bool  # Whether windows are filled with sentences around.
+  document_context: bool  # Whether to fill windows with other sentences.
   features: Features | None  # None to fine-tune BERT.
   labels: tuple[str, ...] | None  # None until they are known.
   label_origin: run_info.LabelOrigin = run_info.OF_TASK
@@ -142,11 +142,11 @@ class NerTask(base.Task[Sentence, Tagged]):
     if sentences[0].tags is None:
       if split != "test":
         raise ValueError(
-          f"{path} has no column of tags beside that of the words; only the "
-          "test file may go without."
+          f"{path} has no column of tags next to the words; only the test file "
+          "may lack tags."
         )
     elif split != "train":
-      metrics.import_seqeval()  # Not missed after hours of training.
+      metrics.import_seqeval()  # Fails here, not after hours of training.
     return sentences
 
   def set_labels(self, train: Sequence[Sentence], source: str) -> None:
@@ -169,7 +169,7 @@ class NerTask(base.Task[Sentence, Tagged]):
     return Tagged(sentences, windower.windows(path, sentences))
 
   def num_inputs(self, data: Tagged) -> int:
-    """Returns the number of windows, or of sentences with features."""
+    """Returns the number of windows, or with features of sentences."""
     return len(data.sentences if self.features else data.windows)
 
   def write_records(
@@ -179,16 +179,16 @@ class NerTask(base.Task[Sentence, Tagged]):
     windows = records.write_records(
       path, data.windows, self._labels, self.max_seq_length
     )
-    found = windows
+    files = windows
     if self.features:
-      found = self._write_vectors(os.path.basename(path), data, windows)
+      files = self._write_vectors(os.path.basename(path), data, windows)
     num_cut = records.num_split(data.sentences, data.windows)
-    return dataclasses.replace(found, num_cut=num_cut)
+    return dataclasses.replace(files, num_cut=num_cut)
 
   def _write_vectors(
     self, name: str, data: Tagged, windows: input_pipeline.RecordFiles
   ) -> input_pipeline.RecordFiles:
-    """Writes the vectors of the words, unless they are there already."""
+    """Writes the vectors of the words, unless they exist already."""
     assert self.features
     layers, init_checkpoint, folder = self.features
     batches = records.batches(self.max_seq_length, self.bert_config.vocab_size)
@@ -213,7 +213,7 @@ class NerTask(base.Task[Sentence, Tagged]):
     )
 
   def batches(self, split: str) -> batches_lib.Batches:
-    """Returns how the records of a split become batches."""
+    """Returns the batches of a split."""
     if not self.features:
       return records.batches(self.max_seq_length, self.bert_config.vocab_size)
     return feature_based.batches(
@@ -226,7 +226,7 @@ class NerTask(base.Task[Sentence, Tagged]):
   ) -> estimator.Estimator:
     """Returns the Estimator of TokenModel or, with features, of a BiLSTM."""
     if self.features:
-      # Its BERT is no part of the model.
+      # The frozen BERT is not part of the model.
       train = dataclasses.replace(train, init_checkpoint=None)
     return estimator.Estimator(
       self._build_model,
@@ -253,7 +253,7 @@ class NerTask(base.Task[Sentence, Tagged]):
     return (*scores, "eval_accuracy", "eval_loss", "loss")
 
   def rows(self, outputs: np.ndarray) -> base.Rows:
-    """Returns the likeliest label of each position."""
+    """Returns the most probable label of each position."""
     return outputs.argmax(axis=-1)
 
   def scores(self, data: Tagged, rows: Sequence[np.ndarray]) -> base.Results:
@@ -277,12 +277,12 @@ class NerTask(base.Task[Sentence, Tagged]):
     metrics.write_predictions(path, data.sentences, tags)
     results_file = os.path.join(output_dir, "test_results.txt")
     if data.sentences[0].tags is None:
-      paths.remove(results_file)  # Of the predictions that were written over.
+      paths.remove(results_file)  # The scores of earlier predictions.
       return {}
-    found = metrics.scores(data.sentences, tags, self._labels)
-    found["accuracy"] = metrics.accuracy(data.sentences, tags)
-    results.write_results(results_file, found, first=self.first_results)
-    return {f"test_{name}": value for name, value in found.items()}
+    scores = metrics.scores(data.sentences, tags, self._labels)
+    scores["accuracy"] = metrics.accuracy(data.sentences, tags)
+    results.write_results(results_file, scores, first=self.first_results)
+    return {f"test_{name}": value for name, value in scores.items()}
 
   def run_info(self) -> dict[str, Any]:
     """Returns labels and kind of input for run.json."""
@@ -294,7 +294,7 @@ class NerTask(base.Task[Sentence, Tagged]):
     }
 
   def describe_labels(self, examples: Sequence[Sentence]) -> str:
-    """Returns where the tags come from, and how often each occurs."""
+    """Returns the origin of the tags and the count of each."""
     if examples[0].tags is None:
       return "no tags"
     assert self.label_spec is not None
@@ -302,13 +302,13 @@ class NerTask(base.Task[Sentence, Tagged]):
     return splits.describe_labels(self.label_spec, tags)
 
   def describe_cut(self) -> str:
-    """Returns what happens to long sentences."""
+    """Returns the treatment of long sentences."""
     return f"read in several windows of max_seq_length {self.max_seq_length}"
 
   def inputs_and_answer(self, example: Sentence) -> tuple[dict[str, Any], Any]:
-    """Returns the words with blanks between them, and their tags.
+    """Returns the words with spaces between them, and their tags.
 
-    A served model splits texts at blanks, so it cannot take words with blanks.
+    Served models split texts at spaces, so words cannot contain spaces.
     """
     if any(len(word.split()) != 1 for word in example.words):
       return {}, None

@@ -1,4 +1,4 @@
-"""From logits to answers: n-best spans, their texts, the result files."""
+"""Decodes logits into answers and writes the result files."""
 
 import contextlib
 import dataclasses
@@ -18,10 +18,9 @@ from bert_tf.tasks.squad import config as config_lib
 from bert_tf.tasks.squad import examples as squad_data
 from bert_tf.tasks.squad import windows as squad_features
 
-# What the null odds are where nothing but "" can be answered: above any
-# threshold.
+# The null odds if "" is the only possible answer. They exceed any threshold.
 NO_SPAN_ODDS = 1000000.0
-# The answer where "" is none.
+# The answer if there is no span and "" is not allowed.
 NO_SPAN_TEXT = "empty"
 
 
@@ -29,25 +28,25 @@ NO_SPAN_TEXT = "empty"
 class Candidate:
   """One of the n best answers."""
 
-  text: str  # As it stands in the context; "" for no answer.
-  start_logit: float  # Of its first word piece.
-  end_logit: float  # Of its last word piece.
+  text: str  # The text in the context; "" for no answer.
+  start_logit: float  # Logit of the first word piece.
+  end_logit: float  # Logit of the last word piece.
   probability: float = 0.0  # Softmax over the n best.
 
 
 @dataclasses.dataclass(frozen=True)
 class Prediction:
-  """What is answered to one question."""
+  """The answer to a question."""
 
   text: str
   nbest: tuple[Candidate, ...]  # The best first.
-  # Score of "" less that of the best span; None for 1.1.
+  # Score of "" minus the score of the best span; None for 1.1.
   null_odds: float | None
-  span_text: str  # The best answer that is not ""; "" if there is none.
+  span_text: str  # The best answer except ""; "" without a span.
 
 
 class AnswerDecoder:
-  """Finds answers in windows that were made with the same tokenizer."""
+  """Finds answers in the windows of the same tokenizer."""
 
   def __init__(
     self,
@@ -66,11 +65,15 @@ class AnswerDecoder:
     start_logits: np.ndarray,
     end_logits: np.ndarray,
   ) -> Prediction:
-    """Returns the answer to one question.
+    """Returns the answer to a question.
 
-    Its windows have start_logits and end_logits, float32 [windows, F].
+    Args:
+      example: the question.
+      windows: the windows of its context.
+      start_logits: float32 [windows, F].
+      end_logits: float32 [windows, F].
     """
-    # The original's sums are of Python's floats.
+    # The original adds Python floats, which have 64 bits.
     starts = start_logits.astype(np.float64)
     ends = end_logits.astype(np.float64)
     null = Candidate("", 0.0, 0.0)
@@ -86,7 +89,7 @@ class AnswerDecoder:
   def _choose(
     self, nbest: tuple[Candidate, ...], null_score: float
   ) -> Prediction:
-    """Returns the first of the n best, or what the threshold says."""
+    """Returns the best candidate, subject to the null threshold."""
     best = next((c for c in nbest if c.text), None)
     span_text = best.text if best else ""
     if not self._config.version_2_with_negative:
@@ -105,15 +108,15 @@ class AnswerDecoder:
   ) -> np.ndarray:
     """Returns int [spans, 3]: window, start, end; the best first.
 
-    Equal scores stay in the order of window, rank of start, rank of end. For
-    2.0 the row 0, 0, 0 stands for the null answer, after its equals.
+    Equal scores stay in the order of window, rank of start, rank of end. With
+    2.0, the row 0, 0, 0 is the null answer, after spans of equal score.
     """
-    found = [np.zeros((0, 3), np.int64)]
-    found += [
+    rows = [np.zeros((0, 3), np.int64)]
+    rows += [
       self._spans(i, window, starts[i], ends[i])
       for i, window in enumerate(windows)
     ]
-    spans = np.concatenate(found)
+    spans = np.concatenate(rows)
     scores = starts[spans[:, 0], spans[:, 1]] + ends[spans[:, 0], spans[:, 2]]
     if self._config.version_2_with_negative and len(windows):
       spans = np.append(spans, [[0, 0, 0]], axis=0)
@@ -127,14 +130,14 @@ class AnswerDecoder:
     starts: np.ndarray,
     ends: np.ndarray,
   ) -> np.ndarray:
-    """Returns the possible spans of one window, by rank of start, of end."""
+    """Returns the valid spans of a window, by rank of start, then of end."""
     offset = window.doc_offset
     is_start = np.zeros(len(starts), bool)
     is_start[offset : offset + len(window.words)] = window.is_max_context
     is_end = np.zeros(len(ends), bool)
     is_end[offset : offset + len(window.words)] = True
     n_best_size = self._config.n_best_size
-    # Ranked before they are filtered: a position outside takes a rank.
+    # As in the original, positions outside of the context count for the ranks.
     best_starts = np.argsort(-starts, kind="stable")[:n_best_size]
     best_starts = best_starts[is_start[best_starts]]
     best_ends = np.argsort(-ends, kind="stable")[:n_best_size]
@@ -183,7 +186,7 @@ class AnswerDecoder:
     start: int,
     end: int,
   ) -> str:
-    """Returns the text of a span as it stands in the context."""
+    """Returns the text of a span in the context."""
     offset = window.doc_offset
     first_word = window.words[start - offset]
     last_word = window.words[end - offset]
@@ -196,7 +199,7 @@ class AnswerDecoder:
 
 
 class Aligner:
-  """Finds in the original text what was predicted in normalised text."""
+  """Maps predictions in normalized text to the original text."""
 
   def __init__(
     self,
@@ -204,30 +207,30 @@ class Aligner:
     verbose_logging: bool = False,
   ) -> None:
     self._verbose_logging = verbose_logging
-    # A word's tokens, a blank between them.
+    # Returns a word's tokens with spaces between them.
     self._normalize = functools.cache(
       lambda word: " ".join(basic_tokenizer.tokenize(word))
     )
 
   def original_text(self, predicted: str, words: Sequence[str]) -> str:
-    """Returns the part of the words that normalises to what was predicted.
+    """Returns the part of the words whose normalized text is the prediction.
 
-    Both texts, words with a blank between them, are taken to match character by
-    character, blanks aside. Where they do not, all the words are returned.
+    Assumes that the original and the normalized text match character by
+    character, except for spaces. If they do not, returns all words.
     """
     text = " ".join(words)
     normalized = " ".join(filter(None, map(self._normalize, words)))
     start = normalized.find(predicted)
     if start < 0 or not predicted:
-      return self._whole(text, f"no {predicted!r} in it")
+      return self._report_mismatch(text, f"no {predicted!r} in it")
     positions = [i for i, char in enumerate(text) if char != " "]
     if len(positions) != len(normalized) - normalized.count(" "):
-      return self._whole(text, f"not as long as {normalized!r}")
+      return self._report_mismatch(text, f"not as long as {normalized!r}")
     first = start - normalized.count(" ", 0, start)
     last = first + len(predicted) - predicted.count(" ") - 1
     return text[positions[first] : positions[last] + 1]
 
-  def _whole(self, text: str, reason: str) -> str:
+  def _report_mismatch(self, text: str, reason: str) -> str:
     if self._verbose_logging:
       logging.info("The answer is the whole of %r: %s.", text, reason)
     return text
@@ -238,7 +241,8 @@ def _with_probabilities(nbest: Sequence[Candidate]) -> tuple[Candidate, ...]:
   scores = [c.start_logit + c.end_logit for c in nbest]
   highest = max(scores)
   exponentials = [math.exp(score - highest) for score in scores]
-  # Not NumPy, nor Python 3.12's more exact `sum`: files keep every digit.
+  # The files contain all digits. NumPy and Python 3.12's `sum` round
+  # differently from the original.
   total = 0.0
   for exponential in exponentials:
     total += exponential
@@ -277,7 +281,7 @@ class PredictionWriter:
   def write(self, qas_id: str, prediction: Prediction) -> None:
     """Appends the answer to a question."""
     nbest = [
-      # In the order of the original's fields.
+      # The fields have the original's order.
       {"text": c.text, "probability": c.probability, **vars(c)}
       for c in prediction.nbest
     ]
@@ -290,7 +294,7 @@ class PredictionWriter:
 def open_predictions(
   output_dir: str, version_2_with_negative: bool
 ) -> Iterator[PredictionWriter]:
-  """Opens result files that appear, together, when the body ends."""
+  """Opens result files, which appear together when the body ends."""
   names = ["predictions.json", "nbest_predictions.json"]
   if version_2_with_negative:
     names.append("null_odds.json")

@@ -42,17 +42,17 @@ class Context:
   doc_tokens: Sequence[str]  # Its words, split at white space.
 
   @classmethod
-  def of(cls, text: str) -> "Context":
+  def from_text(cls, text: str) -> "Context":
     """Returns the context of a text."""
     return cls(text, _WORD.findall(text))
 
   @functools.cached_property
   def char_starts(self) -> list[int]:
-    """Where in the text each word begins, in characters."""
+    """The index in the text of each word's first character."""
     return [match.start() for match in _WORD.finditer(self.text)]
 
   def word_at(self, char: int) -> int:
-    """Returns the word at or before a character, -1 before the first."""
+    """Returns the word at or before a character; -1 before the first word."""
     return bisect.bisect_right(self.char_starts, char) - 1
 
 
@@ -63,25 +63,25 @@ class SquadExample:
   qas_id: str
   question_text: str
   context: Context
-  # The texts of the accepted answers; None where the file has none.
+  # The texts of the accepted answers; None if the file has no answers.
   answers: tuple[str, ...] | None
-  # Whether there is no answer; None where the file does not say, as in 1.1.
+  # Whether there is no answer; None if the file does not say so, as in 1.1.
   is_impossible: bool | None
-  # First word of the answer to train, -1 if there is none.
+  # First word of the answer to train; -1 without an answer.
   start_position: int = -1
   end_position: int = -1
 
 
 @dataclasses.dataclass(frozen=True)
 class _Node:
-  """A JSON value and where in the file it is."""
+  """A JSON value and its path in the file."""
 
   file: str
   path: str
   value: Any
 
   def get(self, key: str, kind: Any) -> "_Node":
-    """Returns a field that must be there and of a kind."""
+    """Returns a required field of a type."""
     if key not in self.value:
       raise ValueError(
         f"{self.file}: {self.path}{key} is missing; the file is not in the "
@@ -98,11 +98,11 @@ class _Node:
     ]
 
   def checked(self, kind: Any) -> "_Node":
-    """Returns itself if the value is of a kind."""
+    """Returns itself; raises ValueError if the value has another type."""
     if not isinstance(self.value, kind):
-      found = _KINDS.get(type(self.value), repr(self.value))
+      actual = _KINDS.get(type(self.value), repr(self.value))
       raise ValueError(
-        f"{self.file}: {self.path.rstrip('.')} is {found}, expected "
+        f"{self.file}: {self.path.rstrip('.')} is {actual}, expected "
         f"{_KINDS[kind]}; the file is not in the format of SQuAD."
       )
     return self
@@ -114,11 +114,11 @@ def read_squad_examples(
   version_2_with_negative: bool = False,
   verbose_logging: bool = False,
 ) -> list[SquadExample]:
-  """Reads the questions of a SQuAD file, as `parse`.
+  """Reads the questions of a SQuAD file; see `parse`.
 
   Raises:
-    ValueError: if the file is no JSON, and as `parse`.
-    OSError: the file cannot be read.
+    ValueError: if the file is not JSON, and as `parse`.
+    OSError: if the file cannot be read.
   """
   value = read_json(input_file)
   return parse(
@@ -133,19 +133,24 @@ def parse(
   version_2_with_negative: bool = False,
   verbose_logging: bool = False,
 ) -> list[SquadExample]:
-  """Returns the questions of SQuAD's JSON, of a file of that name, in order.
+  """Returns the questions of SQuAD's JSON in order.
 
-  For training the word positions of the answers are found; questions whose
-  answer is not where the file says are left out, with a warning. Such a file
-  may have questions without an answer with version_2_with_negative, and ids
-  more than once. For prediction no answer is needed: what is there and not in
-  the format is no answer, with a warning. verbose_logging logs every fault,
-  not the first few.
+  Questions for training have the word positions of their answers. A question
+  whose answer is not at the position in the file is left out, with a warning.
+  Questions for prediction need no answer; a faulty answer is ignored, with a
+  warning.
+
+  Args:
+    value: the content of the file.
+    name: name of the file, for messages.
+    is_training: whether the answers are needed. Ids may then repeat.
+    version_2_with_negative: whether questions for training may have no answer.
+    verbose_logging: whether to log every fault, instead of the first few.
 
   Raises:
-    ValueError: naming the file and the path of the field that is missing, of
-      another type, out of bounds or not unique; for version_2_with_negative and
-      a training file of SQuAD 1.1.
+    ValueError: if a field is missing, has another type, is out of bounds or not
+      unique; names file and path. Also for version_2_with_negative with a
+      training file of SQuAD 1.1.
   """
   examples: tables.Examples[SquadExample] = tables.Examples()
   not_found = []
@@ -164,7 +169,7 @@ def parse(
     elif not context.doc_tokens:
       empty.append(f"{qa.path.rpartition('qas[')[0]}context is empty")
     if is_training:
-      example, fault = _located(example, qa, version_2_with_negative)
+      example, fault = _locate(example, qa, version_2_with_negative)
       if fault:
         not_found.append(fault)
         continue
@@ -179,7 +184,7 @@ def parse(
 
 
 def read_json(path: str) -> Any:
-  """Returns the value in a JSON file; raises ValueError if it is none."""
+  """Returns the value in a JSON file; raises ValueError for other files."""
   return json_files.read(path, allows_nan=True)
 
 
@@ -191,7 +196,7 @@ def _questions(value: Any, name: str) -> list[tuple[Context, _Node]]:
   for article in data.objects():
     for paragraph in article.get("paragraphs", list).objects():
       text = paragraph.get("context", str).value
-      context = Context.of(text)
+      context = Context.from_text(text)
       for qa in paragraph.get("qas", list).objects():
         questions.append((context, qa))
   return questions
@@ -200,9 +205,9 @@ def _questions(value: Any, name: str) -> list[tuple[Context, _Node]]:
 def _example(
   context: Context, qa: _Node, unread: list[str] | None
 ) -> SquadExample:
-  """Returns a question, its answers not yet located.
+  """Returns a question without the positions of its answers.
 
-  Faults of the answers are added to `unread`, if there is one.
+  Appends faults of the answers to `unread`, or raises them if it is None.
   """
   answers = is_impossible = None
   try:
@@ -222,7 +227,7 @@ def _example(
 
 
 def _answers(qa: _Node) -> tuple[str, ...] | None:
-  """Returns the texts of the answers, None where there is no such field."""
+  """Returns the texts of the answers; None without this field."""
   if qa.value.get("answers") is None:
     return None
   answers = qa.get("answers", list).objects()
@@ -230,15 +235,15 @@ def _answers(qa: _Node) -> tuple[str, ...] | None:
 
 
 def _is_impossible(qa: _Node) -> bool | None:
-  """Returns whether there is no answer, None where there is no such field."""
+  """Returns whether there is no answer; None without this field."""
   if "is_impossible" not in qa.value:
     return None
-  # Numbers and null count as they did in the original.
+  # The original also accepted numbers and null.
   return bool(qa.get("is_impossible", bool | int | None).value)
 
 
 def _check_is_v2(questions: Sequence[tuple[Context, _Node]]) -> None:
-  """Raises ValueError if no question says that it may have no answer."""
+  """Raises ValueError if no question has the fields of SQuAD 2.0."""
   for _, qa in questions:
     if "is_impossible" in qa.value or qa.value.get("answers") == []:
       return
@@ -250,21 +255,21 @@ def _check_is_v2(questions: Sequence[tuple[Context, _Node]]) -> None:
 
 
 def _check_new(example: SquadExample, qa: _Node, paths: dict[str, str]) -> None:
-  """Raises ValueError for an id that is in paths, and adds it."""
+  """Adds a question's id to paths; raises ValueError for a repeated id."""
   first = paths.setdefault(example.qas_id, qa.path)
   if first != qa.path:
     raise ValueError(
       f"{qa.file}: {qa.path}id is {example.qas_id!r}, and so is {first}id; "
-      "predictions are told apart by it, so make it unique."
+      "ids identify predictions, so make them unique."
     )
 
 
-def _located(
+def _locate(
   example: SquadExample, qa: _Node, version_2_with_negative: bool
 ) -> tuple[SquadExample, str]:
-  """Returns the question with its answer's words, and what is wrong or ""."""
+  """Returns the question with the words of its answer, and a fault or ""."""
   if version_2_with_negative and example.is_impossible is None:
-    # Some files of 2.0's format mark a question by its empty answers alone.
+    # Some files mark such questions only by an empty list of answers.
     is_impossible = not qa.get("answers", list).value
     example = dataclasses.replace(example, is_impossible=is_impossible)
   if version_2_with_negative and example.is_impossible:
@@ -277,13 +282,12 @@ def _located(
   if max(start, last) >= len(context.text):
     raise ValueError(
       f"{qa.file}: {answer.path}answer_start is {start} and the answer of "
-      f"{len(text)} characters goes past its context of {len(context.text)}; "
+      f"{len(text)} characters exceeds its context of {len(context.text)}; "
       "count in characters, not bytes."
     )
   start_position = context.word_at(start)
   end_position = context.word_at(last)
-  # Before the first word is -1, with which some sets mark an answer that they
-  # did not find.
+  # Some data sets use the position -1 for an answer that is not in the context.
   words = context.doc_tokens[start_position : end_position + 1]
   there = " ".join(words) if start_position >= 0 else ""
   cleaned_text = " ".join(tokenization.whitespace_tokenize(text))
@@ -300,7 +304,7 @@ def _located(
 
 
 def _only_answer(qa: _Node, version_2_with_negative: bool) -> _Node:
-  """Returns the one answer that a question to be trained must have."""
+  """Returns the answer of a question for training, which has exactly one."""
   answers = qa.get("answers", list).objects()
   if len(answers) == 1:
     return answers[0]

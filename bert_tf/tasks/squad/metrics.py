@@ -1,4 +1,4 @@
-"""SQuAD's scores, by the rules of its official evaluation scripts."""
+"""Computes SQuAD's scores by the rules of its official evaluation scripts."""
 
 import collections
 import dataclasses
@@ -15,13 +15,13 @@ from bert_tf.tasks.squad import examples as squad_data
 _PUNCTUATION = str.maketrans("", "", string.punctuation)
 _ARTICLES = re.compile(r"\b(a|an|the)\b")
 
-# Of 2.0's scores: at the best threshold, of questions with answers, of those
-# without.
+# Kinds of 2.0's scores: at the best threshold, of questions with answers, and
+# of questions without.
 _KINDS = ("best", "HasAns", "NoAns")
 
 
 def result_names(version_2_with_negative: bool) -> tuple[str, ...]:
-  """Returns the names of the scores, the one that decides on the best first."""
+  """Returns the names of the scores, first the default best_metric."""
   names = ["f1", "exact_match"]
   if version_2_with_negative:
     names += [f"{kind}_{name}" for kind in _KINDS for name in ("f1", "exact")]
@@ -32,8 +32,7 @@ def result_names(version_2_with_negative: bool) -> tuple[str, ...]:
 class SquadAnswers:
   """The accepted answers of a SQuAD file."""
 
-  # The accepted answers of every question by its id; none where there is
-  # nothing to be found.
+  # The accepted answers by question id; () if a question has no answer.
   texts: Mapping[str, Sequence[str]]
   is_v2: bool  # Whether the rules are those of SQuAD 2.0.
 
@@ -43,7 +42,7 @@ def correct_answers(
 ) -> SquadAnswers | None:
   """Returns the accepted answers; None for a file without answers.
 
-  A set counts as 2.0's where a question is marked impossible.
+  Data with a question that is marked impossible count as SQuAD 2.0.
   """
   is_v2 = any(example.is_impossible for example in examples)
   if any(example.answers is None for example in examples):
@@ -56,18 +55,18 @@ def correct_answers(
 
 
 def normalize_answer(text: str) -> str:
-  """Returns lower-cased text without punctuation, articles, extra blanks."""
+  """Returns lower-cased text without punctuation, articles, extra spaces."""
   text = text.lower().translate(_PUNCTUATION)
   return " ".join(_ARTICLES.sub(" ", text).split())
 
 
 def exact_match(prediction: str, answer: str) -> float:
-  """Returns 1.0 if both are the same once normalised, else 0.0."""
+  """Returns 1.0 if both normalized texts are equal, else 0.0."""
   return float(normalize_answer(prediction) == normalize_answer(answer))
 
 
 def token_f1(prediction: str, answer: str) -> float:
-  """Returns the F1 of the words of both, in [0, 1]; 0 without a common one."""
+  """Returns the F1 of the words of both texts, in [0, 1]."""
   predicted = normalize_answer(prediction).split()
   expected = normalize_answer(answer).split()
   common = collections.Counter(predicted) & collections.Counter(expected)
@@ -93,7 +92,7 @@ def squad_scores(
       continue
     prediction = predictions[qas_id]
     if answers.is_v2:
-      # 2.0 drops what is nothing but articles and punctuation.
+      # 2.0 drops answers that contain only articles and punctuation.
       texts = [text for text in texts if normalize_answer(text)]
     if texts:
       scores[qas_id] = (
@@ -109,11 +108,11 @@ def squad_scores(
 def squad_summary(
   answers: SquadAnswers, predictions: Mapping[str, str]
 ) -> dict[str, float | int]:
-  """Returns the means in percent, of 2.0 also by kind of question.
+  """Returns the mean scores in percent, with 2.0 also by kind of question.
 
   Returns:
     `exact_match`, `f1`, `total`; for 2.0 also `HasAns_exact`, `HasAns_f1`,
-    `HasAns_total` of the questions with an answer, and `NoAns_*`.
+    `HasAns_total` for questions with an answer, and `NoAns_*` for others.
   """
   scores = squad_scores(answers, predictions)
   exact, f1 = _percent(list(scores.values()))
@@ -134,7 +133,7 @@ def squad_summary(
 
 
 def _percent(scores: Sequence[tuple[float, float]]) -> tuple[float, float]:
-  """Returns 100 times the mean of either score."""
+  """Returns the means of both scores in percent."""
   exact, f1 = zip(*scores)
   return 100.0 * sum(exact) / len(scores), 100.0 * sum(f1) / len(scores)
 
@@ -144,13 +143,13 @@ def best_null_thresholds(
   predictions: Mapping[str, str],
   null_odds: Mapping[str, float],
 ) -> dict[str, float]:
-  """Finds the null thresholds of the highest scores.
+  """Finds the null thresholds with the highest scores.
 
   Args:
-    answers: of the data set.
-    predictions: by id. Best a text for every question: "" stays "" at any
-      threshold.
-    null_odds: how much likelier "" is than any text, one for each question.
+    answers: the accepted answers.
+    predictions: texts by question id, preferably none of them "": a threshold
+      cannot change "" to a text.
+    null_odds: the score of "" minus the score of the text, by question id.
 
   Returns:
     `best_exact` and `best_f1` in percent, and as `best_exact_thresh` and
@@ -177,14 +176,16 @@ def best_null_thresholds(
 def _best_threshold(
   null_total: float, odds: np.ndarray, gains: Sequence[float]
 ) -> tuple[float, float]:
-  """Returns the highest total, and the threshold that gives it.
+  """Returns the highest total and its threshold.
 
-  The total is null_total where "" is answered throughout; answering those of
-  `odds`, float64 [N], ascending, adds `gains`.
+  Args:
+    null_total: the total if all answers are "".
+    odds: float64 [N], ascending. The null odds of the questions.
+    gains: the change of the total if a question is answered with its text.
   """
-  # Of answers for none, the first, the first two, ...
+  # Totals for text answers to no question, the first, the first two, ...
   totals = null_total + np.concatenate([[0.0], np.cumsum(gains)])
-  # One threshold cannot part equal odds.
+  # A threshold cannot separate questions with equal odds.
   is_reachable = np.concatenate([[True], odds[1:] != odds[:-1], [True]])
   best = int(np.argmax(np.where(is_reachable, totals, -np.inf)))
   threshold = odds[best - 1] if best else odds[0] - 1.0
@@ -194,14 +195,18 @@ def _best_threshold(
 def evaluate_files(
   predictions_file: str, data_file: str, null_odds_file: str | None = None
 ) -> dict[str, float | int]:
-  """Returns the scores of `squad_summary`, of JSON files.
+  """Returns the scores of `squad_summary` for JSON files.
 
-  A question without a prediction, a text by its id, counts as wrong, with a
-  warning. Null odds, a number by id, bring `best_null_thresholds` too.
+  A question without a prediction counts as wrong, with a warning.
+
+  Args:
+    predictions_file: texts by question id.
+    data_file: SQuAD JSON with answers.
+    null_odds_file: numbers by question id; adds `best_null_thresholds`.
 
   Raises:
-    ValueError: a file is not as described, or they are of different data.
-    OSError: a file cannot be read.
+    ValueError: if a file has another format, or if they do not belong together.
+    OSError: if a file cannot be read.
   """
   answers = correct_answers(
     squad_data.read_squad_examples(data_file, is_training=False)
@@ -212,8 +217,8 @@ def evaluate_files(
   missing = answers.texts.keys() - predictions.keys()
   if len(missing) == len(answers.texts):
     raise ValueError(
-      f"{predictions_file} answers no question of {data_file}: no id is in "
-      "both; take the data that the predictions were made for."
+      f"{predictions_file} answers no question of {data_file}: they have no id "
+      "in common; give the data of the predictions."
     )
   if missing:
     logging.warning(

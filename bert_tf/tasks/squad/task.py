@@ -28,10 +28,9 @@ _SHUFFLE_SEED = 12345
 
 
 def run(config: config_lib.SquadConfig) -> base.Results | None:
-  """Trains, predicts and scores as asked; see fine_tuning.run.
+  """Trains, predicts and scores as configured; see fine_tuning.run.
 
-  The scores are of the predictions, and there are none without answers to
-  score by.
+  The scores are those of the predictions, if predict_file has answers.
   """
   return fine_tuning.run(config, make_task)
 
@@ -64,17 +63,18 @@ class Questions(NamedTuple):
 class SquadTask(base.Task[SquadExample, Questions]):
   """Finding the answers to questions in texts."""
 
-  files: dict[str, str | None]  # SQuAD JSON, by the flags that name it.
+  files: dict[str, str | None]  # SQuAD JSON by flag.
   bert_config: modeling.BertConfig
   tokenizer: tokenization.FullTokenizer
   windows: config_lib.WindowConfig
   decoding_config: config_lib.DecodingConfig
   verbose_logging: bool  # Whether to log every fault of the data.
-  pads_dynamically: bool  # Whether batches have the width of their longest.
-  needs_answers: bool  # Whether predict_file is evaluated on.
+  pads_dynamically: bool  # Whether batches are as wide as their longest window.
+  needs_answers: bool  # Whether predict_file is used for evaluations.
 
   model = heads.SpanModel
-  # Counted in questions though batches are of windows, as the original does.
+  # As in the original, the number of steps follows the questions, although
+  # batches hold windows.
   noun = "training questions"
   predicted_split = "dev"
 
@@ -86,26 +86,26 @@ class SquadTask(base.Task[SquadExample, Questions]):
   def read(self, split: str, path: str) -> list[SquadExample]:
     """Reads the questions of a file."""
     has_negatives = self.decoding_config.version_2_with_negative
-    found = examples.read_squad_examples(
+    questions = examples.read_squad_examples(
       path, split == "train", has_negatives, self.verbose_logging
     )
     if split == "train":
-      return found
-    num_impossible = sum(bool(e.is_impossible) for e in found)
+      return questions
+    num_impossible = sum(bool(e.is_impossible) for e in questions)
     if num_impossible and not has_negatives:
       logging.warning(
-        "%s: %d of %d questions have no answer, but all will be given one; set "
+        "%s: %d of %d questions have no answer, but the model answers all; set "
         "`version_2_with_negative` for data of SQuAD 2.0.",
         path,
         num_impossible,
-        len(found),
+        len(questions),
       )
-    if self.needs_answers and metrics.correct_answers(found) is None:
+    if self.needs_answers and metrics.correct_answers(questions) is None:
       raise ValueError(
         f"{path} has no answers to evaluate by; leave out `eval_every_steps` "
         "or give another `predict_file`."
       )
-    return found
+    return questions
 
   def prepare(self, split: str, examples: Sequence[SquadExample]) -> Questions:
     """Returns the questions with their windower; training shuffles them."""
@@ -146,14 +146,14 @@ class SquadTask(base.Task[SquadExample, Questions]):
     def write_all(writer: records.RecordWriter) -> int:
       return windows_lib.write_windows(writer, *data, length, is_training)
 
-    found = record_cache.write(path, made_of, write_all)
+    files = record_cache.write(path, made_of, write_all)
     logging.info(
-      "%d questions, %d windows.", len(data.examples), found.num_records
+      "%d questions, %d windows.", len(data.examples), files.num_records
     )
-    return found
+    return files
 
   def batches(self, split: str) -> batches_lib.Batches:
-    """Returns how the records of a split become batches."""
+    """Returns the batches of a split."""
     length, vocab_size = self.windows.max_seq_length, len(self.tokenizer.vocab)
     spec = windows_lib.spec(length, is_training=split == "train")
     if self.pads_dynamically:
@@ -182,7 +182,7 @@ class SquadTask(base.Task[SquadExample, Questions]):
     return metrics.result_names(self.decoding_config.version_2_with_negative)
 
   def rows(self, outputs: Any) -> base.Rows:
-    """Returns the logits of each window, [2, F], -inf where padding was cut."""
+    """Returns the logits of each window, [2, F], padded with -inf."""
     logits = np.stack(outputs, axis=1)  # [B, 2, F]
     room = self.windows.max_seq_length - logits.shape[2]
     return np.pad(logits, [(0, 0), (0, 0), (0, room)], constant_values=-np.inf)
@@ -190,7 +190,7 @@ class SquadTask(base.Task[SquadExample, Questions]):
   def evaluate(
     self, runner: estimator.Estimator, batches: tf.data.Dataset, data: Questions
   ) -> tuple[base.Results, list[np.ndarray]]:
-    """Returns the scores of the answers; the rows are not kept."""
+    """Returns the scores of the answers, without rows."""
     outputs = map(self.rows, runner.predict(batches))
     answers = self._answers(data, itertools.chain.from_iterable(outputs))
     predictions = {example.qas_id: answer for example, answer in answers}
@@ -199,23 +199,23 @@ class SquadTask(base.Task[SquadExample, Questions]):
   def write_predictions(
     self, output_dir: str, data: Questions, rows: base.Rows
   ) -> base.Results:
-    """Writes the answers and, if they are known, the scores."""
+    """Writes the answers and, if the file has answers, the scores."""
     predictions = {}
     with decoding.open_predictions(
       output_dir, self.decoding_config.version_2_with_negative
     ) as writer:
       for example, answer in self._answers(data, rows):
         writer.write(example.qas_id, answer)
-        # Without the n best, which would add up.
+        # Without the n best, to save memory.
         predictions[example.qas_id] = dataclasses.replace(answer, nbest=())
-    found = self._scores(data, predictions)
+    scores = self._scores(data, predictions)
     path = os.path.join(output_dir, "eval_results.txt")
-    if found:
-      results.write_results(path, found)
+    if scores:
+      results.write_results(path, scores)
     else:
-      paths.remove(path)  # Of the predictions that were written over.
+      paths.remove(path)  # The scores of earlier predictions.
       logging.info("The predict_file has no answers, so there are no scores.")
-    return found
+    return scores
 
   def run_info(self) -> dict[str, Any]:
     """Returns the settings of windows and answers for run.json."""
@@ -232,7 +232,7 @@ class SquadTask(base.Task[SquadExample, Questions]):
     return f"{num_answered} with an answer, {num_others} without"
 
   def describe_cut(self) -> str:
-    """Returns what happens to long questions; contexts are not cut."""
+    """Returns the treatment of long questions; contexts are not cut."""
     length = self.windows.max_query_length
     return f"with a question cut to max_query_length {length}"
 
@@ -256,27 +256,29 @@ class SquadTask(base.Task[SquadExample, Questions]):
     )
     pairs = zip(data.examples, data.windower.windows(data.examples))
     total = len(data.examples)
-    for example, found in progress.track(pairs, "answering", "question", total):
+    for example, windows in progress.track(
+      pairs, "answering", "question", total
+    ):
       # [windows, 2, F], or [0, 2, 0] for a context without a word.
-      logits = list(itertools.islice(rows, len(found))) or np.zeros((0, 2, 0))
+      logits = list(itertools.islice(rows, len(windows))) or np.zeros((0, 2, 0))
       starts, ends = np.swapaxes(logits, 0, 1)
-      yield example, predictor.predict(example, found, starts, ends)
+      yield example, predictor.predict(example, windows, starts, ends)
 
   def _scores(
     self, data: Questions, predictions: dict[str, decoding.Prediction]
   ) -> base.Results:
-    """Returns the scores, none if the questions come without their answers."""
+    """Returns the scores; {} if the questions have no answers."""
     answers = metrics.correct_answers(data.examples)
     if answers is None:
       return {}
-    found = metrics.squad_summary(
+    scores = metrics.squad_summary(
       answers, {qas_id: p.text for qas_id, p in predictions.items()}
     )
     if answers.is_v2 and self.decoding_config.version_2_with_negative:
-      # Of what would be answered at any threshold, not at the one that was set.
-      found |= metrics.best_null_thresholds(
+      # These scores do not depend on null_score_diff_threshold.
+      scores |= metrics.best_null_thresholds(
         answers,
         {qas_id: p.span_text for qas_id, p in predictions.items()},
         {qas_id: p.null_odds or 0.0 for qas_id, p in predictions.items()},
       )
-    return found
+    return scores

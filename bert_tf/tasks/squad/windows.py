@@ -1,6 +1,6 @@
-"""Cuts SQuAD's contexts into windows that fit the model, beside the question.
+"""Cuts SQuAD's contexts into windows that fit the model with the question.
 
-A context that is too long gives several windows, doc_stride pieces apart.
+A long context has several windows, which start doc_stride pieces apart.
 """
 
 import dataclasses
@@ -23,8 +23,8 @@ class ContextPieces:
   """A context in word pieces."""
 
   ids: np.ndarray  # int32 [pieces].
-  words: np.ndarray  # int32 [pieces]. The word that each is of.
-  # int32 [words]. The first piece of, or after, each word.
+  words: np.ndarray  # int32 [pieces]. The word of each piece.
+  # int32 [words]. The first piece of each word, or the next one if it has none.
   first_pieces: np.ndarray
 
 
@@ -33,15 +33,15 @@ class InputFeatures:
   """One window, which is one record."""
 
   unique_id: int  # Counted from 1000000000 over all windows.
-  example_index: int  # Number of its question.
-  doc_span_index: int  # Number among the question's windows.
+  example_index: int  # Index of the question.
+  doc_span_index: int  # Index among the question's windows.
   # Without padding: [CLS] question [SEP] context [SEP].
   input_ids: Sequence[int]
   doc_offset: int  # The position of the first piece of the context.
   words: np.ndarray  # int32 [pieces]. The word of each piece of the context.
-  # bool [pieces]. Whether no other window has more on both sides of the piece.
+  # bool [pieces]. Whether the piece has the most context in this window.
   is_max_context: np.ndarray
-  # First position of the answer, 0 without one in the window.
+  # First position of the answer; 0 if it is not in the window.
   start_position: int
   end_position: int  # Last position of the answer.
   is_impossible: bool  # Whether the question has no answer.
@@ -49,10 +49,7 @@ class InputFeatures:
 
 
 class ContextWindower:
-  """Makes windows; remembers the pieces of every context it has met.
-
-  That is eight bytes a word piece, of each context once.
-  """
+  """Makes windows; caches the pieces of each context, 8 bytes a piece."""
 
   def __init__(
     self, tokenizer: tokenization.FullTokenizer, config: config_lib.WindowConfig
@@ -65,10 +62,7 @@ class ContextWindower:
   def windows(
     self, examples: Iterable[squad_data.SquadExample]
   ) -> Iterator[list[InputFeatures]]:
-    """Yields the windows of one example after the other.
-
-    A context without a single word piece has none.
-    """
+    """Yields the windows of each example; none without word pieces."""
     unique_id = _FIRST_UNIQUE_ID
     for example_index, example in enumerate(examples):
       windows = self._windows(example, example_index, unique_id)
@@ -111,7 +105,7 @@ class ContextWindower:
     return windows
 
   def context_pieces(self, context: squad_data.Context) -> ContextPieces:
-    """Returns a context's word pieces, made when first asked for."""
+    """Returns a context's word pieces, from the cache if possible."""
     pieces = self._pieces.get(context)
     if pieces is None:
       tokenize = self._tokenizer.tokenize_to_ids
@@ -133,8 +127,8 @@ class ContextWindower:
   ) -> tuple[int, int] | None:
     """Returns the first and the last piece of the answer to train.
 
-    Its words may hold more than the answer, as in "(1895-1943)." for 1895: the
-    answer's own pieces are taken where they are found inside.
+    The answer's words may contain more than the answer, such as "(1895-1943)."
+    for 1895. If the answer's pieces occur in them, only these are returned.
     """
     if example.start_position < 0:
       return None
@@ -165,10 +159,10 @@ def _spans(
 def _max_context_windows(
   spans: Sequence[tuple[int, int]], num_pieces: int
 ) -> np.ndarray:
-  """Returns int [pieces]: the window with the most context of each piece.
+  """Returns the window in which each piece has the most context, int [pieces].
 
-  That is the most on the shorter of both sides, and a little for the length
-  of the window; the first of equals.
+  The score of a window is the number of pieces on the shorter side, plus 0.01
+  times the length of the window. The first window wins ties.
   """
   best_windows = np.zeros(num_pieces, np.int32)
   if len(spans) == 1:
@@ -176,7 +170,7 @@ def _max_context_windows(
   best = np.full(num_pieces, -1.0)
   for i, (first, end) in enumerate(spans):
     left = np.arange(end - first)
-    # In float64 as the original: the sums decide between windows.
+    # In float64 as in the original, since the sums decide between windows.
     scores = np.minimum(left, left[::-1]) + 0.01 * (end - first)
     is_better = scores > best[first:end]
     best[first:end][is_better] = scores[is_better]
@@ -194,12 +188,12 @@ def write_windows(
   """Writes the windows of all examples, padded, as records.
 
   Returns:
-    How many questions were cut.
+    The number of questions that were cut.
   """
   num_cut = 0
-  found = windower.windows(examples)
+  groups = windower.windows(examples)
   total = len(examples)
-  for windows in progress.track(found, "cutting windows", "question", total):
+  for windows in progress.track(groups, "cutting windows", "question", total):
     num_cut += any(window.is_question_cut for window in windows)
     for window in windows:
       writer.write(encode(window, max_seq_length, is_training))
@@ -224,9 +218,9 @@ def encode(
 def spec(
   max_seq_length: int, is_training: bool
 ) -> dict[str, tf.io.FixedLenFeature]:
-  """Returns what the model reads of a record: names, shapes, dtypes."""
-  found = input_pipeline.inputs_spec(max_seq_length)
+  """Returns the features of a record that the model reads."""
+  features = input_pipeline.inputs_spec(max_seq_length)
   if is_training:
     position = tf.io.FixedLenFeature([], tf.int64)
-    found |= {"start_positions": position, "end_positions": position}
-  return found
+    features |= {"start_positions": position, "end_positions": position}
+  return features

@@ -1,4 +1,4 @@
-"""SWAG and other files of multiple choice, as examples."""
+"""Reads SWAG and other files of multiple choice as examples."""
 
 import dataclasses
 import os
@@ -15,24 +15,23 @@ from bert_tf.tasks.swag import config
 class ChoiceLayout:
   """Files of multiple choice and their columns."""
 
-  name: str  # The task's, for errors.
+  name: str  # The task's name, for errors.
   file_format: str  # "tsv", "csv" or "jsonl".
-  train: str  # File below the task's folder that is trained on.
-  dev: str  # File that is evaluated on.
-  test: str  # File that is predicted; it needs no labels.
+  train: str  # File to train on, below the task's folder.
+  dev: str  # File to evaluate on.
+  test: str  # File to predict; it needs no labels.
   context: Column  # Column of the text that is sentence A.
-  # Columns of the choices; one column alone holds a list of them.
+  # Columns of the choices; a single column holds a list of choices.
   choices: tuple[Column, ...]
   label: Column  # Column of the label.
-  # Column of a text that sentence B begins with, before each choice; None for
-  # none.
+  # Column of the beginning of sentence B, before each choice; None without one.
   question: Column | None = None
   label_type: str = "number"  # One of config.LABEL_TYPES.
 
 
-# Zellers et al. 2018. The endings go on with a second sentence that has begun;
-# sentence A is "the given sentence", sentence B "a possible continuation"
-# (Devlin et al. 2019, 4.4), so that beginning belongs to B.
+# Zellers et al. 2018. Sentence A is "the given sentence", and sentence B "a
+# possible continuation" (Devlin et al. 2019, 4.4). The endings complete a
+# second sentence, whose beginning therefore belongs to B.
 SWAG = ChoiceLayout(
   name="SWAG",
   file_format="csv",
@@ -50,9 +49,9 @@ SWAG = ChoiceLayout(
 class ChoiceExample:
   """A text and the choices of what follows it."""
 
-  guid: str  # Names the example: its file and its line, counted from 0.
+  guid: str  # Name of the example: its file and its line, counted from 0.
   context: str
-  question: str  # What sentence B begins with, "" for nothing.
+  question: str  # The beginning of sentence B, or "".
   choices: tuple[str, ...]  # At least two.
   # Index of the right choice, or None if it is not known.
   label: int | None = None
@@ -70,13 +69,13 @@ def own_files(
   label_column: str,
   label_type: str,
 ) -> ChoiceLayout:
-  """Returns the layout of train, dev and test files of one's own.
+  """Returns the layout of a user's own train, dev and test files.
 
   Columns are those of config.SwagConfig.
 
   Raises:
-    ValueError: for numbers and names together, a number in JSON lines, no
-      column of the context, the choices or the label, or a single choice.
+    ValueError: if numbers and names of columns are mixed, if there are numbers
+      with JSON lines, if a required column is missing, or for a single choice.
   """
   if not all((context_column, label_column, choice_columns, *choice_columns)):
     raise ValueError(
@@ -121,10 +120,9 @@ def read_examples(
   """Reads one file of a task; bad rows may be skipped and logged.
 
   Raises:
-    ValueError: naming file and line: the header lacks a column, a row has other
-      columns, an empty context or choice, another number of choices than the
-      first row, or a label that is none of the choices; or if the file holds no
-      example.
+    ValueError: if the header lacks a column, or if a row has other columns, an
+      empty context or choice, another number of choices than the first row, or
+      an unknown label; names file and line. Also if the file holds no example.
   """
   path = os.path.join(data_dir, file)
   prefix = os.path.splitext(file)[0]
@@ -160,10 +158,10 @@ def read_examples(
 
 
 def label_id(value: Any, choices: Sequence[str], label_type: str) -> int:
-  """Returns the index of the choice that a label, a cell, means.
+  """Returns the index of the choice that the cell of a label names.
 
   Raises:
-    tables.BadRowError: for a label that is none of the choices, or several.
+    tables.BadRowError: if the label names no choice, or several.
   """
   names = label_names(choices, label_type)
   text = str(value).strip()
@@ -181,7 +179,7 @@ def label_id(value: Any, choices: Sequence[str], label_type: str) -> int:
 
 
 def label_names(choices: Sequence[str], label_type: str) -> list[str]:
-  """Returns what a label is called for each choice."""
+  """Returns the label of each choice."""
   if label_type == "text":
     return [choice.strip() for choice in choices]
   if label_type == "letter":
@@ -198,21 +196,21 @@ def _choices(row: Row, layout: ChoiceLayout) -> tuple[str, ...]:
   choices = tables.value(row, column)
   if not isinstance(choices, list) or len(choices) < 2:
     raise tables.BadRowError(
-      f"column {column} is no list of two choices or more, but {choices!r}"
+      f"column {column} must be a list of two choices or more, not {choices!r}"
     )
   for choice in choices:
     if not isinstance(choice, str) or not choice.strip():
       raise tables.BadRowError(
-        f"a choice of column {column} is no text, but {choice!r}"
+        f"a choice of column {column} must be text, not {choice!r}"
       )
   return tuple(choices)
 
 
 def _question(row: Row, column: Column | None) -> str:
-  """Returns what sentence B begins with, which may be nothing."""
+  """Returns the beginning of sentence B, which may be empty."""
   if column is None:
     return ""
   question = tables.value(row, column)
   if not isinstance(question, str):
-    raise tables.BadRowError(f"column {column} is no text, but {question!r}")
+    raise tables.BadRowError(f"column {column} must be text, not {question!r}")
   return question

@@ -9,7 +9,7 @@ from bert_tf import tokenization
 from bert_tf.data import input_pipeline, packing, record_cache, records
 from bert_tf.tasks.swag.examples import ChoiceExample
 
-# Examples of each file that are logged as the model sees them.
+# Number of examples of each file to log as the model sees them.
 _NUM_LOGGED = 2
 
 
@@ -42,7 +42,7 @@ def convert_example(
     is_cut |= packing.is_cut(ids_a, ids_b, max_seq_length)
     packed = packing.pack(ids_a, ids_b, cls_id, sep_id, max_seq_length)
     for name, values in packed.items():
-      ints.setdefault(name, []).extend(values)  # In the end [C*F].
+      ints.setdefault(name, []).extend(values)  # [C*F] after all choices.
   return records.encode_example(records.encode_features(ints, {})), is_cut
 
 
@@ -52,7 +52,7 @@ def write_records(
   tokenizer: tokenization.FullTokenizer,
   max_seq_length: int,
 ) -> input_pipeline.RecordFiles:
-  """Writes a record an example, unless they are there already."""
+  """Writes a record for each example, unless they exist already."""
   settings = {
     "examples": record_cache.content_hash(
       [(e.context, e.continuations(), e.label) for e in examples]

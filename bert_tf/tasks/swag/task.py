@@ -18,12 +18,13 @@ from bert_tf.tasks.swag.examples import ChoiceExample
 from bert_tf.training import config as training_config
 from bert_tf.training import estimator, objective, results
 
-# Results of an evaluation beside the step; the first decides on the best.
+# Results of an evaluation except the step; the first is the default
+# best_metric.
 RESULTS = ("eval_accuracy", "eval_loss", "loss")
 
 
 def run(config: config_lib.SwagConfig) -> base.Results | None:
-  """Trains, evaluates and predicts as asked; see fine_tuning.run."""
+  """Trains, evaluates and predicts as configured; see fine_tuning.run."""
   return fine_tuning.run(config, make_task)
 
 
@@ -65,14 +66,14 @@ def _file_layout(config: config_lib.SwagConfig) -> examples.ChoiceLayout:
 
 @dataclasses.dataclass(eq=False)
 class SwagTask(base.Task[ChoiceExample, Sequence[ChoiceExample]]):
-  """Choosing one of several texts that follow another."""
+  """Chooses one of several continuations of a text."""
 
   layout: examples.ChoiceLayout
   data_dir: str
   bert_config: modeling.BertConfig
   tokenizer: tokenization.FullTokenizer
   max_seq_length: int  # Word pieces of context and choice.
-  skip_bad_rows: bool  # Whether to leave out those of train and dev files.
+  skip_bad_rows: bool  # Whether to skip faulty rows of train and dev files.
   num_choices: dict[str, int] = dataclasses.field(default_factory=dict)
 
   model = heads.MultipleChoiceModel
@@ -85,7 +86,7 @@ class SwagTask(base.Task[ChoiceExample, Sequence[ChoiceExample]]):
   def read(self, split: str, path: str) -> list[ChoiceExample]:
     """Reads the examples of a split."""
     is_test = split == "test"
-    # Predictions stand in the order of the test file, row for row.
+    # Predictions must match the test file row by row.
     skip = self.skip_bad_rows and not is_test
     folder, name = os.path.split(path)
     return examples.read_examples(folder, name, self.layout, not is_test, skip)
@@ -93,7 +94,7 @@ class SwagTask(base.Task[ChoiceExample, Sequence[ChoiceExample]]):
   def prepare(
     self, split: str, examples: Sequence[ChoiceExample]
   ) -> Sequence[ChoiceExample]:
-    """Returns the examples, which all have as many choices."""
+    """Returns the examples, which all have the same number of choices."""
     self.num_choices[split] = len(examples[0].choices)
     return examples
 
@@ -110,7 +111,7 @@ class SwagTask(base.Task[ChoiceExample, Sequence[ChoiceExample]]):
     )
 
   def batches(self, split: str) -> batches_lib.Batches:
-    """Returns how the records of a split become batches."""
+    """Returns the batches of a split."""
     spec = records.spec(self.max_seq_length, self.num_choices[split])
     return batches_lib.dynamic_padding(
       spec, self.bert_config.vocab_size, self.max_seq_length
@@ -146,7 +147,7 @@ class SwagTask(base.Task[ChoiceExample, Sequence[ChoiceExample]]):
     return {}
 
   def describe_labels(self, examples: Sequence[ChoiceExample]) -> str:
-    """Returns how often each choice is right, by its index."""
+    """Returns the count of each choice as the right one, by its index."""
     counts = collections.Counter(e.label for e in examples)
     if set(counts) == {None}:
       return "no labels"
@@ -154,13 +155,13 @@ class SwagTask(base.Task[ChoiceExample, Sequence[ChoiceExample]]):
     return f"the right choice: {splits.describe_counts(named)}"
 
   def describe_cut(self) -> str:
-    """Returns what happens to long texts."""
+    """Returns the treatment of long texts."""
     return f"with a choice cut to max_seq_length {self.max_seq_length}"
 
   def inputs_and_answer(
     self, example: ChoiceExample
   ) -> tuple[dict[str, Any], Any]:
-    """Returns the context and its continuations, and which is right."""
+    """Returns the context, its continuations and the index of the right one."""
     choices = example.continuations()
     return {"context": example.context, "choices": choices}, example.label
 

@@ -315,7 +315,7 @@ FAULTS = {
   "no number": (
     "sts-b",
     "sentence1\tsentence2\tscore\na\tb\thigh\n",
-    "train.tsv:2: label 'high' is no number",
+    "train.tsv:2: label 'high'",
   ),
   "a number out of range": (
     "sts-b",
@@ -338,7 +338,7 @@ FAULTS = {
   "no label": (
     "jsonl",
     '{"text": "a", "label": null}\n',
-    "train.jsonl:1: label None is no label",
+    "train.jsonl:1: label None",
   ),
   "an open quotation mark": (
     "csv",

@@ -168,10 +168,10 @@ def test_labels_may_be_numbers_and_a_second_text_empty():
   ("processor", "words"),
   [
     ("reviews", "MODULE:CLASS"),
-    ("no_such_module:Reviews", "no module no_such_module"),
+    ("no_such_module:Reviews", "module no_such_module"),
     ("reviews.deeper:Reviews", "reviews"),
-    ("reviews:Review", "no such class"),
-    ("reviews:not_a_class", "no such class"),
+    ("reviews:Review", "no class Review"),
+    ("reviews:not_a_class", "no class not_a_class"),
     ("reviews:WithArgument", "size"),
     ("reviews:Labels", r"\[0, 0.5\]"),
     ("reviews:Unknown", "'bad' of train-1"),

@@ -152,10 +152,8 @@ def test_a_word_without_word_pieces_is_unknown_and_counted(tokenizer):
       "[CLS] *a *[UNK] *b [SEP]",
       "[CLS] *[UNK] *[UNK] [SEP]",
     ]
-  assert (
-    "x.txt: 3 words have no word pieces, the first is '\\x81' in line 2"
-    in (log())
-  )
+  for part in ("x.txt: 3 words", "'\\x81'", "line 2"):
+    assert part in log()
 
 
 def test_the_log_shows_windows_with_their_tags(tokenizer):

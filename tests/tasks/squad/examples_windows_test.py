@@ -265,7 +265,7 @@ def test_answers_that_are_not_there_are_counted_and_left_out(tmp_path):
   assert [e.qas_id for e in examples] == ["good"]
   assert "x.json: 8 questions are left out" in log()
   assert "data[0].paragraphs[0].qas[1].answers[0]: 'b' is not in 'a'" in log()
-  assert "3 more; `verbose_logging` lists them" in log()
+  assert "3 more; `verbose_logging`" in log()
   with runs.logged() as log:
     squad_data.read_squad_examples(path, True, verbose_logging=True)
   assert "qas[7].answers[0]: 'a' is not in '' at -1" in log()

@@ -272,17 +272,17 @@ BAD_FILES = {
   "a list of one": (
     own("jsonl", "ends"),
     '{"context": "c", "ends": ["a"], "label": 0}\n',
-    "f:1: column ends is no list of two choices or more, but ['a']",
+    "f:1: column ends must be a list of two choices or more, not ['a']",
   ),
   "no list": (
     own("jsonl", "ends"),
     '{"context": "c", "ends": "a", "label": 0}\n',
-    "f:1: column ends is no list of two choices or more, but 'a'",
+    "f:1: column ends must be a list of two choices or more, not 'a'",
   ),
   "an empty choice in a list": (
     own("jsonl", "ends"),
     '{"context": "c", "ends": ["a", ""], "label": 0}\n',
-    "f:1: a choice of column ends is no text, but ''",
+    "f:1: a choice of column ends must be text, not ''",
   ),
   "a key that is missing": (
     own("jsonl", "ends"),
@@ -292,7 +292,7 @@ BAD_FILES = {
   "a question that is no text": (
     own("jsonl", "ends", question="q"),
     '{"context": "c", "q": null, "ends": ["a", "b"], "label": 0}\n',
-    "f:1: column q is no text, but None",
+    "f:1: column q must be text, not None",
   ),
 }
 
@@ -858,11 +858,11 @@ MISTAKES = {
   ),
   "an unknown metric": (
     lambda f: {"train": {"best_metric": "f1"}},
-    "best_metric 'f1' is no result; use eval_accuracy, eval_loss, loss",
+    "best_metric 'f1'",
   ),
   "no checkpoint of that name": (
     lambda f: {"train": {"init_checkpoint": "none"}},
-    "no checkpoint none",
+    "'none' not found",
   ),
   "nothing to choose with": (
     lambda f: {"do_train": False},

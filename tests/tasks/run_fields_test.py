@@ -46,7 +46,7 @@ def test_examples_are_as_the_served_model_takes_them():
   )
   sentence = Sentence(("Ada Byron", "left"), ("B-PER", "O"), 1)
   assert of_task(ner.NerTask, sentence) == ({}, None)
-  context = squad_examples.Context.of("Ada left.")
+  context = squad_examples.Context.from_text("Ada left.")
   for answers, answer in ((("Ada",), "Ada"), ((), None), (None, None)):
     question = squad_examples.SquadExample("1", "Who?", context, answers, None)
     assert of_task(squad.SquadTask, question) == (
