@@ -67,9 +67,9 @@ def resume(
   missing = [name for name in variables if name not in reader.shapes]
   if missing and not checkpoints.parameters(missing):
     raise ValueError(
-      f"{path} lacks {missing[0]} and {len(missing) - 1} more that training "
-      "needs to resume; start from it with `init_checkpoint` and another "
-      "`output_dir`."
+      f"{path} lacks {missing[0]} and {len(missing) - 1} more variables of the "
+      "optimizer, so training cannot resume; start from it with "
+      "`init_checkpoint` and another `output_dir`."
     )
   checkpoints.check_fits(reader, variables, missing)
   for name, variable in variables.items():
@@ -245,7 +245,7 @@ def _from_newest_whole(output_dir: str, load: Callable[[str], T]) -> T | None:
     try:
       return load(path)
     except checkpoints.DamagedCheckpointError as error:
-      logging.warning("%s Trying the one before it.", error.fault)
+      logging.warning("%s Trying the checkpoint before it.", error.fault)
       damaged.append(error)
   if damaged:
     raise ValueError(
@@ -278,7 +278,7 @@ def _warn_of_random(model: keras.Model, untrained: list[str]) -> None:
     return
   is_all = len(untrained) == len(model.weights)
   logging.warning(
-    "Untrained: %s; results are those of random values. Train with "
-    "`do_train`, or start from a checkpoint that has been trained.",
+    "Untrained: %s. Results are meaningless. Train with `do_train`, or start "
+    "from a trained checkpoint.",
     "the whole model" if is_all else ", ".join(untrained),
   )

@@ -76,10 +76,10 @@ def takes_head(
   if train.encoder_only:
     if not do_train:
       raise ValueError(
-        f"`encoder_only` leaves the head of {start} out, so that there is no "
-        "trained model; set `do_train`, or leave `encoder_only` out."
+        f"`encoder_only` drops the head of {start}, so there is no trained "
+        "model; set `do_train`, or leave `encoder_only` out."
       )
-    logging.info("%s: only the encoder is taken; the head is new.", start)
+    logging.info("Loading only the encoder of %s; the head is new.", start)
     return False
   if model.missing_variables(reader.shapes):
     logging.info("%s has no head for %s; the head is new.", start, needed)
@@ -92,8 +92,8 @@ def takes_head(
     _check_labels(start, reader.shapes["output_weights"][0], trained, needed)
   if trained.task is None or (needed.spec and not _has_names(trained.spec)):
     logging.warning(
-      "%s does not say what its head was trained for: the head is taken for "
-      f"%s; {_NEW_HEAD} instead.",
+      "The purpose of the head of %s is unknown. Loading it for %s; "
+      f"{_NEW_HEAD} instead.",
       *(start, needed),
     )
   else:
@@ -118,8 +118,7 @@ def _reject_head(
       f"{remedy}."
     )
   logging.warning(
-    "%s was trained for %s: only its encoder is taken, and the head for %s "
-    "is new.",
+    "%s was trained for %s: loading only its encoder; the head for %s is new.",
     *(start, trained, needed),
   )
 
