@@ -278,7 +278,7 @@ def _warn_of_random(model: keras.Model, untrained: list[str]) -> None:
     return
   is_all = len(untrained) == len(model.weights)
   logging.warning(
-    "Untrained: %s. Results come from random weights. Train with `do_train`, or start "
-    "from a trained checkpoint.",
+    "Untrained: %s. Results come from random weights. Train with `do_train`, "
+    "or start from a trained checkpoint.",
     "the whole model" if is_all else ", ".join(untrained),
   )
