@@ -7,8 +7,8 @@
 This is Adam with decoupled weight decay, but without Adam's bias correction.
 The moments start at 0, so the first update is (1 - beta_1) / sqrt(1 - beta_2),
 about 3, times as large as with the correction. Warm-up keeps these updates
-small. Without it, fine-tuning on little data often fails (Zhang et al. 2021,
-"Revisiting Few-sample BERT Fine-tuning", section 4).
+small. Without the correction, fine-tuning on little data fails more often
+(Zhang et al. 2021, "Revisiting Few-sample BERT Fine-tuning", section 4).
 
 Weight decay is added to the update, not to the loss: the gradient of an L2 loss
 would be divided by sqrt(v) like any other, so weights with large gradients
