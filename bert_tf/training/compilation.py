@@ -21,7 +21,7 @@ import tensorflow as tf
 from bert_tf import distribution, gradients
 from bert_tf.kernels import clusters
 from bert_tf.losses import Sums
-from bert_tf.modeling import Tensor
+from bert_tf.tensor import Tensor
 from bert_tf.training import objective
 from bert_tf.training.objective import Features
 

@@ -15,7 +15,7 @@ import numpy as np
 import tensorflow as tf
 
 from bert_tf.losses import Sums
-from bert_tf.modeling import Tensor
+from bert_tf.tensor import Tensor
 
 Features = dict[str, tf.Tensor]
 

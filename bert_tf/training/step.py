@@ -23,7 +23,7 @@ from bert_tf import distribution, optimization
 from bert_tf import gradients as gradients_lib
 from bert_tf.layers import dropout
 from bert_tf.losses import Sums
-from bert_tf.modeling import Tensor
+from bert_tf.tensor import Tensor
 from bert_tf.training import compilation
 from bert_tf.training import objective as objective_lib
 from bert_tf.training.objective import Features
