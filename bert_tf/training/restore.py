@@ -39,7 +39,7 @@ def restore_for_training(
     logging.info("Resuming from %s, at step %d.", path, step)
     return step
 
-  step = _from_newest_whole(config.output_dir, restore)
+  step = _load_newest_whole(config.output_dir, restore)
   if step is None:
     _initialize(model, config)
   return step or 0
@@ -105,7 +105,7 @@ def load_for_inference(
     checkpoints.load_variables(reader, model)
     return int(reader.get(checkpoints.GLOBAL_STEP))
 
-  step = _from_newest(config.output_dir, load)
+  step = _load_newest(config.output_dir, load)
   if step is None:
     if config.init_checkpoint:
       start = checkpoints.CheckpointReader(config.init_checkpoint)
@@ -137,7 +137,7 @@ def check_lora_alpha(
         "`output_dir`."
       )
 
-  _from_newest_whole(output_dir, check)
+  _load_newest_whole(output_dir, check)
 
 
 def check_is_trained(
@@ -204,11 +204,11 @@ def check_has_head(
       )
     return True
 
-  start = _from_newest_whole if do_train else _from_newest
+  start = _load_newest_whole if do_train else _load_newest
   return bool(start(output_dir, check))
 
 
-def _from_newest(output_dir: str, load: Callable[[str], T]) -> T | None:
+def _load_newest(output_dir: str, load: Callable[[str], T]) -> T | None:
   """Returns `load(path)` of the newest checkpoint; None without one.
 
   Raises:
@@ -231,7 +231,7 @@ def _from_newest(output_dir: str, load: Callable[[str], T]) -> T | None:
     raise ValueError(f"{error.fault} {advice}") from error
 
 
-def _from_newest_whole(output_dir: str, load: Callable[[str], T]) -> T | None:
+def _load_newest_whole(output_dir: str, load: Callable[[str], T]) -> T | None:
   """Returns `load(path)` of the newest whole checkpoint; None without one.
 
   Only a resumed run may use an older checkpoint, since it repeats the lost
