@@ -7,8 +7,8 @@
 This is Adam with decoupled weight decay, but without Adam's bias correction.
 The moments start at 0, so the first update is (1 - beta_1) / sqrt(1 - beta_2),
 about 3, times as large as with the correction. Warm-up keeps these updates
-small. Without it, fine-tuning on little data often fails (Zhang et al. 2021,
-"Revisiting Few-sample BERT Fine-tuning", section 4).
+small. Without the correction, fine-tuning on little data fails more often
+(Zhang et al. 2021, "Revisiting Few-sample BERT Fine-tuning", section 4).
 
 Weight decay is added to the update, not to the loss: the gradient of an L2 loss
 would be divided by sqrt(v) like any other, so weights with large gradients
@@ -25,8 +25,9 @@ import keras
 import numpy as np
 from keras import ops
 
+from bert_tf import gradients as gradients_lib
 from bert_tf import names
-from bert_tf.modeling import Tensor
+from bert_tf.tensor import Tensor
 
 if TYPE_CHECKING:
   from bert_tf.layers import mixed_precision
@@ -88,88 +89,11 @@ class WarmupLinearDecay(keras.optimizers.schedules.LearningRateSchedule):
     }
 
 
-class Gradients(NamedTuple):
-  """Gradients of a batch or a micro-batch; both fields can be added up."""
-
-  # One gradient for each trained variable, of its shape.
-  dense: list[Tensor]
-  # For each gradient that was sparse, by its index in `dense`: the sum of the
-  # squares of its rows, float32 []. Rows of the same index are squared before
-  # they are added, as in the original. In fine-tuning the gradient of the word
-  # embeddings is sparse. In pre-training it is dense, since the output layer
-  # shares them.
-  row_squares: dict[int, Tensor]
-
-
-def as_gradients(gradients: Sequence[Any]) -> Gradients:
-  """Returns gradients that can be added up.
-
-  Args:
-    gradients: tensors or tf.IndexedSlices, one for each variable.
-  """
-  dense, row_squares = [], {}
-  for i, gradient in enumerate(gradients):
-    if hasattr(gradient, "dense_shape"):
-      row_squares[i] = _square_sum(gradient.values)
-      # The moments decay in every row, so sparse updates gain nothing.
-      rows = ops.expand_dims(gradient.indices, -1)
-      gradient = ops.scatter(rows, gradient.values, gradient.dense_shape)
-    dense.append(gradient)
-  return Gradients(dense, row_squares)
-
-
 class _Scaled(NamedTuple):
   """A gradient and its factor, multiplied in the update to save a copy."""
 
   gradient: Tensor
   factor: Tensor  # float32 [].
-
-
-def global_norm(gradients: Gradients) -> Tensor:
-  """Returns the float32 L2 norm of all gradients together."""
-  squares = [
-    gradients.row_squares[i]
-    if i in gradients.row_squares
-    else _square_sum(gradient)
-    for i, gradient in enumerate(gradients.dense)
-  ]
-  return ops.sqrt(sum(squares))
-
-
-def clip_factor(norm: Tensor, clip_norm: float) -> Tensor:
-  """Returns the factor that limits the global norm of gradients.
-
-  One factor for all variables keeps the direction of the update, unlike
-  clipping each gradient (Pascanu et al. 2013).
-
-  Args:
-    norm: float32 []. Global norm of the gradients.
-    clip_norm: the largest norm that is allowed.
-
-  Returns:
-    float32 []: clip_norm / norm, at most 1; NaN if the norm is not finite.
-  """
-  factor = clip_norm * ops.minimum(1.0 / norm, 1.0 / clip_norm)
-  return factor + (norm - norm)
-
-
-def _sum_over_replicas(gradients: Gradients) -> Gradients:
-  """Returns the gradients of the batch from those of the replicas."""
-  if keras.backend.backend() != "tensorflow":
-    return gradients
-  from bert_tf import distribution
-
-  return distribution.all_reduce_sum(gradients)
-
-
-def _square_sum(values: Tensor) -> Tensor:
-  values = ops.cast(values, "float32")
-  if keras.backend.backend() != "tensorflow":
-    return ops.sum(ops.square(values))
-  import tensorflow as tf
-
-  # As the original. It reads the values once.
-  return 2.0 * tf.nn.l2_loss(values)
 
 
 def variable_name(variable: Any) -> str:
@@ -273,14 +197,16 @@ class AdamWeightDecayOptimizer(keras.optimizers.Optimizer):
 
     Keras' `apply_gradients` calls this method.
     """
-    gradients = as_gradients([grad for grad in grads if grad is not None])
-    scaled, _ = self._sum_and_clip(gradients)
+    known_grads = [grad for grad in grads if grad is not None]
+    scaled, _ = self._sum_and_clip(gradients_lib.to_dense(known_grads))
     remaining = iter(scaled)
     clipped = [None if grad is None else next(remaining) for grad in grads]
     super().apply(clipped, trainable_variables)
 
   def apply_parts(
-    self, gradients: Gradients, trainable_variables: Sequence[keras.Variable]
+    self,
+    gradients: gradients_lib.Gradients,
+    trainable_variables: Sequence[keras.Variable],
   ) -> Tensor:
     """Does the same as `apply` for the added gradients of micro-batches.
 
@@ -295,16 +221,18 @@ class AdamWeightDecayOptimizer(keras.optimizers.Optimizer):
     super().apply(clipped, trainable_variables)
     return norm
 
-  def _sum_and_clip(self, gradients: Gradients) -> tuple[list[_Scaled], Tensor]:
+  def _sum_and_clip(
+    self, gradients: gradients_lib.Gradients
+  ) -> tuple[list[_Scaled], Tensor]:
     """Returns the clipped gradients of the batch and their norm."""
-    gradients = _sum_over_replicas(gradients)
-    norm = global_norm(gradients)
+    gradients = gradients_lib.sum_over_replicas(gradients)
+    norm = gradients_lib.global_norm(gradients)
     if self.loss_scale is None:
-      factor = clip_factor(norm, self.clip_norm)
+      factor = gradients_lib.clip_factor(norm, self.clip_norm)
     else:
       inverse = 1.0 / self.loss_scale.scale
       norm = norm * inverse
-      factor = clip_factor(norm, self.clip_norm) * inverse
+      factor = gradients_lib.clip_factor(norm, self.clip_norm) * inverse
       self.loss_scale.update(ops.isfinite(norm))
     return [_Scaled(gradient, factor) for gradient in gradients.dense], norm
 
@@ -410,8 +338,8 @@ class LambOptimizer(AdamWeightDecayOptimizer):
     update = super()._update(m, v, variable, decays)
     if not decays:
       return update
-    length = ops.sqrt(_square_sum(variable))
-    update_length = ops.sqrt(_square_sum(update))
+    length = ops.sqrt(gradients_lib.square_sum(variable))
+    update_length = ops.sqrt(gradients_lib.square_sum(update))
     has_ratio = ops.logical_and(length > 0, update_length > 0)
     divisor = ops.where(has_ratio, update_length, 1.0)
     return ops.where(has_ratio, length / divisor, 1.0) * update

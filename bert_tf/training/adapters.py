@@ -136,5 +136,5 @@ def _check_base(
   if differing:
     raise ValueError(
       f"{reader.path} was trained from another model: {', '.join(differing)} "
-      "had other values there; give the `init_checkpoint` of its run."
+      "differ; give the `init_checkpoint` of its run."
     )

@@ -7,7 +7,7 @@ import keras
 from keras import ops
 
 from bert_tf import checkpoint_names, distribution, optimization
-from bert_tf.modeling import Tensor
+from bert_tf.tensor import Tensor
 from bert_tf.training import config as training_config
 
 _now = time.monotonic

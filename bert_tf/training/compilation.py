@@ -18,14 +18,14 @@ from typing import Any, ClassVar
 
 import tensorflow as tf
 
-from bert_tf import distribution, optimization
+from bert_tf import distribution, gradients
 from bert_tf.kernels import clusters
 from bert_tf.losses import Sums
-from bert_tf.modeling import Tensor
+from bert_tf.tensor import Tensor
 from bert_tf.training import objective
 from bert_tf.training.objective import Features
 
-_SumsAndGradients = tuple[Sums, optimization.Gradients]
+_SumsAndGradients = tuple[Sums, gradients.Gradients]
 
 # Computes the gradients of (features, weights, micro_batch, half).
 _HalfFn = Callable[

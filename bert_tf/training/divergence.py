@@ -65,8 +65,8 @@ class LossCheck:
     ]
     if bad:
       raise self._error(
-        f"{bad[0]} and {len(bad) - 1} more of {len(floats)} are not finite "
-        f"after step {step}, which is not saved"
+        f"{bad[0]} and {len(bad) - 1} more of {len(floats)} variables are not "
+        f"finite after step {step}, which is not saved"
       )
 
   def _error(self, what: str) -> DivergedError:

@@ -318,6 +318,11 @@ class Estimator:
     Returns:
       `loss`, the mean of the training loss over batches; the objective's
       metrics; `global_step`. Also written as events to output_dir/eval.
+
+    Raises:
+      RuntimeError: if no weights were trained or loaded.
+      ValueError: if there is no batch.
+      DivergedError: if the loss is not finite.
     """
     batches = dataset.take(-1 if num_steps is None else num_steps)
     results = self._evaluator.evaluate(batches, on_outputs)

@@ -78,7 +78,7 @@ def _checkpoint_gradients(model: keras.Model) -> None:
   """Makes the backward pass recompute the encoder's layers."""
   if not hasattr(model, "bert"):
     raise ValueError(
-      "recompute is for the layers of BERT, and this model trains none of "
-      "them; leave `recompute` out."
+      "recompute needs the encoder of BERT, which this model does not train; "
+      "leave `recompute` out."
     )
   model.bert.encoder.recompute = True

@@ -39,7 +39,7 @@ def restore_for_training(
     logging.info("Resuming from %s, at step %d.", path, step)
     return step
 
-  step = _from_newest_whole(config.output_dir, restore)
+  step = _load_newest_whole(config.output_dir, restore)
   if step is None:
     _initialize(model, config)
   return step or 0
@@ -67,9 +67,9 @@ def resume(
   missing = [name for name in variables if name not in reader.shapes]
   if missing and not checkpoint_names.parameters(missing):
     raise ValueError(
-      f"{path} lacks {missing[0]} and {len(missing) - 1} more that training "
-      "needs to resume; start from it with `init_checkpoint` and another "
-      "`output_dir`."
+      f"{path} lacks {missing[0]} and {len(missing) - 1} more variables of the "
+      "optimizer, so training cannot resume; start from it with "
+      "`init_checkpoint` and another `output_dir`."
     )
   checkpoint_names.check_fits(reader.path, reader.shapes, variables, missing)
   for name, variable in variables.items():
@@ -105,7 +105,7 @@ def load_for_inference(
     checkpoints.load_variables(reader, model)
     return int(reader.get(checkpoints.GLOBAL_STEP))
 
-  step = _from_newest(config.output_dir, load)
+  step = _load_newest(config.output_dir, load)
   if step is None:
     if config.init_checkpoint:
       start = checkpoints.CheckpointReader(config.init_checkpoint)
@@ -137,7 +137,7 @@ def check_lora_alpha(
         "`output_dir`."
       )
 
-  _from_newest_whole(output_dir, check)
+  _load_newest_whole(output_dir, check)
 
 
 def check_has_head(
@@ -174,11 +174,11 @@ def check_has_head(
       )
     return True
 
-  start = _from_newest_whole if do_train else _from_newest
+  start = _load_newest_whole if do_train else _load_newest
   return bool(start(output_dir, check))
 
 
-def _from_newest(output_dir: str, load: Callable[[str], T]) -> T | None:
+def _load_newest(output_dir: str, load: Callable[[str], T]) -> T | None:
   """Returns `load(path)` of the newest checkpoint; None without one.
 
   Raises:
@@ -201,7 +201,7 @@ def _from_newest(output_dir: str, load: Callable[[str], T]) -> T | None:
     raise ValueError(f"{error.fault} {advice}") from error
 
 
-def _from_newest_whole(output_dir: str, load: Callable[[str], T]) -> T | None:
+def _load_newest_whole(output_dir: str, load: Callable[[str], T]) -> T | None:
   """Returns `load(path)` of the newest whole checkpoint; None without one.
 
   Only a resumed run may use an older checkpoint, since it repeats the lost
@@ -215,7 +215,7 @@ def _from_newest_whole(output_dir: str, load: Callable[[str], T]) -> T | None:
     try:
       return load(path)
     except checkpoints.DamagedCheckpointError as error:
-      logging.warning("%s Trying the one before it.", error.fault)
+      logging.warning("%s Trying the checkpoint before it.", error.fault)
       damaged.append(error)
   if damaged:
     raise ValueError(
@@ -248,7 +248,7 @@ def _warn_of_random(model: keras.Model, untrained: list[str]) -> None:
     return
   is_all = len(untrained) == len(model.weights)
   logging.warning(
-    "Untrained: %s; results are those of random values. Train with "
-    "`do_train`, or start from a checkpoint that has been trained.",
+    "Untrained: %s. Results come from random weights. Train with `do_train`, "
+    "or start from a trained checkpoint.",
     "the whole model" if is_all else ", ".join(untrained),
   )

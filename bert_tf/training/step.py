@@ -20,9 +20,10 @@ import keras
 import tensorflow as tf
 
 from bert_tf import distribution, optimization
+from bert_tf import gradients as gradients_lib
 from bert_tf.layers import dropout
 from bert_tf.losses import Sums
-from bert_tf.modeling import Tensor
+from bert_tf.tensor import Tensor
 from bert_tf.training import compilation
 from bert_tf.training import objective as objective_lib
 from bert_tf.training.objective import Features
@@ -80,7 +81,7 @@ class TrainingStep:
 
     def micro_batch(
       index: tf.Tensor | int,
-    ) -> tuple[Sums, optimization.Gradients]:
+    ) -> tuple[Sums, gradients_lib.Gradients]:
       part = distribution.select_part(features, index, self._num_micro_batches)
       return self._gradients(part, weights, first + index)
 
@@ -110,7 +111,7 @@ class TrainingStep:
     weights: dict[str, Tensor],
     micro_batch: tf.Tensor,
     half: tf.Tensor | int,
-  ) -> tuple[Sums, optimization.Gradients]:
+  ) -> tuple[Sums, gradients_lib.Gradients]:
     """Returns the sums to log and the gradients of a micro-batch.
 
     Args:
@@ -133,7 +134,7 @@ class TrainingStep:
       gradients = tape.gradient(scaled_loss, self._variables)
     self._check_gradients(gradients)
     sums_to_log = {"loss": loss, **sums.metrics}
-    return sums_to_log, optimization.as_gradients(gradients)
+    return sums_to_log, gradients_lib.to_dense(gradients)
 
   def _replica_part(self, features: Features) -> tuple[Features, tf.Tensor]:
     """Returns this replica's part and the index of its first micro-batch."""
