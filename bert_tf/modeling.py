@@ -21,7 +21,7 @@ from bert_tf.bert_layer import DType as DType
 from bert_tf.bert_layer import initializer as initializer
 from bert_tf.embeddings import Embeddings as Embeddings
 from bert_tf.kernels import dropout_attention
-from bert_tf.layers import dropout, serialization
+from bert_tf.layers import dense, dropout, serialization
 
 # The original has these names here.
 from bert_tf.layers.activations import gelu as gelu
@@ -141,8 +141,10 @@ class ResidualOutput(bert_layer.BertLayer):
     self, hidden: Tensor, residual: Tensor, training: bool = False
   ) -> Tensor:
     """Returns float [B, F, D] for hidden [B, F, input_size]."""
-    output = self.drop_out(self.dense(hidden), training)
-    return self.layer_norm(output + residual)
+    # On rows, so that TensorFlow can fuse the sum with the product.
+    output = self.drop_out(self.dense(dense.flatten(hidden)), training)
+    output = self.layer_norm(output + dense.flatten(residual))
+    return dense.restore(output, residual)
 
 
 @serialization.register

@@ -23,6 +23,10 @@ class Line(keras.Model):
       self.unused = keras.Variable([1.0], name="unused")
     self.built = True
 
+  @property
+  def unused_variables(self):
+    return [self.unused]
+
   def call(self, features, training=False):
     x = features["x"]
     if training and self.rate:
